@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thole.h - message passing between processes of a cluster of ordinary Linux machines.
+ *
+ * The whole of Thole's own interface, and what its libfabric provider is written on.
+ *
+ *   endpoint  a place that messages are sent from and arrive at; owns everything below
+ *   address   an endpoint's printable name, to be handed around by any means
+ *   peer      an endpoint's small-integer handle for an address; connection happens on first use
+ *   request   an operation under way
+ *   region    memory that peers may put to, get from and operate on atomically
+ *
+ * What holds everywhere:
+ *  - A function that returns int returns 0 (or a documented non-negative value) for success and one
+ *    negative THOLE_ERR_* for failure. Nothing prints, aborts or raises a signal. thole_detail()
+ *    has a sentence on the calling thread's last failure.
+ *  - Sizes are bytes, times are nanoseconds, and outputs are the last parameters, ending in _p.
+ *  - Match order is MPI's: of two messages from one source that both match a receive, the one that was
+ *    sent first is received first, whatever their sizes and protocols; of two receives that both
+ *    match a message, the one that was posted first gets it.
+ *  - Communication makes progress only inside calls that say so ("progresses"), unless the option
+ *    progress_thread is on.
+ *  - Threads: an endpoint opened with THOLE_THREAD_SINGLE is used by one thread at a time; with
+ *    THOLE_THREAD_SAFE any thread may call anything, except that thole_endpoint_close is the last
+ *    call. Different endpoints are independent. After fork() a child must not use the parent's
+ *    endpoints.
+ */
+#ifndef THOLE_H
+#define THOLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define THOLE_VERSION_MAJOR 0
+#define THOLE_VERSION_MINOR 1
+#define THOLE_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define THOLE_API __attribute__((visibility("default")))
+#else
+#define THOLE_API
+#endif
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+enum thole_error {
+	THOLE_OK = 0,
+	THOLE_ERR_ARGUMENT = -1,    /* a parameter is out of its documented range */
+	THOLE_ERR_MEMORY = -2,      /* the process or the kernel is out of memory */
+	THOLE_ERR_AGAIN = -3,       /* a bound is reached; progress and try again */
+	THOLE_ERR_TIMEOUT = -4,     /* the time given has passed */
+	THOLE_ERR_TRUNCATED = -5,   /* the message was longer than the buffer; the front was delivered */
+	THOLE_ERR_CANCELED = -6,    /* thole_cancel ended the request */
+	THOLE_ERR_PEER = -7,        /* the peer's process has ended or closed its endpoint */
+	THOLE_ERR_ADDRESS = -8,     /* not a Thole address, or one that cannot be reached from here */
+	THOLE_ERR_KEY = -9,         /* the peer has no region with this key, or the key is taken */
+	THOLE_ERR_RANGE = -10,      /* the access goes beyond the region */
+	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access */
+	THOLE_ERR_FAULT = -12,      /* a buffer given is not mapped memory */
+	THOLE_ERR_UNSUPPORTED = -13,/* this operation does not exist for these parameters */
+	THOLE_ERR_NOT_FOUND = -14,  /* no such option, counter, request or message */
+	THOLE_ERR_BUSY = -15,       /* cannot be changed or closed while in use */
+	THOLE_ERR_SYSTEM = -16,     /* the kernel refused a system call; thole_detail() names it */
+	THOLE_ERR_PROTOCOL = -17,   /* the peer speaks another version, or wrote what no peer may */
+	THOLE_ERR_COUNT = 18        /* one more than the largest magnitude above */
+};
+
+/* A short English phrase for a THOLE_ERR_* code. Never NULL, for any code. Thread-safe. */
+THOLE_API const char *thole_strerror(int error);
+
+/* A sentence about the last failure of a call made by this thread: what was wrong with which thing, and
+ * the remedy where there is one. "" if there was none. Valid until this thread's next failing call. */
+THOLE_API const char *thole_detail(void);
+
+/* "0.1.0"; the library's version, which may differ from the header's. */
+THOLE_API const char *thole_version(void);
+
+/* ---- Endpoints ------------------------------------------------------------------------------- */
+
+struct thole_endpoint;
+struct thole_request;
+struct thole_region;
+struct thole_message;
+
+#define THOLE_ADDRESS_MAX 56 /* bytes of an address, its terminating NUL included */
+
+/* A printable, NUL-terminated name of an endpoint, all bytes after the NUL zero, so that memcmp compares
+ * addresses. Unique over hosts and time. Send it to peers by any out-of-band means. */
+struct thole_address {
+	char text[THOLE_ADDRESS_MAX];
+};
+
+enum thole_threads {
+	THOLE_THREAD_SINGLE = 0, /* one thread at a time uses the endpoint */
+	THOLE_THREAD_SAFE = 1    /* any number of threads use it */
+};
+
+/* What an operation was; in completions. */
+enum thole_operation {
+	THOLE_OP_SEND = 1,
+	THOLE_OP_RECEIVE,
+	THOLE_OP_PUT,
+	THOLE_OP_GET,
+	THOLE_OP_ATOMIC,        /* thole_atomic without a result */
+	THOLE_OP_ATOMIC_FETCH,  /* thole_atomic with a result */
+	THOLE_OP_REMOTE_PUT,    /* a peer's put arrived (with THOLE_IMM, or in a THOLE_NOTIFY region) */
+	THOLE_OP_REMOTE_GET,    /* a peer read a THOLE_NOTIFY region */
+	THOLE_OP_REMOTE_ATOMIC  /* a peer's atomic was applied to a THOLE_NOTIFY region */
+};
+
+/* How an operation ended. */
+struct thole_completion {
+	void *context;         /* as given when the operation was started (for REMOTE_*: the region's) */
+	uint64_t tag;          /* receive: the message's tag; REMOTE_*: the region's key */
+	uint64_t imm;          /* the sender's immediate data if flags has THOLE_IMM, else 0 */
+	size_t length;         /* bytes delivered (receive) or asked for (others) */
+	size_t message_length; /* receive: the message's whole length; more than length if truncated */
+	void *buffer;          /* receive: where the data is; with THOLE_MULTI a place inside the buffer */
+	uint32_t peer;         /* the other side; for a receive, the source */
+	uint32_t flags;        /* the operation's flags, with THOLE_IMM, THOLE_MULTI_END as they apply */
+	int32_t operation;     /* enum thole_operation */
+	int32_t status;        /* 0 or THOLE_ERR_* */
+};
+
+/* Called from inside progress for each completion of an operation that was started with request_p NULL.
+ * It may record the completion and must not call Thole. */
+typedef void thole_complete_fn(void *arg, const struct thole_completion *completion);
+
+struct thole_endpoint_attr {
+	enum thole_threads threads;
+	const char *const *options;   /* NULL, or "name=value" strings ended by NULL; see thole_option_info */
+	thole_complete_fn *complete;  /* NULL: completions without a request are kept for thole_poll */
+	void *complete_arg;
+};
+
+/* Open an endpoint. attr NULL means all defaults. Opening measures nothing that takes over a
+ * millisecond and needs no privilege. Thread-safe.
+ * Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd). */
+THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
+
+/* Close it. Messages that were reported complete still reach their peers, for which this waits up to
+ * the option close_timeout; everything else pending is dropped, and open handles become invalid.
+ * Regions are closed. Always succeeds; NULL is ignored. */
+THOLE_API void thole_endpoint_close(struct thole_endpoint *endpoint);
+
+/* The endpoint's own address. Thread-safe. */
+THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, struct thole_address *address_p);
+
+/* ---- Peers ----------------------------------------------------------------------------------- */
+
+#define THOLE_ANY UINT32_MAX /* as the source of a receive or probe: any peer */
+
+/* The handle of an address: the same for the same address each time, counted from 0, valid until the endpoint
+ * closes. Only looks it up: the connection is made by the first send. An endpoint's own address works.
+ * A peer that sends first gets a handle too, the one that this function then returns for it.
+ * Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation
+ * with ADDRESS or PEER. */
+THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p);
+
+/* The address behind a handle. Errors: NOT_FOUND. */
+THOLE_API int thole_peer_address(struct thole_endpoint *endpoint, uint32_t peer, struct thole_address *address_p);
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+enum thole_flags {
+	THOLE_SYNC = 1 << 0,      /* send: complete only when a receive has matched it (MPI_Ssend) */
+	THOLE_INJECT = 1 << 1,    /* send, put, atomic: the buffer may be reused when the call returns */
+	THOLE_IMM = 1 << 2,       /* imm is carried to the receiver; in a completion: imm is there */
+	THOLE_PLAIN = 1 << 3,     /* use the queue of plain messages, whose tags are ignored, instead of the
+	                             tagged one; the two never match each other */
+	THOLE_MULTI = 1 << 4,     /* receive: the buffer takes message after message, each with a completion
+	                             of its own, until less than the option multi_min is left */
+	THOLE_MULTI_END = 1 << 5, /* in a completion: this THOLE_MULTI buffer is no longer in use */
+	THOLE_QUIET = 1 << 6,     /* no completion if the operation succeeds */
+	THOLE_DISCARD = 1 << 7,   /* probe: drop the message found */
+	THOLE_USER_SHIFT = 24     /* bits 24 to 31 are the caller's, and come back in the completion */
+};
+
+enum {
+	THOLE_SEGMENTS_MAX = 1024,     /* segments of a vector send or receive */
+};
+#define THOLE_LENGTH_MAX ((uint64_t)1 << 40) /* bytes of a message */
+
+/*
+ * Start a tagged send of length bytes at buffer, or of a vector's segments in order. Never blocks;
+ * progresses only as far as needed to hand a small message over. The vector itself is copied; the
+ * data must stay as it is until completion, unless THOLE_INJECT.
+ *
+ * request_p NULL: the completion goes to the endpoint's completion function, or to thole_poll; else
+ * *request_p is set to a handle for thole_test and its kin, which free it.
+ * Completion means that the buffer is free again and the message has been handed to the transport or
+ * to the receiver (small: it is in memory shared with the receiver); with THOLE_SYNC, that it matched.
+ *
+ * Errors: ARGUMENT (length, segments, flags), NOT_FOUND (peer), AGAIN (too many sends under way to this
+ * peer, option sends_max), MEMORY, PEER (it is known to be gone).
+ * Eager and rendezvous: MPICH-PM/CLUMP, section 2.2; what fetches a large message: section 4.
+ */
+THOLE_API int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length,
+			 uint64_t tag, uint64_t imm, unsigned flags, void *context,
+			 struct thole_request **request_p);
+THOLE_API int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments,
+			  size_t count, uint64_t tag, uint64_t imm, unsigned flags, void *context,
+			  struct thole_request **request_p);
+
+/*
+ * Start a receive of the first message from source (or THOLE_ANY) for which ((its tag ^ tag) & mask) == 0.
+ * With THOLE_PLAIN, tag and mask are ignored. A longer message ends with TRUNCATED and the buffer filled.
+ * Errors: ARGUMENT, NOT_FOUND (source), MEMORY, PEER (that source is gone and nothing of it is left).
+ */
+THOLE_API int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length,
+			 uint64_t tag, uint64_t mask, unsigned flags, void *context,
+			 struct thole_request **request_p);
+THOLE_API int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments,
+			  size_t count, uint64_t tag, uint64_t mask, unsigned flags, void *context,
+			  struct thole_request **request_p);
+
+/* Look for a message that a receive with these parameters would get now; progresses. Returns 1 and fills
+ * *completion_p (tag, imm, message_length, peer) if there is one, else 0.
+ * flags: THOLE_PLAIN; THOLE_DISCARD drops it. */
+THOLE_API int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
+			  unsigned flags, struct thole_completion *completion_p);
+
+/* The same, and take the message out of matching (MPI_Mprobe). It must be given to thole_message_recv or
+ * thole_message_drop, once. */
+THOLE_API int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
+				  unsigned flags, struct thole_completion *completion_p,
+				  struct thole_message **message_p);
+THOLE_API int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *message,
+				 const struct iovec *segments, size_t count, unsigned flags, void *context,
+				 struct thole_request **request_p);
+THOLE_API int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message);
+
+/* Cancel. A receive that has not matched ends with CANCELED. Anything further along completes as if
+ * nothing had been said. Returns 1 if it was canceled, 0 if it is too late; either way the request is
+ * still to be tested. A send can be canceled only while nothing of it has left. */
+THOLE_API int thole_cancel(struct thole_endpoint *endpoint, struct thole_request *request);
+
+/* The same for the oldest operation with this context that has no request handle. Returns 1, or 0 where
+ * there is none that can be canceled. Takes time proportional to the operations pending. */
+THOLE_API int thole_cancel_context(struct thole_endpoint *endpoint, const void *context);
+
+/* ---- Completion ------------------------------------------------------------------------------ */
+
+/* Progress everything once. Returns how many events were handled. */
+THOLE_API int thole_progress(struct thole_endpoint *endpoint);
+
+/* Progress, then say whether a request is complete: 1 (the handle is freed, *completion_p filled unless
+ * NULL) or 0. The operation's own error is in completion_p->status. */
+THOLE_API int thole_test(struct thole_endpoint *endpoint, struct thole_request *request,
+			 struct thole_completion *completion_p);
+
+/* Progress until the request is complete or timeout_ns has passed (negative: for ever): spins first, yielding
+ * where others want the core, then sleeps. Returns 0, or TIMEOUT and leaves the request. */
+THOLE_API int thole_wait(struct thole_endpoint *endpoint, struct thole_request *request, int64_t timeout_ns,
+			 struct thole_completion *completion_p);
+
+/* The same for the first of count requests to complete; NULL entries are skipped. The completed entry is freed
+ * and set to NULL. Errors: TIMEOUT, ARGUMENT (all are NULL). */
+THOLE_API int thole_wait_any(struct thole_endpoint *endpoint, struct thole_request **requests, size_t count,
+			     int64_t timeout_ns, size_t *index_p, struct thole_completion *completion_p);
+
+/* A request that is complete but not yet tested, oldest first; progresses. Returns 1 and sets *request_p, or 0. */
+THOLE_API int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p);
+
+/* Progress, then take up to count completions of operations that have no request handle, where the endpoint
+ * has no completion function. Returns how many. */
+THOLE_API int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *completions, size_t count);
+
+/* Sleep until something arrives that progress would handle, or timeout_ns has passed (negative: for ever).
+ * Returns 0 or TIMEOUT; may return 0 for nothing. Progresses. */
+THOLE_API int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns);
+
+/* For an event loop: a file descriptor that polls readable when there is something to progress, provided that
+ * thole_arm returned 0 just before. thole_arm returns AGAIN while there is something already. */
+THOLE_API int thole_fd(struct thole_endpoint *endpoint);
+THOLE_API int thole_arm(struct thole_endpoint *endpoint);
+
+/* ---- Put, get, atomics ----------------------------------------------------------------------- */
+
+enum thole_access {
+	THOLE_ACCESS_PUT = 1 << 0,
+	THOLE_ACCESS_GET = 1 << 1,
+	THOLE_ACCESS_ATOMIC = 1 << 2, /* with PUT: operations; with GET: reading; most need both */
+	THOLE_NOTIFY = 1 << 3         /* a REMOTE_* completion here for each access by a peer */
+};
+
+/* Expose length bytes at base (NULL and SIZE_MAX: the whole address space) to peers, under a key of the caller's
+ * choice. Peers address it by offset from base. Nothing is pinned: export of arbitrary user memory, after
+ * the SCI paper, section 3. Errors: ARGUMENT, KEY (in use), MEMORY. */
+THOLE_API int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access,
+			   uint64_t key, void *context, struct thole_region **region_p);
+
+/* End the exposure: later accesses get KEY. The caller sees to it that no access is under way, since those go on until
+ * they are complete. */
+THOLE_API void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region);
+
+/* Copy to, or from, a peer's region. A put's completion means that the data is in the peer's memory. Operations to
+ * one peer are started in order and may complete in any. A send after a put may arrive before it: wait for the
+ * put first. Progress at the peer is needed. A put with THOLE_IMM makes a REMOTE_PUT completion at the peer.
+ * Errors: as thole_send; completion with KEY, RANGE, ACCESS, FAULT, PEER. */
+THOLE_API int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
+			uint64_t key, uint64_t offset, uint64_t imm, unsigned flags, void *context,
+			struct thole_request **request_p);
+THOLE_API int thole_get(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
+			uint64_t key, uint64_t offset, unsigned flags, void *context,
+			struct thole_request **request_p);
+
+enum thole_type {
+	THOLE_INT8, THOLE_UINT8, THOLE_INT16, THOLE_UINT16, THOLE_INT32, THOLE_UINT32, THOLE_INT64,
+	THOLE_UINT64, THOLE_FLOAT, THOLE_DOUBLE, THOLE_FLOAT_COMPLEX, THOLE_DOUBLE_COMPLEX,
+	THOLE_LONG_DOUBLE, THOLE_LONG_DOUBLE_COMPLEX, THOLE_INT128, THOLE_UINT128, THOLE_TYPE_COUNT
+};
+
+enum thole_atomic_op {
+	THOLE_MIN, THOLE_MAX, THOLE_SUM, THOLE_PROD, THOLE_LOR, THOLE_LAND, THOLE_BOR, THOLE_BAND, THOLE_LXOR,
+	THOLE_BXOR, THOLE_READ, THOLE_WRITE, THOLE_CSWAP, THOLE_CSWAP_NE, THOLE_CSWAP_LE, THOLE_CSWAP_LT,
+	THOLE_CSWAP_GE, THOLE_CSWAP_GT, THOLE_MSWAP, THOLE_DIFF, THOLE_ATOMIC_OP_COUNT
+};
+
+enum { THOLE_ATOMIC_BYTES_MAX = 4096 }; /* count times the type's size, of one atomic operation */
+
+struct thole_atomic {
+	enum thole_atomic_op op;
+	enum thole_type type;
+	size_t count;        /* elements */
+	const void *operand; /* count elements; NULL for THOLE_READ */
+	const void *compare; /* count elements, for THOLE_CSWAP* and THOLE_MSWAP, else NULL */
+	void *result;        /* where the former values go; NULL if they are not wanted */
+	uint64_t key;
+	uint64_t offset;     /* a multiple of the element's alignment in the peer's memory */
+};
+
+/* Bytes of one element; 0 if the operation does not exist for the type. */
+THOLE_API size_t thole_atomic_size(enum thole_atomic_op op, enum thole_type type);
+
+/* Apply an operation to each element of a peer's region, each atomically towards all other thole_atomic
+ * on that memory through the same process. Operand and compare are copied before the call returns; result
+ * stays the operation's until completion. Atomics from one source to one peer are applied in order. Errors: as
+ * thole_put; UNSUPPORTED (operation and type), ARGUMENT (over THOLE_ATOMIC_BYTES_MAX). */
+THOLE_API int thole_atomic(struct thole_endpoint *endpoint, uint32_t peer, const struct thole_atomic *atomic,
+			   unsigned flags, void *context, struct thole_request **request_p);
+
+/* ---- Options, counters, host ----------------------------------------------------------------- */
+
+struct thole_option_info {
+	const char *name;     /* e.g. "eager_max"; the environment variable is THOLE_EAGER_MAX */
+	const char *kind;     /* "bytes", "ns", "count", "bool", "choice" */
+	const char *value;    /* what an endpoint opened now would use */
+	const char *fallback; /* the default */
+	const char *origin;   /* "default", "environment", "file" or the file's path */
+	const char *choices;  /* of a choice, separated by commas; else "" */
+	uint64_t min, max;    /* of a number */
+	const char *help;     /* one line */
+};
+
+/* Option number index, counted from 0. Errors: NOT_FOUND after the last. The strings live until this thread's
+ * next call of it. Sizes take the suffixes k, m, g (powers of 1024), times ns, us, ms, s. */
+THOLE_API int thole_option_info(unsigned index, struct thole_option_info *info_p);
+
+/* An open endpoint's value of an option, as text; set it where that is possible while it runs.
+ * Errors: NOT_FOUND, ARGUMENT (the value, or a too small buffer), BUSY (only before opening). */
+THOLE_API int thole_option_get(struct thole_endpoint *endpoint, const char *name, char *value, size_t size);
+THOLE_API int thole_option_set(struct thole_endpoint *endpoint, const char *name, const char *value);
+
+struct thole_counter_info {
+	const char *name;
+	const char *help;
+};
+
+/* Counter number index, counted from 0. Errors: NOT_FOUND after the last. */
+THOLE_API int thole_counter_info(unsigned index, struct thole_counter_info *info_p);
+
+/* The first count counters of an endpoint. Values only grow, or say how much there is now, as the help says.
+ * Returns how many there are. */
+THOLE_API int thole_counters(struct thole_endpoint *endpoint, uint64_t *values, size_t count);
+
+struct thole_capability {
+	const char *name;  /* e.g. "process_vm_readv" */
+	int available;     /* 1 or 0 */
+	const char *use;   /* what Thole does with it */
+	const char *why;   /* if not available: the reason, and how to allow it; else "" */
+};
+
+/* What this host's kernel permits to this process, probed now. Errors: NOT_FOUND after the last. Strings as above. */
+THOLE_API int thole_capability(unsigned index, struct thole_capability *capability_p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* THOLE_H */

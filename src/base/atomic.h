@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory order, in the only place where it is spelled out.
+ *
+ * Owns the few orderings that the rest of the library may use, under names that say what they
+ * promise. Each is type-generic over integers and pointers that the machine loads and stores
+ * whole. All of them work between processes that share the memory.
+ *
+ * A release and the acquire that reads its value are partners: the caller's comment at each of
+ * them names the other.
+ */
+#ifndef BASE_ATOMIC_H
+#define BASE_ATOMIC_H
+
+/* The loads and stores of this thread after it stay after it: it sees what was written before the
+ * store_release whose value it returns. */
+#define load_acquire(pointer) __atomic_load_n((pointer), __ATOMIC_ACQUIRE)
+
+/* The loads and stores of this thread before it stay before it. */
+#define store_release(pointer, value) __atomic_store_n((pointer), (value), __ATOMIC_RELEASE)
+
+/* Whole, but in no order with anything else. */
+#define load_relaxed(pointer) __atomic_load_n((pointer), __ATOMIC_RELAXED)
+#define store_relaxed(pointer, value) __atomic_store_n((pointer), (value), __ATOMIC_RELAXED)
+
+/* Add and return the former value: relaxed is for counters, the other for claiming shares of
+ * work. */
+#define add_relaxed(pointer, value) __atomic_fetch_add((pointer), (value), __ATOMIC_RELAXED)
+#define add_acquire_release(pointer, value) __atomic_fetch_add((pointer), (value), __ATOMIC_ACQ_REL)
+
+/* Set and return the former value; acquire and release in one. */
+#define swap_acquire_release(pointer, value) \
+	__atomic_exchange_n((pointer), (value), __ATOMIC_ACQ_REL)
+
+/* Set to desired if it is *expected_pointer, and say whether it was; else *expected_pointer
+ * becomes what is there. Acquire and release if it was, acquire if not. Does not fail spuriously.
+ */
+#define compare_swap(pointer, expected_pointer, desired)                                           \
+	__atomic_compare_exchange_n((pointer), (expected_pointer), (desired), 0, __ATOMIC_ACQ_REL, \
+	                            __ATOMIC_ACQUIRE)
+
+/* Orders everything before against everything after, an earlier store against a later load
+ * included. That pair is what "announce that I sleep, then look once more" and its partner
+ * "publish, then look for sleepers" need, and what acquire and release do not give. */
+static inline void fence_full(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* In the body of a spin loop: frees the core's other thread and leaves the loop without a
+ * penalty. */
+static inline void cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("isb" ::: "memory");
+#else
+	__asm__ __volatile__("" ::: "memory");
+#endif
+}
+
+/* Hints: this line will be written (taken from its other owner now), or read, soon. Any address
+ * does. */
+static inline void prefetch_write(const void *address)
+{
+	__builtin_prefetch(address, 1, 3);
+}
+
+static inline void prefetch_read(const void *address)
+{
+	__builtin_prefetch(address, 0, 3);
+}
+
+#endif /* BASE_ATOMIC_H */

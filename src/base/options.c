@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading, parsing and printing the options; see options.h.
+ *
+ * The only file of the library that looks at the environment or at configuration files.
+ */
+#include "base/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+enum {
+	FILE_BYTES_MAX = 65536, /* a larger file is not one of ours */
+	QUOTE_MAX = 64          /* characters of somebody's text that an error repeats */
+};
+static const char system_path[] = "/etc/thole/options";
+static const char environment_prefix[] = "THOLE_";
+static const char file_variable[] = "THOLE_OPTIONS_FILE";
+
+struct option_row {
+	const char *name;
+	enum option_kind kind;
+	const char *fallback;
+	uint64_t min, max;
+	bool running;
+	const char *choices;
+	const char *help;
+	size_t offset; /* of the value in struct options */
+};
+
+#define OPTION_ROW(name, kind, fallback, min, max, running, choices, help) \
+	{#name, kind, fallback, min, max, running, choices, help, offsetof(struct options, name)},
+static const struct option_row rows[OPTIONS_COUNT] = {OPTION_TABLE(OPTION_ROW)};
+#undef OPTION_ROW
+
+struct unit {
+	const char *name;
+	uint64_t size;
+};
+
+/* From the largest, for printing; the rest of the spellings are for reading. */
+/* clang-format off */
+static const struct unit size_units[] = {
+	{"g", UINT64_C(1) << 30}, {"m", 1 << 20}, {"k", 1 << 10}, {"", 1},
+	{"gib", UINT64_C(1) << 30}, {"mib", 1 << 20}, {"kib", 1 << 10}, {"b", 1},
+	{"t", UINT64_C(1) << 40}, {NULL, 0},
+};
+static const struct unit time_units[] = {
+	{"s", 1000000000}, {"ms", 1000000}, {"us", 1000}, {"ns", 1}, {"", 1}, {NULL, 0},
+};
+/* clang-format on */
+
+static const struct unit *units_of(enum option_kind kind)
+{
+	return kind == OPTION_NS ? time_units : size_units;
+}
+
+static uint64_t *value_of(struct options *options, const struct option_row *row)
+{
+	return (uint64_t *)(void *)((char *)options + row->offset);
+}
+
+static const struct option_row *row_find(const char *name, size_t length)
+{
+	for (unsigned i = 0; i < OPTIONS_COUNT; i++)
+		if (strncasecmp(rows[i].name, name, length) == 0 && rows[i].name[length] == '\0')
+			return &rows[i];
+	return NULL;
+}
+
+/* ---- Values as text ------------------------------------------------------------------------ */
+
+/* The name of choice number index, and its length; NULL if there are fewer. */
+static const char *choice_at(const char *choices, uint64_t index, size_t *length_p)
+{
+	for (; index > 0; index--) {
+		choices = strchr(choices, ',');
+		if (!choices)
+			return NULL;
+		choices++;
+	}
+	*length_p = strcspn(choices, ",");
+	return choices;
+}
+
+static bool choice_parse(const char *choices, const char *text, uint64_t *value_p)
+{
+	size_t length;
+	const char *choice;
+
+	for (uint64_t i = 0; (choice = choice_at(choices, i, &length)) != NULL; i++) {
+		if (strlen(text) == length && strncasecmp(choice, text, length) == 0) {
+			*value_p = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool bool_parse(const char *text, uint64_t *value_p)
+{
+	static const char names[] = "off,on,no,yes,0,1,false,true";
+	uint64_t index;
+
+	if (!choice_parse(names, text, &index))
+		return false;
+	*value_p = index & 1; /* the names alternate */
+	return true;
+}
+
+static bool number_parse(const struct unit *units, const char *text, uint64_t *value_p)
+{
+	const struct unit *unit = units;
+	uint64_t number = 0;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	for (; *text >= '0' && *text <= '9'; text++)
+		if (__builtin_mul_overflow(number, UINT64_C(10), &number) ||
+		    __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
+			return false;
+	while (*text == ' ')
+		text++;
+	while (unit->name && strcasecmp(unit->name, text) != 0)
+		unit++;
+	return unit->name && !__builtin_mul_overflow(number, unit->size, value_p);
+}
+
+/* False if the text is no value of the option. */
+static bool value_parse(const struct option_row *row, const char *text, uint64_t *value_p)
+{
+	switch (row->kind) {
+	case OPTION_BOOL:
+		return bool_parse(text, value_p);
+	case OPTION_CHOICE:
+		return choice_parse(row->choices, text, value_p);
+	case OPTION_BYTES:
+	case OPTION_NS:
+	case OPTION_COUNT_OF:
+		break;
+	}
+	return number_parse(units_of(row->kind), text, value_p) && *value_p >= row->min &&
+	       *value_p <= row->max;
+}
+
+static void value_print(const struct option_row *row, uint64_t value, char text[OPTION_TEXT_MAX])
+{
+	const struct unit *unit = units_of(row->kind);
+	const char *choice;
+	size_t length;
+
+	switch (row->kind) {
+	case OPTION_BOOL:
+		snprintf(text, OPTION_TEXT_MAX, "%s", value ? "on" : "off");
+		return;
+	case OPTION_CHOICE:
+		choice = choice_at(row->choices, value, &length);
+		snprintf(text, OPTION_TEXT_MAX, "%.*s", choice ? (int)length : 0,
+		         choice ? choice : "");
+		return;
+	case OPTION_COUNT_OF:
+		snprintf(text, OPTION_TEXT_MAX, "%llu", (unsigned long long)value);
+		return;
+	case OPTION_BYTES:
+	case OPTION_NS:
+		break;
+	}
+	if (value == 0) {
+		snprintf(text, OPTION_TEXT_MAX, "0");
+		return;
+	}
+	while (value % unit->size != 0)
+		unit++;
+	snprintf(text, OPTION_TEXT_MAX, "%llu%s", (unsigned long long)(value / unit->size),
+	         unit->name);
+}
+
+/* What value_parse accepts, as the end of the sentence "must be ...". */
+static void allowed_print(const struct option_row *row, char *text, size_t size)
+{
+	char min[OPTION_TEXT_MAX], max[OPTION_TEXT_MAX];
+
+	if (row->kind == OPTION_BOOL) {
+		snprintf(text, size, "on or off");
+		return;
+	}
+	if (row->kind == OPTION_CHOICE) {
+		snprintf(text, size, "one of %s", row->choices);
+		return;
+	}
+	value_print(row, row->min, min);
+	value_print(row, row->max, max);
+	snprintf(text, size, "%s from %s to %s",
+	         row->kind == OPTION_NS      ? "a time (number with ns, us, ms or s)"
+	         : row->kind == OPTION_BYTES ? "a size (number, or number with k, m or g)"
+	                                     : "a number",
+	         min, max);
+}
+
+/* Parse and set, whatever the source; the error says what and what else, and the caller where. */
+static int row_set(struct options *options, const struct option_row *row, const char *text,
+                   enum option_origin origin)
+{
+	char allowed[192];
+	uint64_t value;
+
+	if (!value_parse(row, text, &value)) {
+		allowed_print(row, allowed, sizeof(allowed));
+		return error_set(THOLE_ERR_ARGUMENT,
+		                 "option %s: \"%.*s\" must be %s; the default is %s", row->name,
+		                 QUOTE_MAX, text, allowed, row->fallback);
+	}
+	*value_of(options, row) = value;
+	options->origin[row - rows] = (uint8_t)origin;
+	return 0;
+}
+
+/* ---- Sources ------------------------------------------------------------------------------- */
+
+/* The first error of a load, while the rest of it goes on. */
+struct load {
+	struct options *options;
+	int status;
+	char detail[ERROR_DETAIL_MAX];
+};
+
+static void load_result(struct load *load, int status)
+{
+	if (status == 0 || load->status != 0)
+		return;
+	load->status = status;
+	snprintf(load->detail, sizeof(load->detail), "%s", thole_detail());
+}
+
+static void warn_unknown(struct options *options, const char *where, const char *name,
+                         size_t length)
+{
+	if (options->warning[0] == '\0')
+		snprintf(options->warning, sizeof(options->warning),
+		         "%.160s: skipped \"%.*s\", which is no option of Thole %s", where,
+		         length > QUOTE_MAX ? QUOTE_MAX : (int)length, name, thole_version());
+}
+
+static char *trim(char *text)
+{
+	static const char blanks[] = " \t\r\n\v\f";
+	size_t length;
+
+	text += strspn(text, blanks);
+	length = strlen(text);
+	while (length > 0 && strchr(blanks, text[length - 1]))
+		length--;
+	text[length] = '\0';
+	return text;
+}
+
+static int line_load(struct options *options, const char *path, unsigned number, char *line,
+                     enum option_origin origin)
+{
+	const struct option_row *row;
+	char *equals, *name;
+
+	line[strcspn(line, "#")] = '\0';
+	name = trim(line);
+	if (*name == '\0')
+		return 0;
+	equals = strchr(name, '=');
+	if (!equals)
+		return error_set(THOLE_ERR_ARGUMENT,
+		                 "%s, line %u: \"%.*s\" is not of the form name = value", path,
+		                 number, QUOTE_MAX, name);
+	*equals = '\0';
+	name = trim(name);
+	row = row_find(name, strlen(name));
+	if (!row) {
+		warn_unknown(options, path, name, strlen(name));
+		return 0;
+	}
+	if (row_set(options, row, trim(equals + 1), origin) != 0)
+		return error_prefix(THOLE_ERR_ARGUMENT, "%s, line %u: ", path, number);
+	return 0;
+}
+
+/* All of a regular file of at most FILE_BYTES_MAX as a NUL-terminated text to free; or NULL, and
+ * errno. */
+static char *file_read(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char *text = NULL;
+	struct stat status;
+	ssize_t got = 0;
+	size_t length = 0;
+	int error;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &status) != 0)
+		goto failed;
+	errno = EINVAL;
+	if (!S_ISREG(status.st_mode))
+		goto failed;
+	text = malloc(FILE_BYTES_MAX + 1);
+	if (!text)
+		goto failed;
+	while (length <= FILE_BYTES_MAX &&
+	       (got = read(fd, text + length, FILE_BYTES_MAX + 1 - length)) > 0)
+		length += (size_t)got;
+	if (got < 0)
+		goto failed;
+	errno = EFBIG;
+	if (length > FILE_BYTES_MAX)
+		goto failed;
+	close(fd);
+	text[length] = '\0';
+	return text;
+failed:
+	error = errno;
+	free(text);
+	close(fd);
+	errno = error;
+	return NULL;
+}
+
+/* A missing file is fine unless somebody asked for that very one. */
+static void file_load(struct load *load, const char *path, enum option_origin origin, bool asked)
+{
+	char *text = file_read(path);
+	unsigned number = 1;
+	char *end;
+
+	if (!text) {
+		if (asked || (errno != ENOENT && errno != ENOTDIR && errno != EACCES))
+			load_result(load, error_set(THOLE_ERR_ARGUMENT,
+			                            "options file %s cannot be read: %m; repair "
+			                            "it, or set %s to "
+			                            "another or to nothing",
+			                            path, file_variable));
+		return;
+	}
+	for (char *line = text; line; line = end, number++) {
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = '\0';
+		load_result(load, line_load(load->options, path, number, line, origin));
+	}
+	free(text);
+}
+
+/* The path of the user's own file; false if there is none to be had. */
+static bool user_path(char path[OPTIONS_PATH_MAX])
+{
+	const char *config = secure_getenv("XDG_CONFIG_HOME");
+	const char *home = secure_getenv("HOME");
+	int length = -1;
+
+	/* The XDG specification has relative paths ignored. */
+	if (config && config[0] == '/')
+		length = snprintf(path, OPTIONS_PATH_MAX, "%s/thole/options", config);
+	else if (home && home[0] == '/')
+		length = snprintf(path, OPTIONS_PATH_MAX, "%s/.config/thole/options", home);
+	return length > 0 && length < OPTIONS_PATH_MAX;
+}
+
+static void files_load(struct load *load)
+{
+	const char *named = secure_getenv(file_variable);
+	char path[OPTIONS_PATH_MAX];
+
+	if (named) {
+		if (*named)
+			file_load(load, named, OPTION_FROM_USER_FILE, true);
+		return;
+	}
+	file_load(load, system_path, OPTION_FROM_SYSTEM_FILE, false);
+	if (user_path(path))
+		file_load(load, path, OPTION_FROM_USER_FILE, false);
+}
+
+/* One "THOLE_NAME=value" of the environment. An empty value is as good as none. */
+static void variable_load(struct load *load, const char *variable)
+{
+	const char *equals = strchr(variable, '=');
+	const char *name = variable + sizeof(environment_prefix) - 1;
+	const struct option_row *row;
+
+	if (!equals || equals[1] == '\0' || equals < name)
+		return;
+	row = row_find(name, (size_t)(equals - name));
+	if (!row)
+		warn_unknown(load->options, "environment", variable, (size_t)(equals - variable));
+	else if (row_set(load->options, row, equals + 1, OPTION_FROM_ENVIRONMENT) != 0)
+		load_result(load, error_prefix(THOLE_ERR_ARGUMENT, "environment, %.*s: ",
+		                               (int)(equals - variable), variable));
+}
+
+/* What launchers call local_ranks: Hydra of MPICH and Intel MPI, Open MPI, Slurm's PMI. */
+static void launcher_load(struct load *load)
+{
+	static const char *const names[] = {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_LOCAL_SIZE"};
+	char variable[OPTION_TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = secure_getenv(names[i]);
+
+		/* Not ours, so nothing odd in it is the user's mistake. */
+		if (!value || !*value || strspn(value, "0123456789") != strlen(value) || strlen(value) > 6)
+			continue;
+		snprintf(variable, sizeof(variable), "%sLOCAL_RANKS=%s", environment_prefix, value);
+		variable_load(load, variable);
+	}
+}
+
+static void environment_load(struct load *load)
+{
+	if (getauxval(AT_SECURE) || !environ)
+		return;
+	launcher_load(load);
+	for (char **variable = environ; *variable; variable++)
+		if (strncmp(*variable, environment_prefix, sizeof(environment_prefix) - 1) == 0 &&
+		    strncmp(*variable, file_variable, sizeof(file_variable) - 1) != 0)
+			variable_load(load, *variable);
+}
+
+static int string_load(struct options *options, const char *string)
+{
+	size_t length = strcspn(string, "=");
+	const struct option_row *row = row_find(string, length);
+
+	if (string[length] == '\0')
+		return error_set(THOLE_ERR_ARGUMENT,
+		                 "option string \"%.*s\" is not of the form name=value", QUOTE_MAX,
+		                 string);
+	if (!row)
+		return error_set(
+			THOLE_ERR_ARGUMENT,
+			"option string \"%.*s\" names no option of Thole %s; thole info lists them",
+			QUOTE_MAX, string, thole_version());
+	return row_set(options, row, string + length + 1, OPTION_FROM_OPEN);
+}
+
+int options_load(struct options *options, const char *const *strings)
+{
+	struct load load = {.options = options};
+
+	memset(options, 0, sizeof(*options));
+	for (unsigned i = 0; i < OPTIONS_COUNT; i++)
+		load_result(&load,
+		            row_set(options, &rows[i], rows[i].fallback, OPTION_FROM_DEFAULT));
+	files_load(&load);
+	environment_load(&load);
+	for (; strings && *strings; strings++)
+		load_result(&load, string_load(options, *strings));
+	return load.status ? error_set(load.status, "%s", load.detail) : 0;
+}
+
+/* ---- One option ---------------------------------------------------------------------------- */
+
+static const struct option_row *row_need(const char *name)
+{
+	const struct option_row *row = name ? row_find(name, strlen(name)) : NULL;
+
+	if (!row)
+		error_set(THOLE_ERR_NOT_FOUND,
+		          "\"%.*s\" is no option of Thole %s; thole info lists them", QUOTE_MAX,
+		          name ? name : "(null)", thole_version());
+	return row;
+}
+
+int options_set(struct options *options, const char *name, const char *value, bool running)
+{
+	const struct option_row *row = row_need(name);
+
+	if (!row)
+		return THOLE_ERR_NOT_FOUND;
+	if (!value)
+		return error_set(THOLE_ERR_ARGUMENT, "option %s: the value is NULL", row->name);
+	if (running && !row->running)
+		return error_set(
+			THOLE_ERR_BUSY,
+			"option %s cannot change while the endpoint is open; give \"%s=%.*s\" when "
+			"opening it",
+			row->name, row->name, QUOTE_MAX, value);
+	return row_set(options, row, value, OPTION_FROM_SET);
+}
+
+int options_get_text(const struct options *options, const char *name, char *value, size_t size)
+{
+	const struct option_row *row = row_need(name);
+	char text[OPTION_TEXT_MAX];
+
+	if (!row)
+		return THOLE_ERR_NOT_FOUND;
+	value_print(row, *value_of((struct options *)(uintptr_t)options, row), text);
+	if (!value || strlen(text) >= size)
+		return error_set(THOLE_ERR_ARGUMENT,
+		                 "option %s: its value \"%s\" takes %zu bytes, the buffer has %zu; "
+		                 "%d are always enough",
+		                 row->name, text, strlen(text) + 1, value ? size : 0,
+		                 OPTION_TEXT_MAX);
+	strcpy(value, text);
+	return 0;
+}
+
+const char *options_origin_text(const struct options *options, const char *name,
+                                char path[OPTIONS_PATH_MAX])
+{
+	const struct option_row *row = row_need(name);
+	const char *named = secure_getenv(file_variable);
+
+	if (!row)
+		return "";
+	switch ((enum option_origin)options->origin[row - rows]) {
+	case OPTION_FROM_DEFAULT:
+		return "default";
+	case OPTION_FROM_SYSTEM_FILE:
+		return system_path;
+	case OPTION_FROM_USER_FILE:
+		if (named && strlen(named) < OPTIONS_PATH_MAX)
+			return strcpy(path, named);
+		return user_path(path) ? path : "file";
+	case OPTION_FROM_ENVIRONMENT:
+		return "environment";
+	case OPTION_FROM_OPEN:
+		return "open";
+	case OPTION_FROM_SET:
+		return "set";
+	}
+	return "";
+}
+
+int thole_option_info(unsigned index, struct thole_option_info *info_p)
+{
+	static _Thread_local char value[OPTION_TEXT_MAX];
+	static _Thread_local char path[OPTIONS_PATH_MAX];
+	static const char *const kinds[] = {
+		[OPTION_BYTES] = "bytes", [OPTION_NS] = "ns",         [OPTION_COUNT_OF] = "count",
+		[OPTION_BOOL] = "bool",   [OPTION_CHOICE] = "choice",
+	};
+	const struct option_row *row;
+	struct options options;
+
+	if (index >= OPTIONS_COUNT || !info_p)
+		return error_set(index >= OPTIONS_COUNT ? THOLE_ERR_NOT_FOUND : THOLE_ERR_ARGUMENT,
+		                 "option number %u: there are %d, and the result must not be NULL",
+		                 index, (int)OPTIONS_COUNT);
+	row = &rows[index];
+	/* A bad value somewhere makes opening fail with the reason; what is asked here are the
+	 * good ones. */
+	(void)options_load(&options, NULL);
+	value_print(row, *value_of(&options, row), value);
+	*info_p = (struct thole_option_info){
+		.name = row->name,
+		.kind = kinds[row->kind],
+		.value = value,
+		.fallback = row->fallback,
+		.origin = options_origin_text(&options, row->name, path),
+		.choices = row->choices,
+		.min = row->min,
+		.max = row->max,
+		.help = row->help,
+	};
+	return 0;
+}

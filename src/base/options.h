@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one table of options, and an endpoint's values of them.
+ *
+ * Owns every look at the environment and at configuration files that the library takes. To add an
+ * option is to add a row here, and for a choice an enum in the order of its names; all else
+ * follows from the row.
+ *
+ * Sources, the later ones winning:
+ *   the default; /etc/thole/options; $XDG_CONFIG_HOME/thole/options or ~/.config/thole/options;
+ *   or instead of both files the one that THOLE_OPTIONS_FILE names, none if that is empty; the
+ *   environment, THOLE_EAGER_MAX for eager_max; the strings given at opening; options_set.
+ * A file has lines "name = value"; what follows # is a comment. A name that a file or the
+ * environment has and the table has not is skipped with a warning, since it may be meant for
+ * another version; a bad value is an error.
+ */
+#ifndef BASE_OPTIONS_H
+#define BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "thole.h"
+
+enum option_kind { OPTION_BYTES, OPTION_NS, OPTION_COUNT_OF, OPTION_BOOL, OPTION_CHOICE };
+
+/* The values of the choices, in the order of their names in the table. */
+enum option_yield { OPTION_YIELD_AUTO, OPTION_YIELD_ALWAYS, OPTION_YIELD_NEVER };
+enum option_bulk {
+	OPTION_BULK_AUTO,
+	OPTION_BULK_RING,
+	OPTION_BULK_ONE_COPY,
+	OPTION_BULK_COOPERATIVE
+};
+
+/* row(name, kind, default, min, max, may it change while the endpoint is open, choices, help).
+ * The default is text as a user would write it; min and max are for numbers. */
+#define OPTION_KIB(count) ((count)*UINT64_C(1024))
+#define OPTION_MIB(count) ((count)*UINT64_C(1048576))
+#define OPTION_GIB(count) ((count)*UINT64_C(1073741824))
+#define OPTION_SECONDS(count) ((count)*UINT64_C(1000000000))
+/* clang-format off */
+#define OPTION_TABLE(row)									\
+	row(eager_max, OPTION_BYTES, "64k", 0, OPTION_MIB(1), true, "",				\
+	    "largest message sent through the ring without asking the receiver first")		\
+	row(unexpected_max, OPTION_BYTES, "64m", OPTION_KIB(64), OPTION_GIB(1024), true, "",	\
+	    "memory for messages that arrive before their receives are posted")			\
+	row(sends_max, OPTION_COUNT_OF, "65536", 1, OPTION_MIB(16), true, "",			\
+	    "sends to one peer that may be under way before THOLE_ERR_AGAIN")			\
+	row(multi_min, OPTION_BYTES, "64", 0, OPTION_GIB(1), true, "",				\
+	    "a multi-receive buffer with less room than this is given back")			\
+	row(spin, OPTION_NS, "50us", 0, OPTION_SECONDS(10), true, "",				\
+	    "how long a wait looks for events before it sleeps")				\
+	row(look_again, OPTION_COUNT_OF, "100", 0, OPTION_MIB(1), true, "",				\
+	    "looks at the rings before a waiting caller is told that there is nothing")		\
+	row(look_again_shared, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), true, "",		\
+	    "the same where processes share cores; callers that yield by themselves want 0")	\
+	row(local_ranks, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), false, "",			\
+	    "processes of the job on this host, 0: not known; MPI launchers tell it")		\
+	row(yield, OPTION_CHOICE, "auto", 0, 0, true, "auto,always,never",			\
+	    "give the core to others while waiting; auto: if more processes than cores wait")	\
+	row(progress_thread, OPTION_BOOL, "off", 0, 1, false, "",				\
+	    "a thread of the endpoint's own makes progress while the program computes")		\
+	row(bulk, OPTION_CHOICE, "auto", 0, 0, true, "auto,ring,one-copy,cooperative",		\
+	    "how large messages move inside a node; auto: the fastest that the kernel permits")	\
+	row(bulk_ring, OPTION_BYTES, "512k", OPTION_KIB(64), OPTION_MIB(16), false, "",		\
+	    "ring for the pieces of large messages where they move through shared memory")	\
+	row(bulk_piece, OPTION_BYTES, "16k", OPTION_KIB(1), OPTION_KIB(256), true, "",		\
+	    "piece of a large message that moves through the ring at once")			\
+	row(cooperative_block, OPTION_BYTES, "512k", OPTION_KIB(4), OPTION_GIB(1), true, "",	\
+	    "block that either side claims at once when both copy a large message")		\
+	row(one_copy, OPTION_BOOL, "on", 0, 1, true, "",					\
+	    "copy large messages directly between processes where the kernel permits it")	\
+	row(close_timeout, OPTION_NS, "1s", 0, OPTION_SECONDS(3600), true, "",			\
+	    "how long closing waits until peers have what was sent to them")			\
+	row(ptracer, OPTION_BOOL, "on", 0, 1, false, "",					\
+	    "let processes of the same user read this one's memory where Yama restricts it")
+/* clang-format on */
+
+#define OPTION_ENUM(name, ...) OPTION_INDEX_##name,
+enum { OPTION_TABLE(OPTION_ENUM) OPTIONS_COUNT };
+#undef OPTION_ENUM
+
+enum option_origin {
+	OPTION_FROM_DEFAULT,
+	OPTION_FROM_SYSTEM_FILE, /* /etc/thole/options */
+	OPTION_FROM_USER_FILE,   /* the user's, or the one that THOLE_OPTIONS_FILE names */
+	OPTION_FROM_ENVIRONMENT,
+	OPTION_FROM_OPEN, /* a string given at opening */
+	OPTION_FROM_SET   /* options_set */
+};
+
+enum {
+	OPTION_TEXT_MAX = 64,      /* bytes of a value as text, its NUL included */
+	OPTIONS_WARNING_MAX = 256, /* bytes of the warning, its NUL included */
+	OPTIONS_PATH_MAX = 1024    /* bytes of a file's path, its NUL included */
+};
+
+struct options {
+/* One uint64_t per row: bytes, nanoseconds, a count, 0 or 1, or the enum of a choice. */
+#define OPTION_FIELD(name, ...) uint64_t name;
+	OPTION_TABLE(OPTION_FIELD)
+#undef OPTION_FIELD
+	uint8_t origin[OPTIONS_COUNT];     /* enum option_origin */
+	char warning[OPTIONS_WARNING_MAX]; /* about the first name that was skipped, or "" */
+};
+
+/* Fill from all sources; strings is NULL or "name=value" texts ended by NULL. Where it returns
+ * THOLE_ERR_ARGUMENT (a string with an unknown name, a bad value anywhere, a named file that
+ * cannot be read) or THOLE_ERR_MEMORY, every option still has the last good value that it was
+ * given. */
+int options_load(struct options *options, const char *const *strings);
+
+/* Set one from text. running: the endpoint is open. THOLE_ERR_NOT_FOUND, THOLE_ERR_ARGUMENT,
+ * THOLE_ERR_BUSY. */
+int options_set(struct options *options, const char *name, const char *value, bool running);
+
+/* One as text that options_set accepts. THOLE_ERR_NOT_FOUND, THOLE_ERR_ARGUMENT (size is too
+ * small). */
+int options_get_text(const struct options *options, const char *name, char *value, size_t size);
+
+/* Where a value is from, in words: "default", a file's path, "environment", "open", "set"; "" for
+ * no such option. path has room for a path, and may be what is returned. */
+const char *options_origin_text(const struct options *options, const char *name,
+                                char path[OPTIONS_PATH_MAX]);
+
+#endif /* BASE_OPTIONS_H */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/vector.h"
+
+/* Find the segment that holds offset; *inside_p is the offset in it. Segments of no length are passed over. */
+static size_t vector_find(const struct vector *vector, uint64_t offset, uint64_t *inside_p)
+{
+	size_t i = 0;
+
+	while (i < vector->count && offset >= vector->segments[i].iov_len)
+		offset -= vector->segments[i++].iov_len;
+	*inside_p = offset;
+	return i;
+}
+
+size_t vector_slice(const struct vector *vector, uint64_t offset, uint64_t length, struct iovec *out,
+		    size_t max, uint64_t *covered_p)
+{
+	uint64_t inside, covered = 0;
+	size_t n = 0;
+
+	for (size_t i = vector_find(vector, offset, &inside);
+	     i < vector->count && n < max && covered < length; i++, inside = 0) {
+		uint64_t piece = vector->segments[i].iov_len - inside;
+
+		if (piece == 0)
+			continue;
+		if (piece > length - covered)
+			piece = length - covered;
+		out[n].iov_base = (char *)vector->segments[i].iov_base + inside;
+		out[n++].iov_len = piece;
+		covered += piece;
+	}
+	*covered_p = covered;
+	return n;
+}
+
+enum { SLICE_SEGMENTS = 16 }; /* segments looked at a turn; only bounds the stack */
+
+void vector_read_segments(const struct vector *vector, uint64_t offset, void *to, size_t length)
+{
+	struct iovec slice[SLICE_SEGMENTS];
+	char *at = to;
+
+	while (length > 0) {
+		uint64_t covered;
+		size_t n = vector_slice(vector, offset, length, slice, SLICE_SEGMENTS, &covered);
+
+		if (n == 0)
+			return;
+		for (size_t i = 0; i < n; at += slice[i++].iov_len)
+			copy_bytes(at, slice[i].iov_base, slice[i].iov_len);
+		offset += covered;
+		length -= covered;
+	}
+}
+
+void vector_write_segments(const struct vector *vector, uint64_t offset, const void *from, size_t length)
+{
+	struct iovec slice[SLICE_SEGMENTS];
+	const char *at = from;
+
+	while (length > 0) {
+		uint64_t covered;
+		size_t n = vector_slice(vector, offset, length, slice, SLICE_SEGMENTS, &covered);
+
+		if (n == 0)
+			return;
+		for (size_t i = 0; i < n; at += slice[i++].iov_len)
+			copy_bytes(slice[i].iov_base, at, slice[i].iov_len);
+		offset += covered;
+		length -= covered;
+	}
+}
+
+void vector_copy(const struct vector *to, const struct vector *from, uint64_t offset, uint64_t length)
+{
+	struct iovec slice[SLICE_SEGMENTS];
+
+	while (length > 0) {
+		uint64_t covered;
+		size_t n = vector_slice(from, offset, length, slice, SLICE_SEGMENTS, &covered);
+
+		if (n == 0)
+			return;
+		for (size_t i = 0; i < n; i++) {
+			vector_write(to, offset, slice[i].iov_base, slice[i].iov_len);
+			offset += slice[i].iov_len;
+		}
+		length -= covered;
+	}
+}

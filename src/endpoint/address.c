@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "endpoint/address.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+static const char prefix[] = "t1-";
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+enum { PREFIX = sizeof(prefix) - 1, BYTES = 36, DIGITS = BYTES / 3 * 4 };
+
+_Static_assert(PREFIX + DIGITS < THOLE_ADDRESS_MAX, "an address with its NUL fits");
+_Static_assert(sizeof(struct address_parts) >= BYTES, "the parts are packed by hand");
+
+static void store_be64(uint8_t *at, uint64_t value)
+{
+	for (int i = 0; i < 8; i++)
+		at[i] = (uint8_t)(value >> (56 - 8 * i));
+}
+
+static uint64_t load_be64(const uint8_t *at)
+{
+	uint64_t value = 0;
+
+	for (int i = 0; i < 8; i++)
+		value = value << 8 | at[i];
+	return value;
+}
+
+void address_format(const struct address_parts *parts, struct thole_address *address_p)
+{
+	uint8_t bytes[BYTES];
+	char *out = address_p->text;
+
+	store_be64(bytes, parts->host);
+	store_be64(bytes + 8, parts->endpoint);
+	memcpy(bytes + 16, parts->network, sizeof(parts->network));
+	memset(address_p, 0, sizeof(*address_p));
+	memcpy(out, prefix, PREFIX);
+	out += PREFIX;
+	for (int i = 0; i < BYTES; i += 3) {
+		uint32_t group = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+
+		for (int shift = 18; shift >= 0; shift -= 6)
+			*out++ = digits[group >> shift & 63];
+	}
+}
+
+int address_parse(const struct thole_address *address, struct address_parts *parts_p)
+{
+	static const char none[THOLE_ADDRESS_MAX - PREFIX - DIGITS];
+	const char *text = address->text;
+	uint8_t bytes[BYTES];
+
+	if (memcmp(text, prefix, PREFIX) != 0 ||
+	    memcmp(text + PREFIX + DIGITS, none, sizeof(none)) != 0)
+		goto malformed;
+	for (int i = 0; i < DIGITS; i += 4) {
+		uint32_t group = 0;
+
+		for (int k = 0; k < 4; k++) {
+			char c = text[PREFIX + i + k];
+			const char *digit = c ? strchr(digits, c) : NULL;
+
+			if (!digit)
+				goto malformed;
+			group = group << 6 | (uint32_t)(digit - digits);
+		}
+		for (int k = 0; k < 3; k++)
+			bytes[i / 4 * 3 + k] = (uint8_t)(group >> (16 - 8 * k));
+	}
+	parts_p->host = load_be64(bytes);
+	parts_p->endpoint = load_be64(bytes + 8);
+	memcpy(parts_p->network, bytes + 16, sizeof(parts_p->network));
+	return 0;
+malformed:
+	return error_set(THOLE_ERR_ADDRESS,
+			 "\"%.*s\" is not a Thole address: take it from thole_endpoint_address",
+			 THOLE_ADDRESS_MAX, text);
+}

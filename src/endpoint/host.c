@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "endpoint/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "thole.h"
+
+static size_t file_read(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd >= 0 ? read(fd, text, size - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	return length > 0 ? (size_t)length : 0;
+}
+
+uint64_t host_id(void)
+{
+	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+	struct stat status;
+	char boot[64];
+
+	if (file_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) == 0)
+		gethostname(boot, sizeof(boot));
+	boot[sizeof(boot) - 1] = '\0';
+	for (const char *c = boot; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+	if (stat("/proc/self/ns/net", &status) == 0)
+		hash = (hash ^ (uint64_t)status.st_ino) * 0x100000001b3u;
+	return hash;
+}
+
+/* ---- Capabilities: each row probes by doing ------------------------------------------------------- */
+
+/* Reach into a child, as one process into another of the same user. */
+static int probe_process_vm(int write, char *why, size_t size)
+{
+	volatile uint64_t word = 0x1234;
+	uint64_t mine = 0x5678;
+	struct iovec here = {&mine, sizeof(mine)}, there = {(void *)(uintptr_t)&word, sizeof(word)};
+	int pipes[2], status;
+	char byte;
+	ssize_t n;
+	pid_t child;
+
+	(void)status;
+	if (pipe2(pipes, O_CLOEXEC) != 0)
+		return 0;
+	child = fork();
+	if (child < 0) {
+		close(pipes[0]);
+		close(pipes[1]);
+		snprintf(why, size, "fork failed: %s", strerror(errno));
+		return 0;
+	}
+	if (child == 0) {
+		close(pipes[1]);
+		_exit((int)(read(pipes[0], &byte, 1) > 0)); /* until the parent is done */
+	}
+	n = write ? process_vm_writev(child, &here, 1, &there, 1, 0) : process_vm_readv(child, &here, 1, &there, 1, 0);
+	if (n < 0)
+		snprintf(why, size, "%s: %s", strerror(errno),
+			 errno == ENOSYS || errno == EPERM
+				 ? "a seccomp filter or Yama refuses it: in a container, run with --cap-add=SYS_PTRACE or "
+				   "a newer runtime; on the host, sysctl kernel.yama.ptrace_scope=0"
+				 : "large messages go through shared memory with two copies");
+	close(pipes[0]);
+	close(pipes[1]);
+	waitpid(child, &status, 0);
+	return n == sizeof(mine);
+}
+
+static int probe_readv(char *why, size_t size)
+{
+	return probe_process_vm(0, why, size);
+}
+
+static int probe_writev(char *why, size_t size)
+{
+	return probe_process_vm(1, why, size);
+}
+
+static int probe_yama(char *why, size_t size)
+{
+	char scope[16];
+
+	if (file_read("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) == 0 || scope[0] == '0')
+		return 1;
+	snprintf(why, size, "kernel.yama.ptrace_scope is %c: %s", scope[0],
+		 scope[0] == '1' ? "Thole allows it for its own processes by PR_SET_PTRACER (option ptracer)"
+				 : "only privileged processes may; sysctl kernel.yama.ptrace_scope=0");
+	return 0;
+}
+
+static int probe_memfd(char *why, size_t size)
+{
+	int fd = memfd_create("thole-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		snprintf(why, size, "memfd_create: %s; without it Thole cannot run here", strerror(errno));
+	else
+		close(fd);
+	return fd >= 0;
+}
+
+static int probe_membarrier(char *why, size_t size)
+{
+	long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+	if (commands >= 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED))
+		return 1;
+	snprintf(why, size, "membarrier: %s; sleeping waits wake every millisecond instead",
+		 commands < 0 ? strerror(errno) : "no GLOBAL_EXPEDITED, which needs Linux 4.16");
+	return 0;
+}
+
+static int probe_pidfd(char *why, size_t size)
+{
+	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (fd < 0)
+		snprintf(why, size, "pidfd_open: %s; the end of a peer whose children live on is seen late",
+			 strerror(errno));
+	else
+		close(fd);
+	return fd >= 0;
+}
+
+static int probe_unix(char *why, size_t size)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		snprintf(why, size, "a Unix socket: %s; without it Thole cannot run here", strerror(errno));
+	else
+		close(fd);
+	return fd >= 0;
+}
+
+static const struct {
+	const char *name, *use;
+	int (*probe)(char *why, size_t size);
+} capabilities[] = {
+	{"unix_sockets", "hand shared memory to peers, and see their end", probe_unix},
+	{"memfd", "shared memory that needs no /dev/shm and leaves nothing behind", probe_memfd},
+	{"process_vm_readv", "copy a large message once, by its receiver", probe_readv},
+	{"process_vm_writev", "and by its sender at the same time", probe_writev},
+	{"yama_unrestricted", "the two above between any processes of a user", probe_yama},
+	{"membarrier", "sleep without a fence in every send", probe_membarrier},
+	{"pidfd", "see the end of a peer at once, whatever it forked", probe_pidfd},
+};
+
+int thole_capability(unsigned index, struct thole_capability *capability_p)
+{
+	static __thread char why[256];
+
+	if (index >= sizeof(capabilities) / sizeof(capabilities[0]))
+		return THOLE_ERR_NOT_FOUND;
+	why[0] = '\0';
+	*capability_p = (struct thole_capability){
+		.name = capabilities[index].name,
+		.use = capabilities[index].use,
+		.available = capabilities[index].probe(why, sizeof(why)),
+		.why = why,
+	};
+	return 0;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer: handles for addresses, the backlog of what could not be handed to the transport at once, and the end of a
+ * peer. The backlog keeps the order of operations: while it holds anything, everything new goes behind it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "endpoint/endpoint.h"
+#include "message/message.h"
+
+static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
+{
+	return &endpoint->peer_buckets[id % PEER_BUCKETS]; /* ids are random */
+}
+
+static int peer_new(struct thole_endpoint *endpoint, const struct thole_address *address,
+		    const struct address_parts *parts, struct peer **peer_p)
+{
+	struct peer **bucket = peer_bucket(endpoint, parts->endpoint);
+	struct peer *peer;
+
+	if (endpoint->peer_count == endpoint->peer_capacity) {
+		uint32_t capacity = endpoint->peer_capacity ? 2 * endpoint->peer_capacity : 16;
+		struct peer **peers = realloc(endpoint->peers, capacity * sizeof(*peers));
+
+		if (!peers)
+			goto no_memory;
+		endpoint->peers = peers;
+		endpoint->peer_capacity = capacity;
+	}
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		goto no_memory;
+	peer->endpoint = endpoint;
+	peer->transport = &shm_transport;
+	peer->index = endpoint->peer_count;
+	list_init(&peer->backlog);
+	list_init(&peer->pending);
+	peer->address = *address;
+	peer->parts = *parts;
+	peer->hash_next = *bucket;
+	*bucket = peer;
+	endpoint->peers[endpoint->peer_count++] = peer;
+	*peer_p = peer;
+	return 0;
+no_memory:
+	return error_set(THOLE_ERR_MEMORY, "no memory for another peer beside %u", endpoint->peer_count);
+}
+
+int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address *address, struct peer **peer_p)
+{
+	struct address_parts parts;
+	int error = address_parse(address, &parts);
+
+	if (error)
+		return error;
+	for (struct peer *peer = *peer_bucket(endpoint, parts.endpoint); peer; peer = peer->hash_next) {
+		if (memcmp(&peer->address, address, sizeof(*address)) == 0) {
+			*peer_p = peer;
+			return 0;
+		}
+	}
+	return peer_new(endpoint, address, &parts, peer_p);
+}
+
+int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p)
+{
+	struct peer *peer;
+	int error;
+
+	endpoint_lock(endpoint);
+	error = peer_by_address(endpoint, address, &peer);
+	if (!error)
+		*peer_p = peer->index;
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+int thole_peer_address(struct thole_endpoint *endpoint, uint32_t index, struct thole_address *address_p)
+{
+	struct peer *peer;
+
+	endpoint_lock(endpoint);
+	peer = endpoint_peer(endpoint, index);
+	if (peer)
+		*address_p = peer->address;
+	endpoint_unlock(endpoint);
+	return peer ? 0 : error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u", index);
+}
+
+void peer_backlog(struct request *request)
+{
+	struct peer *peer = request->peer;
+
+	endpoint_count(peer->endpoint, COUNTER_BACKLOGGED);
+	request->state = REQUEST_BACKLOG;
+	if (peer->backlog_count++ == 0)
+		list_push_back(&peer->endpoint->backlogged, &peer->backlogged_node);
+	list_push_back(&peer->backlog, &request->node);
+}
+
+void peer_backlog_remove(struct request *request)
+{
+	struct peer *peer = request->peer;
+
+	list_remove(&request->node);
+	if (--peer->backlog_count == 0)
+		list_remove(&peer->backlogged_node);
+}
+
+/* Push one peer's backlog until the transport takes no more. Returns how many requests have left it. */
+static int peer_push(struct peer *peer)
+{
+	int left = 0;
+
+	while (peer->backlog_count && !peer->gone) {
+		struct request *request = container_of(list_first(&peer->backlog), struct request, node);
+
+		if (message_emit(request) != 0)
+			break;
+		peer_backlog_remove(request);
+		message_emitted(request);
+		left++;
+	}
+	return left;
+}
+
+int peer_backlog_push(struct thole_endpoint *endpoint)
+{
+	struct list_node *end = &endpoint->backlogged;
+	int left = 0;
+
+	for (struct list_node *node = end->next, *next; node != end; node = next) {
+		next = node->next;
+		left += peer_push(container_of(node, struct peer, backlogged_node));
+	}
+	return left;
+}
+
+static void peer_fail_list(struct peer *peer, struct list_node *list, int status)
+{
+	while (!list_empty(list)) {
+		struct request *request = container_of(list_first(list), struct request, node);
+
+		if (request->state == REQUEST_BACKLOG) {
+			peer_backlog_remove(request);
+		} else {
+			list_remove(&request->node);
+		}
+		if (request->operation >= THOLE_OP_REMOTE_PUT || request->operation == 0)
+			request_free(request);
+		else
+			request_complete(request, status);
+	}
+	(void)peer;
+}
+
+void peer_lost(struct peer *peer, int status)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+
+	if (peer->gone)
+		return;
+	peer->gone = true;
+	peer->gone_status = status;
+	endpoint_count(endpoint, COUNTER_PEERS_GONE);
+	peer->transport->disconnect(peer);
+	message_stream_lost(peer, status);
+	peer_fail_list(peer, &peer->backlog, status);
+	peer_fail_list(peer, &peer->pending, status);
+	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
+		struct match_receive *receive = match_receive_next(&endpoint->match[queue], NULL);
+
+		while (receive) {
+			struct match_receive *next = match_receive_next(&endpoint->match[queue], receive);
+
+			if (receive->source == peer->index) {
+				struct request *request = container_of(receive, struct request, match);
+
+				match_withdraw(&endpoint->match[queue], receive);
+				request->peer = peer;
+				if (request->flags & THOLE_MULTI) {
+					endpoint->multi_posted--;
+					request->flags |= THOLE_MULTI_END; /* its parts have ended above */
+				}
+				request_complete(request, status);
+			}
+			receive = next;
+		}
+	}
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request: allocation, ids and ending of operations. An id is the pool index with a generation above it, so that an
+ * id which a peer kept too long, or made up, finds nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "endpoint/endpoint.h"
+
+int request_set_segments(struct request *request, const struct iovec *segments, size_t count)
+{
+	uint64_t length = 0;
+
+	for (size_t i = 0; i < count; i++)
+		length += segments[i].iov_len;
+	request->vector = (struct vector){&request->segment, 1, length};
+	if (count <= 1) {
+		request->segment = count ? segments[0] : (struct iovec){NULL, 0};
+		return 0;
+	}
+	request->owned_segments = malloc(count * sizeof(*segments));
+	if (!request->owned_segments)
+		return error_set(THOLE_ERR_MEMORY, "no memory for a vector of %zu segments", count);
+	memcpy(request->owned_segments, segments, count * sizeof(*segments));
+	request->vector.segments = request->owned_segments;
+	request->vector.count = count;
+	return 0;
+}
+
+int request_own_data(struct request *request)
+{
+	uint64_t length = request->vector.length;
+
+	request->owned_data = malloc(length ? length : 1);
+	if (!request->owned_data)
+		return error_set(THOLE_ERR_MEMORY, "no memory to copy a message of %llu bytes",
+				 (unsigned long long)length);
+	vector_read(&request->vector, 0, request->owned_data, length);
+	request->segment = (struct iovec){request->owned_data, length};
+	request->vector = (struct vector){&request->segment, 1, length};
+	return 0;
+}
+
+uint64_t request_id(const struct request *request)
+{
+	return (uint64_t)request->generation << 32 | pool_index_of(&request->endpoint->requests, request);
+}
+
+struct request *request_find(struct peer *peer, uint64_t id)
+{
+	struct request *request = pool_at(&peer->endpoint->requests, (uint32_t)id);
+
+	if (!request || request->state == REQUEST_FREE || request->generation != (uint32_t)(id >> 32) ||
+	    request->peer != peer)
+		return NULL;
+	return request;
+}
+
+void request_free_owned(struct request *request)
+{
+	free(request->owned_segments);
+	free(request->owned_data);
+	request->owned_segments = NULL;
+	request->owned_data = NULL;
+}
+
+static void request_describe(const struct request *request, struct thole_completion *completion)
+{
+	bool receive = request->operation == THOLE_OP_RECEIVE;
+	uint64_t length = request->vector.length;
+
+	if (receive && request->message_length < length)
+		length = request->message_length;
+	if (request->status && request->status != THOLE_ERR_TRUNCATED)
+		length = 0;
+	*completion = (struct thole_completion){
+		.context = request->context,
+		.tag = request->tag,
+		.imm = request->imm,
+		.length = length,
+		.message_length = receive ? request->message_length : length,
+		.buffer = request->vector.count ? request->vector.segments[0].iov_base : NULL,
+		.peer = request->peer ? request->peer->index : THOLE_ANY,
+		.flags = request->flags,
+		.operation = request->operation,
+		.status = request->status,
+	};
+}
+
+/* The last part of a MULTI receive says that its buffer is free again. */
+static void request_end_part(struct request *part)
+{
+	struct request *parent = part->parent;
+
+	if (--parent->parts == 0 && parent->retired) {
+		part->flags |= THOLE_MULTI_END;
+		request_free(parent);
+	}
+}
+
+void request_complete(struct request *request, int status)
+{
+	struct thole_endpoint *endpoint = request->endpoint;
+	struct thole_completion completion;
+
+	if (status)
+		request->status = status;
+	if (request->parent)
+		request_end_part(request);
+	if (request->handle) {
+		request->state = REQUEST_DONE;
+		list_push_back(&endpoint->done, &request->node);
+		return;
+	}
+	if ((request->flags & THOLE_QUIET) && !request->status) {
+		request_free(request);
+		return;
+	}
+	if (!endpoint->complete) {
+		request->state = REQUEST_QUEUED;
+		list_push_back(&endpoint->queue, &request->node);
+		return;
+	}
+	request_describe(request, &completion);
+	request_free(request);
+	endpoint->complete(endpoint->complete_arg, &completion);
+}
+
+void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion)
+{
+	struct request *request;
+
+	if (endpoint->complete) {
+		endpoint->complete(endpoint->complete_arg, completion);
+		return;
+	}
+	request = request_new(endpoint, (enum thole_operation)completion->operation, completion->context,
+			      completion->flags);
+	if (!request)
+		return; /* the pool's bound; nothing waits for this one by name */
+	request->tag = completion->tag;
+	request->imm = completion->imm;
+	request->segment = (struct iovec){completion->buffer, completion->length};
+	request->vector.length = completion->length;
+	request->message_length = completion->message_length;
+	request->peer = endpoint_peer(endpoint, completion->peer);
+	request->status = completion->status;
+	request->state = REQUEST_QUEUED;
+	list_push_back(&endpoint->queue, &request->node);
+}
+
+/* ---- test, wait_any's body, peek, poll: what the user calls ------------------------------------- */
+
+static int request_collect(struct request *request, struct thole_completion *completion_p)
+{
+	list_remove(&request->node);
+	if (completion_p)
+		request_describe(request, completion_p);
+	request_free(request);
+	return 1;
+}
+
+static int request_test(struct thole_endpoint *endpoint, struct request *request,
+			struct thole_completion *completion_p)
+{
+	if (request->state != REQUEST_DONE)
+		endpoint_progress(endpoint);
+	return request->state == REQUEST_DONE ? request_collect(request, completion_p) : 0;
+}
+
+int thole_test(struct thole_endpoint *endpoint, struct thole_request *handle,
+	       struct thole_completion *completion_p)
+{
+	int done;
+
+	endpoint_lock(endpoint);
+	done = request_test(endpoint, (struct request *)handle, completion_p);
+	endpoint_unlock(endpoint);
+	return done;
+}
+
+int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p)
+{
+	int found = 0;
+
+	endpoint_lock(endpoint);
+	if (list_empty(&endpoint->done))
+		endpoint_progress(endpoint);
+	if (!list_empty(&endpoint->done)) {
+		*request_p = (struct thole_request *)container_of(list_first(&endpoint->done), struct request,
+								  node);
+		found = 1;
+	}
+	endpoint_unlock(endpoint);
+	return found;
+}
+
+int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *completions, size_t count)
+{
+	size_t n = 0;
+
+	endpoint_lock(endpoint);
+	endpoint_progress(endpoint);
+	while (n < count && !list_empty(&endpoint->queue))
+		request_collect(container_of(list_first(&endpoint->queue), struct request, node),
+				&completions[n++]);
+	endpoint_unlock(endpoint);
+	return (int)n;
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait: progress, and what a waiting process does with its core: spin, yield, sleep.
+ *
+ * With a core for each process, spinning is best, and yielding gives the core to strangers, if to anybody. With fewer, whoever
+ * spins keeps the awaited process from running. It is so where the launcher says that there are more ranks
+ * than cores, and where a peer was last seen on this very core. Then a waiting process yields often, but not at once: where the
+ * awaited process does run, its answer comes within some hundred looks.
+ *
+ * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So a caller that
+ * was seen to come back at once is answered "nothing" only after some more looks; one that computes
+ * in between is answered at once.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "endpoint/endpoint.h"
+
+enum {
+	YIELD_LOOKS = 100,      /* looks between two yields where the core is shared */
+	WAITING_NS = 5000,      /* a caller that comes back sooner does nothing but wait */
+	MAINTAIN_NS = 20000,    /* between two looks at sockets while idle */
+	MAINTAIN_LOOK = 16,     /* idle calls between two looks at the clock */
+	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
+	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
+};
+
+void endpoint_lock_slow(struct thole_endpoint *endpoint)
+{
+	for (;;) {
+		for (int spins = 0; spins < 64; spins++) {
+			if (!load_relaxed(&endpoint->lock) &&
+			    !__atomic_exchange_n(&endpoint->lock, 1, __ATOMIC_ACQUIRE))
+				return;
+			cpu_pause();
+		}
+		sched_yield(); /* the holder may want this core */
+	}
+}
+
+static void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	endpoint->maintained_ns = now_ns;
+	shm_transport.maintain(endpoint, now_ns);
+}
+
+/* Give the core away; the time afterwards. */
+static uint64_t endpoint_yield(struct thole_endpoint *endpoint)
+{
+	endpoint_unlock(endpoint);
+	sched_yield();
+	endpoint_lock(endpoint);
+	endpoint_count(endpoint, COUNTER_YIELDS);
+	return clock_now_ns();
+}
+
+/* Whether others of this job wait for this core. */
+static bool endpoint_shares(const struct thole_endpoint *endpoint)
+{
+	return endpoint->crowded || endpoint->cohabits;
+}
+
+static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
+{
+	if (endpoint->options.yield != OPTION_YIELD_AUTO)
+		return endpoint->options.yield == OPTION_YIELD_ALWAYS;
+	return endpoint_shares(endpoint) && endpoint->idle % YIELD_LOOKS == 0;
+}
+
+static void endpoint_idle(struct thole_endpoint *endpoint)
+{
+	uint64_t now_ns;
+
+	endpoint->idle++;
+	if (endpoint_should_yield(endpoint))
+		now_ns = endpoint_yield(endpoint);
+	else if (endpoint->idle % MAINTAIN_LOOK == 0)
+		now_ns = clock_now_ns();
+	else
+		return;
+	if (now_ns - endpoint->maintained_ns > MAINTAIN_NS)
+		endpoint_maintain(endpoint, now_ns);
+}
+
+/* Progress without waiting; nothing is done about finding nothing. */
+static inline int endpoint_look(struct thole_endpoint *endpoint)
+{
+	int n = shm_transport.progress(endpoint);
+
+	if (!list_empty(&endpoint->backlogged))
+		n += peer_backlog_push(endpoint);
+	if (n > 0) {
+		endpoint->idle = 0;
+		if (++endpoint->calls % MAINTAIN_CALLS == 0)
+			endpoint_maintain(endpoint, clock_now_ns());
+	}
+	return n;
+}
+
+int endpoint_progress(struct thole_endpoint *endpoint)
+{
+	int n = endpoint_look(endpoint);
+
+	if (n == 0)
+		endpoint_idle(endpoint);
+	return n;
+}
+
+/* Looking again delays a caller that waits for something else: for another endpoint, where none of ours is under way,
+ * or, after something has come and nothing new was started, for what follows in its own program. Open MPI 4 asks until
+ * there is nothing before it goes on with what it got. */
+static bool endpoint_awaits(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	uint32_t live = endpoint->requests.live;
+	bool same = live == endpoint->found_live;
+
+	endpoint->found_live = UINT32_MAX;
+	return live > endpoint->multi_posted && !same && now_ns - endpoint->empty_ns < WAITING_NS;
+}
+
+static int endpoint_look_again(struct thole_endpoint *endpoint)
+{
+	uint64_t looks = endpoint_shares(endpoint) ? endpoint->options.look_again_shared
+						   : endpoint->options.look_again;
+
+	for (; looks > 0; looks--) {
+		int n;
+
+		cpu_pause();
+		n = endpoint_progress(endpoint);
+		if (n > 0)
+			return n;
+	}
+	endpoint->empty_ns = clock_now_ns();
+	return 0;
+}
+
+/* Progress for a caller outside, which perhaps waits in a loop of its own. */
+static int endpoint_progress_outside(struct thole_endpoint *endpoint)
+{
+	int n = endpoint_look(endpoint);
+
+	if (n == 0) {
+		uint64_t now_ns = clock_now_ns();
+		bool again = endpoint_awaits(endpoint, now_ns);
+
+		endpoint->empty_ns = now_ns;
+		endpoint_idle(endpoint); /* in any case: connections are made here */
+		if (again)
+			n = endpoint_look_again(endpoint);
+	}
+	if (n > 0)
+		endpoint->found_live = endpoint->requests.live;
+	return n;
+}
+
+int thole_progress(struct thole_endpoint *endpoint)
+{
+	int n;
+
+	endpoint_lock(endpoint);
+	n = endpoint_progress_outside(endpoint);
+	endpoint_unlock(endpoint);
+	return n;
+}
+
+/* ---- Sleeping -------------------------------------------------------------------------------------- */
+
+int thole_fd(struct thole_endpoint *endpoint)
+{
+	return endpoint->wait_fd;
+}
+
+int thole_arm(struct thole_endpoint *endpoint)
+{
+	uint64_t longest;
+
+	endpoint_lock(endpoint);
+	longest = shm_transport.arm(endpoint);
+	/* A sleep that has to be short cannot be left to somebody else's event loop. */
+	if (longest != UINT64_MAX) {
+		shm_transport.disarm(endpoint);
+		endpoint_progress(endpoint);
+	}
+	endpoint_unlock(endpoint);
+	return longest == UINT64_MAX ? 0 : THOLE_ERR_AGAIN;
+}
+
+/* Sleep until something arrives or the deadline; the lock is held on entry and exit. */
+static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
+{
+	uint64_t longest = shm_transport.arm(endpoint);
+	struct epoll_event event;
+	struct timespec timeout;
+
+	if (endpoint->safe && longest > THREADS_SLEEP_NS)
+		longest = THREADS_SLEEP_NS;
+	if (longest > 0 && endpoint->thread == NULL) {
+		if (deadline_ns - now_ns < longest)
+			longest = deadline_ns - now_ns;
+		endpoint_count(endpoint, COUNTER_SLEEPS);
+		timeout = (struct timespec){.tv_sec = (time_t)(longest / 1000000000u),
+					    .tv_nsec = (long)(longest % 1000000000u)};
+		endpoint_unlock(endpoint);
+		epoll_pwait2(endpoint->wait_fd, &event, 1, longest > INT64_MAX / 2 ? NULL : &timeout, NULL);
+		endpoint_lock(endpoint);
+	} else if (longest > 0) {
+		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep. */
+		timeout = (struct timespec){.tv_nsec = 50000};
+		endpoint_unlock(endpoint);
+		nanosleep(&timeout, NULL);
+		endpoint_lock(endpoint);
+	}
+	shm_transport.disarm(endpoint);
+	endpoint_maintain(endpoint, clock_now_ns());
+}
+
+static uint64_t deadline_of(uint64_t now_ns, int64_t timeout_ns)
+{
+	return timeout_ns < 0 || (uint64_t)timeout_ns > UINT64_MAX / 2 - now_ns ? UINT64_MAX
+									   : now_ns + (uint64_t)timeout_ns;
+}
+
+/* Wait until done(arg) or the timeout. Lock held. */
+static int endpoint_wait(struct thole_endpoint *endpoint, bool (*done)(void *arg), void *arg, int64_t timeout_ns)
+{
+	uint64_t start_ns = 0, deadline_ns = 0, now_ns;
+
+	if (done(arg))
+		return 0;
+	for (uint32_t turn = 0;; turn++) {
+		int n = endpoint_progress(endpoint);
+
+		if (done(arg))
+			return 0;
+		if (turn % 16 != 0 && timeout_ns != 0)
+			continue; /* the clock is read now and then only */
+		if (endpoint->safe) { /* let other threads in */
+			endpoint_unlock(endpoint);
+			cpu_pause();
+			endpoint_lock(endpoint);
+		}
+		now_ns = clock_now_ns();
+		if (deadline_ns == 0)
+			deadline_ns = deadline_of(now_ns, timeout_ns);
+		if (now_ns >= deadline_ns)
+			return THOLE_ERR_TIMEOUT;
+		if (start_ns == 0 || n > 0)
+			start_ns = now_ns;
+		else if (now_ns - start_ns >= endpoint->options.spin)
+			endpoint_sleep(endpoint, now_ns, deadline_ns);
+	}
+}
+
+static bool request_is_done(void *arg)
+{
+	return ((struct request *)arg)->state == REQUEST_DONE;
+}
+
+int thole_wait(struct thole_endpoint *endpoint, struct thole_request *handle, int64_t timeout_ns,
+	       struct thole_completion *completion_p)
+{
+	int error;
+
+	endpoint_lock(endpoint);
+	error = endpoint_wait(endpoint, request_is_done, handle, timeout_ns);
+	endpoint_unlock(endpoint);
+	if (!error)
+		thole_test(endpoint, handle, completion_p); /* done: collects it */
+	return error;
+}
+
+struct wait_any {
+	struct thole_request **requests;
+	size_t count, index;
+};
+
+static bool any_is_done(void *arg)
+{
+	struct wait_any *any = arg;
+
+	for (any->index = 0; any->index < any->count; any->index++)
+		if (any->requests[any->index] && request_is_done(any->requests[any->index]))
+			return true;
+	return false;
+}
+
+int thole_wait_any(struct thole_endpoint *endpoint, struct thole_request **requests, size_t count,
+		   int64_t timeout_ns, size_t *index_p, struct thole_completion *completion_p)
+{
+	struct wait_any any = {requests, count, 0};
+	size_t present = 0;
+	int error;
+
+	for (size_t i = 0; i < count; i++)
+		present += requests[i] != NULL;
+	if (present == 0)
+		return error_set(THOLE_ERR_ARGUMENT, "all %zu requests are NULL", count);
+	endpoint_lock(endpoint);
+	error = endpoint_wait(endpoint, any_is_done, &any, timeout_ns);
+	endpoint_unlock(endpoint);
+	if (error)
+		return error;
+	*index_p = any.index;
+	thole_test(endpoint, requests[any.index], completion_p);
+	requests[any.index] = NULL;
+	return 0;
+}
+
+int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
+{
+	uint64_t start_ns = clock_now_ns(), deadline_ns = deadline_of(start_ns, timeout_ns), now_ns = start_ns;
+	int n;
+
+	endpoint_lock(endpoint);
+	while ((n = endpoint_progress(endpoint)) == 0 && now_ns - start_ns < endpoint->options.spin &&
+	       now_ns < deadline_ns)
+		now_ns = clock_now_ns();
+	if (n == 0 && now_ns < deadline_ns)
+		endpoint_sleep(endpoint, now_ns, deadline_ns);
+	if (n == 0)
+		n = endpoint_progress(endpoint);
+	endpoint_unlock(endpoint);
+	return n > 0 || clock_now_ns() < deadline_ns ? 0 : THOLE_ERR_TIMEOUT;
+}
+
+/* ---- The progress thread --------------------------------------------------------------------------- */
+
+struct progress_thread {
+	pthread_t id;
+	struct thole_endpoint *endpoint;
+	int stop;
+};
+
+enum { THREAD_SLEEP_NS_MAX = 10000000 }; /* bounds how long closing waits for the thread */
+
+static void *progress_run(void *arg)
+{
+	struct progress_thread *thread = arg;
+	struct thole_endpoint *endpoint = thread->endpoint;
+	struct timespec timeout = {0};
+	struct epoll_event event;
+
+	while (!load_acquire(&thread->stop)) {
+		uint64_t longest;
+
+		endpoint_lock(endpoint);
+		while (endpoint_progress(endpoint) > 0)
+			;
+		longest = shm_transport.arm(endpoint);
+		endpoint_unlock(endpoint);
+		if (longest > THREAD_SLEEP_NS_MAX)
+			longest = THREAD_SLEEP_NS_MAX;
+		timeout.tv_nsec = (long)longest;
+		if (longest > 0)
+			epoll_pwait2(endpoint->wait_fd, &event, 1, &timeout, NULL);
+		endpoint_lock(endpoint);
+		shm_transport.disarm(endpoint);
+		endpoint_maintain(endpoint, clock_now_ns());
+		endpoint_unlock(endpoint);
+	}
+	return NULL;
+}
+
+int progress_thread_start(struct thole_endpoint *endpoint)
+{
+	struct progress_thread *thread = calloc(1, sizeof(*thread));
+
+	if (!thread)
+		return error_set(THOLE_ERR_MEMORY, "no memory for the progress thread");
+	thread->endpoint = endpoint;
+	endpoint->thread = thread;
+	errno = pthread_create(&thread->id, NULL, progress_run, thread);
+	if (errno) {
+		free(thread);
+		endpoint->thread = NULL;
+		return error_set(THOLE_ERR_SYSTEM, "cannot start the progress thread: %m");
+	}
+	return 0;
+}
+
+void progress_thread_stop(struct thole_endpoint *endpoint)
+{
+	if (!endpoint->thread)
+		return;
+	store_release(&endpoint->thread->stop, 1);
+	pthread_join(endpoint->thread->id, NULL);
+	free(endpoint->thread);
+	endpoint->thread = NULL;
+}

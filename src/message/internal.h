@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the message layer share: message.c (table, outgoing), receive.c (matching, delivery), remote.c
+ * (put, get, atomics). */
+#ifndef THOLE_MESSAGE_INTERNAL_H
+#define THOLE_MESSAGE_INTERNAL_H
+
+#include "message/message.h"
+
+enum {
+	EAGER_TOTAL_MAX = 1 << 20, /* bytes a peer may send in pieces that were not asked for; option eager_max's max */
+};
+
+/* The peer for a new operation, connecting to it on first use. Errors as thole_send. */
+int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p);
+
+/* Hand an outgoing request over, or put it on the backlog, with its data copied if it is THOLE_INJECT. The request
+ * may be gone afterwards. Where it fails (MEMORY), nothing of the request has left, and it is still the caller's. */
+int message_submit(struct request *request);
+
+/* Connect to a peer that has only sent to us so far, before it is answered. */
+void message_reach(struct peer *peer);
+
+/* A new request for an operation of the user's on a peer, with its vector. Errors as thole_send. */
+int message_request(struct thole_endpoint *endpoint, uint32_t peer, enum thole_operation operation,
+		    const struct iovec *segments, size_t count, unsigned flags, void *context,
+		    struct request **request_p);
+
+/* Submit it and hand out its handle. */
+int message_start(struct request *request, struct thole_request **request_p);
+
+/* The peer may answer a request's first piece (it matched, or was refused) while others wait for room. True: it
+ * did; the request ends when they are out. */
+bool message_answer_early(struct request *request, enum record_kind kind, int status);
+
+void message_finish(struct peer *peer, uint64_t id, int status);
+
+/* Wait for the peer: on its pending list in this state. */
+void message_pend(struct request *request, enum request_state state);
+
+/* Fill in a request's window on its own vector. */
+void message_window(const struct request *request, struct window *window_p);
+
+/* Whether `length` bytes may be sent without asking now. */
+bool message_is_eager(const struct peer *peer, uint64_t length);
+
+/* Fetch window into the request's vector, from its peer. */
+void message_fetch(struct request *request, const struct window *window);
+
+/* Data of a request arrives: the first piece, and whether it was all; or a later piece. */
+void message_stream(struct peer *peer, struct request *request, const void *payload, uint32_t length,
+		    uint64_t total);
+
+/* A request's data has arrived by pieces or bulk. */
+void receive_done(struct request *request, int status);
+void remote_done(struct request *request, int status);
+
+/* Handlers of records, and of handed over requests: the rows of the table. */
+void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+void receive_announce(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+void remote_put(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+void remote_get(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+void remote_atomic(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+void remote_reply(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+
+/* An unexpected message's data has all arrived (or will not). */
+void unexpected_done(struct unexpected *unexpected, int status);
+
+#endif

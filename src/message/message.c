@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message: the table of record kinds, outgoing requests, streams of pieces, and sends.
+ *
+ * An outgoing request is a record and perhaps data; message_emit hands both to the transport, in pieces
+ * that follow each other directly. What happens then is its row's `emitted`. Invariant: pieces of one request are never
+ * interleaved with another record of this layer, so a peer has one stream.
+ *
+ * Eager and rendezvous after MPICH-PM/CLUMP, section 2.2; the receiver fetches, as its get protocol
+ * (section 4.3) and Open-MX's pull (section 2.3).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "message/internal.h"
+
+enum {
+	SEND_SHORT_MAX = 8192, /* what may go as one piece, if the transport agrees */
+};
+
+/* ---- What happens to a request that has been handed over ----------------------------------------- */
+
+static void emitted_eager(struct request *request)
+{
+	if (request->answered)
+		request_complete(request, request->status);
+	else if (request->flags & THOLE_SYNC)
+		message_pend(request, REQUEST_WAITING);
+	else
+		request_complete(request, 0);
+}
+
+static void emitted_wait(struct request *request)
+{
+	if (request->answered)
+		request_complete(request, request->status);
+	else
+		message_pend(request, REQUEST_WAITING);
+}
+
+/* From here on the request's memory is where the former values go. */
+static void emitted_atomic(struct request *request)
+{
+	request->segment = request->result;
+	request->vector = (struct vector){&request->segment, 1, request->result.iov_len};
+	emitted_wait(request);
+}
+
+static void emitted_control(struct request *request)
+{
+	request_free(request);
+}
+
+/* A REPLY that offers a window waits until the peer has fetched it. */
+static void emitted_reply(struct request *request)
+{
+	if (request->record.flags & RECORD_WINDOW)
+		message_pend(request, REQUEST_WAITING);
+	else
+		request_free(request);
+}
+
+static void arrived_piece(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct stream *stream = &peer->stream;
+	struct request *request = stream->request;
+	struct unexpected *unexpected = stream->unexpected;
+
+	(void)record;
+	if (length == 0 || length > stream->left) {
+		message_bad(peer);
+		return;
+	}
+	stream->left -= length;
+	if (request) {
+		uint64_t capacity = request->vector.length;
+
+		if (request->offset < capacity)
+			vector_write(&request->vector, request->offset, payload,
+				     length < capacity - request->offset ? length : capacity - request->offset);
+		request->offset += length;
+	} else if (unexpected) {
+		memcpy(unexpected->data + unexpected->arrived, payload, length);
+		unexpected->arrived += length;
+	}
+	if (stream->left > 0)
+		return;
+	*stream = (struct stream){0};
+	if (request) {
+		list_remove(&request->node);
+		message_fetched(request, 0);
+	} else if (unexpected) {
+		unexpected_done(unexpected, 0);
+	}
+}
+
+bool message_answer_early(struct request *request, enum record_kind kind, int status)
+{
+	if (!request || request->state != REQUEST_BACKLOG || !request->head_sent || request->answered ||
+	    request->record.kind != kind)
+		return false;
+	request->answered = true;
+	request->status = status < 0 && status > -THOLE_ERR_COUNT ? status : 0;
+	return true;
+}
+
+/* The owner's side of a rendezvous, and of a synchronous send, ends. */
+static void arrived_finish(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct request *request = request_find(peer, record->tag);
+	int status = (int)(int64_t)record->imm;
+
+	(void)payload;
+	(void)length;
+	if (message_answer_early(request, RECORD_EAGER, status))
+		return;
+	if (!request || request->state != REQUEST_WAITING ||
+	    (request->record.kind != RECORD_EAGER && request->record.kind != RECORD_ANNOUNCE &&
+	     request->record.kind != RECORD_REPLY)) {
+		message_bad(peer);
+		return;
+	}
+	list_remove(&request->node);
+	if (request->record.kind == RECORD_REPLY)
+		request_free(request);
+	else
+		request_complete(request, status == 0 || status <= -THOLE_ERR_COUNT || status > 0 ? 0 : status);
+}
+
+struct message_kind {
+	const char *name;
+	void (*arrived)(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+	void (*emitted)(struct request *request);
+};
+
+static const struct message_kind kinds[RECORD_MESSAGE_KINDS] = {
+	[RECORD_EAGER] = {"eager", receive_eager, emitted_eager},
+	[RECORD_PIECE] = {"piece", arrived_piece, NULL},
+	[RECORD_ANNOUNCE] = {"announce", receive_announce, emitted_wait},
+	[RECORD_FINISH] = {"finish", arrived_finish, emitted_control},
+	[RECORD_PUT] = {"put", remote_put, emitted_wait},
+	[RECORD_GET] = {"get", remote_get, emitted_wait},
+	[RECORD_ATOMIC] = {"atomic", remote_atomic, emitted_atomic},
+	[RECORD_REPLY] = {"reply", remote_reply, emitted_reply},
+};
+
+void message_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	unsigned kind = record->kind;
+
+	if (__builtin_expect(kind == RECORD_EAGER && peer->stream.left == 0 && !peer->gone, 1)) {
+		receive_eager(peer, record, payload, length);
+		return;
+	}
+	if (kind == RECORD_NONE || kind >= RECORD_MESSAGE_KINDS || peer->gone) {
+		message_bad(peer);
+		return;
+	}
+	if (peer->stream.left > 0 && kind != RECORD_PIECE) {
+		message_bad(peer);
+		message_stream_lost(peer, THOLE_ERR_PROTOCOL);
+	}
+	kinds[kind].arrived(peer, record, payload, length);
+}
+
+/* ---- Outgoing ----------------------------------------------------------------------------------- */
+
+/* Send a message as an announcement of its data, which stays where it is. */
+static void message_announce(struct request *request)
+{
+	struct window window;
+
+	endpoint_count(request->endpoint, COUNTER_SENT_RENDEZVOUS);
+	message_window(request, &window);
+	request->payload = 0;
+	request->record.kind = RECORD_ANNOUNCE;
+	request->record.length = RECORD_EXTERNAL;
+	window_store(&window, &request->record);
+}
+
+int message_emit(struct request *request)
+{
+	static const struct record piece = {.kind = RECORD_PIECE};
+	const struct transport *transport = request->peer->transport;
+	uint32_t piece_max = transport->piece_max(request->peer);
+
+	/* The receiver may have asked to hold data back while this one waited. */
+	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
+	    request->peer->hold)
+		message_announce(request);
+	while (!request->head_sent || request->offset < request->payload) {
+		uint64_t left = request->payload - request->offset;
+		uint32_t length = left < piece_max ? (uint32_t)left : piece_max;
+		int error;
+
+		if (!request->head_sent && length < request->payload)
+			request->record.flags |= RECORD_MORE;
+		error = transport->push(request->peer, request->head_sent ? &piece : &request->record,
+					&request->vector, request->offset, length);
+		if (error)
+			return error;
+		request->head_sent = true;
+		request->offset += length;
+	}
+	return 0;
+}
+
+void message_emitted(struct request *request)
+{
+	if (request->record.kind >= RECORD_MESSAGE_KINDS) /* a transport's own, from message_control */
+		emitted_control(request);
+	else
+		kinds[request->record.kind].emitted(request);
+}
+
+int message_submit(struct request *request)
+{
+	if (!request->peer->backlog_count && message_emit(request) == 0) {
+		message_emitted(request);
+		return 0;
+	}
+	if ((request->flags & THOLE_INJECT) && !request->owned_data && request->payload > 0) {
+		int error = request_own_data(request);
+
+		if (error && !request->head_sent)
+			return error;
+		if (error) { /* its front is out, and nothing else may follow it */
+			peer_backlog(request);
+			peer_lost(request->peer, THOLE_ERR_MEMORY);
+			return 0;
+		}
+	}
+	peer_backlog(request);
+	return 0;
+}
+
+int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_operation operation,
+		    const struct iovec *segments, size_t count, unsigned flags, void *context,
+		    struct request **request_p)
+{
+	struct request *request;
+	struct peer *peer;
+	int error = message_peer(endpoint, index, &peer);
+
+	if (error)
+		return error;
+	if (count > THOLE_SEGMENTS_MAX)
+		return error_set(THOLE_ERR_ARGUMENT, "a vector has at most %d segments, not %zu",
+				 THOLE_SEGMENTS_MAX, count);
+	request = request_new(endpoint, operation, context, flags);
+	if (!request)
+		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
+	request->peer = peer;
+	error = request_set_vector(request, segments, count);
+	if (!error && request->vector.length > THOLE_LENGTH_MAX)
+		error = error_set(THOLE_ERR_ARGUMENT, "a message has at most %llu bytes, not %llu",
+				  (unsigned long long)THOLE_LENGTH_MAX,
+				  (unsigned long long)request->vector.length);
+	if (error)
+		request_free(request);
+	else
+		*request_p = request;
+	return error;
+}
+
+int message_start(struct request *request, struct thole_request **request_p)
+{
+	int error;
+
+	request->handle = request_p != NULL;
+	if (request_p)
+		*request_p = (struct thole_request *)request;
+	error = message_submit(request);
+	if (error)
+		request_free(request);
+	return error;
+}
+
+void message_reach(struct peer *peer)
+{
+	if (peer->connected || peer->gone)
+		return;
+	if (peer->transport->connect(peer) != 0)
+		peer_lost(peer, THOLE_ERR_PEER);
+	else
+		peer->connected = true;
+}
+
+void message_control(struct peer *peer, const struct record *record)
+{
+	struct request *request;
+
+	message_reach(peer);
+	if (peer->gone || (!peer->backlog_count && peer->transport->push(peer, record, NULL, 0, 0) == 0))
+		return;
+	request = request_new(peer->endpoint, (enum thole_operation)0, NULL, 0);
+	if (!request) {
+		peer_lost(peer, THOLE_ERR_MEMORY); /* it would wait for this record for ever */
+		return;
+	}
+	request->peer = peer;
+	request->record = *record;
+	peer_backlog(request);
+}
+
+void message_finish(struct peer *peer, uint64_t id, int status)
+{
+	struct record record = {.kind = RECORD_FINISH, .tag = id, .imm = (uint64_t)(int64_t)status};
+
+	message_control(peer, &record);
+}
+
+void message_pend(struct request *request, enum request_state state)
+{
+	request->state = (uint8_t)state;
+	list_push_back(&request->peer->pending, &request->node);
+}
+
+void message_window(const struct request *request, struct window *window_p)
+{
+	window_p->length = request->vector.length;
+	window_p->count = (uint32_t)request->vector.count;
+	window_p->address = (uintptr_t)(request->vector.count == 1 ? request->vector.segments[0].iov_base
+								   : (const void *)request->vector.segments);
+	window_p->id = request_id(request);
+}
+
+bool message_is_eager(const struct peer *peer, uint64_t length)
+{
+	return length <= (peer->hold ? RECORD_INLINE_MAX : peer->endpoint->options.eager_max);
+}
+
+int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
+{
+	struct peer *peer = endpoint_peer(endpoint, index);
+
+	if (!peer)
+		return error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u: thole_peer makes one of an address",
+				 index);
+	if (!peer->connected && !peer->gone) {
+		int error = peer->transport->connect(peer);
+
+		if (error)
+			return error;
+		peer->connected = true;
+	}
+	if (peer->gone)
+		return error_set(peer->gone_status, "peer %u (%s) is gone", index, peer->address.text);
+	if (peer->backlog_count >= endpoint->options.sends_max)
+		return error_set(THOLE_ERR_AGAIN, "%u operations to peer %u wait for room: make progress, or "
+				 "raise the option sends_max", peer->backlog_count, index);
+	*peer_p = peer;
+	return 0;
+}
+
+/* ---- Streams ------------------------------------------------------------------------------------ */
+
+void message_stream(struct peer *peer, struct request *request, const void *payload, uint32_t length,
+		    uint64_t total)
+{
+	uint64_t capacity = request->vector.length;
+	uint64_t fits = length < capacity ? length : capacity;
+
+	vector_write(&request->vector, 0, payload, fits);
+	if (length == total) {
+		message_fetched(request, 0);
+		return;
+	}
+	request->offset = length;
+	request->peer = peer;
+	message_pend(request, REQUEST_STREAMING);
+	peer->stream = (struct stream){.request = request, .left = total - length};
+}
+
+void message_stream_lost(struct peer *peer, int status)
+{
+	struct stream stream = peer->stream;
+
+	peer->stream = (struct stream){0};
+	if (stream.request) {
+		list_remove(&stream.request->node);
+		message_fetched(stream.request, status);
+	} else if (stream.unexpected) {
+		unexpected_done(stream.unexpected, status);
+	}
+}
+
+void message_fetched(struct request *request, int status)
+{
+	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
+	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
+		message_finish(request->peer, request->window.id, status);
+	if (request->operation == THOLE_OP_RECEIVE)
+		receive_done(request, status);
+	else
+		remote_done(request, status);
+}
+
+void message_fetch(struct request *request, const struct window *window)
+{
+	request->window = *window;
+	request->state = REQUEST_FETCHING;
+	request->peer->transport->fetch(request);
+}
+
+/* ---- Sends -------------------------------------------------------------------------------------- */
+
+/* An operation ended inside the call that started it. */
+static int send_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion,
+			 struct thole_request **request_p)
+{
+	struct request *request;
+
+	if (!request_p) {
+		if (!(completion->flags & THOLE_QUIET))
+			endpoint_complete(endpoint, completion);
+		return 0;
+	}
+	request = request_new(endpoint, THOLE_OP_SEND, completion->context, completion->flags);
+	if (!request)
+		return THOLE_ERR_MEMORY;
+	request->tag = completion->tag;
+	request->imm = completion->imm;
+	request->vector.length = completion->length;
+	request->segment = (struct iovec){completion->buffer, completion->length};
+	request->peer = endpoint->peers[completion->peer];
+	request->handle = true;
+	*request_p = (struct thole_request *)request;
+	request_complete(request, 0);
+	return 0;
+}
+
+static inline void record_copy_short(uint8_t *to, const uint8_t *from, size_t length)
+{
+	uint64_t head, tail;
+
+	if (length == 8) {
+		memcpy(to, from, 8);
+	} else if (length > 8 && length <= 16) {
+		memcpy(&head, from, 8);
+		memcpy(&tail, from + length - 8, 8);
+		memcpy(to, &head, 8);
+		memcpy(to + length - 8, &tail, 8);
+	} else {
+		memcpy(to, from, length);
+	}
+}
+
+static int send_vector(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments,
+		       size_t count, uint64_t tag, uint64_t imm, unsigned flags, void *context,
+		       struct thole_request **request_p)
+{
+	struct request *request;
+	int error = message_request(endpoint, peer, THOLE_OP_SEND, segments, count, flags, context, &request);
+
+	if (error)
+		return error;
+	request->tag = tag;
+	request->imm = imm;
+	request->record = (struct record){
+		.kind = RECORD_EAGER,
+		.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0) |
+				   (flags & THOLE_SYNC ? RECORD_SYNC : 0)),
+		.length = RECORD_EXTERNAL,
+		.tag = tag,
+		.imm = imm,
+	};
+	if (message_is_eager(request->peer, request->vector.length)) {
+		endpoint_count(endpoint, COUNTER_SENT_EAGER);
+		request->payload = request->vector.length;
+		request->record.arg[0] = request->payload;
+		request->record.arg[2] = request_id(request);
+		if (!(flags & THOLE_SYNC))
+			request->record.length = 0; /* no args: short data goes into the record */
+		return message_start(request, request_p);
+	}
+	if (flags & THOLE_INJECT) {
+		error = request_own_data(request);
+		if (error) {
+			request_free(request);
+			return error;
+		}
+	}
+	message_announce(request);
+	return message_start(request, request_p);
+}
+
+/* The short way for one piece: no request is made. False: take the other way. */
+static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, const void *buffer, size_t length,
+			      uint64_t tag, uint64_t imm, unsigned flags, void *context,
+			      struct thole_request **request_p, int *error_p)
+{
+	struct peer *peer = endpoint_peer(endpoint, index);
+	struct record record;
+	int error;
+
+	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->connected || peer->backlog_count ||
+	    peer->gone)
+		return false;
+	record.kind = RECORD_EAGER;
+	record.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
+	record.tag = tag;
+	record.imm = imm;
+	if (length <= RECORD_INLINE_MAX) {
+		record.length = (uint16_t)length;
+		record_copy_short(record.payload, buffer, length);
+		error = peer->transport->push(peer, &record, NULL, 0, 0);
+	} else {
+		const struct iovec segment = {(void *)(uintptr_t)buffer, length};
+
+		if (!message_is_eager(peer, length) || length > peer->transport->piece_max(peer))
+			return false;
+		record.length = 0;
+		memset(record.payload, 0, sizeof(record.payload)); /* goes along */
+		error = peer->transport->push(peer, &record, &(struct vector){&segment, 1, length}, 0,
+					      (uint32_t)length);
+	}
+	if (error)
+		return false;
+	endpoint_count(endpoint, COUNTER_SENT_EAGER);
+	if (!request_p && (flags & THOLE_QUIET)) {
+		*error_p = 0;
+		return true;
+	}
+	*error_p = send_complete(endpoint,
+				 &(struct thole_completion){.context = context, .tag = tag, .imm = imm,
+							    .length = length, .message_length = length,
+							    .buffer = (void *)(uintptr_t)buffer, .peer = index,
+							    .flags = flags, .operation = THOLE_OP_SEND},
+				 request_p);
+	return true;
+}
+
+int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
+	       uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
+{
+	int error;
+
+	endpoint_lock(endpoint);
+	if (!send_short(endpoint, peer, buffer, length, tag, imm, flags, context, request_p, &error))
+		error = send_vector(endpoint, peer, &(struct iovec){(void *)(uintptr_t)buffer, length}, 1, tag, imm,
+				    flags, context, request_p);
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
+		uint64_t tag, uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
+{
+	int error;
+
+	endpoint_lock(endpoint);
+	error = send_vector(endpoint, peer, segments, count, tag, imm, flags, context, request_p);
+	endpoint_unlock(endpoint);
+	return error;
+}

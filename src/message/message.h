@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message: the protocol between two endpoints - eager, rendezvous, put, get, atomics - on top of a transport's two
+ * services. Pure: no system call, no clock, no thread. A kind of record is a row of one table.
+ */
+#ifndef THOLE_MESSAGE_MESSAGE_H
+#define THOLE_MESSAGE_MESSAGE_H
+
+#include "endpoint/endpoint.h"
+
+/* From a transport: a whole record of a peer. The payload is only valid during the call; `record` is the caller's
+ * private copy. */
+void message_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+
+/* From a transport: the fetch of request->window has ended; `length` bytes are in request->vector. */
+void message_fetched(struct request *request, int status);
+
+/* Hand over as much of an outgoing request as the transport takes. 0: all of it; AGAIN: try later; PEER. */
+int message_emit(struct request *request);
+
+/* All of an outgoing request has been handed over. */
+void message_emitted(struct request *request);
+
+/* Send a record without data, behind whatever waits to be sent. */
+void message_control(struct peer *peer, const struct record *record);
+
+/* Count a record that no correct peer writes. */
+static inline void message_bad(struct peer *peer)
+{
+	endpoint_count(peer->endpoint, COUNTER_BAD_RECORDS);
+}
+
+/* The peer is gone: end the stream that was arriving from it. */
+void message_stream_lost(struct peer *peer, int status);
+
+/* Free an unexpected message that is out of the match queue. */
+void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpected);
+
+#endif

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive: posted receives, messages that arrive before them, probes, and delivery.
+ *
+ * An unexpected message holds its data, if it came with data, else only its announcement. The data
+ * held by an endpoint is bounded: from unexpected_max on its senders are asked to announce only, until half of it is
+ * free again; what was under way by then is at most a ring for each sender.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "message/internal.h"
+
+/* ---- Delivery into a matched receive ------------------------------------------------------------- */
+
+void receive_done(struct request *request, int status)
+{
+	if (!status && request->message_length > request->vector.length) {
+		endpoint_count(request->endpoint, COUNTER_TRUNCATED);
+		status = THOLE_ERR_TRUNCATED;
+	}
+	endpoint_count(request->endpoint, COUNTER_RECEIVED);
+	request_complete(request, status);
+}
+
+/* The part of a MULTI receive that the next message goes to. The buffer stays posted while multi_min is left. */
+static struct request *receive_part(struct request *parent, uint64_t total)
+{
+	struct thole_endpoint *endpoint = parent->endpoint;
+	struct request *part = request_new(endpoint, THOLE_OP_RECEIVE, parent->context, parent->flags);
+	uint64_t room = parent->vector.length - parent->offset;
+
+	if (!part)
+		return NULL;
+	part->segment = (struct iovec){(char *)parent->segment.iov_base + parent->offset, total < room ? total : room};
+	part->vector.length = part->segment.iov_len;
+	part->queue = parent->queue;
+	part->parent = parent;
+	parent->offset += part->vector.length;
+	parent->parts++;
+	room -= part->vector.length;
+	if (room == 0 || room < endpoint->options.multi_min) {
+		parent->retired = true;
+		if (parent->state == REQUEST_POSTED) {
+			match_withdraw(&endpoint->match[parent->queue], &parent->match);
+			endpoint->multi_posted--;
+		}
+		parent->state = REQUEST_PARENT;
+	}
+	return part;
+}
+
+/* The receive that a message goes to, out of the queue; a part of it where it takes several. */
+static inline struct request *receive_match(struct peer *peer, const struct record *record, uint64_t total)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct match *match = &endpoint->match[record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED];
+	struct match_receive *found = match_arrive_peek(match, peer->index,
+							record->flags & RECORD_PLAIN ? 0 : record->tag);
+	struct request *request;
+
+	if (!found)
+		return NULL;
+	request = container_of(found, struct request, match);
+	if (__builtin_expect(request->flags & THOLE_MULTI, 0))
+		return receive_part(request, total);
+	match_withdraw(match, found);
+	return request;
+}
+
+static inline void receive_begin(struct request *request, struct peer *peer, const struct record *record,
+				 uint64_t total)
+{
+	request->peer = peer;
+	request->tag = record->tag;
+	request->imm = record->flags & RECORD_IMM ? record->imm : 0;
+	request->flags |= record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0;
+	request->message_length = total;
+}
+
+/* Fetch an announced message, or as much as there is room for. */
+static void receive_fetch(struct request *request, const struct window *announced)
+{
+	struct window window = *announced;
+
+	if (request->vector.length > window.length && request->vector.count == 1)
+		request->vector.length = request->segment.iov_len = window.length;
+	else if (request->vector.length < window.length)
+		window.length = request->vector.length;
+	message_fetch(request, &window);
+}
+
+/* ---- Unexpected messages -------------------------------------------------------------------------- */
+
+void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpected)
+{
+	if (unexpected->data && unexpected->data != unexpected->record.payload) {
+		endpoint->counters[COUNTER_UNEXPECTED_BYTES] -= unexpected->length;
+		free(unexpected->data);
+		if (endpoint->holding &&
+		    endpoint->counters[COUNTER_UNEXPECTED_BYTES] < endpoint->options.unexpected_max / 2) {
+			endpoint->holding = false;
+			shm_transport.hold(endpoint, false);
+		}
+	}
+	pool_put(&endpoint->unexpected, unexpected);
+}
+
+static struct unexpected *unexpected_new(struct peer *peer, const struct record *record)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct unexpected *unexpected = pool_get(&endpoint->unexpected);
+
+	if (!unexpected)
+		return NULL;
+	endpoint_count(endpoint, COUNTER_UNEXPECTED);
+	unexpected->record = *record;
+	unexpected->peer = peer;
+	unexpected->data = NULL;
+	unexpected->length = unexpected->arrived = 0;
+	unexpected->claimant = NULL;
+	unexpected->queue = record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED;
+	unexpected->taken = unexpected->dropped = false;
+	unexpected->status = 0;
+	unexpected->match.source = peer->index;
+	unexpected->match.tag = unexpected->queue == MATCH_PLAIN ? 0 : record->tag;
+	return unexpected;
+}
+
+static bool unexpected_hold_data(struct unexpected *unexpected, const void *payload, uint32_t length, uint64_t total)
+{
+	struct thole_endpoint *endpoint = unexpected->peer->endpoint;
+
+	unexpected->length = total;
+	unexpected->arrived = length;
+	if (unexpected->record.length != RECORD_EXTERNAL) {
+		unexpected->data = unexpected->record.payload; /* came with the record's copy */
+		return true;
+	}
+	if (total == 0)
+		return true;
+	unexpected->data = malloc(total);
+	if (!unexpected->data)
+		return false;
+	memcpy(unexpected->data, payload, length);
+	endpoint->counters[COUNTER_UNEXPECTED_BYTES] += total;
+	if (!endpoint->holding &&
+	    endpoint->counters[COUNTER_UNEXPECTED_BYTES] > endpoint->options.unexpected_max) {
+		endpoint->holding = true;
+		endpoint_count(endpoint, COUNTER_UNEXPECTED_HOLDS);
+		shm_transport.hold(endpoint, true);
+	}
+	return true;
+}
+
+static void unexpected_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length,
+			     uint64_t total)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct unexpected *unexpected = unexpected_new(peer, record);
+
+	if (unexpected && !unexpected_hold_data(unexpected, payload, length, total)) {
+		pool_put(&endpoint->unexpected, unexpected);
+		unexpected = NULL;
+	}
+	if (!unexpected) { /* a message is lost, so this peer's order cannot be kept: end it, truly */
+		peer_lost(peer, THOLE_ERR_MEMORY);
+		return;
+	}
+	if (length < total)
+		peer->stream = (struct stream){.unexpected = unexpected, .left = total - length};
+	match_store(&endpoint->match[unexpected->queue], &unexpected->match);
+}
+
+/* Give a matched unexpected message to its receive. Frees it unless its data is still arriving. */
+static void unexpected_deliver(struct unexpected *unexpected, struct request *request)
+{
+	struct peer *peer = unexpected->peer;
+	struct thole_endpoint *endpoint = peer->endpoint;
+	const struct record *record = &unexpected->record;
+
+	if (record->kind == RECORD_ANNOUNCE) {
+		struct window window;
+
+		window_load(&window, record);
+		receive_begin(request, peer, record, window.length);
+		unexpected_free(endpoint, unexpected);
+		if (peer->gone)
+			receive_done(request, peer->gone_status);
+		else
+			receive_fetch(request, &window);
+		return;
+	}
+	receive_begin(request, peer, record, unexpected->length);
+	if (record->flags & RECORD_SYNC)
+		message_finish(peer, record->arg[2], 0);
+	if (unexpected->arrived < unexpected->length && !unexpected->status) {
+		unexpected->claimant = request;
+		request->state = REQUEST_CLAIMED;
+		return;
+	}
+	if (!unexpected->status && unexpected->length > 0)
+		vector_write(&request->vector, 0, unexpected->data,
+			     unexpected->length < request->vector.length ? unexpected->length
+									 : request->vector.length);
+	receive_done(request, unexpected->status);
+	unexpected_free(endpoint, unexpected);
+}
+
+/* Nobody wants it: let the sender go, and free it as soon as nothing more of it arrives. */
+static void unexpected_drop(struct unexpected *unexpected)
+{
+	const struct record *record = &unexpected->record;
+
+	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_SYNC))
+		message_finish(unexpected->peer, record->arg[2], 0);
+	if (record->kind == RECORD_EAGER && unexpected->arrived < unexpected->length && !unexpected->status)
+		unexpected->dropped = true;
+	else
+		unexpected_free(unexpected->peer->endpoint, unexpected);
+}
+
+void unexpected_done(struct unexpected *unexpected, int status)
+{
+	struct request *claimant = unexpected->claimant;
+
+	unexpected->status = status;
+	if (unexpected->dropped) {
+		unexpected_free(unexpected->peer->endpoint, unexpected);
+	} else if (claimant) {
+		if (!status)
+			vector_write(&claimant->vector, 0, unexpected->data,
+				     unexpected->length < claimant->vector.length ? unexpected->length
+										  : claimant->vector.length);
+		unexpected_free(unexpected->peer->endpoint, unexpected);
+		receive_done(claimant, status);
+	}
+}
+
+/* ---- Arrivals ------------------------------------------------------------------------------------- */
+
+/* The short way: the whole message is here, and its receive is an ordinary one whose completion is only reported. */
+static inline void receive_whole(struct request *request, struct peer *peer, const struct record *record,
+				 const void *payload, uint32_t length)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct thole_completion completion = {
+		.context = request->context,
+		.tag = record->tag,
+		.imm = record->flags & RECORD_IMM ? record->imm : 0,
+		.length = length,
+		.message_length = length,
+		.buffer = request->segment.iov_base,
+		.peer = peer->index,
+		.flags = request->flags | (record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0),
+		.operation = THOLE_OP_RECEIVE,
+	};
+
+	endpoint_count(endpoint, COUNTER_RECEIVED);
+	vector_write(&request->vector, 0, payload, length);
+	request_free(request);
+	endpoint->complete(endpoint->complete_arg, &completion);
+}
+
+void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	uint64_t total = record->flags & RECORD_MORE ? record->arg[0] : length;
+	struct request *request;
+
+	if ((record->flags & (RECORD_MORE | RECORD_SYNC)) &&
+	    (record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)) {
+		message_bad(peer);
+		return;
+	}
+	request = receive_match(peer, record, total);
+	if (!request) {
+		unexpected_eager(peer, record, payload, length, total);
+		return;
+	}
+	if (__builtin_expect(!(record->flags & (RECORD_MORE | RECORD_SYNC)) && !request->handle &&
+				     !(request->flags & (THOLE_MULTI | THOLE_QUIET)) &&
+				     length <= request->vector.length && peer->endpoint->complete,
+			     1)) {
+		receive_whole(request, peer, record, payload, length);
+		return;
+	}
+	receive_begin(request, peer, record, total);
+	message_stream(peer, request, payload, length, total);
+	if (record->flags & RECORD_SYNC) /* after the copy: any record to the peer says that its payload is free */
+		message_finish(peer, record->arg[2], 0);
+}
+
+void receive_announce(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct unexpected *unexpected;
+	struct request *request;
+	struct window window;
+
+	(void)payload;
+	window_load(&window, record);
+	if (record->length != RECORD_EXTERNAL || length != 0 || window.length > THOLE_LENGTH_MAX ||
+	    window.count == 0 || window.count > THOLE_SEGMENTS_MAX) {
+		message_bad(peer);
+		return;
+	}
+	request = receive_match(peer, record, window.length);
+	if (request) {
+		receive_begin(request, peer, record, window.length);
+		receive_fetch(request, &window);
+		return;
+	}
+	unexpected = unexpected_new(peer, record);
+	if (unexpected)
+		match_store(&peer->endpoint->match[unexpected->queue], &unexpected->match);
+	else
+		peer_lost(peer, THOLE_ERR_MEMORY);
+}
+
+/* ---- Posting -------------------------------------------------------------------------------------- */
+
+static struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag,
+				       uint64_t mask, unsigned flags)
+{
+	bool plain = flags & THOLE_PLAIN;
+	struct match_message *found = match_find(&endpoint->match[plain ? MATCH_PLAIN : MATCH_TAGGED], source,
+						 plain ? 0 : tag, plain ? 0 : mask);
+
+	return found ? container_of(found, struct unexpected, match) : NULL;
+}
+
+static void receive_take(struct thole_endpoint *endpoint, struct unexpected *unexpected)
+{
+	match_take(&endpoint->match[unexpected->queue], &unexpected->match);
+	unexpected->taken = true;
+}
+
+/* A buffer for many messages takes those that are here, then waits for more. */
+static void receive_post_multi(struct request *parent)
+{
+	struct thole_endpoint *endpoint = parent->endpoint;
+	struct unexpected *unexpected;
+
+	while (parent->state == REQUEST_BACKLOG && /* neither used up nor, with its last part, freed */
+	       (unexpected = receive_find(endpoint, parent->match.source, parent->match.tag, parent->match.mask,
+					  parent->flags))) {
+		uint64_t total = unexpected->length;
+		struct request *part;
+
+		if (unexpected->record.kind == RECORD_ANNOUNCE) {
+			struct window window;
+
+			window_load(&window, &unexpected->record);
+			total = window.length;
+		}
+		part = receive_part(parent, total);
+		if (!part)
+			break;
+		receive_take(endpoint, unexpected);
+		unexpected_deliver(unexpected, part);
+	}
+}
+
+static int receive_check(struct thole_endpoint *endpoint, uint32_t source, size_t count, unsigned flags,
+			 struct thole_request **request_p)
+{
+	struct peer *peer;
+
+	if (count > THOLE_SEGMENTS_MAX)
+		return error_set(THOLE_ERR_ARGUMENT, "a vector has at most %d segments, not %zu",
+				 THOLE_SEGMENTS_MAX, count);
+	if ((flags & THOLE_MULTI) && (request_p || count != 1))
+		return error_set(THOLE_ERR_ARGUMENT, "a THOLE_MULTI receive has one segment and no request handle");
+	if (source == THOLE_ANY)
+		return 0;
+	peer = endpoint_peer(endpoint, source);
+	if (!peer)
+		return error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u: thole_peer makes one of an address",
+				 source);
+	return 0;
+}
+
+static int receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments, size_t count,
+			uint64_t tag, uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	bool plain = flags & THOLE_PLAIN;
+	struct unexpected *unexpected = NULL;
+	struct request *request;
+	int error = receive_check(endpoint, source, count, flags, request_p);
+
+	if (error)
+		return error;
+	if (!(flags & THOLE_MULTI))
+		unexpected = receive_find(endpoint, source, tag, mask, flags);
+	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->gone && !(flags & THOLE_MULTI))
+		return error_set(THOLE_ERR_PEER, "peer %u (%s) is gone and nothing of it is left", source,
+				 endpoint->peers[source]->address.text);
+	request = request_new(endpoint, THOLE_OP_RECEIVE, context, flags);
+	if (!request)
+		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
+	error = request_set_vector(request, segments, count);
+	if (error) {
+		request_free(request);
+		return error;
+	}
+	request->queue = plain ? MATCH_PLAIN : MATCH_TAGGED;
+	request->match.source = source;
+	request->match.tag = plain ? 0 : tag;
+	request->match.mask = plain ? 0 : mask;
+	if (request_p) {
+		request->handle = true;
+		*request_p = (struct thole_request *)request;
+	}
+	if (unexpected) {
+		receive_take(endpoint, unexpected);
+		unexpected_deliver(unexpected, request);
+		return 0;
+	}
+	if (flags & THOLE_MULTI) {
+		receive_post_multi(request);
+		if (request->state == REQUEST_PARENT || request->state == REQUEST_FREE)
+			return 0; /* used up by what was here */
+		endpoint->multi_posted++;
+	}
+	request->state = REQUEST_POSTED;
+	match_post(&endpoint->match[request->queue], &request->match);
+	return 0;
+}
+
+int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+	       uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	int error;
+
+	endpoint_lock(endpoint);
+	error = receive_post(endpoint, source, &(struct iovec){buffer, length}, 1, tag, mask, flags, context,
+			     request_p);
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments, size_t count,
+		uint64_t tag, uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	int error;
+
+	endpoint_lock(endpoint);
+	error = receive_post(endpoint, source, segments, count, tag, mask, flags, context, request_p);
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+/* ---- Probing -------------------------------------------------------------------------------------- */
+
+static void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p)
+{
+	const struct record *record = &unexpected->record;
+	struct window window = {.length = unexpected->length};
+
+	if (record->kind == RECORD_ANNOUNCE)
+		window_load(&window, record);
+	*completion_p = (struct thole_completion){
+		.tag = record->tag,
+		.imm = record->flags & RECORD_IMM ? record->imm : 0,
+		.message_length = window.length,
+		.peer = unexpected->peer->index,
+		.flags = record->flags & RECORD_IMM ? THOLE_IMM : 0,
+		.operation = THOLE_OP_RECEIVE,
+	};
+}
+
+static struct unexpected *probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
+				unsigned flags)
+{
+	struct unexpected *unexpected = receive_find(endpoint, source, tag, mask, flags);
+
+	if (unexpected)
+		return unexpected;
+	endpoint_progress(endpoint);
+	return receive_find(endpoint, source, tag, mask, flags);
+}
+
+int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags,
+		struct thole_completion *completion_p)
+{
+	struct unexpected *unexpected;
+
+	endpoint_lock(endpoint);
+	unexpected = probe(endpoint, source, tag, mask, flags);
+	if (unexpected) {
+		unexpected_describe(unexpected, completion_p);
+		if (flags & THOLE_DISCARD) {
+			receive_take(endpoint, unexpected);
+			unexpected_drop(unexpected);
+		}
+	}
+	endpoint_unlock(endpoint);
+	return unexpected != NULL;
+}
+
+int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
+			unsigned flags, struct thole_completion *completion_p, struct thole_message **message_p)
+{
+	struct unexpected *unexpected;
+
+	endpoint_lock(endpoint);
+	unexpected = probe(endpoint, source, tag, mask, flags);
+	if (unexpected) {
+		unexpected_describe(unexpected, completion_p);
+		receive_take(endpoint, unexpected);
+		*message_p = (struct thole_message *)unexpected;
+	}
+	endpoint_unlock(endpoint);
+	return unexpected != NULL;
+}
+
+int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *message, const struct iovec *segments,
+		       size_t count, unsigned flags, void *context, struct thole_request **request_p)
+{
+	struct request *request;
+	int error;
+
+	endpoint_lock(endpoint);
+	error = receive_check(endpoint, THOLE_ANY, count, flags, request_p);
+	if (error)
+		goto out;
+	request = request_new(endpoint, THOLE_OP_RECEIVE, context, flags & ~(unsigned)THOLE_MULTI);
+	error = request ? request_set_vector(request, segments, count)
+			: error_set(THOLE_ERR_MEMORY, "no memory for another request");
+	if (error) {
+		if (request)
+			request_free(request);
+		goto out;
+	}
+	if (request_p) {
+		request->handle = true;
+		*request_p = (struct thole_request *)request;
+	}
+	unexpected_deliver((struct unexpected *)message, request);
+out:
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message)
+{
+	endpoint_lock(endpoint);
+	unexpected_drop((struct unexpected *)message);
+	endpoint_unlock(endpoint);
+	return 0;
+}
+
+/* ---- Cancel --------------------------------------------------------------------------------------- */
+
+static int request_cancel(struct request *request)
+{
+	struct thole_endpoint *endpoint = request->endpoint;
+
+	if (request->state == REQUEST_POSTED) {
+		match_withdraw(&endpoint->match[request->queue], &request->match);
+		if (request->flags & THOLE_MULTI) {
+			endpoint->multi_posted--;
+			request->retired = true;
+			request->state = REQUEST_PARENT;
+			if (request->parts > 0)
+				return 1; /* its last part says THOLE_MULTI_END */
+			request->flags |= THOLE_MULTI_END;
+		}
+	} else if (request->state == REQUEST_BACKLOG && !request->head_sent &&
+		   request->operation == THOLE_OP_SEND) {
+		peer_backlog_remove(request);
+	} else {
+		return 0;
+	}
+	request_complete(request, THOLE_ERR_CANCELED);
+	return 1;
+}
+
+int thole_cancel(struct thole_endpoint *endpoint, struct thole_request *handle)
+{
+	int canceled;
+
+	endpoint_lock(endpoint);
+	canceled = request_cancel((struct request *)handle);
+	endpoint_unlock(endpoint);
+	return canceled;
+}
+
+static struct request *request_by_context(struct thole_endpoint *endpoint, const void *context)
+{
+	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
+		struct match_receive *receive = NULL;
+
+		while ((receive = match_receive_next(&endpoint->match[queue], receive))) {
+			struct request *request = container_of(receive, struct request, match);
+
+			if (request->context == context && !request->handle)
+				return request;
+		}
+	}
+	for (struct list_node *p = list_first(&endpoint->backlogged); p; p = list_next(&endpoint->backlogged, p)) {
+		struct peer *peer = container_of(p, struct peer, backlogged_node);
+
+		for (struct list_node *r = list_first(&peer->backlog); r; r = list_next(&peer->backlog, r)) {
+			struct request *request = container_of(r, struct request, node);
+
+			if (request->context == context && !request->handle && request->operation)
+				return request;
+		}
+	}
+	return NULL;
+}
+
+int thole_cancel_context(struct thole_endpoint *endpoint, const void *context)
+{
+	struct request *request;
+	int canceled;
+
+	endpoint_lock(endpoint);
+	request = request_by_context(endpoint, context);
+	canceled = request ? request_cancel(request) : 0;
+	endpoint_unlock(endpoint);
+	return canceled;
+}

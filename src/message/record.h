@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * record: the unit of the records service - small, reliable, in order, one source. One cache line in memory,
+ * with a payload that is inside it where it fits. What kinds mean is in message.c; kinds from RECORD_BULK
+ * on belong to the transports and never reach the message layer.
+ *
+ * Whatever a record says was written by a peer: it is copied out of shared memory once, then checked.
+ */
+#ifndef THOLE_MESSAGE_RECORD_H
+#define THOLE_MESSAGE_RECORD_H
+
+#include <stdint.h>
+
+enum record_kind {
+	RECORD_NONE,
+	RECORD_EAGER,    /* a message with its data: tag, imm; args only with MORE or SYNC */
+	RECORD_PIECE,    /* more data of the record before it: nothing but payload */
+	RECORD_ANNOUNCE, /* a message whose data is to be fetched: tag, imm, window */
+	RECORD_FINISH,   /* the owner's window `tag` is no longer needed (or: its SYNC send matched); imm: status */
+	RECORD_PUT,      /* tag: key; arg 3: offset; window, or data with arg 0 length and arg 2 id */
+	RECORD_GET,      /* tag: key; arg 0: length, arg 2: id, arg 3: offset */
+	RECORD_ATOMIC,   /* tag: key; imm: operation, type, count; arg 0: length, arg 2: id, arg 3: offset */
+	RECORD_REPLY,    /* ends the peer's request `tag`; imm: status; its data as payload or as a window */
+	RECORD_MESSAGE_KINDS,
+	RECORD_BULK = 32,      /* transports' own from here */
+	RECORD_BULK_PULL = 32, /* push me window `tag` from arg 0 on, arg 1 bytes, as transfer imm */
+	RECORD_BULK_DATA,      /* bytes at offset imm of transfer tag; no payload: the pull failed */
+	RECORD_BULK_OFFER,     /* help: copy window `tag` into what imm's shared offer describes */
+};
+
+enum record_flags {
+	RECORD_IMM = 1 << 0,    /* imm holds the user's immediate data */
+	RECORD_PLAIN = 1 << 1,  /* for the queue of plain messages */
+	RECORD_SYNC = 1 << 2,   /* the sender waits for FINISH with arg 2 */
+	RECORD_MORE = 1 << 3,   /* arg 0 is the whole length, and pieces follow */
+	RECORD_WINDOW = 1 << 4, /* args 0 to 2 are a window to fetch */
+	RECORD_NOTIFY = 1 << 5, /* put: make a completion at the target */
+};
+
+enum {
+	RECORD_INLINE_MAX = 40,    /* bytes of payload inside the record */
+	RECORD_EXTERNAL = 0xffff,  /* length: payload (if any) is elsewhere, args are valid */
+	RECORD_ARGS = 4,
+};
+
+struct record {
+	uint16_t stamp;  /* the transport's: says when the record is whole */
+	uint16_t credit; /* the transport's: how much of the other direction is consumed */
+	uint8_t kind;    /* enum record_kind; written by the sender, dispatches at the receiver */
+	uint8_t flags;   /* enum record_flags */
+	uint16_t length; /* bytes of inline payload, or RECORD_EXTERNAL */
+	uint64_t tag;    /* by kind */
+	uint64_t imm;    /* by kind */
+	union {
+		uint8_t payload[RECORD_INLINE_MAX];
+		struct {
+			uint32_t place;  /* the transport's: where the payload is */
+			uint32_t bytes;  /* how long it is; 0: none */
+			uint64_t arg[RECORD_ARGS];
+		};
+	};
+};
+
+_Static_assert(sizeof(struct record) == 64, "a record is one cache line");
+
+/*
+ * A window on its owner's memory, as records carry it: args 0 to 2. Its owner keeps it valid until FINISH or REPLY
+ * for its id. count and length share a word: THOLE_LENGTH_MAX leaves the upper bits free.
+ */
+struct window {
+	uint64_t length;  /* bytes */
+	uint32_t count;   /* segments */
+	uint64_t address; /* of the data where count is 1, else of the owner's array of struct iovec */
+	uint64_t id;      /* the owner's request */
+};
+
+enum { WINDOW_COUNT_SHIFT = 48 };
+
+static inline void window_store(const struct window *window, struct record *record)
+{
+	record->arg[0] = window->length | (uint64_t)window->count << WINDOW_COUNT_SHIFT;
+	record->arg[1] = window->address;
+	record->arg[2] = window->id;
+}
+
+static inline void window_load(struct window *window, const struct record *record)
+{
+	window->length = record->arg[0] & (((uint64_t)1 << WINDOW_COUNT_SHIFT) - 1);
+	window->count = (uint32_t)(record->arg[0] >> WINDOW_COUNT_SHIFT);
+	window->address = record->arg[1];
+	window->id = record->arg[2];
+}
+
+#endif

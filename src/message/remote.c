@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * remote: regions, and put, get and atomics on them, from both sides. The target's own process makes every access, so
+ * a peer can reach nothing but what a region exposes, and needs no right to read this process.
+ *
+ * Export of arbitrary user memory after the SCI paper, section 3: a region is declared, nothing is pinned.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomics.h"
+#include "message/internal.h"
+
+/* ---- Regions -------------------------------------------------------------------------------------- */
+
+static struct thole_region **region_slot(struct thole_endpoint *endpoint, uint64_t key)
+{
+	struct thole_region **slot = &endpoint->region_buckets[(key * 0x9e3779b97f4a7c15u) >> 56];
+
+	while (*slot && (*slot)->key != key)
+		slot = &(*slot)->hash_next;
+	return slot;
+}
+
+_Static_assert(REGION_BUCKETS == 256, "the hash above takes 8 bits");
+
+int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access, uint64_t key,
+		 void *context, struct thole_region **region_p)
+{
+	struct thole_region **slot;
+	struct thole_region *region = calloc(1, sizeof(*region));
+	int error = 0;
+
+	if (!region)
+		return error_set(THOLE_ERR_MEMORY, "no memory for another region");
+	*region = (struct thole_region){.endpoint = endpoint, .base = base, .length = length, .key = key,
+					.access = access, .context = context};
+	endpoint_lock(endpoint);
+	slot = region_slot(endpoint, key);
+	if (*slot)
+		error = error_set(THOLE_ERR_KEY, "the key %#llx names another region already: choose a free one",
+				  (unsigned long long)key);
+	else
+		*slot = region;
+	endpoint_unlock(endpoint);
+	if (error)
+		free(region);
+	else
+		*region_p = region;
+	return error;
+}
+
+void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region)
+{
+	struct thole_region **slot;
+
+	endpoint_lock(endpoint);
+	slot = region_slot(endpoint, region->key);
+	if (*slot == region)
+		*slot = region->hash_next;
+	endpoint_unlock(endpoint);
+	free(region);
+}
+
+/* The memory that a peer's access means, or why it may not. */
+static int region_access(struct peer *peer, uint64_t key, uint64_t offset, uint64_t length, unsigned access,
+			 struct thole_region **region_p, char **memory_p)
+{
+	struct thole_region *region = *region_slot(peer->endpoint, key);
+	int status = 0;
+
+	if (!region)
+		status = THOLE_ERR_KEY;
+	else if ((region->access & access) != access)
+		status = THOLE_ERR_ACCESS;
+	else if (offset > region->length || length > region->length - offset)
+		status = THOLE_ERR_RANGE;
+	if (status) {
+		endpoint_count(peer->endpoint, COUNTER_REMOTE_ERRORS);
+		return status;
+	}
+	*region_p = region;
+	*memory_p = (char *)((uintptr_t)region->base + offset); /* base may be NULL: the whole address space */
+	return 0;
+}
+
+/* ---- The target's side ---------------------------------------------------------------------------- */
+
+static void remote_answer(struct peer *peer, uint64_t id, int status)
+{
+	struct record record = {.kind = RECORD_REPLY, .tag = id, .imm = (uint64_t)(int64_t)status};
+
+	message_control(peer, &record);
+}
+
+static void remote_notify(struct peer *peer, enum thole_operation operation, void *context, uint64_t key,
+			  const void *memory, uint64_t length, const uint64_t *imm)
+{
+	endpoint_complete(peer->endpoint, &(struct thole_completion){
+		.context = context,
+		.tag = key,
+		.imm = imm ? *imm : 0,
+		.length = length,
+		.message_length = length,
+		.buffer = (void *)(uintptr_t)memory,
+		.peer = peer->index,
+		.flags = imm ? THOLE_IMM : 0,
+		.operation = operation,
+	});
+}
+
+/* A peer's put has arrived: say so here and there. */
+static void remote_put_done(struct request *request, int status)
+{
+	if (!status && (request->notify || (request->flags & THOLE_IMM)))
+		remote_notify(request->peer, THOLE_OP_REMOTE_PUT, request->context, request->tag,
+			      request->segment.iov_base, request->vector.length,
+			      request->flags & THOLE_IMM ? &request->imm : NULL);
+	remote_answer(request->peer, request->remote_id, status);
+	request_free(request);
+}
+
+/* A request for a peer's access that has to wait for more of its data. */
+static struct request *remote_request(struct peer *peer, enum thole_operation operation,
+				      const struct record *record, uint64_t id, void *memory, uint64_t length,
+				      const struct thole_region *region)
+{
+	struct request *request = request_new(peer->endpoint, operation, region ? region->context : NULL, 0);
+
+	if (!request)
+		return NULL;
+	request->peer = peer;
+	request->segment = (struct iovec){memory, length};
+	request->vector.length = length;
+	request->message_length = length;
+	request->tag = record->tag;
+	request->imm = record->imm;
+	request->flags = record->flags & RECORD_IMM ? THOLE_IMM : 0;
+	request->notify = region && (region->access & THOLE_NOTIFY);
+	request->remote_id = id;
+	request->record = *record;
+	return request;
+}
+
+/* Refuse, and let the data that follows go by. */
+static void remote_refuse(struct peer *peer, uint64_t id, int status, uint64_t left)
+{
+	remote_answer(peer, id, status);
+	peer->stream = (struct stream){.left = left};
+}
+
+/* Whether a record that carries data itself says sensible things of it. */
+static bool remote_data_ok(const struct record *record, uint32_t length)
+{
+	return record->length == RECORD_EXTERNAL && record->arg[0] >= length &&
+	       record->arg[0] <= EAGER_TOTAL_MAX &&
+	       (record->arg[0] > length) == ((record->flags & RECORD_MORE) != 0);
+}
+
+void remote_put(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct window window = {0};
+	struct thole_region *region;
+	struct request *request;
+	char *memory;
+	int status;
+
+	if (record->flags & RECORD_WINDOW)
+		window_load(&window, record);
+	if (record->flags & RECORD_WINDOW
+		    ? record->length != RECORD_EXTERNAL || length != 0 || window.count == 0 ||
+			      window.count > THOLE_SEGMENTS_MAX || window.length > THOLE_LENGTH_MAX
+		    : !remote_data_ok(record, length)) {
+		message_bad(peer);
+		return;
+	}
+	if (!(record->flags & RECORD_WINDOW))
+		window = (struct window){.length = record->arg[0], .id = record->arg[2]};
+	status = region_access(peer, record->tag, record->arg[3], window.length, THOLE_ACCESS_PUT, &region, &memory);
+	request = status ? NULL
+			 : remote_request(peer, THOLE_OP_REMOTE_PUT, record, window.id, memory, window.length, region);
+	if (!request) {
+		remote_refuse(peer, window.id, status ? status : THOLE_ERR_MEMORY,
+			      record->flags & RECORD_MORE ? window.length - length : 0);
+		return;
+	}
+	if (record->flags & RECORD_WINDOW)
+		message_fetch(request, &window);
+	else
+		message_stream(peer, request, payload, length, window.length);
+}
+
+void remote_get(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	uint64_t bytes = record->arg[0], id = record->arg[2];
+	struct thole_region *region;
+	struct request *request;
+	struct window window;
+	char *memory;
+	int status;
+
+	(void)payload;
+	if (record->length != RECORD_EXTERNAL || length != 0 || bytes > THOLE_LENGTH_MAX) {
+		message_bad(peer);
+		return;
+	}
+	message_reach(peer);
+	if (peer->gone)
+		return;
+	status = region_access(peer, record->tag, record->arg[3], bytes, THOLE_ACCESS_GET, &region, &memory);
+	request = status ? NULL
+			 : remote_request(peer, (enum thole_operation)0, record, id, memory, bytes, region);
+	if (!request) {
+		remote_answer(peer, id, status ? status : THOLE_ERR_MEMORY);
+		return;
+	}
+	if (region->access & THOLE_NOTIFY)
+		remote_notify(peer, THOLE_OP_REMOTE_GET, region->context, region->key, memory, bytes, NULL);
+	request->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = id};
+	if (bytes <= peer->endpoint->options.eager_max) {
+		request->payload = request->record.arg[0] = bytes;
+	} else {
+		message_window(request, &window);
+		window_store(&window, &request->record);
+		request->record.flags = RECORD_WINDOW;
+	}
+	message_submit(request); /* cannot fail: nothing is to be copied */
+}
+
+/* How an ATOMIC record packs the operation into imm. */
+enum { ATOMIC_TYPE_SHIFT = 8, ATOMIC_FETCH_SHIFT = 16, ATOMIC_COUNT_SHIFT = 32 };
+
+static bool atomic_compares(enum thole_atomic_op op)
+{
+	return op >= THOLE_CSWAP && op <= THOLE_MSWAP;
+}
+
+static void atomic_execute(struct peer *peer, const struct record *record, const char *operands, uint64_t bytes)
+{
+	enum thole_atomic_op op = record->imm & 0xff;
+	enum thole_type type = record->imm >> ATOMIC_TYPE_SHIFT & 0xff;
+	bool fetch = record->imm >> ATOMIC_FETCH_SHIFT & 1;
+	uint64_t count = record->imm >> ATOMIC_COUNT_SHIFT;
+	size_t size = thole_atomic_size(op, type);
+	uint64_t length = count * size;
+	char result[THOLE_ATOMIC_BYTES_MAX];
+	struct thole_region *region;
+	struct request *request;
+	char *memory;
+	int status;
+
+	if (size == 0 || count == 0 || count > THOLE_ATOMIC_BYTES_MAX / size ||
+	    bytes != (op == THOLE_READ ? 0 : atomic_compares(op) ? 2 * length : length)) {
+		message_bad(peer);
+		remote_answer(peer, record->arg[2], THOLE_ERR_UNSUPPORTED);
+		return;
+	}
+	message_reach(peer);
+	if (peer->gone)
+		return;
+	status = region_access(peer, record->tag, record->arg[3], length,
+			       THOLE_ACCESS_ATOMIC | (op == THOLE_READ ? 0 : THOLE_ACCESS_PUT) |
+				       (fetch ? THOLE_ACCESS_GET : 0),
+			       &region, &memory);
+	if (!status)
+		status = atomics_apply(op, type, memory, op == THOLE_READ ? NULL : operands,
+				       atomic_compares(op) ? operands + length : NULL, fetch ? result : NULL, count);
+	if (!status && (region->access & THOLE_NOTIFY))
+		remote_notify(peer, THOLE_OP_REMOTE_ATOMIC, region->context, region->key, memory, length, NULL);
+	request = status || !fetch ? NULL
+				   : remote_request(peer, (enum thole_operation)0, record, record->arg[2], result,
+						    length, NULL);
+	if (!request) {
+		remote_answer(peer, record->arg[2], status || !fetch ? status : THOLE_ERR_MEMORY);
+		return;
+	}
+	request->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = record->arg[2]};
+	request->flags = THOLE_INJECT;
+	request->payload = request->record.arg[0] = length;
+	if (message_submit(request) != 0) {
+		request_free(request);
+		remote_answer(peer, record->arg[2], THOLE_ERR_MEMORY);
+	}
+}
+
+void remote_atomic(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct request *request;
+
+	if (!remote_data_ok(record, length) || record->arg[0] > 2 * THOLE_ATOMIC_BYTES_MAX) {
+		message_bad(peer);
+		return;
+	}
+	if (!(record->flags & RECORD_MORE)) {
+		atomic_execute(peer, record, payload, length);
+		return;
+	}
+	request = remote_request(peer, THOLE_OP_REMOTE_ATOMIC, record, record->arg[2], NULL, record->arg[0], NULL);
+	if (request)
+		request->owned_data = request->segment.iov_base = malloc(record->arg[0]);
+	if (!request || !request->owned_data) {
+		if (request)
+			request_free(request);
+		remote_refuse(peer, record->arg[2], THOLE_ERR_MEMORY, record->arg[0] - length);
+		return;
+	}
+	message_stream(peer, request, payload, length, record->arg[0]);
+}
+
+void remote_done(struct request *request, int status)
+{
+	switch (request->operation) {
+	case THOLE_OP_REMOTE_PUT:
+		remote_put_done(request, status);
+		break;
+	case THOLE_OP_REMOTE_ATOMIC:
+		if (!status)
+			atomic_execute(request->peer, &request->record, request->owned_data, request->vector.length);
+		request_free(request);
+		break;
+	default:
+		request_complete(request, status);
+	}
+}
+
+/* ---- The origin's side ---------------------------------------------------------------------------- */
+
+void remote_reply(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct request *request = request_find(peer, record->tag);
+	int status = (int)(int64_t)record->imm;
+	uint64_t total = record->flags & RECORD_MORE ? record->arg[0] : length;
+	bool expects_data = request && (request->operation == THOLE_OP_GET ||
+					request->operation == THOLE_OP_ATOMIC_FETCH);
+	struct window window;
+
+	if (status && (message_answer_early(request, RECORD_PUT, status) ||
+		       message_answer_early(request, RECORD_ATOMIC, status)))
+		return;
+	if (!request || request->state != REQUEST_WAITING ||
+	    (request->record.kind != RECORD_PUT && request->record.kind != RECORD_GET &&
+	     request->record.kind != RECORD_ATOMIC)) {
+		message_bad(peer);
+		return;
+	}
+	list_remove(&request->node);
+	if (status) {
+		request_complete(request, status < 0 && status > -THOLE_ERR_COUNT ? status : THOLE_ERR_PROTOCOL);
+		return;
+	}
+	if (record->flags & RECORD_WINDOW) {
+		window_load(&window, record);
+		if (expects_data && window.length == request->vector.length && window.count == 1) {
+			message_fetch(request, &window);
+			return;
+		}
+	} else if (!expects_data && length == 0) {
+		request_complete(request, 0);
+		return;
+	} else if (expects_data && total == request->vector.length && total >= length) {
+		message_stream(peer, request, payload, length, total);
+		return;
+	}
+	message_bad(peer);
+	request_complete(request, THOLE_ERR_PROTOCOL);
+}
+
+int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
+	      uint64_t key, uint64_t offset, uint64_t imm, unsigned flags, void *context,
+	      struct thole_request **request_p)
+{
+	struct request *request;
+	struct window window;
+	int error;
+
+	endpoint_lock(endpoint);
+	error = message_request(endpoint, peer, THOLE_OP_PUT, segments, count, flags, context, &request);
+	if (error)
+		goto out;
+	endpoint_count(endpoint, COUNTER_PUTS);
+	request->record = (struct record){.kind = RECORD_PUT, .length = RECORD_EXTERNAL, .tag = key, .imm = imm,
+					  .flags = flags & THOLE_IMM ? RECORD_IMM : 0};
+	if (request->vector.length <= endpoint->options.eager_max) {
+		request->payload = request->record.arg[0] = request->vector.length;
+		request->record.arg[2] = request_id(request);
+	} else {
+		error = flags & THOLE_INJECT ? request_own_data(request) : 0;
+		if (error) {
+			request_free(request);
+			goto out;
+		}
+		message_window(request, &window);
+		window_store(&window, &request->record);
+		request->record.flags |= RECORD_WINDOW;
+	}
+	request->record.arg[3] = offset;
+	error = message_start(request, request_p);
+out:
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+int thole_get(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
+	      uint64_t key, uint64_t offset, unsigned flags, void *context, struct thole_request **request_p)
+{
+	struct request *request;
+	int error;
+
+	endpoint_lock(endpoint);
+	error = message_request(endpoint, peer, THOLE_OP_GET, segments, count, flags, context, &request);
+	if (!error) {
+		endpoint_count(endpoint, COUNTER_GETS);
+		request->record = (struct record){.kind = RECORD_GET, .length = RECORD_EXTERNAL, .tag = key};
+		request->record.arg[0] = request->vector.length;
+		request->record.arg[2] = request_id(request);
+		request->record.arg[3] = offset;
+		error = message_start(request, request_p);
+	}
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+static int atomic_check(const struct thole_atomic *atomic, size_t *length_p)
+{
+	size_t size = thole_atomic_size(atomic->op, atomic->type);
+
+	if (size == 0)
+		return error_set(THOLE_ERR_UNSUPPORTED, "there is no atomic operation %d for type %d",
+				 (int)atomic->op, (int)atomic->type);
+	if (atomic->count == 0 || atomic->count > THOLE_ATOMIC_BYTES_MAX / size)
+		return error_set(THOLE_ERR_ARGUMENT, "an atomic operation has 1 to %zu elements of this type, not %zu",
+				 THOLE_ATOMIC_BYTES_MAX / size, atomic->count);
+	if ((atomic->op != THOLE_READ && !atomic->operand) || (atomic_compares(atomic->op) && !atomic->compare))
+		return error_set(THOLE_ERR_ARGUMENT, "an operand or compare buffer is missing");
+	*length_p = atomic->count * size;
+	return 0;
+}
+
+int thole_atomic(struct thole_endpoint *endpoint, uint32_t peer, const struct thole_atomic *atomic, unsigned flags,
+		 void *context, struct thole_request **request_p)
+{
+	bool compares = atomic_compares(atomic->op);
+	struct iovec operands[2];
+	struct request *request;
+	size_t length = 0, count;
+	int error = atomic_check(atomic, &length);
+
+	if (error)
+		return error;
+	operands[0] = (struct iovec){(void *)(uintptr_t)atomic->operand, length};
+	operands[1] = (struct iovec){(void *)(uintptr_t)atomic->compare, length};
+	count = atomic->op == THOLE_READ ? 0 : compares ? 2 : 1;
+	endpoint_lock(endpoint);
+	error = message_request(endpoint, peer, atomic->result ? THOLE_OP_ATOMIC_FETCH : THOLE_OP_ATOMIC, operands,
+				count, flags | THOLE_INJECT, context, &request);
+	if (error)
+		goto out;
+	endpoint_count(endpoint, COUNTER_ATOMICS);
+	request->result = (struct iovec){atomic->result, atomic->result ? length : 0};
+	request->payload = request->vector.length;
+	request->record = (struct record){
+		.kind = RECORD_ATOMIC,
+		.length = RECORD_EXTERNAL,
+		.tag = atomic->key,
+		.imm = (uint64_t)atomic->op | (uint64_t)atomic->type << ATOMIC_TYPE_SHIFT |
+		       (uint64_t)(atomic->result != NULL) << ATOMIC_FETCH_SHIFT |
+		       (uint64_t)atomic->count << ATOMIC_COUNT_SHIFT,
+	};
+	request->record.arg[0] = request->payload;
+	request->record.arg[2] = request_id(request);
+	request->record.arg[3] = atomic->offset;
+	error = message_start(request, request_p);
+out:
+	endpoint_unlock(endpoint);
+	return error;
+}

@@ -1,0 +1,789 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk: "fetch this window of that peer into this memory", three ways.
+ *
+ *   ring         The receiver asks for the window, the sender pushes it through the ring piece by piece, and both
+ *                copies overlap. Needs the sender's processor, no right. The receiver takes over by one-copy if the
+ *                sender does not come to it and the kernel permits.
+ *   one-copy     The receiver reads the sender's memory (MPICH-PM/CLUMP, section 4).
+ *   cooperative  One-copy by both: blocks are claimed from the front by the receiver, which reads, and from the back
+ *                by the sender, which writes, if it comes by. A sender that does not costs nothing.
+ *
+ * Where the kernel refuses in the middle, what is left goes through the ring: it is always one range, since
+ * both ends work towards each other. The best way depends on the machine, so `auto` tries the two that can win for
+ * each size a few times, and again now and then, and takes the one that was seen to be faster.
+ *
+ * A fetch is the receiver's; a serve is the sender's share of it. Both are looked up by ids that are checked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "transport/shm/shm.h"
+
+enum {
+	TRIES = 4,                /* of each method in a class, before choosing */
+	RETRY_SOON = 8,           /* choices between two looks at the other method, for the first */
+	RETRY_SOON_CHOICES = 64,  /* so many, since early measurements are of cold memory */
+	RETRY = 128,              /* and from then on */
+	BULK_SHARE = 256 * 1024,  /* bytes pushed before looking at what has arrived */
+	PIECE_SOON = 128 * 1024,  /* transfers up to this long use half pieces, to overlap at all */
+	COOPERATIVE_MIN = 16384,  /* below this a second system call costs more than it saves */
+	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
+	FETCHES_MAX = 1 << 20,
+};
+
+/* An offer's claim: 20 bits each of blocks from the front and from the back, under a sequence number against
+ * claims for the offer's former use. */
+enum { CLAIM_BITS = 20, CLAIM_MAX = (1 << CLAIM_BITS) - 1 };
+
+struct claim {
+	uint32_t front, back, sequence;
+};
+
+static inline struct claim claim_unpack(uint64_t word)
+{
+	return (struct claim){word & CLAIM_MAX, word >> CLAIM_BITS & CLAIM_MAX, (uint32_t)(word >> 2 * CLAIM_BITS)};
+}
+
+static inline uint64_t claim_pack(struct claim claim)
+{
+	return claim.front | (uint64_t)claim.back << CLAIM_BITS | (uint64_t)claim.sequence << 2 * CLAIM_BITS;
+}
+
+struct fetch {
+	struct list_node node;
+	struct request *request;
+	struct peer *peer;
+	uint32_t generation;
+	uint8_t method;            /* enum bulk_method: how the rest is being fetched */
+	uint8_t chosen;            /* how it began, for its cost */
+	bool pulled;               /* ring: the sender was asked */
+	int offer;                 /* index, or -1 */
+	uint64_t length;
+	uint64_t offset, end;      /* what is still to be fetched, but for the sender's blocks */
+	uint64_t block;            /* cooperative: bytes a claim */
+	uint32_t blocks;
+	uint32_t back;             /* blocks that are the sender's, once nothing more can be claimed */
+	int32_t status;            /* how it will end, once the sender is out of the receiver's memory */
+	uint64_t start_ns, seen_ns;
+	struct iovec one;          /* the remote vector, */
+	struct iovec *many;        /* or a copy of it */
+	struct vector remote;
+};
+
+struct serve {
+	struct list_node node;
+	bool help;                 /* copy blocks of an offer; else push */
+	uint64_t window;           /* our request */
+	uint64_t id;               /* the peer's fetch, or the offer's sequence */
+	uint64_t offset, end;
+	struct offer *offer;
+	uint64_t block;
+	uint32_t blocks;
+	struct iovec one, *many;   /* help: the receiver's vector */
+	struct vector remote;
+};
+
+int bulk_open(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	list_init(&shm->active);
+	pool_init(&shm->fetches, sizeof(struct fetch), 64, FETCHES_MAX);
+	pool_init(&shm->serves, sizeof(struct serve), 64, FETCHES_MAX);
+	return 0;
+}
+
+void bulk_close(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	for (uint32_t i = 0; i < shm->fetches.capacity; i++) {
+		struct fetch *fetch = pool_at(&shm->fetches, i);
+
+		if (pool_is_live(&shm->fetches, fetch))
+			free(fetch->many);
+	}
+	for (uint32_t i = 0; i < shm->serves.capacity; i++) {
+		struct serve *serve = pool_at(&shm->serves, i);
+
+		if (pool_is_live(&shm->serves, serve))
+			free(serve->many);
+	}
+	pool_fini(&shm->fetches);
+	pool_fini(&shm->serves);
+}
+
+static void bulk_activate(struct shm *shm, struct shm_peer *link)
+{
+	if (link->active.next == &link->active)
+		list_push_back(&shm->active, &link->active);
+}
+
+static void bulk_settle(struct shm_peer *link)
+{
+	if (list_empty(&link->fetches) && list_empty(&link->serves))
+		list_remove(&link->active);
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------------- */
+
+static uint32_t cost_class(uint64_t length)
+{
+	return length ? 63u - (uint32_t)__builtin_clzll(length) : 0;
+}
+
+static enum bulk_method bulk_choose(struct peer *peer, uint64_t length)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct shm *shm = shm_of(endpoint);
+	const struct bulk_cost *ring, *shared;
+	uint32_t class = cost_class(length), choices;
+	bool ring_wins;
+
+	if (endpoint->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
+		return BULK_RING;
+	if (endpoint->options.bulk == OPTION_BULK_ONE_COPY)
+		return BULK_ONE_COPY;
+	if (endpoint->options.bulk == OPTION_BULK_COOPERATIVE)
+		return BULK_COOPERATIVE;
+	ring = &shm->costs[BULK_RING][class];
+	shared = &shm->costs[BULK_COOPERATIVE][class];
+	if (ring->samples < TRIES || shared->samples < TRIES)
+		return ring->samples <= shared->samples ? BULK_RING : BULK_COOPERATIVE;
+	choices = ++shm->choices[class];
+	ring_wins = ring->best_ns <= shared->best_ns;
+	if (choices % (choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY) == 0)
+		ring_wins = !ring_wins;
+	return ring_wins ? BULK_RING : BULK_COOPERATIVE;
+}
+
+/* Remember what a fetch took. The best is kept and slowly forgotten: a delay is somebody else's more often
+ * than the method's. */
+static void bulk_learn(struct shm *shm, const struct fetch *fetch, uint64_t since_ns, uint64_t now_ns)
+{
+	struct bulk_cost *cost = &shm->costs[fetch->chosen][cost_class(fetch->length)];
+	uint64_t took = now_ns - since_ns;
+
+	cost->best_ns += cost->best_ns / 64;
+	if (cost->samples <= 1 || took < cost->best_ns)
+		cost->best_ns = took; /* the first one met cold memory, and is forgotten */
+	if (cost->samples < TRIES)
+		cost->samples++;
+}
+
+/* ---- The receiver's side --------------------------------------------------------------------------- */
+
+static uint64_t fetch_id(struct shm *shm, const struct fetch *fetch)
+{
+	return (uint64_t)fetch->generation << 32 | pool_index_of(&shm->fetches, fetch);
+}
+
+static void fetch_free(struct shm *shm, struct fetch *fetch)
+{
+	struct shm_peer *link = shm_link(fetch->peer);
+
+	if (fetch->pulled)
+		link->pulls--;
+	if (fetch->offer >= 0)
+		link->offers_used &= ~(1u << fetch->offer);
+	free(fetch->many);
+	fetch->many = NULL;
+	fetch->request = NULL;
+	list_remove(&fetch->node);
+	bulk_settle(link);
+	pool_put(&shm->fetches, fetch);
+}
+
+static void fetch_end(struct fetch *fetch, int status)
+{
+	struct request *request = fetch->request;
+	struct thole_endpoint *endpoint = fetch->peer->endpoint;
+	struct shm *shm = shm_of(endpoint);
+	struct shm_peer *link = shm_link(fetch->peer);
+
+	if (!status) {
+		uint64_t now_ns = clock_now_ns();
+
+		endpoint->counters[COUNTER_BULK_BYTES] += fetch->length;
+		/* Fetches overlap: this one's cost is what it added to the one before. */
+		if (endpoint->options.bulk == OPTION_BULK_AUTO)
+			bulk_learn(shm, fetch, fetch->start_ns > link->fetched_ns ? fetch->start_ns : link->fetched_ns,
+				   now_ns);
+		link->fetched_ns = now_ns;
+	}
+	fetch_free(shm, fetch);
+	message_fetched(request, status);
+}
+
+/* Ask the sender to push [offset, end). */
+static void fetch_pull(struct fetch *fetch)
+{
+	struct shm_peer *link = shm_link(fetch->peer);
+	struct record record = {
+		.kind = RECORD_BULK_PULL,
+		.length = RECORD_EXTERNAL,
+		.tag = fetch->request->window.id,
+		.imm = fetch_id(shm_of(fetch->peer->endpoint), fetch),
+	};
+
+	fetch->pulled = true;
+	link->pulls++;
+	record.arg[0] = fetch->offset;
+	record.arg[1] = fetch->end - fetch->offset;
+	message_control(fetch->peer, &record);
+}
+
+/* Learn the remote vector. */
+static int fetch_remote(struct fetch *fetch)
+{
+	const struct window *window = &fetch->request->window;
+	pid_t pid = shm_link(fetch->peer)->pid;
+	uint64_t length = 0;
+	int error;
+
+	if (fetch->remote.count > 0)
+		return 0;
+	if (window->count == 1) {
+		fetch->one = (struct iovec){(void *)(uintptr_t)window->address, window->length};
+		fetch->remote = (struct vector){&fetch->one, 1, window->length};
+		return 0;
+	}
+	fetch->many = malloc(window->count * sizeof(*fetch->many));
+	if (!fetch->many)
+		return ENOMEM;
+	error = copy_from(pid, fetch->many, window->address, window->count * sizeof(*fetch->many));
+	for (uint32_t i = 0; !error && i < window->count; i++)
+		length += fetch->many[i].iov_len;
+	if (error || length < window->length)
+		return error ? error : EFAULT;
+	fetch->remote = (struct vector){fetch->many, window->count, length};
+	return 0;
+}
+
+/* Make a shared offer for both sides, and tell the sender. Without a free one, it is the receiver's alone. */
+static void fetch_offer(struct fetch *fetch)
+{
+	struct shm_peer *link = shm_link(fetch->peer);
+	const struct vector *local = &fetch->request->vector;
+	uint64_t length = fetch->end, block = fetch->peer->endpoint->options.cooperative_block;
+	struct record record = {.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL,
+				.tag = fetch->request->window.id};
+	struct offer *offer;
+
+	fetch->block = length;
+	fetch->blocks = 1;
+	if (length < COOPERATIVE_MIN || !link->in.segment || link->offers_used == (1u << OFFERS) - 1)
+		return;
+	if (block > length / 2)
+		block = (length / 2 + 4095) & ~(uint64_t)4095;
+	if (length / block >= CLAIM_MAX)
+		block = length / (CLAIM_MAX / 2);
+	fetch->block = block;
+	fetch->blocks = (uint32_t)((length + block - 1) / block);
+	fetch->offer = __builtin_ctz(~link->offers_used);
+	link->offers_used |= 1u << fetch->offer;
+	offer = &link->in.segment->offers[fetch->offer];
+	offer->done = offer->failed = 0;
+	link->offer_sequence = (link->offer_sequence + 1) & 0xffffff;
+	store_release(&offer->claim, claim_pack((struct claim){0, 0, link->offer_sequence}));
+	record.imm = (uint64_t)fetch->offer | (uint64_t)link->offer_sequence << 8 | (uint64_t)local->count << 32;
+	record.arg[0] = length;
+	record.arg[1] = (uintptr_t)(local->count == 1 ? local->segments[0].iov_base : (const void *)local->segments);
+	record.arg[2] = block;
+	endpoint_count(fetch->peer->endpoint, COUNTER_BULK_COOPERATIVE);
+	message_control(fetch->peer, &record);
+}
+
+/* Claim the next block from the front; false if the sender has all the others. The front is the receiver's
+ * own, so whatever else the word says, it goes from its private count. */
+static bool fetch_claim(struct fetch *fetch, uint32_t front, uint32_t *back_p)
+{
+	struct offer *offer = &shm_link(fetch->peer)->in.segment->offers[fetch->offer];
+	uint64_t word = load_acquire(&offer->claim);
+
+	for (;;) {
+		struct claim claim = claim_unpack(word);
+
+		if (claim.front != front || claim.back > fetch->blocks - front)
+			claim.back = 0; /* no correct sender does that */
+		*back_p = claim.back;
+		if (front + claim.back >= fetch->blocks)
+			return false;
+		claim.front = front + 1;
+		if (compare_swap(&offer->claim, &word, claim_pack(claim)))
+			return true;
+	}
+}
+
+/* Let nothing more be claimed. What lies between the end of this side's last block, of which only `done` bytes
+ * are copied, and the sender's first is left to be fetched otherwise. */
+static void fetch_close(struct fetch *fetch, uint64_t done)
+{
+	uint32_t front = (uint32_t)(fetch->offset / fetch->block) + 1;
+
+	while (fetch_claim(fetch, front, &fetch->back))
+		front++;
+	fetch->offset += done;
+	fetch->end = fetch->back ? (uint64_t)(fetch->blocks - fetch->back) * fetch->block : fetch->length;
+}
+
+/* Give the offer back. What the sender did of its blocks lies at the end; the others are left to us. */
+static void fetch_reclaim(struct fetch *fetch, uint32_t done)
+{
+	fetch->end = done ? (uint64_t)(fetch->blocks - done) * fetch->block : fetch->length;
+	shm_link(fetch->peer)->offers_used &= ~(1u << fetch->offer);
+	fetch->offer = -1;
+}
+
+/* Whether the sender is through with its `back` blocks, or has given up; *done_p: how many it did. */
+static bool fetch_helped(const struct fetch *fetch, uint32_t back, uint32_t *done_p)
+{
+	const struct offer *offer = &shm_link(fetch->peer)->in.segment->offers[fetch->offer];
+	uint32_t failed = load_acquire(&offer->failed); /* first: it is written after the last done */
+
+	*done_p = load_acquire(&offer->done);
+	if (*done_p > back)
+		*done_p = back;
+	return *done_p == back || failed;
+}
+
+/* The kernel refused this process the peer's memory: the rest goes through the ring, or it ends, in either case only
+ * after the sender, which may be writing its blocks. */
+static int fetch_refused(struct fetch *fetch, int error)
+{
+	struct shm_peer *link = shm_link(fetch->peer);
+
+	fetch->method = BULK_RING;
+	if (error == EFAULT || error == ENOMEM) {
+		fetch->status = error == EFAULT ? THOLE_ERR_FAULT : THOLE_ERR_MEMORY;
+		return 1;
+	}
+	link->one_copy = ONE_COPY_NO;
+	endpoint_count(fetch->peer->endpoint, COUNTER_ONE_COPY_REFUSED);
+	endpoint_count(fetch->peer->endpoint, COUNTER_BULK_FALLBACKS);
+	return 1;
+}
+
+/* All blocks are claimed: wait for the sender's, or take back what it could not do. */
+static int fetch_wait(struct fetch *fetch, uint32_t back)
+{
+	uint32_t done;
+
+	if (!fetch_helped(fetch, back, &done))
+		return 0;
+	if (done == back)
+		fetch_end(fetch, 0);
+	else
+		fetch_reclaim(fetch, done);
+	return 1;
+}
+
+/* Copy one block, by process_vm_readv. */
+static int fetch_copy(struct fetch *fetch)
+{
+	uint64_t share = fetch->peer->endpoint->options.cooperative_block;
+	uint64_t length = fetch->end - fetch->offset, done = 0;
+	uint32_t back = 0;
+	int error;
+
+	if (fetch->offer >= 0) {
+		if (!fetch_claim(fetch, (uint32_t)((fetch->offset + fetch->block - 1) / fetch->block), &back))
+			return fetch_wait(fetch, back);
+		share = fetch->block;
+	}
+	error = fetch_remote(fetch);
+	if (!error)
+		error = copy_remote(shm_link(fetch->peer)->pid, false, &fetch->request->vector, &fetch->remote,
+				    fetch->offset, length < share ? length : share, &done);
+	if (error) {
+		if (fetch->offer >= 0)
+			fetch_close(fetch, done);
+		else
+			fetch->offset += done;
+		return fetch_refused(fetch, error);
+	}
+	fetch->offset += done;
+	if (fetch->offset == fetch->end && fetch->offer < 0)
+		fetch_end(fetch, 0);
+	return 1;
+}
+
+/* Begin to pull, as soon as the sender is through with blocks that it claimed before this process was refused. */
+static int fetch_ring(struct fetch *fetch)
+{
+	uint32_t done;
+
+	if (fetch->pulled || shm_link(fetch->peer)->pulls >= PULLS_MAX)
+		return 0;
+	if (fetch->offer >= 0) {
+		if (!fetch_helped(fetch, fetch->back, &done))
+			return 0;
+		fetch_reclaim(fetch, done);
+	}
+	if (fetch->status || fetch->offset == fetch->end)
+		fetch_end(fetch, fetch->status);
+	else
+		fetch_pull(fetch);
+	return 1;
+}
+
+void bulk_fetch(struct request *request)
+{
+	struct peer *peer = request->peer;
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct shm *shm = shm_of(endpoint);
+	struct shm_peer *link = shm_link(peer);
+	struct fetch *fetch;
+	uint64_t length = request->window.length;
+
+	if (length == 0) {
+		message_fetched(request, 0);
+		return;
+	}
+	if (!peer->connected && !peer->gone && peer->transport->connect(peer) == 0)
+		peer->connected = true;
+	fetch = peer->gone || !peer->connected ? NULL : pool_get(&shm->fetches);
+	if (!fetch) {
+		message_fetched(request, peer->gone ? peer->gone_status : THOLE_ERR_MEMORY);
+		return;
+	}
+	fetch->request = request;
+	fetch->peer = peer;
+	fetch->generation++;
+	fetch->pulled = false;
+	fetch->offer = -1;
+	fetch->offset = 0;
+	fetch->length = fetch->end = length;
+	fetch->many = NULL;
+	fetch->status = 0;
+	fetch->remote.count = 0;
+	fetch->start_ns = fetch->seen_ns = clock_now_ns();
+	fetch->method = fetch->chosen = (uint8_t)bulk_choose(peer, length);
+	bulk_activate(shm, link);
+	list_push_back(&link->fetches, &fetch->node);
+	if (fetch->method == BULK_COOPERATIVE) {
+		fetch_offer(fetch);
+	} else if (fetch->method == BULK_RING) {
+		endpoint_count(endpoint, COUNTER_BULK_RING);
+		fetch_ring(fetch);
+	} else {
+		endpoint_count(endpoint, COUNTER_BULK_ONE_COPY);
+	}
+}
+
+static void arrived_data(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct shm *shm = shm_of(peer->endpoint);
+	struct fetch *fetch = pool_at(&shm->fetches, (uint32_t)record->tag);
+
+	if (!fetch || !pool_is_live(&shm->fetches, fetch) || !fetch->request || fetch->peer != peer ||
+	    fetch->generation != (uint32_t)(record->tag >> 32) || fetch->method != BULK_RING || !fetch->pulled)
+		return; /* of a fetch that was taken over */
+	if (length == 0) {
+		fetch_end(fetch, THOLE_ERR_PEER); /* the sender has no such window any more */
+		return;
+	}
+	if (record->imm != fetch->offset || length > fetch->end - fetch->offset) {
+		message_bad(peer);
+		fetch_end(fetch, THOLE_ERR_PROTOCOL);
+		return;
+	}
+	vector_write(&fetch->request->vector, fetch->offset, payload, length);
+	fetch->offset += length;
+	fetch->seen_ns = 0; /* now, for whoever reads the clock next */
+	if (fetch->offset == fetch->end)
+		fetch_end(fetch, 0);
+}
+
+/* ---- The sender's side ----------------------------------------------------------------------------- */
+
+static void serve_free(struct shm *shm, struct shm_peer *link, struct serve *serve)
+{
+	free(serve->many);
+	list_remove(&serve->node);
+	bulk_settle(link);
+	pool_put(&shm->serves, serve);
+}
+
+/* The request whose memory a peer may have, if it is still there. */
+static struct request *serve_request(struct peer *peer, uint64_t id)
+{
+	struct request *request = request_find(peer, id);
+
+	return request && request->state == REQUEST_WAITING &&
+			       (request->record.kind == RECORD_ANNOUNCE || request->record.kind == RECORD_PUT ||
+				request->record.kind == RECORD_REPLY)
+		       ? request
+		       : NULL;
+}
+
+static struct serve *serve_new(struct peer *peer, uint64_t window)
+{
+	struct shm *shm = shm_of(peer->endpoint);
+	struct serve *serve = pool_get(&shm->serves);
+
+	if (!serve)
+		return NULL;
+	*serve = (struct serve){.window = window};
+	bulk_activate(shm, shm_link(peer));
+	list_push_back(&shm_link(peer)->serves, &serve->node);
+	return serve;
+}
+
+static void arrived_pull(struct peer *peer, const struct record *record)
+{
+	const struct request *request = serve_request(peer, record->tag);
+	struct record failure = {.kind = RECORD_BULK_DATA, .tag = record->imm};
+	struct serve *serve = NULL;
+
+	if (record->length != RECORD_EXTERNAL) {
+		message_bad(peer);
+		return;
+	}
+	if (request && record->arg[0] <= request->vector.length && record->arg[1] > 0 &&
+	    record->arg[1] <= request->vector.length - record->arg[0])
+		serve = serve_new(peer, record->tag);
+	if (!serve) {
+		message_control(peer, &failure);
+		return;
+	}
+	serve->id = record->imm;
+	serve->offset = record->arg[0];
+	serve->end = record->arg[0] + record->arg[1];
+}
+
+static void arrived_offer(struct peer *peer, const struct record *record)
+{
+	const struct request *request = serve_request(peer, record->tag);
+	struct shm_peer *link = shm_link(peer);
+	uint32_t index = record->imm & 0xff, count = (uint32_t)(record->imm >> 32);
+	uint64_t length = record->arg[0], block = record->arg[2];
+	struct serve *serve;
+
+	if (record->length != RECORD_EXTERNAL || index >= OFFERS || count == 0 || count > THOLE_SEGMENTS_MAX ||
+	    block == 0 || length / block > CLAIM_MAX) {
+		message_bad(peer);
+		return;
+	}
+	/* Finished already, too long, or not ours to write: the receiver does it all. */
+	if (!request || length == 0 || length > request->vector.length || !link->connected || !copy_allowed(peer))
+		return;
+	serve = serve_new(peer, record->tag);
+	if (!serve)
+		return;
+	serve->help = true;
+	serve->id = record->imm >> 8 & 0xffffff;
+	serve->offer = &link->out.segment->offers[index];
+	serve->end = length;
+	serve->block = block;
+	serve->blocks = (uint32_t)((length + block - 1) / block);
+	serve->one = (struct iovec){(void *)(uintptr_t)record->arg[1], count == 1 ? length : count};
+	serve->remote = (struct vector){&serve->one, 1, length};
+	if (count > 1)
+		serve->remote.count = 0; /* to be read from the receiver when a block is claimed */
+}
+
+/* Push pieces while there is room. */
+static int serve_push(struct peer *peer, struct serve *serve)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct shm_peer *link = shm_link(peer);
+	const struct request *request = serve_request(peer, serve->window);
+	struct record record = {.kind = RECORD_BULK_DATA, .length = RECORD_EXTERNAL, .tag = serve->id};
+	uint64_t piece_max = ring_piece_max(&link->out), piece = endpoint->options.bulk_piece;
+	uint64_t stop = serve->offset + BULK_SHARE;
+	int pushed = 0;
+
+	if (!request) {
+		serve_free(shm_of(endpoint), link, serve);
+		return 1;
+	}
+	if (request->vector.length <= PIECE_SOON)
+		piece /= 2;
+	if (piece > piece_max)
+		piece = piece_max;
+	while (serve->offset < serve->end && serve->offset < stop && link->connected &&
+	       ring_has_room(&link->out, RING_RESERVE)) {
+		uint64_t left = serve->end - serve->offset;
+		uint32_t length = (uint32_t)(left < piece ? left : piece);
+
+		record.imm = serve->offset;
+		if (ring_push(peer, &record, &request->vector, serve->offset, length) != 0)
+			break;
+		serve->offset += length;
+		pushed++;
+	}
+	if (serve->offset == serve->end)
+		serve_free(shm_of(endpoint), link, serve);
+	return pushed;
+}
+
+static bool serve_claim(struct serve *serve, uint32_t *back_p)
+{
+	uint64_t word = load_acquire(&serve->offer->claim);
+
+	for (;;) {
+		struct claim claim = claim_unpack(word);
+
+		if (claim.sequence != serve->id || claim.front + claim.back >= serve->blocks)
+			return false;
+		*back_p = claim.back++;
+		if (compare_swap(&serve->offer->claim, &word, claim_pack(claim)))
+			return true;
+	}
+}
+
+/* The receiver's vector, where it has several segments. */
+static int serve_remote(struct peer *peer, struct serve *serve)
+{
+	size_t count = serve->one.iov_len;
+	uint64_t length = 0;
+	int error;
+
+	if (serve->remote.count > 0)
+		return 0;
+	serve->many = malloc(count * sizeof(*serve->many));
+	if (!serve->many)
+		return ENOMEM;
+	error = copy_from(shm_link(peer)->pid, serve->many, (uintptr_t)serve->one.iov_base,
+			  count * sizeof(*serve->many));
+	for (size_t i = 0; !error && i < count; i++)
+		length += serve->many[i].iov_len;
+	if (error || length < serve->end)
+		return error ? error : EFAULT;
+	serve->remote = (struct vector){serve->many, count, length};
+	return 0;
+}
+
+/* Copy one block from the back, by process_vm_writev. */
+static int serve_help(struct peer *peer, struct serve *serve)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	const struct request *request = serve_request(peer, serve->window);
+	uint64_t from, length, done;
+	uint32_t back;
+	int error;
+
+	if (!request || !serve_claim(serve, &back)) {
+		serve_free(shm_of(endpoint), shm_link(peer), serve);
+		return 0;
+	}
+	from = (uint64_t)(serve->blocks - 1 - back) * serve->block;
+	length = serve->end - from < serve->block ? serve->end - from : serve->block;
+	error = serve_remote(peer, serve);
+	if (!error)
+		error = copy_remote(shm_link(peer)->pid, true, &request->vector, &serve->remote, from, length, &done);
+	if (error) {
+		/* The receiver reads failed before done, and done then stays: it knows what is left to it. */
+		store_release(&serve->offer->failed, 1);
+		if (error != EFAULT && error != ENOMEM)
+			shm_link(peer)->one_copy = ONE_COPY_NO;
+		serve_free(shm_of(endpoint), shm_link(peer), serve);
+		return 1;
+	}
+	endpoint_count(endpoint, COUNTER_BULK_BLOCKS_HELPED);
+	store_release(&serve->offer->done, back + 1);
+	return 1;
+}
+
+/* ---- Running --------------------------------------------------------------------------------------- */
+
+void bulk_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	if (peer->gone)
+		return;
+	if (record->kind == RECORD_BULK_DATA)
+		arrived_data(peer, record, payload, length);
+	else if (record->kind == RECORD_BULK_PULL)
+		arrived_pull(peer, record);
+	else if (record->kind == RECORD_BULK_OFFER)
+		arrived_offer(peer, record);
+	else
+		message_bad(peer);
+}
+
+static int bulk_progress_peer(struct peer *peer, struct shm_peer *link)
+{
+	struct list_node *node = list_first(&link->fetches), *next;
+	int n = 0;
+
+	/* The oldest copy, and ring fetches up to their number. */
+	for (bool copied = false; node && !peer->gone; node = next) {
+		struct fetch *fetch = container_of(node, struct fetch, node);
+
+		next = list_next(&link->fetches, node);
+		if (fetch->method == BULK_RING) {
+			n += fetch_ring(fetch);
+		} else if (!copied) {
+			copied = true;
+			n += fetch_copy(fetch);
+		}
+		if (link->pulls >= PULLS_MAX && copied)
+			break;
+	}
+	node = list_first(&link->serves);
+	if (node && !peer->gone) {
+		struct serve *serve = container_of(node, struct serve, node);
+
+		n += serve->help ? serve_help(peer, serve) : serve_push(peer, serve);
+	}
+	return n;
+}
+
+int bulk_progress(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+	struct list_node *node = list_first(&shm->active), *next;
+	int n = 0;
+
+	for (; node; node = next) {
+		struct shm_peer *link = container_of(node, struct shm_peer, active);
+
+		next = list_next(&shm->active, node);
+		n += bulk_progress_peer(link->peer, link);
+	}
+	return n;
+}
+
+/* A sender that does not come to pushing: read its memory instead. */
+void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	for (struct list_node *a = list_first(&shm->active); a; a = list_next(&shm->active, a)) {
+		struct shm_peer *link = container_of(a, struct shm_peer, active);
+		struct list_node *node = list_first(&link->fetches);
+		struct fetch *fetch = node ? container_of(node, struct fetch, node) : NULL;
+
+		if (!fetch || fetch->method != BULK_RING || !fetch->pulled ||
+		    endpoint->options.bulk == OPTION_BULK_RING || !copy_allowed(link->peer))
+			continue;
+		if (fetch->seen_ns == 0)
+			fetch->seen_ns = now_ns;
+		if (now_ns - fetch->seen_ns < TAKE_OVER_NS)
+			continue;
+		fetch->method = BULK_ONE_COPY;
+		fetch->generation++; /* what the sender still pushes is for nobody, even if this one pulls again */
+		fetch->pulled = false;
+		link->pulls--;
+		endpoint_count(endpoint, COUNTER_BULK_TAKEN_OVER);
+	}
+}
+
+void bulk_lost(struct peer *peer)
+{
+	struct shm *shm = shm_of(peer->endpoint);
+	struct shm_peer *link = shm_link(peer);
+
+	while (!list_empty(&link->serves))
+		serve_free(shm, link, container_of(list_first(&link->serves), struct serve, node));
+	while (!list_empty(&link->fetches)) {
+		struct fetch *fetch = container_of(list_first(&link->fetches), struct fetch, node);
+		struct request *request = fetch->request;
+
+		fetch_free(shm, fetch);
+		message_fetched(request, peer->gone_status);
+	}
+}

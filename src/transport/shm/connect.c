@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * connect: how a segment gets from its producer to its consumer, how either learns that the other is gone, and how a
+ * sleeper is woken.
+ *
+ * Each endpoint listens on an abstract Unix socket named after its id. A producer connects and sends one
+ * greeting with the segment's descriptor; the kernel says who it is, and only processes of the same user are
+ * taken. The connection then stays: its end is the end of the peer, and a byte on it is a wake-up. A pidfd beside
+ * it sees the end of a process whose forked children still hold its sockets.
+ *
+ * A connection is one direction's. Two endpoints that connect to each other at the same time just have both.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "transport/shm/shm.h"
+
+enum {
+	GREETING_NS_MAX = 1000000000, /* a connection that says nothing for so long is closed */
+	EVENT_BURST = 64,             /* wake-ups, or connections, taken at a time: their sender cannot hold us */
+};
+
+#define GREETING_MAGIC 0x74686f6c65686931u /* "tholehi1" */
+
+struct greeting {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t unused;
+	struct thole_address from;
+	uint64_t to;             /* the endpoint that is meant */
+	uint64_t cookie_address; /* in the greeter's memory */
+	uint64_t cookie;
+};
+
+static socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name)
+{
+	int length;
+
+	memset(name, 0, sizeof(*name));
+	name->sun_family = AF_UNIX;
+	length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "thole/%016llx",
+			  (unsigned long long)endpoint);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int watch_add(struct thole_endpoint *endpoint, struct watch *watch)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
+
+	return epoll_ctl(endpoint->wait_fd, EPOLL_CTL_ADD, watch->fd, &event);
+}
+
+static void watch_close(struct watch *watch)
+{
+	if (watch->fd >= 0)
+		close(watch->fd); /* leaves epoll with it: the descriptor is nowhere else */
+	watch->fd = -1;
+}
+
+static int socket_credentials(int fd, pid_t *pid_p)
+{
+	struct ucred credentials;
+	socklen_t size = sizeof(credentials);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 || credentials.uid != geteuid())
+		return THOLE_ERR_ACCESS;
+	*pid_p = credentials.pid;
+	return 0;
+}
+
+/* Watch the peer's process too, where that is possible. */
+static void process_watch(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (link->watch_process.fd >= 0 || link->pid <= 0 || link->pid == getpid())
+		return;
+	link->watch_process = (struct watch){.kind = WATCH_PROCESS, .peer = peer,
+					     .fd = (int)syscall(SYS_pidfd_open, link->pid, 0)};
+	if (link->watch_process.fd >= 0 && watch_add(peer->endpoint, &link->watch_process) != 0)
+		watch_close(&link->watch_process);
+}
+
+/* ---- The consumer's side -------------------------------------------------------------------------- */
+
+int connect_open(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+	struct sockaddr_un name;
+	socklen_t length = connect_name(endpoint->parts.endpoint, &name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	list_init(&shm->greetings);
+	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
+	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
+	    watch_add(endpoint, &shm->listener) != 0) {
+		error_set(THOLE_ERR_SYSTEM, "cannot listen on a Unix socket: %m");
+		watch_close(&shm->listener);
+		return THOLE_ERR_SYSTEM;
+	}
+	return 0;
+}
+
+static void greeting_end(struct shm *shm, struct watch *watch, bool refused)
+{
+	if (refused) {
+		endpoint_count(shm->endpoint, COUNTER_REFUSED);
+		watch_close(watch);
+	}
+	list_remove(&watch->node);
+	shm->greeting_count--;
+	free(watch);
+}
+
+void connect_close(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	watch_close(&shm->listener);
+	while (!list_empty(&shm->greetings)) {
+		struct watch *watch = container_of(list_first(&shm->greetings), struct watch, node);
+
+		watch_close(watch);
+		greeting_end(shm, watch, false);
+	}
+}
+
+static void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	for (int i = 0; i < EVENT_BURST && shm->greeting_count < GREETINGS_MAX; i++) {
+		int fd = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct watch *watch;
+		pid_t pid = 0;
+
+		if (fd < 0)
+			return;
+		watch = malloc(sizeof(*watch));
+		if (!watch || socket_credentials(fd, &pid) != 0) {
+			endpoint_count(endpoint, COUNTER_REFUSED);
+			close(fd);
+			free(watch);
+			continue;
+		}
+		*watch = (struct watch){.kind = WATCH_GREETING, .fd = fd, .pid = pid, .since_ns = now_ns};
+		list_push_back(&shm->greetings, &watch->node);
+		shm->greeting_count++;
+		if (watch_add(endpoint, watch) != 0)
+			greeting_end(shm, watch, true);
+		else
+			connect_event(endpoint, watch, now_ns); /* it is usually there already */
+	}
+}
+
+/* Receive the greeting and its descriptor. 0, AGAIN, or PROTOCOL. */
+static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec data = {greeting, sizeof(*greeting)};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct cmsghdr *header = size >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	int count = 0;
+
+	*fd_p = -1;
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return THOLE_ERR_AGAIN;
+	/* Alignment leaves room for a second descriptor: whatever came is ours to close. */
+	for (size_t at = 0; header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+			    CMSG_LEN(at + sizeof(int)) <= header->cmsg_len;
+	     at += sizeof(int), count++) {
+		if (*fd_p >= 0)
+			close(*fd_p);
+		memcpy(fd_p, CMSG_DATA(header) + at, sizeof(int));
+	}
+	if (size == sizeof(*greeting) && count == 1 && !(message.msg_flags & MSG_CTRUNC))
+		return 0;
+	if (*fd_p >= 0)
+		close(*fd_p);
+	return THOLE_ERR_PROTOCOL;
+}
+
+static int ring_in_add(struct shm *shm, struct ring_in *ring)
+{
+	if (shm->in_count == shm->in_capacity) {
+		uint32_t capacity = shm->in_capacity ? 2 * shm->in_capacity : 16;
+		struct ring_in **in = realloc(shm->in, capacity * sizeof(*in));
+
+		if (!in)
+			return THOLE_ERR_MEMORY;
+		shm->in = in;
+		shm->in_capacity = capacity;
+	}
+	shm->in[shm->in_count++] = ring;
+	return 0;
+}
+
+/* Take a connection whose greeting is here. */
+static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, const struct greeting *greeting, int fd)
+{
+	struct shm *shm = shm_of(endpoint);
+	struct shm_peer *link;
+	struct peer *peer;
+	int error;
+
+	if (greeting->magic != GREETING_MAGIC || greeting->version != SEGMENT_VERSION ||
+	    greeting->to != endpoint->parts.endpoint)
+		return THOLE_ERR_PROTOCOL;
+	error = peer_by_address(endpoint, &greeting->from, &peer);
+	if (error)
+		return error;
+	link = shm_peer_get(peer);
+	if (!link || peer->gone || link->in.segment || peer->parts.host != endpoint->parts.host)
+		return THOLE_ERR_PROTOCOL;
+	if (link->connected && link->pid != watch->pid) /* the kernel knows who listens at this address */
+		return THOLE_ERR_PROTOCOL;
+	error = segment_accept(&link->in, fd);
+	if (error)
+		return error;
+	link->in.peer = peer;
+	error = ring_in_add(shm, &link->in);
+	link->watch_in = (struct watch){.kind = WATCH_IN, .fd = watch->fd, .peer = peer};
+	if (!error) {
+		struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = &link->watch_in};
+
+		if (epoll_ctl(endpoint->wait_fd, EPOLL_CTL_MOD, watch->fd, &event) != 0) {
+			shm->in_count--;
+			error = THOLE_ERR_SYSTEM;
+		}
+	}
+	if (error) {
+		link->watch_in.fd = -1;
+		segment_release_in(&link->in);
+		return error;
+	}
+	link->pid = watch->pid;
+	link->cookie_address = greeting->cookie_address;
+	link->cookie = greeting->cookie;
+	link->in.segment->cookie_address = (uintptr_t)&shm->cookie;
+	link->in.segment->cookie = shm->cookie;
+	store_relaxed(&link->in.segment->hold, endpoint->holding);
+	store_release(&link->in.segment->accepted, 1); /* pairs with the acquire in copy_allowed */
+	process_watch(peer);
+	endpoint_count(endpoint, COUNTER_ACCEPTS);
+	return 0;
+}
+
+static void connect_greeting(struct thole_endpoint *endpoint, struct watch *watch)
+{
+	struct shm *shm = shm_of(endpoint);
+	struct greeting greeting;
+	int fd, error = greeting_receive(watch->fd, &greeting, &fd);
+
+	if (error == THOLE_ERR_AGAIN)
+		return;
+	if (!error) {
+		error = greeting_take(endpoint, watch, &greeting, fd);
+		close(fd);
+	}
+	greeting_end(shm, watch, error != 0);
+}
+
+/* Close connections that never said who they are. */
+void connect_expire(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct shm *shm = shm_of(endpoint);
+	struct list_node *node = list_first(&shm->greetings);
+
+	while (node) {
+		struct watch *watch = container_of(node, struct watch, node);
+
+		node = list_next(&shm->greetings, node);
+		if (now_ns - watch->since_ns > GREETING_NS_MAX)
+			greeting_end(shm, watch, true);
+	}
+}
+
+/* ---- The producer's side -------------------------------------------------------------------------- */
+
+static int greeting_send(struct peer *peer, int socket, int fd)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct shm *shm = shm_of(endpoint);
+	struct greeting greeting = {
+		.magic = GREETING_MAGIC,
+		.version = SEGMENT_VERSION,
+		.from = endpoint->address,
+		.to = peer->parts.endpoint,
+		.cookie_address = (uintptr_t)&shm->cookie,
+		.cookie = shm->cookie,
+	};
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec data = {&greeting, sizeof(greeting)};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+	return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(greeting) ? 0 : THOLE_ERR_PEER;
+}
+
+/* Connect to the peer's listener: 0; AGAIN while it is full; PEER if there is none. */
+static int connect_try(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct sockaddr_un name;
+	socklen_t length = connect_name(peer->parts.endpoint, &name);
+	int error;
+
+	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0)
+		return errno == EAGAIN || errno == EINTR
+			       ? THOLE_ERR_AGAIN
+			       : error_set(THOLE_ERR_PEER, "no process answers for %s: it has ended, or is of another "
+					   "network namespace", peer->address.text);
+	error = socket_credentials(link->watch_out.fd, &link->pid);
+	if (error)
+		return error_set(THOLE_ERR_PEER, "%s belongs to another user", peer->address.text);
+	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0 ||
+	    watch_add(peer->endpoint, &link->watch_out) != 0)
+		return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
+	process_watch(peer);
+	link->connected = true;
+	endpoint_count(peer->endpoint, COUNTER_CONNECTS);
+	return 0;
+}
+
+int connect_peer(struct peer *peer)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct shm_peer *link = shm_peer_get(peer);
+	int error, fd;
+
+	if (peer->parts.host != endpoint->parts.host)
+		return error_set(THOLE_ERR_ADDRESS, "%s is an endpoint of another host or network namespace, and "
+				 "there is no transport to it", peer->address.text);
+	if (!link)
+		return error_set(THOLE_ERR_MEMORY, "no memory for another peer");
+	error = segment_create(endpoint, &link->out, &fd);
+	if (error)
+		return error;
+	link->watch_out = (struct watch){.kind = WATCH_OUT, .peer = peer,
+					 .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+	if (link->watch_out.fd < 0) {
+		segment_release_out(&link->out);
+		return error_set(THOLE_ERR_SYSTEM, "cannot make a socket: %m");
+	}
+	error = connect_try(peer);
+	if (error == THOLE_ERR_AGAIN) {
+		link->connecting = true;
+		shm_of(endpoint)->connecting++;
+		return 0;
+	}
+	if (error) {
+		watch_close(&link->watch_out);
+		segment_release_out(&link->out);
+		peer_lost(peer, error);
+	}
+	return error;
+}
+
+/* Peers whose listeners were full. */
+void connect_retry(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	for (uint32_t i = 0; i < endpoint->peer_count && shm->connecting > 0; i++) {
+		struct peer *peer = endpoint->peers[i];
+		struct shm_peer *link = shm_link(peer);
+		int error;
+
+		if (!link || !link->connecting)
+			continue;
+		error = connect_try(peer);
+		if (error == THOLE_ERR_AGAIN)
+			continue;
+		link->connecting = false;
+		shm->connecting--;
+		if (error)
+			peer_lost(peer, error);
+	}
+}
+
+void connect_wake(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (!link->connected || swap_acquire_release(&link->out.segment->wake, 0) == 0)
+		return;
+	endpoint_count(peer->endpoint, COUNTER_WAKES_SENT);
+	/* A full socket has wake-ups enough in it; a broken one is seen by its watch. */
+	(void)!send(link->watch_out.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- Events, and the end -------------------------------------------------------------------------- */
+
+static void connect_ending(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	/* Level-triggered events of a closed connection would keep the descriptor ready for ever. */
+	watch_close(&link->watch_in);
+	watch_close(&link->watch_out);
+	watch_close(&link->watch_process);
+	if (link->ending || peer->gone)
+		return;
+	link->ending = true;
+	shm_of(peer->endpoint)->ending++;
+}
+
+/* Swallow wake-ups; false at the end of the connection. */
+static bool connect_drain(int fd)
+{
+	char bytes[64];
+	ssize_t size = 1;
+
+	for (int i = 0; i < EVENT_BURST && size > 0; i++)
+		size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+void connect_event(struct thole_endpoint *endpoint, struct watch *watch, uint64_t now_ns)
+{
+	switch (watch->kind) {
+	case WATCH_LISTENER:
+		connect_accept(endpoint, now_ns);
+		break;
+	case WATCH_GREETING:
+		connect_greeting(endpoint, watch);
+		break;
+	case WATCH_PROCESS:
+		connect_ending(watch->peer);
+		break;
+	default:
+		if (watch->fd >= 0 && !connect_drain(watch->fd))
+			connect_ending(watch->peer);
+	}
+}
+
+void connect_release(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	watch_close(&link->watch_in);
+	watch_close(&link->watch_out);
+	watch_close(&link->watch_process);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring: records from one process to one other. A slot is a cache line whose stamp, written last, says that it is whole,
+ * and of which lap: a short message costs its consumer one line. Payloads that do not fit a slot lie
+ * in an area, and are free again when their slot is.
+ */
+#include <string.h>
+
+#include "transport/shm/shm.h"
+
+/* ---- Areas: private to the producer --------------------------------------------------------------- */
+
+/* A place for `bytes` (a multiple of a line), or -1. Invariant: while anything is live, head != tail. */
+static int64_t area_take(struct area *area, uint32_t bytes)
+{
+	uint32_t at;
+
+	if (area->live == 0)
+		area->head = area->tail = 0;
+	if (area->live == 0 || area->head > area->tail) {
+		if (area->size - area->head >= bytes)
+			at = area->head;
+		else if (area->tail > bytes)
+			at = 0;
+		else
+			return -1;
+	} else {
+		if (area->tail - area->head <= bytes)
+			return -1;
+		at = area->head;
+	}
+	area->head = at + bytes;
+	area->live++;
+	return at;
+}
+
+/* The consumer is through with this many slots: take back their memory. */
+static void ring_reclaim_to(struct ring_out *ring, uint64_t consumed)
+{
+	if (consumed - ring->consumed > ring->produced - ring->consumed)
+		return; /* no correct consumer says that: it stalls itself */
+	for (; ring->consumed < consumed; ring->consumed++) {
+		struct placement *placed = &ring->placed[ring->consumed % RING_SLOTS];
+
+		if (placed->area < AREAS) {
+			ring->areas[placed->area].tail = placed->end;
+			ring->areas[placed->area].live--;
+		}
+	}
+}
+
+/* Ask how far the consumer is: costs a cache miss where it has moved. */
+static void ring_reclaim(struct ring_out *ring)
+{
+	/* Pairs with the release in ring_publish: what was read from the areas has been read. */
+	ring_reclaim_to(ring, load_acquire(&ring->segment->consumed));
+}
+
+bool ring_has_room(struct ring_out *ring, uint32_t reserve)
+{
+	if (ring->produced - ring->consumed + reserve < RING_SLOTS)
+		return true;
+	ring_reclaim(ring);
+	return ring->produced - ring->consumed + reserve < RING_SLOTS;
+}
+
+uint32_t ring_piece_max(struct ring_out *ring)
+{
+	const struct area *large = &ring->areas[AREA_LARGE];
+
+	return large->size ? large->size / 4 : ring->large_refused ? ring->areas[AREA_SMALL].size / 4 : 1u << 16;
+}
+
+/* ---- Lending ---------------------------------------------------------------------------------------
+ *
+ * A payload that was just read is in this core's cache, and its lines are this core's to write, while lines of the
+ * own area have to be fetched back from the reader of their last use. So an answer's payload goes where
+ * the question's was, in the segment of the other direction, and each line crosses once for two messages.
+ *
+ * The memory is the consumer's from the time it has handled the question until the producer learns that it has. So
+ * only payloads may be borrowed of which the producer was told nothing (`credited`), and while an answer that borrowed
+ * is not handled nothing is published (`lent_until`). A credit in a record is applied only after the record is handled, so
+ * the answer that borrows last carries it. */
+
+static void ring_tell(struct ring_in *ring)
+{
+	ring->credited = ring->handled;
+	ring->run_start = ring->run_end = 0;
+}
+
+/* A place in the other direction's segment, if there is one. */
+static bool ring_borrow(struct ring_out *ring, struct ring_in *back, uint32_t length, uint32_t *at_p)
+{
+	uint32_t bytes = (length + 63) & ~63u;
+
+	if (back->unanswered)
+		back->tries = LEND_TRIES;
+	back->unanswered = false;
+	if (back->run_end - back->run_start < bytes)
+		return false;
+	*at_p = back->run_start;
+	back->run_start += bytes;
+	ring->lent_until = ring->produced + 1;
+	return true;
+}
+
+/* Note a handled payload as memory to borrow. */
+static void ring_lendable(struct ring_in *ring, uint32_t place, uint32_t length)
+{
+	uint32_t end = (place + length + 63) & ~63u;
+
+	ring->unanswered = true;
+	if (place % 64 != 0 || end > ring->size)
+		return; /* not as ring_place does it */
+	if (place != ring->run_end || ring->run_start == ring->run_end)
+		ring->run_start = place;
+	ring->run_end = end;
+}
+
+/* Put a payload into an area. */
+static int ring_place(struct peer *peer, struct ring_out *ring, uint32_t length, struct placement *placed,
+		      uint32_t *at_p)
+{
+	uint32_t bytes = (length + 63) & ~63u;
+
+	if (length > SMALL_PAYLOAD_MAX && !ring->areas[AREA_LARGE].size)
+		segment_enlarge(peer->endpoint, ring);
+	for (int turn = 0; turn < 2; turn++) {
+		for (uint32_t i = length > SMALL_PAYLOAD_MAX && ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
+		     i < AREAS; i++) {
+			struct area *area = &ring->areas[i];
+			int64_t at;
+
+			/* A look now and then: if the area has drained, it starts again at its front, which is warm.
+			 * A stream, whose consumer lags behind, is better off with all of the area. */
+			if (turn == 0 && area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE)
+				ring_reclaim(ring);
+			at = area->size ? area_take(area, bytes) : -1;
+			if (at >= 0) {
+				*placed = (struct placement){.area = i, .end = area->head};
+				*at_p = (uint32_t)(area->base - (char *)ring->segment) + (uint32_t)at;
+				return 0;
+			}
+		}
+		ring_reclaim(ring);
+	}
+	return THOLE_ERR_AGAIN;
+}
+
+/* After a record: does the consumer sleep, or want something? */
+static inline void ring_attend(struct peer *peer, struct segment *segment)
+{
+	/* A sleeper sets wake, then has all processes fence (membarrier), then looks at the ring: so either it sees
+	 * the record, or this sees its wake, without a fence here. */
+	__asm__ __volatile__("" ::: "memory");
+	uint64_t attention = load_relaxed(&segment->attention);
+
+	if (__builtin_expect(attention == 0 && !peer->hold, 1))
+		return;
+	peer->hold = load_relaxed(&segment->hold) != 0;
+	if (load_relaxed(&segment->wake))
+		connect_wake(peer);
+}
+
+/* Copy a record into its slot, all but stamp and credit, in the units in which its fields were written: wider loads
+ * would have to wait until those stores are out of the processor's store buffer. */
+static inline void slot_fill(struct record *slot, const struct record *record)
+{
+	uint32_t words = record->length == RECORD_EXTERNAL ? RECORD_INLINE_MAX / 8 : (record->length + 7u) / 8;
+	uint64_t word;
+
+	slot->kind = record->kind;
+	slot->flags = record->flags;
+	slot->length = record->length;
+	slot->tag = record->tag;
+	slot->imm = record->imm;
+	for (uint32_t i = 0; i < words; i++) {
+		memcpy(&word, record->payload + 8 * (size_t)i, sizeof(word));
+		memcpy(slot->payload + 8 * (size_t)i, &word, sizeof(word));
+	}
+}
+
+int ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+	      uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct ring_out *ring = &link->out;
+	struct record *slot = &ring->segment->slots[ring->produced % RING_SLOTS];
+	struct placement *placed = &ring->placed[ring->produced % RING_SLOTS];
+	bool more = false;
+	uint32_t at;
+
+	if (__builtin_expect(ring->produced - ring->consumed >= RING_SLOTS, 0)) {
+		ring_reclaim(ring);
+		if (ring->produced - ring->consumed >= RING_SLOTS) {
+			endpoint_count(peer->endpoint, COUNTER_RING_STALLS);
+			ring_attend(peer, ring->segment);
+			return THOLE_ERR_AGAIN;
+		}
+	}
+	placed->area = AREAS;
+	if (length == 0) {
+		slot_fill(slot, record);
+	} else if (length <= RECORD_INLINE_MAX && record->length != RECORD_EXTERNAL) {
+		memcpy(&slot->kind, &record->kind, offsetof(struct record, payload) - offsetof(struct record, kind));
+		slot->length = (uint16_t)length;
+		vector_read(payload, offset, slot->payload, length);
+	} else {
+		bool lent = ring_borrow(ring, &link->in, length, &at);
+
+		if (!lent && ring_place(peer, ring, length, placed, &at) != 0) {
+			endpoint_count(peer->endpoint, COUNTER_RING_STALLS);
+			ring_attend(peer, ring->segment);
+			return THOLE_ERR_AGAIN;
+		}
+		memcpy(&slot->kind, &record->kind, sizeof(*record) - offsetof(struct record, kind));
+		slot->length = RECORD_EXTERNAL;
+		slot->place = lent ? at | (uint32_t)PLACE_LENT : at;
+		slot->bytes = length;
+		vector_read(payload, offset, (char *)(lent ? link->in.segment : ring->segment) + at, length);
+		more = lent && link->in.run_start < link->in.run_end;
+	}
+	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
+	 * their area, in lines that are warm; but for what the next piece may still borrow. */
+	if (!more)
+		ring_tell(&link->in);
+	slot->credit = (uint16_t)link->in.credited;
+	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
+	store_release(&slot->stamp, ring_stamp(ring->produced));
+	ring->produced++;
+	ring_attend(peer, ring->segment);
+	return 0;
+}
+
+/* ---- Consuming ------------------------------------------------------------------------------------ */
+
+/* Whether an answer that is not handled yet lies in memory of this ring. What the other side says of it does not wait
+ * for anything, while what it has consumed may wait for the same here. */
+static bool ring_is_lent(const struct ring_out *back)
+{
+	return back->consumed < back->lent_until && load_acquire(&back->segment->handled) < back->lent_until;
+}
+
+static void ring_publish(struct ring_in *ring)
+{
+	/* Pairs with the acquire above: the payloads have been read. */
+	store_release(&ring->segment->handled, ring->handled);
+	if (ring_is_lent(&shm_link(ring->peer)->out))
+		return;
+	if (ring->tries > 0 && ring->bytes >= PUBLISH_BYTES)
+		ring->tries--; /* it was held for nothing */
+	ring_tell(ring);
+	ring->published = ring->handled;
+	ring->bytes = 0;
+	/* Pairs with the acquire in ring_reclaim. */
+	store_release(&ring->segment->consumed, ring->published);
+}
+
+/* The payload of a record, or NULL if it lies nowhere. */
+static const void *ring_payload(const struct ring_in *ring, const struct record *record)
+{
+	const struct ring_out *back = &shm_link(ring->peer)->out;
+	bool lent = record->place & (uint32_t)PLACE_LENT;
+	uint64_t place = record->place & ~(uint32_t)PLACE_LENT, size = lent ? back->size : ring->size;
+	const struct segment *segment = lent ? back->segment : ring->segment;
+
+	if (!segment || place < offsetof(struct segment, small) || place > size || record->bytes > size - place)
+		return NULL;
+	return (const char *)segment + place;
+}
+
+/* Handle one record: from a private copy, since the producer could still write to the slot. */
+static void ring_handle(struct ring_in *ring, const struct record *slot)
+{
+	struct record record = *slot;
+	struct peer *peer = ring->peer;
+	struct ring_out *back = &shm_link(peer)->out;
+	const void *payload = record.payload;
+	uint32_t length = record.length;
+
+	ring->next++; /* first, so that what is handled now cannot be handled twice */
+	if (length == RECORD_EXTERNAL) {
+		length = record.bytes;
+		payload = length ? ring_payload(ring, &record) : record.payload;
+	}
+	if (!payload || (record.length != RECORD_EXTERNAL && length > RECORD_INLINE_MAX))
+		endpoint_count(peer->endpoint, COUNTER_BAD_RECORDS);
+	else if (record.kind >= RECORD_BULK)
+		bulk_arrived(peer, &record, payload, length);
+	else
+		message_arrived(peer, &record, payload, length);
+	ring->handled = ring->next;
+	/* What lies nowhere is no memory to write an answer to. */
+	if (payload && record.length == RECORD_EXTERNAL && !(record.place & (uint32_t)PLACE_LENT)) {
+		ring->bytes += length;
+		if (length && record.kind < RECORD_BULK) /* bulk has no answers */
+			ring_lendable(ring, record.place, length);
+	}
+	/* Only now: what the record gives back may be what its payload lay in. */
+	ring_reclaim_to(back, back->consumed + (uint16_t)(record.credit - (uint16_t)back->consumed));
+}
+
+/* Whether the producer should have its memory back. */
+static inline bool ring_is_due(const struct ring_in *ring)
+{
+	uint64_t quarter = (ring->size - SEGMENT_BASE) / 4;
+
+	if (__builtin_expect(ring->bytes < PUBLISH_BYTES, 1))
+		return false;
+	return ring->tries == 0 || ring->run_start == ring->run_end || ring->bytes >= PUBLISH_BYTES_LENT ||
+	       ring->bytes >= quarter;
+}
+
+int ring_poll(struct ring_in *ring)
+{
+	int n = 0;
+
+	while (ring_ready(ring)) {
+		ring_handle(ring, &ring->segment->slots[ring->next % RING_SLOTS]);
+		ring->looks = 0;
+		if (ring->handled - ring->published >= PUBLISH_SLOTS || ring_is_due(ring))
+			ring_publish(ring);
+		if (++n == RING_BURST)
+			return n;
+	}
+	if (ring->published != ring->handled && n == 0 && ++ring->looks >= PUBLISH_LOOKS)
+		ring_publish(ring);
+	return n;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * segment: the memory of one direction. A memfd, so it needs no /dev/shm and leaves nothing behind; sealed against
+ * changes of its size, so that its consumer cannot be made to fault. All that will be written is allocated
+ * before, so that want of memory is an error here and not a signal later.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "transport/shm/shm.h"
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
+
+#define SEGMENT_SIZE_MAX (SEGMENT_BASE + 16u * 1024 * 1024) /* option bulk_ring's max */
+
+int segment_create(struct thole_endpoint *endpoint, struct ring_out *ring, int *fd_p)
+{
+	uint64_t size = SEGMENT_BASE + ((endpoint->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+	int fd = memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *memory;
+
+	if (fd < 0)
+		return error_set(THOLE_ERR_SYSTEM, "memfd_create failed: %m");
+	if (ftruncate(fd, (off_t)size) != 0 || fallocate(fd, 0, 0, SEGMENT_BASE) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
+		error_set(errno == ENOMEM || errno == ENOSPC ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM,
+			  "cannot make a shared segment of %d bytes: %m", SEGMENT_BASE);
+		goto fail;
+	}
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED) {
+		error_set(THOLE_ERR_MEMORY, "cannot map a shared segment of %llu bytes: %m",
+			  (unsigned long long)size);
+		goto fail;
+	}
+	*ring = (struct ring_out){.segment = memory, .size = size, .fd = fd};
+	ring->areas[AREA_SMALL] = (struct area){
+		.base = ring->segment->small,
+		.size = (uint32_t)(SEGMENT_BASE - offsetof(struct segment, small)) & ~63u,
+	};
+	ring->segment->magic = SEGMENT_MAGIC;
+	ring->segment->version = SEGMENT_VERSION;
+	*fd_p = fd;
+	return 0;
+fail:
+	close(fd);
+	return THOLE_ERR_SYSTEM;
+}
+
+int segment_accept(struct ring_in *ring, int fd)
+{
+	struct segment *segment;
+	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS);
+	uint64_t size;
+
+	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
+	    fstat(fd, &status) != 0 || status.st_size < SEGMENT_BASE + PAGE || status.st_size > SEGMENT_SIZE_MAX)
+		return THOLE_ERR_PROTOCOL;
+	size = (uint64_t)status.st_size;
+	/* Its first pages may be a hole: then they are allocated now, or this is an error and not a fault. */
+	if (fallocate(fd, 0, 0, SEGMENT_BASE) != 0)
+		return THOLE_ERR_MEMORY;
+	segment = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (segment == MAP_FAILED)
+		return THOLE_ERR_MEMORY;
+	if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION) {
+		munmap(segment, size);
+		return THOLE_ERR_PROTOCOL;
+	}
+	ring->segment = segment;
+	ring->size = size;
+	ring->next = ring->handled = ring->published = ring->credited = 0;
+	return 0;
+}
+
+void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring)
+{
+	uint64_t size = ring->size - SEGMENT_BASE;
+
+	if (ring->areas[AREA_LARGE].size || ring->large_refused)
+		return;
+	if (fallocate(ring->fd, 0, SEGMENT_BASE, (off_t)size) != 0) {
+		ring->large_refused = true;
+		endpoint_count(endpoint, COUNTER_LARGE_AREA_REFUSED);
+	} else {
+		endpoint_count(endpoint, COUNTER_LARGE_AREAS);
+		ring->areas[AREA_LARGE] = (struct area){.base = (char *)ring->segment + SEGMENT_BASE,
+							.size = (uint32_t)size};
+	}
+	close(ring->fd);
+	ring->fd = -1;
+}
+
+void segment_release_out(struct ring_out *ring)
+{
+	if (!ring->segment)
+		return;
+	munmap(ring->segment, ring->size);
+	if (ring->fd >= 0)
+		close(ring->fd);
+	ring->segment = NULL;
+}
+
+void segment_release_in(struct ring_in *ring)
+{
+	if (ring->segment)
+		munmap(ring->segment, ring->size);
+	ring->segment = NULL;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm: the transport's table of calls, and what runs it: polling, maintenance, sleeping.
+ */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "transport/shm/shm.h"
+
+enum {
+	EVENTS = 32,                 /* of one look at epoll */
+	BUSY_SLEEP_NS = 100000,      /* longest sleep while a ring or copy is waited for that wakes nobody */
+	UNFENCED_SLEEP_NS = 1000000, /* and where the kernel has no membarrier */
+};
+
+static int membarrier(int command)
+{
+	return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+static int shm_open_endpoint(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = calloc(1, sizeof(*shm));
+	int error;
+
+	if (!shm)
+		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
+	endpoint->shm = shm;
+	shm->endpoint = endpoint;
+	if (getrandom(&shm->cookie, sizeof(shm->cookie), 0) != sizeof(shm->cookie))
+		shm->cookie = (uintptr_t)shm ^ endpoint->parts.endpoint;
+	shm->membarrier = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+	if (endpoint->options.ptracer)
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* EINVAL where there is no Yama: as well */
+	bulk_open(endpoint);
+	error = connect_open(endpoint);
+	if (error) {
+		bulk_close(endpoint);
+		free(shm);
+		endpoint->shm = NULL;
+	}
+	return error;
+}
+
+struct shm_peer *shm_peer_get(struct peer *peer)
+{
+	struct shm_peer *link = peer->link;
+
+	if (link)
+		return link;
+	link = calloc(1, sizeof(*link));
+	if (!link)
+		return NULL;
+	link->peer = peer;
+	link->watch_in.fd = link->watch_out.fd = link->watch_process.fd = -1;
+	list_init(&link->fetches);
+	list_init(&link->serves);
+	list_init(&link->active);
+	peer->link = link;
+	return link;
+}
+
+static void shm_release(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (!link)
+		return;
+	connect_release(peer);
+	segment_release_out(&link->out);
+	segment_release_in(&link->in);
+}
+
+static void shm_close_endpoint(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	if (!shm)
+		return;
+	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+		shm_release(endpoint->peers[i]);
+		free(endpoint->peers[i]->link);
+		endpoint->peers[i]->link = NULL;
+	}
+	connect_close(endpoint);
+	bulk_close(endpoint);
+	free(shm->in);
+	free(shm);
+	endpoint->shm = NULL;
+}
+
+static int shm_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+		    uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (__builtin_expect(!link->connected, 0))
+		return THOLE_ERR_AGAIN;
+	return ring_push(peer, record, payload, offset, length);
+}
+
+static uint32_t shm_piece_max(struct peer *peer)
+{
+	uint32_t max = ring_piece_max(&shm_link(peer)->out);
+
+	return max < PIECE_OVERLAP ? max : PIECE_OVERLAP;
+}
+
+/* The peer's memory is still being polled, perhaps by the caller: it goes later. */
+static void shm_disconnect(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct shm *shm = shm_of(peer->endpoint);
+
+	if (!link)
+		return;
+	if (link->ending)
+		shm->ending--;
+	if (link->connecting)
+		shm->connecting--;
+	link->ending = link->connecting = link->connected = false;
+	if (!link->dead)
+		shm->dead++;
+	link->dead = true;
+	bulk_lost(peer);
+}
+
+static void shm_hold(struct thole_endpoint *endpoint, bool on)
+{
+	const struct shm *shm = shm_of(endpoint);
+
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		store_relaxed(&shm->in[i]->segment->hold, on);
+}
+
+static int shm_progress(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+	int n = 0;
+
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		n += ring_poll(shm->in[i]);
+	if (!list_empty(&shm->active))
+		n += bulk_progress(endpoint);
+	return n;
+}
+
+/* ---- Maintenance ---------------------------------------------------------------------------------- */
+
+/* Peers that write no more are lost once all that they wrote is handled. */
+static void shm_end_peers(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	for (uint32_t i = 0; i < endpoint->peer_count && shm->ending > 0; i++) {
+		struct peer *peer = endpoint->peers[i];
+		struct shm_peer *link = shm_link(peer);
+
+		if (link && link->ending && (!link->in.segment || !ring_ready(&link->in)))
+			peer_lost(peer, THOLE_ERR_PEER);
+	}
+}
+
+static void shm_bury(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		if (!shm_link(shm->in[i]->peer)->dead)
+			shm->in[kept++] = shm->in[i];
+	shm->in_count = kept;
+	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+		struct shm_peer *link = shm_link(endpoint->peers[i]);
+
+		if (link && link->dead)
+			shm_release(endpoint->peers[i]);
+	}
+	shm->dead = 0;
+}
+
+static void shm_events(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct epoll_event events[EVENTS];
+	int count;
+
+	do {
+		count = epoll_wait(endpoint->wait_fd, events, EVENTS, 0);
+		for (int i = 0; i < count; i++)
+			connect_event(endpoint, events[i].data.ptr, now_ns);
+	} while (count == EVENTS);
+}
+
+/* Say which core this process waits on, and look who else does. */
+static void shm_meet(struct thole_endpoint *endpoint)
+{
+	const struct shm *shm = shm_of(endpoint);
+	uint32_t core = (uint32_t)(sched_getcpu() + 1);
+	bool met = false;
+
+	for (uint32_t i = 0; i < shm->in_count; i++) {
+		struct ring_in *ring = shm->in[i];
+		const struct segment *theirs = shm_link(ring->peer)->out.segment;
+
+		if (load_relaxed(&ring->segment->core) != core)
+			store_relaxed(&ring->segment->core, core);
+		met |= theirs && core > 0 && theirs != ring->segment && load_relaxed(&theirs->core) == core &&
+		       shm_link(ring->peer)->pid != getpid();
+	}
+	endpoint->cohabits = met;
+}
+
+static void shm_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct shm *shm = shm_of(endpoint);
+
+	shm_events(endpoint, now_ns);
+	shm_meet(endpoint);
+	if (shm->connecting > 0)
+		connect_retry(endpoint);
+	if (shm->greeting_count > 0)
+		connect_expire(endpoint, now_ns);
+	if (shm->ending > 0)
+		shm_end_peers(endpoint);
+	if (shm->dead > 0)
+		shm_bury(endpoint);
+	if (!list_empty(&shm->active))
+		bulk_maintain(endpoint, now_ns);
+}
+
+/* ---- Sleeping ------------------------------------------------------------------------------------- */
+
+static void shm_set_wake(struct shm *shm, uint32_t wake)
+{
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		store_relaxed(&shm->in[i]->segment->wake, wake);
+}
+
+static uint64_t shm_arm(struct thole_endpoint *endpoint)
+{
+	struct shm *shm = shm_of(endpoint);
+	uint64_t longest = UINT64_MAX;
+
+	shm_set_wake(shm, 1);
+	fence_full();
+	/* Pairs with the compiler barrier in ring_attend: after this, each producer sees wake, or we its record. */
+	if (!shm->membarrier || membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
+		longest = UNFENCED_SLEEP_NS;
+	if (shm->ending > 0 || shm->dead > 0)
+		return 0;
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		if (ring_ready(shm->in[i]))
+			return 0;
+	if (!list_empty(&shm->active) || !list_empty(&endpoint->backlogged) || shm->connecting > 0)
+		longest = BUSY_SLEEP_NS;
+	return longest;
+}
+
+static void shm_disarm(struct thole_endpoint *endpoint)
+{
+	shm_set_wake(shm_of(endpoint), 0);
+}
+
+const struct transport shm_transport = {
+	.name = "shm",
+	.open = shm_open_endpoint,
+	.close = shm_close_endpoint,
+	.connect = connect_peer,
+	.push = shm_push,
+	.piece_max = shm_piece_max,
+	.disconnect = shm_disconnect,
+	.hold = shm_hold,
+	.fetch = bulk_fetch,
+	.progress = shm_progress,
+	.maintain = shm_maintain,
+	.arm = shm_arm,
+	.disarm = shm_disarm,
+};

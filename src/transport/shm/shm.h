@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm: the transport between processes of one host and one user.
+ *
+ * Each direction of a pair has a segment of its own, made by its producer when it first sends, and a socket
+ * over which the consumer got it (connect.c). Both are unnamed, so that nothing is left behind whatever ends
+ * a process. A segment is a ring of records, a small and a large area for payloads, and offers of
+ * shared work (bulk.c). Each word in it has one writer, but for offers' claims and the wake word.
+ *
+ * Whatever the other side can write is read once and checked; the producer's book-keeping of slots and
+ * areas is private. A broken peer can lose its own messages only.
+ */
+#ifndef THOLE_TRANSPORT_SHM_SHM_H
+#define THOLE_TRANSPORT_SHM_SHM_H
+
+#include <sys/types.h>
+
+#include "endpoint/endpoint.h"
+#include "message/message.h"
+
+enum {
+	SEGMENT_VERSION = 1,
+	RING_SLOTS = 64,          /* a 4 KiB ring: memory grows with the number of pairs */
+	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
+	RING_BURST = 32,          /* records handled before looking at another ring */
+	PIECE_OVERLAP = 8 * 1024, /* piece of an eager message: small enough for both copies to overlap */
+	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
+	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
+	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
+	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to look whether it has drained */
+	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
+	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
+	PUBLISH_BYTES_LENT = 2 * AREA_REUSE, /* or so much of it while answers borrow, if the ring is not smaller */
+	LEND_TRIES = 8,           /* messages that are held for answers to borrow after one could have */
+	PUBLISH_LOOKS = 8,        /* looks at an empty ring before it is told of anything: an answer may borrow */
+	PULLS_MAX = 4,            /* ring fetches from one peer under way: hides the round trip */
+	SEGMENTS_A_CALL = 64,     /* segments of one process_vm call; bounds the stack */
+	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
+};
+
+#define SEGMENT_MAGIC 0x74686f6c65733031u /* "tholes01" */
+
+/* Two processes' shares of one transfer: blocks claimed from the front by the receiver, from the back by the
+ * sender. Made by the receiver, in the segment that it consumes. */
+struct offer {
+	uint64_t claim;  /* packed: see bulk.c; both sides compare-and-swap it */
+	uint32_t done;   /* blocks the sender has copied; it writes this */
+	uint32_t failed; /* the sender was refused and has stopped; it writes this */
+	uint8_t unused[48];
+};
+
+struct segment {
+	/* Written before the segment is handed over. */
+	uint64_t magic;
+	uint32_t version;
+	uint32_t unused0[13];
+	/* The consumer's line. */
+	uint64_t consumed; /* slots it is through with, memory and all */
+	uint64_t handled;  /* slots whose records it has handled; the memory of some may be lent to its answers */
+	uint64_t unused1[6];
+	/* Rarely written, so that the producer reads it for nothing after each record. */
+	union {
+		struct {
+			uint32_t wake; /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
+			uint32_t hold; /* the consumer wants announcements only */
+		};
+		uint64_t attention;
+	};
+	uint32_t accepted;       /* the consumer has the segment, and the next two hold */
+	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
+	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
+	uint64_t cookie;
+	uint64_t unused3[4];
+
+	struct record slots[RING_SLOTS];
+	struct offer offers[OFFERS];
+	char small[]; /* to SEGMENT_BASE; the large area follows it */
+};
+
+_Static_assert(sizeof(struct offer) == 64, "offers do not share lines");
+_Static_assert(offsetof(struct segment, slots) == 192, "three lines of head");
+_Static_assert(offsetof(struct segment, small) + SMALL_PAYLOAD_MAX < SEGMENT_BASE, "the small area is of use");
+
+/* Memory for payloads, given out in the order of slots and free again in that order. */
+struct area {
+	char *base;
+	uint32_t size; /* 0: not there */
+	uint32_t head; /* where the next payload goes */
+	uint32_t tail; /* where the oldest live one starts */
+	uint32_t live; /* payloads in it */
+};
+
+enum { AREA_SMALL, AREA_LARGE, AREAS };
+
+struct placement {
+	uint32_t end;   /* in the area */
+	uint32_t area;  /* AREA_*, or AREAS for none */
+};
+
+/* The producer's private state. */
+struct ring_out {
+	struct segment *segment;
+	uint64_t produced;  /* slots */
+	uint64_t consumed;  /* of those known to be consumed; their placements are reclaimed */
+	uint64_t size;      /* of the mapping */
+	bool large_refused;
+	int fd;             /* the memfd, until the large area is allocated */
+	uint64_t lent_until; /* slots from which on no payload lies in memory lent by the other direction */
+	struct area areas[AREAS];
+	struct placement placed[RING_SLOTS];
+};
+
+/* The consumer's. */
+struct ring_in {
+	struct segment *segment;
+	uint64_t next;      /* slot */
+	uint64_t handled;   /* slots whose payload is not needed any more: next, but while one is handled */
+	uint64_t published; /* what segment->consumed says */
+	uint64_t credited;  /* what the producer was told by any way */
+	uint64_t bytes;     /* of payload in slots handled and not published */
+	uint32_t looks;     /* at the empty ring, in a row */
+	uint32_t tries;     /* how often memory is still held for answers; 0: this is a stream */
+	bool unanswered;    /* payload was handled since one was last sent */
+	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
+	uint32_t run_end;   /* answers may borrow */
+	uint64_t size;
+	struct peer *peer;
+};
+
+enum { PLACE_LENT = (int)(1u << 31) }; /* in record.place: in the segment of the other direction */
+
+/* What an epoll event is about. */
+enum watch_kind { WATCH_LISTENER, WATCH_GREETING, WATCH_IN, WATCH_OUT, WATCH_PROCESS };
+
+struct watch {
+	uint8_t kind;
+	int fd;
+	struct peer *peer;
+	struct list_node node; /* a greeting's */
+	pid_t pid;
+	uint64_t since_ns;
+};
+
+enum one_copy { ONE_COPY_UNKNOWN, ONE_COPY_YES, ONE_COPY_NO };
+
+/* The transport's part of a peer. */
+struct shm_peer {
+	struct ring_out out;
+	struct ring_in in;
+	struct watch watch_in, watch_out, watch_process;
+	pid_t pid;
+	uint8_t one_copy;         /* enum one_copy: may this process read and write the peer's memory? */
+	bool connected;           /* out may be used */
+	bool connecting;          /* the peer's listener was full: try again */
+	bool ending;              /* no more will be written: lost when `in` is drained */
+	bool dead;                /* disconnected: its memory goes at the next maintenance */
+	uint64_t cookie_address, cookie; /* from its greeting */
+	struct list_node fetches; /* bulk: what this process fetches from the peer, in order */
+	struct list_node serves;  /* and what it was asked to push or help with */
+	struct peer *peer;
+	struct list_node active;  /* in shm->active while one of the two is not empty */
+	uint32_t pulls;           /* ring fetches under way */
+	uint64_t fetched_ns;      /* when the last fetch ended */
+	uint32_t offers_used;     /* a bit an offer, of in.segment */
+	uint32_t offer_sequence;
+};
+
+enum { COST_CLASSES = 48 };
+
+/* What bulk fetches of about 2^class bytes were seen to take. */
+struct bulk_cost {
+	uint64_t best_ns;
+	uint32_t samples;
+};
+
+enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY, BULK_METHODS };
+
+struct shm {
+	struct thole_endpoint *endpoint;
+	struct ring_in **in;      /* rings to poll */
+	uint32_t in_count, in_capacity;
+	bool membarrier;          /* sleeping can rely on it */
+	uint64_t cookie;          /* peers prove with it that they may read this process */
+	struct watch listener;
+	struct list_node greetings;
+	uint32_t greeting_count;
+	struct list_node active;  /* peers with bulk work */
+	struct pool fetches, serves;
+	uint32_t choices[COST_CLASSES];
+	uint32_t connecting, ending, dead; /* peers in these states */
+	struct bulk_cost costs[BULK_METHODS][COST_CLASSES];
+};
+
+static inline struct shm *shm_of(struct thole_endpoint *endpoint)
+{
+	return endpoint->shm;
+}
+
+static inline struct shm_peer *shm_link(struct peer *peer)
+{
+	return peer->link;
+}
+
+/* The transport's part of a peer, made if there is none; NULL without memory. */
+struct shm_peer *shm_peer_get(struct peer *peer);
+
+/* segment.c */
+int segment_create(struct thole_endpoint *endpoint, struct ring_out *ring, int *fd_p);
+int segment_accept(struct ring_in *ring, int fd);
+void segment_release_out(struct ring_out *ring);
+void segment_release_in(struct ring_in *ring);
+/* Give the ring its large area, if it can have one. */
+void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring);
+
+/* ring.c */
+int ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+	      uint32_t length);
+bool ring_has_room(struct ring_out *ring, uint32_t reserve);
+uint32_t ring_piece_max(struct ring_out *ring);
+int ring_poll(struct ring_in *ring);
+
+static inline uint16_t ring_stamp(uint64_t slot)
+{
+	return (uint16_t)(slot / RING_SLOTS + 1); /* differs from the lap before, which is all that can be there */
+}
+
+static inline bool ring_ready(const struct ring_in *ring)
+{
+	/* Pairs with the release of the stamp in ring_push. */
+	return load_acquire(&ring->segment->slots[ring->next % RING_SLOTS].stamp) == ring_stamp(ring->next);
+}
+
+/* connect.c */
+int connect_open(struct thole_endpoint *endpoint);
+void connect_close(struct thole_endpoint *endpoint);
+int connect_peer(struct peer *peer);
+void connect_retry(struct thole_endpoint *endpoint);
+void connect_event(struct thole_endpoint *endpoint, struct watch *watch, uint64_t now_ns);
+void connect_expire(struct thole_endpoint *endpoint, uint64_t now_ns);
+void connect_release(struct peer *peer);
+void connect_wake(struct peer *peer);
+
+/* copy.c: process_vm_readv and process_vm_writev */
+/* Copy length bytes between offset of the local and offset of the remote vector. 0 or an errno; *done_p bytes
+ * were copied. */
+int copy_remote(pid_t pid, bool write, const struct vector *local, const struct vector *remote, uint64_t offset,
+		uint64_t length, uint64_t *done_p);
+int copy_from(pid_t pid, void *to, uint64_t address, size_t length);
+/* Whether this process may reach into the peer: found out once, and again after nothing. */
+bool copy_allowed(struct peer *peer);
+
+/* bulk.c */
+int bulk_open(struct thole_endpoint *endpoint);
+void bulk_close(struct thole_endpoint *endpoint);
+void bulk_fetch(struct request *request);
+void bulk_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+int bulk_progress(struct thole_endpoint *endpoint);
+void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns);
+void bulk_lost(struct peer *peer);
+
+#endif
