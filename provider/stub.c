@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stub.c - the answers that all kinds of objects share for what they cannot do. libfabric calls
+ * through its tables without looking, so no slot of a table may be empty.
+ */
+#include "provider.h"
+
+int prov_stub_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	(void)fid, (void)other, (void)flags;
+	return -FI_ENOSYS;
+}
+
+int prov_stub_control(struct fid *fid, int command, void *arg)
+{
+	(void)fid, (void)command, (void)arg;
+	return -FI_ENOSYS;
+}
+
+int prov_stub_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void)fid, (void)name, (void)flags, (void)ops, (void)context;
+	return -FI_ENOSYS;
+}
+
+int prov_stub_tostr(const struct fid *fid, char *text, size_t length)
+{
+	(void)fid, (void)text, (void)length;
+	return -FI_ENOSYS;
+}
+
+int prov_stub_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
+{
+	(void)fid, (void)name, (void)flags, (void)ops, (void)context;
+	return -FI_ENOSYS;
+}
