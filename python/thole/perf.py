@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole perf`: latency and bandwidth between two processes, beside what the machine itself can do.
+
+thole-perf, a C program, does the timing and prints samples; here they become best and median, a table,
+JSON or a picture. Best and median are over rounds: machines are shared, so one number says little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from thole import host, native, paths
+from thole.trouble import Trouble
+
+SIZES = "0,1,8,64,256,512,1k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m"
+TESTS = ("bare", "latency", "bandwidth", "rate")
+
+
+@dataclass
+class Series:
+    """The samples of one test at one size, one a round: microseconds, or bytes or messages a second."""
+
+    samples: list[float] = field(default_factory=list)
+    more_is_better: bool = False
+
+    @property
+    def best(self) -> float:
+        return max(self.samples) if self.more_is_better else min(self.samples)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+
+@dataclass
+class Measured:
+    """Everything that one run of thole-perf said."""
+
+    version: str = ""
+    cores: list[int] = field(default_factory=list)
+    series: dict[tuple[str, int], Series] = field(default_factory=dict)
+    messages: dict[int, Series] = field(default_factory=dict)  # of the bandwidth test, a second
+    counters: dict[str, int] = field(default_factory=dict)
+    ratios: dict[int, list[float]] = field(default_factory=dict)  # latency to the floor beside it
+    _beside: float | None = None  # the latest sample of the floor
+
+    def sizes(self, test: str) -> list[int]:
+        return [size for name, size in self.series if name == test]
+
+    def of(self, test: str, size: int) -> Series | None:
+        return self.series.get((test, size))
+
+    @property
+    def floor(self) -> Series | None:
+        return self.series.get(("bare", 8))
+
+    def times_floor(self, size: int) -> float | None:
+        """Latency as a multiple of the floor measured just before it: the median of the rounds."""
+        return statistics.median(self.ratios[size]) if size in self.ratios else None
+
+    def take(self, line: dict[str, Any]) -> None:
+        kind = line.pop("type")
+        if kind == "host":
+            self.version, self.cores = line["version"], line["cores"]
+        elif kind == "counters":
+            self.counters = line
+        elif kind == "sample":
+            self._take_sample(line)
+
+    def _take_sample(self, line: dict[str, Any]) -> None:
+        test, size, ns = line["test"], line["size"], max(line["ns"], 1)
+        moved = line["iterations"] * line["window"] / (ns / 1e9)  # messages a second
+        series = self.series.setdefault(
+            (test, size), Series(more_is_better=test in ("bandwidth", "rate"))
+        )
+        if test in ("bare", "latency"):
+            us = ns / line["iterations"] / 2 / 1000
+            series.samples.append(us)
+            if test == "bare":
+                self._beside = us
+            elif self._beside:
+                self.ratios.setdefault(size, []).append(us / self._beside)
+        elif test == "bandwidth":
+            series.samples.append(moved * size)
+            self.messages.setdefault(size, Series(more_is_better=True)).samples.append(moved)
+        else:
+            series.samples.append(moved)
+
+    def as_json(self) -> dict[str, Any]:
+        floor = self.floor
+        result: dict[str, Any] = {
+            "version": self.version,
+            "cores": self.cores,
+            "host": host.describe(),
+        }
+        if floor:
+            result["bare"] = {"best_us": floor.best, "median_us": floor.median}
+        result["latency"] = []
+        for size in self.sizes("latency"):
+            series = self.series["latency", size]
+            row = {"size": size, "best_us": series.best, "median_us": series.median}
+            if size in self.ratios:
+                row["times_floor"] = self.times_floor(size)
+            result["latency"].append(row)
+        result["bandwidth"] = [
+            {
+                "size": size,
+                "best_bytes_per_s": self.series["bandwidth", size].best,
+                "median_bytes_per_s": self.series["bandwidth", size].median,
+                "best_messages_per_s": self.messages[size].best,
+            }
+            for size in self.sizes("bandwidth")
+        ]
+        for size in self.sizes("rate"):
+            series = self.series["rate", size]
+            result["rate"] = {
+                "size": size,
+                "best_messages_per_s": series.best,
+                "median_messages_per_s": series.median,
+            }
+        result["counters"] = self.counters
+        return result
+
+
+def measure(
+    words: list[str], each: Callable[[dict[str, Any]], None] = lambda line: None
+) -> Measured:
+    """Run thole-perf with these arguments; each() sees every line as it comes."""
+    program = paths.find(paths.PERF)
+    result = Measured()
+    process = subprocess.Popen(
+        [str(program), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        for text in process.stdout:
+            line = json.loads(text)
+            each(line)
+            result.take(dict(line))
+        # Only now: thole-perf writes a line or two to stderr, which never fills the pipe.
+        complaint = process.stderr.read().strip()
+        process.wait()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+    if process.returncode != 0:
+        first = (
+            complaint.splitlines()[0].removeprefix("thole-perf: ")
+            if complaint
+            else f"exit {process.returncode}"
+        )
+        raise Trouble(
+            f"thole-perf failed: {first}", "see `thole info` for what this machine permits"
+        )
+    return result
+
+
+def size_parse(text: str) -> int:
+    digits, unit = text.strip().lower().removesuffix("ib"), 1
+    if digits and digits[-1] in "kmg":
+        unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[digits[-1]]
+        digits = digits[:-1]
+    if not digits.isdigit():
+        raise Trouble(f"{text!r} is not a size", "write bytes, or with k, m or g: 8, 64k, 1m")
+    return int(digits) * unit
+
+
+def size_text(size: float) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.4g} {name}"
+    return f"{size:.0f} B"
+
+
+def time_text(us: float) -> str:
+    return f"{us:.3f}" if us < 10 else f"{us:.2f}" if us < 100 else f"{us:.1f}"
+
+
+def _core_words(chosen: str | None) -> list[str]:
+    if chosen is not None:
+        return ["--cores", chosen]
+    first, second = host.pair(host.cores())
+    return ["--cores", f"{first},{second}"]
+
+
+def _tests(arguments: argparse.Namespace) -> list[str]:
+    chosen = [test for test in ("latency", "bandwidth", "rate") if getattr(arguments, test)]
+    if arguments.bare:
+        return ["bare"]
+    return ["bare", *chosen] if chosen else list(TESTS)
+
+
+def table_of(measured: Measured) -> Table:
+    floor = measured.floor
+    table = Table(box=None, pad_edge=False)
+    table.add_column("size", justify="right", no_wrap=True)
+    latency = measured.sizes("latency")
+    bandwidth = measured.sizes("bandwidth")
+    if latency:
+        for title in ("latency, us", "median"):
+            table.add_column(title, justify="right", no_wrap=True)
+        if floor:
+            table.add_column("x floor", justify="right", no_wrap=True)
+    if bandwidth:
+        for title in ("bandwidth, GB/s", "median", "messages/s"):
+            table.add_column(title, justify="right", no_wrap=True)
+    for size in sorted({*latency, *bandwidth}):
+        row = [size_text(size)]
+        series = measured.of("latency", size)
+        if latency:
+            row += [time_text(series.best), time_text(series.median)] if series else ["", ""]
+            if floor:
+                ratio = measured.times_floor(size)
+                row.append(f"{ratio:.1f}" if ratio else "")
+        series = measured.of("bandwidth", size)
+        if bandwidth:
+            row += (
+                [f"{series.best / 1e9:.3f}", f"{series.median / 1e9:.3f}"] if series else ["", ""]
+            )
+            row.append(f"{measured.messages[size].best:,.0f}" if series else "")
+        table.add_row(*row)
+    return table
+
+
+def show(measured: Measured, console: Console) -> None:
+    cores = " and ".join(map(str, measured.cores))
+    console.print(
+        f"Thole {measured.version}, two processes on cores {cores}; best and median of rounds"
+    )
+    floor = measured.floor
+    if floor:
+        console.print(
+            f"floor (bare cache-line ping-pong, one way): {time_text(floor.best)} us, "
+            f"median {time_text(floor.median)}",
+            highlight=False,
+        )
+    if measured.sizes("latency") or measured.sizes("bandwidth"):
+        console.print(table_of(measured))
+    for size in measured.sizes("rate"):
+        series = measured.series["rate", size]
+        console.print(
+            f"message rate at {size} B: {series.best / 1e6:.2f} million/s, median {series.median / 1e6:.2f}",
+            highlight=False,
+        )
+
+
+def picture(measured: Measured, path: Path) -> None:
+    """Latency and bandwidth against size. The suffix of the path says which kind of picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.ticker import FuncFormatter
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
+    sizes = [size for size in measured.sizes("latency") if size > 0]
+    if sizes:
+        left.plot(
+            sizes, [measured.series["latency", size].best for size in sizes], "o-", label="best"
+        )
+        left.plot(
+            sizes,
+            [measured.series["latency", size].median for size in sizes],
+            ".--",
+            label="median",
+        )
+    if measured.floor:
+        left.axhline(measured.floor.best, color="grey", linestyle=":", label="bare cache line")
+    left.set(yscale="log", title="latency, one way", xlabel="message", ylabel="us")
+    sizes = measured.sizes("bandwidth")
+    if sizes:
+        right.plot(
+            sizes,
+            [measured.series["bandwidth", size].best / 1e9 for size in sizes],
+            "o-",
+            label="best",
+        )
+        right.plot(
+            sizes,
+            [measured.series["bandwidth", size].median / 1e9 for size in sizes],
+            ".--",
+            label="median",
+        )
+    right.set(title="bandwidth, a window of sends", xlabel="message", ylabel="GB/s")
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_text(size)))
+        axes.grid(visible=True, alpha=0.3)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend()
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:
+        raise Trouble(
+            f"{path} cannot be written: {error}", "end it in .png, .svg or .pdf"
+        ) from None
+    pyplot.close(figure)
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "perf",
+        help="latency and bandwidth between two processes, without MPI",
+        description="Measure latency, bandwidth and message rate between two pinned processes, and beside them "
+        "the bare cache-line ping-pong, below which nothing can go on this machine.",
+    )
+    parser.add_argument(
+        "--sizes", default=SIZES, help="message sizes, separated by commas, with k, m or g"
+    )
+    parser.add_argument(
+        "--latency", action="store_true", help="only latency; may be combined with the next two"
+    )
+    parser.add_argument(
+        "--bandwidth", action="store_true", help="a window of sends under way at once"
+    )
+    parser.add_argument("--rate", action="store_true", help="messages a second at 8 bytes")
+    parser.add_argument("--bare", action="store_true", help="only the bare cache-line ping-pong")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="go through everything so many times (default 5)"
+    )
+    parser.add_argument(
+        "--iterations", type=int, help="of one sample (default: as many as take --sample-ms)"
+    )
+    parser.add_argument(
+        "--sample-ms", type=int, default=20, help="how long one sample takes (default 20)"
+    )
+    parser.add_argument(
+        "--window", type=int, help="sends under way at once in the bandwidth test (default 64)"
+    )
+    parser.add_argument(
+        "--cores", metavar="A,B", help="where the two processes run (default: chosen)"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the buffer before each send of the latency test"
+    )
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="write a picture (.png, .svg, .pdf)"
+    )
+    parser.set_defaults(function=main)
+
+
+def words_of(arguments: argparse.Namespace) -> list[str]:
+    for text in arguments.sizes.split(","):
+        size_parse(text)
+    words = ["--sizes", arguments.sizes, "--tests", ",".join(_tests(arguments))]
+    words += ["--rounds", str(arguments.rounds), "--sample-ms", str(arguments.sample_ms)]
+    words += _core_words(arguments.cores)
+    for name in ("iterations", "window"):
+        if getattr(arguments, name) is not None:
+            words += [f"--{name}", str(getattr(arguments, name))]
+    if arguments.write:
+        words.append("--write")
+    for option in arguments.option:
+        name, value = native.check_option(option)
+        words += ["--option", f"{name}={value}"]
+    return words
+
+
+def steps_of(arguments: argparse.Namespace) -> int:
+    """How many samples there will be."""
+    tests = _tests(arguments)
+    sizes = [size_parse(text) for text in arguments.sizes.split(",")]
+    each = ("rate" in tests) + len(sizes) * (("bare" in tests) + ("latency" in tests))
+    each += sum(size > 0 for size in sizes) * ("bandwidth" in tests)
+    return each * arguments.rounds
+
+
+def main(arguments: argparse.Namespace) -> int:
+    words = words_of(arguments)
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    ) as progress:
+        task = progress.add_task("measuring", total=steps_of(arguments))
+
+        def each(line: dict[str, Any]) -> None:
+            if line["type"] == "sample":
+                progress.update(
+                    task, advance=1, description=f"{line['test']} {size_text(line['size'])}"
+                )
+
+        measured = measure(words, each)
+    if arguments.json:
+        print(json.dumps(measured.as_json(), indent=2))
+    else:
+        show(measured, Console(width=None if sys.stdout.isatty() else 120))
+    if arguments.plot:
+        picture(measured, arguments.plot)
+        print(f"wrote {arguments.plot}", file=sys.stderr)
+    return 0
