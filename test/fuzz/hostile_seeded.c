@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hostile_seeded: runs of the hostile peer from seeds, without a fuzzer.
+ *
+ *   hostile_seeded [--runs N] [--seed FIRST]
+ *
+ * The seeds are numbers from FIRST on, so the default is the same runs each time. A child makes them; the parent says which
+ * seed crashed it or hung.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hostile.h"
+
+enum { BYTES_MAX = 3000, LIMIT_S = 60 };
+
+static uint64_t next(uint64_t *state)
+{
+	uint64_t value = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+	return value ^ value >> 31;
+}
+
+static void run(uint64_t seed)
+{
+	static uint8_t bytes[BYTES_MAX];
+	uint64_t state = seed;
+	size_t size = 100 + next(&state) % (BYTES_MAX - 100);
+
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (uint8_t)(next(&state) >> 40);
+	hostile_run(bytes, size);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option words[] = {{"runs", required_argument, NULL, 'r'},
+					      {"seed", required_argument, NULL, 's'},
+					      {NULL, 0, NULL, 0}};
+	uint64_t runs = 1500, first = 1, *current;
+	int option, status;
+	pid_t child;
+
+	while ((option = getopt_long(argc, argv, "", words, NULL)) != -1) {
+		if (option == 'r')
+			runs = strtoull(optarg, NULL, 0);
+		else if (option == 's')
+			first = strtoull(optarg, NULL, 0);
+		else
+			return 2;
+	}
+	current = mmap(NULL, sizeof(*current), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (current == MAP_FAILED)
+		return 2;
+	child = fork();
+	if (child < 0)
+		return 2;
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (*current = first; *current < first + runs; ++*current) {
+			alarm(LIMIT_S);
+			run(*current);
+		}
+		exit(0);
+	}
+	if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	fprintf(stderr, "hostile_seeded --runs 1 --seed %llu: %s %d\n", (unsigned long long)*current,
+		WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hung, signal" : "signal" : "status",
+		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return 1;
+}

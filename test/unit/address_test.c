@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses: there and back, and that nothing else is taken for one. */
+#include "unit.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "endpoint/address.h"
+
+static void random_parts(struct address_parts *parts, uint64_t *state)
+{
+	parts->host = unit_random(state);
+	parts->endpoint = unit_random(state);
+	for (size_t i = 0; i < sizeof(parts->network); i++)
+		parts->network[i] = (uint8_t)unit_random(state);
+}
+
+static void format__printable_and_back(void **state)
+{
+	uint64_t random = 1;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		struct address_parts parts, again;
+		struct thole_address address;
+
+		random_parts(&parts, &random);
+		memset(&address, 0xff, sizeof(address));
+		address_format(&parts, &address);
+		assert_int_equal(strlen(address.text), 51);
+		for (const char *c = address.text; *c; c++)
+			assert_true(*c > ' ' && *c < 127);
+		for (size_t k = strlen(address.text); k < THOLE_ADDRESS_MAX; k++)
+			assert_int_equal(address.text[k], 0); /* so that memcmp compares */
+		assert_int_equal(address_parse(&address, &again), 0);
+		assert_true(again.host == parts.host && again.endpoint == parts.endpoint);
+		assert_memory_equal(again.network, parts.network, sizeof(parts.network));
+	}
+}
+
+static void parse__refuses_what_format_does_not_write(void **state)
+{
+	uint64_t random = 2;
+	struct address_parts parts;
+	struct thole_address good, bad;
+
+	(void)state;
+	random_parts(&parts, &random);
+	address_format(&parts, &good);
+	memset(&bad, 0, sizeof(bad));
+	assert_int_equal(address_parse(&bad, &parts), THOLE_ERR_ADDRESS);
+	memset(&bad, 'A', sizeof(bad)); /* no end */
+	assert_int_equal(address_parse(&bad, &parts), THOLE_ERR_ADDRESS);
+	for (size_t i = 0; i < THOLE_ADDRESS_MAX; i++) {
+		static const char wrong[] = {'\0', ' ', '+', '/', '=', '\x80', '\xff', '\n'};
+
+		for (size_t k = 0; k < sizeof(wrong); k++) {
+			bad = good;
+			if (bad.text[i] == wrong[k])
+				continue;
+			bad.text[i] = wrong[k];
+			assert_int_equal(address_parse(&bad, &parts), THOLE_ERR_ADDRESS);
+		}
+	}
+	bad = good;
+	bad.text[1] = '2'; /* another version */
+	assert_int_equal(address_parse(&bad, &parts), THOLE_ERR_ADDRESS);
+	assert_non_null(strstr(thole_detail(), "not a Thole address"));
+}
+
+/* Each text that is accepted is the one that its parts are written as: no two texts name one endpoint. */
+static void parse__one_text_for_each_endpoint(void **state)
+{
+	uint64_t random = 3;
+	int accepted = 0;
+
+	(void)state;
+	for (int i = 0; i < 20000; i++) {
+		struct address_parts parts;
+		struct thole_address address, again;
+
+		random_parts(&parts, &random);
+		address_format(&parts, &address);
+		for (uint32_t k = 1 + unit_below(&random, 3); k > 0; k--)
+			address.text[unit_below(&random, THOLE_ADDRESS_MAX)] = (char)(32 + unit_below(&random, 95));
+		if (address_parse(&address, &parts) != 0)
+			continue;
+		accepted++;
+		address_format(&parts, &again);
+		assert_memory_equal(&address, &again, sizeof(address));
+	}
+	assert_true(accepted > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(format__printable_and_back),
+		cmocka_unit_test(parse__refuses_what_format_does_not_write),
+		cmocka_unit_test(parse__one_text_for_each_endpoint),
+	};
+
+	return cmocka_run_group_tests_name("address", tests, NULL, NULL);
+}

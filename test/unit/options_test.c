@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The option table: text to values and back, and which source wins.
+ *
+ * Each test has a directory of its own as home, and an environment without THOLE_*.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/options.h"
+
+static struct options defaults;
+static char home[] = "/tmp/thole-options-XXXXXX";
+
+static void environment_clear(void)
+{
+	char name[128];
+
+	for (char **variable = environ; *variable;) {
+		if (strncmp(*variable, "THOLE_", 6) != 0) {
+			variable++;
+			continue;
+		}
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*variable, "="), *variable);
+		unsetenv(name);
+		variable = environ;
+	}
+}
+
+static int home_make(void **state)
+{
+	(void)state;
+	strcpy(home + strlen(home) - 6, "XXXXXX");
+	if (!mkdtemp(home))
+		return -1;
+	environment_clear();
+	unsetenv("XDG_CONFIG_HOME");
+	setenv("HOME", home, 1);
+	setenv("THOLE_OPTIONS_FILE", "", 1); /* no file, not even this machine's */
+	return options_load(&defaults, NULL);
+}
+
+static int entry_remove(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+	(void)status, (void)type, (void)place;
+	return remove(path);
+}
+
+static int home_remove(void **state)
+{
+	(void)state;
+	return nftw(home, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Write a file below the test's home, with the directories to it; path is static. */
+static const char *file_write(const char *name, const char *text)
+{
+	static char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", home, name);
+	for (char *slash = path + strlen(home) + 1; (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+		*slash = '/';
+	}
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	return path;
+}
+
+static void text_check(const struct options *options, const char *name, const char *expected)
+{
+	char text[OPTION_TEXT_MAX];
+
+	assert_int_equal(options_get_text(options, name, text, sizeof(text)), 0);
+	assert_string_equal(text, expected);
+}
+
+static void detail_check(const char *part)
+{
+	if (!strstr(thole_detail(), part))
+		fail_msg("\"%s\" is not in \"%s\"", part, thole_detail());
+}
+
+/* What the defaults are is the table's business, that they are what an endpoint gets is tested
+ * here. */
+static void load__defaults(void **state)
+{
+	struct thole_option_info info;
+	struct options options;
+	char path[OPTIONS_PATH_MAX];
+
+	(void)state;
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_string_equal(options.warning, "");
+	assert_string_equal(options_origin_text(&options, "spin", path), "default");
+	for (unsigned i = 0; thole_option_info(i, &info) == 0; i++) {
+		text_check(&options, info.name, info.fallback);
+		assert_string_equal(info.value, info.fallback);
+	}
+	assert_int_equal(options.progress_thread, 0);
+	assert_int_equal(options.bulk, OPTION_BULK_AUTO);
+	assert_int_equal(options.one_copy, 1);
+}
+
+/* A row's own texts must be good: the default is accepted as it stands, and comes out as it went
+ * in. */
+static void table__each_row_is_sound(void **state)
+{
+	struct thole_option_info info;
+	struct options options;
+	unsigned count = 0;
+
+	(void)state;
+	for (; thole_option_info(count, &info) == 0; count++) {
+		assert_int_equal(options_load(&options, NULL), 0);
+		assert_int_equal(options_set(&options, info.name, info.fallback, false), 0);
+		text_check(&options, info.name, info.value);
+		assert_true(strlen(info.help) > 10);
+		assert_true(strlen(info.name) < 32);
+		assert_string_equal(info.origin, "default");
+		if (strcmp(info.kind, "choice") == 0)
+			assert_non_null(strchr(info.choices, ','));
+		else
+			assert_true(info.min < info.max && info.choices[0] == '\0');
+	}
+	assert_int_equal(count, OPTIONS_COUNT);
+	assert_int_equal(thole_option_info(count, &info), THOLE_ERR_NOT_FOUND);
+	assert_int_equal(thole_option_info(0, NULL), THOLE_ERR_ARGUMENT);
+}
+
+static void set__numbers_and_units(void **state)
+{
+	static const struct {
+		const char *name, *text;
+		uint64_t value;
+		const char *back;
+	} good[] = {
+		{"eager_max", "0", 0, "0"},
+		{"eager_max", "1", 1, "1"},
+		{"eager_max", "1025", 1025, "1025"},
+		{"eager_max", "1K", 1024, "1k"},
+		{"eager_max", "64 KiB", 65536, "64k"},
+		{"eager_max", "1m", 1 << 20, "1m"},
+		{"eager_max", "1048576", 1 << 20, "1m"},
+		{"eager_max", "12b", 12, "12"},
+		{"unexpected_max", "3g", UINT64_C(3) << 30, "3g"},
+		{"unexpected_max", "1t", UINT64_C(1) << 40, "1024g"},
+		{"sends_max", "16m", 16 << 20, "16777216"},
+		{"sends_max", "1000", 1000, "1000"},
+		{"spin", "0", 0, "0"},
+		{"spin", "1500", 1500, "1500ns"},
+		{"spin", "1500us", 1500000, "1500us"},
+		{"spin", "2000 us", 2000000, "2ms"},
+		{"spin", "10s", UINT64_C(10000000000), "10s"},
+		{"progress_thread", "yes", 1, "on"},
+		{"progress_thread", "ON", 1, "on"},
+		{"progress_thread", "1", 1, "on"},
+		{"progress_thread", "true", 1, "on"},
+		{"one_copy", "off", 0, "off"},
+		{"one_copy", "No", 0, "off"},
+		{"one_copy", "0", 0, "off"},
+		{"one_copy", "false", 0, "off"},
+		{"yield", "always", OPTION_YIELD_ALWAYS, "always"},
+		{"yield", "never", OPTION_YIELD_NEVER, "never"},
+		{"bulk", "ring", OPTION_BULK_RING, "ring"},
+		{"bulk", "One-Copy", OPTION_BULK_ONE_COPY, "one-copy"},
+		{"bulk", "cooperative", OPTION_BULK_COOPERATIVE, "cooperative"},
+	};
+	struct options options;
+
+	(void)state;
+	assert_int_equal(options_load(&options, NULL), 0);
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		struct options before = options;
+
+		assert_int_equal(options_set(&options, good[i].name, good[i].text, false), 0);
+		text_check(&options, good[i].name, good[i].back);
+		/* What it prints it reads. */
+		assert_int_equal(options_set(&before, good[i].name, good[i].back, false), 0);
+		text_check(&before, good[i].name, good[i].back);
+	}
+	assert_int_equal(options_set(&options, "eager_max", "64 KiB", true), 0);
+	assert_int_equal(options.eager_max, 65536);
+	assert_int_equal(options_set(&options, "spin", "1500us", true), 0);
+	assert_int_equal(options.spin, 1500000);
+	assert_int_equal(options.bulk, OPTION_BULK_COOPERATIVE);
+	assert_int_equal(options.yield, OPTION_YIELD_NEVER);
+}
+
+static void set__bad_values(void **state)
+{
+	static const char *const bad[][2] = {
+		{"eager_max", ""},
+		{"eager_max", "k"},
+		{"eager_max", "-1"},
+		{"eager_max", "+1"},
+		{"eager_max", "0x10"},
+		{"eager_max", "1.5k"},
+		{"eager_max", "1kk"},
+		{"eager_max", "1us"},
+		{"eager_max", "1025k"},
+		{"eager_max", "18446744073709551616"}, /* 2^64 */
+		{"eager_max", "18014398509481984k"},   /* 2^64 */
+		{"unexpected_max", "63k"},
+		{"unexpected_max", "2t"},
+		{"spin", "11s"},
+		{"spin", "1k"},
+		{"sends_max", "0"},
+		{"progress_thread", "2"},
+		{"progress_thread", "onn"},
+		{"progress_thread", ""},
+		{"yield", "auto,always"},
+		{"yield", "aut"},
+		{"yield", ""},
+		{"bulk", "1"},
+	};
+	struct options options, before;
+
+	(void)state;
+	assert_int_equal(options_load(&options, NULL), 0);
+	before = options;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(options_set(&options, bad[i][0], bad[i][1], false),
+		                 THOLE_ERR_ARGUMENT);
+		detail_check(bad[i][0]);
+		assert_memory_equal(&options, &before, sizeof(options));
+	}
+	assert_int_equal(options_set(&options, "eager_max", NULL, false), THOLE_ERR_ARGUMENT);
+}
+
+static void set__errors_say_what_is_allowed(void **state)
+{
+	struct options options;
+	char text[4];
+
+	(void)state;
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_equal(options_set(&options, "eager_max", "2m", false), THOLE_ERR_ARGUMENT);
+	detail_check("option eager_max: \"2m\" must be a size (number, or number with k, m or g) "
+	             "from 0 to 1m;"
+	             " the default is ");
+	assert_int_equal(options_set(&options, "yield", "x", false), THOLE_ERR_ARGUMENT);
+	assert_string_equal(
+		thole_detail(),
+		"option yield: \"x\" must be one of auto,always,never; the default is auto");
+	assert_int_equal(options_set(&options, "one_copy", "x", false), THOLE_ERR_ARGUMENT);
+	detail_check("on or off");
+	assert_int_equal(options_set(&options, "spin", "x", false), THOLE_ERR_ARGUMENT);
+	detail_check("from 0 to 10s");
+	assert_int_equal(options_set(&options, "eager", "1", false), THOLE_ERR_NOT_FOUND);
+	detail_check("\"eager\"");
+	assert_int_equal(options_set(&options, NULL, "1", false), THOLE_ERR_NOT_FOUND);
+	assert_int_equal(options_set(&options, "bulk_ring", "1m", true), THOLE_ERR_BUSY);
+	detail_check("\"bulk_ring=1m\"");
+	assert_int_equal(options.bulk_ring, defaults.bulk_ring);
+	assert_int_equal(options_set(&options, "bulk_ring", "1m", false), 0);
+	assert_int_equal(options.bulk_ring, 1 << 20);
+	assert_int_equal(options_set(&options, "eager_max", "32k", false), 0);
+	assert_int_equal(options_get_text(&options, "eager", text, sizeof(text)),
+	                 THOLE_ERR_NOT_FOUND);
+	assert_int_equal(options_get_text(&options, "eager_max", text, 3), THOLE_ERR_ARGUMENT);
+	assert_int_equal(options_get_text(&options, "eager_max", NULL, 100), THOLE_ERR_ARGUMENT);
+	assert_int_equal(options_get_text(&options, "eager_max", text, 4), 0);
+	assert_string_equal(text, "32k");
+}
+
+static void load__later_sources_win(void **state)
+{
+	static const char *const strings[] = {"bulk_piece=8k", NULL};
+	struct options options;
+	char path[OPTIONS_PATH_MAX];
+	const char *file;
+
+	(void)state;
+	file = file_write("my-options", "# written by hand\n"
+	                                "eager_max=4k\n"
+	                                "  multi_min = 1k   # a comment\r\n"
+	                                "\n"
+	                                "spin=1us\n"
+	                                "spin=2us\n"
+	                                "bulk_piece=2k");
+	setenv("THOLE_OPTIONS_FILE", file, 1);
+	setenv("THOLE_MULTI_MIN", "2k", 1);
+	setenv("THOLE_BULK_PIECE", "4k", 1);
+	setenv("THOLE_SENDS_MAX", "", 1); /* as good as not set */
+	assert_int_equal(options_load(&options, strings), 0);
+	assert_string_equal(options.warning, "");
+	assert_int_equal(options.eager_max, 4096);
+	assert_int_equal(options.spin, 2000);
+	assert_int_equal(options.multi_min, 2048);
+	assert_int_equal(options.bulk_piece, 8192);
+	assert_int_equal(options.sends_max, defaults.sends_max);
+	assert_string_equal(options_origin_text(&options, "eager_max", path), file);
+	assert_string_equal(options_origin_text(&options, "multi_min", path), "environment");
+	assert_string_equal(options_origin_text(&options, "bulk_piece", path), "open");
+	assert_string_equal(options_origin_text(&options, "sends_max", path), "default");
+	assert_int_equal(options_set(&options, "bulk_piece", "16k", true), 0);
+	assert_string_equal(options_origin_text(&options, "bulk_piece", path), "set");
+	assert_string_equal(options_origin_text(&options, "none", path), "");
+}
+
+static void load__user_file_in_its_places(void **state)
+{
+	struct thole_option_info info;
+	struct options options;
+	char xdg[256];
+	const char *file;
+
+	(void)state;
+	unsetenv("THOLE_OPTIONS_FILE");
+	file = file_write(".config/thole/options", "multi_min=77\n");
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_equal(options.multi_min, 77);
+	assert_int_equal(thole_option_info(OPTION_INDEX_multi_min, &info), 0);
+	assert_string_equal(info.value, "77");
+	assert_int_not_equal(options.multi_min, defaults.multi_min);
+	assert_string_equal(info.origin, file);
+	snprintf(xdg, sizeof(xdg), "%s/xdg", home);
+	setenv("XDG_CONFIG_HOME", xdg, 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_not_equal(options.multi_min, 77);
+	file_write("xdg/thole/options", "multi_min=78\n");
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_equal(options.multi_min, 78);
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_equal(options.multi_min, defaults.multi_min);
+}
+
+static void load__unknown_names_are_skipped_with_a_warning(void **state)
+{
+	struct options options;
+
+	(void)state;
+	setenv("THOLE_OPTIONS_FILE", file_write("o", "from_the_future = 3\nspin=3us\n"), 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_equal(options.spin, 3000);
+	assert_non_null(strstr(options.warning, "from_the_future"));
+	assert_non_null(strstr(options.warning, home));
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	setenv("THOLE_EAGERMAX", "3", 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_non_null(strstr(options.warning, "THOLE_EAGERMAX"));
+}
+
+static void load__bad_values_fail_and_the_rest_is_good(void **state)
+{
+	static const char *const strings[] = {"multi_min=5", NULL};
+	struct options options;
+
+	(void)state;
+	setenv("THOLE_OPTIONS_FILE", file_write("o", "\neager_max = 2m\nspin=3us\nyield=x\n"), 1);
+	assert_int_equal(options_load(&options, strings), THOLE_ERR_ARGUMENT);
+	detail_check("/o, line 2: option eager_max: \"2m\" must be");
+	assert_int_equal(options.eager_max, defaults.eager_max);
+	assert_int_equal(options.spin, 3000);
+	assert_int_equal(options.multi_min, 5);
+	setenv("THOLE_OPTIONS_FILE", file_write("o", "spin 3us\n"), 1);
+	assert_int_equal(options_load(&options, NULL), THOLE_ERR_ARGUMENT);
+	detail_check("/o, line 1: \"spin 3us\" is not of the form name = value");
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	setenv("THOLE_SPIN", "11s", 1);
+	assert_int_equal(options_load(&options, NULL), THOLE_ERR_ARGUMENT);
+	detail_check("environment, THOLE_SPIN: option spin: \"11s\" must be");
+	assert_int_equal(options.spin, defaults.spin);
+}
+
+static void load__bad_strings(void **state)
+{
+	static const char *const bad[] = {"spin",  "=1",      "",         "nothing=1",
+	                                  "spin=", "spin=-1", "spin =1us"};
+	struct options options;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *const strings[] = {"eager_max=1", bad[i], "multi_min=2", NULL};
+
+		assert_int_equal(options_load(&options, strings), THOLE_ERR_ARGUMENT);
+		assert_int_equal(options.eager_max, 1);
+		assert_int_equal(options.multi_min, 2);
+		assert_int_equal(options.spin, defaults.spin);
+	}
+}
+
+static void load__named_file_must_be_readable(void **state)
+{
+	static char large[80000];
+	struct options options;
+
+	(void)state;
+	setenv("THOLE_OPTIONS_FILE", "/nonexistent/options", 1);
+	assert_int_equal(options_load(&options, NULL), THOLE_ERR_ARGUMENT);
+	detail_check("/nonexistent/options cannot be read: No such file or directory");
+	setenv("THOLE_OPTIONS_FILE", home, 1);
+	assert_int_equal(options_load(&options, NULL), THOLE_ERR_ARGUMENT);
+	memset(large, '\n', sizeof(large) - 1);
+	setenv("THOLE_OPTIONS_FILE", file_write("large", large), 1);
+	assert_int_equal(options_load(&options, NULL), THOLE_ERR_ARGUMENT);
+	detail_check("File too large");
+	assert_int_equal(options.spin, defaults.spin);
+}
+
+int main(void)
+{
+#define WITH_HOME(test) cmocka_unit_test_setup_teardown(test, home_make, home_remove)
+	const struct CMUnitTest tests[] = {
+		WITH_HOME(load__defaults),
+		WITH_HOME(table__each_row_is_sound),
+		WITH_HOME(set__numbers_and_units),
+		WITH_HOME(set__bad_values),
+		WITH_HOME(set__errors_say_what_is_allowed),
+		WITH_HOME(load__later_sources_win),
+		WITH_HOME(load__user_file_in_its_places),
+		WITH_HOME(load__unknown_names_are_skipped_with_a_warning),
+		WITH_HOME(load__bad_values_fail_and_the_rest_is_good),
+		WITH_HOME(load__bad_strings),
+		WITH_HOME(load__named_file_must_be_readable),
+	};
+
+	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Regions, and put, get and atomics between two endpoints: data, refusals, notices, pieces and windows. */
+#include "pair.h"
+
+enum { REGION = 400000, KEY = 7, GUARD = 64 };
+
+static const char *const no_options[] = {NULL};
+/* A ring smaller than a put that goes in pieces. */
+static const char *const small_ring[] = {"bulk_ring=64k", "eager_max=1m", NULL};
+
+static const size_t lengths[] = {0, 1, 8, 40, 41, 1024, 5000, 8192, 8193, 65536, 65537, 300000};
+enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
+
+struct target {
+	struct pair pair;
+	uint8_t memory[GUARD + REGION + GUARD];
+	struct thole_region *region;
+};
+
+static struct target target;
+
+static void target_open(const char *const *options, unsigned access)
+{
+	pair_open(&target.pair, options);
+	memset(target.memory, 0xcc, sizeof(target.memory));
+	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, access, KEY, &target, &target.region), 0);
+}
+
+static void target_close(void)
+{
+	for (int i = 0; i < GUARD; i++)
+		assert_true(target.memory[i] == 0xcc && target.memory[GUARD + REGION + i] == 0xcc);
+	pair_close(&target.pair);
+}
+
+/* A vector of `count` segments over contiguous bytes. */
+static size_t cut(uint8_t *bytes, size_t length, size_t count, struct iovec *segments)
+{
+	for (size_t i = 0; i < count; i++)
+		segments[i] = (struct iovec){bytes + length / count * i, i + 1 == count ? length - length / count * i
+										 : length / count};
+	return count;
+}
+
+static int put(uint8_t *bytes, size_t length, size_t count, uint64_t key, uint64_t offset, unsigned flags)
+{
+	struct thole_request *request;
+	struct iovec segments[16];
+
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, segments, cut(bytes, length, count, segments), key, offset, 5,
+				   flags, NULL, &request),
+			 0);
+	if (flags & THOLE_INJECT)
+		memset(bytes, 0, length);
+	return pair_finish(&target.pair, target.pair.a, request, NULL);
+}
+
+static int get(uint8_t *bytes, size_t length, size_t count, uint64_t key, uint64_t offset)
+{
+	struct thole_request *request;
+	struct iovec segments[16];
+
+	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, segments, cut(bytes, length, count, segments), key, offset, 0,
+				   NULL, &request),
+			 0);
+	return pair_finish(&target.pair, target.pair.a, request, NULL);
+}
+
+static void put_get_case(const char *const *options)
+{
+	target_open(options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
+	for (uint64_t i = 0; i < 3 * LENGTHS; i++) {
+		size_t length = lengths[i % LENGTHS], count = i / LENGTHS == 0 ? 1 : 7;
+		uint64_t offset = i % 2 ? REGION - length : 13;
+		uint8_t *bytes = pair_filled(i, length), *back = calloc(1, length + 1);
+
+		assert_int_equal(put(bytes, length, count, KEY, offset, i / LENGTHS == 2 ? THOLE_INJECT : 0), 0);
+		pair_check(i, target.memory + GUARD + offset, length);
+		assert_int_equal(get(back, length, i % 2 ? 1 : 5, KEY, offset), 0);
+		pair_check(i, back, length);
+		assert_int_equal(back[length], 0);
+		free(bytes);
+		free(back);
+	}
+	assert_int_equal(pair_counter(target.pair.b, "remote_errors"), 0);
+	assert_int_equal(pair_counter(target.pair.a, "bad_records") + pair_counter(target.pair.b, "bad_records"), 0);
+	target_close();
+}
+
+static void put_get__every_length_and_shape(void **state)
+{
+	(void)state;
+	put_get_case(no_options);
+	put_get_case(small_ring);
+	put_get_case((const char *const[]){"bulk=ring", "eager_max=0", NULL});
+	put_get_case((const char *const[]){"bulk=one-copy", "eager_max=40", NULL});
+	put_get_case((const char *const[]){"bulk=cooperative", "cooperative_block=4k", "eager_max=40", NULL});
+}
+
+/* Refused at the first piece, while others are still to be pushed; and messages behind it are not touched. */
+static void put_get__key_range_and_access(void **state)
+{
+	static const char *const *const options[] = {no_options, small_ring};
+	static uint8_t bytes[REGION];
+	uint64_t errors = 0;
+
+	(void)state;
+	for (int variant = 0; variant < 2; variant++) {
+		struct thole_region *read_only;
+
+		errors = 0;
+		target_open(options[variant], THOLE_ACCESS_PUT);
+		assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, 100, THOLE_ACCESS_GET, 8, NULL, &read_only), 0);
+		for (int i = 0; i < LENGTHS; i++) {
+			size_t length = lengths[i];
+			char got = 0, byte = 1;
+			struct thole_request *receive;
+
+			assert_int_equal(put(bytes, length, 1, 99, 0, 0), THOLE_ERR_KEY);
+			assert_int_equal(put(bytes, length, 3, KEY, REGION - length + 1, 0), THOLE_ERR_RANGE);
+			assert_int_equal(put(bytes, length, 1, KEY, UINT64_MAX - 1, 0), THOLE_ERR_RANGE);
+			assert_int_equal(put(bytes, length, 2, 8, 0, 0), THOLE_ERR_ACCESS);
+			assert_int_equal(get(bytes, length, 1, 99, 0), THOLE_ERR_KEY);
+			assert_int_equal(get(bytes, length, 1, 8, UINT64_MAX), THOLE_ERR_RANGE);
+			assert_int_equal(get(bytes, length, 1, KEY, 0), THOLE_ERR_ACCESS);
+			errors += 7;
+			/* The stream is where it should be. */
+			assert_int_equal(thole_recv(target.pair.b, THOLE_ANY, &got, 1, 0, 0, 0, NULL, &receive), 0);
+			assert_int_equal(thole_send(target.pair.a, target.pair.a_to_b, &byte, 1, 0, 0, THOLE_QUIET, NULL, NULL), 0);
+			assert_int_equal(pair_finish(&target.pair, target.pair.b, receive, NULL), 0);
+			assert_int_equal(got, 1);
+		}
+		assert_int_equal(pair_counter(target.pair.b, "remote_errors"), errors);
+		assert_int_equal(pair_counter(target.pair.a, "bad_records") + pair_counter(target.pair.b, "bad_records"), 0);
+		for (int i = 0; i < REGION; i++)
+			assert_int_equal(target.memory[GUARD + i], 0xcc);
+		target_close();
+	}
+}
+
+static void expose__keys_are_unique_and_free_again(void **state)
+{
+	struct thole_region *region;
+	uint8_t bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
+	assert_int_equal(thole_expose(target.pair.b, bytes, 8, THOLE_ACCESS_PUT, KEY, NULL, &region), THOLE_ERR_KEY);
+	for (uint64_t key = 1000; key < 3000; key++) /* more than there are chains */
+		assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD + key, 8, THOLE_ACCESS_PUT, key << 20, NULL,
+					      &region),
+				 0);
+	assert_int_equal(put(bytes, 8, 1, UINT64_C(2222) << 20, 0, 0), 0);
+	assert_memory_equal(target.memory + GUARD + 2222, bytes, 8);
+	thole_unexpose(target.pair.b, target.region);
+	assert_int_equal(put(bytes, 8, 1, KEY, 0, 0), THOLE_ERR_KEY);
+	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT, KEY, NULL, &target.region), 0);
+	assert_int_equal(put(bytes, 8, 1, KEY, 0, 0), 0);
+	target_close();
+}
+
+/* The whole address space: offsets are addresses. */
+static void expose__everything(void **state)
+{
+	struct thole_region *region;
+	uint8_t here[100], bytes[100], back[100];
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_PUT);
+	assert_int_equal(thole_expose(target.pair.b, NULL, SIZE_MAX, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, 70, NULL, &region), 0);
+	for (int i = 0; i < 100; i++)
+		bytes[i] = (uint8_t)i;
+	assert_int_equal(put(bytes, 100, 1, 70, (uintptr_t)here, 0), 0);
+	assert_memory_equal(here, bytes, 100);
+	assert_int_equal(get(back, 100, 3, 70, (uintptr_t)here), 0);
+	assert_memory_equal(back, bytes, 100);
+	target_close();
+}
+
+/* Completions at the target: for immediate data, and for each access to a region that wants them. */
+static void notice__put_with_imm_and_notify_regions(void **state)
+{
+	static uint8_t bytes[REGION];
+	struct thole_completion completion;
+	struct thole_region *quiet;
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC | THOLE_NOTIFY);
+	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT, 8, bytes, &quiet), 0);
+	for (int i = 0; i < LENGTHS; i++) {
+		size_t length = lengths[i];
+		uint64_t one = 1;
+		struct thole_request *request;
+
+		assert_int_equal(put(bytes, length, 1, 8, 10, 0), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 0);
+		assert_int_equal(put(bytes, length, 1, 8, 10, THOLE_IMM), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 1);
+		assert_int_equal(completion.operation, THOLE_OP_REMOTE_PUT);
+		assert_int_equal(completion.imm, 5);
+		assert_true(completion.flags & THOLE_IMM);
+		assert_int_equal(completion.tag, 8);
+		assert_int_equal(completion.length, length);
+		assert_ptr_equal(completion.context, bytes);
+		assert_ptr_equal(completion.buffer, target.memory + GUARD + 10);
+		assert_int_equal(completion.peer, target.pair.b_to_a);
+		assert_int_equal(put(bytes, length, 1, KEY, 0, 0), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 1);
+		assert_int_equal(completion.operation, THOLE_OP_REMOTE_PUT);
+		assert_false(completion.flags & THOLE_IMM);
+		assert_int_equal(get(bytes, length, 1, KEY, 0), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 1);
+		assert_int_equal(completion.operation, THOLE_OP_REMOTE_GET);
+		assert_ptr_equal(completion.context, &target);
+		assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b,
+					      &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1,
+								     .operand = &one, .key = KEY, .offset = 8},
+					      0, NULL, &request),
+				 0);
+		assert_int_equal(pair_finish(&target.pair, target.pair.a, request, NULL), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 1);
+		assert_int_equal(completion.operation, THOLE_OP_REMOTE_ATOMIC);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 0);
+	}
+	target_close();
+}
+
+/* ---- Atomics --------------------------------------------------------------------------------------- */
+
+static int atomic(const struct thole_atomic *atomic, struct thole_completion *completion_p)
+{
+	struct thole_request *request;
+
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, atomic, 0, NULL, &request), 0);
+	return pair_finish(&target.pair, target.pair.a, request, completion_p);
+}
+
+static void atomic__operates_and_fetches(void **state)
+{
+	enum { COUNT = THOLE_ATOMIC_BYTES_MAX / 8 };
+	static uint64_t operand[COUNT], compare[COUNT], result[COUNT];
+	uint64_t *cells;
+
+	(void)state;
+	for (int variant = 0; variant < 2; variant++) {
+		target_open(variant ? small_ring : no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC);
+		cells = (uint64_t *)(void *)(target.memory + GUARD + 32);
+		assert_int_equal((uintptr_t)cells % 8, 0);
+		for (int count = 1; count <= COUNT; count = count * 3 + 1 < COUNT || count == COUNT ? count * 3 + 1 : COUNT) {
+			for (int i = 0; i < count; i++) {
+				cells[i] = (uint64_t)i;
+				operand[i] = 1000;
+				compare[i] = i % 2 ? 1000 + (uint64_t)i : 5000000;
+			}
+			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = (size_t)count,
+								       .operand = operand, .result = result, .key = KEY, .offset = 32},
+						NULL),
+					 0);
+			for (int i = 0; i < count; i++)
+				assert_true(result[i] == (uint64_t)i && cells[i] == 1000 + (uint64_t)i);
+			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_CSWAP, .type = THOLE_UINT64, .count = (size_t)count,
+								       .operand = operand, .compare = compare, .result = result,
+								       .key = KEY, .offset = 32},
+						NULL),
+					 0);
+			for (int i = 0; i < count; i++)
+				assert_true(result[i] == 1000 + (uint64_t)i && cells[i] == (i % 2 ? 1000 : 1000 + (uint64_t)i));
+			memset(result, 0, sizeof(result));
+			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_READ, .type = THOLE_UINT64, .count = (size_t)count,
+								       .result = result, .key = KEY, .offset = 32},
+						NULL),
+					 0);
+			assert_memory_equal(result, cells, (size_t)count * 8);
+		}
+		target_close();
+	}
+}
+
+static void atomic__refused(void **state)
+{
+	struct thole_request *request;
+	struct thole_region *region;
+	uint64_t one = 1, result = 9;
+	struct thole_atomic sum = {.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one, .key = KEY, .offset = 32};
+	struct thole_atomic wrong;
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_ATOMIC | THOLE_ACCESS_PUT);
+	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, 8, NULL,
+				      &region),
+			 0);
+	wrong = sum, wrong.key = 99;
+	assert_int_equal(atomic(&wrong, NULL), THOLE_ERR_KEY);
+	wrong = sum, wrong.key = 8;
+	assert_int_equal(atomic(&wrong, NULL), THOLE_ERR_ACCESS);
+	wrong = sum, wrong.result = &result; /* reading is not allowed */
+	assert_int_equal(atomic(&wrong, NULL), THOLE_ERR_ACCESS);
+	wrong = sum, wrong.offset = REGION - 7;
+	assert_int_equal(atomic(&wrong, NULL), THOLE_ERR_RANGE);
+	wrong = sum, wrong.offset = 33;
+	assert_int_equal(atomic(&wrong, NULL), THOLE_ERR_ARGUMENT);
+	wrong = sum, wrong.op = THOLE_BOR, wrong.type = THOLE_DOUBLE;
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request), THOLE_ERR_UNSUPPORTED);
+	wrong = sum, wrong.count = THOLE_ATOMIC_BYTES_MAX / 8 + 1;
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	wrong = sum, wrong.operand = NULL;
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_int_equal(result, 9);
+	for (int i = 0; i < REGION; i++)
+		assert_int_equal(target.memory[GUARD + i], 0xcc);
+	assert_int_equal(atomic(&sum, NULL), 0);
+	target_close();
+}
+
+/* Whatever was under way ends with the peer. */
+static void gone__pending_operations_end(void **state)
+{
+	static uint8_t bytes[REGION];
+	struct thole_request *requests[4];
+	struct iovec segment = {bytes, REGION};
+	uint64_t one = 1, result;
+
+	(void)state;
+	target_open(small_ring, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC);
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]), 0);
+	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, NULL, &requests[1]), 0);
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b,
+				      &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one,
+							     .result = &result, .key = KEY, .offset = 32},
+				      0, NULL, &requests[2]),
+			 0);
+	for (int i = 0; i < 50; i++)
+		thole_progress(target.pair.b);
+	thole_endpoint_close(target.pair.b);
+	for (int i = 0; i < 3; i++) {
+		struct thole_completion completion;
+
+		assert_int_equal(thole_wait(target.pair.a, requests[i], -1, &completion), 0);
+		assert_int_equal(completion.status, THOLE_ERR_PEER);
+	}
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]), THOLE_ERR_PEER);
+	assert_int_equal(pair_counter(target.pair.a, "peers_gone"), 1);
+	thole_endpoint_close(target.pair.a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(put_get__every_length_and_shape),
+		cmocka_unit_test(put_get__key_range_and_access),
+		cmocka_unit_test(expose__keys_are_unique_and_free_again),
+		cmocka_unit_test(expose__everything),
+		cmocka_unit_test(notice__put_with_imm_and_notify_regions),
+		cmocka_unit_test(atomic__operates_and_fetches),
+		cmocka_unit_test(atomic__refused),
+		cmocka_unit_test(gone__pending_operations_end),
+	};
+
+	return cmocka_run_group_tests_name("remote", tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings: records in order with their payloads, laps and stamps, areas that fill up and drain, and what a producer that
+ * is not correct may write. The records here are messages without a receive, so that they are found by probing.
+ */
+#include "pair.h"
+
+static const char *const small_options[] = {"bulk_ring=64k", "unexpected_max=1g", "look_again=0", NULL};
+
+static struct ring_out *out_of(struct pair *pair)
+{
+	return &shm_link(pair->a->peers[pair->a_to_b])->out;
+}
+
+static struct ring_in *in_of(struct pair *pair)
+{
+	return &shm_link(pair->b->peers[pair->b_to_a])->in;
+}
+
+/* Both segments are there. */
+static void connect_both(struct pair *pair)
+{
+	struct thole_request *requests[4];
+	char bytes[2], got[2];
+
+	memset(bytes, 1, sizeof(bytes));
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, &got[0], 1, 0, 0, 0, NULL, &requests[0]), 0);
+	assert_int_equal(thole_recv(pair->a, pair->a_to_b, &got[1], 1, 0, 0, 0, NULL, &requests[1]), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, &bytes[0], 1, 0, 0, 0, NULL, &requests[2]), 0);
+	assert_int_equal(thole_send(pair->b, pair->b_to_a, &bytes[1], 1, 0, 0, 0, NULL, &requests[3]), 0);
+	assert_int_equal(pair_finish(pair, pair->b, requests[0], NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->a, requests[1], NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->a, requests[2], NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->b, requests[3], NULL), 0);
+}
+
+/* Many laps of random lengths both ways, with the consumer lagging behind by a random number of records. */
+static void push__records_and_payloads_in_order(void **state)
+{
+	enum { MESSAGES = 30000 };
+	struct pair pair;
+	struct thole_endpoint *ends[2];
+	uint32_t peers[2];
+	uint64_t random = 1, sent[2] = {0}, got[2] = {0}, stalls = 0;
+	static uint8_t bytes[8192], to[8192];
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	ends[0] = pair.a, ends[1] = pair.b;
+	peers[0] = pair.a_to_b, peers[1] = pair.b_to_a;
+	while (got[0] < MESSAGES || got[1] < MESSAGES) {
+		int from = (int)unit_below(&random, 2);
+
+		if (unit_below(&random, 3) && sent[from] < MESSAGES) {
+			for (uint32_t n = unit_below(&random, 40); n > 0 && sent[from] < MESSAGES; n--) {
+				uint64_t id = sent[from] << 1 | (uint64_t)from;
+				size_t length = (sent[from] * 7919) % (sent[from] % 5 ? 200 : sizeof(bytes));
+
+				for (size_t i = 0; i < length; i++)
+					bytes[i] = pair_byte(id, i);
+				assert_int_equal(thole_send(ends[from], peers[from], bytes, length, 1, sent[from],
+							    THOLE_IMM | THOLE_QUIET | THOLE_INJECT, NULL, NULL),
+						 0);
+				sent[from]++;
+			}
+		} else {
+			struct thole_completion completion;
+
+			for (uint32_t n = unit_below(&random, 50); n > 0; n--) {
+				struct thole_message *message;
+				struct thole_request *request;
+				struct iovec segment = {to, sizeof(to)};
+
+				if (!thole_message_probe(ends[1 - from], peers[1 - from], 1, ~UINT64_C(0), 0, &completion, &message))
+					break;
+				assert_int_equal(completion.imm, got[from]);
+				assert_int_equal(thole_message_recv(ends[1 - from], message, &segment, 1, 0, NULL, &request), 0);
+				assert_int_equal(pair_finish(&pair, ends[1 - from], request, &completion), 0);
+				assert_int_equal(completion.length,
+						 (got[from] * 7919) % (got[from] % 5 ? 200 : sizeof(bytes)));
+				pair_check(got[from] << 1 | (uint64_t)from, to, completion.length);
+				got[from]++;
+			}
+		}
+	}
+	stalls = pair_counter(pair.a, "ring_stalls") + pair_counter(pair.b, "ring_stalls");
+	assert_true(stalls > 0);
+	assert_int_equal(pair_counter(pair.a, "bad_records") + pair_counter(pair.b, "bad_records"), 0);
+	assert_int_equal(pair_counter(pair.a, "large_areas"), 1);
+	pair_close(&pair);
+}
+
+/* While the consumer takes nothing, no more fits than there are slots, or bytes; then all of it drains and fits again. */
+static void push__full_of_slots_and_full_of_bytes(void **state)
+{
+	static const size_t lengths[] = {0, 40, 41, 64, 1000, 1024, 1025, 4000, 8192};
+	static uint8_t bytes[8192];
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	for (int turn = 0; turn < 40; turn++) {
+		size_t length = lengths[turn % 9];
+		struct ring_out *out = out_of(&pair);
+		uint64_t pushed = 0, live;
+		struct thole_completion completion;
+
+		while (!pair.a->peers[pair.a_to_b]->backlog_count) {
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, length, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+			pushed++;
+		}
+		pushed--;
+		assert_true(pushed <= RING_SLOTS);
+		assert_true(length <= 40 ? pushed >= RING_SLOTS - 1 : pushed >= 5); /* one may have been on its way */
+		live = 0;
+		for (int area = 0; area < AREAS; area++)
+			live += out->areas[area].live;
+		assert_int_equal(live, length > 40 ? pushed : 0); /* nothing is lent: nobody asked for anything */
+		for (int i = 0; i < PAIR_TURNS_MAX && (out->consumed < out->produced || pair.a->peers[pair.a_to_b]->backlog_count);
+		     i++) {
+			pair_progress(&pair, 20);
+			thole_probe(pair.b, THOLE_ANY, 1, ~UINT64_C(0), THOLE_DISCARD, &completion);
+			ring_has_room(out, RING_SLOTS); /* looks */
+		}
+		assert_int_equal(out->consumed, out->produced);
+		while (thole_probe(pair.b, THOLE_ANY, 1, ~UINT64_C(0), THOLE_DISCARD, &completion))
+			;
+		for (int area = 0; area < AREAS; area++)
+			assert_int_equal(out->areas[area].live, 0);
+	}
+	pair_close(&pair);
+}
+
+static void stamp__differs_from_lap_to_lap(void **state)
+{
+	(void)state;
+	for (uint64_t slot = 0; slot < 70000ull * RING_SLOTS; slot += RING_SLOTS - 1) {
+		assert_int_not_equal(ring_stamp(slot), ring_stamp(slot + RING_SLOTS));
+		assert_int_equal(ring_stamp(slot), ring_stamp(slot / RING_SLOTS * RING_SLOTS));
+	}
+	assert_int_not_equal(ring_stamp(0), 0); /* a new segment is all zeros */
+}
+
+/* Write a record as a producer does, whatever is in it. */
+static void forge(struct pair *pair, const struct record *record)
+{
+	struct ring_out *out = out_of(pair);
+	struct record *slot = &out->segment->slots[out->produced % RING_SLOTS];
+
+	*slot = *record;
+	slot->credit = (uint16_t)shm_link(pair->a->peers[pair->a_to_b])->in.next;
+	out->placed[out->produced % RING_SLOTS].area = AREAS;
+	store_release(&slot->stamp, ring_stamp(out->produced));
+	out->produced++;
+}
+
+/* Payloads that are not in an area: counted, skipped, and nothing of them is remembered as memory of use. */
+static void poll__payload_anywhere(void **state)
+{
+	static const uint32_t places[] = {0, 1, 64, 192, offsetof(struct segment, small) - 1, offsetof(struct segment, small),
+					  SEGMENT_BASE, SEGMENT_BASE + 65536 - 64, SEGMENT_BASE + 65536, 0x10000000, 0x7fffffc0,
+					  0x80000000, 0x80000040, 0xffffffc0, UINT32_MAX};
+	static const uint32_t lengths[] = {1, 64, 65, 8192, 65536, 1 << 20, 0x7fffffff, 0x80000000, 0x80000040, 0x80000080,
+					   0xffffff00, UINT32_MAX};
+	struct pair pair;
+	uint64_t random = 1;
+	static uint8_t bytes[8192];
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	for (int i = 0; i < 4000; i++) {
+		struct record record = {.kind = RECORD_EAGER, .tag = 9, .length = RECORD_EXTERNAL};
+		struct thole_completion completion;
+
+		record.place = places[unit_below(&random, 15)];
+		record.bytes = unit_below(&random, 3) ? lengths[unit_below(&random, 12)]
+						       : 0u - (record.place & 0x7fffffffu) + unit_below(&random, 100);
+		if (i % 4 == 0) { /* a question, whose memory is lent to its answer, which is not seen for now */
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 1000, 9, 0, THOLE_QUIET, NULL, NULL), 0);
+			thole_progress(pair.b);
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 900, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+		}
+		forge(&pair, &record);
+		if (i % 16 == 7) /* not by name */
+			forge(&pair, &(struct record){.kind = RECORD_EAGER, .tag = 9, .length = 41});
+		thole_progress(pair.b); /* no more: memory is lent only for so many looks */
+		/* What the other side sends now must not go where a record said. */
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 41 + unit_below(&random, 8000), 1, 0, THOLE_QUIET, NULL,
+					    NULL),
+				 0);
+		while (thole_probe(pair.b, THOLE_ANY, 9, ~UINT64_C(0), THOLE_DISCARD, &completion))
+			;
+		for (int k = 0; k < 5; k++)
+			thole_progress(pair.a);
+		while (thole_probe(pair.a, THOLE_ANY, 0, 0, THOLE_DISCARD, &completion))
+			;
+	}
+	assert_true(pair_counter(pair.b, "bad_records") > 1000);
+	pair_close(&pair);
+}
+
+/* A consumer that says it is further than it can be stalls itself. */
+static void reclaim__more_than_was_produced(void **state)
+{
+	struct pair pair;
+	static uint8_t bytes[4096];
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	{
+		struct ring_out *out = out_of(&pair);
+		struct ring_in *in = in_of(&pair);
+		static const uint64_t lies[] = {UINT64_MAX, UINT64_C(1) << 63, 1000, 12};
+		uint64_t consumed = out->consumed;
+
+		assert_ptr_not_equal(out->segment, in->segment); /* one memory, mapped twice */
+		for (int i = 0; i < 4; i++) {
+			in->segment->consumed = lies[i];
+			assert_true(ring_has_room(out, 0));
+			assert_int_equal(out->consumed, consumed);
+			assert_int_equal(out->areas[AREA_LARGE].live, 10);
+		}
+	}
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(push__records_and_payloads_in_order),
+		cmocka_unit_test(push__full_of_slots_and_full_of_bytes),
+		cmocka_unit_test(stamp__differs_from_lap_to_lap),
+		cmocka_unit_test(poll__payload_anywhere),
+		cmocka_unit_test(reclaim__more_than_was_produced),
+	};
+
+	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Segments: what a consumer accepts of a descriptor that anybody may have sent, and what growing costs. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "pair.h"
+
+static const char *const options[] = {"bulk_ring=64k", NULL};
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, SIZE = SEGMENT_BASE + 65536 };
+
+static int file_make(off_t size, bool head, int seals)
+{
+	int fd = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, size), 0);
+	if (head) {
+		struct segment *segment = mmap(NULL, SEGMENT_BASE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		assert_ptr_not_equal(segment, MAP_FAILED);
+		segment->magic = SEGMENT_MAGIC;
+		segment->version = SEGMENT_VERSION;
+		munmap(segment, SEGMENT_BASE);
+	}
+	if (seals)
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void accept_refuses(int fd)
+{
+	struct ring_in ring = {0};
+
+	assert_true(segment_accept(&ring, fd) < 0);
+	assert_null(ring.segment);
+	close(fd);
+}
+
+static void accept__only_what_cannot_change_its_size(void **state)
+{
+	struct ring_in ring = {0};
+	int before = pair_descriptors(), fd = file_make(SIZE, true, SEALS), pipes[2];
+
+	(void)state;
+	assert_int_equal(segment_accept(&ring, fd), 0);
+	assert_int_equal(ring.size, SIZE);
+	assert_int_equal(ring.next, 0);
+	segment_release_in(&ring);
+	assert_null(ring.segment);
+	close(fd);
+	accept_refuses(file_make(SIZE, true, 0));
+	accept_refuses(file_make(SIZE, true, F_SEAL_GROW));
+	accept_refuses(file_make(SIZE, true, F_SEAL_SHRINK));
+	accept_refuses(file_make(SIZE, true, SEALS | F_SEAL_WRITE));
+	accept_refuses(file_make(SIZE, false, SEALS)); /* no magic */
+	accept_refuses(file_make(SEGMENT_BASE, true, SEALS)); /* too small to have an area */
+	accept_refuses(file_make(0, false, SEALS));
+	accept_refuses(file_make(SEGMENT_BASE + (32 << 20), true, SEALS));
+	assert_int_equal(pipe(pipes), 0);
+	close(pipes[1]);
+	accept_refuses(pipes[0]);
+	accept_refuses(open("/dev/zero", O_RDWR | O_CLOEXEC));
+	accept_refuses(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+	assert_int_equal(pair_descriptors(), before);
+}
+
+static void accept__another_version(void **state)
+{
+	int fd = file_make(SIZE, true, 0);
+	struct segment *segment = mmap(NULL, SEGMENT_BASE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	(void)state;
+	segment->version++;
+	munmap(segment, SEGMENT_BASE);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	accept_refuses(fd);
+}
+
+/* Only reading is allowed to whoever sent it this way. */
+static void accept__a_descriptor_without_write(void **state)
+{
+	int fd = file_make(SIZE, true, SEALS), reader;
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(reader >= 0);
+	accept_refuses(reader);
+	close(fd);
+}
+
+static uint64_t allocated(int fd)
+{
+	struct stat status;
+
+	assert_int_equal(fstat(fd, &status), 0);
+	return (uint64_t)status.st_blocks * 512;
+}
+
+/* A pair that sends little has three pages; the rest is allocated by the first larger payload, before it is touched. */
+static void create__large_area_comes_when_it_is_needed(void **state)
+{
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
+	struct ring_out ring;
+	int fd, copy, seals;
+
+	(void)state;
+	assert_int_equal(segment_create(endpoint, &ring, &fd), 0);
+	copy = dup(fd);
+	assert_int_equal(ring.size, SIZE);
+	seals = fcntl(fd, F_GET_SEALS);
+	assert_int_equal(seals & SEALS, SEALS);
+	assert_true(seals & F_SEAL_SEAL);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_int_equal(allocated(copy), SEGMENT_BASE);
+	assert_int_equal(ring.areas[AREA_LARGE].size, 0);
+	segment_enlarge(endpoint, &ring);
+	assert_int_equal(ring.areas[AREA_LARGE].size, 65536);
+	assert_int_equal(allocated(copy), SIZE);
+	assert_int_equal(ring.fd, -1); /* not needed any more */
+	segment_enlarge(endpoint, &ring);
+	assert_int_equal(pair_counter(endpoint, "large_areas"), 1);
+	memset(ring.areas[AREA_LARGE].base, 1, 65536);
+	segment_release_out(&ring);
+	close(copy);
+	thole_endpoint_close(endpoint);
+}
+
+/* Without memory for it, payloads go through the small area. */
+static void enlarge__refused(void **state)
+{
+	struct pair pair;
+	uint8_t *from = pair_filled(1, 300000), *to = calloc(1, 300000);
+	struct thole_request *send, *receive;
+	struct ring_out *out;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"bulk=ring", "bulk_ring=64k", NULL});
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 1, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	out = &shm_link(pair.a->peers[pair.a_to_b])->out;
+	/* Nothing can be allocated in this one, as in a memory that is full. */
+	close(out->fd);
+	out->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int i = 0; i < 3; i++) {
+		static const size_t lengths[] = {5000, 60000, 300000};
+
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, 300000, 2, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, lengths[i], 2, 0, 0, NULL, &send), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		pair_check(1, to, lengths[i]);
+	}
+	assert_int_equal(pair_counter(pair.a, "large_area_refused"), 1);
+	assert_int_equal(pair_counter(pair.a, "large_areas"), 0);
+	pair_close(&pair);
+	free(from);
+	free(to);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(accept__only_what_cannot_change_its_size),
+		cmocka_unit_test(accept__another_version),
+		cmocka_unit_test(accept__a_descriptor_without_write),
+		cmocka_unit_test(create__large_area_comes_when_it_is_needed),
+		cmocka_unit_test(enlarge__refused),
+	};
+
+	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);
+}
