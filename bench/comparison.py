@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Thole and its peers side by side on this machine.
+
+Each round starts every peer once, one after the other, so that a slow minute of the machine hits all of
+them alike; results are medians and bests over all rounds. Nothing but the peer runs meanwhile: progress is
+drawn between two runs and never during one. A virtual machine's cores may move closer or apart while it runs:
+bench/floor.c looks before and after each start, and only what was measured in the same condition is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import fcntl
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from thole import paths
+from thole.mpi import Mpi, require_fabric
+from thole.run import plan as thole_plan
+from thole.trouble import Trouble
+
+import host
+import launch
+import ours
+import report
+import targets
+from peers import PEERS, Peer, select
+from process import run
+from results import SPREAD, Results
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise")
+TRIES = 3  # of a start, where the machine changed during it, or others used it
+QUIET = 0.1  # share of the machine that others may use
+CROWD = 4  # ranks of the tests where ranks share cores
+FOREIGN = ("FI_", "UCX_", "I_MPI_", "MPIR_", "OMPI_", "PMIX_", "PRTE_", "HYDRA_", "PMI_")
+LIMIT_S = 120.0
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one start of one peer runs."""
+
+    tests: tuple[str, ...]
+    ranks: int
+    sizes: str
+    # Many short rounds: where others use the machine too, some fall between their slices.
+    rounds: int = 25
+    round_ms: int = 3
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench/run.py", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="where Thole is built")
+    parser.add_argument(
+        "--venvs", type=Path, action="append", help="folder of MPI environments, or one"
+    )
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="where results go")
+    parser.add_argument("--name", default="", help="file name of the results, without its ending")
+    parser.add_argument("--peers", help="names between commas, * at the end for all that begin so")
+    parser.add_argument("--only", help=f"of {', '.join(TESTS)}, perf, memory; between commas")
+    parser.add_argument("--sizes", help="of the two-rank tests, such as 8,4k,1m")
+    parser.add_argument("--rounds", type=int, help="starts of each peer (default 3)")
+    parser.add_argument(
+        "--inner", type=int, help="rounds within one start (default 25, or 7 with 4 ranks)"
+    )
+    parser.add_argument("--quick", action="store_true", help="one round, fewer sizes")
+    parser.add_argument("--settle", type=float, default=3.0, help="s to wait for a quiet machine")
+    parser.add_argument("--lock", type=Path, help="file to hold locked while measuring")
+    parser.add_argument("--list", action="store_true", help="name the peers and end")
+    return parser.parse_args()
+
+
+def plans(options: argparse.Namespace) -> list[Plan]:
+    wanted = options.only.split(",") if options.only else list(TESTS)
+    quick = {
+        "latency": "0,8,64,512,4k,64k,1m,4m",
+        "touched": "1m,4m",
+        "bandwidth": "4k,64k,1m,4m",
+    }
+    whole = {
+        "latency": "0,8,64,512,4k,16k,64k,256k,1m,4m,16m",
+        "touched": "64k,256k,1m,4m,16m",
+        "bandwidth": "8,512,4k,16k,64k,256k,1m,4m,16m",
+    }
+    sizes = quick if options.quick else whole
+    made = [Plan((test,), 2, options.sizes or sizes[test]) for test in sizes if test in wanted]
+    crowd = tuple(test for test in ("allreduce", "pairwise") if test in wanted)
+    if crowd:
+        # Ranks that share a core need many slices of the scheduler for one sample.
+        made.append(Plan(crowd, CROWD, "8", rounds=7, round_ms=50))
+    return made
+
+
+@contextlib.contextmanager
+def locked(path: Path | None) -> Iterator[None]:
+    if path is None:
+        yield
+        return
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def compile_programs(
+    found: dict[str, Mpi], build: Path, failures: dict[str, str]
+) -> dict[str, Path]:
+    programs: dict[str, Path] = {}
+    launch.compile_c(["cc"], HERE / "floor.c", build / "bench" / "floor")
+    for name, mpi in found.items():
+        program = build / "bench" / name / "mpi_bench"
+        try:
+            launch.compile_mpi(mpi, HERE / "mpi_bench.c", program, found)
+            programs[name] = program
+        except Trouble as trouble:
+            failures[mpi.label] = str(trouble)
+    return programs
+
+
+def unavailable(peer: Peer, found: dict[str, Mpi], programs: dict[str, Path]) -> str:
+    """Why this peer cannot run here, or empty."""
+    if peer.mpi not in found:
+        return "this MPI is not installed"
+    if peer.mpi not in programs:
+        return "the benchmark could not be compiled with this MPI"
+    if peer.thole:
+        try:
+            require_fabric(found[peer.mpi])
+            paths.find(paths.PROVIDER)
+        except Trouble as trouble:
+            return str(trouble)
+    return ""
+
+
+def environment() -> dict[str, str]:
+    """The caller's, without settings of the stacks compared; Thole's own options stay."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+
+
+class Bench:
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self.options = options
+        self.console = console
+        self.results = Results()
+        self.cpus = host.cpus()
+        self.found = launch.find(options.venvs or [options.build / "venv", Path(sys.prefix)])
+        self.programs: dict[str, Path] = {}
+        self.commands: dict[str, str] = {}
+        self.repeated = 0
+
+    def start(self, peer: Peer, plan: Plan) -> None:
+        mpi = self.found[peer.mpi]
+        command = launch.command(mpi, self.cpus, plan.ranks, list(peer.arguments))
+        command += [
+            str(self.programs[peer.mpi]),
+            "--tests",
+            ",".join(plan.tests),
+            "--sizes",
+            plan.sizes,
+        ]
+        command += [
+            "--rounds",
+            str(self.options.inner or plan.rounds),
+            "--round-ms",
+            str(plan.round_ms),
+        ]
+        settings = thole_plan(command).environment() if peer.thole else peer.settings(mpi)
+        shown = [f"{name}={value}" for name, value in settings.items()] + command
+        self.commands.setdefault(peer.name, " ".join(shown))
+        for attempt in range(TRIES):
+            with locked(self.options.lock):
+                host.settle(self.options.settle)
+                before, watch = self.floor(), host.Watch()
+                outcome = run(command, environment() | settings, LIMIT_S)
+                others, after = watch.share(), self.floor()
+            same = max(before, after) <= SPREAD * min(before, after)
+            if outcome.failure or (same and others < QUIET):
+                break
+            if attempt + 1 < TRIES:
+                self.repeated += 1
+        self.results.add(peer.name, outcome.output, after)
+        if outcome.failure:
+            self.results.failures[peer.name] = f"{','.join(plan.tests)}: {outcome.failure}"
+
+    def attempt(self, name: str, measure: Callable[[], Result | None]) -> Result | None:
+        try:
+            return measure()
+        except Trouble as trouble:
+            self.results.failures[name] = str(trouble)
+            return None
+
+    def floor(self) -> float:
+        """Nanoseconds of a cache line from core to core, just now; 1 where there is one core."""
+        if len(self.cpus) < 2:
+            return 1.0
+        command = [str(self.options.build / "bench" / "floor"), *map(str, self.cpus)]
+        outcome = run(command, dict(os.environ), 10.0)
+        return 1.0 if outcome.failure else float(outcome.output)
+
+    def measure(self, chosen: list[Peer], todo: list[Plan], rounds: int) -> None:
+        columns = (
+            TextColumn("{task.description:32}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.console, auto_refresh=False) as progress:
+            task = progress.add_task("", total=rounds * len(chosen) * len(todo))
+            for number in range(rounds):
+                for plan in todo:
+                    for peer in chosen:
+                        text = f"{number + 1}/{rounds} {plan.tests[0]} {peer.name}"
+                        progress.update(task, description=text, refresh=True)
+                        if peer.name not in self.results.failures or number == 0:
+                            self.start(peer, plan)
+                        progress.advance(task)
+            progress.update(task, description="measured", refresh=True)
+
+
+def main() -> int:
+    options = parse()
+    paths.use_build(str(options.build))
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    try:
+        chosen = select(options.peers)
+    except ValueError as error:
+        console.print(str(error))
+        return 2
+    bench = Bench(options, console)
+    os.sched_setaffinity(0, bench.cpus)
+    bench.programs = compile_programs(bench.found, options.build, bench.results.failures)
+    reasons = {peer.name: unavailable(peer, bench.found, bench.programs) for peer in chosen}
+    if options.list:
+        for peer in PEERS:
+            console.print(f"{peer.name:16} {peer.title:40} {reasons.get(peer.name) or 'ready'}")
+        return 0
+    for name, reason in reasons.items():
+        if reason:
+            bench.results.failures[name] = reason
+    chosen = [peer for peer in chosen if not reasons[peer.name]]
+    facts = host.facts() | {mpi.family.name: mpi.label for mpi in bench.found.values()}
+
+    def wanted(test: str) -> bool:
+        return not options.only or test in options.only.split(",")
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # what has been measured by then is still reported
+        bench.measure(chosen, plans(options), options.rounds or (1 if options.quick else 3))
+    with locked(options.lock):
+        perf = (
+            bench.attempt("thole-perf", lambda: ours.perf(bench.cpus)) if wanted("perf") else None
+        )
+        memory = (
+            bench.attempt("thole-memory", lambda: ours.memory(options.build))
+            if wanted("memory")
+            else None
+        )
+    sections = []
+    for condition in bench.results.conditions():
+        part = bench.results.under(condition)
+        sections.append(report.Section(condition, part, targets.check(part, memory, perf)))
+    for section in sections:
+        console.rule(section.title, align="left")
+        for table in reversed(section.tables()):
+            table.show(console)
+    console.print(report.failure_text(bench.results), markup=False)
+    name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    facts["starts_repeated"] = bench.repeated
+    extra: dict[str, object] = {
+        "commands": bench.commands,
+        "perf": perf and asdict(perf),
+        "memory": memory,
+    }
+    files = report.write(options.results, name, facts, bench.results, sections, extra)
+    console.print(f"Written: {files[0]} and {files[1]}", markup=False)
+    return 0

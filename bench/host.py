@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The machine that is measured on: facts for the record, which cores to use, how busy it is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from pathlib import Path
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def cpus() -> list[int]:
+    """Two CPUs of this process that are not hyper-threads of one core, where there are two."""
+    chosen: list[int] = []
+    siblings: set[str] = set()
+    allowed = sorted(os.sched_getaffinity(0))
+    for cpu in allowed:
+        core = _read(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu)
+        if core not in siblings:
+            siblings.add(core)
+            chosen.append(cpu)
+    return (chosen if len(chosen) >= 2 else allowed)[:2]
+
+
+def facts() -> dict[str, object]:
+    model = [
+        line.partition(":")[2].strip()
+        for line in _read("/proc/cpuinfo").splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "cpu": model[0] if model else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "yama": _read("/proc/sys/kernel/yama/ptrace_scope"),
+        "load": list(os.getloadavg()),
+        "python": platform.python_version(),
+    }
+
+
+def _busy() -> tuple[int, int]:
+    """Ticks of all CPUs since start: in use (stolen ones included), and in all."""
+    ticks = [int(word) for word in _read("/proc/stat").splitlines()[0].split()[1:9]]
+    idle = ticks[3] + ticks[4]
+    return sum(ticks) - idle, sum(ticks)
+
+
+class Watch:
+    """How much of the machine others used (or its host took away) while commands of ours ran."""
+
+    def __init__(self) -> None:
+        self.start = (*_busy(), self._own())
+
+    @staticmethod
+    def _own() -> float:
+        """CPU seconds of ours and of all children that have ended."""
+        times = os.times()
+        return times.user + times.system + times.children_user + times.children_system
+
+    def share(self) -> float:
+        busy_now, total_now = _busy()
+        busy, total = busy_now - self.start[0], total_now - self.start[1]
+        own = (self._own() - self.start[2]) * os.sysconf("SC_CLK_TCK")
+        return max(0.0, busy - own) / max(1, total)
+
+
+def settle(limit_s: float) -> float:
+    """Wait, at most so long, until others use less than a tenth of the machine; returns their share."""
+    end = time.monotonic() + limit_s
+    while True:
+        busy, total = _busy()
+        time.sleep(0.2)
+        busy_now, total_now = _busy()
+        share = (busy_now - busy) / max(1, total_now - total)
+        if share < 0.1 or time.monotonic() >= end:
+            return share

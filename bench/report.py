@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The comparison as a reader gets it: tables, for the terminal and in Markdown, and one JSON file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from results import Condition, Results, size_text
+from targets import Check
+
+TITLES = {
+    "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
+    "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
+    "bandwidth": "Windowed bandwidth, GB/s",
+    "allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores",
+    "pairwise": "Two pairs at a time, 8 bytes, us one way, 4 ranks on 2 cores, until both have ended",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+    def markdown(self) -> str:
+        lines = [f"## {self.title}", "", "| " + " | ".join(self.columns) + " |"]
+        lines.append("|" + "---|" * len(self.columns))
+        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        return "\n".join(lines) + "\n"
+
+    def show(self, console: Console) -> None:
+        table = RichTable(title=escape(self.title), title_justify="left", box=box.SIMPLE)
+        for number, column in enumerate(self.columns):
+            table.add_column(
+                column, justify="left" if number == 0 else "right", no_wrap=number == 0
+            )
+        for row in self.rows:
+            table.add_row(*[escape(cell) for cell in row])
+        console.print(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _cell(results: Results, peer: str, test: str, size: int) -> str:
+    series = results.get(peer, test, size)
+    return f"{_number(series.median)} ({_number(series.best)})" if series else "-"
+
+
+def tables(results: Results) -> list[Table]:
+    """One table a test; cells are median (best) over all rounds."""
+    made: list[Table] = []
+    for test, title in TITLES.items():
+        sizes = results.sizes(test)
+        if not sizes:
+            continue
+        rows = [
+            [peer, *[_cell(results, peer, test, size) for size in sizes]]
+            for peer in results.peers(test)
+        ]
+        made.append(Table(f"{title}; median (best)", ["peer", *map(size_text, sizes)], rows))
+    return made
+
+
+def target_table(checks: list[Check]) -> Table:
+    rows = [[check.target, check.state, check.summary] for check in checks if check.summary]
+    rest = [check.target for check in checks if not check.summary]
+    if rest:
+        rows.append(["not measured:", "", "; ".join(rest)])
+    return Table("Targets", ["target", "", "measured"], rows)
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was measured under one condition of the machine."""
+
+    condition: Condition
+    results: Results
+    checks: list[Check]
+
+    @property
+    def title(self) -> str:
+        return f"While {self.condition} one way ({self.results.count()} samples)"
+
+    def tables(self) -> list[Table]:
+        return [target_table(self.checks), *tables(self.results)]
+
+
+def failure_text(results: Results) -> str:
+    parts = []
+    for peer, reason in results.failures.items():
+        quoted = "\n".join(f"    {line}" for line in reason.splitlines())
+        parts.append(f"{peer} did not run to its end:\n\n{quoted}\n")
+    return "\n".join(parts)
+
+
+def _facts(facts: dict[str, object]) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n"
+
+
+def write(
+    folder: Path,
+    name: str,
+    facts: dict[str, object],
+    results: Results,
+    sections: list[Section],
+    extra: dict[str, object],
+) -> tuple[Path, Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = ["# Side by side inside a node\n", _facts(facts)]
+    for section in sections:
+        text.append(f"# {section.title}\n")
+        text += [table.markdown() for table in section.tables()]
+    if results.failures:
+        text += ["## Failures\n", failure_text(results)]
+    markdown, data = folder / f"{name}.md", folder / f"{name}.json"
+    markdown.write_text("\n".join(text))
+    document = {
+        "host": facts,
+        "failures": results.failures,
+        "conditions": [
+            {
+                "low_ns": section.condition.low_ns,
+                "high_ns": section.condition.high_ns,
+                "samples": section.results.count(),
+                "targets": [check.record() for check in section.checks],
+            }
+            for section in sections
+        ],
+        "results": results.records(),
+        **extra,
+    }
+    data.write_text(json.dumps(document, indent=1) + "\n")
+    return markdown, data

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The numbers that Thole is to reach, each checked against what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from ours import Perf
+from peers import PEERS
+from results import Results, size_text
+
+LEVEL = 1.03  # bests of repeated runs differ by this much on a quiet machine
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Ours against theirs at one size, by the best samples. Over 1 means: short of the target."""
+
+    size: int
+    ours: float
+    ours_name: str
+    theirs: float
+    theirs_name: str
+    ratio: float  # ours to theirs
+    excess: float  # what is missing, as a factor; at most LEVEL is met
+
+
+@dataclass(frozen=True)
+class Check:
+    target: str
+    state: str  # "met", "missed" or "not measured"
+    summary: str = ""
+    comparisons: tuple[Comparison, ...] = ()
+
+    def record(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def _compare(
+    results: Results, test: str, size: int, ours: list[str], theirs: list[str], factor: float
+) -> Comparison | None:
+    """factor: ours may be at most (a time) or must be at least (a rate) so many times theirs."""
+    left = results.first(ours, test, size)
+    right = results.first(theirs, test, size)
+    if left is None or right is None:
+        return None
+    ratio = left[1] / right[1] if right[1] else 1.0
+    rate = test == "bandwidth"
+    excess = factor / ratio if rate and ratio else ratio / factor
+    return Comparison(size, left[1], left[0], right[1], right[0], ratio, excess)
+
+
+def _text(comparison: Comparison, unit: str) -> str:
+    at = f"at {size_text(comparison.size)}: "
+    return (
+        f"{at}{comparison.ours:.3g} {unit} ({comparison.ours_name}) against "
+        f"{comparison.theirs:.3g} ({comparison.theirs_name}), ratio {comparison.ratio:.2f}"
+    )
+
+
+def _check(target: str, unit: str, found: list[Comparison | None]) -> Check:
+    comparisons = tuple(comparison for comparison in found if comparison is not None)
+    if not comparisons:
+        return Check(target, "not measured")
+    worst = max(comparisons, key=lambda comparison: comparison.excess)
+    summary = _text(worst, unit)
+    missed = [comparison for comparison in comparisons if comparison.excess > LEVEL]
+    if len(comparisons) > 1:
+        summary = "worst " + summary
+    if missed:
+        by = ", ".join(f"{size_text(c.size)} by {(c.excess - 1) * 100:.0f}%" for c in missed)
+        summary += f"; missed at {by}"
+    return Check(target, "missed" if missed else "met", summary, comparisons)
+
+
+def check(results: Results, memory: dict[str, int] | None, perf: Perf | None) -> list[Check]:
+    thole = [peer.name for peer in PEERS if peer.thole]
+    others = [peer.name for peer in PEERS if not peer.thole]
+    sizes = results.sizes("latency")
+    checks: list[Check] = []
+
+    def compare(
+        test: str, size: int, ours: list[str], theirs: list[str], factor: float = 1.0
+    ) -> Comparison | None:
+        return _compare(results, test, size, ours, theirs, factor)
+
+    for peer in PEERS:
+        if not peer.default:
+            continue
+        ours = [other.name for other in PEERS if other.thole and other.mpi == peer.mpi]
+        found = [compare("latency", size, ours, [peer.name]) for size in sizes]
+        checks.append(_check(f"latency: {ours[0]} at least as fast as {peer.name}", "us", found))
+    found = [compare("latency", size, thole, others) for size in sizes if size <= 65536]
+    checks.append(_check("latency to 64K: level with the best peer", "us", found))
+    for size in (MIB, 4 * MIB, 16 * MIB):
+        found = [compare("touched", size, thole, others, 0.6)]
+        checks.append(
+            _check(f"written buffers, {size_text(size)}: at most 0.6 of the best peer", "us", found)
+        )
+    found = [compare("bandwidth", size, thole, others) for size in results.sizes("bandwidth")]
+    checks.append(_check("bandwidth: at least the best peer", "GB/s", found))
+    for size in (4 * MIB, 16 * MIB):
+        found = [compare("bandwidth", size, thole, ["mpich"], 1.7)]
+        checks.append(
+            _check(f"bandwidth, {size_text(size)}: at least 1.7 of MPICH's own", "GB/s", found)
+        )
+    for test in ("allreduce", "pairwise"):
+        found = [compare(test, 8, thole, others)]
+        checks.append(_check(f"{test}, 4 ranks on 2 cores: at least the best peer", "us", found))
+    checks.append(_check_perf(perf))
+    checks.append(_check_memory(memory))
+    return checks
+
+
+def _check_perf(perf: Perf | None) -> Check:
+    target = "thole perf at 8: within 1.6 of a bare cache line's ping-pong"
+    if not perf:
+        return Check(target, "not measured")
+    summary = f"{perf.latency_us:.3f} us against {perf.floor_us:.3f}, ratio {perf.ratio:.2f}"
+    if perf.ratio > 1.6:
+        summary += f"; missed by {(perf.ratio / 1.6 - 1) * 100:.0f}%"
+    return Check(target, "met" if perf.ratio <= 1.6 else "missed", summary)
+
+
+def _check_memory(memory: dict[str, int] | None) -> Check:
+    target = "memory: 63 peers take less than 2 MiB more than one"
+    if not memory:
+        return Check(target, "not measured")
+    growth = memory["rss_growth"]
+    summary = (
+        f"resident {growth / MIB:.2f} MiB (private {memory['private_growth'] / MIB:.2f}, shared "
+        f"{memory['shared_growth'] / MIB:.2f}), proportional {memory['pss_growth'] / MIB:.2f} MiB"
+    )
+    if growth >= 2 * MIB:
+        summary += f"; missed by {(growth / 2 / MIB - 1) * 100:.0f}%"
+    return Check(target, "met" if growth < 2 * MIB else "missed", summary)
