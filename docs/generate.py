@@ -1,0 +1,573 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Make the reference from what the code itself says, and check that the documents agree with the code.
+
+    generate.py man PAGE TABLES        a manual page on standard output: thole.1, thole.3,
+                                       thole-options.7 or thole-counters.7
+    generate.py example FILE           the C program in a Markdown file
+    generate.py check TABLES           everything has help, and documents name only what exists
+
+TABLES is the output of tables.c. Nothing but Python's own library is needed, so a build on a bare
+machine has manual pages too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/SECURITY.md")
+
+# ---- What the code says ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    kind: str
+    default: str
+    choices: str
+    min: int
+    max: int
+    running: bool  # may change while an endpoint is open
+    help: str
+
+
+@dataclass
+class Tables:
+    options: list[Option] = field(default_factory=list)
+    counters: list[tuple[str, str]] = field(default_factory=list)
+    version: str = ""
+
+
+def read_tables(path: Path) -> Tables:
+    tables = Tables()
+    for line in path.read_text().splitlines():
+        kind, *row = line.split("\t")
+        if kind == "option":
+            name, what, default, choices, low, high, running, text = row
+            tables.options.append(
+                Option(name, what, default, choices, int(low), int(high), running == "yes", text)
+            )
+        elif kind == "counter":
+            tables.counters.append((row[0], row[1]))
+        elif kind == "version":
+            tables.version = row[0]
+    return tables
+
+
+class _Absent(ModuleType):
+    """Stands for a package that the tool only needs when it runs."""
+
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class _AbsentFinder:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name.split(".")[0] in ("rich", "matplotlib", "numpy"):
+            return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Absent(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+def tool_parser() -> argparse.ArgumentParser:
+    """The parser of the command line, without what its modules need to run."""
+    os.environ["COLUMNS"] = "100"
+    os.environ["HOME"] = "/~"  # what is said of the user's files is said of everybody's
+    os.environ.pop("XDG_CONFIG_HOME", None)
+    os.environ.pop("XDG_STATE_HOME", None)
+    sys.dont_write_bytecode = True
+    sys.meta_path.insert(0, _AbsentFinder())  # type: ignore[arg-type]
+    sys.path.insert(0, str(ROOT / "python"))
+    from thole import cli
+
+    return cli.parser()
+
+
+def commands_of(top: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Name, line of help and parser of each subcommand."""
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            lines = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, parser in action.choices.items():
+                yield name, lines.get(name, ""), parser
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [
+        action
+        for action in parser._actions
+        if not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction))
+    ]
+
+
+@dataclass
+class Item:
+    """A comment of thole.h and the declarations under it; a section has a title instead."""
+
+    comment: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
+    title: str = ""
+
+
+API = "THOLE_API "
+
+
+def read_header() -> list[Item]:
+    """thole.h in pieces, in its order. Guards and the like are left out."""
+    lines = (ROOT / "include" / "thole.h").read_text().splitlines()
+    items: list[Item] = []
+    index = 0
+    depth = 0
+    skipping = False
+    while index < len(lines):
+        line = lines[index]
+        index += 1
+        title = re.fullmatch(r"/\* -+ (.+?) -+ \*/", line)
+        if title:
+            items.append(Item(title=title[1]))
+        elif depth == 0 and line.startswith("/*"):
+            comment = [line]
+            while "*/" not in comment[-1]:
+                comment.append(lines[index])
+                index += 1
+            items.append(Item(comment=_uncomment(comment)))
+        elif line.startswith("#"):
+            skipping = _skips(line, skipping)
+            if line.startswith("#define THOLE_") and not line.startswith(
+                ("#define THOLE_API", "#define THOLE_H")
+            ):
+                _code_to(items, line)
+        elif not skipping and (depth or line.strip()):
+            _code_to(items, line)
+            depth += line.count("{") - line.count("}")
+        elif not line.strip() and items and items[-1].code:
+            items.append(Item())
+    kept = [item for item in items if item.title or item.code or item.comment]
+    return [item for item in kept if not any("SPDX" in text for text in item.comment)]
+
+
+def _skips(line: str, skipping: bool) -> bool:
+    """Inside #ifdef __cplusplus and its like nothing is for readers."""
+    if line.startswith("#ifdef __cplusplus"):
+        return True
+    return False if line.startswith("#endif") else skipping
+
+
+def _code_to(items: list[Item], line: str) -> None:
+    if not items or items[-1].title:
+        items.append(Item())
+    line = line.expandtabs(8)
+    text = "".join(items[-1].code)
+    if line.startswith(API) or text.count("(") > text.count(")"):
+        line = line[len(API) :]  # and what is aligned to its parenthesis
+    items[-1].code.append(line)
+
+
+def _uncomment(lines: list[str]) -> list[str]:
+    text = "\n".join(lines).removeprefix("/*").strip("\n ")
+    text = text.removesuffix("*/").rstrip()
+    return [re.sub(r"^ ?\* ?", "", line).rstrip() for line in text.splitlines()]
+
+
+# ---- Manual pages ---------------------------------------------------------------------------------
+
+
+def esc(text: str) -> str:
+    """Text for roff, in which hyphens stay hyphens that can be typed."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga")
+    return "\\&" + text if text.startswith((".", "'")) else text
+
+
+def bold(text: str) -> str:
+    return f"\\fB{esc(text)}\\fR"
+
+
+def italic(text: str) -> str:
+    return f"\\fI{esc(text)}\\fR"
+
+
+def page(name: str, section: int, version: str, summary: str) -> list[str]:
+    return [
+        f'.TH {name.upper()} {section} "" "Thole {version}" "Thole"',
+        ".nh",
+        ".ad l",
+        ".SH NAME",
+        f"{esc(name)} \\- {esc(summary)}",
+    ]
+
+
+def tagged(tag: str, *paragraphs: str) -> list[str]:
+    lines = [".TP", tag]
+    for number, paragraph in enumerate(paragraphs):
+        lines += ([".IP"] if number else []) + [paragraph]
+    return lines
+
+
+def code(lines: Iterable[str]) -> list[str]:
+    return [".PP", ".nf", ".RS 4", *(esc(line) for line in lines), ".RE", ".fi"]
+
+
+def sentence(text: str) -> str:
+    """A line of help as a sentence."""
+    text = " ".join(text.split()).replace("/~/", "~/")
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def man_tool(tables: Tables) -> list[str]:
+    top = tool_parser()
+    rows = list(commands_of(top))
+    lines = page(
+        "thole", 1, tables.version, "message passing between processes of ordinary Linux machines"
+    )
+    lines += [".SH SYNOPSIS"]
+    for name, _, parser in rows:
+        lines += [".br", _synopsis(name, parser)]
+    lines += [".SH DESCRIPTION", esc(top.description or "")]
+    lines += [
+        "MPI programs use Thole without being changed or compiled again: it is a provider of libfabric, which",
+        "MPICH, Open MPI and Intel MPI can load.",
+        ".SH COMMANDS",
+    ]
+    for name, line, parser in rows:
+        lines += [f'.SS "thole {name}"', sentence(parser.description or line)]
+        for action in arguments_of(parser):
+            lines += tagged(_invocation(action), esc(sentence(_help_of(parser, action))))
+        if parser.epilog:
+            lines += [".PP", esc(parser.epilog[:1].upper() + parser.epilog[1:])]
+    lines += [".SH EXIT STATUS"]
+    lines += tagged(bold("0"), "Success.")
+    lines += tagged(bold("1"), "thole compare: a program failed over Thole.")
+    lines += tagged(
+        bold("2"), "A wrong command line, or trouble that the message says how to mend."
+    )
+    lines += tagged(bold("130"), "Interrupted.")
+    lines += [
+        ".PP",
+        "thole run becomes the command that it is given, so its status is that command's.",
+    ]
+    lines += [".SH FILES"]
+    lines += tagged(
+        italic("~/.config/thole/options"),
+        "Options of this user; see thole\\-options(7). thole tune writes here.",
+    )
+    lines += tagged(italic("/etc/thole/options"), "Options of all users.")
+    lines += tagged(
+        italic("~/.local/state/thole/setup.json"),
+        "What thole setup changed; thole setup \\-\\-undo needs it.",
+    )
+    lines += [".SH EXAMPLES"]
+    lines += code(
+        [
+            "thole run mpiexec -n 4 ./app",
+            "thole run --explain mpiexec -n 4 ./app",
+            "thole run --option bulk=ring mpiexec -n 4 ./app",
+            "thole info",
+            "thole perf --plot perf.png",
+        ]
+    )
+    lines += [
+        ".SH SEE ALSO",
+        "thole\\-options(7), thole\\-counters(7), thole(3), fabric(7), mpiexec(1)",
+    ]
+    return lines
+
+
+def _synopsis(name: str, parser: argparse.ArgumentParser) -> str:
+    usage = (
+        " ".join(parser.format_usage().split())
+        .removeprefix("usage: ")
+        .removeprefix(f"thole {name}")
+    )
+    return f"{bold('thole ' + name)}{esc(usage.replace(' [-h]', '', 1))}"
+
+
+def _invocation(action: argparse.Action) -> str:
+    value = action.metavar or (None if action.nargs == 0 else action.dest.upper())
+    if action.choices and not action.metavar:
+        value = "{" + ",".join(map(str, action.choices)) + "}"
+    if not action.option_strings:
+        return italic(str(value))
+    names = ", ".join(bold(name) for name in action.option_strings)
+    return names + (f" {italic(str(value))}" if value and action.nargs != 0 else "")
+
+
+def _help_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    if action.help and "%" in action.help:
+        return parser._get_formatter()._expand_help(action)
+    return action.help or ""
+
+
+UNITS = {
+    "bytes": ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")),
+    "ns": ((10**9, "s"), (10**6, "ms"), (10**3, "us")),
+}
+
+
+def amount(value: int, kind: str) -> str:
+    for size, name in UNITS.get(kind, ()):
+        if value and value % size == 0:
+            return f"{value // size}{name}"
+    return str(value)
+
+
+def allowed(option: Option) -> str:
+    if option.kind == "bool":
+        return "on or off"
+    if option.kind == "choice":
+        return "one of " + option.choices.replace(",", ", ")
+    what = {"bytes": "a size", "ns": "a time", "count": "a number"}[option.kind]
+    return f"{what} from {amount(option.min, option.kind)} to {amount(option.max, option.kind)}"
+
+
+def man_options(tables: Tables) -> list[str]:
+    lines = page("thole-options", 7, tables.version, "options of Thole, and where they come from")
+    lines += [
+        ".SH DESCRIPTION",
+        "Every endpoint has a value of each option below. The sources, later ones winning:",
+    ]
+    for number, text in enumerate(
+        (
+            "the default;",
+            "/etc/thole/options;",
+            "$XDG_CONFIG_HOME/thole/options, or ~/.config/thole/options;",
+            "for local_ranks: MPI_LOCALNRANKS, OMPI_COMM_WORLD_LOCAL_SIZE or PMI_LOCAL_SIZE, as launchers set them;",
+            "the environment: THOLE_EAGER_MAX for eager_max, and so on;",
+            "the strings given to thole_endpoint_open(), or under libfabric FI_THOLE_EAGER_MAX, and so on;",
+            "thole_option_set(), for those that may change while an endpoint is open.",
+        ),
+        1,
+    ):
+        lines += [f'.IP "{number}." 4', esc(text)]
+    lines += [
+        ".PP",
+        esc(
+            "THOLE_OPTIONS_FILE names one file that is read instead of the two; set to nothing, none is read."
+        ),
+        esc(
+            'A file has lines "name = value"; what follows # is a comment. Sizes take the suffixes k, m and g'
+        ),
+        esc(
+            "(powers of 1024), times ns, us, ms and s. A name that the table has not is skipped; a bad value makes"
+        ),
+        esc(
+            "opening an endpoint fail. Programs that run with more rights than their user read no environment."
+        ),
+        ".PP",
+        esc("thole info options shows the values that hold now, and where each comes from."),
+        ".SH OPTIONS",
+    ]
+    for option in tables.options:
+        facts = f"{sentence(allowed(option))} Default {option.default}."
+        if not option.running:
+            facts += " Only before an endpoint is opened."
+        lines += tagged(bold(option.name), esc(sentence(option.help)), esc(facts))
+    lines += [".SH SEE ALSO", "thole(1), thole(3), thole\\-counters(7)"]
+    return lines
+
+
+def man_counters(tables: Tables) -> list[str]:
+    lines = page("thole-counters", 7, tables.version, "what an endpoint of Thole counts")
+    lines += [
+        ".SH DESCRIPTION",
+        esc(
+            "thole_counters() reads the counters of an endpoint; thole_counter_info() names them. They only grow,"
+        ),
+        esc(
+            "but for those whose line says how much there is now. thole info counters lists them too."
+        ),
+        ".SH COUNTERS",
+    ]
+    for name, text in tables.counters:
+        lines += tagged(bold(name), esc(sentence(text)))
+    lines += [".SH SEE ALSO", "thole(1), thole(3), thole\\-options(7)"]
+    return lines
+
+
+def man_library(tables: Tables) -> list[str]:
+    lines = page("thole", 3, tables.version, "C interface of Thole")
+    lines += [".SH LIBRARY", "libthole (\\-lthole); pkg\\-config \\-\\-cflags \\-\\-libs thole"]
+    lines += [".SH SYNOPSIS", ".nf", bold("#include <thole.h>"), ".fi"]
+    first = True
+    for item in read_header():
+        if item.title:
+            lines += [f'.SH "{esc(item.title.upper())}"']
+        elif first and item.comment:
+            first = False
+            lines += [".SH DESCRIPTION", *prose(item.comment)]
+        else:
+            if item.code:
+                lines += code(item.code)
+            if item.comment:
+                lines += [".RS 4", *prose(item.comment), ".RE"]
+    lines += [".SH SEE ALSO", "thole(1), thole\\-options(7), thole\\-counters(7)"]
+    return lines
+
+
+def prose(comment: list[str]) -> list[str]:
+    """A comment's paragraphs, lists and tables."""
+    lines = [".PP"]
+    for text in comment:
+        if not text:
+            lines.append(".PP")
+        elif text.startswith(" - "):
+            lines += [".IP \\(bu 2", esc(text[3:])]
+        elif text.startswith("   "):
+            lines.append(esc(text.strip()))  # goes on with an entry
+        elif match := re.fullmatch(r"  (\S+)  +(.*)", text):
+            lines += [".TP 12", bold(match[1]), esc(match[2])]
+        elif text.startswith("Errors: "):
+            lines += [".PP", esc(text)]
+        else:
+            lines.append(esc(text))
+    return lines
+
+
+# ---- The example of the README --------------------------------------------------------------------
+
+
+def example(path: Path) -> str:
+    blocks = re.findall(r"^```c\n(.*?)^```$", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    programs = [block for block in blocks if "int main(" in block]
+    if len(programs) != 1:
+        raise SystemExit(f"{path}: there are {len(programs)} complete C programs, not one")
+    return programs[0]
+
+
+# ---- Checking -------------------------------------------------------------------------------------
+
+# Names in documents that are not ours to define.
+FOREIGN = re.compile(
+    r"(fi|dlopen|process_vm|pidfd|memfd|clock|epoll|sched|prctl|MPI|FI|UCX|OMPI|MPIR|I_MPI|PR|F_SEAL|SO|SCM)_\w*"
+)
+SOURCES = ("src", "include", "provider", "python", "bench", "tools", "test", "docs", ".ci")
+ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".md", ".map", ".in", ".txt", ".toml")
+
+
+def missing_help(tables: Tables) -> Iterator[str]:
+    for option in tables.options:
+        if len(option.help.split()) < 3:
+            yield f"the option {option.name} has no help"
+    for name, text in tables.counters:
+        if len(text.split()) < 2:
+            yield f"the counter {name} has no help"
+    for name, line, parser in commands_of(tool_parser()):
+        if not line or not parser.description:
+            yield f"thole {name} has no help"
+        for action in arguments_of(parser):
+            if not action.help:
+                yield f"thole {name}: {'/'.join(action.option_strings) or action.dest} has no help"
+    described = False
+    for item in read_header():
+        # Declarations that follow directly share the comment above them.
+        described = bool(item.comment) if item.comment or item.title else described
+        declarations = re.sub(r"/\*.*?\*/", "", "\n".join(item.code), flags=re.DOTALL)
+        for name in re.findall(r"\b(thole_\w+)\(", declarations):
+            if not described:
+                yield f"thole.h: {name}() has no comment"
+
+
+def source_words() -> set[str]:
+    words: set[str] = set()
+    for folder in SOURCES:
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in ENDINGS and path.suffix != ".md":
+                words.update(re.findall(r"\w+", path.read_text(errors="replace")))
+    for name in ("Makefile", "meson.build", "meson_options.txt"):
+        words.update(re.findall(r"\w+", (ROOT / name).read_text()))
+    return words
+
+
+def spans(path: Path) -> Iterator[str]:
+    """What a document sets as code within a line."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    yield from re.findall(r"`([^`\n]+)`", text)
+
+
+def wrong_names(document: Path, words: set[str]) -> Iterator[str]:
+    for span in spans(document):
+        name = span.removesuffix("()")
+        if re.fullmatch(r"[A-Za-z]\w*_\w+", name) and not FOREIGN.fullmatch(name):
+            known = name in words or name.removeprefix("THOLE_").lower() in words
+            if not known:
+                yield f"{document.name}: `{span}` is nowhere in the sources"
+        elif _is_path(name) and not (ROOT / name).exists():
+            yield f"{document.name}: there is no {span}"
+
+
+def _is_path(name: str) -> bool:
+    return re.fullmatch(r"[\w.-]+(/[\w.-]+)+/?", name) is not None and name.split("/")[0] in SOURCES
+
+
+def broken_links(document: Path) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text()):
+        if "://" not in target and not (document.parent / target).exists():
+            yield f"{document.name}: the link to {target} leads nowhere"
+
+
+def unnamed_files() -> Iterator[str]:
+    """Every source file has its line in the description of the house."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    for folder in ("src", "provider"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            if not re.search(rf"[`/]{re.escape(path.name)}`", text):
+                yield f"ARCHITECTURE.md does not say what {path.relative_to(ROOT)} is"
+
+
+def check(tables: Tables) -> int:
+    wrong = list(missing_help(tables))
+    words = source_words() | {option.name for option in tables.options}
+    for name in DOCUMENTS:
+        document = ROOT / name
+        wrong += [*wrong_names(document, words), *broken_links(document)]
+    wrong += unnamed_files()
+    for line in wrong:
+        print(line, file=sys.stderr)
+    looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"
+    print(f"{looked}: {len(wrong)} wrong")
+    return 1 if wrong or not tables.options or not tables.counters else 0
+
+
+PAGES = {
+    "thole.1": man_tool,
+    "thole.3": man_library,
+    "thole-options.7": man_options,
+    "thole-counters.7": man_counters,
+}
+
+
+def main() -> int:
+    what, *words = sys.argv[1:] or [""]
+    if what == "man" and len(words) == 2 and words[0] in PAGES:
+        print("\n".join(PAGES[words[0]](read_tables(Path(words[1])))))
+        return 0
+    if what == "example" and len(words) == 1:
+        print(example(Path(words[0])), end="")
+        return 0
+    if what == "check" and len(words) == 1:
+        return check(read_tables(Path(words[0])))
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
