@@ -715,6 +715,18 @@ static void start_probe(struct worker *worker)
 		CHECK_EQUAL(start_error, 0);                                                       \
 	} while (0)
 
+/* One operation on a peer's region at a time: whoever polls for this rank ends the one before. */
+static bool remote_claim(struct worker *worker)
+{
+	bool idle;
+
+	pthread_mutex_lock(&worker->rank->lock);
+	idle = !worker->remote_busy;
+	worker->remote_busy = true;
+	pthread_mutex_unlock(&worker->rank->lock);
+	return idle;
+}
+
 /* Put something into this worker's part of its slot at a peer, and get it back later. */
 static void start_remote(struct worker *worker)
 {
@@ -724,9 +736,8 @@ static void start_remote(struct worker *worker)
 	struct thole_request **handle_p;
 	struct op *op;
 
-	if (worker->remote_busy)
+	if (!remote_claim(worker))
 		return;
-	worker->remote_busy = true;
 	op = op_new(worker, worker->slot_length ? OP_GET : OP_PUT);
 	handle_p = op_handle(worker, op);
 	if (op->kind == OP_PUT) {
@@ -759,9 +770,8 @@ static void start_atomic(struct worker *worker)
 	struct thole_request **handle_p;
 	struct op *op;
 
-	if (worker->remote_busy)
+	if (!remote_claim(worker))
 		return;
-	worker->remote_busy = true;
 	op = op_new(worker, OP_ATOMIC);
 	op->peer = (int)ranks_below(&worker->random, (uint64_t)config.ranks);
 	op->offset = 8 * ranks_below(&worker->random, CELLS);
@@ -785,9 +795,8 @@ static void start_wrong(struct worker *worker)
 	struct op *op;
 	int kind = (int)ranks_below(&worker->random, 3);
 
-	if (worker->remote_busy)
+	if (!remote_claim(worker))
 		return;
-	worker->remote_busy = true;
 	op = op_new(worker, OP_WRONG);
 	op->peer = (int)ranks_below(&worker->random, (uint64_t)config.ranks);
 	op->expected = kind == 0 ? THOLE_ERR_RANGE : kind == 1 ? THOLE_ERR_KEY : THOLE_ERR_ACCESS;
