@@ -150,7 +150,8 @@ static void body(int self)
 		CHECK_EQUAL(refused, 0);
 		CHECK_EQUAL(fallbacks, 0);
 	} else if (mine(self)) {
-		CHECK(refused > 0);
+		/* Left to itself, it may have found the ring faster and never ask the kernel again. */
+		CHECK(refused > 0 || (scenario.moment != BEFORE && strcmp(scenario.bulk, "bulk=auto") == 0));
 		CHECK(scenario.moment != BEFORE || fallbacks == 0);
 		/* What was to be fetched directly had begun. */
 		if (scenario.moment == DURING && strcmp(scenario.bulk, "bulk=one-copy") == 0)
