@@ -64,7 +64,11 @@ static inline void cpu_pause(void)
  * does. */
 static inline void prefetch_write(const void *address)
 {
+#if defined(__x86_64__)
+	__asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)address)); /* the builtin needs -mprfchw for it */
+#else
 	__builtin_prefetch(address, 1, 3);
+#endif
 }
 
 static inline void prefetch_read(const void *address)

@@ -133,7 +133,7 @@ static bool unexpected_hold_data(struct unexpected *unexpected, const void *payl
 
 	unexpected->length = total;
 	unexpected->arrived = length;
-	if (unexpected->record.length != RECORD_EXTERNAL) {
+	if (unexpected->record.length <= RECORD_INLINE_MAX) {
 		unexpected->data = unexpected->record.payload; /* came with the record's copy */
 		return true;
 	}
@@ -379,8 +379,11 @@ static int receive_check(struct thole_endpoint *endpoint, uint32_t source, size_
 	return 0;
 }
 
-static int receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments, size_t count,
-			uint64_t tag, uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+/* Inlined, so that the one segment of thole_recv never gets to memory: its halves would be stored one by one and loaded as
+ * one, which waits until the stores are out of the processor's store buffer. */
+__attribute__((always_inline)) static inline int
+receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments, size_t count,
+	     uint64_t tag, uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
 {
 	bool plain = flags & THOLE_PLAIN;
 	struct unexpected *unexpected = NULL;

@@ -48,7 +48,7 @@ struct record {
 	uint16_t credit; /* the transport's: how much of the other direction is consumed */
 	uint8_t kind;    /* enum record_kind; written by the sender, dispatches at the receiver */
 	uint8_t flags;   /* enum record_flags */
-	uint16_t length; /* bytes of inline payload, or RECORD_EXTERNAL */
+	uint16_t length; /* bytes of payload, in here as far as they fit; or RECORD_EXTERNAL */
 	uint64_t tag;    /* by kind */
 	uint64_t imm;    /* by kind */
 	union {

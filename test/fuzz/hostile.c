@@ -196,13 +196,24 @@ static void step_scribble(struct stage *stage, struct input *input, bool out)
 		segment[at + i] = take(input);
 }
 
+/* The slot that was written is whole. If its length says so the next one is a part of it, whatever is in there. */
+static void publish(struct ring_out *ring)
+{
+	struct record *slot = ring_slot(ring->segment, ring->produced);
+	uint32_t slots = ring_slots(slot->length);
+
+	store_release(&slot->stamp, ring_stamp(ring->produced));
+	for (; slots > 0; slots--)
+		ring->placed[ring->produced++ % RING_SLOTS].area = AREAS;
+}
+
 /* A record that looks like one, in the slot that the victim looks at next. */
 static void step_record(struct stage *stage, struct input *input)
 {
 	struct shm_peer *link = shm_link(stage->hostile->peers[stage->hostile_to_victim]);
 	struct ring_out *ring = &link->out;
 	struct record *slot;
-	static const uint16_t lengths[] = {0, 1, 8, 40, 41, 100, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL};
+	static const uint16_t lengths[] = {0, 1, 8, 40, SPAN_MAX, SPAN_MAX + 1, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL};
 
 	if (!ring->segment)
 		return;
@@ -237,9 +248,7 @@ static void step_record(struct stage *stage, struct input *input)
 		if (take(input) % 4 == 0) /* whole, as far as it says */
 			slot->arg[0] = slot->bytes;
 	}
-	store_release(&slot->stamp, ring_stamp(ring->produced));
-	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
-	ring->produced++;
+	publish(ring);
 }
 
 static void forge(struct stage *stage, const struct record *record)
@@ -253,9 +262,7 @@ static void forge(struct stage *stage, const struct record *record)
 	slot = &ring->segment->slots[ring->produced % RING_SLOTS];
 	*slot = *record;
 	slot->credit = (uint16_t)link->in.next;
-	store_release(&slot->stamp, ring_stamp(ring->produced));
-	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
-	ring->produced++;
+	publish(ring);
 }
 
 /* The victim posts a receive for what comes next. */

@@ -294,7 +294,9 @@ def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, ranks: int
         pytest.skip("takes minutes on two cores: MPI_TESTS=full")
     select = [] if FULL else ["-e", FILES] if ranks == 2 else ["-i", SELECTION]
     command = [mpi.python, HERE / "mpi4py_suite.py", suite, tmp_path, *select]
-    done = launch(mpi, ranks, *command, timeout=3600 if FULL else 1500, cwd=suite.parent)
+    # Spawned workers look for the tests' modules too.
+    env = {"PYTHONPATH": str(suite)}
+    done = launch(mpi, ranks, *command, timeout=3600 if FULL else 1500, env=env, cwd=suite.parent)
     results = results_in(tmp_path, ranks)
     unexpected = {
         name: why for name, why in results.failed.items() if name not in known_failures(mpi.name)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ring: records from one process to one other. A slot is a cache line whose stamp, written last, says that it is whole,
- * and of which lap: a short message costs its consumer one line. Payloads that do not fit a slot lie
- * in an area, and are free again when their slot is.
+ * and of which lap: a short message costs its consumer one line. A payload that does not fit takes the next slot too,
+ * but for its stamp; one that does not fit there lies in an area, and is free again when its slot is.
  */
 #include <string.h>
 
+#include "base/atomic.h"
 #include "transport/shm/shm.h"
 
 /* ---- Areas: private to the producer --------------------------------------------------------------- */
@@ -123,7 +124,7 @@ static int ring_place(struct peer *peer, struct ring_out *ring, uint32_t length,
 {
 	uint32_t bytes = (length + 63) & ~63u;
 
-	if (length > SMALL_PAYLOAD_MAX && !ring->areas[AREA_LARGE].size)
+	if ((length > SMALL_PAYLOAD_MAX || ring->small_stalls >= SMALL_STALLS) && !ring->areas[AREA_LARGE].size)
 		segment_enlarge(peer->endpoint, ring);
 	for (int turn = 0; turn < 2; turn++) {
 		for (uint32_t i = length > SMALL_PAYLOAD_MAX && ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
@@ -144,6 +145,7 @@ static int ring_place(struct peer *peer, struct ring_out *ring, uint32_t length,
 		}
 		ring_reclaim(ring);
 	}
+	ring->small_stalls++;
 	return THOLE_ERR_AGAIN;
 }
 
@@ -180,19 +182,29 @@ static inline void slot_fill(struct record *slot, const struct record *record)
 	}
 }
 
+/* The second slot of a record. Its stamp is written like any other's, so that what a later lap finds there is no accident. */
+static void ring_span(struct ring_out *ring, const struct vector *payload, uint64_t offset, uint32_t length)
+{
+	struct record *slot = ring_slot(ring->segment, ring->produced + 1);
+
+	ring->placed[(ring->produced + 1) % RING_SLOTS].area = AREAS;
+	vector_read(payload, offset, (char *)slot + SPAN_HEAD, length);
+	store_relaxed(&slot->stamp, ring_stamp(ring->produced + 1));
+}
+
 int ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length)
 {
 	struct shm_peer *link = shm_link(peer);
 	struct ring_out *ring = &link->out;
-	struct record *slot = &ring->segment->slots[ring->produced % RING_SLOTS];
+	struct record *slot = ring_slot(ring->segment, ring->produced);
 	struct placement *placed = &ring->placed[ring->produced % RING_SLOTS];
-	bool more = false;
-	uint32_t at;
+	bool inside = length <= SPAN_MAX && record->length != RECORD_EXTERNAL, more = false;
+	uint32_t slots = inside ? ring_slots(length) : 1, at;
 
-	if (__builtin_expect(ring->produced - ring->consumed >= RING_SLOTS, 0)) {
+	if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {
 		ring_reclaim(ring);
-		if (ring->produced - ring->consumed >= RING_SLOTS) {
+		if (ring->produced - ring->consumed + slots > RING_SLOTS) {
 			endpoint_count(peer->endpoint, COUNTER_RING_STALLS);
 			ring_attend(peer, ring->segment);
 			return THOLE_ERR_AGAIN;
@@ -201,10 +213,12 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 	placed->area = AREAS;
 	if (length == 0) {
 		slot_fill(slot, record);
-	} else if (length <= RECORD_INLINE_MAX && record->length != RECORD_EXTERNAL) {
+	} else if (inside) {
 		memcpy(&slot->kind, &record->kind, offsetof(struct record, payload) - offsetof(struct record, kind));
 		slot->length = (uint16_t)length;
-		vector_read(payload, offset, slot->payload, length);
+		if (slots > 1)
+			ring_span(ring, payload, offset + RECORD_INLINE_MAX, length - RECORD_INLINE_MAX);
+		vector_read(payload, offset, slot->payload, slots > 1 ? RECORD_INLINE_MAX : length);
 	} else {
 		bool lent = ring_borrow(ring, &link->in, length, &at);
 
@@ -227,7 +241,13 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 	slot->credit = (uint16_t)link->in.credited;
 	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
 	store_release(&slot->stamp, ring_stamp(ring->produced));
-	ring->produced++;
+	ring->produced += slots;
+	/* In a stream the next lines are taken from their reader before they are written; without that each store waits
+	 * until the line is here, and those behind it too. In a dialogue the reader is looking at them. */
+	if (ring->met == link->in.next)
+		for (uint32_t i = 1; i <= slots; i++)
+			prefetch_write(ring_slot(ring->segment, ring->produced + AHEAD - i));
+	ring->met = link->in.next;
 	ring_attend(peer, ring->segment);
 	return 0;
 }
@@ -272,32 +292,44 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 /* Handle one record: from a private copy, since the producer could still write to the slot. */
 static void ring_handle(struct ring_in *ring, const struct record *slot)
 {
-	struct record record = *slot;
+	struct {
+		struct record record;
+		char more[SPAN_MAX - RECORD_INLINE_MAX];
+	} copy;
 	struct peer *peer = ring->peer;
 	struct ring_out *back = &shm_link(peer)->out;
-	const void *payload = record.payload;
-	uint32_t length = record.length;
+	const void *payload = (const char *)&copy + offsetof(struct record, payload);
+	const struct record *record = &copy.record;
+	uint32_t length;
 
+	copy.record = *slot;
+	length = record->length;
+	if (ring_slots(length) > 1) {
+		ring->next++;
+		prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
+		memcpy(copy.more, (const char *)ring_slot(ring->segment, ring->next) + SPAN_HEAD, sizeof(copy.more));
+	}
 	ring->next++; /* first, so that what is handled now cannot be handled twice */
 	if (length == RECORD_EXTERNAL) {
-		length = record.bytes;
-		payload = length ? ring_payload(ring, &record) : record.payload;
+		length = record->bytes;
+		if (length)
+			payload = ring_payload(ring, record);
 	}
-	if (!payload || (record.length != RECORD_EXTERNAL && length > RECORD_INLINE_MAX))
+	if (!payload || (record->length != RECORD_EXTERNAL && length > SPAN_MAX))
 		endpoint_count(peer->endpoint, COUNTER_BAD_RECORDS);
-	else if (record.kind >= RECORD_BULK)
-		bulk_arrived(peer, &record, payload, length);
+	else if (record->kind >= RECORD_BULK)
+		bulk_arrived(peer, record, payload, length);
 	else
-		message_arrived(peer, &record, payload, length);
+		message_arrived(peer, record, payload, length);
 	ring->handled = ring->next;
 	/* What lies nowhere is no memory to write an answer to. */
-	if (payload && record.length == RECORD_EXTERNAL && !(record.place & (uint32_t)PLACE_LENT)) {
+	if (payload && record->length == RECORD_EXTERNAL && !(record->place & (uint32_t)PLACE_LENT)) {
 		ring->bytes += length;
-		if (length && record.kind < RECORD_BULK) /* bulk has no answers */
-			ring_lendable(ring, record.place, length);
+		if (length && record->kind < RECORD_BULK) /* bulk has no answers */
+			ring_lendable(ring, record->place, length);
 	}
 	/* Only now: what the record gives back may be what its payload lay in. */
-	ring_reclaim_to(back, back->consumed + (uint16_t)(record.credit - (uint16_t)back->consumed));
+	ring_reclaim_to(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));
 }
 
 /* Whether the producer should have its memory back. */
@@ -316,13 +348,17 @@ int ring_poll(struct ring_in *ring)
 	int n = 0;
 
 	while (ring_ready(ring)) {
-		ring_handle(ring, &ring->segment->slots[ring->next % RING_SLOTS]);
+		if (n > 0)
+			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
+		ring_handle(ring, ring_slot(ring->segment, ring->next));
 		ring->looks = 0;
 		if (ring->handled - ring->published >= PUBLISH_SLOTS || ring_is_due(ring))
 			ring_publish(ring);
 		if (++n == RING_BURST)
 			return n;
 	}
+	if (n == 0)
+		prefetch_read(ring_slot(ring->segment, ring->next + 1)); /* the next record may need it */
 	if (ring->published != ring->handled && n == 0 && ++ring->looks >= PUBLISH_LOOKS)
 		ring_publish(ring);
 	return n;

@@ -19,10 +19,14 @@
 #include "message/message.h"
 
 enum {
-	SEGMENT_VERSION = 1,
+	SEGMENT_VERSION = 2,
 	RING_SLOTS = 64,          /* a 4 KiB ring: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before looking at another ring */
+	SPAN_HEAD = 8,            /* bytes of a second slot before payload: its stamp */
+	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
+	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed */
+	SMALL_STALLS = 64,        /* times that small payloads found no place, after which the large area is theirs too */
 	PIECE_OVERLAP = 8 * 1024, /* piece of an eager message: small enough for both copies to overlap */
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
@@ -70,7 +74,7 @@ struct segment {
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
 	uint64_t cookie;
-	uint64_t unused3[4];
+	uint64_t unused3[12];     /* the slots begin a pair of lines */
 
 	struct record slots[RING_SLOTS];
 	struct offer offers[OFFERS];
@@ -78,7 +82,7 @@ struct segment {
 };
 
 _Static_assert(sizeof(struct offer) == 64, "offers do not share lines");
-_Static_assert(offsetof(struct segment, slots) == 192, "three lines of head");
+_Static_assert(offsetof(struct segment, slots) % 128 == 0, "even slots begin pairs of lines, which are fetched together");
 _Static_assert(offsetof(struct segment, small) + SMALL_PAYLOAD_MAX < SEGMENT_BASE, "the small area is of use");
 
 /* Memory for payloads, given out in the order of slots and free again in that order. */
@@ -105,6 +109,8 @@ struct ring_out {
 	uint64_t size;      /* of the mapping */
 	bool large_refused;
 	int fd;             /* the memfd, until the large area is allocated */
+	uint64_t met;       /* slots of the other direction that were handled before the last push */
+	uint32_t small_stalls;
 	uint64_t lent_until; /* slots from which on no payload lies in memory lent by the other direction */
 	struct area areas[AREAS];
 	struct placement placed[RING_SLOTS];
@@ -224,10 +230,21 @@ static inline uint16_t ring_stamp(uint64_t slot)
 	return (uint16_t)(slot / RING_SLOTS + 1); /* differs from the lap before, which is all that can be there */
 }
 
+static inline struct record *ring_slot(struct segment *segment, uint64_t slot)
+{
+	return &segment->slots[slot % RING_SLOTS];
+}
+
+/* How many slots a record takes, by its length word. */
+static inline uint32_t ring_slots(uint32_t length)
+{
+	return 1 + (length > RECORD_INLINE_MAX && length <= SPAN_MAX);
+}
+
 static inline bool ring_ready(const struct ring_in *ring)
 {
 	/* Pairs with the release of the stamp in ring_push. */
-	return load_acquire(&ring->segment->slots[ring->next % RING_SLOTS].stamp) == ring_stamp(ring->next);
+	return load_acquire(&ring_slot(ring->segment, ring->next)->stamp) == ring_stamp(ring->next);
 }
 
 /* connect.c */
