@@ -71,21 +71,3 @@ void vector_write_segments(const struct vector *vector, uint64_t offset, const v
 		length -= covered;
 	}
 }
-
-void vector_copy(const struct vector *to, const struct vector *from, uint64_t offset, uint64_t length)
-{
-	struct iovec slice[SLICE_SEGMENTS];
-
-	while (length > 0) {
-		uint64_t covered;
-		size_t n = vector_slice(from, offset, length, slice, SLICE_SEGMENTS, &covered);
-
-		if (n == 0)
-			return;
-		for (size_t i = 0; i < n; i++) {
-			vector_write(to, offset, slice[i].iov_base, slice[i].iov_len);
-			offset += slice[i].iov_len;
-		}
-		length -= covered;
-	}
-}

@@ -39,9 +39,6 @@ static inline void vector_write(const struct vector *vector, uint64_t offset, co
 		copy_bytes((char *)vector->segments->iov_base + offset, from, length);
 }
 
-/* Copy length bytes between two vectors, at offset of both. */
-void vector_copy(const struct vector *to, const struct vector *from, uint64_t offset, uint64_t length);
-
 /* The segments that cover [offset, offset + length), at most max of them, into out. Returns how many, and in
  * *covered_p how many bytes they cover. */
 size_t vector_slice(const struct vector *vector, uint64_t offset, uint64_t length, struct iovec *out,

@@ -276,21 +276,30 @@ int message_start(struct request *request, struct thole_request **request_p)
 	return error;
 }
 
-void message_reach(struct peer *peer)
+int message_reach(struct peer *peer)
 {
-	if (peer->connected || peer->gone)
-		return;
-	if (peer->transport->connect(peer) != 0)
+	int error;
+
+	if (peer->gone)
+		return peer->gone_status;
+	if (peer->connected)
+		return 0;
+	error = peer->transport->connect(peer);
+	peer->connected = error == 0;
+	return error;
+}
+
+void message_reach_back(struct peer *peer)
+{
+	if (message_reach(peer) != 0 && !peer->gone)
 		peer_lost(peer, THOLE_ERR_PEER);
-	else
-		peer->connected = true;
 }
 
 void message_control(struct peer *peer, const struct record *record)
 {
 	struct request *request;
 
-	message_reach(peer);
+	message_reach_back(peer);
 	if (peer->gone || (!peer->backlog_count && peer->transport->push(peer, record, NULL, 0, 0) == 0))
 		return;
 	request = request_new(peer->endpoint, (enum thole_operation)0, NULL, 0);
@@ -333,19 +342,16 @@ bool message_is_eager(const struct peer *peer, uint64_t length)
 int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
 {
 	struct peer *peer = endpoint_peer(endpoint, index);
+	int error;
 
 	if (!peer)
 		return error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u: thole_peer makes one of an address",
 				 index);
-	if (!peer->connected && !peer->gone) {
-		int error = peer->transport->connect(peer);
-
-		if (error)
-			return error;
-		peer->connected = true;
-	}
+	error = message_reach(peer);
 	if (peer->gone)
 		return error_set(peer->gone_status, "peer %u (%s) is gone", index, peer->address.text);
+	if (error)
+		return error;
 	if (peer->backlog_count >= endpoint->options.sends_max)
 		return error_set(THOLE_ERR_AGAIN, "%u operations to peer %u wait for room: make progress, or "
 				 "raise the option sends_max", peer->backlog_count, index);

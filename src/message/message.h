@@ -21,6 +21,9 @@ int message_emit(struct request *request);
 /* All of an outgoing request has been handed over. */
 void message_emitted(struct request *request);
 
+/* Connect to a peer unless that is done, on first use. Returns 0, why it is gone, or what the transport says. */
+int message_reach(struct peer *peer);
+
 /* Send a record without data, behind whatever waits to be sent. */
 void message_control(struct peer *peer, const struct record *record);
 

@@ -204,7 +204,7 @@ void remote_get(struct peer *peer, const struct record *record, const void *payl
 		message_bad(peer);
 		return;
 	}
-	message_reach(peer);
+	message_reach_back(peer);
 	if (peer->gone)
 		return;
 	status = region_access(peer, record->tag, record->arg[3], bytes, THOLE_ACCESS_GET, &region, &memory);
@@ -255,7 +255,7 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 		remote_answer(peer, record->arg[2], THOLE_ERR_UNSUPPORTED);
 		return;
 	}
-	message_reach(peer);
+	message_reach_back(peer);
 	if (peer->gone)
 		return;
 	status = region_access(peer, record->tag, record->arg[3], length,

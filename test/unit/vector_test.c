@@ -94,27 +94,6 @@ static void write__nothing_outside(void **state)
 	}
 }
 
-static void copy__between_two_of_other_shapes(void **state)
-{
-	static struct scattered from, to;
-	uint64_t random = 3;
-
-	(void)state;
-	for (int i = 0; i < 1000; i++) {
-		uint64_t length = unit_below(&random, BYTES), offset = unit_below(&random, (uint32_t)length + 1);
-		uint64_t size = unit_below(&random, (uint32_t)(length - offset) + 1);
-
-		scatter(&from, &random, 1 + unit_below(&random, SEGMENTS), length);
-		scatter(&to, &random, 1 + unit_below(&random, SEGMENTS), length);
-		for (uint64_t k = 0; k < length; k++)
-			*place(&from.vector, k) = (unsigned char)unit_random(&random);
-		vector_copy(&to.vector, &from.vector, offset, size);
-		for (uint64_t k = 0; k < length; k++)
-			assert_int_equal(*place(&to.vector, k),
-					 k >= offset && k < offset + size ? *place(&from.vector, k) : 0xee);
-	}
-}
-
 static void slice__covers_in_order_what_fits(void **state)
 {
 	static struct scattered scattered;
@@ -163,7 +142,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_write__any_range),
 		cmocka_unit_test(write__nothing_outside),
-		cmocka_unit_test(copy__between_two_of_other_shapes),
 		cmocka_unit_test(slice__covers_in_order_what_fits),
 		cmocka_unit_test(slice__beyond_the_end),
 	};

@@ -437,16 +437,16 @@ void bulk_fetch(struct request *request)
 	struct shm_peer *link = shm_link(peer);
 	struct fetch *fetch;
 	uint64_t length = request->window.length;
+	int error;
 
 	if (length == 0) {
 		message_fetched(request, 0);
 		return;
 	}
-	if (!peer->connected && !peer->gone && peer->transport->connect(peer) == 0)
-		peer->connected = true;
-	fetch = peer->gone || !peer->connected ? NULL : pool_get(&shm->fetches);
+	error = message_reach(peer);
+	fetch = error ? NULL : pool_get(&shm->fetches);
 	if (!fetch) {
-		message_fetched(request, peer->gone ? peer->gone_status : THOLE_ERR_MEMORY);
+		message_fetched(request, error ? error : THOLE_ERR_MEMORY);
 		return;
 	}
 	fetch->request = request;
