@@ -66,6 +66,17 @@ static inline void prefetch_write(const void *address)
 #endif
 }
 
+/* The opposite: another core will read this line soon, so it may leave this core's cache for one that they share. Nothing
+ * where the processor has no such instruction (cldemote is among the codes that older ones take for no operation). */
+static inline void line_demote(const void *address)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__("cldemote %0" ::"m"(*(const char *)address));
+#else
+	(void)address;
+#endif
+}
+
 static inline void prefetch_read(const void *address)
 {
 	__builtin_prefetch(address, 0, 3);

@@ -43,7 +43,7 @@ enum option_bulk {
 /* clang-format off */
 #define OPTION_TABLE(row)									\
 	row(eager_max, OPTION_BYTES, "64k", 0, OPTION_MIB(1), true, "",				\
-	    "largest message sent through the ring without asking the receiver first")		\
+	    "largest message sent without asking the receiver first; with bulk=auto perhaps fewer")	\
 	row(unexpected_max, OPTION_BYTES, "64m", OPTION_KIB(64), OPTION_GIB(1024), true, "",	\
 	    "memory for messages that arrive before their receives are posted")			\
 	row(sends_max, OPTION_COUNT_OF, "65536", 1, OPTION_MIB(16), true, "",			\
@@ -63,7 +63,7 @@ enum option_bulk {
 	row(progress_thread, OPTION_BOOL, "off", 0, 1, false, "",				\
 	    "a thread of the endpoint's own makes progress while the program computes")		\
 	row(bulk, OPTION_CHOICE, "auto", 0, 0, true, "auto,ring,one-copy,cooperative",		\
-	    "how large messages move inside a node; auto: the fastest that the kernel permits")	\
+	    "how large messages move inside a node; auto: as was seen to be fastest")		\
 	row(bulk_ring, OPTION_BYTES, "512k", OPTION_KIB(64), OPTION_MIB(16), false, "",		\
 	    "ring for the pieces of large messages where they move through shared memory")	\
 	row(bulk_piece, OPTION_BYTES, "16k", OPTION_KIB(1), OPTION_KIB(256), true, "",		\

@@ -62,6 +62,7 @@ struct request {
 	uint8_t state;
 	bool handle;                   /* somebody holds a thole_request for it */
 	bool head_sent;
+	bool stream;                   /* a receive's message came with RECORD_STREAM */
 	bool answered;                 /* the peer has answered, and status is the answer, before all is handed over */
 	bool retired;                  /* a MULTI receive that takes no more messages */
 	bool notify;                   /* a peer's access that makes a completion here */
@@ -102,7 +103,7 @@ struct peer {
 	uint32_t index;
 	bool connected;            /* transport->connect was called */
 	bool gone;
-	bool hold;                 /* it asked us to announce only */
+	uint16_t announce;         /* classes of lengths, from LENGTH_CLASS_MIN on, whose next message it wants announced */
 	int32_t gone_status;
 	uint32_t backlog_count;
 	struct list_node backlog;  /* outgoing requests, in order */
@@ -188,7 +189,7 @@ static inline struct request *request_new(struct thole_endpoint *endpoint, enum 
 	request->parts = 0;
 	request->operation = (uint8_t)operation;
 	request->state = REQUEST_BACKLOG;
-	request->handle = request->head_sent = request->retired = request->notify = request->answered =
+	request->handle = request->head_sent = request->retired = request->notify = request->answered = request->stream =
 		false;
 	request->status = 0;
 	request->parent = NULL;

@@ -184,9 +184,9 @@ int message_emit(struct request *request)
 	const struct transport *transport = request->peer->transport;
 	uint32_t piece_max = transport->piece_max(request->peer);
 
-	/* The receiver may have asked to hold data back while this one waited. */
+	/* The receiver may have asked for an announcement while this one waited. */
 	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
-	    request->peer->hold)
+	    !message_is_eager(request->peer, request->payload))
 		message_announce(request);
 	while (!request->head_sent || request->offset < request->payload) {
 		uint64_t left = request->payload - request->offset;
@@ -336,7 +336,8 @@ void message_window(const struct request *request, struct window *window_p)
 
 bool message_is_eager(const struct peer *peer, uint64_t length)
 {
-	return length <= (peer->hold ? RECORD_INLINE_MAX : peer->endpoint->options.eager_max);
+	return length <= RECORD_INLINE_MAX || (length <= peer->endpoint->options.eager_max &&
+					       !(peer->announce >> (length_class(length) - LENGTH_CLASS_MIN) & 1));
 }
 
 int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
@@ -347,11 +348,11 @@ int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **
 	if (!peer)
 		return error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u: thole_peer makes one of an address",
 				 index);
-	error = message_reach(peer);
+	error = peer->gone ? 0 : message_reach(peer);
+	if (error)
+		return error; /* with its reason */
 	if (peer->gone)
 		return error_set(peer->gone_status, "peer %u (%s) is gone", index, peer->address.text);
-	if (error)
-		return error;
 	if (peer->backlog_count >= endpoint->options.sends_max)
 		return error_set(THOLE_ERR_AGAIN, "%u operations to peer %u wait for room: make progress, or "
 				 "raise the option sends_max", peer->backlog_count, index);

@@ -76,6 +76,7 @@ static inline void receive_begin(struct request *request, struct peer *peer, con
 	request->imm = record->flags & RECORD_IMM ? record->imm : 0;
 	request->flags |= record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0;
 	request->message_length = total;
+	request->stream = record->flags & RECORD_STREAM;
 }
 
 /* Fetch an announced message, or as much as there is room for. */
@@ -100,7 +101,7 @@ void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpec
 		if (endpoint->holding &&
 		    endpoint->counters[COUNTER_UNEXPECTED_BYTES] < endpoint->options.unexpected_max / 2) {
 			endpoint->holding = false;
-			shm_transport.hold(endpoint, false);
+			shm_transport.hold(endpoint);
 		}
 	}
 	pool_put(&endpoint->unexpected, unexpected);
@@ -148,7 +149,7 @@ static bool unexpected_hold_data(struct unexpected *unexpected, const void *payl
 	    endpoint->counters[COUNTER_UNEXPECTED_BYTES] > endpoint->options.unexpected_max) {
 		endpoint->holding = true;
 		endpoint_count(endpoint, COUNTER_UNEXPECTED_HOLDS);
-		shm_transport.hold(endpoint, true);
+		shm_transport.hold(endpoint);
 	}
 	return true;
 }

@@ -35,6 +35,7 @@ enum record_flags {
 	RECORD_MORE = 1 << 3,   /* arg 0 is the whole length, and pieces follow */
 	RECORD_WINDOW = 1 << 4, /* args 0 to 2 are a window to fetch */
 	RECORD_NOTIFY = 1 << 5, /* put: make a completion at the target */
+	RECORD_STREAM = 1 << 6, /* the transport's: nothing was received since the message before */
 };
 
 enum {
@@ -42,6 +43,14 @@ enum {
 	RECORD_EXTERNAL = 0xffff,  /* length: payload (if any) is elsewhere, args are valid */
 	RECORD_ARGS = 4,
 };
+
+/* Classes of lengths by powers of two: up to 2^class. */
+enum { LENGTH_CLASS_MIN = 6 }; /* of lengths that do not fit a record */
+
+static inline uint32_t length_class(uint64_t length)
+{
+	return length > 1 ? 64u - (uint32_t)__builtin_clzll(length - 1) : 0;
+}
 
 struct record {
 	uint16_t stamp;  /* the transport's: says when the record is whole */

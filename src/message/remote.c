@@ -217,7 +217,7 @@ void remote_get(struct peer *peer, const struct record *record, const void *payl
 	if (region->access & THOLE_NOTIFY)
 		remote_notify(peer, THOLE_OP_REMOTE_GET, region->context, region->key, memory, bytes, NULL);
 	request->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = id};
-	if (bytes <= peer->endpoint->options.eager_max) {
+	if (message_is_eager(peer, bytes)) {
 		request->payload = request->record.arg[0] = bytes;
 	} else {
 		message_window(request, &window);
@@ -380,7 +380,7 @@ int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec
 	endpoint_count(endpoint, COUNTER_PUTS);
 	request->record = (struct record){.kind = RECORD_PUT, .length = RECORD_EXTERNAL, .tag = key, .imm = imm,
 					  .flags = flags & THOLE_IMM ? RECORD_IMM : 0};
-	if (request->vector.length <= endpoint->options.eager_max) {
+	if (message_is_eager(request->peer, request->vector.length)) {
 		request->payload = request->record.arg[0] = request->vector.length;
 		request->record.arg[2] = request_id(request);
 	} else {

@@ -35,8 +35,9 @@ struct transport {
 	uint32_t (*piece_max)(struct peer *peer);
 	/* Forget what belongs to a peer that is gone. */
 	void (*disconnect)(struct peer *peer);
-	/* Ask all senders to announce instead of sending data they were not asked for, or allow it again. */
-	void (*hold)(struct thole_endpoint *endpoint, bool on);
+	/* Tell all senders that endpoint->holding has changed: while it is set they announce instead of sending data
+	 * that they were not asked for. */
+	void (*hold)(struct thole_endpoint *endpoint);
 
 	/* Bulk: fetch request->window's first request->vector.length bytes; ends with message_fetched, perhaps before
 	 * returning. */

@@ -330,7 +330,7 @@ static void step_words(struct stage *stage, struct input *input)
 		in->wake = take(input);
 		break;
 	case 2:
-		in->hold = take(input) % 2;
+		in->announce[take(input) % PACES] = (uint16_t)take_word(input);
 		break;
 	case 3:
 		in->cookie_address = take_value(stage, input);

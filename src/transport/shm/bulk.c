@@ -10,8 +10,7 @@
  *                by the sender, which writes, if it comes by. A sender that does not costs nothing.
  *
  * Where the kernel refuses in the middle, what is left goes through the ring: it is always one range, since
- * both ends work towards each other. The best way depends on the machine, so `auto` tries the two that can win for
- * each size a few times, and again now and then, and takes the one that was seen to be faster.
+ * both ends work towards each other. Which way is taken: choose.c.
  *
  * A fetch is the receiver's; a serve is the sender's share of it. Both are looked up by ids that are checked.
  */
@@ -22,13 +21,10 @@
 #include "transport/shm/shm.h"
 
 enum {
-	TRIES = 4,                /* of each method in a class, before choosing */
-	RETRY_SOON = 8,           /* choices between two looks at the other method, for the first */
-	RETRY_SOON_CHOICES = 64,  /* so many, since early measurements are of cold memory */
-	RETRY = 128,              /* and from then on */
 	BULK_SHARE = 256 * 1024,  /* bytes pushed before looking at what has arrived */
 	PIECE_SOON = 128 * 1024,  /* transfers up to this long use half pieces, to overlap at all */
-	COOPERATIVE_MIN = 16384,  /* below this a second system call costs more than it saves */
+	COOPERATIVE_MIN = 32 * 1024,         /* below this a second system call costs more than it saves, */
+	COOPERATIVE_MIN_STREAM = 128 * 1024, /* in a stream, where the sender has other things to do */
 	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
 	FETCHES_MAX = 1 << 20,
 };
@@ -127,52 +123,6 @@ static void bulk_settle(struct shm_peer *link)
 		list_remove(&link->active);
 }
 
-/* ---- Choosing -------------------------------------------------------------------------------------- */
-
-static uint32_t cost_class(uint64_t length)
-{
-	return length ? 63u - (uint32_t)__builtin_clzll(length) : 0;
-}
-
-static enum bulk_method bulk_choose(struct peer *peer, uint64_t length)
-{
-	struct thole_endpoint *endpoint = peer->endpoint;
-	struct shm *shm = shm_of(endpoint);
-	const struct bulk_cost *ring, *shared;
-	uint32_t class = cost_class(length), choices;
-	bool ring_wins;
-
-	if (endpoint->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
-		return BULK_RING;
-	if (endpoint->options.bulk == OPTION_BULK_ONE_COPY)
-		return BULK_ONE_COPY;
-	if (endpoint->options.bulk == OPTION_BULK_COOPERATIVE)
-		return BULK_COOPERATIVE;
-	ring = &shm->costs[BULK_RING][class];
-	shared = &shm->costs[BULK_COOPERATIVE][class];
-	if (ring->samples < TRIES || shared->samples < TRIES)
-		return ring->samples <= shared->samples ? BULK_RING : BULK_COOPERATIVE;
-	choices = ++shm->choices[class];
-	ring_wins = ring->best_ns <= shared->best_ns;
-	if (choices % (choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY) == 0)
-		ring_wins = !ring_wins;
-	return ring_wins ? BULK_RING : BULK_COOPERATIVE;
-}
-
-/* Remember what a fetch took. The best is kept and slowly forgotten: a delay is somebody else's more often
- * than the method's. */
-static void bulk_learn(struct shm *shm, const struct fetch *fetch, uint64_t since_ns, uint64_t now_ns)
-{
-	struct bulk_cost *cost = &shm->costs[fetch->chosen][cost_class(fetch->length)];
-	uint64_t took = now_ns - since_ns;
-
-	cost->best_ns += cost->best_ns / 64;
-	if (cost->samples <= 1 || took < cost->best_ns)
-		cost->best_ns = took; /* the first one met cold memory, and is forgotten */
-	if (cost->samples < TRIES)
-		cost->samples++;
-}
-
 /* ---- The receiver's side --------------------------------------------------------------------------- */
 
 static uint64_t fetch_id(struct shm *shm, const struct fetch *fetch)
@@ -196,22 +146,20 @@ static void fetch_free(struct shm *shm, struct fetch *fetch)
 	pool_put(&shm->fetches, fetch);
 }
 
+static enum pace fetch_pace(const struct fetch *fetch)
+{
+	return fetch->request->stream ? PACE_STREAM : PACE_DIALOGUE;
+}
+
 static void fetch_end(struct fetch *fetch, int status)
 {
 	struct request *request = fetch->request;
 	struct thole_endpoint *endpoint = fetch->peer->endpoint;
 	struct shm *shm = shm_of(endpoint);
-	struct shm_peer *link = shm_link(fetch->peer);
 
 	if (!status) {
-		uint64_t now_ns = clock_now_ns();
-
 		endpoint->counters[COUNTER_BULK_BYTES] += fetch->length;
-		/* Fetches overlap: this one's cost is what it added to the one before. */
-		if (endpoint->options.bulk == OPTION_BULK_AUTO)
-			bulk_learn(shm, fetch, fetch->start_ns > link->fetched_ns ? fetch->start_ns : link->fetched_ns,
-				   now_ns);
-		link->fetched_ns = now_ns;
+		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch), fetch->start_ns);
 	}
 	fetch_free(shm, fetch);
 	message_fetched(request, status);
@@ -274,7 +222,7 @@ static void fetch_offer(struct fetch *fetch)
 
 	fetch->block = length;
 	fetch->blocks = 1;
-	if (length < COOPERATIVE_MIN || !link->in.segment || link->offers_used == (1u << OFFERS) - 1)
+	if (length < (fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN) || !link->in.segment || link->offers_used == (1u << OFFERS) - 1)
 		return;
 	if (block > length / 2)
 		block = (length / 2 + 4095) & ~(uint64_t)4095;
@@ -361,6 +309,7 @@ static int fetch_refused(struct fetch *fetch, int error)
 		return 1;
 	}
 	link->one_copy = ONE_COPY_NO;
+	choose_tell(fetch->peer);
 	endpoint_count(fetch->peer->endpoint, COUNTER_ONE_COPY_REFUSED);
 	endpoint_count(fetch->peer->endpoint, COUNTER_BULK_FALLBACKS);
 	return 1;
@@ -460,7 +409,7 @@ void bulk_fetch(struct request *request)
 	fetch->status = 0;
 	fetch->remote.count = 0;
 	fetch->start_ns = fetch->seen_ns = clock_now_ns();
-	fetch->method = fetch->chosen = (uint8_t)bulk_choose(peer, length);
+	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch_pace(fetch));
 	bulk_activate(shm, link);
 	list_push_back(&link->fetches, &fetch->node);
 	if (fetch->method == BULK_COOPERATIVE) {
@@ -678,8 +627,10 @@ static int serve_help(struct peer *peer, struct serve *serve)
 	if (error) {
 		/* The receiver reads failed before done, and done then stays: it knows what is left to it. */
 		store_release(&serve->offer->failed, 1);
-		if (error != EFAULT && error != ENOMEM)
+		if (error != EFAULT && error != ENOMEM) {
 			shm_link(peer)->one_copy = ONE_COPY_NO;
+			choose_tell(peer);
+		}
 		serve_free(shm_of(endpoint), shm_link(peer), serve);
 		return 1;
 	}

@@ -251,7 +251,7 @@ static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, c
 	link->cookie = greeting->cookie;
 	link->in.segment->cookie_address = (uintptr_t)&shm->cookie;
 	link->in.segment->cookie = shm->cookie;
-	store_relaxed(&link->in.segment->hold, endpoint->holding);
+	choose_tell(peer);
 	store_release(&link->in.segment->accepted, 1); /* pairs with the acquire in copy_allowed */
 	process_watch(peer);
 	endpoint_count(endpoint, COUNTER_ACCEPTS);

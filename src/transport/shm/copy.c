@@ -59,5 +59,6 @@ bool copy_allowed(struct peer *peer)
 				 : ONE_COPY_NO;
 	if (link->one_copy == ONE_COPY_NO)
 		endpoint_count(peer->endpoint, COUNTER_ONE_COPY_REFUSED);
+	choose_tell(peer);
 	return link->one_copy == ONE_COPY_YES;
 }

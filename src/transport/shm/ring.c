@@ -149,18 +149,29 @@ static int ring_place(struct peer *peer, struct ring_out *ring, uint32_t length,
 	return THOLE_ERR_AGAIN;
 }
 
-/* After a record: does the consumer sleep, or want something? */
+/* Records that are a part of what a program does, and not an answer of the protocol. */
+static inline bool record_is_message(uint8_t kind)
+{
+	return kind <= RECORD_ANNOUNCE || (kind >= RECORD_PUT && kind <= RECORD_ATOMIC);
+}
+
+/* What goes to the peer next is in a stream, or in a dialogue. */
+static inline void ring_pace(struct peer *peer, enum pace pace)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	link->streaming = pace == PACE_STREAM;
+	if (link->out.segment)
+		peer->announce = load_relaxed(&link->out.segment->announce[pace]);
+}
+
+/* After a record: does the consumer sleep? */
 static inline void ring_attend(struct peer *peer, struct segment *segment)
 {
 	/* A sleeper sets wake, then has all processes fence (membarrier), then looks at the ring: so either it sees
 	 * the record, or this sees its wake, without a fence here. */
 	__asm__ __volatile__("" ::: "memory");
-	uint64_t attention = load_relaxed(&segment->attention);
-
-	if (__builtin_expect(attention == 0 && !peer->hold, 1))
-		return;
-	peer->hold = load_relaxed(&segment->hold) != 0;
-	if (load_relaxed(&segment->wake))
+	if (__builtin_expect(load_relaxed(&segment->wake) != 0, 0))
 		connect_wake(peer);
 }
 
@@ -192,6 +203,25 @@ static void ring_span(struct ring_out *ring, const struct vector *payload, uint6
 	store_relaxed(&slot->stamp, ring_stamp(ring->produced + 1));
 }
 
+/* A record is out. In a stream the next lines are taken from their reader before they are written; without that each
+ * store waits until the line is here, and those behind it too. In a dialogue the reader is looking at them, and gets what
+ * was written faster from a cache that both cores share than from this core's. */
+static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slots, const char *payload, uint32_t length)
+{
+	struct segment *segment = link->out.segment;
+
+	if (link->streaming) {
+		for (uint32_t i = 0; i < slots; i++)
+			prefetch_write(ring_slot(segment, slot + AHEAD + i));
+		return;
+	}
+	for (uint32_t i = 0; i < slots; i++)
+		line_demote(ring_slot(segment, slot + i));
+	if (length <= DEMOTE_MAX)
+		for (uint32_t i = 0; i < length; i += 64)
+			line_demote(payload + i);
+}
+
 int ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length)
 {
@@ -201,6 +231,7 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 	struct placement *placed = &ring->placed[ring->produced % RING_SLOTS];
 	bool inside = length <= SPAN_MAX && record->length != RECORD_EXTERNAL, more = false;
 	uint32_t slots = inside ? ring_slots(length) : 1, at;
+	char *outside = NULL; /* payload in an area */
 
 	if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {
 		ring_reclaim(ring);
@@ -231,9 +262,12 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 		slot->length = RECORD_EXTERNAL;
 		slot->place = lent ? at | (uint32_t)PLACE_LENT : at;
 		slot->bytes = length;
-		vector_read(payload, offset, (char *)(lent ? link->in.segment : ring->segment) + at, length);
+		outside = (char *)(lent ? link->in.segment : ring->segment) + at;
+		vector_read(payload, offset, outside, length);
 		more = lent && link->in.run_start < link->in.run_end;
 	}
+	if (record->length == RECORD_EXTERNAL && link->streaming)
+		slot->flags |= RECORD_STREAM;
 	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
 	 * their area, in lines that are warm; but for what the next piece may still borrow. */
 	if (!more)
@@ -242,12 +276,9 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
 	store_release(&slot->stamp, ring_stamp(ring->produced));
 	ring->produced += slots;
-	/* In a stream the next lines are taken from their reader before they are written; without that each store waits
-	 * until the line is here, and those behind it too. In a dialogue the reader is looking at them. */
-	if (ring->met == link->in.next)
-		for (uint32_t i = 1; i <= slots; i++)
-			prefetch_write(ring_slot(ring->segment, ring->produced + AHEAD - i));
-	ring->met = link->in.next;
+	ring_lines(link, ring->produced - slots, slots, outside, outside ? length : 0);
+	if (record_is_message(record->kind))
+		ring_pace(peer, PACE_STREAM);
 	ring_attend(peer, ring->segment);
 	return 0;
 }
@@ -289,6 +320,20 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 	return (const char *)segment + place;
 }
 
+/* A piece of an eager message: how long they take is what choosing is about. */
+static void ring_pieces(struct ring_in *ring, const struct record *record, const void *payload, uint32_t length)
+{
+	struct peer *peer = ring->peer;
+
+	if (record->kind == RECORD_EAGER && record->length == RECORD_EXTERNAL)
+		choose_eager_begin(peer, record, length, ring_ready(ring));
+	message_arrived(peer, record, payload, length);
+	if (record->kind == RECORD_PIECE)
+		choose_eager_piece(peer, length);
+	else if (!peer->stream.request)
+		shm_link(peer)->sample.left = 0; /* unexpected: not in place yet */
+}
+
 /* Handle one record: from a private copy, since the producer could still write to the slot. */
 static void ring_handle(struct ring_in *ring, const struct record *slot)
 {
@@ -315,10 +360,14 @@ static void ring_handle(struct ring_in *ring, const struct record *slot)
 		if (length)
 			payload = ring_payload(ring, record);
 	}
+	if (record_is_message(record->kind))
+		ring_pace(peer, PACE_DIALOGUE);
 	if (!payload || (record->length != RECORD_EXTERNAL && length > SPAN_MAX))
 		endpoint_count(peer->endpoint, COUNTER_BAD_RECORDS);
 	else if (record->kind >= RECORD_BULK)
 		bulk_arrived(peer, record, payload, length);
+	else if (__builtin_expect((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE, 0))
+		ring_pieces(ring, record, payload, length);
 	else
 		message_arrived(peer, record, payload, length);
 	ring->handled = ring->next;

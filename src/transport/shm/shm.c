@@ -132,14 +132,6 @@ static void shm_disconnect(struct peer *peer)
 	bulk_lost(peer);
 }
 
-static void shm_hold(struct thole_endpoint *endpoint, bool on)
-{
-	const struct shm *shm = shm_of(endpoint);
-
-	for (uint32_t i = 0; i < shm->in_count; i++)
-		store_relaxed(&shm->in[i]->segment->hold, on);
-}
-
 static int shm_progress(struct thole_endpoint *endpoint)
 {
 	struct shm *shm = shm_of(endpoint);
@@ -276,7 +268,7 @@ const struct transport shm_transport = {
 	.push = shm_push,
 	.piece_max = shm_piece_max,
 	.disconnect = shm_disconnect,
-	.hold = shm_hold,
+	.hold = choose_tell_all,
 	.fetch = bulk_fetch,
 	.progress = shm_progress,
 	.maintain = shm_maintain,

@@ -25,6 +25,7 @@ enum {
 	RING_BURST = 32,          /* records handled before looking at another ring */
 	SPAN_HEAD = 8,            /* bytes of a second slot before payload: its stamp */
 	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
+	DEMOTE_MAX = 1024,        /* payloads whose lines are moved towards the one who waits for them; longer ones lose by it */
 	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed */
 	SMALL_STALLS = 64,        /* times that small payloads found no place, after which the large area is theirs too */
 	PIECE_OVERLAP = 8 * 1024, /* piece of an eager message: small enough for both copies to overlap */
@@ -41,6 +42,9 @@ enum {
 	SEGMENTS_A_CALL = 64,     /* segments of one process_vm call; bounds the stack */
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
 };
+
+/* How messages of one sender come: each after an answer, or one after the other. */
+enum pace { PACE_DIALOGUE, PACE_STREAM, PACES };
 
 #define SEGMENT_MAGIC 0x74686f6c65733031u /* "tholes01" */
 
@@ -63,13 +67,8 @@ struct segment {
 	uint64_t handled;  /* slots whose records it has handled; the memory of some may be lent to its answers */
 	uint64_t unused1[6];
 	/* Rarely written, so that the producer reads it for nothing after each record. */
-	union {
-		struct {
-			uint32_t wake; /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
-			uint32_t hold; /* the consumer wants announcements only */
-		};
-		uint64_t attention;
-	};
+	uint32_t wake;             /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
+	uint16_t announce[PACES];  /* classes of lengths of which the consumer wants announcements */
 	uint32_t accepted;       /* the consumer has the segment, and the next two hold */
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
@@ -109,7 +108,6 @@ struct ring_out {
 	uint64_t size;      /* of the mapping */
 	bool large_refused;
 	int fd;             /* the memfd, until the large area is allocated */
-	uint64_t met;       /* slots of the other direction that were handled before the last push */
 	uint32_t small_stalls;
 	uint64_t lent_until; /* slots from which on no payload lies in memory lent by the other direction */
 	struct area areas[AREAS];
@@ -149,6 +147,13 @@ struct watch {
 
 enum one_copy { ONE_COPY_UNKNOWN, ONE_COPY_YES, ONE_COPY_NO };
 
+/* An eager message in several pieces that is being timed. */
+struct eager_sample {
+	uint64_t start_ns;
+	uint32_t length, piece, left; /* 0: none */
+	enum pace pace;
+};
+
 /* The transport's part of a peer. */
 struct shm_peer {
 	struct ring_out out;
@@ -166,20 +171,29 @@ struct shm_peer {
 	struct peer *peer;
 	struct list_node active;  /* in shm->active while one of the two is not empty */
 	uint32_t pulls;           /* ring fetches under way */
-	uint64_t fetched_ns;      /* when the last fetch ended */
+	uint64_t placed_ns;       /* when the last message that was timed was in its place */
+	struct eager_sample sample;
+	bool streaming;           /* nothing was received since the last message to it */
 	uint32_t offers_used;     /* a bit an offer, of in.segment */
 	uint32_t offer_sequence;
 };
 
 enum { COST_CLASSES = 48 };
 
-/* What bulk fetches of about 2^class bytes were seen to take. */
-struct bulk_cost {
-	uint64_t best_ns;
+/* What messages of a class of lengths were seen to take. */
+struct cost {
+	uint64_t mean_ns;
 	uint32_t samples;
 };
 
-enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY, BULK_METHODS };
+enum cost_way { COST_RING, COST_COPY, COST_WAYS };
+
+struct costs {
+	struct cost ways[COST_WAYS];
+	uint32_t choices;
+};
+
+enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY };
 
 struct shm {
 	struct thole_endpoint *endpoint;
@@ -192,9 +206,9 @@ struct shm {
 	uint32_t greeting_count;
 	struct list_node active;  /* peers with bulk work */
 	struct pool fetches, serves;
-	uint32_t choices[COST_CLASSES];
 	uint32_t connecting, ending, dead; /* peers in these states */
-	struct bulk_cost costs[BULK_METHODS][COST_CLASSES];
+	uint16_t announce[PACES]; /* as learnt */
+	struct costs costs[PACES][COST_CLASSES];
 };
 
 static inline struct shm *shm_of(struct thole_endpoint *endpoint)
@@ -217,6 +231,15 @@ void segment_release_out(struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
 /* Give the ring its large area, if it can have one. */
 void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring);
+
+/* choose.c */
+enum bulk_method choose_fetch(struct peer *peer, uint64_t length, enum pace pace);
+void choose_fetched(struct peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns);
+void choose_eager_begin(struct peer *peer, const struct record *record, uint32_t length, bool late);
+void choose_eager_piece(struct peer *peer, uint32_t length);
+/* Write what a sender, or each, should announce where it looks. */
+void choose_tell(struct peer *peer);
+void choose_tell_all(struct thole_endpoint *endpoint);
 
 /* ring.c */
 int ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,

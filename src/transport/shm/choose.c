@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * choose: which way the data of a message takes - through the ring, or by a copy between the two memories.
+ *
+ * Which is faster depends on the machine, on how far apart the two cores are just now, and on whether messages
+ * follow each other (a stream) or answer each other (a dialogue). So the receiver times both ways for each class of
+ * lengths and each of the two, a few times at first and again now and then, and takes the one that was faster.
+ *
+ * Through the ring means: sent without being asked (eager) up to option eager_max, above it asked for. What is
+ * sent without being asked is the sender's choice, so the receiver tells it, in its segment: a bit for each class
+ * of which it wants announcements. The same bits, all of them, ask a sender to hold back (shm_hold).
+ */
+#include "base/clock.h"
+#include "transport/shm/shm.h"
+
+enum {
+	TRIES = 4,               /* of each way in a class, before choosing */
+	RETRY_SOON = 8,          /* messages between two looks at the other way, for the first */
+	RETRY_SOON_CHOICES = 64, /* so many, since early measurements are of cold memory */
+	RETRY = 128,             /* and from then on */
+	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
+};
+
+/* The way that the next message should take. */
+static enum cost_way cost_next(struct costs *costs)
+{
+	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
+	bool copy_wins;
+
+	if (ring->samples < TRIES || copy->samples < TRIES)
+		return ring->samples <= copy->samples ? COST_RING : COST_COPY;
+	copy_wins = copy->mean_ns < ring->mean_ns;
+	costs->choices++;
+	if (costs->choices % (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY) == 0)
+		copy_wins = !copy_wins;
+	return copy_wins ? COST_COPY : COST_RING;
+}
+
+/* A moving mean. A long delay is somebody else's more often than the way's, and counts for little; the best would
+ * be no measure, since where transfers overlap one may have been finished by another's time. */
+static void cost_learn(struct cost *cost, uint64_t took_ns)
+{
+	uint64_t most_ns = 2 * cost->mean_ns;
+
+	if (cost->samples < TRIES)
+		cost->samples++;
+	if (cost->samples <= 2)
+		cost->mean_ns = took_ns; /* the first one met cold memory, and is forgotten */
+	else
+		cost->mean_ns = (3 * cost->mean_ns + (took_ns < most_ns ? took_ns : most_ns)) / 4;
+}
+
+/* ---- Telling senders ------------------------------------------------------------------------------- */
+
+void choose_tell(struct peer *peer)
+{
+	const struct shm *shm = shm_of(peer->endpoint);
+	const struct shm_peer *link = shm_link(peer);
+
+	if (!link || !link->in.segment)
+		return;
+	for (int pace = 0; pace < PACES; pace++) {
+		uint16_t wanted = peer->endpoint->holding ? UINT16_MAX
+				  : link->one_copy == ONE_COPY_YES ? shm->announce[pace]
+								   : 0;
+
+		if (load_relaxed(&link->in.segment->announce[pace]) != wanted)
+			store_relaxed(&link->in.segment->announce[pace], wanted);
+	}
+}
+
+void choose_tell_all(struct thole_endpoint *endpoint)
+{
+	const struct shm *shm = shm_of(endpoint);
+
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		choose_tell(shm->in[i]->peer);
+}
+
+/* Something was learnt of a class that may be sent eagerly: which way should its next message take? */
+static void choose_eager_next(struct thole_endpoint *endpoint, enum pace pace, uint32_t class)
+{
+	struct shm *shm = shm_of(endpoint);
+	uint16_t bit = (uint16_t)(1u << (class - LENGTH_CLASS_MIN));
+	bool announce = cost_next(&shm->costs[pace][class]) == COST_COPY;
+
+	if (announce == ((shm->announce[pace] & bit) != 0))
+		return;
+	shm->announce[pace] ^= bit;
+	choose_tell_all(endpoint);
+}
+
+static bool choose_learns(const struct thole_endpoint *endpoint)
+{
+	return endpoint->options.bulk == OPTION_BULK_AUTO;
+}
+
+/* A message that began at start_ns is in its place. */
+static void choose_learn(struct peer *peer, enum pace pace, enum cost_way way, uint64_t length, uint64_t start_ns)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct shm_peer *link = shm_link(peer);
+	uint32_t class = length_class(length);
+	uint64_t now_ns = clock_now_ns(), took_ns = now_ns - start_ns, last_ns = link->placed_ns;
+
+	/* Where another was under way, what this one added to it; in a stream the time until it began, too. */
+	if (start_ns < last_ns || (pace == PACE_STREAM && start_ns - last_ns < took_ns))
+		took_ns = now_ns - last_ns;
+	link->placed_ns = now_ns;
+	/* Nobody saw the sender copy the first piece in; a piece takes both sides about the same. */
+	if (way == COST_RING && pace == PACE_DIALOGUE && length <= endpoint->options.eager_max)
+		took_ns += took_ns * link->sample.piece / length;
+	cost_learn(&shm_of(endpoint)->costs[pace][class].ways[way], took_ns);
+	if (class >= EAGER_CLASS_MIN && length <= endpoint->options.eager_max)
+		choose_eager_next(endpoint, pace, class);
+}
+
+/* ---- Fetches ---------------------------------------------------------------------------------------- */
+
+enum bulk_method choose_fetch(struct peer *peer, uint64_t length, enum pace pace)
+{
+	const struct thole_endpoint *endpoint = peer->endpoint;
+
+	if (endpoint->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
+		return BULK_RING;
+	if (endpoint->options.bulk == OPTION_BULK_ONE_COPY)
+		return BULK_ONE_COPY;
+	if (endpoint->options.bulk == OPTION_BULK_COOPERATIVE)
+		return BULK_COOPERATIVE;
+	/* What could have been sent through the ring at once is announced for the other way. */
+	if (length <= endpoint->options.eager_max)
+		return BULK_COOPERATIVE;
+	return cost_next(&shm_of(peer->endpoint)->costs[pace][length_class(length)]) == COST_RING ? BULK_RING
+												  : BULK_COOPERATIVE;
+}
+
+void choose_fetched(struct peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns)
+{
+	if (choose_learns(peer->endpoint))
+		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, start_ns);
+}
+
+/* ---- Eager messages in several pieces ---------------------------------------------------------------- */
+
+/* What its first record is about to bring; `late`: more than that had arrived before anybody looked. */
+void choose_eager_begin(struct peer *peer, const struct record *record, uint32_t length, bool late)
+{
+	struct eager_sample *sample = &shm_link(peer)->sample;
+	enum pace pace = record->flags & RECORD_STREAM ? PACE_STREAM : PACE_DIALOGUE;
+
+	sample->left = 0;
+	if (!choose_learns(peer->endpoint) || record->arg[0] <= length || record->arg[0] > peer->endpoint->options.eager_max ||
+	    length_class(record->arg[0]) < EAGER_CLASS_MIN || (late && pace == PACE_DIALOGUE) || !copy_allowed(peer))
+		return;
+	*sample = (struct eager_sample){.start_ns = clock_now_ns(), .length = (uint32_t)record->arg[0], .piece = length,
+					.left = (uint32_t)record->arg[0] - length, .pace = pace};
+}
+
+/* Another piece has been copied. */
+void choose_eager_piece(struct peer *peer, uint32_t length)
+{
+	struct eager_sample *sample = &shm_link(peer)->sample;
+
+	if (sample->left == 0)
+		return;
+	sample->left = length < sample->left ? sample->left - length : 0;
+	if (sample->left == 0)
+		choose_learn(peer, sample->pace, COST_RING, sample->length, sample->start_ns);
+}

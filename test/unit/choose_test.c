@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Choosing: that the faster way is found and taken, for dialogues and streams apart, that a change of the machine is noticed, and
+ * that senders do what they are told. The clock is the test's.
+ */
+#include <time.h>
+
+#include "pair.h"
+
+enum { LENGTH = 20000, CLASS = 15, PIECE = 8192 };
+
+static uint64_t now_ns = 1000000;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	(void)clock;
+	now_ns++;
+	*time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000u), .tv_nsec = (long)(now_ns % 1000000000u)};
+	return 0;
+}
+
+static void connect_both(struct pair *pair, const char *const *options)
+{
+	char byte = 1, got;
+
+	pair_open(pair, options);
+	for (int i = 0; i < 2; i++) {
+		struct thole_endpoint *from = i ? pair->b : pair->a, *to = i ? pair->a : pair->b;
+		struct thole_request *send, *receive;
+
+		assert_int_equal(thole_recv(to, THOLE_ANY, &got, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(from, i ? pair->b_to_a : pair->a_to_b, &byte, 1, 0, 0, 0, NULL, &send), 0);
+		assert_int_equal(pair_finish(pair, to, receive, NULL), 0);
+		assert_int_equal(pair_finish(pair, from, send, NULL), 0);
+	}
+	assert_true(copy_allowed(pair->b->peers[pair->b_to_a]));
+}
+
+/* What b, which receives from a, wants announced; and the same as a reads it. */
+static bool announced(const struct pair *pair, enum pace pace)
+{
+	const struct segment *in = shm_link(pair->b->peers[pair->b_to_a])->in.segment;
+	const struct segment *out = shm_link(pair->a->peers[pair->a_to_b])->out.segment;
+
+	assert_int_equal(in->announce[pace], out->announce[pace]);
+	return in->announce[pace] >> (CLASS - LENGTH_CLASS_MIN) & 1;
+}
+
+/* A message as the transport reports it, by the way that was asked for. Returns whether that was the copy. */
+static bool message(const struct pair *pair, enum pace pace, uint64_t ring_ns, uint64_t copy_ns)
+{
+	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL, .arg = {LENGTH}};
+	struct peer *peer = pair->b->peers[pair->b_to_a];
+	bool copy = announced(pair, pace);
+
+	now_ns += 10000000; /* since the last one */
+	if (copy) {
+		uint64_t start_ns = now_ns;
+
+		assert_int_equal(choose_fetch(peer, LENGTH, pace), BULK_COOPERATIVE);
+		now_ns += copy_ns;
+		choose_fetched(peer, BULK_COOPERATIVE, LENGTH, pace, start_ns);
+		return true;
+	}
+	if (pace == PACE_STREAM)
+		record.flags |= RECORD_STREAM;
+	choose_eager_begin(peer, &record, PIECE, false);
+	now_ns += ring_ns / 2;
+	choose_eager_piece(peer, PIECE);
+	now_ns += ring_ns / 2;
+	choose_eager_piece(peer, LENGTH - 2 * PIECE);
+	return false;
+}
+
+static int messages(const struct pair *pair, int count, enum pace pace, uint64_t ring_ns, uint64_t copy_ns)
+{
+	int copies = 0;
+
+	for (int i = 0; i < count; i++)
+		copies += message(pair, pace, ring_ns, copy_ns);
+	return copies;
+}
+
+static void learn__the_faster_way_by_pace(void **state)
+{
+	struct pair pair;
+	int copies[PACES];
+
+	(void)state;
+	connect_both(&pair, NULL);
+	for (int pace = 0; pace < PACES; pace++)
+		assert_false(announced(&pair, (enum pace)pace));
+	copies[PACE_DIALOGUE] = messages(&pair, 400, PACE_DIALOGUE, 5000, 3000);
+	copies[PACE_STREAM] = messages(&pair, 400, PACE_STREAM, 3000, 5000);
+	assert_in_range(copies[PACE_DIALOGUE], 350, 400 - 4);
+	assert_in_range(copies[PACE_STREAM], 4, 50);
+	assert_true(announced(&pair, PACE_DIALOGUE));
+	assert_false(announced(&pair, PACE_STREAM));
+	pair_close(&pair);
+}
+
+static void learn__a_change_is_noticed(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	for (int turn = 0; turn < 6; turn++) {
+		uint64_t ring_ns = turn % 2 ? 2000 : 6000;
+
+		messages(&pair, 1000, PACE_DIALOGUE, ring_ns, 4000);
+		assert_in_range(messages(&pair, 256, PACE_DIALOGUE, ring_ns, 4000), turn % 2 ? 0 : 240, turn % 2 ? 16 : 256);
+	}
+	pair_close(&pair);
+}
+
+/* A message that had arrived before anybody looked says nothing of what its way takes. */
+static void learn__not_of_late_or_foreign_ones(void **state)
+{
+	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL};
+	static const uint64_t lengths[] = {0, 100, PIECE, 65537, UINT32_MAX, UINT64_MAX};
+	struct pair pair;
+	struct peer *peer;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	peer = pair.b->peers[pair.b_to_a];
+	for (int i = 0; i < 6; i++) {
+		record.arg[0] = lengths[i];
+		choose_eager_begin(peer, &record, PIECE, false);
+		assert_int_equal(shm_link(peer)->sample.left, 0);
+	}
+	record.arg[0] = LENGTH;
+	choose_eager_begin(peer, &record, PIECE, true);
+	assert_int_equal(shm_link(peer)->sample.left, 0);
+	choose_eager_begin(peer, &record, PIECE, false);
+	assert_int_equal(shm_link(peer)->sample.left, LENGTH - PIECE);
+	choose_eager_piece(peer, UINT32_MAX); /* more than is left */
+	assert_int_equal(shm_link(peer)->sample.left, 0);
+	pair_close(&pair);
+}
+
+static uint64_t rendezvous(struct pair *pair)
+{
+	uint64_t before = pair_counter(pair->a, "sent_rendezvous");
+	struct thole_request *send, *receive;
+	void *from = pair_filled(7, LENGTH), *to = malloc(LENGTH);
+
+	assert_int_equal(thole_recv(pair->b, THOLE_ANY, to, LENGTH, 0, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, from, LENGTH, 0, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(pair, pair->b, receive, NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->a, send, NULL), 0);
+	pair_check(7, to, LENGTH);
+	free(from);
+	free(to);
+	return pair_counter(pair->a, "sent_rendezvous") - before;
+}
+
+static void send__as_the_receiver_wants_it(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	assert_int_equal(rendezvous(&pair), 0);
+	messages(&pair, 400, PACE_DIALOGUE, 5000, 3000);
+	messages(&pair, 400, PACE_STREAM, 5000, 3000);
+	rendezvous(&pair); /* the sender looks after it has sent */
+	assert_int_equal(rendezvous(&pair), 1);
+	/* Where the kernel refuses, announcing is no use any more. */
+	shm_link(pair.b->peers[pair.b_to_a])->one_copy = ONE_COPY_NO;
+	choose_tell_all(pair.b);
+	rendezvous(&pair);
+	assert_int_equal(rendezvous(&pair), 0);
+	/* A receiver that holds wants all of them announced all the same. */
+	pair.b->holding = true;
+	choose_tell_all(pair.b);
+	rendezvous(&pair);
+	assert_int_equal(rendezvous(&pair), 1);
+	pair.b->holding = false;
+	pair_close(&pair);
+}
+
+static void fixed_ways__are_not_learnt(void **state)
+{
+	static const char *const bulks[] = {"bulk=ring", "bulk=one-copy", "bulk=cooperative"};
+	static const enum bulk_method methods[] = {BULK_RING, BULK_ONE_COPY, BULK_COOPERATIVE};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		const char *const options[] = {bulks[i], NULL};
+		struct pair pair;
+
+		connect_both(&pair, options);
+		assert_int_equal(messages(&pair, 100, PACE_DIALOGUE, 5000, 3000), 0);
+		assert_int_equal(choose_fetch(pair.b->peers[pair.b_to_a], 1 << 20, PACE_DIALOGUE), methods[i]);
+		pair_close(&pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(learn__the_faster_way_by_pace),
+		cmocka_unit_test(learn__a_change_is_noticed),
+		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
+		cmocka_unit_test(send__as_the_receiver_wants_it),
+		cmocka_unit_test(fixed_ways__are_not_learnt),
+	};
+
+	return cmocka_run_group_tests_name("choose", tests, NULL, NULL);
+}
