@@ -222,7 +222,7 @@ static void step_record(struct stage *stage, struct input *input)
 	slot->kind = take(input) % 8 ? (uint8_t)(take(input) % 5 == 0 ? RECORD_BULK + take(input) % 4
 								     : take(input) % (RECORD_MESSAGE_KINDS + 1))
 				     : take(input);
-	slot->flags = take(input) & 63;
+	slot->flags = take(input) & 127;
 	slot->length = lengths[take(input) % 10];
 	slot->tag = take(input) % 4 ? take(input) % 8 : take_value(stage, input);
 	if (slot->kind == RECORD_PUT || slot->kind == RECORD_GET || slot->kind == RECORD_ATOMIC)
