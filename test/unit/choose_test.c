@@ -110,7 +110,7 @@ static void learn__a_change_is_noticed(void **state)
 	for (int turn = 0; turn < 6; turn++) {
 		uint64_t ring_ns = turn % 2 ? 2000 : 6000;
 
-		messages(&pair, 1000, PACE_DIALOGUE, ring_ns, 4000);
+		messages(&pair, 3000, PACE_DIALOGUE, ring_ns, 4000);
 		assert_in_range(messages(&pair, 256, PACE_DIALOGUE, ring_ns, 4000), turn % 2 ? 0 : 240, turn % 2 ? 16 : 256);
 	}
 	pair_close(&pair);
@@ -183,6 +183,37 @@ static void send__as_the_receiver_wants_it(void **state)
 	pair_close(&pair);
 }
 
+/* Only the second of two messages without an answer between them is in a stream. */
+static void send__says_whether_it_is_in_a_stream(void **state)
+{
+	static const size_t lengths[] = {SPAN_MAX + 1, 8192, LENGTH, 100000};
+	static uint8_t bytes[100000];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct ring_out *out;
+		struct pair pair;
+		int heads = 0;
+
+		connect_both(&pair, NULL);
+		out = &shm_link(pair.a->peers[pair.a_to_b])->out;
+		for (int turn = 0; turn < 2; turn++) { /* the answer of connect_both was the last that a got */
+			uint64_t slot = out->produced;
+
+			for (int k = 0; k < 2; k++)
+				assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, lengths[i], 0, 0, THOLE_QUIET, NULL, NULL), 0);
+			for (; slot < out->produced; slot++) {
+				const struct record *record = ring_slot(out->segment, slot);
+
+				if (record->kind == RECORD_EAGER || record->kind == RECORD_ANNOUNCE)
+					assert_int_equal((record->flags & RECORD_STREAM) != 0, heads++ > 0);
+			}
+		}
+		assert_int_equal(heads, 4);
+		pair_close(&pair);
+	}
+}
+
 static void fixed_ways__are_not_learnt(void **state)
 {
 	static const char *const bulks[] = {"bulk=ring", "bulk=one-copy", "bulk=cooperative"};
@@ -207,6 +238,7 @@ int main(void)
 		cmocka_unit_test(learn__a_change_is_noticed),
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
 		cmocka_unit_test(send__as_the_receiver_wants_it),
+		cmocka_unit_test(send__says_whether_it_is_in_a_stream),
 		cmocka_unit_test(fixed_ways__are_not_learnt),
 	};
 

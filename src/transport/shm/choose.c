@@ -15,9 +15,11 @@
 
 enum {
 	TRIES = 4,               /* of each way in a class, before choosing */
-	RETRY_SOON = 8,          /* messages between two looks at the other way, for the first */
+	TRIAL = 16,              /* messages in a row that take the other way when it is looked at again */
+	SKIP_STREAM = 8,         /* of a row in a stream, which find the pipeline empty and say nothing */
+	RETRY_SOON = 32,         /* messages between two such looks, for the first */
 	RETRY_SOON_CHOICES = 64, /* so many, since early measurements are of cold memory */
-	RETRY = 128,             /* and from then on */
+	RETRY = 1024,            /* and from then on */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
 
@@ -25,23 +27,36 @@ enum {
 static enum cost_way cost_next(struct costs *costs)
 {
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
-	bool copy_wins;
+	enum cost_way best;
 
-	if (ring->samples < TRIES || copy->samples < TRIES)
-		return ring->samples <= copy->samples ? COST_RING : COST_COPY;
-	copy_wins = copy->mean_ns < ring->mean_ns;
+	if (ring->samples < TRIES)
+		return COST_RING;
+	if (copy->samples < TRIES)
+		return COST_COPY;
+	if (costs->trial > 0) {
+		costs->trial--;
+		return costs->tried;
+	}
+	best = copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING;
 	costs->choices++;
-	if (costs->choices % (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY) == 0)
-		copy_wins = !copy_wins;
-	return copy_wins ? COST_COPY : COST_RING;
+	if (costs->choices % (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY) != 0)
+		return best;
+	costs->trial = TRIAL - 1;
+	costs->tried = best == COST_RING ? COST_COPY : COST_RING;
+	return costs->tried;
 }
 
 /* A moving mean. A long delay is somebody else's more often than the way's, and counts for little; the best would
  * be no measure, since where transfers overlap one may have been finished by another's time. */
-static void cost_learn(struct cost *cost, uint64_t took_ns)
+static void cost_learn(struct costs *costs, enum cost_way way, enum pace pace, uint64_t took_ns)
 {
+	struct cost *cost = &costs->ways[way];
 	uint64_t most_ns = 2 * cost->mean_ns;
 
+	costs->row = way == costs->last ? costs->row + 1 : 1;
+	costs->last = way;
+	if (pace == PACE_STREAM && costs->row <= SKIP_STREAM)
+		return;
 	if (cost->samples < TRIES)
 		cost->samples++;
 	if (cost->samples <= 2)
@@ -77,13 +92,17 @@ void choose_tell_all(struct thole_endpoint *endpoint)
 		choose_tell(shm->in[i]->peer);
 }
 
-/* Something was learnt of a class that may be sent eagerly: which way should its next message take? */
-static void choose_eager_next(struct thole_endpoint *endpoint, enum pace pace, uint32_t class)
+/* A message of a class that may be sent eagerly came by one way: which should the next one take? */
+static void choose_eager_next(struct thole_endpoint *endpoint, enum pace pace, enum cost_way way, uint32_t class)
 {
 	struct shm *shm = shm_of(endpoint);
+	struct costs *costs = &shm->costs[pace][class];
 	uint16_t bit = (uint16_t)(1u << (class - LENGTH_CLASS_MIN));
-	bool announce = cost_next(&shm->costs[pace][class]) == COST_COPY;
+	bool announce;
 
+	if (costs->trial > 0 && way != costs->tried)
+		return; /* it was under way before the trial */
+	announce = cost_next(costs) == COST_COPY;
 	if (announce == ((shm->announce[pace] & bit) != 0))
 		return;
 	shm->announce[pace] ^= bit;
@@ -107,12 +126,15 @@ static void choose_learn(struct peer *peer, enum pace pace, enum cost_way way, u
 	if (start_ns < last_ns || (pace == PACE_STREAM && start_ns - last_ns < took_ns))
 		took_ns = now_ns - last_ns;
 	link->placed_ns = now_ns;
-	/* Nobody saw the sender copy the first piece in; a piece takes both sides about the same. */
-	if (way == COST_RING && pace == PACE_DIALOGUE && length <= endpoint->options.eager_max)
+	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides about
+	 * the same; and a stream of announcements has gaps that one of data has not. */
+	if (length <= endpoint->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
 		took_ns += took_ns * link->sample.piece / length;
-	cost_learn(&shm_of(endpoint)->costs[pace][class].ways[way], took_ns);
+	else if (length <= endpoint->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
+		took_ns += took_ns / 3;
+	cost_learn(&shm_of(endpoint)->costs[pace][class], way, pace, took_ns);
 	if (class >= EAGER_CLASS_MIN && length <= endpoint->options.eager_max)
-		choose_eager_next(endpoint, pace, class);
+		choose_eager_next(endpoint, pace, way, class);
 }
 
 /* ---- Fetches ---------------------------------------------------------------------------------------- */
@@ -150,8 +172,13 @@ void choose_eager_begin(struct peer *peer, const struct record *record, uint32_t
 
 	sample->left = 0;
 	if (!choose_learns(peer->endpoint) || record->arg[0] <= length || record->arg[0] > peer->endpoint->options.eager_max ||
-	    length_class(record->arg[0]) < EAGER_CLASS_MIN || (late && pace == PACE_DIALOGUE) || !copy_allowed(peer))
+	    length_class(record->arg[0]) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
+	if (late && pace == PACE_DIALOGUE) {
+		if (shm_of(peer->endpoint)->costs[pace][length_class(record->arg[0])].trial > 0)
+			choose_eager_next(peer->endpoint, pace, COST_RING, length_class(record->arg[0]));
+		return;
+	}
 	*sample = (struct eager_sample){.start_ns = clock_now_ns(), .length = (uint32_t)record->arg[0], .piece = length,
 					.left = (uint32_t)record->arg[0] - length, .pace = pace};
 }

@@ -266,7 +266,7 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 		vector_read(payload, offset, outside, length);
 		more = lent && link->in.run_start < link->in.run_end;
 	}
-	if (record->length == RECORD_EXTERNAL && link->streaming)
+	if (link->streaming && (outside || record->length == RECORD_EXTERNAL))
 		slot->flags |= RECORD_STREAM;
 	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
 	 * their area, in lines that are warm; but for what the next piece may still borrow. */
