@@ -25,6 +25,8 @@ enum {
 	PIECE_SOON = 128 * 1024,  /* transfers up to this long use half pieces, to overlap at all */
 	COOPERATIVE_MIN = 32 * 1024,         /* below this a second system call costs more than it saves, */
 	COOPERATIVE_MIN_STREAM = 128 * 1024, /* in a stream, where the sender has other things to do */
+	BALANCE_MIN = 1 << 20,               /* from here on whoever is faster should copy more: at least */
+	BALANCE_BLOCKS = 8,                  /* so many blocks; for less, claiming them costs more */
 	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
 	FETCHES_MAX = 1 << 20,
 };
@@ -218,12 +220,15 @@ static void fetch_offer(struct fetch *fetch)
 	uint64_t length = fetch->end, block = fetch->peer->endpoint->options.cooperative_block;
 	struct record record = {.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL,
 				.tag = fetch->request->window.id};
+	uint64_t shortest = fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
 	struct offer *offer;
 
 	fetch->block = length;
 	fetch->blocks = 1;
-	if (length < (fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN) || !link->in.segment || link->offers_used == (1u << OFFERS) - 1)
+	if (length < shortest || !link->in.segment || link->offers_used == (1u << OFFERS) - 1)
 		return;
+	if (length >= BALANCE_MIN && block > length / BALANCE_BLOCKS)
+		block = (length / BALANCE_BLOCKS + 4095) & ~(uint64_t)4095;
 	if (block > length / 2)
 		block = (length / 2 + 4095) & ~(uint64_t)4095;
 	if (length / block >= CLAIM_MAX)
