@@ -142,6 +142,28 @@ static void learn__not_of_late_or_foreign_ones(void **state)
 	pair_close(&pair);
 }
 
+/* A look at the ring ends even if its message comes late. */
+static void learn__late_looks_end(void **state)
+{
+	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL, .arg = {LENGTH}};
+	struct pair pair;
+	int late = 0;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	messages(&pair, 200, PACE_DIALOGUE, 5000, 3000);
+	for (int i = 0; i < 2000; i++) {
+		if (announced(&pair, PACE_DIALOGUE)) {
+			message(&pair, PACE_DIALOGUE, 5000, 3000);
+			continue;
+		}
+		choose_eager_begin(pair.b->peers[pair.b_to_a], &record, PIECE, true);
+		late++;
+	}
+	assert_in_range(late, 1, 40);
+	pair_close(&pair);
+}
+
 static uint64_t rendezvous(struct pair *pair)
 {
 	uint64_t before = pair_counter(pair->a, "sent_rendezvous");
@@ -237,6 +259,7 @@ int main(void)
 		cmocka_unit_test(learn__the_faster_way_by_pace),
 		cmocka_unit_test(learn__a_change_is_noticed),
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
+		cmocka_unit_test(learn__late_looks_end),
 		cmocka_unit_test(send__as_the_receiver_wants_it),
 		cmocka_unit_test(send__says_whether_it_is_in_a_stream),
 		cmocka_unit_test(fixed_ways__are_not_learnt),

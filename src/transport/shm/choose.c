@@ -8,24 +8,33 @@
  *
  * Through the ring means: sent without being asked (eager) up to option eager_max, above it asked for. What is
  * sent without being asked is the sender's choice, so the receiver tells it, in its segment: a bit for each class
- * of which it wants announcements. The same bits, all of them, ask a sender to hold back (shm_hold).
+ * of which it wants announcements. The same bits, all of them, ask a sender to hold back (endpoint->holding).
  */
 #include "base/clock.h"
 #include "transport/shm/shm.h"
 
 enum {
 	TRIES = 4,               /* of each way in a class, before choosing */
-	TRIAL = 16,              /* messages in a row that take the other way when it is looked at again */
-	SKIP_STREAM = 8,         /* of a row in a stream, which find the pipeline empty and say nothing */
-	RETRY_SOON = 32,         /* messages between two such looks, for the first */
+	RETRY_SOON = 8,          /* messages between two looks at the other way, for the first */
 	RETRY_SOON_CHOICES = 64, /* so many, since early measurements are of cold memory */
-	RETRY = 1024,            /* and from then on */
+	RETRY = 128,             /* and from then on */
+	ROW = 16,                /* messages of a look, where they fill a pipeline, */
+	ROW_SKIP = 8,            /* the first of which find it filled the other way, and say nothing; */
+	ROW_SCALE = 8,           /* there is so much more between two looks; */
+	ROW_CLASS_MAX = 17,      /* it is so in streams of messages up to 128 KiB */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
 
-/* The way that the next message should take. */
-static enum cost_way cost_next(struct costs *costs)
+static inline bool goes_in_rows(enum pace pace, uint32_t class)
 {
+	return pace == PACE_STREAM && class <= ROW_CLASS_MAX;
+}
+
+/* The way that the next message should take. */
+static enum cost_way cost_next(struct shm *shm, enum pace pace, uint32_t class)
+{
+	struct costs *costs = &shm->costs[pace][class];
+	uint32_t scale = goes_in_rows(pace, class) ? ROW_SCALE : 1;
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
 	enum cost_way best;
 
@@ -39,23 +48,24 @@ static enum cost_way cost_next(struct costs *costs)
 	}
 	best = copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING;
 	costs->choices++;
-	if (costs->choices % (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY) != 0)
+	if (costs->choices % (scale * (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY)) != 0)
 		return best;
-	costs->trial = TRIAL - 1;
+	costs->trial = scale > 1 ? ROW - 1 : 0;
 	costs->tried = best == COST_RING ? COST_COPY : COST_RING;
 	return costs->tried;
 }
 
 /* A moving mean. A long delay is somebody else's more often than the way's, and counts for little; the best would
  * be no measure, since where transfers overlap one may have been finished by another's time. */
-static void cost_learn(struct costs *costs, enum cost_way way, enum pace pace, uint64_t took_ns)
+static void cost_learn(struct shm *shm, enum pace pace, uint32_t class, enum cost_way way, uint64_t took_ns)
 {
+	struct costs *costs = &shm->costs[pace][class];
 	struct cost *cost = &costs->ways[way];
 	uint64_t most_ns = 2 * cost->mean_ns;
 
 	costs->row = way == costs->last ? costs->row + 1 : 1;
 	costs->last = way;
-	if (pace == PACE_STREAM && costs->row <= SKIP_STREAM)
+	if (goes_in_rows(pace, class) && costs->row <= ROW_SKIP)
 		return;
 	if (cost->samples < TRIES)
 		cost->samples++;
@@ -102,7 +112,7 @@ static void choose_eager_next(struct thole_endpoint *endpoint, enum pace pace, e
 
 	if (costs->trial > 0 && way != costs->tried)
 		return; /* it was under way before the trial */
-	announce = cost_next(costs) == COST_COPY;
+	announce = cost_next(shm, pace, class) == COST_COPY;
 	if (announce == ((shm->announce[pace] & bit) != 0))
 		return;
 	shm->announce[pace] ^= bit;
@@ -132,7 +142,7 @@ static void choose_learn(struct peer *peer, enum pace pace, enum cost_way way, u
 		took_ns += took_ns * link->sample.piece / length;
 	else if (length <= endpoint->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
 		took_ns += took_ns / 3;
-	cost_learn(&shm_of(endpoint)->costs[pace][class], way, pace, took_ns);
+	cost_learn(shm_of(endpoint), pace, class, way, took_ns);
 	if (class >= EAGER_CLASS_MIN && length <= endpoint->options.eager_max)
 		choose_eager_next(endpoint, pace, way, class);
 }
@@ -152,8 +162,7 @@ enum bulk_method choose_fetch(struct peer *peer, uint64_t length, enum pace pace
 	/* What could have been sent through the ring at once is announced for the other way. */
 	if (length <= endpoint->options.eager_max)
 		return BULK_COOPERATIVE;
-	return cost_next(&shm_of(peer->endpoint)->costs[pace][length_class(length)]) == COST_RING ? BULK_RING
-												  : BULK_COOPERATIVE;
+	return cost_next(shm_of(peer->endpoint), pace, length_class(length)) == COST_RING ? BULK_RING : BULK_COOPERATIVE;
 }
 
 void choose_fetched(struct peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns)
@@ -174,9 +183,8 @@ void choose_eager_begin(struct peer *peer, const struct record *record, uint32_t
 	if (!choose_learns(peer->endpoint) || record->arg[0] <= length || record->arg[0] > peer->endpoint->options.eager_max ||
 	    length_class(record->arg[0]) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
-	if (late && pace == PACE_DIALOGUE) {
-		if (shm_of(peer->endpoint)->costs[pace][length_class(record->arg[0])].trial > 0)
-			choose_eager_next(peer->endpoint, pace, COST_RING, length_class(record->arg[0]));
+	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a look must not wait for ever */
+		choose_eager_next(peer->endpoint, pace, COST_RING, length_class(record->arg[0]));
 		return;
 	}
 	*sample = (struct eager_sample){.start_ns = clock_now_ns(), .length = (uint32_t)record->arg[0], .piece = length,
