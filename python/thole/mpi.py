@@ -102,6 +102,9 @@ OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
     Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
 )
 
+OPENMPI_PINNED = ("--map-by", "core", "--bind-to", "core")
+OPENMPI_CROWDED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
+OPENMPI_ENVIRONMENT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
 OPENMPI_CONFIGS = ("{etc}/openmpi-mca-params.conf", "{home}/.openmpi/mca-params.conf")
 OPENMPI_LINES = (
     "pml = cm",
@@ -152,9 +155,9 @@ FAMILIES = (
         libraries=("libmpi.so.40", "libmpi.so"),
         components=("openmpi/mca_mtl_ofi.so", "openmpi/lib/openmpi3/mca_mtl_ofi.so"),
         settings=OPENMPI_SETTINGS,
-        pinned=("--map-by", "core", "--bind-to", "core"),
-        crowded=("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"),
-        environment=(("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")),
+        pinned=OPENMPI_PINNED,
+        crowded=OPENMPI_CROWDED,
+        environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=OPENMPI_LINES,
         notes=OPENMPI_NOTES,
@@ -174,9 +177,9 @@ FAMILIES = (
             "openmpi/lib/openmpi/mca_mtl_ofi.so",
         ),
         settings=OPENMPI4_SETTINGS,
-        pinned=("--map-by", "core", "--bind-to", "core"),
-        crowded=("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"),
-        environment=(("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")),
+        pinned=OPENMPI_PINNED,
+        crowded=OPENMPI_CROWDED,
+        environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=(*OPENMPI_LINES, "osc_rdma_acc_use_amo = 0"),
         notes=OPENMPI_NOTES,

@@ -220,6 +220,7 @@ static void fetch_offer(struct fetch *fetch)
 	uint64_t length = fetch->end, block = fetch->peer->endpoint->options.cooperative_block;
 	struct record record = {.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL,
 				.tag = fetch->request->window.id};
+	uint64_t shares = length >= BALANCE_MIN ? BALANCE_BLOCKS : 2;
 	uint64_t shortest = fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
 	struct offer *offer;
 
@@ -227,10 +228,8 @@ static void fetch_offer(struct fetch *fetch)
 	fetch->blocks = 1;
 	if (length < shortest || !link->in.segment || link->offers_used == (1u << OFFERS) - 1)
 		return;
-	if (length >= BALANCE_MIN && block > length / BALANCE_BLOCKS)
-		block = (length / BALANCE_BLOCKS + 4095) & ~(uint64_t)4095;
-	if (block > length / 2)
-		block = (length / 2 + 4095) & ~(uint64_t)4095;
+	if (block > length / shares)
+		block = (length / shares + 4095) & ~(uint64_t)4095;
 	if (length / block >= CLAIM_MAX)
 		block = length / (CLAIM_MAX / 2);
 	fetch->block = block;
@@ -306,15 +305,12 @@ static bool fetch_helped(const struct fetch *fetch, uint32_t back, uint32_t *don
  * after the sender, which may be writing its blocks. */
 static int fetch_refused(struct fetch *fetch, int error)
 {
-	struct shm_peer *link = shm_link(fetch->peer);
-
 	fetch->method = BULK_RING;
 	if (error == EFAULT || error == ENOMEM) {
 		fetch->status = error == EFAULT ? THOLE_ERR_FAULT : THOLE_ERR_MEMORY;
 		return 1;
 	}
-	link->one_copy = ONE_COPY_NO;
-	choose_tell(fetch->peer);
+	copy_refused(fetch->peer);
 	endpoint_count(fetch->peer->endpoint, COUNTER_ONE_COPY_REFUSED);
 	endpoint_count(fetch->peer->endpoint, COUNTER_BULK_FALLBACKS);
 	return 1;
@@ -632,10 +628,8 @@ static int serve_help(struct peer *peer, struct serve *serve)
 	if (error) {
 		/* The receiver reads failed before done, and done then stays: it knows what is left to it. */
 		store_release(&serve->offer->failed, 1);
-		if (error != EFAULT && error != ENOMEM) {
-			shm_link(peer)->one_copy = ONE_COPY_NO;
-			choose_tell(peer);
-		}
+		if (error != EFAULT && error != ENOMEM)
+			copy_refused(peer);
 		serve_free(shm_of(endpoint), shm_link(peer), serve);
 		return 1;
 	}

@@ -37,6 +37,12 @@ int copy_from(pid_t pid, void *to, uint64_t address, size_t length)
 	return size == (ssize_t)length ? 0 : size < 0 ? errno : EFAULT;
 }
 
+void copy_refused(struct peer *peer)
+{
+	shm_link(peer)->one_copy = ONE_COPY_NO;
+	choose_tell(peer);
+}
+
 bool copy_allowed(struct peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);

@@ -292,6 +292,8 @@ int copy_remote(pid_t pid, bool write, const struct vector *local, const struct 
 int copy_from(pid_t pid, void *to, uint64_t address, size_t length);
 /* Whether this process may reach into the peer: found out once, and again after nothing. */
 bool copy_allowed(struct peer *peer);
+/* The kernel has refused a copy after all: there will be no more, and its sender need not announce for one. */
+void copy_refused(struct peer *peer);
 
 /* bulk.c */
 int bulk_open(struct thole_endpoint *endpoint);
