@@ -335,6 +335,10 @@ def allowed(option: Option) -> str:
         return "on or off"
     if option.kind == "choice":
         return "one of " + option.choices.replace(",", ", ")
+    if option.kind == "text":
+        return "a text"
+    if option.kind == "key":
+        return "a number of 64 bits, decimal or hexadecimal (0x...); it is never shown"
     what = {"bytes": "a size", "ns": "a time", "count": "a number"}[option.kind]
     return f"{what} from {amount(option.min, option.kind)} to {amount(option.max, option.kind)}"
 

@@ -165,6 +165,21 @@ THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_add
 /* The address behind a handle. Errors: NOT_FOUND. */
 THOLE_API int thole_peer_address(struct thole_endpoint *endpoint, uint32_t peer, struct thole_address *address_p);
 
+/* How a peer is reached now. Strings are constant. */
+struct thole_peer_info {
+	const char *transport;     /* "shm", "network", or "none": nothing leads there */
+	const char *state;         /* "new" (nothing was sent to it), "connecting", "connected", "gone" */
+	const char *records;       /* way of small messages: "ring", "udp", "raw"; "" while not connected */
+	const char *bulk;          /* of large ones: "memory" (directly between processes), "ring", "udp", "raw"; "" */
+	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */
+	uint64_t frames_sent;      /* records' frames, over the network, to this peer */
+	uint64_t retransmitted;    /* frames sent again */
+	uint32_t frame_max;        /* bytes of a frame on the path, without Ethernet, IP and UDP headers; 0: no network */
+};
+
+/* Errors: NOT_FOUND. */
+THOLE_API int thole_peer_info(struct thole_endpoint *endpoint, uint32_t peer, struct thole_peer_info *info_p);
+
 /* ---- Messages -------------------------------------------------------------------------------- */
 
 enum thole_flags {
@@ -349,8 +364,8 @@ THOLE_API int thole_atomic(struct thole_endpoint *endpoint, uint32_t peer, const
 
 struct thole_option_info {
 	const char *name;     /* e.g. "eager_max"; the environment variable is THOLE_EAGER_MAX */
-	const char *kind;     /* "bytes", "ns", "count", "bool", "choice" */
-	const char *value;    /* what an endpoint opened now would use */
+	const char *kind;     /* "bytes", "ns", "count", "bool", "choice", "text", "key" */
+	const char *value;    /* what an endpoint opened now would use; of a key "hidden", or "0" where there is none */
 	const char *fallback; /* the default */
 	const char *origin;   /* "default", "environment", "file" or the file's path */
 	const char *choices;  /* of a choice, separated by commas; else "" */
@@ -388,6 +403,21 @@ struct thole_capability {
 
 /* What this host's kernel permits to this process, probed now. Errors: NOT_FOUND after the last. Strings as above. */
 THOLE_API int thole_capability(unsigned index, struct thole_capability *capability_p);
+
+struct thole_interface_info {
+	const char *name;    /* e.g. "eth0" */
+	const char *address; /* IPv4, else IPv6, without the length of its network; "": none */
+	const char *mac;     /* "02:00:00:00:00:01"; "": it is not Ethernet */
+	uint32_t mtu;        /* bytes */
+	int up;              /* 1: it is switched on and has a carrier */
+	int chosen;          /* 1: endpoints use it unless the option interface says otherwise */
+	const char *links;   /* that it gives to this process: "", "udp", "udp,raw", "raw" */
+	const char *better;  /* what would be faster, and how: a sentence a line; or "" */
+};
+
+/* Network interface number index of this network namespace, counted from 0, looked at now. Strings as above. Errors: NOT_FOUND
+ * after the last, MEMORY, SYSTEM. */
+THOLE_API int thole_interface_info(unsigned index, struct thole_interface_info *info_p);
 
 #ifdef __cplusplus
 }

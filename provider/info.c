@@ -263,7 +263,7 @@ static void info_free(struct fi_info *info)
 static bool info_names(struct fi_info *info)
 {
 	info->fabric_attr->name = strdup(prov_provider.name);
-	info->domain_attr->name = strdup("shm");
+	info->domain_attr->name = strdup("thole");
 	return info->fabric_attr->name && info->domain_attr->name;
 }
 

@@ -7,7 +7,7 @@ set -euo pipefail
 case "${1:-}" in
 build) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates) ;;
 test) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
-	libcmocka-dev libseccomp-dev openmpi-bin libopenmpi-dev iproute2 procps strace clang libclang-rt-dev) ;;
+	libcmocka-dev libseccomp-dev openmpi-bin libopenmpi-dev iproute2 procps strace clang libclang-rt-dev tshark) ;;
 install) wanted=(python3-rich python3-matplotlib) ;;
 *) echo "usage: $0 build|test|install" >&2; exit 2 ;;
 esac

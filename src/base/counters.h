@@ -39,7 +39,38 @@
 	ROW(PEERS_GONE, "peers_gone", "peers that ended or closed") \
 	ROW(YIELDS, "yields", "times the core was given to others while waiting") \
 	ROW(SLEEPS, "sleeps", "times a waiting call slept") \
-	ROW(WAKES_SENT, "wakes_sent", "sleeping peers woken")
+	ROW(WAKES_SENT, "wakes_sent", "sleeping peers woken") \
+	ROW(FRAMES_SENT, "frames_sent", "frames handed to the network's links") \
+	ROW(FRAMES_RECEIVED, "frames_received", "frames taken from them") \
+	ROW(FRAMES_RETRANSMITTED, "frames_retransmitted", "record frames sent again") \
+	ROW(FRAMES_DUPLICATE, "frames_duplicate", "frames that had arrived before") \
+	ROW(FRAMES_HELD, "frames_held", "record frames that came ahead of a missing one and were kept") \
+	ROW(FRAMES_BLOCKED, "frames_blocked", "times a link had no room for a frame to be sent") \
+	ROW(FRAMES_EXHAUSTED, "frames_exhausted", "records that found no memory to be kept until they are acknowledged") \
+	ROW(DROPPED_MALFORMED, "dropped_malformed", "frames dropped that no correct peer writes") \
+	ROW(DROPPED_SESSION, "dropped_session", "frames dropped for a session that is not this one's") \
+	ROW(DROPPED_CHECKSUM, "dropped_checksum", "frames dropped for their checksum") \
+	ROW(DROPPED_STRANGER, "dropped_stranger", "frames dropped that come from nobody known, or without the job key") \
+	ROW(DROPPED_FULL, "dropped_full", "frames dropped for a bound: too many held, or no memory") \
+	ROW(DROPPED_INJECTED, "dropped_injected", "frames lost on purpose, by the option inject_loss") \
+	ROW(ACKS_SENT, "acks_sent", "acknowledgements sent that found no record to ride on") \
+	ROW(PULLS_SENT, "pulls_sent", "blocks of bulk data asked for") \
+	ROW(PULLS_AGAIN, "pulls_again", "blocks asked for again, something of them having been lost") \
+	ROW(NACKS_SENT, "nacks_sent", "frames answered that what they address does not exist") \
+	ROW(NACKS_RECEIVED, "nacks_received", "such answers from peers") \
+	ROW(BULK_NETWORK, "bulk_network", "bulk fetches over the network") \
+	ROW(BULK_SERVED, "bulk_served", "bytes of bulk data sent over the network") \
+	ROW(BULK_REPAIRS, "bulk_repairs", "bulk frames that landed elsewhere than foreseen and were moved") \
+	ROW(RTT_NS, "rtt_ns", "round trip to the peer heard of last, smoothed, in ns") \
+	ROW(LINK_FALLBACKS, "link_fallbacks", "times a peer's frames had to take another link") \
+	ROW(FRAME_SHRINKS, "frame_shrinks", "times frames to a peer were made shorter for its path") \
+	ROW(PEERS_ASKED_AFTER, "peers_asked_after", "silent peers whose hosts were asked whether they live") \
+	ROW(PEERS_SILENT, "peers_silent", "peers given up after peer_timeout without an answer") \
+	ROW(LINK_LOST, "link_lost", "frames that the kernel refused to send, taken for lost on the way") \
+	ROW(LINK_OVERFLOWS, "link_overflows", "packets that found a link's receive buffer full") \
+	ROW(LINK_TRUNCATED, "link_truncated", "packets dropped that were longer than any frame") \
+	ROW(LINK_SEPARATED, "link_separated", "times frames were sent one by one, the kernel not taking them together") \
+	ROW(LINK_UNREACHABLE, "link_unreachable", "answers that a host or network cannot be reached")
 
 #define COUNTER_ID(id, name, help) COUNTER_##id,
 enum counter { COUNTER_TABLE(COUNTER_ID) COUNTER_COUNT };

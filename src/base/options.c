@@ -117,11 +117,24 @@ static bool bool_parse(const char *text, uint64_t *value_p)
 	return true;
 }
 
+/* Hexadecimal digits, behind 0x. */
+static bool hexadecimal_parse(const char *text, uint64_t *value_p)
+{
+	size_t length = strlen(text);
+
+	if (length == 0 || length > 16 || strspn(text, "0123456789abcdefABCDEF") != length)
+		return false;
+	*value_p = strtoull(text, NULL, 16);
+	return true;
+}
+
 static bool number_parse(const struct unit *units, const char *text, uint64_t *value_p)
 {
 	const struct unit *unit = units;
 	uint64_t number = 0;
 
+	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+		return hexadecimal_parse(text + 2, value_p);
 	if (*text < '0' || *text > '9')
 		return false;
 	for (; *text >= '0' && *text <= '9'; text++)
@@ -143,16 +156,19 @@ static bool value_parse(const struct option_row *row, const char *text, uint64_t
 		return bool_parse(text, value_p);
 	case OPTION_CHOICE:
 		return choice_parse(row->choices, text, value_p);
+	case OPTION_TEXT: /* row_set takes it as it is */
+		return strlen(text) < OPTION_TEXT_MAX;
 	case OPTION_BYTES:
 	case OPTION_NS:
 	case OPTION_COUNT_OF:
+	case OPTION_KEY:
 		break;
 	}
 	return number_parse(units_of(row->kind), text, value_p) && *value_p >= row->min &&
 	       *value_p <= row->max;
 }
 
-static void value_print(const struct option_row *row, uint64_t value, char text[OPTION_TEXT_MAX])
+static void number_print(const struct option_row *row, uint64_t value, char text[OPTION_TEXT_MAX])
 {
 	const struct unit *unit = units_of(row->kind);
 	const char *choice;
@@ -167,9 +183,13 @@ static void value_print(const struct option_row *row, uint64_t value, char text[
 		snprintf(text, OPTION_TEXT_MAX, "%.*s", choice ? (int)length : 0,
 		         choice ? choice : "");
 		return;
+	case OPTION_KEY:
+		snprintf(text, OPTION_TEXT_MAX, "%s", value ? "hidden" : "0");
+		return;
 	case OPTION_COUNT_OF:
 		snprintf(text, OPTION_TEXT_MAX, "%llu", (unsigned long long)value);
 		return;
+	case OPTION_TEXT:
 	case OPTION_BYTES:
 	case OPTION_NS:
 		break;
@@ -182,6 +202,16 @@ static void value_print(const struct option_row *row, uint64_t value, char text[
 		unit++;
 	snprintf(text, OPTION_TEXT_MAX, "%llu%s", (unsigned long long)(value / unit->size),
 	         unit->name);
+}
+
+static void value_print(const struct options *options, const struct option_row *row, char text[OPTION_TEXT_MAX])
+{
+	const uint64_t *value = value_of((struct options *)(uintptr_t)options, row);
+
+	if (row->kind == OPTION_TEXT)
+		memcpy(text, value, OPTION_TEXT_MAX);
+	else
+		number_print(row, *value, text);
 }
 
 /* What value_parse accepts, as the end of the sentence "must be ...". */
@@ -197,8 +227,16 @@ static void allowed_print(const struct option_row *row, char *text, size_t size)
 		snprintf(text, size, "one of %s", row->choices);
 		return;
 	}
-	value_print(row, row->min, min);
-	value_print(row, row->max, max);
+	if (row->kind == OPTION_TEXT) {
+		snprintf(text, size, "a text of at most %d bytes", OPTION_TEXT_MAX - 1);
+		return;
+	}
+	if (row->kind == OPTION_KEY) {
+		snprintf(text, size, "a number of 64 bits, decimal or behind 0x hexadecimal");
+		return;
+	}
+	number_print(row, row->min, min);
+	number_print(row, row->max, max);
 	snprintf(text, size, "%s from %s to %s",
 	         row->kind == OPTION_NS      ? "a time (number with ns, us, ms or s)"
 	         : row->kind == OPTION_BYTES ? "a size (number, or number with k, m or g)"
@@ -211,15 +249,19 @@ static int row_set(struct options *options, const struct option_row *row, const 
                    enum option_origin origin)
 {
 	char allowed[192];
-	uint64_t value;
+	uint64_t value = 0;
 
 	if (!value_parse(row, text, &value)) {
 		allowed_print(row, allowed, sizeof(allowed));
 		return error_set(THOLE_ERR_ARGUMENT,
 		                 "option %s: \"%.*s\" must be %s; the default is %s", row->name,
-		                 QUOTE_MAX, text, allowed, row->fallback);
+		                 QUOTE_MAX, row->kind == OPTION_KEY ? "(hidden)" : text, allowed,
+		                 *row->fallback ? row->fallback : "none");
 	}
-	*value_of(options, row) = value;
+	if (row->kind == OPTION_TEXT)
+		strcpy((char *)value_of(options, row), text);
+	else
+		*value_of(options, row) = value;
 	options->origin[row - rows] = (uint8_t)origin;
 	return 0;
 }
@@ -447,7 +489,7 @@ static int string_load(struct options *options, const char *string)
 	return row_set(options, row, string + length + 1, OPTION_FROM_OPEN);
 }
 
-int options_load(struct options *options, const char *const *strings)
+static int sources_load(struct options *options, bool outside, const char *const *strings)
 {
 	struct load load = {.options = options};
 
@@ -455,11 +497,23 @@ int options_load(struct options *options, const char *const *strings)
 	for (unsigned i = 0; i < OPTIONS_COUNT; i++)
 		load_result(&load,
 		            row_set(options, &rows[i], rows[i].fallback, OPTION_FROM_DEFAULT));
-	files_load(&load);
-	environment_load(&load);
+	if (outside) {
+		files_load(&load);
+		environment_load(&load);
+	}
 	for (; strings && *strings; strings++)
 		load_result(&load, string_load(options, *strings));
 	return load.status ? error_set(load.status, "%s", load.detail) : 0;
+}
+
+int options_load(struct options *options, const char *const *strings)
+{
+	return sources_load(options, true, strings);
+}
+
+int options_defaults(struct options *options, const char *const *strings)
+{
+	return sources_load(options, false, strings);
 }
 
 /* ---- One option ---------------------------------------------------------------------------- */
@@ -488,7 +542,7 @@ int options_set(struct options *options, const char *name, const char *value, bo
 			THOLE_ERR_BUSY,
 			"option %s cannot change while the endpoint is open; give \"%s=%.*s\" when "
 			"opening it",
-			row->name, row->name, QUOTE_MAX, value);
+			row->name, row->name, QUOTE_MAX, row->kind == OPTION_KEY ? "..." : value);
 	return row_set(options, row, value, OPTION_FROM_SET);
 }
 
@@ -499,7 +553,7 @@ int options_get_text(const struct options *options, const char *name, char *valu
 
 	if (!row)
 		return THOLE_ERR_NOT_FOUND;
-	value_print(row, *value_of((struct options *)(uintptr_t)options, row), text);
+	value_print(options, row, text);
 	if (!value || strlen(text) >= size)
 		return error_set(THOLE_ERR_ARGUMENT,
 		                 "option %s: its value \"%s\" takes %zu bytes, the buffer has %zu; "
@@ -543,7 +597,8 @@ int thole_option_info(unsigned index, struct thole_option_info *info_p)
 	static _Thread_local char path[OPTIONS_PATH_MAX];
 	static const char *const kinds[] = {
 		[OPTION_BYTES] = "bytes", [OPTION_NS] = "ns",         [OPTION_COUNT_OF] = "count",
-		[OPTION_BOOL] = "bool",   [OPTION_CHOICE] = "choice",
+		[OPTION_BOOL] = "bool",   [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",
+		[OPTION_KEY] = "key",
 	};
 	const struct option_row *row;
 	struct options options;
@@ -556,7 +611,7 @@ int thole_option_info(unsigned index, struct thole_option_info *info_p)
 	/* A bad value somewhere makes opening fail with the reason; what is asked here are the
 	 * good ones. */
 	(void)options_load(&options, NULL);
-	value_print(row, *value_of(&options, row), value);
+	value_print(&options, row, value);
 	*info_p = (struct thole_option_info){
 		.name = row->name,
 		.kind = kinds[row->kind],

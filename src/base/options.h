@@ -23,7 +23,15 @@
 
 #include "thole.h"
 
-enum option_kind { OPTION_BYTES, OPTION_NS, OPTION_COUNT_OF, OPTION_BOOL, OPTION_CHOICE };
+enum option_kind {
+	OPTION_BYTES,
+	OPTION_NS,
+	OPTION_COUNT_OF,
+	OPTION_BOOL,
+	OPTION_CHOICE,
+	OPTION_TEXT, /* some bytes, perhaps none */
+	OPTION_KEY   /* a number that is a secret: nothing prints it */
+};
 
 /* The values of the choices, in the order of their names in the table. */
 enum option_yield { OPTION_YIELD_AUTO, OPTION_YIELD_ALWAYS, OPTION_YIELD_NEVER };
@@ -33,6 +41,9 @@ enum option_bulk {
 	OPTION_BULK_ONE_COPY,
 	OPTION_BULK_COOPERATIVE
 };
+enum option_network { OPTION_NETWORK_AUTO, OPTION_NETWORK_ON, OPTION_NETWORK_OFF };
+enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH };
+enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JUMBO };
 
 /* row(name, kind, default, min, max, may it change while the endpoint is open, choices, help).
  * The default is text as a user would write it; min and max are for numbers. */
@@ -75,7 +86,37 @@ enum option_bulk {
 	row(close_timeout, OPTION_NS, "1s", 0, OPTION_SECONDS(3600), true, "",			\
 	    "how long closing waits until peers have what was sent to them")			\
 	row(ptracer, OPTION_BOOL, "on", 0, 1, false, "",					\
-	    "let processes of the same user read this one's memory where Yama restricts it")
+	    "let processes of the same user read this one's memory where Yama restricts it")	\
+	row(shm, OPTION_BOOL, "on", 0, 1, false, "",						\
+	    "shared memory between processes of a host; off: the network between these too")	\
+	row(network, OPTION_CHOICE, "auto", 0, 0, false, "auto,on,off",				\
+	    "reach other hosts; auto: where a socket can be had, on: else opening fails")	\
+	row(link, OPTION_CHOICE, "auto", 0, 0, false, "auto,udp,raw,both",			\
+	    "how frames leave this host; auto: UDP, and raw Ethernet frames where permitted")	\
+	row(interface, OPTION_TEXT, "", 0, 0, false, "",					\
+	    "network interface to use, by name or by address; none: as routes say")		\
+	row(host, OPTION_TEXT, "", 0, 0, false, "",						\
+	    "name of this host; processes whose names are equal share memory; none: found out")	\
+	row(job_key, OPTION_KEY, "0", 0, UINT64_MAX, false, "",					\
+	    "number that both sides of a connection over the network must know, 0: none")	\
+	row(codec, OPTION_CHOICE, "native", 0, 0, false, "native,mxoe,mxoe-jumbo",		\
+	    "what frames look like; mxoe: as those of MX and Open-MX, over raw frames")		\
+	row(ethertype, OPTION_COUNT_OF, "34997", 1536, 65535, false, "",			\
+	    "EtherType of raw frames of the native codec; 34997 is 0x88b5")			\
+	row(mtu, OPTION_BYTES, "0", 0, 9216, false, "",						\
+	    "longest frame, headers not counted, 0: as the path to a peer allows")		\
+	row(checksum, OPTION_BOOL, "off", 0, 1, false, "",					\
+	    "frames of the native codec carry a CRC32C of their own")				\
+	row(peer_timeout, OPTION_NS, "10s", OPTION_SECONDS(1) / 10, OPTION_SECONDS(3600), true, "",	\
+	    "how long a silent peer of another host is waited for before it counts as gone")	\
+	row(net_eager_max, OPTION_BYTES, "32k", 0, OPTION_MIB(1), true, "",			\
+	    "eager_max between hosts, if it is less")						\
+	row(net_window, OPTION_BYTES, "0", 0, OPTION_GIB(1), false, "",				\
+	    "bulk data asked for and not here, of all peers, 0: as receive buffers allow")	\
+	row(inject_loss, OPTION_COUNT_OF, "0", 0, 500, true, "",				\
+	    "frames of 1000 that are thrown away on purpose, for tests")			\
+	row(inject_seed, OPTION_COUNT_OF, "1", 0, UINT64_MAX, false, "",			\
+	    "which frames inject_loss throws away")
 /* clang-format on */
 
 #define OPTION_ENUM(name, ...) OPTION_INDEX_##name,
@@ -98,8 +139,15 @@ enum {
 };
 
 struct options {
-/* One uint64_t per row: bytes, nanoseconds, a count, 0 or 1, or the enum of a choice. */
-#define OPTION_FIELD(name, ...) uint64_t name;
+/* Per row a uint64_t (bytes, nanoseconds, a count, 0 or 1, the enum of a choice, a key) or a text. */
+#define OPTION_FIELD_OPTION_BYTES(name) uint64_t name;
+#define OPTION_FIELD_OPTION_NS(name) uint64_t name;
+#define OPTION_FIELD_OPTION_COUNT_OF(name) uint64_t name;
+#define OPTION_FIELD_OPTION_BOOL(name) uint64_t name;
+#define OPTION_FIELD_OPTION_CHOICE(name) uint64_t name;
+#define OPTION_FIELD_OPTION_KEY(name) uint64_t name;
+#define OPTION_FIELD_OPTION_TEXT(name) char name[OPTION_TEXT_MAX];
+#define OPTION_FIELD(name, kind, ...) OPTION_FIELD_##kind(name)
 	OPTION_TABLE(OPTION_FIELD)
 #undef OPTION_FIELD
 	uint8_t origin[OPTIONS_COUNT];     /* enum option_origin */
@@ -112,12 +160,15 @@ struct options {
  * given. */
 int options_load(struct options *options, const char *const *strings);
 
+/* The same of the defaults and the strings alone: nothing outside the process matters. */
+int options_defaults(struct options *options, const char *const *strings);
+
 /* Set one from text. running: the endpoint is open. THOLE_ERR_NOT_FOUND, THOLE_ERR_ARGUMENT,
  * THOLE_ERR_BUSY. */
 int options_set(struct options *options, const char *name, const char *value, bool running);
 
-/* One as text that options_set accepts. THOLE_ERR_NOT_FOUND, THOLE_ERR_ARGUMENT (size is too
- * small). */
+/* One as text that options_set accepts, but that a key is "hidden" where there is one. THOLE_ERR_NOT_FOUND,
+ * THOLE_ERR_ARGUMENT (size is too small). */
 int options_get_text(const struct options *options, const char *name, char *value, size_t size);
 
 /* Where a value is from, in words: "default", a file's path, "environment", "open", "set"; "" for

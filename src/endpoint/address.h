@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * address: an endpoint's name, in parts and as printable text ("t1-" and base64url of 36 bytes). The space
- * behind the two ids is for the links of other transports; until one fills it, it is zero.
+ * behind the two ids says where the endpoint is found in the network, by one kind of links; all numbers there are big-endian.
+ *
+ *   byte  0      enum address_kind
+ *         1      0
+ *         2, 3   IPv4, IPv6: UDP port of records
+ *         4..    IPv4: 4 bytes address; IPv6: 16 bytes address; mxoe: 1 byte endpoint number
+ *         8..13  IPv4, Ethernet, mxoe: MAC of the interface; zero: none
  */
 #ifndef THOLE_ENDPOINT_ADDRESS_H
 #define THOLE_ENDPOINT_ADDRESS_H
@@ -10,10 +16,18 @@
 
 #include "thole.h"
 
+enum address_kind {
+	ADDRESS_NONE,     /* in no network: all zero */
+	ADDRESS_IPV4,
+	ADDRESS_IPV6,
+	ADDRESS_MXOE,     /* raw Ethernet frames of the mxoe codec */
+	ADDRESS_ETHERNET, /* raw Ethernet frames of the native codec, and no IP */
+};
+
 struct address_parts {
 	uint64_t host;       /* equal for processes that can share memory: kernel boot and network namespace */
 	uint64_t endpoint;   /* random: unique over hosts and time */
-	uint8_t network[20]; /* zero */
+	uint8_t network[20]; /* as above */
 };
 
 void address_format(const struct address_parts *parts, struct thole_address *address_p);

@@ -2,6 +2,7 @@
 /* endpoint: opening and closing, its options and counters. */
 #include "endpoint/endpoint.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,14 +13,12 @@
 #include "endpoint/host.h"
 #include "message/message.h"
 
-static int endpoint_identify(struct thole_endpoint *endpoint)
+/* Without shared memory an endpoint is as good as alone on its host, and no peer will try. */
+static void endpoint_identify(const struct options *options, struct address_parts *parts_p)
 {
-	if (getrandom(&endpoint->parts.endpoint, sizeof(endpoint->parts.endpoint), 0) !=
-	    sizeof(endpoint->parts.endpoint))
-		return error_set(THOLE_ERR_SYSTEM, "getrandom failed: %m");
-	endpoint->parts.host = host_id();
-	address_format(&endpoint->parts, &endpoint->address);
-	return 0;
+	parts_p->host = *options->host ? host_named(options->host) : host_id();
+	if (!options->shm)
+		parts_p->host ^= parts_p->endpoint;
 }
 
 static void endpoint_free(struct thole_endpoint *endpoint)
@@ -39,59 +38,113 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 		match_fini(&endpoint->match[queue]);
 	pool_fini(&endpoint->requests);
 	pool_fini(&endpoint->unexpected);
+	if (endpoint->timer_fd >= 0)
+		close(endpoint->timer_fd);
 	if (endpoint->wait_fd >= 0)
 		close(endpoint->wait_fd);
 	free(endpoint);
 }
 
-int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p)
+int endpoint_create(const struct thole_endpoint_attr *attr, const struct options *options,
+		    const struct address_parts *parts, uint64_t salt, struct thole_endpoint **endpoint_p)
 {
-	static const struct thole_endpoint_attr defaults;
 	struct thole_endpoint *endpoint = calloc(1, sizeof(*endpoint));
-	uint64_t salt = 0;
-	int error;
 
 	if (!endpoint)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
-	if (!attr)
-		attr = &defaults;
-	endpoint->wait_fd = -1;
+	endpoint->options = *options;
+	endpoint->parts = *parts;
+	address_format(&endpoint->parts, &endpoint->address);
+	endpoint->wait_fd = endpoint->timer_fd = -1;
 	endpoint->complete = attr->complete;
 	endpoint->complete_arg = attr->complete_arg;
 	list_init(&endpoint->backlogged);
 	list_init(&endpoint->done);
 	list_init(&endpoint->queue);
-	for (int queue = 0; queue < MATCH_QUEUES; queue++)
-		match_init(&endpoint->match[queue]);
 	pool_init(&endpoint->requests, sizeof(struct request), 64, REQUESTS_MAX);
 	pool_init(&endpoint->unexpected, sizeof(struct unexpected), 64, REQUESTS_MAX);
-	error = options_load(&endpoint->options, attr->options);
-	if (!error)
-		error = endpoint_identify(endpoint);
-	if (error)
-		goto fail;
-	if (getrandom(&salt, sizeof(salt), 0) == sizeof(salt))
-		for (int queue = 0; queue < MATCH_QUEUES; queue++)
-			match_salt(&endpoint->match[queue], salt);
-	endpoint->crowded = endpoint->options.local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || endpoint->options.progress_thread;
-	endpoint->wait_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (endpoint->wait_fd < 0) {
-		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m");
-		goto fail;
+	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
+		match_init(&endpoint->match[queue]);
+		match_salt(&endpoint->match[queue], salt);
 	}
-	error = shm_transport.open(endpoint);
-	if (!error && endpoint->options.progress_thread)
+	endpoint->simulated = true;
+	*endpoint_p = endpoint;
+	return 0;
+}
+
+/* Shared memory and the network, as options say. The address is whole afterwards. */
+static int endpoint_open_transports(struct thole_endpoint *endpoint)
+{
+	const struct options *options = &endpoint->options;
+	int error = options->shm ? shm_transport.open(endpoint) : 0;
+
+	if (error)
+		return error;
+	if (options->network == OPTION_NETWORK_OFF) {
+		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "the option network is off");
+	} else {
+		error = datagram_transport.open(endpoint);
+		if (error)
+			snprintf(endpoint->no_network, sizeof(endpoint->no_network), "%s", thole_detail());
+	}
+	address_format(&endpoint->parts, &endpoint->address);
+	if (!options->shm && !endpoint->datagram && !error)
+		return error_set(THOLE_ERR_ARGUMENT, "the options shm and network are both off: no peer could be reached");
+	return options->network == OPTION_NETWORK_AUTO && options->shm ? 0 : error;
+}
+
+static void endpoint_close_transports(struct thole_endpoint *endpoint)
+{
+	if (endpoint->datagram)
+		datagram_transport.close(endpoint);
+	if (endpoint->shm)
+		shm_transport.close(endpoint);
+}
+
+int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p)
+{
+	static const struct thole_endpoint_attr defaults;
+	struct address_parts parts = {0};
+	struct thole_endpoint *endpoint;
+	struct options options;
+	uint64_t salt = 0;
+	int error;
+
+	if (!attr)
+		attr = &defaults;
+	error = options_load(&options, attr->options);
+	if (error)
+		return error;
+	if (getrandom(&parts.endpoint, sizeof(parts.endpoint), 0) != sizeof(parts.endpoint) ||
+	    getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+		return error_set(THOLE_ERR_SYSTEM, "getrandom failed: %m");
+	endpoint_identify(&options, &parts);
+	error = endpoint_create(attr, &options, &parts, salt, &endpoint);
+	if (error)
+		return error;
+	endpoint->simulated = false;
+	endpoint->crowded = options.local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options.progress_thread;
+	endpoint->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (endpoint->wait_fd < 0)
+		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m");
+	else
+		error = endpoint_open_transports(endpoint);
+	if (!error && options.progress_thread)
 		error = progress_thread_start(endpoint);
 	if (error) {
-		shm_transport.close(endpoint);
-		goto fail;
+		endpoint_close_transports(endpoint);
+		endpoint_free(endpoint);
+		return error;
 	}
 	*endpoint_p = endpoint;
 	return 0;
-fail:
-	endpoint_free(endpoint);
-	return error;
+}
+
+bool endpoint_drained(struct thole_endpoint *endpoint)
+{
+	return list_empty(&endpoint->backlogged) &&
+	       (!endpoint->datagram || datagram_transport.drained(endpoint));
 }
 
 /* Peers must get what was reported complete; progress that long. */
@@ -99,8 +152,7 @@ static void endpoint_flush(struct thole_endpoint *endpoint)
 {
 	uint64_t start_ns = clock_now_ns();
 
-	while (!list_empty(&endpoint->backlogged) &&
-	       clock_now_ns() - start_ns < endpoint->options.close_timeout)
+	while (!endpoint_drained(endpoint) && clock_now_ns() - start_ns < endpoint->options.close_timeout)
 		endpoint_progress(endpoint);
 }
 
@@ -128,19 +180,33 @@ static void endpoint_drop_requests(struct thole_endpoint *endpoint)
 	}
 }
 
+static void endpoint_end(struct thole_endpoint *endpoint)
+{
+	endpoint->holding = false; /* nobody is left to be told */
+	endpoint_drop_unexpected(endpoint);
+	endpoint_drop_requests(endpoint);
+	endpoint_close_transports(endpoint);
+	endpoint_unlock(endpoint);
+	endpoint_free(endpoint);
+}
+
 void thole_endpoint_close(struct thole_endpoint *endpoint)
 {
 	if (!endpoint)
 		return;
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);
-	endpoint_flush(endpoint);
-	endpoint->holding = false; /* nobody is left to be told */
-	endpoint_drop_unexpected(endpoint);
-	endpoint_drop_requests(endpoint);
-	shm_transport.close(endpoint);
-	endpoint_unlock(endpoint);
-	endpoint_free(endpoint);
+	if (!endpoint->simulated)
+		endpoint_flush(endpoint);
+	if (endpoint->datagram)
+		datagram_transport.farewell(endpoint);
+	endpoint_end(endpoint);
+}
+
+void endpoint_vanish(struct thole_endpoint *endpoint)
+{
+	endpoint_lock(endpoint);
+	endpoint_end(endpoint);
 }
 
 void thole_endpoint_address(const struct thole_endpoint *endpoint, struct thole_address *address_p)

@@ -98,7 +98,7 @@ struct stream {
 
 struct peer {
 	struct thole_endpoint *endpoint;
-	const struct transport *transport;
+	const struct transport *transport; /* for good */
 	void *link;                /* the transport's part */
 	uint32_t index;
 	bool connected;            /* transport->connect was called */
@@ -111,6 +111,7 @@ struct peer {
 	struct list_node pending;  /* requests that wait for this peer */
 	struct stream stream;
 	struct peer *hash_next;
+	struct transport_limits limits;
 	struct thole_address address;
 	struct address_parts parts;
 };
@@ -131,6 +132,7 @@ enum {
 	PEER_BUCKETS = 256,     /* hash chains; a chain is searched only to resolve an address */
 	REGION_BUCKETS = 256,   /* hash chains; a put's look-up */
 	REQUESTS_MAX = 1 << 24, /* bounds the pool: an id's index fits in it */
+	ENDPOINT_REASON_MAX = 256, /* bytes of the sentence why there is no network */
 };
 
 struct thole_endpoint {
@@ -142,9 +144,14 @@ struct thole_endpoint {
 	struct list_node queue;      /* complete requests for thole_poll */
 	thole_complete_fn *complete;
 	void *complete_arg;
-	void *shm;                   /* the shm transport's part */
+	void *shm;                   /* the shm transport's part; NULL: not used */
+	void *datagram;              /* the datagram transport's */
 	uint32_t peer_count, peer_capacity;
 	uint32_t multi_posted;       /* THOLE_MULTI receives that are posted */
+	uint32_t locals;             /* shm rings that are looked at */
+	bool networked;              /* the datagram transport is to be looked at in each progress call */
+	bool corked;                 /* a flush follows anyway, at the end of this progress call */
+	bool simulated;              /* no clock and no system call; the time is now_ns */
 	bool safe;                   /* take the lock */
 	bool holding;                /* senders were asked to announce only */
 	bool crowded;                /* the job has more processes here than there are cores */
@@ -156,9 +163,13 @@ struct thole_endpoint {
 	uint32_t calls;
 	uint32_t found_live;         /* requests after the last call, if it found something */
 	uint64_t empty_ns;           /* when a call last found nothing at first */
-	int wait_fd;                 /* epoll: readable after arm when something arrives */
+	int wait_fd;                 /* epoll: readable after arm when something arrives; -1: simulated */
+	int timer_fd;                /* in it, for thole_arm; -1: not needed so far */
+	struct watcher timer;
 	uint64_t maintained_ns;
+	uint64_t now_ns;             /* of the simulation */
 
+	char no_network[ENDPOINT_REASON_MAX]; /* why `datagram` is NULL */
 	struct options options;
 	uint64_t counters[COUNTER_COUNT];
 	struct address_parts parts;
@@ -264,6 +275,31 @@ static inline void endpoint_unlock(struct thole_endpoint *endpoint)
 
 /* Progress once, with the lock held; idle progress relaxes (pauses, yields, maintains). */
 int endpoint_progress(struct thole_endpoint *endpoint);
+
+/* Tell all senders that endpoint->holding has changed. */
+void endpoint_hold(struct thole_endpoint *endpoint);
+
+/*
+ * An endpoint without a system call, a clock or a random number, for the simulator: endpoint_create, then datagram_attach
+ * (transport/datagram/datagram.h), then endpoint_advance whenever a frame has arrived for it, its deadline has come, or
+ * something was started on it. In between all of thole.h may be called but what waits or sleeps (thole_wait, thole_wait_any,
+ * thole_sleep, thole_fd, thole_arm); thole_progress and what tests or probes do their step at the time of the last advance.
+ * It ends by thole_endpoint_close, which tells its peers but waits for nothing (wait for endpoint_drained before), or by
+ * endpoint_vanish, as a process that is killed. thole_endpoint_open is made of the same.
+ */
+/* attr->options is not looked at: options are given (options_defaults). salt seeds hashing. parts.network is filled in by the
+ * owner. The endpoint is one thread's. Errors: MEMORY. */
+int endpoint_create(const struct thole_endpoint_attr *attr, const struct options *options,
+		    const struct address_parts *parts, uint64_t salt, struct thole_endpoint **endpoint_p);
+/* One step at this time: frames that have arrived are handled, timers run out, what waits is pushed and sent. Returns how many
+ * events were handled; a step handles a bounded number, so call again until it returns 0. */
+int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns);
+/* When it has to be advanced next though nothing arrives; UINT64_MAX: never. */
+uint64_t endpoint_deadline(const struct thole_endpoint *endpoint);
+/* Whether all that was sent has reached its peers, but those that are gone. */
+bool endpoint_drained(struct thole_endpoint *endpoint);
+/* Free everything, and say nothing to anybody. */
+void endpoint_vanish(struct thole_endpoint *endpoint);
 
 int progress_thread_start(struct thole_endpoint *endpoint);
 void progress_thread_stop(struct thole_endpoint *endpoint);

@@ -30,17 +30,25 @@ static size_t file_read(const char *path, char *text, size_t size)
 	return length > 0 ? (size_t)length : 0;
 }
 
-uint64_t host_id(void)
+uint64_t host_named(const char *name)
 {
 	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+
+	for (const char *c = name; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+	return hash;
+}
+
+uint64_t host_id(void)
+{
 	struct stat status;
+	uint64_t hash;
 	char boot[64];
 
 	if (file_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) == 0)
 		gethostname(boot, sizeof(boot));
 	boot[sizeof(boot) - 1] = '\0';
-	for (const char *c = boot; *c; c++)
-		hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+	hash = host_named(boot);
 	if (stat("/proc/self/ns/net", &status) == 0)
 		hash = (hash ^ (uint64_t)status.st_ino) * 0x100000001b3u;
 	return hash;
@@ -164,11 +172,15 @@ static const struct {
 	{"yama_unrestricted", "the two above between any processes of a user", probe_yama},
 	{"membarrier", "sleep without a fence in every send", probe_membarrier},
 	{"pidfd", "see the end of a peer at once, whatever it forked", probe_pidfd},
+	{"raw_frames", "small messages to other hosts as raw Ethernet frames, in half the time of UDP", probe_raw},
+	{"udp_segmentation", "hand 64 KiB of frames to the kernel at once", probe_udp_segment},
+	{"udp_receive_offload", "and take as much from it", probe_udp_gro},
+	{"receive_buffers", "sockets that hold what several senders send at once", probe_receive_buffer},
 };
 
 int thole_capability(unsigned index, struct thole_capability *capability_p)
 {
-	static __thread char why[256];
+	static __thread char why[512];
 
 	if (index >= sizeof(capabilities) / sizeof(capabilities[0]))
 		return THOLE_ERR_NOT_FOUND;

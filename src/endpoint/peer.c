@@ -8,11 +8,66 @@
 
 #include "endpoint/endpoint.h"
 #include "message/message.h"
+#include "transport/datagram/datagram.h"
 
 static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
 {
 	return &endpoint->peer_buckets[id % PEER_BUCKETS]; /* ids are random */
 }
+
+/* ---- The choice of a transport ------------------------------------------------------------------ */
+
+/* Errors: ADDRESS, with what is in the way. */
+static int nowhere_connect(struct peer *peer)
+{
+	const struct thole_endpoint *endpoint = peer->endpoint;
+
+	if (!endpoint->datagram)
+		return error_set(THOLE_ERR_ADDRESS, "%s is of another host or network namespace, or without shared memory "
+				 "(option shm), and there is no network here: %s", peer->address.text,
+				 endpoint->no_network);
+	return error_set(THOLE_ERR_ADDRESS, "%s is of another host or network namespace and has no network address of the "
+			 "kind used here: open both endpoints with the options network=on and the same codec",
+			 peer->address.text);
+}
+
+static int nowhere_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+			uint32_t length)
+{
+	(void)peer, (void)record, (void)payload, (void)offset, (void)length;
+	return THOLE_ERR_AGAIN;
+}
+
+static uint32_t nowhere_piece_max(struct peer *peer)
+{
+	(void)peer;
+	return UINT32_MAX;
+}
+
+static void nowhere_disconnect(struct peer *peer)
+{
+	(void)peer;
+}
+
+/* Of peers that no transport reaches: connecting fails, and nothing else happens. */
+static const struct transport nowhere_transport = {
+	.name = "none",
+	.connect = nowhere_connect,
+	.push = nowhere_push,
+	.piece_max = nowhere_piece_max,
+	.disconnect = nowhere_disconnect,
+};
+
+static const struct transport *peer_transport(const struct thole_endpoint *endpoint, const struct address_parts *parts)
+{
+	if (endpoint->shm && parts->host == endpoint->parts.host)
+		return &shm_transport;
+	if (endpoint->datagram && datagram_reaches(endpoint, parts))
+		return &datagram_transport;
+	return &nowhere_transport;
+}
+
+/* ---- Handles ------------------------------------------------------------------------------------ */
 
 static int peer_new(struct thole_endpoint *endpoint, const struct thole_address *address,
 		    const struct address_parts *parts, struct peer **peer_p)
@@ -33,7 +88,10 @@ static int peer_new(struct thole_endpoint *endpoint, const struct thole_address 
 	if (!peer)
 		goto no_memory;
 	peer->endpoint = endpoint;
-	peer->transport = &shm_transport;
+	peer->transport = peer_transport(endpoint, parts);
+	peer->limits = (struct transport_limits){.length_max = THOLE_LENGTH_MAX};
+	if (peer->transport->limits)
+		peer->transport->limits(peer, &peer->limits);
 	peer->index = endpoint->peer_count;
 	list_init(&peer->backlog);
 	list_init(&peer->pending);
@@ -88,6 +146,28 @@ int thole_peer_address(struct thole_endpoint *endpoint, uint32_t index, struct t
 	endpoint_unlock(endpoint);
 	return peer ? 0 : error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u", index);
 }
+
+int thole_peer_info(struct thole_endpoint *endpoint, uint32_t index, struct thole_peer_info *info_p)
+{
+	struct peer *peer;
+
+	endpoint_lock(endpoint);
+	peer = endpoint_peer(endpoint, index);
+	if (peer) {
+		*info_p = (struct thole_peer_info){
+			.transport = peer->transport->name,
+			.records = "",
+			.bulk = "",
+			.state = peer->gone ? "gone" : peer->connected ? "connected" : "new",
+		};
+		if (peer->transport->info && !peer->gone)
+			peer->transport->info(peer, info_p);
+	}
+	endpoint_unlock(endpoint);
+	return peer ? 0 : error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u", index);
+}
+
+/* ---- The backlog, and the end ------------------------------------------------------------------- */
 
 void peer_backlog(struct request *request)
 {

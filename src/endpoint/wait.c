@@ -10,12 +10,17 @@
  * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So a caller that
  * was seen to come back at once is answered "nothing" only after some more looks; one that computes
  * in between is answered at once.
+ *
+ * Shared memory is looked at first and directly. The network is looked at in each progress call only while there are
+ * connections; without, what comes there is seen by maintenance.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "endpoint/endpoint.h"
@@ -26,6 +31,8 @@ enum {
 	MAINTAIN_NS = 20000,    /* between two looks at sockets while idle */
 	MAINTAIN_LOOK = 16,     /* idle calls between two looks at the clock */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
+	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
+	EVENTS = 32,            /* of one look at epoll */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
@@ -42,10 +49,54 @@ void endpoint_lock_slow(struct thole_endpoint *endpoint)
 	}
 }
 
+static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct epoll_event events[EVENTS];
+	int count;
+
+	do {
+		count = epoll_wait(endpoint->wait_fd, events, EVENTS, 0);
+		for (int i = 0; i < count; i++) {
+			struct watcher *watcher = events[i].data.ptr;
+
+			watcher->ready(endpoint, watcher, now_ns);
+		}
+	} while (count == EVENTS);
+}
+
 static void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	endpoint->maintained_ns = now_ns;
-	shm_transport.maintain(endpoint, now_ns);
+	endpoint_events(endpoint, now_ns);
+	if (endpoint->shm)
+		shm_transport.maintain(endpoint, now_ns);
+}
+
+void endpoint_hold(struct thole_endpoint *endpoint)
+{
+	if (endpoint->shm)
+		shm_transport.hold(endpoint);
+	if (endpoint->datagram)
+		datagram_transport.hold(endpoint);
+}
+
+/* Before sleeping: the longest sleep of all transports. */
+static uint64_t endpoint_arm(struct thole_endpoint *endpoint)
+{
+	uint64_t longest = endpoint->shm ? shm_transport.arm(endpoint) : UINT64_MAX;
+
+	if (endpoint->datagram) {
+		uint64_t network = datagram_transport.arm(endpoint);
+
+		longest = network < longest ? network : longest;
+	}
+	return longest;
+}
+
+static void endpoint_disarm(struct thole_endpoint *endpoint)
+{
+	if (endpoint->shm)
+		shm_transport.disarm(endpoint);
 }
 
 /* Give the core away; the time afterwards. */
@@ -75,6 +126,8 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 {
 	uint64_t now_ns;
 
+	if (__builtin_expect(endpoint->simulated, 0))
+		return;
 	endpoint->idle++;
 	if (endpoint_should_yield(endpoint))
 		now_ns = endpoint_yield(endpoint);
@@ -86,18 +139,45 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 		endpoint_maintain(endpoint, now_ns);
 }
 
+/* The network's turn of a look. What it and the backlog have pushed goes out at the end, in one burst. */
+static int endpoint_look_network(struct thole_endpoint *endpoint)
+{
+	int n;
+
+	endpoint->corked = true;
+	n = datagram_transport.progress(endpoint);
+	if (!list_empty(&endpoint->backlogged))
+		n += peer_backlog_push(endpoint);
+	endpoint->corked = false;
+	datagram_transport.flush(endpoint);
+	return n;
+}
+
 /* Progress without waiting; nothing is done about finding nothing. */
 static inline int endpoint_look(struct thole_endpoint *endpoint)
 {
-	int n = shm_transport.progress(endpoint);
+	int n = endpoint->shm ? shm_transport.progress(endpoint) : 0;
 
-	if (!list_empty(&endpoint->backlogged))
+	if (__builtin_expect(endpoint->networked, 0))
+		n += endpoint_look_network(endpoint);
+	else if (!list_empty(&endpoint->backlogged))
 		n += peer_backlog_push(endpoint);
 	if (n > 0) {
 		endpoint->idle = 0;
-		if (++endpoint->calls % MAINTAIN_CALLS == 0)
+		if (++endpoint->calls % MAINTAIN_CALLS == 0 && !endpoint->simulated)
 			endpoint_maintain(endpoint, clock_now_ns());
 	}
+	return n;
+}
+
+int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	int n;
+
+	endpoint_lock(endpoint);
+	endpoint->now_ns = now_ns;
+	n = endpoint_look(endpoint);
+	endpoint_unlock(endpoint);
 	return n;
 }
 
@@ -144,7 +224,7 @@ static int endpoint_progress_outside(struct thole_endpoint *endpoint)
 {
 	int n = endpoint_look(endpoint);
 
-	if (n == 0) {
+	if (n == 0 && !endpoint->simulated) {
 		uint64_t now_ns = clock_now_ns();
 		bool again = endpoint_awaits(endpoint, now_ns);
 
@@ -175,25 +255,56 @@ int thole_fd(struct thole_endpoint *endpoint)
 	return endpoint->wait_fd;
 }
 
+static void timer_ready(struct thole_endpoint *endpoint, struct watcher *watcher, uint64_t now_ns)
+{
+	uint64_t count;
+
+	(void)watcher, (void)now_ns;
+	(void)!read(endpoint->timer_fd, &count, sizeof(count));
+}
+
+/* Make wait_fd readable after so long. False if that cannot be done. */
+static bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
+{
+	struct itimerspec when = {.it_value = {.tv_sec = (time_t)(longest_ns / 1000000000u),
+					       .tv_nsec = (long)(longest_ns % 1000000000u)}};
+
+	if (endpoint->timer_fd < 0) {
+		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint->timer};
+		int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+		endpoint->timer.ready = timer_ready;
+		if (fd < 0)
+			return false;
+		if (epoll_ctl(endpoint->wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+			close(fd);
+			return false;
+		}
+		endpoint->timer_fd = fd;
+	}
+	return timerfd_settime(endpoint->timer_fd, 0, &when, NULL) == 0;
+}
+
 int thole_arm(struct thole_endpoint *endpoint)
 {
 	uint64_t longest;
 
 	endpoint_lock(endpoint);
-	longest = shm_transport.arm(endpoint);
-	/* A sleep that has to be short cannot be left to somebody else's event loop. */
-	if (longest != UINT64_MAX) {
-		shm_transport.disarm(endpoint);
+	longest = endpoint_arm(endpoint);
+	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in it. */
+	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !endpoint_timer(endpoint, longest))) {
+		endpoint_disarm(endpoint);
 		endpoint_progress(endpoint);
+		longest = 0;
 	}
 	endpoint_unlock(endpoint);
-	return longest == UINT64_MAX ? 0 : THOLE_ERR_AGAIN;
+	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }
 
 /* Sleep until something arrives or the deadline; the lock is held on entry and exit. */
 static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
 {
-	uint64_t longest = shm_transport.arm(endpoint);
+	uint64_t longest = endpoint_arm(endpoint);
 	struct epoll_event event;
 	struct timespec timeout;
 
@@ -215,7 +326,7 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 		nanosleep(&timeout, NULL);
 		endpoint_lock(endpoint);
 	}
-	shm_transport.disarm(endpoint);
+	endpoint_disarm(endpoint);
 	endpoint_maintain(endpoint, clock_now_ns());
 }
 
@@ -351,7 +462,7 @@ static void *progress_run(void *arg)
 		endpoint_lock(endpoint);
 		while (endpoint_progress(endpoint) > 0)
 			;
-		longest = shm_transport.arm(endpoint);
+		longest = endpoint_arm(endpoint);
 		endpoint_unlock(endpoint);
 		if (longest > THREAD_SLEEP_NS_MAX)
 			longest = THREAD_SLEEP_NS_MAX;
@@ -359,7 +470,7 @@ static void *progress_run(void *arg)
 		if (longest > 0)
 			epoll_pwait2(endpoint->wait_fd, &event, 1, &timeout, NULL);
 		endpoint_lock(endpoint);
-		shm_transport.disarm(endpoint);
+		endpoint_disarm(endpoint);
 		endpoint_maintain(endpoint, clock_now_ns());
 		endpoint_unlock(endpoint);
 	}

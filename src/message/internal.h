@@ -34,6 +34,13 @@ bool message_answer_early(struct request *request, enum record_kind kind, int st
 
 void message_finish(struct peer *peer, uint64_t id, int status);
 
+/* What was handed over goes out, unless a progress call is under way, which ends with that. */
+static inline void message_flush(struct peer *peer)
+{
+	if (peer->transport->flush && !peer->endpoint->corked)
+		peer->transport->flush(peer->endpoint);
+}
+
 /* Wait for the peer: on its pending list in this state. */
 void message_pend(struct request *request, enum request_state state);
 
@@ -41,7 +48,7 @@ void message_pend(struct request *request, enum request_state state);
 void message_window(const struct request *request, struct window *window_p);
 
 /* Whether `length` bytes may be sent without asking now. */
-bool message_is_eager(const struct peer *peer, uint64_t length);
+bool message_is_eager(struct peer *peer, uint64_t length);
 
 /* Fetch window into the request's vector, from its peer. */
 void message_fetch(struct request *request, const struct window *window);

@@ -215,9 +215,16 @@ void message_emitted(struct request *request)
 
 int message_submit(struct request *request)
 {
-	if (!request->peer->backlog_count && message_emit(request) == 0) {
-		message_emitted(request);
-		return 0;
+	struct peer *peer = request->peer;
+
+	if (!peer->backlog_count) {
+		int error = message_emit(request);
+
+		if (!error)
+			message_emitted(request);
+		message_flush(peer);
+		if (!error)
+			return 0;
 	}
 	if ((request->flags & THOLE_INJECT) && !request->owned_data && request->payload > 0) {
 		int error = request_own_data(request);
@@ -252,10 +259,14 @@ int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_
 		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
 	request->peer = peer;
 	error = request_set_vector(request, segments, count);
-	if (!error && request->vector.length > THOLE_LENGTH_MAX)
-		error = error_set(THOLE_ERR_ARGUMENT, "a message has at most %llu bytes, not %llu",
-				  (unsigned long long)THOLE_LENGTH_MAX,
+	if (!error && request->vector.length > peer->limits.length_max)
+		error = error_set(THOLE_ERR_ARGUMENT, "a message to this peer has at most %llu bytes, not %llu",
+				  (unsigned long long)peer->limits.length_max,
 				  (unsigned long long)request->vector.length);
+	if (!error && peer->limits.messages_only &&
+	    (operation != THOLE_OP_SEND || (flags & (THOLE_IMM | THOLE_PLAIN))))
+		error = error_set(THOLE_ERR_UNSUPPORTED, "the frames of peer %u (option codec) carry tagged messages without "
+				  "immediate data, and nothing else", index);
 	if (error)
 		request_free(request);
 	else
@@ -300,8 +311,12 @@ void message_control(struct peer *peer, const struct record *record)
 	struct request *request;
 
 	message_reach_back(peer);
-	if (peer->gone || (!peer->backlog_count && peer->transport->push(peer, record, NULL, 0, 0) == 0))
+	if (peer->gone)
 		return;
+	if (!peer->backlog_count && peer->transport->push(peer, record, NULL, 0, 0) == 0) {
+		message_flush(peer);
+		return;
+	}
 	request = request_new(peer->endpoint, (enum thole_operation)0, NULL, 0);
 	if (!request) {
 		peer_lost(peer, THOLE_ERR_MEMORY); /* it would wait for this record for ever */
@@ -334,10 +349,14 @@ void message_window(const struct request *request, struct window *window_p)
 	window_p->id = request_id(request);
 }
 
-bool message_is_eager(const struct peer *peer, uint64_t length)
+bool message_is_eager(struct peer *peer, uint64_t length)
 {
-	return length <= RECORD_INLINE_MAX || (length <= peer->endpoint->options.eager_max &&
-					       !(peer->announce >> (length_class(length) - LENGTH_CLASS_MIN) & 1));
+	if (length <= RECORD_INLINE_MAX)
+		return true;
+	if (peer->transport->eager_max && length > peer->transport->eager_max(peer))
+		return false;
+	return length <= peer->endpoint->options.eager_max &&
+	       !(peer->announce >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
 }
 
 int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
@@ -405,9 +424,12 @@ void message_fetched(struct request *request, int status)
 
 void message_fetch(struct request *request, const struct window *window)
 {
+	struct peer *peer = request->peer; /* the request may be over when fetch returns */
+
 	request->window = *window;
 	request->state = REQUEST_FETCHING;
-	request->peer->transport->fetch(request);
+	peer->transport->fetch(request);
+	message_flush(peer);
 }
 
 /* ---- Sends -------------------------------------------------------------------------------------- */
@@ -472,7 +494,9 @@ static int send_vector(struct thole_endpoint *endpoint, uint32_t peer, const str
 		.tag = tag,
 		.imm = imm,
 	};
-	if (message_is_eager(request->peer, request->vector.length)) {
+	/* Where only messages exist, the end of an announcement's fetch is the one sign that it matched. */
+	if (message_is_eager(request->peer, request->vector.length) &&
+	    !((flags & THOLE_SYNC) && request->peer->limits.messages_only)) {
 		endpoint_count(endpoint, COUNTER_SENT_EAGER);
 		request->payload = request->vector.length;
 		request->record.arg[0] = request->payload;
@@ -502,7 +526,7 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 	int error;
 
 	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->connected || peer->backlog_count ||
-	    peer->gone)
+	    peer->gone || (__builtin_expect(peer->limits.messages_only, 0) && (flags & (THOLE_IMM | THOLE_PLAIN))))
 		return false;
 	record.kind = RECORD_EAGER;
 	record.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
@@ -524,6 +548,7 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 	}
 	if (error)
 		return false;
+	message_flush(peer);
 	endpoint_count(endpoint, COUNTER_SENT_EAGER);
 	if (!request_p && (flags & THOLE_QUIET)) {
 		*error_p = 0;

@@ -101,7 +101,7 @@ void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpec
 		if (endpoint->holding &&
 		    endpoint->counters[COUNTER_UNEXPECTED_BYTES] < endpoint->options.unexpected_max / 2) {
 			endpoint->holding = false;
-			shm_transport.hold(endpoint);
+			endpoint_hold(endpoint);
 		}
 	}
 	pool_put(&endpoint->unexpected, unexpected);
@@ -149,7 +149,7 @@ static bool unexpected_hold_data(struct unexpected *unexpected, const void *payl
 	    endpoint->counters[COUNTER_UNEXPECTED_BYTES] > endpoint->options.unexpected_max) {
 		endpoint->holding = true;
 		endpoint_count(endpoint, COUNTER_UNEXPECTED_HOLDS);
-		shm_transport.hold(endpoint);
+		endpoint_hold(endpoint);
 	}
 	return true;
 }

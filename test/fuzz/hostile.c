@@ -12,7 +12,7 @@
  * The victim writes into memory of a hostile *process* where that asks for it (process_vm_writev). Here the process
  * is its own, so the replaced function lets only the hostile peer's memory be written.
  */
-#include "hostile.h"
+#include "fuzz.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,14 +39,6 @@ enum {
 	KEY = 42,
 	GUARD_BYTE = 0x6b,
 };
-
-#define MUST(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 /* What connect.c sends; this is what any process can write down. */
 struct greeting {
@@ -690,7 +682,7 @@ static int descriptors(void)
 	return count;
 }
 
-void hostile_run(const uint8_t *data, size_t size)
+void fuzz_run(const uint8_t *data, size_t size)
 {
 	struct input input = {data, size};
 	int before = descriptors();

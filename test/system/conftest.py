@@ -5,6 +5,9 @@
     build       the build directory, a Path
     mpi         each MPI in turn (a test with this argument runs once for each)
     mpis        all of them
+    conform     conform(mpi) is mpi_conform, compiled for it
+    suite       the folder of mpi4py's own tests
+    two, four   hosts of their own (thole.testbed) for one test after the other; skips where none can be made
 
 An MPI that is missing skips its tests, unless --require says that it must be there (`make test`).
 """
@@ -12,9 +15,11 @@ An MPI that is missing skips its tests, unless --require says that it must be th
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +30,13 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from thole import mpi as mpi_table  # noqa: E402
 from thole import paths, venvs  # noqa: E402
+from thole.testbed import Testbed, missing_right  # noqa: E402
 from thole.venvs import clean_environment  # noqa: E402
 
 TIMEOUT_S = 120.0
+HERE = Path(__file__).resolve().parent
+SOURCES = sorted(HERE.glob("mpi_*.c"))
+SUITE_MPIS = ("mpich", "openmpi")  # whose Pythons mpi4py's suite is run with
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -184,3 +193,107 @@ def shm_files() -> Iterator[set[str]]:
     yield before
     after = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     assert after <= before, f"left behind in /dev/shm: {sorted(after - before)}"
+
+
+# ---- Programs --------------------------------------------------------------------------------------
+
+Compile = Callable[[InstalledMpi], Path]
+
+
+@pytest.fixture(scope="session")
+def conform(mpis: dict[str, InstalledMpi], tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """mpi_conform, compiled for an MPI when it is first wanted."""
+    programs: dict[str, Path] = {}
+
+    def compiler(mpi: InstalledMpi) -> list[str]:
+        if mpi.mpicc is not None:
+            return [str(mpi.mpicc)]
+        # Intel's wheel has a library and no header. Its interface is MPICH's, by an agreement on the ABI.
+        if "mpich" not in mpis:
+            pytest.skip(f"{mpi.name} has no compiler wrapper, and there is no MPICH to lend its header")
+        include = mpis["mpich"].launcher.parent.parent / "include"
+        library = mpi.mpi.library
+        assert library is not None
+        return ["cc", f"-I{include}", str(library), f"-Wl,-rpath,{library.parent}"]
+
+    def compile_for(mpi: InstalledMpi) -> Path:
+        if shutil.which("cc") is None:
+            pytest.skip("there is no C compiler")
+        if mpi.name not in programs:
+            program = tmp_path_factory.mktemp("conform") / mpi.name
+            first, *more = compiler(mpi)
+            command = [first, "-std=gnu11", "-O2", "-g", "-o", program, *SOURCES, *more, "-lpthread"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            programs[mpi.name] = program
+        return programs[mpi.name]
+
+    return compile_for
+
+
+@pytest.fixture(scope="session")
+def suite(build: Path, mpis: dict[str, InstalledMpi], request: pytest.FixtureRequest) -> Path:
+    """The test folder of mpi4py's source distribution, of the version that the MPIs' Pythons have."""
+    users = [mpis[name] for name in SUITE_MPIS if name in mpis]
+    if not users:
+        pytest.skip(f"none of {', '.join(SUITE_MPIS)} is installed")
+    ask = "import mpi4py; print(mpi4py.__version__)"
+    version = subprocess.run(
+        [users[0].python, "-c", ask], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    folder = build / "mpi4py-source"
+    tests = folder / f"mpi4py-{version}" / "test"
+    if not (tests / "main.py").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        fetch = "-m pip --quiet download --no-deps --no-binary mpi4py --dest".split()
+        done = subprocess.run(
+            [sys.executable, *fetch, folder, f"mpi4py=={version}"],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        archives = list(folder.glob(f"mpi4py-{version}.tar.gz"))
+        if not archives and request.config.getoption("--require"):
+            pytest.fail(f"mpi4py's source distribution is required: {done.stderr[-1000:]}")
+        if not archives:
+            pytest.skip(f"mpi4py's source distribution cannot be downloaded: {done.stderr[-300:]}")
+        with tarfile.open(archives[0]) as archive:
+            archive.extractall(folder)  # noqa: S202 - what pip has checked
+    return tests
+
+
+# ---- Hosts -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def testbeds() -> Iterator[Callable[[int], Testbed]]:
+    """Hosts by their number, made when they are first wanted; they last as long as the session."""
+    made: dict[int, Testbed] = {}
+
+    def make(count: int) -> Testbed:
+        reason = missing_right()
+        if reason:
+            pytest.skip(f"no hosts can be made: {reason}")
+        if count not in made:
+            made[count] = Testbed(count).__enter__()
+        return made[count]
+
+    yield make
+    for hosts in made.values():
+        hosts.close()
+
+
+def _in_turn(hosts: Testbed) -> Iterator[Testbed]:
+    yield hosts
+    hosts.clear()
+
+
+@pytest.fixture
+def two(testbeds: Callable[[int], Testbed]) -> Iterator[Testbed]:
+    yield from _in_turn(testbeds(2))
+
+
+@pytest.fixture
+def four(testbeds: Callable[[int], Testbed]) -> Iterator[Testbed]:
+    yield from _in_turn(testbeds(4))

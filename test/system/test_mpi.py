@@ -7,142 +7,25 @@ two cores, instead of a selection of it.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import tarfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import InstalledMpi
-
-HERE = Path(__file__).resolve().parent
-SOURCES = sorted(HERE.glob("mpi_*.c"))
-FULL = os.environ.get("MPI_TESTS") == "full"
-
-# All of mpi_conform's groups that run when none is named.
-GROUPS = (
-    "modes order wildcards probe cancel truncation types collectives nonblocking-collectives onesided threads"
-).split()
-
-# Open MPI 4.1 sends a persistent buffered send's first bytes again, and its osc/rdma crashes in a
-# compare-and-swap on a rank's own window, or on one that it allocated. So it does without Thole.
-CONFORM_FLAGS = {"openmpi4": ("--stale-bsend", "--swap-fails")}
+from conftest import SUITE_MPIS, Compile, InstalledMpi
+from jobs import (
+    CONFORM_FLAGS,
+    FULL,
+    GROUPS,
+    HERE,
+    LOG,
+    SELECTION,
+    counters,
+    known_failures,
+    launch,
+    results_in,
+)
 
 HUGE_BYTES = 12 << 30  # two buffers of over 4 GiB each, and what else runs
-
-# Of mpi4py's suite with more ranks than two: each kind of communication once.
-SELECTION = "test_(comm|comm_topo|comm_inter|cco_buf|cco_nb_vec|cco_obj|cco_obj_inter|p2p_buf|p2p_obj_matched|rma|win)[.]py"
-SUITE_MPIS = ("mpich", "openmpi")
-
-
-# ---- Running ---------------------------------------------------------------------------------------
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes below one, as of now."""
-    parents: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            text = status.read_text()
-            parent = int(text.rpartition(")")[2].split()[1])
-            parents.setdefault(parent, []).append(int(status.parent.name))
-    found: list[int] = []
-    ahead = [pid]
-    while ahead:
-        children = parents.get(ahead.pop(), [])
-        found += children
-        ahead += children
-    return found
-
-
-def end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """End a launcher with its ranks, in groups of their own or not, and return what was said."""
-    below = descendants(process.pid)
-    process.terminate()  # a launcher that is asked takes its ranks along
-    try:
-        said = process.communicate(timeout=10)
-    except subprocess.TimeoutExpired:
-        said = ("", "")
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for pid in below:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-    return said
-
-
-def launch(
-    mpi: InstalledMpi,
-    ranks: int,
-    *program: str | Path,
-    timeout: float,
-    over_thole: bool = True,
-    env: dict[str, str] | None = None,
-    cwd: Path | None = None,
-) -> subprocess.CompletedProcess[str]:
-    command = mpi.command(ranks, *program)
-    if over_thole:
-        command = [*mpi.tool.command, "run", *command]
-    process = subprocess.Popen(
-        command,
-        env=mpi.environment(**(env or {})),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        cwd=cwd,
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        out, err = end(process)
-        pytest.fail(f"not done after {timeout:.0f} s: {command}\n{out[-3000:]}\n{err[-3000:]}")
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-Compile = Callable[[InstalledMpi], Path]
-
-
-@pytest.fixture(scope="session")
-def conform(mpis: dict[str, InstalledMpi], tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """mpi_conform, compiled for an MPI when it is first wanted."""
-    programs: dict[str, Path] = {}
-
-    def compiler(mpi: InstalledMpi) -> list[str]:
-        if mpi.mpicc is not None:
-            return [str(mpi.mpicc)]
-        # Intel's wheel has a library and no header. Its interface is MPICH's, by an agreement on the ABI.
-        if "mpich" not in mpis:
-            pytest.skip(f"{mpi.name} has no compiler wrapper, and there is no MPICH to lend its header")
-        include = mpis["mpich"].launcher.parent.parent / "include"
-        library = mpi.mpi.library
-        assert library is not None
-        return ["cc", f"-I{include}", str(library), f"-Wl,-rpath,{library.parent}"]
-
-    def compile_for(mpi: InstalledMpi) -> Path:
-        if shutil.which("cc") is None:
-            pytest.skip("there is no C compiler")
-        if mpi.name not in programs:
-            program = tmp_path_factory.mktemp("conform") / mpi.name
-            first, *more = compiler(mpi)
-            command = [first, "-std=gnu11", "-O2", "-g", "-o", program, *SOURCES, *more, "-lpthread"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-            programs[mpi.name] = program
-        return programs[mpi.name]
-
-    return compile_for
-
 
 # ---- Conformance -----------------------------------------------------------------------------------
 
@@ -174,17 +57,6 @@ def test_huge__over_4_gib(mpi: InstalledMpi, conform: Compile) -> None:
 
 # ---- Proof of the way ------------------------------------------------------------------------------
 
-LOG = {"FI_LOG_LEVEL": "info", "FI_LOG_PROV": "thole"}
-
-
-def counters(text: str) -> dict[str, int]:
-    """Thole's counters over all ranks, as the provider logs them when an endpoint closes."""
-    sums: dict[str, int] = {}
-    for name, value in re.findall(r"\bcounter (\w+) (\d+)", text):
-        sums[name] = sums.get(name, 0) + int(value)
-    return sums
-
-
 @pytest.mark.parametrize("what", ["messages", "collectives", "accesses"])
 def test_all_goes_over_thole(mpi: InstalledMpi, conform: Compile, what: str) -> None:
     """Thole carried at least as many operations, and bytes of large ones, as the program did."""
@@ -212,74 +84,6 @@ def test_as_shipped_nothing_goes_over_thole(mpi: InstalledMpi, conform: Compile)
 
 
 # ---- mpi4py's own suite ----------------------------------------------------------------------------
-
-
-@dataclass
-class Results:
-    """What mpi4py_suite.py wrote down, over all ranks."""
-
-    passed: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
-    last: list[str] = field(default_factory=list)  # of ranks that never came to the end
-
-
-def results_in(folder: Path, ranks: int) -> Results:
-    results = Results()
-    for rank in range(ranks):
-        path = folder / str(rank)
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        name = ""
-        for line in lines:
-            if line.startswith("\t"):
-                if name in results.failed:
-                    results.failed[name] += line + "\n"
-                continue
-            word, _, name = line.partition(" ")
-            results.passed += word == "ok"
-            if word == "fail":
-                results.failed.setdefault(name, "")
-        if not lines or lines[-1] != "end":
-            results.last.append(f"rank {rank}: {name or 'nothing'}")
-    return results
-
-
-def known_failures(name: str) -> set[str]:
-    """The tests that fail under an MPI without Thole too."""
-    lines = (HERE / "mpi4py_known.txt").read_text(encoding="utf-8").splitlines()
-    rows = [line.split(None, 2) for line in lines if line and not line.startswith("#")]
-    return {test for family, test, _ in rows if family == name}
-
-
-@pytest.fixture(scope="session")
-def suite(build: Path, mpis: dict[str, InstalledMpi], request: pytest.FixtureRequest) -> Path:
-    """The test folder of mpi4py's source distribution, of the version that the MPIs' Pythons have."""
-    users = [mpis[name] for name in SUITE_MPIS if name in mpis]
-    if not users:
-        pytest.skip(f"none of {', '.join(SUITE_MPIS)} is installed")
-    ask = "import mpi4py; print(mpi4py.__version__)"
-    version = subprocess.run(
-        [users[0].python, "-c", ask], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    folder = build / "mpi4py-source"
-    tests = folder / f"mpi4py-{version}" / "test"
-    if not (tests / "main.py").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        fetch = "-m pip --quiet download --no-deps --no-binary mpi4py --dest".split()
-        done = subprocess.run(
-            [sys.executable, *fetch, folder, f"mpi4py=={version}"],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        archives = list(folder.glob(f"mpi4py-{version}.tar.gz"))
-        if not archives and request.config.getoption("--require"):
-            pytest.fail(f"mpi4py's source distribution is required: {done.stderr[-1000:]}")
-        if not archives:
-            pytest.skip(f"mpi4py's source distribution cannot be downloaded: {done.stderr[-300:]}")
-        with tarfile.open(archives[0]) as archive:
-            archive.extractall(folder)  # noqa: S202 - what pip has checked
-    return tests
 
 
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)

@@ -3,13 +3,15 @@
  * thole_stress: everything at once, from one seed, with every byte checked.
  *
  *   thole_stress [--ranks N] [--threads N] [--in-process] [--seconds S] [--seed X] [--rounds N] [--options LIST]
+ *                [--hosts N]
  *
  * A round opens endpoints with random options. Each rank sends a plan of messages to each other rank (and itself): the plan
  * follows from (seed, round, source, destination, number), so that the receiver knows what must be in the message whose
  * number its immediate data carries. Receives are of all kinds; whatever they got is checked for its bytes, for bytes
  * around it, and at the end of the round for MPI's matching order: of two messages from one source, a receive that
  * accepts both and got the later one was posted after the one that got the earlier. Puts, gets and atomics run
- * beside. At the end nothing may be lost, and nothing left: counters, descriptors, messages.
+ * beside. With --hosts ranks are told that they are on so many hosts, and talk over the network between these. At the end nothing
+ * may be lost, and nothing left: counters, descriptors, messages.
  */
 #include <getopt.h>
 
@@ -28,11 +30,11 @@ enum {
 	CELLS = 32,            /* shared counters in each region */
 	KEY_SLOTS = 11, KEY_CELLS, KEY_READ_ONLY, KEY_NONE,
 	MULTI_BYTES = 200000,
-	OPTION_STRINGS = 16,
+	OPTION_STRINGS = 24,
 };
 
 static struct {
-	int ranks, threads;
+	int ranks, threads, hosts;
 	bool in_process;
 	double seconds;
 	uint64_t seed;
@@ -959,6 +961,13 @@ static int round_options(uint64_t round, int self, char text[OPTION_STRINGS][64]
 	snprintf(text[n++], 64, "yield=%s", PICK(&own, "auto", "auto", "always"));
 	snprintf(text[n++], 64, "look_again=%s", PICK(&own, "0", "100"));
 	snprintf(text[n++], 64, "sends_max=%s", PICK(&own, "4", "65536"));
+	if (config.hosts > 0) {
+		snprintf(text[n++], 64, "host=host%d", self % config.hosts);
+		snprintf(text[n++], 64, "checksum=%s", PICK(&common, "off", "on"));
+		snprintf(text[n++], 64, "net_eager_max=%s", PICK(&own, "0", "1000", "32k", "32k", "1m"));
+		snprintf(text[n++], 64, "net_window=%s", PICK(&own, "0", "0", "64k"));
+		snprintf(text[n++], 64, "mtu=%s", PICK(&own, "0", "0", "700", "4000"));
+	}
 	if (config.options) {
 		given = strdup(config.options);
 		for (char *word = strtok_r(given, ";", &save); word && n < OPTION_STRINGS - 1;
@@ -1084,7 +1093,8 @@ int main(int argc, char **argv)
 		{"ranks", required_argument, NULL, 'n'},   {"threads", required_argument, NULL, 't'},
 		{"in-process", no_argument, NULL, 'p'},    {"seconds", required_argument, NULL, 's'},
 		{"seed", required_argument, NULL, 'x'},    {"rounds", required_argument, NULL, 'r'},
-		{"options", required_argument, NULL, 'o'}, {NULL, 0, NULL, 0},
+		{"options", required_argument, NULL, 'o'}, {"hosts", required_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	unsigned limit_s;
 	int option, failures = 0;
@@ -1099,13 +1109,14 @@ int main(int argc, char **argv)
 		case 'x': config.seed = strtoull(optarg, NULL, 0); break;
 		case 'r': config.rounds = atoi(optarg); break;
 		case 'o': config.options = optarg; break;
+		case 'h': config.hosts = atoi(optarg); break;
 		default: return 2;
 		}
 	}
 	if (config.ranks < 1 || config.ranks > RANKS_MAX || config.threads > 16)
 		return 2;
-	printf("thole_stress --seed %llu --ranks %d --threads %d%s\n", (unsigned long long)config.seed, config.ranks,
-	       config.threads, config.in_process ? " --in-process" : "");
+	printf("thole_stress --seed %llu --ranks %d --threads %d --hosts %d%s\n", (unsigned long long)config.seed, config.ranks,
+	       config.threads, config.hosts, config.in_process ? " --in-process" : "");
 	fflush(stdout);
 	board = ranks_memory(sizeof(*board));
 	limit_s = (unsigned)config.seconds + 120;

@@ -131,6 +131,8 @@ static void table__each_row_is_sound(void **state)
 		assert_string_equal(info.origin, "default");
 		if (strcmp(info.kind, "choice") == 0)
 			assert_non_null(strchr(info.choices, ','));
+		else if (strcmp(info.kind, "text") == 0)
+			assert_true(info.min == 0 && info.max == 0 && info.choices[0] == '\0');
 		else
 			assert_true(info.min < info.max && info.choices[0] == '\0');
 	}
@@ -154,6 +156,8 @@ static void set__numbers_and_units(void **state)
 		{"eager_max", "1m", 1 << 20, "1m"},
 		{"eager_max", "1048576", 1 << 20, "1m"},
 		{"eager_max", "12b", 12, "12"},
+		{"eager_max", "0x10", 16, "16"},
+		{"ethertype", "0x88B5", 0x88b5, "34997"},
 		{"unexpected_max", "3g", UINT64_C(3) << 30, "3g"},
 		{"unexpected_max", "1t", UINT64_C(1) << 40, "1024g"},
 		{"sends_max", "16m", 16 << 20, "16777216"},
@@ -205,7 +209,13 @@ static void set__bad_values(void **state)
 		{"eager_max", "k"},
 		{"eager_max", "-1"},
 		{"eager_max", "+1"},
-		{"eager_max", "0x10"},
+		{"eager_max", "0x"},
+		{"eager_max", "0x10k"},
+		{"eager_max", "0xfffffffffffffffff"}, /* 17 digits */
+		{"ethertype", "0x10000"},
+		{"job_key", "x"},
+		{"job_key", ""},
+		{"host", "0123456789012345678901234567890123456789012345678901234567890123"}, /* 64 bytes */
 		{"eager_max", "1.5k"},
 		{"eager_max", "1kk"},
 		{"eager_max", "1us"},
@@ -273,6 +283,76 @@ static void set__errors_say_what_is_allowed(void **state)
 	assert_int_equal(options_get_text(&options, "eager_max", NULL, 100), THOLE_ERR_ARGUMENT);
 	assert_int_equal(options_get_text(&options, "eager_max", text, 4), 0);
 	assert_string_equal(text, "32k");
+}
+
+static void set__text(void **state)
+{
+	char longest[OPTION_TEXT_MAX];
+	struct options options;
+
+	(void)state;
+	memset(longest, 'h', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	assert_int_equal(options_load(&options, (const char *const[]){"host=a b=c", NULL}), 0);
+	assert_string_equal(options.host, "a b=c");
+	text_check(&options, "host", "a b=c");
+	assert_int_equal(options_set(&options, "host", longest, false), 0);
+	assert_string_equal(options.host, longest);
+	text_check(&options, "host", longest);
+	assert_int_equal(options_set(&options, "host", "", false), 0);
+	text_check(&options, "host", "");
+	assert_int_equal(options.interface[0], '\0'); /* its neighbour */
+	assert_int_equal(options_set(&options, "host", "x", true), THOLE_ERR_BUSY);
+}
+
+/* No way of asking shows a key, and no error repeats it. */
+static void key__is_never_shown(void **state)
+{
+	struct thole_option_info info;
+	struct options options;
+	char text[OPTION_TEXT_MAX];
+	bool seen = false;
+
+	(void)state;
+	setenv("THOLE_JOB_KEY", "18446744073709551557", 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_true(options.job_key == UINT64_MAX - 58);
+	assert_int_equal(options_get_text(&options, "job_key", text, sizeof(text)), 0);
+	assert_string_equal(text, "hidden");
+	for (unsigned i = 0; thole_option_info(i, &info) == 0; i++) {
+		assert_null(strstr(info.value, "5515"));
+		if (strcmp(info.name, "job_key") != 0)
+			continue;
+		seen = true;
+		assert_string_equal(info.kind, "key");
+		assert_string_equal(info.value, "hidden");
+		assert_string_equal(info.origin, "environment");
+	}
+	assert_true(seen);
+	assert_int_equal(options_set(&options, "job_key", "0xFEDCBA9876543210", false), 0);
+	assert_true(options.job_key == 0xfedcba9876543210);
+	setenv("THOLE_JOB_KEY", "secret-5515", 1);
+	assert_int_equal(options_load(&options, NULL), THOLE_ERR_ARGUMENT);
+	detail_check("job_key");
+	assert_null(strstr(thole_detail(), "5515"));
+	assert_int_equal(options_set(&options, "job_key", "5515", true), THOLE_ERR_BUSY);
+	assert_null(strstr(thole_detail(), "5515"));
+	assert_int_equal(options_load(&options, (const char *const[]){"job_key=secret-5515", NULL}), THOLE_ERR_ARGUMENT);
+	assert_null(strstr(thole_detail(), "5515"));
+}
+
+static void defaults__look_at_nothing_outside(void **state)
+{
+	struct options options;
+
+	(void)state;
+	setenv("THOLE_OPTIONS_FILE", file_write("options", "spin = 1us\n"), 1);
+	setenv("THOLE_EAGER_MAX", "1", 1);
+	assert_int_equal(options_defaults(&options, (const char *const[]){"multi_min=5", NULL}), 0);
+	assert_int_equal(options.spin, defaults.spin);
+	assert_int_equal(options.eager_max, defaults.eager_max);
+	assert_int_equal(options.multi_min, 5);
+	assert_int_equal(options_defaults(&options, (const char *const[]){"nonsense=5", NULL}), THOLE_ERR_ARGUMENT);
 }
 
 static void load__later_sources_win(void **state)
@@ -420,6 +500,9 @@ int main(void)
 		WITH_HOME(set__numbers_and_units),
 		WITH_HOME(set__bad_values),
 		WITH_HOME(set__errors_say_what_is_allowed),
+		WITH_HOME(set__text),
+		WITH_HOME(key__is_never_shown),
+		WITH_HOME(defaults__look_at_nothing_outside),
 		WITH_HOME(load__later_sources_win),
 		WITH_HOME(load__user_file_in_its_places),
 		WITH_HOME(load__unknown_names_are_skipped_with_a_warning),

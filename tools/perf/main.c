@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - thole-perf: read the arguments, start two pinned ranks, go through tests and sizes in rounds.
+ * main.c - thole-perf: read the arguments; where both ranks are on this host, start and supervise them.
  *
  * The parent only supervises: if a rank fails it ends the other. Addresses cross by pipes, so that nothing of
- * what is measured is needed to set it up. Rank 0 prints the samples, one JSON object a line.
+ * what is measured is needed to set it up.
  */
 #include "perf.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,20 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-	EXIT_USAGE = 2,
-	TRIAL_ITERATIONS = 8,   /* what the number of iterations of a sample is estimated from */
-	ITERATIONS_MAX = 1000000,
-	RATE_BYTES = 8,
-	BARE_BYTES = 8,
-	BARE_PART = 4,          /* a bare sample takes this part of the time of others */
-	WINDOW_BYTES_MAX = 256 << 20, /* a window never has more than this under way, but at least 4 messages */
-	WINDOW_MIN = 4,
-};
+enum { EXIT_USAGE = 2, RATE_BYTES = 8 };
+
+#define SIZES_DEFAULT "0,1,8,64,256,512,1k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m"
 
 static const char usage_text[] =
 	"usage: thole-perf [option ...]\n"
-	"Latency and bandwidth between two processes of this host, one JSON object a line.\n"
+	"Latency and bandwidth between two processes of this host, or of two, one JSON object a line.\n"
 	"  --sizes LIST      message sizes, separated by commas, with k, m or g (default: 0 to 4m)\n"
 	"  --tests LIST      of bare, latency, bandwidth, rate (default: all)\n"
 	"  --rounds N        go through all tests and sizes N times (default 5)\n"
@@ -43,13 +35,21 @@ static const char usage_text[] =
 	"  --cores A,B       where the two processes run (default: the first two that are allowed)\n"
 	"  --write           write the whole buffer before each send of the latency test\n"
 	"  --patience-ms N   a wait that takes longer is an error (default 60000)\n"
-	"  --option N=V      one of Thole's options; may be repeated\n";
+	"  --option N=V      one of Thole's options; may be repeated\n"
+	"Between two hosts (bare is TCP then; the client runs on the first of the cores, the listener on the second):\n"
+	"  --listen          wait for clients, and measure with each\n"
+	"  --host HOST       measure with the listener on HOST\n"
+	"  --port N          of the listener (default 7471; listening, 0: any that is free)\n"
+	"  --bind ADDRESS    listen at this address only\n"
+	"  --once            listen for one client, and end as it did\n"
+	"  --size-limit N    listening: the largest message that a client may ask for (default 256m)\n"
+	"  --connect-ms N    how long the listener may take to answer (default 5000)\n";
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
 static int usage(const char *what, const char *value)
 {
-	fprintf(stderr, "thole-perf: %s: %s\n%s", what, value, usage_text);
+	fprintf(stderr, "thole-perf: %s: %s\n%s", what, value ? value : "", usage_text);
 	return -1;
 }
 
@@ -158,219 +158,129 @@ static void cores_default(struct perf_plan *plan)
 		plan->cores[1] = plan->cores[0];
 }
 
+static int text_parse(const char *name, const char *text, const char **text_p)
+{
+	*text_p = text;
+	return *text ? 0 : usage(name, "nothing");
+}
+
+/* In the order of the table below, whose values these are. */
+enum argument {
+	SIZES, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, WRITE, PATIENCE,
+	PLAN_ARGUMENTS, /* those before are what a client may set of a listener's plan */
+	CORES = PLAN_ARGUMENTS, OPTION, LISTEN, HOST, PORT, BIND, ONCE, SIZE_LIMIT, CONNECT, HELP,
+};
+
+static const struct option known[] = {
+	[SIZES] = { "sizes", required_argument, NULL, SIZES },
+	[TESTS] = { "tests", required_argument, NULL, TESTS },
+	[ROUNDS] = { "rounds", required_argument, NULL, ROUNDS },
+	[ITERATIONS] = { "iterations", required_argument, NULL, ITERATIONS },
+	[SAMPLE] = { "sample-ms", required_argument, NULL, SAMPLE },
+	[WINDOW] = { "window", required_argument, NULL, WINDOW },
+	[WRITE] = { "write", no_argument, NULL, WRITE },
+	[PATIENCE] = { "patience-ms", required_argument, NULL, PATIENCE },
+	[CORES] = { "cores", required_argument, NULL, CORES },
+	[OPTION] = { "option", required_argument, NULL, OPTION },
+	[LISTEN] = { "listen", no_argument, NULL, LISTEN },
+	[HOST] = { "host", required_argument, NULL, HOST },
+	[PORT] = { "port", required_argument, NULL, PORT },
+	[BIND] = { "bind", required_argument, NULL, BIND },
+	[ONCE] = { "once", no_argument, NULL, ONCE },
+	[SIZE_LIMIT] = { "size-limit", required_argument, NULL, SIZE_LIMIT },
+	[CONNECT] = { "connect-ms", required_argument, NULL, CONNECT },
+	[HELP] = { "help", no_argument, NULL, HELP },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int argument_take(struct perf_plan *plan, enum argument which, const char *text)
+{
+	uint64_t number = 0;
+	int error = 0;
+
+	switch (which) {
+	case SIZES: return sizes_parse(plan, text);
+	case TESTS: return tests_parse(plan, text);
+	case CORES: return cores_parse(plan, text);
+	case WRITE: plan->write = true; return 0;
+	case LISTEN: plan->listen = true; return 0;
+	case ONCE: plan->once = true; return 0;
+	case HOST: return text_parse("--host", text, &plan->host);
+	case BIND: return text_parse("--bind", text, &plan->bind);
+	case ITERATIONS: return whole_number("--iterations", text, 1, PERF_ITERATIONS_MAX, &plan->iterations);
+	case SIZE_LIMIT: return whole_number("--size-limit", text, 1, (uint64_t)4 << 30, &plan->size_limit);
+	case ROUNDS:
+		error = whole_number("--rounds", text, 1, 10000, &number);
+		plan->rounds = (unsigned)number;
+		return error;
+	case SAMPLE:
+		error = whole_number("--sample-ms", text, 1, 60000, &number);
+		plan->sample_ns = number * 1000000;
+		return error;
+	case WINDOW:
+		error = whole_number("--window", text, 1, PERF_WINDOW_MAX, &number);
+		plan->window = (unsigned)number;
+		return error;
+	case PATIENCE:
+		error = whole_number("--patience-ms", text, 1, 86400000, &number);
+		plan->patience_ns = number * 1000000;
+		return error;
+	case CONNECT:
+		error = whole_number("--connect-ms", text, 1, 86400000, &number);
+		plan->connect_ns = number * 1000000;
+		return error;
+	case PORT:
+		error = whole_number("--port", text, 0, 65535, &number);
+		plan->port = (unsigned)number;
+		return error;
+	case OPTION:
+		if (plan->option_count == PERF_OPTIONS_MAX - 1) /* one is left for the job key */
+			return usage("--option", "too many");
+		plan->options[plan->option_count++] = text;
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+int perf_plan_set(struct perf_plan *plan, const char *name, const char *value)
+{
+	for (int which = 0; which < PLAN_ARGUMENTS; which++)
+		if (strcmp(known[which].name, name) == 0)
+			return argument_take(plan, (enum argument)which, value);
+	return -1;
+}
+
 static int arguments_parse(struct perf_plan *plan, int argc, char **argv)
 {
-	enum { SIZES = 1, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, CORES, WRITE, PATIENCE, OPTION, HELP };
-	static const struct option known[] = {
-		{ "sizes", required_argument, NULL, SIZES },
-		{ "tests", required_argument, NULL, TESTS },
-		{ "rounds", required_argument, NULL, ROUNDS },
-		{ "iterations", required_argument, NULL, ITERATIONS },
-		{ "sample-ms", required_argument, NULL, SAMPLE },
-		{ "window", required_argument, NULL, WINDOW },
-		{ "cores", required_argument, NULL, CORES },
-		{ "write", no_argument, NULL, WRITE },
-		{ "patience-ms", required_argument, NULL, PATIENCE },
-		{ "option", required_argument, NULL, OPTION },
-		{ "help", no_argument, NULL, HELP },
-		{ NULL, 0, NULL, 0 },
-	};
-	uint64_t number = 0;
-	int error = 0, which;
+	int which;
 
-	while (!error && (which = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		switch (which) {
-		case SIZES: error = sizes_parse(plan, optarg); break;
-		case TESTS: error = tests_parse(plan, optarg); break;
-		case CORES: error = cores_parse(plan, optarg); break;
-		case WRITE: plan->write = true; break;
-		case ROUNDS:
-			error = whole_number("--rounds", optarg, 1, 10000, &number);
-			plan->rounds = (unsigned)number;
-			break;
-		case ITERATIONS:
-			error = whole_number("--iterations", optarg, 1, ITERATIONS_MAX, &plan->iterations);
-			break;
-		case SAMPLE:
-			error = whole_number("--sample-ms", optarg, 1, 60000, &number);
-			plan->sample_ns = number * 1000000;
-			break;
-		case WINDOW:
-			error = whole_number("--window", optarg, 1, PERF_WINDOW_MAX, &number);
-			plan->window = (unsigned)number;
-			break;
-		case PATIENCE:
-			error = whole_number("--patience-ms", optarg, 1, 86400000, &number);
-			plan->patience_ns = number * 1000000;
-			break;
-		case OPTION:
-			if (plan->option_count == PERF_OPTIONS_MAX)
-				return usage("--option", "too many");
-			plan->options[plan->option_count++] = optarg;
-			break;
-		case HELP:
+	while ((which = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		if (which == HELP) {
 			fputs(usage_text, stdout);
 			exit(EXIT_SUCCESS);
-		default:
+		}
+		if (which == '?') {
 			fputs(usage_text, stderr);
 			return -1;
 		}
+		if (argument_take(plan, (enum argument)which, optarg) < 0)
+			return -1;
 	}
-	if (!error && optind < argc)
+	if (optind < argc)
 		return usage("not an option", argv[optind]);
-	return error;
-}
-
-/* ---- One rank -------------------------------------------------------------------------------- */
-
-static int run_sample(struct perf_rank *rank, enum perf_test test, uint64_t size, unsigned window,
-		      uint64_t iterations, uint64_t *ns_p)
-{
-	switch (test) {
-	case PERF_BARE: return perf_bare(rank, iterations, ns_p);
-	case PERF_LATENCY: return perf_latency(rank, size, iterations, ns_p);
-	default: return perf_bandwidth(rank, size, window, iterations, ns_p);
-	}
-}
-
-/* Rank 0 decides how many iterations make a sample, from a short trial that both run. */
-static int iterations_agree(struct perf_rank *rank, enum perf_test test, uint64_t size, unsigned window,
-			    uint64_t *iterations_p)
-{
-	const struct perf_plan *plan = rank->plan;
-	uint64_t trial = test == PERF_BARE ? 1024 : size >= 1 << 20 ? 1 : TRIAL_ITERATIONS;
-	uint64_t ns, wanted;
-
-	if (plan->iterations) {
-		*iterations_p = plan->iterations;
-		return 0;
-	}
-	if (run_sample(rank, test, size, window, trial, &ns) < 0)
-		return -1;
-	if (rank->rank == 0) {
-		wanted = plan->sample_ns / (test == PERF_BARE ? BARE_PART : 1) * trial / (ns ? ns : 1);
-		wanted = wanted < 1 ? 1 : wanted > ITERATIONS_MAX ? ITERATIONS_MAX : wanted;
-		atomic_store(&rank->shared->iterations, wanted);
-	}
-	if (perf_barrier(rank) < 0)
-		return -1;
-	*iterations_p = atomic_load(&rank->shared->iterations);
-	return perf_barrier(rank);
-}
-
-static int measure(struct perf_rank *rank, enum perf_test test, const char *name, uint64_t size, unsigned round)
-{
-	const struct perf_plan *plan = rank->plan;
-	unsigned window = test & (PERF_BANDWIDTH | PERF_RATE) ? plan->window : 1;
-	uint64_t iterations, ns;
-
-	while (window > WINDOW_MIN && window * size > WINDOW_BYTES_MAX)
-		window /= 2;
-	if (iterations_agree(rank, test, size, window, &iterations) < 0)
-		return -1;
-	if (run_sample(rank, test, size, window, iterations, &ns) < 0)
-		return -1;
-	if (rank->rank == 0) {
-		printf("{\"type\": \"sample\", \"test\": \"%s\", \"size\": %" PRIu64 ", \"round\": %u, "
-		       "\"iterations\": %" PRIu64 ", \"window\": %u, \"ns\": %" PRIu64 "}\n",
-		       name, size, round, iterations, window, ns);
-		fflush(stdout);
-	}
+	if (plan->listen && plan->host)
+		return usage("--listen and --host", "choose one");
 	return 0;
 }
 
-static int measure_round(struct perf_rank *rank, unsigned round)
-{
-	const struct perf_plan *plan = rank->plan;
-
-	for (size_t i = 0; i < plan->size_count; i++) {
-		/* Just before each size: virtual cores move closer and apart while this runs. */
-		if (plan->tests & PERF_BARE && measure(rank, PERF_BARE, "bare", BARE_BYTES, round) < 0)
-			return -1;
-		if (rank->endpoint && round == 0 && perf_verify(rank, plan->sizes[i]) < 0)
-			return -1;
-		if (plan->tests & PERF_LATENCY &&
-		    measure(rank, PERF_LATENCY, "latency", plan->sizes[i], round) < 0)
-			return -1;
-		/* No bandwidth of nothing. */
-		if (plan->tests & PERF_BANDWIDTH && plan->sizes[i] > 0 &&
-		    measure(rank, PERF_BANDWIDTH, "bandwidth", plan->sizes[i], round) < 0)
-			return -1;
-	}
-	if (plan->tests & PERF_RATE && measure(rank, PERF_RATE, "rate", RATE_BYTES, round) < 0)
-		return -1;
-	return 0;
-}
-
-static void counters_print(struct perf_rank *rank)
-{
-	struct thole_counter_info info;
-	uint64_t values[256];
-	int count = thole_counters(rank->endpoint, values, sizeof values / sizeof values[0]);
-
-	printf("{\"type\": \"counters\"");
-	for (unsigned i = 0; (int)i < count && i < sizeof values / sizeof values[0]; i++)
-		if (thole_counter_info(i, &info) == 0)
-			printf(", \"%s\": %" PRIu64, info.name, values[i]);
-	printf("}\n");
-	fflush(stdout);
-}
-
-static unsigned char *buffer_make(uint64_t size)
-{
-	size_t length = size < 4096 ? 4096 : size;
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
-static int address_swap(struct perf_rank *rank, int in, int out)
-{
-	struct thole_address mine, theirs;
-
-	thole_endpoint_address(rank->endpoint, &mine);
-	if (write(out, &mine, sizeof mine) != sizeof mine || read(in, &theirs, sizeof theirs) != sizeof theirs)
-		return -1;
-	return thole_peer(rank->endpoint, &theirs, &rank->peer);
-}
-
-static int rank_run(struct perf_rank *rank, int in, int out)
-{
-	const struct perf_plan *plan = rank->plan;
-	bool messages = plan->tests & ~(unsigned)PERF_BARE;
-	int error = 0;
-
-	if (messages) {
-		struct thole_endpoint_attr attr = { .threads = THOLE_THREAD_SINGLE, .options = plan->options };
-
-		error = thole_endpoint_open(&attr, &rank->endpoint);
-		if (error < 0)
-			return perf_complain(rank, "thole_endpoint_open, for messages", plan->size_max, error);
-		rank->out = buffer_make(plan->size_max);
-		rank->in = buffer_make(plan->size_max);
-		if (!rank->out || !rank->in)
-			return perf_complain(rank, "the buffers", plan->size_max, THOLE_ERR_MEMORY);
-		error = address_swap(rank, in, out);
-		if (error < 0)
-			return perf_complain(rank, "the swap of addresses, for messages", plan->size_max, error);
-	}
-	for (unsigned round = 0; !error && round < plan->rounds; round++)
-		error = measure_round(rank, round);
-	/* Both are through before either closes: closing first would look like a death to the other. */
-	if (!error)
-		error = perf_barrier(rank);
-	if (!error && messages && rank->rank == 0)
-		counters_print(rank);
-	thole_endpoint_close(rank->endpoint);
-	return error;
-}
+/* ---- Two ranks on this host ------------------------------------------------------------------- */
 
 /* The body of a child process; does not return. */
 static void rank_main(const struct perf_plan *plan, struct perf_shared *shared, int number, pid_t parent,
 		      int in, int out)
 {
 	static struct perf_rank rank;
-	cpu_set_t cores;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -379,14 +289,11 @@ static void rank_main(const struct perf_plan *plan, struct perf_shared *shared, 
 	rank.shared = shared;
 	rank.rank = number;
 	rank.one_core = plan->cores[0] == plan->cores[1];
-	CPU_ZERO(&cores);
-	CPU_SET((size_t)plan->cores[number], &cores);
-	if (sched_setaffinity(0, sizeof cores, &cores) < 0) {
-		fprintf(stderr, "thole-perf: core %d cannot be used: %s\n", plan->cores[number], strerror(errno));
-		atomic_store(&shared->failed, 1);
+	rank.in = in;
+	rank.out = out;
+	if (perf_pin(&rank, plan->cores[number]) < 0)
 		_exit(EXIT_USAGE);
-	}
-	_exit(rank_run(&rank, in, out) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+	_exit(perf_rank_run(&rank) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 /* ---- The parent ------------------------------------------------------------------------------ */
@@ -417,32 +324,19 @@ static int supervise(struct perf_shared *shared, const pid_t *ranks)
 	return result;
 }
 
-int main(int argc, char **argv)
+static int run_here(const struct perf_plan *plan)
 {
-	static struct perf_plan plan = {
-		.tests = PERF_BARE | PERF_LATENCY | PERF_BANDWIDTH | PERF_RATE,
-		.rounds = 5,
-		.window = 64,
-		.sample_ns = 20000000,
-		.patience_ns = 60000000000u,
-	};
 	struct perf_shared *shared;
 	pid_t ranks[2], parent = getpid();
 	int pipes[2][2]; /* pipes[i]: what rank i reads */
 
-	cores_default(&plan);
-	if (sizes_parse(&plan, "0,1,8,64,256,512,1k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m") < 0 ||
-	    arguments_parse(&plan, argc, argv) < 0)
-		return EXIT_USAGE;
-	if (plan.tests & PERF_RATE && plan.size_max < RATE_BYTES)
-		plan.size_max = RATE_BYTES;
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED || pipe(pipes[0]) < 0 || pipe(pipes[1]) < 0) {
 		perror("thole-perf");
 		return EXIT_FAILURE;
 	}
-	printf("{\"type\": \"host\", \"version\": \"%s\", \"cores\": [%d, %d]}\n", thole_version(), plan.cores[0],
-	       plan.cores[1]);
+	printf("{\"type\": \"host\", \"version\": \"%s\", \"cores\": [%d, %d]}\n", thole_version(), plan->cores[0],
+	       plan->cores[1]);
 	fflush(stdout);
 	for (int i = 0; i < 2; i++) {
 		ranks[i] = fork();
@@ -453,7 +347,30 @@ int main(int argc, char **argv)
 			return EXIT_FAILURE;
 		}
 		if (ranks[i] == 0)
-			rank_main(&plan, shared, i, parent, pipes[i][0], pipes[!i][1]);
+			rank_main(plan, shared, i, parent, pipes[i][0], pipes[!i][1]);
 	}
 	return supervise(shared, ranks);
+}
+
+int main(int argc, char **argv)
+{
+	static struct perf_plan plan = {
+		.tests = PERF_BARE | PERF_LATENCY | PERF_BANDWIDTH | PERF_RATE,
+		.rounds = 5,
+		.window = 64,
+		.sample_ns = 20000000,
+		.patience_ns = 60000000000u,
+		.port = PERF_PORT,
+		.connect_ns = 5000000000u,
+		.size_limit = 256 << 20,
+	};
+
+	cores_default(&plan);
+	if (sizes_parse(&plan, SIZES_DEFAULT) < 0 || arguments_parse(&plan, argc, argv) < 0)
+		return EXIT_USAGE;
+	if (plan.tests & PERF_RATE && plan.size_max < RATE_BYTES)
+		plan.size_max = RATE_BYTES;
+	if (plan.listen)
+		return perf_listen(&plan);
+	return plan.host ? perf_connect(&plan) : run_here(&plan);
 }

@@ -8,6 +8,7 @@
  */
 #include "perf.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -33,9 +34,16 @@ uint64_t perf_now_ns(void)
 
 int perf_complain(const struct perf_rank *rank, const char *what, uint64_t size, int error)
 {
-	fprintf(stderr, "thole-perf: rank %d: %s of %" PRIu64 " bytes: %s%s%s\n", rank->rank, what, size,
-		thole_strerror(error), *thole_detail() ? ": " : "", thole_detail());
+	const char *hint = rank->meeting ? "; TCP passes, but frames of Thole do not: is UDP open between these hosts?" : "";
+	char text[1024];
+	int length;
+
+	length = snprintf(text, sizeof text, "rank %d: %s of %" PRIu64 " bytes: %s%s%s%s", rank->rank, what, size,
+			  thole_strerror(error), *thole_detail() ? ": " : "", thole_detail(), hint);
+	fprintf(stderr, "thole-perf: %s\n", text);
 	atomic_store(&rank->shared->failed, 1);
+	if (rank->other && length > 0)
+		perf_tell(rank, PERF_WORD_ERROR, text, strnlen(text, sizeof text));
 	return -1;
 }
 
@@ -54,6 +62,11 @@ int perf_barrier(struct perf_rank *rank)
 	uint64_t mine = atomic_fetch_add(&shared->arrived[rank->rank], 1) + 1;
 	uint64_t spins = 0;
 
+	if (rank->other) {
+		if (perf_tell(rank, PERF_WORD_BARRIER, NULL, 0) < 0)
+			return -1;
+		return perf_hear(rank, PERF_WORD_BARRIER, NULL, 0);
+	}
 	while (atomic_load(&shared->arrived[!rank->rank]) < mine) {
 		/* What this rank gave away may still wait for room, and only its own progress moves it. */
 		if (rank->endpoint)
@@ -62,6 +75,26 @@ int perf_barrier(struct perf_rank *rank)
 			return -1;
 	}
 	return 0;
+}
+
+int perf_agree(struct perf_rank *rank, uint64_t *value_p)
+{
+	uint64_t wire = htobe64(*value_p);
+
+	if (rank->other && rank->rank == 0)
+		return perf_tell(rank, PERF_WORD_NUMBER, &wire, sizeof wire);
+	if (rank->other) {
+		if (perf_hear(rank, PERF_WORD_NUMBER, &wire, sizeof wire) < 0)
+			return -1;
+		*value_p = be64toh(wire);
+		return 0;
+	}
+	if (rank->rank == 0)
+		atomic_store(&rank->shared->agreed, *value_p);
+	if (perf_barrier(rank) < 0)
+		return -1;
+	*value_p = atomic_load(&rank->shared->agreed);
+	return perf_barrier(rank);
 }
 
 /* ---- The floor: one 8-byte word in a line of its own, to and fro ------------------------------- */
@@ -98,7 +131,7 @@ static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 	unsigned flags = request_p ? 0 : THOLE_INJECT | THOLE_QUIET;
 
 	for (uint64_t begin = 0;;) {
-		int error = thole_send(rank->endpoint, rank->peer, rank->out, size, tag, 0, flags, NULL,
+		int error = thole_send(rank->endpoint, rank->peer, rank->out_buffer, size, tag, 0, flags, NULL,
 				       request_p);
 
 		if (error != THOLE_ERR_AGAIN)
@@ -114,7 +147,7 @@ static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 
 static int recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct thole_request **request_p)
 {
-	int error = thole_recv(rank->endpoint, rank->peer, rank->in, size, tag, UINT64_MAX, 0, NULL, request_p);
+	int error = thole_recv(rank->endpoint, rank->peer, rank->in_buffer, size, tag, UINT64_MAX, 0, NULL, request_p);
 
 	return error < 0 ? perf_complain(rank, "thole_recv", size, error) : 0;
 }
@@ -162,17 +195,17 @@ static unsigned char pattern_byte(uint64_t place, int rank, unsigned salt)
 static void pattern_fill(struct perf_rank *rank, uint64_t size, unsigned salt)
 {
 	for (uint64_t i = 0; i < size; i++)
-		rank->out[i] = pattern_byte(i, rank->rank, salt);
+		rank->out_buffer[i] = pattern_byte(i, rank->rank, salt);
 }
 
 static int pattern_check(struct perf_rank *rank, uint64_t size, unsigned salt)
 {
 	for (uint64_t i = 0; i < size; i++) {
-		if (rank->in[i] != pattern_byte(i, !rank->rank, salt)) {
-			fprintf(stderr, "thole-perf: rank %d: byte %" PRIu64 " of a message of %" PRIu64
-				" is wrong\n", rank->rank, i, size);
-			atomic_store(&rank->shared->failed, 1);
-			return -1;
+		if (rank->in_buffer[i] != pattern_byte(i, !rank->rank, salt)) {
+			char what[64];
+
+			snprintf(what, sizeof what, "byte %" PRIu64 " is wrong in a message", i);
+			return perf_complain(rank, what, size, THOLE_ERR_PROTOCOL);
 		}
 	}
 	return 0;
@@ -182,7 +215,7 @@ int perf_verify(struct perf_rank *rank, uint64_t size)
 {
 	for (unsigned salt = 1; salt <= VERIFY_EXCHANGES; salt++) {
 		pattern_fill(rank, size, salt);
-		memset(rank->in, 0xa5, size);
+		memset(rank->in_buffer, 0xa5, size);
 		/* By turns, so that each exchange has both an early and a late receive. */
 		if (rank->rank == (int)(salt & 1)) {
 			if (send_whole(rank, size, TAG_DATA) < 0 || recv_whole(rank, size, TAG_DATA) < 0)
@@ -205,7 +238,7 @@ int perf_latency(struct perf_rank *rank, uint64_t size, uint64_t iterations, uin
 	uint64_t begin;
 
 	pattern_fill(rank, size, 0);
-	memset(rank->in, 0, size);
+	memset(rank->in_buffer, 0, size);
 	if (perf_barrier(rank) < 0)
 		return -1;
 	begin = perf_now_ns();
@@ -213,7 +246,7 @@ int perf_latency(struct perf_rank *rank, uint64_t size, uint64_t iterations, uin
 		if (rank->rank == 1 && recv_whole(rank, size, TAG_DATA) < 0)
 			return -1;
 		if (write)
-			memset(rank->out, (int)(i & 0xff), size);
+			memset(rank->out_buffer, (int)(i & 0xff), size);
 		if (send_whole(rank, size, TAG_DATA) < 0)
 			return -1;
 		if (rank->rank == 0 && recv_whole(rank, size, TAG_DATA) < 0)
@@ -223,7 +256,7 @@ int perf_latency(struct perf_rank *rank, uint64_t size, uint64_t iterations, uin
 	if (!write)
 		return pattern_check(rank, size, 0);
 	for (uint64_t i = 0; i < size; i++)
-		if (rank->in[i] != (unsigned char)((iterations - 1) & 0xff))
+		if (rank->in_buffer[i] != (unsigned char)((iterations - 1) & 0xff))
 			return perf_complain(rank, "the last message", size, THOLE_ERR_PROTOCOL);
 	return 0;
 }
@@ -256,7 +289,7 @@ int perf_bandwidth(struct perf_rank *rank, uint64_t size, unsigned window, uint6
 	uint64_t begin;
 
 	pattern_fill(rank, filled, 0);
-	memset(rank->in, 0, filled);
+	memset(rank->in_buffer, 0, filled);
 	if (perf_barrier(rank) < 0)
 		return -1;
 	begin = perf_now_ns();

@@ -2,9 +2,15 @@
 /*
  * perf.h - what the parts of thole-perf share: the plan, the memory that both ranks see, one rank.
  *
- * thole-perf measures latency and bandwidth between two processes without MPI, and beside them the bare
- * cache-line ping-pong, below which nothing can go on that machine. It prints one JSON object a line:
+ * thole-perf measures latency and bandwidth between two processes without MPI. On one host it measures beside them
+ * the bare cache-line ping-pong, below which nothing can go on that machine; between two hosts (one listens,
+ * the other names it) a ping-pong over TCP, which is what others would use. It prints one JSON object a line:
  * a sample for each test, size and round. Judging samples (best, median, tables) is left to `thole perf`.
+ *
+ * main.c     arguments, and two ranks on this host
+ * rank.c     what a rank goes through: tests, sizes, rounds
+ * measure.c  the loops that are timed
+ * network.c  two hosts: the listener, the client, and the TCP connection that ranks agree by
  */
 #ifndef THOLE_PERF_H
 #define THOLE_PERF_H
@@ -18,14 +24,16 @@
 
 enum {
 	PERF_SIZES_MAX = 64,    /* sizes of one run */
-	PERF_OPTIONS_MAX = 64,  /* --option arguments */
+	PERF_OPTIONS_MAX = 64,  /* --option arguments, and the job key */
+	PERF_ITERATIONS_MAX = 1000000,
+	PERF_PORT = 7471,       /* of the TCP connection between two hosts, unless --port says otherwise */
 	PERF_WINDOW_MAX = 1024, /* sends under way at once in the bandwidth test */
 	PERF_LINE = 128,        /* bytes that two cores never share by accident: two lines, for the
 	                           prefetcher that fetches them in pairs */
 };
 
 enum perf_test {
-	PERF_BARE = 1 << 0,      /* the cache-line ping-pong, without Thole */
+	PERF_BARE = 1 << 0,      /* the cache-line ping-pong, without Thole; between hosts: TCP */
 	PERF_LATENCY = 1 << 1,   /* ping-pong; half of the round trip */
 	PERF_BANDWIDTH = 1 << 2, /* a window of sends, then one answer */
 	PERF_RATE = 1 << 3,      /* the same with 8 bytes: messages a second */
@@ -43,6 +51,14 @@ struct perf_plan {
 	uint64_t patience_ns;   /* a wait that takes longer is an error */
 	int cores[2];           /* where the ranks run */
 	bool write;             /* write the whole buffer before each send of the ping-pong */
+	/* Between hosts */
+	const char *host;       /* where the listener is; NULL: no other host */
+	const char *bind;       /* listener: the address to listen at; NULL: all */
+	bool listen;            /* wait for clients instead of measuring */
+	bool once;              /* listener: end with the first client */
+	unsigned port;
+	uint64_t connect_ns;    /* client: how long the listener may take to answer */
+	uint64_t size_limit;    /* listener: the largest message that a client may ask for */
 	const char *options[PERF_OPTIONS_MAX + 1]; /* for thole_endpoint_attr */
 	size_t option_count;
 };
@@ -52,7 +68,7 @@ struct perf_shared {
 	_Alignas(PERF_LINE) _Atomic uint64_t ping;         /* written by rank 0 */
 	_Alignas(PERF_LINE) _Atomic uint64_t pong;         /* written by rank 1 */
 	_Alignas(PERF_LINE) _Atomic uint64_t arrived[2];   /* the barrier: how often each rank came to it */
-	_Alignas(PERF_LINE) _Atomic uint64_t iterations;   /* of the sample to come; rank 0 decides */
+	_Alignas(PERF_LINE) _Atomic uint64_t agreed;       /* what rank 0 has decided */
 	_Atomic int failed;                                /* a rank has given up: the other must not wait */
 };
 
@@ -63,15 +79,35 @@ struct perf_rank {
 	uint32_t peer;
 	int rank;
 	bool one_core; /* both ranks on one core: whoever waits must yield */
-	unsigned char *out; /* what is sent: size_max bytes of this rank's pattern */
-	unsigned char *in;  /* what arrives */
+	bool meeting;  /* between hosts: nothing has crossed by Thole yet */
+	int in, out;   /* to the other rank: pipes, or the TCP connection twice */
+	const char *other; /* the host of the other rank, as it is known here; NULL: this one */
+	unsigned char *out_buffer; /* what is sent: size_max bytes of this rank's pattern */
+	unsigned char *in_buffer;  /* what arrives */
 	struct thole_request *requests[PERF_WINDOW_MAX];
 };
 
 uint64_t perf_now_ns(void);
 
+/* ---- rank.c ------------------------------------------------------------------------------------- */
+
+/* Go through a whole plan. Returns 0, or -1 after a message. */
+int perf_rank_run(struct perf_rank *rank);
+/* Run on this core only. Returns 0, or -1 after a message. */
+int perf_pin(const struct perf_rank *rank, int core);
+
+/* ---- main.c ------------------------------------------------------------------------------------- */
+
+/* Take over one setting of a plan by its name. Returns 0, or -1 after a message: no such name, or a bad value. */
+int perf_plan_set(struct perf_plan *plan, const char *name, const char *value);
+
+/* ---- measure.c ---------------------------------------------------------------------------------- */
+
 /* Meet the other rank. Returns 0, or -1 where it has given up. */
 int perf_barrier(struct perf_rank *rank);
+
+/* Make rank 0's value both ranks'. Returns 0, or -1 where the other has given up. */
+int perf_agree(struct perf_rank *rank, uint64_t *value_p);
 
 /* One step of waiting for the other rank outside Thole. Returns -1 where it has given up. */
 int perf_relax(const struct perf_rank *rank, uint64_t *spins);
@@ -84,7 +120,31 @@ int perf_bandwidth(struct perf_rank *rank, uint64_t size, unsigned window, uint6
 /* Exchange messages of this size in both directions and compare every byte. */
 int perf_verify(struct perf_rank *rank, uint64_t size);
 
-/* Say what went wrong, on standard error; always -1. */
+/* Say what went wrong, on standard error and to the other host; always -1. */
 int perf_complain(const struct perf_rank *rank, const char *what, uint64_t size, int error);
+
+/* ---- network.c ---------------------------------------------------------------------------------- */
+
+/* The bytes that a message over the control connection begins with. */
+enum perf_word {
+	PERF_WORD_ADDRESS = 'a',
+	PERF_WORD_BARRIER = 'b',
+	PERF_WORD_ERROR = 'e',  /* the sender has given up; a text follows up to the end */
+	PERF_WORD_INFO = 'i',
+	PERF_WORD_NUMBER = 'n',
+	PERF_WORD_PING = 't',
+};
+
+/* One message to the other host's rank, or the next one from it, which must be of this kind and length. Waiting makes
+ * progress. Return 0, or -1 after a message. */
+int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *bytes, size_t length);
+int perf_hear(const struct perf_rank *rank, enum perf_word word, void *bytes, size_t length);
+
+/* 8 bytes to and fro over the control connection. */
+int perf_tcp(struct perf_rank *rank, uint64_t iterations, uint64_t *ns_p);
+
+/* The two sides of a measurement between hosts. Return an exit status. */
+int perf_listen(struct perf_plan *plan);
+int perf_connect(struct perf_plan *plan);
 
 #endif

@@ -51,11 +51,22 @@ static socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
+static void watch_ready(struct thole_endpoint *endpoint, struct watcher *watcher, uint64_t now_ns)
+{
+	connect_event(endpoint, container_of(watcher, struct watch, watcher), now_ns);
+}
+
+static int watch_control(struct thole_endpoint *endpoint, struct watch *watch, int command)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = &watch->watcher};
+
+	watch->watcher.ready = watch_ready;
+	return epoll_ctl(endpoint->wait_fd, command, watch->fd, &event);
+}
+
 static int watch_add(struct thole_endpoint *endpoint, struct watch *watch)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
-
-	return epoll_ctl(endpoint->wait_fd, EPOLL_CTL_ADD, watch->fd, &event);
+	return watch_control(endpoint, watch, EPOLL_CTL_ADD);
 }
 
 static void watch_close(struct watch *watch)
@@ -205,6 +216,7 @@ static int ring_in_add(struct shm *shm, struct ring_in *ring)
 		shm->in_capacity = capacity;
 	}
 	shm->in[shm->in_count++] = ring;
+	shm->endpoint->locals = shm->in_count;
 	return 0;
 }
 
@@ -222,8 +234,8 @@ static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, c
 	error = peer_by_address(endpoint, &greeting->from, &peer);
 	if (error)
 		return error;
-	link = shm_peer_get(peer);
-	if (!link || peer->gone || link->in.segment || peer->parts.host != endpoint->parts.host)
+	link = peer->transport == &shm_transport ? shm_peer_get(peer) : NULL;
+	if (!link || peer->gone || link->in.segment)
 		return THOLE_ERR_PROTOCOL;
 	if (link->connected && link->pid != watch->pid) /* the kernel knows who listens at this address */
 		return THOLE_ERR_PROTOCOL;
@@ -233,13 +245,9 @@ static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, c
 	link->in.peer = peer;
 	error = ring_in_add(shm, &link->in);
 	link->watch_in = (struct watch){.kind = WATCH_IN, .fd = watch->fd, .peer = peer};
-	if (!error) {
-		struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = &link->watch_in};
-
-		if (epoll_ctl(endpoint->wait_fd, EPOLL_CTL_MOD, watch->fd, &event) != 0) {
-			shm->in_count--;
-			error = THOLE_ERR_SYSTEM;
-		}
+	if (!error && watch_control(endpoint, &link->watch_in, EPOLL_CTL_MOD) != 0) {
+		endpoint->locals = --shm->in_count;
+		error = THOLE_ERR_SYSTEM;
 	}
 	if (error) {
 		link->watch_in.fd = -1;
@@ -349,9 +357,6 @@ int connect_peer(struct peer *peer)
 	struct shm_peer *link = shm_peer_get(peer);
 	int error, fd;
 
-	if (peer->parts.host != endpoint->parts.host)
-		return error_set(THOLE_ERR_ADDRESS, "%s is an endpoint of another host or network namespace, and "
-				 "there is no transport to it", peer->address.text);
 	if (!link)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another peer");
 	error = segment_create(endpoint, &link->out, &fd);
@@ -384,7 +389,7 @@ void connect_retry(struct thole_endpoint *endpoint)
 
 	for (uint32_t i = 0; i < endpoint->peer_count && shm->connecting > 0; i++) {
 		struct peer *peer = endpoint->peers[i];
-		struct shm_peer *link = shm_link(peer);
+		struct shm_peer *link = shm_link_at(endpoint, i);
 		int error;
 
 		if (!link || !link->connecting)

@@ -6,7 +6,6 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -15,7 +14,6 @@
 #include "transport/shm/shm.h"
 
 enum {
-	EVENTS = 32,                 /* of one look at epoll */
 	BUSY_SLEEP_NS = 100000,      /* longest sleep while a ring or copy is waited for that wakes nobody */
 	UNFENCED_SLEEP_NS = 1000000, /* and where the kernel has no membarrier */
 };
@@ -85,6 +83,8 @@ static void shm_close_endpoint(struct thole_endpoint *endpoint)
 	if (!shm)
 		return;
 	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+		if (!shm_link_at(endpoint, i))
+			continue;
 		shm_release(endpoint->peers[i]);
 		free(endpoint->peers[i]->link);
 		endpoint->peers[i]->link = NULL;
@@ -132,6 +132,17 @@ static void shm_disconnect(struct peer *peer)
 	bulk_lost(peer);
 }
 
+static void shm_info(struct peer *peer, struct thole_peer_info *info_p)
+{
+	const struct shm_peer *link = shm_link(peer);
+
+	if (!link || (!link->connected && !link->in.segment))
+		return;
+	info_p->state = "connected";
+	info_p->records = "ring";
+	info_p->bulk = link->one_copy == ONE_COPY_NO ? "ring" : "memory";
+}
+
 static int shm_progress(struct thole_endpoint *endpoint)
 {
 	struct shm *shm = shm_of(endpoint);
@@ -153,7 +164,7 @@ static void shm_end_peers(struct thole_endpoint *endpoint)
 
 	for (uint32_t i = 0; i < endpoint->peer_count && shm->ending > 0; i++) {
 		struct peer *peer = endpoint->peers[i];
-		struct shm_peer *link = shm_link(peer);
+		struct shm_peer *link = shm_link_at(endpoint, i);
 
 		if (link && link->ending && (!link->in.segment || !ring_ready(&link->in)))
 			peer_lost(peer, THOLE_ERR_PEER);
@@ -168,26 +179,14 @@ static void shm_bury(struct thole_endpoint *endpoint)
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		if (!shm_link(shm->in[i]->peer)->dead)
 			shm->in[kept++] = shm->in[i];
-	shm->in_count = kept;
+	shm->in_count = endpoint->locals = kept;
 	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-		struct shm_peer *link = shm_link(endpoint->peers[i]);
+		struct shm_peer *link = shm_link_at(endpoint, i);
 
 		if (link && link->dead)
 			shm_release(endpoint->peers[i]);
 	}
 	shm->dead = 0;
-}
-
-static void shm_events(struct thole_endpoint *endpoint, uint64_t now_ns)
-{
-	struct epoll_event events[EVENTS];
-	int count;
-
-	do {
-		count = epoll_wait(endpoint->wait_fd, events, EVENTS, 0);
-		for (int i = 0; i < count; i++)
-			connect_event(endpoint, events[i].data.ptr, now_ns);
-	} while (count == EVENTS);
 }
 
 /* Say which core this process waits on, and look who else does. */
@@ -213,7 +212,6 @@ static void shm_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(endpoint);
 
-	shm_events(endpoint, now_ns);
 	shm_meet(endpoint);
 	if (shm->connecting > 0)
 		connect_retry(endpoint);
@@ -267,6 +265,7 @@ const struct transport shm_transport = {
 	.connect = connect_peer,
 	.push = shm_push,
 	.piece_max = shm_piece_max,
+	.info = shm_info,
 	.disconnect = shm_disconnect,
 	.hold = choose_tell_all,
 	.fetch = bulk_fetch,

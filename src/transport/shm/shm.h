@@ -137,6 +137,7 @@ enum { PLACE_LENT = (int)(1u << 31) }; /* in record.place: in the segment of the
 enum watch_kind { WATCH_LISTENER, WATCH_GREETING, WATCH_IN, WATCH_OUT, WATCH_PROCESS };
 
 struct watch {
+	struct watcher watcher;
 	uint8_t kind;
 	int fd;
 	struct peer *peer;
@@ -223,6 +224,12 @@ static inline struct shm *shm_of(struct thole_endpoint *endpoint)
 static inline struct shm_peer *shm_link(struct peer *peer)
 {
 	return peer->link;
+}
+
+/* The transport's part of peer number i; NULL if it has none, or the peer is reached by another transport. */
+static inline struct shm_peer *shm_link_at(const struct thole_endpoint *endpoint, uint32_t i)
+{
+	return endpoint->peers[i]->transport == &shm_transport ? endpoint->peers[i]->link : NULL;
 }
 
 /* The transport's part of a peer, made if there is none; NULL without memory. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostile_seeded: runs of the hostile peer from seeds, without a fuzzer.
+ * seeded: runs of a target from seeds, without a fuzzer.
  *
- *   hostile_seeded [--runs N] [--seed FIRST]
+ *   TARGET-seeded [--runs N] [--seed FIRST]
  *
  * The seeds are numbers from FIRST on, so the default is the same runs each time. A child makes them; the parent says which
  * seed crashed it or hung.
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hostile.h"
+#include "fuzz.h"
 
 enum { BYTES_MAX = 3000, LIMIT_S = 60 };
 
@@ -37,7 +37,7 @@ static void run(uint64_t seed)
 
 	for (size_t i = 0; i < size; i++)
 		bytes[i] = (uint8_t)(next(&state) >> 40);
-	hostile_run(bytes, size);
+	fuzz_run(bytes, size);
 }
 
 int main(int argc, char **argv)
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	}
 	if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	fprintf(stderr, "hostile_seeded --runs 1 --seed %llu: %s %d\n", (unsigned long long)*current,
+	fprintf(stderr, "%s --runs 1 --seed %llu: %s %d\n", argv[0], (unsigned long long)*current,
 		WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hung, signal" : "signal" : "status",
 		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	return 1;

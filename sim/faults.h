@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faults: what goes wrong in a world, when, and for how long. Owns the events of faults that are still to come or to end.
+ * Invariant: after faults_stop the network is whole, memory is there, and nothing more happens.
+ */
+#ifndef THOLE_SIM_FAULTS_H
+#define THOLE_SIM_FAULTS_H
+
+#include "traffic.h"
+
+struct faults {
+	struct event next;
+	struct traffic *traffic;
+	const struct process_setup *setup;  /* of processes that start again */
+	uint64_t gap_ns;                    /* between two, at most */
+	uint64_t patience_ns;               /* peer_timeout */
+	uint32_t cut, long_cut, crash, compute, scarce, close; /* chances of each, in a million */
+	struct list_node ends;              /* of those that last: struct lasting */
+	uint32_t crashes_max;
+};
+
+/* What a network is like, from a seed. */
+void conditions_random(struct conditions *conditions, struct dice *dice);
+/* A network without faults, as between machines of a rack. */
+void conditions_good(struct conditions *conditions);
+
+/* Some, within about this time. */
+void faults_random(struct faults *faults, struct traffic *traffic, const struct process_setup *setup, uint64_t ns);
+void faults_stop(struct faults *faults);
+
+/* Pools grow no more: of the engine's frames, which nobody may notice, or of requests, too. */
+void faults_exhaust(struct process *process, bool requests, bool on);
+
+#endif

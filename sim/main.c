@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thole-sim: run whole endpoints over a simulated network.
+ *
+ *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list]
+ *
+ * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
+ * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scenario.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define INSTRUMENTED true
+#else
+#define INSTRUMENTED false
+#endif
+
+enum { LIMIT_S = 300 }; /* of the real world, for one seed */
+
+static struct {
+	const struct scenario *scenario;
+	uint64_t first, count;
+	uint32_t size;
+	bool trace, twice, verbose;
+} config = {.scenario = scenarios, .first = 1, .count = 1};
+
+/* What the parent hears of the child. */
+struct board {
+	uint64_t seed;
+	uint64_t hash, events, carried, lost, overrun, ops, ended_badly, bytes;
+};
+
+static struct board *board;
+
+static void say_replay(FILE *to, uint64_t seed)
+{
+	fprintf(to, "thole-sim --scenario %s --seed %llu", config.scenario->name, (unsigned long long)seed);
+	if (config.size)
+		fprintf(to, " --size %u", config.size);
+	fprintf(to, " --trace\n");
+}
+
+static bool run_seed(uint64_t seed, uint64_t *hash_p)
+{
+	static struct simulation simulation;
+	bool failed;
+
+	simulation = (struct simulation){.size = config.size, .instrumented = INSTRUMENTED};
+	world_init(&simulation.world, seed, config.trace);
+	config.scenario->run(&simulation);
+	failed = simulation.world.failed;
+	*hash_p = simulation.world.hash;
+	board->events += simulation.world.events;
+	board->carried += simulation.network.carried;
+	board->lost += simulation.network.lost;
+	board->overrun += simulation.network.overrun;
+	board->ops += simulation.traffic.op_count;
+	board->ended_badly += simulation.traffic.failed;
+	board->bytes += simulation.traffic.bytes;
+	if (failed) {
+		fprintf(stderr, "FAILED at %.3f us: %s\n  ", (double)(simulation.world.now_ns - SECOND) / 1000,
+			simulation.world.failure);
+		say_replay(stderr, seed);
+	} else if (simulation.note[0] || config.verbose) {
+		printf("%s %llu: %s hash %016llx\n", config.scenario->name, (unsigned long long)seed, simulation.note,
+		       (unsigned long long)*hash_p);
+	}
+	traffic_fini(&simulation.traffic);
+	network_fini(&simulation.network);
+	world_fini(&simulation.world);
+	return !failed;
+}
+
+static int run_all(void)
+{
+	int status = 0;
+
+	for (uint64_t seed = config.first; seed < config.first + config.count; seed++) {
+		uint64_t hash, again;
+
+		board->seed = seed;
+		alarm(LIMIT_S);
+		if (!run_seed(seed, &hash)) {
+			status = 1;
+			continue;
+		}
+		board->hash = dice_mix(board->hash ^ hash);
+		if (!config.twice)
+			continue;
+		if (!run_seed(seed, &again) || again != hash) {
+			fprintf(stderr, "FAILED: the same seed has two histories, %016llx and %016llx\n  ",
+				(unsigned long long)hash, (unsigned long long)again);
+			say_replay(stderr, seed);
+			status = 1;
+		}
+	}
+	return status;
+}
+
+static void list_scenarios(void)
+{
+	for (const struct scenario *scenario = scenarios; scenario->name; scenario++)
+		printf("%-12s %s\n", scenario->name, scenario->help);
+}
+
+static const struct scenario *scenario_find(const char *name)
+{
+	const struct scenario *scenario = scenarios;
+
+	while (scenario->name && strcmp(scenario->name, name) != 0)
+		scenario++;
+	return scenario->name ? scenario : NULL;
+}
+
+/* Returns -1 to go on, else the status to exit with. */
+static int arguments(int argc, char **argv)
+{
+	static const struct option words[] = {
+		{"scenario", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'f'},
+		{"seeds", required_argument, NULL, 'n'},    {"size", required_argument, NULL, 'z'},
+		{"twice", no_argument, NULL, '2'},	    {"trace", no_argument, NULL, 't'},
+		{"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
+		{NULL, 0, NULL, 0}};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", words, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			config.scenario = scenario_find(optarg);
+			if (!config.scenario) {
+				fprintf(stderr, "there is no scenario %s; --list names them\n", optarg);
+				return 2;
+			}
+			break;
+		case 'f':
+			config.first = strtoull(optarg, NULL, 0);
+			break;
+		case 'n':
+			config.count = strtoull(optarg, NULL, 0);
+			break;
+		case 'z':
+			config.size = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case '2':
+			config.twice = true;
+			break;
+		case 't':
+			config.trace = true;
+			break;
+		case 'v':
+			config.verbose = true;
+			break;
+		case 'l':
+			list_scenarios();
+			return 0;
+		default:
+			return 2;
+		}
+	}
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	int status = arguments(argc, argv);
+	pid_t child;
+
+	if (status >= 0)
+		return status;
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (board == MAP_FAILED)
+		return 2;
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		return 2;
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		exit(run_all());
+	}
+	if (waitpid(child, &status, 0) != child)
+		return 2;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) {
+		fprintf(stderr, "FAILED: %s %d\n  ", WIFSIGNALED(status) ? "signal" : "status",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		say_replay(stderr, board->seed);
+		return 1;
+	}
+	printf("%s, %llu seeds from %llu: %llu events, %llu frames (%llu lost, of these %llu for want of room), %llu "
+	       "operations (%llu ended in an error), %llu bytes compared, hash %016llx: %s\n",
+	       config.scenario->name, (unsigned long long)config.count, (unsigned long long)config.first,
+	       (unsigned long long)board->events, (unsigned long long)board->carried, (unsigned long long)board->lost,
+	       (unsigned long long)board->overrun, (unsigned long long)board->ops, (unsigned long long)board->ended_badly,
+	       (unsigned long long)board->bytes, (unsigned long long)board->hash, WEXITSTATUS(status) ? "FAILED" : "ok");
+	return WEXITSTATUS(status);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * network: hosts, and what carries frames between them. Owns frames under way and in receive buffers, and remembers when
+ * which hosts were cut off from each other.
+ *
+ * A frame waits for its turn at the sender's interface (whose queue is bounded), takes the latency of the way, waits again for
+ * the receiver's line (the switch's queue is bounded), and enters a receive buffer, which is bounded too. On the way it may
+ * be lost, doubled, delayed and damaged.
+ */
+#ifndef THOLE_SIM_NETWORK_H
+#define THOLE_SIM_NETWORK_H
+
+#include "transport/datagram/engine.h"
+#include "world.h"
+
+struct process;
+
+enum { WIRE_UDP, WIRE_RAW, WIRES }; /* order of a process's links */
+
+struct conditions {
+	/* Of a million frames; refuse: of a million bursts. */
+	uint32_t loss, duplicate, reorder, corrupt, refuse;
+	uint32_t raw_loss;       /* the same as loss of raw links alone: a million is a network without them */
+	uint64_t latency_ns;
+	uint64_t jitter_ns;      /* more latency, at most */
+	uint64_t reorder_ns;     /* and of a frame that others overtake */
+	uint64_t rate;           /* bytes in a millisecond, of every line */
+	uint32_t send_room;      /* bytes in the queues: of a sender, */
+	uint32_t port_room;      /* of a port of the switch, */
+	uint32_t receive_room;   /* of a receive buffer */
+	uint32_t frame_max;      /* longest frame that passes */
+	uint32_t route_max;      /* longest that hosts believe to pass */
+	bool told;               /* who sends a longer one is told so */
+	bool refused;            /* a host says where nobody is */
+};
+
+struct host {
+	uint32_t index;
+	bool down;
+	uint64_t send_free_ns, receive_free_ns; /* when its lines have carried what waits for them */
+	struct process *process;                /* that runs here now; NULL: none */
+};
+
+/* Hosts on one side of a cut hear nothing of the others, nor, unless it is one-way, these of them. */
+struct cut {
+	uint64_t from_ns, to_ns;
+	uint64_t side;           /* bit i: host i */
+	bool one_way;
+};
+
+struct network {
+	struct world *world;
+	struct conditions conditions;
+	struct host *hosts;
+	uint32_t host_count;
+	struct cut *cuts;
+	uint32_t cut_count;
+	bool cutting;            /* the last cut is there now */
+	struct list_node in_flight; /* frames and notices that are under way */
+	uint64_t carried, lost, overrun; /* frames, of those: by faults, for want of room */
+};
+
+/* A link of a process: what an engine sees of the network. */
+struct wire {
+	struct link link;
+	struct network *network;
+	struct process *process;
+	struct list_node queue[CHANNELS];
+	uint32_t queued[CHANNELS];    /* bytes */
+	uint64_t blocked_until_ns;    /* it refused a frame; then there is room again */
+	uint32_t received;            /* frames, since the process last looked at this */
+	struct question {
+		struct path path;
+		uint64_t answer_ns;
+	} questions[8];               /* hosts that were asked whether a process lives */
+};
+
+void network_init(struct network *network, struct world *world, uint32_t hosts);
+void network_fini(struct network *network);
+/* Open a process's links; its host has no other process. */
+void wire_open(struct wire *wire, struct network *network, struct process *process, unsigned kind, uint16_t port);
+bool wire_pending(const struct wire *wire);
+/* The address part of a process on a host. */
+void network_address(const struct host *host, uint16_t port, uint8_t bytes[PACKET_NETWORK]);
+
+void network_cut(struct network *network, uint64_t side, bool one_way);
+void network_heal(struct network *network);
+/* The longest time that two hosts have not heard all of each other, until now. */
+uint64_t network_longest_cut(const struct network *network, uint32_t a, uint32_t b);
+
+#endif

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "scenario.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/counters.h"
+#include "crowd.h"
+
+/* Options as in a program's start, but that nothing outside of it matters. */
+static void setup_defaults(struct simulation *simulation)
+{
+	simulation->setup = (struct process_setup){.application = &traffic_application, .codec = &codec_native};
+	if (options_defaults(&simulation->setup.options, NULL) != 0)
+		world_fail(&simulation->world, "the defaults are not valid");
+}
+
+static void setup_network(struct simulation *simulation, uint32_t hosts)
+{
+	setup_defaults(simulation);
+	network_init(&simulation->network, &simulation->world, hosts);
+	conditions_good(&simulation->network.conditions);
+	traffic_init(&simulation->traffic, &simulation->network);
+}
+
+static void start_all(struct simulation *simulation)
+{
+	for (uint32_t i = 0; i < simulation->network.host_count; i++)
+		traffic_start(&simulation->traffic, &simulation->network.hosts[i], &simulation->setup);
+}
+
+/* How long everything may take after the faults. */
+static uint64_t settle_limit(const struct simulation *simulation)
+{
+	return 3 * simulation->setup.options.peer_timeout + 20 * (uint64_t)SECOND;
+}
+
+/* ---- Random traffic under faults ------------------------------------------------------------------------ */
+
+static void run_random(struct simulation *simulation)
+{
+	static const uint64_t eager[] = {0, 100, 4096, 32768, 65536};
+	struct world *world = &simulation->world;
+	struct options *options = &simulation->setup.options;
+	struct dice *dice = &world->faults;
+	uint64_t duration_ns;
+
+	setup_network(simulation, (uint32_t)dice_between(dice, 2, dice_below(dice, 4) ? 4 : 8));
+	conditions_random(&simulation->network.conditions, dice);
+	if (dice_below(dice, 2) == 0) {
+		options->checksum = 1;
+		simulation->network.conditions.corrupt = dice_below(dice, 2) ? 0 : (uint32_t)dice_scale(dice, 100, 50000);
+	}
+	options->net_eager_max = eager[dice_below(dice, 5)];
+	options->eager_max = 65536;
+	options->peer_timeout = dice_between(dice, 4, 10) * SECOND;
+	options->job_key = dice_below(dice, 2) ? 0 : dice_next(dice);
+	options->unexpected_max = dice_below(dice, 2) ? 65536 : 64 << 20;
+	options->sends_max = dice_below(dice, 4) ? 65536 : 8;
+	simulation->setup.raw = dice_below(dice, 2);
+	simulation->setup.polls = dice_below(dice, 4) == 0;
+	traffic_plan_random(&simulation->traffic.plan, &world->traffic);
+	duration_ns = dice_between(dice, 5, 100) * simulation->traffic.plan.gap_ns;
+	faults_random(&simulation->faults, &simulation->traffic, &simulation->setup, duration_ns);
+	start_all(simulation);
+	world_run(world, world->now_ns + duration_ns);
+	faults_stop(&simulation->faults);
+	if (!world->failed)
+		traffic_settle(&simulation->traffic, settle_limit(simulation));
+}
+
+/* ---- Tools of the scenarios below ------------------------------------------------------------------------- */
+
+static struct process *process_at(struct simulation *simulation, uint32_t host)
+{
+	return simulation->network.hosts[host].process;
+}
+
+static void quiet_plan(struct simulation *simulation)
+{
+	simulation->traffic.plan = (struct traffic_plan){.gap_ns = 0};
+}
+
+/* Run until an operation has ended; false: it has not within the limit. */
+static bool run_op(struct simulation *simulation, const struct op *op, uint64_t limit_ns)
+{
+	struct world *world = &simulation->world;
+	uint64_t end_ns = world->now_ns + limit_ns;
+
+	while (!world->failed && !op->ended && world->now_ns < end_ns)
+		world_run(world, world->now_ns + 10 * MICROSECOND);
+	return op->ended;
+}
+
+/* Nothing may fail in a world where nobody is gone. */
+static void settle_without_errors(struct simulation *simulation)
+{
+	struct traffic *traffic = &simulation->traffic;
+	uint64_t failed;
+
+	if (simulation->world.failed)
+		return;
+	for (uint64_t i = failed = 0; i < traffic->op_count; i++)
+		failed += traffic->ops[i]->ended && traffic->ops[i]->status && traffic->ops[i]->status != THOLE_ERR_TRUNCATED &&
+			  !traffic->ops[i]->expected && !traffic->ops[i]->dropped;
+	if (failed)
+		world_fail(&simulation->world, "%llu operations have failed, and nobody is gone", (unsigned long long)failed);
+	else
+		traffic_settle(traffic, settle_limit(simulation));
+}
+
+/* ---- Loss of one frame in five ---------------------------------------------------------------------------- */
+
+static void run_loss(struct simulation *simulation)
+{
+	struct conditions *conditions = &simulation->network.conditions;
+	struct dice *dice = &simulation->world.traffic;
+
+	setup_network(simulation, 4);
+	conditions->loss = 200000;
+	conditions->duplicate = conditions->reorder = 50000;
+	conditions->reorder_ns = 200 * MICROSECOND;
+	simulation->setup.raw = simulation->world.seed & 1;
+	traffic_plan_random(&simulation->traffic.plan, dice);
+	simulation->traffic.plan.cancel = 0;
+	start_all(simulation);
+	world_run(&simulation->world, simulation->world.now_ns + 40 * simulation->traffic.plan.gap_ns);
+	settle_without_errors(simulation);
+}
+
+/* ---- 64 to one -------------------------------------------------------------------------------------------- */
+
+enum { INCAST_LARGE = 4, INCAST_SMALL = 16 };
+
+static void run_incast(struct simulation *simulation)
+{
+	uint32_t senders = simulation->size ? simulation->size : 64;
+	struct conditions *conditions = &simulation->network.conditions;
+	struct world *world = &simulation->world;
+	struct traffic *traffic = &simulation->traffic;
+	uint64_t bytes = 0, start_ns, ideal_ns, taken_ns = 0;
+	struct process *target;
+
+	setup_network(simulation, senders + 1);
+	conditions->receive_room = conditions->port_room = 512 << 10;
+	quiet_plan(simulation);
+	start_all(simulation);
+	target = process_at(simulation, 0);
+	target->frame_ns = MICROSECOND / 2;
+	start_ns = world->now_ns;
+	for (uint32_t i = 1; i <= senders; i++) {
+		for (uint32_t k = 0; k < INCAST_LARGE + INCAST_SMALL && !world->failed; k++) {
+			uint64_t length = k % 5 == 0 ? 256 << 10 : 2048;
+
+			traffic_receive(target, NULL, length, 0, 0, 0);
+			traffic_send(process_at(simulation, i), target, length, k % 5 == 0, 0);
+			traffic->ops[traffic->op_count - 2]->mask = 0;
+			bytes += length;
+		}
+	}
+	(void)taken_ns;
+	settle_without_errors(simulation);
+	for (uint64_t i = 1; i < traffic->op_count; i++)
+		if (traffic->ops[i]->ended_ns > taken_ns)
+			taken_ns = traffic->ops[i]->ended_ns;
+	ideal_ns = bytes * MILLISECOND / conditions->rate;
+	snprintf(simulation->note, sizeof(simulation->note), "%u to one, %llu MiB in %.1f ms, the line needs %.1f; %llu of %llu "
+		 "frames found no room;", senders, (unsigned long long)bytes >> 20, (double)(taken_ns - start_ns) / MILLISECOND,
+		 (double)ideal_ns / MILLISECOND, (unsigned long long)simulation->network.overrun,
+		 (unsigned long long)simulation->network.carried);
+	if (taken_ns - start_ns > 2 * ideal_ns)
+		world_fail(world, "%s more than twice as long as the line needs", simulation->note);
+}
+
+/* ---- Partition and heal ----------------------------------------------------------------------------------- */
+
+/* Short of the patience of anybody: nobody may notice but by the time it takes. */
+static void run_partition(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+	struct dice *dice = &world->faults;
+
+	setup_network(simulation, 6);
+	simulation->network.conditions.loss = 10000;
+	traffic_plan_random(&simulation->traffic.plan, &world->traffic);
+	simulation->traffic.plan.cancel = 0;
+	start_all(simulation);
+	for (int i = 0; i < 4; i++) {
+		world_run(world, world->now_ns + 20 * simulation->traffic.plan.gap_ns);
+		network_cut(&simulation->network, dice_next(dice) & 63, dice_below(dice, 2));
+		world_run(world, world->now_ns + dice_below(dice, simulation->setup.options.peer_timeout / 4));
+		network_heal(&simulation->network);
+	}
+	simulation->network.conditions.loss = 0;
+	settle_without_errors(simulation);
+}
+
+/* For longer: what is under way ends in an error in time, and whoever has said so stays with it. */
+static void run_split(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+	struct traffic *traffic = &simulation->traffic;
+	uint64_t patience_ns, cut_ns;
+
+	setup_network(simulation, 4);
+	patience_ns = simulation->setup.options.peer_timeout;
+	traffic_plan_random(&traffic->plan, &world->traffic);
+	traffic->plan.cancel = 0;
+	start_all(simulation);
+	world_run(world, world->now_ns + 30 * traffic->plan.gap_ns);
+	cut_ns = world->now_ns;
+	network_cut(&simulation->network, 3, false);
+	world_run(world, world->now_ns + MILLISECOND);
+	traffic->plan.gap_ns = 3600 * (uint64_t)SECOND; /* nothing new from here on */
+	world_run(world, cut_ns + patience_ns + patience_ns / 2);
+	for (uint64_t i = 1; i < traffic->op_count && !world->failed; i++) {
+		const struct op *op = traffic->ops[i];
+
+		if (!op->ended && op->kind != OP_RECEIVE && op->kind != OP_SEND &&
+		    (op->by->host->index < 2) != (op->peer->host->index < 2))
+			world_fail(world, "operation %llu to the other side has not ended in time", (unsigned long long)i);
+	}
+	network_heal(&simulation->network);
+	if (!world->failed)
+		traffic_settle(traffic, settle_limit(simulation));
+}
+
+/* ---- A host that restarts in the middle of a rendezvous ---------------------------------------------------- */
+
+static void run_restart(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+	struct dice *dice = &world->faults;
+	struct process *a, *b, *victim;
+	struct op *send, *receive, *again;
+	bool sender_dies = dice_below(dice, 2), host_too = dice_below(dice, 2), listening = dice_below(dice, 2);
+
+	setup_network(simulation, 2);
+	simulation->network.conditions.refused = dice_below(dice, 2);
+	quiet_plan(simulation);
+	simulation->setup.port = 5000; /* the one that starts again has the same */
+	simulation->setup.raw = dice_below(dice, 2);
+	simulation->setup.options.peer_timeout = 4 * (uint64_t)SECOND;
+	start_all(simulation);
+	a = process_at(simulation, 0);
+	b = process_at(simulation, 1);
+	receive = traffic_receive(b, listening ? NULL : a, 4 << 20, 7, 0xff, 0);
+	send = traffic_send(a, b, 4 << 20, 7, 0);
+	/* The whole takes 3.4 ms. */
+	world_run(world, world->now_ns + dice_below(dice, 4 * MILLISECOND));
+	victim = sender_dies ? a : b;
+	victim->host->down = host_too;
+	traffic_crash(victim);
+	world_run(world, world->now_ns + dice_below(dice, 2 * (uint64_t)SECOND));
+	victim->host->down = false;
+	traffic_start(&simulation->traffic, victim->host, &simulation->setup);
+	if (world->failed)
+		return;
+	/* Who is left hears of it in time, though the one that is there now has the same port; */
+	if (!sender_dies && !run_op(simulation, send, 8 * (uint64_t)SECOND))
+		world_fail(world, "the sender does not hear that its receiver is gone");
+	if (sender_dies && receive->match == NULL && !receive->ended && a->ended_ns > receive->started_ns + MILLISECOND &&
+	    !run_op(simulation, receive, 8 * (uint64_t)SECOND))
+		world_fail(world, "the receiver does not hear that its sender is gone");
+	/* and the new one can be talked to. */
+	a = process_at(simulation, 0);
+	b = process_at(simulation, 1);
+	traffic_receive(b, NULL, 1 << 20, 9, 0xff, 0);
+	again = traffic_send(a, b, 1 << 20, 9, 0);
+	if (!world->failed && (!run_op(simulation, again, SECOND) || again->status))
+		world_fail(world, "nobody reaches the process that has started again");
+	if (!world->failed)
+		traffic_settle(&simulation->traffic, settle_limit(simulation));
+}
+
+/* ---- A receiver that never posts ---------------------------------------------------------------------------- */
+
+enum { FLOOD_MESSAGES = 600, FLOOD_LENGTH = 8000, FLOOD_BOUND = 1 << 20 };
+
+static void run_flood(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+	struct process *target;
+	uint64_t most = 0, held;
+	uint32_t senders = 4;
+	/* What may still come when the bound is reached: what was under way, a window of frames for each sender, and one message. */
+	uint64_t late = senders * (uint64_t)(256 * 1472 + 65536);
+
+	setup_network(simulation, 1 + senders);
+	quiet_plan(simulation);
+	simulation->setup.options.unexpected_max = FLOOD_BOUND;
+	start_all(simulation);
+	target = process_at(simulation, 0);
+	for (uint32_t i = 0; i < FLOOD_MESSAGES && !world->failed; i++) {
+		for (uint32_t k = 1; k <= senders; k++)
+			traffic_send(process_at(simulation, k), target, FLOOD_LENGTH, i & 7, 0);
+		world_run(world, world->now_ns + 30 * MICROSECOND);
+		held = target->endpoint->counters[COUNTER_UNEXPECTED_BYTES];
+		most = held > most ? held : most;
+	}
+	world_run(world, world->now_ns + SECOND);
+	held = target->endpoint->counters[COUNTER_UNEXPECTED_BYTES];
+	most = held > most ? held : most;
+	snprintf(simulation->note, sizeof(simulation->note), "%u MiB sent, at most %llu KiB held, bound %u KiB;",
+		 senders * FLOOD_MESSAGES * FLOOD_LENGTH >> 20, (unsigned long long)most >> 10, FLOOD_BOUND >> 10);
+	if (most > FLOOD_BOUND + late)
+		world_fail(world, "%llu bytes are held for messages that nobody wants", (unsigned long long)most);
+	settle_without_errors(simulation);
+}
+
+/* ---- Exhausted pools ---------------------------------------------------------------------------------------- */
+
+/* The engine's frames are few from the beginning to the end: all goes on, more slowly. */
+static void run_scarce(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+
+	setup_network(simulation, 4);
+	simulation->network.conditions.loss = 20000;
+	traffic_plan_random(&simulation->traffic.plan, &world->traffic);
+	simulation->traffic.plan.cancel = 0;
+	start_all(simulation);
+	for (uint32_t i = 0; i < 4; i++) {
+		struct engine *engine = process_engine(process_at(simulation, i));
+
+		engine->small_frames.bound = 4;
+		engine->large_frames.bound = 16;
+		engine->serves.bound = engine->block_pool.bound = 16;
+	}
+	world_run(world, world->now_ns + 50 * simulation->traffic.plan.gap_ns);
+	simulation->network.conditions.loss = 0;
+	settle_without_errors(simulation);
+}
+
+/* ---- One slow or dead peer delays no other -------------------------------------------------------------------- */
+
+/* Rounds of short and long messages, to and fro, between one process and each of the others that are well. */
+static uint64_t serve_rounds(struct simulation *simulation, uint32_t well)
+{
+	struct world *world = &simulation->world;
+	struct process *hub = process_at(simulation, 0);
+	uint64_t start_ns = world->now_ns;
+
+	for (uint32_t round = 0; round < 20 && !world->failed; round++) {
+		struct op *ops[16][4];
+
+		for (uint32_t i = 1; i <= well; i++) {
+			struct process *other = process_at(simulation, i);
+			uint64_t length = round % 2 ? 300000 : 500;
+
+			ops[i][0] = traffic_receive(hub, other, length, 1, 0xff, 0);
+			ops[i][1] = traffic_receive(other, hub, length, 2, 0xff, 0);
+			ops[i][2] = traffic_send(other, hub, length, 1, 0);
+			ops[i][3] = traffic_send(hub, other, length, 2, 0);
+		}
+		for (uint32_t i = 1; i <= well; i++)
+			for (int k = 0; k < 4; k++)
+				if (!run_op(simulation, ops[i][k], SECOND) || ops[i][k]->status)
+					world_fail(world, "process %u does not get on", i);
+	}
+	return world->now_ns - start_ns;
+}
+
+static uint64_t run_apart_with(struct simulation *simulation, bool bad)
+{
+	struct world *world = &simulation->world;
+	struct process *hub, *slow, *dead;
+	uint64_t taken_ns;
+
+	setup_network(simulation, 8);
+	quiet_plan(simulation);
+	start_all(simulation);
+	hub = process_at(simulation, 0);
+	slow = process_at(simulation, 6);
+	dead = process_at(simulation, 7);
+	serve_rounds(simulation, 7);
+	if (bad) {
+		/* Both have announced much, and are to be sent much. */
+		for (int i = 0; i < 8; i++) {
+			for (struct process *other = slow; other; other = other == slow ? dead : NULL) {
+				traffic_receive(hub, other, 4 << 20, 3, 0xff, 0);
+				traffic_receive(other, hub, 4 << 20, 4, 0xff, 0);
+				traffic_send(other, hub, 4 << 20, 3, 0);
+				traffic_send(hub, other, 4 << 20, 4, 0);
+				traffic_send(hub, other, 30000, 5, 0);
+			}
+		}
+		process_compute(slow, 5 * (uint64_t)SECOND);
+		dead->host->down = true;
+		traffic_crash(dead);
+	}
+	taken_ns = serve_rounds(simulation, 5);
+	if (!world->failed)
+		traffic_settle(&simulation->traffic, settle_limit(simulation));
+	return taken_ns;
+}
+
+static void run_apart(struct simulation *simulation)
+{
+	uint64_t bad_ns, good_ns = run_apart_with(simulation, false);
+
+	if (simulation->world.failed)
+		return;
+	traffic_fini(&simulation->traffic);
+	network_fini(&simulation->network);
+	bad_ns = run_apart_with(simulation, true);
+	snprintf(simulation->note, sizeof(simulation->note), "%.2f ms beside a slow and a dead peer, %.2f without;",
+		 (double)bad_ns / MILLISECOND, (double)good_ns / MILLISECOND);
+	if (bad_ns > 2 * good_ns)
+		world_fail(&simulation->world, "%s they hold up the others", simulation->note);
+}
+
+/* ---- Crowds --------------------------------------------------------------------------------------------------- */
+
+static uint64_t memory_used(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+/* Every one to every other. */
+static void run_all_to_all(struct simulation *simulation)
+{
+	uint32_t count = simulation->size ? simulation->size : 1000;
+	struct world *world = &simulation->world;
+	struct crowd crowd;
+	uint64_t before, after, start_ns;
+
+	setup_network(simulation, count);
+	crowd_init(&crowd, &simulation->network, count);
+	before = memory_used();
+	for (uint32_t i = 0; i < count; i++)
+		crowd_start(&crowd, i, &simulation->setup);
+	start_ns = world->now_ns;
+	for (uint32_t i = 0; i < count; i++)
+		crowd_send(crowd.processes[i], i + 1, count - 1);
+	while (!world->failed && crowd.received < (uint64_t)count * (count - 1) && world->now_ns < start_ns + 60 * (uint64_t)SECOND)
+		world_run(world, world->now_ns + MILLISECOND);
+	after = memory_used();
+	snprintf(simulation->note, sizeof(simulation->note), "%u processes, %llu messages in %.1f ms, %llu MiB, %llu bytes for each "
+		 "connection's end;", count, (unsigned long long)crowd.received, (double)(world->now_ns - start_ns) / MILLISECOND,
+		 (unsigned long long)(after - before) >> 20,
+		 (unsigned long long)((after - before) / ((uint64_t)count * (count - 1))));
+	if (crowd.received < (uint64_t)count * (count - 1))
+		world_fail(world, "%s not all have arrived", simulation->note);
+	world_run(world, world->now_ns + 60 * (uint64_t)SECOND);
+	if (!world->failed && world->heap.count > 0)
+		world_fail(world, "something still goes on though all is at rest");
+	crowd_fini(&crowd);
+}
+
+enum { IDLE_WAVE = 100, IDLE_BYTES_MAX = 1024 };
+
+/* One process knows ten thousand others, which have said one word and are at rest. To spare memory they are there a hundred at
+ * a time; that they are gone then is nothing that anybody at rest could see. */
+static void run_idle(struct simulation *simulation)
+{
+	uint32_t count = simulation->size ? simulation->size : 10000;
+	struct world *world = &simulation->world;
+	struct process *hub;
+	struct crowd crowd;
+	uint64_t before, bytes;
+
+	setup_network(simulation, count + 1);
+	crowd_init(&crowd, &simulation->network, count + 1);
+	hub = crowd_start(&crowd, 0, &simulation->setup);
+	before = memory_used();
+	for (uint32_t first = 1; first <= count && !world->failed; first += IDLE_WAVE) {
+		uint32_t end = first + IDLE_WAVE <= count + 1 ? first + IDLE_WAVE : count + 1;
+
+		for (uint32_t i = first; i < end; i++)
+			crowd_send(crowd_start(&crowd, i, &simulation->setup), 0, 1);
+		world_run(world, world->now_ns + 100 * MILLISECOND);
+		crowd_send(hub, first, end - first);
+		world_run(world, world->now_ns + SECOND);
+		for (uint32_t i = first; i < end; i++)
+			crowd_end(&crowd, i);
+	}
+	bytes = (memory_used() - before) / count;
+	snprintf(simulation->note, sizeof(simulation->note), "%u peers at rest, %llu bytes for each;", count,
+		 (unsigned long long)bytes);
+	if (crowd.received != 2 * (uint64_t)count)
+		world_fail(world, "%llu of %llu messages have arrived", (unsigned long long)crowd.received,
+			   2 * (unsigned long long)count);
+	if (!simulation->instrumented && bytes >= IDLE_BYTES_MAX)
+		world_fail(world, "%s too many", simulation->note);
+	if (endpoint_deadline(hub->endpoint) != UINT64_MAX || process_engine(hub)->timers.count > 0 || world->heap.count > 0)
+		world_fail(world, "something still goes on though all is at rest");
+	crowd_fini(&crowd);
+}
+
+const struct scenario scenarios[] = {
+	{"random", run_random, "operations of all kinds under faults of all kinds"},
+	{"loss", run_loss, "one frame in five is lost, and none of the operations fails"},
+	{"incast", run_incast, "many send to one at once"},
+	{"partition", run_partition, "cuts that heal before anybody loses patience"},
+	{"split", run_split, "a cut that lasts"},
+	{"restart", run_restart, "a host that restarts in the middle of a rendezvous"},
+	{"flood", run_flood, "a receiver that never posts"},
+	{"scarce", run_scarce, "pools that are exhausted"},
+	{"apart", run_apart, "one slow and one dead peer beside others"},
+	{"all-to-all", run_all_to_all, "a thousand processes, each to each"},
+	{"idle", run_idle, "ten thousand peers at rest"},
+	{NULL, NULL, NULL},
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * scenario: worlds that are worth looking at. Each is a function that sets up a network and processes, and lets them run; what
+ * is wrong ends up in world->failure.
+ */
+#ifndef THOLE_SIM_SCENARIO_H
+#define THOLE_SIM_SCENARIO_H
+
+#include "faults.h"
+#include "traffic.h"
+
+/* All of one run. */
+struct simulation {
+	struct world world;
+	struct network network;
+	struct traffic traffic;
+	struct faults faults;
+	struct process_setup setup;
+	uint32_t size;            /* of those scenarios that have one; 0: theirs */
+	bool instrumented;        /* by a sanitizer, which needs memory of its own */
+	char note[256];           /* what it has to say of itself */
+};
+
+struct scenario {
+	const char *name;
+	void (*run)(struct simulation *simulation);
+	const char *help;
+};
+
+extern const struct scenario scenarios[];
+
+#endif

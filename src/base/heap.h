@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A binary heap of timers, whose members know their place in it: the earliest is found at once, any is moved or removed in
+ * logarithmic time.
+ *
+ * Owns the array of places, not the members. Invariant: no member is earlier than the one above it. No thread safety.
+ */
+#ifndef THOLE_BASE_HEAP_H
+#define THOLE_BASE_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct heap_node {
+	uint64_t key;   /* smallest first */
+	uint32_t place; /* counted from 1; 0: in no heap */
+};
+
+struct heap {
+	struct heap_node **nodes; /* nodes[1] is the earliest */
+	uint32_t count, capacity;
+};
+
+/* Make room for this many members, so that heap_set needs no memory. Returns 0 or THOLE_ERR_MEMORY. */
+int heap_reserve(struct heap *heap, uint32_t capacity);
+void heap_fini(struct heap *heap);
+/* Put a node in, or move it, to a key. There is room (heap_reserve). */
+void heap_set(struct heap *heap, struct heap_node *node, uint64_t key);
+/* Take a node out; nothing happens if it is in none. */
+void heap_remove(struct heap *heap, struct heap_node *node);
+
+static inline struct heap_node *heap_first(const struct heap *heap)
+{
+	return heap->count ? heap->nodes[1] : NULL;
+}
+
+#endif

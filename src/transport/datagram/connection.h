@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * connection: the structures that the engine's files share, and the functions that they call on each other.
+ *
+ * Sequence numbers are 32 bits here, whatever the codec has on the wire. A frame's place in the order of a connection is its
+ * sequence number and, where a codec's fragments share one, the fragment's number.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_CONNECTION_H
+#define THOLE_TRANSPORT_DATAGRAM_CONNECTION_H
+
+#include "transport/datagram/engine.h"
+
+/* Times, in nanoseconds. */
+enum engine_times {
+	ACK_DELAY_NS = 100000,         /* an acknowledgement waits so long for a record to ride on */
+	RESEND_MIN_NS = 2000000,       /* well above ACK_DELAY_NS and what a busy scheduler adds */
+	RESEND_MAX_NS = 500000000,     /* the doubling stops */
+	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
+	PROBE_NS = 3000000,            /* between tries of a second link */
+	QUIET_NS = 10000000,           /* a sender that says nothing for so long no longer shares the credit */
+	NACK_NS = 1000000,             /* at most one NACK each so often, whoever asks for it */
+	FATE_NS = 50000000,            /* between two looks at whether a silent peer's process lives */
+};
+
+enum engine_windows {
+	WINDOW_FIRST = 64,    /* record frames without acknowledgement, at first */
+	WINDOW_LEAST = 4,     /* and after losses */
+	RESEND_BURST = 16,    /* frames that one time-out sends again */
+	PROBES_MAX = 3,       /* tries of a second link */
+	SERVES_MAX = 256,     /* pulls of one peer that wait to be served; further ones are lost and asked for again */
+	SERVE_TURN = 2,       /* blocks sent for one peer before others get a turn */
+	SERVE_BURST = 8,      /* blocks sent before looking at what has arrived */
+	FRAME_PIECES = 8,     /* segments of user memory in one frame; a frame of more is put together first */
+};
+
+/* A RECORD frame that is kept: by its sender until it is acknowledged, by its receiver until those before it are here. */
+struct kept {
+	struct list_node node;
+	uint64_t sent_ns;
+	uint32_t sequence;
+	uint16_t length;
+	uint8_t fragment;
+	uint8_t resends;       /* saturating */
+	bool large;            /* which pool it is of */
+	bool held;             /* the receiver has it, but not those before it */
+	uint8_t bytes[];       /* the frame */
+};
+
+/* How one link reaches the peer. */
+struct route {
+	struct path records, bulk;
+	uint32_t frame_max;    /* bytes, as the peer has seen them arrive; 0: not known to work */
+	uint32_t frame_in;     /* bytes of the longest that was seen to arrive */
+	struct connection *next; /* in the engine's bucket for this path */
+	bool known;            /* the paths are filled in */
+};
+
+struct connection {
+	struct engine *engine;
+	struct peer *peer;
+	struct heap_node timer;
+	struct list_node dirty_node, serving_node, fetching_node;
+
+	/* identity */
+	uint64_t session;           /* ours: what frames to us carry */
+	uint64_t peer_session;      /* the peer's; 0: not known yet */
+	uint32_t index;             /* ours: `to` in frames to us */
+	uint32_t peer_index;
+	struct route route[ENGINE_LINKS_MAX];
+	uint8_t state;              /* enum connection_state */
+	uint8_t record_link, bulk_link;
+	uint8_t attempt;            /* CONNECTs sent, saturating */
+	uint8_t probes;             /* of the second link */
+	bool answered;              /* an ACCEPT has come */
+	bool asking;                /* link->fate is at work */
+	bool holding;               /* the peer wants messages announced */
+	bool watched;               /* somebody waits for this peer, though nothing is under way */
+	uint64_t connect_ns;        /* when CONNECT is sent again; 0: it is not */
+
+	/* liveness */
+	uint64_t heard_ns;          /* when a frame of it last came */
+	uint64_t silence_ns;        /* how long it was silent while something was pending and we were looking */
+	uint64_t checked_ns;        /* when that was last looked at; 0: nothing is pending */
+
+	/* records out */
+	struct list_node unacked;   /* struct kept, in order */
+	struct list_node *unsent;   /* the first of them that is to be sent; the list's head: none */
+	uint32_t next_out;          /* sequence of the next new frame */
+	uint32_t flight;            /* frames sent and not acknowledged */
+	uint32_t window;            /* that may be, for congestion's sake */
+	uint32_t threshold;         /* the window grows fast below, slowly above */
+	uint32_t grown;             /* frames acknowledged since it grew slowly */
+	uint32_t credit;            /* the peer's word on it */
+	uint32_t recover;           /* losses of frames before this one have been answered by a smaller window */
+	uint64_t round_trip_ns, deviation_ns; /* smoothed; 0: not measured */
+	uint64_t resend_ns;         /* when the oldest unacknowledged frame is late; 0: none is out */
+	uint8_t backoff;            /* doublings */
+	uint64_t frames_sent, frames_resent;
+
+	/* records in */
+	struct list_node held;      /* struct kept, in order, ahead of a gap */
+	uint32_t held_count;
+	uint32_t next_in;
+	uint8_t fragment_in;
+	uint32_t unreported;        /* frames since our last acknowledgement */
+	bool ack_now;
+	bool heard_lately;          /* counted in engine->senders */
+	uint64_t ack_ns;            /* when an acknowledgement is due; 0: none is */
+	uint64_t nack_ns;           /* when it was last told that it is gone */
+
+	/* bulk */
+	struct list_node fetches;   /* struct fetch, oldest first: with bytes not yet asked for */
+	struct list_node asked;     /* struct fetch: all asked for */
+	struct list_node blocks;    /* struct block, in the order they were asked for */
+	struct list_node serves;    /* struct serve */
+	uint32_t serve_count;
+	uint64_t outstanding;       /* bytes asked of this peer and not here */
+	uint64_t pull_window;       /* bytes that may be */
+	uint64_t pull_trip_ns, pull_deviation_ns; /* from a PULL to its block's end */
+	uint64_t pull_ns;           /* when the oldest block is late; 0: none is out */
+	uint32_t pull_order;        /* blocks asked for so far */
+	uint8_t pull_backoff;
+};
+
+static inline struct connection *connection_of(const struct peer *peer)
+{
+	return peer->link;
+}
+
+static inline void engine_count(struct engine *engine, enum counter counter)
+{
+	engine->endpoint->counters[counter]++;
+}
+
+/* ---- engine.c ------------------------------------------------------------------------------------- */
+
+/* Ask for connection_expire at this time at the latest. */
+void connection_wake(struct connection *connection, uint64_t when_ns);
+/* It has something to be sent. */
+void connection_dirty(struct connection *connection);
+/* Fill in who sends to whom. */
+void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type);
+/* Send a packet without payload, padded to `size` bytes if that is more, on a link; engine_flush sends it off. */
+void engine_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
+/* Put a frame into the burst; true: it is in it, or was taken. kept: the owner of a RECORD frame, or NULL. */
+bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct connection *connection,
+	       struct kept *kept);
+/* Send the burst off. Returns how many of its last `tail` frames were taken. */
+unsigned burst_send(struct engine *engine, unsigned tail);
+/* Memory that lasts until the burst is sent: for the next frame's head, its iovecs (FRAME_PIECES), its body. */
+uint8_t *burst_head(struct engine *engine);
+struct iovec *burst_iov(struct engine *engine);
+uint8_t *burst_bounce(struct engine *engine);
+
+/* ---- connection.c --------------------------------------------------------------------------------- */
+
+struct connection *connection_get(struct engine *engine, struct peer *peer);
+struct connection *connection_by_index(struct engine *engine, uint32_t index, uint64_t session);
+struct connection *connection_by_path(struct engine *engine, const struct link *link, const struct path *path);
+struct connection *connection_next_by_path(struct connection *connection, const struct link *link, const struct path *path);
+void connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
+		     size_t length);
+void accept_arrived(struct engine *engine, struct link *link, const struct packet *packet);
+void close_arrived(struct connection *connection);
+void nack_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
+/* Say that what a frame named does not exist here. */
+void nack_send(struct engine *engine, struct link *link, const struct path *to, enum nack_reason reason, uint64_t refused,
+	       uint64_t transfer);
+/* Handshake, probes of the second link, liveness: what is due; UINT64_MAX or when something will be. */
+uint64_t connection_expire(struct connection *connection);
+void connection_lost(struct connection *connection, int status);
+/* Bytes of a record frame now. */
+uint32_t connection_frame(const struct connection *connection);
+
+/* ---- sequence.c ----------------------------------------------------------------------------------- */
+
+void sequence_init(struct connection *connection);
+void sequence_fini(struct connection *connection);
+void sequence_arrived(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
+/* An acknowledgement came, on whatever packet. */
+void sequence_acked(struct connection *connection, const struct packet *packet);
+/* Fill in what an outgoing packet says of the other direction. */
+void sequence_report(struct connection *connection, struct packet *packet);
+/* Send what may be sent, and an acknowledgement if one is due. */
+void sequence_flush(struct connection *connection);
+uint64_t sequence_expire(struct connection *connection);
+/* The link had no room for it: it is to be sent again, without delay. */
+void sequence_unsend(struct connection *connection, struct kept *kept);
+void kept_free(struct engine *engine, struct kept *kept);
+/* Smooth a sample of a round trip. */
+void round_trip_measure(uint64_t sample_ns, uint64_t *smoothed_ns, uint64_t *deviation_ns);
+
+/* ---- pull.c --------------------------------------------------------------------------------------- */
+
+int pull_init(struct engine *engine);
+void pull_fini(struct engine *engine);
+void pull_lost(struct connection *connection);
+void pull_arrived(struct connection *connection, const struct packet *packet);
+void data_arrived(struct connection *connection, const struct packet *packet);
+void pull_nacked(struct connection *connection, uint64_t transfer);
+/* Ask for more where there is credit. */
+void pull_ask(struct engine *engine);
+/* Send what was asked for. */
+void pull_serve(struct engine *engine);
+uint64_t pull_expire(struct connection *connection);
+
+#endif

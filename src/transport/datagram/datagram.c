@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/datagram/datagram.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "transport/datagram/connection.h"
+#include "transport/datagram/links.h"
+
+enum {
+	LATELY_LOOKS = 64,      /* fruitless looks at a link that costs a system call, after which it is looked at seldom, */
+	SELDOM_LOOKS = 16,      /* each so often, where shared memory is looked at in between */
+	CLOCK_LOOKS = 16,       /* looks that find nothing between two looks at the clock */
+	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
+	WATCH_TURNS = 4,        /* looks in one peer_timeout at whom receives wait for */
+	MXOE_ENDPOINTS = 256,   /* numbers of endpoints on one interface */
+};
+
+static void datagram_time(struct datagram *datagram)
+{
+	datagram->engine.now_ns = datagram->endpoint->simulated ? datagram->endpoint->now_ns : clock_now_ns();
+}
+
+/* From the kernel. It is never out of it: small requests are always served. */
+static void datagram_random(void *arg, void *bytes, size_t length)
+{
+	(void)arg;
+	while (getrandom(bytes, length, 0) != (ssize_t)length)
+		;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------------- */
+
+/* Anything at a link: it is looked at in the next progress call, and as there may be more, in those after it. */
+static void datagram_ready(struct thole_endpoint *endpoint, struct watcher *watcher, uint64_t now_ns)
+{
+	(void)now_ns;
+	container_of(watcher, struct datagram, watcher)->fruitless = 0;
+	endpoint->networked = true;
+}
+
+static struct datagram *datagram_new(struct thole_endpoint *endpoint, const struct codec *codec)
+{
+	struct datagram *datagram = calloc(1, sizeof(*datagram));
+
+	if (!datagram)
+		return NULL;
+	if (engine_init(&datagram->engine, endpoint, codec) != 0) {
+		free(datagram);
+		return NULL;
+	}
+	datagram->endpoint = endpoint;
+	datagram->watcher.ready = datagram_ready;
+	datagram->number_fd = -1;
+	datagram->engine.key = endpoint->options.job_key;
+	datagram->engine.random = datagram_random;
+	endpoint->datagram = datagram;
+	datagram_time(datagram);
+	return datagram;
+}
+
+static int link_watch(struct datagram *datagram, struct link *link)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &datagram->watcher};
+
+	for (int channel = 0; channel < CHANNELS; channel++)
+		if (link->fd[channel] >= 0 &&
+		    epoll_ctl(datagram->endpoint->wait_fd, EPOLL_CTL_ADD, link->fd[channel], &event) != 0)
+			return error_set(THOLE_ERR_SYSTEM, "cannot watch the link %s: %m", link->calls->name);
+	return 0;
+}
+
+static int datagram_add(struct datagram *datagram, struct link *link)
+{
+	int error = link_watch(datagram, link);
+
+	if (error)
+		link->calls->close(link);
+	else
+		engine_add_link(&datagram->engine, link);
+	return error;
+}
+
+static int datagram_add_udp(struct datagram *datagram)
+{
+	uint8_t *network = datagram->endpoint->parts.network;
+	struct link *link;
+	int error = link_udp_open(&datagram->engine, &datagram->interface, datagram->endpoint->counters, &link);
+
+	if (error)
+		return error;
+	memcpy(network + 2, link->own.bytes + 16, 2);
+	if (interface_is_ipv4(link->own.bytes)) {
+		network[0] = ADDRESS_IPV4;
+		memcpy(network + 4, link->own.bytes + 12, 4);
+		if (datagram->interface.ethernet)
+			memcpy(network + 8, datagram->interface.mac, INTERFACE_MAC);
+	} else {
+		network[0] = ADDRESS_IPV6;
+		memcpy(network + 4, link->own.bytes, 16);
+	}
+	return datagram_add(datagram, link);
+}
+
+/* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever ends us. */
+static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	for (int number = 0; fd >= 0 && number < MXOE_ENDPOINTS; number++) {
+		int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "thole/mxoe/%u/%d",
+				      datagram->interface.index, number);
+
+		if (bind(fd, (struct sockaddr *)&name,
+			 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
+			continue;
+		datagram->number_fd = fd;
+		*number_p = (uint8_t)number;
+		return 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	return error_set(THOLE_ERR_SYSTEM, "no number of an mxoe endpoint is free on the interface %s: there are %d",
+			 datagram->interface.name, MXOE_ENDPOINTS);
+}
+
+static int datagram_add_raw(struct datagram *datagram)
+{
+	const struct options *options = &datagram->endpoint->options;
+	uint8_t *network = datagram->endpoint->parts.network;
+	bool mxoe = options->codec != OPTION_CODEC_NATIVE;
+	uint16_t ethertype = mxoe ? LINK_RAW_ETHERTYPE_MXOE : (uint16_t)options->ethertype;
+	struct link *link;
+	int error = mxoe ? mxoe_number(datagram, network + 4) : 0;
+
+	if (!error)
+		error = link_raw_open(&datagram->engine, &datagram->interface, ethertype,
+				      mxoe ? 0 : (uint32_t)datagram->endpoint->parts.endpoint,
+				      datagram->endpoint->counters, &link);
+	if (error)
+		return error;
+	if (network[0] == ADDRESS_NONE) {
+		network[0] = mxoe ? ADDRESS_MXOE : ADDRESS_ETHERNET;
+		memcpy(network + 8, datagram->interface.mac, INTERFACE_MAC);
+	}
+	return datagram_add(datagram, link);
+}
+
+/* Many endpoints never talk to another host, so where nobody has asked for a raw link it is opened at the first word to or from a
+ * peer. Without it everything goes over UDP. */
+static void datagram_add_later(struct datagram *datagram)
+{
+	if (!datagram->raw_later)
+		return;
+	datagram->raw_later = false;
+	if (datagram_add_raw(datagram) != 0)
+		endpoint_count(datagram->endpoint, COUNTER_LINK_FALLBACKS);
+}
+
+static int datagram_add_links(struct datagram *datagram)
+{
+	const struct options *options = &datagram->endpoint->options;
+	bool native = options->codec == OPTION_CODEC_NATIVE;
+	bool raw = options->link == OPTION_LINK_RAW || options->link == OPTION_LINK_BOTH;
+	int error = interface_choose(options->interface, &datagram->interface);
+
+	if (error)
+		return error;
+	if (!native && (options->link == OPTION_LINK_UDP || options->link == OPTION_LINK_BOTH))
+		return error_set(THOLE_ERR_ARGUMENT, "frames of the codec mxoe go over raw links only: set the option link to "
+				 "raw or auto");
+	if (native && options->link != OPTION_LINK_RAW)
+		error = datagram_add_udp(datagram);
+	if (!error && (raw || !native))
+		error = datagram_add_raw(datagram);
+	datagram->raw_later = native && options->link == OPTION_LINK_AUTO && interface_can_raw(&datagram->interface) &&
+			      interface_raw_permitted();
+	return error;
+}
+
+static void datagram_close(struct thole_endpoint *endpoint)
+{
+	struct datagram *datagram = datagram_of(endpoint);
+	struct engine *engine = &datagram->engine;
+
+	engine_fini(engine);
+	for (unsigned i = 0; i < engine->link_count; i++)
+		engine->links[i]->calls->close(engine->links[i]);
+	if (datagram->number_fd >= 0)
+		close(datagram->number_fd);
+	free(datagram);
+	endpoint->datagram = NULL;
+	endpoint->networked = false;
+}
+
+static int datagram_open(struct thole_endpoint *endpoint)
+{
+	static const struct codec *const codecs[] = {
+		[OPTION_CODEC_NATIVE] = &codec_native,
+		[OPTION_CODEC_MXOE] = &codec_mxoe,
+		[OPTION_CODEC_MXOE_JUMBO] = &codec_mxoe_jumbo,
+	};
+	struct datagram *datagram = datagram_new(endpoint, codecs[endpoint->options.codec]);
+	int error;
+
+	if (!datagram)
+		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint's network");
+	error = datagram_add_links(datagram);
+	if (error) {
+		datagram_close(endpoint);
+		memset(endpoint->parts.network, 0, sizeof(endpoint->parts.network));
+	}
+	return error;
+}
+
+int datagram_attach(struct thole_endpoint *endpoint, const struct codec *codec, struct link *const *links, unsigned count,
+		    void (*random)(void *arg, void *bytes, size_t length), void *random_arg)
+{
+	struct datagram *datagram = datagram_new(endpoint, codec);
+
+	if (!datagram)
+		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint's network");
+	datagram->engine.random = random;
+	datagram->engine.random_arg = random_arg;
+	for (unsigned i = 0; i < count; i++) {
+		links[i]->engine = &datagram->engine;
+		links[i]->counters = endpoint->counters;
+		engine_add_link(&datagram->engine, links[i]);
+	}
+	endpoint->networked = true;
+	return 0;
+}
+
+/* ---- Records and bulk: the engine's ----------------------------------------------------------------- */
+
+static struct engine *engine_of(const struct peer *peer)
+{
+	return &datagram_of(peer->endpoint)->engine;
+}
+
+static int datagram_connect(struct peer *peer)
+{
+	struct datagram *datagram = datagram_of(peer->endpoint);
+	int error;
+
+	datagram_add_later(datagram);
+	datagram_time(datagram);
+	error = engine_connect(&datagram->engine, peer);
+	if (!error)
+		peer->endpoint->networked = true;
+	return error;
+}
+
+static int datagram_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+			 uint32_t length)
+{
+	return engine_push(engine_of(peer), peer, record, payload, offset, length);
+}
+
+static uint32_t datagram_piece_max(struct peer *peer)
+{
+	return engine_piece_max(engine_of(peer), peer);
+}
+
+static uint64_t datagram_eager_max(struct peer *peer)
+{
+	return engine_eager_max(engine_of(peer), peer);
+}
+
+static void datagram_limits(struct peer *peer, struct transport_limits *limits_p)
+{
+	const struct codec *codec = engine_of(peer)->codec;
+
+	limits_p->messages_only = codec->messages_only;
+	if (codec->length_max < limits_p->length_max)
+		limits_p->length_max = codec->length_max;
+}
+
+static void datagram_disconnect(struct peer *peer)
+{
+	engine_disconnect(engine_of(peer), peer);
+}
+
+static void datagram_hold(struct thole_endpoint *endpoint)
+{
+	engine_hold(&datagram_of(endpoint)->engine);
+}
+
+static void datagram_fetch(struct request *request)
+{
+	engine_fetch(engine_of(request->peer), request);
+}
+
+static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
+{
+	const struct connection *connection = connection_of(peer);
+	struct engine *engine = engine_of(peer);
+
+	if (!connection || connection->state == CONNECTION_NEW)
+		return;
+	info_p->frames_sent = connection->frames_sent;
+	info_p->retransmitted = connection->frames_resent;
+	info_p->rtt_ns = connection->round_trip_ns;
+	if (connection->state == CONNECTION_CONNECTING) {
+		info_p->state = "connecting";
+		return;
+	}
+	info_p->state = "connected";
+	info_p->records = engine->links[connection->record_link]->calls->name;
+	info_p->bulk = engine->links[connection->bulk_link]->calls->name;
+	info_p->frame_max = connection_frame(connection);
+}
+
+/* ---- Running ---------------------------------------------------------------------------------------- */
+
+/* Links that are not cheap cost a system call. They are looked at each time while something comes there or is to come, and where
+ * there is nothing else to look at: no peers in shared memory, no link in memory. */
+static bool datagram_is_due(struct datagram *datagram)
+{
+	const struct engine *engine = &datagram->engine;
+	bool alone = datagram->endpoint->locals == 0 && engine->link_count == 1;
+
+	return alone || engine->outstanding > 0 || datagram->fruitless < LATELY_LOOKS ||
+	       datagram->looks % SELDOM_LOOKS == 0;
+}
+
+static unsigned datagram_receive(struct datagram *datagram, struct link *link, bool due)
+{
+	unsigned n;
+
+	if (!link->calls->cheap && !due)
+		return 0;
+	datagram_time(datagram);
+	n = link->calls->receive(link, ENGINE_RECEIVE_BUDGET);
+	if (!link->calls->cheap)
+		datagram->fruitless = n ? 0 : datagram->fruitless + 1;
+	return n;
+}
+
+static uint64_t datagram_watch_turn(const struct datagram *datagram)
+{
+	return datagram->endpoint->options.peer_timeout / WATCH_TURNS + 1;
+}
+
+/* When receives alone make it look after peers; UINT64_MAX: there are none. */
+static uint64_t datagram_watch_ns(const struct datagram *datagram)
+{
+	const struct thole_endpoint *endpoint = datagram->endpoint;
+	bool posted = false;
+
+	for (int queue = 0; queue < MATCH_QUEUES; queue++)
+		posted |= match_receive_next(&endpoint->match[queue], NULL) != NULL;
+	return posted ? datagram->watch_ns : UINT64_MAX;
+}
+
+static int datagram_progress(struct thole_endpoint *endpoint)
+{
+	struct datagram *datagram = datagram_of(endpoint);
+	struct engine *engine = &datagram->engine;
+	bool due = datagram_is_due(datagram);
+	unsigned n = 0;
+
+	datagram_add_later(datagram);
+	for (unsigned i = 0; i < engine->link_count; i++)
+		n += datagram_receive(datagram, engine->links[i], due);
+	if (n == 0 && datagram->looks % CLOCK_LOOKS == 0)
+		datagram_time(datagram);
+	datagram->looks++;
+	if (datagram->watch_ns <= engine->now_ns) {
+		engine_watch(engine);
+		datagram->watch_ns = engine->now_ns + datagram_watch_turn(datagram);
+	}
+	if (engine_deadline(engine) <= engine->now_ns)
+		n += engine_expire(engine);
+	return (int)n;
+}
+
+static void datagram_flush(struct thole_endpoint *endpoint)
+{
+	struct datagram *datagram = datagram_of(endpoint);
+	struct engine *engine = &datagram->engine;
+
+	if (engine_busy(engine) || !list_empty(&engine->fetching)) /* else nothing of it needs the time */
+		datagram_time(datagram);
+	engine_flush(engine);
+	endpoint->networked = endpoint->simulated || engine->open > 0;
+}
+
+static bool datagram_drained(struct thole_endpoint *endpoint)
+{
+	return engine_drained(&datagram_of(endpoint)->engine);
+}
+
+static void datagram_farewell(struct thole_endpoint *endpoint)
+{
+	struct datagram *datagram = datagram_of(endpoint);
+
+	datagram_time(datagram);
+	engine_close(&datagram->engine);
+}
+
+/* What arrives makes a descriptor readable in any case; the engine's timers do not. */
+static uint64_t datagram_arm(struct thole_endpoint *endpoint)
+{
+	struct datagram *datagram = datagram_of(endpoint);
+	struct engine *engine = &datagram->engine;
+	uint64_t deadline_ns = engine_deadline(engine), watch_ns = datagram_watch_ns(datagram), longest = UINT64_MAX;
+
+	datagram_time(datagram);
+	if (watch_ns < deadline_ns)
+		deadline_ns = watch_ns;
+	if (deadline_ns != UINT64_MAX)
+		longest = deadline_ns > engine->now_ns ? deadline_ns - engine->now_ns : 0;
+	if (longest > BUSY_SLEEP_NS && engine_busy(engine))
+		longest = BUSY_SLEEP_NS;
+	for (unsigned i = 0; i < engine->link_count; i++)
+		if (engine->links[i]->calls->cheap && engine->links[i]->calls->ready(engine->links[i]))
+			return 0;
+	return longest;
+}
+
+uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
+{
+	const struct engine *engine = &datagram_of(endpoint)->engine;
+	uint64_t deadline_ns = engine_deadline(engine), retry_ns = endpoint->now_ns + BUSY_SLEEP_NS;
+	uint64_t watch_ns = datagram_watch_ns(datagram_of(endpoint));
+
+	if (watch_ns < deadline_ns)
+		deadline_ns = watch_ns;
+	return engine_busy(engine) && retry_ns < deadline_ns ? retry_ns : deadline_ns;
+}
+
+const struct transport datagram_transport = {
+	.name = "network",
+	.open = datagram_open,
+	.close = datagram_close,
+	.drained = datagram_drained,
+	.farewell = datagram_farewell,
+	.connect = datagram_connect,
+	.push = datagram_push,
+	.piece_max = datagram_piece_max,
+	.flush = datagram_flush,
+	.eager_max = datagram_eager_max,
+	.limits = datagram_limits,
+	.info = datagram_info,
+	.disconnect = datagram_disconnect,
+	.hold = datagram_hold,
+	.fetch = datagram_fetch,
+	.progress = datagram_progress,
+	.arm = datagram_arm,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * datagram: the transport between hosts, as endpoints see it (datagram_transport). It owns the engine and all that is impure
+ * about it: which links are opened, the clock, randomness, sleeping. What is said over the links is the engine's.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_DATAGRAM_H
+#define THOLE_TRANSPORT_DATAGRAM_DATAGRAM_H
+
+#include "endpoint/endpoint.h"
+#include "transport/datagram/engine.h"
+#include "transport/datagram/interface.h"
+
+struct datagram {
+	struct engine engine;
+	struct thole_endpoint *endpoint;
+	struct watcher watcher;     /* of all links' descriptors */
+	struct interface interface; /* that the links use */
+	uint32_t looks;             /* at the network */
+	uint32_t fruitless;         /* at links that are not cheap, since one found something */
+	uint64_t watch_ns;          /* when it is looked at whom receives wait for */
+	int number_fd;              /* mxoe: holds this endpoint's number; else -1 */
+	bool raw_later;             /* a raw link may be opened, when a peer is known */
+};
+
+/* Whether an address has a network part that this endpoint's links can reach. */
+static inline bool datagram_reaches(const struct thole_endpoint *endpoint, const struct address_parts *parts)
+{
+	return parts->network[0] != ADDRESS_NONE && parts->network[0] == endpoint->parts.network[0];
+}
+
+static inline struct datagram *datagram_of(const struct thole_endpoint *endpoint)
+{
+	return endpoint->datagram;
+}
+
+/*
+ * The simulator's way to give an endpoint of endpoint_create its network: no socket is opened. The links are open and stay
+ * their owner's until their `close` is called, at the end; each link's engine, index and counters are set here. random draws
+ * sessions and the like. Errors: MEMORY.
+ */
+int datagram_attach(struct thole_endpoint *endpoint, const struct codec *codec, struct link *const *links, unsigned count,
+		    void (*random)(void *arg, void *bytes, size_t length), void *random_arg);
+
+#endif

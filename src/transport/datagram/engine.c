@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine: one endpoint's connections, frames in, bursts out, timers; see engine.h. Pure.
+ *
+ * Frames to be sent gather in one burst, which goes to one link at a time: it is sent off when it is full, when a frame for another
+ * link follows, and at the end of engine_flush. Whatever a frame of the burst refers to lives until then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "message/message.h"
+#include "transport/datagram/connection.h"
+
+struct burst {
+	struct frame_out frames[ENGINE_BURST];
+	struct connection *connections[ENGINE_BURST];
+	struct kept *kept[ENGINE_BURST];              /* of a RECORD that was not sent before, else NULL */
+	struct iovec iov[ENGINE_BURST][FRAME_PIECES];
+	uint8_t heads[ENGINE_BURST][PACKET_HEAD_MAX];
+	struct path paths[ENGINE_BURST];
+	uint8_t bounces[ENGINE_BURST][ENGINE_FRAME_MAX]; /* not touched unless user memory is very scattered */
+	unsigned count;
+	uint8_t link;
+	bool full;                                    /* a link had no room: nothing more is tried until the next flush */
+};
+
+static uint8_t zeros[ENGINE_FRAME_MAX];
+
+/* ---- Opening and closing ------------------------------------------------------------------------------------- */
+
+int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const struct codec *codec)
+{
+	*engine = (struct engine){.endpoint = endpoint, .codec = codec, .key = endpoint->options.job_key};
+	engine->lots = (endpoint->options.inject_seed ^ endpoint->parts.endpoint) | 1;
+	engine->frame_max = ENGINE_FRAME_MIN;
+	list_init(&engine->dirty);
+	pool_init(&engine->connections, sizeof(struct connection), 16, ENGINE_CONNECTIONS_MAX);
+	engine->buckets = calloc(ENGINE_LINKS_MAX * (size_t)ENGINE_BUCKETS, sizeof(struct connection *));
+	engine->burst = malloc(sizeof(*engine->burst));
+	if (!engine->buckets || !engine->burst || pull_init(engine) != 0) {
+		engine_fini(engine);
+		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
+	}
+	engine->burst->count = 0;
+	engine->burst->full = false;
+	return 0;
+}
+
+/* Nobody is told, neither peers nor requests. */
+void engine_fini(struct engine *engine)
+{
+	pull_fini(engine);
+	pool_fini(&engine->connections);
+	pool_fini(&engine->small_frames);
+	pool_fini(&engine->large_frames);
+	heap_fini(&engine->timers);
+	free(engine->buckets);
+	free(engine->burst);
+}
+
+/* Bulk, and connecting, go by a link of sockets, records by raw frames, where there are both. */
+void engine_add_link(struct engine *engine, struct link *link)
+{
+	uint32_t most = link->calls->frame_max(link, &link->own);
+
+	link->index = engine->link_count;
+	engine->links[engine->link_count++] = link;
+	if (link->ethertype)
+		engine->record_link = (uint8_t)link->index;
+	else
+		engine->bulk_link = (uint8_t)link->index;
+	if (engine->link_count == 1)
+		engine->record_link = engine->bulk_link = (uint8_t)link->index;
+	if (most > ENGINE_FRAME_MAX)
+		most = ENGINE_FRAME_MAX;
+	if (most > engine->frame_max)
+		engine->frame_max = most;
+	engine->outstanding_max = engine->links[engine->bulk_link]->room;
+	if (engine->large_frames.capacity == 0) {
+		pool_init(&engine->small_frames, sizeof(struct kept) + ENGINE_SMALL_FRAME, 64, ENGINE_KEPT_MAX);
+		pool_init(&engine->large_frames, sizeof(struct kept) + ENGINE_FRAME_MAX, 16, ENGINE_KEPT_MAX);
+	}
+}
+
+/* ---- Timers and lists of what is to be done --------------------------------------------------------------------- */
+
+void connection_wake(struct connection *connection, uint64_t when_ns)
+{
+	if (!connection->timer.place || when_ns < connection->timer.key)
+		heap_set(&connection->engine->timers, &connection->timer, when_ns);
+}
+
+void connection_dirty(struct connection *connection)
+{
+	if (connection->dirty_node.next == &connection->dirty_node)
+		list_push_back(&connection->engine->dirty, &connection->dirty_node);
+}
+
+uint64_t engine_deadline(const struct engine *engine)
+{
+	const struct heap_node *first = heap_first(&engine->timers);
+
+	return first ? first->key : UINT64_MAX;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+unsigned engine_expire(struct engine *engine)
+{
+	struct heap_node *node;
+	unsigned n = 0;
+
+	while ((node = heap_first(&engine->timers)) && node->key <= engine->now_ns) {
+		struct connection *connection = container_of(node, struct connection, timer);
+		uint64_t next_ns;
+
+		heap_remove(&engine->timers, node);
+		n++;
+		if (connection->state == CONNECTION_DEAD)
+			continue;
+		next_ns = earlier(sequence_expire(connection), pull_expire(connection));
+		next_ns = earlier(next_ns, connection_expire(connection));
+		if (next_ns != UINT64_MAX && connection->state != CONNECTION_DEAD)
+			connection_wake(connection, next_ns > engine->now_ns ? next_ns : engine->now_ns + 1);
+	}
+	return n;
+}
+
+/* ---- Out ------------------------------------------------------------------------------------------------------- */
+
+uint8_t *burst_head(struct engine *engine)
+{
+	return engine->burst->heads[engine->burst->count];
+}
+
+struct iovec *burst_iov(struct engine *engine)
+{
+	return engine->burst->iov[engine->burst->count];
+}
+
+uint8_t *burst_bounce(struct engine *engine)
+{
+	return engine->burst->bounces[engine->burst->count];
+}
+
+unsigned burst_send(struct engine *engine, unsigned tail)
+{
+	struct burst *burst = engine->burst;
+	unsigned count = burst->count, taken = 0;
+
+	if (count == 0)
+		return 0;
+	burst->count = 0;
+	if (!burst->full) {
+		struct link *link = engine->links[burst->link];
+
+		taken = link->calls->send(link, burst->frames, count);
+	}
+	engine->endpoint->counters[COUNTER_FRAMES_SENT] += taken;
+	if (taken < count) {
+		burst->full = true;
+		engine->endpoint->counters[COUNTER_FRAMES_BLOCKED] += count - taken;
+		for (unsigned i = count; i-- > taken;) /* the earliest last: all behind it are taken back with it */
+			if (burst->kept[i])
+				sequence_unsend(burst->connections[i], burst->kept[i]);
+	}
+	return taken > count - tail ? taken - (count - tail) : 0;
+}
+
+static void burst_seal(struct engine *engine, const struct frame_out *frame)
+{
+	/* The head is ours to write: in the burst, or in a kept frame. */
+	if (engine->codec->seal && engine->endpoint->options.checksum)
+		engine->codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);
+}
+
+bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct connection *connection,
+	       struct kept *kept)
+{
+	struct burst *burst = engine->burst;
+	unsigned at;
+
+	if (burst->count > 0 && burst->link != link)
+		burst_send(engine, 0);
+	at = burst->count++;
+	burst->link = link;
+	burst->frames[at] = *frame;
+	burst->connections[at] = connection;
+	burst->kept[at] = kept;
+	burst_seal(engine, frame);
+	if (burst->count == ENGINE_BURST)
+		burst_send(engine, 0);
+	return !burst->full;
+}
+
+void engine_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size)
+{
+	struct frame_out frame = {.channel = CHANNEL_RECORDS};
+	struct path *path;
+	uint8_t *head;
+
+	if (engine->burst->count > 0 && engine->burst->link != link)
+		burst_send(engine, 0);
+	head = burst_head(engine);
+	path = &engine->burst->paths[engine->burst->count];
+	*path = *to; /* the caller's may be a link's, and change */
+	frame.to = path;
+	frame.head = head;
+	frame.head_length = (uint32_t)engine->codec->encode(packet, head);
+	if (frame.head_length == 0)
+		return; /* the codec has no such packet */
+	if (size > frame.head_length) {
+		struct iovec *iov = burst_iov(engine);
+
+		iov[0] = (struct iovec){zeros, size - frame.head_length};
+		frame.body = iov;
+		frame.body_count = 1;
+		frame.body_length = size - frame.head_length;
+	}
+	burst_add(engine, link, &frame, NULL, NULL);
+}
+
+void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type)
+{
+	memset(packet, 0, sizeof(*packet));
+	packet->type = (uint8_t)type;
+	packet->to = connection->peer_index;
+	packet->session = connection->peer_session;
+}
+
+unsigned engine_flush(struct engine *engine)
+{
+	uint64_t sent = engine->endpoint->counters[COUNTER_FRAMES_SENT];
+	struct list_node *node, *last = engine->dirty.prev;
+	bool more = !list_empty(&engine->dirty);
+
+	engine->burst->full = false;
+	while (more && !engine->burst->full && (node = list_first(&engine->dirty))) {
+		struct connection *connection = container_of(node, struct connection, dirty_node);
+
+		more = node != last;
+		list_remove(node);
+		if (connection->state == CONNECTION_OPEN)
+			sequence_flush(connection);
+	}
+	burst_send(engine, 0);
+	if (!list_empty(&engine->fetching))
+		pull_ask(engine);
+	if (!list_empty(&engine->serving) && !engine->burst->full)
+		pull_serve(engine);
+	burst_send(engine, 0);
+	return (unsigned)(engine->endpoint->counters[COUNTER_FRAMES_SENT] - sent);
+}
+
+bool engine_pending(const struct engine *engine)
+{
+	return engine->burst->count > 0 || !list_empty(&engine->dirty) || !list_empty(&engine->serving) ||
+	       !list_empty(&engine->fetching);
+}
+
+bool engine_busy(const struct engine *engine)
+{
+	return engine->burst->count > 0 || !list_empty(&engine->dirty) || !list_empty(&engine->serving);
+}
+
+bool engine_drained(const struct engine *engine)
+{
+	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
+		const struct connection *connection = pool_at(&engine->connections, i);
+
+		if (pool_is_live(&engine->connections, connection) && !list_empty(&connection->unacked))
+			return false;
+	}
+	return true;
+}
+
+uint32_t engine_piece_max(struct engine *engine, const struct peer *peer)
+{
+	(void)peer;
+	return (uint32_t)(engine->codec->eager_max < ENGINE_PIECE_MAX ? engine->codec->eager_max : ENGINE_PIECE_MAX);
+}
+
+uint64_t engine_eager_max(struct engine *engine, const struct peer *peer)
+{
+	uint64_t most = engine->endpoint->options.net_eager_max;
+	const struct connection *connection = connection_of(peer);
+
+	if (connection && connection->holding)
+		return 0;
+	return most < engine->codec->eager_max ? most : engine->codec->eager_max;
+}
+
+/* Tell all senders. Who misses it goes on sending data, and hears of it again with the next acknowledgement. */
+void engine_hold(struct engine *engine)
+{
+	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
+		struct connection *connection = pool_at(&engine->connections, i);
+
+		if (!pool_is_live(&engine->connections, connection) || connection->state != CONNECTION_OPEN)
+			continue;
+		connection->ack_now = true;
+		connection_dirty(connection);
+	}
+}
+
+/* ---- In -------------------------------------------------------------------------------------------------------- */
+
+/* Lose frames on purpose; xorshift64*, seeded by options. */
+static bool engine_inject(struct engine *engine)
+{
+	uint64_t x = engine->lots;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	engine->lots = x;
+	return (x * 0x2545f4914f6cdd1du >> 32) % 1000 < engine->endpoint->options.inject_loss;
+}
+
+static bool engine_intact(struct engine *engine, const uint8_t *frame, size_t length)
+{
+	bool unset = false;
+
+	if (!engine->codec->intact)
+		return true;
+	return engine->codec->intact(frame, length, &unset) && (!unset || !engine->endpoint->options.checksum);
+}
+
+/* A frame for a connection that is not there, or not any more: say so, now and then. */
+static void engine_stranger(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
+{
+	const struct connection *connection = connection_by_index(engine, packet->to, packet->session);
+
+	engine_count(engine, COUNTER_DROPPED_SESSION);
+	if (engine->now_ns - engine->nack_ns < NACK_NS || (connection && connection->state != CONNECTION_DEAD))
+		return;
+	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL &&
+	    !(packet->type == PACKET_ACK && (packet->flags & PACKET_ANSWER)))
+		return;
+	engine->nack_ns = engine->now_ns;
+	nack_send(engine, link, from, connection ? NACK_CLOSED : NACK_BAD_SESSION, packet->session, 0);
+}
+
+static void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
+{
+	connection->heard_ns = connection->engine->now_ns;
+	if (packet->flags & PACKET_ANSWER) {
+		connection->ack_now = true;
+		connection_dirty(connection);
+	}
+	switch (packet->type) {
+	case PACKET_RECORD:
+		sequence_acked(connection, packet);
+		sequence_arrived(connection, packet, frame, length);
+		break;
+	case PACKET_ACK:
+		connection->holding = packet->flags & PACKET_HOLD;
+		sequence_acked(connection, packet);
+		break;
+	case PACKET_PULL:
+		sequence_acked(connection, packet);
+		pull_arrived(connection, packet);
+		break;
+	case PACKET_DATA:
+		data_arrived(connection, packet);
+		break;
+	default: /* CLOSE */
+		sequence_acked(connection, packet);
+		close_arrived(connection);
+	}
+}
+
+void engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
+{
+	struct connection *connection;
+	struct packet packet;
+
+	engine_count(engine, COUNTER_FRAMES_RECEIVED);
+	if (engine->endpoint->options.inject_loss && engine_inject(engine)) {
+		engine_count(engine, COUNTER_DROPPED_INJECTED);
+		return;
+	}
+	if (length > ENGINE_FRAME_MAX || engine->codec->decode(&packet, frame, length) != 0) {
+		engine_count(engine, COUNTER_DROPPED_MALFORMED);
+		return;
+	}
+	if (!engine_intact(engine, frame, length)) {
+		engine_count(engine, COUNTER_DROPPED_CHECKSUM);
+		return;
+	}
+	switch (packet.type) {
+	case PACKET_CONNECT:
+		connect_arrived(engine, link, from, &packet, length);
+		return;
+	case PACKET_ACCEPT:
+		accept_arrived(engine, link, &packet);
+		return;
+	case PACKET_NACK:
+		nack_arrived(engine, link, from, &packet);
+		return;
+	case PACKET_QUERY:
+	case PACKET_REPLY:
+	case PACKET_HELLO:
+		return;
+	default:
+		break;
+	}
+	connection = connection_by_index(engine, packet.to, packet.session);
+	if (connection && connection->state == CONNECTION_OPEN)
+		engine_packet(connection, &packet, frame, length);
+	else
+		engine_stranger(engine, link, from, &packet);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine: records and bulk over frames that may be lost, doubled, reordered or damaged; sans-I/O. Pure: no system call, no
+ * clock, no random number (they are drawn by engine->random, which the owner provides); time comes in as engine->now_ns.
+ * Frames come in by engine_frame, go out by link->send, once a burst.
+ *
+ * engine.c      one endpoint's connections, frames in, bursts out, timers
+ * connection.c  handshake, paths, liveness, end
+ * sequence.c    records: numbers, acknowledgement, retransmission, order, credit
+ * pull.c        bulk: the receiver asks for blocks, and again for what is missing
+ *
+ * Invariants. A frame is looked at only if its session is the one that we drew for that connection. Nothing is allocated for
+ * whoever does not know the job key. Every queue here has a bound: see enum engine_limits.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_ENGINE_H
+#define THOLE_TRANSPORT_DATAGRAM_ENGINE_H
+
+#include "base/heap.h"
+#include "endpoint/endpoint.h"
+#include "transport/datagram/link.h"
+#include "transport/datagram/wire/codec.h"
+
+/* Every bound, with its unit and its reason. */
+enum engine_limits {
+	ENGINE_LINKS_MAX = 2,              /* raw and UDP */
+	ENGINE_BURST = 64,                 /* frames handed to a link at once; the kernel's segments of one GSO packet */
+	ENGINE_FRAME_MAX = 9216,           /* bytes of a frame: jumbo Ethernet */
+	ENGINE_FRAME_MIN = 576 - 28,       /* what every IPv4 path carries, less IP and UDP */
+	ENGINE_SMALL_FRAME = 192,          /* frames up to this long are kept in small buffers */
+	ENGINE_RECEIVE_BUDGET = 64,        /* frames taken from a link before something else gets a turn */
+	ENGINE_BUCKETS = 1024,             /* hash chains, a link, of connections by path */
+	ENGINE_CONNECTIONS_MAX = 1 << 20,
+	ENGINE_TRANSFERS_MAX = 1 << 20,
+	ENGINE_PIECE_MAX = 65536,          /* bytes of a record's payload that are taken at once */
+	ENGINE_KEPT_MAX = 1 << 16,         /* frames kept, of each size, all connections together */
+	ENGINE_HOLD_MAX = 256,             /* frames kept ahead of a gap, a connection */
+	ENGINE_HOLD_TOTAL = 8192,          /* and of all connections: bounds the memory that peers can make us use */
+};
+
+enum connection_state {
+	CONNECTION_NEW,        /* known, not asked for */
+	CONNECTION_CONNECTING, /* CONNECT was sent */
+	CONNECTION_OPEN,
+	CONNECTION_DEAD,       /* the peer is lost; frames to it are answered with a NACK */
+};
+
+struct connection;
+
+struct engine {
+	struct thole_endpoint *endpoint;
+	const struct codec *codec;
+	struct link *links[ENGINE_LINKS_MAX];
+	unsigned link_count;
+	uint64_t now_ns;                /* the owner's clock, set before every call */
+	uint64_t key;                   /* the job's; 0: none */
+	void (*random)(void *arg, void *bytes, size_t length); /* from the kernel; in the simulator from the seed */
+	void *random_arg;
+	struct pool connections, fetches, block_pool, serves, small_frames, large_frames;
+	struct heap timers;             /* connections by when they want to be called */
+	struct list_node dirty;         /* connections with frames to send */
+	struct list_node serving;       /* connections whose windows are being sent */
+	struct list_node fetching;      /* connections that are to be asked for data, in turn */
+	struct list_node blocks;        /* outstanding blocks of all fetches, in the order in which they were asked for */
+	struct connection **buckets;    /* connections by path, for each link */
+	uint8_t *repair;                /* where a batch is put together that landed elsewhere than foreseen */
+	uint64_t outstanding;           /* bytes of bulk asked for and not here */
+	uint64_t outstanding_max;       /* credit over all senders */
+	uint32_t senders;               /* connections that have sent records lately, for sharing credit */
+	uint32_t open;                  /* connections that are OPEN or CONNECTING */
+	uint32_t held;                  /* frames held ahead of gaps */
+	uint32_t deaths;                /* connections that have ended */
+	uint32_t frame_max;             /* bytes of a frame on any link */
+	uint64_t nack_ns;               /* when a stranger was last answered */
+	uint64_t lots;                  /* state of the generator that injects losses */
+	uint8_t record_link, bulk_link; /* preferred; the one for bulk is also the one to connect by */
+	struct burst *burst;
+};
+
+/* Set up for an endpoint whose options and address are there; links are added by engine_add_link before the first frame.
+ * Errors: MEMORY. */
+int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const struct codec *codec);
+/* Before its links are closed. */
+void engine_fini(struct engine *engine);
+void engine_add_link(struct engine *engine, struct link *link);
+
+/* ---- In: from links --------------------------------------------------------------------------- */
+
+/* A frame has arrived at a link (behind its Ethernet or UDP header). Any bytes. */
+void engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
+		  size_t length);
+
+/* Foresee the next DATA frames: fill a landing's iovec. Its spill comes last always. */
+void engine_landing(struct engine *engine, struct landing *landing);
+/* What came into it: `bytes`, in frames of `segment` bytes each but the last (GRO), from one sender. Returns how many frames. */
+unsigned engine_landed(struct engine *engine, struct link *link, const struct path *from, struct landing *landing,
+		       size_t bytes, size_t segment);
+
+/* A host answers that nobody is at this path (ICMP port unreachable). */
+void engine_refused(struct engine *engine, struct link *link, const struct path *to);
+/* Frames of this length do not fit the path any more. */
+void engine_shrink(struct engine *engine, struct link *link, const struct path *to, uint32_t frame_max);
+
+/* ---- In: from the layers above (transport.h) ---------------------------------------------------- */
+
+int engine_connect(struct engine *engine, struct peer *peer);
+int engine_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
+		uint64_t offset, uint32_t length);
+uint32_t engine_piece_max(struct engine *engine, const struct peer *peer);
+uint64_t engine_eager_max(struct engine *engine, const struct peer *peer);
+void engine_fetch(struct engine *engine, struct request *request);
+void engine_disconnect(struct engine *engine, struct peer *peer);
+void engine_hold(struct engine *engine);
+/* The endpoint closes: say so to all peers. */
+void engine_close(struct engine *engine);
+
+/* ---- Run ------------------------------------------------------------------------------------------ */
+
+/* Send what is due: pushed records, blocks asked for, serves. Returns how many frames left. */
+unsigned engine_flush(struct engine *engine);
+/* Timers that have run out by now_ns. Returns how many. */
+unsigned engine_expire(struct engine *engine);
+/* Look which peers are waited for by receives alone, so that their silence is noticed. Its owner calls it now and then,
+ * several times in peer_timeout. */
+void engine_watch(struct engine *engine);
+/* When engine_expire has something to do next, UINT64_MAX: never. */
+uint64_t engine_deadline(const struct engine *engine);
+/* Whether engine_flush may have something to do. */
+bool engine_pending(const struct engine *engine);
+/* Whether frames wait to be sent (for which the link had no room). */
+bool engine_busy(const struct engine *engine);
+/* Whether everything pushed has been acknowledged, but by peers that are gone. */
+bool engine_drained(const struct engine *engine);
+
+#endif

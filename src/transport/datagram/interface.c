@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * interface: see interface.h. Nothing here sends a packet: routes are asked of the kernel by connecting a UDP socket.
+ */
+#include "transport/datagram/interface.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* what an IPv4 address has in front of it */
+
+bool interface_is_ipv4(const uint8_t address[INTERFACE_ADDRESS])
+{
+	return memcmp(address, mapped, sizeof(mapped)) == 0;
+}
+
+static bool is_link_local(const uint8_t address[INTERFACE_ADDRESS])
+{
+	return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
+}
+
+/* ---- Addresses ------------------------------------------------------------------------------------ */
+
+socklen_t interface_sockaddr(const struct path *path, uint32_t interface, union socket_address *address)
+{
+	if (interface_is_ipv4(path->bytes)) {
+		address->ipv4 = (struct sockaddr_in){.sin_family = AF_INET};
+		memcpy(&address->ipv4.sin_addr, path->bytes + sizeof(mapped), 4);
+		memcpy(&address->ipv4.sin_port, path->bytes + INTERFACE_ADDRESS, 2);
+		return sizeof(address->ipv4);
+	}
+	address->ipv6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
+	memcpy(&address->ipv6.sin6_addr, path->bytes, INTERFACE_ADDRESS);
+	memcpy(&address->ipv6.sin6_port, path->bytes + INTERFACE_ADDRESS, 2);
+	address->ipv6.sin6_scope_id = is_link_local(path->bytes) ? interface : 0;
+	return sizeof(address->ipv6);
+}
+
+void interface_path(const union socket_address *address, struct path *path)
+{
+	memset(path, 0, sizeof(*path));
+	if (address->any.sa_family == AF_INET) {
+		memcpy(path->bytes, mapped, sizeof(mapped));
+		memcpy(path->bytes + sizeof(mapped), &address->ipv4.sin_addr, 4);
+		memcpy(path->bytes + INTERFACE_ADDRESS, &address->ipv4.sin_port, 2);
+	} else if (address->any.sa_family == AF_INET6) {
+		memcpy(path->bytes, &address->ipv6.sin6_addr, INTERFACE_ADDRESS);
+		memcpy(path->bytes + INTERFACE_ADDRESS, &address->ipv6.sin6_port, 2);
+	}
+}
+
+/* ---- The list -------------------------------------------------------------------------------------- */
+
+static struct interface *entry(struct interface *list, unsigned *count, const char *name)
+{
+	for (unsigned i = 0; i < *count; i++)
+		if (strncmp(list[i].name, name, IF_NAMESIZE) == 0)
+			return &list[i];
+	memset(&list[*count], 0, sizeof(*list));
+	strncpy(list[*count].name, name, IF_NAMESIZE - 1);
+	return &list[(*count)++];
+}
+
+static void add_address(struct interface *interface, const struct sockaddr *address)
+{
+	const struct sockaddr_ll *link = (const void *)address;
+	struct path path;
+
+	if (address->sa_family == AF_PACKET) {
+		interface->ethernet = link->sll_hatype == ARPHRD_ETHER && link->sll_halen == INTERFACE_MAC;
+		if (interface->ethernet)
+			memcpy(interface->mac, link->sll_addr, INTERFACE_MAC);
+		return;
+	}
+	interface_path((const void *)address, &path);
+	if (address->sa_family == AF_INET && !interface->has_ipv4) {
+		memcpy(interface->ipv4, path.bytes, INTERFACE_ADDRESS);
+		interface->has_ipv4 = true;
+	} else if (address->sa_family == AF_INET6 && (!interface->has_ipv6 || is_link_local(interface->ipv6))) {
+		memcpy(interface->ipv6, path.bytes, INTERFACE_ADDRESS);
+		interface->has_ipv6 = true;
+	}
+}
+
+static void add_mtu(struct interface *interface, int fd)
+{
+	struct ifreq request = {0};
+
+	interface->index = if_nametoindex(interface->name);
+	memcpy(request.ifr_name, interface->name, IF_NAMESIZE);
+	if (ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
+		interface->mtu = (uint32_t)request.ifr_mtu;
+}
+
+int interface_list(struct interface **list_p, unsigned *count_p)
+{
+	struct ifaddrs *all, *one;
+	unsigned count = 0, bound = 1;
+	struct interface *list;
+	int fd;
+
+	*list_p = NULL;
+	*count_p = 0;
+	if (getifaddrs(&all) != 0)
+		return error_set(THOLE_ERR_SYSTEM, "cannot list the network interfaces: %m");
+	for (one = all; one; one = one->ifa_next)
+		bound++;
+	list = malloc(bound * sizeof(*list));
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	for (one = all; list && one; one = one->ifa_next) {
+		struct interface *interface = entry(list, &count, one->ifa_name);
+
+		interface->up = one->ifa_flags & IFF_UP;
+		interface->running = one->ifa_flags & IFF_RUNNING;
+		interface->loopback = one->ifa_flags & IFF_LOOPBACK;
+		if (one->ifa_addr)
+			add_address(interface, one->ifa_addr);
+	}
+	for (unsigned i = 0; i < count && fd >= 0; i++)
+		add_mtu(&list[i], fd);
+	freeifaddrs(all);
+	if (fd >= 0)
+		close(fd);
+	if (!list)
+		return error_set(THOLE_ERR_MEMORY, "no memory for the list of network interfaces");
+	*list_p = list;
+	*count_p = count;
+	return 0;
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------------- */
+
+bool interface_can_udp(const struct interface *interface)
+{
+	return interface->up && (interface->has_ipv4 || interface->has_ipv6);
+}
+
+bool interface_can_raw(const struct interface *interface)
+{
+	return interface->up && interface->ethernet && !interface->loopback;
+}
+
+bool interface_raw_permitted(void)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static bool has_address(const struct interface *interface, const uint8_t address[INTERFACE_ADDRESS])
+{
+	return (interface->has_ipv4 && memcmp(interface->ipv4, address, INTERFACE_ADDRESS) == 0) ||
+	       (interface->has_ipv6 && memcmp(interface->ipv6, address, INTERFACE_ADDRESS) == 0);
+}
+
+static bool parse_address(const char *text, uint8_t address[INTERFACE_ADDRESS])
+{
+	memcpy(address, mapped, sizeof(mapped));
+	return inet_pton(AF_INET, text, address + sizeof(mapped)) == 1 || inet_pton(AF_INET6, text, address) == 1;
+}
+
+static const struct interface *by_name(const struct interface *list, unsigned count, const char *name)
+{
+	uint8_t address[INTERFACE_ADDRESS];
+	bool numeric = parse_address(name, address);
+
+	for (unsigned i = 0; i < count; i++)
+		if (numeric ? has_address(&list[i], address) : strcmp(list[i].name, name) == 0)
+			return &list[i];
+	return NULL;
+}
+
+/* The one whose address packets to the world outside get. */
+static const struct interface *by_default_route(const struct interface *list, unsigned count)
+{
+	static const char *const outside[] = {"192.0.2.1", "2001:db8::1"}; /* of nobody: for documentation */
+	uint8_t address[INTERFACE_ADDRESS], source[INTERFACE_ADDRESS];
+
+	for (unsigned i = 0; i < 2; i++) {
+		parse_address(outside[i], address);
+		if (interface_route(address, 0, source, NULL) != 0)
+			continue;
+		for (unsigned j = 0; j < count; j++)
+			if (has_address(&list[j], source) && interface_can_udp(&list[j]) && !list[j].loopback)
+				return &list[j];
+	}
+	return NULL;
+}
+
+/* How well an interface would do, more being better. */
+static unsigned merit(const struct interface *interface)
+{
+	if (!interface_can_udp(interface))
+		return interface_can_raw(interface) && interface->running ? 1 : 0;
+	if (interface->loopback)
+		return 2;
+	return 3u + (interface->running ? 4u : 0) + (interface->ethernet ? 2u : 0) + (interface->has_ipv4 ? 1u : 0);
+}
+
+static const struct interface *by_merit(const struct interface *list, unsigned count)
+{
+	const struct interface *best = NULL;
+
+	for (unsigned i = 0; i < count; i++)
+		if (merit(&list[i]) > (best ? merit(best) : 0))
+			best = &list[i];
+	return best;
+}
+
+/* The names that there are, for an error. */
+static const char *names(const struct interface *list, unsigned count, char *text, size_t size)
+{
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < count && length + IF_NAMESIZE + 2 < size; i++) {
+		memcpy(text + length, length ? ", " : "", length ? 2 : 0);
+		length += length ? 2 : 0;
+		strcpy(text + length, list[i].name);
+		length += strlen(list[i].name);
+	}
+	return text;
+}
+
+int interface_choose(const char *name, struct interface *interface)
+{
+	const struct interface *found;
+	struct interface *list;
+	char text[256];
+	unsigned count;
+	int error = interface_list(&list, &count);
+
+	if (error)
+		return error;
+	if (name && *name) {
+		found = by_name(list, count, name);
+	} else {
+		found = by_default_route(list, count);
+		if (!found)
+			found = by_merit(list, count);
+	}
+	if (found)
+		*interface = *found;
+	else if (name && *name)
+		error = error_set(THOLE_ERR_NOT_FOUND, "no network interface has the name or address \"%.64s\"; there are: %s",
+				  name, names(list, count, text, sizeof(text)));
+	else
+		error = error_set(THOLE_ERR_NOT_FOUND, "no network interface is up and has an address; there are: %s",
+				  names(list, count, text, sizeof(text)));
+	free(list);
+	return error;
+}
+
+/* ---- Routes ---------------------------------------------------------------------------------------- */
+
+static uint32_t socket_mtu(int fd, int family)
+{
+	int mtu = 0;
+	socklen_t size = sizeof(mtu);
+
+	if (family == AF_INET)
+		getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &size);
+	else
+		getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &size);
+	return mtu > 0 ? (uint32_t)mtu : 0;
+}
+
+int interface_route(const uint8_t address[INTERFACE_ADDRESS], uint32_t interface, uint8_t *source, uint32_t *mtu_p)
+{
+	struct path path = {.bytes = {[INTERFACE_ADDRESS + 1] = 9}}; /* some port: 0 is not allowed everywhere */
+	union socket_address name;
+	socklen_t size;
+	int fd, error = 0;
+
+	memcpy(path.bytes, address, INTERFACE_ADDRESS);
+	size = interface_sockaddr(&path, interface, &name);
+	fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return error_set(THOLE_ERR_SYSTEM, "cannot make a UDP socket: %m");
+	if (connect(fd, &name.any, size) != 0) {
+		error = error_set(THOLE_ERR_ADDRESS, "there is no route to the address: %m");
+	} else if (getsockname(fd, &name.any, &size) != 0) {
+		error = error_set(THOLE_ERR_SYSTEM, "cannot ask for the source address of a route: %m");
+	} else {
+		interface_path(&name, &path);
+		if (source)
+			memcpy(source, path.bytes, INTERFACE_ADDRESS);
+		if (mtu_p)
+			*mtu_p = socket_mtu(fd, name.any.sa_family);
+	}
+	close(fd);
+	return error;
+}

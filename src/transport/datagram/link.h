@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link: a way for frames out of this host and in again. Each is one small file (link_udp.c, link_raw.c; the simulator has
+ * its own). A link knows no protocol: it may lose, double or reorder frames. It is called once a burst, not once a frame.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_LINK_H
+#define THOLE_TRANSPORT_DATAGRAM_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct engine;
+struct link;
+struct options;
+
+/* Where a frame goes to or comes from, as its link names it. UDP: 16 bytes of IPv6 (or IPv4 mapped into it), then the port in
+ * network order, then 2 zeros. Raw: 6 bytes of MAC; native: the 4 bytes number of the endpoint; then zeros. */
+struct path {
+	uint8_t bytes[20];
+};
+
+enum channel {
+	CHANNEL_RECORDS, /* everything but */
+	CHANNEL_BULK,    /* DATA, which has a socket of its own where a link can, so that what arrives there is foreseeable */
+	CHANNELS
+};
+
+/* A frame to be sent. It is copied before send returns. */
+struct frame_out {
+	const struct path *to;
+	const uint8_t *head;      /* encoded, perhaps with the payload behind it */
+	const struct iovec *body; /* more of it, elsewhere */
+	uint32_t head_length;
+	uint32_t body_length;     /* bytes of all of body */
+	uint16_t body_count;      /* 0: none */
+	uint8_t channel;          /* enum channel */
+};
+
+enum link_fate { /* of a host and process that was asked after */
+	LINK_UNKNOWN, /* no answer yet, or the link cannot ask */
+	LINK_ALIVE,   /* the process is there, perhaps computing */
+	LINK_GONE,    /* the host says that nobody is there */
+};
+
+struct link_calls {
+	const char *name;
+	/* Send frames in this order. Returns how many were taken; the rest found no room now. */
+	unsigned (*send)(struct link *link, const struct frame_out *frames, unsigned count);
+	/* Hand what has arrived to engine_frame (bulk perhaps by engine_landing and engine_landed), about `budget` frames of it.
+	 * Returns how many. */
+	unsigned (*receive)(struct link *link, unsigned budget);
+	/* Whether receive is so cheap that it may be called at every look (memory, no system call). */
+	bool cheap;
+	/* Is anything there to receive? Only asked before sleeping. */
+	bool (*ready)(struct link *link);
+	/* Frames to this path: their length at most, from routes and interfaces, now. */
+	uint32_t (*frame_max)(struct link *link, const struct path *to);
+	/* Begin, or go on, to ask whether the process at a path lives, by means that do not need it to make progress; to be
+	 * called now and then until it is not LINK_UNKNOWN. NULL: cannot. */
+	enum link_fate (*fate)(struct link *link, const struct path *to);
+	/* Forget a question that was begun. */
+	void (*fate_end)(struct link *link, const struct path *to);
+	void (*close)(struct link *link);
+};
+
+struct link {
+	const struct link_calls *calls;
+	struct engine *engine; /* whom receive hands frames to */
+	unsigned index;        /* in the engine's links */
+	struct path own;       /* where peers reach this link */
+	uint16_t bulk_port;    /* of CHANNEL_BULK, at the same address; 0: as in own */
+	uint16_t ethertype;    /* raw: of its frames, so that peers send the same; UDP: 0 */
+	uint32_t interface;    /* its index; 0: any */
+	uint64_t room;         /* bytes that its receive buffer holds, for the credit that is given out; less after overflows */
+	int fd[CHANNELS];      /* to be polled for reading; -1: none */
+	uint64_t *counters;    /* the endpoint's */
+};
+
+/* Frames a bulk receive is expected to bring, and where they belong: filled by engine_landing, used as the iovec of one
+ * recvmsg, given back to engine_landed with what came. Head, payload, head, payload ... and at the end the spill. */
+enum { LANDING_FRAMES = 64, LANDING_HEAD = 32, LANDING_SPILL = 65536 };
+
+struct landing {
+	unsigned count;                             /* of iovecs */
+	unsigned frames;                            /* that are foreseen; may be 0 */
+	uint32_t frame;                             /* length of each but perhaps the last, head included */
+	struct iovec iov[2 * LANDING_FRAMES + 1];
+	uint8_t heads[LANDING_FRAMES][LANDING_HEAD];
+	void *where[LANDING_FRAMES];                /* the engine's: the block, */
+	uint8_t frame_index[LANDING_FRAMES];        /* and which frame of it */
+	uint8_t spill[LANDING_SPILL];               /* takes what was not foreseen */
+};
+
+#endif

@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sequence: records over frames - numbers, acknowledgement, retransmission, order, credit. Pure.
+ *
+ * Out: engine_push encodes a record into frames, which stay in `unacked` until the peer has them. In: frames are handed to the
+ * message layer in order; those ahead of a gap are held. Invariants: `unacked` is in order; the frames from `unsent` on are
+ * not out, those before it are; `flight` counts the latter but for those that the peer holds; what is held is beyond next_in.
+ *
+ * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, and a window
+ * that halves on loss and grows on success, as TCP has them; credit, given out by the receiver over all of its senders,
+ * bounds it from the other side.
+ */
+#include <string.h>
+
+#include "message/message.h"
+#include "transport/datagram/connection.h"
+
+/* ---- Numbers ------------------------------------------------------------------------------------------ */
+
+static inline int32_t sequence_after(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b);
+}
+
+/* The number next to `near` whose low bits are on the wire. */
+static uint32_t sequence_widen(const struct codec *codec, uint32_t wire, uint32_t near)
+{
+	unsigned unused = 32 - codec->sequence_bits;
+
+	return near + (uint32_t)((int32_t)((wire - near) << unused) >> unused);
+}
+
+static uint32_t sequence_narrow(const struct codec *codec, uint32_t sequence)
+{
+	return codec->sequence_bits < 32 ? sequence & ((1u << codec->sequence_bits) - 1) : sequence;
+}
+
+/* ---- Kept frames -------------------------------------------------------------------------------------- */
+
+static struct kept *kept_new(struct engine *engine, uint32_t length)
+{
+	bool large = length > ENGINE_SMALL_FRAME;
+	struct kept *kept = pool_get(large ? &engine->large_frames : &engine->small_frames);
+
+	if (!kept)
+		return NULL;
+	kept->sent_ns = 0;
+	kept->length = (uint16_t)length;
+	kept->fragment = kept->resends = 0;
+	kept->large = large;
+	kept->held = false;
+	return kept;
+}
+
+void kept_free(struct engine *engine, struct kept *kept)
+{
+	pool_put(kept->large ? &engine->large_frames : &engine->small_frames, kept);
+}
+
+static void kept_free_all(struct engine *engine, struct list_node *list)
+{
+	struct list_node *node;
+
+	while ((node = list_first(list))) {
+		list_remove(node);
+		kept_free(engine, container_of(node, struct kept, node));
+	}
+}
+
+void sequence_init(struct connection *connection)
+{
+	list_init(&connection->unacked);
+	list_init(&connection->held);
+	connection->unsent = &connection->unacked;
+	connection->window = WINDOW_FIRST;
+	connection->threshold = connection->engine->codec->unacked_max;
+	connection->credit = connection->engine->codec->credited ? WINDOW_FIRST : connection->engine->codec->unacked_max;
+	connection->next_out = connection->recover = 1;
+	connection->next_in = 1;
+}
+
+static void sequence_quiet(struct connection *connection)
+{
+	if (connection->heard_lately)
+		connection->engine->senders--;
+	connection->heard_lately = false;
+}
+
+void sequence_fini(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+
+	kept_free_all(engine, &connection->unacked);
+	kept_free_all(engine, &connection->held);
+	engine->held -= connection->held_count;
+	connection->held_count = 0;
+	connection->unsent = &connection->unacked;
+	connection->flight = 0;
+	connection->resend_ns = connection->ack_ns = 0;
+	connection->ack_now = false;
+	sequence_quiet(connection);
+}
+
+/* ---- Out ---------------------------------------------------------------------------------------------- */
+
+/* Encode one frame of a record: from `offset` of the payload on, as much as fits. Returns the bytes of payload, or -1. */
+static int64_t sequence_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
+			      uint64_t offset, uint64_t left)
+{
+	struct engine *engine = connection->engine;
+	uint8_t head[PACKET_HEAD_MAX];
+	uint32_t frame_max = connection_frame(connection), length;
+	struct kept *kept;
+	size_t size;
+
+	packet->sequence = sequence_narrow(engine->codec, connection->next_out);
+	packet->length = left < frame_max ? (uint32_t)left : frame_max;
+	size = engine->codec->encode(packet, head);
+	if (packet->length > frame_max - size) { /* now it is known how long the head is */
+		packet->length = frame_max - (uint32_t)size;
+		size = engine->codec->encode(packet, head);
+	}
+	length = packet->length;
+	kept = kept_new(engine, (uint32_t)size + length);
+	if (!kept)
+		return -1;
+	memcpy(kept->bytes, head, size);
+	if (payload)
+		vector_read(payload, offset, kept->bytes + size, length);
+	else
+		memcpy(kept->bytes + size, packet->message.record.payload, length);
+	kept->sequence = connection->next_out++;
+	list_push_back(&connection->unacked, &kept->node);
+	if (connection->unsent == &connection->unacked)
+		connection->unsent = &kept->node;
+	return length;
+}
+
+/* Take back the frames that a record had up to here: nothing of it has left. */
+static void sequence_take_back(struct connection *connection, uint32_t first)
+{
+	while (connection->next_out != first) {
+		struct kept *kept = container_of(connection->unacked.prev, struct kept, node);
+
+		if (connection->unsent == &kept->node)
+			connection->unsent = &connection->unacked;
+		list_remove(&kept->node);
+		kept_free(connection->engine, kept);
+		connection->next_out--;
+	}
+}
+
+int engine_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
+		uint64_t offset, uint32_t length)
+{
+	struct connection *connection = connection_of(peer);
+	struct packet packet;
+	uint32_t first, left = length;
+
+	if (!connection || connection->state != CONNECTION_OPEN)
+		return THOLE_ERR_AGAIN;
+	if (connection->unsent != &connection->unacked || connection->flight >= connection->credit ||
+	    connection->flight >= connection->window)
+		return THOLE_ERR_AGAIN; /* the backlog keeps it */
+	first = connection->next_out;
+	connection_packet(connection, &packet, PACKET_RECORD);
+	packet.message.record = *record;
+	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_WINDOW))
+		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
+	if (length == 0 && record->length != RECORD_EXTERNAL) { /* the data is inside the record */
+		left = record->length;
+		payload = NULL;
+	} else if (length > 0 && record->kind != RECORD_PIECE &&
+		   length > connection_frame(connection) - engine->codec->record_head && !(record->flags & RECORD_MORE)) {
+		packet.message.record.flags |= RECORD_MORE;
+		packet.message.record.length = RECORD_EXTERNAL;
+		packet.message.record.arg[0] = length;
+	} else if (record->flags & RECORD_MORE) {
+		packet.message.record.length = RECORD_EXTERNAL;
+	}
+	do {
+		int64_t taken = sequence_frame(connection, &packet, payload, offset, left);
+
+		if (taken < 0) {
+			sequence_take_back(connection, first);
+			engine_count(engine, COUNTER_FRAMES_EXHAUSTED);
+			return THOLE_ERR_AGAIN;
+		}
+		offset += (uint64_t)taken;
+		left -= (uint32_t)taken;
+		packet.message.record = (struct record){.kind = RECORD_PIECE};
+	} while (left > 0);
+	connection_dirty(connection);
+	return 0;
+}
+
+static uint32_t sequence_room(const struct connection *connection)
+{
+	uint32_t window = connection->window < connection->credit ? connection->window : connection->credit;
+
+	return connection->flight < window ? window - connection->flight : 0;
+}
+
+static uint64_t sequence_timeout(const struct connection *connection)
+{
+	uint64_t ns = connection->round_trip_ns + 4 * connection->deviation_ns;
+
+	if (ns < RESEND_MIN_NS)
+		ns = RESEND_MIN_NS;
+	ns <<= connection->backoff;
+	return ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS;
+}
+
+static void sequence_arm(struct connection *connection)
+{
+	if (connection->flight == 0) {
+		connection->resend_ns = 0;
+		return;
+	}
+	connection->resend_ns = connection->engine->now_ns + sequence_timeout(connection);
+	connection_wake(connection, connection->resend_ns);
+}
+
+/* The link for a frame: every other repetition tries the other one, where there is one that works. */
+static uint8_t sequence_link(const struct connection *connection, const struct kept *kept)
+{
+	uint8_t other = (uint8_t)!connection->record_link;
+
+	return (kept->resends & 1) && connection->engine->link_count > 1 && connection->route[other].frame_max >= kept->length
+		       ? other
+		       : connection->record_link;
+}
+
+/* `again`: it was sent before; if the link has no room now the time-out will see to it. */
+static bool sequence_send(struct connection *connection, struct kept *kept, bool again)
+{
+	struct engine *engine = connection->engine;
+	struct packet report = {0};
+	uint8_t link = sequence_link(connection, kept);
+	struct frame_out frame = {
+		.to = &connection->route[link].records,
+		.head = kept->bytes,
+		.head_length = kept->length,
+		.channel = CHANNEL_RECORDS,
+	};
+
+	sequence_report(connection, &report);
+	engine->codec->restamp(kept->bytes, report.ack, report.credit);
+	kept->sent_ns = engine->now_ns;
+	connection->frames_sent++;
+	return burst_add(engine, link, &frame, connection, again ? NULL : kept);
+}
+
+/* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. */
+void sequence_unsend(struct connection *connection, struct kept *kept)
+{
+	struct list_node *node = &kept->node;
+
+	for (; node != &connection->unacked && node != connection->unsent; node = node->next)
+		connection->flight--;
+	connection->unsent = &kept->node;
+	connection_dirty(connection);
+}
+
+static void sequence_resend(struct connection *connection, struct kept *kept)
+{
+	if (kept->resends < UINT8_MAX)
+		kept->resends++;
+	connection->frames_resent++;
+	engine_count(connection->engine, COUNTER_FRAMES_RETRANSMITTED);
+	sequence_send(connection, kept, true);
+}
+
+/* ---- Acknowledgements that come in ------------------------------------------------------------------------ */
+
+void round_trip_measure(uint64_t sample_ns, uint64_t *smoothed_ns, uint64_t *deviation_ns)
+{
+	uint64_t difference_ns;
+
+	if (*smoothed_ns == 0) {
+		*smoothed_ns = sample_ns ? sample_ns : 1;
+		*deviation_ns = sample_ns / 2;
+		return;
+	}
+	difference_ns = *smoothed_ns > sample_ns ? *smoothed_ns - sample_ns : sample_ns - *smoothed_ns;
+	*deviation_ns += difference_ns / 4 - *deviation_ns / 4;
+	*smoothed_ns += sample_ns / 8 - *smoothed_ns / 8;
+}
+
+static void sequence_grow(struct connection *connection, uint32_t acked)
+{
+	uint32_t most = connection->engine->codec->unacked_max;
+
+	if (connection->window < connection->threshold) {
+		connection->window += acked;
+	} else {
+		connection->grown += acked;
+		if (connection->grown >= connection->window) {
+			connection->grown = 0;
+			connection->window++;
+		}
+	}
+	if (connection->window > most)
+		connection->window = most;
+}
+
+/* A loss: a smaller window, once for all frames that were out by now. */
+static void sequence_shrink(struct connection *connection)
+{
+	if (sequence_after(connection->recover, connection->next_out) >= 0)
+		return;
+	connection->recover = connection->next_out;
+	connection->threshold = connection->window / 2 > WINDOW_LEAST ? connection->window / 2 : WINDOW_LEAST;
+	connection->window = connection->threshold;
+}
+
+static void sequence_release(struct connection *connection, uint32_t ack)
+{
+	struct engine *engine = connection->engine;
+	uint64_t sample_ns = 0;
+	uint32_t acked = 0;
+	struct list_node *node;
+
+	while ((node = list_first(&connection->unacked)) && node != connection->unsent) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		if (sequence_after(kept->sequence, ack) >= 0)
+			break;
+		if (!kept->held)
+			connection->flight--;
+		sample_ns = kept->resends == 0 && !kept->held ? engine->now_ns - kept->sent_ns : 0;
+		acked++;
+		list_remove(node);
+		kept_free(engine, kept);
+	}
+	if (acked == 0)
+		return;
+	if (sample_ns > 0) { /* else it would not be known which sending the trip was of */
+		connection->backoff = 0;
+		round_trip_measure(sample_ns, &connection->round_trip_ns, &connection->deviation_ns);
+	}
+	sequence_grow(connection, acked);
+	sequence_arm(connection);
+	if (connection->unsent != &connection->unacked)
+		connection_dirty(connection);
+}
+
+/* The peer holds frames beyond a gap: those before are lost, unless they were sent again just now. */
+static void sequence_selective(struct connection *connection, uint32_t ack, uint64_t held)
+{
+	struct engine *engine = connection->engine;
+	uint32_t last = ack + 1 + (63 - (uint32_t)__builtin_clzll(held));
+	struct list_node *node = list_first(&connection->unacked);
+
+	for (; node && node != connection->unsent; node = list_next(&connection->unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+		uint32_t ahead = kept->sequence - ack;
+
+		if (sequence_after(kept->sequence, last) > 0)
+			break;
+		if (ahead > 0 && ahead <= 64 && (held >> (ahead - 1) & 1)) {
+			if (!kept->held)
+				connection->flight--;
+			kept->held = true;
+		} else if (!kept->held && engine->now_ns - kept->sent_ns > connection->round_trip_ns / 2) {
+			sequence_shrink(connection);
+			sequence_resend(connection, kept);
+		}
+	}
+	burst_send(engine, 0); /* before any of them is acknowledged and freed */
+}
+
+void sequence_acked(struct connection *connection, const struct packet *packet)
+{
+	const struct codec *codec = connection->engine->codec;
+	uint32_t ack = sequence_widen(codec, packet->ack, connection->next_out);
+	struct list_node *first = list_first(&connection->unacked);
+
+	if (sequence_after(ack, connection->next_out) > 0)
+		return; /* of what was not sent yet: made up, or of another time */
+	if (codec->credited)
+		connection->credit = packet->credit ? packet->credit : 1;
+	if (first && sequence_after(ack, container_of(first, struct kept, node)->sequence) > 0)
+		sequence_release(connection, ack);
+	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->unacked))
+		sequence_selective(connection, ack, packet->acked.held);
+	if (connection->unsent != &connection->unacked && sequence_room(connection))
+		connection_dirty(connection);
+}
+
+/* ---- Acknowledgements that go out --------------------------------------------------------------------------- */
+
+/* Frames that this peer may have under way: its share of what the receive buffer holds. */
+static uint16_t sequence_credit(const struct connection *connection)
+{
+	const struct engine *engine = connection->engine;
+	uint64_t room = engine->links[connection->record_link]->room / (2 * (uint64_t)connection_frame(connection));
+	uint64_t share = room / (engine->senders ? engine->senders : 1);
+
+	if (engine->held >= ENGINE_HOLD_TOTAL || share < WINDOW_LEAST)
+		share = WINDOW_LEAST;
+	return (uint16_t)(share < engine->codec->ahead_max ? share : engine->codec->ahead_max);
+}
+
+void sequence_report(struct connection *connection, struct packet *packet)
+{
+	packet->ack = sequence_narrow(connection->engine->codec, connection->next_in);
+	packet->credit = sequence_credit(connection);
+	connection->unreported = 0;
+	connection->ack_now = false;
+	connection->ack_ns = 0;
+}
+
+static void sequence_acknowledge(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	struct packet packet;
+	struct list_node *node;
+
+	connection_packet(connection, &packet, PACKET_ACK);
+	sequence_report(connection, &packet);
+	packet.sequence = packet.acked.send = sequence_narrow(engine->codec, connection->next_out);
+	for (node = list_first(&connection->held); node; node = list_next(&connection->held, node)) {
+		uint32_t ahead = container_of(node, struct kept, node)->sequence - connection->next_in;
+
+		if (ahead > 0 && ahead <= 64)
+			packet.acked.held |= UINT64_C(1) << (ahead - 1);
+	}
+	if (engine->endpoint->holding)
+		packet.flags |= PACKET_HOLD;
+	if (connection->checked_ns && connection->silence_ns > 0)
+		packet.flags |= PACKET_ANSWER;
+	engine_count(engine, COUNTER_ACKS_SENT);
+	engine_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
+}
+
+void sequence_flush(struct connection *connection)
+{
+	uint32_t room = sequence_room(connection);
+	bool idle = connection->flight == 0;
+
+	while (room > 0 && connection->unsent != &connection->unacked) {
+		struct kept *kept = container_of(connection->unsent, struct kept, node);
+
+		connection->unsent = connection->unsent->next;
+		connection->flight++;
+		room--;
+		if (!sequence_send(connection, kept, false))
+			break;
+	}
+	if (idle && connection->flight > 0)
+		sequence_arm(connection);
+	if (connection->ack_now)
+		sequence_acknowledge(connection);
+}
+
+/* ---- In --------------------------------------------------------------------------------------------------- */
+
+static void sequence_deliver(struct connection *connection, const struct packet *packet)
+{
+	struct record record = packet->message.record;
+	const uint8_t *payload = packet->payload;
+
+	if (record.length != RECORD_EXTERNAL) {
+		if (packet->length <= RECORD_INLINE_MAX) {
+			record.length = (uint16_t)packet->length;
+			memcpy(record.payload, payload, packet->length);
+			payload = record.payload;
+		} else {
+			record.length = RECORD_EXTERNAL;
+			memset(record.payload, 0, sizeof(record.payload));
+		}
+	}
+	message_arrived(connection->peer, &record, payload, packet->length);
+}
+
+/* Is it the last frame with its sequence number? */
+static bool sequence_is_last(const struct codec *codec, const struct packet *packet)
+{
+	return codec->fragments_max <= 1 || !packet->message.medium ||
+	       packet->message.total <= ((uint64_t)packet->message.fragment + 1) * codec->fragment;
+}
+
+static void sequence_advance(struct connection *connection, const struct packet *packet)
+{
+	if (sequence_is_last(connection->engine->codec, packet)) {
+		connection->next_in++;
+		connection->fragment_in = 0;
+	} else {
+		connection->fragment_in++;
+	}
+	connection->unreported++;
+	sequence_deliver(connection, packet);
+}
+
+/* Hand over what was held and is in order now. */
+static void sequence_drain(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	struct list_node *node;
+
+	while (connection->state == CONNECTION_OPEN && (node = list_first(&connection->held))) {
+		struct kept *kept = container_of(node, struct kept, node);
+		struct packet packet;
+
+		if (sequence_after(kept->sequence, connection->next_in) > 0 ||
+		    (kept->sequence == connection->next_in && kept->fragment > connection->fragment_in))
+			return;
+		list_remove(node);
+		connection->held_count--;
+		engine->held--;
+		if (kept->sequence == connection->next_in && kept->fragment == connection->fragment_in &&
+		    engine->codec->decode(&packet, kept->bytes, kept->length) == 0)
+			sequence_advance(connection, &packet);
+		kept_free(engine, kept);
+	}
+}
+
+static void sequence_hold(struct connection *connection, const struct packet *packet, uint32_t sequence,
+			  const uint8_t *frame, size_t length)
+{
+	struct engine *engine = connection->engine;
+	struct list_node *node = connection->held.prev;
+	struct kept *kept;
+
+	for (; node != &connection->held; node = node->prev) {
+		const struct kept *before = container_of(node, struct kept, node);
+		int32_t after = sequence_after(sequence, before->sequence);
+
+		if (after == 0 && before->fragment == packet->message.fragment) {
+			engine_count(engine, COUNTER_FRAMES_DUPLICATE);
+			return;
+		}
+		if (after > 0 || (after == 0 && packet->message.fragment > before->fragment))
+			break;
+	}
+	kept = connection->held_count < ENGINE_HOLD_MAX && engine->held < ENGINE_HOLD_TOTAL &&
+			       length <= ENGINE_FRAME_MAX
+		       ? kept_new(engine, (uint32_t)length)
+		       : NULL;
+	if (!kept) {
+		engine_count(engine, COUNTER_DROPPED_FULL);
+		return;
+	}
+	engine_count(engine, COUNTER_FRAMES_HELD);
+	kept->sequence = sequence;
+	kept->fragment = packet->message.fragment;
+	memcpy(kept->bytes, frame, length);
+	list_push_front(node, &kept->node);
+	connection->held_count++;
+	engine->held++;
+}
+
+/* An acknowledgement is due: at once when there is something the sender should hear, else when a record goes back, or later. */
+static void sequence_owe(struct connection *connection, bool now)
+{
+	struct engine *engine = connection->engine;
+	uint32_t often = (uint32_t)sequence_credit(connection) / 4;
+
+	if (now || connection->unreported >= (often < 32 ? often : 32)) {
+		connection->ack_now = true;
+		connection_dirty(connection);
+	} else if (connection->ack_ns == 0) {
+		connection->ack_ns = engine->now_ns + ACK_DELAY_NS;
+		connection_wake(connection, connection->ack_ns);
+	}
+}
+
+void sequence_arrived(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
+{
+	struct engine *engine = connection->engine;
+	uint32_t sequence = sequence_widen(engine->codec, packet->sequence, connection->next_in);
+	int32_t ahead = sequence_after(sequence, connection->next_in);
+
+	if (!connection->heard_lately) {
+		connection->heard_lately = true;
+		engine->senders++;
+		connection_wake(connection, engine->now_ns + QUIET_NS);
+	}
+	if (ahead < 0 || (ahead == 0 && packet->message.fragment < connection->fragment_in)) {
+		engine_count(engine, COUNTER_FRAMES_DUPLICATE);
+		sequence_owe(connection, true);
+		return;
+	}
+	if (ahead > 0 || packet->message.fragment > connection->fragment_in) {
+		if ((uint32_t)ahead > engine->codec->ahead_max)
+			engine_count(engine, COUNTER_DROPPED_FULL);
+		else
+			sequence_hold(connection, packet, sequence, frame, length);
+		sequence_owe(connection, true);
+		return;
+	}
+	sequence_advance(connection, packet);
+	if (!list_empty(&connection->held))
+		sequence_drain(connection);
+	if (connection->state == CONNECTION_OPEN)
+		sequence_owe(connection, !list_empty(&connection->held));
+}
+
+/* ---- Time ------------------------------------------------------------------------------------------------- */
+
+static void sequence_late(struct connection *connection)
+{
+	struct list_node *node = list_first(&connection->unacked);
+	unsigned left = RESEND_BURST;
+
+	sequence_shrink(connection);
+	connection->window = connection->window > WINDOW_LEAST ? connection->window / 2 : WINDOW_LEAST;
+	if (connection->backoff < 16)
+		connection->backoff++;
+	for (; node && node != connection->unsent && left > 0; node = list_next(&connection->unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		if (kept->held)
+			continue;
+		sequence_resend(connection, kept);
+		left--;
+	}
+	burst_send(connection->engine, 0);
+	sequence_arm(connection);
+}
+
+uint64_t sequence_expire(struct connection *connection)
+{
+	uint64_t now_ns = connection->engine->now_ns, next_ns = UINT64_MAX;
+
+	if (connection->resend_ns && connection->resend_ns <= now_ns)
+		sequence_late(connection);
+	if (connection->ack_ns && connection->ack_ns <= now_ns) {
+		connection->ack_ns = 0;
+		connection->ack_now = true;
+		connection_dirty(connection);
+	}
+	if (connection->heard_lately) {
+		if (now_ns - connection->heard_ns >= QUIET_NS)
+			sequence_quiet(connection);
+		else
+			next_ns = connection->heard_ns + QUIET_NS;
+	}
+	if (connection->resend_ns && connection->resend_ns < next_ns)
+		next_ns = connection->resend_ns;
+	if (connection->ack_ns && connection->ack_ns < next_ns)
+		next_ns = connection->ack_ns;
+	return next_ns;
+}

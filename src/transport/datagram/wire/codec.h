@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * codec: packets to bytes and back. A codec's limits are data here, and the engine works with any of them. Pure.
+ *
+ * A frame here begins behind the Ethernet or UDP header. (mxoe's begins with the peer index.)
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_WIRE_CODEC_H
+#define THOLE_TRANSPORT_DATAGRAM_WIRE_CODEC_H
+
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "transport/datagram/wire/packet.h"
+
+struct codec {
+	const char *name;
+
+	/* Records */
+	uint32_t sequence_bits;   /* sequence and ack numbers on the wire have so many */
+	uint32_t ahead_max;       /* frames beyond the next expected one that a receiver holds */
+	uint32_t unacked_max;     /* frames that may be without acknowledgement, where credit says nothing else */
+	uint32_t fragment;        /* bytes of payload of a fragment; 0: as many as fit the frame */
+	uint32_t fragments_max;   /* of a message, which share its sequence number; 1: each frame has its own */
+	uint64_t eager_max;       /* longest message that may go without an announcement */
+	bool selective;           /* acknowledgements say what is held, pulls which frames are wanted */
+	bool credited;            /* packets carry credit */
+	bool indexed;             /* `to` is the receiver's connection; else endpoints' numbers */
+	bool messages_only;       /* no put, get, atomics, immediate data or plain messages */
+	bool acks_sessions;       /* a CONNECT is sequenced and acknowledged like a record (mxoe) */
+
+	/* Bulk */
+	uint32_t data;            /* bytes of payload of a DATA frame; 0: as many as fit */
+	uint32_t block_frames;    /* of one PULL, at most PACKET_FRAMES_MAX */
+	uint32_t blocks_max;      /* outstanding for one fetch; 0: bounded by credit alone */
+	uint64_t length_max;      /* of a message */
+	uint64_t resend_ns;       /* fixed interval after which unacknowledged records go again; 0: measured round trips */
+	uint64_t pull_ns;         /* the same of pulls */
+
+	/* Bytes of a head, at most, of a RECORD with a record and of one with a piece, and of DATA. */
+	uint32_t record_head, piece_head, data_head;
+
+	/* Write a packet's head into PACKET_HEAD_MAX bytes. The payload, if any, follows directly, and packet->length has to
+	 * say how long it is: heads carry it, since short frames are padded on the way. Returns the head's length, at most
+	 * PACKET_HEAD_MAX; 0 where the codec has no such packet. */
+	size_t (*encode)(const struct packet *packet, uint8_t *head);
+	/* Read a frame, which may be padded. Returns 0, or THOLE_ERR_PROTOCOL where no correct peer writes this. Any length and
+	 * any bytes are allowed. */
+	int (*decode)(struct packet *packet, const uint8_t *frame, size_t length);
+	/* Update ack and credit in an encoded RECORD that is sent again. */
+	void (*restamp)(uint8_t *frame, uint32_t ack, uint16_t credit);
+	/* Fill in the checksum over the head and `count` further parts, and set its flag; NULL: the codec has none. decode does
+	 * not look at it: */
+	void (*seal)(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count);
+	/* whether a whole frame's checksum is right, or not set (*unset_p). */
+	bool (*intact)(const uint8_t *frame, size_t length, bool *unset_p);
+};
+
+extern const struct codec codec_native, codec_mxoe, codec_mxoe_jumbo;
+
+#endif

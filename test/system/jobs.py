@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running MPI jobs in tests, on this host or over those of a testbed, and reading what they leave: counters and records.
+
+The programs are mpi_conform (its groups, and what an MPI cannot do) and mpi4py's own suite (mpi4py_suite.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import pytest
+from conftest import InstalledMpi
+from thole.testbed import Testbed
+
+HERE = Path(__file__).resolve().parent
+FULL = os.environ.get("MPI_TESTS") == "full"
+
+# All of mpi_conform's groups that run when none is named.
+GROUPS = (
+    "modes order wildcards probe cancel truncation types collectives nonblocking-collectives onesided threads"
+).split()
+
+# Open MPI 4.1 sends a persistent buffered send's first bytes again, and its osc/rdma crashes in a
+# compare-and-swap on a rank's own window, or on one that it allocated. So it does without Thole.
+CONFORM_FLAGS = {"openmpi4": ("--stale-bsend", "--swap-fails")}
+
+# Of mpi4py's suite with more ranks than two: each kind of communication once.
+SELECTION = "test_(comm|comm_topo|comm_inter|cco_buf|cco_nb_vec|cco_obj|cco_obj_inter|p2p_buf|p2p_obj_matched|rma|win)[.]py"
+
+
+# ---- Running ---------------------------------------------------------------------------------------
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one, as of now."""
+    parents: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            text = status.read_text()
+            parent = int(text.rpartition(")")[2].split()[1])
+            parents.setdefault(parent, []).append(int(status.parent.name))
+    found: list[int] = []
+    ahead = [pid]
+    while ahead:
+        children = parents.get(ahead.pop(), [])
+        found += children
+        ahead += children
+    return found
+
+
+@dataclass
+class Job:
+    """A launcher that runs. What it says goes into files, so that it never waits for a reader."""
+
+    process: subprocess.Popen[bytes]
+    out: IO[bytes]
+    err: IO[bytes]
+
+    def said(self) -> tuple[str, str]:
+        texts = []
+        for file in (self.out, self.err):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+        return texts[0], texts[1]
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a launcher with its ranks, in groups of their own or not."""
+    below = descendants(process.pid)
+    process.terminate()  # a launcher that is asked takes its ranks along
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for pid in below:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def job_line(
+    mpi: InstalledMpi,
+    ranks: int,
+    *program: str | Path,
+    over_thole: bool = True,
+    hosts: Testbed | None = None,
+    options: dict[str, str] | None = None,
+) -> list[str]:
+    """The command that starts a job; with hosts, from the first of them and in blocks on all."""
+    command = hosts.launch(mpi.mpi, ranks, *program) if hosts else mpi.command(ranks, *program)
+    if over_thole:
+        words = [f"{name}={value}" for name, value in (options or {}).items()]
+        chosen = [part for word in words for part in ("--option", word)]
+        command = [*mpi.tool.command, "run", *chosen, *command]
+    return hosts.command(0, *command) if hosts else command
+
+
+def job_environment(
+    mpi: InstalledMpi, env: dict[str, str] | None, over_thole: bool, hosts: Testbed | None
+) -> dict[str, str]:
+    """Between hosts without Thole it is that MPI's TCP."""
+    tcp = {} if over_thole or hosts is None else mpi.mpi.family.tcp
+    named = {name: value.format(interface=hosts.interface) for name, value in dict(tcp).items()} if hosts else {}
+    return mpi.environment(**{**named, **(env or {})})
+
+
+def start(
+    mpi: InstalledMpi,
+    ranks: int,
+    *program: str | Path,
+    over_thole: bool = True,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    hosts: Testbed | None = None,
+    options: dict[str, str] | None = None,
+) -> Job:
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    process = subprocess.Popen(
+        job_line(mpi, ranks, *program, over_thole=over_thole, hosts=hosts, options=options),
+        env=job_environment(mpi, env, over_thole, hosts),
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    return Job(process, out, err)
+
+
+def finish(
+    job: Job, timeout: float, hosts: Testbed | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Wait for a job's end; the test fails where it does not come."""
+    late = False
+    try:
+        job.process.wait(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        late = True
+    if late or job.process.returncode != 0:
+        end(job.process)
+        if hosts is not None:
+            hosts.clear()
+    out, err = job.said()
+    if late:
+        pytest.fail(f"not done after {timeout:.0f} s: {job.process.args}\n{out[-3000:]}\n{err[-3000:]}")
+    return subprocess.CompletedProcess(job.process.args, job.process.returncode, out, err)
+
+
+def launch(
+    mpi: InstalledMpi,
+    ranks: int,
+    *program: str | Path,
+    timeout: float,
+    over_thole: bool = True,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    hosts: Testbed | None = None,
+    options: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    how = {"over_thole": over_thole, "env": env, "cwd": cwd, "hosts": hosts, "options": options}
+    return finish(start(mpi, ranks, *program, **how), timeout, hosts)  # type: ignore[arg-type]
+
+
+# ---- What jobs leave ----------------------------------------------------------------------------------
+
+LOG = {"FI_LOG_LEVEL": "info", "FI_LOG_PROV": "thole"}
+
+
+def counters(text: str) -> dict[str, int]:
+    """Thole's counters over all ranks, as the provider logs them when an endpoint closes."""
+    sums: dict[str, int] = {}
+    for name, value in re.findall(r"\bcounter (\w+) (\d+)", text):
+        sums[name] = sums.get(name, 0) + int(value)
+    return sums
+
+
+@dataclass
+class Results:
+    """What mpi4py_suite.py wrote down, over all ranks."""
+
+    passed: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    last: list[str] = field(default_factory=list)  # of ranks that never came to the end
+
+
+def results_in(folder: Path, ranks: int) -> Results:
+    results = Results()
+    for rank in range(ranks):
+        path = folder / str(rank)
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        name = ""
+        for line in lines:
+            if line.startswith("\t"):
+                if name in results.failed:
+                    results.failed[name] += line + "\n"
+                continue
+            word, _, name = line.partition(" ")
+            results.passed += word == "ok"
+            if word == "fail":
+                results.failed.setdefault(name, "")
+        if not lines or lines[-1] != "end":
+            results.last.append(f"rank {rank}: {name or 'nothing'}")
+    return results
+
+
+def known_failures(name: str) -> set[str]:
+    """The tests that fail under an MPI without Thole too."""
+    lines = (HERE / "mpi4py_known.txt").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(None, 2) for line in lines if line and not line.startswith("#")]
+    return {test for family, test, _ in rows if family == name}

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The dissector of tools/wireshark, under tshark.
+
+mxoe: the captures of real hosts in test/data, whose frames are cut as by a snap length. Native: frames that the library's
+codec writes (thole_frames.c). What is expected is written down here; which frames of the captures were sent
+again is worked out from their bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCRIPT = ROOT / "tools" / "wireshark" / "thole.lua"
+CAPTURES = ROOT / "test" / "data" / "captures"
+NAMES = sorted(path.stem for path in CAPTURES.glob("*.pcap"))
+TIMEOUT_S = 120.0
+
+MEDIUM, CONNECT, PULL, PULL_REPLY, NOTIFY = 39, 36, 41, 42, 43
+MESSAGES = (37, 38, 39, 40)
+
+pytestmark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+
+
+def tshark(pcap: Path, *words: str) -> str:
+    """What tshark says with the dissector loaded; that it loads is checked."""
+    done = subprocess.run(
+        ["tshark", "-X", f"lua_script:{SCRIPT}", "-r", str(pcap), *words],
+        env={"PATH": os.environ["PATH"], "HOME": str(pcap.parent), "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Lua" not in done.stderr, done.stderr
+    assert "Lua Error" not in done.stdout
+    return done.stdout
+
+
+def numbers(pcap: Path, chosen: str, *words: str) -> list[int]:
+    """The frames that a filter chooses."""
+    out = tshark(pcap, "-Y", chosen, "-T", "fields", "-e", "frame.number", *words)
+    return [int(line) for line in out.split()]
+
+
+def fields(pcap: Path, frame: int, *names: str) -> dict[str, str]:
+    """The values of fields of one frame, several of one name separated by commas."""
+    words = [word for name in names for word in ("-e", name)]
+    out = tshark(pcap, "-Y", f"frame.number == {frame}", "-T", "fields", *words)
+    return dict(zip(names, out.rstrip("\n").split("\t")))
+
+
+def expect(pcap: Path, frame: int, **values: str) -> None:
+    """Fields' values; in a keyword, __ stands for the point of a name."""
+    wanted = {name.replace("__", "."): value for name, value in values.items()}
+    assert fields(pcap, frame, *wanted) == wanted
+
+
+def frames(pcap: Path) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of each frame of a pcap file, as far as they were kept."""
+    data = pcap.read_bytes()
+    at, number = 24, 1
+    while at < len(data):
+        kept = struct.unpack_from("<I", data, at + 8)[0]
+        yield number, data[at + 16 : at + 16 + kept]
+        at, number = at + 16 + kept, number + 1
+
+
+def check_covered(pcap: Path, protocol: str) -> None:
+    """Every byte of a frame that is not zero is shown by a field that is named."""
+    there = dict(frames(pcap))
+    tree = ElementTree.fromstring(tshark(pcap, "-T", "pdml"))
+    checked = 0
+    for number, packet in enumerate(tree.iter("packet"), 1):
+        shown: set[int] = set()
+        start = None
+        for proto in packet.iter("proto"):
+            if proto.get("name") != protocol:
+                continue
+            first = int(proto.get("pos", "0"))
+            start = first if start is None else min(start, first)
+            for field in proto.iter("field"):
+                if (field.get("name") or "").startswith(protocol + "."):
+                    pos = int(field.get("pos", "0"))
+                    shown |= set(range(pos, pos + int(field.get("size", "0"))))
+        if start is None or packet.find(f".//field[@name='{protocol}.malformed']") is not None:
+            continue
+        checked += 1
+        missing = [i for i in range(start, len(there[number])) if i not in shown and there[number][i]]
+        assert not missing, f"frame {number}: bytes {missing} have no field"
+    assert checked > 0
+
+
+# ---- mxoe ---------------------------------------------------------------------------------------
+
+
+def sent_again(pcap: Path, jumbo: bool) -> set[int]:
+    """Frames whose like was in the capture before: by the fields that name a message, a block or a frame of one."""
+    seen: set[tuple[object, ...]] = set()
+    again = set()
+    for number, frame in frames(pcap):
+        source, body = frame[6:12], frame[16:]
+        kind = body[0]
+        key: tuple[object, ...]
+        if kind in MESSAGES:
+            key = (body[1:3], body[8:10], body[20:24], body[26] if kind == MEDIUM else 0)
+        elif kind == NOTIFY:
+            key = (body[1:3], body[18:20], body[4:8])
+        elif kind == CONNECT:
+            key = (body[1:3], body[16:28])
+        elif kind == PULL:
+            key = (body[24:32], body[40:44]) if jumbo else (body[16:24], body[28:32])
+        elif kind == PULL_REPLY:
+            key = (frame[:6], body[8:16], body[4:8])
+        else:
+            continue
+        if (kind, source, *key) in seen:
+            again.add(number)
+        seen.add((kind, source, *key))
+    return again
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mxoe_every_frame(name: str) -> None:
+    """Each is recognised by its type; only the one that no correct peer writes is called so."""
+    pcap = CAPTURES / f"{name}.pcap"
+    out = tshark(pcap, "-T", "fields", "-e", "mxoe.type")
+    shown = [int(line) for line in out.split("\n")[:-1]]
+    assert shown == [frame[16] for _, frame in frames(pcap)]
+    assert numbers(pcap, "mxoe.malformed || _ws.malformed") == ([171] if name == "probes-jumbo" else [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mxoe_every_byte(name: str) -> None:
+    check_covered(CAPTURES / f"{name}.pcap", "mxoe")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mxoe_sent_again(name: str) -> None:
+    pcap = CAPTURES / f"{name}.pcap"
+    again = sorted(sent_again(pcap, jumbo="jumbo" in name))
+    assert numbers(pcap, "mxoe.resent") == again
+    assert numbers(pcap, "mxoe.resent", "-2") == again  # the same when it is all dissected twice
+    if name == "lossy-jumbo":
+        assert len(again) == 77
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mxoe_refused(name: str) -> None:
+    pcap = CAPTURES / f"{name}.pcap"
+    nacks = [number for number, frame in frames(pcap) if frame[16] in (44, 45)]
+    assert numbers(pcap, "mxoe.nack") == nacks
+
+
+def test_mxoe_fields() -> None:
+    """A frame of each type, against the bytes as read by hand; the unit test of the codec has the same ones."""
+    pcap = CAPTURES / "openmx-mxwire.pcap"
+    expect(pcap, 1, mxoe__hello__mac="0x0000525400123401", mxoe__hello__serial="0x232b829e")
+    expect(pcap, 3, mxoe__host__index="3", mxoe__host__magic="0x13052008")
+    expect(pcap, 5, mxoe__host__name="omx1:0", mxoe__host__index="2")
+    expect(pcap, 11, mxoe__index="3", mxoe__to="9", mxoe__from="2", mxoe__connect__key="0x0c0ffee5")
+    expect(pcap, 12, mxoe__nack__reason="2", mxoe__from="9", mxoe__to="2")
+    expect(
+        pcap,
+        16,
+        mxoe__connect__status="11",
+        mxoe__connect__session="0x2f14ab0b",
+        mxoe__connect__target="0xe61cf7a1",
+    )
+    assert numbers(pcap, "mxoe.refused") == [16]
+    expect(
+        pcap,
+        41,
+        mxoe__type="37",
+        mxoe__length="32",
+        mxoe__checksum="0xffff",
+        mxoe__match="0xc0de001400000020",
+        mxoe__sequence="0x000a",
+        mxoe__ack="0x000c",
+    )
+    expect(
+        pcap,
+        79,
+        mxoe__total="20000",
+        mxoe__fragment__number="1",
+        mxoe__fragment__length="4096",
+        mxoe__fragment__log="12",
+    )
+    expect(
+        pcap,
+        120,
+        mxoe__window__sequence="23",
+        mxoe__handle="0x00000023",
+        mxoe__magic="0x21071982",
+        mxoe__pull__frame="8",
+        mxoe__pull__length="1",
+        mxoe__total="32769",
+    )
+    expect(pcap, 129, mxoe__data__frame="8", mxoe__data__offset="32768", mxoe__length="1")
+    expect(pcap, 130, mxoe__type="43", mxoe__sequence__number="32", mxoe__total="32769")
+    expect(pcap, 132, mxoe__type="40", mxoe__total="65536", mxoe__window__sequence="24")
+    expect(pcap, 556, mxoe__type="45", mxoe__to="1", mxoe__handle="0x01c00023")
+    jumbo = CAPTURES / "extra-jumbo.pcap"
+    expect(jumbo, 40, mxoe__ack="0x0005", mxoe__truc__number="1", mxoe__truc__send="0x0005")
+
+
+def test_mxoe_mode_is_a_preference() -> None:
+    """Told which mode it is, the dissector does not look for itself: the wrong one shows other numbers."""
+    pull = CAPTURES / "openmx-mxwire.pcap"
+    words = ["-Y", "frame.number == 120", "-T", "fields", "-e", "mxoe.pull.frame"]
+    assert tshark(pull, *words).strip() == "8"
+    assert tshark(pull, *words, "-o", "mxoe.mode:mx").strip() == "8"
+    assert tshark(pull, *words, "-o", "mxoe.mode:jumbo").strip() != "8"
+    pull = CAPTURES / "probes-jumbo.pcap"
+    words = ["-Y", "frame.number == 172", "-T", "fields", "-e", "mxoe.pull.length"]
+    assert tshark(pull, *words).strip() == "65536"
+    assert tshark(pull, *words, "-o", "mxoe.mode:jumbo").strip() == "65536"
+    assert tshark(pull, *words, "-o", "mxoe.mode:mx").strip() != "65536"
+
+
+# ---- Native -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def native(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Frames of every type, over UDP (1 to 13), raw (14 to 17), and two that are not ours."""
+    program = Path(request.config.getoption("--build")) / "test" / "system" / "thole-frames"
+    if not program.exists():
+        pytest.fail(f"{program} is missing: build with -Dtests=true")
+    pcap = tmp_path_factory.mktemp("native") / "native.pcap"
+    with pcap.open("wb") as file:
+        subprocess.run([str(program)], stdout=file, timeout=TIMEOUT_S, check=True)
+    return pcap
+
+
+def test_native_is_recognised(native: Path) -> None:
+    """By its looks over UDP, by EtherType over Ethernet; what is not ours is left alone."""
+    assert numbers(native, "thole") == list(range(1, 18))
+    assert numbers(native, "thole", "-o", "thole.heuristic:FALSE") == [14, 15, 16, 17]
+    ports = ["-o", "thole.heuristic:FALSE", "-o", "thole.ports:40001"]
+    assert numbers(native, "thole", *ports) == [*range(1, 12), 14, 15, 16, 17]
+    assert numbers(native, "thole", "-o", "thole.ethertype:34998") == list(range(1, 14))
+    types = tshark(native, "-Y", "thole", "-T", "fields", "-e", "thole.type").replace(",", "\n")
+    assert Counter(types.split()) == Counter("1 2 3 3 3 3 4 5 5 7 8 6 6 6 6 6 6 3 3 3 99".split())
+
+
+def test_native_every_byte(native: Path) -> None:
+    check_covered(native, "thole")
+
+
+def test_native_connects(native: Path) -> None:
+    expect(
+        native,
+        1,
+        thole__to="4294967295",
+        thole__connect__host="0xa1a2a3a4a5a6a7a8",
+        thole__connect__endpoint="0xb1b2b3b4b5b6b7b8",
+        thole__connect__target="0xc1c2c3c4c5c6c7c8",
+        thole__connect__session="0xd1d2d3d4d5d6d7d8",
+        thole__connect__proof="0xe1e2e3e4e5e6e7e8",
+        thole__connect__index="3",
+        thole__connect__next="1000",
+        thole__connect__size="1472",
+        thole__connect__bulk_port="40002",
+        thole__connect__ethertype="0x88b5",
+        thole__connect__mac="02:00:00:00:00:01",
+        thole__connect__attempt="1",
+        thole__connect__network__kind="1",
+        thole__connect__network__port="40001",
+        thole__connect__network__ipv4="10.0.0.1",
+        thole__connect__network__mac="02:00:00:00:00:01",
+    )
+    expect(native, 2, thole__connect__seen="1472", thole__connect__status="11")
+    assert numbers(native, "thole.refused") == [2]
+
+
+def test_native_records(native: Path) -> None:
+    expect(
+        native,
+        3,
+        thole__short="45",
+        thole__flags__hold="1",
+        thole__flags__answer="1",
+        thole__to="7",
+        thole__session="0x1122334455667788",
+        thole__sequence="1000",
+        thole__ack="2000",
+        thole__credit="30",
+        thole__record__kind="1",
+        thole__record__flags__plain="1",
+        thole__record__tag="0x000000000000004d",
+        thole__record__imm="",
+        thole__payload="48656c6c6f",
+    )
+    expect(
+        native,
+        4,
+        thole__record__kind="3",
+        thole__record__flags__imm="1",
+        thole__record__flags__stream="1",
+        thole__record__flags__args="1",
+        thole__record__tag="0x000000000000004e",
+        thole__record__imm="0x000000000000004f",
+        thole__record__arg0="0x0000000000000050",
+        thole__record__arg3="0x0000000000000053",
+        thole__payload="",
+    )
+    assert fields(native, 5, "thole.payload")["thole.payload"].startswith("48656c6c6f00")
+    assert len(fields(native, 5, "thole.payload")["thole.payload"]) == 200
+
+
+def test_native_others(native: Path) -> None:
+    expect(native, 7, thole__ack__held="0x0000000000000005", thole__sequence="1000")
+    assert numbers(native, "thole.gap") == [7]
+    expect(
+        native,
+        8,
+        thole__pull__window="0x0000000000000077",
+        thole__transfer="0x00000099",
+        thole__pull__offset="123456789012",
+        thole__pull__length="5760",
+        thole__pull__frame="1440",
+        thole__pull__wanted="0x000000000000000a",
+    )
+    expect(native, 10, thole__nack__reason="4", thole__nack__refused="0xd1d2d3d4d5d6d7d8")
+    assert numbers(native, "thole.nack") == [10]
+
+
+def test_native_sent_again(native: Path) -> None:
+    """A record with another acknowledgement, a pull, and a frame of data whose like was inside a longer packet."""
+    assert numbers(native, "thole.resent") == [6, 9, 13]
+    assert numbers(native, "thole.resent", "-2") == [6, 9, 13]
+
+
+def test_native_packet_of_many_frames(native: Path) -> None:
+    """As the sender's host hands it to the kernel, before it is cut up."""
+    expect(native, 12, thole__data__offset="0,1440,2880,4320,5760")
+    payloads = fields(native, 12, "thole.payload")["thole.payload"].split(",")
+    assert [len(payload) // 2 for payload in payloads] == [1440] * 4 + [7]
+
+
+def test_native_raw(native: Path) -> None:
+    """Padding is not payload, and not part of the checksum."""
+    expect(native, 14, thole__short="40", thole__payload="", thole__padding="000000000000")
+    expect(native, 15, thole__payload="6162", thole__padding="00000000")
+    assert numbers(native, "thole.checksum.bad") == [16]
+    assert numbers(native, "thole.checksum.bad", "-o", "thole.check:FALSE") == []
+    assert numbers(native, "thole.malformed") == [17]

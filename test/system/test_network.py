@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unmodified MPIs over Thole between hosts, over each of its links: conformance, proof of the way, and trouble on it.
+
+The hosts are those of thole.testbed: network namespaces with host names, processes and shared memory of their own.
+Launchers reach them by an agent that passes no environment on, as ssh does. MPI_TESTS=full in the environment runs
+mpi4py's whole suite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import SUITE_MPIS, Compile, InstalledMpi
+from jobs import (
+    CONFORM_FLAGS,
+    FULL,
+    GROUPS,
+    HERE,
+    LOG,
+    SELECTION,
+    counters,
+    descendants,
+    finish,
+    known_failures,
+    launch,
+    results_in,
+    start,
+)
+from thole.testbed import Testbed, missing_right
+from thole.trouble import Trouble
+
+LINKS = ("udp", "raw", "both")
+WAIT_S = 120.0  # for what takes a second on an idle machine
+
+
+@pytest.fixture(params=LINKS)
+def link(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+# ---- The hosts themselves --------------------------------------------------------------------------
+
+
+def test_hosts__are_told_apart_and_reach_each_other(four: Testbed) -> None:
+    names = [four.output(number, "cat", "/proc/sys/kernel/hostname").strip() for number in range(4)]
+    assert names == four.names
+    script = "import socket, sys; s = socket.create_server(('', 7), backlog=4); sys.stdin.read()"
+    server = subprocess.Popen(four.command(3, "python3", "-c", script), stdin=subprocess.PIPE)
+    try:
+        ask = f"import socket; socket.create_connection(('{four.names[3]}', 7))"
+        wait_for(lambda: subprocess.run(four.command(1, "python3", "-c", ask), stderr=subprocess.DEVNULL).returncode == 0)
+    finally:
+        server.communicate()
+
+
+def test_hosts__agent_is_a_shell_without_our_environment(two: Testbed) -> None:
+    line = [str(two.agent), "-x", "-o", "Any=thing", "user@host2", "echo $SECRET-$0;", "cat /proc/sys/kernel/hostname;", "exit 7"]
+    done = subprocess.run(line, env={**os.environ, "SECRET": "x"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 7
+    assert done.stdout.splitlines()[1] == "host2"
+    assert done.stdout.startswith("-")
+    assert subprocess.run([str(two.agent), "host3", "true"], capture_output=True, check=False).returncode == 255
+
+
+def test_hosts__a_command_ends_with_its_caller(two: Testbed, tmp_path: Path) -> None:
+    word = tmp_path / "pid"
+    script = f"trap '' HUP; echo $$ >{word}; exec sleep 1000"
+    process = subprocess.Popen(two.command(1, "sh", "-c", script))
+    wait_for(word.exists)
+    process.kill()
+    process.wait()
+    wait_for(lambda: "sleep" not in two.output(1, "sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null; true"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_hosts__nothing_is_left_by_their_maker(number: signal.Signals, tmp_path: Path) -> None:
+    reason = missing_right()
+    if reason:
+        pytest.skip(f"no hosts can be made: {reason}")
+    code = (
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"sys.path.insert(0, {str(HERE.parent.parent / 'python')!r})\nfrom thole.testbed import Testbed\n"
+        "import subprocess, time\nwith Testbed() as hosts:\n"
+        "    subprocess.Popen(hosts.command(0, 'sleep', '1000'))\n    print('made', flush=True)\n    time.sleep(1000)\n"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    python = os.path.realpath(f"/proc/{os.getpid()}/exe")
+    maker = subprocess.Popen([python, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert maker.stdout is not None
+    assert maker.stdout.readline() == "made\n"
+    below = descendants(maker.pid)
+    assert len(below) >= 6  # switch and two hosts, each unshare and a keeper
+    maker.send_signal(number)
+    maker.wait()
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
+
+
+def test_hosts__lose_frames_when_told(two: Testbed) -> None:
+    receive = (
+        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('', 9))\ns.settimeout(2)\n"
+        "print('ready', flush=True)\nn = 0\nwhile s.recv(2000) != b'end': n += 1\nprint(n)\n"
+    )
+    send = (
+        "import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for i in range(1000):\n    s.sendto(b'x' * 1000, ('host1', 9))\n    time.sleep(0.0005 * (i % 10 == 0))\n"
+        "for i in range(20): s.sendto(b'end', ('host1', 9))\n"
+    )
+
+    def arrived() -> int:
+        receiver = subprocess.Popen(two.command(0, "python3", "-c", receive), stdout=subprocess.PIPE, text=True)
+        assert receiver.stdout is not None
+        assert receiver.stdout.readline() == "ready\n"
+        two.output(1, "python3", "-c", send)
+        return int(receiver.communicate()[0])
+
+    with lossy(two, 300):
+        assert 500 < arrived() < 900
+    assert arrived() == 1000
+
+
+# ---- Helpers ---------------------------------------------------------------------------------------
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def lossy(hosts: Testbed, permille: float) -> Iterator[None]:
+    try:
+        hosts.set_loss(permille)
+    except Trouble as trouble:
+        pytest.skip(str(trouble))
+    try:
+        yield
+    finally:
+        hosts.set_loss(None)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What a host has sent up to now: packets of each kind and bytes in all. Segmented packets count once."""
+
+    udp: int
+    tcp: int
+    other: int  # neither IP nor ARP: raw frames
+    bytes: int
+
+    def since(self, before: Wire) -> Wire:
+        return Wire(*(getattr(self, name) - getattr(before, name) for name in ("udp", "tcp", "other", "bytes")))
+
+
+def wire(hosts: Testbed, number: int = 0) -> Wire:
+    said = hosts.output(number, "cat", "/proc/net/snmp", "/proc/net/snmp6")
+    tables: dict[str, dict[str, str]] = {}
+    for names, values in re.findall(r"^(\w+: [A-Z].*)\n(\w+: [-\d].*)$", said, re.M):
+        tables[names.split(":")[0]] = dict(zip(names.split()[1:], values.split()[1:]))
+    sent6 = re.search(r"^Ip6OutRequests\s+(\d+)", said, re.M)
+    ip = int(tables["Ip"]["OutRequests"]) + (int(sent6[1]) if sent6 else 0)
+    traffic = hosts.traffic(number)
+    udp, tcp = int(tables["Udp"]["OutDatagrams"]), int(tables["Tcp"]["OutSegs"])
+    return Wire(udp, tcp, traffic["tx_packets"] - ip, traffic["tx_bytes"])
+
+
+# ---- Conformance -----------------------------------------------------------------------------------
+
+
+def conformed(mpi: InstalledMpi, program: Path, hosts: Testbed, link: str, ranks: int) -> None:
+    flags = CONFORM_FLAGS.get(mpi.name, ()) + (("--small",) if ranks > 4 else ())
+    done = launch(mpi, ranks, program, *flags, timeout=900, hosts=hosts, options={"link": link})
+    assert done.returncode == 0, done.stdout + done.stderr
+    for group in GROUPS:
+        assert re.search(rf"^{group} ok [1-9]\d*$", done.stdout, re.M), f"{group}\n{done.stdout}"
+    assert re.search(r"^conform ok$", done.stdout, re.M)
+
+
+def test_conform(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
+    conformed(mpi, conform(mpi), two, link, 2)
+
+
+def test_conform__two_ranks_a_host(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
+    conformed(mpi, conform(mpi), two, "auto", 4)
+
+
+def test_conform__four_hosts(mpi: InstalledMpi, conform: Compile, four: Testbed) -> None:
+    conformed(mpi, conform(mpi), four, "auto", 4)
+
+
+def test_conform__jumbo_frames(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
+    two.set_mtu(9000)
+    try:
+        conformed(mpi, conform(mpi), two, link, 2)
+    finally:
+        two.set_mtu(1500)
+
+
+# ---- Proof of the way ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["messages", "collectives", "accesses"])
+def test_all_goes_over_the_link(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str, what: str) -> None:
+    """Thole carried what the program did, and the network saw it in frames of this link."""
+    before = wire(two)
+    done = launch(
+        mpi, 2, conform(mpi), "--count", what, timeout=300, env=LOG, hosts=two, options={"link": link}
+    )
+    sent = wire(two).since(before)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.search(r"^counted (\d+) operations, (\d+) large bytes$", done.stdout, re.M)
+    assert said is not None, done.stdout
+    operations, large = int(said[1]), int(said[2])
+    seen = counters(done.stdout + done.stderr)
+    carried = sum(
+        seen.get(name, 0) for name in ("sent_eager", "sent_rendezvous", "puts", "gets", "atomics")
+    )
+    assert operations > 0
+    assert carried >= operations, seen
+    assert seen.get("bulk_bytes", 0) >= large, seen
+    assert seen.get("frames_sent", 0) >= operations, seen
+    assert all(seen.get(f"bulk_{way}", 0) == 0 for way in ("ring", "one_copy", "cooperative")), seen
+    if large:
+        assert seen.get("bulk_network", 0) > 0, seen
+    # Half of the operations are of the other host; and what the launcher says goes over TCP.
+    if link != "raw":
+        assert sent.udp > 0, sent
+    if link != "udp":
+        assert sent.other > operations / 4, sent
+    if link == "raw":
+        assert sent.udp < operations / 10, sent
+    if link == "udp":
+        assert sent.other < operations / 10, sent
+
+
+def test_as_shipped_it_goes_over_tcp(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
+    """The proof above can fail: without Thole there is nothing to be counted, and the frames are others."""
+    before = wire(two)
+    done = launch(
+        mpi, 2, conform(mpi), "--count", "messages", timeout=300, env=LOG, hosts=two, over_thole=False
+    )
+    sent = wire(two).since(before)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.search(r"^counted (\d+) operations, (\d+) large bytes$", done.stdout, re.M)
+    assert said is not None, done.stdout
+    assert counters(done.stdout + done.stderr) == {}
+    assert sent.tcp > int(said[1]) / 4, sent
+    assert sent.bytes > int(said[2]) / 4, sent
+    assert sent.other < int(said[1]) / 10, sent
+
+
+def test_shared_memory_inside_and_network_between(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
+    """Four ranks on two hosts: each pair goes its own way, with no setting."""
+    done = launch(mpi, 4, conform(mpi), "--count", "collectives", timeout=300, env=LOG, hosts=two)
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = counters(done.stdout + done.stderr)
+    assert seen.get("frames_sent", 0) > 0 and seen.get("bulk_network", 0) > 0, seen
+    assert sum(seen.get(f"bulk_{way}", 0) for way in ("ring", "one_copy", "cooperative")) > 0, seen
+
+
+# ---- mpi4py's own suite ----------------------------------------------------------------------------
+
+
+def suite_passes(
+    mpi: InstalledMpi, suite: Path, folder: Path, hosts: Testbed, ranks: int, link: str
+) -> None:
+    select = [] if FULL else ["-i", SELECTION]
+    command = ["env", f"PYTHONPATH={suite}", mpi.python, HERE / "mpi4py_suite.py", suite, folder, *select]
+    done = launch(
+        mpi,
+        ranks,
+        *command,
+        timeout=3600 if FULL else 1500,
+        cwd=suite.parent,
+        hosts=hosts,
+        options={"link": link},
+    )
+    results = results_in(folder, ranks)
+    unexpected = {
+        name: why for name, why in results.failed.items() if name not in known_failures(mpi.name)
+    }
+    assert not unexpected
+    assert not results.last, done.stderr[-3000:]
+    assert results.passed >= ranks * (300 if select else 1500)
+    assert done.returncode == 0 or results.failed, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
+def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, two: Testbed, link: str) -> None:
+    suite_passes(mpi, suite, tmp_path, two, 2, link)
+
+
+@pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
+def test_mpi4py_suite__four_hosts(
+    mpi: InstalledMpi, suite: Path, tmp_path: Path, four: Testbed
+) -> None:
+    suite_passes(mpi, suite, tmp_path, four, 4, "auto")
+
+
+# ---- Trouble on the way ----------------------------------------------------------------------------
+
+# A ring of exchanges, each checked, until the file "stop" appears. Rank 0 writes down how many there were.
+TRAFFIC = """
+import os, sys
+import numpy
+from mpi4py import MPI
+folder, world = sys.argv[1], MPI.COMM_WORLD
+rank, ranks, count = world.Get_rank(), world.Get_size(), 0
+with open(f"{folder}/pid{rank}", "w") as file:
+    file.write(str(os.getpid()))
+while not world.bcast(os.path.exists(f"{folder}/stop"), root=0):
+    for words in (1, 1000, 50000):
+        mine = numpy.arange(words, dtype="u8") + (rank + count * 1000)
+        theirs = numpy.zeros(words, dtype="u8")
+        world.Sendrecv(mine, (rank + 1) % ranks, 0, theirs, (rank - 1) % ranks, 0)
+        expected = numpy.arange(words, dtype="u8") + ((rank - 1) % ranks + count * 1000)
+        assert (theirs == expected).all(), (rank, count, words)
+    count += 1
+    if rank == 0:
+        with open(f"{folder}/count.new", "w") as file:
+            file.write(str(count))
+        os.rename(f"{folder}/count.new", f"{folder}/count")
+print("exchanged", count)
+"""
+
+
+class Traffic:
+    """A job that exchanges messages for as long as it is let."""
+
+    def __init__(
+        self, mpi: InstalledMpi, folder: Path, hosts: Testbed, ranks: int, options: dict[str, str], over_thole: bool = True
+    ) -> None:
+        self.folder = folder
+        self.hosts = hosts
+        program = folder / "traffic.py"
+        program.write_text(TRAFFIC)
+        self.job = start(
+            mpi, ranks, mpi.python, program, folder, hosts=hosts, options=options, env=LOG, over_thole=over_thole
+        )
+
+    def count(self) -> int:
+        path = self.folder / "count"
+        return int(path.read_text()) if path.exists() else 0
+
+    def wait_for_more(self, more: int = 5) -> None:
+        wanted = self.count() + more
+        wait_for(lambda: self.count() >= wanted or not self.job.running())
+        if not self.job.running():
+            out, err = self.job.said()
+            pytest.fail(f"ended by itself\n{out[-3000:]}\n{err[-3000:]}")
+
+    def stop(self) -> dict[str, int]:
+        """All were right to the end; Thole's counters."""
+        (self.folder / "stop").touch()
+        done = finish(self.job, WAIT_S, self.hosts)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(r"^exchanged [1-9]\d*$", done.stdout, re.M)
+        return counters(done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
+def test_interface_down_and_up(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
+    traffic = Traffic(mpi, tmp_path, two, 2, {"link": link, "peer_timeout": "60s"})
+    traffic.wait_for_more()
+    for number in (1, 0):
+        two.set_link(number, up=False)
+        time.sleep(1.0)
+        two.set_link(number, up=True)
+        traffic.wait_for_more()
+    seen = traffic.stop()
+    again = seen.get("frames_retransmitted", 0) + seen.get("pulls_again", 0)
+    assert again > 0, seen
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
+def test_frames_are_lost(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
+    """One frame in twenty, in the kernel: both ways, records and bulk."""
+    with lossy(two, 50):
+        traffic = Traffic(mpi, tmp_path, two, 2, {"link": link})
+        traffic.wait_for_more(50)
+        seen = traffic.stop()
+    assert seen.get("frames_retransmitted", 0) > 0, seen
+    assert seen.get("pulls_again", 0) > 0, seen
+    assert seen.get("peers_gone", 0) == 0 or seen.get("peers_silent", 0) == 0, seen
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
+def test_conform__under_loss(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
+    with lossy(two, 10):
+        conformed(mpi, conform(mpi), two, link, 2)
+
+
+def ranks_of(folder: Path, hosts: Testbed, number: int) -> list[int]:
+    """Process numbers, as host `number` knows them, of the ranks that run there; ranks are in blocks."""
+    running = hosts.output(number, "sh", "-c", "for p in /proc/[0-9]*; do echo $p $(tr '\\0' ' ' <$p/cmdline); done 2>/dev/null; true")
+    pids = [line.split(" ", 1)[0][6:] for line in running.splitlines() if f"traffic.py {folder}" in line]
+    written = {path.read_text() for path in folder.glob("pid[0-9]*")}
+    return [int(pid) for pid in pids if pid in written]
+
+
+def test_a_rank_is_killed(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
+    """The job ends, with a failure, and takes nothing with it: the next one runs."""
+    traffic = Traffic(mpi, tmp_path, two, 4, {"link": link})
+    traffic.wait_for_more()
+    victims = ranks_of(tmp_path, two, 1)
+    assert victims
+    two.output(1, "sh", "-c", f"kill -9 {victims[0]}")
+    done = finish(traffic.job, WAIT_S, two)
+    assert done.returncode != 0
+    again = tmp_path / "again"
+    again.mkdir()
+    after = Traffic(mpi, again, two, 4, {"link": link})
+    after.wait_for_more()
+    after.stop()

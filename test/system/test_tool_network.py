@@ -1,0 +1,719 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tool between hosts: what `thole run` makes of a launch over several, perf and peers with a listener, trace.
+
+Hosts are those of thole.testbed. What needs none of its own uses this one, told apart by the option `host`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, InstalledMpi, Tool, clean_environment
+from test_tool import refused, script
+from thole import launch as launches
+from thole import mpi as mpi_table
+from thole import peers, trace
+from thole.testbed import Testbed
+
+WAIT_S = 60.0  # for what takes a moment on an idle machine
+QUICK = ("--rounds", "1", "--sample-ms", "1")
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.05)
+
+
+# ---- thole run over several hosts ------------------------------------------------------------------
+
+SHOW = 'echo "SHOWN $(hostname) $FI_PROVIDER $FI_PROVIDER_PATH $THOLE_JOB_KEY $THOLE_LINK $FI_THOLE_NAME"'
+
+
+def shown(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("SHOWN")]
+    return sorted(lines)
+
+
+def run_on(
+    two: Testbed, mpi: InstalledMpi, thole: Tool, words: list[str], **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        two.command(0, *thole.command, "run", *words),
+        env=mpi.environment(**env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_run__variables_reach_the_other_host(
+    two: Testbed, mpi: InstalledMpi, thole: Tool, build: Path
+) -> None:
+    """The agent passes no environment on, as ssh does not: what a rank has came by the launcher."""
+    command = two.launch(mpi.mpi, 2, "sh", "-c", SHOW)
+    words = ["--link", "udp", *command]
+    rows = shown(run_on(two, mpi, thole, words, FI_THOLE_NAME="mine"))
+    assert [row[0] for row in rows] == two.names
+    key = rows[0][3]
+    assert int(key) > 0
+    for row in rows:
+        assert row[1:] == ["thole", str(build / "provider"), key, "udp", "mine"]
+    again = shown(run_on(two, mpi, thole, words, FI_THOLE_NAME="mine"))
+    assert again[0][3] != key, "each run has a key of its own"
+    kept = shown(run_on(two, mpi, thole, words, FI_THOLE_NAME="mine", THOLE_JOB_KEY="77"))
+    assert [row[3] for row in kept] == ["77", "77"]
+
+
+def test_run__with_the_launchers_own_way_to_hand_on_variables(
+    two: Testbed, mpi: InstalledMpi, thole: Tool
+) -> None:
+    if not mpi.mpi.family.launch.export:
+        pytest.skip("this launcher hands on everything")
+    command = two.launch(mpi.mpi, 2, "sh", "-c", SHOW)
+    words = ["--link", "udp", command[0], "-x", "FI_THOLE_NAME", *command[1:]]
+    rows = shown(run_on(two, mpi, thole, words, FI_THOLE_NAME="mine"))
+    assert len(rows) == 2
+    assert all(row[1] == "thole" and row[4:] == ["udp", "mine"] for row in rows)
+
+
+def test_explain__several_hosts(
+    mpi: InstalledMpi, thole: Tool, build: Path, tmp_path: Path
+) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# all of them\nalpha slots=2\n\nbeta:4 # the second\n")
+    rows = mpi.mpi.family.launch
+    ways = [[f"-{rows.lists[0]}", "alpha:2,beta:4"]]
+    ways += [[f"{'-' if len(name) == 1 else '--'}{name}", str(hosts)] for name in rows.files]
+    for words in ways:
+        done = thole("run", "--explain", mpi.launcher, *words, "-n", "2", "./app", "-hosts", "no")
+        assert done.returncode == 0, done.stderr
+        assert "hosts: alpha, beta" in done.stdout, words
+        assert f"every host must have {build}/provider/libthole-fi.so" in done.stdout
+        assert rows.forwards in done.stdout
+        assert re.search(r"THOLE_JOB_KEY\s+\(hidden\)", done.stdout)
+    env = {rows.variables[0]: str(hosts)}
+    done = thole("run", "--explain", mpi.launcher, "-n", "2", "./app", env=env)
+    assert f"hosts: alpha, beta ({rows.variables[0]})" in done.stdout
+    done = thole("run", "--explain", mpi.launcher, "-n", "2", "./app", "-hosts", "alpha")
+    assert "hosts: this one" in done.stdout
+
+
+def hydra(folder: Path) -> Path:
+    text = "printf 'HYDRA build details:\\n    Version:     4.1\\n'"
+    return script(folder / "bin" / "mpiexec", text)
+
+
+def test_explain__prefix_on_other_hosts(thole: Tool, build: Path, tmp_path: Path) -> None:
+    words = ("run", "--explain", hydra(tmp_path), "-hosts", "a,b", "-n", "2", "./app")
+    done = thole(*words, env={"THOLE_PREFIX": "/opt/thole"})
+    flat = "".join(done.stdout.split())
+    assert f"{build}/provider:/opt/thole/lib/thole:" in flat
+    assert "or /opt/thole/lib/thole/libthole-fi.so" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["-genvnone"], ["-genvlist", "PATH"], ["-envlist", "PATH"]])
+def test_run__variables_that_the_user_withholds(
+    thole: Tool, tmp_path: Path, words: list[str]
+) -> None:
+    done = thole("run", "--explain", hydra(tmp_path), *words, "-n", "2", "./app")
+    assert f"{words[0]} keeps variables from the ranks" in done.stdout
+    done = thole("run", "--explain", hydra(tmp_path), "-n", "2", "./app", env={"HYDRA_ENV": "none"})
+    assert "HYDRA_ENV=none keeps" in done.stdout
+    done = thole("run", "--explain", hydra(tmp_path), "-genvall", "-n", "2", "./app")
+    assert "keeps" not in done.stdout
+
+
+def test_run__wrong_link(thole: Tool, tmp_path: Path) -> None:
+    done = thole("run", "--link", "smoke", hydra(tmp_path), "true")
+    assert done.returncode == 2
+    assert "invalid choice: 'smoke'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b:4,c", ["a", "b", "c"]),
+        ("node[1-3,07]", ["node1", "node2", "node3", "node07"]),
+        ("r[1-2]n[8-9]x,z", ["r1n8x", "r1n9x", "r2n8x", "r2n9x", "z"]),
+        ("[2001:db8::1]:4,2001:db8::2", ["2001:db8::1", "2001:db8::2"]),
+        ("a a b", ["a", "b"]),
+        ("+n0,x", ["x"]),
+        ("", []),
+    ],
+)
+def test_hosts__lists(text: str, names: list[str]) -> None:
+    launch = mpi_table.HYDRA_LAUNCH
+    found = launches.find(launch, ["mpiexec", "-hosts", text, "-n", "1", "x"])
+    assert found.names == names
+    assert found.source == "-hosts"
+
+
+def test_hosts__of_all_programs_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "mpiexec -host a -n 1 x -host no : -genv A B -l -host=b -n 1 y -f no"
+    found = launches.find(mpi_table.HYDRA_LAUNCH, words.split())
+    assert found.names == ["a", "b"]
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "c[1-2]")
+    assert launches.find(mpi_table.HYDRA_LAUNCH, ["mpiexec", "x"]).names == ["c1", "c2"]
+    assert launches.find(mpi_table.HYDRA_LAUNCH, words.split()).names == ["a", "b"]
+
+
+# ---- A listener ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Listener:
+    """`thole-perf --listen`, or the tool's, with the lines that it has printed."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    @property
+    def child(self) -> int:
+        text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return int(text.split()[0])
+
+
+@contextlib.contextmanager
+def listening(command: list[str]) -> Iterator[Listener]:
+    process = subprocess.Popen(
+        command,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        match = re.search(r"port\"?:? (\d+)", process.stdout.readline())
+        assert match, process.stderr and process.stderr.read()
+        yield Listener(process, int(match[1]))
+    finally:
+        process.terminate()
+        process.communicate(timeout=WAIT_S)
+
+
+HERE_HOST = ("--option", "host=here")
+THERE_HOST = ("--option", "host=there")
+
+
+@pytest.fixture
+def listener(thole: Tool) -> Iterator[Listener]:
+    """On this host, and yet told apart from it, so that the network is used."""
+    with listening([*thole.command, "perf", "--listen", "--port", "0", *THERE_HOST]) as one:
+        yield one
+
+
+def test_perf_network__every_test_over_the_network(thole: Tool, listener: Listener) -> None:
+    words = ("--host", "localhost", "--port", str(listener.port), *HERE_HOST)
+    done = thole("perf", "--json", *words, "--sizes", "0,8,64k,1m", *QUICK)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [row["size"] for row in found["latency"]] == [0, 8, 65536, 1 << 20]
+    assert [row["size"] for row in found["bandwidth"]] == [8, 65536, 1 << 20]
+    assert all(row["times_tcp"] > 0 for row in found["latency"])
+    assert found["tcp"]["best_us"] > 0
+    assert "bare" not in found
+    assert found["rate"]["best_messages_per_s"] > 0
+    assert found["other"]["name"] == socket.gethostname()
+    for way in found["ways"].values():
+        assert (way["transport"], way["records"], way["bulk"]) == ("network", "udp", "udp")
+        assert way["frames_sent"] > way["retransmitted"] >= 0
+        assert way["frame_max"] >= 548
+        assert way["rtt_ns"] > 0
+    done = thole("perf", *words, "--sizes", "8", *QUICK)
+    assert "small messages by udp, large ones by udp" in done.stdout
+    assert "frames sent again" in done.stdout
+    assert "TCP ping-pong" in done.stdout
+
+
+def test_perf_network__this_very_host_is_shared_memory(thole: Tool) -> None:
+    with listening([*thole.command, "perf", "--listen", "--port", "0"]) as one:
+        done = thole("perf", "--host", "127.0.0.1", "--port", str(one.port), "--sizes", "8", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "small messages by ring, large ones by memory" in done.stdout
+    assert "shm=off" in done.stdout
+
+
+def test_perf_network__only_tcp(thole: Tool, listener: Listener) -> None:
+    words = ("--host", "localhost", "--port", str(listener.port), "--bare", "--json")
+    found = json.loads(thole("perf", *words, *QUICK).stdout)
+    assert found["tcp"]["best_us"] > 0
+    assert not found["latency"]
+
+
+def test_perf_network__two_hosts(two: Testbed, thole: Tool, tmp_path: Path) -> None:
+    picture = tmp_path / "perf.png"
+    command = two.command(1, *thole.command, "perf", "--listen", "--option", "link=udp")
+    with listening(command) as one:
+        words = ["--host", two.names[1], "--port", str(one.port), "--option", "link=udp"]
+        words += ["--json", "--plot", str(picture), "--sizes", "8,4k,1m", *QUICK]
+        done = subprocess.run(
+            two.command(0, *thole.command, "perf", *words),
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["other"]["name"] == two.names[1]
+    assert found["other"]["address"] == two.addresses[1]
+    assert 1400 <= found["ways"]["here"]["frame_max"] <= 1500
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_perf_network__nobody_there(thole: Tool) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+        refused(
+            thole("perf", "--host", "127.0.0.1", "--port", port, *QUICK),
+            "nobody listens on 127.0.0.1",
+            "thole perf --listen",
+        )
+        taken.listen()
+        # Somebody else's server, that accepts and says nothing.
+        program = [*QUICK, "--timeout", "1"]
+        done = thole("peers", f"127.0.0.1:{port}", *program[-2:])
+        assert done.returncode == 1
+        assert "does not answer as `thole perf --listen` does" in done.stdout
+    refused(thole("perf", "--host", "no-such-host.invalid"), "no-such-host.invalid", "not known")
+    refused(thole("perf", "--host", "x", "--port", "70000"), "70000")
+    refused(thole("perf", "--host", "x", "--listen"), "exclude")
+    refused(thole("perf", "--listen", "--bind", "no-such-host.invalid"), "no-such-host.invalid")
+    refused(thole("perf", "--listen", "--option", "no_such=1"), "no_such")
+
+
+def test_perf_network__port_is_taken(thole: Tool, listener: Listener) -> None:
+    refused(thole("perf", "--listen", "--port", str(listener.port)), str(listener.port), "--port")
+
+
+def test_perf_network__udp_does_not_pass(two: Testbed, thole: Tool) -> None:
+    """TCP reaches the listener and frames of Thole do not: said as what it is, on both sides, and no hanging."""
+    for host in (0, 1):
+        # An address without a route to it: what the handshake says leads nowhere.
+        two.output(host, "ip", "address", "replace", f"192.0.2.{host + 1}/32", "dev", "lo")
+    command = two.command(1, *thole.command, "perf", "--listen", "--once")
+    command += ["--option", "interface=192.0.2.2", "--option", "peer_timeout=1s"]
+    with listening(command) as one:
+        words = ["--host", two.names[1], "--port", str(one.port), "--sizes", "8", *QUICK]
+        words += ["--option", "interface=192.0.2.1", "--option", "peer_timeout=1s"]
+        done = subprocess.run(
+            two.command(0, *thole.command, "perf", *words),
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        one.process.wait(timeout=120)
+    refused(done, "TCP passes, but frames of Thole do not")
+
+
+def test_listener__refuses_what_it_should_and_goes_on(build: Path, thole: Tool) -> None:
+    program = str(build / "tools" / "perf" / "thole-perf")
+    with listening([program, "--listen", "--port", "0", "--size-limit", "64k"]) as one:
+        port = str(one.port)
+        words = ("perf", "--host", "localhost", "--port", port, *QUICK)
+        refused(thole(*words, "--sizes", "1m"), "--size-limit")
+        for line in (
+            b"",
+            b"GET / HTTP/1.0\r\n\r\n",
+            b"thole-perf 1 key=1 sizes=8 cores=0,0\n",
+            b"thole-perf 1 sizes=99999999999999999999\n",
+            b"thole-perf 1 nonsense\n",
+            b"thole-perf 1 option=bulk=ring\n",
+            b"x" * 10000,
+        ):
+            with socket.create_connection(("localhost", one.port)) as other:
+                other.sendall(line)
+                other.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(ConnectionResetError):
+                    assert not other.recv(1000).startswith(b"ok")
+        # One that begins as a client does and leaves.
+        with socket.create_connection(("localhost", one.port)) as other:
+            other.sendall(b"thole-perf 1 key=1 sizes=8 tests=latency\n")
+            assert other.recv(3) == b"ok "
+        assert thole(*words, "--sizes", "8").returncode == 0
+
+
+def test_listener__one_client_ends_badly_and_others_do_not_notice(
+    thole: Tool, listener: Listener
+) -> None:
+    words = ["perf", "--host", "localhost", "--port", str(listener.port), *HERE_HOST]
+    bad = subprocess.Popen(
+        [*thole.command, *words, "--sizes", "8", "--rounds", "10000", "--sample-ms", "100"],
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    children = Path(f"/proc/{bad.pid}/task/{bad.pid}/children")
+    wait_until(lambda: children.read_text().split())
+    perf = int(children.read_text().split()[0])
+    assert listener.process.stdout is not None
+    assert "begins" in listener.process.stdout.readline()
+    os.kill(perf, signal.SIGKILL)
+    assert bad.wait(timeout=WAIT_S) == 2
+    done = thole(*words, "--sizes", "8", *QUICK)
+    assert done.returncode == 0, done.stderr
+
+
+def test_listener__ends_with_the_tool_that_started_it(thole: Tool, listener: Listener) -> None:
+    child = listener.child
+    listener.process.kill()
+    listener.process.wait(timeout=WAIT_S)
+    wait_until(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_listener__ends_after_one_client(thole: Tool) -> None:
+    for size, status in (("8", 0), ("1g", 2)):
+        with listening([*thole.command, "peers", "--listen", "--port", "0", "--once"]) as one:
+            thole("perf", "--host", "localhost", "--port", str(one.port), "--sizes", size, *QUICK)
+            assert one.process.wait(timeout=WAIT_S) == status
+
+
+# ---- thole peers -----------------------------------------------------------------------------------
+
+
+def test_peers__who_can_be_reached(thole: Tool, listener: Listener) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+        hosts = (f"localhost:{listener.port}", nobody)
+        done = thole("peers", *hosts, *HERE_HOST)
+        assert done.returncode == 1
+        assert done.stderr == ""
+        rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+        assert re.search(r"udp\s+udp\s+\d+\s+[\d.]+\s+[\d.]+", rows["localhost"])
+        assert re.search(r"% \(\d+ of \d+ frames\)", rows["localhost"])
+        assert "not reached" in rows["127.0.0.1"]
+        assert "nobody listens on 127.0.0.1" in done.stdout
+        done = thole("peers", "--json", *hosts, *HERE_HOST)
+        first, second = json.loads(done.stdout)
+    assert first["reachable"] is True
+    assert first["ways"]["here"]["records"] == "udp"
+    assert first["frames_sent"] > 0
+    assert first["latency_us"] > 0
+    assert first["bytes_per_s"] > 0
+    assert second == {
+        "host": "127.0.0.1",
+        "port": int(nobody.split(":")[1]),
+        "reachable": False,
+        "why": second["why"],
+    }
+
+
+def test_peers__hosts_from_a_file(thole: Tool, listener: Listener, tmp_path: Path) -> None:
+    env = {"XDG_CONFIG_HOME": str(tmp_path)}
+    own = tmp_path / "thole" / "hosts"
+    own.parent.mkdir()
+    own.write_text(f"# my hosts\nlocalhost:{listener.port}  # this one\n\n")
+    done = thole("peers", "--json", *HERE_HOST, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [row["host"] for row in json.loads(done.stdout)] == ["localhost"]
+    other = tmp_path / "others"
+    other.write_text("\n# none\n")
+    refused(thole("peers", "--file", other, env=env), "names no host")
+    refused(thole("peers", "--file", tmp_path / "absent"), "absent", "cannot be read")
+    own.unlink()
+    if not Path("/etc/thole/hosts").exists():
+        refused(thole("peers", env=env), "no host is named", str(own))
+    refused(thole("peers", "a:b:c:d:999999999:x", "--timeout", "0"), "--timeout")
+    refused(thole("peers", "host:port"), "host:port")
+    refused(thole("peers", "--listen", "a"), "takes no hosts")
+
+
+def test_peers__names() -> None:
+    for text, name, port in (
+        ("a", "a", 7471),
+        ("a:1", "a", 1),
+        ("10.0.0.1:2", "10.0.0.1", 2),
+        ("fe80::1", "fe80::1", 7471),
+        ("[fe80::1]", "fe80::1", 7471),
+        ("[fe80::1]:3", "fe80::1", 3),
+    ):
+        assert peers.host_parse(text, 7471) == peers.Host(name, port)
+
+
+def test_peers__loss_is_seen(two: Testbed, thole: Tool) -> None:
+    listener = two.command(1, *thole.command, "peers", "--listen", "--option", "link=udp")
+    with contextlib.ExitStack() as stack:
+        two.set_loss(100)
+        stack.callback(two.set_loss, None)
+        one = stack.enter_context(listening(listener))
+        words = ["peers", "--json", f"{two.names[1]}:{one.port}", "--timeout", "60"]
+        done = subprocess.run(
+            two.command(0, *thole.command, *words, "--option", "link=udp"),
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(done.stdout)
+    assert row["retransmitted"] > 0
+    assert row["frames_sent"] > row["retransmitted"]
+
+
+# ---- thole trace -----------------------------------------------------------------------------------
+
+HEAD = struct.Struct("!BBBBIQI")
+SESSION = 0x1122334455667788
+
+
+def head(kind: int, flags: int = 0, short: int = 0) -> bytes:
+    return HEAD.pack(kind, 1, short, flags, 3, SESSION, 0)
+
+
+def record(sequence: int, payload: bytes = b"x" * 100) -> bytes:
+    return head(3) + struct.pack("!IIHBBQ", sequence, 7, 64, 1, 0, 0x99) + payload
+
+
+def data(offset: int, payload: bytes) -> bytes:
+    return head(6) + struct.pack("!IQ", 5, offset) + payload
+
+
+def can_capture() -> bool:
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
+    except PermissionError:
+        return False
+    return True
+
+
+needs_capture = pytest.mark.skipif(not can_capture(), reason="CAP_NET_RAW is missing")
+
+
+@contextlib.contextmanager
+def tracing(thole: Tool, *words: str | os.PathLike[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*thole.command, "trace", *map(str, words)],
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stderr is not None
+    try:
+        assert "capturing on" in process.stderr.readline()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    out, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def send_samples() -> int:
+    """Frames of each kind over the loopback, and what is none; returns the UDP port that they go to."""
+    with contextlib.ExitStack() as stack:
+        sender, receiver, six, receiver_six = (
+            stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+            for family in (socket.AF_INET, socket.AF_INET, socket.AF_INET6, socket.AF_INET6)
+        )
+        receiver.bind(("127.0.0.1", 0))
+        receiver_six.bind(("::1", 0))
+        to = receiver.getsockname()
+        for sequence in (1, 2, 2, 3):
+            sender.sendto(record(sequence), to)
+        sender.sendto(head(4, flags=4, short=40) + struct.pack("!IIHHQ", 4, 9, 64, 0, 5), to)
+        sender.sendto(b"not one of ours" * 5, to)
+        for wrong in ([9, 1, 0, 0], [0, 1, 0, 0], [3, 2, 0, 0], [3, 1, 64, 0], [3, 1, 0, 8], [3, 1, 60, 0]):
+            sender.sendto(bytes(wrong) + bytes(40), to)
+        joined = b"".join(data(number * 1000, bytes([number]) * 1000) for number in range(10))[:-500]
+        for one, where in ((sender, to), (six, receiver_six.getsockname()[:2])):
+            one.setsockopt(socket.IPPROTO_UDP, 103, 1032)  # UDP_SEGMENT
+            one.sendto(joined, where)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
+            raw.bind(("lo", 0))
+            raw.send(bytes(12) + b"\x88\xb5" + record(17))
+            raw.send(bytes(12) + b"\x88\xb5" + head(8, short=32) + bytes(12 + 14))  # padded
+            raw.send(bytes(12) + b"\x86\xdf" + bytes([0, 1, 38]) + bytes(60))
+        return int(to[1])
+
+
+@needs_capture
+def test_trace__lines(thole: Tool) -> None:
+    with tracing(thole, "-i", "lo") as process:
+        send_samples()
+        process.send_signal(signal.SIGINT)
+        out, err = ended(process)
+    lines = [line for line in out.splitlines() if f"{SESSION:x}" in line or " mxoe " in line]
+    kinds = [re.search(r"\b(RECORD|ACK|DATA|CLOSE|mxoe SMALL)\b", line) for line in lines]
+    assert [match and match[1] for match in kinds] == (
+        ["RECORD"] * 4 + ["ACK"] + ["DATA"] * 20 + ["RECORD", "CLOSE", "mxoe SMALL"]
+    )
+    assert [line.endswith("AGAIN") for line in lines[:4]] == [False, False, True, False]
+    assert "seq 1 ack 7 credit 64 EAGER tag 0x99 100 B" in lines[0]
+    assert "next 4 ack 9 credit 64 held 0x5 answer" in lines[4]
+    assert [int(line.split("offset ")[1].split()[0]) for line in lines[5:15]] == list(range(0, 10000, 1000))
+    assert lines[14].endswith("offset 9000 500 B")
+    assert "seq 17" in lines[25]
+    assert int(re.search(r"(\d+) frames", err)[1]) >= 28  # others may use this loopback too
+
+
+def blocks(path: Path) -> list[tuple[int, bytes]]:
+    """The blocks of a pcapng file: kind and body; both lengths of each are compared."""
+    content = path.read_bytes()
+    found, at = [], 0
+    while at < len(content):
+        kind, length = struct.unpack_from("=II", content, at)
+        assert length % 4 == 0
+        assert struct.unpack_from("=I", content, at + length - 4)[0] == length
+        found.append((kind, content[at + 8 : at + length - 4]))
+        at += length
+    return found
+
+
+def captured(path: Path) -> list[bytes]:
+    """The packets of a pcapng file."""
+    found = blocks(path)
+    assert found[0][0] == 0x0A0D0D0A
+    assert struct.unpack_from("=I", found[0][1])[0] == 0x1A2B3C4D
+    interfaces = 0
+    result = []
+    for kind, body in found[1:]:
+        if kind == 1:
+            interfaces += 1
+            assert struct.unpack_from("=H", body)[0] == 1, "the link type is Ethernet"
+        elif kind == 6:
+            interface, _, _, kept, _ = struct.unpack_from("=IIIII", body)
+            assert interface < interfaces
+            result.append(body[20 : 20 + kept])
+    return result
+
+
+def ip_sum(words: bytes) -> int:
+    total = sum(struct.unpack(f"!{len(words) // 2}H", words))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+@needs_capture
+def test_trace__file(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    with tracing(thole, "-i", "lo", "-w", path) as process:
+        send_samples()
+        process.send_signal(signal.SIGINT)
+        ended(process)
+    ours = SESSION.to_bytes(8, "big")
+    packets = [packet for packet in captured(path) if ours in packet[:80] or packet[12:14] == b"\x86\xdf"]
+    assert len(packets) == 28
+    payloads = [packet[42:] for packet in packets[:15]]
+    assert payloads[:5] == [record(1), record(2), record(2), record(3), payloads[4]]
+    assert payloads[5:14] == [data(number * 1000, bytes([number]) * 1000) for number in range(9)]
+    assert payloads[14] == data(9000, bytes([9]) * 500)
+    assert [packet[62:] for packet in packets[15:25]] == payloads[5:]
+    for packet in packets[:15]:
+        length, udp = struct.unpack("!H", packet[16:18])[0], struct.unpack("!H", packet[38:40])[0]
+        assert length == len(packet) - 14
+        assert udp == len(packet) - 34
+        assert ip_sum(packet[14:34]) == 0xFFFF
+    for packet in packets[15:25]:
+        assert struct.unpack("!H", packet[18:20])[0] == len(packet) - 54
+    assert packets[25][12:] == b"\x88\xb5" + record(17)
+    assert packets[27][12:14] == b"\x86\xdf"
+
+
+@needs_capture
+def test_trace__ends_by_itself(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    with tracing(thole, "-i", "lo", "-w", path, "--count", "12") as process:
+        send_samples()
+        ended(process)
+    assert len(captured(path)) == 12, "joined frames are counted one by one"
+    with tracing(thole, "-i", "lo", "--seconds", "0.1") as process:
+        ended(process)
+
+
+@needs_capture
+def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        port = receiver.getsockname()[1]
+        with tracing(thole, "-w", path, "--port", str(port), "--keep", "60") as process:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                for number in (1, 2):
+                    send_samples()
+                    sender.sendto(record(number), receiver.getsockname())
+            process.send_signal(signal.SIGTERM)
+            ended(process)
+    kept = [packet for packet in captured(path) if packet[12:14] == b"\x08\x00"]
+    assert [packet[42:] for packet in kept] == [record(1)[:18], record(2)[:18]]
+
+
+@needs_capture
+def test_trace__what_thole_really_sends(thole: Tool, listener: Listener, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    with tracing(thole, "-w", path) as process:
+        words = ("--host", "localhost", "--port", str(listener.port), *HERE_HOST)
+        words += ("--latency", "--sizes", "8,1m", "--rounds", "1", "--iterations", "3")
+        assert thole("perf", *words).returncode == 0
+        process.terminate()
+        _, err = ended(process)
+    kinds = dict(re.findall(r"([A-Z]+) (\d+)", err.partition("frames:")[2]))
+    assert {"CONNECT", "ACCEPT", "RECORD", "PULL", "DATA", "CLOSE"} <= set(kinds), err
+    types = trace.ethertypes()
+    lines = trace.Lines()
+    total = 0
+    for packet in captured(path):
+        found = list(trace.packets(packet, types))
+        assert len(found) == 1, "each packet of the file is one frame"
+        assert "too short" not in lines.line(found[0])
+        total += 1
+    assert total == sum(map(int, kinds.values()))
+    lua = ROOT / "tools" / "wireshark" / "thole.lua"
+    if shutil.which("tshark") and lua.exists():
+        words = ["tshark", "-X", f"lua_script:{lua}", "-r", str(path), "-Y", "thole"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) == total
+
+
+def test_trace__wrong_arguments(thole: Tool, tmp_path: Path) -> None:
+    refused(thole("trace", "--port", "0"), "--port")
+    refused(thole("trace", "--seconds", "-1"), "--seconds")
+    refused(thole("trace", "--count", "0"), "--count")
+    refused(thole("trace", "--keep", "-1"), "--keep")
+    if can_capture():
+        refused(thole("trace", "-i", "nosuch0"), "nosuch0", "lo")
+        refused(thole("trace", "-i", "lo", "-w", tmp_path / "no" / "file"), "cannot be written")
+
+
+def test_trace__without_the_right(thole: Tool) -> None:
+    command = [*thole.command, "trace", "--seconds", "1"]
+    if can_capture():
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed")
+        command = ["setpriv", "--inh-caps=-net_raw", "--bounding-set=-net_raw", *command]
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    refused(done, "CAP_NET_RAW", "sudo")

@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoints over the network: which transport a peer gets, what is said where none leads to it, and running, sleeping and
+ * closing with real sockets. Both ends are in this process and take themselves for different hosts; UDP over the loopback is
+ * enough for all of it. What frames say is the engine's business, and tested with it.
+ */
+#include "unit.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "pair.h"
+#include "transport/datagram/datagram.h"
+
+enum { POLL_MS_MAX = 20000 }; /* after which something is taken to hang */
+
+#define HOST_A "host=a", "interface=lo", "link=udp"
+#define HOST_B "host=b", "interface=lo", "link=udp"
+
+static const char *const host_a[] = {HOST_A, NULL}, *const host_b[] = {HOST_B, NULL};
+
+static void two_open(struct pair *pair, const char *const *options_a, const char *const *options_b)
+{
+	pair->a = pair_endpoint(NULL, NULL, options_a);
+	pair->b = pair_endpoint(NULL, NULL, options_b);
+	pair->a_to_b = pair_peer(pair->a, pair->b);
+	pair->b_to_a = pair_peer(pair->b, pair->a);
+}
+
+/* Send `length` bytes from a to b, and check them. */
+static void two_exchange(struct pair *pair, uint64_t id, size_t length)
+{
+	struct thole_request *send, *receive;
+	struct thole_completion completion;
+	void *out = pair_filled(id, length), *in = malloc(length ? length : 1);
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, in, length, id, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, out, length, id, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(pair, pair->b, receive, &completion), 0);
+	assert_int_equal(completion.length, length);
+	pair_check(id, in, length);
+	assert_int_equal(pair_finish(pair, pair->a, send, NULL), 0);
+	free(out);
+	free(in);
+}
+
+static const char *transport_of(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	struct thole_peer_info info;
+
+	assert_int_equal(thole_peer_info(endpoint, peer, &info), 0);
+	return info.transport;
+}
+
+static void detail_check(const char *part)
+{
+	if (!strstr(thole_detail(), part))
+		fail_msg("\"%s\" is not in \"%s\"", part, thole_detail());
+}
+
+/* ---- Which transport ------------------------------------------------------------------------------ */
+
+static void choice__same_host(void **state)
+{
+	static const char *const options[] = {"host=a", "interface=lo", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_string_equal(transport_of(pair.a, pair.a_to_b), "shm");
+	two_exchange(&pair, 1, 1000);
+	assert_int_equal(pair_counter(pair.a, "frames_sent"), 0);
+	pair_close(&pair);
+}
+
+static void choice__other_host(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	assert_string_equal(transport_of(pair.a, pair.a_to_b), "network");
+	assert_string_equal(transport_of(pair.b, pair.b_to_a), "network");
+	two_exchange(&pair, 1, 1000);
+	assert_true(pair_counter(pair.a, "frames_sent") > 0);
+	pair_close(&pair);
+}
+
+/* Nobody tries shared memory with an endpoint that has none, though it is of the same host. */
+static void choice__without_shm(void **state)
+{
+	static const char *const without[] = {"host=a", "interface=lo", "link=udp", "shm=off", NULL};
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, host_a, without);
+	assert_string_equal(transport_of(pair.a, pair.a_to_b), "network");
+	assert_string_equal(transport_of(pair.b, pair.b_to_a), "network");
+	two_exchange(&pair, 1, 100000);
+	pair_close(&pair);
+}
+
+/* To itself, over the network. */
+static void choice__self_without_shm(void **state)
+{
+	static const char *const options[] = {"shm=off", "interface=lo", "link=udp", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair.a = pair.b = pair_endpoint(NULL, NULL, options);
+	pair.a_to_b = pair.b_to_a = pair_peer(pair.a, pair.a);
+	for (uint64_t length = 1; length < 1000000; length *= 7)
+		two_exchange(&pair, length, length);
+	thole_endpoint_close(pair.a);
+}
+
+static void nowhere__says_why(void **state)
+{
+	static const char *const off[] = {"host=a", "network=off", NULL};
+	struct thole_request *request;
+	struct thole_peer_info info;
+	struct pair pair;
+	char byte = 0;
+
+	(void)state;
+	two_open(&pair, off, host_b);
+	assert_int_equal(thole_peer_info(pair.a, pair.a_to_b, &info), 0);
+	assert_string_equal(info.transport, "none");
+	assert_string_equal(info.state, "new");
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_ADDRESS);
+	detail_check("option network is off");
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_ADDRESS);
+	detail_check("no network address");
+	/* Each time, and a receive from there is as good as any that nothing comes for. */
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_ADDRESS);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &request), 0);
+	pair_progress(&pair, 1000);
+	assert_int_equal(thole_cancel(pair.b, request), 1);
+	pair_close(&pair);
+}
+
+static void info__there_is_no_such_peer(void **state)
+{
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, host_a);
+	struct thole_peer_info info;
+
+	(void)state;
+	assert_int_equal(thole_peer_info(endpoint, 0, &info), THOLE_ERR_NOT_FOUND);
+	thole_endpoint_close(endpoint);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------------- */
+
+static int open_with(const char *const *options)
+{
+	struct thole_endpoint_attr attr = {.options = options};
+	struct thole_endpoint *endpoint;
+	int error = thole_endpoint_open(&attr, &endpoint);
+
+	if (!error)
+		thole_endpoint_close(endpoint);
+	return error;
+}
+
+static void open__without_a_network(void **state)
+{
+	static const char *const automatic[] = {"interface=nonsense0", "host=a", NULL};
+	static const char *const wanted[] = {"interface=nonsense0", "network=on", NULL};
+	static const char *const needed[] = {"interface=nonsense0", "shm=off", NULL};
+	static const char *const nothing[] = {"network=off", "shm=off", NULL};
+	int before = pair_descriptors();
+	struct thole_request *request;
+	struct pair pair;
+	char byte = 0;
+
+	(void)state;
+	assert_int_equal(open_with(wanted), THOLE_ERR_NOT_FOUND);
+	detail_check("nonsense0");
+	assert_int_equal(open_with(needed), THOLE_ERR_NOT_FOUND);
+	assert_int_equal(open_with(nothing), THOLE_ERR_ARGUMENT);
+	detail_check("network");
+	/* The default stays with shared memory, and remembers why. */
+	two_open(&pair, automatic, host_b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_ADDRESS);
+	detail_check("nonsense0");
+	pair_close(&pair);
+	pair_open(&pair, automatic);
+	two_exchange(&pair, 3, 5000);
+	pair_close(&pair);
+	assert_int_equal(pair_descriptors(), before);
+}
+
+static void open__mxoe_needs_raw_frames(void **state)
+{
+	static const char *const options[] = {"codec=mxoe", "link=udp", "network=on", NULL};
+
+	(void)state;
+	assert_int_equal(open_with(options), THOLE_ERR_ARGUMENT);
+	detail_check("raw");
+}
+
+static void address__says_where(void **state)
+{
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, host_a);
+	struct address_parts parts;
+
+	(void)state;
+	assert_int_equal(address_parse(&endpoint->address, &parts), 0);
+	assert_int_equal(parts.network[0], ADDRESS_IPV4);
+	assert_int_equal(parts.network[1], 0);
+	assert_true(parts.network[2] != 0 || parts.network[3] != 0);
+	assert_memory_equal(parts.network + 4, "\x7f\0\0\x01", 4);
+	assert_memory_equal(parts.network + 8, "\0\0\0\0\0\0\0\0\0\0\0\0", 12); /* no Ethernet */
+	thole_endpoint_close(endpoint);
+}
+
+/* ---- What goes over it ------------------------------------------------------------------------------ */
+
+static void exchange__all_lengths(void **state)
+{
+	static const size_t lengths[] = {0, 1, 8, 40, 41, 1400, 1473, 9000, 32768, 32769, 65536, 1000000, 5000000};
+	struct thole_peer_info info;
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		two_exchange(&pair, i, lengths[i]);
+	assert_int_equal(thole_peer_info(pair.a, pair.a_to_b, &info), 0);
+	assert_string_equal(info.state, "connected");
+	assert_string_equal(info.records, "udp");
+	assert_string_equal(info.bulk, "udp");
+	assert_true(info.rtt_ns > 0);
+	assert_true(info.frames_sent > 0);
+	assert_in_range(info.frame_max, ENGINE_FRAME_MIN, ENGINE_FRAME_MAX);
+	assert_int_equal(pair_counter(pair.b, "received"), sizeof(lengths) / sizeof(lengths[0]));
+	pair_close(&pair);
+}
+
+static void exchange__net_eager_max_decides(void **state)
+{
+	static const char *const small[] = {HOST_A, "net_eager_max=1000", NULL};
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, small, host_b);
+	two_exchange(&pair, 1, 1000);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
+	two_exchange(&pair, 2, 1001);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 1);
+	/* and eager_max, where it is less */
+	assert_int_equal(thole_option_set(pair.a, "eager_max", "100"), 0);
+	two_exchange(&pair, 3, 101);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 2);
+	pair_close(&pair);
+}
+
+static void exchange__put_get_atomic(void **state)
+{
+	static uint64_t memory[10000], here[10000];
+	struct thole_region *region;
+	struct thole_request *request;
+	struct pair pair;
+	uint64_t one = 1, former = 0;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	memset(memory, 0, sizeof(memory));
+	for (size_t i = 0; i < 10000; i++)
+		here[i] = i * i;
+	assert_int_equal(thole_expose(pair.b, memory, sizeof(memory),
+				      THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, 5, NULL, &region), 0);
+	assert_int_equal(thole_put(pair.a, pair.a_to_b, &(struct iovec){here, sizeof(here)}, 1, 5, 0, 0, 0, NULL, &request), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+	assert_memory_equal(memory, here, sizeof(here));
+	memset(here, 0, sizeof(here));
+	assert_int_equal(thole_get(pair.a, pair.a_to_b, &(struct iovec){here, sizeof(here)}, 1, 5, 0, 0, NULL, &request), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+	assert_memory_equal(here, memory, sizeof(here));
+	assert_int_equal(thole_atomic(pair.a, pair.a_to_b,
+				      &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1,
+							     .operand = &one, .result = &former, .key = 5, .offset = 80},
+				      0, NULL, &request), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+	assert_int_equal(former, 100);
+	assert_int_equal(memory[10], 101);
+	thole_unexpose(pair.b, region);
+	pair_close(&pair);
+}
+
+/* A quarter of all frames is lost, each way, and nothing of what they carry. */
+static void exchange__frames_are_lost(void **state)
+{
+	static const char *const lossy_a[] = {HOST_A, "inject_loss=250", "inject_seed=3", NULL};
+	static const char *const lossy_b[] = {HOST_B, "inject_loss=250", "inject_seed=4", NULL};
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, lossy_a, lossy_b);
+	for (uint64_t i = 0; i < 20; i++)
+		two_exchange(&pair, i, i * i * 1000);
+	assert_true(pair_counter(pair.b, "dropped_injected") > 0);
+	assert_true(pair_counter(pair.a, "dropped_injected") > 0);
+	pair_close(&pair);
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------------- */
+
+static void end__peer_closes(void **state)
+{
+	struct thole_request *receive;
+	struct thole_completion completion;
+	struct thole_peer_info info;
+	struct pair pair;
+	char byte;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 10);
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+	thole_endpoint_close(pair.b);
+	assert_int_equal(thole_wait(pair.a, receive, -1, &completion), 0);
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), THOLE_ERR_PEER);
+	assert_int_equal(thole_peer_info(pair.a, pair.a_to_b, &info), 0);
+	assert_string_equal(info.state, "gone");
+	assert_string_equal(info.transport, "network");
+	thole_endpoint_close(pair.a);
+}
+
+/* Nobody is at the address any more: its host says so. */
+static void end__nobody_was_there(void **state)
+{
+	struct thole_request *send;
+	struct thole_completion completion;
+	struct pair pair;
+	char byte = 1;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	thole_endpoint_close(pair.b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &send), 0);
+	assert_int_equal(thole_wait(pair.a, send, -1, &completion), 0);
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	thole_endpoint_close(pair.a);
+}
+
+static void end__other_key(void **state)
+{
+	static const char *const key_a[] = {HOST_A, "job_key=1", NULL}, *const key_b[] = {HOST_B, "job_key=2", NULL};
+	struct thole_request *send;
+	struct pair pair;
+	char byte = 1;
+
+	(void)state;
+	two_open(&pair, key_a, key_b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), THOLE_ERR_ACCESS);
+	assert_true(pair_counter(pair.b, "dropped_stranger") > 0);
+	assert_int_equal(pair_counter(pair.b, "accepts"), 0);
+	pair_close(&pair);
+	two_open(&pair, key_a, (const char *const[]){HOST_B, "job_key=0x1", NULL});
+	two_exchange(&pair, 1, 100);
+	pair_close(&pair);
+}
+
+static void *close_thread(void *endpoint)
+{
+	thole_endpoint_close(endpoint);
+	return NULL;
+}
+
+/* What was reported complete arrives, though its sender closes at once and frames are lost. */
+static void close__delivers(void **state)
+{
+	static const char *const patient[] = {HOST_A, "inject_loss=100", "close_timeout=60s", NULL};
+	enum { MESSAGES = 200 };
+	struct thole_completion completion;
+	uint32_t numbers[MESSAGES];
+	int received = 0;
+	struct pair pair;
+	pthread_t thread;
+
+	(void)state;
+	two_open(&pair, patient, host_b);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &numbers[i], sizeof(numbers[i]), 0, 0, 0, NULL, NULL), 0);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &i, sizeof(i), 0, 0, THOLE_INJECT, NULL, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, close_thread, pair.a), 0);
+	while (received < MESSAGES)
+		if (thole_poll(pair.b, &completion, 1) == 1) {
+			assert_int_equal(completion.status, 0);
+			received++;
+		}
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		assert_int_equal(numbers[i], i);
+	/* It waits for the last acknowledgements, so somebody has to be there. */
+	while (pthread_tryjoin_np(thread, NULL) != 0)
+		thole_progress(pair.b);
+	thole_endpoint_close(pair.b);
+}
+
+static void close__leaves_no_descriptor(void **state)
+{
+	int before = pair_descriptors();
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 100000);
+	pair_close(&pair);
+	assert_int_equal(pair_descriptors(), before);
+}
+
+/* ---- Sleeping ---------------------------------------------------------------------------------------- */
+
+/* Progress until the endpoint has nothing to do but to wait. */
+static void arm(struct thole_endpoint *endpoint)
+{
+	int tries = 0;
+
+	while (thole_arm(endpoint) == THOLE_ERR_AGAIN) {
+		thole_progress(endpoint);
+		assert_true(tries++ < 10000000);
+	}
+}
+
+static void sleep__a_message_wakes(void **state)
+{
+	struct thole_request *receive;
+	struct pair pair;
+	char in = 0, out = 7;
+	struct pollfd ready;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 10);
+	pair_progress(&pair, 1000);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &in, 1, 0, 0, 0, NULL, &receive), 0);
+	arm(pair.b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &out, 1, 0, 0, 0, NULL, NULL), 0);
+	ready = (struct pollfd){.fd = thole_fd(pair.b), .events = POLLIN};
+	assert_int_equal(poll(&ready, 1, POLL_MS_MAX), 1);
+	assert_int_equal(thole_wait(pair.b, receive, -1, NULL), 0);
+	assert_int_equal(in, 7);
+	pair_close(&pair);
+}
+
+/* The peer says nothing, so what was sent to it has to be sent again: a timer in the descriptor sees to it. */
+static void sleep__a_timer_wakes(void **state)
+{
+	struct pair pair;
+	char byte = 7;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 10);
+	pair_progress(&pair, 1000);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	while (pair_counter(pair.a, "frames_retransmitted") < 3) {
+		struct pollfd ready = {.fd = thole_fd(pair.a), .events = POLLIN};
+
+		if (thole_arm(pair.a) == 0)
+			assert_int_equal(poll(&ready, 1, POLL_MS_MAX), 1);
+		thole_progress(pair.a);
+	}
+	pair_close(&pair);
+}
+
+static void *receive_thread(void *arg)
+{
+	struct pair *pair = arg;
+	struct thole_request *receive;
+	static char in[100000];
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, in, sizeof(in), 9, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_wait(pair->b, receive, -1, NULL), 0);
+	pair_check(9, in, sizeof(in));
+	return NULL;
+}
+
+/* Both sides sleep in thole_wait, at once without spinning; nothing but what arrives and timers wakes them. */
+static void sleep__both_wait(void **state)
+{
+	static const char *const a[] = {HOST_A, "spin=0", "inject_loss=50", NULL};
+	static const char *const b[] = {HOST_B, "spin=0", "inject_loss=50", NULL};
+	void *out = pair_filled(9, 100000);
+	struct thole_request *send;
+	pthread_t thread;
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, a, b);
+	assert_int_equal(pthread_create(&thread, NULL, receive_thread, &pair), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, out, 100000, 9, 0, 0, NULL, &send), 0);
+	assert_int_equal(thole_wait(pair.a, send, -1, NULL), 0);
+	while (pthread_tryjoin_np(thread, NULL) != 0)
+		thole_progress(pair.a);
+	assert_true(pair_counter(pair.a, "sleeps") > 0);
+	pair_close(&pair);
+	free(out);
+}
+
+static void thread__serves_the_network(void **state)
+{
+	static const char *const b[] = {HOST_B, "progress_thread=on", NULL};
+	static uint64_t memory[4];
+	struct thole_region *region;
+	struct thole_request *request;
+	uint64_t value = 77;
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, host_a, b);
+	assert_int_equal(thole_expose(pair.b, memory, sizeof(memory), THOLE_ACCESS_PUT, 5, NULL, &region), 0);
+	assert_int_equal(thole_put(pair.a, pair.a_to_b, &(struct iovec){&value, 8}, 1, 5, 8, 0, 0, NULL, &request), 0);
+	assert_int_equal(thole_wait(pair.a, request, -1, NULL), 0); /* nobody calls b */
+	assert_int_equal(memory[1], 77);
+	thole_unexpose(pair.b, region);
+	pair_close(&pair);
+}
+
+/* ---- Without a system call ----------------------------------------------------------------------------- */
+
+/* A link that keeps what is sent until it is asked for it. */
+struct wire {
+	struct link link;
+	struct wire *to;
+	uint8_t frames[256][2048];
+	size_t lengths[256];
+	unsigned head, tail;
+	bool closed;
+};
+
+static unsigned wire_send(struct link *link, const struct frame_out *frames, unsigned count)
+{
+	struct wire *to = ((struct wire *)link)->to;
+
+	for (unsigned i = 0; i < count; i++) {
+		unsigned at = to->tail % 256;
+		uint8_t *bytes = to->frames[at];
+
+		if (to->tail - to->head == 256)
+			return i;
+		memcpy(bytes, frames[i].head, frames[i].head_length);
+		bytes += frames[i].head_length;
+		for (unsigned k = 0; k < frames[i].body_count; k++) {
+			memcpy(bytes, frames[i].body[k].iov_base, frames[i].body[k].iov_len);
+			bytes += frames[i].body[k].iov_len;
+		}
+		to->lengths[at] = (size_t)(bytes - to->frames[at]);
+		to->tail++;
+	}
+	return count;
+}
+
+static unsigned wire_receive(struct link *link, unsigned budget)
+{
+	struct wire *wire = (struct wire *)link;
+	unsigned n = 0;
+
+	for (; n < budget && wire->head != wire->tail; n++) {
+		unsigned at = wire->head++ % 256;
+
+		engine_frame(link->engine, link, &wire->to->link.own, wire->frames[at], wire->lengths[at]);
+	}
+	return n;
+}
+
+static bool wire_ready(struct link *link)
+{
+	return ((struct wire *)link)->head != ((struct wire *)link)->tail;
+}
+
+static uint32_t wire_frame_max(struct link *link, const struct path *to)
+{
+	(void)link, (void)to;
+	return 1400;
+}
+
+static void wire_close(struct link *link)
+{
+	((struct wire *)link)->closed = true;
+}
+
+static const struct link_calls wire_calls = {
+	.name = "wire",
+	.send = wire_send,
+	.receive = wire_receive,
+	.cheap = true,
+	.ready = wire_ready,
+	.frame_max = wire_frame_max,
+	.close = wire_close,
+};
+
+static void count_up(void *arg, void *bytes, size_t length)
+{
+	uint8_t *next = arg;
+
+	for (size_t i = 0; i < length; i++)
+		((uint8_t *)bytes)[i] = ++*next;
+}
+
+static uint8_t random_state[2];
+
+static struct thole_endpoint *wired_endpoint(struct wire *wire, uint8_t number, const struct codec *codec)
+{
+	struct address_parts parts = {.host = number, .endpoint = 100u + number,
+				      .network = {ADDRESS_IPV4, 0, 1, 1, 10, 0, 0, number}};
+	struct link *links[] = {&wire->link};
+	struct thole_endpoint_attr attr = {0};
+	struct thole_endpoint *endpoint;
+	struct options options;
+
+	assert_int_equal(options_defaults(&options, NULL), 0);
+	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &endpoint), 0);
+	wire->link = (struct link){.calls = &wire_calls, .fd = {-1, -1}, .room = 1 << 20,
+				   .own = {{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = number, [16] = 1, [17] = 1}}};
+	random_state[number] = number;
+	assert_int_equal(datagram_attach(endpoint, codec, links, 1, count_up, &random_state[number]), 0);
+	return endpoint;
+}
+
+static void wired_open(struct pair *pair, struct wire wires[2], const struct codec *codec)
+{
+	memset(wires, 0, 2 * sizeof(*wires));
+	wires[0].to = &wires[1];
+	wires[1].to = &wires[0];
+	pair->a = wired_endpoint(&wires[0], 0, codec);
+	pair->b = wired_endpoint(&wires[1], 1, codec);
+	pair->a_to_b = pair_peer(pair->a, pair->b);
+	pair->b_to_a = pair_peer(pair->b, pair->a);
+}
+
+/* Advance both, and the time to the next deadline when nothing is left to do, until `request` of `of` is complete. */
+static int wired_finish(struct pair *pair, uint64_t *now_ns, struct thole_endpoint *of, struct thole_request *request)
+{
+	for (int i = 0; i < PAIR_TURNS_MAX; i++) {
+		uint64_t a_ns, b_ns;
+		struct thole_completion completion;
+
+		if (endpoint_advance(pair->a, *now_ns) + endpoint_advance(pair->b, *now_ns) > 0)
+			continue;
+		if (thole_test(of, request, &completion))
+			return completion.status;
+		a_ns = endpoint_deadline(pair->a);
+		b_ns = endpoint_deadline(pair->b);
+		assert_true(a_ns != UINT64_MAX || b_ns != UINT64_MAX); /* somebody has to do something */
+		*now_ns = a_ns < b_ns ? a_ns : b_ns;
+	}
+	fail_msg("a request did not complete");
+	return 0;
+}
+
+static void advance__runs_whole_endpoints(void **state)
+{
+	static struct wire wires[2];
+	uint64_t now_ns = 1000000000, first_ns = 0;
+
+	(void)state;
+	for (int run = 0; run < 2; run++) { /* the same each time */
+		struct thole_request *send, *receive;
+		void *out = pair_filled(1, 50000), *in = malloc(50000);
+		struct pair pair;
+
+		now_ns = 1000000000;
+		wired_open(&pair, wires, &codec_native);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, 50000, 1, UINT64_MAX, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, out, 50000, 1, 0, 0, NULL, &send), 0);
+		assert_int_equal(wired_finish(&pair, &now_ns, pair.b, receive), 0);
+		assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), 0);
+		pair_check(1, in, 50000);
+		while (!endpoint_drained(pair.a) || !endpoint_drained(pair.b)) {
+			endpoint_advance(pair.a, now_ns);
+			endpoint_advance(pair.b, now_ns += 1000);
+		}
+		if (run == 0)
+			first_ns = now_ns;
+		thole_endpoint_close(pair.a);
+		assert_true(wires[0].closed);
+		assert_true(wire_ready(&wires[1].link)); /* its last word */
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, 1, 1, UINT64_MAX, 0, NULL, &receive), 0);
+		endpoint_advance(pair.b, now_ns);
+		assert_int_equal(thole_test(pair.b, receive, NULL), 1);
+		wires[0].tail = wires[0].head = 0;
+		endpoint_vanish(pair.b);
+		assert_true(wires[1].closed);
+		assert_false(wire_ready(&wires[0].link));
+		free(in);
+		free(out);
+	}
+	assert_int_equal(now_ns, first_ns);
+}
+
+static void limits__of_the_codec(void **state)
+{
+	static struct wire wires[2];
+	struct thole_request *request;
+	struct pair pair;
+	char bytes[100] = {0};
+
+	(void)state;
+	wired_open(&pair, wires, &codec_mxoe);
+	assert_int_equal(thole_put(pair.a, pair.a_to_b, &(struct iovec){bytes, 8}, 1, 5, 0, 0, 0, NULL, &request),
+			 THOLE_ERR_UNSUPPORTED);
+	detail_check("codec");
+	assert_int_equal(thole_get(pair.a, pair.a_to_b, &(struct iovec){bytes, 8}, 1, 5, 0, 0, NULL, &request),
+			 THOLE_ERR_UNSUPPORTED);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 8, 0, 1, THOLE_IMM, NULL, &request), THOLE_ERR_UNSUPPORTED);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 100, 0, 0, THOLE_PLAIN, NULL, &request),
+			 THOLE_ERR_UNSUPPORTED);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, codec_mxoe.length_max + 1, 0, 0, 0, NULL, &request),
+			 THOLE_ERR_ARGUMENT);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(choice__same_host),
+		cmocka_unit_test(choice__other_host),
+		cmocka_unit_test(choice__without_shm),
+		cmocka_unit_test(choice__self_without_shm),
+		cmocka_unit_test(nowhere__says_why),
+		cmocka_unit_test(info__there_is_no_such_peer),
+		cmocka_unit_test(open__without_a_network),
+		cmocka_unit_test(open__mxoe_needs_raw_frames),
+		cmocka_unit_test(address__says_where),
+		cmocka_unit_test(exchange__all_lengths),
+		cmocka_unit_test(exchange__net_eager_max_decides),
+		cmocka_unit_test(exchange__put_get_atomic),
+		cmocka_unit_test(exchange__frames_are_lost),
+		cmocka_unit_test(end__peer_closes),
+		cmocka_unit_test(end__nobody_was_there),
+		cmocka_unit_test(end__other_key),
+		cmocka_unit_test(close__delivers),
+		cmocka_unit_test(close__leaves_no_descriptor),
+		cmocka_unit_test(sleep__a_message_wakes),
+		cmocka_unit_test(sleep__a_timer_wakes),
+		cmocka_unit_test(sleep__both_wait),
+		cmocka_unit_test(thread__serves_the_network),
+		cmocka_unit_test(advance__runs_whole_endpoints),
+		cmocka_unit_test(limits__of_the_codec),
+	};
+
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	return cmocka_run_group_tests_name("datagram", tests, NULL, NULL);
+}

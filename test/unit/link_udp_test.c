@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The UDP link over the loopback, its system calls failing where a test says so: how frames are gathered, and what becomes of
+ * them. What needs two hosts is in test/system/thole_links.c.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/endian.h"
+#include "transport/datagram/links.h"
+
+enum { CALLS_MAX = 64, PARTS = 40 };
+
+static struct engine engine;
+static struct interface interface;
+static struct link *link_under_test;
+static uint64_t counters[COUNTER_COUNT];
+
+/* Each call that sends: its frames' length (0: not told, so one frame), bytes, and the error that it returned. */
+static struct call {
+	uint16_t segment;
+	size_t bytes;
+	int error;
+} calls[CALLS_MAX];
+static unsigned call_count;
+static int errors[CALLS_MAX]; /* for the next calls, in order; 0: none */
+static unsigned error_count, error_at;
+
+static struct frame_seen {
+	size_t length;
+	uint8_t first;
+	bool intact;
+} seen[256];
+static unsigned seen_count;
+static unsigned refusals, shrinks;
+static uint32_t shrunk_to;
+
+/* ---- The kernel ------------------------------------------------------------------------------------ */
+
+static bool fails(const struct msghdr *message, size_t bytes)
+{
+	struct cmsghdr *header = message ? CMSG_FIRSTHDR(message) : NULL;
+	struct call *call = &calls[call_count++ % CALLS_MAX];
+
+	*call = (struct call){.bytes = bytes};
+	for (size_t i = 0; message && i < message->msg_iovlen; i++)
+		call->bytes += message->msg_iov[i].iov_len;
+	if (header) {
+		assert_int_equal(header->cmsg_level, IPPROTO_UDP);
+		assert_int_equal(header->cmsg_type, UDP_SEGMENT);
+		memcpy(&call->segment, CMSG_DATA(header), sizeof(call->segment));
+	}
+	if (error_at < error_count)
+		call->error = errors[error_at++];
+	errno = call->error;
+	return call->error != 0;
+}
+
+ssize_t __real_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size);
+ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size);
+ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size)
+{
+	return fails(NULL, length) ? -1 : __real_sendto(fd, bytes, length, flags, to, size);
+}
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return fails(message, 0) ? -1 : __real_sendmsg(fd, message, flags);
+}
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+	unsigned i;
+
+	for (i = 0; i < count; i++)
+		if (fails(&messages[i].msg_hdr, 0) || __real_sendmsg(fd, &messages[i].msg_hdr, flags) < 0)
+			break;
+	return i > 0 ? (int)i : -1;
+}
+
+/* ---- The engine ------------------------------------------------------------------------------------ */
+
+static uint8_t byte_of(size_t length, size_t at)
+{
+	return (uint8_t)(length * 7 + at * 3 + 1);
+}
+
+void engine_frame(struct engine *e, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
+{
+	struct frame_seen *one = &seen[seen_count++ % 256];
+
+	assert_ptr_equal(e, &engine);
+	assert_ptr_equal(link, link_under_test);
+	assert_memory_equal(from, &link->own, sizeof(*from));
+	*one = (struct frame_seen){.length = length, .first = frame[0], .intact = true};
+	for (size_t i = 1; i < length; i++)
+		one->intact &= frame[i] == byte_of(length, i);
+}
+
+void engine_landing(struct engine *e, struct landing *landing)
+{
+	(void)e;
+	landing->frames = 0;
+	landing->count = 1;
+	landing->iov[0] = (struct iovec){landing->spill, LANDING_SPILL};
+}
+
+unsigned engine_landed(struct engine *e, struct link *link, const struct path *from, struct landing *landing, size_t bytes,
+		       size_t segment)
+{
+	struct path records = *from;
+
+	memcpy(records.bytes + 16, link->own.bytes + 16, 2);
+	assert_int_equal(load_be16(from->bytes + 16), link->bulk_port); /* bulk is sent from the bulk socket */
+	for (size_t at = 0; at < bytes; at += segment)
+		engine_frame(e, link, &records, landing->spill + at, bytes - at < segment ? bytes - at : segment);
+	return (unsigned)((bytes + segment - 1) / segment);
+}
+
+void engine_refused(struct engine *e, struct link *link, const struct path *to)
+{
+	(void)e, (void)link, (void)to;
+	refusals++;
+}
+
+void engine_shrink(struct engine *e, struct link *link, const struct path *to, uint32_t frame_max)
+{
+	(void)e, (void)link, (void)to;
+	shrinks++;
+	shrunk_to = frame_max;
+}
+
+/* ---- Frames ---------------------------------------------------------------------------------------- */
+
+static uint8_t bytes[128][ENGINE_FRAME_MAX];
+static struct iovec parts[128][PARTS];
+static struct frame_out frames[128];
+static struct path own, bulk;
+
+/* A frame to ourselves; in `count` parts if that is more than 1. */
+static void frame_set(unsigned i, uint32_t length, unsigned count)
+{
+	uint32_t piece = length / (count ? count : 1);
+
+	bytes[i][0] = (uint8_t)i;
+	for (uint32_t at = 1; at < length; at++)
+		bytes[i][at] = byte_of(length, at);
+	frames[i] = (struct frame_out){.to = &own, .head = bytes[i], .head_length = length};
+	if (count < 2)
+		return;
+	frames[i].head_length = piece;
+	frames[i].body = parts[i];
+	frames[i].body_count = (uint16_t)(count - 1);
+	frames[i].body_length = length - piece;
+	for (unsigned j = 1; j < count; j++)
+		parts[i][j - 1] = (struct iovec){bytes[i] + j * piece, j + 1 < count ? piece : length - j * piece};
+}
+
+static void expect_errors(const int *list, unsigned count)
+{
+	memcpy(errors, list, count * sizeof(*list));
+	error_count = count;
+	error_at = 0;
+}
+
+static unsigned post(unsigned count)
+{
+	call_count = 0;
+	return link_under_test->calls->send(link_under_test, frames, count);
+}
+
+static void collect(void)
+{
+	seen_count = 0;
+	engine.outstanding = 1;
+	for (unsigned i = 0; i < 200; i++)
+		link_under_test->calls->receive(link_under_test, 64);
+}
+
+/* These frames came, each as it was sent. */
+static void check_seen(unsigned first, unsigned count)
+{
+	assert_int_equal(seen_count, count);
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(seen[i].first, first + i);
+		assert_int_equal(seen[i].length, frames[first + i].head_length + frames[first + i].body_length);
+		assert_true(seen[i].intact);
+	}
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(counters, 0, sizeof(counters));
+	error_count = error_at = refusals = shrinks = 0;
+	assert_int_equal(interface_choose("127.0.0.1", &interface), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, counters, &link_under_test), 0);
+	own = bulk = link_under_test->own;
+	store_be16(bulk.bytes + 16, link_under_test->bulk_port);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	link_under_test->calls->close(link_under_test);
+	return 0;
+}
+
+/* ---- Sending --------------------------------------------------------------------------------------- */
+
+static void send__same_length_goes_together(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		frame_set(i, i < 9 ? 700 : 100, 3);
+	assert_int_equal(post(10), 10);
+	assert_int_equal(call_count, 1);
+	assert_int_equal(calls[0].segment, 700);
+	assert_int_equal(calls[0].bytes, 9 * 700 + 100);
+	collect();
+	check_seen(0, 10);
+}
+
+static void send__a_shorter_one_ends_a_packet(void **state)
+{
+	static const uint32_t lengths[] = {500, 500, 400, 400, 300, 600, 600};
+
+	(void)state;
+	for (unsigned i = 0; i < 7; i++)
+		frame_set(i, lengths[i], 1);
+	assert_int_equal(post(7), 7);
+	assert_int_equal(call_count, 3);
+	assert_int_equal(calls[0].bytes, 1400);
+	assert_int_equal(calls[1].bytes, 700);
+	assert_int_equal(calls[2].bytes, 1200);
+	collect();
+	check_seen(0, 7);
+}
+
+static void send__no_more_than_a_packet_holds(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 64; i++)
+		frame_set(i, 1472, 2);
+	assert_int_equal(post(64), 64);
+	assert_int_equal(call_count, 2);
+	assert_int_equal(calls[0].bytes, 44 * 1472);
+	assert_int_equal(calls[1].bytes, 20 * 1472);
+	collect();
+	check_seen(0, 64);
+	for (unsigned i = 0; i < 100; i++)
+		frame_set(i, 10, 1);
+	assert_int_equal(post(100), 100);
+	assert_int_equal(calls[0].bytes, 640);
+	assert_int_equal(calls[1].bytes, 360);
+	collect();
+	check_seen(0, 100);
+}
+
+static void send__other_places_and_channels_are_apart(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		frame_set(i, 200, 1);
+		if (i >= 3) {
+			frames[i].to = &bulk;
+			frames[i].channel = CHANNEL_BULK;
+		}
+	}
+	assert_int_equal(post(6), 6);
+	assert_int_equal(call_count, 2);
+	assert_int_equal(calls[0].bytes, 600);
+	assert_int_equal(calls[1].bytes, 600);
+	collect();
+	check_seen(0, 6);
+}
+
+static void send__many_parts_are_copied_together(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 5; i++)
+		frame_set(i, 1000, i == 2 ? PARTS : 16);
+	assert_int_equal(post(5), 5);
+	assert_int_equal(call_count, 3);
+	collect();
+	check_seen(0, 5);
+}
+
+/* ---- Trouble --------------------------------------------------------------------------------------- */
+
+static void trouble__no_room(void **state)
+{
+	static const int list[] = {0, 0, EAGAIN, EAGAIN};
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++)
+		frame_set(i, 100 + 100 * i, 1); /* longer each time: none goes with another */
+	expect_errors(list, 4);
+	assert_int_equal(post(6), 2);
+	collect();
+	check_seen(0, 2);
+	expect_errors(&list[2], 1);
+	assert_int_equal(post(6), 0);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 0);
+}
+
+static void trouble__queue_full(void **state)
+{
+	static const int list[] = {ENOBUFS};
+
+	(void)state;
+	frame_set(0, 100, 1);
+	expect_errors(list, 1);
+	assert_int_equal(post(1), 0);
+	assert_int_equal(post(1), 1);
+}
+
+static void trouble__interrupted(void **state)
+{
+	static const int list[] = {EINTR, EINTR, EINTR};
+
+	(void)state;
+	frame_set(0, 100, 1);
+	expect_errors(list, 3);
+	assert_int_equal(post(1), 1);
+	collect();
+	check_seen(0, 1);
+}
+
+/* An earlier frame's error is told with this one, which goes at the second try. */
+static void trouble__of_an_earlier_frame(void **state)
+{
+	static const int list[] = {ECONNREFUSED};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		frame_set(i, 100, 1);
+	expect_errors(list, 1);
+	assert_int_equal(post(3), 3);
+	assert_int_equal(call_count, 2);
+	collect();
+	check_seen(0, 3);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 0);
+}
+
+static void trouble__no_route(void **state)
+{
+	static const int list[] = {ENETUNREACH, ENETUNREACH, ENETUNREACH, ENETUNREACH};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		frame_set(i, i < 3 ? 100 : 200, 1);
+	expect_errors(list, 4);
+	assert_int_equal(post(4), 4);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 4);
+	assert_int_equal(post(4), 4);
+	collect();
+	check_seen(0, 4);
+}
+
+/* The interface cannot segment: frames go singly, now and later. */
+static void trouble__segments_refused(void **state)
+{
+	static const int list[] = {EIO};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		frame_set(i, 100, 2);
+	expect_errors(list, 1);
+	assert_int_equal(post(4), 4);
+	assert_int_equal(call_count, 5);
+	assert_int_equal(calls[0].segment, 100);
+	assert_int_equal(calls[1].segment, 0);
+	collect();
+	check_seen(0, 4);
+	assert_int_equal(counters[COUNTER_LINK_SEPARATED], 1);
+	assert_int_equal(post(4), 4);
+	assert_int_equal(call_count, 4);
+	collect();
+	check_seen(0, 4);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 0);
+}
+
+/* One packet is refused for its length: its frames are tried singly, and those that are too long are lost. */
+static void trouble__too_long(void **state)
+{
+	static const int list[] = {EMSGSIZE, EMSGSIZE, EMSGSIZE, 0};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		frame_set(i, i < 2 ? 1400 : 600, 2);
+	expect_errors(list, 4);
+	assert_int_equal(post(3), 3);
+	assert_int_equal(call_count, 4);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 2);
+	collect();
+	check_seen(2, 1);
+	assert_int_equal(shrinks, 1);
+	assert_int_equal(shrunk_to, link_under_test->calls->frame_max(link_under_test, &own));
+	assert_int_equal(post(3), 3); /* together again */
+	assert_int_equal(call_count, 1);
+}
+
+static void refused__told_from_receive_only(void **state)
+{
+	struct path nobody = own;
+	struct link *other;
+
+	(void)state;
+	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	nobody = other->own;
+	other->calls->close(other);
+	frame_set(0, 100, 1);
+	frames[0].to = &nobody;
+	assert_int_equal(post(1), 1);
+	assert_int_equal(post(1), 1);
+	assert_int_equal(refusals, 0);
+	collect();
+	assert_int_equal(refusals, 2);
+	assert_int_equal(seen_count, 0);
+	assert_false(link_under_test->calls->ready(link_under_test));
+}
+
+/* ---- The rest -------------------------------------------------------------------------------------- */
+
+static void ready__only_if_something_waits(void **state)
+{
+	(void)state;
+	assert_false(link_under_test->calls->ready(link_under_test));
+	frame_set(0, 100, 1);
+	post(1);
+	assert_true(link_under_test->calls->ready(link_under_test));
+	collect();
+	assert_false(link_under_test->calls->ready(link_under_test));
+}
+
+/* What was not asked for is fetched too, or it would keep the owner from sleeping. */
+static void ready__unexpected_bulk(void **state)
+{
+	(void)state;
+	frame_set(0, 100, 1);
+	frames[0].to = &bulk;
+	frames[0].channel = CHANNEL_BULK;
+	post(1);
+	engine.outstanding = 0;
+	seen_count = 0;
+	assert_true(link_under_test->calls->ready(link_under_test));
+	assert_int_equal(link_under_test->calls->receive(link_under_test, 64), 1);
+	check_seen(0, 1);
+	assert_false(link_under_test->calls->ready(link_under_test));
+}
+
+static void open__without_an_address(void **state)
+{
+	struct interface none = interface;
+	struct link *link;
+
+	(void)state;
+	none.has_ipv4 = none.has_ipv6 = false;
+	assert_int_equal(link_udp_open(&engine, &none, counters, &link), THOLE_ERR_ADDRESS);
+	assert_null(link);
+	assert_non_null(strstr(thole_detail(), none.name));
+	assert_int_equal(link_raw_open(&engine, &interface, LINK_RAW_ETHERTYPE, 1, counters, &link), THOLE_ERR_ADDRESS);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(send__same_length_goes_together),
+		TEST(send__a_shorter_one_ends_a_packet),
+		TEST(send__no_more_than_a_packet_holds),
+		TEST(send__other_places_and_channels_are_apart),
+		TEST(send__many_parts_are_copied_together),
+		TEST(trouble__no_room),
+		TEST(trouble__queue_full),
+		TEST(trouble__interrupted),
+		TEST(trouble__of_an_earlier_frame),
+		TEST(trouble__no_route),
+		TEST(trouble__segments_refused),
+		TEST(trouble__too_long),
+		TEST(refused__told_from_receive_only),
+		TEST(ready__only_if_something_waits),
+		TEST(ready__unexpected_bulk),
+		TEST(open__without_an_address),
+	};
+
+	return cmocka_run_group_tests_name("link_udp", tests, NULL, NULL);
+}
