@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thole and its peers side by side on this machine.
+"""Thole and its peers side by side on this machine: inside a node, and (network.py) between two hosts.
 
 Each round starts every peer once, one after the other, so that a slow minute of the machine hits all of
 them alike; results are medians and bests over all rounds. Nothing but the peer runs meanwhile: progress is
@@ -33,17 +33,19 @@ import launch
 import ours
 import report
 import targets
-from peers import PEERS, Peer, select
-from process import run
+from peers import PEERS, Peer
+from process import Outcome, run
 from results import SPREAD, Results
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+PARTS = ("node", "network", "all")
 TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise")
 TRIES = 3  # of a start, where the machine changed during it, or others used it
 QUIET = 0.1  # share of the machine that others may use
 CROWD = 4  # ranks of the tests where ranks share cores
 FOREIGN = ("FI_", "UCX_", "I_MPI_", "MPIR_", "OMPI_", "PMIX_", "PRTE_", "HYDRA_", "PMI_")
+SECRETS = ("THOLE_JOB_KEY",)
 LIMIT_S = 120.0
 Result = TypeVar("Result")
 
@@ -64,14 +66,18 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/run.py", description=(__doc__ or "").splitlines()[0]
     )
+    parser.add_argument("--part", choices=PARTS, default="all", help="what to measure (default all)")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="where Thole is built")
     parser.add_argument(
         "--venvs", type=Path, action="append", help="folder of MPI environments, or one"
     )
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where results go")
     parser.add_argument("--name", default="", help="file name of the results, without its ending")
-    parser.add_argument("--peers", help="names between commas, * at the end for all that begin so")
+    parser.add_argument("--peers", help="names between commas, * in them for anything")
     parser.add_argument("--only", help=f"of {', '.join(TESTS)}, perf, memory; between commas")
+    parser.add_argument(
+        "--settings", help="of the network: numbers between commas, as --list shows them"
+    )
     parser.add_argument("--sizes", help="of the two-rank tests, such as 8,4k,1m")
     parser.add_argument("--rounds", type=int, help="starts of each peer (default 3)")
     parser.add_argument(
@@ -151,6 +157,8 @@ def environment() -> dict[str, str]:
 
 
 class Bench:
+    """Starts peers inside this node, and gathers what they printed."""
+
     def __init__(self, options: argparse.Namespace, console: Console) -> None:
         self.options = options
         self.console = console
@@ -161,30 +169,34 @@ class Bench:
         self.commands: dict[str, str] = {}
         self.repeated = 0
 
-    def start(self, peer: Peer, plan: Plan) -> None:
+    def program(self, peer: Peer, plan: Plan) -> list[str]:
+        words = [str(self.programs[peer.mpi]), "--tests", ",".join(plan.tests)]
+        words += ["--sizes", plan.sizes, "--rounds", str(self.options.inner or plan.rounds)]
+        return [*words, "--round-ms", str(plan.round_ms)]
+
+    def line(self, peer: Peer, plan: Plan) -> tuple[list[str], dict[str, str]]:
+        """The command of a start, and the variables that it needs."""
         mpi = self.found[peer.mpi]
         command = launch.command(mpi, self.cpus, plan.ranks, list(peer.arguments))
-        command += [
-            str(self.programs[peer.mpi]),
-            "--tests",
-            ",".join(plan.tests),
-            "--sizes",
-            plan.sizes,
-        ]
-        command += [
-            "--rounds",
-            str(self.options.inner or plan.rounds),
-            "--round-ms",
-            str(plan.round_ms),
-        ]
-        settings = thole_plan(command).environment() if peer.thole else peer.settings(mpi)
-        shown = [f"{name}={value}" for name, value in settings.items()] + command
-        self.commands.setdefault(peer.name, " ".join(shown))
+        command += self.program(peer, plan)
+        return command, thole_plan(command).environment() if peer.thole else peer.settings(mpi)
+
+    def once(self, command: list[str], settings: dict[str, str]) -> Outcome:
+        return run(command, environment() | settings, LIMIT_S)
+
+    def elsewhere(self) -> float:
+        """CPU seconds of what runs for us and is not below us."""
+        return 0.0
+
+    def start(self, peer: Peer, plan: Plan) -> None:
+        command, settings = self.line(peer, plan)
+        shown = [f"{name}={value}" for name, value in settings.items() if name not in SECRETS]
+        self.commands.setdefault(peer.name, " ".join([*shown, *command]))
         for attempt in range(TRIES):
             with locked(self.options.lock):
                 host.settle(self.options.settle)
-                before, watch = self.floor(), host.Watch()
-                outcome = run(command, environment() | settings, LIMIT_S)
+                before, watch = self.floor(), host.Watch(self.elsewhere)
+                outcome = self.once(command, settings)
                 others, after = watch.share(), self.floor()
             same = max(before, after) <= SPREAD * min(before, after)
             if outcome.failure or (same and others < QUIET):
@@ -194,6 +206,16 @@ class Bench:
         self.results.add(peer.name, outcome.output, after)
         if outcome.failure:
             self.results.failures[peer.name] = f"{','.join(plan.tests)}: {outcome.failure}"
+
+    def part(
+        self, title: str, titles: dict[str, str], check: Callable[[Results], list[targets.Check]]
+    ) -> report.Part:
+        """All that was measured, and what is to be said of it."""
+        sections = []
+        for condition in self.results.conditions():
+            under = self.results.under(condition)
+            sections.append(report.Section(condition, under, check(under), titles))
+        return report.Part(title, self.results, sections)
 
     def attempt(self, name: str, measure: Callable[[], Result | None]) -> Result | None:
         try:
@@ -230,60 +252,48 @@ class Bench:
             progress.update(task, description="measured", refresh=True)
 
 
-def main() -> int:
-    options = parse()
-    paths.use_build(str(options.build))
-    console = Console() if sys.stdout.isatty() else Console(width=160)
-    try:
-        chosen = select(options.peers)
-    except ValueError as error:
-        console.print(str(error))
-        return 2
-    bench = Bench(options, console)
-    os.sched_setaffinity(0, bench.cpus)
-    bench.programs = compile_programs(bench.found, options.build, bench.results.failures)
+class Compared:
+    """What a whole run has gathered for its report."""
+
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self.options = options
+        self.console = console
+        self.parts: list[report.Part] = []
+        self.extra: dict[str, object] = {}
+        self.commands: dict[str, str] = {}
+        self.repeated = 0
+
+    def take(self, bench: Bench, part: report.Part) -> None:
+        self.parts.append(part)
+        self.commands |= bench.commands
+        self.repeated += bench.repeated
+
+    def wanted(self, test: str) -> bool:
+        return not self.options.only or test in self.options.only.split(",")
+
+
+def rounds(options: argparse.Namespace) -> int:
+    return options.rounds or (1 if options.quick else 3)
+
+
+def ready(bench: Bench, chosen: list[Peer]) -> list[Peer]:
+    """Those that can run here; why the others cannot is kept with the results."""
     reasons = {peer.name: unavailable(peer, bench.found, bench.programs) for peer in chosen}
-    if options.list:
-        for peer in PEERS:
-            console.print(f"{peer.name:16} {peer.title:40} {reasons.get(peer.name) or 'ready'}")
-        return 0
-    for name, reason in reasons.items():
-        if reason:
-            bench.results.failures[name] = reason
-    chosen = [peer for peer in chosen if not reasons[peer.name]]
-    facts = host.facts() | {mpi.family.name: mpi.label for mpi in bench.found.values()}
+    bench.results.failures |= {name: reason for name, reason in reasons.items() if reason}
+    return [peer for peer in chosen if not reasons[peer.name]]
 
-    def wanted(test: str) -> bool:
-        return not options.only or test in options.only.split(",")
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+def measure_node(bench: Bench, chosen: list[Peer], compared: Compared) -> None:
     with contextlib.suppress(KeyboardInterrupt):  # what has been measured by then is still reported
-        bench.measure(chosen, plans(options), options.rounds or (1 if options.quick else 3))
-    with locked(options.lock):
-        perf = (
-            bench.attempt("thole-perf", lambda: ours.perf(bench.cpus)) if wanted("perf") else None
-        )
-        memory = (
-            bench.attempt("thole-memory", lambda: ours.memory(options.build))
-            if wanted("memory")
-            else None
-        )
-    sections = []
-    for condition in bench.results.conditions():
-        part = bench.results.under(condition)
-        sections.append(report.Section(condition, part, targets.check(part, memory, perf)))
-    for section in sections:
-        console.rule(section.title, align="left")
-        for table in reversed(section.tables()):
-            table.show(console)
-    console.print(report.failure_text(bench.results), markup=False)
-    name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    facts["starts_repeated"] = bench.repeated
-    extra: dict[str, object] = {
-        "commands": bench.commands,
-        "perf": perf and asdict(perf),
-        "memory": memory,
-    }
-    files = report.write(options.results, name, facts, bench.results, sections, extra)
-    console.print(f"Written: {files[0]} and {files[1]}", markup=False)
-    return 0
+        bench.measure(ready(bench, chosen), plans(bench.options), rounds(bench.options))
+    perf = memory = None
+    with locked(bench.options.lock):
+        if compared.wanted("perf"):
+            perf = bench.attempt("thole-perf", lambda: ours.perf(bench.cpus))
+        if compared.wanted("memory"):
+            memory = bench.attempt("thole-memory", lambda: ours.memory(bench.options.build))
+    compared.extra |= {"perf": perf and asdict(perf), "memory": memory}
+    part = bench.part(
+        "Inside a node", report.NODE_TITLES, lambda under: targets.check(under, memory, perf)
+    )
+    compared.take(bench, part)

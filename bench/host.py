@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -54,16 +55,20 @@ def _busy() -> tuple[int, int]:
 
 
 class Watch:
-    """How much of the machine others used (or its host took away) while commands of ours ran."""
+    """How much of the machine others used (or its host took away) while commands of ours ran.
 
-    def __init__(self) -> None:
+    elsewhere: CPU seconds of what runs for us and is no child of ours.
+    """
+
+    def __init__(self, elsewhere: Callable[[], float] = lambda: 0.0) -> None:
+        self.elsewhere = elsewhere
         self.start = (*_busy(), self._own())
 
-    @staticmethod
-    def _own() -> float:
+    def _own(self) -> float:
         """CPU seconds of ours and of all children that have ended."""
         times = os.times()
-        return times.user + times.system + times.children_user + times.children_system
+        own = times.user + times.system + times.children_user + times.children_system
+        return own + self.elsewhere()
 
     def share(self) -> float:
         busy_now, total_now = _busy()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_bench.c - what one MPI does between the ranks of a node, for comparison with others.
+ * mpi_bench.c - what one MPI does between ranks, in a node or on two hosts, for comparison with others.
  *
  * Owns the timed loops and the check of what arrived; knows nothing about which MPI or transport
  * it runs on: bench/run.py compiles it once with each MPI's own compiler and gives it its
@@ -54,6 +54,7 @@ struct bench {
 	uint64_t seed;           /* of the pattern that this rank last sent; its partner's has the lowest
 	                            bit the other way round */
 	uint64_t fill_ns;        /* spent on writing send buffers, both ranks, in the last kernel */
+	const char *word_path;   /* a file of a page that all ranks see, for the word; NULL: they are in one node */
 	atomic_ullong *word;     /* in memory of both ranks, or NULL */
 	uint64_t trips;          /* round trips of that word up to now */
 	size_t sizes[SIZES_MAX];
@@ -73,12 +74,17 @@ struct test {
 	int sized;               /* for each size given; else for 8 bytes only */
 };
 
-static uint64_t clock_ns(void)
+static uint64_t time_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t clock_ns(void)
+{
+	return time_ns(CLOCK_MONOTONIC);
 }
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
@@ -252,14 +258,14 @@ static void word_share(struct bench *bench)
 
 	if (bench->ranks != 2 || sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		return;
-	if (bench->rank == 0) {
+	if (bench->rank == 0 && !bench->word_path) {
 		where[1] = memfd_create("mpi_bench", MFD_CLOEXEC);
 		if (where[1] >= 0 && ftruncate(where[1], 4096))
 			where[1] = -1;
 	}
 	MPI_Bcast(where, 2, MPI_INT, 0, MPI_COMM_WORLD);
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", where[0], where[1]);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = open(bench->word_path ? bench->word_path : path, O_RDWR | O_CLOEXEC);
 	page = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	fd = page != MAP_FAILED;
 	MPI_Allreduce(&fd, where, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -379,53 +385,82 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
+/* What a test's rounds gave. */
+struct taken {
+	double samples[ROUNDS_MAX];
+	double fills[ROUNDS_MAX];
+	double floors[ROUNDS_MAX];
+	double cpu[2][ROUNDS_MAX]; /* seconds of CPU per GB: the sender's, the receiver's */
+	long preempted;
+};
+
 static void report(const struct bench *bench, const struct test *test, size_t size, unsigned count,
-		   const double *samples, const double *fills, const double *floors, long preempted)
+		   const struct taken *taken)
 {
 	double sorted[ROUNDS_MAX];
 	int bandwidth = test->kernel == kernel_bandwidth;
 
-	memcpy(sorted, samples, bench->rounds * sizeof(sorted[0]));
+	memcpy(sorted, taken->samples, bench->rounds * sizeof(sorted[0]));
 	qsort(sorted, bench->rounds, sizeof(sorted[0]), compare);
 	printf("{\"test\": \"%s\", \"ranks\": %d, \"size\": %zu, \"unit\": \"%s\", \"iterations\": %u, "
 	       "\"median\": %.6g, \"best\": %.6g, \"preempted\": %ld", test->name, bench->ranks, size,
 	       test->unit, count, sorted[bench->rounds / 2], sorted[bandwidth ? bench->rounds - 1 : 0],
-	       preempted);
-	print_samples("samples", samples, bench->rounds);
+	       taken->preempted);
+	print_samples("samples", taken->samples, bench->rounds);
 	if (bench->word)
-		print_samples("floors", floors, bench->rounds);
+		print_samples("floors", taken->floors, bench->rounds);
 	if (test->kernel == kernel_touched)
-		print_samples("fills", fills, bench->rounds);
+		print_samples("fills", taken->fills, bench->rounds);
+	if (bandwidth) {
+		print_samples("cpu_send", taken->cpu[0], bench->rounds);
+		print_samples("cpu_recv", taken->cpu[1], bench->rounds);
+	}
 	printf("}\n");
 	fflush(stdout);
 }
 
+/* What both ranks of a stream spent of their processors, for each GB that they moved. */
+static void share_cpu(struct bench *bench, struct taken *taken, unsigned round, uint64_t spent_ns, double bytes)
+{
+	uint64_t both[2] = { 0, 0 };
+
+	if (bench->ranks != 2)
+		return;
+	MPI_Gather(&spent_ns, 1, MPI_UINT64_T, both, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+	for (unsigned side = 0; side < 2; side++)
+		taken->cpu[side][round] = bytes > 0 ? (double)both[side] / bytes : 0;
+}
+
 static void measure(struct bench *bench, const struct test *test, size_t size)
 {
-	double samples[ROUNDS_MAX], fills[ROUNDS_MAX], floors[ROUNDS_MAX], after;
+	struct taken taken;
 	unsigned count;
-	long preempted;
+	double after;
 
 	prepare(bench, size, 0);
 	count = iterations(bench, test, size);
-	preempted = preemptions();
+	taken.preempted = preemptions();
 	for (unsigned round = 0; round < bench->rounds; round++) {
-		uint64_t elapsed;
+		uint64_t elapsed, spent;
 
 		prepare(bench, size, round + 1);
 		MPI_Barrier(MPI_COMM_WORLD);
-		floors[round] = floor_ns(bench);
+		taken.floors[round] = floor_ns(bench);
 		test->kernel(bench, size, WARM_ITERATIONS);
+		spent = time_ns(CLOCK_PROCESS_CPUTIME_ID);
 		elapsed = test->kernel(bench, size, count);
+		spent = time_ns(CLOCK_PROCESS_CPUTIME_ID) - spent;
 		after = floor_ns(bench);
 		/* A machine that changed meanwhile counts as what it was worse. */
-		floors[round] = after > floors[round] ? after : floors[round];
-		fills[round] = (double)bench->fill_ns / count / test->hops / 1000;
-		samples[round] = convert(test, size, (double)elapsed / count);
+		taken.floors[round] = after > taken.floors[round] ? after : taken.floors[round];
+		taken.fills[round] = (double)bench->fill_ns / count / test->hops / 1000;
+		taken.samples[round] = convert(test, size, (double)elapsed / count);
+		share_cpu(bench, &taken, round, spent, (double)size * window(size) * count);
 		check(bench, test, size);
 	}
+	taken.preempted = preemptions() - taken.preempted;
 	if (bench->rank == 0)
-		report(bench, test, size, count, samples, fills, floors, preemptions() - preempted);
+		report(bench, test, size, count, &taken);
 }
 
 /* ---- Command line ---------------------------------------------------------------------------- */
@@ -434,7 +469,7 @@ static int fail(const struct bench *bench, const char *what, const char *value)
 {
 	if (bench->rank == 0)
 		fprintf(stderr, "mpi_bench: %s: %s\n"
-			"usage: mpi_bench [--tests a,b] [--sizes 8,4k,1m] [--rounds n] [--round-ms n]\n",
+			"usage: mpi_bench [--tests a,b] [--sizes 8,4k,1m] [--rounds n] [--round-ms n] [--word file]\n",
 			what, value);
 	return -1;
 }
@@ -504,6 +539,8 @@ static int parse(struct bench *bench, int argc, char **argv)
 			if (parse_number(bench, text, 10000, &value))
 				return -1;
 			bench->round_ns = value * 1000000u;
+		} else if (strcmp(name, "--word") == 0) {
+			bench->word_path = text;
 		} else {
 			return fail(bench, "unknown option", name);
 		}

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The stacks that are compared, as a table: each MPI's own ways through a node, and Thole under each MPI.
+"""The stacks that are compared, as tables: each MPI's own ways through a node, or between hosts, and Thole under each.
 
 A peer's mpi is the name of a family in thole.mpi, which also knows what each MPI needs to use Thole.
 """
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass, field
 
 from thole.mpi import Mpi, family_named
@@ -13,7 +14,7 @@ from thole.mpi import Mpi, family_named
 
 @dataclass(frozen=True)
 class Peer:
-    """One row. {fabric} in a value is the MPI's libfabric, {fabric_dir} the directory that it is in."""
+    """One row. {fabric} in a value is the MPI's libfabric, {fabric_dir} its directory, {interface} that to other hosts."""
 
     name: str
     mpi: str
@@ -21,6 +22,7 @@ class Peer:
     environment: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     default: bool = False  # what a user of this MPI gets without asking
+    options: tuple[str, ...] = ()  # of Thole
 
     @property
     def thole(self) -> bool:
@@ -30,11 +32,15 @@ class Peer:
     def title(self) -> str:
         return f"{family_named(self.mpi).title}, {self.transport}"
 
-    def settings(self, mpi: Mpi) -> dict[str, str]:
+    @property
+    def link(self) -> str:
+        """How Thole goes between hosts: udp, raw or both."""
+        return dict(option.split("=", 1) for option in self.options).get("link", "")
+
+    def settings(self, mpi: Mpi, interface: str = "") -> dict[str, str]:
         """The environment of a peer; for Thole it is what `thole run` says."""
-        if mpi.fabric is None:
-            return self.environment
-        names = {"fabric": mpi.fabric, "fabric_dir": mpi.fabric.parent}
+        folder = mpi.fabric.parent if mpi.fabric else ""
+        names = {"fabric": mpi.fabric or "", "fabric_dir": folder, "interface": interface}
         return {name: value.format(**names) for name, value in self.environment.items()}
 
 
@@ -66,20 +72,59 @@ PEERS = (
     Peer("thole-intel", "impi", "Thole"),
 )
 
+_MPICH_TCP = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
+_UCX_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "{interface}"}
+_MPICH_UCX_TCP = {"MPIR_CVAR_CH4_NETMOD": "ucx", **_UCX_TCP}
+_OB1_TCP = ("--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "{interface}")
+_OFI_TCP = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp")
+_OPENMPI_OFI_TCP = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "{interface}"}
+_INTEL_TCP = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "I_MPI_PIN": "0"}
+_INTEL_FREE = {"I_MPI_PIN": "0"}  # the hosts are pinned, each to a core
 
-def select(names: str | None) -> list[Peer]:
-    """The peers named, between commas; a name ending in * stands for all that begin so."""
+
+def _handed(names: dict[str, str]) -> tuple[str, ...]:
+    """Open MPI's ranks on other hosts get the variables that it is told of."""
+    return tuple(word for name in names for word in ("-x", name))
+
+
+def _thole(mpi: str, short: str, environment: dict[str, str] | None = None) -> tuple[Peer, ...]:
+    return tuple(
+        Peer(f"thole-{short}-{link}", mpi, f"Thole, {title}", environment or {}, (), False, (f"link={link}",))
+        for link, title in (("udp", "UDP"), ("raw", "raw"), ("both", "raw and UDP"))
+    )
+
+
+# Between two hosts, one rank or more on each. Those of MPIs that ship no TCP of their own are libfabric's or UCX's.
+NETWORK_PEERS = (
+    Peer("mpich-tcp", "mpich", "libfabric tcp", _MPICH_TCP, default=True),
+    Peer("mpich-ucx-tcp", "mpich", "UCX tcp", _MPICH_UCX_TCP),
+    Peer("openmpi5-tcp", "openmpi", "btl/tcp", {}, _OB1_TCP, True),
+    Peer(
+        "openmpi5-ofi-tcp",
+        "openmpi",
+        "mtl/ofi tcp",
+        _OPENMPI_OFI_TCP,
+        (*_handed(_OPENMPI_OFI_TCP), *_OFI_TCP),
+    ),
+    Peer("openmpi5-ucx-tcp", "openmpi", "UCX tcp", _UCX_TCP, (*_handed(_UCX_TCP), *_UCX)),
+    Peer("openmpi4-tcp", "openmpi4", "btl/tcp", {}, _OB1_TCP, True),
+    Peer("intel-tcp", "impi", "libfabric tcp", _INTEL_TCP, default=True),
+    *_thole("mpich", "mpich"),
+    *_thole("openmpi", "openmpi5"),
+    *_thole("openmpi4", "openmpi4"),
+    *_thole("impi", "intel", _INTEL_FREE),
+)
+
+
+def select(names: str | None, table: tuple[Peer, ...] = PEERS) -> list[Peer]:
+    """The peers named, between commas; * in a name stands for anything."""
     if not names:
-        return list(PEERS)
+        return list(table)
     chosen: list[Peer] = []
     for name in names.split(","):
-        matching = [
-            peer
-            for peer in PEERS
-            if peer.name == name or (name.endswith("*") and peer.name.startswith(name[:-1]))
-        ]
+        matching = [peer for peer in table if fnmatch.fnmatchcase(peer.name, name)]
         if not matching:
-            known = ", ".join(peer.name for peer in PEERS)
+            known = ", ".join(peer.name for peer in table)
             raise ValueError(f"no peer is called {name}; there are {known}")
         chosen += [peer for peer in matching if peer not in chosen]
     return chosen

@@ -15,12 +15,20 @@ from rich.table import Table as RichTable
 from results import Condition, Results, size_text
 from targets import Check
 
-TITLES = {
+NODE_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
     "bandwidth": "Windowed bandwidth, GB/s",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores",
     "pairwise": "Two pairs at a time, 8 bytes, us one way, 4 ranks on 2 cores, until both have ended",
+}
+
+NETWORK_TITLES = {
+    "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
+    "bandwidth": "Windowed bandwidth, GB/s",
+    "cpu_send": "CPU seconds of the sender for each GB of it",
+    "cpu_recv": "CPU seconds of the receiver for each GB of it",
+    "allreduce": "Allreduce of 8 bytes, us, 4 ranks on one core of each host",
 }
 
 
@@ -48,6 +56,8 @@ class Table:
 
 
 def _number(value: float) -> str:
+    if value < 0.1:
+        return f"{value:.3f}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
@@ -56,10 +66,10 @@ def _cell(results: Results, peer: str, test: str, size: int) -> str:
     return f"{_number(series.median)} ({_number(series.best)})" if series else "-"
 
 
-def tables(results: Results) -> list[Table]:
+def tables(results: Results, titles: dict[str, str]) -> list[Table]:
     """One table a test; cells are median (best) over all rounds."""
     made: list[Table] = []
-    for test, title in TITLES.items():
+    for test, title in titles.items():
         sizes = results.sizes(test)
         if not sizes:
             continue
@@ -86,13 +96,58 @@ class Section:
     condition: Condition
     results: Results
     checks: list[Check]
+    titles: dict[str, str]
 
     @property
     def title(self) -> str:
         return f"While {self.condition} one way ({self.results.count()} samples)"
 
     def tables(self) -> list[Table]:
-        return [target_table(self.checks), *tables(self.results)]
+        checked = [target_table(self.checks)] if self.checks else []
+        return [*checked, *tables(self.results, self.titles)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One set-up of the machine: inside a node, or a kind of network."""
+
+    title: str
+    results: Results
+    sections: list[Section]
+
+    def show(self, console: Console) -> None:
+        console.rule(escape(self.title), align="left", characters="=")
+        for section in self.sections:
+            console.rule(section.title, align="left")
+            for table in reversed(section.tables()):
+                table.show(console)
+        console.print(failure_text(self.results), markup=False)
+
+    def markdown(self) -> list[str]:
+        text = [f"# {self.title}\n"]
+        for section in self.sections:
+            text.append(f"# {section.title}\n")
+            text += [table.markdown() for table in section.tables()]
+        if self.results.failures:
+            text += ["## Failures\n", failure_text(self.results)]
+        return text
+
+    def record(self) -> dict[str, object]:
+        conditions = [
+            {
+                "low_ns": section.condition.low_ns,
+                "high_ns": section.condition.high_ns,
+                "samples": section.results.count(),
+                "targets": [check.record() for check in section.checks],
+            }
+            for section in self.sections
+        ]
+        return {
+            "title": self.title,
+            "failures": self.results.failures,
+            "conditions": conditions,
+            "results": self.results.records(),
+        }
 
 
 def failure_text(results: Results) -> str:
@@ -108,36 +163,14 @@ def _facts(facts: dict[str, object]) -> str:
 
 
 def write(
-    folder: Path,
-    name: str,
-    facts: dict[str, object],
-    results: Results,
-    sections: list[Section],
-    extra: dict[str, object],
+    folder: Path, name: str, facts: dict[str, object], parts: list[Part], extra: dict[str, object]
 ) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    text = ["# Side by side inside a node\n", _facts(facts)]
-    for section in sections:
-        text.append(f"# {section.title}\n")
-        text += [table.markdown() for table in section.tables()]
-    if results.failures:
-        text += ["## Failures\n", failure_text(results)]
+    text = ["# Side by side\n", _facts(facts)]
+    for part in parts:
+        text += part.markdown()
     markdown, data = folder / f"{name}.md", folder / f"{name}.json"
     markdown.write_text("\n".join(text))
-    document = {
-        "host": facts,
-        "failures": results.failures,
-        "conditions": [
-            {
-                "low_ns": section.condition.low_ns,
-                "high_ns": section.condition.high_ns,
-                "samples": section.results.count(),
-                "targets": [check.record() for check in section.checks],
-            }
-            for section in sections
-        ],
-        "results": results.records(),
-        **extra,
-    }
+    document = {"host": facts, "parts": [part.record() for part in parts], **extra}
     data.write_text(json.dumps(document, indent=1) + "\n")
     return markdown, data

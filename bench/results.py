@@ -47,6 +47,7 @@ class Series:
         return max(self.samples) if self.unit == "GB/s" else min(self.samples)
 
 
+CPU = ("cpu_send", "cpu_recv")  # measured with the bandwidth: each side's seconds of CPU per GB
 SPREAD = 1.8  # cache-line times of one condition differ by less than this
 
 
@@ -82,6 +83,11 @@ class Results:
             series.samples += record["samples"]
             series.floors_ns += record.get("floors", [floor_ns] * len(record["samples"]))
             series.fills += record.get("fills", [])
+            for side in CPU:
+                if side in record:
+                    spent = self.series.setdefault((peer, side, record["size"]), Series("s/GB"))
+                    spent.samples += record[side]
+                    spent.floors_ns += series.floors_ns[-len(record[side]) :]
             taken += 1
         return taken
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-from comparison import main  # noqa: E402  (the path comes first)
+from main import main  # noqa: E402  (the path comes first)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ours import Perf
-from peers import PEERS
+from peers import NETWORK_PEERS, PEERS
 from results import Results, size_text
 
 LEVEL = 1.03  # bests of repeated runs differ by this much on a quiet machine
@@ -110,6 +110,69 @@ def check(results: Results, memory: dict[str, int] | None, perf: Perf | None) ->
         checks.append(_check(f"{test}, 4 ranks on 2 cores: at least the best peer", "us", found))
     checks.append(_check_perf(perf))
     checks.append(_check_memory(memory))
+    return checks
+
+
+def check_network(results: Results) -> list[Check]:
+    """Between two hosts: Thole over a link, or over the better one, against all that goes over TCP."""
+    links = {
+        link: [peer.name for peer in NETWORK_PEERS if peer.link == link]
+        for link in ("raw", "udp", "both")
+    }
+    ours = [peer.name for peer in NETWORK_PEERS if peer.thole]
+    theirs = [peer.name for peer in NETWORK_PEERS if not peer.thole]
+    checks = []
+    for size, link, factor in (
+        (8, "raw", 0.5),
+        (8, "both", 0.5),
+        (8, "udp", 0.75),
+        (4096, "raw", 0.6),
+        (4096, "both", 0.6),
+        (4096, "udp", 0.8),
+    ):
+        found = [_compare(results, "latency", size, links[link], theirs, factor)]
+        target = f"latency, {size_text(size)}, {link}: at most {factor} of the best peer"
+        checks.append(_check(target, "us", found))
+    for size, factor in ((MIB, 0.9), (4 * MIB, 0.6)):
+        found = [_compare(results, "latency", size, ours, theirs, factor)]
+        target = f"ping-pong, {size_text(size)}: at most {factor} of the best peer"
+        checks.append(_check(target, "us", found))
+    for size, factor in ((MIB, 1.2), (4 * MIB, 2.5), (16 * MIB, 2.5)):
+        found = [_compare(results, "bandwidth", size, ours, theirs, factor)]
+        target = f"bandwidth, {size_text(size)}: at least {factor} of the best peer"
+        checks.append(_check(target, "GB/s", found))
+    for test, side in (("cpu_send", "sender"), ("cpu_recv", "receiver")):
+        sizes = [size for size in results.sizes(test) if size >= MIB]
+        found = [_compare(results, test, size, ours, theirs, 1.0) for size in sizes]
+        checks.append(_check(f"CPU seconds per GB, {side}: at most the best peer's", "s", found))
+    found = [_compare(results, "allreduce", 8, ours, theirs, 0.7)]
+    target = "allreduce, 4 ranks on one core of each host: at most 0.7 of the best peer"
+    checks.append(_check(target, "us", found))
+    return checks
+
+
+def check_loss(results: Results, free: Results | None) -> list[Check]:
+    """What is left of the bandwidth under loss; TCP's own share beside it."""
+
+    def kept(names: list[str], size: int) -> Comparison | None:
+        with_loss = results.first(names, "bandwidth", size)
+        without = free.first(names, "bandwidth", size) if free else None
+        if with_loss is None or without is None or not with_loss[1]:
+            return None
+        ratio = with_loss[1] / without[1]
+        return Comparison(size, with_loss[1], with_loss[0], without[1], "without loss", ratio, 0.5 / ratio)
+
+    ours = [peer.name for peer in NETWORK_PEERS if peer.thole]
+    theirs = [peer.name for peer in NETWORK_PEERS if not peer.thole]
+    checks = []
+    for size in (MIB, 4 * MIB):
+        target = f"1% loss, {size_text(size)}: at least half of the bandwidth without"
+        check = _check(target, "GB/s", [kept(ours, size)])
+        tcp = kept(theirs, size)
+        if tcp is not None and check.summary:
+            beside = f"; over TCP {tcp.ours:.3g} ({tcp.ours_name}) against {tcp.theirs:.3g}, ratio {tcp.ratio:.2f}"
+            check = replace(check, summary=check.summary + beside)
+        checks.append(check)
     return checks
 
 

@@ -13,12 +13,13 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from thole import host, mpi, native, paths
 from thole.perf import size_text
 from thole.trouble import Trouble
 
-SECTIONS = ("host", "transports", "options", "counters", "mpi")
+SECTIONS = ("host", "transports", "interfaces", "options", "counters", "mpi")
 
 
 def about_thole() -> dict[str, str]:
@@ -41,18 +42,27 @@ def about_host() -> dict[str, Any]:
     return result
 
 
+TRANSPORTS = (
+    ("shm", "processes of this host and user", ("network=off",)),
+    ("network", "processes of other hosts, over Ethernet", ("shm=off", "network=on")),
+)
+
+
 def about_transports() -> list[dict[str, Any]]:
     """Each transport, and whether an endpoint of it opens here and now."""
-    opened = native.try_endpoint()
-    return [
-        {
-            "name": "shm",
-            "reaches": "processes of this host and user",
-            "available": opened.error == "",
-            "why": opened.error,
-            "address": opened.address,
-        }
-    ]
+    rows = []
+    for name, reaches, options in TRANSPORTS:
+        opened = native.try_endpoint(*options)
+        rows.append(
+            {
+                "name": name,
+                "reaches": reaches,
+                "available": opened.error == "",
+                "why": opened.error,
+                "address": opened.address,
+            }
+        )
+    return rows
 
 
 def about_mpis(folders: list[Path]) -> list[dict[str, Any]]:
@@ -78,6 +88,7 @@ def collect(sections: list[str], folders: list[Path]) -> dict[str, Any]:
     makers = {
         "host": about_host,
         "transports": about_transports,
+        "interfaces": lambda: [vars(row) for row in native.interfaces()],
         "options": lambda: [{**vars(row), "variable": row.variable} for row in native.options()],
         "counters": lambda: [vars(row) for row in native.counters()],
         "mpi": lambda: about_mpis(folders),
@@ -147,6 +158,24 @@ def show_transports(rows: list[dict[str, Any]]) -> list[Table]:
     return [table]
 
 
+def show_interfaces(rows: list[dict[str, Any]]) -> list[Table | Text]:
+    table = _plain("interface", "links", "address", "MTU")
+    used = [row for row in rows if row["up"] or row["links"]]
+    for row in used:
+        links = ", ".join(row["links"]) or "none"
+        if row["chosen"]:
+            links += " (used)"
+        table.add_row(escape(row["name"]), links, escape(row["address"]), str(row["mtu"]))
+    if not used:
+        table.add_row("none is up", "", "", "")
+    names: dict[str, list[str]] = {}  # what holds for several is said once
+    for row in used:
+        for sentence in row["better"]:
+            names.setdefault(sentence, []).append(row["name"])
+    said = [Text(f"{', '.join(which)}: {sentence}") for sentence, which in names.items()]
+    return [table, *said]
+
+
 def show_options(rows: list[dict[str, Any]]) -> list[Table]:
     table = _plain("option", "value", "default", "origin", "what it is")
     for row in rows:
@@ -179,6 +208,7 @@ def show_mpi(rows: list[dict[str, Any]]) -> list[Table]:
 SHOW = {
     "host": show_host,
     "transports": show_transports,
+    "interfaces": show_interfaces,
     "options": show_options,
     "counters": show_counters,
     "mpi": show_mpi,
@@ -189,7 +219,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "info",
         help="this machine as Thole sees it",
-        description="Show cores, what the kernel permits, transports, options with their origin, and MPIs found.",
+        description="Show cores, what the kernel permits, transports, network interfaces with the links that they give and "
+        "what would be faster, options with their origin, and MPIs found.",
     )
     parser.add_argument(
         "sections",
@@ -236,8 +267,8 @@ def main(arguments: argparse.Namespace) -> int:
     console.print(f"provider  {escape(own['provider'])}", highlight=False, soft_wrap=True)
     for section in sections:
         console.print()
-        for table in SHOW[section](found[section]):  # type: ignore[operator]
-            console.print(table, highlight=False)
+        for part in SHOW[section](found[section]):  # type: ignore[operator]
+            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
     if "options" in sections:
         path = paths.options_file()
         state = "read" if os.access(path, os.R_OK) else "none yet; `thole tune` writes it"

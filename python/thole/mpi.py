@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from thole.trouble import Trouble
@@ -40,6 +40,23 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Launch:
+    """How a launcher is told which hosts to use, and how ranks on other hosts get variables."""
+
+    lists: tuple[str, ...]  # arguments, without their hyphens, whose value is a list of hosts
+    files: tuple[str, ...]  # arguments whose value is a file of hosts
+    variables: tuple[str, ...]  # environment variables that name such a file
+    pairs: tuple[str, ...]  # arguments that are followed by two words
+    flags: tuple[str, ...]  # arguments that are followed by none; all others by one
+    forwards: str  # how variables reach ranks on other hosts
+    own: str  # what of the launcher's goes between hosts by itself
+    withheld: tuple[str, ...] = ()  # arguments that keep variables from ranks
+    withheld_by: tuple[str, ...] = ()  # variables that do so unless they are "all"
+    export: str = ""  # argument that hands a variable on; it excludes the list below
+    export_list: str = ""  # variable with a list of those that are handed on
+
+
+@dataclass(frozen=True)
 class Family:
     """An MPI, or a line of its versions that wants the same settings."""
 
@@ -53,6 +70,11 @@ class Family:
     settings: tuple[Setting, ...]
     pinned: tuple[str, ...]  # launcher arguments for ranks on cores of their own
     crowded: tuple[str, ...]  # launcher arguments for any number of ranks on any number of cores
+    launch: Launch
+    # Launcher arguments for ranks in blocks on hosts that an agent reaches, and what then makes the MPI as shipped
+    # use TCP there; filled in by testbed.py.
+    across: tuple[str, ...]
+    tcp: tuple[tuple[str, str], ...]
     environment: tuple[tuple[str, str], ...] = ()  # what the launcher itself wants in tests
     links: bool = True  # `thole setup`: its libfabric searches the folder compiled into it
     # For `thole setup`: the MPI's own configuration files, the first that can be written is used.
@@ -81,6 +103,51 @@ MPICH_SETTINGS = COMMON + (
     ),
 )
 
+HYDRA_LAUNCH = Launch(
+    lists=("hosts", "host", "hostlist"),
+    files=("f", "hostfile", "machinefile"),
+    variables=("HYDRA_HOST_FILE",),
+    pairs=("genv", "env"),
+    flags=tuple(
+        "genvnone genvall envnone envall l prepend-rank v verbose info profile enable-x disable-x "
+        "disable-auto-cleanup disable-hostname-propagation hybrid-hosts skip-launch-node prot "
+        "print-all-exitcodes".split()
+    ),
+    forwards="Hydra hands the whole environment to all ranks",
+    own="Hydra's connections between hosts (to choose their interface: -iface NAME)",
+    withheld=("genvnone", "genvlist", "envnone", "envlist"),
+    withheld_by=("HYDRA_ENV",),
+)
+
+INTEL_LAUNCH = replace(
+    HYDRA_LAUNCH,
+    files=("f", "hostfile", "machinefile", "machine"),
+    variables=("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"),
+    withheld_by=("I_MPI_HYDRA_ENV", "HYDRA_ENV"),
+)
+
+OPENMPI_FORWARD = "OMPI_MCA_mca_base_env_list"
+
+OPENMPI_LAUNCH = Launch(
+    lists=("host", "H"),
+    files=("hostfile", "machinefile", "default-hostfile"),
+    variables=(
+        "PRTE_MCA_prte_default_hostfile",
+        "OMPI_MCA_orte_default_hostfile",
+    ),
+    pairs=("mca", "gmca", "prtemca", "pmixmca"),
+    flags=tuple(
+        "oversubscribe nooversubscribe nolocal bynode byslot bycore v verbose q quiet tag-output "
+        "timestamp-output xml display-map display-allocation report-bindings allow-run-as-root "
+        "use-hwthread-cpus bind-to-core bind-to-none do-not-launch novm pernode".split()
+    ),
+    forwards="those in OMPI_MCA_mca_base_env_list are handed to all ranks",
+    own="Open MPI's own connections between hosts (to choose their interface: "
+    "--prtemca prte_if_include NAME; 4.1: --mca oob_tcp_if_include NAME)",
+    export="-x",
+    export_list=OPENMPI_FORWARD,
+)
+
 OPENMPI_SETTINGS = COMMON + (
     Setting("OMPI_MCA_pml", "cm", "point-to-point through a matching transport, not through BTLs"),
     Setting("OMPI_MCA_mtl", "ofi", "that transport is libfabric"),
@@ -91,7 +158,7 @@ OPENMPI_SETTINGS = COMMON + (
         "one-sided operations (osc/rdma) use libfabric's put, get and atomics",
     ),
     Setting(
-        "OMPI_MCA_mca_base_env_list",
+        OPENMPI_FORWARD,
         "FI_PROVIDER_PATH;FI_PROVIDER",
         "hands these variables to ranks on other hosts too",
     ),
@@ -102,6 +169,18 @@ OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
     Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
 )
 
+HYDRA_AGENT = ("-launcher", "ssh", "-launcher-exec", "{agent}", "-hosts", "{names}", "-ppn", "{each}")
+HYDRA_ACROSS = ("-localhost", "{first}", *HYDRA_AGENT)
+OPENMPI_BLOCKS = ("--host", "{slots}", "--map-by", "slot", "--bind-to", "none")
+OPENMPI_ACROSS = (
+    *("--prtemca", "plm_ssh_agent", "{agent}", "--prtemca", "prte_if_include", "{interface}"),
+    *OPENMPI_BLOCKS,
+)
+OPENMPI4_ACROSS = (
+    *("--mca", "plm_rsh_agent", "{agent}", "--mca", "oob_tcp_if_include", "{interface}"),
+    *OPENMPI_BLOCKS,
+)
+OPENMPI_TCP = ("OMPI_MCA_btl_tcp_if_include", "{interface}")
 OPENMPI_PINNED = ("--map-by", "core", "--bind-to", "core")
 OPENMPI_CROWDED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
 OPENMPI_ENVIRONMENT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
@@ -134,6 +213,9 @@ FAMILIES = (
         settings=MPICH_SETTINGS,
         pinned=("-bind-to", "user:{cores}"),
         crowded=(),
+        launch=HYDRA_LAUNCH,
+        across=HYDRA_ACROSS,
+        tcp=(("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")),
         configs=("/etc/mpich.conf",),
         config_lines=("MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1"),
         config_since=(4, 2),
@@ -157,6 +239,9 @@ FAMILIES = (
         settings=OPENMPI_SETTINGS,
         pinned=OPENMPI_PINNED,
         crowded=OPENMPI_CROWDED,
+        launch=OPENMPI_LAUNCH,
+        across=OPENMPI_ACROSS,
+        tcp=(("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,sm,tcp"), OPENMPI_TCP),
         environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=OPENMPI_LINES,
@@ -179,6 +264,9 @@ FAMILIES = (
         settings=OPENMPI4_SETTINGS,
         pinned=OPENMPI_PINNED,
         crowded=OPENMPI_CROWDED,
+        launch=OPENMPI_LAUNCH,
+        across=OPENMPI4_ACROSS,
+        tcp=(("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,vader,tcp"), OPENMPI_TCP),
         environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=(*OPENMPI_LINES, "osc_rdma_acc_use_amo = 0"),
@@ -219,6 +307,9 @@ FAMILIES = (
         ),
         pinned=(),
         crowded=(),
+        launch=INTEL_LAUNCH,
+        across=("-iface", "{interface}", *HYDRA_AGENT),
+        tcp=(("I_MPI_FABRICS", "shm:ofi"), ("FI_PROVIDER", "tcp"), ("I_MPI_PIN", "0")),
         configs=("{home}/.mpiexec.conf",),
         # It sets FI_PROVIDER_PATH by itself, so a link in libfabric's own folder would not be seen.
         links=False,

@@ -40,6 +40,19 @@ class _Capability(ctypes.Structure):
     ]
 
 
+class _InterfaceInfo(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_char_p),
+        ("mac", ctypes.c_char_p),
+        ("mtu", ctypes.c_uint32),
+        ("up", ctypes.c_int),
+        ("chosen", ctypes.c_int),
+        ("links", ctypes.c_char_p),
+        ("better", ctypes.c_char_p),
+    ]
+
+
 @dataclass(frozen=True)
 class Option:
     name: str
@@ -72,14 +85,28 @@ class Capability:
     why: str
 
 
+@dataclass(frozen=True)
+class Interface:
+    """A network interface, the links that it gives to this process, and what would be faster."""
+
+    name: str
+    address: str
+    mac: str
+    mtu: int
+    up: bool
+    chosen: bool  # unless the option interface says otherwise
+    links: list[str]
+    better: list[str]
+
+
 @functools.lru_cache
 def library() -> ctypes.CDLL:
     path = paths.find(paths.LIBRARY)
     try:
         lib = ctypes.CDLL(str(path))
         lib.thole_version.restype = ctypes.c_char_p
-        for name in ("thole_option_info", "thole_counter_info", "thole_capability"):
-            getattr(lib, name).restype = ctypes.c_int
+        for name in ("option_info", "counter_info", "capability", "interface_info"):
+            getattr(lib, f"thole_{name}").restype = ctypes.c_int
     except (OSError, AttributeError) as error:
         raise Trouble(f"{path} cannot be loaded: {error}", "rebuild or reinstall Thole") from None
     return lib
@@ -129,6 +156,31 @@ def capabilities() -> list[Capability]:
     ]
 
 
+def interfaces() -> list[Interface]:
+    return [
+        Interface(
+            _text(row.name),
+            _text(row.address),
+            _text(row.mac),
+            row.mtu,
+            bool(row.up),
+            bool(row.chosen),
+            [link for link in _text(row.links).split(",") if link],
+            _text(row.better).splitlines(),
+        )
+        for row in _table(library().thole_interface_info, _InterfaceInfo)
+    ]
+
+
+class _EndpointAttr(ctypes.Structure):
+    _fields_ = [
+        ("threads", ctypes.c_int),
+        ("options", ctypes.POINTER(ctypes.c_char_p)),
+        ("complete", ctypes.c_void_p),
+        ("complete_arg", ctypes.c_void_p),
+    ]
+
+
 class _Address(ctypes.Structure):
     _fields_ = [("text", ctypes.c_char * 56)]
 
@@ -139,13 +191,15 @@ class Opened:
     error: str
 
 
-def try_endpoint() -> Opened:
-    """Open an endpoint with all defaults and close it again."""
+def try_endpoint(*options: str) -> Opened:
+    """Open an endpoint with these options, else defaults, and close it again."""
     lib = library()
     lib.thole_detail.restype = ctypes.c_char_p
     lib.thole_strerror.restype = ctypes.c_char_p
+    strings = (ctypes.c_char_p * (len(options) + 1))(*(text.encode() for text in options), None)
+    attr = _EndpointAttr(options=ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p)))
     endpoint = ctypes.c_void_p()
-    error = lib.thole_endpoint_open(None, ctypes.byref(endpoint))
+    error = lib.thole_endpoint_open(ctypes.byref(attr), ctypes.byref(endpoint))
     if error != 0:
         return Opened("", _text(lib.thole_detail()) or _text(lib.thole_strerror(error)))
     address = _Address()

@@ -60,6 +60,13 @@ def places() -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def provider_folders(prefix: Path) -> list[Path]:
+    """Where the provider is below the prefix of a `meson install`, by the system's habits."""
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    names = ["lib", *([f"lib/{multiarch}"] if multiarch else []), "lib64"]
+    return [prefix / name / "thole" for name in names]
+
+
 def find(name: str) -> Path:
     """The path of LIBRARY, PROVIDER or PERF."""
     for place in places():
@@ -77,6 +84,11 @@ def options_file() -> Path:
     """The file of options that every endpoint of this user reads."""
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "thole" / "options"
+
+
+def hosts_files() -> list[Path]:
+    """Where `thole peers` finds hosts, the user's own file first."""
+    return [options_file().with_name("hosts"), Path("/etc/thole/hosts")]
 
 
 def state_file() -> Path:

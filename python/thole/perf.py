@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`thole perf`: latency and bandwidth between two processes, beside what the machine itself can do.
 
+The two are on this host, or on two: one listens, the other names it. Beside them stands the bare cache line, or TCP.
 thole-perf, a C program, does the timing and prints samples; here they become best and median, a table,
 JSON or a picture. Best and median are over rounds: machines are shared, so one number says little.
 """
@@ -26,6 +27,8 @@ from thole.trouble import Trouble
 
 SIZES = "0,1,8,64,256,512,1k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m"
 TESTS = ("bare", "latency", "bandwidth", "rate")
+PORT = 7471  # of a listener, as thole-perf has it
+FLOORS = {"bare": "bare cache-line ping-pong", "tcp": "TCP ping-pong of 8 bytes"}
 
 
 @dataclass
@@ -44,12 +47,32 @@ class Series:
         return statistics.median(self.samples)
 
 
+@dataclass(frozen=True)
+class Way:
+    """How one side reached the other, as it says at the end. Empty words: not over the network."""
+
+    transport: str
+    records: str
+    bulk: str
+    rtt_ns: int
+    frames_sent: int
+    retransmitted: int
+    frame_max: int
+
+    @property
+    def loss(self) -> float | None:
+        """Of the frames sent, the part that was sent again; None where there were none."""
+        return self.retransmitted / self.frames_sent if self.frames_sent else None
+
+
 @dataclass
 class Measured:
     """Everything that one run of thole-perf said."""
 
     version: str = ""
     cores: list[int] = field(default_factory=list)
+    other: dict[str, str] = field(default_factory=dict)  # the listener's address, name and version
+    ways: dict[str, Way] = field(default_factory=dict)  # by side: "here", "there"
     series: dict[tuple[str, int], Series] = field(default_factory=dict)
     messages: dict[int, Series] = field(default_factory=dict)  # of the bandwidth test, a second
     counters: dict[str, int] = field(default_factory=dict)
@@ -63,8 +86,12 @@ class Measured:
         return self.series.get((test, size))
 
     @property
+    def floor_name(self) -> str:
+        return "tcp" if ("tcp", 8) in self.series else "bare"
+
+    @property
     def floor(self) -> Series | None:
-        return self.series.get(("bare", 8))
+        return self.series.get((self.floor_name, 8))
 
     def times_floor(self, size: int) -> float | None:
         """Latency as a multiple of the floor measured just before it: the median of the rounds."""
@@ -74,6 +101,15 @@ class Measured:
         kind = line.pop("type")
         if kind == "host":
             self.version, self.cores = line["version"], line["cores"]
+            if "address" in line:
+                self.other = {
+                    "address": line["address"],
+                    "name": line["peer_name"],
+                    "version": line["peer_version"],
+                }
+        elif kind == "way":
+            side = line.pop("side")
+            self.ways[side] = Way(**line)
         elif kind == "counters":
             self.counters = line
         elif kind == "sample":
@@ -85,10 +121,10 @@ class Measured:
         series = self.series.setdefault(
             (test, size), Series(more_is_better=test in ("bandwidth", "rate"))
         )
-        if test in ("bare", "latency"):
+        if test in ("bare", "tcp", "latency"):
             us = ns / line["iterations"] / 2 / 1000
             series.samples.append(us)
-            if test == "bare":
+            if test != "latency":
                 self._beside = us
             elif self._beside:
                 self.ratios.setdefault(size, []).append(us / self._beside)
@@ -105,14 +141,20 @@ class Measured:
             "cores": self.cores,
             "host": host.describe(),
         }
+        if self.other:
+            result["other"] = self.other
+        if self.ways:
+            result["ways"] = {
+                side: {**vars(way), "loss": way.loss} for side, way in self.ways.items()
+            }
         if floor:
-            result["bare"] = {"best_us": floor.best, "median_us": floor.median}
+            result[self.floor_name] = {"best_us": floor.best, "median_us": floor.median}
         result["latency"] = []
         for size in self.sizes("latency"):
             series = self.series["latency", size]
             row = {"size": size, "best_us": series.best, "median_us": series.median}
             if size in self.ratios:
-                row["times_floor"] = self.times_floor(size)
+                row[f"times_{'tcp' if self.other else 'floor'}"] = self.times_floor(size)
             result["latency"].append(row)
         result["bandwidth"] = [
             {
@@ -166,6 +208,8 @@ def measure(
             if complaint
             else f"exit {process.returncode}"
         )
+        if "--host" in words:
+            raise Trouble(first)  # it says what to do about it
         raise Trouble(
             f"thole-perf failed: {first}", "see `thole info` for what this machine permits"
         )
@@ -217,7 +261,7 @@ def table_of(measured: Measured) -> Table:
         for title in ("latency, us", "median"):
             table.add_column(title, justify="right", no_wrap=True)
         if floor:
-            table.add_column("x floor", justify="right", no_wrap=True)
+            table.add_column("x TCP" if measured.other else "x floor", justify="right", no_wrap=True)
     if bandwidth:
         for title in ("bandwidth, GB/s", "median", "messages/s"):
             table.add_column(title, justify="right", no_wrap=True)
@@ -228,7 +272,7 @@ def table_of(measured: Measured) -> Table:
             row += [time_text(series.best), time_text(series.median)] if series else ["", ""]
             if floor:
                 ratio = measured.times_floor(size)
-                row.append(f"{ratio:.1f}" if ratio else "")
+                row.append(f"{ratio:.2f}" if ratio and measured.other else f"{ratio:.1f}" if ratio else "")
         series = measured.of("bandwidth", size)
         if bandwidth:
             row += (
@@ -239,15 +283,39 @@ def table_of(measured: Measured) -> Table:
     return table
 
 
+def way_lines(measured: Measured) -> list[str]:
+    """Between hosts: how each side reached the other, and what was lost."""
+    lines = []
+    for side, way in measured.ways.items():
+        text = f"{side}: small messages by {way.records or '-'}, large ones by {way.bulk or '-'}"
+        if way.transport != "shm":
+            text += f"; frames of {way.frame_max} B, round trip {time_text(way.rtt_ns / 1000)} us"
+            text += f", {way.retransmitted} of {way.frames_sent} frames sent again"
+        lines.append(text)
+    if any(way.transport == "shm" for way in measured.ways.values()):
+        lines.append("both are processes of one host, so this is shared memory; for the network: --option shm=off")
+    return lines
+
+
 def show(measured: Measured, console: Console) -> None:
-    cores = " and ".join(map(str, measured.cores))
-    console.print(
-        f"Thole {measured.version}, two processes on cores {cores}; best and median of rounds"
-    )
+    if measured.other:
+        name, address = measured.other["name"], measured.other["address"]
+        console.print(
+            f"Thole {measured.version}, this host and {name} ({address}); best and median of rounds",
+            highlight=False,
+        )
+    else:
+        cores = " and ".join(map(str, measured.cores))
+        console.print(
+            f"Thole {measured.version}, two processes on cores {cores}; best and median of rounds"
+        )
+    for line in way_lines(measured):
+        console.print(line, highlight=False, soft_wrap=True)
     floor = measured.floor
     if floor:
+        what = "beside it" if measured.other else "floor"
         console.print(
-            f"floor (bare cache-line ping-pong, one way): {time_text(floor.best)} us, "
+            f"{what} ({FLOORS[measured.floor_name]}, one way): {time_text(floor.best)} us, "
             f"median {time_text(floor.median)}",
             highlight=False,
         )
@@ -282,7 +350,8 @@ def picture(measured: Measured, path: Path) -> None:
             label="median",
         )
     if measured.floor:
-        left.axhline(measured.floor.best, color="grey", linestyle=":", label="bare cache line")
+        name = "TCP, 8 bytes" if measured.other else "bare cache line"
+        left.axhline(measured.floor.best, color="grey", linestyle=":", label=name)
     left.set(yscale="log", title="latency, one way", xlabel="message", ylabel="us")
     sizes = measured.sizes("bandwidth")
     if sizes:
@@ -318,8 +387,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "perf",
         help="latency and bandwidth between two processes, without MPI",
-        description="Measure latency, bandwidth and message rate between two pinned processes, and beside them "
-        "the bare cache-line ping-pong, below which nothing can go on this machine.",
+        description="Measure latency, bandwidth and message rate between two pinned processes. On one host, beside "
+        "them, the bare cache-line ping-pong, below which nothing can go on this machine. Between two hosts, with "
+        "--listen on one and --host on the other, a ping-pong over TCP instead.",
+        epilog="example, between hosts a and b: on b: thole perf --listen; on a: thole perf --host b",
+    )
+    add_listener(parser)
+    parser.add_argument(
+        "--host", metavar="HOST", help="measure with the listener on this host, by name or address"
     )
     parser.add_argument(
         "--sizes", default=SIZES, help="message sizes, separated by commas, with k, m or g"
@@ -331,7 +406,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--bandwidth", action="store_true", help="a window of sends under way at once"
     )
     parser.add_argument("--rate", action="store_true", help="messages a second at 8 bytes")
-    parser.add_argument("--bare", action="store_true", help="only the bare cache-line ping-pong")
+    parser.add_argument("--bare", action="store_true", help="only the bare cache-line (or TCP) ping-pong")
     parser.add_argument(
         "--rounds", type=int, default=5, help="go through everything so many times (default 5)"
     )
@@ -360,6 +435,72 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(function=main)
 
 
+def add_listener(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a listener, which `thole perf` and `thole peers` share."""
+    parser.add_argument(
+        "--listen",
+        action="store_true",
+        help="wait for clients on other hosts, until interrupted. Anybody who can reach the port may measure: "
+        "let only hosts that you trust reach it",
+    )
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"TCP port of the listener (default {PORT})"
+    )
+    parser.add_argument("--bind", metavar="ADDRESS", help="listen at this address only")
+    parser.add_argument(
+        "--once", action="store_true", help="listen for one client, and end as it did"
+    )
+
+
+def check_port(port: int) -> None:
+    if not 0 <= port < 65536:
+        raise Trouble(f"--port {port} is no port", "choose one from 1 to 65535")
+
+
+def listen(arguments: argparse.Namespace) -> int:
+    """Become a listener; returns when it ends."""
+    words = ["--listen", "--port", str(arguments.port), *option_words(arguments)]
+    words += _core_words(getattr(arguments, "cores", None))
+    words += ["--bind", arguments.bind] if arguments.bind else []
+    words += ["--once"] if arguments.once else []
+    process = subprocess.Popen(
+        [str(paths.find(paths.PERF)), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        for text in process.stdout:
+            if text.startswith("{"):
+                print(_said(json.loads(text)), flush=True)
+            else:
+                text = text.removeprefix("thole-perf: ").rstrip()
+                print(f"thole: {text}", file=sys.stderr, flush=True)
+        return 2 if process.wait() else 0
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def _said(line: dict[str, Any]) -> str:
+    if line["type"] == "listening":
+        return f"Thole {line['version']} listens on TCP port {line['port']}; interrupt to end"
+    if line["type"] == "session":
+        return f"{line['from']}: begins"
+    return f"{line['from']}: " + ("done" if line["status"] == 0 else "failed")
+
+
+def option_words(arguments: argparse.Namespace) -> list[str]:
+    words = []
+    for option in arguments.option:
+        name, value = native.check_option(option)
+        words += ["--option", f"{name}={value}"]
+    return words
+
+
 def words_of(arguments: argparse.Namespace) -> list[str]:
     for text in arguments.sizes.split(","):
         size_parse(text)
@@ -371,9 +512,9 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
             words += [f"--{name}", str(getattr(arguments, name))]
     if arguments.write:
         words.append("--write")
-    for option in arguments.option:
-        name, value = native.check_option(option)
-        words += ["--option", f"{name}={value}"]
+    words += option_words(arguments)
+    if arguments.host is not None:
+        words += ["--host", arguments.host, "--port", str(arguments.port)]
     return words
 
 
@@ -387,6 +528,11 @@ def steps_of(arguments: argparse.Namespace) -> int:
 
 
 def main(arguments: argparse.Namespace) -> int:
+    check_port(arguments.port)
+    if arguments.listen:
+        if arguments.host is not None:
+            raise Trouble("--listen and --host exclude each other", "listen on the other host")
+        return listen(arguments)
     words = words_of(arguments)
     console = Console(stderr=True)
     with Progress(

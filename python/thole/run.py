@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import shutil
 import sys
 from dataclasses import dataclass, field
@@ -13,11 +14,24 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from thole import native, paths
-from thole.mpi import Mpi, family_named, family_names, identify, launcher_in, require_fabric
+from thole import launch, native, paths
+from thole.mpi import (
+    OPENMPI_FORWARD,
+    Mpi,
+    family_named,
+    family_names,
+    identify,
+    launcher_in,
+    require_fabric,
+)
 from thole.trouble import Trouble
 
-LISTS = {"FI_PROVIDER_PATH": ":", "OMPI_MCA_mca_base_env_list": ";"}  # variables that hold a list
+LISTS = {"FI_PROVIDER_PATH": ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
+
+JOB_KEY = "THOLE_JOB_KEY"
+
+# Variables of the user that are handed on with those that are set here.
+HANDED_ON = ("THOLE_", "FI_")
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,7 @@ class Variable:
     reason: str
     before: str | None
     kept: bool = False  # the user's value stays, by --keep
+    secret: bool = False  # not to be shown
 
     @property
     def contradicted(self) -> bool:
@@ -41,6 +56,8 @@ class Plan:
 
     mpi: Mpi
     command: list[str]
+    hosts: launch.Hosts
+    provider: Path
     variables: list[Variable] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -60,26 +77,64 @@ def plan(
     mpi = _mpi_of(command, mpi_name)
     require_fabric(mpi)
     provider = paths.find(paths.PROVIDER)
-    result = Plan(mpi, command)
+    way = mpi.family.launch
+    result = Plan(mpi, list(command), launch.find(way, command), provider)
     chosen = [native.check_option(option) for option in options or []]
+    fabric = str(mpi.fabric or "")
     for setting in mpi.family.settings:
-        fabric = str(mpi.fabric or "")
-        if "{fabric}" in setting.value and not fabric:
+        if setting.name == way.export_list or ("{fabric}" in setting.value and not fabric):
             continue
-        value = setting.value.format(provider_dir=provider.parent, fabric=fabric)
-        if setting.name == "OMPI_MCA_mca_base_env_list":
-            value = ";".join([value] + [f"THOLE_{name.upper()}" for name in _option_names(chosen)])
+        value = setting.value.format(provider_dir=_provider_path(provider), fabric=fabric)
         _add(result, setting.name, value, setting.reason, keep)
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
+    _add_key(result)
+    _hand_on(result)
     _judge_arguments(result)
     return result
 
 
-def _option_names(chosen: list[tuple[str, str]]) -> list[str]:
-    names = [name for name, _ in chosen]
-    names += [name[6:].lower() for name in sorted(os.environ) if name.startswith("THOLE_")]
-    return list(dict.fromkeys(names))
+def _provider_path(provider: Path) -> str:
+    """The provider's folder here, and where it is below THOLE_PREFIX on hosts that have it there."""
+    folders = [provider.parent]
+    prefix = os.environ.get("THOLE_PREFIX")
+    if prefix:
+        folders += paths.provider_folders(Path(prefix))
+    return ":".join(map(str, dict.fromkeys(folders)))
+
+
+def _add_key(result: Plan) -> None:
+    """A key for this job, unless the user has one: connections of others over the network are refused."""
+    if JOB_KEY in result.environment():
+        return
+    kept = os.environ.get(JOB_KEY)
+    value = kept or str(secrets.randbits(64) or 1)
+    reason = "yours" if kept else "made for each run"
+    reason = f"what ranks must know to connect over the network ({reason})"
+    result.variables.append(Variable(JOB_KEY, value, reason, kept, secret=True))
+
+
+def _hand_on(result: Plan) -> None:
+    """Where a launcher hands on only what it is told: tell it, in the one way that it allows."""
+    way = result.mpi.family.launch
+    if not way.export_list:
+        return
+    names = [name for name in result.environment() if name.startswith(HANDED_ON)]
+    names += [name for name in sorted(os.environ) if name.startswith(HANDED_ON)]
+    names = list(dict.fromkeys(names))
+    theirs = [
+        value.partition("=")[0]
+        for _, name, value in launch.arguments(way, result.command)
+        if f"-{name}" == way.export
+    ]
+    if not theirs:
+        setting = next(row for row in result.mpi.family.settings if row.name == way.export_list)
+        _add(result, setting.name, ";".join(names), setting.reason, keep=False)
+        return
+    place = result.command.index(launcher_in(result.command) or result.command[0]) + 1
+    result.command[place:place] = [
+        word for name in names if name not in theirs for word in (way.export, name)
+    ]
 
 
 def _mpi_of(command: list[str], mpi_name: str | None) -> Mpi:
@@ -135,6 +190,19 @@ def _add(result: Plan, name: str, value: str, reason: str, keep: bool) -> None:
 def _judge_arguments(result: Plan) -> None:
     """Warn of launcher arguments, which go before the environment, that say otherwise."""
     wanted = result.environment()
+    way = result.mpi.family.launch
+    for _, name, value in launch.arguments(way, result.command):
+        if name in way.withheld and not set(wanted) <= set(value.split(",")):
+            result.warnings.append(
+                f"the argument -{name} keeps variables from the ranks, so that their messages will not go over "
+                f"Thole; leave it out, or name these too: {','.join(wanted)}"
+            )
+    for name in way.withheld_by:
+        if os.environ.get(name, "all") != "all":
+            result.warnings.append(
+                f"{name}={os.environ[name]} keeps variables from the ranks, so that their messages may not go "
+                "over Thole; unset it"
+            )
     words = result.command
     for index, word in enumerate(words[:-2]):
         name, value = words[index + 1], words[index + 2]
@@ -161,10 +229,11 @@ def explain(result: Plan, console: Console) -> None:
     table.add_column("value", overflow="fold")
     table.add_column("why")
     for variable in result.variables:
-        table.add_row(
-            variable.name, variable.value, variable.reason + (" (kept)" if variable.kept else "")
-        )
+        value = "(hidden)" if variable.secret else variable.value
+        table.add_row(variable.name, value, variable.reason + (" (kept)" if variable.kept else ""))
     console.print(table)
+    for line in _about_hosts(result):
+        console.print(line, highlight=False, soft_wrap=True)
     for note in mpi.family.notes:
         console.print(f"stays as it is: {note.what} {note.why}", highlight=False, soft_wrap=True)
     for warning in result.warnings:
@@ -172,13 +241,41 @@ def explain(result: Plan, console: Console) -> None:
     console.print("would run: " + " ".join(result.command), highlight=False, soft_wrap=True)
 
 
+def _about_hosts(result: Plan) -> list[str]:
+    """What is said of a launch over several hosts."""
+    found = result.hosts
+    way = result.mpi.family.launch
+    if not found.several:
+        return ["hosts: this one" + (f" ({found.source})" if found.source else "")]
+    first = found.elsewhere[0]
+    path = result.environment()["FI_PROVIDER_PATH"].split(":")
+    where = " or ".join(f"{folder}/{result.provider.name}" for folder in path)
+    lines = [
+        f"hosts: {', '.join(found.names)} ({found.source})",
+        "  ranks of one host talk through shared memory, others over Ethernet; Thole chooses for each pair",
+        f"  every host must have {where}",
+        f"    to see whether it does: ssh {first} ls -l {path[0]}/{result.provider.name}",
+    ]
+    if len(path) == 1:
+        lines.append(
+            "    where Thole is installed elsewhere on other hosts, set THOLE_PREFIX to its prefix there"
+        )
+    handed = way.forwards
+    if way.export in result.command:
+        handed = f"by {way.export} NAME, since the command line uses it"
+    lines.append(f"  variables: {handed}")
+    lines.append(f"  stays as it is: {way.own}")
+    return lines
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "run",
         help="run an MPI program over Thole",
         description="Start an MPI launcher with what its MPI needs to send everything over Thole, "
-        "between processes of one node too. The program needs no change.",
-        epilog="example: thole run --option eager_max=16k mpiexec -n 4 ./app",
+        "between processes of one node too. The program needs no change. With several hosts, each needs Thole "
+        "at the same path, or below the folder that the variable THOLE_PREFIX names.",
+        epilog="example: thole run --option eager_max=16k mpiexec -hosts a,b -n 8 ./app",
     )
     parser.add_argument(
         "--explain",
@@ -191,6 +288,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=[],
         metavar="NAME=VALUE",
         help="set one of Thole's options (see thole info options); may be repeated",
+    )
+    parser.add_argument(
+        "--link",
+        choices=("auto", "udp", "raw", "both"),
+        help="how frames go between hosts; raw Ethernet frames need CAP_NET_RAW (short for --option link=)",
+    )
+    parser.add_argument(
+        "--interface",
+        metavar="NAME",
+        help="the network interface between hosts, by name or address (short for --option interface=)",
     )
     parser.add_argument(
         "--mpi", choices=family_names(), help="the MPI, where the launcher does not tell"
@@ -206,7 +313,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    result = plan(command, arguments.mpi, arguments.option, arguments.keep)
+    options = list(arguments.option)
+    for name in ("link", "interface"):
+        if getattr(arguments, name) is not None:
+            options.append(f"{name}={getattr(arguments, name)}")
+    result = plan(command, arguments.mpi, options, arguments.keep)
     if arguments.explain:
         explain(result, Console(width=None if sys.stdout.isatty() else 160, markup=False))
         return 0
@@ -215,7 +326,7 @@ def main(arguments: argparse.Namespace) -> int:
     os.environ.update(result.environment())
     sys.stdout.flush()
     try:
-        os.execvp(command[0], command)
+        os.execvp(command[0], result.command)
     except OSError as error:
         raise Trouble(
             f"{command[0]} cannot be run: {error.strerror}", "check the command"

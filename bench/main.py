@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The whole run: which parts and peers are wanted, one after the other, and the report."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import signal
+import sys
+
+from rich.console import Console
+from thole import paths
+from thole.testbed import missing_right
+
+import host
+import network
+import report
+from comparison import Bench, Compared, compile_programs, measure_node, parse, unavailable
+from peers import NETWORK_PEERS, PEERS, Peer, select
+
+
+def tables(part: str) -> list[tuple[Peer, ...]]:
+    return [
+        table for name, table in (("node", PEERS), ("network", NETWORK_PEERS)) if part in (name, "all")
+    ]
+
+
+def choose(options: object, table: tuple[Peer, ...]) -> list[Peer]:
+    """Of names that are only in the other part's table nothing is left here."""
+    names = getattr(options, "peers", None)
+    if not names:
+        return list(table)
+    chosen: list[Peer] = []
+    for name in names.split(","):
+        with contextlib.suppress(ValueError):
+            chosen += [peer for peer in select(name, table) if peer not in chosen]
+    return chosen
+
+
+def show_list(bench: Bench, console: Console, part: str) -> None:
+    for table in tables(part):
+        console.print("Inside a node" if table is PEERS else "Between two hosts", style="bold")
+        for peer in table:
+            reason = unavailable(peer, bench.found, bench.programs) or "ready"
+            console.print(f"  {peer.name:22} {peer.title:40} {reason}", markup=False)
+    if part != "node":
+        console.print(missing_right() or "Two hosts can be made here.", markup=False)
+        for number, setting in enumerate(network.SETTINGS):
+            console.print(f"  setting {number}: {setting.title}", markup=False)
+
+
+def main() -> int:
+    options = parse()
+    paths.use_build(str(options.build))
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    try:
+        select(options.peers, tuple(peer for table in tables(options.part) for peer in table))
+    except ValueError as error:
+        console.print(str(error), markup=False)
+        return 2
+    bench = Bench(options, console)
+    os.sched_setaffinity(0, bench.cpus)
+    bench.programs = compile_programs(bench.found, options.build, bench.results.failures)
+    if options.list:
+        show_list(bench, console, options.part)
+        return 0
+    facts = host.facts() | {mpi.family.name: mpi.label for mpi in bench.found.values()}
+    compared = Compared(options, console)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if options.part != "network":
+        measure_node(bench, choose(options, PEERS), compared)
+    if options.part != "node":
+        network.measure(bench, choose(options, NETWORK_PEERS), compared)
+    for part in compared.parts:
+        part.show(console)
+    name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    facts["starts_repeated"] = compared.repeated
+    extra = {"commands": compared.commands, **compared.extra}
+    files = report.write(options.results, name, facts, compared.parts, extra)
+    console.print(f"Written: {files[0]} and {files[1]}", markup=False)
+    return 0

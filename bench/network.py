@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The part between two hosts: network namespaces on one machine, joined by a veth, each with a core of its own.
+
+What peers do there is limited by the kernel's copies and not by a wire: it compares their software. Owns the settings
+of the network and which tests run in each; peers.py has the peers, targets.py the numbers to reach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, replace
+
+from thole.run import plan as thole_plan
+from thole.testbed import Testbed
+from thole.trouble import Trouble
+
+import report
+import targets
+from comparison import Bench, Compared, Plan, environment, ready, rounds
+from peers import Peer
+from process import Outcome, run
+from results import Results
+
+LIMIT_S = 120.0
+CROWD = 8  # ranks, half of them on each host's one core
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A state of the network, and what is measured in it."""
+
+    title: str
+    mtu: int = 1500
+    permille: float | None = None  # of frames that are lost; None: segmentation offload as the kernel likes
+    injected: int = 0  # of 1000 frames that Thole throws away itself
+    tests: tuple[str, ...] = ("latency", "bandwidth", "allreduce")
+
+
+LOSSY = ("mpich-tcp", "mpich-ucx-tcp", "openmpi5-tcp", "openmpi5-ofi-tcp", "openmpi5-ucx-tcp", "intel-tcp")
+LOSSY_OURS = ("thole-mpich-", "thole-openmpi5-")
+PLAIN, JUMBO, FRAMES, LOSS, INJECTED = SETTINGS = (
+    Setting("MTU 1500"),
+    Setting("MTU 9000", mtu=9000, tests=("latency", "bandwidth")),
+    Setting("MTU 1500, frames cross one by one, none lost", permille=0, tests=("bandwidth",)),
+    Setting("MTU 1500, frames cross one by one, 1% lost", permille=10, tests=("bandwidth",)),
+    Setting("MTU 1500, 1% of frames thrown away by Thole", injected=10, tests=("bandwidth",)),
+)
+
+
+def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
+    quick = {"latency": "8,512,4k,64k,1m,4m", "bandwidth": "4k,16k,64k,1m,4m"}
+    whole = {
+        "latency": "0,8,64,512,4k,16k,64k,256k,1m,4m",
+        "bandwidth": "8,512,4k,16k,64k,256k,1m,4m,16m",
+    }
+    sizes = quick if options.quick else whole
+    if setting in (FRAMES, LOSS, INJECTED):
+        sizes = {"bandwidth": "64k,1m,4m"}
+    wanted = options.only.split(",") if options.only else setting.tests
+    made = [
+        Plan((test,), 2, options.sizes or sizes[test])
+        for test in setting.tests
+        if test in sizes and test in wanted
+    ]
+    # A lost frame may cost TCP 200 ms: rounds that are long enough to have some of these.
+    if setting.permille or setting.injected:
+        made = [replace(plan, rounds=7, round_ms=100) for plan in made]
+    if "allreduce" in setting.tests and "allreduce" in wanted:
+        made.append(Plan(("allreduce",), CROWD, "8", rounds=7, round_ms=50))
+    return made
+
+
+def chosen_in(setting: Setting, chosen: list[Peer]) -> list[Peer]:
+    if setting.injected:
+        chosen = [peer for peer in chosen if peer.thole]
+    if setting in (FRAMES, LOSS, INJECTED):
+        chosen = [peer for peer in chosen if peer.name in LOSSY or peer.name.startswith(LOSSY_OURS)]
+    return chosen
+
+
+def least_bytes(output: str) -> int:
+    """What the first host must have sent at least, if the tests that printed this went over the network."""
+    records = [json.loads(line) for line in output.splitlines() if line.startswith('{"test"')]
+    return sum(row["size"] * row["iterations"] * len(row["samples"]) for row in records)
+
+
+class NetworkBench(Bench):
+    """Starts peers over two hosts."""
+
+    def __init__(self, node: Bench, hosts: Testbed, setting: Setting) -> None:
+        self.options, self.console, self.cpus = node.options, node.console, node.cpus
+        self.found, self.programs = node.found, node.programs
+        self.results, self.commands, self.repeated = Results(), {}, 0
+        self.hosts = hosts
+        self.setting = setting
+        # Beside the hosts' names: a page that both see, for the time of a bare cache line.
+        self.word = hosts.folder / "word"
+        self.word.write_bytes(bytes(4096))
+
+    def line(self, peer: Peer, plan: Plan) -> tuple[list[str], dict[str, str]]:
+        mpi = self.found[peer.mpi]
+        words = [word.format(interface=self.hosts.interface) for word in peer.arguments]
+        words += [*self.program(peer, plan), "--word", str(self.word)]
+        if mpi.family.name.startswith("openmpi"):
+            words.insert(0, "--allow-run-as-root")
+        command = self.hosts.launch(mpi, plan.ranks, *words)
+        settings = peer.settings(mpi, self.hosts.interface)
+        if peer.thole:
+            options = [*peer.options]
+            if self.setting.injected:
+                options.append(f"inject_loss={self.setting.injected}")
+            made = thole_plan(command, options=options)
+            command, settings = made.command, settings | made.environment()
+        return command, settings
+
+    def once(self, command: list[str], settings: dict[str, str]) -> Outcome:
+        self.word.write_bytes(bytes(4096))
+        before = self.hosts.traffic(0)["tx_bytes"]
+        line = self.hosts.command(0, *command)
+        outcome = run(line, environment() | settings, LIMIT_S)
+        crossed = self.hosts.traffic(0)["tx_bytes"] - before
+        if outcome.failure:
+            self.hosts.clear()
+        elif crossed < least_bytes(outcome.output):
+            reason = f"only {crossed} bytes crossed the network: the ranks talked another way"
+            outcome = replace(outcome, status=1, output="", errors=reason)
+        return outcome
+
+    def elsewhere(self) -> float:
+        return self.hosts.cpu_seconds()
+
+
+def measure(node: Bench, chosen: list[Peer], compared: Compared) -> None:
+    numbers = compared.options.settings
+    wanted = [SETTINGS[int(word)] for word in numbers.split(",")] if numbers else SETTINGS
+    measured: dict[Setting, NetworkBench] = {}
+    try:
+        with Testbed() as hosts:
+            hosts.pin(node.cpus)
+            for setting in wanted:
+                bench = measured[setting] = NetworkBench(node, hosts, setting)
+                try:
+                    hosts.set_loss(None)
+                    hosts.set_mtu(setting.mtu)
+                    if setting.permille is not None:
+                        hosts.set_loss(setting.permille)
+                except Trouble as trouble:
+                    bench.results.failures[setting.title] = str(trouble)
+                    continue
+                some = ready(bench, chosen_in(setting, chosen))
+                bench.measure(some, plans(node.options, setting), rounds(node.options))
+    except KeyboardInterrupt:  # what has been measured by then is still reported
+        pass
+    except Trouble as trouble:
+        refused = Results()
+        refused.failures["network"] = str(trouble)
+        compared.parts.append(report.Part("Between two hosts", refused, []))
+    add_parts(measured, compared)
+
+
+def add_parts(measured: dict[Setting, NetworkBench], compared: Compared) -> None:
+    free = measured[FRAMES].results if FRAMES in measured else None
+    plain = measured[PLAIN].results if PLAIN in measured else None
+
+    def check(setting: Setting, under: Results) -> list[targets.Check]:
+        if setting in (PLAIN, JUMBO):
+            return targets.check_network(under)
+        if setting == LOSS:
+            return targets.check_loss(under, free)
+        if setting == INJECTED:
+            return targets.check_loss(under, plain)
+        return []
+
+    for setting, bench in measured.items():
+        part = bench.part(
+            f"Between two hosts, {setting.title}",
+            report.NETWORK_TITLES,
+            lambda under, setting=setting: check(setting, under),
+        )
+        compared.take(bench, part)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole peers`: which hosts can be reached, by which link, how fast, and with how much loss.
+
+Each host has a listener (`thole peers --listen`, which is that of `thole perf`). Here thole-perf exchanges a few small
+messages and a few large ones with each, and says how they went. A host that does not answer has a row too,
+that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from thole import paths, perf
+from thole.trouble import Trouble
+
+AT_ONCE = 4  # hosts that are asked at the same time: more would measure each other
+SMALL, LARGE = 8, 1 << 20  # bytes of the messages that are exchanged
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host to ask, and its listener's port."""
+
+    name: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of a host after asking it."""
+
+    host: Host
+    measured: perf.Measured | None = None
+    trouble: str = ""
+
+    @property
+    def way(self) -> perf.Way | None:
+        return self.measured.ways.get("here") if self.measured else None
+
+    @property
+    def loss(self) -> tuple[int, int]:
+        """Frames sent again, and frames sent, by both sides."""
+        ways = self.measured.ways.values() if self.measured else ()
+        return sum(way.retransmitted for way in ways), sum(way.frames_sent for way in ways)
+
+    def best(self, test: str, size: int) -> float | None:
+        series = self.measured.of(test, size) if self.measured else None
+        return series.best if series else None
+
+    def as_json(self) -> dict[str, Any]:
+        result: dict[str, Any] = {"host": self.host.name, "port": self.host.port}
+        if self.measured is None:
+            return {**result, "reachable": False, "why": self.trouble}
+        again, sent = self.loss
+        return {
+            **result,
+            "reachable": True,
+            "address": self.measured.other.get("address", ""),
+            "name": self.measured.other.get("name", ""),
+            "version": self.measured.other.get("version", ""),
+            "ways": {side: vars(way) for side, way in self.measured.ways.items()},
+            "frames_sent": sent,
+            "retransmitted": again,
+            "latency_us": self.best("latency", SMALL),
+            "bytes_per_s": self.best("bandwidth", LARGE),
+        }
+
+
+def host_parse(text: str, port: int) -> Host:
+    """HOST, HOST:PORT, [ADDRESS]:PORT, or an IPv6 address."""
+    name, sign, digits = text.rpartition(":")
+    if not sign or (name.count(":") and not name.startswith("[")):
+        return Host(text.strip("[]"), port)
+    if text.endswith("]"):
+        return Host(text[1:-1], port)
+    if not digits.isdigit() or not 0 < int(digits) < 65536 or not name:
+        raise Trouble(f"{text!r} is not a host", "write HOST or HOST:PORT")
+    return Host(name.strip("[]"), int(digits))
+
+
+def hosts_in(path: Path, port: int) -> list[Host]:
+    """The first word of each line; what follows a # is a comment."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise Trouble(f"{path} cannot be read: {error.strerror}", "name hosts instead") from None
+    words = [line.partition("#")[0].split() for line in lines]
+    return [host_parse(row[0], port) for row in words if row]
+
+
+def choose(arguments: argparse.Namespace) -> list[Host]:
+    """The hosts named, else those of the file named, else those of the first file of hosts that exists."""
+    if arguments.hosts:
+        return [host_parse(text, arguments.port) for text in arguments.hosts]
+    files = [arguments.file] if arguments.file else paths.hosts_files()
+    for path in files:
+        if arguments.file or path.exists():
+            found = hosts_in(path, arguments.port)
+            if found:
+                return found
+            raise Trouble(f"{path} names no host", "write one a line, as HOST or HOST:PORT")
+    raise Trouble(
+        "no host is named, and there is no file of hosts",
+        f"run `thole peers HOST ...`, or write one host a line to {files[0]}",
+    )
+
+
+def ask(host: Host, arguments: argparse.Namespace) -> Answer:
+    wait_ms = str(round(arguments.timeout * 1000))
+    words = ["--host", host.name, "--port", str(host.port), "--connect-ms", wait_ms]
+    words += ["--tests", "latency,bandwidth", "--sizes", f"{SMALL},{LARGE}", "--window", "8"]
+    words += ["--rounds", "2", "--sample-ms", "50", "--patience-ms", wait_ms]
+    words += perf.option_words(arguments)
+    try:
+        return Answer(host, perf.measure(words))
+    except Trouble as trouble:
+        return Answer(host, trouble=trouble.what)
+
+
+def table_of(answers: list[Answer]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("host", "address", "small by", "large by"):
+        table.add_column(title, no_wrap=True)
+    for title in ("frame, B", "round trip, us", f"{perf.size_text(SMALL)} one way, us"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("GB/s", justify="right", no_wrap=True)
+    table.add_column("loss", no_wrap=True)
+    for answer in answers:
+        name = escape(answer.host.name)
+        if answer.measured is None:
+            table.add_row(f"[red]{name}[/]", "[red]not reached[/]")
+            continue
+        way = answer.way or perf.Way("none", "", "", 0, 0, 0, 0)
+        again, sent = answer.loss
+        latency, bandwidth = answer.best("latency", SMALL), answer.best("bandwidth", LARGE)
+        table.add_row(
+            name,
+            escape(answer.measured.other.get("address", "")),
+            way.records or "-",
+            way.bulk or "-",
+            str(way.frame_max) if way.frame_max else "-",
+            perf.time_text(way.rtt_ns / 1000) if way.rtt_ns else "-",
+            perf.time_text(latency) if latency else "-",
+            f"{bandwidth / 1e9:.2f}" if bandwidth else "-",
+            f"{100 * again / sent:.2g}% ({again} of {sent} frames)" if sent else "-",
+        )
+    return table
+
+
+def show(answers: list[Answer], console: Console) -> None:
+    console.print(table_of(answers), highlight=False)
+    for answer in answers:
+        if answer.measured is None:
+            named = answer.host.name in answer.trouble
+            text = answer.trouble if named else f"{answer.host.name}: {answer.trouble}"
+            console.print(escape(text), highlight=False, soft_wrap=True)
+    if any(answer.way and answer.way.transport == "shm" for answer in answers):
+        console.print(
+            "ring and memory: a process of this very host; the network is not used for it"
+        )
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    own, everybodys = paths.hosts_files()
+    parser = commands.add_parser(
+        "peers",
+        help="which hosts can be reached, and how well",
+        description="Exchange a few messages with the listener of each host (`thole peers --listen` there), and show "
+        "by which link they went, the largest frame, the round trip and the loss. The exit status is 1 if a "
+        "host was not reached.",
+        epilog="example, between hosts a, b and c: on b and c: thole peers --listen; on a: thole peers b c",
+    )
+    parser.add_argument(
+        "hosts",
+        nargs="*",
+        metavar="HOST",
+        help=f"host or host:port (default: those in {own}, or {everybodys})",
+    )
+    parser.add_argument("--file", type=Path, help="a file with a host in each line")
+    perf.add_listener(parser)
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="how long each step with a host may take (default 5)",
+    )
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(function=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    perf.check_port(arguments.port)
+    if arguments.listen:
+        if arguments.hosts or arguments.file:
+            raise Trouble("--listen takes no hosts", "name them where you want the table")
+        return perf.listen(arguments)
+    if not 0.1 <= arguments.timeout <= 3600:
+        raise Trouble(f"--timeout {arguments.timeout:g} is out of range", "use 0.1 to 3600 seconds")
+    hosts = choose(arguments)
+    perf.option_words(arguments)  # what is wrong with them is said once
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(hosts), os.cpu_count() or 1)) as pool:
+        answers = list(pool.map(lambda host: ask(host, arguments), hosts))
+    if arguments.json:
+        print(json.dumps([answer.as_json() for answer in answers], indent=2))
+    else:
+        show(answers, Console(width=None if sys.stdout.isatty() else 160))
+    return 0 if all(answer.measured for answer in answers) else 1
