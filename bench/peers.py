@@ -78,8 +78,7 @@ _MPICH_UCX_TCP = {"MPIR_CVAR_CH4_NETMOD": "ucx", **_UCX_TCP}
 _OB1_TCP = ("--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "{interface}")
 _OFI_TCP = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp")
 _OPENMPI_OFI_TCP = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "{interface}"}
-_INTEL_TCP = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "I_MPI_PIN": "0"}
-_INTEL_FREE = {"I_MPI_PIN": "0"}  # the hosts are pinned, each to a core
+_INTEL_TCP = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"}
 
 
 def _handed(names: dict[str, str]) -> tuple[str, ...]:
@@ -87,9 +86,9 @@ def _handed(names: dict[str, str]) -> tuple[str, ...]:
     return tuple(word for name in names for word in ("-x", name))
 
 
-def _thole(mpi: str, short: str, environment: dict[str, str] | None = None) -> tuple[Peer, ...]:
+def _thole(mpi: str, short: str) -> tuple[Peer, ...]:
     return tuple(
-        Peer(f"thole-{short}-{link}", mpi, f"Thole, {title}", environment or {}, (), False, (f"link={link}",))
+        Peer(f"thole-{short}-{link}", mpi, f"Thole, {title}", options=(f"link={link}",))
         for link, title in (("udp", "UDP"), ("raw", "raw"), ("both", "raw and UDP"))
     )
 
@@ -112,7 +111,7 @@ NETWORK_PEERS = (
     *_thole("mpich", "mpich"),
     *_thole("openmpi", "openmpi5"),
     *_thole("openmpi4", "openmpi4"),
-    *_thole("impi", "intel", _INTEL_FREE),
+    *_thole("impi", "intel"),
 )
 
 

@@ -256,7 +256,10 @@ def man_tool(tables: Tables) -> list[str]:
             lines += [".PP", esc(parser.epilog[:1].upper() + parser.epilog[1:])]
     lines += [".SH EXIT STATUS"]
     lines += tagged(bold("0"), "Success.")
-    lines += tagged(bold("1"), "thole compare: a program failed over Thole.")
+    lines += tagged(
+        bold("1"),
+        "thole compare: a program failed over Thole. thole peers: a host was not reached.",
+    )
     lines += tagged(
         bold("2"), "A wrong command line, or trouble that the message says how to mend."
     )
@@ -272,6 +275,10 @@ def man_tool(tables: Tables) -> list[str]:
     )
     lines += tagged(italic("/etc/thole/options"), "Options of all users.")
     lines += tagged(
+        italic("~/.config/thole/hosts, /etc/thole/hosts"),
+        "Hosts that thole peers asks, one a line, as HOST or HOST:PORT; the first file that exists.",
+    )
+    lines += tagged(
         italic("~/.local/state/thole/setup.json"),
         "What thole setup changed; thole setup \\-\\-undo needs it.",
     )
@@ -281,8 +288,12 @@ def man_tool(tables: Tables) -> list[str]:
             "thole run mpiexec -n 4 ./app",
             "thole run --explain mpiexec -n 4 ./app",
             "thole run --option bulk=ring mpiexec -n 4 ./app",
+            "thole run --link udp mpiexec -hosts a,b -n 8 ./app",
             "thole info",
             "thole perf --plot perf.png",
+            "thole perf --host b                    # on b: thole perf --listen",
+            "thole peers b c                        # on b and c: thole peers --listen",
+            "sudo thole trace -i eth0 -w job.pcapng",
         ]
     )
     lines += [

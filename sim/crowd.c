@@ -16,7 +16,7 @@ static void member_complete(struct process *process, const struct thole_completi
 	struct slot *slot = completion->context;
 	uint32_t from;
 
-	if (completion->status)
+	if (completion->status && completion->status != THOLE_ERR_CANCELED)
 		world_fail(process->world, "process %u: %s", process->index, thole_strerror(completion->status));
 	if (completion->operation != THOLE_OP_RECEIVE || completion->status)
 		return;
@@ -107,6 +107,19 @@ void crowd_end(struct crowd *crowd, uint32_t index)
 	free(member_of(process));
 	process_free(process);
 	crowd->processes[index] = NULL;
+}
+
+/* Nothing more is awaited. */
+void crowd_rest(struct crowd *crowd)
+{
+	for (uint32_t i = 0; i < crowd->count; i++) {
+		struct process *process = crowd->processes[i];
+		struct member *member = process ? member_of(process) : NULL;
+
+		for (struct slot *slot = process ? member->slots : NULL; slot && slot < member->slots + SLOTS; slot++)
+			if (slot->posted && !thole_cancel_context(process->endpoint, slot))
+				world_fail(process->world, "process %u receives something though all is at rest", i);
+	}
 }
 
 void crowd_init(struct crowd *crowd, struct network *network, uint32_t count)

@@ -34,6 +34,8 @@ void crowd_fini(struct crowd *crowd);
 struct process *crowd_start(struct crowd *crowd, uint32_t index, const struct process_setup *setup);
 /* Have it send to these. */
 void crowd_send(struct process *process, uint32_t first, uint32_t count);
+/* Take back all receives: whatever is awaited has come. */
+void crowd_rest(struct crowd *crowd);
 /* It is gone, with its host, and forgotten. */
 void crowd_end(struct crowd *crowd, uint32_t index);
 

@@ -153,13 +153,11 @@ static void run_incast(struct simulation *simulation)
 		for (uint32_t k = 0; k < INCAST_LARGE + INCAST_SMALL && !world->failed; k++) {
 			uint64_t length = k % 5 == 0 ? 256 << 10 : 2048;
 
-			traffic_receive(target, NULL, length, 0, 0, 0);
+			traffic_receive(target, NULL, length, k % 5 == 0, 0xff, 0);
 			traffic_send(process_at(simulation, i), target, length, k % 5 == 0, 0);
-			traffic->ops[traffic->op_count - 2]->mask = 0;
 			bytes += length;
 		}
 	}
-	(void)taken_ns;
 	settle_without_errors(simulation);
 	for (uint64_t i = 1; i < traffic->op_count; i++)
 		if (traffic->ops[i]->ended_ns > taken_ns)
@@ -324,8 +322,8 @@ static void run_scarce(struct simulation *simulation)
 	for (uint32_t i = 0; i < 4; i++) {
 		struct engine *engine = process_engine(process_at(simulation, i));
 
-		engine->small_frames.bound = 4;
-		engine->large_frames.bound = 16;
+		engine->small_frames.bound = 64; /* a chunk; and the frames of one longest record and a few more */
+		engine->large_frames.bound = ENGINE_PIECE_MAX / (1472 - PACKET_HEAD_MAX) + 8;
 		engine->serves.bound = engine->block_pool.bound = 16;
 	}
 	world_run(world, world->now_ns + 50 * simulation->traffic.plan.gap_ns);
@@ -445,6 +443,7 @@ static void run_all_to_all(struct simulation *simulation)
 		 (unsigned long long)((after - before) / ((uint64_t)count * (count - 1))));
 	if (crowd.received < (uint64_t)count * (count - 1))
 		world_fail(world, "%s not all have arrived", simulation->note);
+	crowd_rest(&crowd);
 	world_run(world, world->now_ns + 60 * (uint64_t)SECOND);
 	if (!world->failed && world->heap.count > 0)
 		world_fail(world, "something still goes on though all is at rest");
@@ -486,6 +485,8 @@ static void run_idle(struct simulation *simulation)
 			   2 * (unsigned long long)count);
 	if (!simulation->instrumented && bytes >= IDLE_BYTES_MAX)
 		world_fail(world, "%s too many", simulation->note);
+	crowd_rest(&crowd);
+	world_run(world, world->now_ns + 60 * (uint64_t)SECOND);
 	if (endpoint_deadline(hub->endpoint) != UINT64_MAX || process_engine(hub)->timers.count > 0 || world->heap.count > 0)
 		world_fail(world, "something still goes on though all is at rest");
 	crowd_fini(&crowd);

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`thole compare`: mpi4py's own benchmarks, over what each MPI ships with and over Thole, side by side.
 
-The programs are mpi4py's and the MPIs are as packaged; only environment variables differ. Runs are
+Inside this machine, and between two hosts: network namespaces (testbed.py), or ranks that reach each other by the loopback
+interface alone where those cannot be made. There it is each MPI's TCP that Thole is compared with. The programs are mpi4py's and the MPIs are as packaged; only environment variables differ. Runs are
 interleaved in rounds and the best of the rounds counts, since machines are shared.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
+import os
 import re
 import statistics
 import subprocess
@@ -27,11 +30,15 @@ from rich.table import Table
 from thole import paths, run, venvs
 from thole.mpi import family_names
 from thole.perf import size_text, time_text
+from thole.testbed import Loopback, Testbed, missing_right
 from thole.trouble import Trouble
 
 WAYS = ("own", "thole")
+PLACES = ("node", "network")
+HOSTS = ("auto", "namespaces", "loopback", "none")
 RUN_SECONDS_MAX = 40.0
 
+PINGPONGS = {"node": "pingpong", "network": "hosts-pingpong"}
 PINGPONG_LINE = re.compile(r"^\s*(\d+)\s+[\d.]+ \| ([\d.e+-]+) ")
 RING_LINE = re.compile(r"time for (\d+) loops = ([\d.e+-]+) seconds \((\d+) processes")
 
@@ -56,6 +63,15 @@ class Bench:
     ranks: int
     words: tuple[str, ...]
     read: Callable[[str], dict[int, float]]
+    place: str = "node"
+
+    @property
+    def own(self) -> str:
+        """What it is called without Thole."""
+        return "as shipped" if self.place == "node" else "over TCP"
+
+    def way(self, way: str) -> str:
+        return "over Thole" if way == "thole" else self.own
 
 
 def benches(size_max: int) -> tuple[Bench, ...]:
@@ -82,6 +98,22 @@ def benches(size_max: int) -> tuple[Bench, ...]:
             ("ringtest", "-n", "1", "-l", "500", "-s", "50"),
             _ring,
         ),
+        Bench(
+            "hosts-pingpong",
+            "ping-pong between hosts",
+            2,
+            ("pingpong", "-n", str(size_max), *loops),
+            _pingpong,
+            "network",
+        ),
+        Bench(
+            "hosts-pickle",
+            "objects, 1 KiB, between hosts",
+            2,
+            ("pingpong", "-p", "-m", "1024", "-n", "1024", "-l", "3000"),
+            _pingpong,
+            "network",
+        ),
     )
 
 
@@ -105,16 +137,43 @@ class Results:
         return sorted({size for _, _, name, size in self.samples if name == bench})
 
 
-def run_one(
-    environment: venvs.Environment, bench: Bench, way: str, options: list[str]
-) -> dict[int, float]:
-    """Run one benchmark once. Raises Trouble with the first line of what it complained of."""
+def line_of(
+    environment: venvs.Environment,
+    bench: Bench,
+    way: str,
+    options: list[str],
+    hosts: Testbed | Loopback | None,
+) -> tuple[list[str], dict[str, str]]:
+    """The command of one run, and its environment."""
     program = (environment.python, "-m", "mpi4py.bench", *bench.words)
-    command = environment.command(bench.ranks, *program, pinned=bench.ranks == 2)
     variables = environment.environment()
+    if bench.place == "node" or hosts is None:
+        command = environment.command(bench.ranks, *program, pinned=bench.ranks == 2)
+    else:
+        command = hosts.launch(environment.mpi, bench.ranks, *program)
     if way == "thole":
         # The very variables that `thole run` would set, without starting the tool each time.
-        variables.update(run.plan(command, options=options).environment())
+        more = hosts.options if bench.place == "network" and hosts else ()
+        plan = run.plan(command, options=[*more, *options])
+        command = plan.command
+        variables.update(plan.environment())
+    elif bench.place == "network" and hosts:
+        for name, value in environment.mpi.family.tcp:
+            variables[name] = value.format(interface=hosts.interface)
+    if bench.place == "network" and hosts:
+        command = hosts.command(0, *command)
+    return command, variables
+
+
+def run_one(
+    environment: venvs.Environment,
+    bench: Bench,
+    way: str,
+    options: list[str],
+    hosts: Testbed | Loopback | None = None,
+) -> dict[int, float]:
+    """Run one benchmark once. Raises Trouble with the first line of what it complained of."""
+    command, variables = line_of(environment, bench, way, options, hosts)
     process = subprocess.Popen(
         command,
         env=variables,
@@ -152,6 +211,7 @@ def measure(
     options: list[str],
     step: Callable[[str], None],
     seconds: float,
+    hosts: Testbed | Loopback | None = None,
 ) -> Results:
     """Go through everything in rounds; after `seconds` no further round begins."""
     results = Results()
@@ -163,19 +223,18 @@ def measure(
         for bench in chosen:
             for name, environment in environments.items():
                 for way in WAYS if number % 2 == 0 else reversed(WAYS):
-                    step(
-                        f"{environment.mpi.label} {'over Thole' if way == 'thole' else 'as shipped'}: {bench.title}"
-                    )
+                    step(f"{environment.mpi.label} {bench.way(way)}: {bench.title}")
                     if (name, way, bench.name) in broken:
                         continue
                     try:
-                        found = run_one(environment, bench, way, options)
+                        found = run_one(environment, bench, way, options, hosts)
                     except Trouble as trouble:
                         broken.add((name, way, bench.name))
-                        where = "over Thole" if way == "thole" else "as shipped"
                         results.failures.append(
-                            f"{environment.mpi.label} {where}, {bench.title}: {trouble}"
+                            f"{environment.mpi.label} {bench.way(way)}, {bench.title}: {trouble}"
                         )
+                        if bench.place == "network" and hosts:
+                            hosts.clear()
                         continue
                     for size, value in found.items():
                         results.samples.setdefault((name, way, bench.name, size), []).append(value)
@@ -194,25 +253,33 @@ def _ratio(value: float | None) -> str:
 
 
 def table_of(
-    results: Results, environments: dict[str, venvs.Environment], chosen: Iterable[Bench]
+    results: Results,
+    environments: dict[str, venvs.Environment],
+    chosen: Iterable[Bench],
+    place: str,
+    where: str,
 ) -> Table:
     table = Table(
         box=None,
         pad_edge=False,
-        title="microseconds one way, best of rounds; x: times faster over Thole",
+        title=f"{where}: microseconds one way, best of rounds; x: times faster over Thole",
     )
     table.add_column("", no_wrap=True)
     for environment in environments.values():
-        title = f"{environment.mpi.family.title}\n{environment.mpi.version}"
+        own = environment.mpi.version + (", TCP" if place == "network" else "")
+        title = f"{environment.mpi.family.title}\n{own}"
         table.add_column(title, justify="right", no_wrap=True)
         table.add_column("over\nThole", justify="right", no_wrap=True)
         table.add_column("\nx", justify="right", no_wrap=True, style="bold")
     for bench in chosen:
+        if bench.place != place:
+            continue
         sizes = results.sizes(bench.name)
-        if bench.name == "pingpong":
+        by_size = bench.name in PINGPONGS.values()
+        if by_size:
             sizes = [size for size in sizes if int(math.log2(size)) % 2 == 0 or size == sizes[-1]]
         for size in sizes:
-            row = [size_text(size) if bench.name == "pingpong" else bench.title]
+            row = [size_text(size) if by_size else bench.title]
             for name in environments:
                 row += [_cell(results.best(name, way, bench.name, size)) for way in WAYS]
                 row.append(_ratio(results.ratio(name, bench.name, size)))
@@ -220,16 +287,20 @@ def table_of(
     return table
 
 
-def summary(results: Results, environments: dict[str, venvs.Environment]) -> list[str]:
+def summary(
+    results: Results, environments: dict[str, venvs.Environment], place: str
+) -> list[str]:
     lines = []
+    bench = PINGPONGS[place]
+    than = "" if place == "node" else " than over its TCP"
     for name, environment in environments.items():
-        ratios = [results.ratio(name, "pingpong", size) for size in results.sizes("pingpong")]
+        ratios = [results.ratio(name, bench, size) for size in results.sizes(bench)]
         known = [ratio for ratio in ratios if ratio is not None]
         if known:
             mean = statistics.geometric_mean(known)
             ahead = sum(ratio >= 1.0 for ratio in known)
             lines.append(
-                f"{environment.mpi.label}: {mean:.2f} times faster over Thole (geometric mean), "
+                f"{environment.mpi.label}: {mean:.2f} times faster over Thole{than} (geometric mean), "
                 f"ahead at {ahead} of {len(known)} sizes"
             )
     return lines
@@ -244,6 +315,7 @@ def as_json(results: Results, environments: dict[str, venvs.Environment]) -> dic
                 "version": environments[name].mpi.version,
                 "way": way,
                 "bench": bench,
+                "place": "network" if bench.startswith("hosts-") else "node",
                 "size": size,
                 "best_us": min(samples),
                 "median_us": statistics.median(samples),
@@ -253,38 +325,52 @@ def as_json(results: Results, environments: dict[str, venvs.Environment]) -> dic
     return {"results": rows, "failures": results.failures}
 
 
-def picture(results: Results, environments: dict[str, venvs.Environment], path: Path) -> None:
-    """Latency and bandwidth against message size: solid over Thole, dashed as shipped."""
+def _draw(
+    results: Results, environments: dict[str, venvs.Environment], place: str, left: Any, right: Any
+) -> None:
+    bench = PINGPONGS[place]
+    own = "as shipped" if place == "node" else "over TCP"
+    sizes = results.sizes(bench)
+    for index, (name, environment) in enumerate(environments.items()):
+        for way, style in (("own", "--"), ("thole", "-")):
+            points = [(size, results.best(name, way, bench, size)) for size in sizes]
+            known = [(size, value) for size, value in points if value is not None]
+            if not known:
+                continue
+            label = f"{environment.mpi.label} {'over Thole' if way == 'thole' else own}"
+            how = {"color": f"C{index}", "label": label, "marker": ".", "linestyle": style}
+            left.plot([size for size, _ in known], [value for _, value in known], **how)
+            right.plot(
+                [size for size, _ in known], [size / value / 1000 for size, value in known], **how
+            )
+
+
+def picture(
+    results: Results, environments: dict[str, venvs.Environment], where: dict[str, str], path: Path
+) -> None:
+    """Latency and bandwidth against message size, a row for each place: solid over Thole, dashed without."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
     from matplotlib.ticker import FuncFormatter
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5.2), constrained_layout=True)
-    sizes = results.sizes("pingpong")
-    for index, (name, environment) in enumerate(environments.items()):
-        for way, style in (("own", "--"), ("thole", "-")):
-            points = [(size, results.best(name, way, "pingpong", size)) for size in sizes]
-            known = [(size, value) for size, value in points if value is not None]
-            if not known:
-                continue
-            label = f"{environment.mpi.label} {'over Thole' if way == 'thole' else 'as shipped'}"
-            how = {"color": f"C{index}", "label": label, "marker": ".", "linestyle": style}
-            left.plot([size for size, _ in known], [value for _, value in known], **how)
-            right.plot(
-                [size for size, _ in known], [size / value / 1000 for size, value in known], **how
-            )
-    left.set(title="latency, one way", yscale="log", xlabel="message", ylabel="us")
-    right.set(title="ping-pong bandwidth", xlabel="message", ylabel="GB/s")
-    for axes in (left, right):
+    rows = len(where)
+    figure, grid = pyplot.subplots(
+        rows, 2, figsize=(13, 5.2 * rows), constrained_layout=True, squeeze=False
+    )
+    for (place, name), (left, right) in zip(where.items(), grid):
+        _draw(results, environments, place, left, right)
+        left.set(title=f"{name}: latency, one way", yscale="log", xlabel="message", ylabel="us")
+        right.set(title=f"{name}: ping-pong bandwidth", xlabel="message", ylabel="GB/s")
+    for axes in grid.flat:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_text(size)))
         axes.grid(visible=True, alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize="small")
     figure.suptitle(
-        "mpi4py's ping-pong between two ranks of one machine (lower left and higher right are better)"
+        "mpi4py's ping-pong between two ranks (lower left and higher right are better)"
     )
     try:
         figure.savefig(path, dpi=120)
@@ -298,7 +384,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "compare",
         help="MPI programs over what their MPI ships with and over Thole",
         description="Run mpi4py's own benchmarks with 2 ranks (and a ring of 4), once over what each MPI "
-        "ships with and once over Thole, interleaved, and show both side by side.",
+        "ships with and once over Thole, interleaved, and show both side by side; then the same between two hosts "
+        "made of network namespaces, where it is each MPI's TCP that Thole stands beside.",
     )
     parser.add_argument(
         "--venvs",
@@ -330,6 +417,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
     )
+    parser.add_argument(
+        "--hosts",
+        choices=HOSTS,
+        default="auto",
+        help="what stands for two hosts: network namespaces, the loopback interface where these cannot be made "
+        "(auto), or no such part",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also write a picture")
     parser.set_defaults(function=main)
@@ -351,11 +445,18 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.rounds < 1:
         raise Trouble(f"--rounds {arguments.rounds} is not a number of rounds", "use 1 or more")
     paths.find(paths.PROVIDER)
-    chosen = benches(arguments.size_max)
+    reason = missing_right() if arguments.hosts in ("auto", "namespaces") else ""
+    if reason and arguments.hosts == "namespaces":
+        raise Trouble(f"no hosts can be made: {reason}", "use --hosts loopback")
+    where = {"node": "on one host"}
+    if arguments.hosts != "none":
+        loopback = arguments.hosts == "loopback" or reason
+        where["network"] = "through the loopback interface" if loopback else "between two hosts"
+    chosen = [bench for bench in benches(arguments.size_max) if bench.place in where]
     steps = arguments.rounds * len(chosen) * len(environments) * len(WAYS)
     err = Console(stderr=True)
     begin = time.monotonic()
-    with Progress(
+    with contextlib.ExitStack() as stack, Progress(
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -371,19 +472,28 @@ def main(arguments: argparse.Namespace) -> int:
             if not err.is_terminal:
                 print(f"[{time.monotonic() - begin:5.1f} s] {text}", file=sys.stderr, flush=True)
 
+        hosts = None
+        if "network" in where:
+            hosts = stack.enter_context(Loopback() if loopback else Testbed())
+            hosts.pin(sorted(os.sched_getaffinity(0))[:2])
         results = measure(
-            environments, chosen, arguments.rounds, arguments.option, step, arguments.seconds
+            environments, chosen, arguments.rounds, arguments.option, step, arguments.seconds, hosts
         )
     console = Console(width=None if sys.stdout.isatty() else 150)
-    console.print(table_of(results, environments, chosen), highlight=False)
-    for line in summary(results, environments):
-        console.print(line, highlight=False)
+    for place, name in where.items():
+        console.print(table_of(results, environments, chosen, place, name), highlight=False)
+        for line in summary(results, environments, place):
+            console.print(line, highlight=False)
+        console.print()
+    if reason:
+        console.print(f"no hosts of their own could be made: {reason}", highlight=False)
     for failure in results.failures:
         console.print(f"[red]failed[/] {failure}", highlight=False, soft_wrap=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps(as_json(results, environments), indent=1) + "\n")
+        numbers = {"places": where, **as_json(results, environments)}
+        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
     if arguments.plot:
-        picture(results, environments, arguments.plot)
+        picture(results, environments, where, arguments.plot)
         console.print(f"picture: {arguments.plot}", highlight=False, soft_wrap=True)
     # What an MPI cannot do by itself is worth a line, but no failure of ours.
     return 1 if any(" over Thole, " in failure for failure in results.failures) else 0

@@ -219,8 +219,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "info",
         help="this machine as Thole sees it",
-        description="Show cores, what the kernel permits, transports, network interfaces with the links that they give and "
-        "what would be faster, options with their origin, and MPIs found.",
+        description="Show cores, what the kernel permits, transports, network interfaces with the links that they "
+        "give and what would be faster, options with their origin, and MPIs found.",
     )
     parser.add_argument(
         "sections",

@@ -98,7 +98,9 @@ def _of_list(text: str) -> list[str]:
     names = []
     for part in re.findall(r"(?:[^,\s\[]|\[[^\]]*\])+", text):
         names += _ranges(_without_slots(part))
-    return [name for name in names if not name.startswith("+")]  # Open MPI: +n1, the next of the others
+    return [
+        name for name in names if not name.startswith("+")
+    ]  # Open MPI: +n1, the next of the others
 
 
 def _without_slots(text: str) -> str:

@@ -71,8 +71,8 @@ class Family:
     pinned: tuple[str, ...]  # launcher arguments for ranks on cores of their own
     crowded: tuple[str, ...]  # launcher arguments for any number of ranks on any number of cores
     launch: Launch
-    # Launcher arguments for ranks in blocks on hosts that an agent reaches, and what then makes the MPI as shipped
-    # use TCP there; filled in by testbed.py.
+    # Launcher arguments for ranks in blocks on hosts that an agent reaches (testbed.py), and what makes an MPI use
+    # TCP, as it ships it, between all ranks.
     across: tuple[str, ...]
     tcp: tuple[tuple[str, str], ...]
     environment: tuple[tuple[str, str], ...] = ()  # what the launcher itself wants in tests
@@ -169,7 +169,16 @@ OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
     Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
 )
 
-HYDRA_AGENT = ("-launcher", "ssh", "-launcher-exec", "{agent}", "-hosts", "{names}", "-ppn", "{each}")
+HYDRA_AGENT = (
+    "-launcher",
+    "ssh",
+    "-launcher-exec",
+    "{agent}",
+    "-hosts",
+    "{names}",
+    "-ppn",
+    "{each}",
+)
 HYDRA_ACROSS = ("-localhost", "{first}", *HYDRA_AGENT)
 OPENMPI_BLOCKS = ("--host", "{slots}", "--map-by", "slot", "--bind-to", "none")
 OPENMPI_ACROSS = (
@@ -180,7 +189,12 @@ OPENMPI4_ACROSS = (
     *("--mca", "plm_rsh_agent", "{agent}", "--mca", "oob_tcp_if_include", "{interface}"),
     *OPENMPI_BLOCKS,
 )
-OPENMPI_TCP = ("OMPI_MCA_btl_tcp_if_include", "{interface}")
+OPENMPI_TCP = (
+    ("OMPI_MCA_pml", "ob1"),
+    ("OMPI_MCA_btl", "self,tcp"),
+    ("OMPI_MCA_btl_tcp_if_include", "{interface}"),
+)
+FABRIC_TCP = (("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "{interface}"))
 OPENMPI_PINNED = ("--map-by", "core", "--bind-to", "core")
 OPENMPI_CROWDED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
 OPENMPI_ENVIRONMENT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
@@ -215,7 +229,7 @@ FAMILIES = (
         crowded=(),
         launch=HYDRA_LAUNCH,
         across=HYDRA_ACROSS,
-        tcp=(("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")),
+        tcp=(("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1"), *FABRIC_TCP),
         configs=("/etc/mpich.conf",),
         config_lines=("MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1"),
         config_since=(4, 2),
@@ -241,7 +255,7 @@ FAMILIES = (
         crowded=OPENMPI_CROWDED,
         launch=OPENMPI_LAUNCH,
         across=OPENMPI_ACROSS,
-        tcp=(("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,sm,tcp"), OPENMPI_TCP),
+        tcp=OPENMPI_TCP,
         environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=OPENMPI_LINES,
@@ -266,7 +280,7 @@ FAMILIES = (
         crowded=OPENMPI_CROWDED,
         launch=OPENMPI_LAUNCH,
         across=OPENMPI4_ACROSS,
-        tcp=(("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,vader,tcp"), OPENMPI_TCP),
+        tcp=OPENMPI_TCP,
         environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=(*OPENMPI_LINES, "osc_rdma_acc_use_amo = 0"),
@@ -308,8 +322,8 @@ FAMILIES = (
         pinned=(),
         crowded=(),
         launch=INTEL_LAUNCH,
-        across=("-iface", "{interface}", *HYDRA_AGENT),
-        tcp=(("I_MPI_FABRICS", "shm:ofi"), ("FI_PROVIDER", "tcp"), ("I_MPI_PIN", "0")),
+        across=("-iface", "{interface}", *HYDRA_AGENT, "-genv", "I_MPI_PIN", "0"),
+        tcp=(("I_MPI_FABRICS", "ofi"), ("I_MPI_OFI_PROVIDER", "tcp"), *FABRIC_TCP),
         configs=("{home}/.mpiexec.conf",),
         # It sets FI_PROVIDER_PATH by itself, so a link in libfabric's own folder would not be seen.
         links=False,

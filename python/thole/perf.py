@@ -261,7 +261,9 @@ def table_of(measured: Measured) -> Table:
         for title in ("latency, us", "median"):
             table.add_column(title, justify="right", no_wrap=True)
         if floor:
-            table.add_column("x TCP" if measured.other else "x floor", justify="right", no_wrap=True)
+            table.add_column(
+                "x TCP" if measured.other else "x floor", justify="right", no_wrap=True
+            )
     if bandwidth:
         for title in ("bandwidth, GB/s", "median", "messages/s"):
             table.add_column(title, justify="right", no_wrap=True)
@@ -272,7 +274,8 @@ def table_of(measured: Measured) -> Table:
             row += [time_text(series.best), time_text(series.median)] if series else ["", ""]
             if floor:
                 ratio = measured.times_floor(size)
-                row.append(f"{ratio:.2f}" if ratio and measured.other else f"{ratio:.1f}" if ratio else "")
+                digits = 2 if measured.other else 1
+                row.append(f"{ratio:.{digits}f}" if ratio else "")
         series = measured.of("bandwidth", size)
         if bandwidth:
             row += (
@@ -293,7 +296,9 @@ def way_lines(measured: Measured) -> list[str]:
             text += f", {way.retransmitted} of {way.frames_sent} frames sent again"
         lines.append(text)
     if any(way.transport == "shm" for way in measured.ways.values()):
-        lines.append("both are processes of one host, so this is shared memory; for the network: --option shm=off")
+        lines.append(
+            "both are processes of one host, so this is shared memory; for the network: --option shm=off"
+        )
     return lines
 
 
@@ -406,7 +411,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--bandwidth", action="store_true", help="a window of sends under way at once"
     )
     parser.add_argument("--rate", action="store_true", help="messages a second at 8 bytes")
-    parser.add_argument("--bare", action="store_true", help="only the bare cache-line (or TCP) ping-pong")
+    parser.add_argument(
+        "--bare", action="store_true", help="only the bare cache-line (or TCP) ping-pong"
+    )
     parser.add_argument(
         "--rounds", type=int, default=5, help="go through everything so many times (default 5)"
     )

@@ -89,6 +89,7 @@ def plan(
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
     _add_key(result)
+    _add_for_capable(result)
     _hand_on(result)
     _judge_arguments(result)
     return result
@@ -112,6 +113,29 @@ def _add_key(result: Plan) -> None:
     reason = "yours" if kept else "made for each run"
     reason = f"what ranks must know to connect over the network ({reason})"
     result.variables.append(Variable(JOB_KEY, value, reason, kept, secret=True))
+
+
+def _add_for_capable(result: Plan) -> None:
+    """A program with file capabilities (setcap) reads no variables of Thole's, but libfabric reads its own."""
+    capable = next((word for word in result.command if _has_capabilities(word)), None)
+    if capable is None:
+        return
+    reason = f"the same for {capable}, which has file capabilities and reads no other"
+    for variable in list(result.variables):
+        if variable.name.startswith("THOLE_"):
+            name = f"FI_{variable.name}"
+            before = os.environ.get(name)
+            result.variables.append(
+                Variable(name, variable.value, reason, before, secret=variable.secret)
+            )
+
+
+def _has_capabilities(word: str) -> bool:
+    path = None if word.startswith("-") else shutil.which(word)
+    try:
+        return path is not None and bool(os.getxattr(path, "security.capability"))
+    except OSError:  # it has none, or the file system knows no such thing
+        return False
 
 
 def _hand_on(result: Plan) -> None:

@@ -76,10 +76,48 @@ def missing_right() -> str:
     return f"a pair of veth interfaces is refused: CAP_NET_ADMIN, or a kernel without veth ({said})"
 
 
+class Loopback:
+    """In place of two hosts: halves of a job on this one, that reach each other by the loopback interface."""
+
+    interface = "lo"
+    options = ("interface=lo",)
+
+    def __init__(self) -> None:
+        self.names = ("one", "two")
+        self.cores: list[int] = []
+
+    def __enter__(self) -> Loopback:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def pin(self, cpus: Sequence[int]) -> None:
+        self.cores = list(cpus)
+
+    def launch(self, mpi: Mpi, ranks: int, *program: str | os.PathLike[str]) -> list[str]:
+        """Each half is told by its environment that it is on a host of its own."""
+        pinned = ranks <= len(self.cores)
+        words = mpi.family.pinned if pinned else mpi.family.crowded
+        cores = ",".join(map(str, self.cores[:ranks]))
+        command = [str(mpi.launcher), *(word.format(cores=cores) for word in words)]
+        for name, each in zip(self.names, (ranks - ranks // 2, ranks // 2)):
+            command += [":"] if name != self.names[0] else []
+            command += ["-n", str(each), "env", f"THOLE_HOST={name}", *map(str, program)]
+        return command
+
+    def command(self, host: int, *words: str | os.PathLike[str]) -> list[str]:
+        return [str(word) for word in words]
+
+    def clear(self) -> None:
+        """Whoever started a job here ends it himself."""
+
+
 class Testbed:
     """`count` hosts, made by `with`. Their number in arguments and lists begins with 0."""
 
     __test__ = False  # no class of tests, whatever its name
+    options: tuple[str, ...] = ()  # of Thole, to be set in these hosts
 
     def __init__(self, count: int = 2, mtu: int = 1500) -> None:
         if not 2 <= count <= HOSTS_MAX:

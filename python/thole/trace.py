@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import errno
 import ipaddress
 import select
 import signal
@@ -209,9 +210,7 @@ def _of_udp(data: bytes, four: bool) -> Iterator[Packet]:
         return
     for number, at in enumerate(range(0, len(body), segment)):
         part = body[at : at + segment]
-        yield Packet(
-            _apart(data[:start], part, udp, four, number), start, "native", source, target
-        )
+        yield Packet(_apart(data[:start], part, udp, four, number), start, "native", source, target)
 
 
 def segment_of(body: bytes) -> int:
@@ -360,17 +359,13 @@ class Pcapng:
             body += struct.pack("=HH", code, len(value)) + value + bytes(-len(value) % 4)
         body += bytes(4) if options else b""
         length = len(body) + 12
-        self.file.write(
-            struct.pack("=II", kind, length) + body + struct.pack("=I", length)
-        )
+        self.file.write(struct.pack("=II", kind, length) + body + struct.pack("=I", length))
 
     def _interface(self, name: str) -> int:
         if name not in self.interfaces:
             self.interfaces[name] = len(self.interfaces)
             # Ethernet, whole frames; the name, and times in nanoseconds
-            self._block(
-                1, struct.pack("=HHI", 1, 0, 0), [(2, name.encode()), (9, bytes([9]))]
-            )
+            self._block(1, struct.pack("=HHI", 1, 0, 0), [(2, name.encode()), (9, bytes([9]))])
         return self.interfaces[name]
 
     def packet(self, name: str, when_ns: int, data: bytes, outgoing: bool, keep: int) -> None:
@@ -452,7 +447,7 @@ def receive(capture: socket.socket) -> Seen | None:
     except (socket.timeout, BlockingIOError, InterruptedError):
         return None
     except OSError as error:
-        if error.errno == 100:  # ENETDOWN: one interface went down; others and it itself may come again
+        if error.errno == errno.ENETDOWN:  # one interface; others are there, and it may come again
             return None
         raise
     name, _, direction, hardware, _ = where

@@ -106,12 +106,12 @@ struct peer {
 	uint16_t announce;         /* classes of lengths, from LENGTH_CLASS_MIN on, whose next message it wants announced */
 	int32_t gone_status;
 	uint32_t backlog_count;
+	struct transport_limits limits;
 	struct list_node backlog;  /* outgoing requests, in order */
 	struct list_node backlogged_node;
 	struct list_node pending;  /* requests that wait for this peer */
 	struct stream stream;
 	struct peer *hash_next;
-	struct transport_limits limits;
 	struct thole_address address;
 	struct address_parts parts;
 };

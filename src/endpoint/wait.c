@@ -26,7 +26,8 @@
 #include "endpoint/endpoint.h"
 
 enum {
-	YIELD_LOOKS = 100,      /* looks between two yields where the core is shared */
+	YIELD_LOOKS = 100,      /* looks at rings between two yields where the core is shared */
+	NETWORK_LOOKS = 16,     /* looks at rings that take as long as one at the network */
 	WAITING_NS = 5000,      /* a caller that comes back sooner does nothing but wait */
 	MAINTAIN_NS = 20000,    /* between two looks at sockets while idle */
 	MAINTAIN_LOOK = 16,     /* idle calls between two looks at the clock */
@@ -115,11 +116,17 @@ static bool endpoint_shares(const struct thole_endpoint *endpoint)
 	return endpoint->crowded || endpoint->cohabits;
 }
 
+/* How long a look takes now, in looks at rings. */
+static uint32_t endpoint_look_weight(const struct thole_endpoint *endpoint)
+{
+	return endpoint->networked ? NETWORK_LOOKS : 1;
+}
+
 static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 {
 	if (endpoint->options.yield != OPTION_YIELD_AUTO)
 		return endpoint->options.yield == OPTION_YIELD_ALWAYS;
-	return endpoint_shares(endpoint) && endpoint->idle % YIELD_LOOKS == 0;
+	return endpoint_shares(endpoint) && endpoint->idle % (YIELD_LOOKS / endpoint_look_weight(endpoint)) == 0;
 }
 
 static void endpoint_idle(struct thole_endpoint *endpoint)
@@ -207,7 +214,7 @@ static int endpoint_look_again(struct thole_endpoint *endpoint)
 	uint64_t looks = endpoint_shares(endpoint) ? endpoint->options.look_again_shared
 						   : endpoint->options.look_again;
 
-	for (; looks > 0; looks--) {
+	for (uint64_t weight = endpoint_look_weight(endpoint); looks >= weight; looks -= weight) {
 		int n;
 
 		cpu_pause();

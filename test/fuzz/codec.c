@@ -60,7 +60,8 @@ static void packet_check(const struct codec *codec, const struct packet *packet)
 	} else if (packet->type == PACKET_PULL) {
 		MUST(pull->length > 0 && pull->offset + pull->length <= codec->length_max);
 		MUST(codec->selective || pull->offset + pull->length <= pull->total);
-		MUST(pull->length <= (uint64_t)PACKET_FRAMES_MAX * (codec->data ? codec->data : pull->frame));
+		MUST((codec->selective && !pull->wanted) ||
+		     pull->length <= (uint64_t)PACKET_FRAMES_MAX * (codec->data ? codec->data : pull->frame));
 	} else if (packet->type == PACKET_DATA) {
 		MUST(packet->data.offset <= codec->length_max);
 		MUST(!codec->data || packet->length <= codec->data);

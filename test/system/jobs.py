@@ -147,10 +147,9 @@ def finish(
         job.process.wait(timeout=timeout)
     except subprocess.TimeoutExpired:
         late = True
-    if late or job.process.returncode != 0:
         end(job.process)
-        if hosts is not None:
-            hosts.clear()
+    if job.process.returncode != 0 and hosts is not None:
+        hosts.clear()
     out, err = job.said()
     if late:
         pytest.fail(f"not done after {timeout:.0f} s: {job.process.args}\n{out[-3000:]}\n{err[-3000:]}")

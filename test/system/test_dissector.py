@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The dissector of tools/wireshark, under tshark.
 
-mxoe: the captures of real hosts in test/data, whose frames are cut as by a snap length. Native: frames that the library's
-codec writes (thole_frames.c). What is expected is written down here; which frames of the captures were sent
-again is worked out from their bytes.
+mxoe: the captures of real hosts in test/data, whose frames are cut as by a snap length. Native: frames
+that the library's codec writes (thole_frames.c). What is expected is written down here; which frames of
+the captures were sent again is worked out from their bytes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def check_covered(pcap: Path, protocol: str) -> None:
         if start is None or packet.find(f".//field[@name='{protocol}.malformed']") is not None:
             continue
         checked += 1
-        missing = [i for i in range(start, len(there[number])) if i not in shown and there[number][i]]
+        frame = there[number]
+        missing = [i for i in range(start, len(frame)) if i not in shown and frame[i]]
         assert not missing, f"frame {number}: bytes {missing} have no field"
     assert checked > 0
 
@@ -106,7 +107,7 @@ def check_covered(pcap: Path, protocol: str) -> None:
 
 
 def sent_again(pcap: Path, jumbo: bool) -> set[int]:
-    """Frames whose like was in the capture before: by the fields that name a message, a block or a frame of one."""
+    """Frames whose like was there before: by what names a message, a block or a frame of one."""
     seen: set[tuple[object, ...]] = set()
     again = set()
     for number, frame in frames(pcap):
@@ -138,7 +139,8 @@ def test_mxoe_every_frame(name: str) -> None:
     out = tshark(pcap, "-T", "fields", "-e", "mxoe.type")
     shown = [int(line) for line in out.split("\n")[:-1]]
     assert shown == [frame[16] for _, frame in frames(pcap)]
-    assert numbers(pcap, "mxoe.malformed || _ws.malformed") == ([171] if name == "probes-jumbo" else [])
+    unlawful = [171] if name == "probes-jumbo" else []
+    assert numbers(pcap, "mxoe.malformed || _ws.malformed") == unlawful
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,7 +166,7 @@ def test_mxoe_refused(name: str) -> None:
 
 
 def test_mxoe_fields() -> None:
-    """A frame of each type, against the bytes as read by hand; the unit test of the codec has the same ones."""
+    """A frame of each type, against the bytes as read by hand; codec_test.c has the same ones."""
     pcap = CAPTURES / "openmx-mxwire.pcap"
     expect(pcap, 1, mxoe__hello__mac="0x0000525400123401", mxoe__hello__serial="0x232b829e")
     expect(pcap, 3, mxoe__host__index="3", mxoe__host__magic="0x13052008")
@@ -216,7 +218,7 @@ def test_mxoe_fields() -> None:
 
 
 def test_mxoe_mode_is_a_preference() -> None:
-    """Told which mode it is, the dissector does not look for itself: the wrong one shows other numbers."""
+    """Told the mode, the dissector does not look for itself: the wrong one shows other numbers."""
     pull = CAPTURES / "openmx-mxwire.pcap"
     words = ["-Y", "frame.number == 120", "-T", "fields", "-e", "mxoe.pull.frame"]
     assert tshark(pull, *words).strip() == "8"
@@ -338,7 +340,7 @@ def test_native_others(native: Path) -> None:
 
 
 def test_native_sent_again(native: Path) -> None:
-    """A record with another acknowledgement, a pull, and a frame of data whose like was inside a longer packet."""
+    """A record with another ack, a pull, and a frame of data that was inside a longer packet."""
     assert numbers(native, "thole.resent") == [6, 9, 13]
     assert numbers(native, "thole.resent", "-2") == [6, 9, 13]
 

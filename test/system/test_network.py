@@ -330,7 +330,8 @@ while not world.bcast(os.path.exists(f"{folder}/stop"), root=0):
         with open(f"{folder}/count.new", "w") as file:
             file.write(str(count))
         os.rename(f"{folder}/count.new", f"{folder}/count")
-print("exchanged", count)
+if rank == 0:
+    print("exchanged", count)
 """
 
 

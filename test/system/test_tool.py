@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -323,7 +324,8 @@ def test_info__json(
     done = thole("info", "--json", *words)
     assert done.returncode == 0, done.stderr
     info = json.loads(done.stdout)
-    assert set(info) == {"thole", "host", "transports", "options", "counters", "mpi"}
+    sections = {"host", "transports", "interfaces", "options", "counters", "mpi"}
+    assert set(info) == {"thole", *sections}
     assert Path(info["thole"]["library"]).is_file()
     assert Path(info["thole"]["provider"]).is_file()
     assert info["host"]["processors_allowed"] == sorted(os.sched_getaffinity(0))
@@ -336,7 +338,16 @@ def test_info__json(
     assert options["eager_max"]["variable"] == "THOLE_EAGER_MAX"
     assert options["eager_max"]["origin"] == "default"
     assert all(row["help"] for row in [*info["options"], *info["counters"]])
-    assert [row["name"] for row in info["transports"] if row["available"]] == ["shm"]
+    assert [row["name"] for row in info["transports"]] == ["shm", "network"]
+    assert info["transports"][0]["available"]
+    for row in info["transports"]:
+        assert bool(row["address"]) == row["available"] != bool(row["why"])
+    interfaces = {row["name"]: row for row in info["interfaces"]}
+    assert set(interfaces) == {name for _, name in socket.if_nameindex()}
+    assert sum(row["chosen"] for row in interfaces.values()) <= 1
+    for row in interfaces.values():
+        assert set(row["links"]) <= {"udp", "raw"}
+        assert row["links"] or not row["chosen"]
     assert {row["name"] for row in info["mpi"]} >= set(mpis)
 
 
@@ -346,6 +357,28 @@ def test_info__tables_have_every_row(thole: Tool) -> None:
     assert tables.returncode == 0
     for row in [*info["options"], *info["counters"]]:
         assert row["name"] in tables.stdout
+
+
+def test_info__what_is_missing_and_how_to_allow_it(thole: Tool) -> None:
+    """Without the right to send raw frames, the line that gives it is there, once and whole."""
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    rights = ["--inh-caps=-net_raw", "--bounding-set=-net_raw"]
+    words = ["setpriv", *rights] if os.geteuid() == 0 else []
+
+    def info(*more: str) -> str:
+        command = [*words, *thole.command, "info", "interfaces", *more]
+        done = subprocess.run(
+            command, env=clean_environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    rows = json.loads(info("--json"))["interfaces"]
+    assert not any("raw" in row["links"] for row in rows)
+    if not any(row["mac"] and row["up"] for row in rows):
+        pytest.skip("no interface carries Ethernet")
+    assert info().count("setcap cap_net_raw+ep") == 1
 
 
 def test_info__option_from_the_environment(thole: Tool) -> None:
@@ -535,7 +568,9 @@ def test_install__tool_finds_its_parts_below_any_prefix(build: Path, tmp_path: P
 # ---- All commands ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "info", "perf", "compare", "setup", "tune"])
+@pytest.mark.parametrize(
+    "command", ["run", "info", "perf", "peers", "trace", "compare", "setup", "tune"]
+)
 def test_help__each_command(thole: Tool, command: str) -> None:
     done = thole(command, "--help")
     assert done.returncode == 0

@@ -141,6 +141,20 @@ def test_run__variables_that_the_user_withholds(
     assert "keeps" not in done.stdout
 
 
+def test_run__a_program_with_file_capabilities(thole: Tool, tmp_path: Path) -> None:
+    program = script(tmp_path / "app", "true")
+    words = ("run", "--explain", "--option", "link=raw", hydra(tmp_path), "-n", "2", program)
+    assert "FI_THOLE" not in thole(*words).stdout
+    if shutil.which("setcap") is None or os.geteuid() != 0:
+        pytest.skip("capabilities cannot be given to a file here")
+    done = subprocess.run(["setcap", "cap_net_raw+ep", program], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("this file system holds no capabilities")
+    rows = {line.split()[0]: line for line in thole(*words).stdout.splitlines() if line.strip()}
+    assert rows["FI_THOLE_LINK"].split()[1] == rows["THOLE_LINK"].split()[1] == "raw"
+    assert rows["FI_THOLE_JOB_KEY"].split()[1] == "(hidden)"
+
+
 def test_run__wrong_link(thole: Tool, tmp_path: Path) -> None:
     done = thole("run", "--link", "smoke", hydra(tmp_path), "true")
     assert done.returncode == 2
@@ -545,9 +559,17 @@ def send_samples() -> int:
             sender.sendto(record(sequence), to)
         sender.sendto(head(4, flags=4, short=40) + struct.pack("!IIHHQ", 4, 9, 64, 0, 5), to)
         sender.sendto(b"not one of ours" * 5, to)
-        for wrong in ([9, 1, 0, 0], [0, 1, 0, 0], [3, 2, 0, 0], [3, 1, 64, 0], [3, 1, 0, 8], [3, 1, 60, 0]):
+        for wrong in (
+            [9, 1, 0, 0],
+            [0, 1, 0, 0],
+            [3, 2, 0, 0],
+            [3, 1, 64, 0],
+            [3, 1, 0, 8],
+            [3, 1, 60, 0],
+        ):
             sender.sendto(bytes(wrong) + bytes(40), to)
-        joined = b"".join(data(number * 1000, bytes([number]) * 1000) for number in range(10))[:-500]
+        joined = b"".join(data(number * 1000, bytes([number]) * 1000) for number in range(10))
+        joined = joined[:-500]
         for one, where in ((sender, to), (six, receiver_six.getsockname()[:2])):
             one.setsockopt(socket.IPPROTO_UDP, 103, 1032)  # UDP_SEGMENT
             one.sendto(joined, where)
@@ -573,7 +595,8 @@ def test_trace__lines(thole: Tool) -> None:
     assert [line.endswith("AGAIN") for line in lines[:4]] == [False, False, True, False]
     assert "seq 1 ack 7 credit 64 EAGER tag 0x99 100 B" in lines[0]
     assert "next 4 ack 9 credit 64 held 0x5 answer" in lines[4]
-    assert [int(line.split("offset ")[1].split()[0]) for line in lines[5:15]] == list(range(0, 10000, 1000))
+    offsets = [int(line.split("offset ")[1].split()[0]) for line in lines[5:15]]
+    assert offsets == list(range(0, 10000, 1000))
     assert lines[14].endswith("offset 9000 500 B")
     assert "seq 17" in lines[25]
     assert int(re.search(r"(\d+) frames", err)[1]) >= 28  # others may use this loopback too
@@ -625,7 +648,9 @@ def test_trace__file(thole: Tool, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         ended(process)
     ours = SESSION.to_bytes(8, "big")
-    packets = [packet for packet in captured(path) if ours in packet[:80] or packet[12:14] == b"\x86\xdf"]
+    packets = [
+        packet for packet in captured(path) if ours in packet[:80] or packet[12:14] == b"\x86\xdf"
+    ]
     assert len(packets) == 28
     payloads = [packet[42:] for packet in packets[:15]]
     assert payloads[:5] == [record(1), record(2), record(2), record(3), payloads[4]]
@@ -715,5 +740,7 @@ def test_trace__without_the_right(thole: Tool) -> None:
         if shutil.which("setpriv") is None:
             pytest.skip("setpriv is not installed")
         command = ["setpriv", "--inh-caps=-net_raw", "--bounding-set=-net_raw", *command]
-    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=clean_environment(), capture_output=True, text=True, check=False
+    )
     refused(done, "CAP_NET_RAW", "sudo")

@@ -13,8 +13,7 @@
 enum { ETHERNET = 14, IPV4 = 20, UDP = 8, ETHERNET_MIN = 60, ETHERTYPE = 0x88b5 };
 enum { PORT_RECORDS = 40001, PORT_BULK = 40002, PORT_PEER = 50001 };
 
-/* The first packets are numbered as Wireshark does; one writes a line here and in the test. */
-static uint32_t clock_us;
+static uint32_t clock_us; /* of the capture: each frame comes a little later */
 
 static void pcap_head(void)
 {
@@ -129,7 +128,6 @@ static void records(void)
 	send_udp(&packet);
 	packet.flags = 0;
 	packet.sequence++;
-	packet.length = 100;
 	packet.message.record = (struct record){.kind = RECORD_ANNOUNCE, .flags = RECORD_IMM | RECORD_STREAM, .tag = 78,
 						.imm = 79, .length = RECORD_EXTERNAL, .arg = {80, 81, 82, 83}};
 	packet.length = 0;
@@ -149,8 +147,8 @@ static void others(void)
 	packet.acked.held = 5;
 	send_udp(&packet);
 	packet = front(PACKET_PULL);
-	packet.pull = (struct packet_pull){.window = 0x77, .transfer = 0x99, .offset = 123456789012, .length = 5760, .frame = 1440,
-					   .wanted = 0xa};
+	packet.pull = (struct packet_pull){.window = 0x77, .transfer = 0x99, .offset = 123456789012, .length = 5760,
+					   .frame = 1440, .wanted = 0xa};
 	send_udp(&packet);
 	send_udp(&packet);
 	packet = front(PACKET_NACK);
@@ -212,8 +210,8 @@ static void raw(void)
 static void strangers(void)
 {
 	struct packet packet = front(PACKET_ACK);
-	uint8_t frame[100], question[] = {0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 5, 't', 'h', 'o', 'l', 'e', 0, 0, 1, 0, 1,
-					  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+	uint8_t question[40] = {0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 5, 't', 'h', 'o', 'l', 'e', 0, 0, 1, 0, 1};
+	uint8_t frame[100];
 	size_t length = encode(&packet, frame);
 
 	frame[1] = 2;

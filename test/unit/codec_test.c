@@ -246,9 +246,9 @@ static void native_pull(struct packet_pull *pull, uint64_t *random)
 	pull->window = unit_random(random);
 	pull->transfer = (uint32_t)unit_random(random);
 	pull->frame = 1 + unit_below(random, UINT16_MAX);
-	pull->length = 1 + unit_below(random, pull->frame * PACKET_FRAMES_MAX);
+	pull->wanted = unit_below(random, 2) ? unit_random(random) : 0;
+	pull->length = 1 + unit_below(random, pull->wanted ? pull->frame * PACKET_FRAMES_MAX : UINT32_MAX);
 	pull->offset = unit_random(random) % (THOLE_LENGTH_MAX - pull->length + 1);
-	pull->wanted = unit_random(random);
 }
 
 static void native_packet(struct packet *packet, uint8_t type, uint64_t *random)
@@ -470,6 +470,15 @@ static void refused(const struct codec *codec, struct frame *frame, size_t at, u
 	assert_int_equal(codec->decode(&packet, frame->bytes, frame->length), 0);
 }
 
+static void refused_at_all(const struct codec *codec, const struct packet *packet)
+{
+	struct frame frame = frame_encode(codec, packet, 0);
+	struct packet back;
+
+	assert_int_equal(codec->decode(&back, frame.bytes, frame.length), THOLE_ERR_PROTOCOL);
+	frame_free(&frame);
+}
+
 /* What no correct peer writes. */
 static void native__refused(void **state)
 {
@@ -509,36 +518,33 @@ static void native__refused(void **state)
 	frame_free(&frame);
 }
 
-/* Blocks without frames, with too many, without bytes, or beyond the longest message; data beyond it. */
+/* Pulls without frames, of more than there are bits for, without bytes, or beyond the longest message; data beyond it. */
 static void native__bounds(void **state)
 {
 	static const struct packet_pull pulls[] = {
 		{.frame = 0, .length = 100},
 		{.frame = 1000, .length = 0},
-		{.frame = 1000, .length = 1000 * PACKET_FRAMES_MAX + 1},
+		{.frame = 1000, .length = 1000 * PACKET_FRAMES_MAX + 1, .wanted = 1},
 		{.frame = 1000, .length = 100, .offset = THOLE_LENGTH_MAX - 99},
 		{.frame = 1000, .length = 100, .offset = UINT64_MAX - 50},
 	};
-	struct packet packet = {.type = PACKET_PULL}, back;
-	struct frame frame;
+	struct packet packet = {.type = PACKET_PULL};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(pulls) / sizeof(pulls[0]); i++) {
 		packet.pull = pulls[i];
-		frame = frame_encode(&codec_native, &packet, 0);
-		assert_int_equal(codec_native.decode(&back, frame.bytes, frame.length), THOLE_ERR_PROTOCOL);
-		frame_free(&frame);
+		refused_at_all(&codec_native, &packet);
 	}
-	packet.pull = (struct packet_pull){.frame = 1000, .length = 1000 * PACKET_FRAMES_MAX,
+	packet.pull = (struct packet_pull){.frame = 1000, .length = 1000 * PACKET_FRAMES_MAX, .wanted = 1,
 					   .offset = THOLE_LENGTH_MAX - 1000 * PACKET_FRAMES_MAX};
+	there_and_back(&codec_native, &packet, 0);
+	packet.pull = (struct packet_pull){.frame = 1, .length = UINT32_MAX, .offset = THOLE_LENGTH_MAX - UINT32_MAX};
 	there_and_back(&codec_native, &packet, 0);
 	packet = (struct packet){.type = PACKET_DATA, .payload = payload, .length = 100};
 	packet.data.offset = THOLE_LENGTH_MAX - 100;
 	there_and_back(&codec_native, &packet, 0);
 	packet.data.offset++;
-	frame = frame_encode(&codec_native, &packet, 0);
-	assert_int_equal(codec_native.decode(&back, frame.bytes, frame.length), THOLE_ERR_PROTOCOL);
-	frame_free(&frame);
+	refused_at_all(&codec_native, &packet);
 }
 
 static void native__sealed(void **state)
@@ -937,8 +943,8 @@ static void mxoe__fragments(void **state)
 			uint32_t offset = 0, fragment = 0;
 
 			do {
-				struct packet packet = {.type = PACKET_RECORD, .to = 3, .from = 4, .peer_index = 5, .session = 6,
-							.sequence = 0xc007, .ack = 0x8008};
+				struct packet packet = {.type = PACKET_RECORD, .to = 3, .from = 4, .peer_index = 5,
+							.session = 6, .sequence = 0xc007, .ack = 0x8008};
 				struct packet_message *message = &packet.message;
 				uint32_t left = totals[i] - offset;
 
@@ -988,6 +994,18 @@ static void mxoe__fragments_refused(void **state)
 		if (codec == &codec_mxoe)
 			refused(codec, &frame, 2 + 27, 11); /* another size of fragments */
 		frame_free(&frame);
+
+		/* A second fragment where the first was all. */
+		packet.message.total = codec->fragment;
+		packet.length = 0;
+		refused_at_all(codec, &packet);
+		/* The first of a message that is too long for mediums. */
+		packet.message = (struct packet_message){.medium = true, .total = codec->eager_max,
+							 .record = {.kind = RECORD_EAGER}};
+		packet.length = codec->fragment;
+		frame = frame_encode(codec, &packet, 0);
+		refused(codec, &frame, low, 1);
+		frame_free(&frame);
 	}
 }
 
@@ -1016,11 +1034,9 @@ static void mxoe__pulls(void **state)
 
 static void pull_refused(const struct codec *codec, const struct packet_pull *pull)
 {
-	struct packet packet = {.type = PACKET_PULL, .pull = *pull}, back;
-	struct frame frame = frame_encode(codec, &packet, 0);
+	struct packet packet = {.type = PACKET_PULL, .pull = *pull};
 
-	assert_int_equal(codec->decode(&back, frame.bytes, frame.length), THOLE_ERR_PROTOCOL);
-	frame_free(&frame);
+	refused_at_all(codec, &packet);
 }
 
 static void mxoe__pulls_refused(void **state)
@@ -1037,7 +1053,8 @@ static void mxoe__pulls_refused(void **state)
 		pull_refused(codec, &(struct packet_pull){.total = 100, .length = 100, .frame_offset = 1});
 		pull_refused(codec, &(struct packet_pull){.total = 100, .length = 1, .frame_index = 1});
 		pull_refused(codec, &(struct packet_pull){.total = 100, .length = 1, .frame_index = UINT32_MAX});
-		pull_refused(codec, &(struct packet_pull){.total = 100, .length = 1, .window = 1 << 16}); /* before the start */
+		/* before the message's first byte */
+		pull_refused(codec, &(struct packet_pull){.total = 100, .length = 1, .window = 1 << 16});
 		pull_refused(codec, &(struct packet_pull){.total = UINT32_MAX, .length = 1, .frame_offset = codec->data});
 		if (codec == &codec_mxoe_jumbo) {
 			pull_refused(codec, &(struct packet_pull){.total = UINT32_MAX,

@@ -17,7 +17,8 @@ enum { CALLS_MAX = 64, PARTS = 40 };
 
 static struct engine engine;
 static struct interface interface;
-static struct link *link_under_test;
+static struct link *link_under_test, *other;
+static const struct path *sender; /* whom frames are to come from */
 static uint64_t counters[COUNTER_COUNT];
 
 /* Each call that sends: its frames' length (0: not told, so one frame), bytes, and the error that it returned. */
@@ -25,6 +26,7 @@ static struct call {
 	uint16_t segment;
 	size_t bytes;
 	int error;
+	bool named; /* it says to whom */
 } calls[CALLS_MAX];
 static unsigned call_count;
 static int errors[CALLS_MAX]; /* for the next calls, in order; 0: none */
@@ -41,12 +43,12 @@ static uint32_t shrunk_to;
 
 /* ---- The kernel ------------------------------------------------------------------------------------ */
 
-static bool fails(const struct msghdr *message, size_t bytes)
+static bool fails(const struct msghdr *message, size_t length, const void *name)
 {
 	struct cmsghdr *header = message ? CMSG_FIRSTHDR(message) : NULL;
 	struct call *call = &calls[call_count++ % CALLS_MAX];
 
-	*call = (struct call){.bytes = bytes};
+	*call = (struct call){.bytes = length, .named = name != NULL};
 	for (size_t i = 0; message && i < message->msg_iovlen; i++)
 		call->bytes += message->msg_iov[i].iov_len;
 	if (header) {
@@ -64,14 +66,14 @@ ssize_t __real_sendto(int fd, const void *bytes, size_t length, int flags, const
 ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size);
 ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size)
 {
-	return fails(NULL, length) ? -1 : __real_sendto(fd, bytes, length, flags, to, size);
+	return fails(NULL, length, to) ? -1 : __real_sendto(fd, bytes, length, flags, to, size);
 }
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	return fails(message, 0) ? -1 : __real_sendmsg(fd, message, flags);
+	return fails(message, 0, message->msg_name) ? -1 : __real_sendmsg(fd, message, flags);
 }
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
@@ -80,7 +82,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 	unsigned i;
 
 	for (i = 0; i < count; i++)
-		if (fails(&messages[i].msg_hdr, 0) || __real_sendmsg(fd, &messages[i].msg_hdr, flags) < 0)
+		if (fails(&messages[i].msg_hdr, 0, messages[i].msg_hdr.msg_name) || __real_sendmsg(fd, &messages[i].msg_hdr, flags) < 0)
 			break;
 	return i > 0 ? (int)i : -1;
 }
@@ -97,8 +99,8 @@ void engine_frame(struct engine *e, struct link *link, const struct path *from, 
 	struct frame_seen *one = &seen[seen_count++ % 256];
 
 	assert_ptr_equal(e, &engine);
-	assert_ptr_equal(link, link_under_test);
-	assert_memory_equal(from, &link->own, sizeof(*from));
+	assert_true(link == link_under_test || link == other);
+	assert_memory_equal(from, sender, sizeof(*from));
 	*one = (struct frame_seen){.length = length, .first = frame[0], .intact = true};
 	for (size_t i = 1; i < length; i++)
 		one->intact &= frame[i] == byte_of(length, i);
@@ -203,6 +205,8 @@ static int set_up(void **state)
 	assert_int_equal(interface_choose("127.0.0.1", &interface), 0);
 	assert_int_equal(link_udp_open(&engine, &interface, counters, &link_under_test), 0);
 	own = bulk = link_under_test->own;
+	sender = &own;
+	other = NULL;
 	store_be16(bulk.bytes + 16, link_under_test->bulk_port);
 	return 0;
 }
@@ -412,7 +416,6 @@ static void trouble__too_long(void **state)
 static void refused__told_from_receive_only(void **state)
 {
 	struct path nobody = own;
-	struct link *other;
 
 	(void)state;
 	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
@@ -427,6 +430,126 @@ static void refused__told_from_receive_only(void **state)
 	assert_int_equal(refusals, 2);
 	assert_int_equal(seen_count, 0);
 	assert_false(link_under_test->calls->ready(link_under_test));
+}
+
+/* ---- Lanes ----------------------------------------------------------------------------------------- */
+
+/* One frame to a place, by a link. Returns whether the packet had to say to whom. */
+static bool post_from(struct link *link, const struct path *to, unsigned channel)
+{
+	frame_set(0, 100, 1);
+	frames[0].to = to;
+	frames[0].channel = (uint8_t)channel;
+	call_count = 0;
+	assert_int_equal(link->calls->send(link, frames, 1), 1);
+	return calls[0].named;
+}
+
+/* Who is talked to alone gets a lane; others are heard beside it, by their names. */
+static void lane__for_a_favourite(void **state)
+{
+	struct path path;
+
+	(void)state;
+	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	path = other->own;
+	for (unsigned i = 0; i < 40; i++) {
+		bool named = post_from(link_under_test, &path, CHANNEL_RECORDS);
+
+		assert_true(named || i >= 32);
+		assert_true(!named || i <= 32);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		assert_true(post_from(link_under_test, &own, CHANNEL_RECORDS)); /* to itself, beside the lane */
+		collect();
+		check_seen(0, 1);
+		assert_false(post_from(link_under_test, &path, CHANNEL_RECORDS));
+	}
+	sender = &path; /* the lane's peer answers */
+	post_from(other, &own, CHANNEL_RECORDS);
+	collect();
+	check_seen(0, 1);
+	sender = &own; /* and has had what came by the lane */
+	seen_count = 0;
+	for (unsigned i = 0; i < 200; i++)
+		other->calls->receive(other, 64);
+	assert_int_equal(seen_count, 48);
+	other->calls->close(other);
+}
+
+/* Another one takes its place; then nobody does. */
+static void lane__changes_with_the_favourite(void **state)
+{
+	struct path path;
+	unsigned named = 0;
+
+	(void)state;
+	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	path = other->own;
+	for (unsigned i = 0; i < 100; i++) {
+		named += post_from(link_under_test, &path, CHANNEL_RECORDS);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	assert_int_equal(named, 32);
+	store_be16(path.bytes + 16, other->bulk_port);
+	for (unsigned i = 0; i < 100; i++) {
+		named += post_from(link_under_test, &path, CHANNEL_RECORDS);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	assert_int_equal(named, 32 + 64); /* the votes for the first are used up, then its own are counted */
+	named = 0;
+	for (unsigned i = 0; i < 200; i++) {
+		named += post_from(link_under_test, i % 2 ? &path : &other->own, CHANNEL_RECORDS);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	assert_true(named > 90);
+	other->calls->close(other);
+}
+
+/* A lane that does not work is given up. */
+static void lane__breaks(void **state)
+{
+	static const int list[] = {ENETUNREACH, ENETUNREACH};
+
+	(void)state;
+	for (unsigned i = 0; i < 40; i++) {
+		post_from(link_under_test, &own, CHANNEL_RECORDS);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	assert_false(post_from(link_under_test, &own, CHANNEL_RECORDS));
+	collect();
+	expect_errors(list, 2);
+	assert_false(post_from(link_under_test, &own, CHANNEL_RECORDS));
+	assert_int_equal(counters[COUNTER_LINK_LOST], 1);
+	collect();
+	assert_int_equal(seen_count, 0);
+	assert_true(post_from(link_under_test, &own, CHANNEL_RECORDS));
+	collect();
+	check_seen(0, 1);
+}
+
+/* Nothing is lost or passed by what comes later while lanes come and go. */
+static void lane__keeps_the_order(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		frame_set(i, 100 + i, 1);
+		frames[i].channel = CHANNEL_BULK;
+		frames[i].to = &bulk;
+	}
+	for (unsigned turn = 0; turn < 10; turn++) {
+		assert_int_equal(post(100), 100);
+		collect();
+		check_seen(0, 100);
+	}
+	for (unsigned i = 0; i < 100; i++)
+		frame_set(i, 100 + i, 1);
+	for (unsigned turn = 0; turn < 10; turn++) {
+		assert_int_equal(post(100), 100);
+		collect();
+		check_seen(0, 100);
+	}
 }
 
 /* ---- The rest -------------------------------------------------------------------------------------- */
@@ -488,6 +611,10 @@ int main(void)
 		TEST(trouble__segments_refused),
 		TEST(trouble__too_long),
 		TEST(refused__told_from_receive_only),
+		TEST(lane__for_a_favourite),
+		TEST(lane__changes_with_the_favourite),
+		TEST(lane__breaks),
+		TEST(lane__keeps_the_order),
 		TEST(ready__only_if_something_waits),
 		TEST(ready__unexpected_bulk),
 		TEST(open__without_an_address),

@@ -6,8 +6,8 @@ Ethernet, EtherType 0x86DF; both modes). Every field has a name, and a field tha
     tshark -X lua_script:thole.lua ...                    or copy it to the plugins folder (Help, About, Folders)
 
 Native frames over UDP are recognised by their looks; a port in the preferences names them for sure. What is sent again, and
-what is refused, is marked (thole.resent, thole.nack, mxoe.resent, mxoe.nack). One UDP packet of a capture may hold many frames,
-where the kernel or the network card cut it up only later; they are shown one by one.
+what is refused, is marked (thole.resent, thole.nack, mxoe.resent, mxoe.nack). One UDP packet of a capture may hold many
+frames, where the kernel or the network card cut it up only later; they are shown one by one.
 
 docs/PROTOCOL.md has the same fields. A field of a capture that was cut short is left out.
 ]]
@@ -212,7 +212,9 @@ thole.prefs.heuristic = Pref.bool("Recognise by looks", true, "Look for native f
 thole.prefs.check = Pref.bool("Check checksums", true, "Compute the CRC32C of frames that carry it")
 
 -- Heads that all frames of a type have.
-local HEADS = { [RECORD] = 32, [ACK] = 40, [PULL] = 64, [DATA] = 32, [NACK] = 40, [CLOSE] = 32, [CONNECT] = 112, [ACCEPT] = 112 }
+local HEADS = {
+    [RECORD] = 32, [ACK] = 40, [PULL] = 64, [DATA] = 32, [NACK] = 40, [CLOSE] = 32, [CONNECT] = 112, [ACCEPT] = 112,
+}
 local SHORT = 64 -- frames below it say how long they are
 
 local crc_table
@@ -445,8 +447,8 @@ local function native_frame(tvb, pinfo, tree, length, place)
     return line
 end
 
--- Bytes of each frame in a UDP packet: all of it, or where the kernel cuts it up after the capture (UDP_SEGMENT) up to the next
--- frame to the same connection and session.
+-- Bytes of each frame in a UDP packet: all of it, or where the kernel cuts it up after the capture (UDP_SEGMENT) up to the
+-- next frame to the same connection and session.
 local function segment_of(tvb)
     local whole = tvb:reported_len()
     if whole <= 64 or tvb:len() < whole then
@@ -631,8 +633,8 @@ local function sequence_text(tvb, offset)
     return string.format("seq=%d%s", bit.band(value, 0x3fff), value >= 0x4000 and "/" .. bit.rshift(value, 14) or "")
 end
 
--- Each type: its body's length, and its fields. The function returns the line for the list of packets, the key of the frame (nil: none)
--- and the bytes of payload.
+-- Each type: its body's length, its fields, and how much payload it may have. The function returns the line for the list of
+-- packets, a key by which the same frame is known again (nil: none), and the bytes of payload.
 local bodies = {}
 
 local function message_front(tvb, tree)
@@ -685,12 +687,12 @@ bodies[RENDEZVOUS] = { 32, function(tvb, tree)
 end }
 
 local PULL_MX = {
-    { "window.id", 12, 1 }, { "window.sequence", 13, 1 }, { "window.offset", 14, 2 }, { "handle", 16, 4 }, { "magic", 20, 4 },
-    { "pull.frame_offset", 24, 2 }, { "pull.length", 26, 2 }, { "pull.frame", 28, 4 },
+    { "window.id", 12, 1 }, { "window.sequence", 13, 1 }, { "window.offset", 14, 2 }, { "handle", 16, 4 },
+    { "magic", 20, 4 }, { "pull.frame_offset", 24, 2 }, { "pull.length", 26, 2 }, { "pull.frame", 28, 4 },
 }
 local PULL_JUMBO = {
-    { "window.id", 12, 4 }, { "window.sequence", 16, 1 }, { "window.offset", 20, 4 }, { "handle", 24, 4 }, { "magic", 28, 4 },
-    { "pull.frame_offset", 32, 4 }, { "pull.length", 36, 4 }, { "pull.frame", 40, 4 },
+    { "window.id", 12, 4 }, { "window.sequence", 16, 1 }, { "window.offset", 20, 4 }, { "handle", 24, 4 },
+    { "magic", 28, 4 }, { "pull.frame_offset", 32, 4 }, { "pull.length", 36, 4 }, { "pull.frame", 40, 4 },
 }
 
 bodies[MX_PULL] = { 32, function(tvb, tree, pinfo)

@@ -588,7 +588,7 @@ void engine_watch(struct engine *engine)
 static bool connection_pending(const struct connection *connection)
 {
 	return connection->state == CONNECTION_CONNECTING || (connection->connect_ns && !connection->answered) ||
-	       connection->flight > 0 || connection->outstanding > 0 || connection->held_count > 0 ||
+	       !list_empty(&connection->unacked) || connection->outstanding > 0 || connection->held_count > 0 ||
 	       connection->peer->stream.left > 0 ||
 	       connection->watched || !list_empty(&connection->peer->pending) || !list_empty(&connection->fetches);
 }

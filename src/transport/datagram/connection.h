@@ -43,6 +43,7 @@ struct kept {
 	uint8_t resends;       /* saturating */
 	bool large;            /* which pool it is of */
 	bool held;             /* the receiver has it, but not those before it */
+	bool out;              /* it counts in flight */
 	uint8_t bytes[];       /* the frame */
 };
 
@@ -93,6 +94,7 @@ struct connection {
 	uint32_t credit;            /* the peer's word on it */
 	uint32_t recover;           /* losses of frames before this one have been answered by a smaller window */
 	uint64_t round_trip_ns, deviation_ns; /* smoothed; 0: not measured */
+	uint64_t delivered_ns;      /* when the newest frame that the peer is known to have was sent */
 	uint64_t resend_ns;         /* when the oldest unacknowledged frame is late; 0: none is out */
 	uint8_t backoff;            /* doublings */
 	uint64_t frames_sent, frames_resent;
@@ -125,6 +127,13 @@ struct connection {
 static inline struct connection *connection_of(const struct peer *peer)
 {
 	return peer->link;
+}
+
+/* Up to half as long again, differently for each connection and each try, so that those who have lost together do not try again
+ * together. */
+static inline uint64_t connection_spread(const struct connection *connection, uint64_t ns, unsigned tries)
+{
+	return ns + (ns >> 6) * (connection->session >> (tries & 31) & 31);
 }
 
 static inline void engine_count(struct engine *engine, enum counter counter)

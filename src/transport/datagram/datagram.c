@@ -422,7 +422,7 @@ static uint64_t datagram_arm(struct thole_endpoint *endpoint)
 	if (longest > BUSY_SLEEP_NS && engine_busy(engine))
 		longest = BUSY_SLEEP_NS;
 	for (unsigned i = 0; i < engine->link_count; i++)
-		if (engine->links[i]->calls->cheap && engine->links[i]->calls->ready(engine->links[i]))
+		if (engine->links[i]->calls->ready(engine->links[i]))
 			return 0;
 	return longest;
 }

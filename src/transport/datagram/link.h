@@ -53,7 +53,8 @@ struct link_calls {
 	unsigned (*receive)(struct link *link, unsigned budget);
 	/* Whether receive is so cheap that it may be called at every look (memory, no system call). */
 	bool cheap;
-	/* Is anything there to receive? Only asked before sleeping. */
+	/* Before sleeping: is anything there to receive? From then until the next receive, fd becomes readable when something
+	 * arrives; at other times it may not. */
 	bool (*ready)(struct link *link);
 	/* Frames to this path: their length at most, from routes and interfaces, now. */
 	uint32_t (*frame_max)(struct link *link, const struct path *to);
@@ -74,7 +75,7 @@ struct link {
 	uint16_t ethertype;    /* raw: of its frames, so that peers send the same; UDP: 0 */
 	uint32_t interface;    /* its index; 0: any */
 	uint64_t room;         /* bytes that its receive buffer holds, for the credit that is given out; less after overflows */
-	int fd[CHANNELS];      /* to be polled for reading; -1: none */
+	int fd[CHANNELS];      /* to be polled for reading after ready; -1: none */
 	uint64_t *counters;    /* the endpoint's */
 };
 

@@ -23,6 +23,7 @@
 #include "base/atomic.h"
 #include "base/endian.h"
 #include "base/error.h"
+#include "transport/datagram/alarm.h"
 #include "transport/datagram/links.h"
 
 enum raw_limits {
@@ -47,7 +48,8 @@ struct raw_out {
 
 struct link_raw {
 	struct link link;
-	int send_fd;
+	int send_fd, receive_fd;
+	struct alarm alarm;
 	bool native;              /* LINK_RAW_HEAD is there, and names */
 	uint32_t endpoint;        /* us */
 	uint32_t head;            /* bytes in front of a frame */
@@ -236,12 +238,12 @@ static void check(struct link_raw *raw)
 	int error;
 
 	raw->looks = 0;
-	if (getsockopt(link->fd[CHANNEL_RECORDS], SOL_PACKET, PACKET_STATISTICS, &stats, &size) == 0 && stats.tp_drops > 0) {
+	if (getsockopt(raw->receive_fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size) == 0 && stats.tp_drops > 0) {
 		link->counters[COUNTER_LINK_OVERFLOWS] += stats.tp_drops;
 		link->room -= link->room > least ? link->room / 4 : 0;
 	}
 	size = sizeof(error);
-	getsockopt(link->fd[CHANNEL_RECORDS], SOL_SOCKET, SO_ERROR, &error, &size);
+	getsockopt(raw->receive_fd, SOL_SOCKET, SO_ERROR, &error, &size);
 	if (raw->too_long) {
 		raw->too_long = false;
 		engine_shrink(link->engine, link, &raw->to, link->calls->frame_max(link, &raw->to));
@@ -253,6 +255,8 @@ static unsigned raw_receive(struct link *link, unsigned budget)
 	struct link_raw *raw = raw_of(link);
 	unsigned frames;
 
+	if (raw->alarm.set)
+		alarm_clear(&raw->alarm, &raw->receive_fd, 1);
 	for (frames = 0; frames < budget && slot_filled(raw); frames++) {
 		struct tpacket2_hdr *slot = slot_of(raw, raw->slot);
 
@@ -267,8 +271,10 @@ static unsigned raw_receive(struct link *link, unsigned budget)
 
 static bool raw_ready(struct link *link)
 {
-	check(raw_of(link)); /* an error that nobody fetches would keep the owner from sleeping */
-	return slot_filled(raw_of(link));
+	struct link_raw *raw = raw_of(link);
+
+	check(raw); /* an error that nobody fetches would keep the owner from sleeping */
+	return alarm_set(&raw->alarm, &raw->receive_fd, 1);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------------- */
@@ -291,10 +297,11 @@ static void raw_close(struct link *link)
 
 	if (raw->ring)
 		munmap(raw->ring, raw->ring_bytes);
-	if (link->fd[CHANNEL_RECORDS] >= 0)
-		close(link->fd[CHANNEL_RECORDS]);
+	if (raw->receive_fd >= 0)
+		close(raw->receive_fd);
 	if (raw->send_fd >= 0)
 		close(raw->send_fd);
+	alarm_close(&raw->alarm);
 	free(raw);
 }
 
@@ -404,7 +411,7 @@ static int open_sender(struct link_raw *raw)
 
 static int open_receiver(struct link_raw *raw, uint32_t mtu, uint16_t ethertype)
 {
-	int *fd_p = &raw->link.fd[CHANNEL_RECORDS], error = packet_socket(fd_p);
+	int *fd_p = &raw->receive_fd, error = packet_socket(fd_p);
 
 	if (!error)
 		error = set_filter(raw, *fd_p);
@@ -428,7 +435,7 @@ int link_raw_open(struct engine *engine, const struct interface *interface, uint
 		return error_set(THOLE_ERR_MEMORY, "no memory for a raw link");
 	raw->link = (struct link){.calls = &raw_calls, .engine = engine, .interface = interface->index, .fd = {-1, -1},
 				  .counters = counters};
-	raw->send_fd = -1;
+	raw->send_fd = raw->receive_fd = raw->alarm.fd = -1;
 	raw->native = ethertype != LINK_RAW_ETHERTYPE_MXOE;
 	raw->endpoint = endpoint;
 	raw->head = raw->native ? RAW_HEAD_MAX : ETH_HLEN;
@@ -442,6 +449,9 @@ int link_raw_open(struct engine *engine, const struct interface *interface, uint
 	error = open_sender(raw);
 	if (!error)
 		error = open_receiver(raw, interface->mtu, ethertype);
+	if (!error)
+		error = alarm_open(&raw->alarm);
+	raw->link.fd[0] = raw->alarm.fd;
 	if (error) {
 		error_prefix(error, "interface %s: ", interface->name);
 		raw_close(&raw->link);

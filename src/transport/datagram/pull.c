@@ -132,7 +132,7 @@ static uint64_t pull_timeout(const struct connection *connection)
 	if (ns < PULL_MIN_NS)
 		ns = PULL_MIN_NS;
 	ns <<= connection->pull_backoff;
-	return ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS;
+	return connection_spread(connection, ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS, connection->pull_backoff);
 }
 
 static void pull_arm(struct connection *connection)

@@ -4,7 +4,8 @@
  *
  * Out: engine_push encodes a record into frames, which stay in `unacked` until the peer has them. In: frames are handed to the
  * message layer in order; those ahead of a gap are held. Invariants: `unacked` is in order; the frames from `unsent` on are
- * not out, those before it are; `flight` counts the latter but for those that the peer holds; what is held is beyond next_in.
+ * to be sent, some of them again; those before it are out, or the peer holds them; `flight` counts what is out; what is held
+ * here is beyond next_in.
  *
  * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, and a window
  * that halves on loss and grows on success, as TCP has them; credit, given out by the receiver over all of its senders,
@@ -48,8 +49,15 @@ static struct kept *kept_new(struct engine *engine, uint32_t length)
 	kept->length = (uint16_t)length;
 	kept->fragment = kept->resends = 0;
 	kept->large = large;
-	kept->held = false;
+	kept->held = kept->out = false;
 	return kept;
+}
+
+/* It is not under way any more. */
+static void kept_in(struct connection *connection, struct kept *kept)
+{
+	connection->flight -= kept->out;
+	kept->out = false;
 }
 
 void kept_free(struct engine *engine, struct kept *kept)
@@ -208,7 +216,7 @@ static uint64_t sequence_timeout(const struct connection *connection)
 	if (ns < RESEND_MIN_NS)
 		ns = RESEND_MIN_NS;
 	ns <<= connection->backoff;
-	return ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS;
+	return connection_spread(connection, ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS, connection->backoff);
 }
 
 static void sequence_arm(struct connection *connection)
@@ -257,17 +265,22 @@ void sequence_unsend(struct connection *connection, struct kept *kept)
 	struct list_node *node = &kept->node;
 
 	for (; node != &connection->unacked && node != connection->unsent; node = node->next)
-		connection->flight--;
+		kept_in(connection, container_of(node, struct kept, node));
 	connection->unsent = &kept->node;
 	connection_dirty(connection);
 }
 
-static void sequence_resend(struct connection *connection, struct kept *kept)
+static void sequence_repeated(struct connection *connection, struct kept *kept)
 {
 	if (kept->resends < UINT8_MAX)
 		kept->resends++;
 	connection->frames_resent++;
 	engine_count(connection->engine, COUNTER_FRAMES_RETRANSMITTED);
+}
+
+static void sequence_resend(struct connection *connection, struct kept *kept)
+{
+	sequence_repeated(connection, kept);
 	sequence_send(connection, kept, true);
 }
 
@@ -314,6 +327,31 @@ static void sequence_shrink(struct connection *connection)
 	connection->window = connection->threshold;
 }
 
+/* There are frames beyond it that the peer has. One that was repeated is not again until something sent after that has arrived:
+ * the round trip, as it was measured, may be far shorter than what a queue has made of it. */
+static bool sequence_lost(const struct connection *connection, const struct kept *kept)
+{
+	if (!kept->out)
+		return false;
+	return kept->resends == 0 ? connection->engine->now_ns - kept->sent_ns > connection->round_trip_ns / 2
+				  : connection->delivered_ns > kept->sent_ns;
+}
+
+/* The trip of a frame that is acknowledged now. Of one that was repeated just now it is not known of which sending; 0. */
+static uint64_t sequence_sample(const struct connection *connection, const struct kept *kept)
+{
+	uint64_t ns = connection->engine->now_ns - kept->sent_ns;
+
+	return kept->resends == 0 || ns > connection->round_trip_ns / 2 ? ns : 0;
+}
+
+/* The peer has it. What was sent earlier and is not there is probably lost. */
+static void sequence_delivered(struct connection *connection, const struct kept *kept)
+{
+	if (kept->sent_ns > connection->delivered_ns && sequence_sample(connection, kept) > 0)
+		connection->delivered_ns = kept->sent_ns;
+}
+
 static void sequence_release(struct connection *connection, uint32_t ack)
 {
 	struct engine *engine = connection->engine;
@@ -321,14 +359,16 @@ static void sequence_release(struct connection *connection, uint32_t ack)
 	uint32_t acked = 0;
 	struct list_node *node;
 
-	while ((node = list_first(&connection->unacked)) && node != connection->unsent) {
+	while ((node = list_first(&connection->unacked))) {
 		struct kept *kept = container_of(node, struct kept, node);
 
-		if (sequence_after(kept->sequence, ack) >= 0)
+		if (sequence_after(kept->sequence, ack) >= 0 || kept->sent_ns == 0)
 			break;
-		if (!kept->held)
-			connection->flight--;
-		sample_ns = kept->resends == 0 && !kept->held ? engine->now_ns - kept->sent_ns : 0;
+		if (node == connection->unsent)
+			connection->unsent = node->next; /* taken for lost, and was not */
+		sequence_delivered(connection, kept);
+		kept_in(connection, kept);
+		sample_ns = kept->held ? 0 : sequence_sample(connection, kept);
 		acked++;
 		list_remove(node);
 		kept_free(engine, kept);
@@ -352,7 +392,7 @@ static void sequence_selective(struct connection *connection, uint32_t ack, uint
 	uint32_t last = ack + 1 + (63 - (uint32_t)__builtin_clzll(held));
 	struct list_node *node = list_first(&connection->unacked);
 
-	for (; node && node != connection->unsent; node = list_next(&connection->unacked, node)) {
+	for (; node; node = list_next(&connection->unacked, node)) {
 		struct kept *kept = container_of(node, struct kept, node);
 		uint32_t ahead = kept->sequence - ack;
 
@@ -360,9 +400,10 @@ static void sequence_selective(struct connection *connection, uint32_t ack, uint
 			break;
 		if (ahead > 0 && ahead <= 64 && (held >> (ahead - 1) & 1)) {
 			if (!kept->held)
-				connection->flight--;
+				sequence_delivered(connection, kept);
+			kept_in(connection, kept);
 			kept->held = true;
-		} else if (!kept->held && engine->now_ns - kept->sent_ns > connection->round_trip_ns / 2) {
+		} else if (sequence_lost(connection, kept)) {
 			sequence_shrink(connection);
 			sequence_resend(connection, kept);
 		}
@@ -414,6 +455,7 @@ void sequence_report(struct connection *connection, struct packet *packet)
 static void sequence_acknowledge(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
+	uint8_t link = connection->record_link;
 	struct packet packet;
 	struct list_node *node;
 
@@ -428,10 +470,12 @@ static void sequence_acknowledge(struct connection *connection)
 	}
 	if (engine->endpoint->holding)
 		packet.flags |= PACKET_HOLD;
-	if (connection->checked_ns && connection->silence_ns > 0)
+	if (connection->checked_ns && connection->silence_ns > 0) {
 		packet.flags |= PACKET_ANSWER;
+		link = connection->bulk_link; /* where a host answers for who is not there any more */
+	}
 	engine_count(engine, COUNTER_ACKS_SENT);
-	engine_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
+	engine_post(engine, link, &connection->route[link].records, &packet, 0);
 }
 
 void sequence_flush(struct connection *connection)
@@ -443,8 +487,13 @@ void sequence_flush(struct connection *connection)
 		struct kept *kept = container_of(connection->unsent, struct kept, node);
 
 		connection->unsent = connection->unsent->next;
+		if (kept->held)
+			continue;
+		kept->out = true;
 		connection->flight++;
 		room--;
+		if (kept->sent_ns)
+			sequence_repeated(connection, kept);
 		if (!sequence_send(connection, kept, false))
 			break;
 	}
@@ -599,25 +648,21 @@ void sequence_arrived(struct connection *connection, const struct packet *packet
 
 /* ---- Time ------------------------------------------------------------------------------------------------- */
 
+/* Nothing is heard of the oldest frame: all that is out counts as lost, and goes out again as acknowledgements come in, from
+ * the least window on. So senders that have filled a queue together do not do it again. */
 static void sequence_late(struct connection *connection)
 {
 	struct list_node *node = list_first(&connection->unacked);
-	unsigned left = RESEND_BURST;
 
 	sequence_shrink(connection);
-	connection->window = connection->window > WINDOW_LEAST ? connection->window / 2 : WINDOW_LEAST;
+	connection->window = WINDOW_LEAST;
 	if (connection->backoff < 16)
 		connection->backoff++;
-	for (; node && node != connection->unsent && left > 0; node = list_next(&connection->unacked, node)) {
-		struct kept *kept = container_of(node, struct kept, node);
-
-		if (kept->held)
-			continue;
-		sequence_resend(connection, kept);
-		left--;
-	}
-	burst_send(connection->engine, 0);
-	sequence_arm(connection);
+	for (; node && node != connection->unsent; node = list_next(&connection->unacked, node))
+		kept_in(connection, container_of(node, struct kept, node));
+	connection->unsent = list_first(&connection->unacked) ? list_first(&connection->unacked) : &connection->unacked;
+	connection->resend_ns = 0;
+	connection_dirty(connection); /* which sends, and sets the next time */
 }
 
 uint64_t sequence_expire(struct connection *connection)

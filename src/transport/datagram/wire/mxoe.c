@@ -3,11 +3,12 @@
  * mxoe: the codec of hosts with MX or Open-MX, in both its modes. MX mode has payloads of 4096 bytes and is what MX speaks;
  * jumbo mode, which only Open-MX has, fills frames of 9000 bytes. Owns the offsets below; docs/PROTOCOL.md draws them. Pure.
  *
- * Invariants. All numbers are big-endian; a frame is the peer index and then a body. Fields that nobody looks at are written as 0
- * and skipped when reading, but for the checksum of messages, which is kept as found. Whatever decodes fits its message: a
- * fragment is where its number says and as long as it must be, a block ends within what is pulled.
+ * Invariants. All numbers are big-endian; a frame is the peer index and then a body. Fields that nobody looks at are
+ * written as 0 and skipped when reading, but for the checksum of messages, which is kept as found. Whatever decodes fits
+ * its message: a fragment is where its number says and as long as it must be, a block ends within what is pulled.
  *
- * A message's class is not in the packet but in its length: tiny, small, medium; `medium` asks for that one where a shorter would do.
+ * A message's class is not in the packet but follows from its length: tiny, small, medium; `medium` asks for that one where
+ * a shorter would do.
  */
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * native: the codec of our own peers. Owns the offsets below; docs/PROTOCOL.md draws them. Pure.
  *
  * Invariants. All numbers are big-endian and lie on offsets that are multiples of their size. DATA's head is as long as a
- * landing's (link.h). A frame that is shorter than Ethernet's minimum says how long it is (HEAD_SHORT_AT), since network cards
- * pad it; so no payload grows on the way, and the checksum does not cover padding.
+ * landing's (link.h). A frame that is shorter than Ethernet's minimum says how long it is (HEAD_SHORT_AT), since network
+ * cards pad it; so no payload grows on the way, and the checksum does not cover padding.
  */
 #include <string.h>
 
@@ -270,8 +270,8 @@ static int decode_pull(struct packet *packet, const uint8_t *frame, size_t lengt
 	pull->length = load_be32(frame + PULL_BYTES_AT);
 	pull->offset = load_be64(frame + PULL_OFFSET_AT);
 	pull->wanted = load_be64(frame + PULL_WANTED_AT);
-	/* What follows computes with these: there are frames, few enough where each has a bit, and they end in a message of lawful
-	 * length. */
+	/* What follows computes with these: there are frames, few enough where each has a bit, and they end in a message of
+	 * lawful length. */
 	if (pull->frame == 0 || pull->length == 0 ||
 	    (pull->wanted && pull->length > (uint64_t)pull->frame * PACKET_FRAMES_MAX) ||
 	    pull->offset > THOLE_LENGTH_MAX || pull->length > THOLE_LENGTH_MAX - pull->offset)

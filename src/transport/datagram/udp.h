@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * udp: what the files of the UDP link share.
+ *
+ * link_udp.c     opening, waiting, paths
+ * udp_send.c     bursts to the kernel
+ * udp_receive.c  packets and errors from it
+ * udp_lane.c     sockets of their own for the peers that are talked to most
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_UDP_H
+#define THOLE_TRANSPORT_DATAGRAM_UDP_H
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/endian.h"
+#include "base/error.h"
+#include "transport/datagram/alarm.h"
+#include "transport/datagram/links.h"
+#include "transport/datagram/liveness.h"
+
+enum udp_limits {
+	UDP_PACKET_MAX = 65507,       /* bytes of a datagram, and of one that is segmented later */
+	UDP_SEGMENTS_MAX = 64,        /* frames in one: the kernel's bound */
+	UDP_PARTS_MAX = 16,           /* iovecs of a frame; one that has more is copied together first */
+	UDP_BATCH_MAX = 8,            /* packets of records that are taken from the kernel at once */
+	UDP_BUFFER = 65536,           /* bytes for each */
+	UDP_SOCKET_BYTES = 4 << 20,   /* asked for each way; the kernel doubles it for its own overhead */
+	UDP_PORT_TRIES = 64,          /* for a port that is free for UDP and TCP */
+	UDP_ERRORS_MAX = 16,          /* reports taken at a time: they come from the network */
+	UDP_IDLE_LOOKS = 64,          /* one look in so many at the bulk sockets while nothing is expected there */
+	UDP_AROUND_LOOKS = 4096,      /* the same for who asks after us, and for packets that were lost */
+	UDP_CONTROL = 256,            /* bytes of what the kernel says beside a packet */
+	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
+	LANE_OTHERS_LOOKS = 4,        /* one look in so many at all others, where there is a lane */
+};
+
+/* A socket for each channel that anybody may send to, and perhaps a lane: one of the same port that is connected to one peer,
+ * for which the kernel looks up no route and no receiver for every packet. */
+enum udp_sockets { UDP_LANES = CHANNELS, UDP_SOCKETS = 2 * CHANNELS };
+
+struct udp_socket {
+	uint8_t channel;
+	bool connected;          /* only what `peer` sends comes here */
+	bool errors;             /* reports wait in the error queue */
+	bool broken;             /* a lane that does not work, a channel that cannot have one */
+	bool fresh;              /* a lane whose peer may have sent to the other socket just before */
+	uint32_t overflows;      /* the kernel's count of packets that found no room */
+	struct path peer;        /* of a lane */
+	struct path favourite;   /* who is talked to most, by a vote of the packets */
+	unsigned votes;
+};
+
+/* A burst on its way to the kernel: frames gathered into messages. */
+struct outgoing {
+	struct mmsghdr messages[ENGINE_BURST];
+	uint8_t frames[ENGINE_BURST];          /* that each message has */
+	union socket_address names[ENGINE_BURST];
+	struct iovec parts[ENGINE_BURST * UDP_PARTS_MAX];
+	char control[ENGINE_BURST][CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
+	uint8_t together[ENGINE_FRAME_MAX];    /* a frame in too many parts */
+};
+
+struct incoming {
+	struct mmsghdr messages[UDP_BATCH_MAX];
+	union socket_address names[UDP_BATCH_MAX];
+	struct iovec parts[UDP_BATCH_MAX];
+	char control[UDP_BATCH_MAX][UDP_CONTROL] __attribute__((aligned(8)));
+	uint8_t buffers[UDP_BATCH_MAX][UDP_BUFFER];
+};
+
+struct link_udp {
+	struct link link;
+	int family;
+	uint32_t headers;                /* bytes of IP and UDP in front of a frame */
+	bool segmenting;                 /* the kernel takes UDP_SEGMENT */
+	bool bulk_waits;                 /* ready() has seen something */
+	bool too_long;                   /* a frame did not fit the path any more: */
+	struct path narrow;              /* this one */
+	unsigned batch;                  /* packets asked for at the next look */
+	unsigned looks;
+	uint64_t room_min;
+	int fd[UDP_SOCKETS];             /* by channel, then their lanes; -1: none */
+	struct udp_socket sockets[UDP_SOCKETS];
+	struct alarm alarm;
+	struct liveness liveness;
+	struct outgoing out;
+	struct incoming in;
+	struct landing landing;
+};
+
+static inline struct link_udp *udp_of(struct link *link)
+{
+	return (struct link_udp *)link;
+}
+
+static inline void udp_count(struct link_udp *udp, enum counter counter, uint64_t count)
+{
+	udp->link.counters[counter] += count;
+}
+
+static inline bool path_equal(const struct path *one, const struct path *other)
+{
+	return one == other || memcmp(one, other, sizeof(*one)) == 0;
+}
+
+/* ---- link_udp.c ----------------------------------------------------------------------------------- */
+
+/* Make a socket at the address and port of `own` (port 0: any), which come back in it. reuse: another of ours has it too. */
+int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool reuse);
+void udp_socket_close(struct link_udp *udp, unsigned index);
+
+/* ---- udp_send.c ----------------------------------------------------------------------------------- */
+
+unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned count);
+
+/* ---- udp_receive.c -------------------------------------------------------------------------------- */
+
+unsigned udp_receive(struct link *link, unsigned budget);
+/* Count what found a socket full. */
+void udp_check(struct link_udp *udp, unsigned index);
+/* All that a socket has. */
+void udp_drain(struct link_udp *udp, unsigned index);
+
+/* ---- udp_lane.c ----------------------------------------------------------------------------------- */
+
+/* A packet went to, or came from, a peer. */
+void lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer);
+/* Open or close lanes as the votes say. Called from receive only, since closing takes what is there. */
+void lane_update(struct link_udp *udp, unsigned channel);
+/* The socket for packets to a peer: its lane or the one for all. */
+unsigned lane_for(const struct link_udp *udp, unsigned channel, const struct path *peer);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * udp_lane: a connected socket for the peer that a channel talks to most. It has the port of the channel's socket, so the peer
+ * sees no difference; it saves about a fifth of a small message's time.
+ *
+ * Who that is, packets vote on: one for the favourite strengthens it, one for another weakens it, until another takes its
+ * place. A lane is opened for a clear favourite and closed with its reign, so that where many peers talk alike nobody pays
+ * for looking at a lane.
+ */
+#include "transport/datagram/udp.h"
+
+void lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer)
+{
+	struct udp_socket *socket = &udp->sockets[channel];
+
+	if (path_equal(peer, &socket->favourite)) {
+		socket->votes += socket->votes < LANE_VOTES;
+	} else if (socket->votes > 0) {
+		socket->votes--;
+	} else {
+		socket->favourite = *peer;
+		socket->votes = 1;
+	}
+}
+
+unsigned lane_for(const struct link_udp *udp, unsigned channel, const struct path *peer)
+{
+	unsigned lane = UDP_LANES + channel;
+
+	return udp->fd[lane] >= 0 && path_equal(peer, &udp->sockets[lane].peer) ? lane : channel;
+}
+
+static void lane_close(struct link_udp *udp, unsigned channel)
+{
+	unsigned lane = UDP_LANES + channel;
+
+	if (udp->fd[lane] < 0)
+		return;
+	udp_drain(udp, lane);
+	udp_check(udp, lane);
+	udp_socket_close(udp, lane);
+}
+
+/* Connect a second socket of the channel's port to the peer. The kernel asks for consent to a shared port only now, and only of
+ * ours. Until it is connected it gets others' packets too; they are taken by their senders' names (see look). */
+static int lane_open(struct link_udp *udp, unsigned channel, const struct path *peer)
+{
+	unsigned lane = UDP_LANES + channel;
+	struct path own = udp->link.own;
+	union socket_address name;
+	socklen_t size = interface_sockaddr(peer, udp->link.interface, &name);
+	int yes = 1, no = 0, error;
+
+	if (channel == CHANNEL_BULK)
+		store_be16(own.bytes + INTERFACE_ADDRESS, udp->link.bulk_port);
+	setsockopt(udp->fd[channel], SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	error = udp_socket_open(udp, lane, &own, true);
+	setsockopt(udp->fd[channel], SOL_SOCKET, SO_REUSEADDR, &no, sizeof(no));
+	if (!error && connect(udp->fd[lane], &name.any, size) != 0)
+		error = THOLE_ERR_SYSTEM;
+	if (error) {
+		lane_close(udp, channel);
+		return error;
+	}
+	setsockopt(udp->fd[lane], SOL_SOCKET, SO_REUSEADDR, &no, sizeof(no));
+	udp->sockets[lane].peer = *peer;
+	udp->sockets[lane].fresh = true;
+	return 0;
+}
+
+void lane_update(struct link_udp *udp, unsigned channel)
+{
+	struct udp_socket *socket = &udp->sockets[channel], *lane = &udp->sockets[UDP_LANES + channel];
+
+	if (udp->fd[UDP_LANES + channel] >= 0) {
+		if (!lane->broken && path_equal(&lane->peer, &socket->favourite))
+			return;
+		socket->votes = lane->broken ? 0 : socket->votes;
+		lane_close(udp, channel);
+	}
+	if (socket->votes == LANE_VOTES && !socket->broken)
+		socket->broken = lane_open(udp, channel, &socket->favourite) != 0; /* it goes without: no other try */
+}

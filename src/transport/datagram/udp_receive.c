@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * udp_receive: packets and errors from the kernel to the engine. Records are copied once more by the engine, where they have
+ * to; bulk data lands where the engine foresees it.
+ */
+#include <time.h> /* which the next one needs */
+#include <linux/errqueue.h>
+#include <linux/sock_diag.h>
+
+#include "transport/datagram/udp.h"
+
+/* ---- What comes beside packets --------------------------------------------------------------------- */
+
+/* The length of the frames in a packet. */
+static size_t read_segment(struct msghdr *message, size_t bytes)
+{
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+		int size;
+
+		if (header->cmsg_level != IPPROTO_UDP || header->cmsg_type != UDP_GRO)
+			continue;
+		memcpy(&size, CMSG_DATA(header), sizeof(size));
+		if (size > 0 && (size_t)size < bytes)
+			return (size_t)size;
+	}
+	return bytes;
+}
+
+/* Packets that found no room: count them, and for bulk give out less credit. */
+void udp_check(struct link_udp *udp, unsigned index)
+{
+	struct udp_socket *socket = &udp->sockets[index];
+	uint64_t less = udp->link.room - udp->link.room / 4;
+	uint32_t memory[SK_MEMINFO_VARS];
+	socklen_t size = sizeof(memory);
+
+	if (udp->fd[index] < 0 || getsockopt(udp->fd[index], SOL_SOCKET, SO_MEMINFO, memory, &size) != 0 ||
+	    size < sizeof(memory) || memory[SK_MEMINFO_DROPS] == socket->overflows)
+		return;
+	udp_count(udp, COUNTER_LINK_OVERFLOWS, memory[SK_MEMINFO_DROPS] - socket->overflows);
+	socket->overflows = memory[SK_MEMINFO_DROPS];
+	if (socket->channel == CHANNEL_BULK)
+		udp->link.room = less > udp->room_min ? less : udp->room_min;
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------------- */
+
+static void take_report(struct link_udp *udp, const struct sock_extended_err *report, const struct path *to)
+{
+	struct link *link = &udp->link;
+
+	if (report->ee_origin == SO_EE_ORIGIN_LOCAL) /* the send has told it too */
+		return;
+	if (report->ee_errno == EMSGSIZE && report->ee_info > udp->headers)
+		engine_shrink(link->engine, link, to, report->ee_info - udp->headers);
+	else if (report->ee_errno == ECONNREFUSED)
+		engine_refused(link->engine, link, to);
+	else
+		udp_count(udp, COUNTER_LINK_UNREACHABLE, 1);
+}
+
+/* Tell the engine what the network says about frames that were sent. */
+static void take_errors(struct link_udp *udp, unsigned index)
+{
+	char control[UDP_CONTROL] __attribute__((aligned(8)));
+	union socket_address name;
+	struct path to;
+
+	udp->sockets[index].errors = false;
+	for (unsigned i = 0; i < UDP_ERRORS_MAX; i++) {
+		struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof(name), .msg_control = control,
+					 .msg_controllen = sizeof(control)};
+
+		name.any.sa_family = AF_UNSPEC;
+		if (recvmsg(udp->fd[index], &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+			return;
+		interface_path(&name, &to);
+		for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
+			if ((header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR) ||
+			    (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_RECVERR))
+				take_report(udp, (const void *)CMSG_DATA(header), &to);
+	}
+	udp->sockets[index].errors = true; /* there may be more */
+}
+
+static void take_too_long(struct link_udp *udp)
+{
+	struct link *link = &udp->link;
+
+	udp->too_long = false;
+	engine_shrink(link->engine, link, &udp->narrow, link->calls->frame_max(link, &udp->narrow));
+}
+
+/* Nothing was received, perhaps because of an error of a frame that was sent. Whether another try is worth it. */
+static bool receive_failed(struct link_udp *udp, unsigned index)
+{
+	if (errno == EAGAIN)
+		return false;
+	if (errno != EINTR)
+		take_errors(udp, index);
+	return true;
+}
+
+/* ---- Packets --------------------------------------------------------------------------------------- */
+
+/* The sender's path: what the kernel says, or the one that a lane is connected to. */
+static void read_sender(struct link_udp *udp, const struct udp_socket *socket, const union socket_address *name,
+			struct path *from)
+{
+	if (socket->connected) {
+		*from = socket->peer;
+	} else {
+		interface_path(name, from);
+	}
+	lane_vote(udp, socket->channel, from);
+}
+
+static unsigned hand_over(struct link_udp *udp, struct udp_socket *socket, unsigned i, size_t bytes)
+{
+	struct msghdr *message = &udp->in.messages[i].msg_hdr;
+	size_t segment = read_segment(message, bytes);
+	struct path from;
+	unsigned frames = 0;
+
+	if (message->msg_flags & MSG_TRUNC) {
+		udp_count(udp, COUNTER_LINK_TRUNCATED, 1);
+		return 0;
+	}
+	read_sender(udp, socket, &udp->in.names[i], &from);
+	for (size_t at = 0; at < bytes; at += segment, frames++)
+		engine_frame(udp->link.engine, &udp->link, &from, udp->in.buffers[i] + at,
+			     bytes - at < segment ? bytes - at : segment);
+	return frames;
+}
+
+/* One packet at a time while they come singly, more at once while there are more. */
+static unsigned receive_records(struct link_udp *udp, unsigned index)
+{
+	struct udp_socket *socket = &udp->sockets[index];
+	struct incoming *in = &udp->in;
+	unsigned frames = 0;
+	int received;
+
+	for (unsigned i = 0; i < udp->batch; i++) {
+		struct msghdr *message = &in->messages[i].msg_hdr;
+
+		message->msg_name = socket->connected ? NULL : &in->names[i];
+		message->msg_namelen = socket->connected ? 0 : sizeof(in->names[i]);
+		message->msg_controllen = sizeof(in->control[i]);
+	}
+	if (udp->batch == 1) {
+		ssize_t bytes = recvmsg(udp->fd[index], &in->messages[0].msg_hdr, MSG_DONTWAIT);
+
+		in->messages[0].msg_len = (unsigned)bytes;
+		received = bytes < 0 ? -1 : 1;
+	} else {
+		received = recvmmsg(udp->fd[index], in->messages, udp->batch, MSG_DONTWAIT, NULL);
+	}
+	if (received < 0) {
+		udp->batch = 1;
+		receive_failed(udp, index);
+		return 0;
+	}
+	for (int i = 0; i < received; i++)
+		frames += hand_over(udp, socket, (unsigned)i, in->messages[i].msg_len);
+	udp->batch = (unsigned)received < udp->batch ? 1 : 2 * udp->batch;
+	if (udp->batch > UDP_BATCH_MAX)
+		udp->batch = UDP_BATCH_MAX;
+	return frames;
+}
+
+static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budget)
+{
+	char control[UDP_CONTROL] __attribute__((aligned(8)));
+	struct udp_socket *socket = &udp->sockets[index];
+	struct landing *landing = &udp->landing;
+	struct link *link = &udp->link;
+	union socket_address name;
+	unsigned frames = 0;
+	struct path from;
+
+	while (frames < budget) {
+		struct msghdr message = {.msg_name = socket->connected ? NULL : &name,
+					 .msg_namelen = socket->connected ? 0 : sizeof(name), .msg_iov = landing->iov,
+					 .msg_control = control, .msg_controllen = sizeof(control)};
+		ssize_t bytes;
+
+		engine_landing(link->engine, landing);
+		message.msg_iovlen = landing->count;
+		bytes = recvmsg(udp->fd[index], &message, MSG_DONTWAIT);
+		if (bytes < 0) {
+			udp->bulk_waits |= receive_failed(udp, index);
+			break;
+		}
+		read_sender(udp, socket, &name, &from);
+		if (message.msg_flags & MSG_TRUNC)
+			udp_count(udp, COUNTER_LINK_TRUNCATED, 1);
+		else if (bytes > 0)
+			frames += engine_landed(link->engine, link, &from, landing, (size_t)bytes,
+						read_segment(&message, (size_t)bytes));
+	}
+	return frames;
+}
+
+/* ---- Looking ---------------------------------------------------------------------------------------- */
+
+static unsigned receive_from(struct link_udp *udp, unsigned index, unsigned budget)
+{
+	return udp->sockets[index].channel == CHANNEL_BULK ? receive_bulk(udp, index, budget) : receive_records(udp, index);
+}
+
+void udp_drain(struct link_udp *udp, unsigned index)
+{
+	while (receive_from(udp, index, ENGINE_RECEIVE_BUDGET) > 0)
+		;
+}
+
+/* Who has a lane is heard at each look, all others at some. After a lane's opening, what came before it comes first, then what
+ * came to it before it was connected, whoever sent that. */
+static unsigned look(struct link_udp *udp, unsigned channel, unsigned budget)
+{
+	unsigned lane = UDP_LANES + channel, frames = 0;
+
+	lane_update(udp, channel);
+	if (udp->fd[lane] < 0)
+		return receive_from(udp, channel, budget);
+	if (!udp->sockets[lane].fresh) {
+		frames = receive_from(udp, lane, budget);
+		udp->sockets[lane].connected |= frames == 0;
+	}
+	if (udp->sockets[lane].fresh || udp->looks % LANE_OTHERS_LOOKS == 0) {
+		unsigned others = receive_from(udp, channel, budget);
+
+		udp->sockets[lane].fresh &= others > 0;
+		frames += others;
+	}
+	return frames;
+}
+
+/* Now and then: who asks after us, and what was lost. */
+static void look_around(struct link_udp *udp)
+{
+	liveness_accept(&udp->liveness);
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		udp_check(udp, i);
+}
+
+unsigned udp_receive(struct link *link, unsigned budget)
+{
+	struct link_udp *udp = udp_of(link);
+	bool bulk = udp->bulk_waits;
+	unsigned frames;
+
+	if (udp->alarm.set)
+		alarm_clear(&udp->alarm, udp->fd, UDP_SOCKETS);
+	frames = look(udp, CHANNEL_RECORDS, budget);
+	if (bulk || link->engine->outstanding > 0 || udp->looks % UDP_IDLE_LOOKS == 0) {
+		udp->bulk_waits = false;
+		frames += look(udp, CHANNEL_BULK, budget);
+	}
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		if (udp->sockets[i].errors && udp->fd[i] >= 0)
+			take_errors(udp, i);
+	if (udp->too_long)
+		take_too_long(udp);
+	if (++udp->looks % UDP_AROUND_LOOKS == 0)
+		look_around(udp);
+	return frames;
+}

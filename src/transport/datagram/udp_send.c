@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * udp_send: bursts of frames to the kernel, as few packets as can be. The engine is not called from here: what a send learns
+ * of errors waits until the next receive. Every frame that is taken was sent or is counted as lost.
+ */
+#include "transport/datagram/udp.h"
+
+static uint32_t frame_length(const struct frame_out *frame)
+{
+	return frame->head_length + frame->body_length;
+}
+
+static void append(struct msghdr *message, const void *bytes, size_t length)
+{
+	message->msg_iov[message->msg_iovlen++] = (struct iovec){(void *)(uintptr_t)bytes, length};
+}
+
+static void append_frame(struct msghdr *message, const struct frame_out *frame)
+{
+	append(message, frame->head, frame->head_length);
+	for (unsigned i = 0; i < frame->body_count; i++)
+		append(message, frame->body[i].iov_base, frame->body[i].iov_len);
+}
+
+/* A frame in more parts than we pass on. It is alone in its batch. */
+static void append_together(struct link_udp *udp, struct msghdr *message, const struct frame_out *frame)
+{
+	uint8_t *at = udp->out.together;
+
+	memcpy(at, frame->head, frame->head_length);
+	at += frame->head_length;
+	for (unsigned i = 0; i < frame->body_count; i++) {
+		memcpy(at, frame->body[i].iov_base, frame->body[i].iov_len);
+		at += frame->body[i].iov_len;
+	}
+	append(message, udp->out.together, frame_length(frame));
+}
+
+static bool scattered(const struct frame_out *frame)
+{
+	return frame->body_count >= UDP_PARTS_MAX;
+}
+
+/* How many of these frames the kernel may carry as one packet: all as long as the first, but the last may be shorter. */
+static unsigned group(const struct link_udp *udp, const struct frame_out *frames, unsigned count)
+{
+	uint32_t length = frame_length(&frames[0]), total = length;
+	unsigned n = 1;
+
+	if (!udp->segmenting || length == 0 || scattered(&frames[0]))
+		return 1;
+	while (n < count && n < UDP_SEGMENTS_MAX && frames[n].channel == frames[0].channel &&
+	       path_equal(frames[n].to, frames[0].to) && !scattered(&frames[n])) {
+		uint32_t next = frame_length(&frames[n]);
+
+		if (next > length || next == 0 || total + next > UDP_PACKET_MAX)
+			break;
+		total += next;
+		n++;
+		if (next < length)
+			break;
+	}
+	return n;
+}
+
+static void segment_size(struct msghdr *message, char *control, uint32_t length)
+{
+	uint16_t size = (uint16_t)length;
+	struct cmsghdr *header;
+
+	message->msg_control = control;
+	message->msg_controllen = CMSG_SPACE(sizeof(size));
+	header = CMSG_FIRSTHDR(message);
+	header->cmsg_level = IPPROTO_UDP;
+	header->cmsg_type = UDP_SEGMENT;
+	header->cmsg_len = CMSG_LEN(sizeof(size));
+	memcpy(CMSG_DATA(header), &size, sizeof(size));
+}
+
+/* Where a message goes: a lane knows that already. */
+static void address(struct link_udp *udp, unsigned socket, unsigned message, const struct frame_out *frame)
+{
+	struct msghdr *header = &udp->out.messages[message].msg_hdr;
+
+	lane_vote(udp, frame->channel, frame->to);
+	if (socket >= UDP_LANES)
+		return;
+	header->msg_name = &udp->out.names[message];
+	header->msg_namelen = interface_sockaddr(frame->to, udp->link.interface, &udp->out.names[message]);
+}
+
+/* Gather frames that leave through the first one's socket into messages, whole ones or (together == false) one a frame.
+ * Returns how many messages. */
+static unsigned gather(struct link_udp *udp, unsigned socket, const struct frame_out *frames, unsigned count, bool together)
+{
+	struct outgoing *out = &udp->out;
+	struct iovec *part = out->parts;
+	unsigned at = 0, messages = 0;
+	bool alone = false;
+
+	count = count < ENGINE_BURST ? count : ENGINE_BURST;
+	while (at < count && !alone && lane_for(udp, frames[at].channel, frames[at].to) == socket) {
+		unsigned n = together ? group(udp, &frames[at], count - at) : 1;
+		struct msghdr *message = &out->messages[messages].msg_hdr;
+
+		alone = scattered(&frames[at]);
+		if (alone && at > 0)
+			break;
+		*message = (struct msghdr){.msg_iov = part};
+		address(udp, socket, messages, &frames[at]);
+		if (n > 1)
+			segment_size(message, out->control[messages], frame_length(&frames[at]));
+		if (alone)
+			append_together(udp, message, &frames[at]);
+		else
+			for (unsigned i = 0; i < n; i++)
+				append_frame(message, &frames[at + i]);
+		part += message->msg_iovlen;
+		at += n;
+		out->frames[messages++] = (uint8_t)n;
+	}
+	return messages;
+}
+
+/* Returns how many messages went, or -1. */
+static int dispatch(struct link_udp *udp, int fd, unsigned messages)
+{
+	struct msghdr *first = &udp->out.messages[0].msg_hdr;
+	ssize_t sent;
+
+	if (messages > 1)
+		return sendmmsg(fd, udp->out.messages, messages, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (first->msg_iovlen == 1)
+		sent = sendto(fd, first->msg_iov->iov_base, first->msg_iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL,
+			      first->msg_name, first->msg_namelen);
+	else
+		sent = sendmsg(fd, first, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return sent < 0 ? -1 : 1;
+}
+
+enum trouble {
+	TROUBLE_FULL,      /* no room: later */
+	TROUBLE_AGAIN,     /* at once */
+	TROUBLE_SEPARATE,  /* as one datagram a frame */
+	TROUBLE_LOST,
+};
+
+/* The first message, which begins with this frame, was not sent: what now? tried: it is not the first time. */
+static enum trouble trouble(struct link_udp *udp, struct udp_socket *socket, const struct frame_out *frame, bool tried)
+{
+	switch (errno) {
+	case EAGAIN:
+	case ENOBUFS: /* a queue of the interface is full, and has dropped the packet */
+	case ENOMEM:
+		return TROUBLE_FULL;
+	case EINTR:
+		return TROUBLE_AGAIN;
+	case EIO: /* the interface computes no checksums, which segmenting needs */
+	case EOPNOTSUPP:
+		if (udp->out.frames[0] > 1)
+			udp->segmenting = false;
+		/* fall through */
+	case EINVAL:
+	case EMSGSIZE:
+		if (udp->out.frames[0] > 1) {
+			udp_count(udp, COUNTER_LINK_SEPARATED, 1);
+			return TROUBLE_SEPARATE;
+		}
+		socket->errors = true; /* it is in the queue as well */
+		udp->too_long = true;
+		udp->narrow = *frame->to;
+		return TROUBLE_LOST;
+	default: /* perhaps an answer to an earlier frame, told with this one */
+		socket->errors = true;
+		socket->broken |= tried && socket->connected;
+		return tried ? TROUBLE_LOST : TROUBLE_AGAIN;
+	}
+}
+
+unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned count)
+{
+	struct link_udp *udp = udp_of(link);
+	unsigned taken = 0, separate = 0; /* frames before this one go one by one */
+	bool tried = false;
+
+	while (taken < count) {
+		bool together = taken >= separate;
+		unsigned bound = together ? count - taken : separate - taken;
+		unsigned socket = lane_for(udp, frames[taken].channel, frames[taken].to);
+		unsigned messages = gather(udp, socket, &frames[taken], bound, together);
+		int sent = dispatch(udp, udp->fd[socket], messages);
+
+		for (int i = 0; i < sent; i++)
+			taken += udp->out.frames[i];
+		if (sent >= 0) {
+			tried = false;
+			continue;
+		}
+		switch (trouble(udp, &udp->sockets[socket], &frames[taken], tried)) {
+		case TROUBLE_FULL:
+			return taken;
+		case TROUBLE_AGAIN:
+			tried = errno != EINTR;
+			continue;
+		case TROUBLE_SEPARATE:
+			separate = taken + udp->out.frames[0];
+			continue;
+		case TROUBLE_LOST:
+			taken += udp->out.frames[0];
+			udp_count(udp, COUNTER_LINK_LOST, udp->out.frames[0]);
+			tried = false;
+		}
+	}
+	return taken;
+}
+
