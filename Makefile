@@ -8,12 +8,14 @@ DESTDIR ?=
 MPIS    ?= mpich openmpi impi
 PYTEST  ?=
 BENCH   ?=
+SEEDS   ?= 1000
+SEED    ?= $(shell date +%s)
 
 VENV  := $(BUILD)/venv
 TOOL  := $(VENV)/tool/bin
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
-.PHONY: help run test unit system build build-tests venvs bench install wheel clean
+.PHONY: help run test unit system sim build build-tests venvs bench install wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +24,7 @@ help:
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
 	@echo "make bench    compare with every other transport that can be installed (BENCH='--quick' passes arguments)"
 	@echo "make unit     only the unit tests;  make system  only the system tests (PYTEST='-k NAME' passes arguments)"
+	@echo "make sim      whole endpoints over a simulated network that loses frames and hosts: SEEDS=n histories"
 	@echo "make install  install below PREFIX ($(PREFIX)); DESTDIR is honoured"
 	@echo "make wheel    a Python wheel with all of it, in $(BUILD)/wheel"
 	@echo "make clean    remove $(BUILD)"
@@ -63,6 +66,9 @@ unit: build-tests
 system: build-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4
 	@$(TOOL)/python -m pytest test/system --build $(BUILD) -rfEs $(PYTEST)
+
+sim: build-tests
+	@$(BUILD)/sim/thole-sim --seed $(SEED) --seeds $(SEEDS)
 
 bench: build venvs
 	@tools/packages.sh test

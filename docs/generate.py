@@ -25,7 +25,13 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/SECURITY.md")
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/ARCHITECTURE.md",
+    "docs/PROTOCOL.md",
+    "docs/SECURITY.md",
+)
 
 # ---- What the code says ---------------------------------------------------------------------------
 
@@ -474,7 +480,7 @@ def example(path: Path) -> str:
 FOREIGN = re.compile(
     r"(fi|dlopen|process_vm|pidfd|memfd|clock|epoll|sched|prctl|MPI|FI|UCX|OMPI|MPIR|I_MPI|PR|F_SEAL|SO|SCM)_\w*"
 )
-SOURCES = ("src", "include", "provider", "python", "bench", "tools", "test", "docs", ".ci")
+SOURCES = ("src", "include", "provider", "python", "bench", "sim", "tools", "test", "docs", ".ci")
 ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".md", ".map", ".in", ".txt", ".toml")
 
 
@@ -548,13 +554,157 @@ def unnamed_files() -> Iterator[str]:
                 yield f"ARCHITECTURE.md does not say what {path.relative_to(ROOT)} is"
 
 
+# ---- The protocol ---------------------------------------------------------------------------------
+
+DATAGRAM = ROOT / "src" / "transport" / "datagram"
+PROTOCOL = ROOT / "docs" / "PROTOCOL.md"
+
+# Whose constants have a row each in the tables of PROTOCOL.md, with their value.
+BOUNDS = {
+    "engine.h": ("engine_limits",),
+    "connection.h": ("engine_times", "engine_windows"),
+    "pull.c": ("",),
+    "liveness.h": ("liveness_limits",),
+}
+CODECS = ("native", "mxoe", "mxoe_jumbo")
+UNITS = {"": 1, "ns": 1, "us": 1000, "ms": 1000000, "s": 1000000000}
+
+
+def without_comments(text: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def constants(path: Path, known: dict[str, int]) -> dict[str, dict[str, int]]:
+    """The enumerators of a source file by the names of their enums ("" for those without a name); `known` learns them."""
+    enums: dict[str, dict[str, int]] = {}
+    for name, body in re.findall(r"\benum\s*(\w*)\s*\{(.*?)\}", without_comments(path.read_text()), re.DOTALL):
+        members = enums.setdefault(name, {})
+        following = 0
+        for entry in filter(None, map(str.strip, body.split(","))):
+            member, _, value = map(str.strip, entry.partition("="))
+            following = value_of(value, known) if value else following
+            known[member] = members[member] = following
+            following += 1
+    return enums
+
+
+def value_of(expression: str, known: dict[str, int]) -> int:
+    """A constant of C, made of numbers, of constants that are known, and of operators that Python shares."""
+    literal = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\b", r"\1", expression)
+    named = re.sub(r"\b[A-Za-z_]\w*\b", lambda word: str(known.get(word[0], word[0])), literal)
+    return int(eval(named, {"__builtins__": {}, "true": 1, "false": 0}))
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """The cells of each row of the tables."""
+    for line in text.splitlines():
+        if line.startswith("|") and not line.startswith("|-"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def section(text: str, title: str) -> str:
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def quantity(cell: str) -> int | None:
+    match = re.fullmatch(r"(\d+) ?(ns|us|ms|s|)", cell)
+    return int(match[1]) * UNITS[match[2]] if match else {"true": 1, "false": 0}.get(cell)
+
+
+def wrong_bounds(text: str) -> Iterator[str]:
+    """Each bound and each time of the engine has a row: name, value, meaning."""
+    said = {row[0].strip("`"): row[1] for row in rows(text) if len(row) == 3}
+    for name, enums in BOUNDS.items():
+        found = constants(DATAGRAM / name, {})
+        for enum in enums:
+            for constant, value in found[enum].items():
+                if constant not in said:
+                    yield f"PROTOCOL.md: {constant} of {name} has no row"
+                elif quantity(said[constant]) != value:
+                    yield f"PROTOCOL.md: {constant} is {value}, not {said[constant]}"
+
+
+def wrong_offsets(text: str, codec: str) -> Iterator[str]:
+    """Each field of a codec has a row: offset, size, its name and constant, and more."""
+    source = (DATAGRAM / "wire" / f"{codec}.c").read_text()
+    said: dict[str, tuple[str, str]] = {}
+    for row in rows(section(text, f"The {codec} codec")):
+        for constant in re.findall(r"`(\w+_AT)`", row[2] if len(row) > 2 else ""):
+            said[constant] = (row[0], row[1])
+    defined = re.findall(r"^\s*(\w+_AT) = (\d+),\s*(?:/\* ([^,:*]*))?", source, re.MULTILINE)
+    for constant, offset, kind in defined:
+        row = said.pop(constant, None)
+        size = re.match(r"u(\d+)\b|(\d+) bytes", kind)
+        if row is None:
+            yield f"PROTOCOL.md: the field {constant} of {codec}.c has no row"
+        elif row[0] != offset:
+            yield f"PROTOCOL.md: {constant} of {codec}.c is at {offset}, not at {row[0]}"
+        elif size and " " not in kind.strip() and row[1] != str(int(size[1]) // 8 if size[1] else size[2]):
+            yield f"PROTOCOL.md: {constant} of {codec}.c is a {kind.strip()}, not of {row[1]} bytes"
+    for constant in said:
+        yield f"PROTOCOL.md: there is no {constant} in {codec}.c"
+    if not defined:
+        yield f"{codec}.c: found no offsets"
+
+
+def length_max() -> int:
+    text = without_comments((ROOT / "include" / "thole.h").read_text())
+    return value_of(re.search(r"#define THOLE_LENGTH_MAX (.*)", text)[1].replace("(uint64_t)", ""), {})  # type: ignore[index]
+
+
+def codec_values() -> dict[str, dict[str, int]]:
+    """What the codecs' descriptors say; a field that is not named there is 0."""
+    header = without_comments((DATAGRAM / "wire" / "codec.h").read_text())
+    body = re.search(r"struct codec \{(.*?)\n\};", header, re.DOTALL)[1]  # type: ignore[index]
+    fields = [
+        name.strip()
+        for names in re.findall(r"\b(?:uint\d+_t|bool) ([\w, ]+);", body)
+        for name in names.split(",")
+    ]
+    values: dict[str, dict[str, int]] = {}
+    for path in sorted((DATAGRAM / "wire").glob("*.c")):
+        source = without_comments(path.read_text()).replace("\\\n", " ")
+        known = {"UINT32_MAX": 2**32 - 1, "THOLE_LENGTH_MAX": length_max()}
+        for file in (ROOT / "src" / "message" / "record.h", DATAGRAM / "wire" / "packet.h", path):
+            constants(file, known)
+        macros = dict(re.findall(r"#define ([A-Z_]+) +(.*)", source))
+        for name, text in re.findall(r"const struct codec codec_(\w+) = \{(.*?)\n\};", source, re.DOTALL):
+            for macro, expansion in macros.items():
+                text = re.sub(rf"\b{macro}\b", lambda _, by=expansion: by, text)
+            given = dict(re.findall(r"\.(\w+) = ([^,]+)", text))
+            values[name] = {
+                field: value_of(given[field], known) if field in given else 0 for field in fields
+            }
+    return values
+
+
+def wrong_codecs(text: str) -> Iterator[str]:
+    """Each number of a codec's descriptor has a row, with a column for each codec."""
+    said = {row[0].strip("`"): row[1:4] for row in rows(section(text, "What a codec decides"))}
+    values = codec_values()
+    for at, codec in enumerate(CODECS):
+        for name, value in values[codec].items():
+            if name not in said:
+                yield f"PROTOCOL.md: the codecs' {name} has no row"
+            elif quantity(said[name][at]) != value:
+                yield f"PROTOCOL.md: {name} of the codec {codec} is {value}, not {said[name][at]}"
+
+
+def wrong_protocol() -> Iterator[str]:
+    text = PROTOCOL.read_text()
+    yield from wrong_bounds(text)
+    yield from wrong_offsets(text, "native")
+    yield from wrong_offsets(text, "mxoe")
+    yield from wrong_codecs(text)
+
+
 def check(tables: Tables) -> int:
     wrong = list(missing_help(tables))
     words = source_words() | {option.name for option in tables.options}
     for name in DOCUMENTS:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document)]
-    wrong += unnamed_files()
+    wrong += [*unnamed_files(), *wrong_protocol()]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

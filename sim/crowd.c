@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+enum { PACE_NS = 20 * MICROSECOND }; /* between two windows: about what the line takes for the handshakes, both ways */
 enum { SLOTS = sizeof(((struct member *)0)->slots) / sizeof(struct slot) };
 
 static struct member *member_of(const struct process *process)
@@ -66,7 +67,7 @@ static void member_step(struct process *process)
 	member_post(process);
 	for (uint32_t i = 0; i < member->crowd->window && member->next < member->end; i++)
 		member_say(process);
-	process->act_ns = member->next < member->end ? process->world->now_ns + MICROSECOND : UINT64_MAX;
+	process->act_ns = member->next < member->end ? process->world->now_ns + PACE_NS : UINT64_MAX;
 }
 
 static const struct application crowd_application = {member_step, member_complete};

@@ -32,6 +32,7 @@ static struct {
 	uint64_t first, count;
 	uint32_t size;
 	bool trace, twice, verbose;
+	const char *program;
 } config = {.scenario = scenarios, .first = 1, .count = 1};
 
 /* What the parent hears of the child. */
@@ -44,7 +45,7 @@ static struct board *board;
 
 static void say_replay(FILE *to, uint64_t seed)
 {
-	fprintf(to, "thole-sim --scenario %s --seed %llu", config.scenario->name, (unsigned long long)seed);
+	fprintf(to, "%s --scenario %s --seed %llu", config.program, config.scenario->name, (unsigned long long)seed);
 	if (config.size)
 		fprintf(to, " --size %u", config.size);
 	fprintf(to, " --trace\n");
@@ -133,6 +134,7 @@ static int arguments(int argc, char **argv)
 		{NULL, 0, NULL, 0}};
 	int option;
 
+	config.program = argv[0];
 	while ((option = getopt_long(argc, argv, "", words, NULL)) != -1) {
 		switch (option) {
 		case 's':

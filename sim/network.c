@@ -262,6 +262,29 @@ static void parcel_arrive(struct world *world, struct event *event)
 	process_wake(wire->process, world->now_ns);
 }
 
+void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel, const struct path *source,
+		    const uint8_t *bytes, size_t length)
+{
+	struct parcel *parcel = sim_alloc(sizeof(*parcel) + length);
+
+	parcel->event.run = parcel_arrive;
+	parcel->network = network;
+	parcel->from = parcel->to = to->host;
+	parcel->source = *source;
+	parcel->target = to->wires[wire].link.own;
+	parcel->sender = UINT32_MAX;
+	parcel->length = (uint32_t)length;
+	parcel->wire = (uint8_t)wire;
+	if (channel == CHANNEL_BULK && wire == WIRE_UDP) {
+		parcel->target.bytes[16] = (uint8_t)(to->wires[wire].link.bulk_port >> 8);
+		parcel->target.bytes[17] = (uint8_t)to->wires[wire].link.bulk_port;
+	}
+	if (length)
+		memcpy(parcel->bytes, bytes, length);
+	list_push_back(&network->in_flight, &parcel->node);
+	world_set(network->world, &parcel->event, network->world->now_ns);
+}
+
 /* ---- On the way ----------------------------------------------------------------------------------------- */
 
 static void parcel_damage(struct world *world, struct parcel *parcel)
@@ -485,7 +508,7 @@ static void landing_fill(struct landing *landing, size_t at, const uint8_t *byte
 /* Frames of one sender and one length, the last perhaps shorter, come as one, as with UDP_GRO. */
 static unsigned wire_gather(struct wire *wire)
 {
-	static struct landing landing;
+	struct landing *landing = wire->landing;
 	struct parcel *parcel = wire_next(wire, CHANNEL_BULK);
 	uint64_t most = dice_between(&wire->network->world->network, 1, GATHER_MAX);
 	struct path source = parcel->source;
@@ -493,18 +516,20 @@ static unsigned wire_gather(struct wire *wire)
 	unsigned frames = 0;
 	size_t bytes = 0;
 
-	engine_landing(wire->link.engine, &landing);
+	if (!landing)
+		landing = wire->landing = sim_alloc(sizeof(*landing));
+	engine_landing(wire->link.engine, landing);
 	while (parcel && frames < most && length == segment && parcel->length <= segment && parcel->length > 0 &&
 	       bytes + parcel->length <= GATHER_BYTES && memcmp(&parcel->source, &source, sizeof(source)) == 0) {
 		length = parcel->length;
-		landing_fill(&landing, bytes, parcel->bytes, length);
+		landing_fill(landing, bytes, parcel->bytes, length);
 		bytes += length;
 		frames++;
 		wire_take(wire, CHANNEL_BULK, parcel);
 		parcel_free(parcel);
 		parcel = wire_next(wire, CHANNEL_BULK);
 	}
-	if (engine_landed(wire->link.engine, &wire->link, &source, &landing, bytes, segment) != frames)
+	if (engine_landed(wire->link.engine, &wire->link, &source, landing, bytes, segment) != frames)
 		world_fail(wire->network->world, "%u counts its frames wrong", wire->process->index);
 	return frames;
 }
@@ -609,6 +634,8 @@ static void wire_close(struct link *link)
 {
 	struct wire *wire = container_of(link, struct wire, link);
 
+	free(wire->landing);
+	wire->landing = NULL;
 	for (unsigned channel = 0; channel < CHANNELS; channel++) {
 		struct parcel *parcel;
 

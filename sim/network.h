@@ -68,6 +68,7 @@ struct wire {
 	struct list_node queue[CHANNELS];
 	uint32_t queued[CHANNELS];    /* bytes */
 	uint64_t blocked_until_ns;    /* it refused a frame; then there is room again */
+	struct landing *landing;      /* kept from one bulk receive to the next */
 	uint32_t received;            /* frames, since the process last looked at this */
 	struct question {
 		struct path path;
@@ -80,6 +81,9 @@ void network_fini(struct network *network);
 /* Open a process's links; its host has no other process. */
 void wire_open(struct wire *wire, struct network *network, struct process *process, unsigned kind, uint16_t port);
 bool wire_pending(const struct wire *wire);
+/* Have any bytes arrive at a process now, as if from this path. */
+void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel, const struct path *source,
+		    const uint8_t *bytes, size_t length);
 /* The address part of a process on a host. */
 void network_address(const struct host *host, uint16_t port, uint8_t bytes[PACKET_NETWORK]);
 

@@ -428,9 +428,9 @@ static void run_all_to_all(struct simulation *simulation)
 
 	setup_network(simulation, count);
 	crowd_init(&crowd, &simulation->network, count);
-	before = memory_used();
 	for (uint32_t i = 0; i < count; i++)
 		crowd_start(&crowd, i, &simulation->setup);
+	before = memory_used();
 	start_ns = world->now_ns;
 	for (uint32_t i = 0; i < count; i++)
 		crowd_send(crowd.processes[i], i + 1, count - 1);

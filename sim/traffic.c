@@ -67,7 +67,7 @@ bool traffic_excused(const struct process *process, const struct process *other)
 {
 	uint64_t patience_ns = process->endpoint ? process->endpoint->options.peer_timeout : 0;
 
-	return other->state != PROCESS_ALIVE || process->state != PROCESS_ALIVE ||
+	return other->state != PROCESS_ALIVE || process->state != PROCESS_ALIVE || process->hostile || other->hostile ||
 	       network_longest_cut(process->network, process->host->index, other->host->index) >= patience_ns / 2 ||
 	       lost_for_memory(process, other) || lost_for_memory(other, process);
 }
@@ -785,7 +785,7 @@ static void player_check_peers(struct player *player)
 	for (uint32_t i = 0; i < process->endpoint->peer_count; i++) {
 		uint32_t index = process_of_peer(process, i);
 
-		if (process->endpoint->peers[i]->gone &&
+		if (process->endpoint->peers[i]->gone && index < traffic->process_count &&
 		    !traffic_excused(process, traffic->processes[index]))
 			world_fail(traffic->world, "process %u has lost %u (status %d), which is there", process->index, index,
 				   process->endpoint->peers[i]->gone_status);
@@ -1036,9 +1036,9 @@ static void check_rest(struct process *process)
 		{"held frames", engine->held},
 		{"timers", engine->timers.count},
 		{"connections to be flushed", !list_empty(&engine->dirty)},
-		{"peers with a backlog", !list_empty(&endpoint->backlogged)},
+		{"peers with a backlog", !list_empty(&endpoint->backlogged) || !list_empty(&endpoint->stalled)},
 		{"blocks", !list_empty(&engine->blocks)},
-		{"bad records", endpoint->counters[COUNTER_BAD_RECORDS]},
+		{"bad records", process->slandered ? 0 : endpoint->counters[COUNTER_BAD_RECORDS]},
 	};
 
 	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)

@@ -18,6 +18,7 @@ from thole.trouble import Trouble
 LIBRARY = "libthole.so"
 PROVIDER = "libthole-fi.so"
 PERF = "thole-perf"
+DISSECTOR = "thole.lua"
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -78,6 +79,13 @@ def find(name: str) -> Path:
     if tree is not None:
         raise Trouble(f"{name} is not built in {tree}", "run `make build` in the source folder")
     raise Trouble(f"{name} is not installed with {PACKAGE}", "reinstall Thole: pip install .")
+
+
+def dissector() -> Path | None:
+    """The script with which Wireshark knows Thole's frames, or None where it is not installed."""
+    source = PACKAGE.parent.parent / "tools" / "wireshark" / DISSECTOR
+    shared = [prefix / "share" / "thole" / DISSECTOR for prefix in PACKAGE.parents]
+    return next((path for path in (source, *shared) if path.is_file()), None)
 
 
 def options_file() -> Path:

@@ -28,7 +28,6 @@ from thole.trouble import Trouble
 SIZES = "0,1,8,64,256,512,1k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m"
 TESTS = ("bare", "latency", "bandwidth", "rate")
 PORT = 7471  # of a listener, as thole-perf has it
-FLOORS = {"bare": "bare cache-line ping-pong", "tcp": "TCP ping-pong of 8 bytes"}
 
 
 @dataclass
@@ -86,15 +85,12 @@ class Measured:
         return self.series.get((test, size))
 
     @property
-    def floor_name(self) -> str:
-        return "tcp" if ("tcp", 8) in self.series else "bare"
-
-    @property
     def floor(self) -> Series | None:
-        return self.series.get((self.floor_name, 8))
+        """Of one host: the bare cache line."""
+        return self.series.get(("bare", 8))
 
     def times_floor(self, size: int) -> float | None:
-        """Latency as a multiple of the floor measured just before it: the median of the rounds."""
+        """Latency as a multiple of the floor, or of TCP, measured just before it: the median of the rounds."""
         return statistics.median(self.ratios[size]) if size in self.ratios else None
 
     def take(self, line: dict[str, Any]) -> None:
@@ -148,7 +144,13 @@ class Measured:
                 side: {**vars(way), "loss": way.loss} for side, way in self.ways.items()
             }
         if floor:
-            result[self.floor_name] = {"best_us": floor.best, "median_us": floor.median}
+            result["bare"] = {"best_us": floor.best, "median_us": floor.median}
+        if self.other:
+            result["tcp"] = [
+                {"size": size, "best_us": series.best, "median_us": series.median}
+                for (test, size), series in self.series.items()
+                if test == "tcp"
+            ]
         result["latency"] = []
         for size in self.sizes("latency"):
             series = self.series["latency", size]
@@ -257,25 +259,32 @@ def table_of(measured: Measured) -> Table:
     table.add_column("size", justify="right", no_wrap=True)
     latency = measured.sizes("latency")
     bandwidth = measured.sizes("bandwidth")
+    tcp = measured.sizes("tcp")
     if latency:
         for title in ("latency, us", "median"):
             table.add_column(title, justify="right", no_wrap=True)
         if floor:
-            table.add_column(
-                "x TCP" if measured.other else "x floor", justify="right", no_wrap=True
-            )
+            table.add_column("x floor", justify="right", no_wrap=True)
+    if tcp:
+        table.add_column("TCP, us", justify="right", no_wrap=True)
+        if latency:
+            table.add_column("x TCP", justify="right", no_wrap=True)
     if bandwidth:
         for title in ("bandwidth, GB/s", "median", "messages/s"):
             table.add_column(title, justify="right", no_wrap=True)
-    for size in sorted({*latency, *bandwidth}):
+    for size in sorted({*latency, *bandwidth, *tcp}):
         row = [size_text(size)]
         series = measured.of("latency", size)
         if latency:
             row += [time_text(series.best), time_text(series.median)] if series else ["", ""]
+            ratio = measured.times_floor(size)
             if floor:
-                ratio = measured.times_floor(size)
-                digits = 2 if measured.other else 1
-                row.append(f"{ratio:.{digits}f}" if ratio else "")
+                row.append(f"{ratio:.1f}" if ratio else "")
+        if tcp:
+            series = measured.of("tcp", size)
+            row.append(time_text(series.best) if series else "")
+            if latency:
+                row.append(f"{ratio:.2f}" if ratio else "")
         series = measured.of("bandwidth", size)
         if bandwidth:
             row += (
@@ -318,13 +327,12 @@ def show(measured: Measured, console: Console) -> None:
         console.print(line, highlight=False, soft_wrap=True)
     floor = measured.floor
     if floor:
-        what = "beside it" if measured.other else "floor"
         console.print(
-            f"{what} ({FLOORS[measured.floor_name]}, one way): {time_text(floor.best)} us, "
+            f"floor (bare cache-line ping-pong, one way): {time_text(floor.best)} us, "
             f"median {time_text(floor.median)}",
             highlight=False,
         )
-    if measured.sizes("latency") or measured.sizes("bandwidth"):
+    if any(measured.sizes(test) for test in ("latency", "bandwidth", "tcp")):
         console.print(table_of(measured))
     for size in measured.sizes("rate"):
         series = measured.series["rate", size]
@@ -355,8 +363,11 @@ def picture(measured: Measured, path: Path) -> None:
             label="median",
         )
     if measured.floor:
-        name = "TCP, 8 bytes" if measured.other else "bare cache line"
-        left.axhline(measured.floor.best, color="grey", linestyle=":", label=name)
+        left.axhline(measured.floor.best, color="grey", linestyle=":", label="bare cache line")
+    sizes = [size for size in measured.sizes("tcp") if size > 0]
+    if sizes:
+        values = [measured.series["tcp", size].best for size in sizes]
+        left.plot(sizes, values, "x:", color="grey", label="TCP, best")
     left.set(yscale="log", title="latency, one way", xlabel="message", ylabel="us")
     sizes = measured.sizes("bandwidth")
     if sizes:

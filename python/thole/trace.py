@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from thole import native
+from thole import native, paths
 from thole.trouble import Trouble
 
 NATIVE_TYPES = ("", "CONNECT", "ACCEPT", "RECORD", "ACK", "PULL", "DATA", "NACK", "CLOSE")
@@ -485,7 +485,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "each, or a pcapng file that Wireshark and tshark read. Needs CAP_NET_RAW (sudo). What ranks of one host say "
         "to each other is not seen: it goes through shared memory.",
         epilog="example: sudo thole trace -i eth0 -w job.pcapng --seconds 10; "
-        "then: tshark -X lua_script:thole.lua -r job.pcapng",
+        "at its end it says how tshark reads the file",
     )
     parser.add_argument("-i", "--interface", metavar="NAME", help="only this one (default: all)")
     parser.add_argument(
@@ -574,6 +574,10 @@ def main(arguments: argparse.Namespace) -> int:
             "--port, or -w with --keep 128, keeps up longer",
             file=sys.stderr,
         )
+    lua = paths.dissector()
+    if writer and lua and arguments.write != "-":
+        words = f"tshark -X lua_script:{lua} -r {arguments.write}"
+        print(f"thole: to read it: {words}", file=sys.stderr)
     return 0
 
 

@@ -8,6 +8,8 @@
 static const char prefix[] = "t1-";
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
+#define MXOE_MARK (UINT64_C(0x6d) << 56) /* in an endpoint's id: the rest is a MAC and a number */
+
 enum { PREFIX = sizeof(prefix) - 1, BYTES = 36, DIGITS = BYTES / 3 * 4 };
 
 _Static_assert(PREFIX + DIGITS < THOLE_ADDRESS_MAX, "an address with its NUL fits");
@@ -26,6 +28,20 @@ static uint64_t load_be64(const uint8_t *at)
 	for (int i = 0; i < 8; i++)
 		value = value << 8 | at[i];
 	return value;
+}
+
+void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *parts_p)
+{
+	uint64_t bits = 0;
+
+	for (int i = 0; i < 6; i++)
+		bits = bits << 8 | mac[i];
+	*parts_p = (struct address_parts){
+		.host = (bits ^ MXOE_MARK) * 0x9e3779b97f4a7c15u, /* no host's own number is likely to be this */
+		.endpoint = MXOE_MARK | bits << 8 | number,
+		.network = {[0] = ADDRESS_MXOE, [4] = number},
+	};
+	memcpy(parts_p->network + 8, mac, 6);
 }
 
 void address_format(const struct address_parts *parts, struct thole_address *address_p)

@@ -26,10 +26,13 @@ enum address_kind {
 
 struct address_parts {
 	uint64_t host;       /* equal for processes that can share memory: kernel boot and network namespace */
-	uint64_t endpoint;   /* random: unique over hosts and time */
+	uint64_t endpoint;   /* random: unique over hosts and time; but of ADDRESS_MXOE */
 	uint8_t network[20]; /* as above */
 };
 
+/* The parts of an endpoint that MX and Open-MX name by the MAC of its interface and a number: they follow from these alone, so
+ * that whoever hears of it finds the same. */
+void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *parts_p);
 void address_format(const struct address_parts *parts, struct thole_address *address_p);
 /* Errors: THOLE_ERR_ADDRESS. */
 int address_parse(const struct thole_address *address, struct address_parts *parts_p);

@@ -59,6 +59,7 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	endpoint->complete = attr->complete;
 	endpoint->complete_arg = attr->complete_arg;
 	list_init(&endpoint->backlogged);
+	list_init(&endpoint->stalled);
 	list_init(&endpoint->done);
 	list_init(&endpoint->queue);
 	pool_init(&endpoint->requests, sizeof(struct request), 64, REQUESTS_MAX);
@@ -76,10 +77,9 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
 {
 	const struct options *options = &endpoint->options;
-	int error = options->shm ? shm_transport.open(endpoint) : 0;
+	int error = 0, shm_error;
 
-	if (error)
-		return error;
+	/* The network first: some name their endpoints themselves, and shared memory goes by that. */
 	if (options->network == OPTION_NETWORK_OFF) {
 		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "the option network is off");
 	} else {
@@ -87,6 +87,9 @@ static int endpoint_open_transports(struct thole_endpoint *endpoint)
 		if (error)
 			snprintf(endpoint->no_network, sizeof(endpoint->no_network), "%s", thole_detail());
 	}
+	shm_error = options->shm ? shm_transport.open(endpoint) : 0;
+	if (shm_error)
+		return shm_error;
 	address_format(&endpoint->parts, &endpoint->address);
 	if (!options->shm && !endpoint->datagram && !error)
 		return error_set(THOLE_ERR_ARGUMENT, "the options shm and network are both off: no peer could be reached");
@@ -143,7 +146,7 @@ int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_end
 
 bool endpoint_drained(struct thole_endpoint *endpoint)
 {
-	return list_empty(&endpoint->backlogged) &&
+	return list_empty(&endpoint->backlogged) && list_empty(&endpoint->stalled) &&
 	       (!endpoint->datagram || datagram_transport.drained(endpoint));
 }
 

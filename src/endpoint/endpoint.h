@@ -103,6 +103,7 @@ struct peer {
 	uint32_t index;
 	bool connected;            /* transport->connect was called */
 	bool gone;
+	bool stalled;              /* push found no room, and the transport will say when there is some (peer_ready) */
 	uint16_t announce;         /* classes of lengths, from LENGTH_CLASS_MIN on, whose next message it wants announced */
 	int32_t gone_status;
 	uint32_t backlog_count;
@@ -139,7 +140,8 @@ struct thole_endpoint {
 	struct match match[MATCH_QUEUES];
 	struct pool requests, unexpected;
 	struct peer **peers;
-	struct list_node backlogged; /* peers with a backlog */
+	struct list_node backlogged; /* peers with a backlog, to be tried; */
+	struct list_node stalled;    /* those that are known to have no room */
 	struct list_node done;       /* complete requests whose handles are not tested */
 	struct list_node queue;      /* complete requests for thole_poll */
 	thole_complete_fn *complete;
@@ -245,6 +247,8 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 void peer_backlog(struct request *request);
 void peer_backlog_remove(struct request *request);
 int peer_backlog_push(struct thole_endpoint *endpoint);
+/* A transport's word that a peer which it had called stalled has room again. */
+void peer_ready(struct peer *peer);
 /* A transport's word that the peer is gone for good and nothing more of it will arrive. */
 void peer_lost(struct peer *peer, int status);
 

@@ -114,7 +114,9 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 	if (error)
 		return error;
 	for (struct peer *peer = *peer_bucket(endpoint, parts.endpoint); peer; peer = peer->hash_next) {
-		if (memcmp(&peer->address, address, sizeof(*address)) == 0) {
+		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be there. */
+		if (memcmp(&peer->address, address, sizeof(*address)) == 0 &&
+		    !(peer->gone && parts.network[0] == ADDRESS_MXOE)) {
 			*peer_p = peer;
 			return 0;
 		}
@@ -169,6 +171,12 @@ int thole_peer_info(struct thole_endpoint *endpoint, uint32_t index, struct thol
 
 /* ---- The backlog, and the end ------------------------------------------------------------------- */
 
+/* The list that a peer with a backlog belongs to. */
+static struct list_node *peer_backlogged(struct peer *peer)
+{
+	return peer->stalled ? &peer->endpoint->stalled : &peer->endpoint->backlogged;
+}
+
 void peer_backlog(struct request *request)
 {
 	struct peer *peer = request->peer;
@@ -176,7 +184,7 @@ void peer_backlog(struct request *request)
 	endpoint_count(peer->endpoint, COUNTER_BACKLOGGED);
 	request->state = REQUEST_BACKLOG;
 	if (peer->backlog_count++ == 0)
-		list_push_back(&peer->endpoint->backlogged, &peer->backlogged_node);
+		list_push_back(peer_backlogged(peer), &peer->backlogged_node);
 	list_push_back(&peer->backlog, &request->node);
 }
 
@@ -203,7 +211,20 @@ static int peer_push(struct peer *peer)
 		message_emitted(request);
 		left++;
 	}
+	if (peer->backlog_count && peer->stalled) {
+		list_remove(&peer->backlogged_node);
+		list_push_back(peer_backlogged(peer), &peer->backlogged_node);
+	}
 	return left;
+}
+
+void peer_ready(struct peer *peer)
+{
+	peer->stalled = false;
+	if (!peer->backlog_count)
+		return;
+	list_remove(&peer->backlogged_node);
+	list_push_back(peer_backlogged(peer), &peer->backlogged_node);
 }
 
 int peer_backlog_push(struct thole_endpoint *endpoint)

@@ -156,8 +156,7 @@ static int endpoint_look_network(struct thole_endpoint *endpoint)
 	if (!list_empty(&endpoint->backlogged))
 		n += peer_backlog_push(endpoint);
 	endpoint->corked = false;
-	datagram_transport.flush(endpoint);
-	return n;
+	return n + datagram_transport.flush(endpoint); /* who sends has no time to sleep */
 }
 
 /* Progress without waiting; nothing is done about finding nothing. */

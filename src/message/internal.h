@@ -32,7 +32,8 @@ int message_start(struct request *request, struct thole_request **request_p);
  * did; the request ends when they are out. */
 bool message_answer_early(struct request *request, enum record_kind kind, int status);
 
-void message_finish(struct peer *peer, uint64_t id, int status);
+/* The peer's window, or what it waits for, is not needed any more; `bytes` of it were taken. */
+void message_finish(struct peer *peer, uint64_t id, int status, uint64_t bytes);
 
 /* What was handed over goes out, unless a progress call is under way, which ends with that. */
 static inline void message_flush(struct peer *peer)

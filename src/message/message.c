@@ -108,7 +108,7 @@ bool message_answer_early(struct request *request, enum record_kind kind, int st
 static void arrived_finish(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	struct request *request = request_find(peer, record->tag);
-	int status = (int)(int64_t)record->imm;
+	int status = finish_status(record->imm);
 
 	(void)payload;
 	(void)length;
@@ -124,7 +124,7 @@ static void arrived_finish(struct peer *peer, const struct record *record, const
 	if (request->record.kind == RECORD_REPLY)
 		request_free(request);
 	else
-		request_complete(request, status == 0 || status <= -THOLE_ERR_COUNT || status > 0 ? 0 : status);
+		request_complete(request, status > -THOLE_ERR_COUNT ? status : 0);
 }
 
 struct message_kind {
@@ -327,9 +327,9 @@ void message_control(struct peer *peer, const struct record *record)
 	peer_backlog(request);
 }
 
-void message_finish(struct peer *peer, uint64_t id, int status)
+void message_finish(struct peer *peer, uint64_t id, int status, uint64_t bytes)
 {
-	struct record record = {.kind = RECORD_FINISH, .tag = id, .imm = (uint64_t)(int64_t)status};
+	struct record record = {.kind = RECORD_FINISH, .tag = id, .imm = finish_pack(status, bytes)};
 
 	message_control(peer, &record);
 }
@@ -415,7 +415,7 @@ void message_fetched(struct request *request, int status)
 {
 	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
 	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
-		message_finish(request->peer, request->window.id, status);
+		message_finish(request->peer, request->window.id, status, status ? 0 : request->window.length);
 	if (request->operation == THOLE_OP_RECEIVE)
 		receive_done(request, status);
 	else

@@ -194,7 +194,7 @@ static void unexpected_deliver(struct unexpected *unexpected, struct request *re
 	}
 	receive_begin(request, peer, record, unexpected->length);
 	if (record->flags & RECORD_SYNC)
-		message_finish(peer, record->arg[2], 0);
+		message_finish(peer, record->arg[2], 0, 0);
 	if (unexpected->arrived < unexpected->length && !unexpected->status) {
 		unexpected->claimant = request;
 		request->state = REQUEST_CLAIMED;
@@ -214,7 +214,7 @@ static void unexpected_drop(struct unexpected *unexpected)
 	const struct record *record = &unexpected->record;
 
 	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_SYNC))
-		message_finish(unexpected->peer, record->arg[2], 0);
+		message_finish(unexpected->peer, record->arg[2], 0, 0);
 	if (record->kind == RECORD_EAGER && unexpected->arrived < unexpected->length && !unexpected->status)
 		unexpected->dropped = true;
 	else
@@ -288,7 +288,7 @@ void receive_eager(struct peer *peer, const struct record *record, const void *p
 	receive_begin(request, peer, record, total);
 	message_stream(peer, request, payload, length, total);
 	if (record->flags & RECORD_SYNC) /* after the copy: any record to the peer says that its payload is free */
-		message_finish(peer, record->arg[2], 0);
+		message_finish(peer, record->arg[2], 0, 0);
 }
 
 void receive_announce(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -589,6 +589,21 @@ int thole_cancel(struct thole_endpoint *endpoint, struct thole_request *handle)
 	return canceled;
 }
 
+static struct request *backlog_by_context(struct list_node *peers, const void *context)
+{
+	for (struct list_node *p = list_first(peers); p; p = list_next(peers, p)) {
+		struct peer *peer = container_of(p, struct peer, backlogged_node);
+
+		for (struct list_node *r = list_first(&peer->backlog); r; r = list_next(&peer->backlog, r)) {
+			struct request *request = container_of(r, struct request, node);
+
+			if (request->context == context && !request->handle && request->operation)
+				return request;
+		}
+	}
+	return NULL;
+}
+
 static struct request *request_by_context(struct thole_endpoint *endpoint, const void *context)
 {
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
@@ -601,15 +616,11 @@ static struct request *request_by_context(struct thole_endpoint *endpoint, const
 				return request;
 		}
 	}
-	for (struct list_node *p = list_first(&endpoint->backlogged); p; p = list_next(&endpoint->backlogged, p)) {
-		struct peer *peer = container_of(p, struct peer, backlogged_node);
+	for (size_t i = 0; i < 2; i++) {
+		struct request *request = backlog_by_context(i ? &endpoint->stalled : &endpoint->backlogged, context);
 
-		for (struct list_node *r = list_first(&peer->backlog); r; r = list_next(&peer->backlog, r)) {
-			struct request *request = container_of(r, struct request, node);
-
-			if (request->context == context && !request->handle && request->operation)
-				return request;
-		}
+		if (request)
+			return request;
 	}
 	return NULL;
 }

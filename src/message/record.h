@@ -16,7 +16,7 @@ enum record_kind {
 	RECORD_EAGER,    /* a message with its data: tag, imm; args only with MORE or SYNC */
 	RECORD_PIECE,    /* more data of the record before it: nothing but payload */
 	RECORD_ANNOUNCE, /* a message whose data is to be fetched: tag, imm, window */
-	RECORD_FINISH,   /* the owner's window `tag` is no longer needed (or: its SYNC send matched); imm: status */
+	RECORD_FINISH,   /* the owner's window `tag` is no longer needed (or: its SYNC send matched); imm: see finish_pack */
 	RECORD_PUT,      /* tag: key; arg 3: offset; window, or data with arg 0 length and arg 2 id */
 	RECORD_GET,      /* tag: key; arg 0: length, arg 2: id, arg 3: offset */
 	RECORD_ATOMIC,   /* tag: key; imm: operation, type, count; arg 0: length, arg 2: id, arg 3: offset */
@@ -50,6 +50,22 @@ enum { LENGTH_CLASS_MIN = 6 }; /* of lengths that do not fit a record */
 static inline uint32_t length_class(uint64_t length)
 {
 	return length > 1 ? 64u - (uint32_t)__builtin_clzll(length - 1) : 0;
+}
+
+/* A FINISH's imm: how the fetch has ended, and how many bytes it has taken. */
+static inline uint64_t finish_pack(int status, uint64_t bytes)
+{
+	return (uint64_t)(uint8_t)-status | bytes << 8;
+}
+
+static inline int finish_status(uint64_t imm)
+{
+	return -(int)(imm & 0xff);
+}
+
+static inline uint64_t finish_bytes(uint64_t imm)
+{
+	return imm >> 8;
 }
 
 struct record {

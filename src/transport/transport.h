@@ -53,8 +53,8 @@ struct transport {
 	int (*push)(struct peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
 	uint32_t (*piece_max)(struct peer *peer);
-	/* What was pushed and asked for goes out now: once after a burst. NULL: it is out. */
-	void (*flush)(struct thole_endpoint *endpoint);
+	/* What was pushed and asked for goes out now: once after a burst. Returns how much of it has. NULL: it is out. */
+	int (*flush)(struct thole_endpoint *endpoint);
 	/* Longest message that may be pushed unasked now, if less than the option eager_max. NULL: any. */
 	uint64_t (*eager_max)(struct peer *peer);
 	/* What there is less of for this peer. NULL: nothing. Asked once, when the peer is made. */

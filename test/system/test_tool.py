@@ -563,6 +563,7 @@ def test_install__tool_finds_its_parts_below_any_prefix(build: Path, tmp_path: P
     assert info["transports"][0]["available"]
     assert next(tmp_path.rglob("thole.pc")).read_text().count("-lthole") == 1
     assert next(tmp_path.rglob("thole.h")).is_file()
+    assert next(tmp_path.rglob("share/thole/thole.lua")).is_file()
 
 
 # ---- All commands ----------------------------------------------------------------------------------

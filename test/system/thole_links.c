@@ -273,6 +273,20 @@ static uint32_t frame_max(void)
 	return max;
 }
 
+static enum link_fate ask(const struct path *to)
+{
+	enum link_fate fate = LINK_UNKNOWN;
+
+	pair_enter(0);
+	for (unsigned i = 0; i < LIMIT_S * 1000 && fate == LINK_UNKNOWN; i++) {
+		hosts[0].engine.now_ns += 1000000;
+		fate = hosts[0].link->calls->fate(hosts[0].link, to);
+		if (fate == LINK_UNKNOWN)
+			nap();
+	}
+	return fate;
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------------- */
 
 /* Bursts of all shapes arrive whole and in order. */
@@ -318,6 +332,63 @@ static void landing(void)
 	all_shapes(CHANNEL_BULK);
 	close_links();
 }
+
+/* With link-local addresses alone, which mean something at one interface only. */
+static void udp_link_local(void)
+{
+	for (unsigned side = 0; side < 2; side++) {
+		pair_enter(side);
+		pair_run("ip address flush dev %s scope global", pair_devices[side]);
+	}
+	open_links(UDP6);
+	CHECK(hosts[0].link->own.bytes[0] == 0xfe && hosts[0].link->own.bytes[1] == 0x80);
+	burst.to = hosts[1].link->own;
+	all_shapes(CHANNEL_RECORDS);
+	CHECK(ask(&burst.to) == LINK_ALIVE);
+	close_links();
+}
+
+static bool readable(const struct link *link, int timeout_ms)
+{
+	struct pollfd looks[CHANNELS];
+
+	for (unsigned i = 0; i < CHANNELS; i++)
+		looks[i] = (struct pollfd){.fd = link->fd[i], .events = POLLIN};
+	return poll(looks, CHANNELS, timeout_ms) > 0;
+}
+
+/* Who has asked whether anything is there is woken by what comes then, until he looks. */
+static void alarm_rings(enum kind kind, uint8_t channel)
+{
+	struct link *link;
+
+	open_links(kind);
+	link = hosts[1].link;
+	burst.to = link->own;
+	if (channel == CHANNEL_BULK)
+		store_be16(burst.to.bytes + 16, link->bulk_port);
+	for (uint32_t i = 0; i < 100; i += 2) {
+		for (unsigned j = 0; j < 2; j++) {
+			burst_frame(j, i + j, 100, 0);
+			burst.frames[j].channel = channel;
+		}
+		CHECK(!link->calls->ready(link) && !readable(link, 0));
+		CHECK(post(0, burst.frames, 1) == 1 && readable(link, LIMIT_S * 1000));
+		CHECK(link->calls->ready(link));
+		await(1, &hosts[1].frames, i + 1);
+		CHECK(!readable(link, 0));
+		CHECK(post(0, burst.frames + 1, 1) == 1 && !readable(link, 0));
+		for (unsigned turn = 0; !link->calls->ready(link); turn++, nap())
+			CHECK(turn < LIMIT_S * 1000);
+		await(1, &hosts[1].frames, i + 2);
+		receive(0); /* lanes come by the way */
+	}
+	close_links();
+}
+
+static void udp_alarm(void) { alarm_rings(UDP, CHANNEL_RECORDS); }
+static void landing_alarm(void) { alarm_rings(UDP, CHANNEL_BULK); }
+static void raw_alarm(void) { alarm_rings(RAW, CHANNEL_RECORDS); }
 
 /* Nobody looks: frames are lost and counted, less credit is given out, and then all is well again. */
 static void full(enum kind kind, uint8_t channel)
@@ -377,11 +448,8 @@ static void down(enum kind kind, unsigned which)
 		pair_enter(side);
 		for (unsigned i = 0; i < 3; i++)
 			hosts[side].link->calls->ready(hosts[side].link), receive(side);
-		for (unsigned i = 0; i < CHANNELS; i++) { /* nothing keeps the owner from sleeping */
-			struct pollfd look = {.fd = hosts[side].link->fd[i], .events = POLLIN};
-
-			CHECK(look.fd < 0 || poll(&look, 1, 0) == 0);
-		}
+		CHECK(!hosts[side].link->calls->ready(hosts[side].link)); /* nothing keeps the owner from sleeping */
+		CHECK(!readable(hosts[side].link, 0));
 	}
 	pair_enter(which);
 	pair_run("ip link set %s up", pair_devices[which]);
@@ -428,20 +496,6 @@ static void refused(enum kind kind)
 
 static void udp_refused(void) { refused(UDP); }
 static void udp6_refused(void) { refused(UDP6); }
-
-static enum link_fate ask(const struct path *to)
-{
-	enum link_fate fate = LINK_UNKNOWN;
-
-	pair_enter(0);
-	for (unsigned i = 0; i < LIMIT_S * 1000 && fate == LINK_UNKNOWN; i++) {
-		hosts[0].engine.now_ns += 1000000;
-		fate = hosts[0].link->calls->fate(hosts[0].link, to);
-		if (fate == LINK_UNKNOWN)
-			nap();
-	}
-	return fate;
-}
 
 /* A process that computes is alive, one that has ended is not, and a host that is silent is neither. */
 static void fate(enum kind kind)
@@ -539,7 +593,8 @@ static void raw_shrink(void) { shrink(RAW); }
 /* Packets of other kinds, for others, and broken ones stay out. */
 static void raw_filter(void)
 {
-	static const uint8_t own[6] = {2, 0, 0, 0, 0x98, 2}, other[6] = {2, 0, 0, 0, 0x98, 3}, all[6] = {255, 255, 255, 255, 255, 255};
+	static const uint8_t own[6] = {2, 0, 0, 0, 0x98, 2}, other[6] = {2, 0, 0, 0, 0x98, 3};
+	static const uint8_t all[6] = {255, 255, 255, 255, 255, 255};
 	uint8_t bytes[200] = {0};
 	struct sockaddr_ll name = {.sll_family = AF_PACKET};
 	int fd;
@@ -623,12 +678,14 @@ static void interfaces(void)
 	CHECK(interface_choose("fd98::1", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
 	CHECK(interface_choose("10.98.0.2", &one) == THOLE_ERR_NOT_FOUND && strstr(thole_detail(), pair_devices[0]));
 	CHECK(interface_choose("lo", &one) == 0 && one.loopback && !interface_can_raw(&one));
-	CHECK(interface_route(peer, 0, source, &mtu) == 0 && memcmp(source, one.ipv4, 16) != 0 && source[15] == 1 && mtu == 1500);
+	CHECK(interface_route(peer, 0, source, &mtu) == 0 && mtu == 1500);
+	CHECK(memcmp(source, peer, 15) == 0 && source[15] == 1);
 	CHECK(interface_route(far, 0, source, &mtu) == THOLE_ERR_ADDRESS);
 	pair_run("ip route add 10.98.0.2/32 dev %s mtu 1400", pair_devices[0]);
 	CHECK(interface_route(peer, 0, NULL, &mtu) == 0 && mtu == 1400);
 	/* The default route decides, where there is one, not the order. */
-	pair_run("ip link add aaa type veth peer name aab; ip link set aab up; ip address add 10.97.0.1/24 dev aaa; ip link set aaa up");
+	pair_run("ip link add aaa type veth peer name aab; ip address add 10.97.0.1/24 dev aaa");
+	pair_run("ip link set aab up; ip link set aaa up");
 	pair_run("ip route add default via 10.97.0.9");
 	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, "aaa") == 0);
 	pair_run("ip route replace default via 10.98.0.2");
@@ -646,7 +703,11 @@ static const struct {
 	{"udp6", udp6},
 	{"raw", raw},
 	{"mxoe", mxoe},
+	{"udp-link-local", udp_link_local},
 	{"landing", landing},
+	{"udp-alarm", udp_alarm},
+	{"landing-alarm", landing_alarm},
+	{"raw-alarm", raw_alarm},
 	{"udp-full", udp_full},
 	{"landing-full", landing_full},
 	{"raw-full", raw_full},

@@ -82,9 +82,23 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 	unsigned i;
 
 	for (i = 0; i < count; i++)
-		if (fails(&messages[i].msg_hdr, 0, messages[i].msg_hdr.msg_name) || __real_sendmsg(fd, &messages[i].msg_hdr, flags) < 0)
+		if (__wrap_sendmsg(fd, &messages[i].msg_hdr, flags) < 0)
 			break;
 	return i > 0 ? (int)i : -1;
+}
+
+static void (*before_connect)(void); /* what happens while a lane is being opened */
+
+int __real_connect(int fd, const struct sockaddr *to, socklen_t size);
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size);
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+	void (*call)(void) = before_connect;
+
+	before_connect = NULL;
+	if (call)
+		call();
+	return __real_connect(fd, to, size);
 }
 
 /* ---- The engine ------------------------------------------------------------------------------------ */
@@ -529,27 +543,80 @@ static void lane__breaks(void **state)
 	check_seen(0, 1);
 }
 
-/* Nothing is lost or passed by what comes later while lanes come and go. */
+/* What came before a lane is heard before what comes by it. */
+static void keeps_the_order(unsigned channel)
+{
+	for (unsigned i = 0; i < 120; i++) {
+		frame_set(i, 100 + i, 1);
+		frames[i].channel = (uint8_t)channel;
+		frames[i].to = channel == CHANNEL_BULK ? &bulk : &own;
+	}
+	seen_count = 0;
+	engine.outstanding = 1;
+	assert_int_equal(post(60), 60);
+	assert_int_equal(link_under_test->calls->receive(link_under_test, 1), 1);
+	assert_int_equal(link_under_test->calls->send(link_under_test, frames + 60, 60), 60);
+	for (unsigned i = 0; i < 200; i++)
+		link_under_test->calls->receive(link_under_test, 64);
+	check_seen(0, 120);
+	assert_false(post_from(link_under_test, channel == CHANNEL_BULK ? &bulk : &own, channel)); /* there is one */
+	collect();
+}
+
 static void lane__keeps_the_order(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 100; i++) {
-		frame_set(i, 100 + i, 1);
-		frames[i].channel = CHANNEL_BULK;
-		frames[i].to = &bulk;
+	keeps_the_order(CHANNEL_RECORDS);
+	keeps_the_order(CHANNEL_BULK);
+}
+
+/* What waits in a lane is heard before it is closed. */
+static void lane__ends(void **state)
+{
+	struct path path;
+
+	(void)state;
+	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	path = other->own;
+	for (unsigned i = 0; i < 40; i++)
+		post_from(link_under_test, &own, CHANNEL_RECORDS);
+	collect();
+	assert_false(post_from(link_under_test, &own, CHANNEL_RECORDS));
+	for (unsigned i = 0; i < 40; i++)
+		post_from(link_under_test, &path, CHANNEL_RECORDS);
+	collect();
+	check_seen(0, 1);
+	assert_true(post_from(link_under_test, &own, CHANNEL_RECORDS));
+	other->calls->close(other);
+}
+
+static void stranger_sends(void)
+{
+	for (unsigned i = 0; i < 20; i++)
+		assert_true(post_from(other, &own, CHANNEL_RECORDS));
+}
+
+/* A socket that is not connected yet gets everybody's packets. */
+static void lane__is_not_taken_for_its_peer_too_early(void **state)
+{
+	struct path path;
+
+	(void)state;
+	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	path = other->own;
+	for (unsigned i = 0; i < 40; i++)
+		post_from(link_under_test, &own, CHANNEL_RECORDS);
+	sender = &own;
+	for (seen_count = 0; seen_count < 39;) {
+		before_connect = seen_count == 0 ? stranger_sends : before_connect;
+		link_under_test->calls->receive(link_under_test, 1);
 	}
-	for (unsigned turn = 0; turn < 10; turn++) {
-		assert_int_equal(post(100), 100);
-		collect();
-		check_seen(0, 100);
-	}
-	for (unsigned i = 0; i < 100; i++)
-		frame_set(i, 100 + i, 1);
-	for (unsigned turn = 0; turn < 10; turn++) {
-		assert_int_equal(post(100), 100);
-		collect();
-		check_seen(0, 100);
-	}
+	assert_null(before_connect);
+	link_under_test->calls->receive(link_under_test, 1);
+	sender = &path;
+	collect();
+	assert_int_equal(seen_count, 20);
+	other->calls->close(other);
 }
 
 /* ---- The rest -------------------------------------------------------------------------------------- */
@@ -615,6 +682,8 @@ int main(void)
 		TEST(lane__changes_with_the_favourite),
 		TEST(lane__breaks),
 		TEST(lane__keeps_the_order),
+		TEST(lane__ends),
+		TEST(lane__is_not_taken_for_its_peer_too_early),
 		TEST(ready__only_if_something_waits),
 		TEST(ready__unexpected_bulk),
 		TEST(open__without_an_address),

@@ -124,6 +124,12 @@ int perf_bare(struct perf_rank *rank, uint64_t iterations, uint64_t *ns_p)
 	return 0;
 }
 
+/* How long a wait may take: whether Thole reaches another host at all shows as soon as that host has answered by TCP. */
+static uint64_t patience(const struct perf_rank *rank)
+{
+	return rank->meeting ? rank->plan->connect_ns : rank->plan->patience_ns;
+}
+
 /* ---- Messages -------------------------------------------------------------------------------- */
 
 static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct thole_request **request_p)
@@ -139,7 +145,7 @@ static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 		/* The bound on sends under way is reached, which is no error as long as it moves. */
 		if (begin == 0)
 			begin = perf_now_ns();
-		else if (perf_now_ns() - begin > rank->plan->patience_ns)
+		else if (perf_now_ns() - begin > patience(rank))
 			return perf_complain(rank, "thole_send", size, THOLE_ERR_TIMEOUT);
 		thole_progress(rank->endpoint);
 	}
@@ -155,7 +161,7 @@ static int recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 static int finish(struct perf_rank *rank, struct thole_request *request, const char *what, uint64_t size)
 {
 	struct thole_completion completion;
-	int error = thole_wait(rank->endpoint, request, (int64_t)rank->plan->patience_ns, &completion);
+	int error = thole_wait(rank->endpoint, request, (int64_t)patience(rank), &completion);
 
 	if (error < 0)
 		return perf_complain(rank, what, size, error);

@@ -32,10 +32,9 @@
 
 enum {
 	LINE_MAX_BYTES = 2048,  /* of a plan, and of its answer */
-	BODY_MAX = 128,         /* of a message */
+	BODY_MAX = 1024,        /* of a message; longer texts are cut off */
 	SESSIONS_MAX = 8,       /* clients that are served at once; more wait to be accepted */
 	HELLO_SECONDS = 10,     /* how long a client may take to say what it wants */
-	PING_BYTES = 8,
 	REAP_MS = 1000,         /* how often a listener looks for sessions that have ended */
 };
 
@@ -77,7 +76,7 @@ static int send_all(int fd, const void *bytes, size_t length)
 
 int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *bytes, size_t length)
 {
-	char message[1 + 1024];
+	char message[1 + BODY_MAX];
 
 	if (length > sizeof message - 1)
 		length = sizeof message - 1;
@@ -94,7 +93,7 @@ int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *byt
 /* The other side has given up, and says why. */
 static int farewell(const struct perf_rank *rank)
 {
-	char text[1024];
+	char text[BODY_MAX + 1];
 	ssize_t length = recv(rank->in, text, sizeof text - 1, 0);
 
 	text[length > 0 ? length : 0] = '\0';
@@ -140,36 +139,40 @@ int perf_hear(const struct perf_rank *rank, enum perf_word word, void *bytes, si
 	return length ? hear_bytes(rank, bytes, length, &spins) : 0;
 }
 
-static int ping_recv(const struct perf_rank *rank, char *ping)
+static int ping_recv(const struct perf_rank *rank, size_t size)
 {
 	uint64_t spins = 0;
 
-	for (ssize_t got = 0; got < PING_BYTES;) {
-		ssize_t count = recv(rank->in, ping + got, (size_t)(PING_BYTES - got), MSG_DONTWAIT);
+	for (size_t got = 0; got < size;) {
+		ssize_t count = recv(rank->in, rank->in_buffer + got, size - got, MSG_DONTWAIT);
 
 		if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
 			return trouble("%s has ended the connection", rank->other);
-		got += count > 0 ? count : 0;
+		got += count > 0 ? (size_t)count : 0;
+		if (rank->in_buffer[0] == PERF_WORD_ERROR)
+			return trouble("%s has given up", rank->other);
 		if (count < 0 && perf_relax(rank, &spins) < 0)
 			return -1;
 	}
-	return ping[0] == PERF_WORD_PING ? 0 : trouble("%s has given up", rank->other);
+	return 0;
 }
 
-int perf_tcp(struct perf_rank *rank, uint64_t iterations, uint64_t *ns_p)
+int perf_tcp(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_t *ns_p)
 {
-	char ping[PING_BYTES] = { PERF_WORD_PING };
 	uint64_t begin;
 
+	size = size ? size : 1;
+	memset(rank->out_buffer, PERF_WORD_PING, size);
+	rank->in_buffer[0] = PERF_WORD_PING;
 	if (perf_barrier(rank) < 0)
 		return -1;
 	begin = perf_now_ns();
 	for (uint64_t i = 0; i < iterations; i++) {
-		if (rank->rank == 1 && ping_recv(rank, ping) < 0)
+		if (rank->rank == 1 && ping_recv(rank, size) < 0)
 			return -1;
-		if (send_all(rank->out, ping, sizeof ping) < 0)
+		if (send_all(rank->out, rank->out_buffer, size) < 0)
 			return trouble("%s has ended the connection", rank->other);
-		if (rank->rank == 0 && ping_recv(rank, ping) < 0)
+		if (rank->rank == 0 && ping_recv(rank, size) < 0)
 			return -1;
 	}
 	*ns_p = perf_now_ns() - begin;

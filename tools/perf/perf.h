@@ -140,8 +140,8 @@ enum perf_word {
 int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *bytes, size_t length);
 int perf_hear(const struct perf_rank *rank, enum perf_word word, void *bytes, size_t length);
 
-/* 8 bytes to and fro over the control connection. */
-int perf_tcp(struct perf_rank *rank, uint64_t iterations, uint64_t *ns_p);
+/* So many bytes, at least one, to and fro over the control connection. */
+int perf_tcp(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_t *ns_p);
 
 /* The two sides of a measurement between hosts. Return an exit status. */
 int perf_listen(struct perf_plan *plan);

@@ -22,6 +22,7 @@ enum {
 	BARE_PART = 4,          /* a bare sample takes this part of the time of others */
 	WINDOW_BYTES_MAX = 256 << 20, /* a window never has more than this under way, but at least 4 messages */
 	WINDOW_MIN = 4,
+	REST_ITERATIONS = 64,   /* small messages, until the smoothed round trip has forgotten the large ones */
 	MEET_BYTES = 8,         /* of the messages that show whether Thole reaches the other host */
 };
 
@@ -29,7 +30,8 @@ static int run_sample(struct perf_rank *rank, enum perf_test test, uint64_t size
 		      uint64_t iterations, uint64_t *ns_p)
 {
 	switch (test) {
-	case PERF_BARE: return rank->other ? perf_tcp(rank, iterations, ns_p) : perf_bare(rank, iterations, ns_p);
+	case PERF_BARE:
+		return rank->other ? perf_tcp(rank, size, iterations, ns_p) : perf_bare(rank, iterations, ns_p);
 	case PERF_LATENCY: return perf_latency(rank, size, iterations, ns_p);
 	default: return perf_bandwidth(rank, size, window, iterations, ns_p);
 	}
@@ -83,13 +85,21 @@ static int measure(struct perf_rank *rank, enum perf_test test, const char *name
 	return 0;
 }
 
+/* What stands beside a latency: on one host a cache line, between two TCP with messages of the same size. */
+static int measure_beside(struct perf_rank *rank, uint64_t size, unsigned round)
+{
+	if (rank->other)
+		return measure(rank, PERF_BARE, "tcp", size, round);
+	return measure(rank, PERF_BARE, "bare", BARE_BYTES, round);
+}
+
 static int measure_round(struct perf_rank *rank, unsigned round)
 {
 	const struct perf_plan *plan = rank->plan;
 
 	for (size_t i = 0; i < plan->size_count; i++) {
 		/* Just before each size: virtual cores move closer and apart while this runs. */
-		if (plan->tests & PERF_BARE && measure(rank, PERF_BARE, rank->other ? "tcp" : "bare", BARE_BYTES, round) < 0)
+		if (plan->tests & PERF_BARE && measure_beside(rank, plan->sizes[i], round) < 0)
 			return -1;
 		if (rank->endpoint && round == 0 && perf_verify(rank, plan->sizes[i]) < 0)
 			return -1;
@@ -189,11 +199,14 @@ static void way_print(struct way *way, const char *side)
 	fflush(stdout);
 }
 
-/* Rank 0 prints how either side reached the other, and what was sent again. */
+/* Rank 0 prints how either side reached the other, and what was sent again; the round trip is that of a line at rest. */
 static int ways_print(struct perf_rank *rank)
 {
 	struct way way;
+	uint64_t ns;
 
+	if (perf_latency(rank, MEET_BYTES, REST_ITERATIONS, &ns) < 0)
+		return -1;
 	way_find(rank, &way);
 	if (rank->rank == 1)
 		return perf_tell(rank, PERF_WORD_INFO, &way, sizeof way);
@@ -206,6 +219,15 @@ static int ways_print(struct perf_rank *rank)
 
 /* ---- The whole of it ----------------------------------------------------------------------------- */
 
+static int buffers_begin(struct perf_rank *rank)
+{
+	rank->out_buffer = buffer_make(rank->plan->size_max);
+	rank->in_buffer = buffer_make(rank->plan->size_max);
+	if (rank->out_buffer && rank->in_buffer)
+		return 0;
+	return perf_complain(rank, "the buffers", rank->plan->size_max, THOLE_ERR_MEMORY);
+}
+
 static int messages_begin(struct perf_rank *rank)
 {
 	const struct perf_plan *plan = rank->plan;
@@ -214,10 +236,6 @@ static int messages_begin(struct perf_rank *rank)
 
 	if (error < 0)
 		return perf_complain(rank, "thole_endpoint_open, for messages", plan->size_max, error);
-	rank->out_buffer = buffer_make(plan->size_max);
-	rank->in_buffer = buffer_make(plan->size_max);
-	if (!rank->out_buffer || !rank->in_buffer)
-		return perf_complain(rank, "the buffers", plan->size_max, THOLE_ERR_MEMORY);
 	error = address_swap(rank);
 	if (error < 0)
 		return perf_complain(rank, "the swap of addresses, for messages", plan->size_max, error);
@@ -233,8 +251,10 @@ int perf_rank_run(struct perf_rank *rank)
 {
 	const struct perf_plan *plan = rank->plan;
 	bool messages = plan->tests & ~(unsigned)PERF_BARE;
-	int error = messages ? messages_begin(rank) : 0;
+	int error = buffers_begin(rank);
 
+	if (!error && messages)
+		error = messages_begin(rank);
 	for (unsigned round = 0; !error && round < plan->rounds; round++)
 		error = measure_round(rank, round);
 	if (!error && messages && rank->rank == 0)

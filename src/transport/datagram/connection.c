@@ -72,6 +72,8 @@ static void route_learn(struct connection *connection, unsigned link, const stru
 	bucket = connection_bucket(connection->engine, link, path);
 	route->records = route->bulk = *path;
 	route->known = true;
+	if (connection->engine->numbers) /* frames have the lengths that the codec wants */
+		route->frame_max = route->frame_in = connection->engine->frame_max;
 	route->next = *bucket;
 	*bucket = connection;
 }
@@ -110,7 +112,13 @@ struct connection *connection_get(struct engine *engine, struct peer *peer)
 		.record_link = engine->bulk_link,
 		.bulk_link = engine->bulk_link,
 	};
-	engine->random(engine->random_arg, &connection->session, sizeof(connection->session));
+	if (engine->numbers) {
+		connection->session = numbers_session(engine);
+		connection->number = engine->endpoint->parts.network[4];
+		connection->peer_index = peer->parts.network[4];
+	} else {
+		engine->random(engine->random_arg, &connection->session, sizeof(connection->session));
+	}
 	list_init(&connection->dirty_node);
 	list_init(&connection->serving_node);
 	list_init(&connection->fetching_node);
@@ -173,6 +181,8 @@ static uint64_t connect_proof(const struct engine *engine, const struct packet *
 		0, 0, 0, 0,
 	};
 
+	if (engine->numbers) /* shown as it is: it keeps strangers apart and no spies out */
+		return packet->type == PACKET_CONNECT ? (uint32_t)engine->key : 0;
 	if (engine->key == 0)
 		return 0;
 	memcpy(&words[8], connect->mac, sizeof(connect->mac));
@@ -208,8 +218,10 @@ static void connect_packet(struct connection *connection, struct packet *packet,
 	packet->connect.target = connection->peer->parts.endpoint;
 	packet->connect.session = connection->session;
 	packet->connect.index = connection->index;
-	packet->connect.next = connection->next_in;
+	packet->connect.next = sequence_narrow(connection->engine->codec, connection->next_in);
 	packet->connect.attempt = connection->attempt;
+	if (connection->engine->numbers)
+		numbers_connect(connection->engine, packet, NULL);
 }
 
 /* Frames that are tried: what the interface and the routes say at first, then what may still pass. */
@@ -237,6 +249,10 @@ static void connect_send(struct connection *connection, unsigned link, unsigned 
 	connect_packet(connection, &packet, PACKET_CONNECT, engine->links[link]);
 	packet.connect.size = (uint16_t)size;
 	packet.connect.proof = connect_proof(engine, &packet);
+	if (engine->numbers) {
+		numbers_query(engine, (uint8_t)link, &connection->route[link].records);
+		size = 0;
+	}
 	engine_post(engine, (uint8_t)link, &connection->route[link].records, &packet, size);
 }
 
@@ -277,7 +293,7 @@ static bool connect_route(const struct address_parts *parts, const struct link *
 		if (network[0] == ADDRESS_IPV6 || network[0] == ADDRESS_NONE)
 			return false;
 		memcpy(path_p->bytes, network + 8, 6);
-		for (int i = 0; i < 4; i++)
+		for (int i = 0; i < 4 && network[0] != ADDRESS_MXOE; i++)
 			path_p->bytes[6 + i] = (uint8_t)(parts->endpoint >> (24 - 8 * i) & 0xff);
 		return true;
 	}
@@ -325,9 +341,13 @@ static bool connect_learn(struct connection *connection, const struct packet_con
 	struct engine *engine = connection->engine;
 	struct route *route = &connection->route[link];
 
+	if (engine->numbers)
+		connection->host_index = (uint16_t)connect->index;
 	if (connection->peer_session)
 		return connection->peer_session == connect->session;
 	connection->peer_session = connect->session;
+	if (engine->numbers)
+		return true;
 	connection->peer_index = connect->index;
 	if (connection->next_out == 1)
 		connection->next_out = connection->recover = connect->next;
@@ -354,6 +374,7 @@ static void connection_open(struct connection *connection)
 		connection_begin(connection);
 	if (connection->state == CONNECTION_CONNECTING)
 		connection->state = CONNECTION_OPEN;
+	sequence_ready(connection);
 	connection->heard_ns = connection->engine->now_ns;
 }
 
@@ -372,6 +393,8 @@ static void accept_send(struct engine *engine, struct link *link, const struct p
 	packet.connect.seen = (uint16_t)length;
 	packet.connect.attempt = asked->connect.attempt;
 	packet.connect.status = (uint8_t)status;
+	if (engine->numbers)
+		numbers_connect(engine, &packet, asked);
 	packet.connect.proof = connect_proof(engine, &packet);
 	engine_post(engine, (uint8_t)link->index, to, &packet, 0);
 }
@@ -397,7 +420,7 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 	struct connection *connection;
 	struct peer *peer;
 
-	if (connect->target != engine->endpoint->parts.endpoint) {
+	if (!engine->numbers && connect->target != engine->endpoint->parts.endpoint) {
 		nack_send(engine, link, from, NACK_BAD_ENDPOINT, connect->session, 0);
 		return;
 	}
@@ -406,7 +429,7 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 		accept_send(engine, link, from, NULL, packet, length, CONNECT_BAD_KEY);
 		return;
 	}
-	peer = connect_peer(engine, connect);
+	peer = engine->numbers ? numbers_peer(engine, link, from, packet) : connect_peer(engine, connect);
 	connection = peer ? connection_get(engine, peer) : NULL;
 	if (!connection) {
 		engine_count(engine, COUNTER_DROPPED_FULL);
@@ -430,14 +453,38 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 		connect_try(connection);
 }
 
-void accept_arrived(struct engine *engine, struct link *link, const struct packet *packet)
+/* Whom an ACCEPT answers. */
+static struct connection *accept_connection(struct engine *engine, const struct link *link, const struct path *from,
+					    const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
-	struct connection *connection = connection_by_index(engine, packet->to, packet->session);
+	struct connection *connection;
+
+	if (engine->numbers) {
+		connection = numbers_find(engine, link, from, packet->from);
+		return connection && connect->echo == connection->session ? connection : NULL;
+	}
+	connection = connection_by_index(engine, packet->to, packet->session);
+	return connection && connect->endpoint == connection->peer->parts.endpoint ? connection : NULL;
+}
+
+/* The peer is ready for records, from this number on. */
+static void accept_begin(struct connection *connection, uint32_t next)
+{
+	const struct codec *codec = connection->engine->codec;
+
+	connection->next_out = connection->recover = sequence_narrow(codec, next);
+	connection->epoch = next ^ connection->next_out;
+	connection->credit = codec->ahead_max;
+}
+
+void accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
+{
+	const struct packet_connect *connect = &packet->connect;
+	struct connection *connection = accept_connection(engine, link, from, packet);
 	struct route *route;
 
-	if (!connection || connection->state == CONNECTION_DEAD || connection->state == CONNECTION_NEW ||
-	    connect->endpoint != connection->peer->parts.endpoint) {
+	if (!connection || connection->state == CONNECTION_DEAD || connection->state == CONNECTION_NEW) {
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
@@ -454,6 +501,8 @@ void accept_arrived(struct engine *engine, struct link *link, const struct packe
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
+	if (engine->numbers && !connection->answered)
+		accept_begin(connection, connect->next);
 	connection_open(connection);
 	if (connect->seen >= ENGINE_FRAME_MIN && connect->seen > route->frame_max)
 		route->frame_max = connect->seen;
@@ -635,7 +684,9 @@ static uint64_t connection_check(struct connection *connection)
 		return connection->checked_ns + turn_ns;
 	connection->silence_ns += since_ns < 2 * turn_ns ? since_ns : 2 * turn_ns;
 	connection->checked_ns = now_ns;
-	if (connection->state == CONNECTION_OPEN) {
+	if (connection->state == CONNECTION_OPEN && engine->numbers) {
+		numbers_ask(connection);
+	} else if (connection->state == CONNECTION_OPEN) {
 		connection->ack_now = true; /* with PACKET_ANSWER: a host may answer that nobody is there */
 		connection_dirty(connection);
 	}

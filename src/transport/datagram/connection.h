@@ -12,21 +12,22 @@
 
 /* Times, in nanoseconds. */
 enum engine_times {
-	ACK_DELAY_NS = 100000,         /* an acknowledgement waits so long for a record to ride on */
-	RESEND_MIN_NS = 2000000,       /* well above ACK_DELAY_NS and what a busy scheduler adds */
+	RESEND_MIN_NS = 2000000,       /* well above codec->ack_delay_ns and what a busy scheduler adds */
 	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
 	PROBE_NS = 3000000,            /* between tries of a second link */
 	QUIET_NS = 10000000,           /* a sender that says nothing for so long no longer shares the credit */
+	HELLO_NS = 1000000000,         /* mxoe: between two words to all that we are here */
 	NACK_NS = 1000000,             /* at most one NACK each so often, whoever asks for it */
 	FATE_NS = 50000000,            /* between two looks at whether a silent peer's process lives */
 };
 
 enum engine_windows {
 	WINDOW_FIRST = 64,    /* record frames without acknowledgement, at first */
-	WINDOW_LEAST = 4,     /* and after losses */
+	WINDOW_LEAST = 4,     /* and after losses, in messages of as many fragments as there may be */
 	RESEND_BURST = 16,    /* frames that one time-out sends again */
 	PROBES_MAX = 3,       /* tries of a second link */
+	WIDE_MIN = 6144,      /* bytes of a record that is quicker by the link for bulk, whose frames the kernel takes together */
 	SERVES_MAX = 256,     /* pulls of one peer that wait to be served; further ones are lost and asked for again */
 	SERVE_TURN = 2,       /* blocks sent for one peer before others get a turn */
 	SERVE_BURST = 8,      /* blocks sent before looking at what has arrived */
@@ -42,6 +43,7 @@ struct kept {
 	uint8_t fragment;
 	uint8_t resends;       /* saturating */
 	bool large;            /* which pool it is of */
+	bool wide;             /* of a record of several frames, which goes by the link for bulk */
 	bool held;             /* the receiver has it, but not those before it */
 	bool out;              /* it counts in flight */
 	uint8_t bytes[];       /* the frame */
@@ -66,7 +68,9 @@ struct connection {
 	uint64_t session;           /* ours: what frames to us carry */
 	uint64_t peer_session;      /* the peer's; 0: not known yet */
 	uint32_t index;             /* ours: `to` in frames to us */
-	uint32_t peer_index;
+	uint32_t peer_index;        /* `to` in frames to it: its connection; mxoe: its endpoint's number */
+	uint16_t host_index;        /* mxoe: that its host has given ours */
+	uint8_t number;             /* mxoe: of our endpoint */
 	struct route route[ENGINE_LINKS_MAX];
 	uint8_t state;              /* enum connection_state */
 	uint8_t record_link, bulk_link;
@@ -87,6 +91,8 @@ struct connection {
 	struct list_node unacked;   /* struct kept, in order */
 	struct list_node *unsent;   /* the first of them that is to be sent; the list's head: none */
 	uint32_t next_out;          /* sequence of the next new frame */
+	uint32_t wide_end;          /* and the one behind the last that is wide */
+	uint32_t epoch;             /* mxoe: bits above the sequence numbers that the peer wants to see */
 	uint32_t flight;            /* frames sent and not acknowledged */
 	uint32_t window;            /* that may be, for congestion's sake */
 	uint32_t threshold;         /* the window grows fast below, slowly above */
@@ -107,6 +113,7 @@ struct connection {
 	uint32_t unreported;        /* frames since our last acknowledgement */
 	bool ack_now;
 	bool heard_lately;          /* counted in engine->senders */
+	uint32_t ack_number;        /* mxoe: of the last acknowledgement by itself */
 	uint64_t ack_ns;            /* when an acknowledgement is due; 0: none is */
 	uint64_t nack_ns;           /* when it was last told that it is gone */
 
@@ -136,6 +143,12 @@ static inline uint64_t connection_spread(const struct connection *connection, ui
 	return ns + (ns >> 6) * (connection->session >> (tries & 31) & 31);
 }
 
+/* What of a sequence number is on the wire, but for an epoch. */
+static inline uint32_t sequence_narrow(const struct codec *codec, uint32_t sequence)
+{
+	return codec->sequence_bits < 32 ? sequence & ((1u << codec->sequence_bits) - 1) : sequence;
+}
+
 static inline void engine_count(struct engine *engine, enum counter counter)
 {
 	engine->endpoint->counters[counter]++;
@@ -161,6 +174,9 @@ uint8_t *burst_head(struct engine *engine);
 struct iovec *burst_iov(struct engine *engine);
 uint8_t *burst_bounce(struct engine *engine);
 
+/* A frame of an open connection's peer. */
+void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
+
 /* ---- connection.c --------------------------------------------------------------------------------- */
 
 struct connection *connection_get(struct engine *engine, struct peer *peer);
@@ -169,7 +185,7 @@ struct connection *connection_by_path(struct engine *engine, const struct link *
 struct connection *connection_next_by_path(struct connection *connection, const struct link *link, const struct path *path);
 void connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
 		     size_t length);
-void accept_arrived(struct engine *engine, struct link *link, const struct packet *packet);
+void accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
 void close_arrived(struct connection *connection);
 void nack_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
 /* Say that what a frame named does not exist here. */
@@ -192,6 +208,8 @@ void sequence_acked(struct connection *connection, const struct packet *packet);
 void sequence_report(struct connection *connection, struct packet *packet);
 /* Send what may be sent, and an acknowledgement if one is due. */
 void sequence_flush(struct connection *connection);
+/* Tell the layer above if there is room that it waits for. */
+void sequence_ready(struct connection *connection);
 uint64_t sequence_expire(struct connection *connection);
 /* The link had no room for it: it is to be sent again, without delay. */
 void sequence_unsend(struct connection *connection, struct kept *kept);
@@ -207,10 +225,46 @@ void pull_lost(struct connection *connection);
 void pull_arrived(struct connection *connection, const struct packet *packet);
 void data_arrived(struct connection *connection, const struct packet *packet);
 void pull_nacked(struct connection *connection, uint64_t transfer);
+/* Whose fetch it is; NULL: there is none. */
+struct connection *fetch_connection(struct engine *engine, uint32_t id);
 /* Ask for more where there is credit. */
 void pull_ask(struct engine *engine);
 /* Send what was asked for. */
 void pull_serve(struct engine *engine);
 uint64_t pull_expire(struct connection *connection);
+
+/* ---- numbers.c ------------------------------------------------------------------------------------ */
+
+int numbers_init(struct engine *engine);
+void numbers_fini(struct engine *engine);
+/* The first link is there: draw a session, and say that we are here. */
+void numbers_start(struct engine *engine);
+uint32_t numbers_session(const struct engine *engine);
+/* When to say so again. */
+uint64_t numbers_deadline(const struct engine *engine);
+void numbers_expire(struct engine *engine);
+/* Ask a host for its name, and with that tell it how we number it. */
+void numbers_query(struct engine *engine, uint8_t link, const struct path *to);
+/* The connection, alive or else the latest, with an endpoint of a host. */
+struct connection *numbers_find(struct engine *engine, const struct link *link, const struct path *from, uint32_t number);
+/* The peer that a CONNECT is of, made if it is the first word of it; who was there before it is lost. */
+struct peer *numbers_peer(struct engine *engine, const struct link *link, const struct path *from,
+			  const struct packet *packet);
+/* Who sends a CONNECT or ACCEPT, who is meant, and in words of the codec. `asked`: what is answered, or NULL. */
+void numbers_connect(struct engine *engine, struct packet *packet, const struct packet *asked);
+/* Any frame. */
+void numbers_frame(struct engine *engine, struct link *link, const struct path *from, struct packet *packet,
+		   const uint8_t *frame, size_t length);
+/* The request behind one of our windows, for whom it was opened; UINT64_MAX: it is not there. */
+uint64_t numbers_request(const struct connection *connection, uint64_t window);
+/* A window's short id for a request. False: none is free. */
+bool numbers_window(struct connection *connection, uint64_t *id_p);
+/* Name a pull and its place as the codec does; `frame`: payload bytes of a frame. */
+void numbers_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame);
+/* Say that what a packet names is not there. index: what its host has given ours. */
+void numbers_nack(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
+		  enum nack_reason reason, uint16_t index);
+/* Have the peer's host say something. */
+void numbers_ask(struct connection *connection);
 
 #endif

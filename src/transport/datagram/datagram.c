@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "endpoint/host.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/links.h"
 
@@ -44,6 +45,18 @@ static void datagram_ready(struct thole_endpoint *endpoint, struct watcher *watc
 	(void)now_ns;
 	container_of(watcher, struct datagram, watcher)->fruitless = 0;
 	endpoint->networked = true;
+}
+
+/* Without connections nobody looks at the links, so they have to make their descriptors readable; unless there is something
+ * already. */
+static void datagram_rest(struct datagram *datagram)
+{
+	struct engine *engine = &datagram->engine;
+	bool something = engine->numbers != NULL; /* they have to say now and then that they are here */
+
+	for (unsigned i = 0; i < engine->link_count && !something; i++)
+		something |= engine->links[i]->calls->ready(engine->links[i]);
+	datagram->endpoint->networked = something;
 }
 
 static struct datagram *datagram_new(struct thole_endpoint *endpoint, const struct codec *codec)
@@ -109,18 +122,25 @@ static int datagram_add_udp(struct datagram *datagram)
 	return datagram_add(datagram, link);
 }
 
+static socklen_t mxoe_name(const struct datagram *datagram, unsigned number, struct sockaddr_un *name)
+{
+	int length;
+
+	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
+	length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "thole/mxoe/%u/%u", datagram->interface.index, number);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
 /* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever ends us. */
 static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 {
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct sockaddr_un name;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	for (int number = 0; fd >= 0 && number < MXOE_ENDPOINTS; number++) {
-		int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "thole/mxoe/%u/%d",
-				      datagram->interface.index, number);
+	for (unsigned number = 0; fd >= 0 && number < MXOE_ENDPOINTS; number++) {
+		socklen_t length = mxoe_name(datagram, number, &name);
 
-		if (bind(fd, (struct sockaddr *)&name,
-			 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
+		if (bind(fd, (struct sockaddr *)&name, length) != 0)
 			continue;
 		datagram->number_fd = fd;
 		*number_p = (uint8_t)number;
@@ -132,6 +152,52 @@ static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 			 datagram->interface.name, MXOE_ENDPOINTS);
 }
 
+/* Whether any process has the endpoint of this number here. */
+static bool mxoe_is_open(void *arg, uint8_t number)
+{
+	struct sockaddr_un name;
+	socklen_t length = mxoe_name(arg, number, &name);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool open = fd < 0 || connect(fd, (struct sockaddr *)&name, length) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return open;
+}
+
+/* The endpoint is named by its interface and number, and the host by its name and the interface, as MX has it. */
+static int mxoe_identify(struct datagram *datagram)
+{
+	struct address_parts *parts = &datagram->endpoint->parts;
+	char host[PACKET_NAME_MAX - 4];
+	char name[PACKET_NAME_MAX];
+	uint8_t number;
+	int error = mxoe_number(datagram, &number);
+
+	if (error)
+		return error;
+	if (gethostname(host, sizeof(host)) != 0)
+		host[0] = '\0';
+	host[sizeof(host) - 1] = '\0';
+	snprintf(name, sizeof(name), "%s:0", host);
+	engine_name(&datagram->engine, number, name, (uint32_t)host_id(), mxoe_is_open, datagram);
+	address_mxoe(datagram->interface.mac, number, parts);
+	return 0;
+}
+
+/* Its frames have the lengths that they have. */
+static int mxoe_fits(const struct datagram *datagram, struct link *link)
+{
+	const struct codec *codec = datagram->engine.codec;
+	uint32_t bulk = codec->data_head + codec->data, record = codec->record_head + codec->fragment;
+	uint32_t least = bulk > record ? bulk : record;
+
+	if (link->calls->frame_max(link, &link->own) >= least)
+		return 0;
+	return error_set(THOLE_ERR_ADDRESS, "frames of the codec %s need an MTU of %u, and the interface %s has %u", codec->name,
+			 least, datagram->interface.name, datagram->interface.mtu);
+}
+
 static int datagram_add_raw(struct datagram *datagram)
 {
 	const struct options *options = &datagram->endpoint->options;
@@ -139,16 +205,22 @@ static int datagram_add_raw(struct datagram *datagram)
 	bool mxoe = options->codec != OPTION_CODEC_NATIVE;
 	uint16_t ethertype = mxoe ? LINK_RAW_ETHERTYPE_MXOE : (uint16_t)options->ethertype;
 	struct link *link;
-	int error = mxoe ? mxoe_number(datagram, network + 4) : 0;
+	int error;
 
-	if (!error)
-		error = link_raw_open(&datagram->engine, &datagram->interface, ethertype,
+	error = link_raw_open(&datagram->engine, &datagram->interface, ethertype,
 				      mxoe ? 0 : (uint32_t)datagram->endpoint->parts.endpoint,
 				      datagram->endpoint->counters, &link);
+	if (!error && mxoe) {
+		error = mxoe_fits(datagram, link);
+		if (!error)
+			error = mxoe_identify(datagram);
+		if (error)
+			link->calls->close(link);
+	}
 	if (error)
 		return error;
 	if (network[0] == ADDRESS_NONE) {
-		network[0] = mxoe ? ADDRESS_MXOE : ADDRESS_ETHERNET;
+		network[0] = ADDRESS_ETHERNET;
 		memcpy(network + 8, datagram->interface.mac, INTERFACE_MAC);
 	}
 	return datagram_add(datagram, link);
@@ -217,8 +289,10 @@ static int datagram_open(struct thole_endpoint *endpoint)
 	if (error) {
 		datagram_close(endpoint);
 		memset(endpoint->parts.network, 0, sizeof(endpoint->parts.network));
+		return error;
 	}
-	return error;
+	datagram_rest(datagram);
+	return 0;
 }
 
 int datagram_attach(struct thole_endpoint *endpoint, const struct codec *codec, struct link *const *links, unsigned count,
@@ -358,7 +432,7 @@ static uint64_t datagram_watch_ns(const struct datagram *datagram)
 
 	for (int queue = 0; queue < MATCH_QUEUES; queue++)
 		posted |= match_receive_next(&endpoint->match[queue], NULL) != NULL;
-	return posted ? datagram->watch_ns : UINT64_MAX;
+	return posted && datagram->engine.open > 0 ? datagram->watch_ns : UINT64_MAX;
 }
 
 static int datagram_progress(struct thole_endpoint *endpoint)
@@ -383,15 +457,18 @@ static int datagram_progress(struct thole_endpoint *endpoint)
 	return (int)n;
 }
 
-static void datagram_flush(struct thole_endpoint *endpoint)
+static int datagram_flush(struct thole_endpoint *endpoint)
 {
 	struct datagram *datagram = datagram_of(endpoint);
 	struct engine *engine = &datagram->engine;
+	unsigned sent;
 
 	if (engine_busy(engine) || !list_empty(&engine->fetching)) /* else nothing of it needs the time */
 		datagram_time(datagram);
-	engine_flush(engine);
-	endpoint->networked = endpoint->simulated || engine->open > 0;
+	sent = engine_flush(engine);
+	if (!endpoint->simulated && engine->open == 0 && endpoint->networked)
+		datagram_rest(datagram);
+	return (int)sent;
 }
 
 static bool datagram_drained(struct thole_endpoint *endpoint)

@@ -34,6 +34,8 @@ int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const st
 	engine->lots = (endpoint->options.inject_seed ^ endpoint->parts.endpoint) | 1;
 	engine->frame_max = ENGINE_FRAME_MIN;
 	list_init(&engine->dirty);
+	if (!codec->indexed && numbers_init(engine) != 0)
+		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	pool_init(&engine->connections, sizeof(struct connection), 16, ENGINE_CONNECTIONS_MAX);
 	engine->buckets = calloc(ENGINE_LINKS_MAX * (size_t)ENGINE_BUCKETS, sizeof(struct connection *));
 	engine->burst = malloc(sizeof(*engine->burst));
@@ -50,6 +52,7 @@ int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const st
 void engine_fini(struct engine *engine)
 {
 	pull_fini(engine);
+	numbers_fini(engine);
 	pool_fini(&engine->connections);
 	pool_fini(&engine->small_frames);
 	pool_fini(&engine->large_frames);
@@ -76,6 +79,8 @@ void engine_add_link(struct engine *engine, struct link *link)
 	if (most > engine->frame_max)
 		engine->frame_max = most;
 	engine->outstanding_max = engine->links[engine->bulk_link]->room;
+	if (engine->numbers)
+		numbers_start(engine);
 	if (engine->large_frames.capacity == 0) {
 		pool_init(&engine->small_frames, sizeof(struct kept) + ENGINE_SMALL_FRAME, 64, ENGINE_KEPT_MAX);
 		pool_init(&engine->large_frames, sizeof(struct kept) + ENGINE_FRAME_MAX, 16, ENGINE_KEPT_MAX);
@@ -96,16 +101,17 @@ void connection_dirty(struct connection *connection)
 		list_push_back(&connection->engine->dirty, &connection->dirty_node);
 }
 
-uint64_t engine_deadline(const struct engine *engine)
-{
-	const struct heap_node *first = heap_first(&engine->timers);
-
-	return first ? first->key : UINT64_MAX;
-}
-
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
+}
+
+uint64_t engine_deadline(const struct engine *engine)
+{
+	const struct heap_node *first = heap_first(&engine->timers);
+	uint64_t deadline_ns = first ? first->key : UINT64_MAX;
+
+	return engine->numbers ? earlier(deadline_ns, numbers_deadline(engine)) : deadline_ns;
 }
 
 unsigned engine_expire(struct engine *engine)
@@ -113,6 +119,8 @@ unsigned engine_expire(struct engine *engine)
 	struct heap_node *node;
 	unsigned n = 0;
 
+	if (engine->numbers)
+		numbers_expire(engine);
 	while ((node = heap_first(&engine->timers)) && node->key <= engine->now_ns) {
 		struct connection *connection = container_of(node, struct connection, timer);
 		uint64_t next_ns;
@@ -228,6 +236,8 @@ void connection_packet(const struct connection *connection, struct packet *packe
 	memset(packet, 0, sizeof(*packet));
 	packet->type = (uint8_t)type;
 	packet->to = connection->peer_index;
+	packet->from = connection->number;
+	packet->peer_index = connection->host_index;
 	packet->session = connection->peer_session;
 }
 
@@ -344,7 +354,7 @@ static void engine_stranger(struct engine *engine, struct link *link, const stru
 	nack_send(engine, link, from, connection ? NACK_CLOSED : NACK_BAD_SESSION, packet->session, 0);
 }
 
-static void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
+void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
 {
 	connection->heard_ns = connection->engine->now_ns;
 	if (packet->flags & PACKET_ANSWER) {
@@ -361,7 +371,8 @@ static void engine_packet(struct connection *connection, const struct packet *pa
 		sequence_acked(connection, packet);
 		break;
 	case PACKET_PULL:
-		sequence_acked(connection, packet);
+		if (connection->engine->codec->credited) /* else it carries no acknowledgement either */
+			sequence_acked(connection, packet);
 		pull_arrived(connection, packet);
 		break;
 	case PACKET_DATA:
@@ -391,19 +402,19 @@ void engine_frame(struct engine *engine, struct link *link, const struct path *f
 		engine_count(engine, COUNTER_DROPPED_CHECKSUM);
 		return;
 	}
+	if (__builtin_expect(engine->numbers != NULL, 0)) {
+		numbers_frame(engine, link, from, &packet, frame, length);
+		return;
+	}
 	switch (packet.type) {
 	case PACKET_CONNECT:
 		connect_arrived(engine, link, from, &packet, length);
 		return;
 	case PACKET_ACCEPT:
-		accept_arrived(engine, link, &packet);
+		accept_arrived(engine, link, from, &packet);
 		return;
 	case PACKET_NACK:
 		nack_arrived(engine, link, from, &packet);
-		return;
-	case PACKET_QUERY:
-	case PACKET_REPLY:
-	case PACKET_HELLO:
 		return;
 	default:
 		break;

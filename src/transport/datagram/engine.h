@@ -8,6 +8,7 @@
  * connection.c  handshake, paths, liveness, end
  * sequence.c    records: numbers, acknowledgement, retransmission, order, credit
  * pull.c        bulk: the receiver asks for blocks, and again for what is missing
+ * numbers.c     what is different with mxoe, where endpoints are named by MAC and number
  *
  * Invariants. A frame is looked at only if its session is the one that we drew for that connection. Nothing is allocated for
  * whoever does not know the job key. Every queue here has a bound: see enum engine_limits.
@@ -45,6 +46,7 @@ enum connection_state {
 };
 
 struct connection;
+struct numbers;
 
 struct engine {
 	struct thole_endpoint *endpoint;
@@ -62,6 +64,7 @@ struct engine {
 	struct list_node fetching;      /* connections that are to be asked for data, in turn */
 	struct list_node blocks;        /* outstanding blocks of all fetches, in the order in which they were asked for */
 	struct connection **buckets;    /* connections by path, for each link */
+	uint64_t landing_version;       /* counts changes of what is foreseen */
 	uint8_t *repair;                /* where a batch is put together that landed elsewhere than foreseen */
 	uint64_t outstanding;           /* bytes of bulk asked for and not here */
 	uint64_t outstanding_max;       /* credit over all senders */
@@ -74,6 +77,7 @@ struct engine {
 	uint64_t lots;                  /* state of the generator that injects losses */
 	uint8_t record_link, bulk_link; /* preferred; the one for bulk is also the one to connect by */
 	struct burst *burst;
+	struct numbers *numbers;        /* NULL: the codec is indexed, and everybody is named by connections */
 };
 
 /* Set up for an endpoint whose options and address are there; links are added by engine_add_link before the first frame.
@@ -82,6 +86,10 @@ int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const st
 /* Before its links are closed. */
 void engine_fini(struct engine *engine);
 void engine_add_link(struct engine *engine, struct link *link);
+/* With mxoe, before the link: our number, what this host is called, a number that changes when it starts again, and whether an
+ * endpoint of this number is open on it, in whichever process (NULL: who knows; others' frames are dropped then). */
+void engine_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
+		 bool (*is_open)(void *arg, uint8_t number), void *arg);
 
 /* ---- In: from links --------------------------------------------------------------------------- */
 

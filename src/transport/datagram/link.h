@@ -84,6 +84,7 @@ struct link {
 enum { LANDING_FRAMES = 64, LANDING_HEAD = 32, LANDING_SPILL = 65536 };
 
 struct landing {
+	uint64_t version;                           /* the engine's: of what it foresees; 0: never filled */
 	unsigned count;                             /* of iovecs */
 	unsigned frames;                            /* that are foreseen; may be 0 */
 	uint32_t frame;                             /* length of each but perhaps the last, head included */

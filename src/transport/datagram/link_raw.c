@@ -349,7 +349,8 @@ static int set_filter(const struct link_raw *raw, int fd)
 /* Version 2 hands each frame on at once; version 3 waits until blocks are full. */
 static int make_ring(struct link_raw *raw, int fd, uint32_t mtu)
 {
-	uint32_t before = (sizeof(struct tpacket2_hdr) + sizeof(struct sockaddr_ll) + 16 + 15) / 16 * 16; /* as the kernel does */
+	/* Where the kernel puts the payload. */
+	uint32_t before = (sizeof(struct tpacket2_hdr) + sizeof(struct sockaddr_ll) + 16 + 15) / 16 * 16;
 	uint32_t blocks = RAW_RING_BYTES / RAW_BLOCK;
 	struct tpacket_req request;
 	int version = TPACKET_V2;
@@ -428,8 +429,8 @@ int link_raw_open(struct engine *engine, const struct interface *interface, uint
 
 	*link_p = NULL;
 	if (!interface->ethernet || interface->loopback)
-		return error_set(THOLE_ERR_ADDRESS, "the interface %s carries no Ethernet frames, so it has no raw link: choose "
-				 "another, or link=udp", interface->name);
+		return error_set(THOLE_ERR_ADDRESS, "the interface %s carries no Ethernet frames, so it has no raw "
+				 "link: choose another, or link=udp", interface->name);
 	raw = calloc(1, sizeof(*raw));
 	if (!raw)
 		return error_set(THOLE_ERR_MEMORY, "no memory for a raw link");

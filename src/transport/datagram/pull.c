@@ -29,6 +29,7 @@ struct block {
 	uint64_t missing;               /* bit i: frame i is not here */
 	uint64_t asked_ns;
 	uint32_t length;
+	uint32_t skew;                  /* bytes by which the first frame is shorter than others */
 	uint32_t order;                 /* counts the PULLs of this connection */
 	uint8_t tries;
 	bool late;                      /* it timed out: not in engine->outstanding any more */
@@ -40,8 +41,9 @@ struct fetch {
 	struct connection *connection;
 	uint64_t length;
 	uint64_t asked, received;       /* bytes; asked: all before were asked for at least once */
-	uint32_t generation;
+	uint32_t generation;            /* never 0 */
 	uint32_t frame;                 /* bytes of payload a frame */
+	uint32_t blocks;                /* that are not all here */
 };
 
 struct serve {
@@ -50,7 +52,8 @@ struct serve {
 	uint64_t offset;
 	uint64_t wanted;                /* of the block at offset; 0: all frames of all blocks */
 	uint32_t length, done;          /* bytes; done: from the front */
-	uint32_t frame;
+	uint32_t frame, skew;           /* as in blocks */
+	uint32_t index;                 /* mxoe: of the first frame */
 };
 
 int pull_init(struct engine *engine)
@@ -61,6 +64,7 @@ int pull_init(struct engine *engine)
 	list_init(&engine->blocks);
 	list_init(&engine->fetching);
 	list_init(&engine->serving);
+	engine->landing_version = 1; /* a new landing has 0 */
 	engine->repair = malloc(LANDING_SPILL);
 	return engine->repair ? 0 : THOLE_ERR_MEMORY;
 }
@@ -91,10 +95,17 @@ static struct fetch *fetch_find(struct connection *connection, uint64_t transfer
 		       : NULL;
 }
 
+struct connection *fetch_connection(struct engine *engine, uint32_t id)
+{
+	struct fetch *fetch = pool_at(&engine->fetches, id & ((1u << TRANSFER_BITS) - 1));
+
+	return fetch && pool_is_live(&engine->fetches, fetch) && fetch_id(engine, fetch) == id ? fetch->connection : NULL;
+}
+
 /* Bytes of a block: its frames go out as one packet of the kernel's, which is cut into frames late. */
 static uint32_t block_bytes(const struct codec *codec, uint32_t frame)
 {
-	uint32_t frames = BATCH_MAX / (frame + codec->data_head);
+	uint32_t frames = codec->data ? codec->block_frames : BATCH_MAX / (frame + codec->data_head);
 
 	if (frames > codec->block_frames)
 		frames = codec->block_frames;
@@ -105,7 +116,7 @@ static uint32_t block_bytes(const struct codec *codec, uint32_t frame)
 
 static uint32_t block_frames(const struct block *block)
 {
-	return (block->length + block->fetch->frame - 1) / block->fetch->frame;
+	return (block->length + block->skew + block->fetch->frame - 1) / block->fetch->frame;
 }
 
 static uint64_t frames_mask(uint32_t frames)
@@ -117,9 +128,11 @@ static void block_free(struct engine *engine, struct block *block)
 {
 	struct connection *connection = block->fetch->connection;
 
+	engine->landing_version++;
 	if (!block->late)
 		engine->outstanding -= block->length;
 	connection->outstanding -= block->length;
+	block->fetch->blocks--;
 	list_remove(&block->node);
 	list_remove(&block->peer_node);
 	pool_put(&engine->block_pool, block);
@@ -129,6 +142,8 @@ static uint64_t pull_timeout(const struct connection *connection)
 {
 	uint64_t ns = connection->pull_trip_ns + 4 * connection->pull_deviation_ns;
 
+	if (connection->engine->codec->pull_ns)
+		return connection->engine->codec->pull_ns;
 	if (ns < PULL_MIN_NS)
 		ns = PULL_MIN_NS;
 	ns <<= connection->pull_backoff;
@@ -161,6 +176,8 @@ static void pull_send(struct fetch *fetch, uint64_t offset, uint32_t length, uin
 	packet.pull.wanted = wanted;
 	packet.pull.frame = fetch->frame;
 	packet.pull.total = fetch->length;
+	if (engine->numbers)
+		numbers_pull(engine, &packet.pull, fetch->frame);
 	engine_count(engine, COUNTER_PULLS_SENT);
 	engine_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
 }
@@ -171,6 +188,7 @@ static void block_again(struct block *block)
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
 
+	engine->landing_version++;
 	block->asked_ns = engine->now_ns;
 	block->order = ++connection->pull_order;
 	if (block->tries < UINT8_MAX)
@@ -182,6 +200,14 @@ static void block_again(struct block *block)
 	engine_count(engine, COUNTER_PULLS_AGAIN);
 	pull_send(fetch, block->offset, block->length,
 		  block->missing == frames_mask(block_frames(block)) ? 0 : block->missing);
+}
+
+/* Frames end where pages of the sender's memory do, so where a window begins within one the first is shorter. */
+static uint32_t fetch_skew(const struct fetch *fetch, uint64_t offset)
+{
+	const struct codec *codec = fetch->connection->engine->codec;
+
+	return codec->data ? (uint32_t)((offset + (fetch->request->window.id >> 16)) % codec->data) : 0;
 }
 
 static struct block *block_new(struct fetch *fetch, uint64_t offset, uint32_t length)
@@ -196,10 +222,13 @@ static struct block *block_new(struct fetch *fetch, uint64_t offset, uint32_t le
 		.fetch = fetch,
 		.offset = offset,
 		.length = length,
+		.skew = fetch_skew(fetch, offset),
 		.asked_ns = engine->now_ns,
 		.order = ++connection->pull_order,
 	};
+	fetch->blocks++;
 	block->missing = frames_mask(block_frames(block));
+	engine->landing_version++;
 	list_push_back(&engine->blocks, &block->node);
 	list_push_back(&connection->blocks, &block->peer_node);
 	engine->outstanding += length;
@@ -257,7 +286,8 @@ void engine_fetch(struct engine *engine, struct request *request)
 	fetch->connection = connection;
 	fetch->length = request->window.length < request->vector.length ? request->window.length : request->vector.length;
 	fetch->asked = fetch->received = 0;
-	fetch->generation = (fetch->generation + 1) & ((1u << (32 - TRANSFER_BITS)) - 1);
+	fetch->generation = fetch->generation % ((1u << (32 - TRANSFER_BITS)) - 1) + 1;
+	fetch->blocks = 0;
 	fetch->frame = fetch_frame(connection);
 	if (list_empty(&connection->fetches))
 		list_push_back(&engine->fetching, &connection->fetching_node);
@@ -271,24 +301,29 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 {
 	struct connection *connection = fetch->connection;
 	const struct codec *codec = connection->engine->codec;
-	uint32_t most = block_bytes(codec, fetch->frame);
+	uint32_t bytes = block_bytes(codec, fetch->frame);
 	uint64_t start = fetch->asked;
 
-	while (fetch->asked < fetch->length && fetch->asked - start < credit) {
+	while (fetch->asked < fetch->length && fetch->asked - start < credit &&
+	       (codec->blocks_max == 0 || fetch->blocks < codec->blocks_max)) {
 		uint64_t left = fetch->length - fetch->asked;
+		uint32_t most = bytes - fetch_skew(fetch, fetch->asked);
 		uint32_t length = left < most ? (uint32_t)left : most;
 
 		if (fetch->asked > start && fetch->asked - start + length > credit)
 			break;
 		if (!block_new(fetch, fetch->asked, length))
 			break;
+		if (codec->blocks_max) /* each with a PULL of its own */
+			pull_send(fetch, fetch->asked, length, 0);
 		fetch->asked += length;
 	}
 	if (fetch->asked == start)
 		return 0;
 	if (connection->pull_ns == 0)
 		pull_arm(connection);
-	pull_send(fetch, start, (uint32_t)(fetch->asked - start), 0);
+	if (codec->blocks_max == 0)
+		pull_send(fetch, start, (uint32_t)(fetch->asked - start), 0);
 	if (fetch->asked == fetch->length) {
 		list_remove(&fetch->node);
 		list_push_back(&connection->asked, &fetch->node);
@@ -362,6 +397,8 @@ static void blocks_overtaken(struct connection *connection, uint32_t order)
 		node = list_next(&connection->blocks, node);
 		if ((int32_t)(block->order - order) >= 0 || (int32_t)(block->order - newest) > 0)
 			return;
+		if (block->tries > 0 && connection->engine->codec->pull_ns)
+			continue; /* all of it comes again, so once a time-out has to do */
 		block_again(block);
 		if (connection->pull_window > 2 * (uint64_t)block->length)
 			connection->pull_window -= block->length / 2;
@@ -388,9 +425,11 @@ static void block_received(struct block *block, uint32_t index)
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
 	uint32_t order = block->order, length = block->length;
-	bool last = index + 1 == block_frames(block);
+	bool last = index + 1 == block_frames(block), ends;
 
 	block->missing &= ~(UINT64_C(1) << index);
+	engine->landing_version++;
+	ends = last || block->missing == 0 || engine->codec->selective; /* else what is asked for again costs more */
 	if (block->missing == 0) {
 		if (block->tries == 0) { /* else it would not be known which PULL the trip was of */
 			connection->pull_backoff = 0;
@@ -404,7 +443,7 @@ static void block_received(struct block *block, uint32_t index)
 	} else if (last) {
 		order++; /* its own earlier frames are late as well */
 	}
-	if (!list_empty(&connection->blocks) &&
+	if (ends && !list_empty(&connection->blocks) &&
 	    container_of(list_first(&connection->blocks), struct block, peer_node)->order != order)
 		blocks_overtaken(connection, order);
 	if (fetch->received == fetch->length)
@@ -418,7 +457,7 @@ static struct block *data_block(struct connection *connection, const struct pack
 	struct fetch *fetch = fetch_find(connection, packet->data.transfer);
 	uint64_t offset = packet->data.offset;
 	struct block *block;
-	uint32_t within, expected;
+	uint32_t within, start, left;
 
 	if (!fetch || offset >= fetch->asked) {
 		engine_count(engine, fetch ? COUNTER_DROPPED_MALFORMED : COUNTER_FRAMES_DUPLICATE);
@@ -429,9 +468,11 @@ static struct block *data_block(struct connection *connection, const struct pack
 		engine_count(engine, COUNTER_FRAMES_DUPLICATE);
 		return NULL;
 	}
-	within = (uint32_t)(offset - block->offset);
-	expected = block->length - within < fetch->frame ? block->length - within : fetch->frame;
-	if (within % fetch->frame != 0 || packet->length != expected) {
+	left = block->length - (uint32_t)(offset - block->offset);
+	within = (uint32_t)(offset - block->offset) + block->skew;
+	start = within % fetch->frame;
+	if ((start != 0 && offset != block->offset) ||
+	    packet->length != (left < fetch->frame - start ? left : fetch->frame - start)) {
 		engine_count(engine, COUNTER_DROPPED_MALFORMED);
 		return NULL;
 	}
@@ -467,13 +508,13 @@ void pull_nacked(struct connection *connection, uint64_t transfer)
 /* The memory of a frame, where it is one piece. */
 static void *landing_place(const struct block *block, uint32_t index, uint32_t length)
 {
+	const struct vector *vector = &block->fetch->request->vector;
+	uint64_t offset = block->offset + (uint64_t)index * block->fetch->frame, covered;
 	struct iovec place[2];
-	uint64_t covered;
 
-	return vector_slice(&block->fetch->request->vector, block->offset + (uint64_t)index * block->fetch->frame, length,
-			    place, 2, &covered) == 1 && covered == length
-		       ? place[0].iov_base
-		       : NULL;
+	if (vector->count == 1)
+		return (char *)vector->segments->iov_base + offset;
+	return vector_slice(vector, offset, length, place, 2, &covered) == 1 && covered == length ? place[0].iov_base : NULL;
 }
 
 /* Add the missing frames of a block. False: nothing can follow them in the same batch. */
@@ -510,6 +551,9 @@ void engine_landing(struct engine *engine, struct landing *landing)
 	const struct options *options = &engine->endpoint->options;
 	struct list_node *node = list_first(&engine->blocks);
 
+	if (landing->version == engine->landing_version)
+		return; /* nothing has changed since it was filled, and came to nothing */
+	landing->version = engine->landing_version;
 	landing->count = landing->frames = 0;
 	/* A checksum is over what is not looked at otherwise; losses are injected frame by frame. */
 	if (engine->codec->data_head == LANDING_HEAD && !options->checksum && !options->inject_loss)
@@ -631,6 +675,12 @@ void pull_arrived(struct connection *connection, const struct packet *packet)
 	uint32_t least = ENGINE_FRAME_MIN - engine->codec->data_head, frames;
 	struct serve *serve;
 
+	if (!request && engine->numbers) {
+		numbers_nack(engine, engine->links[connection->record_link],
+			     &connection->route[connection->record_link].records, packet, NACK_BAD_WINDOW,
+			     connection->host_index);
+		return;
+	}
 	if (!request) {
 		nack_send(engine, engine->links[connection->record_link],
 			  &connection->route[connection->record_link].records, NACK_BAD_WINDOW, connection->peer_session,
@@ -661,10 +711,18 @@ void pull_arrived(struct connection *connection, const struct packet *packet)
 		.wanted = pull->wanted,
 		.length = pull->length,
 		.frame = pull->frame,
+		.skew = pull->frame_offset,
+		.index = pull->frame_index,
 	};
 	if (connection->serve_count++ == 0)
 		list_push_back(&engine->serving, &connection->serving_node);
 	list_push_back(&connection->serves, &serve->node);
+}
+
+/* Bytes of the frame at `at`, but for the end. */
+static uint32_t serve_step(const struct serve *serve, uint32_t at)
+{
+	return at == 0 ? serve->frame - serve->skew : serve->frame;
 }
 
 /* Put one frame into the burst. False: the burst is full, or was not taken. */
@@ -673,7 +731,7 @@ static bool serve_frame(struct connection *connection, const struct serve *serve
 {
 	struct engine *engine = connection->engine;
 	uint64_t offset = serve->offset + at, covered;
-	uint32_t left = serve->length - at, length = left < serve->frame ? left : serve->frame;
+	uint32_t left = serve->length - at, step = serve_step(serve, at), length = left < step ? left : step;
 	uint8_t link = connection->bulk_link;
 	uint8_t *head = burst_head(engine);
 	struct iovec *body = burst_iov(engine);
@@ -702,6 +760,7 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 	struct engine *engine = connection->engine;
 	const struct request *request = serve_request(connection->peer, serve->window);
 	uint32_t most = block_bytes(engine->codec, serve->frame), at = serve->done, frames = 0, end;
+	uint32_t step;
 	struct packet packet;
 	unsigned taken;
 
@@ -712,11 +771,14 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 	burst_send(engine, 0);
 	connection_packet(connection, &packet, PACKET_DATA);
 	packet.data.transfer = serve->transfer;
-	packet.data.frame = 0;
+	if (at == 0)
+		most -= serve->skew;
 	end = serve->length - at > most ? at + most : serve->length;
-	for (; at < end; at += serve->frame) {
-		uint32_t index = at / serve->frame;
+	for (; at < end; at += step) {
+		uint32_t index = (at + serve->skew) / serve->frame;
 
+		step = serve_step(serve, at);
+		packet.data.frame = (uint8_t)(serve->index + index);
 		if (serve->wanted && !(serve->wanted >> index & 1))
 			continue;
 		serve_frame(connection, serve, request, &packet, at);
@@ -726,7 +788,7 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 	if (taken < frames) { /* no room: the rest later */
 		uint32_t count = 0;
 
-		for (at = serve->done; count < taken; at += serve->frame)
+		for (at = serve->done; count < taken; at += serve_step(serve, at))
 			if (!serve->wanted || (serve->wanted >> (at / serve->frame) & 1))
 				count++;
 		serve->done = at;

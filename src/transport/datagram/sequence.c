@@ -31,9 +31,10 @@ static uint32_t sequence_widen(const struct codec *codec, uint32_t wire, uint32_
 	return near + (uint32_t)((int32_t)((wire - near) << unused) >> unused);
 }
 
-static uint32_t sequence_narrow(const struct codec *codec, uint32_t sequence)
+/* A window that is no smaller takes a message of as many frames as there may be, and some more. */
+static uint32_t sequence_window_least(const struct codec *codec)
 {
-	return codec->sequence_bits < 32 ? sequence & ((1u << codec->sequence_bits) - 1) : sequence;
+	return WINDOW_LEAST * codec->fragments_max;
 }
 
 /* ---- Kept frames -------------------------------------------------------------------------------------- */
@@ -82,7 +83,7 @@ void sequence_init(struct connection *connection)
 	connection->unsent = &connection->unacked;
 	connection->window = WINDOW_FIRST;
 	connection->threshold = connection->engine->codec->unacked_max;
-	connection->credit = connection->engine->codec->credited ? WINDOW_FIRST : connection->engine->codec->unacked_max;
+	connection->credit = connection->engine->codec->credited ? WINDOW_FIRST : 0; /* until the peer has answered */
 	connection->next_out = connection->recover = 1;
 	connection->next_in = 1;
 }
@@ -111,18 +112,20 @@ void sequence_fini(struct connection *connection)
 
 /* ---- Out ---------------------------------------------------------------------------------------------- */
 
-/* Encode one frame of a record: from `offset` of the payload on, as much as fits. Returns the bytes of payload, or -1. */
+/* Encode one frame of a record: from `offset` of the payload on, as much as fits, or as a fragment may have. Returns the bytes of
+ * payload, or -1. */
 static int64_t sequence_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
-			      uint64_t offset, uint64_t left)
+			      uint64_t offset, uint64_t left, bool wide)
 {
 	struct engine *engine = connection->engine;
 	uint8_t head[PACKET_HEAD_MAX];
 	uint32_t frame_max = connection_frame(connection), length;
+	uint32_t most = engine->codec->fragment ? engine->codec->fragment : frame_max;
 	struct kept *kept;
 	size_t size;
 
-	packet->sequence = sequence_narrow(engine->codec, connection->next_out);
-	packet->length = left < frame_max ? (uint32_t)left : frame_max;
+	packet->sequence = sequence_narrow(engine->codec, connection->next_out) | connection->epoch;
+	packet->length = left < most ? (uint32_t)left : most;
 	size = engine->codec->encode(packet, head);
 	if (packet->length > frame_max - size) { /* now it is known how long the head is */
 		packet->length = frame_max - (uint32_t)size;
@@ -137,7 +140,12 @@ static int64_t sequence_frame(struct connection *connection, struct packet *pack
 		vector_read(payload, offset, kept->bytes + size, length);
 	else
 		memcpy(kept->bytes + size, packet->message.record.payload, length);
-	kept->sequence = connection->next_out++;
+	kept->sequence = connection->next_out;
+	kept->fragment = packet->message.fragment;
+	kept->wide = wide;
+	connection->next_out += engine->codec->fragments_max <= 1 || length == left;
+	if (wide)
+		connection->wide_end = connection->next_out;
 	list_push_back(&connection->unacked, &kept->node);
 	if (connection->unsent == &connection->unacked)
 		connection->unsent = &kept->node;
@@ -147,15 +155,49 @@ static int64_t sequence_frame(struct connection *connection, struct packet *pack
 /* Take back the frames that a record had up to here: nothing of it has left. */
 static void sequence_take_back(struct connection *connection, uint32_t first)
 {
-	while (connection->next_out != first) {
+	while (!list_empty(&connection->unacked)) {
 		struct kept *kept = container_of(connection->unacked.prev, struct kept, node);
 
+		if (sequence_after(kept->sequence, first) < 0)
+			break;
 		if (connection->unsent == &kept->node)
 			connection->unsent = &connection->unacked;
 		list_remove(&kept->node);
 		kept_free(connection->engine, kept);
-		connection->next_out--;
 	}
+	connection->next_out = first;
+}
+
+static uint32_t sequence_room(const struct connection *connection)
+{
+	uint32_t window = connection->window < connection->credit ? connection->window : connection->credit;
+
+	return connection->flight < window ? window - connection->flight : 0;
+}
+
+/* Whether a record may be added now. */
+static bool sequence_takes(const struct connection *connection)
+{
+	return connection->state == CONNECTION_OPEN && connection->unsent == &connection->unacked &&
+	       sequence_room(connection) > 0;
+}
+
+void sequence_ready(struct connection *connection)
+{
+	if (connection->peer->stalled && sequence_takes(connection))
+		peer_ready(connection->peer);
+}
+
+/* Whether a record of so many bytes goes by the link for bulk: if it is long, or one before it went there and is perhaps still
+ * on its way, since it would overtake that one. */
+static bool sequence_wide(struct connection *connection, uint32_t length)
+{
+	const struct list_node *first = list_first(&connection->unacked);
+
+	if (connection->bulk_link == connection->record_link)
+		return false;
+	return length > WIDE_MIN || (first && sequence_after(connection->wide_end,
+							     container_of(first, struct kept, node)->sequence) > 0);
 }
 
 int engine_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
@@ -164,17 +206,21 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 	struct connection *connection = connection_of(peer);
 	struct packet packet;
 	uint32_t first, left = length;
+	bool wide;
 
-	if (!connection || connection->state != CONNECTION_OPEN)
+	if (!connection || !sequence_takes(connection)) {
+		peer->stalled = connection != NULL; /* the backlog keeps it */
 		return THOLE_ERR_AGAIN;
-	if (connection->unsent != &connection->unacked || connection->flight >= connection->credit ||
-	    connection->flight >= connection->window)
-		return THOLE_ERR_AGAIN; /* the backlog keeps it */
+	}
+	wide = sequence_wide(connection, length);
 	first = connection->next_out;
 	connection_packet(connection, &packet, PACKET_RECORD);
 	packet.message.record = *record;
-	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_WINDOW))
+	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_WINDOW)) {
 		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
+		if (engine->codec->windows_max && !numbers_window(connection, &packet.message.record.arg[2]))
+			return THOLE_ERR_AGAIN;
+	}
 	if (length == 0 && record->length != RECORD_EXTERNAL) { /* the data is inside the record */
 		left = record->length;
 		payload = NULL;
@@ -186,8 +232,9 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 	} else if (record->flags & RECORD_MORE) {
 		packet.message.record.length = RECORD_EXTERNAL;
 	}
-	do {
-		int64_t taken = sequence_frame(connection, &packet, payload, offset, left);
+	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
+	for (;;) {
+		int64_t taken = sequence_frame(connection, &packet, payload, offset, left, wide);
 
 		if (taken < 0) {
 			sequence_take_back(connection, first);
@@ -196,23 +243,23 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 		}
 		offset += (uint64_t)taken;
 		left -= (uint32_t)taken;
-		packet.message.record = (struct record){.kind = RECORD_PIECE};
-	} while (left > 0);
+		if (left == 0)
+			break;
+		if (engine->codec->fragments_max > 1)
+			packet.message.fragment++; /* they say themselves what they are a fragment of */
+		else
+			packet.message.record = (struct record){.kind = RECORD_PIECE};
+	}
 	connection_dirty(connection);
 	return 0;
-}
-
-static uint32_t sequence_room(const struct connection *connection)
-{
-	uint32_t window = connection->window < connection->credit ? connection->window : connection->credit;
-
-	return connection->flight < window ? window - connection->flight : 0;
 }
 
 static uint64_t sequence_timeout(const struct connection *connection)
 {
 	uint64_t ns = connection->round_trip_ns + 4 * connection->deviation_ns;
 
+	if (connection->engine->codec->resend_ns)
+		return connection->engine->codec->resend_ns;
 	if (ns < RESEND_MIN_NS)
 		ns = RESEND_MIN_NS;
 	ns <<= connection->backoff;
@@ -232,11 +279,11 @@ static void sequence_arm(struct connection *connection)
 /* The link for a frame: every other repetition tries the other one, where there is one that works. */
 static uint8_t sequence_link(const struct connection *connection, const struct kept *kept)
 {
-	uint8_t other = (uint8_t)!connection->record_link;
+	uint8_t usual = kept->wide ? connection->bulk_link : connection->record_link, other = (uint8_t)!usual;
 
 	return (kept->resends & 1) && connection->engine->link_count > 1 && connection->route[other].frame_max >= kept->length
 		       ? other
-		       : connection->record_link;
+		       : usual;
 }
 
 /* `again`: it was sent before; if the link has no room now the time-out will see to it. */
@@ -320,10 +367,12 @@ static void sequence_grow(struct connection *connection, uint32_t acked)
 /* A loss: a smaller window, once for all frames that were out by now. */
 static void sequence_shrink(struct connection *connection)
 {
+	uint32_t least = sequence_window_least(connection->engine->codec);
+
 	if (sequence_after(connection->recover, connection->next_out) >= 0)
 		return;
 	connection->recover = connection->next_out;
-	connection->threshold = connection->window / 2 > WINDOW_LEAST ? connection->window / 2 : WINDOW_LEAST;
+	connection->threshold = connection->window / 2 > least ? connection->window / 2 : least;
 	connection->window = connection->threshold;
 }
 
@@ -427,6 +476,7 @@ void sequence_acked(struct connection *connection, const struct packet *packet)
 		sequence_selective(connection, ack, packet->acked.held);
 	if (connection->unsent != &connection->unacked && sequence_room(connection))
 		connection_dirty(connection);
+	sequence_ready(connection);
 }
 
 /* ---- Acknowledgements that go out --------------------------------------------------------------------------- */
@@ -461,7 +511,10 @@ static void sequence_acknowledge(struct connection *connection)
 
 	connection_packet(connection, &packet, PACKET_ACK);
 	sequence_report(connection, &packet);
-	packet.sequence = packet.acked.send = sequence_narrow(engine->codec, connection->next_out);
+	packet.sequence = sequence_narrow(engine->codec, connection->next_out);
+	packet.acked.send = packet.ack;
+	packet.acked.session = packet.session;
+	packet.acked.number = ++connection->ack_number;
 	for (node = list_first(&connection->held); node; node = list_next(&connection->held, node)) {
 		uint32_t ahead = container_of(node, struct kept, node)->sequence - connection->next_in;
 
@@ -501,6 +554,7 @@ void sequence_flush(struct connection *connection)
 		sequence_arm(connection);
 	if (connection->ack_now)
 		sequence_acknowledge(connection);
+	sequence_ready(connection);
 }
 
 /* ---- In --------------------------------------------------------------------------------------------------- */
@@ -510,6 +564,10 @@ static void sequence_deliver(struct connection *connection, const struct packet 
 	struct record record = packet->message.record;
 	const uint8_t *payload = packet->payload;
 
+	if (record.kind == RECORD_FINISH && connection->engine->codec->windows_max) {
+		record.tag = numbers_request(connection, record.tag);
+		record.imm = finish_pack(0, packet->message.total);
+	}
 	if (record.length != RECORD_EXTERNAL) {
 		if (packet->length <= RECORD_INLINE_MAX) {
 			record.length = (uint16_t)packet->length;
@@ -535,10 +593,10 @@ static void sequence_advance(struct connection *connection, const struct packet 
 	if (sequence_is_last(connection->engine->codec, packet)) {
 		connection->next_in++;
 		connection->fragment_in = 0;
+		connection->unreported++;
 	} else {
 		connection->fragment_in++;
 	}
-	connection->unreported++;
 	sequence_deliver(connection, packet);
 }
 
@@ -606,11 +664,11 @@ static void sequence_owe(struct connection *connection, bool now)
 	struct engine *engine = connection->engine;
 	uint32_t often = (uint32_t)sequence_credit(connection) / 4;
 
-	if (now || connection->unreported >= (often < 32 ? often : 32)) {
+	if (now || connection->unreported >= (often < engine->codec->ack_every ? often : engine->codec->ack_every)) {
 		connection->ack_now = true;
 		connection_dirty(connection);
 	} else if (connection->ack_ns == 0) {
-		connection->ack_ns = engine->now_ns + ACK_DELAY_NS;
+		connection->ack_ns = engine->now_ns + engine->codec->ack_delay_ns;
 		connection_wake(connection, connection->ack_ns);
 	}
 }
@@ -636,14 +694,15 @@ void sequence_arrived(struct connection *connection, const struct packet *packet
 			engine_count(engine, COUNTER_DROPPED_FULL);
 		else
 			sequence_hold(connection, packet, sequence, frame, length);
-		sequence_owe(connection, true);
+		if (engine->codec->selective) /* else it would say nothing new */
+			sequence_owe(connection, true);
 		return;
 	}
 	sequence_advance(connection, packet);
 	if (!list_empty(&connection->held))
 		sequence_drain(connection);
 	if (connection->state == CONNECTION_OPEN)
-		sequence_owe(connection, !list_empty(&connection->held));
+		sequence_owe(connection, !list_empty(&connection->held) && engine->codec->selective);
 }
 
 /* ---- Time ------------------------------------------------------------------------------------------------- */
@@ -655,7 +714,7 @@ static void sequence_late(struct connection *connection)
 	struct list_node *node = list_first(&connection->unacked);
 
 	sequence_shrink(connection);
-	connection->window = WINDOW_LEAST;
+	connection->window = sequence_window_least(connection->engine->codec);
 	if (connection->backoff < 16)
 		connection->backoff++;
 	for (; node && node != connection->unsent; node = list_next(&connection->unacked, node))

@@ -33,6 +33,7 @@ enum udp_limits {
 	UDP_IDLE_LOOKS = 64,          /* one look in so many at the bulk sockets while nothing is expected there */
 	UDP_AROUND_LOOKS = 4096,      /* the same for who asks after us, and for packets that were lost */
 	UDP_CONTROL = 256,            /* bytes of what the kernel says beside a packet */
+	UDP_DRAIN_LOOKS = 4096,       /* at a socket that is to be closed: its sender cannot hold us */
 	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
 	LANE_OTHERS_LOOKS = 4,        /* one look in so many at all others, where there is a lane */
 };

@@ -179,7 +179,7 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 	unsigned frames = 0;
 	struct path from;
 
-	while (frames < budget) {
+	for (unsigned packets = 0; packets < budget && frames < budget; packets++) {
 		struct msghdr message = {.msg_name = socket->connected ? NULL : &name,
 					 .msg_namelen = socket->connected ? 0 : sizeof(name), .msg_iov = landing->iov,
 					 .msg_control = control, .msg_controllen = sizeof(control)};
@@ -211,7 +211,7 @@ static unsigned receive_from(struct link_udp *udp, unsigned index, unsigned budg
 
 void udp_drain(struct link_udp *udp, unsigned index)
 {
-	while (receive_from(udp, index, ENGINE_RECEIVE_BUDGET) > 0)
+	for (unsigned i = 0; i < UDP_DRAIN_LOOKS && receive_from(udp, index, ENGINE_RECEIVE_BUDGET) > 0; i++)
 		;
 }
 

@@ -19,6 +19,8 @@ struct codec {
 	uint32_t sequence_bits;   /* sequence and ack numbers on the wire have so many */
 	uint32_t ahead_max;       /* frames beyond the next expected one that a receiver holds */
 	uint32_t unacked_max;     /* frames that may be without acknowledgement, where credit says nothing else */
+	uint32_t ack_every;       /* frames that have arrived, after which an acknowledgement goes at once; or fewer, of little credit */
+	uint64_t ack_delay_ns;    /* an acknowledgement waits so long for a record to ride on */
 	uint32_t fragment;        /* bytes of payload of a fragment; 0: as many as fit the frame */
 	uint32_t fragments_max;   /* of a message, which share its sequence number; 1: each frame has its own */
 	uint64_t eager_max;       /* longest message that may go without an announcement */
@@ -33,6 +35,7 @@ struct codec {
 	uint32_t block_frames;    /* of one PULL, at most PACKET_FRAMES_MAX */
 	uint32_t blocks_max;      /* outstanding for one fetch; 0: bounded by credit alone */
 	uint64_t length_max;      /* of a message */
+	uint32_t windows_max;     /* open at once, where their ids on the wire are short; 0: a window's id is its request's */
 	uint64_t resend_ns;       /* fixed interval after which unacknowledged records go again; 0: measured round trips */
 	uint64_t pull_ns;         /* the same of pulls */
 

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * numbers: what is different where endpoints are named by the MAC of an interface and a number, as MX and Open-MX do (codecs that
+ * are not indexed): who a frame is of and for, windows with short ids, what hosts say of themselves, refusals. Everything else is
+ * the engine's. Pure.
+ *
+ * All processes at one interface see the same frames. Each takes those for its own number, and what is said of the host
+ * itself they all say in the same words. Invariants: one session for all peers; a window's short id is taken as long as its
+ * request is there; nothing is kept of hosts, so any index in the head of a frame is right, and all hosts are given the same.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/datagram/connection.h"
+
+enum {
+	HOST_INDEX = 1,           /* that we give every host */
+	WINDOWS = 256,            /* short ids: what fits a byte */
+	WINDOW_NONE = 0xffff,     /* on the wire: one that nobody has opened, most likely */
+	HANDLE_PLAIN = 1 << 20,   /* handles below are connections, those of fetches are above: their generation is not 0 */
+};
+
+/* Numbers that all of MX agrees on. */
+#define MAGIC_PULL UINT32_C(0x21071980)
+#define MAGIC_QUERY UINT32_C(0x13052008)
+
+/* A request whose memory a peer may fetch. */
+struct short_window {
+	struct connection *connection; /* NULL: not used yet */
+	uint64_t request;
+	uint8_t sequence;              /* tells it from the one before */
+};
+
+struct numbers {
+	struct short_window windows[WINDOWS];
+	uint32_t next_window;
+	uint32_t session;
+	uint32_t serial;
+	uint64_t hello_ns;             /* when to say that we are here; UINT64_MAX: there is no link yet */
+	bool (*is_open)(void *arg, uint8_t number);
+	void *arg;
+	uint8_t name_length;
+	char name[PACKET_NAME_MAX];
+};
+
+static uint8_t numbers_own(const struct engine *engine)
+{
+	return engine->endpoint->parts.network[4];
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------------------- */
+
+int numbers_init(struct engine *engine)
+{
+	engine->numbers = calloc(1, sizeof(*engine->numbers));
+	if (!engine->numbers)
+		return THOLE_ERR_MEMORY;
+	engine->numbers->hello_ns = UINT64_MAX;
+	return 0;
+}
+
+void numbers_fini(struct engine *engine)
+{
+	free(engine->numbers);
+	engine->numbers = NULL;
+}
+
+void engine_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
+		 bool (*is_open)(void *arg, uint8_t number), void *arg)
+{
+	struct numbers *numbers = engine->numbers;
+	size_t length = strlen(host);
+
+	engine->endpoint->parts.network[4] = number;
+	numbers->serial = serial;
+	numbers->is_open = is_open;
+	numbers->arg = arg;
+	numbers->name_length = (uint8_t)(length < PACKET_NAME_MAX ? length : PACKET_NAME_MAX);
+	memcpy(numbers->name, host, numbers->name_length);
+}
+
+void numbers_start(struct engine *engine)
+{
+	struct numbers *numbers = engine->numbers;
+
+	while (numbers->session == 0)
+		engine->random(engine->random_arg, &numbers->session, sizeof(numbers->session));
+	numbers->hello_ns = engine->now_ns;
+}
+
+uint32_t numbers_session(const struct engine *engine)
+{
+	return engine->numbers->session;
+}
+
+/* ---- What hosts say --------------------------------------------------------------------------------------- */
+
+uint64_t numbers_deadline(const struct engine *engine)
+{
+	return engine->numbers->hello_ns;
+}
+
+/* Hosts listen to those only who are on a list of theirs, or who have said that they are there. */
+void numbers_expire(struct engine *engine)
+{
+	static const struct path everybody = {.bytes = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+	struct numbers *numbers = engine->numbers;
+	struct packet packet = {.type = PACKET_HELLO, .host.serial = numbers->serial};
+
+	if (numbers->hello_ns > engine->now_ns)
+		return;
+	for (int i = 0; i < 6; i++)
+		packet.host.mac = packet.host.mac << 8 | engine->links[0]->own.bytes[i];
+	numbers->hello_ns = engine->now_ns + HELLO_NS;
+	engine_post(engine, 0, &everybody, &packet, 0);
+}
+
+void numbers_query(struct engine *engine, uint8_t link, const struct path *to)
+{
+	struct packet packet = {.type = PACKET_QUERY, .host = {.index = HOST_INDEX, .magic = MAGIC_QUERY}};
+
+	engine_post(engine, link, to, &packet, 0);
+}
+
+static void query_arrived(struct engine *engine, const struct link *link, const struct path *from, const struct packet *asked)
+{
+	const struct numbers *numbers = engine->numbers;
+	struct packet packet = {.type = PACKET_REPLY, .host = {.index = HOST_INDEX, .magic = asked->host.magic}};
+
+	packet.host.name_length = numbers->name_length;
+	memcpy(packet.host.name, numbers->name, numbers->name_length);
+	engine_post(engine, (uint8_t)link->index, from, &packet, 0);
+}
+
+/* A host says how it numbers us. */
+static void index_arrived(struct engine *engine, const struct link *link, const struct path *from, uint32_t index)
+{
+	struct connection *connection = connection_by_path(engine, link, from);
+
+	for (; connection; connection = connection_next_by_path(connection, link, from))
+		connection->host_index = (uint16_t)index;
+}
+
+/* ---- Who it is -------------------------------------------------------------------------------------------- */
+
+struct connection *numbers_find(struct engine *engine, const struct link *link, const struct path *from, uint32_t number)
+{
+	struct connection *connection = connection_by_path(engine, link, from), *found = NULL;
+
+	for (; connection; connection = connection_next_by_path(connection, link, from))
+		if (connection->peer_index == number && (!found || connection->state != CONNECTION_DEAD))
+			found = connection;
+	return found;
+}
+
+/* Whether the one we know at this place has ended there, or has given up on us and wants to begin again: what it has missed it will
+ * not get any more, so for us that is the same. */
+static bool connect_is_new(const struct connection *connection, const struct packet_connect *connect)
+{
+	uint32_t epoch = connect->next ^ sequence_narrow(connection->engine->codec, connect->next);
+
+	return connection->peer_session && (connection->peer_session != connect->session ||
+					    (connection->answered && connection->epoch != epoch));
+}
+
+struct peer *numbers_peer(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet)
+{
+	struct connection *connection = numbers_find(engine, link, from, packet->from);
+	struct address_parts parts;
+	struct thole_address address;
+	struct peer *peer;
+
+	if (connection && connection->state != CONNECTION_DEAD && connect_is_new(connection, &packet->connect))
+		connection_lost(connection, THOLE_ERR_PEER);
+	address_mxoe(from->bytes, (uint8_t)packet->from, &parts);
+	address_format(&parts, &address);
+	if (peer_by_address(engine->endpoint, &address, &peer) != 0)
+		return NULL;
+	return peer->transport == &datagram_transport ? peer : NULL;
+}
+
+void numbers_connect(struct engine *engine, struct packet *packet, const struct packet *asked)
+{
+	struct packet_connect *connect = &packet->connect;
+
+	connect->index = HOST_INDEX;
+	connect->session = engine->numbers->session;
+	if (!asked) {
+		connect->attempt = 0; /* there is one, however often it is repeated */
+		return;
+	}
+	packet->to = asked->from;
+	packet->from = numbers_own(engine);
+	packet->peer_index = (uint16_t)asked->connect.index;
+	connect->echo = asked->connect.session;
+	if (connect->next == 0 && connect->status != CONNECT_OK)
+		connect->next = 1;
+}
+
+/* ---- Windows ---------------------------------------------------------------------------------------------- */
+
+static bool window_is_free(const struct short_window *window)
+{
+	return !window->connection || !request_find(window->connection->peer, window->request);
+}
+
+bool numbers_window(struct connection *connection, uint64_t *id_p)
+{
+	struct numbers *numbers = connection->engine->numbers;
+
+	for (int i = 0; i < WINDOWS; i++) {
+		uint32_t at = numbers->next_window++ % WINDOWS;
+		struct short_window *window = &numbers->windows[at];
+
+		if (!window_is_free(window))
+			continue;
+		window->connection = connection;
+		window->request = *id_p;
+		window->sequence++;
+		*id_p = at | (uint32_t)window->sequence << 8; /* from the start of the memory on: an offset of 0 above */
+		return true;
+	}
+	return false;
+}
+
+uint64_t numbers_request(const struct connection *connection, uint64_t id)
+{
+	const struct short_window *window = &connection->engine->numbers->windows[id % WINDOWS];
+
+	return window->connection == connection && id >> 8 == window->sequence ? window->request : UINT64_MAX;
+}
+
+/* ---- Pulls ------------------------------------------------------------------------------------------------ */
+
+/* A handle that comes back with the data, and says whose it is. */
+static uint64_t handle_pack(const struct engine *engine, uint32_t handle)
+{
+	return (uint64_t)handle << 32 | (MAGIC_PULL ^ numbers_own(engine));
+}
+
+void numbers_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame)
+{
+	uint64_t at = pull->offset + (pull->window >> 16);
+
+	pull->transfer = handle_pack(engine, (uint32_t)pull->transfer);
+	pull->frame_index = (uint32_t)(at / frame);
+	pull->frame_offset = (uint32_t)(at % frame);
+}
+
+/* Nothing else is answered for a program that computes: a host with MX refuses a window that is not there whatever its programs do,
+ * and says what has become of the endpoint. */
+void numbers_ask(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	struct packet packet;
+
+	if (!connection->peer_session)
+		return;
+	connection_packet(connection, &packet, PACKET_PULL);
+	packet.pull = (struct packet_pull){
+		.window = WINDOW_NONE, .transfer = handle_pack(engine, connection->index), .total = 1, .length = 1,
+	};
+	engine_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
+}
+
+/* Whose pull it is; *id_p: the fetch's id, or 0 if it was only asked whether somebody is there. NULL: none of this process's. */
+static struct connection *handle_connection(struct engine *engine, const struct link *link, const struct path *from,
+					    uint64_t transfer, uint32_t *id_p)
+{
+	uint32_t handle = (uint32_t)(transfer >> 32);
+	struct connection *connection;
+
+	if ((uint32_t)transfer != (MAGIC_PULL ^ numbers_own(engine)))
+		return NULL;
+	*id_p = handle < HANDLE_PLAIN ? 0 : handle;
+	connection = handle < HANDLE_PLAIN ? connection_by_index(engine, handle, engine->numbers->session)
+					   : fetch_connection(engine, handle);
+	return connection && connection->state == CONNECTION_OPEN &&
+			       memcmp(&connection->route[link->index].records, from, sizeof(*from)) == 0
+		       ? connection
+		       : NULL;
+}
+
+static void number_data_arrived(struct engine *engine, const struct link *link, const struct path *from, struct packet *packet,
+				const uint8_t *frame, size_t length)
+{
+	uint32_t id;
+	struct connection *connection = handle_connection(engine, link, from, packet->data.transfer, &id);
+
+	if (!connection) {
+		engine_count(engine, COUNTER_FRAMES_DUPLICATE); /* of a pull that has ended, or another process's */
+		return;
+	}
+	packet->data.transfer = id;
+	engine_packet(connection, packet, frame, length);
+}
+
+/* ---- Refusals --------------------------------------------------------------------------------------------- */
+
+void numbers_nack(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
+		  enum nack_reason reason, uint16_t index)
+{
+	struct packet packet = {.type = PACKET_NACK, .to = refused->from, .from = refused->to, .peer_index = index,
+				.sequence = refused->sequence};
+
+	packet.nack.reason = (uint8_t)reason;
+	packet.nack.index = index;
+	packet.nack.driver = refused->type == PACKET_PULL;
+	packet.nack.transfer = packet.nack.driver ? refused->pull.transfer : 0;
+	engine_count(engine, COUNTER_NACKS_SENT);
+	engine_post(engine, (uint8_t)link->index, to, &packet, 0);
+}
+
+static void refuse(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet,
+		   enum nack_reason reason)
+{
+	const struct connection *connection = connection_by_path(engine, link, from);
+	uint16_t index = packet->type == PACKET_CONNECT ? (uint16_t)packet->connect.index
+			 : connection			? connection->host_index
+							: 0;
+
+	engine_count(engine, COUNTER_DROPPED_SESSION);
+	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL && packet->type != PACKET_CONNECT)
+		return;
+	if (engine->nack_ns && engine->now_ns - engine->nack_ns < NACK_NS)
+		return;
+	engine->nack_ns = engine->now_ns;
+	numbers_nack(engine, link, from, packet, reason, index);
+}
+
+static void number_nack_arrived(struct engine *engine, const struct link *link, const struct path *from,
+				const struct packet *packet)
+{
+	struct connection *connection;
+	uint32_t id = 0;
+
+	engine_count(engine, COUNTER_NACKS_RECEIVED);
+	if (packet->nack.driver) {
+		connection = handle_connection(engine, link, from, packet->nack.transfer, &id);
+		if (!connection)
+			return;
+		connection->heard_ns = engine->now_ns;
+		if (packet->nack.reason != NACK_BAD_WINDOW)
+			connection_lost(connection, THOLE_ERR_PEER);
+		else if (id)
+			pull_nacked(connection, id);
+		return;
+	}
+	connection = numbers_find(engine, link, from, packet->from);
+	if (connection && connection->state != CONNECTION_DEAD && connection->state != CONNECTION_NEW &&
+	    packet->nack.reason != NACK_BAD_WINDOW)
+		connection_lost(connection, THOLE_ERR_PEER);
+}
+
+/* ---- Any frame -------------------------------------------------------------------------------------------- */
+
+/* Acknowledgements of another epoch are of another time. */
+static void acknowledged(const struct connection *connection, struct packet *packet)
+{
+	const struct codec *codec = connection->engine->codec;
+
+	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->epoch || !connection->answered)
+		packet->ack = sequence_narrow(codec, connection->next_out + 1); /* too high, so nobody looks at it */
+}
+
+/* A frame of an endpoint to this one. */
+static void number_packet(struct engine *engine, const struct link *link, const struct path *from, struct packet *packet,
+			  const uint8_t *frame, size_t length)
+{
+	struct connection *connection;
+
+	if (packet->session != engine->numbers->session) {
+		refuse(engine, link, from, packet, NACK_BAD_SESSION);
+		return;
+	}
+	connection = numbers_find(engine, link, from, packet->from);
+	if (!connection || connection->state != CONNECTION_OPEN) {
+		if (connection && connection->state == CONNECTION_DEAD)
+			refuse(engine, link, from, packet, NACK_CLOSED);
+		else
+			engine_count(engine, COUNTER_DROPPED_STRANGER);
+		return;
+	}
+	if (packet->type == PACKET_RECORD && packet->sequence != sequence_narrow(engine->codec, packet->sequence)) {
+		engine_count(engine, COUNTER_DROPPED_SESSION); /* we have given up on nothing, so this is of nobody */
+		return;
+	}
+	if (packet->type == PACKET_PULL) {
+		packet->pull.window = numbers_request(connection, packet->pull.window);
+		packet->pull.frame = engine->codec->data;
+	} else {
+		acknowledged(connection, packet);
+	}
+	engine_packet(connection, packet, frame, length);
+}
+
+void numbers_frame(struct engine *engine, struct link *link, const struct path *from, struct packet *packet,
+		   const uint8_t *frame, size_t length)
+{
+	bool elsewhere = packet->to != numbers_own(engine);
+
+	switch (packet->type) {
+	case PACKET_QUERY:
+		index_arrived(engine, link, from, packet->host.index);
+		query_arrived(engine, link, from, packet);
+		return;
+	case PACKET_REPLY:
+		index_arrived(engine, link, from, packet->host.index);
+		return;
+	case PACKET_HELLO:
+		return;
+	case PACKET_DATA: /* names nobody but by what the pull has said */
+		number_data_arrived(engine, link, from, packet, frame, length);
+		return;
+	default:
+		break;
+	}
+	if (elsewhere) {
+		if (engine->numbers->is_open && !engine->numbers->is_open(engine->numbers->arg, (uint8_t)packet->to))
+			refuse(engine, link, from, packet, NACK_CLOSED);
+		return;
+	}
+	if (packet->type == PACKET_CONNECT)
+		connect_arrived(engine, link, from, packet, length);
+	else if (packet->type == PACKET_ACCEPT)
+		accept_arrived(engine, link, from, packet);
+	else if (packet->type == PACKET_NACK)
+		number_nack_arrived(engine, link, from, packet);
+	else
+		number_packet(engine, link, from, packet, frame, length);
+}
