@@ -164,8 +164,10 @@ def add_parts(measured: dict[Setting, NetworkBench], compared: Compared) -> None
     plain = measured[PLAIN].results if PLAIN in measured else None
 
     def check(setting: Setting, under: Results) -> list[targets.Check]:
-        if setting in (PLAIN, JUMBO):
+        if setting == PLAIN:
             return targets.check_network(under)
+        if setting == JUMBO:
+            return targets.check_streams(under)
         if setting == LOSS:
             return targets.check_loss(under, free)
         if setting == INJECTED:

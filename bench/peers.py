@@ -14,7 +14,7 @@ from thole.mpi import Mpi, family_named
 
 @dataclass(frozen=True)
 class Peer:
-    """One row. {fabric} in a value is the MPI's libfabric, {fabric_dir} its directory, {interface} that to other hosts."""
+    """One row. {fabric} in a value is the MPI's libfabric, {fabric_dir} its folder, {interface} that to other hosts."""
 
     name: str
     mpi: str

@@ -567,7 +567,7 @@ BOUNDS = {
     "liveness.h": ("liveness_limits",),
 }
 CODECS = ("native", "mxoe", "mxoe_jumbo")
-UNITS = {"": 1, "ns": 1, "us": 1000, "ms": 1000000, "s": 1000000000}
+SCALES = {"": 1, "ns": 1, "us": 1000, "ms": 1000000, "s": 1000000000}
 
 
 def without_comments(text: str) -> str:
@@ -575,9 +575,11 @@ def without_comments(text: str) -> str:
 
 
 def constants(path: Path, known: dict[str, int]) -> dict[str, dict[str, int]]:
-    """The enumerators of a source file by the names of their enums ("" for those without a name); `known` learns them."""
+    """A source file's enumerators by the names of their enums ("": without one); `known` learns them."""
     enums: dict[str, dict[str, int]] = {}
-    for name, body in re.findall(r"\benum\s*(\w*)\s*\{(.*?)\}", without_comments(path.read_text()), re.DOTALL):
+    for name, body in re.findall(
+        r"\benum\s*(\w*)\s*\{(.*?)\}", without_comments(path.read_text()), re.DOTALL
+    ):
         members = enums.setdefault(name, {})
         following = 0
         for entry in filter(None, map(str.strip, body.split(","))):
@@ -608,7 +610,7 @@ def section(text: str, title: str) -> str:
 
 def quantity(cell: str) -> int | None:
     match = re.fullmatch(r"(\d+) ?(ns|us|ms|s|)", cell)
-    return int(match[1]) * UNITS[match[2]] if match else {"true": 1, "false": 0}.get(cell)
+    return int(match[1]) * SCALES[match[2]] if match else {"true": 1, "false": 0}.get(cell)
 
 
 def wrong_bounds(text: str) -> Iterator[str]:
@@ -633,14 +635,14 @@ def wrong_offsets(text: str, codec: str) -> Iterator[str]:
             said[constant] = (row[0], row[1])
     defined = re.findall(r"^\s*(\w+_AT) = (\d+),\s*(?:/\* ([^,:*]*))?", source, re.MULTILINE)
     for constant, offset, kind in defined:
-        row = said.pop(constant, None)
-        size = re.match(r"u(\d+)\b|(\d+) bytes", kind)
-        if row is None:
+        at, length = said.pop(constant, ("", ""))
+        size = re.fullmatch(r"u(\d+)|(\d+) bytes", kind.strip())
+        if not at:
             yield f"PROTOCOL.md: the field {constant} of {codec}.c has no row"
-        elif row[0] != offset:
-            yield f"PROTOCOL.md: {constant} of {codec}.c is at {offset}, not at {row[0]}"
-        elif size and " " not in kind.strip() and row[1] != str(int(size[1]) // 8 if size[1] else size[2]):
-            yield f"PROTOCOL.md: {constant} of {codec}.c is a {kind.strip()}, not of {row[1]} bytes"
+        elif at != offset:
+            yield f"PROTOCOL.md: {constant} of {codec}.c is at {offset}, not at {at}"
+        elif size and int(length) != (int(size[1]) // 8 if size[1] else int(size[2])):
+            yield f"PROTOCOL.md: {constant} of {codec}.c is a {kind.strip()}, not of {length} bytes"
     for constant in said:
         yield f"PROTOCOL.md: there is no {constant} in {codec}.c"
     if not defined:
@@ -649,13 +651,14 @@ def wrong_offsets(text: str, codec: str) -> Iterator[str]:
 
 def length_max() -> int:
     text = without_comments((ROOT / "include" / "thole.h").read_text())
-    return value_of(re.search(r"#define THOLE_LENGTH_MAX (.*)", text)[1].replace("(uint64_t)", ""), {})  # type: ignore[index]
+    defined = re.findall(r"#define THOLE_LENGTH_MAX (.*)", text)
+    return value_of(defined[0].replace("(uint64_t)", ""), {})
 
 
 def codec_values() -> dict[str, dict[str, int]]:
     """What the codecs' descriptors say; a field that is not named there is 0."""
     header = without_comments((DATAGRAM / "wire" / "codec.h").read_text())
-    body = re.search(r"struct codec \{(.*?)\n\};", header, re.DOTALL)[1]  # type: ignore[index]
+    (body,) = re.findall(r"struct codec \{(.*?)\n\};", header, re.DOTALL)
     fields = [
         name.strip()
         for names in re.findall(r"\b(?:uint\d+_t|bool) ([\w, ]+);", body)
@@ -668,9 +671,11 @@ def codec_values() -> dict[str, dict[str, int]]:
         for file in (ROOT / "src" / "message" / "record.h", DATAGRAM / "wire" / "packet.h", path):
             constants(file, known)
         macros = dict(re.findall(r"#define ([A-Z_]+) +(.*)", source))
-        for name, text in re.findall(r"const struct codec codec_(\w+) = \{(.*?)\n\};", source, re.DOTALL):
+        for name, text in re.findall(
+            r"const struct codec codec_(\w+) = \{(.*?)\n\};", source, re.DOTALL
+        ):
             for macro, expansion in macros.items():
-                text = re.sub(rf"\b{macro}\b", lambda _, by=expansion: by, text)
+                text = text.replace(macro, expansion)
             given = dict(re.findall(r"\.(\w+) = ([^,]+)", text))
             values[name] = {
                 field: value_of(given[field], known) if field in given else 0 for field in fields

@@ -98,7 +98,10 @@ static void fault_compute(struct faults *faults)
 
 	if (process)
 		process_compute(process, dice_scale(dice, 10 * MICROSECOND,
-						    dice_below(dice, 8) ? 50 * MILLISECOND : 2 * faults->patience_ns));
+						    dice_below(dice, 8) ? 50 * MILLISECOND
+						    : faults->setup->codec->indexed
+							    ? 2 * faults->patience_ns
+							    : faults->patience_ns / 4)); /* nobody answers for it */
 }
 
 void faults_exhaust(struct process *process, bool requests, bool on)

@@ -32,6 +32,7 @@ static struct {
 	uint64_t first, count;
 	uint32_t size;
 	bool trace, twice, verbose;
+	const struct codec *codec;
 	const char *program;
 } config = {.scenario = scenarios, .first = 1, .count = 1};
 
@@ -46,6 +47,8 @@ static struct board *board;
 static void say_replay(FILE *to, uint64_t seed)
 {
 	fprintf(to, "%s --scenario %s --seed %llu", config.program, config.scenario->name, (unsigned long long)seed);
+	if (config.codec)
+		fprintf(to, " --codec %s", config.codec->name);
 	if (config.size)
 		fprintf(to, " --size %u", config.size);
 	fprintf(to, " --trace\n");
@@ -56,7 +59,7 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	static struct simulation simulation;
 	bool failed;
 
-	simulation = (struct simulation){.size = config.size, .instrumented = INSTRUMENTED};
+	simulation = (struct simulation){.codec = config.codec, .size = config.size, .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
 	failed = simulation.world.failed;
@@ -130,7 +133,7 @@ static int arguments(int argc, char **argv)
 		{"scenario", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'f'},
 		{"seeds", required_argument, NULL, 'n'},    {"size", required_argument, NULL, 'z'},
 		{"twice", no_argument, NULL, '2'},	    {"trace", no_argument, NULL, 't'},
-		{"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
+		{"codec", required_argument, NULL, 'c'},    {"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
 		{NULL, 0, NULL, 0}};
 	int option;
 
@@ -141,6 +144,13 @@ static int arguments(int argc, char **argv)
 			config.scenario = scenario_find(optarg);
 			if (!config.scenario) {
 				fprintf(stderr, "there is no scenario %s; --list names them\n", optarg);
+				return 2;
+			}
+			break;
+		case 'c':
+			config.codec = strcmp(optarg, "mxoe") == 0 ? &codec_mxoe : &codec_mxoe_jumbo;
+			if (strcmp(optarg, config.codec->name) != 0) {
+				fprintf(stderr, "--codec is mxoe or mxoe-jumbo\n");
 				return 2;
 			}
 			break;

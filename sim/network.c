@@ -59,6 +59,13 @@ static uint32_t host_number(uint32_t index)
 	return 10u << 24 | (index + 1);
 }
 
+void network_mac(const struct host *host, uint8_t mac[6])
+{
+	mac[0] = 2;
+	mac[1] = 0;
+	put_be32(mac + 2, host_number(host->index));
+}
+
 void network_address(const struct host *host, uint16_t port, uint8_t bytes[PACKET_NETWORK])
 {
 	memset(bytes, 0, PACKET_NETWORK);
@@ -66,8 +73,7 @@ void network_address(const struct host *host, uint16_t port, uint8_t bytes[PACKE
 	bytes[2] = (uint8_t)(port >> 8);
 	bytes[3] = (uint8_t)port;
 	put_be32(bytes + 4, host_number(host->index));
-	bytes[8] = 2;
-	put_be32(bytes + 10, host_number(host->index));
+	network_mac(host, bytes + 8);
 }
 
 static struct path path_udp(const struct host *host, uint16_t port)
@@ -91,7 +97,7 @@ static struct path path_raw(const struct host *host, uint64_t endpoint)
 
 static struct host *path_host(struct network *network, unsigned wire, const struct path *path)
 {
-	uint32_t number = get_be32(path->bytes + (wire == WIRE_UDP ? 12 : 2));
+	uint32_t number = get_be32(path->bytes + (wire == WIRE_UDP && !network->numbered ? 12 : 2));
 
 	return number >> 24 == 10 && (number & 0xffffff) - 1 < network->host_count
 		       ? &network->hosts[(number & 0xffffff) - 1]
@@ -111,7 +117,7 @@ static struct wire *path_wire(struct network *network, unsigned kind, const stru
 	if (memcmp(path, &wire->link.own, sizeof(*path)) == 0)
 		return wire;
 	*channel_p = CHANNEL_BULK;
-	return kind == WIRE_UDP && (path->bytes[16] << 8 | path->bytes[17]) == wire->link.bulk_port ? wire : NULL;
+	return kind == WIRE_UDP && !network->numbered && (path->bytes[16] << 8 | path->bytes[17]) == wire->link.bulk_port ? wire : NULL;
 }
 
 /* ---- Cuts ----------------------------------------------------------------------------------------------- */
@@ -223,7 +229,7 @@ static void parcel_drop(struct parcel *parcel, const char *why)
 	if (world->trace) {
 		char text[FRAME_TEXT_MAX];
 
-		frame_text(&codec_native, parcel->bytes, parcel->length, text);
+		frame_text(parcel->network->numbered ? &codec_mxoe : &codec_native, parcel->bytes, parcel->length, text);
 		world_tell(world, "   lost, from %u: %s: %s", parcel->sender, why, text);
 	}
 	world_mix_word(world, 0x6c6f7374);
@@ -245,7 +251,8 @@ static void parcel_arrive(struct world *world, struct event *event)
 	}
 	wire = path_wire(network, parcel->wire, &parcel->target, &channel);
 	if (!wire) {
-		if (sender && sender->index == parcel->sender && parcel->wire == WIRE_UDP && network->conditions.refused)
+		if (sender && sender->index == parcel->sender && parcel->wire == WIRE_UDP && !network->numbered &&
+		    network->conditions.refused)
 			notice_send(sender, parcel->wire, &parcel->target, 0);
 		parcel_drop(parcel, "nobody is there");
 		return;
@@ -275,7 +282,7 @@ void network_inject(struct network *network, struct process *to, unsigned wire, 
 	parcel->sender = UINT32_MAX;
 	parcel->length = (uint32_t)length;
 	parcel->wire = (uint8_t)wire;
-	if (channel == CHANNEL_BULK && wire == WIRE_UDP) {
+	if (channel == CHANNEL_BULK && wire == WIRE_UDP && !network->numbered) {
 		parcel->target.bytes[16] = (uint8_t)(to->wires[wire].link.bulk_port >> 8);
 		parcel->target.bytes[17] = (uint8_t)to->wires[wire].link.bulk_port;
 	}
@@ -671,6 +678,12 @@ void wire_open(struct wire *wire, struct network *network, struct process *proce
 		.network = network,
 		.process = process,
 	};
+	if (network->numbered) {
+		wire->link.calls = &raw;
+		wire->link.own = path_raw(process->host, 0);
+		wire->link.bulk_port = 0;
+		wire->link.ethertype = 0x86df;
+	}
 	list_init(&wire->queue[CHANNEL_RECORDS]);
 	list_init(&wire->queue[CHANNEL_BULK]);
 }

@@ -56,6 +56,7 @@ struct network {
 	struct cut *cuts;
 	uint32_t cut_count;
 	bool cutting;            /* the last cut is there now */
+	bool numbered;           /* mxoe: each process has one link, and its path is no more than its host's MAC */
 	struct list_node in_flight; /* frames and notices that are under way */
 	uint64_t carried, lost, overrun; /* frames, of those: by faults, for want of room */
 };
@@ -86,6 +87,8 @@ void network_inject(struct network *network, struct process *to, unsigned wire, 
 		    const uint8_t *bytes, size_t length);
 /* The address part of a process on a host. */
 void network_address(const struct host *host, uint16_t port, uint8_t bytes[PACKET_NETWORK]);
+/* The MAC of a host. */
+void network_mac(const struct host *host, uint8_t mac[6]);
 
 void network_cut(struct network *network, uint64_t side, bool one_way);
 void network_heal(struct network *network);

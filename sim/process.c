@@ -31,6 +31,8 @@ uint32_t process_of_peer(const struct process *process, uint32_t peer)
 {
 	struct peer *known = endpoint_peer(process->endpoint, peer);
 
+	if (known && process->network->numbered)
+		return known->parts.network[4];
 	return known ? (uint32_t)known->parts.endpoint : UINT32_MAX;
 }
 
@@ -130,9 +132,15 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	process->step_ns = STEP_LEAST_NS;
 	process->frame_ns = STEP_LEAST_NS;
 	process->wake.run = process_step;
-	process->wire_count = setup->raw ? 2 : 1;
+	process->wire_count = setup->raw && !network->numbered ? 2 : 1;
 	parts.endpoint = process->id;
 	network_address(host, port, parts.network);
+	if (network->numbered) { /* no number comes again, so that each is known by it */
+		uint8_t mac[6];
+
+		network_mac(host, mac);
+		address_mxoe(mac, (uint8_t)index, &parts);
+	}
 	if (endpoint_create(&attr, &setup->options, &parts, dice_next(&world->kernel), &process->endpoint) != 0)
 		world_fail(world, "process %u has no endpoint: %s", index, thole_detail());
 	for (uint32_t i = 0; i < process->wire_count; i++) {

@@ -12,20 +12,44 @@
 static void setup_defaults(struct simulation *simulation)
 {
 	simulation->setup = (struct process_setup){.application = &traffic_application, .codec = &codec_native};
+	if (simulation->codec)
+		simulation->setup.codec = simulation->codec;
 	if (options_defaults(&simulation->setup.options, NULL) != 0)
 		world_fail(&simulation->world, "the defaults are not valid");
+}
+
+static bool numbered(const struct simulation *simulation)
+{
+	return !simulation->setup.codec->indexed;
 }
 
 static void setup_network(struct simulation *simulation, uint32_t hosts)
 {
 	setup_defaults(simulation);
 	network_init(&simulation->network, &simulation->world, hosts);
+	simulation->network.numbered = numbered(simulation);
 	conditions_good(&simulation->network.conditions);
 	traffic_init(&simulation->traffic, &simulation->network);
 }
 
+/* What mxoe can: frames of one length that are not checked, and messages. */
+static void limit_to_codec(struct simulation *simulation)
+{
+	struct conditions *conditions = &simulation->network.conditions;
+	struct traffic_plan *plan = &simulation->traffic.plan;
+
+	if (!numbered(simulation))
+		return;
+	conditions->corrupt = 0;
+	conditions->frame_max = conditions->route_max = 9000;
+	if (conditions->receive_room < 512 << 10)
+		conditions->receive_room = 512 << 10;
+	plan->remote = plan->plain = plan->imm = 0;
+}
+
 static void start_all(struct simulation *simulation)
 {
+	limit_to_codec(simulation);
 	for (uint32_t i = 0; i < simulation->network.host_count; i++)
 		traffic_start(&simulation->traffic, &simulation->network.hosts[i], &simulation->setup);
 }
@@ -127,6 +151,61 @@ static void run_loss(struct simulation *simulation)
 	start_all(simulation);
 	world_run(&simulation->world, simulation->world.now_ns + 40 * simulation->traffic.plan.gap_ns);
 	settle_without_errors(simulation);
+}
+
+/* ---- What a loss of one in a hundred costs ------------------------------------------------------------------ */
+
+enum { STREAM_BYTES = 32 << 20, STREAM_WINDOW = 16 };
+
+/* A stream of messages from one process to another, some under way at a time. Returns how long it takes. */
+static uint64_t stream(struct simulation *simulation, uint32_t loss, uint64_t length)
+{
+	struct world *world = &simulation->world;
+	struct op *receives[STREAM_WINDOW];
+	uint64_t start_ns;
+
+	setup_network(simulation, 2);
+	simulation->network.conditions.loss = loss;
+	quiet_plan(simulation);
+	start_all(simulation);
+	start_ns = world->now_ns;
+	for (uint64_t i = 0; i < STREAM_BYTES / length && !world->failed; i++) {
+		if (i >= STREAM_WINDOW && !run_op(simulation, receives[i % STREAM_WINDOW], SECOND))
+			world_fail(world, "the stream stands still");
+		receives[i % STREAM_WINDOW] = traffic_receive(process_at(simulation, 1), NULL, length, 0, 0, 0);
+		traffic_send(process_at(simulation, 0), process_at(simulation, 1), length, 0, 0);
+	}
+	settle_without_errors(simulation);
+	for (uint64_t i = 1; i < simulation->traffic.op_count; i++)
+		if (simulation->traffic.ops[i]->ended_ns > world->now_ns)
+			world_fail(world, "an operation ends in the future");
+	return simulation->traffic.ops[simulation->traffic.op_count - 2]->ended_ns - start_ns;
+}
+
+static void run_stream(struct simulation *simulation)
+{
+	static const uint64_t lengths[] = {4 << 10, 16 << 10, 1 << 20, 4 << 20};
+	size_t at = 0;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed; i++) {
+		uint64_t good_ns = stream(simulation, 0, lengths[i]), bad_ns;
+
+		traffic_fini(&simulation->traffic);
+		network_fini(&simulation->network);
+		if (simulation->world.failed)
+			return setup_network(simulation, 1);
+		bad_ns = stream(simulation, 10000, lengths[i]);
+		at += (size_t)snprintf(simulation->note + at, sizeof(simulation->note) - at, "%llu KiB: %.0f MB/s, %.0f with loss; ",
+				       (unsigned long long)lengths[i] >> 10, STREAM_BYTES * 1e3 / (double)good_ns,
+				       STREAM_BYTES * 1e3 / (double)bad_ns);
+		if (bad_ns > 2 * good_ns)
+			world_fail(&simulation->world, "%s one frame in a hundred is lost, and more than half of the bandwidth",
+				   simulation->note);
+		if (i + 1 < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed) {
+			traffic_fini(&simulation->traffic);
+			network_fini(&simulation->network);
+		}
+	}
 }
 
 /* ---- 64 to one -------------------------------------------------------------------------------------------- */
@@ -495,6 +574,7 @@ static void run_idle(struct simulation *simulation)
 const struct scenario scenarios[] = {
 	{"random", run_random, "operations of all kinds under faults of all kinds"},
 	{"loss", run_loss, "one frame in five is lost, and none of the operations fails"},
+	{"stream", run_stream, "what a loss of one frame in a hundred costs"},
 	{"incast", run_incast, "many send to one at once"},
 	{"partition", run_partition, "cuts that heal before anybody loses patience"},
 	{"split", run_split, "a cut that lasts"},

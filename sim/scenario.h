@@ -16,6 +16,7 @@ struct simulation {
 	struct traffic traffic;
 	struct faults faults;
 	struct process_setup setup;
+	const struct codec *codec; /* NULL: native */
 	uint32_t size;            /* of those scenarios that have one; 0: theirs */
 	bool instrumented;        /* by a sanitizer, which needs memory of its own */
 	char note[256];           /* what it has to say of itself */

@@ -5,7 +5,8 @@
 set -euo pipefail
 
 case "${1:-}" in
-build) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates) ;;
+build) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
+	iproute2) ;;
 test) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
 	libcmocka-dev libseccomp-dev openmpi-bin libopenmpi-dev iproute2 procps strace clang libclang-rt-dev tshark) ;;
 install) wanted=(python3-rich python3-matplotlib) ;;

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two or more hosts inside this machine, for comparisons, benchmarks and tests across a network.
 
-A host is a process with namespaces of its own for network, host name, processes, mounts and System V IPC; two are joined
-by a veth, more by a bridge. MPIs start their ranks in them through an agent that they take for ssh. Owns how they are
-made and joined; hostd.py is what runs inside. Nothing has a name outside of a temporary folder, and all of it ends with
-the process that made it, however that ends. Root is not needed where the kernel lets users make user namespaces.
+A host is a process with namespaces of its own for network, host name, processes, mounts and System V IPC; two are
+joined by a veth, more by a bridge. MPIs start their ranks in them through an agent that they take for ssh. Owns how
+they are made and joined; hostd.py is what runs inside. Nothing has a name outside of a temporary folder, and all of it
+ends with the process that made it, however that ends. Root is not needed where the kernel lets users make user
+namespaces.
 """
 
 from __future__ import annotations
@@ -276,7 +277,7 @@ class Testbed:
     def command(
         self, host: int, *words: str | os.PathLike[str], cpus: Sequence[int] = ()
     ) -> list[str]:
-        """The command line, for use out here, that runs one in a host, with the environment and folder of its caller."""
+        """The command line, for use out here, that runs one in a host with its caller's environment and folder."""
         return self._start(self.names[host], [str(word) for word in words], cpus)
 
     def _output(self, name: str, *words: str) -> str:
@@ -328,7 +329,7 @@ class Testbed:
             self.output(host, "sh", "-ec", "\n".join(self._neighbours(host)))
 
     def set_loss(self, permille: float | None) -> None:
-        """Lose so many of a thousand frames at each arrival; 0 loses none and yet splits as on a wire; None: as at first."""
+        """Lose so many of a thousand frames at each arrival; 0: none, but split as on a wire; None: as at first."""
         for name in self.names:
             self._ask(name, {"loss": self.interface, "permille": permille})
 

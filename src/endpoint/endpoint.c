@@ -73,27 +73,25 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	return 0;
 }
 
-/* Shared memory and the network, as options say. The address is whole afterwards. */
+/* The network and shared memory, as options say, in this order: the former may decide on the address (mxoe). It is whole
+ * afterwards. */
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
 {
 	const struct options *options = &endpoint->options;
-	int error = 0, shm_error;
+	int error = 0;
 
-	/* The network first: some name their endpoints themselves, and shared memory goes by that. */
-	if (options->network == OPTION_NETWORK_OFF) {
-		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "the option network is off");
-	} else {
-		error = datagram_transport.open(endpoint);
-		if (error)
-			snprintf(endpoint->no_network, sizeof(endpoint->no_network), "%s", thole_detail());
-	}
-	shm_error = options->shm ? shm_transport.open(endpoint) : 0;
-	if (shm_error)
-		return shm_error;
-	address_format(&endpoint->parts, &endpoint->address);
-	if (!options->shm && !endpoint->datagram && !error)
+	if (!options->shm && options->network == OPTION_NETWORK_OFF)
 		return error_set(THOLE_ERR_ARGUMENT, "the options shm and network are both off: no peer could be reached");
-	return options->network == OPTION_NETWORK_AUTO && options->shm ? 0 : error;
+	if (options->network == OPTION_NETWORK_OFF)
+		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "the option network is off");
+	else
+		error = datagram_transport.open(endpoint);
+	if (error && (options->network == OPTION_NETWORK_ON || !options->shm))
+		return error;
+	if (error)
+		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "%s", thole_detail());
+	address_format(&endpoint->parts, &endpoint->address);
+	return options->shm ? shm_transport.open(endpoint) : 0;
 }
 
 static void endpoint_close_transports(struct thole_endpoint *endpoint)

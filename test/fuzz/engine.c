@@ -401,7 +401,7 @@ static void victim_forget(struct run *run)
 	for (uint32_t peer = 0; peer < victim->endpoint->peer_count; peer++) {
 		struct thole_completion found;
 
-		if (process_of_peer(victim, peer) == HONEST)
+		if (peer == peer_of(victim, run->processes[HONEST]))
 			continue;
 		for (unsigned flags = 0; flags <= THOLE_PLAIN; flags += THOLE_PLAIN)
 			while (thole_probe(victim->endpoint, peer, 0, 0, flags | THOLE_DISCARD, &found) == 1)

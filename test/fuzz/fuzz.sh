@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Compile a target and what it runs with clang's fuzzer, and let it look for a while: fuzz.sh FOLDER SECONDS [TARGET]
-# Targets: hostile (a peer beside a whole endpoint, the default) and codec (frames). The folder keeps each target's
-# corpus, so that a later call goes on from it. Status 77: no clang, or it has no fuzzer.
+# Targets: hostile (a peer beside a whole endpoint, the default), codec (frames) and engine (frames into live endpoints over the
+# simulated network). The folder keeps each target's corpus, so that a later call goes on from it. Status 77: no clang, or it
+# has no fuzzer.
 set -euo pipefail
 
 folder=$1 seconds=$2 target=${3:-hostile}
@@ -21,6 +22,9 @@ hostile)
 codec)
 	sources=("$root"/src/transport/datagram/wire/*.c)
 	length=9300 ;;
+engine)
+	mapfile -t sources < <(find "$root/src" -name '*.c' | sort)
+	for part in network process traffic frames world; do sources+=("$root/sim/$part.c"); done ;;
 *) echo "fuzz.sh: no target $target" >&2; exit 2 ;;
 esac
 

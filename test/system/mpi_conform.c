@@ -2,7 +2,7 @@
 /*
  * mpi_conform: what MPI promises, checked byte by byte, under any MPI.
  *
- *   mpiexec -n N mpi_conform [--small] [--stale-bsend] [--swap-fails] [GROUP...]
+ *   mpiexec -n N mpi_conform [--small] [--stale-bsend] [--swap-fails] [--dynamic-hangs] [GROUP...]
  *   mpiexec -n N mpi_conform --count messages|collectives|accesses
  *
  * Rank 0 prints a line for each group, "GROUP ok CHECKS" or "GROUP absent" where the MPI says that it cannot do it,
@@ -19,7 +19,7 @@
 #include <string.h>
 
 int me, ranks;
-bool small, stale_bsend, swap_fails;
+bool small, stale_bsend, swap_fails, dynamic_hangs;
 const char *program_path;
 static atomic_ullong checks;
 
@@ -273,6 +273,7 @@ int main(int argc, char **argv)
 		small = small || strcmp(argv[first], "--small") == 0;
 		stale_bsend = stale_bsend || strcmp(argv[first], "--stale-bsend") == 0;
 		swap_fails = swap_fails || strcmp(argv[first], "--swap-fails") == 0;
+		dynamic_hangs = dynamic_hangs || strcmp(argv[first], "--dynamic-hangs") == 0;
 		if (strcmp(argv[first], "--count") == 0 && first + 1 < argc)
 			count = argv[++first];
 	}

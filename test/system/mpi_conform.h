@@ -17,6 +17,7 @@ extern int me, ranks;
 extern bool small;               /* many ranks on few cores: less of everything */
 extern bool stale_bsend;         /* this MPI's persistent buffered sends send the first bytes again */
 extern bool swap_fails;          /* it has compare-and-swap only on another rank's created window */
+extern bool dynamic_hangs;       /* two ranks that put into dynamic windows of each other wait forever */
 extern const char *program_path; /* to spawn this program again */
 
 /* A buffer of length bytes with guards around it. */

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unmodified MPIs over Thole: conformance byte by byte, proof that the bytes take that way, mpi4py's own suite.
 
-MPI_TESTS=full in the environment runs mpi4py's whole suite with four and five ranks too, which takes a quarter of an hour on
-two cores, instead of a selection of it.
+MPI_TESTS=full in the environment runs mpi4py's whole suite with four and five ranks too, which takes a quarter of an
+hour on two cores, instead of a selection of it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ enum {
 	VERIFY_EXCHANGES = 3,
 	INJECT_BYTES_MAX = 256, /* a blocking send of no more copies instead of waiting */
 	SPINS_PER_LOOK = 4096, /* spins between two looks at whether the other rank has given up */
+	LOOK_NS = 200000000,   /* the same in a wait for a message */
 };
 
 uint64_t perf_now_ns(void)
@@ -161,8 +162,14 @@ static int recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 static int finish(struct perf_rank *rank, struct thole_request *request, const char *what, uint64_t size)
 {
 	struct thole_completion completion;
-	int error = thole_wait(rank->endpoint, request, (int64_t)patience(rank), &completion);
+	uint64_t end = perf_now_ns() + patience(rank);
+	int error;
 
+	do {
+		error = thole_wait(rank->endpoint, request, LOOK_NS, &completion);
+		if (error == THOLE_ERR_TIMEOUT && rank->other && perf_left(rank))
+			return -1;
+	} while (error == THOLE_ERR_TIMEOUT && perf_now_ns() < end);
 	if (error < 0)
 		return perf_complain(rank, what, size, error);
 	if (completion.status < 0)

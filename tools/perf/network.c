@@ -139,6 +139,18 @@ int perf_hear(const struct perf_rank *rank, enum perf_word word, void *bytes, si
 	return length ? hear_bytes(rank, bytes, length, &spins) : 0;
 }
 
+bool perf_left(const struct perf_rank *rank)
+{
+	char word;
+	ssize_t count = recv(rank->in, &word, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (count == 0)
+		trouble("%s has ended the connection", rank->other);
+	if (count > 0 && word == PERF_WORD_ERROR && recv(rank->in, &word, 1, 0) == 1)
+		farewell(rank);
+	return count == 0 || (count > 0 && word == PERF_WORD_ERROR);
+}
+
 static int ping_recv(const struct perf_rank *rank, size_t size)
 {
 	uint64_t spins = 0;

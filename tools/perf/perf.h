@@ -140,6 +140,9 @@ enum perf_word {
 int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *bytes, size_t length);
 int perf_hear(const struct perf_rank *rank, enum perf_word word, void *bytes, size_t length);
 
+/* Whether the other host's rank has given up or gone; says so. */
+bool perf_left(const struct perf_rank *rank);
+
 /* So many bytes, at least one, to and fro over the control connection. */
 int perf_tcp(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_t *ns_p);
 

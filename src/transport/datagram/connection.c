@@ -413,6 +413,16 @@ static struct peer *connect_peer(struct engine *engine, const struct packet_conn
 	return peer->transport == &datagram_transport ? peer : NULL;
 }
 
+/* The peer takes records from this number on. */
+static void accept_begin(struct connection *connection, uint32_t next)
+{
+	const struct codec *codec = connection->engine->codec;
+
+	connection->next_out = connection->recover = sequence_narrow(codec, next);
+	connection->epoch = next ^ connection->next_out;
+	connection->credit = codec->ahead_max;
+}
+
 void connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
 		     size_t length)
 {
@@ -444,6 +454,9 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
+	/* An epoch in a CONNECT may not be the last word: hosts say another one when they answer ours. */
+	if (engine->numbers && connection->credit == 0 && sequence_narrow(engine->codec, connect->next) == connect->next)
+		accept_begin(connection, connect->next);
 	connection_open(connection);
 	if (length > connection->route[link->index].frame_in)
 		connection->route[link->index].frame_in = (uint32_t)length;
@@ -466,16 +479,6 @@ static struct connection *accept_connection(struct engine *engine, const struct 
 	}
 	connection = connection_by_index(engine, packet->to, packet->session);
 	return connection && connect->endpoint == connection->peer->parts.endpoint ? connection : NULL;
-}
-
-/* The peer is ready for records, from this number on. */
-static void accept_begin(struct connection *connection, uint32_t next)
-{
-	const struct codec *codec = connection->engine->codec;
-
-	connection->next_out = connection->recover = sequence_narrow(codec, next);
-	connection->epoch = next ^ connection->next_out;
-	connection->credit = codec->ahead_max;
 }
 
 void accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
@@ -501,7 +504,7 @@ void accept_arrived(struct engine *engine, struct link *link, const struct path 
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
-	if (engine->numbers && !connection->answered)
+	if (engine->numbers && connection->credit == 0)
 		accept_begin(connection, connect->next);
 	connection_open(connection);
 	if (connect->seen >= ENGINE_FRAME_MIN && connect->seen > route->frame_max)

@@ -171,7 +171,7 @@ static int mxoe_identify(struct datagram *datagram)
 	struct address_parts *parts = &datagram->endpoint->parts;
 	char host[PACKET_NAME_MAX - 4];
 	char name[PACKET_NAME_MAX];
-	uint8_t number;
+	uint8_t number = 0;
 	int error = mxoe_number(datagram, &number);
 
 	if (error)
@@ -226,14 +226,17 @@ static int datagram_add_raw(struct datagram *datagram)
 	return datagram_add(datagram, link);
 }
 
-/* Many endpoints never talk to another host, so where nobody has asked for a raw link it is opened at the first word to or from a
- * peer. Without it everything goes over UDP. */
+/* Many endpoints never talk to another host, and the end of a packet socket takes the kernel long. So where nobody has asked for a
+ * raw link it is opened, if that is permitted, at the first word to or from a peer. Without it everything goes over UDP. */
 static void datagram_add_later(struct datagram *datagram)
 {
+	int error;
+
 	if (!datagram->raw_later)
 		return;
 	datagram->raw_later = false;
-	if (datagram_add_raw(datagram) != 0)
+	error = datagram_add_raw(datagram);
+	if (error && error != THOLE_ERR_ACCESS)
 		endpoint_count(datagram->endpoint, COUNTER_LINK_FALLBACKS);
 }
 
@@ -253,8 +256,7 @@ static int datagram_add_links(struct datagram *datagram)
 		error = datagram_add_udp(datagram);
 	if (!error && (raw || !native))
 		error = datagram_add_raw(datagram);
-	datagram->raw_later = native && options->link == OPTION_LINK_AUTO && interface_can_raw(&datagram->interface) &&
-			      interface_raw_permitted();
+	datagram->raw_later = native && options->link == OPTION_LINK_AUTO && interface_can_raw(&datagram->interface);
 	return error;
 }
 

@@ -160,7 +160,7 @@ static bool connect_is_new(const struct connection *connection, const struct pac
 	uint32_t epoch = connect->next ^ sequence_narrow(connection->engine->codec, connect->next);
 
 	return connection->peer_session && (connection->peer_session != connect->session ||
-					    (connection->answered && connection->epoch != epoch));
+					    (connection->credit > 0 && connection->epoch != epoch));
 }
 
 struct peer *numbers_peer(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet)
@@ -359,8 +359,20 @@ static void acknowledged(const struct connection *connection, struct packet *pac
 {
 	const struct codec *codec = connection->engine->codec;
 
-	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->epoch || !connection->answered)
+	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->epoch || connection->credit == 0)
 		packet->ack = sequence_narrow(codec, connection->next_out + 1); /* too high, so nobody looks at it */
+}
+
+/* Nobody can be asked to announce messages instead of sending them, so one that is too much is not taken, and comes again. */
+static bool unwanted(const struct connection *connection, const struct packet *packet)
+{
+	const struct engine *engine = connection->engine;
+	struct thole_endpoint *endpoint = engine->endpoint;
+	uint32_t ahead = packet->sequence - connection->next_in, numbers = 1u << engine->codec->sequence_bits;
+
+	return endpoint->holding && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
+	       ahead % numbers < numbers / 2 &&
+	       !match_arrive_peek(&endpoint->match[MATCH_TAGGED], connection->peer->index, packet->message.record.tag);
 }
 
 /* A frame of an endpoint to this one. */
@@ -390,6 +402,12 @@ static void number_packet(struct engine *engine, const struct link *link, const 
 		packet->pull.frame = engine->codec->data;
 	} else {
 		acknowledged(connection, packet);
+	}
+	if (__builtin_expect(unwanted(connection, packet), 0)) {
+		engine_count(engine, COUNTER_DROPPED_FULL);
+		connection->heard_ns = engine->now_ns;
+		sequence_acked(connection, packet);
+		return;
 	}
 	engine_packet(connection, packet, frame, length);
 }

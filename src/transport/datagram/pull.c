@@ -18,6 +18,7 @@ enum {
 	TRANSFER_BITS = 20,             /* of a transfer's id are the pool's index; above them is a generation */
 	PULL_MIN_NS = 2000000,          /* a block is not late sooner: a sender may have lost its core for a while */
 	PULL_SHARE = 4,                 /* the credit is asked for in parts of 1/4, to spare PULLs */
+	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
 	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
 };
 
@@ -168,7 +169,8 @@ static void pull_send(struct fetch *fetch, uint64_t offset, uint32_t length, uin
 	struct packet packet;
 
 	connection_packet(connection, &packet, PACKET_PULL);
-	sequence_report(connection, &packet);
+	if (engine->codec->credited) /* else it carries no acknowledgement */
+		sequence_report(connection, &packet);
 	packet.pull.window = fetch->request->window.id;
 	packet.pull.transfer = fetch_id(engine, fetch);
 	packet.pull.offset = offset;
@@ -356,7 +358,9 @@ void pull_ask(struct engine *engine)
 	struct list_node *node = list_first(&engine->fetching), *last = engine->fetching.prev;
 	uint64_t window = engine->endpoint->options.net_window;
 
-	engine->outstanding_max = window ? window : engine->links[engine->bulk_link]->room;
+	if (window == 0) /* room shrinks after overflows */
+		window = engine->links[engine->bulk_link]->room < WINDOW_AUTO ? engine->links[engine->bulk_link]->room : WINDOW_AUTO;
+	engine->outstanding_max = window;
 	/* Each connection in turn; who was asked goes behind, and has another turn while there is credit. */
 	while (node && engine->outstanding < engine->outstanding_max) {
 		struct connection *connection = container_of(node, struct connection, fetching_node);

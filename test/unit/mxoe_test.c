@@ -1,0 +1,948 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine among hosts with Open-MX: it takes the place of one endpoint of a capture, and hears what that one heard, at the same
+ * times. What its application did follows from what it sent. Frames that name something which the engine has chosen itself
+ * (windows, handles of pulls) are made to name that.
+ *
+ * Two things are checked. What the engine says is judged by what the other host would have taken: a model of its rules, not the bytes
+ * of the capture. And all messages that were sent to it arrive, with their bytes, in order.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+#include "base/endian.h"
+#include "capture.h"
+#include "endpoint/endpoint.h"
+#include "message/message.h"
+#include "transport/datagram/connection.h"
+#include "transport/datagram/datagram.h"
+
+enum {
+	KEY = 0xc0ffee5,
+	NUMBERS = 256,
+	SEQUENCES = 1 << 14,
+	MESSAGES_MAX = 256,     /* of one partner, each way */
+	FRAGMENTS_MAX = 8,
+	WINDOWS_MAX = 64,
+	PULLS_MAX = 128,
+	RECEIVES = 3,           /* posted at a time; further messages are unexpected */
+	LENGTH_MAX = 1 << 20,
+	LEAST_AGAIN_NS = 400000000, /* nothing goes again sooner */
+	ACK_LATEST_NS = 16000000,
+	ACK_AT_ONCE = 4,
+};
+
+/* What goes one way. */
+struct said {
+	uint64_t tag;
+	uint32_t length;
+	uint8_t *bytes;
+	bool announced, over;
+	uint8_t window, sequence; /* of one that is announced, as the capture has them */
+	uint16_t own_window;      /* and the engine, of its own */
+};
+
+/* A window of a partner's, and what has been pulled of it. */
+struct window_of {
+	uint8_t window, sequence;
+	uint32_t length;
+	bool open, refused;
+	uint64_t transfer;        /* the engine's latest handle and magic, */
+	uint32_t asked, came;     /* bytes asked for in new blocks, and delivered */
+};
+
+struct transfer_of {
+	uint64_t transfer;        /* a PULL's of the capture */
+	uint8_t number, window, sequence;
+	uint32_t from, length;    /* a script's PULL: what it asks for, for the answers */
+	uint16_t next;            /* frame of it that comes next */
+	uint32_t frame_index, frame_offset;
+	struct said *message;
+};
+
+/* An endpoint of the other host. */
+struct partner {
+	bool known, lost, silent; /* silent: it takes nothing, so nobody need acknowledge it or be heard */
+	uint32_t session;
+	uint16_t index;           /* that frames to it must have in their head */
+	/* from it to the engine */
+	uint16_t next;
+	uint8_t have[SEQUENCES];  /* fragments of each message ahead, */
+	struct said *waiting[SEQUENCES];
+	uint32_t unacked;
+	uint64_t unacked_ns;
+	bool ack_now;
+	struct said in[MESSAGES_MAX];
+	unsigned in_count, in_seen; /* in_seen: acknowledgements can be as far */
+	/* from the engine to it */
+	bool opened;
+	uint16_t out_base, out_next, epoch;
+	uint8_t fragment;
+	uint64_t sent_ns[SEQUENCES];
+	uint32_t ack_number;
+	struct said out[MESSAGES_MAX];
+	unsigned out_count, out_said;
+	struct window_of windows[WINDOWS_MAX];
+	unsigned window_count;
+	/* of the capture */
+	uint32_t last_seen;       /* sequence of the last new message to it */
+	uint32_t seen_session;
+	bool asked;               /* the application has begun to connect */
+};
+
+static struct play {
+	struct capture capture;
+	unsigned side;
+	uint8_t number;
+	uint32_t session;
+	const struct codec *codec;
+	struct link link;
+	struct path other;
+	struct thole_endpoint *endpoint;
+	struct partner *partners;
+	struct transfer_of pulls[PULLS_MAX];   /* of this side, in the capture */
+	struct transfer_of serves[PULLS_MAX];  /* of the script */
+	unsigned pull_count, serve_count;
+	const struct capture_frame *arriving;
+	uint8_t frame[CAPTURE_FRAME_MAX];
+	uint64_t now_ns;
+	uint8_t *buffers[RECEIVES];
+	bool numbers_here[NUMBERS];
+	/* what came out since the last frame went in */
+	unsigned acks, nacks, replies, accepts;
+	uint8_t nack_reason;
+	bool nack_driver;
+	uint16_t head_index;
+	unsigned delivered, refused, sent_messages, sent_bulk;
+} play;
+
+static const uint8_t *body_of(const struct capture_frame *frame)
+{
+	return frame->bytes + CAPTURE_ETHERNET + 2;
+}
+
+static struct partner *partner(uint32_t number)
+{
+	assert_true(number < NUMBERS);
+	return &play.partners[number];
+}
+
+/* ---- What the engine says, judged ------------------------------------------------------------------------ */
+
+static void judge_head(const struct packet *packet, const struct partner *to)
+{
+	assert_int_equal(packet->from, play.number);
+	assert_int_equal(packet->generation, 0);
+	assert_true(to->known);
+	assert_int_equal(packet->session, to->session);
+	assert_int_equal(packet->peer_index, to->index);
+}
+
+/* An acknowledgement rides along: of all that has arrived in order, and no more. */
+static void judge_ack(const struct packet *packet, struct partner *to)
+{
+	assert_int_equal(packet->ack, to->next);
+	to->unacked = 0;
+	to->ack_now = false;
+}
+
+static struct window_of *window_of(struct partner *from, uint8_t window, uint8_t sequence)
+{
+	for (unsigned i = from->window_count; i-- > 0;)
+		if (from->windows[i].window == window && from->windows[i].sequence == sequence)
+			return &from->windows[i];
+	return NULL;
+}
+
+static void judge_finish(const struct packet *packet, struct partner *to)
+{
+	uint64_t id = packet->message.record.tag;
+	struct window_of *window = window_of(to, (uint8_t)id, (uint8_t)(id >> 8));
+
+	assert_non_null(window);
+	assert_true(window->open);
+	window->open = false;
+	if (window->refused) {
+		assert_int_equal(packet->message.total, 0);
+		return;
+	}
+	assert_int_equal(packet->message.total, window->length);
+	assert_true(window->came >= window->length);
+}
+
+/* The next message that the application has sent to this partner. */
+static struct said *next_said(struct partner *to)
+{
+	assert_true(to->out_said < to->out_count);
+	return &to->out[to->out_said];
+}
+
+static void judge_data_message(const struct packet *packet, struct partner *to)
+{
+	struct said *said = next_said(to);
+	uint32_t offset = to->fragment * play.codec->fragment;
+
+	assert_false(said->announced);
+	assert_int_equal(packet->message.record.tag, said->tag);
+	assert_int_equal(packet->message.total, said->length);
+	assert_int_equal(packet->message.medium, said->length > 128);
+	assert_int_equal(packet->message.fragment, to->fragment);
+	assert_true(offset + packet->length <= said->length);
+	assert_memory_equal(packet->payload, said->bytes + offset, packet->length);
+	if (offset + packet->length < said->length) {
+		assert_int_equal(packet->length, play.codec->fragment);
+		to->fragment++;
+		return;
+	}
+	to->fragment = 0;
+	to->out_said++;
+	to->out_next = (uint16_t)((to->out_next + 1) % SEQUENCES);
+}
+
+static void judge_announcement(const struct packet *packet, struct partner *to)
+{
+	struct said *said = next_said(to);
+	struct window window;
+
+	window_load(&window, &packet->message.record);
+	assert_true(said->announced);
+	assert_int_equal(packet->message.record.tag, said->tag);
+	assert_int_equal(window.length, said->length);
+	assert_int_equal(window.id >> 16, 0);
+	for (unsigned i = 0; i < to->out_said; i++) /* no two windows are open under one id */
+		assert_true(!to->out[i].announced || to->out[i].over || to->out[i].own_window != (uint16_t)window.id);
+	said->own_window = (uint16_t)window.id;
+	to->out_said++;
+	to->out_next = (uint16_t)((to->out_next + 1) % SEQUENCES);
+}
+
+static void judge_record(const struct packet *packet, struct partner *to)
+{
+	uint16_t number = packet->sequence % SEQUENCES;
+
+	judge_head(packet, to);
+	judge_ack(packet, to);
+	assert_true(to->opened);
+	assert_int_equal(packet->sequence - number, to->epoch);
+	if (number != to->out_next) {
+		uint32_t before = (uint32_t)(to->out_next - number) % SEQUENCES;
+
+		assert_in_range(before, 1, (to->out_next - to->out_base) % SEQUENCES);
+		assert_true(packet->message.fragment > 0 || play.now_ns - to->sent_ns[number] >= LEAST_AGAIN_NS);
+		to->sent_ns[number] = play.now_ns;
+		return;
+	}
+	to->sent_ns[number] = play.now_ns;
+	if (packet->message.record.kind == RECORD_FINISH) {
+		judge_finish(packet, to);
+		to->out_next = (uint16_t)((to->out_next + 1) % SEQUENCES);
+		return;
+	}
+	play.sent_messages += to->fragment == 0;
+	if (packet->message.record.kind == RECORD_ANNOUNCE)
+		judge_announcement(packet, to);
+	else
+		judge_data_message(packet, to);
+}
+
+static void judge_truc(const struct packet *packet, struct partner *to)
+{
+	judge_head(packet, to);
+	judge_ack(packet, to);
+	assert_int_equal(packet->acked.session, to->session);
+	assert_int_equal(packet->acked.send, packet->ack);
+	assert_int_equal(packet->acked.number, ++to->ack_number);
+	play.acks++;
+}
+
+static void judge_pull(const struct packet *packet, struct partner *to)
+{
+	const struct packet_pull *pull = &packet->pull;
+	struct window_of *window = window_of(to, (uint8_t)pull->window, (uint8_t)(pull->window >> 8));
+
+	judge_head(packet, to);
+	assert_int_equal(pull->transfer & UINT32_MAX, UINT32_C(0x21071980) ^ play.number);
+	if (!window && pull->window == 0xffff)
+		return; /* it only asks whether somebody is there */
+	assert_non_null(window);
+	assert_true(window->open);
+	assert_int_equal(pull->total, window->length);
+	assert_int_equal(pull->frame_offset, 0);
+	assert_true(pull->length <= play.codec->block_frames * play.codec->data);
+	assert_true(pull->length == play.codec->block_frames * play.codec->data ||
+		    pull->offset + pull->length == window->length);
+	assert_true(!window->transfer || window->transfer == pull->transfer);
+	window->transfer = pull->transfer;
+	if (pull->offset == window->asked)
+		window->asked += pull->length;
+	else
+		assert_true(pull->offset < window->asked);
+	/* Blocks out, each of which may have all but one frame. */
+	assert_true(window->asked <= window->came + 4 * play.codec->block_frames * play.codec->data + LENGTH_MAX);
+}
+
+static void judge_data(const struct packet *packet)
+{
+	for (unsigned i = play.serve_count; i-- > 0;) {
+		struct transfer_of *serve = &play.serves[i];
+		uint64_t at = (uint64_t)serve->frame_index * play.codec->data + serve->frame_offset;
+
+		if (serve->transfer != packet->data.transfer || packet->data.offset < serve->from ||
+		    packet->data.offset + packet->length > serve->from + serve->length)
+			continue;
+		at += packet->data.offset - serve->from;
+		assert_int_equal(packet->data.frame, at / play.codec->data % 256);
+		assert_true(at % play.codec->data == 0 || packet->data.offset == serve->from);
+		assert_memory_equal(packet->payload, serve->message->bytes + packet->data.offset, packet->length);
+		play.sent_bulk++;
+		return;
+	}
+	fail_msg("data that nobody has asked for");
+}
+
+static void judge_connect(const struct packet *packet)
+{
+	struct partner *to = partner(packet->to);
+
+	assert_int_equal(packet->from, play.number);
+	assert_int_equal(packet->connect.session, play.session);
+	assert_int_equal(packet->connect.next, to->next);
+	assert_int_equal(packet->sequence, 0);
+	if (packet->type == PACKET_CONNECT) {
+		assert_int_equal(packet->connect.proof, KEY);
+		return;
+	}
+	assert_int_equal(packet->connect.echo, to->session);
+	assert_int_equal(packet->peer_index, to->index);
+	play.accepts += packet->connect.status == CONNECT_OK;
+}
+
+static void judge(const struct path *to, const uint8_t *bytes, size_t length)
+{
+	struct packet packet;
+
+	assert_int_equal(play.codec->decode(&packet, bytes, length), 0);
+	play.head_index = packet.peer_index;
+	if (packet.type == PACKET_HELLO) {
+		assert_int_equal(to->bytes[0], 0xff);
+		assert_int_equal(packet.host.mac, UINT64_C(0x525400123400) | play.side);
+		return;
+	}
+	if (memcmp(to, &play.other, sizeof(*to)) != 0)
+		return; /* to a host that the captured ones did not listen to */
+	switch (packet.type) {
+	case PACKET_QUERY:
+		return;
+	case PACKET_REPLY:
+		assert_int_equal(packet.host.magic, 0x13052008);
+		assert_int_equal(packet.host.name_length, 7);
+		play.replies++;
+		return;
+	case PACKET_CONNECT:
+	case PACKET_ACCEPT:
+		judge_connect(&packet);
+		return;
+	case PACKET_DATA:
+		judge_data(&packet);
+		return;
+	case PACKET_NACK:
+		play.nacks++;
+		play.nack_reason = packet.nack.reason;
+		play.nack_driver = packet.nack.driver;
+		return;
+	case PACKET_RECORD:
+		judge_record(&packet, partner(packet.to));
+		return;
+	case PACKET_ACK:
+		judge_truc(&packet, partner(packet.to));
+		return;
+	default:
+		assert_int_equal(packet.type, PACKET_PULL);
+		judge_pull(&packet, partner(packet.to));
+	}
+}
+
+/* ---- The link -------------------------------------------------------------------------------------------- */
+
+static unsigned send_frames(struct link *link, const struct frame_out *frames, unsigned count)
+{
+	static uint8_t bytes[ENGINE_FRAME_MAX];
+
+	(void)link;
+	for (unsigned i = 0; i < count; i++) {
+		size_t at = frames[i].head_length;
+
+		memcpy(bytes, frames[i].head, at);
+		for (unsigned k = 0; k < frames[i].body_count; k++) {
+			memcpy(bytes + at, frames[i].body[k].iov_base, frames[i].body[k].iov_len);
+			at += frames[i].body[k].iov_len;
+		}
+		judge(frames[i].to, bytes, at);
+	}
+	return count;
+}
+
+static unsigned receive_frames(struct link *link, unsigned budget)
+{
+	struct path from = {{0}};
+	size_t length;
+
+	(void)budget;
+	if (!play.arriving)
+		return 0;
+	length = play.arriving->length - CAPTURE_ETHERNET;
+	memcpy(from.bytes, play.arriving->bytes + 6, 6);
+	play.arriving = NULL;
+	engine_frame(link->engine, link, &from, play.frame + CAPTURE_ETHERNET, length);
+	return 1;
+}
+
+static bool nothing_ready(struct link *link)
+{
+	(void)link;
+	return false;
+}
+
+static uint32_t frame_max(struct link *link, const struct path *to)
+{
+	(void)link;
+	(void)to;
+	return 9000;
+}
+
+static void nothing_to_close(struct link *link)
+{
+	(void)link;
+}
+
+static const struct link_calls calls = {
+	.name = "script", .send = send_frames, .receive = receive_frames, .cheap = true, .ready = nothing_ready,
+	.frame_max = frame_max, .close = nothing_to_close,
+};
+
+/* ---- The script: what arrives ---------------------------------------------------------------------------- */
+
+/* A message is whole, and all before it are there. */
+static void model_advance(struct partner *from)
+{
+	while (from->waiting[from->next]) {
+		assert_true(from->in_count < MESSAGES_MAX);
+		if (from->waiting[from->next]->tag != UINT64_MAX)
+			from->in[from->in_count++] = *from->waiting[from->next];
+		free(from->waiting[from->next]);
+		from->waiting[from->next] = NULL;
+		from->have[from->next] = 0;
+		from->next = (uint16_t)((from->next + 1) % SEQUENCES);
+		if (from->unacked++ == 0)
+			from->unacked_ns = play.now_ns;
+	}
+}
+
+/* What a right receiver makes of a message: held, taken, known, or not wanted. */
+static void model_message(struct partner *from, const struct packet *packet)
+{
+	uint32_t number = packet->sequence % SEQUENCES, ahead = (number - from->next) % SEQUENCES;
+	const struct record *record = &packet->message.record;
+	unsigned fragments = 1;
+	struct said said = {.tag = record->tag, .length = (uint32_t)packet->message.total};
+
+	if (packet->sequence >= SEQUENCES || !from->known || from->lost || packet->session != play.session)
+		return;
+	if (ahead >= SEQUENCES / 2) {
+		from->ack_now = true;
+		return;
+	}
+	if (ahead > 255 || from->waiting[number])
+		return;
+	if (packet->message.medium && said.length > 0)
+		fragments = (said.length + play.codec->fragment - 1) / play.codec->fragment;
+	if (from->have[number] >> packet->message.fragment & 1) {
+		from->ack_now |= ahead == 0;
+		return;
+	}
+	from->have[number] |= (uint8_t)(1u << packet->message.fragment);
+	if (from->have[number] != (1u << fragments) - 1)
+		return;
+	if (record->kind == RECORD_FINISH)
+		said.tag = UINT64_MAX;
+	if (record->kind == RECORD_ANNOUNCE) {
+		said.announced = true;
+		said.window = (uint8_t)record->arg[2];
+		said.sequence = (uint8_t)(record->arg[2] >> 8);
+		assert_true(from->window_count < WINDOWS_MAX);
+		from->windows[from->window_count++] = (struct window_of){
+			.window = said.window, .sequence = said.sequence, .length = said.length, .open = true,
+		};
+	}
+	from->waiting[number] = malloc(sizeof(said));
+	*from->waiting[number] = said;
+	model_advance(from);
+}
+
+static void model_connect(struct partner *from, const struct packet *packet)
+{
+	const struct packet_connect *connect = &packet->connect;
+
+	from->index = (uint16_t)connect->index;
+	if (packet->type == PACKET_CONNECT) {
+		if (from->known && from->session != connect->session) { /* another one lives there now */
+			struct partner *fresh = calloc(1, sizeof(*fresh));
+
+			fresh->index = from->index;
+			fresh->next = 1;
+			*from = *fresh;
+			free(fresh);
+		}
+		from->session = (uint32_t)connect->session;
+		if (connect->proof != KEY)
+			return;
+		from->known = true;
+	} else if (connect->status != CONNECT_OK || connect->echo != play.session || !from->asked) {
+		return;
+	} else {
+		from->known = true;
+		from->session = (uint32_t)connect->session;
+	}
+	if (from->opened || (packet->type == PACKET_CONNECT && connect->next >= SEQUENCES))
+		return;
+	from->opened = true;
+	from->out_base = from->out_next = connect->next % SEQUENCES;
+	from->epoch = (uint16_t)(connect->next - from->out_base);
+}
+
+static struct transfer_of *pull_of(uint64_t transfer)
+{
+	for (unsigned i = play.pull_count; i-- > 0;)
+		if (play.pulls[i].transfer == transfer)
+			return &play.pulls[i];
+	return NULL;
+}
+
+/* Data, or a refusal of it, for a pull of the capture: it was for some window; now for the engine's pull of that. */
+static struct window_of *script_pulled(uint8_t *transfer, struct partner **from_p)
+{
+	struct transfer_of *pull = pull_of(load_be64(transfer));
+	struct window_of *window = pull ? window_of(partner(pull->number), pull->window, pull->sequence) : NULL;
+
+	if (!window || !window->transfer)
+		return NULL;
+	*from_p = partner(pull->number);
+	store_be64(transfer, window->transfer);
+	return window;
+}
+
+/* A window of this side, as the capture and as the engine name it. */
+static struct said *script_window(struct partner *from, uint8_t *window, uint8_t *sequence)
+{
+	for (unsigned i = from->out_said; i-- > 0;) {
+		struct said *said = &from->out[i];
+
+		if (!said->announced || said->window != *window || said->sequence != *sequence)
+			continue;
+		*window = (uint8_t)said->own_window;
+		*sequence = (uint8_t)(said->own_window >> 8);
+		return said;
+	}
+	return NULL;
+}
+
+/* A PULL of the script, and who is to answer it; NULL: nobody can. */
+static void script_pull(struct partner *from, uint8_t *body)
+{
+	bool jumbo = play.capture.jumbo;
+	struct said *said = script_window(from, body + (jumbo ? 15 : 12), body + (jumbo ? 16 : 13));
+	struct packet packet;
+
+	assert_int_equal(play.codec->decode(&packet, body - 2, 60 - CAPTURE_ETHERNET), 0);
+	if (!said || said->over || play.serve_count == PULLS_MAX)
+		return;
+	play.serves[play.serve_count++] = (struct transfer_of){
+		.transfer = packet.pull.transfer, .from = (uint32_t)packet.pull.offset, .length = packet.pull.length,
+		.frame_index = packet.pull.frame_index, .frame_offset = packet.pull.frame_offset, .message = said,
+	};
+}
+
+/* A frame that arrives: made to fit, and noted in the model. */
+static void script_frame(void)
+{
+	uint8_t *body = play.frame + CAPTURE_ETHERNET + 2;
+	struct window_of *window = NULL;
+	struct partner *from = NULL;
+	struct packet packet;
+
+	if (body[0] == 42 || body[0] == 45)
+		window = script_pulled(body + 8, &from);
+	else if (body[0] == 41 && body[1] == play.number)
+		script_pull(partner(body[2]), body);
+	else if (body[0] == 43 && body[1] == play.number) {
+		struct said *said = script_window(partner(body[2]), body + 12, body + 13);
+
+		if (said)
+			said->over = true;
+	}
+	if (play.codec->decode(&packet, play.frame + CAPTURE_ETHERNET, play.arriving->length - CAPTURE_ETHERNET) != 0 ||
+	    (packet.type != PACKET_DATA && packet.type != PACKET_QUERY && packet.type != PACKET_REPLY &&
+	     packet.to != play.number) || play.arriving->from == 0)
+		return;
+	if (packet.type == PACKET_DATA && window)
+		window->came += packet.length;
+	else if (packet.type == PACKET_RECORD)
+		model_message(partner(packet.from), &packet);
+	else if (packet.type == PACKET_CONNECT || packet.type == PACKET_ACCEPT)
+		model_connect(partner(packet.from), &packet);
+	else if (packet.type == PACKET_NACK && packet.nack.driver && window && packet.nack.reason != NACK_BAD_WINDOW)
+		from->lost = true;
+	else if (packet.type == PACKET_NACK && !packet.nack.driver)
+		partner(packet.from)->lost |= partner(packet.from)->known || partner(packet.from)->asked;
+	else if (packet.type == PACKET_QUERY || packet.type == PACKET_REPLY)
+		for (unsigned i = 0; i < NUMBERS; i++)
+			partner(i)->index = (uint16_t)packet.host.index;
+}
+
+/* ---- The application: what this side of the capture did ------------------------------------------------- */
+
+/* Whether the CONNECT in this frame leads to something. */
+static bool connect_succeeds(unsigned at, uint8_t number)
+{
+	for (unsigned i = at + 1; i < play.capture.count; i++) {
+		const struct capture_frame *frame = &play.capture.frames[i];
+		const uint8_t *body = body_of(frame);
+
+		if (frame->dropped || frame->from == play.side || frame->from == 0)
+			continue;
+		if (body[0] == 44 && body[1] == number && body[9] == play.number)
+			return false;
+		if (body[0] == 36 && body[2] == number && body[1] == play.number && body[26] == 1)
+			return body[28] == 0;
+	}
+	return false;
+}
+
+static uint32_t handle_of(uint8_t number)
+{
+	struct address_parts parts;
+	struct thole_address address;
+	uint32_t handle;
+
+	address_mxoe(play.other.bytes, number, &parts);
+	address_format(&parts, &address);
+	assert_int_equal(thole_peer(play.endpoint, &address, &handle), 0);
+	return handle;
+}
+
+static void application_sends(const uint8_t *body, struct partner *to)
+{
+	struct said *said = &to->out[to->out_count];
+	unsigned flags = 0;
+	int error;
+
+	assert_true(to->out_count < MESSAGES_MAX);
+	*said = (struct said){.tag = load_be64(body + 12), .length = load_be16(body + 4)};
+	if (body[0] == CAPTURE_MEDIUM && play.capture.jumbo)
+		said->length = load_be32(body + 4);
+	if (body[0] == CAPTURE_RENDEZVOUS) {
+		said->length = load_be32(body + 24);
+		said->announced = true;
+		said->window = body[28];
+		said->sequence = body[29];
+		flags = said->length <= play.codec->eager_max ? THOLE_SYNC : 0;
+	}
+	said->bytes = malloc(said->length + 1);
+	capture_fill(said->bytes, said->length, play.capture.seed, capture_message(said->tag), 0);
+	if (body[0] != CAPTURE_RENDEZVOUS && said->length <= 128)
+		memcpy(said->bytes, body + 24, said->length);
+	to->out_count++;
+	error = thole_send(play.endpoint, handle_of(body[1]), said->bytes, said->length, said->tag, 0, flags | THOLE_QUIET, NULL,
+			   NULL);
+	if (error == THOLE_ERR_PEER)
+		to->out_count--; /* it is known to be gone */
+	else
+		assert_int_equal(error, 0);
+}
+
+static void application_step(const struct capture_frame *frame, unsigned at)
+{
+	const uint8_t *body = body_of(frame);
+	struct partner *to = partner(body[1]);
+	struct peer *peer;
+
+	if (body[2] != play.number)
+		return;
+	if (body[0] == 36 && body[26] == 0 && !to->asked && connect_succeeds(at, body[1])) {
+		to->asked = true;
+		peer = endpoint_peer(play.endpoint, handle_of(body[1]));
+		assert_int_equal(message_reach(peer), 0);
+	} else if (body[0] == 41 && play.pull_count < PULLS_MAX) {
+		bool jumbo = play.capture.jumbo;
+
+		play.pulls[play.pull_count++] = (struct transfer_of){
+			.transfer = load_be64(body + (jumbo ? 24 : 16)), .number = body[1],
+			.window = body[jumbo ? 15 : 12], .sequence = body[jumbo ? 16 : 13],
+		};
+	} else if ((body[0] >= 37 && body[0] <= 40) && load_be32(body + 20) == to->session && to->known && !to->lost) {
+		uint32_t number = load_be16(body + 8);
+
+		if (to->seen_session == to->session && (number - to->last_seen) % SEQUENCES - 1 >= SEQUENCES / 2)
+			return; /* again, or a further fragment */
+		to->last_seen = number;
+		to->seen_session = to->session;
+		application_sends(body, to);
+	} else if (body[0] == 43 && load_be32(body + 4) == to->session) { /* has a number too */
+		to->last_seen = load_be16(body + 18);
+		to->seen_session = to->session;
+	}
+}
+
+static void receive_post(unsigned slot)
+{
+	assert_int_equal(thole_recv(play.endpoint, THOLE_ANY, play.buffers[slot], LENGTH_MAX, 0, 0, 0,
+				    (void *)(uintptr_t)(slot + 1), NULL), 0);
+}
+
+/* A message has arrived: the next one of its sender that was sent with its data, or any that was announced. */
+static void received(void *arg, const struct thole_completion *completion)
+{
+	unsigned slot = (unsigned)(uintptr_t)completion->context - 1;
+	const uint8_t *bytes = play.buffers[slot];
+	struct partner *from;
+	struct said *said = NULL;
+
+	(void)arg;
+	assert_int_equal(completion->operation, THOLE_OP_RECEIVE);
+	from = partner(endpoint_peer(play.endpoint, completion->peer)->parts.network[4]);
+	for (unsigned i = 0; i < from->in_count && !said; i++)
+		if (!from->in[i].over && (from->in[i].tag == completion->tag || !from->in[i].announced))
+			said = &from->in[i];
+	assert_non_null(said);
+	said->over = true;
+	assert_int_equal(completion->tag, said->tag);
+	assert_int_equal(completion->message_length, said->length);
+	if (completion->status) {
+		assert_true(said->announced && from->lost);
+		play.refused++;
+	} else {
+		for (uint32_t i = 0; completion->tag >> 48 == 0xc0de && i < said->length; i++)
+			assert_int_equal(bytes[i], capture_byte(play.capture.seed, capture_message(said->tag), i));
+		play.delivered++;
+	}
+	receive_post(slot);
+}
+
+/* ---- A play ---------------------------------------------------------------------------------------------- */
+
+/* The session is the one that the captured endpoint drew, since the script has it. */
+static void draw_session(void *arg, void *bytes, size_t length)
+{
+	(void)arg;
+	memset(bytes, 0, length);
+	memcpy(bytes, &play.session, sizeof(play.session));
+}
+
+static bool is_here(void *arg, uint8_t number)
+{
+	(void)arg;
+	return play.numbers_here[number];
+}
+
+static void learn_side(void)
+{
+	for (unsigned i = 0; i < play.capture.count; i++) {
+		const struct capture_frame *frame = &play.capture.frames[i];
+		const uint8_t *body = body_of(frame);
+
+		if (frame->from != play.side || (body[0] != 36 && (body[0] < 37 || body[0] > 41)))
+			continue;
+		play.numbers_here[body[2]] = true;
+		if (body[0] == 36 && body[2] == play.number && play.session == 0)
+			play.session = load_be32(body + (body[26] ? 20 : 16));
+	}
+	assert_int_not_equal(play.session, 0);
+}
+
+static void play_open(const char *name, unsigned side, uint8_t number)
+{
+	struct thole_endpoint_attr attr = {.complete = received};
+	struct link *links[] = {&play.link};
+	struct address_parts parts;
+	struct options options;
+	unsigned which = 0;
+	uint8_t mac[6] = {0x52, 0x54, 0, 0x12, 0x34, (uint8_t)side};
+
+	while (strcmp(capture_files[which].name, name) != 0)
+		which++;
+	play = (struct play){.side = side, .number = number, .now_ns = 1000000000};
+	assert_true(capture_load(&play.capture, &capture_files[which], TEST_DATA "/captures"));
+	play.codec = play.capture.jumbo ? &codec_mxoe_jumbo : &codec_mxoe;
+	play.partners = calloc(NUMBERS, sizeof(struct partner));
+	for (unsigned i = 0; i < NUMBERS; i++)
+		partner(i)->next = 1;
+	for (unsigned i = 0; i < RECEIVES; i++)
+		play.buffers[i] = malloc(LENGTH_MAX);
+	learn_side();
+	memcpy(play.other.bytes, mac, 5);
+	play.other.bytes[5] = (uint8_t)(3 - side);
+	play.link = (struct link){.calls = &calls, .ethertype = 0x86df, .room = 4 << 20, .fd = {-1, -1}};
+	memcpy(play.link.own.bytes, mac, 6);
+	assert_int_equal(options_defaults(&options, NULL), 0);
+	options.job_key = KEY;
+	address_mxoe(mac, number, &parts);
+	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &play.endpoint), 0);
+	play.endpoint->now_ns = play.now_ns;
+	assert_int_equal(datagram_attach(play.endpoint, play.codec, links, 1, draw_session, NULL), 0);
+	engine_name(&datagram_of(play.endpoint)->engine, number, "host1:0", 1, is_here, NULL);
+	for (unsigned i = 0; i < RECEIVES; i++)
+		receive_post(i);
+}
+
+static void play_close(void)
+{
+	endpoint_vanish(play.endpoint);
+	for (unsigned i = 0; i < NUMBERS; i++) {
+		for (unsigned k = 0; k < partner(i)->out_count; k++)
+			free(partner(i)->out[k].bytes);
+		for (unsigned k = 0; k < SEQUENCES; k++)
+			free(partner(i)->waiting[k]);
+	}
+	for (unsigned i = 0; i < RECEIVES; i++)
+		free(play.buffers[i]);
+	free(play.partners);
+	capture_free(&play.capture);
+}
+
+static void step(void)
+{
+	for (unsigned turn = 0; turn < 16; turn++)
+		if (endpoint_advance(play.endpoint, play.now_ns) == 0)
+			break;
+}
+
+/* What must have been acknowledged by now. */
+static void judge_promptness(void)
+{
+	for (unsigned i = 0; i < NUMBERS; i++) {
+		const struct partner *from = partner(i);
+
+		if (!from->known || from->lost || from->silent)
+			continue;
+		assert_false(from->ack_now);
+		assert_true(from->unacked < ACK_AT_ONCE);
+		assert_true(from->unacked == 0 || play.now_ns - from->unacked_ns <= ACK_LATEST_NS);
+	}
+}
+
+static void play_until(uint64_t ns)
+{
+	uint64_t next_ns;
+
+	while ((next_ns = endpoint_deadline(play.endpoint)) <= ns) {
+		play.now_ns = next_ns > play.now_ns ? next_ns : play.now_ns + 1;
+		step();
+		judge_promptness();
+	}
+	play.now_ns = ns;
+}
+
+/* One frame of the capture: it arrives, or makes the application do what it shows. `mine`: nobody did it, it was put in. */
+static void play_frame(unsigned at, bool mine)
+{
+	const struct capture_frame *frame = &play.capture.frames[at];
+
+	if(getenv("DBG")) fprintf(stderr,"frame %u\n",at+1);
+	play_until(1000000000 + frame->time_ns);
+	play.acks = play.nacks = play.replies = play.accepts = 0;
+	if (frame->from == play.side && !mine) {
+		application_step(frame, at);
+	} else if (frame->from != play.side && !frame->dropped &&
+		   (frame->broadcast || frame->bytes[5] == (uint8_t)play.side)) {
+		play.arriving = frame;
+		memcpy(play.frame, frame->bytes, frame->length);
+		script_frame();
+	}
+	step();
+	judge_promptness();
+}
+
+static unsigned messages_in(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < NUMBERS; i++)
+		for (unsigned k = 0; k < partner(i)->in_count; k++)
+			n += !partner(i)->in[k].over;
+	return n;
+}
+
+/* Everything that a partner sent has arrived, and the engine has said all that its application wanted it to. */
+static void judge_end(void)
+{
+	assert_int_equal(messages_in(), 0);
+	for (unsigned i = 0; i < NUMBERS; i++)
+		if (!partner(i)->lost)
+			assert_int_equal(partner(i)->out_said, partner(i)->out_count);
+}
+
+static void play_all(void)
+{
+	for (unsigned i = 0; i < play.capture.count; i++)
+		play_frame(i, false);
+	judge_end();
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------------------- */
+
+struct whole {
+	const char *name;
+	unsigned side;
+	uint8_t number;
+	unsigned delivered, refused, sent; /* at least */
+};
+
+static void play_whole(void **state)
+{
+	const struct whole *whole = *state;
+
+	play_open(whole->name, whole->side, whole->number);
+	play_all();
+	print_message("%s, host %u: %u messages delivered, %u refused, %u sent, %u frames of bulk data\n", whole->name,
+		      whole->side, play.delivered, play.refused, play.sent_messages, play.sent_bulk);
+	assert_true(play.delivered >= whole->delivered);
+	assert_int_equal(play.refused, whole->refused);
+	assert_true(play.sent_messages >= whole->sent);
+	play_close();
+}
+
+#define WHOLE(test, file, host, number, delivered, refused, sent)                                                       \
+	static struct whole test##_play = {file, host, number, delivered, refused, sent};                              \
+	static void test(void **state)                                                                                 \
+	{                                                                                                              \
+		(void)state;                                                                                           \
+		void *whole = &test##_play;                                                                            \
+		play_whole(&whole);                                                                                    \
+	}
+
+WHOLE(jumbo__as_the_client, "openmx-jumbo", 1, 2, 1, 0, 1)
+WHOLE(jumbo__as_the_server, "openmx-jumbo", 2, 1, 1, 2, 1)
+WHOLE(mx__as_the_client, "openmx-mxwire", 1, 2, 1, 0, 1)
+WHOLE(mx__as_the_server, "openmx-mxwire", 2, 1, 1, 2, 1)
+WHOLE(lossy__as_the_client, "lossy-jumbo", 1, 2, 1, 0, 1)
+WHOLE(lossy__as_the_server, "lossy-jumbo", 2, 1, 1, 0, 1)
+WHOLE(extra__as_the_client, "extra-jumbo", 1, 2, 1, 0, 1)
+WHOLE(extra__as_the_server, "extra-jumbo", 2, 1, 1, 0, 1)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(jumbo__as_the_client),
+		cmocka_unit_test(jumbo__as_the_server),
+		cmocka_unit_test(mx__as_the_client),
+		cmocka_unit_test(mx__as_the_server),
+		cmocka_unit_test(lossy__as_the_client),
+		cmocka_unit_test(lossy__as_the_server),
+		cmocka_unit_test(extra__as_the_client),
+		cmocka_unit_test(extra__as_the_server),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
