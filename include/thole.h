@@ -56,11 +56,11 @@ enum thole_error {
 	THOLE_ERR_TIMEOUT = -4,     /* the time given has passed */
 	THOLE_ERR_TRUNCATED = -5,   /* the message was longer than the buffer; the front was delivered */
 	THOLE_ERR_CANCELED = -6,    /* thole_cancel ended the request */
-	THOLE_ERR_PEER = -7,        /* the peer's process has ended or closed its endpoint */
+	THOLE_ERR_PEER = -7,        /* the peer's process has ended or closed its endpoint, or its host is silent */
 	THOLE_ERR_ADDRESS = -8,     /* not a Thole address, or one that cannot be reached from here */
 	THOLE_ERR_KEY = -9,         /* the peer has no region with this key, or the key is taken */
 	THOLE_ERR_RANGE = -10,      /* the access goes beyond the region */
-	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access */
+	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access, or the peer has another job key */
 	THOLE_ERR_FAULT = -12,      /* a buffer given is not mapped memory */
 	THOLE_ERR_UNSUPPORTED = -13,/* this operation does not exist for these parameters */
 	THOLE_ERR_NOT_FOUND = -14,  /* no such option, counter, request or message */
@@ -140,7 +140,8 @@ struct thole_endpoint_attr {
 
 /* Open an endpoint. attr NULL means all defaults. Opening measures nothing that takes over a
  * millisecond and needs no privilege. Thread-safe.
- * Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd). */
+ * Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd); where the network is
+ * needed (network=on, shm=off) also NOT_FOUND (no such interface), ADDRESS (it has none), ACCESS (no raw frames). */
 THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
 
 /* Close it. Messages that were reported complete still reach their peers, for which this waits up to
@@ -209,7 +210,8 @@ enum {
  * request_p NULL: the completion goes to the endpoint's completion function, or to thole_poll; else
  * *request_p is set to a handle for thole_test and its kin, which free it.
  * Completion means that the buffer is free again and the message has been handed to the transport or
- * to the receiver (small: it is in memory shared with the receiver); with THOLE_SYNC, that it matched.
+ * to the receiver (small: it is in memory shared with the receiver, or kept here until a receiver on another host has it);
+ * with THOLE_SYNC, that it matched.
  *
  * Errors: ARGUMENT (length, segments, flags), NOT_FOUND (peer), AGAIN (too many sends under way to this
  * peer, option sends_max), MEMORY, PEER (it is known to be gone).

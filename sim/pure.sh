@@ -9,7 +9,7 @@ allowed='aligned_alloc|calloc|free|malloc|memchr|memcmp|memcpy|memmove|memset|re
 # What compilers, sanitizers and position independent code call on their own.
 allowed+='|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__cpu_model|__cpu_indicator_init|__(asan|ubsan|tsan|sanitizer)_.*|__gcov_.*|__(memcpy|memmove|memset)_chk'
 pure='base_(heap|pool|siphash|vector)|match_match|message_(message|receive|remote)'
-pure+='|transport_datagram_(connection|engine|pull|sequence|wire_(crc32c|mxoe|native))'
+pure+='|transport_datagram_(connection|engine|numbers|pull|sequence|wire_(crc32c|mxoe|native))'
 
 defined=$(mktemp) && trap 'rm -f "$defined"' EXIT
 nm --defined-only "$library" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$defined"

@@ -52,15 +52,18 @@ static uint64_t pattern_compare(const uint8_t *bytes, uint64_t number, uint64_t 
 
 static bool lost_for_memory(const struct process *process, const struct process *other)
 {
-	struct peer *peer;
-
 	if (!process->scarce)
 		return false;
 	if (!process->endpoint)
 		return true; /* who knows what it saw */
-	if (peer_by_address(process->endpoint, &other->address, &peer) != 0)
-		return true;
-	return peer->gone && peer->gone_status == THOLE_ERR_MEMORY;
+	for (uint32_t i = 0; i < process->endpoint->peer_count; i++) {
+		const struct peer *peer = process->endpoint->peers[i];
+
+		if (memcmp(&peer->address, &other->address, sizeof(peer->address)) == 0 && peer->gone &&
+		    peer->gone_status == THOLE_ERR_MEMORY)
+			return true;
+	}
+	return false;
 }
 
 bool traffic_excused(const struct process *process, const struct process *other)
@@ -380,6 +383,10 @@ static uint32_t handle_of(struct process *process, const struct process *other)
 {
 	uint32_t handle = THOLE_ANY;
 
+	/* Who was given up stays so, though with mxoe its place may be taken again. */
+	for (uint32_t i = 0; other && i < process->endpoint->peer_count; i++)
+		if (memcmp(&process->endpoint->peers[i]->address, &other->address, sizeof(other->address)) == 0)
+			return i;
 	if (other && thole_peer(process->endpoint, &other->address, &handle) != 0)
 		world_fail(process->world, "process %u cannot name %u: %s", process->index, other->index, thole_detail());
 	return handle;

@@ -10,7 +10,8 @@
  *
  * Whatever happens: no crash and no end without progress; what the victim and the honest one say to each other arrives once,
  * unaltered and in order (the simulator's checkers); no byte around the victim's buffers and regions changes; nothing is
- * allocated for strangers; memory for what nobody wants is bounded; and in the end nothing is left over.
+ * allocated for strangers; memory for what nobody wants is bounded; and in the end nothing is left over. With mxoe nothing tells a
+ * host from one that uses its MAC, so there the hostile one keeps to its own.
  */
 #include "fuzz.h"
 
@@ -202,10 +203,10 @@ static void write_frame(struct run *run, const uint8_t *frame, size_t length)
 	struct path source = run->processes[HOSTILE]->wires[0].link.own;
 	uint64_t who = take(run, 1);
 
-	if (who > 245)
+	if (who > 245 && run->setup.codec->indexed)
 		source = run->processes[HONEST]->wires[0].link.own;
 	else if (who > 240)
-		source.bytes[17]++;
+		source.bytes[run->setup.codec->indexed ? 17 : 5] += 77;
 	memmove(run->last, frame, length);
 	run->last_length = length;
 	network_inject(&run->network, run->processes[VICTIM], WIRE_UDP, who & 1, &source, run->last, length);
@@ -261,6 +262,52 @@ static void fill_pull(struct run *run, struct packet *packet)
 	packet->pull.wanted = near(run, 0);
 }
 
+/* What only mxoe has. */
+static void fill_numbers(struct run *run, struct packet *packet, const struct connection *connection)
+{
+	static const uint8_t types[] = {PACKET_QUERY, PACKET_REPLY, PACKET_HELLO};
+	uint64_t how = take(run, 1);
+
+	packet->from = (uint32_t)near(run, HOSTILE);
+	packet->to = (uint32_t)near(run, VICTIM);
+	packet->peer_index = (uint16_t)near(run, connection->host_index);
+	packet->generation = (uint8_t)take(run, 1);
+	packet->sequence |= connection->epoch;
+	if (packet->type == PACKET_RECORD) {
+		packet->message.medium = how & 1;
+		packet->message.fragment = (uint8_t)near(run, how / 2 % 4);
+		packet->message.fragment_log = (uint8_t)near(run, 12);
+		packet->message.total = near(run, how & 64 ? packet->length : take(run, 2));
+	} else if (packet->type == PACKET_PULL) {
+		packet->pull.window = near(run, take(run, 1) % 4 | take(run, 1) % 4 << 8);
+		packet->pull.transfer = near(run, take(run, 1) << 32 | (UINT32_C(0x21071980) ^ HOSTILE));
+		packet->pull.total = near(run, packet->pull.offset + packet->pull.length);
+		packet->pull.frame_index = (uint32_t)near(run, how % 8);
+		packet->pull.frame_offset = (uint32_t)near(run, 0);
+	} else if (packet->type == PACKET_DATA) {
+		packet->data.transfer = near(run, (take(run, 1) % 4 | (1 + take(run, 1) % 4) << 20) << 32 |
+							  (UINT32_C(0x21071980) ^ VICTIM));
+		packet->data.frame = (uint8_t)near(run, how % 8);
+	} else if (packet->type == PACKET_CONNECT || packet->type == PACKET_ACCEPT) {
+		packet->connect.echo = near(run, connection->peer_session);
+	} else if (packet->type == PACKET_ACK) {
+		packet->acked.number = (uint32_t)near(run, how);
+		packet->acked.send = (uint32_t)near(run, packet->ack);
+		packet->acked.session = near(run, connection->peer_session);
+	} else if (packet->type == PACKET_NACK && how < 200) {
+		packet->nack.driver = how & 1;
+		packet->nack.transfer = near(run, (take(run, 1) % 4 | (1 + take(run, 1) % 4) << 20) << 32 |
+							  (UINT32_C(0x21071980) ^ VICTIM));
+	} else if (how > 200) {
+		packet->type = types[how % 3];
+		memset(&packet->host, 0, sizeof(packet->host));
+		packet->host.index = (uint32_t)near(run, 1);
+		packet->host.magic = (uint32_t)take(run, 4);
+		packet->host.name_length = (uint8_t)(take(run, 1) % PACKET_NAME_MAX);
+		packet->length = 0;
+	}
+}
+
 /* A packet of the hostile one's connection, with fields that may be wrong. */
 static void write_packet(struct run *run)
 {
@@ -301,6 +348,8 @@ static void write_packet(struct run *run)
 		packet.nack.refused = near(run, connection->session);
 		packet.nack.transfer = near(run, 0);
 	}
+	if (!run->setup.codec->indexed)
+		fill_numbers(run, &packet, connection);
 	length = run->setup.codec->encode(&packet, frame);
 	if (length == 0)
 		return;
@@ -365,6 +414,7 @@ static void step(struct run *run)
 
 static void start(struct run *run)
 {
+	static const struct codec *const codecs[] = {&codec_native, &codec_native, &codec_mxoe, &codec_mxoe_jumbo};
 	uint64_t options = take(run, 1);
 
 	world_init(&run->world, take(run, 2), false);
@@ -374,10 +424,14 @@ static void start(struct run *run)
 						      .port_room = 1 << 20, .receive_room = 1 << 20, .frame_max = 1472,
 						      .route_max = 1472};
 	traffic_init(&run->traffic, &run->network);
-	run->setup = (struct process_setup){.application = &victim_application, .codec = &codec_native};
+	run->setup = (struct process_setup){.application = &victim_application, .codec = codecs[options / 4 % 4]};
+	if (!run->setup.codec->indexed) {
+		run->network.numbered = true;
+		run->network.conditions.frame_max = run->network.conditions.route_max = 9000;
+	}
 	MUST(options_defaults(&run->setup.options, NULL) == 0);
 	run->setup.options.unexpected_max = UNEXPECTED_MAX;
-	run->setup.options.checksum = options & 1;
+	run->setup.options.checksum = options & 1 && run->setup.codec->indexed;
 	run->setup.options.job_key = options & 2 ? 12345 : 0;
 	for (int i = 0; i < PROCESSES; i++)
 		run->processes[i] = traffic_start(&run->traffic, &run->network.hosts[i], &run->setup);

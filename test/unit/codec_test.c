@@ -596,14 +596,14 @@ static void native__restamped(void **state)
 	native_packet(&packet, PACKET_RECORD, &random);
 	frame = frame_encode(&codec_native, &packet, 0);
 	codec_native.seal(frame.bytes, frame.length, NULL, 0);
-	codec_native.restamp(frame.bytes, 0xfffffffe, 77);
+	codec_native.restamp(frame.bytes, 0xfffffffe, 77, PACKET_ANSWER);
 	assert_false(codec_native.intact(frame.bytes, frame.length, &unset));
 	codec_native.seal(frame.bytes, frame.length, NULL, 0);
 	assert_true(codec_native.intact(frame.bytes, frame.length, &unset));
 	assert_int_equal(codec_native.decode(&back, frame.bytes, frame.length), 0);
 	packet.ack = 0xfffffffe;
 	packet.credit = 77;
-	packet.flags |= PACKET_CHECKSUM;
+	packet.flags = PACKET_ANSWER | PACKET_CHECKSUM; /* the flags are those given, and that of the seal */
 	same(&packet, &back);
 	frame_free(&frame);
 }
@@ -881,7 +881,7 @@ static void captures__restamped(void **state)
 			struct packet packet, back;
 
 			assert_int_equal(codec->decode(&packet, bytes, length), 0);
-			codec->restamp(bytes, 0x1234, 9);
+			codec->restamp(bytes, 0x1234, 9, 0);
 			assert_int_equal(codec->decode(&back, bytes, length), 0);
 			if (packet.type == PACKET_RECORD) {
 				assert_int_equal(back.ack, 0x1234);

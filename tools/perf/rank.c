@@ -41,7 +41,7 @@ static int run_sample(struct perf_rank *rank, enum perf_test test, uint64_t size
 static uint64_t trial_iterations(const struct perf_rank *rank, enum perf_test test, uint64_t size, unsigned window)
 {
 	if (rank->other)
-		return size * window >= 1 << 20 ? 1 : window > 1 ? TRIAL_ITERATIONS : 8 * TRIAL_ITERATIONS;
+		return size * window >= 1 << 20 ? 1 : window > 1 ? TRIAL_ITERATIONS : 2 * TRIAL_ITERATIONS;
 	return test == PERF_BARE ? 1024 : size >= 1 << 20 ? 1 : TRIAL_ITERATIONS;
 }
 

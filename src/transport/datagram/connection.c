@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/endian.h"
 #include "base/siphash.h"
 #include "message/message.h"
 #include "transport/datagram/connection.h"
@@ -112,13 +113,10 @@ struct connection *connection_get(struct engine *engine, struct peer *peer)
 		.record_link = engine->bulk_link,
 		.bulk_link = engine->bulk_link,
 	};
-	if (engine->numbers) {
-		connection->session = numbers_session(engine);
-		connection->number = engine->endpoint->parts.network[4];
-		connection->peer_index = peer->parts.network[4];
-	} else {
+	if (engine->numbers)
+		numbers_begin(connection);
+	else
 		engine->random(engine->random_arg, &connection->session, sizeof(connection->session));
-	}
 	list_init(&connection->dirty_node);
 	list_init(&connection->serving_node);
 	list_init(&connection->fetching_node);
@@ -132,15 +130,21 @@ struct connection *connection_get(struct engine *engine, struct peer *peer)
 	return connection;
 }
 
+static void connection_ask_no_more(struct connection *connection)
+{
+	struct link *link = connection->engine->links[connection->bulk_link];
+
+	if (connection->asking && link->calls->fate_end)
+		link->calls->fate_end(link, &connection->route[connection->bulk_link].records);
+	connection->asking = false;
+}
+
 /* Off all lists and timers; it stays as long as its peer does, so that late frames find it and are told. */
 static void connection_rest(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
 
-	for (unsigned i = 0; connection->asking && i < engine->link_count; i++)
-		if (engine->links[i]->calls->fate_end && connection->route[i].known)
-			engine->links[i]->calls->fate_end(engine->links[i], &connection->route[i].records);
-	connection->asking = false;
+	connection_ask_no_more(connection);
 	sequence_fini(connection);
 	pull_lost(connection);
 	list_remove(&connection->dirty_node);
@@ -174,20 +178,22 @@ void engine_disconnect(struct engine *engine, struct peer *peer)
 static uint64_t connect_proof(const struct engine *engine, const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
-	uint64_t words[] = {
+	const uint64_t words[] = {
 		packet->type, packet->session, connect->host, connect->endpoint, connect->target, connect->session,
 		(uint64_t)connect->index << 32 | connect->next,
 		(uint64_t)connect->bulk_port << 16 | connect->ethertype,
-		0, 0, 0, 0,
 	};
+	uint8_t text[sizeof(words) + sizeof(connect->mac) + sizeof(connect->network)];
 
 	if (engine->numbers) /* shown as it is: it keeps strangers apart and no spies out */
 		return packet->type == PACKET_CONNECT ? (uint32_t)engine->key : 0;
 	if (engine->key == 0)
 		return 0;
-	memcpy(&words[8], connect->mac, sizeof(connect->mac));
-	memcpy(&words[9], connect->network, sizeof(connect->network));
-	return siphash((const uint64_t[2]){engine->key, 0}, words, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		store_be64(text + 8 * i, words[i]);
+	memcpy(text + sizeof(words), connect->mac, sizeof(connect->mac));
+	memcpy(text + sizeof(words) + sizeof(connect->mac), connect->network, sizeof(connect->network));
+	return siphash((const uint64_t[2]){engine->key, 0}, text, sizeof(text));
 }
 
 /* ---- CONNECT and ACCEPT -------------------------------------------------------------------------------------- */
@@ -218,7 +224,7 @@ static void connect_packet(struct connection *connection, struct packet *packet,
 	packet->connect.target = connection->peer->parts.endpoint;
 	packet->connect.session = connection->session;
 	packet->connect.index = connection->index;
-	packet->connect.next = sequence_narrow(connection->engine->codec, connection->next_in);
+	packet->connect.next = sequence_narrow(connection->engine->codec, connection->next_in) | connection->epoch_in;
 	packet->connect.attempt = connection->attempt;
 	if (connection->engine->numbers)
 		numbers_connect(connection->engine, packet, NULL);
@@ -309,6 +315,18 @@ static bool connect_route(const struct address_parts *parts, const struct link *
 	return true;
 }
 
+void connection_fall_back(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+
+	engine_count(engine, COUNTER_LINK_FALLBACKS);
+	connection->route[connection->record_link].frame_max = 0;
+	connection->record_link = connection->bulk_link;
+	connection->lost_in_row = connection->probes = 0;
+	connection->connect_ns = engine->now_ns + FALL_BACK_NS;
+	connection_wake(connection, connection->connect_ns);
+}
+
 static void connection_begin(struct connection *connection)
 {
 	connection->engine->open++;
@@ -335,6 +353,14 @@ int engine_connect(struct engine *engine, struct peer *peer)
 	return 0;
 }
 
+/* Where a CONNECT or ACCEPT says that its sender's raw frames come from. */
+static void connect_path(const struct packet_connect *connect, struct path *path_p)
+{
+	memcpy(path_p->bytes, connect->mac, 6);
+	for (int i = 0; i < 4; i++)
+		path_p->bytes[6 + i] = (uint8_t)(connect->endpoint >> (24 - 8 * i) & 0xff);
+}
+
 /* Take over what a CONNECT or ACCEPT says of the other side. False: it contradicts what we know. */
 static bool connect_learn(struct connection *connection, const struct packet_connect *connect, unsigned link)
 {
@@ -346,8 +372,11 @@ static bool connect_learn(struct connection *connection, const struct packet_con
 	if (connection->peer_session)
 		return connection->peer_session == connect->session;
 	connection->peer_session = connect->session;
-	if (engine->numbers)
+	if (engine->numbers) {
+		if (connection->state == CONNECTION_NEW && connection->former_session != connect->session)
+			connection->epoch_in = 0; /* it knows of none before */
 		return true;
+	}
 	connection->peer_index = connect->index;
 	if (connection->next_out == 1)
 		connection->next_out = connection->recover = connect->next;
@@ -360,9 +389,7 @@ static bool connect_learn(struct connection *connection, const struct packet_con
 
 		if (!engine->links[i]->ethertype || engine->links[i]->ethertype != connect->ethertype)
 			continue;
-		memcpy(path.bytes, connect->mac, 6);
-		for (int k = 0; k < 4; k++)
-			path.bytes[6 + k] = (uint8_t)(connect->endpoint >> (24 - 8 * k) & 0xff);
+		connect_path(connect, &path);
 		route_learn(connection, i, &path);
 	}
 	return true;
@@ -423,6 +450,20 @@ static void accept_begin(struct connection *connection, uint32_t next)
 	connection->credit = codec->ahead_max;
 }
 
+/* Does a CONNECT come from where its sender says that it is? The proof covers what it says; a copy of it that somebody else
+ * sends must not make him the one who gets the answers. */
+static bool connect_from(const struct connection *connection, const struct packet_connect *connect, const struct link *link,
+			 const struct path *from)
+{
+	struct path path = {0};
+
+	if (link->ethertype)
+		connect_path(connect, &path);
+	else if (!connect_route(&connection->peer->parts, link, &path))
+		return false;
+	return memcmp(&path, from, sizeof(path)) == 0;
+}
+
 void connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
 		     size_t length)
 {
@@ -447,6 +488,10 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 	}
 	if (connection->state == CONNECTION_DEAD) {
 		nack_send(engine, link, from, NACK_CLOSED, connect->session, 0);
+		return;
+	}
+	if (!engine->numbers && !connect_from(connection, connect, link, from)) {
+		engine_count(engine, COUNTER_DROPPED_STRANGER);
 		return;
 	}
 	route_learn(connection, link->index, from);
@@ -492,7 +537,8 @@ void accept_arrived(struct engine *engine, struct link *link, const struct path 
 		return;
 	}
 	if (connect->status != CONNECT_OK) {
-		connection_lost(connection, THOLE_ERR_ACCESS);
+		if (!connection->answered && !connection->peer_session) /* else somebody else is saying so */
+			connection_lost(connection, THOLE_ERR_ACCESS);
 		return;
 	}
 	if (connect->proof != connect_proof(engine, packet) || connect->session == 0 || connect->seen > engine->frame_max) {
@@ -516,15 +562,32 @@ void accept_arrived(struct engine *engine, struct link *link, const struct path 
 		connect_try(connection); /* by the other link */
 	} else if (link->index == engine->record_link) {
 		connection->record_link = engine->record_link;
+		connection->lost_in_row = 0;
 	}
 	connection_dirty(connection);
 }
 
 /* ---- The end -------------------------------------------------------------------------------------------------- */
 
-void close_arrived(struct connection *connection)
+/* Whether all that was sent before the CLOSE is here. */
+static bool close_is_complete(const struct connection *connection)
 {
-	connection_lost(connection, THOLE_ERR_PEER);
+	return (int32_t)(connection->closing - connection->next_in) <= 0;
+}
+
+/* It may have overtaken records, which lie in another link's memory: they get a little time. */
+void close_arrived(struct connection *connection, const struct packet *packet)
+{
+	uint64_t now_ns = connection->engine->now_ns;
+
+	connection->closing = packet->sequence;
+	if (close_is_complete(connection)) {
+		connection_lost(connection, THOLE_ERR_PEER);
+		return;
+	}
+	if (connection->closing_ns == 0)
+		connection->closing_ns = now_ns + CLOSE_WAIT_NS;
+	connection_wake(connection, now_ns + CLOSE_LOOK_NS);
 }
 
 void engine_close(struct engine *engine)
@@ -536,6 +599,7 @@ void engine_close(struct engine *engine)
 		if (!pool_is_live(&engine->connections, connection) || connection->state != CONNECTION_OPEN)
 			continue;
 		connection_packet(connection, &packet, PACKET_CLOSE);
+		packet.sequence = connection->next_out;
 		sequence_report(connection, &packet);
 		engine_post(engine, connection->bulk_link, &connection->route[connection->bulk_link].records, &packet, 0);
 	}
@@ -657,7 +721,7 @@ static bool connection_ask(struct connection *connection)
 	if (!connection->asking)
 		engine_count(engine, COUNTER_PEERS_ASKED_AFTER);
 	fate = link->calls->fate(link, &connection->route[connection->bulk_link].records);
-	connection->asking = fate == LINK_UNKNOWN;
+	connection->asking = true;
 	if (fate == LINK_GONE)
 		connection_lost(connection, THOLE_ERR_PEER);
 	return fate == LINK_ALIVE;
@@ -671,11 +735,13 @@ static uint64_t connection_check(struct connection *connection)
 	uint64_t turn_ns = patience_ns / 8 ? patience_ns / 8 : 1, since_ns;
 
 	if (!connection_pending(connection)) {
+		connection_ask_no_more(connection);
 		connection->checked_ns = 0;
 		connection->silence_ns = 0;
 		return UINT64_MAX;
 	}
 	if (connection->checked_ns == 0 || connection->heard_ns > connection->checked_ns) {
+		connection_ask_no_more(connection);
 		connection->silence_ns = 0;
 		connection->checked_ns = now_ns;
 		return now_ns + turn_ns;
@@ -711,6 +777,13 @@ uint64_t connection_expire(struct connection *connection)
 {
 	uint64_t next_ns;
 
+	if (connection->closing_ns) {
+		if (close_is_complete(connection) || connection->closing_ns <= connection->engine->now_ns) {
+			connection_lost(connection, THOLE_ERR_PEER);
+			return UINT64_MAX;
+		}
+		return connection->engine->now_ns + CLOSE_LOOK_NS;
+	}
 	if (connection->connect_ns && connection->connect_ns <= connection->engine->now_ns)
 		connect_try(connection);
 	next_ns = connection_check(connection);

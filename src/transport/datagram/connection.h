@@ -16,9 +16,12 @@ enum engine_times {
 	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
 	PROBE_NS = 3000000,            /* between tries of a second link */
+	FALL_BACK_NS = 2000000000,     /* before a link is tried again that lost what the other carried */
 	QUIET_NS = 10000000,           /* a sender that says nothing for so long no longer shares the credit */
 	HELLO_NS = 1000000000,         /* mxoe: between two words to all that we are here */
 	NACK_NS = 1000000,             /* at most one NACK each so often, whoever asks for it */
+	CLOSE_WAIT_NS = 100000000,     /* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
+	CLOSE_LOOK_NS = 1000000,       /* between two looks at whether they are here */
 	FATE_NS = 50000000,            /* between two looks at whether a silent peer's process lives */
 };
 
@@ -27,6 +30,7 @@ enum engine_windows {
 	WINDOW_LEAST = 4,     /* and after losses, in messages of as many fragments as there may be */
 	RESEND_BURST = 16,    /* frames that one time-out sends again */
 	PROBES_MAX = 3,       /* tries of a second link */
+	LINK_LOSSES = 4,      /* frames in a row that a link has to lose to be left */
 	WIDE_MIN = 6144,      /* bytes of a record that is quicker by the link for bulk, whose frames the kernel takes together */
 	SERVES_MAX = 256,     /* pulls of one peer that wait to be served; further ones are lost and asked for again */
 	SERVE_TURN = 2,       /* blocks sent for one peer before others get a turn */
@@ -74,12 +78,16 @@ struct connection {
 	struct route route[ENGINE_LINKS_MAX];
 	uint8_t state;              /* enum connection_state */
 	uint8_t record_link, bulk_link;
+	uint8_t heard_link;         /* that brought the last frame */
+	uint8_t lost_in_row;        /* frames of record_link that arrived only when the other repeated them */
 	uint8_t attempt;            /* CONNECTs sent, saturating */
 	uint8_t probes;             /* of the second link */
 	bool answered;              /* an ACCEPT has come */
 	bool asking;                /* link->fate is at work */
 	bool holding;               /* the peer wants messages announced */
 	bool watched;               /* somebody waits for this peer, though nothing is under way */
+	uint32_t closing;           /* the peer's CLOSE: sequence behind its last frame */
+	uint64_t closing_ns;        /* until when frames before it are waited for; 0: there was none */
 	uint64_t connect_ns;        /* when CONNECT is sent again; 0: it is not */
 
 	/* liveness */
@@ -92,7 +100,9 @@ struct connection {
 	struct list_node *unsent;   /* the first of them that is to be sent; the list's head: none */
 	uint32_t next_out;          /* sequence of the next new frame */
 	uint32_t wide_end;          /* and the one behind the last that is wide */
-	uint32_t epoch;             /* mxoe: bits above the sequence numbers that the peer wants to see */
+	uint32_t epoch;             /* mxoe: bits above the sequence numbers that the peer wants to see; */
+	uint32_t epoch_in;          /* and that we do */
+	uint32_t former_session;    /* mxoe: of the peer at the same place that we have given up; 0: none */
 	uint32_t flight;            /* frames sent and not acknowledged */
 	uint32_t window;            /* that may be, for congestion's sake */
 	uint32_t threshold;         /* the window grows fast below, slowly above */
@@ -112,10 +122,10 @@ struct connection {
 	uint8_t fragment_in;
 	uint32_t unreported;        /* frames since our last acknowledgement */
 	bool ack_now;
+	bool tell_hold;             /* by an ACK: endpoint->holding has changed */
 	bool heard_lately;          /* counted in engine->senders */
 	uint32_t ack_number;        /* mxoe: of the last acknowledgement by itself */
 	uint64_t ack_ns;            /* when an acknowledgement is due; 0: none is */
-	uint64_t nack_ns;           /* when it was last told that it is gone */
 
 	/* bulk */
 	struct list_node fetches;   /* struct fetch, oldest first: with bytes not yet asked for */
@@ -186,7 +196,7 @@ struct connection *connection_next_by_path(struct connection *connection, const 
 void connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
 		     size_t length);
 void accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
-void close_arrived(struct connection *connection);
+void close_arrived(struct connection *connection, const struct packet *packet);
 void nack_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
 /* Say that what a frame named does not exist here. */
 void nack_send(struct engine *engine, struct link *link, const struct path *to, enum nack_reason reason, uint64_t refused,
@@ -194,6 +204,8 @@ void nack_send(struct engine *engine, struct link *link, const struct path *to, 
 /* Handshake, probes of the second link, liveness: what is due; UINT64_MAX or when something will be. */
 uint64_t connection_expire(struct connection *connection);
 void connection_lost(struct connection *connection, int status);
+/* Send records by the link for bulk from now on, and try the other one again later. */
+void connection_fall_back(struct connection *connection);
 /* Bytes of a record frame now. */
 uint32_t connection_frame(const struct connection *connection);
 
@@ -211,6 +223,8 @@ void sequence_flush(struct connection *connection);
 /* Tell the layer above if there is room that it waits for. */
 void sequence_ready(struct connection *connection);
 uint64_t sequence_expire(struct connection *connection);
+/* Whether a frame with this number, as on the wire, has been sent and not acknowledged. */
+bool sequence_is_out(const struct connection *connection, uint32_t wire);
 /* The link had no room for it: it is to be sent again, without delay. */
 void sequence_unsend(struct connection *connection, struct kept *kept);
 void kept_free(struct engine *engine, struct kept *kept);
@@ -239,7 +253,8 @@ int numbers_init(struct engine *engine);
 void numbers_fini(struct engine *engine);
 /* The first link is there: draw a session, and say that we are here. */
 void numbers_start(struct engine *engine);
-uint32_t numbers_session(const struct engine *engine);
+/* A new connection: frames to one before it must not be taken for its own. */
+void numbers_begin(struct connection *connection);
 /* When to say so again. */
 uint64_t numbers_deadline(const struct engine *engine);
 void numbers_expire(struct engine *engine);

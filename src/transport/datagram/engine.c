@@ -257,7 +257,7 @@ unsigned engine_flush(struct engine *engine)
 			sequence_flush(connection);
 	}
 	burst_send(engine, 0);
-	if (!list_empty(&engine->fetching))
+	if (!list_empty(&engine->fetching) && !engine->burst->full)
 		pull_ask(engine);
 	if (!list_empty(&engine->serving) && !engine->burst->full)
 		pull_serve(engine);
@@ -311,7 +311,7 @@ void engine_hold(struct engine *engine)
 
 		if (!pool_is_live(&engine->connections, connection) || connection->state != CONNECTION_OPEN)
 			continue;
-		connection->ack_now = true;
+		connection->ack_now = connection->tell_hold = true;
 		connection_dirty(connection);
 	}
 }
@@ -380,7 +380,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		break;
 	default: /* CLOSE */
 		sequence_acked(connection, packet);
-		close_arrived(connection);
+		close_arrived(connection, packet);
 	}
 }
 
@@ -420,8 +420,10 @@ void engine_frame(struct engine *engine, struct link *link, const struct path *f
 		break;
 	}
 	connection = connection_by_index(engine, packet.to, packet.session);
-	if (connection && connection->state == CONNECTION_OPEN)
+	if (connection && connection->state == CONNECTION_OPEN) {
+		connection->heard_link = (uint8_t)link->index;
 		engine_packet(connection, &packet, frame, length);
-	else
+	} else {
 		engine_stranger(engine, link, from, &packet);
+	}
 }

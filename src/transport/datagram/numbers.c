@@ -5,7 +5,10 @@
  * the engine's. Pure.
  *
  * All processes at one interface see the same frames. Each takes those for its own number, and what is said of the host
- * itself they all say in the same words. Invariants: one session for all peers; a window's short id is taken as long as its
+ * itself they all say in the same words.
+ *
+ * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and meets it again wants
+ * to see another one, so that nothing of before is taken for new. Invariants: one session for all peers; a window's short id is taken as long as its
  * request is there; nothing is kept of hosts, so any index in the head of a frame is right, and all hosts are given the same.
  */
 #include <stdlib.h>
@@ -88,11 +91,6 @@ void numbers_start(struct engine *engine)
 	numbers->hello_ns = engine->now_ns;
 }
 
-uint32_t numbers_session(const struct engine *engine)
-{
-	return engine->numbers->session;
-}
-
 /* ---- What hosts say --------------------------------------------------------------------------------------- */
 
 uint64_t numbers_deadline(const struct engine *engine)
@@ -151,6 +149,25 @@ struct connection *numbers_find(struct engine *engine, const struct link *link, 
 		if (connection->peer_index == number && (!found || connection->state != CONNECTION_DEAD))
 			found = connection;
 	return found;
+}
+
+void numbers_begin(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	const struct address_parts *parts = &connection->peer->parts;
+	const struct connection *former;
+	struct path path = {{0}};
+
+	connection->session = engine->numbers->session;
+	connection->number = numbers_own(engine);
+	connection->peer_index = parts->network[4];
+	memcpy(path.bytes, parts->network + 8, 6);
+	former = numbers_find(engine, engine->links[0], &path, connection->peer_index);
+	if (!former || !former->peer_session)
+		return;
+	connection->former_session = (uint32_t)former->peer_session;
+	connection->epoch_in = (former->epoch_in + (1u << engine->codec->sequence_bits)) & 0xffff;
+	connection->host_index = former->host_index;
 }
 
 /* Whether the one we know at this place has ended there, or has given up on us and wants to begin again: what it has missed it will
@@ -347,8 +364,11 @@ static void number_nack_arrived(struct engine *engine, const struct link *link, 
 		return;
 	}
 	connection = numbers_find(engine, link, from, packet->from);
-	if (connection && connection->state != CONNECTION_DEAD && connection->state != CONNECTION_NEW &&
-	    packet->nack.reason != NACK_BAD_WINDOW)
+	if (!connection || connection->state == CONNECTION_DEAD || packet->nack.reason == NACK_BAD_WINDOW)
+		return;
+	/* It has to be about something that was sent and not taken: a CONNECT or a record. */
+	if ((connection->connect_ns && !connection->answered && packet->sequence == 0) ||
+	    sequence_is_out(connection, packet->sequence))
 		connection_lost(connection, THOLE_ERR_PEER);
 }
 
@@ -393,8 +413,8 @@ static void number_packet(struct engine *engine, const struct link *link, const 
 			engine_count(engine, COUNTER_DROPPED_STRANGER);
 		return;
 	}
-	if (packet->type == PACKET_RECORD && packet->sequence != sequence_narrow(engine->codec, packet->sequence)) {
-		engine_count(engine, COUNTER_DROPPED_SESSION); /* we have given up on nothing, so this is of nobody */
+	if (packet->type == PACKET_RECORD && (packet->sequence ^ sequence_narrow(engine->codec, packet->sequence)) != connection->epoch_in) {
+		engine_count(engine, COUNTER_DROPPED_SESSION); /* for a connection that we have given up */
 		return;
 	}
 	if (packet->type == PACKET_PULL) {

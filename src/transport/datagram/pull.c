@@ -162,7 +162,7 @@ static void pull_arm(struct connection *connection)
 }
 
 /* Ask for `length` bytes at `offset`: whole blocks, or of one block the wanted frames. */
-static void pull_send(struct fetch *fetch, uint64_t offset, uint32_t length, uint64_t wanted)
+static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32_t length, uint64_t wanted)
 {
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
@@ -181,7 +181,7 @@ static void pull_send(struct fetch *fetch, uint64_t offset, uint32_t length, uin
 	if (engine->numbers)
 		numbers_pull(engine, &packet.pull, fetch->frame);
 	engine_count(engine, COUNTER_PULLS_SENT);
-	engine_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
+	engine_post(engine, link, &connection->route[link].records, &packet, 0);
 }
 
 static void block_again(struct block *block)
@@ -200,7 +200,8 @@ static void block_again(struct block *block)
 	list_remove(&block->peer_node);
 	list_push_back(&connection->blocks, &block->peer_node);
 	engine_count(engine, COUNTER_PULLS_AGAIN);
-	pull_send(fetch, block->offset, block->length,
+	/* As repeated records do, every other repetition goes by the other link. */
+	pull_send(fetch, block->tries & 1 ? connection->bulk_link : connection->record_link, block->offset, block->length,
 		  block->missing == frames_mask(block_frames(block)) ? 0 : block->missing);
 }
 
@@ -317,7 +318,7 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 		if (!block_new(fetch, fetch->asked, length))
 			break;
 		if (codec->blocks_max) /* each with a PULL of its own */
-			pull_send(fetch, fetch->asked, length, 0);
+			pull_send(fetch, connection->record_link, fetch->asked, length, 0);
 		fetch->asked += length;
 	}
 	if (fetch->asked == start)
@@ -325,7 +326,7 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 	if (connection->pull_ns == 0)
 		pull_arm(connection);
 	if (codec->blocks_max == 0)
-		pull_send(fetch, start, (uint32_t)(fetch->asked - start), 0);
+		pull_send(fetch, connection->record_link, start, (uint32_t)(fetch->asked - start), 0);
 	if (fetch->asked == fetch->length) {
 		list_remove(&fetch->node);
 		list_push_back(&connection->asked, &fetch->node);

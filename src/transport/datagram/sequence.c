@@ -286,8 +286,8 @@ static uint8_t sequence_link(const struct connection *connection, const struct k
 		       : usual;
 }
 
-/* `again`: it was sent before; if the link has no room now the time-out will see to it. */
-static bool sequence_send(struct connection *connection, struct kept *kept, bool again)
+/* answer: it is to be acknowledged at once. again: it was sent before; if the link has no room now the time-out will see to it. */
+static bool sequence_send(struct connection *connection, struct kept *kept, bool again, bool answer)
 {
 	struct engine *engine = connection->engine;
 	struct packet report = {0};
@@ -300,7 +300,7 @@ static bool sequence_send(struct connection *connection, struct kept *kept, bool
 	};
 
 	sequence_report(connection, &report);
-	engine->codec->restamp(kept->bytes, report.ack, report.credit);
+	engine->codec->restamp(kept->bytes, report.ack, report.credit, answer ? PACKET_ANSWER : 0);
 	kept->sent_ns = engine->now_ns;
 	connection->frames_sent++;
 	return burst_add(engine, link, &frame, connection, again ? NULL : kept);
@@ -328,7 +328,7 @@ static void sequence_repeated(struct connection *connection, struct kept *kept)
 static void sequence_resend(struct connection *connection, struct kept *kept)
 {
 	sequence_repeated(connection, kept);
-	sequence_send(connection, kept, true);
+	sequence_send(connection, kept, true, true);
 }
 
 /* ---- Acknowledgements that come in ------------------------------------------------------------------------ */
@@ -401,6 +401,16 @@ static void sequence_delivered(struct connection *connection, const struct kept 
 		connection->delivered_ns = kept->sent_ns;
 }
 
+/* A link that loses frame after frame, which arrive once they are sent again by the other, is left alone for a while. */
+static void sequence_judge(struct connection *connection, const struct kept *kept)
+{
+	if (connection->record_link == connection->bulk_link || kept->wide)
+		return;
+	connection->lost_in_row = kept->resends == 0 ? 0 : (uint8_t)(connection->lost_in_row + 1);
+	if (connection->lost_in_row >= LINK_LOSSES)
+		connection_fall_back(connection);
+}
+
 static void sequence_release(struct connection *connection, uint32_t ack)
 {
 	struct engine *engine = connection->engine;
@@ -416,6 +426,7 @@ static void sequence_release(struct connection *connection, uint32_t ack)
 		if (node == connection->unsent)
 			connection->unsent = node->next; /* taken for lost, and was not */
 		sequence_delivered(connection, kept);
+		sequence_judge(connection, kept);
 		kept_in(connection, kept);
 		sample_ns = kept->held ? 0 : sequence_sample(connection, kept);
 		acked++;
@@ -427,6 +438,7 @@ static void sequence_release(struct connection *connection, uint32_t ack)
 	if (sample_ns > 0) { /* else it would not be known which sending the trip was of */
 		connection->backoff = 0;
 		round_trip_measure(sample_ns, &connection->round_trip_ns, &connection->deviation_ns);
+		engine->endpoint->counters[COUNTER_RTT_NS] = connection->round_trip_ns;
 	}
 	sequence_grow(connection, acked);
 	sequence_arm(connection);
@@ -479,6 +491,17 @@ void sequence_acked(struct connection *connection, const struct packet *packet)
 	sequence_ready(connection);
 }
 
+bool sequence_is_out(const struct connection *connection, uint32_t wire)
+{
+	const struct codec *codec = connection->engine->codec;
+	const struct list_node *first = list_first(&connection->unacked);
+	uint32_t sequence = sequence_widen(codec, wire, connection->next_out);
+
+	return first && (wire ^ sequence_narrow(codec, wire)) == connection->epoch &&
+	       sequence_after(sequence, connection->next_out) < 0 &&
+	       sequence_after(sequence, container_of(first, struct kept, node)->sequence) >= 0;
+}
+
 /* ---- Acknowledgements that go out --------------------------------------------------------------------------- */
 
 /* Frames that this peer may have under way: its share of what the receive buffer holds. */
@@ -495,22 +518,25 @@ static uint16_t sequence_credit(const struct connection *connection)
 
 void sequence_report(struct connection *connection, struct packet *packet)
 {
-	packet->ack = sequence_narrow(connection->engine->codec, connection->next_in);
+	packet->ack = sequence_narrow(connection->engine->codec, connection->next_in) | connection->epoch_in;
 	packet->credit = sequence_credit(connection);
 	connection->unreported = 0;
-	connection->ack_now = false;
 	connection->ack_ns = 0;
+	/* Only an ACK says which frames are held, and whether messages are to be announced. */
+	connection->ack_now = connection->ack_now && (connection->held_count > 0 || connection->tell_hold);
 }
 
 static void sequence_acknowledge(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
-	uint8_t link = connection->record_link;
+	/* By the link that was heard last: the other one may not carry frames any more. */
+	uint8_t link = connection->heard_link;
 	struct packet packet;
 	struct list_node *node;
 
 	connection_packet(connection, &packet, PACKET_ACK);
 	sequence_report(connection, &packet);
+	connection->ack_now = connection->tell_hold = false;
 	packet.sequence = sequence_narrow(engine->codec, connection->next_out);
 	packet.acked.send = packet.ack;
 	packet.acked.session = packet.session;
@@ -523,7 +549,7 @@ static void sequence_acknowledge(struct connection *connection)
 	}
 	if (engine->endpoint->holding)
 		packet.flags |= PACKET_HOLD;
-	if (connection->checked_ns && connection->silence_ns > 0) {
+	if (connection->checked_ns && connection->silence_ns > 0 && connection->heard_ns <= connection->checked_ns) {
 		packet.flags |= PACKET_ANSWER;
 		link = connection->bulk_link; /* where a host answers for who is not there any more */
 	}
@@ -547,7 +573,8 @@ void sequence_flush(struct connection *connection)
 		room--;
 		if (kept->sent_ns)
 			sequence_repeated(connection, kept);
-		if (!sequence_send(connection, kept, false))
+		/* What fills the window is to be acknowledged at once: nothing follows that would have it done. */
+		if (!sequence_send(connection, kept, false, room == 0))
 			break;
 	}
 	if (idle && connection->flight > 0)
@@ -571,7 +598,8 @@ static void sequence_deliver(struct connection *connection, const struct packet 
 	if (record.length != RECORD_EXTERNAL) {
 		if (packet->length <= RECORD_INLINE_MAX) {
 			record.length = (uint16_t)packet->length;
-			memcpy(record.payload, payload, packet->length);
+			if (packet->length > 0)
+				memcpy(record.payload, payload, packet->length);
 			payload = record.payload;
 		} else {
 			record.length = RECORD_EXTERNAL;

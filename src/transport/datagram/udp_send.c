@@ -138,6 +138,22 @@ static int dispatch(struct link_udp *udp, int fd, unsigned messages)
 	return sent < 0 ? -1 : 1;
 }
 
+/* A frame that was cut when the path was wider has to go as it is: as fragments of IP. */
+static bool send_fragmented(struct link_udp *udp, int fd)
+{
+	int level = udp->family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+	int name = udp->family == AF_INET ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER;
+	int strict = udp->family == AF_INET ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+	int never = udp->family == AF_INET ? IP_PMTUDISC_DONT : IPV6_PMTUDISC_DONT;
+	bool sent;
+
+	if (setsockopt(fd, level, name, &never, sizeof(never)) != 0)
+		return false;
+	sent = dispatch(udp, fd, 1) == 1;
+	setsockopt(fd, level, name, &strict, sizeof(strict));
+	return sent;
+}
+
 enum trouble {
 	TROUBLE_FULL,      /* no room: later */
 	TROUBLE_AGAIN,     /* at once */
@@ -206,8 +222,9 @@ unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned co
 			separate = taken + udp->out.frames[0];
 			continue;
 		case TROUBLE_LOST:
+			if (!udp->too_long || !send_fragmented(udp, udp->fd[socket]))
+				udp_count(udp, COUNTER_LINK_LOST, udp->out.frames[0]);
 			taken += udp->out.frames[0];
-			udp_count(udp, COUNTER_LINK_LOST, udp->out.frames[0]);
 			tried = false;
 		}
 	}

@@ -49,8 +49,8 @@ struct codec {
 	/* Read a frame, which may be padded. Returns 0, or THOLE_ERR_PROTOCOL where no correct peer writes this. Any length and
 	 * any bytes are allowed. */
 	int (*decode)(struct packet *packet, const uint8_t *frame, size_t length);
-	/* Update ack and credit in an encoded RECORD that is sent again. */
-	void (*restamp)(uint8_t *frame, uint32_t ack, uint16_t credit);
+	/* Update ack, credit and flags (but PACKET_CHECKSUM) in an encoded RECORD that is sent, perhaps again. */
+	void (*restamp)(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags);
 	/* Fill in the checksum over the head and `count` further parts, and set its flag; NULL: the codec has none. decode does
 	 * not look at it: */
 	void (*seal)(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count);

@@ -781,8 +781,9 @@ static int mxoe_decode_jumbo(struct packet *packet, const uint8_t *frame, size_t
 /* ---- Frames that are encoded already -------------------------------------------------------------- */
 
 /* A connect has no acknowledgement. */
-static void mxoe_restamp(uint8_t *frame, uint32_t ack, uint16_t credit)
+static void mxoe_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags)
 {
+	(void)flags;
 	uint8_t *body = frame + MXOE_HEAD, type = body[BODY_TYPE_AT];
 
 	(void)credit;

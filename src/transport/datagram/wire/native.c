@@ -67,7 +67,10 @@ enum {
 	NACK_REFUSED_AT = 32,  /* u64 */
 	NACK_LENGTH = 40,
 };
-enum { CLOSE_LENGTH = 32 };
+enum {
+	CLOSE_SEQUENCE_AT = 20, /* u32: behind the last record */
+	CLOSE_LENGTH = 32,
+};
 enum { /* CONNECT and ACCEPT */
 	CONNECT_INDEX_AT = 20,      /* u32 */
 	CONNECT_SESSION_AT = 24,    /* u64 */
@@ -177,6 +180,7 @@ static size_t encode_body(const struct packet *packet, uint8_t *head)
 		store_be64(head + NACK_REFUSED_AT, packet->nack.refused);
 		return NACK_LENGTH;
 	case PACKET_CLOSE:
+		store_be32(head + CLOSE_SEQUENCE_AT, packet->sequence);
 		return CLOSE_LENGTH;
 	case PACKET_CONNECT:
 	case PACKET_ACCEPT:
@@ -343,7 +347,10 @@ static int decode_body(struct packet *packet, const uint8_t *frame, size_t lengt
 	case PACKET_NACK:
 		return decode_nack(packet, frame, length);
 	case PACKET_CLOSE:
-		return length < CLOSE_LENGTH ? THOLE_ERR_PROTOCOL : 0;
+		if (length < CLOSE_LENGTH)
+			return THOLE_ERR_PROTOCOL;
+		packet->sequence = load_be32(frame + CLOSE_SEQUENCE_AT);
+		return 0;
 	case PACKET_CONNECT:
 	case PACKET_ACCEPT:
 		return decode_connect(packet, frame, length);
@@ -382,8 +389,10 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 
 /* ---- Frames that are encoded already -------------------------------------------------------------- */
 
-static void native_restamp(uint8_t *frame, uint32_t ack, uint16_t credit)
+static void native_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags)
 {
+	frame[HEAD_FLAGS_AT] = (uint8_t)((frame[HEAD_FLAGS_AT] & PACKET_CHECKSUM) |
+					 (flags & NATIVE_FLAGS & ~PACKET_CHECKSUM));
 	store_be32(frame + HEAD_ACK_AT, ack);
 	store_be16(frame + HEAD_CREDIT_AT, credit);
 }

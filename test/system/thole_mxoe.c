@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thole_mxoe: endpoints that speak mxoe over real raw links, between two namespaces.
+ *
+ *   thole_mxoe messages|restart|neighbours|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
+ *
+ * Everything is in one process, which makes progress for all endpoints in turn. Status 77: no right to make namespaces.
+ */
+#include "link_pair.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "thole.h"
+
+enum {
+	MESSAGES = 400,          /* each way */
+	AHEAD = 24,              /* receives posted, and sends under way */
+	LENGTH_MAX = 1500000,
+	ENDPOINTS_MAX = 3,
+	OPTIONS_MAX = 12,
+	PATIENCE_SECONDS = 60,
+};
+
+static struct {
+	const char *codec;
+	char **more;
+	int more_count;
+	struct thole_endpoint *endpoints[ENDPOINTS_MAX];
+	unsigned count;
+	uint64_t state;
+} test;
+
+static uint64_t random_next(void)
+{
+	uint64_t value = test.state += UINT64_C(0x9e3779b97f4a7c15);
+
+	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+	return value ^ value >> 31;
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vfprintf(stderr, format, list);
+	va_end(list);
+	fprintf(stderr, " (%s)\n", thole_detail());
+	exit(1);
+}
+
+static int open_endpoint(unsigned side, struct thole_endpoint **endpoint_p)
+{
+	char codec[64];
+	const char *options[OPTIONS_MAX] = {"shm=off", "network=on", "job_key=4711", "close_timeout=10ms", codec, NULL};
+	struct thole_endpoint_attr attr = {.options = options};
+	int error;
+
+	snprintf(codec, sizeof(codec), "codec=%s", test.codec);
+	for (int i = 0; i < test.more_count && 5 + i < OPTIONS_MAX - 1; i++)
+		options[5 + i] = test.more[i];
+	pair_enter(side);
+	error = thole_endpoint_open(&attr, endpoint_p);
+	if (!error)
+		test.endpoints[test.count++] = *endpoint_p;
+	return error;
+}
+
+static struct thole_endpoint *must_open(unsigned side)
+{
+	struct thole_endpoint *endpoint;
+
+	if (open_endpoint(side, &endpoint) != 0)
+		fail("no endpoint on side %u", side);
+	return endpoint;
+}
+
+static void close_endpoint(struct thole_endpoint *endpoint)
+{
+	for (unsigned i = 0; i < test.count; i++)
+		if (test.endpoints[i] == endpoint)
+			test.endpoints[i] = test.endpoints[--test.count];
+	thole_endpoint_close(endpoint);
+}
+
+static uint32_t peer_of(struct thole_endpoint *endpoint, struct thole_endpoint *other)
+{
+	struct thole_address address;
+	uint32_t peer;
+
+	thole_endpoint_address(other, &address);
+	if (thole_peer(endpoint, &address, &peer) != 0)
+		fail("no peer");
+	return peer;
+}
+
+/* Until the request has ended, or for too long. */
+static int finish(struct thole_endpoint *endpoint, struct thole_request *request, struct thole_completion *completion_p)
+{
+	time_t end = time(NULL) + PATIENCE_SECONDS;
+
+	while (!thole_test(endpoint, request, completion_p)) {
+		for (unsigned i = 0; i < test.count; i++)
+			thole_progress(test.endpoints[i]);
+		if (time(NULL) > end)
+			fail("it takes too long");
+	}
+	return completion_p->status;
+}
+
+static uint8_t byte_of(uint64_t tag, uint64_t i)
+{
+	return (uint8_t)((i * UINT64_C(0x9e3779b1) + tag * UINT64_C(0x85ebca6b)) >> 16);
+}
+
+static int send_one(struct thole_endpoint *endpoint, uint32_t peer, uint64_t tag, uint64_t length, unsigned flags,
+		    uint8_t *buffer, struct thole_request **request_p)
+{
+	for (uint64_t i = 0; i < length; i++)
+		buffer[i] = byte_of(tag, i);
+	return thole_send(endpoint, peer, buffer, length, tag, 0, flags, NULL, request_p);
+}
+
+static void check_one(const struct thole_completion *completion, uint64_t tag, uint64_t length, const uint8_t *buffer)
+{
+	if (completion->status || completion->tag != tag || completion->message_length != length)
+		fail("message %llu: status %d, length %llu, not %llu", (unsigned long long)tag, completion->status,
+		     (unsigned long long)completion->message_length, (unsigned long long)length);
+	for (uint64_t i = 0; i < length; i++)
+		if (buffer[i] != byte_of(tag, i))
+			fail("message %llu of %llu bytes is altered at %llu", (unsigned long long)tag,
+			     (unsigned long long)length, (unsigned long long)i);
+}
+
+static void exchange(struct thole_endpoint *from, struct thole_endpoint *to, uint64_t tag, uint64_t length)
+{
+	uint8_t *out = malloc(length + 1), *in = malloc(length + 1);
+	struct thole_request *send, *receive;
+	struct thole_completion completion;
+
+	if (thole_recv(to, THOLE_ANY, in, length + 1, tag, ~UINT64_C(0), 0, NULL, &receive) != 0 ||
+	    send_one(from, peer_of(from, to), tag, length, 0, out, &send) != 0)
+		fail("message %llu cannot be started", (unsigned long long)tag);
+	finish(to, receive, &completion);
+	check_one(&completion, tag, length, in);
+	if (finish(from, send, &completion) != 0)
+		fail("the send of message %llu ends with %d", (unsigned long long)tag, completion.status);
+	free(out);
+	free(in);
+}
+
+/* ---- Messages of all lengths, both ways ------------------------------------------------------------------ */
+
+struct transfer {
+	struct thole_request *request;
+	uint8_t *buffer;
+	uint64_t length;
+};
+
+static uint64_t random_length(void)
+{
+	static const uint64_t classes[] = {1, 33, 129, 4097, 8193, 32769, 70000, LENGTH_MAX};
+
+	return random_next() % classes[random_next() % 8];
+}
+
+static void messages(void)
+{
+	struct thole_endpoint *ends[2] = {must_open(0), must_open(1)};
+	static struct transfer sends[2][MESSAGES], receives[2][MESSAGES];
+	uint32_t peers[2] = {peer_of(ends[0], ends[1]), peer_of(ends[1], ends[0])};
+	unsigned sent[2] = {0}, posted[2] = {0}, ended[2] = {0};
+	struct thole_completion completion;
+	uint64_t bytes = 0;
+
+	for (unsigned side = 0; side < 2; side++)
+		for (unsigned i = 0; i < MESSAGES; i++)
+			sends[side][i].length = random_length();
+	while (ended[0] < MESSAGES || ended[1] < MESSAGES) {
+		for (unsigned side = 0; side < 2; side++) {
+			while (posted[side] < MESSAGES && posted[side] < ended[side] + AHEAD) {
+				struct transfer *receive = &receives[side][posted[side]];
+
+				receive->buffer = malloc(LENGTH_MAX);
+				/* Any source and tag: in the order in which they were sent. */
+				if (thole_recv(ends[side], THOLE_ANY, receive->buffer, LENGTH_MAX, 0, 0, 0, NULL,
+					       &receive->request) != 0)
+					fail("a receive cannot be posted");
+				posted[side]++;
+			}
+			while (sent[side] < MESSAGES && sent[side] < ended[!side] + 2 * AHEAD) {
+				struct transfer *send = &sends[side][sent[side]];
+				unsigned flags = random_next() % 8 == 0 ? THOLE_SYNC : 0;
+
+				send->buffer = malloc(send->length + 1);
+				if (send_one(ends[side], peers[side], sent[side], send->length, flags, send->buffer,
+					     &send->request) != 0)
+					fail("a send cannot be started");
+				sent[side]++;
+			}
+			finish(ends[side], receives[side][ended[side]].request, &completion);
+			check_one(&completion, ended[side], sends[!side][ended[side]].length, receives[side][ended[side]].buffer);
+			bytes += completion.length;
+			free(receives[side][ended[side]].buffer);
+			if (++ended[side] == MESSAGES)
+				ended[side] = MESSAGES;
+		}
+	}
+	for (unsigned side = 0; side < 2; side++)
+		for (unsigned i = 0; i < MESSAGES; i++) {
+			if (finish(ends[side], sends[side][i].request, &completion) != 0)
+				fail("send %u ends with %d", i, completion.status);
+			free(sends[side][i].buffer);
+		}
+	printf("%u messages each way, %llu bytes\n", MESSAGES, (unsigned long long)bytes);
+}
+
+/* ---- An endpoint whose number somebody else gets ----------------------------------------------------------- */
+
+static void restart(void)
+{
+	struct thole_endpoint *a = must_open(0), *b = must_open(1);
+	struct thole_completion completion;
+	struct thole_request *request;
+	uint8_t byte;
+	uint32_t old;
+
+	exchange(a, b, 1, 100000);
+	exchange(b, a, 2, 10);
+	old = peer_of(a, b);
+	close_endpoint(b);
+	b = must_open(1); /* has the number of the one before */
+	if (send_one(a, old, 3, 1, THOLE_SYNC, &byte, &request) != 0 || finish(a, request, &completion) != THOLE_ERR_PEER)
+		fail("what goes to the old endpoint ends with %d", completion.status);
+	if (peer_of(a, b) == old)
+		fail("the new endpoint is taken for the old one");
+	exchange(a, b, 4, 100000);
+	exchange(b, a, 5, 100000);
+	close_endpoint(a);
+	a = must_open(0);
+	exchange(b, a, 6, 10); /* b has not heard of it: its peer of before is refused, or meets the new one's CONNECT */
+}
+
+/* ---- Several endpoints at one interface ---------------------------------------------------------------------- */
+
+static void neighbours(void)
+{
+	struct thole_endpoint *a = must_open(0), *b = must_open(1), *second = must_open(1);
+	struct thole_completion completion;
+	struct thole_request *request;
+	uint8_t byte;
+	uint32_t peer;
+
+	exchange(a, b, 1, 200000);
+	exchange(a, second, 2, 200000);
+	exchange(second, a, 3, 200000);
+	exchange(b, a, 4, 10);
+	/* Whoever is still there says that the other one is not. */
+	peer = peer_of(a, second);
+	close_endpoint(second);
+	pair_enter(1);
+	if (send_one(a, peer, 5, 1, THOLE_SYNC, &byte, &request) != 0 || finish(a, request, &completion) != THOLE_ERR_PEER)
+		fail("what goes to the closed endpoint ends with %d", completion.status);
+	exchange(a, b, 6, 200000);
+}
+
+static void short_mtu(void)
+{
+	struct thole_endpoint *endpoint;
+
+	if (open_endpoint(0, &endpoint) == 0)
+		fail("it opens where its frames do not fit");
+	if (!strstr(thole_detail(), "MTU"))
+		fail("nobody says why");
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[1] : "";
+
+	if (argc > 2) {
+		test.codec = argv[2];
+		test.more = argv + 3;
+		test.more_count = argc - 3;
+	}
+	pair_make(strcmp(what, "short-mtu") == 0 ? 1500 : 9000);
+	if (strcmp(what, "messages") == 0)
+		messages();
+	else if (strcmp(what, "restart") == 0)
+		restart();
+	else if (strcmp(what, "neighbours") == 0)
+		neighbours();
+	else if (strcmp(what, "short-mtu") == 0)
+		short_mtu();
+	else
+		return 2;
+	while (test.count)
+		close_endpoint(test.endpoints[0]);
+	printf("ok\n");
+	return 0;
+}
