@@ -407,24 +407,39 @@ static void trouble__segments_refused(void **state)
 	assert_int_equal(counters[COUNTER_LINK_LOST], 0);
 }
 
-/* One packet is refused for its length: its frames are tried singly, and those that are too long are lost. */
+/* One packet is refused for its length: its frames are tried singly, and those that are too long go as fragments of IP. */
 static void trouble__too_long(void **state)
 {
-	static const int list[] = {EMSGSIZE, EMSGSIZE, EMSGSIZE, 0};
+	static const int list[] = {EMSGSIZE, EMSGSIZE, 0, EMSGSIZE, 0, 0};
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		frame_set(i, i < 2 ? 1400 : 600, 2);
-	expect_errors(list, 4);
+	expect_errors(list, 6);
 	assert_int_equal(post(3), 3);
-	assert_int_equal(call_count, 4);
-	assert_int_equal(counters[COUNTER_LINK_LOST], 2);
+	assert_int_equal(call_count, 6);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 0);
 	collect();
-	check_seen(2, 1);
+	check_seen(0, 3);
 	assert_int_equal(shrinks, 1);
 	assert_int_equal(shrunk_to, link_under_test->calls->frame_max(link_under_test, &own));
 	assert_int_equal(post(3), 3); /* together again */
 	assert_int_equal(call_count, 1);
+}
+
+/* Where not even that is possible they are lost. */
+static void trouble__too_long_for_fragments(void **state)
+{
+	static const int list[] = {EMSGSIZE, EMSGSIZE, EMSGSIZE, 0};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		frame_set(i, i < 1 ? 1400 : 600, 2);
+	expect_errors(list, 4);
+	assert_int_equal(post(2), 2);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 1);
+	collect();
+	check_seen(1, 1);
 }
 
 static void refused__told_from_receive_only(void **state)
@@ -677,6 +692,7 @@ int main(void)
 		TEST(trouble__no_route),
 		TEST(trouble__segments_refused),
 		TEST(trouble__too_long),
+		TEST(trouble__too_long_for_fragments),
 		TEST(refused__told_from_receive_only),
 		TEST(lane__for_a_favourite),
 		TEST(lane__changes_with_the_favourite),
