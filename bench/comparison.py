@@ -35,7 +35,7 @@ import report
 import targets
 from peers import PEERS, Peer
 from process import Outcome, run
-from results import SPREAD, Results
+from results import SPREAD, Condition, Results
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -208,13 +208,16 @@ class Bench:
             self.results.failures[peer.name] = f"{','.join(plan.tests)}: {outcome.failure}"
 
     def part(
-        self, title: str, titles: dict[str, str], check: Callable[[Results], list[targets.Check]]
+        self,
+        title: str,
+        titles: dict[str, str],
+        check: Callable[[Results, Condition], list[targets.Check]],
     ) -> report.Part:
         """All that was measured, and what is to be said of it."""
         sections = []
         for condition in self.results.conditions():
             under = self.results.under(condition)
-            sections.append(report.Section(condition, under, check(under), titles))
+            sections.append(report.Section(condition, under, check(under, condition), titles))
         return report.Part(title, self.results, sections)
 
     def attempt(self, name: str, measure: Callable[[], Result | None]) -> Result | None:
@@ -294,6 +297,6 @@ def measure_node(bench: Bench, chosen: list[Peer], compared: Compared) -> None:
             memory = bench.attempt("thole-memory", lambda: ours.memory(bench.options.build))
     compared.extra |= {"perf": perf and asdict(perf), "memory": memory}
     part = bench.part(
-        "Inside a node", report.NODE_TITLES, lambda under: targets.check(under, memory, perf)
+        "Inside a node", report.NODE_TITLES, lambda under, _: targets.check(under, memory, perf)
     )
     compared.take(bench, part)

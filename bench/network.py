@@ -20,7 +20,7 @@ import targets
 from comparison import Bench, Compared, Plan, environment, ready, rounds
 from peers import Peer
 from process import Outcome, run
-from results import Results
+from results import Condition, Results
 
 LIMIT_S = 120.0
 CROWD = 8  # ranks, half of them on each host's one core
@@ -163,21 +163,21 @@ def add_parts(measured: dict[Setting, NetworkBench], compared: Compared) -> None
     free = measured[FRAMES].results if FRAMES in measured else None
     plain = measured[PLAIN].results if PLAIN in measured else None
 
-    def check(setting: Setting, under: Results) -> list[targets.Check]:
+    def check(setting: Setting, under: Results, condition: Condition) -> list[targets.Check]:
         if setting == PLAIN:
             return targets.check_network(under)
         if setting == JUMBO:
             return targets.check_streams(under)
         if setting == LOSS:
-            return targets.check_loss(under, free)
+            return targets.check_loss(under, free and free.under(condition))
         if setting == INJECTED:
-            return targets.check_loss(under, plain)
+            return targets.check_loss(under, plain and plain.under(condition))
         return []
 
     for setting, bench in measured.items():
         part = bench.part(
             f"Between two hosts, {setting.title}",
             report.NETWORK_TITLES,
-            lambda under, setting=setting: check(setting, under),
+            lambda under, condition, setting=setting: check(setting, under, condition),
         )
         compared.take(bench, part)

@@ -8,47 +8,49 @@
 int heap_reserve(struct heap *heap, uint32_t capacity)
 {
 	uint32_t grown = heap->capacity ? heap->capacity : 16;
-	struct heap_node **nodes;
+	struct heap_place *places;
 
 	if (capacity <= heap->capacity)
 		return 0;
 	while (grown < capacity)
 		grown *= 2;
-	nodes = realloc(heap->nodes, ((size_t)grown + 1) * sizeof(struct heap_node *));
-	if (!nodes)
+	places = realloc(heap->places, ((size_t)grown + 1) * sizeof(*places));
+	if (!places)
 		return THOLE_ERR_MEMORY;
-	heap->nodes = nodes;
+	heap->places = places;
 	heap->capacity = grown;
 	return 0;
 }
 
 void heap_fini(struct heap *heap)
 {
-	free(heap->nodes);
+	free(heap->places);
 	*heap = (struct heap){0};
 }
 
-static void heap_place(struct heap *heap, struct heap_node *node, uint32_t place)
+static void heap_put(struct heap *heap, struct heap_place at, uint32_t place)
 {
-	heap->nodes[place] = node;
-	node->place = place;
+	heap->places[place] = at;
+	at.node->place = place;
 }
 
 /* Move a node that has a free place up or down to where it belongs. */
 static void heap_settle(struct heap *heap, struct heap_node *node, uint32_t place)
 {
-	while (place > 1 && heap->nodes[place / 2]->key > node->key) {
-		heap_place(heap, heap->nodes[place / 2], place);
+	struct heap_place *places = heap->places;
+
+	while (place > 1 && places[place / 2].key > node->key) {
+		heap_put(heap, places[place / 2], place);
 		place /= 2;
 	}
 	for (uint32_t child; (child = 2 * place) <= heap->count; place = child) {
-		if (child < heap->count && heap->nodes[child + 1]->key < heap->nodes[child]->key)
+		if (child < heap->count && places[child + 1].key < places[child].key)
 			child++;
-		if (heap->nodes[child]->key >= node->key)
+		if (places[child].key >= node->key)
 			break;
-		heap_place(heap, heap->nodes[child], place);
+		heap_put(heap, places[child], place);
 	}
-	heap_place(heap, node, place);
+	heap_put(heap, (struct heap_place){node->key, node}, place);
 }
 
 void heap_set(struct heap *heap, struct heap_node *node, uint64_t key)
@@ -65,7 +67,7 @@ void heap_remove(struct heap *heap, struct heap_node *node)
 	if (!place)
 		return;
 	node->place = 0;
-	last = heap->nodes[heap->count--];
+	last = heap->places[heap->count--].node;
 	if (last != node)
 		heap_settle(heap, last, place);
 }

@@ -16,8 +16,14 @@ struct heap_node {
 	uint32_t place; /* counted from 1; 0: in no heap */
 };
 
+/* Keys are here as well, so that comparing touches no members, which lie scattered. */
+struct heap_place {
+	uint64_t key;
+	struct heap_node *node;
+};
+
 struct heap {
-	struct heap_node **nodes; /* nodes[1] is the earliest */
+	struct heap_place *places; /* places[1] is the earliest */
 	uint32_t count, capacity;
 };
 
@@ -31,7 +37,7 @@ void heap_remove(struct heap *heap, struct heap_node *node);
 
 static inline struct heap_node *heap_first(const struct heap *heap)
 {
-	return heap->count ? heap->nodes[1] : NULL;
+	return heap->count ? heap->places[1].node : NULL;
 }
 
 #endif

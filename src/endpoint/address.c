@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 static const char prefix[] = "t1-";
+static const char mxoe_prefix[] = "mxoe:";
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 #define MXOE_MARK (UINT64_C(0x6d) << 56) /* in an endpoint's id: the rest is a MAC and a number */
@@ -42,6 +43,50 @@ void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *pa
 		.network = {[0] = ADDRESS_MXOE, [4] = number},
 	};
 	memcpy(parts_p->network + 8, mac, 6);
+}
+
+/* Two hexadecimal digits, or -1. */
+static int mxoe_byte(const char *text)
+{
+	static const char hexadecimal[] = "0123456789abcdef0123456789ABCDEF";
+	int value = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const char *digit = text[i] ? strchr(hexadecimal, text[i]) : NULL;
+
+		if (!digit)
+			return -1;
+		value = value << 4 | (int)((digit - hexadecimal) & 15);
+	}
+	return value;
+}
+
+bool address_mxoe_text(const struct thole_address *address, struct address_parts *parts_p)
+{
+	const char *at = address->text + sizeof(mxoe_prefix) - 1;
+	unsigned number = 0;
+	uint8_t mac[6];
+
+	if (memcmp(address->text, mxoe_prefix, sizeof(mxoe_prefix) - 1) != 0)
+		return false;
+	for (int i = 0; i < 6; i++, at += 3) {
+		int byte = mxoe_byte(at);
+
+		if (byte < 0 || at[2] != (i < 5 ? ':' : '/'))
+			return false;
+		mac[i] = (uint8_t)byte;
+	}
+	if (*at == '\0')
+		return false;
+	for (; *at; at++) {
+		if (*at < '0' || *at > '9')
+			return false;
+		number = 10 * number + (unsigned)(*at - '0');
+		if (number > UINT8_MAX)
+			return false;
+	}
+	address_mxoe(mac, (uint8_t)number, parts_p);
+	return true;
 }
 
 void address_format(const struct address_parts *parts, struct thole_address *address_p)

@@ -12,6 +12,7 @@
 #ifndef THOLE_ENDPOINT_ADDRESS_H
 #define THOLE_ENDPOINT_ADDRESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "thole.h"
@@ -33,6 +34,8 @@ struct address_parts {
 /* The parts of an endpoint that MX and Open-MX name by the MAC of its interface and a number: they follow from these alone, so
  * that whoever hears of it finds the same. */
 void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *parts_p);
+/* The same of a text that people write: "mxoe:52:54:00:12:34:01/1". False: it is none. */
+bool address_mxoe_text(const struct thole_address *address, struct address_parts *parts_p);
 void address_format(const struct address_parts *parts, struct thole_address *address_p);
 /* Errors: THOLE_ERR_ADDRESS. */
 int address_parse(const struct thole_address *address, struct address_parts *parts_p);

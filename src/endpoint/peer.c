@@ -126,9 +126,15 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 
 int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p)
 {
+	struct thole_address written;
+	struct address_parts parts;
 	struct peer *peer;
 	int error;
 
+	if (address_mxoe_text(address, &parts)) { /* of a host that writes no address of ours */
+		address_format(&parts, &written);
+		address = &written;
+	}
 	endpoint_lock(endpoint);
 	error = peer_by_address(endpoint, address, &peer);
 	if (!error)

@@ -525,7 +525,8 @@ def test_compare__both_ways_side_by_side(
     folders = request.config.getoption("--venvs") or [str(ROOT / "build" / "venv")]
     words = [word for folder in folders for word in ("--venvs", folder)]
     numbers, picture = tmp_path / "numbers.json", tmp_path / "picture.png"
-    words += ["--mpi", mpi.name, "--rounds", "1", "--size-max", "1024"]
+    # What it does between hosts is in test_network.py.
+    words += ["--mpi", mpi.name, "--rounds", "1", "--size-max", "1024", "--hosts", "none"]
     done = thole("compare", *words, "--json", numbers, "--plot", picture)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "times faster over Thole" in done.stdout

@@ -92,12 +92,51 @@ static void parse__one_text_for_each_endpoint(void **state)
 	assert_true(accepted > 0);
 }
 
+static bool mxoe_text(const char *text, struct address_parts *parts)
+{
+	struct thole_address address = {{0}};
+
+	memcpy(address.text, text, strlen(text));
+	return address_mxoe_text(&address, parts);
+}
+
+/* What people write for a host with MX names the same as what a frame of it does. */
+static void mxoe__text(void **state)
+{
+	static const char *const wrong[] = {
+		"", "mxoe:", "mxoe:52:54:00:12:34:01", "mxoe:52:54:00:12:34:01/", "mxoe:52:54:00:12:34/1",
+		"mxoe:52:54:00:12:34:01:1", "mxoe:52:54:00:12:34:0g/1", "mxoe:52:54:00:12:34:01/256", "mxoe:52:54:00:12:34:01/1 ",
+		"mxoe:52:54:00:12:34:01/-1", "mxoe:5254:00:12:34:01/1", "MXOE:52:54:00:12:34:01/1", "mxoe:52:54:00:12:34:01/99999999",
+	};
+	static const uint8_t mac[6] = {0x52, 0x54, 0, 0xab, 0x34, 1};
+	struct thole_address address, again;
+	struct address_parts parts, expected;
+
+	(void)state;
+	address_mxoe(mac, 254, &expected);
+	assert_true(mxoe_text("mxoe:52:54:00:aB:34:01/254", &parts));
+	assert_true(parts.host == expected.host && parts.endpoint == expected.endpoint);
+	assert_memory_equal(parts.network, expected.network, sizeof(parts.network));
+	assert_int_equal(parts.network[0], ADDRESS_MXOE);
+	assert_int_equal(parts.network[4], 254);
+	assert_memory_equal(parts.network + 8, mac, 6);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(mxoe_text(wrong[i], &parts));
+	/* Another number is another endpoint of the same host. */
+	address_mxoe(mac, 253, &parts);
+	assert_true(parts.host == expected.host && parts.endpoint != expected.endpoint);
+	address_format(&parts, &address);
+	address_format(&expected, &again);
+	assert_memory_not_equal(&address, &again, sizeof(address));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(format__printable_and_back),
 		cmocka_unit_test(parse__refuses_what_format_does_not_write),
 		cmocka_unit_test(parse__one_text_for_each_endpoint),
+		cmocka_unit_test(mxoe__text),
 	};
 
 	return cmocka_run_group_tests_name("address", tests, NULL, NULL);

@@ -27,8 +27,9 @@ static void check(const struct heap *heap, const struct heap_node *members, uint
 
 	assert_int_equal(heap->count, count);
 	for (uint32_t i = 1; i <= heap->count; i++) {
-		assert_int_equal(heap->nodes[i]->place, i);
-		assert_true(i == 1 || heap->nodes[i / 2]->key <= heap->nodes[i]->key);
+		assert_int_equal(heap->places[i].node->place, i);
+		assert_int_equal(heap->places[i].node->key, heap->places[i].key);
+		assert_true(i == 1 || heap->places[i / 2].key <= heap->places[i].key);
 	}
 	for (int i = 0; i < MEMBERS; i++)
 		in += members[i].place > 0;

@@ -22,6 +22,7 @@
 enum {
 	KEY = 0xc0ffee5,
 	NUMBERS = 256,
+	PARTNERS = 32,          /* endpoints of the other host: the captures have few, whose numbers differ modulo this */
 	SEQUENCES = 1 << 14,
 	MESSAGES_MAX = 256,     /* of one partner, each way */
 	FRAGMENTS_MAX = 8,
@@ -129,7 +130,7 @@ static const uint8_t *body_of(const struct capture_frame *frame)
 static struct partner *partner(uint32_t number)
 {
 	assert_true(number < NUMBERS);
-	return &play.partners[number];
+	return &play.partners[number % PARTNERS];
 }
 
 /* ---- What the engine says, judged ------------------------------------------------------------------------ */
@@ -642,7 +643,7 @@ static void script_frame(void)
 	else if (packet.type == PACKET_NACK && !packet.nack.driver)
 		partner(packet.from)->lost |= model_refused(partner(packet.from), &packet);
 	else if (packet.type == PACKET_QUERY || packet.type == PACKET_REPLY)
-		for (unsigned i = 0; i < NUMBERS; i++)
+		for (unsigned i = 0; i < PARTNERS; i++)
 			partner(i)->index = (uint16_t)packet.host.index;
 }
 
@@ -820,8 +821,8 @@ static void play_open(const char *name, unsigned side, uint8_t number)
 	play = (struct play){.side = side, .number = number, .now_ns = 1000000000};
 	assert_true(capture_load(&play.capture, &capture_files[which], TEST_DATA "/captures"));
 	play.codec = play.capture.jumbo ? &codec_mxoe_jumbo : &codec_mxoe;
-	play.partners = calloc(NUMBERS, sizeof(struct partner));
-	for (unsigned i = 0; i < NUMBERS; i++)
+	play.partners = calloc(PARTNERS, sizeof(struct partner));
+	for (unsigned i = 0; i < PARTNERS; i++)
 		partner(i)->next = 1;
 	for (unsigned i = 0; i < RECEIVES; i++)
 		play.buffers[i] = malloc(LENGTH_MAX);
@@ -844,7 +845,7 @@ static void play_open(const char *name, unsigned side, uint8_t number)
 static void play_close(void)
 {
 	endpoint_vanish(play.endpoint);
-	for (unsigned i = 0; i < NUMBERS; i++) {
+	for (unsigned i = 0; i < PARTNERS; i++) {
 		for (unsigned k = 0; k < partner(i)->out_count; k++)
 			free(partner(i)->out[k].bytes);
 		for (unsigned k = 0; k < SEQUENCES; k++)
@@ -866,7 +867,7 @@ static void step(void)
 /* What must have been acknowledged by now. */
 static void judge_promptness(void)
 {
-	for (unsigned i = 0; i < NUMBERS; i++) {
+	for (unsigned i = 0; i < PARTNERS; i++) {
 		const struct partner *from = partner(i);
 
 		if (!from->known || from->lost || from->silent)
@@ -912,7 +913,7 @@ static unsigned messages_in(void)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < NUMBERS; i++)
+	for (unsigned i = 0; i < PARTNERS; i++)
 		for (unsigned k = 0; k < partner(i)->in_count; k++)
 			n += !partner(i)->in[k].over;
 	return n;
@@ -922,7 +923,7 @@ static unsigned messages_in(void)
 static void judge_end(void)
 {
 	assert_int_equal(messages_in(), 0);
-	for (unsigned i = 0; i < NUMBERS; i++)
+	for (unsigned i = 0; i < PARTNERS; i++)
 		if (!partner(i)->lost)
 			assert_int_equal(partner(i)->out_said, partner(i)->out_count);
 }
@@ -1130,6 +1131,165 @@ static void blocked__as_the_client(void **state)
 	play_close();
 }
 
+/* ---- Windows that begin within a page ------------------------------------------------------------------ */
+
+enum { PAGE_OFFSET = 1000, PAGE_LENGTH = 100000 };
+
+/* A frame that the partner 2 writes, in MX mode. Without Ethernet's head. */
+static void arrives(const uint8_t *frame, size_t length)
+{
+	struct engine *engine = &datagram_of(play.endpoint)->engine;
+
+	engine_frame(engine, &play.link, &play.other, frame, length);
+	step();
+}
+
+static size_t partner_frame(const struct packet *packet, uint8_t *frame)
+{
+	size_t length = play.codec->encode(packet, frame);
+
+	assert_true(length > 0);
+	if (packet->payload)
+		memcpy(frame + length, packet->payload, packet->length);
+	return length + packet->length;
+}
+
+/* What the engine has asked for, and what it was sent; nothing else is looked at. */
+static struct page_pull {
+	struct packet_pull pulls[8];
+	unsigned count;
+	uint8_t bytes[PAGE_LENGTH];
+	unsigned frames, finishes;
+	uint64_t window;
+	uint8_t sequences[64];
+} page;
+
+static unsigned page_send(struct link *link, const struct frame_out *frames, unsigned count)
+{
+	static uint8_t bytes[ENGINE_FRAME_MAX];
+	struct packet packet;
+
+	(void)link;
+	for (unsigned i = 0; i < count; i++) {
+		size_t at = frames[i].head_length;
+
+		memcpy(bytes, frames[i].head, at);
+		for (unsigned k = 0; k < frames[i].body_count; at += frames[i].body[k].iov_len, k++)
+			memcpy(bytes + at, frames[i].body[k].iov_base, frames[i].body[k].iov_len);
+		assert_int_equal(play.codec->decode(&packet, bytes, at), 0);
+		if (packet.type == PACKET_PULL && packet.pull.window != 0xffff) {
+			assert_true(page.count < 8);
+			page.pulls[page.count++] = packet.pull;
+		} else if (packet.type == PACKET_DATA) {
+			assert_true(packet.data.offset + packet.length <= PAGE_LENGTH && page.frames < 64);
+			memcpy(page.bytes + packet.data.offset, packet.payload, packet.length);
+			page.sequences[page.frames++] = packet.data.frame;
+		} else if (packet.type == PACKET_RECORD && packet.message.record.kind == RECORD_ANNOUNCE) {
+			page.window = packet.message.record.arg[2];
+		}
+		page.finishes += packet.type == PACKET_RECORD && packet.message.record.kind == RECORD_FINISH;
+	}
+	return count;
+}
+
+static void page_open(void)
+{
+	static struct link_calls page_calls;
+
+	play_open("openmx-mxwire", 2, 1);
+	for (unsigned i = 0; i < 22; i++) /* both have connected */
+		play_frame(i, false);
+	assert_true(partner(2)->opened);
+	page_calls = calls;
+	page_calls.send = page_send;
+	play.link.calls = &page_calls;
+	page = (struct page_pull){.count = 0};
+}
+
+/* The first block is shorter, so that the frames of the others, and its own after the first, end where the sender's pages do. */
+static void pages__pulled(void **state)
+{
+	struct packet packet = {.type = PACKET_RECORD, .to = 1, .from = 2};
+	struct said *said;
+	struct window window = {.length = PAGE_LENGTH, .count = 1, .id = 5 | 9 << 8 | PAGE_OFFSET << 16};
+	uint8_t frame[ENGINE_FRAME_MAX], payload[4096];
+	uint64_t asked = 0;
+
+	(void)state;
+	page_open();
+	packet.session = play.session;
+	packet.ack = 1;
+	packet.message.record = (struct record){.kind = RECORD_ANNOUNCE, .tag = UINT64_C(0xc0de) << 48 | UINT64_C(999) << 32};
+	packet.sequence = partner(2)->next;
+	said = &partner(2)->in[partner(2)->in_count++];
+	*said = (struct said){.tag = packet.message.record.tag, .length = PAGE_LENGTH, .announced = true};
+	window_store(&window, &packet.message.record);
+	arrives(frame, partner_frame(&packet, frame));
+	for (unsigned i = 0; i < page.count; i++) {
+		const struct packet_pull *pull = &page.pulls[i];
+		uint64_t place = asked + PAGE_OFFSET;
+
+		assert_int_equal(pull->window, window.id);
+		assert_int_equal(pull->offset, asked);
+		assert_int_equal(pull->frame_index, place / 4096);
+		assert_int_equal(pull->frame_offset, place % 4096);
+		assert_int_equal(pull->frame_offset, i == 0 ? PAGE_OFFSET : 0);
+		assert_int_equal(pull->length, asked + pull->length == PAGE_LENGTH ? pull->length
+										    : 8 * 4096 - pull->frame_offset);
+		for (uint32_t at = 0, n = 0, length; at < pull->length; at += length, n++) {
+			struct packet data = {.type = PACKET_DATA};
+
+			length = 4096 - (n == 0 ? pull->frame_offset : 0);
+			length = length < pull->length - at ? length : pull->length - at;
+			data.data = (struct packet_data){.transfer = pull->transfer, .offset = pull->offset + at,
+							 .frame = (uint8_t)(pull->frame_index + n)};
+			capture_fill(payload, length, play.capture.seed, 999, (uint32_t)(pull->offset + at));
+			data.payload = payload;
+			data.length = length;
+			arrives(frame, partner_frame(&data, frame));
+		}
+		asked += pull->length;
+	}
+	assert_int_equal(asked, PAGE_LENGTH);
+	assert_int_equal(page.finishes, 1);
+	assert_true(said->over);
+	play_close();
+}
+
+/* A puller may begin within a frame, too. */
+static void pages__served(void **state)
+{
+	struct packet packet = {.type = PACKET_PULL, .to = 1, .from = 2};
+	uint8_t frame[ENGINE_FRAME_MAX], *bytes = malloc(PAGE_LENGTH);
+
+	(void)state;
+	page_open();
+	capture_fill(bytes, PAGE_LENGTH, play.capture.seed, 7, 0);
+	assert_int_equal(thole_send(play.endpoint, handle_of(2), bytes, PAGE_LENGTH, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+	step();
+	packet.session = play.session;
+	packet.pull = (struct packet_pull){
+		.window = page.window, .transfer = 0x1234500021071982, .total = PAGE_LENGTH, .frame_index = 3,
+		.frame_offset = PAGE_OFFSET, .length = 20000,
+	};
+	arrives(frame, partner_frame(&packet, frame));
+	assert_int_equal(page.frames, 6);
+	for (unsigned i = 0; i < page.frames; i++)
+		assert_int_equal(page.sequences[i], 3 + i);
+	assert_memory_equal(page.bytes + 3 * 4096 + PAGE_OFFSET, bytes + 3 * 4096 + PAGE_OFFSET, 20000);
+	assert_int_equal(page.bytes[3 * 4096 + PAGE_OFFSET - 1], 0);
+	assert_int_equal(page.bytes[3 * 4096 + PAGE_OFFSET + 20000], 0);
+	/* A place in a page that the window does not have: ours all begin at the front of one. */
+	packet.pull.window |= 1 << 16;
+	play.link.calls = &calls;
+	play.nacks = 0;
+	arrives(frame, partner_frame(&packet, frame));
+	assert_int_equal(play.nacks, 1);
+	assert_int_equal(play.nack_reason, NACK_BAD_WINDOW);
+	free(bytes);
+	play_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1147,6 +1307,8 @@ int main(void)
 		cmocka_unit_test(blocked__given_up),
 		cmocka_unit_test(blocked__lost),
 		cmocka_unit_test(blocked__as_the_client),
+		cmocka_unit_test(pages__pulled),
+		cmocka_unit_test(pages__served),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@ enum engine_times {
 	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
 	PROBE_NS = 3000000,            /* between tries of a second link */
+	LINK_TRIP_NS = 500000,         /* an answer to a repetition by another link comes sooner */
 	FALL_BACK_NS = 2000000000,     /* before a link is tried again that lost what the other carried */
 	QUIET_NS = 10000000,           /* a sender that says nothing for so long no longer shares the credit */
 	HELLO_NS = 1000000000,         /* mxoe: between two words to all that we are here */
@@ -30,8 +31,9 @@ enum engine_windows {
 	WINDOW_LEAST = 4,     /* and after losses, in messages of as many fragments as there may be */
 	RESEND_BURST = 16,    /* frames that one time-out sends again */
 	PROBES_MAX = 3,       /* tries of a second link */
-	LINK_LOSSES = 4,      /* frames in a row that a link has to lose to be left */
-	WIDE_MIN = 6144,      /* bytes of a record that is quicker by the link for bulk, whose frames the kernel takes together */
+	LINK_LOSSES = 8,      /* frames in a row that a link has to lose to be left */
+	RECORD_SMALL = 96,    /* bytes of a record whose frame is a small one: ENGINE_SMALL_FRAME less the longest head */
+	WIDE_FRAMES = 2,      /* a record of more is quicker by the link for bulk, whose frames the kernel takes together */
 	SERVES_MAX = 256,     /* pulls of one peer that wait to be served; further ones are lost and asked for again */
 	SERVE_TURN = 2,       /* blocks sent for one peer before others get a turn */
 	SERVE_BURST = 8,      /* blocks sent before looking at what has arrived */
@@ -274,6 +276,8 @@ void numbers_frame(struct engine *engine, struct link *link, const struct path *
 uint64_t numbers_request(const struct connection *connection, uint64_t window);
 /* A window's short id for a request. False: none is free. */
 bool numbers_window(struct connection *connection, uint64_t *id_p);
+/* Nobody has heard of it. */
+void numbers_window_back(struct connection *connection, uint64_t id);
 /* Name a pull and its place as the codec does; `frame`: payload bytes of a frame. */
 void numbers_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame);
 /* Say that what a packet names is not there. index: what its host has given ours. */

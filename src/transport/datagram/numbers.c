@@ -240,6 +240,11 @@ bool numbers_window(struct connection *connection, uint64_t *id_p)
 	return false;
 }
 
+void numbers_window_back(struct connection *connection, uint64_t id)
+{
+	connection->engine->numbers->windows[id % WINDOWS].connection = NULL;
+}
+
 uint64_t numbers_request(const struct connection *connection, uint64_t id)
 {
 	const struct short_window *window = &connection->engine->numbers->windows[id % WINDOWS];

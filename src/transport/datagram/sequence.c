@@ -168,23 +168,25 @@ static void sequence_take_back(struct connection *connection, uint32_t first)
 	connection->next_out = first;
 }
 
-static uint32_t sequence_room(const struct connection *connection)
+/* How many frames may be sent now. Small ones cannot fill a queue and are not held back by the window: a program may make no
+ * further call after the one that has sent them, and others wait for what they say. */
+static uint32_t sequence_room(const struct connection *connection, bool large)
 {
-	uint32_t window = connection->window < connection->credit ? connection->window : connection->credit;
+	uint32_t window = large && connection->window < connection->credit ? connection->window : connection->credit;
 
 	return connection->flight < window ? window - connection->flight : 0;
 }
 
 /* Whether a record may be added now. */
-static bool sequence_takes(const struct connection *connection)
+static bool sequence_takes(const struct connection *connection, bool large)
 {
 	return connection->state == CONNECTION_OPEN && connection->unsent == &connection->unacked &&
-	       sequence_room(connection) > 0;
+	       sequence_room(connection, large) > 0;
 }
 
 void sequence_ready(struct connection *connection)
 {
-	if (connection->peer->stalled && sequence_takes(connection))
+	if (connection->peer->stalled && sequence_takes(connection, true))
 		peer_ready(connection->peer);
 }
 
@@ -196,7 +198,7 @@ static bool sequence_wide(struct connection *connection, uint32_t length)
 
 	if (connection->bulk_link == connection->record_link)
 		return false;
-	return length > WIDE_MIN || (first && sequence_after(connection->wide_end,
+	return length > WIDE_FRAMES * connection_frame(connection) || (first && sequence_after(connection->wide_end,
 							     container_of(first, struct kept, node)->sequence) > 0);
 }
 
@@ -208,7 +210,7 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 	uint32_t first, left = length;
 	bool wide;
 
-	if (!connection || !sequence_takes(connection)) {
+	if (!connection || !sequence_takes(connection, length > RECORD_SMALL)) {
 		peer->stalled = connection != NULL; /* the backlog keeps it */
 		return THOLE_ERR_AGAIN;
 	}
@@ -238,6 +240,8 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 
 		if (taken < 0) {
 			sequence_take_back(connection, first);
+			if (engine->codec->windows_max && record->kind == RECORD_ANNOUNCE)
+				numbers_window_back(connection, packet.message.record.arg[2]);
 			engine_count(engine, COUNTER_FRAMES_EXHAUSTED);
 			return THOLE_ERR_AGAIN;
 		}
@@ -404,8 +408,10 @@ static void sequence_delivered(struct connection *connection, const struct kept 
 /* A link that loses frame after frame, which arrive once they are sent again by the other, is left alone for a while. */
 static void sequence_judge(struct connection *connection, const struct kept *kept)
 {
-	if (connection->record_link == connection->bulk_link || kept->wide)
-		return;
+	bool late = connection->engine->now_ns - kept->sent_ns > LINK_TRIP_NS;
+
+	if (connection->record_link == connection->bulk_link || kept->wide || (kept->resends > 0 && late))
+		return; /* a peer that was busy for a while looks different: its answer has nothing to do with the repetition */
 	connection->lost_in_row = kept->resends == 0 ? 0 : (uint8_t)(connection->lost_in_row + 1);
 	if (connection->lost_in_row >= LINK_LOSSES)
 		connection_fall_back(connection);
@@ -486,7 +492,7 @@ void sequence_acked(struct connection *connection, const struct packet *packet)
 		sequence_release(connection, ack);
 	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->unacked))
 		sequence_selective(connection, ack, packet->acked.held);
-	if (connection->unsent != &connection->unacked && sequence_room(connection))
+	if (connection->unsent != &connection->unacked)
 		connection_dirty(connection);
 	sequence_ready(connection);
 }
@@ -559,22 +565,24 @@ static void sequence_acknowledge(struct connection *connection)
 
 void sequence_flush(struct connection *connection)
 {
-	uint32_t room = sequence_room(connection);
 	bool idle = connection->flight == 0;
 
-	while (room > 0 && connection->unsent != &connection->unacked) {
+	while (connection->unsent != &connection->unacked) {
 		struct kept *kept = container_of(connection->unsent, struct kept, node);
+		uint32_t room = sequence_room(connection, kept->large);
+
+		if (room == 0 && !kept->held)
+			break;
 
 		connection->unsent = connection->unsent->next;
 		if (kept->held)
 			continue;
 		kept->out = true;
 		connection->flight++;
-		room--;
 		if (kept->sent_ns)
 			sequence_repeated(connection, kept);
 		/* What fills the window is to be acknowledged at once: nothing follows that would have it done. */
-		if (!sequence_send(connection, kept, false, room == 0))
+		if (!sequence_send(connection, kept, false, room == 1))
 			break;
 	}
 	if (idle && connection->flight > 0)
