@@ -78,8 +78,8 @@ bool address_mxoe_text(const struct thole_address *address, struct address_parts
 	}
 	if (*at == '\0')
 		return false;
-	for (; *at; at++) {
-		if (*at < '0' || *at > '9')
+	for (int digits_left = 3; *at; at++) {
+		if (*at < '0' || *at > '9' || digits_left-- == 0)
 			return false;
 		number = 10 * number + (unsigned)(*at - '0');
 		if (number > UINT8_MAX)
