@@ -66,13 +66,20 @@ static bool lost_for_memory(const struct process *process, const struct process 
 	return false;
 }
 
-bool traffic_excused(const struct process *process, const struct process *other)
+/* Whether what is between two processes may have parted them, though both were there. */
+static bool parted(const struct process *process, const struct process *other)
 {
-	uint64_t patience_ns = process->endpoint ? process->endpoint->options.peer_timeout : 0;
+	const struct thole_endpoint *endpoint = process->endpoint ? process->endpoint : other->endpoint;
+	uint64_t patience_ns = endpoint ? endpoint->options.peer_timeout : 0;
 
-	return other->state != PROCESS_ALIVE || process->state != PROCESS_ALIVE || process->hostile || other->hostile ||
+	return process->hostile || other->hostile ||
 	       network_longest_cut(process->network, process->host->index, other->host->index) >= patience_ns / 2 ||
 	       lost_for_memory(process, other) || lost_for_memory(other, process);
+}
+
+bool traffic_excused(const struct process *process, const struct process *other)
+{
+	return other->state != PROCESS_ALIVE || process->state != PROCESS_ALIVE || parted(process, other);
 }
 
 /* ---- Operations ----------------------------------------------------------------------------------------- */
@@ -850,7 +857,8 @@ static void traffic_step(struct process *process)
 		process->act_ns = UINT64_MAX;
 	} else if (player->closing) {
 		process->act_ns = world->now_ns + MILLISECOND;
-		if (endpoint_drained(process->endpoint) || world->now_ns > process->act_ns + CLOSE_LIMIT_NS)
+		process->drained = endpoint_drained(process->endpoint);
+		if (process->drained || world->now_ns > process->act_ns + CLOSE_LIMIT_NS)
 			traffic_close(process);
 		return;
 	} else if (world->now_ns >= process->act_ns) {
@@ -945,13 +953,25 @@ void traffic_fini(struct traffic *traffic)
 /* A message that was sent, and must have arrived. */
 static bool message_is_owed(const struct op *op)
 {
-	return op->kind == OP_SEND && op->ended && op->status == 0 && !op->received && !traffic_excused(op->peer, op->by) &&
-	       !traffic_excused(op->by, op->peer) && op->by->state == PROCESS_ALIVE;
+	return op->kind == OP_SEND && op->ended && op->status == 0 && !op->received && op->peer->state == PROCESS_ALIVE &&
+	       (op->by->state == PROCESS_ALIVE || (op->by->state == PROCESS_CLOSED && op->by->drained)) &&
+	       !parted(op->by, op->peer);
+}
+
+static bool process_is_connected(const struct process *process, const struct process *other)
+{
+	struct peer *peer;
+
+	return peer_by_address(process->endpoint, &other->address, &peer) == 0 && peer->connected;
 }
 
 static bool op_is_open(const struct op *op)
 {
-	return op->by && !op->ended && op->kind != OP_RECEIVE;
+	if (!op->by || op->ended)
+		return false;
+	/* A receive waits for ever, but not for somebody who is gone and was known. */
+	return op->kind != OP_RECEIVE ||
+	       (op->peer && op->peer->state != PROCESS_ALIVE && process_is_connected(op->by, op->peer));
 }
 
 static struct op *traffic_unfinished(struct traffic *traffic)

@@ -2,7 +2,7 @@
 /*
  * thole_mxoe: endpoints that speak mxoe over real raw links, between two namespaces.
  *
- *   thole_mxoe messages|restart|neighbours|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
+ *   thole_mxoe messages|wrap|restart|neighbours|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
  *
  * Everything is in one process, which makes progress for all endpoints in turn. Status 77: no right to make namespaces.
  */
@@ -216,6 +216,32 @@ static void messages(void)
 	printf("%u messages each way, %llu bytes\n", MESSAGES, (unsigned long long)bytes);
 }
 
+/* ---- More messages than there are numbers of them, and of windows -------------------------------------------- */
+
+enum { WRAP_MESSAGES = 40000, WRAP_BURST = 100, WRAP_SYNC = 8 };
+
+static void wrap(void)
+{
+	struct thole_endpoint *a = must_open(0), *b = must_open(1);
+	uint32_t peer = peer_of(a, b);
+	struct thole_request *sends[WRAP_BURST], *receives[WRAP_BURST];
+	static uint64_t in[WRAP_BURST], out[WRAP_BURST];
+	struct thole_completion completion;
+
+	for (uint64_t first = 0; first < WRAP_MESSAGES; first += WRAP_BURST) {
+		for (uint64_t i = 0; i < WRAP_BURST; i++) {
+			out[i] = first + i;
+			if (thole_recv(b, THOLE_ANY, &in[i], 8, 0, 0, 0, NULL, &receives[i]) != 0 ||
+			    thole_send(a, peer, &out[i], 8, 7, 0, i % WRAP_SYNC ? 0 : THOLE_SYNC, NULL, &sends[i]) != 0)
+				fail("message %llu cannot be started", (unsigned long long)(first + i));
+		}
+		for (uint64_t i = 0; i < WRAP_BURST; i++)
+			if (finish(b, receives[i], &completion) != 0 || in[i] != first + i || finish(a, sends[i], &completion) != 0)
+				fail("message %llu: status %d, number %llu", (unsigned long long)(first + i), completion.status,
+				     (unsigned long long)in[i]);
+	}
+}
+
 /* ---- An endpoint whose number somebody else gets ----------------------------------------------------------- */
 
 static void restart(void)
@@ -291,6 +317,8 @@ int main(int argc, char **argv)
 	pair_make(strcmp(what, "short-mtu") == 0 ? 1500 : 9000);
 	if (strcmp(what, "messages") == 0)
 		messages();
+	else if (strcmp(what, "wrap") == 0)
+		wrap();
 	else if (strcmp(what, "restart") == 0)
 		restart();
 	else if (strcmp(what, "neighbours") == 0)

@@ -283,7 +283,7 @@ static void connect_try(struct connection *connection)
 			return;
 		connect_send(connection, other, connection->probes);
 		connection->probes++;
-		wait_ns = PROBE_NS;
+		wait_ns = (uint64_t)PROBE_NS << (connection->probes - 1);
 	}
 	connection->connect_ns = engine->now_ns + wait_ns;
 	connection_wake(connection, connection->connect_ns);

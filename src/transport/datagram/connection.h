@@ -30,7 +30,7 @@ enum engine_windows {
 	WINDOW_FIRST = 64,    /* record frames without acknowledgement, at first */
 	WINDOW_LEAST = 4,     /* and after losses, in messages of as many fragments as there may be */
 	RESEND_BURST = 16,    /* frames that one time-out sends again */
-	PROBES_MAX = 3,       /* tries of a second link */
+	PROBES_MAX = 10,      /* tries of a second link, each after twice the time: a second and a half */
 	LINK_LOSSES = 8,      /* frames in a row that a link has to lose to be left */
 	RECORD_SMALL = 96,    /* bytes of a record whose frame is a small one: ENGINE_SMALL_FRAME less the longest head */
 	WIDE_FRAMES = 2,      /* a record of more is quicker by the link for bulk, whose frames the kernel takes together */

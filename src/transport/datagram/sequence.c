@@ -170,18 +170,34 @@ static void sequence_take_back(struct connection *connection, uint32_t first)
 
 /* How many frames may be sent now. Small ones cannot fill a queue and are not held back by the window: a program may make no
  * further call after the one that has sent them, and others wait for what they say. */
+static uint32_t sequence_window(const struct connection *connection, bool large)
+{
+	return large && connection->window < connection->credit ? connection->window : connection->credit;
+}
+
 static uint32_t sequence_room(const struct connection *connection, bool large)
 {
-	uint32_t window = large && connection->window < connection->credit ? connection->window : connection->credit;
+	uint32_t window = sequence_window(connection, large);
 
 	return connection->flight < window ? window - connection->flight : 0;
+}
+
+/* Frames that wait to be sent: some, while a burst gathers. */
+static uint32_t sequence_queued(const struct connection *connection)
+{
+	const struct list_node *node = connection->unsent;
+	uint32_t count = 0;
+
+	for (; node != &connection->unacked; node = node->next)
+		count += !container_of(node, struct kept, node)->held;
+	return count;
 }
 
 /* Whether a record may be added now. */
 static bool sequence_takes(const struct connection *connection, bool large)
 {
-	return connection->state == CONNECTION_OPEN && connection->unsent == &connection->unacked &&
-	       sequence_room(connection, large) > 0;
+	return connection->state == CONNECTION_OPEN &&
+	       connection->flight + sequence_queued(connection) < sequence_window(connection, large);
 }
 
 void sequence_ready(struct connection *connection)
