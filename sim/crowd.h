@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crowd: an application for worlds of thousands of processes, which remembers little: each process sends one short message to
- * each of those that it is told to, and receives from anybody. A message says who sent it to whom; it must come once.
+ * crowd: an application for worlds of thousands of processes, which remembers little: each process sends one short
+ * message to each of those that it is told to, and receives from anybody. A message says who sent it to whom; it must
+ * come once.
  */
 #ifndef THOLE_SIM_CROWD_H
 #define THOLE_SIM_CROWD_H
@@ -19,7 +20,7 @@ struct crowd {
 /* What a process knows. */
 struct member {
 	struct crowd *crowd;
-	uint32_t first, next, end;  /* whom it sends to: indices, modulo crowd->count */
+	uint32_t next, end;         /* whom it sends to: indices, modulo crowd->count */
 	uint32_t got;
 	uint8_t *seen;              /* bit i: i's message is here */
 	struct slot {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dice: random numbers from a seed (splitmix64). Each concern of a simulation has dice of its own, so that a draw more in one
- * does not change what the others throw.
+ * dice: random numbers from a seed (splitmix64). Each concern of a simulation has dice of its own, so that a draw more
+ * in one does not change what the others throw.
  */
 #ifndef THOLE_SIM_DICE_H
 #define THOLE_SIM_DICE_H

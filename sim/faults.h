@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults: what goes wrong in a world, when, and for how long. Owns the events of faults that are still to come or to end.
- * Invariant: after faults_stop the network is whole, memory is there, and nothing more happens.
+ * faults: what goes wrong in a world, when, and for how long. Owns the events of faults that are still to come or to
+ * end. Invariant: after faults_stop the network is whole, memory is there, and nothing more happens.
  */
 #ifndef THOLE_SIM_FAULTS_H
 #define THOLE_SIM_FAULTS_H

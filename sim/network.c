@@ -117,7 +117,9 @@ static struct wire *path_wire(struct network *network, unsigned kind, const stru
 	if (memcmp(path, &wire->link.own, sizeof(*path)) == 0)
 		return wire;
 	*channel_p = CHANNEL_BULK;
-	return kind == WIRE_UDP && !network->numbered && (path->bytes[16] << 8 | path->bytes[17]) == wire->link.bulk_port ? wire : NULL;
+	if (kind != WIRE_UDP || network->numbered)
+		return NULL;
+	return (path->bytes[16] << 8 | path->bytes[17]) == wire->link.bulk_port ? wire : NULL;
 }
 
 /* ---- Cuts ----------------------------------------------------------------------------------------------- */
@@ -269,8 +271,8 @@ static void parcel_arrive(struct world *world, struct event *event)
 	process_wake(wire->process, world->now_ns);
 }
 
-void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel, const struct path *source,
-		    const uint8_t *bytes, size_t length)
+void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel,
+		    const struct path *source, const uint8_t *bytes, size_t length)
 {
 	struct parcel *parcel = sim_alloc(sizeof(*parcel) + length);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * network: hosts, and what carries frames between them. Owns frames under way and in receive buffers, and remembers when
- * which hosts were cut off from each other.
+ * network: hosts, and what carries frames between them. Owns frames under way and in receive buffers, and remembers
+ * when which hosts were cut off from each other.
  *
- * A frame waits for its turn at the sender's interface (whose queue is bounded), takes the latency of the way, waits again for
- * the receiver's line (the switch's queue is bounded), and enters a receive buffer, which is bounded too. On the way it may
- * be lost, doubled, delayed and damaged.
+ * A frame waits for its turn at the sender's interface (whose queue is bounded), takes the latency of the way, waits
+ * again for the receiver's line (the switch's queue is bounded), and enters a receive buffer, which is bounded too. On
+ * the way it may be lost, doubled, delayed and damaged.
  */
 #ifndef THOLE_SIM_NETWORK_H
 #define THOLE_SIM_NETWORK_H
@@ -83,8 +83,8 @@ void network_fini(struct network *network);
 void wire_open(struct wire *wire, struct network *network, struct process *process, unsigned kind, uint16_t port);
 bool wire_pending(const struct wire *wire);
 /* Have any bytes arrive at a process now, as if from this path. */
-void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel, const struct path *source,
-		    const uint8_t *bytes, size_t length);
+void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel,
+		    const struct path *source, const uint8_t *bytes, size_t length);
 /* The address part of a process on a host. */
 void network_address(const struct host *host, uint16_t port, uint8_t bytes[PACKET_NETWORK]);
 /* The MAC of a host. */

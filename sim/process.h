@@ -2,8 +2,9 @@
 /*
  * process: one incarnation of a program on a host: a whole endpoint, its links, and when it runs.
  *
- * A process runs in steps: when frames have arrived, a timer of its endpoint has run out, or its application wants to. A step
- * takes time, in which arriving frames wait. It may compute for long and look at nothing, and it may die at any time.
+ * A process runs in steps: when frames have arrived, a timer of its endpoint has run out, or its application wants to.
+ * A step takes time, in which arriving frames wait. It may compute for long and look at nothing, and it may die at any
+ * time.
  */
 #ifndef THOLE_SIM_PROCESS_H
 #define THOLE_SIM_PROCESS_H

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Pure parts make no system call, read no clock, draw no random number and print nothing: pure.sh LIBRARY
-# Of the C library they use what is listed here, and nothing else. (That they allocate nothing after set-up, no linker sees.)
+# Of the C library they use what is listed here, and nothing else. (No linker sees that they allocate nothing after
+# set-up.)
 set -euo pipefail
 
 library=$1
 allowed='aligned_alloc|calloc|free|malloc|memchr|memcmp|memcpy|memmove|memset|realloc|strlen'
 # What compilers, sanitizers and position independent code call on their own.
-allowed+='|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__cpu_model|__cpu_indicator_init|__(asan|ubsan|tsan|sanitizer)_.*|__gcov_.*|__(memcpy|memmove|memset)_chk'
+allowed+='|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__(memcpy|memmove|memset)_chk|__cpu_model|__cpu_indicator_init'
+allowed+='|__(asan|ubsan|tsan|sanitizer)_.*|__gcov_.*'
 pure='base_(heap|pool|siphash|vector)|match_match|message_(message|receive|remote)'
 pure+='|transport_datagram_(connection|engine|numbers|pull|sequence|wire_(crc32c|mxoe|native))'
 

@@ -244,7 +244,8 @@ static void run_incast(struct simulation *simulation)
 		if (traffic->ops[i]->ended_ns > taken_ns)
 			taken_ns = traffic->ops[i]->ended_ns;
 	ideal_ns = bytes * MILLISECOND / conditions->rate;
-	snprintf(simulation->note, sizeof(simulation->note), "%u to one, %llu MiB in %.1f ms, the line needs %.1f; %llu of %llu "
+	snprintf(simulation->note, sizeof(simulation->note),
+		 "%u to one, %llu MiB in %.1f ms, the line needs %.1f; %llu of %llu "
 		 "frames found no room;", senders, (unsigned long long)bytes >> 20, (double)(taken_ns - start_ns) / MILLISECOND,
 		 (double)ideal_ns / MILLISECOND, (unsigned long long)simulation->network.overrun,
 		 (unsigned long long)simulation->network.carried);
@@ -363,7 +364,8 @@ static void run_flood(struct simulation *simulation)
 	struct process *target;
 	uint64_t most = 0, held;
 	uint32_t senders = 4;
-	/* What may still come when the bound is reached: what was under way, a window of frames for each sender, and one message. */
+	/* What may still come when the bound is reached: what was under way, a window of frames for each sender, and one
+	 * message. */
 	uint64_t late = senders * (uint64_t)(256 * 1472 + 65536);
 
 	setup_network(simulation, 1 + senders);
@@ -515,10 +517,12 @@ static void run_all_to_all(struct simulation *simulation)
 	start_ns = world->now_ns;
 	for (uint32_t i = 0; i < count; i++)
 		crowd_send(crowd.processes[i], i + 1, count - 1);
-	while (!world->failed && crowd.received < (uint64_t)count * (count - 1) && world->now_ns < start_ns + 60 * (uint64_t)SECOND)
+	while (!world->failed && crowd.received < (uint64_t)count * (count - 1) &&
+	       world->now_ns < start_ns + 60 * (uint64_t)SECOND)
 		world_run(world, world->now_ns + MILLISECOND);
 	after = memory_used();
-	snprintf(simulation->note, sizeof(simulation->note), "%u processes, %llu messages in %.1f ms, %llu MiB, %llu bytes for each "
+	snprintf(simulation->note, sizeof(simulation->note),
+		 "%u processes, %llu messages in %.1f ms, %llu MiB, %llu bytes for each "
 		 "connection's end;", count, (unsigned long long)crowd.received, (double)(world->now_ns - start_ns) / MILLISECOND,
 		 (unsigned long long)(after - before) >> 20,
 		 (unsigned long long)((after - before) / ((uint64_t)count * (count - 1))));
@@ -533,8 +537,8 @@ static void run_all_to_all(struct simulation *simulation)
 
 enum { IDLE_WAVE = 100, IDLE_BYTES_MAX = 1024 };
 
-/* One process knows ten thousand others, which have said one word and are at rest. To spare memory they are there a hundred at
- * a time; that they are gone then is nothing that anybody at rest could see. */
+/* One process knows ten thousand others, which have said one word and are at rest. To spare memory they are there a
+ * hundred at a time; that they are gone then is nothing that anybody at rest could see. */
 static void run_idle(struct simulation *simulation)
 {
 	uint32_t count = simulation->size ? simulation->size : 10000;

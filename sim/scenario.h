@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scenario: worlds that are worth looking at. Each is a function that sets up a network and processes, and lets them run; what
- * is wrong ends up in world->failure.
+ * scenario: worlds that are worth looking at. Each is a function that sets up a network and processes, and lets them
+ * run; what is wrong ends up in world->failure.
  */
 #ifndef THOLE_SIM_SCENARIO_H
 #define THOLE_SIM_SCENARIO_H

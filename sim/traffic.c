@@ -165,8 +165,8 @@ static bool receive_accepts(const struct op *receive, const struct op *message)
 	       ((receive->flags & THOLE_PLAIN) || ((receive->tag ^ message->tag) & receive->mask) == 0);
 }
 
-/* Of two messages from one source, a receive that accepts both and got the later one was posted after the one that got the
- * earlier. */
+/* Of two messages from one source, a receive that accepts both and got the later one was posted after the one that got
+ * the earlier. */
 static void check_order(const struct op *message)
 {
 	const struct op *receive = message->match;
@@ -517,8 +517,8 @@ static struct op *receive_start(struct process *process, struct process *from, u
 	return op;
 }
 
-struct op *traffic_receive(struct process *process, struct process *from, uint64_t capacity, uint32_t tag, uint64_t mask,
-			   unsigned flags)
+struct op *traffic_receive(struct process *process, struct process *from, uint64_t capacity, uint32_t tag,
+			   uint64_t mask, unsigned flags)
 {
 	struct op *op;
 
@@ -590,13 +590,15 @@ static void act_receive(struct process *process, struct process *other)
 }
 
 /* A matched probe counts as a receive that is posted now. */
-static void take_message(struct process *process, struct process *from, uint32_t tag, uint64_t mask, unsigned flags, bool drop)
+static void take_message(struct process *process, struct process *from, uint32_t tag, uint64_t mask, unsigned flags,
+			 bool drop)
 {
 	struct thole_completion found;
 	struct thole_message *handle;
 	struct op *op, *message;
 	struct iovec segments[SEGMENTS_MAX];
 	size_t count;
+	int error;
 
 	if (!thole_message_probe(process->endpoint, handle_of(process, from), tag, mask, flags, &found, &handle))
 		return;
@@ -616,7 +618,12 @@ static void take_message(struct process *process, struct process *from, uint32_t
 		   drop ? "and drops it" : "as operation");
 	if (!drop) {
 		count = cut_segments(op, segments, false);
-		op_started(op, thole_message_recv(process->endpoint, handle, segments, count, flags, op, NULL));
+		error = thole_message_recv(process->endpoint, handle, segments, count, flags, op, NULL);
+		op_started(op, error);
+		if (error) { /* no memory: it is still ours, and nobody wants it any more */
+			message->received = message->dropped = true;
+			thole_message_drop(process->endpoint, handle);
+		}
 		return;
 	}
 	if (message->match || message->dropped)
@@ -857,8 +864,10 @@ static void traffic_step(struct process *process)
 		process->act_ns = UINT64_MAX;
 	} else if (player->closing) {
 		process->act_ns = world->now_ns + MILLISECOND;
+		if (player->closing_ns == 0)
+			player->closing_ns = world->now_ns;
 		process->drained = endpoint_drained(process->endpoint);
-		if (process->drained || world->now_ns > process->act_ns + CLOSE_LIMIT_NS)
+		if (process->drained || world->now_ns - player->closing_ns > CLOSE_LIMIT_NS)
 			traffic_close(process);
 		return;
 	} else if (world->now_ns >= process->act_ns) {

@@ -2,12 +2,13 @@
 /*
  * traffic: an application that starts operations of all kinds at random, and the checkers of what comes of them.
  *
- * Every operation is remembered, on all processes, so that whatever is reported can be compared with what was asked for:
+ * Every operation is remembered, on all processes, so that what is reported can be compared with what was asked for:
  *   - a message arrives once, unaltered, at a receive that accepts it, and in matching order;
  *   - an operation that fails does so for a reason that is true;
  *   - memory changes where a put says so, atomics are applied once each, in order;
  *   - in the end everything has ended, and nothing is left over in any endpoint.
- * A message's tag has its number above TRAFFIC_TAG_BITS, which receives do not look at, and its bytes follow from the number.
+ *
+ * A message's tag has its number above TRAFFIC_TAG_BITS, which receives do not look at, and its bytes follow from it.
  */
 #ifndef THOLE_SIM_TRAFFIC_H
 #define THOLE_SIM_TRAFFIC_H
@@ -90,7 +91,8 @@ struct player {
 	uint8_t *put, *get;
 	uint64_t cells[TRAFFIC_CELLS];
 	struct thole_region *regions[3];
-	bool closing;                     /* it starts nothing more, and closes when all is delivered */
+	bool closing;                     /* it starts nothing more, and closes when all is delivered, */
+	uint64_t closing_ns;              /* or some time after this; 0: it has not begun to wait */
 	uint32_t peers_gone;
 };
 
@@ -108,8 +110,8 @@ void traffic_settle(struct traffic *traffic, uint64_t limit_ns);
 
 /* Single operations, for scenarios. flags: THOLE_*. They are started now, and checked as all. */
 struct op *traffic_send(struct process *process, struct process *to, uint64_t length, uint32_t tag, unsigned flags);
-struct op *traffic_receive(struct process *process, struct process *from, uint64_t capacity, uint32_t tag, uint64_t mask,
-			   unsigned flags);
+struct op *traffic_receive(struct process *process, struct process *from, uint64_t capacity, uint32_t tag,
+			   uint64_t mask, unsigned flags);
 /* Whether `process` may truly say that it has lost the other. */
 bool traffic_excused(const struct process *process, const struct process *other);
 

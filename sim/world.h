@@ -2,8 +2,8 @@
 /*
  * world: virtual time. Owns the events that are to come, the hash over all that has happened, and the verdict.
  *
- * Everything that happens is an event; the earliest is run, and of those at the same time the one that was asked for first.
- * So a seed has one history, and the hash names it. Invariant: time never goes back.
+ * Everything that happens is an event; the earliest is run, and of those at the same time the one that was asked for
+ * first. So a seed has one history, and the hash names it. Invariant: time never goes back.
  */
 #ifndef THOLE_SIM_WORLD_H
 #define THOLE_SIM_WORLD_H

@@ -528,8 +528,8 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->connected || peer->backlog_count ||
 	    peer->gone || (__builtin_expect(peer->limits.messages_only, 0) && (flags & (THOLE_IMM | THOLE_PLAIN))))
 		return false;
-	if (request_p && !endpoint->requests.free && pool_grow(&endpoint->requests) != 0)
-		return false; /* the handle needs one, and nothing may leave without */
+	if ((request_p || !endpoint->complete) && !endpoint->requests.free && pool_grow(&endpoint->requests) != 0)
+		return false; /* its end needs one to be told by, and nothing may leave without */
 	record.kind = RECORD_EAGER;
 	record.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
 	record.tag = tag;

@@ -2,16 +2,16 @@
 /*
  * engine: hostile frames into live endpoints.
  *
- * Owns one run: a simulated network (sim/) with three processes - the victim, an honest one and a hostile one - and a program of
- * steps taken from the input bytes. The hostile one knows the job key and is connected, so it knows its session with the victim;
- * it writes whatever frames it likes: any bytes, packets of any type with fields that are nearly right, frames that it sent before
- * and changed. Frames also come from strangers, and in the honest one's name, without its session. Meanwhile the victim has
- * operations with both under way.
+ * Owns one run: a simulated network (sim/) with three processes - the victim, an honest one and a hostile one - and a
+ * program of steps taken from the input bytes. The hostile one knows the job key and is connected, so it knows its
+ * session with the victim; it writes whatever frames it likes: any bytes, packets of any type with fields that are
+ * nearly right, frames that it sent before and changed. Frames also come from strangers, and in the honest one's name,
+ * without its session. Meanwhile the victim has operations with both under way.
  *
- * Whatever happens: no crash and no end without progress; what the victim and the honest one say to each other arrives once,
- * unaltered and in order (the simulator's checkers); no byte around the victim's buffers and regions changes; nothing is
- * allocated for strangers; memory for what nobody wants is bounded; and in the end nothing is left over. With mxoe nothing tells a
- * host from one that uses its MAC, so there the hostile one keeps to its own.
+ * Whatever happens: no crash and no end without progress; what the victim and the honest one say to each other arrives
+ * once, unaltered and in order (the simulator's checkers); no byte around the victim's buffers and regions changes;
+ * nothing is allocated for strangers; memory for what nobody wants is bounded; and in the end nothing is left over.
+ * With mxoe nothing tells a host from one that uses its MAC, so there the hostile one keeps to its own.
  */
 #include "fuzz.h"
 

@@ -7,9 +7,11 @@
  * All processes at one interface see the same frames. Each takes those for its own number, and what is said of the host
  * itself they all say in the same words.
  *
- * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and meets it again wants
- * to see another one, so that nothing of before is taken for new. Invariants: one session for all peers; a window's short id is taken as long as its
- * request is there; nothing is kept of hosts, so any index in the head of a frame is right, and all hosts are given the same.
+ * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and meets it
+ * again wants to see another one, so that nothing of before is taken for new.
+ *
+ * Invariants: one session for all peers; a window's short id is taken as long as its request is there; nothing is kept of hosts,
+ * so any index in the head of a frame is right, and all hosts are given the same.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -418,7 +420,8 @@ static void number_packet(struct engine *engine, const struct link *link, const 
 			engine_count(engine, COUNTER_DROPPED_STRANGER);
 		return;
 	}
-	if (packet->type == PACKET_RECORD && (packet->sequence ^ sequence_narrow(engine->codec, packet->sequence)) != connection->epoch_in) {
+	if (packet->type == PACKET_RECORD &&
+	    (packet->sequence ^ sequence_narrow(engine->codec, packet->sequence)) != connection->epoch_in) {
 		engine_count(engine, COUNTER_DROPPED_SESSION); /* for a connection that we have given up */
 		return;
 	}

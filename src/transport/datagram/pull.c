@@ -184,11 +184,25 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 	engine_post(engine, link, &connection->route[link].records, &packet, 0);
 }
 
+/* The part of a block from the first missing frame to the last. Where single ones cannot be asked for, all of it could be too much
+ * for the way each time, and this part gets shorter. */
+static void block_missing(const struct block *block, uint64_t *offset_p, uint32_t *length_p)
+{
+	uint32_t frame = block->fetch->frame, first = (uint32_t)__builtin_ctzll(block->missing);
+	uint32_t last = 63 - (uint32_t)__builtin_clzll(block->missing);
+	uint32_t from = first ? first * frame - block->skew : 0, to = (last + 1) * frame - block->skew;
+
+	*offset_p = block->offset + from;
+	*length_p = (to < block->length ? to : block->length) - from;
+}
+
 static void block_again(struct block *block)
 {
 	struct fetch *fetch = block->fetch;
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
+	uint64_t offset = block->offset, wanted = block->missing == frames_mask(block_frames(block)) ? 0 : block->missing;
+	uint32_t length = block->length;
 
 	engine->landing_version++;
 	block->asked_ns = engine->now_ns;
@@ -200,9 +214,12 @@ static void block_again(struct block *block)
 	list_remove(&block->peer_node);
 	list_push_back(&connection->blocks, &block->peer_node);
 	engine_count(engine, COUNTER_PULLS_AGAIN);
+	if (!engine->codec->selective) {
+		block_missing(block, &offset, &length);
+		wanted = 0;
+	}
 	/* As repeated records do, every other repetition goes by the other link. */
-	pull_send(fetch, block->tries & 1 ? connection->bulk_link : connection->record_link, block->offset, block->length,
-		  block->missing == frames_mask(block_frames(block)) ? 0 : block->missing);
+	pull_send(fetch, block->tries & 1 ? connection->bulk_link : connection->record_link, offset, length, wanted);
 }
 
 /* Frames end where pages of the sender's memory do, so where a window begins within one the first is shorter. */
