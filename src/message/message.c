@@ -349,6 +349,17 @@ void message_window(const struct request *request, struct window *window_p)
 	window_p->id = request_id(request);
 }
 
+struct request *message_owner(struct peer *peer, uint64_t id)
+{
+	struct request *request = request_find(peer, id);
+
+	return request && request->state == REQUEST_WAITING &&
+			       (request->record.kind == RECORD_ANNOUNCE || request->record.kind == RECORD_PUT ||
+				request->record.kind == RECORD_REPLY)
+		       ? request
+		       : NULL;
+}
+
 bool message_is_eager(struct peer *peer, uint64_t length)
 {
 	if (length <= RECORD_INLINE_MAX)

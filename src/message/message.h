@@ -27,6 +27,9 @@ int message_reach(struct peer *peer);
 /* Send a record without data, behind whatever waits to be sent. */
 void message_control(struct peer *peer, const struct record *record);
 
+/* The request whose memory a peer may read, as the owner of a window that was announced to it by this id; NULL: none is, or no longer. */
+struct request *message_owner(struct peer *peer, uint64_t id);
+
 /* Count a record that no correct peer writes. */
 static inline void message_bad(struct peer *peer)
 {

@@ -289,6 +289,13 @@ static void connect_try(struct connection *connection)
 	connection_wake(connection, connection->connect_ns);
 }
 
+/* How raw links name an endpoint: its interface's MAC, then the lower half of its id. */
+static void raw_path(const uint8_t *mac, uint64_t endpoint, struct path *path_p)
+{
+	memcpy(path_p->bytes, mac, 6);
+	store_be32(path_p->bytes + 6, (uint32_t)endpoint);
+}
+
 /* The path that an address names on a link, if it does. */
 static bool connect_route(const struct address_parts *parts, const struct link *link, struct path *path_p)
 {
@@ -298,9 +305,7 @@ static bool connect_route(const struct address_parts *parts, const struct link *
 	if (link->ethertype) {
 		if (network[0] == ADDRESS_IPV6 || network[0] == ADDRESS_NONE)
 			return false;
-		memcpy(path_p->bytes, network + 8, 6);
-		for (int i = 0; i < 4 && network[0] != ADDRESS_MXOE; i++)
-			path_p->bytes[6 + i] = (uint8_t)(parts->endpoint >> (24 - 8 * i) & 0xff);
+		raw_path(network + 8, network[0] == ADDRESS_MXOE ? 0 : parts->endpoint, path_p);
 		return true;
 	}
 	if (network[0] == ADDRESS_IPV4) {
@@ -353,14 +358,6 @@ int engine_connect(struct engine *engine, struct peer *peer)
 	return 0;
 }
 
-/* Where a CONNECT or ACCEPT says that its sender's raw frames come from. */
-static void connect_path(const struct packet_connect *connect, struct path *path_p)
-{
-	memcpy(path_p->bytes, connect->mac, 6);
-	for (int i = 0; i < 4; i++)
-		path_p->bytes[6 + i] = (uint8_t)(connect->endpoint >> (24 - 8 * i) & 0xff);
-}
-
 /* Take over what a CONNECT or ACCEPT says of the other side. False: it contradicts what we know. */
 static bool connect_learn(struct connection *connection, const struct packet_connect *connect, unsigned link)
 {
@@ -389,7 +386,7 @@ static bool connect_learn(struct connection *connection, const struct packet_con
 
 		if (!engine->links[i]->ethertype || engine->links[i]->ethertype != connect->ethertype)
 			continue;
-		connect_path(connect, &path);
+		raw_path(connect->mac, connect->endpoint, &path);
 		route_learn(connection, i, &path);
 	}
 	return true;
@@ -458,7 +455,7 @@ static bool connect_from(const struct connection *connection, const struct packe
 	struct path path = {0};
 
 	if (link->ethertype)
-		connect_path(connect, &path);
+		raw_path(connect->mac, connect->endpoint, &path);
 	else if (!connect_route(&connection->peer->parts, link, &path))
 		return false;
 	return memcmp(&path, from, sizeof(path)) == 0;

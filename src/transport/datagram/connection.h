@@ -229,7 +229,6 @@ uint64_t sequence_expire(struct connection *connection);
 bool sequence_is_out(const struct connection *connection, uint32_t wire);
 /* The link had no room for it: it is to be sent again, without delay. */
 void sequence_unsend(struct connection *connection, struct kept *kept);
-void kept_free(struct engine *engine, struct kept *kept);
 /* Smooth a sample of a round trip. */
 void round_trip_measure(uint64_t sample_ns, uint64_t *smoothed_ns, uint64_t *deviation_ns);
 

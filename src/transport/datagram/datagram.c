@@ -72,7 +72,6 @@ static struct datagram *datagram_new(struct thole_endpoint *endpoint, const stru
 	datagram->endpoint = endpoint;
 	datagram->watcher.ready = datagram_ready;
 	datagram->number_fd = -1;
-	datagram->engine.key = endpoint->options.job_key;
 	datagram->engine.random = datagram_random;
 	endpoint->datagram = datagram;
 	datagram_time(datagram);

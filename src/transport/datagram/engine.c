@@ -265,12 +265,6 @@ unsigned engine_flush(struct engine *engine)
 	return (unsigned)(engine->endpoint->counters[COUNTER_FRAMES_SENT] - sent);
 }
 
-bool engine_pending(const struct engine *engine)
-{
-	return engine->burst->count > 0 || !list_empty(&engine->dirty) || !list_empty(&engine->serving) ||
-	       !list_empty(&engine->fetching);
-}
-
 bool engine_busy(const struct engine *engine)
 {
 	return engine->burst->count > 0 || !list_empty(&engine->dirty) || !list_empty(&engine->serving);

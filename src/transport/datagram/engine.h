@@ -132,8 +132,6 @@ unsigned engine_expire(struct engine *engine);
 void engine_watch(struct engine *engine);
 /* When engine_expire has something to do next, UINT64_MAX: never. */
 uint64_t engine_deadline(const struct engine *engine);
-/* Whether engine_flush may have something to do. */
-bool engine_pending(const struct engine *engine);
 /* Whether frames wait to be sent (for which the link had no room). */
 bool engine_busy(const struct engine *engine);
 /* Whether everything pushed has been acknowledged, but by peers that are gone. */

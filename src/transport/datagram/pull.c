@@ -651,18 +651,6 @@ unsigned engine_landed(struct engine *engine, struct link *link, const struct pa
 
 /* ---- The sender's side ---------------------------------------------------------------------------------------- */
 
-/* The request whose memory the peer may have, if it is still there. */
-static struct request *serve_request(struct peer *peer, uint64_t window)
-{
-	struct request *request = request_find(peer, window);
-
-	return request && request->state == REQUEST_WAITING &&
-			       (request->record.kind == RECORD_ANNOUNCE || request->record.kind == RECORD_PUT ||
-				request->record.kind == RECORD_REPLY)
-		       ? request
-		       : NULL;
-}
-
 static void serve_free(struct connection *connection, struct serve *serve)
 {
 	list_remove(&serve->node);
@@ -693,7 +681,7 @@ void pull_arrived(struct connection *connection, const struct packet *packet)
 {
 	struct engine *engine = connection->engine;
 	const struct packet_pull *pull = &packet->pull;
-	const struct request *request = serve_request(connection->peer, pull->window);
+	const struct request *request = message_owner(connection->peer, pull->window);
 	uint32_t least = ENGINE_FRAME_MIN - engine->codec->data_head, frames;
 	struct serve *serve;
 
@@ -747,8 +735,8 @@ static uint32_t serve_step(const struct serve *serve, uint32_t at)
 	return at == 0 ? serve->frame - serve->skew : serve->frame;
 }
 
-/* Put one frame into the burst. False: the burst is full, or was not taken. */
-static bool serve_frame(struct connection *connection, const struct serve *serve, const struct request *request,
+/* Put one frame into the burst. */
+static void serve_frame(struct connection *connection, const struct serve *serve, const struct request *request,
 			struct packet *packet, uint32_t at)
 {
 	struct engine *engine = connection->engine;
@@ -773,16 +761,16 @@ static bool serve_frame(struct connection *connection, const struct serve *serve
 		frame.body_count = 1;
 	}
 	engine->endpoint->counters[COUNTER_BULK_SERVED] += length;
-	return burst_add(engine, link, &frame, connection, NULL);
+	burst_add(engine, link, &frame, connection, NULL);
 }
 
 /* Send the next block of a serve, or what is wanted of it. Returns whether the link took it all. */
 static bool serve_block(struct connection *connection, struct serve *serve)
 {
 	struct engine *engine = connection->engine;
-	const struct request *request = serve_request(connection->peer, serve->window);
+	const struct request *request = message_owner(connection->peer, serve->window);
 	uint32_t most = block_bytes(engine->codec, serve->frame), at = serve->done, frames = 0, end;
-	uint32_t step;
+	uint32_t starts[ENGINE_BURST], step;
 	struct packet packet;
 	unsigned taken;
 
@@ -804,16 +792,11 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 		if (serve->wanted && !(serve->wanted >> index & 1))
 			continue;
 		serve_frame(connection, serve, request, &packet, at);
-		frames++;
+		starts[frames++] = at;
 	}
 	taken = burst_send(engine, frames);
 	if (taken < frames) { /* no room: the rest later */
-		uint32_t count = 0;
-
-		for (at = serve->done; count < taken; at += serve_step(serve, at))
-			if (!serve->wanted || (serve->wanted >> (at / serve->frame) & 1))
-				count++;
-		serve->done = at;
+		serve->done = starts[taken];
 		return false;
 	}
 	serve->done = end;

@@ -61,7 +61,7 @@ static void kept_in(struct connection *connection, struct kept *kept)
 	kept->out = false;
 }
 
-void kept_free(struct engine *engine, struct kept *kept)
+static void kept_free(struct engine *engine, struct kept *kept)
 {
 	pool_put(kept->large ? &engine->large_frames : &engine->small_frames, kept);
 }

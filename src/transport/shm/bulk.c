@@ -457,18 +457,6 @@ static void serve_free(struct shm *shm, struct shm_peer *link, struct serve *ser
 	pool_put(&shm->serves, serve);
 }
 
-/* The request whose memory a peer may have, if it is still there. */
-static struct request *serve_request(struct peer *peer, uint64_t id)
-{
-	struct request *request = request_find(peer, id);
-
-	return request && request->state == REQUEST_WAITING &&
-			       (request->record.kind == RECORD_ANNOUNCE || request->record.kind == RECORD_PUT ||
-				request->record.kind == RECORD_REPLY)
-		       ? request
-		       : NULL;
-}
-
 static struct serve *serve_new(struct peer *peer, uint64_t window)
 {
 	struct shm *shm = shm_of(peer->endpoint);
@@ -484,7 +472,7 @@ static struct serve *serve_new(struct peer *peer, uint64_t window)
 
 static void arrived_pull(struct peer *peer, const struct record *record)
 {
-	const struct request *request = serve_request(peer, record->tag);
+	const struct request *request = message_owner(peer, record->tag);
 	struct record failure = {.kind = RECORD_BULK_DATA, .tag = record->imm};
 	struct serve *serve = NULL;
 
@@ -506,7 +494,7 @@ static void arrived_pull(struct peer *peer, const struct record *record)
 
 static void arrived_offer(struct peer *peer, const struct record *record)
 {
-	const struct request *request = serve_request(peer, record->tag);
+	const struct request *request = message_owner(peer, record->tag);
 	struct shm_peer *link = shm_link(peer);
 	uint32_t index = record->imm & 0xff, count = (uint32_t)(record->imm >> 32);
 	uint64_t length = record->arg[0], block = record->arg[2];
@@ -540,7 +528,7 @@ static int serve_push(struct peer *peer, struct serve *serve)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 	struct shm_peer *link = shm_link(peer);
-	const struct request *request = serve_request(peer, serve->window);
+	const struct request *request = message_owner(peer, serve->window);
 	struct record record = {.kind = RECORD_BULK_DATA, .length = RECORD_EXTERNAL, .tag = serve->id};
 	uint64_t piece_max = ring_piece_max(&link->out), piece = endpoint->options.bulk_piece;
 	uint64_t stop = serve->offset + BULK_SHARE;
@@ -611,7 +599,7 @@ static int serve_remote(struct peer *peer, struct serve *serve)
 static int serve_help(struct peer *peer, struct serve *serve)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
-	const struct request *request = serve_request(peer, serve->window);
+	const struct request *request = message_owner(peer, serve->window);
 	uint64_t from, length, done;
 	uint32_t back;
 	int error;

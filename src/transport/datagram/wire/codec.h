@@ -28,7 +28,6 @@ struct codec {
 	bool credited;            /* packets carry credit */
 	bool indexed;             /* `to` is the receiver's connection; else endpoints' numbers */
 	bool messages_only;       /* no put, get, atomics, immediate data or plain messages */
-	bool acks_sessions;       /* a CONNECT is sequenced and acknowledged like a record (mxoe) */
 
 	/* Bulk */
 	uint32_t data;            /* bytes of payload of a DATA frame; 0: as many as fit */
