@@ -77,11 +77,15 @@ static void window_close(void)
 	free(window.bases);
 }
 
-/* What a rank sees of its own window: everything that was completed before the barrier. */
+/*
+ * What a rank sees of its own window: everything that was completed before the barrier. The lock is shared, since a
+ * faster rank may be in MPI_Win_lock_all already: MPICH grants locks strictly in turn, one rank's after the other's,
+ * so two exclusive ones here and two such ranks can wait for each other for ever.
+ */
 static void window_settle(void)
 {
 	MPI_Barrier(MPI_COMM_WORLD);
-	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, me, 0, window.win);
+	MPI_Win_lock(MPI_LOCK_SHARED, me, 0, window.win);
 	MPI_Win_sync(window.win);
 	MPI_Win_unlock(me, window.win);
 }

@@ -337,6 +337,7 @@ def test_native_others(native: Path) -> None:
     )
     expect(native, 10, thole__nack__reason="4", thole__nack__refused="0xd1d2d3d4d5d6d7d8")
     assert numbers(native, "thole.nack") == [10]
+    expect(native, 11, thole__type="8", thole__sequence="1000", thole__ack="2000", thole__credit="30")
 
 
 def test_native_sent_again(native: Path) -> None:

@@ -351,8 +351,8 @@ types[NACK] = function(tvb, tree)
 end
 
 types[CLOSE] = function(tvb, tree)
-    add_rows(tree, T, tvb, { { "ack", 24, 4 }, { "credit", 28, 2 } })
-    return string.format("CLOSE ack=%d", number(tvb, 24, 4))
+    add_rows(tree, T, tvb, { { "sequence", 20, 4 }, { "ack", 24, 4 }, { "credit", 28, 2 } })
+    return string.format("CLOSE seq=%d ack=%d", number(tvb, 20, 4), number(tvb, 24, 4))
 end
 
 local function connect(name)
