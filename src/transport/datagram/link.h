@@ -92,6 +92,8 @@ struct landing {
 	uint8_t heads[LANDING_FRAMES][LANDING_HEAD];
 	void *where[LANDING_FRAMES];                /* the engine's: the block, */
 	uint8_t frame_index[LANDING_FRAMES];        /* and which frame of it */
+	uint8_t most;                               /* frames to foresee, 0: LANDING_FRAMES; as many as come at a time, */
+	uint8_t few;                                /* and how often fewer came */
 	uint8_t spill[LANDING_SPILL];               /* takes what was not foreseen */
 };
 

@@ -20,6 +20,7 @@ enum {
 	PULL_SHARE = 4,                 /* the credit is asked for in parts of 1/4, to spare PULLs */
 	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
 	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
+	LANDING_FEW = 8,                /* packets in a row with less than half of the frames that were foreseen */
 };
 
 struct block {
@@ -553,7 +554,7 @@ static bool landing_add(struct landing *landing, struct block *block, uint32_t h
 		uint32_t length = block->length - at < frame ? block->length - at : frame;
 		void *place;
 
-		if (landing->frames == LANDING_FRAMES)
+		if (landing->frames == (landing->most ? landing->most : LANDING_FRAMES))
 			return false;
 		place = landing_place(block, index, length);
 		if (!place)
@@ -582,6 +583,19 @@ void engine_landing(struct engine *engine, struct landing *landing)
 		while (node && landing_add(landing, container_of(node, struct block, node), LANDING_HEAD))
 			node = list_next(&engine->blocks, node);
 	landing->iov[landing->count++] = (struct iovec){landing->spill, sizeof(landing->spill)};
+}
+
+/* Where the kernel hands over frames singly, to foresee many each time costs more than to copy the first of a long row. */
+static void landing_learn(struct landing *landing, unsigned frames)
+{
+	unsigned most = landing->most ? landing->most : LANDING_FRAMES;
+
+	landing->few = 2 * frames < most ? landing->few + 1 : 0;
+	if (frames < most && landing->few < LANDING_FEW)
+		return;
+	most = 2 * frames;
+	landing->few = 0;
+	landing->most = (uint8_t)(most < LANDING_FRAMES ? most : LANDING_FRAMES);
 }
 
 /* Is the frame that came into a slot the one that was foreseen there? */
@@ -635,6 +649,7 @@ unsigned engine_landed(struct engine *engine, struct link *link, const struct pa
 			block_received(block, landing->frame_index[frames]);
 		}
 		engine->endpoint->counters[COUNTER_FRAMES_RECEIVED] += frames;
+		landing_learn(landing, frames);
 		return frames;
 	}
 	for (unsigned i = 0; i < landing->count; i++)
@@ -646,6 +661,7 @@ unsigned engine_landed(struct engine *engine, struct link *link, const struct pa
 		engine_count(engine, COUNTER_BULK_REPAIRS);
 		engine_frame(engine, link, from, engine->repair + at, bytes - at < segment ? bytes - at : segment);
 	}
+	landing_learn(landing, frames);
 	return frames;
 }
 
