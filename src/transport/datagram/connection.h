@@ -122,6 +122,7 @@ struct connection {
 	uint32_t held_count;
 	uint32_t next_in;
 	uint8_t fragment_in;
+	uint16_t credit_in;         /* as the peer was told it last */
 	uint32_t unreported;        /* frames since our last acknowledgement */
 	bool ack_now;
 	bool tell_hold;             /* by an ACK: endpoint->holding has changed */

@@ -83,7 +83,7 @@ void engine_add_link(struct engine *engine, struct link *link)
 		numbers_start(engine);
 	if (engine->large_frames.capacity == 0) {
 		pool_init(&engine->small_frames, sizeof(struct kept) + ENGINE_SMALL_FRAME, 64, ENGINE_KEPT_MAX);
-		pool_init(&engine->large_frames, sizeof(struct kept) + ENGINE_FRAME_MAX, 16, ENGINE_KEPT_MAX);
+		pool_init(&engine->large_frames, sizeof(struct kept) + engine->frame_max, 16, ENGINE_KEPT_MAX);
 	}
 }
 

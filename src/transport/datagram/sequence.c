@@ -84,6 +84,7 @@ void sequence_init(struct connection *connection)
 	connection->window = WINDOW_FIRST;
 	connection->threshold = connection->engine->codec->unacked_max;
 	connection->credit = connection->engine->codec->credited ? WINDOW_FIRST : 0; /* until the peer has answered */
+	connection->credit_in = WINDOW_FIRST;
 	connection->next_out = connection->recover = 1;
 	connection->next_in = 1;
 }
@@ -112,25 +113,47 @@ void sequence_fini(struct connection *connection)
 
 /* ---- Out ---------------------------------------------------------------------------------------------- */
 
-/* Encode one frame of a record: from `offset` of the payload on, as much as fits, or as a fragment may have. Returns the bytes of
- * payload, or -1. */
+/* How a record is cut into frames. */
+struct cut {
+	uint32_t most; /* bytes of a frame */
+	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
+};
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have. Returns
+ * its bytes. */
+static size_t sequence_head(const struct codec *codec, struct packet *packet, uint8_t *head, uint64_t left, struct cut *cut)
+{
+	uint32_t most = codec->fragment ? codec->fragment : cut->most;
+	uint32_t wanted = left < most ? (uint32_t)left : most;
+	size_t size;
+
+	packet->length = smaller(wanted, cut->room);
+	size = codec->encode(packet, head);
+	cut->room = cut->most - (uint32_t)size;
+	if (packet->length != smaller(wanted, cut->room)) { /* now it is known how long the head is */
+		packet->length = smaller(wanted, cut->room);
+		size = codec->encode(packet, head);
+	}
+	return size;
+}
+
+/* Keep one frame of a record: from `offset` of the payload on. Returns the bytes of payload in it, or -1. */
 static int64_t sequence_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
-			      uint64_t offset, uint64_t left, bool wide)
+			      uint64_t offset, uint64_t left, bool wide, struct cut *cut)
 {
 	struct engine *engine = connection->engine;
 	uint8_t head[PACKET_HEAD_MAX];
-	uint32_t frame_max = connection_frame(connection), length;
-	uint32_t most = engine->codec->fragment ? engine->codec->fragment : frame_max;
 	struct kept *kept;
+	uint32_t length;
 	size_t size;
 
 	packet->sequence = sequence_narrow(engine->codec, connection->next_out) | connection->epoch;
-	packet->length = left < most ? (uint32_t)left : most;
-	size = engine->codec->encode(packet, head);
-	if (packet->length > frame_max - size) { /* now it is known how long the head is */
-		packet->length = frame_max - (uint32_t)size;
-		size = engine->codec->encode(packet, head);
-	}
+	size = sequence_head(engine->codec, packet, head, left, cut);
 	length = packet->length;
 	kept = kept_new(engine, (uint32_t)size + length);
 	if (!kept)
@@ -224,6 +247,7 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 	struct connection *connection = connection_of(peer);
 	struct packet packet;
 	uint32_t first, left = length;
+	struct cut cut;
 	bool wide;
 
 	if (!connection || !sequence_takes(connection, length > RECORD_SMALL)) {
@@ -251,8 +275,9 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 		packet.message.record.length = RECORD_EXTERNAL;
 	}
 	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
+	cut.most = cut.room = connection_frame(connection);
 	for (;;) {
-		int64_t taken = sequence_frame(connection, &packet, payload, offset, left, wide);
+		int64_t taken = sequence_frame(connection, &packet, payload, offset, left, wide, &cut);
 
 		if (taken < 0) {
 			sequence_take_back(connection, first);
@@ -306,11 +331,12 @@ static uint8_t sequence_link(const struct connection *connection, const struct k
 		       : usual;
 }
 
-/* answer: it is to be acknowledged at once. again: it was sent before; if the link has no room now the time-out will see to it. */
-static bool sequence_send(struct connection *connection, struct kept *kept, bool again, bool answer)
+/* report: what the peer is told of its own frames (sequence_report). answer: this one is to be acknowledged at once. again: it was
+ * sent before; if the link has no room now the time-out will see to it. */
+static bool sequence_send(struct connection *connection, struct kept *kept, const struct packet *report, bool again,
+			  bool answer)
 {
 	struct engine *engine = connection->engine;
-	struct packet report = {0};
 	uint8_t link = sequence_link(connection, kept);
 	struct frame_out frame = {
 		.to = &connection->route[link].records,
@@ -319,8 +345,7 @@ static bool sequence_send(struct connection *connection, struct kept *kept, bool
 		.channel = CHANNEL_RECORDS,
 	};
 
-	sequence_report(connection, &report);
-	engine->codec->restamp(kept->bytes, report.ack, report.credit, answer ? PACKET_ANSWER : 0);
+	engine->codec->restamp(kept->bytes, report->ack, report->credit, answer ? PACKET_ANSWER : 0);
 	kept->sent_ns = engine->now_ns;
 	connection->frames_sent++;
 	return burst_add(engine, link, &frame, connection, again ? NULL : kept);
@@ -347,8 +372,11 @@ static void sequence_repeated(struct connection *connection, struct kept *kept)
 
 static void sequence_resend(struct connection *connection, struct kept *kept)
 {
+	struct packet report;
+
 	sequence_repeated(connection, kept);
-	sequence_send(connection, kept, true, true);
+	sequence_report(connection, &report);
+	sequence_send(connection, kept, &report, true, true);
 }
 
 /* ---- Acknowledgements that come in ------------------------------------------------------------------------ */
@@ -541,7 +569,7 @@ static uint16_t sequence_credit(const struct connection *connection)
 void sequence_report(struct connection *connection, struct packet *packet)
 {
 	packet->ack = sequence_narrow(connection->engine->codec, connection->next_in) | connection->epoch_in;
-	packet->credit = sequence_credit(connection);
+	packet->credit = connection->credit_in = sequence_credit(connection);
 	connection->unreported = 0;
 	connection->ack_ns = 0;
 	/* Only an ACK says which frames are held, and whether messages are to be announced. */
@@ -581,7 +609,8 @@ static void sequence_acknowledge(struct connection *connection)
 
 void sequence_flush(struct connection *connection)
 {
-	bool idle = connection->flight == 0;
+	bool idle = connection->flight == 0, reported = false;
+	struct packet report;
 
 	while (connection->unsent != &connection->unacked) {
 		struct kept *kept = container_of(connection->unsent, struct kept, node);
@@ -597,8 +626,11 @@ void sequence_flush(struct connection *connection)
 		connection->flight++;
 		if (kept->sent_ns)
 			sequence_repeated(connection, kept);
+		if (!reported)
+			sequence_report(connection, &report);
+		reported = true;
 		/* What fills the window is to be acknowledged at once: nothing follows that would have it done. */
-		if (!sequence_send(connection, kept, false, room == 1))
+		if (!sequence_send(connection, kept, &report, false, room == 1))
 			break;
 	}
 	if (idle && connection->flight > 0)
@@ -694,7 +726,7 @@ static void sequence_hold(struct connection *connection, const struct packet *pa
 			break;
 	}
 	kept = connection->held_count < ENGINE_HOLD_MAX && engine->held < ENGINE_HOLD_TOTAL &&
-			       length <= ENGINE_FRAME_MAX
+			       length <= engine->frame_max
 		       ? kept_new(engine, (uint32_t)length)
 		       : NULL;
 	if (!kept) {
@@ -714,9 +746,9 @@ static void sequence_hold(struct connection *connection, const struct packet *pa
 static void sequence_owe(struct connection *connection, bool now)
 {
 	struct engine *engine = connection->engine;
-	uint32_t often = (uint32_t)sequence_credit(connection) / 4;
+	uint32_t often = smaller(connection->credit_in / 4u, engine->codec->ack_every);
 
-	if (now || connection->unreported >= (often < engine->codec->ack_every ? often : engine->codec->ack_every)) {
+	if (now || connection->unreported >= often) {
 		connection->ack_now = true;
 		connection_dirty(connection);
 	} else if (connection->ack_ns == 0) {
