@@ -109,7 +109,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "frames of the native codec carry a CRC32C of their own")				\
 	row(peer_timeout, OPTION_NS, "10s", OPTION_SECONDS(1) / 10, OPTION_SECONDS(3600), true, "",	\
 	    "how long a silent peer of another host is waited for before it counts as gone")	\
-	row(net_eager_max, OPTION_BYTES, "32k", 0, OPTION_MIB(1), true, "",			\
+	row(net_eager_max, OPTION_BYTES, "64k", 0, OPTION_MIB(1), true, "",			\
 	    "eager_max between hosts, if it is less")						\
 	row(net_window, OPTION_BYTES, "0", 0, OPTION_GIB(1), false, "",				\
 	    "bulk data asked for and not here, of all peers, 0: as receive buffers allow")	\

@@ -964,7 +964,7 @@ static int round_options(uint64_t round, int self, char text[OPTION_STRINGS][64]
 	if (config.hosts > 0) {
 		snprintf(text[n++], 64, "host=host%d", self % config.hosts);
 		snprintf(text[n++], 64, "checksum=%s", PICK(&common, "off", "on"));
-		snprintf(text[n++], 64, "net_eager_max=%s", PICK(&own, "0", "1000", "32k", "32k", "1m"));
+		snprintf(text[n++], 64, "net_eager_max=%s", PICK(&own, "0", "1000", "32k", "64k", "1m"));
 		snprintf(text[n++], 64, "net_window=%s", PICK(&own, "0", "0", "64k"));
 		snprintf(text[n++], 64, "mtu=%s", PICK(&own, "0", "0", "700", "4000"));
 	}
