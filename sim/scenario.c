@@ -186,7 +186,7 @@ static uint64_t stream(struct simulation *simulation, uint32_t loss, uint64_t le
 
 static void run_stream(struct simulation *simulation)
 {
-	static const uint64_t lengths[] = {4 << 10, 16 << 10, 1 << 20, 4 << 20};
+	static const uint64_t lengths[] = {4 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20};
 	size_t at = 0;
 
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed; i++) {

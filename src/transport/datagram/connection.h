@@ -16,6 +16,7 @@ enum engine_times {
 	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
 	PROBE_NS = 3000000,            /* between tries of a second link */
+	REORDER_NS = 500000,           /* a frame that others have overtaken by so much is lost */
 	LINK_TRIP_NS = 500000,         /* an answer to a repetition by another link comes sooner */
 	FALL_BACK_NS = 2000000000,     /* before a link is tried again that lost what the other carried */
 	QUIET_NS = 10000000,           /* a sender that says nothing for so long no longer shares the credit */

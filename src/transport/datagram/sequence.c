@@ -428,9 +428,11 @@ static void sequence_shrink(struct connection *connection)
  * the round trip, as it was measured, may be far shorter than what a queue has made of it. */
 static bool sequence_lost(const struct connection *connection, const struct kept *kept)
 {
+	uint64_t age_ns = connection->engine->now_ns - kept->sent_ns;
+
 	if (!kept->out)
 		return false;
-	return kept->resends == 0 ? connection->engine->now_ns - kept->sent_ns > connection->round_trip_ns / 2
+	return kept->resends == 0 ? age_ns > REORDER_NS || age_ns > connection->round_trip_ns / 2
 				  : connection->delivered_ns > kept->sent_ns;
 }
 
@@ -466,6 +468,7 @@ static void sequence_release(struct connection *connection, uint32_t ack)
 	struct engine *engine = connection->engine;
 	uint64_t sample_ns = 0;
 	uint32_t acked = 0;
+	bool repeated = false;
 	struct list_node *node;
 
 	while ((node = list_first(&connection->unacked))) {
@@ -478,7 +481,10 @@ static void sequence_release(struct connection *connection, uint32_t ack)
 		sequence_delivered(connection, kept);
 		sequence_judge(connection, kept);
 		kept_in(connection, kept);
-		sample_ns = kept->held ? 0 : sequence_sample(connection, kept);
+		/* Behind one that was repeated, others have waited there, and tell nothing of their own trip. */
+		repeated |= kept->resends > 0;
+		if (kept->resends > 0 || !repeated)
+			sample_ns = kept->held ? 0 : sequence_sample(connection, kept);
 		acked++;
 		list_remove(node);
 		kept_free(engine, kept);
