@@ -376,7 +376,7 @@ static bool connect_learn(struct connection *connection, const struct packet_con
 	}
 	connection->peer_index = connect->index;
 	if (connection->next_out == 1)
-		connection->next_out = connection->recover = connect->next;
+		connection->next_out = connect->next;
 	if (connect->bulk_port) {
 		route->bulk.bytes[16] = (uint8_t)(connect->bulk_port >> 8);
 		route->bulk.bytes[17] = (uint8_t)(connect->bulk_port & 0xff);
@@ -442,7 +442,7 @@ static void accept_begin(struct connection *connection, uint32_t next)
 {
 	const struct codec *codec = connection->engine->codec;
 
-	connection->next_out = connection->recover = sequence_narrow(codec, next);
+	connection->next_out = sequence_narrow(codec, next);
 	connection->epoch = next ^ connection->next_out;
 	connection->credit = codec->ahead_max;
 }

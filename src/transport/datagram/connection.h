@@ -29,6 +29,7 @@ enum engine_times {
 
 enum engine_windows {
 	WINDOW_FIRST = 64,    /* record frames without acknowledgement, at first */
+	LOSS_FRAMES = 8,      /* by which the window gets narrower for each frame that is lost */
 	WINDOW_LEAST = 4,     /* and after losses, in messages of as many fragments as there may be */
 	RESEND_BURST = 16,    /* frames that one time-out sends again */
 	PROBES_MAX = 10,      /* tries of a second link, each after twice the time: a second and a half */
@@ -108,12 +109,11 @@ struct connection {
 	uint32_t former_session;    /* mxoe: of the peer at the same place that we have given up; 0: none */
 	uint32_t flight;            /* frames sent and not acknowledged */
 	uint32_t window;            /* that may be, for congestion's sake */
-	uint32_t threshold;         /* the window grows fast below, slowly above */
-	uint32_t grown;             /* frames acknowledged since it grew slowly */
 	uint32_t credit;            /* the peer's word on it */
-	uint32_t recover;           /* losses of frames before this one have been answered by a smaller window */
 	uint64_t round_trip_ns, deviation_ns; /* smoothed; 0: not measured */
 	uint64_t delivered_ns;      /* when the newest frame that the peer is known to have was sent */
+	uint64_t gap_ns;            /* when a frame that others have overtaken is lost; 0: none */
+	uint32_t held_end;          /* behind the last frame that the peer is known to hold */
 	uint64_t resend_ns;         /* when the oldest unacknowledged frame is late; 0: none is out */
 	uint8_t backoff;            /* doublings */
 	uint64_t frames_sent, frames_resent;

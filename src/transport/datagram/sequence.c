@@ -8,7 +8,7 @@
  * here is beyond next_in.
  *
  * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, and a window
- * that halves on loss and grows on success, as TCP has them; credit, given out by the receiver over all of its senders,
+ * that narrows on loss and grows on success; credit, given out by the receiver over all of its senders,
  * bounds it from the other side.
  */
 #include <string.h>
@@ -17,6 +17,11 @@
 #include "transport/datagram/connection.h"
 
 /* ---- Numbers ------------------------------------------------------------------------------------------ */
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
 
 static inline int32_t sequence_after(uint32_t a, uint32_t b)
 {
@@ -82,10 +87,9 @@ void sequence_init(struct connection *connection)
 	list_init(&connection->held);
 	connection->unsent = &connection->unacked;
 	connection->window = WINDOW_FIRST;
-	connection->threshold = connection->engine->codec->unacked_max;
 	connection->credit = connection->engine->codec->credited ? WINDOW_FIRST : 0; /* until the peer has answered */
 	connection->credit_in = WINDOW_FIRST;
-	connection->next_out = connection->recover = 1;
+	connection->next_out = 1;
 	connection->next_in = 1;
 }
 
@@ -106,7 +110,7 @@ void sequence_fini(struct connection *connection)
 	connection->held_count = 0;
 	connection->unsent = &connection->unacked;
 	connection->flight = 0;
-	connection->resend_ns = connection->ack_ns = 0;
+	connection->resend_ns = connection->ack_ns = connection->gap_ns = 0;
 	connection->ack_now = false;
 	sequence_quiet(connection);
 }
@@ -118,11 +122,6 @@ struct cut {
 	uint32_t most; /* bytes of a frame */
 	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
 };
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
 
 /* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have. Returns
  * its bytes. */
@@ -351,14 +350,22 @@ static bool sequence_send(struct connection *connection, struct kept *kept, cons
 	return burst_add(engine, link, &frame, connection, again ? NULL : kept);
 }
 
-/* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. */
+static bool sequence_precedes(const struct kept *a, const struct kept *b)
+{
+	return a->sequence == b->sequence ? a->fragment < b->fragment : sequence_after(a->sequence, b->sequence) < 0;
+}
+
+/* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. What another link
+ * did not take may have been before it. */
 void sequence_unsend(struct connection *connection, struct kept *kept)
 {
 	struct list_node *node = &kept->node;
 
 	for (; node != &connection->unacked && node != connection->unsent; node = node->next)
 		kept_in(connection, container_of(node, struct kept, node));
-	connection->unsent = &kept->node;
+	if (connection->unsent == &connection->unacked ||
+	    sequence_precedes(kept, container_of(connection->unsent, struct kept, node)))
+		connection->unsent = &kept->node;
 	connection_dirty(connection);
 }
 
@@ -397,42 +404,29 @@ void round_trip_measure(uint64_t sample_ns, uint64_t *smoothed_ns, uint64_t *dev
 
 static void sequence_grow(struct connection *connection, uint32_t acked)
 {
-	uint32_t most = connection->engine->codec->unacked_max;
-
-	if (connection->window < connection->threshold) {
-		connection->window += acked;
-	} else {
-		connection->grown += acked;
-		if (connection->grown >= connection->window) {
-			connection->grown = 0;
-			connection->window++;
-		}
-	}
-	if (connection->window > most)
-		connection->window = most;
+	connection->window = smaller(connection->window + acked, connection->engine->codec->unacked_max);
 }
 
-/* A loss: a smaller window, once for all frames that were out by now. */
+/* Narrower by some frames for each that is lost, and wider by one for each that is not: single losses hardly cost anything, and
+ * where one in LOSS_FRAMES is lost there are too many under way. */
 static void sequence_shrink(struct connection *connection)
 {
 	uint32_t least = sequence_window_least(connection->engine->codec);
 
-	if (sequence_after(connection->recover, connection->next_out) >= 0)
-		return;
-	connection->recover = connection->next_out;
-	connection->threshold = connection->window / 2 > least ? connection->window / 2 : least;
-	connection->window = connection->threshold;
+	connection->window = connection->window > least + LOSS_FRAMES ? connection->window - LOSS_FRAMES : least;
+}
+
+/* How long a frame is given that others have overtaken. */
+static uint64_t sequence_patience(const struct connection *connection)
+{
+	return connection->round_trip_ns / 2 < REORDER_NS ? connection->round_trip_ns / 2 : REORDER_NS;
 }
 
 /* There are frames beyond it that the peer has. One that was repeated is not again until something sent after that has arrived:
  * the round trip, as it was measured, may be far shorter than what a queue has made of it. */
 static bool sequence_lost(const struct connection *connection, const struct kept *kept)
 {
-	uint64_t age_ns = connection->engine->now_ns - kept->sent_ns;
-
-	if (!kept->out)
-		return false;
-	return kept->resends == 0 ? age_ns > REORDER_NS || age_ns > connection->round_trip_ns / 2
+	return kept->resends == 0 ? connection->engine->now_ns - kept->sent_ns > sequence_patience(connection)
 				  : connection->delivered_ns > kept->sent_ns;
 }
 
@@ -502,30 +496,50 @@ static void sequence_release(struct connection *connection, uint32_t ack)
 		connection_dirty(connection);
 }
 
-/* The peer holds frames beyond a gap: those before are lost, unless they were sent again just now. */
-static void sequence_selective(struct connection *connection, uint32_t ack, uint64_t held)
+/* The peer holds frames up to held_end, and not all before: those are lost, unless they were sent just now. Then they are looked
+ * at again, as perhaps nothing more comes from there that would have it done. */
+static void sequence_overtaken(struct connection *connection)
 {
-	struct engine *engine = connection->engine;
-	uint32_t last = ack + 1 + (63 - (uint32_t)__builtin_clzll(held));
 	struct list_node *node = list_first(&connection->unacked);
 
+	connection->gap_ns = 0;
+	for (; node; node = list_next(&connection->unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		if (sequence_after(kept->sequence, connection->held_end) >= 0)
+			break;
+		if (kept->held || !kept->out)
+			continue;
+		if (sequence_lost(connection, kept)) {
+			sequence_shrink(connection);
+			sequence_resend(connection, kept);
+		} else if (kept->resends == 0 && connection->gap_ns == 0) {
+			connection->gap_ns = kept->sent_ns + sequence_patience(connection) + 1;
+			connection_wake(connection, connection->gap_ns);
+		}
+	}
+	burst_send(connection->engine, 0); /* before any of them is acknowledged and freed */
+}
+
+static void sequence_selective(struct connection *connection, uint32_t ack, uint64_t held)
+{
+	struct list_node *node = list_first(&connection->unacked);
+
+	connection->held_end = ack + 1 + (64 - (uint32_t)__builtin_clzll(held));
 	for (; node; node = list_next(&connection->unacked, node)) {
 		struct kept *kept = container_of(node, struct kept, node);
 		uint32_t ahead = kept->sequence - ack;
 
-		if (sequence_after(kept->sequence, last) > 0)
+		if (sequence_after(kept->sequence, connection->held_end) >= 0)
 			break;
-		if (ahead > 0 && ahead <= 64 && (held >> (ahead - 1) & 1)) {
-			if (!kept->held)
-				sequence_delivered(connection, kept);
-			kept_in(connection, kept);
-			kept->held = true;
-		} else if (sequence_lost(connection, kept)) {
-			sequence_shrink(connection);
-			sequence_resend(connection, kept);
-		}
+		if (ahead == 0 || ahead > 64 || !(held >> (ahead - 1) & 1))
+			continue;
+		if (!kept->held)
+			sequence_delivered(connection, kept);
+		kept_in(connection, kept);
+		kept->held = true;
 	}
-	burst_send(engine, 0); /* before any of them is acknowledged and freed */
+	sequence_overtaken(connection);
 }
 
 void sequence_acked(struct connection *connection, const struct packet *packet)
@@ -803,7 +817,6 @@ static void sequence_late(struct connection *connection)
 {
 	struct list_node *node = list_first(&connection->unacked);
 
-	sequence_shrink(connection);
 	connection->window = sequence_window_least(connection->engine->codec);
 	if (connection->backoff < 16)
 		connection->backoff++;
@@ -818,6 +831,8 @@ uint64_t sequence_expire(struct connection *connection)
 {
 	uint64_t now_ns = connection->engine->now_ns, next_ns = UINT64_MAX;
 
+	if (connection->gap_ns && connection->gap_ns <= now_ns)
+		sequence_overtaken(connection);
 	if (connection->resend_ns && connection->resend_ns <= now_ns)
 		sequence_late(connection);
 	if (connection->ack_ns && connection->ack_ns <= now_ns) {
@@ -831,6 +846,8 @@ uint64_t sequence_expire(struct connection *connection)
 		else
 			next_ns = connection->heard_ns + QUIET_NS;
 	}
+	if (connection->gap_ns && connection->gap_ns < next_ns)
+		next_ns = connection->gap_ns;
 	if (connection->resend_ns && connection->resend_ns < next_ns)
 		next_ns = connection->resend_ns;
 	if (connection->ack_ns && connection->ack_ns < next_ns)
