@@ -23,6 +23,13 @@ from thole.testbed import Testbed
 HERE = Path(__file__).resolve().parent
 FULL = os.environ.get("MPI_TESTS") == "full"
 
+
+def in_full_only(why: str = "to save time") -> None:
+    """What `make test` leaves out, and MPI_TESTS=full runs."""
+    if not FULL:
+        pytest.skip(f"{why}: MPI_TESTS=full in the environment runs this")
+
+
 # All of mpi_conform's groups that run when none is named.
 GROUPS = (
     "modes order wildcards probe cancel truncation types collectives nonblocking-collectives onesided threads"

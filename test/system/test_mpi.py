@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unmodified MPIs over Thole: conformance byte by byte, proof that the bytes take that way, mpi4py's own suite.
 
-MPI_TESTS=full in the environment runs mpi4py's whole suite with each number of ranks, which takes half an hour on two
+MPI_TESTS=full in the environment runs mpi4py's whole suite with each number of ranks, which takes far longer on two
 cores, instead of whole with two and a selection of it with others.
 """
 
@@ -20,6 +20,7 @@ from jobs import (
     LOG,
     SELECTION,
     counters,
+    in_full_only,
     known_failures,
     launch,
     results_in,
@@ -47,8 +48,8 @@ def test_spawn(mpi: InstalledMpi, conform: Compile) -> None:
 
 
 def test_huge__over_4_gib(mpi: InstalledMpi, conform: Compile) -> None:
-    if not FULL and mpi.name not in ("mpich", "openmpi"):
-        pytest.skip("MPI_TESTS=full in the environment runs this")
+    if mpi.name not in ("mpich", "openmpi"):
+        in_full_only()
     available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     if available is None or int(available[1]) << 10 < HUGE_BYTES:
         pytest.skip("there are less than 12 GiB of memory")
@@ -95,8 +96,8 @@ CROWDED = {("mpich", 5), ("openmpi", 4)}
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
 @pytest.mark.parametrize("ranks", [1, 2, 4, 5])
 def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, ranks: int) -> None:
-    if not FULL and ranks > 2 and (mpi.name, ranks) not in CROWDED:
-        pytest.skip("MPI_TESTS=full in the environment runs this")
+    if ranks > 2 and (mpi.name, ranks) not in CROWDED:
+        in_full_only()
     select = [] if FULL or ranks == 2 else ["-i", SELECTION]
     command = [mpi.python, HERE / "mpi4py_suite.py", suite, tmp_path, *select]
     # Spawned workers look for the tests' modules too.

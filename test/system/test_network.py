@@ -33,6 +33,7 @@ from jobs import (
     descendants,
     end,
     finish,
+    in_full_only,
     known_failures,
     launch,
     results_in,
@@ -58,8 +59,8 @@ SELECTED = {
 
 @pytest.fixture(params=LINKS)
 def link(request: pytest.FixtureRequest, mpi: InstalledMpi) -> str:
-    if not FULL and (mpi.name, request.param) not in SELECTED:
-        pytest.skip("MPI_TESTS=full in the environment runs this")
+    if (mpi.name, request.param) not in SELECTED:
+        in_full_only()
     return str(request.param)
 
 
@@ -219,8 +220,8 @@ def options(link: str, ranks: int) -> dict[str, str]:
 
 def crowded(mpi: InstalledMpi, *chosen: str) -> None:
     """Four ranks on this machine's cores, of which no two know of each other, take turns by the scheduler's clock."""
-    if not FULL and mpi.name not in chosen:
-        pytest.skip("MPI_TESTS=full in the environment runs this")
+    if mpi.name not in chosen:
+        in_full_only("it takes minutes on two cores")
 
 
 def test_conform__two_ranks_a_host(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
@@ -338,8 +339,7 @@ def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, two: Testb
 def test_mpi4py_suite__four_hosts(
     mpi: InstalledMpi, suite: Path, tmp_path: Path, four: Testbed
 ) -> None:
-    if not FULL:
-        pytest.skip("it takes minutes on two cores: MPI_TESTS=full in the environment runs this")
+    in_full_only("it takes minutes on two cores")
     suite_passes(mpi, suite, tmp_path, four, 4, "auto")
 
 

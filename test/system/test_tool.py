@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, InstalledMpi, Tool, clean_environment
-from jobs import FULL
+from jobs import in_full_only
 from thole import mpi as mpi_table
 
 # Prints, for each rank, the shared mappings that it has after a message to every other rank.
@@ -523,8 +523,8 @@ def test_tune__reset_leaves_no_empty_file(thole: Tool, tmp_path: Path) -> None:
 def test_compare__both_ways_side_by_side(
     mpi: InstalledMpi, thole: Tool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    if not FULL and mpi.name not in ("openmpi4", "impi"):
-        pytest.skip("MPI_TESTS=full in the environment runs this")  # test_network.py has the other two
+    if mpi.name not in ("openmpi4", "impi"):
+        in_full_only("test_network.py compares the others")
     folders = request.config.getoption("--venvs") or [str(ROOT / "build" / "venv")]
     words = [word for folder in folders for word in ("--venvs", folder)]
     numbers, picture = tmp_path / "numbers.json", tmp_path / "picture.png"

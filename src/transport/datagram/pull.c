@@ -540,6 +540,12 @@ static void *landing_place(const struct block *block, uint32_t index, uint32_t l
 	return vector_slice(vector, offset, length, place, 2, &covered) == 1 && covered == length ? place[0].iov_base : NULL;
 }
 
+/* How many frames are foreseen. */
+static unsigned landing_most(const struct landing *landing)
+{
+	return landing->most ? landing->most : LANDING_FRAMES;
+}
+
 /* Add the missing frames of a block. False: nothing can follow them in the same batch. */
 static bool landing_add(struct landing *landing, struct block *block, uint32_t head)
 {
@@ -554,7 +560,7 @@ static bool landing_add(struct landing *landing, struct block *block, uint32_t h
 		uint32_t length = block->length - at < frame ? block->length - at : frame;
 		void *place;
 
-		if (landing->frames == (landing->most ? landing->most : LANDING_FRAMES))
+		if (landing->frames == landing_most(landing))
 			return false;
 		place = landing_place(block, index, length);
 		if (!place)
@@ -588,7 +594,7 @@ void engine_landing(struct engine *engine, struct landing *landing)
 /* Where the kernel hands over frames singly, to foresee many each time costs more than to copy the first of a long row. */
 static void landing_learn(struct landing *landing, unsigned frames)
 {
-	unsigned most = landing->most ? landing->most : LANDING_FRAMES;
+	unsigned most = landing_most(landing);
 
 	landing->few = 2 * frames < most ? landing->few + 1 : 0;
 	if (frames < most && landing->few < LANDING_FEW)

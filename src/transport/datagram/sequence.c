@@ -8,8 +8,8 @@
  * here is beyond next_in.
  *
  * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, and a window
- * that narrows on loss and grows on success; credit, given out by the receiver over all of its senders,
- * bounds it from the other side.
+ * that narrows by some frames for each that is lost and grows by each that is not; credit, given out by the receiver over
+ * all of its senders, bounds it from the other side.
  */
 #include <string.h>
 
