@@ -17,6 +17,7 @@
 #include "base/counters.h"
 #include "base/error.h"
 #include "base/list.h"
+#include "base/lock.h"
 #include "base/options.h"
 #include "base/pool.h"
 #include "base/vector.h"
@@ -158,7 +159,7 @@ struct thole_endpoint {
 	bool holding;                /* senders were asked to announce only */
 	bool crowded;                /* the job has more processes here than there are cores */
 	bool cohabits;               /* a peer was last seen on the core that this process runs on */
-	volatile int lock;           /* protects everything here; no other lock is taken with it held */
+	struct lock lock;            /* protects everything here; no other lock is taken with it held */
 
 	/* waiting */
 	uint32_t idle;               /* progress calls in a row that found nothing */
@@ -263,18 +264,16 @@ static inline void endpoint_count(struct thole_endpoint *endpoint, enum counter 
 }
 
 /* Locking (THOLE_THREAD_SAFE) and progress (endpoint/wait.c) */
-void endpoint_lock_slow(struct thole_endpoint *endpoint);
-
 static inline void endpoint_lock(struct thole_endpoint *endpoint)
 {
-	if (endpoint->safe && __atomic_exchange_n(&endpoint->lock, 1, __ATOMIC_ACQUIRE))
-		endpoint_lock_slow(endpoint);
+	if (endpoint->safe)
+		lock_take(&endpoint->lock);
 }
 
 static inline void endpoint_unlock(struct thole_endpoint *endpoint)
 {
 	if (endpoint->safe)
-		__atomic_store_n(&endpoint->lock, 0, __ATOMIC_RELEASE);
+		lock_leave(&endpoint->lock);
 }
 
 /* Progress once, with the lock held; idle progress relaxes (pauses, yields, maintains). */

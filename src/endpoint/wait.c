@@ -37,19 +37,6 @@ enum {
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
-void endpoint_lock_slow(struct thole_endpoint *endpoint)
-{
-	for (;;) {
-		for (int spins = 0; spins < 64; spins++) {
-			if (!load_relaxed(&endpoint->lock) &&
-			    !__atomic_exchange_n(&endpoint->lock, 1, __ATOMIC_ACQUIRE))
-				return;
-			cpu_pause();
-		}
-		sched_yield(); /* the holder may want this core */
-	}
-}
-
 static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct epoll_event events[EVENTS];

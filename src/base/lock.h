@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lock: one that is held for some tens of instructions. Who finds it taken spins, then yields: the holder may want this core.
+ *
+ * No owner, no recursion, no order among those who wait. All zero is free.
+ */
+#ifndef BASE_LOCK_H
+#define BASE_LOCK_H
+
+#include "base/atomic.h"
+
+struct lock {
+	int held;
+};
+
+/* The out of line part of lock_take: until it is ours. */
+void lock_wait(struct lock *lock);
+
+static inline void lock_take(struct lock *lock)
+{
+	if (__builtin_expect(swap_acquire_release(&lock->held, 1), 0)) /* partner: lock_leave */
+		lock_wait(lock);
+}
+
+static inline void lock_leave(struct lock *lock)
+{
+	store_release(&lock->held, 0); /* partners: lock_take, lock_wait */
+}
+
+#endif /* BASE_LOCK_H */
