@@ -254,6 +254,25 @@ THOLE_API int thole_message_recv(struct thole_endpoint *endpoint, struct thole_m
 				 struct thole_request **request_p);
 THOLE_API int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message);
 
+/* Screening: the caller looks at messages before they become unexpected. While it is on, a message that no posted
+ * receive matches waits for thole_screen_next, and whatever arrives behind it waits too, so that nothing overtakes.
+ * Neither a receive nor a probe nor a wait sees what waits there: call thole_screen_next until it returns 0 after each
+ * progress, and before sleeping. When it is turned off, all that waits is matched in order; if a message is taken
+ * out just then, once that has been given back. It is off at first. Returns 0. */
+THOLE_API int thole_screen(struct thole_endpoint *endpoint, int on);
+
+/* Offer the messages that wait to the posted receives, oldest first, up to one that none matches. That one is taken out:
+ * returns 1 and fills *completion_p as a probe does, with THOLE_PLAIN in flags where it is plain. Else returns 0. Does not
+ * progress. *data_p is the message's data, valid until it is given back; NULL if it is not all here (announced, or
+ * arriving), or there is none. The message must be given to thole_message_recv, thole_message_drop or
+ * thole_message_keep, once. Until then all that arrives waits; of several that are out, give the oldest back first. */
+THOLE_API int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *completion_p,
+				const void **data_p, struct thole_message **message_p);
+
+/* Put a message that was taken out (thole_screen_next, thole_message_probe) into matching as if it arrived now: it goes to
+ * the posted receive that matches it, else behind all unexpected messages. Returns 0. */
+THOLE_API int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message);
+
 /* Cancel. A receive that has not matched ends with CANCELED. Anything further along completes as if
  * nothing had been said. Returns 1 if it was canceled, 0 if it is too late; either way the request is
  * still to be tested. A send can be canceled only while nothing of it has left. */

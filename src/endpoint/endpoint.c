@@ -62,6 +62,7 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	list_init(&endpoint->stalled);
 	list_init(&endpoint->done);
 	list_init(&endpoint->queue);
+	list_init(&endpoint->screen);
 	pool_init(&endpoint->requests, sizeof(struct request), 64, REQUESTS_MAX);
 	pool_init(&endpoint->unexpected, sizeof(struct unexpected), 64, REQUESTS_MAX);
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {

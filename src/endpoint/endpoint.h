@@ -85,9 +85,10 @@ struct unexpected {
 	uint64_t length, arrived;  /* bytes, and how many are here */
 	struct request *claimant;  /* a receive that took it before it was whole */
 	uint8_t queue;
-	bool taken;                /* out of the match queue (matched probe) */
+	bool screened;             /* thole_screen_next has handed it out */
 	bool dropped;              /* nobody wants the rest */
 	int32_t status;
+	struct list_node node;     /* while it waits to be screened */
 };
 
 /* Where the pieces that follow a peer's last record go. */
@@ -108,6 +109,7 @@ struct peer {
 	uint16_t announce;         /* classes of lengths, from LENGTH_CLASS_MIN on, whose next message it wants announced */
 	int32_t gone_status;
 	uint32_t backlog_count;
+	uint32_t screened;         /* its share of the endpoint's */
 	struct transport_limits limits;
 	struct list_node backlog;  /* outgoing requests, in order */
 	struct list_node backlogged_node;
@@ -125,6 +127,13 @@ struct thole_region {
 	uint64_t length, key;
 	unsigned access;
 	void *context;
+};
+
+/* Whether messages without a receive are the caller's to look at first. */
+enum screening {
+	SCREENING_OFF,
+	SCREENING_ON,
+	SCREENING_ENDS, /* it is turned off, and messages that are handed out must come back first */
 };
 
 enum {
@@ -152,11 +161,13 @@ struct thole_endpoint {
 	uint32_t peer_count, peer_capacity;
 	uint32_t multi_posted;       /* THOLE_MULTI receives that are posted */
 	uint32_t locals;             /* shm rings that are looked at */
+	uint32_t screened;           /* messages to be screened or handed out for it; while there are any, arrivals join them */
 	bool networked;              /* the datagram transport is to be looked at in each progress call */
 	bool corked;                 /* a flush follows anyway, at the end of this progress call */
 	bool simulated;              /* no clock and no system call; the time is now_ns */
 	bool safe;                   /* take the lock */
 	bool holding;                /* senders were asked to announce only */
+	uint8_t screening;           /* enum screening */
 	bool crowded;                /* the job has more processes here than there are cores */
 	bool cohabits;               /* a peer was last seen on the core that this process runs on */
 	struct lock lock;            /* protects everything here; no other lock is taken with it held */
@@ -171,6 +182,9 @@ struct thole_endpoint {
 	struct watcher timer;
 	uint64_t maintained_ns;
 	uint64_t now_ns;             /* of the simulation */
+
+	struct list_node screen;     /* messages to be screened, in order of arrival */
+	uint32_t screen_out;         /* those that are handed out for it */
 
 	char no_network[ENDPOINT_REASON_MAX]; /* why `datagram` is NULL */
 	struct options options;
@@ -252,6 +266,8 @@ int peer_backlog_push(struct thole_endpoint *endpoint);
 void peer_ready(struct peer *peer);
 /* A transport's word that the peer is gone for good and nothing more of it will arrive. */
 void peer_lost(struct peer *peer, int status);
+/* End the receives that wait for a peer which is gone. */
+void peer_fail_receives(struct peer *peer);
 
 static inline struct peer *endpoint_peer(struct thole_endpoint *endpoint, uint32_t index)
 {

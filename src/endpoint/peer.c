@@ -263,19 +263,10 @@ static void peer_fail_list(struct peer *peer, struct list_node *list, int status
 	(void)peer;
 }
 
-void peer_lost(struct peer *peer, int status)
+void peer_fail_receives(struct peer *peer)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 
-	if (peer->gone)
-		return;
-	peer->gone = true;
-	peer->gone_status = status;
-	endpoint_count(endpoint, COUNTER_PEERS_GONE);
-	peer->transport->disconnect(peer);
-	message_stream_lost(peer, status);
-	peer_fail_list(peer, &peer->backlog, status);
-	peer_fail_list(peer, &peer->pending, status);
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
 		struct match_receive *receive = match_receive_next(&endpoint->match[queue], NULL);
 
@@ -289,11 +280,28 @@ void peer_lost(struct peer *peer, int status)
 				request->peer = peer;
 				if (request->flags & THOLE_MULTI) {
 					endpoint->multi_posted--;
-					request->flags |= THOLE_MULTI_END; /* its parts have ended above */
+					request->flags |= THOLE_MULTI_END; /* its parts have ended before */
 				}
-				request_complete(request, status);
+				request_complete(request, peer->gone_status);
 			}
 			receive = next;
 		}
 	}
+}
+
+void peer_lost(struct peer *peer, int status)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+
+	if (peer->gone)
+		return;
+	peer->gone = true;
+	peer->gone_status = status;
+	endpoint_count(endpoint, COUNTER_PEERS_GONE);
+	peer->transport->disconnect(peer);
+	message_stream_lost(peer, status);
+	peer_fail_list(peer, &peer->backlog, status);
+	peer_fail_list(peer, &peer->pending, status);
+	if (!peer->screened) /* else after the last of its messages that are screened: they may be for these */
+		peer_fail_receives(peer);
 }

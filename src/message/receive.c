@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive: posted receives, messages that arrive before them, probes, and delivery.
+ * receive: posted receives, messages that arrive before them, their screening, probes, and delivery.
  *
  * An unexpected message holds its data, if it came with data, else only its announcement. The data
  * held by an endpoint is bounded: from unexpected_max on its senders are asked to announce only, until half of it is
  * free again; what was under way by then is at most a ring for each sender.
+ *
+ * A message to be screened is in the endpoint's list `screen` or handed out, and in no match queue. Messages in the list
+ * are newer than all in the queues.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +71,14 @@ static inline struct request *receive_match(struct peer *peer, const struct reco
 	return request;
 }
 
+/* The same for a message that arrives. */
+static inline struct request *receive_arrive(struct peer *peer, const struct record *record, uint64_t total)
+{
+	if (__builtin_expect(peer->endpoint->screened != 0, 0))
+		return NULL; /* behind those, which the same receive may match: it can have been posted since */
+	return receive_match(peer, record, total);
+}
+
 static inline void receive_begin(struct request *request, struct peer *peer, const struct record *record,
 				 uint64_t total)
 {
@@ -121,11 +132,36 @@ static struct unexpected *unexpected_new(struct peer *peer, const struct record 
 	unexpected->length = unexpected->arrived = 0;
 	unexpected->claimant = NULL;
 	unexpected->queue = record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED;
-	unexpected->taken = unexpected->dropped = false;
+	unexpected->screened = unexpected->dropped = false;
 	unexpected->status = 0;
 	unexpected->match.source = peer->index;
 	unexpected->match.tag = unexpected->queue == MATCH_PLAIN ? 0 : record->tag;
 	return unexpected;
+}
+
+/* To where it waits: for its receive, or to be screened. */
+static void unexpected_store(struct unexpected *unexpected)
+{
+	struct peer *peer = unexpected->peer;
+	struct thole_endpoint *endpoint = peer->endpoint;
+
+	if (__builtin_expect(endpoint->screening != SCREENING_OFF, 0)) {
+		endpoint->screened++;
+		peer->screened++;
+		list_push_back(&endpoint->screen, &unexpected->node);
+		return;
+	}
+	match_store(&endpoint->match[unexpected->queue], &unexpected->match);
+}
+
+/* Bytes of the whole message. */
+static uint64_t unexpected_total(const struct unexpected *unexpected)
+{
+	struct window window = {.length = unexpected->length};
+
+	if (unexpected->record.kind == RECORD_ANNOUNCE)
+		window_load(&window, &unexpected->record);
+	return window.length;
 }
 
 static bool unexpected_hold_data(struct unexpected *unexpected, const void *payload, uint32_t length, uint64_t total)
@@ -170,7 +206,22 @@ static void unexpected_eager(struct peer *peer, const struct record *record, con
 	}
 	if (length < total)
 		peer->stream = (struct stream){.unexpected = unexpected, .left = total - length};
-	match_store(&endpoint->match[unexpected->queue], &unexpected->match);
+	unexpected_store(unexpected);
+}
+
+static void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p)
+{
+	const struct record *record = &unexpected->record;
+
+	*completion_p = (struct thole_completion){
+		.tag = record->tag,
+		.imm = record->flags & RECORD_IMM ? record->imm : 0,
+		.message_length = unexpected_total(unexpected),
+		.peer = unexpected->peer->index,
+		.flags = (record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0) |
+			 (record->flags & RECORD_PLAIN ? (uint32_t)THOLE_PLAIN : 0),
+		.operation = THOLE_OP_RECEIVE,
+	};
 }
 
 /* Give a matched unexpected message to its receive. Frees it unless its data is still arriving. */
@@ -273,7 +324,7 @@ void receive_eager(struct peer *peer, const struct record *record, const void *p
 		message_bad(peer);
 		return;
 	}
-	request = receive_match(peer, record, total);
+	request = receive_arrive(peer, record, total);
 	if (!request) {
 		unexpected_eager(peer, record, payload, length, total);
 		return;
@@ -304,7 +355,7 @@ void receive_announce(struct peer *peer, const struct record *record, const void
 		message_bad(peer);
 		return;
 	}
-	request = receive_match(peer, record, window.length);
+	request = receive_arrive(peer, record, window.length);
 	if (request) {
 		receive_begin(request, peer, record, window.length);
 		receive_fetch(request, &window);
@@ -312,7 +363,7 @@ void receive_announce(struct peer *peer, const struct record *record, const void
 	}
 	unexpected = unexpected_new(peer, record);
 	if (unexpected)
-		match_store(&peer->endpoint->match[unexpected->queue], &unexpected->match);
+		unexpected_store(unexpected);
 	else
 		peer_lost(peer, THOLE_ERR_MEMORY);
 }
@@ -332,7 +383,6 @@ static struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t
 static void receive_take(struct thole_endpoint *endpoint, struct unexpected *unexpected)
 {
 	match_take(&endpoint->match[unexpected->queue], &unexpected->match);
-	unexpected->taken = true;
 }
 
 /* A buffer for many messages takes those that are here, then waits for more. */
@@ -344,16 +394,8 @@ static void receive_post_multi(struct request *parent)
 	while (parent->state == REQUEST_BACKLOG && /* neither used up nor, with its last part, freed */
 	       (unexpected = receive_find(endpoint, parent->match.source, parent->match.tag, parent->match.mask,
 					  parent->flags))) {
-		uint64_t total = unexpected->length;
-		struct request *part;
+		struct request *part = receive_part(parent, unexpected_total(unexpected));
 
-		if (unexpected->record.kind == RECORD_ANNOUNCE) {
-			struct window window;
-
-			window_load(&window, &unexpected->record);
-			total = window.length;
-		}
-		part = receive_part(parent, total);
 		if (!part)
 			break;
 		receive_take(endpoint, unexpected);
@@ -395,7 +437,8 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 		return error;
 	if (!(flags & THOLE_MULTI))
 		unexpected = receive_find(endpoint, source, tag, mask, flags);
-	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->gone && !(flags & THOLE_MULTI))
+	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->gone && !endpoint->peers[source]->screened &&
+	    !(flags & THOLE_MULTI))
 		return error_set(THOLE_ERR_PEER, "peer %u (%s) is gone and nothing of it is left", source,
 				 endpoint->peers[source]->address.text);
 	request = request_new(endpoint, THOLE_OP_RECEIVE, context, flags);
@@ -453,24 +496,126 @@ int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct i
 	return error;
 }
 
-/* ---- Probing -------------------------------------------------------------------------------------- */
+/* ---- Screening ------------------------------------------------------------------------------------ */
 
-static void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p)
+/* To a posted receive, if one matches. */
+static bool unexpected_offer(struct unexpected *unexpected)
 {
-	const struct record *record = &unexpected->record;
-	struct window window = {.length = unexpected->length};
+	struct request *request = receive_match(unexpected->peer, &unexpected->record, unexpected_total(unexpected));
 
-	if (record->kind == RECORD_ANNOUNCE)
-		window_load(&window, record);
-	*completion_p = (struct thole_completion){
-		.tag = record->tag,
-		.imm = record->flags & RECORD_IMM ? record->imm : 0,
-		.message_length = window.length,
-		.peer = unexpected->peer->index,
-		.flags = record->flags & RECORD_IMM ? THOLE_IMM : 0,
-		.operation = THOLE_OP_RECEIVE,
-	};
+	if (request)
+		unexpected_deliver(unexpected, request);
+	return request != NULL;
 }
+
+/* Into matching, as if it arrived now and nothing were screened. */
+static void unexpected_match(struct unexpected *unexpected)
+{
+	unexpected->screened = false;
+	if (!unexpected_offer(unexpected))
+		match_store(&unexpected->peer->endpoint->match[unexpected->queue], &unexpected->match);
+}
+
+/* A message of the peer that was screened is where it belongs. Receives from a peer that is gone wait for its last. */
+static void screen_left(struct peer *peer)
+{
+	peer->endpoint->screened--;
+	if (--peer->screened == 0 && peer->gone)
+		peer_fail_receives(peer);
+}
+
+/* The oldest message to be screened, out of the list; or NULL. */
+static struct unexpected *screen_take(struct thole_endpoint *endpoint)
+{
+	struct list_node *node = list_first(&endpoint->screen);
+
+	if (!node)
+		return NULL;
+	list_unlink(node);
+	return container_of(node, struct unexpected, node);
+}
+
+static void screen_end(struct thole_endpoint *endpoint)
+{
+	struct unexpected *unexpected;
+
+	while ((unexpected = screen_take(endpoint))) {
+		struct peer *peer = unexpected->peer;
+
+		unexpected_match(unexpected);
+		screen_left(peer);
+	}
+	endpoint->screening = SCREENING_OFF;
+}
+
+/* The peer whose message this is, if it is handed out to be screened; else NULL. */
+static struct peer *unexpected_screened(const struct unexpected *unexpected)
+{
+	return unexpected->screened ? unexpected->peer : NULL;
+}
+
+/* A message that was handed out has been given back, and perhaps freed. */
+static void screen_back(struct peer *peer)
+{
+	struct thole_endpoint *endpoint;
+
+	if (!peer)
+		return;
+	endpoint = peer->endpoint;
+	endpoint->screen_out--;
+	screen_left(peer);
+	if (endpoint->screen_out == 0 && endpoint->screening == SCREENING_ENDS)
+		screen_end(endpoint);
+}
+
+int thole_screen(struct thole_endpoint *endpoint, int on)
+{
+	endpoint_lock(endpoint);
+	if (on)
+		endpoint->screening = SCREENING_ON;
+	else if (endpoint->screen_out > 0)
+		endpoint->screening = SCREENING_ENDS;
+	else
+		screen_end(endpoint);
+	endpoint_unlock(endpoint);
+	return 0;
+}
+
+/* The oldest message that no receive matches, handed out; or NULL. */
+static struct unexpected *screen_next(struct thole_endpoint *endpoint)
+{
+	struct unexpected *unexpected;
+
+	while (endpoint->screening == SCREENING_ON && (unexpected = screen_take(endpoint))) {
+		struct peer *peer = unexpected->peer;
+
+		if (!unexpected_offer(unexpected)) {
+			unexpected->screened = true;
+			endpoint->screen_out++;
+			return unexpected;
+		}
+		screen_left(peer);
+	}
+	return NULL;
+}
+
+int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *completion_p, const void **data_p,
+		      struct thole_message **message_p)
+{
+	struct unexpected *unexpected;
+
+	endpoint_lock(endpoint);
+	unexpected = screen_next(endpoint);
+	if (unexpected) {
+		unexpected_describe(unexpected, completion_p);
+		*data_p = unexpected->length > 0 && unexpected->arrived == unexpected->length ? unexpected->data : NULL;
+		*message_p = (struct thole_message *)unexpected;
+	}
+	endpoint_unlock(endpoint);
+	return unexpected != NULL;
+}
+
+/* ---- Probing -------------------------------------------------------------------------------------- */
 
 static struct unexpected *probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
 				unsigned flags)
@@ -520,10 +665,13 @@ int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64
 int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *message, const struct iovec *segments,
 		       size_t count, unsigned flags, void *context, struct thole_request **request_p)
 {
+	struct unexpected *unexpected = (struct unexpected *)message;
 	struct request *request;
+	struct peer *screened;
 	int error;
 
 	endpoint_lock(endpoint);
+	screened = unexpected_screened(unexpected);
 	error = receive_check(endpoint, THOLE_ANY, count, flags, request_p);
 	if (error)
 		goto out;
@@ -539,7 +687,8 @@ int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *me
 		request->handle = true;
 		*request_p = (struct thole_request *)request;
 	}
-	unexpected_deliver((struct unexpected *)message, request);
+	unexpected_deliver(unexpected, request);
+	screen_back(screened);
 out:
 	endpoint_unlock(endpoint);
 	return error;
@@ -547,8 +696,26 @@ out:
 
 int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message)
 {
+	struct unexpected *unexpected = (struct unexpected *)message;
+	struct peer *screened;
+
 	endpoint_lock(endpoint);
-	unexpected_drop((struct unexpected *)message);
+	screened = unexpected_screened(unexpected);
+	unexpected_drop(unexpected);
+	screen_back(screened);
+	endpoint_unlock(endpoint);
+	return 0;
+}
+
+int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message)
+{
+	struct unexpected *unexpected = (struct unexpected *)message;
+	struct peer *screened;
+
+	endpoint_lock(endpoint);
+	screened = unexpected_screened(unexpected);
+	unexpected_match(unexpected);
+	screen_back(screened);
 	endpoint_unlock(endpoint);
 	return 0;
 }

@@ -399,7 +399,8 @@ static bool unwanted(const struct connection *connection, const struct packet *p
 
 	return endpoint->holding && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
 	       ahead % numbers < numbers / 2 &&
-	       !match_arrive_peek(&endpoint->match[MATCH_TAGGED], connection->peer->index, packet->message.record.tag);
+	       (endpoint->screened > 0 ||
+		!match_arrive_peek(&endpoint->match[MATCH_TAGGED], connection->peer->index, packet->message.record.tag));
 }
 
 /* A frame of an endpoint to this one. */
