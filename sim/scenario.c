@@ -354,7 +354,7 @@ static void run_restart(struct simulation *simulation)
 		traffic_settle(&simulation->traffic, settle_limit(simulation));
 }
 
-/* ---- A receiver that never posts ---------------------------------------------------------------------------- */
+/* ---- A receiver that never posts, or one that screens messages and never looks ------------------------------ */
 
 enum { FLOOD_MESSAGES = 600, FLOOD_LENGTH = 8000, FLOOD_BOUND = 1 << 20 };
 
@@ -362,6 +362,7 @@ static void run_flood(struct simulation *simulation)
 {
 	struct world *world = &simulation->world;
 	struct process *target;
+	bool screens = world->seed & 1, posted = false;
 	uint64_t most = 0, held;
 	uint32_t senders = 4;
 	/* What may still come when the bound is reached: what was under way, a window of frames for each sender, and one
@@ -373,10 +374,15 @@ static void run_flood(struct simulation *simulation)
 	simulation->setup.options.unexpected_max = FLOOD_BOUND;
 	start_all(simulation);
 	target = process_at(simulation, 0);
+	thole_screen(target->endpoint, screens);
 	for (uint32_t i = 0; i < FLOOD_MESSAGES && !world->failed; i++) {
 		for (uint32_t k = 1; k <= senders; k++)
 			traffic_send(process_at(simulation, k), target, FLOOD_LENGTH, i & 7, 0);
 		world_run(world, world->now_ns + 30 * MICROSECOND);
+		if (!posted && target->endpoint->screened > 0) { /* it matches all that arrives, and nothing may overtake */
+			traffic_receive(target, NULL, FLOOD_LENGTH, 0, 0, 0);
+			posted = true;
+		}
 		held = target->endpoint->counters[COUNTER_UNEXPECTED_BYTES];
 		most = held > most ? held : most;
 	}
@@ -387,6 +393,9 @@ static void run_flood(struct simulation *simulation)
 		 senders * FLOOD_MESSAGES * FLOOD_LENGTH >> 20, (unsigned long long)most >> 10, FLOOD_BOUND >> 10);
 	if (most > FLOOD_BOUND + late)
 		world_fail(world, "%llu bytes are held for messages that nobody wants", (unsigned long long)most);
+	if (posted != screens)
+		world_fail(world, "messages are screened, or are not, against what was said");
+	thole_screen(target->endpoint, 0);
 	settle_without_errors(simulation);
 }
 

@@ -160,6 +160,8 @@ static bool op_may_fail(const struct op *op, int status)
 
 static bool receive_accepts(const struct op *receive, const struct op *message)
 {
+	if (receive->only)
+		return receive->only == message;
 	return (receive->flags & THOLE_PLAIN) == (message->flags & THOLE_PLAIN) &&
 	       (!receive->peer || receive->peer == message->by) &&
 	       ((receive->flags & THOLE_PLAIN) || ((receive->tag ^ message->tag) & receive->mask) == 0);
@@ -589,36 +591,26 @@ static void act_receive(struct process *process, struct process *other)
 		receive_start(process, any ? NULL : other, capacity, tag, mask, flags, handle, vector);
 }
 
-/* A matched probe counts as a receive that is posted now. */
-static void take_message(struct process *process, struct process *from, uint32_t tag, uint64_t mask, unsigned flags,
-			 bool drop)
+/* Receive or drop a message that was taken out of matching, by an operation that stands for its receive. */
+static void take_found(struct op *op, const struct thole_completion *found, struct thole_message *handle, bool drop)
 {
-	struct thole_completion found;
-	struct thole_message *handle;
-	struct op *op, *message;
+	struct process *process = op->by;
+	struct op *message = message_of(op, found->tag);
 	struct iovec segments[SEGMENTS_MAX];
 	size_t count;
 	int error;
 
-	if (!thole_message_probe(process->endpoint, handle_of(process, from), tag, mask, flags, &found, &handle))
-		return;
-	op = op_new(process, OP_RECEIVE, from, found.message_length);
-	op->flags = flags;
-	op->tag = tag;
-	op->mask = mask;
-	op->order = player_of(process)->orders++;
-	message = message_of(op, found.tag);
 	if (!message)
 		return;
-	if (found.message_length != message->length)
+	if (found->message_length != message->length)
 		op_fail(message, "a probe told another length");
-	check_imm(message, message->flags, message->imm, found.flags, found.imm);
+	check_imm(message, message->flags, message->imm, found->flags, found->imm);
 	memset(op->buffer, UNTOUCHED, op->capacity);
 	world_tell(process->world, "%u: takes message %llu, %s", process->index, (unsigned long long)message->number,
 		   drop ? "and drops it" : "as operation");
 	if (!drop) {
 		count = cut_segments(op, segments, false);
-		error = thole_message_recv(process->endpoint, handle, segments, count, flags, op, NULL);
+		error = thole_message_recv(process->endpoint, handle, segments, count, op->flags, op, NULL);
 		op_started(op, error);
 		if (error) { /* no memory: it is still ours, and nobody wants it any more */
 			message->received = message->dropped = true;
@@ -634,6 +626,24 @@ static void take_message(struct process *process, struct process *from, uint32_t
 	check_order(message);
 	thole_message_drop(process->endpoint, handle);
 	op_end(op, 0);
+}
+
+/* A matched probe counts as a receive that is posted now. */
+static void take_message(struct process *process, struct process *from, uint32_t tag, uint64_t mask, unsigned flags,
+			 bool drop)
+{
+	struct thole_completion found;
+	struct thole_message *handle;
+	struct op *op;
+
+	if (!thole_message_probe(process->endpoint, handle_of(process, from), tag, mask, flags, &found, &handle))
+		return;
+	op = op_new(process, OP_RECEIVE, from, found.message_length);
+	op->flags = flags;
+	op->tag = tag;
+	op->mask = mask;
+	op->order = player_of(process)->orders++;
+	take_found(op, &found, handle, drop);
 }
 
 static void act_probe(struct process *process, struct process *other)
@@ -652,6 +662,85 @@ static void act_probe(struct process *process, struct process *other)
 		take_message(process, other, tag, mask, flags, dice_below(dice, 8) == 0);
 	else
 		thole_probe(process->endpoint, handle_of(process, other), tag, mask, flags, &found);
+}
+
+/* ---- Screening ------------------------------------------------------------------------------------------- */
+
+/* A message is taken without regard to those before it, which were looked at and kept. */
+static void screen_take(struct player *player, bool drop)
+{
+	const struct thole_completion *found = &player->handed_found;
+	struct op *op = op_new(player->process, OP_RECEIVE, NULL, found->message_length);
+
+	op->flags = found->flags & (unsigned)THOLE_PLAIN;
+	op->order = player->handed_order;
+	op->only = message_of(op, found->tag);
+	if (op->only)
+		op->peer = op->only->by;
+	take_found(op, found, player->handed, drop);
+}
+
+/* What becomes of the message that is handed out. */
+static void screen_decide(struct player *player)
+{
+	struct dice *dice = &player->traffic->world->traffic;
+	uint64_t lot = dice_below(dice, 4);
+
+	if (lot < 2) {
+		world_tell(player->traffic->world, "%u: keeps message %llu", player->process->index,
+			   (unsigned long long)player->handed_found.tag >> TRAFFIC_TAG_BITS);
+		thole_message_keep(player->process->endpoint, player->handed);
+	} else {
+		screen_take(player, lot == 2);
+	}
+	player->handed = NULL;
+}
+
+/* The data that is shown is the message's. */
+static void check_shown(struct player *player, const void *data)
+{
+	const struct thole_completion *found = &player->handed_found;
+
+	if (data && pattern_compare(data, found->tag >> TRAFFIC_TAG_BITS, 0, found->message_length) < found->message_length)
+		world_fail(player->traffic->world, "message %llu is shown altered",
+			   (unsigned long long)found->tag >> TRAFFIC_TAG_BITS);
+}
+
+/* Look at what waits; one is perhaps in hand until the next action, with operations started meanwhile. */
+static void player_screen(struct player *player)
+{
+	struct process *process = player->process;
+	struct dice *dice = &player->traffic->world->traffic;
+	const void *data;
+
+	if (player->handed)
+		return;
+	while (thole_screen_next(process->endpoint, &player->handed_found, &data, &player->handed)) {
+		player->handed_order = player->orders++;
+		check_shown(player, data);
+		if (!player->traffic->settling && !player->closing && dice_below(dice, 4) == 0)
+			return;
+		screen_decide(player);
+	}
+	player->handed = NULL;
+}
+
+static void screen_turn(struct player *player, bool on)
+{
+	world_tell(player->traffic->world, "%u: screens messages %s", player->process->index, on ? "from now on" : "no more");
+	player->screening = on;
+	thole_screen(player->process->endpoint, on);
+}
+
+/* Before an action. */
+static void act_screen(struct player *player)
+{
+	struct dice *dice = &player->traffic->world->traffic;
+
+	if (player->handed && dice_below(dice, 2))
+		screen_decide(player);
+	if (dice_chance(dice, player->traffic->plan.screen))
+		screen_turn(player, !player->screening);
 }
 
 static void act_cancel(struct process *process, struct process *other)
@@ -859,7 +948,13 @@ static void traffic_step(struct process *process)
 
 	player_test(player);
 	player_check_peers(player);
+	if (player->screening)
+		player_screen(player);
 	if (traffic->settling) {
+		if (player->handed)
+			screen_decide(player);
+		if (player->screening)
+			screen_turn(player, false);
 		player_drain(player);
 		process->act_ns = UINT64_MAX;
 	} else if (player->closing) {
@@ -871,6 +966,8 @@ static void traffic_step(struct process *process)
 			traffic_close(process);
 		return;
 	} else if (world->now_ns >= process->act_ns) {
+		if (traffic->plan.screen)
+			act_screen(player);
 		act(process);
 		process->act_ns = world->now_ns + dice_below(&world->traffic, traffic->plan.gap_ns) + 1;
 	}
@@ -1066,6 +1163,7 @@ static void check_rest(struct process *process)
 	} rest[] = {
 		{"requests", endpoint->requests.live},
 		{"unexpected messages", endpoint->unexpected.live},
+		{"screened messages", endpoint->screened},
 		{"bytes of unexpected messages", endpoint->counters[COUNTER_UNEXPECTED_BYTES]},
 		{"fetches", engine->fetches.live},
 		{"serves", engine->serves.live},
@@ -1152,5 +1250,6 @@ void traffic_plan_random(struct traffic_plan *plan, struct dice *dice)
 		.handle = (uint32_t)dice_below(dice, 1000000),
 		.vector = (uint32_t)dice_below(dice, 500000),
 		.shorter = (uint32_t)dice_below(dice, 200000),
+		.screen = dice_below(dice, 3) ? 0 : (uint32_t)dice_below(dice, 500000),
 	};
 }

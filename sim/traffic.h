@@ -33,6 +33,7 @@ struct op {
 	struct process *by, *peer;        /* peer: the destination; of a receive its source, NULL: any */
 	struct op *earlier, *later;       /* messages from the same process to the same, in the same queue */
 	struct op *match;                 /* of a message its receive, and the other way round */
+	const struct op *only;            /* of a receive: the one message that it is for; NULL: it says by its tag */
 	struct thole_request *request;
 	uint8_t *buffer;                  /* `capacity` bytes, exactly */
 	uint64_t number, tag, mask, imm;
@@ -62,6 +63,7 @@ struct traffic_plan {
 	uint32_t sends_max;        /* under way at once, of a process */
 	uint32_t receive, remote, probe, cancel; /* chances of these actions; else a send */
 	uint32_t any, wild, plain, sync, inject, imm, handle, vector, shorter;
+	uint32_t screen;           /* chance of turning screening on or off before an action */
 };
 
 struct traffic {
@@ -87,6 +89,10 @@ struct player {
 	struct op *last[2][TRAFFIC_PROCESSES_MAX]; /* newest message to each process, by queue */
 	bool putting[TRAFFIC_PROCESSES_MAX];       /* a put to it is under way */
 	struct op *slot[TRAFFIC_PROCESSES_MAX];    /* the put of each process that is here last */
+	bool screening;
+	struct thole_message *handed;     /* a message that it was given to screen, and keeps it waiting; NULL: none */
+	struct thole_completion handed_found;
+	uint64_t handed_order;            /* as of a receive that was posted for it then */
 	uint64_t notices;                 /* puts with immediate data that arrived */
 	uint8_t *put, *get;
 	uint64_t cells[TRAFFIC_CELLS];
