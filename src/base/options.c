@@ -168,7 +168,7 @@ static bool value_parse(const struct option_row *row, const char *text, uint64_t
 	       *value_p <= row->max;
 }
 
-static void number_print(const struct option_row *row, uint64_t value, char text[OPTION_TEXT_MAX])
+static void number_print(const struct option_row *row, uint64_t value, char text[OPTION_NUMBER_MAX])
 {
 	const struct unit *unit = units_of(row->kind);
 	const char *choice;
@@ -176,18 +176,18 @@ static void number_print(const struct option_row *row, uint64_t value, char text
 
 	switch (row->kind) {
 	case OPTION_BOOL:
-		snprintf(text, OPTION_TEXT_MAX, "%s", value ? "on" : "off");
+		snprintf(text, OPTION_NUMBER_MAX, "%s", value ? "on" : "off");
 		return;
 	case OPTION_CHOICE:
 		choice = choice_at(row->choices, value, &length);
-		snprintf(text, OPTION_TEXT_MAX, "%.*s", choice ? (int)length : 0,
+		snprintf(text, OPTION_NUMBER_MAX, "%.*s", choice ? (int)length : 0,
 		         choice ? choice : "");
 		return;
 	case OPTION_KEY:
-		snprintf(text, OPTION_TEXT_MAX, "%s", value ? "hidden" : "0");
+		snprintf(text, OPTION_NUMBER_MAX, "%s", value ? "hidden" : "0");
 		return;
 	case OPTION_COUNT_OF:
-		snprintf(text, OPTION_TEXT_MAX, "%llu", (unsigned long long)value);
+		snprintf(text, OPTION_NUMBER_MAX, "%llu", (unsigned long long)value);
 		return;
 	case OPTION_TEXT:
 	case OPTION_BYTES:
@@ -195,12 +195,12 @@ static void number_print(const struct option_row *row, uint64_t value, char text
 		break;
 	}
 	if (value == 0) {
-		snprintf(text, OPTION_TEXT_MAX, "0");
+		snprintf(text, OPTION_NUMBER_MAX, "0");
 		return;
 	}
 	while (value % unit->size != 0)
 		unit++;
-	snprintf(text, OPTION_TEXT_MAX, "%llu%s", (unsigned long long)(value / unit->size),
+	snprintf(text, OPTION_NUMBER_MAX, "%llu%s", (unsigned long long)(value / unit->size),
 	         unit->name);
 }
 
@@ -217,7 +217,7 @@ static void value_print(const struct options *options, const struct option_row *
 /* What value_parse accepts, as the end of the sentence "must be ...". */
 static void allowed_print(const struct option_row *row, char *text, size_t size)
 {
-	char min[OPTION_TEXT_MAX], max[OPTION_TEXT_MAX];
+	char min[OPTION_NUMBER_MAX], max[OPTION_NUMBER_MAX];
 
 	if (row->kind == OPTION_BOOL) {
 		snprintf(text, size, "on or off");

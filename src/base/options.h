@@ -113,6 +113,12 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "eager_max between hosts, if it is less")						\
 	row(net_window, OPTION_BYTES, "0", 0, OPTION_GIB(1), false, "",				\
 	    "bulk data asked for and not here, of all peers, 0: as receive buffers allow")	\
+	row(mx_hosts, OPTION_TEXT, "/etc/thole/mx-hosts", 0, 0, false, "",			\
+	    "file of other hosts' boards for MX programs, a line each: MAC, IP address, name")	\
+	row(mx_port, OPTION_COUNT_OF, "7480", 1, 65279, false, "",				\
+	    "UDP port by which hosts find MX endpoints; the 256 after it are the endpoints'")	\
+	row(mx_group, OPTION_TEXT, "239.255.86.223", 0, 0, false, "",				\
+	    "IPv4 multicast group by which MX programs find other hosts, off: by mx_hosts only")	\
 	row(inject_loss, OPTION_COUNT_OF, "0", 0, 500, true, "",				\
 	    "frames of 1000 that are thrown away on purpose, for tests")			\
 	row(inject_seed, OPTION_COUNT_OF, "1", 0, UINT64_MAX, false, "",			\
@@ -133,7 +139,8 @@ enum option_origin {
 };
 
 enum {
-	OPTION_TEXT_MAX = 64,      /* bytes of a value as text, its NUL included */
+	OPTION_NUMBER_MAX = 64,    /* bytes of a number or choice as text, its NUL included */
+	OPTION_TEXT_MAX = 256,     /* bytes of a value as text, its NUL included; paths are among them */
 	OPTIONS_WARNING_MAX = 256, /* bytes of the warning, its NUL included */
 	OPTIONS_PATH_MAX = 1024    /* bytes of a file's path, its NUL included */
 };

@@ -16,6 +16,8 @@
 
 #include "base/options.h"
 
+#define SIXTY_FOUR "0123456789012345678901234567890123456789012345678901234567890123"
+
 static struct options defaults;
 static char home[] = "/tmp/thole-options-XXXXXX";
 
@@ -215,7 +217,7 @@ static void set__bad_values(void **state)
 		{"ethertype", "0x10000"},
 		{"job_key", "x"},
 		{"job_key", ""},
-		{"host", "0123456789012345678901234567890123456789012345678901234567890123"}, /* 64 bytes */
+		{"host", SIXTY_FOUR SIXTY_FOUR SIXTY_FOUR SIXTY_FOUR}, /* 256 bytes */
 		{"eager_max", "1.5k"},
 		{"eager_max", "1kk"},
 		{"eager_max", "1us"},
