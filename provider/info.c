@@ -357,6 +357,11 @@ int prov_getinfo(uint32_t version, const char *node, const char *service, uint64
 	*info_p = NULL;
 	if (!hints_fit(hints))
 		return -FI_ENODATA;
+	if (!prov_option_native()) {
+		PROV_WARN(FI_LOG_CORE, "frames as the option codec has them carry tagged messages "
+				       "only, which is too little for libfabric: set it to native");
+		return -FI_ENODATA;
+	}
 	info = info_new();
 	if (!info)
 		return -FI_ENOMEM;

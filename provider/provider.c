@@ -43,7 +43,7 @@ static struct {
 
 static char *options[PROV_OPTIONS_MAX + 1];
 static size_t option_count;
-static bool progress_thread;
+static bool progress_thread, native;
 
 /* dlsym returns a data pointer; this is how POSIX says to make a function pointer of it. */
 static void core_symbol(void *library, const char *name, void *function_p)
@@ -110,6 +110,8 @@ static void option_keep(const char *name, const char *value)
  * domain's lock; so Thole's is turned off. */
 static void option_take(const struct thole_option_info *info, const char *value)
 {
+	if (!strcmp(info->name, "codec"))
+		native = !strcasecmp(value ? value : info->value, "native");
 	if (strcmp(info->name, "progress_thread")) {
 		if (value)
 			option_keep(info->name, value);
@@ -135,6 +137,13 @@ static void options_read(void)
 			value = NULL;
 		option_take(&info, value);
 	}
+}
+
+/* Frames of other codecs carry tagged messages and nothing else, which is less than an endpoint here
+ * has to offer. */
+bool prov_option_native(void)
+{
+	return native;
 }
 
 /* For thole_endpoint_open: "name=value" strings ended by NULL. */

@@ -276,6 +276,7 @@ extern struct fi_provider prov_provider;
 uint32_t prov_core_version(void);
 const char *const *prov_options(void);
 bool prov_option_thread(void);
+bool prov_option_native(void);
 void prov_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *function, int line,
 	      const char *format, ...) __attribute__((format(printf, 5, 6)));
 
