@@ -90,7 +90,7 @@ struct thole_message;
 #define THOLE_ADDRESS_MAX 56 /* bytes of an address, its terminating NUL included */
 
 /* A printable, NUL-terminated name of an endpoint, all bytes after the NUL zero, so that memcmp compares
- * addresses. Unique over hosts and time. Send it to peers by any out-of-band means. */
+ * addresses. Unique over hosts, and but with codec=mxoe over time. Send it to peers by any out-of-band means. */
 struct thole_address {
 	char text[THOLE_ADDRESS_MAX];
 };
@@ -159,8 +159,8 @@ THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, str
 /* The handle of an address: the same for the same address each time, counted from 0, valid until the endpoint
  * closes. Only looks it up: the connection is made by the first send. An endpoint's own address works.
  * A peer that sends first gets a handle too, the one that this function then returns for it.
- * With the option codec=mxoe an endpoint of a host with MX or Open-MX is named by the text "mxoe:MAC/NUMBER", as in
- * "mxoe:52:54:00:12:34:01/1"; who comes in the place of one that is gone has the same address there, and gets another handle.
+ * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on hosts with
+ * MX or Open-MX as with Thole; who comes in the place of one that is gone has the same address, and gets another handle.
  * Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation
  * with ADDRESS or PEER. */
 THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "endpoint/address.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -61,11 +63,27 @@ static int mxoe_byte(const char *text)
 	return value;
 }
 
-bool address_mxoe_text(const struct thole_address *address, struct address_parts *parts_p)
+/* A number of one to three digits, or -1. */
+static int mxoe_number(const char *text)
+{
+	int value = 0;
+
+	if (*text == '\0')
+		return -1;
+	for (int i = 0; text[i]; i++) {
+		if (text[i] < '0' || text[i] > '9' || i == 3)
+			return -1;
+		value = 10 * value + (text[i] - '0');
+	}
+	return value <= UINT8_MAX ? value : -1;
+}
+
+/* False: it is no such text. */
+static bool mxoe_parse(const struct thole_address *address, struct address_parts *parts_p)
 {
 	const char *at = address->text + sizeof(mxoe_prefix) - 1;
-	unsigned number = 0;
 	uint8_t mac[6];
+	int number;
 
 	if (memcmp(address->text, mxoe_prefix, sizeof(mxoe_prefix) - 1) != 0)
 		return false;
@@ -76,17 +94,19 @@ bool address_mxoe_text(const struct thole_address *address, struct address_parts
 			return false;
 		mac[i] = (uint8_t)byte;
 	}
-	if (*at == '\0')
+	number = mxoe_number(at);
+	if (number < 0)
 		return false;
-	for (int digits_left = 3; *at; at++) {
-		if (*at < '0' || *at > '9' || digits_left-- == 0)
-			return false;
-		number = 10 * number + (unsigned)(*at - '0');
-		if (number > UINT8_MAX)
-			return false;
-	}
 	address_mxoe(mac, (uint8_t)number, parts_p);
 	return true;
+}
+
+static void mxoe_format(const struct address_parts *parts, struct thole_address *address_p)
+{
+	const uint8_t *mac = parts->network + 8;
+
+	snprintf(address_p->text, sizeof(address_p->text), "%s%02x:%02x:%02x:%02x:%02x:%02x/%u", mxoe_prefix, mac[0], mac[1],
+		 mac[2], mac[3], mac[4], mac[5], parts->network[4]);
 }
 
 void address_format(const struct address_parts *parts, struct thole_address *address_p)
@@ -94,10 +114,14 @@ void address_format(const struct address_parts *parts, struct thole_address *add
 	uint8_t bytes[BYTES];
 	char *out = address_p->text;
 
+	memset(address_p, 0, sizeof(*address_p));
+	if (parts->network[0] == ADDRESS_MXOE) {
+		mxoe_format(parts, address_p);
+		return;
+	}
 	store_be64(bytes, parts->host);
 	store_be64(bytes + 8, parts->endpoint);
 	memcpy(bytes + 16, parts->network, sizeof(parts->network));
-	memset(address_p, 0, sizeof(*address_p));
 	memcpy(out, prefix, PREFIX);
 	out += PREFIX;
 	for (int i = 0; i < BYTES; i += 3) {
@@ -114,6 +138,8 @@ int address_parse(const struct thole_address *address, struct address_parts *par
 	const char *text = address->text;
 	uint8_t bytes[BYTES];
 
+	if (mxoe_parse(address, parts_p))
+		return 0;
 	if (memcmp(text, prefix, PREFIX) != 0 ||
 	    memcmp(text + PREFIX + DIGITS, none, sizeof(none)) != 0)
 		goto malformed;
@@ -134,6 +160,8 @@ int address_parse(const struct thole_address *address, struct address_parts *par
 	parts_p->host = load_be64(bytes);
 	parts_p->endpoint = load_be64(bytes + 8);
 	memcpy(parts_p->network, bytes + 16, sizeof(parts_p->network));
+	if (parts_p->network[0] == ADDRESS_MXOE) /* has a text of its own, and only that */
+		goto malformed;
 	return 0;
 malformed:
 	return error_set(THOLE_ERR_ADDRESS,

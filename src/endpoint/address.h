@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address: an endpoint's name, in parts and as printable text ("t1-" and base64url of 36 bytes). The space
- * behind the two ids says where the endpoint is found in the network, by one kind of links; all numbers there are big-endian.
+ * address: an endpoint's name, in parts and as printable text: "t1-" and base64url of 36 bytes, or of ADDRESS_MXOE
+ * "mxoe:52:54:00:12:34:01/1", which people write too. Each endpoint has one text that address_format writes. The space behind the two ids says where the endpoint is found in the network, by one kind of links; all numbers there are big-endian.
  *
  *   byte  0      enum address_kind
  *         1      0
@@ -12,7 +12,6 @@
 #ifndef THOLE_ENDPOINT_ADDRESS_H
 #define THOLE_ENDPOINT_ADDRESS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "thole.h"
@@ -34,10 +33,8 @@ struct address_parts {
 /* The parts of an endpoint that MX and Open-MX name by the MAC of its interface and a number: they follow from these alone, so
  * that whoever hears of it finds the same. */
 void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *parts_p);
-/* The same of a text that people write: "mxoe:52:54:00:12:34:01/1". False: it is none. */
-bool address_mxoe_text(const struct thole_address *address, struct address_parts *parts_p);
 void address_format(const struct address_parts *parts, struct thole_address *address_p);
-/* Errors: THOLE_ERR_ADDRESS. */
+/* Errors: THOLE_ERR_ADDRESS. Of ADDRESS_MXOE capital letters and zeros in front are taken as well. */
 int address_parse(const struct thole_address *address, struct address_parts *parts_p);
 
 #endif

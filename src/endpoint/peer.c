@@ -108,33 +108,29 @@ no_memory:
 
 int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address *address, struct peer **peer_p)
 {
+	struct thole_address written;
 	struct address_parts parts;
 	int error = address_parse(address, &parts);
 
 	if (error)
 		return error;
+	address_format(&parts, &written); /* however the caller writes it */
 	for (struct peer *peer = *peer_bucket(endpoint, parts.endpoint); peer; peer = peer->hash_next) {
 		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be there. */
-		if (memcmp(&peer->address, address, sizeof(*address)) == 0 &&
+		if (memcmp(&peer->address, &written, sizeof(written)) == 0 &&
 		    !(peer->gone && parts.network[0] == ADDRESS_MXOE)) {
 			*peer_p = peer;
 			return 0;
 		}
 	}
-	return peer_new(endpoint, address, &parts, peer_p);
+	return peer_new(endpoint, &written, &parts, peer_p);
 }
 
 int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p)
 {
-	struct thole_address written;
-	struct address_parts parts;
 	struct peer *peer;
 	int error;
 
-	if (address_mxoe_text(address, &parts)) { /* of a host that writes no address of ours */
-		address_format(&parts, &written);
-		address = &written;
-	}
 	endpoint_lock(endpoint);
 	error = peer_by_address(endpoint, address, &peer);
 	if (!error)

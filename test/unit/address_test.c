@@ -2,7 +2,6 @@
 /* Addresses: there and back, and that nothing else is taken for one. */
 #include "unit.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "endpoint/address.h"
@@ -13,6 +12,8 @@ static void random_parts(struct address_parts *parts, uint64_t *state)
 	parts->endpoint = unit_random(state);
 	for (size_t i = 0; i < sizeof(parts->network); i++)
 		parts->network[i] = (uint8_t)unit_random(state);
+	if (parts->network[0] == ADDRESS_MXOE) /* written in another way */
+		parts->network[0] = ADDRESS_IPV4;
 }
 
 static void format__printable_and_back(void **state)
@@ -92,12 +93,12 @@ static void parse__one_text_for_each_endpoint(void **state)
 	assert_true(accepted > 0);
 }
 
-static bool mxoe_text(const char *text, struct address_parts *parts)
+static int mxoe_text(const char *text, struct address_parts *parts)
 {
 	struct thole_address address = {{0}};
 
 	memcpy(address.text, text, strlen(text));
-	return address_mxoe_text(&address, parts);
+	return address_parse(&address, parts);
 }
 
 /* What people write for a host with MX names the same as what a frame of it does. */
@@ -109,25 +110,44 @@ static void mxoe__text(void **state)
 		"mxoe:52:54:00:12:34:01/-1", "mxoe:5254:00:12:34:01/1", "MXOE:52:54:00:12:34:01/1", "mxoe:52:54:00:12:34:01/99999999", "mxoe:52:54:00:12:34:01/0001",
 	};
 	static const uint8_t mac[6] = {0x52, 0x54, 0, 0xab, 0x34, 1};
-	struct thole_address address, again;
+	struct thole_address address;
 	struct address_parts parts, expected;
 
 	(void)state;
 	address_mxoe(mac, 254, &expected);
-	assert_true(mxoe_text("mxoe:52:54:00:aB:34:01/254", &parts));
+	assert_int_equal(mxoe_text("mxoe:52:54:00:aB:34:01/254", &parts), 0);
 	assert_true(parts.host == expected.host && parts.endpoint == expected.endpoint);
 	assert_memory_equal(parts.network, expected.network, sizeof(parts.network));
 	assert_int_equal(parts.network[0], ADDRESS_MXOE);
 	assert_int_equal(parts.network[4], 254);
 	assert_memory_equal(parts.network + 8, mac, 6);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		assert_false(mxoe_text(wrong[i], &parts));
+		assert_int_equal(mxoe_text(wrong[i], &parts), THOLE_ERR_ADDRESS);
 	/* Another number is another endpoint of the same host. */
-	address_mxoe(mac, 253, &parts);
+	address_mxoe(mac, 7, &parts);
 	assert_true(parts.host == expected.host && parts.endpoint != expected.endpoint);
+	memset(&address, 0xff, sizeof(address));
 	address_format(&parts, &address);
-	address_format(&expected, &again);
-	assert_memory_not_equal(&address, &again, sizeof(address));
+	assert_string_equal(address.text, "mxoe:52:54:00:ab:34:01/7");
+	for (size_t k = strlen(address.text); k < THOLE_ADDRESS_MAX; k++)
+		assert_int_equal(address.text[k], 0);
+}
+
+/* Its parts have no other text: what is written as of all others is not taken. */
+static void mxoe__no_other_text(void **state)
+{
+	struct address_parts parts = {.host = 1, .endpoint = 2, .network = {[0] = ADDRESS_IPV4}};
+	struct thole_address address;
+
+	(void)state;
+	address_format(&parts, &address);
+	/* The kind is byte 16 of 36, so in digit 22 of 48. */
+	assert_int_equal(address.text[3 + 22], 'E');
+	address.text[3 + 22] = 'M';
+	assert_int_equal(address_parse(&address, &parts), THOLE_ERR_ADDRESS);
+	address.text[3 + 22] = 'I';
+	assert_int_equal(address_parse(&address, &parts), 0);
+	assert_int_equal(parts.network[0], ADDRESS_IPV6);
 }
 
 int main(void)
@@ -137,6 +157,7 @@ int main(void)
 		cmocka_unit_test(parse__refuses_what_format_does_not_write),
 		cmocka_unit_test(parse__one_text_for_each_endpoint),
 		cmocka_unit_test(mxoe__text),
+		cmocka_unit_test(mxoe__no_other_text),
 	};
 
 	return cmocka_run_group_tests_name("address", tests, NULL, NULL);
