@@ -140,8 +140,9 @@ struct thole_endpoint_attr {
 
 /* Open an endpoint. attr NULL means all defaults. Opening measures nothing that takes over a
  * millisecond and needs no privilege. Thread-safe.
- * Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd); where the network is
- * needed (network=on, shm=off) also NOT_FOUND (no such interface), ADDRESS (it has none), ACCESS (no raw frames). */
+ * Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd), BUSY (another endpoint
+ * has the option's number); where the network is needed (network=on, shm=off) also NOT_FOUND (no such interface), ADDRESS (it
+ * has none), ACCESS (no raw frames). */
 THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
 
 /* Close it. Messages that were reported complete still reach their peers, for which this waits up to

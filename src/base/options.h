@@ -101,6 +101,10 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "number that both sides of a connection over the network must know, 0: none")	\
 	row(codec, OPTION_CHOICE, "native", 0, 0, false, "native,mxoe,mxoe-jumbo",		\
 	    "what frames look like; mxoe: as those of MX and Open-MX, over raw frames")		\
+	row(number, OPTION_COUNT_OF, "256", 0, 256, false, "",					\
+	    "number of an mxoe endpoint on its interface, 256: the first that is free")		\
+	row(board_name, OPTION_TEXT, "", 0, 0, false, "",					\
+	    "what hosts with MX are told that this interface is called; none: the host's name and :0")	\
 	row(ethertype, OPTION_COUNT_OF, "34997", 1536, 65535, false, "",			\
 	    "EtherType of raw frames of the native codec; 34997 is 0x88b5")			\
 	row(mtu, OPTION_BYTES, "0", 0, 9216, false, "",						\

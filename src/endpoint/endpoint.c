@@ -87,8 +87,8 @@ static int endpoint_open_transports(struct thole_endpoint *endpoint)
 		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "the option network is off");
 	else
 		error = datagram_transport.open(endpoint);
-	if (error && (options->network == OPTION_NETWORK_ON || !options->shm))
-		return error;
+	if (error && (options->network == OPTION_NETWORK_ON || !options->shm || error == THOLE_ERR_BUSY))
+		return error; /* BUSY: it has no name */
 	if (error)
 		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "%s", thole_detail());
 	address_format(&endpoint->parts, &endpoint->address);
@@ -97,10 +97,10 @@ static int endpoint_open_transports(struct thole_endpoint *endpoint)
 
 static void endpoint_close_transports(struct thole_endpoint *endpoint)
 {
-	if (endpoint->datagram)
-		datagram_transport.close(endpoint);
 	if (endpoint->shm)
 		shm_transport.close(endpoint);
+	if (endpoint->datagram) /* after that its name may be another's (mxoe) */
+		datagram_transport.close(endpoint);
 }
 
 int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/datagram/datagram.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,25 +131,43 @@ static socklen_t mxoe_name(const struct datagram *datagram, unsigned number, str
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
+/* Why there is no number, as errno says. */
+static int mxoe_no_number(const struct datagram *datagram)
+{
+	uint64_t number = datagram->endpoint->options.number;
+
+	if (errno != EADDRINUSE)
+		return error_set(THOLE_ERR_SYSTEM, "cannot hold a number of an mxoe endpoint: %m");
+	if (number == MXOE_ENDPOINTS)
+		return error_set(THOLE_ERR_BUSY, "all %d numbers of mxoe endpoints on the interface %s are taken", MXOE_ENDPOINTS,
+				 datagram->interface.name);
+	return error_set(THOLE_ERR_BUSY, "another mxoe endpoint on the interface %s has the number %u: give one that is free by "
+			 "the option number, or %d for any", datagram->interface.name, (unsigned)number, MXOE_ENDPOINTS);
+}
+
 /* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever ends us. */
 static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 {
-	struct sockaddr_un name;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint64_t wanted = datagram->endpoint->options.number;
+	unsigned number = wanted < MXOE_ENDPOINTS ? (unsigned)wanted : 0;
+	unsigned end = wanted < MXOE_ENDPOINTS ? number + 1 : MXOE_ENDPOINTS;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
 
-	for (unsigned number = 0; fd >= 0 && number < MXOE_ENDPOINTS; number++) {
+	for (bool more = fd >= 0; more; number++) {
+		struct sockaddr_un name;
 		socklen_t length = mxoe_name(datagram, number, &name);
 
-		if (bind(fd, (struct sockaddr *)&name, length) != 0)
-			continue;
-		datagram->number_fd = fd;
-		*number_p = (uint8_t)number;
-		return 0;
+		if (bind(fd, (struct sockaddr *)&name, length) == 0) {
+			datagram->number_fd = fd;
+			*number_p = (uint8_t)number;
+			return 0;
+		}
+		more = errno == EADDRINUSE && number + 1 < end;
 	}
+	error = mxoe_no_number(datagram);
 	if (fd >= 0)
 		close(fd);
-	return error_set(THOLE_ERR_SYSTEM, "no number of an mxoe endpoint is free on the interface %s: there are %d",
-			 datagram->interface.name, MXOE_ENDPOINTS);
+	return error;
 }
 
 /* Whether any process has the endpoint of this number here. */
@@ -164,21 +183,32 @@ static bool mxoe_is_open(void *arg, uint8_t number)
 	return open;
 }
 
-/* The endpoint is named by its interface and number, and the host by its name and the interface, as MX has it. */
+/* What the interface is called: a host's name and the number of the interface there, as MX has it. */
+static void mxoe_board_name(const struct options *options, char name[PACKET_NAME_MAX])
+{
+	char host[PACKET_NAME_MAX - 4];
+
+	if (*options->board_name) {
+		snprintf(name, PACKET_NAME_MAX, "%s", options->board_name);
+		return;
+	}
+	if (gethostname(host, sizeof(host)) != 0)
+		host[0] = '\0';
+	host[sizeof(host) - 1] = '\0';
+	snprintf(name, PACKET_NAME_MAX, "%s:0", host);
+}
+
+/* The endpoint is named by its interface and number. */
 static int mxoe_identify(struct datagram *datagram)
 {
 	struct address_parts *parts = &datagram->endpoint->parts;
-	char host[PACKET_NAME_MAX - 4];
 	char name[PACKET_NAME_MAX];
 	uint8_t number = 0;
 	int error = mxoe_number(datagram, &number);
 
 	if (error)
 		return error;
-	if (gethostname(host, sizeof(host)) != 0)
-		host[0] = '\0';
-	host[sizeof(host) - 1] = '\0';
-	snprintf(name, sizeof(name), "%s:0", host);
+	mxoe_board_name(&datagram->endpoint->options, name);
 	engine_name(&datagram->engine, number, name, (uint32_t)host_id(), mxoe_is_open, datagram);
 	address_mxoe(datagram->interface.mac, number, parts);
 	return 0;
