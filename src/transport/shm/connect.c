@@ -266,12 +266,32 @@ static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, c
 	return 0;
 }
 
+/* Where addresses are given again (mxoe), somebody may greet before the end of the one who had his is seen. The greeting stays
+ * where it is until then, or until it has waited for too long. */
+static bool greeting_is_early(struct thole_endpoint *endpoint, const struct watch *watch)
+{
+	const struct shm_peer *link;
+	struct greeting greeting;
+	struct peer *peer;
+
+	if (endpoint->parts.network[0] != ADDRESS_MXOE ||
+	    recv(watch->fd, &greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) != sizeof(greeting) ||
+	    greeting.magic != GREETING_MAGIC || peer_by_address(endpoint, &greeting.from, &peer) != 0 ||
+	    peer->transport != &shm_transport)
+		return false;
+	link = shm_link(peer);
+	return link && (link->in.segment || (link->connected && link->pid != watch->pid));
+}
+
 static void connect_greeting(struct thole_endpoint *endpoint, struct watch *watch)
 {
 	struct shm *shm = shm_of(endpoint);
 	struct greeting greeting;
-	int fd, error = greeting_receive(watch->fd, &greeting, &fd);
+	int fd, error;
 
+	if (greeting_is_early(endpoint, watch))
+		return;
+	error = greeting_receive(watch->fd, &greeting, &fd);
 	if (error == THOLE_ERR_AGAIN)
 		return;
 	if (!error) {
