@@ -60,7 +60,7 @@ enum thole_error {
 	THOLE_ERR_ADDRESS = -8,     /* not a Thole address, or one that cannot be reached from here */
 	THOLE_ERR_KEY = -9,         /* the peer has no region with this key, or the key is taken */
 	THOLE_ERR_RANGE = -10,      /* the access goes beyond the region */
-	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access, or the peer has another job key */
+	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access, or the peer has another key */
 	THOLE_ERR_FAULT = -12,      /* a buffer given is not mapped memory */
 	THOLE_ERR_UNSUPPORTED = -13,/* this operation does not exist for these parameters */
 	THOLE_ERR_NOT_FOUND = -14,  /* no such option, counter, request or message */
@@ -108,6 +108,7 @@ enum thole_operation {
 	THOLE_OP_GET,
 	THOLE_OP_ATOMIC,        /* thole_atomic without a result */
 	THOLE_OP_ATOMIC_FETCH,  /* thole_atomic with a result */
+	THOLE_OP_CONNECT,
 	THOLE_OP_REMOTE_PUT,    /* a peer's put arrived (with THOLE_IMM, or in a THOLE_NOTIFY region) */
 	THOLE_OP_REMOTE_GET,    /* a peer read a THOLE_NOTIFY region */
 	THOLE_OP_REMOTE_ATOMIC  /* a peer's atomic was applied to a THOLE_NOTIFY region */
@@ -158,7 +159,7 @@ THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, str
 #define THOLE_ANY UINT32_MAX /* as the source of a receive or probe: any peer */
 
 /* The handle of an address: the same for the same address each time, counted from 0, valid until the endpoint
- * closes. Only looks it up: the connection is made by the first send. An endpoint's own address works.
+ * closes. Only looks it up: the connection is made by the first send, or thole_connect. An endpoint's own address works.
  * A peer that sends first gets a handle too, the one that this function then returns for it.
  * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on hosts with
  * MX or Open-MX as with Thole; who comes in the place of one that is gone has the same address, and gets another handle.
@@ -169,16 +170,29 @@ THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_add
 /* The address behind a handle. Errors: NOT_FOUND. */
 THOLE_API int thole_peer_address(struct thole_endpoint *endpoint, uint32_t peer, struct thole_address *address_p);
 
+/* Connect to a peer now, and not by the first send. Completes with 0 when it is connected, perhaps before returning; with ACCESS
+ * where the peer refuses the key; with PEER where there is no such endpoint, or nothing is heard of it for the option
+ * peer_timeout. thole_cancel and thole_cancel_context end the waiting and leave the peer as it is.
+ * key: with codec=mxoe, in its low 32 bits, what the peer wants to hear, that is its own option job_key. It stays this peer's, and
+ * that of who comes in its place; without this call it is our own job_key. Between endpoints of one host, and with the native
+ * codec, where the job key itself is proved, it is not looked at. A peer that has refused a key is gone, unless it has connected
+ * to us; thole_peer then gives another handle, to try again with.
+ * Errors: NOT_FOUND (peer), AGAIN, MEMORY, PEER, ACCESS and ADDRESS (as thole_send: what is known at once). */
+THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, void *context,
+			    struct thole_request **request_p);
+
 /* How a peer is reached now. Strings are constant. */
 struct thole_peer_info {
 	const char *transport;     /* "shm", "network", or "none": nothing leads there */
 	const char *state;         /* "new" (nothing was sent to it), "connecting", "connected", "gone" */
+	const char *reason;        /* why it is gone: "ended" (it has, or was never there), "silent", "refused" (a key), "failed"; else "" */
 	const char *records;       /* way of small messages: "ring", "udp", "raw"; "" while not connected */
 	const char *bulk;          /* of large ones: "memory" (directly between processes), "ring", "udp", "raw"; "" */
 	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */
 	uint64_t frames_sent;      /* records' frames, over the network, to this peer */
 	uint64_t retransmitted;    /* frames sent again */
 	uint32_t frame_max;        /* bytes of a frame on the path, without Ethernet, IP and UDP headers; 0: no network */
+	uint32_t session;          /* mxoe: number that its endpoint has drawn; 0: not known. Of our own address: ours */
 };
 
 /* Errors: NOT_FOUND. */

@@ -4,8 +4,8 @@
  * functions that the layers call on each other. Everything here is used with the endpoint's lock held.
  *
  * A request is in exactly one place, named by its state; POSTED ones are in a match queue, BACKLOG ones on their
- * peer's backlog, WAITING and STREAMING ones on their peer's pending list, DONE ones on the endpoint's done list, QUEUED
- * ones on its queue; FETCHING ones belong to the transport, CLAIMED ones to an unexpected message.
+ * peer's backlog, CONNECTING, WAITING and STREAMING ones on their peer's pending list, DONE ones on the endpoint's done list,
+ * QUEUED ones on its queue; FETCHING ones belong to the transport, CLAIMED ones to an unexpected message.
  */
 #ifndef THOLE_ENDPOINT_ENDPOINT_H
 #define THOLE_ENDPOINT_ENDPOINT_H
@@ -31,6 +31,7 @@ enum request_state {
 	REQUEST_FREE,
 	REQUEST_POSTED,    /* a receive that has not matched */
 	REQUEST_BACKLOG,   /* not yet wholly handed to the transport */
+	REQUEST_CONNECTING, /* until its peer is connected */
 	REQUEST_WAITING,   /* for a FINISH or REPLY */
 	REQUEST_STREAMING, /* its data is arriving in pieces */
 	REQUEST_FETCHING,  /* bulk is at work */
@@ -105,6 +106,7 @@ struct peer {
 	uint32_t index;
 	bool connected;            /* transport->connect was called */
 	bool gone;
+	bool silent;               /* it is gone because it was silent for too long */
 	bool stalled;              /* push found no room, and the transport will say when there is some (peer_ready) */
 	uint16_t announce;         /* classes of lengths, from LENGTH_CLASS_MIN on, whose next message it wants announced */
 	int32_t gone_status;
@@ -264,6 +266,8 @@ void peer_backlog_remove(struct request *request);
 int peer_backlog_push(struct thole_endpoint *endpoint);
 /* A transport's word that a peer which it had called stalled has room again. */
 void peer_ready(struct peer *peer);
+/* A transport's word that the peer is connected, or (with a status) that it will not be by what was tried and yet is not gone. */
+void peer_connected(struct peer *peer, int status);
 /* A transport's word that the peer is gone for good and nothing more of it will arrive. */
 void peer_lost(struct peer *peer, int status);
 /* End the receives that wait for a peer which is gone. */

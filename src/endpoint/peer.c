@@ -151,6 +151,20 @@ int thole_peer_address(struct thole_endpoint *endpoint, uint32_t index, struct t
 	return peer ? 0 : error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u", index);
 }
 
+static bool peer_is_own(const struct peer *peer)
+{
+	return memcmp(&peer->address, &peer->endpoint->address, sizeof(peer->address)) == 0;
+}
+
+static const char *peer_reason(const struct peer *peer)
+{
+	if (!peer->gone)
+		return "";
+	if (peer->gone_status == THOLE_ERR_PEER)
+		return peer->silent ? "silent" : "ended";
+	return peer->gone_status == THOLE_ERR_ACCESS ? "refused" : "failed";
+}
+
 int thole_peer_info(struct thole_endpoint *endpoint, uint32_t index, struct thole_peer_info *info_p)
 {
 	struct peer *peer;
@@ -163,9 +177,12 @@ int thole_peer_info(struct thole_endpoint *endpoint, uint32_t index, struct thol
 			.records = "",
 			.bulk = "",
 			.state = peer->gone ? "gone" : peer->connected ? "connected" : "new",
+			.reason = peer_reason(peer),
 		};
 		if (peer->transport->info && !peer->gone)
 			peer->transport->info(peer, info_p);
+		if (peer_is_own(peer) && endpoint->datagram)
+			info_p->session = datagram_session(endpoint);
 	}
 	endpoint_unlock(endpoint);
 	return peer ? 0 : error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u", index);
@@ -257,6 +274,19 @@ static void peer_fail_list(struct peer *peer, struct list_node *list, int status
 			request_complete(request, status);
 	}
 	(void)peer;
+}
+
+void peer_connected(struct peer *peer, int status)
+{
+	for (struct list_node *node = list_first(&peer->pending), *next; node; node = next) {
+		struct request *request = container_of(node, struct request, node);
+
+		next = list_next(&peer->pending, node);
+		if (request->state != REQUEST_CONNECTING)
+			continue;
+		list_remove(node);
+		request_complete(request, status);
+	}
 }
 
 void peer_fail_receives(struct peer *peer)

@@ -300,6 +300,46 @@ int message_reach(struct peer *peer)
 	return error;
 }
 
+static int connect_start(struct thole_endpoint *endpoint, uint32_t index, uint64_t key, void *context,
+			 struct thole_request **request_p)
+{
+	struct peer *peer = endpoint_peer(endpoint, index);
+	struct request *request;
+	int error = 0;
+
+	if (peer && !peer->gone && peer->transport->key)
+		error = peer->transport->key(peer, key);
+	if (!error)
+		error = message_peer(endpoint, index, &peer);
+	if (error)
+		return error;
+	request = request_new(endpoint, THOLE_OP_CONNECT, context, 0);
+	if (!request)
+		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
+	request->peer = peer;
+	request->segment = (struct iovec){NULL, 0};
+	request->handle = request_p != NULL;
+	if (request_p)
+		*request_p = (struct thole_request *)request;
+	if (peer->transport->connected(peer))
+		request_complete(request, 0);
+	else
+		message_pend(request, REQUEST_CONNECTING);
+	message_flush(peer);
+	return 0;
+}
+
+int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, void *context,
+		  struct thole_request **request_p)
+{
+	int error;
+
+	endpoint_lock(endpoint);
+	error = connect_start(endpoint, peer, key, context, request_p);
+	endpoint_unlock(endpoint);
+	return error;
+}
+
 void message_reach_back(struct peer *peer)
 {
 	if (message_reach(peer) != 0 && !peer->gone)

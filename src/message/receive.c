@@ -739,6 +739,8 @@ static int request_cancel(struct request *request)
 	} else if (request->state == REQUEST_BACKLOG && !request->head_sent &&
 		   request->operation == THOLE_OP_SEND) {
 		peer_backlog_remove(request);
+	} else if (request->state == REQUEST_CONNECTING) {
+		list_remove(&request->node);
 	} else {
 		return 0;
 	}
@@ -771,6 +773,21 @@ static struct request *backlog_by_context(struct list_node *peers, const void *c
 	return NULL;
 }
 
+static struct request *connecting_by_context(struct thole_endpoint *endpoint, const void *context)
+{
+	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+		struct list_node *pending = &endpoint->peers[i]->pending;
+
+		for (struct list_node *r = list_first(pending); r; r = list_next(pending, r)) {
+			struct request *request = container_of(r, struct request, node);
+
+			if (request->state == REQUEST_CONNECTING && request->context == context && !request->handle)
+				return request;
+		}
+	}
+	return NULL;
+}
+
 static struct request *request_by_context(struct thole_endpoint *endpoint, const void *context)
 {
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
@@ -789,7 +806,7 @@ static struct request *request_by_context(struct thole_endpoint *endpoint, const
 		if (request)
 			return request;
 	}
-	return NULL;
+	return connecting_by_context(endpoint, context);
 }
 
 int thole_cancel_context(struct thole_endpoint *endpoint, const void *context)

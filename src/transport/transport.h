@@ -6,7 +6,7 @@
  * and the few calls by which an endpoint runs it. A transport is complete when it offers both.
  * An endpoint has up to two: shm for processes of its host, datagram for all others; which one is chosen when a peer is made
  * (endpoint/peer.c).
- * It calls back message_arrived, message_fetched and peer_lost (message/message.h, endpoint/peer.h).
+ * It calls back message_arrived, message_fetched, peer_connected and peer_lost (message/message.h, endpoint/endpoint.h).
  */
 #ifndef THOLE_TRANSPORT_TRANSPORT_H
 #define THOLE_TRANSPORT_TRANSPORT_H
@@ -53,6 +53,10 @@ struct transport {
 	int (*push)(struct peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
 	uint32_t (*piece_max)(struct peer *peer);
+	/* Whether what connect began has succeeded; if not yet, peer_connected says so later, or peer_lost. */
+	bool (*connected)(struct peer *peer);
+	/* Before connect, or to have it tried anew: the key that the peer wants to hear. NULL: none. Errors: MEMORY. */
+	int (*key)(struct peer *peer, uint64_t key);
 	/* What was pushed and asked for goes out now: once after a burst. Returns how much of it has. NULL: it is out. */
 	int (*flush)(struct thole_endpoint *endpoint);
 	/* Longest message that may be pushed unasked now, if less than the option eager_max. NULL: any. */

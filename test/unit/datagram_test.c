@@ -11,8 +11,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "pair.h"
-#include "transport/datagram/datagram.h"
+#include "wire.h"
 
 enum { POLL_MS_MAX = 20000 }; /* after which something is taken to hang, */
 #define FINISH_NS_MAX UINT64_C(60000000000) /* and a request */
@@ -570,136 +569,6 @@ static void thread__serves_the_network(void **state)
 
 /* ---- Without a system call ----------------------------------------------------------------------------- */
 
-/* A link that keeps what is sent until it is asked for it. */
-struct wire {
-	struct link link;
-	struct wire *to;
-	uint8_t frames[256][2048];
-	size_t lengths[256];
-	unsigned head, tail;
-	bool closed;
-};
-
-static unsigned wire_send(struct link *link, const struct frame_out *frames, unsigned count)
-{
-	struct wire *to = ((struct wire *)link)->to;
-
-	for (unsigned i = 0; i < count; i++) {
-		unsigned at = to->tail % 256;
-		uint8_t *bytes = to->frames[at];
-
-		if (to->tail - to->head == 256)
-			return i;
-		memcpy(bytes, frames[i].head, frames[i].head_length);
-		bytes += frames[i].head_length;
-		for (unsigned k = 0; k < frames[i].body_count; k++) {
-			memcpy(bytes, frames[i].body[k].iov_base, frames[i].body[k].iov_len);
-			bytes += frames[i].body[k].iov_len;
-		}
-		to->lengths[at] = (size_t)(bytes - to->frames[at]);
-		to->tail++;
-	}
-	return count;
-}
-
-static unsigned wire_receive(struct link *link, unsigned budget)
-{
-	struct wire *wire = (struct wire *)link;
-	unsigned n = 0;
-
-	for (; n < budget && wire->head != wire->tail; n++) {
-		unsigned at = wire->head++ % 256;
-
-		engine_frame(link->engine, link, &wire->to->link.own, wire->frames[at], wire->lengths[at]);
-	}
-	return n;
-}
-
-static bool wire_ready(struct link *link)
-{
-	return ((struct wire *)link)->head != ((struct wire *)link)->tail;
-}
-
-static uint32_t wire_frame_max(struct link *link, const struct path *to)
-{
-	(void)link, (void)to;
-	return 1400;
-}
-
-static void wire_close(struct link *link)
-{
-	((struct wire *)link)->closed = true;
-}
-
-static const struct link_calls wire_calls = {
-	.name = "wire",
-	.send = wire_send,
-	.receive = wire_receive,
-	.cheap = true,
-	.ready = wire_ready,
-	.frame_max = wire_frame_max,
-	.close = wire_close,
-};
-
-static void count_up(void *arg, void *bytes, size_t length)
-{
-	uint8_t *next = arg;
-
-	for (size_t i = 0; i < length; i++)
-		((uint8_t *)bytes)[i] = ++*next;
-}
-
-static uint8_t random_state[2];
-
-static struct thole_endpoint *wired_endpoint(struct wire *wire, uint8_t number, const struct codec *codec)
-{
-	struct address_parts parts = {.host = number, .endpoint = 100u + number,
-				      .network = {ADDRESS_IPV4, 0, 1, 1, 10, 0, 0, number}};
-	struct link *links[] = {&wire->link};
-	struct thole_endpoint_attr attr = {0};
-	struct thole_endpoint *endpoint;
-	struct options options;
-
-	assert_int_equal(options_defaults(&options, NULL), 0);
-	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &endpoint), 0);
-	wire->link = (struct link){.calls = &wire_calls, .fd = {-1, -1}, .room = 1 << 20,
-				   .own = {{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = number, [16] = 1, [17] = 1}}};
-	random_state[number] = number;
-	assert_int_equal(datagram_attach(endpoint, codec, links, 1, count_up, &random_state[number]), 0);
-	return endpoint;
-}
-
-static void wired_open(struct pair *pair, struct wire wires[2], const struct codec *codec)
-{
-	memset(wires, 0, 2 * sizeof(*wires));
-	wires[0].to = &wires[1];
-	wires[1].to = &wires[0];
-	pair->a = wired_endpoint(&wires[0], 0, codec);
-	pair->b = wired_endpoint(&wires[1], 1, codec);
-	pair->a_to_b = pair_peer(pair->a, pair->b);
-	pair->b_to_a = pair_peer(pair->b, pair->a);
-}
-
-/* Advance both, and the time to the next deadline when nothing is left to do, until `request` of `of` is complete. */
-static int wired_finish(struct pair *pair, uint64_t *now_ns, struct thole_endpoint *of, struct thole_request *request)
-{
-	for (int i = 0; i < PAIR_TURNS_MAX; i++) {
-		uint64_t a_ns, b_ns;
-		struct thole_completion completion;
-
-		if (endpoint_advance(pair->a, *now_ns) + endpoint_advance(pair->b, *now_ns) > 0)
-			continue;
-		if (thole_test(of, request, &completion))
-			return completion.status;
-		a_ns = endpoint_deadline(pair->a);
-		b_ns = endpoint_deadline(pair->b);
-		assert_true(a_ns != UINT64_MAX || b_ns != UINT64_MAX); /* somebody has to do something */
-		*now_ns = a_ns < b_ns ? a_ns : b_ns;
-	}
-	fail_msg("a request did not complete");
-	return 0;
-}
-
 static void advance__runs_whole_endpoints(void **state)
 {
 	static struct wire wires[2];
@@ -712,7 +581,7 @@ static void advance__runs_whole_endpoints(void **state)
 		struct pair pair;
 
 		now_ns = 1000000000;
-		wired_open(&pair, wires, &codec_native);
+		wired_open(&pair, wires, &codec_native, NULL, NULL);
 		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, 50000, 1, UINT64_MAX, 0, NULL, &receive), 0);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, out, 50000, 1, 0, 0, NULL, &send), 0);
 		assert_int_equal(wired_finish(&pair, &now_ns, pair.b, receive), 0);
@@ -748,7 +617,7 @@ static void limits__of_the_codec(void **state)
 	char bytes[100] = {0};
 
 	(void)state;
-	wired_open(&pair, wires, &codec_mxoe);
+	wired_open(&pair, wires, &codec_mxoe, NULL, NULL);
 	assert_int_equal(thole_put(pair.a, pair.a_to_b, &(struct iovec){bytes, 8}, 1, 5, 0, 0, 0, NULL, &request),
 			 THOLE_ERR_UNSUPPORTED);
 	detail_check("codec");

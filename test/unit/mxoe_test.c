@@ -1296,6 +1296,181 @@ static void pages__served(void **state)
 	play_close();
 }
 
+/* ---- Keys, and what becomes of a connect ------------------------------------------------------------------ */
+
+/* What the engine has said last: one CONNECT or ACCEPT, and how often. */
+static struct connect_said {
+	struct packet packet;
+	unsigned connects, accepts;
+} connect_said;
+
+static unsigned connect_send_frames(struct link *link, const struct frame_out *frames, unsigned count)
+{
+	struct packet packet;
+
+	(void)link;
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(play.codec->decode(&packet, frames[i].head, frames[i].head_length), 0);
+		if (packet.type != PACKET_CONNECT && packet.type != PACKET_ACCEPT)
+			continue;
+		connect_said.packet = packet;
+		connect_said.connects += packet.type == PACKET_CONNECT;
+		connect_said.accepts += packet.type == PACKET_ACCEPT;
+	}
+	return count;
+}
+
+enum { OTHER_NUMBER = 9, OTHER_SESSION = 0x51, OTHER_KEY = 0x77 };
+
+static int32_t connect_status;
+
+static void connect_ended(void *arg, const struct thole_completion *completion)
+{
+	(void)arg;
+	assert_int_equal(completion->operation, THOLE_OP_CONNECT);
+	assert_ptr_equal(completion->context, &connect_status);
+	assert_int_equal(connect_status, 1); /* once */
+	connect_status = completion->status;
+}
+
+/* An endpoint that knows nobody yet, and asks the other host's endpoint 9 for a connection with a key. */
+static uint32_t connect_open(uint64_t key)
+{
+	static struct link_calls connect_calls;
+	uint32_t handle;
+
+	play_open("openmx-mxwire", 2, 1);
+	connect_calls = calls;
+	connect_calls.send = connect_send_frames;
+	play.link.calls = &connect_calls;
+	play.endpoint->complete = connect_ended;
+	connect_said = (struct connect_said){.connects = 0};
+	connect_status = 1;
+	handle = handle_of(OTHER_NUMBER);
+	assert_int_equal(thole_connect(play.endpoint, handle, key, &connect_status, NULL), 0);
+	step();
+	assert_int_equal(connect_said.connects, 1);
+	assert_int_equal(connect_said.packet.connect.proof, (uint32_t)key);
+	assert_int_equal(connect_status, 1);
+	return handle;
+}
+
+static void connect_answer(uint8_t attempt, uint8_t status)
+{
+	struct packet packet = {.type = PACKET_ACCEPT, .to = 1, .from = OTHER_NUMBER};
+	uint8_t frame[ENGINE_FRAME_MAX];
+
+	packet.connect = (struct packet_connect){.echo = play.session, .session = OTHER_SESSION, .next = 1, .attempt = attempt,
+						 .status = status, .index = 4};
+	arrives(frame, partner_frame(&packet, frame));
+}
+
+static void connect__right_key(void **state)
+{
+	struct thole_peer_info info;
+	uint32_t handle = connect_open(UINT64_C(0xabc00000000) | OTHER_KEY);
+
+	(void)state;
+	connect_answer(connect_said.packet.connect.attempt, CONNECT_OK);
+	assert_int_equal(connect_status, 0);
+	assert_int_equal(thole_peer_info(play.endpoint, handle, &info), 0);
+	assert_string_equal(info.state, "connected");
+	assert_int_equal(info.session, OTHER_SESSION);
+	play_close();
+}
+
+/* A repetition is the same connect; another one has another number, and only its own refusal counts. */
+static void connect__wrong_key(void **state)
+{
+	uint32_t handle = connect_open(OTHER_KEY), again;
+	uint8_t first = connect_said.packet.connect.attempt;
+	struct thole_peer_info info;
+
+	(void)state;
+	play_until(play.now_ns + 1000000000);
+	assert_true(connect_said.connects > 2);
+	assert_int_equal(connect_said.packet.connect.attempt, first);
+	connect_answer((uint8_t)(first + 1), CONNECT_BAD_KEY);
+	assert_int_equal(connect_status, 1);
+	connect_answer(first, CONNECT_BAD_KEY);
+	assert_int_equal(connect_status, THOLE_ERR_ACCESS);
+	assert_int_equal(thole_peer_info(play.endpoint, handle, &info), 0);
+	assert_string_equal(info.reason, "refused");
+	again = handle_of(OTHER_NUMBER);
+	assert_int_not_equal(again, handle);
+	connect_status = 1;
+	assert_int_equal(thole_connect(play.endpoint, again, KEY, &connect_status, NULL), 0);
+	step();
+	assert_int_equal(connect_said.packet.connect.proof, KEY);
+	assert_int_not_equal(connect_said.packet.connect.attempt, first);
+	connect_answer(first, CONNECT_BAD_KEY);
+	assert_int_equal(connect_status, 1);
+	connect_answer(connect_said.packet.connect.attempt, CONNECT_OK);
+	assert_int_equal(connect_status, 0);
+	play_close();
+}
+
+static void connect_refused_by_nack(enum nack_reason reason)
+{
+	struct packet packet = {.type = PACKET_NACK, .to = 1, .from = OTHER_NUMBER, .sequence = 0};
+	uint32_t handle = connect_open(KEY);
+	uint8_t frame[ENGINE_FRAME_MAX];
+	struct thole_peer_info info;
+
+	packet.nack.reason = (uint8_t)reason;
+	arrives(frame, partner_frame(&packet, frame));
+	assert_int_equal(connect_status, THOLE_ERR_PEER);
+	assert_int_equal(thole_peer_info(play.endpoint, handle, &info), 0);
+	assert_string_equal(info.reason, "ended");
+	play_close();
+}
+
+static void connect__no_such_endpoint(void **state)
+{
+	(void)state;
+	connect_refused_by_nack(NACK_BAD_ENDPOINT);
+	connect_refused_by_nack(NACK_CLOSED);
+}
+
+/* After that it is nobody's; the peer may answer or not. */
+static void connect__canceled(void **state)
+{
+	uint32_t handle = connect_open(KEY);
+
+	(void)state;
+	assert_int_equal(thole_cancel_context(play.endpoint, &connect_status), 1);
+	assert_int_equal(connect_status, THOLE_ERR_CANCELED);
+	connect_status = 0;
+	connect_answer(connect_said.packet.connect.attempt, CONNECT_OK);
+	assert_false(endpoint_peer(play.endpoint, handle)->gone);
+	play_close();
+}
+
+/* Who connects to us with another key is told so, and nothing is made for it. */
+static void connect__to_us(void **state)
+{
+	struct packet packet = {.type = PACKET_CONNECT, .to = 1, .from = OTHER_NUMBER + 1};
+	uint8_t frame[ENGINE_FRAME_MAX];
+	uint32_t peers;
+
+	(void)state;
+	connect_open(KEY);
+	peers = play.endpoint->peer_count;
+	packet.connect = (struct packet_connect){.session = 0x99, .proof = OTHER_KEY, .next = 1, .attempt = 33, .index = 4};
+	arrives(frame, partner_frame(&packet, frame));
+	assert_int_equal(connect_said.accepts, 1);
+	assert_int_equal(connect_said.packet.connect.status, CONNECT_BAD_KEY);
+	assert_int_equal(connect_said.packet.connect.attempt, 33);
+	assert_int_equal(connect_said.packet.connect.echo, 0x99);
+	assert_int_equal(connect_said.packet.connect.session, play.session);
+	assert_int_equal(play.endpoint->peer_count, peers);
+	packet.connect.proof = KEY;
+	arrives(frame, partner_frame(&packet, frame));
+	assert_int_equal(connect_said.accepts, 2);
+	assert_int_equal(play.endpoint->peer_count, peers + 1);
+	play_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1315,6 +1490,11 @@ int main(void)
 		cmocka_unit_test(blocked__as_the_client),
 		cmocka_unit_test(pages__pulled),
 		cmocka_unit_test(pages__served),
+		cmocka_unit_test(connect__right_key),
+		cmocka_unit_test(connect__wrong_key),
+		cmocka_unit_test(connect__no_such_endpoint),
+		cmocka_unit_test(connect__canceled),
+		cmocka_unit_test(connect__to_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,8 +185,6 @@ static uint64_t connect_proof(const struct engine *engine, const struct packet *
 	};
 	uint8_t text[sizeof(words) + sizeof(connect->mac) + sizeof(connect->network)];
 
-	if (engine->numbers) /* shown as it is: it keeps strangers apart and no spies out */
-		return packet->type == PACKET_CONNECT ? (uint32_t)engine->key : 0;
 	if (engine->key == 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -194,6 +192,14 @@ static uint64_t connect_proof(const struct engine *engine, const struct packet *
 	memcpy(text + sizeof(words), connect->mac, sizeof(connect->mac));
 	memcpy(text + sizeof(words) + sizeof(connect->mac), connect->network, sizeof(connect->network));
 	return siphash((const uint64_t[2]){engine->key, 0}, text, sizeof(text));
+}
+
+/* What a CONNECT or ACCEPT to us has to say. With mxoe the key is shown as it is: it keeps strangers apart and no spies out. */
+static uint64_t connect_expected(const struct engine *engine, const struct packet *packet)
+{
+	if (!engine->numbers)
+		return connect_proof(engine, packet);
+	return packet->type == PACKET_CONNECT ? (uint32_t)engine->key : 0;
 }
 
 /* ---- CONNECT and ACCEPT -------------------------------------------------------------------------------------- */
@@ -225,7 +231,7 @@ static void connect_packet(struct connection *connection, struct packet *packet,
 	packet->connect.session = connection->session;
 	packet->connect.index = connection->index;
 	packet->connect.next = sequence_narrow(connection->engine->codec, connection->next_in) | connection->epoch_in;
-	packet->connect.attempt = connection->attempt;
+	packet->connect.attempt = connection->engine->numbers ? connection->wish : connection->attempt;
 	if (connection->engine->numbers)
 		numbers_connect(connection->engine, packet, NULL);
 }
@@ -254,7 +260,7 @@ static void connect_send(struct connection *connection, unsigned link, unsigned 
 
 	connect_packet(connection, &packet, PACKET_CONNECT, engine->links[link]);
 	packet.connect.size = (uint16_t)size;
-	packet.connect.proof = connect_proof(engine, &packet);
+	packet.connect.proof = engine->numbers ? connection->key : connect_proof(engine, &packet);
 	if (engine->numbers) {
 		numbers_query(engine, (uint8_t)link, &connection->route[link].records);
 		size = 0;
@@ -358,6 +364,36 @@ int engine_connect(struct engine *engine, struct peer *peer)
 	return 0;
 }
 
+bool engine_connected(const struct engine *engine, const struct peer *peer)
+{
+	const struct connection *connection = connection_of(peer);
+
+	/* mxoe: keys are asked for in each direction by itself. */
+	return connection && connection->state == CONNECTION_OPEN && (!engine->numbers || connection->answered);
+}
+
+int engine_key(struct engine *engine, struct peer *peer, uint64_t key)
+{
+	struct connection *connection;
+	bool asked;
+
+	if (!engine->numbers)
+		return 0;
+	connection = connection_get(engine, peer);
+	if (!connection)
+		return error_set(THOLE_ERR_MEMORY, "no memory for another connection beside %u", engine->connections.live);
+	asked = connection->connect_ns && connection->key == (uint32_t)key;
+	if (connection->answered || asked)
+		return 0;
+	connection->key = (uint32_t)key;
+	if (connection->state == CONNECTION_NEW)
+		return 0; /* engine_connect asks */
+	connection->wish = numbers_wish(engine);
+	connection->attempt = 0;
+	connect_try(connection);
+	return 0;
+}
+
 /* Take over what a CONNECT or ACCEPT says of the other side. False: it contradicts what we know. */
 static bool connect_learn(struct connection *connection, const struct packet_connect *connect, unsigned link)
 {
@@ -394,12 +430,15 @@ static bool connect_learn(struct connection *connection, const struct packet_con
 
 static void connection_open(struct connection *connection)
 {
+	bool fresh = connection->state != CONNECTION_OPEN;
+
 	if (connection->state == CONNECTION_NEW)
 		connection_begin(connection);
-	if (connection->state == CONNECTION_CONNECTING)
-		connection->state = CONNECTION_OPEN;
+	connection->state = CONNECTION_OPEN;
 	sequence_ready(connection);
 	connection->heard_ns = connection->engine->now_ns;
+	if (fresh && !connection->engine->numbers)
+		peer_connected(connection->peer, 0);
 }
 
 static void accept_send(struct engine *engine, struct link *link, const struct path *to, struct connection *connection,
@@ -419,7 +458,7 @@ static void accept_send(struct engine *engine, struct link *link, const struct p
 	packet.connect.status = (uint8_t)status;
 	if (engine->numbers)
 		numbers_connect(engine, &packet, asked);
-	packet.connect.proof = connect_proof(engine, &packet);
+	packet.connect.proof = engine->numbers ? 0 : connect_proof(engine, &packet);
 	engine_post(engine, (uint8_t)link->index, to, &packet, 0);
 }
 
@@ -472,9 +511,10 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 		nack_send(engine, link, from, NACK_BAD_ENDPOINT, connect->session, 0);
 		return;
 	}
-	if (connect->proof != connect_proof(engine, packet) || connect->session == 0) {
+	if (connect->proof != connect_expected(engine, packet) || connect->session == 0) {
 		engine_count(engine, COUNTER_DROPPED_STRANGER);
-		accept_send(engine, link, from, NULL, packet, length, CONNECT_BAD_KEY);
+		connection = engine->numbers ? numbers_known(engine, link, from, packet) : NULL;
+		accept_send(engine, link, from, connection, packet, length, CONNECT_BAD_KEY);
 		return;
 	}
 	peer = engine->numbers ? numbers_peer(engine, link, from, packet) : connect_peer(engine, connect);
@@ -523,6 +563,26 @@ static struct connection *accept_connection(struct engine *engine, const struct 
 	return connection && connect->endpoint == connection->peer->parts.endpoint ? connection : NULL;
 }
 
+/* Our key is not what the peer wants to hear. If it has connected to us, as hosts with mxoe do each for itself, it will hear us
+ * all the same. */
+static void accept_refused(struct connection *connection, const struct packet_connect *connect)
+{
+	bool numbers = connection->engine->numbers;
+
+	if (connection->answered || (numbers && connect->attempt != connection->wish))
+		return; /* somebody else is saying so, or it was another key */
+	if (!connection->peer_session) {
+		connection_lost(connection, THOLE_ERR_ACCESS);
+	} else if (numbers) {
+		connection->connect_ns = 0;
+		if (connection->credit == 0)
+			accept_begin(connection, connect->next);
+		connection_open(connection);
+		connection_dirty(connection);
+		peer_connected(connection->peer, THOLE_ERR_ACCESS);
+	}
+}
+
 void accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
@@ -534,11 +594,10 @@ void accept_arrived(struct engine *engine, struct link *link, const struct path 
 		return;
 	}
 	if (connect->status != CONNECT_OK) {
-		if (!connection->answered && !connection->peer_session) /* else somebody else is saying so */
-			connection_lost(connection, THOLE_ERR_ACCESS);
+		accept_refused(connection, connect);
 		return;
 	}
-	if (connect->proof != connect_proof(engine, packet) || connect->session == 0 || connect->seen > engine->frame_max) {
+	if (connect->proof != connect_expected(engine, packet) || connect->session == 0 || connect->seen > engine->frame_max) {
 		engine_count(engine, COUNTER_DROPPED_STRANGER);
 		return;
 	}
@@ -556,6 +615,7 @@ void accept_arrived(struct engine *engine, struct link *link, const struct path 
 		engine_count(engine, COUNTER_CONNECTS);
 		connection->answered = true;
 		connection->connect_ns = 0;
+		peer_connected(connection->peer, 0);
 		connect_try(connection); /* by the other link */
 	} else if (link->index == engine->record_link) {
 		connection->record_link = engine->record_link;
@@ -762,6 +822,7 @@ static uint64_t connection_check(struct connection *connection)
 		return UINT64_MAX;
 	if (connection->silence_ns >= patience_ns) {
 		engine_count(engine, COUNTER_PEERS_SILENT);
+		connection->peer->silent = true;
 		connection_lost(connection, THOLE_ERR_PEER);
 		return UINT64_MAX;
 	}

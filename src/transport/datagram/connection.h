@@ -85,6 +85,7 @@ struct connection {
 	uint8_t heard_link;         /* that brought the last frame */
 	uint8_t lost_in_row;        /* frames of record_link that arrived only when the other repeated them */
 	uint8_t attempt;            /* CONNECTs sent, saturating */
+	uint8_t wish;               /* mxoe: which connect they are, as their answers repeat it */
 	uint8_t probes;             /* of the second link */
 	bool answered;              /* an ACCEPT has come */
 	bool asking;                /* link->fate is at work */
@@ -106,6 +107,7 @@ struct connection {
 	uint32_t wide_end;          /* and the one behind the last that is wide */
 	uint32_t epoch;             /* mxoe: bits above the sequence numbers that the peer wants to see; */
 	uint32_t epoch_in;          /* and that we do */
+	uint32_t key;               /* mxoe: that the peer wants to hear */
 	uint32_t former_session;    /* mxoe: of the peer at the same place that we have given up; 0: none */
 	uint32_t flight;            /* frames sent and not acknowledged */
 	uint32_t window;            /* that may be, for congestion's sake */
@@ -256,6 +258,10 @@ int numbers_init(struct engine *engine);
 void numbers_fini(struct engine *engine);
 /* The first link is there: draw a session, and say that we are here. */
 void numbers_start(struct engine *engine);
+/* Our session. */
+uint32_t numbers_session(const struct engine *engine);
+/* The number of a new connect: a late answer to another one is not taken for its own. */
+uint8_t numbers_wish(struct engine *engine);
 /* A new connection: frames to one before it must not be taken for its own. */
 void numbers_begin(struct connection *connection);
 /* When to say so again. */
@@ -265,6 +271,9 @@ void numbers_expire(struct engine *engine);
 void numbers_query(struct engine *engine, uint8_t link, const struct path *to);
 /* The connection, alive or else the latest, with an endpoint of a host. */
 struct connection *numbers_find(struct engine *engine, const struct link *link, const struct path *from, uint32_t number);
+/* The same, only while it lives and is the one that sends this CONNECT; NULL: there is none. */
+struct connection *numbers_known(struct engine *engine, const struct link *link, const struct path *from,
+				 const struct packet *packet);
 /* The peer that a CONNECT is of, made if it is the first word of it; who was there before it is lost. */
 struct peer *numbers_peer(struct engine *engine, const struct link *link, const struct path *from,
 			  const struct packet *packet);

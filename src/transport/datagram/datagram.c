@@ -364,6 +364,17 @@ static int datagram_connect(struct peer *peer)
 	return error;
 }
 
+static bool datagram_connected(struct peer *peer)
+{
+	return engine_connected(engine_of(peer), peer);
+}
+
+static int datagram_key(struct peer *peer, uint64_t key)
+{
+	datagram_time(datagram_of(peer->endpoint));
+	return engine_key(engine_of(peer), peer, key);
+}
+
 static int datagram_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 			 uint32_t length)
 {
@@ -404,6 +415,13 @@ static void datagram_fetch(struct request *request)
 	engine_fetch(engine_of(request->peer), request);
 }
 
+uint32_t datagram_session(const struct thole_endpoint *endpoint)
+{
+	const struct engine *engine = &datagram_of(endpoint)->engine;
+
+	return engine->numbers ? numbers_session(engine) : 0;
+}
+
 static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
 {
 	const struct connection *connection = connection_of(peer);
@@ -414,6 +432,7 @@ static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
 	info_p->frames_sent = connection->frames_sent;
 	info_p->retransmitted = connection->frames_resent;
 	info_p->rtt_ns = connection->round_trip_ns;
+	info_p->session = engine->numbers ? (uint32_t)connection->peer_session : 0;
 	if (connection->state == CONNECTION_CONNECTING) {
 		info_p->state = "connecting";
 		return;
@@ -555,6 +574,8 @@ const struct transport datagram_transport = {
 	.connect = datagram_connect,
 	.push = datagram_push,
 	.piece_max = datagram_piece_max,
+	.connected = datagram_connected,
+	.key = datagram_key,
 	.flush = datagram_flush,
 	.eager_max = datagram_eager_max,
 	.limits = datagram_limits,

@@ -28,6 +28,9 @@ static inline bool datagram_reaches(const struct thole_endpoint *endpoint, const
 	return parts->network[0] != ADDRESS_NONE && parts->network[0] == endpoint->parts.network[0];
 }
 
+/* The number that a numbered codec's peers know this endpoint by; else 0. */
+uint32_t datagram_session(const struct thole_endpoint *endpoint);
+
 static inline struct datagram *datagram_of(const struct thole_endpoint *endpoint)
 {
 	return endpoint->datagram;

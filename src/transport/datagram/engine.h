@@ -111,6 +111,10 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 /* ---- In: from the layers above (transport.h) ---------------------------------------------------- */
 
 int engine_connect(struct engine *engine, struct peer *peer);
+/* Whether frames flow, and (mxoe) the peer has taken our key. */
+bool engine_connected(const struct engine *engine, const struct peer *peer);
+/* mxoe: the key that this peer wants to hear, instead of our own; asked anew if it has not taken one. Errors: MEMORY. */
+int engine_key(struct engine *engine, struct peer *peer, uint64_t key);
 int engine_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
 		uint64_t offset, uint32_t length);
 uint32_t engine_piece_max(struct engine *engine, const struct peer *peer);

@@ -40,6 +40,7 @@ struct numbers {
 	struct short_window windows[WINDOWS];
 	uint32_t next_window;
 	uint32_t session;
+	uint8_t wishes;                /* connects so far, of all peers */
 	uint32_t serial;
 	uint64_t hello_ns;             /* when to say that we are here; UINT64_MAX: there is no link yet */
 	bool (*is_open)(void *arg, uint8_t number);
@@ -91,6 +92,16 @@ void numbers_start(struct engine *engine)
 	while (numbers->session == 0)
 		engine->random(engine->random_arg, &numbers->session, sizeof(numbers->session));
 	numbers->hello_ns = engine->now_ns;
+}
+
+uint32_t numbers_session(const struct engine *engine)
+{
+	return engine->numbers->session;
+}
+
+uint8_t numbers_wish(struct engine *engine)
+{
+	return engine->numbers->wishes++;
 }
 
 /* ---- What hosts say --------------------------------------------------------------------------------------- */
@@ -153,6 +164,16 @@ struct connection *numbers_find(struct engine *engine, const struct link *link, 
 	return found;
 }
 
+struct connection *numbers_known(struct engine *engine, const struct link *link, const struct path *from,
+				 const struct packet *packet)
+{
+	struct connection *connection = numbers_find(engine, link, from, packet->from);
+
+	return connection && connection->state != CONNECTION_DEAD && connection->peer_session == packet->connect.session
+		       ? connection
+		       : NULL;
+}
+
 void numbers_begin(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
@@ -162,6 +183,8 @@ void numbers_begin(struct connection *connection)
 
 	connection->session = engine->numbers->session;
 	connection->number = numbers_own(engine);
+	connection->key = (uint32_t)engine->key;
+	connection->wish = numbers_wish(engine);
 	connection->peer_index = parts->network[4];
 	memcpy(path.bytes, parts->network + 8, 6);
 	former = numbers_find(engine, engine->links[0], &path, connection->peer_index);
@@ -170,6 +193,8 @@ void numbers_begin(struct connection *connection)
 	connection->former_session = (uint32_t)former->peer_session;
 	connection->epoch_in = (former->epoch_in + (1u << engine->codec->sequence_bits)) & 0xffff;
 	connection->host_index = former->host_index;
+	if (former->answered)
+		connection->key = former->key;
 }
 
 /* Whether the one we know at this place has ended there, or has given up on us and wants to begin again: what it has missed it will
@@ -204,10 +229,8 @@ void numbers_connect(struct engine *engine, struct packet *packet, const struct 
 
 	connect->index = HOST_INDEX;
 	connect->session = engine->numbers->session;
-	if (!asked) {
-		connect->attempt = 0; /* there is one, however often it is repeated */
+	if (!asked)
 		return;
-	}
 	packet->to = asked->from;
 	packet->from = numbers_own(engine);
 	packet->peer_index = (uint16_t)asked->connect.index;

@@ -421,6 +421,8 @@ void connect_retry(struct thole_endpoint *endpoint)
 		shm->connecting--;
 		if (error)
 			peer_lost(peer, error);
+		else
+			peer_connected(peer, 0);
 	}
 }
 

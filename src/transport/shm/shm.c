@@ -132,6 +132,11 @@ static void shm_disconnect(struct peer *peer)
 	bulk_lost(peer);
 }
 
+static bool shm_connected(struct peer *peer)
+{
+	return shm_link(peer)->connected;
+}
+
 static void shm_info(struct peer *peer, struct thole_peer_info *info_p)
 {
 	const struct shm_peer *link = shm_link(peer);
@@ -265,6 +270,7 @@ const struct transport shm_transport = {
 	.connect = connect_peer,
 	.push = shm_push,
 	.piece_max = shm_piece_max,
+	.connected = shm_connected,
 	.info = shm_info,
 	.disconnect = shm_disconnect,
 	.hold = choose_tell_all,

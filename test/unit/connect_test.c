@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thole_connect: that it ends, once and truly, in shared memory, over the network and with the keys of mxoe; how it is given up,
+ * and what is said of peers then.
+ */
+#include "unit.h"
+
+#include "wire.h"
+
+#define NETWORK_A "host=a", "interface=lo", "link=udp", "close_timeout=10ms"
+#define NETWORK_B "host=b", "interface=lo", "link=udp", "close_timeout=10ms"
+
+enum { KEY_A = 5, KEY_B = 7, FOREIGN = 9 };
+
+static const char *const key_a[] = {"job_key=5", NULL}, *const key_b[] = {"job_key=7", NULL};
+static const char *const network_a[] = {NETWORK_A, NULL}, *const network_b[] = {NETWORK_B, NULL};
+
+static struct thole_peer_info info_of(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	struct thole_peer_info info;
+
+	assert_int_equal(thole_peer_info(endpoint, peer, &info), 0);
+	return info;
+}
+
+static struct thole_request *must_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key)
+{
+	struct thole_request *request;
+
+	assert_int_equal(thole_connect(endpoint, peer, key, NULL, &request), 0);
+	return request;
+}
+
+/* ---- In shared memory ---------------------------------------------------------------------------------------- */
+
+static void shm__connects(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	static int context;
+	struct thole_completion completion;
+	struct thole_request *request;
+	struct pair pair;
+	uint32_t own;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "new");
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, FOREIGN, &context, &request), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, request, &completion), 0);
+	assert_int_equal(completion.operation, THOLE_OP_CONNECT);
+	assert_ptr_equal(completion.context, &context);
+	assert_int_equal(completion.peer, pair.a_to_b);
+	assert_int_equal(completion.length, 0);
+	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "connected");
+	assert_int_equal(info_of(pair.a, pair.a_to_b).session, 0);
+	/* Again, to itself, and without a handle. */
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+	own = pair_peer(pair.a, pair.a);
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, own, 0), NULL), 0);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, &context, NULL), 0);
+	assert_int_equal(thole_poll(pair.a, &completion, 1), 1);
+	assert_int_equal(completion.operation, THOLE_OP_CONNECT);
+	assert_int_equal(completion.status, 0);
+	pair_close(&pair);
+}
+
+static void shm__nobody_is_there(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *request;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b + 1, 0, NULL, &request), THOLE_ERR_NOT_FOUND);
+	thole_endpoint_close(pair.b);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
+	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "gone");
+	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "ended");
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
+	thole_endpoint_close(pair.a);
+}
+
+/* ---- Over the network ---------------------------------------------------------------------------------------- */
+
+static void network_open(struct pair *pair, const char *const *a, const char *const *b)
+{
+	pair->a = pair_endpoint(NULL, NULL, a);
+	pair->b = pair_endpoint(NULL, NULL, b);
+	pair->a_to_b = pair_peer(pair->a, pair->b);
+	pair->b_to_a = pair_peer(pair->b, pair->a);
+}
+
+static void network__connects(void **state)
+{
+	struct thole_request *requests[3];
+	struct pair pair;
+
+	(void)state;
+	network_open(&pair, network_a, network_b);
+	for (int i = 0; i < 3; i++)
+		requests[i] = must_connect(pair.a, pair.a_to_b, FOREIGN); /* which is nothing to the native codec */
+	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "connecting");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pair_finish(&pair, pair.a, requests[i], NULL), 0);
+	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "connected");
+	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "");
+	assert_int_equal(info_of(pair.a, pair.a_to_b).session, 0);
+	assert_int_equal(thole_test(pair.b, must_connect(pair.b, pair.b_to_a, 0), NULL), 1); /* it is, from both sides */
+	pair_close(&pair);
+}
+
+static void network__refused(void **state)
+{
+	static const char *const a[] = {NETWORK_A, "job_key=1", NULL}, *const b[] = {NETWORK_B, "job_key=2", NULL};
+	struct thole_request *request;
+	struct pair pair;
+
+	(void)state;
+	network_open(&pair, a, b);
+	request = must_connect(pair.a, pair.a_to_b, 2);
+	assert_int_equal(pair_finish(&pair, pair.a, request, NULL), THOLE_ERR_ACCESS);
+	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "refused");
+	pair_close(&pair);
+}
+
+static void network__nowhere(void **state)
+{
+	static const char *const nowhere[] = {"network=off", "host=c", NULL};
+	struct thole_request *request;
+	struct pair pair;
+
+	(void)state;
+	network_open(&pair, network_a, nowhere);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_ADDRESS);
+	pair_close(&pair);
+}
+
+static void network__canceled(void **state)
+{
+	static int first, second;
+	struct thole_completion completions[2];
+	struct thole_request *kept, *given_up;
+	struct pair pair;
+
+	(void)state;
+	network_open(&pair, network_a, network_b);
+	kept = must_connect(pair.a, pair.a_to_b, 0);
+	given_up = must_connect(pair.a, pair.a_to_b, 0);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, &first, NULL), 0);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, &second, NULL), 0);
+	assert_int_equal(thole_cancel(pair.a, given_up), 1);
+	assert_int_equal(thole_cancel_context(pair.a, &second), 1);
+	assert_int_equal(thole_cancel_context(pair.a, &second), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, given_up, NULL), THOLE_ERR_CANCELED);
+	assert_int_equal(pair_finish(&pair, pair.a, kept, NULL), 0);
+	assert_int_equal(thole_poll(pair.a, completions, 2), 2);
+	assert_ptr_equal(completions[0].context, &second);
+	assert_int_equal(completions[0].status, THOLE_ERR_CANCELED);
+	assert_ptr_equal(completions[1].context, &first);
+	assert_int_equal(completions[1].status, 0);
+	assert_int_equal(thole_cancel_context(pair.a, &first), 0);
+	pair_close(&pair);
+}
+
+/* Nobody answers while it closes; what is not complete goes with the endpoint. */
+static void network__closed_meanwhile(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	network_open(&pair, network_a, network_b);
+	must_connect(pair.a, pair.a_to_b, 0);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, NULL), 0);
+	pair_close(&pair);
+}
+
+/* ---- The keys of mxoe ---------------------------------------------------------------------------------------- */
+
+static struct wire wires[2];
+static uint64_t now_ns;
+
+static void keys_open(struct pair *pair)
+{
+	now_ns = 1000000000;
+	wired_open(pair, wires, &codec_mxoe, key_a, key_b);
+}
+
+static void keys_close(struct pair *pair)
+{
+	endpoint_vanish(pair->a);
+	endpoint_vanish(pair->b);
+}
+
+static int keys_connect(struct pair *pair, struct thole_endpoint *endpoint, uint32_t peer, uint64_t key)
+{
+	return wired_finish(pair, &now_ns, endpoint, must_connect(endpoint, peer, key));
+}
+
+static void keys_message(struct pair *pair, struct thole_endpoint *from, uint32_t to)
+{
+	struct thole_endpoint *other = from == pair->a ? pair->b : pair->a;
+	struct thole_request *send, *receive;
+	uint64_t in = 0, out = now_ns;
+
+	assert_int_equal(thole_recv(other, THOLE_ANY, &in, 8, 1, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(from, to, &out, 8, 1, 0, 0, NULL, &send), 0);
+	assert_int_equal(wired_finish(pair, &now_ns, other, receive), 0);
+	assert_int_equal(wired_finish(pair, &now_ns, from, send), 0);
+	assert_int_equal(in, out);
+}
+
+/* Both are idle until this time has passed. */
+static void keys_settle(struct pair *pair, uint64_t ns)
+{
+	for (uint64_t end_ns = now_ns + ns; now_ns < end_ns; now_ns += 1000000)
+		while (endpoint_advance(pair->a, now_ns) + endpoint_advance(pair->b, now_ns) > 0)
+			;
+}
+
+static void keys__right(void **state)
+{
+	struct thole_address address;
+	struct thole_request *more[2];
+	struct pair pair;
+
+	(void)state;
+	keys_open(&pair);
+	assert_int_equal(info_of(pair.a, pair.a_to_b).session, 0);
+	more[0] = must_connect(pair.a, pair.a_to_b, KEY_B);
+	more[1] = must_connect(pair.a, pair.a_to_b, KEY_B | UINT64_C(1) << 32); /* the low half counts */
+	assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, KEY_B), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(wired_finish(&pair, &now_ns, pair.a, more[i]), 0);
+	assert_int_equal(thole_peer_address(pair.a, pair.a_to_b, &address), 0);
+	assert_string_equal(address.text, "mxoe:02:00:00:00:00:01/1");
+	assert_int_equal(thole_peer_address(pair.b, pair.b_to_a, &address), 0);
+	assert_string_equal(address.text, "mxoe:02:00:00:00:00:00/0");
+	/* Each knows the other's session, and its own. */
+	assert_int_not_equal(info_of(pair.a, pair.a_to_b).session, 0);
+	assert_int_equal(info_of(pair.a, pair.a_to_b).session, info_of(pair.b, pair_peer(pair.b, pair.b)).session);
+	assert_int_equal(info_of(pair.b, pair.b_to_a).session, info_of(pair.a, pair_peer(pair.a, pair.a)).session);
+	assert_int_not_equal(info_of(pair.a, pair.a_to_b).session, info_of(pair.b, pair.b_to_a).session);
+	keys_message(&pair, pair.a, pair.a_to_b);
+	keys_close(&pair);
+}
+
+/* b wants to hear 7, and a 5. Who is connected to may answer, whatever it thinks that the other side wants to hear. */
+static void keys__of_each_its_own(void **state)
+{
+	struct thole_request *send, *receive;
+	uint64_t in = 0, out = 1;
+	struct pair pair;
+
+	(void)state;
+	keys_open(&pair);
+	assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, KEY_B), 0);
+	keys_settle(&pair, 2000000000);
+	assert_int_equal(pair_counter(pair.a, "dropped_stranger"), 1); /* b has tried with 7, and no more */
+	assert_string_equal(info_of(pair.b, pair.b_to_a).state, "connected");
+	keys_message(&pair, pair.b, pair.b_to_a);
+	keys_message(&pair, pair.a, pair.a_to_b);
+	/* A wish of its own is refused, and leaves all as it is; then it is granted. */
+	assert_int_equal(keys_connect(&pair, pair.b, pair.b_to_a, FOREIGN), THOLE_ERR_ACCESS);
+	assert_string_equal(info_of(pair.b, pair.b_to_a).state, "connected");
+	keys_message(&pair, pair.b, pair.b_to_a);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &out, 8, 2, 0, THOLE_SYNC, NULL, &send), 0);
+	keys_settle(&pair, 20000000);
+	assert_int_equal(keys_connect(&pair, pair.b, pair.b_to_a, KEY_A), 0);
+	assert_int_equal(keys_connect(&pair, pair.b, pair.b_to_a, KEY_A), 0);
+	assert_int_equal(thole_test(pair.b, send, NULL), 0); /* that waits for something else */
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &in, 8, 2, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.b, send), 0);
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.a, receive), 0);
+	keys_message(&pair, pair.b, pair.b_to_a);
+	keys_settle(&pair, UINT64_C(20000000000)); /* nobody is missed */
+	assert_int_equal(pair_counter(pair.a, "peers_gone") + pair_counter(pair.b, "peers_gone"), 0);
+	keys_close(&pair);
+}
+
+static void keys__wrong(void **state)
+{
+	struct pair pair;
+	uint32_t again;
+
+	(void)state;
+	keys_open(&pair);
+	assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, FOREIGN), THOLE_ERR_ACCESS);
+	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "gone");
+	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "refused");
+	/* Nothing has happened at b. */
+	assert_string_equal(info_of(pair.b, pair.b_to_a).state, "new");
+	assert_int_equal(pair.b->peer_count, 1);
+	assert_int_equal(pair_counter(pair.b, "accepts"), 0);
+	again = pair_peer(pair.a, pair.b);
+	assert_int_not_equal(again, pair.a_to_b);
+	assert_int_equal(keys_connect(&pair, pair.a, again, KEY_B), 0);
+	keys_message(&pair, pair.a, again);
+	keys_message(&pair, pair.b, pair.b_to_a);
+	keys_close(&pair);
+}
+
+/* The refusal of one wish comes again, late: it is not of the next one. */
+static void keys__late_refusal(void **state)
+{
+	static struct wire seen;
+	struct thole_request *request;
+	struct pair pair;
+	uint32_t again;
+
+	(void)state;
+	keys_open(&pair);
+	request = must_connect(pair.a, pair.a_to_b, FOREIGN);
+	while (wires[0].head == wires[0].tail)
+		endpoint_advance(pair.b, now_ns);
+	while (endpoint_advance(pair.b, now_ns) > 0)
+		;
+	seen = wires[0];
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.a, request), THOLE_ERR_ACCESS);
+	again = pair_peer(pair.a, pair.b);
+	request = must_connect(pair.a, again, KEY_B);
+	assert_int_equal(wires[0].head, wires[0].tail);
+	seen.link = wires[0].link;
+	wires[0] = seen;
+	assert_true(endpoint_advance(pair.a, now_ns) > 0); /* hears what it has heard already */
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.a, request), 0);
+	keys_close(&pair);
+}
+
+/* Another key before the first is answered: the last one counts, for all who wait. */
+static void keys__another_meanwhile(void **state)
+{
+	struct thole_request *request;
+	struct pair pair;
+
+	(void)state;
+	keys_open(&pair);
+	request = must_connect(pair.a, pair.a_to_b, FOREIGN);
+	assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, KEY_B), 0);
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.a, request), 0);
+	keys_close(&pair);
+}
+
+/* Who comes in the place of one that had taken a key is told the same. */
+static void keys__stay_with_the_place(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	keys_open(&pair);
+	assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, KEY_B), 0);
+	keys_message(&pair, pair.a, pair.a_to_b);
+	peer_lost(endpoint_peer(pair.a, pair.a_to_b), THOLE_ERR_PEER);
+	endpoint_vanish(pair.b);
+	pair.b = wired_endpoint(&wires[1], 1, &codec_mxoe, key_b); /* draws another session */
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	keys_message(&pair, pair.a, pair.a_to_b);
+	keys_close(&pair);
+}
+
+/* a gives up on b and meets it again, so it wants to see numbers of another epoch; that it refuses b's key does not keep this
+ * from b. */
+static void keys__refused_in_another_epoch(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	keys_open(&pair);
+	assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, KEY_B), 0);
+	keys_message(&pair, pair.a, pair.a_to_b);
+	keys_message(&pair, pair.b, pair.b_to_a);
+	peer_lost(endpoint_peer(pair.a, pair.a_to_b), THOLE_ERR_PEER);
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, KEY_B), 0);
+	pair.b_to_a = pair_peer(pair.b, pair.a);
+	keys_message(&pair, pair.b, pair.b_to_a);
+	keys_message(&pair, pair.a, pair.a_to_b);
+	keys_close(&pair);
+}
+
+static void keys__silence(void **state)
+{
+	struct thole_request *request;
+	struct pair pair;
+	uint64_t start_ns;
+
+	(void)state;
+	keys_open(&pair);
+	request = must_connect(pair.a, pair.a_to_b, KEY_B);
+	for (start_ns = now_ns; !thole_test(pair.a, request, NULL); now_ns = endpoint_deadline(pair.a)) {
+		endpoint_advance(pair.a, now_ns);
+		wires[1].head = wires[1].tail; /* b hears nothing */
+		assert_true(now_ns - start_ns < UINT64_C(60000000000));
+	}
+	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "silent");
+	assert_int_equal(pair_counter(pair.a, "peers_silent"), 1);
+	keys_close(&pair);
+}
+
+/* Given up, it is tried on, and the peer is connected in the end. */
+static void keys__canceled(void **state)
+{
+	struct thole_request *request;
+	struct pair pair;
+
+	(void)state;
+	keys_open(&pair);
+	request = must_connect(pair.a, pair.a_to_b, KEY_B);
+	assert_int_equal(thole_cancel(pair.a, request), 1);
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.a, request), THOLE_ERR_CANCELED);
+	keys_message(&pair, pair.a, pair.a_to_b);
+	/* And closing while one is under way. */
+	endpoint_vanish(pair.b);
+	must_connect(pair.a, pair_peer(pair.a, pair.a), KEY_A);
+	thole_endpoint_close(pair.a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shm__connects),
+		cmocka_unit_test(shm__nobody_is_there),
+		cmocka_unit_test(network__connects),
+		cmocka_unit_test(network__refused),
+		cmocka_unit_test(network__nowhere),
+		cmocka_unit_test(network__canceled),
+		cmocka_unit_test(network__closed_meanwhile),
+		cmocka_unit_test(keys__right),
+		cmocka_unit_test(keys__of_each_its_own),
+		cmocka_unit_test(keys__wrong),
+		cmocka_unit_test(keys__late_refusal),
+		cmocka_unit_test(keys__another_meanwhile),
+		cmocka_unit_test(keys__stay_with_the_place),
+		cmocka_unit_test(keys__refused_in_another_epoch),
+		cmocka_unit_test(keys__silence),
+		cmocka_unit_test(keys__canceled),
+	};
+
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	return cmocka_run_group_tests_name("connect", tests, NULL, NULL);
+}
