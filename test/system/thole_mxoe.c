@@ -2,14 +2,21 @@
 /*
  * thole_mxoe: endpoints that speak mxoe over real raw links, between two namespaces.
  *
- *   thole_mxoe messages|wrap|restart|neighbours|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
+ *   thole_mxoe messages|wrap|restart|neighbours|numbers|keys|board|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
  *
- * Everything is in one process, which makes progress for all endpoints in turn. Status 77: no right to make namespaces.
+ * Everything but `board` is in one process, which makes progress for all endpoints in turn. Status 77: no right to make
+ * namespaces.
  */
 #include "link_pair.h"
 
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netpacket/packet.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "thole.h"
@@ -52,16 +59,19 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
 	exit(1);
 }
 
-static int open_endpoint(unsigned side, struct thole_endpoint **endpoint_p)
+/* With options beside those of all tests, or NULL. */
+static int open_with(unsigned side, const char *const *extra, struct thole_endpoint **endpoint_p)
 {
 	char codec[64];
 	const char *options[OPTIONS_MAX] = {"shm=off", "network=on", "job_key=4711", "close_timeout=10ms", codec, NULL};
 	struct thole_endpoint_attr attr = {.options = options};
-	int error;
+	int error, count = 5;
 
 	snprintf(codec, sizeof(codec), "codec=%s", test.codec);
-	for (int i = 0; i < test.more_count && 5 + i < OPTIONS_MAX - 1; i++)
-		options[5 + i] = test.more[i];
+	for (int i = 0; extra && extra[i]; i++)
+		options[count++] = extra[i];
+	for (int i = 0; i < test.more_count && count < OPTIONS_MAX - 1; i++)
+		options[count++] = test.more[i];
 	pair_enter(side);
 	error = thole_endpoint_open(&attr, endpoint_p);
 	if (!error)
@@ -69,13 +79,18 @@ static int open_endpoint(unsigned side, struct thole_endpoint **endpoint_p)
 	return error;
 }
 
-static struct thole_endpoint *must_open(unsigned side)
+static struct thole_endpoint *must_open_with(unsigned side, const char *const *extra)
 {
 	struct thole_endpoint *endpoint;
 
-	if (open_endpoint(side, &endpoint) != 0)
+	if (open_with(side, extra, &endpoint) != 0)
 		fail("no endpoint on side %u", side);
 	return endpoint;
+}
+
+static struct thole_endpoint *must_open(unsigned side)
+{
+	return must_open_with(side, NULL);
 }
 
 static void close_endpoint(struct thole_endpoint *endpoint)
@@ -299,10 +314,244 @@ static void short_mtu(void)
 {
 	struct thole_endpoint *endpoint;
 
-	if (open_endpoint(0, &endpoint) == 0)
+	if (open_with(0, NULL, &endpoint) == 0)
 		fail("it opens where its frames do not fit");
 	if (!strstr(thole_detail(), "MTU"))
 		fail("nobody says why");
+}
+
+/* ---- Names: of endpoints, and of hosts ------------------------------------------------------------------------ */
+
+static void must_be(const char *what, const char *text, const char *expected)
+{
+	if (strcmp(text, expected) != 0)
+		fail("%s is \"%s\", not \"%s\"", what, text, expected);
+}
+
+static void must_be_named(struct thole_endpoint *endpoint, const char *expected)
+{
+	struct thole_address address;
+
+	thole_endpoint_address(endpoint, &address);
+	must_be("the address", address.text, expected);
+}
+
+enum { ETHERTYPE = 0x86df, QUERY = 3, REPLY = 4, NAME_AT = 14 + 2 + 16 };
+
+/* Ask the host of the other side what it is called, as a host with MX would. */
+static void host_name(char *name, size_t size)
+{
+	static const uint8_t query[60] = {2, 0, 0, 0, 0x98, 2, 2, 0, 0, 0, 0x98, 1, ETHERTYPE >> 8, ETHERTYPE & 0xff, 0, 0, QUERY,
+					  [16 + 8] = 0x13, 0x05, 0x20, 0x08};
+	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE)};
+	time_t end = time(NULL) + PATIENCE_SECONDS;
+	uint8_t frame[1514];
+	int fd;
+
+	pair_enter(0);
+	at.sll_ifindex = (int)if_nametoindex(pair_devices[0]);
+	fd = socket(AF_PACKET, SOCK_RAW, htons(ETHERTYPE));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 || write(fd, query, sizeof(query)) != sizeof(query))
+		fail("no frame can be sent: %m");
+	for (;;) {
+		ssize_t length = recv(fd, frame, sizeof(frame), MSG_DONTWAIT);
+		size_t named = length > NAME_AT ? frame[17] : 0;
+
+		if (length > NAME_AT && frame[16] == REPLY && NAME_AT + named <= (size_t)length && named < size) {
+			memcpy(name, frame + NAME_AT, named);
+			name[named] = '\0';
+			close(fd);
+			return;
+		}
+		for (unsigned i = 0; i < test.count; i++)
+			thole_progress(test.endpoints[i]);
+		if (time(NULL) > end)
+			fail("no host says its name");
+	}
+}
+
+static void numbers(void)
+{
+	static const char *const three[] = {"number=3", NULL}, *const board[] = {"number=255", "board_name=elsewhere:1", NULL};
+	struct thole_endpoint *a = must_open(0), *b = must_open_with(1, three), *c = must_open(1), *none;
+	char name[128], own[64] = "";
+	int error;
+
+	must_be_named(a, "mxoe:02:00:00:00:98:01/0");
+	must_be_named(b, "mxoe:02:00:00:00:98:02/3");
+	must_be_named(c, "mxoe:02:00:00:00:98:02/0");
+	error = open_with(1, three, &none);
+	if (error != THOLE_ERR_BUSY || !strstr(thole_detail(), "number"))
+		fail("a number that is taken: %d", error);
+	exchange(a, b, 1, 10000);
+	exchange(c, a, 2, 10000);
+	gethostname(own, sizeof(own) - 3);
+	host_name(name, sizeof(name));
+	must_be("the host", name, strcat(own, ":0"));
+	close_endpoint(b);
+	close_endpoint(c);
+	b = must_open_with(1, board);
+	must_be_named(b, "mxoe:02:00:00:00:98:02/255");
+	host_name(name, sizeof(name));
+	must_be("the host", name, "elsewhere:1");
+	close_endpoint(b);
+	must_be_named(must_open_with(1, three), "mxoe:02:00:00:00:98:02/3");
+}
+
+/* ---- Keys ------------------------------------------------------------------------------------------------------- */
+
+static int connect_to(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key)
+{
+	struct thole_completion completion;
+	struct thole_request *request;
+	int error = thole_connect(endpoint, peer, key, NULL, &request);
+
+	return error ? error : finish(endpoint, request, &completion);
+}
+
+static uint32_t peer_named(struct thole_endpoint *endpoint, const char *text)
+{
+	struct thole_address address = {{0}};
+	uint32_t peer;
+
+	memcpy(address.text, text, strlen(text));
+	if (thole_peer(endpoint, &address, &peer) != 0)
+		fail("no peer %s", text);
+	return peer;
+}
+
+static struct thole_peer_info info_of(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	struct thole_peer_info info;
+
+	if (thole_peer_info(endpoint, peer, &info) != 0)
+		fail("nothing is known of peer %u", peer);
+	return info;
+}
+
+static void keys(void)
+{
+	static const char *const other[] = {"job_key=0x100000005", NULL};
+	struct thole_endpoint *a = must_open(0), *b = must_open_with(1, other);
+	uint32_t peer = peer_of(a, b);
+	struct thole_request *request;
+	struct thole_address address;
+
+	if (connect_to(a, peer, 4711) != THOLE_ERR_ACCESS)
+		fail("a wrong key is taken");
+	must_be("the reason", info_of(a, peer).reason, "refused");
+	if (peer_of(a, b) == peer)
+		fail("who was refused cannot try again");
+	peer = peer_of(a, b);
+	if (connect_to(a, peer, 5) != 0)
+		fail("the right key is not taken");
+	exchange(a, b, 1, 100000);
+	exchange(b, a, 2, 100000);
+	if (thole_peer_address(b, peer_of(b, a), &address) != 0)
+		fail("no address");
+	must_be("the peer", address.text, "mxoe:02:00:00:00:98:01/0");
+	if (info_of(a, peer).session == 0 || info_of(a, peer).session != info_of(b, peer_of(b, b)).session)
+		fail("the session is %u, and not %u", info_of(a, peer).session, info_of(b, peer_of(b, b)).session);
+	if (connect_to(b, peer_of(b, a), 4711) != 0)
+		fail("the key of the one who came is not taken");
+	/* Its host says that nobody has this number. */
+	peer = peer_named(a, "mxoe:02:00:00:00:98:02/77");
+	if (connect_to(a, peer, 5) != THOLE_ERR_PEER)
+		fail("somebody answers for nobody");
+	must_be("the reason", info_of(a, peer).reason, "ended");
+	/* Nobody says anything: it is given up, or it ends with the endpoint. */
+	peer = peer_named(a, "mxoe:02:00:00:00:98:77/0");
+	if (thole_connect(a, peer, 5, &test, NULL) != 0 || thole_cancel_context(a, &test) != 1 ||
+	    thole_connect(a, peer, 5, NULL, &request) != 0)
+		fail("a connect cannot be given up");
+}
+
+/* ---- Two processes at one interface ------------------------------------------------------------------------------- */
+
+enum { BOARD_ROUNDS = 20 };
+
+static void tell(int pipe)
+{
+	if (write(pipe, "", 1) != 1)
+		fail("nobody waits");
+}
+
+static void await(int pipe)
+{
+	char byte;
+
+	if (read(pipe, &byte, 1) != 1)
+		fail("the other process has ended");
+}
+
+/* A process that speaks first, says so, is answered, says so, and waits for its end. */
+static void board_process(uint64_t round, int out)
+{
+	static const char *const options[] = {"shm=on", "number=1", NULL};
+	struct thole_endpoint *endpoint;
+	struct thole_completion completion;
+	struct thole_request *request;
+	uint64_t answer = 0;
+	uint32_t peer;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	test.count = 0; /* its parent's */
+	endpoint = must_open_with(0, options);
+	must_be_named(endpoint, "mxoe:02:00:00:00:98:01/1");
+	peer = peer_named(endpoint, "mxoe:02:00:00:00:98:01/0");
+	if (connect_to(endpoint, peer, 0) != 0 ||
+	    thole_recv(endpoint, peer, &answer, 8, 2, UINT64_MAX, 0, NULL, &request) != 0 ||
+	    thole_send(endpoint, peer, &round, 8, 1, 0, THOLE_QUIET, NULL, NULL) != 0)
+		fail("round %u: nothing can be said", (unsigned)round);
+	tell(out);
+	if (finish(endpoint, request, &completion) != 0 || answer != round + 1)
+		fail("round %u: the answer is %u", (unsigned)round, (unsigned)answer);
+	tell(out);
+	for (;;)
+		pause();
+}
+
+/* Whoever comes in the place of one that was killed is another peer, though that end was not yet noticed. */
+static void board(void)
+{
+	static const char *const options[] = {"shm=on", "number=0", NULL};
+	struct thole_endpoint *endpoint = must_open_with(0, options);
+	struct thole_completion completion;
+	struct thole_request *request;
+	struct thole_address address;
+	uint32_t former = THOLE_ANY;
+	for (uint64_t round = 0; round < BOARD_ROUNDS; round++) {
+		uint64_t in = 0, out = round + 1;
+		int pipes[2];
+		pid_t child;
+
+		if (pipe(pipes) != 0 || (child = fork()) < 0)
+			fail("no process");
+		if (child == 0)
+			board_process(round, pipes[1]);
+		close(pipes[1]);
+		await(pipes[0]); /* so the end of the one before and the first word of this one are seen together */
+		if (thole_recv(endpoint, THOLE_ANY, &in, 8, 1, UINT64_MAX, 0, NULL, &request) != 0 ||
+		    finish(endpoint, request, &completion) != 0 || in != round)
+			fail("round %u: %u came", (unsigned)round, (unsigned)in);
+		if (completion.peer == former)
+			fail("it is taken for the one before");
+		former = completion.peer;
+		if (thole_peer_address(endpoint, former, &address) != 0)
+			fail("no address");
+		must_be("the peer", address.text, "mxoe:02:00:00:00:98:01/1");
+		if (connect_to(endpoint, former, 0) != 0)
+			fail("no connection");
+		must_be("its way", info_of(endpoint, former).transport, "shm");
+		must_be("its records' way", info_of(endpoint, former).records, "ring");
+		if (thole_send(endpoint, former, &out, 8, 2, 0, THOLE_QUIET, NULL, NULL) != 0)
+			fail("no answer can be given");
+		await(pipes[0]);
+		close(pipes[0]);
+		kill(child, SIGKILL);
+		if (waitpid(child, NULL, 0) != child)
+			fail("no child");
+	}
 }
 
 int main(int argc, char **argv)
@@ -323,6 +572,12 @@ int main(int argc, char **argv)
 		restart();
 	else if (strcmp(what, "neighbours") == 0)
 		neighbours();
+	else if (strcmp(what, "numbers") == 0)
+		numbers();
+	else if (strcmp(what, "keys") == 0)
+		keys();
+	else if (strcmp(what, "board") == 0)
+		board();
 	else if (strcmp(what, "short-mtu") == 0)
 		short_mtu();
 	else
