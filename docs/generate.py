@@ -31,6 +31,7 @@ DOCUMENTS = (
     "docs/ARCHITECTURE.md",
     "docs/PROTOCOL.md",
     "docs/SECURITY.md",
+    "docs/MX.md",
 )
 
 # ---- What the code says ---------------------------------------------------------------------------
@@ -480,7 +481,7 @@ def example(path: Path) -> str:
 FOREIGN = re.compile(
     r"(fi|dlopen|process_vm|pidfd|memfd|clock|epoll|sched|prctl|MPI|FI|UCX|OMPI|MPIR|I_MPI|PR|F_SEAL|SO|SCM)_\w*"
 )
-SOURCES = ("src", "include", "provider", "python", "bench", "sim", "tools", "test", "docs", ".ci")
+SOURCES = ("src", "include", "provider", "mx", "python", "bench", "sim", "tools", "test", "docs", ".ci")
 ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".md", ".map", ".in", ".txt", ".toml")
 
 
@@ -548,7 +549,7 @@ def broken_links(document: Path) -> Iterator[str]:
 def unnamed_files() -> Iterator[str]:
     """Every source file has its line in the description of the house."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
-    for folder in ("src", "provider"):
+    for folder in ("src", "provider", "mx"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             if not re.search(rf"[`/]{re.escape(path.name)}`", text):
                 yield f"ARCHITECTURE.md does not say what {path.relative_to(ROOT)} is"

@@ -189,7 +189,7 @@ static void mxoe_board_name(const struct options *options, char name[PACKET_NAME
 	char host[PACKET_NAME_MAX - 4];
 
 	if (*options->board_name) {
-		snprintf(name, PACKET_NAME_MAX, "%s", options->board_name);
+		snprintf(name, PACKET_NAME_MAX, "%.*s", PACKET_NAME_MAX - 1, options->board_name);
 		return;
 	}
 	if (gethostname(host, sizeof(host)) != 0)

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "askers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum {
+	ASKERS_FIRST = 16, /* rows at first; doubled when they are full */
+};
+static const uint32_t asker_none = UINT32_MAX;
+
+struct mxi_asker {
+	struct thole_address address;
+	struct mxi_identity identity;
+	uint32_t next; /* of the same hash */
+};
+
+void mxi_askers_open(struct mxi_askers *askers)
+{
+	*askers = (struct mxi_askers){0};
+}
+
+void mxi_askers_close(struct mxi_askers *askers)
+{
+	free(askers->rows);
+	free(askers->heads);
+	mxi_askers_open(askers);
+}
+
+/* Where the list of rows with this address's hash begins. The room is a power of two. */
+static uint32_t *head_of(const struct mxi_askers *askers, const struct thole_address *address)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (const char *c = address->text; *c && c < address->text + THOLE_ADDRESS_MAX; c++) /* FNV-1a */
+		hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+	return &askers->heads[(hash ^ hash >> 32) & (askers->room - 1)];
+}
+
+static struct mxi_asker *row_find(const struct mxi_askers *askers, const struct thole_address *address)
+{
+	if (askers->room == 0)
+		return NULL;
+	for (uint32_t i = *head_of(askers, address); i != asker_none; i = askers->rows[i].next)
+		if (memcmp(&askers->rows[i].address, address, sizeof(*address)) == 0)
+			return &askers->rows[i];
+	return NULL;
+}
+
+static void row_link(struct mxi_askers *askers, uint32_t index)
+{
+	uint32_t *head = head_of(askers, &askers->rows[index].address);
+
+	askers->rows[index].next = *head;
+	*head = index;
+}
+
+static void row_unlink(struct mxi_askers *askers, uint32_t index)
+{
+	uint32_t *at = head_of(askers, &askers->rows[index].address);
+
+	while (*at != index)
+		at = &askers->rows[*at].next;
+	*at = askers->rows[index].next;
+}
+
+static int askers_grow(struct mxi_askers *askers)
+{
+	uint32_t room = askers->room ? 2 * askers->room : ASKERS_FIRST;
+	uint32_t *heads = malloc(room * sizeof(*heads));
+	struct mxi_asker *rows = heads ? realloc(askers->rows, room * sizeof(*rows)) : NULL;
+
+	if (!rows) {
+		free(heads);
+		return error_set(THOLE_ERR_MEMORY, "no memory for %u peers of an endpoint", room);
+	}
+	free(askers->heads);
+	askers->rows = rows;
+	askers->heads = heads;
+	askers->room = room;
+	for (uint32_t i = 0; i < room; i++)
+		heads[i] = asker_none;
+	for (uint32_t i = 0; i < askers->count; i++)
+		row_link(askers, i);
+	return 0;
+}
+
+/* A row that is in no list: one more, or the one that was added first. */
+static int row_take(struct mxi_askers *askers, uint32_t *index_p)
+{
+	if (askers->count == MXI_ASKERS_MAX) {
+		*index_p = askers->oldest++ % MXI_ASKERS_MAX;
+		row_unlink(askers, *index_p);
+		return 0;
+	}
+	if (askers->count == askers->room && askers_grow(askers) != 0)
+		return THOLE_ERR_MEMORY;
+	*index_p = askers->count++;
+	return 0;
+}
+
+int mxi_askers_add(struct mxi_askers *askers, const struct thole_address *address, const struct mxi_identity *identity)
+{
+	struct mxi_asker *row = row_find(askers, address);
+	uint32_t index;
+
+	if (row) {
+		row->identity = *identity;
+		return 0;
+	}
+	if (row_take(askers, &index) != 0)
+		return THOLE_ERR_MEMORY;
+	askers->rows[index] = (struct mxi_asker){.address = *address, .identity = *identity};
+	row_link(askers, index);
+	return 0;
+}
+
+bool mxi_askers_find(const struct mxi_askers *askers, const struct thole_address *address, struct mxi_identity *identity_p)
+{
+	const struct mxi_asker *row = row_find(askers, address);
+
+	if (row)
+		*identity_p = row->identity;
+	return row != NULL;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "board.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "names.h"
+#include "thole.h"
+
+enum {
+	LOOPBACK_MTU = 65536,    /* where the loopback is switched off and does not tell */
+	LOCAL_ID_BITS = 40,      /* of a made id that say which host, below the byte that says that it is made */
+	LOCAL_ID_BYTE = 0x02,    /* "locally administered" of a MAC's first byte */
+};
+
+/* ---- Without any interface ------------------------------------------------------------------------- */
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+	const uint8_t *at = bytes;
+
+	for (size_t i = 0; i < length; i++) /* FNV-1a */
+		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* The same for all processes of this boot and network namespace, and most likely no other host's. */
+static uint64_t local_id(void)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	char boot[64] = "";
+	struct stat status;
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (!file || !fgets(boot, sizeof(boot), file))
+		gethostname(boot, sizeof(boot) - 1);
+	if (file)
+		fclose(file);
+	hash = hash_bytes(hash, boot, strlen(boot));
+	if (stat("/proc/self/ns/net", &status) == 0)
+		hash = hash_bytes(hash, &status.st_ino, sizeof(status.st_ino));
+	hash ^= hash >> LOCAL_ID_BITS;
+	return (uint64_t)LOCAL_ID_BYTE << LOCAL_ID_BITS | (hash & ((UINT64_C(1) << LOCAL_ID_BITS) - 1));
+}
+
+static bool is_loopback(const struct thole_interface_info *info)
+{
+	return strncmp(info->address, "127.", 4) == 0 || strcmp(info->address, "::1") == 0;
+}
+
+static void loopback_board(struct mxi_board *board)
+{
+	struct thole_interface_info info;
+
+	*board = (struct mxi_board){.nic_id = local_id(), .mtu = LOOPBACK_MTU, .interface = "lo", .loopback = true};
+	for (unsigned i = 0; thole_interface_info(i, &info) == 0; i++) {
+		if (!is_loopback(&info))
+			continue;
+		board->mtu = info.mtu;
+		snprintf(board->interface, sizeof(board->interface), "%s", info.name);
+		return;
+	}
+}
+
+/* ---- Interfaces ------------------------------------------------------------------------------------ */
+
+struct collection {
+	struct mxi_board boards[MXI_BOARDS_MAX];
+	unsigned count;
+	unsigned chosen; /* which of them is to be number 0 */
+};
+
+static struct mxi_board *collection_find(struct collection *collection, uint64_t nic_id)
+{
+	for (unsigned i = 0; i < collection->count; i++)
+		if (collection->boards[i].nic_id == nic_id)
+			return &collection->boards[i];
+	return NULL;
+}
+
+static void collect(struct collection *collection, const struct thole_interface_info *info)
+{
+	struct mxi_board *board;
+	uint64_t nic_id;
+
+	if (!info->up || !mxi_nic_parse(info->mac, &nic_id) || nic_id == 0)
+		return;
+	board = collection_find(collection, nic_id);
+	if (board && !info->chosen && (board->address[0] != '\0' || info->address[0] == '\0'))
+		return; /* the former is as good a way to this MAC */
+	if (!board && collection->count == MXI_BOARDS_MAX)
+		return;
+	if (!board)
+		board = &collection->boards[collection->count++];
+	if (info->chosen)
+		collection->chosen = (unsigned)(board - collection->boards);
+	*board = (struct mxi_board){.nic_id = nic_id, .mtu = info->mtu};
+	snprintf(board->interface, sizeof(board->interface), "%s", info->name);
+	snprintf(board->address, sizeof(board->address), "%s", info->address);
+}
+
+static void chosen_first(struct collection *collection)
+{
+	struct mxi_board chosen = collection->boards[collection->chosen];
+
+	memmove(&collection->boards[1], &collection->boards[0], collection->chosen * sizeof(chosen));
+	collection->boards[0] = chosen;
+}
+
+static void number_boards(struct collection *collection)
+{
+	char host[65] = ""; /* HOST_NAME_MAX of Linux, and a NUL */
+
+	if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
+		strcpy(host, "localhost");
+	for (unsigned i = 0; i < collection->count; i++) {
+		collection->boards[i].number = i;
+		snprintf(collection->boards[i].name, MX_MAX_HOSTNAME_LEN, "%s:%u", host, i);
+	}
+}
+
+static void collect_all(struct collection *collection)
+{
+	struct thole_interface_info info;
+
+	collection->count = collection->chosen = 0;
+	for (unsigned i = 0; thole_interface_info(i, &info) == 0; i++)
+		collect(collection, &info);
+	if (collection->count == 0)
+		loopback_board(&collection->boards[collection->count++]);
+	chosen_first(collection);
+	number_boards(collection);
+}
+
+unsigned mxi_board_list(struct mxi_board *boards, unsigned room)
+{
+	struct collection collection;
+
+	collect_all(&collection);
+	for (unsigned i = 0; i < collection.count && i < room; i++)
+		boards[i] = collection.boards[i];
+	return collection.count;
+}
+
+bool mxi_board_get(uint32_t number, struct mxi_board *board_p)
+{
+	struct collection collection;
+
+	collect_all(&collection);
+	if (number >= collection.count)
+		return false;
+	*board_p = collection.boards[number];
+	return true;
+}
+
+bool mxi_board_find(uint64_t nic_id, struct mxi_board *board_p)
+{
+	struct collection collection;
+	const struct mxi_board *board;
+
+	collect_all(&collection);
+	board = collection_find(&collection, nic_id);
+	if (board)
+		*board_p = *board;
+	return board != NULL;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * directory - how an endpoint of MX, a NIC id and a number, is found and becomes the address of an endpoint of Thole.
+ *
+ * One per process. Owns the names by which this process's endpoints are found (a Unix socket inside the host, a UDP port for
+ * other hosts), the questions under way, and one thread, there as long as an endpoint is claimed, that sleeps in the kernel
+ * until a datagram or a timer wakes it. What the datagrams look like is in notice.h.
+ *
+ * Any thread may call anything. No call waits for a peer. A forked child has an empty directory, and its parent's entries are
+ * not its own.
+ */
+#ifndef MX_DIRECTORY_H
+#define MX_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "askers.h"
+#include "base/list.h"
+#include "board.h"
+#include "myriexpress.h"
+#include "thole.h"
+
+/* An open endpoint of MX as others find it. */
+struct mxi_entry {
+	/* Set by its endpoint before it is published, and constant from then on; nic_id and endpoint_id by the claim. */
+	uint64_t nic_id;
+	uint32_t endpoint_id, key, session;
+	struct thole_address address;
+	int wake_fd; /* an eventfd that is written when a query of this entry is done; -1: none */
+	/* Fill the first count values of thole_counters; NULL: unknown. Called by the directory's thread without a lock. */
+	void (*counters)(struct mxi_entry *entry, uint64_t *values, size_t count);
+
+	/* How many queries of this entry are done so far: incremented (release) before wake_fd is written. */
+	uint32_t answers;
+
+	/* The directory's own. */
+	struct list_node node; /* of all claimed entries */
+	struct mxi_board board;
+	struct mxi_askers askers;
+	int unix_fd, udp_fd; /* -1: none */
+	bool claimed, published, counting;
+};
+
+/* Take a number on a board for this process until it is withdrawn or the process ends, however it ends. Sets all of *entry: what
+ * its endpoint sets comes after. Others that ask wait until it is published. MX_BAD_ENDPOINT_ID: over MXI_ENDPOINT_ID_MAX;
+ * MX_BUSY: taken on this host; MX_NO_RESOURCES. Each with a sentence (error_set). */
+mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board *board, uint32_t endpoint_id);
+
+/* From now on it answers. MX_NO_RESOURCES. */
+mx_return_t mxi_directory_publish(struct mxi_entry *entry);
+
+/* End the claim, whether it was published or not. Queries from it are done or canceled by now. Waits for a call of counters that
+ * is under way: the caller holds no lock that counters takes. Does nothing for an entry that is not claimed. */
+void mxi_directory_withdraw(struct mxi_entry *entry);
+
+enum {
+	MXI_ENDPOINT_ID_MAX = 255, /* as in the frames of MXoE */
+};
+
+/* A question for another endpoint, or the same. */
+struct mxi_query {
+	/* Set by the caller. */
+	struct mxi_entry *from; /* is published */
+	uint64_t nic_id;
+	uint32_t endpoint_id, key;
+	uint64_t deadline_ns; /* by CLOCK_MONOTONIC; UINT64_MAX: never */
+
+	/* Results. Nonzero done was stored with release: load_acquire it before the others. */
+	int done;
+	mx_status_code_t status; /* SUCCESS, BAD_ENDPOINT (no such number exists), ENDPOINT_CLOSED, BAD_KEY, ENDPOINT_UNREACHABLE (its
+				  * host is known and does not answer), ENDPOINT_UNKNOWN (nobody knows its host) */
+	uint32_t session;
+	struct thole_address address;
+
+	/* The directory's own. */
+	struct list_node node; /* of all queries under way */
+	uint64_t token;        /* what its answer repeats */
+	uint64_t next_ns;      /* when to ask again */
+	uint64_t pause_ns;     /* until the time after that */
+	uint32_t attempts;
+	bool found;            /* the host is known */
+};
+
+/* Start; it may be done on return. Sets all but what the caller sets. */
+void mxi_directory_ask(struct mxi_query *query);
+
+/* End it: from now on it is not touched. False: it was done before. */
+bool mxi_directory_cancel(struct mxi_query *query);
+
+/* Who it is that has this address of Thole: known if he has asked for this entry, and before he has the answer. */
+bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *address, struct mxi_identity *identity_p);
+
+#endif /* MX_DIRECTORY_H */

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * info: what there is to know about boards and counters (mx_get_info), and the names of boards.
+ *
+ * Owns nothing: boards are looked at when somebody asks, counters are those of the endpoints of this process. info_rows is the
+ * one list of what can be asked. A function of it writes its answer, or leaves a sentence (error_set) and returns the error.
+ */
+#include "info.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "internal.h"
+#include "library.h"
+#include "names.h"
+
+enum {
+	SPEED_10G = 10000,     /* Mb/s, as the kernel says it */
+	ATTRIBUTE_MAX = 32,    /* bytes of a number in sysfs as text */
+};
+
+struct question {
+	struct mx_endpoint *endpoint;
+	const void *in;
+	uint32_t in_length;
+	void *out;
+	uint32_t out_length;
+};
+
+/* ---- Answers ---------------------------------------------------------------------------------------------------- */
+
+static mx_return_t check_room(const struct question *question, size_t bytes)
+{
+	if (question->out_length < bytes)
+		return (mx_return_t)error_set(MX_BAD_INFO_LENGTH, "the answer has %zu bytes, the buffer %" PRIu32, bytes,
+					      question->out_length);
+	return MX_SUCCESS;
+}
+
+/* The program's buffer need not be aligned. */
+static mx_return_t answer(const struct question *question, const void *data, size_t bytes)
+{
+	mx_return_t code = check_room(question, bytes);
+
+	if (code == MX_SUCCESS)
+		memcpy(question->out, data, bytes);
+	return code;
+}
+
+static mx_return_t answer_number(const struct question *question, uint32_t number)
+{
+	return answer(question, &number, sizeof(number));
+}
+
+static mx_return_t answer_text(const struct question *question, const char *text)
+{
+	return answer(question, text, strlen(text) + 1);
+}
+
+/* ---- Which board ------------------------------------------------------------------------------------------------ */
+
+static mx_return_t read_number(const struct question *question, uint32_t *number_p)
+{
+	*number_p = 0;
+	if (!question->in)
+		return (mx_return_t)error_set(MX_BAD_INFO_VAL, "neither an endpoint nor the number of a board is given");
+	if (question->in_length != sizeof(uint32_t) && question->in_length != sizeof(uint8_t))
+		return (mx_return_t)error_set(MX_BAD_INFO_LENGTH, "the number of a board has 4 bytes, not %" PRIu32,
+					      question->in_length);
+	if (question->in_length == sizeof(uint32_t))
+		memcpy(number_p, question->in, sizeof(uint32_t));
+	else /* not documented by MX, but there are programs that do it */
+		*number_p = *(const uint8_t *)question->in;
+	return MX_SUCCESS;
+}
+
+/* The endpoint's by its NIC id: numbers change when interfaces come and go. */
+static mx_return_t find_board(const struct question *question, struct mxi_board *board_p)
+{
+	uint32_t number;
+	mx_return_t code;
+
+	if (question->endpoint) {
+		if (mxi_board_find(question->endpoint->entry.nic_id, board_p))
+			return MX_SUCCESS;
+		return (mx_return_t)error_set(MX_BOARD_UNKNOWN, "the endpoint's interface is gone");
+	}
+	code = read_number(question, &number);
+	if (code == MX_SUCCESS && !mxi_board_get(number, board_p))
+		code = (mx_return_t)error_set(MX_BOARD_UNKNOWN, "there is no board %" PRIu32 ": this host has %u", number,
+					      mxi_board_list(NULL, 0));
+	return code;
+}
+
+/* A number that the kernel has about a board's interface; `unknown` where it has none. */
+static long attribute(const struct mxi_board *board, const char *name, long unknown)
+{
+	char path[64 + MXI_INTERFACE_MAX], text[ATTRIBUTE_MAX], *end;
+	ssize_t length;
+	long value;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", board->interface, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return unknown;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length <= 0)
+		return unknown;
+	text[length] = '\0';
+	value = strtol(text, &end, 10);
+	return end == text ? unknown : value;
+}
+
+mx_line_speed_t mxi_line_speed(const struct mxi_board *board)
+{
+	return attribute(board, "speed", 0) >= SPEED_10G ? MX_SPEED_10G : MX_SPEED_OPEN_MX;
+}
+
+/* ---- Boards ----------------------------------------------------------------------------------------------------- */
+
+static mx_return_t get_nic_count(const struct question *question)
+{
+	return answer_number(question, mxi_board_list(NULL, 0));
+}
+
+static mx_return_t get_nic_ids(const struct question *question)
+{
+	struct mxi_board boards[MXI_BOARDS_MAX];
+	uint64_t ids[MXI_BOARDS_MAX + 1];
+	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
+
+	if (count > MXI_BOARDS_MAX)
+		count = MXI_BOARDS_MAX;
+	for (unsigned i = 0; i < count; i++)
+		ids[i] = boards[i].nic_id;
+	ids[count] = 0;
+	return answer(question, ids, (count + 1) * sizeof(*ids));
+}
+
+static mx_return_t get_product_code(const struct question *question)
+{
+	char text[MX_MAX_STR_LEN];
+
+	snprintf(text, sizeof(text), "Thole %s", thole_version());
+	return answer_text(question, text);
+}
+
+static mx_return_t get_part_number(const struct question *question)
+{
+	struct mxi_board board;
+	mx_return_t code = find_board(question, &board);
+
+	return code == MX_SUCCESS ? answer_text(question, board.interface) : code;
+}
+
+static mx_return_t get_serial_number(const struct question *question)
+{
+	struct mxi_board board;
+	mx_return_t code = find_board(question, &board);
+	char text[sizeof("00:00:00:00:00:00")];
+
+	if (code != MX_SUCCESS)
+		return code;
+	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(board.nic_id >> 40 & 0xff),
+		 (unsigned)(board.nic_id >> 32 & 0xff), (unsigned)(board.nic_id >> 24 & 0xff),
+		 (unsigned)(board.nic_id >> 16 & 0xff), (unsigned)(board.nic_id >> 8 & 0xff), (unsigned)(board.nic_id & 0xff));
+	return answer_text(question, text);
+}
+
+static mx_return_t get_port_count(const struct question *question)
+{
+	struct mxi_board board;
+	mx_return_t code = find_board(question, &board);
+
+	return code == MX_SUCCESS ? answer_number(question, 1) : code;
+}
+
+static mx_return_t get_numa_node(const struct question *question)
+{
+	struct mxi_board board;
+	mx_return_t code = find_board(question, &board);
+
+	return code == MX_SUCCESS ? answer_number(question, (uint32_t)attribute(&board, "device/numa_node", -1)) : code;
+}
+
+static mx_return_t get_net_type(const struct question *question)
+{
+	struct mxi_board board;
+	mx_return_t code = find_board(question, &board);
+
+	return code == MX_SUCCESS ? answer_number(question, MX_NET_ETHER) : code;
+}
+
+static mx_return_t get_line_speed(const struct question *question)
+{
+	struct mxi_board board;
+	mx_return_t code = find_board(question, &board);
+
+	return code == MX_SUCCESS ? answer_number(question, mxi_line_speed(&board)) : code;
+}
+
+/* ---- Bounds ----------------------------------------------------------------------------------------------------- */
+
+static mx_return_t get_max_endpoints(const struct question *question)
+{
+	return answer_number(question, MXI_ENDPOINTS);
+}
+
+static mx_return_t get_max_requests(const struct question *question)
+{
+	return answer_number(question, MXI_REQUESTS_MAX);
+}
+
+static mx_return_t get_pio_send_max(const struct question *question)
+{
+	return answer_number(question, MXI_PIO_SEND_MAX);
+}
+
+static mx_return_t get_copy_send_max(const struct question *question)
+{
+	struct options options;
+
+	(void)options_load(&options, NULL); /* a bad value is told when an endpoint opens; the others are good */
+	return answer_number(question, (uint32_t)options.eager_max);
+}
+
+/* ---- Counters --------------------------------------------------------------------------------------------------- */
+
+static mx_return_t get_counters_count(const struct question *question)
+{
+	return answer_number(question, COUNTER_COUNT);
+}
+
+static mx_return_t get_counters_labels(const struct question *question)
+{
+	mx_return_t code = check_room(question, (size_t)COUNTER_COUNT * MX_MAX_STR_LEN);
+	struct thole_counter_info counter;
+	char *label = question->out;
+
+	if (code != MX_SUCCESS)
+		return code;
+	memset(label, 0, (size_t)COUNTER_COUNT * MX_MAX_STR_LEN);
+	for (unsigned i = 0; thole_counter_info(i, &counter) == 0; i++, label += MX_MAX_STR_LEN)
+		snprintf(label, MX_MAX_STR_LEN, "%s", counter.name);
+	return MX_SUCCESS;
+}
+
+struct sum {
+	uint64_t values[COUNTER_COUNT];
+	uint64_t nic_id;
+};
+
+static void add_counters(struct mx_endpoint *endpoint, void *arg)
+{
+	uint64_t values[COUNTER_COUNT];
+	struct sum *sum = arg;
+
+	if (endpoint->entry.nic_id != sum->nic_id)
+		return;
+	mxi_endpoint_counters(endpoint, values, COUNTER_COUNT);
+	for (unsigned i = 0; i < COUNTER_COUNT; i++)
+		sum->values[i] += values[i];
+}
+
+static mx_return_t get_counters_values(const struct question *question)
+{
+	uint32_t low[COUNTER_COUNT];
+	struct sum sum = {.nic_id = 0};
+	struct mxi_board board;
+	mx_return_t code;
+
+	if (question->endpoint) {
+		mxi_endpoint_counters(question->endpoint, sum.values, COUNTER_COUNT);
+	} else {
+		code = find_board(question, &board);
+		if (code != MX_SUCCESS)
+			return code;
+		sum.nic_id = board.nic_id;
+		mxi_endpoint_each(add_counters, &sum);
+	}
+	for (unsigned i = 0; i < COUNTER_COUNT; i++)
+		low[i] = (uint32_t)sum.values[i];
+	return answer(question, low, sizeof(low));
+}
+
+/* ---- mx_get_info ------------------------------------------------------------------------------------------------ */
+
+struct info_row {
+	const char *name;
+	mx_return_t (*get)(const struct question *question);
+};
+
+static const struct info_row info_rows[] = {
+	[MX_NIC_COUNT] = {"MX_NIC_COUNT", get_nic_count},
+	[MX_NIC_IDS] = {"MX_NIC_IDS", get_nic_ids},
+	[MX_MAX_NATIVE_ENDPOINTS] = {"MX_MAX_NATIVE_ENDPOINTS", get_max_endpoints},
+	[MX_NATIVE_REQUESTS] = {"MX_NATIVE_REQUESTS", get_max_requests},
+	[MX_COUNTERS_COUNT] = {"MX_COUNTERS_COUNT", get_counters_count},
+	[MX_COUNTERS_LABELS] = {"MX_COUNTERS_LABELS", get_counters_labels},
+	[MX_COUNTERS_VALUES] = {"MX_COUNTERS_VALUES", get_counters_values},
+	[MX_PRODUCT_CODE] = {"MX_PRODUCT_CODE", get_product_code},
+	[MX_PART_NUMBER] = {"MX_PART_NUMBER", get_part_number},
+	[MX_SERIAL_NUMBER] = {"MX_SERIAL_NUMBER", get_serial_number},
+	[MX_PORT_COUNT] = {"MX_PORT_COUNT", get_port_count},
+	[MX_PIO_SEND_MAX] = {"MX_PIO_SEND_MAX", get_pio_send_max},
+	[MX_COPY_SEND_MAX] = {"MX_COPY_SEND_MAX", get_copy_send_max},
+	[MX_NUMA_NODE] = {"MX_NUMA_NODE", get_numa_node},
+	[MX_NET_TYPE] = {"MX_NET_TYPE", get_net_type},
+	[MX_LINE_SPEED] = {"MX_LINE_SPEED", get_line_speed},
+};
+
+mx_return_t mx_get_info(mx_endpoint_t endpoint, mx_get_info_key_t key, void *in_val, uint32_t in_len, void *out_val,
+			uint32_t out_len)
+{
+	struct question question = {endpoint, in_val, in_len, out_val, out_len};
+	size_t row = (size_t)key;
+	mx_return_t code;
+
+	if (row >= sizeof(info_rows) / sizeof(*info_rows) || !info_rows[row].get)
+		return mxi_error(endpoint, MX_BAD_INFO_KEY, "mx_get_info: key %zu", row);
+	if (!mxi_initialized())
+		return mxi_error(endpoint, MX_NOT_INITIALIZED, "mx_get_info(%s)", info_rows[row].name);
+	if (!out_val)
+		return mxi_error(endpoint, MX_BAD_INFO_VAL, "mx_get_info(%s): no place for the answer", info_rows[row].name);
+	code = info_rows[row].get(&question);
+	return code ? mxi_error(endpoint, code, "mx_get_info(%s): %s", info_rows[row].name, thole_detail()) : MX_SUCCESS;
+}
+
+/* ---- Numbers, NIC ids, names ------------------------------------------------------------------------------------ */
+
+mx_return_t mx_board_number_to_nic_id(uint32_t board_number, uint64_t *nic_id)
+{
+	struct mxi_board board;
+
+	if (!mxi_initialized())
+		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_board_number_to_nic_id");
+	if (!mxi_board_get(board_number, &board))
+		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx_board_number_to_nic_id: board %" PRIu32, board_number);
+	*nic_id = board.nic_id;
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_nic_id_to_board_number(uint64_t nic_id, uint32_t *board_number)
+{
+	struct mxi_board board;
+
+	if (!mxi_initialized())
+		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_nic_id_to_board_number");
+	if (!mxi_board_find(nic_id, &board))
+		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx_nic_id_to_board_number: NIC id %012" PRIx64, nic_id);
+	*board_number = board.number;
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_hostname_to_nic_id(char *hostname, uint64_t *nic_id)
+{
+	mx_return_t code;
+
+	if (!mxi_initialized())
+		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_hostname_to_nic_id");
+	if (!hostname || !nic_id)
+		return mxi_error(NULL, MX_BAD_HOSTNAME_ARGS, "mx_hostname_to_nic_id: a pointer is NULL");
+	code = mxi_name_to_nic(hostname, nic_id);
+	return code ? mxi_error(NULL, code, "mx_hostname_to_nic_id(\"%s\"): %s", hostname, thole_detail()) : MX_SUCCESS;
+}
+
+mx_return_t mx_nic_id_to_hostname(uint64_t nic_id, char *hostname)
+{
+	mx_return_t code;
+
+	if (!mxi_initialized())
+		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_nic_id_to_hostname");
+	if (!hostname)
+		return mxi_error(NULL, MX_BAD_HOSTNAME_ARGS, "mx_nic_id_to_hostname: the pointer is NULL");
+	code = mxi_nic_to_name(nic_id, hostname);
+	return code ? mxi_error(NULL, code, "mx_nic_id_to_hostname(%012" PRIx64 "): %s", nic_id, thole_detail()) : MX_SUCCESS;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Between names and NIC ids. What is not known is asked for on all boards' networks, by sockets of the call's own: this needs
+ * no open endpoint.
+ */
+#include "names.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "notice.h"
+#include "post.h"
+#include "setting.h"
+
+static const uint64_t search_ns = 300000000;      /* longer than a host takes to answer, short enough for a typing error */
+static const uint64_t search_first_ns = 20000000; /* until it is asked again; doubled each time */
+
+/* What is looked for: an id, or a name where that is 0. What was found has both. */
+struct wanted {
+	uint64_t nic_id;
+	char name[MX_MAX_HOSTNAME_LEN];
+};
+
+/* "host" means board 0. */
+static bool wanted_name(struct wanted *wanted, const char *name)
+{
+	const char *number = strrchr(name, ':') ? "" : ":0";
+
+	wanted->nic_id = 0;
+	return *name && snprintf(wanted->name, sizeof(wanted->name), "%s%s", name, number) < (int)sizeof(wanted->name);
+}
+
+static bool wanted_is(const struct wanted *wanted, uint64_t nic_id, const char *name)
+{
+	return wanted->nic_id ? wanted->nic_id == nic_id : strcasecmp(wanted->name, name) == 0;
+}
+
+static void wanted_found(struct wanted *wanted, uint64_t nic_id, const char *name)
+{
+	wanted->nic_id = nic_id;
+	snprintf(wanted->name, sizeof(wanted->name), "%s", name);
+}
+
+/* ---- Here and in the tables ------------------------------------------------------------------------ */
+
+static bool among_boards(struct wanted *wanted, const struct mxi_board *boards, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (wanted_is(wanted, boards[i].nic_id, boards[i].name)) {
+			wanted_found(wanted, boards[i].nic_id, boards[i].name);
+			return true;
+		}
+	return false;
+}
+
+static bool among_known(struct wanted *wanted)
+{
+	unsigned room = mxi_known_list(NULL, 0), count = 0;
+	struct mxi_known *list = room ? calloc(room, sizeof(*list)) : NULL;
+	bool found = false;
+
+	if (list)
+		count = mxi_known_list(list, room);
+	for (unsigned i = 0; i < count && i < room && !found; i++) {
+		found = wanted_is(wanted, list[i].nic_id, list[i].name);
+		if (found)
+			wanted_found(wanted, list[i].nic_id, list[i].name);
+	}
+	free(list);
+	return found;
+}
+
+/* ---- On the network -------------------------------------------------------------------------------- */
+
+struct search {
+	struct mxi_place group;
+	struct mxi_notice question;
+	struct pollfd sockets[MXI_BOARDS_MAX];
+	unsigned count;
+};
+
+static void search_open(struct search *search, const struct wanted *wanted, const struct mxi_settings *settings,
+			const struct mxi_board *boards, unsigned count)
+{
+	search->count = 0;
+	search->question = (struct mxi_notice){.type = MXI_NOTICE_FIND, .nic_id = wanted->nic_id};
+	if (!wanted->nic_id)
+		strcpy(search->question.name, wanted->name);
+	mxi_place_group(&search->group, settings);
+	for (unsigned i = 0; i < count; i++) {
+		int fd = boards[i].loopback ? -1 : mxi_post_udp(&boards[i], 0);
+
+		if (fd >= 0)
+			search->sockets[search->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+}
+
+static void search_ask(struct search *search)
+{
+	for (unsigned i = 0; i < search->count; i++)
+		mxi_post_send(search->sockets[i].fd, &search->group, &search->question);
+	search->question.attempt++;
+}
+
+/* One datagram, or one error that some datagram has met. */
+static bool search_receive(int fd, struct wanted *wanted)
+{
+	struct mxi_notice notice;
+	struct mxi_place from;
+	char address[MXI_ADDRESS_MAX];
+
+	if (mxi_post_receive(fd, &notice, &from) != MXI_POST_NOTICE) {
+		mxi_post_refused(fd, &notice);
+		return false;
+	}
+	if (notice.type != MXI_NOTICE_HERE || !wanted_is(wanted, notice.from.nic_id, notice.from_name))
+		return false;
+	mxi_place_text(&from, address);
+	mxi_known_heard(notice.from.nic_id, notice.from_name, address);
+	wanted_found(wanted, notice.from.nic_id, notice.from_name);
+	return true;
+}
+
+/* Take what comes until the time. */
+static bool search_listen(struct search *search, struct wanted *wanted, uint64_t until_ns)
+{
+	for (uint64_t now = clock_now_ns(); now < until_ns; now = clock_now_ns()) {
+		struct timespec left = {.tv_nsec = (long)(until_ns - now)};
+
+		if (ppoll(search->sockets, search->count, &left, NULL) <= 0)
+			continue;
+		for (unsigned i = 0; i < search->count; i++)
+			if (search->sockets[i].revents && search_receive(search->sockets[i].fd, wanted))
+				return true;
+	}
+	return false;
+}
+
+static bool search_run(struct wanted *wanted, const struct mxi_settings *settings, const struct mxi_board *boards,
+		       unsigned count)
+{
+	struct search search;
+	uint64_t now = clock_now_ns(), end = now + search_ns, pause = search_first_ns;
+	bool found = false;
+
+	search_open(&search, wanted, settings, boards, count);
+	for (; search.count > 0 && now < end && !found; now += pause, pause *= 2) {
+		search_ask(&search);
+		found = search_listen(&search, wanted, now + pause < end ? now + pause : end);
+	}
+	for (unsigned i = 0; i < search.count; i++)
+		close(search.sockets[i].fd);
+	return found;
+}
+
+/* Wherever it may be known, the nearest first. */
+static bool look_up(struct wanted *wanted)
+{
+	struct mxi_board boards[MXI_BOARDS_MAX];
+	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
+	struct mxi_settings settings;
+
+	if (among_boards(wanted, boards, count) || among_known(wanted))
+		return true;
+	(void)mxi_settings_load(&settings);
+	return settings.group.s_addr != 0 && search_run(wanted, &settings, boards, count);
+}
+
+mx_return_t mxi_name_to_nic(const char *name, uint64_t *nic_id_p)
+{
+	struct wanted wanted;
+
+	if (!wanted_name(&wanted, name) || !look_up(&wanted)) {
+		error_set(THOLE_ERR_NOT_FOUND,
+			  "no board is named \"%.80s\": neither here, nor in the file of the option mx_hosts, and no host says so", name);
+		return MX_HOST_NOT_FOUND;
+	}
+	*nic_id_p = wanted.nic_id;
+	return MX_SUCCESS;
+}
+
+mx_return_t mxi_nic_to_name(uint64_t nic_id, char name[MX_MAX_HOSTNAME_LEN])
+{
+	struct wanted wanted = {.nic_id = nic_id};
+
+	if (nic_id == 0 || !look_up(&wanted)) {
+		error_set(THOLE_ERR_NOT_FOUND,
+			  "no board has the NIC id %012llx: neither here, nor in the file of the option mx_hosts, and no host says so",
+			  (unsigned long long)nic_id);
+		return MX_NIC_NOT_FOUND;
+	}
+	strcpy(name, wanted.name);
+	return MX_SUCCESS;
+}

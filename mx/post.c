@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "post.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const int on = 1, off = 0;
+
+/* ---- Places ---------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void place_local(struct mxi_place *place, const char *format, ...)
+{
+	size_t room = sizeof(place->local.sun_path) - 1;
+	va_list arguments;
+	int length;
+
+	memset(place, 0, sizeof(*place));
+	place->local.sun_family = AF_UNIX;
+	va_start(arguments, format);
+	length = vsnprintf(place->local.sun_path + 1, room, format, arguments); /* behind a NUL: no file */
+	va_end(arguments);
+	place->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+void mxi_place_endpoint(struct mxi_place *place, uint64_t nic_id, uint32_t endpoint_id)
+{
+	place_local(place, "thole/mx/%012llx/%u", (unsigned long long)nic_id, endpoint_id);
+}
+
+void mxi_place_speaker(struct mxi_place *place)
+{
+	place_local(place, "thole/mx/speaker");
+}
+
+bool mxi_place_ip(struct mxi_place *place, const char *address, uint16_t port, const struct mxi_board *board)
+{
+	memset(place, 0, sizeof(*place));
+	if (inet_pton(AF_INET, address, &place->ipv4.sin_addr) == 1) {
+		place->ipv4.sin_family = AF_INET;
+		place->ipv4.sin_port = htons(port);
+		place->size = sizeof(place->ipv4);
+		return true;
+	}
+	if (inet_pton(AF_INET6, address, &place->ipv6.sin6_addr) != 1)
+		return false;
+	place->ipv6.sin6_family = AF_INET6;
+	place->ipv6.sin6_port = htons(port);
+	if (IN6_IS_ADDR_LINKLOCAL(&place->ipv6.sin6_addr))
+		place->ipv6.sin6_scope_id = if_nametoindex(board->interface);
+	place->size = sizeof(place->ipv6);
+	return true;
+}
+
+void mxi_place_group(struct mxi_place *place, const struct mxi_settings *settings)
+{
+	memset(place, 0, sizeof(*place));
+	place->ipv4.sin_family = AF_INET;
+	place->ipv4.sin_port = htons(settings->port);
+	place->ipv4.sin_addr = settings->group;
+	place->size = sizeof(place->ipv4);
+}
+
+void mxi_place_text(const struct mxi_place *place, char address[MXI_ADDRESS_MAX])
+{
+	address[0] = '\0';
+	if (place->any.sa_family == AF_INET)
+		inet_ntop(AF_INET, &place->ipv4.sin_addr, address, MXI_ADDRESS_MAX);
+	else if (place->any.sa_family == AF_INET6)
+		inet_ntop(AF_INET6, &place->ipv6.sin6_addr, address, MXI_ADDRESS_MAX);
+}
+
+/* ---- Sockets --------------------------------------------------------------------------------------- */
+
+static int post_socket(int family)
+{
+	return socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int post_bind(int fd, const struct mxi_place *place)
+{
+	int error;
+
+	if (fd >= 0 && bind(fd, &place->any, place->size) == 0)
+		return fd;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return -1;
+}
+
+int mxi_post_local(const struct mxi_place *place)
+{
+	return post_bind(post_socket(AF_UNIX), place);
+}
+
+static struct ip_mreqn membership(const struct mxi_settings *settings, const struct mxi_board *board)
+{
+	struct ip_mreqn request = {.imr_ifindex = (int)if_nametoindex(board->interface)};
+
+	if (settings)
+		request.imr_multiaddr = settings->group;
+	return request;
+}
+
+int mxi_post_udp(const struct mxi_board *board, uint16_t port)
+{
+	struct ip_mreqn way = membership(NULL, board);
+	struct mxi_place place;
+	int fd;
+
+	if (!mxi_place_ip(&place, board->address, port, board)) {
+		errno = EADDRNOTAVAIL;
+		return -1;
+	}
+	fd = post_socket(place.any.sa_family);
+	if (place.any.sa_family == AF_INET6) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof(on));
+		return post_bind(fd, &place);
+	}
+	setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &way, sizeof(way));
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &off, sizeof(off)); /* what this host has its own names find */
+	return post_bind(fd, &place);
+}
+
+/* Bound to the group's address, it gets nothing else. Linux gives a multicast to every socket that has joined; with
+ * SO_REUSEADDR they share the port whoever their users are, which SO_REUSEPORT would not allow. */
+int mxi_post_group(const struct mxi_settings *settings)
+{
+	struct mxi_place place;
+	int fd = post_socket(AF_INET);
+
+	mxi_place_group(&place, settings);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
+	return post_bind(fd, &place);
+}
+
+void mxi_post_join(int fd, const struct mxi_settings *settings, const struct mxi_board *board)
+{
+	struct ip_mreqn request = membership(settings, board);
+
+	setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)); /* or is a member already */
+}
+
+/* ---- Notices --------------------------------------------------------------------------------------- */
+
+int mxi_post_send(int fd, const struct mxi_place *to, const struct mxi_notice *notice)
+{
+	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
+	size_t length = mxi_notice_encode(notice, bytes);
+	unsigned tries = to->any.sa_family == AF_UNIX ? 1 : 2; /* UDP's first may tell of an error that another datagram met */
+
+	if (length == 0)
+		return EINVAL;
+	for (unsigned i = 0; i < tries; i++)
+		if (sendto(fd, bytes, length, MSG_NOSIGNAL, &to->any, to->size) >= 0)
+			return 0;
+	return errno;
+}
+
+int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_place *to, const struct mxi_notice *notice)
+{
+	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
+	struct iovec part = {bytes, mxi_notice_encode(notice, bytes)};
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(struct in_pktinfo))];
+	} control = {.space = {0}};
+	struct in_pktinfo info = {0};
+	struct msghdr message = {.msg_name = (void *)(uintptr_t)&to->any, .msg_namelen = to->size, .msg_iov = &part,
+				 .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+
+	if (part.iov_len == 0 || inet_pton(AF_INET, board->address, &info.ipi_spec_dst) != 1)
+		return EINVAL;
+	control.head.cmsg_level = IPPROTO_IP;
+	control.head.cmsg_type = IP_PKTINFO;
+	control.head.cmsg_len = CMSG_LEN(sizeof(info));
+	memcpy(CMSG_DATA(&control.head), &info, sizeof(info));
+	return sendmsg(fd, &message, MSG_NOSIGNAL) >= 0 ? 0 : errno;
+}
+
+enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi_place *from)
+{
+	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
+	ssize_t length;
+
+	memset(from, 0, sizeof(*from));
+	from->size = sizeof(from->local); /* the largest */
+	length = recvfrom(fd, bytes, sizeof(bytes), MSG_TRUNC, &from->any, &from->size);
+	if (length < 0)
+		return errno == EAGAIN || errno == EBADF ? MXI_POST_NOTHING : MXI_POST_NOISE;
+	if ((size_t)length > sizeof(bytes) || !mxi_notice_decode(bytes, (size_t)length, notice))
+		return MXI_POST_NOISE;
+	return MXI_POST_NOTICE;
+}
+
+static bool says_refused(struct msghdr *message)
+{
+	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+		bool ipv4 = part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR;
+		bool ipv6 = part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR;
+		struct sock_extended_err error;
+
+		if ((!ipv4 && !ipv6) || part->cmsg_len < CMSG_LEN(sizeof(error)))
+			continue;
+		memcpy(&error, CMSG_DATA(part), sizeof(error));
+		return error.ee_errno == ECONNREFUSED;
+	}
+	return false;
+}
+
+enum mxi_post_got mxi_post_refused(int fd, struct mxi_notice *notice)
+{
+	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
+	struct iovec part = {bytes, sizeof(bytes)};
+	union {
+		struct cmsghdr head;
+		char space[256];
+	} control;
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	ssize_t length = recvmsg(fd, &message, MSG_ERRQUEUE);
+
+	if (length < 0)
+		return MXI_POST_NOTHING;
+	if (!says_refused(&message) || !mxi_notice_decode(bytes, (size_t)length, notice))
+		return MXI_POST_NOISE;
+	return MXI_POST_NOTICE;
+}
