@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mx_wakeup: it ends each kind of wait, on its endpoint and no other, and what was waited for can be waited for again. Runs
+ * alone.
+ *
+ *   -n rounds (20)
+ */
+#include "mx_test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define NEVER TEST_KIND(0x10)
+#define MESSAGE TEST_KIND(0x11)
+
+enum { ROUNDS = 20, IDLE_WAKEUPS = 1000 };
+
+enum kind { WAIT_RECEIVE, WAIT_SEND, WAIT_ANY, PEEK, PROBE, KINDS };
+
+static const char *const names[KINDS] = {"mx_wait for a receive", "mx_wait for a send", "mx_wait_any", "mx_peek", "mx_probe"};
+
+struct waiter {
+	mx_endpoint_t endpoint;
+	enum kind kind;
+	mx_request_t request; /* of the first two */
+	mx_status_t status;
+	uint32_t result;
+	atomic_bool started, ended;
+	pthread_t thread;
+};
+
+static void *wait_for_ever(void *arg)
+{
+	struct waiter *waiter = arg;
+	mx_endpoint_t endpoint = waiter->endpoint;
+	mx_request_t found;
+
+	waiter->result = 2;
+	atomic_store(&waiter->started, true);
+	switch (waiter->kind) {
+	case WAIT_RECEIVE:
+	case WAIT_SEND:
+		MX(mx_wait(endpoint, &waiter->request, MX_INFINITE, &waiter->status, &waiter->result));
+		break;
+	case WAIT_ANY:
+		MX(mx_wait_any(endpoint, MX_INFINITE, 0, 0, &waiter->status, &waiter->result));
+		break;
+	case PEEK:
+		MX(mx_peek(endpoint, MX_INFINITE, &found, &waiter->result));
+		break;
+	case PROBE:
+		MX(mx_probe(endpoint, MX_INFINITE, MESSAGE, TEST_KIND_MASK, &waiter->status, &waiter->result));
+		break;
+	case KINDS:
+		break;
+	}
+	atomic_store(&waiter->ended, true);
+	return NULL;
+}
+
+static void waiter_start(struct waiter *waiter, mx_endpoint_t endpoint, enum kind kind, mx_request_t request)
+{
+	waiter->endpoint = endpoint;
+	waiter->kind = kind;
+	waiter->request = request;
+	atomic_init(&waiter->started, false);
+	atomic_init(&waiter->ended, false);
+	CHECK_EQUAL(pthread_create(&waiter->thread, NULL, wait_for_ever, waiter), 0);
+}
+
+/* Only who waits already is woken: so we do it until it has happened. */
+static void waiter_wake(struct waiter *waiter)
+{
+	while (!atomic_load(&waiter->ended)) {
+		MX(mx_wakeup(waiter->endpoint));
+		sched_yield();
+	}
+	pthread_join(waiter->thread, NULL);
+	CHECK_EQUAL(waiter->result, 0);
+}
+
+static mx_request_t never_received(struct test *test)
+{
+	return receive_start(test, NULL, 0, NEVER, MX_MATCH_MASK_NONE);
+}
+
+/* A send that nobody receives for now. */
+static mx_request_t never_matched(struct test *test)
+{
+	return send_start(test, NULL, 0, NEVER | 1, true);
+}
+
+static void each_kind(struct test *test, mx_request_t receive, mx_request_t send)
+{
+	struct waiter waiter;
+
+	for (enum kind kind = 0; kind < KINDS; kind++) {
+		phase("waking %s", names[kind]);
+		waiter_start(&waiter, test->endpoint, kind, kind == WAIT_RECEIVE ? receive : send);
+		waiter_wake(&waiter);
+		CHECK(waiter.request != NULL);
+	}
+}
+
+static void all_kinds(struct test *test, mx_request_t receive, mx_request_t send)
+{
+	struct waiter waiters[2 * KINDS];
+
+	phase("waking all kinds");
+	for (unsigned i = 0; i < 2 * KINDS; i++)
+		waiter_start(&waiters[i], test->endpoint, i % KINDS, i % KINDS == WAIT_RECEIVE ? receive : send);
+	for (unsigned i = 0; i < 2 * KINDS; i++)
+		waiter_wake(&waiters[i]);
+}
+
+/* Whoever does not wait yet is not woken later. */
+static void early(struct test *test)
+{
+	mx_request_t receive, send;
+	mx_status_t status;
+
+	phase("waking nobody");
+	for (unsigned i = 0; i < IDLE_WAKEUPS; i++)
+		MX(mx_wakeup(test->endpoint));
+	receive = receive_start(test, NULL, 0, MESSAGE, MX_MATCH_MASK_NONE);
+	send = send_start(test, NULL, 0, MESSAGE, false);
+	receive_finish(test, &receive, 0, MESSAGE, &status);
+	send_finish(test, &send, 0, MESSAGE);
+}
+
+/* A wait on another endpoint goes on, and gets what it waits for. */
+static void other_endpoint(struct test *test)
+{
+	struct test other = {.endpoint = NULL};
+	struct waiter waiter;
+	mx_request_t receive, send;
+
+	phase("waking another endpoint");
+	MX(mx_open_endpoint(test->board, MX_ANY_ENDPOINT, test->key, NULL, 0, &other.endpoint));
+	MX(mx_get_endpoint_addr(other.endpoint, &other.peer));
+	receive = receive_start(&other, NULL, 0, MESSAGE, MX_MATCH_MASK_NONE);
+	waiter_start(&waiter, other.endpoint, WAIT_RECEIVE, receive);
+	while (!atomic_load(&waiter.started))
+		sched_yield();
+	for (unsigned i = 0; i < IDLE_WAKEUPS; i++)
+		MX(mx_wakeup(test->endpoint));
+	send = send_start(&other, NULL, 0, MESSAGE, false);
+	pthread_join(waiter.thread, NULL);
+	CHECK_EQUAL(waiter.result, 1);
+	receive_check(&waiter.status, 0, MESSAGE);
+	send_finish(&other, &send, 0, MESSAGE);
+	MX(mx_close_endpoint(other.endpoint));
+}
+
+/* What was waited for in vain is as it was. */
+static void finish(struct test *test, mx_request_t *receive, mx_request_t *send)
+{
+	mx_request_t sent = send_start(test, NULL, 0, NEVER, false);
+	mx_request_t received = receive_start(test, NULL, 0, NEVER | 1, MX_MATCH_MASK_NONE);
+	mx_status_t status;
+
+	phase("ending what was waited for");
+	receive_finish(test, receive, 0, NEVER, &status);
+	receive_finish(test, &received, 0, NEVER | 1, &status);
+	send_finish(test, send, 0, NEVER | 1);
+	send_finish(test, &sent, 0, NEVER);
+}
+
+int main(int argc, char **argv)
+{
+	struct test test = {.count = ROUNDS};
+	mx_request_t receive, send;
+
+	test_options(&test, "mx_wakeup", argc, argv);
+	test_alone(&test, NULL, 0);
+	receive = never_received(&test);
+	send = never_matched(&test);
+	for (unsigned i = 0; i < test.count; i++) {
+		each_kind(&test, receive, send);
+		all_kinds(&test, receive, send);
+		early(&test);
+		other_endpoint(&test);
+	}
+	finish(&test, &receive, &send);
+	return test_end(&test);
+}
