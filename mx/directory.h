@@ -3,8 +3,8 @@
  * directory - how an endpoint of MX, a NIC id and a number, is found and becomes the address of an endpoint of Thole.
  *
  * One per process. Owns the names by which this process's endpoints are found (a Unix socket inside the host, a UDP port for
- * other hosts), the questions under way, and one thread, there as long as an endpoint is claimed, that sleeps in the kernel
- * until a datagram or a timer wakes it. What the datagrams look like is in notice.h.
+ * other hosts), the questions under way, and one thread, there as long as an endpoint is published, that sleeps in the
+ * kernel until a datagram or a timer wakes it. What the datagrams look like is in notice.h.
  *
  * Any thread may call anything. No call waits for a peer. A forked child has an empty directory, and its parent's entries are
  * not its own.

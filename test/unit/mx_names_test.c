@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names and NIC ids: the file of hosts and its lines, what was heard, this host's own boards. Nothing goes over a network. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "names.h"
+#include "thole.h"
+
+static char path[] = "/tmp/thole-mx-hosts-XXXXXX";
+
+static int setup(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	setenv("THOLE_MX_HOSTS", path, 1);
+	setenv("THOLE_MX_GROUP", "off", 1);
+	return fd < 0 || close(fd) != 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(path);
+	return 0;
+}
+
+/* Another file in its place, as editors make it. */
+static void file_write(const char *text)
+{
+	char other[sizeof(path) + 4];
+	FILE *file;
+
+	snprintf(other, sizeof(other), "%s.new", path);
+	file = fopen(other, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(rename(other, path), 0);
+}
+
+/* ---- Words ----------------------------------------------------------------------------------------- */
+
+static void nic__is_read_in_its_spellings(void **state)
+{
+	static const char *const good[] = {"02:83:00:ab:CD:01", "0x028300abcd01", "0X028300ABCD01", "028300abcd01"};
+	static const char *const bad[] = {"", "02", "02:83:00:ab:cd", "02:83:00:ab:cd:01:02", "0283:00abcd011", ":028300abcd01",
+					  "028300abcd01:", "02::8300abcd01", "0:28300abcd01", "02:83:00:ab:cd:0g", "02-83-00-ab-cd-01",
+					  "028300abcd01 "};
+	uint64_t nic_id;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_true(mxi_nic_parse(good[i], &nic_id));
+		assert_true(nic_id == 0x028300abcd01);
+	}
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (mxi_nic_parse(bad[i], &nic_id))
+			fail_msg("\"%s\" is taken for a NIC id", bad[i]);
+}
+
+static int line(const char *text, struct mxi_known *known)
+{
+	char copy[512];
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	return mxi_hosts_line(copy, known);
+}
+
+static void line__is_read(void **state)
+{
+	struct mxi_known known;
+
+	(void)state;
+	assert_int_equal(line("02:83:00:00:00:01 10.83.0.1 host1:0\n", &known), 1);
+	assert_true(known.nic_id == 0x028300000001 && !known.heard);
+	assert_string_equal(known.address, "10.83.0.1");
+	assert_string_equal(known.name, "host1:0");
+	assert_int_equal(line("\t02:83:00:00:00:02   fd83::2 Host2 # the second\r\n", &known), 1);
+	assert_string_equal(known.address, "fd83::2");
+	assert_string_equal(known.name, "Host2:0");
+	assert_int_equal(line("02:83:00:00:00:03 - host3:12", &known), 1);
+	assert_string_equal(known.address, "");
+	assert_string_equal(known.name, "host3:12");
+}
+
+static void line__may_say_nothing(void **state)
+{
+	struct mxi_known known;
+
+	(void)state;
+	assert_int_equal(line("", &known), 0);
+	assert_int_equal(line(" \t \n", &known), 0);
+	assert_int_equal(line("# 02:83:00:00:00:01 10.83.0.1 host1:0\n", &known), 0);
+}
+
+static void line__that_is_wrong_says_how(void **state)
+{
+	static const struct {
+		const char *text, *said;
+	} lines[] = {
+		{"02:83:00:00:00:01", "three words"},
+		{"02:83:00:00:00:01 10.83.0.1", "three words"},
+		{"02:83:00:00:00:01 10.83.0.1 # host1", "three words"},
+		{"02:83:00:00:00:01 10.83.0.1 host1:0 host2:0", "three words"},
+		{"02:83:00:00:00 10.83.0.1 host1:0", "\"02:83:00:00:00\" is no MAC"},
+		{"00:00:00:00:00:00 10.83.0.1 host1:0", "is no MAC"},
+		{"02:83:00:00:00:01 10.83.0.256 host1:0", "\"10.83.0.256\""},
+		{"02:83:00:00:00:01 host1 host1:0", "\"host1\" is neither"},
+		{"02:83:00:00:00:01 10.83.0.1 host1:", "\"host1:\" is no name"},
+		{"02:83:00:00:00:01 10.83.0.1 :0", "\":0\" is no name"},
+		{"02:83:00:00:00:01 10.83.0.1 host1:one", "is no name"},
+		{"02:83:00:00:00:01 10.83.0.1 h\xc3\xb6st:0", "is no name"},
+	};
+	struct mxi_known known;
+	char text[256];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		assert_int_equal(line(lines[i].text, &known), THOLE_ERR_ARGUMENT);
+		if (!strstr(thole_detail(), lines[i].said))
+			fail_msg("\"%s\": \"%s\"", lines[i].text, thole_detail());
+	}
+	memset(text, 'n', sizeof(text));
+	memcpy(text, "02:83:00:00:00:01 - ", 20);
+	text[20 + MX_MAX_HOSTNAME_LEN - 2] = '\0'; /* with ":0" it is one too long */
+	assert_int_equal(line(text, &known), THOLE_ERR_ARGUMENT);
+	text[20 + MX_MAX_HOSTNAME_LEN - 3] = '\0';
+	assert_int_equal(line(text, &known), 1);
+}
+
+/* ---- The file -------------------------------------------------------------------------------------- */
+
+static void file__is_read_again_when_it_changes(void **state)
+{
+	struct mxi_known known, list[4];
+	char trouble[512];
+
+	(void)state;
+	file_write("# hosts\n02:83:00:00:00:01 10.83.0.1 host1:0\n\n02:83:00:00:00:02 - host2\n");
+	assert_true(mxi_known_find(0x028300000001, &known));
+	assert_string_equal(known.address, "10.83.0.1");
+	assert_int_equal(mxi_known_list(NULL, 0), 2);
+	assert_int_equal(mxi_known_list(list, 4), 2);
+	assert_string_equal(list[1].name, "host2:0");
+	mxi_hosts_trouble(trouble, sizeof(trouble));
+	assert_string_equal(trouble, "");
+	file_write("02:83:00:00:00:01 10.83.0.9 host1:0\n");
+	assert_true(mxi_known_find(0x028300000001, &known));
+	assert_string_equal(known.address, "10.83.0.9");
+	assert_false(mxi_known_find(0x028300000002, &known));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mxi_known_list(list, 4), 0);
+}
+
+static void file__with_bad_lines_gives_the_good_ones(void **state)
+{
+	char trouble[512], text[2048];
+	struct mxi_known known;
+
+	(void)state;
+	strcpy(text, "nonsense\n02:83:00:00:00:01 10.83.0.1 host1:0\nmore nonsense\n02:83:00:00:00:01 10.83.0.2 again:0\n#");
+	memset(text + strlen(text), 'x', 1000); /* a line that is longer than any */
+	strcpy(text + 1000, " \n02:83:00:00:00:02 10.83.0.2 host2:0"); /* and one without an end */
+	file_write(text);
+	assert_true(mxi_known_find(0x028300000001, &known));
+	assert_string_equal(known.name, "host1:0");
+	assert_true(mxi_known_find(0x028300000002, &known));
+	mxi_hosts_trouble(trouble, sizeof(trouble));
+	assert_non_null(strstr(trouble, ", line 1: three words"));
+	assert_memory_equal(trouble, path, strlen(path));
+}
+
+static void file__that_cannot_be_read_says_so(void **state)
+{
+	char trouble[512];
+
+	(void)state;
+	file_write("02:83:00:00:00:01 10.83.0.1 host1:0\n");
+	assert_int_equal(mxi_known_list(NULL, 0), 1);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(mxi_known_list(NULL, 0), 1); /* what was read counts on */
+	mxi_hosts_trouble(trouble, sizeof(trouble));
+	assert_non_null(strstr(trouble, "it is no file"));
+	assert_int_equal(rmdir(path), 0);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------------- */
+
+static void name__is_found_whatever_its_case(void **state)
+{
+	char name[MX_MAX_HOSTNAME_LEN];
+	uint64_t nic_id = 0;
+
+	(void)state;
+	file_write("02:83:00:00:00:01 10.83.0.1 Host1:0\n02:83:00:00:00:11 10.84.0.1 host1:1\n");
+	assert_int_equal(mxi_name_to_nic("hOST1", &nic_id), MX_SUCCESS);
+	assert_true(nic_id == 0x028300000001);
+	assert_int_equal(mxi_name_to_nic("host1:1", &nic_id), MX_SUCCESS);
+	assert_true(nic_id == 0x028300000011);
+	assert_int_equal(mxi_nic_to_name(0x028300000001, name), MX_SUCCESS);
+	assert_string_equal(name, "Host1:0");
+}
+
+static void name__that_nobody_has_is_not_found(void **state)
+{
+	char name[MX_MAX_HOSTNAME_LEN], longest[2 * MX_MAX_HOSTNAME_LEN];
+	uint64_t nic_id = 17;
+
+	(void)state;
+	memset(longest, 'n', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	assert_int_equal(mxi_name_to_nic("host1:2", &nic_id), MX_HOST_NOT_FOUND);
+	assert_non_null(strstr(thole_detail(), "host1:2"));
+	assert_int_equal(mxi_name_to_nic("", &nic_id), MX_HOST_NOT_FOUND);
+	assert_int_equal(mxi_name_to_nic(longest, &nic_id), MX_HOST_NOT_FOUND);
+	assert_true(nic_id == 17);
+	assert_int_equal(mxi_nic_to_name(0x028300000077, name), MX_NIC_NOT_FOUND);
+	assert_non_null(strstr(thole_detail(), "028300000077"));
+	assert_int_equal(mxi_nic_to_name(0, name), MX_NIC_NOT_FOUND);
+}
+
+static void own_boards__have_names(void **state)
+{
+	struct mxi_board boards[MXI_BOARDS_MAX], board;
+	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
+	char name[MX_MAX_HOSTNAME_LEN], host[65];
+	uint64_t nic_id;
+
+	(void)state;
+	assert_in_range(count, 1, MXI_BOARDS_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(boards[i].number, i);
+		assert_true(boards[i].nic_id != 0 && boards[i].nic_id >> 48 == 0 && boards[i].mtu > 0);
+		assert_int_equal(mxi_name_to_nic(boards[i].name, &nic_id), MX_SUCCESS);
+		assert_true(nic_id == boards[i].nic_id);
+		assert_int_equal(mxi_nic_to_name(boards[i].nic_id, name), MX_SUCCESS);
+		assert_string_equal(name, boards[i].name);
+		assert_true(mxi_board_find(nic_id, &board) && board.number == i);
+		assert_true(mxi_board_get(i, &board) && board.nic_id == nic_id);
+	}
+	assert_int_equal(gethostname(host, sizeof(host)), 0);
+	assert_int_equal(mxi_name_to_nic(host, &nic_id), MX_SUCCESS);
+	assert_true(nic_id == boards[0].nic_id);
+	assert_false(mxi_board_get(count, &board));
+	assert_false(mxi_board_find(0x028300000077, &board));
+}
+
+/* ---- What was heard -------------------------------------------------------------------------------- */
+
+static void heard__is_known_but_the_file_wins(void **state)
+{
+	struct mxi_known known;
+	uint64_t nic_id;
+
+	(void)state;
+	file_write("02:83:00:00:00:01 10.83.0.1 host1:0\n");
+	mxi_known_heard(0x028300000001, "liar:0", "10.9.9.9");
+	mxi_known_heard(0x028300000005, "host5:0", "10.83.0.5");
+	assert_true(mxi_known_find(0x028300000001, &known) && !known.heard);
+	assert_string_equal(known.address, "10.83.0.1");
+	assert_true(mxi_known_find(0x028300000005, &known) && known.heard);
+	assert_string_equal(known.address, "10.83.0.5");
+	assert_int_equal(mxi_known_list(NULL, 0), 2);
+	assert_int_equal(mxi_name_to_nic("host5", &nic_id), MX_SUCCESS);
+	assert_true(nic_id == 0x028300000005);
+	mxi_known_heard(0x028300000005, "host5:0", "10.83.0.6"); /* it has moved */
+	assert_true(mxi_known_find(0x028300000005, &known));
+	assert_string_equal(known.address, "10.83.0.6");
+	assert_int_equal(mxi_known_list(NULL, 0), 2);
+}
+
+static void heard__is_bounded_and_forgets_the_first(void **state)
+{
+	struct mxi_known known;
+
+	(void)state;
+	file_write("");
+	for (uint64_t i = 0; i < MXI_KNOWN_MAX + 10; i++)
+		mxi_known_heard(0x020000000000 + i, "many:0", "10.1.1.1");
+	assert_int_equal(mxi_known_list(NULL, 0), MXI_KNOWN_MAX);
+	assert_false(mxi_known_find(0x020000000000, &known));
+	assert_true(mxi_known_find(0x020000000000 + MXI_KNOWN_MAX + 9, &known));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nic__is_read_in_its_spellings),
+		cmocka_unit_test(line__is_read),
+		cmocka_unit_test(line__may_say_nothing),
+		cmocka_unit_test(line__that_is_wrong_says_how),
+		cmocka_unit_test(file__is_read_again_when_it_changes),
+		cmocka_unit_test(file__with_bad_lines_gives_the_good_ones),
+		cmocka_unit_test(file__that_cannot_be_read_says_so),
+		cmocka_unit_test(name__is_found_whatever_its_case),
+		cmocka_unit_test(name__that_nobody_has_is_not_found),
+		cmocka_unit_test(own_boards__have_names),
+		cmocka_unit_test(heard__is_known_but_the_file_wins),
+		cmocka_unit_test(heard__is_bounded_and_forgets_the_first),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
