@@ -12,14 +12,14 @@ from thole.trouble import Trouble
 
 
 def parser() -> argparse.ArgumentParser:
-    from thole import compare, info, peers, perf, run, setup, trace, tune
+    from thole import compare, info, mx_info, peers, perf, run, setup, trace, tune
 
     top = argparse.ArgumentParser(
         prog="thole", description="Message passing between processes of ordinary Linux machines."
     )
     top.add_argument("--version", action="version", version=f"thole {__version__}")
     commands = top.add_subparsers(metavar="command", required=True)
-    for module in (run, info, perf, peers, trace, compare, setup, tune):
+    for module in (run, info, perf, peers, mx_info, trace, compare, setup, tune):
         module.add_parser(commands)
     return top
 

@@ -28,6 +28,7 @@ def about_thole() -> dict[str, str]:
         ("library", paths.LIBRARY),
         ("provider", paths.PROVIDER),
         ("perf", paths.PERF),
+        ("mx", paths.MX),
     ):
         try:
             found[what] = str(paths.find(name))

@@ -18,6 +18,7 @@ from thole.trouble import Trouble
 LIBRARY = "libthole.so"
 PROVIDER = "libthole-fi.so"
 PERF = "thole-perf"
+MX = "libmyriexpress.so"
 DISSECTOR = "thole.lua"
 
 PACKAGE = Path(__file__).resolve().parent
@@ -46,7 +47,7 @@ def places() -> list[Path]:
     found: list[Path] = []
     tree = build_tree()
     if tree is not None:
-        found += [tree / "src", tree / "provider", tree / "tools" / "perf"]
+        found += [tree / "src", tree / "provider", tree / "mx", tree / "tools" / "perf"]
     # A wheel made by meson-python keeps libraries beside the package, and programs with the scripts.
     bundled = PACKAGE.parent / ".thole.mesonpy.libs"
     found += [bundled, bundled / "thole"]
@@ -69,7 +70,7 @@ def provider_folders(prefix: Path) -> list[Path]:
 
 
 def find(name: str) -> Path:
-    """The path of LIBRARY, PROVIDER or PERF."""
+    """The path of LIBRARY, PROVIDER, PERF or MX."""
     for place in places():
         # A wheel has no symbolic links, so there the library has its full version in its name.
         for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):

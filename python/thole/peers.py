@@ -3,7 +3,8 @@
 
 Each host has a listener (`thole peers --listen`, which is that of `thole perf`). Here thole-perf exchanges a few small
 messages and a few large ones with each, and says how they went. A host that does not answer has a row too,
-that says what is wrong.
+that says what is wrong. Where no host is named, the boards of MX on other hosts have a table of their own: what is
+known of them, nothing measured.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from thole import paths, perf
+from thole import mx, mx_info, paths, perf
 from thole.trouble import Trouble
 
 AT_ONCE = 4  # hosts that are asked at the same time: more would measure each other
@@ -100,7 +101,7 @@ def hosts_in(path: Path, port: int) -> list[Host]:
 
 
 def choose(arguments: argparse.Namespace) -> list[Host]:
-    """The hosts named, else those of the file named, else those of the first file of hosts that exists."""
+    """The hosts named, else those of the file named, else those of the first file of hosts that exists, if one does."""
     if arguments.hosts:
         return [host_parse(text, arguments.port) for text in arguments.hosts]
     files = [arguments.file] if arguments.file else paths.hosts_files()
@@ -110,10 +111,14 @@ def choose(arguments: argparse.Namespace) -> list[Host]:
             if found:
                 return found
             raise Trouble(f"{path} names no host", "write one a line, as HOST or HOST:PORT")
-    raise Trouble(
-        "no host is named, and there is no file of hosts",
-        f"run `thole peers HOST ...`, or write one host a line to {files[0]}",
-    )
+    return []
+
+
+def known_to_mx(arguments: argparse.Namespace) -> mx.Known:
+    """Who asks for certain hosts has not asked for more."""
+    if arguments.hosts or arguments.file:
+        return mx.Known([], [])
+    return mx.known(arguments.wait)
 
 
 def ask(host: Host, arguments: argparse.Namespace) -> Answer:
@@ -158,6 +163,13 @@ def table_of(answers: list[Answer]) -> Table:
     return table
 
 
+def show_mx(known: mx.Known, console: Console) -> None:
+    if known.peers:
+        console.print(mx_info.peers_table(known.peers), highlight=False)
+    for trouble in known.troubles:
+        console.print(escape(trouble), highlight=False, soft_wrap=True)
+
+
 def show(answers: list[Answer], console: Console) -> None:
     console.print(table_of(answers), highlight=False)
     for answer in answers:
@@ -177,8 +189,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "peers",
         help="which hosts can be reached, and how well",
         description="Exchange a few messages with the listener of each host (`thole peers --listen` there), and show "
-        "by which link they went, the largest frame, the round trip and the loss. The exit status is 1 if a "
-        "host was not reached.",
+        "by which link they went, the largest frame, the round trip and the loss. Where no host is named, also list "
+        "the MX boards of other hosts that their file of hosts (option mx_hosts) names or that say they are there. The "
+        "exit status is 1 if a host was not reached.",
         epilog="example, between hosts a, b and c: on b and c: thole peers --listen; on a: thole peers b c",
     )
     parser.add_argument(
@@ -196,6 +209,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="SECONDS",
         help="how long each step with a host may take (default 5)",
     )
+    mx.add_wait(parser)
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
     )
@@ -211,12 +225,30 @@ def main(arguments: argparse.Namespace) -> int:
         return perf.listen(arguments)
     if not 0.1 <= arguments.timeout <= 3600:
         raise Trouble(f"--timeout {arguments.timeout:g} is out of range", "use 0.1 to 3600 seconds")
+    mx.check_wait(arguments.wait)
     hosts = choose(arguments)
     perf.option_words(arguments)  # what is wrong with them is said once
-    with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(hosts), os.cpu_count() or 1)) as pool:
+    known = known_to_mx(arguments)
+    if not hosts and not known.peers and not known.troubles:
+        raise Trouble(
+            "no host is named, and there is no file of hosts",
+            f"run `thole peers HOST ...`, or write one host a line to {paths.hosts_files()[0]}",
+        )
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE, os.cpu_count() or 1)) as pool:
         answers = list(pool.map(lambda host: ask(host, arguments), hosts))
     if arguments.json:
-        print(json.dumps([answer.as_json() for answer in answers], indent=2))
-    else:
-        show(answers, Console(width=None if sys.stdout.isatty() else 160))
+        hosts_rows = [answer.as_json() for answer in answers]
+        mx_rows = [peer.as_json() for peer in known.peers]
+        print(json.dumps({"hosts": hosts_rows, "mx": mx_rows}, indent=2))
+        return _status(answers)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    if answers:
+        show(answers, console)
+    if answers and known.peers:
+        console.print()
+    show_mx(known, console)
+    return _status(answers)
+
+
+def _status(answers: list[Answer]) -> int:
     return 0 if all(answer.measured for answer in answers) else 1

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`thole perf`: latency and bandwidth between two processes, beside what the machine itself can do.
 
-The two are on this host, or on two: one listens, the other names it. Beside them stands the bare cache line, or TCP.
+The two are on this host, or on two: one listens, the other names it. Beside them stands the bare cache line, or TCP,
+and with --mx the same messages through MX, sample by sample.
 thole-perf, a C program, does the timing and prints samples; here they become best and median, a table,
 JSON or a picture. Best and median are over rounds: machines are shared, so one number says little.
 """
@@ -9,6 +10,7 @@ JSON or a picture. Best and median are over rounds: machines are shared, so one 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import subprocess
@@ -45,6 +47,14 @@ class Series:
     def median(self) -> float:
         return statistics.median(self.samples)
 
+    def more_than(self, other: Series) -> float:
+        """The median of the rounds' differences: what disturbs a round disturbs both."""
+        return statistics.median(a - b for a, b in zip(self.samples, other.samples))
+
+    def times(self, other: Series) -> float:
+        """The same as a ratio."""
+        return statistics.median(a / b for a, b in zip(self.samples, other.samples))
+
 
 @dataclass(frozen=True)
 class Way:
@@ -73,6 +83,7 @@ class Measured:
     other: dict[str, str] = field(default_factory=dict)  # the listener's address, name and version
     ways: dict[str, Way] = field(default_factory=dict)  # by side: "here", "there"
     series: dict[tuple[str, int], Series] = field(default_factory=dict)
+    mx: dict[tuple[str, int], Series] = field(default_factory=dict)  # through MX, beside those
     messages: dict[int, Series] = field(default_factory=dict)  # of the bandwidth test, a second
     counters: dict[str, int] = field(default_factory=dict)
     ratios: dict[int, list[float]] = field(default_factory=dict)  # latency to the floor beside it
@@ -114,7 +125,8 @@ class Measured:
     def _take_sample(self, line: dict[str, Any]) -> None:
         test, size, ns = line["test"], line["size"], max(line["ns"], 1)
         moved = line["iterations"] * line["window"] / (ns / 1e9)  # messages a second
-        series = self.series.setdefault(
+        mx = line.get("api") == "mx"
+        series = (self.mx if mx else self.series).setdefault(
             (test, size), Series(more_is_better=test in ("bandwidth", "rate"))
         )
         if test in ("bare", "tcp", "latency"):
@@ -122,13 +134,36 @@ class Measured:
             series.samples.append(us)
             if test != "latency":
                 self._beside = us
-            elif self._beside:
+            elif self._beside and not mx:
                 self.ratios.setdefault(size, []).append(us / self._beside)
         elif test == "bandwidth":
             series.samples.append(moved * size)
-            self.messages.setdefault(size, Series(more_is_better=True)).samples.append(moved)
+            if not mx:
+                self.messages.setdefault(size, Series(more_is_better=True)).samples.append(moved)
         else:
             series.samples.append(moved)
+
+    def _mx_json(self) -> dict[str, Any]:
+        """What MX makes of the same: its own numbers, and how they compare."""
+        result: dict[str, Any] = {"latency": [], "bandwidth": []}
+        for (test, size), series in self.mx.items():
+            own = self.series[test, size]
+            if test == "latency":
+                row: dict[str, float] = {"size": size, "best_us": series.best}
+                row["median_us"] = series.median
+                row["more_ns"] = series.more_than(own) * 1000
+                row["best_more_ns"] = (series.best - own.best) * 1000
+                result[test].append(row)
+                continue
+            unit = "bytes" if test == "bandwidth" else "messages"
+            row = {"size": size, f"best_{unit}_per_s": series.best}
+            row[f"median_{unit}_per_s"] = series.median
+            row["times_thole"] = series.times(own)
+            if test == "rate":
+                result[test] = row
+            else:
+                result[test].append(row)
+        return result
 
     def as_json(self) -> dict[str, Any]:
         floor = self.floor
@@ -174,6 +209,8 @@ class Measured:
                 "best_messages_per_s": series.best,
                 "median_messages_per_s": series.median,
             }
+        if self.mx:
+            result["mx"] = self._mx_json()
         result["counters"] = self.counters
         return result
 
@@ -260,8 +297,11 @@ def table_of(measured: Measured) -> Table:
     latency = measured.sizes("latency")
     bandwidth = measured.sizes("bandwidth")
     tcp = measured.sizes("tcp")
+    mx = bool(measured.mx)
     if latency:
         for title in ("latency, us", "median"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for title in ("MX, us", "median", "MX more, ns") if mx else ():
             table.add_column(title, justify="right", no_wrap=True)
         if floor:
             table.add_column("x floor", justify="right", no_wrap=True)
@@ -272,11 +312,15 @@ def table_of(measured: Measured) -> Table:
     if bandwidth:
         for title in ("bandwidth, GB/s", "median", "messages/s"):
             table.add_column(title, justify="right", no_wrap=True)
+        if mx:
+            table.add_column("MX, GB/s", justify="right", no_wrap=True)
     for size in sorted({*latency, *bandwidth, *tcp}):
         row = [size_text(size)]
         series = measured.of("latency", size)
         if latency:
             row += [time_text(series.best), time_text(series.median)] if series else ["", ""]
+            if mx:
+                row += _mx_latency_words(measured, size)
             ratio = measured.times_floor(size)
             if floor:
                 row.append(f"{ratio:.1f}" if ratio else "")
@@ -291,8 +335,21 @@ def table_of(measured: Measured) -> Table:
                 [f"{series.best / 1e9:.3f}", f"{series.median / 1e9:.3f}"] if series else ["", ""]
             )
             row.append(f"{measured.messages[size].best:,.0f}" if series else "")
+            if mx:
+                row.append(f"{measured.mx['bandwidth', size].best / 1e9:.3f}" if series else "")
         table.add_row(*row)
     return table
+
+
+def _mx_latency_words(measured: Measured, size: int) -> list[str]:
+    series, own = measured.mx.get(("latency", size)), measured.of("latency", size)
+    if not series or not own:
+        return ["", "", ""]
+    return [
+        time_text(series.best),
+        time_text(series.median),
+        f"{series.more_than(own) * 1000:+.0f}",
+    ]
 
 
 def way_lines(measured: Measured) -> list[str]:
@@ -340,6 +397,17 @@ def show(measured: Measured, console: Console) -> None:
             f"message rate at {size} B: {series.best / 1e6:.2f} million/s, median {series.median / 1e6:.2f}",
             highlight=False,
         )
+        if ("rate", size) in measured.mx:
+            through = measured.mx["rate", size]
+            console.print(
+                f"through MX: {through.best / 1e6:.2f} million/s, median {through.median / 1e6:.2f}, "
+                f"{through.times(series):.2f} times as many",
+                highlight=False,
+            )
+    if measured.mx:
+        console.print(
+            "MX and thole.h by turns; how they compare is the median of the rounds", highlight=False
+        )
 
 
 def picture(measured: Measured, path: Path) -> None:
@@ -384,6 +452,11 @@ def picture(measured: Measured, path: Path) -> None:
             label="median",
         )
     right.set(title="bandwidth, a window of sends", xlabel="message", ylabel="GB/s")
+    for axes, wanted, scale in ((left, "latency", 1.0), (right, "bandwidth", 1e9)):
+        sizes = [size for test, size in measured.mx if test == wanted and size > 0]
+        values = [measured.mx[wanted, size].best / scale for size in sizes]
+        if sizes:
+            axes.plot(sizes, values, "^-", label="MX, best")
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_text(size)))
@@ -444,6 +517,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--write", action="store_true", help="write the buffer before each send of the latency test"
     )
     parser.add_argument(
+        "--mx",
+        action="store_true",
+        help="send the same messages through MX too (mx_isend, mx_irecv, mx_test), by turns with Thole's own calls",
+    )
+    parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -481,6 +559,8 @@ def listen(arguments: argparse.Namespace) -> int:
     words += _core_words(getattr(arguments, "cores", None))
     words += ["--bind", arguments.bind] if arguments.bind else []
     words += ["--once"] if arguments.once else []
+    with contextlib.suppress(Trouble):  # clients that want MX are told that it is missing
+        words += ["--mx-library", str(paths.find(paths.MX))]
     process = subprocess.Popen(
         [str(paths.find(paths.PERF)), *words],
         stdin=subprocess.DEVNULL,
@@ -530,6 +610,8 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
             words += [f"--{name}", str(getattr(arguments, name))]
     if arguments.write:
         words.append("--write")
+    if arguments.mx:
+        words += ["--apis", "thole,mx", "--mx-library", str(paths.find(paths.MX))]
     words += option_words(arguments)
     if arguments.host is not None:
         words += ["--host", arguments.host, "--port", str(arguments.port)]
@@ -540,9 +622,10 @@ def steps_of(arguments: argparse.Namespace) -> int:
     """How many samples there will be."""
     tests = _tests(arguments)
     sizes = [size_parse(text) for text in arguments.sizes.split(",")]
-    each = ("rate" in tests) + len(sizes) * (("bare" in tests) + ("latency" in tests))
+    each = ("rate" in tests) + len(sizes) * ("latency" in tests)
     each += sum(size > 0 for size in sizes) * ("bandwidth" in tests)
-    return each * arguments.rounds
+    each *= 2 if arguments.mx else 1
+    return (each + len(sizes) * ("bare" in tests)) * arguments.rounds
 
 
 def main(arguments: argparse.Namespace) -> int:

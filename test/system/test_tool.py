@@ -562,19 +562,28 @@ def test_install__tool_finds_its_parts_below_any_prefix(build: Path, tmp_path: P
         check=True,
     )
     info = json.loads(done.stdout)
-    for part in ("library", "provider", "perf"):
+    for part in ("library", "provider", "perf", "mx"):
         assert str(tmp_path) in info["thole"][part]
     assert info["transports"][0]["available"]
     assert next(tmp_path.rglob("thole.pc")).read_text().count("-lthole") == 1
     assert next(tmp_path.rglob("thole.h")).is_file()
     assert next(tmp_path.rglob("share/thole/thole.lua")).is_file()
+    assert next(tmp_path.rglob("myriexpress.h")).is_file()
+    done = subprocess.run(
+        [sys.executable, script_path, "mx-info", "--json", "--wait", "0"],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(tmp_path) in json.loads(done.stdout)["mx"]["library"]
 
 
 # ---- All commands ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "info", "perf", "peers", "trace", "compare", "setup", "tune"]
+    "command", ["run", "info", "perf", "peers", "mx-info", "trace", "compare", "setup", "tune"]
 )
 def test_help__each_command(thole: Tool, command: str) -> None:
     done = thole(command, "--help")

@@ -421,7 +421,7 @@ def test_peers__who_can_be_reached(thole: Tool, listener: Listener) -> None:
         assert "not reached" in rows["127.0.0.1"]
         assert "nobody listens on 127.0.0.1" in done.stdout
         done = thole("peers", "--json", *hosts, *HERE_HOST)
-        first, second = json.loads(done.stdout)
+        first, second = json.loads(done.stdout)["hosts"]
     assert first["reachable"] is True
     assert first["ways"]["here"]["records"] == "udp"
     assert first["frames_sent"] > 0
@@ -442,7 +442,7 @@ def test_peers__hosts_from_a_file(thole: Tool, listener: Listener, tmp_path: Pat
     own.write_text(f"# my hosts\nlocalhost:{listener.port}  # this one\n\n")
     done = thole("peers", "--json", *HERE_HOST, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [row["host"] for row in json.loads(done.stdout)] == ["localhost"]
+    assert [row["host"] for row in json.loads(done.stdout)["hosts"]] == ["localhost"]
     other = tmp_path / "others"
     other.write_text("\n# none\n")
     refused(thole("peers", "--file", other, env=env), "names no host")
@@ -483,7 +483,7 @@ def test_peers__loss_is_seen(two: Testbed, thole: Tool) -> None:
             check=False,
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    (row,) = json.loads(done.stdout)
+    (row,) = json.loads(done.stdout)["hosts"]
     assert row["retransmitted"] > 0
     assert row["frames_sent"] > row["retransmitted"]
 

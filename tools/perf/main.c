@@ -36,6 +36,8 @@ static const char usage_text[] =
 	"  --write           write the whole buffer before each send of the latency test\n"
 	"  --patience-ms N   a wait that takes longer is an error (default 60000)\n"
 	"  --option N=V      one of Thole's options; may be repeated\n"
+	"  --apis LIST       of thole, mx: what messages go through, by turns (default: thole)\n"
+	"  --mx-library PATH libmyriexpress.so, for mx\n"
 	"Between two hosts (bare is TCP then; the client runs on the first of the cores, the listener on the second):\n"
 	"  --listen          wait for clients, and measure with each\n"
 	"  --host HOST       measure with the listener on HOST\n"
@@ -107,26 +109,44 @@ static int sizes_parse(struct perf_plan *plan, const char *text)
 	}
 }
 
-static int tests_parse(struct perf_plan *plan, const char *text)
+struct name_bit {
+	const char *name;
+	unsigned bit;
+};
+
+/* Names separated by commas, as the bits that a table ended by NULL has for them. */
+static int names_parse(const char *argument, const struct name_bit *names, const char *text, unsigned *bits_p)
 {
-	static const struct { const char *name; unsigned test; } names[] = {
-		{ "bare", PERF_BARE }, { "latency", PERF_LATENCY },
-		{ "bandwidth", PERF_BANDWIDTH }, { "rate", PERF_RATE },
-	};
-
-	for (plan->tests = 0; *text; text += *text == ',') {
+	for (*bits_p = 0; *text; text += *text == ',') {
 		size_t length = strcspn(text, ",");
-		unsigned test = 0;
+		unsigned bit = 0;
 
-		for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-			if (strlen(names[i].name) == length && !strncmp(names[i].name, text, length))
-				test = names[i].test;
-		if (!test)
-			return usage("--tests", text);
-		plan->tests |= test;
+		for (const struct name_bit *each = names; each->name; each++)
+			if (strlen(each->name) == length && !strncmp(each->name, text, length))
+				bit = each->bit;
+		if (!bit)
+			return usage(argument, text);
+		*bits_p |= bit;
 		text += length;
 	}
-	return plan->tests ? 0 : usage("--tests", "none");
+	return *bits_p ? 0 : usage(argument, "none");
+}
+
+static int tests_parse(struct perf_plan *plan, const char *text)
+{
+	static const struct name_bit names[] = {
+		{ "bare", PERF_BARE }, { "latency", PERF_LATENCY },
+		{ "bandwidth", PERF_BANDWIDTH }, { "rate", PERF_RATE }, { NULL, 0 },
+	};
+
+	return names_parse("--tests", names, text, &plan->tests);
+}
+
+static int apis_parse(struct perf_plan *plan, const char *text)
+{
+	static const struct name_bit names[] = { { "thole", PERF_API_THOLE }, { "mx", PERF_API_MX }, { NULL, 0 } };
+
+	return names_parse("--apis", names, text, &plan->apis);
 }
 
 static int cores_parse(struct perf_plan *plan, const char *text)
@@ -166,9 +186,9 @@ static int text_parse(const char *name, const char *text, const char **text_p)
 
 /* In the order of the table below, whose values these are. */
 enum argument {
-	SIZES, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, WRITE, PATIENCE,
+	SIZES, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, WRITE, PATIENCE, APIS,
 	PLAN_ARGUMENTS, /* those before are what a client may set of a listener's plan */
-	CORES = PLAN_ARGUMENTS, OPTION, LISTEN, HOST, PORT, BIND, ONCE, SIZE_LIMIT, CONNECT, HELP,
+	CORES = PLAN_ARGUMENTS, OPTION, LISTEN, HOST, PORT, BIND, ONCE, SIZE_LIMIT, CONNECT, MX_LIBRARY, HELP,
 };
 
 static const struct option known[] = {
@@ -180,6 +200,7 @@ static const struct option known[] = {
 	[WINDOW] = { "window", required_argument, NULL, WINDOW },
 	[WRITE] = { "write", no_argument, NULL, WRITE },
 	[PATIENCE] = { "patience-ms", required_argument, NULL, PATIENCE },
+	[APIS] = { "apis", required_argument, NULL, APIS },
 	[CORES] = { "cores", required_argument, NULL, CORES },
 	[OPTION] = { "option", required_argument, NULL, OPTION },
 	[LISTEN] = { "listen", no_argument, NULL, LISTEN },
@@ -189,6 +210,7 @@ static const struct option known[] = {
 	[ONCE] = { "once", no_argument, NULL, ONCE },
 	[SIZE_LIMIT] = { "size-limit", required_argument, NULL, SIZE_LIMIT },
 	[CONNECT] = { "connect-ms", required_argument, NULL, CONNECT },
+	[MX_LIBRARY] = { "mx-library", required_argument, NULL, MX_LIBRARY },
 	[HELP] = { "help", no_argument, NULL, HELP },
 	{ NULL, 0, NULL, 0 },
 };
@@ -201,12 +223,14 @@ static int argument_take(struct perf_plan *plan, enum argument which, const char
 	switch (which) {
 	case SIZES: return sizes_parse(plan, text);
 	case TESTS: return tests_parse(plan, text);
+	case APIS: return apis_parse(plan, text);
 	case CORES: return cores_parse(plan, text);
 	case WRITE: plan->write = true; return 0;
 	case LISTEN: plan->listen = true; return 0;
 	case ONCE: plan->once = true; return 0;
 	case HOST: return text_parse("--host", text, &plan->host);
 	case BIND: return text_parse("--bind", text, &plan->bind);
+	case MX_LIBRARY: return text_parse("--mx-library", text, &plan->mx_library);
 	case ITERATIONS: return whole_number("--iterations", text, 1, PERF_ITERATIONS_MAX, &plan->iterations);
 	case SIZE_LIMIT: return whole_number("--size-limit", text, 1, (uint64_t)4 << 30, &plan->size_limit);
 	case ROUNDS:
@@ -271,6 +295,8 @@ static int arguments_parse(struct perf_plan *plan, int argc, char **argv)
 		return usage("not an option", argv[optind]);
 	if (plan->listen && plan->host)
 		return usage("--listen and --host", "choose one");
+	if (plan->apis & PERF_API_MX && !plan->mx_library)
+		return usage("--apis mx", "needs --mx-library");
 	return 0;
 }
 
@@ -356,6 +382,7 @@ int main(int argc, char **argv)
 {
 	static struct perf_plan plan = {
 		.tests = PERF_BARE | PERF_LATENCY | PERF_BANDWIDTH | PERF_RATE,
+		.apis = PERF_API_THOLE,
 		.rounds = 5,
 		.window = 64,
 		.sample_ns = 20000000,

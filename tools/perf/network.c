@@ -115,8 +115,7 @@ static int hear_bytes(const struct perf_rank *rank, void *bytes, size_t length, 
 		}
 		if (count == 0 || (errno != EAGAIN && errno != EINTR))
 			return trouble("%s has ended the connection", rank->other);
-		if (rank->endpoint)
-			thole_progress(rank->endpoint);
+		perf_progress(rank);
 		if (perf_relax(rank, spins) < 0)
 			return -1;
 		if (perf_now_ns() - begin > 2 * rank->plan->patience_ns)
@@ -279,6 +278,8 @@ static const char *plan_take(struct perf_plan *plan, char *line, uint64_t *key_p
 	}
 	if (plan->size_max > plan->size_limit)
 		return "a message size is over this listener's --size-limit";
+	if (plan->apis & PERF_API_MX && !plan->mx_library)
+		return "this listener has no libmyriexpress.so";
 	return NULL;
 }
 
@@ -513,6 +514,7 @@ static int dial(const struct perf_plan *plan, char *address, size_t size)
 static size_t plan_write(const struct perf_plan *plan, uint64_t key, char *line)
 {
 	static const char *const tests[] = { "bare", "latency", "bandwidth", "rate" };
+	static const char *const apis[PERF_APIS] = { "thole", "mx" };
 	size_t at = 0;
 
 /* What does not fit is cut off, and the listener misses the end of the line. */
@@ -527,6 +529,10 @@ static size_t plan_write(const struct perf_plan *plan, uint64_t key, char *line)
 	for (unsigned i = 0, some = 0; i < sizeof tests / sizeof tests[0]; i++)
 		if (plan->tests & 1u << i)
 			ADD("%s%s", some++ ? "," : "", tests[i]);
+	/* Only where it is not what a listener does by itself: older ones do not know it. */
+	for (unsigned i = 0, some = 0; plan->apis != PERF_API_THOLE && i < PERF_APIS; i++)
+		if (plan->apis & 1u << i)
+			ADD("%s%s", some++ ? "," : " apis=", apis[i]);
 	for (size_t i = 0; i < plan->size_count; i++)
 		ADD("%s%" PRIu64, i ? "," : " sizes=", plan->sizes[i]);
 	ADD("\n");

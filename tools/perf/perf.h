@@ -7,10 +7,14 @@
  * the other names it) a ping-pong over TCP, which is what others would use. It prints one JSON object a line:
  * a sample for each test, size and round. Judging samples (best, median, tables) is left to `thole perf`.
  *
- * main.c     arguments, and two ranks on this host
- * rank.c     what a rank goes through: tests, sizes, rounds
- * measure.c  the loops that are timed
- * network.c  two hosts: the listener, the client, and the TCP connection that ranks agree by
+ * Messages go through thole.h, or through MX, or both by turns in one run, so that the two can be compared.
+ *
+ * main.c       arguments, and two ranks on this host
+ * rank.c       what a rank goes through: tests, sizes, rounds
+ * measure.c    what all that is timed has in common
+ * loops.h      the loops that carry messages
+ * api_thole.c  these loops through thole.h         api_mx.c  and through MX
+ * network.c    two hosts: the listener, the client, and the TCP connection that ranks agree by
  */
 #ifndef THOLE_PERF_H
 #define THOLE_PERF_H
@@ -19,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "thole.h"
 
@@ -39,11 +44,19 @@ enum perf_test {
 	PERF_RATE = 1 << 3,      /* the same with 8 bytes: messages a second */
 };
 
+/* The programming interfaces that messages can go through. */
+enum perf_api_bit {
+	PERF_API_THOLE = 1 << 0,
+	PERF_API_MX = 1 << 1,
+	PERF_APIS = 2, /* how many */
+};
+
 struct perf_plan {
 	uint64_t sizes[PERF_SIZES_MAX]; /* bytes */
 	size_t size_count;
 	uint64_t size_max;
 	unsigned tests;         /* enum perf_test */
+	unsigned apis;          /* enum perf_api_bit */
 	unsigned rounds;        /* all tests and sizes are gone through so many times */
 	unsigned window;        /* sends under way at once */
 	uint64_t sample_ns;     /* how long one sample should take, at least one iteration */
@@ -61,6 +74,7 @@ struct perf_plan {
 	uint64_t size_limit;    /* listener: the largest message that a client may ask for */
 	const char *options[PERF_OPTIONS_MAX + 1]; /* for thole_endpoint_attr */
 	size_t option_count;
+	const char *mx_library; /* path of libmyriexpress.so; NULL: there is none */
 };
 
 /* Memory that both ranks map. Each line of the bare test is written by one rank only. */
@@ -72,10 +86,30 @@ struct perf_shared {
 	_Atomic int failed;                                /* a rank has given up: the other must not wait */
 };
 
+struct perf_rank;
+
+/* One interface for messages, for a rank whose buffers are there. All that return int return 0, or -1 after a message. */
+struct perf_api {
+	const char *name;
+	int (*open)(struct perf_rank *rank); /* and find the other rank */
+	void (*close)(struct perf_rank *rank); /* also what open has left half done */
+	void (*progress)(const struct perf_rank *rank);
+	/* Exchange messages of this size in both directions and compare every byte. */
+	int (*verify)(struct perf_rank *rank, uint64_t size);
+	/* Each sets *ns_p to a sample's whole duration, for so many iterations. */
+	int (*latency)(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_t *ns_p);
+	int (*bandwidth)(struct perf_rank *rank, uint64_t size, unsigned window, uint64_t iterations, uint64_t *ns_p);
+};
+
+extern const struct perf_api perf_api_thole; /* api_thole.c */
+extern const struct perf_api perf_api_mx;    /* api_mx.c */
+
 struct perf_rank {
 	const struct perf_plan *plan;
 	struct perf_shared *shared;
-	struct thole_endpoint *endpoint;
+	const struct perf_api *apis[PERF_APIS]; /* those that are open */
+	unsigned api_count;
+	struct thole_endpoint *endpoint; /* of perf_api_thole; NULL: not open */
 	uint32_t peer;
 	int rank;
 	bool one_core; /* both ranks on one core: whoever waits must yield */
@@ -84,10 +118,22 @@ struct perf_rank {
 	const char *other; /* the host of the other rank, as it is known here; NULL: this one */
 	unsigned char *out_buffer; /* what is sent: size_max bytes of this rank's pattern */
 	unsigned char *in_buffer;  /* what arrives */
-	struct thole_request *requests[PERF_WINDOW_MAX];
 };
 
-uint64_t perf_now_ns(void);
+static inline uint64_t perf_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* How long a wait for a message may take: whether Thole reaches another host at all shows as soon as that host has answered by
+ * TCP. */
+static inline uint64_t perf_patience(const struct perf_rank *rank)
+{
+	return rank->meeting ? rank->plan->connect_ns : rank->plan->patience_ns;
+}
 
 /* ---- rank.c ------------------------------------------------------------------------------------- */
 
@@ -95,6 +141,8 @@ uint64_t perf_now_ns(void);
 int perf_rank_run(struct perf_rank *rank);
 /* Run on this core only. Returns 0, or -1 after a message. */
 int perf_pin(const struct perf_rank *rank, int core);
+/* Give the other rank so many bytes, and take as many from it. Returns 0, or -1. */
+int perf_swap(struct perf_rank *rank, const void *mine, void *theirs, size_t length);
 
 /* ---- main.c ------------------------------------------------------------------------------------- */
 
@@ -112,16 +160,19 @@ int perf_agree(struct perf_rank *rank, uint64_t *value_p);
 /* One step of waiting for the other rank outside Thole. Returns -1 where it has given up. */
 int perf_relax(const struct perf_rank *rank, uint64_t *spins);
 
-/* Each sets *ns_p to a sample's whole duration, for so many iterations. Returns 0, or -1 after a message. */
-int perf_bare(struct perf_rank *rank, uint64_t iterations, uint64_t *ns_p);
-int perf_latency(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_t *ns_p);
-int perf_bandwidth(struct perf_rank *rank, uint64_t size, unsigned window, uint64_t iterations, uint64_t *ns_p);
+/* Progress of all that is open. */
+void perf_progress(const struct perf_rank *rank);
 
-/* Exchange messages of this size in both directions and compare every byte. */
-int perf_verify(struct perf_rank *rank, uint64_t size);
+/* The word to and fro; sets *ns_p to a sample's whole duration. Returns 0, or -1 after a message. */
+int perf_bare(struct perf_rank *rank, uint64_t iterations, uint64_t *ns_p);
+
+/* What out_buffer is to have, and in_buffer from the other rank. Check returns 0, or -1 after a message. */
+void perf_pattern_fill(struct perf_rank *rank, uint64_t size, unsigned salt);
+int perf_pattern_check(struct perf_rank *rank, uint64_t size, unsigned salt);
 
 /* Say what went wrong, on standard error and to the other host; always -1. */
 int perf_complain(const struct perf_rank *rank, const char *what, uint64_t size, int error);
+int perf_complain_text(const struct perf_rank *rank, const char *what, uint64_t size, const char *why);
 
 /* ---- network.c ---------------------------------------------------------------------------------- */
 

@@ -26,61 +26,87 @@ enum {
 	MEET_BYTES = 8,         /* of the messages that show whether Thole reaches the other host */
 };
 
-static int run_sample(struct perf_rank *rank, enum perf_test test, uint64_t size, unsigned window,
-		      uint64_t iterations, uint64_t *ns_p)
+/* What a sample is of. */
+struct subject {
+	const struct perf_api *api; /* NULL: no messages */
+	enum perf_test test;
+	const char *name;           /* of the test */
+	uint64_t size;
+	unsigned window;
+};
+
+static int run_sample(struct perf_rank *rank, const struct subject *subject, uint64_t iterations, uint64_t *ns_p)
 {
-	switch (test) {
+	switch (subject->test) {
 	case PERF_BARE:
-		return rank->other ? perf_tcp(rank, size, iterations, ns_p) : perf_bare(rank, iterations, ns_p);
-	case PERF_LATENCY: return perf_latency(rank, size, iterations, ns_p);
-	default: return perf_bandwidth(rank, size, window, iterations, ns_p);
+		return rank->other ? perf_tcp(rank, subject->size, iterations, ns_p) : perf_bare(rank, iterations, ns_p);
+	case PERF_LATENCY: return subject->api->latency(rank, subject->size, iterations, ns_p);
+	default: return subject->api->bandwidth(rank, subject->size, subject->window, iterations, ns_p);
 	}
 }
 
 /* So many that the estimate means something, and so few that a slow network has them through soon. */
-static uint64_t trial_iterations(const struct perf_rank *rank, enum perf_test test, uint64_t size, unsigned window)
+static uint64_t trial_iterations(const struct perf_rank *rank, const struct subject *subject)
 {
+	uint64_t size = subject->size;
+	unsigned window = subject->window;
+
 	if (rank->other)
 		return size * window >= 1 << 20 ? 1 : window > 1 ? TRIAL_ITERATIONS : 2 * TRIAL_ITERATIONS;
-	return test == PERF_BARE ? 1024 : size >= 1 << 20 ? 1 : TRIAL_ITERATIONS;
+	return subject->test == PERF_BARE ? 1024 : size >= 1 << 20 ? 1 : TRIAL_ITERATIONS;
 }
 
-/* Rank 0 decides how many iterations make a sample, from a short trial that both run. */
-static int iterations_agree(struct perf_rank *rank, enum perf_test test, uint64_t size, unsigned window,
-			    uint64_t *iterations_p)
+/* Rank 0 decides how many iterations make a sample, from a short trial that both run. It is the same number for all that are
+ * compared, by the fastest of them: what was interrupted has taken longer than it does. */
+static int iterations_agree(struct perf_rank *rank, struct subject *subject, const struct perf_api *const *apis,
+			    unsigned count, uint64_t *iterations_p)
 {
 	const struct perf_plan *plan = rank->plan;
-	uint64_t trial = trial_iterations(rank, test, size, window);
-	uint64_t ns, wanted;
+	uint64_t trial = trial_iterations(rank, subject);
+	uint64_t fastest = UINT64_MAX, ns, wanted;
 
 	if (plan->iterations) {
 		*iterations_p = plan->iterations;
 		return 0;
 	}
-	if (run_sample(rank, test, size, window, trial, &ns) < 0)
-		return -1;
-	wanted = plan->sample_ns / (test == PERF_BARE ? BARE_PART : 1) * trial / (ns ? ns : 1);
+	for (unsigned i = 0; i < count; i++) {
+		subject->api = apis[i];
+		if (run_sample(rank, subject, trial, &ns) < 0)
+			return -1;
+		fastest = ns < fastest ? ns : fastest;
+	}
+	wanted = plan->sample_ns / (subject->test == PERF_BARE ? BARE_PART : 1) * trial / (fastest ? fastest : 1);
 	*iterations_p = wanted < 1 ? 1 : wanted > PERF_ITERATIONS_MAX ? PERF_ITERATIONS_MAX : wanted;
 	return perf_agree(rank, iterations_p);
 }
 
-static int measure(struct perf_rank *rank, enum perf_test test, const char *name, uint64_t size, unsigned round)
+static void sample_print(const struct subject *subject, unsigned round, uint64_t iterations, uint64_t ns)
 {
-	const struct perf_plan *plan = rank->plan;
-	unsigned window = test & (PERF_BANDWIDTH | PERF_RATE) ? plan->window : 1;
+	printf("{\"type\": \"sample\", \"test\": \"%s\", ", subject->name);
+	if (subject->api)
+		printf("\"api\": \"%s\", ", subject->api->name);
+	printf("\"size\": %" PRIu64 ", \"round\": %u, \"iterations\": %" PRIu64 ", \"window\": %u, \"ns\": %" PRIu64 "}\n",
+	       subject->size, round, iterations, subject->window, ns);
+	fflush(stdout);
+}
+
+/* A sample of each, one right after the other. Who is first changes with each round, so that being first is no advantage. */
+static int measure(struct perf_rank *rank, const struct perf_api *const *apis, unsigned count, struct subject subject,
+		   unsigned round)
+{
 	uint64_t iterations, ns;
 
-	while (window > WINDOW_MIN && window * size > WINDOW_BYTES_MAX)
-		window /= 2;
-	if (iterations_agree(rank, test, size, window, &iterations) < 0)
+	subject.window = subject.test & (PERF_BANDWIDTH | PERF_RATE) ? rank->plan->window : 1;
+	while (subject.window > WINDOW_MIN && subject.window * subject.size > WINDOW_BYTES_MAX)
+		subject.window /= 2;
+	if (iterations_agree(rank, &subject, apis, count, &iterations) < 0)
 		return -1;
-	if (run_sample(rank, test, size, window, iterations, &ns) < 0)
-		return -1;
-	if (rank->rank == 0) {
-		printf("{\"type\": \"sample\", \"test\": \"%s\", \"size\": %" PRIu64 ", \"round\": %u, "
-		       "\"iterations\": %" PRIu64 ", \"window\": %u, \"ns\": %" PRIu64 "}\n",
-		       name, size, round, iterations, window, ns);
-		fflush(stdout);
+	for (unsigned i = 0; i < count; i++) {
+		subject.api = apis[(i + round) % count];
+		if (run_sample(rank, &subject, iterations, &ns) < 0)
+			return -1;
+		if (rank->rank == 0)
+			sample_print(&subject, round, iterations, ns);
 	}
 	return 0;
 }
@@ -88,9 +114,26 @@ static int measure(struct perf_rank *rank, enum perf_test test, const char *name
 /* What stands beside a latency: on one host a cache line, between two TCP with messages of the same size. */
 static int measure_beside(struct perf_rank *rank, uint64_t size, unsigned round)
 {
-	if (rank->other)
-		return measure(rank, PERF_BARE, "tcp", size, round);
-	return measure(rank, PERF_BARE, "bare", BARE_BYTES, round);
+	static const struct perf_api *const none[] = { NULL };
+	struct subject subject = { .test = PERF_BARE, .name = rank->other ? "tcp" : "bare",
+				   .size = rank->other ? size : BARE_BYTES };
+
+	return measure(rank, none, 1, subject, round);
+}
+
+static int measure_messages(struct perf_rank *rank, enum perf_test test, const char *name, uint64_t size, unsigned round)
+{
+	struct subject subject = { .test = test, .name = name, .size = size };
+
+	return rank->plan->tests & test ? measure(rank, rank->apis, rank->api_count, subject, round) : 0;
+}
+
+static int verify_each(struct perf_rank *rank, uint64_t size)
+{
+	for (unsigned i = 0; i < rank->api_count; i++)
+		if (rank->apis[i]->verify(rank, size) < 0)
+			return -1;
+	return 0;
 }
 
 static int measure_round(struct perf_rank *rank, unsigned round)
@@ -101,19 +144,15 @@ static int measure_round(struct perf_rank *rank, unsigned round)
 		/* Just before each size: virtual cores move closer and apart while this runs. */
 		if (plan->tests & PERF_BARE && measure_beside(rank, plan->sizes[i], round) < 0)
 			return -1;
-		if (rank->endpoint && round == 0 && perf_verify(rank, plan->sizes[i]) < 0)
+		if (round == 0 && verify_each(rank, plan->sizes[i]) < 0)
 			return -1;
-		if (plan->tests & PERF_LATENCY &&
-		    measure(rank, PERF_LATENCY, "latency", plan->sizes[i], round) < 0)
+		if (measure_messages(rank, PERF_LATENCY, "latency", plan->sizes[i], round) < 0)
 			return -1;
 		/* No bandwidth of nothing. */
-		if (plan->tests & PERF_BANDWIDTH && plan->sizes[i] > 0 &&
-		    measure(rank, PERF_BANDWIDTH, "bandwidth", plan->sizes[i], round) < 0)
+		if (plan->sizes[i] > 0 && measure_messages(rank, PERF_BANDWIDTH, "bandwidth", plan->sizes[i], round) < 0)
 			return -1;
 	}
-	if (plan->tests & PERF_RATE && measure(rank, PERF_RATE, "rate", RATE_BYTES, round) < 0)
-		return -1;
-	return 0;
+	return measure_messages(rank, PERF_RATE, "rate", RATE_BYTES, round);
 }
 
 static void counters_print(struct perf_rank *rank)
@@ -138,20 +177,14 @@ static unsigned char *buffer_make(uint64_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int address_swap(struct perf_rank *rank)
+int perf_swap(struct perf_rank *rank, const void *mine, void *theirs, size_t length)
 {
-	struct thole_address mine, theirs;
-
-	thole_endpoint_address(rank->endpoint, &mine);
-	if (rank->other) {
-		if (perf_tell(rank, PERF_WORD_ADDRESS, &mine, sizeof mine) < 0 ||
-		    perf_hear(rank, PERF_WORD_ADDRESS, &theirs, sizeof theirs) < 0)
-			return THOLE_ERR_PEER;
-	} else if (write(rank->out, &mine, sizeof mine) != sizeof mine ||
-		   read(rank->in, &theirs, sizeof theirs) != sizeof theirs) {
-		return THOLE_ERR_PEER;
-	}
-	return thole_peer(rank->endpoint, &theirs, &rank->peer);
+	if (rank->other)
+		return perf_tell(rank, PERF_WORD_ADDRESS, mine, length) < 0 ? -1 :
+		       perf_hear(rank, PERF_WORD_ADDRESS, theirs, length);
+	if (write(rank->out, mine, length) != (ssize_t)length || read(rank->in, theirs, length) != (ssize_t)length)
+		return -1;
+	return 0;
 }
 
 /* ---- Between hosts: how the other one is reached -------------------------------------------------- */
@@ -205,7 +238,7 @@ static int ways_print(struct perf_rank *rank)
 	struct way way;
 	uint64_t ns;
 
-	if (perf_latency(rank, MEET_BYTES, REST_ITERATIONS, &ns) < 0)
+	if (perf_api_thole.latency(rank, MEET_BYTES, REST_ITERATIONS, &ns) < 0)
 		return -1;
 	way_find(rank, &way);
 	if (rank->rank == 1)
@@ -228,23 +261,36 @@ static int buffers_begin(struct perf_rank *rank)
 	return perf_complain(rank, "the buffers", rank->plan->size_max, THOLE_ERR_MEMORY);
 }
 
-static int messages_begin(struct perf_rank *rank)
+static int api_begin(struct perf_rank *rank, const struct perf_api *api)
 {
-	const struct perf_plan *plan = rank->plan;
-	struct thole_endpoint_attr attr = { .threads = THOLE_THREAD_SINGLE, .options = plan->options };
-	int error = thole_endpoint_open(&attr, &rank->endpoint);
+	int error = api->open(rank);
 
-	if (error < 0)
-		return perf_complain(rank, "thole_endpoint_open, for messages", plan->size_max, error);
-	error = address_swap(rank);
-	if (error < 0)
-		return perf_complain(rank, "the swap of addresses, for messages", plan->size_max, error);
-	if (!rank->other)
-		return 0;
+	rank->apis[rank->api_count++] = api; /* to be closed in any case */
+	if (error || !rank->other)
+		return error;
 	rank->meeting = true;
-	error = perf_verify(rank, MEET_BYTES);
+	error = api->verify(rank, MEET_BYTES);
 	rank->meeting = false;
 	return error;
+}
+
+/* MX first: with frames of MXoE its endpoint wants a number of its own, Thole's takes any that is left. Nobody goes on before the
+ * other has connected, for which he may need our progress. */
+static int messages_begin(struct perf_rank *rank)
+{
+	if (rank->plan->apis & PERF_API_MX && (api_begin(rank, &perf_api_mx) < 0 || perf_barrier(rank) < 0))
+		return -1;
+	if (rank->plan->apis & PERF_API_THOLE && api_begin(rank, &perf_api_thole) < 0)
+		return -1;
+	return 0;
+}
+
+static void messages_end(struct perf_rank *rank)
+{
+	while (rank->api_count) {
+		rank->api_count--;
+		rank->apis[rank->api_count]->close(rank);
+	}
 }
 
 int perf_rank_run(struct perf_rank *rank)
@@ -257,14 +303,14 @@ int perf_rank_run(struct perf_rank *rank)
 		error = messages_begin(rank);
 	for (unsigned round = 0; !error && round < plan->rounds; round++)
 		error = measure_round(rank, round);
-	if (!error && messages && rank->rank == 0)
+	if (!error && rank->endpoint && rank->rank == 0)
 		counters_print(rank);
-	if (!error && messages && rank->other)
+	if (!error && rank->endpoint && rank->other)
 		error = ways_print(rank);
 	/* Both are through before either closes: closing first would look like a death to the other. */
 	if (!error)
 		error = perf_barrier(rank);
-	thole_endpoint_close(rank->endpoint);
+	messages_end(rank);
 	return error;
 }
 
