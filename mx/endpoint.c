@@ -2,6 +2,7 @@
 /* endpoint: opening and closing, and the list of all endpoints of this process. */
 #include "internal.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 enum {
 	UNEXPECTED_MIN = 65536, /* bytes that may be held at least; the option's bound */
+	SEIZE_TRIES = 1000,     /* some milliseconds */
 	OPTIONS_MAX = 8,
 	OPTION_TEXT_MAX = 64,
 };
@@ -250,6 +252,7 @@ static struct mx_endpoint *endpoint_new(const struct parameters *parameters)
 	if (!endpoint)
 		return NULL;
 	endpoint->error_handler = parameters->error_handler;
+	endpoint->owner = getpid();
 	endpoint->wake_fd = -1;
 	endpoint->mxoe = wire_is_mxoe();
 	pool_init(&endpoint->requests, sizeof(union mx_request), MXI_REQUESTS_CHUNK, MXI_REQUESTS_MAX);
@@ -282,8 +285,32 @@ mx_return_t mx_open_endpoint(uint32_t board_number, uint32_t endpoint_id, uint32
 	pthread_mutex_lock(&endpoints_mutex);
 	list_push_back(&endpoints, &endpoint->node);
 	pthread_mutex_unlock(&endpoints_mutex);
+	mxi_progression_join();
 	*endpoint_p = endpoint;
 	return MX_SUCCESS;
+}
+
+/* The lock for good; false: a thread is in a call that does not end, or this one ends inside of one. */
+static bool endpoint_seize(struct mx_endpoint *endpoint)
+{
+	for (int tries = 0; tries < SEIZE_TRIES; tries++) {
+		if (lock_try(&endpoint->lock))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+/* Programs of MX end without closing, and what they were told is sent has to arrive. Whoever still calls stays in that call until
+ * the process is gone. A forked child's copies are not its own. */
+__attribute__((destructor)) static void endpoints_flush(void)
+{
+	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
+		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
+
+		if (endpoint->owner == getpid() && endpoint_seize(endpoint))
+			thole_endpoint_close(endpoint->thole);
+	}
 }
 
 mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
@@ -300,6 +327,7 @@ mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
 	pthread_mutex_lock(&endpoints_mutex);
 	list_unlink(&endpoint->node);
 	pthread_mutex_unlock(&endpoints_mutex);
+	mxi_progression_leave();
 	endpoint_free(endpoint);
 	return MX_SUCCESS;
 }

@@ -7,7 +7,8 @@
  *   directory.c  from (NIC id, endpoint id) to a Thole address, and keys
  *   endpoint.c   opening and closing                   peer.c     endpoint addresses
  *   connect.c    connecting and disconnecting          request.c  sends, receives, their end, cancel
- *   wait.c       progress, test, wait, peek, probe     info.c, raw.c
+ *   wait.c       progress, test, wait, peek, probe     progression.c   progress while the program is elsewhere
+ *   info.c       mx_get_info, names and boards         raw.c           raw packets
  *
  * An MX endpoint is a Thole endpoint, opened for one thread, and a lock around both: one lock an operation is cheaper than two.
  * The lock is let go while a program's handler runs and while a thread sleeps, and never held while another is taken.
@@ -24,6 +25,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/heap.h"
 #include "base/list.h"
@@ -101,6 +103,7 @@ struct mx_endpoint {
 
 	struct mxi_entry entry;      /* in the directory: our name and key */
 	uint32_t board;
+	pid_t owner;                 /* the process that has opened it; a forked child has a copy that is none */
 	bool mxoe;                   /* between hosts by MXoE frames */
 	uint32_t answers;            /* of the directory, that were looked at */
 	struct list_node connecting; /* requests that the directory works on, by `done` */
@@ -108,6 +111,8 @@ struct mx_endpoint {
 	uint32_t timeout_ms;         /* of sends and connects that are started, 0: none */
 
 	int wake_fd;                 /* an eventfd */
+	uint32_t looks;              /* calls of mxi_progress */
+	uint32_t looks_before;       /* when the progression thread last came by */
 	unsigned sleepers;           /* threads that sleep on wake_fd and Thole's */
 	bool woken;                  /* wake_fd is readable, for them */
 	uint32_t wakeups;            /* calls of mx_wakeup */
@@ -183,5 +188,11 @@ void mxi_wake(struct mx_endpoint *endpoint);
 bool mxi_is_handler(const struct mx_endpoint *endpoint);
 /* Progress until done(arg), mx_wakeup or the timeout (ms, MX_INFINITE). Lock held; whether it is done. */
 bool mxi_wait(struct mx_endpoint *endpoint, bool (*done)(struct mx_endpoint *endpoint, void *arg), void *arg, uint32_t timeout_ms);
+
+/* ---- progression.c ---- */
+
+/* An endpoint more, or one less, for the progression thread. Without the thread all works inside of calls alone. */
+void mxi_progression_join(void);
+void mxi_progression_leave(void);
 
 #endif

@@ -107,6 +107,14 @@ void mxi_request_leave(struct mx_endpoint *endpoint, union mx_request *request)
 		request_free(endpoint, request);
 }
 
+/* Thole's word for a peer that is gone does not say how; what it knows of the peer does. */
+static bool peer_is_silent(struct mx_endpoint *endpoint, const struct mxi_peer *peer)
+{
+	struct thole_peer_info info;
+
+	return thole_peer_info(endpoint->thole, peer->handle, &info) == 0 && strcmp(info.reason, "silent") == 0;
+}
+
 void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p)
 {
 	struct mxi_peer *peer = request->peer;
@@ -117,6 +125,8 @@ void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, m
 		peer->session = mxi_peer_session(endpoint, peer->handle);
 	*status_p = request->status;
 	status_p->source = mxi_peer_address(peer);
+	if (__builtin_expect(status_p->code == MX_STATUS_ENDPOINT_CLOSED && peer, 0) && peer_is_silent(endpoint, peer))
+		status_p->code = MX_STATUS_ENDPOINT_UNREACHABLE;
 	mxi_request_leave(endpoint, request);
 }
 

@@ -44,6 +44,8 @@ static mx_unexp_handler_action_t handler_run(struct mx_endpoint *endpoint, const
 	mx_endpoint_addr_t source = mxi_peer_address(mxi_peer_by_handle(endpoint, message->peer));
 	mx_unexp_handler_action_t action = MX_RECV_CONTINUE;
 
+	if (message->message_length == 0)
+		data = ""; /* none of it is missing */
 	endpoint->handler_thread = pthread_self();
 	endpoint->in_handler = true;
 	lock_leave(&endpoint->lock);
@@ -83,6 +85,7 @@ void mxi_progress(struct mx_endpoint *endpoint)
 {
 	int n;
 
+	endpoint->looks++;
 	if (__builtin_expect(endpoint->in_handler || endpoint->disabled, 0))
 		return;
 	n = thole_progress(endpoint->thole);

@@ -7,6 +7,8 @@
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
 
+#include <stdbool.h>
+
 #include "base/atomic.h"
 
 struct lock {
@@ -16,15 +18,21 @@ struct lock {
 /* The out of line part of lock_take: until it is ours. */
 void lock_wait(struct lock *lock);
 
+/* Whether it is ours now. */
+static inline bool lock_try(struct lock *lock)
+{
+	return !swap_acquire_release(&lock->held, 1); /* partner: lock_leave */
+}
+
 static inline void lock_take(struct lock *lock)
 {
-	if (__builtin_expect(swap_acquire_release(&lock->held, 1), 0)) /* partner: lock_leave */
+	if (__builtin_expect(!lock_try(lock), 0))
 		lock_wait(lock);
 }
 
 static inline void lock_leave(struct lock *lock)
 {
-	store_release(&lock->held, 0); /* partners: lock_take, lock_wait */
+	store_release(&lock->held, 0); /* partners: lock_try, lock_wait */
 }
 
 #endif /* BASE_LOCK_H */

@@ -19,12 +19,13 @@ from typing import IO
 
 import pytest
 from conftest import clean_environment
+from jobs import in_full_only
 from test_network import wire
 from thole.testbed import Testbed
 
 TIMEOUT_S = 150.0  # beyond that at which programs give up by themselves
 PAIRS = {
-    "pingpong": ("-M",),
+    "pingpong": ("-M", "-L", "2000000"),
     "stream": ("-M",),
     "cancel": (),
     "truncate": (),
@@ -37,6 +38,13 @@ ALONE = ("endpoints", "wakeup", "contexts", "misc")
 LOSS = {"THOLE_LINK": "udp", "THOLE_INJECT_LOSS": "20"}  # of a thousand
 LOSSY = {"pingpong": ("-M", "-L", "300000"), "stream": ("-M", "-n", "160"), "unexpected": (), "connect": ()}
 SENDERS = 4
+USUAL = ("pingpong", "connect", "unexpected", "endpoints")  # what `make test` runs over every kind of wire
+
+
+def unless_usual(name: str) -> None:
+    """A wire is as good as another for most programs: all of them run over UDP and over MXoE."""
+    if name not in USUAL:
+        in_full_only()
 
 
 # ---- Where programs run ----------------------------------------------------------------------------
@@ -218,11 +226,13 @@ def test_many__here(bench: Bench, here: Place) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_pair__loopback_only(bench: Bench, loopback: Place, name: str) -> None:
+    unless_usual(name)
     bench.pair(loopback, name, *PAIRS[name])
 
 
 @pytest.mark.parametrize("name", ALONE)
 def test_alone__loopback_only(bench: Bench, loopback: Place, name: str) -> None:
+    unless_usual(name)
     bench.alone(loopback, name)
 
 
@@ -240,6 +250,7 @@ def test_pair__udp(bench: Bench, two: Testbed, name: str) -> None:
 @pytest.mark.parametrize("name", PAIRS)
 def test_pair__as_it_comes(bench: Bench, two: Testbed, name: str) -> None:
     """With no setting: the receiver's name is asked for by multicast, small messages are raw frames."""
+    unless_usual(name)
     before = wire(two, 1)
     bench.pair(between(two, {}, f"{two.names[0]}:0"), name, *PAIRS[name])
     sent = wire(two, 1).since(before)
@@ -249,6 +260,7 @@ def test_pair__as_it_comes(bench: Bench, two: Testbed, name: str) -> None:
 @pytest.mark.parametrize("name", PAIRS)
 def test_pair__by_hosts_file(bench: Bench, two: Testbed, name: str, folder: Path) -> None:
     """Where multicast does not reach, names and addresses are in the file."""
+    unless_usual(name)
     names = folder / "hosts"
     rows = zip(two.macs, two.addresses, two.names)
     names.write_text("".join(f"{mac} {address} {name}:0\n" for mac, address, name in rows))
@@ -259,6 +271,8 @@ def test_pair__by_hosts_file(bench: Bench, two: Testbed, name: str, folder: Path
 @pytest.mark.parametrize("codec", ["mxoe", "mxoe-jumbo"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_pair__mxoe(bench: Bench, two: Testbed, name: str, codec: str, folder: Path) -> None:
+    if codec == "mxoe":
+        unless_usual(name)
     with large_frames(two):
         before = wire(two, 1)
         bench.pair(by_mxoe(two, codec, folder), name, *PAIRS[name])
@@ -269,6 +283,8 @@ def test_pair__mxoe(bench: Bench, two: Testbed, name: str, codec: str, folder: P
 @pytest.mark.parametrize("codec", ["mxoe", "mxoe-jumbo"])
 @pytest.mark.parametrize("name", ALONE)
 def test_alone__mxoe(bench: Bench, two: Testbed, name: str, codec: str, folder: Path) -> None:
+    if codec == "mxoe":
+        unless_usual(name)
     with large_frames(two):
         bench.alone(by_mxoe(two, codec, folder), name)
 
