@@ -286,6 +286,10 @@ def man_tool(tables: Tables) -> list[str]:
         "Hosts that thole peers asks, one a line, as HOST or HOST:PORT; the first file that exists.",
     )
     lines += tagged(
+        italic("/etc/thole/mx\\-hosts"),
+        "Boards of other hosts, for programs of MX: lines \"MAC IP NAME\"; option mx_hosts.",
+    )
+    lines += tagged(
         italic("~/.local/state/thole/setup.json"),
         "What thole setup changed; thole setup \\-\\-undo needs it.",
     )

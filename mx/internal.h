@@ -186,8 +186,10 @@ void mxi_progress(struct mx_endpoint *endpoint);
 void mxi_wake(struct mx_endpoint *endpoint);
 /* Whether this thread is inside the endpoint's unexpected handler, where nothing can be waited for. */
 bool mxi_is_handler(const struct mx_endpoint *endpoint);
+/* Whether what is waited for is there. */
+typedef bool mxi_done_fn(struct mx_endpoint *endpoint, void *arg);
 /* Progress until done(arg), mx_wakeup or the timeout (ms, MX_INFINITE). Lock held; whether it is done. */
-bool mxi_wait(struct mx_endpoint *endpoint, bool (*done)(struct mx_endpoint *endpoint, void *arg), void *arg, uint32_t timeout_ms);
+bool mxi_wait(struct mx_endpoint *endpoint, mxi_done_fn *done, void *arg, uint32_t timeout_ms);
 
 /* ---- progression.c ---- */
 

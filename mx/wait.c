@@ -190,7 +190,7 @@ static void endpoint_sleep(struct mx_endpoint *endpoint, uint64_t now_ns, uint64
 	(void)!read(endpoint->wake_fd, &count, sizeof(count));
 }
 
-bool mxi_wait(struct mx_endpoint *endpoint, bool (*done)(struct mx_endpoint *endpoint, void *arg), void *arg, uint32_t timeout_ms)
+bool mxi_wait(struct mx_endpoint *endpoint, mxi_done_fn *done, void *arg, uint32_t timeout_ms)
 {
 	uint64_t start_ns = 0, deadline_ns = UINT64_MAX, completed = endpoint->completed;
 	uint32_t wakeups = endpoint->wakeups;
@@ -322,7 +322,7 @@ static bool look_probe(struct mx_endpoint *endpoint, void *arg)
 }
 
 /* Look once; if there is nothing, progress and look again. */
-static inline bool look_once(struct mx_endpoint *endpoint, bool (*look_for)(struct mx_endpoint *endpoint, void *arg),
+static inline bool look_once(struct mx_endpoint *endpoint, mxi_done_fn *look_for,
 			     struct look *look)
 {
 	bool found;
@@ -339,7 +339,7 @@ static inline bool look_once(struct mx_endpoint *endpoint, bool (*look_for)(stru
 
 /* The same until there is something. */
 static mx_return_t look_wait(struct mx_endpoint *endpoint, const char *call,
-			     bool (*look_for)(struct mx_endpoint *endpoint, void *arg), struct look *look, uint32_t timeout_ms,
+			     mxi_done_fn *look_for, struct look *look, uint32_t timeout_ms,
 			     uint32_t *result)
 {
 	bool inside;
@@ -382,25 +382,47 @@ mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t time
 	return code;
 }
 
-mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask, mx_status_t *status, uint32_t *result)
+/* What goes by match information: look once, or until there is something. */
+static mx_return_t match_test(mx_endpoint_t endpoint, const char *call, mxi_done_fn *look_for, uint64_t match_info, uint64_t match_mask,
+			      mx_status_t *status, uint32_t *result)
 {
-	mx_return_t code = mxi_match_check(endpoint, "mx_test_any", match_info, match_mask);
+	mx_return_t code = mxi_match_check(endpoint, call, match_info, match_mask);
 	struct look look = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
 
-	*result = code ? 0 : look_once(endpoint, look_any, &look);
+	*result = code ? 0 : look_once(endpoint, look_for, &look);
 	return code;
+}
+
+static mx_return_t match_wait(mx_endpoint_t endpoint, const char *call, mxi_done_fn *look_for, uint32_t timeout, uint64_t match_info,
+			      uint64_t match_mask, mx_status_t *status, uint32_t *result)
+{
+	mx_return_t code = mxi_match_check(endpoint, call, match_info, match_mask);
+	struct look look = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
+
+	*result = 0;
+	return code ? code : look_wait(endpoint, call, look_for, &look, timeout, result);
+}
+
+mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask, mx_status_t *status, uint32_t *result)
+{
+	return match_test(endpoint, "mx_test_any", look_any, match_info, match_mask, status, result);
 }
 
 mx_return_t mx_wait_any(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info, uint64_t match_mask, mx_status_t *status,
 			uint32_t *result)
 {
-	mx_return_t code = mxi_match_check(endpoint, "mx_wait_any", match_info, match_mask);
-	struct look look = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
+	return match_wait(endpoint, "mx_wait_any", look_any, timeout, match_info, match_mask, status, result);
+}
 
-	*result = 0;
-	if (!code)
-		code = look_wait(endpoint, "mx_wait_any", look_any, &look, timeout, result);
-	return code;
+mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask, mx_status_t *status, uint32_t *result)
+{
+	return match_test(endpoint, "mx_iprobe", look_probe, match_info, match_mask, status, result);
+}
+
+mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info, uint64_t match_mask, mx_status_t *status,
+		     uint32_t *result)
+{
+	return match_wait(endpoint, "mx_probe", look_probe, timeout, match_info, match_mask, status, result);
 }
 
 mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
@@ -424,26 +446,5 @@ mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *requ
 		code = look_wait(endpoint, "mx_peek", look_peek, &look, timeout, result);
 	if (*result)
 		*request = look.request;
-	return code;
-}
-
-mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask, mx_status_t *status, uint32_t *result)
-{
-	mx_return_t code = mxi_match_check(endpoint, "mx_iprobe", match_info, match_mask);
-	struct look look = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
-
-	*result = code ? 0 : look_once(endpoint, look_probe, &look);
-	return code;
-}
-
-mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info, uint64_t match_mask, mx_status_t *status,
-		     uint32_t *result)
-{
-	mx_return_t code = mxi_match_check(endpoint, "mx_probe", match_info, match_mask);
-	struct look look = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
-
-	*result = 0;
-	if (!code)
-		code = look_wait(endpoint, "mx_probe", look_probe, &look, timeout, result);
 	return code;
 }
