@@ -21,7 +21,7 @@
  *    (message's match_info & match_mask) == match_info. Match information that has bits outside of its mask is
  *    refused with MX_BAD_MATCH_MASK.
  *  - Any thread may call any function, except that closing an endpoint must be the last call on it.
- *  - Messages make progress inside calls, and while a thread waits in one.
+ *  - Messages make progress inside calls, and, less swiftly, while the program is elsewhere.
  */
 #ifndef MYRIEXPRESS_H
 #define MYRIEXPRESS_H
@@ -297,7 +297,7 @@ extern mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list,
 			    uint64_t match_info, uint64_t match_mask, void *context, mx_request_t *request);
 
 /* Take back a receive that has no message yet: result 1, and the request is freed without a completion. Else 0, and it
- * completes as if nothing had been said. Errors: CANCEL_NOT_SUPPORTED (it is not a receive). */
+ * completes as if nothing had been said. A connect too can be taken back. Errors: CANCEL_NOT_SUPPORTED (of a send). */
 extern mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result);
 
 /* Is there a message that a receive with these would get? It stays. Errors: as mx_irecv. */
@@ -319,8 +319,7 @@ extern mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint
 extern mx_return_t mx_wait_any(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info, uint64_t match_mask,
 			       mx_status_t *status, uint32_t *result);
 
-/* A request that is complete, oldest first; it remains to be tested.
- * Errors: NOT_SUPPORTED_WITH_CONTEXT_ID. */
+/* A request that is complete, oldest first, whatever its context id; it remains to be tested. */
 extern mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result);
 extern mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *request, uint32_t *result);
 

@@ -521,7 +521,7 @@ static inline void record_copy_short(uint8_t *to, const uint8_t *from, size_t le
 		memcpy(&tail, from + length - 8, 8);
 		memcpy(to, &head, 8);
 		memcpy(to + length - 8, &tail, 8);
-	} else {
+	} else if (length > 0) { /* of nothing the place may be NULL */
 		memcpy(to, from, length);
 	}
 }
