@@ -89,8 +89,8 @@ def test_as_shipped_nothing_goes_over_thole(mpi: InstalledMpi, conform: Compile)
 # ---- mpi4py's own suite ----------------------------------------------------------------------------
 
 
-# With more ranks than cores it takes minutes: each number of them under one MPI.
-CROWDED = {("mpich", 5), ("openmpi", 4)}
+# With more ranks than cores it takes minutes; under MPICH the least.
+CROWDED = {("mpich", 5)}
 
 
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
