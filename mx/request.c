@@ -186,8 +186,10 @@ static bool request_withdraw(struct mx_endpoint *endpoint, union mx_request *req
 
 static void request_end(struct mx_endpoint *endpoint, union mx_request *request, mx_status_code_t code)
 {
-	request_withdraw(endpoint, request);
-	mxi_request_finish(endpoint, request, code);
+	if (!request_withdraw(endpoint, request) && request->query)
+		mxi_connect_answers(endpoint); /* it has its answer since a moment ago */
+	else
+		mxi_request_finish(endpoint, request, code);
 }
 
 void mxi_request_expire(struct mx_endpoint *endpoint, uint64_t now_ns)
