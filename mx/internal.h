@@ -76,6 +76,7 @@ union mx_request {
 		uint32_t handle;             /* receive: Thole's of the source; THOLE_ANY: nothing has come */
 		uint8_t kind;                /* enum mxi_kind */
 		uint8_t state;               /* enum mxi_state */
+		bool buffered;               /* send: its memory is not needed */
 		bool busy;                   /* Thole, or the directory, will report its completion */
 	};
 };

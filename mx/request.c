@@ -7,7 +7,10 @@
 #include "base/clock.h"
 #include "library.h"
 
-enum { MS = 1000000 }; /* ns */
+enum {
+	MS = 1000000,        /* ns */
+	BUFFERED_MAX = 4096, /* bytes of a send whose memory is the program's again at once; programs count on a few hundred */
+};
 
 mx_status_code_t mxi_status_of(int error)
 {
@@ -276,12 +279,15 @@ static mx_return_t send_start(struct mx_endpoint *endpoint, const mx_segment_t *
 	code = segments_take(endpoint, list, count, segments, &length);
 	if (__builtin_expect(code != MX_SUCCESS, 0))
 		return code;
+	if (length <= BUFFERED_MAX && !(flags & THOLE_SYNC))
+		flags |= THOLE_INJECT;
 	lock_take(&endpoint->lock);
 	request = mxi_request_new(endpoint, MXI_SEND, match_info, context);
 	if (__builtin_expect(!request, 0)) {
 		lock_leave(&endpoint->lock);
 		return mxi_error(endpoint, MX_NO_RESOURCES, "no memory for another request");
 	}
+	request->buffered = flags & THOLE_INJECT;
 	request->status.msg_length = request->status.xfer_length = (uint32_t)length;
 	request->peer = mxi_peer_of(endpoint, to);
 	if (request_p)
@@ -400,8 +406,7 @@ mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request)
 	return MX_SUCCESS;
 }
 
-/* A send is buffered when its memory is the program's again, and that is when Thole says that it is complete; but a synchronous
- * one is complete only when it was matched. */
+/* A send is buffered when its memory is the program's again: a short one at once, a longer one when it is complete. */
 mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check(endpoint, "mx_ibuffered", request);
@@ -412,7 +417,7 @@ mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t
 	lock_take(&endpoint->lock);
 	mxi_progress(endpoint);
 	if ((*request)->kind == MXI_SEND)
-		*result = (*request)->state == MXI_DONE;
+		*result = (*request)->buffered || (*request)->state == MXI_DONE;
 	else
 		code = MX_BAD_REQUEST;
 	lock_leave(&endpoint->lock);

@@ -6,8 +6,11 @@
 #include "mx_test.h"
 
 #define DATA TEST_KIND(0x10)
+#define BURSTS TEST_KIND(0x11)
 
 enum {
+	BURST = 500,
+	LENGTH_BUFFERED = 4096, /* what MX.md promises */
 	ENDPOINTS = 4,
 	BOARDS_MAX = 64,
 };
@@ -167,6 +170,31 @@ static void no_address(mx_endpoint_t *endpoints)
 	CHECK(status.code != MX_STATUS_SUCCESS);
 }
 
+/* Programs write to the memory of short sends as soon as these are started, though a peer that was only just connected to, and
+ * does nothing, takes few of them. */
+static void overwritten(const struct pair *pair, uint32_t length)
+{
+	mx_segment_t segment = {buffer_in, length};
+	mx_request_t sends[BURST], receive;
+	mx_status_t status;
+	uint32_t result;
+
+	for (uint64_t i = 0; i < BURST; i++) {
+		payload_fill(buffer_out, length, BURSTS | i);
+		sends[i] = send_to(pair->from, pair->address, buffer_out, length, BURSTS | i, false);
+		MX(mx_ibuffered(pair->from, &sends[i], &result));
+		CHECK_EQUAL(result, 1);
+	}
+	memset(buffer_out, 0, length);
+	for (uint64_t i = 0; i < BURST; i++) {
+		MX(mx_irecv(pair->to, &segment, 1, BURSTS | i, MX_MATCH_MASK_NONE, NULL, &receive));
+		complete(pair, pair->to, &receive, &status);
+		receive_check(&status, length, BURSTS | i);
+		payload_check(buffer_in, length, BURSTS | i);
+		complete(pair, pair->from, &sends[i], &status);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct test test = {0};
@@ -189,6 +217,8 @@ int main(int argc, char **argv)
 		phase("messages from endpoint %u to %u", i / ENDPOINTS, i % ENDPOINTS);
 		test_where(pair.to, &nic_id, &id);
 		MX(mx_connect(pair.from, nic_id, id, TEST_KEY, MX_INFINITE, &pair.address));
+		overwritten(&pair, 100);
+		overwritten(&pair, LENGTH_BUFFERED);
 		exchange_all(&pair);
 	}
 	for (unsigned i = 0; i < ENDPOINTS; i++)
