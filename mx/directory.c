@@ -314,11 +314,16 @@ static int watch(int fd)
 	return epoll_ctl(mxi_directory.epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void unwatch(int *fd)
+static void unwatch(int fd)
 {
-	/* Closing alone would leave it watched as long as a child that is being forked has it too. */
-	if (*fd >= 0 && mxi_directory.epoll_fd >= 0)
-		epoll_ctl(mxi_directory.epoll_fd, EPOLL_CTL_DEL, *fd, NULL);
+	if (fd >= 0 && mxi_directory.epoll_fd >= 0)
+		epoll_ctl(mxi_directory.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* Closing alone would leave it watched as long as a child that is being forked has it too. */
+static void unwatch_close(int *fd)
+{
+	unwatch(*fd);
 	fd_close(fd);
 }
 
@@ -415,8 +420,8 @@ static void entry_close(struct mxi_entry *entry)
 {
 	list_remove(&entry->node);
 	entry->claimed = entry->published = false;
-	unwatch(&entry->unix_fd);
-	unwatch(&entry->udp_fd);
+	unwatch_close(&entry->unix_fd);
+	unwatch_close(&entry->udp_fd);
 	mxi_askers_close(&entry->askers);
 }
 
@@ -578,6 +583,19 @@ static bool any_published(void)
 	while (node && !container_of(node, struct mxi_entry, node)->published)
 		node = list_next(&mxi_directory.entries, node);
 	return node != NULL;
+}
+
+void mxi_directory_retire(struct mxi_entry *entry)
+{
+	pthread_mutex_lock(&mxi_directory.mutex);
+	if (entry->claimed) {
+		list_remove(&entry->node); /* nothing begins for it any more */
+		while (entry->counting)
+			pthread_cond_wait(&mxi_directory.changed, &mxi_directory.mutex);
+		unwatch(entry->unix_fd);
+		unwatch(entry->udp_fd);
+	}
+	pthread_mutex_unlock(&mxi_directory.mutex);
 }
 
 void mxi_directory_withdraw(struct mxi_entry *entry)

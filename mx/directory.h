@@ -55,6 +55,9 @@ mx_return_t mxi_directory_publish(struct mxi_entry *entry);
  * is under way: the caller holds no lock that counters takes. Does nothing for an entry that is not claimed. */
 void mxi_directory_withdraw(struct mxi_entry *entry);
 
+/* The first half of it: no directory's thread looks at the entry any more, but the place is still its own. */
+void mxi_directory_retire(struct mxi_entry *entry);
+
 enum {
 	MXI_ENDPOINT_ID_MAX = 255, /* as in the frames of MXoE */
 };

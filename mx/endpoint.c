@@ -205,8 +205,9 @@ static void endpoint_free(struct mx_endpoint *endpoint)
 		if (!mxi_connect_cancel(endpoint, request))
 			mxi_connect_answers(endpoint);
 	}
+	mxi_directory_retire(&endpoint->entry);
+	thole_endpoint_close(endpoint->thole); /* before the place is free: who takes it wants MXoE's number of it, too */
 	mxi_directory_withdraw(&endpoint->entry);
-	thole_endpoint_close(endpoint->thole);
 	if (endpoint->wake_fd >= 0)
 		close(endpoint->wake_fd);
 	mxi_peer_free_all(endpoint);

@@ -117,7 +117,7 @@ struct mx_endpoint {
 	unsigned sleepers;           /* threads that sleep on wake_fd and Thole's */
 	bool woken;                  /* wake_fd is readable, for them */
 	uint32_t wakeups;            /* calls of mx_wakeup */
-	uint64_t completed;          /* requests so far */
+	uint64_t events;             /* completions, and looks that found something: whoever waits looks again */
 	pthread_t handler_thread;    /* while in_handler */
 	struct list_node node;       /* all endpoints of the process */
 };

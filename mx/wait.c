@@ -95,8 +95,11 @@ void mxi_progress(struct mx_endpoint *endpoint)
 		mxi_connect_answers(endpoint);
 	if (__builtin_expect(heap_first(&endpoint->timed) != NULL, 0))
 		mxi_request_expire(endpoint, clock_now_ns());
-	if (__builtin_expect(endpoint->sleepers > 0, 0) && n > 0) /* it may be what another thread probes for */
-		mxi_wake(endpoint);
+	if (n > 0) { /* perhaps what another thread probes for */
+		endpoint->events++;
+		if (__builtin_expect(endpoint->sleepers > 0, 0))
+			mxi_wake(endpoint);
+	}
 }
 
 mx_return_t mx_progress(mx_endpoint_t endpoint)
@@ -162,6 +165,15 @@ mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callb
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------ */
 
+/* wake_fd stays readable until the last of those whom it wakes has left. Who is awake already must not join them again meanwhile:
+ * they would keep each other from ever being the last. */
+static void endpoint_yield(struct mx_endpoint *endpoint)
+{
+	lock_leave(&endpoint->lock);
+	sched_yield();
+	lock_take(&endpoint->lock);
+}
+
 /* Sleep until something has happened, but not beyond the deadline. */
 static void endpoint_sleep(struct mx_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
 {
@@ -172,6 +184,10 @@ static void endpoint_sleep(struct mx_endpoint *endpoint, uint64_t now_ns, uint64
 	int longest_ms = paused ? HANDLER_SLICE_MS : SLICE_MS;
 	uint64_t count;
 
+	if (endpoint->woken) {
+		endpoint_yield(endpoint);
+		return;
+	}
 	if (!paused && ((endpoint->screening && handler_progress(endpoint)) || thole_arm(endpoint->thole) != 0))
 		return;
 	if (first && first->key < deadline_ns)
@@ -184,6 +200,8 @@ static void endpoint_sleep(struct mx_endpoint *endpoint, uint64_t now_ns, uint64
 	lock_leave(&endpoint->lock);
 	poll(fds, paused ? 1 : 2, longest_ms);
 	lock_take(&endpoint->lock);
+	if (fds[0].revents)
+		endpoint->woken = true; /* the directory writes without saying so */
 	if (--endpoint->sleepers > 0)
 		return; /* it is to wake the others, too */
 	endpoint->woken = false;
@@ -192,7 +210,7 @@ static void endpoint_sleep(struct mx_endpoint *endpoint, uint64_t now_ns, uint64
 
 bool mxi_wait(struct mx_endpoint *endpoint, mxi_done_fn *done, void *arg, uint32_t timeout_ms)
 {
-	uint64_t start_ns = 0, deadline_ns = UINT64_MAX, completed = endpoint->completed;
+	uint64_t start_ns = 0, deadline_ns = UINT64_MAX, events = endpoint->events;
 	uint32_t wakeups = endpoint->wakeups;
 
 	for (;;) {
@@ -208,9 +226,9 @@ bool mxi_wait(struct mx_endpoint *endpoint, mxi_done_fn *done, void *arg, uint32
 			deadline_ns = now_ns + (uint64_t)timeout_ms * MS;
 		if (now_ns >= deadline_ns || endpoint->wakeups != wakeups)
 			return done(endpoint, arg);
-		if (start_ns == 0 || endpoint->completed != completed) {
+		if (start_ns == 0 || endpoint->events != events) {
 			start_ns = now_ns;
-			completed = endpoint->completed;
+			events = endpoint->events;
 		} else if (now_ns - start_ns >= SPIN_NS) {
 			endpoint_sleep(endpoint, now_ns, deadline_ns);
 		}

@@ -10,11 +10,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 #define NEVER TEST_KIND(0x10)
 #define MESSAGE TEST_KIND(0x11)
 
-enum { ROUNDS = 20, IDLE_WAKEUPS = 1000 };
+enum { ROUNDS = 20, IDLE_WAKEUPS = 1000, SLEEPERS = 12, LOOKS = 20000 };
 
 enum kind { WAIT_RECEIVE, WAIT_SEND, WAIT_ANY, PEEK, PROBE, KINDS };
 
@@ -27,6 +30,7 @@ struct waiter {
 	mx_status_t status;
 	uint32_t result;
 	atomic_bool started, ended;
+	pid_t id; /* once it has started */
 	pthread_t thread;
 };
 
@@ -37,6 +41,7 @@ static void *wait_for_ever(void *arg)
 	mx_request_t found;
 
 	waiter->result = 2;
+	waiter->id = gettid();
 	atomic_store(&waiter->started, true);
 	switch (waiter->kind) {
 	case WAIT_RECEIVE:
@@ -114,6 +119,57 @@ static void all_kinds(struct test *test, mx_request_t receive, mx_request_t send
 		waiter_wake(&waiters[i]);
 }
 
+static bool sleeps(const struct waiter *waiter)
+{
+	char path[64], state = '?';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)waiter->id);
+	file = fopen(path, "r");
+	CHECK(file != NULL);
+	CHECK_EQUAL(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+	fclose(file);
+	return state == 'S';
+}
+
+static void all_sleep(const struct waiter *waiters)
+{
+	static const struct timespec pause = {.tv_nsec = 1000000};
+	unsigned asleep = 0;
+
+	for (unsigned look = 0; look < LOOKS && asleep < SLEEPERS; look++) {
+		nanosleep(&pause, NULL);
+		for (asleep = 0; asleep < SLEEPERS && sleeps(&waiters[asleep]); asleep++)
+			continue;
+	}
+	CHECK_EQUAL(asleep, SLEEPERS);
+}
+
+/* Waiters whom something has woken that was not for them go back to sleep, rather than keep each other awake. */
+static void asleep_again(struct test *test)
+{
+	struct waiter waiters[SLEEPERS];
+	mx_request_t receive, send;
+	mx_status_t status;
+
+	phase("sleeping again");
+	for (unsigned i = 0; i < SLEEPERS; i++)
+		waiter_start(&waiters[i], test->endpoint, PROBE, NULL);
+	for (unsigned i = 0; i < SLEEPERS; i++)
+		while (!atomic_load(&waiters[i].started))
+			sched_yield();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		all_sleep(waiters);
+		receive = receive_start(test, NULL, 0, NEVER | 2, MX_MATCH_MASK_NONE);
+		send = send_start(test, NULL, 0, NEVER | 2, false);
+		receive_finish(test, &receive, 0, NEVER | 2, &status);
+		send_finish(test, &send, 0, NEVER | 2);
+	}
+	all_sleep(waiters);
+	for (unsigned i = 0; i < SLEEPERS; i++)
+		waiter_wake(&waiters[i]);
+}
+
 /* Whoever does not wait yet is not woken later. */
 static void early(struct test *test)
 {
@@ -182,6 +238,7 @@ int main(int argc, char **argv)
 		early(&test);
 		other_endpoint(&test);
 	}
+	asleep_again(&test);
 	finish(&test, &receive, &send);
 	return test_end(&test);
 }
