@@ -114,10 +114,11 @@ struct mx_endpoint {
 	int wake_fd;                 /* an eventfd */
 	uint32_t looks;              /* calls of mxi_progress */
 	uint32_t looks_before;       /* when the progression thread last came by */
-	unsigned sleepers;           /* threads that sleep on wake_fd and Thole's */
-	bool woken;                  /* wake_fd is readable, for them */
+	bool leader_sleeps;          /* a thread sleeps on wake_fd and Thole's */
+	bool leader_woken;           /* and wake_fd is readable, for it */
+	unsigned followers;          /* threads that sleep until `events` changes */
+	uint32_t events;             /* counts completions, and looks that found something; a futex */
 	uint32_t wakeups;            /* calls of mx_wakeup */
-	uint64_t events;             /* completions, and looks that found something: whoever waits looks again */
 	pthread_t handler_thread;    /* while in_handler */
 	struct list_node node;       /* all endpoints of the process */
 };
@@ -183,8 +184,15 @@ void mxi_connect_completed(struct mx_endpoint *endpoint, union mx_request *reque
 mx_return_t mxi_request_check(struct mx_endpoint *endpoint, const char *call, const mx_request_t *request);
 mx_return_t mxi_match_check(struct mx_endpoint *endpoint, const char *call, uint64_t match_info, uint64_t match_mask);
 void mxi_progress(struct mx_endpoint *endpoint);
-/* Something has happened: whoever sleeps looks again. */
+/* Whoever sleeps looks again. */
 void mxi_wake(struct mx_endpoint *endpoint);
+/* Something that others may wait for. */
+static inline void mxi_happened(struct mx_endpoint *endpoint)
+{
+	endpoint->events++;
+	if (__builtin_expect(endpoint->leader_sleeps || endpoint->followers > 0, 0))
+		mxi_wake(endpoint);
+}
 /* Whether this thread is inside the endpoint's unexpected handler, where nothing can be waited for. */
 bool mxi_is_handler(const struct mx_endpoint *endpoint);
 /* Whether what is waited for is there. */

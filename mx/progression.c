@@ -32,7 +32,8 @@ static void endpoint_tick(struct mx_endpoint *endpoint, void *arg)
 	(void)arg;
 	if (!lock_try(&endpoint->lock))
 		return; /* somebody is looking */
-	if (endpoint->looks == endpoint->looks_before && endpoint->sleepers == 0 && !endpoint->in_handler && !endpoint->disabled)
+	if (endpoint->looks == endpoint->looks_before && !endpoint->leader_sleeps && endpoint->followers == 0 &&
+	    !endpoint->in_handler && !endpoint->disabled)
 		thole_poll(endpoint->thole, NULL, 0);
 	endpoint->looks_before = endpoint->looks;
 	lock_leave(&endpoint->lock);

@@ -94,9 +94,7 @@ void mxi_request_finish(struct mx_endpoint *endpoint, union mx_request *request,
 	request->status.code = code;
 	request->state = MXI_DONE;
 	request_enqueue(endpoint, request);
-	endpoint->events++;
-	if (__builtin_expect(endpoint->sleepers > 0, 0))
-		mxi_wake(endpoint);
+	mxi_happened(endpoint);
 }
 
 void mxi_request_leave(struct mx_endpoint *endpoint, union mx_request *request)

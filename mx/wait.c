@@ -2,14 +2,17 @@
 /*
  * wait: progress, the unexpected handler, and all calls that look for something that is done or has come.
  *
- * A waiting thread looks, spins, then sleeps on two descriptors: Thole's, and wake_fd, which says what Thole's does not: an answer of
- * the directory, mx_wakeup, and a request that another thread's progress has completed.
+ * A waiting thread looks, spins, then sleeps. One of those who sleep leads: it attends to two descriptors, Thole's, and wake_fd,
+ * which says what Thole's does not: an answer of the directory, mx_wakeup, and what another thread's progress has found. The others
+ * follow: they sleep until `events` changes. A leader that leaves wakes one of them to lead.
  */
 #include "internal.h"
 
-#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,14 +27,20 @@ enum {
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 
+static void followers_wake(struct mx_endpoint *endpoint, int count)
+{
+	if (endpoint->followers > 0)
+		syscall(SYS_futex, &endpoint->events, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
 void mxi_wake(struct mx_endpoint *endpoint)
 {
 	static const uint64_t one = 1;
 
-	if (endpoint->sleepers == 0 || endpoint->woken)
-		return;
-	endpoint->woken = true;
-	(void)!write(endpoint->wake_fd, &one, sizeof(one));
+	if (endpoint->leader_sleeps && !endpoint->leader_woken)
+		(void)!write(endpoint->wake_fd, &one, sizeof(one));
+	endpoint->leader_woken = true;
+	followers_wake(endpoint, INT_MAX);
 }
 
 /* The program's word on a message that nobody expects. It may call anything here but what closes the endpoint. */
@@ -95,11 +104,8 @@ void mxi_progress(struct mx_endpoint *endpoint)
 		mxi_connect_answers(endpoint);
 	if (__builtin_expect(heap_first(&endpoint->timed) != NULL, 0))
 		mxi_request_expire(endpoint, clock_now_ns());
-	if (n > 0) { /* perhaps what another thread probes for */
-		endpoint->events++;
-		if (__builtin_expect(endpoint->sleepers > 0, 0))
-			mxi_wake(endpoint);
-	}
+	if (n > 0)
+		mxi_happened(endpoint); /* perhaps what another thread probes for */
 }
 
 mx_return_t mx_progress(mx_endpoint_t endpoint)
@@ -165,73 +171,91 @@ mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callb
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------ */
 
-/* wake_fd stays readable until the last of those whom it wakes has left. Who is awake already must not join them again meanwhile:
- * they would keep each other from ever being the last. */
-static void endpoint_yield(struct mx_endpoint *endpoint)
+/* As the one that attends to the descriptors. */
+static void leader_sleep(struct mx_endpoint *endpoint, int longest_ms)
 {
+	struct pollfd fds[] = {{.fd = endpoint->wake_fd, .events = POLLIN},
+			       {.fd = thole_fd(endpoint->thole), .events = POLLIN}};
+	bool paused = endpoint->in_handler || endpoint->disabled;
+	uint64_t count;
+
+	if (!paused && ((endpoint->screening && handler_progress(endpoint)) || thole_arm(endpoint->thole) != 0))
+		return;
+	endpoint->leader_sleeps = true;
+	endpoint->leader_woken = false;
 	lock_leave(&endpoint->lock);
-	sched_yield();
+	poll(fds, paused ? 1 : 2, longest_ms);
 	lock_take(&endpoint->lock);
+	endpoint->leader_sleeps = false;
+	(void)!read(endpoint->wake_fd, &count, sizeof(count));
+}
+
+/* Until something has happened since the caller looked, with the lock held from then on. */
+static void follower_sleep(struct mx_endpoint *endpoint, int longest_ms)
+{
+	struct timespec longest = {.tv_sec = longest_ms / 1000, .tv_nsec = longest_ms % 1000 * (long)MS};
+	uint32_t events = endpoint->events;
+
+	endpoint->followers++;
+	lock_leave(&endpoint->lock);
+	syscall(SYS_futex, &endpoint->events, FUTEX_WAIT_PRIVATE, events, &longest, NULL, 0);
+	lock_take(&endpoint->lock);
+	endpoint->followers--;
 }
 
 /* Sleep until something has happened, but not beyond the deadline. */
 static void endpoint_sleep(struct mx_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
 {
-	struct pollfd fds[] = {{.fd = endpoint->wake_fd, .events = POLLIN},
-			       {.fd = thole_fd(endpoint->thole), .events = POLLIN}};
 	const struct heap_node *first = heap_first(&endpoint->timed);
-	bool paused = endpoint->in_handler || endpoint->disabled;
-	int longest_ms = paused ? HANDLER_SLICE_MS : SLICE_MS;
-	uint64_t count;
+	int longest_ms = endpoint->in_handler || endpoint->disabled ? HANDLER_SLICE_MS : SLICE_MS;
 
-	if (endpoint->woken) {
-		endpoint_yield(endpoint);
-		return;
-	}
-	if (!paused && ((endpoint->screening && handler_progress(endpoint)) || thole_arm(endpoint->thole) != 0))
-		return;
 	if (first && first->key < deadline_ns)
 		deadline_ns = first->key;
 	if (deadline_ns <= now_ns)
 		return;
 	if (deadline_ns - now_ns < (uint64_t)longest_ms * MS)
 		longest_ms = (int)((deadline_ns - now_ns + MS - 1) / MS);
-	endpoint->sleepers++;
-	lock_leave(&endpoint->lock);
-	poll(fds, paused ? 1 : 2, longest_ms);
-	lock_take(&endpoint->lock);
-	if (fds[0].revents)
-		endpoint->woken = true; /* the directory writes without saying so */
-	if (--endpoint->sleepers > 0)
-		return; /* it is to wake the others, too */
-	endpoint->woken = false;
-	(void)!read(endpoint->wake_fd, &count, sizeof(count));
+	if (endpoint->leader_sleeps)
+		follower_sleep(endpoint, longest_ms);
+	else
+		leader_sleep(endpoint, longest_ms);
+}
+
+/* If nobody leads, one of those who follow is to. */
+static bool wait_end(struct mx_endpoint *endpoint, bool done)
+{
+	if (!endpoint->leader_sleeps) {
+		endpoint->events++;
+		followers_wake(endpoint, 1);
+	}
+	return done;
 }
 
 bool mxi_wait(struct mx_endpoint *endpoint, mxi_done_fn *done, void *arg, uint32_t timeout_ms)
 {
-	uint64_t start_ns = 0, deadline_ns = UINT64_MAX, events = endpoint->events;
+	uint64_t start_ns = 0, deadline_ns = UINT64_MAX;
 	uint32_t wakeups = endpoint->wakeups;
 
 	for (;;) {
+		uint32_t events;
 		uint64_t now_ns;
 
 		mxi_progress(endpoint);
+		events = endpoint->events;
 		if (done(endpoint, arg))
-			return true;
+			return wait_end(endpoint, true);
 		lock_leave(&endpoint->lock); /* let other threads in */
 		now_ns = clock_now_ns();
 		lock_take(&endpoint->lock);
-		if (start_ns == 0 && timeout_ms != MX_INFINITE)
-			deadline_ns = now_ns + (uint64_t)timeout_ms * MS;
-		if (now_ns >= deadline_ns || endpoint->wakeups != wakeups)
-			return done(endpoint, arg);
-		if (start_ns == 0 || endpoint->events != events) {
+		if (start_ns == 0) {
 			start_ns = now_ns;
-			events = endpoint->events;
-		} else if (now_ns - start_ns >= SPIN_NS) {
-			endpoint_sleep(endpoint, now_ns, deadline_ns);
+			if (timeout_ms != MX_INFINITE)
+				deadline_ns = now_ns + (uint64_t)timeout_ms * MS;
 		}
+		if (now_ns >= deadline_ns || endpoint->wakeups != wakeups)
+			return wait_end(endpoint, done(endpoint, arg));
+		if (now_ns - start_ns >= SPIN_NS && endpoint->events == events)
+			endpoint_sleep(endpoint, now_ns, deadline_ns);
 	}
 }
 
@@ -241,7 +265,7 @@ mx_return_t mx_wakeup(mx_endpoint_t endpoint)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_wakeup without an endpoint");
 	lock_take(&endpoint->lock);
 	endpoint->wakeups++;
-	mxi_wake(endpoint);
+	mxi_happened(endpoint);
 	lock_leave(&endpoint->lock);
 	return MX_SUCCESS;
 }

@@ -23,6 +23,9 @@
 #define load_relaxed(pointer) __atomic_load_n((pointer), __ATOMIC_RELAXED)
 #define store_relaxed(pointer, value) __atomic_store_n((pointer), (value), __ATOMIC_RELAXED)
 
+/* Add, and return the former value; in no order with anything else. */
+#define add_relaxed(pointer, value) __atomic_fetch_add((pointer), (value), __ATOMIC_RELAXED)
+
 /* Set and return the former value; acquire and release in one. */
 #define swap_acquire_release(pointer, value) \
 	__atomic_exchange_n((pointer), (value), __ATOMIC_ACQ_REL)

@@ -2,7 +2,8 @@
 /*
  * lock: one that is held for some tens of instructions. Who finds it taken spins, then yields: the holder may want this core.
  *
- * No owner, no recursion, no order among those who wait. All zero is free.
+ * No owner, no recursion, no order among those who wait. But who comes while others wait lets them have a try first: a thread that
+ * polls would get it back each time otherwise, since it is the one that is running. All zero is free.
  */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
@@ -13,6 +14,7 @@
 
 struct lock {
 	int held;
+	int waiting; /* threads in lock_wait */
 };
 
 /* The out of line part of lock_take: until it is ours. */
@@ -26,7 +28,7 @@ static inline bool lock_try(struct lock *lock)
 
 static inline void lock_take(struct lock *lock)
 {
-	if (__builtin_expect(!lock_try(lock), 0))
+	if (__builtin_expect(load_relaxed(&lock->waiting) > 0 || !lock_try(lock), 0))
 		lock_wait(lock);
 }
 
