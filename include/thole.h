@@ -128,7 +128,8 @@ struct thole_completion {
 	int32_t status;        /* 0 or THOLE_ERR_* */
 };
 
-/* Called from inside progress for each completion of an operation that was started with request_p NULL.
+/* Called for each completion of an operation that was started with request_p NULL, from inside progress or of any call that
+ * completes it: that which starts it, cancels it, or gives a message back to matching.
  * It may record the completion and must not call Thole. */
 typedef void thole_complete_fn(void *arg, const struct thole_completion *completion);
 

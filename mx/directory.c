@@ -7,8 +7,6 @@
  * alone has, answers. Where that one is stopped, and so says nothing, the others answer when the question is repeated.
  */
 #include <errno.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -20,12 +18,12 @@
 #include "base/error.h"
 #include "directory_internal.h"
 #include "names.h"
+#include "thread.h"
 
 enum {
 	EVENTS = 16,            /* sockets attended to before others may have the mutex */
 	BURST = 64,             /* datagrams taken of one of them meanwhile */
 	SPEAKER_ATTEMPTS = 2,   /* so often a question is left to the speaker */
-	STACK_BYTES = 256 << 10 /* some times what is used, which is a datagram and its contents */
 };
 
 struct mxi_directory mxi_directory = {
@@ -352,26 +350,6 @@ static void group_open(void)
 	group_join();
 }
 
-static int thread_create(void)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int error;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES > PTHREAD_STACK_MIN ? (size_t)STACK_BYTES : (size_t)PTHREAD_STACK_MIN);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits this: signals are the program's */
-	error = pthread_create(&mxi_directory.thread, &attributes, directory_thread, NULL);
-	if (error) /* libraries with much memory of each thread's own take it from the stack */
-		error = pthread_create(&mxi_directory.thread, NULL, directory_thread, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	if (!error)
-		pthread_setname_np(mxi_directory.thread, "thole-mx");
-	return error;
-}
-
 static mx_return_t thread_start(void)
 {
 	mxi_directory.alarm_ns = UINT64_MAX;
@@ -380,7 +358,7 @@ static mx_return_t thread_start(void)
 	mxi_directory.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (mxi_directory.epoll_fd >= 0 && mxi_directory.timer_fd >= 0 && watch(mxi_directory.timer_fd) == 0) {
 		group_open();
-		errno = thread_create();
+		errno = mxi_thread_start(&mxi_directory.thread, "thole-mx", directory_thread);
 		if (errno == 0) {
 			mxi_directory.running = true;
 			return MX_SUCCESS;
@@ -585,16 +563,21 @@ static bool any_published(void)
 	return node != NULL;
 }
 
+/* Nothing begins for it any more, and what the thread does for it has ended. */
+static void entry_retire(struct mxi_entry *entry)
+{
+	list_remove(&entry->node);
+	while (entry->counting)
+		pthread_cond_wait(&mxi_directory.changed, &mxi_directory.mutex);
+	unwatch(entry->unix_fd);
+	unwatch(entry->udp_fd);
+}
+
 void mxi_directory_retire(struct mxi_entry *entry)
 {
 	pthread_mutex_lock(&mxi_directory.mutex);
-	if (entry->claimed) {
-		list_remove(&entry->node); /* nothing begins for it any more */
-		while (entry->counting)
-			pthread_cond_wait(&mxi_directory.changed, &mxi_directory.mutex);
-		unwatch(entry->unix_fd);
-		unwatch(entry->udp_fd);
-	}
+	if (entry->claimed)
+		entry_retire(entry);
 	pthread_mutex_unlock(&mxi_directory.mutex);
 }
 
@@ -602,9 +585,7 @@ void mxi_directory_withdraw(struct mxi_entry *entry)
 {
 	pthread_mutex_lock(&mxi_directory.mutex);
 	if (entry->claimed) {
-		list_remove(&entry->node); /* nothing begins for it any more */
-		while (entry->counting)
-			pthread_cond_wait(&mxi_directory.changed, &mxi_directory.mutex);
+		entry_retire(entry);
 		entry_close(entry);
 		if (mxi_directory.running && !mxi_directory.ending && !any_published())
 			thread_stop();

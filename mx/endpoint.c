@@ -6,12 +6,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "library.h"
+#include "setting.h"
 
 enum {
 	UNEXPECTED_MIN = 65536, /* bytes that may be held at least; the option's bound */
@@ -124,16 +124,6 @@ static mx_return_t place_find(struct mx_endpoint *endpoint, uint32_t number, uin
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------ */
-
-static bool wire_is_mxoe(void)
-{
-	struct thole_option_info info;
-
-	for (unsigned i = 0; thole_option_info(i, &info) == 0; i++)
-		if (strcmp(info.name, "codec") == 0)
-			return strcmp(info.value, "native") != 0;
-	return false;
-}
 
 struct option_list {
 	char texts[OPTIONS_MAX][OPTION_TEXT_MAX + MX_MAX_HOSTNAME_LEN];
@@ -249,13 +239,15 @@ static mx_return_t endpoint_open(struct mx_endpoint *endpoint, uint32_t board_nu
 static struct mx_endpoint *endpoint_new(const struct parameters *parameters)
 {
 	struct mx_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct mxi_settings settings;
 
 	if (!endpoint)
 		return NULL;
+	(void)mxi_settings_load(&settings); /* what is wrong with them the claim says */
 	endpoint->error_handler = parameters->error_handler;
 	endpoint->owner = getpid();
 	endpoint->wake_fd = -1;
-	endpoint->mxoe = wire_is_mxoe();
+	endpoint->mxoe = settings.mxoe;
 	pool_init(&endpoint->requests, sizeof(union mx_request), MXI_REQUESTS_CHUNK, MXI_REQUESTS_MAX);
 	list_init(&endpoint->done);
 	list_init(&endpoint->connecting);

@@ -33,6 +33,11 @@ void mxi_place_endpoint(struct mxi_place *place, uint64_t nic_id, uint32_t endpo
 	place_local(place, "thole/mx/%012llx/%u", (unsigned long long)nic_id, endpoint_id);
 }
 
+void mxi_place_raw(struct mxi_place *place, uint64_t nic_id)
+{
+	place_local(place, "thole/mx/%012llx/raw", (unsigned long long)nic_id);
+}
+
 void mxi_place_speaker(struct mxi_place *place)
 {
 	place_local(place, "thole/mx/speaker");

@@ -35,6 +35,9 @@ struct mxi_place {
 
 void mxi_place_endpoint(struct mxi_place *place, uint64_t nic_id, uint32_t endpoint_id);
 
+/* The board's one raw endpoint. */
+void mxi_place_raw(struct mxi_place *place, uint64_t nic_id);
+
 /* Whom the whole host has but once: the process that speaks for it. */
 void mxi_place_speaker(struct mxi_place *place);
 

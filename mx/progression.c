@@ -11,14 +11,14 @@
  */
 #include "internal.h"
 
-#include <signal.h>
 #include <time.h>
+
+#include "thread.h"
 
 enum {
 	TICK_MS = 50,      /* some times what a lost frame takes to be sent again */
 	MS = 1000000,      /* ns */
 	SECOND = 1000 * MS,
-	STACK = 256 << 10, /* bytes: it calls nothing deep, but the system's allocator */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -75,26 +75,12 @@ static void progression_init(void)
 	pthread_condattr_destroy(&clock);
 }
 
-/* Signals are for the program's threads. */
 static bool progression_start(void)
 {
-	pthread_attr_t attr;
-	sigset_t all, before;
 	pthread_t thread;
-	int error;
 
 	pthread_once(&once, progression_init);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &attr, progression_run, NULL);
-	if (!error)
-		pthread_setname_np(thread, "thole-mx-tick");
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return !error;
+	return mxi_thread_start(&thread, "thole-mx-tick", progression_run) == 0 && pthread_detach(thread) == 0;
 }
 
 void mxi_progression_join(void)

@@ -19,14 +19,11 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -36,6 +33,7 @@
 #include "mx_extensions.h"
 #include "mx_internals/mx__driver_interface.h"
 #include "mx_raw.h"
+#include "post.h"
 #include "thole.h"
 
 enum {
@@ -65,14 +63,11 @@ static mx_return_t refused(const char *what)
 /* The name is bound in this network namespace as long as somebody has the descriptor open. */
 static mx_return_t open_name(struct mx_raw_endpoint *raw)
 {
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "thole/mx/%012" PRIx64 "/raw", raw->board.nic_id);
+	struct mxi_place place;
 
-	raw->name_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (raw->name_fd < 0)
-		return refused("make a Unix socket");
-	if (bind(raw->name_fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
-		 (socklen_t)length) == 0)
+	mxi_place_raw(&place, raw->board.nic_id);
+	raw->name_fd = mxi_post_local(&place);
+	if (raw->name_fd >= 0)
 		return MX_SUCCESS;
 	if (errno == EADDRINUSE)
 		return (mx_return_t)error_set(MX_BUSY, "another program on this host has the raw endpoint of board %" PRIu32,

@@ -33,7 +33,7 @@ static int take(struct mxi_settings *settings, const struct thole_option_info *i
 	else if (strcmp(info->name, "mx_group") == 0)
 		return group_parse(info->value, &settings->group);
 	else if (strcmp(info->name, "codec") == 0 && strcmp(info->value, "native") != 0)
-		settings->network = false; /* its own frames find peers, and hosts of MX have no directory of ours */
+		settings->mxoe = true;
 	else if (strcmp(info->name, "network") == 0 && strcmp(info->value, "off") == 0)
 		settings->network = false;
 	return 0;
@@ -50,6 +50,8 @@ int mxi_settings_load(struct mxi_settings *settings)
 
 		error = error ? error : status;
 	}
+	if (settings->mxoe) /* its own frames find peers, and hosts of MX have no directory of ours */
+		settings->network = false;
 	if (!settings->network)
 		settings->group.s_addr = 0;
 	return error;

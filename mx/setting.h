@@ -12,6 +12,7 @@
 struct mxi_settings {
 	char hosts[256];      /* the path of the file of hosts; "": none */
 	uint16_t port;        /* of the group; endpoint number n has this port + 1 + n */
+	bool mxoe;            /* frames between hosts are MXoE's */
 	bool network;         /* other hosts are asked over UDP */
 	struct in_addr group; /* where all are asked at once; 0: nowhere */
 };
