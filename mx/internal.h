@@ -138,11 +138,34 @@ void mxi_endpoint_counters(struct mx_endpoint *endpoint, uint64_t *values, size_
 
 /* ---- peer.c ---- */
 
-mx_endpoint_addr_t mxi_peer_address(const struct mxi_peer *peer);
+static inline mx_endpoint_addr_t mxi_peer_address(const struct mxi_peer *peer)
+{
+	return peer ? (mx_endpoint_addr_t){{(uintptr_t)peer, peer->session}} : (mx_endpoint_addr_t){{0, 0}};
+}
+
+static inline struct mxi_peer *mxi_peer_at(mx_endpoint_addr_t address)
+{
+	return (struct mxi_peer *)(uintptr_t)address.stuff[0];
+}
+
 /* The peer of an address; NULL: it is none of this endpoint's, or was disconnected. */
-struct mxi_peer *mxi_peer_of(struct mx_endpoint *endpoint, mx_endpoint_addr_t address);
+static inline struct mxi_peer *mxi_peer_of(const struct mx_endpoint *endpoint, mx_endpoint_addr_t address)
+{
+	struct mxi_peer *peer = mxi_peer_at(address);
+
+	return peer && peer->endpoint == endpoint && !peer->disconnected ? peer : NULL;
+}
+
+/* The out of line part of mxi_peer_by_handle. */
+struct mxi_peer *mxi_peer_meet(struct mx_endpoint *endpoint, uint32_t handle);
 /* The peer behind a handle of Thole's: one that we know, or one that has spoken first. NULL: no memory. */
-struct mxi_peer *mxi_peer_by_handle(struct mx_endpoint *endpoint, uint32_t handle);
+static inline struct mxi_peer *mxi_peer_by_handle(struct mx_endpoint *endpoint, uint32_t handle)
+{
+	struct mxi_peer *peer = handle < endpoint->peers_size ? endpoint->peers[handle] : NULL;
+
+	return __builtin_expect(peer && !peer->disconnected, 1) ? peer : mxi_peer_meet(endpoint, handle);
+}
+
 /* A peer that we connect to; session 0: not known yet. What was at this handle before is forgotten if it was another one. */
 struct mxi_peer *mxi_peer_add(struct mx_endpoint *endpoint, uint32_t handle, uint64_t nic_id, uint32_t endpoint_id,
 			      uint32_t session);

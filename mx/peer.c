@@ -11,25 +11,6 @@
 
 #include "library.h"
 
-mx_endpoint_addr_t mxi_peer_address(const struct mxi_peer *peer)
-{
-	if (!peer)
-		return (mx_endpoint_addr_t){{0, 0}};
-	return (mx_endpoint_addr_t){{(uintptr_t)peer, peer->session}};
-}
-
-static struct mxi_peer *peer_at(mx_endpoint_addr_t address)
-{
-	return (struct mxi_peer *)(uintptr_t)address.stuff[0];
-}
-
-struct mxi_peer *mxi_peer_of(struct mx_endpoint *endpoint, mx_endpoint_addr_t address)
-{
-	struct mxi_peer *peer = peer_at(address);
-
-	return peer && peer->endpoint == endpoint && !peer->disconnected ? peer : NULL;
-}
-
 static bool peers_reach(struct mx_endpoint *endpoint, uint32_t handle)
 {
 	uint32_t size = endpoint->peers_size ? endpoint->peers_size : 16;
@@ -93,7 +74,7 @@ static bool peer_parse(const struct thole_address *address, struct mxi_identity 
 }
 
 /* One that has spoken first. It has asked the directory for us before, which remembers who it is. */
-static struct mxi_peer *peer_meet(struct mx_endpoint *endpoint, uint32_t handle)
+struct mxi_peer *mxi_peer_meet(struct mx_endpoint *endpoint, uint32_t handle)
 {
 	struct mxi_identity identity = {0};
 	struct thole_address address;
@@ -102,15 +83,6 @@ static struct mxi_peer *peer_meet(struct mx_endpoint *endpoint, uint32_t handle)
 	    !mxi_directory_who(&endpoint->entry, &address, &identity) && peer_parse(&address, &identity))
 		identity.session = mxi_peer_session(endpoint, handle);
 	return mxi_peer_add(endpoint, handle, identity.nic_id, identity.endpoint_id, identity.session);
-}
-
-struct mxi_peer *mxi_peer_by_handle(struct mx_endpoint *endpoint, uint32_t handle)
-{
-	struct mxi_peer *peer = handle < endpoint->peers_size ? endpoint->peers[handle] : NULL;
-
-	if (__builtin_expect(peer && !peer->disconnected, 1))
-		return peer;
-	return peer_meet(endpoint, handle);
 }
 
 void mxi_peer_free_all(struct mx_endpoint *endpoint)
@@ -137,7 +109,7 @@ mx_return_t mx_get_endpoint_addr(mx_endpoint_t endpoint, mx_endpoint_addr_t *end
 mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id, uint32_t *endpoint_id,
 					uint32_t *session_id)
 {
-	const struct mxi_peer *peer = peer_at(endpoint_addr);
+	const struct mxi_peer *peer = mxi_peer_at(endpoint_addr);
 
 	if (!peer)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "an endpoint address that nobody has filled in");
@@ -157,7 +129,7 @@ mx_return_t mx_decompose_endpoint_addr(mx_endpoint_addr_t endpoint_addr, uint64_
 
 mx_return_t mx_set_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void *context)
 {
-	struct mxi_peer *peer = peer_at(endpoint_addr);
+	struct mxi_peer *peer = mxi_peer_at(endpoint_addr);
 
 	if (!peer)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "an endpoint address that nobody has filled in");
@@ -167,7 +139,7 @@ mx_return_t mx_set_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void 
 
 mx_return_t mx_get_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void **context)
 {
-	const struct mxi_peer *peer = peer_at(endpoint_addr);
+	const struct mxi_peer *peer = mxi_peer_at(endpoint_addr);
 
 	if (!peer)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "an endpoint address that nobody has filled in");

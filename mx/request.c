@@ -124,8 +124,13 @@ void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, m
 		peer = mxi_peer_by_handle(endpoint, request->handle);
 	else if (request->kind == MXI_CONNECT && peer && peer->session == 0)
 		peer->session = mxi_peer_session(endpoint, peer->handle);
-	*status_p = request->status;
+	/* Field by field: a wider load would have to wait until the stores that it covers are out of the store buffer. */
+	status_p->code = load_relaxed(&request->status.code);
 	status_p->source = mxi_peer_address(peer);
+	status_p->match_info = load_relaxed(&request->status.match_info);
+	status_p->msg_length = load_relaxed(&request->status.msg_length);
+	status_p->xfer_length = load_relaxed(&request->status.xfer_length);
+	status_p->context = load_relaxed(&request->status.context);
 	if (__builtin_expect(status_p->code == MX_STATUS_ENDPOINT_CLOSED && peer, 0) && peer_is_silent(endpoint, peer))
 		status_p->code = MX_STATUS_ENDPOINT_UNREACHABLE;
 	mxi_request_leave(endpoint, request);
@@ -228,20 +233,21 @@ mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 
 /* ---- Segments -------------------------------------------------------------------------------------------------- */
 
-/* The same as Thole has them; padding behind MX's lengths holds anything. */
-static mx_return_t segments_take(struct mx_endpoint *endpoint, const mx_segment_t *list, uint32_t count, struct iovec *segments,
-				 uint64_t *length_p)
+/* Whether there may be such a list, and how long all of it is. */
+static inline mx_return_t segments_check(struct mx_endpoint *endpoint, const mx_segment_t *list, uint32_t count, uint64_t *length_p)
 {
 	uint64_t length = 0;
 
+	if (__builtin_expect(count > 0 && !list, 0))
+		return mxi_error(endpoint, MX_BAD_SEG_LIST, "a list of %u segments at NULL", count);
+	if (__builtin_expect(count == 1, 1)) {
+		*length_p = list->segment_length;
+		return MX_SUCCESS;
+	}
 	if (count > MX_MAX_SEGMENTS)
 		return mxi_error(endpoint, MX_BAD_SEG_CNT, "%u segments: there may be %d", count, MX_MAX_SEGMENTS);
-	if (count > 0 && !list)
-		return mxi_error(endpoint, MX_BAD_SEG_LIST, "a list of %u segments at NULL", count);
-	for (uint32_t i = 0; i < count; i++) {
-		segments[i] = (struct iovec){list[i].segment_ptr, list[i].segment_length};
+	for (uint32_t i = 0; i < count; i++)
 		length += list[i].segment_length;
-	}
 	if (length > UINT32_MAX)
 		return mxi_error(endpoint, MX_BAD_SEG_MEM, "%llu bytes in a message: a length has 32 bits",
 				 (unsigned long long)length);
@@ -249,32 +255,37 @@ static mx_return_t segments_take(struct mx_endpoint *endpoint, const mx_segment_
 	return MX_SUCCESS;
 }
 
-/* ---- Sending ---------------------------------------------------------------------------------------------------- */
-
-static int send_post(struct mx_endpoint *endpoint, union mx_request *request, const struct iovec *segments, uint32_t count,
-		     unsigned flags)
+/* As Thole has them; padding behind MX's lengths holds anything. */
+static void segments_copy(const mx_segment_t *list, uint32_t count, struct iovec *segments)
 {
-	uint64_t match_info = request->status.match_info;
-	uint32_t handle = request->peer->handle;
-
-	if (__builtin_expect(count == 1, 1))
-		return thole_send(endpoint->thole, handle, segments[0].iov_base, segments[0].iov_len, match_info, 0, flags,
-				  request, NULL);
-	return thole_sendv(endpoint->thole, handle, segments, count, match_info, 0, flags, request, NULL);
+	for (uint32_t i = 0; i < count; i++)
+		segments[i] = (struct iovec){list[i].segment_ptr, list[i].segment_length};
 }
 
-static mx_return_t send_start(struct mx_endpoint *endpoint, const mx_segment_t *list, uint32_t count, mx_endpoint_addr_t to,
-			      uint64_t match_info, void *context, mx_request_t *request_p, unsigned flags)
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) int send_vector(struct mx_endpoint *endpoint, union mx_request *request, const mx_segment_t *list,
+						 uint32_t count, unsigned flags)
 {
 	struct iovec segments[MX_MAX_SEGMENTS];
+
+	segments_copy(list, count, segments);
+	return thole_sendv(endpoint->thole, request->peer->handle, segments, count, request->status.match_info, 0, flags, request,
+			   NULL);
+}
+
+static inline mx_return_t send_start(struct mx_endpoint *endpoint, const mx_segment_t *list, uint32_t count, mx_endpoint_addr_t to,
+				     uint64_t match_info, void *context, mx_request_t *request_p, unsigned flags)
+{
 	union mx_request *request;
-	uint64_t length;
+	struct mxi_peer *peer;
+	uint64_t length = 0;
 	mx_return_t code;
 	int error;
 
 	if (__builtin_expect(!endpoint, 0))
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "a send without an endpoint");
-	code = segments_take(endpoint, list, count, segments, &length);
+	code = segments_check(endpoint, list, count, &length);
 	if (__builtin_expect(code != MX_SUCCESS, 0))
 		return code;
 	if (length <= BUFFERED_MAX && !(flags & THOLE_SYNC))
@@ -285,16 +296,21 @@ static mx_return_t send_start(struct mx_endpoint *endpoint, const mx_segment_t *
 		lock_leave(&endpoint->lock);
 		return mxi_error(endpoint, MX_NO_RESOURCES, "no memory for another request");
 	}
+	peer = mxi_peer_of(endpoint, to);
 	request->buffered = flags & THOLE_INJECT;
 	request->status.msg_length = request->status.xfer_length = (uint32_t)length;
-	request->peer = mxi_peer_of(endpoint, to);
+	request->peer = peer;
 	if (request_p)
 		*request_p = request;
 	else
 		request->state = MXI_LEFT;
-	if (__builtin_expect(request->peer != NULL, 1)) {
+	if (__builtin_expect(peer != NULL, 1)) {
 		request->busy = true;
-		error = send_post(endpoint, request, segments, count, flags);
+		if (__builtin_expect(count == 1, 1))
+			error = thole_send(endpoint->thole, peer->handle, list->segment_ptr, length, match_info, 0, flags, request,
+					   NULL);
+		else
+			error = send_vector(endpoint, request, list, count, flags);
 		if (__builtin_expect(error != 0, 0)) {
 			request->busy = false;
 			mxi_request_finish(endpoint, request, mxi_status_of(error));
@@ -322,29 +338,26 @@ mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint3
 
 /* ---- Receiving --------------------------------------------------------------------------------------------------- */
 
-static int receive_post(struct mx_endpoint *endpoint, union mx_request *request, const struct iovec *segments, uint32_t count,
-			uint64_t match_mask)
+static __attribute__((noinline)) int receive_vector(struct mx_endpoint *endpoint, union mx_request *request,
+						    const mx_segment_t *list, uint32_t count, uint64_t match_mask)
 {
-	uint64_t match_info = request->status.match_info;
+	struct iovec segments[MX_MAX_SEGMENTS];
 
-	if (__builtin_expect(count == 1, 1))
-		return thole_recv(endpoint->thole, THOLE_ANY, segments[0].iov_base, segments[0].iov_len, match_info, match_mask, 0,
-				  request, NULL);
-	return thole_recvv(endpoint->thole, THOLE_ANY, segments, count, match_info, match_mask, 0, request, NULL);
+	segments_copy(list, count, segments);
+	return thole_recvv(endpoint->thole, THOLE_ANY, segments, count, request->status.match_info, match_mask, 0, request, NULL);
 }
 
 mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count, uint64_t match_info,
 		     uint64_t match_mask, void *context, mx_request_t *request_p)
 {
-	struct iovec segments[MX_MAX_SEGMENTS];
 	union mx_request *request;
-	uint64_t length;
+	uint64_t length = 0;
 	mx_return_t code;
 	int error = THOLE_ERR_MEMORY;
 
 	code = mxi_match_check(endpoint, "mx_irecv", match_info, match_mask);
 	if (__builtin_expect(code == MX_SUCCESS, 1))
-		code = segments_take(endpoint, segments_list, segments_count, segments, &length);
+		code = segments_check(endpoint, segments_list, segments_count, &length);
 	if (__builtin_expect(code != MX_SUCCESS, 0))
 		return code;
 	if (__builtin_expect((endpoint->context_mask & ~match_mask) != 0, 0))
@@ -357,7 +370,11 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		request->busy = true;
 		if (!request_p)
 			request->state = MXI_LEFT;
-		error = receive_post(endpoint, request, segments, segments_count, match_mask);
+		if (__builtin_expect(segments_count == 1, 1))
+			error = thole_recv(endpoint->thole, THOLE_ANY, segments_list->segment_ptr, length, match_info, match_mask, 0,
+					   request, NULL);
+		else
+			error = receive_vector(endpoint, request, segments_list, segments_count, match_mask);
 		if (__builtin_expect(error != 0, 0))
 			request_free(endpoint, request);
 	}

@@ -4,7 +4,7 @@
  * other.
  *
  * The provider turns libfabric calls into thole.h calls and Thole completions into completion queue
- * entries and counts. It stands on thole.h alone.
+ * entries and counts. It stands on thole.h, and on src/base for its lock, alone.
  *
  * Locking: a domain has one lock. It guards everything that belongs to the domain: endpoints and
  * what Thole keeps for them, address vectors, queues, counters, regions. Where only one thread uses
@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/lock.h"
 #include "compat.h"
 #include "thole.h"
 
@@ -41,32 +42,6 @@ enum prov_limits {
 	PROV_OPTIONS_MAX = 64, /* Thole options that can be given as FI_THOLE_* */
 	PROV_NONE = UINT32_MAX /* no such peer; equal to THOLE_ANY */
 };
-
-/* ---- Lock ------------------------------------------------------------------------------------ */
-
-/* A word that is 0 when free. Held for as long as one Thole call takes; who has to wait yields,
- * because there may be more threads than cores. */
-struct prov_lock {
-	atomic_int held;
-};
-
-void prov_lock_wait(struct prov_lock *lock);
-
-static inline bool prov_lock_try(struct prov_lock *lock)
-{
-	return !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire);
-}
-
-static inline void prov_lock_take(struct prov_lock *lock)
-{
-	if (prov_unlikely(!prov_lock_try(lock)))
-		prov_lock_wait(lock);
-}
-
-static inline void prov_lock_leave(struct prov_lock *lock)
-{
-	atomic_store_explicit(&lock->held, 0, memory_order_release);
-}
 
 /* ---- Objects --------------------------------------------------------------------------------- */
 
@@ -91,24 +66,24 @@ struct prov_domain {
 	size_t endpoint_count;
 	struct prov_region *regions; /* all that are open, for endpoints that come later */
 	unsigned users;              /* objects opened in the domain */
-	struct prov_lock lock;
+	struct lock lock;
 };
 
 static inline void prov_domain_lock(struct prov_domain *domain)
 {
 	if (prov_unlikely(domain->safe))
-		prov_lock_take(&domain->lock);
+		lock_take(&domain->lock);
 }
 
 static inline bool prov_domain_trylock(struct prov_domain *domain)
 {
-	return prov_likely(!domain->safe) || prov_lock_try(&domain->lock);
+	return prov_likely(!domain->safe) || lock_try(&domain->lock);
 }
 
 static inline void prov_domain_unlock(struct prov_domain *domain)
 {
 	if (prov_unlikely(domain->safe))
-		prov_lock_leave(&domain->lock);
+		lock_leave(&domain->lock);
 }
 
 /* The endpoints that a queue, counter or thread lives on, and how to sleep until one of them has
