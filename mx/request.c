@@ -44,7 +44,8 @@ mx_status_code_t mxi_status_of(int error)
 
 /* ---- From birth to death ------------------------------------------------------------------------------------ */
 
-union mx_request *mxi_request_new(struct mx_endpoint *endpoint, enum mxi_kind kind, uint64_t match_info, void *context)
+static inline union mx_request *request_new(struct mx_endpoint *endpoint, enum mxi_kind kind, uint64_t match_info, void *context,
+					    struct mxi_peer *peer, uint32_t length)
 {
 	union mx_request *request = pool_get(&endpoint->requests);
 
@@ -52,15 +53,20 @@ union mx_request *mxi_request_new(struct mx_endpoint *endpoint, enum mxi_kind ki
 		return NULL;
 	request->status.code = MX_STATUS_PENDING;
 	request->status.match_info = match_info;
-	request->status.msg_length = request->status.xfer_length = 0;
+	request->status.msg_length = request->status.xfer_length = length;
 	request->status.context = context;
-	request->peer = NULL;
+	request->peer = peer;
 	request->query = NULL;
 	request->handle = THOLE_ANY;
 	request->kind = (uint8_t)kind;
 	request->state = MXI_PENDING;
 	request->busy = false;
 	return request;
+}
+
+union mx_request *mxi_request_new(struct mx_endpoint *endpoint, enum mxi_kind kind, uint64_t match_info, void *context)
+{
+	return request_new(endpoint, kind, match_info, context, NULL, 0);
 }
 
 static void request_free(struct mx_endpoint *endpoint, union mx_request *request)
@@ -109,30 +115,32 @@ void mxi_request_leave(struct mx_endpoint *endpoint, union mx_request *request)
 }
 
 /* Thole's word for a peer that is gone does not say how; what it knows of the peer does. */
-static bool peer_is_silent(struct mx_endpoint *endpoint, const struct mxi_peer *peer)
+static __attribute__((noinline, cold)) mx_status_code_t gone_code(struct mx_endpoint *endpoint, const struct mxi_peer *peer)
 {
 	struct thole_peer_info info;
+	bool silent = peer && thole_peer_info(endpoint->thole, peer->handle, &info) == 0 && strcmp(info.reason, "silent") == 0;
 
-	return thole_peer_info(endpoint->thole, peer->handle, &info) == 0 && strcmp(info.reason, "silent") == 0;
+	return silent ? MX_STATUS_ENDPOINT_UNREACHABLE : MX_STATUS_ENDPOINT_CLOSED;
 }
 
 void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p)
 {
+	mx_status_code_t code = load_relaxed(&request->status.code);
 	struct mxi_peer *peer = request->peer;
 
 	if (request->kind == MXI_RECEIVE && request->handle != THOLE_ANY)
 		peer = mxi_peer_by_handle(endpoint, request->handle);
 	else if (request->kind == MXI_CONNECT && peer && peer->session == 0)
 		peer->session = mxi_peer_session(endpoint, peer->handle);
+	if (__builtin_expect(code == MX_STATUS_ENDPOINT_CLOSED, 0))
+		code = gone_code(endpoint, peer);
 	/* Field by field: a wider load would have to wait until the stores that it covers are out of the store buffer. */
-	status_p->code = load_relaxed(&request->status.code);
+	status_p->code = code;
 	status_p->source = mxi_peer_address(peer);
 	status_p->match_info = load_relaxed(&request->status.match_info);
 	status_p->msg_length = load_relaxed(&request->status.msg_length);
 	status_p->xfer_length = load_relaxed(&request->status.xfer_length);
 	status_p->context = load_relaxed(&request->status.context);
-	if (__builtin_expect(status_p->code == MX_STATUS_ENDPOINT_CLOSED && peer, 0) && peer_is_silent(endpoint, peer))
-		status_p->code = MX_STATUS_ENDPOINT_UNREACHABLE;
 	mxi_request_leave(endpoint, request);
 }
 
@@ -291,15 +299,13 @@ static inline mx_return_t send_start(struct mx_endpoint *endpoint, const mx_segm
 	if (length <= BUFFERED_MAX && !(flags & THOLE_SYNC))
 		flags |= THOLE_INJECT;
 	lock_take(&endpoint->lock);
-	request = mxi_request_new(endpoint, MXI_SEND, match_info, context);
+	peer = mxi_peer_of(endpoint, to);
+	request = request_new(endpoint, MXI_SEND, match_info, context, peer, (uint32_t)length);
 	if (__builtin_expect(!request, 0)) {
 		lock_leave(&endpoint->lock);
 		return mxi_error(endpoint, MX_NO_RESOURCES, "no memory for another request");
 	}
-	peer = mxi_peer_of(endpoint, to);
 	request->buffered = flags & THOLE_INJECT;
-	request->status.msg_length = request->status.xfer_length = (uint32_t)length;
-	request->peer = peer;
 	if (request_p)
 		*request_p = request;
 	else
@@ -365,7 +371,7 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 				 "mx_irecv: the match mask %llx leaves out bits of the context id %llx",
 				 (unsigned long long)match_mask, (unsigned long long)endpoint->context_mask);
 	lock_take(&endpoint->lock);
-	request = mxi_request_new(endpoint, MXI_RECEIVE, match_info, context);
+	request = request_new(endpoint, MXI_RECEIVE, match_info, context, NULL, 0);
 	if (__builtin_expect(request != NULL, 1)) {
 		request->busy = true;
 		if (!request_p)
