@@ -354,6 +354,9 @@ static void veteran(int self)
 			rank_progress(&rank);
 		veteran_turn(&rank, turn, descriptors, maps);
 	}
+	/* Until the other has counted its descriptors, too: with nothing to send it would not get back what traffic opens. */
+	while (word(WORD_DONE) < (uint64_t)kills * 4)
+		rank_progress(&rank);
 	/* Agree on a last exchange: the other is at most one ahead or behind. */
 	if (self == 0)
 		word_set(WORD_FINAL, rank.links[1].sequence + 2);
