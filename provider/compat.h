@@ -55,14 +55,4 @@ enum {
 /* Bytes of an error entry that every version of it has. */
 #define PROV_ERROR_ENTRY_BYTES (offsetof(struct fi_cq_err_entry, err_data_size) + sizeof(size_t))
 
-/* Tell the core that this is a spinning loop, where there is a way to. */
-static inline void prov_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 #endif /* PROVIDER_COMPAT_H */
