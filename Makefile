@@ -8,6 +8,7 @@ DESTDIR ?=
 MPIS    ?= mpich openmpi impi
 PYTEST  ?=
 BENCH   ?=
+MUTANTS ?=
 SEEDS   ?= 1000
 SEED    ?= $(shell date +%s)
 
@@ -15,7 +16,7 @@ VENV  := $(BUILD)/venv
 TOOL  := $(VENV)/tool/bin
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
-.PHONY: help run test unit system sim build build-tests venvs bench install wheel clean
+.PHONY: help run test unit system sim mutants build build-tests venvs bench install uninstall wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,10 +24,13 @@ help:
 	@echo "make test     install what the tests need, build, and run all tests"
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
 	@echo "make bench    compare with every other transport that can be installed (BENCH='--quick' passes arguments)"
-	@echo "make unit     only the unit tests;  make system  only the system tests (PYTEST='-k NAME' passes arguments)"
+	@echo "make unit     only what meson runs: unit tests, documents, the simulator, whole endpoints"
+	@echo "make system   only what pytest runs: the tool, MPIs, MX programs (PYTEST='-k NAME' passes arguments)"
 	@echo "make sim      whole endpoints over a simulated network that loses frames and hosts: SEEDS=n histories"
+	@echo "make mutants  put small faults into the protocol code, one by one: does a test notice? (MUTANTS='name' for some)"
 	@echo "make install  install below PREFIX ($(PREFIX)); DESTDIR is honoured"
-	@echo "make wheel    a Python wheel with all of it, in $(BUILD)/wheel"
+	@echo "make uninstall  take that back"
+	@echo "make wheel    a Python wheel with all of it, for glibc 2.34 and later, in $(BUILD)/wheel"
 	@echo "make clean    remove $(BUILD)"
 
 run: build venvs
@@ -54,7 +58,7 @@ build-tests: $(TOOL)/meson
 
 # Both kinds run even if the first fails, and either failure is the result.
 test: build-tests
-	@tools/venvs.sh $(VENV) $(MPIS) openmpi4
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
 	@status=0; \
 	$(MESON) test -C $(BUILD) --print-errorlogs || status=1; \
 	$(TOOL)/python -m pytest test/system --build $(BUILD) --require all -q -rfE $(PYTEST) || status=1; \
@@ -64,14 +68,18 @@ unit: build-tests
 	@$(MESON) test -C $(BUILD) --print-errorlogs
 
 system: build-tests
-	@tools/venvs.sh $(VENV) $(MPIS) openmpi4
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
 	@$(TOOL)/python -m pytest test/system --build $(BUILD) -rfEs $(PYTEST)
 
 sim: build-tests
 	@$(BUILD)/sim/thole-sim --seed $(SEED) --seeds $(SEEDS)
 
+mutants: build-tests
+	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python test/mutants/mutants.py --build $(BUILD) $(MUTANTS)
+
 bench: build venvs
 	@tools/packages.sh test
+	@tools/packages.sh bench
 	@$(TOOL)/python bench/run.py --build $(BUILD) $(BENCH)
 
 install: $(TOOL)/meson
@@ -83,9 +91,16 @@ install: $(TOOL)/meson
 	@$(MESON) compile -C $(BUILD)/release
 	@$(MESON) install -C $(BUILD)/release --no-rebuild $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
+uninstall: $(TOOL)/meson
+	@test -f $(BUILD)/release/build.ninja || { echo "thole: $(BUILD)/release, which knows what was installed, is gone;" \
+		"make install PREFIX=$(PREFIX) makes it again" >&2; exit 2; }
+	@$(MESON) configure $(BUILD)/release -Dprefix=$(PREFIX)
+	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python tools/uninstall.py $(BUILD)/release $(if $(DESTDIR),$(abspath $(DESTDIR)))
+
 wheel: $(TOOL)/meson
 	@tools/packages.sh build
-	@$(TOOL)/python -m pip --quiet wheel --no-deps --wheel-dir $(BUILD)/wheel .
+	@tools/venvs.sh $(VENV) wheel
+	@tools/wheel.sh $(VENV) $(BUILD)/wheel-build $(BUILD)/wheel
 
 clean:
 	rm -rf $(BUILD)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import fcntl
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -29,18 +27,21 @@ from thole.run import plan as thole_plan
 from thole.trouble import Trouble
 
 import host
+import hpcc
 import launch
 import ours
 import report
 import targets
-from peers import PEERS, Peer
+from peers import Peer
 from process import Outcome, run
 from results import SPREAD, Condition, Results
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PARTS = ("node", "network", "all")
-TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise")
+POLLS = ("test", "testany", "iprobe", "waitany")
+TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise", *POLLS)
+WORK_NS = "0,500"  # between two polls
 TRIES = 3  # of a start, where the machine changed during it, or others used it
 QUIET = 0.1  # share of the machine that others may use
 CROWD = 4  # ranks of the tests where ranks share cores
@@ -74,7 +75,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where results go")
     parser.add_argument("--name", default="", help="file name of the results, without its ending")
     parser.add_argument("--peers", help="names between commas, * in them for anything")
-    parser.add_argument("--only", help=f"of {', '.join(TESTS)}, perf, memory; between commas")
+    parser.add_argument("--only", help=f"of {', '.join(TESTS)}, {hpcc.TEST}, perf, memory; between commas")
     parser.add_argument(
         "--settings", help="of the network: numbers between commas, as --list shows them"
     )
@@ -104,6 +105,9 @@ def plans(options: argparse.Namespace) -> list[Plan]:
     }
     sizes = quick if options.quick else whole
     made = [Plan((test,), 2, options.sizes or sizes[test]) for test in sizes if test in wanted]
+    polls = tuple(test for test in POLLS if test in wanted)
+    if polls:
+        made.append(Plan(polls, 2, WORK_NS))
     crowd = tuple(test for test in ("allreduce", "pairwise") if test in wanted)
     if crowd:
         # Ranks that share a core need many slices of the scheduler for one sample.
@@ -176,10 +180,8 @@ class Bench:
 
     def line(self, peer: Peer, plan: Plan) -> tuple[list[str], dict[str, str]]:
         """The command of a start, and the variables that it needs."""
-        mpi = self.found[peer.mpi]
-        command = launch.command(mpi, self.cpus, plan.ranks, list(peer.arguments))
-        command += self.program(peer, plan)
-        return command, thole_plan(command).environment() if peer.thole else peer.settings(mpi)
+        command, settings = self.launcher(peer, plan.ranks)
+        return command + self.program(peer, plan), settings
 
     def once(self, command: list[str], settings: dict[str, str]) -> Outcome:
         return run(command, environment() | settings, LIMIT_S)
@@ -235,6 +237,29 @@ class Bench:
         outcome = run(command, dict(os.environ), 10.0)
         return 1.0 if outcome.failure else float(outcome.output)
 
+    def launcher(self, peer: Peer, ranks: int) -> tuple[list[str], dict[str, str]]:
+        """The command up to the program, and the variables that it needs."""
+        mpi = self.found[peer.mpi]
+        command = launch.command(mpi, self.cpus, ranks, list(peer.arguments))
+        return command, thole_plan(command).environment() if peer.thole else peer.settings(mpi)
+
+    def measure_hpcc(self, chosen: list[Peer], rounds: int) -> None:
+        """As often as the others are started, each peer after the other."""
+        peers = [peer for peer in chosen if peer.mpi == hpcc.MPI]
+        reason = hpcc.missing()
+        if reason and peers:
+            self.results.failures[hpcc.TEST] = reason
+            return
+        for _ in range(rounds):
+            for peer in peers:
+                command, settings = self.launcher(peer, hpcc.RANKS)
+                with locked(self.options.lock):
+                    host.settle(self.options.settle)
+                    line, failure = hpcc.once(command, environment() | settings)
+                    self.results.add(peer.name, line, self.floor())
+                if failure:
+                    self.results.failures[f"{peer.name} {hpcc.TEST}"] = failure
+
     def measure(self, chosen: list[Peer], todo: list[Plan], rounds: int) -> None:
         columns = (
             TextColumn("{task.description:32}"),
@@ -288,7 +313,10 @@ def ready(bench: Bench, chosen: list[Peer]) -> list[Peer]:
 
 def measure_node(bench: Bench, chosen: list[Peer], compared: Compared) -> None:
     with contextlib.suppress(KeyboardInterrupt):  # what has been measured by then is still reported
-        bench.measure(ready(bench, chosen), plans(bench.options), rounds(bench.options))
+        able = ready(bench, chosen)
+        bench.measure(able, plans(bench.options), rounds(bench.options))
+        if compared.wanted(hpcc.TEST):
+            bench.measure_hpcc(able, rounds(bench.options))
     perf = memory = None
     with locked(bench.options.lock):
         if compared.wanted("perf"):

@@ -39,6 +39,7 @@ enum {
 	PILOT_ITERATIONS = 4,
 	ITERATIONS_MIN = 3,
 	ITERATIONS_MAX = 200000,
+	POLLED = 8, /* receives that a poll looks at, the first of them where it looks at one */
 	FLOOR_TRIPS = 40,
 	FLOOR_TRIES = 5,
 	FLOOR_LOOKS = 2000, /* more than any cache line takes: the other rank has no core just now */
@@ -71,7 +72,8 @@ struct test {
 	kernel_fn *kernel;
 	int ranks;               /* exactly so many; 0: any number from two, all of them take part */
 	unsigned hops;           /* messages in a row in one iteration */
-	int sized;               /* for each size given; else for 8 bytes only */
+	int sized;               /* for each size given; else for 8 bytes only. Of polls it is the work between two, in ns */
+	int local;               /* rank 0 polls: nothing arrives that could be checked */
 };
 
 static uint64_t time_ns(clockid_t clock)
@@ -247,6 +249,144 @@ static uint64_t kernel_allreduce(struct bench *bench, size_t size, unsigned coun
 	return elapsed;
 }
 
+/* ---- Polls ----------------------------------------------------------------------------------- */
+
+/* Computing that takes about so many nanoseconds. The first call finds out how many turns one takes. */
+static void work(size_t ns)
+{
+	static double turns_ns;
+	static volatile uint64_t sink;
+
+	if (turns_ns <= 0) {
+		const unsigned many = 1u << 20;
+		uint64_t start = clock_ns();
+
+		for (unsigned i = 0; i < many; i++)
+			sink += i;
+		turns_ns = many / (double)(clock_ns() - start + 1);
+	}
+	for (unsigned i = (unsigned)((double)ns * turns_ns); i > 0; i--)
+		sink += i;
+}
+
+/* What count turns of that work take, at their best so far: what is measured beside it must not look faster for a disturbance. */
+static uint64_t work_alone(size_t ns, unsigned count)
+{
+	static size_t last = SIZE_MAX;
+	static double best;
+	uint64_t start = clock_ns();
+	double turn;
+
+	for (unsigned i = 0; i < count; i++)
+		work(ns);
+	turn = (double)(clock_ns() - start) / count;
+	best = last != ns || turn < best ? turn : best;
+	last = ns;
+	return (uint64_t)(best * count);
+}
+
+/* What polls of rank 0 take beyond the work between them; rank 1 waits meanwhile. */
+typedef void poll_fn(MPI_Request *requests, int *flag);
+
+static void poll_test(MPI_Request *requests, int *flag)
+{
+	MPI_Test(requests, flag, MPI_STATUS_IGNORE);
+}
+
+static void poll_testany(MPI_Request *requests, int *flag)
+{
+	int index;
+
+	MPI_Testany(POLLED, requests, &index, flag, MPI_STATUS_IGNORE);
+}
+
+static void poll_iprobe(MPI_Request *requests, int *flag)
+{
+	(void)requests;
+	MPI_Iprobe(1, TAG_ACK, MPI_COMM_WORLD, flag, MPI_STATUS_IGNORE);
+}
+
+static uint64_t polls_run(size_t work_ns, unsigned count, poll_fn *poll)
+{
+	MPI_Request requests[POLLED];
+	char bytes[POLLED];
+	uint64_t start, plain;
+	int flag, found = 0;
+
+	for (int i = 0; i < POLLED; i++)
+		MPI_Irecv(&bytes[i], 1, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[i]);
+	plain = work_alone(work_ns, count);
+	start = clock_ns();
+	for (unsigned i = 0; i < count; i++) {
+		poll(requests, &flag);
+		found |= flag;
+		work(work_ns);
+	}
+	start = clock_ns() - start;
+	MPI_Send(&flag, 1, MPI_INT, 1, TAG_ACK, MPI_COMM_WORLD);
+	MPI_Waitall(POLLED, requests, MPI_STATUSES_IGNORE);
+	if (found) {
+		fprintf(stderr, "mpi_bench: a poll found what nobody has sent\n");
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	return start > plain ? start - plain : 1;
+}
+
+static uint64_t polls(struct bench *bench, size_t work_ns, unsigned count, poll_fn *poll)
+{
+	char byte = 1;
+	int mark;
+
+	if (bench->rank == 0)
+		return polls_run(work_ns, count, poll);
+	MPI_Recv(&mark, 1, MPI_INT, 0, TAG_ACK, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (int i = 0; i < POLLED; i++)
+		MPI_Send(&byte, 1, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD);
+	return 1;
+}
+
+static uint64_t kernel_test(struct bench *bench, size_t work_ns, unsigned count)
+{
+	return polls(bench, work_ns, count, poll_test);
+}
+
+static uint64_t kernel_testany(struct bench *bench, size_t work_ns, unsigned count)
+{
+	return polls(bench, work_ns, count, poll_testany);
+}
+
+static uint64_t kernel_iprobe(struct bench *bench, size_t work_ns, unsigned count)
+{
+	return polls(bench, work_ns, count, poll_iprobe);
+}
+
+/* Messages that are waited for by MPI_Waitany, with work after each on both sides: what one takes beyond the work. */
+static uint64_t kernel_waitany(struct bench *bench, size_t work_ns, unsigned count)
+{
+	MPI_Request requests[POLLED];
+	char bytes[POLLED];
+	uint64_t start, plain = work_alone(work_ns, count);
+	int index;
+
+	for (int i = 0; bench->rank == 0 && i < POLLED; i++)
+		MPI_Irecv(&bytes[i], 1, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[i]);
+	MPI_Sendrecv(&index, 1, MPI_INT, 1 - bench->rank, TAG_ACK, &index, 1, MPI_INT, 1 - bench->rank, TAG_ACK, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	start = clock_ns();
+	for (unsigned i = 0; i < count + POLLED; i++) {
+		if (bench->rank == 1)
+			MPI_Send(&bytes[0], 1, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD);
+		else
+			MPI_Waitany(POLLED, requests, &index, MPI_STATUS_IGNORE);
+		if (bench->rank == 0 && i < count)
+			MPI_Irecv(&bytes[index], 1, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[index]);
+		if (i < count)
+			work(work_ns);
+	}
+	start = clock_ns() - start;
+	return start > plain ? start - plain : 1;
+}
+
 /* ---- The floor ------------------------------------------------------------------------------- */
 
 /* A word that two ranks share without their MPI: a file without a name, found by its descriptor. */
@@ -303,11 +443,15 @@ static double floor_ns(struct bench *bench)
 }
 
 static const struct test tests[] = {
-	{ "latency", "us", kernel_latency, 2, 2, 1 },
-	{ "touched", "us", kernel_touched, 2, 2, 1 },
-	{ "bandwidth", "GB/s", kernel_bandwidth, 2, 1, 1 },
-	{ "allreduce", "us", kernel_allreduce, 0, 1, 0 },
-	{ "pairwise", "us", kernel_latency, 0, 2, 0 },
+	{ "latency", "us", kernel_latency, 2, 2, 1, 0 },
+	{ "touched", "us", kernel_touched, 2, 2, 1, 0 },
+	{ "bandwidth", "GB/s", kernel_bandwidth, 2, 1, 1, 0 },
+	{ "allreduce", "us", kernel_allreduce, 0, 1, 0, 0 },
+	{ "pairwise", "us", kernel_latency, 0, 2, 0, 0 },
+	{ "test", "us", kernel_test, 2, 1, 1, 1 },
+	{ "testany", "us", kernel_testany, 2, 1, 1, 1 },
+	{ "iprobe", "us", kernel_iprobe, 2, 1, 1, 1 },
+	{ "waitany", "us", kernel_waitany, 2, 1, 1, 1 },
 };
 
 enum { TEST_COUNT = sizeof(tests) / sizeof(tests[0]) };
@@ -325,7 +469,7 @@ static void prepare(struct bench *bench, size_t size, unsigned round)
 
 static void check(const struct bench *bench, const struct test *test, size_t size)
 {
-	if (test->kernel == kernel_allreduce || (test->kernel == kernel_bandwidth && bench->rank == 0))
+	if (test->local || test->kernel == kernel_allreduce || (test->kernel == kernel_bandwidth && bench->rank == 0))
 		return;
 	if (!pattern_holds(bench->recv, size, bench->seed ^ 1)) {
 		fprintf(stderr, "mpi_bench: %s of %zu bytes: rank %d received wrong data\n", test->name,

@@ -35,13 +35,16 @@ class Outcome:
         return "\n".join([reason, *lines[-8:]])
 
 
-def run(command: list[str], environment: dict[str, str], limit_s: float) -> Outcome:
+def run(
+    command: list[str], environment: dict[str, str], limit_s: float, folder: Path | None = None
+) -> Outcome:
     """Run a command in a session of its own; kill its whole family if it takes too long."""
     started = time.monotonic()
     try:
         process = subprocess.Popen(
             command,
             env=environment,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

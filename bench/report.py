@@ -20,6 +20,11 @@ NODE_TITLES = {
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
     "bandwidth": "Windowed bandwidth, GB/s",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores",
+    "test": "An MPI_Test that finds nothing, us; the size is the work between two, ns",
+    "testany": "An MPI_Testany of 8 that finds nothing, us; the size is the work between two, ns",
+    "iprobe": "An MPI_Iprobe that finds nothing, us; the size is the work between two, ns",
+    "waitany": "Messages taken by MPI_Waitany, us each; the size is the work after each on both sides, ns",
+    "gups": "HPC Challenge's MPIRandomAccess, GUPs, 2 ranks; the size is the table's, words",
     "pairwise": "Two pairs at a time, 8 bytes, us one way, 4 ranks on 2 cores, until both have ended",
 }
 

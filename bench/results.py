@@ -44,10 +44,11 @@ class Series:
 
     @property
     def best(self) -> float:
-        return max(self.samples) if self.unit == "GB/s" else min(self.samples)
+        return max(self.samples) if self.unit in RATES else min(self.samples)
 
 
 CPU = ("cpu_send", "cpu_recv")  # measured with the bandwidth: each side's seconds of CPU per GB
+RATES = ("GB/s", "GUPs")  # units of which more is better
 SPREAD = 1.8  # cache-line times of one condition differ by less than this
 
 
@@ -135,7 +136,7 @@ class Results:
         ]
         if not found:
             return None
-        more_is_better = found[0][2] == "GB/s"
+        more_is_better = found[0][2] in RATES
         chosen = max(found, key=lambda item: item[1] if more_is_better else -item[1])
         return chosen[0], chosen[1]
 

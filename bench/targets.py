@@ -9,6 +9,8 @@ from ours import Perf
 from peers import NETWORK_PEERS, PEERS
 from results import Results, size_text
 
+POLL_US = 0.1  # a poll that finds nothing may take so much longer than the MPI's own
+UPDATES = 0.9  # of the updates a second of the MPI's own
 LEVEL = 1.03  # bests of repeated runs differ by this much on a quiet machine
 MIB = 1 << 20
 
@@ -46,7 +48,7 @@ def _compare(
     if left is None or right is None:
         return None
     ratio = left[1] / right[1] if right[1] else 1.0
-    rate = test == "bandwidth"
+    rate = test in ("bandwidth", "gups")
     excess = factor / ratio if rate and ratio else ratio / factor
     return Comparison(size, left[1], left[0], right[1], right[0], ratio, excess)
 
@@ -74,6 +76,21 @@ def _check(target: str, unit: str, found: list[Comparison | None]) -> Check:
     return Check(target, "missed" if missed else "met", summary, comparisons)
 
 
+def _polls(results: Results, ours: str, theirs: str) -> list[Check]:
+    """What polls that find nothing, and messages that are polled for, cost beyond those of the MPI as shipped."""
+    checks = []
+    for test in ("test", "testany", "iprobe"):
+        found = [_compare(results, test, size, [ours], [theirs], 1.0) for size in results.sizes(test)]
+        allowed = [
+            replace(one, excess=one.ours / (one.theirs + POLL_US)) if one else None for one in found
+        ]
+        target = f"{test} that finds nothing: {ours} at most {POLL_US} us above {theirs}"
+        checks.append(_check(target, "us", allowed))
+    found = [_compare(results, "waitany", size, [ours], [theirs], 1.0) for size in results.sizes("waitany")]
+    checks.append(_check(f"waitany: {ours} at least as fast as {theirs}", "us", found))
+    return checks
+
+
 def check(results: Results, memory: dict[str, int] | None, perf: Perf | None) -> list[Check]:
     thole = [peer.name for peer in PEERS if peer.thole]
     others = [peer.name for peer in PEERS if not peer.thole]
@@ -91,6 +108,11 @@ def check(results: Results, memory: dict[str, int] | None, perf: Perf | None) ->
         ours = [other.name for other in PEERS if other.thole and other.mpi == peer.mpi]
         found = [compare("latency", size, ours, [peer.name]) for size in sizes]
         checks.append(_check(f"latency: {ours[0]} at least as fast as {peer.name}", "us", found))
+        checks += _polls(results, ours[0], peer.name)
+    found = [
+        compare("gups", size, ["thole-openmpi4"], ["openmpi4"], UPDATES) for size in results.sizes("gups")
+    ]
+    checks.append(_check(f"MPIRandomAccess of hpcc: at least {UPDATES} of openmpi4", "GUPs", found))
     found = [compare("latency", size, thole, others) for size in sizes if size <= 65536]
     checks.append(_check("latency to 64K: level with the best peer", "us", found))
     for size in (MIB, 4 * MIB, 16 * MIB):

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Make the reference from what the code itself says, and check that the documents agree with the code.
 
-    generate.py man PAGE TABLES        a manual page on standard output: thole.1, thole.3,
+    generate.py commands               the names of the tool's commands
+    generate.py man PAGE TABLES        a manual page on standard output: thole.1, thole-COMMAND.1, thole.3,
                                        thole-options.7 or thole-counters.7
+    generate.py completion TABLES      bash completion
     generate.py example FILE           the C program in a Markdown file
     generate.py check TABLES           everything has help, and documents name only what exists
 
@@ -14,6 +16,7 @@ machine has manual pages too.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import sys
@@ -32,6 +35,8 @@ DOCUMENTS = (
     "docs/PROTOCOL.md",
     "docs/SECURITY.md",
     "docs/MX.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
 )
 
 # ---- What the code says ---------------------------------------------------------------------------
@@ -255,17 +260,14 @@ def man_tool(tables: Tables) -> list[str]:
         "MPICH, Open MPI and Intel MPI can load.",
         ".SH COMMANDS",
     ]
-    for name, line, parser in rows:
-        lines += [f'.SS "thole {name}"', sentence(parser.description or line)]
-        for action in arguments_of(parser):
-            lines += tagged(_invocation(action), esc(sentence(_help_of(parser, action))))
-        if parser.epilog:
-            lines += [".PP", esc(parser.epilog[:1].upper() + parser.epilog[1:])]
+    for name, line, _ in rows:
+        lines += tagged(bold(f"thole {name}"), esc(sentence(line)) + f" See thole\\-{esc(name)}(1).")
     lines += [".SH EXIT STATUS"]
     lines += tagged(bold("0"), "Success.")
     lines += tagged(
         bold("1"),
-        "thole compare: a program failed over Thole. thole peers: a host was not reached.",
+        "thole compare: a program failed over Thole. thole peers: a host was not reached. thole run "
+        "\\-\\-check: a rank ran without Thole, or nothing was heard of it.",
     )
     lines += tagged(
         bold("2"), "A wrong command line, or trouble that the message says how to mend."
@@ -273,7 +275,8 @@ def man_tool(tables: Tables) -> list[str]:
     lines += tagged(bold("130"), "Interrupted.")
     lines += [
         ".PP",
-        "thole run becomes the command that it is given, so its status is that command's.",
+        "thole run becomes the command that it is given, so its status is that command's. With \\-\\-check it",
+        "waits for the command; its status is that command's too, but for the 1 above where the command's own is 0.",
     ]
     lines += [".SH FILES"]
     lines += tagged(
@@ -282,11 +285,16 @@ def man_tool(tables: Tables) -> list[str]:
     )
     lines += tagged(italic("/etc/thole/options"), "Options of all users.")
     lines += tagged(
+        italic("~/.config/thole/job_key"),
+        "The job key of this user, which programs use that thole run does not start. It is made when it is needed "
+        "first, and not taken where others can read or write it. Hosts that do not share the home need a copy.",
+    )
+    lines += tagged(
         italic("~/.config/thole/hosts, /etc/thole/hosts"),
         "Hosts that thole peers asks, one a line, as HOST or HOST:PORT; the first file that exists.",
     )
     lines += tagged(
-        italic("/etc/thole/mx\\-hosts"),
+        italic("/etc/thole/mx-hosts"),
         "Boards of other hosts, for programs of MX: lines \"MAC IP NAME\"; option mx_hosts.",
     )
     lines += tagged(
@@ -298,6 +306,7 @@ def man_tool(tables: Tables) -> list[str]:
         [
             "thole run mpiexec -n 4 ./app",
             "thole run --explain mpiexec -n 4 ./app",
+            "thole run --check mpiexec -n 4 ./app",
             "thole run --option bulk=ring mpiexec -n 4 ./app",
             "thole run --link udp mpiexec -hosts a,b -n 8 ./app",
             "thole info",
@@ -309,9 +318,74 @@ def man_tool(tables: Tables) -> list[str]:
     )
     lines += [
         ".SH SEE ALSO",
+        ", ".join(f"thole\\-{esc(name)}(1)" for name, _, _ in rows) + ",",
         "thole\\-options(7), thole\\-counters(7), thole(3), fabric(7), mpiexec(1)",
     ]
     return lines
+
+
+def man_command(name: str, tables: Tables) -> list[str]:
+    line, parser = next(
+        (line, parser) for found, line, parser in commands_of(tool_parser()) if found == name
+    )
+    lines = page(f"thole-{name}", 1, tables.version, line)
+    lines += [".SH SYNOPSIS", _synopsis(name, parser)]
+    lines += [".SH DESCRIPTION", esc(sentence(parser.description or line)), ".SH ARGUMENTS"]
+    for action in arguments_of(parser):
+        lines += tagged(_invocation(action), esc(sentence(_help_of(parser, action))))
+    if parser.epilog:
+        lines += [".SH EXAMPLE", esc(parser.epilog.partition(": ")[2])]
+    return [*lines, ".SH SEE ALSO", "thole(1), thole\\-options(7)"]
+
+
+# ---- Completion -----------------------------------------------------------------------------------
+
+# What stands for the value of an argument, by the word that the help has for it, where no choices say it.
+VALUES = {
+    "FILE": "file",
+    "PATH": "file",
+    "DIR": "folder",
+    "HOST": "host",
+    "NAME=VALUE": "option",
+    "command ...": "command",
+}
+
+
+def kind_of(action: argparse.Action) -> str:
+    """What may be completed for an argument's value; "any" for numbers and the like, "" for none."""
+    if action.nargs == 0:
+        return ""
+    choices = action.choices or re.findall(r"\w+", (action.help or "").partition("of ")[2].partition(" (")[0])
+    if action.choices or action.metavar == "section":
+        return "choice:" + ",".join(map(str, choices or ()))
+    if "--interface" in action.option_strings:
+        return "interface"
+    return VALUES.get(str(action.metavar or action.dest.upper()), "any")
+
+
+def completion(tables: Tables) -> str:
+    rows = list(commands_of(tool_parser()))
+    lines = []
+    for name, _, parser in rows:
+        words = ["--help="]
+        for action in arguments_of(parser):
+            words += [f"{option}={kind_of(action)}" for option in action.option_strings or [""]]
+        lines.append(f'\t[{name}]="{" ".join(words)}"')
+    values = [
+        f"{option.name}={choice}"
+        for option in tables.options
+        for choice in {"bool": "on,off", "key": "file,none"}.get(option.kind, option.choices).split(",")
+        if choice
+    ]
+    text = (ROOT / "docs" / "completion.bash").read_text()
+    for place, what in (
+        ("arguments", "\n".join(lines)),
+        ("names", " ".join(option.name for option in tables.options)),
+        ("values", " ".join(values)),
+        ("commands", " ".join(name for name, _, _ in rows)),
+    ):
+        text = text.replace(f"@{place}@", what)
+    return text
 
 
 def _synopsis(name: str, parser: argparse.ArgumentParser) -> str:
@@ -360,7 +434,10 @@ def allowed(option: Option) -> str:
     if option.kind == "text":
         return "a text"
     if option.kind == "key":
-        return "a number of 64 bits, decimal or hexadecimal (0x...); it is never shown"
+        return (
+            "a number of 64 bits, decimal or hexadecimal (0x...), which is never shown; file: that of "
+            "~/.config/thole/job_key; or none"
+        )
     what = {"bytes": "a size", "ns": "a time", "count": "a number"}[option.kind]
     return f"{what} from {amount(option.min, option.kind)} to {amount(option.max, option.kind)}"
 
@@ -550,6 +627,42 @@ def broken_links(document: Path) -> Iterator[str]:
             yield f"{document.name}: the link to {target} leads nowhere"
 
 
+def command_lines(document: Path) -> Iterator[list[str]]:
+    """The words behind `thole` wherever a document shows that command, be it in a line or in one of its own."""
+    lines = re.findall(r"^    (?:sudo )?thole .*$", document.read_text(), flags=re.MULTILINE)
+    for line in [*lines, *spans(document)]:
+        words = line.partition("#")[0].replace("`", " ").split()
+        words = words[1:] if words[:1] == ["sudo"] else words
+        if len(words) > 1 and words[0] == "thole":
+            yield words[1:]
+
+
+def wrong_commands(document: Path, known: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
+    """Commands of the tool and their arguments are those that it has."""
+    for name, *words in command_lines(document):
+        if name not in known:
+            if not name.startswith("-"):
+                yield f"{document.name}: there is no thole {name}"
+            continue
+        actions = {text: action for action in known[name]._actions for text in action.option_strings}
+        while words:
+            word = words.pop(0).partition("=")[0].rstrip(";,")
+            if name == "run" and not word.startswith("-"):
+                break  # the launcher's, and the program's
+            if word.startswith("-") and word not in actions:
+                yield f"{document.name}: thole {name} has no {word}"
+            elif word in actions and actions[word].nargs != 0 and words:
+                words.pop(0)
+            elif name == "info" and word not in ("...", *info_sections()):
+                yield f"{document.name}: thole info has no section {word}"
+
+
+def info_sections() -> tuple[str, ...]:
+    from thole import info
+
+    return tuple(info.SECTIONS)
+
+
 def unnamed_files() -> Iterator[str]:
     """Every source file has its line in the description of the house."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
@@ -557,6 +670,17 @@ def unnamed_files() -> Iterator[str]:
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             if not re.search(rf"[`/]{re.escape(path.name)}`", text):
                 yield f"ARCHITECTURE.md does not say what {path.relative_to(ROOT)} is"
+
+
+def wrong_changes(tables: Tables) -> Iterator[str]:
+    """The newest entry of the changes is of the version that this is."""
+    found = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    if found is None or found[1] != tables.version:
+        yield f"CHANGELOG.md does not begin with version {tables.version}"
+    for name in ("meson.build", "pyproject.toml"):
+        text = (ROOT / name).read_text().replace('version = "', "version: '").replace('"', "'")
+        if f"version: '{tables.version}'" not in text:
+            yield f"{name} is not of version {tables.version}"
 
 
 # ---- The protocol ---------------------------------------------------------------------------------
@@ -570,6 +694,8 @@ BOUNDS = {
     "connection.h": ("engine_times", "engine_windows"),
     "pull.c": ("",),
     "liveness.h": ("liveness_limits",),
+    "responder.h": ("responder_limits",),
+    "guard.h": ("guard_limits",),
 }
 CODECS = ("native", "mxoe", "mxoe_jumbo")
 SCALES = {"": 1, "ns": 1, "us": 1000, "ms": 1000000, "s": 1000000000}
@@ -621,8 +747,10 @@ def quantity(cell: str) -> int | None:
 def wrong_bounds(text: str) -> Iterator[str]:
     """Each bound and each time of the engine has a row: name, value, meaning."""
     said = {row[0].strip("`"): row[1] for row in rows(text) if len(row) == 3}
+    known: dict[str, int] = {}
+    constants(DATAGRAM / "wire" / "packet.h", known)  # which others are made of
     for name, enums in BOUNDS.items():
-        found = constants(DATAGRAM / name, {})
+        found = constants(DATAGRAM / name, known)
         for enum in enums:
             for constant, value in found[enum].items():
                 if constant not in said:
@@ -711,10 +839,11 @@ def wrong_protocol() -> Iterator[str]:
 def check(tables: Tables) -> int:
     wrong = list(missing_help(tables))
     words = source_words() | {option.name for option in tables.options}
+    commands = {name: parser for name, _, parser in commands_of(tool_parser())}
     for name in DOCUMENTS:
         document = ROOT / name
-        wrong += [*wrong_names(document, words), *broken_links(document)]
-    wrong += [*unnamed_files(), *wrong_protocol()]
+        wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
+    wrong += [*unnamed_files(), *wrong_protocol(), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"
@@ -732,8 +861,16 @@ PAGES = {
 
 def main() -> int:
     what, *words = sys.argv[1:] or [""]
-    if what == "man" and len(words) == 2 and words[0] in PAGES:
-        print("\n".join(PAGES[words[0]](read_tables(Path(words[1])))))
+    if what == "commands" and not words:
+        print("\n".join(name for name, _, _ in commands_of(tool_parser())))
+        return 0
+    if what == "man" and len(words) == 2:
+        tables = read_tables(Path(words[1]))
+        make = PAGES.get(words[0]) or functools.partial(man_command, words[0][len("thole-") : -len(".1")])
+        print("\n".join(make(tables)))
+        return 0
+    if what == "completion" and len(words) == 1:
+        print(completion(read_tables(Path(words[0]))), end="")
         return 0
     if what == "example" and len(words) == 1:
         print(example(Path(words[0])), end="")

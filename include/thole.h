@@ -23,7 +23,9 @@
  *  - Threads: an endpoint opened with THOLE_THREAD_SINGLE is used by one thread at a time; with
  *    THOLE_THREAD_SAFE any thread may call anything, except that thole_endpoint_close is the last
  *    call. Different endpoints are independent. After fork() a child must not use the parent's
- *    endpoints.
+ *    endpoints; it has no copies of their sockets.
+ *  - The network: an endpoint that can reach other hosts adds a thread to the process, one for all endpoints. It sleeps until a
+ *    peer asks whether the process lives, and moves no messages. What peers must know to connect is the option job_key.
  */
 #ifndef THOLE_H
 #define THOLE_H
@@ -56,18 +58,19 @@ enum thole_error {
 	THOLE_ERR_TIMEOUT = -4,     /* the time given has passed */
 	THOLE_ERR_TRUNCATED = -5,   /* the message was longer than the buffer; the front was delivered */
 	THOLE_ERR_CANCELED = -6,    /* thole_cancel ended the request */
-	THOLE_ERR_PEER = -7,        /* the peer's process has ended or closed its endpoint, or its host is silent */
+	THOLE_ERR_PEER = -7,        /* the peer's process has ended, or its host is silent */
 	THOLE_ERR_ADDRESS = -8,     /* not a Thole address, or one that cannot be reached from here */
 	THOLE_ERR_KEY = -9,         /* the peer has no region with this key, or the key is taken */
 	THOLE_ERR_RANGE = -10,      /* the access goes beyond the region */
-	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access, or the peer has another key */
+	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access, or the peer has another key; opening: no right */
 	THOLE_ERR_FAULT = -12,      /* a buffer given is not mapped memory */
-	THOLE_ERR_UNSUPPORTED = -13,/* this operation does not exist for these parameters */
+	THOLE_ERR_UNSUPPORTED = -13,/* this operation does not exist for these parameters, or the integrity asked for cannot be had */
 	THOLE_ERR_NOT_FOUND = -14,  /* no such option, counter, request or message */
 	THOLE_ERR_BUSY = -15,       /* cannot be changed or closed while in use */
 	THOLE_ERR_SYSTEM = -16,     /* the kernel refused a system call; thole_detail() names it */
 	THOLE_ERR_PROTOCOL = -17,   /* the peer speaks another version, or wrote what no peer may */
-	THOLE_ERR_COUNT = 18        /* one more than the largest magnitude above */
+	THOLE_ERR_CLOSED = -18,     /* the peer has closed its endpoint in good order, with this still to be done */
+	THOLE_ERR_COUNT = 19        /* one more than the largest magnitude above */
 };
 
 /* A short English phrase for a THOLE_ERR_* code. Never NULL, for any code. Thread-safe. */
@@ -114,7 +117,8 @@ enum thole_operation {
 	THOLE_OP_REMOTE_ATOMIC  /* a peer's atomic was applied to a THOLE_NOTIFY region */
 };
 
-/* How an operation ended. */
+/* How an operation ended. Whatever the status, its memory is the caller's again: no peer writes there any more, or takes what it
+ * still reads there for the message. */
 struct thole_completion {
 	void *context;         /* as given when the operation was started (for REMOTE_*: the region's) */
 	uint64_t tag;          /* receive: the message's tag; REMOTE_*: the region's key */
@@ -141,15 +145,19 @@ struct thole_endpoint_attr {
 };
 
 /* Open an endpoint. attr NULL means all defaults. Opening measures nothing that takes over a
- * millisecond and needs no privilege. Thread-safe.
+ * millisecond and needs no privilege. The first one of a user whose option job_key is "file" makes that file. Thread-safe.
  * Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd), BUSY (another endpoint
- * has the option's number); where the network is needed (network=on, shm=off) also NOT_FOUND (no such interface), ADDRESS (it
- * has none), ACCESS (no raw frames). */
+ * has the option's number); where the network is needed (network=on, shm=off, a codec other than native) also NOT_FOUND (no such
+ * interface, or no home for the job key's file), ADDRESS (it has none, or is too narrow for the codec), ACCESS (no raw frames, or
+ * the job key's file belongs to others or is open to them), UNSUPPORTED (integrity=full without libcrypto). */
 THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
 
 /* Close it. Messages that were reported complete still reach their peers, for which this waits up to
  * the option close_timeout; everything else pending is dropped, and open handles become invalid.
- * Regions are closed. Always succeeds; NULL is ignored. */
+ * Regions are closed. When it returns, no peer writes into this process's memory any more. A peer that is copying
+ * into a receive's memory is waited for: if it does not come to it (its process is stopped), for close_timeout once more, after
+ * which it is shut out; if the kernel is copying for it, until that ends or the peer's process does.
+ * Always succeeds; NULL is ignored. */
 THOLE_API void thole_endpoint_close(struct thole_endpoint *endpoint);
 
 /* The endpoint's own address. Thread-safe. */
@@ -165,19 +173,20 @@ THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, str
  * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on hosts with
  * MX or Open-MX as with Thole; who comes in the place of one that is gone has the same address, and gets another handle.
  * Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation
- * with ADDRESS or PEER. */
+ * with ADDRESS or PEER; one with another job key with ACCESS. */
 THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p);
 
 /* The address behind a handle. Errors: NOT_FOUND. */
 THOLE_API int thole_peer_address(struct thole_endpoint *endpoint, uint32_t peer, struct thole_address *address_p);
 
 /* Connect to a peer now, and not by the first send. Completes with 0 when it is connected, perhaps before returning; with ACCESS
- * where the peer refuses the key; with PEER where there is no such endpoint, or nothing is heard of it for the option
- * peer_timeout. thole_cancel and thole_cancel_context end the waiting and leave the peer as it is.
- * key: with codec=mxoe, in its low 32 bits, what the peer wants to hear, that is its own option job_key. It stays this peer's, and
- * that of who comes in its place; without this call it is our own job_key. Between endpoints of one host, and with the native
- * codec, where the job key itself is proved, it is not looked at. A peer that has refused a key is gone, unless it has connected
- * to us; thole_peer then gives another handle, to try again with.
+ * where the peer has another job key, or refuses the key; with UNSUPPORTED where one side asks for an integrity that the other
+ * cannot have; with PEER where there is no such endpoint, or nothing is heard of it for the option peer_timeout. thole_cancel and
+ * thole_cancel_context end the waiting and leave the peer as it is.
+ * key: with codec=mxoe, in its low 32 bits, what the peer wants to hear, that is its own option job_key (0 unless it was set to a
+ * number). It stays this peer's, and that of who comes in its place; without this call it is our own job_key. Between endpoints of
+ * one host, and with the native codec, where both sides prove the job key, it is not looked at. A peer that has refused a key is
+ * gone, unless it has connected to us; thole_peer then gives another handle, to try again with.
  * Errors: NOT_FOUND (peer), AGAIN, MEMORY, PEER, ACCESS and ADDRESS (as thole_send: what is known at once). */
 THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, void *context,
 			    struct thole_request **request_p);
@@ -186,7 +195,8 @@ THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint
 struct thole_peer_info {
 	const char *transport;     /* "shm", "network", or "none": nothing leads there */
 	const char *state;         /* "new" (nothing was sent to it), "connecting", "connected", "gone" */
-	const char *reason;        /* why it is gone: "ended" (it has, or was never there), "silent", "refused" (a key), "failed"; else "" */
+	const char *reason;        /* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent",
+	                              "refused" (a key), "failed"; else "" */
 	const char *records;       /* way of small messages: "ring", "udp", "raw"; "" while not connected */
 	const char *bulk;          /* of large ones: "memory" (directly between processes), "ring", "udp", "raw"; "" */
 	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */
@@ -232,7 +242,7 @@ enum {
  * with THOLE_SYNC, that it matched.
  *
  * Errors: ARGUMENT (length, segments, flags), NOT_FOUND (peer), AGAIN (too many sends under way to this
- * peer, option sends_max), MEMORY, PEER (it is known to be gone).
+ * peer, option sends_max), MEMORY; what is known of a peer that is gone: PEER, CLOSED, ACCESS, ADDRESS.
  * Eager and rendezvous: MPICH-PM/CLUMP, section 2.2; what fetches a large message: section 4.
  */
 THOLE_API int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length,
@@ -245,7 +255,7 @@ THOLE_API int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const 
 /*
  * Start a receive of the first message from source (or THOLE_ANY) for which ((its tag ^ tag) & mask) == 0.
  * With THOLE_PLAIN, tag and mask are ignored. A longer message ends with TRUNCATED and the buffer filled.
- * Errors: ARGUMENT, NOT_FOUND (source), MEMORY, PEER (that source is gone and nothing of it is left).
+ * Errors: ARGUMENT, NOT_FOUND (source), MEMORY, PEER or CLOSED (that source is gone and nothing of it is left).
  */
 THOLE_API int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length,
 			 uint64_t tag, uint64_t mask, unsigned flags, void *context,
@@ -356,7 +366,7 @@ THOLE_API void thole_unexpose(struct thole_endpoint *endpoint, struct thole_regi
 /* Copy to, or from, a peer's region. A put's completion means that the data is in the peer's memory. Operations to
  * one peer are started in order and may complete in any. A send after a put may arrive before it: wait for the
  * put first. Progress at the peer is needed. A put with THOLE_IMM makes a REMOTE_PUT completion at the peer.
- * Errors: as thole_send; completion with KEY, RANGE, ACCESS, FAULT, PEER. */
+ * Errors: as thole_send; completion with KEY, RANGE, ACCESS, FAULT, PEER, CLOSED. */
 THOLE_API int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
 			uint64_t key, uint64_t offset, uint64_t imm, unsigned flags, void *context,
 			struct thole_request **request_p);
@@ -404,7 +414,7 @@ THOLE_API int thole_atomic(struct thole_endpoint *endpoint, uint32_t peer, const
 struct thole_option_info {
 	const char *name;     /* e.g. "eager_max"; the environment variable is THOLE_EAGER_MAX */
 	const char *kind;     /* "bytes", "ns", "count", "bool", "choice", "text", "key" */
-	const char *value;    /* what an endpoint opened now would use; of a key "hidden", or "0" where there is none */
+	const char *value;    /* what an endpoint opened now would use; of a key "hidden", "file" (the user's), or "0": none */
 	const char *fallback; /* the default */
 	const char *origin;   /* "default", "environment", "file" or the file's path */
 	const char *choices;  /* of a choice, separated by commas; else "" */
@@ -415,6 +425,10 @@ struct thole_option_info {
 /* Option number index, counted from 0. Errors: NOT_FOUND after the last. The strings live until this thread's
  * next call of it. Sizes take the suffixes k, m, g (powers of 1024), times ns, us, ms, s. */
 THOLE_API int thole_option_info(unsigned index, struct thole_option_info *info_p);
+
+/* What opening an endpoint with these strings (NULL: none) would say of them, and of the options that the environment
+ * and files set; nothing is opened. Errors: ARGUMENT, with thole_detail() saying which value, from where, and what it may be. */
+THOLE_API int thole_options_check(const char *const *options);
 
 /* An open endpoint's value of an option, as text; set it where that is possible while it runs.
  * Errors: NOT_FOUND, ARGUMENT (the value, or a too small buffer), BUSY (only before opening). */
@@ -457,6 +471,20 @@ struct thole_interface_info {
 /* Network interface number index of this network namespace, counted from 0, looked at now. Strings as above. Errors: NOT_FOUND
  * after the last, MEMORY, SYSTEM. */
 THOLE_API int thole_interface_info(unsigned index, struct thole_interface_info *info_p);
+
+/* A host that speaks MXoE: with MX, with Open-MX, or with endpoints whose option codec is mxoe. */
+struct thole_mxoe_host {
+	char mac[18];     /* of its interface: "02:00:00:00:00:01" */
+	char name[80];    /* as it calls the board there: "host:0" */
+	uint64_t trip_ns; /* from our question to its answer */
+};
+
+/* Ask which hosts speak MXoE on an interface (by name or address; NULL or "": as routes say): all that answer within wait_ns
+ * (each says once a second that it is there); or, if `wanted` is the MAC or the name of one, until that one has. Returns how many
+ * there are, of which the first `room` are filled in. It sends and receives raw frames, and needs no endpoint. Errors: NOT_FOUND,
+ * ADDRESS, ACCESS, MEMORY, SYSTEM. */
+THOLE_API int thole_mxoe_hosts(const char *interface, const char *wanted, uint64_t wait_ns, struct thole_mxoe_host *hosts,
+			       unsigned room);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/options.h"
 #include "names.h"
 #include "thole.h"
 
@@ -112,6 +113,7 @@ static void chosen_first(struct collection *collection)
 static void number_boards(struct collection *collection)
 {
 	char host[65] = ""; /* HOST_NAME_MAX of Linux, and a NUL */
+	struct options options;
 
 	if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
 		strcpy(host, "localhost");
@@ -119,6 +121,10 @@ static void number_boards(struct collection *collection)
 		collection->boards[i].number = i;
 		snprintf(collection->boards[i].name, MX_MAX_HOSTNAME_LEN, "%s:%u", host, i);
 	}
+	(void)options_load(&options, NULL); /* what is wrong with others is said when an endpoint is opened */
+	if (*options.board_name)
+		snprintf(collection->boards[0].name, MX_MAX_HOSTNAME_LEN, "%.*s%s", MX_MAX_HOSTNAME_LEN - 3, options.board_name,
+			 strchr(options.board_name, ':') ? "" : ":0");
 }
 
 static void collect_all(struct collection *collection)

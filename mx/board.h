@@ -3,7 +3,7 @@
  * board - what MX calls a board, or a NIC: an Ethernet interface of this network namespace that is up.
  *
  * Owns how interfaces become numbers, NIC ids and names; keeps nothing, since interfaces come and go. Number 0 is the interface
- * that Thole chooses, the others follow in the kernel's order. Interfaces that share a MAC (a bridge and its port, a VLAN and
+ * that Thole chooses, the others follow in the kernel's order; its name can be given by the option board_name. Interfaces that share a MAC (a bridge and its port, a VLAN and
  * what it is on) are one board. There is always a board 0: where no interface is up it is the loopback.
  */
 #ifndef MX_BOARD_H

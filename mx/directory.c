@@ -16,9 +16,9 @@
 
 #include "base/atomic.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "directory_internal.h"
 #include "names.h"
-#include "thread.h"
 
 enum {
 	EVENTS = 16,            /* sockets attended to before others may have the mutex */
@@ -350,7 +350,7 @@ static void group_open(void)
 	group_join();
 }
 
-static mx_return_t thread_start(void)
+static mx_return_t listener_start(void)
 {
 	mxi_directory.alarm_ns = UINT64_MAX;
 	mxi_directory.ending = false;
@@ -358,7 +358,7 @@ static mx_return_t thread_start(void)
 	mxi_directory.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (mxi_directory.epoll_fd >= 0 && mxi_directory.timer_fd >= 0 && watch(mxi_directory.timer_fd) == 0) {
 		group_open();
-		errno = mxi_thread_start(&mxi_directory.thread, "thole-mx", directory_thread);
+		errno = thread_start(&mxi_directory.thread, "thole-mx", directory_thread, NULL);
 		if (errno == 0) {
 			mxi_directory.running = true;
 			return MX_SUCCESS;
@@ -529,7 +529,7 @@ static void announce(const struct mxi_entry *entry)
 
 static mx_return_t entry_publish(struct mxi_entry *entry)
 {
-	mx_return_t code = mxi_directory.running ? MX_SUCCESS : thread_start();
+	mx_return_t code = mxi_directory.running ? MX_SUCCESS : listener_start();
 
 	if (code != MX_SUCCESS)
 		return code;

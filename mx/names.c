@@ -17,9 +17,12 @@
 #include "notice.h"
 #include "post.h"
 #include "setting.h"
+#include "thole.h"
 
 static const uint64_t search_ns = 300000000;      /* longer than a host takes to answer, short enough for a typing error */
 static const uint64_t search_first_ns = 20000000; /* until it is asked again; doubled each time */
+
+static const uint64_t hello_ns = 1300000000;      /* longer than a host with MXoE is silent */
 
 /* What is looked for: an id, or a name where that is 0. What was found has both. */
 struct wanted {
@@ -159,6 +162,33 @@ static bool search_run(struct wanted *wanted, const struct mxi_settings *setting
 	return found;
 }
 
+/* ---- By frames of MXoE ----------------------------------------------------------------------------- */
+
+/* Hosts with Open-MX answer those alone. Who is named by a MAC is asked at once; the others say once a second that they are there. */
+static bool search_frames(struct wanted *wanted, const struct mxi_board *board)
+{
+	struct thole_mxoe_host host;
+	char mac[sizeof(host.mac)];
+	uint64_t id = wanted->nic_id;
+
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(id >> 40 & 255), (unsigned)(id >> 32 & 255),
+		 (unsigned)(id >> 24 & 255), (unsigned)(id >> 16 & 255), (unsigned)(id >> 8 & 255), (unsigned)(id & 255));
+	if (thole_mxoe_hosts(board->interface, id ? mac : wanted->name, id ? search_ns : hello_ns, &host, 1) < 1 ||
+	    !mxi_nic_parse(host.mac, &id))
+		return false;
+	mxi_known_heard(id, host.name, "");
+	wanted_found(wanted, id, host.name);
+	return true;
+}
+
+static bool search_boards(struct wanted *wanted, const struct mxi_board *boards, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!boards[i].loopback && search_frames(wanted, &boards[i]))
+			return true;
+	return false;
+}
+
 /* Wherever it may be known, the nearest first. */
 static bool look_up(struct wanted *wanted)
 {
@@ -169,6 +199,8 @@ static bool look_up(struct wanted *wanted)
 	if (among_boards(wanted, boards, count) || among_known(wanted))
 		return true;
 	(void)mxi_settings_load(&settings);
+	if (settings.mxoe)
+		return search_boards(wanted, boards, count);
 	return settings.group.s_addr != 0 && search_run(wanted, &settings, boards, count);
 }
 

@@ -100,9 +100,14 @@ static int post_bind(int fd, const struct mxi_place *place)
 	return -1;
 }
 
+/* Anybody of the host can send to it; the kernel says who does. */
 int mxi_post_local(const struct mxi_place *place)
 {
-	return post_bind(post_socket(AF_UNIX), place);
+	int fd = post_socket(AF_UNIX);
+
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)); /* cannot fail on a socket of this kind */
+	return post_bind(fd, place);
 }
 
 static struct ip_mreqn membership(const struct mxi_settings *settings, const struct mxi_board *board)
@@ -192,16 +197,38 @@ int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_pla
 	return sendmsg(fd, &message, MSG_NOSIGNAL) >= 0 ? 0 : errno;
 }
 
+/* Inside the host, other users get no answer and are not believed, but root may ask what there is. */
+static bool is_of_others(struct msghdr *message)
+{
+	struct cmsghdr *part = CMSG_FIRSTHDR(message);
+	struct ucred sender;
+
+	if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS ||
+	    part->cmsg_len < CMSG_LEN(sizeof(sender)))
+		return false; /* of another host */
+	memcpy(&sender, CMSG_DATA(part), sizeof(sender));
+	return sender.uid != 0 && sender.uid != getuid();
+}
+
 enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi_place *from)
 {
 	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
+	struct iovec part = {bytes, sizeof(bytes)};
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct msghdr message = {.msg_name = &from->any, .msg_namelen = sizeof(from->local), /* the largest */
+				 .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	ssize_t length;
 
 	memset(from, 0, sizeof(*from));
-	from->size = sizeof(from->local); /* the largest */
-	length = recvfrom(fd, bytes, sizeof(bytes), MSG_TRUNC, &from->any, &from->size);
+	length = recvmsg(fd, &message, MSG_TRUNC | MSG_CMSG_CLOEXEC);
 	if (length < 0)
 		return errno == EAGAIN || errno == EBADF ? MXI_POST_NOTHING : MXI_POST_NOISE;
+	from->size = message.msg_namelen;
+	if (is_of_others(&message))
+		return MXI_POST_NOISE;
 	if ((size_t)length > sizeof(bytes) || !mxi_notice_decode(bytes, (size_t)length, notice))
 		return MXI_POST_NOISE;
 	return MXI_POST_NOTICE;

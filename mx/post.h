@@ -5,7 +5,7 @@
  * Owns how they are opened and how places are named. Nothing here waits. All sockets end with exec.
  *
  * Inside a host an endpoint is "thole/mx/0060dd47abcd/3", a name without a file, which lives in the network namespace as boards
- * do. Whoever binds it has the endpoint, and the kernel ends that with the process. Between hosts it is a port of the board's
+ * do. Whoever binds it has the endpoint, and the kernel ends that with the process. What other users send there is noise. Between hosts it is a port of the board's
  * address.
  */
 #ifndef MX_POST_H

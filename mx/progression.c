@@ -9,11 +9,11 @@
  *
  * There as long as there are endpoints. Lock order: `mutex`, that of the list of endpoints, an endpoint's (which is only tried).
  */
+#include "base/thread.h"
 #include "internal.h"
 
 #include <time.h>
 
-#include "thread.h"
 
 enum {
 	TICK_MS = 50,      /* some times what a lost frame takes to be sent again */
@@ -80,7 +80,7 @@ static bool progression_start(void)
 	pthread_t thread;
 
 	pthread_once(&once, progression_init);
-	return mxi_thread_start(&thread, "thole-mx-tick", progression_run) == 0 && pthread_detach(thread) == 0;
+	return thread_start(&thread, "thole-mx-tick", progression_run, NULL) == 0 && pthread_detach(thread) == 0;
 }
 
 void mxi_progression_join(void)

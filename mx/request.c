@@ -24,6 +24,7 @@ mx_status_code_t mxi_status_of(int error)
 	case THOLE_ERR_TIMEOUT:
 		return MX_STATUS_TIMEOUT;
 	case THOLE_ERR_PEER:
+	case THOLE_ERR_CLOSED:
 		return MX_STATUS_ENDPOINT_CLOSED;
 	case THOLE_ERR_ADDRESS:
 		return MX_STATUS_ENDPOINT_UNREACHABLE;
@@ -160,6 +161,8 @@ void mxi_request_completed(void *arg, const struct thole_completion *completion)
 		request->status.msg_length = (uint32_t)completion->message_length;
 		request->status.xfer_length = (uint32_t)completion->length;
 		request->handle = completion->peer;
+	} else if (completion->status == THOLE_ERR_TRUNCATED) { /* a send whose receiver says how much it took, and no more */
+		request->status.xfer_length = (uint32_t)completion->length;
 	} else if (request->kind == MXI_CONNECT) {
 		mxi_connect_completed(endpoint, request, completion->status);
 		return;

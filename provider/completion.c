@@ -64,7 +64,7 @@ static void error_push(struct prov_endpoint *endpoint, const struct prov_sink *s
 	error.data = completion->imm;
 	error.tag = completion->tag;
 	error.olen = completion->status == THOLE_ERR_TRUNCATED ? excess : 0;
-	error.err = prov_error(completion->status);
+	error.err = prov_error_entry(endpoint, completion->status);
 	error.prov_errno = completion->status;
 	if (sink->cq && error.op_context)
 		prov_cq_push_error(sink->cq, &error);

@@ -42,8 +42,9 @@ int prov_cq_grow(struct prov_cq *cq)
 void prov_cq_push_error(struct prov_cq *cq, const struct fi_cq_err_entry *error)
 {
 	struct prov_cq_slot *slot = prov_cq_slot(cq);
-	struct fi_cq_err_entry *copy = malloc(sizeof *copy);
+	struct fi_cq_err_entry *copy = cq->spare ? cq->spare : malloc(sizeof *copy);
 
+	cq->spare = NULL;
 	if (!slot || !copy) {
 		cq->overrun = true;
 		free(copy);
@@ -94,8 +95,7 @@ static ssize_t cq_take(struct prov_cq *cq, char *to, size_t count, fi_addr_t *so
 static inline void cq_progress(struct prov_cq *cq)
 {
 	if (cq->draining && !cq->domain->posted)
-		for (size_t i = 0; i < cq->watch.count; i++)
-			thole_poll(cq->watch.endpoints[i]->thole, NULL, 0);
+		prov_watch_look(&cq->watch);
 	else
 		prov_watch_progress(&cq->watch);
 }
@@ -140,7 +140,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 		if (FI_VERSION_LT(cq->domain->fabric->fid.api_version, FI_VERSION(1, 5)))
 			entry->err_data = NULL;
 		entry->err_data_size = 0;
-		free(slot->error);
+		free(cq->spare);
+		cq->spare = slot->error;
 		slot->error = NULL;
 		count = 1;
 	}
@@ -248,6 +249,7 @@ static int cq_close(struct fid *fid)
 	for (; cq->head != cq->tail; cq->head++)
 		free(cq->slots[cq->head & cq->mask].error);
 	prov_watch_close(&cq->watch);
+	free(cq->spare);
 	free(cq->slots);
 	free(cq);
 	return 0;

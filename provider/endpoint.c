@@ -182,6 +182,8 @@ static int bind_counter(struct prov_endpoint *endpoint, struct prov_counter *cou
 			counter->users++;
 		}
 	}
+	if (endpoint->enabled)
+		prov_flags_settle(endpoint);
 	return prov_watch_add(&counter->watch, endpoint);
 }
 
@@ -224,12 +226,13 @@ static int bind_any(struct prov_endpoint *endpoint, struct fid *other, uint64_t 
 	}
 }
 
+/* Programs bind counters later too (Sandia OpenSHMEM does): they count what ends from then on. */
 static int endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct prov_endpoint *endpoint = prov_of(fid, struct prov_endpoint, fid.fid);
 	int error;
 
-	if (endpoint->enabled)
+	if (endpoint->enabled && other->fclass != FI_CLASS_CNTR && other->fclass != FI_CLASS_MR)
 		return -FI_EOPBADSTATE;
 	prov_domain_lock(endpoint->domain);
 	error = bind_any(endpoint, other, flags);

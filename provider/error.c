@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * error.c - Thole's errors in libfabric's words. One table; nothing else translates.
+ * error.c - Thole's errors in libfabric's words. One table, and one exception to it; nothing else translates.
  */
 #include "provider.h"
 
@@ -22,6 +22,7 @@ static const int errors[THOLE_ERR_COUNT] = {
 	[-THOLE_ERR_BUSY] = FI_EBUSY,
 	[-THOLE_ERR_SYSTEM] = FI_EIO,
 	[-THOLE_ERR_PROTOCOL] = FI_EIO,
+	[-THOLE_ERR_CLOSED] = FI_ECONNRESET,
 };
 
 int prov_error(int status)
@@ -31,4 +32,15 @@ int prov_error(int status)
 	if (status <= -THOLE_ERR_COUNT)
 		return FI_EOTHER;
 	return errors[-status];
+}
+
+/* What a queue says of an operation that has failed. Runtimes that end at different times, such as GASNet's, take FI_ECANCELED
+ * for a peer that has closed before them, and anything else for a fault. MPIs, which match by tags, must not get it:
+ * they take it for the end of a receive that they have canceled. MPICH's user would be told that the receive succeeded, and whoever
+ * waits for another operation's end would wait for ever. */
+int prov_error_entry(const struct prov_endpoint *endpoint, int status)
+{
+	if (status == THOLE_ERR_CLOSED && !(endpoint->caps & FI_TAGGED))
+		return FI_ECANCELED;
+	return prov_error(status);
 }

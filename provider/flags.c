@@ -5,7 +5,7 @@
  * The rules are libfabric's: without FI_SELECTIVE_COMPLETION everything but an inject call makes a
  * queue entry; with it only FI_COMPLETION does. An inject call never does. What makes no entry need
  * not be reported to us at all, unless a counter counts it. They are worked out when an endpoint is
- * enabled, so that calls without flags have one word to load.
+ * enabled or gets another counter, so that calls without flags have one word to load.
  */
 #include "provider.h"
 

@@ -38,7 +38,7 @@ enum prov_limits {
 	PROV_QUEUE_MIN = 256,   /* entries of a completion queue before it grows */
 	PROV_CONTEXTS =
 		1024, /* sends and receives that a user should keep under way; no limit of ours */
-	PROV_COUNTERS_MAX = 64, /* Thole counters that are written to the log */
+	PROV_COUNTERS_MAX = 128, /* Thole counters that are written to the log */
 	PROV_OPTIONS_MAX = 64, /* Thole options that can be given as FI_THOLE_* */
 	PROV_NONE = UINT32_MAX /* no such peer; equal to THOLE_ANY */
 };
@@ -112,6 +112,7 @@ struct prov_cq {
 	size_t mask;
 	size_t head, tail; /* count entries taken and entered since the queue was opened */
 	size_t entry_size; /* of the format; every format is the front of fi_cq_tagged_entry */
+	struct fi_cq_err_entry *spare; /* for the next error: a peek that finds nothing makes one each time */
 	enum fi_wait_obj wait_obj;
 	bool overrun; /* memory for a larger ring ran out */
 	bool draining; /* the last read took something */
@@ -260,6 +261,7 @@ void prov_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char 
 
 /* error.c */
 int prov_error(int status);               /* positive FI_E* of a THOLE_ERR_* */
+int prov_error_entry(const struct prov_endpoint *endpoint, int status);
 static inline int prov_result(int status) /* 0 or negative FI_E* of a Thole call's return */
 {
 	return prov_likely(status >= 0) ? 0 : -prov_error(status);
@@ -349,8 +351,20 @@ void prov_watch_wake(struct prov_watch *watch);
 int prov_watch_control(struct prov_watch *watch, enum fi_wait_obj wait_obj, int command, void *arg);
 uint64_t prov_clock_ns(void);
 
+/* A look at each endpoint, without a second one where it finds nothing. */
+static inline void prov_watch_look(const struct prov_watch *watch)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		thole_poll(watch->endpoints[i]->thole, NULL, 0);
+}
+
+/* thole_progress may look again, all the time with the domain's lock: only where nobody else wants it. */
 static inline void prov_watch_progress(const struct prov_watch *watch)
 {
+	if (prov_unlikely(watch->domain->safe)) {
+		prov_watch_look(watch);
+		return;
+	}
 	for (size_t i = 0; i < watch->count; i++)
 		thole_progress(watch->endpoints[i]->thole);
 }

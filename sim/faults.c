@@ -87,6 +87,7 @@ static void fault_crash(struct faults *faults)
 		return;
 	faults->crashes_max--;
 	process->host->down = dice_below(dice, 2);
+	process->host->ghost = dice_below(dice, 4) ? NULL : process;
 	traffic_crash(process);
 	lasting_begin(faults, dice_scale(dice, 10 * MICROSECOND, 2 * faults->patience_ns), restart)->host = process->host;
 }
@@ -145,6 +146,36 @@ static void fault_close(struct faults *faults)
 	player_of(process)->closing = true;
 }
 
+/* It runs, and does not look at a link. */
+static void fault_away(struct faults *faults)
+{
+	struct process *process = faults_victim(faults);
+	struct dice *dice = &faults->traffic->world->faults;
+
+	if (!process)
+		return;
+	world_tell(process->world, "%u stays away from a link", process->index);
+	wire_hide(&process->wires[dice_below(dice, process->wire_count)], dice_scale(dice, 10 * MICROSECOND, 50 * MILLISECOND));
+}
+
+static void mute_end(struct lasting *lasting)
+{
+	lasting->host->mute = 0;
+}
+
+/* One of its links takes frames, and they do not arrive; what others send by it does. */
+static void fault_mute(struct faults *faults)
+{
+	struct process *process = faults_victim(faults);
+	struct dice *dice = &faults->traffic->world->faults;
+
+	if (!process)
+		return;
+	process->host->mute = (uint8_t)(1u << dice_below(dice, process->wire_count));
+	world_tell(process->world, "a link of host %u carries nothing out", process->host->index);
+	lasting_begin(faults, dice_scale(dice, 100 * MICROSECOND, faults->patience_ns / 4), mute_end)->host = process->host;
+}
+
 static void faults_next(struct world *world, struct event *event)
 {
 	struct faults *faults = container_of(event, struct faults, next);
@@ -153,7 +184,8 @@ static void faults_next(struct world *world, struct event *event)
 		uint32_t chance;
 		void (*run)(struct faults *faults);
 	} kinds[] = {{faults->cut, fault_cut}, {faults->long_cut, fault_long_cut}, {faults->crash, fault_crash},
-		     {faults->compute, fault_compute}, {faults->scarce, fault_scarce}, {faults->close, fault_close}};
+		     {faults->compute, fault_compute}, {faults->scarce, fault_scarce}, {faults->close, fault_close},
+		     {faults->away, fault_away}, {faults->mute, fault_mute}};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (lot < kinds[i].chance) {
@@ -182,6 +214,8 @@ void faults_random(struct faults *faults, struct traffic *traffic, const struct 
 		.compute = dice_below(dice, 2) ? 200000 : 0,
 		.scarce = dice_below(dice, 2) ? 200000 : 0,
 		.close = dice_below(dice, 4) ? 0 : 50000,
+		.away = dice_below(dice, 2) ? 150000 : 0,
+		.mute = dice_below(dice, 3) ? 0 : 50000,
 		.crashes_max = 4,
 	};
 	list_init(&faults->ends);
@@ -208,6 +242,8 @@ void faults_stop(struct faults *faults)
 	}
 	conditions->loss = conditions->duplicate = conditions->reorder = conditions->corrupt = conditions->refuse = 0;
 	conditions->raw_loss = 0;
+	for (uint32_t i = 0; i < network->host_count; i++)
+		network->hosts[i].mute = 0;
 }
 
 /* ---- Networks ------------------------------------------------------------------------------------------- */
@@ -256,6 +292,8 @@ void conditions_random(struct conditions *conditions, struct dice *dice)
 	conditions->frame_max = dice_below(dice, 3) ? conditions->route_max : lengths[dice_below(dice, 7)];
 	if (conditions->frame_max > conditions->route_max)
 		conditions->frame_max = conditions->route_max;
+	if (dice_below(dice, 2))
+		conditions->gather_ns = dice_scale(dice, MICROSECOND, 200 * MICROSECOND);
 	if (dice_below(dice, 4) == 0)
 		conditions->raw_loss = dice_below(dice, 2) ? 1000000 : 300000;
 }

@@ -2,7 +2,8 @@
 /*
  * thole-sim: run whole endpoints over a simulated network.
  *
- *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list]
+ *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list] [--codec NAME]
+ *             [--integrity MODE]
  *
  * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
  * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "scenario.h"
+#include "transport/datagram/mac.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define INSTRUMENTED true
@@ -33,6 +35,7 @@ static struct {
 	uint32_t size;
 	bool trace, twice, verbose;
 	const struct codec *codec;
+	uint64_t integrity;
 	const char *program;
 } config = {.scenario = scenarios, .first = 1, .count = 1};
 
@@ -44,11 +47,15 @@ struct board {
 
 static struct board *board;
 
+static const char *const integrities[] = {"auto", "off", "head", "full"}; /* enum option_integrity */
+
 static void say_replay(FILE *to, uint64_t seed)
 {
 	fprintf(to, "%s --scenario %s --seed %llu", config.program, config.scenario->name, (unsigned long long)seed);
 	if (config.codec)
 		fprintf(to, " --codec %s", config.codec->name);
+	if (config.integrity)
+		fprintf(to, " --integrity %s", integrities[config.integrity]);
 	if (config.size)
 		fprintf(to, " --size %u", config.size);
 	fprintf(to, " --trace\n");
@@ -59,7 +66,7 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	static struct simulation simulation;
 	bool failed;
 
-	simulation = (struct simulation){.codec = config.codec, .size = config.size, .instrumented = INSTRUMENTED};
+	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size, .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
 	failed = simulation.world.failed;
@@ -126,6 +133,14 @@ static const struct scenario *scenario_find(const char *name)
 	return scenario->name ? scenario : NULL;
 }
 
+static bool integrity_find(const char *name)
+{
+	for (config.integrity = OPTION_INTEGRITY_OFF; config.integrity <= OPTION_INTEGRITY_FULL; config.integrity++)
+		if (strcmp(name, integrities[config.integrity]) == 0)
+			return config.integrity != OPTION_INTEGRITY_FULL || mac_libcrypto();
+	return false;
+}
+
 /* Returns -1 to go on, else the status to exit with. */
 static int arguments(int argc, char **argv)
 {
@@ -133,7 +148,8 @@ static int arguments(int argc, char **argv)
 		{"scenario", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'f'},
 		{"seeds", required_argument, NULL, 'n'},    {"size", required_argument, NULL, 'z'},
 		{"twice", no_argument, NULL, '2'},	    {"trace", no_argument, NULL, 't'},
-		{"codec", required_argument, NULL, 'c'},    {"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
+		{"codec", required_argument, NULL, 'c'},    {"integrity", required_argument, NULL, 'i'},
+		{"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
 		{NULL, 0, NULL, 0}};
 	int option;
 
@@ -151,6 +167,12 @@ static int arguments(int argc, char **argv)
 			config.codec = strcmp(optarg, "mxoe") == 0 ? &codec_mxoe : &codec_mxoe_jumbo;
 			if (strcmp(optarg, config.codec->name) != 0) {
 				fprintf(stderr, "--codec is mxoe or mxoe-jumbo\n");
+				return 2;
+			}
+			break;
+		case 'i':
+			if (!integrity_find(optarg)) {
+				fprintf(stderr, "--integrity is off, head, or full where libcrypto is\n");
 				return 2;
 			}
 			break;

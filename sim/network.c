@@ -13,7 +13,7 @@ enum {
 	QUESTION_AGAIN_NS = SECOND, /* TCP's first repetition */
 	TRUNCATED_OF = 8,          /* one of so many damaged frames is cut short */
 	GATHER_MAX = 64,           /* frames that one bulk receive brings */
-	GATHER_BYTES = 65000,
+	GATHER_BYTES = 65000,      /* and of records: no more than a packet of the kernel's has */
 	RAW_EXTRA = 4,             /* of a raw path behind the MAC: the endpoint's number */
 };
 
@@ -122,6 +122,12 @@ static struct wire *path_wire(struct network *network, unsigned kind, const stru
 	return (path->bytes[16] << 8 | path->bytes[17]) == wire->link.bulk_port ? wire : NULL;
 }
 
+/* Whether it leads to a socket that nobody reads any more. */
+static bool path_is_ghost(const struct host *host, const struct path *path)
+{
+	return host->ghost && memcmp(path, &host->ghost->wires[WIRE_UDP].link.own, sizeof(*path)) == 0;
+}
+
 /* ---- Cuts ----------------------------------------------------------------------------------------------- */
 
 static bool host_side(const struct cut *cut, uint32_t host)
@@ -141,6 +147,11 @@ static bool network_separates(const struct network *network, const struct host *
 	if (host_side(cut, from->index) == host_side(cut, to->index))
 		return false;
 	return !cut->one_way || host_side(cut, from->index);
+}
+
+static bool network_mutes(const struct network *network, unsigned wire, const struct host *from)
+{
+	return from->index < 64 && (network->mute[wire] >> from->index & 1);
 }
 
 void network_cut(struct network *network, uint64_t side, bool one_way)
@@ -253,7 +264,7 @@ static void parcel_arrive(struct world *world, struct event *event)
 	}
 	wire = path_wire(network, parcel->wire, &parcel->target, &channel);
 	if (!wire) {
-		if (sender && sender->index == parcel->sender && parcel->wire == WIRE_UDP && !network->numbered &&
+		if (sender && !path_is_ghost(parcel->to, &parcel->target) && sender->index == parcel->sender && parcel->wire == WIRE_UDP && !network->numbered &&
 		    network->conditions.refused)
 			notice_send(sender, parcel->wire, &parcel->target, 0);
 		parcel_drop(parcel, "nobody is there");
@@ -264,11 +275,13 @@ static void parcel_arrive(struct world *world, struct event *event)
 		parcel_drop(parcel, "its receive buffer is full");
 		return;
 	}
+	if (wire_due(wire) == UINT64_MAX)
+		wire_hide(wire, network->conditions.gather_ns);
 	wire->queued[channel] += parcel->length + BUFFER_OVERHEAD;
 	list_remove(&parcel->node);
 	list_push_back(&wire->queue[channel], &parcel->node);
 	world_mix_word(world, (uint64_t)wire->process->index << 32 | parcel->length);
-	process_wake(wire->process, world->now_ns);
+	process_wake(wire->process, wire_due(wire));
 }
 
 void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel,
@@ -328,8 +341,12 @@ static void parcel_carry(struct parcel *parcel, uint64_t leaves_ns)
 	uint64_t line_ns = ((uint64_t)parcel->length + FRAME_OVERHEAD) * MILLISECOND / conditions->rate;
 	uint64_t there_ns = leaves_ns + conditions->latency_ns, start_ns, extra_ns = 0;
 
-	if (network_separates(network, parcel->from, to)) {
+	if (network_separates(network, parcel->from, to) || network_mutes(network, parcel->wire, parcel->from)) {
 		parcel_drop(parcel, "cut off");
+		return;
+	}
+	if (parcel->from->mute >> parcel->wire & 1) {
+		parcel_drop(parcel, "its link is dead this way");
 		return;
 	}
 	if (dice_chance(&world->network, conditions->loss) ||
@@ -554,6 +571,25 @@ static void wire_hand(struct wire *wire, unsigned channel, struct parcel *parcel
 	parcel_free(parcel);
 }
 
+/* Records of one sender that lie behind each other come as one packet, as with UDP_GRO: all are handed over before anything is sent. */
+static unsigned wire_packet(struct wire *wire)
+{
+	struct parcel *parcel = wire_next(wire, CHANNEL_RECORDS);
+	uint64_t most = wire->network->conditions.gather_ns ? dice_between(&wire->network->world->network, 1, GATHER_MAX) : 1;
+	struct path source = parcel->source;
+	size_t bytes = 0;
+	unsigned frames = 0;
+
+	while (parcel && frames < most && bytes + parcel->length <= GATHER_BYTES && wire->process->endpoint &&
+	       memcmp(&parcel->source, &source, sizeof(source)) == 0) {
+		bytes += parcel->length;
+		wire_hand(wire, CHANNEL_RECORDS, parcel);
+		frames++;
+		parcel = wire_next(wire, CHANNEL_RECORDS);
+	}
+	return frames;
+}
+
 static unsigned wire_receive(struct link *link, unsigned budget)
 {
 	struct wire *wire = container_of(link, struct wire, link);
@@ -569,17 +605,32 @@ static unsigned wire_receive(struct link *link, unsigned budget)
 				continue;
 			}
 			wire_hand(wire, CHANNEL_BULK, bulk);
+			n++;
 		} else {
-			wire_hand(wire, CHANNEL_RECORDS, record);
+			n += wire_packet(wire);
 		}
-		n++;
 	}
 	return n;
 }
 
+uint64_t wire_due(const struct wire *wire)
+{
+	if (list_empty(&wire->queue[CHANNEL_RECORDS]) && list_empty(&wire->queue[CHANNEL_BULK]))
+		return UINT64_MAX;
+	return wire->hidden_until_ns;
+}
+
 bool wire_pending(const struct wire *wire)
 {
-	return !list_empty(&wire->queue[CHANNEL_RECORDS]) || !list_empty(&wire->queue[CHANNEL_BULK]);
+	return wire_due(wire) <= wire->network->world->now_ns;
+}
+
+void wire_hide(struct wire *wire, uint64_t ns)
+{
+	uint64_t until_ns = wire->network->world->now_ns + ns;
+
+	if (until_ns > wire->hidden_until_ns)
+		wire->hidden_until_ns = until_ns;
 }
 
 static bool wire_ready(struct link *link)
@@ -593,8 +644,8 @@ static uint32_t wire_frame_max(struct link *link, const struct path *to)
 	return container_of(link, struct wire, link)->network->conditions.route_max;
 }
 
-/* A connection to the TCP port of the same number: the kernel there answers for a process that computes. */
-static enum link_fate wire_fate(struct link *link, const struct path *to)
+/* A thread of the process answers while it computes. */
+static enum link_fate wire_fate(struct link *link, const struct path *to, uint64_t endpoint)
 {
 	struct wire *wire = container_of(link, struct wire, link);
 	struct network *network = wire->network;
@@ -603,6 +654,7 @@ static enum link_fate wire_fate(struct link *link, const struct path *to)
 	struct question *question = NULL;
 	unsigned channel;
 
+	(void)endpoint;
 	for (size_t i = 0; i < sizeof(wire->questions) / sizeof(wire->questions[0]); i++)
 		if (wire->questions[i].answer_ns &&
 		    memcmp(&wire->questions[i].path, to, sizeof(*to)) == 0)
@@ -612,15 +664,16 @@ static enum link_fate wire_fate(struct link *link, const struct path *to)
 			if (!wire->questions[i].answer_ns)
 				question = &wire->questions[i];
 		if (!question)
-			return LINK_UNKNOWN;
+			return LINK_UNASKED;
 		question->path = *to;
 		question->answer_ns = world->now_ns + 2 * network->conditions.latency_ns +
 				      (dice_chance(&world->network, 2 * network->conditions.loss) ? QUESTION_AGAIN_NS : 0);
 	}
 	if (world->now_ns < question->answer_ns)
 		return LINK_UNKNOWN;
-	if (!host || network_separates(network, wire->process->host, host) ||
-	    network_separates(network, host, wire->process->host)) {
+	if (!host || network_separates(network, wire->process->host, host) || path_is_ghost(host, to) ||
+	    network_separates(network, host, wire->process->host) || network_mutes(network, link->index, host) ||
+	    network_mutes(network, link->index, wire->process->host)) {
 		question->answer_ns = world->now_ns + QUESTION_AGAIN_NS;
 		return LINK_UNKNOWN;
 	}

@@ -24,6 +24,7 @@ struct conditions {
 	uint64_t latency_ns;
 	uint64_t jitter_ns;      /* more latency, at most */
 	uint64_t reorder_ns;     /* and of a frame that others overtake */
+	uint64_t gather_ns;      /* a card keeps what arrives for so long, and hands frames of one sender over as one packet */
 	uint64_t rate;           /* bytes in a millisecond, of every line */
 	uint32_t send_room;      /* bytes in the queues: of a sender, */
 	uint32_t port_room;      /* of a port of the switch, */
@@ -38,7 +39,9 @@ struct host {
 	uint32_t index;
 	bool down;
 	uint64_t send_free_ns, receive_free_ns; /* when its lines have carried what waits for them */
+	uint8_t mute;                           /* bit i: what leaves by links of kind i is lost, though others' frames come in */
 	struct process *process;                /* that runs here now; NULL: none */
+	const struct process *ghost;            /* one that is dead, and somebody else holds its sockets open; NULL: none */
 };
 
 /* Hosts on one side of a cut hear nothing of the others, nor, unless it is one-way, these of them. */
@@ -56,6 +59,8 @@ struct network {
 	struct cut *cuts;
 	uint32_t cut_count;
 	bool cutting;            /* the last cut is there now */
+	bool clogged;            /* it carries less than hosts were told: any two may give each other up */
+	uint64_t mute[WIRES];    /* bit i: what host i sends by links of this kind is lost */
 	bool numbered;           /* mxoe: each process has one link, and its path is no more than its host's MAC */
 	struct list_node in_flight; /* frames and notices that are under way */
 	uint64_t carried, lost, overrun; /* frames, of those: by faults, for want of room */
@@ -68,6 +73,7 @@ struct wire {
 	struct process *process;
 	struct list_node queue[CHANNELS];
 	uint32_t queued[CHANNELS];    /* bytes */
+	uint64_t hidden_until_ns;     /* what is queued is not to be seen yet */
 	uint64_t blocked_until_ns;    /* it refused a frame; then there is room again */
 	struct landing *landing;      /* kept from one bulk receive to the next */
 	uint32_t received;            /* frames, since the process last looked at this */
@@ -81,7 +87,11 @@ void network_init(struct network *network, struct world *world, uint32_t hosts);
 void network_fini(struct network *network);
 /* Open a process's links; its host has no other process. */
 void wire_open(struct wire *wire, struct network *network, struct process *process, unsigned kind, uint16_t port);
+/* Whether there is something to receive now; when there will be, UINT64_MAX: nothing is queued. */
 bool wire_pending(const struct wire *wire);
+uint64_t wire_due(const struct wire *wire);
+/* A process runs, and does not look at this link for some time. */
+void wire_hide(struct wire *wire, uint64_t ns);
 /* Have any bytes arrive at a process now, as if from this path. */
 void network_inject(struct network *network, struct process *to, unsigned wire, unsigned channel,
 		    const struct path *source, const uint8_t *bytes, size_t length);

@@ -54,8 +54,8 @@ static void process_schedule(struct process *process)
 	for (uint32_t i = 0; i < process->wire_count; i++) {
 		struct wire *wire = &process->wires[i];
 
-		if (wire_pending(wire))
-			next_ns = world->now_ns;
+		if (wire_due(wire) < next_ns)
+			next_ns = wire_due(wire) > world->now_ns ? wire_due(wire) : world->now_ns;
 		if (wire->blocked_until_ns > blocked_ns)
 			blocked_ns = wire->blocked_until_ns;
 	}

@@ -4,9 +4,11 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/counters.h"
 #include "crowd.h"
+#include "transport/datagram/mac.h"
 
 /* Options as in a program's start, but that nothing outside of it matters. */
 static void setup_defaults(struct simulation *simulation)
@@ -16,6 +18,9 @@ static void setup_defaults(struct simulation *simulation)
 		simulation->setup.codec = simulation->codec;
 	if (options_defaults(&simulation->setup.options, NULL) != 0)
 		world_fail(&simulation->world, "the defaults are not valid");
+	simulation->setup.options.integrity = simulation->integrity;
+	if (simulation->integrity > OPTION_INTEGRITY_OFF)
+		simulation->setup.options.job_key = UINT64_C(0x7468656b6579);
 }
 
 static bool numbered(const struct simulation *simulation)
@@ -79,7 +84,9 @@ static void run_random(struct simulation *simulation)
 	options->net_eager_max = eager[dice_below(dice, 5)];
 	options->eager_max = 65536;
 	options->peer_timeout = dice_between(dice, 4, 10) * SECOND;
-	options->job_key = dice_below(dice, 2) ? 0 : dice_next(dice);
+	options->job_key = dice_below(dice, 2) && simulation->integrity <= OPTION_INTEGRITY_OFF ? 0 : dice_next(dice);
+	if (options->integrity == OPTION_INTEGRITY_AUTO && mac_libcrypto())
+		options->integrity = options->job_key >> 8 & 3; /* any of them; no draw, so that seeds stay what they are */
 	options->unexpected_max = dice_below(dice, 2) ? 65536 : 64 << 20;
 	options->sends_max = dice_below(dice, 4) ? 65536 : 8;
 	simulation->setup.raw = dice_below(dice, 2);
@@ -159,20 +166,34 @@ static void run_loss(struct simulation *simulation)
 
 enum { STREAM_BYTES = 32 << 20, STREAM_WINDOW = 16 };
 
+/* What is between the two. */
+struct way {
+	uint32_t loss;
+	uint64_t latency_ns, gather_ns; /* as in struct conditions */
+};
+
 /* A stream of messages from one process to another, some under way at a time. Returns how long it takes. */
-static uint64_t stream(struct simulation *simulation, uint32_t loss, uint64_t length)
+static uint64_t stream(struct simulation *simulation, const struct way *way, uint64_t bytes, uint64_t length)
 {
 	struct world *world = &simulation->world;
 	struct op *receives[STREAM_WINDOW];
+	struct op *first;
 	uint64_t start_ns;
 
 	setup_network(simulation, 2);
-	simulation->network.conditions.loss = loss;
+	simulation->network.conditions.loss = way->loss;
+	simulation->network.conditions.latency_ns = way->latency_ns;
+	simulation->network.conditions.gather_ns = way->gather_ns;
 	quiet_plan(simulation);
 	start_all(simulation);
+	/* Once they are connected, which may take some tries. */
+	first = traffic_receive(process_at(simulation, 1), NULL, 8, 0, 0, 0);
+	traffic_send(process_at(simulation, 0), process_at(simulation, 1), 8, 0, 0);
+	if (!run_op(simulation, first, 60 * (uint64_t)SECOND))
+		world_fail(world, "they do not get connected");
 	start_ns = world->now_ns;
-	for (uint64_t i = 0; i < STREAM_BYTES / length && !world->failed; i++) {
-		if (i >= STREAM_WINDOW && !run_op(simulation, receives[i % STREAM_WINDOW], SECOND))
+	for (uint64_t i = 0; i < bytes / length && !world->failed; i++) {
+		if (i >= STREAM_WINDOW && !run_op(simulation, receives[i % STREAM_WINDOW], 60 * (uint64_t)SECOND))
 			world_fail(world, "the stream stands still");
 		receives[i % STREAM_WINDOW] = traffic_receive(process_at(simulation, 1), NULL, length, 0, 0, 0);
 		traffic_send(process_at(simulation, 0), process_at(simulation, 1), length, 0, 0);
@@ -184,29 +205,71 @@ static uint64_t stream(struct simulation *simulation, uint32_t loss, uint64_t le
 	return simulation->traffic.ops[simulation->traffic.op_count - 2]->ended_ns - start_ns;
 }
 
-static void run_stream(struct simulation *simulation)
+/* What a stream leaves. */
+static void stream_end(struct simulation *simulation)
+{
+	traffic_fini(&simulation->traffic);
+	network_fini(&simulation->network);
+}
+
+static void run_stream_by(struct simulation *simulation, uint64_t gather_ns)
 {
 	static const uint64_t lengths[] = {4 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20};
+	struct way good = {.latency_ns = 5 * MICROSECOND, .gather_ns = gather_ns}, bad = good;
 	size_t at = 0;
 
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed; i++) {
-		uint64_t good_ns = stream(simulation, 0, lengths[i]), bad_ns;
+	bad.loss = 10000;
 
-		traffic_fini(&simulation->traffic);
-		network_fini(&simulation->network);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed; i++) {
+		uint64_t good_ns = stream(simulation, &good, STREAM_BYTES, lengths[i]), bad_ns;
+
+		stream_end(simulation);
 		if (simulation->world.failed)
 			return setup_network(simulation, 1);
-		bad_ns = stream(simulation, 10000, lengths[i]);
+		bad_ns = stream(simulation, &bad, STREAM_BYTES, lengths[i]);
 		at += (size_t)snprintf(simulation->note + at, sizeof(simulation->note) - at, "%llu KiB: %.0f MB/s, %.0f with loss; ",
 				       (unsigned long long)lengths[i] >> 10, STREAM_BYTES * 1e3 / (double)good_ns,
 				       STREAM_BYTES * 1e3 / (double)bad_ns);
 		if (bad_ns > 2 * good_ns)
 			world_fail(&simulation->world, "%s one frame in a hundred is lost, and more than half of the bandwidth",
 				   simulation->note);
-		if (i + 1 < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed) {
-			traffic_fini(&simulation->traffic);
-			network_fini(&simulation->network);
-		}
+		if (i + 1 < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed)
+			stream_end(simulation);
+	}
+}
+
+static void run_stream(struct simulation *simulation)
+{
+	run_stream_by(simulation, 0);
+}
+
+/* The same where frames come in packets: whoever speaks only after the first, or looks only at the last, stands still at a gap. */
+static void run_packets(struct simulation *simulation)
+{
+	run_stream_by(simulation, 60 * MICROSECOND);
+}
+
+/* ---- Where one frame in five is lost, each way -------------------------------------------------------------- */
+
+enum { HEAVY_BYTES = 8 << 20, HEAVY_LIMIT_NS = SECOND };
+
+/* 8 MB at a round trip of 20 us: as one window, as windows of one block and some, and as records. */
+static void run_heavy(struct simulation *simulation)
+{
+	static const struct way way = {.loss = 200000, .latency_ns = 9 * MICROSECOND};
+	static const uint64_t lengths[] = {HEAVY_BYTES, 100 << 10, 64 << 10};
+	size_t at = 0;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed; i++) {
+		uint64_t taken_ns;
+
+		if (i > 0)
+			stream_end(simulation);
+		taken_ns = stream(simulation, &way, HEAVY_BYTES, lengths[i]);
+		at += (size_t)snprintf(simulation->note + at, sizeof(simulation->note) - at, "by %llu KiB: %.1f ms; ",
+				       (unsigned long long)lengths[i] >> 10, (double)taken_ns / MILLISECOND);
+		if (taken_ns > HEAVY_LIMIT_NS)
+			world_fail(&simulation->world, "%s that is too long", simulation->note);
 	}
 }
 
@@ -292,7 +355,7 @@ static void run_split(struct simulation *simulation)
 	cut_ns = world->now_ns;
 	network_cut(&simulation->network, 3, false);
 	world_run(world, world->now_ns + MILLISECOND);
-	traffic->plan.gap_ns = 3600 * (uint64_t)SECOND; /* nothing new from here on */
+	traffic_rest(traffic);
 	world_run(world, cut_ns + patience_ns + patience_ns / 2);
 	for (uint64_t i = 1; i < traffic->op_count && !world->failed; i++) {
 		const struct op *op = traffic->ops[i];
@@ -397,6 +460,93 @@ static void run_flood(struct simulation *simulation)
 		world_fail(world, "messages are screened, or are not, against what was said");
 	thole_screen(target->endpoint, 0);
 	settle_without_errors(simulation);
+}
+
+/* ---- A link of two dies ------------------------------------------------------------------------------------- */
+
+enum { LINK_OPS = 8 };
+
+/* Long and short messages both ways; all of them at once. */
+static void link_begin(struct simulation *simulation, struct op *ops[LINK_OPS])
+{
+	struct process *a = process_at(simulation, 0), *b = process_at(simulation, 1);
+
+	for (unsigned i = 0; i < LINK_OPS; i += 4) {
+		uint64_t length = i ? 30000 : 4 << 20;
+
+		ops[i] = traffic_receive(a, b, length, 1 + i, 0xff, 0);
+		ops[i + 1] = traffic_receive(b, a, length, 2 + i, 0xff, 0);
+		ops[i + 2] = traffic_send(b, a, length, 1 + i, 0);
+		ops[i + 3] = traffic_send(a, b, length, 2 + i, 0);
+	}
+}
+
+/* All of them end in time: with success, if they are to. */
+static void link_end(struct simulation *simulation, struct op *const ops[LINK_OPS], bool well, const char *when)
+{
+	for (unsigned i = 0; i < LINK_OPS && !simulation->world.failed; i++)
+		if (!run_op(simulation, ops[i], 12 * (uint64_t)SECOND))
+			world_fail(&simulation->world, "%s: a transfer hangs", when);
+		else if (well && ops[i]->status)
+			world_fail(&simulation->world, "%s: a transfer fails, though one link of two is well", when);
+}
+
+static bool link_is(struct process *process, const char *bulk)
+{
+	struct thole_peer_info info;
+
+	return thole_peer_info(process->endpoint, 0, &info) == 0 && strcmp(info.bulk, bulk) == 0;
+}
+
+/* Both ways or one, in the middle; it comes back, and is used again; and then neither link carries anything one way, or anything
+ * long, while all else arrives. */
+static void run_dying(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+	struct network *network = &simulation->network;
+	uint64_t sides = 1 + world->seed % 3;
+	unsigned wire = world->seed / 3 % 2 ? WIRE_RAW : WIRE_UDP;
+	struct op *ops[LINK_OPS];
+
+	setup_network(simulation, 2);
+	quiet_plan(simulation);
+	simulation->setup.raw = true;
+	simulation->setup.options.peer_timeout = 4 * (uint64_t)SECOND;
+	start_all(simulation);
+	if (numbered(simulation))
+		return; /* it has one link */
+	link_begin(simulation, ops);
+	link_end(simulation, ops, true, "before");
+	world_run(world, world->now_ns + SECOND);
+	link_begin(simulation, ops);
+	world_run(world, world->now_ns + dice_below(&world->faults, 3 * MILLISECOND));
+	network->mute[wire] = sides;
+	link_end(simulation, ops, true, "without a link");
+	world_run(world, world->now_ns + 10 * (uint64_t)SECOND);
+	link_begin(simulation, ops);
+	link_end(simulation, ops, true, "long without a link");
+	network->mute[wire] = 0;
+	for (unsigned i = 0; i < 2; i++) { /* the first has it looked for */
+		world_run(world, world->now_ns + 10 * (uint64_t)SECOND);
+		link_begin(simulation, ops);
+		link_end(simulation, ops, true, "with both again");
+	}
+	if (!world->failed && (!link_is(process_at(simulation, 0), "udp") || !link_is(process_at(simulation, 1), "udp")))
+		world_fail(world, "bulk does not go by the link that is there again");
+	link_begin(simulation, ops);
+	world_run(world, world->now_ns + dice_below(&world->faults, 3 * MILLISECOND));
+	if (world->seed & 1) {
+		network_cut(network, 1 + (world->seed / 2 & 1), true);
+	} else {
+		network->conditions.frame_max = 200;
+		network->conditions.told = false;
+		network->clogged = true;
+	}
+	link_end(simulation, ops, false, world->seed & 1 ? "one way only" : "short frames only");
+	network_heal(network);
+	network->conditions.frame_max = network->conditions.route_max;
+	if (!world->failed)
+		traffic_settle(&simulation->traffic, settle_limit(simulation));
 }
 
 /* ---- Exhausted pools ---------------------------------------------------------------------------------------- */
@@ -590,10 +740,13 @@ const struct scenario scenarios[] = {
 	{"random", run_random, "operations of all kinds under faults of all kinds"},
 	{"loss", run_loss, "one frame in five is lost, and none of the operations fails"},
 	{"stream", run_stream, "what a loss of one frame in a hundred costs"},
+	{"packets", run_packets, "the same where frames come in packets of many"},
+	{"heavy", run_heavy, "8 MB where one frame in five is lost, each way"},
 	{"incast", run_incast, "many send to one at once"},
 	{"partition", run_partition, "cuts that heal before anybody loses patience"},
 	{"split", run_split, "a cut that lasts"},
 	{"restart", run_restart, "a host that restarts in the middle of a rendezvous"},
+	{"dying", run_dying, "one link of two dies in the middle of transfers, and comes back"},
 	{"flood", run_flood, "a receiver that never posts"},
 	{"scarce", run_scarce, "pools that are exhausted"},
 	{"apart", run_apart, "one slow and one dead peer beside others"},

@@ -17,6 +17,7 @@ struct simulation {
 	struct faults faults;
 	struct process_setup setup;
 	const struct codec *codec; /* NULL: native */
+	uint64_t integrity;       /* enum option_integrity */
 	uint32_t size;            /* of those scenarios that have one; 0: theirs */
 	bool instrumented;        /* by a sanitizer, which needs memory of its own */
 	char note[256];           /* what it has to say of itself */

@@ -72,7 +72,7 @@ static bool parted(const struct process *process, const struct process *other)
 	const struct thole_endpoint *endpoint = process->endpoint ? process->endpoint : other->endpoint;
 	uint64_t patience_ns = endpoint ? endpoint->options.peer_timeout : 0;
 
-	return process->hostile || other->hostile ||
+	return process->hostile || other->hostile || process->network->clogged ||
 	       network_longest_cut(process->network, process->host->index, other->host->index) >= patience_ns / 2 ||
 	       lost_for_memory(process, other) || lost_for_memory(other, process);
 }
@@ -86,7 +86,7 @@ bool traffic_excused(const struct process *process, const struct process *other)
 
 static void op_fail(const struct op *op, const char *what)
 {
-	static const char *const kinds[] = {"send", "receive", "put", "get", "atomic"};
+	static const char *const kinds[] = {"send", "receive", "put", "get", "atomic", "connect"};
 
 	world_fail(op->traffic->world, "%s %llu of process %u (peer %d, %llu bytes, tag %llx, flags %x, status %d): %s",
 		   kinds[op->kind], (unsigned long long)op->number, op->by->index, op->peer ? (int)op->peer->index : -1,
@@ -151,6 +151,8 @@ static bool op_may_fail(const struct op *op, int status)
 		return true;
 	if (status == THOLE_ERR_PEER)
 		return other && traffic_excused(op->by, other);
+	if (status == THOLE_ERR_CLOSED)
+		return other && other->state == PROCESS_CLOSED;
 	if (status == THOLE_ERR_MEMORY)
 		return op->by->scarce || (other && other->scarce);
 	return false;
@@ -298,8 +300,20 @@ static bool message_is_awaited(const struct op *message)
 	return false;
 }
 
+/* With mxoe a sender is told how much of its message was fetched, and why less was is not said. */
+static bool send_was_cut(const struct op *op, const struct thole_completion *completion)
+{
+	if (completion->status != THOLE_ERR_TRUNCATED || !op->by->network->numbered || completion->length >= op->length)
+		return false;
+	if (completion->length == 0 && (op_may_fail(op, THOLE_ERR_PEER) || op_may_fail(op, THOLE_ERR_MEMORY)))
+		return true;
+	return op->match ? op->match->capacity == completion->length : message_is_awaited(op);
+}
+
 static void send_ended(struct op *op, int status)
 {
+	if (!status && op->by->network->numbered && (op->flags & THOLE_SYNC) && op->match && op->match->capacity < op->length)
+		op_fail(op, "it succeeded, and only part of it was fetched");
 	if ((op->flags & THOLE_SYNC) && !status && !op->match && !op->dropped && op->peer->endpoint &&
 	    !message_is_awaited(op))
 		op_fail(op, "a synchronous send is complete, and nobody has received it");
@@ -331,10 +345,20 @@ static void atomic_ended(struct op *op, int status)
 		memcpy(&op->result, op->buffer, 8);
 }
 
+/* Whoever is connected has heard of the other: neither is new to the one that asked. */
+static void connect_ended(struct op *op, int status)
+{
+	struct thole_peer_info info;
+
+	if (!status && op->by->endpoint && thole_peer_info(op->by->endpoint, op->handle, &info) == 0 &&
+	    strcmp(info.state, "connected") != 0 && strcmp(info.state, "gone") != 0)
+		op_fail(op, "it says that it is connected, and is not");
+}
+
 static void op_complete(struct op *op, const struct thole_completion *completion)
 {
 	static const int32_t operations[] = {THOLE_OP_SEND, THOLE_OP_RECEIVE, THOLE_OP_PUT, THOLE_OP_GET,
-					     THOLE_OP_ATOMIC_FETCH};
+					     THOLE_OP_ATOMIC_FETCH, THOLE_OP_CONNECT};
 	int status = completion->status;
 
 	if (op->ended) {
@@ -345,7 +369,7 @@ static void op_complete(struct op *op, const struct thole_completion *completion
 		op_fail(op, "it ends as something else");
 	if (op->kind == OP_RECEIVE)
 		receive_ended(op, completion);
-	else if (status && !op_may_fail(op, status))
+	else if (status && !op_may_fail(op, status) && !(op->kind == OP_SEND && send_was_cut(op, completion)))
 		op_fail(op, thole_strerror(status));
 	else if (!status && op->expected)
 		op_fail(op, "it succeeded, and must not");
@@ -355,8 +379,10 @@ static void op_complete(struct op *op, const struct thole_completion *completion
 		put_ended(op, status);
 	else if (op->kind == OP_GET)
 		get_ended(op, status);
-	else
+	else if (op->kind == OP_ATOMIC)
 		atomic_ended(op, status);
+	else
+		connect_ended(op, status);
 	op_end(op, status);
 }
 
@@ -829,6 +855,20 @@ static void act_atomic(struct process *process, struct process *other)
 				    handle_wanted(op, dice_below(dice, 2))));
 }
 
+static void act_connect(struct process *process, struct process *other)
+{
+	struct dice *dice = &process->world->traffic;
+	struct op *op;
+
+	if (player_of(process)->sends >= player_of(process)->traffic->plan.sends_max)
+		return;
+	op = op_new(process, OP_CONNECT, other, 0);
+	op->handle = handle_of(process, other);
+	world_tell(process->world, "%u: connect %llu to %u", process->index, (unsigned long long)op->number, other->index);
+	op_started(op, thole_connect(process->endpoint, op->handle, process->endpoint->options.job_key, op,
+				     handle_wanted(op, dice_below(dice, 2))));
+}
+
 static void act_remote(struct process *process, struct process *other)
 {
 	static void (*const acts[])(struct process *, struct process *) = {act_put, act_get, act_atomic};
@@ -848,7 +888,7 @@ static void act(struct process *process)
 		uint32_t chance;
 		void (*run)(struct process *, struct process *);
 	} acts[] = {{plan->receive, act_receive}, {plan->remote, act_remote}, {plan->probe, act_probe},
-		    {plan->cancel, act_cancel}, {1000000, act_send}};
+		    {plan->cancel, act_cancel}, {plan->connect, act_connect}, {1000000, act_send}};
 
 	if (!other)
 		return;
@@ -917,6 +957,12 @@ static void player_drain(struct player *player)
 			take_message(process, NULL, 0, 0, queues[i], false);
 		}
 	}
+}
+
+void traffic_rest(struct traffic *traffic)
+{
+	for (uint32_t i = 0; i < traffic->process_count; i++)
+		traffic->processes[i]->act_ns = UINT64_MAX;
 }
 
 /* Its operations end with it. */
@@ -1241,6 +1287,7 @@ void traffic_plan_random(struct traffic_plan *plan, struct dice *dice)
 		.remote = dice_below(dice, 2) ? (uint32_t)dice_below(dice, 300000) : 0,
 		.probe = (uint32_t)dice_below(dice, 100000),
 		.cancel = (uint32_t)dice_below(dice, 50000),
+		.connect = dice_below(dice, 2) ? (uint32_t)dice_below(dice, 100000) : 0,
 		.any = (uint32_t)dice_below(dice, 1000000),
 		.wild = (uint32_t)dice_below(dice, 500000),
 		.plain = dice_below(dice, 2) ? (uint32_t)dice_below(dice, 500000) : 0,

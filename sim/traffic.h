@@ -24,7 +24,7 @@ enum {
 	TRAFFIC_KEY_PUT = 1, TRAFFIC_KEY_GET, TRAFFIC_KEY_ATOMIC, TRAFFIC_KEY_NONE,
 };
 
-enum op_kind { OP_SEND, OP_RECEIVE, OP_PUT, OP_GET, OP_ATOMIC };
+enum op_kind { OP_SEND, OP_RECEIVE, OP_PUT, OP_GET, OP_ATOMIC, OP_CONNECT };
 
 /* One operation that a process has started. */
 struct op {
@@ -37,6 +37,7 @@ struct op {
 	struct thole_request *request;
 	uint8_t *buffer;                  /* `capacity` bytes, exactly */
 	uint64_t number, tag, mask, imm;
+	uint32_t handle;                  /* of a connect: the peer's, as it was then */
 	uint64_t length;                  /* of the message, or of the access */
 	uint64_t offset;                  /* of a get; of an atomic its cell */
 	uint64_t capacity;
@@ -61,7 +62,7 @@ struct traffic_plan {
 	uint32_t tags;
 	uint32_t receives_max;     /* posted at once, of a process */
 	uint32_t sends_max;        /* under way at once, of a process */
-	uint32_t receive, remote, probe, cancel; /* chances of these actions; else a send */
+	uint32_t receive, remote, probe, cancel, connect; /* chances of these actions; else a send */
 	uint32_t any, wild, plain, sync, inject, imm, handle, vector, shorter;
 	uint32_t screen;           /* chance of turning screening on or off before an action */
 };
@@ -111,6 +112,8 @@ struct process *traffic_start(struct traffic *traffic, struct host *host, const 
 /* Its operations end with it. */
 void traffic_crash(struct process *process);
 
+/* No process acts of its own accord from now on; those that start do. */
+void traffic_rest(struct traffic *traffic);
 /* Start nothing more, and let everything finish; then see that all has. */
 void traffic_settle(struct traffic *traffic, uint64_t limit_ns);
 

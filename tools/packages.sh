@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Install the system packages that a purpose needs and that are missing: packages.sh build|test|install
+# Install the system packages that a purpose needs and that are missing: packages.sh build|test|bench|install
 # Says nothing and needs no privilege where all are there.
 set -euo pipefail
 
@@ -8,9 +8,11 @@ case "${1:-}" in
 build) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
 	iproute2) ;;
 test) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
-	libcmocka-dev libseccomp-dev openmpi-bin libopenmpi-dev iproute2 procps strace clang libclang-rt-dev tshark) ;;
+	libcmocka-dev libseccomp-dev openmpi-bin libopenmpi-dev iproute2 procps strace clang libclang-rt-dev tshark
+	munge slurmctld slurmd slurm-client) ;;
+bench) wanted=(openmpi-bin libopenmpi-dev hpcc) ;;
 install) wanted=(python3-rich python3-matplotlib) ;;
-*) echo "usage: $0 build|test|install" >&2; exit 2 ;;
+*) echo "usage: $0 build|test|bench|install" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

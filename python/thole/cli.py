@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
+from typing import TextIO
 
 from thole import __version__
 from thole.trouble import Trouble
+
+# What writing to the standard output may come to; nothing else fails so without a file's name.
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,24 +30,67 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: list[str] | None = None) -> int:
+    """Run a command. What it printed has left this process when this returns."""
+    _have_streams()
     try:
-        arguments = parser().parse_args(words)
-        return int(arguments.function(arguments))
+        status = _status(words)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # The reader of our output has gone (`thole info | head`): not worth a message.
+        _drop_streams()
+        return 0
+    except OSError as error:
+        if error.filename is None and error.errno not in OUTPUT_ERRORS:
+            raise
+        what = error.filename or "the output cannot be written"
+        _drop_streams(sys.stdout)
+        return _complain(f"{what}: {error.strerror}")
+
+
+def _status(words: list[str] | None) -> int:
+    try:
+        return _command(words)
     except ImportError as error:
         if error.name is None or error.name.split(".")[0] not in ("rich", "matplotlib"):
             raise
         name = error.name.split(".")[0]
-        print(
-            f"thole: the Python package {name} is missing; pip install {name}, or apt install python3-{name}",
-            file=sys.stderr,
+        return _complain(
+            f"the Python package {name} is missing; pip install {name}, or apt install python3-{name}"
         )
     except Trouble as trouble:
-        print(f"thole: {trouble}", file=sys.stderr)
+        return _complain(str(trouble))
     except KeyboardInterrupt:
-        print("thole: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output has gone (`thole info | head`): not worth a message.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return 2
+        return _complain("interrupted", 130)
+
+
+def _command(words: list[str] | None) -> int:
+    try:
+        arguments = parser().parse_args(words)
+    except SystemExit as end:
+        # argparse has said all: help, the version, or what it does not understand.
+        return int(end.code or 0)
+    return int(arguments.function(arguments))
+
+
+def _complain(text: str, status: int = 2) -> int:
+    try:
+        print(f"thole: {text}", file=sys.stderr)
+    except OSError:  # nobody reads that either: the status has to do
+        _drop_streams()
+    return status
+
+
+def _have_streams() -> None:
+    """Who closes an output (>&-) wants none of it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+
+
+def _drop_streams(*streams: TextIO) -> None:
+    """Lose what is left in them, so that Python does not complain of it at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams or (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

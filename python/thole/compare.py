@@ -24,11 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from thole import paths, run, venvs
+from thole import bounds, native, output, paths, run, venvs
 from thole.mpi import family_names
 from thole.perf import size_text, time_text
 from thole.testbed import Loopback, Testbed, missing_right
@@ -38,6 +37,7 @@ WAYS = ("own", "thole")
 PLACES = ("node", "network")
 HOSTS = ("auto", "namespaces", "loopback", "none")
 RUN_SECONDS_MAX = 40.0
+SIZE_MAX = 1 << 30  # bytes of a message: larger ones do not end in that time
 
 PINGPONGS = {"node": "pingpong", "network": "hosts-pingpong"}
 PINGPONG_LINE = re.compile(r"^\s*(\d+)\s+[\d.]+ \| ([\d.e+-]+) ")
@@ -375,10 +375,7 @@ def picture(
     figure.suptitle(
         "mpi4py's ping-pong between two ranks (lower left and higher right are better)"
     )
-    try:
-        figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as error:
-        raise Trouble(f"{path} cannot be written: {error}", "choose another file") from None
+    output.write_picture(path, figure)
     pyplot.close(figure)
 
 
@@ -406,16 +403,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="only this MPI; may be repeated",
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="how often everything is run (default 5)"
+        "--rounds",
+        type=bounds.whole("--rounds", 1, bounds.ROUNDS_MAX),
+        default=5,
+        help="how often everything is run (default 5)",
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=bounds.seconds("--seconds", 0),
         default=120.0,
         help="begin no round that would end later (default 120)",
     )
     parser.add_argument(
-        "--size-max", type=int, default=4 << 20, help="largest message in bytes (default 4194304)"
+        "--size-max",
+        type=bounds.whole("--size-max", 1, SIZE_MAX),
+        default=4 << 20,
+        help="largest message in bytes (default 4194304)",
     )
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
@@ -434,7 +437,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(arguments: argparse.Namespace) -> int:
     tree = paths.build_tree()
-    folders = arguments.venvs or ([tree / "venv"] if tree else [])
+    native.check_options(arguments.option)
+    if arguments.json:
+        output.check_file(arguments.json)
+    if arguments.plot:
+        output.check_picture(arguments.plot)
+    named = [paths.environments(folder, "--venvs") for folder in arguments.venvs]
+    folders = named or ([tree / "venv"] if tree else [])
     environments = venvs.find(folders)
     if arguments.mpi:
         environments = {
@@ -445,8 +454,6 @@ def main(arguments: argparse.Namespace) -> int:
             "no MPI with mpi4py was found",
             "run `make venvs`, or name a folder of environments with --venvs",
         )
-    if arguments.rounds < 1:
-        raise Trouble(f"--rounds {arguments.rounds} is not a number of rounds", "use 1 or more")
     paths.find(paths.PROVIDER)
     reason = missing_right() if arguments.hosts in ("auto", "namespaces") else ""
     if reason and arguments.hosts == "namespaces":
@@ -457,7 +464,7 @@ def main(arguments: argparse.Namespace) -> int:
         where["network"] = "through the loopback interface" if loopback else "between two hosts"
     chosen = [bench for bench in benches(arguments.size_max) if bench.place in where]
     steps = arguments.rounds * len(chosen) * len(environments) * len(WAYS)
-    err = Console(stderr=True)
+    err = output.progress_console()
     begin = time.monotonic()
     with contextlib.ExitStack() as stack, Progress(
         BarColumn(),
@@ -482,7 +489,7 @@ def main(arguments: argparse.Namespace) -> int:
         results = measure(
             environments, chosen, arguments.rounds, arguments.option, step, arguments.seconds, hosts
         )
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = output.console(150)
     for place, name in where.items():
         console.print(table_of(results, environments, chosen, place, name), highlight=False)
         for line in summary(results, environments, place):
@@ -494,7 +501,7 @@ def main(arguments: argparse.Namespace) -> int:
         console.print(f"[red]failed[/] {failure}", highlight=False, soft_wrap=True)
     if arguments.json:
         numbers = {"places": where, **as_json(results, environments)}
-        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
+        output.write_text(arguments.json, json.dumps(numbers, indent=1) + "\n")
     if arguments.plot:
         picture(results, environments, where, arguments.plot)
         console.print(f"picture: {arguments.plot}", highlight=False, soft_wrap=True)

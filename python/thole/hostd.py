@@ -12,6 +12,7 @@ because it is process 1 of their PID namespace.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -143,16 +144,12 @@ class Caller:
 
     def signal(self, number: int) -> None:
         if self.pid:
-            try:
+            with contextlib.suppress(OSError):
                 os.killpg(self.pid, number)
-            except OSError:
-                pass
 
     def tell(self, message: dict[str, Any]) -> None:
-        try:
+        with contextlib.suppress(OSError):
             self.connection.sendall(line_of(message))
-        except OSError:
-            pass
 
 
 class Keeper:
@@ -234,10 +231,8 @@ class Keeper:
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
             return {"seconds": used.ru_utime + used.ru_stime}
         if "clear" in message:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)  # all of this PID namespace but us
-            except ProcessLookupError:
-                pass
             return {}
         if "end" in message:
             sys.exit(0)

@@ -6,16 +6,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from thole import host, mpi, native, paths
+from thole import host, mpi, native, output, paths
 from thole.perf import size_text
 from thole.trouble import Trouble
 
@@ -249,16 +247,13 @@ def main(arguments: argparse.Namespace) -> int:
         SECTIONS if arguments.json else [section for section in SECTIONS if section != "counters"]
     )
     sections = arguments.sections or list(default)
-    folders = [
-        path
-        for folder in [*arguments.venvs, *_own_venvs()]
-        for path in sorted(folder.glob("*/bin"))
-    ]
+    named = [paths.environments(folder, "--venvs") for folder in arguments.venvs]
+    folders = [path for folder in [*named, *_own_venvs()] for path in sorted(folder.glob("*/bin"))]
     found = collect(sections, folders)
     if arguments.json:
         print(json.dumps(found, indent=2))
         return 0
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = output.console(160)
     own = found["thole"]
     console.print(
         f"[bold]Thole {own['version']}[/]  {escape(own['library'])}",

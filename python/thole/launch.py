@@ -1,24 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which hosts a launch goes to, as far as its command line, files and environment tell.
+"""The command line of a launch: its launcher, arguments and programs; which hosts it goes to, as far as that, files and
+environment tell.
 
-What is found here is shown and warned about; the settings of a run are the same with one host and with many.
-How an MPI names hosts is a row of its family's table (mpi.py).
+The hosts found here are shown and warned about; the settings of a run are the same with one host and with many.
+How a launcher is told things is a row of its table: an MPI's own in mpi.py, others in starters.py.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thole.mpi import Launch, launcher_in
+from thole.mpi import Launch
+from thole.starters import Starter, starter
 
 # What batch systems leave for launchers: variables with a file of hosts, and with a list of them.
 BATCH_FILES = ("PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", "COBALT_NODEFILE")
 BATCH_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "LSB_HOSTS")
+
+# Programs that run the rest of their command line: a launcher or a program may come after them.
+WRAPPERS = frozenset(
+    "env timeout taskset numactl nice ionice stdbuf strace ltrace time perf setarch sudo "
+    "valgrind flock unshare ip gdb".split()
+)
+LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
 
 
 @dataclass
@@ -27,6 +37,7 @@ class Hosts:
 
     names: list[str] = field(default_factory=list)
     source: str = ""
+    count: int = 0  # where only their number is known
 
     @property
     def elsewhere(self) -> list[str]:
@@ -36,7 +47,7 @@ class Hosts:
     @property
     def several(self) -> bool:
         """Whether ranks run on another host than this, so that messages leave it or files are needed there."""
-        return bool(self.elsewhere)
+        return bool(self.elsewhere) or self.count > 1
 
 
 def _own_names() -> set[str]:
@@ -44,28 +55,117 @@ def _own_names() -> set[str]:
     return {name, name.split(".")[0], "localhost", "127.0.0.1", "::1"}
 
 
-def arguments(launch: Launch, command: list[str]) -> Iterator[tuple[int, str, str]]:
-    """The launcher's arguments: place in the command line, name without hyphens, value ("" if it has none).
+# ---- The command line ------------------------------------------------------------------------------
 
-    Ends at the program. After a ":" there is another set of arguments and another program.
-    """
+
+def launcher_in(command: list[str]) -> str | None:
+    """The word of a command line that starts ranks, or None."""
+    if not command:
+        return None
+    if _launches(command, 0) or _resolves_to_launcher(command[0]):
+        return command[0]
+    if Path(command[0]).name in WRAPPERS:
+        for index, word in enumerate(command):
+            if _launches(command, index) and shutil.which(word):
+                return word
+    return None
+
+
+def _launches(command: list[str], index: int) -> bool:
+    name = Path(command[index]).name
+    return LAUNCHER.fullmatch(name) is not None or _starter_at(command, index) is not None
+
+
+def _resolves_to_launcher(word: str) -> bool:
+    path = shutil.which(word)
+    return path is not None and LAUNCHER.fullmatch(Path(path).resolve().name) is not None
+
+
+def _starter_at(command: list[str], index: int) -> Starter | None:
+    return starter(command[index], command[index + 1] if index + 1 < len(command) else "")
+
+
+def starter_in(command: list[str]) -> Starter | None:
+    """The launcher of a command line, where it belongs to no MPI."""
+    word = launcher_in(command)
+    return None if word is None else _starter_at(command, command.index(word))
+
+
+@dataclass(frozen=True)
+class Word:
+    """An argument of a launcher, or (name "") the program that it is to start."""
+
+    index: int  # in the command line
+    name: str = ""  # without hyphens
+    value: str = ""  # "" if it has none
+    at: int = 0  # where the value is: the same word, or the next
+
+
+def first_argument(launch: Launch, command: list[str]) -> int:
+    """Where the launcher's arguments begin."""
     launcher = launcher_in(command)
     index = command.index(launcher) + 1 if launcher is not None else 1
-    skipping = False  # over a program and its arguments, up to the next ":"
+    return index + launch.subcommand
+
+
+def words(launch: Launch, command: list[str]) -> Iterator[Word]:
+    """The launcher's arguments, and its programs. After a ":" there is another set of both."""
+    index = first_argument(launch, command)
+    skipping = False  # over a program's arguments, up to the next ":"
+    read = _by_letters if launch.letters else _by_words
     while index < len(command):
         word = command[index]
         if word == ":":
             skipping = False
-        elif skipping or not word.startswith("-"):
+        elif not skipping and not word.startswith("-"):
             skipping = True
-        else:
-            name, sign, value = word.lstrip("-").partition("=")
-            if sign or name in launch.flags:
-                yield index, name, value
-            else:
-                yield index, name, command[index + 1] if index + 1 < len(command) else ""
-                index += 2 if name in launch.pairs else 1
+            yield Word(index)
+        elif not skipping and word != "--":
+            found = read(launch, command, index)
+            yield from found
+            if found[-1].at > index:
+                index = found[-1].at + (found[-1].name in launch.pairs)
         index += 1
+
+
+def _by_words(launch: Launch, command: list[str], index: int) -> list[Word]:
+    """-name value, --name value or --name=value."""
+    name, sign, value = command[index].lstrip("-").partition("=")
+    if sign or name in launch.flags:
+        return [Word(index, name, value, index)]
+    following = command[index + 1] if index + 1 < len(command) else ""
+    return [Word(index, name, following, index + 1)]
+
+
+def _by_letters(launch: Launch, command: list[str], index: int) -> list[Word]:
+    """As getopt has it: --name value or --name=value, -vn4 for -v -n 4."""
+    word = command[index]
+    if word.startswith("--"):
+        return _by_words(launch, command, index)
+    found = []
+    for place, letter in enumerate(word[1:], 2):
+        if letter not in launch.letters:
+            found.append(Word(index, letter, "", index))
+            continue
+        rest = word[place:] or "".join(command[index + 1 : index + 2])
+        found.append(Word(index, letter, rest.lstrip("="), index if word[place:] else index + 1))
+        break
+    return found or [Word(index, "-", "", index)]
+
+
+def arguments(launch: Launch, command: list[str]) -> Iterator[tuple[int, str, str]]:
+    """The launcher's arguments: place in the command line, name without hyphens, value."""
+    for word in words(launch, command):
+        if word.name:
+            yield word.index, word.name, word.value
+
+
+def programs(launch: Launch, command: list[str]) -> list[int]:
+    """Where the programs are in a command line; several with ":" between them."""
+    return [word.index for word in words(launch, command) if not word.name]
+
+
+# ---- Hosts -----------------------------------------------------------------------------------------
 
 
 def find(launch: Launch, command: list[str]) -> Hosts:
@@ -76,6 +176,8 @@ def find(launch: Launch, command: list[str]) -> Hosts:
             _take(result, _of_list(value), command[index])
         elif name in launch.files:
             _take(result, _of_file(Path(value)), f"{command[index]} {value}")
+        elif name in launch.counts:
+            result.count = _least(value)
     if not result.source:
         for variable in launch.variables + BATCH_FILES:
             if os.environ.get(variable):
@@ -86,6 +188,12 @@ def find(launch: Launch, command: list[str]) -> Hosts:
                 _take(result, _of_list(os.environ[variable]), variable)
                 return result
     return result
+
+
+def _least(text: str) -> int:
+    """2, 2-4, 2-4:2 or 1,2,4: the fewest hosts that are asked for."""
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else 0
 
 
 def _take(result: Hosts, names: list[str], source: str) -> None:

@@ -2,7 +2,8 @@
 """Which MPI a launcher belongs to, and what each MPI needs to send everything over Thole.
 
 An MPI is a row of FAMILIES; nothing outside the table knows one MPI from another. A launcher is
-judged by what it prints for --version and by the library beside it, never by its name alone.
+judged by what it prints for --version and by the library beside it, never by its name alone. Launchers
+that belong to no MPI, such as srun, are in starters.py.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from thole import paths
 from thole.trouble import Trouble
 
 
@@ -54,6 +56,15 @@ class Launch:
     withheld_by: tuple[str, ...] = ()  # variables that do so unless they are "all"
     export: str = ""  # argument that hands a variable on; it excludes the list below
     export_list: str = ""  # variable with a list of those that are handed on
+    exports: tuple[str, ...] = ()  # arguments whose value lists all variables that are handed on
+    exports_by: str = ""  # the variable that stands for them
+    rules: tuple[str, ...] = ()  # arguments that take variables away, in their order
+    rule: str = ""  # argument that brings {name} back after them
+    letters: str = ""  # arguments of one letter that take a value, where all are read as getopt does
+    counts: tuple[str, ...] = ()  # arguments whose value is a number of hosts
+    pmi: tuple[str, ...] = ()  # arguments that choose how ranks find each other
+    pmi_by: str = ""  # the variable that stands for them
+    subcommand: bool = False  # the launcher's first word says what it is to do
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,7 @@ class Family:
     name: str
     title: str
     banner: str  # regular expression on the output of --version; group 1 is the version
+    says: str  # the same on what MPI_Get_library_version gives
     first: tuple[int, ...]  # versions from here
     last: tuple[int, ...]  # up to, but not with, here
     libraries: tuple[str, ...]  # sonames, in the order of preference
@@ -75,6 +87,7 @@ class Family:
     # TCP, as it ships it, between all ranks.
     across: tuple[str, ...]
     tcp: tuple[tuple[str, str], ...]
+    pmi: tuple[str, ...] = ("pmi", "cray_shasta")  # how its ranks find each other under a foreign launcher
     environment: tuple[tuple[str, str], ...] = ()  # what the launcher itself wants in tests
     links: bool = True  # `thole setup`: its libfabric searches the folder compiled into it
     # For `thole setup`: the MPI's own configuration files, the first that can be written is used.
@@ -220,6 +233,7 @@ FAMILIES = (
         name="mpich",
         title="MPICH",
         banner=r"HYDRA build details:\s+Version:\s+(\d[\w.]*)",
+        says=r"MPICH Version:\s+(\d[\w.]*)",
         first=(4,),
         last=(6,),
         libraries=("libmpi.so.12", "libmpich.so.12", "libmpi.so", "libmpi.so.0"),
@@ -246,6 +260,8 @@ FAMILIES = (
         name="openmpi",
         title="Open MPI",
         banner=r"\(Open MPI\) (\d[\w.]*)",
+        says=r"Open MPI v(\d[\w.]*)",
+        pmi=("pmix",),
         first=(5,),
         last=(6,),
         libraries=("libmpi.so.40", "libmpi.so"),
@@ -267,6 +283,7 @@ FAMILIES = (
         name="openmpi4",
         title="Open MPI",
         banner=r"\((?:Open MPI|OpenRTE)\) (\d[\w.]*)",
+        says=r"Open MPI v(\d[\w.]*)",
         first=(4,),
         last=(5,),
         libraries=("libmpi.so.40", "libmpi.so"),
@@ -292,6 +309,7 @@ FAMILIES = (
         name="impi",
         title="Intel MPI",
         banner=r"Intel\(R\) MPI Library for Linux\* OS, Version (\d[\w.]*)",
+        says=r"Intel\(R\) MPI Library (\d[\w.]*)",
         first=(2019,),
         last=(10000,),
         libraries=("libmpi.so.12", "release/libmpi.so.12"),
@@ -340,12 +358,16 @@ FAMILIES = (
     ),
 )
 
-# Programs that run the rest of their command line: a launcher may come after them.
-WRAPPERS = frozenset(
-    "env timeout taskset numactl nice ionice stdbuf strace ltrace time perf setarch sudo "
-    "valgrind flock unshare ip gdb".split()
-)
-LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
+
+def agrees(name: str, value: str, wanted: str) -> bool:
+    """Whether a value of the user's leaves a variable what Thole needs of it."""
+    if not name.startswith("OMPI_MCA_"):
+        return value == wanted
+    # Open MPI's lists of components: those that may be used, or behind ^ those that may not.
+    theirs, needed = set(value.lstrip("^").split(",")), set(wanted.lstrip("^").split(","))
+    if not wanted.startswith("^"):
+        return value == wanted or (not value.startswith("^") and theirs == needed)
+    return needed <= theirs if value.startswith("^") else not needed & theirs
 
 
 @dataclass
@@ -358,6 +380,11 @@ class Mpi:
     library: Path | None = None
     fabric: Path | None = None
     why: list[str] = field(default_factory=list)
+    starter: Launch | None = None  # of the launcher, where it is not the MPI's own
+
+    @property
+    def launch(self) -> Launch:
+        return self.starter or self.family.launch
 
     @property
     def label(self) -> str:
@@ -373,7 +400,7 @@ class Mpi:
         if self.family.config_since and numbers(self.version) < self.family.config_since:
             return []
         etc = Path("/etc/openmpi") if self.prefix == Path("/usr") else self.prefix / "etc"
-        return [Path(name.format(etc=etc, home=Path.home())) for name in self.family.configs]
+        return [Path(name.format(etc=etc, home=paths.home())) for name in self.family.configs]
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -391,24 +418,6 @@ def family_named(name: str) -> Family:
 
 def family_names() -> list[str]:
     return [family.name for family in FAMILIES]
-
-
-def launcher_in(command: list[str]) -> str | None:
-    """The word of a command line that starts MPI ranks, or None."""
-    if not command:
-        return None
-    if LAUNCHER.fullmatch(Path(command[0]).name) or _resolves_to_launcher(command[0]):
-        return command[0]
-    if Path(command[0]).name in WRAPPERS:
-        for word in command[1:]:
-            if LAUNCHER.fullmatch(Path(word).name) and shutil.which(word):
-                return word
-    return None
-
-
-def _resolves_to_launcher(word: str) -> bool:
-    path = shutil.which(word)
-    return path is not None and LAUNCHER.fullmatch(Path(path).resolve().name) is not None
 
 
 def identify(word: str) -> Mpi:
@@ -501,7 +510,7 @@ def _library_places(prefix: Path) -> Iterable[Path]:
 def _find_library(mpi: Mpi) -> None:
     for place in _library_places(mpi.prefix):
         for name in mpi.family.libraries:
-            if (place / name).exists():
+            if os.path.exists(place / name):
                 mpi.library = place / name
                 break
         if mpi.library:
@@ -512,6 +521,12 @@ def _find_library(mpi: Mpi) -> None:
         )
         return
     mpi.why.append(f"its library is {mpi.library}")
+    find_fabric(mpi)
+
+
+def find_fabric(mpi: Mpi) -> None:
+    """The libfabric that an MPI's library uses."""
+    assert mpi.library is not None
     candidates = [mpi.library]
     candidates += [mpi.library.parent / name for name in mpi.family.components]
     for candidate in candidates:
@@ -526,7 +541,7 @@ def _find_library(mpi: Mpi) -> None:
             "../opt/mpi/libfabric/lib/libfabric.so.1",
         ):
             own = mpi.library.parent / name
-            if own.exists():
+            if os.path.exists(own):
                 mpi.fabric = own.resolve() if ".." in name else own
                 mpi.why.append(f"{mpi.library.name} loads {mpi.fabric} at run time")
                 return
@@ -542,7 +557,7 @@ def _find_library(mpi: Mpi) -> None:
 def linked(path: Path) -> dict[str, Path]:
     """The libraries that the dynamic linker would load with a file: soname to path."""
     ldd = shutil.which("ldd")
-    if ldd is None or not path.exists():
+    if ldd is None or not os.path.exists(path):
         return {}
     done = subprocess.run([ldd, str(path)], capture_output=True, text=True, timeout=20, check=False)
     return {
@@ -600,7 +615,7 @@ def installed(extra: Iterable[Path] = ()) -> list[Mpi]:
     for folder in dict.fromkeys(folders):
         for name in ("mpiexec", "mpiexec.openmpi", "mpiexec.mpich", "mpiexec.hydra"):
             path = folder / name
-            if not (path.is_file() and os.access(path, os.X_OK)):
+            if not (paths.is_file(path) and os.access(path, os.X_OK)):
                 continue
             # Of several names for one MPI the first is kept: one line for each library.
             try:

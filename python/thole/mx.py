@@ -3,7 +3,8 @@
 
 Boards are what libmyriexpress.so says (ctypes). Endpoints in use have Unix sockets with names that say which they are;
 each is asked for its status there. Other hosts' boards are in the file of hosts, and answer a question to all by
-multicast if some endpoint is open on them. Changes nothing, and opens no endpoint. The datagrams are those of
+multicast if some endpoint is open on them; or, where the option codec says so, by frames of MXoE. Changes nothing, and
+opens no endpoint. The datagrams are those of
 mx/notice.h, the file's lines those of mx/names.h. Printing is left to others.
 """
 
@@ -21,15 +22,17 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from thole import native, paths
+from thole import bounds, native, paths
 from thole.trouble import Trouble
 
 API = 0x301  # of the headers
 WAIT_S = 0.5  # for other hosts to answer
+HELLO_S = 1.3  # longer than a host that speaks MXoE is silent
 STATUS_S = 0.2  # for a process of this host to answer; one that does not is stopped, or hangs
 PAUSE_S = 0.1  # until the question to all is repeated; doubled each time
 NAME_MAX = 80  # bytes of a board's name with its NUL: MX_MAX_HOSTNAME_LEN
@@ -298,12 +301,16 @@ class Settings:
 
     hosts: str
     port: int
-    group: str  # "": nobody is asked
+    group: str  # "": nobody is asked over UDP
+    mxoe: bool = False  # by frames of MXoE
+    interface: str = ""  # the option; "": all
 
     @classmethod
     def load(cls) -> Settings:
         values = {option.name: option.value for option in native.options()}
-        # Frames of MXoE find their peers by themselves.
+        mxoe = values["codec"] != "native" and values["network"] != "off"
+        if mxoe:  # their frames find peers by themselves
+            return cls(values["mx_hosts"], int(values["mx_port"]), "", True, values["interface"])
         asks = values["codec"] == "native" and values["network"] != "off"
         group = values["mx_group"] if asks and values["mx_group"] != "off" else ""
         with contextlib.suppress(ValueError):
@@ -330,7 +337,12 @@ def known(wait_s: float) -> Known:
     settings = Settings.load()
     own = {nic_parse(row.mac) for row in native.interfaces() if row.mac}
     found, troubles = hosts_in(settings.hosts)
-    for nic_id, name, address in _heard(settings, wait_s):
+    heard = (
+        _heard_by_frames(settings, wait_s, troubles)
+        if settings.mxoe
+        else _heard(settings, wait_s)
+    )
+    for nic_id, name, address in heard:
         peer = found.setdefault(nic_id, Peer(nic_id, name, address, []))
         if "network" not in peer.known:
             peer.known.append("network")
@@ -398,6 +410,33 @@ def _heard(settings: Settings, wait_s: float) -> list[tuple[int, str, str]]:
     return found
 
 
+def _heard_by_frames(
+    settings: Settings, wait_s: float, troubles: list[str]
+) -> list[tuple[int, str, str]]:
+    """The same of hosts that speak MXoE, which say once a second that they are there. Their boards have no address."""
+    found = []
+    try:
+        for host in mxoe_hosts("", max(wait_s, HELLO_S) if wait_s else 0, settings.interface):
+            found.append((nic_parse(host.mac) or 0, host.name, ""))
+    except Trouble as trouble:
+        troubles.append(f"no host is asked by frames of MXoE: {trouble.what}")
+    return found
+
+
+def mxoe_interfaces(interface: str) -> list[str]:
+    """Where frames of MXoE may go: the interface of this name or address, or all that are up. Never none."""
+    rows = [row for row in native.interfaces() if row.mac and row.up]
+    return [interface] if interface else [row.name for row in rows] or [""]
+
+
+def mxoe_hosts(wanted: str, wait_s: float, interface: str = "") -> list[native.MxoeHost]:
+    """Those who answer on one of the interfaces, all asked at once: all, or the one of this MAC or name."""
+    places = mxoe_interfaces(interface)
+    with ThreadPoolExecutor(max_workers=len(places)) as pool:
+        answers = pool.map(lambda place: native.mxoe_hosts(place, wanted, wait_s), places)
+        return list({host.mac: host for answer in answers for host in answer}.values())
+
+
 def _askers(settings: Settings) -> Iterator[socket.socket]:
     """A socket on each interface from which the group can be asked."""
     indexes = {name: index for index, name in socket.if_nameindex()}
@@ -419,13 +458,9 @@ def _askers(settings: Settings) -> Iterator[socket.socket]:
 def add_wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait",
-        type=float,
+        type=bounds.seconds("--wait", 0, bounds.WAIT_S_MAX),
         default=WAIT_S,
         metavar="SECONDS",
-        help=f"how long other hosts may take to say which MX boards they have (default {WAIT_S:g})",
+        help=f"how long other hosts may take to say which MX boards they have (default {WAIT_S:g}; with frames of MXoE "
+        f"at least {HELLO_S:g}, unless it is 0)",
     )
-
-
-def check_wait(wait_s: float) -> None:
-    if not 0 <= wait_s <= 3600:
-        raise Trouble(f"--wait {wait_s:g} is out of range", "use 0 to 3600 seconds")

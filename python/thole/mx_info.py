@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from thole import mx
+from thole import mx, output
 
 
 @dataclass(frozen=True)
@@ -180,10 +179,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def main(arguments: argparse.Namespace) -> int:
-    mx.check_wait(arguments.wait)
     found = collect(arguments.wait)
     if arguments.json:
         print(json.dumps(as_json(found, arguments.counters, arguments.all), indent=2))
     else:
-        show(found, arguments, Console(width=None if sys.stdout.isatty() else 160))
+        show(found, arguments, output.console(160))
     return 0

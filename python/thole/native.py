@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""libthole.so through ctypes: the tables of options, counters and capabilities, and nothing else."""
+"""libthole.so through ctypes: its tables of options, counters and the like, and who speaks MXoE."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +106,9 @@ def library() -> ctypes.CDLL:
     try:
         lib = ctypes.CDLL(str(path))
         lib.thole_version.restype = ctypes.c_char_p
-        for name in ("option_info", "counter_info", "capability", "interface_info"):
+        for name in ("detail", "strerror"):
+            getattr(lib, f"thole_{name}").restype = ctypes.c_char_p
+        for name in ("option_info", "options_check", "counter_info", "capability", "interface_info"):
             getattr(lib, f"thole_{name}").restype = ctypes.c_int
     except (OSError, AttributeError) as error:
         raise Trouble(f"{path} cannot be loaded: {error}", "rebuild or reinstall Thole") from None
@@ -172,6 +175,43 @@ def interfaces() -> list[Interface]:
     ]
 
 
+class _MxoeHost(ctypes.Structure):
+    _fields_ = [
+        ("mac", ctypes.c_char * 18),
+        ("name", ctypes.c_char * 80),
+        ("trip_ns", ctypes.c_uint64),
+    ]
+
+
+@dataclass(frozen=True)
+class MxoeHost:
+    """A host that speaks MXoE, with MX, Open-MX or Thole."""
+
+    mac: str
+    name: str
+    trip_ns: int
+
+
+MXOE_HOSTS_MAX = 4096
+
+
+def mxoe_hosts(interface: str, wanted: str, wait_s: float) -> list[MxoeHost]:
+    """Those on an interface that answer; or the one of this MAC or name. Trouble: nobody can be asked."""
+    lib = library()
+    lib.thole_detail.restype = ctypes.c_char_p
+    rows = (_MxoeHost * MXOE_HOSTS_MAX)()
+    wait_ns = ctypes.c_uint64(round(wait_s * 1e9))
+    count = lib.thole_mxoe_hosts(
+        interface.encode(), wanted.encode(), wait_ns, rows, ctypes.c_uint(MXOE_HOSTS_MAX)
+    )
+    if count < 0:
+        raise Trouble(_text(lib.thole_detail()))
+    return [
+        MxoeHost(_text(row.mac), _text(row.name), row.trip_ns)
+        for row in rows[: min(count, MXOE_HOSTS_MAX)]
+    ]
+
+
 class _EndpointAttr(ctypes.Structure):
     _fields_ = [
         ("threads", ctypes.c_int),
@@ -191,35 +231,45 @@ class Opened:
     error: str
 
 
+def _strings(texts: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
+    """As C has them: an array that ends with NULL."""
+    encoded = [os.fsencode(text) for text in texts]
+    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
+
+
+def _said(error: int) -> str:
+    """The library's sentence on its last failure."""
+    return _text(library().thole_detail()) or _text(library().thole_strerror(error))
+
+
 def try_endpoint(*options: str) -> Opened:
     """Open an endpoint with these options, else defaults, and close it again."""
     lib = library()
-    lib.thole_detail.restype = ctypes.c_char_p
-    lib.thole_strerror.restype = ctypes.c_char_p
-    strings = (ctypes.c_char_p * (len(options) + 1))(*(text.encode() for text in options), None)
+    strings = _strings(options)
     attr = _EndpointAttr(options=ctypes.cast(strings, ctypes.POINTER(ctypes.c_char_p)))
     endpoint = ctypes.c_void_p()
     error = lib.thole_endpoint_open(ctypes.byref(attr), ctypes.byref(endpoint))
     if error != 0:
-        return Opened("", _text(lib.thole_detail()) or _text(lib.thole_strerror(error)))
+        return Opened("", _said(error))
     address = _Address()
     lib.thole_endpoint_address(endpoint, ctypes.byref(address))
     lib.thole_endpoint_close(endpoint)
     return Opened(address.text.decode(), "")
 
 
-def check_option(text: str) -> tuple[str, str]:
-    """Split "name=value" and check the name against the table; the library judges the value."""
+def check_options(texts: Iterable[str], more: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Split each "name=value"; the library judges them, with `more` and with what environment and files set."""
+    pairs = [_split(text) for text in texts]
+    strings = _strings([*more, *(f"{name}={value}" for name, value in pairs)])
+    error = library().thole_options_check(strings)
+    if error != 0:
+        raise Trouble(_said(error))
+    return pairs
+
+
+def _split(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     name = name.strip().removeprefix("THOLE_").lower().replace("-", "_")
     if not sign or not name:
         raise Trouble(f"--option {text!r} is not name=value", "for example --option eager_max=16k")
-    known = options()
-    for option in known:
-        if option.name == name:
-            if option.choices and value not in option.choices.split(","):
-                raise Trouble(
-                    f"option {name} has no choice {value!r}", f"use one of {option.choices}"
-                )
-            return name, value.strip()
-    raise Trouble(f"there is no option {name!r}", "see `thole info options`")
+    return name, value.strip()

@@ -18,12 +18,35 @@ from thole.trouble import Trouble
 LIBRARY = "libthole.so"
 PROVIDER = "libthole-fi.so"
 PERF = "thole-perf"
+RANK = "thole-rank"
 MX = "libmyriexpress.so"
 DISSECTOR = "thole.lua"
 
 PACKAGE = Path(__file__).resolve().parent
 
 _build: Path | None = None
+
+
+def is_file(path: Path) -> bool:
+    """No, where a folder above may not be looked into; Path.is_file() raises PermissionError there, as do its like."""
+    return os.path.isfile(path)
+
+
+def environments(folder: Path, argument: str) -> Path:
+    """A folder that the user names because of what is in it."""
+    if not os.path.isdir(folder):
+        raise Trouble(f"{argument} {folder} is not a folder", "name one that holds environments")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise Trouble(f"{argument} {folder} cannot be read", "check its permissions")
+    return folder
+
+
+def home() -> Path:
+    """The user's; as containers have it, / of a user who has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
 
 
 def use_build(directory: str) -> None:
@@ -37,7 +60,7 @@ def build_tree() -> Path | None:
     if _build is not None:
         return _build
     source = PACKAGE.parent.parent
-    if (source / "include" / "thole.h").is_file() and (source / "meson.build").is_file():
+    if is_file(source / "include" / "thole.h") and is_file(source / "meson.build"):
         return source / "build"
     return None
 
@@ -47,10 +70,13 @@ def places() -> list[Path]:
     found: list[Path] = []
     tree = build_tree()
     if tree is not None:
-        found += [tree / "src", tree / "provider", tree / "mx", tree / "tools" / "perf"]
-    # A wheel made by meson-python keeps libraries beside the package, and programs with the scripts.
-    bundled = PACKAGE.parent / ".thole.mesonpy.libs"
-    found += [bundled, bundled / "thole"]
+        found += [tree / "src", tree / "provider", tree / "mx"]
+        found += [tree / "tools" / "perf", tree / "tools" / "rank"]
+    # A wheel made by meson-python keeps libraries beside the package, or beside it in lib64 where a system has both,
+    # and programs with the scripts.
+    for folder in (PACKAGE.parent, _twin(PACKAGE.parent)):
+        bundled = folder / ".thole.mesonpy.libs"
+        found += [bundled, bundled / "thole"]
     found.append(Path(sysconfig.get_path("scripts")))
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     for prefix in PACKAGE.parents:
@@ -62,6 +88,12 @@ def places() -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def _twin(folder: Path) -> Path:
+    """PREFIX/lib64/python3.x/site-packages for PREFIX/lib/python3.x/site-packages."""
+    head, sign, tail = str(folder).rpartition("/lib/")
+    return Path(f"{head}/lib64/{tail}") if sign else folder
+
+
 def provider_folders(prefix: Path) -> list[Path]:
     """Where the provider is below the prefix of a `meson install`, by the system's habits."""
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
@@ -70,11 +102,11 @@ def provider_folders(prefix: Path) -> list[Path]:
 
 
 def find(name: str) -> Path:
-    """The path of LIBRARY, PROVIDER, PERF or MX."""
+    """The path of LIBRARY, PROVIDER, PERF, RANK or MX."""
     for place in places():
         # A wheel has no symbolic links, so there the library has its full version in its name.
         for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):
-            if candidate.is_file():
+            if is_file(candidate):
                 return candidate
     tree = build_tree()
     if tree is not None:
@@ -85,13 +117,13 @@ def find(name: str) -> Path:
 def dissector() -> Path | None:
     """The script with which Wireshark knows Thole's frames, or None where it is not installed."""
     source = PACKAGE.parent.parent / "tools" / "wireshark" / DISSECTOR
-    shared = [prefix / "share" / "thole" / DISSECTOR for prefix in PACKAGE.parents]
-    return next((path for path in (source, *shared) if path.is_file()), None)
+    shared = [prefix / "share" / "thole" / "wireshark" / DISSECTOR for prefix in PACKAGE.parents]
+    return next((path for path in (source, *shared) if is_file(path)), None)
 
 
 def options_file() -> Path:
     """The file of options that every endpoint of this user reads."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    base = os.environ.get("XDG_CONFIG_HOME") or str(home() / ".config")
     return Path(base) / "thole" / "options"
 
 
@@ -102,5 +134,5 @@ def hosts_files() -> list[Path]:
 
 def state_file() -> Path:
     """What `thole setup` changed, so that it can be undone."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    base = os.environ.get("XDG_STATE_HOME") or str(home() / ".local" / "state")
     return Path(base) / "thole" / "setup.json"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from thole import mx, mx_info, paths, perf
+from thole import bounds, mx, mx_info, native, output, paths, perf
 from thole.trouble import Trouble
 
 AT_ONCE = 4  # hosts that are asked at the same time: more would measure each other
@@ -39,11 +39,16 @@ class Host:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known of a host after asking it."""
+    """What is known of a host after asking it. One that is named by an address of MXoE has no listener, but a name."""
 
     host: Host
     measured: perf.Measured | None = None
     trouble: str = ""
+    mxoe: native.MxoeHost | None = None
+
+    @property
+    def reached(self) -> bool:
+        return bool(self.measured or self.mxoe)
 
     @property
     def way(self) -> perf.Way | None:
@@ -61,6 +66,9 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {"host": self.host.name, "port": self.host.port}
+        if self.mxoe:
+            trip_us = self.mxoe.trip_ns / 1000
+            return {**result, "reachable": True, "name": self.mxoe.name, "round_trip_us": trip_us}
         if self.measured is None:
             return {**result, "reachable": False, "why": self.trouble}
         again, sent = self.loss
@@ -78,8 +86,18 @@ class Answer:
         }
 
 
+def mxoe_mac(text: str) -> str:
+    """The MAC in mxoe:MAC or mxoe:MAC/NUMBER; "": it is neither."""
+    match = re.fullmatch(r"mxoe:([0-9a-f]{2}(?::[0-9a-f]{2}){5})(?:/(\d{1,3}))?", text.lower())
+    return match[1] if match and int(match[2] or 0) < 256 else ""
+
+
 def host_parse(text: str, port: int) -> Host:
-    """HOST, HOST:PORT, [ADDRESS]:PORT, or an IPv6 address."""
+    """HOST, HOST:PORT, [ADDRESS]:PORT, an IPv6 address, or one of MXoE."""
+    if text.lower().startswith("mxoe:"):
+        if not mxoe_mac(text):
+            raise Trouble(f"{text!r} is no address of MXoE", "write mxoe:52:54:00:12:34:01/1")
+        return Host(text, 0)
     name, sign, digits = text.rpartition(":")
     if not sign or (name.count(":") and not name.startswith("[")):
         return Host(text.strip("[]"), port)
@@ -106,7 +124,7 @@ def choose(arguments: argparse.Namespace) -> list[Host]:
         return [host_parse(text, arguments.port) for text in arguments.hosts]
     files = [arguments.file] if arguments.file else paths.hosts_files()
     for path in files:
-        if arguments.file or path.exists():
+        if arguments.file or os.path.exists(path):
             found = hosts_in(path, arguments.port)
             if found:
                 return found
@@ -121,7 +139,23 @@ def known_to_mx(arguments: argparse.Namespace) -> mx.Known:
     return mx.known(arguments.wait)
 
 
+def ask_mxoe(host: Host, arguments: argparse.Namespace) -> Answer:
+    """Its name, and how long that took: whoever has MX or Open-MX answers this, and not `thole perf`."""
+    chosen = dict(native.check_options(arguments.option)).get("interface")
+    if chosen is None:
+        chosen = next(row.value for row in native.options() if row.name == "interface")
+    try:
+        found = mx.mxoe_hosts(mxoe_mac(host.name), arguments.timeout, chosen)
+    except Trouble as trouble:
+        return Answer(host, trouble=trouble.what)
+    if not found:
+        return Answer(host, trouble=f"nobody answers frames of MXoE at {mxoe_mac(host.name)}")
+    return Answer(host, mxoe=found[0])
+
+
 def ask(host: Host, arguments: argparse.Namespace) -> Answer:
+    if mxoe_mac(host.name):
+        return ask_mxoe(host, arguments)
     wait_ms = str(round(arguments.timeout * 1000))
     words = ["--host", host.name, "--port", str(host.port), "--connect-ms", wait_ms]
     words += ["--tests", "latency,bandwidth", "--sizes", f"{SMALL},{LARGE}", "--window", "8"]
@@ -143,6 +177,10 @@ def table_of(answers: list[Answer]) -> Table:
     table.add_column("loss", no_wrap=True)
     for answer in answers:
         name = escape(answer.host.name)
+        if answer.mxoe:
+            trip = perf.time_text(answer.mxoe.trip_ns / 1000)
+            table.add_row(name, escape(answer.mxoe.name), "raw", "raw", "-", trip, "-", "-", "-")
+            continue
         if answer.measured is None:
             table.add_row(f"[red]{name}[/]", "[red]not reached[/]")
             continue
@@ -173,7 +211,7 @@ def show_mx(known: mx.Known, console: Console) -> None:
 def show(answers: list[Answer], console: Console) -> None:
     console.print(table_of(answers), highlight=False)
     for answer in answers:
-        if answer.measured is None:
+        if not answer.reached:
             named = answer.host.name in answer.trouble
             text = answer.trouble if named else f"{answer.host.name}: {answer.trouble}"
             console.print(escape(text), highlight=False, soft_wrap=True)
@@ -198,13 +236,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "hosts",
         nargs="*",
         metavar="HOST",
-        help=f"host or host:port (default: those in {own}, or {everybodys})",
+        help=f"host or host:port (default: those in {own}, or {everybodys}); or an address of MXoE, as "
+        "mxoe:52:54:00:12:34:01/1, whose host is asked for its name",
     )
     parser.add_argument("--file", type=Path, help="a file with a host in each line")
     perf.add_listener(parser)
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=bounds.seconds("--timeout", 0.1, bounds.WAIT_S_MAX),
         default=5.0,
         metavar="SECONDS",
         help="how long each step with a host may take (default 5)",
@@ -218,14 +257,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def main(arguments: argparse.Namespace) -> int:
-    perf.check_port(arguments.port)
     if arguments.listen:
         if arguments.hosts or arguments.file:
             raise Trouble("--listen takes no hosts", "name them where you want the table")
         return perf.listen(arguments)
-    if not 0.1 <= arguments.timeout <= 3600:
-        raise Trouble(f"--timeout {arguments.timeout:g} is out of range", "use 0.1 to 3600 seconds")
-    mx.check_wait(arguments.wait)
     hosts = choose(arguments)
     perf.option_words(arguments)  # what is wrong with them is said once
     known = known_to_mx(arguments)
@@ -241,7 +276,7 @@ def main(arguments: argparse.Namespace) -> int:
         mx_rows = [peer.as_json() for peer in known.peers]
         print(json.dumps({"hosts": hosts_rows, "mx": mx_rows}, indent=2))
         return _status(answers)
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = output.console(160)
     if answers:
         show(answers, console)
     if answers and known.peers:
@@ -251,4 +286,4 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _status(answers: list[Answer]) -> int:
-    return 0 if all(answer.measured for answer in answers) else 1
+    return 0 if all(answer.reached for answer in answers) else 1

@@ -24,12 +24,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from thole import host, native, paths
+from thole import bounds, host, native, output, paths
 from thole.trouble import Trouble
 
 SIZES = "0,1,8,64,256,512,1k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m"
 TESTS = ("bare", "latency", "bandwidth", "rate")
 PORT = 7471  # of a listener, as thole-perf has it
+WRONG_ARGUMENTS = 2  # thole-perf's exit status
 
 
 @dataclass
@@ -247,7 +248,7 @@ def measure(
             if complaint
             else f"exit {process.returncode}"
         )
-        if "--host" in words:
+        if process.returncode == WRONG_ARGUMENTS or "--host" in words:
             raise Trouble(first)  # it says what to do about it
         raise Trouble(
             f"thole-perf failed: {first}", "see `thole info` for what this machine permits"
@@ -261,7 +262,9 @@ def size_parse(text: str) -> int:
         unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[digits[-1]]
         digits = digits[:-1]
     if not digits.isdigit():
-        raise Trouble(f"{text!r} is not a size", "write bytes, or with k, m or g: 8, 64k, 1m")
+        raise Trouble(
+            f"--sizes: {text!r} is not a size", "write bytes, or with k, m or g: 8, 64k, 1m"
+        )
     return int(digits) * unit
 
 
@@ -463,12 +466,7 @@ def picture(measured: Measured, path: Path) -> None:
         axes.grid(visible=True, alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend()
-    try:
-        figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as error:
-        raise Trouble(
-            f"{path} cannot be written: {error}", "end it in .png, .svg or .pdf"
-        ) from None
+    output.write_picture(path, figure)
     pyplot.close(figure)
 
 
@@ -499,16 +497,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--bare", action="store_true", help="only the bare cache-line (or TCP) ping-pong"
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="go through everything so many times (default 5)"
+        "--rounds",
+        type=bounds.whole("--rounds", 1, bounds.ROUNDS_MAX),
+        default=5,
+        help="go through everything so many times (default 5)",
     )
     parser.add_argument(
-        "--iterations", type=int, help="of one sample (default: as many as take --sample-ms)"
+        "--iterations", help="of one sample (default: as many as take --sample-ms)"
     )
     parser.add_argument(
-        "--sample-ms", type=int, default=20, help="how long one sample takes (default 20)"
+        "--sample-ms", default="20", help="how long one sample takes (default 20)"
     )
     parser.add_argument(
-        "--window", type=int, help="sends under way at once in the bandwidth test (default 64)"
+        "--window", help="sends under way at once in the bandwidth test (default 64)"
     )
     parser.add_argument(
         "--cores", metavar="A,B", help="where the two processes run (default: chosen)"
@@ -540,17 +541,15 @@ def add_listener(parser: argparse.ArgumentParser) -> None:
         "let only hosts that you trust reach it",
     )
     parser.add_argument(
-        "--port", type=int, default=PORT, help=f"TCP port of the listener (default {PORT})"
+        "--port",
+        type=bounds.whole("--port", 0, bounds.PORT_MAX),
+        default=PORT,
+        help=f"TCP port of the listener (default {PORT}; 0, listening: any that is free)",
     )
     parser.add_argument("--bind", metavar="ADDRESS", help="listen at this address only")
     parser.add_argument(
         "--once", action="store_true", help="listen for one client, and end as it did"
     )
-
-
-def check_port(port: int) -> None:
-    if not 0 <= port < 65536:
-        raise Trouble(f"--port {port} is no port", "choose one from 1 to 65535")
 
 
 def listen(arguments: argparse.Namespace) -> int:
@@ -592,22 +591,19 @@ def _said(line: dict[str, Any]) -> str:
 
 
 def option_words(arguments: argparse.Namespace) -> list[str]:
-    words = []
-    for option in arguments.option:
-        name, value = native.check_option(option)
-        words += ["--option", f"{name}={value}"]
-    return words
+    pairs = native.check_options(arguments.option)
+    return [word for name, value in pairs for word in ("--option", f"{name}={value}")]
 
 
 def words_of(arguments: argparse.Namespace) -> list[str]:
     for text in arguments.sizes.split(","):
         size_parse(text)
     words = ["--sizes", arguments.sizes, "--tests", ",".join(_tests(arguments))]
-    words += ["--rounds", str(arguments.rounds), "--sample-ms", str(arguments.sample_ms)]
+    words += ["--rounds", str(arguments.rounds), "--sample-ms", arguments.sample_ms]
     words += _core_words(arguments.cores)
     for name in ("iterations", "window"):
         if getattr(arguments, name) is not None:
-            words += [f"--{name}", str(getattr(arguments, name))]
+            words += [f"--{name}", getattr(arguments, name)]
     if arguments.write:
         words.append("--write")
     if arguments.mx:
@@ -629,18 +625,18 @@ def steps_of(arguments: argparse.Namespace) -> int:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    check_port(arguments.port)
     if arguments.listen:
         if arguments.host is not None:
             raise Trouble("--listen and --host exclude each other", "listen on the other host")
         return listen(arguments)
     words = words_of(arguments)
-    console = Console(stderr=True)
+    if arguments.plot:
+        output.check_picture(arguments.plot)
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TimeRemainingColumn(),
-        console=console,
+        console=output.progress_console(),
         transient=True,
         disable=not sys.stderr.isatty(),
     ) as progress:
@@ -656,7 +652,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(measured.as_json(), indent=2))
     else:
-        show(measured, Console(width=None if sys.stdout.isatty() else 120))
+        show(measured, output.console(120))
     if arguments.plot:
         picture(measured, arguments.plot)
         print(f"wrote {arguments.plot}", file=sys.stderr)

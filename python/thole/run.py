@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 import shutil
@@ -14,16 +15,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from thole import launch, native, paths
+from thole import check, launch, native, output, paths, starters
+from thole.launch import launcher_in
 from thole.mpi import (
     OPENMPI_FORWARD,
     Mpi,
+    agrees,
     family_named,
     family_names,
     identify,
-    launcher_in,
     require_fabric,
 )
+from thole.program import identify_program
 from thole.trouble import Trouble
 
 LISTS = {"FI_PROVIDER_PATH": ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
@@ -77,12 +80,12 @@ def plan(
     mpi = _mpi_of(command, mpi_name)
     require_fabric(mpi)
     provider = paths.find(paths.PROVIDER)
-    way = mpi.family.launch
+    way = mpi.launch
     result = Plan(mpi, list(command), launch.find(way, command), provider)
-    chosen = [native.check_option(option) for option in options or []]
+    chosen = native.check_options(options or [], _of_fabric())
     fabric = str(mpi.fabric or "")
     for setting in mpi.family.settings:
-        if setting.name == way.export_list or ("{fabric}" in setting.value and not fabric):
+        if setting.name == mpi.family.launch.export_list or ("{fabric}" in setting.value and not fabric):
             continue
         value = setting.value.format(provider_dir=_provider_path(provider), fabric=fabric)
         _add(result, setting.name, value, setting.reason, keep)
@@ -93,6 +96,12 @@ def plan(
     _hand_on(result)
     _judge_arguments(result)
     return result
+
+
+def _of_fabric() -> list[str]:
+    """Options that are set in libfabric's way; names that are none are libfabric's to judge."""
+    variables = {f"FI_THOLE_{option.name.upper()}": option.name for option in native.options()}
+    return [f"{name}={os.environ[key]}" for key, name in variables.items() if os.environ.get(key)]
 
 
 def _provider_path(provider: Path) -> str:
@@ -140,12 +149,27 @@ def _has_capabilities(word: str) -> bool:
 
 def _hand_on(result: Plan) -> None:
     """Where a launcher hands on only what it is told: tell it, in the one way that it allows."""
-    way = result.mpi.family.launch
-    if not way.export_list:
-        return
-    names = [name for name in result.environment() if name.startswith(HANDED_ON)]
-    names += [name for name in sorted(os.environ) if name.startswith(HANDED_ON)]
-    names = list(dict.fromkeys(names))
+    way = result.mpi.launch
+    if way.export_list:
+        _hand_on_by_list(result)
+    if way.exports:
+        _hand_on_by_argument(result)
+    if any(name in way.rules for _, name, _ in launch.arguments(way, result.command)):
+        words = [way.rule.format(name=name) for name in _names(result)]
+        for place in reversed(launch.programs(way, result.command)):
+            result.command[place:place] = words
+
+
+def _names(result: Plan) -> list[str]:
+    """All variables that ranks must have."""
+    theirs = [name for name in sorted(os.environ) if name.startswith(HANDED_ON)]
+    return list(dict.fromkeys([*result.environment(), *theirs]))
+
+
+def _hand_on_by_list(result: Plan) -> None:
+    """Open MPI: by a variable, which excludes the argument."""
+    way = result.mpi.launch
+    names = [name for name in _names(result) if name.startswith(HANDED_ON)]
     theirs = [
         value.partition("=")[0]
         for _, name, value in launch.arguments(way, result.command)
@@ -155,41 +179,103 @@ def _hand_on(result: Plan) -> None:
         setting = next(row for row in result.mpi.family.settings if row.name == way.export_list)
         _add(result, setting.name, ";".join(names), setting.reason, keep=False)
         return
-    place = result.command.index(launcher_in(result.command) or result.command[0]) + 1
+    place = launch.first_argument(way, result.command)
     result.command[place:place] = [
         word for name in names if name not in theirs for word in (way.export, name)
     ]
 
 
+def _hand_on_by_argument(result: Plan) -> None:
+    """srun: all variables, unless an argument or a variable in its place lists them. NONE is a list without any."""
+    way = result.mpi.launch
+    names = _names(result)
+    told = [word for word in launch.words(way, result.command) if word.name in way.exports]
+    for word in told:
+        text = result.command[word.at]
+        start = text[: len(text) - len(word.value)]
+        result.command[word.at] = start + _widened(word.value, names)
+    theirs = os.environ.get(way.exports_by)
+    if theirs is not None and not told and _widened(theirs, names) != theirs:
+        reason = f"hands these variables to ranks (yours: {theirs})"
+        result.variables.append(Variable(way.exports_by, _widened(theirs, names), reason, None))
+
+
+def _widened(value: str, names: list[str]) -> str:
+    """A list of variables as srun understands it, so that names are in it."""
+    have = [word for word in value.split(",") if word]
+    if "ALL" in (word.upper() for word in have) or not have:
+        return value
+    have = [] if value.upper() in ("NONE", "NIL") else have
+    known = {word.partition("=")[0] for word in have}
+    return ",".join(have + [name for name in names if name not in known])
+
+
 def _mpi_of(command: list[str], mpi_name: str | None) -> Mpi:
     launcher = launcher_in(command)
-    if mpi_name is not None:
-        family = family_named(mpi_name)
-        if launcher is not None:
-            try:
-                found = identify(launcher)
-            except Trouble:
-                found = None
-            if found is not None and found.family is family:
-                return found
-        path = shutil.which(command[0])
-        if path is None:
-            raise Trouble(f"{command[0]} is not found or not executable", "give its full path")
-        return Mpi(
-            family, "(by --mpi)", Path(path), why=[f"--mpi {mpi_name} says so; nothing was checked"]
-        )
-    if launcher is None:
-        if shutil.which(command[0]) is None:
-            raise Trouble(f"{command[0]} is not found or not executable", "give its full path")
-        raise Trouble(
-            f"{command[0]} is not an MPI launcher that Thole knows (mpiexec, mpirun, prterun, orterun, ...)",
-            f"name the MPI that it starts: thole run --mpi {{{','.join(family_names())}}} {command[0]} ...",
-        )
-    return identify(launcher)
+    started = launch.starter_in(command)
+    if launcher is None and mpi_name is None:
+        _refuse_others(command)
+    path = shutil.which(launcher or command[0])
+    if path is None:
+        raise Trouble(f"{launcher or command[0]} is not found or not executable", "give its full path")
+    if started is not None:
+        return _mpi_of_program(command, mpi_name, started, Path(path))
+    if mpi_name is None:
+        return identify(_known(launcher, command))
+    with contextlib.suppress(Trouble):
+        found = identify(launcher) if launcher else None
+        if found is not None and found.family.name == mpi_name:
+            return found
+    return _by_name(mpi_name, Path(path))
+
+
+def _known(launcher: str | None, command: list[str]) -> str:
+    if launcher is not None:
+        return launcher
+    raise Trouble(
+        f"{command[0]} is not an MPI launcher that Thole knows (mpiexec, mpirun, srun, prterun, orterun, ...)",
+        f"name the MPI that it starts: thole run --mpi {{{','.join(family_names())}}} {command[0]} ...",
+    )
+
+
+def _by_name(mpi_name: str, path: Path) -> Mpi:
+    why = [f"--mpi {mpi_name} says so; nothing was checked"]
+    return Mpi(family_named(mpi_name), "(by --mpi)", path, why=why)
+
+
+def _mpi_of_program(
+    command: list[str], mpi_name: str | None, started: starters.Starter, path: Path
+) -> Mpi:
+    """Of a launcher that starts the ranks of any MPI."""
+    place = next(iter(launch.programs(started.launch, command)), len(command))
+    program = command[place:]
+    if program and Path(program[0]).name not in launch.WRAPPERS:
+        program = program[:1]
+    try:
+        mpi = identify_program(program, path)
+    except Trouble:
+        if mpi_name is None:
+            raise
+        mpi = _by_name(mpi_name, path)
+    if mpi_name not in (None, mpi.family.name):
+        mpi = _by_name(str(mpi_name), path)
+    mpi.why.insert(0, f"{started.title} starts ranks of any MPI; the program tells which")
+    mpi.starter = started.launch
+    return mpi
+
+
+def _refuse_others(command: list[str]) -> None:
+    """Raise Trouble for what is known to start no ranks."""
+    for word in command[:1] + [word for word in command[1:] if command[0] in launch.WRAPPERS]:
+        reason = starters.outside(word)
+        if reason is not None:
+            raise Trouble(f"{Path(word).name} {reason[0]}; it starts no ranks", reason[1])
 
 
 def _add(result: Plan, name: str, value: str, reason: str, keep: bool) -> None:
     before = os.environ.get(name)
+    if before is not None and agrees(name, before, value):
+        value = before
     separator = LISTS.get(name)
     if before and separator:
         # A list of the user's stays, behind what Thole needs.
@@ -214,7 +300,8 @@ def _add(result: Plan, name: str, value: str, reason: str, keep: bool) -> None:
 def _judge_arguments(result: Plan) -> None:
     """Warn of launcher arguments, which go before the environment, that say otherwise."""
     wanted = result.environment()
-    way = result.mpi.family.launch
+    way = result.mpi.launch
+    _judge_pmi(result)
     for _, name, value in launch.arguments(way, result.command):
         if name in way.withheld and not set(wanted) <= set(value.split(",")):
             result.warnings.append(
@@ -227,20 +314,38 @@ def _judge_arguments(result: Plan) -> None:
                 f"{name}={os.environ[name]} keeps variables from the ranks, so that their messages may not go "
                 "over Thole; unset it"
             )
-    words = result.command
-    for index, word in enumerate(words[:-2]):
-        name, value = words[index + 1], words[index + 2]
-        if word in ("--mca", "-mca", "--gmca", "-gmca"):
-            variable = f"OMPI_MCA_{name}"
-        elif word in ("-genv", "-env", "--genv", "--env"):
-            variable = name
-        else:
+    # What is needed, where the user's own value has that among more.
+    wanted.update(
+        {row.name: row.value for row in result.mpi.family.settings if row.name.startswith("OMPI_")}
+    )
+    for index, argument, name in launch.arguments(way, result.command):
+        if argument not in way.pairs or index + 2 >= len(result.command):
             continue
-        if variable in wanted and wanted[variable] != value and variable not in LISTS:
+        word, value = result.command[index], result.command[index + 2]
+        variable = f"OMPI_MCA_{name}" if argument in ("mca", "gmca") else name
+        if (
+            variable in wanted
+            and variable not in LISTS
+            and not agrees(variable, value, wanted[variable])
+        ):
             result.warnings.append(
                 f"the argument {word} {name} {value} goes before {variable}={wanted[variable]}: "
                 "messages will not go over Thole; leave it out"
             )
+
+
+def _judge_pmi(result: Plan) -> None:
+    """Warn where a foreign launcher is told to let ranks find each other in a way that their MPI does not know."""
+    way = result.mpi.launch
+    told = [value for _, name, value in launch.arguments(way, result.command) if name in way.pmi]
+    source = f"--{way.pmi[0]}" if told else way.pmi_by
+    value = told[-1] if told else os.environ.get(way.pmi_by or "", "")
+    if value and value != "list" and not value.startswith(result.mpi.family.pmi):
+        known = " or ".join(f"{name}*" for name in result.mpi.family.pmi)
+        result.warnings.append(
+            f"{source}={value} tells ranks of {result.mpi.family.title} nothing of each other, so that each may be "
+            f"alone; they want {known}"
+        )
 
 
 def explain(result: Plan, console: Console) -> None:
@@ -268,14 +373,15 @@ def explain(result: Plan, console: Console) -> None:
 def _about_hosts(result: Plan) -> list[str]:
     """What is said of a launch over several hosts."""
     found = result.hosts
-    way = result.mpi.family.launch
-    if not found.several:
+    way = result.mpi.launch
+    if not found.several and not (result.mpi.starter and not found.names):
         return ["hosts: this one" + (f" ({found.source})" if found.source else "")]
-    first = found.elsewhere[0]
+    first = next(iter(found.elsewhere), "HOST")
+    named = ", ".join(found.names) or f"{found.count or 'as many'} as the launcher chooses"
     path = result.environment()["FI_PROVIDER_PATH"].split(":")
     where = " or ".join(f"{folder}/{result.provider.name}" for folder in path)
     lines = [
-        f"hosts: {', '.join(found.names)} ({found.source})",
+        f"hosts: {named}" + (f" ({found.source})" if found.source else ""),
         "  ranks of one host talk through shared memory, others over Ethernet; Thole chooses for each pair",
         f"  every host must have {where}",
         f"    to see whether it does: ssh {first} ls -l {path[0]}/{result.provider.name}",
@@ -305,6 +411,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--explain",
         action="store_true",
         help="show the MPI found and what would be set; run nothing",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="say at the end how many messages and bytes went which way; a rank without Thole is an error",
     )
     parser.add_argument(
         "--option",
@@ -343,11 +454,13 @@ def main(arguments: argparse.Namespace) -> int:
             options.append(f"{name}={getattr(arguments, name)}")
     result = plan(command, arguments.mpi, options, arguments.keep)
     if arguments.explain:
-        explain(result, Console(width=None if sys.stdout.isatty() else 160, markup=False))
+        explain(result, output.console(160, markup=False))
         return 0
     for warning in result.warnings:
         print(f"thole: {warning}", file=sys.stderr)
     os.environ.update(result.environment())
+    if arguments.check:
+        return check.run(result.mpi.launch, result.command, list(result.environment()))
     sys.stdout.flush()
     try:
         os.execvp(command[0], result.command)

@@ -16,15 +16,13 @@ import hashlib
 import json
 import os
 import re
-import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from thole import paths
+from thole import output, paths
 from thole.mpi import Mpi, identify, installed, require_fabric
 from thole.trouble import Trouble
 
@@ -97,7 +95,7 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         os.chmod(temporary, mode)
-        if path.exists():
+        if os.path.exists(path):
             status = path.stat()
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
                 os.chown(temporary, status.st_uid, status.st_gid)
@@ -109,14 +107,6 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def writable(path: Path) -> bool:
-    """Whether a file can be created or replaced there, folders included."""
-    for folder in path.parents:
-        if folder.is_dir():
-            return os.access(folder, os.W_OK | os.X_OK)
-    return False
 
 
 # ---- What a libfabric was built to look for -------------------------------------------------------
@@ -138,7 +128,7 @@ def fabric_config(fabric: Path) -> Path | None:
 
 
 def _folders(setup: Setup, folder: Path) -> None:
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    missing = [parent for parent in (folder, *folder.parents) if not os.path.exists(parent)]
     for path in reversed(missing):
         setup.changes.append(Change("folder", str(path)))
         save(setup)
@@ -147,7 +137,7 @@ def _folders(setup: Setup, folder: Path) -> None:
 
 def link(setup: Setup, mpi: Mpi, provider: Path, folder: Path) -> None:
     path = setup.place(folder / provider.name)
-    if path.is_symlink() and Path(os.readlink(path)) == provider:
+    if os.path.islink(path) and Path(os.readlink(path)) == provider:
         setup.lines.append((mpi.label, "the provider is linked already", str(path)))
         return
     if os.path.lexists(path) and not any(change.path == str(path) for change in setup.changes):
@@ -159,7 +149,7 @@ def link(setup: Setup, mpi: Mpi, provider: Path, folder: Path) -> None:
             )
         )
         return
-    if not writable(path):
+    if not output.writable(path):
         raise Trouble(
             f"{path} cannot be written", "run `thole setup` as root (sudo), or use `thole run`"
         )
@@ -181,8 +171,8 @@ def link(setup: Setup, mpi: Mpi, provider: Path, folder: Path) -> None:
 def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
     """Put our block at the end of a configuration file, where it goes before what stands above."""
     path = setup.place(file)
-    path = path.resolve() if path.is_symlink() else path
-    before = path.read_bytes() if path.exists() else None
+    path = path.resolve() if os.path.islink(path) else path
+    before = path.read_bytes() if os.path.exists(path) else None
     mode = path.stat().st_mode & 0o7777 if before is not None else 0o644
     text = "\n".join((BEGIN, *lines, END)) + "\n"
     rest = without_block(before or b"")
@@ -191,7 +181,7 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
     if content == before:
         setup.lines.append((mpi.label, "is set already", str(path)))
         return
-    if not writable(path):
+    if not output.writable(path):
         raise Trouble(
             f"{path} cannot be written", "run `thole setup` as root (sudo), or use `thole run`"
         )
@@ -226,7 +216,7 @@ def install(setup: Setup, mpi: Mpi, provider: Path) -> None:
         config = fabric_config(mpi.fabric)
         if config is not None:
             block(setup, mpi, config, ("FI_PROVIDER=thole",))
-    own = next((path for path in mpi.config_files if writable(setup.place(path))), None)
+    own = next((path for path in mpi.config_files if output.writable(setup.place(path))), None)
     if own is not None:
         values = {"fabric": mpi.fabric, "provider_dir": provider.parent}
         block(setup, mpi, own, tuple(line.format(**values) for line in mpi.family.config_lines))
@@ -270,13 +260,13 @@ def undo(setup: Setup) -> None:
 
 def _undo_one(change: Change, path: Path, dry: bool) -> str:
     if change.kind == "link":
-        if not path.is_symlink() or os.readlink(path) != change.target:
+        if not os.path.islink(path) or os.readlink(path) != change.target:
             return "left alone: it is no longer our link"
         if not dry:
             path.unlink()
         return "link removed"
     if change.kind == "folder":
-        if not path.is_dir():
+        if not os.path.isdir(path):
             return "folder is gone already"
         try:
             if not dry:
@@ -284,7 +274,7 @@ def _undo_one(change: Change, path: Path, dry: bool) -> str:
         except OSError:
             return "folder stays: something else is in it"
         return "folder removed"
-    if not path.exists():
+    if not os.path.exists(path):
         return "file is gone already"
     content = path.read_bytes()
     before = None if change.before is None else base64.b64decode(change.before)
@@ -336,7 +326,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if not arguments.root.is_dir():
+    if not os.path.isdir(arguments.root):
         raise Trouble(f"{arguments.root} is not a folder", "create it, or leave --root out")
     setup = load(arguments.root.resolve())
     setup.dry = arguments.dry_run
@@ -354,7 +344,7 @@ def main(arguments: argparse.Namespace) -> int:
         for mpi in mpis:
             try:
                 install(setup, mpi, provider)
-            except (Trouble, PermissionError) as trouble:
+            except (Trouble, OSError) as trouble:
                 failed += 1
                 setup.lines.append((mpi.label, f"not done: {trouble}", ""))
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -362,7 +352,7 @@ def main(arguments: argparse.Namespace) -> int:
         table.add_column(overflow="fold")
     for row in setup.lines:
         table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else 200, markup=False)
+    console = output.console(200, markup=False)
     if setup.dry:
         console.print("would be done:")
     console.print(table, highlight=False)

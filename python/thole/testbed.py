@@ -204,7 +204,8 @@ class Testbed:
 
     def _environment(self) -> dict[str, str]:
         """What a login on a host has; what a program needs beyond that its launcher must bring there."""
-        kept = {name: os.environ[name] for name in ("HOME", "USER", "LANG") if name in os.environ}
+        own = ("HOME", "USER", "LANG", "XDG_CONFIG_HOME")
+        kept = {name: os.environ[name] for name in own if name in os.environ}
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         return {"PATH": path, "TMPDIR": str(self.folder / "tmp"), "SHELL": "/bin/sh", **kept}
 

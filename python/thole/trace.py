@@ -24,19 +24,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from thole import native, paths
+from thole import bounds, native, paths
 from thole.trouble import Trouble
 
 NATIVE_TYPES = ("", "CONNECT", "ACCEPT", "RECORD", "ACK", "PULL", "DATA", "NACK", "CLOSE")
-NATIVE_VERSION = 1
+NATIVE_VERSION = 2
 NATIVE_HEAD = 20  # bytes that every native frame begins with
 NATIVE_SHORT = 64  # shorter ones say how long they are without padding
-NATIVE_FLAGS = 7  # all that there are
+NATIVE_FLAGS = 31  # all that there are
+NATIVE_FRONT = 32  # bytes in front of counter and tag, where there are any
 RECORD_KINDS = {
     1: "EAGER", 2: "PIECE", 3: "ANNOUNCE", 4: "FINISH", 5: "PUT", 6: "GET", 7: "ATOMIC", 8: "REPLY",
 }  # fmt: skip
 RECORD_ARGS = 0x80  # of a record's flags: four arguments follow
-FLAGS = ((1, "checksum"), (2, "hold"), (4, "answer"))
+FLAGS = ((1, "checksum"), (2, "hold"), (4, "answer"), (8, "tagged"), (16, "sealed"))
 NACK_REASONS = ("", "bad endpoint", "closed", "bad session", "bad window")
 
 MXOE_TYPES = {
@@ -250,6 +251,14 @@ def _number(body: bytes, at: int, size: int) -> int:
     return int.from_bytes(body[at : at + size], "big")
 
 
+def _untagged(body: bytes) -> tuple[int, bytes]:
+    """The counter of a frame, 0 where there is none, and the frame as it is without counter and tag."""
+    guard = 24 if body[3] & 16 else 16 if body[3] & 8 else 0
+    if not guard:
+        return 0, body
+    return _number(body, NATIVE_FRONT, 8), body[:NATIVE_FRONT] + body[NATIVE_FRONT + guard :]
+
+
 def _native_record(body: bytes) -> str:
     sequence, ack, credit = struct.unpack_from("!IIH", body, 20)
     kind, flags = body[30], body[31]
@@ -268,22 +277,22 @@ def _native_ack(body: bytes) -> str:
 
 
 def _native_pull(body: bytes) -> str:
-    ack, credit, frame, window, transfer, length, offset, wanted = struct.unpack_from(
-        "!IHHQIIQQ", body, 24
-    )
+    ack, credit, frame, window = struct.unpack_from("!IHHQ", body, 24)
+    transfer, offset = _number(body, 40, 7), _number(body, 47, 5)
+    length, wanted = struct.unpack_from("!IQ", body, 52)
     text = f"ack {ack} credit {credit} transfer {transfer} window 0x{window:x} offset {offset} length {length}"
     return f"{text} frames of {frame} B" + (f" wanted 0x{wanted:x}" if wanted else "")
 
 
 def _native_data(body: bytes) -> str:
-    transfer, offset = struct.unpack_from("!IQ", body, 20)
+    transfer, offset = _number(body, 20, 7), _number(body, 27, 5)
     return f"transfer {transfer} offset {offset} {len(body) - 32} B"
 
 
 def _native_nack(body: bytes) -> str:
-    reason, transfer, refused = body[20], _number(body, 24, 4), _number(body, 32, 8)
+    reason, transfer = body[20], _number(body, 24, 8)
     name = NACK_REASONS[reason] if 0 < reason < len(NACK_REASONS) else f"reason {reason}"
-    return f"{name}, transfer {transfer} session {refused:016x}"
+    return f"{name}, transfer {transfer}"
 
 
 def _native_close(body: bytes) -> str:
@@ -326,6 +335,8 @@ class Lines:
         words.append("to -" if to == 0xFFFFFFFF else f"to {to}")
         words.append(f"session {session:016x}")
         length, describe = BODIES[packet.type]
+        counter, body = _untagged(body)
+        words += [f"counter {counter}"] if counter else []
         words.append(describe(body) if len(body) >= length else "too short")
         words += [name for bit, name in FLAGS if body[3] & bit]
         if packet.type == "RECORD" and len(body) >= 24 and self._again(packet, body):
@@ -494,11 +505,18 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="write pcapng instead of lines; - is the standard output",
     )
-    parser.add_argument("--seconds", type=float, metavar="N", help="end after so many seconds")
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many frames")
+    parser.add_argument(
+        "--seconds",
+        type=bounds.seconds("--seconds", 0, above=True),
+        metavar="N",
+        help="end after so many seconds",
+    )
+    parser.add_argument(
+        "--count", type=bounds.whole("--count", 1), metavar="N", help="end after so many frames"
+    )
     parser.add_argument(
         "--port",
-        type=int,
+        type=bounds.whole("--port", 1, bounds.PORT_MAX),
         action="append",
         default=[],
         metavar="N",
@@ -506,7 +524,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument(
         "--keep",
-        type=int,
+        type=bounds.whole("--keep", 0),
         default=0,
         metavar="BYTES",
         help="write only the first bytes of each frame (default: all)",
@@ -515,15 +533,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    if len(arguments.port) > PORTS_MAX or not all(0 < port < 65536 for port in arguments.port):
-        raise Trouble(
-            "--port takes a number from 1 to 65535", f"repeat it at most {PORTS_MAX} times"
-        )
-    for name in ("seconds", "count"):
-        if getattr(arguments, name) is not None and getattr(arguments, name) <= 0:
-            raise Trouble(f"--{name} {getattr(arguments, name)} is not positive", "leave it out")
-    if arguments.keep < 0:
-        raise Trouble(f"--keep {arguments.keep} is negative", "leave it out for whole frames")
+    if len(arguments.port) > PORTS_MAX:
+        raise Trouble("there are too many --port", f"repeat it at most {PORTS_MAX} times")
 
 
 def _open_file(name: str) -> BinaryIO:
@@ -557,14 +568,11 @@ def main(arguments: argparse.Namespace) -> int:
     where = arguments.interface or "all interfaces"
     print(f"thole: capturing on {where}; interrupt to end", file=sys.stderr, flush=True)
     try:
-        _run(capture, sink, arguments.seconds, ended)
-    finally:
-        dropped = dropped_by_kernel(capture)
-        capture.close()
-        if writer:
-            writer.finish(dropped)
-            if arguments.write != "-":
-                writer.file.close()
+        dropped = _capture(capture, sink, arguments.seconds, ended)
+    except OSError as error:
+        if arguments.write in (None, "-"):
+            raise
+        raise Trouble(f"{arguments.write} cannot be written: {error.strerror}") from None
     count = sink.count
     kinds = ", ".join(f"{name} {number}" for name, number in count.most_common())
     print(f"thole: {sum(count.values())} frames" + (f": {kinds}" if kinds else ""), file=sys.stderr)
@@ -618,6 +626,20 @@ class Sink:
             self.writer.file.flush()
         else:
             sys.stdout.flush()
+
+
+def _capture(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended) -> int:
+    """Until the end; returns how many packets the kernel had no room for."""
+    try:
+        _run(capture, sink, seconds, ended)
+    finally:
+        dropped = dropped_by_kernel(capture)
+        capture.close()
+        if sink.writer:
+            sink.writer.finish(dropped)
+    if sink.writer and sink.writer.file is not sys.stdout.buffer:
+        sink.writer.file.close()
+    return dropped
 
 
 def _run(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended) -> None:

@@ -21,11 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from thole import host, native, paths
+from thole import bounds, host, native, output, paths
 from thole.perf import Measured, measure
 from thole.trouble import Trouble
 
@@ -203,10 +202,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--dry-run", action="store_true", help="measure and show, write nothing")
     parser.add_argument("--reset", action="store_true", help="take out what tune wrote")
     parser.add_argument(
-        "--rounds", type=int, default=3, help="how often each value is measured (default 3)"
+        "--rounds",
+        type=bounds.whole("--rounds", 1, bounds.ROUNDS_MAX),
+        default=3,
+        help="how often each value is measured (default 3)",
     )
     parser.add_argument(
-        "--sample-ms", type=int, default=10, help="how long one sample takes (default 10)"
+        "--sample-ms",
+        type=bounds.whole("--sample-ms", 1, bounds.SAMPLE_MS_MAX),
+        default=10,
+        help="how long one sample takes (default 10)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(function=main)
@@ -225,9 +230,9 @@ def main(arguments: argparse.Namespace) -> int:
             write(path, rest)
             print(f"{path}: took out what tune wrote")
         return 0
-    if arguments.rounds < 1:
-        raise Trouble(f"--rounds {arguments.rounds} is not a number of rounds", "use 1 or more")
-    err = Console(stderr=True)
+    if not arguments.dry_run and not output.writable(path):
+        raise Trouble(f"{path} cannot be written", "run it as who may, or with --dry-run")
+    err = output.progress_console()
     total = arguments.rounds * sum(len(knob.values) for knob in KNOBS)
     with Progress(
         BarColumn(),
@@ -278,4 +283,4 @@ def show(outcomes: list[Outcome], as_json: bool) -> None:
         table.add_row(
             outcome.knob.name, outcome.default, outcome.chosen, f"{outcome.gain:.2f}", tried
         )
-    Console(width=None if sys.stdout.isatty() else 140).print(table, highlight=False)
+    output.console(140).print(table, highlight=False)

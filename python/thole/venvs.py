@@ -56,11 +56,11 @@ def find(folders: Iterable[Path]) -> dict[str, Environment]:
     found: dict[str, Environment] = {}
     for home in homes:
         launcher = home / "bin" / "mpiexec"
-        if launcher.exists():
+        if os.path.exists(launcher):
             mpi = identify(str(launcher))
             found.setdefault(mpi.family.name, Environment(mpi, home / "bin" / "python"))
     for launcher in SYSTEM_LAUNCHERS:
-        if not launcher.exists():
+        if not os.path.exists(launcher):
             continue
         mpi = identify(str(launcher))
         # mpi4py from the environment that bears the MPI's name, else from an Open MPI 5: the same ABI.

@@ -11,6 +11,10 @@
 #define COUNTER_TABLE(ROW) \
 	ROW(SENT_EAGER, "sent_eager", "messages sent through a ring without asking the receiver first") \
 	ROW(SENT_RENDEZVOUS, "sent_rendezvous", "messages announced and left for the receiver to fetch") \
+	ROW(SHM_MESSAGES, "shm_messages", "messages, puts, gets and atomics started to peers of this host") \
+	ROW(SHM_BYTES, "shm_bytes", "bytes of these") \
+	ROW(NETWORK_MESSAGES, "network_messages", "messages, puts, gets and atomics started to other hosts") \
+	ROW(NETWORK_BYTES, "network_bytes", "bytes of these") \
 	ROW(RECEIVED, "received", "messages delivered into a receive's buffer") \
 	ROW(UNEXPECTED, "unexpected", "messages that arrived before their receive was posted") \
 	ROW(UNEXPECTED_BYTES, "unexpected_bytes", "bytes held now for unexpected messages") \
@@ -41,6 +45,7 @@
 	ROW(SLEEPS, "sleeps", "times a waiting call slept") \
 	ROW(WAKES_SENT, "wakes_sent", "sleeping peers woken") \
 	ROW(FRAMES_SENT, "frames_sent", "frames handed to the network's links") \
+	ROW(FRAMES_RAW, "frames_raw", "those of them that were raw Ethernet frames") \
 	ROW(FRAMES_RECEIVED, "frames_received", "frames taken from them") \
 	ROW(FRAMES_RETRANSMITTED, "frames_retransmitted", "record frames sent again") \
 	ROW(FRAMES_DUPLICATE, "frames_duplicate", "frames that had arrived before") \
@@ -50,6 +55,8 @@
 	ROW(DROPPED_MALFORMED, "dropped_malformed", "frames dropped that no correct peer writes") \
 	ROW(DROPPED_SESSION, "dropped_session", "frames dropped for a session that is not this one's") \
 	ROW(DROPPED_CHECKSUM, "dropped_checksum", "frames dropped for their checksum") \
+	ROW(DROPPED_FORGED, "dropped_forged", "frames dropped whose tag is wrong or missing: not the peer's, or altered") \
+	ROW(DROPPED_REPLAYED, "dropped_replayed", "frames dropped that somebody sent again, or that came far too late") \
 	ROW(DROPPED_STRANGER, "dropped_stranger", "frames dropped that come from nobody known, or without the job key") \
 	ROW(DROPPED_FULL, "dropped_full", "frames dropped for a bound: too many held, or no memory") \
 	ROW(DROPPED_INJECTED, "dropped_injected", "frames lost on purpose, by the option inject_loss") \
@@ -65,6 +72,7 @@
 	ROW(LINK_FALLBACKS, "link_fallbacks", "times a peer's frames had to take another link") \
 	ROW(FRAME_SHRINKS, "frame_shrinks", "times frames to a peer were made shorter for its path") \
 	ROW(PEERS_ASKED_AFTER, "peers_asked_after", "silent peers whose hosts were asked whether they live") \
+	ROW(PEERS_STALLED, "peers_stalled", "peers given up that did answer, while nothing under way got on for peer_timeout") \
 	ROW(PEERS_SILENT, "peers_silent", "peers given up after peer_timeout without an answer") \
 	ROW(LINK_LOST, "link_lost", "frames that the kernel refused to send, taken for lost on the way") \
 	ROW(LINK_OVERFLOWS, "link_overflows", "packets that found a link's receive buffer full") \

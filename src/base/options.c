@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/key.h"
 
 enum {
 	FILE_BYTES_MAX = 65536, /* a larger file is not one of ours */
@@ -25,6 +27,7 @@ enum {
 static const char system_path[] = "/etc/thole/options";
 static const char environment_prefix[] = "THOLE_";
 static const char file_variable[] = "THOLE_OPTIONS_FILE";
+static const char key_file[] = "file"; /* as the value of a key */
 
 struct option_row {
 	const char *name;
@@ -156,12 +159,17 @@ static bool value_parse(const struct option_row *row, const char *text, uint64_t
 		return bool_parse(text, value_p);
 	case OPTION_CHOICE:
 		return choice_parse(row->choices, text, value_p);
+	case OPTION_KEY:
+		if (strcasecmp(text, key_file) == 0 || strcasecmp(text, "none") == 0) {
+			*value_p = 0;
+			return true;
+		}
+		break;
 	case OPTION_TEXT: /* row_set takes it as it is */
 		return strlen(text) < OPTION_TEXT_MAX;
 	case OPTION_BYTES:
 	case OPTION_NS:
 	case OPTION_COUNT_OF:
-	case OPTION_KEY:
 		break;
 	}
 	return number_parse(units_of(row->kind), text, value_p) && *value_p >= row->min &&
@@ -210,6 +218,8 @@ static void value_print(const struct options *options, const struct option_row *
 
 	if (row->kind == OPTION_TEXT)
 		memcpy(text, value, OPTION_TEXT_MAX);
+	else if (row->kind == OPTION_KEY && options->key_is_file)
+		strcpy(text, key_file);
 	else
 		number_print(row, *value, text);
 }
@@ -232,7 +242,7 @@ static void allowed_print(const struct option_row *row, char *text, size_t size)
 		return;
 	}
 	if (row->kind == OPTION_KEY) {
-		snprintf(text, size, "a number of 64 bits, decimal or behind 0x hexadecimal");
+		snprintf(text, size, "a number of 64 bits, decimal or behind 0x hexadecimal, or file or none");
 		return;
 	}
 	number_print(row, row->min, min);
@@ -262,6 +272,8 @@ static int row_set(struct options *options, const struct option_row *row, const 
 		strcpy((char *)value_of(options, row), text);
 	else
 		*value_of(options, row) = value;
+	if (row->kind == OPTION_KEY)
+		options->key_is_file = strcasecmp(text, key_file) == 0;
 	options->origin[row - rows] = (uint8_t)origin;
 	return 0;
 }
@@ -412,6 +424,44 @@ static bool user_path(char path[OPTIONS_PATH_MAX])
 	return length > 0 && length < OPTIONS_PATH_MAX;
 }
 
+/* ---- The user's job key ----------------------------------------------------------------------------- */
+
+/* A folder of this process's user, or one that is not there yet. */
+static bool folder_is_ours(const char *folder)
+{
+	struct stat status;
+
+	return folder && folder[0] == '/' && (stat(folder, &status) != 0 || status.st_uid == geteuid());
+}
+
+static bool key_path(char path[OPTIONS_PATH_MAX])
+{
+	const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+	struct passwd user, *found = NULL;
+	char text[4096];
+	int length = -1;
+
+	if (!folder_is_ours(home) && getpwuid_r(geteuid(), &user, text, sizeof(text), &found) == 0 && found)
+		home = found->pw_dir;
+	if (folder_is_ours(config))
+		length = snprintf(path, OPTIONS_PATH_MAX, "%s/thole/job_key", config);
+	else if (folder_is_ours(home))
+		length = snprintf(path, OPTIONS_PATH_MAX, "%s/.config/thole/job_key", home);
+	return length > 0 && length < OPTIONS_PATH_MAX;
+}
+
+int options_key(struct options *options)
+{
+	char path[OPTIONS_PATH_MAX];
+
+	if (!options->key_is_file)
+		return 0;
+	if (!key_path(path))
+		return error_set(THOLE_ERR_NOT_FOUND, "there is no job key, since user %u has no home where a file of it could be: set "
+				 "the option job_key to a number that the whole job is given (thole run does), or to none", geteuid());
+	return key_load(path, &options->job_key);
+}
+
 static void files_load(struct load *load)
 {
 	const char *named = secure_getenv(file_variable);
@@ -484,7 +534,7 @@ static int string_load(struct options *options, const char *string)
 	if (!row)
 		return error_set(
 			THOLE_ERR_ARGUMENT,
-			"option string \"%.*s\" names no option of Thole %s; thole info lists them",
+			"option string \"%.*s\" names no option of Thole %s; thole info options lists them",
 			QUOTE_MAX, string, thole_version());
 	return row_set(options, row, string + length + 1, OPTION_FROM_OPEN);
 }
@@ -524,7 +574,7 @@ static const struct option_row *row_need(const char *name)
 
 	if (!row)
 		error_set(THOLE_ERR_NOT_FOUND,
-		          "\"%.*s\" is no option of Thole %s; thole info lists them", QUOTE_MAX,
+		          "\"%.*s\" is no option of Thole %s; thole info options lists them", QUOTE_MAX,
 		          name ? name : "(null)", thole_version());
 	return row;
 }
@@ -572,6 +622,8 @@ const char *options_origin_text(const struct options *options, const char *name,
 
 	if (!row)
 		return "";
+	if (row->kind == OPTION_KEY && options->key_is_file)
+		return key_path(path) ? path : "no home";
 	switch ((enum option_origin)options->origin[row - rows]) {
 	case OPTION_FROM_DEFAULT:
 		return "default";
@@ -624,4 +676,11 @@ int thole_option_info(unsigned index, struct thole_option_info *info_p)
 		.help = row->help,
 	};
 	return 0;
+}
+
+int thole_options_check(const char *const *options)
+{
+	struct options values;
+
+	return options_load(&values, options);
 }

@@ -30,7 +30,7 @@ enum option_kind {
 	OPTION_BOOL,
 	OPTION_CHOICE,
 	OPTION_TEXT, /* some bytes, perhaps none */
-	OPTION_KEY   /* a number that is a secret: nothing prints it */
+	OPTION_KEY   /* a number that is a secret, which nothing prints; "file": that of the user's file; "none": 0 */
 };
 
 /* The values of the choices, in the order of their names in the table. */
@@ -43,6 +43,7 @@ enum option_bulk {
 };
 enum option_network { OPTION_NETWORK_AUTO, OPTION_NETWORK_ON, OPTION_NETWORK_OFF };
 enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH };
+enum option_integrity { OPTION_INTEGRITY_AUTO, OPTION_INTEGRITY_OFF, OPTION_INTEGRITY_HEAD, OPTION_INTEGRITY_FULL };
 enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JUMBO };
 
 /* row(name, kind, default, min, max, may it change while the endpoint is open, choices, help).
@@ -64,7 +65,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(spin, OPTION_NS, "50us", 0, OPTION_SECONDS(10), true, "",				\
 	    "how long a wait looks for events before it sleeps")				\
 	row(look_again, OPTION_COUNT_OF, "100", 0, OPTION_MIB(1), true, "",				\
-	    "looks at the rings before a waiting caller is told that there is nothing")		\
+	    "most looks at the rings before a caller that was seen to gain by it is told that there is nothing")		\
 	row(look_again_shared, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), true, "",		\
 	    "the same where processes share cores; callers that yield by themselves want 0")	\
 	row(local_ranks, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), false, "",			\
@@ -84,21 +85,23 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(one_copy, OPTION_BOOL, "on", 0, 1, true, "",					\
 	    "copy large messages directly between processes where the kernel permits it")	\
 	row(close_timeout, OPTION_NS, "1s", 0, OPTION_SECONDS(3600), true, "",			\
-	    "how long closing waits until peers have what was sent to them")			\
+	    "how long closing waits until peers have what was sent, and then for who is copying")	\
 	row(ptracer, OPTION_BOOL, "on", 0, 1, false, "",					\
 	    "let processes of the same user read this one's memory where Yama restricts it")	\
 	row(shm, OPTION_BOOL, "on", 0, 1, false, "",						\
 	    "shared memory between processes of a host; off: the network between these too")	\
 	row(network, OPTION_CHOICE, "auto", 0, 0, false, "auto,on,off",				\
-	    "reach other hosts; auto: where a socket can be had, on: else opening fails")	\
+	    "reach other hosts; auto: where a socket can be had, on, or with a codec: else opening fails")	\
 	row(link, OPTION_CHOICE, "auto", 0, 0, false, "auto,udp,raw,both",			\
 	    "how frames leave this host; auto: UDP, and raw Ethernet frames where permitted")	\
 	row(interface, OPTION_TEXT, "", 0, 0, false, "",					\
 	    "network interface to use, by name or by address; none: as routes say")		\
 	row(host, OPTION_TEXT, "", 0, 0, false, "",						\
 	    "name of this host; processes whose names are equal share memory; none: found out")	\
-	row(job_key, OPTION_KEY, "0", 0, UINT64_MAX, false, "",					\
-	    "number that both sides of a connection over the network must know, 0: none")	\
+	row(job_key, OPTION_KEY, "file", 0, UINT64_MAX, false, "",					\
+	    "number that both ends of a connection between hosts must know; file: the user's own; none: no key")	\
+	row(integrity, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,head,full",		\
+	    "what of frames a keyed tag covers; auto: head with a job key, as peers ask for more")	\
 	row(codec, OPTION_CHOICE, "native", 0, 0, false, "native,mxoe,mxoe-jumbo",		\
 	    "what frames look like; mxoe: as those of MX and Open-MX, over raw frames")		\
 	row(number, OPTION_COUNT_OF, "256", 0, 256, false, "",					\
@@ -123,6 +126,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "UDP port by which hosts find MX endpoints; the 256 after it are the endpoints'")	\
 	row(mx_group, OPTION_TEXT, "239.255.86.223", 0, 0, false, "",				\
 	    "IPv4 multicast group by which MX programs find other hosts, off: by mx_hosts only")	\
+	row(report, OPTION_TEXT, "", 0, 0, false, "",						\
+	    "file of thole-rank in which endpoints keep their counters; none: in their own memory")	\
 	row(inject_loss, OPTION_COUNT_OF, "0", 0, 500, true, "",				\
 	    "frames of 1000 that are thrown away on purpose, for tests")			\
 	row(inject_seed, OPTION_COUNT_OF, "1", 0, UINT64_MAX, false, "",			\
@@ -161,6 +166,7 @@ struct options {
 #define OPTION_FIELD(name, kind, ...) OPTION_FIELD_##kind(name)
 	OPTION_TABLE(OPTION_FIELD)
 #undef OPTION_FIELD
+	bool key_is_file;                  /* job_key is to be read from the user's file (options_key) */
 	uint8_t origin[OPTIONS_COUNT];     /* enum option_origin */
 	char warning[OPTIONS_WARNING_MAX]; /* about the first name that was skipped, or "" */
 };
@@ -171,6 +177,12 @@ struct options {
  * given. */
 int options_load(struct options *options, const char *const *strings);
 
+/* Where job_key is the user's file, read it, having made it if there is none: $XDG_CONFIG_HOME/thole/job_key or
+ * ~/.config/thole/job_key. A home that belongs to another user (sudo may leave one so), or of which only the environment of a
+ * program with more rights than its caller tells, is not taken: then it is the one that the system has of this user.
+ * Errors: as key_load; NOT_FOUND (there is no home). */
+int options_key(struct options *options);
+
 /* The same of the defaults and the strings alone: nothing outside the process matters. */
 int options_defaults(struct options *options, const char *const *strings);
 
@@ -178,11 +190,11 @@ int options_defaults(struct options *options, const char *const *strings);
  * THOLE_ERR_BUSY. */
 int options_set(struct options *options, const char *name, const char *value, bool running);
 
-/* One as text that options_set accepts, but that a key is "hidden" where there is one. THOLE_ERR_NOT_FOUND,
+/* One as text that options_set accepts, but that a key is "hidden" where one was given. THOLE_ERR_NOT_FOUND,
  * THOLE_ERR_ARGUMENT (size is too small). */
 int options_get_text(const struct options *options, const char *name, char *value, size_t size);
 
-/* Where a value is from, in words: "default", a file's path, "environment", "open", "set"; "" for
+/* Where a value is from, in words: "default", a file's path (of a key too, if it is the file's), "environment", "open", "set"; "" for
  * no such option. path has room for a path, and may be what is returned. */
 const char *options_origin_text(const struct options *options, const char *name,
                                 char path[OPTIONS_PATH_MAX]);

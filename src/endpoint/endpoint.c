@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "endpoint/host.h"
+#include "endpoint/report.h"
 #include "message/message.h"
 
 /* Without shared memory an endpoint is as good as alone on its host, and no peer will try. */
@@ -42,6 +43,7 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 		close(endpoint->timer_fd);
 	if (endpoint->wait_fd >= 0)
 		close(endpoint->wait_fd);
+	report_leave(endpoint->report);
 	free(endpoint);
 }
 
@@ -53,6 +55,7 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	if (!endpoint)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
 	endpoint->options = *options;
+	endpoint->counters = endpoint->own_counters;
 	endpoint->parts = *parts;
 	address_format(&endpoint->parts, &endpoint->address);
 	endpoint->wait_fd = endpoint->timer_fd = -1;
@@ -74,21 +77,33 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	return 0;
 }
 
+/* mxoe shows its key to everybody, and its peers expect none unless told: the user's own is not for that. */
+static int endpoint_open_network(struct thole_endpoint *endpoint)
+{
+	int error = endpoint->options.codec == OPTION_CODEC_NATIVE ? options_key(&endpoint->options) : 0;
+
+	return error ? error : datagram_transport.open(endpoint);
+}
+
 /* The network and shared memory, as options say, in this order: the former may decide on the address (mxoe). It is whole
- * afterwards. */
+ * afterwards. Whoever asks for the network, by its frames if not by its name, does without it only if told. */
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
 {
 	const struct options *options = &endpoint->options;
+	bool wanted = options->network == OPTION_NETWORK_ON || !options->shm || options->codec != OPTION_CODEC_NATIVE;
 	int error = 0;
 
 	if (!options->shm && options->network == OPTION_NETWORK_OFF)
 		return error_set(THOLE_ERR_ARGUMENT, "the options shm and network are both off: no peer could be reached");
+	if (options->codec != OPTION_CODEC_NATIVE && options->network == OPTION_NETWORK_OFF)
+		return error_set(THOLE_ERR_ARGUMENT, "the option codec says what frames on the network look like, and the option "
+				 "network is off: set codec to native, or network to auto");
 	if (options->network == OPTION_NETWORK_OFF)
 		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "the option network is off");
 	else
-		error = datagram_transport.open(endpoint);
-	if (error && (options->network == OPTION_NETWORK_ON || !options->shm || error == THOLE_ERR_BUSY))
-		return error; /* BUSY: it has no name */
+		error = endpoint_open_network(endpoint);
+	if (error && wanted)
+		return error;
 	if (error)
 		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "%s", thole_detail());
 	address_format(&endpoint->parts, &endpoint->address);
@@ -103,44 +118,56 @@ static void endpoint_close_transports(struct thole_endpoint *endpoint)
 		datagram_transport.close(endpoint);
 }
 
-int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p)
+static int endpoint_open(const struct thole_endpoint_attr *attr, const struct options *options,
+			 struct thole_endpoint **endpoint_p)
 {
-	static const struct thole_endpoint_attr defaults;
 	struct address_parts parts = {0};
 	struct thole_endpoint *endpoint;
-	struct options options;
 	uint64_t salt = 0;
 	int error;
 
-	if (!attr)
-		attr = &defaults;
-	error = options_load(&options, attr->options);
-	if (error)
-		return error;
 	if (getrandom(&parts.endpoint, sizeof(parts.endpoint), 0) != sizeof(parts.endpoint) ||
 	    getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
 		return error_set(THOLE_ERR_SYSTEM, "getrandom failed: %m");
-	endpoint_identify(&options, &parts);
-	error = endpoint_create(attr, &options, &parts, salt, &endpoint);
+	endpoint_identify(options, &parts);
+	error = endpoint_create(attr, options, &parts, salt, &endpoint);
 	if (error)
 		return error;
 	endpoint->simulated = false;
-	endpoint->crowded = options.local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options.progress_thread;
+	endpoint->counters = report_join(options->report, endpoint->own_counters, &endpoint->report);
+	endpoint->crowded = options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (endpoint->wait_fd < 0)
 		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m");
 	else
 		error = endpoint_open_transports(endpoint);
-	if (!error && options.progress_thread)
+	if (!error && options->progress_thread)
 		error = progress_thread_start(endpoint);
 	if (error) {
 		endpoint_close_transports(endpoint);
 		endpoint_free(endpoint);
 		return error;
 	}
+	report_opened(endpoint->report);
 	*endpoint_p = endpoint;
 	return 0;
+}
+
+int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p)
+{
+	static const struct thole_endpoint_attr defaults;
+	struct options options;
+	int error;
+
+	if (!attr)
+		attr = &defaults;
+	error = options_load(&options, attr->options);
+	if (!error)
+		error = endpoint_open(attr, &options, endpoint_p);
+	if (error)
+		report_failure(options.report, thole_detail());
+	return error;
 }
 
 bool endpoint_drained(struct thole_endpoint *endpoint)
@@ -185,6 +212,8 @@ static void endpoint_drop_requests(struct thole_endpoint *endpoint)
 static void endpoint_end(struct thole_endpoint *endpoint)
 {
 	endpoint->holding = false; /* nobody is left to be told */
+	if (endpoint->shm)
+		shm_transport.withdraw(endpoint);
 	endpoint_drop_unexpected(endpoint);
 	endpoint_drop_requests(endpoint);
 	endpoint_close_transports(endpoint);
@@ -200,6 +229,8 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 	endpoint_lock(endpoint);
 	if (!endpoint->simulated)
 		endpoint_flush(endpoint);
+	if (endpoint->shm)
+		shm_transport.farewell(endpoint);
 	if (endpoint->datagram)
 		datagram_transport.farewell(endpoint);
 	endpoint_end(endpoint);

@@ -22,6 +22,7 @@
 #include "base/pool.h"
 #include "base/vector.h"
 #include "endpoint/address.h"
+#include "endpoint/patience.h"
 #include "match/match.h"
 #include "message/record.h"
 #include "thole.h"
@@ -178,7 +179,7 @@ struct thole_endpoint {
 	uint32_t idle;               /* progress calls in a row that found nothing */
 	uint32_t calls;
 	uint32_t found_live;         /* requests after the last call, if it found something */
-	uint64_t empty_ns;           /* when a call last found nothing at first */
+	struct patience patience;    /* of callers that poll */
 	int wait_fd;                 /* epoll: readable after arm when something arrives; -1: simulated */
 	int timer_fd;                /* in it, for thole_arm; -1: not needed so far */
 	struct watcher timer;
@@ -190,7 +191,9 @@ struct thole_endpoint {
 
 	char no_network[ENDPOINT_REASON_MAX]; /* why `datagram` is NULL */
 	struct options options;
-	uint64_t counters[COUNTER_COUNT];
+	uint64_t *counters; /* own_counters, or a place in `report` that others read */
+	uint64_t own_counters[COUNTER_COUNT];
+	struct report *report; /* NULL: nobody asked for one */
 	struct address_parts parts;
 	struct thole_address address;
 	struct peer *peer_buckets[PEER_BUCKETS];
@@ -270,6 +273,8 @@ void peer_ready(struct peer *peer);
 void peer_connected(struct peer *peer, int status);
 /* A transport's word that the peer is gone for good and nothing more of it will arrive. */
 void peer_lost(struct peer *peer, int status);
+/* Why a peer is gone: the status, and a sentence (thole_detail). */
+int peer_gone(const struct peer *peer);
 /* End the receives that wait for a peer which is gone. */
 void peer_fail_receives(struct peer *peer);
 
@@ -281,6 +286,15 @@ static inline struct peer *endpoint_peer(struct thole_endpoint *endpoint, uint32
 static inline void endpoint_count(struct thole_endpoint *endpoint, enum counter counter)
 {
 	endpoint->counters[counter]++;
+}
+
+/* Something of so many bytes was started to a peer. */
+static inline void endpoint_carry(struct thole_endpoint *endpoint, const struct peer *peer, uint64_t length)
+{
+	uint64_t *carried = &endpoint->counters[peer->transport->carried];
+
+	carried[0]++;
+	carried[1] += length;
 }
 
 /* Locking (THOLE_THREAD_SAFE) and progress (endpoint/wait.c) */

@@ -52,6 +52,7 @@ static void nowhere_disconnect(struct peer *peer)
 /* Of peers that no transport reaches: connecting fails, and nothing else happens. */
 static const struct transport nowhere_transport = {
 	.name = "none",
+	.carried = COUNTER_NETWORK_MESSAGES, /* nothing is */
 	.connect = nowhere_connect,
 	.push = nowhere_push,
 	.piece_max = nowhere_piece_max,
@@ -160,6 +161,8 @@ static const char *peer_reason(const struct peer *peer)
 {
 	if (!peer->gone)
 		return "";
+	if (peer->gone_status == THOLE_ERR_CLOSED)
+		return "closed";
 	if (peer->gone_status == THOLE_ERR_PEER)
 		return peer->silent ? "silent" : "ended";
 	return peer->gone_status == THOLE_ERR_ACCESS ? "refused" : "failed";
@@ -315,6 +318,18 @@ void peer_fail_receives(struct peer *peer)
 	}
 }
 
+int peer_gone(const struct peer *peer)
+{
+	if (peer->gone_status != THOLE_ERR_ACCESS)
+		return error_set(peer->gone_status, "peer %u (%s) is gone", peer->index, peer->address.text);
+	if (peer->parts.network[0] == ADDRESS_MXOE)
+		return error_set(THOLE_ERR_ACCESS, "peer %u (%s) wants to hear another key, which thole_connect tells it", peer->index,
+				 peer->address.text);
+	return error_set(THOLE_ERR_ACCESS, "peer %u (%s) has another job key, or none: start both sides by one thole run, or give "
+			 "both the same option job_key, as by copying one host's ~/.config/thole/job_key to the other (thole info "
+			 "options says where each has its own from)", peer->index, peer->address.text);
+}
+
 void peer_lost(struct peer *peer, int status)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
@@ -323,6 +338,8 @@ void peer_lost(struct peer *peer, int status)
 		return;
 	peer->gone = true;
 	peer->gone_status = status;
+	if (status == THOLE_ERR_ACCESS)
+		peer_gone(peer); /* whoever gets to know of it now can say why */
 	endpoint_count(endpoint, COUNTER_PEERS_GONE);
 	peer->transport->disconnect(peer);
 	message_stream_lost(peer, status);

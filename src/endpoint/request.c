@@ -68,9 +68,9 @@ void request_free_owned(struct request *request)
 static void request_describe(const struct request *request, struct thole_completion *completion)
 {
 	bool receive = request->operation == THOLE_OP_RECEIVE;
-	uint64_t length = request->vector.length;
+	uint64_t length = request->vector.length, whole = receive ? request->message_length : length;
 
-	if (receive && request->message_length < length)
+	if ((receive || request->status == THOLE_ERR_TRUNCATED) && request->message_length < length)
 		length = request->message_length;
 	if (request->status && request->status != THOLE_ERR_TRUNCATED)
 		length = 0;
@@ -79,7 +79,7 @@ static void request_describe(const struct request *request, struct thole_complet
 		.tag = request->tag,
 		.imm = request->imm,
 		.length = length,
-		.message_length = receive ? request->message_length : length,
+		.message_length = whole,
 		.buffer = request->vector.count ? request->vector.segments[0].iov_base : NULL,
 		.peer = request->peer ? request->peer->index : THOLE_ANY,
 		.flags = request->flags,

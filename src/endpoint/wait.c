@@ -7,18 +7,19 @@
  * than cores, and where a peer was last seen on this very core. Then a waiting process yields often, but not at once: where the
  * awaited process does run, its answer comes within some hundred looks.
  *
- * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So a caller that
- * was seen to come back at once is answered "nothing" only after some more looks; one that computes
- * in between is answered at once.
+ * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that was seen to
+ * gain by it is answered "nothing" only after some more looks (patience.h); all others are answered at once.
  *
  * Shared memory is looked at first and directly. The network is looked at in each progress call only while there are
  * connections; without, what comes there is seen by maintenance.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -28,7 +29,6 @@
 enum {
 	YIELD_LOOKS = 100,      /* looks at rings between two yields where the core is shared */
 	NETWORK_LOOKS = 16,     /* looks at rings that take as long as one at the network */
-	WAITING_NS = 5000,      /* a caller that comes back sooner does nothing but wait */
 	MAINTAIN_NS = 20000,    /* between two looks at sockets while idle */
 	MAINTAIN_LOOK = 16,     /* idle calls between two looks at the clock */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
@@ -186,30 +186,39 @@ int endpoint_progress(struct thole_endpoint *endpoint)
 /* Looking again delays a caller that waits for something else: for another endpoint, where none of ours is under way,
  * or, after something has come and nothing new was started, for what follows in its own program. Open MPI 4 asks until
  * there is nothing before it goes on with what it got. */
-static bool endpoint_awaits(struct thole_endpoint *endpoint, uint64_t now_ns)
+static bool endpoint_awaits(struct thole_endpoint *endpoint)
 {
 	uint32_t live = endpoint->requests.live;
 	bool same = live == endpoint->found_live;
 
 	endpoint->found_live = UINT32_MAX;
-	return live > endpoint->multi_posted && !same && now_ns - endpoint->empty_ns < WAITING_NS;
+	return live > endpoint->multi_posted && !same;
 }
 
-static int endpoint_look_again(struct thole_endpoint *endpoint)
+/* Other threads have their turn between two looks. */
+static int endpoint_look_anew(struct thole_endpoint *endpoint)
 {
-	uint64_t looks = endpoint_shares(endpoint) ? endpoint->options.look_again_shared
-						   : endpoint->options.look_again;
+	endpoint_unlock(endpoint);
+	cpu_pause();
+	endpoint_lock(endpoint);
+	return endpoint_progress(endpoint);
+}
 
-	for (uint64_t weight = endpoint_look_weight(endpoint); looks >= weight; looks -= weight) {
-		int n;
+/* A look that goes to the network as well counts for several. */
+static int endpoint_look_again(struct thole_endpoint *endpoint, uint32_t most)
+{
+	struct patience *patience = &endpoint->patience;
+	uint64_t now_ns = clock_now_ns();
+	uint32_t looks = patience_looks(patience, now_ns, most), made = 0;
+	int n = 0;
 
-		cpu_pause();
-		n = endpoint_progress(endpoint);
-		if (n > 0)
-			return n;
-	}
-	endpoint->empty_ns = clock_now_ns();
-	return 0;
+	for (; made < looks && n == 0; made += endpoint_look_weight(endpoint))
+		n = endpoint_look_anew(endpoint);
+	if (n > 0)
+		patience_paid(patience, now_ns, made);
+	else
+		patience_told(patience, made ? clock_now_ns() : now_ns, made);
+	return n;
 }
 
 /* Progress for a caller outside, which perhaps waits in a loop of its own. */
@@ -218,13 +227,12 @@ static int endpoint_progress_outside(struct thole_endpoint *endpoint)
 	int n = endpoint_look(endpoint);
 
 	if (n == 0 && !endpoint->simulated) {
-		uint64_t now_ns = clock_now_ns();
-		bool again = endpoint_awaits(endpoint, now_ns);
+		uint64_t most = endpoint_shares(endpoint) ? endpoint->options.look_again_shared
+							  : endpoint->options.look_again;
 
-		endpoint->empty_ns = now_ns;
 		endpoint_idle(endpoint); /* in any case: connections are made here */
-		if (again)
-			n = endpoint_look_again(endpoint);
+		if (!patience_rests(&endpoint->patience) && endpoint_awaits(endpoint) && most > 0)
+			n = endpoint_look_again(endpoint, (uint32_t)most);
 	}
 	if (n > 0)
 		endpoint->found_live = endpoint->requests.live;
@@ -294,11 +302,25 @@ int thole_arm(struct thole_endpoint *endpoint)
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }
 
+/* Sleep until the descriptor is readable, at most so long. The call has no function before glibc 2.35, so it goes by its
+ * number; where the kernel (before 5.11) or a container's filter has no such call, ppoll does the same for 0.2 us more. */
+static void descriptor_sleep(int fd, uint64_t longest_ns)
+{
+	const int64_t kernel_time[2] = {(int64_t)(longest_ns / 1000000000u), (int64_t)(longest_ns % 1000000000u)};
+	const struct timespec timeout = {.tv_sec = (time_t)kernel_time[0], .tv_nsec = (long)kernel_time[1]};
+	bool endless = longest_ns > INT64_MAX / 2;
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+	struct epoll_event event;
+
+	if (syscall(SYS_epoll_pwait2, fd, &event, 1, endless ? NULL : kernel_time, NULL, 0) < 0 &&
+	    (errno == ENOSYS || errno == EPERM))
+		ppoll(&polled, 1, endless ? NULL : &timeout, NULL);
+}
+
 /* Sleep until something arrives or the deadline; the lock is held on entry and exit. */
 static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t longest = endpoint_arm(endpoint);
-	struct epoll_event event;
 	struct timespec timeout;
 
 	if (endpoint->safe && longest > THREADS_SLEEP_NS)
@@ -307,10 +329,8 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 		if (deadline_ns - now_ns < longest)
 			longest = deadline_ns - now_ns;
 		endpoint_count(endpoint, COUNTER_SLEEPS);
-		timeout = (struct timespec){.tv_sec = (time_t)(longest / 1000000000u),
-					    .tv_nsec = (long)(longest % 1000000000u)};
 		endpoint_unlock(endpoint);
-		epoll_pwait2(endpoint->wait_fd, &event, 1, longest > INT64_MAX / 2 ? NULL : &timeout, NULL);
+		descriptor_sleep(endpoint->wait_fd, longest);
 		endpoint_lock(endpoint);
 	} else if (longest > 0) {
 		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep. */
@@ -446,8 +466,6 @@ static void *progress_run(void *arg)
 {
 	struct progress_thread *thread = arg;
 	struct thole_endpoint *endpoint = thread->endpoint;
-	struct timespec timeout = {0};
-	struct epoll_event event;
 
 	while (!load_acquire(&thread->stop)) {
 		uint64_t longest;
@@ -459,9 +477,8 @@ static void *progress_run(void *arg)
 		endpoint_unlock(endpoint);
 		if (longest > THREAD_SLEEP_NS_MAX)
 			longest = THREAD_SLEEP_NS_MAX;
-		timeout.tv_nsec = (long)longest;
 		if (longest > 0)
-			epoll_pwait2(endpoint->wait_fd, &event, 1, &timeout, NULL);
+			descriptor_sleep(endpoint->wait_fd, longest);
 		endpoint_lock(endpoint);
 		endpoint_disarm(endpoint);
 		endpoint_maintain(endpoint, clock_now_ns());

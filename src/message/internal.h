@@ -28,6 +28,9 @@ int message_request(struct thole_endpoint *endpoint, uint32_t peer, enum thole_o
 /* Submit it and hand out its handle. */
 int message_start(struct request *request, struct thole_request **request_p);
 
+/* A peer's word on how something has ended; one that we do not know is no success either. */
+int message_status(int status);
+
 /* The peer may answer a request's first piece (it matched, or was refused) while others wait for room. True: it
  * did; the request ends when they are out. */
 bool message_answer_early(struct request *request, enum record_kind kind, int status);

@@ -94,25 +94,44 @@ static void arrived_piece(struct peer *peer, const struct record *record, const 
 	}
 }
 
+int message_status(int status)
+{
+	return status <= 0 && status > -THOLE_ERR_COUNT ? status : THOLE_ERR_PROTOCOL;
+}
+
 bool message_answer_early(struct request *request, enum record_kind kind, int status)
 {
 	if (!request || request->state != REQUEST_BACKLOG || !request->head_sent || request->answered ||
 	    request->record.kind != kind)
 		return false;
 	request->answered = true;
-	request->status = status < 0 && status > -THOLE_ERR_COUNT ? status : 0;
+	request->status = message_status(status);
 	return true;
+}
+
+/* How a send has ended whose data was to be fetched. A receiver that wants less of it is none of the sender's business. But who has
+ * taken less and does not say why (with mxoe nobody can) may have lost the rest, or speak of another message. */
+static int fetch_outcome(struct request *request, uint64_t imm)
+{
+	int status = message_status(finish_status(imm));
+	uint64_t bytes = finish_bytes(imm);
+
+	if (request->record.kind != RECORD_ANNOUNCE || status == THOLE_ERR_TRUNCATED)
+		return status == THOLE_ERR_TRUNCATED ? 0 : status;
+	if (!status && bytes > request->vector.length)
+		return THOLE_ERR_PROTOCOL;
+	request->message_length = bytes;
+	return !status && bytes < request->vector.length ? THOLE_ERR_TRUNCATED : status;
 }
 
 /* The owner's side of a rendezvous, and of a synchronous send, ends. */
 static void arrived_finish(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	struct request *request = request_find(peer, record->tag);
-	int status = finish_status(record->imm);
 
 	(void)payload;
 	(void)length;
-	if (message_answer_early(request, RECORD_EAGER, status))
+	if (message_answer_early(request, RECORD_EAGER, finish_status(record->imm)))
 		return;
 	if (!request || request->state != REQUEST_WAITING ||
 	    (request->record.kind != RECORD_EAGER && request->record.kind != RECORD_ANNOUNCE &&
@@ -124,7 +143,7 @@ static void arrived_finish(struct peer *peer, const struct record *record, const
 	if (request->record.kind == RECORD_REPLY)
 		request_free(request);
 	else
-		request_complete(request, status > -THOLE_ERR_COUNT ? status : 0);
+		request_complete(request, fetch_outcome(request, record->imm));
 }
 
 struct message_kind {
@@ -276,6 +295,8 @@ int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_
 
 int message_start(struct request *request, struct thole_request **request_p)
 {
+	struct peer *peer = request->peer;
+	uint64_t length = request->vector.length;
 	int error;
 
 	request->handle = request_p != NULL;
@@ -284,6 +305,8 @@ int message_start(struct request *request, struct thole_request **request_p)
 	error = message_submit(request);
 	if (error)
 		request_free(request);
+	else
+		endpoint_carry(peer->endpoint, peer, length); /* the request may have ended */
 	return error;
 }
 
@@ -422,7 +445,7 @@ int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **
 	if (error)
 		return error; /* with its reason */
 	if (peer->gone)
-		return error_set(peer->gone_status, "peer %u (%s) is gone", index, peer->address.text);
+		return peer_gone(peer);
 	if (peer->backlog_count >= endpoint->options.sends_max)
 		return error_set(THOLE_ERR_AGAIN, "%u operations to peer %u wait for room: make progress, or "
 				 "raise the option sends_max", peer->backlog_count, index);
@@ -462,11 +485,18 @@ void message_stream_lost(struct peer *peer, int status)
 	}
 }
 
+/* Why less was fetched than had been announced, if it was. */
+static int fetched_short(const struct request *request)
+{
+	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->window.length ? THOLE_ERR_TRUNCATED : 0;
+}
+
 void message_fetched(struct request *request, int status)
 {
 	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
 	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
-		message_finish(request->peer, request->window.id, status, status ? 0 : request->window.length);
+		message_finish(request->peer, request->window.id, status ? status : fetched_short(request),
+			       status ? 0 : request->window.length);
 	if (request->operation == THOLE_OP_RECEIVE)
 		receive_done(request, status);
 	else
@@ -603,6 +633,7 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 		return false;
 	message_flush(peer);
 	endpoint_count(endpoint, COUNTER_SENT_EAGER);
+	endpoint_carry(endpoint, peer, length);
 	if (!request_p && (flags & THOLE_QUIET)) {
 		*error_p = 0;
 		return true;

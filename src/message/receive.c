@@ -259,13 +259,13 @@ static void unexpected_deliver(struct unexpected *unexpected, struct request *re
 	unexpected_free(endpoint, unexpected);
 }
 
-/* Nobody wants it: let the sender go, and free it as soon as nothing more of it arrives. */
+/* Nobody wants it: let the sender go, as if all of it had been taken, and free it as soon as nothing more of it arrives. */
 static void unexpected_drop(struct unexpected *unexpected)
 {
 	const struct record *record = &unexpected->record;
 
 	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_SYNC))
-		message_finish(unexpected->peer, record->arg[2], 0, 0);
+		message_finish(unexpected->peer, record->arg[2], 0, unexpected_total(unexpected));
 	if (record->kind == RECORD_EAGER && unexpected->arrived < unexpected->length && !unexpected->status)
 		unexpected->dropped = true;
 	else
@@ -439,7 +439,8 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 		unexpected = receive_find(endpoint, source, tag, mask, flags);
 	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->gone && !endpoint->peers[source]->screened &&
 	    !(flags & THOLE_MULTI))
-		return error_set(THOLE_ERR_PEER, "peer %u (%s) is gone and nothing of it is left", source,
+		return error_set(endpoint->peers[source]->gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED : THOLE_ERR_PEER,
+				 "peer %u (%s) is gone and nothing of it is left", source,
 				 endpoint->peers[source]->address.text);
 	request = request_new(endpoint, THOLE_OP_RECEIVE, context, flags);
 	if (!request)
@@ -622,9 +623,8 @@ static struct unexpected *probe(struct thole_endpoint *endpoint, uint32_t source
 {
 	struct unexpected *unexpected = receive_find(endpoint, source, tag, mask, flags);
 
-	if (unexpected)
+	if (unexpected || endpoint_progress(endpoint) == 0)
 		return unexpected;
-	endpoint_progress(endpoint);
 	return receive_find(endpoint, source, tag, mask, flags);
 }
 

@@ -52,7 +52,8 @@ static inline uint32_t length_class(uint64_t length)
 	return length > 1 ? 64u - (uint32_t)__builtin_clzll(length - 1) : 0;
 }
 
-/* A FINISH's imm: how the fetch has ended, and how many bytes it has taken. */
+/* A FINISH's imm: how the fetch has ended, and how many bytes it has taken. Fewer than were announced need a reason:
+ * THOLE_ERR_TRUNCATED, where the receiver has no room for more, or what went wrong. */
 static inline uint64_t finish_pack(int status, uint64_t bytes)
 {
 	return (uint64_t)(uint8_t)-status | bytes << 8;

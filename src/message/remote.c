@@ -345,7 +345,7 @@ void remote_reply(struct peer *peer, const struct record *record, const void *pa
 	}
 	list_remove(&request->node);
 	if (status) {
-		request_complete(request, status < 0 && status > -THOLE_ERR_COUNT ? status : THOLE_ERR_PROTOCOL);
+		request_complete(request, message_status(status));
 		return;
 	}
 	if (record->flags & RECORD_WINDOW) {

@@ -37,9 +37,12 @@ struct transport_limits {
 /* Calls that say what NULL means may be NULL. */
 struct transport {
 	const char *name;
+	uint32_t carried; /* enum counter: of what was started to its peers; its bytes are the next */
 
 	/* Per endpoint: open, close (sends nothing more). open fills in its share of endpoint->parts. */
 	int (*open)(struct thole_endpoint *endpoint);
+	/* Before memory goes back to its users, and close follows: nobody reaches into it any more. May wait. NULL: nobody does. */
+	void (*withdraw)(struct thole_endpoint *endpoint);
 	void (*close)(struct thole_endpoint *endpoint);
 	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
 	bool (*drained)(struct thole_endpoint *endpoint);

@@ -20,6 +20,7 @@
 #include "../../sim/traffic.h"
 #include "base/counters.h"
 #include "transport/datagram/connection.h"
+#include "transport/datagram/mac.h"
 
 enum {
 	VICTIM, HONEST, HOSTILE, PROCESSES,
@@ -50,6 +51,8 @@ struct run {
 	struct place places[PLACES];
 	struct thole_region *region;
 	struct process *processes[PROCESSES];
+	struct thole_message *handed; /* that the victim is looking at; NULL: none */
+	bool handed_honest;           /* it is of the honest one, who wants it received */
 	uint8_t last[ENGINE_FRAME_MAX]; /* the frame that was written last */
 	size_t last_length;
 };
@@ -166,6 +169,50 @@ static void victim_begin(struct run *run)
 		error = thole_put(victim->endpoint, peer, &part, 1, KEY_OPEN, 0, 0, 0, place, NULL);
 	if (error)
 		place->busy = false;
+	process_wake(victim, run->world.now_ns);
+}
+
+/* What becomes of the message that the victim looks at: it may only throw away the hostile one's. */
+static void victim_decide(struct run *run, bool drop)
+{
+	struct thole_endpoint *endpoint = run->processes[VICTIM]->endpoint;
+
+	if (run->handed && drop && !run->handed_honest)
+		thole_message_drop(endpoint, run->handed);
+	else if (run->handed)
+		thole_message_keep(endpoint, run->handed);
+	run->handed = NULL;
+}
+
+/* All of the bytes that are shown are there. */
+static void look_at(const struct thole_completion *found, const uint8_t *data)
+{
+	static volatile uint8_t sum;
+
+	for (uint64_t i = 0; data && i < found->message_length; i++)
+		sum = (uint8_t)(sum + data[i]);
+}
+
+/* The victim looks at messages before they are unexpected, keeps one in hand for some steps, or looks no more. */
+static void victim_screen(struct run *run)
+{
+	struct process *victim = run->processes[VICTIM];
+	uint64_t how = take(run, 1);
+	struct thole_completion found;
+	const void *data;
+
+	process_advance(victim);
+	victim_decide(run, how & 1);
+	thole_screen(victim->endpoint, how % 8 != 0);
+	for (uint64_t left = how / 8 % 8; left > 0; left--) {
+		victim_decide(run, how & 2);
+		if (!thole_screen_next(victim->endpoint, &found, &data, &run->handed)) {
+			run->handed = NULL;
+			break;
+		}
+		run->handed_honest = found.peer == peer_of(victim, run->processes[HONEST]);
+		look_at(&found, data);
+	}
 	process_wake(victim, run->world.now_ns);
 }
 
@@ -350,11 +397,15 @@ static void write_packet(struct run *run)
 	}
 	if (!run->setup.codec->indexed)
 		fill_numbers(run, &packet, connection);
+	if (connection->guard && packet.type > PACKET_ACCEPT && take(run, 1) < 250)
+		packet.flags |= (uint8_t)guard_flags(connection->guard, packet.type, packet.length);
 	length = run->setup.codec->encode(&packet, frame);
 	if (length == 0)
 		return;
 	memcpy(frame + length, payload, packet.length);
 	length += packet.length;
+	if (packet_guard_bytes(packet.flags))
+		guard_stamp(connection->guard, run->setup.codec, frame, length, NULL, 0);
 	write_frame(run, frame, length > take(run, 1) / 250 * 7 ? length - take(run, 1) / 254 * 7 : length);
 }
 
@@ -404,7 +455,7 @@ static void step(struct run *run)
 {
 	static void (*const steps[])(struct run *run) = {
 		write_packet, write_packet, write_packet, write_packet, write_packet, write_bytes, write_again, run_time, run_time,
-		victim_begin, victim_begin, honest_talk, hostile_behave, hostile_behave,
+		victim_begin, victim_begin, victim_screen, honest_talk, hostile_behave, hostile_behave,
 	};
 
 	steps[take(run, 1) % (sizeof(steps) / sizeof(steps[0]))](run);
@@ -433,6 +484,7 @@ static void start(struct run *run)
 	run->setup.options.unexpected_max = UNEXPECTED_MAX;
 	run->setup.options.checksum = options & 1 && run->setup.codec->indexed;
 	run->setup.options.job_key = options & 2 ? 12345 : 0;
+	run->setup.options.integrity = options & 16 && mac_libcrypto() ? OPTION_INTEGRITY_FULL : OPTION_INTEGRITY_AUTO;
 	for (int i = 0; i < PROCESSES; i++)
 		run->processes[i] = traffic_start(&run->traffic, &run->network.hosts[i], &run->setup);
 	run->processes[HOSTILE]->hostile = true;
@@ -476,6 +528,8 @@ static void finish(struct run *run)
 		process_crash(hostile);
 	end_ns = run->world.now_ns + 60 * (uint64_t)SECOND;
 	world_run(&run->world, end_ns);
+	victim_decide(run, false);
+	thole_screen(run->processes[VICTIM]->endpoint, 0);
 	victim_forget(run);
 	world_run(&run->world, run->world.now_ns + MILLISECOND);
 	for (int i = 0; i < PLACES; i++)

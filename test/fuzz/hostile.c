@@ -400,7 +400,7 @@ static void step_stranger(struct stage *stage, struct input *input)
 	} control = {{0}};
 	struct iovec data = {&greeting, sizeof(greeting)};
 	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct sockaddr_un name;
 	struct address_parts parts = stage->victim->parts;
 	int fd, files[3], count = take(input) % 4;
 	socklen_t length;
@@ -410,9 +410,7 @@ static void step_stranger(struct stage *stage, struct input *input)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	MUST(fd >= 0);
 	stage->sockets[stage->socket_count++] = fd;
-	length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			     (size_t)snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "thole/%016llx",
-					      (unsigned long long)parts.endpoint));
+	length = connect_name(parts.endpoint, &name);
 	if (connect(fd, (struct sockaddr *)&name, length) != 0)
 		return;
 	parts.endpoint = take_word(input);

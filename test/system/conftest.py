@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,10 @@ from thole import mpi as mpi_table  # noqa: E402
 from thole import paths, venvs  # noqa: E402
 from thole.testbed import Testbed, missing_right  # noqa: E402
 from thole.venvs import clean_environment  # noqa: E402
+
+# Endpoints make the user's job key where they find none: here, and not in the user's own folder.
+CONFIG_HOME = tempfile.TemporaryDirectory(prefix="thole-test-config-")
+os.environ["XDG_CONFIG_HOME"] = CONFIG_HOME.name
 
 TIMEOUT_S = 120.0
 HERE = Path(__file__).resolve().parent

@@ -63,6 +63,7 @@ struct pair_wish {
 	enum fi_progress progress;
 	enum fi_wait_obj wait_obj;
 	uint64_t caps;     /* beyond messages, tags, access and atomics */
+	uint64_t without;  /* and without these of them */
 	uint64_t cq_flags; /* FI_SELECTIVE_COMPLETION */
 	uint64_t tx_flags, rx_flags;
 	bool counters; /* bind one counter for each kind */
@@ -106,6 +107,7 @@ static struct fi_info *pair_info(const struct pair_wish *wish)
 	CHECK(hints);
 	hints->caps =
 		FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_SOURCE | wish->caps;
+	hints->caps &= ~wish->without;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->threading = wish->threading ? wish->threading : FI_THREAD_DOMAIN;
 	hints->domain_attr->data_progress = wish->progress;
@@ -177,7 +179,7 @@ static void pair_open(struct pair *pair, const struct pair_wish *wish)
 static void pair_shut(struct pair *pair)
 {
 	struct fid *fids[] = {&pair->mr->fid,
-			      &pair->ep->fid,
+			      pair->ep ? &pair->ep->fid : NULL,
 			      pair->sent ? &pair->sent->fid : NULL,
 			      pair->received ? &pair->received->fid : NULL,
 			      pair->accessed ? &pair->accessed->fid : NULL,

@@ -409,6 +409,73 @@ static void test_access(void)
 	pair_shut(&pair);
 }
 
+/* Counters that are bound to an endpoint which is enabled already count from then on, where nothing makes a queue entry; nothing
+ * else can be bound so late, nor a second counter. */
+static void test_late_counters(void)
+{
+	struct pair_wish wish = {.cq_flags = FI_SELECTIVE_COMPLETION, .caps = FI_RMA_EVENT};
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+	static unsigned char in[64];
+	struct pair pair;
+	struct fid_cq *cq;
+
+	pair_open(&pair, &wish);
+	pair.sent = pair_counter(&pair, FI_SEND);
+	pair.received = pair_counter(&pair, FI_RECV);
+	pair.accessed = pair_counter(&pair, FI_READ | FI_WRITE);
+	pair.written = pair_counter(&pair, FI_REMOTE_WRITE);
+	CHECK_EQUAL(fi_ep_bind(pair.ep, &pair.sent->fid, FI_SEND), -FI_EINVAL);
+	CHECK_EQUAL(fi_cq_open(pair.domain, &cq_attr, &cq, NULL), 0);
+	CHECK_EQUAL(fi_ep_bind(pair.ep, &cq->fid, FI_TRANSMIT), -FI_EOPBADSTATE);
+	CHECK_EQUAL(fi_ep_bind(pair.ep, &pair.av->fid, 0), -FI_EOPBADSTATE);
+	CHECK_EQUAL(fi_close(&cq->fid), 0);
+	pair_barrier(&pair); /* both have bound theirs */
+	CHECK_EQUAL(fi_recv(pair.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, contexts), 0);
+	CHECK_EQUAL(fi_inject(pair.ep, "late", 4, pair.other), 0);
+	CHECK_EQUAL(fi_write(pair.ep, "later", 5, NULL, pair.other, 8, REGION_KEY, contexts), 0);
+	CHECK_EQUAL(fi_inject_write(pair.ep, "last", 4, pair.other, 0, REGION_KEY), 0);
+	CHECK_EQUAL(fi_read(pair.ep, in + 32, 8, NULL, pair.other, 0, REGION_KEY, contexts), 0);
+	CHECK_EQUAL(fi_cntr_wait(pair.accessed, 3, 10000), 0);
+	CHECK_EQUAL(fi_cntr_wait(pair.sent, 1, 10000), 0);
+	CHECK_EQUAL(fi_cntr_wait(pair.received, 1, 10000), 0);
+	CHECK_EQUAL(fi_cntr_wait(pair.written, 2, 10000), 0);
+	CHECK(!memcmp(in, "late", 4) && !memcmp(pair.region, "last", 4) && !memcmp(pair.region + 8, "later", 5));
+	pair_expect_nothing(&pair);
+	pair_shut(&pair);
+}
+
+/* What is under way to a peer that closes its endpoint in good order: the error that runtimes without tags tolerate at their exit, and
+ * for MPIs, which take that one for a cancel of their own, the one of a peer that has died. */
+static void test_closed_peer(void)
+{
+	const struct {
+		uint64_t without;
+		int error;
+	} rows[] = {{FI_TAGGED, FI_ECANCELED}, {0, FI_ECONNRESET}};
+	static unsigned char out[300000];
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct pair_wish wish = {.without = rows[i].without};
+		struct pair pair;
+		char mark = 'm';
+
+		pair_open(&pair, &wish);
+		if (pair_rank == 0) {
+			CHECK_EQUAL(fi_write(pair.ep, out, sizeof out, NULL, pair.other, 0, REGION_KEY, contexts), 0);
+			CHECK_EQUAL(fi_recv(pair.ep, out, 8, NULL, pair.other, contexts + 1), 0);
+		}
+		pair_exchange(&mark, &mark, 1); /* rank 1 makes no progress any more */
+		if (pair_rank == 0) {
+			CHECK_EQUAL(pair_take_error(&pair, contexts).err, rows[i].error);
+			CHECK_EQUAL(pair_take_error(&pair, contexts + 1).err, rows[i].error);
+		} else {
+			CHECK_EQUAL(fi_close(&pair.ep->fid), 0);
+			pair.ep = NULL;
+		}
+		pair_shut(&pair);
+	}
+}
+
 /* A write with data makes an entry at the peer, which has no context. */
 static void test_write_data(void)
 {
@@ -846,6 +913,8 @@ static const struct {
 	{"directed", test_directed_and_cancel},
 	{"multi_recv", test_multi_recv},
 	{"access", test_access},
+	{"late_counters", test_late_counters},
+	{"closed_peer", test_closed_peer},
 	{"write_data", test_write_data},
 	{"atomics", test_atomics},
 	{"one_way_read", test_one_way_read},

@@ -137,7 +137,7 @@ def start(
     hosts: Testbed | None = None,
     options: dict[str, str] | None = None,
 ) -> Job:
-    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - as long as the job
     process = subprocess.Popen(
         job_line(mpi, ranks, *program, over_thole=over_thole, hosts=hosts, options=options),
         env=job_environment(mpi, env, over_thole, hosts),

@@ -18,7 +18,7 @@
 
 #include "transport/datagram/links.h"
 
-enum { BUFFER = 16 << 20, FRAMES_MAX = 64, HEAD = LANDING_HEAD, ROUNDS_MAX = 200, TURNS = 400 };
+enum { BUFFER = 16 << 20, FRAMES_MAX = 64, HEAD = 32, ROUNDS_MAX = 200, TURNS = 400 };
 
 static struct {
 	int raw, mtu, stream, size, frames, blocks, heads, total, rounds, core[2];
@@ -62,24 +62,25 @@ static uint8_t *place(uint64_t frame)
 
 /* ---- In the engine's place ------------------------------------------------------------------------- */
 
-void engine_frame(struct engine *e, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
+bool engine_frame(struct engine *e, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
 {
 	uint64_t number;
 
 	(void)e, (void)link, (void)from;
 	if (!how.stream) {
 		pings++;
-		return;
+		return true;
 	}
 	if (me == 0) {
 		asks++;
-		return;
+		return true;
 	}
 	memcpy(&number, frame, sizeof(number));
 	memcpy(place(number), frame + HEAD, length - HEAD);
 	repaired += number != expected;
 	expected = number + 1;
 	arrived++;
+	return true;
 }
 
 void engine_landing(struct engine *e, struct landing *landing)
@@ -101,6 +102,7 @@ unsigned engine_landed(struct engine *e, struct link *link, const struct path *f
 	unsigned frames = (unsigned)((bytes + segment - 1) / segment);
 
 	(void)e, (void)link, (void)from;
+	landing->known = true;
 	for (unsigned i = 0; i < frames && how.heads; i++) {
 		uint64_t number;
 
@@ -218,7 +220,7 @@ static void side(void)
 	if (!error && how.raw)
 		error = link_raw_open(&engine, &interface, LINK_RAW_ETHERTYPE, 7 + me, counters, &bench_link);
 	else if (!error)
-		error = link_udp_open(&engine, &interface, counters, &bench_link);
+		error = link_udp_open(&engine, &interface, 1, counters, &bench_link);
 	if (error) {
 		fprintf(stderr, "%s\n", thole_detail());
 		exit(1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run one of the MX programs that take two: `mx_pair.py PROGRAM [ARGUMENT]...`, a receiver and a sender on this host."""
+"""Run an MX program that takes two: `mx_pair.py PROGRAM [ARGUMENT]...`, a receiver and a sender on this host."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ static void try_pair(struct test *test, uint32_t room, uint32_t length, bool syn
 		request = send_start(test, buffer_out, length, match, sync);
 		if (!early)
 			test_meet(test);
-		send_finish(test, &request, length, match);
+		send_finish_cut(test, &request, length, room, sync, match);
 		payload_fill(buffer_out, length, NEXT | length);
 		next = send_start(test, buffer_out, length, NEXT | length, false);
 		send_finish(test, &next, length, NEXT | length);

@@ -91,6 +91,8 @@ static void try_one(struct test *test, uint32_t number, uint32_t count_out, uint
 	vector_cut(out, count_out, bound, 2 * number);
 	length = out->length;
 	if (test->there) {
+		vector_cut(in, count_in, bound, 2 * number + 1); /* to know how long it is */
+		vector_cut(out, count_out, bound, 2 * number);
 		vector_fill(out, match);
 		if (number % 3)
 			MX(mx_isend(test->endpoint, out->segments, count_out, test->peer, match, NULL, &request));
@@ -98,7 +100,7 @@ static void try_one(struct test *test, uint32_t number, uint32_t count_out, uint
 			MX(mx_issend(test->endpoint, out->segments, count_out, test->peer, match, NULL, &request));
 		/* The list was copied. */
 		memset(out->segments, 0, sizeof(out->segments));
-		send_finish(test, &request, length, match);
+		send_finish_cut(test, &request, length, in->length, number % 3 == 0, match);
 	} else {
 		vector_cut(in, count_in, bound, 2 * number + 1);
 		expected = length < in->length ? length : in->length;

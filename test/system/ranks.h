@@ -45,7 +45,7 @@
 		}                                                                                  \
 	} while (0)
 
-enum { RANKS_MAX = 16, RANKS_WORDS = 256 };
+enum { RANKS_MAX = 16, RANKS_WORDS = 256, RANKS_COUNTERS_MAX = 256 };
 
 struct ranks_shared {
 	struct thole_address addresses[RANKS_MAX];
@@ -100,10 +100,10 @@ static inline void ranks_meet(struct thole_endpoint *endpoint, uint32_t *peers)
 static inline uint64_t ranks_counter(struct thole_endpoint *endpoint, const char *name)
 {
 	struct thole_counter_info info;
-	uint64_t values[64];
-	int count = thole_counters(endpoint, values, 64);
+	uint64_t values[RANKS_COUNTERS_MAX];
+	int count = thole_counters(endpoint, values, RANKS_COUNTERS_MAX);
 
-	CHECK(count <= 64);
+	CHECK(count <= RANKS_COUNTERS_MAX);
 	for (unsigned i = 0; thole_counter_info(i, &info) == 0; i++)
 		if (strcmp(info.name, name) == 0)
 			return values[i];

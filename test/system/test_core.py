@@ -109,4 +109,5 @@ def test_nothing_is_printed_or_left_by_a_run(build: Path, shm_files: set[str], t
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert list(tmp_path.iterdir()) == []
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == [tmp_path / ".config" / "thole" / "job_key"]

@@ -236,7 +236,8 @@ def test_mxoe_mode_is_a_preference() -> None:
 
 @pytest.fixture(scope="module")
 def native(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Frames of every type, over UDP (1 to 13), raw (14 to 17), and two that are not ours."""
+    """Frames of every type, over UDP (1 to 13), raw (14 to 17), two that are not ours,
+    and two with tags."""
     program = Path(request.config.getoption("--build")) / "test" / "system" / "thole-frames"
     if not program.exists():
         pytest.fail(f"{program} is missing: build with -Dtests=true")
@@ -248,13 +249,13 @@ def native(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_native_is_recognised(native: Path) -> None:
     """By its looks over UDP, by EtherType over Ethernet; what is not ours is left alone."""
-    assert numbers(native, "thole") == list(range(1, 18))
+    assert numbers(native, "thole") == [*range(1, 18), 20, 21]
     assert numbers(native, "thole", "-o", "thole.heuristic:FALSE") == [14, 15, 16, 17]
     ports = ["-o", "thole.heuristic:FALSE", "-o", "thole.ports:40001"]
-    assert numbers(native, "thole", *ports) == [*range(1, 12), 14, 15, 16, 17]
-    assert numbers(native, "thole", "-o", "thole.ethertype:34998") == list(range(1, 14))
+    assert numbers(native, "thole", *ports) == [*range(1, 12), 14, 15, 16, 17, 20, 21]
+    assert numbers(native, "thole", "-o", "thole.ethertype:34998") == [*range(1, 14), 20, 21]
     types = tshark(native, "-Y", "thole", "-T", "fields", "-e", "thole.type").replace(",", "\n")
-    assert Counter(types.split()) == Counter("1 2 3 3 3 3 4 5 5 7 8 6 6 6 6 6 6 3 3 3 99".split())
+    assert Counter(types.split()) == Counter("1 2 3 3 3 3 4 5 5 7 8 6 6 6 6 6 6 3 3 3 99 4 3".split())
 
 
 def test_native_every_byte(native: Path) -> None:
@@ -324,20 +325,35 @@ def test_native_records(native: Path) -> None:
 
 def test_native_others(native: Path) -> None:
     expect(native, 7, thole__ack__held="0x0000000000000005", thole__sequence="1000")
-    assert numbers(native, "thole.gap") == [7]
+    assert numbers(native, "thole.gap") == [7, 20]
     expect(
         native,
         8,
         thole__pull__window="0x0000000000000077",
-        thole__transfer="0x00000099",
+        thole__transfer="0x0000000000000099",
         thole__pull__offset="123456789012",
         thole__pull__length="5760",
         thole__pull__frame="1440",
         thole__pull__wanted="0x000000000000000a",
     )
-    expect(native, 10, thole__nack__reason="4", thole__nack__refused="0xd1d2d3d4d5d6d7d8")
+    expect(
+        native,
+        10,
+        thole__nack__reason="4",
+        thole__nack__refused="0xd1d2d3d4d5d6d7d8",
+        thole__nack__proof="0xf1f2f3f4f5f6f7f8",
+    )
     assert numbers(native, "thole.nack") == [10]
     expect(native, 11, thole__type="8", thole__sequence="1000", thole__ack="2000", thole__credit="30")
+
+
+def test_native_tagged(native: Path) -> None:
+    """What is behind counter and tag has moved by their length."""
+    expect(native, 20, thole__flags__tagged="1", thole__counter="1")
+    expect(native, 20, thole__ack__held="0x0000000000000009", thole__ack="2000")
+    assert len(fields(native, 20, "thole.tag")["thole.tag"]) == 16
+    expect(native, 21, thole__flags__sealed="1", thole__record__tag="0x000000000000004d", thole__payload="48656c6c6f")
+    assert len(fields(native, 21, "thole.tag")["thole.tag"]) == 32
 
 
 def test_native_sent_again(native: Path) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MX programs (mx_*.c): within a host, with nothing but a loopback interface, and between hosts over each kind of frame.
+"""MX programs (mx_*.c): within a host, with nothing but a loopback interface, and between hosts over each wire.
 
-Programs of a pair are started as MX programs ever were: the receiver, and when it has said where it is ("ready"), the sender
-with `-d`. They check themselves; what is checked here is that both came to their end, and which frames were on the wire.
+Programs of a pair are started as MX programs ever were: the receiver, and when it has said where it is ("ready"), the
+sender with `-d`. They check themselves; what is checked here is that both came to their end, and which frames were on
+the wire.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Bench:
         path = self.build / "test" / "system" / f"mx-{name}"
         if not path.exists():
             pytest.skip("the MX library was not built")
-        err = tempfile.TemporaryFile()
+        err = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the program
         process = subprocess.Popen(
             place.command(side, [str(path), *words]),
             env=clean_environment(**place.env),
@@ -199,7 +200,6 @@ def between(hosts: Testbed, env: dict[str, str], there: str = "") -> Place:
 
 
 def by_mxoe(hosts: Testbed, codec: str, folder: Path) -> Place:
-    """Nobody answers for a host whose frames may be those of anything: names are in the file."""
     names = folder / "hosts"
     lines = [f"{mac} - {name}:0\n" for mac, name in zip(hosts.macs, hosts.names)]
     names.write_text("# hosts by MXoE\n" + "".join(lines))
@@ -278,6 +278,13 @@ def test_pair__mxoe(bench: Bench, two: Testbed, name: str, codec: str, folder: P
         bench.pair(by_mxoe(two, codec, folder), name, *PAIRS[name])
         sent = wire(two, 1).since(before)
     assert sent.other > 20 and sent.udp < sent.other / 10, sent
+
+
+def test_pair__mxoe_by_name(bench: Bench, two: Testbed) -> None:
+    """No file says who is called what: hosts that speak MXoE say it themselves."""
+    with large_frames(two):
+        env = {"THOLE_CODEC": "mxoe", "THOLE_MX_HOSTS": ""}
+        bench.pair(between(two, env, f"{two.names[0]}:0"), "pingpong", *PAIRS["pingpong"])
 
 
 @pytest.mark.parametrize("codec", ["mxoe", "mxoe-jumbo"])

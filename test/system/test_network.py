@@ -486,8 +486,10 @@ def gives_up(traffic: Traffic, hosts: Testbed) -> None:
 
 
 def reported(traffic: Traffic) -> str:
-    """What rank 0's MPI said of its end: the error that its program caught, or the one that MPICH ended it for. After that
-    one MPICH lets the program run on until its launcher kills it, so there may be a file with nothing in it."""
+    """What rank 0's MPI said of its end: the error that its program caught, or the one that MPICH ended it for.
+
+    After that one MPICH lets the program run on until its launcher kills it, so there may be a file with nothing in it.
+    """
     caught = traffic.folder / "error0"
     if caught.exists() and (text := caught.read_text()):
         return text

@@ -485,7 +485,7 @@ def test_tune__dry_run_writes_nothing(thole: Tool, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "eager_max" in done.stdout
     assert "would write" in done.stdout
-    assert not list(tmp_path.iterdir())
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} <= {"job_key"}
 
 
 def test_tune__writes_what_the_library_reads_and_resets(thole: Tool, tmp_path: Path) -> None:
@@ -567,7 +567,7 @@ def test_install__tool_finds_its_parts_below_any_prefix(build: Path, tmp_path: P
     assert info["transports"][0]["available"]
     assert next(tmp_path.rglob("thole.pc")).read_text().count("-lthole") == 1
     assert next(tmp_path.rglob("thole.h")).is_file()
-    assert next(tmp_path.rglob("share/thole/thole.lua")).is_file()
+    assert next(tmp_path.rglob("share/thole/wireshark/thole.lua")).is_file()
     assert next(tmp_path.rglob("myriexpress.h")).is_file()
     done = subprocess.run(
         [sys.executable, script_path, "mx-info", "--json", "--wait", "0"],

@@ -394,6 +394,40 @@ def test_mx__boards_that_are_heard(two: Testbed, thole: Tool, library: str, fold
         }
 
 
+def test_mx__boards_that_speak_mxoe(two: Testbed, thole: Tool, library: str, folder: Path) -> None:
+    """They have no directory that could be asked, as hosts with Open-MX have none: their frames say who they are."""
+
+    def ask(*words: str, expected: int = 0) -> Any:
+        done = subprocess.run(
+            two.command(0, *thole.command, words[0], "--json", *words[1:]),
+            env=clean_environment(THOLE_CODEC="mxoe", XDG_CONFIG_HOME=str(folder), THOLE_MX_HOSTS=""),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == expected, done.stderr
+        return json.loads(done.stdout)
+
+    there = {"nic_id": two.macs[1], "name": "theother:0", "address": "", "known": ["network"]}
+    nobody = "mxoe:02:83:00:00:00:77/0"
+    two.set_mtu(9000)
+    try:
+        with holding(library, 1, two.command(1), THOLE_CODEC="mxoe", THOLE_BOARD_NAME="theother"):
+            assert ask("mx-info")["peers"] == [there]
+            address = f"mxoe:{two.macs[1]}/1"
+            row, absent = ask("peers", "--timeout", "1", address, nobody, expected=1)["hosts"]
+    finally:
+        two.set_mtu(1500)
+    assert row["reachable"] and row["name"] == "theother:0" and row["round_trip_us"] > 0
+    assert not absent["reachable"] and "nobody answers" in absent["why"]
+
+
+def test_peers__what_is_no_address_of_mxoe(thole: Tool) -> None:
+    for text in ("mxoe:", "mxoe:host/1", "mxoe:02:83:00:00:00:01/256", "mxoe:02:83:00:00:00:01/"):
+        refused(thole("peers", text), "MXoE", "mxoe:52:54")
+
+
 # ---- thole perf --mx -------------------------------------------------------------------------------
 
 

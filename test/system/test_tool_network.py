@@ -495,7 +495,7 @@ SESSION = 0x1122334455667788
 
 
 def head(kind: int, flags: int = 0, short: int = 0) -> bytes:
-    return HEAD.pack(kind, 1, short, flags, 3, SESSION, 0)
+    return HEAD.pack(kind, 2, short, flags, 3, SESSION, 0)
 
 
 def record(sequence: int, payload: bytes = b"x" * 100) -> bytes:
@@ -503,7 +503,7 @@ def record(sequence: int, payload: bytes = b"x" * 100) -> bytes:
 
 
 def data(offset: int, payload: bytes) -> bytes:
-    return head(6) + struct.pack("!IQ", 5, offset) + payload
+    return head(6) + (5).to_bytes(7, "big") + offset.to_bytes(5, "big") + payload
 
 
 def can_capture() -> bool:
@@ -555,15 +555,16 @@ def send_samples() -> int:
         to = receiver.getsockname()
         for sequence in (1, 2, 2, 3):
             sender.sendto(record(sequence), to)
-        sender.sendto(head(4, flags=4, short=40) + struct.pack("!IIHHQ", 4, 9, 64, 0, 5), to)
+        tagged = struct.pack("!IIHHQQQ", 4, 9, 64, 0, 77, 0, 5)  # a counter and a tag before what is held
+        sender.sendto(head(4, flags=4 | 8, short=56) + tagged, to)
         sender.sendto(b"not one of ours" * 5, to)
         for wrong in (
-            [9, 1, 0, 0],
-            [0, 1, 0, 0],
-            [3, 2, 0, 0],
-            [3, 1, 64, 0],
-            [3, 1, 0, 8],
-            [3, 1, 60, 0],
+            [9, 2, 0, 0],
+            [0, 2, 0, 0],
+            [3, 1, 0, 0],
+            [3, 2, 64, 0],
+            [3, 2, 0, 32],
+            [3, 2, 60, 0],
         ):
             sender.sendto(bytes(wrong) + bytes(40), to)
         joined = b"".join(data(number * 1000, bytes([number]) * 1000) for number in range(10))
@@ -592,7 +593,7 @@ def test_trace__lines(thole: Tool) -> None:
     )
     assert [line.endswith("AGAIN") for line in lines[:4]] == [False, False, True, False]
     assert "seq 1 ack 7 credit 64 EAGER tag 0x99 100 B" in lines[0]
-    assert "next 4 ack 9 credit 64 held 0x5 answer" in lines[4]
+    assert "counter 77 next 4 ack 9 credit 64 held 0x5 answer tagged" in lines[4]
     offsets = [int(line.split("offset ")[1].split()[0]) for line in lines[5:15]]
     assert offsets == list(range(0, 10000, 1000))
     assert lines[14].endswith("offset 9000 500 B")

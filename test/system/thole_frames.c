@@ -8,7 +8,7 @@
 
 #include "base/endian.h"
 #include "thole.h"
-#include "transport/datagram/wire/codec.h"
+#include "transport/datagram/guard.h"
 
 enum { ETHERNET = 14, IPV4 = 20, UDP = 8, ETHERNET_MIN = 60, ETHERTYPE = 0x88b5 };
 enum { PORT_RECORDS = 40001, PORT_BULK = 40002, PORT_PEER = 50001 };
@@ -155,6 +155,7 @@ static void others(void)
 	packet.nack.reason = NACK_BAD_WINDOW;
 	packet.nack.transfer = 0x99;
 	packet.nack.refused = UINT64_C(0xd1d2d3d4d5d6d7d8);
+	packet.nack.proof = UINT64_C(0xf1f2f3f4f5f6f7f8);
 	send_udp(&packet);
 	packet = front(PACKET_CLOSE);
 	send_udp(&packet);
@@ -206,6 +207,30 @@ static void raw(void)
 	write_raw(frame, length);
 }
 
+/* With counters and tags, short and long. */
+static void tagged(void)
+{
+	struct guard_end own = {1, 2, 3}, peer = {4, 5, 6};
+	struct packet packet = front(PACKET_ACK);
+	struct guard guard;
+	uint8_t frame[2000];
+	size_t length;
+
+	guard_begin(&guard, GUARD_HEADS, 7, &own, &peer, NULL);
+	packet.flags = PACKET_TAGGED | PACKET_ANSWER;
+	packet.acked.held = 9;
+	length = encode(&packet, frame);
+	guard_stamp(&guard, &codec_native, frame, length, NULL, 0);
+	write_udp(frame, length, PORT_RECORDS, PORT_PEER, false);
+	packet = front(PACKET_RECORD);
+	packet.flags = PACKET_SEALED; /* what tag it is, nobody can see */
+	packet.sequence = 1100;
+	packet.payload = (const uint8_t *)"Hello";
+	packet.length = 5;
+	packet.message.record = (struct record){.kind = RECORD_EAGER, .tag = 77, .length = 5};
+	write_udp(frame, encode(&packet, frame), PORT_RECORDS, PORT_PEER, false);
+}
+
 /* What is not ours: a version that does not exist, a name service's question. */
 static void strangers(void)
 {
@@ -214,7 +239,7 @@ static void strangers(void)
 	uint8_t frame[100];
 	size_t length = encode(&packet, frame);
 
-	frame[1] = 2;
+	frame[1] = 1;
 	write_udp(frame, length, 40100, 50100, false);
 	write_udp(question, sizeof(question), 40101, 50101, false);
 }
@@ -228,5 +253,6 @@ int main(void)
 	bulk();      /* 12, 13 */
 	raw();       /* 14 to 17 */
 	strangers(); /* 18, 19 */
+	tagged();    /* 20, 21 */
 	return fflush(stdout) ? 1 : 0;
 }

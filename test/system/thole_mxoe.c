@@ -2,7 +2,7 @@
 /*
  * thole_mxoe: endpoints that speak mxoe over real raw links, between two namespaces.
  *
- *   thole_mxoe messages|wrap|restart|neighbours|numbers|keys|board|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
+ *   thole_mxoe messages|wrap|restart|neighbours|numbers|hosts|keys|board|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
  *
  * Everything but `board` is in one process, which makes progress for all endpoints in turn. Status 77: no right to make
  * namespaces.
@@ -310,14 +310,28 @@ static void neighbours(void)
 	exchange(a, b, 6, 200000);
 }
 
-static void short_mtu(void)
+/* Nobody who asks for these frames is left with shared memory alone, and no word of it. */
+static void must_not_open(const char *const *options, int expected, const char *because)
 {
 	struct thole_endpoint *endpoint;
+	int error = open_with(0, options, &endpoint);
 
-	if (open_with(0, NULL, &endpoint) == 0)
-		fail("it opens where its frames do not fit");
-	if (!strstr(thole_detail(), "MTU"))
-		fail("nobody says why");
+	if (error != expected || !strstr(thole_detail(), because))
+		fail("it opens, or fails for another reason than the %s: %d", because, error);
+}
+
+static void short_mtu(void)
+{
+	static const char *const local[] = {"shm=on", "network=auto", NULL}, *const off[] = {"shm=on", "network=off", NULL},
+			  *const shorter[] = {"shm=on", "network=auto", "mtu=4000", NULL};
+
+	must_not_open(NULL, THOLE_ERR_ADDRESS, "MTU");
+	must_not_open(local, THOLE_ERR_ADDRESS, "MTU");
+	must_not_open(off, THOLE_ERR_ARGUMENT, "network");
+	pair_enter(0);
+	pair_run("ip link set %s mtu 9000", pair_devices[0]);
+	must_not_open(shorter, THOLE_ERR_ADDRESS, "option mtu");
+	must_open_with(0, local);
 }
 
 /* ---- Names: of endpoints, and of hosts ------------------------------------------------------------------------ */
@@ -357,9 +371,10 @@ static void host_name(char *name, size_t size)
 		ssize_t length = recv(fd, frame, sizeof(frame), MSG_DONTWAIT);
 		size_t named = length > NAME_AT ? frame[17] : 0;
 
-		if (length > NAME_AT && frame[16] == REPLY && NAME_AT + named <= (size_t)length && named < size) {
+		if (length > NAME_AT && frame[16] == REPLY && NAME_AT + named <= (size_t)length && named > 0 && named < size) {
+			/* As hosts with Open-MX do: the last byte is to be a NUL. */
 			memcpy(name, frame + NAME_AT, named);
-			name[named] = '\0';
+			name[named - 1] = '\0';
 			close(fd);
 			return;
 		}
@@ -396,6 +411,48 @@ static void numbers(void)
 	must_be("the host", name, "elsewhere:1");
 	close_endpoint(b);
 	must_be_named(must_open_with(1, three), "mxoe:02:00:00:00:98:02/3");
+}
+
+/* ---- Who is there ----------------------------------------------------------------------------------------------- */
+
+static int ask_hosts(const char *wanted, uint64_t wait_ns, struct thole_mxoe_host *host)
+{
+	pair_enter(0);
+	*host = (struct thole_mxoe_host){.name = "nobody"};
+	return thole_mxoe_hosts(pair_devices[0], wanted, wait_ns, host, 1);
+}
+
+static void must_answer(const char *wanted, uint64_t wait_ns, const char *name)
+{
+	struct thole_mxoe_host host;
+
+	if (ask_hosts(wanted, wait_ns, &host) != 1)
+		fail("%s does not answer, or more than it", wanted ? wanted : "the host");
+	must_be("the host", host.name, name);
+	must_be("its MAC", host.mac, "02:00:00:00:98:02");
+	if (host.trip_ns == 0 || host.trip_ns > wait_ns)
+		fail("it answers after %llu ns", (unsigned long long)host.trip_ns);
+}
+
+/* As they say themselves, while a program computes; whoever asks has no endpoint. */
+static void hosts(void)
+{
+	static const char *const named[] = {"board_name=v\tm:0", "progress_thread=on", NULL};
+	const uint64_t long_ns = UINT64_C(30000000000), turn_ns = 1300000000, short_ns = 50000000;
+	struct thole_endpoint *endpoint = must_open_with(1, named), *other = must_open_with(1, named);
+	struct thole_mxoe_host host;
+
+	must_answer("02:00:00:00:98:02", long_ns, "v?m:0");
+	must_answer("V?M:0", long_ns, "v?m:0");
+	must_answer(NULL, turn_ns, "v?m:0"); /* once, though two endpoints say it */
+	if (ask_hosts("02:00:00:00:98:03", short_ns, &host) != 0 || ask_hosts("elsewhere:0", short_ns, &host) != 0)
+		fail("somebody answers for nobody");
+	if (thole_mxoe_hosts("lo", NULL, short_ns, &host, 1) != THOLE_ERR_ADDRESS || !strstr(thole_detail(), "Ethernet"))
+		fail("the loopback has hosts, or another reason not to");
+	close_endpoint(endpoint);
+	close_endpoint(other);
+	if (ask_hosts("02:00:00:00:98:02", short_ns, &host) != 0)
+		fail("a host answers after its last endpoint");
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------- */
@@ -574,6 +631,8 @@ int main(int argc, char **argv)
 		neighbours();
 	else if (strcmp(what, "numbers") == 0)
 		numbers();
+	else if (strcmp(what, "hosts") == 0)
+		hosts();
 	else if (strcmp(what, "keys") == 0)
 		keys();
 	else if (strcmp(what, "board") == 0)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk: each way of fetching, and a kernel that begins to refuse at any call.
+ * Bulk: each way of fetching, a kernel that begins to refuse at any call, and ends in the middle: whose memory is it then?
  *
  * process_vm_readv and process_vm_writev are replaced (by the linker's --wrap): from a given call on they fail with a
- * given errno, or copy less than they were asked for.
+ * given errno, copy less than they were asked for, or have something happen just before or after they copy data.
  */
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "pair.h"
 
@@ -23,8 +29,10 @@ enum { LENGTH = 1000000, ALWAYS = 1 << 30 };
 static struct {
 	int reads, writes;   /* calls that still succeed */
 	int error;           /* of the others */
-	size_t part;         /* bytes copied by one call at most; 0: all */
+	size_t part;         /* bytes of data copied by one call at most; 0: all */
 	int calls;
+	void (*before[2])(void), (*after[2])(void); /* a call that copies data: of reading, of writing; once */
+	void (*within)(void); /* one of writing, behind all but its last segment: they are copied in order; once */
 } kernel;
 
 static int kernel_open(void **state)
@@ -35,25 +43,55 @@ static int kernel_open(void **state)
 	return 0;
 }
 
-/* At most `part` bytes of the first segment, so that calls end in the middle of anything. */
+static void kernel_happens(void (**what)(void), unsigned long local_count)
+{
+	void (*happens)(void) = local_count > 1 ? *what : NULL; /* a word alone is no data */
+
+	if (happens) {
+		*what = NULL;
+		happens();
+	}
+}
+
+static ssize_t kernel_write_in_two(pid_t pid, const struct iovec *local, unsigned long local_count, const struct iovec *remote,
+				   unsigned long remote_count)
+{
+	ssize_t size = __real_process_vm_writev(pid, local, local_count - 1, remote, remote_count - 1, 0), last;
+	void (*within)(void) = kernel.within;
+
+	kernel.within = NULL;
+	within();
+	last = __real_process_vm_writev(pid, &local[local_count - 1], 1, &remote[remote_count - 1], 1, 0);
+	return last > 0 ? size + last : size;
+}
+
+/* At most `part` bytes of the first segment behind the word that goes with each call, so that calls end in the middle of
+ * anything. */
 static ssize_t kernel_copy(bool write, pid_t pid, const struct iovec *local, unsigned long local_count,
 			   const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
 	int *left = write ? &kernel.writes : &kernel.reads;
-	struct iovec one;
+	struct iovec some[2];
+	ssize_t size;
 
 	kernel.calls++;
 	if ((*left)-- <= 0) {
 		errno = kernel.error;
 		return -1;
 	}
-	if (kernel.part && local->iov_len > kernel.part) {
-		one = (struct iovec){local->iov_base, kernel.part};
-		local = &one;
-		local_count = 1;
+	if (kernel.part && local_count > 1 && local[1].iov_len > kernel.part) {
+		some[0] = local[0];
+		some[1] = (struct iovec){local[1].iov_base, kernel.part};
+		local = some;
+		local_count = 2;
 	}
-	return write ? __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags)
+	if (write && kernel.within)
+		return kernel_write_in_two(pid, local, local_count, remote, remote_count);
+	kernel_happens(&kernel.before[write], local_count);
+	size = write ? __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags)
 		     : __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
+	kernel_happens(&kernel.after[write], local_count);
+	return size;
 }
 
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
@@ -96,6 +134,9 @@ static void transfer(struct pair *pair, uint64_t id, size_t send_count, size_t r
 	if (expected == 0)
 		pair_check(id, to, LENGTH);
 	pair_finish(pair, pair->a, send, NULL);
+	/* Nothing of it is left. */
+	assert_int_equal(shm_link(endpoint_peer(pair->b, pair->b_to_a))->offers_used, 0);
+	assert_int_equal(pair->a->requests.live + pair->b->requests.live, 0);
 	free(from);
 	free(to);
 }
@@ -270,7 +311,7 @@ static void close__in_the_middle(void **state)
 			if (completion.status == 0) /* some ways are fast */
 				pair_check(1, to, LENGTH);
 			else
-				assert_int_equal(completion.status, THOLE_ERR_PEER);
+				assert_int_equal(completion.status, THOLE_ERR_CLOSED);
 			thole_endpoint_close(pair.b);
 		}
 		free(from);
@@ -278,7 +319,517 @@ static void close__in_the_middle(void **state)
 	}
 }
 
-int main(void)
+/* ---- Whose memory it is when a fetch ends in the middle ------------------------------------------------- */
+
+enum { REACH_LENGTH = 1 << 20 };
+
+static const char *const reach_options[] = {"bulk=cooperative", "cooperative_block=256k", "look_again=0", "close_timeout=1ms",
+					    "network=off", NULL};
+
+/* A message from a to b whose blocks are offered; a has looked at nothing yet. */
+static struct reach {
+	struct pair pair;
+	uint8_t *from, *to, *seen;
+	struct thole_request *send, *receive;
+} reach;
+
+static void reach_open(void)
+{
+	kernel_open(NULL);
+	pair_open(&reach.pair, reach_options);
+	transfer(&reach.pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	reach.from = pair_filled(2, REACH_LENGTH);
+	reach.to = calloc(1, REACH_LENGTH);
+	reach.seen = malloc(REACH_LENGTH);
+	assert_int_equal(thole_recv(reach.pair.b, reach.pair.b_to_a, reach.to, REACH_LENGTH, 1, 0, 0, NULL, &reach.receive), 0);
+	assert_int_equal(thole_send(reach.pair.a, reach.pair.a_to_b, reach.from, REACH_LENGTH, 1, 0, 0, NULL, &reach.send), 0);
+	while (pair_counter(reach.pair.b, "bulk_cooperative") < 2)
+		thole_progress(reach.pair.b);
+}
+
+static void reach_close(void)
+{
+	free(reach.from);
+	free(reach.to);
+	free(reach.seen);
+}
+
+/* From here on the memory is the user's. */
+static void reach_see(void)
+{
+	memcpy(reach.seen, reach.to, REACH_LENGTH);
+}
+
+static void reach_check(void)
+{
+	assert_memory_equal(reach.seen, reach.to, REACH_LENGTH);
+}
+
+static uint64_t reach_claim(void)
+{
+	return load_acquire(&shm_link(endpoint_peer(reach.pair.b, reach.pair.b_to_a))->in.segment->offers[0].claim);
+}
+
+static bool reach_is_withdrawn(void)
+{
+	uint64_t word = reach_claim();
+
+	return (word & 0xfffff) + (word >> 20 & 0xfffff) >= 8; /* all blocks are somebody's */
+}
+
+static int closed;
+
+static void *closer(void *arg)
+{
+	(void)arg;
+	thole_endpoint_close(reach.pair.b);
+	reach_see();
+	store_release(&closed, 1);
+	return NULL;
+}
+
+static pthread_t closing;
+
+/* The sender has claimed a block, and the receiver closes. */
+static void close_beside(void)
+{
+	assert_int_equal(pthread_create(&closing, NULL, closer, NULL), 0);
+	while (!load_acquire(&closed) && !reach_is_withdrawn())
+		sched_yield();
+	assert_false(load_acquire(&closed));
+}
+
+static void close__waits_for_what_is_claimed(void **state)
+{
+	(void)state;
+	for (int after = 0; after < 2; after++) {
+		reach_open();
+		assert_int_equal(thole_option_set(reach.pair.b, "close_timeout", "3600s"), 0);
+		closed = 0;
+		(after ? kernel.after : kernel.before)[1] = close_beside;
+		thole_progress(reach.pair.a);
+		assert_int_equal(pthread_join(closing, NULL), 0);
+		reach_check();
+		thole_endpoint_close(reach.pair.a);
+		reach_close();
+	}
+}
+
+static void close_before(void)
+{
+	thole_endpoint_close(reach.pair.b);
+	reach_see();
+}
+
+/* Whoever has claimed a block does not come to it for longer than close_timeout: he does not get in any more. */
+static void close__shuts_out_who_does_not_come(void **state)
+{
+	(void)state;
+	reach_open();
+	kernel.before[1] = close_before;
+	thole_progress(reach.pair.a);
+	assert_null(kernel.before[1]);
+	reach_check();
+	thole_endpoint_close(reach.pair.a);
+	reach_close();
+}
+
+/* The peer is lost for a reason of ours while it lives and writes. */
+static void lose(void)
+{
+	struct thole_completion completion;
+
+	assert_int_equal(thole_option_set(reach.pair.b, "close_timeout", "3600s"), 0);
+	peer_lost(endpoint_peer(reach.pair.b, reach.pair.b_to_a), THOLE_ERR_MEMORY);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(thole_test(reach.pair.b, reach.receive, &completion), 0);
+}
+
+static void lost__waits_for_what_is_claimed(void **state)
+{
+	struct thole_completion completion;
+
+	(void)state;
+	reach_open();
+	kernel.before[1] = lose;
+	thole_progress(reach.pair.a);
+	assert_null(kernel.before[1]);
+	assert_int_equal(thole_test(reach.pair.b, reach.receive, &completion), 1);
+	assert_int_equal(completion.status, THOLE_ERR_MEMORY);
+	reach_see();
+	for (int i = 0; i < 1000; i++)
+		thole_progress(reach.pair.a);
+	reach_check();
+	/* And nothing is left of it. */
+	for (int i = 0; i < 1000; i++)
+		thole_progress(reach.pair.b);
+	assert_null(shm_link(endpoint_peer(reach.pair.b, reach.pair.b_to_a))->in.segment);
+	pair_close(&reach.pair);
+	reach_close();
+}
+
+/* An offer's slot is used again while a sender still has its former use in mind: the new one's blocks are not his. */
+static void claim__of_a_former_offer(void **state)
+{
+	struct offer *offer;
+	uint64_t word;
+
+	(void)state;
+	reach_open();
+	offer = &shm_link(endpoint_peer(reach.pair.b, reach.pair.b_to_a))->in.segment->offers[0];
+	word = offer->claim + (UINT64_C(1) << 40); /* the sequence number */
+	offer->claim = word;
+	reach_see();
+	for (int i = 0; i < 100; i++)
+		thole_progress(reach.pair.a);
+	assert_int_equal(offer->claim, word);
+	reach_check();
+	pair_close(&reach.pair);
+	reach_close();
+}
+
+static struct shm_peer door_link;
+
+static void door_shut_within(void)
+{
+	assert_true(door_is_passed(&door_link, 3));
+	assert_false(door_is_passed(&door_link, 2));
+	door_shut(&door_link, 1);
+	assert_true(door_is_passed(&door_link, 3));
+}
+
+/* Shut, nobody gets in; whoever is in is seen, and seen to go out, also where it is stopped as it leaves the kernel. Nothing else
+ * comes to where a door was shut. */
+static void door__shuts(void **state)
+{
+	static uint8_t from[100], to[100];
+	struct iovec here = {from, sizeof(from)}, there = {to, sizeof(to)};
+	struct vector local = {&here, 1, sizeof(from)}, remote = {&there, 1, sizeof(to)};
+	struct shm_peer *link = &door_link;
+	uint64_t calls = 0, door = door_open(link, 3);
+	long page = sysconf(_SC_PAGESIZE);
+
+	(void)state;
+	link->pid = getpid();
+	kernel_open(NULL);
+	memset(from, 7, sizeof(from));
+	assert_int_equal(copy_write(link, door, &calls, &local, &remote, 0, 40), 0);
+	assert_int_equal(to[39], 7);
+	assert_int_equal(to[40], 0);
+	assert_false(door_is_passed(link, 3));
+	kernel.within = door_shut_within;
+	assert_int_equal(copy_write(link, door, &calls, &local, &remote, 40, 10), 0);
+	assert_int_equal(to[49], 7);
+	assert_false(door_is_passed(link, 3));
+	assert_int_equal(copy_write(link, door, &calls, &local, &remote, 50, 50), EFAULT);
+	assert_int_equal(to[50], 0);
+	door_close(link);
+	assert_int_equal(copy_write(link, door, &calls, &local, &remote, 50, 50), EFAULT);
+	assert_int_equal(to[50], 0);
+	assert_int_equal(msync((void *)(uintptr_t)(door & ~(uint64_t)(page - 1)), (size_t)page, MS_ASYNC), 0);
+}
+
+/* The peer's cookie is another one, as where its address has come to be somebody else's. */
+static void change_cookie(void)
+{
+	++*shm_of(reach.pair.a)->cookie;
+}
+
+static void read__with_another_cookie(void **state)
+{
+	struct thole_completion completion;
+
+	(void)state;
+	reach_open();
+	kernel.before[0] = change_cookie;
+	while (!thole_test(reach.pair.b, reach.receive, &completion))
+		;
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	pair_close(&reach.pair);
+	reach_close();
+}
+
+/* The sender takes the receiver for lost, and its memory back, while that is being read. */
+static void lose_receiver(void)
+{
+	peer_lost(endpoint_peer(reach.pair.a, reach.pair.a_to_b), THOLE_ERR_MEMORY);
+	memset(reach.from, 0, REACH_LENGTH);
+}
+
+static void read__of_a_send_that_has_ended(void **state)
+{
+	struct thole_completion completion;
+
+	(void)state;
+	reach_open();
+	kernel.before[0] = lose_receiver;
+	while (!thole_test(reach.pair.b, reach.receive, &completion))
+		;
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	pair_close(&reach.pair);
+	reach_close();
+}
+
+/* The sender closes just before its memory is read: it may be anything by then. */
+static void close_sender(void)
+{
+	thole_endpoint_close(reach.pair.a);
+	memset(reach.from, 0, REACH_LENGTH);
+}
+
+static void close_sender_late(void)
+{
+	memset(reach.from, 0, REACH_LENGTH);
+	thole_endpoint_close(reach.pair.a);
+}
+
+static void read__of_a_sender_that_closes(void **state)
+{
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		struct thole_completion completion;
+
+		reach_open();
+		(late ? kernel.after : kernel.before)[0] = late ? close_sender_late : close_sender;
+		while (!thole_test(reach.pair.b, reach.receive, &completion))
+			;
+		assert_int_equal(completion.status, THOLE_ERR_CLOSED);
+		thole_endpoint_close(reach.pair.b);
+		reach_close();
+	}
+}
+
+/* ---- Processes that stop, or run another program ------------------------------------------------------------- */
+
+enum { OTHER_BYTE = 0x5a };
+
+/* Where both programs have a buffer. */
+#define OTHER_PLACE ((uint8_t *)UINT64_C(0x150000000000))
+
+/* A pair in two processes. The child plays its part and ends with 0 where all is as it should be. */
+static struct other {
+	pid_t child;
+	int to_child[2], to_parent[2];
+	uint8_t *bytes;
+	bool after;
+} other;
+
+static uint8_t *other_map(uint8_t byte)
+{
+	uint8_t *bytes = mmap(OTHER_PLACE, REACH_LENGTH, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	assert_ptr_equal(bytes, OTHER_PLACE);
+	memset(bytes, byte, REACH_LENGTH);
+	return bytes;
+}
+
+/* One address goes each way. */
+static void other_meet(int in, int out, struct thole_endpoint **endpoint_p, uint32_t *peer_p)
+{
+	struct thole_address address;
+
+	*endpoint_p = pair_endpoint(NULL, NULL, reach_options);
+	thole_endpoint_address(*endpoint_p, &address);
+	assert_int_equal(write(out, &address, sizeof(address)), sizeof(address));
+	assert_int_equal(read(in, &address, sizeof(address)), sizeof(address));
+	assert_int_equal(thole_peer(*endpoint_p, &address, peer_p), 0);
+}
+
+static void other_open(void (*child)(void))
+{
+	kernel_open(NULL);
+	assert_int_equal(pipe(other.to_child) | pipe(other.to_parent), 0);
+	other.child = fork();
+	assert_true(other.child >= 0);
+	if (other.child == 0) {
+		close(other.to_child[1]); /* so that it does not outlive us */
+		child();
+		_exit(0);
+	}
+}
+
+static void other_close(int expected)
+{
+	int status;
+
+	close(other.to_child[1]);
+	assert_int_equal(waitpid(other.child, &status, 0), other.child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), expected);
+	close(other.to_child[0]);
+	close(other.to_parent[0]);
+	close(other.to_parent[1]);
+}
+
+static void other_say(int fd)
+{
+	assert_int_equal(write(fd, "", 1), 1);
+}
+
+static void other_hear(int fd)
+{
+	char byte;
+
+	assert_int_equal(read(fd, &byte, 1), 1);
+}
+
+static void stop_here(void)
+{
+	raise(SIGSTOP);
+}
+
+/* A sender that stops between its claim and its copy, or just after the copy, and goes on much later. */
+static void stopping_child(void)
+{
+	uint8_t *from = pair_filled(2, REACH_LENGTH);
+	struct thole_endpoint *endpoint;
+	uint32_t peer;
+
+	(other.after ? kernel.after : kernel.before)[1] = stop_here;
+	other_meet(other.to_child[0], other.to_parent[1], &endpoint, &peer);
+	thole_send(endpoint, peer, from, REACH_LENGTH, 1, 0, 0, NULL, NULL);
+	while (kernel.before[1] || kernel.after[1])
+		thole_progress(endpoint);
+	other_say(other.to_parent[1]);
+	for (struct pollfd end = {.fd = other.to_child[0], .events = POLLIN}; poll(&end, 1, 0) == 0;)
+		thole_progress(endpoint);
+	_exit(0);
+}
+
+static void stopped__does_not_hold_up_closing(void **state)
+{
+	(void)state;
+	for (int after = 0; after < 2; after++) {
+		uint8_t *to = calloc(1, REACH_LENGTH), *seen = malloc(REACH_LENGTH);
+		struct thole_endpoint *endpoint;
+		uint32_t peer;
+		int status;
+
+		other.after = after;
+		other_open(stopping_child);
+		other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
+		assert_int_equal(thole_recv(endpoint, peer, to, REACH_LENGTH, 1, 0, 0, NULL, NULL), 0);
+		while (waitpid(other.child, &status, WUNTRACED | WNOHANG) == 0)
+			if (!pair_counter(endpoint, "bulk_cooperative"))
+				thole_progress(endpoint); /* and then leaves it to the sender */
+		assert_true(WIFSTOPPED(status));
+		thole_endpoint_close(endpoint);
+		memcpy(seen, to, REACH_LENGTH);
+		kill(other.child, SIGCONT);
+		other_hear(other.to_parent[0]);
+		assert_memory_equal(seen, to, REACH_LENGTH);
+		other_close(0);
+		free(to);
+		free(seen);
+	}
+}
+
+/* Run this test's program again, as another, with its own data where the buffer was. A child of its own keeps the sockets. */
+static void become_other(void)
+{
+	char in[16], out[16];
+
+	if (fork() == 0)
+		_exit((int)read(other.to_child[0], in, 1)); /* until the parent is through */
+	snprintf(in, sizeof(in), "%d", other.to_child[0]);
+	snprintf(out, sizeof(out), "%d", other.to_parent[1]);
+	execl("/proc/self/exe", "bulk_test", "other", in, out, (char *)NULL);
+	_exit(100);
+}
+
+/* The other program: it says that it is there, waits, and looks at its memory. */
+static int other_program(int in, int out)
+{
+	uint8_t *bytes = other_map(OTHER_BYTE);
+	char byte;
+
+	(void)!write(out, "", 1);
+	(void)!read(in, &byte, 1); /* to the end */
+	for (int i = 0; i < REACH_LENGTH; i++)
+		if (bytes[i] != OTHER_BYTE)
+			return 1;
+	return 0;
+}
+
+static void exec_there(void)
+{
+	other_say(other.to_child[1]);
+	other_hear(other.to_parent[0]);
+}
+
+/* The sender announces, and runs another program when it is told. */
+static void sending_child(void)
+{
+	uint8_t *from = other_map(1);
+	struct thole_endpoint *endpoint;
+	uint32_t peer;
+
+	other_meet(other.to_child[0], other.to_parent[1], &endpoint, &peer);
+	thole_send(endpoint, peer, from, REACH_LENGTH, 1, 0, 0, NULL, NULL);
+	other_hear(other.to_child[0]);
+	become_other();
+}
+
+static void exec__of_a_sender_that_is_read(void **state)
+{
+	uint8_t *to = calloc(1, REACH_LENGTH);
+	struct thole_completion completion;
+	struct thole_endpoint *endpoint;
+	struct thole_request *receive;
+	uint32_t peer;
+
+	(void)state;
+	other_open(sending_child);
+	other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
+	kernel.before[0] = exec_there;
+	assert_int_equal(thole_recv(endpoint, peer, to, REACH_LENGTH, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_wait(endpoint, receive, -1, &completion), 0); /* though its sockets are open in its child */
+	assert_null(kernel.before[0]);
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	while (!endpoint_peer(endpoint, peer)->gone) /* and it is known to have ended */
+		thole_progress(endpoint);
+	thole_endpoint_close(endpoint);
+	other_close(0);
+	free(to);
+}
+
+/* The receiver offers, and runs another program when it is told. */
+static void receiving_child(void)
+{
+	uint8_t *to = other_map(1);
+	struct thole_endpoint *endpoint;
+	uint32_t peer;
+
+	other_meet(other.to_child[0], other.to_parent[1], &endpoint, &peer);
+	thole_recv(endpoint, peer, to, REACH_LENGTH, 1, 0, 0, NULL, NULL);
+	while (!pair_counter(endpoint, "bulk_cooperative"))
+		thole_progress(endpoint);
+	other_hear(other.to_child[0]);
+	become_other();
+}
+
+static void exec__of_a_receiver_that_is_written(void **state)
+{
+	uint8_t *from = pair_filled(2, REACH_LENGTH);
+	struct thole_endpoint *endpoint;
+	uint32_t peer;
+
+	(void)state;
+	other_open(receiving_child);
+	other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
+	kernel.before[1] = exec_there;
+	assert_int_equal(thole_send(endpoint, peer, from, REACH_LENGTH, 1, 0, 0, NULL, NULL), 0);
+	while (kernel.before[1])
+		thole_progress(endpoint);
+	assert_int_equal(pair_counter(endpoint, "bulk_blocks_helped"), 0);
+	assert_int_equal(pair_counter(endpoint, "one_copy_refused"), 0);
+	other_close(0);
+	thole_endpoint_close(endpoint);
+	free(from);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(fetch__each_way_and_shape, kernel_open),
@@ -287,7 +838,21 @@ int main(void)
 		cmocka_unit_test_setup(taken_over__then_refused, kernel_open),
 		cmocka_unit_test_setup(fault__in_the_senders_buffer, kernel_open),
 		cmocka_unit_test_setup(close__in_the_middle, kernel_open),
+		cmocka_unit_test(close__waits_for_what_is_claimed),
+		cmocka_unit_test(close__shuts_out_who_does_not_come),
+		cmocka_unit_test(lost__waits_for_what_is_claimed),
+		cmocka_unit_test(claim__of_a_former_offer),
+		cmocka_unit_test(door__shuts),
+		cmocka_unit_test(read__with_another_cookie),
+		cmocka_unit_test(read__of_a_send_that_has_ended),
+		cmocka_unit_test(read__of_a_sender_that_closes),
+		cmocka_unit_test(stopped__does_not_hold_up_closing),
+		cmocka_unit_test(exec__of_a_sender_that_is_read),
+		cmocka_unit_test(exec__of_a_receiver_that_is_written),
 	};
+
+	if (argc == 4 && strcmp(argv[1], "other") == 0)
+		return other_program(atoi(argv[2]), atoi(argv[3]));
 
 	return cmocka_run_group_tests_name("bulk", tests, NULL, NULL);
 }

@@ -123,6 +123,7 @@ static void same_rest(const struct packet *a, const struct packet *b)
 		assert_int_equal(a->nack.driver, b->nack.driver);
 		assert_int_equal(a->nack.transfer, b->nack.transfer);
 		assert_int_equal(a->nack.refused, b->nack.refused);
+		assert_int_equal(a->nack.proof, b->nack.proof);
 		assert_int_equal(a->nack.index, b->nack.index);
 	} else if (a->type == PACKET_ACK) {
 		assert_int_equal(a->acked.held, b->acked.held);
@@ -184,7 +185,9 @@ static uint8_t payload[FRAME_MAX];
 static void native_front(struct packet *packet, uint8_t type, uint64_t *random)
 {
 	*packet = (struct packet){.type = type};
-	packet->flags = (uint8_t)(unit_below(random, 8) & ~(uint32_t)PACKET_CHECKSUM);
+	packet->flags = (uint8_t)((unit_below(random, 8) & ~(uint32_t)PACKET_CHECKSUM) | (unit_below(random, 2) ? PACKET_ASIDE : 0));
+	if (type != PACKET_CONNECT && type != PACKET_ACCEPT)
+		packet->flags |= (const uint8_t[]){0, PACKET_TAGGED, PACKET_SEALED}[unit_below(random, 3)];
 	packet->to = (uint32_t)unit_random(random);
 	packet->session = unit_random(random);
 	if (type == PACKET_RECORD || type == PACKET_ACK || type == PACKET_PULL || type == PACKET_CLOSE) {
@@ -244,7 +247,7 @@ static void native_connect(struct packet_connect *connect, uint64_t *random)
 static void native_pull(struct packet_pull *pull, uint64_t *random)
 {
 	pull->window = unit_random(random);
-	pull->transfer = (uint32_t)unit_random(random);
+	pull->transfer = unit_random(random) >> (64 - PACKET_TRANSFER_BITS);
 	pull->frame = 1 + unit_below(random, UINT16_MAX);
 	pull->wanted = unit_below(random, 2) ? unit_random(random) : 0;
 	pull->length = 1 + unit_below(random, pull->wanted ? pull->frame * PACKET_FRAMES_MAX : UINT32_MAX);
@@ -266,13 +269,14 @@ static void native_packet(struct packet *packet, uint8_t type, uint64_t *random)
 		native_pull(&packet->pull, random);
 		break;
 	case PACKET_DATA:
-		packet->data.transfer = (uint32_t)unit_random(random);
+		packet->data.transfer = unit_random(random) >> (64 - PACKET_TRANSFER_BITS);
 		packet->data.offset = unit_random(random) % (THOLE_LENGTH_MAX - FRAME_MAX);
 		break;
 	case PACKET_NACK:
 		packet->nack.reason = (uint8_t)(1 + unit_below(random, NACK_BAD_WINDOW));
-		packet->nack.transfer = (uint32_t)unit_random(random);
-		packet->nack.refused = unit_random(random);
+		packet->nack.transfer = unit_random(random) >> (64 - PACKET_TRANSFER_BITS);
+		packet->session = packet->nack.refused = unit_random(random);
+		packet->nack.proof = unit_random(random);
 		break;
 	case PACKET_ACK:
 		packet->acked.held = unit_random(random);
@@ -360,15 +364,20 @@ static void native__connect_padded(void **state)
 static void native__bytes(void **state)
 {
 	static const uint8_t eager[] = {
-		3, 1, 42, 4, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0, 0,
+		3, 2, 42, 4, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0, 0,
 		0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x43, 0x44, 0x51, 0x52, 1, 2,
 		0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68, 'h', 'i',
 	};
 	static const uint8_t pull[] = {
-		5, 1, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0, 0,
+		5, 2, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0, 0,
 		0, 0, 0, 0, 0x41, 0x42, 0x43, 0x44, 0x51, 0x52, 0x05, 0xa0,
-		1, 2, 3, 4, 5, 6, 7, 8, 0x71, 0x72, 0x73, 0x74, 0, 0, 0x16, 0x80,
-		0, 0, 0, 0x12, 0x34, 0x56, 0x78, 0x9a, 0, 0, 0, 0, 0, 0, 0, 0x0f,
+		1, 2, 3, 4, 5, 6, 7, 8, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77, 0x12,
+		0x34, 0x56, 0x78, 0x9a, 0, 0, 0x16, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x0f,
+	};
+	static const uint8_t tagged[] = { /* room for a counter and a tag, behind the front */
+		4, 2, 56, 8, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0, 0,
+		0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x43, 0x44, 0x51, 0x52, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88,
 	};
 	struct packet packet = {.type = PACKET_RECORD, .flags = PACKET_ANSWER, .to = 0x11121314,
 				.session = UINT64_C(0x2122232425262728), .sequence = 0x31323334, .ack = 0x41424344,
@@ -384,11 +393,18 @@ static void native__bytes(void **state)
 	packet.type = PACKET_PULL;
 	packet.flags = 0;
 	packet.length = 0;
-	packet.pull = (struct packet_pull){.window = UINT64_C(0x0102030405060708), .transfer = 0x71727374, .frame = 1440,
-					   .length = 5760, .offset = UINT64_C(0x123456789a), .wanted = 0xf};
+	packet.pull = (struct packet_pull){.window = UINT64_C(0x0102030405060708), .transfer = UINT64_C(0x71727374757677),
+					   .frame = 1440, .length = 5760, .offset = UINT64_C(0x123456789a), .wanted = 0xf};
 	frame = frame_encode(&codec_native, &packet, 0);
 	assert_int_equal(frame.length, sizeof(pull));
 	assert_memory_equal(frame.bytes, pull, sizeof(pull));
+	frame_free(&frame);
+	packet.type = PACKET_ACK;
+	packet.flags = PACKET_TAGGED;
+	packet.acked = (struct packet_ack){.held = UINT64_C(0x8182838485868788)};
+	frame = frame_encode(&codec_native, &packet, 0);
+	assert_int_equal(frame.length, sizeof(tagged));
+	assert_memory_equal(frame.bytes, tagged, sizeof(tagged));
 	frame_free(&frame);
 }
 
@@ -398,7 +414,7 @@ static void native__lengths(void **state)
 	static const struct {
 		uint8_t type;
 		size_t length;
-	} known[] = {{PACKET_ACK, 40},   {PACKET_PULL, 64},  {PACKET_DATA, LANDING_HEAD}, {PACKET_NACK, 40},
+	} known[] = {{PACKET_ACK, 40},   {PACKET_PULL, 64},  {PACKET_DATA, 32},   {PACKET_NACK, 40},
 		     {PACKET_CLOSE, 32}, {PACKET_CONNECT, 112}, {PACKET_ACCEPT, 112}};
 	struct packet packet = {.type = PACKET_RECORD};
 	uint8_t head[PACKET_HEAD_MAX];
@@ -407,6 +423,10 @@ static void native__lengths(void **state)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		packet = (struct packet){.type = known[i].type};
 		assert_int_equal(codec_native.encode(&packet, head), known[i].length);
+		packet.flags = PACKET_TAGGED;
+		assert_int_equal(codec_native.encode(&packet, head), known[i].length + (known[i].length < 112 ? 16 : 0));
+		packet.flags = PACKET_SEALED;
+		assert_int_equal(codec_native.encode(&packet, head), known[i].length + (known[i].length < 112 ? 24 : 0));
 	}
 	packet = (struct packet){.type = PACKET_RECORD, .message.record = {.kind = RECORD_EAGER}};
 	assert_int_equal(codec_native.encode(&packet, head), 40);
@@ -416,7 +436,7 @@ static void native__lengths(void **state)
 	assert_int_equal(codec_native.encode(&packet, head), codec_native.record_head);
 	packet.message.record.kind = RECORD_PIECE;
 	assert_int_equal(codec_native.encode(&packet, head), codec_native.piece_head);
-	assert_int_equal(codec_native.data_head, LANDING_HEAD);
+	assert_int_equal(codec_native.data_head + PACKET_GUARD_MAX, LANDING_HEAD);
 	for (unsigned type = 0; type < 256; type++) {
 		packet = (struct packet){.type = (uint8_t)type};
 		if (type == PACKET_NONE || type > PACKET_CLOSE)
@@ -493,10 +513,11 @@ static void native__refused(void **state)
 	for (unsigned type = PACKET_QUERY; type < 256; type++)
 		refused(&codec_native, &frame, 0, (uint8_t)type);
 	for (unsigned version = 0; version < 256; version++)
-		if (version != 1)
+		if (version != 2)
 			refused(&codec_native, &frame, 1, (uint8_t)version);
-	for (unsigned flags = 8; flags < 256; flags++)
-		refused(&codec_native, &frame, 3, (uint8_t)flags);
+	for (unsigned flags = PACKET_TAGGED; flags < 256; flags++)
+		if (flags & ~(unsigned)(PACKET_ASIDE | PACKET_ANSWER | PACKET_HOLD | PACKET_CHECKSUM))
+			refused(&codec_native, &frame, 3, (uint8_t)flags);
 	refused(&codec_native, &frame, 2, 111); /* says that it is shorter than a CONNECT */
 	refused(&codec_native, &frame, 2, 1);
 	frame_free(&frame);
@@ -526,7 +547,7 @@ static void native__bounds(void **state)
 		{.frame = 1000, .length = 0},
 		{.frame = 1000, .length = 1000 * PACKET_FRAMES_MAX + 1, .wanted = 1},
 		{.frame = 1000, .length = 100, .offset = THOLE_LENGTH_MAX - 99},
-		{.frame = 1000, .length = 100, .offset = UINT64_MAX - 50},
+		{.frame = 1000, .length = 100, .offset = THOLE_LENGTH_MAX - 1},
 	};
 	struct packet packet = {.type = PACKET_PULL};
 
@@ -557,7 +578,7 @@ static void native__sealed(void **state)
 
 	(void)state;
 	native_packet(&packet, PACKET_DATA, &random);
-	packet.flags = PACKET_HOLD;
+	packet.flags = PACKET_HOLD | PACKET_SEALED;
 	packet.length = 100;
 	frame = frame_encode(&codec_native, &packet, 0);
 	split = frame_encode(&codec_native, &packet, 0);
@@ -569,7 +590,7 @@ static void native__sealed(void **state)
 	assert_true(codec_native.intact(frame.bytes, frame.length, &unset));
 	assert_false(unset);
 	assert_int_equal(codec_native.decode(&back, frame.bytes, frame.length), 0);
-	assert_int_equal(back.flags, PACKET_HOLD | PACKET_CHECKSUM);
+	assert_int_equal(back.flags, PACKET_HOLD | PACKET_SEALED | PACKET_CHECKSUM);
 	for (size_t bit = 0; bit < 8 * frame.length; bit++) {
 		bool intact;
 
@@ -594,6 +615,7 @@ static void native__restamped(void **state)
 
 	(void)state;
 	native_packet(&packet, PACKET_RECORD, &random);
+	packet.flags = PACKET_TAGGED;
 	frame = frame_encode(&codec_native, &packet, 0);
 	codec_native.seal(frame.bytes, frame.length, NULL, 0);
 	codec_native.restamp(frame.bytes, 0xfffffffe, 77, PACKET_ANSWER);
@@ -603,7 +625,7 @@ static void native__restamped(void **state)
 	assert_int_equal(codec_native.decode(&back, frame.bytes, frame.length), 0);
 	packet.ack = 0xfffffffe;
 	packet.credit = 77;
-	packet.flags = PACKET_ANSWER | PACKET_CHECKSUM; /* the flags are those given, and that of the seal */
+	packet.flags = PACKET_ANSWER | PACKET_TAGGED | PACKET_CHECKSUM; /* the flags are those given, and what the frame has */
 	same(&packet, &back);
 	frame_free(&frame);
 }

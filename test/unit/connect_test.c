@@ -5,6 +5,8 @@
  */
 #include "unit.h"
 
+#include <stdio.h>
+
 #include "wire.h"
 
 #define NETWORK_A "host=a", "interface=lo", "link=udp", "close_timeout=10ms"
@@ -64,6 +66,32 @@ static void shm__connects(void **state)
 	pair_close(&pair);
 }
 
+/* What other users can read of an endpoint does not tell its id. */
+static void shm__names_tell_no_id(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct sockaddr_un name;
+	char line[512], id[32];
+	struct pair pair;
+	bool found = false;
+	FILE *sockets;
+
+	(void)state;
+	pair_open(&pair, options);
+	snprintf(id, sizeof(id), "%016llx", (unsigned long long)pair.a->parts.endpoint);
+	connect_name(pair.a->parts.endpoint, &name);
+	assert_null(strstr(name.sun_path + 1, id));
+	sockets = fopen("/proc/net/unix", "r");
+	assert_non_null(sockets);
+	while (fgets(line, sizeof(line), sockets)) {
+		assert_null(strstr(line, id));
+		found |= strstr(line, name.sun_path + 1) != NULL;
+	}
+	assert_true(found);
+	fclose(sockets);
+	pair_close(&pair);
+}
+
 static void shm__nobody_is_there(void **state)
 {
 	static const char *const options[] = {"network=off", NULL};
@@ -79,6 +107,39 @@ static void shm__nobody_is_there(void **state)
 	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "ended");
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
 	thole_endpoint_close(pair.a);
+}
+
+/* What an endpoint that closes leaves undone ends otherwise than what one leaves that dies; a greeting that it had not read yet
+ * makes no difference. */
+static void shm__closed_is_not_dead(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+
+	(void)state;
+	for (int row = 0; row < 4; row++) {
+		bool dies = row & 1, known = row & 2;
+		int expected = dies ? THOLE_ERR_PEER : THOLE_ERR_CLOSED;
+		struct thole_request *receive;
+		struct thole_completion completion;
+		struct pair pair;
+		char byte = 1;
+
+		pair_open(&pair, options);
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		if (known)
+			pair_progress(&pair, 200);
+		if (dies)
+			endpoint_vanish(pair.b);
+		else
+			thole_endpoint_close(pair.b);
+		assert_int_equal(thole_wait(pair.a, receive, -1, &completion), 0);
+		assert_int_equal(completion.status, expected);
+		assert_string_equal(info_of(pair.a, pair.a_to_b).reason, dies ? "ended" : "closed");
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), expected);
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), expected);
+		thole_endpoint_close(pair.a);
+	}
 }
 
 /* ---- Over the network ---------------------------------------------------------------------------------------- */
@@ -121,7 +182,53 @@ static void network__refused(void **state)
 	request = must_connect(pair.a, pair.a_to_b, 2);
 	assert_int_equal(pair_finish(&pair, pair.a, request, NULL), THOLE_ERR_ACCESS);
 	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "refused");
+	for (int again = 0; again < 2; again++) { /* whoever sees it end is told the remedy, and who tries later */
+		assert_non_null(strstr(thole_detail(), "option job_key"));
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 0, 0, 0, NULL, &request), THOLE_ERR_ACCESS);
+	}
 	pair_close(&pair);
+}
+
+/* Nothing is said of keys: both have the user's. One that does without has to say so. */
+static void network__of_one_user(void **state)
+{
+	static const char *const none[] = {NETWORK_B, "job_key=none", NULL};
+	struct pair pair;
+
+	(void)state;
+	network_open(&pair, network_a, network_b);
+	assert_true(pair.a->options.job_key != 0 && pair.a->options.job_key == pair.b->options.job_key);
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+	pair_close(&pair);
+	network_open(&pair, network_a, none);
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), THOLE_ERR_ACCESS);
+	pair_close(&pair);
+}
+
+/* A user whose key cannot be had: his processes talk inside the host; who wants the network is told why not. */
+static void network__without_a_home(void **state)
+{
+	static const char *const plain[] = {"network=auto", NULL}, *const needed[] = {NETWORK_A, "network=on", NULL};
+	char *config = strdup(getenv("XDG_CONFIG_HOME"));
+	struct thole_endpoint_attr attr = {.options = needed};
+	struct thole_endpoint *endpoint;
+	struct thole_request *request;
+	struct pair pair;
+
+	(void)state;
+	setenv("XDG_CONFIG_HOME", "/proc/nowhere", 1);
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_SYSTEM);
+	assert_non_null(strstr(thole_detail(), "/proc/nowhere/thole/job_key"));
+	network_open(&pair, plain, plain);
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+	assert_string_equal(info_of(pair.a, pair.a_to_b).transport, "shm");
+	setenv("XDG_CONFIG_HOME", config, 1);
+	endpoint = pair_endpoint(NULL, NULL, network_b);
+	assert_int_equal(thole_connect(pair.a, pair_peer(pair.a, endpoint), 0, NULL, &request), THOLE_ERR_ADDRESS);
+	assert_non_null(strstr(thole_detail(), "job key"));
+	thole_endpoint_close(endpoint);
+	pair_close(&pair);
+	free(config);
 }
 
 static void network__nowhere(void **state)
@@ -417,11 +524,17 @@ static void keys__canceled(void **state)
 
 int main(void)
 {
+	char config[64] = "/tmp/thole-connect-XXXXXX";
+	int failed;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shm__connects),
+		cmocka_unit_test(shm__names_tell_no_id),
 		cmocka_unit_test(shm__nobody_is_there),
+		cmocka_unit_test(shm__closed_is_not_dead),
 		cmocka_unit_test(network__connects),
 		cmocka_unit_test(network__refused),
+		cmocka_unit_test(network__of_one_user),
+		cmocka_unit_test(network__without_a_home),
 		cmocka_unit_test(network__nowhere),
 		cmocka_unit_test(network__canceled),
 		cmocka_unit_test(network__closed_meanwhile),
@@ -437,5 +550,15 @@ int main(void)
 	};
 
 	setenv("THOLE_OPTIONS_FILE", "", 1);
-	return cmocka_run_group_tests_name("connect", tests, NULL, NULL);
+	if (!mkdtemp(config))
+		return 1;
+	setenv("XDG_CONFIG_HOME", config, 1);
+	failed = cmocka_run_group_tests_name("connect", tests, NULL, NULL);
+	strcat(config, "/thole/job_key");
+	(void)unlink(config);
+	for (int i = 0; i < 2; i++) {
+		*strrchr(config, '/') = '\0';
+		(void)rmdir(config);
+	}
+	return failed;
 }

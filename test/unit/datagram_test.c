@@ -220,6 +220,23 @@ static void open__mxoe_needs_raw_frames(void **state)
 	detail_check("raw");
 }
 
+static void open__integrity_that_cannot_be_had(void **state)
+{
+	static const char *const keyless[] = {HOST_A, "network=on", "job_key=0", "integrity=head", NULL};
+	static const char *const full[] = {HOST_A, "network=on", "job_key=0", "integrity=full", NULL};
+	static const char *const mxoe[] = {"codec=mxoe", "network=on", "job_key=1", "integrity=head", NULL};
+	static const char *const off[] = {HOST_A, "network=on", "job_key=0", "integrity=off", NULL};
+
+	(void)state;
+	assert_int_equal(open_with(keyless), THOLE_ERR_ARGUMENT);
+	detail_check("integrity=head needs a key");
+	assert_int_equal(open_with(full), THOLE_ERR_ARGUMENT);
+	detail_check("job_key");
+	assert_int_equal(open_with(mxoe), THOLE_ERR_ARGUMENT);
+	detail_check("mxoe have no place for a tag");
+	assert_int_equal(open_with(off), 0);
+}
+
 static void address__says_where(void **state)
 {
 	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, host_a);
@@ -325,6 +342,21 @@ static void exchange__frames_are_lost(void **state)
 	pair_close(&pair);
 }
 
+/* A fifth of all frames is lost, each way. What a second is enough for, as the simulator shows, does not take minutes here. */
+static void exchange__every_fifth_frame_is_lost(void **state)
+{
+	static const char *const lossy_a[] = {HOST_A, "inject_loss=200", "inject_seed=5", NULL};
+	static const char *const lossy_b[] = {HOST_B, "inject_loss=200", "inject_seed=6", NULL};
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, lossy_a, lossy_b);
+	two_exchange(&pair, 1, 8 << 20);
+	for (uint64_t i = 0; i < 128; i++)
+		two_exchange(&pair, i, 64 << 10);
+	pair_close(&pair);
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------------- */
 
 static void end__peer_closes(void **state)
@@ -341,8 +373,8 @@ static void end__peer_closes(void **state)
 	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 	thole_endpoint_close(pair.b);
 	assert_int_equal(thole_wait(pair.a, receive, -1, &completion), 0);
-	assert_int_equal(completion.status, THOLE_ERR_PEER);
-	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), THOLE_ERR_PEER);
+	assert_int_equal(completion.status, THOLE_ERR_CLOSED);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), THOLE_ERR_CLOSED);
 	assert_int_equal(thole_peer_info(pair.a, pair.a_to_b, &info), 0);
 	assert_string_equal(info.state, "gone");
 	assert_string_equal(info.transport, "network");
@@ -643,11 +675,13 @@ int main(void)
 		cmocka_unit_test(info__there_is_no_such_peer),
 		cmocka_unit_test(open__without_a_network),
 		cmocka_unit_test(open__mxoe_needs_raw_frames),
+		cmocka_unit_test(open__integrity_that_cannot_be_had),
 		cmocka_unit_test(address__says_where),
 		cmocka_unit_test(exchange__all_lengths),
 		cmocka_unit_test(exchange__net_eager_max_decides),
 		cmocka_unit_test(exchange__put_get_atomic),
 		cmocka_unit_test(exchange__frames_are_lost),
+		cmocka_unit_test(exchange__every_fifth_frame_is_lost),
 		cmocka_unit_test(end__peer_closes),
 		cmocka_unit_test(end__nobody_was_there),
 		cmocka_unit_test(end__other_key),

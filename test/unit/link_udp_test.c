@@ -18,7 +18,8 @@ enum { CALLS_MAX = 64, PARTS = 40 };
 static struct engine engine;
 static struct interface interface;
 static struct link *link_under_test, *other;
-static const struct path *sender; /* whom frames are to come from */
+static const struct path *sender; /* whom frames are to come from; NULL: anybody */
+static bool known;                /* frames are of open connections */
 static uint64_t counters[COUNTER_COUNT];
 
 /* Each call that sends: its frames' length (0: not told, so one frame), bytes, and the error that it returned. */
@@ -36,6 +37,7 @@ static struct frame_seen {
 	size_t length;
 	uint8_t first;
 	bool intact;
+	struct path from;
 } seen[256];
 static unsigned seen_count;
 static unsigned refusals, shrinks;
@@ -108,16 +110,18 @@ static uint8_t byte_of(size_t length, size_t at)
 	return (uint8_t)(length * 7 + at * 3 + 1);
 }
 
-void engine_frame(struct engine *e, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
+bool engine_frame(struct engine *e, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
 {
 	struct frame_seen *one = &seen[seen_count++ % 256];
 
 	assert_ptr_equal(e, &engine);
 	assert_true(link == link_under_test || link == other);
-	assert_memory_equal(from, sender, sizeof(*from));
-	*one = (struct frame_seen){.length = length, .first = frame[0], .intact = true};
+	if (sender)
+		assert_memory_equal(from, sender, sizeof(*from));
+	*one = (struct frame_seen){.length = length, .first = frame[0], .intact = true, .from = *from};
 	for (size_t i = 1; i < length; i++)
 		one->intact &= frame[i] == byte_of(length, i);
+	return known;
 }
 
 void engine_landing(struct engine *e, struct landing *landing)
@@ -136,7 +140,7 @@ unsigned engine_landed(struct engine *e, struct link *link, const struct path *f
 	memcpy(records.bytes + 16, link->own.bytes + 16, 2);
 	assert_int_equal(load_be16(from->bytes + 16), link->bulk_port); /* bulk is sent from the bulk socket */
 	for (size_t at = 0; at < bytes; at += segment)
-		engine_frame(e, link, &records, landing->spill + at, bytes - at < segment ? bytes - at : segment);
+		landing->known |= engine_frame(e, link, &records, landing->spill + at, bytes - at < segment ? bytes - at : segment);
 	return (unsigned)((bytes + segment - 1) / segment);
 }
 
@@ -168,7 +172,7 @@ static void frame_set(unsigned i, uint32_t length, unsigned count)
 	bytes[i][0] = (uint8_t)i;
 	for (uint32_t at = 1; at < length; at++)
 		bytes[i][at] = byte_of(length, at);
-	frames[i] = (struct frame_out){.to = &own, .head = bytes[i], .head_length = length};
+	frames[i] = (struct frame_out){.to = &own, .head = bytes[i], .head_length = length, .known = known};
 	if (count < 2)
 		return;
 	frames[i].head_length = piece;
@@ -217,9 +221,10 @@ static int set_up(void **state)
 	memset(counters, 0, sizeof(counters));
 	error_count = error_at = refusals = shrinks = 0;
 	assert_int_equal(interface_choose("127.0.0.1", &interface), 0);
-	assert_int_equal(link_udp_open(&engine, &interface, counters, &link_under_test), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &link_under_test), 0);
 	own = bulk = link_under_test->own;
 	sender = &own;
+	known = true;
 	other = NULL;
 	store_be16(bulk.bytes + 16, link_under_test->bulk_port);
 	return 0;
@@ -447,7 +452,7 @@ static void refused__told_from_receive_only(void **state)
 	struct path nobody = own;
 
 	(void)state;
-	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &other), 0);
 	nobody = other->own;
 	other->calls->close(other);
 	frame_set(0, 100, 1);
@@ -480,7 +485,7 @@ static void lane__for_a_favourite(void **state)
 	struct path path;
 
 	(void)state;
-	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &other), 0);
 	path = other->own;
 	for (unsigned i = 0; i < 40; i++) {
 		bool named = post_from(link_under_test, &path, CHANNEL_RECORDS);
@@ -514,7 +519,7 @@ static void lane__changes_with_the_favourite(void **state)
 	unsigned named = 0;
 
 	(void)state;
-	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &other), 0);
 	path = other->own;
 	for (unsigned i = 0; i < 100; i++) {
 		named += post_from(link_under_test, &path, CHANNEL_RECORDS);
@@ -591,7 +596,7 @@ static void lane__ends(void **state)
 	struct path path;
 
 	(void)state;
-	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &other), 0);
 	path = other->own;
 	for (unsigned i = 0; i < 40; i++)
 		post_from(link_under_test, &own, CHANNEL_RECORDS);
@@ -605,32 +610,105 @@ static void lane__ends(void **state)
 	other->calls->close(other);
 }
 
-static void stranger_sends(void)
+static unsigned strangers;
+
+/* From several ports, since the kernel chooses the socket by them. */
+static void strangers_send(void)
 {
-	for (unsigned i = 0; i < 20; i++)
-		assert_true(post_from(other, &own, CHANNEL_RECORDS));
+	enum { STRANGERS = 16 };
+	struct path from;
+
+	for (strangers = 0; strangers < STRANGERS; strangers++) {
+		struct link *link;
+
+		assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &link), 0);
+		from = link->own;
+		frame_set(1, load_be16(from.bytes + 16) % 1000 + 200, 1);
+		assert_int_equal(link->calls->send(link, &frames[1], 1), 1);
+		link->calls->close(link);
+	}
 }
 
-/* A socket that is not connected yet gets everybody's packets. */
+/* A socket that is not connected yet gets others' packets too. */
 static void lane__is_not_taken_for_its_peer_too_early(void **state)
+{
+	unsigned found = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 40; i++)
+		post_from(link_under_test, &own, CHANNEL_RECORDS);
+	before_connect = strangers_send;
+	sender = NULL;
+	collect();
+	assert_null(before_connect);
+	assert_int_equal(seen_count, 40 + strangers);
+	for (unsigned i = 0; i < seen_count; i++) {
+		bool stranger = memcmp(&seen[i].from, &own, sizeof(own)) != 0;
+
+		assert_int_equal(seen[i].length, stranger ? load_be16(seen[i].from.bytes + 16) % 1000 + 200 : 100);
+		found += stranger;
+	}
+	assert_int_equal(found, strangers);
+}
+
+/* Packets of strangers, and answers to them, neither open a lane nor close one. */
+static void lane__strangers_have_no_vote(void **state)
 {
 	struct path path;
 
 	(void)state;
-	assert_int_equal(link_udp_open(&engine, &interface, counters, &other), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &other), 0);
 	path = other->own;
-	for (unsigned i = 0; i < 40; i++)
-		post_from(link_under_test, &own, CHANNEL_RECORDS);
-	sender = &own;
-	for (seen_count = 0; seen_count < 39;) {
-		before_connect = seen_count == 0 ? stranger_sends : before_connect;
-		link_under_test->calls->receive(link_under_test, 1);
+	known = false;
+	for (unsigned channel = 0; channel < CHANNELS; channel++) {
+		for (unsigned i = 0; i < 200; i++) {
+			assert_true(post_from(link_under_test, channel == CHANNEL_BULK ? &bulk : &own, channel));
+			collect();
+			check_seen(0, 1);
+		}
 	}
-	assert_null(before_connect);
-	link_under_test->calls->receive(link_under_test, 1);
-	sender = &path;
-	collect();
-	assert_int_equal(seen_count, 20);
+	known = true;
+	for (unsigned i = 0; i < 33; i++) {
+		post_from(link_under_test, &path, CHANNEL_RECORDS);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	known = false;
+	for (unsigned i = 0; i < 200; i++) {
+		post_from(link_under_test, &own, CHANNEL_RECORDS);
+		collect();
+		check_seen(0, 1);
+	}
+	known = true;
+	assert_false(post_from(link_under_test, &path, CHANNEL_RECORDS)); /* it is still there */
+	other->calls->close(other);
+}
+
+/* Whoever goes on sending to the other socket does not keep a new lane from being heard. */
+static void lane__is_heard_beside_strangers(void **state)
+{
+	struct link *stranger;
+
+	(void)state;
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &other), 0);
+	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &stranger), 0);
+	for (unsigned i = 0; i < 40; i++)
+		post_from(link_under_test, &other->own, CHANNEL_RECORDS);
+	known = false;
+	sender = NULL;
+	for (unsigned i = 0; i < 20; i++)
+		post_from(stranger, &own, CHANNEL_RECORDS);
+	link_under_test->calls->receive(link_under_test, 64);
+	frame_set(1, 77, 1);
+	frames[1].to = &own;
+	assert_int_equal(other->calls->send(other, &frames[1], 1), 1);
+	seen_count = 0;
+	for (unsigned i = 0; i < 100 && (seen_count == 0 || seen[(seen_count - 1) % 256].length != 77); i++) {
+		for (unsigned j = 0; j < 16; j++)
+			post_from(stranger, &own, CHANNEL_RECORDS);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	assert_int_equal(seen[(seen_count - 1) % 256].length, 77);
+	stranger->calls->close(stranger);
 	other->calls->close(other);
 }
 
@@ -670,7 +748,7 @@ static void open__without_an_address(void **state)
 
 	(void)state;
 	none.has_ipv4 = none.has_ipv6 = false;
-	assert_int_equal(link_udp_open(&engine, &none, counters, &link), THOLE_ERR_ADDRESS);
+	assert_int_equal(link_udp_open(&engine, &none, 1, counters, &link), THOLE_ERR_ADDRESS);
 	assert_null(link);
 	assert_non_null(strstr(thole_detail(), none.name));
 	assert_int_equal(link_raw_open(&engine, &interface, LINK_RAW_ETHERTYPE, 1, counters, &link), THOLE_ERR_ADDRESS);
@@ -700,6 +778,8 @@ int main(void)
 		TEST(lane__keeps_the_order),
 		TEST(lane__ends),
 		TEST(lane__is_not_taken_for_its_peer_too_early),
+		TEST(lane__strangers_have_no_vote),
+		TEST(lane__is_heard_beside_strangers),
 		TEST(ready__only_if_something_waits),
 		TEST(ready__unexpected_bulk),
 		TEST(open__without_an_address),

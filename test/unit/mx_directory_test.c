@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <sys/wait.h>
+
 #include "mx_actor.h"
 #include "notice.h"
 #include "post.h"
@@ -451,6 +453,58 @@ static void status__is_told_to_anyone(void **state)
 	actor_close(&entry);
 }
 
+/* Another user asks for the status of an endpoint, and for the address. */
+static int other_user(unsigned id)
+{
+	struct mxi_notice notices[] = {
+		{.type = MXI_NOTICE_STATUS, .token = 42},
+		{.type = MXI_NOTICE_CONNECT, .token = 43, .from = {1, 2, 3}, .nic_id = nic, .endpoint_id = id},
+	};
+	struct mxi_place place;
+	int fd;
+
+	if (setuid(65534) != 0)
+		return -1;
+	fd = stranger_socket();
+	mxi_place_endpoint(&place, nic, id);
+	for (int i = 0; i < 2; i++)
+		if (mxi_post_send(fd, &place, &notices[i]) != 0)
+			return -1;
+	return fd;
+}
+
+static void other_users_are_not_answered(void **state)
+{
+	int to_child[2], to_parent[2], status;
+	struct mxi_notice notice;
+	struct mxi_entry entry;
+	uint32_t dropped;
+	char byte = 0;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	open_entry(&entry, ID);
+	dropped = status_of(ID).dropped;
+	assert_int_equal(pipe(to_child) | pipe(to_parent), 0);
+	if (fork() == 0) {
+		int fd = other_user(ID);
+
+		(void)!write(to_parent[1], &byte, 1);
+		(void)!read(to_child[0], &byte, 1); /* until it was all looked at */
+		_exit(fd < 0 || recv(fd, &byte, 1, MSG_DONTWAIT) >= 0);
+	}
+	assert_int_equal(read(to_parent[0], &byte, 1), 1);
+	notice = status_of(ID); /* which is asked behind them */
+	assert_int_equal(notice.dropped, dropped + 2);
+	assert_int_equal(write(to_child[1], &byte, 1), 1);
+	assert_true(wait(&status) > 0);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < 2; i++)
+		close(to_child[i]), close(to_parent[i]);
+	actor_close(&entry);
+}
+
 static int counting, counted;
 
 static void counters_slow(struct mxi_entry *entry, uint64_t *values, size_t count)
@@ -544,6 +598,7 @@ int main(void)
 		cmocka_unit_test(question__can_be_canceled),
 		cmocka_unit_test(questions__of_many_are_answered),
 		cmocka_unit_test(status__is_told_to_anyone),
+		cmocka_unit_test(other_users_are_not_answered),
 		cmocka_unit_test(status__is_waited_for_by_the_end),
 		cmocka_unit_test(noise__is_dropped),
 	};

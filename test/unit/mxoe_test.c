@@ -114,6 +114,8 @@ static struct play {
 	uint64_t now_ns;
 	uint8_t *buffers[RECEIVES];
 	bool numbers_here[NUMBERS];
+	uint8_t lot;              /* what is drawn, */
+	unsigned draws;           /* and how often something was */
 	/* what came out since the last frame went in */
 	unsigned acks, nacks, replies, accepts;
 	uint8_t nack_reason;
@@ -366,7 +368,8 @@ static void judge(const struct path *to, const uint8_t *bytes, size_t length)
 		return;
 	case PACKET_REPLY:
 		assert_int_equal(packet.host.magic, 0x13052008);
-		assert_int_equal(packet.host.name_length, 7);
+		assert_int_equal(packet.host.name_length, sizeof("host1:0")); /* the NUL counts: hosts write one over the last byte */
+		assert_memory_equal(packet.host.name, "host1:0", sizeof("host1:0"));
 		play.replies++;
 		return;
 	case PACKET_CONNECT:
@@ -378,6 +381,7 @@ static void judge(const struct path *to, const uint8_t *bytes, size_t length)
 		return;
 	case PACKET_NACK:
 		play.nacks++;
+		assert_true(packet.nack.driver || packet.nack.index == packet.peer_index);
 		play.nack_reason = packet.nack.reason;
 		play.nack_driver = packet.nack.driver;
 		return;
@@ -538,7 +542,8 @@ static void model_connect(struct partner *from, const struct packet *packet)
 		from->known = true;
 		from->session = (uint32_t)connect->session;
 	}
-	if (from->opened || (packet->type == PACKET_CONNECT && connect->next >= SEQUENCES))
+	/* In a request it can be of a session before this one. */
+	if (from->opened || (packet->type == PACKET_CONNECT && connect->next != 1))
 		return;
 	from->opened = true;
 	from->out_base = from->out_next = from->out_acked = connect->next % SEQUENCES;
@@ -784,11 +789,14 @@ static void received(void *arg, const struct thole_completion *completion)
 
 /* ---- A play ---------------------------------------------------------------------------------------------- */
 
-/* The session is the one that the captured endpoint drew, since the script has it. */
-static void draw_session(void *arg, void *bytes, size_t length)
+/* The session, which is drawn first, is the one that the captured endpoint drew, since the script has it. */
+static void draw(void *arg, void *bytes, size_t length)
 {
 	(void)arg;
-	memset(bytes, 0, length);
+	memset(bytes, play.lot, length);
+	if (play.draws++ > 0)
+		return;
+	assert_int_equal(length, sizeof(play.session));
 	memcpy(bytes, &play.session, sizeof(play.session));
 }
 
@@ -813,6 +821,8 @@ static void learn_side(void)
 	assert_int_not_equal(play.session, 0);
 }
 
+static uint8_t next_lot;
+
 static void play_open(const char *name, unsigned side, uint8_t number)
 {
 	struct thole_endpoint_attr attr = {.complete = received};
@@ -824,7 +834,7 @@ static void play_open(const char *name, unsigned side, uint8_t number)
 
 	while (strcmp(capture_files[which].name, name) != 0)
 		which++;
-	play = (struct play){.side = side, .number = number, .now_ns = 1000000000};
+	play = (struct play){.side = side, .number = number, .now_ns = 1000000000, .lot = next_lot};
 	assert_true(capture_load(&play.capture, &capture_files[which], TEST_DATA "/captures"));
 	play.codec = play.capture.jumbo ? &codec_mxoe_jumbo : &codec_mxoe;
 	play.partners = calloc(PARTNERS, sizeof(struct partner));
@@ -842,7 +852,7 @@ static void play_open(const char *name, unsigned side, uint8_t number)
 	address_mxoe(mac, number, &parts);
 	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &play.endpoint), 0);
 	play.endpoint->now_ns = play.now_ns;
-	assert_int_equal(datagram_attach(play.endpoint, play.codec, links, 1, draw_session, NULL), 0);
+	assert_int_equal(datagram_attach(play.endpoint, play.codec, links, 1, draw, NULL), 0);
 	engine_name(&datagram_of(play.endpoint)->engine, number, "host1:0", 1, is_here, NULL);
 	for (unsigned i = 0; i < RECEIVES; i++)
 		receive_post(i);
@@ -982,6 +992,9 @@ WHOLE(extra__as_the_server, "extra-jumbo", 2, 1, 40, 0, 3)
 
 /* ---- Frames that no correct peer writes ------------------------------------------------------------------ */
 
+/* A host finds out by our MAC which index it has given us: of who is refused we may know nothing, and a wrong one names somebody else. */
+enum { ANY_INDEX = 0xffff };
+
 enum answer { ANSWER_NOTHING, ANSWER_ACK, ANSWER_NACK, ANSWER_DRIVER_NACK, ANSWER_ACCEPT, ANSWER_REPLY, ANSWER_ANY };
 
 /* What each frame of probes-jumbo.probes is answered with. Where Open-MX minds the index in a frame's head and we do not, we answer
@@ -997,22 +1010,22 @@ static const struct probe {
 	{152, 2, ANSWER_ACK, 0, 2},
 	{153, 2, ANSWER_ACK, 0, 2},
 	{154, 2, ANSWER_ACK, 0, 2},           /* not padded */
-	{156, 2, ANSWER_NACK, NACK_BAD_SESSION, 2},
-	{160, 2, ANSWER_NACK, NACK_BAD_SESSION, 2},
-	{161, 2, ANSWER_NACK, NACK_CLOSED, 2}, /* to endpoints that are not there */
-	{163, 2, ANSWER_NACK, NACK_CLOSED, 2},
+	{156, 2, ANSWER_NACK, NACK_BAD_SESSION, ANY_INDEX},
+	{160, 2, ANSWER_NACK, NACK_BAD_SESSION, ANY_INDEX},
+	{161, 2, ANSWER_NACK, NACK_CLOSED, ANY_INDEX}, /* to endpoints that are not there */
+	{163, 2, ANSWER_NACK, NACK_CLOSED, ANY_INDEX},
 	{165, 2, ANSWER_NOTHING, 0, 0},       /* too far ahead */
 	{166, 2, ANSWER_NOTHING, 0, 0},       /* of another epoch */
 	{167, 2, ANSWER_ACK, 0, 2},           /* a duplicate with a checksum, */
 	{169, 2, ANSWER_ACK, 0, 2},           /* and with an acknowledgement that is too high */
 	{171, 2, ANSWER_NOTHING, 0, 0},       /* longer than tiny */
-	{172, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, 3},
-	{174, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, 3},
-	{176, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, 3}, /* one that was there */
-	{178, 1, ANSWER_DRIVER_NACK, NACK_BAD_SESSION, 3},
-	{180, 1, ANSWER_DRIVER_NACK, NACK_CLOSED, 3},
-	{182, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, 3},
-	{183, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, 3},
+	{172, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, ANY_INDEX},
+	{174, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, ANY_INDEX},
+	{176, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, ANY_INDEX}, /* one that was there */
+	{178, 1, ANSWER_DRIVER_NACK, NACK_BAD_SESSION, ANY_INDEX},
+	{180, 1, ANSWER_DRIVER_NACK, NACK_CLOSED, ANY_INDEX},
+	{182, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, ANY_INDEX},
+	{183, 1, ANSWER_DRIVER_NACK, NACK_BAD_WINDOW, ANY_INDEX},
 	{184, 2, ANSWER_ANY, 0, 0},           /* from a host that has not said that it is there */
 	{185, 2, ANSWER_ACCEPT, 0, 0},
 	{188, 2, ANSWER_ACCEPT, 0, 0},
@@ -1139,7 +1152,7 @@ static void blocked__as_the_client(void **state)
 
 /* ---- Windows that begin within a page ------------------------------------------------------------------ */
 
-enum { PAGE_OFFSET = 1000, PAGE_LENGTH = 100000 };
+enum { PAGE_OFFSET = 1000, PAGE_LENGTH = 100000, PAGE_WINDOWS = 300 };
 
 /* A frame that the partner 2 writes, in MX mode. Without Ethernet's head. */
 static void arrives(const uint8_t *frame, size_t length)
@@ -1165,9 +1178,13 @@ static struct page_pull {
 	struct packet_pull pulls[8];
 	unsigned count;
 	uint8_t bytes[PAGE_LENGTH];
-	unsigned frames, finishes;
-	uint64_t window;
+	unsigned frames, finishes, announcements, acks, nacks;
+	uint64_t window, windows[PAGE_WINDOWS];
 	uint8_t sequences[64];
+	uint8_t nack_reason;
+	uint16_t head_index;      /* of the last record, */
+	uint32_t sequence;        /* and its number */
+	struct packet_connect accept;
 } page;
 
 static unsigned page_send(struct link *link, const struct frame_out *frames, unsigned count)
@@ -1191,7 +1208,18 @@ static unsigned page_send(struct link *link, const struct frame_out *frames, uns
 			memcpy(page.bytes + packet.data.offset, packet.payload, packet.length);
 			page.sequences[page.frames++] = packet.data.frame;
 		} else if (packet.type == PACKET_RECORD && packet.message.record.kind == RECORD_ANNOUNCE) {
-			page.window = packet.message.record.arg[2];
+			assert_true(page.announcements < PAGE_WINDOWS);
+			page.window = page.windows[page.announcements++] = packet.message.record.arg[2];
+		} else if (packet.type == PACKET_NACK) {
+			page.nacks++;
+			page.nack_reason = packet.nack.reason;
+		} else if (packet.type == PACKET_ACCEPT) {
+			page.accept = packet.connect;
+		}
+		page.acks += packet.type == PACKET_ACK;
+		if (packet.type == PACKET_RECORD) {
+			page.head_index = packet.peer_index;
+			page.sequence = packet.sequence;
 		}
 		page.finishes += packet.type == PACKET_RECORD && packet.message.record.kind == RECORD_FINISH;
 	}
@@ -1296,12 +1324,398 @@ static void pages__served(void **state)
 	play_close();
 }
 
+/* ---- What a process before this one had here ---------------------------------------------------------------- */
+
+/* The first window and the first pull of an endpoint that has drawn this. */
+static void first_names(uint8_t lot, uint64_t *window_p, uint32_t *handle_p)
+{
+	struct packet packet = {.type = PACKET_RECORD, .to = 1, .from = 2, .ack = 1};
+	struct window window = {.length = PAGE_LENGTH, .count = 1, .id = 5 | 9 << 8};
+	uint8_t frame[ENGINE_FRAME_MAX], *bytes = calloc(1, PAGE_LENGTH);
+
+	next_lot = lot;
+	page_open();
+	next_lot = 0;
+	assert_int_equal(thole_send(play.endpoint, handle_of(2), bytes, PAGE_LENGTH, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+	step();
+	packet.session = play.session;
+	packet.sequence = partner(2)->next;
+	packet.message.record = (struct record){.kind = RECORD_ANNOUNCE};
+	window_store(&window, &packet.message.record);
+	arrives(frame, partner_frame(&packet, frame));
+	assert_true(page.count > 0);
+	*window_p = page.window;
+	*handle_p = (uint32_t)(page.pulls[0].transfer >> 32);
+	play.endpoint->complete = NULL; /* the pull is nobody's */
+	play_close();
+	free(bytes);
+}
+
+/* A NOTIFY or data for the one that was killed must not be taken for our own: nothing of either begins where it began. */
+static void former__other_names(void **state)
+{
+	uint64_t windows[2];
+	uint32_t handles[2];
+
+	(void)state;
+	first_names(0x11, &windows[0], &handles[0]);
+	first_names(0xe7, &windows[1], &handles[1]);
+	assert_int_not_equal((uint8_t)windows[0], (uint8_t)windows[1]);
+	assert_int_not_equal((uint8_t)(windows[0] >> 8), (uint8_t)(windows[1] >> 8));
+	assert_int_not_equal(handles[0], handles[1]);
+}
+
+static struct thole_completion sent; /* the last that has ended */
+
+static void send_ended(void *arg, const struct thole_completion *completion)
+{
+	(void)arg;
+	sent = *completion;
+}
+
+/* How a send ends that the receiver says to have taken so much of. */
+static int32_t finished(uint64_t window_change, uint32_t bytes)
+{
+	struct packet packet = {.type = PACKET_RECORD, .to = 1, .from = 2, .ack = 2};
+	uint8_t frame[ENGINE_FRAME_MAX], *data = calloc(1, PAGE_LENGTH);
+
+	page_open();
+	play.endpoint->complete = send_ended;
+	sent = (struct thole_completion){.status = 1};
+	assert_int_equal(thole_send(play.endpoint, handle_of(2), data, PAGE_LENGTH, 7, 0, 0, NULL, NULL), 0);
+	step();
+	packet.session = play.session;
+	packet.sequence = partner(2)->next;
+	packet.message.record = (struct record){.kind = RECORD_FINISH, .tag = page.window ^ window_change};
+	packet.message.total = bytes;
+	arrives(frame, partner_frame(&packet, frame));
+	play.endpoint->complete = NULL;
+	play_close();
+	free(data);
+	return sent.status;
+}
+
+static void former__notify(void **state)
+{
+	(void)state;
+	assert_int_equal(finished(0, PAGE_LENGTH), 0);
+	assert_int_equal(sent.length, PAGE_LENGTH);
+	/* After a NACK hosts say 0; where their receive was shorter, how much of it they took. */
+	assert_int_equal(finished(0, 0), THOLE_ERR_TRUNCATED);
+	assert_int_equal(sent.length, 0);
+	assert_int_equal(sent.message_length, PAGE_LENGTH);
+	assert_int_equal(finished(0, PAGE_LENGTH - 1), THOLE_ERR_TRUNCATED);
+	assert_int_equal(sent.length, PAGE_LENGTH - 1);
+	assert_int_equal(finished(0, PAGE_LENGTH + 1), THOLE_ERR_PROTOCOL);
+	/* Another window, or another use of this one. */
+	assert_int_equal(finished(1, PAGE_LENGTH), 1);
+	assert_int_equal(finished(1 << 8, PAGE_LENGTH), 1);
+}
+
+enum { OTHER_NUMBER = 9, OTHER_SESSION = 0x51, OTHER_KEY = 0x77 };
+
+/* ---- What is not meant for us, or of another time ------------------------------------------------------------- */
+
+static struct packet partner_says(enum packet_type type)
+{
+	return (struct packet){.type = (uint8_t)type, .to = 1, .from = 2, .session = play.session, .ack = 1};
+}
+
+static void partner_sends(const struct packet *packet)
+{
+	uint8_t frame[ENGINE_FRAME_MAX];
+
+	arrives(frame, partner_frame(packet, frame));
+}
+
+/* Its next record: a message of this byte. */
+static struct packet partner_message(const uint8_t *byte)
+{
+	struct packet packet = partner_says(PACKET_RECORD);
+
+	packet.sequence = partner(2)->next++;
+	packet.message.record = (struct record){.kind = RECORD_EAGER, .tag = 7};
+	packet.message.total = packet.length = 1;
+	packet.payload = byte;
+	return packet;
+}
+
+/* As page_open, for a send of ours that waits; whose number is page.sequence. */
+static void stray_open(unsigned flags)
+{
+	page_open();
+	play.endpoint->complete = send_ended;
+	sent = (struct thole_completion){.status = 1};
+	assert_int_equal(thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, flags, NULL, NULL), 0);
+	step();
+	assert_true(page.sequence > 0);
+}
+
+static void stray_close(void)
+{
+	play.endpoint->complete = NULL;
+	play_close();
+}
+
+static bool partner_is_gone(void)
+{
+	return play.endpoint->counters[COUNTER_PEERS_GONE] > 0;
+}
+
+/* What asks for nothing is not refused, and of the rest only so much. */
+static void stray__refusals_are_few(void **state)
+{
+	struct packet ack = partner_says(PACKET_ACK), message;
+
+	(void)state;
+	stray_open(0);
+	ack.session = ack.acked.session = play.session + 1;
+	partner_sends(&ack);
+	assert_int_equal(page.nacks, 0);
+	message = partner_message((const uint8_t *)"y");
+	message.session++;
+	partner_sends(&message);
+	partner_sends(&message);
+	assert_int_equal(page.nacks, 1);
+	assert_int_equal(page.nack_reason, NACK_BAD_SESSION);
+	play.now_ns += NACK_NS;
+	step();
+	partner_sends(&message);
+	assert_int_equal(page.nacks, 2);
+	stray_close();
+}
+
+/* Another process answers for an endpoint that it has. */
+static void stray__another_number(void **state)
+{
+	struct packet message;
+
+	(void)state;
+	stray_open(0);
+	message = partner_message((const uint8_t *)"y");
+	play.numbers_here[9] = true;
+	message.to = 9;
+	partner_sends(&message);
+	assert_int_equal(page.nacks, 0);
+	message.to = 10;
+	partner_sends(&message);
+	assert_int_equal(page.nacks, 1);
+	assert_int_equal(page.nack_reason, NACK_CLOSED);
+	stray_close();
+}
+
+static void stray__nacks(void **state)
+{
+	struct packet nack = partner_says(PACKET_NACK);
+
+	(void)state;
+	stray_open(0);
+	nack.nack.reason = NACK_BAD_WINDOW; /* messages have none */
+	nack.sequence = page.sequence;
+	partner_sends(&nack);
+	nack.nack.reason = NACK_CLOSED;
+	nack.sequence = 0;                  /* a CONNECT's, which was answered */
+	partner_sends(&nack);
+	nack.sequence = page.sequence + 1;  /* what was not sent yet */
+	partner_sends(&nack);
+	nack.sequence = page.sequence | 0x4000;
+	partner_sends(&nack);
+	assert_false(partner_is_gone());
+	nack.sequence = page.sequence;
+	partner_sends(&nack);
+	assert_true(partner_is_gone());
+	stray_close();
+}
+
+static void stray__acks(void **state)
+{
+	struct engine *engine;
+	struct packet ack = partner_says(PACKET_ACK);
+
+	(void)state;
+	stray_open(0);
+	engine = &datagram_of(play.endpoint)->engine;
+	ack.session = ack.acked.session = play.session;
+	ack.ack = (page.sequence + 1) | 0x4000;
+	partner_sends(&ack);
+	ack.ack = page.sequence + 2;
+	partner_sends(&ack);
+	assert_false(engine_drained(engine));
+	ack.ack = page.sequence + 1;
+	partner_sends(&ack);
+	assert_true(engine_drained(engine));
+	stray_close();
+}
+
+/* Data has no session: whose it is say the magic and who sends it. */
+static void stray__data(void **state)
+{
+	struct packet data = {.type = PACKET_DATA}, announce;
+	struct window window = {.length = 5, .count = 1, .id = 5 | 9 << 8};
+	struct engine *engine;
+	uint8_t frame[ENGINE_FRAME_MAX];
+	struct path other;
+
+	(void)state;
+	stray_open(0);
+	engine = &datagram_of(play.endpoint)->engine;
+	announce = partner_message(NULL);
+	announce.message.record.kind = RECORD_ANNOUNCE;
+	announce.message.total = announce.length = 0;
+	window_store(&window, &announce.message.record);
+	partner_sends(&announce);
+	assert_int_equal(page.count, 1);
+	data.data.transfer = page.pulls[0].transfer ^ 1; /* the neighbour's */
+	data.payload = (const uint8_t *)"wrong";
+	data.length = 5;
+	partner_sends(&data);
+	data.data.transfer = page.pulls[0].transfer ^ UINT64_C(1) << 40;
+	partner_sends(&data);
+	data.data.transfer = page.pulls[0].transfer;
+	other = play.other;
+	other.bytes[5] ^= 0x40;
+	engine_frame(engine, &play.link, &other, frame, partner_frame(&data, frame));
+	assert_int_equal(page.finishes, 0);
+	data.payload = (const uint8_t *)"right";
+	partner_sends(&data);
+	assert_int_equal(page.finishes, 1);
+	assert_int_equal(sent.length, 5);
+	assert_memory_equal(sent.buffer, "right", 5);
+	stray_close();
+}
+
+/* What one of a host's endpoints says is not about another's message. */
+static void stray__notify(void **state)
+{
+	struct packet connect = partner_says(PACKET_CONNECT), finish = partner_says(PACKET_RECORD);
+
+	(void)state;
+	stray_open(THOLE_SYNC);
+	assert_int_equal(page.announcements, 1);
+	connect.from = 3;
+	connect.connect = (struct packet_connect){.session = 0x33, .proof = KEY, .next = 1, .index = 4};
+	partner_sends(&connect);
+	assert_int_equal(page.accept.status, CONNECT_OK);
+	finish.from = 3;
+	finish.sequence = 1;
+	finish.message.record = (struct record){.kind = RECORD_FINISH, .tag = page.window};
+	finish.message.total = 1;
+	partner_sends(&finish);
+	assert_int_equal(sent.status, 1);
+	finish.from = 2;
+	finish.sequence = partner(2)->next;
+	partner_sends(&finish);
+	assert_int_equal(sent.status, 0);
+	stray_close();
+}
+
+/* A wrong key is told how far we are with that endpoint's session, which it may still be heard in, and not with another one. */
+static void stray__wrong_key(void **state)
+{
+	struct packet connect = partner_says(PACKET_CONNECT), message;
+	uint32_t next;
+
+	(void)state;
+	stray_open(0);
+	message = partner_message((const uint8_t *)"y");
+	partner_sends(&message);
+	next = partner(2)->next;
+	assert_true(next > 1);
+	connect.connect = (struct packet_connect){.session = partner(2)->session, .proof = OTHER_KEY, .next = 1, .index = 4};
+	partner_sends(&connect);
+	assert_int_equal(page.accept.status, CONNECT_BAD_KEY);
+	assert_int_equal(page.accept.next, next);
+	connect.connect.session++;
+	partner_sends(&connect);
+	assert_int_equal(page.accept.status, CONNECT_BAD_KEY);
+	assert_int_equal(page.accept.next, 1);
+	assert_false(partner_is_gone());
+	stray_close();
+}
+
+/* While too much lies here, what is new and not awaited is not taken; but what it acknowledges is, and what came before is said again. */
+static void stray__held_off(void **state)
+{
+	struct packet first, second;
+	struct engine *engine;
+
+	(void)state;
+	stray_open(0);
+	engine = &datagram_of(play.endpoint)->engine;
+	first = partner_message((const uint8_t *)"y");
+	partner_sends(&first);
+	play.endpoint->holding = true;
+	play.endpoint->screened = 1; /* so nothing is awaited */
+	page.acks = 0;
+	second = partner_message((const uint8_t *)"z");
+	second.ack = page.sequence + 1;
+	partner_sends(&second);
+	assert_int_equal(play.endpoint->counters[COUNTER_DROPPED_FULL], 1);
+	assert_true(engine_drained(engine));
+	assert_int_equal(page.acks, 0);
+	partner_sends(&first);
+	assert_int_equal(page.acks, 1);
+	play.endpoint->holding = false;
+	play.endpoint->screened = 0;
+	partner_sends(&second);
+	assert_int_equal(sent.operation, THOLE_OP_RECEIVE);
+	assert_memory_equal(sent.buffer, "z", 1);
+	stray_close();
+}
+
+/* A host's answer says how it numbers us, too. */
+static void stray__reply(void **state)
+{
+	struct packet reply = {.type = PACKET_REPLY, .host = {.index = 0x77, .magic = 0x13052008}};
+
+	(void)state;
+	stray_open(0);
+	partner_sends(&reply);
+	assert_int_equal(thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, 0, NULL, NULL), 0);
+	step();
+	assert_int_equal(page.head_index, 0x77);
+	stray_close();
+}
+
+/* There are 256, and none is used again before its send has ended; then under another number. */
+static void windows__all_in_use(void **state)
+{
+	struct packet ack = partner_says(PACKET_ACK), finish = partner_says(PACKET_RECORD);
+	bool used[256] = {false};
+
+	(void)state;
+	stray_open(THOLE_SYNC);
+	for (unsigned i = 1; i < 258; i++)
+		assert_int_equal(thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, THOLE_SYNC | THOLE_QUIET, NULL, NULL), 0);
+	step();
+	ack.ack = page.sequence + 1; /* a host holds 255 */
+	ack.acked.session = play.session;
+	partner_sends(&ack);
+	assert_int_equal(page.announcements, 256);
+	for (unsigned i = 0; i < 256; i++) {
+		assert_false(used[page.windows[i] & 0xff]);
+		used[page.windows[i] & 0xff] = true;
+	}
+	finish.sequence = partner(2)->next;
+	finish.ack = page.sequence + 1;
+	finish.message.record = (struct record){.kind = RECORD_FINISH, .tag = page.windows[3]};
+	finish.message.total = 1;
+	partner_sends(&finish);
+	assert_int_equal(page.announcements, 257);
+	assert_int_equal(page.window & 0xff, page.windows[3] & 0xff);
+	assert_int_not_equal(page.window, page.windows[3]);
+	stray_close();
+}
+
 /* ---- Keys, and what becomes of a connect ------------------------------------------------------------------ */
 
 /* What the engine has said last: one CONNECT or ACCEPT, and how often. */
 static struct connect_said {
 	struct packet packet;
-	unsigned connects, accepts;
+	unsigned connects, accepts, records;
+	uint8_t attempt;                     /* of the last CONNECT */
+	uint32_t sequence;                   /* of the last record */
+	uint32_t next;                       /* in the last ACCEPT */
 } connect_said;
 
 static unsigned connect_send_frames(struct link *link, const struct frame_out *frames, unsigned count)
@@ -1311,16 +1725,22 @@ static unsigned connect_send_frames(struct link *link, const struct frame_out *f
 	(void)link;
 	for (unsigned i = 0; i < count; i++) {
 		assert_int_equal(play.codec->decode(&packet, frames[i].head, frames[i].head_length), 0);
+		if (packet.type == PACKET_RECORD) {
+			connect_said.records++;
+			connect_said.sequence = packet.sequence;
+		}
 		if (packet.type != PACKET_CONNECT && packet.type != PACKET_ACCEPT)
 			continue;
+		if (packet.type == PACKET_CONNECT)
+			connect_said.attempt = packet.connect.attempt;
+		else
+			connect_said.next = packet.connect.next;
 		connect_said.packet = packet;
 		connect_said.connects += packet.type == PACKET_CONNECT;
 		connect_said.accepts += packet.type == PACKET_ACCEPT;
 	}
 	return count;
 }
-
-enum { OTHER_NUMBER = 9, OTHER_SESSION = 0x51, OTHER_KEY = 0x77 };
 
 static int32_t connect_status;
 
@@ -1355,14 +1775,19 @@ static uint32_t connect_open(uint64_t key)
 	return handle;
 }
 
-static void connect_answer(uint8_t attempt, uint8_t status)
+static void connect_answer_next(uint8_t attempt, uint8_t status, uint32_t next)
 {
 	struct packet packet = {.type = PACKET_ACCEPT, .to = 1, .from = OTHER_NUMBER};
 	uint8_t frame[ENGINE_FRAME_MAX];
 
-	packet.connect = (struct packet_connect){.echo = play.session, .session = OTHER_SESSION, .next = 1, .attempt = attempt,
+	packet.connect = (struct packet_connect){.echo = play.session, .session = OTHER_SESSION, .next = next, .attempt = attempt,
 						 .status = status, .index = 4};
 	arrives(frame, partner_frame(&packet, frame));
+}
+
+static void connect_answer(uint8_t attempt, uint8_t status)
+{
+	connect_answer_next(attempt, status, 1);
 }
 
 static void connect__right_key(void **state)
@@ -1471,6 +1896,62 @@ static void connect__to_us(void **state)
 	play_close();
 }
 
+/* A host that knew a process before us still says what it expected of that one. It starts afresh when it sees our session, and
+ * its answer says so. */
+static void connect__next_of_another_time(void **state)
+{
+	struct packet packet = {.type = PACKET_CONNECT, .to = 1, .from = OTHER_NUMBER};
+	uint8_t frame[ENGINE_FRAME_MAX];
+	uint32_t handle = connect_open(KEY);
+
+	(void)state;
+	packet.connect = (struct packet_connect){.session = OTHER_SESSION, .proof = KEY, .next = 0x3b, .attempt = 2, .index = 4};
+	arrives(frame, partner_frame(&packet, frame));
+	assert_int_equal(connect_said.accepts, 1);
+	assert_int_equal(thole_send(play.endpoint, handle, "x", 1, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+	step();
+	assert_int_equal(connect_said.records, 0);
+	connect_answer(connect_said.attempt, CONNECT_OK);
+	assert_int_equal(connect_status, 0);
+	step();
+	assert_int_equal(connect_said.records, 1);
+	assert_int_equal(connect_said.sequence, 1);
+	play_close();
+}
+
+/* A host that gives up on us again and again comes back to the epoch that it began with; and so do we. */
+static void connect__epochs_wrap(void **state)
+{
+	struct packet packet = {.type = PACKET_CONNECT, .to = 1, .from = OTHER_NUMBER}, message;
+
+	(void)state;
+	connect_open(KEY);
+	message = partner_message((const uint8_t *)"y");
+	message.from = OTHER_NUMBER;
+	connect_answer(connect_said.attempt, CONNECT_OK);
+	for (uint32_t i = 1; i < 6; i++) {
+		uint32_t next = (i << 14 & 0xffff) | 1;
+
+		packet.connect = (struct packet_connect){.session = OTHER_SESSION, .proof = KEY, .next = next, .index = 4};
+		connect_said.accepts = 0;
+		play.endpoint->complete = send_ended;
+		partner_sends(&packet);
+		assert_int_equal(connect_said.accepts, 1);
+		assert_int_equal(play.endpoint->counters[COUNTER_PEERS_GONE], i);
+		assert_int_equal(connect_said.next, next); /* both have counted as far */
+		connect_answer_next(connect_said.attempt, CONNECT_OK, next);
+		assert_int_equal(thole_send(play.endpoint, handle_of(OTHER_NUMBER), "x", 1, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+		step();
+		assert_int_equal(connect_said.sequence, next);
+		message.sequence = next;
+		sent = (struct thole_completion){.status = 1};
+		partner_sends(&message);
+		assert_int_equal(sent.operation, THOLE_OP_RECEIVE);
+		receive_post(0);
+	}
+	play_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1490,6 +1971,20 @@ int main(void)
 		cmocka_unit_test(blocked__as_the_client),
 		cmocka_unit_test(pages__pulled),
 		cmocka_unit_test(pages__served),
+		cmocka_unit_test(former__other_names),
+		cmocka_unit_test(former__notify),
+		cmocka_unit_test(stray__refusals_are_few),
+		cmocka_unit_test(stray__another_number),
+		cmocka_unit_test(stray__nacks),
+		cmocka_unit_test(stray__acks),
+		cmocka_unit_test(stray__data),
+		cmocka_unit_test(stray__notify),
+		cmocka_unit_test(stray__wrong_key),
+		cmocka_unit_test(stray__held_off),
+		cmocka_unit_test(stray__reply),
+		cmocka_unit_test(windows__all_in_use),
+		cmocka_unit_test(connect__next_of_another_time),
+		cmocka_unit_test(connect__epochs_wrap),
 		cmocka_unit_test(connect__right_key),
 		cmocka_unit_test(connect__wrong_key),
 		cmocka_unit_test(connect__no_such_endpoint),

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/options.h"
@@ -130,7 +131,8 @@ static void table__each_row_is_sound(void **state)
 		text_check(&options, info.name, info.value);
 		assert_true(strlen(info.help) > 10);
 		assert_true(strlen(info.name) < 32);
-		assert_string_equal(info.origin, "default");
+		assert_string_equal(strstr(info.origin, "/job_key") ? "key" : "default",
+				    strcmp(info.kind, "key") == 0 ? "key" : "default");
 		if (strcmp(info.kind, "choice") == 0)
 			assert_non_null(strchr(info.choices, ','));
 		else if (strcmp(info.kind, "text") == 0)
@@ -343,6 +345,79 @@ static void key__is_never_shown(void **state)
 	assert_null(strstr(thole_detail(), "5515"));
 }
 
+static void key__is_the_users(void **state)
+{
+	struct options first, again, other;
+	char path[OPTIONS_PATH_MAX], text[OPTIONS_PATH_MAX];
+
+	(void)state;
+	assert_int_equal(options_load(&first, NULL), 0);
+	assert_true(first.job_key == 0); /* nothing is made, nor read, before it is needed */
+	snprintf(path, sizeof(path), "%s/.config/thole/job_key", home);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(options_key(&first), 0);
+	assert_true(first.job_key != 0);
+	assert_int_equal(access(path, F_OK), 0);
+	text_check(&first, "job_key", "file");
+	assert_string_equal(options_origin_text(&first, "job_key", text), path);
+	assert_int_equal(options_load(&again, (const char *const[]){"job_key=FILE", NULL}), 0);
+	assert_int_equal(options_key(&again), 0);
+	assert_true(again.job_key == first.job_key);
+	/* Another folder, another key. */
+	snprintf(path, sizeof(path), "%s/config", home);
+	setenv("XDG_CONFIG_HOME", path, 1);
+	assert_int_equal(options_load(&other, NULL), 0);
+	assert_int_equal(options_key(&other), 0);
+	assert_true(other.job_key != 0 && other.job_key != first.job_key);
+	strcat(path, "/thole/job_key");
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(chmod(path, 0644), 0);
+	assert_int_equal(options_key(&other), THOLE_ERR_ACCESS);
+	detail_check(path);
+}
+
+static void key__by_choice(void **state)
+{
+	static const char *const none[] = {"job_key=none", "job_key=0"}, *const others[] = {"7", "none"};
+	struct options options;
+	char folder[64];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(options_load(&options, (const char *const[]){none[i], NULL}), 0);
+		assert_int_equal(options_key(&options), 0);
+		assert_true(options.job_key == 0);
+		text_check(&options, "job_key", "0");
+		/* The last word counts. */
+		assert_int_equal(options_set(&options, "job_key", "file", false), 0);
+		assert_int_equal(options_set(&options, "job_key", others[i], false), 0);
+		assert_int_equal(options_key(&options), 0);
+		assert_true(options.job_key == (i ? 0 : 7));
+	}
+	snprintf(folder, sizeof(folder), "%s/.config", home);
+	assert_int_equal(access(folder, F_OK), -1);
+}
+
+/* As sudo may leave it: root's key does not go to the user's home. And somebody without one. */
+static void key__of_a_home_that_is_anothers(void **state)
+{
+	struct options options;
+	char path[OPTIONS_PATH_MAX];
+	int status;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_non_null(strstr(options_origin_text(&options, "job_key", path), home));
+	assert_int_equal(chown(home, 65534, 65534), 0);
+	assert_null(strstr(options_origin_text(&options, "job_key", path), home));
+	if (fork() == 0)
+		_exit(setuid(54321) != 0 || options_key(&options) != THOLE_ERR_NOT_FOUND || !strstr(thole_detail(), "54321"));
+	assert_true(wait(&status) > 0);
+	assert_int_equal(status, 0);
+}
+
 static void defaults__look_at_nothing_outside(void **state)
 {
 	struct options options;
@@ -493,6 +568,21 @@ static void load__named_file_must_be_readable(void **state)
 	assert_int_equal(options.spin, defaults.spin);
 }
 
+static void check__says_what_opening_would(void **state)
+{
+	(void)state;
+	assert_int_equal(thole_options_check(NULL), 0);
+	assert_int_equal(thole_options_check((const char *const[]){"eager_max=8k", "bulk=ring", NULL}), 0);
+	assert_int_equal(thole_options_check((const char *const[]){"eager_max=banana", NULL}), THOLE_ERR_ARGUMENT);
+	assert_non_null(strstr(thole_detail(), "option eager_max: \"banana\" must be a size"));
+	assert_int_equal(thole_options_check((const char *const[]){"no_such=1", NULL}), THOLE_ERR_ARGUMENT);
+	assert_non_null(strstr(thole_detail(), "thole info options"));
+	setenv("THOLE_SPIN", "5 apples", 1);
+	assert_int_equal(thole_options_check(NULL), THOLE_ERR_ARGUMENT);
+	assert_non_null(strstr(thole_detail(), "environment, THOLE_SPIN: "));
+	unsetenv("THOLE_SPIN");
+}
+
 int main(void)
 {
 #define WITH_HOME(test) cmocka_unit_test_setup_teardown(test, home_make, home_remove)
@@ -504,6 +594,9 @@ int main(void)
 		WITH_HOME(set__errors_say_what_is_allowed),
 		WITH_HOME(set__text),
 		WITH_HOME(key__is_never_shown),
+		WITH_HOME(key__is_the_users),
+		WITH_HOME(key__by_choice),
+		WITH_HOME(key__of_a_home_that_is_anothers),
 		WITH_HOME(defaults__look_at_nothing_outside),
 		WITH_HOME(load__later_sources_win),
 		WITH_HOME(load__user_file_in_its_places),
@@ -511,6 +604,7 @@ int main(void)
 		WITH_HOME(load__bad_values_fail_and_the_rest_is_good),
 		WITH_HOME(load__bad_strings),
 		WITH_HOME(load__named_file_must_be_readable),
+		WITH_HOME(check__says_what_opening_would),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);

@@ -105,6 +105,49 @@ static void recv__longer_message_is_cut(void **state)
 	pair_close(&pair);
 }
 
+/* How a large send ends whose receiver says this of it. */
+static int finished(int status, uint64_t bytes, size_t *length_p)
+{
+	struct record record = {.kind = RECORD_FINISH};
+	struct thole_completion completion;
+	struct thole_request *send;
+	char *from = pair_filled(1, 300000);
+	struct pair pair;
+
+	pair_open(&pair, no_options);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 300000, 7, 0, 0, NULL, &send), 0);
+	assert_int_equal(thole_test(pair.a, send, NULL), 0);
+	record.tag = request_id((struct request *)send);
+	record.imm = finish_pack(status, bytes);
+	message_arrived(endpoint_peer(pair.a, pair.a_to_b), &record, NULL, 0);
+	assert_int_equal(thole_test(pair.a, send, &completion), 1);
+	assert_int_equal(completion.message_length, 300000);
+	*length_p = completion.length;
+	pair_close(&pair);
+	free(from);
+	return completion.status;
+}
+
+static void finish__of_fewer_bytes_is_no_success(void **state)
+{
+	size_t length;
+
+	(void)state;
+	assert_int_equal(finished(0, 300000, &length), 0);
+	assert_int_equal(length, 300000);
+	assert_int_equal(finished(0, 299999, &length), THOLE_ERR_TRUNCATED);
+	assert_int_equal(length, 299999);
+	assert_int_equal(finished(0, 0, &length), THOLE_ERR_TRUNCATED);
+	assert_int_equal(length, 0);
+	assert_int_equal(finished(0, 300001, &length), THOLE_ERR_PROTOCOL);
+	assert_int_equal(finished(THOLE_ERR_FAULT, 0, &length), THOLE_ERR_FAULT);
+	/* It had no room for more, which is the receiver's affair; */
+	assert_int_equal(finished(THOLE_ERR_TRUNCATED, 150000, &length), 0);
+	assert_int_equal(length, 300000);
+	/* and an error of a later version is one. */
+	assert_int_equal(finished(-THOLE_ERR_COUNT - 5, 0, &length), THOLE_ERR_PROTOCOL);
+}
+
 /* The answer to a synchronous send overtakes the rest of its pieces where the ring is smaller than the message. */
 static void sync__matched_before_all_pieces_are_out(void **state)
 {
@@ -290,7 +333,7 @@ static void multi__source_that_ends_gives_the_buffer_back(void **state)
 		thole_progress(pair.b);
 	assert_int_equal(collected.count, 2);
 	assert_int_equal(collected.completions[0].status, 0);
-	assert_int_equal(collected.completions[1].status, THOLE_ERR_PEER);
+	assert_int_equal(collected.completions[1].status, THOLE_ERR_CLOSED);
 	assert_true(collected.completions[1].flags & THOLE_MULTI_END);
 	thole_endpoint_close(pair.b);
 }
@@ -905,14 +948,14 @@ static void screen__what_a_peer_that_ends_has_left(void **state)
 	assert_int_equal(completion.status, 0);
 	assert_int_equal(got, 3);
 	assert_int_equal(thole_test(pair.b, fourth, &completion), 1);
-	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	assert_int_equal(completion.status, THOLE_ERR_CLOSED);
 	assert_int_equal(completion.tag, 4);
 	assert_int_equal(thole_test(pair.b, never, &completion), 1);
-	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	assert_int_equal(completion.status, THOLE_ERR_CLOSED);
 	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &got, 1, 2, ~UINT64_C(0), 0, NULL, &third), 0); /* was kept */
 	assert_int_equal(thole_test(pair.b, third, &completion), 1);
 	assert_int_equal(completion.status, 0);
-	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &got, 1, 0, 0, 0, NULL, &third), THOLE_ERR_PEER);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &got, 1, 0, 0, 0, NULL, &third), THOLE_ERR_CLOSED);
 	assert_int_equal(pair.b->screened, 0);
 	assert_int_equal(pair.b->unexpected.live, 0);
 	thole_endpoint_close(pair.b);
@@ -961,12 +1004,12 @@ static void screen__peer_ends_in_the_middle_of_a_message(void **state)
 		else
 			assert_int_equal(thole_message_keep(pair.b, screened.message), 0);
 		assert_int_equal(thole_test(pair.b, never, &completion), 1);
-		assert_int_equal(completion.status, THOLE_ERR_PEER);
+		assert_int_equal(completion.status, THOLE_ERR_CLOSED);
 		if (way == KEEP)
 			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 7, 0, 0, NULL, &receive), 0);
 		if (way != DROP) {
 			assert_int_equal(thole_test(pair.b, receive, &completion), 1);
-			assert_int_equal(completion.status, THOLE_ERR_PEER);
+			assert_int_equal(completion.status, THOLE_ERR_CLOSED);
 		}
 		assert_int_equal(pair.b->unexpected.live, 0);
 		assert_int_equal(pair_counter(pair.b, "unexpected_bytes"), 0);
@@ -1206,6 +1249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recv__every_size_posted_and_unexpected),
 		cmocka_unit_test(recv__longer_message_is_cut),
+		cmocka_unit_test(finish__of_fewer_bytes_is_no_success),
 		cmocka_unit_test(sync__matched_before_all_pieces_are_out),
 		cmocka_unit_test(sync__answered_after_the_payload_was_copied),
 		cmocka_unit_test(multi__takes_messages_until_full),

@@ -336,9 +336,9 @@ static void gone__pending_operations_end(void **state)
 		struct thole_completion completion;
 
 		assert_int_equal(thole_wait(target.pair.a, requests[i], -1, &completion), 0);
-		assert_int_equal(completion.status, THOLE_ERR_PEER);
+		assert_int_equal(completion.status, THOLE_ERR_CLOSED);
 	}
-	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]), THOLE_ERR_PEER);
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]), THOLE_ERR_CLOSED);
 	assert_int_equal(pair_counter(target.pair.a, "peers_gone"), 1);
 	thole_endpoint_close(target.pair.a);
 }

@@ -203,6 +203,78 @@ static void poll__payload_anywhere(void **state)
 	pair_close(&pair);
 }
 
+/* The question's memory, which the answer lies in, is not given back to the asker before it has handled the answer: it would write
+ * the next question there. */
+static void publish__not_while_memory_is_lent(void **state)
+{
+	struct pair pair;
+	struct ring_in *in;
+	struct ring_out *back;
+	static uint8_t bytes[1000];
+	uint64_t published, handled;
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	pair_progress(&pair, 20);
+	in = in_of(&pair);
+	back = &shm_link(in->peer)->out;
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	thole_progress(pair.b);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	assert_true(ring_slot(back->segment, back->produced - 1)->place & (uint32_t)PLACE_LENT);
+	published = in->segment->consumed;
+	handled = in->handled;
+	for (int i = 0; i < 5 * PUBLISH_LOOKS; i++)
+		thole_progress(pair.b);
+	assert_int_equal(in->segment->consumed, published);
+	for (int i = 0; i < 5 * PUBLISH_LOOKS; i++)
+		thole_progress(pair.a);
+	for (int i = 0; i < 5 * PUBLISH_LOOKS; i++)
+		thole_progress(pair.b);
+	assert_int_equal(in->segment->consumed, handled);
+	pair_close(&pair);
+}
+
+static struct pair *answered;
+static uint64_t consumed_inside;
+
+static void look_inside(void *arg, const struct thole_completion *completion)
+{
+	(void)arg;
+	if (completion->operation == THOLE_OP_RECEIVE)
+		consumed_inside = out_of(answered)->consumed;
+}
+
+/* The answer's record gives its memory back by its credit: only once it is handled, since it is read from there. */
+static void credit__counts_when_the_record_is_handled(void **state)
+{
+	struct pair pair;
+	static uint8_t bytes[1024], to[2][1024];
+	uint64_t asked;
+
+	(void)state;
+	answered = &pair;
+	pair.a = pair_endpoint(look_inside, NULL, small_options);
+	pair.b = pair_endpoint(NULL, NULL, small_options);
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	pair.b_to_a = pair_peer(pair.b, pair.a);
+	connect_both(&pair);
+	pair_progress(&pair, 20);
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, to[0], sizeof(to[0]), 1, 0, 0, NULL, NULL), 0);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to[1], sizeof(to[1]), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	asked = out_of(&pair)->produced;
+	thole_progress(pair.b);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	consumed_inside = UINT64_MAX;
+	while (consumed_inside == UINT64_MAX)
+		thole_progress(pair.a);
+	assert_true(consumed_inside < asked);
+	assert_int_equal(out_of(&pair)->consumed, asked);
+	pair_close(&pair);
+}
+
 /* A consumer that says it is further than it can be stalls itself. */
 static void reclaim__more_than_was_produced(void **state)
 {
@@ -238,6 +310,8 @@ int main(void)
 		cmocka_unit_test(push__full_of_slots_and_full_of_bytes),
 		cmocka_unit_test(stamp__differs_from_lap_to_lap),
 		cmocka_unit_test(poll__payload_anywhere),
+		cmocka_unit_test(publish__not_while_memory_is_lent),
+		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
 	};
 

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments: what a consumer accepts of a descriptor that anybody may have sent, and what growing costs. */
+/*
+ * Segments: what a consumer accepts of a descriptor that anybody may have sent, what growing costs, and what a producer says of
+ * itself there.
+ *
+ * syscall is replaced (by the linker's --wrap): it may refuse membarrier, as a filter does to one process and not to another.
+ */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -161,6 +169,68 @@ static void enlarge__refused(void **state)
 	free(to);
 }
 
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+static bool membarrier_refused;
+
+long __wrap_syscall(long number, ...)
+{
+	long arguments[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_membarrier && membarrier_refused) {
+		errno = EPERM;
+		return -1;
+	}
+	return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+}
+
+static uint64_t sleep_of(struct thole_endpoint *endpoint)
+{
+	uint64_t longest = shm_transport.arm(endpoint);
+
+	shm_transport.disarm(endpoint);
+	return longest;
+}
+
+/* A sleeper relies on membarrier to reach all who may have to wake it. Where it is refused to one of a pair alone, both look by
+ * themselves after a while. */
+static void sleep__where_a_producer_has_no_membarrier(void **state)
+{
+	static const char *const plain[] = {"network=off", NULL};
+
+	(void)state;
+	for (int refused = 0; refused < 2; refused++) {
+		struct pair pair;
+
+		membarrier_refused = refused;
+		pair.a = pair_endpoint(NULL, NULL, plain);
+		membarrier_refused = false;
+		pair.b = pair_endpoint(NULL, NULL, plain);
+		pair.a_to_b = pair_peer(pair.a, pair.b);
+		pair.b_to_a = pair_peer(pair.b, pair.a);
+		assert_true(shm_of(pair.b)->membarrier);
+		assert_int_equal(sleep_of(pair.b), UINT64_MAX);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, "", 1, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+		pair_progress(&pair, 100);
+		assert_int_equal(pair.a->locals + pair.b->locals, 2);
+		if (refused) {
+			assert_in_range(sleep_of(pair.a), 1, 1000000);
+			assert_in_range(sleep_of(pair.b), 1, 1000000);
+		} else {
+			assert_int_equal(sleep_of(pair.a), UINT64_MAX);
+			assert_int_equal(sleep_of(pair.b), UINT64_MAX);
+		}
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +239,7 @@ int main(void)
 		cmocka_unit_test(accept__a_descriptor_without_write),
 		cmocka_unit_test(create__large_area_comes_when_it_is_needed),
 		cmocka_unit_test(enlarge__refused),
+		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 	};
 
 	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);

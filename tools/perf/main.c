@@ -9,8 +9,10 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +51,16 @@ static const char usage_text[] =
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-static int usage(const char *what, const char *value)
+/* What is wrong, as one sentence that says what is allowed. Always -1. */
+static int __attribute__((format(printf, 1, 2))) refuse(const char *format, ...)
 {
-	fprintf(stderr, "thole-perf: %s: %s\n%s", what, value ? value : "", usage_text);
+	va_list arguments;
+
+	fputs("thole-perf: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
 	return -1;
 }
 
@@ -83,12 +92,13 @@ static int whole_number(const char *name, const char *text, uint64_t min, uint64
 	char *end;
 
 	if (number_parse(text, &end, number_p) < 0 || *end || *number_p < min || *number_p > max)
-		return usage(name, text);
+		return refuse("%s '%s' is not a whole number from %" PRIu64 " to %" PRIu64, name, text, min, max);
 	return 0;
 }
 
 static int sizes_parse(struct perf_plan *plan, const char *text)
 {
+	const char *whole = text;
 	char *end;
 
 	plan->size_count = 0;
@@ -96,16 +106,15 @@ static int sizes_parse(struct perf_plan *plan, const char *text)
 	for (;; text = end + 1) {
 		uint64_t size;
 
-		if (number_parse(text, &end, &size) < 0 || size > (uint64_t)4 << 30)
-			return usage("--sizes", text);
+		if (number_parse(text, &end, &size) < 0 || size > (uint64_t)4 << 30 || (*end && *end != ','))
+			return refuse("--sizes '%s': '%.*s' is not a size: bytes, or with k, m or g; 4g at most", whole,
+				      (int)strcspn(text, ","), text);
 		if (plan->size_count == PERF_SIZES_MAX)
-			return usage("--sizes", "too many");
+			return refuse("--sizes '%s': %d sizes at most", whole, PERF_SIZES_MAX);
 		plan->sizes[plan->size_count++] = size;
 		plan->size_max = size > plan->size_max ? size : plan->size_max;
 		if (!*end)
 			return 0;
-		if (*end != ',')
-			return usage("--sizes", text);
 	}
 }
 
@@ -125,11 +134,11 @@ static int names_parse(const char *argument, const struct name_bit *names, const
 			if (strlen(each->name) == length && !strncmp(each->name, text, length))
 				bit = each->bit;
 		if (!bit)
-			return usage(argument, text);
+			return refuse("%s: there is no '%.*s'; see thole-perf --help", argument, (int)length, text);
 		*bits_p |= bit;
 		text += length;
 	}
-	return *bits_p ? 0 : usage(argument, "none");
+	return *bits_p ? 0 : refuse("%s names nothing; see thole-perf --help", argument);
 }
 
 static int tests_parse(struct perf_plan *plan, const char *text)
@@ -151,13 +160,15 @@ static int apis_parse(struct perf_plan *plan, const char *text)
 
 static int cores_parse(struct perf_plan *plan, const char *text)
 {
+	const char *whole = text;
 	char *end;
 
 	for (int i = 0; i < 2; i++, text = end + 1) {
 		uint64_t core;
 
 		if (number_parse(text, &end, &core) < 0 || core >= CPU_SETSIZE || *end != (i ? '\0' : ','))
-			return usage("--cores", text);
+			return refuse("--cores '%s' is not A,B: the numbers, from 0 to %d, of the cores of the two processes", whole,
+				      CPU_SETSIZE - 1);
 		plan->cores[i] = (int)core;
 	}
 	return 0;
@@ -181,7 +192,7 @@ static void cores_default(struct perf_plan *plan)
 static int text_parse(const char *name, const char *text, const char **text_p)
 {
 	*text_p = text;
-	return *text ? 0 : usage(name, "nothing");
+	return *text ? 0 : refuse("%s names nothing", name);
 }
 
 /* In the order of the table below, whose values these are. */
@@ -259,7 +270,7 @@ static int argument_take(struct perf_plan *plan, enum argument which, const char
 		return error;
 	case OPTION:
 		if (plan->option_count == PERF_OPTIONS_MAX - 1) /* one is left for the job key */
-			return usage("--option", "too many");
+			return refuse("--option: %d options at most", PERF_OPTIONS_MAX - 1);
 		plan->options[plan->option_count++] = text;
 		return 0;
 	default:
@@ -292,11 +303,11 @@ static int arguments_parse(struct perf_plan *plan, int argc, char **argv)
 			return -1;
 	}
 	if (optind < argc)
-		return usage("not an option", argv[optind]);
+		return refuse("'%s' is not an option; see thole-perf --help", argv[optind]);
 	if (plan->listen && plan->host)
-		return usage("--listen and --host", "choose one");
+		return refuse("--listen and --host exclude each other");
 	if (plan->apis & PERF_API_MX && !plan->mx_library)
-		return usage("--apis mx", "needs --mx-library");
+		return refuse("--apis mx needs --mx-library");
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 Dissectors for Wireshark and tshark of both codecs of Thole: `thole` (native; over UDP and over Ethernet) and `mxoe` (over
 Ethernet, EtherType 0x86DF; both modes). Every field has a name, and a field that can be filtered for.
 
-    tshark -X lua_script:thole.lua ...                    or copy it to the plugins folder (Help, About, Folders)
+    tshark -X lua_script:thole.lua ...                    or link or copy it to the plugins folder (Help, About, Folders)
 
 Native frames over UDP are recognised by their looks; a port in the preferences names them for sure. What is sent again, and
 what is refused, is marked (thole.resent, thole.nack, mxoe.resent, mxoe.nack). One UDP packet of a capture may hold many
@@ -25,7 +25,7 @@ local KINDS = {
 local EAGER, PIECE, ANNOUNCE, PUT, GET, ATOMIC, REPLY = 1, 2, 3, 5, 6, 7, 8
 
 local REASONS = { [1] = "bad endpoint", [2] = "endpoint closed", [3] = "bad session", [4] = "bad window" }
-local STATUSES = { [0] = "success", [11] = "bad key" }
+local STATUSES = { [0] = "success", [11] = "bad key", [12] = "integrity cannot be had" }
 local NETWORKS = { [0] = "none", [1] = "IPv4", [2] = "IPv6", [3] = "mxoe" }
 
 -- mxoe's types
@@ -55,8 +55,16 @@ local function make_fields(proto, prefix, rows)
     return fields
 end
 
+-- Bytes of counter and tag in the native frame that is looked at: what is behind its first 32 bytes has moved by them.
+local shift = 0
+
+local function moved(offset)
+    return offset >= 32 and offset + shift or offset
+end
+
 -- A part of the frame, nil where the capture ends before it.
 local function part(tvb, offset, length)
+    offset = moved(offset)
     if offset + length <= tvb:len() then
         return tvb(offset, length)
     end
@@ -85,6 +93,7 @@ end
 
 -- Payload, of which the capture may have only the front.
 local function add_payload(tree, field, tvb, offset, length)
+    offset = moved(offset)
     local there = math.min(length, tvb:len() - offset)
     if there > 0 then
         tree:add(field, tvb(offset, there)):append_text(string.format(" (%d bytes)", length))
@@ -140,9 +149,14 @@ local T = make_fields(thole, "thole", {
     { "flags.checksum", "Checksum is set", BOOL, 8, nil, 0x01 },
     { "flags.hold", "Announce only, send no data unasked", BOOL, 8, nil, 0x02 },
     { "flags.answer", "Acknowledge at once", BOOL, 8, nil, 0x04 },
+    { "flags.tagged", "Has a short tag", BOOL, 8, nil, 0x08 },
+    { "flags.sealed", "Has a long tag", BOOL, 8, nil, 0x10 },
+    { "flags.aside", "Send data by the other link", BOOL, 8, nil, 0x20 },
     { "to", "To connection", U32, DEC },
     { "session", "Session of the receiver", U64, HEX },
     { "checksum", "Checksum", U32, HEX },
+    { "counter", "Counter, never the same again", U64, DEC },
+    { "tag", "Tag of who knows the connection's keys", BYTES },
     { "sequence", "Sequence", U32, DEC },
     { "ack", "Next sequence expected", U32, DEC },
     { "credit", "Credit, frames beyond", U16, DEC },
@@ -166,13 +180,14 @@ local T = make_fields(thole, "thole", {
     { "ack.held", "Held already beyond a gap", U64, HEX },
     { "pull.frame", "Payload of each frame", U16, DEC },
     { "pull.window", "Window", U64, HEX },
-    { "transfer", "Transfer", U32, HEX },
+    { "transfer", "Transfer", U64, HEX },
     { "pull.length", "Length of the block", U32, DEC },
     { "pull.offset", "Offset in the message", U64, DEC },
     { "pull.wanted", "Frames wanted, 0: all", U64, HEX },
     { "data.offset", "Offset in the message", U64, DEC },
     { "nack.reason", "Reason", U8, DEC, REASONS },
     { "nack.refused", "Session of what is refused", U64, HEX },
+    { "nack.proof", "Proof of knowing the job key", U64, HEX },
     { "connect.index", "Index of the sender's connection", U32, DEC },
     { "connect.session", "Session of the sender", U64, HEX },
     { "connect.target", "Endpoint that is meant", U64, HEX },
@@ -194,6 +209,7 @@ local T = make_fields(thole, "thole", {
     { "connect.status", "Status", U8, DEC, STATUSES },
     { "connect.mac", "MAC for raw frames", ftypes.ETHER },
     { "connect.ethertype", "EtherType of raw frames, 0: none", U16, HEX },
+    { "connect.integrity", "What tags are to cover", U8, DEC, { [0] = "nothing", "heads", "all" } },
     { "connect.later", "For later", U64, HEX },
     { "padding", "Padding", BYTES },
 })
@@ -283,7 +299,7 @@ local CONNECT_ROWS = {
 local CONNECT_ROWS_MORE = {
     { "connect.next", 84, 4 }, { "connect.seen", 88, 2 }, { "connect.size", 90, 2 }, { "connect.bulk_port", 92, 2 },
     { "connect.attempt", 94, 1 }, { "connect.status", 95, 1 }, { "connect.mac", 96, 6 }, { "connect.ethertype", 102, 2 },
-    { "connect.later", 104, 8 },
+    { "connect.integrity", 104, 1 }, { "connect.later", 105, 7 },
 }
 
 local function add_flags(tree, field, prefix, range, names)
@@ -321,7 +337,8 @@ end
 
 types[ACK] = function(tvb, tree)
     add_rows(tree, T, tvb, { { "sequence", 20, 4 }, { "ack", 24, 4 }, { "credit", 28, 2 }, { "ack.held", 32, 8 } })
-    if part(tvb, 32, 8) and tvb(32, 8):uint64() ~= UInt64(0) then
+    local held = part(tvb, 32, 8)
+    if held and held:uint64() ~= UInt64(0) then
         tree:add_proto_expert_info(t_gap, "Frames are missing before those held")
     end
     return string.format("ACK ack=%d credit=%d next=%d", number(tvb, 24, 4), number(tvb, 28, 2), number(tvb, 20, 4))
@@ -329,22 +346,22 @@ end
 
 types[PULL] = function(tvb, tree)
     add_rows(tree, T, tvb, {
-        { "ack", 24, 4 }, { "credit", 28, 2 }, { "pull.frame", 30, 2 }, { "pull.window", 32, 8 }, { "transfer", 40, 4 },
-        { "pull.length", 44, 4 }, { "pull.offset", 48, 8 }, { "pull.wanted", 56, 8 },
+        { "ack", 24, 4 }, { "credit", 28, 2 }, { "pull.frame", 30, 2 }, { "pull.window", 32, 8 }, { "transfer", 40, 7 },
+        { "pull.offset", 47, 5 }, { "pull.length", 52, 4 }, { "pull.wanted", 56, 8 },
     })
-    return string.format("PULL transfer=%s offset=%s len=%d wanted=%s", hex(tvb, 40, 4), tostring(tvb(48, 8):uint64()),
-        number(tvb, 44, 4), hex(tvb, 56, 8)), hex(tvb, 32, 32)
+    return string.format("PULL transfer=%s offset=%s len=%d wanted=%s", hex(tvb, 40, 7), tostring(part(tvb, 47, 5):uint64()),
+        number(tvb, 52, 4), hex(tvb, 56, 8)), hex(tvb, 32, 32)
 end
 
 types[DATA] = function(tvb, tree, length)
-    add_rows(tree, T, tvb, { { "transfer", 20, 4 }, { "data.offset", 24, 8 } })
+    add_rows(tree, T, tvb, { { "transfer", 20, 7 }, { "data.offset", 27, 5 } })
     add_payload(tree, T.payload, tvb, 32, length - 32)
-    return string.format("DATA transfer=%s offset=%s len=%d", hex(tvb, 20, 4), tostring(tvb(24, 8):uint64()), length - 32),
+    return string.format("DATA transfer=%s offset=%s len=%d", hex(tvb, 20, 7), tostring(tvb(27, 5):uint64()), length - 32),
         hex(tvb, 20, 12)
 end
 
 types[NACK] = function(tvb, tree)
-    add_rows(tree, T, tvb, { { "nack.reason", 20, 1 }, { "transfer", 24, 4 }, { "nack.refused", 32, 8 } })
+    add_rows(tree, T, tvb, { { "nack.reason", 20, 1 }, { "transfer", 24, 8 }, { "nack.refused", 8, 8 }, { "nack.proof", 32, 8 } })
     local reason = REASONS[number(tvb, 20, 1)] or number(tvb, 20, 1)
     tree:add_proto_expert_info(t_nack, "Refused: " .. reason)
     return "NACK " .. reason
@@ -385,16 +402,25 @@ local function key_of(kind, key, tvb, pinfo)
     if pinfo.visited then
         return key_all
     elseif kind == PULL then
-        return key_all .. ":" .. epoch_of(from .. to .. hex(tvb, 40, 4), hex(tvb, 32, 8))
+        return key_all .. ":" .. epoch_of(from .. to .. hex(tvb, 40, 7), hex(tvb, 32, 8))
     elseif kind == DATA then
-        return key_all .. ":" .. epoch_of(to .. from .. hex(tvb, 20, 4))
+        return key_all .. ":" .. epoch_of(to .. from .. hex(tvb, 20, 7))
     end
     return key_all
 end
 
+-- Bytes of counter and tag by a frame's flags.
+local function guard_of(flags)
+    return bit.band(flags, 0x10) ~= 0 and 24 or bit.band(flags, 0x08) ~= 0 and 16 or 0
+end
+
+-- Whether a frame is one; `length` is without counter and tag, and shift says how long these are.
 local function lawful(tvb, length)
     local kind = number(tvb, 0, 1)
-    if length < 32 or number(tvb, 1, 1) ~= 1 or not HEADS[kind] or length < HEADS[kind] then
+    if length < 32 or number(tvb, 1, 1) ~= 2 or not HEADS[kind] or length < HEADS[kind] then
+        return false
+    end
+    if shift > 0 and (kind == CONNECT or kind == ACCEPT) then
         return false
     end
     if kind == RECORD then
@@ -405,21 +431,25 @@ local function lawful(tvb, length)
 end
 
 -- One frame, from the start of tvb, of `length` bytes on the wire with its padding. Returns its line for the list.
-local function native_frame(tvb, pinfo, tree, length, place)
+local function native_parts(tvb, pinfo, tree, length, place)
     local kind, short = number(tvb, 0, 1), number(tvb, 2, 1)
     local sub = tree:add(thole, tvb(0, math.min(length, tvb:len())))
     local whole = (short > 0 and short < length) and short or length
 
     add_rows(sub, T, tvb, { { "type", 0, 1 }, { "version", 1, 1 }, { "short", 2, 1 } })
     if part(tvb, 3, 1) then
-        add_flags(sub, T.flags, "flags.", tvb(3, 1), { "checksum", "hold", "answer" })
+        add_flags(sub, T.flags, "flags.", tvb(3, 1), { "checksum", "hold", "answer", "tagged", "sealed" })
     end
     add_rows(sub, T, tvb, { { "to", 4, 4 }, { "session", 8, 8 } })
+    if shift > 0 and tvb:len() >= 32 + shift then
+        sub:add(T.counter, tvb(32, 8))
+        sub:add(T.tag, tvb(40, shift - 8))
+    end
     local sum = part(tvb, 16, 4)
     if sum then
         sum = sub:add(T.checksum, sum)
     end
-    if not lawful(tvb, whole) then
+    if not lawful(tvb, whole - shift) then
         sub:add_proto_expert_info(t_malformed, "No lawful frame")
         return "malformed"
     end
@@ -431,10 +461,10 @@ local function native_frame(tvb, pinfo, tree, length, place)
             sum:add_proto_expert_info(t_checksum, "Wrong checksum")
         end
     end
-    if tvb:len() < HEADS[kind] then
+    if tvb:len() < HEADS[kind] + shift then
         return PACKETS[kind] .. " [cut short by the capture]"
     end
-    local line, key = types[kind](tvb, sub, whole)
+    local line, key = types[kind](tvb, sub, whole - shift)
     if key then
         local first = seen_before(pinfo, place, key_of(kind, key, tvb, pinfo))
         mark_resent(sub, t_resent, first)
@@ -444,6 +474,13 @@ local function native_frame(tvb, pinfo, tree, length, place)
         sub:add(T.padding, tvb(whole, math.min(length, tvb:len()) - whole))
     end
     sub:append_text(", " .. line)
+    return line
+end
+
+local function native_frame(tvb, pinfo, tree, length, place)
+    shift = guard_of(number(tvb, 3, 1))
+    local line = native_parts(tvb, pinfo, tree, length, place)
+    shift = 0
     return line
 end
 
@@ -458,7 +495,7 @@ local function segment_of(tvb)
     local at = raw:find(raw:sub(5, 16), 6, true)
     while at do
         local length = at - 5
-        if length >= 32 and raw:byte(length + 2) == 1 and HEADS[raw:byte(length + 1)] and raw:byte(length + 4) < 8 then
+        if length >= 32 and raw:byte(length + 2) == 2 and HEADS[raw:byte(length + 1)] and raw:byte(length + 4) < 32 then
             return length
         end
         at = raw:find(raw:sub(5, 16), at + 1, true)
@@ -483,11 +520,17 @@ end
 -- Whether a UDP packet looks like ours: everything that a lawful frame says of itself has to agree.
 local function looks_native(tvb, pinfo, tree)
     local length = tvb:reported_len()
-    if not thole.prefs.heuristic or tvb:len() < 32 or not lawful(tvb, length) then
+    if not thole.prefs.heuristic or tvb:len() < 32 then
+        return false
+    end
+    shift = guard_of(number(tvb, 3, 1))
+    local ours = lawful(tvb, length - shift)
+    shift = 0
+    if not ours then
         return false
     end
     local kind, short, flags = number(tvb, 0, 1), number(tvb, 2, 1), number(tvb, 3, 1)
-    if flags > 7 or (bit.band(flags, 1) == 0 and number(tvb, 16, 4) ~= 0) then
+    if flags > 31 or (bit.band(flags, 1) == 0 and number(tvb, 16, 4) ~= 0) then
         return false
     end
     if (short == 0 and length < SHORT) or (short > 0 and (short < 32 or short >= SHORT or short > length)) then

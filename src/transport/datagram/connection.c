@@ -2,9 +2,12 @@
 /*
  * connection: handshake, the ways to a peer, whether it lives, and its end. Pure.
  *
- * Both sides send CONNECT, and each answers the other's with ACCEPT. A CONNECT says all that the other side has to know, so the
- * first packet of either kind opens the connection; the ACCEPT adds how long a frame the path was seen to carry. It does not
- * matter who begins, nor whether both do at once.
+ * Both sides send CONNECT, and each answers the other's with ACCEPT. A CONNECT says all that the other side has to know; the
+ * ACCEPT adds how long a frame the path was seen to carry. It does not matter who begins, nor whether both do at once.
+ *
+ * A source address can be false. A CONNECT is answered with no more bytes than it has, each one by itself; all else waits until
+ * a frame comes that repeats the session which our ACCEPT told, since only who is there has read that. Whom this endpoint wants
+ * to reach it asks unasked.
  *
  * Keep-alive: only while something is pending does anybody ask whether a silent peer is there. A process that computes answers
  * nothing, so its host is asked (link->fate). Invariant: a connection at rest is in no list and has no timer.
@@ -132,11 +135,20 @@ struct connection *connection_get(struct engine *engine, struct peer *peer)
 
 static void connection_ask_no_more(struct connection *connection)
 {
-	struct link *link = connection->engine->links[connection->bulk_link];
+	struct link *link = connection->engine->links[connection->engine->bulk_link];
 
 	if (connection->asking && link->calls->fate_end)
-		link->calls->fate_end(link, &connection->route[connection->bulk_link].records);
+		link->calls->fate_end(link, &connection->route[link->index].records);
 	connection->asking = false;
+}
+
+static void connection_unguard(struct connection *connection)
+{
+	if (!connection->guard)
+		return;
+	guard_end(connection->guard);
+	pool_put(&connection->engine->guards, connection->guard);
+	connection->guard = NULL;
 }
 
 /* Off all lists and timers; it stays as long as its peer does, so that late frames find it and are told. */
@@ -147,6 +159,7 @@ static void connection_rest(struct connection *connection)
 	connection_ask_no_more(connection);
 	sequence_fini(connection);
 	pull_lost(connection);
+	connection_unguard(connection);
 	list_remove(&connection->dirty_node);
 	heap_remove(&engine->timers, &connection->timer);
 	connection->connect_ns = connection->checked_ns = 0;
@@ -174,24 +187,18 @@ void engine_disconnect(struct engine *engine, struct peer *peer)
 
 /* ---- Proof of knowing the job key -------------------------------------------------------------------------- */
 
-/* Over what identifies both sides and this try: who hears it can use it for nothing else. */
+/* Over all that the packet says: who hears it can use it for nothing else. */
 static uint64_t connect_proof(const struct engine *engine, const struct packet *packet)
 {
-	const struct packet_connect *connect = &packet->connect;
-	const uint64_t words[] = {
-		packet->type, packet->session, connect->host, connect->endpoint, connect->target, connect->session,
-		(uint64_t)connect->index << 32 | connect->next,
-		(uint64_t)connect->bulk_port << 16 | connect->ethertype,
-	};
-	uint8_t text[sizeof(words) + sizeof(connect->mac) + sizeof(connect->network)];
+	struct packet plain = *packet;
+	uint8_t text[PACKET_HEAD_MAX];
+	size_t length;
 
 	if (engine->key == 0)
 		return 0;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		store_be64(text + 8 * i, words[i]);
-	memcpy(text + sizeof(words), connect->mac, sizeof(connect->mac));
-	memcpy(text + sizeof(words) + sizeof(connect->mac), connect->network, sizeof(connect->network));
-	return siphash((const uint64_t[2]){engine->key, 0}, text, sizeof(text));
+	plain.connect.proof = 0; /* nor is a checksum encoded */
+	length = engine->codec->encode(&plain, text);
+	return siphash((const uint64_t[2]){engine->key, 0}, text, length);
 }
 
 /* What a CONNECT or ACCEPT to us has to say. With mxoe the key is shown as it is: it keeps strangers apart and no spies out. */
@@ -214,6 +221,7 @@ static void connect_describe(struct engine *engine, struct packet *packet, const
 	connect->endpoint = parts->endpoint;
 	memcpy(connect->network, parts->network, sizeof(connect->network));
 	connect->bulk_port = link->bulk_port;
+	connect->integrity = (uint8_t)engine->integrity;
 	for (unsigned i = 0; i < engine->link_count; i++) {
 		if (!engine->links[i]->ethertype)
 			continue;
@@ -252,10 +260,9 @@ static uint32_t connect_size(const struct connection *connection, unsigned link,
 	return most < step ? most : step;
 }
 
-static void connect_send(struct connection *connection, unsigned link, unsigned attempt)
+static void connect_send(struct connection *connection, unsigned link, uint32_t size)
 {
 	struct engine *engine = connection->engine;
-	uint32_t size = connect_size(connection, link, attempt);
 	struct packet packet;
 
 	connect_packet(connection, &packet, PACKET_CONNECT, engine->links[link]);
@@ -268,31 +275,41 @@ static void connect_send(struct connection *connection, unsigned link, unsigned 
 	engine_post(engine, (uint8_t)link, &connection->route[link].records, &packet, size);
 }
 
-/* The next CONNECT: by the link that reaches by route, until that is answered; then, some times, by the other. */
-static void connect_try(struct connection *connection)
+/* By the link that reaches by route. Returns how long its answer is waited for. */
+static uint64_t connect_ask(struct connection *connection)
 {
-	struct engine *engine = connection->engine;
 	uint64_t wait_ns = CONNECT_RETRY_NS;
 
-	if (!connection->answered) {
-		connect_send(connection, connection->bulk_link, connection->attempt);
-		for (unsigned i = 0; i < connection->attempt && wait_ns < RESEND_MAX_NS; i++)
-			wait_ns *= 2;
-		if (connection->attempt < UINT8_MAX)
-			connection->attempt++;
-	} else {
-		uint8_t other = (uint8_t)!connection->bulk_link;
+	connect_send(connection, connection->bulk_link, connect_size(connection, connection->bulk_link, connection->attempt));
+	for (unsigned i = 0; i < connection->attempt && wait_ns < RESEND_MAX_NS; i++)
+		wait_ns *= 2;
+	if (connection->attempt < UINT8_MAX)
+		connection->attempt++;
+	return wait_ns;
+}
 
-		connection->connect_ns = 0;
-		if (engine->link_count < 2 || !connection->route[other].known || connection->route[other].frame_max > 0 ||
-		    connection->probes >= PROBES_MAX)
-			return;
-		connect_send(connection, other, connection->probes);
-		connection->probes++;
-		wait_ns = (uint64_t)PROBE_NS << (connection->probes - 1);
-	}
-	connection->connect_ns = engine->now_ns + wait_ns;
-	connection_wake(connection, connection->connect_ns);
+/* By the other link, some times; 0: no more. Where it leads to is the peer's word alone until something has come from there, so
+ * before that it gets short frames, and none at all if it is not us who want the connection. */
+static uint64_t connect_probe(struct connection *connection)
+{
+	uint8_t other = (uint8_t)!connection->bulk_link;
+	const struct route *route = &connection->route[other];
+
+	if (connection->engine->link_count < 2 || !route->known || route->frame_max > 0 ||
+	    connection->probes >= PROBES_MAX || !(route->heard || connection->wanted))
+		return 0;
+	connect_send(connection, other, route->heard ? connect_size(connection, other, connection->probes) : 0);
+	return (uint64_t)PROBE_NS << connection->probes++;
+}
+
+/* The next CONNECT, if there is one to be sent. */
+static void connect_try(struct connection *connection)
+{
+	uint64_t wait_ns = connection->answered ? connect_probe(connection) : connect_ask(connection);
+
+	connection->connect_ns = wait_ns ? connection->engine->now_ns + wait_ns : 0;
+	if (wait_ns)
+		connection_wake(connection, connection->connect_ns);
 }
 
 /* How raw links name an endpoint: its interface's MAC, then the lower half of its id. */
@@ -338,6 +355,35 @@ void connection_fall_back(struct connection *connection)
 	connection_wake(connection, connection->connect_ns);
 }
 
+bool connection_is_aside(const struct connection *connection)
+{
+	return connection->bulk_link != connection->engine->bulk_link;
+}
+
+void connection_aside(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	uint8_t other = (uint8_t)!engine->bulk_link;
+
+	connection->starved = connection->wide_lost_in_row = 0;
+	if (engine->link_count < 2 || connection_is_aside(connection) || connection->route[other].frame_max == 0)
+		return;
+	engine_count(engine, COUNTER_LINK_FALLBACKS);
+	connection->route[engine->bulk_link].frame_max = 0;
+	connection->bulk_link = connection->record_link = other;
+	connection->probes = 0;
+	connection->connect_ns = engine->now_ns + FALL_BACK_NS;
+	connection_wake(connection, connection->connect_ns);
+}
+
+void connection_return(struct connection *connection)
+{
+	if (!connection_is_aside(connection) || connection->connect_ns)
+		return;
+	connection->probes = 0;
+	connect_try(connection);
+}
+
 static void connection_begin(struct connection *connection)
 {
 	connection->engine->open++;
@@ -353,6 +399,7 @@ int engine_connect(struct engine *engine, struct peer *peer)
 	if (!connection)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another connection beside %u",
 				 engine->connections.live);
+	connection->wanted = true;
 	if (connection->state != CONNECTION_NEW)
 		return 0;
 	if (!connect_route(&peer->parts, engine->links[engine->bulk_link], &path))
@@ -394,6 +441,26 @@ int engine_key(struct engine *engine, struct peer *peer, uint64_t key)
 	return 0;
 }
 
+/* From here on both sides' frames have tags, as the one wants that wants more. Errors: UNSUPPORTED, MEMORY. */
+static int connection_guard(struct connection *connection, const struct packet_connect *connect)
+{
+	struct engine *engine = connection->engine;
+	enum guard_mode mode = connect->integrity > engine->integrity ? connect->integrity : engine->integrity;
+	struct guard_end own = {engine->endpoint->parts.host, engine->endpoint->parts.endpoint, connection->session};
+	struct guard_end peer = {connection->peer->parts.host, connection->peer->parts.endpoint, connect->session};
+	const struct mac *mac = mode == GUARD_FULL && engine->mac ? engine->mac() : NULL;
+
+	if (engine->numbers || engine->key == 0 || mode == GUARD_OFF || connection->peer_session)
+		return 0;
+	if (mode >= GUARD_MODES || (mode == GUARD_FULL && !mac))
+		return THOLE_ERR_UNSUPPORTED;
+	connection->guard = pool_get(&engine->guards);
+	if (!connection->guard)
+		return THOLE_ERR_MEMORY;
+	guard_begin(connection->guard, mode, engine->key, &own, &peer, mac);
+	return 0;
+}
+
 /* Take over what a CONNECT or ACCEPT says of the other side. False: it contradicts what we know. */
 static bool connect_learn(struct connection *connection, const struct packet_connect *connect, unsigned link)
 {
@@ -411,7 +478,7 @@ static bool connect_learn(struct connection *connection, const struct packet_con
 		return true;
 	}
 	connection->peer_index = connect->index;
-	if (connection->next_out == 1)
+	if (connection->next_out == SEQUENCE_FIRST)
 		connection->next_out = connect->next;
 	if (connect->bulk_port) {
 		route->bulk.bytes[16] = (uint8_t)(connect->bulk_port >> 8);
@@ -439,6 +506,19 @@ static void connection_open(struct connection *connection)
 	connection->heard_ns = connection->engine->now_ns;
 	if (fresh && !connection->engine->numbers)
 		peer_connected(connection->peer, 0);
+}
+
+/* A frame has our session, so it comes from who has read what we sent to that address. */
+bool connection_proven(struct connection *connection)
+{
+	if (connection->state == CONNECTION_OPEN)
+		return true;
+	if (connection->state == CONNECTION_DEAD || !connection->peer_session || connection->engine->numbers)
+		return false;
+	connection_open(connection);
+	if (!connection->answered && connection->connect_ns == 0)
+		connect_try(connection); /* it knows our path, we not yet its */
+	return connection->state == CONNECTION_OPEN;
 }
 
 static void accept_send(struct engine *engine, struct link *link, const struct path *to, struct connection *connection,
@@ -506,9 +586,10 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 	const struct packet_connect *connect = &packet->connect;
 	struct connection *connection;
 	struct peer *peer;
+	int error;
 
 	if (!engine->numbers && connect->target != engine->endpoint->parts.endpoint) {
-		nack_send(engine, link, from, NACK_BAD_ENDPOINT, connect->session, 0);
+		nack_send(engine, link, from, NACK_BAD_ENDPOINT, connect->session);
 		return;
 	}
 	if (connect->proof != connect_expected(engine, packet) || connect->session == 0) {
@@ -524,11 +605,18 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 		return;
 	}
 	if (connection->state == CONNECTION_DEAD) {
-		nack_send(engine, link, from, NACK_CLOSED, connect->session, 0);
+		nack_send(engine, link, from, NACK_CLOSED, connect->session);
 		return;
 	}
 	if (!engine->numbers && !connect_from(connection, connect, link, from)) {
 		engine_count(engine, COUNTER_DROPPED_STRANGER);
+		return;
+	}
+	error = connection_guard(connection, connect);
+	if (error) {
+		engine_count(engine, error == THOLE_ERR_UNSUPPORTED ? COUNTER_REFUSED : COUNTER_DROPPED_FULL);
+		if (error == THOLE_ERR_UNSUPPORTED)
+			accept_send(engine, link, from, NULL, packet, length, CONNECT_NO_GUARD);
 		return;
 	}
 	route_learn(connection, link->index, from);
@@ -536,15 +624,19 @@ void connect_arrived(struct engine *engine, struct link *link, const struct path
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
-	/* An epoch in a CONNECT may not be the last word: hosts say another one when they answer ours. */
-	if (engine->numbers && connection->credit == 0 && sequence_narrow(engine->codec, connect->next) == connect->next)
+	/* Anything but the beginning may be of another session or epoch: hosts say the right one when they answer ours. */
+	if (engine->numbers && connection->credit == 0 && connect->next == SEQUENCE_FIRST)
 		accept_begin(connection, connect->next);
-	connection_open(connection);
+	if (engine->numbers)
+		connection_open(connection);
+	connection->route[link->index].heard = true;
 	if (length > connection->route[link->index].frame_in)
 		connection->route[link->index].frame_in = (uint32_t)length;
 	accept_send(engine, link, from, connection, packet, length, CONNECT_OK);
 	engine_count(engine, COUNTER_ACCEPTS);
-	if (!connection->answered && connection->connect_ns == 0)
+	if (packet->session == connection->session)
+		connection_proven(connection);
+	if (connection->state == CONNECTION_OPEN && connection->connect_ns == 0)
 		connect_try(connection);
 }
 
@@ -571,7 +663,9 @@ static void accept_refused(struct connection *connection, const struct packet_co
 
 	if (connection->answered || (numbers && connect->attempt != connection->wish))
 		return; /* somebody else is saying so, or it was another key */
-	if (!connection->peer_session) {
+	if (connect->status == CONNECT_NO_GUARD && !numbers) { /* whatever its own CONNECT has said */
+		connection_lost(connection, THOLE_ERR_UNSUPPORTED);
+	} else if (!connection->peer_session) {
 		connection_lost(connection, THOLE_ERR_ACCESS);
 	} else if (numbers) {
 		connection->connect_ns = 0;
@@ -593,12 +687,21 @@ void accept_arrived(struct engine *engine, struct link *link, const struct path 
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
+	if (connect->status != CONNECT_OK && connect->status != CONNECT_NO_GUARD) { /* who has no key proves nothing */
+		accept_refused(connection, connect);
+		return;
+	}
+	if (connect->proof != connect_expected(engine, packet) || connect->seen > engine->frame_max ||
+	    (connect->session == 0) != (connect->status != CONNECT_OK)) {
+		engine_count(engine, COUNTER_DROPPED_STRANGER);
+		return;
+	}
 	if (connect->status != CONNECT_OK) {
 		accept_refused(connection, connect);
 		return;
 	}
-	if (connect->proof != connect_expected(engine, packet) || connect->session == 0 || connect->seen > engine->frame_max) {
-		engine_count(engine, COUNTER_DROPPED_STRANGER);
+	if (connection_guard(connection, connect) != 0) {
+		connection_lost(connection, THOLE_ERR_UNSUPPORTED);
 		return;
 	}
 	route = &connection->route[link->index];
@@ -609,17 +712,23 @@ void accept_arrived(struct engine *engine, struct link *link, const struct path 
 	if (engine->numbers && connection->credit == 0)
 		accept_begin(connection, connect->next);
 	connection_open(connection);
+	route->heard = true;
 	if (connect->seen >= ENGINE_FRAME_MIN && connect->seen > route->frame_max)
 		route->frame_max = connect->seen;
 	if (!connection->answered) {
 		engine_count(engine, COUNTER_CONNECTS);
 		connection->answered = true;
-		connection->connect_ns = 0;
+		connection->ack_now = !engine->numbers; /* now it knows that we are where we say */
 		peer_connected(connection->peer, 0);
 		connect_try(connection); /* by the other link */
+	} else if (route->frame_max == 0) {
+		connect_try(connection); /* somebody is there: with longer ones */
 	} else if (link->index == engine->record_link) {
 		connection->record_link = engine->record_link;
 		connection->lost_in_row = 0;
+	} else {
+		connection->bulk_link = engine->bulk_link;
+		connection->wide_lost_in_row = connection->starved = 0;
 	}
 	connection_dirty(connection);
 }
@@ -639,7 +748,7 @@ void close_arrived(struct connection *connection, const struct packet *packet)
 
 	connection->closing = packet->sequence;
 	if (close_is_complete(connection)) {
-		connection_lost(connection, THOLE_ERR_PEER);
+		connection_lost(connection, THOLE_ERR_CLOSED);
 		return;
 	}
 	if (connection->closing_ns == 0)
@@ -663,30 +772,70 @@ void engine_close(struct engine *engine)
 	burst_send(engine, 0);
 }
 
-void nack_send(struct engine *engine, struct link *link, const struct path *to, enum nack_reason reason, uint64_t refused,
-	       uint64_t transfer)
+/* Who knows the job key and is at this path has got a frame with this session, and has no such connection. */
+static uint64_t nack_proof(const struct engine *engine, const struct packet_nack *nack, const struct path *from)
+{
+	uint8_t text[24 + sizeof(from->bytes)];
+
+	if (engine->key == 0)
+		return 0;
+	store_be64(text, (uint64_t)PACKET_NACK << 56 | nack->reason);
+	store_be64(text + 8, nack->transfer);
+	store_be64(text + 16, nack->refused);
+	memcpy(text + 24, from->bytes, sizeof(from->bytes));
+	return siphash((const uint64_t[2]){engine->key, 0}, text, sizeof(text));
+}
+
+void nack_send(struct engine *engine, struct link *link, const struct path *to, enum nack_reason reason, uint64_t refused)
 {
 	struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE};
 
 	packet.nack.reason = (uint8_t)reason;
 	packet.nack.refused = refused;
-	packet.nack.transfer = transfer;
+	packet.nack.proof = nack_proof(engine, &packet.nack, &link->own);
 	engine_count(engine, COUNTER_NACKS_SENT);
 	engine_post(engine, (uint8_t)link->index, to, &packet, 0);
+}
+
+void nack_peer(struct connection *connection, uint64_t transfer)
+{
+	struct engine *engine = connection->engine;
+	uint8_t link = connection->record_link;
+	struct packet packet;
+
+	connection_packet(connection, &packet, PACKET_NACK);
+	packet.nack.reason = NACK_BAD_WINDOW;
+	packet.nack.refused = connection->peer_session;
+	packet.nack.transfer = transfer;
+	packet.nack.proof = nack_proof(engine, &packet.nack, &engine->links[link]->own);
+	engine_count(engine, COUNTER_NACKS_SENT);
+	engine_post(engine, link, &connection->route[link].records, &packet, 0);
+}
+
+/* Whether a NACK is about this connection, and believed: who is asked for a connection may not know the key, and refuses all the
+ * same. */
+static bool nack_counts(const struct connection *connection, const struct packet_nack *nack, bool proven)
+{
+	uint64_t known = nack->reason == NACK_BAD_ENDPOINT || !connection->peer_session ? connection->session
+										       : connection->peer_session;
+
+	if (connection->state == CONNECTION_DEAD || (nack->refused != known && nack->refused != connection->session))
+		return false;
+	if (proven || (!connection->peer_session && nack->reason != NACK_BAD_WINDOW))
+		return true;
+	engine_count(connection->engine, COUNTER_DROPPED_STRANGER);
+	return false;
 }
 
 void nack_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
 {
 	struct connection *connection = connection_by_path(engine, link, from), *next;
+	bool proven = packet->nack.proof == nack_proof(engine, &packet->nack, from);
 
 	engine_count(engine, COUNTER_NACKS_RECEIVED);
 	for (; connection; connection = next) {
-		uint64_t known = packet->nack.reason == NACK_BAD_ENDPOINT || !connection->peer_session ? connection->session
-												       : connection->peer_session;
-
 		next = connection_next_by_path(connection, link, from);
-		if (connection->state == CONNECTION_DEAD ||
-		    (packet->nack.refused != known && packet->nack.refused != connection->session))
+		if (!nack_counts(connection, &packet->nack, proven))
 			continue;
 		if (packet->nack.reason == NACK_BAD_WINDOW)
 			pull_nacked(connection, packet->nack.transfer);
@@ -766,22 +915,55 @@ static bool connection_pending(const struct connection *connection)
 	       connection->watched || !list_empty(&connection->peer->pending) || !list_empty(&connection->fetches);
 }
 
-/* Ask the peer's host. True: it lives. */
-static bool connection_ask(struct connection *connection)
+/* Ask the peer's process, and its host. */
+static enum link_fate connection_ask(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
-	struct link *link = engine->links[connection->bulk_link];
+	struct link *link = engine->links[engine->bulk_link];
 	enum link_fate fate;
 
 	if (!link->calls->fate)
-		return false;
+		return LINK_UNKNOWN;
 	if (!connection->asking)
 		engine_count(engine, COUNTER_PEERS_ASKED_AFTER);
-	fate = link->calls->fate(link, &connection->route[connection->bulk_link].records);
-	connection->asking = true;
+	fate = link->calls->fate(link, &connection->route[link->index].records, connection->peer->parts.endpoint);
+	connection->asking = fate != LINK_ALIVE && fate != LINK_GONE;
 	if (fate == LINK_GONE)
 		connection_lost(connection, THOLE_ERR_PEER);
-	return fate == LINK_ALIVE;
+	return fate;
+}
+
+/* It has said nothing for so long, while something was pending and we looked. Half of peer_timeout is for asking. */
+static void connection_silent(struct connection *connection, uint64_t waited_ns)
+{
+	enum link_fate fate = LINK_UNKNOWN;
+
+	connection->silence_ns += waited_ns;
+	if (connection->silence_ns >= connection->engine->endpoint->options.peer_timeout / 2)
+		fate = connection_ask(connection);
+	if (fate == LINK_ALIVE)
+		connection->silence_ns = 0;
+	else if (fate == LINK_HELD || fate == LINK_UNASKED)
+		connection->silence_ns -= waited_ns - waited_ns / SLOW_SILENCE;
+}
+
+/* It does say things; but does what is under way get on? Bulk that was asked for, and records that were sent: each by itself, since
+ * their turns need not fall into the same look. (With mxoe a record that nobody awaits may have to wait there.) True: not for so long
+ * that it never will. */
+static bool connection_stalls(struct connection *connection, uint64_t waited_ns)
+{
+	const struct engine *engine = connection->engine;
+	const struct list_node *node = engine->codec->credited ? list_first(&connection->unacked) : NULL;
+	const struct kept *kept = node ? container_of(node, struct kept, node) : NULL;
+	uint32_t oldest = kept ? kept->sequence : connection->next_out;
+	bool fed = connection->outstanding == 0 || connection->fed_ns >= connection->checked_ns;
+	uint64_t patience_ns = engine->endpoint->options.peer_timeout;
+	bool taken = !kept || kept->sent_ns == 0 || oldest != connection->stalled_at;
+
+	connection->stalled_at = oldest;
+	connection->unfed_ns = fed ? 0 : connection->unfed_ns + waited_ns;
+	connection->untaken_ns = taken ? 0 : connection->untaken_ns + waited_ns;
+	return connection->unfed_ns >= patience_ns || connection->untaken_ns >= patience_ns;
 }
 
 /* Time counts as silence only while we looked, and only while something was pending. */
@@ -794,21 +976,25 @@ static uint64_t connection_check(struct connection *connection)
 	if (!connection_pending(connection)) {
 		connection_ask_no_more(connection);
 		connection->checked_ns = 0;
-		connection->silence_ns = 0;
+		connection->silence_ns = connection->unfed_ns = connection->untaken_ns = 0;
 		return UINT64_MAX;
 	}
+	since_ns = connection->checked_ns ? now_ns - connection->checked_ns : 0;
 	if (connection->checked_ns == 0 || connection->heard_ns > connection->checked_ns) {
 		connection_ask_no_more(connection);
+		if (connection_stalls(connection, since_ns < 2 * turn_ns ? since_ns : 2 * turn_ns)) {
+			engine_count(engine, COUNTER_PEERS_STALLED);
+			connection_lost(connection, THOLE_ERR_PEER);
+			return UINT64_MAX;
+		}
 		connection->silence_ns = 0;
 		connection->checked_ns = now_ns;
 		return now_ns + turn_ns;
 	}
-	since_ns = now_ns - connection->checked_ns;
 	if (connection->asking)
 		turn_ns = FATE_NS < turn_ns ? FATE_NS : turn_ns;
 	if (since_ns < turn_ns)
 		return connection->checked_ns + turn_ns;
-	connection->silence_ns += since_ns < 2 * turn_ns ? since_ns : 2 * turn_ns;
 	connection->checked_ns = now_ns;
 	if (connection->state == CONNECTION_OPEN && engine->numbers) {
 		numbers_ask(connection);
@@ -816,8 +1002,7 @@ static uint64_t connection_check(struct connection *connection)
 		connection->ack_now = true; /* with PACKET_ANSWER: a host may answer that nobody is there */
 		connection_dirty(connection);
 	}
-	if (connection->silence_ns >= patience_ns / 2 && connection_ask(connection))
-		connection->silence_ns = 0;
+	connection_silent(connection, since_ns < 2 * turn_ns ? since_ns : 2 * turn_ns);
 	if (connection->state == CONNECTION_DEAD)
 		return UINT64_MAX;
 	if (connection->silence_ns >= patience_ns) {
@@ -837,7 +1022,7 @@ uint64_t connection_expire(struct connection *connection)
 
 	if (connection->closing_ns) {
 		if (close_is_complete(connection) || connection->closing_ns <= connection->engine->now_ns) {
-			connection_lost(connection, THOLE_ERR_PEER);
+			connection_lost(connection, close_is_complete(connection) ? THOLE_ERR_CLOSED : THOLE_ERR_PEER);
 			return UINT64_MAX;
 		}
 		return connection->engine->now_ns + CLOSE_LOOK_NS;

@@ -12,7 +12,8 @@
 
 /* Times, in nanoseconds. */
 enum engine_times {
-	RESEND_MIN_NS = 2000000,       /* well above codec->ack_delay_ns and what a busy scheduler adds */
+	RESEND_LOOK_NS = 300000,       /* well above codec->ack_delay_ns: from then on some frames go again, to hear what has arrived */
+	RESEND_MIN_NS = 2000000,       /* and above what a busy scheduler adds: from then on all that is out counts as lost */
 	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
 	PROBE_NS = 3000000,            /* between tries of a second link */
@@ -27,13 +28,19 @@ enum engine_times {
 	FATE_NS = 50000000,            /* between two looks at whether a silent peer's process lives */
 };
 
+/* A peer whose host has its port while nobody answers there is stopped, or dead with a copy of the socket left: its silence counts
+ * so many times less, so that it is waited for about twenty times peer_timeout. The same where nobody could be asked. */
+enum { SLOW_SILENCE = 40 };
+
 enum engine_windows {
 	WINDOW_FIRST = 64,    /* record frames without acknowledgement, at first */
+	SEQUENCE_FIRST = 1,   /* number of the first record of a connection */
 	LOSS_FRAMES = 8,      /* by which the window gets narrower for each frame that is lost */
 	WINDOW_LEAST = 4,     /* and after losses, in messages of as many fragments as there may be */
 	RESEND_BURST = 16,    /* frames that one time-out sends again */
 	PROBES_MAX = 10,      /* tries of a second link, each after twice the time: a second and a half */
 	LINK_LOSSES = 8,      /* frames in a row that a link has to lose to be left */
+	LINK_STARVED = 8,     /* time-outs in a row without DATA of a peer that says other things, before it is asked for by the other link */
 	RECORD_SMALL = 96,    /* bytes of a record whose frame is a small one: ENGINE_SMALL_FRAME less the longest head */
 	WIDE_FRAMES = 2,      /* a record of more is quicker by the link for bulk, whose frames the kernel takes together */
 	SERVES_MAX = 256,     /* pulls of one peer that wait to be served; further ones are lost and asked for again */
@@ -64,6 +71,7 @@ struct route {
 	uint32_t frame_in;     /* bytes of the longest that was seen to arrive */
 	struct connection *next; /* in the engine's bucket for this path */
 	bool known;            /* the paths are filled in */
+	bool heard;            /* a CONNECT or an ACCEPT has come by it */
 };
 
 struct connection {
@@ -71,6 +79,8 @@ struct connection {
 	struct peer *peer;
 	struct heap_node timer;
 	struct list_node dirty_node, serving_node, fetching_node;
+
+	struct guard *guard;        /* NULL: frames have no tags, or the peer is not known yet */
 
 	/* identity */
 	uint64_t session;           /* ours: what frames to us carry */
@@ -84,10 +94,12 @@ struct connection {
 	uint8_t record_link, bulk_link;
 	uint8_t heard_link;         /* that brought the last frame */
 	uint8_t lost_in_row;        /* frames of record_link that arrived only when the other repeated them */
+	uint8_t wide_lost_in_row;   /* the same of wide ones and bulk_link */
 	uint8_t attempt;            /* CONNECTs sent, saturating */
 	uint8_t wish;               /* mxoe: which connect they are, as their answers repeat it */
 	uint8_t probes;             /* of the second link */
 	bool answered;              /* an ACCEPT has come */
+	bool wanted;                /* this side asked for it */
 	bool asking;                /* link->fate is at work */
 	bool holding;               /* the peer wants messages announced */
 	bool watched;               /* somebody waits for this peer, though nothing is under way */
@@ -99,6 +111,9 @@ struct connection {
 	uint64_t heard_ns;          /* when a frame of it last came */
 	uint64_t silence_ns;        /* how long it was silent while something was pending and we were looking */
 	uint64_t checked_ns;        /* when that was last looked at; 0: nothing is pending */
+	uint64_t unfed_ns;          /* how long it said things, but no DATA came that it was asked for, */
+	uint64_t untaken_ns;        /* or the oldest frame was not acknowledged */
+	uint32_t stalled_at;        /* the oldest frame that was unacknowledged at checked_ns */
 
 	/* records out */
 	struct list_node unacked;   /* struct kept, in order */
@@ -113,6 +128,7 @@ struct connection {
 	uint32_t window;            /* that may be, for congestion's sake */
 	uint32_t credit;            /* the peer's word on it */
 	uint64_t round_trip_ns, deviation_ns; /* smoothed; 0: not measured */
+	uint64_t least_ns;          /* the shortest trip of a frame that was sent once; 0: not measured */
 	uint64_t delivered_ns;      /* when the newest frame that the peer is known to have was sent */
 	uint64_t gap_ns;            /* when a frame that others have overtaken is lost; 0: none */
 	uint32_t held_end;          /* behind the last frame that the peer is known to hold */
@@ -142,14 +158,30 @@ struct connection {
 	uint64_t outstanding;       /* bytes asked of this peer and not here */
 	uint64_t pull_window;       /* bytes that may be */
 	uint64_t pull_trip_ns, pull_deviation_ns; /* from a PULL to its block's end */
-	uint64_t pull_ns;           /* when the oldest block is late; 0: none is out */
+	uint64_t pull_least_ns;     /* the shortest time from a PULL to a frame that answers it; 0: there was none */
+	uint64_t pull_ns;           /* when nothing has come for too long; 0: no block is out */
 	uint32_t pull_order;        /* blocks asked for so far */
 	uint8_t pull_backoff;
+	uint8_t starved;            /* time-outs without DATA, though the peer says other things */
+	uint64_t late_ns;           /* when the last time-out was */
+	uint64_t fed_ns;            /* when DATA last came that was asked for */
 };
 
 static inline struct connection *connection_of(const struct peer *peer)
 {
 	return peer->link;
+}
+
+/* Bytes of a RECORD's head, at most. */
+static inline uint32_t connection_record_head(const struct connection *connection)
+{
+	return connection->engine->codec->record_head + guard_bytes(connection->guard);
+}
+
+/* Bytes of DATA's head. */
+static inline uint32_t connection_data_head(const struct connection *connection)
+{
+	return connection->engine->codec->data_head + guard_bytes(connection->guard);
 }
 
 /* Up to half as long again, differently for each connection and each try, so that those who have lost together do not try again
@@ -178,11 +210,15 @@ void connection_wake(struct connection *connection, uint64_t when_ns);
 void connection_dirty(struct connection *connection);
 /* Fill in who sends to whom. */
 void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type);
+/* What is to be thought of a frame, in parts, of a connection's peer. Nothing is remembered of it. */
+enum guard_verdict connection_judge(struct connection *connection, const struct packet *packet, const struct iovec *parts,
+				    size_t count);
 /* Send a packet without payload, padded to `size` bytes if that is more, on a link; engine_flush sends it off. */
 void engine_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
-/* Put a frame into the burst; true: it is in it, or was taken. kept: the owner of a RECORD frame, or NULL. */
-bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct connection *connection,
-	       struct kept *kept);
+/* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. kept: the owner of a RECORD frame of
+ * this connection, or NULL. */
+bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
+	       struct connection *connection, struct kept *kept);
 /* Send the burst off. Returns how many of its last `tail` frames were taken. */
 unsigned burst_send(struct engine *engine, unsigned tail);
 /* Memory that lasts until the burst is sent: for the next frame's head, its iovecs (FRAME_PIECES), its body. */
@@ -202,16 +238,26 @@ struct connection *connection_next_by_path(struct connection *connection, const 
 void connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
 		     size_t length);
 void accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
+/* A frame with our session: whether there is a peer to have sent it. The first one opens a connection that the peer asked for. */
+bool connection_proven(struct connection *connection);
 void close_arrived(struct connection *connection, const struct packet *packet);
+/* From nobody in particular: one without a tag. */
 void nack_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
 /* Say that what a frame named does not exist here. */
-void nack_send(struct engine *engine, struct link *link, const struct path *to, enum nack_reason reason, uint64_t refused,
-	       uint64_t transfer);
+void nack_send(struct engine *engine, struct link *link, const struct path *to, enum nack_reason reason, uint64_t refused);
+/* Say that the window of a PULL is not there. */
+void nack_peer(struct connection *connection, uint64_t transfer);
 /* Handshake, probes of the second link, liveness: what is due; UINT64_MAX or when something will be. */
 uint64_t connection_expire(struct connection *connection);
 void connection_lost(struct connection *connection, int status);
 /* Send records by the link for bulk from now on, and try the other one again later. */
 void connection_fall_back(struct connection *connection);
+/* The same for bulk, and what else goes by its link: by the other, where that is known to work. */
+void connection_aside(struct connection *connection);
+/* Try the link for bulk again that was given up long ago. */
+void connection_return(struct connection *connection);
+/* Whether bulk goes by another link than it should. */
+bool connection_is_aside(const struct connection *connection);
 /* Bytes of a record frame now. */
 uint32_t connection_frame(const struct connection *connection);
 
@@ -245,7 +291,7 @@ void pull_arrived(struct connection *connection, const struct packet *packet);
 void data_arrived(struct connection *connection, const struct packet *packet);
 void pull_nacked(struct connection *connection, uint64_t transfer);
 /* Whose fetch it is; NULL: there is none. */
-struct connection *fetch_connection(struct engine *engine, uint32_t id);
+struct connection *fetch_connection(struct engine *engine, uint64_t id);
 /* Ask for more where there is credit. */
 void pull_ask(struct engine *engine);
 /* Send what was asked for. */
@@ -290,9 +336,9 @@ bool numbers_window(struct connection *connection, uint64_t *id_p);
 void numbers_window_back(struct connection *connection, uint64_t id);
 /* Name a pull and its place as the codec does; `frame`: payload bytes of a frame. */
 void numbers_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame);
-/* Say that what a packet names is not there. index: what its host has given ours. */
+/* Say that what a packet names is not there. */
 void numbers_nack(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
-		  enum nack_reason reason, uint16_t index);
+		  enum nack_reason reason);
 /* Have the peer's host say something. */
 void numbers_ask(struct connection *connection);
 

@@ -15,6 +15,7 @@
 #include "endpoint/host.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/links.h"
+#include "transport/datagram/mac.h"
 
 enum {
 	LATELY_LOOKS = 64,      /* fruitless looks at a link that costs a system call, after which it is looked at seldom, */
@@ -74,6 +75,7 @@ static struct datagram *datagram_new(struct thole_endpoint *endpoint, const stru
 	datagram->watcher.ready = datagram_ready;
 	datagram->number_fd = -1;
 	datagram->engine.random = datagram_random;
+	datagram->engine.mac = mac_libcrypto;
 	endpoint->datagram = datagram;
 	datagram_time(datagram);
 	return datagram;
@@ -105,7 +107,8 @@ static int datagram_add_udp(struct datagram *datagram)
 {
 	uint8_t *network = datagram->endpoint->parts.network;
 	struct link *link;
-	int error = link_udp_open(&datagram->engine, &datagram->interface, datagram->endpoint->counters, &link);
+	int error = link_udp_open(&datagram->engine, &datagram->interface, datagram->endpoint->parts.endpoint,
+				  datagram->endpoint->counters, &link);
 
 	if (error)
 		return error;
@@ -159,6 +162,7 @@ static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 
 		if (bind(fd, (struct sockaddr *)&name, length) == 0) {
 			datagram->number_fd = fd;
+			forked_add(&datagram->forked, &datagram->number_fd, 1);
 			*number_p = (uint8_t)number;
 			return 0;
 		}
@@ -220,11 +224,17 @@ static int mxoe_fits(const struct datagram *datagram, struct link *link)
 	const struct codec *codec = datagram->engine.codec;
 	uint32_t bulk = codec->data_head + codec->data, record = codec->record_head + codec->fragment;
 	uint32_t least = bulk > record ? bulk : record;
+	uint64_t option = datagram->endpoint->options.mtu;
+	const char *other = codec == &codec_mxoe_jumbo ? ", or set the option codec to mxoe, where all hosts do" : "";
 
+	if (option > 0 && option < least)
+		return error_set(THOLE_ERR_ADDRESS, "frames of the codec %s need an MTU of %u, and the option mtu says %u: set it "
+				 "to 0%s", codec->name, least, (unsigned)option, other);
 	if (link->calls->frame_max(link, &link->own) >= least)
 		return 0;
-	return error_set(THOLE_ERR_ADDRESS, "frames of the codec %s need an MTU of %u, and the interface %s has %u", codec->name,
-			 least, datagram->interface.name, datagram->interface.mtu);
+	return error_set(THOLE_ERR_ADDRESS, "frames of the codec %s need an MTU of %u, and the interface %s has %u: \"ip link set "
+			 "%s mtu %u\", there and wherever the frames go%s", codec->name, least, datagram->interface.name,
+			 datagram->interface.mtu, datagram->interface.name, least, other);
 }
 
 static int datagram_add_raw(struct datagram *datagram)
@@ -297,11 +307,31 @@ static void datagram_close(struct thole_endpoint *endpoint)
 	engine_fini(engine);
 	for (unsigned i = 0; i < engine->link_count; i++)
 		engine->links[i]->calls->close(engine->links[i]);
-	if (datagram->number_fd >= 0)
-		close(datagram->number_fd);
+	forked_remove(&datagram->forked);
+	forked_close(&datagram->number_fd);
 	free(datagram);
 	endpoint->datagram = NULL;
 	endpoint->networked = false;
+}
+
+/* Whether the integrity that is asked for can be had. */
+static int datagram_integrity(const struct options *options)
+{
+	bool full = options->integrity == OPTION_INTEGRITY_FULL;
+	const char *asked = full ? "full" : "head";
+
+	if (options->integrity == OPTION_INTEGRITY_AUTO || options->integrity == OPTION_INTEGRITY_OFF)
+		return 0;
+	if (options->codec != OPTION_CODEC_NATIVE)
+		return error_set(THOLE_ERR_ARGUMENT, "frames of the codec mxoe have no place for a tag, so the option integrity cannot "
+				 "be %s: set it to off, or the codec to native", asked);
+	if (options->job_key == 0)
+		return error_set(THOLE_ERR_ARGUMENT, "the option integrity=%s needs a key that all of the job know: start it by "
+				 "thole run, which makes one, or set the option job_key", asked);
+	if (full && !mac_libcrypto())
+		return error_set(THOLE_ERR_UNSUPPORTED, "the option integrity=full needs OpenSSL's libcrypto.so.3 (%s): install it "
+				 "(Debian: libssl3; Fedora: openssl-libs), or set it to head", mac_trouble());
+	return 0;
 }
 
 static int datagram_open(struct thole_endpoint *endpoint)
@@ -311,9 +341,12 @@ static int datagram_open(struct thole_endpoint *endpoint)
 		[OPTION_CODEC_MXOE] = &codec_mxoe,
 		[OPTION_CODEC_MXOE_JUMBO] = &codec_mxoe_jumbo,
 	};
-	struct datagram *datagram = datagram_new(endpoint, codecs[endpoint->options.codec]);
-	int error;
+	struct datagram *datagram;
+	int error = datagram_integrity(&endpoint->options);
 
+	if (error)
+		return error;
+	datagram = datagram_new(endpoint, codecs[endpoint->options.codec]);
 	if (!datagram)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint's network");
 	error = datagram_add_links(datagram);
@@ -567,6 +600,7 @@ uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
 
 const struct transport datagram_transport = {
 	.name = "network",
+	.carried = COUNTER_NETWORK_MESSAGES,
 	.open = datagram_open,
 	.close = datagram_close,
 	.drained = datagram_drained,

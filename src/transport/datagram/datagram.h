@@ -7,6 +7,7 @@
 #define THOLE_TRANSPORT_DATAGRAM_DATAGRAM_H
 
 #include "endpoint/endpoint.h"
+#include "base/forked.h"
 #include "transport/datagram/engine.h"
 #include "transport/datagram/interface.h"
 
@@ -19,6 +20,7 @@ struct datagram {
 	uint32_t fruitless;         /* at links that are not cheap, since one found something */
 	uint64_t watch_ns;          /* when it is looked at whom receives wait for */
 	int number_fd;              /* mxoe: holds this endpoint's number; else -1 */
+	struct forked forked;       /* of it */
 	bool raw_later;             /* a raw link may be opened, when a peer is known */
 };
 

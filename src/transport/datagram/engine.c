@@ -28,15 +28,30 @@ static uint8_t zeros[ENGINE_FRAME_MAX];
 
 /* ---- Opening and closing ------------------------------------------------------------------------------------- */
 
+/* Without a key there is nothing that a stranger does not know too. */
+static enum guard_mode engine_integrity(const struct engine *engine)
+{
+	static const enum guard_mode modes[] = {
+		[OPTION_INTEGRITY_AUTO] = GUARD_HEADS,
+		[OPTION_INTEGRITY_OFF] = GUARD_OFF,
+		[OPTION_INTEGRITY_HEAD] = GUARD_HEADS,
+		[OPTION_INTEGRITY_FULL] = GUARD_FULL,
+	};
+
+	return engine->codec->front && engine->key ? modes[engine->endpoint->options.integrity] : GUARD_OFF;
+}
+
 int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const struct codec *codec)
 {
 	*engine = (struct engine){.endpoint = endpoint, .codec = codec, .key = endpoint->options.job_key};
+	engine->integrity = engine_integrity(engine);
 	engine->lots = (endpoint->options.inject_seed ^ endpoint->parts.endpoint) | 1;
 	engine->frame_max = ENGINE_FRAME_MIN;
 	list_init(&engine->dirty);
 	if (!codec->indexed && numbers_init(engine) != 0)
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	pool_init(&engine->connections, sizeof(struct connection), 16, ENGINE_CONNECTIONS_MAX);
+	pool_init(&engine->guards, sizeof(struct guard), 16, ENGINE_CONNECTIONS_MAX);
 	engine->buckets = calloc(ENGINE_LINKS_MAX * (size_t)ENGINE_BUCKETS, sizeof(struct connection *));
 	engine->burst = malloc(sizeof(*engine->burst));
 	if (!engine->buckets || !engine->burst || pull_init(engine) != 0) {
@@ -53,6 +68,10 @@ void engine_fini(struct engine *engine)
 {
 	pull_fini(engine);
 	numbers_fini(engine);
+	for (uint32_t i = 0; i < engine->guards.capacity; i++)
+		if (pool_is_live(&engine->guards, pool_at(&engine->guards, i)))
+			guard_end(pool_at(&engine->guards, i));
+	pool_fini(&engine->guards);
 	pool_fini(&engine->connections);
 	pool_fini(&engine->small_frames);
 	pool_fini(&engine->large_frames);
@@ -166,6 +185,7 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 		struct link *link = engine->links[burst->link];
 
 		taken = link->calls->send(link, burst->frames, count);
+		engine->endpoint->counters[COUNTER_FRAMES_RAW] += link->ethertype ? taken : 0;
 	}
 	engine->endpoint->counters[COUNTER_FRAMES_SENT] += taken;
 	if (taken < count) {
@@ -178,15 +198,18 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 	return taken > count - tail ? taken - (count - tail) : 0;
 }
 
-static void burst_seal(struct engine *engine, const struct frame_out *frame)
+static void burst_seal(struct engine *engine, const struct frame_out *frame, struct guard *guard)
 {
-	/* The head is ours to write: in the burst, or in a kept frame. */
+	/* The head is ours to write: in the burst, or in a kept frame. Without a tag it would be dropped, as others are lost. */
+	if (guard)
+		guard_stamp(guard, engine->codec, (uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body,
+			    frame->body_count);
 	if (engine->codec->seal && engine->endpoint->options.checksum)
 		engine->codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);
 }
 
-bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct connection *connection,
-	       struct kept *kept)
+bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
+	       struct connection *connection, struct kept *kept)
 {
 	struct burst *burst = engine->burst;
 	unsigned at;
@@ -196,9 +219,10 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	at = burst->count++;
 	burst->link = link;
 	burst->frames[at] = *frame;
+	burst->frames[at].known = connection != NULL;
 	burst->connections[at] = connection;
 	burst->kept[at] = kept;
-	burst_seal(engine, frame);
+	burst_seal(engine, frame, guard);
 	if (burst->count == ENGINE_BURST)
 		burst_send(engine, 0);
 	return !burst->full;
@@ -228,7 +252,7 @@ void engine_post(struct engine *engine, uint8_t link, const struct path *to, con
 		frame.body_count = 1;
 		frame.body_length = size - frame.head_length;
 	}
-	burst_add(engine, link, &frame, NULL, NULL);
+	burst_add(engine, link, &frame, packet->guard, NULL, NULL);
 }
 
 void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type)
@@ -239,6 +263,10 @@ void connection_packet(const struct connection *connection, struct packet *packe
 	packet->from = connection->number;
 	packet->peer_index = connection->host_index;
 	packet->session = connection->peer_session;
+	if (!connection->guard || type == PACKET_CONNECT || type == PACKET_ACCEPT)
+		return;
+	packet->guard = connection->guard;
+	packet->flags = (uint8_t)guard_flags(connection->guard, type, 0);
 }
 
 unsigned engine_flush(struct engine *engine)
@@ -333,8 +361,9 @@ static bool engine_intact(struct engine *engine, const uint8_t *frame, size_t le
 	return engine->codec->intact(frame, length, &unset) && (!unset || !engine->endpoint->options.checksum);
 }
 
-/* A frame for a connection that is not there, or not any more: say so, now and then. */
-static void engine_stranger(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
+/* A frame for a connection that is not there, or not any more: say so, now and then, and never with more bytes than it had. */
+static void engine_stranger(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
+			    size_t length)
 {
 	const struct connection *connection = connection_by_index(engine, packet->to, packet->session);
 
@@ -344,8 +373,34 @@ static void engine_stranger(struct engine *engine, struct link *link, const stru
 	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL &&
 	    !(packet->type == PACKET_ACK && (packet->flags & PACKET_ANSWER)))
 		return;
+	if (length < engine->codec->nack)
+		return;
 	engine->nack_ns = engine->now_ns;
-	nack_send(engine, link, from, connection ? NACK_CLOSED : NACK_BAD_SESSION, packet->session, 0);
+	nack_send(engine, link, from, connection ? NACK_CLOSED : NACK_BAD_SESSION, packet->session);
+}
+
+enum guard_verdict connection_judge(struct connection *connection, const struct packet *packet, const struct iovec *parts,
+				    size_t count)
+{
+	if (connection->guard)
+		return guard_check(connection->guard, connection->engine->codec, packet, parts, count);
+	return packet->flags & (PACKET_TAGGED | PACKET_SEALED) ? GUARD_FORGED : GUARD_FINE;
+}
+
+/* Whether a frame is the peer's, and new; then it is remembered. */
+static bool engine_admits(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
+{
+	struct engine *engine = connection->engine;
+	struct iovec all = {(void *)(uintptr_t)frame, engine->codec->unpadded(frame, length)};
+	enum guard_verdict verdict = connection_judge(connection, packet, &all, 1);
+
+	if (verdict != GUARD_FINE) {
+		engine_count(engine, verdict == GUARD_FORGED ? COUNTER_DROPPED_FORGED : COUNTER_DROPPED_REPLAYED);
+		return false;
+	}
+	if (connection->guard)
+		guard_seen(connection->guard, packet);
+	return true;
 }
 
 void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
@@ -372,52 +427,74 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 	case PACKET_DATA:
 		data_arrived(connection, packet);
 		break;
+	case PACKET_NACK:
+		engine_count(connection->engine, COUNTER_NACKS_RECEIVED);
+		if (packet->nack.reason == NACK_BAD_WINDOW)
+			pull_nacked(connection, packet->nack.transfer);
+		break;
 	default: /* CLOSE */
 		sequence_acked(connection, packet);
 		close_arrived(connection, packet);
 	}
 }
 
-void engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
+/* Whether a frame comes from where its connection's peer sends such frames from. */
+static bool engine_known(const struct connection *connection, const struct link *link, const struct path *from,
+			 const struct packet *packet)
+{
+	const struct route *route = &connection->route[link->index];
+	const struct path *path = packet->type == PACKET_DATA ? &route->bulk : &route->records;
+
+	return memcmp(path, from, sizeof(*path)) == 0;
+}
+
+bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
 {
 	struct connection *connection;
+	bool known;
 	struct packet packet;
 
 	engine_count(engine, COUNTER_FRAMES_RECEIVED);
 	if (engine->endpoint->options.inject_loss && engine_inject(engine)) {
 		engine_count(engine, COUNTER_DROPPED_INJECTED);
-		return;
+		return false;
 	}
 	if (length > ENGINE_FRAME_MAX || engine->codec->decode(&packet, frame, length) != 0) {
 		engine_count(engine, COUNTER_DROPPED_MALFORMED);
-		return;
+		return false;
 	}
 	if (!engine_intact(engine, frame, length)) {
 		engine_count(engine, COUNTER_DROPPED_CHECKSUM);
-		return;
+		return false;
 	}
 	if (__builtin_expect(engine->numbers != NULL, 0)) {
 		numbers_frame(engine, link, from, &packet, frame, length);
-		return;
+		return false;
 	}
 	switch (packet.type) {
 	case PACKET_CONNECT:
 		connect_arrived(engine, link, from, &packet, length);
-		return;
+		return false;
 	case PACKET_ACCEPT:
 		accept_arrived(engine, link, from, &packet);
-		return;
+		return false;
 	case PACKET_NACK:
+		if (packet.flags & (PACKET_TAGGED | PACKET_SEALED))
+			break;
 		nack_arrived(engine, link, from, &packet);
-		return;
+		return false;
 	default:
 		break;
 	}
 	connection = connection_by_index(engine, packet.to, packet.session);
-	if (connection && connection->state == CONNECTION_OPEN) {
+	if (connection && connection->state != CONNECTION_DEAD && connection->peer_session) {
+		if (!engine_admits(connection, &packet, frame, length) || !connection_proven(connection))
+			return false;
 		connection->heard_link = (uint8_t)link->index;
+		known = engine_known(connection, link, from, &packet);
 		engine_packet(connection, &packet, frame, length);
-	} else {
-		engine_stranger(engine, link, from, &packet);
+		return known;
 	}
+	engine_stranger(engine, link, from, &packet, length);
+	return false;
 }

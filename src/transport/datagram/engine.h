@@ -9,8 +9,10 @@
  * sequence.c    records: numbers, acknowledgement, retransmission, order, credit
  * pull.c        bulk: the receiver asks for blocks, and again for what is missing
  * numbers.c     what is different with mxoe, where endpoints are named by MAC and number
+ * guard.c       whether a frame is the peer's, unaltered and new
  *
- * Invariants. A frame is looked at only if its session is the one that we drew for that connection. Nothing is allocated for
+ * Invariants. A frame is looked at only if its session is the one that we drew for that connection, and, where there is a guard,
+ * only if that finds it fine. Nothing is allocated for
  * whoever does not know the job key. Every queue here has a bound: see enum engine_limits.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_ENGINE_H
@@ -18,6 +20,7 @@
 
 #include "base/heap.h"
 #include "endpoint/endpoint.h"
+#include "transport/datagram/guard.h"
 #include "transport/datagram/link.h"
 #include "transport/datagram/wire/codec.h"
 
@@ -55,9 +58,11 @@ struct engine {
 	unsigned link_count;
 	uint64_t now_ns;                /* the owner's clock, set before every call */
 	uint64_t key;                   /* the job's; 0: none */
+	enum guard_mode integrity;      /* that we ask for; peers may ask for more */
+	const struct mac *(*mac)(void); /* a way to make long tags; NULL: there is none here */
 	void (*random)(void *arg, void *bytes, size_t length); /* from the kernel; in the simulator from the seed */
 	void *random_arg;
-	struct pool connections, fetches, block_pool, serves, small_frames, large_frames;
+	struct pool connections, guards, fetches, block_pool, serves, small_frames, large_frames;
 	struct heap timers;             /* connections by when they want to be called */
 	struct list_node dirty;         /* connections with frames to send */
 	struct list_node serving;       /* connections whose windows are being sent */
@@ -93,8 +98,9 @@ void engine_name(struct engine *engine, uint8_t number, const char *host, uint32
 
 /* ---- In: from links --------------------------------------------------------------------------- */
 
-/* A frame has arrived at a link (behind its Ethernet or UDP header). Any bytes. */
-void engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
+/* A frame has arrived at a link (behind its Ethernet or UDP header). Any bytes. Returns whether it was of the peer of an open
+ * connection, and came from where that sends from: nobody else's frames may have a say in how a link is used. */
+bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
 		  size_t length);
 
 /* Foresee the next DATA frames: fill a landing's iovec. Its spill comes last always. */

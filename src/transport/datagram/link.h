@@ -36,12 +36,15 @@ struct frame_out {
 	uint32_t body_length;     /* bytes of all of body */
 	uint16_t body_count;      /* 0: none */
 	uint8_t channel;          /* enum channel */
+	bool known;               /* to the peer of an open connection: not an answer to whoever asks */
 };
 
 enum link_fate { /* of a host and process that was asked after */
 	LINK_UNKNOWN, /* no answer yet, or the link cannot ask */
-	LINK_ALIVE,   /* the process is there, perhaps computing */
+	LINK_ALIVE,   /* the process has answered, though its program may compute */
+	LINK_HELD,    /* the host says that the port is there, but the process does not answer: it is stopped, or somebody else has it */
 	LINK_GONE,    /* the host says that nobody is there */
+	LINK_UNASKED, /* for want of descriptors, or because others are being asked after */
 };
 
 struct link_calls {
@@ -58,9 +61,9 @@ struct link_calls {
 	bool (*ready)(struct link *link);
 	/* Frames to this path: their length at most, from routes and interfaces, now. */
 	uint32_t (*frame_max)(struct link *link, const struct path *to);
-	/* Begin, or go on, to ask whether the process at a path lives, by means that do not need it to make progress; to be
-	 * called now and then until it is not LINK_UNKNOWN. NULL: cannot. */
-	enum link_fate (*fate)(struct link *link, const struct path *to);
+	/* Begin, or go on, to ask whether the process with this endpoint at a path lives, by means that do not need its program to
+	 * make progress; to be called now and then. ALIVE and GONE end the question. NULL: cannot. */
+	enum link_fate (*fate)(struct link *link, const struct path *to, uint64_t endpoint);
 	/* Forget a question that was begun. */
 	void (*fate_end)(struct link *link, const struct path *to);
 	void (*close)(struct link *link);
@@ -81,7 +84,7 @@ struct link {
 
 /* Frames a bulk receive is expected to bring, and where they belong: filled by engine_landing, used as the iovec of one
  * recvmsg, given back to engine_landed with what came. Head, payload, head, payload ... and at the end the spill. */
-enum { LANDING_FRAMES = 64, LANDING_HEAD = 32, LANDING_SPILL = 65536 };
+enum { LANDING_FRAMES = 64, LANDING_HEAD = 56, LANDING_SPILL = 65536 }; /* the longest head of DATA: with a long tag */
 
 struct landing {
 	uint64_t version;                           /* the engine's: of what it foresees; 0: never filled */
@@ -94,6 +97,7 @@ struct landing {
 	uint8_t frame_index[LANDING_FRAMES];        /* and which frame of it */
 	uint8_t most;                               /* frames to foresee, 0: LANDING_FRAMES; as many as come at a time, */
 	uint8_t few;                                /* and how often fewer came */
+	bool known;                                 /* engine_landed's: something was of an open connection, and from its path */
 	uint8_t spill[LANDING_SPILL];               /* takes what was not foreseen */
 };
 

@@ -377,14 +377,15 @@ static int make_ring(struct link_raw *raw, int fd, uint32_t mtu)
 	return 0;
 }
 
-static int packet_socket(int *fd_p)
+int link_raw_socket(int type, bool native, int *fd_p)
 {
-	*fd_p = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* protocol 0: nothing comes until it is bound */
+	*fd_p = socket(AF_PACKET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* protocol 0: nothing comes until it is bound */
 	if (*fd_p >= 0)
 		return 0;
 	if (errno == EPERM || errno == EACCES)
 		return error_set(THOLE_ERR_ACCESS, "raw Ethernet frames need the capability CAP_NET_RAW: run "
-				 "\"setcap cap_net_raw+ep PROGRAM\" as root, or run as root, or do without by link=udp");
+				 "\"setcap cap_net_raw+ep PROGRAM\" as root, or run as root%s",
+				 native ? ", or do without by link=udp" : "");
 	return error_set(THOLE_ERR_SYSTEM, "cannot make a packet socket: %m");
 }
 
@@ -400,7 +401,7 @@ static int bind_socket(const struct link_raw *raw, int fd, uint16_t ethertype)
 
 static int open_sender(struct link_raw *raw)
 {
-	int on = 1, bytes = RAW_SEND_BYTES, error = packet_socket(&raw->send_fd);
+	int on = 1, bytes = RAW_SEND_BYTES, error = link_raw_socket(SOCK_RAW, raw->native, &raw->send_fd);
 
 	if (error)
 		return error;
@@ -412,7 +413,7 @@ static int open_sender(struct link_raw *raw)
 
 static int open_receiver(struct link_raw *raw, uint32_t mtu, uint16_t ethertype)
 {
-	int *fd_p = &raw->receive_fd, error = packet_socket(fd_p);
+	int *fd_p = &raw->receive_fd, error = link_raw_socket(SOCK_RAW, raw->native, fd_p);
 
 	if (!error)
 		error = set_filter(raw, *fd_p);
@@ -430,7 +431,8 @@ int link_raw_open(struct engine *engine, const struct interface *interface, uint
 	*link_p = NULL;
 	if (!interface->ethernet || interface->loopback)
 		return error_set(THOLE_ERR_ADDRESS, "the interface %s carries no Ethernet frames, so it has no raw "
-				 "link: choose another, or link=udp", interface->name);
+				 "link: choose another%s", interface->name,
+				 ethertype == LINK_RAW_ETHERTYPE_MXOE ? "" : ", or link=udp");
 	raw = calloc(1, sizeof(*raw));
 	if (!raw)
 		return error_set(THOLE_ERR_MEMORY, "no memory for a raw link");

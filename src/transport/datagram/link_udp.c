@@ -5,7 +5,7 @@
  * comes in as one again (UDP_GRO). Bulk data lands where the engine foresees it, in one copy.
  *
  * Owns a socket for records and one for bulk, lanes beside them (udp_lane.c), the buffers for records, and the questions after
- * silent peers (liveness.h). Invariants: frames are sent in their order within a channel, as long as a lane neither comes nor
+ * silent peers (liveness.h) and after us (responder.h). Invariants: frames are sent in their order within a channel, as long as a lane neither comes nor
  * goes. The engine is called from receive alone: what a send learns of errors waits until then.
  */
 #include <poll.h>
@@ -24,7 +24,6 @@ static bool udp_ready(struct link *link)
 	struct pollfd looks[UDP_SOCKETS];
 	bool ready = false;
 
-	liveness_accept(&udp->liveness);
 	if (!alarm_set(&udp->alarm, udp->fd, UDP_SOCKETS))
 		return false;
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
@@ -52,9 +51,9 @@ static uint32_t udp_frame_max(struct link *link, const struct path *to)
 	return mtu < ENGINE_FRAME_MAX ? mtu : ENGINE_FRAME_MAX;
 }
 
-static enum link_fate udp_fate(struct link *link, const struct path *to)
+static enum link_fate udp_fate(struct link *link, const struct path *to, uint64_t endpoint)
 {
-	return liveness_ask(&udp_of(link)->liveness, to, link->engine->now_ns);
+	return liveness_ask(&udp_of(link)->liveness, to, link->engine->key, endpoint, link->engine->now_ns);
 }
 
 static void udp_fate_end(struct link *link, const struct path *to)
@@ -68,8 +67,10 @@ static void udp_close(struct link *link)
 {
 	struct link_udp *udp = udp_of(link);
 
+	forked_remove(&udp->forked);
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		udp_socket_close(udp, i);
+	responder_close(&udp->responder);
 	alarm_close(&udp->alarm);
 	liveness_close(&udp->liveness);
 	free(udp);
@@ -106,28 +107,35 @@ static void set_options(struct link_udp *udp, int fd)
 	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
 }
 
-void udp_socket_close(struct link_udp *udp, unsigned index)
+void udp_share(struct link_udp *udp, unsigned index, bool shared)
 {
-	if (udp->fd[index] >= 0)
-		close(udp->fd[index]);
-	udp->fd[index] = -1;
+	int on = shared;
+
+	setsockopt(udp->fd[index], SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 }
 
-int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool reuse)
+void udp_socket_close(struct link_udp *udp, unsigned index)
+{
+	forked_close(&udp->fd[index]);
+}
+
+int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool shared)
 {
 	union socket_address name;
 	socklen_t size = interface_sockaddr(own, udp->link.interface, &name);
-	int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = reuse;
+	int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct udp_socket *socket = &udp->sockets[index];
 
 	udp->fd[index] = fd;
 	socket->channel = (uint8_t)(index % CHANNELS);
 	socket->connected = socket->errors = socket->broken = socket->fresh = false;
 	socket->overflows = 0;
+	socket->packets = 0;
 	if (fd < 0)
 		return error_set(THOLE_ERR_SYSTEM, "cannot make a UDP socket: %m");
 	set_options(udp, fd);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (shared)
+		udp_share(udp, index, true);
 	buffer_size(fd, SO_SNDBUFFORCE, SO_SNDBUF);
 	buffer_size(fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	if (bind(fd, &name.any, size) != 0 || getsockname(fd, &name.any, &size) != 0)
@@ -136,8 +144,8 @@ int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool
 	return 0;
 }
 
-/* The records' socket, on a port that TCP has free too. */
-static int open_records(struct link_udp *udp)
+/* The records' socket, on a port where peers can ask after us. */
+static int open_records(struct link_udp *udp, uint64_t endpoint)
 {
 	struct link *link = &udp->link;
 
@@ -145,20 +153,20 @@ static int open_records(struct link_udp *udp)
 		int error = udp_socket_open(udp, CHANNEL_RECORDS, &link->own, false);
 
 		if (!error)
-			error = liveness_open(&udp->liveness, link->interface, &link->own);
+			error = responder_open(&udp->responder, link->interface, &link->own, link->engine->key, endpoint);
 		if (error != THOLE_ERR_BUSY)
 			return error;
 		udp_socket_close(udp, CHANNEL_RECORDS);
 		memset(link->own.bytes + INTERFACE_ADDRESS, 0, 2);
 	}
-	return error_set(THOLE_ERR_SYSTEM, "found no port that is free for both UDP and TCP in %u tries: too many are in use "
+	return error_set(THOLE_ERR_SYSTEM, "found no port that is free for UDP and TCP, with the next one, in %u tries: too many are in use "
 			 "(sysctl net.ipv4.ip_local_port_range)", (unsigned)UDP_PORT_TRIES);
 }
 
-static int open_sockets(struct link_udp *udp)
+static int open_sockets(struct link_udp *udp, uint64_t endpoint)
 {
 	struct link *link = &udp->link;
-	int value = 0, error = open_records(udp);
+	int value = 0, error = open_records(udp, endpoint);
 	struct path bulk = link->own;
 	socklen_t size = sizeof(value);
 
@@ -190,7 +198,8 @@ static void prepare(struct link_udp *udp)
 	udp->batch = 1;
 }
 
-int link_udp_open(struct engine *engine, const struct interface *interface, uint64_t *counters, struct link **link_p)
+int link_udp_open(struct engine *engine, const struct interface *interface, uint64_t endpoint, uint64_t *counters,
+		  struct link **link_p)
 {
 	struct link_udp *udp;
 	int error;
@@ -204,14 +213,16 @@ int link_udp_open(struct engine *engine, const struct interface *interface, uint
 		return error_set(THOLE_ERR_MEMORY, "no memory for a UDP link");
 	udp->link = (struct link){.calls = &udp_calls, .engine = engine, .interface = interface->index,
 				  .fd = {-1, -1}, .counters = counters};
-	udp->liveness.listener = udp->alarm.fd = -1;
+	udp->liveness.interface = interface->index;
+	udp->alarm.fd = -1;
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		udp->fd[i] = -1;
+	forked_add(&udp->forked, udp->fd, UDP_SOCKETS);
 	udp->family = interface->has_ipv4 ? AF_INET : AF_INET6;
 	udp->headers = udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
 	memcpy(udp->link.own.bytes, interface->has_ipv4 ? interface->ipv4 : interface->ipv6, INTERFACE_ADDRESS);
 	prepare(udp);
-	error = open_sockets(udp);
+	error = open_sockets(udp, endpoint);
 	if (error) {
 		error_prefix(error, "interface %s: ", interface->name);
 		udp_close(&udp->link);

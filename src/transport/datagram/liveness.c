@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * liveness: see liveness.h. A host that dies answers no more, so a connection is believed only while its keep-alives are
- * answered; one that its other side closes may just have been looked at there, and is asked anew.
+ * answered; one that its other side closes was looked at there, and is made anew after a while.
  */
 #include "transport/datagram/liveness.h"
 
@@ -9,62 +9,33 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#include "base/error.h"
+#include "base/endian.h"
+#include "transport/datagram/responder.h"
 
-static int tcp_socket(int family)
-{
-	return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
+enum { ANSWERS_MAX = 16 }; /* datagrams looked at in a turn: others may send too */
 
 /* Close at once and leave no trace in the kernel: there is nothing under way. */
-static void tcp_reset(int fd)
+static void stream_close(struct question *question)
 {
 	struct linger linger = {.l_onoff = 1};
 
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-	close(fd);
+	if (question->stream < 0)
+		return;
+	setsockopt(question->stream, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	close(question->stream);
+	question->stream = -1;
+	question->made = false;
 }
 
-/* ---- Being asked ----------------------------------------------------------------------------------- */
-
-int liveness_open(struct liveness *liveness, uint32_t interface, const struct path *own)
-{
-	union socket_address name;
-	socklen_t size = interface_sockaddr(own, interface, &name);
-	int fd = tcp_socket(name.any.sa_family);
-
-	liveness->listener = fd;
-	liveness->interface = interface;
-	liveness->count = liveness->next = 0;
-	if (fd >= 0 && bind(fd, &name.any, size) == 0 && listen(fd, LIVENESS_BACKLOG) == 0)
-		return 0;
-	if (fd >= 0 && errno == EADDRINUSE) {
-		liveness_close(liveness);
-		return THOLE_ERR_BUSY;
-	}
-	error_set(THOLE_ERR_SYSTEM, "cannot listen on a TCP port: %m");
-	liveness_close(liveness);
-	return THOLE_ERR_SYSTEM;
-}
-
-void liveness_accept(struct liveness *liveness)
-{
-	for (unsigned i = 0; i < LIVENESS_ACCEPT_BURST; i++) {
-		int fd = accept4(liveness->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd < 0)
-			return;
-		tcp_reset(fd);
-	}
-}
-
-/* ---- Asking ---------------------------------------------------------------------------------------- */
+/* ---- Questions ------------------------------------------------------------------------------------- */
 
 static void question_end(struct liveness *liveness, struct question *question)
 {
-	tcp_reset(question->fd);
+	stream_close(question);
+	close(question->datagram);
 	*question = liveness->questions[--liveness->count];
 }
 
@@ -89,6 +60,73 @@ static struct question *question_place(struct liveness *liveness, uint64_t now_n
 	return &liveness->questions[liveness->count];
 }
 
+/* Connected to it, what others send does not get in, and the host's refusal does. Each time anew: there may be no way there now. */
+static bool question_connect(const struct liveness *liveness, const struct question *question)
+{
+	union socket_address name;
+	struct path where;
+	socklen_t size;
+
+	responder_path(&question->to, &where);
+	size = interface_sockaddr(&where, liveness->interface, &name);
+	return connect(question->datagram, &name.any, size) == 0;
+}
+
+/* A socket of our own for each. */
+static struct question *question_begin(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint,
+				       uint64_t now_ns)
+{
+	struct question *question = question_place(liveness, now_ns);
+	int family = interface_is_ipv4(to->bytes) ? AF_INET : AF_INET6;
+	int fd = question ? socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+
+	if (fd < 0)
+		return NULL;
+	*question = (struct question){.to = *to, .endpoint = endpoint, .key = key, .since_ns = now_ns, .datagram = fd, .stream = -1};
+	while (question->number == 0)
+		if (getrandom(&question->number, sizeof(question->number), 0) != sizeof(question->number))
+			question->number = 0;
+	liveness->count++;
+	return question;
+}
+
+/* ---- The process ----------------------------------------------------------------------------------- */
+
+static bool is_answer(const struct question *question, const uint8_t *bytes, ssize_t length)
+{
+	return length == ANSWER_BYTES && load_be64(bytes) == question->number &&
+	       load_be64(bytes + ANSWER_PROOF_AT) == responder_proof(question->key, question->endpoint, question->number);
+}
+
+static enum link_fate ask_process(const struct liveness *liveness, struct question *question, uint64_t now_ns)
+{
+	uint8_t bytes[QUESTION_BYTES] = {0};
+
+	for (unsigned i = 0; i < ANSWERS_MAX; i++) {
+		ssize_t length = recv(question->datagram, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+		if (length < 0 && errno == ECONNREFUSED)
+			return LINK_GONE;
+		if (length < 0)
+			break;
+		if (is_answer(question, bytes, length))
+			return LINK_ALIVE;
+	}
+	if (question->asked_ns && now_ns - question->asked_ns < QUESTION_AGAIN_NS)
+		return LINK_UNKNOWN;
+	memset(bytes, 0, sizeof(bytes));
+	store_be64(bytes, responder_proof(question->key, question->endpoint, 0));
+	store_be64(bytes + QUESTION_NUMBER_AT, question->number);
+	question->asked_ns = now_ns;
+	if (!question_connect(liveness, question))
+		return LINK_UNKNOWN;
+	return send(question->datagram, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == ECONNREFUSED
+		       ? LINK_GONE
+		       : LINK_UNKNOWN;
+}
+
+/* ---- Its host -------------------------------------------------------------------------------------- */
+
 static void keep_alive(int fd)
 {
 	static const int on = 1, seconds = 1, probes = 3;
@@ -99,64 +137,92 @@ static void keep_alive(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
-static enum link_fate question_begin(struct liveness *liveness, const struct path *to, uint64_t now_ns)
+static enum link_fate dial(struct liveness *liveness, struct question *question, uint64_t now_ns)
 {
-	struct question *question = question_place(liveness, now_ns);
 	union socket_address name;
-	socklen_t size = interface_sockaddr(to, liveness->interface, &name);
-	int fd = question ? tcp_socket(name.any.sa_family) : -1;
-	bool connected;
+	socklen_t size = interface_sockaddr(&question->to, liveness->interface, &name);
+	bool refused;
 
-	if (fd < 0)
-		return LINK_UNKNOWN;
-	keep_alive(fd);
-	connected = connect(fd, &name.any, size) == 0;
-	if (!connected && errno != EINPROGRESS) {
-		enum link_fate fate = errno == ECONNREFUSED ? LINK_GONE : LINK_UNKNOWN;
-
-		close(fd);
-		return fate;
-	}
-	*question = (struct question){.to = *to, .since_ns = now_ns, .fd = fd, .answered = connected};
-	liveness->count++;
-	return connected ? LINK_ALIVE : LINK_UNKNOWN;
+	question->stream = socket(name.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (question->stream < 0)
+		return LINK_UNASKED;
+	question->dialled_ns = now_ns;
+	keep_alive(question->stream);
+	if (connect(question->stream, &name.any, size) == 0 || errno == EINPROGRESS)
+		return LINK_UNKNOWN; /* for now */
+	refused = errno == ECONNREFUSED;
+	stream_close(question);
+	return refused ? LINK_GONE : LINK_UNKNOWN;
 }
 
-/* A connection was made: is its host still there? */
-static enum link_fate question_fresh(const struct question *question)
+/* A connection is made: is its host still there? */
+static bool stream_is_fresh(const struct question *question)
 {
 	struct tcp_info info;
 	socklen_t size = sizeof(info);
 
-	if (getsockopt(question->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
-		return LINK_UNKNOWN;
-	return info.tcpi_last_ack_recv < QUESTION_FRESH_MS ? LINK_ALIVE : LINK_UNKNOWN;
+	return getsockopt(question->stream, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+	       info.tcpi_last_ack_recv < QUESTION_FRESH_MS;
 }
 
-enum link_fate liveness_ask(struct liveness *liveness, const struct path *to, uint64_t now_ns)
+/* What has become of the connection. */
+static enum link_fate stream_look(struct question *question, uint64_t now_ns)
 {
-	struct question *question = question_find(liveness, to);
-	struct pollfd look;
+	struct pollfd look = {.fd = question->stream, .events = POLLIN | POLLOUT};
+	socklen_t size = sizeof(int);
 	int error = 0;
-	socklen_t size = sizeof(error);
 
-	if (!question)
-		return question_begin(liveness, to, now_ns);
-	look = (struct pollfd){.fd = question->fd, .events = POLLIN | POLLOUT};
 	if (poll(&look, 1, 0) <= 0)
 		return LINK_UNKNOWN;
-	getsockopt(question->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	if (error == 0 && look.revents == POLLOUT) {
-		question->answered = true;
-		return question_fresh(question);
-	}
-	/* Refused at the first try, or once more after the connection has ended, which may have other reasons. */
-	if (error == ECONNREFUSED && !question->answered) {
-		question_end(liveness, question);
+	getsockopt(question->stream, SOL_SOCKET, SO_ERROR, &error, &size);
+	if (error == ECONNREFUSED && !question->made) {
+		stream_close(question);
 		return LINK_GONE;
 	}
-	question_end(liveness, question);
-	return question_begin(liveness, to, now_ns);
+	if (error == 0 && look.revents == POLLOUT) {
+		question->made = true;
+		if (stream_is_fresh(question))
+			question->held_ns = now_ns;
+	} else {
+		if (error == 0 || error == ECONNRESET) /* it was made, and has been let go */
+			question->held_ns = now_ns;
+		stream_close(question);
+	}
+	return LINK_UNKNOWN;
+}
+
+static enum link_fate ask_host(struct liveness *liveness, struct question *question, uint64_t now_ns)
+{
+	enum link_fate fate = LINK_UNKNOWN;
+
+	if (now_ns == question->since_ns)
+		return LINK_UNKNOWN; /* the process has not had time to answer */
+	if (question->stream < 0 && (!question->dialled_ns || now_ns - question->dialled_ns >= QUESTION_DIAL_NS))
+		fate = dial(liveness, question, now_ns);
+	if (question->stream >= 0)
+		fate = stream_look(question, now_ns);
+	if (fate == LINK_UNKNOWN && question->held_ns && now_ns - question->held_ns < QUESTION_FRESH_MS * UINT64_C(1000000))
+		fate = LINK_HELD;
+	return fate;
+}
+
+/* ---------------------------------------------------------------------------------------------------- */
+
+enum link_fate liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns)
+{
+	struct question *question = question_find(liveness, to);
+	enum link_fate fate;
+
+	if (!question)
+		question = question_begin(liveness, to, key, endpoint, now_ns);
+	if (!question)
+		return LINK_UNASKED;
+	fate = ask_process(liveness, question, now_ns);
+	if (fate == LINK_UNKNOWN)
+		fate = ask_host(liveness, question, now_ns);
+	if (fate == LINK_ALIVE || fate == LINK_GONE)
+		question_end(liveness, question);
+	return fate;
 }
 
 void liveness_forget(struct liveness *liveness, const struct path *to)
@@ -171,7 +237,4 @@ void liveness_close(struct liveness *liveness)
 {
 	while (liveness->count > 0)
 		question_end(liveness, &liveness->questions[0]);
-	if (liveness->listener >= 0)
-		close(liveness->listener);
-	liveness->listener = -1;
 }

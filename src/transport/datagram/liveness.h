@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liveness: whether a process lives that says nothing. Its endpoint listens on a TCP port, and the kernel of its host answers
- * there while the process computes: a connection that is made and stays says that it lives, a refused or broken one that it
- * does not. Nothing is ever sent over such a connection.
+ * liveness: whether a process lives that says nothing. It is asked by datagrams, which its thread answers while the program
+ * computes (responder.h); and where no answer comes its host is asked by a TCP connection to the port of its records, which the
+ * kernel there makes for a process that is stopped, refuses where nobody is, and leaves open if it is no more.
  *
- * Owns the listening socket and the connections of the questions that are being asked. Invariant: a question holds one
- * connection for as long as it is asked, however often, so that who computes for long is not flooded by them.
+ * Owns the sockets of the questions that are being asked. Nothing is ever sent over a connection. Invariant: a question has at most
+ * two sockets for as long as it is asked, however often, so that who says nothing for long is not flooded.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_LIVENESS_H
 #define THOLE_TRANSPORT_DATAGRAM_LIVENESS_H
@@ -13,34 +13,31 @@
 #include "transport/datagram/interface.h"
 
 enum liveness_limits {
-	QUESTIONS_MAX = 256,           /* asked at a time: each is a descriptor */
-	QUESTION_NS_MIN = 1000000000,  /* where there are more, one makes room after so long */
-	QUESTION_FRESH_MS = 2500,      /* a connection says something about now if its host was heard of since */
-	LIVENESS_BACKLOG = 4096,       /* connections that wait for us to look: one for each that asks */
-	LIVENESS_ACCEPT_BURST = 64,    /* of them taken at a time */
+	QUESTIONS_MAX = 256,            /* asked at a time: each is one descriptor or two */
+	QUESTION_NS_MIN = 1000000000,   /* where there are more, one makes room after so long */
+	QUESTION_AGAIN_NS = 100000000,  /* between two datagrams of a question */
+	QUESTION_DIAL_NS = 1000000000,  /* between two connections of a question */
+	QUESTION_FRESH_MS = 2500,       /* a connection says something about now if its host was heard of since */
 };
 
 struct question {
 	struct path to;
-	uint64_t since_ns;
-	int fd;
-	bool answered; /* the connection is made */
+	uint64_t endpoint, key, number;
+	uint64_t since_ns, asked_ns;    /* the question; its last datagram */
+	uint64_t dialled_ns, held_ns;   /* its last connection; when the host last showed that it has the port */
+	int datagram, stream;           /* -1: none */
+	bool made;                      /* the connection is */
 };
 
 struct liveness {
-	int listener;
-	uint32_t interface; /* its index, for link-local addresses */
+	uint32_t interface;             /* its index, for link-local addresses */
 	unsigned count, next;
 	struct question questions[QUESTIONS_MAX];
 };
 
-/* Listen on this address and port. Returns 0, or THOLE_ERR_BUSY if the port is taken; errors: SYSTEM. */
-int liveness_open(struct liveness *liveness, uint32_t interface, const struct path *own);
-void liveness_close(struct liveness *liveness);
-/* Let go who has asked after us. */
-void liveness_accept(struct liveness *liveness);
 /* link->fate and link->fate_end. */
-enum link_fate liveness_ask(struct liveness *liveness, const struct path *to, uint64_t now_ns);
+enum link_fate liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns);
 void liveness_forget(struct liveness *liveness, const struct path *to);
+void liveness_close(struct liveness *liveness);
 
 #endif

@@ -10,6 +10,9 @@
  * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and meets it
  * again wants to see another one, so that nothing of before is taken for new.
  *
+ * Whoever was killed at this interface and number before us had windows and pulls too, and hosts may still speak of them. So ours begin
+ * anywhere, and what a host said of another session is no beginning of ours.
+ *
  * Invariants: one session for all peers; a window's short id is taken as long as its request is there; nothing is kept of hosts,
  * so any index in the head of a frame is right, and all hosts are given the same.
  */
@@ -19,15 +22,14 @@
 #include "transport/datagram/connection.h"
 
 enum {
-	HOST_INDEX = 1,           /* that we give every host */
 	WINDOWS = 256,            /* short ids: what fits a byte */
 	WINDOW_NONE = 0xffff,     /* on the wire: one that nobody has opened, most likely */
+	HOST_INDEX_ANY = 0xffff,  /* of us at a host: that it should look for our MAC. It takes no other that it has not given */
 	HANDLE_PLAIN = 1 << 20,   /* handles below are connections, those of fetches are above: their generation is not 0 */
 };
 
-/* Numbers that all of MX agrees on. */
+/* All of MX agrees on it. */
 #define MAGIC_PULL UINT32_C(0x21071980)
-#define MAGIC_QUERY UINT32_C(0x13052008)
 
 /* A request whose memory a peer may fetch. */
 struct short_window {
@@ -39,6 +41,7 @@ struct short_window {
 struct numbers {
 	struct short_window windows[WINDOWS];
 	uint32_t next_window;
+	uint32_t handles;              /* the handles of our pulls are ids with these bits turned */
 	uint32_t session;
 	uint8_t wishes;                /* connects so far, of all peers */
 	uint32_t serial;
@@ -81,16 +84,24 @@ void engine_name(struct engine *engine, uint8_t number, const char *host, uint32
 	numbers->serial = serial;
 	numbers->is_open = is_open;
 	numbers->arg = arg;
-	numbers->name_length = (uint8_t)(length < PACKET_NAME_MAX ? length : PACKET_NAME_MAX);
-	memcpy(numbers->name, host, numbers->name_length);
+	length = length < PACKET_NAME_MAX - 1 ? length : PACKET_NAME_MAX - 1;
+	memcpy(numbers->name, host, length);
+	numbers->name[length] = '\0';
+	numbers->name_length = (uint8_t)(length + 1); /* with the NUL: hosts write one over the last byte */
 }
 
 void numbers_start(struct engine *engine)
 {
 	struct numbers *numbers = engine->numbers;
+	uint8_t sequences[WINDOWS];
 
 	while (numbers->session == 0)
 		engine->random(engine->random_arg, &numbers->session, sizeof(numbers->session));
+	engine->random(engine->random_arg, &numbers->next_window, sizeof(numbers->next_window));
+	engine->random(engine->random_arg, &numbers->handles, sizeof(numbers->handles));
+	engine->random(engine->random_arg, sequences, sizeof(sequences));
+	for (unsigned i = 0; i < WINDOWS; i++)
+		numbers->windows[i].sequence = sequences[i];
 	numbers->hello_ns = engine->now_ns;
 }
 
@@ -128,7 +139,7 @@ void numbers_expire(struct engine *engine)
 
 void numbers_query(struct engine *engine, uint8_t link, const struct path *to)
 {
-	struct packet packet = {.type = PACKET_QUERY, .host = {.index = HOST_INDEX, .magic = MAGIC_QUERY}};
+	struct packet packet = {.type = PACKET_QUERY, .host = {.index = MXOE_HOST_INDEX, .magic = MXOE_QUERY_MAGIC}};
 
 	engine_post(engine, link, to, &packet, 0);
 }
@@ -136,7 +147,7 @@ void numbers_query(struct engine *engine, uint8_t link, const struct path *to)
 static void query_arrived(struct engine *engine, const struct link *link, const struct path *from, const struct packet *asked)
 {
 	const struct numbers *numbers = engine->numbers;
-	struct packet packet = {.type = PACKET_REPLY, .host = {.index = HOST_INDEX, .magic = asked->host.magic}};
+	struct packet packet = {.type = PACKET_REPLY, .host = {.index = MXOE_HOST_INDEX, .magic = asked->host.magic}};
 
 	packet.host.name_length = numbers->name_length;
 	memcpy(packet.host.name, numbers->name, numbers->name_length);
@@ -227,7 +238,7 @@ void numbers_connect(struct engine *engine, struct packet *packet, const struct 
 {
 	struct packet_connect *connect = &packet->connect;
 
-	connect->index = HOST_INDEX;
+	connect->index = MXOE_HOST_INDEX;
 	connect->session = engine->numbers->session;
 	if (!asked)
 		return;
@@ -236,7 +247,7 @@ void numbers_connect(struct engine *engine, struct packet *packet, const struct 
 	packet->peer_index = (uint16_t)asked->connect.index;
 	connect->echo = asked->connect.session;
 	if (connect->next == 0 && connect->status != CONNECT_OK)
-		connect->next = 1;
+		connect->next = SEQUENCE_FIRST;
 }
 
 /* ---- Windows ---------------------------------------------------------------------------------------------- */
@@ -279,17 +290,27 @@ uint64_t numbers_request(const struct connection *connection, uint64_t id)
 
 /* ---- Pulls ------------------------------------------------------------------------------------------------ */
 
-/* A handle that comes back with the data, and says whose it is. */
-static uint64_t handle_pack(const struct engine *engine, uint32_t handle)
+/* Handle and magic come back with the data. The magic says whose pull it is by its lowest byte; what a transfer's id has above the
+ * handle's 32 bits changes the others. */
+static uint64_t handle_pack(const struct engine *engine, uint64_t id)
 {
-	return (uint64_t)handle << 32 | (MAGIC_PULL ^ numbers_own(engine));
+	return (id ^ engine->numbers->handles) << 32 | (MAGIC_PULL ^ numbers_own(engine) ^ (uint32_t)(id >> 32 << 8));
+}
+
+/* False: of another process here, or of nobody. */
+static bool handle_unpack(const struct engine *engine, uint64_t transfer, uint64_t *id_p)
+{
+	uint32_t above = (uint32_t)transfer ^ MAGIC_PULL ^ numbers_own(engine);
+
+	*id_p = (uint64_t)(above >> 8) << 32 | ((transfer >> 32) ^ engine->numbers->handles);
+	return (above & 0xff) == 0;
 }
 
 void numbers_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame)
 {
 	uint64_t at = pull->offset + (pull->window >> 16);
 
-	pull->transfer = handle_pack(engine, (uint32_t)pull->transfer);
+	pull->transfer = handle_pack(engine, pull->transfer);
 	pull->frame_index = (uint32_t)(at / frame);
 	pull->frame_offset = (uint32_t)(at % frame);
 }
@@ -312,16 +333,16 @@ void numbers_ask(struct connection *connection)
 
 /* Whose pull it is; *id_p: the fetch's id, or 0 if it was only asked whether somebody is there. NULL: none of this process's. */
 static struct connection *handle_connection(struct engine *engine, const struct link *link, const struct path *from,
-					    uint64_t transfer, uint32_t *id_p)
+					    uint64_t transfer, uint64_t *id_p)
 {
-	uint32_t handle = (uint32_t)(transfer >> 32);
 	struct connection *connection;
+	uint64_t id;
 
-	if ((uint32_t)transfer != (MAGIC_PULL ^ numbers_own(engine)))
+	if (!handle_unpack(engine, transfer, &id))
 		return NULL;
-	*id_p = handle < HANDLE_PLAIN ? 0 : handle;
-	connection = handle < HANDLE_PLAIN ? connection_by_index(engine, handle, engine->numbers->session)
-					   : fetch_connection(engine, handle);
+	*id_p = id < HANDLE_PLAIN ? 0 : id;
+	connection = id < HANDLE_PLAIN ? connection_by_index(engine, (uint32_t)id, engine->numbers->session)
+				       : fetch_connection(engine, id);
 	return connection && connection->state == CONNECTION_OPEN &&
 			       memcmp(&connection->route[link->index].records, from, sizeof(*from)) == 0
 		       ? connection
@@ -331,7 +352,7 @@ static struct connection *handle_connection(struct engine *engine, const struct 
 static void number_data_arrived(struct engine *engine, const struct link *link, const struct path *from, struct packet *packet,
 				const uint8_t *frame, size_t length)
 {
-	uint32_t id;
+	uint64_t id;
 	struct connection *connection = handle_connection(engine, link, from, packet->data.transfer, &id);
 
 	if (!connection) {
@@ -345,13 +366,13 @@ static void number_data_arrived(struct engine *engine, const struct link *link, 
 /* ---- Refusals --------------------------------------------------------------------------------------------- */
 
 void numbers_nack(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
-		  enum nack_reason reason, uint16_t index)
+		  enum nack_reason reason)
 {
-	struct packet packet = {.type = PACKET_NACK, .to = refused->from, .from = refused->to, .peer_index = index,
+	struct packet packet = {.type = PACKET_NACK, .to = refused->from, .from = refused->to, .peer_index = HOST_INDEX_ANY,
 				.sequence = refused->sequence};
 
 	packet.nack.reason = (uint8_t)reason;
-	packet.nack.index = index;
+	packet.nack.index = HOST_INDEX_ANY;
 	packet.nack.driver = refused->type == PACKET_PULL;
 	packet.nack.transfer = packet.nack.driver ? refused->pull.transfer : 0;
 	engine_count(engine, COUNTER_NACKS_SENT);
@@ -361,25 +382,20 @@ void numbers_nack(struct engine *engine, const struct link *link, const struct p
 static void refuse(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet,
 		   enum nack_reason reason)
 {
-	const struct connection *connection = connection_by_path(engine, link, from);
-	uint16_t index = packet->type == PACKET_CONNECT ? (uint16_t)packet->connect.index
-			 : connection			? connection->host_index
-							: 0;
-
 	engine_count(engine, COUNTER_DROPPED_SESSION);
 	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL && packet->type != PACKET_CONNECT)
 		return;
 	if (engine->nack_ns && engine->now_ns - engine->nack_ns < NACK_NS)
 		return;
 	engine->nack_ns = engine->now_ns;
-	numbers_nack(engine, link, from, packet, reason, index);
+	numbers_nack(engine, link, from, packet, reason);
 }
 
 static void number_nack_arrived(struct engine *engine, const struct link *link, const struct path *from,
 				const struct packet *packet)
 {
 	struct connection *connection;
-	uint32_t id = 0;
+	uint64_t id = 0;
 
 	engine_count(engine, COUNTER_NACKS_RECEIVED);
 	if (packet->nack.driver) {

@@ -5,8 +5,8 @@
  * from measured trips, and one credit over all senders, so that many of them do not overrun one receiver.
  *
  * A fetch is the receiver's transfer; its bytes are asked for from the front. A block is a range that was asked for and is not
- * all here. A serve is a PULL that waits to be answered. Invariants: the bytes of all blocks are engine->outstanding, at most
- * outstanding_max and one block for each connection; engine->blocks has them in the order in which their frames are expected.
+ * all here. A serve is a PULL that waits to be answered. Invariants: the bytes of all blocks that are not late are
+ * engine->outstanding, at most outstanding_max and one block for each connection; engine->blocks has them in the order in which their frames are expected.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,11 @@
 #include "transport/datagram/connection.h"
 
 enum {
-	TRANSFER_BITS = 20,             /* of a transfer's id are the pool's index; above them is a generation */
-	PULL_MIN_NS = 2000000,          /* a block is not late sooner: a sender may have lost its core for a while */
+	TRANSFER_BITS = 20,             /* of a transfer's id are the pool's index; above them is a generation, */
+	GENERATION_BITS = PACKET_TRANSFER_BITS - TRANSFER_BITS, /* of so many that none comes again while a session lasts */
+	PULL_LOOK_NS = 100000,          /* nobody is asked sooner whether a PULL was lost: nothing may have been but a look at a link */
+	PULL_MIN_NS = 2000000,          /* no block is late sooner: a sender may have lost its core for a while */
+	PULL_LOSS = 2,                  /* by so many bytes a window gets narrower for each that is lost: least where a third is */
 	PULL_SHARE = 4,                 /* the credit is asked for in parts of 1/4, to spare PULLs */
 	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
 	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
@@ -43,7 +46,7 @@ struct fetch {
 	struct connection *connection;
 	uint64_t length;
 	uint64_t asked, received;       /* bytes; asked: all before were asked for at least once */
-	uint32_t generation;            /* never 0 */
+	uint64_t generation;            /* never 0 */
 	uint32_t frame;                 /* bytes of payload a frame */
 	uint32_t blocks;                /* that are not all here */
 };
@@ -56,6 +59,7 @@ struct serve {
 	uint32_t length, done;          /* bytes; done: from the front */
 	uint32_t frame, skew;           /* as in blocks */
 	uint32_t index;                 /* mxoe: of the first frame */
+	uint8_t link;                   /* by which its frames go */
 };
 
 int pull_init(struct engine *engine)
@@ -81,7 +85,7 @@ void pull_fini(struct engine *engine)
 
 /* ---- The receiver's side: blocks ---------------------------------------------------------------------------- */
 
-static uint32_t fetch_id(struct engine *engine, const struct fetch *fetch)
+static uint64_t fetch_id(struct engine *engine, const struct fetch *fetch)
 {
 	return fetch->generation << TRANSFER_BITS | pool_index_of(&engine->fetches, fetch);
 }
@@ -92,22 +96,23 @@ static struct fetch *fetch_find(struct connection *connection, uint64_t transfer
 	struct fetch *fetch = pool_at(&engine->fetches, (uint32_t)transfer & ((1u << TRANSFER_BITS) - 1));
 
 	return fetch && pool_is_live(&engine->fetches, fetch) && fetch->connection == connection &&
-			       fetch_id(engine, fetch) == (uint32_t)transfer
+			       fetch_id(engine, fetch) == transfer
 		       ? fetch
 		       : NULL;
 }
 
-struct connection *fetch_connection(struct engine *engine, uint32_t id)
+struct connection *fetch_connection(struct engine *engine, uint64_t id)
 {
-	struct fetch *fetch = pool_at(&engine->fetches, id & ((1u << TRANSFER_BITS) - 1));
+	struct fetch *fetch = pool_at(&engine->fetches, (uint32_t)id & ((1u << TRANSFER_BITS) - 1));
 
 	return fetch && pool_is_live(&engine->fetches, fetch) && fetch_id(engine, fetch) == id ? fetch->connection : NULL;
 }
 
 /* Bytes of a block: its frames go out as one packet of the kernel's, which is cut into frames late. */
-static uint32_t block_bytes(const struct codec *codec, uint32_t frame)
+static uint32_t block_bytes(const struct connection *connection, uint32_t frame)
 {
-	uint32_t frames = codec->data ? codec->block_frames : BATCH_MAX / (frame + codec->data_head);
+	const struct codec *codec = connection->engine->codec;
+	uint32_t frames = codec->data ? codec->block_frames : BATCH_MAX / (frame + connection_data_head(connection));
 
 	if (frames > codec->block_frames)
 		frames = codec->block_frames;
@@ -140,14 +145,17 @@ static void block_free(struct engine *engine, struct block *block)
 	pool_put(&engine->block_pool, block);
 }
 
+/* How long nothing may come before a peer is asked again: by measured trips, twice as long each time. */
 static uint64_t pull_timeout(const struct connection *connection)
 {
-	uint64_t ns = connection->pull_trip_ns + 4 * connection->pull_deviation_ns;
+	uint64_t ns = connection->pull_trip_ns + 4 * connection->pull_deviation_ns, least_ns = PULL_LOOK_NS;
 
-	if (connection->engine->codec->pull_ns)
+	if (connection->engine->codec->pull_ns && connection->pull_backoff > 0)
 		return connection->engine->codec->pull_ns;
-	if (ns < PULL_MIN_NS)
-		ns = PULL_MIN_NS;
+	if (connection->engine->codec->pull_ns || connection->pull_trip_ns == 0)
+		least_ns = PULL_MIN_NS;
+	if (ns < least_ns)
+		ns = least_ns;
 	ns <<= connection->pull_backoff;
 	return connection_spread(connection, ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS, connection->pull_backoff);
 }
@@ -179,6 +187,10 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 	packet.pull.wanted = wanted;
 	packet.pull.frame = fetch->frame;
 	packet.pull.total = fetch->length;
+	if (connection_is_aside(connection))
+		packet.flags |= PACKET_ASIDE;
+	if (connection->pull_backoff > 0 && engine->codec->credited)
+		packet.flags |= PACKET_ANSWER; /* whether it is the link for bulk alone that says nothing */
 	if (engine->numbers)
 		numbers_pull(engine, &packet.pull, fetch->frame);
 	engine_count(engine, COUNTER_PULLS_SENT);
@@ -289,7 +301,7 @@ static uint32_t fetch_frame(const struct connection *connection)
 	const struct route *route = &connection->route[connection->bulk_link];
 	uint32_t max = route->frame_in ? route->frame_in : ENGINE_FRAME_MIN;
 
-	return codec->data ? codec->data : (max - codec->data_head) & ~7u;
+	return codec->data ? codec->data : (max - connection_data_head(connection)) & ~7u;
 }
 
 void engine_fetch(struct engine *engine, struct request *request)
@@ -303,11 +315,12 @@ void engine_fetch(struct engine *engine, struct request *request)
 		return;
 	}
 	engine_count(engine, COUNTER_BULK_NETWORK);
+	connection_return(connection);
 	fetch->request = request;
 	fetch->connection = connection;
 	fetch->length = request->window.length < request->vector.length ? request->window.length : request->vector.length;
 	fetch->asked = fetch->received = 0;
-	fetch->generation = fetch->generation % ((1u << (32 - TRANSFER_BITS)) - 1) + 1;
+	fetch->generation = fetch->generation % ((UINT64_C(1) << GENERATION_BITS) - 1) + 1;
 	fetch->blocks = 0;
 	fetch->frame = fetch_frame(connection);
 	if (list_empty(&connection->fetches))
@@ -322,7 +335,7 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 {
 	struct connection *connection = fetch->connection;
 	const struct codec *codec = connection->engine->codec;
-	uint32_t bytes = block_bytes(codec, fetch->frame);
+	uint32_t bytes = block_bytes(connection, fetch->frame);
 	uint64_t start = fetch->asked;
 
 	while (fetch->asked < fetch->length && fetch->asked - start < credit &&
@@ -402,10 +415,23 @@ void pull_ask(struct engine *engine)
 	}
 }
 
-static void pull_grow(struct connection *connection, uint32_t length)
+/* ---- The receiver's side: what comes, and what does not -------------------------------------------------------- */
+
+/* The window grows by what comes and narrows by twice what is lost: so it stays wide where as much as one in five is by bad luck, and
+ * becomes least where a third is for want of room. */
+static void pull_grow(struct connection *connection, uint32_t bytes)
 {
-	if (connection->pull_window < connection->engine->outstanding_max)
-		connection->pull_window += length;
+	uint64_t most = connection->engine->outstanding_max;
+
+	connection->pull_window = connection->pull_window + bytes < most ? connection->pull_window + bytes : most;
+}
+
+static void pull_shrink(struct connection *connection, uint64_t lost, uint64_t least)
+{
+	if (connection->pull_window > least + PULL_LOSS * lost)
+		connection->pull_window -= PULL_LOSS * lost;
+	else if (connection->pull_window > least)
+		connection->pull_window = least;
 }
 
 /* Blocks asked for before this one and still not here have lost frames: ask again, each once a trip. */
@@ -422,9 +448,9 @@ static void blocks_overtaken(struct connection *connection, uint32_t order)
 			return;
 		if (block->tries > 0 && connection->engine->codec->pull_ns)
 			continue; /* all of it comes again, so once a time-out has to do */
+		pull_shrink(connection, (uint64_t)__builtin_popcountll(block->missing) * block->fetch->frame,
+			    2 * (uint64_t)block->length);
 		block_again(block);
-		if (connection->pull_window > 2 * (uint64_t)block->length)
-			connection->pull_window -= block->length / 2;
 	}
 }
 
@@ -441,6 +467,19 @@ static struct block *block_find(struct connection *connection, const struct fetc
 	return NULL;
 }
 
+/* Does what has come answer the latest PULL of its block? Not where that was sent just now: then an earlier one's answer was late. */
+static bool block_answers(const struct block *block)
+{
+	struct connection *connection = block->fetch->connection;
+	uint64_t ns = connection->engine->now_ns - block->asked_ns;
+
+	if (block->tries > 0)
+		return ns >= connection->pull_least_ns;
+	if (connection->pull_least_ns == 0 || ns < connection->pull_least_ns)
+		connection->pull_least_ns = ns;
+	return true;
+}
+
 /* A frame of a block is in its place. */
 static void block_received(struct block *block, uint32_t index)
 {
@@ -448,25 +487,27 @@ static void block_received(struct block *block, uint32_t index)
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
 	uint32_t order = block->order, length = block->length;
-	bool last = index + 1 == block_frames(block), ends;
+	bool answers = block_answers(block), last;
 
 	block->missing &= ~(UINT64_C(1) << index);
+	connection->fed_ns = engine->now_ns;
+	connection->starved = 0;
 	engine->landing_version++;
-	ends = last || block->missing == 0 || engine->codec->selective; /* else what is asked for again costs more */
+	connection->pull_backoff = 0; /* there is a way: whatever else was lost is no reason to wait longer */
+	last = block->missing >> index == 0;
+	if (last && block->tries == 0) /* else it would not be known which PULL the trip was of */
+		round_trip_measure(engine->now_ns - block->asked_ns, &connection->pull_trip_ns,
+				   &connection->pull_deviation_ns);
+	pull_grow(connection, fetch->frame);
 	if (block->missing == 0) {
-		if (block->tries == 0) { /* else it would not be known which PULL the trip was of */
-			connection->pull_backoff = 0;
-			round_trip_measure(engine->now_ns - block->asked_ns, &connection->pull_trip_ns,
-					   &connection->pull_deviation_ns);
-		}
 		fetch->received += length;
-		pull_grow(connection, length);
 		block_free(engine, block);
-		pull_arm(connection);
-	} else if (last) {
-		order++; /* its own earlier frames are late as well */
+	} else {
+		order += last; /* its own earlier frames are late as well */
+		answers &= last || engine->codec->selective; /* what is asked for again else costs more */
 	}
-	if (ends && !list_empty(&connection->blocks) &&
+	pull_arm(connection);
+	if (answers && !list_empty(&connection->blocks) &&
 	    container_of(list_first(&connection->blocks), struct block, peer_node)->order != order)
 		blocks_overtaken(connection, order);
 	if (fetch->received == fetch->length)
@@ -547,9 +588,9 @@ static unsigned landing_most(const struct landing *landing)
 }
 
 /* Add the missing frames of a block. False: nothing can follow them in the same batch. */
-static bool landing_add(struct landing *landing, struct block *block, uint32_t head)
+static bool landing_add(struct landing *landing, struct block *block)
 {
-	uint32_t frame = block->fetch->frame;
+	uint32_t frame = block->fetch->frame, head = connection_data_head(block->fetch->connection);
 
 	if (landing->frames == 0)
 		landing->frame = head + frame;
@@ -585,8 +626,8 @@ void engine_landing(struct engine *engine, struct landing *landing)
 	landing->version = engine->landing_version;
 	landing->count = landing->frames = 0;
 	/* A checksum is over what is not looked at otherwise; losses are injected frame by frame. */
-	if (engine->codec->data_head == LANDING_HEAD && !options->checksum && !options->inject_loss)
-		while (node && landing_add(landing, container_of(node, struct block, node), LANDING_HEAD))
+	if (!engine->numbers && !options->checksum && !options->inject_loss)
+		while (node && landing_add(landing, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks, node);
 	landing->iov[landing->count++] = (struct iovec){landing->spill, sizeof(landing->spill)};
 }
@@ -608,15 +649,31 @@ static void landing_learn(struct landing *landing, unsigned frames)
 static bool landing_hit(struct engine *engine, const struct landing *landing, unsigned slot, uint32_t length)
 {
 	const struct block *block = landing->where[slot];
-	const struct connection *connection = block->fetch->connection;
-	const struct iovec *place = &landing->iov[2 * slot + 1];
+	struct connection *connection = block->fetch->connection;
+	const struct iovec *parts = &landing->iov[2 * slot];
 	struct packet packet;
 
-	return length == LANDING_HEAD + place->iov_len &&
+	return length == parts[0].iov_len + parts[1].iov_len &&
 	       engine->codec->decode(&packet, landing->heads[slot], length) == 0 && packet.type == PACKET_DATA &&
 	       packet.to == connection->index && packet.session == connection->session &&
 	       packet.data.transfer == fetch_id(engine, block->fetch) &&
-	       packet.data.offset == block->offset + (uint64_t)landing->frame_index[slot] * block->fetch->frame;
+	       packet.data.offset == block->offset + (uint64_t)landing->frame_index[slot] * block->fetch->frame &&
+	       connection_judge(connection, &packet, parts, 2) == GUARD_FINE;
+}
+
+/* Its counter is not taken again. */
+static void landing_see(struct engine *engine, const struct landing *landing, unsigned slot, struct connection *connection)
+{
+	struct packet packet;
+
+	if (connection->guard && engine->codec->decode(&packet, landing->heads[slot], landing->frame) == 0)
+		guard_seen(connection->guard, &packet);
+}
+
+/* Whether it came from where the peer sends DATA from. */
+static bool landing_known(const struct block *block, const struct link *link, const struct path *from)
+{
+	return memcmp(&block->fetch->connection->route[link->index].bulk, from, sizeof(*from)) == 0;
 }
 
 /* All as foreseen: only the books are to be kept. */
@@ -644,6 +701,7 @@ unsigned engine_landed(struct engine *engine, struct link *link, const struct pa
 
 	if (segment == 0)
 		segment = bytes;
+	landing->known = false;
 	if (landing_all_hit(engine, landing, bytes, segment)) {
 		uint32_t deaths = engine->deaths;
 
@@ -652,6 +710,8 @@ unsigned engine_landed(struct engine *engine, struct link *link, const struct pa
 			struct block *block = landing->where[frames];
 
 			block->fetch->connection->heard_ns = engine->now_ns;
+			landing->known |= landing_known(block, link, from);
+			landing_see(engine, landing, frames, block->fetch->connection);
 			block_received(block, landing->frame_index[frames]);
 		}
 		engine->endpoint->counters[COUNTER_FRAMES_RECEIVED] += frames;
@@ -665,7 +725,8 @@ unsigned engine_landed(struct engine *engine, struct link *link, const struct pa
 	vector_read(&all, 0, engine->repair, bytes); /* before any of it is overwritten */
 	for (size_t at = 0; at < bytes; at += segment, frames++) {
 		engine_count(engine, COUNTER_BULK_REPAIRS);
-		engine_frame(engine, link, from, engine->repair + at, bytes - at < segment ? bytes - at : segment);
+		landing->known |= engine_frame(engine, link, from, engine->repair + at,
+					       bytes - at < segment ? bytes - at : segment);
 	}
 	landing_learn(landing, frames);
 	return frames;
@@ -699,30 +760,36 @@ static bool serve_is_known(const struct connection *connection, const struct pac
 	return false;
 }
 
+/* The peer knows by which link its frames arrive. */
+static uint8_t serve_link(const struct connection *connection, const struct packet *packet)
+{
+	uint8_t usual = connection->engine->bulk_link, other = (uint8_t)!usual;
+	bool aside = packet->flags & PACKET_ASIDE && connection->engine->link_count > 1 && connection->route[other].known;
+
+	return aside ? other : usual;
+}
+
 void pull_arrived(struct connection *connection, const struct packet *packet)
 {
 	struct engine *engine = connection->engine;
 	const struct packet_pull *pull = &packet->pull;
 	const struct request *request = message_owner(connection->peer, pull->window);
-	uint32_t least = ENGINE_FRAME_MIN - engine->codec->data_head, frames;
+	uint32_t least = ENGINE_FRAME_MIN - connection_data_head(connection), frames;
 	struct serve *serve;
 
 	if (!request && engine->numbers) {
 		numbers_nack(engine, engine->links[connection->record_link],
-			     &connection->route[connection->record_link].records, packet, NACK_BAD_WINDOW,
-			     connection->host_index);
+			     &connection->route[connection->record_link].records, packet, NACK_BAD_WINDOW);
 		return;
 	}
 	if (!request) {
-		nack_send(engine, engine->links[connection->record_link],
-			  &connection->route[connection->record_link].records, NACK_BAD_WINDOW, connection->peer_session,
-			  pull->transfer);
+		nack_peer(connection, pull->transfer);
 		return;
 	}
 	frames = pull->frame ? (pull->length + pull->frame - 1) / pull->frame : 0;
 	if (pull->length == 0 || pull->offset > request->vector.length ||
 	    pull->length > request->vector.length - pull->offset || pull->frame < (least & ~7u) ||
-	    pull->frame > engine->frame_max - engine->codec->data_head ||
+	    pull->frame > engine->frame_max - connection_data_head(connection) ||
 	    (pull->wanted && (frames > PACKET_FRAMES_MAX || (pull->wanted & ~frames_mask(frames))))) {
 		engine_count(engine, COUNTER_DROPPED_MALFORMED);
 		return;
@@ -745,6 +812,7 @@ void pull_arrived(struct connection *connection, const struct packet *packet)
 		.frame = pull->frame,
 		.skew = pull->frame_offset,
 		.index = pull->frame_index,
+		.link = serve_link(connection, packet),
 	};
 	if (connection->serve_count++ == 0)
 		list_push_back(&engine->serving, &connection->serving_node);
@@ -764,7 +832,7 @@ static void serve_frame(struct connection *connection, const struct serve *serve
 	struct engine *engine = connection->engine;
 	uint64_t offset = serve->offset + at, covered;
 	uint32_t left = serve->length - at, step = serve_step(serve, at), length = left < step ? left : step;
-	uint8_t link = connection->bulk_link;
+	uint8_t link = serve->link;
 	uint8_t *head = burst_head(engine);
 	struct iovec *body = burst_iov(engine);
 	struct frame_out frame = {
@@ -783,7 +851,7 @@ static void serve_frame(struct connection *connection, const struct serve *serve
 		frame.body_count = 1;
 	}
 	engine->endpoint->counters[COUNTER_BULK_SERVED] += length;
-	burst_add(engine, link, &frame, connection, NULL);
+	burst_add(engine, link, &frame, connection->guard, connection, NULL);
 }
 
 /* Send the next block of a serve, or what is wanted of it. Returns whether the link took it all. */
@@ -791,7 +859,7 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 {
 	struct engine *engine = connection->engine;
 	const struct request *request = message_owner(connection->peer, serve->window);
-	uint32_t most = block_bytes(engine->codec, serve->frame), at = serve->done, frames = 0, end;
+	uint32_t most = block_bytes(connection, serve->frame), at = serve->done, frames = 0, end;
 	uint32_t starts[ENGINE_BURST], step;
 	struct packet packet;
 	unsigned taken;
@@ -857,17 +925,28 @@ void pull_lost(struct connection *connection)
 	connection->pull_ns = 0;
 }
 
-/* The oldest block is late: ask again for all that are, with less under way from now on. */
+/* A block that is late takes no credit from others: one slow or dead peer delays no other. */
+static void block_late(struct block *block)
+{
+	if (!block->late)
+		block->fetch->connection->engine->outstanding -= block->length;
+	block->late = true;
+}
+
+/* Nothing has come for some time. If that was a short one, perhaps only a PULL was lost, or the last frames: ask for the oldest
+ * block again, whose frames then say of all others whether they are lost. Else ask for all that is late, with less under way from
+ * now on. */
 static void pull_late(struct connection *connection)
 {
+	const struct codec *codec = connection->engine->codec;
 	uint64_t now_ns = connection->engine->now_ns, timeout_ns = pull_timeout(connection);
+	bool look = timeout_ns < PULL_MIN_NS, again = codec->pull_ns == 0 || connection->pull_backoff > 0;
 	uint32_t newest = connection->pull_order;
 	struct list_node *node = list_first(&connection->blocks);
-	unsigned left = RESEND_BURST;
+	unsigned left = look ? 1 : RESEND_BURST;
 
-	connection->pull_window = connection->pull_window / 2 > 1 ? connection->pull_window / 2 : 1;
-	if (connection->pull_backoff < 16)
-		connection->pull_backoff++;
+	if (!look && again)
+		connection->pull_window = connection->pull_window / 2 > 1 ? connection->pull_window / 2 : 1;
 	while (node && left > 0) {
 		struct block *block = container_of(node, struct block, peer_node);
 
@@ -876,18 +955,32 @@ static void pull_late(struct connection *connection)
 			break;
 		if (now_ns - block->asked_ns < timeout_ns)
 			continue;
-		if (!block->late)
-			connection->engine->outstanding -= block->length; /* one slow or dead peer delays no other */
-		block->late = true;
-		block_again(block);
-		left--;
+		if (!look)
+			block_late(block);
+		if (again)
+			block_again(block);
+		left -= again;
 	}
+	if (connection->pull_backoff < 16)
+		connection->pull_backoff++;
 	pull_arm(connection);
+}
+
+/* Blocks are late again. A peer that computes says nothing at all; one that says other things would have sent them. */
+static void pull_starve(struct connection *connection)
+{
+	if (connection->late_ns && connection->heard_ns > connection->late_ns && connection->fed_ns < connection->late_ns)
+		connection->starved++;
+	connection->late_ns = connection->engine->now_ns;
+	if (connection->starved >= LINK_STARVED)
+		connection_aside(connection);
 }
 
 uint64_t pull_expire(struct connection *connection)
 {
-	if (connection->pull_ns && connection->pull_ns <= connection->engine->now_ns)
+	if (connection->pull_ns && connection->pull_ns <= connection->engine->now_ns) {
+		pull_starve(connection);
 		pull_late(connection);
+	}
 	return connection->pull_ns ? connection->pull_ns : UINT64_MAX;
 }

@@ -7,9 +7,9 @@
  * to be sent, some of them again; those before it are out, or the peer holds them; `flight` counts what is out; what is held
  * here is beyond next_in.
  *
- * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, and a window
- * that narrows by some frames for each that is lost and grows by each that is not; credit, given out by the receiver over
- * all of its senders, bounds it from the other side.
+ * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, which begins as a look
+ * at what has become of the last frames, and a window that narrows by some frames for each that is lost and grows by each that
+ * is not; credit, given out by the receiver over all of its senders, bounds it from the other side.
  */
 #include <string.h>
 
@@ -89,8 +89,8 @@ void sequence_init(struct connection *connection)
 	connection->window = WINDOW_FIRST;
 	connection->credit = connection->engine->codec->credited ? WINDOW_FIRST : 0; /* until the peer has answered */
 	connection->credit_in = WINDOW_FIRST;
-	connection->next_out = 1;
-	connection->next_in = 1;
+	connection->next_out = SEQUENCE_FIRST;
+	connection->next_in = SEQUENCE_FIRST;
 }
 
 static void sequence_quiet(struct connection *connection)
@@ -131,6 +131,8 @@ static size_t sequence_head(const struct codec *codec, struct packet *packet, ui
 	uint32_t wanted = left < most ? (uint32_t)left : most;
 	size_t size;
 
+	if (packet->guard)
+		packet->flags = (uint8_t)guard_flags(packet->guard, packet->type, wanted);
 	packet->length = smaller(wanted, cut->room);
 	size = codec->encode(packet, head);
 	cut->room = cut->most - (uint32_t)size;
@@ -266,7 +268,7 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 		left = record->length;
 		payload = NULL;
 	} else if (length > 0 && record->kind != RECORD_PIECE &&
-		   length > connection_frame(connection) - engine->codec->record_head && !(record->flags & RECORD_MORE)) {
+		   length > connection_frame(connection) - connection_record_head(connection) && !(record->flags & RECORD_MORE)) {
 		packet.message.record.flags |= RECORD_MORE;
 		packet.message.record.length = RECORD_EXTERNAL;
 		packet.message.record.arg[0] = length;
@@ -298,14 +300,16 @@ int engine_push(struct engine *engine, struct peer *peer, const struct record *r
 	return 0;
 }
 
+/* How long nothing may be heard of what is out: by measured trips, twice as long each time. */
 static uint64_t sequence_timeout(const struct connection *connection)
 {
 	uint64_t ns = connection->round_trip_ns + 4 * connection->deviation_ns;
+	uint64_t least_ns = connection->round_trip_ns ? RESEND_LOOK_NS : RESEND_MIN_NS;
 
 	if (connection->engine->codec->resend_ns)
 		return connection->engine->codec->resend_ns;
-	if (ns < RESEND_MIN_NS)
-		ns = RESEND_MIN_NS;
+	if (ns < least_ns)
+		ns = least_ns;
 	ns <<= connection->backoff;
 	return connection_spread(connection, ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS, connection->backoff);
 }
@@ -347,7 +351,7 @@ static bool sequence_send(struct connection *connection, struct kept *kept, cons
 	engine->codec->restamp(kept->bytes, report->ack, report->credit, answer ? PACKET_ANSWER : 0);
 	kept->sent_ns = engine->now_ns;
 	connection->frames_sent++;
-	return burst_add(engine, link, &frame, connection, again ? NULL : kept);
+	return burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : kept);
 }
 
 static bool sequence_precedes(const struct kept *a, const struct kept *b)
@@ -430,18 +434,18 @@ static bool sequence_lost(const struct connection *connection, const struct kept
 				  : connection->delivered_ns > kept->sent_ns;
 }
 
-/* The trip of a frame that is acknowledged now. Of one that was repeated just now it is not known of which sending; 0. */
-static uint64_t sequence_sample(const struct connection *connection, const struct kept *kept)
+/* The peer has it. What was sent earlier and is not there is probably lost. Of one that was repeated just now it was an earlier
+ * sending that has arrived: nothing is known of the latest. */
+static void sequence_delivered(struct connection *connection, const struct kept *kept)
 {
 	uint64_t ns = connection->engine->now_ns - kept->sent_ns;
 
-	return kept->resends == 0 || ns > connection->round_trip_ns / 2 ? ns : 0;
-}
-
-/* The peer has it. What was sent earlier and is not there is probably lost. */
-static void sequence_delivered(struct connection *connection, const struct kept *kept)
-{
-	if (kept->sent_ns > connection->delivered_ns && sequence_sample(connection, kept) > 0)
+	connection->backoff = 0; /* there is a way */
+	if (kept->resends > 0 && ns < connection->least_ns)
+		return;
+	if (kept->resends == 0 && (connection->least_ns == 0 || ns < connection->least_ns))
+		connection->least_ns = ns;
+	if (kept->sent_ns > connection->delivered_ns)
 		connection->delivered_ns = kept->sent_ns;
 }
 
@@ -449,20 +453,23 @@ static void sequence_delivered(struct connection *connection, const struct kept 
 static void sequence_judge(struct connection *connection, const struct kept *kept)
 {
 	bool late = connection->engine->now_ns - kept->sent_ns > LINK_TRIP_NS;
+	uint8_t *lost = kept->wide ? &connection->wide_lost_in_row : &connection->lost_in_row;
 
-	if (connection->record_link == connection->bulk_link || kept->wide || (kept->resends > 0 && late))
+	if (connection->record_link == connection->bulk_link || (kept->resends > 0 && late))
 		return; /* a peer that was busy for a while looks different: its answer has nothing to do with the repetition */
-	connection->lost_in_row = kept->resends == 0 ? 0 : (uint8_t)(connection->lost_in_row + 1);
-	if (connection->lost_in_row >= LINK_LOSSES)
+	*lost = kept->resends == 0 ? 0 : (uint8_t)(*lost + 1);
+	if (*lost < LINK_LOSSES)
+		return;
+	if (kept->wide)
+		connection_aside(connection);
+	else
 		connection_fall_back(connection);
 }
 
 static void sequence_release(struct connection *connection, uint32_t ack)
 {
 	struct engine *engine = connection->engine;
-	uint64_t sample_ns = 0;
 	uint32_t acked = 0;
-	bool repeated = false;
 	struct list_node *node;
 
 	while ((node = list_first(&connection->unacked))) {
@@ -472,28 +479,27 @@ static void sequence_release(struct connection *connection, uint32_t ack)
 			break;
 		if (node == connection->unsent)
 			connection->unsent = node->next; /* taken for lost, and was not */
-		sequence_delivered(connection, kept);
+		if (!kept->held)
+			sequence_delivered(connection, kept);
 		sequence_judge(connection, kept);
 		kept_in(connection, kept);
-		/* Behind one that was repeated, others have waited there, and tell nothing of their own trip. */
-		repeated |= kept->resends > 0;
-		if (kept->resends > 0 || !repeated)
-			sample_ns = kept->held ? 0 : sequence_sample(connection, kept);
 		acked++;
 		list_remove(node);
 		kept_free(engine, kept);
 	}
-	if (acked == 0)
-		return;
-	if (sample_ns > 0) { /* else it would not be known which sending the trip was of */
-		connection->backoff = 0;
-		round_trip_measure(sample_ns, &connection->round_trip_ns, &connection->deviation_ns);
-		engine->endpoint->counters[COUNTER_RTT_NS] = connection->round_trip_ns;
-	}
 	sequence_grow(connection, acked);
+	if (acked > 0)
+		sequence_arm(connection);
+}
+
+/* Something that was sent after all that was known to have arrived has arrived: the trip of the newest is that of the network, as
+ * others may have waited behind a gap. */
+static void sequence_progress(struct connection *connection)
+{
+	round_trip_measure(connection->engine->now_ns - connection->delivered_ns, &connection->round_trip_ns,
+			   &connection->deviation_ns);
+	connection->engine->endpoint->counters[COUNTER_RTT_NS] = connection->round_trip_ns;
 	sequence_arm(connection);
-	if (connection->unsent != &connection->unacked)
-		connection_dirty(connection);
 }
 
 /* The peer holds frames up to held_end, and not all before: those are lost, unless they were sent just now. Then they are looked
@@ -547,6 +553,7 @@ void sequence_acked(struct connection *connection, const struct packet *packet)
 	const struct codec *codec = connection->engine->codec;
 	uint32_t ack = sequence_widen(codec, packet->ack, connection->next_out);
 	struct list_node *first = list_first(&connection->unacked);
+	uint64_t delivered_ns = connection->delivered_ns;
 
 	if (sequence_after(ack, connection->next_out) > 0)
 		return; /* of what was not sent yet: made up, or of another time */
@@ -556,6 +563,8 @@ void sequence_acked(struct connection *connection, const struct packet *packet)
 		sequence_release(connection, ack);
 	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->unacked))
 		sequence_selective(connection, ack, packet->acked.held);
+	if (connection->delivered_ns > delivered_ns)
+		sequence_progress(connection);
 	if (connection->unsent != &connection->unacked)
 		connection_dirty(connection);
 	sequence_ready(connection);
@@ -621,7 +630,9 @@ static void sequence_acknowledge(struct connection *connection)
 		packet.flags |= PACKET_HOLD;
 	if (connection->checked_ns && connection->silence_ns > 0 && connection->heard_ns <= connection->checked_ns) {
 		packet.flags |= PACKET_ANSWER;
-		link = connection->bulk_link; /* where a host answers for who is not there any more */
+		link = connection->bulk_link; /* where a host answers for who is not there any more; and by the other, if that is well */
+		if (connection->record_link != link)
+			engine_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
 	}
 	engine_count(engine, COUNTER_ACKS_SENT);
 	engine_post(engine, link, &connection->route[link].records, &packet, 0);
@@ -811,15 +822,45 @@ void sequence_arrived(struct connection *connection, const struct packet *packet
 
 /* ---- Time ------------------------------------------------------------------------------------------------- */
 
+/* Nothing is heard for a short time: perhaps the last frames or their acknowledgement were lost. The oldest goes again, and the newest
+ * that an acknowledgement can speak of: what comes back says what has become of those between. */
+static void sequence_look(struct connection *connection)
+{
+	struct kept *oldest = NULL, *newest = NULL;
+
+	for (struct list_node *node = list_first(&connection->unacked); node && node != connection->unsent;
+	     node = list_next(&connection->unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		if (!kept->out)
+			continue;
+		if (!oldest)
+			oldest = kept;
+		else if (kept->sequence - oldest->sequence <= 64)
+			newest = kept;
+	}
+	if (oldest)
+		sequence_resend(connection, oldest);
+	if (newest)
+		sequence_resend(connection, newest);
+	burst_send(connection->engine, 0); /* before any of them is acknowledged and freed */
+	sequence_arm(connection);
+}
+
 /* Nothing is heard of the oldest frame: all that is out counts as lost, and goes out again as acknowledgements come in, from
  * the least window on. So senders that have filled a queue together do not do it again. */
 static void sequence_late(struct connection *connection)
 {
 	struct list_node *node = list_first(&connection->unacked);
+	bool look = sequence_timeout(connection) < RESEND_MIN_NS;
 
-	connection->window = sequence_window_least(connection->engine->codec);
 	if (connection->backoff < 16)
 		connection->backoff++;
+	if (look) {
+		sequence_look(connection);
+		return;
+	}
+	connection->window = sequence_window_least(connection->engine->codec);
 	for (; node && node != connection->unsent; node = list_next(&connection->unacked, node))
 		kept_in(connection, container_of(node, struct kept, node));
 	connection->unsent = list_first(&connection->unacked) ? list_first(&connection->unacked) : &connection->unacked;

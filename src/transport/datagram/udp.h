@@ -20,6 +20,7 @@
 #include "transport/datagram/alarm.h"
 #include "transport/datagram/links.h"
 #include "transport/datagram/liveness.h"
+#include "transport/datagram/responder.h"
 
 enum udp_limits {
 	UDP_PACKET_MAX = 65507,       /* bytes of a datagram, and of one that is segmented later */
@@ -28,18 +29,19 @@ enum udp_limits {
 	UDP_BATCH_MAX = 8,            /* packets of records that are taken from the kernel at once */
 	UDP_BUFFER = 65536,           /* bytes for each */
 	UDP_SOCKET_BYTES = 4 << 20,   /* asked for each way; the kernel doubles it for its own overhead */
-	UDP_PORT_TRIES = 64,          /* for a port that is free for UDP and TCP */
+	UDP_PORT_TRIES = 64,          /* for a port that is free for UDP and TCP, and the one next door for UDP */
 	UDP_ERRORS_MAX = 16,          /* reports taken at a time: they come from the network */
 	UDP_IDLE_LOOKS = 64,          /* one look in so many at the bulk sockets while nothing is expected there */
-	UDP_AROUND_LOOKS = 4096,      /* the same for who asks after us, and for packets that were lost */
+	UDP_AROUND_LOOKS = 4096,      /* the same for packets that were lost */
 	UDP_CONTROL = 256,            /* bytes of what the kernel says beside a packet */
 	UDP_DRAIN_LOOKS = 4096,       /* at a socket that is to be closed: its sender cannot hold us */
+	UDP_PACKET_LEAST = 256,       /* bytes of a buffer that the shortest packet takes, with the kernel's own */
 	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
 	LANE_OTHERS_LOOKS = 4,        /* one look in so many at all others, where there is a lane */
 };
 
 /* A socket for each channel that anybody may send to, and perhaps a lane: one of the same port that is connected to one peer,
- * for which the kernel looks up no route and no receiver for every packet. */
+ * for which the kernel looks up no route and no receiver for every packet. No other user can bind a socket of these ports. */
 enum udp_sockets { UDP_LANES = CHANNELS, UDP_SOCKETS = 2 * CHANNELS };
 
 struct udp_socket {
@@ -49,8 +51,10 @@ struct udp_socket {
 	bool broken;             /* a lane that does not work, a channel that cannot have one */
 	bool fresh;              /* a lane whose peer may have sent to the other socket just before */
 	uint32_t overflows;      /* the kernel's count of packets that found no room */
+	uint64_t packets;        /* that came */
+	uint64_t fresh_until;    /* of a lane: the other socket's packets that may be from before it */
 	struct path peer;        /* of a lane */
-	struct path favourite;   /* who is talked to most, by a vote of the packets */
+	struct path favourite;   /* who is talked to most, by a vote of the packets: those of open connections */
 	unsigned votes;
 };
 
@@ -87,6 +91,8 @@ struct link_udp {
 	struct udp_socket sockets[UDP_SOCKETS];
 	struct alarm alarm;
 	struct liveness liveness;
+	struct responder responder;
+	struct forked forked;            /* of fd */
 	struct outgoing out;
 	struct incoming in;
 	struct landing landing;
@@ -109,9 +115,12 @@ static inline bool path_equal(const struct path *one, const struct path *other)
 
 /* ---- link_udp.c ----------------------------------------------------------------------------------- */
 
-/* Make a socket at the address and port of `own` (port 0: any), which come back in it. reuse: another of ours has it too. */
-int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool reuse);
+/* Make a socket at the address and port of `own` (port 0: any), which come back in it. shared: another of ours has the port. */
+int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool shared);
 void udp_socket_close(struct link_udp *udp, unsigned index);
+/* Whether another socket may be bound to this one's port that has agreed to it too. The kernel grants it to sockets of the same
+ * user alone, which it would not with SO_REUSEADDR. */
+void udp_share(struct link_udp *udp, unsigned index, bool shared);
 
 /* ---- udp_send.c ----------------------------------------------------------------------------------- */
 
@@ -122,12 +131,14 @@ unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned co
 unsigned udp_receive(struct link *link, unsigned budget);
 /* Count what found a socket full. */
 void udp_check(struct link_udp *udp, unsigned index);
+/* At most how many packets wait in a socket. */
+uint64_t udp_waiting(const struct link_udp *udp, unsigned index);
 /* All that a socket has. */
 void udp_drain(struct link_udp *udp, unsigned index);
 
 /* ---- udp_lane.c ----------------------------------------------------------------------------------- */
 
-/* A packet went to, or came from, a peer. */
+/* A packet went to, or came from, the peer of an open connection. */
 void lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer);
 /* Open or close lanes as the votes say. Called from receive only, since closing takes what is there. */
 void lane_update(struct link_udp *udp, unsigned channel);

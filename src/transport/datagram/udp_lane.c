@@ -5,7 +5,8 @@
  *
  * Who that is, packets vote on: one for the favourite strengthens it, one for another weakens it, until another takes its
  * place. A lane is opened for a clear favourite and closed with its reign, so that where many peers talk alike nobody pays
- * for looking at a lane.
+ * for looking at a lane. Strangers' packets have no vote, nor have answers to them: whoever could have lanes opened and closed could
+ * slow us down.
  */
 #include "transport/datagram/udp.h"
 
@@ -41,30 +42,31 @@ static void lane_close(struct link_udp *udp, unsigned channel)
 	udp_socket_close(udp, lane);
 }
 
-/* Connect a second socket of the channel's port to the peer. The kernel asks for consent to a shared port only now, and only of
- * ours. Until it is connected it gets others' packets too; they are taken by their senders' names (see look). */
+/* Connect a second socket of the channel's port to the peer. Both agree to share the port only until then. Meanwhile the kernel
+ * gives some senders' packets to the one and some to the other; they are taken by their senders' names (see look). */
 static int lane_open(struct link_udp *udp, unsigned channel, const struct path *peer)
 {
 	unsigned lane = UDP_LANES + channel;
 	struct path own = udp->link.own;
 	union socket_address name;
 	socklen_t size = interface_sockaddr(peer, udp->link.interface, &name);
-	int yes = 1, no = 0, error;
+	int error;
 
 	if (channel == CHANNEL_BULK)
 		store_be16(own.bytes + INTERFACE_ADDRESS, udp->link.bulk_port);
-	setsockopt(udp->fd[channel], SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	udp_share(udp, channel, true);
 	error = udp_socket_open(udp, lane, &own, true);
-	setsockopt(udp->fd[channel], SOL_SOCKET, SO_REUSEADDR, &no, sizeof(no));
 	if (!error && connect(udp->fd[lane], &name.any, size) != 0)
 		error = THOLE_ERR_SYSTEM;
+	udp_share(udp, channel, false);
 	if (error) {
 		lane_close(udp, channel);
 		return error;
 	}
-	setsockopt(udp->fd[lane], SOL_SOCKET, SO_REUSEADDR, &no, sizeof(no));
+	udp_share(udp, lane, false);
 	udp->sockets[lane].peer = *peer;
 	udp->sockets[lane].fresh = true;
+	udp->sockets[lane].fresh_until = udp->sockets[channel].packets + udp_waiting(udp, channel);
 	return 0;
 }
 

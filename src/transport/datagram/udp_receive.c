@@ -26,16 +26,30 @@ static size_t read_segment(struct msghdr *message, size_t bytes)
 	return bytes;
 }
 
+/* What the kernel says of a socket's buffers. */
+static bool read_memory(const struct link_udp *udp, unsigned index, uint32_t memory[SK_MEMINFO_VARS])
+{
+	socklen_t size = SK_MEMINFO_VARS * sizeof(*memory);
+
+	return udp->fd[index] >= 0 && getsockopt(udp->fd[index], SOL_SOCKET, SO_MEMINFO, memory, &size) == 0 &&
+	       size == SK_MEMINFO_VARS * sizeof(*memory);
+}
+
+uint64_t udp_waiting(const struct link_udp *udp, unsigned index)
+{
+	uint32_t memory[SK_MEMINFO_VARS];
+
+	return read_memory(udp, index, memory) ? memory[SK_MEMINFO_RMEM_ALLOC] / UDP_PACKET_LEAST : 0;
+}
+
 /* Packets that found no room: count them, and for bulk give out less credit. */
 void udp_check(struct link_udp *udp, unsigned index)
 {
 	struct udp_socket *socket = &udp->sockets[index];
 	uint64_t less = udp->link.room - udp->link.room / 4;
 	uint32_t memory[SK_MEMINFO_VARS];
-	socklen_t size = sizeof(memory);
 
-	if (udp->fd[index] < 0 || getsockopt(udp->fd[index], SOL_SOCKET, SO_MEMINFO, memory, &size) != 0 ||
-	    size < sizeof(memory) || memory[SK_MEMINFO_DROPS] == socket->overflows)
+	if (!read_memory(udp, index, memory) || memory[SK_MEMINFO_DROPS] == socket->overflows)
 		return;
 	udp_count(udp, COUNTER_LINK_OVERFLOWS, memory[SK_MEMINFO_DROPS] - socket->overflows);
 	socket->overflows = memory[SK_MEMINFO_DROPS];
@@ -86,9 +100,11 @@ static void take_errors(struct link_udp *udp, unsigned index)
 static void take_too_long(struct link_udp *udp)
 {
 	struct link *link = &udp->link;
+	uint32_t max = link->calls->frame_max(link, &udp->narrow);
 
 	udp->too_long = false;
-	engine_shrink(link->engine, link, &udp->narrow, link->calls->frame_max(link, &udp->narrow));
+	if (max > 0) /* else there is no way at all, however long */
+		engine_shrink(link->engine, link, &udp->narrow, max);
 }
 
 /* Nothing was received, perhaps because of an error of a frame that was sent. Whether another try is worth it. */
@@ -104,15 +120,13 @@ static bool receive_failed(struct link_udp *udp, unsigned index)
 /* ---- Packets --------------------------------------------------------------------------------------- */
 
 /* The sender's path: what the kernel says, or the one that a lane is connected to. */
-static void read_sender(struct link_udp *udp, const struct udp_socket *socket, const union socket_address *name,
+static void read_sender(const struct udp_socket *socket, const union socket_address *name,
 			struct path *from)
 {
-	if (socket->connected) {
+	if (socket->connected)
 		*from = socket->peer;
-	} else {
+	else
 		interface_path(name, from);
-	}
-	lane_vote(udp, socket->channel, from);
 }
 
 static unsigned hand_over(struct link_udp *udp, struct udp_socket *socket, unsigned i, size_t bytes)
@@ -121,15 +135,19 @@ static unsigned hand_over(struct link_udp *udp, struct udp_socket *socket, unsig
 	size_t segment = read_segment(message, bytes);
 	struct path from;
 	unsigned frames = 0;
+	bool known = false;
 
+	socket->packets++;
 	if (message->msg_flags & MSG_TRUNC) {
 		udp_count(udp, COUNTER_LINK_TRUNCATED, 1);
 		return 0;
 	}
-	read_sender(udp, socket, &udp->in.names[i], &from);
+	read_sender(socket, &udp->in.names[i], &from);
 	for (size_t at = 0; at < bytes; at += segment, frames++)
-		engine_frame(udp->link.engine, &udp->link, &from, udp->in.buffers[i] + at,
-			     bytes - at < segment ? bytes - at : segment);
+		known |= engine_frame(udp->link.engine, &udp->link, &from, udp->in.buffers[i] + at,
+				      bytes - at < segment ? bytes - at : segment);
+	if (known)
+		lane_vote(udp, socket->channel, &from);
 	return frames;
 }
 
@@ -192,12 +210,16 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 			udp->bulk_waits |= receive_failed(udp, index);
 			break;
 		}
-		read_sender(udp, socket, &name, &from);
+		read_sender(socket, &name, &from);
+		socket->packets++;
+		landing->known = false;
 		if (message.msg_flags & MSG_TRUNC)
 			udp_count(udp, COUNTER_LINK_TRUNCATED, 1);
 		else if (bytes > 0)
 			frames += engine_landed(link->engine, link, &from, landing, (size_t)bytes,
 						read_segment(&message, (size_t)bytes));
+		if (landing->known)
+			lane_vote(udp, socket->channel, &from);
 	}
 	return frames;
 }
@@ -215,8 +237,9 @@ void udp_drain(struct link_udp *udp, unsigned index)
 		;
 }
 
-/* Who has a lane is heard at each look, all others at some. After a lane's opening, what came before it comes first, then what
- * came to it before it was connected, whoever sent that. */
+/* Who has a lane is heard at each look, all others at some. After a lane's opening, what came before it comes first (and no more:
+ * whoever goes on sending to the other socket cannot hold up the lane), then what came to it before it was connected, whoever sent
+ * that. */
 static unsigned look(struct link_udp *udp, unsigned channel, unsigned budget)
 {
 	unsigned lane = UDP_LANES + channel, frames = 0;
@@ -231,16 +254,15 @@ static unsigned look(struct link_udp *udp, unsigned channel, unsigned budget)
 	if (udp->sockets[lane].fresh || udp->looks % LANE_OTHERS_LOOKS == 0) {
 		unsigned others = receive_from(udp, channel, budget);
 
-		udp->sockets[lane].fresh &= others > 0;
+		udp->sockets[lane].fresh &= others > 0 && udp->sockets[channel].packets < udp->sockets[lane].fresh_until;
 		frames += others;
 	}
 	return frames;
 }
 
-/* Now and then: who asks after us, and what was lost. */
+/* Now and then: what was lost. */
 static void look_around(struct link_udp *udp)
 {
-	liveness_accept(&udp->liveness);
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		udp_check(udp, i);
 }

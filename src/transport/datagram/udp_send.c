@@ -82,7 +82,8 @@ static void address(struct link_udp *udp, unsigned socket, unsigned message, con
 {
 	struct msghdr *header = &udp->out.messages[message].msg_hdr;
 
-	lane_vote(udp, frame->channel, frame->to);
+	if (frame->known)
+		lane_vote(udp, frame->channel, frame->to);
 	if (socket >= UDP_LANES)
 		return;
 	header->msg_name = &udp->out.names[message];

@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "transport/shm/shm.h"
@@ -28,6 +29,8 @@ enum {
 	BALANCE_MIN = 1 << 20,               /* from here on whoever is faster should copy more: at least */
 	BALANCE_BLOCKS = 8,                  /* so many blocks; for less, claiming them costs more */
 	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
+	SHUT_NS = 100000000,      /* after its door was shut, the kernel has written a sender's first word or will not: it is a step away */
+	LEAVE_NS = 20000,         /* between two looks, while closing, whether senders are out */
 	FETCHES_MAX = 1 << 20,
 };
 
@@ -64,6 +67,8 @@ struct fetch {
 	uint32_t blocks;
 	uint32_t back;             /* blocks that are the sender's, once nothing more can be claimed */
 	int32_t status;            /* how it will end, once the sender is out of the receiver's memory */
+	bool reached;              /* some of it was read from the sender's memory */
+	uint64_t left_ns;          /* since when the sender should be out; 0: it is not to be */
 	uint64_t start_ns, seen_ns;
 	struct iovec one;          /* the remote vector, */
 	struct iovec *many;        /* or a copy of it */
@@ -75,6 +80,7 @@ struct serve {
 	bool help;                 /* copy blocks of an offer; else push */
 	uint64_t window;           /* our request */
 	uint64_t id;               /* the peer's fetch, or the offer's sequence */
+	uint64_t door, calls;      /* help: where the receiver lets us in, and how often we went */
 	uint64_t offset, end;
 	struct offer *offer;
 	uint64_t block;
@@ -153,12 +159,21 @@ static enum pace fetch_pace(const struct fetch *fetch)
 	return fetch->request->stream ? PACE_STREAM : PACE_DIALOGUE;
 }
 
+/* Whether what was read from the sender's memory may be something else: its send had ended. */
+static bool fetch_is_void(const struct fetch *fetch)
+{
+	fence_full(); /* pairs with the one in segment_withdraw */
+	return fetch->reached && load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);
+}
+
 static void fetch_end(struct fetch *fetch, int status)
 {
 	struct request *request = fetch->request;
 	struct thole_endpoint *endpoint = fetch->peer->endpoint;
 	struct shm *shm = shm_of(endpoint);
 
+	if (!status && fetch_is_void(fetch))
+		status = shm_end_status(shm_link(fetch->peer));
 	if (!status) {
 		endpoint->counters[COUNTER_BULK_BYTES] += fetch->length;
 		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch), fetch->start_ns);
@@ -223,10 +238,15 @@ static void fetch_offer(struct fetch *fetch)
 	uint64_t shares = length >= BALANCE_MIN ? BALANCE_BLOCKS : 2;
 	uint64_t shortest = fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
 	struct offer *offer;
+	int index;
 
 	fetch->block = length;
 	fetch->blocks = 1;
 	if (length < shortest || !link->in.segment || link->offers_used == (1u << OFFERS) - 1)
+		return;
+	index = __builtin_ctz(~link->offers_used);
+	record.arg[3] = door_open(link, index);
+	if (!record.arg[3])
 		return;
 	if (block > length / shares)
 		block = (length / shares + 4095) & ~(uint64_t)4095;
@@ -234,8 +254,8 @@ static void fetch_offer(struct fetch *fetch)
 		block = length / (CLAIM_MAX / 2);
 	fetch->block = block;
 	fetch->blocks = (uint32_t)((length + block - 1) / block);
-	fetch->offer = __builtin_ctz(~link->offers_used);
-	link->offers_used |= 1u << fetch->offer;
+	fetch->offer = index;
+	link->offers_used |= 1u << index;
 	offer = &link->in.segment->offers[fetch->offer];
 	offer->done = offer->failed = 0;
 	link->offer_sequence = (link->offer_sequence + 1) & 0xffffff;
@@ -246,6 +266,12 @@ static void fetch_offer(struct fetch *fetch)
 	record.arg[2] = block;
 	endpoint_count(fetch->peer->endpoint, COUNTER_BULK_COOPERATIVE);
 	message_control(fetch->peer, &record);
+}
+
+/* How many blocks this side has copied. */
+static uint32_t fetch_front(const struct fetch *fetch)
+{
+	return (uint32_t)((fetch->offset + fetch->block - 1) / fetch->block);
 }
 
 /* Claim the next block from the front; false if the sender has all the others. The front is the receiver's
@@ -269,15 +295,12 @@ static bool fetch_claim(struct fetch *fetch, uint32_t front, uint32_t *back_p)
 	}
 }
 
-/* Let nothing more be claimed. What lies between the end of this side's last block, of which only `done` bytes
- * are copied, and the sender's first is left to be fetched otherwise. */
-static void fetch_close(struct fetch *fetch, uint64_t done)
+/* Let nothing more be claimed, `front` blocks being this side's. What lies between what is copied of these and the sender's
+ * first is left to be fetched otherwise. */
+static void fetch_close(struct fetch *fetch, uint32_t front)
 {
-	uint32_t front = (uint32_t)(fetch->offset / fetch->block) + 1;
-
 	while (fetch_claim(fetch, front, &fetch->back))
 		front++;
-	fetch->offset += done;
 	fetch->end = fetch->back ? (uint64_t)(fetch->blocks - fetch->back) * fetch->block : fetch->length;
 }
 
@@ -306,6 +329,11 @@ static bool fetch_helped(const struct fetch *fetch, uint32_t back, uint32_t *don
 static int fetch_refused(struct fetch *fetch, int error)
 {
 	fetch->method = BULK_RING;
+	if (error == ESTALE) { /* it runs another program now, or has closed its endpoint */
+		fetch->status = shm_end_status(shm_link(fetch->peer));
+		connect_ending(fetch->peer);
+		return 1;
+	}
 	if (error == EFAULT || error == ENOMEM) {
 		fetch->status = error == EFAULT ? THOLE_ERR_FAULT : THOLE_ERR_MEMORY;
 		return 1;
@@ -339,19 +367,19 @@ static int fetch_copy(struct fetch *fetch)
 	int error;
 
 	if (fetch->offer >= 0) {
-		if (!fetch_claim(fetch, (uint32_t)((fetch->offset + fetch->block - 1) / fetch->block), &back))
+		if (!fetch_claim(fetch, fetch_front(fetch), &back))
 			return fetch_wait(fetch, back);
 		share = fetch->block;
 	}
 	error = fetch_remote(fetch);
+	fetch->reached = true;
 	if (!error)
-		error = copy_remote(shm_link(fetch->peer)->pid, false, &fetch->request->vector, &fetch->remote,
-				    fetch->offset, length < share ? length : share, &done);
+		error = copy_read(shm_link(fetch->peer), &fetch->request->vector, &fetch->remote, fetch->offset,
+				  length < share ? length : share, &done);
 	if (error) {
 		if (fetch->offer >= 0)
-			fetch_close(fetch, done);
-		else
-			fetch->offset += done;
+			fetch_close(fetch, fetch_front(fetch) + 1);
+		fetch->offset += done;
 		return fetch_refused(fetch, error);
 	}
 	fetch->offset += done;
@@ -408,6 +436,8 @@ void bulk_fetch(struct request *request)
 	fetch->length = fetch->end = length;
 	fetch->many = NULL;
 	fetch->status = 0;
+	fetch->reached = false;
+	fetch->left_ns = 0;
 	fetch->remote.count = 0;
 	fetch->start_ns = fetch->seen_ns = clock_now_ns();
 	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch_pace(fetch));
@@ -516,6 +546,7 @@ static void arrived_offer(struct peer *peer, const struct record *record)
 	serve->offer = &link->out.segment->offers[index];
 	serve->end = length;
 	serve->block = block;
+	serve->door = record->arg[3];
 	serve->blocks = (uint32_t)((length + block - 1) / block);
 	serve->one = (struct iovec){(void *)(uintptr_t)record->arg[1], count == 1 ? length : count};
 	serve->remote = (struct vector){&serve->one, 1, length};
@@ -600,7 +631,7 @@ static int serve_help(struct peer *peer, struct serve *serve)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 	const struct request *request = message_owner(peer, serve->window);
-	uint64_t from, length, done;
+	uint64_t from, length;
 	uint32_t back;
 	int error;
 
@@ -612,7 +643,7 @@ static int serve_help(struct peer *peer, struct serve *serve)
 	length = serve->end - from < serve->block ? serve->end - from : serve->block;
 	error = serve_remote(peer, serve);
 	if (!error)
-		error = copy_remote(shm_link(peer)->pid, true, &request->vector, &serve->remote, from, length, &done);
+		error = copy_write(shm_link(peer), serve->door, &serve->calls, &request->vector, &serve->remote, from, length);
 	if (error) {
 		/* The receiver reads failed before done, and done then stays: it knows what is left to it. */
 		store_release(&serve->offer->failed, 1);
@@ -624,6 +655,101 @@ static int serve_help(struct peer *peer, struct serve *serve)
 	endpoint_count(endpoint, COUNTER_BULK_BLOCKS_HELPED);
 	store_release(&serve->offer->done, back + 1);
 	return 1;
+}
+
+/* ---- Leaving ---------------------------------------------------------------------------------------
+ *
+ * A fetch that ends before all of it is here gives its memory back, so the sender has to be out of it first. What was not
+ * claimed is withdrawn. A block that was is the sender's to write: it cannot be taken back, and there are three ends to that. It says
+ * that it is done, a moment later as a rule. Its process ends, or runs another program. Or it comes to nothing for close_timeout:
+ * then its door is shut, after which only a call of the kernel's that is copying already goes on; and that is waited for. */
+
+static void fetch_leave(struct fetch *fetch, int status, uint64_t now_ns)
+{
+	if (fetch->left_ns)
+		return;
+	if (fetch->offer >= 0 && fetch->method != BULK_RING) /* else it is closed already */
+		fetch_close(fetch, fetch_front(fetch));
+	fetch->method = BULK_RING;
+	fetch->status = status;
+	fetch->left_ns = now_ns;
+}
+
+/* Whether the sender is out. */
+static bool fetch_is_left(const struct fetch *fetch, uint64_t now_ns)
+{
+	struct shm_peer *link = shm_link(fetch->peer);
+	uint32_t done;
+
+	if (fetch->offer < 0 || fetch_helped(fetch, fetch->back, &done) || !connect_lives(fetch->peer))
+		return true;
+	if (now_ns - fetch->left_ns < fetch->peer->endpoint->options.close_timeout)
+		return false;
+	door_shut(link, now_ns);
+	return now_ns - link->shut_ns >= SHUT_NS && !door_is_passed(link, fetch->offer);
+}
+
+/* End those fetches from a peer that is gone whose memory it is out of. Returns how many. */
+static int bulk_leave(struct shm *shm, struct shm_peer *link)
+{
+	struct list_node *node = list_first(&link->fetches), *next;
+	uint64_t now_ns = clock_now_ns();
+	int n = 0;
+
+	for (; node; node = next) {
+		struct fetch *fetch = container_of(node, struct fetch, node);
+		struct request *request = fetch->request;
+		int status = fetch->status;
+
+		next = list_next(&link->fetches, node);
+		if (!fetch_is_left(fetch, now_ns))
+			continue;
+		fetch_free(shm, fetch);
+		message_fetched(request, status);
+		n++;
+	}
+	if (n > 0 && list_empty(&link->fetches))
+		shm->dead++; /* its memory goes now */
+	return n;
+}
+
+void bulk_lost(struct peer *peer)
+{
+	struct shm *shm = shm_of(peer->endpoint);
+	struct shm_peer *link = shm_link(peer);
+	uint64_t now_ns = clock_now_ns();
+
+	while (!list_empty(&link->serves))
+		serve_free(shm, link, container_of(list_first(&link->serves), struct serve, node));
+	for (struct list_node *node = list_first(&link->fetches); node; node = list_next(&link->fetches, node))
+		fetch_leave(container_of(node, struct fetch, node), peer->gone_status, now_ns);
+	bulk_leave(shm, link);
+}
+
+/* Tell the sender of each to be out; whether all are. */
+static bool bulk_is_left(struct shm *shm, uint64_t now_ns)
+{
+	bool left = true;
+
+	for (struct list_node *a = list_first(&shm->active); a; a = list_next(&shm->active, a)) {
+		struct shm_peer *link = container_of(a, struct shm_peer, active);
+
+		for (struct list_node *node = list_first(&link->fetches); node; node = list_next(&link->fetches, node)) {
+			struct fetch *fetch = container_of(node, struct fetch, node);
+
+			fetch_leave(fetch, THOLE_ERR_CANCELED, now_ns);
+			left &= fetch_is_left(fetch, now_ns);
+		}
+	}
+	return left;
+}
+
+void bulk_withdraw(struct thole_endpoint *endpoint)
+{
+	static const struct timespec pause = {.tv_nsec = LEAVE_NS};
+
+	while (!bulk_is_left(shm_of(endpoint), clock_now_ns()))
+		nanosleep(&pause, NULL);
 }
 
 /* ---- Running --------------------------------------------------------------------------------------- */
@@ -647,6 +773,8 @@ static int bulk_progress_peer(struct peer *peer, struct shm_peer *link)
 	struct list_node *node = list_first(&link->fetches), *next;
 	int n = 0;
 
+	if (peer->gone)
+		return bulk_leave(shm_of(peer->endpoint), link);
 	/* The oldest copy, and ring fetches up to their number. */
 	for (bool copied = false; node && !peer->gone; node = next) {
 		struct fetch *fetch = container_of(node, struct fetch, node);
@@ -695,7 +823,7 @@ void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 		struct list_node *node = list_first(&link->fetches);
 		struct fetch *fetch = node ? container_of(node, struct fetch, node) : NULL;
 
-		if (!fetch || fetch->method != BULK_RING || !fetch->pulled ||
+		if (!fetch || fetch->left_ns || fetch->method != BULK_RING || !fetch->pulled ||
 		    endpoint->options.bulk == OPTION_BULK_RING || !copy_allowed(link->peer))
 			continue;
 		if (fetch->seen_ns == 0)
@@ -707,21 +835,5 @@ void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 		fetch->pulled = false;
 		link->pulls--;
 		endpoint_count(endpoint, COUNTER_BULK_TAKEN_OVER);
-	}
-}
-
-void bulk_lost(struct peer *peer)
-{
-	struct shm *shm = shm_of(peer->endpoint);
-	struct shm_peer *link = shm_link(peer);
-
-	while (!list_empty(&link->serves))
-		serve_free(shm, link, container_of(list_first(&link->serves), struct serve, node));
-	while (!list_empty(&link->fetches)) {
-		struct fetch *fetch = container_of(list_first(&link->fetches), struct fetch, node);
-		struct request *request = fetch->request;
-
-		fetch_free(shm, fetch);
-		message_fetched(request, peer->gone_status);
 	}
 }

@@ -3,7 +3,7 @@
  * connect: how a segment gets from its producer to its consumer, how either learns that the other is gone, and how a
  * sleeper is woken.
  *
- * Each endpoint listens on an abstract Unix socket named after its id. A producer connects and sends one
+ * Each endpoint listens on an abstract Unix socket whose name follows from its id. A producer connects and sends one
  * greeting with the segment's descriptor; the kernel says who it is, and only processes of the same user are
  * taken. The connection then stays: its end is the end of the peer, and a byte on it is a wake-up. A pidfd beside
  * it sees the end of a process whose forked children still hold its sockets.
@@ -11,6 +11,7 @@
  * A connection is one direction's. Two endpoints that connect to each other at the same time just have both.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/siphash.h"
 #include "transport/shm/shm.h"
 
 enum {
@@ -40,14 +42,17 @@ struct greeting {
 	uint64_t cookie;
 };
 
-static socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name)
+/* Names are there for everybody to read (/proc/net/unix), and over the network an id is half of what it takes to connect. So the
+ * name is a digest with the id as its key: who has not got the address cannot tell the one from the other. */
+socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name)
 {
+	static const char what[] = "thole shm listener";
+	uint64_t digest = siphash((const uint64_t[2]){endpoint, SEGMENT_MAGIC}, what, sizeof(what));
 	int length;
 
 	memset(name, 0, sizeof(*name));
 	name->sun_family = AF_UNIX;
-	length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "thole/%016llx",
-			  (unsigned long long)endpoint);
+	length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "thole/%016llx", (unsigned long long)digest);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
@@ -144,7 +149,7 @@ void connect_close(struct thole_endpoint *endpoint)
 	}
 }
 
-static void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns)
+void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(endpoint);
 
@@ -257,8 +262,8 @@ static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, c
 	link->pid = watch->pid;
 	link->cookie_address = greeting->cookie_address;
 	link->cookie = greeting->cookie;
-	link->in.segment->cookie_address = (uintptr_t)&shm->cookie;
-	link->in.segment->cookie = shm->cookie;
+	link->in.segment->cookie_address = (uintptr_t)shm->cookie;
+	link->in.segment->cookie = *shm->cookie;
 	choose_tell(peer);
 	store_release(&link->in.segment->accepted, 1); /* pairs with the acquire in copy_allowed */
 	process_watch(peer);
@@ -327,8 +332,8 @@ static int greeting_send(struct peer *peer, int socket, int fd)
 		.version = SEGMENT_VERSION,
 		.from = endpoint->address,
 		.to = peer->parts.endpoint,
-		.cookie_address = (uintptr_t)&shm->cookie,
-		.cookie = shm->cookie,
+		.cookie_address = (uintptr_t)shm->cookie,
+		.cookie = *shm->cookie,
 	};
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -439,18 +444,40 @@ void connect_wake(struct peer *peer)
 
 /* ---- Events, and the end -------------------------------------------------------------------------- */
 
-static void connect_ending(struct peer *peer)
+void connect_ending(struct peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
 	/* Level-triggered events of a closed connection would keep the descriptor ready for ever. */
 	watch_close(&link->watch_in);
 	watch_close(&link->watch_out);
-	watch_close(&link->watch_process);
 	if (link->ending || peer->gone)
 		return;
 	link->ending = true;
 	shm_of(peer->endpoint)->ending++;
+}
+
+static void process_ended(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	link->ended = true;
+	watch_close(&link->watch_process);
+	connect_ending(peer);
+}
+
+bool connect_lives(struct peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct pollfd process = {.fd = link->watch_process.fd, .events = POLLIN};
+	int error;
+
+	if (link->ended || (process.fd >= 0 && poll(&process, 1, 0) > 0))
+		return false;
+	/* Exec waits for the end of all other threads before memory is exchanged. A process whose first thread has ended
+	 * has others, perhaps, and looks like none (ESRCH); a pidfd knows better. */
+	error = copy_known(link);
+	return error != ESTALE && (error != ESRCH || process.fd >= 0);
 }
 
 /* Swallow wake-ups; false at the end of the connection. */
@@ -474,7 +501,7 @@ void connect_event(struct thole_endpoint *endpoint, struct watch *watch, uint64_
 		connect_greeting(endpoint, watch);
 		break;
 	case WATCH_PROCESS:
-		connect_ending(watch->peer);
+		process_ended(watch->peer);
 		break;
 	default:
 		if (watch->fd >= 0 && !connect_drain(watch->fd))

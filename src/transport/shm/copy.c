@@ -1,32 +1,114 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * copy: one copy between two processes' memory, without the other's help. The kernel primitive that
- * MPICH-PM/CLUMP, section 4.1, had to add is process_vm_readv now.
+ * MPICH-PM/CLUMP, section 4.1, had to add is process_vm_readv now. Each call proves whose memory it was: door.c.
  */
 #include <errno.h>
 
 #include "transport/shm/shm.h"
 
-int copy_remote(pid_t pid, bool write, const struct vector *local, const struct vector *remote, uint64_t offset,
-		uint64_t length, uint64_t *done_p)
+/* A word that goes with a call: the call's first or last segment. */
+struct copy_word {
+	uint64_t value;
+	uint64_t address; /* the peer's; 0: none */
+};
+
+enum { COPY_SEGMENTS = SEGMENTS_A_CALL + 2 };
+
+struct copy_call {
+	struct iovec here[COPY_SEGMENTS], there[COPY_SEGMENTS];
+	size_t here_count, there_count;
+	uint64_t length; /* of the data, without words */
+};
+
+static void call_word(struct copy_call *call, struct copy_word *word)
 {
-	struct iovec here[SEGMENTS_A_CALL], there[SEGMENTS_A_CALL];
+	if (!word->address)
+		return;
+	call->here[call->here_count++] = (struct iovec){&word->value, sizeof(word->value)};
+	call->there[call->there_count++] = (struct iovec){(void *)(uintptr_t)word->address, sizeof(word->value)};
+}
+
+/* As much of the data as one call can take, the same length on both sides. */
+static void call_data(struct copy_call *call, const struct vector *local, const struct vector *remote, uint64_t at,
+		      uint64_t length)
+{
+	uint64_t covered;
+
+	call->there_count += vector_slice(remote, at, length, call->there + call->there_count, SEGMENTS_A_CALL, &length);
+	call->here_count += vector_slice(local, at, length, call->here + call->here_count, SEGMENTS_A_CALL, &covered);
+	if (covered < length) {
+		call->there_count = 1;
+		call->there_count += vector_slice(remote, at, covered, call->there + 1, SEGMENTS_A_CALL, &length);
+	}
+	call->length = covered;
+}
+
+/* One call that begins with `first` and may end with `last`. How much of the data it has copied, or -1 and errno: ESTALE
+ * where the first word's place is not there. */
+static ssize_t copy_once(pid_t pid, bool write, struct copy_word *first, struct copy_word *last, const struct vector *local,
+			 const struct vector *remote, uint64_t at, uint64_t length)
+{
+	struct copy_call call = {.length = 0};
+	ssize_t size;
+
+	call_word(&call, first);
+	call_data(&call, local, remote, at, length);
+	call_word(&call, last);
+	size = write ? process_vm_writev(pid, call.here, call.here_count, call.there, call.there_count, 0)
+		     : process_vm_readv(pid, call.here, call.here_count, call.there, call.there_count, 0);
+	if (size < (ssize_t)sizeof(first->value)) {
+		errno = size < 0 && errno != EFAULT ? errno : ESTALE;
+		return -1;
+	}
+	size -= (ssize_t)sizeof(first->value);
+	return size < (ssize_t)call.length ? size : (ssize_t)call.length;
+}
+
+int copy_read(const struct shm_peer *link, const struct vector *local, const struct vector *remote, uint64_t offset,
+	      uint64_t length, uint64_t *done_p)
+{
+	struct copy_word cookie = {.address = link->cookie_address}, none = {0};
 
 	*done_p = 0;
 	while (*done_p < length) {
-		uint64_t at = offset + *done_p, covered, covered_there;
-		size_t n = vector_slice(local, at, length - *done_p, here, SEGMENTS_A_CALL, &covered);
-		size_t m = vector_slice(remote, at, covered, there, SEGMENTS_A_CALL, &covered_there);
-		ssize_t size = write ? process_vm_writev(pid, here, n, there, m, 0)
-				     : process_vm_readv(pid, here, n, there, m, 0);
+		ssize_t size = copy_once(link->pid, false, &cookie, &none, local, remote, offset + *done_p, length - *done_p);
 
 		if (size < 0)
 			return errno;
+		if (cookie.value != link->cookie)
+			return ESTALE;
 		if (size == 0)
 			return EFAULT;
 		*done_p += (uint64_t)size; /* a part: the next call tells why */
 	}
 	return 0;
+}
+
+int copy_write(const struct shm_peer *link, uint64_t door, uint64_t *calls_p, const struct vector *local,
+	       const struct vector *remote, uint64_t offset, uint64_t length)
+{
+	while (length > 0) {
+		struct copy_word begun = {++*calls_p, door};
+		struct copy_word ended = {*calls_p, door_way_out(door)};
+		ssize_t size = copy_once(link->pid, true, &begun, &ended, local, remote, offset, length);
+
+		if (size < 0 && errno != ESTALE)
+			return errno;
+		if (size <= 0)
+			return EFAULT;
+		offset += (uint64_t)size;
+		length -= (uint64_t)size;
+	}
+	return 0;
+}
+
+int copy_known(const struct shm_peer *link)
+{
+	uint64_t seen = 0;
+	int error = copy_from(link->pid, &seen, link->cookie_address, sizeof(seen));
+
+	return error == EFAULT || (!error && seen != link->cookie) ? ESTALE : error;
 }
 
 int copy_from(pid_t pid, void *to, uint64_t address, size_t length)
@@ -46,7 +128,6 @@ void copy_refused(struct peer *peer)
 bool copy_allowed(struct peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
-	uint64_t seen = 0;
 
 	if (!peer->endpoint->options.one_copy || link->one_copy == ONE_COPY_NO)
 		return false;
@@ -59,10 +140,7 @@ bool copy_allowed(struct peer *peer)
 		link->cookie_address = link->out.segment->cookie_address;
 		link->cookie = link->out.segment->cookie;
 	}
-	link->one_copy = link->pid > 0 && copy_from(link->pid, &seen, link->cookie_address, sizeof(seen)) == 0 &&
-					 seen == link->cookie
-				 ? ONE_COPY_YES
-				 : ONE_COPY_NO;
+	link->one_copy = link->pid > 0 && copy_known(link) == 0 ? ONE_COPY_YES : ONE_COPY_NO;
 	if (link->one_copy == ONE_COPY_NO)
 		endpoint_count(peer->endpoint, COUNTER_ONE_COPY_REFUSED);
 	choose_tell(peer);

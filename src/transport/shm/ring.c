@@ -392,7 +392,7 @@ static inline bool ring_is_due(const struct ring_in *ring)
 	       ring->bytes >= quarter;
 }
 
-int ring_poll(struct ring_in *ring)
+int ring_take(struct ring_in *ring)
 {
 	int n = 0;
 
@@ -406,9 +406,11 @@ int ring_poll(struct ring_in *ring)
 		if (++n == RING_BURST)
 			return n;
 	}
-	if (n == 0)
-		prefetch_read(ring_slot(ring->segment, ring->next + 1)); /* the next record may need it */
-	if (ring->published != ring->handled && n == 0 && ++ring->looks >= PUBLISH_LOOKS)
-		ring_publish(ring);
 	return n;
+}
+
+void ring_publish_late(struct ring_in *ring)
+{
+	if (++ring->looks >= PUBLISH_LOOKS)
+		ring_publish(ring);
 }

@@ -43,6 +43,7 @@ int segment_create(struct thole_endpoint *endpoint, struct ring_out *ring, int *
 	};
 	ring->segment->magic = SEGMENT_MAGIC;
 	ring->segment->version = SEGMENT_VERSION;
+	ring->segment->fenced = shm_of(endpoint)->membarrier;
 	*fd_p = fd;
 	return 0;
 fail:
@@ -73,6 +74,7 @@ int segment_accept(struct ring_in *ring, int fd)
 	}
 	ring->segment = segment;
 	ring->size = size;
+	ring->fenced = load_relaxed(&segment->fenced) != 0;
 	ring->next = ring->handled = ring->published = ring->credited = 0;
 	return 0;
 }
@@ -93,6 +95,14 @@ void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring)
 	}
 	close(ring->fd);
 	ring->fd = -1;
+}
+
+void segment_withdraw(struct ring_out *ring)
+{
+	if (!ring->segment)
+		return;
+	store_relaxed(&ring->segment->withdrawn, 1);
+	fence_full(); /* pairs with the one in fetch_is_void: who does not see it has read what was announced */
 }
 
 void segment_release_out(struct ring_out *ring)

@@ -11,16 +11,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "transport/shm/shm.h"
 
 enum {
 	BUSY_SLEEP_NS = 100000,      /* longest sleep while a ring or copy is waited for that wakes nobody */
-	UNFENCED_SLEEP_NS = 1000000, /* and where the kernel has no membarrier */
+	UNFENCED_SLEEP_NS = 1000000, /* and where membarrier is refused to this process or to a producer */
 };
 
 static int membarrier(int command)
 {
 	return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+static uint64_t *cookie_make(void)
+{
+	uint64_t *cookie = door_page();
+
+	if (cookie && getrandom(cookie, sizeof(*cookie), 0) != sizeof(*cookie)) {
+		door_page_free(cookie);
+		return NULL;
+	}
+	return cookie;
 }
 
 static int shm_open_endpoint(struct thole_endpoint *endpoint)
@@ -32,8 +44,12 @@ static int shm_open_endpoint(struct thole_endpoint *endpoint)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
 	endpoint->shm = shm;
 	shm->endpoint = endpoint;
-	if (getrandom(&shm->cookie, sizeof(shm->cookie), 0) != sizeof(shm->cookie))
-		shm->cookie = (uintptr_t)shm ^ endpoint->parts.endpoint;
+	shm->cookie = cookie_make();
+	if (!shm->cookie) {
+		free(shm);
+		endpoint->shm = NULL;
+		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
+	}
 	shm->membarrier = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
 	if (endpoint->options.ptracer)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* EINVAL where there is no Yama: as well */
@@ -41,6 +57,7 @@ static int shm_open_endpoint(struct thole_endpoint *endpoint)
 	error = connect_open(endpoint);
 	if (error) {
 		bulk_close(endpoint);
+		door_page_free(shm->cookie);
 		free(shm);
 		endpoint->shm = NULL;
 	}
@@ -72,8 +89,37 @@ static void shm_release(struct peer *peer)
 	if (!link)
 		return;
 	connect_release(peer);
+	segment_withdraw(&link->out);
 	segment_release_out(&link->out);
 	segment_release_in(&link->in);
+	door_close(link);
+}
+
+/* No peer writes into this process's memory any more, nor takes what it reads there for what was announced. */
+static void shm_withdraw(struct thole_endpoint *endpoint)
+{
+	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+		struct shm_peer *link = shm_link_at(endpoint, i);
+
+		if (link)
+			segment_withdraw(&link->out);
+	}
+	bulk_withdraw(endpoint);
+}
+
+/* Say that what follows is an end in good order, also to those whose greetings are still to be read; the end itself is seen at the
+ * socket, which is closed after this. */
+static void shm_farewell(struct thole_endpoint *endpoint)
+{
+	connect_accept(endpoint, clock_now_ns());
+	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+		struct shm_peer *link = shm_link_at(endpoint, i);
+
+		if (link && link->out.segment)
+			store_release(&link->out.segment->producer_closed, 1); /* partner: shm_end_status */
+		if (link && link->in.segment)
+			store_release(&link->in.segment->consumer_closed, 1); /* partner: shm_end_status */
+	}
 }
 
 static void shm_close_endpoint(struct thole_endpoint *endpoint)
@@ -91,6 +137,7 @@ static void shm_close_endpoint(struct thole_endpoint *endpoint)
 	}
 	connect_close(endpoint);
 	bulk_close(endpoint);
+	door_page_free(shm->cookie);
 	free(shm->in);
 	free(shm);
 	endpoint->shm = NULL;
@@ -129,6 +176,7 @@ static void shm_disconnect(struct peer *peer)
 	if (!link->dead)
 		shm->dead++;
 	link->dead = true;
+	segment_withdraw(&link->out);
 	bulk_lost(peer);
 }
 
@@ -162,6 +210,14 @@ static int shm_progress(struct thole_endpoint *endpoint)
 
 /* ---- Maintenance ---------------------------------------------------------------------------------- */
 
+int shm_end_status(const struct shm_peer *link)
+{
+	bool closed = (link->in.segment && load_acquire(&link->in.segment->producer_closed)) ||
+		      (link->out.segment && load_acquire(&link->out.segment->consumer_closed));
+
+	return closed ? THOLE_ERR_CLOSED : THOLE_ERR_PEER;
+}
+
 /* Peers that write no more are lost once all that they wrote is handled. */
 static void shm_end_peers(struct thole_endpoint *endpoint)
 {
@@ -172,7 +228,7 @@ static void shm_end_peers(struct thole_endpoint *endpoint)
 		struct shm_peer *link = shm_link_at(endpoint, i);
 
 		if (link && link->ending && (!link->in.segment || !ring_ready(&link->in)))
-			peer_lost(peer, THOLE_ERR_PEER);
+			peer_lost(peer, shm_end_status(link));
 	}
 }
 
@@ -188,7 +244,7 @@ static void shm_bury(struct thole_endpoint *endpoint)
 	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
 		struct shm_peer *link = shm_link_at(endpoint, i);
 
-		if (link && link->dead)
+		if (link && link->dead && list_empty(&link->fetches)) /* else when the last of them has ended */
 			shm_release(endpoint->peers[i]);
 	}
 	shm->dead = 0;
@@ -238,6 +294,15 @@ static void shm_set_wake(struct shm *shm, uint32_t wake)
 		store_relaxed(&shm->in[i]->segment->wake, wake);
 }
 
+/* Whether membarrier reaches all who may have to wake this process. It may be refused to some and not to others. */
+static bool shm_is_fenced(const struct shm *shm)
+{
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		if (!shm->in[i]->fenced)
+			return false;
+	return true;
+}
+
 static uint64_t shm_arm(struct thole_endpoint *endpoint)
 {
 	struct shm *shm = shm_of(endpoint);
@@ -246,7 +311,7 @@ static uint64_t shm_arm(struct thole_endpoint *endpoint)
 	shm_set_wake(shm, 1);
 	fence_full();
 	/* Pairs with the compiler barrier in ring_attend: after this, each producer sees wake, or we its record. */
-	if (!shm->membarrier || membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
+	if (!shm->membarrier || !shm_is_fenced(shm) || membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
 		longest = UNFENCED_SLEEP_NS;
 	if (shm->ending > 0 || shm->dead > 0)
 		return 0;
@@ -265,7 +330,9 @@ static void shm_disarm(struct thole_endpoint *endpoint)
 
 const struct transport shm_transport = {
 	.name = "shm",
+	.carried = COUNTER_SHM_MESSAGES,
 	.open = shm_open_endpoint,
+	.withdraw = shm_withdraw,
 	.close = shm_close_endpoint,
 	.connect = connect_peer,
 	.push = shm_push,
@@ -277,6 +344,7 @@ const struct transport shm_transport = {
 	.fetch = bulk_fetch,
 	.progress = shm_progress,
 	.maintain = shm_maintain,
+	.farewell = shm_farewell,
 	.arm = shm_arm,
 	.disarm = shm_disarm,
 };

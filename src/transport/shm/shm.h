@@ -13,13 +13,15 @@
 #ifndef THOLE_TRANSPORT_SHM_SHM_H
 #define THOLE_TRANSPORT_SHM_SHM_H
 
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "endpoint/endpoint.h"
 #include "message/message.h"
 
 enum {
-	SEGMENT_VERSION = 2,
+	SEGMENT_VERSION = 3,
 	RING_SLOTS = 64,          /* a 4 KiB ring: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before looking at another ring */
@@ -57,11 +59,22 @@ struct offer {
 	uint8_t unused[48];
 };
 
+/* By which the senders of offers go into the receiver's memory (door.c): one call of the kernel's writes a number to the way in,
+ * then data, then the same number to the way out, which is the same place of the next page. */
+struct door {
+	uint64_t ways[OFFERS];
+};
+
 struct segment {
 	/* Written before the segment is handed over. */
 	uint64_t magic;
 	uint32_t version;
-	uint32_t unused0[13];
+	uint32_t fenced;          /* the producer is among the processes that a sleeper's membarrier fences */
+	/* Written as its endpoint closes. */
+	uint32_t producer_closed;
+	/* Written when its windows become its user's memory again: what is read from then on is anything. */
+	uint32_t withdrawn;
+	uint32_t unused0[10];
 	/* The consumer's line. */
 	uint64_t consumed; /* slots it is through with, memory and all */
 	uint64_t handled;  /* slots whose records it has handled; the memory of some may be lent to its answers */
@@ -73,7 +86,9 @@ struct segment {
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
 	uint64_t cookie;
-	uint64_t unused3[12];     /* the slots begin a pair of lines */
+	uint32_t consumer_closed; /* its endpoint closes in good order */
+	uint32_t unused2;
+	uint64_t unused3[11];     /* the slots begin a pair of lines */
 
 	struct record slots[RING_SLOTS];
 	struct offer offers[OFFERS];
@@ -128,6 +143,7 @@ struct ring_in {
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
 	uint32_t run_end;   /* answers may borrow */
 	uint64_t size;
+	bool fenced;        /* as the producer said in the segment */
 	struct peer *peer;
 };
 
@@ -175,6 +191,9 @@ struct shm_peer {
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
 	bool streaming;           /* nothing was received since the last message to it */
+	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
+	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
+	bool ended;               /* its process has */
 	uint32_t offers_used;     /* a bit an offer, of in.segment */
 	uint32_t offer_sequence;
 };
@@ -205,7 +224,7 @@ struct shm {
 	struct ring_in **in;      /* rings to poll */
 	uint32_t in_count, in_capacity;
 	bool membarrier;          /* sleeping can rely on it */
-	uint64_t cookie;          /* peers prove with it that they may read this process */
+	uint64_t *cookie;         /* by which peers see that they may read this process, and that it still is this one (door.c) */
 	struct watch listener;
 	struct list_node greetings;
 	uint32_t greeting_count;
@@ -234,12 +253,16 @@ static inline struct shm_peer *shm_link_at(const struct thole_endpoint *endpoint
 
 /* The transport's part of a peer, made if there is none; NULL without memory. */
 struct shm_peer *shm_peer_get(struct peer *peer);
+/* How a peer that writes no more has ended: it has closed its endpoint (CLOSED), or died (PEER). */
+int shm_end_status(const struct shm_peer *link);
 
 /* segment.c */
 int segment_create(struct thole_endpoint *endpoint, struct ring_out *ring, int *fd_p);
 int segment_accept(struct ring_in *ring, int fd);
 void segment_release_out(struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
+/* Say to the consumer that the windows announced through this ring are no more. */
+void segment_withdraw(struct ring_out *ring);
 /* Give the ring its large area, if it can have one. */
 void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring);
 
@@ -257,7 +280,10 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 	      uint32_t length);
 bool ring_has_room(struct ring_out *ring, uint32_t reserve);
 uint32_t ring_piece_max(struct ring_out *ring);
-int ring_poll(struct ring_in *ring);
+/* Handle what is there, at most RING_BURST records. */
+int ring_take(struct ring_in *ring);
+/* At a look that found nothing, where the producer is to be told of something yet. */
+void ring_publish_late(struct ring_in *ring);
 
 static inline uint16_t ring_stamp(uint64_t slot)
 {
@@ -281,21 +307,59 @@ static inline bool ring_ready(const struct ring_in *ring)
 	return load_acquire(&ring_slot(ring->segment, ring->next)->stamp) == ring_stamp(ring->next);
 }
 
+/* Looks that find nothing are most of all: they call nothing. */
+static inline int ring_poll(struct ring_in *ring)
+{
+	if (ring_ready(ring))
+		return ring_take(ring);
+	prefetch_read(ring_slot(ring->segment, ring->next + 1)); /* the next record may need it */
+	if (ring->published != ring->handled)
+		ring_publish_late(ring);
+	return 0;
+}
+
 /* connect.c */
+/* The name of an endpoint's listener. */
+socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name);
 int connect_open(struct thole_endpoint *endpoint);
 void connect_close(struct thole_endpoint *endpoint);
+/* Take connections that wait at the listener, and their greetings. */
+void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns);
 int connect_peer(struct peer *peer);
 void connect_retry(struct thole_endpoint *endpoint);
 void connect_event(struct thole_endpoint *endpoint, struct watch *watch, uint64_t now_ns);
 void connect_expire(struct thole_endpoint *endpoint, uint64_t now_ns);
 void connect_release(struct peer *peer);
 void connect_wake(struct peer *peer);
+/* The peer writes no more: it is lost when its ring is empty. */
+void connect_ending(struct peer *peer);
+/* Whether a call that a thread of the peer's has begun may still be under way. */
+bool connect_lives(struct peer *peer);
+
+/* door.c */
+/* A page of zeros that no other address space has, nor anything at its address; NULL without memory. */
+void *door_page(void);
+void door_page_free(void *page);
+/* Where the sender of offer number index goes in: an address of this process, 0 without memory. */
+uint64_t door_open(struct shm_peer *link, int index);
+/* Where it goes out again, by the address of its way in. */
+uint64_t door_way_out(uint64_t way_in);
+/* Nobody gets in any more. Whoever is inside stays. */
+void door_shut(struct shm_peer *link, uint64_t now_ns);
+/* Whether the sender is inside. */
+bool door_is_passed(const struct shm_peer *link, int index);
+void door_close(struct shm_peer *link);
 
 /* copy.c: process_vm_readv and process_vm_writev */
-/* Copy length bytes between offset of the local and offset of the remote vector. 0 or an errno; *done_p bytes
- * were copied. */
-int copy_remote(pid_t pid, bool write, const struct vector *local, const struct vector *remote, uint64_t offset,
-		uint64_t length, uint64_t *done_p);
+/* Copy length bytes at offset of the remote vector to the same offset of the local one. 0 or an errno, ESTALE: it is not the
+ * process any more that it was; *done_p bytes were copied. */
+int copy_read(const struct shm_peer *link, const struct vector *local, const struct vector *remote, uint64_t offset,
+	      uint64_t length, uint64_t *done_p);
+/* The other way, through the door (the peer's way in). *calls_p counts calls. EFAULT: the door may be shut. */
+int copy_write(const struct shm_peer *link, uint64_t door, uint64_t *calls_p, const struct vector *local,
+	       const struct vector *remote, uint64_t offset, uint64_t length);
+/* Whether it is the process that it was: 0, ESTALE, or as the kernel says. */
+int copy_known(const struct shm_peer *link);
 int copy_from(pid_t pid, void *to, uint64_t address, size_t length);
 /* Whether this process may reach into the peer: found out once, and again after nothing. */
 bool copy_allowed(struct peer *peer);
@@ -309,6 +373,9 @@ void bulk_fetch(struct request *request);
 void bulk_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 int bulk_progress(struct thole_endpoint *endpoint);
 void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns);
+/* The peer is gone: what is fetched from it ends as soon as it is out of its memory. */
 void bulk_lost(struct peer *peer);
+/* The endpoint closes. Waits until no peer writes into memory that is fetched into. */
+void bulk_withdraw(struct thole_endpoint *endpoint);
 
 #endif

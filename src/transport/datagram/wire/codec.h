@@ -7,10 +7,13 @@
 #ifndef THOLE_TRANSPORT_DATAGRAM_WIRE_CODEC_H
 #define THOLE_TRANSPORT_DATAGRAM_WIRE_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
 #include "transport/datagram/wire/packet.h"
+
+enum { CODEC_FRONT = PACKET_FRONT + 16 };
 
 struct codec {
 	const char *name;
@@ -40,6 +43,7 @@ struct codec {
 
 	/* Bytes of a head, at most, of a RECORD with a record and of one with a piece, and of DATA. */
 	uint32_t record_head, piece_head, data_head;
+	uint32_t nack;            /* bytes of a NACK: who sends less gets none */
 
 	/* Write a packet's head into PACKET_HEAD_MAX bytes. The payload, if any, follows directly, and packet->length has to
 	 * say how long it is: heads carry it, since short frames are padded on the way. Returns the head's length, at most
@@ -55,6 +59,14 @@ struct codec {
 	void (*seal)(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count);
 	/* whether a whole frame's checksum is right, or not set (*unset_p). */
 	bool (*intact)(const uint8_t *frame, size_t length, bool *unset_p);
+	/* What a tag is over, first of all: the front of a frame of `length` bytes without its padding, its counter, and that
+	 * length. Padding, the checksum and its flag are not covered. NULL: the codec has no tags. */
+	void (*front)(const uint8_t *frame, uint64_t length, uint8_t text[CODEC_FRONT]);
+	/* Type and flags of a frame that encode has written. */
+	uint8_t (*type)(const uint8_t *frame);
+	uint8_t (*flags)(const uint8_t *frame);
+	/* Bytes of a frame without its padding. */
+	size_t (*unpadded)(const uint8_t *frame, size_t length);
 };
 
 extern const struct codec codec_native, codec_mxoe, codec_mxoe_jumbo;

@@ -32,6 +32,9 @@ enum packet_flags {
 	PACKET_CHECKSUM = 1 << 0, /* native: the checksum is set */
 	PACKET_HOLD = 1 << 1,     /* native: announce messages from now on, do not send their data unasked */
 	PACKET_ANSWER = 1 << 2,   /* native: acknowledge at once */
+	PACKET_TAGGED = 1 << 3,   /* native: a counter and a tag of PACKET_TAG_SHORT bytes follow the first PACKET_FRONT (guard.h) */
+	PACKET_SEALED = 1 << 4,   /* native: the same with PACKET_TAG_LONG bytes */
+	PACKET_ASIDE = 1 << 5,    /* native, of a PULL: DATA by the link for bulk does not arrive, so send it by the other */
 };
 
 enum nack_reason { /* the numbers are mxoe's */
@@ -45,6 +48,7 @@ enum nack_reason { /* the numbers are mxoe's */
 enum connect_status {
 	CONNECT_OK = 0,
 	CONNECT_BAD_KEY = 11, /* mxoe's number */
+	CONNECT_NO_GUARD = 12, /* native: the integrity that is asked for cannot be had here */
 };
 
 enum {
@@ -52,8 +56,28 @@ enum {
 	PACKET_NETWORK = 20,         /* bytes of an address's network part */
 	PACKET_NAME_MAX = 80,        /* bytes of a host's name */
 	PACKET_FRAMES_MAX = 64,      /* frames of a block: bits of `wanted` */
+	PACKET_TRANSFER_BITS = 56,   /* of what names a transfer: so many that none comes again while a session lasts */
 	PACKET_HEAD_MAX = 128,       /* of any codec, any packet, without payload and padding */
+	MXOE_HOST_INDEX = 1,         /* mxoe: that we give every host */
+	PACKET_FRONT = 32,           /* native: bytes in front of counter and tag: no packet has fewer */
+	PACKET_COUNTER = 8,          /* bytes of the counter, */
+	PACKET_TAG_SHORT = 8,        /* and of the tag behind it, */
+	PACKET_TAG_LONG = 16,        /* which may be longer */
+	PACKET_GUARD_MAX = PACKET_COUNTER + PACKET_TAG_LONG,
 };
+
+/* mxoe: of queries. All of MX agrees on it. */
+#define MXOE_QUERY_MAGIC UINT32_C(0x13052008)
+
+struct guard;
+
+/* Bytes of counter and tag, by a packet's flags. */
+static inline unsigned packet_guard_bytes(unsigned flags)
+{
+	if (flags & PACKET_SEALED)
+		return PACKET_COUNTER + PACKET_TAG_LONG;
+	return flags & PACKET_TAGGED ? PACKET_COUNTER + PACKET_TAG_SHORT : 0;
+}
 
 struct packet_message {
 	struct record record; /* RECORD_PIECE: more payload of the one before */
@@ -80,6 +104,7 @@ struct packet_connect {
 	uint8_t mac[6];                  /* native, raw: of the sender's interface */
 	uint8_t attempt;                 /* native: of this connection; mxoe: connect number */
 	uint8_t status;                  /* ACCEPT: enum connect_status */
+	uint8_t integrity;               /* native: enum guard_mode that the sender asks for */
 };
 
 struct packet_pull {
@@ -105,6 +130,7 @@ struct packet_nack {
 	bool driver;            /* mxoe: from the host's driver, about a pull */
 	uint64_t transfer;      /* of the PULL that it answers */
 	uint64_t refused;       /* native: the session that the refused frame carried; proves that it was seen */
+	uint64_t proof;         /* native: of knowing the job key */
 	uint32_t index;         /* mxoe: peer index */
 };
 
@@ -134,6 +160,8 @@ struct packet {
 	uint32_t to;          /* native: the receiver's connection; mxoe: destination endpoint */
 	uint32_t from;        /* mxoe: source endpoint */
 	uint64_t session;     /* the receiver's */
+	uint64_t counter;     /* native: of a frame with a tag */
+	struct guard *guard;  /* whose tag an outgoing packet gets; NULL: none */
 	uint32_t sequence;    /* RECORD (and mxoe's CONNECT): its number; native ACK: the next one to be sent. As many bits as the
 				 codec has; mxoe: 14, and the partner session above them */
 	uint32_t ack;         /* the next sequence number that is expected */

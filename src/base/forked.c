@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* forked: see forked.h. What runs in a child calls nothing that may not be called there: close, and stores. */
+#include "base/forked.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list_node all = {&all, &all};
+static bool begun;
+
+static void forked_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void forked_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void forked_child(void)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&all))) {
+		struct forked *forked = container_of(node, struct forked, node);
+
+		for (unsigned i = 0; i < forked->count; i++)
+			forked_close(&forked->fds[i]);
+		list_remove(node);
+	}
+	forked_unlock();
+}
+
+void forked_add(struct forked *forked, int *fds, unsigned count)
+{
+	forked_lock();
+	if (!begun)
+		begun = pthread_atfork(forked_lock, forked_unlock, forked_child) == 0;
+	forked->fds = fds;
+	forked->count = count;
+	list_push_back(&all, &forked->node);
+	forked_unlock();
+}
+
+void forked_remove(struct forked *forked)
+{
+	if (!forked->fds)
+		return;
+	forked_lock();
+	list_remove(&forked->node);
+	forked_unlock();
+}
+
+void forked_close(int *fd)
+{
+	int closing = *fd;
+
+	*fd = -1;
+	if (closing >= 0)
+		close(closing);
+}

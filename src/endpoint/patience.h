@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * patience: whether a caller that polls in a loop of its own, and has found nothing, is to be told so, or whether to look again
+ * first. Pure: outcomes and times are given, the answer is a number of looks.
+ *
+ * Looking again pays only for a caller who waits and is away for long between two polls, as MPICH is, which yields: what comes
+ * meanwhile lies there until it is back. One who is back at once sees it as soon by itself, and one who computes wants its core. Who
+ * of these it is shows from how long it is away; whether it waits for what comes to us, only from trying. So looks are paid for from
+ * an account. Looking again with success pays in; when it is used up, polls are answered at once, and now and then the time between two
+ * of them is taken: if it is of one who may wait, that buys one more try. A poll that finds nothing costs no look at the clock
+ * otherwise, and on average a small part of a try.
+ */
+#ifndef THOLE_ENDPOINT_PATIENCE_H
+#define THOLE_ENDPOINT_PATIENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	PATIENCE_AWAY_NS = 300,     /* a caller that is back sooner does nothing between two polls */
+	PATIENCE_WAITING_NS = 5000, /* one that is back later computes */
+	PATIENCE_GAIN = 64,         /* looks that a success pays in: about what one is worth, some hundred ns to 2 us */
+	PATIENCE_MAX = 512,         /* looks in the account: those of some waits of 20 us */
+	PATIENCE_REST_MIN = 32,     /* polls between two times that are taken: after a success, */
+	PATIENCE_REST_MAX = 256,    /* and after many tries in vain: an average poll pays for the 256th part of one */
+};
+
+struct patience {
+	uint32_t account; /* looks that may be made */
+	uint32_t rest;    /* polls that are still answered at once, where it is empty; then the time is taken, */
+	uint32_t rests;   /* for so many after the next try in vain */
+	uint64_t told_ns; /* when the caller was last told that there is nothing; 0: that was not looked at */
+};
+
+/* Whether this poll is answered at once, without a look at the clock. Else: patience_looks. */
+static inline bool patience_rests(struct patience *patience)
+{
+	if (__builtin_expect(patience->account > 0 || patience->rest == 0, 0))
+		return false;
+	patience->rest--;
+	return true;
+}
+
+/* How many looks to make now, at most `looks`; 0: tell the caller. Either way patience_told or patience_paid follows. */
+static inline uint32_t patience_looks(struct patience *patience, uint64_t now_ns, uint32_t looks)
+{
+	uint64_t away_ns = now_ns - patience->told_ns;
+
+	if (patience->told_ns == 0)
+		return 0; /* this is the first of two polls that are timed */
+	if (patience->account > 0)
+		return away_ns >= PATIENCE_WAITING_NS ? 0 : looks < patience->account ? looks : patience->account;
+	if (away_ns >= PATIENCE_AWAY_NS && away_ns < PATIENCE_WAITING_NS)
+		return looks;
+	patience->rest = PATIENCE_REST_MAX;
+	patience->told_ns = 0;
+	return 0;
+}
+
+/* So many looks were made, none or all in vain, and the caller is told now. */
+static inline void patience_told(struct patience *patience, uint64_t now_ns, uint32_t looks)
+{
+	if (looks == 0) {
+		patience->told_ns = patience->rest ? 0 : now_ns;
+		return;
+	}
+	patience->account -= looks < patience->account ? looks : patience->account;
+	patience->told_ns = patience->account ? now_ns : 0;
+	if (patience->account)
+		return;
+	patience->rest = patience->rests ? patience->rests : PATIENCE_REST_MIN;
+	patience->rests = patience->rest < PATIENCE_REST_MAX ? 2 * patience->rest : PATIENCE_REST_MAX;
+}
+
+/* Something came at one of them. */
+static inline void patience_paid(struct patience *patience, uint64_t now_ns, uint32_t looks)
+{
+	uint32_t left = patience->account > looks ? patience->account - looks : 0;
+
+	patience->account = left + PATIENCE_GAIN < PATIENCE_MAX ? left + PATIENCE_GAIN : PATIENCE_MAX;
+	patience->rest = 0;
+	patience->rests = PATIENCE_REST_MIN;
+	patience->told_ns = now_ns;
+}
+
+#endif

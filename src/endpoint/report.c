@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "endpoint/report.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void report_init(struct report *report)
+{
+	report->magic = REPORT_MAGIC;
+	report->counters = COUNTER_COUNT;
+}
+
+/* NULL: there is none, or it is not of this build. */
+static struct report *report_map(const char *path)
+{
+	struct report *report = NULL;
+	struct stat status;
+	int fd;
+
+	if (!*path)
+		return NULL;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &status) == 0 && status.st_size == sizeof(*report))
+		report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (report == MAP_FAILED)
+		return NULL;
+	if (report && (report->magic != REPORT_MAGIC || report->counters != COUNTER_COUNT)) {
+		munmap(report, sizeof(*report));
+		return NULL;
+	}
+	return report;
+}
+
+uint64_t *report_join(const char *path, uint64_t *own, struct report **report_p)
+{
+	struct report *report = report_map(path);
+	uint32_t place;
+
+	*report_p = report;
+	if (!report)
+		return own;
+	place = atomic_fetch_add(&report->joined, 1);
+	return place < REPORT_PLACES ? report->places[place] : own;
+}
+
+void report_leave(struct report *report)
+{
+	if (report)
+		munmap(report, sizeof(*report));
+}
+
+void report_opened(struct report *report)
+{
+	if (!report)
+		return;
+	atomic_fetch_add(&report->opened, 1);
+	report_wake(report);
+}
+
+void report_wait(struct report *report)
+{
+	if (atomic_load(&report->opened) == 0)
+		syscall(SYS_futex, &report->opened, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+void report_wake(struct report *report)
+{
+	syscall(SYS_futex, &report->opened, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void report_failure(const char *path, const char *reason)
+{
+	struct report *report = report_map(path);
+
+	if (!report)
+		return;
+	if (atomic_fetch_add(&report->failed, 1) == 0)
+		snprintf(report->reason, sizeof(report->reason), "%s", reason);
+	report_leave(report);
+}

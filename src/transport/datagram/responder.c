@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* responder: see responder.h. The lock is held while sockets are looked at, so that none is closed under the thread. */
+#include "transport/datagram/responder.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/endian.h"
+#include "base/error.h"
+#include "base/siphash.h"
+#include "base/thread.h"
+
+enum { EVENTS = 16, UDP_HEAD = 8 };
+
+/* The thread, and what it sleeps on. */
+struct service {
+	pthread_t thread;
+	struct forked forked;
+	int fds[2]; /* epoll; an eventfd that says that it should end */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list_node responders = {&responders, &responders};
+static struct service *service;
+
+/* ---- Proof ----------------------------------------------------------------------------------------- */
+
+uint64_t responder_proof(uint64_t key, uint64_t endpoint, uint64_t number)
+{
+	uint8_t text[16];
+
+	store_be64(text, endpoint);
+	store_be64(text + 8, number);
+	return siphash((const uint64_t[2]){key, 0x7468657265}, text, sizeof(text));
+}
+
+void responder_path(const struct path *records, struct path *questions)
+{
+	*questions = *records;
+	questions->bytes[INTERFACE_ADDRESS + 1] ^= 1;
+}
+
+/* ---- Answering ------------------------------------------------------------------------------------- */
+
+static void answer(const struct responder *responder)
+{
+	int fd = responder->fds[RESPONDER_QUESTIONS];
+	uint8_t bytes[QUESTION_BYTES];
+
+	for (unsigned i = 0; i < RESPONDER_ANSWERS; i++) {
+		union socket_address from;
+		socklen_t size = sizeof(from);
+		ssize_t length = recvfrom(fd, bytes, sizeof(bytes), MSG_DONTWAIT, &from.any, &size);
+		uint64_t number = load_be64(bytes + QUESTION_NUMBER_AT);
+
+		if (length < 0)
+			return;
+		if (length != QUESTION_BYTES || number == 0)
+			continue;
+		store_be64(bytes, number);
+		store_be64(bytes + ANSWER_PROOF_AT, responder_proof(responder->key, responder->endpoint, number));
+		sendto(fd, bytes, ANSWER_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL, &from.any, size);
+	}
+}
+
+/* Whoever connects has his answer with that. A reset leaves no trace in the kernel: there is nothing under way. */
+static void let_go(const struct responder *responder)
+{
+	struct linger linger = {.l_onoff = 1};
+
+	for (unsigned i = 0; i < RESPONDER_ACCEPTS; i++) {
+		int fd = accept4(responder->fds[RESPONDER_LISTENER], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+		close(fd);
+	}
+}
+
+/* Returns whether the thread should go on. */
+static bool service_turn(const struct service *own)
+{
+	const struct timespec pause = {.tv_nsec = RESPONDER_PAUSE_NS};
+	struct epoll_event events[EVENTS];
+	struct list_node *node;
+	uint64_t end;
+
+	if (epoll_wait(own->fds[0], events, EVENTS, -1) < 0)
+		return errno == EINTR;
+	if (read(own->fds[1], &end, sizeof(end)) > 0)
+		return false;
+	pthread_mutex_lock(&lock);
+	for (node = list_first(&responders); node; node = list_next(&responders, node)) {
+		answer(container_of(node, struct responder, node));
+		let_go(container_of(node, struct responder, node));
+	}
+	pthread_mutex_unlock(&lock);
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+static void *service_run(void *arg)
+{
+	while (service_turn(arg))
+		;
+	return NULL;
+}
+
+/* ---- The thread ------------------------------------------------------------------------------------ */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The child has no thread, and what it inherits answers for nobody; forked has closed it. It may open endpoints of its own. */
+static void in_child(void)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&responders))) {
+		list_remove(node);
+		container_of(node, struct responder, node)->running = false;
+	}
+	service = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+static void service_free(struct service *own)
+{
+	forked_remove(&own->forked);
+	forked_close(&own->fds[0]);
+	forked_close(&own->fds[1]);
+	free(own);
+}
+
+static struct service *service_new(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct service *own = calloc(1, sizeof(*own));
+
+	if (!own)
+		return NULL;
+	own->fds[0] = epoll_create1(EPOLL_CLOEXEC);
+	own->fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	forked_add(&own->forked, own->fds, 2);
+	if (own->fds[0] < 0 || own->fds[1] < 0 || epoll_ctl(own->fds[0], EPOLL_CTL_ADD, own->fds[1], &event) != 0 ||
+	    (errno = thread_start(&own->thread, "thole-here", service_run, own)) != 0) {
+		service_free(own);
+		return NULL;
+	}
+	return own;
+}
+
+static bool service_add(struct responder *responder)
+{
+	static bool begun;
+	struct epoll_event event = {.events = EPOLLIN};
+	bool added;
+
+	pthread_mutex_lock(&lock);
+	if (!begun)
+		begun = pthread_atfork(before_fork, after_fork, in_child) == 0;
+	if (!service)
+		service = service_new();
+	added = service && epoll_ctl(service->fds[0], EPOLL_CTL_ADD, responder->fds[0], &event) == 0 &&
+		epoll_ctl(service->fds[0], EPOLL_CTL_ADD, responder->fds[1], &event) == 0;
+	if (added)
+		list_push_back(&responders, &responder->node);
+	responder->running = added;
+	pthread_mutex_unlock(&lock);
+	return added;
+}
+
+/* With the last one the thread ends, so that the library may be unloaded. */
+static void service_remove(struct responder *responder)
+{
+	struct service *ending = NULL;
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&lock);
+	list_remove(&responder->node);
+	for (unsigned i = 0; i < RESPONDER_SOCKETS && service; i++)
+		epoll_ctl(service->fds[0], EPOLL_CTL_DEL, responder->fds[i], NULL);
+	if (list_empty(&responders)) {
+		ending = service;
+		service = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!ending)
+		return;
+	if (write(ending->fds[1], &one, sizeof(one)) == sizeof(one))
+		pthread_join(ending->thread, NULL);
+	service_free(ending);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------------- */
+
+/* What is no question with this endpoint's token does not get in: a stranger's flood fills no buffer and wakes nobody. */
+static int filter_questions(int fd, uint64_t token)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UDP_HEAD + QUESTION_BYTES, 0, 5),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, UDP_HEAD),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(token >> 32), 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, UDP_HEAD + 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)token, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+/* One of the sockets, bound. Returns 0 or an errno. */
+static int socket_bind(int *fd_p, int type, const struct path *path, uint32_t interface)
+{
+	union socket_address name;
+	socklen_t size = interface_sockaddr(path, interface, &name);
+
+	*fd_p = socket(name.any.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return *fd_p >= 0 && bind(*fd_p, &name.any, size) == 0 ? 0 : errno;
+}
+
+static int sockets_open(struct responder *responder, uint32_t interface, const struct path *own)
+{
+	struct path questions;
+	int error;
+
+	responder_path(own, &questions);
+	error = socket_bind(&responder->fds[RESPONDER_QUESTIONS], SOCK_DGRAM, &questions, interface);
+	if (!error && filter_questions(responder->fds[RESPONDER_QUESTIONS],
+				       responder_proof(responder->key, responder->endpoint, 0)) != 0)
+		error = errno;
+	if (!error)
+		error = socket_bind(&responder->fds[RESPONDER_LISTENER], SOCK_STREAM, own, interface);
+	if (!error && listen(responder->fds[RESPONDER_LISTENER], RESPONDER_BACKLOG) != 0)
+		error = errno;
+	return error;
+}
+
+int responder_open(struct responder *responder, uint32_t interface, const struct path *own, uint64_t key, uint64_t endpoint)
+{
+	int error;
+
+	*responder = (struct responder){.fds = {-1, -1}, .key = key, .endpoint = endpoint};
+	list_init(&responder->node);
+	forked_add(&responder->forked, responder->fds, RESPONDER_SOCKETS);
+	error = sockets_open(responder, interface, own);
+	if (!error && service_add(responder))
+		return 0;
+	if (!error)
+		error_set(THOLE_ERR_SYSTEM, "cannot start the thread that answers for this process while it computes: %m "
+			  "(ulimit -u, pids.max)");
+	errno = error;
+	if (error)
+		error_set(THOLE_ERR_SYSTEM, "cannot open the ports where peers ask whether this process lives: %m");
+	responder_close(responder);
+	return error == EADDRINUSE || error == EACCES ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM; /* or next door is a privileged one */
+}
+
+void responder_close(struct responder *responder)
+{
+	if (responder->running)
+		service_remove(responder);
+	responder->running = false;
+	forked_remove(&responder->forked);
+	for (unsigned i = 0; i < RESPONDER_SOCKETS && responder->forked.fds; i++)
+		forked_close(&responder->fds[i]);
+}

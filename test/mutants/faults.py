@@ -1,0 +1,461 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small faults that the tests have to notice (mutants.py): each replaces a text that its file has exactly once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+SEQUENCE = "src/transport/datagram/sequence.c"
+PULL = "src/transport/datagram/pull.c"
+CONNECTION = "src/transport/datagram/connection.c"
+ENGINE = "src/transport/datagram/engine.c"
+NATIVE = "src/transport/datagram/wire/native.c"
+RING = "src/transport/shm/ring.c"
+BULK = "src/transport/shm/bulk.c"
+MATCH = "src/match/match.c"
+MATCH_H = "src/match/match.h"
+COPY = "src/transport/shm/copy.c"
+DOOR = "src/transport/shm/door.c"
+GUARD = "src/transport/datagram/guard.c"
+KEY = "src/base/key.c"
+LIVENESS = "src/transport/datagram/liveness.c"
+PATIENCE = "src/endpoint/patience.h"
+RECEIVE = "src/message/receive.c"
+MESSAGE = "src/message/message.c"
+
+FAULTS = [
+    # ---- Records over frames
+    Fault(
+        "an acknowledgement beyond what was sent is taken",
+        SEQUENCE,
+        "if (sequence_after(ack, connection->next_out) > 0)",
+        "if (false)",
+    ),
+    Fault(
+        "time-outs of records do not double",
+        SEQUENCE,
+        "\tif (connection->backoff < 16)\n\t\tconnection->backoff++;\n",
+        "",
+    ),
+    Fault(
+        "the window of records has no bound",
+        SEQUENCE,
+        "connection->window = smaller(connection->window + acked, connection->engine->codec->unacked_max);",
+        "connection->window += acked;",
+    ),
+    Fault(
+        "credit is ignored",
+        SEQUENCE,
+        "return large && connection->window < connection->credit ? connection->window : connection->credit;",
+        "return large ? connection->window : 256;",
+    ),
+    Fault(
+        "the window of records does not shrink when frames are lost",
+        SEQUENCE,
+        "connection->window = connection->window > least + LOSS_FRAMES ? connection->window - LOSS_FRAMES : least;",
+        "(void)least;",
+    ),
+    Fault(
+        "the window of records does not shrink when an acknowledgement is late",
+        SEQUENCE,
+        "\tconnection->window = sequence_window_least(connection->engine->codec);\n\tfor (; node && node",
+        "\tfor (; node && node",
+    ),
+    Fault(
+        "frames far ahead are held",
+        SEQUENCE,
+        "if ((uint32_t)ahead > engine->codec->ahead_max)",
+        "if (false)",
+    ),
+    Fault(
+        "a duplicate is delivered twice",
+        SEQUENCE,
+        "if (ahead < 0 || (ahead == 0 && packet->message.fragment < connection->fragment_in)) {",
+        "if (ahead < -1 || (ahead == 0 && packet->message.fragment < connection->fragment_in)) {",
+    ),
+    Fault(
+        "a frame that is held already is held again",
+        SEQUENCE,
+        "if (after == 0 && before->fragment == packet->message.fragment) {",
+        "if (false) {",
+    ),
+    Fault(
+        "a selective acknowledgement is off by one",
+        SEQUENCE,
+        "if (ahead == 0 || ahead > 64 || !(held >> (ahead - 1) & 1))",
+        "if (ahead == 0 || ahead > 63 || !(held >> ahead & 1))",
+    ),
+    Fault(
+        "a duplicate is not acknowledged",
+        SEQUENCE,
+        "\t\tengine_count(engine, COUNTER_FRAMES_DUPLICATE);\n\t\tsequence_owe(connection, true);\n",
+        "\t\tengine_count(engine, COUNTER_FRAMES_DUPLICATE);\n",
+    ),
+    Fault(
+        "a record that found no frame leaves some behind",
+        SEQUENCE,
+        "\t\t\tsequence_take_back(connection, first);\n",
+        "",
+    ),
+    Fault(
+        "a peer's acknowledgement is not looked at in a PULL",
+        ENGINE,
+        "\t\tif (connection->engine->codec->credited) /* else it carries no acknowledgement either */\n"
+        "\t\t\tsequence_acked(connection, packet);\n",
+        "",
+    ),
+    # ---- Bulk over frames
+    Fault(
+        "the bound of a pulled range is missed by 8 bytes",
+        PULL,
+        "pull->length > request->vector.length - pull->offset ||",
+        "pull->length > request->vector.length - pull->offset + 8 ||",
+    ),
+    Fault(
+        "where a pulled range begins is not checked",
+        PULL,
+        "if (pull->length == 0 || pull->offset > request->vector.length ||\n"
+        "\t    pull->length > request->vector.length - pull->offset ||",
+        "if (pull->length == 0 || pull->length > request->vector.length ||",
+    ),
+    Fault(
+        "DATA may have any length",
+        PULL,
+        "packet->length != (left < fetch->frame - start ? left : fetch->frame - start)) {",
+        "packet->length > (left < fetch->frame - start ? left : fetch->frame - start)) {",
+    ),
+    Fault(
+        "DATA that is here already counts again",
+        PULL,
+        "if (!(block->missing >> *index_p & 1)) {",
+        "if (false) {",
+    ),
+    Fault(
+        "DATA lands for another session",
+        PULL,
+        "packet.to == connection->index && packet.session == connection->session &&",
+        "packet.to == connection->index &&",
+    ),
+    Fault(
+        "DATA lands at another offset",
+        PULL,
+        "packet.data.offset == block->offset + (uint64_t)landing->frame_index[slot] * block->fetch->frame &&\n",
+        "true &&\n",
+    ),
+    Fault(
+        "DATA lands whatever its tag says",
+        PULL,
+        "connection_judge(connection, &packet, parts, 2) == GUARD_FINE;",
+        "true;",
+    ),
+    Fault(
+        "DATA of another version is taken",
+        NATIVE,
+        "frame[HEAD_VERSION_AT] != NATIVE_VERSION ||",
+        "",
+    ),
+    Fault(
+        "time-outs of pulls do not double",
+        PULL,
+        "\tif (connection->pull_backoff < 16)\n\t\tconnection->pull_backoff++;\n",
+        "",
+    ),
+    Fault(
+        "what arrives does not end the doubling",
+        PULL,
+        "\tconnection->pull_backoff = 0; /* there is a way",
+        "\t/* there is a way",
+    ),
+    Fault(
+        "the window of pulls has no bound",
+        PULL,
+        "connection->pull_window = connection->pull_window + bytes < most ? connection->pull_window + bytes : most;",
+        "connection->pull_window += bytes + 0 * most;",
+    ),
+    Fault(
+        "the window of pulls does not shrink",
+        PULL,
+        "connection->pull_window -= PULL_LOSS * lost;",
+        ";",
+    ),
+    Fault(
+        "blocks that are late keep the credit",
+        PULL,
+        "\t\tif (!look)\n\t\t\tblock_late(block);\n",
+        "",
+    ),
+    Fault(
+        "a transfer of another connection is taken",
+        PULL,
+        "pool_is_live(&engine->fetches, fetch) && fetch->connection == connection &&",
+        "pool_is_live(&engine->fetches, fetch) &&",
+    ),
+    # ---- Connections
+    Fault(
+        "the proof of an ACCEPT is not checked",
+        CONNECTION,
+        "if (connect->proof != connect_expected(engine, packet) || connect->seen > engine->frame_max ||",
+        "if (connect->seen > engine->frame_max ||",
+    ),
+    Fault(
+        "the proof of a CONNECT is not checked",
+        CONNECTION,
+        "if (connect->proof != connect_expected(engine, packet) || connect->session == 0) {",
+        "if (connect->session == 0) {",
+    ),
+    Fault(
+        "where a CONNECT comes from is not checked",
+        CONNECTION,
+        "if (!engine->numbers && !connect_from(connection, connect, link, from)) {",
+        "if (false) {",
+    ),
+    Fault(
+        "a CLOSE does not wait for records that it overtook",
+        CONNECTION,
+        "if (close_is_complete(connection)) {",
+        "if (true) {",
+    ),
+    Fault(
+        "a second session of a peer is taken",
+        CONNECTION,
+        "return connection->peer_session == connect->session;",
+        "return true;",
+    ),
+    Fault(
+        "a NACK of any session ends the peer",
+        CONNECTION,
+        "(nack->refused != known && nack->refused != connection->session))",
+        "false)",
+    ),
+    Fault(
+        "a NACK need not prove the key",
+        CONNECTION,
+        "if (proven || (!connection->peer_session && nack->reason != NACK_BAD_WINDOW))",
+        "if (true)",
+    ),
+    Fault(
+        "a CONNECT opens a connection before its sender has answered",
+        CONNECTION,
+        "\tif (engine->numbers)\n\t\tconnection_open(connection);",
+        "\tconnection_open(connection);",
+    ),
+    Fault(
+        "a CONNECT for another endpoint is answered",
+        CONNECTION,
+        "if (!engine->numbers && connect->target != engine->endpoint->parts.endpoint) {",
+        "if (false) {",
+    ),
+    # ---- What keeps strangers out
+    Fault(
+        "a tag of the wrong kind will do",
+        GUARD,
+        "\tif (!tag_is_due(guard, packet, length))\n\t\treturn GUARD_FORGED;\n",
+        "\tif (!(packet->flags & (PACKET_TAGGED | PACKET_SEALED)))\n\t\treturn GUARD_FORGED;\n",
+    ),
+    Fault(
+        "a frame may come again",
+        GUARD,
+        "if (packet->counter == 0 || !window_is_new(window_of(guard, packet), packet->counter))",
+        "if (packet->counter == 0)",
+    ),
+    Fault(
+        "the window of counters forgets to forget",
+        GUARD,
+        "\t\twindow->seen[++from % words] = 0;",
+        "\t\t++from;",
+    ),
+    Fault(
+        "both directions have one key",
+        GUARD,
+        "way_begin(&guard->in, mode, job_key, peer, own);",
+        "way_begin(&guard->in, mode, job_key, own, peer);",
+    ),
+    Fault(
+        "a counter is used twice",
+        GUARD,
+        "uint64_t counter = ++guard->counter;",
+        "uint64_t counter = guard->counter++ | 1;",
+    ),
+    Fault(
+        "the last byte of a tag is not compared",
+        GUARD,
+        "tags_are_equal(found, right, PACKET_TAG_SHORT)",
+        "tags_are_equal(found, right, PACKET_TAG_SHORT - 1)",
+    ),
+    Fault(
+        "a lower integrity is agreed on",
+        CONNECTION,
+        "connect->integrity > engine->integrity",
+        "connect->integrity < engine->integrity",
+    ),
+    Fault(
+        "a key file that others can read is taken",
+        KEY,
+        "if (status->st_mode & (S_IRWXG | S_IRWXO))",
+        "if (false)",
+    ),
+    Fault(
+        "a key file of somebody else is taken",
+        KEY,
+        "if (status->st_uid != geteuid())",
+        "if (false)",
+    ),
+    # ---- Waiting
+    Fault(
+        "looking again in vain costs nothing",
+        PATIENCE,
+        "\tpatience->account -= looks < patience->account ? looks : patience->account;\n",
+        "",
+    ),
+    Fault(
+        "who computes is looked again for",
+        PATIENCE,
+        "return away_ns >= PATIENCE_WAITING_NS ? 0 : looks < patience->account ? looks : patience->account;",
+        "return looks < patience->account ? looks : patience->account;",
+    ),
+    # ---- Rings
+    Fault(
+        "memory is published while it is lent",
+        RING,
+        "\tif (ring_is_lent(&shm_link(ring->peer)->out))\n\t\treturn;\n",
+        "",
+    ),
+    Fault(
+        "credit is taken before the record is handled",
+        RING,
+        "\tring->next++; /* first, so that what is handled now cannot be handled twice */\n",
+        "\tring_reclaim_to(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));\n"
+        "\tring->next++;\n",
+    ),
+    Fault(
+        "a consumer may claim more than was produced",
+        RING,
+        "if (consumed - ring->consumed > ring->produced - ring->consumed)",
+        "if (false)",
+    ),
+    Fault(
+        "a payload's place is not checked",
+        RING,
+        "place > size || record->bytes > size - place)",
+        "place > size)",
+    ),
+    Fault(
+        "a record of two slots needs room for one",
+        RING,
+        "if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {\n\t\tring_reclaim(ring);\n"
+        "\t\tif (ring->produced - ring->consumed + slots > RING_SLOTS) {",
+        "if (__builtin_expect(ring->produced - ring->consumed + 1 > RING_SLOTS, 0)) {\n\t\tring_reclaim(ring);\n"
+        "\t\tif (ring->produced - ring->consumed + 1 > RING_SLOTS) {",
+    ),
+    Fault(
+        "an area is taken to its last byte",
+        RING,
+        "if (area->tail - area->head <= bytes)",
+        "if (area->tail - area->head < bytes)",
+    ),
+    # ---- Bulk in shared memory
+    Fault(
+        "an offer is not given back",
+        BULK,
+        "\tif (fetch->offer >= 0)\n\t\tlink->offers_used &= ~(1u << fetch->offer);\n",
+        "",
+    ),
+    Fault("the sequence of a claim is not checked", BULK, "claim.sequence != serve->id || ", ""),
+    Fault(
+        "the sender's blocks are not waited for",
+        BULK,
+        "\treturn *done_p == back || failed;",
+        "\t*done_p = back;\n\treturn true;",
+    ),
+    Fault(
+        "a copy of another program's memory is taken",
+        COPY,
+        "if (cookie.value != link->cookie)",
+        "if (false)",
+    ),
+    Fault(
+        "a late writer finds the door open",
+        DOOR,
+        "\tmprotect(link->door, page_size(), PROT_READ);\n",
+        "",
+    ),
+    Fault("a forked child inherits the door", DOOR, "\tmadvise(page, size, MADV_DONTFORK);\n", ""),
+    # ---- Matching
+    Fault(
+        "a withdrawn receive is indexed later",
+        MATCH_H,
+        "\tif (match->unindexed == &receive->posted)\n\t\tmatch->unindexed = receive->posted.next;\n",
+        "",
+    ),
+    Fault(
+        "messages behind the first are not indexed",
+        MATCH_H,
+        "\t\tmatch_message_index(match, message);",
+        "\t\t;",
+    ),
+    Fault(
+        "the oldest of several receives is not preferred",
+        MATCH,
+        "if (!oldest || receive->order < oldest->order)",
+        "if (!oldest || receive->order > oldest->order)",
+    ),
+    Fault(
+        "a search ends at a key that was moved",
+        MATCH,
+        "if (((at - home) & last) < ((at - hole) & last))",
+        "if (((at - home) & last) <= ((at - hole) & last))",
+    ),
+    # ---- Messages
+    Fault(
+        "a dropped message's sender is not let go",
+        RECEIVE,
+        "message_finish(unexpected->peer, record->arg[2], 0, unexpected_total(unexpected));",
+        ";",
+    ),
+    Fault(
+        "a synchronous send is let go before its message is matched",
+        RECEIVE,
+        "\tunexpected->status = 0;\n",
+        "\tunexpected->status = 0;\n\tif (record->flags & RECORD_SYNC)\n\t\t"
+        "message_finish(peer, record->arg[2], 0, 0);\n",
+    ),
+    Fault(
+        "a send of which less was fetched is a success",
+        MESSAGE,
+        "return !status && bytes < request->vector.length ? THOLE_ERR_TRUNCATED : status;",
+        "return status;",
+    ),
+    Fault(
+        "an unknown status is a success",
+        MESSAGE,
+        "return status <= 0 && status > -THOLE_ERR_COUNT ? status : THOLE_ERR_PROTOCOL;",
+        "return status <= 0 && status > -THOLE_ERR_COUNT ? status : 0;",
+    ),
+    Fault("a truncated receive is a success", RECEIVE, "\t\tstatus = THOLE_ERR_TRUNCATED;\n", ""),
+    Fault(
+        "an announcement's window has no bound",
+        RECEIVE,
+        "window.length > THOLE_LENGTH_MAX ||\n",
+        "\n",
+    ),
+    Fault(
+        "the bound of unexpected bytes holds nobody back",
+        RECEIVE,
+        "endpoint->counters[COUNTER_UNEXPECTED_BYTES] > endpoint->options.unexpected_max) {",
+        "false) {",
+    ),
+    Fault(
+        "an eager message may be of any length",
+        RECEIVE,
+        "(record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)) {",
+        "(record->length != RECORD_EXTERNAL || total > EAGER_TOTAL_MAX)) {",
+    ),
+]

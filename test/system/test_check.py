@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole run --check`: what it says of ranks that use Thole, that do not, that fail and that are killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import InstalledMpi, Tool
+from jobs import descendants, in_full_only
+from test_tool import refused
+from thole import check
+from thole.testbed import Testbed
+
+TALK = "from mpi4py import MPI; c = MPI.COMM_WORLD; c.alltoall([bytes(10000)] * c.size)"
+WAIT_S = 60.0
+
+
+def checked(
+    mpi: InstalledMpi, thole: Tool, *words: str | Path, ranks: int = 2, before: tuple[str, ...] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
+    return thole("run", "--check", *before, *mpi.command(ranks, *words), env=mpi.environment(**env))
+
+
+def one_of(mpi: InstalledMpi, *names: str) -> None:
+    if mpi.name not in names:
+        in_full_only()
+
+
+def told(text: str) -> list[str]:
+    """What the tool itself said at the end."""
+    return [line.removeprefix("thole: ") for line in text.splitlines() if line.startswith("thole: ")]
+
+
+# ---- What comes with the ranks' standard error -----------------------------------------------------
+
+LINE = b"[thole 7 rank=1 of=2 host=b state=ended endpoints=1 shm_messages=5 shm_bytes=600 why=]\n"
+
+
+def sifted(*parts: bytes) -> tuple[bytes, list[check.Rank]]:
+    out = bytearray()
+    sieve = check.Filter("7", out.extend)
+    for part in parts:
+        sieve.feed(part)
+    sieve.close()
+    return bytes(out), sieve.ranks
+
+
+def test_filter__takes_lines_out_wherever_they_are_cut() -> None:
+    text = b"one\n" + LINE + b"two" + LINE + b"[thole 8 x]\n1: " + LINE + b"[1,0]<stderr>: " + LINE + b"[th"
+    expected = b"one\ntwo[thole 8 x]\n[th"
+    for cut in range(len(text)):
+        out, ranks = sifted(text[:cut], text[cut:])
+        assert len(ranks) == 4, cut
+        assert all(rank == ranks[0] for rank in ranks)
+        # A label that came alone had to be passed on.
+        assert re.sub(rb"1: |\[1,0\]<stderr>: ", b"", out) == expected, cut
+    assert sifted(text)[0] == expected
+    assert sifted(*(bytes([byte]) for byte in LINE)) == (b"", [ranks[0]])
+    assert (ranks[0].name, ranks[0].host, ranks[0].state, ranks[0].size) == ("1", "b", "ended", 2)
+    assert ranks[0].counters["shm_bytes"] == 600
+
+
+def test_filter__passes_on_at_once_what_is_no_report() -> None:
+    out = bytearray()
+    sieve = check.Filter("7", out.extend)
+    for part in (b"50%", b"\r", b"[t", b"x", b"[thole 7 " + b"x" * 5000):
+        sieve.feed(part)
+    assert bytes(out).startswith(b"50%\r[tx[thole 7 xxx")
+    assert sieve.ranks == []
+
+
+def test_judge__each_rank_by_its_last_word() -> None:
+    def rank(number: int, state: str, why: str = "", **counters: int) -> check.Rank:
+        return check.Rank(str(number), f"h{number % 2}", state, why, counters, 6)
+
+    one = rank(0, "ended", network_messages=3, network_bytes=2048, frames_sent=9, frames_raw=4)
+    result = check.judge([rank(0, "began"), one, rank(1, "began"), rank(2, "without", "it"), rank(3, "without", "it")])
+    assert result.lines == [
+        "2 of 4 ranks on 2 hosts (h0, h1) used Thole",
+        "  network: 3 messages, 2 KiB, 9 frames, 4 of them raw",
+        "  rank 1 ended before it could be said how much they sent",
+    ]
+    assert result.failures == ["ranks 2, 3 on h0, h1 ran without Thole: it", "nothing was heard of ranks 4, 5"]
+    assert "no rank was heard of" in check.judge([]).failures[0]
+
+
+# ---- Ranks -----------------------------------------------------------------------------------------
+
+
+def test_check__every_rank_used_thole(mpi: InstalledMpi, thole: Tool) -> None:
+    code = TALK + "; import sys; print('out'); print('half', end='', file=sys.stderr)"
+    done = checked(mpi, thole, mpi.python, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("out") == 2 and done.stdout.count("\n") == 2
+    assert done.stderr.count("half") == 2
+    assert "[thole" not in done.stderr
+    first, second = told(done.stderr.replace("half", ""))
+    assert first.endswith("used Thole") and first.startswith("all of 2 ranks on ")
+    sent = re.fullmatch(r"  shared memory: (\d+) messages, ([\d.]+) KiB", second)
+    assert sent is not None and int(sent[1]) >= 2 and float(sent[2]) >= 19.5, second
+
+
+def test_check__exit_status_is_the_programs(mpi: InstalledMpi, thole: Tool) -> None:
+    one_of(mpi, "mpich")
+    done = checked(mpi, thole, mpi.python, "-c", f"{TALK}; c.Barrier(); MPI.Finalize(); raise SystemExit(7)")
+    assert done.returncode == 7, done.stderr
+    assert told(done.stderr)[0].startswith("all of 2 ranks on ")
+
+
+def test_check__a_program_without_mpi_is_an_error(mpi: InstalledMpi, thole: Tool) -> None:
+    one_of(mpi, "mpich", "openmpi")
+    done = checked(mpi, thole, "sleep", "0.1")
+    assert done.returncode == 1
+    first, second = told(done.stderr)
+    assert first.startswith("0 of 2 ranks on ")
+    assert re.fullmatch(r"ranks 0, 1 on \S+ ran without Thole: sleep was not seen to load an MPI", second)
+
+
+def test_check__another_way_is_an_error(mpi: InstalledMpi, thole: Tool) -> None:
+    """Something after `thole run` has changed what it had set."""
+    other = {"FI_PROVIDER": "tcp", "I_MPI_OFI_PROVIDER": "tcp", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
+    code = f"{TALK}; import time; time.sleep(1)"
+    words = ["env", "-u", "OMPI_MCA_mtl", *(f"{name}={value}" for name, value in other.items())]
+    done = checked(mpi, thole, *words, mpi.python, "-c", code)
+    assert done.returncode != 0, done.stderr
+    # Intel MPI has no other provider that it would take, and ends in MPI_Init.
+    pattern = r"ran without Thole: it loaded (/\S+, which|Thole's provider, but)|ended before it had an endpoint"
+    assert re.search(pattern, told(done.stderr)[1]), done.stderr
+
+
+def test_check__reason_of_an_endpoint_that_does_not_open(mpis: dict[str, InstalledMpi], thole: Tool) -> None:
+    for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
+        options = ("--option", "network=on", "--interface", "nosuch0")
+        done = checked(mpi, thole, mpi.python, "-c", TALK, before=options)
+        assert done.returncode != 0
+        assert re.search(r"ran without Thole: no endpoint could be opened: .*nosuch0", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("how", ["c.Abort(9)", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9)"])
+def test_check__a_killed_rank_has_used_thole(mpi: InstalledMpi, thole: Tool, how: str) -> None:
+    if "Abort" not in how:
+        one_of(mpi, "mpich", "openmpi")
+    code = f"{TALK}; import os; c.Barrier()\nif c.rank == 0: {how}\nc.recv(source=0)"
+    done = checked(mpi, thole, mpi.python, "-c", code)
+    assert done.returncode != 0
+    assert any(line.startswith("all of 2 ranks on ") for line in told(done.stderr)), done.stderr
+    assert "without Thole" not in done.stderr
+
+
+def test_check__a_signal_reaches_the_launcher(mpis: dict[str, InstalledMpi], thole: Tool, tmp_path: Path) -> None:
+    for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
+        mark = tmp_path / "up"
+        code = f"{TALK}; open({str(mark)!r}, 'w'); c.Barrier(); c.recv(source=c.rank)"
+        line = [*thole.command, "run", "--check", *mpi.command(2, mpi.python, "-c", code)]
+        process = subprocess.Popen(line, env=mpi.environment(), stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + WAIT_S
+        while not mark.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        below = descendants(process.pid)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=WAIT_S)
+        assert process.returncode != 0
+        assert told(err)[0].startswith("all of 2 ranks on "), err
+        while any(Path(f"/proc/{pid}").exists() for pid in below):
+            assert time.monotonic() < until, "a rank was left behind"
+            time.sleep(0.02)
+
+
+def test_check__no_program_to_put_it_before(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:
+    for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
+        refused(thole("run", "--check", mpi.launcher, "-n", "2"), "no program is seen", "--check")
+
+
+# ---- Hosts -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_two(two: Testbed, mpis: dict[str, InstalledMpi]) -> Iterator[tuple[Testbed, InstalledMpi]]:
+    if "mpich" not in mpis:
+        pytest.skip("mpich is not installed")
+    yield two, mpis["mpich"]
+
+
+def across(
+    on_two: tuple[Testbed, InstalledMpi], thole: Tool, *before: str, more: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    hosts, mpi = on_two
+    command = hosts.launch(mpi.mpi, 4, mpi.python, "-c", TALK)
+    command[1:1] = more
+    line = hosts.command(0, *thole.command, "run", "--check", *before, *command)
+    return subprocess.run(
+        line, env=mpi.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_check__between_hosts(on_two: tuple[Testbed, InstalledMpi], thole: Tool) -> None:
+    done = across(on_two, thole, "--link", "both")
+    assert done.returncode == 0, done.stderr
+    first, second, third = told(done.stderr)
+    assert first == "all of 4 ranks on 2 hosts (host1, host2) used Thole"
+    assert re.fullmatch(r"  shared memory: \d+ messages, [\d.]+ KiB", second)
+    sent = re.fullmatch(r"  network: (\d+) messages, ([\d.]+) KiB, (\d+) frames, (\d+) of them raw", third)
+    assert sent is not None, third
+    assert int(sent[1]) >= 8 and float(sent[2]) >= 78 and 0 < int(sent[4]) <= int(sent[3])
+
+
+def test_check__variables_that_do_not_arrive(on_two: tuple[Testbed, InstalledMpi], thole: Tool) -> None:
+    done = across(on_two, thole, more=("-genvnone",))
+    assert done.returncode != 0
+    pattern = r"ranks? .* on host.* was not started, since the launcher did not hand it the variable \w+"
+    assert any(re.fullmatch(pattern, line) for line in told(done.stderr)), done.stderr
+
+
+# A program that counts the first real-time signal until the second comes, and ends with the number. It looks when it is
+# told to.
+COUNTING = """
+import signal, sys
+both = {signal.SIGRTMIN, signal.SIGRTMIN + 1}
+signal.pthread_sigmask(signal.SIG_BLOCK, both)
+print("up", flush=True)
+sys.stdin.readline()
+count = 0
+while signal.sigwait(both) == signal.SIGRTMIN:
+    count += 1
+sys.exit(count)
+"""
+
+
+def signals_pending(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = re.search(r"ShdPnd:\s*([0-9a-f]+)", status)
+    return pending is not None and int(pending[1], 16) != 0
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_rank__a_signal_comes_once(build: Path, *, group: bool) -> None:
+    """Launchers that make a group for a rank signal all of it, the program too; others the process that they know."""
+    line = [build / "tools" / "rank" / "thole-rank", "T", "--", sys.executable, "-c", COUNTING]
+    env = {**os.environ, "FI_PROVIDER_PATH": str(build / "provider")}
+    with subprocess.Popen(
+        line, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=group
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        for number in (signal.SIGRTMIN, signal.SIGRTMIN + 1):  # one after the other: what the first does is done
+            (os.killpg if group else os.kill)(process.pid, number)
+            while signals_pending(process.pid):
+                time.sleep(0.001)
+        process.stdin.write("look\n")
+        process.stdin.flush()
+        assert process.wait(timeout=WAIT_S) == 1
+
+
+FILLING = """
+import os
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, bytes(1))
+except BlockingIOError:
+    pass
+"""
+
+
+def test_rank__is_heard_behind_much_else(build: Path) -> None:
+    """The program has made standard error one that does not wait, and filled it."""
+    line = [build / "tools" / "rank" / "thole-rank", "T", "--", sys.executable, "-c", FILLING]
+    env = {**os.environ, "FI_PROVIDER_PATH": str(build / "provider")}
+    with subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.read()  # to the program's end
+        while descendants(process.pid):
+            time.sleep(0.001)
+        assert b"state=without" in process.stderr.read()
+
+
+def test_rank__says_nothing_of_its_own(build: Path) -> None:
+    """Input, output and status are the program's, with a signal too; a wrong call is told how."""
+    rank = build / "tools" / "rank" / "thole-rank"
+    env = {**os.environ, "FI_PROVIDER_PATH": str(build / "provider")}
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([rank, *words], env=env, input="given", capture_output=True, text=True, check=False)
+
+    done = run("T", "--", "sh", "-c", "cat; exit 3")
+    assert (done.returncode, done.stdout) == (3, "given")
+    assert run("T", "--", "sh", "-c", "kill -USR2 $$").returncode == -signal.SIGUSR2
+    done = run("T", "--", "/nowhere/at/all")
+    assert done.returncode == 127
+    assert "/nowhere/at/all cannot be run: No such file or directory" in done.stderr
+    assert run("T").returncode == run().returncode == 2

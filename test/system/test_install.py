@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is installed: the wheel in several Pythons, a prefix and its end, bash completion.
+
+The wheel is built once for all tests here, in <build>/wheel-build, which a second run finds warm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, clean_environment
+from test_tool import snapshot
+from thole import cli
+
+COMMANDS = list(next(action for action in cli.parser()._actions if action.choices).choices or ())
+PAGES = {f"man1/thole-{command}.1" for command in COMMANDS} | {
+    "man1/thole.1",
+    "man7/thole-options.7",
+    "man7/thole-counters.7",
+}
+
+
+def ran(*words: str | Path, **how: object) -> str:
+    done = subprocess.run(
+        [*map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **how,  # type: ignore[call-overload]
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)
+
+
+# ---- The wheel -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def wheel(
+    build: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    venvs = build / "venv"
+    if not (venvs / "wheel" / "thole-packages").exists():
+        if request.config.getoption("--require"):
+            pytest.fail(
+                "the environment that makes wheels is required: tools/venvs.sh build/venv wheel"
+            )
+        pytest.skip("there is no environment that makes wheels: tools/venvs.sh build/venv wheel")
+    out = tmp_path_factory.mktemp("wheel")
+    return Path(ran(ROOT / "tools" / "wheel.sh", venvs, build / "wheel-build", out).strip())
+
+
+def test_wheel__is_for_all_pythons_and_glibc_2_34(wheel: Path, build: Path) -> None:
+    tag = f"manylinux_2_34_{platform.machine()}"
+    assert wheel.name.split("-")[2:] == ["py3", "none", f"{tag}.whl"]
+    # Its names alone are no proof: what says it is what looked into each file.
+    auditwheel = build / "venv" / "wheel" / "bin" / "auditwheel"
+    path = f"{auditwheel.parent}:{os.environ['PATH']}"
+    said = " ".join(ran(auditwheel, "show", wheel, env={**os.environ, "PATH": path}).split())
+    found = re.search(r'consistent with the following platform tag: "manylinux_2_(\d+)_', said)
+    assert found and int(found[1]) <= 34, said
+
+
+def test_wheel__has_all_that_a_user_needs(wheel: Path) -> None:
+    names = {
+        name.partition("/share/")[2]
+        for name in zipfile.ZipFile(wheel).namelist()
+        if "/share/" in name
+    }
+    assert {f"man/{page}" for page in PAGES} <= names
+    assert {"thole/wireshark/thole.lua", "bash-completion/completions/thole"} <= names
+    whole = zipfile.ZipFile(wheel).namelist()
+    assert not [name for name in whole if name.endswith((".h", ".a", ".pc", ".3"))], (
+        "that is for `make install`"
+    )
+    sources = {path.name for path in (ROOT / "python" / "thole").glob("*.py")}
+    assert {Path(name).name for name in whole if name.endswith(".py")} == sources
+
+
+def pythons() -> list[tuple[tuple[int, ...], Path]]:
+    """The Pythons of this machine that the wheel is for, by version."""
+    names = [*(f"python3.{minor}" for minor in range(9, 30)), "python3"]
+    places = [Path(path) for name in names if (path := shutil.which(name))]
+    places += [Path("/usr/bin/python3"), *Path.home().glob(".pyenv/versions/3.*/bin/python3")]
+    ask = "import sys, venv, ensurepip; print(*sys.version_info[:2])"
+    found = {}
+    for place in places:
+        done = subprocess.run([place, "-c", ask], capture_output=True, text=True, check=False)
+        version = tuple(map(int, done.stdout.split())) if done.returncode == 0 else ()
+        if version >= (3, 9):
+            found.setdefault(version, place)
+    return sorted(found.items())
+
+
+@pytest.mark.parametrize("which", ["oldest", "newest"])
+def test_wheel__in_a_python(wheel: Path, which: str, tmp_path: Path) -> None:
+    known = pythons()
+    if len(known) < 2 and which == "newest":
+        pytest.skip("there is one version of Python alone")
+    _, python = known[0 if which == "oldest" else -1]
+    home = tmp_path / "environment"
+    ran(python, "-m", "venv", home)  # with a pip that knows this version of Python
+    pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    # matplotlib, which it needs for pictures alone, takes longer than all the rest.
+    ran(*pip, "install", "--no-compile", "--no-deps", wheel)
+    ran(*pip, "install", "--no-compile", "rich>=12")
+    env = clean_environment(PYTHONPATH="", PATH=f"{home / 'bin'}:{os.environ['PATH']}")
+    thole = home / "bin" / "thole"
+    assert ran(thole, "--version", env=env).startswith("thole ")
+    info = json.loads(ran(thole, "info", "--json", "transports", "options", env=env))
+    for part in ("library", "provider", "perf", "mx"):
+        assert info["thole"][part].startswith(f"{home}/"), info["thole"]
+    assert info["transports"][0]["available"]
+    words = ("perf", "--json", "--latency", "--sizes", "8", "--rounds", "1", "--sample-ms", "1")
+    assert json.loads(ran(thole, *words, env=env))["latency"][0]["best_us"] > 0
+    assert json.loads(ran(thole, "mx-info", "--json", "--wait", "0", env=env))["boards"]
+    code = "from thole import paths; print(paths.dissector())"
+    lua = ran(home / "bin" / "python", "-c", code, env=env, cwd=tmp_path).strip()
+    assert lua == str(home / "share" / "thole" / "wireshark" / "thole.lua")
+    for page in PAGES:
+        assert (home / "share" / "man" / page).read_text().startswith(".TH THOLE")
+
+
+# ---- A prefix --------------------------------------------------------------------------------------
+
+
+def meson_below(build: Path) -> dict[str, str]:
+    """The environment that has the meson of the build."""
+    folders = f"{build / 'venv' / 'tool' / 'bin'}:{Path(sys.executable).parent}"
+    env = {**os.environ, "PATH": f"{folders}:{os.environ['PATH']}"}
+    if shutil.which("meson", path=env["PATH"]) is None:
+        pytest.skip("meson is not in PATH")
+    return env
+
+
+def test_uninstall__nothing_is_left(build: Path, tmp_path: Path) -> None:
+    env = meson_below(build)
+    prefix = Path(next(row["value"] for row in options_of(build, env) if row["name"] == "prefix"))
+    below = tmp_path / prefix.relative_to("/")
+    for folder in ("bin", "lib", "share/man/man1"):
+        (below / folder).mkdir(parents=True)
+    (below / "share" / "man" / "man1" / "other.1").write_text("somebody else's")
+    before = snapshot(tmp_path)
+    for _ in range(2):  # the second finds all there
+        ran("meson", "install", "-C", build, "--no-rebuild", "--destdir", tmp_path, env=env)
+    script = next(below.rglob("bin/thole"))
+    assert os.access(script, os.X_OK)
+    done = subprocess.run(
+        [script, "--version"], env=clean_environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("thole ") or "rich is missing" in done.stderr, done
+    names = {str(path.relative_to(below)) for path in below.rglob("*")}
+    assert {f"share/man/{page}" for page in PAGES} <= names
+    assert {"share/thole/wireshark/thole.lua", "share/bash-completion/completions/thole"} <= names
+    said = ran(ROOT / "tools" / "uninstall.py", build, tmp_path, env=env)
+    assert "removed" in said
+    left = {
+        name
+        for name in snapshot(tmp_path).keys() - before.keys()
+        if "thole" in name or "mx" in name
+    }
+    assert not left
+    assert {name: row for name, row in snapshot(tmp_path).items() if name in before} == before
+
+
+def options_of(build: Path, env: dict[str, str]) -> list[dict[str, str]]:
+    return list(json.loads(ran("meson", "introspect", build, "--buildoptions", env=env)))
+
+
+def test_uninstall__not_while_mpis_use_it(build: Path, tmp_path: Path) -> None:
+    env = meson_below(build)
+    prefix = next(row["value"] for row in options_of(build, env) if row["name"] == "prefix")
+    state = tmp_path / "thole" / "setup.json"
+    state.parent.mkdir()
+    state.write_text(
+        json.dumps({"changes": [{"kind": "link", "path": "/x", "target": f"{prefix}/lib/thole/y"}]})
+    )
+    done = subprocess.run(
+        [ROOT / "tools" / "uninstall.py", build],
+        env={**env, "XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "setup --undo" in done.stderr
+
+
+# ---- bash completion -------------------------------------------------------------------------------
+
+
+def completed(build: Path, *lines: str, cwd: Path = ROOT) -> list[list[str]]:
+    """What bash offers behind each line. The file is read inside a function, as the package bash-completion does."""
+    code = 'load() { source "$1"; }; load "$1"; shift\n'
+    code += 'for COMP_LINE; do COMP_POINT=${#COMP_LINE}; COMPREPLY=(); _thole; echo "${COMPREPLY[*]}"; done'
+    script = build / "docs" / "thole"
+    said = ran("bash", "--norc", "-c", code, "bash", script, *lines, cwd=cwd)
+    return [line.split() for line in said.split("\n")[:-1]]
+
+
+def test_completion__every_command_and_argument(build: Path) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    parsers = next(action for action in cli.parser()._actions if action.choices).choices
+    assert isinstance(parsers, dict)
+    offered = completed(build, "thole ", *(f"thole {command} -" for command in parsers))
+    assert set(COMMANDS) <= set(offered[0])
+    for words, parser in zip(offered[1:], parsers.values()):
+        known = {
+            name for action in parser._actions for name in action.option_strings if name != "-h"
+        }
+        assert set(words) == known
+
+
+def test_completion__values(build: Path, tmp_path: Path) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file.png").touch()
+    for line, words in (
+        ("thole r", ["run"]),
+        ("thole info h", ["host"]),
+        ("thole run --mpi i", ["impi"]),
+        ("thole run --mpi=i", ["impi"]),
+        ("thole run --option eager", ["eager_max="]),
+        ("thole run --option bulk=", ["auto", "ring", "one-copy", "cooperative"]),
+        ("thole run --explain --option shm=o", ["on", "off"]),
+        ("thole trace -i l", ["lo"]),
+        ("thole perf --plot ", ["file.png", "folder"]),
+        ("thole info --venvs ", ["folder"]),
+        ("thole perf --rounds ", []),
+        ("thole run --link udp mpiexec fi", ["file.png"]),
+        ("thole run mpiexec --mpi ", ["file.png", "folder"]),
+    ):
+        assert sorted(completed(build, line, cwd=tmp_path)[0]) == sorted(words), line

@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tool in trouble: folders that cannot be read, outputs that cannot be written, numbers that mean nothing.
+
+Whatever happens, a user gets one sentence that names the thing, before anything is started or measured, and exit
+status 2; never a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, InstalledMpi, Tool, clean_environment
+from test_tool import refused, script
+from thole import cli, trace
+
+Here = Callable[..., "subprocess.CompletedProcess[str]"]
+HYDRA = "printf 'HYDRA build details:\\n    Version:     4.1\\n'"
+
+
+@pytest.fixture
+def here(build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    """The command in this very process, where a test asks for many sentences."""
+    for name in set(os.environ) - set(clean_environment()):
+        monkeypatch.delenv(name)
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        status = cli.main([*map(str, words)])
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(words, status, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def hydra(tmp_path: Path) -> Path:
+    """What says that it is MPICH's launcher, and otherwise says that it ran."""
+    return script(
+        tmp_path / "hydra" / "mpiexec", f'test "$1" = --version && {HYDRA} || echo RAN "$@"'
+    )
+
+
+# ---- What cannot be read ---------------------------------------------------------------------------
+
+
+def common(thole: Tool, *words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """As somebody without the rights of root, for whom modes of files mean nothing."""
+    drop: list[str] = []
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed")
+        rights = "-dac_override,-dac_read_search"
+        drop = ["setpriv", f"--inh-caps={rights}", f"--bounding-set={rights}"]
+    return subprocess.run(
+        [*drop, *thole.command, *map(str, words)],
+        env=clean_environment(**env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Path]:
+    """A folder that may not be looked into, with folders that look as everywhere else."""
+    folder = tmp_path / "locked"
+    for name in ("bin", "thole", "environment/bin"):
+        (folder / name).mkdir(parents=True)
+    folder.chmod(0)
+    yield folder
+    folder.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("info",),
+        ("mx-info", "--wait", "0"),
+        ("peers", "--wait", "0"),
+        ("setup",),
+        ("tune", "--reset"),
+    ],
+)
+def test_locked__folders_of_the_environment(
+    thole: Tool, locked: Path, words: tuple[str, ...]
+) -> None:
+    env = {
+        "PATH": f"{locked / 'bin'}:{os.environ['PATH']}",
+        "VIRTUAL_ENV": str(locked / "environment"),
+    }
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        env[name] = str(locked)
+    done = common(thole, *words, **env)
+    if words[0] in ("info", "mx-info"):
+        assert done.returncode == 0, done.stderr
+    else:  # what it needs itself is there
+        refused(done, *([] if words[0] == "peers" else [str(locked)]))
+
+
+def test_locked__info_and_setup_find_the_others(
+    mpis: dict[str, InstalledMpi], thole: Tool, locked: Path, tmp_path: Path
+) -> None:
+    """A folder of PATH that cannot be read has nothing to say against the ones behind it."""
+    if not mpis:
+        pytest.skip("no MPI is installed")
+    mpi = next(iter(mpis.values()))
+    env = {
+        "PATH": f"{locked / 'bin'}:{mpi.launcher.parent}:{os.environ['PATH']}",
+        "XDG_STATE_HOME": str(tmp_path),
+    }
+    done = common(thole, "info", "mpi", "--json", **env)
+    assert done.returncode == 0, done.stderr
+    assert mpi.name in {row["name"] for row in json.loads(done.stdout)["mpi"]}
+    done = common(thole, "setup", "--dry-run", **env)
+    assert mpi.mpi.label in done.stdout
+
+
+def test_locked__run_in_a_path_and_a_prefix(thole: Tool, locked: Path, hydra: Path) -> None:
+    path = f"{locked / 'bin'}:{hydra.parent}:{os.environ['PATH']}"
+    done = common(thole, "run", "mpiexec", "x", PATH=path, THOLE_PREFIX=str(locked))
+    assert done.stdout == "RAN x\n", done.stderr
+
+
+def test_locked__what_the_user_names(thole: Tool, locked: Path, tmp_path: Path) -> None:
+    for words in (
+        ("info", "mpi", "--venvs", locked),
+        ("compare", "--venvs", locked),
+        ("setup", "--root", locked / "bin"),
+        ("setup", "--mpi", locked / "bin" / "mpiexec"),
+        ("peers", "--file", locked / "hosts"),
+        ("run", locked / "bin" / "mpiexec", "x"),
+        ("perf", "--plot", locked / "perf.png"),
+        ("compare", "--venvs", ROOT, "--json", locked / "numbers.json"),
+    ):
+        refused(common(thole, *words, XDG_STATE_HOME=str(tmp_path)), str(locked))
+
+
+def test_info__folder_of_environments_that_is_missing(thole: Tool, tmp_path: Path) -> None:
+    refused(thole("info", "--venvs", tmp_path / "absent"), "--venvs", str(tmp_path / "absent"))
+    refused(thole("compare", "--venvs", tmp_path / "absent"), "--venvs", str(tmp_path / "absent"))
+    assert thole("info", "mpi", "--venvs", tmp_path).returncode == 0, "an empty one is none of that"
+
+
+def test_home__of_a_user_without_one(thole: Tool) -> None:
+    """A container's user may have neither HOME nor an entry in the file of users."""
+    if os.geteuid() != 0:
+        pytest.skip("another user cannot be had")
+    code = "import os, sys; sys.path.insert(0, sys.argv[1]); from thole import cli; cli.parser()\n"
+    code += "os.setuid(54321); del os.environ['HOME']; cli.parser()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, ROOT / "python"],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# ---- What cannot be written ------------------------------------------------------------------------
+
+# A line of output at least, of each command; trace needs a right that is not everybody's.
+TALKING = (
+    ("info",),
+    ("info", "--json"),
+    ("info", "counters", "options"),
+    ("perf", "--sizes", "8", "--rounds", "1", "--sample-ms", "1"),
+    ("perf", "--json", "--sizes", "8", "--rounds", "1", "--sample-ms", "1"),
+    ("perf", "--listen", "--port", "0"),
+    ("peers", "127.0.0.1:1", "--timeout", "0.1"),
+    ("peers", "127.0.0.1:1", "--timeout", "0.1", "--json"),
+    ("mx-info", "--wait", "0"),
+    ("mx-info", "--wait", "0", "--json"),
+    ("setup", "--undo", "--dry-run"),
+    ("tune", "--reset"),
+    ("run", "--explain", "mpiexec", "x"),
+    ("--version",),
+    ("--help",),
+    ("perf", "--help"),
+)
+
+
+def output(
+    thole: Tool,
+    words: Sequence[str],
+    out: int,
+    hydra: Path,
+    tmp_path: Path,
+    error: int = subprocess.PIPE,
+) -> subprocess.CompletedProcess[str]:
+    path = f"{hydra.parent}:{os.environ['PATH']}"
+    env = {"PATH": path, "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    return subprocess.run(
+        [*thole.command, *words],
+        env=clean_environment(**env),
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=error,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", TALKING, ids=" ".join)
+def test_output__full_is_said(
+    thole: Tool, words: tuple[str, ...], hydra: Path, tmp_path: Path
+) -> None:
+    with open("/dev/full", "w") as full:
+        done = output(thole, words, full.fileno(), hydra, tmp_path)
+    assert done.stderr.splitlines() == [
+        "thole: the output cannot be written: No space left on device"
+    ]
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("words", TALKING, ids=" ".join)
+def test_output__nobody_reads(
+    thole: Tool, words: tuple[str, ...], hydra: Path, tmp_path: Path
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = output(thole, words, write, hydra, tmp_path)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_output__neither_is_the_complaint_read(thole: Tool, hydra: Path, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = output(thole, ("info", "weather"), write, hydra, tmp_path, write)
+    finally:
+        os.close(write)
+    assert done.returncode == 2
+
+
+def test_output__closed(thole: Tool, hydra: Path, tmp_path: Path) -> None:
+    for words in (
+        ("info",),
+        ("run", "--explain", "mpiexec", "x"),
+        ("info", "weather"),
+        ("--version",),
+    ):
+        command = ["sh", "-c", '"$@" >&-', "sh", *thole.command, *words]
+        done = output(Tool(tuple(command)), (), subprocess.DEVNULL, hydra, tmp_path)
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (2 if "weather" in words else 0), done.stderr
+
+
+def test_trace__a_full_disk(thole: Tool) -> None:
+    """Begun and ended by a datagram to nobody, which looks as if it were ours."""
+    code = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+    frame = bytes([4, trace.NATIVE_VERSION, 40, 0]) + bytes(36)
+    code += f"while True: s.sendto({frame!r}, ('127.0.0.1', 9)) ; import time; time.sleep(0.01)"
+    for words in (("-w", "/dev/full"), ("-w", "-"), ()):
+        sender = subprocess.Popen([sys.executable, "-c", code])
+        try:
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [*thole.command, "trace", "-i", "lo", "--count", "50", *words],
+                    env=clean_environment(),
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    timeout=60,
+                    check=False,
+                )
+        finally:
+            sender.kill()
+            sender.wait()
+        if "CAP_NET_RAW" in done.stderr:
+            pytest.skip("a capture needs CAP_NET_RAW")
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+        what = words[1] if words[1:] == ("/dev/full",) else "the output"
+        assert (
+            done.stderr.splitlines()[-1]
+            == f"thole: {what} cannot be written: No space left on device"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("absent/picture.png", ("cannot be written", "No such file")),
+        ("folder.png", ("cannot be written", "Is a directory")),
+        ("picture.tiff.no", (".png",)),
+        ("picture", (".png",)),
+    ],
+)
+def test_plot__refused_before_anything_is_measured(
+    here: Here, tmp_path: Path, name: str, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "folder.png").mkdir()
+    # These would take minutes.
+    refused(here("perf", "--rounds", "10000", "--plot", tmp_path / name), name, *words)
+    refused(here("compare", "--plot", tmp_path / name), name, *words)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"], (
+        "a look leaves nothing behind"
+    )
+
+
+def test_json__refused_before_anything_is_measured(here: Here, tmp_path: Path) -> None:
+    name = tmp_path / "absent" / "numbers.json"
+    refused(here("compare", "--json", name), str(name), "cannot be written")
+
+
+def test_plot__a_look_leaves_a_file_as_it_is(tmp_path: Path) -> None:
+    from thole import output
+
+    kept = tmp_path / "kept.png"
+    kept.write_text("kept")
+    output.check_picture(kept)
+    assert kept.read_text() == "kept"
+
+
+def test_tune__refused_before_anything_is_measured(thole: Tool, locked: Path) -> None:
+    locked.chmod(0o500)
+    done = common(thole, "tune", "--rounds", "10000", XDG_CONFIG_HOME=str(locked / "absent"))
+    refused(done, str(locked / "absent" / "thole" / "options"), "cannot be written")
+
+
+# ---- Numbers and other values ----------------------------------------------------------------------
+
+NUMBERS = [
+    (("perf", "--rounds"), "0 -1 1.5 many 100000", "from 1 to 10000"),
+    (("perf", "--iterations"), "0 -5 x", "from 1 to 1000000"),
+    (("perf", "--sample-ms"), "0 -1 x 100000000", "from 1 to 60000"),
+    (("perf", "--window"), "0 -1 x 5000", "from 1 to 1024"),
+    (("perf", "--sizes"), "99999999g 5g 8,99999999999999999999999", "4g at most"),
+    (("perf", "--sizes"), "8,huge , 8,,9 -1", "not a size"),
+    (("perf", "--cores"), "0 0,1,2 0, ,1 a,b -1,0 0;1", "A,B"),
+    (("perf", "--cores"), "0,100000", "A,B"),
+    (("perf", "--cores"), "0,1023", "core 1023"),
+    (("perf", "--port"), "-1 65536 x", "from 0 to 65535"),
+    (("perf", "--listen", "--port"), "-1 65536 x", "from 0 to 65535"),
+    (("perf", "--listen", "--cores"), "0 a,b", "A,B"),
+    (("peers", "a", "--port"), "-1 65536 x", "from 0 to 65535"),
+    (("peers", "a", "--timeout"), "0 -1 nan inf x", "from 0.1 to 3600"),
+    (("peers", "--wait"), "-1 nan inf x 4000", "from 0 to 3600"),
+    (("mx-info", "--wait"), "-1 nan inf x 4000", "from 0 to 3600"),
+    (("trace", "--seconds"), "0 -1 nan x", "more than 0"),
+    (("trace", "--count"), "0 -1 1.5 x", "from 1"),
+    (("trace", "--keep"), "-1 x", "from 0"),
+    (("trace", "--port"), "0 65536 x", "from 1 to 65535"),
+    (("compare", "--rounds"), "0 -1 x", "from 1 to 10000"),
+    (("compare", "--seconds"), "-1 nan x", "from 0"),
+    (("compare", "--size-max"), "0 -1 x", "from 1"),
+    (("tune", "--rounds"), "0 -1 x", "from 1 to 10000"),
+    (("tune", "--sample-ms"), "0 -1 x 100000000", "from 1 to 60000"),
+]
+
+
+@pytest.mark.parametrize(("words", "values", "allowed"), NUMBERS)
+def test_number__refused_with_what_is_allowed(
+    here: Here, words: tuple[str, ...], values: str, allowed: str
+) -> None:
+    for value in values.split():
+        done = here(*words[:-1], f"{words[-1]}={value}")
+        refused(done, words[-1], allowed)
+        if "," not in value:
+            assert repr(value) in done.stderr
+
+
+def test_number__every_one_is_in_the_list_above() -> None:
+    """Whatever argument takes a number has its bounds tried: a new one is added there."""
+    tried = {(words[0], words[-1]) for words, _, _ in NUMBERS}
+    commands = next(action for action in cli.parser()._actions if action.choices)
+    for command, parser in commands.choices.items():  # type: ignore[union-attr]
+        for action in parser._actions:
+            if action.type is not None and action.type is not Path:
+                assert (command, action.option_strings[-1]) in tried
+
+
+WRONG_OPTIONS = [
+    ("eager_max=banana", ("eager_max", "banana", "a size", "to 1m")),
+    ("eager_max=2g", ("eager_max", "2g", "to 1m")),
+    ("spin=5 apples", ("spin", "a time")),
+    ("shm=perhaps", ("shm", "on or off")),
+    ("job_key=secret", ("job_key", "64 bits")),
+    (f"interface={'x' * 300}", ("interface", "255 bytes")),
+    ("codec=morse", ("codec", "native,mxoe")),
+]
+
+
+@pytest.mark.parametrize(("option", "words"), WRONG_OPTIONS, ids=lambda row: str(row)[:20])
+def test_option__refused_before_anything_is_started(
+    thole: Tool, here: Here, tmp_path: Path, option: str, words: tuple[str, ...]
+) -> None:
+    mark = tmp_path / "ran"
+    starting = script(
+        tmp_path / "mark" / "mpiexec", f'test "$1" = --version && {HYDRA} || touch {mark}'
+    )
+    refused(thole("run", "--option", option, starting, "x"), *words)
+    assert not mark.exists()
+    for command in (("perf",), ("perf", "--listen"), ("peers", "127.0.0.1"), ("compare",)):
+        refused(here(*command, "--option", option), *words)
+
+
+def test_option__of_the_environment_and_the_file_too(
+    thole: Tool, hydra: Path, tmp_path: Path
+) -> None:
+    """A rank would read them and say no more than "Invalid argument"."""
+    refused(
+        thole("run", hydra, "x", env={"THOLE_SPIN": "banana"}), "THOLE_SPIN", "banana", "a time"
+    )
+    refused(thole("run", hydra, "x", env={"FI_THOLE_SPIN": "banana"}), "spin", "banana", "a time")
+    options = tmp_path / "options"
+    options.write_text("spin = banana\n")
+    refused(
+        thole("run", hydra, "x", env={"THOLE_OPTIONS_FILE": str(options)}),
+        str(options),
+        "line 1",
+        "a time",
+    )
+    done = thole(
+        "run", hydra, "x", env={"THOLE_NO_SUCH": "1", "THOLE_SPIN": "7us", "THOLE_PREFIX": "/opt"}
+    )
+    assert done.stdout == "RAN x\n", done.stderr
+
+
+# ---- Warnings that are none ------------------------------------------------------------------------
+
+
+def explained(here: Here, *words: str | Path) -> str:
+    done = here("run", "--explain", *words)
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+@pytest.fixture
+def openmpi(tmp_path: Path) -> Path:
+    return script(tmp_path / "openmpi" / "mpiexec", "echo 'mpirun (Open MPI) 5.0.11'")
+
+
+def test_run__arguments_that_agree_with_thole(
+    here: Here, openmpi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("osc", "rdma"),
+        ("osc", "rdma,pt2pt"),
+        ("osc", "^ucx,portals4"),
+        ("pml", "cm"),
+        ("btl", "ofi,self"),
+    ):
+        assert "note:" not in explained(here, openmpi, "--mca", name, value, "./app")
+        monkeypatch.setenv(f"OMPI_MCA_{name}", value)
+        kept = explained(here, openmpi, "./app")
+        assert "note:" not in kept
+        row = next(line for line in kept.splitlines() if line.startswith(f"OMPI_MCA_{name} "))
+        assert row.split()[1] == value, "what agrees is left as it is"
+
+
+def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path) -> None:
+    for name, value in (
+        ("osc", "ucx"),
+        ("osc", "^rdma"),
+        ("pml", "ob1"),
+        ("pml", "^cm"),
+        ("btl", "self,vader"),
+    ):
+        assert "will not go over Thole" in explained(here, openmpi, "--mca", name, value, "./app")
+
+
+def test_run__arguments_of_the_program_are_its_own(here: Here, openmpi: Path, hydra: Path) -> None:
+    assert "note:" not in explained(here, openmpi, "-n", "2", "./app", "--mca", "pml", "ob1")
+    assert "note:" not in explained(here, hydra, "-n", "2", "./app", "-genv", "FI_PROVIDER", "tcp")
+    assert "note:" in explained(
+        here, openmpi, "-n", "1", "./app", ":", "--mca", "pml", "ob1", "./app"
+    )

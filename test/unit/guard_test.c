@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tags: whatever is changed anywhere in a frame is noticed, whoever has another key makes none, and no frame is taken twice.
+ * Then the same of whole endpoints, whose frames this test has in its hands.
+ */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "transport/datagram/connection.h"
+#include "transport/datagram/mac.h"
+#include "wire.h"
+
+enum { PAYLOAD = 1000, SMALL = 20, KEY = 4711, CHECKSUM_AT = 16, CHECKSUM_BYTES = 4, FLAGS_AT = 3 };
+
+static const struct guard_end one_end = {1, 11, 111}, other_end = {2, 22, 222};
+
+struct two {
+	struct guard one, other;
+};
+
+static void two_begin(struct two *two, enum guard_mode mode)
+{
+	guard_begin(&two->one, mode, KEY, &one_end, &other_end, mac_libcrypto());
+	guard_begin(&two->other, mode, KEY, &other_end, &one_end, mac_libcrypto());
+}
+
+static void two_end(struct two *two)
+{
+	guard_end(&two->one);
+	guard_end(&two->other);
+}
+
+static uint8_t payload[PAYLOAD];
+
+/* A frame of a type with so much payload, where it has one; with its tag. Returns its length. */
+static size_t frame_make(struct guard *guard, uint8_t type, uint32_t length, uint8_t *frame)
+{
+	struct packet packet = {.type = type, .to = 3, .session = 815, .payload = payload, .length = length};
+	size_t head;
+
+	if (type != PACKET_RECORD && type != PACKET_DATA)
+		packet.length = 0;
+	if (type == PACKET_RECORD)
+		packet.message.record = (struct record){.kind = RECORD_EAGER, .tag = 5};
+	if (type == PACKET_PULL)
+		packet.pull = (struct packet_pull){.frame = 1000, .length = 4000};
+	if (type == PACKET_NACK)
+		packet.nack.reason = NACK_BAD_WINDOW;
+	packet.flags = (uint8_t)guard_flags(guard, type, packet.length);
+	head = codec_native.encode(&packet, frame);
+	memcpy(frame + head, payload, packet.length);
+	assert_true(guard_stamp(guard, &codec_native, frame, head,
+				&(struct iovec){frame + head, packet.length}, packet.length > 0));
+	return head + packet.length;
+}
+
+static enum guard_verdict frame_judge(struct guard *guard, const uint8_t *frame, size_t length, bool take)
+{
+	struct iovec all = {(void *)(uintptr_t)frame, 0};
+	enum guard_verdict verdict;
+	struct packet packet;
+
+	if (codec_native.decode(&packet, frame, length) != 0)
+		return GUARD_FORGED;
+	all.iov_len = codec_native.unpadded(frame, length);
+	verdict = guard_check(guard, &codec_native, &packet, &all, 1);
+	if (take && verdict == GUARD_FINE)
+		guard_seen(guard, &packet);
+	return verdict;
+}
+
+/* Whether any bit of the frame may be another one without that being noticed: how many bytes have such. */
+static size_t frame_uncovered(struct guard *guard, uint8_t *frame, size_t length)
+{
+	size_t uncovered = 0;
+
+	for (size_t at = 0; at < length; at++) {
+		unsigned fine = 0;
+
+		if (at >= CHECKSUM_AT && at < CHECKSUM_AT + CHECKSUM_BYTES)
+			continue; /* they say the checksum, which is made last */
+		for (unsigned bit = at == FLAGS_AT; bit < 8; bit++) {
+			frame[at] ^= (uint8_t)(1u << bit);
+			fine += frame_judge(guard, frame, length, false) == GUARD_FINE;
+			frame[at] ^= (uint8_t)(1u << bit);
+		}
+		uncovered += fine > 0;
+	}
+	return uncovered;
+}
+
+static bool mode_is_here(enum guard_mode mode)
+{
+	return mode != GUARD_FULL || mac_libcrypto();
+}
+
+static void tag__covers_every_bit(void **state)
+{
+	static const uint32_t lengths[] = {0, SMALL, PAYLOAD};
+
+	(void)state;
+	for (enum guard_mode mode = GUARD_HEADS; mode < GUARD_MODES && mode_is_here(mode); mode++)
+		for (uint8_t type = PACKET_RECORD; type <= PACKET_CLOSE; type++)
+			for (int i = 0; i < 3; i++) {
+				uint8_t frame[PACKET_HEAD_MAX + PAYLOAD];
+				struct two two;
+				size_t length, uncovered, expected = 0;
+
+				two_begin(&two, mode);
+				length = frame_make(&two.one, type, lengths[i], frame);
+				assert_int_equal(frame_judge(&two.other, frame, length, false), GUARD_FINE);
+				uncovered = frame_uncovered(&two.other, frame, length);
+				if (mode == GUARD_HEADS && type == PACKET_DATA)
+					expected = lengths[i];
+				if (mode == GUARD_HEADS && type == PACKET_RECORD && length > GUARD_WHOLE)
+					expected = length - GUARD_HEAD;
+				assert_int_equal(uncovered, expected);
+				assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_FINE);
+				assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_REPLAYED);
+				two_end(&two);
+			}
+}
+
+/* Shorter or longer than it was made, or without its tag. */
+static void tag__covers_the_length(void **state)
+{
+	(void)state;
+	for (enum guard_mode mode = GUARD_HEADS; mode < GUARD_MODES && mode_is_here(mode); mode++) {
+		uint8_t frame[PACKET_HEAD_MAX + PAYLOAD + 1] = {0};
+		struct two two;
+		size_t length;
+
+		two_begin(&two, mode);
+		length = frame_make(&two.one, PACKET_DATA, PAYLOAD, frame);
+		assert_int_equal(frame_judge(&two.other, frame, length - 1, true), GUARD_FORGED);
+		assert_int_equal(frame_judge(&two.other, frame, length + 1, true), GUARD_FORGED);
+		assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_FINE);
+		two_end(&two);
+	}
+}
+
+/* A frame with less of a tag than is agreed on proves nothing. */
+static void tag__is_the_one_that_is_due(void **state)
+{
+	uint8_t frame[PACKET_HEAD_MAX + PAYLOAD];
+	struct packet packet = {.type = PACKET_CLOSE, .session = 815};
+	struct two weak, strong;
+	size_t length;
+
+	(void)state;
+	two_begin(&weak, GUARD_HEADS);
+	length = codec_native.encode(&packet, frame);
+	assert_int_equal(frame_judge(&weak.other, frame, length, true), GUARD_FORGED);
+	if (mode_is_here(GUARD_FULL)) {
+		two_begin(&strong, GUARD_FULL);
+		strong.one.mode = GUARD_HEADS; /* keys are the right ones, but payload is not covered */
+		length = frame_make(&strong.one, PACKET_DATA, PAYLOAD, frame);
+		assert_int_equal(frame_judge(&strong.other, frame, length, true), GUARD_FORGED);
+		length = frame_make(&strong.one, PACKET_RECORD, PAYLOAD, frame);
+		assert_int_equal(frame_judge(&strong.other, frame, length, true), GUARD_FORGED);
+		length = frame_make(&strong.one, PACKET_RECORD, SMALL, frame); /* all of this one is */
+		assert_int_equal(frame_judge(&strong.other, frame, length, true), GUARD_FINE);
+		two_end(&strong);
+	}
+	two_end(&weak);
+}
+
+static void key__of_somebody_else(void **state)
+{
+	const struct guard_end ends[] = {{9, 11, 111}, {1, 9, 111}, {1, 11, 9}, other_end};
+	uint8_t frame[PACKET_HEAD_MAX + PAYLOAD];
+	struct guard guard, other;
+	size_t length;
+
+	(void)state;
+	guard_begin(&other, GUARD_HEADS, KEY, &other_end, &one_end, NULL);
+	guard_begin(&guard, GUARD_HEADS, KEY + 1, &one_end, &other_end, NULL);
+	length = frame_make(&guard, PACKET_ACK, 0, frame);
+	assert_int_equal(frame_judge(&other, frame, length, true), GUARD_FORGED);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		guard_begin(&guard, GUARD_HEADS, KEY, &ends[i], &other_end, NULL);
+		length = frame_make(&guard, PACKET_ACK, 0, frame);
+		assert_int_equal(frame_judge(&other, frame, length, true), GUARD_FORGED);
+	}
+	guard_begin(&guard, GUARD_FULL, KEY, &one_end, &other_end, NULL); /* agreed on something else */
+	length = frame_make(&guard, PACKET_ACK, 0, frame);
+	assert_int_equal(frame_judge(&other, frame, length, true), GUARD_FORGED);
+	length = frame_make(&other, PACKET_ACK, 0, frame); /* its own, thrown back */
+	assert_int_equal(frame_judge(&other, frame, length, true), GUARD_FORGED);
+}
+
+/* In any order: each once, and none that is older than the window. */
+static void window__takes_each_once(void **state)
+{
+	enum { FRAMES = 3 * GUARD_WINDOW, BACK = 3 * GUARD_WINDOW / 2 };
+	static uint8_t frames[FRAMES][64];
+	static bool taken[FRAMES];
+	uint64_t random = 5;
+	size_t lengths[FRAMES], newest = 0, late = 0;
+	struct two two;
+
+	(void)state;
+	two_begin(&two, GUARD_HEADS);
+	for (size_t i = 0; i < FRAMES; i++)
+		lengths[i] = frame_make(&two.one, PACKET_ACK, 0, frames[i]);
+	for (size_t turn = 0; turn < 8 * FRAMES; turn++) {
+		size_t top = turn / 8 + 100 < FRAMES ? turn / 8 + 100 : FRAMES;
+		size_t back = top < BACK ? top : BACK, at = top - 1 - unit_below(&random, (uint32_t)back);
+		enum guard_verdict verdict = frame_judge(&two.other, frames[at], lengths[at], true);
+
+		if (taken[at])
+			assert_int_equal(verdict, GUARD_REPLAYED);
+		else if (at > newest || newest - at < GUARD_WINDOW - 64)
+			assert_int_equal(verdict, GUARD_FINE);
+		else if (newest - at >= GUARD_WINDOW)
+			assert_int_equal(verdict, GUARD_REPLAYED);
+		taken[at] |= verdict == GUARD_FINE;
+		late += verdict == GUARD_REPLAYED && !taken[at];
+		if (at > newest)
+			newest = at;
+	}
+	assert_true(late > 0);
+	two_end(&two);
+}
+
+/* DATA has a window of its own: it waits in another socket. */
+static void window__of_data(void **state)
+{
+	uint8_t data[PACKET_HEAD_MAX + PAYLOAD], frame[PACKET_HEAD_MAX];
+	struct two two;
+	size_t length;
+
+	(void)state;
+	two_begin(&two, GUARD_HEADS);
+	length = frame_make(&two.one, PACKET_DATA, PAYLOAD, data);
+	for (int i = 0; i < 2 * GUARD_WINDOW; i++)
+		assert_int_equal(frame_judge(&two.other, frame, frame_make(&two.one, PACKET_ACK, 0, frame), true), GUARD_FINE);
+	assert_int_equal(frame_judge(&two.other, data, length, true), GUARD_FINE);
+	assert_int_equal(frame_judge(&two.other, data, length, true), GUARD_REPLAYED);
+	two_end(&two);
+}
+
+/* After 2^32 frames there is another key; what is late of the one before is still known. */
+static void epoch__has_a_key_of_its_own(void **state)
+{
+	uint8_t before[PACKET_HEAD_MAX + PAYLOAD], frame[PACKET_HEAD_MAX + PAYLOAD];
+	size_t length, late;
+
+	(void)state;
+	for (enum guard_mode mode = GUARD_HEADS; mode < GUARD_MODES && mode_is_here(mode); mode++) {
+		struct two two;
+		uint64_t key;
+
+		two_begin(&two, mode);
+		two.one.counter = UINT64_C(0xfffffff0);
+		late = frame_make(&two.one, PACKET_DATA, PAYLOAD, before);
+		key = two.one.out.key[0];
+		for (int i = 0; i < 40; i++) {
+			length = frame_make(&two.one, PACKET_DATA, PAYLOAD, frame);
+			assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_FINE);
+			assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_REPLAYED);
+		}
+		assert_true(two.one.counter >> GUARD_EPOCH_BITS == 1 && two.one.out.key[0] != key);
+		assert_int_equal(frame_judge(&two.other, before, late, true), GUARD_FINE);
+		two.one.counter = UINT64_C(0x300000000); /* nobody has sent so much since */
+		length = frame_make(&two.one, PACKET_DATA, PAYLOAD, frame);
+		assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_FORGED);
+		two_end(&two);
+	}
+}
+
+/* As the definition of GCM has it, its first two test cases. */
+static void mac__is_gcm(void **state)
+{
+	static const uint8_t zeros[GUARD_KEY], right[] = {0x58, 0xe2, 0xfc, 0xce, 0xfa, 0x7e, 0x30, 0x61,
+							  0x36, 0x7f, 0x1d, 0x57, 0xa4, 0xe7, 0x45, 0x5a};
+	const struct mac *mac = mac_libcrypto();
+	uint8_t tag[PACKET_TAG_LONG], whole[PACKET_TAG_LONG];
+	uint8_t bytes[100];
+	void *context;
+
+	(void)state;
+	if (!mac)
+		skip();
+	context = mac->open(zeros);
+	assert_non_null(context);
+	assert_true(mac->tag(context, 0, NULL, 0, tag));
+	assert_memory_equal(tag, right, sizeof(right));
+	memset(bytes, 7, sizeof(bytes));
+	assert_true(mac->tag(context, 1, &(struct iovec){bytes, 100}, 1, whole));
+	assert_true(mac->tag(context, 1, (struct iovec[]){{bytes, 33}, {bytes + 33, 0}, {bytes + 33, 67}}, 3, tag));
+	assert_memory_equal(tag, whole, sizeof(tag));
+	assert_true(mac->tag(context, 2, &(struct iovec){bytes, 100}, 1, tag));
+	assert_memory_not_equal(tag, whole, sizeof(tag));
+	mac->close(context);
+}
+
+/* ---- Whole endpoints -------------------------------------------------------------------------------------- */
+
+static struct wire wires[2];
+
+static void pair_talk(struct pair *pair, uint64_t *now_ns, uint64_t id, size_t length)
+{
+	struct thole_request *send, *receive;
+	void *out = pair_filled(id, length), *in = malloc(length);
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, in, length, id, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, out, length, id, 0, 0, NULL, &send), 0);
+	assert_int_equal(wired_finish(pair, now_ns, pair->b, receive), 0);
+	assert_int_equal(wired_finish(pair, now_ns, pair->a, send), 0);
+	pair_check(id, in, length);
+	free(out);
+	free(in);
+}
+
+static struct connection *connection_at(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	return endpoint_peer(endpoint, peer)->link;
+}
+
+/* What a connection is, in a word; drops are counted elsewhere. */
+static uint64_t connection_hash(const struct connection *connection)
+{
+	const uint8_t *bytes = (const uint8_t *)connection;
+	uint64_t hash = 14695981039346656037u;
+
+	for (size_t i = 0; i < sizeof(*connection); i++)
+		hash = (hash ^ bytes[i]) * 1099511628211u;
+	bytes = (const uint8_t *)connection->guard->windows;
+	for (size_t i = 0; i < sizeof(connection->guard->windows); i++)
+		hash = (hash ^ bytes[i]) * 1099511628211u;
+	return hash;
+}
+
+static void b_gets(struct pair *pair, const uint8_t *frame, size_t length)
+{
+	engine_frame(&datagram_of(pair->b)->engine, &wires[1].link, &wires[0].link.own, frame, length);
+}
+
+/* A frame of a's connection, with any bit another one, and then twice: b does as if it had never come. */
+static void forge(struct pair *pair, uint8_t type)
+{
+	struct connection *from = connection_at(pair->a, pair->a_to_b), *to = connection_at(pair->b, pair->b_to_a);
+	uint8_t frame[PACKET_HEAD_MAX] = {0};
+	uint64_t before = connection_hash(to), drops = pair_counter(pair->b, "dropped_forged");
+	struct packet packet;
+	size_t length;
+
+	connection_packet(from, &packet, (enum packet_type)type);
+	packet.ack = from->next_in;
+	packet.sequence = from->next_out;
+	packet.credit = 64;
+	packet.flags |= PACKET_ANSWER;
+	packet.message = (struct packet_message){.record = {.kind = RECORD_EAGER, .tag = 99}};
+	if (type == PACKET_PULL)
+		packet.pull = (struct packet_pull){.frame = 1000, .length = 4000};
+	if (type == PACKET_NACK)
+		packet.nack = (struct packet_nack){.reason = NACK_CLOSED, .refused = from->peer_session};
+	length = codec_native.encode(&packet, frame);
+	guard_stamp(from->guard, &codec_native, frame, length, NULL, 0);
+	for (size_t bit = 0; bit < 8 * length; bit++) {
+		if (bit == 8 * FLAGS_AT || (bit >= 8 * CHECKSUM_AT && bit < 8 * (CHECKSUM_AT + CHECKSUM_BYTES)))
+			continue; /* the checksum's */
+		frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		b_gets(pair, frame, length);
+		frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (connection_hash(to) != before)
+			fail_msg("a packet of type %u whose bit %zu is wrong was heeded", type, bit);
+	}
+	assert_true(pair_counter(pair->b, "dropped_forged") > drops);
+	if (type == PACKET_CLOSE) /* the true one would end it */
+		return;
+	b_gets(pair, frame, length);
+	assert_int_not_equal(connection_hash(to), before);
+	before = connection_hash(to);
+	drops = pair_counter(pair->b, "dropped_replayed");
+	b_gets(pair, frame, length);
+	assert_int_equal(connection_hash(to), before);
+	assert_int_equal(pair_counter(pair->b, "dropped_replayed"), drops + 1);
+}
+
+static void frames__that_are_forged_do_nothing(void **state)
+{
+	static const uint8_t types[] = {PACKET_ACK, PACKET_PULL, PACKET_DATA, PACKET_NACK, PACKET_CLOSE, PACKET_RECORD};
+	static const char *const options[] = {"job_key=7", NULL};
+	uint64_t now_ns = 1000000000;
+	struct pair pair;
+
+	(void)state;
+	wired_open(&pair, wires, &codec_native, options, options);
+	pair_talk(&pair, &now_ns, 1, 50000);
+	for (size_t i = 0; i < sizeof(types); i++)
+		forge(&pair, types[i]);
+	assert_int_equal(connection_at(pair.b, pair.b_to_a)->state, CONNECTION_OPEN);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
+/* What each asks for, and what they agree on. */
+static void modes__the_stricter_one_counts(void **state)
+{
+	static const char *const names[] = {"integrity=off", "integrity=head", "integrity=full"};
+
+	(void)state;
+	for (unsigned i = 0; i < 9; i++) {
+		const char *const a[] = {"job_key=7", names[i / 3], NULL}, *const b[] = {"job_key=7", names[i % 3], NULL};
+		unsigned mode = i / 3 > i % 3 ? i / 3 : i % 3;
+		uint64_t now_ns = 1000000000;
+		struct pair pair;
+
+		if (!mode_is_here((enum guard_mode)mode))
+			continue;
+		wired_open(&pair, wires, &codec_native, a, b);
+		pair_talk(&pair, &now_ns, i, 100000);
+		for (int side = 0; side < 2; side++) {
+			const struct guard *guard = connection_at(side ? pair.b : pair.a, side ? pair.b_to_a : pair.a_to_b)->guard;
+
+			assert_int_equal(guard ? guard->mode : GUARD_OFF, mode);
+		}
+		assert_int_equal(pair_counter(pair.a, "dropped_forged") + pair_counter(pair.b, "dropped_forged"), 0);
+		endpoint_vanish(pair.a);
+		endpoint_vanish(pair.b);
+	}
+}
+
+static const struct mac *no_mac(void)
+{
+	return NULL;
+}
+
+/* One side has no library for what the other one wants: that is said, and no less is agreed on. */
+static void modes__full_cannot_be_had(void **state)
+{
+	static const char *const full[] = {"job_key=7", "integrity=full", NULL}, *const plain[] = {"job_key=7", NULL};
+
+	(void)state;
+	if (!mode_is_here(GUARD_FULL))
+		skip();
+	for (int who = 0; who < 2; who++) {
+		uint64_t now_ns = 1000000000;
+		struct thole_request *send;
+		struct pair pair;
+
+		wired_open(&pair, wires, &codec_native, who ? plain : full, who ? full : plain);
+		datagram_of(who ? pair.a : pair.b)->engine.mac = no_mac;
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 0, 0, 0, NULL, &send), 0);
+		assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), THOLE_ERR_UNSUPPORTED);
+		endpoint_vanish(pair.a);
+		endpoint_vanish(pair.b);
+	}
+}
+
+/* Somebody in the middle makes less of what they ask for. */
+static void modes__cannot_be_lowered(void **state)
+{
+	static const char *const options[] = {"job_key=7", NULL};
+	struct connection *connection;
+	struct packet packet;
+	struct pair pair;
+
+	(void)state;
+	wired_open(&pair, wires, &codec_native, options, options);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, NULL), 0);
+	endpoint_advance(pair.a, 1000000000);
+	assert_int_equal(codec_native.decode(&packet, wires[1].frames[0], wires[1].lengths[0]), 0);
+	assert_int_equal(packet.connect.integrity, GUARD_HEADS);
+	for (size_t bit = 0; bit < 8 * 112; bit++) { /* nor anything else of it */
+		if (bit == 8 * FLAGS_AT || (bit >= 8 * CHECKSUM_AT && bit < 8 * (CHECKSUM_AT + CHECKSUM_BYTES)) || bit >= 8 * 105)
+			continue;
+		wires[1].frames[0][bit / 8] ^= (uint8_t)(1u << bit % 8);
+		b_gets(&pair, wires[1].frames[0], wires[1].lengths[0]);
+		wires[1].frames[0][bit / 8] ^= (uint8_t)(1u << bit % 8);
+		connection = connection_at(pair.b, pair.b_to_a);
+		if (connection && connection->peer_session)
+			fail_msg("a CONNECT whose bit %zu is wrong was heeded", bit);
+	}
+	b_gets(&pair, wires[1].frames[0], wires[1].lengths[0]);
+	assert_int_equal(connection_at(pair.b, pair.b_to_a)->guard->mode, GUARD_HEADS);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
+/* Of a NACK, too, it has to be known who says it. */
+static void nack__of_anybody(void **state)
+{
+	static const char *const options[] = {"job_key=7", NULL};
+	uint64_t now_ns = 1000000000;
+	struct connection *connection;
+	struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE};
+	uint8_t frame[PACKET_HEAD_MAX];
+	struct pair pair;
+	size_t length;
+
+	(void)state;
+	wired_open(&pair, wires, &codec_native, options, options);
+	pair_talk(&pair, &now_ns, 1, 100);
+	connection = connection_at(pair.b, pair.b_to_a);
+	for (uint8_t reason = NACK_BAD_ENDPOINT; reason <= NACK_BAD_WINDOW; reason++)
+		for (int which = 0; which < 2; which++) {
+			packet.nack = (struct packet_nack){.reason = reason, .proof = 12345,
+							   .refused = which ? connection->session : connection->peer_session};
+			length = codec_native.encode(&packet, frame);
+			b_gets(&pair, frame, length);
+			assert_int_equal(connection->state, CONNECTION_OPEN);
+		}
+	/* The true one: b's frame comes to a, which knows nothing of it any more. */
+	wires[0].head = wires[0].tail;
+	nack_send(&datagram_of(pair.a)->engine, &wires[0].link, &wires[1].link.own, NACK_BAD_SESSION, connection->peer_session);
+	endpoint_advance(pair.a, now_ns);
+	endpoint_advance(pair.b, now_ns);
+	assert_int_equal(connection->state, CONNECTION_DEAD);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tag__covers_every_bit),
+		cmocka_unit_test(tag__covers_the_length),
+		cmocka_unit_test(tag__is_the_one_that_is_due),
+		cmocka_unit_test(key__of_somebody_else),
+		cmocka_unit_test(window__takes_each_once),
+		cmocka_unit_test(window__of_data),
+		cmocka_unit_test(epoch__has_a_key_of_its_own),
+		cmocka_unit_test(mac__is_gcm),
+		cmocka_unit_test(frames__that_are_forged_do_nothing),
+		cmocka_unit_test(modes__the_stricter_one_counts),
+		cmocka_unit_test(modes__full_cannot_be_had),
+		cmocka_unit_test(modes__cannot_be_lowered),
+		cmocka_unit_test(nack__of_anybody),
+	};
+
+	return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
+}

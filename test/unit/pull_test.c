@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bulk over frames in memory: what a fetch takes for its own, and what the owner of a window gives. Whole transfers under all kinds
+ * of faults are the simulator's.
+ */
+#include "unit.h"
+
+#include "message/message.h"
+#include "transport/datagram/connection.h"
+#include "wire.h"
+
+static struct wire wires[2]; /* the inboxes of a and b */
+static uint64_t now_ns;
+
+static const char *const announced[] = {"net_eager_max=0", NULL};
+
+static void open_both(struct pair *pair, const struct codec *codec)
+{
+	now_ns = 1000000000;
+	wired_open(pair, wires, codec, announced, announced);
+}
+
+static void vanish_both(struct pair *pair)
+{
+	endpoint_vanish(pair->a);
+	endpoint_vanish(pair->b);
+}
+
+/* ---- Names of transfers ------------------------------------------------------------------------------------ */
+
+enum { FETCH_BYTES = 64 };
+
+/* The first frame of a type that waits in an inbox, -1: none. */
+static int frame_of(const struct wire *wire, const struct codec *codec, unsigned type, struct packet *packet)
+{
+	for (unsigned at = wire->head; at != wire->tail; at++)
+		if (codec->decode(packet, wire->frames[at % 256], wire->lengths[at % 256]) == 0 && packet->type == type)
+			return (int)(at % 256);
+	return -1;
+}
+
+/* Until a frame of this type waits for a side that is not advanced. */
+static int run_until(struct pair *pair, unsigned side, const struct codec *codec, unsigned type, struct packet *packet)
+{
+	for (int i = 0; i < 1000; i++) {
+		int at = frame_of(&wires[side], codec, type, packet);
+
+		if (at >= 0)
+			return at;
+		endpoint_advance(side == 0 ? pair->b : pair->a, now_ns);
+		at = frame_of(&wires[side], codec, type, packet);
+		if (at >= 0)
+			return at;
+		endpoint_advance(side == 0 ? pair->a : pair->b, now_ns);
+	}
+	fail_msg("no frame of type %u", type);
+	return -1;
+}
+
+/* One transfer from a to b whose DATA is that of an earlier one, if there is such; returns its own DATA. */
+static void fetch_once(struct pair *pair, const struct codec *codec, uint64_t id, uint64_t *transfer_p, uint8_t *data, size_t *length_p)
+{
+	struct thole_request *send, *receive;
+	void *out = pair_filled(id, FETCH_BYTES);
+	uint8_t in[FETCH_BYTES];
+	struct packet packet;
+	int at;
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, in, FETCH_BYTES, 1, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, out, FETCH_BYTES, 1, 0, 0, NULL, &send), 0);
+	at = run_until(pair, 1, codec, PACKET_DATA, &packet);
+	*transfer_p = packet.data.transfer;
+	if (*length_p)
+		engine_frame(wires[1].link.engine, &wires[1].link, &wires[0].link.own, data, *length_p);
+	else
+		memcpy(data, wires[1].frames[at], *length_p = wires[1].lengths[at]);
+	assert_int_equal(wired_finish(pair, &now_ns, pair->b, receive), 0);
+	assert_int_equal(wired_finish(pair, &now_ns, pair->a, send), 0);
+	pair_check(id, in, FETCH_BYTES);
+	free(out);
+}
+
+/* One slot is used again and again; each time its transfer has another name, so that data of an earlier one is never taken. */
+static void transfers__do_not_come_again(void **state)
+{
+	enum { FETCHES = 9000 };
+	static const struct codec *const codecs[] = {&codec_native, &codec_mxoe, &codec_mxoe_jumbo};
+	static uint64_t transfers[FETCHES];
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		uint8_t data[ENGINE_FRAME_MAX];
+		size_t length = 0;
+		struct pair pair;
+
+		open_both(&pair, codecs[k]);
+		for (uint64_t i = 0; i < FETCHES; i++) {
+			fetch_once(&pair, codecs[k], i, &transfers[i], data, &length);
+			assert_true(i == 0 || transfers[i] != transfers[0]);
+		}
+		assert_int_equal(datagram_of(pair.b)->engine.fetches.capacity, 16); /* they were few, and came again */
+		vanish_both(&pair);
+	}
+}
+
+/* ---- One transfer, looked at closely ------------------------------------------------------------------------- */
+
+enum { PULL_LATE_NS = 2000000, LONG_BYTES = 4 << 20, FRAME_BYTES = (1400 - 32) & ~7 };
+
+static struct {
+	struct pair pair;
+	struct thole_request *send, *receive;
+	uint8_t *out, *in;
+} one;
+
+static struct connection *connection_b(void)
+{
+	return connection_of(one.pair.b->peers[one.pair.b_to_a]);
+}
+
+static struct engine *engine_b(void)
+{
+	return &datagram_of(one.pair.b)->engine;
+}
+
+/* Frames of a type that wait for a side; all of them are lost. */
+static unsigned lose(unsigned side, unsigned type)
+{
+	struct wire *wire = &wires[side];
+	unsigned count = 0;
+
+	for (; wire->head != wire->tail; wire->head++)
+		count += wire->frames[wire->head % 256][0] == type;
+	return count;
+}
+
+/* A window of `length` bytes is announced, and b has sent its first PULLs. */
+static void long_open(uint64_t length)
+{
+	static const uint8_t small[8];
+
+	open_both(&one.pair, &codec_native);
+	one.out = pair_filled(9, length);
+	one.in = malloc(length);
+	/* The paths are measured first. */
+	assert_int_equal(thole_send(one.pair.b, one.pair.b_to_a, small, 8, 0, 0, THOLE_QUIET, NULL, NULL), 0);
+	for (int i = 0; i < 1000; i++, now_ns += 10000) {
+		endpoint_advance(one.pair.a, now_ns);
+		endpoint_advance(one.pair.b, now_ns);
+	}
+	assert_int_equal(thole_recv(one.pair.b, one.pair.b_to_a, one.in, length, 9, UINT64_MAX, 0, NULL, &one.receive), 0);
+	assert_int_equal(thole_send(one.pair.a, one.pair.a_to_b, one.out, length, 9, 0, 0, NULL, &one.send), 0);
+	for (int i = 0; i < 100 && connection_b()->outstanding == 0; i++) {
+		endpoint_advance(one.pair.a, now_ns);
+		endpoint_advance(one.pair.b, now_ns);
+	}
+	assert_true(connection_b()->outstanding > 0);
+}
+
+static void long_close(void)
+{
+	vanish_both(&one.pair);
+	free(one.in);
+	free(one.out);
+}
+
+/* Both, until it is done. */
+static void long_finish(uint64_t length)
+{
+	assert_int_equal(wired_finish(&one.pair, &now_ns, one.pair.b, one.receive), 0);
+	assert_int_equal(wired_finish(&one.pair, &now_ns, one.pair.a, one.send), 0);
+	pair_check(9, one.in, length);
+}
+
+/* Hand a frame to a side at once. */
+static void hand(unsigned side, const struct packet *packet)
+{
+	uint8_t frame[ENGINE_FRAME_MAX];
+	size_t length = codec_native.encode(packet, frame);
+
+	if (packet->length)
+		memcpy(frame + length, packet->payload, packet->length);
+	engine_frame(wires[side].link.engine, &wires[side].link, &wires[!side].link.own, frame, length + packet->length);
+}
+
+/* What a has sent of frame number `i` of the window. */
+static void hand_data(const struct packet_pull *pull, unsigned i)
+{
+	const struct connection *b = connection_b();
+	struct packet packet = {.type = PACKET_DATA, .to = b->index, .session = b->session,
+				.data = {.transfer = pull->transfer, .offset = (uint64_t)i * pull->frame},
+				.payload = one.out + (size_t)i * pull->frame, .length = pull->frame};
+
+	hand(1, &packet);
+}
+
+/* ---- The window's owner --------------------------------------------------------------------------------------- */
+
+enum { RANGE_BYTES = 10 * FRAME_BYTES + 40 };
+
+/* A PULL like that of b; returns whether it was refused, and nothing came of it. */
+static bool refused(const struct packet *like, uint64_t offset, uint32_t length, uint32_t frame, uint64_t wanted)
+{
+	struct thole_endpoint *a = one.pair.a;
+	uint64_t before = a->counters[COUNTER_DROPPED_MALFORMED];
+	struct packet packet = *like;
+	unsigned frames;
+
+	packet.pull.offset = offset;
+	packet.pull.length = length;
+	packet.pull.frame = frame;
+	packet.pull.wanted = wanted;
+	hand(0, &packet);
+	for (int i = 0; i < 5; i++)
+		endpoint_advance(a, now_ns);
+	frames = lose(1, PACKET_DATA);
+	assert_true((frames == 0) == (a->counters[COUNTER_DROPPED_MALFORMED] > before));
+	assert_int_equal(datagram_of(a)->engine.serves.live, 0);
+	return frames == 0;
+}
+
+/* Whoever pulls gets bytes of the window alone, in frames that the path may carry. */
+static void range__is_checked(void **state)
+{
+	struct packet pull;
+
+	(void)state;
+	long_open(RANGE_BYTES);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	lose(0, 0);
+	assert_int_equal(pull.pull.length, RANGE_BYTES);
+	assert_int_equal(pull.pull.frame, FRAME_BYTES);
+	assert_false(refused(&pull, 0, RANGE_BYTES, FRAME_BYTES, 0));
+	assert_false(refused(&pull, RANGE_BYTES - 8, 8, FRAME_BYTES, 0));
+	assert_false(refused(&pull, RANGE_BYTES - 8, 8, FRAME_BYTES, 1));
+	for (uint32_t beyond = 1; beyond <= 8; beyond++) {
+		assert_true(refused(&pull, beyond, RANGE_BYTES, FRAME_BYTES, 0));
+		assert_true(refused(&pull, 0, RANGE_BYTES + beyond, FRAME_BYTES, 0));
+		assert_true(refused(&pull, RANGE_BYTES - 8 + beyond, 8, FRAME_BYTES, 1));
+		assert_true(refused(&pull, RANGE_BYTES, beyond, FRAME_BYTES, 0));
+	}
+	assert_true(refused(&pull, UINT32_MAX, 8, FRAME_BYTES, 0));
+	assert_true(refused(&pull, 0, RANGE_BYTES, FRAME_BYTES, 1 << 11)); /* of eleven frames */
+	assert_true(refused(&pull, 0, RANGE_BYTES, ENGINE_FRAME_MAX, 0));  /* longer than any link carries, */
+	assert_true(refused(&pull, 0, RANGE_BYTES, 64, 0));                /* and so short that they would be very many */
+	long_close();
+}
+
+/* ---- What is lost ---------------------------------------------------------------------------------------------- */
+
+/* Let b be, and lose what it says, until some time. Returns how many PULLs it sends. */
+static unsigned unheard(uint64_t until_ns)
+{
+	unsigned pulls = 0;
+
+	while (now_ns < until_ns) {
+		endpoint_advance(one.pair.b, now_ns);
+		pulls += lose(0, PACKET_PULL);
+		now_ns = endpoint_deadline(one.pair.b) < until_ns ? endpoint_deadline(one.pair.b) : until_ns;
+	}
+	return pulls;
+}
+
+/* Nothing comes: b asks less and less often, with less under way, and others have its share of the credit. A single frame ends
+ * that. */
+static void timeout__doubles_until_something_comes(void **state)
+{
+	uint64_t start_ns, window;
+	struct packet pull;
+
+	(void)state;
+	long_open(LONG_BYTES);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	lose(0, 0);
+	start_ns = now_ns;
+	window = connection_b()->pull_window;
+	assert_true(engine_b()->outstanding > 0);
+	unheard(start_ns + 10 * PULL_LATE_NS);
+	assert_int_equal(engine_b()->outstanding, 0);
+	assert_true(connection_b()->outstanding > 0);
+	assert_true(connection_b()->pull_window <= window / 2);
+	assert_in_range(unheard(start_ns + 3 * UINT64_C(1000000000)), 16, 150); /* sixteen blocks at most each time */
+	assert_in_range(connection_b()->pull_backoff, 7, 16);
+	hand_data(&pull.pull, 3);
+	assert_int_equal(connection_b()->pull_backoff, 0);
+	assert_true(connection_b()->pull_ns <= now_ns + 20 * PULL_LATE_NS);
+	long_finish(LONG_BYTES);
+	assert_int_equal(connection_b()->pull_ns, 0);
+	long_close();
+}
+
+/* The last frame that was asked for comes, and others have not: those are asked for again at once, by name; and once more when the
+ * last of these has come. */
+static void lost__are_asked_for_at_once(void **state)
+{
+	struct packet pull, again;
+	uint64_t window;
+
+	(void)state;
+	long_open(RANGE_BYTES);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	lose(0, 0);
+	now_ns += 50000;
+	endpoint_advance(one.pair.b, now_ns);
+	for (unsigned i = 0; i < 10; i++)
+		if (i != 2 && i != 5 && i != 7)
+			hand_data(&pull.pull, i);
+	assert_int_equal(lose(0, PACKET_PULL), 0);
+	window = connection_b()->pull_window;
+	pull.pull.offset = 10 * FRAME_BYTES;
+	hand(1, &(struct packet){.type = PACKET_DATA, .to = connection_b()->index, .session = connection_b()->session,
+				 .data = {.transfer = pull.pull.transfer, .offset = 10 * FRAME_BYTES},
+				 .payload = one.out + 10 * FRAME_BYTES, .length = 40});
+	endpoint_advance(one.pair.b, now_ns);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &again) >= 0);
+	assert_int_equal(again.pull.wanted, 1 << 2 | 1 << 5 | 1 << 7);
+	assert_true(connection_b()->pull_window <= window);
+	lose(0, 0);
+	now_ns += 50000;
+	endpoint_advance(one.pair.b, now_ns);
+	hand_data(&again.pull, 5);
+	assert_int_equal(frame_of(&wires[0], &codec_native, PACKET_PULL, &again), -1);
+	hand_data(&pull.pull, 7);
+	endpoint_advance(one.pair.b, now_ns);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &again) >= 0);
+	assert_int_equal(again.pull.wanted, 1 << 2);
+	long_finish(RANGE_BYTES);
+	long_close();
+}
+
+/* Losses make the window narrower and what comes makes it wider, but never wider than the credit over all senders. */
+static void window__follows_what_comes(void **state)
+{
+	struct connection *b;
+	uint64_t before;
+	struct packet pull;
+
+	(void)state;
+	long_open(LONG_BYTES);
+	b = connection_b();
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	lose(0, 0);
+	now_ns += 50000;
+	endpoint_advance(one.pair.b, now_ns);
+	hand_data(&pull.pull, 0);
+	assert_int_equal(b->pull_window, engine_b()->outstanding_max);
+	before = b->pull_window;
+	hand_data(&pull.pull, 50); /* of the second block: what is missing of the first, 45 frames, is lost */
+	endpoint_advance(one.pair.b, now_ns);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	assert_int_equal(__builtin_popcountll(pull.pull.wanted), 45);
+	assert_int_equal(b->pull_window, before - 2 * 45 * FRAME_BYTES);
+	long_finish(LONG_BYTES);
+	assert_int_equal(b->pull_window, engine_b()->outstanding_max);
+	long_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(transfers__do_not_come_again),
+		cmocka_unit_test(range__is_checked),
+		cmocka_unit_test(timeout__doubles_until_something_comes),
+		cmocka_unit_test(lost__are_asked_for_at_once),
+		cmocka_unit_test(window__follows_what_comes),
+	};
+
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	return cmocka_run_group_tests_name("pull", tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an endpoint counts stays for whoever made the file, and nothing fails for one that is wrong. */
+#include "endpoint/report.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pair.h"
+
+struct file {
+	int fd;
+	struct report *report;
+	char option[64];
+};
+
+static void file_make(struct file *file, size_t size)
+{
+	file->fd = memfd_create("report", MFD_CLOEXEC);
+	assert_true(file->fd >= 0);
+	assert_int_equal(ftruncate(file->fd, (off_t)size), 0);
+	file->report = mmap(NULL, sizeof(*file->report), PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+	assert_ptr_not_equal(file->report, MAP_FAILED);
+	snprintf(file->option, sizeof(file->option), "report=/proc/%d/fd/%d", (int)getpid(), file->fd);
+}
+
+static void file_end(struct file *file)
+{
+	munmap(file->report, sizeof(*file->report));
+	close(file->fd);
+}
+
+static void pair_talk(struct pair *pair, size_t length)
+{
+	static char data[100000], place[100000];
+	struct thole_request *sent, *received;
+	struct thole_completion done;
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, place, length, 1, UINT64_MAX, 0, NULL, &received), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, data, length, 1, 0, 0, NULL, &sent), 0);
+	while (!thole_test(pair->b, received, &done))
+		thole_progress(pair->a);
+	while (!thole_test(pair->a, sent, &done))
+		thole_progress(pair->b);
+}
+
+static void counters__stay_when_the_endpoint_is_gone(void **state)
+{
+	struct file file;
+	struct pair pair;
+	uint64_t *of_a;
+
+	(void)state;
+	file_make(&file, sizeof(struct report));
+	report_init(file.report);
+	pair_open(&pair, (const char *const[]){file.option, "network=off", NULL});
+	assert_int_equal(file.report->opened, 2);
+	of_a = file.report->places[0];
+	assert_ptr_not_equal(pair.a->counters, pair.a->own_counters);
+	pair_talk(&pair, 8);
+	pair_talk(&pair, 100000);
+	assert_int_equal(of_a[COUNTER_SHM_MESSAGES], 2);
+	assert_int_equal(of_a[COUNTER_SHM_BYTES], 100008);
+	assert_int_equal(of_a[COUNTER_NETWORK_MESSAGES], 0);
+	pair_close(&pair);
+	assert_int_equal(of_a[COUNTER_SHM_MESSAGES], 2);
+	assert_int_equal(file.report->places[1][COUNTER_RECEIVED], 2);
+	assert_int_equal(file.report->failed, 0);
+	file_end(&file);
+}
+
+static void failure__has_its_reason(void **state)
+{
+	struct thole_endpoint *endpoint;
+	struct thole_endpoint_attr attr = {0};
+	struct file file;
+
+	(void)state;
+	file_make(&file, sizeof(struct report));
+	report_init(file.report);
+	attr.options = (const char *const[]){file.option, "shm=off", "network=off", NULL};
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_ARGUMENT);
+	assert_int_equal(file.report->failed, 1);
+	assert_int_equal(file.report->opened, 0);
+	assert_non_null(strstr(file.report->reason, "shm and network are both off"));
+	attr.options = (const char *const[]){file.option, "eager_max=banana", NULL};
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_ARGUMENT);
+	assert_int_equal(file.report->failed, 2);
+	assert_non_null(strstr(file.report->reason, "shm and network are both off"));
+	file_end(&file);
+}
+
+static void opens_without(const char *option)
+{
+	struct thole_endpoint_attr attr = {.options = (const char *const[]){option, NULL}};
+	struct thole_endpoint *endpoint;
+
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+	assert_ptr_equal(endpoint->counters, endpoint->own_counters);
+	assert_null(endpoint->report);
+	thole_endpoint_close(endpoint);
+}
+
+static void file__that_is_wrong_is_left_alone(void **state)
+{
+	struct file file;
+
+	(void)state;
+	opens_without("report=/nowhere/at/all");
+	file_make(&file, sizeof(struct report) - 8);
+	file.report->magic = REPORT_MAGIC;
+	file.report->counters = COUNTER_COUNT;
+	opens_without(file.option);
+	file_end(&file);
+	file_make(&file, sizeof(struct report));
+	opens_without(file.option);
+	report_init(file.report);
+	file.report->counters++; /* of another build */
+	opens_without(file.option);
+	assert_int_equal(file.report->joined, 0);
+	file_end(&file);
+}
+
+static void places__run_out(void **state)
+{
+	struct file file;
+	struct report *report;
+	uint64_t own[COUNTER_COUNT], *last = NULL;
+
+	(void)state;
+	file_make(&file, sizeof(struct report));
+	report_init(file.report);
+	for (int i = 0; i < REPORT_PLACES; i++) {
+		uint64_t *place = report_join(strchr(file.option, '=') + 1, own, &report);
+
+		assert_ptr_not_equal(place, own);
+		assert_ptr_not_equal(place, last);
+		last = place;
+		report_leave(report);
+	}
+	assert_ptr_equal(report_join(strchr(file.option, '=') + 1, own, &report), own);
+	report_leave(report);
+	file_end(&file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counters__stay_when_the_endpoint_is_gone),
+		cmocka_unit_test(failure__has_its_reason),
+		cmocka_unit_test(file__that_is_wrong_is_left_alone),
+		cmocka_unit_test(places__run_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

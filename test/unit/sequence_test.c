@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Records over frames in memory: what bounds how much is out, when it goes again, and which acknowledgements are believed. Whole
+ * conversations under all kinds of faults are the simulator's.
+ */
+#include "unit.h"
+
+#include "transport/datagram/connection.h"
+#include "wire.h"
+
+static struct wire wires[2]; /* the inboxes of a and b */
+static struct pair pair;
+static uint64_t now_ns;
+
+static struct connection *connection_a(void)
+{
+	return connection_of(pair.a->peers[pair.a_to_b]);
+}
+
+static void quiet(void)
+{
+	while (endpoint_advance(pair.a, now_ns) + endpoint_advance(pair.b, now_ns) > 0)
+		;
+}
+
+/* Nothing is lost for some time. */
+static void pass(uint64_t ns)
+{
+	for (uint64_t end_ns = now_ns + ns; now_ns < end_ns; now_ns += 10000)
+		quiet();
+}
+
+static void send_one(uint64_t length)
+{
+	static uint8_t bytes[65536];
+
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, length, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+}
+
+/* Both know each other, and nothing is under way. */
+static void open_both(void)
+{
+	now_ns = 1000000000;
+	wired_open(&pair, wires, &codec_native, NULL, NULL);
+	send_one(8);
+	pass(10000000);
+	assert_true(endpoint_drained(pair.a));
+	assert_int_equal(connection_a()->backoff, 0);
+}
+
+static void vanish_both(void)
+{
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
+/* All that waits for a side is lost. Returns how many RECORD frames were among it. */
+static unsigned lose(unsigned side)
+{
+	struct wire *wire = &wires[side];
+	unsigned records = 0;
+
+	for (; wire->head != wire->tail; wire->head++)
+		records += wire->frames[wire->head % 256][0] == PACKET_RECORD;
+	return records;
+}
+
+/* An acknowledgement that b might send. */
+static void acknowledge(uint32_t ack, uint16_t credit, uint64_t held)
+{
+	const struct connection *a = connection_a();
+	struct packet packet = {.type = PACKET_ACK, .to = a->index, .session = a->session, .ack = ack, .credit = credit,
+				.acked.held = held};
+	uint8_t frame[PACKET_HEAD_MAX];
+	size_t length = codec_native.encode(&packet, frame);
+
+	engine_frame(wires[0].link.engine, &wires[0].link, &wires[1].link.own, frame, length);
+	endpoint_advance(pair.a, now_ns);
+}
+
+/* ---- Acknowledgements --------------------------------------------------------------------------------------- */
+
+static void ack__of_what_was_not_sent(void **state)
+{
+	uint32_t next;
+	uint16_t credit;
+
+	(void)state;
+	open_both();
+	for (int i = 0; i < 3; i++)
+		send_one(8);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 3);
+	next = connection_a()->next_out;
+	credit = (uint16_t)connection_a()->credit;
+	acknowledge(next + 1, 7, 0); /* nothing that it says is believed */
+	assert_false(endpoint_drained(pair.a));
+	assert_int_equal(connection_a()->credit, credit);
+	acknowledge(next + 1000000, 7, UINT64_MAX);
+	assert_false(endpoint_drained(pair.a));
+	acknowledge(next - 1, credit, 0);
+	assert_false(endpoint_drained(pair.a));
+	acknowledge(next, credit, 0);
+	assert_true(endpoint_drained(pair.a));
+	vanish_both();
+}
+
+/* ---- How much is out ---------------------------------------------------------------------------------------- */
+
+/* The receiver's word counts, for small frames as well. */
+static void credit__bounds_what_is_out(void **state)
+{
+	static const uint64_t lengths[] = {8, 1000};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		open_both();
+		acknowledge(connection_a()->next_out, 5, 0);
+		for (int k = 0; k < 100; k++)
+			send_one(lengths[i]);
+		for (int k = 0; k < 10; k++)
+			endpoint_advance(pair.a, now_ns);
+		assert_int_equal(lose(1), 5);
+		assert_int_equal(connection_a()->flight, 5);
+		acknowledge(connection_a()->next_out, 3, 0);
+		for (int k = 0; k < 10; k++)
+			endpoint_advance(pair.a, now_ns);
+		assert_int_equal(lose(1), 3);
+		vanish_both();
+	}
+}
+
+/* However much has arrived, a window is no wider than what a receiver may hold: else no loss would ever be felt. */
+static void window__has_a_bound(void **state)
+{
+	(void)state;
+	open_both();
+	for (int i = 0; i < 2000; i++) {
+		send_one(1000);
+		pass(150000);
+	}
+	assert_int_equal(connection_a()->window, codec_native.unacked_max);
+	vanish_both();
+}
+
+/* One that is lost and seen to be makes the window narrower, and what arrives makes it wider again. */
+static void window__shrinks_with_losses(void **state)
+{
+	uint32_t window, next;
+
+	(void)state;
+	open_both();
+	window = connection_a()->window;
+	next = connection_a()->next_out;
+	for (int i = 0; i < 8; i++)
+		send_one(1000);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 8);
+	now_ns += 200000;
+	acknowledge(next, 256, 0xfc >> 1); /* the first two are lost */
+	assert_int_equal(connection_a()->window, window - 2 * LOSS_FRAMES);
+	assert_int_equal(lose(1), 2);      /* and go again at once */
+	now_ns += 200000;
+	acknowledge(next + 8, 256, 0);
+	assert_int_equal(connection_a()->window, window - 2 * LOSS_FRAMES + 8);
+	vanish_both();
+}
+
+/* ---- Time-outs ------------------------------------------------------------------------------------------------ */
+
+/* Advance the sender from deadline to deadline. Returns how many frames it has sent, and lost. */
+static unsigned unheard(uint64_t until_ns)
+{
+	unsigned frames = 0;
+
+	while (now_ns < until_ns) {
+		endpoint_advance(pair.a, now_ns);
+		frames += lose(1);
+		now_ns = endpoint_deadline(pair.a) < until_ns ? endpoint_deadline(pair.a) : until_ns;
+	}
+	return frames;
+}
+
+/* The time doubles from some hundred microseconds to half a second, so in two seconds there are not many tries. */
+static void timeout__doubles(void **state)
+{
+	uint64_t start_ns;
+	unsigned first, more;
+
+	(void)state;
+	open_both();
+	send_one(8);
+	start_ns = now_ns;
+	first = unheard(start_ns + 10000000);
+	assert_in_range(first, 3, 7);
+	more = unheard(start_ns + 2000000000);
+	assert_in_range(more, 4, 12);
+	assert_in_range(connection_a()->backoff, 8, 16);
+	vanish_both();
+}
+
+/* The last of many is lost: a look, long before all counts as lost, brings it, and costs no window. */
+static void timeout__begins_with_a_look(void **state)
+{
+	uint32_t window, next;
+
+	(void)state;
+	open_both();
+	window = connection_a()->window;
+	for (int i = 0; i < 8; i++)
+		send_one(1000);
+	endpoint_advance(pair.a, now_ns);
+	wires[1].tail--; /* the last */
+	quiet();
+	next = connection_a()->next_out;
+	pass(RESEND_MIN_NS / 2);
+	assert_true(endpoint_drained(pair.a));
+	assert_int_equal(connection_a()->next_out, next);
+	assert_true(connection_a()->window >= window);
+	vanish_both();
+}
+
+/* Anything that arrives ends the doubling, be it once that several tries were needed for, and the round trip stays what it is. */
+static void timeout__is_short_again_after_progress(void **state)
+{
+	uint64_t trip_ns;
+
+	(void)state;
+	open_both();
+	trip_ns = connection_a()->round_trip_ns;
+	send_one(8);
+	unheard(now_ns + 3000000000);
+	assert_in_range(connection_a()->backoff, 8, 16);
+	while (wires[1].head == wires[1].tail) { /* the next try arrives */
+		now_ns = endpoint_deadline(pair.a);
+		endpoint_advance(pair.a, now_ns);
+	}
+	pass(200000);
+	assert_true(endpoint_drained(pair.a));
+	assert_int_equal(connection_a()->backoff, 0);
+	assert_in_range(connection_a()->round_trip_ns, trip_ns / 4, 4 * trip_ns + 200000);
+	vanish_both();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ack__of_what_was_not_sent),
+		cmocka_unit_test(credit__bounds_what_is_out),
+		cmocka_unit_test(window__has_a_bound),
+		cmocka_unit_test(window__shrinks_with_losses),
+		cmocka_unit_test(timeout__doubles),
+		cmocka_unit_test(timeout__begins_with_a_look),
+		cmocka_unit_test(timeout__is_short_again_after_progress),
+	};
+
+	setenv("THOLE_OPTIONS_FILE", "", 1);
+	return cmocka_run_group_tests_name("sequence", tests, NULL, NULL);
+}

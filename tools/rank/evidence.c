@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "evidence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "endpoint/report.h"
+
+static const char provider_file[] = "libthole-fi.so";
+static const char provider_path[] = "FI_PROVIDER_PATH";
+
+/* ---- What a rank was started with ------------------------------------------------------------- */
+
+static bool variable_is_whole(const char *expected, char reason[REASON_MAX])
+{
+	char name[128];
+	size_t length = strcspn(expected, "=");
+	const char *value;
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, expected);
+	value = getenv(name);
+	if (!value)
+		snprintf(reason, REASON_MAX, "the launcher did not hand it the variable %s", name);
+	else if (expected[length] && strcmp(value, expected + length + 1) != 0)
+		snprintf(reason, REASON_MAX, "%s is %.200s there, not %s", name, value, expected + length + 1);
+	else
+		return true;
+	return false;
+}
+
+static bool provider_is_there(char reason[REASON_MAX])
+{
+	const char *folders = getenv(provider_path);
+	char path[PATH_MAX];
+
+	for (const char *folder = folders; folder && *folder; folder += strcspn(folder, ":"), folder += *folder == ':') {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(folder, ":"), folder, provider_file);
+		if (access(path, R_OK) == 0)
+			return true;
+	}
+	snprintf(reason, REASON_MAX, "its host has no %s in %.500s", provider_file, folders ? folders : "any folder");
+	return false;
+}
+
+bool environment_is_whole(char **expected, char reason[REASON_MAX])
+{
+	for (; *expected; expected++)
+		if (!variable_is_whole(*expected, reason))
+			return false;
+	return provider_is_there(reason);
+}
+
+/* ---- What it has loaded ----------------------------------------------------------------------- */
+
+/* One line of a process's map of memory. */
+static void evidence_line(struct evidence *evidence, char *line)
+{
+	char *path = strchr(line, '/'), *name;
+
+	if (!path)
+		return;
+	path[strcspn(path, "\n")] = '\0';
+	name = strrchr(path, '/') + 1;
+	if (strncmp(name, provider_file, sizeof(provider_file) - 1) == 0)
+		evidence->provider = true;
+	else if (strncmp(name, "libfabric", 9) == 0)
+		snprintf(evidence->fabric, sizeof(evidence->fabric), "%s", path);
+	else if (strncmp(name, "libmpi.so", 9) == 0 || strncmp(name, "libmpich.so", 11) == 0)
+		snprintf(evidence->mpi, sizeof(evidence->mpi), "%s", path);
+}
+
+void evidence_take(struct evidence *evidence, pid_t process)
+{
+	char path[64], line[PATH_MAX + 128];
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)process);
+	maps = fopen(path, "re");
+	if (!maps)
+		return;
+	while (fgets(line, sizeof(line), maps))
+		evidence_line(evidence, line);
+	fclose(maps);
+}
+
+void evidence_reason(const struct evidence *evidence, const struct report *report, const char *program,
+		     char reason[REASON_MAX])
+{
+	if (report->failed)
+		snprintf(reason, REASON_MAX, "no endpoint could be opened: %.*s", REPORT_REASON_MAX - 1, report->reason);
+	else if (evidence->provider)
+		snprintf(reason, REASON_MAX, "it loaded Thole's provider, but its MPI opened no endpoint and went another way");
+	else if (*evidence->fabric)
+		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider", evidence->fabric);
+	else if (*evidence->mpi)
+		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider", evidence->mpi);
+	else
+		snprintf(reason, REASON_MAX, "%.300s was not seen to load an MPI", program);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * evidence: why a program that was to use Thole does not. What its rank was started with, and what of an MPI its process
+ * is seen to have loaded. It guesses nothing: where nothing was seen, it says that.
+ */
+#ifndef RANK_EVIDENCE_H
+#define RANK_EVIDENCE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct report;
+
+enum { REASON_MAX = 768 }; /* bytes of a reason, its NUL included: a path and a sentence */
+
+struct evidence {
+	char mpi[PATH_MAX], fabric[PATH_MAX]; /* files that are mapped, or "" */
+	bool provider;                        /* Thole's is */
+};
+
+/* Whether a rank has what it needs: expected are NAME or NAME=VALUE, ended by NULL. False: reason says what is missing. */
+bool environment_is_whole(char **expected, char reason[REASON_MAX]);
+
+/* Look at what a process has mapped by now. */
+void evidence_take(struct evidence *evidence, pid_t process);
+
+/* What that and the report say about a program that has no endpoint. */
+void evidence_reason(const struct evidence *evidence, const struct report *report, const char *program,
+		     char reason[REASON_MAX]);
+
+#endif

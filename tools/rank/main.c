@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thole-rank: what `thole run --check` puts before the program of each rank. It starts the program, waits for it, and says in
+ * lines on its standard error whether it used Thole and how much; launchers carry these to `thole run` from any host. It
+ * does nothing else: input, output, signals and exit status are the program's.
+ *
+ * A line is [thole TOKEN name=value ... why=TEXT], written at once. Its state is one of: refused (the program is not
+ * started), started, began (it has an endpoint), ended, without (it ended and never had one). What a rank counted is in memory that
+ * this process made, so that it is there however the rank ends; one that is killed together with its rank has said that it
+ * began.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "endpoint/report.h"
+#include "evidence.h"
+#include "thole.h"
+
+enum {
+	LINE_MAX_BYTES = 2048,    /* below PIPE_BUF, so that no other writer's text comes between */
+	LOOK_FIRST_NS = 10000000, /* between looks for an endpoint: from a short program's start */
+	LOOK_LAST_NS = 1000000000,
+	STATUS_REFUSED = 1,
+	STATUS_CANNOT_RUN = 127
+};
+
+struct rank {
+	const char *token;
+	char **expected, **program;
+	struct report *report;
+	struct evidence evidence;
+	pid_t process;
+	bool grouped; /* the launcher made a process group of its own for its ranks */
+	pthread_t announcer;
+	_Atomic bool ended;
+};
+
+/* Which rank this is, and of how many, as launchers tell; those that start the servers of others come last. */
+static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "FLUX_TASK_RANK",
+					 "JSM_NAMESPACE_RANK", "PALS_RANKID", "SLURM_PROCID", NULL};
+static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE",
+					 "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", NULL};
+static const enum counter shown[] = {COUNTER_SHM_MESSAGES, COUNTER_SHM_BYTES, COUNTER_NETWORK_MESSAGES,
+				     COUNTER_NETWORK_BYTES, COUNTER_FRAMES_SENT, COUNTER_FRAMES_RAW};
+
+/* ---- Saying ----------------------------------------------------------------------------------- */
+
+static const char *first_of(const char *const *names)
+{
+	for (; *names; names++)
+		if (getenv(*names))
+			return getenv(*names);
+	return "";
+}
+
+static void say(const struct rank *rank, const char *state, const char *more, const char *why)
+{
+	char line[LINE_MAX_BYTES], host[256] = "";
+	int length;
+
+	gethostname(host, sizeof(host) - 1);
+	length = snprintf(line, sizeof(line) - 2, "[thole %s rank=%.20s of=%.20s host=%.64s state=%s%s why=%s", rank->token,
+			  first_of(rank_names), first_of(size_names), host, state, more, why);
+	if (length > (int)sizeof(line) - 3)
+		length = (int)sizeof(line) - 3;
+	for (char *mark = line; (mark = strpbrk(mark, "]\n")); mark++)
+		*mark = ' ';
+	memcpy(line + length, "]\n", 2);
+	/* The program, which has it too, may have made it one that does not wait. */
+	while (write(STDERR_FILENO, line, (size_t)length + 2) < 0 && (errno == EINTR || errno == EAGAIN))
+		poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
+}
+
+static void say_end(const struct rank *rank)
+{
+	char more[512], reason[REASON_MAX];
+	uint32_t places = rank->report->joined < REPORT_PLACES ? rank->report->joined : REPORT_PLACES;
+	int length = snprintf(more, sizeof(more), " endpoints=%u", rank->report->opened);
+
+	if (!rank->report->opened) {
+		evidence_reason(&rank->evidence, rank->report, rank->program[0], reason);
+		say(rank, "without", "", reason);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+		struct thole_counter_info info;
+		uint64_t sum = 0;
+
+		thole_counter_info(shown[i], &info);
+		for (uint32_t place = 0; place < places; place++)
+			sum += rank->report->places[place][shown[i]];
+		length += snprintf(more + length, sizeof(more) - (size_t)length, " %s=%llu", info.name,
+				   (unsigned long long)sum);
+	}
+	say(rank, "ended", more, "");
+}
+
+/* ---- The program ------------------------------------------------------------------------------ */
+
+/* Where endpoints of the program count: memory of ours, that they find by a name which is gone with us. */
+static int report_make(struct rank *rank)
+{
+	int fd = memfd_create("thole-rank", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	char path[64];
+
+	if (fd < 0 || ftruncate(fd, sizeof(*rank->report)) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		return -1;
+	rank->report = mmap(NULL, sizeof(*rank->report), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (rank->report == MAP_FAILED)
+		return -1;
+	report_init(rank->report);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+	/* The second is for programs with capabilities, whose endpoints read no other. */
+	return setenv("THOLE_REPORT", path, 1) != 0 || setenv("FI_THOLE_REPORT", path, 1) != 0 ? -1 : 0;
+}
+
+static _Noreturn void program_run(char **program, const sigset_t *mask)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* launchers may kill only the process that they know */
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	execvp(program[0], program);
+	fprintf(stderr, "thole-rank: %s cannot be run: %s\n", program[0], strerror(errno));
+	_exit(STATUS_CANNOT_RUN);
+}
+
+/* The program alone reads our input and holds our output open. */
+static void descriptors_leave(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+	}
+}
+
+/* Say at once that there is an endpoint: the next moment may be the last. */
+static void *announce(void *argument)
+{
+	struct rank *rank = argument;
+
+	while (!rank->report->opened && !rank->ended)
+		report_wait(rank->report);
+	if (rank->report->opened)
+		say(rank, "began", "", "");
+	return NULL;
+}
+
+/* It may be just about to wait: until it is gone, wake it. */
+static void announce_end(struct rank *rank)
+{
+	struct timespec until;
+
+	rank->ended = true;
+	if (!rank->announcer)
+		return;
+	do {
+		report_wake(rank->report);
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += LOOK_FIRST_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+	} while (pthread_clockjoin_np(rank->announcer, NULL, CLOCK_MONOTONIC, &until) != 0);
+}
+
+/* Whether the program has got a signal of ours as well, being in the same group: terminals signal groups, and so do launchers that
+ * make one for their ranks. A second one could mean something else to it. */
+static bool signal_is_everyones(const struct rank *rank, const siginfo_t *info)
+{
+	return rank->grouped || info->si_code == SI_KERNEL;
+}
+
+/* Until the program has ended: its status. Signals that were meant for it are handed on. */
+static int program_wait(struct rank *rank, const sigset_t *signals)
+{
+	struct timespec pause = {0, LOOK_FIRST_NS};
+	siginfo_t info;
+	int status;
+
+	for (;;) {
+		int number = sigtimedwait(signals, &info, rank->report->opened ? NULL : &pause);
+
+		if (waitpid(rank->process, &status, WNOHANG) == rank->process)
+			return status;
+		if (number > 0 && number != SIGCHLD && !signal_is_everyones(rank, &info))
+			kill(rank->process, number);
+		if (number > 0 || rank->report->opened)
+			continue;
+		evidence_take(&rank->evidence, rank->process);
+		pause.tv_nsec = 2 * pause.tv_nsec;
+		if (pause.tv_nsec >= LOOK_LAST_NS)
+			pause = (struct timespec){LOOK_LAST_NS / 1000000000, 0};
+	}
+}
+
+/* As the program ended, so do we. */
+static int status_repeat(int status)
+{
+	sigset_t none;
+
+	if (!WIFSIGNALED(status))
+		return WEXITSTATUS(status);
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+	signal(WTERMSIG(status), SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	raise(WTERMSIG(status));
+	return 128 + WTERMSIG(status);
+}
+
+static int rank_run(struct rank *rank)
+{
+	sigset_t signals, before;
+	int status;
+
+	sigfillset(&signals);
+	for (const int *stop = (const int[]){SIGTSTP, SIGTTIN, SIGTTOU, SIGSEGV, SIGBUS, SIGFPE, SIGILL, 0}; *stop; stop++)
+		sigdelset(&signals, *stop);
+	signal(SIGCHLD, SIG_DFL); /* who ignores it hears of no end */
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	rank->grouped = getpgrp() != getpgid(getppid());
+	rank->process = fork();
+	if (rank->process == 0)
+		program_run(rank->program, &before);
+	if (rank->process < 0) {
+		fprintf(stderr, "thole-rank: no process for %s: %s\n", rank->program[0], strerror(errno));
+		return STATUS_CANNOT_RUN;
+	}
+	descriptors_leave();
+	say(rank, "started", "", "");
+	if (pthread_create(&rank->announcer, NULL, announce, rank) != 0)
+		rank->announcer = 0;
+	status = program_wait(rank, &signals);
+	announce_end(rank);
+	say_end(rank);
+	return status_repeat(status);
+}
+
+/* ---- Arguments -------------------------------------------------------------------------------- */
+
+static int usage(void)
+{
+	fputs("usage: thole-rank TOKEN [NAME | NAME=VALUE] ... -- program ...\n"
+	      "`thole run --check` starts this on each rank; it says on standard error what went over Thole.\n",
+	      stderr);
+	return 2;
+}
+
+int main(int count, char **words)
+{
+	struct rank rank = {.token = count > 1 ? words[1] : NULL, .expected = words + 2};
+	char reason[REASON_MAX];
+	int end = 2;
+
+	while (end < count && strcmp(words[end], "--") != 0)
+		end++;
+	if (end + 1 >= count)
+		return usage();
+	words[end] = NULL;
+	rank.program = words + end + 1;
+	if (!environment_is_whole(rank.expected, reason)) {
+		say(&rank, "refused", "", reason);
+		return STATUS_REFUSED;
+	}
+	if (report_make(&rank) != 0) {
+		fprintf(stderr, "thole-rank: no memory file: %s\n", strerror(errno));
+		return STATUS_CANNOT_RUN;
+	}
+	return rank_run(&rank);
+}
