@@ -430,10 +430,15 @@ THOLE_API int thole_option_info(unsigned index, struct thole_option_info *info_p
  * and files set; nothing is opened. Errors: ARGUMENT, with thole_detail() saying which value, from where, and what it may be. */
 THOLE_API int thole_options_check(const char *const *options);
 
-/* An open endpoint's value of an option, as text; set it where that is possible while it runs.
+/* An open endpoint's value of an option, as text; set it where that is possible while it runs. Asked for with endpoint NULL, it is
+ * the value that an endpoint opened now would use.
  * Errors: NOT_FOUND, ARGUMENT (the value, or a too small buffer), BUSY (only before opening). */
 THOLE_API int thole_option_get(struct thole_endpoint *endpoint, const char *name, char *value, size_t size);
 THOLE_API int thole_option_set(struct thole_endpoint *endpoint, const char *name, const char *value);
+
+/* The same as a number: bytes, nanoseconds, a count, 1 or 0 of a switch, of a choice its place among the choices, counted from 0.
+ * Errors: NOT_FOUND, ARGUMENT (the option is a text or a key). */
+THOLE_API int thole_option_number(struct thole_endpoint *endpoint, const char *name, uint64_t *value_p);
 
 struct thole_counter_info {
 	const char *name;
@@ -456,6 +461,11 @@ struct thole_capability {
 
 /* What this host's kernel permits to this process, probed now. Errors: NOT_FOUND after the last. Strings as above. */
 THOLE_API int thole_capability(unsigned index, struct thole_capability *capability_p);
+
+/* Of this host: the same number in all processes of one boot of a kernel and one network namespace, which are those that can share
+ * memory here, and most likely no other host's. Two processes that compare it know whether they are neighbours before they have
+ * an endpoint each. Thread-safe. */
+THOLE_API uint64_t thole_host_id(void);
 
 struct thole_interface_info {
 	const char *name;    /* e.g. "eth0" */
@@ -485,6 +495,12 @@ struct thole_mxoe_host {
  * ADDRESS, ACCESS, MEMORY, SYSTEM. */
 THOLE_API int thole_mxoe_hosts(const char *interface, const char *wanted, uint64_t wait_ns, struct thole_mxoe_host *hosts,
 			       unsigned room);
+
+/* The address of an endpoint that MXoE names by the MAC of its interface and a number, with Thole or without: "mxoe:MAC/NUMBER". */
+THOLE_API void thole_mxoe_address(const uint8_t mac[6], uint8_t number, struct thole_address *address_p);
+
+/* The reverse, of such an address in any writing that thole_peer takes. Errors: ADDRESS (it is none, or of another kind). */
+THOLE_API int thole_mxoe_parts(const struct thole_address *address, uint8_t mac_p[6], uint8_t *number_p);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/error.h"
+#include "base/siphash.h"
 
 enum {
 	ASKERS_FIRST = 16, /* rows at first; doubled when they are full */
@@ -20,6 +22,7 @@ struct mxi_asker {
 void mxi_askers_open(struct mxi_askers *askers)
 {
 	*askers = (struct mxi_askers){0};
+	(void)!getrandom(askers->key, sizeof(askers->key), GRND_NONBLOCK); /* early after boot there are none, and no attackers */
 }
 
 void mxi_askers_close(struct mxi_askers *askers)
@@ -32,11 +35,9 @@ void mxi_askers_close(struct mxi_askers *askers)
 /* Where the list of rows with this address's hash begins. The room is a power of two. */
 static uint32_t *head_of(const struct mxi_askers *askers, const struct thole_address *address)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = siphash(askers->key, address->text, sizeof(address->text));
 
-	for (const char *c = address->text; *c && c < address->text + THOLE_ADDRESS_MAX; c++) /* FNV-1a */
-		hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
-	return &askers->heads[(hash ^ hash >> 32) & (askers->room - 1)];
+	return &askers->heads[hash & (askers->room - 1)];
 }
 
 static struct mxi_asker *row_find(const struct mxi_askers *askers, const struct thole_address *address)

@@ -27,6 +27,7 @@ struct mxi_askers {
 	struct mxi_asker *rows;
 	uint32_t *heads; /* as many as there is room for: the first row of each hash, or ASKER_NONE */
 	uint32_t count, room;
+	uint64_t key[2]; /* of the hash: who may ask cannot choose addresses that all have the same */
 	uint32_t oldest; /* the next to make room once count is MXI_ASKERS_MAX */
 };
 

@@ -3,11 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/options.h"
-#include "names.h"
+#include "nic.h"
 #include "thole.h"
 
 enum {
@@ -18,32 +16,13 @@ enum {
 
 /* ---- Without any interface ------------------------------------------------------------------------- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
-{
-	const uint8_t *at = bytes;
-
-	for (size_t i = 0; i < length; i++) /* FNV-1a */
-		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 /* The same for all processes of this boot and network namespace, and most likely no other host's. */
 static uint64_t local_id(void)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-	char boot[64] = "";
-	struct stat status;
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	uint64_t host = thole_host_id();
 
-	if (!file || !fgets(boot, sizeof(boot), file))
-		gethostname(boot, sizeof(boot) - 1);
-	if (file)
-		fclose(file);
-	hash = hash_bytes(hash, boot, strlen(boot));
-	if (stat("/proc/self/ns/net", &status) == 0)
-		hash = hash_bytes(hash, &status.st_ino, sizeof(status.st_ino));
-	hash ^= hash >> LOCAL_ID_BITS;
-	return (uint64_t)LOCAL_ID_BYTE << LOCAL_ID_BITS | (hash & ((UINT64_C(1) << LOCAL_ID_BITS) - 1));
+	host ^= host >> LOCAL_ID_BITS;
+	return (uint64_t)LOCAL_ID_BYTE << LOCAL_ID_BITS | (host & ((UINT64_C(1) << LOCAL_ID_BITS) - 1));
 }
 
 static bool is_loopback(const struct thole_interface_info *info)
@@ -113,7 +92,7 @@ static void chosen_first(struct collection *collection)
 static void number_boards(struct collection *collection)
 {
 	char host[65] = ""; /* HOST_NAME_MAX of Linux, and a NUL */
-	struct options options;
+	char wanted[256];
 
 	if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
 		strcpy(host, "localhost");
@@ -121,10 +100,9 @@ static void number_boards(struct collection *collection)
 		collection->boards[i].number = i;
 		snprintf(collection->boards[i].name, MX_MAX_HOSTNAME_LEN, "%s:%u", host, i);
 	}
-	(void)options_load(&options, NULL); /* what is wrong with others is said when an endpoint is opened */
-	if (*options.board_name)
-		snprintf(collection->boards[0].name, MX_MAX_HOSTNAME_LEN, "%.*s%s", MX_MAX_HOSTNAME_LEN - 3, options.board_name,
-			 strchr(options.board_name, ':') ? "" : ":0");
+	if (thole_option_get(NULL, "board_name", wanted, sizeof(wanted)) == 0 && *wanted)
+		snprintf(collection->boards[0].name, MX_MAX_HOSTNAME_LEN, "%.*s%s", MX_MAX_HOSTNAME_LEN - 3, wanted,
+			 strchr(wanted, ':') ? "" : ":0");
 }
 
 static void collect_all(struct collection *collection)

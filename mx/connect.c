@@ -7,11 +7,11 @@
  */
 #include "internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "library.h"
+#include "nic.h"
 
 enum { MS = 1000000 }; /* ns */
 #define ANSWER_NS UINT64_C(10000000000) /* how long an endpoint that does not answer is asked at most */
@@ -55,14 +55,14 @@ static void connect_ask(struct mx_endpoint *endpoint, union mx_request *request,
 static void connect_directly(struct mx_endpoint *endpoint, union mx_request *request, uint64_t nic_id, uint32_t endpoint_id,
 			     uint32_t key)
 {
-	struct thole_address address = {0};
+	struct thole_address address;
 	struct mxi_peer *peer = NULL;
+	uint8_t mac[MXI_NIC_BYTES];
 	uint32_t handle;
 	int error;
 
-	snprintf(address.text, sizeof(address.text), "mxoe:%02x:%02x:%02x:%02x:%02x:%02x/%u", (unsigned)(nic_id >> 40 & 255),
-		 (unsigned)(nic_id >> 32 & 255), (unsigned)(nic_id >> 24 & 255), (unsigned)(nic_id >> 16 & 255),
-		 (unsigned)(nic_id >> 8 & 255), (unsigned)(nic_id & 255), endpoint_id);
+	mxi_nic_to_mac(nic_id, mac);
+	thole_mxoe_address(mac, (uint8_t)endpoint_id, &address);
 	error = thole_peer(endpoint->thole, &address, &handle);
 	if (!error)
 		peer = mxi_peer_add(endpoint, handle, nic_id, endpoint_id, 0);

@@ -14,12 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/counters.h"
 #include "base/error.h"
-#include "base/options.h"
 #include "internal.h"
 #include "library.h"
 #include "names.h"
+#include "nic.h"
 
 enum {
 	SPEED_10G = 10000,     /* Mb/s, as the kernel says it */
@@ -166,13 +165,11 @@ static mx_return_t get_serial_number(const struct question *question)
 {
 	struct mxi_board board;
 	mx_return_t code = find_board(question, &board);
-	char text[sizeof("00:00:00:00:00:00")];
+	char text[MXI_NIC_TEXT_MAX];
 
 	if (code != MX_SUCCESS)
 		return code;
-	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(board.nic_id >> 40 & 0xff),
-		 (unsigned)(board.nic_id >> 32 & 0xff), (unsigned)(board.nic_id >> 24 & 0xff),
-		 (unsigned)(board.nic_id >> 16 & 0xff), (unsigned)(board.nic_id >> 8 & 0xff), (unsigned)(board.nic_id & 0xff));
+	mxi_nic_text(board.nic_id, text);
 	return answer_text(question, text);
 }
 
@@ -227,59 +224,71 @@ static mx_return_t get_pio_send_max(const struct question *question)
 
 static mx_return_t get_copy_send_max(const struct question *question)
 {
-	struct options options;
+	uint64_t eager_max = 0;
 
-	(void)options_load(&options, NULL); /* a bad value is told when an endpoint opens; the others are good */
-	return answer_number(question, (uint32_t)options.eager_max);
+	thole_option_number(NULL, "eager_max", &eager_max);
+	return answer_number(question, (uint32_t)eager_max);
 }
 
 /* ---- Counters --------------------------------------------------------------------------------------------------- */
 
+static unsigned counters_count(void)
+{
+	struct thole_counter_info counter;
+	unsigned count = 0;
+
+	while (count < MXI_COUNTERS_MAX && thole_counter_info(count, &counter) == 0)
+		count++;
+	return count;
+}
+
 static mx_return_t get_counters_count(const struct question *question)
 {
-	return answer_number(question, COUNTER_COUNT);
+	return answer_number(question, counters_count());
 }
 
 static mx_return_t get_counters_labels(const struct question *question)
 {
-	mx_return_t code = check_room(question, (size_t)COUNTER_COUNT * MX_MAX_STR_LEN);
+	unsigned count = counters_count();
+	mx_return_t code = check_room(question, (size_t)count * MX_MAX_STR_LEN);
 	struct thole_counter_info counter;
 	char *label = question->out;
 
 	if (code != MX_SUCCESS)
 		return code;
-	memset(label, 0, (size_t)COUNTER_COUNT * MX_MAX_STR_LEN);
-	for (unsigned i = 0; thole_counter_info(i, &counter) == 0; i++, label += MX_MAX_STR_LEN)
+	memset(label, 0, (size_t)count * MX_MAX_STR_LEN);
+	for (unsigned i = 0; i < count && thole_counter_info(i, &counter) == 0; i++, label += MX_MAX_STR_LEN)
 		snprintf(label, MX_MAX_STR_LEN, "%s", counter.name);
 	return MX_SUCCESS;
 }
 
 struct sum {
-	uint64_t values[COUNTER_COUNT];
-	uint64_t nic_id;
+	uint64_t values[MXI_COUNTERS_MAX];
+	uint64_t nic_id; /* whose endpoints are meant */
+	unsigned count;
 };
 
 static void add_counters(struct mx_endpoint *endpoint, void *arg)
 {
-	uint64_t values[COUNTER_COUNT];
+	uint64_t values[MXI_COUNTERS_MAX] = {0};
 	struct sum *sum = arg;
 
 	if (endpoint->entry.nic_id != sum->nic_id)
 		return;
-	mxi_endpoint_counters(endpoint, values, COUNTER_COUNT);
-	for (unsigned i = 0; i < COUNTER_COUNT; i++)
+	mxi_endpoint_counters(endpoint, values, sum->count);
+	for (unsigned i = 0; i < sum->count; i++)
 		sum->values[i] += values[i];
 }
 
 static mx_return_t get_counters_values(const struct question *question)
 {
-	uint32_t low[COUNTER_COUNT];
-	struct sum sum = {.nic_id = 0};
+	uint32_t low[MXI_COUNTERS_MAX];
+	struct sum sum = {.count = counters_count()};
 	struct mxi_board board;
 	mx_return_t code;
 
 	if (question->endpoint) {
-		mxi_endpoint_counters(question->endpoint, sum.values, COUNTER_COUNT);
+		mxi_endpoint_counters(question->endpoint, sum.values, sum.count);
 	} else {
 		code = find_board(question, &board);
 		if (code != MX_SUCCESS)
@@ -287,9 +296,9 @@ static mx_return_t get_counters_values(const struct question *question)
 		sum.nic_id = board.nic_id;
 		mxi_endpoint_each(add_counters, &sum);
 	}
-	for (unsigned i = 0; i < COUNTER_COUNT; i++)
+	for (unsigned i = 0; i < sum.count; i++)
 		low[i] = (uint32_t)sum.values[i];
-	return answer(question, low, sizeof(low));
+	return answer(question, low, sum.count * sizeof(*low));
 }
 
 /* ---- mx_get_info ------------------------------------------------------------------------------------------------ */

@@ -38,6 +38,7 @@
 
 enum {
 	MXI_ENDPOINTS = 256,     /* numbers of endpoints on one board: what fits MXoE's byte */
+	MXI_COUNTERS_MAX = 256, /* some times as many as thole_counter_info has */
 	MXI_REQUESTS_CHUNK = 64,
 	MXI_REQUESTS_MAX = 1 << 30,
 };

@@ -15,13 +15,13 @@
 
 #include "base/error.h"
 #include "names.h"
+#include "nic.h"
 #include "post.h"
 #include "setting.h"
 
 enum {
 	TABLE_FIRST = 16,     /* rows at first; doubled when they are full */
 	LINE_MAX_BYTES = 512, /* of the file; a longer one is wrong, and its rest too */
-	NIC_DIGITS = 12,
 };
 
 struct table {
@@ -48,27 +48,6 @@ static struct {
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- Lines ----------------------------------------------------------------------------------------- */
-
-bool mxi_nic_parse(const char *text, uint64_t *nic_id_p)
-{
-	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-	uint64_t nic_id = 0;
-	unsigned count = 0;
-	const char *digit;
-
-	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-		text += 2;
-	for (; *text; text++) {
-		if (*text == ':' && count > 0 && count % 2 == 0 && text[-1] != ':')
-			continue;
-		digit = strchr(digits, *text);
-		if (!digit || count++ == NIC_DIGITS)
-			return false;
-		nic_id = nic_id << 4 | (uint64_t)((digit - digits) % 16);
-	}
-	*nic_id_p = nic_id;
-	return count == NIC_DIGITS && text[-1] != ':';
-}
 
 /* As "host:0", also where the number is left out. False: it is too long, or has what no name has. */
 static bool name_complete(const char *text, char name[MX_MAX_HOSTNAME_LEN])

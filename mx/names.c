@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "nic.h"
 #include "notice.h"
 #include "post.h"
 #include "setting.h"
@@ -168,11 +169,10 @@ static bool search_run(struct wanted *wanted, const struct mxi_settings *setting
 static bool search_frames(struct wanted *wanted, const struct mxi_board *board)
 {
 	struct thole_mxoe_host host;
-	char mac[sizeof(host.mac)];
+	char mac[MXI_NIC_TEXT_MAX];
 	uint64_t id = wanted->nic_id;
 
-	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(id >> 40 & 255), (unsigned)(id >> 32 & 255),
-		 (unsigned)(id >> 24 & 255), (unsigned)(id >> 16 & 255), (unsigned)(id >> 8 & 255), (unsigned)(id & 255));
+	mxi_nic_text(id, mac);
 	if (thole_mxoe_hosts(board->interface, id ? mac : wanted->name, id ? search_ns : hello_ns, &host, 1) < 1 ||
 	    !mxi_nic_parse(host.mac, &id))
 		return false;

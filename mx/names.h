@@ -43,9 +43,6 @@ unsigned mxi_known_list(struct mxi_known *list, unsigned room);
 /* Another host has told this of its board. Where the table is full it replaces what was heard first. */
 void mxi_known_heard(uint64_t nic_id, const char *name, const char *address);
 
-/* Read "02:83:00:00:00:01", "0x028300000001" or "028300000001". False if it is none of them. */
-bool mxi_nic_parse(const char *text, uint64_t *nic_id_p);
-
 /* Read one line of the file. Returns 1 and fills *known_p, 0 for one that says nothing, or THOLE_ERR_ARGUMENT with a sentence
  * for one that is wrong. The line is written to. */
 int mxi_hosts_line(char *line, struct mxi_known *known_p);

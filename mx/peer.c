@@ -5,11 +5,11 @@
  */
 #include "internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "library.h"
+#include "nic.h"
 
 static bool peers_reach(struct mx_endpoint *endpoint, uint32_t handle)
 {
@@ -62,14 +62,11 @@ uint32_t mxi_peer_session(struct mx_endpoint *endpoint, uint32_t handle)
 /* A peer of MXoE says in its address who it is. */
 static bool peer_parse(const struct thole_address *address, struct mxi_identity *identity_p)
 {
-	unsigned mac[6], number;
+	uint8_t mac[MXI_NIC_BYTES], number;
 
-	if (sscanf(address->text, "mxoe:%2x:%2x:%2x:%2x:%2x:%2x/%3u", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5],
-		   &number) != 7)
+	if (thole_mxoe_parts(address, mac, &number) != 0)
 		return false;
-	*identity_p = (struct mxi_identity){.endpoint_id = number};
-	for (int i = 0; i < 6; i++)
-		identity_p->nic_id = identity_p->nic_id << 8 | mac[i];
+	*identity_p = (struct mxi_identity){.nic_id = mxi_nic_of_mac(mac), .endpoint_id = number};
 	return true;
 }
 

@@ -2,12 +2,12 @@
 #include "setting.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "thole.h"
+
+enum { OPTION_MAX = 256 }; /* bytes of a value as text, its NUL included */
 
 static int group_parse(const char *text, struct in_addr *group_p)
 {
@@ -23,33 +23,28 @@ static int group_parse(const char *text, struct in_addr *group_p)
 	return 0;
 }
 
-/* One option of those that matter here. */
-static int take(struct mxi_settings *settings, const struct thole_option_info *info)
+static bool option_is(const char *name, const char *value)
 {
-	if (strcmp(info->name, "mx_hosts") == 0)
-		snprintf(settings->hosts, sizeof(settings->hosts), "%s", info->value);
-	else if (strcmp(info->name, "mx_port") == 0)
-		settings->port = (uint16_t)strtoul(info->value, NULL, 10);
-	else if (strcmp(info->name, "mx_group") == 0)
-		return group_parse(info->value, &settings->group);
-	else if (strcmp(info->name, "codec") == 0 && strcmp(info->value, "native") != 0)
-		settings->mxoe = true;
-	else if (strcmp(info->name, "network") == 0 && strcmp(info->value, "off") == 0)
-		settings->network = false;
-	return 0;
+	char text[OPTION_MAX];
+
+	return thole_option_get(NULL, name, text, sizeof(text)) == 0 && strcmp(text, value) == 0;
 }
 
 int mxi_settings_load(struct mxi_settings *settings)
 {
-	struct thole_option_info info;
-	int error = 0;
+	char group[OPTION_MAX] = "off";
+	uint64_t port = 0;
+	int error;
 
-	*settings = (struct mxi_settings){.network = true};
-	for (unsigned i = 0; thole_option_info(i, &info) == 0; i++) {
-		int status = take(settings, &info);
-
-		error = error ? error : status;
-	}
+	*settings = (struct mxi_settings){
+		.mxoe = !option_is("codec", "native"),
+		.network = !option_is("network", "off"),
+	};
+	thole_option_get(NULL, "mx_hosts", settings->hosts, sizeof(settings->hosts));
+	thole_option_number(NULL, "mx_port", &port);
+	settings->port = (uint16_t)port;
+	thole_option_get(NULL, "mx_group", group, sizeof(group));
+	error = group_parse(group, &settings->group);
 	if (settings->mxoe) /* its own frames find peers, and hosts of MX have no directory of ours */
 		settings->network = false;
 	if (!settings->network)

@@ -614,6 +614,18 @@ int options_get_text(const struct options *options, const char *name, char *valu
 	return 0;
 }
 
+int options_get_number(const struct options *options, const char *name, uint64_t *value_p)
+{
+	const struct option_row *row = row_need(name);
+
+	if (!row)
+		return THOLE_ERR_NOT_FOUND;
+	if (row->kind == OPTION_TEXT || row->kind == OPTION_KEY)
+		return error_set(THOLE_ERR_ARGUMENT, "option %s is no number; thole_option_get has it as text", row->name);
+	*value_p = *value_of((struct options *)(uintptr_t)options, row);
+	return 0;
+}
+
 const char *options_origin_text(const struct options *options, const char *name,
                                 char path[OPTIONS_PATH_MAX])
 {

@@ -194,6 +194,9 @@ int options_set(struct options *options, const char *name, const char *value, bo
  * THOLE_ERR_ARGUMENT (size is too small). */
 int options_get_text(const struct options *options, const char *name, char *value, size_t size);
 
+/* One as a number, of a choice its place. THOLE_ERR_NOT_FOUND, THOLE_ERR_ARGUMENT (it is a text or a key). */
+int options_get_number(const struct options *options, const char *name, uint64_t *value_p);
+
 /* Where a value is from, in words: "default", a file's path (of a key too, if it is the file's), "environment", "open", "set"; "" for
  * no such option. path has room for a path, and may be what is returned. */
 const char *options_origin_text(const struct options *options, const char *name,

@@ -168,3 +168,23 @@ malformed:
 			 "\"%.*s\" is not a Thole address: take it from thole_endpoint_address",
 			 THOLE_ADDRESS_MAX, text);
 }
+
+void thole_mxoe_address(const uint8_t mac[6], uint8_t number, struct thole_address *address_p)
+{
+	struct address_parts parts;
+
+	address_mxoe(mac, number, &parts);
+	address_format(&parts, address_p);
+}
+
+int thole_mxoe_parts(const struct thole_address *address, uint8_t mac_p[6], uint8_t *number_p)
+{
+	struct address_parts parts;
+
+	if (!mxoe_parse(address, &parts))
+		return error_set(THOLE_ERR_ADDRESS, "\"%.*s\" does not name an endpoint as MXoE does: \"mxoe:MAC/NUMBER\"",
+				 THOLE_ADDRESS_MAX, address->text);
+	memcpy(mac_p, parts.network + 8, 6);
+	*number_p = parts.network[4];
+	return 0;
+}

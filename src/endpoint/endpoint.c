@@ -247,14 +247,32 @@ void thole_endpoint_address(const struct thole_endpoint *endpoint, struct thole_
 	*address_p = endpoint->address;
 }
 
+/* As an endpoint has them, or one that is opened now: of bad values somewhere the last good ones. */
+static void options_copy(struct thole_endpoint *endpoint, struct options *options)
+{
+	if (!endpoint) {
+		(void)options_load(options, NULL);
+		return;
+	}
+	endpoint_lock(endpoint);
+	*options = endpoint->options;
+	endpoint_unlock(endpoint);
+}
+
 int thole_option_get(struct thole_endpoint *endpoint, const char *name, char *value, size_t size)
 {
-	int error;
+	struct options options;
 
-	endpoint_lock(endpoint);
-	error = options_get_text(&endpoint->options, name, value, size);
-	endpoint_unlock(endpoint);
-	return error;
+	options_copy(endpoint, &options);
+	return options_get_text(&options, name, value, size);
+}
+
+int thole_option_number(struct thole_endpoint *endpoint, const char *name, uint64_t *value_p)
+{
+	struct options options;
+
+	options_copy(endpoint, &options);
+	return options_get_number(&options, name, value_p);
 }
 
 int thole_option_set(struct thole_endpoint *endpoint, const char *name, const char *value)

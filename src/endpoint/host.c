@@ -54,6 +54,11 @@ uint64_t host_id(void)
 	return hash;
 }
 
+uint64_t thole_host_id(void)
+{
+	return host_id();
+}
+
 /* ---- Capabilities: each row probes by doing ------------------------------------------------------- */
 
 /* Reach into a child, as one process into another of the same user. */

@@ -133,6 +133,27 @@ static void mxoe__text(void **state)
 		assert_int_equal(address.text[k], 0);
 }
 
+static void mxoe__as_middleware_has_it(void **state)
+{
+	static const uint8_t mac[6] = {0x52, 0x54, 0, 0xab, 0x34, 1};
+	struct thole_address address, plain;
+	struct address_parts parts = {.host = 1, .endpoint = 2};
+	uint8_t number = 0, back[6] = {0};
+
+	(void)state;
+	memset(&address, 0xff, sizeof(address));
+	thole_mxoe_address(mac, 254, &address);
+	assert_string_equal(address.text, "mxoe:52:54:00:ab:34:01/254");
+	for (size_t k = strlen(address.text); k < THOLE_ADDRESS_MAX; k++)
+		assert_int_equal(address.text[k], 0);
+	assert_int_equal(thole_mxoe_parts(&address, back, &number), 0);
+	assert_memory_equal(back, mac, 6);
+	assert_int_equal(number, 254);
+	address_format(&parts, &plain);
+	assert_int_equal(thole_mxoe_parts(&plain, back, &number), THOLE_ERR_ADDRESS);
+	assert_non_null(strstr(thole_detail(), plain.text));
+}
+
 /* Its parts have no other text: what is written as of all others is not taken. */
 static void mxoe__no_other_text(void **state)
 {
@@ -157,6 +178,7 @@ int main(void)
 		cmocka_unit_test(parse__refuses_what_format_does_not_write),
 		cmocka_unit_test(parse__one_text_for_each_endpoint),
 		cmocka_unit_test(mxoe__text),
+		cmocka_unit_test(mxoe__as_middleware_has_it),
 		cmocka_unit_test(mxoe__no_other_text),
 	};
 

@@ -34,6 +34,7 @@
 #include "base/clock.h"
 #include "directory.h"
 #include "names.h"
+#include "nic.h"
 
 enum { ACTOR_LINE = 512 };
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "endpoint/address.h"
 #include "thole.h"
 
 /* The table is the kernel's: all its interfaces are there, once, and what is said of them is possible. */
@@ -67,11 +68,27 @@ static void capabilities__of_the_network(void **state)
 	assert_int_equal(found, sizeof(names) / sizeof(names[0]));
 }
 
+static void host__is_the_same_here_only(void **state)
+{
+	struct thole_endpoint *endpoint;
+	struct thole_address address;
+	struct address_parts parts;
+
+	(void)state;
+	assert_true(thole_host_id() != 0 && thole_host_id() == thole_host_id());
+	assert_int_equal(thole_endpoint_open(NULL, &endpoint), 0);
+	thole_endpoint_address(endpoint, &address);
+	assert_int_equal(address_parse(&address, &parts), 0);
+	assert_true(parts.host == thole_host_id()); /* neighbours share memory */
+	thole_endpoint_close(endpoint);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(interfaces__are_the_kernels),
 		cmocka_unit_test(capabilities__of_the_network),
+		cmocka_unit_test(host__is_the_same_here_only),
 	};
 
 	return cmocka_run_group_tests_name("network", tests, NULL, NULL);

@@ -568,6 +568,32 @@ static void load__named_file_must_be_readable(void **state)
 	assert_int_equal(options.spin, defaults.spin);
 }
 
+static void number__is_what_the_text_says(void **state)
+{
+	char text[OPTION_TEXT_MAX];
+	uint64_t number = 0;
+
+	(void)state;
+	setenv("THOLE_EAGER_MAX", "48k", 1);
+	setenv("THOLE_BULK", "ring", 1);
+	setenv("THOLE_SPIN", "3us", 1);
+	assert_int_equal(thole_option_number(NULL, "eager_max", &number), 0);
+	assert_int_equal(number, 48 * 1024);
+	assert_int_equal(thole_option_number(NULL, "spin", &number), 0);
+	assert_int_equal(number, 3000);
+	assert_int_equal(thole_option_number(NULL, "bulk", &number), 0);
+	assert_int_equal(number, OPTION_BULK_RING);
+	assert_int_equal(thole_option_get(NULL, "eager_max", text, sizeof(text)), 0);
+	assert_string_equal(text, "48k");
+	assert_int_equal(thole_option_number(NULL, "mx_hosts", &number), THOLE_ERR_ARGUMENT);
+	detail_check("option mx_hosts is no number");
+	assert_int_equal(thole_option_number(NULL, "job_key", &number), THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_option_number(NULL, "no_such", &number), THOLE_ERR_NOT_FOUND);
+	unsetenv("THOLE_EAGER_MAX");
+	unsetenv("THOLE_BULK");
+	unsetenv("THOLE_SPIN");
+}
+
 static void check__says_what_opening_would(void **state)
 {
 	(void)state;
@@ -604,6 +630,7 @@ int main(void)
 		WITH_HOME(load__bad_values_fail_and_the_rest_is_good),
 		WITH_HOME(load__bad_strings),
 		WITH_HOME(load__named_file_must_be_readable),
+		WITH_HOME(number__is_what_the_text_says),
 		WITH_HOME(check__says_what_opening_would),
 	};
 
