@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole_frames: native frames of every type as a pcap file on standard output, for the test of the dissector. The codec
- * of the library writes them, so that both cannot differ. What is in which frame is in test_dissector.py too.
+ * thole_frames: frames as a pcap file on standard output, for the test of the dissector. The codecs of the library write
+ * them, so that both cannot differ. test/data/frames has the same as they were once and have to stay.
+ *
+ *     thole-frames             native frames of every type; what is in which frame is in test_dissector.py too
+ *     thole-frames every       of each codec every packet, with every field that it has, and no two bytes alike
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +13,7 @@
 #include "thole.h"
 #include "transport/datagram/guard.h"
 
-enum { ETHERNET = 14, IPV4 = 20, UDP = 8, ETHERNET_MIN = 60, ETHERTYPE = 0x88b5 };
+enum { ETHERNET = 14, IPV4 = 20, UDP = 8, ETHERNET_MIN = 60, ETHERTYPE = 0x88b5, ETHERTYPE_MXOE = 0x86df };
 enum { PORT_RECORDS = 40001, PORT_BULK = 40002, PORT_PEER = 50001 };
 
 static uint32_t clock_us; /* of the capture: each frame comes a little later */
@@ -61,11 +64,11 @@ static void write_udp(const uint8_t *payload, size_t length, uint16_t from, uint
 }
 
 /* A raw frame as it arrives, padded. */
-static void write_raw(const uint8_t *frame, size_t length)
+static void write_raw(const uint8_t *frame, size_t length, uint16_t ethertype)
 {
 	uint8_t bytes[2000] = {0};
 
-	ethernet(bytes, ETHERTYPE, false);
+	ethernet(bytes, ethertype, false);
 	memcpy(bytes + ETHERNET, frame, length);
 	pcap_frame(bytes, ETHERNET + length < ETHERNET_MIN ? ETHERNET_MIN : ETHERNET + length);
 }
@@ -192,19 +195,19 @@ static void raw(void)
 	packet.sequence = 5000;
 	packet.payload = (const uint8_t *)"ab";
 	packet.message.record = (struct record){.kind = RECORD_EAGER};
-	write_raw(frame, encode(&packet, frame)); /* no payload, but padding */
+	write_raw(frame, encode(&packet, frame), ETHERTYPE); /* no payload, but padding */
 	packet.sequence++;
 	packet.length = 2;
 	length = encode(&packet, frame);
 	codec_native.seal(frame, length, NULL, 0);
-	write_raw(frame, length);
+	write_raw(frame, length, ETHERTYPE);
 	packet.sequence++;
 	length = encode(&packet, frame);
 	codec_native.seal(frame, length, NULL, 0);
 	frame[length - 1] ^= 1;
-	write_raw(frame, length);
+	write_raw(frame, length, ETHERTYPE);
 	frame[0] = 99;
-	write_raw(frame, length);
+	write_raw(frame, length, ETHERTYPE);
 }
 
 /* With counters and tags, short and long. */
@@ -244,9 +247,224 @@ static void strangers(void)
 	write_udp(question, sizeof(question), 40101, 50101, false);
 }
 
-int main(void)
+/* ---- Every field ---------------------------------------------------------------------------------- */
+
+/* The next bytes, none of them 0 and no two in a row alike. Compilers take initializers in the order in which they stand. */
+static uint64_t some(unsigned bytes)
 {
-	pcap_head();
+	static uint8_t next;
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < bytes; i++) {
+		next = next == 0xef ? 1 : (uint8_t)(next + 1);
+		value = value << 8 | next;
+	}
+	return value;
+}
+
+static struct packet some_front(uint8_t type)
+{
+	struct packet packet = {.type = type};
+
+	packet.to = (uint32_t)some(4);
+	packet.session = some(8);
+	packet.sequence = (uint32_t)some(4);
+	packet.ack = (uint32_t)some(4);
+	packet.credit = (uint16_t)some(2);
+	return packet;
+}
+
+static void native_every_connect(uint8_t type)
+{
+	struct packet packet = some_front(type);
+	struct packet_connect *connect = &packet.connect;
+
+	*connect = (struct packet_connect){.host = some(8), .endpoint = some(8), .target = some(8), .session = some(8),
+		.proof = some(8), .index = (uint32_t)some(4), .next = (uint32_t)some(4), .seen = (uint16_t)some(2),
+		.size = 112, .bulk_port = (uint16_t)some(2), .ethertype = (uint16_t)some(2), .attempt = (uint8_t)some(1),
+		.status = CONNECT_NO_GUARD, .integrity = 2};
+	for (unsigned i = 0; i < sizeof(connect->network); i++)
+		connect->network[i] = (uint8_t)some(1);
+	for (unsigned i = 0; i < sizeof(connect->mac); i++)
+		connect->mac[i] = (uint8_t)some(1);
+	send_udp(&packet);
+}
+
+static void native_every_record(struct record record, uint8_t flags)
+{
+	struct packet packet = some_front(PACKET_RECORD);
+
+	packet.flags = flags;
+	packet.payload = (const uint8_t *)"Hello";
+	packet.length = 5;
+	packet.message.record = record;
+	packet.message.record.tag = some(8);
+	packet.message.record.imm = some(8);
+	for (unsigned i = 0; i < RECORD_ARGS; i++)
+		packet.message.record.arg[i] = some(8);
+	send_udp(&packet);
+}
+
+static void native_every_record_kind(void)
+{
+	for (uint8_t kind = RECORD_EAGER; kind < RECORD_MESSAGE_KINDS; kind++)
+		native_every_record((struct record){.kind = kind, .length = kind == RECORD_PIECE ? 5 : RECORD_EXTERNAL,
+						    .flags = RECORD_IMM | RECORD_SYNC | RECORD_WINDOW | RECORD_STREAM},
+				    PACKET_HOLD);
+	for (uint8_t kind = RECORD_EAGER; kind < RECORD_MESSAGE_KINDS; kind++)
+		native_every_record((struct record){.kind = kind, .length = 5,
+						    .flags = RECORD_PLAIN | RECORD_MORE | RECORD_NOTIFY}, PACKET_ANSWER);
+}
+
+/* With counter and tag, those that nobody looks behind. */
+static void native_every_other(uint8_t flags)
+{
+	struct packet packet = some_front(PACKET_ACK);
+
+	packet.flags = flags;
+	packet.acked.held = some(8);
+	send_udp(&packet);
+	packet = some_front(PACKET_PULL);
+	packet.flags = (uint8_t)(flags | PACKET_ASIDE);
+	packet.pull = (struct packet_pull){.window = some(8), .transfer = some(7), .offset = some(5), .length = (uint32_t)some(3),
+					   .frame = (uint16_t)(some(2) | 0x8000), .wanted = some(8)};
+	packet.pull.length %= 64 * packet.pull.frame;
+	send_udp(&packet);
+	packet = some_front(PACKET_DATA);
+	packet.flags = flags;
+	packet.data.transfer = some(7);
+	packet.data.offset = some(5);
+	packet.payload = (const uint8_t *)"Hello, world, how are you today";
+	packet.length = 31;
+	send_udp(&packet);
+	packet = some_front(PACKET_NACK);
+	packet.flags = flags;
+	packet.nack.reason = NACK_BAD_WINDOW;
+	packet.nack.transfer = some(8);
+	packet.nack.refused = some(8);
+	packet.nack.proof = some(8);
+	send_udp(&packet);
+	packet = some_front(PACKET_CLOSE);
+	packet.flags = flags;
+	send_udp(&packet);
+}
+
+static void native_every(void)
+{
+	native_every_connect(PACKET_CONNECT);
+	native_every_connect(PACKET_ACCEPT);
+	native_every_record_kind();
+	native_every_other(0);
+	native_every_other(PACKET_TAGGED);
+	native_every_other(PACKET_SEALED | PACKET_ANSWER);
+}
+
+static void mxoe_write(const struct codec *codec, struct packet *packet)
+{
+	uint8_t frame[2000] = {0};
+	size_t head;
+
+	packet->peer_index = (uint16_t)some(2);
+	packet->generation = (uint8_t)some(1);
+	packet->to = (uint8_t)some(1);
+	packet->from = (uint8_t)some(1);
+	head = codec->encode(packet, frame);
+	if (packet->length)
+		memcpy(frame + head, packet->payload, packet->length);
+	write_raw(frame, head + packet->length, ETHERTYPE_MXOE);
+}
+
+/* One of each class: tiny, small, medium in two fragments, rendezvous, notify. */
+static void mxoe_every_record(const struct codec *codec)
+{
+	static const uint8_t payload[100] = "Hello";
+	const struct window window = {.length = some(4), .count = 1, .id = some(4)};
+	struct packet packet = some_front(PACKET_RECORD);
+
+	packet.payload = payload;
+	packet.message.checksum = (uint16_t)some(2);
+	packet.message.record = (struct record){.kind = RECORD_EAGER, .tag = some(8)};
+	for (packet.length = 5; packet.length <= 90; packet.length += 85) {
+		packet.message.total = packet.length;
+		mxoe_write(codec, &packet);
+	}
+	packet.message.total = codec->fragment + 77;
+	packet.message.fragment = 1;
+	packet.message.record.kind = RECORD_PIECE;
+	packet.length = 77;
+	mxoe_write(codec, &packet);
+	packet.length = 0;
+	packet.message.record.kind = RECORD_ANNOUNCE;
+	window_store(&window, &packet.message.record);
+	packet.message.record.tag = some(8);
+	mxoe_write(codec, &packet);
+	packet.message.record.kind = RECORD_FINISH;
+	packet.message.record.tag = some(2);
+	packet.message.total = some(4);
+	mxoe_write(codec, &packet);
+}
+
+static void mxoe_every_connect(const struct codec *codec)
+{
+	struct packet packet = some_front(PACKET_CONNECT);
+
+	packet.connect = (struct packet_connect){.session = some(4), .echo = some(4), .proof = some(4), .index = (uint16_t)some(2),
+		.next = (uint16_t)some(2), .attempt = (uint8_t)some(1), .status = CONNECT_BAD_KEY};
+	mxoe_write(codec, &packet);
+	packet.type = PACKET_ACCEPT;
+	mxoe_write(codec, &packet);
+	packet = some_front(PACKET_ACK);
+	packet.acked = (struct packet_ack){.number = (uint32_t)some(4), .send = (uint16_t)some(2), .session = some(4),
+					   .resent = (uint8_t)some(1)};
+	mxoe_write(codec, &packet);
+}
+
+static void mxoe_every_bulk(const struct codec *codec)
+{
+	struct packet packet = some_front(PACKET_PULL);
+	uint64_t transfer = some(4) << 32 | 0x21071982;
+
+	/* a block that ends in what is pulled: */
+	packet.pull = (struct packet_pull){.total = 0xfafbfcfd, .window = some(4), .transfer = transfer, .frame_index = 0x50607,
+					   .length = codec == &codec_mxoe ? 0xe1e2 : 0x71727,
+					   .frame_offset = (uint16_t)(some(2) % codec->data)};
+	mxoe_write(codec, &packet);
+	packet = some_front(PACKET_DATA);
+	packet.data = (struct packet_data){.transfer = transfer, .offset = some(4), .frame = (uint8_t)some(1)};
+	packet.payload = (const uint8_t *)"Hello";
+	packet.length = 5;
+	mxoe_write(codec, &packet);
+	for (unsigned driver = 0; driver < 2; driver++) {
+		packet = some_front(PACKET_NACK);
+		packet.nack = (struct packet_nack){.reason = NACK_CLOSED, .driver = driver, .transfer = transfer,
+						   .index = (uint16_t)some(2)};
+		mxoe_write(codec, &packet);
+	}
+}
+
+static void mxoe_every_host(const struct codec *codec)
+{
+	struct packet packet = some_front(PACKET_QUERY);
+
+	packet.host = (struct packet_host){.index = (uint16_t)some(2), .magic = (uint32_t)some(4), .mac = some(6),
+					   .serial = (uint32_t)some(4), .name_length = 7, .name = "host:0"};
+	mxoe_write(codec, &packet);
+	packet.type = PACKET_REPLY;
+	mxoe_write(codec, &packet);
+	packet.type = PACKET_HELLO;
+	mxoe_write(codec, &packet);
+}
+
+static void mxoe_every(const struct codec *codec)
+{
+	mxoe_every_record(codec);
+	mxoe_every_connect(codec);
+	mxoe_every_bulk(codec);
+	mxoe_every_host(codec);
+}
+
+static void native_sample(void)
+{
 	connects();  /* 1, 2 */
 	records();   /* 3 to 6 */
 	others();    /* 7 to 11 */
@@ -254,5 +472,17 @@ int main(void)
 	raw();       /* 14 to 17 */
 	strangers(); /* 18, 19 */
 	tagged();    /* 20, 21 */
+}
+
+int main(int argc, char **argv)
+{
+	pcap_head();
+	if (argc == 2 && strcmp(argv[1], "every") == 0) {
+		native_every();
+		mxoe_every(&codec_mxoe);
+		mxoe_every(&codec_mxoe_jumbo);
+	} else {
+		native_sample();
+	}
 	return fflush(stdout) ? 1 : 0;
 }
