@@ -16,15 +16,16 @@ VENV  := $(BUILD)/venv
 TOOL  := $(VENV)/tool/bin
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
-.PHONY: help run test unit system sim mutants build build-tests venvs bench install uninstall wheel clean
+.PHONY: help run check test unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run      install what is missing, build, and run MPI programs as shipped and over Thole, side by side"
 	@echo "make test     install what the tests need, build, and run all tests"
+	@echo "make check    what to run while working, in two minutes: unit tests, documents, the provider, a few histories"
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
 	@echo "make bench    compare with every other transport that can be installed (BENCH='--quick' passes arguments)"
-	@echo "make unit     only what meson runs: unit tests, documents, the simulator, whole endpoints"
+	@echo "make unit     only the unit tests"
 	@echo "make system   only what pytest runs: the tool, MPIs, MX programs (PYTEST='-k NAME' passes arguments)"
 	@echo "make sim      whole endpoints over a simulated network that loses frames and hosts: SEEDS=n histories"
 	@echo "make mutants  put small faults into the protocol code, one by one: does a test notice? (MUTANTS='name' for some)"
@@ -50,10 +51,12 @@ build: $(TOOL)/meson
 	@test -f $(BUILD)/build.ninja || $(MESON) setup $(BUILD) -Dtests=false
 	@$(MESON) compile -C $(BUILD)
 
-build-tests: $(TOOL)/meson
+setup-tests: $(TOOL)/meson
 	@tools/packages.sh test
 	@test -f $(BUILD)/build.ninja || $(MESON) setup $(BUILD) -Dtests=true
 	@$(MESON) configure $(BUILD) -Dtests=true
+
+build-tests: setup-tests
 	@$(MESON) compile -C $(BUILD)
 
 # Both kinds run even if the first fails, and either failure is the result.
@@ -64,8 +67,12 @@ test: build-tests
 	$(TOOL)/python -m pytest test/system --build $(BUILD) --require all -q -rfE $(PYTEST) || status=1; \
 	exit $$status
 
-unit: build-tests
-	@$(MESON) test -C $(BUILD) --print-errorlogs
+# These build no more than they run.
+check: setup-tests
+	@$(MESON) test -C $(BUILD) --print-errorlogs --suite unit --suite docs --suite check
+
+unit: setup-tests
+	@$(MESON) test -C $(BUILD) --print-errorlogs --suite unit
 
 system: build-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
