@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "names.h"
+#include "nic.h"
 #include "thole.h"
 
 static char path[] = "/tmp/thole-mx-hosts-XXXXXX";
