@@ -6,6 +6,7 @@
 
 #include "frames.h"
 #include "process.h"
+#include "transport/datagram/landing.h"
 
 enum {
 	FRAME_OVERHEAD = 66,       /* bytes that Ethernet, IP and UDP add to a frame on a line */
@@ -544,7 +545,7 @@ static unsigned wire_gather(struct wire *wire)
 
 	if (!landing)
 		landing = wire->landing = sim_alloc(sizeof(*landing));
-	engine_landing(wire->link.engine, landing);
+	landing_foresee(wire->link.engine, landing);
 	while (parcel && frames < most && length == segment && parcel->length <= segment && parcel->length > 0 &&
 	       bytes + parcel->length <= GATHER_BYTES && memcmp(&parcel->source, &source, sizeof(source)) == 0) {
 		length = parcel->length;
@@ -555,7 +556,7 @@ static unsigned wire_gather(struct wire *wire)
 		parcel_free(parcel);
 		parcel = wire_next(wire, CHANNEL_BULK);
 	}
-	if (engine_landed(wire->link.engine, &wire->link, &source, landing, bytes, segment) != frames)
+	if (landing_arrived(wire->link.engine, &wire->link, &source, landing, bytes, segment) != frames)
 		world_fail(wire->network->world, "%u counts its frames wrong", wire->process->index);
 	return frames;
 }

@@ -264,7 +264,7 @@ static void fill_record(struct run *run, struct packet *packet, const struct con
 	struct record *record = &packet->message.record;
 	uint8_t kinds = (uint8_t)take(run, 1);
 
-	packet->sequence = (uint32_t)near(run, connection->next_out + kinds / 16 % 3);
+	packet->sequence = (uint32_t)near(run, connection->out.next + kinds / 16 % 3);
 	record->kind = (uint8_t)(RECORD_EAGER + kinds % 8);
 	record->flags = (uint8_t)take(run, 1);
 	record->length = kinds & 128 ? RECORD_EXTERNAL : 0;
@@ -289,7 +289,7 @@ static void fill_connect(struct run *run, struct packet *packet, const struct co
 	connect->target = near(run, run->processes[VICTIM]->endpoint->parts.endpoint);
 	connect->session = near(run, connection->session);
 	connect->index = (uint32_t)near(run, connection->index);
-	connect->next = (uint32_t)near(run, connection->next_in);
+	connect->next = (uint32_t)near(run, connection->in.next);
 	connect->seen = (uint16_t)near(run, 1472);
 	connect->size = (uint16_t)near(run, 1472);
 	connect->bulk_port = (uint16_t)near(run, run->processes[HOSTILE]->wires[0].link.bulk_port);
@@ -317,9 +317,9 @@ static void fill_numbers(struct run *run, struct packet *packet, const struct co
 
 	packet->from = (uint32_t)near(run, HOSTILE);
 	packet->to = (uint32_t)near(run, VICTIM);
-	packet->peer_index = (uint16_t)near(run, connection->host_index);
+	packet->peer_index = (uint16_t)near(run, connection->numbered.host_index);
 	packet->generation = (uint8_t)take(run, 1);
-	packet->sequence |= connection->epoch;
+	packet->sequence |= connection->out.epoch;
 	if (packet->type == PACKET_RECORD) {
 		packet->message.medium = how & 1;
 		packet->message.fragment = (uint8_t)near(run, how / 2 % 4);
@@ -374,7 +374,7 @@ static void write_packet(struct run *run)
 	packet.flags = (uint8_t)(take(run, 1) & (PACKET_HOLD | PACKET_ANSWER));
 	packet.to = (uint32_t)near(run, connection->peer_index);
 	packet.session = near(run, connection->peer_session);
-	packet.ack = (uint32_t)near(run, connection->next_in);
+	packet.ack = (uint32_t)near(run, connection->in.next);
 	packet.credit = (uint16_t)near(run, 64);
 	packet.payload = payload;
 	if (packet.type == PACKET_RECORD) {
@@ -388,7 +388,7 @@ static void write_packet(struct run *run)
 		packet.data.offset = near(run, take(run, 1) % 50 * 1440);
 		packet.length = (uint32_t)(take(run, 1) % 4 ? 1440 : take(run, 2) % 1440);
 	} else if (packet.type == PACKET_ACK) {
-		packet.sequence = (uint32_t)near(run, connection->next_out);
+		packet.sequence = (uint32_t)near(run, connection->out.next);
 		packet.acked.held = near(run, 0);
 	} else if (packet.type == PACKET_NACK) {
 		packet.nack.reason = (uint8_t)(1 + take(run, 1) % 4);

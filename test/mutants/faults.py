@@ -13,10 +13,14 @@ class Fault(NamedTuple):
     new: str
 
 
-SEQUENCE = "src/transport/datagram/sequence.c"
-PULL = "src/transport/datagram/pull.c"
-CONNECTION = "src/transport/datagram/connection.c"
+ARRIVAL = "src/transport/datagram/arrival.c"
 ENGINE = "src/transport/datagram/engine.c"
+HANDSHAKE = "src/transport/datagram/handshake.c"
+LANDING = "src/transport/datagram/landing.c"
+NACK = "src/transport/datagram/nack.c"
+PULL = "src/transport/datagram/pull.c"
+SERVE = "src/transport/datagram/serve.c"
+TRANSMIT = "src/transport/datagram/transmit.c"
 NATIVE = "src/transport/datagram/wire/native.c"
 RING = "src/transport/shm/ring.c"
 BULK = "src/transport/shm/bulk.c"
@@ -35,93 +39,93 @@ FAULTS = [
     # ---- Records over frames
     Fault(
         "an acknowledgement beyond what was sent is taken",
-        SEQUENCE,
-        "if (sequence_after(ack, connection->next_out) > 0)",
+        TRANSMIT,
+        "if (sequence_after(ack, connection->out.next) > 0)",
         "if (false)",
     ),
     Fault(
         "time-outs of records do not double",
-        SEQUENCE,
-        "\tif (connection->backoff < 16)\n\t\tconnection->backoff++;\n",
+        TRANSMIT,
+        "\tif (connection->out.backoff < 16)\n\t\tconnection->out.backoff++;\n",
         "",
     ),
     Fault(
         "the window of records has no bound",
-        SEQUENCE,
-        "connection->window = smaller(connection->window + acked, connection->engine->codec->unacked_max);",
-        "connection->window += acked;",
+        TRANSMIT,
+        "connection->out.window = smaller(connection->out.window + acked, connection->engine->codec->unacked_max);",
+        "connection->out.window += acked;",
     ),
     Fault(
         "credit is ignored",
-        SEQUENCE,
-        "return large && connection->window < connection->credit ? connection->window : connection->credit;",
-        "return large ? connection->window : 256;",
+        TRANSMIT,
+        "return large ? smaller(connection->out.window, connection->out.credit) : connection->out.credit;",
+        "return large ? connection->out.window : 256;",
     ),
     Fault(
         "the window of records does not shrink when frames are lost",
-        SEQUENCE,
-        "connection->window = connection->window > least + LOSS_FRAMES ? connection->window - LOSS_FRAMES : least;",
+        TRANSMIT,
+        "out->window = out->window > least + LOSS_FRAMES ? out->window - LOSS_FRAMES : least;",
         "(void)least;",
     ),
     Fault(
         "the window of records does not shrink when an acknowledgement is late",
-        SEQUENCE,
-        "\tconnection->window = sequence_window_least(connection->engine->codec);\n\tfor (; node && node",
+        TRANSMIT,
+        "\tconnection->out.window = transmit_window_least(connection->engine->codec);\n\tfor (; node && node",
         "\tfor (; node && node",
     ),
     Fault(
         "frames far ahead are held",
-        SEQUENCE,
+        ARRIVAL,
         "if ((uint32_t)ahead > engine->codec->ahead_max)",
         "if (false)",
     ),
     Fault(
         "a duplicate is delivered twice",
-        SEQUENCE,
-        "if (ahead < 0 || (ahead == 0 && packet->message.fragment < connection->fragment_in)) {",
-        "if (ahead < -1 || (ahead == 0 && packet->message.fragment < connection->fragment_in)) {",
+        ARRIVAL,
+        "if (ahead < 0 || (ahead == 0 && packet->message.fragment < connection->in.fragment)) {",
+        "if (ahead < -1 || (ahead == 0 && packet->message.fragment < connection->in.fragment)) {",
     ),
     Fault(
         "a frame that is held already is held again",
-        SEQUENCE,
+        ARRIVAL,
         "if (after == 0 && before->fragment == packet->message.fragment) {",
         "if (false) {",
     ),
     Fault(
         "a selective acknowledgement is off by one",
-        SEQUENCE,
+        TRANSMIT,
         "if (ahead == 0 || ahead > 64 || !(held >> (ahead - 1) & 1))",
         "if (ahead == 0 || ahead > 63 || !(held >> ahead & 1))",
     ),
     Fault(
         "a duplicate is not acknowledged",
-        SEQUENCE,
-        "\t\tengine_count(engine, COUNTER_FRAMES_DUPLICATE);\n\t\tsequence_owe(connection, true);\n",
+        ARRIVAL,
+        "\t\tengine_count(engine, COUNTER_FRAMES_DUPLICATE);\n\t\tarrival_owe(connection, true);\n",
         "\t\tengine_count(engine, COUNTER_FRAMES_DUPLICATE);\n",
     ),
     Fault(
         "a record that found no frame leaves some behind",
-        SEQUENCE,
-        "\t\t\tsequence_take_back(connection, first);\n",
+        TRANSMIT,
+        "\t\t\ttransmit_take_back(connection, first);\n",
         "",
     ),
     Fault(
         "a peer's acknowledgement is not looked at in a PULL",
         ENGINE,
         "\t\tif (connection->engine->codec->credited) /* else it carries no acknowledgement either */\n"
-        "\t\t\tsequence_acked(connection, packet);\n",
+        "\t\t\ttransmit_acked(connection, packet);\n",
         "",
     ),
     # ---- Bulk over frames
     Fault(
         "the bound of a pulled range is missed by 8 bytes",
-        PULL,
+        SERVE,
         "pull->length > request->vector.length - pull->offset ||",
         "pull->length > request->vector.length - pull->offset + 8 ||",
     ),
     Fault(
         "where a pulled range begins is not checked",
-        PULL,
+        SERVE,
         "if (pull->length == 0 || pull->offset > request->vector.length ||\n"
         "\t    pull->length > request->vector.length - pull->offset ||",
         "if (pull->length == 0 || pull->length > request->vector.length ||",
@@ -140,19 +144,19 @@ FAULTS = [
     ),
     Fault(
         "DATA lands for another session",
-        PULL,
+        LANDING,
         "packet.to == connection->index && packet.session == connection->session &&",
         "packet.to == connection->index &&",
     ),
     Fault(
         "DATA lands at another offset",
-        PULL,
+        LANDING,
         "packet.data.offset == block->offset + (uint64_t)landing->frame_index[slot] * block->fetch->frame &&\n",
         "true &&\n",
     ),
     Fault(
         "DATA lands whatever its tag says",
-        PULL,
+        LANDING,
         "connection_judge(connection, &packet, parts, 2) == GUARD_FINE;",
         "true;",
     ),
@@ -165,25 +169,25 @@ FAULTS = [
     Fault(
         "time-outs of pulls do not double",
         PULL,
-        "\tif (connection->pull_backoff < 16)\n\t\tconnection->pull_backoff++;\n",
+        "\tif (connection->pull.backoff < 16)\n\t\tconnection->pull.backoff++;\n",
         "",
     ),
     Fault(
         "what arrives does not end the doubling",
         PULL,
-        "\tconnection->pull_backoff = 0; /* there is a way",
+        "\tconnection->pull.backoff = 0; /* there is a way",
         "\t/* there is a way",
     ),
     Fault(
         "the window of pulls has no bound",
         PULL,
-        "connection->pull_window = connection->pull_window + bytes < most ? connection->pull_window + bytes : most;",
-        "connection->pull_window += bytes + 0 * most;",
+        "connection->pull.window = connection->pull.window + bytes < most ? connection->pull.window + bytes : most;",
+        "connection->pull.window += bytes + 0 * most;",
     ),
     Fault(
         "the window of pulls does not shrink",
         PULL,
-        "connection->pull_window -= PULL_LOSS * lost;",
+        "connection->pull.window -= PULL_LOSS * lost;",
         ";",
     ),
     Fault(
@@ -201,55 +205,55 @@ FAULTS = [
     # ---- Connections
     Fault(
         "the proof of an ACCEPT is not checked",
-        CONNECTION,
-        "if (connect->proof != connect_expected(engine, packet) || connect->seen > engine->frame_max ||",
+        HANDSHAKE,
+        "if (connect->proof != handshake_expected(engine, packet) || connect->seen > engine->frame_max ||",
         "if (connect->seen > engine->frame_max ||",
     ),
     Fault(
         "the proof of a CONNECT is not checked",
-        CONNECTION,
-        "if (connect->proof != connect_expected(engine, packet) || connect->session == 0) {",
+        HANDSHAKE,
+        "if (connect->proof != handshake_expected(engine, packet) || connect->session == 0) {",
         "if (connect->session == 0) {",
     ),
     Fault(
         "where a CONNECT comes from is not checked",
-        CONNECTION,
-        "if (!engine->numbers && !connect_from(connection, connect, link, from)) {",
+        HANDSHAKE,
+        "if (!engine->numbers && !handshake_is_from(connection, connect, link, from)) {",
         "if (false) {",
     ),
     Fault(
         "a CLOSE does not wait for records that it overtook",
-        CONNECTION,
-        "if (close_is_complete(connection)) {",
+        HANDSHAKE,
+        "if (handshake_is_closed(connection)) {",
         "if (true) {",
     ),
     Fault(
         "a second session of a peer is taken",
-        CONNECTION,
+        HANDSHAKE,
         "return connection->peer_session == connect->session;",
         "return true;",
     ),
     Fault(
         "a NACK of any session ends the peer",
-        CONNECTION,
+        NACK,
         "(nack->refused != known && nack->refused != connection->session))",
         "false)",
     ),
     Fault(
         "a NACK need not prove the key",
-        CONNECTION,
+        NACK,
         "if (proven || (!connection->peer_session && nack->reason != NACK_BAD_WINDOW))",
         "if (true)",
     ),
     Fault(
         "a CONNECT opens a connection before its sender has answered",
-        CONNECTION,
+        HANDSHAKE,
         "\tif (engine->numbers)\n\t\tconnection_open(connection);",
         "\tconnection_open(connection);",
     ),
     Fault(
         "a CONNECT for another endpoint is answered",
-        CONNECTION,
+        HANDSHAKE,
         "if (!engine->numbers && connect->target != engine->endpoint->parts.endpoint) {",
         "if (false) {",
     ),
@@ -292,7 +296,7 @@ FAULTS = [
     ),
     Fault(
         "a lower integrity is agreed on",
-        CONNECTION,
+        HANDSHAKE,
         "connect->integrity > engine->integrity",
         "connect->integrity < engine->integrity",
     ),

@@ -16,6 +16,7 @@
 
 #include "link_pair.h"
 
+#include "transport/datagram/landing.h"
 #include "transport/datagram/links.h"
 
 enum { BUFFER = 16 << 20, FRAMES_MAX = 64, HEAD = 32, ROUNDS_MAX = 200, TURNS = 400 };
@@ -83,7 +84,7 @@ bool engine_frame(struct engine *e, struct link *link, const struct path *from, 
 	return true;
 }
 
-void engine_landing(struct engine *e, struct landing *landing)
+void landing_foresee(struct engine *e, struct landing *landing)
 {
 	(void)e;
 	landing->frames = (unsigned)how.frames;
@@ -96,7 +97,7 @@ void engine_landing(struct engine *e, struct landing *landing)
 	landing->iov[landing->count++] = (struct iovec){landing->spill, LANDING_SPILL};
 }
 
-unsigned engine_landed(struct engine *e, struct link *link, const struct path *from, struct landing *landing, size_t bytes,
+unsigned landing_arrived(struct engine *e, struct link *link, const struct path *from, struct landing *landing, size_t bytes,
 		       size_t segment)
 {
 	unsigned frames = (unsigned)((bytes + segment - 1) / segment);

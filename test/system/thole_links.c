@@ -18,6 +18,7 @@
 #include "link_pair.h"
 
 #include "base/endian.h"
+#include "transport/datagram/landing.h"
 #include "transport/datagram/links.h"
 
 enum { LIMIT_S = 20, HEAD = 8, ROUNDS = 300, PARTS = 24 };
@@ -103,7 +104,7 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 }
 
 /* Parts of all kinds of lengths: a link knows nothing of what they mean. */
-void engine_landing(struct engine *engine, struct landing *landing)
+void landing_foresee(struct engine *engine, struct landing *landing)
 {
 	static uint8_t memory[LANDING_FRAMES][4096];
 
@@ -116,7 +117,7 @@ void engine_landing(struct engine *engine, struct landing *landing)
 	landing->iov[landing->count++] = (struct iovec){landing->spill, LANDING_SPILL};
 }
 
-unsigned engine_landed(struct engine *engine, struct link *link, const struct path *from, struct landing *landing,
+unsigned landing_arrived(struct engine *engine, struct link *link, const struct path *from, struct landing *landing,
 		       size_t bytes, size_t segment)
 {
 	static uint8_t all[LANDING_FRAMES * (LANDING_HEAD + 4096) + LANDING_SPILL];

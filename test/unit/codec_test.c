@@ -10,7 +10,7 @@
 
 #include "capture.h"
 #include "thole.h"
-#include "transport/datagram/link.h"
+#include "transport/datagram/landing.h"
 #include "transport/datagram/wire/codec.h"
 
 static const struct codec *const codecs[] = {&codec_native, &codec_mxoe, &codec_mxoe_jumbo};

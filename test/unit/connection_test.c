@@ -6,6 +6,7 @@
 
 #include "pair.h"
 #include "transport/datagram/connection.h"
+#include "transport/datagram/sequence.h"
 #include "transport/datagram/datagram.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -505,7 +506,7 @@ static void stranger_acknowledges(struct host *host, struct packet *packet, unsi
 	for (unsigned i = 1; i <= words && !endpoint_peer(host->endpoint, 0)->gone; i++) {
 		struct connection *connection = connection_of(endpoint_peer(host->endpoint, 0));
 
-		if (connection->next_out - packet->ack < 2)
+		if (connection->out.next - packet->ack < 2)
 			assert_int_equal(thole_send(host->endpoint, 0, bytes, sizeof(bytes), 0, 0, 0, NULL, NULL), 0);
 		host_run(host, SAID_NS);
 		if (every && i % every == 0)
@@ -550,10 +551,10 @@ static void stalled__neither(void **state)
 	packet = stranger_opens(host);
 	packet.credit = 64;
 	connection = connection_of(endpoint_peer(host->endpoint, 0));
-	connection->outstanding = 1; /* as if asked for */
+	connection->pull.outstanding = 1; /* as if asked for */
 	for (unsigned i = 0; i < 300; i++) {
 		if (i % 2)
-			connection->fed_ns = host->now_ns + SAID_NS; /* just before the next look */
+			connection->pull.fed_ns = host->now_ns + SAID_NS; /* just before the next look */
 		stranger_acknowledges(host, &packet, 1 + i % 2, 1);
 	}
 	assert_false(endpoint_peer(host->endpoint, 0)->gone);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "transport/datagram/connection.h"
+#include "transport/datagram/nack.h"
 #include "transport/datagram/mac.h"
 #include "wire.h"
 
@@ -348,8 +349,8 @@ static void forge(struct pair *pair, uint8_t type)
 	size_t length;
 
 	connection_packet(from, &packet, (enum packet_type)type);
-	packet.ack = from->next_in;
-	packet.sequence = from->next_out;
+	packet.ack = from->in.next;
+	packet.sequence = from->out.next;
 	packet.credit = 64;
 	packet.flags |= PACKET_ANSWER;
 	packet.message = (struct packet_message){.record = {.kind = RECORD_EAGER, .tag = 99}};

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "transport/datagram/connection.h"
+#include "transport/datagram/landing.h"
 #include "transport/datagram/mac.h"
 #include "wire.h"
 
@@ -102,7 +103,7 @@ static void land(const struct frame *frames, unsigned count)
 	size_t length = 0, at = 0;
 
 	landing.version = 0;
-	engine_landing(engine_b(), &landing);
+	landing_foresee(engine_b(), &landing);
 	for (unsigned i = 0; i < count; length += frames[i++].length)
 		memcpy(bytes + length, frames[i].bytes, frames[i].length);
 	for (unsigned i = 0; i < landing.count && at < length; i++) {
@@ -112,7 +113,7 @@ static void land(const struct frame *frames, unsigned count)
 		at += part;
 	}
 	assert_int_equal(at, length);
-	engine_landed(engine_b(), &wires[1].link, &wires[0].link.own, &landing, length, frames[0].length);
+	landing_arrived(engine_b(), &wires[1].link, &wires[0].link.own, &landing, length, frames[0].length);
 }
 
 static bool is_received(void)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "base/endian.h"
+#include "transport/datagram/landing.h"
 #include "transport/datagram/links.h"
 
 enum { CALLS_MAX = 64, PARTS = 40 };
@@ -124,7 +125,7 @@ bool engine_frame(struct engine *e, struct link *link, const struct path *from, 
 	return known;
 }
 
-void engine_landing(struct engine *e, struct landing *landing)
+void landing_foresee(struct engine *e, struct landing *landing)
 {
 	(void)e;
 	landing->frames = 0;
@@ -132,7 +133,7 @@ void engine_landing(struct engine *e, struct landing *landing)
 	landing->iov[0] = (struct iovec){landing->spill, LANDING_SPILL};
 }
 
-unsigned engine_landed(struct engine *e, struct link *link, const struct path *from, struct landing *landing, size_t bytes,
+unsigned landing_arrived(struct engine *e, struct link *link, const struct path *from, struct landing *landing, size_t bytes,
 		       size_t segment)
 {
 	struct path records = *from;

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "transport/datagram/connection.h"
+#include "transport/datagram/sequence.h"
 #include "wire.h"
 
 static struct wire wires[2]; /* the inboxes of a and b */
@@ -45,7 +46,7 @@ static void open_both(void)
 	send_one(8);
 	pass(10000000);
 	assert_true(endpoint_drained(pair.a));
-	assert_int_equal(connection_a()->backoff, 0);
+	assert_int_equal(connection_a()->out.backoff, 0);
 }
 
 static void vanish_both(void)
@@ -91,11 +92,11 @@ static void ack__of_what_was_not_sent(void **state)
 		send_one(8);
 	endpoint_advance(pair.a, now_ns);
 	assert_int_equal(lose(1), 3);
-	next = connection_a()->next_out;
-	credit = (uint16_t)connection_a()->credit;
+	next = connection_a()->out.next;
+	credit = (uint16_t)connection_a()->out.credit;
 	acknowledge(next + 1, 7, 0); /* nothing that it says is believed */
 	assert_false(endpoint_drained(pair.a));
-	assert_int_equal(connection_a()->credit, credit);
+	assert_int_equal(connection_a()->out.credit, credit);
 	acknowledge(next + 1000000, 7, UINT64_MAX);
 	assert_false(endpoint_drained(pair.a));
 	acknowledge(next - 1, credit, 0);
@@ -115,14 +116,14 @@ static void credit__bounds_what_is_out(void **state)
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		open_both();
-		acknowledge(connection_a()->next_out, 5, 0);
+		acknowledge(connection_a()->out.next, 5, 0);
 		for (int k = 0; k < 100; k++)
 			send_one(lengths[i]);
 		for (int k = 0; k < 10; k++)
 			endpoint_advance(pair.a, now_ns);
 		assert_int_equal(lose(1), 5);
-		assert_int_equal(connection_a()->flight, 5);
-		acknowledge(connection_a()->next_out, 3, 0);
+		assert_int_equal(connection_a()->out.flight, 5);
+		acknowledge(connection_a()->out.next, 3, 0);
 		for (int k = 0; k < 10; k++)
 			endpoint_advance(pair.a, now_ns);
 		assert_int_equal(lose(1), 3);
@@ -139,7 +140,7 @@ static void window__has_a_bound(void **state)
 		send_one(1000);
 		pass(150000);
 	}
-	assert_int_equal(connection_a()->window, codec_native.unacked_max);
+	assert_int_equal(connection_a()->out.window, codec_native.unacked_max);
 	vanish_both();
 }
 
@@ -150,19 +151,19 @@ static void window__shrinks_with_losses(void **state)
 
 	(void)state;
 	open_both();
-	window = connection_a()->window;
-	next = connection_a()->next_out;
+	window = connection_a()->out.window;
+	next = connection_a()->out.next;
 	for (int i = 0; i < 8; i++)
 		send_one(1000);
 	endpoint_advance(pair.a, now_ns);
 	assert_int_equal(lose(1), 8);
 	now_ns += 200000;
 	acknowledge(next, 256, 0xfc >> 1); /* the first two are lost */
-	assert_int_equal(connection_a()->window, window - 2 * LOSS_FRAMES);
+	assert_int_equal(connection_a()->out.window, window - 2 * LOSS_FRAMES);
 	assert_int_equal(lose(1), 2);      /* and go again at once */
 	now_ns += 200000;
 	acknowledge(next + 8, 256, 0);
-	assert_int_equal(connection_a()->window, window - 2 * LOSS_FRAMES + 8);
+	assert_int_equal(connection_a()->out.window, window - 2 * LOSS_FRAMES + 8);
 	vanish_both();
 }
 
@@ -195,7 +196,7 @@ static void timeout__doubles(void **state)
 	assert_in_range(first, 3, 7);
 	more = unheard(start_ns + 2000000000);
 	assert_in_range(more, 4, 12);
-	assert_in_range(connection_a()->backoff, 8, 16);
+	assert_in_range(connection_a()->out.backoff, 8, 16);
 	vanish_both();
 }
 
@@ -206,17 +207,17 @@ static void timeout__begins_with_a_look(void **state)
 
 	(void)state;
 	open_both();
-	window = connection_a()->window;
+	window = connection_a()->out.window;
 	for (int i = 0; i < 8; i++)
 		send_one(1000);
 	endpoint_advance(pair.a, now_ns);
 	wires[1].tail--; /* the last */
 	quiet();
-	next = connection_a()->next_out;
+	next = connection_a()->out.next;
 	pass(RESEND_MIN_NS / 2);
 	assert_true(endpoint_drained(pair.a));
-	assert_int_equal(connection_a()->next_out, next);
-	assert_true(connection_a()->window >= window);
+	assert_int_equal(connection_a()->out.next, next);
+	assert_true(connection_a()->out.window >= window);
 	vanish_both();
 }
 
@@ -227,18 +228,18 @@ static void timeout__is_short_again_after_progress(void **state)
 
 	(void)state;
 	open_both();
-	trip_ns = connection_a()->round_trip_ns;
+	trip_ns = connection_a()->out.trip.smoothed_ns;
 	send_one(8);
 	unheard(now_ns + 3000000000);
-	assert_in_range(connection_a()->backoff, 8, 16);
+	assert_in_range(connection_a()->out.backoff, 8, 16);
 	while (wires[1].head == wires[1].tail) { /* the next try arrives */
 		now_ns = endpoint_deadline(pair.a);
 		endpoint_advance(pair.a, now_ns);
 	}
 	pass(200000);
 	assert_true(endpoint_drained(pair.a));
-	assert_int_equal(connection_a()->backoff, 0);
-	assert_in_range(connection_a()->round_trip_ns, trip_ns / 4, 4 * trip_ns + 200000);
+	assert_int_equal(connection_a()->out.backoff, 0);
+	assert_in_range(connection_a()->out.trip.smoothed_ns, trip_ns / 4, 4 * trip_ns + 200000);
 	vanish_both();
 }
 

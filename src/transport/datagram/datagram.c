@@ -213,7 +213,7 @@ static int mxoe_identify(struct datagram *datagram)
 	if (error)
 		return error;
 	mxoe_board_name(&datagram->endpoint->options, name);
-	engine_name(&datagram->engine, number, name, (uint32_t)host_id(), mxoe_is_open, datagram);
+	numbers_name(&datagram->engine, number, name, (uint32_t)host_id(), mxoe_is_open, datagram);
 	address_mxoe(datagram->interface.mac, number, parts);
 	return 0;
 }
@@ -391,7 +391,7 @@ static int datagram_connect(struct peer *peer)
 
 	datagram_add_later(datagram);
 	datagram_time(datagram);
-	error = engine_connect(&datagram->engine, peer);
+	error = handshake_connect(&datagram->engine, peer);
 	if (!error)
 		peer->endpoint->networked = true;
 	return error;
@@ -399,19 +399,19 @@ static int datagram_connect(struct peer *peer)
 
 static bool datagram_connected(struct peer *peer)
 {
-	return engine_connected(engine_of(peer), peer);
+	return handshake_connected(engine_of(peer), peer);
 }
 
 static int datagram_key(struct peer *peer, uint64_t key)
 {
 	datagram_time(datagram_of(peer->endpoint));
-	return engine_key(engine_of(peer), peer, key);
+	return handshake_key(engine_of(peer), peer, key);
 }
 
 static int datagram_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 			 uint32_t length)
 {
-	return engine_push(engine_of(peer), peer, record, payload, offset, length);
+	return transmit_push(engine_of(peer), peer, record, payload, offset, length);
 }
 
 static uint32_t datagram_piece_max(struct peer *peer)
@@ -435,7 +435,7 @@ static void datagram_limits(struct peer *peer, struct transport_limits *limits_p
 
 static void datagram_disconnect(struct peer *peer)
 {
-	engine_disconnect(engine_of(peer), peer);
+	connection_disconnect(engine_of(peer), peer);
 }
 
 static void datagram_hold(struct thole_endpoint *endpoint)
@@ -445,7 +445,7 @@ static void datagram_hold(struct thole_endpoint *endpoint)
 
 static void datagram_fetch(struct request *request)
 {
-	engine_fetch(engine_of(request->peer), request);
+	pull_fetch(engine_of(request->peer), request);
 }
 
 uint32_t datagram_session(const struct thole_endpoint *endpoint)
@@ -462,9 +462,9 @@ static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
 
 	if (!connection || connection->state == CONNECTION_NEW)
 		return;
-	info_p->frames_sent = connection->frames_sent;
-	info_p->retransmitted = connection->frames_resent;
-	info_p->rtt_ns = connection->round_trip_ns;
+	info_p->frames_sent = connection->out.frames_sent;
+	info_p->retransmitted = connection->out.frames_resent;
+	info_p->rtt_ns = connection->out.trip.smoothed_ns;
 	info_p->session = engine->numbers ? (uint32_t)connection->peer_session : 0;
 	if (connection->state == CONNECTION_CONNECTING) {
 		info_p->state = "connecting";
@@ -532,7 +532,7 @@ static int datagram_progress(struct thole_endpoint *endpoint)
 		datagram_time(datagram);
 	datagram->looks++;
 	if (datagram->watch_ns <= engine->now_ns) {
-		engine_watch(engine);
+		silence_receives(engine);
 		datagram->watch_ns = engine->now_ns + datagram_watch_turn(datagram);
 	}
 	if (engine_deadline(engine) <= engine->now_ns)
@@ -564,7 +564,7 @@ static void datagram_farewell(struct thole_endpoint *endpoint)
 	struct datagram *datagram = datagram_of(endpoint);
 
 	datagram_time(datagram);
-	engine_close(&datagram->engine);
+	handshake_close(&datagram->engine);
 }
 
 /* What arrives makes a descriptor readable in any case; the engine's timers do not. */

@@ -1,32 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine: one endpoint's connections, frames in, bursts out, timers; see engine.h. Pure.
- *
- * Frames to be sent gather in one burst, which goes to one link at a time: it is sent off when it is full, when a frame for another
- * link follows, and at the end of engine_flush. Whatever a frame of the burst refers to lives until then.
+ * engine: one endpoint's connections, frames in, what is due; see engine.h. Pure.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "message/message.h"
+#include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
+#include "transport/datagram/kept.h"
+#include "transport/datagram/landing.h"
+#include "transport/datagram/nack.h"
 
-struct burst {
-	struct frame_out frames[ENGINE_BURST];
-	struct connection *connections[ENGINE_BURST];
-	struct kept *kept[ENGINE_BURST];              /* of a RECORD that was not sent before, else NULL */
-	struct iovec iov[ENGINE_BURST][FRAME_PIECES];
-	uint8_t heads[ENGINE_BURST][PACKET_HEAD_MAX];
-	struct path paths[ENGINE_BURST];
-	uint8_t bounces[ENGINE_BURST][ENGINE_FRAME_MAX]; /* not touched unless user memory is very scattered */
-	unsigned count;
-	uint8_t link;
-	bool full;                                    /* a link had no room: nothing more is tried until the next flush */
-};
-
-static uint8_t zeros[ENGINE_FRAME_MAX];
-
-/* ---- Opening and closing ------------------------------------------------------------------------------------- */
+/* ---- Opening and closing ------------------------------------------------------------------------------------------- */
 
 /* Without a key there is nothing that a stranger does not know too. */
 static enum guard_mode engine_integrity(const struct engine *engine)
@@ -52,20 +37,21 @@ int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const st
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	pool_init(&engine->connections, sizeof(struct connection), 16, ENGINE_CONNECTIONS_MAX);
 	pool_init(&engine->guards, sizeof(struct guard), 16, ENGINE_CONNECTIONS_MAX);
+	pull_init(engine);
+	serve_init(engine);
 	engine->buckets = calloc(ENGINE_LINKS_MAX * (size_t)ENGINE_BUCKETS, sizeof(struct connection *));
-	engine->burst = malloc(sizeof(*engine->burst));
-	if (!engine->buckets || !engine->burst || pull_init(engine) != 0) {
+	if (!engine->buckets || burst_init(engine) != 0 || landing_init(engine) != 0) {
 		engine_fini(engine);
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	}
-	engine->burst->count = 0;
-	engine->burst->full = false;
 	return 0;
 }
 
 /* Nobody is told, neither peers nor requests. */
 void engine_fini(struct engine *engine)
 {
+	landing_fini(engine);
+	serve_fini(engine);
 	pull_fini(engine);
 	numbers_fini(engine);
 	for (uint32_t i = 0; i < engine->guards.capacity; i++)
@@ -73,11 +59,10 @@ void engine_fini(struct engine *engine)
 			guard_end(pool_at(&engine->guards, i));
 	pool_fini(&engine->guards);
 	pool_fini(&engine->connections);
-	pool_fini(&engine->small_frames);
-	pool_fini(&engine->large_frames);
+	kept_fini(engine);
 	heap_fini(&engine->timers);
 	free(engine->buckets);
-	free(engine->burst);
+	burst_fini(engine);
 }
 
 /* Bulk, and connecting, go by a link of sockets, records by raw frames, where there are both. */
@@ -100,25 +85,11 @@ void engine_add_link(struct engine *engine, struct link *link)
 	engine->outstanding_max = engine->links[engine->bulk_link]->room;
 	if (engine->numbers)
 		numbers_start(engine);
-	if (engine->large_frames.capacity == 0) {
-		pool_init(&engine->small_frames, sizeof(struct kept) + ENGINE_SMALL_FRAME, 64, ENGINE_KEPT_MAX);
-		pool_init(&engine->large_frames, sizeof(struct kept) + engine->frame_max, 16, ENGINE_KEPT_MAX);
-	}
+	if (engine->large_frames.capacity == 0)
+		kept_init(engine);
 }
 
-/* ---- Timers and lists of what is to be done --------------------------------------------------------------------- */
-
-void connection_wake(struct connection *connection, uint64_t when_ns)
-{
-	if (!connection->timer.place || when_ns < connection->timer.key)
-		heap_set(&connection->engine->timers, &connection->timer, when_ns);
-}
-
-void connection_dirty(struct connection *connection)
-{
-	if (connection->dirty_node.next == &connection->dirty_node)
-		list_push_back(&connection->engine->dirty, &connection->dirty_node);
-}
+/* ---- Time ---------------------------------------------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -148,7 +119,9 @@ unsigned engine_expire(struct engine *engine)
 		n++;
 		if (connection->state == CONNECTION_DEAD)
 			continue;
-		next_ns = earlier(sequence_expire(connection), pull_expire(connection));
+		next_ns = pull_expire(connection);
+		next_ns = earlier(next_ns, transmit_expire(connection));
+		next_ns = earlier(next_ns, arrival_expire(connection));
 		next_ns = earlier(next_ns, connection_expire(connection));
 		if (next_ns != UINT64_MAX && connection->state != CONNECTION_DEAD)
 			connection_wake(connection, next_ns > engine->now_ns ? next_ns : engine->now_ns + 1);
@@ -156,118 +129,7 @@ unsigned engine_expire(struct engine *engine)
 	return n;
 }
 
-/* ---- Out ------------------------------------------------------------------------------------------------------- */
-
-uint8_t *burst_head(struct engine *engine)
-{
-	return engine->burst->heads[engine->burst->count];
-}
-
-struct iovec *burst_iov(struct engine *engine)
-{
-	return engine->burst->iov[engine->burst->count];
-}
-
-uint8_t *burst_bounce(struct engine *engine)
-{
-	return engine->burst->bounces[engine->burst->count];
-}
-
-unsigned burst_send(struct engine *engine, unsigned tail)
-{
-	struct burst *burst = engine->burst;
-	unsigned count = burst->count, taken = 0;
-
-	if (count == 0)
-		return 0;
-	burst->count = 0;
-	if (!burst->full) {
-		struct link *link = engine->links[burst->link];
-
-		taken = link->calls->send(link, burst->frames, count);
-		engine->endpoint->counters[COUNTER_FRAMES_RAW] += link->ethertype ? taken : 0;
-	}
-	engine->endpoint->counters[COUNTER_FRAMES_SENT] += taken;
-	if (taken < count) {
-		burst->full = true;
-		engine->endpoint->counters[COUNTER_FRAMES_BLOCKED] += count - taken;
-		for (unsigned i = count; i-- > taken;) /* the earliest last: all behind it are taken back with it */
-			if (burst->kept[i])
-				sequence_unsend(burst->connections[i], burst->kept[i]);
-	}
-	return taken > count - tail ? taken - (count - tail) : 0;
-}
-
-static void burst_seal(struct engine *engine, const struct frame_out *frame, struct guard *guard)
-{
-	/* The head is ours to write: in the burst, or in a kept frame. Without a tag it would be dropped, as others are lost. */
-	if (guard)
-		guard_stamp(guard, engine->codec, (uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body,
-			    frame->body_count);
-	if (engine->codec->seal && engine->endpoint->options.checksum)
-		engine->codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);
-}
-
-bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
-	       struct connection *connection, struct kept *kept)
-{
-	struct burst *burst = engine->burst;
-	unsigned at;
-
-	if (burst->count > 0 && burst->link != link)
-		burst_send(engine, 0);
-	at = burst->count++;
-	burst->link = link;
-	burst->frames[at] = *frame;
-	burst->frames[at].known = connection != NULL;
-	burst->connections[at] = connection;
-	burst->kept[at] = kept;
-	burst_seal(engine, frame, guard);
-	if (burst->count == ENGINE_BURST)
-		burst_send(engine, 0);
-	return !burst->full;
-}
-
-void engine_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size)
-{
-	struct frame_out frame = {.channel = CHANNEL_RECORDS};
-	struct path *path;
-	uint8_t *head;
-
-	if (engine->burst->count > 0 && engine->burst->link != link)
-		burst_send(engine, 0);
-	head = burst_head(engine);
-	path = &engine->burst->paths[engine->burst->count];
-	*path = *to; /* the caller's may be a link's, and change */
-	frame.to = path;
-	frame.head = head;
-	frame.head_length = (uint32_t)engine->codec->encode(packet, head);
-	if (frame.head_length == 0)
-		return; /* the codec has no such packet */
-	if (size > frame.head_length) {
-		struct iovec *iov = burst_iov(engine);
-
-		iov[0] = (struct iovec){zeros, size - frame.head_length};
-		frame.body = iov;
-		frame.body_count = 1;
-		frame.body_length = size - frame.head_length;
-	}
-	burst_add(engine, link, &frame, packet->guard, NULL, NULL);
-}
-
-void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type)
-{
-	memset(packet, 0, sizeof(*packet));
-	packet->type = (uint8_t)type;
-	packet->to = connection->peer_index;
-	packet->from = connection->number;
-	packet->peer_index = connection->host_index;
-	packet->session = connection->peer_session;
-	if (!connection->guard || type == PACKET_CONNECT || type == PACKET_ACCEPT)
-		return;
-	packet->guard = connection->guard;
-	packet->flags = (uint8_t)guard_flags(connection->guard, type, 0);
-}
+/* ---- Out ----------------------------------------------------------------------------------------------------------- */
 
 unsigned engine_flush(struct engine *engine)
 {
@@ -282,13 +144,13 @@ unsigned engine_flush(struct engine *engine)
 		more = node != last;
 		list_remove(node);
 		if (connection->state == CONNECTION_OPEN)
-			sequence_flush(connection);
+			transmit_flush(connection);
 	}
 	burst_send(engine, 0);
 	if (!list_empty(&engine->fetching) && !engine->burst->full)
 		pull_ask(engine);
 	if (!list_empty(&engine->serving) && !engine->burst->full)
-		pull_serve(engine);
+		serve_flush(engine);
 	burst_send(engine, 0);
 	return (unsigned)(engine->endpoint->counters[COUNTER_FRAMES_SENT] - sent);
 }
@@ -303,7 +165,7 @@ bool engine_drained(const struct engine *engine)
 	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
 		const struct connection *connection = pool_at(&engine->connections, i);
 
-		if (pool_is_live(&engine->connections, connection) && !list_empty(&connection->unacked))
+		if (pool_is_live(&engine->connections, connection) && !list_empty(&connection->out.unacked))
 			return false;
 	}
 	return true;
@@ -320,7 +182,7 @@ uint64_t engine_eager_max(struct engine *engine, const struct peer *peer)
 	uint64_t most = engine->endpoint->options.net_eager_max;
 	const struct connection *connection = connection_of(peer);
 
-	if (connection && connection->holding)
+	if (connection && connection->out.announcing)
 		return 0;
 	return most < engine->codec->eager_max ? most : engine->codec->eager_max;
 }
@@ -333,12 +195,12 @@ void engine_hold(struct engine *engine)
 
 		if (!pool_is_live(&engine->connections, connection) || connection->state != CONNECTION_OPEN)
 			continue;
-		connection->ack_now = connection->tell_hold = true;
+		connection->in.ack_now = connection->in.tell_hold = true;
 		connection_dirty(connection);
 	}
 }
 
-/* ---- In -------------------------------------------------------------------------------------------------------- */
+/* ---- In ------------------------------------------------------------------------------------------------------------ */
 
 /* Lose frames on purpose; xorshift64*, seeded by options. */
 static bool engine_inject(struct engine *engine)
@@ -379,14 +241,6 @@ static void engine_stranger(struct engine *engine, struct link *link, const stru
 	nack_send(engine, link, from, connection ? NACK_CLOSED : NACK_BAD_SESSION, packet->session);
 }
 
-enum guard_verdict connection_judge(struct connection *connection, const struct packet *packet, const struct iovec *parts,
-				    size_t count)
-{
-	if (connection->guard)
-		return guard_check(connection->guard, connection->engine->codec, packet, parts, count);
-	return packet->flags & (PACKET_TAGGED | PACKET_SEALED) ? GUARD_FORGED : GUARD_FINE;
-}
-
 /* Whether a frame is the peer's, and new; then it is remembered. */
 static bool engine_admits(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
 {
@@ -405,27 +259,27 @@ static bool engine_admits(struct connection *connection, const struct packet *pa
 
 void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
 {
-	connection->heard_ns = connection->engine->now_ns;
+	connection->silence.heard_ns = connection->engine->now_ns;
 	if (packet->flags & PACKET_ANSWER) {
-		connection->ack_now = true;
+		connection->in.ack_now = true;
 		connection_dirty(connection);
 	}
 	switch (packet->type) {
 	case PACKET_RECORD:
-		sequence_acked(connection, packet);
-		sequence_arrived(connection, packet, frame, length);
+		transmit_acked(connection, packet);
+		arrival_record(connection, packet, frame, length);
 		break;
 	case PACKET_ACK:
-		connection->holding = packet->flags & PACKET_HOLD;
-		sequence_acked(connection, packet);
+		connection->out.announcing = packet->flags & PACKET_HOLD;
+		transmit_acked(connection, packet);
 		break;
 	case PACKET_PULL:
 		if (connection->engine->codec->credited) /* else it carries no acknowledgement either */
-			sequence_acked(connection, packet);
-		pull_arrived(connection, packet);
+			transmit_acked(connection, packet);
+		serve_pull_arrived(connection, packet);
 		break;
 	case PACKET_DATA:
-		data_arrived(connection, packet);
+		pull_data_arrived(connection, packet);
 		break;
 	case PACKET_NACK:
 		engine_count(connection->engine, COUNTER_NACKS_RECEIVED);
@@ -433,8 +287,8 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 			pull_nacked(connection, packet->nack.transfer);
 		break;
 	default: /* CLOSE */
-		sequence_acked(connection, packet);
-		close_arrived(connection, packet);
+		transmit_acked(connection, packet);
+		handshake_close_arrived(connection, packet);
 	}
 }
 
@@ -473,10 +327,10 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 	}
 	switch (packet.type) {
 	case PACKET_CONNECT:
-		connect_arrived(engine, link, from, &packet, length);
+		handshake_connect_arrived(engine, link, from, &packet, length);
 		return false;
 	case PACKET_ACCEPT:
-		accept_arrived(engine, link, from, &packet);
+		handshake_accept_arrived(engine, link, from, &packet);
 		return false;
 	case PACKET_NACK:
 		if (packet.flags & (PACKET_TAGGED | PACKET_SEALED))
@@ -488,7 +342,7 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 	}
 	connection = connection_by_index(engine, packet.to, packet.session);
 	if (connection && connection->state != CONNECTION_DEAD && connection->peer_session) {
-		if (!engine_admits(connection, &packet, frame, length) || !connection_proven(connection))
+		if (!engine_admits(connection, &packet, frame, length) || !handshake_proven(connection))
 			return false;
 		connection->heard_link = (uint8_t)link->index;
 		known = engine_known(connection, link, from, &packet);
@@ -497,4 +351,31 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 	}
 	engine_stranger(engine, link, from, &packet, length);
 	return false;
+}
+
+void engine_refused(struct engine *engine, struct link *link, const struct path *to)
+{
+	struct connection *connection = connection_by_path(engine, link, to), *next;
+
+	for (; connection; connection = next) {
+		next = connection_next_by_path(connection, link, to);
+		if (connection->state != CONNECTION_DEAD)
+			connection_lost(connection, THOLE_ERR_PEER);
+	}
+}
+
+void engine_shrink(struct engine *engine, struct link *link, const struct path *to, uint32_t frame_max)
+{
+	struct connection *connection = connection_by_path(engine, link, to);
+
+	if (frame_max < ENGINE_FRAME_MIN)
+		frame_max = ENGINE_FRAME_MIN;
+	for (; connection; connection = connection_next_by_path(connection, link, to)) {
+		struct route *route = &connection->route[link->index];
+
+		if (route->frame_max <= frame_max)
+			continue;
+		route->frame_max = frame_max;
+		engine_count(engine, COUNTER_FRAME_SHRINKS);
+	}
 }

@@ -4,10 +4,12 @@
  * clock, no random number (they are drawn by engine->random, which the owner provides); time comes in as engine->now_ns.
  * Frames come in by engine_frame, go out by link->send, once a burst.
  *
- * engine.c      one endpoint's connections, frames in, bursts out, timers
- * connection.c  handshake, paths, liveness, end
- * sequence.c    records: numbers, acknowledgement, retransmission, order, credit
- * pull.c        bulk: the receiver asks for blocks, and again for what is missing
+ * connection.h  what there is of one peer; each of its parts is of the file that has its name
+ * handshake.c   how a connection begins, and how its peer says that it ends
+ * transmit.c    records out, arrival.c records in
+ * pull.c        bulk in, serve.c bulk out, landing.c where it lands
+ * silence.c       whether a peer is there that says nothing
+ * burst.c       frames to be sent
  * numbers.c     what is different with mxoe, where endpoints are named by MAC and number
  * guard.c       whether a frame is the peer's, unaltered and new
  *
@@ -41,14 +43,9 @@ enum engine_limits {
 	ENGINE_HOLD_TOTAL = 8192,          /* and of all connections: bounds the memory that peers can make us use */
 };
 
-enum connection_state {
-	CONNECTION_NEW,        /* known, not asked for */
-	CONNECTION_CONNECTING, /* CONNECT was sent */
-	CONNECTION_OPEN,
-	CONNECTION_DEAD,       /* the peer is lost; frames to it are answered with a NACK */
-};
-
+struct burst;
 struct connection;
+struct kept;
 struct numbers;
 
 struct engine {
@@ -93,7 +90,7 @@ void engine_fini(struct engine *engine);
 void engine_add_link(struct engine *engine, struct link *link);
 /* With mxoe, before the link: our number, what this host is called, a number that changes when it starts again, and whether an
  * endpoint of this number is open on it, in whichever process (NULL: who knows; others' frames are dropped then). */
-void engine_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
+void numbers_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
 		 bool (*is_open)(void *arg, uint8_t number), void *arg);
 
 /* ---- In: from links --------------------------------------------------------------------------- */
@@ -103,12 +100,6 @@ void engine_name(struct engine *engine, uint8_t number, const char *host, uint32
 bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
 		  size_t length);
 
-/* Foresee the next DATA frames: fill a landing's iovec. Its spill comes last always. */
-void engine_landing(struct engine *engine, struct landing *landing);
-/* What came into it: `bytes`, in frames of `segment` bytes each but the last (GRO), from one sender. Returns how many frames. */
-unsigned engine_landed(struct engine *engine, struct link *link, const struct path *from, struct landing *landing,
-		       size_t bytes, size_t segment);
-
 /* A host answers that nobody is at this path (ICMP port unreachable). */
 void engine_refused(struct engine *engine, struct link *link, const struct path *to);
 /* Frames of this length do not fit the path any more. */
@@ -116,20 +107,9 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 
 /* ---- In: from the layers above (transport.h) ---------------------------------------------------- */
 
-int engine_connect(struct engine *engine, struct peer *peer);
-/* Whether frames flow, and (mxoe) the peer has taken our key. */
-bool engine_connected(const struct engine *engine, const struct peer *peer);
-/* mxoe: the key that this peer wants to hear, instead of our own; asked anew if it has not taken one. Errors: MEMORY. */
-int engine_key(struct engine *engine, struct peer *peer, uint64_t key);
-int engine_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
-		uint64_t offset, uint32_t length);
 uint32_t engine_piece_max(struct engine *engine, const struct peer *peer);
 uint64_t engine_eager_max(struct engine *engine, const struct peer *peer);
-void engine_fetch(struct engine *engine, struct request *request);
-void engine_disconnect(struct engine *engine, struct peer *peer);
 void engine_hold(struct engine *engine);
-/* The endpoint closes: say so to all peers. */
-void engine_close(struct engine *engine);
 
 /* ---- Run ------------------------------------------------------------------------------------------ */
 
@@ -137,14 +117,21 @@ void engine_close(struct engine *engine);
 unsigned engine_flush(struct engine *engine);
 /* Timers that have run out by now_ns. Returns how many. */
 unsigned engine_expire(struct engine *engine);
-/* Look which peers are waited for by receives alone, so that their silence is noticed. Its owner calls it now and then,
- * several times in peer_timeout. */
-void engine_watch(struct engine *engine);
 /* When engine_expire has something to do next, UINT64_MAX: never. */
 uint64_t engine_deadline(const struct engine *engine);
 /* Whether frames wait to be sent (for which the link had no room). */
 bool engine_busy(const struct engine *engine);
 /* Whether everything pushed has been acknowledged, but by peers that are gone. */
 bool engine_drained(const struct engine *engine);
+
+/* ---- For the engine's files ----------------------------------------------------------------------- */
+
+/* A frame of an open connection's peer. */
+void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
+
+static inline void engine_count(struct engine *engine, enum counter counter)
+{
+	engine->endpoint->counters[counter]++;
+}
 
 #endif

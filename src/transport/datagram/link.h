@@ -51,7 +51,7 @@ struct link_calls {
 	const char *name;
 	/* Send frames in this order. Returns how many were taken; the rest found no room now. */
 	unsigned (*send)(struct link *link, const struct frame_out *frames, unsigned count);
-	/* Hand what has arrived to engine_frame (bulk perhaps by engine_landing and engine_landed), about `budget` frames of it.
+	/* Hand what has arrived to engine_frame (bulk perhaps by landing_foresee and landing_arrived), about `budget` frames of it.
 	 * Returns how many. */
 	unsigned (*receive)(struct link *link, unsigned budget);
 	/* Whether receive is so cheap that it may be called at every look (memory, no system call). */
@@ -80,25 +80,6 @@ struct link {
 	uint64_t room;         /* bytes that its receive buffer holds, for the credit that is given out; less after overflows */
 	int fd[CHANNELS];      /* to be polled for reading after ready; -1: none */
 	uint64_t *counters;    /* the endpoint's */
-};
-
-/* Frames a bulk receive is expected to bring, and where they belong: filled by engine_landing, used as the iovec of one
- * recvmsg, given back to engine_landed with what came. Head, payload, head, payload ... and at the end the spill. */
-enum { LANDING_FRAMES = 64, LANDING_HEAD = 56, LANDING_SPILL = 65536 }; /* the longest head of DATA: with a long tag */
-
-struct landing {
-	uint64_t version;                           /* the engine's: of what it foresees; 0: never filled */
-	unsigned count;                             /* of iovecs */
-	unsigned frames;                            /* that are foreseen; may be 0 */
-	uint32_t frame;                             /* length of each but perhaps the last, head included */
-	struct iovec iov[2 * LANDING_FRAMES + 1];
-	uint8_t heads[LANDING_FRAMES][LANDING_HEAD];
-	void *where[LANDING_FRAMES];                /* the engine's: the block, */
-	uint8_t frame_index[LANDING_FRAMES];        /* and which frame of it */
-	uint8_t most;                               /* frames to foresee, 0: LANDING_FRAMES; as many as come at a time, */
-	uint8_t few;                                /* and how often fewer came */
-	bool known;                                 /* engine_landed's: something was of an open connection, and from its path */
-	uint8_t spill[LANDING_SPILL];               /* takes what was not foreseen */
 };
 
 #endif

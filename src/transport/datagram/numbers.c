@@ -19,7 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
+#include "transport/datagram/nack.h"
+#include "transport/datagram/sequence.h"
 
 enum {
 	WINDOWS = 256,            /* short ids: what fits a byte */
@@ -74,7 +77,7 @@ void numbers_fini(struct engine *engine)
 	engine->numbers = NULL;
 }
 
-void engine_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
+void numbers_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
 		 bool (*is_open)(void *arg, uint8_t number), void *arg)
 {
 	struct numbers *numbers = engine->numbers;
@@ -134,14 +137,14 @@ void numbers_expire(struct engine *engine)
 	for (int i = 0; i < 6; i++)
 		packet.host.mac = packet.host.mac << 8 | engine->links[0]->own.bytes[i];
 	numbers->hello_ns = engine->now_ns + HELLO_NS;
-	engine_post(engine, 0, &everybody, &packet, 0);
+	burst_post(engine, 0, &everybody, &packet, 0);
 }
 
 void numbers_query(struct engine *engine, uint8_t link, const struct path *to)
 {
 	struct packet packet = {.type = PACKET_QUERY, .host = {.index = MXOE_HOST_INDEX, .magic = MXOE_QUERY_MAGIC}};
 
-	engine_post(engine, link, to, &packet, 0);
+	burst_post(engine, link, to, &packet, 0);
 }
 
 static void query_arrived(struct engine *engine, const struct link *link, const struct path *from, const struct packet *asked)
@@ -151,7 +154,7 @@ static void query_arrived(struct engine *engine, const struct link *link, const 
 
 	packet.host.name_length = numbers->name_length;
 	memcpy(packet.host.name, numbers->name, numbers->name_length);
-	engine_post(engine, (uint8_t)link->index, from, &packet, 0);
+	burst_post(engine, (uint8_t)link->index, from, &packet, 0);
 }
 
 /* A host says how it numbers us. */
@@ -160,7 +163,7 @@ static void index_arrived(struct engine *engine, const struct link *link, const 
 	struct connection *connection = connection_by_path(engine, link, from);
 
 	for (; connection; connection = connection_next_by_path(connection, link, from))
-		connection->host_index = (uint16_t)index;
+		connection->numbered.host_index = (uint16_t)index;
 }
 
 /* ---- Who it is -------------------------------------------------------------------------------------------- */
@@ -193,19 +196,19 @@ void numbers_begin(struct connection *connection)
 	struct path path = {{0}};
 
 	connection->session = engine->numbers->session;
-	connection->number = numbers_own(engine);
-	connection->key = (uint32_t)engine->key;
-	connection->wish = numbers_wish(engine);
+	connection->numbered.number = numbers_own(engine);
+	connection->numbered.key = (uint32_t)engine->key;
+	connection->numbered.wish = numbers_wish(engine);
 	connection->peer_index = parts->network[4];
 	memcpy(path.bytes, parts->network + 8, 6);
 	former = numbers_find(engine, engine->links[0], &path, connection->peer_index);
 	if (!former || !former->peer_session)
 		return;
-	connection->former_session = (uint32_t)former->peer_session;
-	connection->epoch_in = (former->epoch_in + (1u << engine->codec->sequence_bits)) & 0xffff;
-	connection->host_index = former->host_index;
-	if (former->answered)
-		connection->key = former->key;
+	connection->numbered.former_session = (uint32_t)former->peer_session;
+	connection->in.epoch = (former->in.epoch + (1u << engine->codec->sequence_bits)) & 0xffff;
+	connection->numbered.host_index = former->numbered.host_index;
+	if (former->handshake.answered)
+		connection->numbered.key = former->numbered.key;
 }
 
 /* Whether the one we know at this place has ended there, or has given up on us and wants to begin again: what it has missed it will
@@ -215,7 +218,7 @@ static bool connect_is_new(const struct connection *connection, const struct pac
 	uint32_t epoch = connect->next ^ sequence_narrow(connection->engine->codec, connect->next);
 
 	return connection->peer_session && (connection->peer_session != connect->session ||
-					    (connection->credit > 0 && connection->epoch != epoch));
+					    (connection->out.credit > 0 && connection->out.epoch != epoch));
 }
 
 struct peer *numbers_peer(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet)
@@ -328,7 +331,7 @@ void numbers_ask(struct connection *connection)
 	packet.pull = (struct packet_pull){
 		.window = WINDOW_NONE, .transfer = handle_pack(engine, connection->index), .total = 1, .length = 1,
 	};
-	engine_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
+	burst_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
 }
 
 /* Whose pull it is; *id_p: the fetch's id, or 0 if it was only asked whether somebody is there. NULL: none of this process's. */
@@ -342,7 +345,7 @@ static struct connection *handle_connection(struct engine *engine, const struct 
 		return NULL;
 	*id_p = id < HANDLE_PLAIN ? 0 : id;
 	connection = id < HANDLE_PLAIN ? connection_by_index(engine, (uint32_t)id, engine->numbers->session)
-				       : fetch_connection(engine, id);
+				       : pull_connection(engine, id);
 	return connection && connection->state == CONNECTION_OPEN &&
 			       memcmp(&connection->route[link->index].records, from, sizeof(*from)) == 0
 		       ? connection
@@ -376,7 +379,7 @@ void numbers_nack(struct engine *engine, const struct link *link, const struct p
 	packet.nack.driver = refused->type == PACKET_PULL;
 	packet.nack.transfer = packet.nack.driver ? refused->pull.transfer : 0;
 	engine_count(engine, COUNTER_NACKS_SENT);
-	engine_post(engine, (uint8_t)link->index, to, &packet, 0);
+	burst_post(engine, (uint8_t)link->index, to, &packet, 0);
 }
 
 static void refuse(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet,
@@ -402,7 +405,7 @@ static void number_nack_arrived(struct engine *engine, const struct link *link, 
 		connection = handle_connection(engine, link, from, packet->nack.transfer, &id);
 		if (!connection)
 			return;
-		connection->heard_ns = engine->now_ns;
+		connection->silence.heard_ns = engine->now_ns;
 		if (packet->nack.reason != NACK_BAD_WINDOW)
 			connection_lost(connection, THOLE_ERR_PEER);
 		else if (id)
@@ -413,8 +416,8 @@ static void number_nack_arrived(struct engine *engine, const struct link *link, 
 	if (!connection || connection->state == CONNECTION_DEAD || packet->nack.reason == NACK_BAD_WINDOW)
 		return;
 	/* It has to be about something that was sent and not taken: a CONNECT or a record. */
-	if ((connection->connect_ns && !connection->answered && packet->sequence == 0) ||
-	    sequence_is_out(connection, packet->sequence))
+	if ((connection->handshake.connect_ns && !connection->handshake.answered && packet->sequence == 0) ||
+	    transmit_is_out(connection, packet->sequence))
 		connection_lost(connection, THOLE_ERR_PEER);
 }
 
@@ -425,8 +428,8 @@ static void acknowledged(const struct connection *connection, struct packet *pac
 {
 	const struct codec *codec = connection->engine->codec;
 
-	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->epoch || connection->credit == 0)
-		packet->ack = sequence_narrow(codec, connection->next_out + 1); /* too high, so nobody looks at it */
+	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->out.epoch || connection->out.credit == 0)
+		packet->ack = sequence_narrow(codec, connection->out.next + 1); /* too high, so nobody looks at it */
 }
 
 /* Nobody can be asked to announce messages instead of sending them, so one that is too much is not taken, and comes again. */
@@ -434,7 +437,7 @@ static bool unwanted(const struct connection *connection, const struct packet *p
 {
 	const struct engine *engine = connection->engine;
 	struct thole_endpoint *endpoint = engine->endpoint;
-	uint32_t ahead = packet->sequence - connection->next_in, numbers = 1u << engine->codec->sequence_bits;
+	uint32_t ahead = packet->sequence - connection->in.next, numbers = 1u << engine->codec->sequence_bits;
 
 	return endpoint->holding && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
 	       ahead % numbers < numbers / 2 &&
@@ -461,7 +464,7 @@ static void number_packet(struct engine *engine, const struct link *link, const 
 		return;
 	}
 	if (packet->type == PACKET_RECORD &&
-	    (packet->sequence ^ sequence_narrow(engine->codec, packet->sequence)) != connection->epoch_in) {
+	    (packet->sequence ^ sequence_narrow(engine->codec, packet->sequence)) != connection->in.epoch) {
 		engine_count(engine, COUNTER_DROPPED_SESSION); /* for a connection that we have given up */
 		return;
 	}
@@ -473,8 +476,8 @@ static void number_packet(struct engine *engine, const struct link *link, const 
 	}
 	if (__builtin_expect(unwanted(connection, packet), 0)) {
 		engine_count(engine, COUNTER_DROPPED_FULL);
-		connection->heard_ns = engine->now_ns;
-		sequence_acked(connection, packet);
+		connection->silence.heard_ns = engine->now_ns;
+		transmit_acked(connection, packet);
 		return;
 	}
 	engine_packet(connection, packet, frame, length);
@@ -507,9 +510,9 @@ void numbers_frame(struct engine *engine, struct link *link, const struct path *
 		return;
 	}
 	if (packet->type == PACKET_CONNECT)
-		connect_arrived(engine, link, from, packet, length);
+		handshake_connect_arrived(engine, link, from, packet, length);
 	else if (packet->type == PACKET_ACCEPT)
-		accept_arrived(engine, link, from, packet);
+		handshake_accept_arrived(engine, link, from, packet);
 	else if (packet->type == PACKET_NACK)
 		number_nack_arrived(engine, link, from, packet);
 	else

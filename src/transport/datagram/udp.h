@@ -18,6 +18,7 @@
 #include "base/endian.h"
 #include "base/error.h"
 #include "transport/datagram/alarm.h"
+#include "transport/datagram/landing.h"
 #include "transport/datagram/links.h"
 #include "transport/datagram/liveness.h"
 #include "transport/datagram/responder.h"

@@ -203,7 +203,7 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 					 .msg_control = control, .msg_controllen = sizeof(control)};
 		ssize_t bytes;
 
-		engine_landing(link->engine, landing);
+		landing_foresee(link->engine, landing);
 		message.msg_iovlen = landing->count;
 		bytes = recvmsg(udp->fd[index], &message, MSG_DONTWAIT);
 		if (bytes < 0) {
@@ -216,7 +216,7 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 		if (message.msg_flags & MSG_TRUNC)
 			udp_count(udp, COUNTER_LINK_TRUNCATED, 1);
 		else if (bytes > 0)
-			frames += engine_landed(link->engine, link, &from, landing, (size_t)bytes,
+			frames += landing_arrived(link->engine, link, &from, landing, (size_t)bytes,
 						read_segment(&message, (size_t)bytes));
 		if (landing->known)
 			lane_vote(udp, socket->channel, &from);

@@ -11,7 +11,7 @@
 
 #include "base/endian.h"
 #include "thole.h"
-#include "transport/datagram/link.h"
+#include "transport/datagram/landing.h"
 #include "transport/datagram/wire/codec.h"
 #include "transport/datagram/wire/crc32c.h"
 

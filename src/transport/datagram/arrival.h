@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arrival: records in, and what their sender is told of them. See arrival.c.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_ARRIVAL_H
+#define THOLE_TRANSPORT_DATAGRAM_ARRIVAL_H
+
+#include "transport/datagram/engine.h"
+
+enum arrival_limits {
+	QUIET_NS = 10000000,           /* a sender that says nothing for so long no longer shares the credit */
+};
+
+struct arrival {
+	struct list_node held;      /* struct kept, in order, ahead of a gap */
+	uint32_t held_count;
+	uint32_t next;              /* sequence of the next frame, */
+	uint8_t fragment;           /* and which fragment */
+	uint16_t credit;            /* as the peer was told it last */
+	uint32_t epoch;             /* mxoe: bits above the sequence numbers that we want to see */
+	uint32_t unreported;        /* frames since our last acknowledgement */
+	uint32_t ack_number;        /* mxoe: of the last acknowledgement by itself */
+	uint64_t ack_ns;            /* when an acknowledgement is due; 0: none is */
+	bool ack_now;
+	bool tell_hold;             /* by an ACK: endpoint->holding has changed */
+	bool heard_lately;          /* counted in engine->senders */
+};
+
+void arrival_begin(struct connection *connection);
+void arrival_end(struct connection *connection);
+/* A RECORD. */
+void arrival_record(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
+/* Fill in what an outgoing packet says of the records that came. */
+void arrival_report(struct connection *connection, struct packet *packet);
+/* Send an acknowledgement by itself. */
+void arrival_acknowledge(struct connection *connection);
+/* Do what is due; when something is next, UINT64_MAX: never. */
+uint64_t arrival_expire(struct connection *connection);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * burst: frames to be sent gather here, and go to one link at a time; see burst.h. Pure.
+ */
+#include <stdlib.h>
+
+#include "transport/datagram/burst.h"
+#include "transport/datagram/connection.h"
+#include "transport/datagram/kept.h"
+
+static uint8_t zeros[ENGINE_FRAME_MAX];
+
+int burst_init(struct engine *engine)
+{
+	engine->burst = malloc(sizeof(*engine->burst));
+	if (!engine->burst)
+		return THOLE_ERR_MEMORY;
+	engine->burst->count = 0;
+	engine->burst->full = false;
+	return 0;
+}
+
+void burst_fini(struct engine *engine)
+{
+	free(engine->burst);
+}
+
+uint8_t *burst_head(struct engine *engine)
+{
+	return engine->burst->heads[engine->burst->count];
+}
+
+struct iovec *burst_iov(struct engine *engine)
+{
+	return engine->burst->iov[engine->burst->count];
+}
+
+uint8_t *burst_bounce(struct engine *engine)
+{
+	return engine->burst->bounces[engine->burst->count];
+}
+
+unsigned burst_send(struct engine *engine, unsigned tail)
+{
+	struct burst *burst = engine->burst;
+	unsigned count = burst->count, taken = 0;
+
+	if (count == 0)
+		return 0;
+	burst->count = 0;
+	if (!burst->full) {
+		struct link *link = engine->links[burst->link];
+
+		taken = link->calls->send(link, burst->frames, count);
+		engine->endpoint->counters[COUNTER_FRAMES_RAW] += link->ethertype ? taken : 0;
+	}
+	engine->endpoint->counters[COUNTER_FRAMES_SENT] += taken;
+	if (taken < count) {
+		burst->full = true;
+		engine->endpoint->counters[COUNTER_FRAMES_BLOCKED] += count - taken;
+		for (unsigned i = count; i-- > taken;) /* the earliest last: all behind it are taken back with it */
+			if (burst->kept[i])
+				transmit_unsend(burst->connections[i], burst->kept[i]);
+	}
+	return taken > count - tail ? taken - (count - tail) : 0;
+}
+
+static void burst_seal(struct engine *engine, const struct frame_out *frame, struct guard *guard)
+{
+	/* The head is ours to write: in the burst, or in a kept frame. Without a tag it would be dropped, as others are lost. */
+	if (guard)
+		guard_stamp(guard, engine->codec, (uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body,
+			    frame->body_count);
+	if (engine->codec->seal && engine->endpoint->options.checksum)
+		engine->codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);
+}
+
+bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
+	       struct connection *connection, struct kept *kept)
+{
+	struct burst *burst = engine->burst;
+	unsigned at;
+
+	if (burst->count > 0 && burst->link != link)
+		burst_send(engine, 0);
+	at = burst->count++;
+	burst->link = link;
+	burst->frames[at] = *frame;
+	burst->frames[at].known = connection != NULL;
+	burst->connections[at] = connection;
+	burst->kept[at] = kept;
+	burst_seal(engine, frame, guard);
+	if (burst->count == ENGINE_BURST)
+		burst_send(engine, 0);
+	return !burst->full;
+}
+
+void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size)
+{
+	struct frame_out frame = {.channel = CHANNEL_RECORDS};
+	struct path *path;
+	uint8_t *head;
+
+	if (engine->burst->count > 0 && engine->burst->link != link)
+		burst_send(engine, 0);
+	head = burst_head(engine);
+	path = &engine->burst->paths[engine->burst->count];
+	*path = *to; /* the caller's may be a link's, and change */
+	frame.to = path;
+	frame.head = head;
+	frame.head_length = (uint32_t)engine->codec->encode(packet, head);
+	if (frame.head_length == 0)
+		return; /* the codec has no such packet */
+	if (size > frame.head_length) {
+		struct iovec *iov = burst_iov(engine);
+
+		iov[0] = (struct iovec){zeros, size - frame.head_length};
+		frame.body = iov;
+		frame.body_count = 1;
+		frame.body_length = size - frame.head_length;
+	}
+	burst_add(engine, link, &frame, packet->guard, NULL, NULL);
+}

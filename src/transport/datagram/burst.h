@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * burst: frames to be sent gather here, and go to one link at a time. Pure.
+ *
+ * A burst is sent off when it is full, when a frame for another link follows, and at the end of engine_flush. Invariant: whatever a
+ * frame of it refers to lives until then.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_BURST_H
+#define THOLE_TRANSPORT_DATAGRAM_BURST_H
+
+#include "transport/datagram/engine.h"
+
+enum { FRAME_PIECES = 8 }; /* segments of user memory in one frame; a frame of more is put together first */
+
+struct burst {
+	struct frame_out frames[ENGINE_BURST];
+	struct connection *connections[ENGINE_BURST];
+	struct kept *kept[ENGINE_BURST];              /* of a RECORD that was not sent before, else NULL */
+	struct iovec iov[ENGINE_BURST][FRAME_PIECES];
+	uint8_t heads[ENGINE_BURST][PACKET_HEAD_MAX];
+	struct path paths[ENGINE_BURST];
+	uint8_t bounces[ENGINE_BURST][ENGINE_FRAME_MAX]; /* not touched unless user memory is very scattered */
+	unsigned count;
+	uint8_t link;
+	bool full;                                    /* a link had no room: nothing more is tried until the next flush */
+};
+
+/* Errors: MEMORY. */
+int burst_init(struct engine *engine);
+void burst_fini(struct engine *engine);
+/* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. kept: the owner of a RECORD frame of
+ * this connection, or NULL. */
+bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
+	       struct connection *connection, struct kept *kept);
+/* Put a packet without payload into it, padded to `size` bytes if that is more. */
+void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
+/* Send the burst off. Returns how many of its last `tail` frames were taken. */
+unsigned burst_send(struct engine *engine, unsigned tail);
+/* Memory that lasts until the burst is sent: for the next frame's head, its iovecs (FRAME_PIECES), its body. */
+uint8_t *burst_head(struct engine *engine);
+struct iovec *burst_iov(struct engine *engine);
+uint8_t *burst_bounce(struct engine *engine);
+
+#endif

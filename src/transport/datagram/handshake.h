@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handshake: how a connection begins, and how its peer says that it ends. See handshake.c.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_HANDSHAKE_H
+#define THOLE_TRANSPORT_DATAGRAM_HANDSHAKE_H
+
+#include "transport/datagram/engine.h"
+
+enum handshake_limits {
+	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
+	PROBE_NS = 3000000,            /* between tries of a second link */
+	PROBES_MAX = 10,               /* tries of a second link, each after twice the time: a second and a half */
+	CLOSE_WAIT_NS = 100000000,     /* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
+	CLOSE_LOOK_NS = 1000000,       /* between two looks at whether they are here */
+};
+
+struct handshake {
+	uint64_t connect_ns;        /* when CONNECT is sent again; 0: it is not */
+	uint64_t closing_ns;        /* until when frames before the peer's CLOSE are waited for; 0: there was none */
+	uint32_t closing;           /* the peer's CLOSE: sequence behind its last frame */
+	uint8_t attempt;            /* CONNECTs sent, saturating */
+	uint8_t probes;             /* of the second link */
+	bool answered;              /* an ACCEPT has come */
+	bool wanted;                /* this side asked for it */
+};
+
+/* Errors: MEMORY, ADDRESS. */
+int handshake_connect(struct engine *engine, struct peer *peer);
+/* Whether frames flow, and (mxoe) the peer has taken our key. */
+bool handshake_connected(const struct engine *engine, const struct peer *peer);
+/* mxoe: the key that this peer wants to hear, instead of our own; asked anew if it has not taken one. Errors: MEMORY. */
+int handshake_key(struct engine *engine, struct peer *peer, uint64_t key);
+/* Send the next CONNECT, if there is one to be sent. */
+void handshake_try(struct connection *connection);
+void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
+			       size_t length);
+void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
+/* A frame with our session: whether there is a peer to have sent it. The first one opens a connection that the peer asked for. */
+bool handshake_proven(struct connection *connection);
+void handshake_close_arrived(struct connection *connection, const struct packet *packet);
+/* What is due while a CLOSE waits (handshake.closing_ns); when something is next, UINT64_MAX: never. */
+uint64_t handshake_expire_close(struct connection *connection);
+/* The endpoint closes: say so to all peers. */
+void handshake_close(struct engine *engine);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kept: RECORD frames that are kept, and the pools that they are of. Pure.
+ *
+ * A frame is kept by its sender until it is acknowledged (transmit.c), and by its receiver until those before it are here
+ * (arrival.c). Invariant: it is in one list, and that list's owner frees it.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_KEPT_H
+#define THOLE_TRANSPORT_DATAGRAM_KEPT_H
+
+#include "transport/datagram/engine.h"
+
+struct kept {
+	struct list_node node;
+	uint64_t sent_ns;
+	uint32_t sequence;
+	uint16_t length;
+	uint8_t fragment;
+	uint8_t resends;       /* saturating */
+	bool large;            /* which pool it is of */
+	bool wide;             /* of a record of several frames, which goes by the link for bulk */
+	bool held;             /* the receiver has it, but not those before it */
+	bool out;              /* it counts in flight */
+	uint8_t bytes[];       /* the frame */
+};
+
+/* The pools; the engine's longest frame is known. */
+void kept_init(struct engine *engine);
+void kept_fini(struct engine *engine);
+/* NULL: there are too many. */
+struct kept *kept_new(struct engine *engine, uint32_t length);
+void kept_free(struct engine *engine, struct kept *kept);
+void kept_free_all(struct engine *engine, struct list_node *list);
+
+#endif

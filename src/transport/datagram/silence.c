@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * silence: whether a peer is there that says nothing, and whether one that does say things lets anything get on. Pure.
+ *
+ * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked (link->fate).
+ * Time counts as silence only while we looked.
+ */
+#include "message/message.h"
+#include "transport/datagram/connection.h"
+#include "transport/datagram/kept.h"
+
+/* A receive that is posted for one source waits for that peer, though nothing may be under way. */
+static void silence_peer(struct engine *engine, struct peer *peer)
+{
+	struct connection *connection;
+
+	if (peer->gone || peer->transport != &datagram_transport)
+		return;
+	if (!peer->connected && message_reach(peer) != 0)
+		return;
+	connection = connection_of(peer);
+	connection->silence.awaited = true;
+	if (connection->silence.checked_ns == 0)
+		connection_wake(connection, engine->now_ns);
+}
+
+void silence_receives(struct engine *engine)
+{
+	struct thole_endpoint *endpoint = engine->endpoint;
+
+	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
+		struct connection *connection = pool_at(&engine->connections, i);
+
+		if (pool_is_live(&engine->connections, connection))
+			connection->silence.awaited = false;
+	}
+	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
+		struct match_receive *receive = NULL;
+
+		while ((receive = match_receive_next(&endpoint->match[queue], receive)))
+			if (receive->source != THOLE_ANY)
+				silence_peer(engine, endpoint->peers[receive->source]);
+	}
+}
+
+static bool silence_pending(const struct connection *connection)
+{
+	return connection->state == CONNECTION_CONNECTING || (connection->handshake.connect_ns && !connection->handshake.answered) ||
+	       !list_empty(&connection->out.unacked) || connection->pull.outstanding > 0 || connection->in.held_count > 0 ||
+	       connection->peer->stream.left > 0 ||
+	       connection->silence.awaited || !list_empty(&connection->peer->pending) || !list_empty(&connection->pull.fetches);
+}
+
+static void silence_ask_no_more(struct connection *connection)
+{
+	struct link *link = connection->engine->links[connection->engine->bulk_link];
+
+	if (connection->silence.asking && link->calls->fate_end)
+		link->calls->fate_end(link, &connection->route[link->index].records);
+	connection->silence.asking = false;
+}
+
+void silence_end(struct connection *connection)
+{
+	silence_ask_no_more(connection);
+	connection->silence.checked_ns = 0;
+	connection->silence.awaited = false;
+}
+
+/* Ask the peer's process, and its host. */
+static enum link_fate silence_ask(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	struct link *link = engine->links[engine->bulk_link];
+	enum link_fate fate;
+
+	if (!link->calls->fate)
+		return LINK_UNKNOWN;
+	if (!connection->silence.asking)
+		engine_count(engine, COUNTER_PEERS_ASKED_AFTER);
+	fate = link->calls->fate(link, &connection->route[link->index].records, connection->peer->parts.endpoint);
+	connection->silence.asking = fate != LINK_ALIVE && fate != LINK_GONE;
+	if (fate == LINK_GONE)
+		connection_lost(connection, THOLE_ERR_PEER);
+	return fate;
+}
+
+/* It has said nothing for so long, while something was pending and we looked. Half of peer_timeout is for asking. */
+static void silence_silent(struct connection *connection, uint64_t waited_ns)
+{
+	enum link_fate fate = LINK_UNKNOWN;
+
+	connection->silence.total_ns += waited_ns;
+	if (connection->silence.total_ns >= connection->engine->endpoint->options.peer_timeout / 2)
+		fate = silence_ask(connection);
+	if (fate == LINK_ALIVE)
+		connection->silence.total_ns = 0;
+	else if (fate == LINK_HELD || fate == LINK_UNASKED)
+		connection->silence.total_ns -= waited_ns - waited_ns / SLOW_SILENCE;
+}
+
+/* It does say things; but does what is under way get on? Bulk that was asked for, and records that were sent: each by itself, since
+ * their turns need not fall into the same look. (With mxoe a record that nobody awaits may have to wait there.) True: not for so long
+ * that it never will. */
+static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
+{
+	const struct engine *engine = connection->engine;
+	const struct list_node *node = engine->codec->credited ? list_first(&connection->out.unacked) : NULL;
+	const struct kept *kept = node ? container_of(node, struct kept, node) : NULL;
+	uint32_t oldest = kept ? kept->sequence : connection->out.next;
+	bool fed = connection->pull.outstanding == 0 || connection->pull.fed_ns >= connection->silence.checked_ns;
+	uint64_t patience_ns = engine->endpoint->options.peer_timeout;
+	bool taken = !kept || kept->sent_ns == 0 || oldest != connection->silence.stalled_at;
+
+	connection->silence.stalled_at = oldest;
+	connection->silence.unfed_ns = fed ? 0 : connection->silence.unfed_ns + waited_ns;
+	connection->silence.untaken_ns = taken ? 0 : connection->silence.untaken_ns + waited_ns;
+	return connection->silence.unfed_ns >= patience_ns || connection->silence.untaken_ns >= patience_ns;
+}
+
+/* Time counts as silence only while we looked, and only while something was pending. */
+uint64_t silence_check(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	uint64_t patience_ns = engine->endpoint->options.peer_timeout, now_ns = engine->now_ns;
+	uint64_t turn_ns = patience_ns / 8 ? patience_ns / 8 : 1, since_ns;
+
+	if (!silence_pending(connection)) {
+		silence_ask_no_more(connection);
+		connection->silence.checked_ns = 0;
+		connection->silence.total_ns = connection->silence.unfed_ns = connection->silence.untaken_ns = 0;
+		return UINT64_MAX;
+	}
+	since_ns = connection->silence.checked_ns ? now_ns - connection->silence.checked_ns : 0;
+	if (connection->silence.checked_ns == 0 || connection->silence.heard_ns > connection->silence.checked_ns) {
+		silence_ask_no_more(connection);
+		if (silence_stalls(connection, since_ns < 2 * turn_ns ? since_ns : 2 * turn_ns)) {
+			engine_count(engine, COUNTER_PEERS_STALLED);
+			connection_lost(connection, THOLE_ERR_PEER);
+			return UINT64_MAX;
+		}
+		connection->silence.total_ns = 0;
+		connection->silence.checked_ns = now_ns;
+		return now_ns + turn_ns;
+	}
+	if (connection->silence.asking)
+		turn_ns = FATE_NS < turn_ns ? FATE_NS : turn_ns;
+	if (since_ns < turn_ns)
+		return connection->silence.checked_ns + turn_ns;
+	connection->silence.checked_ns = now_ns;
+	if (connection->state == CONNECTION_OPEN && engine->numbers) {
+		numbers_ask(connection);
+	} else if (connection->state == CONNECTION_OPEN) {
+		connection->in.ack_now = true; /* with PACKET_ANSWER: a host may answer that nobody is there */
+		connection_dirty(connection);
+	}
+	silence_silent(connection, since_ns < 2 * turn_ns ? since_ns : 2 * turn_ns);
+	if (connection->state == CONNECTION_DEAD)
+		return UINT64_MAX;
+	if (connection->silence.total_ns >= patience_ns) {
+		engine_count(engine, COUNTER_PEERS_SILENT);
+		connection->peer->silent = true;
+		connection_lost(connection, THOLE_ERR_PEER);
+		return UINT64_MAX;
+	}
+	if (connection->silence.asking && turn_ns > FATE_NS)
+		turn_ns = FATE_NS;
+	return now_ns + turn_ns;
+}

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transmit: records out, over frames that may be lost: numbers, repetition, how many may be under way. Pure.
+ *
+ * transmit_push encodes a record into frames, which stay in `unacked` until the peer has them. Invariants: `unacked` is in order; the
+ * frames from `unsent` on are to be sent, some of them again; those before it are out, or the peer holds them; `flight` counts
+ * what is out.
+ *
+ * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, which begins as a look
+ * at what has become of the last frames, and a window that narrows by some frames for each that is lost and grows by each that
+ * is not; credit, given out by the receiver over all of its senders, bounds it from the other side.
+ */
+#include <string.h>
+
+#include "message/message.h"
+#include "transport/datagram/burst.h"
+#include "transport/datagram/connection.h"
+#include "transport/datagram/kept.h"
+#include "transport/datagram/sequence.h"
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A window that is no smaller takes a message of as many frames as there may be, and some more. */
+static uint32_t transmit_window_least(const struct codec *codec)
+{
+	return WINDOW_LEAST * codec->fragments_max;
+}
+
+/* It is not under way any more. */
+static void kept_in(struct connection *connection, struct kept *kept)
+{
+	connection->out.flight -= kept->out;
+	kept->out = false;
+}
+
+void transmit_begin(struct connection *connection)
+{
+	list_init(&connection->out.unacked);
+	connection->out.unsent = &connection->out.unacked;
+	connection->out.window = WINDOW_FIRST;
+	connection->out.credit = connection->engine->codec->credited ? WINDOW_FIRST : 0; /* until the peer has answered */
+	connection->out.next = SEQUENCE_FIRST;
+}
+
+void transmit_end(struct connection *connection)
+{
+	kept_free_all(connection->engine, &connection->out.unacked);
+	connection->out.unsent = &connection->out.unacked;
+	connection->out.flight = 0;
+	connection->out.resend_ns = connection->out.gap_ns = 0;
+}
+
+void transmit_start(struct connection *connection, uint32_t next)
+{
+	const struct codec *codec = connection->engine->codec;
+
+	connection->out.next = sequence_narrow(codec, next);
+	connection->out.epoch = next ^ connection->out.next;
+	connection->out.credit = codec->ahead_max;
+}
+
+/* ---- Cutting ------------------------------------------------------------------------------------------------------- */
+
+/* How a record is cut into frames. */
+struct cut {
+	uint32_t most; /* bytes of a frame */
+	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
+};
+
+/* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have. Returns
+ * its bytes. */
+static size_t transmit_head(const struct codec *codec, struct packet *packet, uint8_t *head, uint64_t left, struct cut *cut)
+{
+	uint32_t most = codec->fragment ? codec->fragment : cut->most;
+	uint32_t wanted = left < most ? (uint32_t)left : most;
+	size_t size;
+
+	if (packet->guard)
+		packet->flags = (uint8_t)guard_flags(packet->guard, packet->type, wanted);
+	packet->length = smaller(wanted, cut->room);
+	size = codec->encode(packet, head);
+	cut->room = cut->most - (uint32_t)size;
+	if (packet->length != smaller(wanted, cut->room)) { /* now it is known how long the head is */
+		packet->length = smaller(wanted, cut->room);
+		size = codec->encode(packet, head);
+	}
+	return size;
+}
+
+/* Keep one frame of a record: from `offset` of the payload on. Returns the bytes of payload in it, or -1. */
+static int64_t transmit_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
+			      uint64_t offset, uint64_t left, bool wide, struct cut *cut)
+{
+	struct engine *engine = connection->engine;
+	uint8_t head[PACKET_HEAD_MAX];
+	struct kept *kept;
+	uint32_t length;
+	size_t size;
+
+	packet->sequence = sequence_narrow(engine->codec, connection->out.next) | connection->out.epoch;
+	size = transmit_head(engine->codec, packet, head, left, cut);
+	length = packet->length;
+	kept = kept_new(engine, (uint32_t)size + length);
+	if (!kept)
+		return -1;
+	memcpy(kept->bytes, head, size);
+	if (payload)
+		vector_read(payload, offset, kept->bytes + size, length);
+	else
+		memcpy(kept->bytes + size, packet->message.record.payload, length);
+	kept->sequence = connection->out.next;
+	kept->fragment = packet->message.fragment;
+	kept->wide = wide;
+	connection->out.next += engine->codec->fragments_max <= 1 || length == left;
+	if (wide)
+		connection->out.wide_end = connection->out.next;
+	list_push_back(&connection->out.unacked, &kept->node);
+	if (connection->out.unsent == &connection->out.unacked)
+		connection->out.unsent = &kept->node;
+	return length;
+}
+
+/* Take back the frames that a record had up to here: nothing of it has left. */
+static void transmit_take_back(struct connection *connection, uint32_t first)
+{
+	while (!list_empty(&connection->out.unacked)) {
+		struct kept *kept = container_of(connection->out.unacked.prev, struct kept, node);
+
+		if (sequence_after(kept->sequence, first) < 0)
+			break;
+		if (connection->out.unsent == &kept->node)
+			connection->out.unsent = &connection->out.unacked;
+		list_remove(&kept->node);
+		kept_free(connection->engine, kept);
+	}
+	connection->out.next = first;
+}
+
+/* ---- How much ------------------------------------------------------------------------------------------------------ */
+
+/* How many frames may be sent now. Small ones cannot fill a queue and are not held back by the window: a program may make no
+ * further call after the one that has sent them, and others wait for what they say. */
+static uint32_t transmit_window(const struct connection *connection, bool large)
+{
+	return large ? smaller(connection->out.window, connection->out.credit) : connection->out.credit;
+}
+
+static uint32_t transmit_room(const struct connection *connection, bool large)
+{
+	uint32_t window = transmit_window(connection, large);
+
+	return connection->out.flight < window ? window - connection->out.flight : 0;
+}
+
+/* Frames that wait to be sent: some, while a burst gathers. */
+static uint32_t transmit_queued(const struct connection *connection)
+{
+	const struct list_node *node = connection->out.unsent;
+	uint32_t count = 0;
+
+	for (; node != &connection->out.unacked; node = node->next)
+		count += !container_of(node, struct kept, node)->held;
+	return count;
+}
+
+/* Whether a record may be added now. */
+static bool transmit_takes(const struct connection *connection, bool large)
+{
+	return connection->state == CONNECTION_OPEN &&
+	       connection->out.flight + transmit_queued(connection) < transmit_window(connection, large);
+}
+
+void transmit_ready(struct connection *connection)
+{
+	if (connection->peer->stalled && transmit_takes(connection, true))
+		peer_ready(connection->peer);
+}
+
+/* Whether a record of so many bytes goes by the link for bulk: if it is long, or one before it went there and is perhaps still
+ * on its way, since it would overtake that one. */
+static bool transmit_wide(struct connection *connection, uint32_t length)
+{
+	const struct list_node *first = list_first(&connection->out.unacked);
+
+	if (connection->bulk_link == connection->record_link)
+		return false;
+	return length > WIDE_FRAMES * connection_frame(connection) || (first && sequence_after(connection->out.wide_end,
+							     container_of(first, struct kept, node)->sequence) > 0);
+}
+
+int transmit_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
+		uint64_t offset, uint32_t length)
+{
+	struct connection *connection = connection_of(peer);
+	struct packet packet;
+	uint32_t first, left = length;
+	struct cut cut;
+	bool wide;
+
+	if (!connection || !transmit_takes(connection, length > RECORD_SMALL)) {
+		peer->stalled = connection != NULL; /* the backlog keeps it */
+		return THOLE_ERR_AGAIN;
+	}
+	wide = transmit_wide(connection, length);
+	first = connection->out.next;
+	connection_packet(connection, &packet, PACKET_RECORD);
+	packet.message.record = *record;
+	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_WINDOW)) {
+		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
+		if (engine->codec->windows_max && !numbers_window(connection, &packet.message.record.arg[2]))
+			return THOLE_ERR_AGAIN;
+	}
+	if (length == 0 && record->length != RECORD_EXTERNAL) { /* the data is inside the record */
+		left = record->length;
+		payload = NULL;
+	} else if (length > 0 && record->kind != RECORD_PIECE &&
+		   length > connection_frame(connection) - connection_record_head(connection) && !(record->flags & RECORD_MORE)) {
+		packet.message.record.flags |= RECORD_MORE;
+		packet.message.record.length = RECORD_EXTERNAL;
+		packet.message.record.arg[0] = length;
+	} else if (record->flags & RECORD_MORE) {
+		packet.message.record.length = RECORD_EXTERNAL;
+	}
+	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
+	cut.most = cut.room = connection_frame(connection);
+	for (;;) {
+		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, wide, &cut);
+
+		if (taken < 0) {
+			transmit_take_back(connection, first);
+			if (engine->codec->windows_max && record->kind == RECORD_ANNOUNCE)
+				numbers_window_back(connection, packet.message.record.arg[2]);
+			engine_count(engine, COUNTER_FRAMES_EXHAUSTED);
+			return THOLE_ERR_AGAIN;
+		}
+		offset += (uint64_t)taken;
+		left -= (uint32_t)taken;
+		if (left == 0)
+			break;
+		if (engine->codec->fragments_max > 1)
+			packet.message.fragment++; /* they say themselves what they are a fragment of */
+		else
+			packet.message.record = (struct record){.kind = RECORD_PIECE};
+	}
+	connection_dirty(connection);
+	return 0;
+}
+
+/* ---- Sending ------------------------------------------------------------------------------------------------------- */
+
+/* How long nothing may be heard of what is out: by measured trips, twice as long each time. */
+static uint64_t transmit_timeout(const struct connection *connection)
+{
+	uint64_t ns = trip_limit(&connection->out.trip);
+	uint64_t least_ns = connection->out.trip.smoothed_ns ? RESEND_LOOK_NS : RESEND_MIN_NS;
+
+	if (connection->engine->codec->resend_ns)
+		return connection->engine->codec->resend_ns;
+	if (ns < least_ns)
+		ns = least_ns;
+	ns <<= connection->out.backoff;
+	return connection_spread(connection, ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS, connection->out.backoff);
+}
+
+static void transmit_arm(struct connection *connection)
+{
+	if (connection->out.flight == 0) {
+		connection->out.resend_ns = 0;
+		return;
+	}
+	connection->out.resend_ns = connection->engine->now_ns + transmit_timeout(connection);
+	connection_wake(connection, connection->out.resend_ns);
+}
+
+/* The link for a frame: every other repetition tries the other one, where there is one that works. */
+static uint8_t transmit_link(const struct connection *connection, const struct kept *kept)
+{
+	uint8_t usual = kept->wide ? connection->bulk_link : connection->record_link, other = (uint8_t)!usual;
+
+	return (kept->resends & 1) && connection->engine->link_count > 1 && connection->route[other].frame_max >= kept->length
+		       ? other
+		       : usual;
+}
+
+/* report: what the peer is told of its own frames (arrival_report). answer: this one is to be acknowledged at once. again: it was
+ * sent before; if the link has no room now the time-out will see to it. */
+static bool transmit_send(struct connection *connection, struct kept *kept, const struct packet *report, bool again,
+			  bool answer)
+{
+	struct engine *engine = connection->engine;
+	uint8_t link = transmit_link(connection, kept);
+	struct frame_out frame = {
+		.to = &connection->route[link].records,
+		.head = kept->bytes,
+		.head_length = kept->length,
+		.channel = CHANNEL_RECORDS,
+	};
+
+	engine->codec->restamp(kept->bytes, report->ack, report->credit, answer ? PACKET_ANSWER : 0);
+	kept->sent_ns = engine->now_ns;
+	connection->out.frames_sent++;
+	return burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : kept);
+}
+
+static bool transmit_precedes(const struct kept *a, const struct kept *b)
+{
+	return a->sequence == b->sequence ? a->fragment < b->fragment : sequence_after(a->sequence, b->sequence) < 0;
+}
+
+/* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. What another link
+ * did not take may have been before it. */
+void transmit_unsend(struct connection *connection, struct kept *kept)
+{
+	struct list_node *node = &kept->node;
+
+	for (; node != &connection->out.unacked && node != connection->out.unsent; node = node->next)
+		kept_in(connection, container_of(node, struct kept, node));
+	if (connection->out.unsent == &connection->out.unacked ||
+	    transmit_precedes(kept, container_of(connection->out.unsent, struct kept, node)))
+		connection->out.unsent = &kept->node;
+	connection_dirty(connection);
+}
+
+static void transmit_repeated(struct connection *connection, struct kept *kept)
+{
+	if (kept->resends < UINT8_MAX)
+		kept->resends++;
+	connection->out.frames_resent++;
+	engine_count(connection->engine, COUNTER_FRAMES_RETRANSMITTED);
+}
+
+static void transmit_resend(struct connection *connection, struct kept *kept)
+{
+	struct packet report;
+
+	transmit_repeated(connection, kept);
+	arrival_report(connection, &report);
+	transmit_send(connection, kept, &report, true, true);
+}
+
+/* ---- What has arrived there ---------------------------------------------------------------------------------------- */
+
+static void transmit_grow(struct connection *connection, uint32_t acked)
+{
+	connection->out.window = smaller(connection->out.window + acked, connection->engine->codec->unacked_max);
+}
+
+/* Narrower by some frames for each that is lost, and wider by one for each that is not: single losses hardly cost anything, and
+ * where one in LOSS_FRAMES is lost there are too many under way. */
+static void transmit_shrink(struct connection *connection)
+{
+	uint32_t least = transmit_window_least(connection->engine->codec);
+	struct transmit *out = &connection->out;
+
+	out->window = out->window > least + LOSS_FRAMES ? out->window - LOSS_FRAMES : least;
+}
+
+/* How long a frame is given that others have overtaken. */
+static uint64_t transmit_patience(const struct connection *connection)
+{
+	return connection->out.trip.smoothed_ns / 2 < REORDER_NS ? connection->out.trip.smoothed_ns / 2 : REORDER_NS;
+}
+
+/* There are frames beyond it that the peer has. One that was repeated is not again until something sent after that has arrived:
+ * the round trip, as it was measured, may be far shorter than what a queue has made of it. */
+static bool transmit_lost(const struct connection *connection, const struct kept *kept)
+{
+	return kept->resends == 0 ? connection->engine->now_ns - kept->sent_ns > transmit_patience(connection)
+				  : connection->out.delivered_ns > kept->sent_ns;
+}
+
+/* The peer has it. What was sent earlier and is not there is probably lost. Of one that was repeated just now it was an earlier
+ * sending that has arrived: nothing is known of the latest. */
+static void transmit_delivered(struct connection *connection, const struct kept *kept)
+{
+	uint64_t ns = connection->engine->now_ns - kept->sent_ns;
+
+	connection->out.backoff = 0; /* there is a way */
+	if (kept->resends > 0 && ns < connection->out.trip.least_ns)
+		return;
+	if (kept->resends == 0)
+		trip_shorten(&connection->out.trip, ns);
+	if (kept->sent_ns > connection->out.delivered_ns)
+		connection->out.delivered_ns = kept->sent_ns;
+}
+
+/* A link that loses frame after frame, which arrive once they are sent again by the other, is left alone for a while. */
+static void transmit_judge(struct connection *connection, const struct kept *kept)
+{
+	bool late = connection->engine->now_ns - kept->sent_ns > LINK_TRIP_NS;
+	uint8_t *lost = kept->wide ? &connection->wide_lost_in_row : &connection->lost_in_row;
+
+	if (connection->record_link == connection->bulk_link || (kept->resends > 0 && late))
+		return; /* a peer that was busy for a while looks different: its answer has nothing to do with the repetition */
+	*lost = kept->resends == 0 ? 0 : (uint8_t)(*lost + 1);
+	if (*lost < LINK_LOSSES)
+		return;
+	if (kept->wide)
+		connection_aside(connection);
+	else
+		connection_fall_back(connection);
+}
+
+static void transmit_release(struct connection *connection, uint32_t ack)
+{
+	struct engine *engine = connection->engine;
+	uint32_t acked = 0;
+	struct list_node *node;
+
+	while ((node = list_first(&connection->out.unacked))) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		if (sequence_after(kept->sequence, ack) >= 0 || kept->sent_ns == 0)
+			break;
+		if (node == connection->out.unsent)
+			connection->out.unsent = node->next; /* taken for lost, and was not */
+		if (!kept->held)
+			transmit_delivered(connection, kept);
+		transmit_judge(connection, kept);
+		kept_in(connection, kept);
+		acked++;
+		list_remove(node);
+		kept_free(engine, kept);
+	}
+	transmit_grow(connection, acked);
+	if (acked > 0)
+		transmit_arm(connection);
+}
+
+/* Something that was sent after all that was known to have arrived has arrived: the trip of the newest is that of the network, as
+ * others may have waited behind a gap. */
+static void transmit_progress(struct connection *connection)
+{
+	trip_measure(&connection->out.trip, connection->engine->now_ns - connection->out.delivered_ns);
+	connection->engine->endpoint->counters[COUNTER_RTT_NS] = connection->out.trip.smoothed_ns;
+	transmit_arm(connection);
+}
+
+/* The peer holds frames up to held_end, and not all before: those are lost, unless they were sent just now. Then they are looked
+ * at again, as perhaps nothing more comes from there that would have it done. */
+static void transmit_overtaken(struct connection *connection)
+{
+	struct list_node *node = list_first(&connection->out.unacked);
+
+	connection->out.gap_ns = 0;
+	for (; node; node = list_next(&connection->out.unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		if (sequence_after(kept->sequence, connection->out.held_end) >= 0)
+			break;
+		if (kept->held || !kept->out)
+			continue;
+		if (transmit_lost(connection, kept)) {
+			transmit_shrink(connection);
+			transmit_resend(connection, kept);
+		} else if (kept->resends == 0 && connection->out.gap_ns == 0) {
+			connection->out.gap_ns = kept->sent_ns + transmit_patience(connection) + 1;
+			connection_wake(connection, connection->out.gap_ns);
+		}
+	}
+	burst_send(connection->engine, 0); /* before any of them is acknowledged and freed */
+}
+
+static void transmit_selective(struct connection *connection, uint32_t ack, uint64_t held)
+{
+	struct list_node *node = list_first(&connection->out.unacked);
+
+	connection->out.held_end = ack + 1 + (64 - (uint32_t)__builtin_clzll(held));
+	for (; node; node = list_next(&connection->out.unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+		uint32_t ahead = kept->sequence - ack;
+
+		if (sequence_after(kept->sequence, connection->out.held_end) >= 0)
+			break;
+		if (ahead == 0 || ahead > 64 || !(held >> (ahead - 1) & 1))
+			continue;
+		if (!kept->held)
+			transmit_delivered(connection, kept);
+		kept_in(connection, kept);
+		kept->held = true;
+	}
+	transmit_overtaken(connection);
+}
+
+void transmit_acked(struct connection *connection, const struct packet *packet)
+{
+	const struct codec *codec = connection->engine->codec;
+	uint32_t ack = sequence_widen(codec, packet->ack, connection->out.next);
+	struct list_node *first = list_first(&connection->out.unacked);
+	uint64_t delivered_ns = connection->out.delivered_ns;
+
+	if (sequence_after(ack, connection->out.next) > 0)
+		return; /* of what was not sent yet: made up, or of another time */
+	if (codec->credited)
+		connection->out.credit = packet->credit ? packet->credit : 1;
+	if (first && sequence_after(ack, container_of(first, struct kept, node)->sequence) > 0)
+		transmit_release(connection, ack);
+	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->out.unacked))
+		transmit_selective(connection, ack, packet->acked.held);
+	if (connection->out.delivered_ns > delivered_ns)
+		transmit_progress(connection);
+	if (connection->out.unsent != &connection->out.unacked)
+		connection_dirty(connection);
+	transmit_ready(connection);
+}
+
+bool transmit_is_out(const struct connection *connection, uint32_t wire)
+{
+	const struct codec *codec = connection->engine->codec;
+	const struct list_node *first = list_first(&connection->out.unacked);
+	uint32_t sequence = sequence_widen(codec, wire, connection->out.next);
+
+	return first && (wire ^ sequence_narrow(codec, wire)) == connection->out.epoch &&
+	       sequence_after(sequence, connection->out.next) < 0 &&
+	       sequence_after(sequence, container_of(first, struct kept, node)->sequence) >= 0;
+}
+
+/* ---- Out, and time ------------------------------------------------------------------------------------------------- */
+
+void transmit_flush(struct connection *connection)
+{
+	bool idle = connection->out.flight == 0, reported = false;
+	struct packet report;
+
+	while (connection->out.unsent != &connection->out.unacked) {
+		struct kept *kept = container_of(connection->out.unsent, struct kept, node);
+		uint32_t room = transmit_room(connection, kept->large);
+
+		if (room == 0 && !kept->held)
+			break;
+
+		connection->out.unsent = connection->out.unsent->next;
+		if (kept->held)
+			continue;
+		kept->out = true;
+		connection->out.flight++;
+		if (kept->sent_ns)
+			transmit_repeated(connection, kept);
+		if (!reported)
+			arrival_report(connection, &report);
+		reported = true;
+		/* What fills the window is to be acknowledged at once: nothing follows that would have it done. */
+		if (!transmit_send(connection, kept, &report, false, room == 1))
+			break;
+	}
+	if (idle && connection->out.flight > 0)
+		transmit_arm(connection);
+	if (connection->in.ack_now)
+		arrival_acknowledge(connection);
+	transmit_ready(connection);
+}
+
+/* Nothing is heard for a short time: perhaps the last frames or their acknowledgement were lost. The oldest goes again, and the newest
+ * that an acknowledgement can speak of: what comes back says what has become of those between. */
+static void transmit_look(struct connection *connection)
+{
+	struct kept *oldest = NULL, *newest = NULL;
+
+	for (struct list_node *node = list_first(&connection->out.unacked); node && node != connection->out.unsent;
+	     node = list_next(&connection->out.unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		if (!kept->out)
+			continue;
+		if (!oldest)
+			oldest = kept;
+		else if (kept->sequence - oldest->sequence <= 64)
+			newest = kept;
+	}
+	if (oldest)
+		transmit_resend(connection, oldest);
+	if (newest)
+		transmit_resend(connection, newest);
+	burst_send(connection->engine, 0); /* before any of them is acknowledged and freed */
+	transmit_arm(connection);
+}
+
+/* Nothing is heard of the oldest frame: all that is out counts as lost, and goes out again as acknowledgements come in, from
+ * the least window on. So senders that have filled a queue together do not do it again. */
+static void transmit_late(struct connection *connection)
+{
+	struct list_node *node = list_first(&connection->out.unacked);
+	bool look = transmit_timeout(connection) < RESEND_MIN_NS;
+
+	if (connection->out.backoff < 16)
+		connection->out.backoff++;
+	if (look) {
+		transmit_look(connection);
+		return;
+	}
+	connection->out.window = transmit_window_least(connection->engine->codec);
+	for (; node && node != connection->out.unsent; node = list_next(&connection->out.unacked, node))
+		kept_in(connection, container_of(node, struct kept, node));
+	connection->out.unsent = list_first(&connection->out.unacked) ? list_first(&connection->out.unacked) : &connection->out.unacked;
+	connection->out.resend_ns = 0;
+	connection_dirty(connection); /* which sends, and sets the next time */
+}
+
+uint64_t transmit_expire(struct connection *connection)
+{
+	uint64_t now_ns = connection->engine->now_ns, next_ns = UINT64_MAX;
+
+	if (connection->out.gap_ns && connection->out.gap_ns <= now_ns)
+		transmit_overtaken(connection);
+	if (connection->out.resend_ns && connection->out.resend_ns <= now_ns)
+		transmit_late(connection);
+	if (connection->out.gap_ns)
+		next_ns = connection->out.gap_ns;
+	if (connection->out.resend_ns && connection->out.resend_ns < next_ns)
+		next_ns = connection->out.resend_ns;
+	return next_ns;
+}
