@@ -811,7 +811,7 @@ def codec_values() -> dict[str, dict[str, int]]:
     for path in sorted((DATAGRAM / "wire").glob("*.c")):
         source = without_comments(path.read_text()).replace("\\\n", " ")
         known = {"UINT32_MAX": 2**32 - 1, "THOLE_LENGTH_MAX": length_max()}
-        for file in (ROOT / "src" / "message" / "record.h", DATAGRAM / "wire" / "packet.h", path):
+        for file in (ROOT / "src" / "transport" / "record.h", DATAGRAM / "wire" / "packet.h", path):
             constants(file, known)
         macros = dict(re.findall(r"#define ([A-Z_]+) +(.*)", source))
         for name, text in re.findall(

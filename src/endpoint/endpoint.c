@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "endpoint/host.h"
+#include "base/host.h"
 #include "endpoint/report.h"
 #include "message/message.h"
 

@@ -21,10 +21,10 @@
 #include "base/options.h"
 #include "base/pool.h"
 #include "base/vector.h"
-#include "endpoint/address.h"
+#include "transport/address.h"
 #include "endpoint/patience.h"
 #include "match/match.h"
-#include "message/record.h"
+#include "transport/record.h"
 #include "thole.h"
 #include "transport/transport.h"
 

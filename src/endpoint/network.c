@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "endpoint/host.h"
+#include "endpoint/capability.h"
 #include "transport/datagram/interface.h"
 
 enum {
@@ -30,7 +30,7 @@ static const char raw_remedy[] =
 	"+net_raw COMMAND\", or \"setcap cap_net_raw+ep PROGRAM\" (which then takes no options from its environment); in a "
 	"container --cap-add=NET_RAW";
 
-/* ---- Capabilities (host.c) ------------------------------------------------------------------------ */
+/* ---- Capabilities (capability.c) ------------------------------------------------------------------------ */
 
 int probe_raw(char *why, size_t size)
 {

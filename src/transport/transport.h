@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/vector.h"
-#include "message/record.h"
+#include "transport/record.h"
 
 struct thole_endpoint;
 struct thole_peer_info;

@@ -13,7 +13,7 @@
 #include <dirent.h>
 #include <getopt.h>
 
-#include "endpoint/address.h"
+#include "transport/address.h"
 #include "ranks.h"
 
 enum {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "endpoint/address.h"
+#include "transport/address.h"
 
 static void random_parts(struct address_parts *parts, uint64_t *state)
 {

@@ -7,7 +7,7 @@
 
 #include "info.h"
 #include "internal.h"
-#include "message/record.h"
+#include "transport/record.h"
 #include "mx_internals/mx__driver_interface.h"
 
 static uint32_t zero;

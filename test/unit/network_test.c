@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "endpoint/address.h"
+#include "transport/address.h"
 #include "thole.h"
 
 /* The table is the kernel's: all its interfaces are there, once, and what is said of them is possible. */

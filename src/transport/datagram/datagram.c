@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "endpoint/host.h"
+#include "base/host.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/links.h"
 #include "transport/datagram/mac.h"

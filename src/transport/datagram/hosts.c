@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "endpoint/host.h"
+#include "base/host.h"
 #include "thole.h"
 #include "transport/datagram/links.h"
 

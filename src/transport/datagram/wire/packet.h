@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "message/record.h"
+#include "transport/record.h"
 
 enum packet_type {
 	PACKET_NONE,

@@ -9,8 +9,8 @@
  *         4..    IPv4: 4 bytes address; IPv6: 16 bytes address; mxoe: 1 byte endpoint number
  *         8..13  IPv4, Ethernet, mxoe: MAC of the interface; zero: none
  */
-#ifndef THOLE_ENDPOINT_ADDRESS_H
-#define THOLE_ENDPOINT_ADDRESS_H
+#ifndef THOLE_TRANSPORT_ADDRESS_H
+#define THOLE_TRANSPORT_ADDRESS_H
 
 #include <stdint.h>
 

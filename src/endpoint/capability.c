@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "endpoint/host.h"
+#include "endpoint/capability.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -17,47 +16,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "thole.h"
-
-static size_t file_read(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd >= 0 ? read(fd, text, size - 1) : 0;
-
-	if (fd >= 0)
-		close(fd);
-	text[length > 0 ? length : 0] = '\0';
-	return length > 0 ? (size_t)length : 0;
-}
-
-uint64_t host_named(const char *name)
-{
-	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-
-	for (const char *c = name; *c; c++)
-		hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
-	return hash;
-}
-
-uint64_t host_id(void)
-{
-	struct stat status;
-	uint64_t hash;
-	char boot[64];
-
-	if (file_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) == 0)
-		gethostname(boot, sizeof(boot));
-	boot[sizeof(boot) - 1] = '\0';
-	hash = host_named(boot);
-	if (stat("/proc/self/ns/net", &status) == 0)
-		hash = (hash ^ (uint64_t)status.st_ino) * 0x100000001b3u;
-	return hash;
-}
-
-uint64_t thole_host_id(void)
-{
-	return host_id();
-}
 
 /* ---- Capabilities: each row probes by doing ------------------------------------------------------- */
 
@@ -113,7 +73,7 @@ static int probe_yama(char *why, size_t size)
 {
 	char scope[16];
 
-	if (file_read("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) == 0 || scope[0] == '0')
+	if (host_read("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) == 0 || scope[0] == '0')
 		return 1;
 	snprintf(why, size, "kernel.yama.ptrace_scope is %c: %s", scope[0],
 		 scope[0] == '1' ? "Thole allows it for its own processes by PR_SET_PTRACER (option ptracer)"

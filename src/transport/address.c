@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "endpoint/address.h"
+#include "transport/address.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  *
  * Whatever a record says was written by a peer: it is copied out of shared memory once, then checked.
  */
-#ifndef THOLE_MESSAGE_RECORD_H
-#define THOLE_MESSAGE_RECORD_H
+#ifndef THOLE_TRANSPORT_RECORD_H
+#define THOLE_TRANSPORT_RECORD_H
 
 #include <stdint.h>
 

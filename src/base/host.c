@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/host.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "thole.h"
+
+size_t host_read(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd >= 0 ? read(fd, text, size - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	return length > 0 ? (size_t)length : 0;
+}
+
+uint64_t host_named(const char *name)
+{
+	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+
+	for (const char *c = name; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+	return hash;
+}
+
+uint64_t host_id(void)
+{
+	struct stat status;
+	uint64_t hash;
+	char boot[64];
+
+	if (host_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) == 0)
+		gethostname(boot, sizeof(boot));
+	boot[sizeof(boot) - 1] = '\0';
+	hash = host_named(boot);
+	if (stat("/proc/self/ns/net", &status) == 0)
+		hash = (hash ^ (uint64_t)status.st_ino) * 0x100000001b3u;
+	return hash;
+}
+
+uint64_t thole_host_id(void)
+{
+	return host_id();
+}

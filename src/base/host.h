@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* host: which host this is. */
+#ifndef THOLE_BASE_HOST_H
+#define THOLE_BASE_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Equal for processes that can reach each other's Unix sockets: of one boot of a kernel and one network namespace. */
+uint64_t host_id(void);
+/* The same of a host that its user has named. */
+uint64_t host_named(const char *name);
+/* The front of a file, as a string. Returns its length, 0 if it cannot be read. */
+size_t host_read(const char *path, char *text, size_t size);
+
+#endif
