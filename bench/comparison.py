@@ -21,10 +21,11 @@ from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from thole import paths
-from thole.mpi import Mpi, require_fabric
-from thole.run import plan as thole_plan
-from thole.trouble import Trouble
+from thole.base import paths
+from thole.base.trouble import Trouble
+from thole.mpi.families import Mpi
+from thole.mpi.identify import require_fabric
+from thole.mpi.plan import plan as thole_plan
 
 import host
 import hpcc

@@ -7,8 +7,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from thole.mpi import Mpi, identify
-from thole.trouble import Trouble
+from thole.base.trouble import Trouble
+from thole.mpi.families import Mpi
+from thole.mpi.identify import identify
 
 FLAGS = ["-O3", "-g", "-std=gnu11", "-D_GNU_SOURCE"]
 

@@ -10,8 +10,8 @@ import signal
 import sys
 
 from rich.console import Console
-from thole import paths
-from thole.testbed import missing_right
+from thole.base import paths
+from thole_lab.testbed import missing_right
 
 import host
 import network

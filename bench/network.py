@@ -11,9 +11,9 @@ import argparse
 import json
 from dataclasses import dataclass, replace
 
-from thole.run import plan as thole_plan
-from thole.testbed import Testbed
-from thole.trouble import Trouble
+from thole.base.trouble import Trouble
+from thole.mpi.plan import plan as thole_plan
+from thole_lab.testbed import Testbed
 
 import report
 import targets

@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from thole import paths
-from thole.trouble import Trouble
+from thole.base import paths
+from thole.base.trouble import Trouble
 
 from process import run
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 from dataclasses import dataclass, field
 
-from thole.mpi import Mpi, family_named
+from thole.mpi.families import Mpi, family_named
 
 
 @dataclass(frozen=True)

@@ -658,7 +658,7 @@ def wrong_commands(document: Path, known: dict[str, argparse.ArgumentParser]) ->
 
 
 def info_sections() -> tuple[str, ...]:
-    from thole import info
+    from thole.commands import info
 
     return tuple(info.SECTIONS)
 

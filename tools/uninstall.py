@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 SYSTEM = (Path("/usr"), Path("/usr/local"))  # prefixes whose folders are not ours, empty or not
-OURS = ("thole", "mx_internals")
+OURS = ("thole", "thole_lab", "mx_internals")
 
 
 def introspect(build: str, what: str) -> object:
@@ -29,7 +29,7 @@ def introspect(build: str, what: str) -> object:
 def linked_by_setup(prefix: Path) -> bool:
     """Whether `thole setup` has made MPIs of this user's use the provider that is to go."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
-    from thole import paths
+    from thole.base import paths
 
     try:
         state = paths.state_file().read_text()

@@ -5,27 +5,40 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib.util
 import os
 import sys
 from typing import TextIO
 
 from thole import __version__
-from thole.trouble import Trouble
+from thole.base.trouble import Trouble
+
+# In the order of the help. Nothing else here knows the laboratory, whose one is left out where that is not installed.
+COMMANDS = (
+    "thole.commands.run",
+    "thole.commands.info",
+    "thole.commands.perf",
+    "thole.commands.peers",
+    "thole.commands.mx_info",
+    "thole.commands.trace",
+    "thole_lab.compare",
+    "thole.commands.setup",
+    "thole.commands.tune",
+)
 
 # What writing to the standard output may come to; nothing else fails so without a file's name.
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def parser() -> argparse.ArgumentParser:
-    from thole import compare, info, mx_info, peers, perf, run, setup, trace, tune
-
     top = argparse.ArgumentParser(
         prog="thole", description="Message passing between processes of ordinary Linux machines."
     )
     top.add_argument("--version", action="version", version=f"thole {__version__}")
     commands = top.add_subparsers(metavar="command", required=True)
-    for module in (run, info, perf, peers, mx_info, trace, compare, setup, tune):
-        module.add_parser(commands)
+    for name in COMMANDS:
+        if importlib.util.find_spec(name.partition(".")[0]):
+            importlib.import_module(name).add_parser(commands)
     return top
 
 

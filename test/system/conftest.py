@@ -7,7 +7,7 @@
     mpis        all of them
     conform     conform(mpi) is mpi_conform, compiled for it
     suite       the folder of mpi4py's own tests
-    two, four   hosts of their own (thole.testbed) for one test after the other; skips where none can be made
+    two, four   hosts of their own (thole_lab.testbed) for one test after the other; skips where none can be made
 
 An MPI that is missing skips its tests, unless --require says that it must be there (`make test`).
 """
@@ -29,10 +29,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
-from thole import mpi as mpi_table  # noqa: E402
-from thole import paths, venvs  # noqa: E402
-from thole.testbed import Testbed, missing_right  # noqa: E402
-from thole.venvs import clean_environment  # noqa: E402
+from thole.base import paths  # noqa: E402
+from thole.mpi import families as mpi_table  # noqa: E402
+from thole_lab import venvs  # noqa: E402
+from thole_lab.testbed import Testbed, missing_right  # noqa: E402
+from thole_lab.venvs import clean_environment  # noqa: E402
 
 # Endpoints make the user's job key where they find none: here, and not in the user's own folder.
 CONFIG_HOME = tempfile.TemporaryDirectory(prefix="thole-test-config-")
@@ -165,7 +166,7 @@ def build(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def thole(build: Path) -> Tool:
-    start = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); from thole import paths; "
+    start = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); from thole.base import paths; "
     start += (
         f"paths.use_build({str(build)!r}); from thole.cli import main; raise SystemExit(main())"
     )

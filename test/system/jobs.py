@@ -18,7 +18,7 @@ from typing import IO
 
 import pytest
 from conftest import InstalledMpi
-from thole.testbed import Testbed
+from thole_lab.testbed import Testbed
 
 HERE = Path(__file__).resolve().parent
 FULL = os.environ.get("MPI_TESTS") == "full"

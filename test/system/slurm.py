@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from thole.testbed import Testbed
+from thole_lab.testbed import Testbed
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
 START_S = 60.0  # for daemons to find each other, even on a busy machine

@@ -16,8 +16,8 @@ import pytest
 from conftest import InstalledMpi, Tool
 from jobs import descendants, in_full_only
 from test_tool import refused
-from thole import check
-from thole.testbed import Testbed
+from thole.mpi import check
+from thole_lab.testbed import Testbed
 
 TALK = "from mpi4py import MPI; c = MPI.COMM_WORLD; c.alltoall([bytes(10000)] * c.size)"
 WAIT_S = 60.0

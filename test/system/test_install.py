@@ -82,8 +82,9 @@ def test_wheel__has_all_that_a_user_needs(wheel: Path) -> None:
     assert not [name for name in whole if name.endswith((".h", ".a", ".pc", ".3"))], (
         "that is for `make install`"
     )
-    sources = {path.name for path in (ROOT / "python" / "thole").glob("*.py")}
-    assert {Path(name).name for name in whole if name.endswith(".py")} == sources
+    python = ROOT / "python"
+    sources = {str(path.relative_to(python)) for path in python.glob("thole*/**/*.py")}
+    assert {re.sub(r".*\.data/\w+/", "", name) for name in whole if name.endswith(".py")} == sources
 
 
 def pythons() -> list[tuple[tuple[int, ...], Path]]:
@@ -123,7 +124,7 @@ def test_wheel__in_a_python(wheel: Path, which: str, tmp_path: Path) -> None:
     words = ("perf", "--json", "--latency", "--sizes", "8", "--rounds", "1", "--sample-ms", "1")
     assert json.loads(ran(thole, *words, env=env))["latency"][0]["best_us"] > 0
     assert json.loads(ran(thole, "mx-info", "--json", "--wait", "0", env=env))["boards"]
-    code = "from thole import paths; print(paths.dissector())"
+    code = "from thole.base import paths; print(paths.dissector())"
     lua = ran(home / "bin" / "python", "-c", code, env=env, cwd=tmp_path).strip()
     assert lua == str(home / "share" / "thole" / "wireshark" / "thole.lua")
     for page in PAGES:

@@ -22,7 +22,7 @@ import pytest
 from conftest import clean_environment
 from jobs import in_full_only
 from test_network import wire
-from thole.testbed import Testbed
+from thole_lab.testbed import Testbed
 
 TIMEOUT_S = 150.0  # beyond that at which programs give up by themselves
 PAIRS = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unmodified MPIs over Thole between hosts, over each of its links: conformance, proof of the way, and trouble on it.
 
-The hosts are those of thole.testbed: network namespaces with host names, processes and shared memory of their own.
+The hosts are those of thole_lab.testbed: network namespaces with host names, processes and shared memory of their own.
 Launchers reach them by an agent that passes no environment on, as ssh does. MPI_TESTS=full in the environment runs
 mpi4py's whole suite.
 """
@@ -40,8 +40,8 @@ from jobs import (
     results_in,
     start,
 )
-from thole.testbed import Testbed, missing_right
-from thole.trouble import Trouble
+from thole.base.trouble import Trouble
+from thole_lab.testbed import Testbed, missing_right
 
 LINKS = ("udp", "raw", "both")
 WAIT_S = 120.0  # for what takes a second on an idle machine
@@ -108,7 +108,7 @@ def test_hosts__nothing_is_left_by_their_maker(number: signal.Signals, tmp_path:
         pytest.skip(f"no hosts can be made: {reason}")
     code = (
         "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"sys.path.insert(0, {str(HERE.parent.parent / 'python')!r})\nfrom thole.testbed import Testbed\n"
+        f"sys.path.insert(0, {str(HERE.parent.parent / 'python')!r})\nfrom thole_lab.testbed import Testbed\n"
         "import subprocess, time\nwith Testbed() as hosts:\n"
         "    subprocess.Popen(hosts.command(0, 'sleep', '1000'))\n    print('made', flush=True)\n    time.sleep(1000)\n"
     )

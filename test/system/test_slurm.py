@@ -21,9 +21,11 @@ from jobs import LOG, counters
 from rich.console import Console
 from slurm import Slurm, missing_program
 from test_tool import refused, script
-from thole import launch, run, starters
-from thole.testbed import Testbed
-from thole.venvs import FOREIGN
+from thole.commands import run
+from thole.mpi import launch, starters
+from thole.mpi import plan as plans
+from thole_lab.testbed import Testbed
+from thole_lab.venvs import FOREIGN
 
 RANKS = 4
 PMI = {"mpich": "pmi2", "impi": "pmi2", "openmpi": "pmix", "openmpi4": "pmix"}  # what Debian's Slurm has
@@ -124,7 +126,7 @@ def test_run__what_starts_no_ranks(thole: Tool, word: str, tmp_path: Path) -> No
 
 NAMES = {"FI_PROVIDER", "FI_PROVIDER_PATH", "MPIR_CVAR_NOLOCAL", "MPIR_CVAR_CH4_NETMOD", "THOLE_JOB_KEY"}
 
-Planned = Callable[..., run.Plan]
+Planned = Callable[..., plans.Plan]
 
 
 @pytest.fixture
@@ -136,11 +138,11 @@ def planned(build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    def plan(line: str, mpi: str = "mpich", **more: str) -> run.Plan:
+    def plan(line: str, mpi: str = "mpich", **more: str) -> plans.Plan:
         with monkeypatch.context() as here:
             for name, value in more.items():
                 here.setenv(name, value)
-            return run.plan(line.split(), mpi)
+            return plans.plan(line.split(), mpi)
 
     return plan
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from jobs import in_full_only
-from thole import mpi as mpi_table
+from thole.mpi import families as mpi_table
 
 # Prints, for each rank, the shared mappings that it has after a message to every other rank.
 MAPPINGS = """

@@ -21,8 +21,9 @@ import pytest
 from conftest import Tool, clean_environment
 from test_tool import refused
 from test_tool_network import HERE_HOST, QUICK, WAIT_S, listening, wait_until
-from thole import mx, paths
-from thole.testbed import Testbed
+from thole.base import paths
+from thole.mx import boards, endpoints, notices
+from thole_lab.testbed import Testbed
 
 # Opens endpoint argv[2] with the library argv[1], sends itself a message, says so, and waits to be ended.
 HOLDER = """
@@ -183,8 +184,8 @@ def test_mx_info__a_process_that_does_not_answer(thole: Tool, library: str) -> N
 def status_answer(token: int, nic_id: int, number: int, counters: Sequence[int]) -> bytes:
     body = struct.pack("!QQIII", token, nic_id, number, 9, 4711)
     body += b"\x04a\x1b[b" + b"\x02t1" + struct.pack("!IH", 3, len(counters))
-    return mx.notice(
-        mx.STATUS_ANSWER, body + b"".join(value.to_bytes(8, "big") for value in counters)
+    return notices.notice(
+        notices.STATUS_ANSWER, body + b"".join(value.to_bytes(8, "big") for value in counters)
     )
 
 
@@ -195,16 +196,16 @@ def answered_by_fake(thole: Tool, says: Callable[[bytes], bytes]) -> Any:
     """The row of an endpoint whose name is ours, and which answers to a token so."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as fake:
         fake.settimeout(WAIT_S)
-        fake.bind(mx.Endpoint(*FAKE).socket_name)
+        fake.bind(endpoints.Endpoint(*FAKE).socket_name)
         words = [*thole.command, "mx-info", "--json", "--wait", "0", "--counters"]
         process = subprocess.Popen(
             words, env=clean_environment(), stdout=subprocess.PIPE, text=True
         )
         try:
-            question, where = fake.recvfrom(mx.BYTES_MAX)
-            assert question[: mx.HEAD.size] == mx.notice(mx.STATUS, bytes(8))[: mx.HEAD.size]
+            question, where = fake.recvfrom(notices.BYTES_MAX)
+            assert question[: notices.HEAD.size] == notices.notice(notices.STATUS, bytes(8))[: notices.HEAD.size]
             with contextlib.suppress(ConnectionRefusedError):  # it has waited long enough
-                fake.sendto(says(question[mx.HEAD.size :]), where)
+                fake.sendto(says(question[notices.HEAD.size :]), where)
             out, _ = process.communicate(timeout=WAIT_S)
         finally:
             process.kill()
@@ -217,11 +218,11 @@ def answered_by_fake(thole: Tool, says: Callable[[bytes], bytes]) -> Any:
 
 def test_mx_info__answers_that_are_none(thole: Tool) -> None:
     """Whoever has the name may say anything: what is no answer to this question is as good as none."""
-    rest = status_answer(0, *FAKE, [5, 0])[mx.HEAD.size + 8 :]
+    rest = status_answer(0, *FAKE, [5, 0])[notices.HEAD.size + 8 :]
     good: list[Any] = []
 
     def is_answered() -> bool:
-        row = answered_by_fake(thole, lambda token: mx.notice(mx.STATUS_ANSWER, token + rest))
+        row = answered_by_fake(thole, lambda token: notices.notice(notices.STATUS_ANSWER, token + rest))
         good.append(row)
         return bool(row["answered"])
 
@@ -229,11 +230,11 @@ def test_mx_info__answers_that_are_none(thole: Tool) -> None:
     assert (good[-1]["pid"], good[-1]["command"], good[-1]["dropped"]) == (4711, "a?[b", 3)
     assert list(good[-1]["counters"].values()) == [5]
     for says in (
-        lambda token: mx.notice(mx.STATUS_ANSWER, bytes(8) + rest),
-        lambda token: mx.notice(mx.STATUS_ANSWER, token + rest[:-1]),
-        lambda token: mx.notice(mx.STATUS_ANSWER, token + rest + b"x"),
-        lambda token: mx.notice(mx.STATUS_ANSWER, token + bytes(8) + rest[8:]),
-        lambda token: mx.notice(mx.HERE, token + rest),
+        lambda token: notices.notice(notices.STATUS_ANSWER, bytes(8) + rest),
+        lambda token: notices.notice(notices.STATUS_ANSWER, token + rest[:-1]),
+        lambda token: notices.notice(notices.STATUS_ANSWER, token + rest + b"x"),
+        lambda token: notices.notice(notices.STATUS_ANSWER, token + bytes(8) + rest[8:]),
+        lambda token: notices.notice(notices.HERE, token + rest),
         lambda token: b"",
         lambda token: token,
         lambda token: os.urandom(200),
@@ -243,7 +244,7 @@ def test_mx_info__answers_that_are_none(thole: Tool) -> None:
 
 def test_mx_datagrams__boards_that_say_they_are_there() -> None:
     good = struct.pack("!Q", 0x028300000001) + b"\x07host1:0"
-    assert mx.here_parse(mx.notice(mx.HERE, good)) == (0x028300000001, "host1:0")
+    assert notices.here_parse(notices.notice(notices.HERE, good)) == (0x028300000001, "host1:0")
     for bad in (
         good[:-1],
         good + b"x",
@@ -253,19 +254,19 @@ def test_mx_datagrams__boards_that_say_they_are_there() -> None:
         b"\xff" + good[1:],
     ):
         with pytest.raises(ValueError):
-            mx.here_parse(mx.notice(mx.HERE, bad))
+            notices.here_parse(notices.notice(notices.HERE, bad))
     with pytest.raises(ValueError):
-        mx.here_parse(mx.notice(mx.FIND, good))
+        notices.here_parse(notices.notice(notices.FIND, good))
     with pytest.raises(ValueError):
-        mx.here_parse(mx.notice(mx.HERE, good)[:-1])
+        notices.here_parse(notices.notice(notices.HERE, good)[:-1])
 
 
 def test_mx_nic_ids() -> None:
     for text in ("02:83:00:00:00:0a", "0x02830000000A", "02830000000a"):
-        assert mx.nic_parse(text) == 0x02830000000A
+        assert boards.nic_parse(text) == 0x02830000000A
     for text in ("", "02:83:00:00:00", "02:83:00:00:00:0a:", "0283000000000a", "02:83:00:00:00:0g"):
-        assert mx.nic_parse(text) is None
-    assert mx.nic_text(0x02830000000A) == "02:83:00:00:00:0a"
+        assert boards.nic_parse(text) is None
+    assert boards.nic_text(0x02830000000A) == "02:83:00:00:00:0a"
 
 
 # ---- Boards of other hosts -------------------------------------------------------------------------

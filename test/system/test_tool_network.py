@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tool between hosts: what `thole run` makes of a launch over several, perf and peers with a listener, trace.
 
-Hosts are those of thole.testbed. What needs none of its own uses this one, told apart by the option `host`.
+Hosts are those of thole_lab.testbed. What needs none of its own uses this one, told apart by the option `host`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from pathlib import Path
 import pytest
 from conftest import InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
-from thole import launch as launches
-from thole import mpi as mpi_table
-from thole import peers, trace
-from thole.testbed import Testbed
+from thole.commands import peers
+from thole.frames import packets
+from thole.mpi import families as mpi_table
+from thole.mpi import launch as launches
+from thole_lab.testbed import Testbed
 
 WAIT_S = 60.0  # for what takes a moment on an idle machine
 QUICK = ("--rounds", "1", "--sample-ms", "1", "--window", "4")
@@ -706,11 +707,11 @@ def test_trace__what_thole_really_sends(thole: Tool, listener: Listener, tmp_pat
         _, err = ended(process)
     kinds = dict(re.findall(r"([A-Z]+) (\d+)", err.partition("frames:")[2]))
     assert {"CONNECT", "ACCEPT", "RECORD", "PULL", "DATA", "CLOSE"} <= set(kinds), err
-    types = trace.ethertypes()
-    lines = trace.Lines()
+    types = packets.ethertypes()
+    lines = packets.Lines()
     total = 0
     for packet in captured(path):
-        found = list(trace.packets(packet, types))
+        found = list(packets.packets(packet, types))
         assert len(found) == 1, "each packet of the file is one frame"
         assert "too short" not in lines.line(found[0])
         total += 1

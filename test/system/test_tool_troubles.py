@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
-from thole import cli, trace
+from thole import cli
+from thole.frames import packets
 
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 HYDRA = "printf 'HYDRA build details:\\n    Version:     4.1\\n'"
@@ -261,7 +262,7 @@ def test_output__closed(thole: Tool, hydra: Path, tmp_path: Path) -> None:
 def test_trace__a_full_disk(thole: Tool) -> None:
     """Begun and ended by a datagram to nobody, which looks as if it were ours."""
     code = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-    frame = bytes([4, trace.NATIVE_VERSION, 40, 0]) + bytes(36)
+    frame = bytes([4, packets.NATIVE_VERSION, 40, 0]) + bytes(36)
     code += f"while True: s.sendto({frame!r}, ('127.0.0.1', 9)) ; import time; time.sleep(0.01)"
     for words in (("-w", "/dev/full"), ("-w", "-"), ()):
         sender = subprocess.Popen([sys.executable, "-c", code])
@@ -317,7 +318,7 @@ def test_json__refused_before_anything_is_measured(here: Here, tmp_path: Path) -
 
 
 def test_plot__a_look_leaves_a_file_as_it_is(tmp_path: Path) -> None:
-    from thole import output
+    from thole.base import output
 
     kept = tmp_path / "kept.png"
     kept.write_text("kept")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a command writes for its user: the standard output, and files that are named on the command line.
+
+A file is tried before work begins, so that nobody measures for minutes and then has no place for the result. An
+output that ends early (a full disk, a reader that has gone) raises what cli.py knows how to say.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from thole.base.trouble import Trouble
+
+
+class _Console(Console):
+    """Whose reader may go: that is cli.py's to judge, and not rich's, which ends the process with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def console(width: int, markup: bool = True) -> Console:
+    """The standard output: as wide as the terminal, or of this width where it is none."""
+    return _Console(width=None if sys.stdout.isatty() else width, markup=markup)
+
+
+def progress_console() -> Console:
+    """Where bars are drawn while something runs."""
+    return _Console(stderr=True)
+
+
+def _refusal(path: Path, error: OSError) -> Trouble:
+    return Trouble(f"{path} cannot be written: {error.strerror}", "choose another file")
+
+
+def check_file(path: Path) -> None:
+    """Raise Trouble where a file cannot be written. One that is there stays as it is."""
+    new = not os.path.lexists(path)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        if new:
+            os.unlink(path)
+    except OSError as error:
+        raise _refusal(path, error) from None
+
+
+def check_picture(path: Path) -> None:
+    """The same for a picture, whose suffix says which kind it is to be."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if path.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise Trouble(
+            f"{path} does not say what kind of picture it is", "end it in .png, .svg or .pdf"
+        )
+    check_file(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise _refusal(path, error) from None
+
+
+def write_picture(path: Path, figure: Any) -> None:
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as error:
+        raise _refusal(path, error) from None
+
+
+def writable(path: Path) -> bool:
+    """Whether a file can be created or replaced there, folders included."""
+    for folder in path.parents:
+        if os.path.isdir(folder):
+            return os.access(folder, os.W_OK | os.X_OK)
+    return False

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the things that were built with this package are: the library, the provider, thole-perf.
+
+One function and one order, for a build tree, a pip installation and a `meson install` prefix: the
+first directory of `places()` that has the file wins, so a tool never mixes two builds of Thole
+unless the nearer one is incomplete.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+from thole.base.trouble import Trouble
+
+LIBRARY = "libthole.so"
+PROVIDER = "libthole-fi.so"
+PERF = "thole-perf"
+RANK = "thole-rank"
+MX = "libmyriexpress.so"
+DISSECTOR = "thole.lua"
+
+PACKAGE = Path(__file__).resolve().parent.parent  # thole, with this folder in it
+
+_build: Path | None = None
+
+
+def is_file(path: Path) -> bool:
+    """No, where a folder above may not be looked into; Path.is_file() raises PermissionError there, as do its like."""
+    return os.path.isfile(path)
+
+
+def environments(folder: Path, argument: str) -> Path:
+    """A folder that the user names because of what is in it."""
+    if not os.path.isdir(folder):
+        raise Trouble(f"{argument} {folder} is not a folder", "name one that holds environments")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise Trouble(f"{argument} {folder} cannot be read", "check its permissions")
+    return folder
+
+
+def home() -> Path:
+    """The user's; as containers have it, / of a user who has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
+
+
+def use_build(directory: str) -> None:
+    """Look in this build directory first; called by the launcher that meson leaves in it."""
+    global _build
+    _build = Path(directory).resolve()
+
+
+def build_tree() -> Path | None:
+    """The build directory in use, or None if this is an installed package."""
+    if _build is not None:
+        return _build
+    source = PACKAGE.parent.parent
+    if is_file(source / "include" / "thole.h") and is_file(source / "meson.build"):
+        return source / "build"
+    return None
+
+
+def places() -> list[Path]:
+    """The directories to look in, nearest first."""
+    found: list[Path] = []
+    tree = build_tree()
+    if tree is not None:
+        found += [tree / "src", tree / "provider", tree / "mx"]
+        found += [tree / "tools" / "perf", tree / "tools" / "rank"]
+    # A wheel made by meson-python keeps libraries beside the package, or beside it in lib64 where a system has both,
+    # and programs with the scripts.
+    for folder in (PACKAGE.parent, _twin(PACKAGE.parent)):
+        bundled = folder / ".thole.mesonpy.libs"
+        found += [bundled, bundled / "thole"]
+    found.append(Path(sysconfig.get_path("scripts")))
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    for prefix in PACKAGE.parents:
+        for library in ("lib", f"lib/{multiarch}", "lib64"):
+            found += [prefix / library, prefix / library / "libfabric", prefix / library / "thole"]
+        found += [prefix / "bin", prefix / "libexec"]
+        if prefix == Path(sys.prefix):
+            break
+    return list(dict.fromkeys(found))
+
+
+def _twin(folder: Path) -> Path:
+    """PREFIX/lib64/python3.x/site-packages for PREFIX/lib/python3.x/site-packages."""
+    head, sign, tail = str(folder).rpartition("/lib/")
+    return Path(f"{head}/lib64/{tail}") if sign else folder
+
+
+def provider_folders(prefix: Path) -> list[Path]:
+    """Where the provider is below the prefix of a `meson install`, by the system's habits."""
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    names = ["lib", *([f"lib/{multiarch}"] if multiarch else []), "lib64"]
+    return [prefix / name / "thole" for name in names]
+
+
+def find(name: str) -> Path:
+    """The path of LIBRARY, PROVIDER, PERF, RANK or MX."""
+    for place in places():
+        # A wheel has no symbolic links, so there the library has its full version in its name.
+        for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):
+            if is_file(candidate):
+                return candidate
+    tree = build_tree()
+    if tree is not None:
+        raise Trouble(f"{name} is not built in {tree}", "run `make build` in the source folder")
+    raise Trouble(f"{name} is not installed with {PACKAGE}", "reinstall Thole: pip install .")
+
+
+def dissector() -> Path | None:
+    """The script with which Wireshark knows Thole's frames, or None where it is not installed."""
+    source = PACKAGE.parent.parent / "tools" / "wireshark" / DISSECTOR
+    shared = [prefix / "share" / "thole" / "wireshark" / DISSECTOR for prefix in PACKAGE.parents]
+    return next((path for path in (source, *shared) if is_file(path)), None)
+
+
+def options_file() -> Path:
+    """The file of options that every endpoint of this user reads."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(home() / ".config")
+    return Path(base) / "thole" / "options"
+
+
+def hosts_files() -> list[Path]:
+    """Where `thole peers` finds hosts, the user's own file first."""
+    return [options_file().with_name("hosts"), Path("/etc/thole/hosts")]
+
+
+def state_file() -> Path:
+    """What `thole setup` changed, so that it can be undone."""
+    base = os.environ.get("XDG_STATE_HOME") or str(home() / ".local" / "state")
+    return Path(base) / "thole" / "setup.json"

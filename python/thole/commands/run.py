@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole run`: start an unmodified MPI program so that its messages go over Thole.
+
+The command alone: mpi/plan.py decides what is set, mpi/check.py judges what ranks did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from thole.base import output
+from thole.base.trouble import Trouble
+from thole.mpi import check
+from thole.mpi.families import family_names
+from thole.mpi.plan import Plan, plan
+
+
+def explain(result: Plan, console: Console) -> None:
+    mpi = result.mpi
+    console.print(f"{mpi.label}  {mpi.launcher}", style="bold", highlight=False, soft_wrap=True)
+    for reason in mpi.why:
+        console.print(f"  because {reason}", highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False, title=None, show_edge=False)
+    table.add_column("variable", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("why")
+    for variable in result.variables:
+        value = "(hidden)" if variable.secret else variable.value
+        table.add_row(variable.name, value, variable.reason + (" (kept)" if variable.kept else ""))
+    console.print(table)
+    for line in _about_hosts(result):
+        console.print(line, highlight=False, soft_wrap=True)
+    for note in mpi.family.notes:
+        console.print(f"stays as it is: {note.what} {note.why}", highlight=False, soft_wrap=True)
+    for warning in result.warnings:
+        console.print(f"note: {warning}", highlight=False, soft_wrap=True)
+    console.print("would run: " + " ".join(result.command), highlight=False, soft_wrap=True)
+
+
+def _about_hosts(result: Plan) -> list[str]:
+    """What is said of a launch over several hosts."""
+    found = result.hosts
+    way = result.mpi.launch
+    if not found.several and not (result.mpi.starter and not found.names):
+        return ["hosts: this one" + (f" ({found.source})" if found.source else "")]
+    first = next(iter(found.elsewhere), "HOST")
+    named = ", ".join(found.names) or f"{found.count or 'as many'} as the launcher chooses"
+    path = result.environment()["FI_PROVIDER_PATH"].split(":")
+    where = " or ".join(f"{folder}/{result.provider.name}" for folder in path)
+    lines = [
+        f"hosts: {named}" + (f" ({found.source})" if found.source else ""),
+        "  ranks of one host talk through shared memory, others over Ethernet; Thole chooses for each pair",
+        f"  every host must have {where}",
+        f"    to see whether it does: ssh {first} ls -l {path[0]}/{result.provider.name}",
+    ]
+    if len(path) == 1:
+        lines.append(
+            "    where Thole is installed elsewhere on other hosts, set THOLE_PREFIX to its prefix there"
+        )
+    handed = way.forwards
+    if way.export in result.command:
+        handed = f"by {way.export} NAME, since the command line uses it"
+    lines.append(f"  variables: {handed}")
+    lines.append(f"  stays as it is: {way.own}")
+    return lines
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run an MPI program over Thole",
+        description="Start an MPI launcher with what its MPI needs to send everything over Thole, "
+        "between processes of one node too. The program needs no change. With several hosts, each needs Thole "
+        "at the same path, or below the folder that the variable THOLE_PREFIX names.",
+        epilog="example: thole run --option eager_max=16k mpiexec -hosts a,b -n 8 ./app",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="show the MPI found and what would be set; run nothing",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="say at the end how many messages and bytes went which way; a rank without Thole is an error",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set one of Thole's options (see thole info options); may be repeated",
+    )
+    parser.add_argument(
+        "--link",
+        choices=("auto", "udp", "raw", "both"),
+        help="how frames go between hosts; raw Ethernet frames need CAP_NET_RAW (short for --option link=)",
+    )
+    parser.add_argument(
+        "--interface",
+        metavar="NAME",
+        help="the network interface between hosts, by name or address (short for --option interface=)",
+    )
+    parser.add_argument(
+        "--mpi", choices=family_names(), help="the MPI, where the launcher does not tell"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave variables alone that are already set otherwise"
+    )
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="command ...", help="the launcher and the rest"
+    )
+    parser.set_defaults(function=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    options = list(arguments.option)
+    for name in ("link", "interface"):
+        if getattr(arguments, name) is not None:
+            options.append(f"{name}={getattr(arguments, name)}")
+    result = plan(command, arguments.mpi, options, arguments.keep)
+    if arguments.explain:
+        explain(result, output.console(160, markup=False))
+        return 0
+    for warning in result.warnings:
+        print(f"thole: {warning}", file=sys.stderr)
+    os.environ.update(result.environment())
+    if arguments.check:
+        return check.run(result.mpi.launch, result.command, list(result.environment()))
+    sys.stdout.flush()
+    try:
+        os.execvp(command[0], result.command)
+    except OSError as error:
+        raise Trouble(
+            f"{command[0]} cannot be run: {error.strerror}", "check the command"
+        ) from None

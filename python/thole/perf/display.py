@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What thole-perf measured, as a table, lines and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from thole.base import output
+from thole.base.text import size_text, time_text
+from thole.perf.results import Measured
+
+
+def table_of(measured: Measured) -> Table:
+    floor = measured.floor
+    table = Table(box=None, pad_edge=False)
+    table.add_column("size", justify="right", no_wrap=True)
+    latency = measured.sizes("latency")
+    bandwidth = measured.sizes("bandwidth")
+    tcp = measured.sizes("tcp")
+    mx = bool(measured.mx)
+    if latency:
+        for title in ("latency, us", "median"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for title in ("MX, us", "median", "MX more, ns") if mx else ():
+            table.add_column(title, justify="right", no_wrap=True)
+        if floor:
+            table.add_column("x floor", justify="right", no_wrap=True)
+    if tcp:
+        table.add_column("TCP, us", justify="right", no_wrap=True)
+        if latency:
+            table.add_column("x TCP", justify="right", no_wrap=True)
+    if bandwidth:
+        for title in ("bandwidth, GB/s", "median", "messages/s"):
+            table.add_column(title, justify="right", no_wrap=True)
+        if mx:
+            table.add_column("MX, GB/s", justify="right", no_wrap=True)
+    for size in sorted({*latency, *bandwidth, *tcp}):
+        row = [size_text(size)]
+        series = measured.of("latency", size)
+        if latency:
+            row += [time_text(series.best), time_text(series.median)] if series else ["", ""]
+            if mx:
+                row += _mx_latency_words(measured, size)
+            ratio = measured.times_floor(size)
+            if floor:
+                row.append(f"{ratio:.1f}" if ratio else "")
+        if tcp:
+            series = measured.of("tcp", size)
+            row.append(time_text(series.best) if series else "")
+            if latency:
+                row.append(f"{ratio:.2f}" if ratio else "")
+        series = measured.of("bandwidth", size)
+        if bandwidth:
+            row += (
+                [f"{series.best / 1e9:.3f}", f"{series.median / 1e9:.3f}"] if series else ["", ""]
+            )
+            row.append(f"{measured.messages[size].best:,.0f}" if series else "")
+            if mx:
+                row.append(f"{measured.mx['bandwidth', size].best / 1e9:.3f}" if series else "")
+        table.add_row(*row)
+    return table
+
+
+def _mx_latency_words(measured: Measured, size: int) -> list[str]:
+    series, own = measured.mx.get(("latency", size)), measured.of("latency", size)
+    if not series or not own:
+        return ["", "", ""]
+    return [
+        time_text(series.best),
+        time_text(series.median),
+        f"{series.more_than(own) * 1000:+.0f}",
+    ]
+
+
+def way_lines(measured: Measured) -> list[str]:
+    """Between hosts: how each side reached the other, and what was lost."""
+    lines = []
+    for side, way in measured.ways.items():
+        text = f"{side}: small messages by {way.records or '-'}, large ones by {way.bulk or '-'}"
+        if way.transport != "shm":
+            text += f"; frames of {way.frame_max} B, round trip {time_text(way.rtt_ns / 1000)} us"
+            text += f", {way.retransmitted} of {way.frames_sent} frames sent again"
+        lines.append(text)
+    if any(way.transport == "shm" for way in measured.ways.values()):
+        lines.append(
+            "both are processes of one host, so this is shared memory; for the network: --option shm=off"
+        )
+    return lines
+
+
+def show(measured: Measured, console: Console) -> None:
+    if measured.other:
+        name, address = measured.other["name"], measured.other["address"]
+        console.print(
+            f"Thole {measured.version}, this host and {name} ({address}); best and median of rounds",
+            highlight=False,
+        )
+    else:
+        cores = " and ".join(map(str, measured.cores))
+        console.print(
+            f"Thole {measured.version}, two processes on cores {cores}; best and median of rounds"
+        )
+    for line in way_lines(measured):
+        console.print(line, highlight=False, soft_wrap=True)
+    floor = measured.floor
+    if floor:
+        console.print(
+            f"floor (bare cache-line ping-pong, one way): {time_text(floor.best)} us, "
+            f"median {time_text(floor.median)}",
+            highlight=False,
+        )
+    if any(measured.sizes(test) for test in ("latency", "bandwidth", "tcp")):
+        console.print(table_of(measured))
+    for size in measured.sizes("rate"):
+        series = measured.series["rate", size]
+        console.print(
+            f"message rate at {size} B: {series.best / 1e6:.2f} million/s, median {series.median / 1e6:.2f}",
+            highlight=False,
+        )
+        if ("rate", size) in measured.mx:
+            through = measured.mx["rate", size]
+            console.print(
+                f"through MX: {through.best / 1e6:.2f} million/s, median {through.median / 1e6:.2f}, "
+                f"{through.times(series):.2f} times as many",
+                highlight=False,
+            )
+    if measured.mx:
+        console.print(
+            "MX and thole.h by turns; how they compare is the median of the rounds", highlight=False
+        )
+
+
+def picture(measured: Measured, path: Path) -> None:
+    """Latency and bandwidth against size. The suffix of the path says which kind of picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.ticker import FuncFormatter
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
+    sizes = [size for size in measured.sizes("latency") if size > 0]
+    if sizes:
+        left.plot(
+            sizes, [measured.series["latency", size].best for size in sizes], "o-", label="best"
+        )
+        left.plot(
+            sizes,
+            [measured.series["latency", size].median for size in sizes],
+            ".--",
+            label="median",
+        )
+    if measured.floor:
+        left.axhline(measured.floor.best, color="grey", linestyle=":", label="bare cache line")
+    sizes = [size for size in measured.sizes("tcp") if size > 0]
+    if sizes:
+        values = [measured.series["tcp", size].best for size in sizes]
+        left.plot(sizes, values, "x:", color="grey", label="TCP, best")
+    left.set(yscale="log", title="latency, one way", xlabel="message", ylabel="us")
+    sizes = measured.sizes("bandwidth")
+    if sizes:
+        right.plot(
+            sizes,
+            [measured.series["bandwidth", size].best / 1e9 for size in sizes],
+            "o-",
+            label="best",
+        )
+        right.plot(
+            sizes,
+            [measured.series["bandwidth", size].median / 1e9 for size in sizes],
+            ".--",
+            label="median",
+        )
+    right.set(title="bandwidth, a window of sends", xlabel="message", ylabel="GB/s")
+    for axes, wanted, scale in ((left, "latency", 1.0), (right, "bandwidth", 1e9)):
+        sizes = [size for test, size in measured.mx if test == wanted and size > 0]
+        values = [measured.mx[wanted, size].best / scale for size in sizes]
+        if sizes:
+            axes.plot(sizes, values, "^-", label="MX, best")
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_text(size)))
+        axes.grid(visible=True, alpha=0.3)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend()
+    output.write_picture(path, figure)
+    pyplot.close(figure)

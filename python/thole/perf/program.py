@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running thole-perf, the C program that does the timing: as a client that prints samples, or as a listener."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from thole.base import bounds, host, native, paths
+from thole.base.trouble import Trouble
+from thole.perf.results import PORT, WRONG_ARGUMENTS, Measured
+
+
+def measure(
+    words: list[str], each: Callable[[dict[str, Any]], None] = lambda line: None
+) -> Measured:
+    """Run thole-perf with these arguments; each() sees every line as it comes."""
+    program = paths.find(paths.PERF)
+    result = Measured()
+    process = subprocess.Popen(
+        [str(program), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        for text in process.stdout:
+            line = json.loads(text)
+            each(line)
+            result.take(dict(line))
+        # Only now: thole-perf writes a line or two to stderr, which never fills the pipe.
+        complaint = process.stderr.read().strip()
+        process.wait()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+    if process.returncode != 0:
+        first = (
+            complaint.splitlines()[0].removeprefix("thole-perf: ")
+            if complaint
+            else f"exit {process.returncode}"
+        )
+        if process.returncode == WRONG_ARGUMENTS or "--host" in words:
+            raise Trouble(first)  # it says what to do about it
+        raise Trouble(
+            f"thole-perf failed: {first}", "see `thole info` for what this machine permits"
+        )
+    return result
+
+
+def core_words(chosen: str | None) -> list[str]:
+    if chosen is not None:
+        return ["--cores", chosen]
+    first, second = host.pair(host.cores())
+    return ["--cores", f"{first},{second}"]
+
+
+def add_listener(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a listener, which `thole perf` and `thole peers` share."""
+    parser.add_argument(
+        "--listen",
+        action="store_true",
+        help="wait for clients on other hosts, until interrupted. Anybody who can reach the port may measure: "
+        "let only hosts that you trust reach it",
+    )
+    parser.add_argument(
+        "--port",
+        type=bounds.whole("--port", 0, bounds.PORT_MAX),
+        default=PORT,
+        help=f"TCP port of the listener (default {PORT}; 0, listening: any that is free)",
+    )
+    parser.add_argument("--bind", metavar="ADDRESS", help="listen at this address only")
+    parser.add_argument(
+        "--once", action="store_true", help="listen for one client, and end as it did"
+    )
+
+
+def listen(arguments: argparse.Namespace) -> int:
+    """Become a listener; returns when it ends."""
+    words = ["--listen", "--port", str(arguments.port), *option_words(arguments)]
+    words += core_words(getattr(arguments, "cores", None))
+    words += ["--bind", arguments.bind] if arguments.bind else []
+    words += ["--once"] if arguments.once else []
+    with contextlib.suppress(Trouble):  # clients that want MX are told that it is missing
+        words += ["--mx-library", str(paths.find(paths.MX))]
+    process = subprocess.Popen(
+        [str(paths.find(paths.PERF)), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        for text in process.stdout:
+            if text.startswith("{"):
+                print(_said(json.loads(text)), flush=True)
+            else:
+                text = text.removeprefix("thole-perf: ").rstrip()
+                print(f"thole: {text}", file=sys.stderr, flush=True)
+        return 2 if process.wait() else 0
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def _said(line: dict[str, Any]) -> str:
+    if line["type"] == "listening":
+        return f"Thole {line['version']} listens on TCP port {line['port']}; interrupt to end"
+    if line["type"] == "session":
+        return f"{line['from']}: begins"
+    return f"{line['from']}: " + ("done" if line["status"] == 0 else "failed")
+
+
+def option_words(arguments: argparse.Namespace) -> list[str]:
+    pairs = native.check_options(arguments.option)
+    return [word for name, value in pairs for word in ("--option", f"{name}={value}")]
