@@ -672,6 +672,24 @@ def unnamed_files() -> Iterator[str]:
                 yield f"ARCHITECTURE.md does not say what {path.relative_to(ROOT)} is"
 
 
+def wrong_includes() -> Iterator[str]:
+    """What is written on thole.h includes that, what of src/base is for all, and its own files as their table has them."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    sentence = re.search(r"What `provider/` and `mx/` may use is(.*?)\. What else", text, flags=re.DOTALL)
+    shared = {f"base/{name}" for name in re.findall(r"`(\w+\.h)`", sentence[1] if sentence else "")}
+    for folder in ("provider",):
+        table = text.partition(f"| file in `{folder}/` | owns |\n|---|---|\n")[2].partition("\n\n")[0]
+        lines = enumerate(table.split("\n"))
+        rows = {name: number for number, line in lines for name in re.findall(r"`([\w./]+)`", line)}
+        for path in sorted((ROOT / folder).glob("*.[ch]")):
+            for header in re.findall(r'^#include "(.*)"', path.read_text(), flags=re.MULTILINE):
+                if (ROOT / folder / header).exists():
+                    if rows.get(header, 0) < rows.get(path.name, 0):
+                        yield f"{folder}/{path.name} includes {header}, which stands above it in ARCHITECTURE.md"
+                elif header not in shared | {"thole.h"} and not (ROOT / folder / "include" / header).exists():
+                    yield f"{folder}/{path.name} includes {header}, which ARCHITECTURE.md does not give to it"
+
+
 def wrong_changes(tables: Tables) -> Iterator[str]:
     """The newest entry of the changes is of the version that this is."""
     found = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
@@ -853,7 +871,7 @@ def check(tables: Tables) -> int:
     for name in DOCUMENTS:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
-    wrong += [*unnamed_files(), *wrong_protocol(), *wrong_changes(tables)]
+    wrong += [*unnamed_files(), *wrong_includes(), *wrong_protocol(), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

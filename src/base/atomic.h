@@ -26,6 +26,9 @@
 /* Add, and return the former value; in no order with anything else. */
 #define add_relaxed(pointer, value) __atomic_fetch_add((pointer), (value), __ATOMIC_RELAXED)
 
+/* The same; acquire and release in one. */
+#define add_acquire_release(pointer, value) __atomic_fetch_add((pointer), (value), __ATOMIC_ACQ_REL)
+
 /* Set and return the former value; acquire and release in one. */
 #define swap_acquire_release(pointer, value) \
 	__atomic_exchange_n((pointer), (value), __ATOMIC_ACQ_REL)

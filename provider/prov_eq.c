@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "prov_eq.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "prov_stub.h"
+#include "thole.h"
+
+struct event {
+	struct list_node node; /* of its queue */
+	uint32_t event;        /* libfabric's number of its kind */
+	bool is_error;         /* it is `error`, else `data` */
+	size_t size;           /* of data */
+	struct fi_eq_err_entry error;
+	unsigned char data[];
+};
+
+static struct prov_eq *prov_eq_of(struct fid_eq *fid)
+{
+	return container_of(fid, struct prov_eq, fid);
+}
+
+/* NULL: there is none. */
+static struct event *prov_eq_first(const struct prov_eq *eq)
+{
+	struct list_node *first = list_first(&eq->events);
+
+	return first ? container_of(first, struct event, node) : NULL;
+}
+
+static void prov_eq_event_raise(struct prov_eq *eq)
+{
+	uint64_t one = 1;
+
+	if (write(eq->event, &one, sizeof one) < 0)
+		return; /* it is full, and so readable already */
+}
+
+static void prov_eq_event_drop(struct prov_eq *eq)
+{
+	uint64_t ignored;
+
+	if (read(eq->event, &ignored, sizeof ignored) < 0)
+		return; /* it was not raised */
+}
+
+static int prov_eq_append(struct prov_eq *eq, struct event *event)
+{
+	lock_take(&eq->lock);
+	list_push_back(&eq->events, &event->node);
+	prov_eq_event_raise(eq);
+	lock_leave(&eq->lock);
+	return 0;
+}
+
+int prov_eq_post(struct prov_eq *eq, uint32_t number, const void *data, size_t size)
+{
+	struct event *event = calloc(1, sizeof *event + size);
+
+	if (!event)
+		return -FI_ENOMEM;
+	event->event = number;
+	event->size = size;
+	if (size)
+		memcpy(event->data, data, size);
+	return prov_eq_append(eq, event);
+}
+
+int prov_eq_post_error(struct prov_eq *eq, const struct fi_eq_err_entry *error)
+{
+	struct event *event = calloc(1, sizeof *event);
+
+	if (!event)
+		return -FI_ENOMEM;
+	event->is_error = true;
+	event->error = *error;
+	return prov_eq_append(eq, event);
+}
+
+static void prov_eq_remove_first(struct prov_eq *eq)
+{
+	struct event *event = prov_eq_first(eq);
+
+	list_unlink(&event->node);
+	if (list_empty(&eq->events))
+		prov_eq_event_drop(eq);
+	free(event);
+}
+
+static ssize_t prov_eq_take(struct prov_eq *eq, uint32_t *number, void *buffer, size_t length,
+                            uint64_t flags)
+{
+	struct event *event = prov_eq_first(eq);
+	ssize_t size;
+
+	if (!event)
+		return -FI_EAGAIN;
+	if (event->is_error)
+		return -FI_EAVAIL;
+	if (length < event->size)
+		return -FI_ETOOSMALL;
+	*number = event->event;
+	if (event->size)
+		memcpy(buffer, event->data, event->size);
+	size = (ssize_t)event->size;
+	if (!(flags & FI_PEEK))
+		prov_eq_remove_first(eq);
+	return size;
+}
+
+static ssize_t prov_eq_read(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length,
+                            uint64_t flags)
+{
+	struct prov_eq *eq = prov_eq_of(fid);
+	ssize_t size;
+
+	lock_take(&eq->lock);
+	size = prov_eq_take(eq, number, buffer, length, flags);
+	lock_leave(&eq->lock);
+	return size;
+}
+
+static ssize_t prov_eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
+{
+	struct prov_eq *eq = prov_eq_of(fid);
+	const struct event *event;
+	ssize_t size = -FI_EAGAIN;
+
+	lock_take(&eq->lock);
+	event = prov_eq_first(eq);
+	if (event && event->is_error) {
+		*entry = event->error;
+		size = sizeof *entry;
+		if (!(flags & FI_PEEK))
+			prov_eq_remove_first(eq);
+	}
+	lock_leave(&eq->lock);
+	return size;
+}
+
+static ssize_t prov_eq_write(struct fid_eq *fid, uint32_t number, const void *buffer, size_t length,
+                             uint64_t flags)
+{
+	int error = prov_eq_post(prov_eq_of(fid), number, buffer, length);
+
+	(void)flags;
+	return error ? error : (ssize_t)length;
+}
+
+static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length,
+                             int timeout, uint64_t flags)
+{
+	struct prov_eq *eq = prov_eq_of(fid);
+	uint64_t start = clock_now_ns();
+
+	if (eq->wait_obj == FI_WAIT_NONE)
+		return -FI_EOPNOTSUPP;
+	for (;;) {
+		struct pollfd poller = {.fd = eq->event, .events = POLLIN};
+		ssize_t size = prov_eq_read(fid, number, buffer, length, flags);
+		int64_t left =
+			timeout < 0 ? -1 : timeout - (int64_t)((clock_now_ns() - start) / 1000000);
+
+		if (size != -FI_EAGAIN)
+			return size;
+		if (timeout >= 0 && left <= 0)
+			return -FI_EAGAIN;
+		if (poll(&poller, 1, (int)left) < 0 && errno != EINTR)
+			return -errno;
+	}
+}
+
+static const char *prov_eq_strerror(struct fid_eq *fid, int prov_errno, const void *data,
+                                    char *buffer, size_t length)
+{
+	const char *text = thole_strerror(prov_errno);
+
+	(void)fid, (void)data;
+	if (buffer && length)
+		snprintf(buffer, length, "%s", text);
+	return text;
+}
+
+int prov_eq_trywait(struct prov_eq *eq)
+{
+	bool empty;
+
+	lock_take(&eq->lock);
+	empty = list_empty(&eq->events);
+	lock_leave(&eq->lock);
+	return empty ? 0 : -FI_EAGAIN;
+}
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = prov_eq_read,
+	.readerr = prov_eq_readerr,
+	.write = prov_eq_write,
+	.sread = prov_eq_sread,
+	.strerror = prov_eq_strerror,
+};
+
+static int prov_eq_close(struct fid *fid)
+{
+	struct prov_eq *eq = container_of(fid, struct prov_eq, fid.fid);
+
+	if (prov_users_any(&eq->users))
+		return -FI_EBUSY;
+	while (!list_empty(&eq->events))
+		prov_eq_remove_first(eq);
+	close(eq->event);
+	prov_users_drop(eq->fabric);
+	free(eq);
+	return 0;
+}
+
+static int prov_eq_control(struct fid *fid, int command, void *arg)
+{
+	struct prov_eq *eq = container_of(fid, struct prov_eq, fid.fid);
+
+	switch (command) {
+	case FI_GETWAIT:
+		if (eq->wait_obj != FI_WAIT_FD)
+			return -FI_ENODATA;
+		*(int *)arg = eq->event;
+		return 0;
+	case FI_GETWAITOBJ:
+		*(enum fi_wait_obj *)arg = eq->wait_obj;
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static struct fi_ops eq_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = prov_eq_close,
+	.bind = prov_stub_bind,
+	.control = prov_eq_control,
+	.ops_open = prov_stub_ops_open,
+	.tostr = prov_stub_tostr,
+	.ops_set = prov_stub_ops_set,
+};
+
+int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p,
+                 void *context)
+{
+	enum fi_wait_obj wait_obj = attr ? attr->wait_obj : FI_WAIT_NONE;
+	struct prov_eq *eq;
+
+	if (wait_obj != FI_WAIT_NONE && wait_obj != FI_WAIT_UNSPEC && wait_obj != FI_WAIT_FD &&
+	    wait_obj != FI_WAIT_YIELD)
+		return -FI_ENOSYS;
+	eq = calloc(1, sizeof *eq);
+	if (!eq)
+		return -FI_ENOMEM;
+	eq->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (eq->event < 0) {
+		free(eq);
+		return -errno;
+	}
+	list_init(&eq->events);
+	eq->fid.fid.fclass = FI_CLASS_EQ;
+	eq->fid.fid.context = context;
+	eq->fid.fid.ops = &eq_fid_ops;
+	eq->fid.ops = &eq_ops;
+	eq->fabric = fabric;
+	eq->wait_obj = wait_obj;
+	prov_users_add(eq->fabric);
+	*eq_p = &eq->fid;
+	return 0;
+}

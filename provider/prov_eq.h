@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * prov_eq.h - event queues: a list of events that insertions into address vectors and users
+ * themselves (fi_eq_write) put in.
+ *
+ * Everything that could be asynchronous is done at once here, so an event queue only ever carries
+ * words. It has a lock of its own, which is taken last, because it may be shared by domains. An
+ * error event stops reads until fi_eq_readerr takes it.
+ */
+#ifndef PROV_EQ_H
+#define PROV_EQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "prov_compat.h"
+#include "prov_users.h"
+
+struct prov_eq {
+	struct fid_eq fid;
+	struct prov_users *fabric; /* those of the fabric that it was opened in */
+	struct lock lock;          /* protects the list */
+	struct list_node events;
+	int event; /* an eventfd: readable while the list has something */
+	enum fi_wait_obj wait_obj;
+	struct prov_users users; /* address vectors, domains and endpoints that it is bound to */
+};
+
+int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p,
+                 void *context);
+
+/* Enter an event; the data is copied. -FI_ENOMEM. */
+int prov_eq_post(struct prov_eq *eq, uint32_t event, const void *data, size_t size);
+int prov_eq_post_error(struct prov_eq *eq, const struct fi_eq_err_entry *error);
+
+/* 0: its descriptor may be polled; -FI_EAGAIN: there is something already. */
+int prov_eq_trywait(struct prov_eq *eq);
+
+#endif /* PROV_EQ_H */

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "prov_info.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "prov_core.h"
+#include "prov_domain.h"
+#include "prov_fabric.h"
+#include "prov_option.h"
+#include "thole.h"
+
+#define TX_MESSAGE  FI_SEND
+#define RX_MESSAGE  (FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV)
+#define TX_ACCESS   (FI_READ | FI_WRITE)
+#define RX_ACCESS   (FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define TRANSFERS   (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
+#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define TX_CAPS     (TRANSFERS | TX_MESSAGE | TX_ACCESS | DOMAIN_CAPS)
+#define RX_CAPS     (TRANSFERS | RX_MESSAGE | RX_ACCESS | FI_RMA_EVENT | DOMAIN_CAPS)
+#define ALL_CAPS    (TX_CAPS | RX_CAPS)
+/* Counting peers' accesses costs them a notice each, so only who asks gets it. */
+#define DEFAULT_CAPS (ALL_CAPS & ~FI_RMA_EVENT)
+
+#define TX_FLAGS                                                                                   \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
+	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+
+/* thole.h: messages of one source never overtake each other, nor do its atomics. */
+#define ATOMIC_ORDER                                                                               \
+	(FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+#define ORDER (FI_ORDER_SAS | ATOMIC_ORDER)
+
+static bool prov_info_none_beyond(uint64_t asked, uint64_t supported)
+{
+	return !(asked & ~supported);
+}
+
+static bool prov_info_name_fits(const char *asked, const char *ours)
+{
+	return !asked || !strcasecmp(asked, ours);
+}
+
+static bool prov_info_caps_fit(const struct fi_info *hints)
+{
+	return prov_info_none_beyond(hints->caps, ALL_CAPS);
+}
+
+static bool prov_info_address_fits(const struct fi_info *hints)
+{
+	return hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == PROV_ADDR_FORMAT;
+}
+
+static bool prov_info_tx_fits(const struct fi_tx_attr *asked)
+{
+	return !asked || (prov_info_none_beyond(asked->caps, TX_CAPS) &&
+	                  prov_info_none_beyond(asked->op_flags, TX_FLAGS) &&
+	                  prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
+	                  asked->inject_size <= PROV_INJECT_MAX &&
+	                  asked->iov_limit <= PROV_SEGMENTS_MAX && asked->rma_iov_limit <= 1);
+}
+
+static bool prov_info_rx_fits(const struct fi_rx_attr *asked)
+{
+	return !asked || (prov_info_none_beyond(asked->caps, RX_CAPS) &&
+	                  prov_info_none_beyond(asked->op_flags, RX_FLAGS) &&
+	                  prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
+	                  asked->iov_limit <= PROV_SEGMENTS_MAX);
+}
+
+static bool prov_info_endpoint_fits(const struct fi_ep_attr *asked)
+{
+	if (!asked)
+		return true;
+	if (asked->type != FI_EP_UNSPEC && asked->type != FI_EP_RDM)
+		return false;
+	if (asked->protocol != FI_PROTO_UNSPEC && asked->protocol != PROV_PROTOCOL)
+		return false;
+	return asked->protocol_version <= 1 && asked->max_msg_size <= THOLE_LENGTH_MAX &&
+	       asked->tx_ctx_cnt <= 1 && asked->rx_ctx_cnt <= 1 && !asked->auth_key_size &&
+	       asked->max_order_raw_size <= THOLE_ATOMIC_BYTES_MAX &&
+	       asked->max_order_war_size <= THOLE_ATOMIC_BYTES_MAX &&
+	       asked->max_order_waw_size <= THOLE_ATOMIC_BYTES_MAX;
+}
+
+/* Before libfabric 1.5 a mode was asked for as a whole, and "basic" needs keys and addresses of our
+ * choice. From then on the bits say what the caller is ready to do, and nothing of it is needed. */
+static bool prov_info_mr_mode_fits(int mode)
+{
+	return mode != PROV_MR_BASIC;
+}
+
+static bool prov_info_domain_fits(const struct fi_domain_attr *asked)
+{
+	if (!asked)
+		return true;
+	if (asked->domain && asked->domain->fid.ops != &prov_fabric_domain_fid_ops)
+		return false;
+	return (prov_info_name_fits(asked->name, "shm") ||
+	        prov_info_name_fits(asked->name, "thole")) &&
+	       prov_info_mr_mode_fits(asked->mr_mode) &&
+	       prov_info_none_beyond(asked->caps, DOMAIN_CAPS) &&
+	       asked->threading <= FI_THREAD_ENDPOINT && asked->mr_key_size <= sizeof(uint64_t) &&
+	       asked->cq_data_size <= sizeof(uint64_t) && asked->mr_iov_limit <= 1 &&
+	       !asked->auth_key_size && asked->max_ep_tx_ctx <= 1 && asked->max_ep_rx_ctx <= 1 &&
+	       !asked->max_ep_stx_ctx && !asked->max_ep_srx_ctx;
+}
+
+static bool prov_info_fabric_fits(const struct fi_fabric_attr *asked)
+{
+	if (!asked)
+		return true;
+	if (asked->fabric && asked->fabric->fid.ops != &prov_fabric_fid_ops)
+		return false;
+	return prov_info_name_fits(asked->name, prov_core_provider.name) &&
+	       prov_info_name_fits(asked->prov_name, prov_core_provider.name);
+}
+
+/* Put, get and atomics alone: the far side of such an endpoint makes no calls for them. Open MPI's
+ * one-sided operations on a rank's own memory even wait for others without one. */
+static bool prov_info_access_only(const struct fi_info *hints)
+{
+	return hints && (hints->caps & (FI_RMA | FI_ATOMIC)) &&
+	       !(hints->caps & (FI_MSG | FI_TAGGED));
+}
+
+/* So it gets a domain that makes progress by itself, not an open one that does not. */
+static bool prov_info_progress_fits(const struct fi_info *hints)
+{
+	struct fid_domain *open = hints->domain_attr ? hints->domain_attr->domain : NULL;
+
+	return !open || !prov_info_access_only(hints) ||
+	       container_of(open, struct prov_domain, fid)->thread;
+}
+
+static bool prov_info_hints_fit(const struct fi_info *hints)
+{
+	return !hints ||
+	       (prov_info_caps_fit(hints) && prov_info_address_fits(hints) &&
+	        prov_info_tx_fits(hints->tx_attr) && prov_info_rx_fits(hints->rx_attr) &&
+	        prov_info_endpoint_fits(hints->ep_attr) &&
+	        prov_info_domain_fits(hints->domain_attr) &&
+	        prov_info_fabric_fits(hints->fabric_attr) && prov_info_progress_fits(hints));
+}
+
+/* ---- Filling in ------------------------------------------------------------------------------ */
+
+/* What was asked for and what it implies: a transfer without a direction means every direction. */
+static uint64_t prov_info_caps_answer(const struct fi_info *hints)
+{
+	uint64_t caps = hints ? hints->caps : 0;
+
+	if (!caps)
+		return DEFAULT_CAPS;
+	if ((caps & (FI_MSG | FI_TAGGED)) && !(caps & (FI_SEND | FI_RECV)))
+		caps |= FI_SEND | FI_RECV;
+	if ((caps & (FI_RMA | FI_ATOMIC)) && !(caps & (TX_ACCESS | RX_ACCESS)))
+		caps |= TX_ACCESS | RX_ACCESS;
+	return caps | DOMAIN_CAPS;
+}
+
+static void prov_info_tx_fill(struct fi_tx_attr *tx, const struct fi_tx_attr *asked, uint64_t caps)
+{
+	tx->caps = (asked && asked->caps ? asked->caps : caps & TX_CAPS) & ~DOMAIN_CAPS;
+	tx->op_flags = asked ? asked->op_flags : 0;
+	tx->msg_order = asked && asked->msg_order ? asked->msg_order : ORDER;
+	tx->inject_size = PROV_INJECT_MAX;
+	tx->size = asked && asked->size > PROV_CONTEXTS ? asked->size : PROV_CONTEXTS;
+	tx->iov_limit = PROV_SEGMENTS_MAX;
+	tx->rma_iov_limit = 1;
+}
+
+static void prov_info_rx_fill(struct fi_rx_attr *rx, const struct fi_rx_attr *asked, uint64_t caps)
+{
+	rx->caps = (asked && asked->caps ? asked->caps : caps & RX_CAPS) & ~DOMAIN_CAPS;
+	rx->op_flags = asked ? asked->op_flags : 0;
+	rx->msg_order = asked && asked->msg_order ? asked->msg_order : ORDER;
+	rx->size = asked && asked->size > PROV_CONTEXTS ? asked->size : PROV_CONTEXTS;
+	rx->iov_limit = PROV_SEGMENTS_MAX;
+}
+
+static void prov_info_endpoint_fill(struct fi_ep_attr *ep, const struct fi_ep_attr *asked)
+{
+	ep->type = FI_EP_RDM;
+	ep->protocol = PROV_PROTOCOL;
+	ep->protocol_version = 1;
+	ep->max_msg_size = THOLE_LENGTH_MAX;
+	ep->max_order_raw_size = THOLE_ATOMIC_BYTES_MAX;
+	ep->max_order_war_size = THOLE_ATOMIC_BYTES_MAX;
+	ep->max_order_waw_size = THOLE_ATOMIC_BYTES_MAX;
+	ep->mem_tag_format =
+		asked && asked->mem_tag_format ? asked->mem_tag_format : PROV_TAG_FORMAT;
+	ep->tx_ctx_cnt = 1;
+	ep->rx_ctx_cnt = 1;
+}
+
+static enum fi_progress prov_info_progress_answer(enum fi_progress asked)
+{
+	return asked == FI_PROGRESS_UNSPEC ? FI_PROGRESS_MANUAL : asked;
+}
+
+static void prov_info_domain_choices_fill(struct fi_domain_attr *domain,
+                                          const struct fi_domain_attr *asked, uint32_t version)
+{
+	static const struct fi_domain_attr nothing;
+	const struct fi_domain_attr *wish = asked ? asked : &nothing;
+
+	domain->domain = wish->domain;
+	domain->threading = wish->threading == FI_THREAD_UNSPEC ? FI_THREAD_SAFE : wish->threading;
+	domain->control_progress = prov_info_progress_answer(wish->control_progress);
+	domain->data_progress = prov_info_progress_answer(wish->data_progress);
+	domain->av_type = wish->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : wish->av_type;
+	domain->mr_mode = version < FI_VERSION(1, 5) || wish->mr_mode == PROV_MR_SCALABLE
+	                          ? PROV_MR_SCALABLE
+	                          : 0;
+}
+
+static void prov_info_domain_fill(struct fi_domain_attr *domain, const struct fi_domain_attr *asked,
+                                  uint32_t version)
+{
+	prov_info_domain_choices_fill(domain, asked, version);
+	domain->resource_mgmt = FI_RM_ENABLED;
+	domain->mr_key_size = sizeof(uint64_t);
+	domain->cq_data_size = sizeof(uint64_t);
+	domain->cq_cnt = PROV_CONTEXTS;
+	domain->ep_cnt = PROV_CONTEXTS;
+	domain->tx_ctx_cnt = PROV_CONTEXTS;
+	domain->rx_ctx_cnt = PROV_CONTEXTS;
+	domain->max_ep_tx_ctx = 1;
+	domain->max_ep_rx_ctx = 1;
+	domain->cntr_cnt = PROV_CONTEXTS;
+	domain->mr_iov_limit = 1;
+	domain->caps = DOMAIN_CAPS;
+	domain->mr_cnt = 65536;
+}
+
+/* With room behind it, because newer cores copy longer structures. */
+static void *prov_info_block(size_t size)
+{
+	return calloc(1, size + PROV_SLACK_BYTES);
+}
+
+/* libfabric frees each part with free(). */
+static void prov_info_free(struct fi_info *info)
+{
+	if (!info)
+		return;
+	if (info->fabric_attr) {
+		free(info->fabric_attr->name);
+		free(info->fabric_attr->prov_name);
+	}
+	if (info->domain_attr)
+		free(info->domain_attr->name);
+	free(info->fabric_attr);
+	free(info->domain_attr);
+	free(info->ep_attr);
+	free(info->rx_attr);
+	free(info->tx_attr);
+	free(info->src_addr);
+	free(info->dest_addr);
+	free(info);
+}
+
+/* prov_name is the core's to set: it takes a name that is there for a layer below, and says
+ * "thole;thole". */
+static bool prov_info_names(struct fi_info *info)
+{
+	info->fabric_attr->name = strdup(prov_core_provider.name);
+	info->domain_attr->name = strdup("thole");
+	return info->fabric_attr->name && info->domain_attr->name;
+}
+
+static struct fi_info *prov_info_new(void)
+{
+	struct fi_info *info = prov_info_block(sizeof *info);
+
+	if (!info)
+		return NULL;
+	info->tx_attr = prov_info_block(sizeof *info->tx_attr);
+	info->rx_attr = prov_info_block(sizeof *info->rx_attr);
+	info->ep_attr = prov_info_block(sizeof *info->ep_attr);
+	info->domain_attr = prov_info_block(sizeof *info->domain_attr);
+	info->src_addr = prov_info_block(sizeof(struct thole_address));
+	info->fabric_attr = prov_info_block(sizeof *info->fabric_attr);
+	if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr &&
+	    info->fabric_attr && info->src_addr && prov_info_names(info))
+		return info;
+	prov_info_free(info);
+	return NULL;
+}
+
+static void prov_info_fill(struct fi_info *info, const struct fi_info *hints, uint32_t version)
+{
+	info->caps = prov_info_caps_answer(hints);
+	info->addr_format = PROV_ADDR_FORMAT;
+	info->src_addrlen = sizeof(struct thole_address); /* all zero: chosen at opening */
+	prov_info_tx_fill(info->tx_attr, hints ? hints->tx_attr : NULL, info->caps);
+	prov_info_rx_fill(info->rx_attr, hints ? hints->rx_attr : NULL, info->caps);
+	prov_info_endpoint_fill(info->ep_attr, hints ? hints->ep_attr : NULL);
+	prov_info_domain_fill(info->domain_attr, hints ? hints->domain_attr : NULL, version);
+	if (prov_info_access_only(hints) &&
+	    !(hints->domain_attr && hints->domain_attr->data_progress != FI_PROGRESS_UNSPEC))
+		info->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	info->fabric_attr->fabric = hints && hints->fabric_attr ? hints->fabric_attr->fabric : NULL;
+	info->fabric_attr->prov_version = prov_core_provider.version;
+	info->fabric_attr->api_version = version;
+}
+
+/* Where to send: an address that the caller has from fi_getname, as bytes or as its text. */
+static int prov_info_destination_set(struct fi_info *info, const void *bytes)
+{
+	info->dest_addr = prov_info_block(sizeof(struct thole_address));
+	if (!info->dest_addr)
+		return -FI_ENOMEM;
+	memcpy(info->dest_addr, bytes, sizeof(struct thole_address));
+	info->dest_addrlen = sizeof(struct thole_address);
+	return 0;
+}
+
+/* Only an endpoint can tell an address from another text. */
+static bool prov_info_address_valid(const struct thole_address *address)
+{
+	struct thole_endpoint_attr attr = {.options = prov_option_strings()};
+	struct thole_endpoint *endpoint;
+	uint32_t peer;
+	bool valid;
+
+	if (thole_endpoint_open(&attr, &endpoint))
+		return false;
+	valid = !thole_peer(endpoint, address, &peer);
+	thole_endpoint_close(endpoint);
+	return valid;
+}
+
+static int prov_info_destination_fill(struct fi_info *info, const struct fi_info *hints,
+                                      const char *node, uint64_t flags)
+{
+	struct thole_address address = {0};
+
+	if (node && !(flags & FI_SOURCE)) {
+		if (strlen(node) >= sizeof address.text)
+			return -FI_ENODATA;
+		memcpy(address.text, node, strlen(node));
+		return prov_info_address_valid(&address) ? prov_info_destination_set(info, &address)
+		                                         : -FI_ENODATA;
+	}
+	if (hints && hints->dest_addr && hints->dest_addrlen == sizeof address)
+		return prov_info_destination_set(info, hints->dest_addr);
+	return 0;
+}
+
+/* Endpoints have no names that a user could choose, so a source node or service is nothing to us. A
+ * destination is an endpoint's address; by a host's name we could not find one. */
+int prov_info_get(uint32_t version, const char *node, const char *service, uint64_t flags,
+                  const struct fi_info *hints, struct fi_info **info_p)
+{
+	struct fi_info *info;
+	int error;
+
+	(void)service;
+	*info_p = NULL;
+	if (!prov_info_hints_fit(hints))
+		return -FI_ENODATA;
+	if (!prov_option_native()) {
+		PROV_WARN(FI_LOG_CORE, "frames as the option codec has them carry tagged messages "
+		                       "only, which is too little for libfabric: set it to native");
+		return -FI_ENODATA;
+	}
+	info = prov_info_new();
+	if (!info)
+		return -FI_ENOMEM;
+	prov_info_fill(info, hints, version);
+	error = prov_info_destination_fill(info, hints, node, flags);
+	if (error) {
+		prov_info_free(info);
+		return error;
+	}
+	*info_p = info;
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "prov_thread.h"
+
+#include <stdlib.h>
+
+#include "base/thread.h"
+#include "prov_watch.h"
+
+struct prov_thread {
+	struct prov_watch watch;
+	pthread_t thread;
+	int stop; /* it is to end */
+};
+
+static void *prov_thread_run(void *arg)
+{
+	struct prov_thread *thread = arg;
+	struct prov_domain *domain = thread->watch.domain;
+
+	while (!load_acquire(&thread->stop)) { /* partner: prov_thread_stop */
+		int error;
+
+		prov_domain_lock(domain);
+		prov_watch_progress(&thread->watch);
+		error = prov_watch_arm(&thread->watch);
+		prov_domain_unlock(domain);
+		if (!error)
+			prov_watch_sleep(&thread->watch, -1);
+	}
+	return NULL;
+}
+
+int prov_thread_start(struct prov_domain *domain, struct prov_thread **thread_p)
+{
+	struct prov_thread *thread = calloc(1, sizeof *thread);
+	int error;
+
+	if (!thread)
+		return -FI_ENOMEM;
+	error = prov_watch_open(&thread->watch, domain, FI_WAIT_FD);
+	if (error)
+		goto free;
+	error = -thread_start(&thread->thread, "thole-progress", prov_thread_run, thread);
+	if (error)
+		goto close;
+	*thread_p = thread;
+	return 0;
+close:
+	prov_watch_close(&thread->watch);
+free:
+	free(thread);
+	return error;
+}
+
+int prov_thread_add(struct prov_thread *thread, struct thole_endpoint *endpoint)
+{
+	int error = thread ? prov_watch_add(&thread->watch, endpoint) : 0;
+
+	if (thread) /* so that it arms the new endpoint before it sleeps again */
+		prov_watch_wake(&thread->watch);
+	return error;
+}
+
+void prov_thread_remove(struct prov_thread *thread, struct thole_endpoint *endpoint)
+{
+	if (thread)
+		prov_watch_remove(&thread->watch, endpoint);
+}
+
+void prov_thread_stop(struct prov_thread *thread)
+{
+	if (!thread)
+		return;
+	store_release(&thread->stop, 1); /* partner: the thread */
+	prov_watch_wake(&thread->watch);
+	pthread_join(thread->thread, NULL);
+	prov_watch_close(&thread->watch);
+	free(thread);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "prov_watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "prov_error.h"
+
+enum { SLICE_MS = 100 }; /* longest sleep: what no descriptor shows is found after it */
+
+static int prov_watch_epoll_add(int epoll, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST ? -errno : 0;
+}
+
+/* Make the descriptors, when somebody wants to sleep for the first time. */
+static int prov_watch_descriptors(struct prov_watch *watch)
+{
+	int error;
+
+	if (watch->epoll >= 0)
+		return 0;
+	watch->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	watch->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (watch->event < 0 || watch->epoll < 0) {
+		error = -errno;
+		goto close;
+	}
+	error = prov_watch_epoll_add(watch->epoll, watch->event);
+	for (size_t i = 0; i < watch->count && !error; i++)
+		error = prov_watch_epoll_add(watch->epoll, thole_fd(watch->endpoints[i]));
+	if (!error)
+		return 0;
+close:
+	if (watch->event >= 0)
+		close(watch->event);
+	if (watch->epoll >= 0)
+		close(watch->epoll);
+	watch->event = watch->epoll = -1;
+	return error;
+}
+
+int prov_watch_open(struct prov_watch *watch, struct prov_domain *domain, enum fi_wait_obj wait_obj)
+{
+	watch->domain = domain;
+	watch->epoll = watch->event = -1;
+	switch (wait_obj) {
+	case FI_WAIT_NONE:
+	case FI_WAIT_UNSPEC:
+	case FI_WAIT_YIELD:
+		return 0;
+	case FI_WAIT_FD:
+		return prov_watch_descriptors(watch);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+void prov_watch_close(struct prov_watch *watch)
+{
+	if (watch->epoll >= 0) {
+		close(watch->epoll);
+		close(watch->event);
+	}
+	free(watch->endpoints);
+}
+
+int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint)
+{
+	struct thole_endpoint **endpoints;
+
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->endpoints[i] == endpoint)
+			return 0;
+	endpoints = realloc(watch->endpoints, (watch->count + 1) * sizeof *endpoints);
+	if (!endpoints)
+		return -FI_ENOMEM;
+	watch->endpoints = endpoints;
+	endpoints[watch->count++] = endpoint;
+	return watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));
+}
+
+void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *endpoint)
+{
+	for (size_t i = 0; i < watch->count; i++) {
+		if (watch->endpoints[i] != endpoint)
+			continue;
+		if (watch->epoll >= 0)
+			epoll_ctl(watch->epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);
+		watch->endpoints[i] = watch->endpoints[--watch->count];
+		return;
+	}
+}
+
+int prov_watch_arm(struct prov_watch *watch)
+{
+	uint64_t ignored;
+	int error = prov_watch_descriptors(watch);
+
+	if (error)
+		return error;
+	if (watch->signaled)
+		return -FI_EAGAIN;
+	while (read(watch->event, &ignored, sizeof ignored) > 0)
+		;
+	watch->armed = true;
+	for (size_t i = 0; i < watch->count && !error; i++)
+		error = prov_error_result(thole_arm(watch->endpoints[i]));
+	return error;
+}
+
+int prov_watch_sleep(struct prov_watch *watch, int timeout_ms)
+{
+	struct epoll_event event;
+
+	if (timeout_ms < 0 || timeout_ms > SLICE_MS)
+		timeout_ms = SLICE_MS;
+	return epoll_wait(watch->epoll, &event, 1, timeout_ms) < 0 && errno != EINTR ? -errno : 0;
+}
+
+void prov_watch_wake(struct prov_watch *watch)
+{
+	uint64_t one = 1;
+
+	watch->armed = false;
+	if (watch->event >= 0 && write(watch->event, &one, sizeof one) < 0)
+		return; /* it is full, and so readable already */
+}
+
+int prov_watch_control(struct prov_watch *watch, enum fi_wait_obj wait_obj, int command, void *arg)
+{
+	switch (command) {
+	case FI_GETWAIT:
+		if (wait_obj != FI_WAIT_FD)
+			return -FI_ENODATA;
+		*(int *)arg = watch->epoll;
+		return 0;
+	case FI_GETWAITOBJ:
+		*(enum fi_wait_obj *)arg = wait_obj;
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * prov_watch.h - the endpoints that a queue, counter or thread lives on, and how to sleep until one
+ * of them has something.
+ *
+ * A sleeper polls an epoll descriptor that holds every endpoint's descriptor and one event
+ * descriptor. The latter is for what no endpoint's descriptor shows: a completion that another
+ * thread's call, or the caller's own send, has entered since, and fi_cq_signal. `armed` is set
+ * before sleeping and cleared by the first who writes the event; one write too many only costs a
+ * sleeper a look around. Sleeps are cut into slices, so that whatever a descriptor does not show (a
+ * peer's death noticed by a timer) is found soon enough. Under the domain's lock, but for the sleep
+ * itself.
+ */
+#ifndef PROV_WATCH_H
+#define PROV_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "prov_compat.h"
+#include "prov_domain.h"
+#include "thole.h"
+
+struct prov_watch {
+	struct prov_domain *domain;
+	struct thole_endpoint **endpoints;
+	size_t count; /* of endpoints */
+	int epoll; /* readable when an endpoint or the event is; -1 until somebody wants to sleep */
+	int event; /* an eventfd, for what happens without an endpoint's descriptor noticing; -1
+	              likewise */
+	bool armed;    /* somebody may be asleep: the next completion writes to event */
+	bool signaled; /* somebody asked for a sleeper to be woken */
+};
+
+/* Where wait_obj is FI_WAIT_FD with its descriptors. -FI_ENOSYS: no such way to wait. */
+int prov_watch_open(struct prov_watch *watch, struct prov_domain *domain,
+                    enum fi_wait_obj wait_obj);
+void prov_watch_close(struct prov_watch *watch);
+
+/* Once, however often it is added. */
+int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint);
+void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *endpoint);
+
+/* With the domain's lock: get ready to sleep. -FI_EAGAIN: do not, there is something to do. */
+int prov_watch_arm(struct prov_watch *watch);
+
+/* Without the lock: sleep until something may have happened, at most for timeout_ms (negative: a
+ * slice). */
+int prov_watch_sleep(struct prov_watch *watch, int timeout_ms);
+
+void prov_watch_wake(struct prov_watch *watch);
+
+/* fi_control of a queue or counter. */
+int prov_watch_control(struct prov_watch *watch, enum fi_wait_obj wait_obj, int command, void *arg);
+
+/* A look at each endpoint, without a second one where it finds nothing. */
+static inline void prov_watch_look(const struct prov_watch *watch)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		thole_poll(watch->endpoints[i], NULL, 0);
+}
+
+/* thole_progress may look again, all the time with the domain's lock: only where nobody else wants
+ * it. */
+static inline void prov_watch_progress(const struct prov_watch *watch)
+{
+	if (__builtin_expect(watch->domain->safe, 0)) {
+		prov_watch_look(watch);
+		return;
+	}
+	for (size_t i = 0; i < watch->count; i++)
+		thole_progress(watch->endpoints[i]);
+}
+
+/* Say that something was entered, to whoever may be asleep. */
+static inline void prov_watch_note(struct prov_watch *watch)
+{
+	if (__builtin_expect(watch->armed, 0))
+		prov_watch_wake(watch);
+}
+
+#endif /* PROV_WATCH_H */
