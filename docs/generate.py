@@ -31,10 +31,13 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
+    "docs/GUIDE.md",
     "docs/ARCHITECTURE.md",
+    "docs/GLOSSARY.md",
     "docs/PROTOCOL.md",
     "docs/SECURITY.md",
     "docs/MX.md",
+    "docs/PERFORMANCE.md",
     "CHANGELOG.md",
     "SECURITY.md",
 )
@@ -545,7 +548,7 @@ def prose(comment: list[str]) -> list[str]:
     return lines
 
 
-# ---- The example of the README --------------------------------------------------------------------
+# ---- The example of the guide  --------------------------------------------------------------------
 
 
 def example(path: Path) -> str:
