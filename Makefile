@@ -12,6 +12,9 @@ MUTANTS ?=
 SEEDS   ?= 1000
 SEED    ?= $(shell date +%s)
 
+# Tests at a time: many of them wait.
+AT_ONCE ?= $(shell expr 2 \* $$(nproc))
+
 VENV  := $(BUILD)/venv
 TOOL  := $(VENV)/tool/bin
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
@@ -63,7 +66,7 @@ build-tests: setup-tests
 test: build-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
 	@status=0; \
-	$(MESON) test -C $(BUILD) --print-errorlogs || status=1; \
+	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --print-errorlogs || status=1; \
 	$(TOOL)/python -m pytest test/system --build $(BUILD) --require all -q -rfE $(PYTEST) || status=1; \
 	exit $$status
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Compile a target and what it runs with clang's fuzzer, and let it look for a while: fuzz.sh FOLDER SECONDS [TARGET]
 # Targets: hostile (a peer beside a whole endpoint, the default), codec (frames) and engine (frames into live endpoints over the
-# simulated network). The folder keeps each target's corpus, so that a later call goes on from it. Status 77: no clang, or it
-# has no fuzzer.
+# simulated network). The folder keeps each target's corpus, so that a later call goes on from it, and the library that all
+# of them are linked with, until a source changes. Status 77: no clang, or it has no fuzzer.
 set -euo pipefail
 
 folder=$1 seconds=$2 target=${3:-hostile}
@@ -14,26 +14,36 @@ for name in clang clang-{21,20,19,18,17,16,15,14}; do
 done
 [ -n "$clang" ] || { echo "no clang"; exit 77; }
 
-link=() length=3000
+own=("$root/test/fuzz/$target.c" "$root/test/fuzz/fuzzer.c") link=() length=3000
 case $target in
-hostile)
-	mapfile -t sources < <(find "$root/src" -name '*.c' | sort)
-	link=(-Wl,--wrap=process_vm_writev) ;;
-codec)
-	sources=("$root"/src/transport/datagram/wire/*.c)
-	length=9300 ;;
-engine)
-	mapfile -t sources < <(find "$root/src" -name '*.c' | sort)
-	for part in network process traffic frames world; do sources+=("$root/sim/$part.c"); done ;;
+hostile) link=(-Wl,--wrap=process_vm_writev) ;;
+codec) length=9300 ;;
+engine) for part in network process traffic frames world; do own+=("$root/sim/$part.c"); done ;;
 *) echo "fuzz.sh: no target $target" >&2; exit 2 ;;
 esac
 
-flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w)
+flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w "-I$root/include" "-I$root/src")
 mkdir -p "$folder/corpus/$target"
-echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return 0; }' >"$folder/probe.c"
-"$clang" "${flags[@]}" "$folder/probe.c" -o "$folder/probe" 2>/dev/null || { echo "$clang has no fuzzer"; exit 77; }
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return 0; }' >"$folder/$target-probe.c"
+"$clang" "${flags[@]}" "$folder/$target-probe.c" -o "$folder/$target-probe" 2>/dev/null ||
+	{ echo "$clang has no fuzzer"; exit 77; }
 
-"$clang" "${flags[@]}" -I"$root/include" -I"$root/src" "$root/test/fuzz/$target.c" "$root/test/fuzz/fuzzer.c" \
-	"${sources[@]}" -o "$folder/$target-fuzzer" -lpthread "${link[@]}"
+# The targets may start side by side: one of them compiles the library, on all processors, and the others wait.
+library=$folder/fuzzed.a
+exec {lock}>"$folder/lock"
+flock "$lock"
+if [ ! -e "$library" ] || [ -n "$(find "$root/src" "$root/include" -name '*.[ch]' -newer "$library" -print -quit)" ]; then
+	objects=$(mktemp -d "$folder/objects.XXXXXX")
+	trap 'rm -rf "$objects"' EXIT
+	find "$root/src" -name '*.c' | while read -r source; do
+		printf '%s\0' "$source" -o "$objects/${source//\//_}.o"
+	done | xargs -0 -n 3 -P "$(nproc)" "$clang" "${flags[@]}" -c
+	ar rc "$library.new" "$objects"/*.o
+	mv "$library.new" "$library"
+	rm -r "$objects"
+fi
+exec {lock}>&-
+
+"$clang" "${flags[@]}" "${own[@]}" "$library" -o "$folder/$target-fuzzer" -lpthread "${link[@]}"
 exec "$folder/$target-fuzzer" -max_total_time="$seconds" -max_len="$length" -len_control=0 -timeout=60 \
 	-artifact_prefix="$folder/$target-" -print_final_stats=1 "$folder/corpus/$target"

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small faults that the tests have to notice (mutants.py): each replaces a text that its file has exactly once."""
+"""Small faults that the tests have to notice (mutants.py): each replaces a text that its file has exactly once.
+
+By itself it says which of these texts are not there any more.
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import NamedTuple
+
+TOP = Path(__file__).resolve().parents[2]
 
 
 class Fault(NamedTuple):
@@ -463,3 +470,21 @@ FAULTS = [
         "(record->length != RECORD_EXTERNAL || total > EAGER_TOTAL_MAX)) {",
     ),
 ]
+
+
+def misplaced(faults: list[Fault]) -> list[str]:
+    """What is wrong with faults whose text is not there once."""
+    paths = {fault.file: TOP / fault.file for fault in faults}
+    texts = {name: path.read_text() if path.is_file() else "" for name, path in paths.items()}
+    return [
+        f"{fault.name}: {fault.file} has the text that this fault replaces {texts[fault.file].count(fault.old)} times, "
+        "not once: bring test/mutants/faults.py up to date"
+        for fault in faults
+        if texts[fault.file].count(fault.old) != 1
+    ]
+
+
+if __name__ == "__main__":
+    complaints = misplaced(FAULTS)
+    print("\n".join(complaints) or f"{len(FAULTS)} faults, each with its text")
+    sys.exit(1 if complaints else 0)

@@ -10,10 +10,16 @@
     two, four   hosts of their own (thole_lab.testbed) for one test after the other; skips where none can be made
 
 An MPI that is missing skips its tests, unless --require says that it must be there (`make test`).
+
+With -n N (pytest-xdist) so many workers run tests side by side; each has hosts and a user's folder of its own. Tests
+that share what is dear to make are one worker's. Tests that are marked `alone` come after all others and have the
+machine to themselves: those with ranks that spin, and those that look at what all processes share.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -43,6 +49,39 @@ TIMEOUT_S = 120.0
 HERE = Path(__file__).resolve().parent
 SOURCES = sorted(HERE.glob("mpi_*.c"))
 SUITE_MPIS = ("mpich", "openmpi")  # whose Pythons mpi4py's suite is run with
+
+
+# What is made once for all tests that use it, and takes long.
+DEAR = ("cluster", "wheel", "native")
+# These look at what all processes of this machine share.
+LOOKS_AROUND = ("shm_files",)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: has the machine to itself")
+    config.addinivalue_line("markers", "xdist_group(name): runs in the worker of its group")  # where there is no xdist
+
+
+def is_alone(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    return item.get_closest_marker("alone") is not None or any(name in fixtures for name in LOOKS_AROUND)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is dear comes first, so that nobody waits for it in the end; what is alone comes last."""
+    for item in items:
+        dear = [name for name in DEAR if name in getattr(item, "fixturenames", ())]
+        group = "alone" if is_alone(item) else next(iter(dear), "")
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    place = {"": 1, "alone": 2}
+
+    def order(item: pytest.Item) -> int:
+        marker = item.get_closest_marker("xdist_group")
+        return place.get(marker.args[0] if marker else "", 0)
+
+    items.sort(key=order)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -157,6 +196,28 @@ class InstalledMpi(venvs.Environment):
         return self.run(ranks, self.python, "-c", code, **how)  # type: ignore[arg-type]
 
 
+@contextlib.contextmanager
+def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Against other workers."""
+    with path.open("a") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+@pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(autouse=True)
+def machine(request: pytest.FixtureRequest, common: Path) -> Iterator[None]:
+    """Shared with tests of other workers, or not."""
+    with locked(common / "machine", fcntl.LOCK_EX if is_alone(request.node) else fcntl.LOCK_SH):
+        yield
+
+
 @pytest.fixture(scope="session")
 def build(request: pytest.FixtureRequest) -> Path:
     directory = Path(request.config.getoption("--build")).resolve()
@@ -207,9 +268,8 @@ Compile = Callable[[InstalledMpi], Path]
 
 
 @pytest.fixture(scope="session")
-def conform(mpis: dict[str, InstalledMpi], tmp_path_factory: pytest.TempPathFactory) -> Compile:
+def conform(mpis: dict[str, InstalledMpi], common: Path) -> Compile:
     """mpi_conform, compiled for an MPI when it is first wanted."""
-    programs: dict[str, Path] = {}
 
     def compiler(mpi: InstalledMpi) -> list[str]:
         if mpi.mpicc is not None:
@@ -225,16 +285,36 @@ def conform(mpis: dict[str, InstalledMpi], tmp_path_factory: pytest.TempPathFact
     def compile_for(mpi: InstalledMpi) -> Path:
         if shutil.which("cc") is None:
             pytest.skip("there is no C compiler")
-        if mpi.name not in programs:
-            program = tmp_path_factory.mktemp("conform") / mpi.name
-            first, *more = compiler(mpi)
-            command = [first, "-std=gnu11", "-O2", "-g", "-o", program, *SOURCES, *more, "-lpthread"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-            programs[mpi.name] = program
-        return programs[mpi.name]
+        program = common / f"conform-{mpi.name}"
+        with locked(program.with_suffix(".lock")):
+            if not program.exists():
+                first, *more = compiler(mpi)
+                made = program.with_suffix(".new")
+                command = [first, "-std=gnu11", "-O2", "-g", "-o", made, *SOURCES, *more, "-lpthread"]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                assert done.returncode == 0, done.stderr
+                made.rename(program)
+        return program
 
     return compile_for
+
+
+def fetch_suite(folder: Path, version: str, *, required: bool) -> None:
+    words = "-m pip --quiet download --no-deps --no-binary mpi4py --dest".split()
+    done = subprocess.run(
+        [sys.executable, *words, folder, f"mpi4py=={version}"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    archives = list(folder.glob(f"mpi4py-{version}.tar.gz"))
+    if not archives and required:
+        pytest.fail(f"mpi4py's source distribution is required: {done.stderr[-1000:]}")
+    if not archives:
+        pytest.skip(f"mpi4py's source distribution cannot be downloaded: {done.stderr[-300:]}")
+    with tarfile.open(archives[0]) as archive:
+        archive.extractall(folder)  # noqa: S202 - what pip has checked
 
 
 @pytest.fixture(scope="session")
@@ -249,23 +329,10 @@ def suite(build: Path, mpis: dict[str, InstalledMpi], request: pytest.FixtureReq
     ).stdout.strip()
     folder = build / "mpi4py-source"
     tests = folder / f"mpi4py-{version}" / "test"
-    if not (tests / "main.py").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        fetch = "-m pip --quiet download --no-deps --no-binary mpi4py --dest".split()
-        done = subprocess.run(
-            [sys.executable, *fetch, folder, f"mpi4py=={version}"],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        archives = list(folder.glob(f"mpi4py-{version}.tar.gz"))
-        if not archives and request.config.getoption("--require"):
-            pytest.fail(f"mpi4py's source distribution is required: {done.stderr[-1000:]}")
-        if not archives:
-            pytest.skip(f"mpi4py's source distribution cannot be downloaded: {done.stderr[-300:]}")
-        with tarfile.open(archives[0]) as archive:
-            archive.extractall(folder)  # noqa: S202 - what pip has checked
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "lock"):
+        if not (tests / "main.py").exists():
+            fetch_suite(folder, version, required=bool(request.config.getoption("--require")))
     return tests
 
 
