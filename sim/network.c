@@ -712,11 +712,11 @@ static void wire_close(struct link *link)
 void wire_open(struct wire *wire, struct network *network, struct process *process, unsigned kind, uint16_t port)
 {
 	static const struct link_calls udp = {
-		.name = "udp", .send = wire_send, .receive = wire_receive, .ready = wire_ready,
+		.name = "udp", .kind = &kind_ip, .rank = {[LINK_RECORDS] = 20, [LINK_BULK] = 10, [LINK_CONNECT] = 10}, .send = wire_send, .receive = wire_receive, .ready = wire_ready,
 		.frame_max = wire_frame_max, .fate = wire_fate, .fate_end = wire_fate_end, .close = wire_close,
 	};
 	static const struct link_calls raw = {
-		.name = "raw", .send = wire_send, .receive = wire_receive, .cheap = true, .ready = wire_ready,
+		.name = "raw", .kind = &kind_ethernet, .rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20}, .send = wire_send, .receive = wire_receive, .cheap = true, .ready = wire_ready,
 		.frame_max = wire_frame_max, .close = wire_close,
 	};
 

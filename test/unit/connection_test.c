@@ -79,15 +79,26 @@ static void sink_close(struct link *link)
 	(void)link;
 }
 
-static const struct link_calls sink_calls = {
-	.name = "sink",
+static const struct link_calls sink_calls[LINKS] = {[UDP] = {
+	.name = "udp",
+	.kind = &kind_ip,
+	.rank = {[LINK_RECORDS] = 20, [LINK_BULK] = 10, [LINK_CONNECT] = 10},
+	.send = sink_send,
+	.receive = sink_receive,
+	.ready = sink_ready,
+	.frame_max = sink_frame_max,
+	.close = sink_close,
+}, [RAW] = {
+	.name = "raw",
+	.kind = &kind_ethernet,
+	.rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20},
 	.send = sink_send,
 	.receive = sink_receive,
 	.cheap = true,
 	.ready = sink_ready,
 	.frame_max = sink_frame_max,
 	.close = sink_close,
-};
+}};
 
 static void count_up(void *arg, void *bytes, size_t length)
 {
@@ -121,7 +132,7 @@ static void host_open(struct host *host, uint64_t key)
 	*host = (struct host){.now_ns = SECOND_NS};
 	random_state = 1;
 	for (unsigned i = 0; i < LINKS; i++) {
-		host->sinks[i].link = (struct link){.calls = &sink_calls, .fd = {-1, -1}, .room = 1 << 20,
+		host->sinks[i].link = (struct link){.calls = &sink_calls[i], .fd = {-1, -1}, .room = 1 << 20,
 						    .own = host_path(i, 1), .ethertype = i == RAW ? ETHERTYPE : 0};
 		links[i] = &host->sinks[i].link;
 	}

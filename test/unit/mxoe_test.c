@@ -453,6 +453,8 @@ static void nothing_to_close(struct link *link)
 
 static const struct link_calls calls = {
 	.name = "script", .send = send_frames, .receive = receive_frames, .cheap = true, .ready = nothing_ready,
+	.kind = &kind_ethernet,
+	.rank = {1, 1, 1},
 	.frame_max = frame_max, .close = nothing_to_close,
 };
 

@@ -74,6 +74,20 @@ static inline void wire_close(struct link *link)
 
 static const struct link_calls wire_calls = {
 	.name = "wire",
+	.kind = &kind_ip,
+	.rank = {1, 1, 1},
+	.send = wire_send,
+	.receive = wire_receive,
+	.cheap = true,
+	.ready = wire_ready,
+	.frame_max = wire_frame_max,
+	.close = wire_close,
+};
+
+static const struct link_calls ethernet_calls = {
+	.name = "wire",
+	.kind = &kind_ethernet,
+	.rank = {1, 1, 1},
 	.send = wire_send,
 	.receive = wire_receive,
 	.cheap = true,
@@ -104,6 +118,7 @@ static inline void wired_address(struct wire *wire, uint8_t number, bool indexed
 	}
 	address_mxoe(mac, number, parts);
 	memcpy(wire->link.own.bytes, mac, sizeof(mac));
+	wire->link.calls = &ethernet_calls;
 	wire->link.ethertype = 0x86df;
 }
 

@@ -52,7 +52,7 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 		struct link *link = engine->links[burst->link];
 
 		taken = link->calls->send(link, burst->frames, count);
-		engine->endpoint->counters[COUNTER_FRAMES_RAW] += link->ethertype ? taken : 0;
+		engine->endpoint->counters[COUNTER_FRAMES_RAW] += link->calls->kind == &kind_ethernet ? taken : 0;
 	}
 	engine->endpoint->counters[COUNTER_FRAMES_SENT] += taken;
 	if (taken < count) {

@@ -103,8 +103,8 @@ struct connection *connection_get(struct engine *engine, struct peer *peer)
 		.peer = peer,
 		.index = pool_index_of(&engine->connections, connection),
 		.peer_index = PACKET_TO_NONE,
-		.record_link = engine->bulk_link,
-		.bulk_link = engine->bulk_link,
+		.record_link = engine->order[LINK_CONNECT][0],
+		.bulk_link = engine->order[LINK_CONNECT][0],
 	};
 	if (engine->numbers)
 		numbers_begin(connection);
@@ -199,19 +199,19 @@ void connection_fall_back(struct connection *connection)
 
 bool connection_is_aside(const struct connection *connection)
 {
-	return connection->bulk_link != connection->engine->bulk_link;
+	return connection->bulk_link != connection->engine->order[LINK_BULK][0];
 }
 
 void connection_aside(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
-	uint8_t other = (uint8_t)!engine->bulk_link;
+	uint8_t usual = engine->order[LINK_BULK][0], other = (uint8_t)!usual;
 
 	connection->pull.starved = connection->wide_lost_in_row = 0;
 	if (engine->link_count < 2 || connection_is_aside(connection) || connection->route[other].frame_max == 0)
 		return;
 	engine_count(engine, COUNTER_LINK_FALLBACKS);
-	connection->route[engine->bulk_link].frame_max = 0;
+	connection->route[usual].frame_max = 0;
 	connection->bulk_link = connection->record_link = other;
 	connection->handshake.probes = 0;
 	connection->handshake.connect_ns = engine->now_ns + FALL_BACK_NS;

@@ -65,24 +65,32 @@ void engine_fini(struct engine *engine)
 	burst_fini(engine);
 }
 
-/* Bulk, and connecting, go by a link of sockets, records by raw frames, where there are both. */
+/* Behind those of the same rank. */
+static void engine_rank(struct engine *engine, const struct link *link, enum link_use use)
+{
+	uint8_t *order = engine->order[use], rank = link->calls->rank[use], at = engine->order_count[use];
+
+	if (rank == 0)
+		return;
+	for (; at > 0 && engine->links[order[at - 1]]->calls->rank[use] > rank; at--)
+		order[at] = order[at - 1];
+	order[at] = (uint8_t)link->index;
+	engine->order_count[use]++;
+}
+
 void engine_add_link(struct engine *engine, struct link *link)
 {
 	uint32_t most = link->calls->frame_max(link, &link->own);
 
 	link->index = engine->link_count;
 	engine->links[engine->link_count++] = link;
-	if (link->ethertype)
-		engine->record_link = (uint8_t)link->index;
-	else
-		engine->bulk_link = (uint8_t)link->index;
-	if (engine->link_count == 1)
-		engine->record_link = engine->bulk_link = (uint8_t)link->index;
+	for (enum link_use use = 0; use < LINK_USES; use++)
+		engine_rank(engine, link, use);
 	if (most > ENGINE_FRAME_MAX)
 		most = ENGINE_FRAME_MAX;
 	if (most > engine->frame_max)
 		engine->frame_max = most;
-	engine->outstanding_max = engine->links[engine->bulk_link]->room;
+	engine->outstanding_max = engine->links[engine->order[LINK_BULK][0]]->room;
 	if (engine->numbers)
 		numbers_start(engine);
 	if (engine->large_frames.capacity == 0)

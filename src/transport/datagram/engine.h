@@ -28,7 +28,7 @@
 
 /* Every bound, with its unit and its reason. */
 enum engine_limits {
-	ENGINE_LINKS_MAX = 2,              /* raw and UDP */
+	ENGINE_LINKS_MAX = 4,              /* raw, UDP, and what comes */
 	ENGINE_BURST = 64,                 /* frames handed to a link at once; the kernel's segments of one GSO packet */
 	ENGINE_FRAME_MAX = 9216,           /* bytes of a frame: jumbo Ethernet */
 	ENGINE_FRAME_MIN = 576 - 28,       /* what every IPv4 path carries, less IP and UDP */
@@ -53,6 +53,8 @@ struct engine {
 	const struct codec *codec;
 	struct link *links[ENGINE_LINKS_MAX];
 	unsigned link_count;
+	uint8_t order[LINK_USES][ENGINE_LINKS_MAX]; /* indices of links, from the lowest rank on */
+	uint8_t order_count[LINK_USES];
 	uint64_t now_ns;                /* the owner's clock, set before every call */
 	uint64_t key;                   /* the job's; 0: none */
 	enum guard_mode integrity;      /* that we ask for; peers may ask for more */
@@ -77,7 +79,6 @@ struct engine {
 	uint32_t frame_max;             /* bytes of a frame on any link */
 	uint64_t nack_ns;               /* when a stranger was last answered */
 	uint64_t lots;                  /* state of the generator that injects losses */
-	uint8_t record_link, bulk_link; /* preferred; the one for bulk is also the one to connect by */
 	struct burst *burst;
 	struct numbers *numbers;        /* NULL: the codec is indexed, and everybody is named by connections */
 };

@@ -11,7 +11,6 @@
  */
 #include <string.h>
 
-#include "base/endian.h"
 #include "base/siphash.h"
 #include "message/message.h"
 #include "transport/datagram/burst.h"
@@ -56,12 +55,8 @@ static void handshake_describe(struct engine *engine, struct packet *packet, con
 	memcpy(connect->network, parts->network, sizeof(connect->network));
 	connect->bulk_port = link->bulk_port;
 	connect->integrity = (uint8_t)engine->integrity;
-	for (unsigned i = 0; i < engine->link_count; i++) {
-		if (!engine->links[i]->ethertype)
-			continue;
-		connect->ethertype = engine->links[i]->ethertype;
-		memcpy(connect->mac, engine->links[i]->own.bytes, sizeof(connect->mac));
-	}
+	for (unsigned i = engine->link_count; i-- > 0;) /* of several of a kind, the first */
+		engine->links[i]->calls->kind->tell(engine->links[i], connect);
 }
 
 static void handshake_packet(struct connection *connection, struct packet *packet, enum packet_type type,
@@ -145,40 +140,10 @@ void handshake_try(struct connection *connection)
 		connection_wake(connection, connection->handshake.connect_ns);
 }
 
-/* How raw links name an endpoint: its interface's MAC, then the lower half of its id. */
-static void raw_path(const uint8_t *mac, uint64_t endpoint, struct path *path_p)
-{
-	memcpy(path_p->bytes, mac, 6);
-	store_be32(path_p->bytes + 6, (uint32_t)endpoint);
-}
-
-/* The path that an address names on a link, if it does. */
-static bool handshake_path(const struct address_parts *parts, const struct link *link, struct path *path_p)
-{
-	const uint8_t *network = parts->network;
-
-	*path_p = (struct path){0};
-	if (link->ethertype) {
-		if (network[0] == ADDRESS_IPV6 || network[0] == ADDRESS_NONE)
-			return false;
-		raw_path(network + 8, network[0] == ADDRESS_MXOE ? 0 : parts->endpoint, path_p);
-		return true;
-	}
-	if (network[0] == ADDRESS_IPV4) {
-		path_p->bytes[10] = path_p->bytes[11] = 0xff;
-		memcpy(path_p->bytes + 12, network + 4, 4);
-	} else if (network[0] == ADDRESS_IPV6) {
-		memcpy(path_p->bytes, network + 4, 16);
-	} else {
-		return false;
-	}
-	memcpy(path_p->bytes + 16, network + 2, 2);
-	return true;
-}
-
 int handshake_connect(struct engine *engine, struct peer *peer)
 {
 	struct connection *connection = connection_get(engine, peer);
+	const struct link *first;
 	struct path path;
 
 	if (!connection)
@@ -187,10 +152,11 @@ int handshake_connect(struct engine *engine, struct peer *peer)
 	connection->handshake.wanted = true;
 	if (connection->state != CONNECTION_NEW)
 		return 0;
-	if (!handshake_path(&peer->parts, engine->links[engine->bulk_link], &path))
+	first = engine->links[connection->bulk_link];
+	if (!first->calls->kind->path(first, &peer->parts, NULL, &path))
 		return error_set(THOLE_ERR_ADDRESS, "%s has no address for the link %s: open it with the same option link",
-				 peer->address.text, engine->links[engine->bulk_link]->calls->name);
-	connection_reach(connection, engine->bulk_link, &path);
+				 peer->address.text, first->calls->name);
+	connection_reach(connection, first->index, &path);
 	connection_begin(connection);
 	handshake_try(connection);
 	return 0;
@@ -270,12 +236,11 @@ static bool handshake_learn(struct connection *connection, const struct packet_c
 		route->bulk.bytes[17] = (uint8_t)(connect->bulk_port & 0xff);
 	}
 	for (unsigned i = 0; i < engine->link_count; i++) {
-		struct path path = {0};
+		const struct link *other = engine->links[i];
+		struct path path;
 
-		if (!engine->links[i]->ethertype || engine->links[i]->ethertype != connect->ethertype)
-			continue;
-		raw_path(connect->mac, connect->endpoint, &path);
-		connection_reach(connection, i, &path);
+		if (other->calls->kind->path(other, &connection->peer->parts, connect, &path))
+			connection_reach(connection, i, &path);
 	}
 	return true;
 }
@@ -333,13 +298,9 @@ static struct peer *handshake_peer(struct engine *engine, const struct packet_co
 static bool handshake_is_from(const struct connection *connection, const struct packet_connect *connect, const struct link *link,
 			 const struct path *from)
 {
-	struct path path = {0};
+	struct path path;
 
-	if (link->ethertype)
-		raw_path(connect->mac, connect->endpoint, &path);
-	else if (!handshake_path(&connection->peer->parts, link, &path))
-		return false;
-	return memcmp(&path, from, sizeof(path)) == 0;
+	return link->calls->kind->path(link, &connection->peer->parts, connect, &path) && memcmp(&path, from, sizeof(path)) == 0;
 }
 
 void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
@@ -485,11 +446,11 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 		handshake_try(connection); /* by the other link */
 	} else if (route->frame_max == 0) {
 		handshake_try(connection); /* somebody is there: with longer ones */
-	} else if (link->index == engine->record_link) {
-		connection->record_link = engine->record_link;
+	} else if (link->index == engine->order[LINK_RECORDS][0]) {
+		connection->record_link = (uint8_t)link->index;
 		connection->lost_in_row = 0;
 	} else {
-		connection->bulk_link = engine->bulk_link;
+		connection->bulk_link = engine->order[LINK_BULK][0];
 		connection->wide_lost_in_row = connection->pull.starved = 0;
 	}
 	connection_dirty(connection);

@@ -2,6 +2,9 @@
 /*
  * link: a way for frames out of this host and in again. Each is one small file (link_udp.c, link_raw.c; the simulator has
  * its own). A link knows no protocol: it may lose, double or reorder frames. It is called once a burst, not once a frame.
+ *
+ * What the engine uses a link for is the link's word too (rank), and so is how its ends are named (kind): the engine knows of
+ * none in particular.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_LINK_H
 #define THOLE_TRANSPORT_DATAGRAM_LINK_H
@@ -11,9 +14,11 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+struct address_parts;
 struct engine;
 struct link;
 struct options;
+struct packet_connect;
 
 /* Where a frame goes to or comes from, as its link names it. UDP: 16 bytes of IPv6 (or IPv4 mapped into it), then the port in
  * network order, then 2 zeros. Raw: 6 bytes of MAC; native: the 4 bytes number of the endpoint; then zeros. */
@@ -47,8 +52,30 @@ enum link_fate { /* of a host and process that was asked after */
 	LINK_UNASKED, /* for want of descriptors, or because others are being asked after */
 };
 
+/* What a link may be used for: the one of the lowest rank that works. */
+enum link_use {
+	LINK_RECORDS, /* of few frames, acknowledgements, PULLs: the quickest */
+	LINK_BULK,    /* DATA, and records of many frames: the one of most bytes a second */
+	LINK_CONNECT, /* the first CONNECTs: one whose path an address names */
+	LINK_USES
+};
+
+/* How the ends of links are named, and what of them a handshake tells (kind.c). */
+struct link_kind {
+	/* The path of a peer's link of this kind, by its address and, where it is not NULL, what its CONNECT or ACCEPT says. False: they
+	 * name none, or none that understands this link. */
+	bool (*path)(const struct link *link, const struct address_parts *parts, const struct packet_connect *connect,
+		     struct path *path_p);
+	/* What peers have to know of it beside our address. */
+	void (*tell)(const struct link *link, struct packet_connect *connect);
+};
+
+extern const struct link_kind kind_ip, kind_ethernet;
+
 struct link_calls {
 	const char *name;
+	const struct link_kind *kind;
+	uint8_t rank[LINK_USES]; /* lower ones are preferred; 0: not for this use */
 	/* Send frames in this order. Returns how many were taken; the rest found no room now. */
 	unsigned (*send)(struct link *link, const struct frame_out *frames, unsigned count);
 	/* Hand what has arrived to engine_frame (bulk perhaps by landing_foresee and landing_arrived), about `budget` frames of it.
@@ -75,7 +102,7 @@ struct link {
 	unsigned index;        /* in the engine's links */
 	struct path own;       /* where peers reach this link */
 	uint16_t bulk_port;    /* of CHANNEL_BULK, at the same address; 0: as in own */
-	uint16_t ethertype;    /* raw: of its frames, so that peers send the same; UDP: 0 */
+	uint16_t ethertype;    /* of the kind Ethernet: of its frames, so that peers send the same */
 	uint32_t interface;    /* its index; 0: any */
 	uint64_t room;         /* bytes that its receive buffer holds, for the credit that is given out; less after overflows */
 	int fd[CHANNELS];      /* to be polled for reading after ready; -1: none */

@@ -307,6 +307,8 @@ static void raw_close(struct link *link)
 
 static const struct link_calls raw_calls = {
 	.name = "raw",
+	.kind = &kind_ethernet,
+	.rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20},
 	.send = raw_send,
 	.receive = raw_receive,
 	.cheap = true,

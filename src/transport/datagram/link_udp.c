@@ -78,6 +78,8 @@ static void udp_close(struct link *link)
 
 static const struct link_calls udp_calls = {
 	.name = "udp",
+	.kind = &kind_ip,
+	.rank = {[LINK_RECORDS] = 20, [LINK_BULK] = 10, [LINK_CONNECT] = 10},
 	.send = udp_send,
 	.receive = udp_receive,
 	.ready = udp_ready,

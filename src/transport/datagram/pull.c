@@ -335,10 +335,10 @@ static uint64_t pull_credit(const struct connection *connection, const struct fe
 void pull_ask(struct engine *engine)
 {
 	struct list_node *node = list_first(&engine->fetching), *last = engine->fetching.prev;
-	uint64_t window = engine->endpoint->options.net_window;
+	uint64_t window = engine->endpoint->options.net_window, room = engine->links[engine->order[LINK_BULK][0]]->room;
 
 	if (window == 0) /* room shrinks after overflows */
-		window = engine->links[engine->bulk_link]->room < WINDOW_AUTO ? engine->links[engine->bulk_link]->room : WINDOW_AUTO;
+		window = room < WINDOW_AUTO ? room : WINDOW_AUTO;
 	engine->outstanding_max = window;
 	/* Each connection in turn; who was asked goes behind, and has another turn while there is credit. */
 	while (node && engine->outstanding < engine->outstanding_max) {

@@ -74,7 +74,7 @@ static bool serve_is_known(const struct connection *connection, const struct pac
 /* The peer knows by which link its frames arrive. */
 static uint8_t serve_link(const struct connection *connection, const struct packet *packet)
 {
-	uint8_t usual = connection->engine->bulk_link, other = (uint8_t)!usual;
+	uint8_t usual = connection->engine->order[LINK_BULK][0], other = (uint8_t)!usual;
 	bool aside = packet->flags & PACKET_ASIDE && connection->engine->link_count > 1 && connection->route[other].known;
 
 	return aside ? other : usual;
