@@ -26,6 +26,8 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 from thole.mpi.identify import require_fabric
 from thole.mpi.plan import plan as thole_plan
+from thole_lab.process import Outcome, run
+from thole_lab.venvs import OTHERS, without
 
 import host
 import hpcc
@@ -34,7 +36,6 @@ import ours
 import report
 import targets
 from peers import Peer
-from process import Outcome, run
 from results import SPREAD, Condition, Results
 
 HERE = Path(__file__).resolve().parent
@@ -46,7 +47,6 @@ WORK_NS = "0,500"  # between two polls
 TRIES = 3  # of a start, where the machine changed during it, or others used it
 QUIET = 0.1  # share of the machine that others may use
 CROWD = 4  # ranks of the tests where ranks share cores
-FOREIGN = ("FI_", "UCX_", "I_MPI_", "MPIR_", "OMPI_", "PMIX_", "PRTE_", "HYDRA_", "PMI_")
 SECRETS = ("THOLE_JOB_KEY",)
 LIMIT_S = 120.0
 Result = TypeVar("Result")
@@ -158,7 +158,7 @@ def unavailable(peer: Peer, found: dict[str, Mpi], programs: dict[str, Path]) ->
 
 def environment() -> dict[str, str]:
     """The caller's, without settings of the stacks compared; Thole's own options stay."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    return without(OTHERS)
 
 
 class Bench:

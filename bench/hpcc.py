@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from process import run
+from thole_lab.process import run
 
 TEST = "gups"
 MPI = "openmpi4"  # what the package is linked with

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from thole.base.trouble import Trouble
 from thole.mpi.plan import plan as thole_plan
+from thole_lab.process import Outcome, run
 from thole_lab.testbed import Testbed
 
 import report
 import targets
 from comparison import Bench, Compared, Plan, environment, ready, rounds
 from peers import Peer
-from process import Outcome, run
 from results import Condition, Results
 
 LIMIT_S = 120.0

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from thole.base import paths
 from thole.base.trouble import Trouble
-
-from process import run
+from thole_lab.process import run
 
 
 def _run(command: list[str]) -> str:

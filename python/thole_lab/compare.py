@@ -16,7 +16,6 @@ import math
 import os
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -32,8 +31,9 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import family_names
 from thole.mpi.plan import plan
 
+from thole_lab import process
 from thole_lab.testbed import Loopback, Testbed, missing_right
-from thole_lab.venvs import Environment, find
+from thole_lab.venvs import Environment, find, over_tcp
 
 WAYS = ("own", "thole")
 PLACES = ("node", "network")
@@ -163,8 +163,7 @@ def line_of(
         command = planned.command
         variables.update(planned.environment())
     elif bench.place == "network" and hosts:
-        for name, value in environment.mpi.family.tcp:
-            variables[name] = value.format(interface=hosts.interface)
+        variables.update(over_tcp(environment.mpi, hosts.interface))
     if bench.place == "network" and hosts:
         command = hosts.command(0, *command)
     return command, variables
@@ -179,33 +178,13 @@ def run_one(
 ) -> dict[int, float]:
     """Run one benchmark once. Raises Trouble with the first line of what it complained of."""
     command, variables = line_of(environment, bench, way, options, hosts)
-    process = subprocess.Popen(
-        command,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
-    try:
-        out, err = process.communicate(timeout=RUN_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        try:
-            process.communicate(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-        raise Trouble(f"did not end within {RUN_SECONDS_MAX:.0f} s") from None
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
-    found = bench.read(out)
-    if process.returncode != 0 or not found:
-        lines = [line.strip() for line in (err + out).splitlines() if line.strip(" -=*")]
-        raise Trouble(f"exit status {process.returncode}: {lines[0] if lines else 'no output'}")
+    done = process.run(command, variables, RUN_SECONDS_MAX)
+    if done.status is None:
+        raise Trouble(f"did not end within {RUN_SECONDS_MAX:.0f} s")
+    found = bench.read(done.output)
+    if done.status != 0 or not found:
+        lines = [line.strip() for line in (done.errors + done.output).splitlines() if line.strip(" -=*")]
+        raise Trouble(f"exit status {done.status}: {lines[0] if lines else 'no output'}")
     return found
 
 

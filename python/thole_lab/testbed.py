@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +25,7 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 
 from thole_lab import hostd
+from thole_lab.process import reap, wait_until
 
 HERE = Path(__file__).resolve().parent
 INTERFACE = "v0"
@@ -214,12 +214,11 @@ class Testbed:
         return (self.folder / f"{name}.log").open("wb")
 
     def _await(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        end = time.monotonic() + START_S
-        while not (self.folder / name).exists():
-            if process.poll() is not None or time.monotonic() > end:
-                said = (self.folder / f"{name}.log").read_text(errors="replace").strip()
-                raise Trouble(f"{name} could not be made: {said or 'no reason given'}", REMEDY)
-            time.sleep(0.005)
+        made = self.folder / name
+        wait_until(lambda: made.exists() or process.poll() is not None, START_S)
+        if not made.exists():
+            said = (self.folder / f"{name}.log").read_text(errors="replace").strip()
+            raise Trouble(f"{name} could not be made: {said or 'no reason given'}", REMEDY)
 
     def _join(self, pids: Sequence[str]) -> None:
         lines = []
@@ -255,10 +254,10 @@ class Testbed:
         if self._switch is not None:
             assert self._switch.stdin is not None
             self._switch.stdin.close()
-            _reap(self._switch)
+            reap(self._switch)
             self._switch = None
         for starter in self._starters:
-            _reap(starter)
+            reap(starter)
         self._starters = []
         if self.folder != Path():
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -368,11 +367,3 @@ class Testbed:
         if "error" in answer:
             raise Trouble(f"{name} cannot: {answer['error']}", REMEDY)
         return answer
-
-
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -12,15 +12,25 @@ from thole.mpi.families import Mpi
 from thole.mpi.identify import identify
 
 # Variables that would send messages another way, or change what is measured or expected.
-FOREIGN = ("FI_", "THOLE_", "MPIR_CVAR_", "OMPI_MCA_", "PRTE_MCA_", "PMIX_", "I_MPI_", "UCX_")
+OTHERS = ("FI_", "MPIR_CVAR_", "HYDRA_", "OMPI_MCA_", "PRTE_MCA_", "PMIX_", "PMI_", "I_MPI_", "UCX_")
+FOREIGN = ("THOLE_", *OTHERS)
 
 SYSTEM_LAUNCHERS = (Path("/usr/bin/mpiexec.openmpi"),)
 
 
+def without(prefixes: tuple[str, ...]) -> dict[str, str]:
+    """This process's environment, but for the variables that begin so."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+
+
 def clean_environment(**more: str) -> dict[str, str]:
     """This process's environment without what steers an MPI, libfabric or Thole."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-    return {**kept, **more}
+    return {**without(FOREIGN), **more}
+
+
+def over_tcp(mpi: Mpi, interface: str) -> dict[str, str]:
+    """What sends all messages of an MPI over its own TCP, by this interface."""
+    return {name: value.format(interface=interface) for name, value in mpi.family.tcp}
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
 from thole.base import paths  # noqa: E402
+from thole.base.text import option_words  # noqa: E402
 from thole.mpi import families as mpi_table  # noqa: E402
-from thole_lab import venvs  # noqa: E402
+from thole_lab import process, venvs  # noqa: E402
 from thole_lab.testbed import Testbed, missing_right  # noqa: E402
 from thole_lab.venvs import clean_environment  # noqa: E402
 
@@ -163,33 +164,11 @@ class InstalledMpi(venvs.Environment):
         """
         command = self.command(ranks, *program, pinned=pinned)
         if over_thole:
-            chosen = [
-                word
-                for name, value in (options or {}).items()
-                for word in ("--option", f"{name}={value}")
-            ]
-            command = [*self.tool.command, "run", *chosen, *command]
-        process = subprocess.Popen(
-            command,
-            env=self.environment(**(env or {})),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=cwd,
-        )
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            # The launcher takes its ranks along when it is asked to end, not when it is killed.
-            process.terminate()
-            try:
-                process.communicate(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
-            raise
-        return subprocess.CompletedProcess(command, process.returncode, out, err)
+            command = [*self.tool.command, "run", *option_words(options or {}), *command]
+        done = process.run(command, self.environment(**(env or {})), timeout, cwd)
+        if done.status is None:
+            raise subprocess.TimeoutExpired(command, timeout, done.output, done.errors)
+        return subprocess.CompletedProcess(command, done.status, done.output, done.errors)
 
     def run_python(self, ranks: int, code: str, **how: object) -> subprocess.CompletedProcess[str]:
         """Run Python code with mpi4py on each rank."""

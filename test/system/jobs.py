@@ -6,19 +6,19 @@ The programs are mpi_conform (its groups, and what an MPI cannot do) and mpi4py'
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 import subprocess
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import pytest
 from conftest import InstalledMpi
+from thole.base.text import option_words
+from thole_lab import process
+from thole_lab.process import Job
 from thole_lab.testbed import Testbed
+from thole_lab.venvs import over_tcp
 
 HERE = Path(__file__).resolve().parent
 FULL = os.environ.get("MPI_TESTS") == "full"
@@ -52,55 +52,6 @@ SELECTION = (
 # ---- Running ---------------------------------------------------------------------------------------
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes below one, as of now."""
-    parents: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            text = status.read_text()
-            parent = int(text.rpartition(")")[2].split()[1])
-            parents.setdefault(parent, []).append(int(status.parent.name))
-    found: list[int] = []
-    ahead = [pid]
-    while ahead:
-        children = parents.get(ahead.pop(), [])
-        found += children
-        ahead += children
-    return found
-
-
-@dataclass
-class Job:
-    """A launcher that runs. What it says goes into files, so that it never waits for a reader."""
-
-    process: subprocess.Popen[bytes]
-    out: IO[bytes]
-    err: IO[bytes]
-
-    def said(self) -> tuple[str, str]:
-        """So far. The job writes where its files' positions are, so they are left alone."""
-        files = (self.out.fileno(), self.err.fileno())
-        out, err = (os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace") for file in files)
-        return out, err
-
-    def running(self) -> bool:
-        return self.process.poll() is None
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a launcher with its ranks, in groups of their own or not."""
-    below = descendants(process.pid)
-    process.terminate()  # a launcher that is asked takes its ranks along
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=10)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for pid in below:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
 def job_line(
     mpi: InstalledMpi,
     ranks: int,
@@ -112,9 +63,7 @@ def job_line(
     """The command that starts a job; with hosts, from the first of them and in blocks on all."""
     command = hosts.launch(mpi.mpi, ranks, *program) if hosts else mpi.command(ranks, *program)
     if over_thole:
-        words = [f"{name}={value}" for name, value in (options or {}).items()]
-        chosen = [part for word in words for part in ("--option", word)]
-        command = [*mpi.tool.command, "run", *chosen, *command]
+        command = [*mpi.tool.command, "run", *option_words(options or {}), *command]
     return hosts.command(0, *command) if hosts else command
 
 
@@ -122,9 +71,8 @@ def job_environment(
     mpi: InstalledMpi, env: dict[str, str] | None, over_thole: bool, hosts: Testbed | None
 ) -> dict[str, str]:
     """Between hosts without Thole it is that MPI's TCP."""
-    tcp = {} if over_thole or hosts is None else mpi.mpi.family.tcp
-    named = {name: value.format(interface=hosts.interface) for name, value in dict(tcp).items()} if hosts else {}
-    return mpi.environment(**{**named, **(env or {})})
+    tcp = over_tcp(mpi.mpi, hosts.interface) if hosts and not over_thole else {}
+    return mpi.environment(**{**tcp, **(env or {})})
 
 
 def start(
@@ -137,33 +85,19 @@ def start(
     hosts: Testbed | None = None,
     options: dict[str, str] | None = None,
 ) -> Job:
-    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - as long as the job
-    process = subprocess.Popen(
-        job_line(mpi, ranks, *program, over_thole=over_thole, hosts=hosts, options=options),
-        env=job_environment(mpi, env, over_thole, hosts),
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=err,
-        cwd=cwd,
-        start_new_session=True,
-    )
-    return Job(process, out, err)
+    line = job_line(mpi, ranks, *program, over_thole=over_thole, hosts=hosts, options=options)
+    return process.start(line, job_environment(mpi, env, over_thole, hosts), cwd)
 
 
 def finish(
     job: Job, timeout: float, hosts: Testbed | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Wait for a job's end; the test fails where it does not come."""
-    late = False
-    try:
-        job.process.wait(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        late = True
-        end(job.process)
+    in_time = job.wait(timeout)
     if job.process.returncode != 0 and hosts is not None:
         hosts.clear()
     out, err = job.said()
-    if late:
+    if not in_time:
         pytest.fail(f"not done after {timeout:.0f} s: {job.process.args}\n{out[-3000:]}\n{err[-3000:]}")
     return subprocess.CompletedProcess(job.process.args, job.process.returncode, out, err)
 

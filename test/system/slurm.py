@@ -10,10 +10,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from thole_lab.process import reap, wait_until
 from thole_lab.testbed import Testbed
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
@@ -77,11 +78,7 @@ class Slurm:
         for daemon in reversed(self.daemons):
             daemon.terminate()
         for daemon in self.daemons:
-            try:
-                daemon.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+            reap(daemon)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -132,14 +129,13 @@ class Slurm:
         done = self.run("sinfo", "--noheader", "--format=%T %D")
         return done.stdout.split() == ["idle", str(len(self.hosts.names))]
 
-    def _await(self, name: str, condition: object) -> None:
-        end = time.monotonic() + START_S
-        while not condition():  # type: ignore[operator]
-            ended = [daemon for daemon in self.daemons if daemon.poll() is not None]
-            if ended or time.monotonic() > end:
-                logs = [path.read_text(errors="replace")[-2000:] for path in sorted(self.folder.glob("*.log"))]
-                raise RuntimeError(f"{name} does not start:\n" + "\n".join(logs))
-            time.sleep(0.05)
+    def _await(self, name: str, condition: Callable[[], bool]) -> None:
+        def ended() -> bool:
+            return any(daemon.poll() is not None for daemon in self.daemons)
+
+        if not wait_until(lambda: condition() or ended(), START_S) or ended():
+            logs = [path.read_text(errors="replace")[-2000:] for path in sorted(self.folder.glob("*.log"))]
+            raise RuntimeError(f"{name} does not start:\n" + "\n".join(logs))
 
     def run(
         self, *words: str | os.PathLike[str], env: dict[str, str] | None = None, timeout: float = 120.0

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 from conftest import InstalledMpi, Tool
-from jobs import descendants, in_full_only
+from jobs import in_full_only
 from test_tool import refused
 from thole.mpi import check
+from thole_lab.process import descendants, wait_until
 from thole_lab.testbed import Testbed
 
 TALK = "from mpi4py import MPI; c = MPI.COMM_WORLD; c.alltoall([bytes(10000)] * c.size)"
@@ -161,17 +162,14 @@ def test_check__a_signal_reaches_the_launcher(mpis: dict[str, InstalledMpi], tho
         code = f"{TALK}; open({str(mark)!r}, 'w'); c.Barrier(); c.recv(source=c.rank)"
         line = [*thole.command, "run", "--check", *mpi.command(2, mpi.python, "-c", code)]
         process = subprocess.Popen(line, env=mpi.environment(), stderr=subprocess.PIPE, text=True)
-        until = time.monotonic() + WAIT_S
-        while not mark.exists() and time.monotonic() < until:
-            time.sleep(0.02)
+        assert wait_until(mark.exists, WAIT_S)
         below = descendants(process.pid)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=WAIT_S)
         assert process.returncode != 0
         assert told(err)[0].startswith("all of 2 ranks on "), err
-        while any(Path(f"/proc/{pid}").exists() for pid in below):
-            assert time.monotonic() < until, "a rank was left behind"
-            time.sleep(0.02)
+        for pid in below:
+            assert wait_until(lambda path=Path(f"/proc/{pid}"): not path.exists(), WAIT_S), "a rank was left behind"
 
 
 def test_check__no_program_to_put_it_before(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:

@@ -29,10 +29,7 @@ from jobs import (
     LOG,
     NETWORK_FLAGS,
     SELECTION,
-    Job,
     counters,
-    descendants,
-    end,
     finish,
     in_full_only,
     known_failures,
@@ -41,6 +38,7 @@ from jobs import (
     start,
 )
 from thole.base.trouble import Trouble
+from thole_lab.process import Job, descendants, wait_until
 from thole_lab.testbed import Testbed, missing_right
 
 LINKS = ("udp", "raw", "both")
@@ -153,11 +151,8 @@ def test_hosts__lose_frames_when_told(two: Testbed) -> None:
 
 
 def wait_for(holds: Callable[[], bool], job: Job | None = None) -> None:
-    end = time.monotonic() + WAIT_S
-    while not holds():
-        if time.monotonic() > end:
-            pytest.fail("\n".join(["it never came", *(text[-3000:] for text in (job.said() if job else ()))]))
-        time.sleep(0.02)
+    if not wait_until(holds, WAIT_S):
+        pytest.fail("\n".join(["it never came", *(text[-3000:] for text in (job.said() if job else ()))]))
 
 
 @contextlib.contextmanager
@@ -469,7 +464,7 @@ def test_a_rank_is_killed(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link:
     two.output(1, "sh", "-c", f"kill -9 {victims[0]}")
     # Open MPI's launcher does not always come to its own end after this, over TCP neither.
     wait_for(lambda: not traffic.job.running() or not (ranks_of(tmp_path, two, 0) + ranks_of(tmp_path, two, 1)))
-    end(traffic.job.process)
+    traffic.job.end()
     assert traffic.job.process.returncode != 0
     two.clear()
     again = tmp_path / "again"
@@ -482,7 +477,7 @@ def test_a_rank_is_killed(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link:
 def gives_up(traffic: Traffic, hosts: Testbed) -> None:
     """The rank of host 0 ends, whatever its launcher does."""
     wait_for(lambda: not ranks_of(traffic.folder, hosts, 0))
-    end(traffic.job.process)  # Open MPI 5's was seen to end with 0 after it had lost a host
+    traffic.job.end()  # Open MPI 5's was seen to end with 0 after it had lost a host
 
 
 def reported(traffic: Traffic) -> str:

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from test_tool import refused, script
 from thole.commands import run
 from thole.mpi import launch, starters
 from thole.mpi import plan as plans
+from thole_lab.process import wait_until
 from thole_lab.testbed import Testbed
 from thole_lab.venvs import FOREIGN
 
@@ -292,9 +292,6 @@ def test_sbatch__without_the_users_environment(
     files = (f"--output={tmp_path}/out", f"--error={tmp_path}/err")
     done = cluster.run("sbatch", "-N2", f"-n{RANKS}", "--export=NONE", *files, batch, env=mpi.environment())
     assert done.returncode == 0, done.stderr
-    until = time.monotonic() + WAIT_S
-    while not end.exists():
-        assert time.monotonic() < until, (tmp_path / "err").read_text()
-        time.sleep(0.05)
+    assert wait_until(end.exists, WAIT_S), (tmp_path / "err").read_text()
     out, err = ((tmp_path / name).read_text() for name in ("out", "err"))
     over_thole(subprocess.CompletedProcess([], int(end.read_text()), out, err), err)

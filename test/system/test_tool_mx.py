@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from conftest import Tool, clean_environment
 from test_tool import refused
-from test_tool_network import HERE_HOST, QUICK, WAIT_S, listening, wait_until
+from test_tool_network import HERE_HOST, QUICK, WAIT_S, listening, wait_for
 from thole.base import paths
 from thole.mx import boards, endpoints, notices
 from thole_lab.testbed import Testbed
@@ -134,7 +134,7 @@ def answered(thole: Tool, number: int, *words: str) -> Any:
         rows.append(endpoint_of(info(thole, *words), number))
         return bool(rows[-1]["answered"])
 
-    wait_until(is_answered)
+    wait_for(is_answered)
     return rows[-1]
 
 
@@ -163,7 +163,7 @@ def test_mx_info__an_endpoint_in_use(thole: Tool, library: str) -> None:
             row = next(words for words in lines if words[:1] == ["201"])
             return str(process.pid) in row and ["received", "1"] in lines
 
-        wait_until(tables_have_it)
+        wait_for(tables_have_it)
     assert not [row for row in info(thole)["endpoints"] if row["endpoint"] == 201]
 
 
@@ -226,7 +226,7 @@ def test_mx_info__answers_that_are_none(thole: Tool) -> None:
         good.append(row)
         return bool(row["answered"])
 
-    wait_until(is_answered)
+    wait_for(is_answered)
     assert (good[-1]["pid"], good[-1]["command"], good[-1]["dropped"]) == (4711, "a?[b", 3)
     assert list(good[-1]["counters"].values()) == [5]
     for says in (

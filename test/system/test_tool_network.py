@@ -15,7 +15,6 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +26,15 @@ from thole.commands import peers
 from thole.frames import packets
 from thole.mpi import families as mpi_table
 from thole.mpi import launch as launches
+from thole_lab.process import wait_until
 from thole_lab.testbed import Testbed
 
 WAIT_S = 60.0  # for what takes a moment on an idle machine
 QUICK = ("--rounds", "1", "--sample-ms", "1", "--window", "4")
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.05)
+def wait_for(condition: Callable[[], object]) -> None:
+    assert wait_until(lambda: bool(condition()), WAIT_S), "did not happen in time"
 
 
 # ---- thole run over several hosts ------------------------------------------------------------------
@@ -381,7 +378,7 @@ def test_listener__one_client_ends_badly_and_others_do_not_notice(
         stderr=subprocess.DEVNULL,
     )
     children = Path(f"/proc/{bad.pid}/task/{bad.pid}/children")
-    wait_until(lambda: children.read_text().split())
+    wait_for(lambda: children.read_text().split())
     perf = int(children.read_text().split()[0])
     assert listener.process.stdout is not None
     assert "begins" in listener.process.stdout.readline()
@@ -395,7 +392,7 @@ def test_listener__ends_with_the_tool_that_started_it(thole: Tool, listener: Lis
     child = listener.child
     listener.process.kill()
     listener.process.wait(timeout=WAIT_S)
-    wait_until(lambda: not Path(f"/proc/{child}").exists())
+    wait_for(lambda: not Path(f"/proc/{child}").exists())
 
 
 def test_listener__ends_after_one_client(thole: Tool) -> None:

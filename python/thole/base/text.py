@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sizes and times as people read and write them."""
+"""Sizes, times and options as people and commands read and write them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from thole.base.trouble import Trouble
 
@@ -27,3 +29,8 @@ def size_text(size: float) -> str:
 
 def time_text(us: float) -> str:
     return f"{us:.3f}" if us < 10 else f"{us:.2f}" if us < 100 else f"{us:.1f}"
+
+
+def option_words(options: Mapping[str, str]) -> list[str]:
+    """Options of Thole as arguments of `thole` and thole-perf."""
+    return [word for name, value in options.items() for word in ("--option", f"{name}={value}")]

@@ -28,7 +28,7 @@ from thole.base.trouble import Trouble
 from thole.commands.arguments import add_wait
 from thole.commands.mx_info import peers_table
 from thole.mx.hosts import Known, find_peers, mxoe_hosts
-from thole.perf.program import add_listener, listen, measure, option_words
+from thole.perf.program import add_listener, given_options, listen, measure
 from thole.perf.results import Measured, Way
 
 AT_ONCE = 4  # hosts that are asked at the same time: more would measure each other
@@ -166,7 +166,7 @@ def ask(host: Host, arguments: argparse.Namespace) -> Answer:
     words = ["--host", host.name, "--port", str(host.port), "--connect-ms", wait_ms]
     words += ["--tests", "latency,bandwidth", "--sizes", f"{SMALL},{LARGE}", "--window", "8"]
     words += ["--rounds", "2", "--sample-ms", "50", "--patience-ms", wait_ms]
-    words += option_words(arguments)
+    words += given_options(arguments)
     try:
         return Answer(host, measure(words))
     except Trouble as trouble:
@@ -268,7 +268,7 @@ def main(arguments: argparse.Namespace) -> int:
             raise Trouble("--listen takes no hosts", "name them where you want the table")
         return listen(arguments)
     hosts = choose(arguments)
-    option_words(arguments)  # what is wrong with them is said once
+    given_options(arguments)  # what is wrong with them is said once
     known = known_to_mx(arguments)
     if not hosts and not known.peers and not known.troubles:
         raise Trouble(

@@ -21,7 +21,7 @@ from thole.base import bounds, output, paths
 from thole.base.text import size_parse, size_text
 from thole.base.trouble import Trouble
 from thole.perf.display import picture, show
-from thole.perf.program import add_listener, core_words, listen, measure, option_words
+from thole.perf.program import add_listener, core_words, given_options, listen, measure
 from thole.perf.results import SIZES, TESTS
 
 
@@ -107,7 +107,7 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
         words.append("--write")
     if arguments.mx:
         words += ["--apis", "thole,mx", "--mx-library", str(paths.find(paths.MX))]
-    words += option_words(arguments)
+    words += given_options(arguments)
     if arguments.host is not None:
         words += ["--host", arguments.host, "--port", str(arguments.port)]
     return words

@@ -25,6 +25,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from thole.base import bounds, host, native, output, paths
+from thole.base.text import option_words
 from thole.base.trouble import Trouble
 from thole.perf.program import measure
 from thole.perf.results import Measured
@@ -102,9 +103,7 @@ def try_knob(
             for value in values:
                 step(f"{knob.name}={value}")
                 options = {**fixed, knob.name: value}
-                given = [f"{name}={text}" for name, text in options.items()]
-                given = [word for text in given for word in ("--option", text)]
-                runs[value].append(measure([*words, *given]))
+                runs[value].append(measure([*words, *option_words(options)]))
         base = judge(runs[default])
         return {value: speed(judge(runs[value]), base) for value in values}
 

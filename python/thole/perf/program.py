@@ -8,40 +8,44 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from thole.base import bounds, host, native, paths
+from thole.base import bounds, host, native, paths, text
 from thole.base.trouble import Trouble
 from thole.perf.results import PORT, WRONG_ARGUMENTS, Measured
 
 
-def measure(
-    words: list[str], each: Callable[[dict[str, Any]], None] = lambda line: None
-) -> Measured:
-    """Run thole-perf with these arguments; each() sees every line as it comes."""
-    program = paths.find(paths.PERF)
-    result = Measured()
+@contextlib.contextmanager
+def _running(words: list[str], errors: int) -> Iterator[subprocess.Popen[str]]:
+    """thole-perf with these arguments; it does not outlast the `with`."""
     process = subprocess.Popen(
-        [str(program), *words],
+        [str(paths.find(paths.PERF)), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=errors,
         text=True,
     )
-    assert process.stdout is not None and process.stderr is not None
     try:
-        for text in process.stdout:
-            line = json.loads(text)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def measure(words: list[str], each: Callable[[dict[str, Any]], None] = lambda line: None) -> Measured:
+    """Run thole-perf with these arguments; each() sees every line as it comes."""
+    result = Measured()
+    with _running(words, subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        for said in process.stdout:
+            line = json.loads(said)
             each(line)
             result.take(dict(line))
         # Only now: thole-perf writes a line or two to stderr, which never fills the pipe.
         complaint = process.stderr.read().strip()
         process.wait()
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
     if process.returncode != 0:
         first = (
             complaint.splitlines()[0].removeprefix("thole-perf: ")
@@ -85,32 +89,21 @@ def add_listener(parser: argparse.ArgumentParser) -> None:
 
 def listen(arguments: argparse.Namespace) -> int:
     """Become a listener; returns when it ends."""
-    words = ["--listen", "--port", str(arguments.port), *option_words(arguments)]
+    words = ["--listen", "--port", str(arguments.port), *given_options(arguments)]
     words += core_words(getattr(arguments, "cores", None))
     words += ["--bind", arguments.bind] if arguments.bind else []
     words += ["--once"] if arguments.once else []
     with contextlib.suppress(Trouble):  # clients that want MX are told that it is missing
         words += ["--mx-library", str(paths.find(paths.MX))]
-    process = subprocess.Popen(
-        [str(paths.find(paths.PERF)), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        for text in process.stdout:
-            if text.startswith("{"):
-                print(_said(json.loads(text)), flush=True)
+    with _running(words, subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        for said in process.stdout:
+            if said.startswith("{"):
+                print(_said(json.loads(said)), flush=True)
             else:
-                text = text.removeprefix("thole-perf: ").rstrip()
-                print(f"thole: {text}", file=sys.stderr, flush=True)
+                said = said.removeprefix("thole-perf: ").rstrip()
+                print(f"thole: {said}", file=sys.stderr, flush=True)
         return 2 if process.wait() else 0
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
 
 
 def _said(line: dict[str, Any]) -> str:
@@ -121,6 +114,6 @@ def _said(line: dict[str, Any]) -> str:
     return f"{line['from']}: " + ("done" if line["status"] == 0 else "failed")
 
 
-def option_words(arguments: argparse.Namespace) -> list[str]:
-    pairs = native.check_options(arguments.option)
-    return [word for name, value in pairs for word in ("--option", f"{name}={value}")]
+def given_options(arguments: argparse.Namespace) -> list[str]:
+    """Those that the user gave, judged."""
+    return text.option_words(dict(native.check_options(arguments.option)))
