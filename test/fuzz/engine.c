@@ -317,7 +317,7 @@ static void fill_numbers(struct run *run, struct packet *packet, const struct co
 
 	packet->from = (uint32_t)near(run, HOSTILE);
 	packet->to = (uint32_t)near(run, VICTIM);
-	packet->peer_index = (uint16_t)near(run, connection->numbered.host_index);
+	packet->peer_index = (uint16_t)near(run, connection->names.host_index);
 	packet->generation = (uint8_t)take(run, 1);
 	packet->sequence |= connection->out.epoch;
 	if (packet->type == PACKET_RECORD) {

@@ -24,7 +24,7 @@ ARRIVAL = "src/transport/datagram/arrival.c"
 ENGINE = "src/transport/datagram/engine.c"
 HANDSHAKE = "src/transport/datagram/handshake.c"
 LANDING = "src/transport/datagram/landing.c"
-NACK = "src/transport/datagram/nack.c"
+NAMING_NATIVE = "src/transport/datagram/naming_native.c"
 PULL = "src/transport/datagram/pull.c"
 SERVE = "src/transport/datagram/serve.c"
 TRANSMIT = "src/transport/datagram/transmit.c"
@@ -213,20 +213,20 @@ FAULTS = [
     Fault(
         "the proof of an ACCEPT is not checked",
         HANDSHAKE,
-        "if (connect->proof != handshake_expected(engine, packet) || connect->seen > engine->frame_max ||",
+        "if (!engine->naming->knows(engine, packet) || connect->seen > engine->frame_max ||",
         "if (connect->seen > engine->frame_max ||",
     ),
     Fault(
         "the proof of a CONNECT is not checked",
         HANDSHAKE,
-        "if (connect->proof != handshake_expected(engine, packet) || connect->session == 0) {",
-        "if (connect->session == 0) {",
+        "if (!engine->naming->knows(engine, packet) || packet->connect.session == 0) {",
+        "if (packet->connect.session == 0) {",
     ),
     Fault(
         "where a CONNECT comes from is not checked",
-        HANDSHAKE,
-        "if (!engine->numbers && !handshake_is_from(connection, connect, link, from)) {",
-        "if (false) {",
+        NAMING_NATIVE,
+        "if (packet->type == PACKET_CONNECT && !native_is_from(connection, &packet->connect, link, from))",
+        "if (false)",
     ),
     Fault(
         "a CLOSE does not wait for records that it overtook",
@@ -236,33 +236,33 @@ FAULTS = [
     ),
     Fault(
         "a second session of a peer is taken",
-        HANDSHAKE,
-        "return connection->peer_session == connect->session;",
-        "return true;",
+        NAMING_NATIVE,
+        "if (connection->peer_session && connection->peer_session != connect->session)",
+        "if (false)",
     ),
     Fault(
         "a NACK of any session ends the peer",
-        NACK,
+        NAMING_NATIVE,
         "(nack->refused != known && nack->refused != connection->session))",
         "false)",
     ),
     Fault(
         "a NACK need not prove the key",
-        NACK,
+        NAMING_NATIVE,
         "if (proven || (!connection->peer_session && nack->reason != NACK_BAD_WINDOW))",
         "if (true)",
     ),
     Fault(
         "a CONNECT opens a connection before its sender has answered",
-        HANDSHAKE,
-        "\tif (engine->numbers)\n\t\tconnection_open(connection);",
-        "\tconnection_open(connection);",
+        NAMING_NATIVE,
+        "\tnative_learn_links(connection, link, connect);\n\treturn true;",
+        "\tnative_learn_links(connection, link, connect);\n\tconnection_open(connection);\n\treturn true;",
     ),
     Fault(
         "a CONNECT for another endpoint is answered",
-        HANDSHAKE,
-        "if (!engine->numbers && connect->target != engine->endpoint->parts.endpoint) {",
-        "if (false) {",
+        NAMING_NATIVE,
+        "if (packet->connect.target == engine->endpoint->parts.endpoint)",
+        "if (true)",
     ),
     # ---- What keeps strangers out
     Fault(
@@ -303,7 +303,7 @@ FAULTS = [
     ),
     Fault(
         "a lower integrity is agreed on",
-        HANDSHAKE,
+        NAMING_NATIVE,
         "connect->integrity > engine->integrity",
         "connect->integrity < engine->integrity",
     ),

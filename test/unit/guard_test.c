@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "transport/datagram/connection.h"
-#include "transport/datagram/nack.h"
 #include "transport/datagram/mac.h"
 #include "wire.h"
 
@@ -507,7 +506,8 @@ static void nack__of_anybody(void **state)
 		}
 	/* The true one: b's frame comes to a, which knows nothing of it any more. */
 	wires[0].head = wires[0].tail;
-	nack_send(&datagram_of(pair.a)->engine, &wires[0].link, &wires[1].link.own, NACK_BAD_SESSION, connection->peer_session);
+	packet = (struct packet){.type = PACKET_RECORD, .session = connection->peer_session};
+	naming_native.refuse(&datagram_of(pair.a)->engine, &wires[0].link, &wires[1].link.own, &packet, NACK_BAD_SESSION);
 	endpoint_advance(pair.a, now_ns);
 	endpoint_advance(pair.b, now_ns);
 	assert_int_equal(connection->state, CONNECTION_DEAD);

@@ -17,7 +17,6 @@
 #include "endpoint/endpoint.h"
 #include "message/message.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/nack.h"
 #include "transport/datagram/datagram.h"
 
 enum {
@@ -856,7 +855,7 @@ static void play_open(const char *name, unsigned side, uint8_t number)
 	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &play.endpoint), 0);
 	play.endpoint->now_ns = play.now_ns;
 	assert_int_equal(datagram_attach(play.endpoint, play.codec, links, 1, draw, NULL), 0);
-	numbers_name(&datagram_of(play.endpoint)->engine, number, "host1:0", 1, is_here, NULL);
+	naming_mxoe_name(&datagram_of(play.endpoint)->engine, number, "host1:0", 1, is_here, NULL);
 	for (unsigned i = 0; i < RECEIVES; i++)
 		receive_post(i);
 }

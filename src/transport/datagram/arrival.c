@@ -107,10 +107,8 @@ static void arrival_deliver(struct connection *connection, const struct packet *
 	struct record record = packet->message.record;
 	const uint8_t *payload = packet->payload;
 
-	if (record.kind == RECORD_FINISH && connection->engine->codec->windows_max) {
-		record.tag = numbers_request(connection, record.tag);
-		record.imm = finish_pack(0, packet->message.total);
-	}
+	if (record.kind == RECORD_FINISH)
+		connection->engine->naming->finish(connection, &record, packet->message.total);
 	if (record.length != RECORD_EXTERNAL) {
 		if (packet->length <= RECORD_INLINE_MAX) {
 			record.length = (uint16_t)packet->length;

@@ -66,7 +66,7 @@ void connection_reach(struct connection *connection, unsigned link, const struct
 	bucket = connection_bucket(connection->engine, link, path);
 	route->records = route->bulk = *path;
 	route->known = true;
-	if (connection->engine->numbers) /* frames have the lengths that the codec wants */
+	if (connection->engine->codec->data) /* frames have the lengths that the codec wants */
 		route->frame_max = route->frame_in = connection->engine->frame_max;
 	route->next = *bucket;
 	*bucket = connection;
@@ -106,10 +106,7 @@ struct connection *connection_get(struct engine *engine, struct peer *peer)
 		.record_link = engine->order[LINK_CONNECT][0],
 		.bulk_link = engine->order[LINK_CONNECT][0],
 	};
-	if (engine->numbers)
-		numbers_begin(connection);
-	else
-		engine->random(engine->random_arg, &connection->session, sizeof(connection->session));
+	engine->naming->begin(connection);
 	list_init(&connection->dirty_node);
 	transmit_begin(connection);
 	arrival_begin(connection);
@@ -135,8 +132,8 @@ void connection_open(struct connection *connection)
 	connection->state = CONNECTION_OPEN;
 	transmit_ready(connection);
 	connection->silence.heard_ns = connection->engine->now_ns;
-	if (fresh && !connection->engine->numbers)
-		peer_connected(connection->peer, 0);
+	if (fresh)
+		connection->engine->naming->opened(connection);
 }
 
 static void connection_unguard(struct connection *connection)
@@ -261,8 +258,8 @@ void connection_packet(const struct connection *connection, struct packet *packe
 	memset(packet, 0, sizeof(*packet));
 	packet->type = (uint8_t)type;
 	packet->to = connection->peer_index;
-	packet->from = connection->numbered.number;
-	packet->peer_index = connection->numbered.host_index;
+	packet->from = connection->names.number;
+	packet->peer_index = connection->names.host_index;
 	packet->session = connection->peer_session;
 	if (!connection->guard || type == PACKET_CONNECT || type == PACKET_ACCEPT)
 		return;

@@ -7,7 +7,7 @@
 
 #include "transport/datagram/arrival.h"
 #include "transport/datagram/handshake.h"
-#include "transport/datagram/numbers.h"
+#include "transport/datagram/naming.h"
 #include "transport/datagram/pull.h"
 #include "transport/datagram/serve.h"
 #include "transport/datagram/transmit.h"
@@ -51,7 +51,7 @@ struct connection {
 	uint8_t wide_lost_in_row;   /* the same of wide ones and bulk_link */
 	struct route route[ENGINE_LINKS_MAX];
 	struct handshake handshake;
-	struct numbered numbered;
+	struct names names;
 	struct transmit out;
 	struct arrival in;
 	struct pull pull;

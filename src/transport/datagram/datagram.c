@@ -54,7 +54,7 @@ static void datagram_ready(struct thole_endpoint *endpoint, struct watcher *watc
 static void datagram_rest(struct datagram *datagram)
 {
 	struct engine *engine = &datagram->engine;
-	bool something = engine->numbers != NULL; /* they have to say now and then that they are here */
+	bool something = engine->naming->deadline(engine) != UINT64_MAX; /* some have to say now and then that they are here */
 
 	for (unsigned i = 0; i < engine->link_count && !something; i++)
 		something |= engine->links[i]->calls->ready(engine->links[i]);
@@ -213,7 +213,7 @@ static int mxoe_identify(struct datagram *datagram)
 	if (error)
 		return error;
 	mxoe_board_name(&datagram->endpoint->options, name);
-	numbers_name(&datagram->engine, number, name, (uint32_t)host_id(), mxoe_is_open, datagram);
+	naming_mxoe_name(&datagram->engine, number, name, (uint32_t)host_id(), mxoe_is_open, datagram);
 	address_mxoe(datagram->interface.mac, number, parts);
 	return 0;
 }
@@ -405,7 +405,7 @@ static bool datagram_connected(struct peer *peer)
 static int datagram_key(struct peer *peer, uint64_t key)
 {
 	datagram_time(datagram_of(peer->endpoint));
-	return handshake_key(engine_of(peer), peer, key);
+	return engine_of(peer)->naming->rekey(engine_of(peer), peer, key);
 }
 
 static int datagram_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
@@ -450,9 +450,7 @@ static void datagram_fetch(struct request *request)
 
 uint32_t datagram_session(const struct thole_endpoint *endpoint)
 {
-	const struct engine *engine = &datagram_of(endpoint)->engine;
-
-	return engine->numbers ? numbers_session(engine) : 0;
+	return datagram_of(endpoint)->engine.session;
 }
 
 static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
@@ -465,7 +463,7 @@ static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
 	info_p->frames_sent = connection->out.frames_sent;
 	info_p->retransmitted = connection->out.frames_resent;
 	info_p->rtt_ns = connection->out.trip.smoothed_ns;
-	info_p->session = engine->numbers ? (uint32_t)connection->peer_session : 0;
+	info_p->session = engine->session ? (uint32_t)connection->peer_session : 0;
 	if (connection->state == CONNECTION_CONNECTING) {
 		info_p->state = "connecting";
 		return;

@@ -9,7 +9,6 @@
 #include "transport/datagram/connection.h"
 #include "transport/datagram/kept.h"
 #include "transport/datagram/landing.h"
-#include "transport/datagram/nack.h"
 
 /* ---- Opening and closing ------------------------------------------------------------------------------------------- */
 
@@ -29,11 +28,12 @@ static enum guard_mode engine_integrity(const struct engine *engine)
 int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const struct codec *codec)
 {
 	*engine = (struct engine){.endpoint = endpoint, .codec = codec, .key = endpoint->options.job_key};
+	engine->naming = codec->indexed ? &naming_native : &naming_mxoe;
 	engine->integrity = engine_integrity(engine);
 	engine->lots = (endpoint->options.inject_seed ^ endpoint->parts.endpoint) | 1;
 	engine->frame_max = ENGINE_FRAME_MIN;
 	list_init(&engine->dirty);
-	if (!codec->indexed && numbers_init(engine) != 0)
+	if (engine->naming->init(engine) != 0)
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	pool_init(&engine->connections, sizeof(struct connection), 16, ENGINE_CONNECTIONS_MAX);
 	pool_init(&engine->guards, sizeof(struct guard), 16, ENGINE_CONNECTIONS_MAX);
@@ -53,7 +53,7 @@ void engine_fini(struct engine *engine)
 	landing_fini(engine);
 	serve_fini(engine);
 	pull_fini(engine);
-	numbers_fini(engine);
+	engine->naming->fini(engine);
 	for (uint32_t i = 0; i < engine->guards.capacity; i++)
 		if (pool_is_live(&engine->guards, pool_at(&engine->guards, i)))
 			guard_end(pool_at(&engine->guards, i));
@@ -91,8 +91,7 @@ void engine_add_link(struct engine *engine, struct link *link)
 	if (most > engine->frame_max)
 		engine->frame_max = most;
 	engine->outstanding_max = engine->links[engine->order[LINK_BULK][0]]->room;
-	if (engine->numbers)
-		numbers_start(engine);
+	engine->naming->start(engine);
 	if (engine->large_frames.capacity == 0)
 		kept_init(engine);
 }
@@ -107,9 +106,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 uint64_t engine_deadline(const struct engine *engine)
 {
 	const struct heap_node *first = heap_first(&engine->timers);
-	uint64_t deadline_ns = first ? first->key : UINT64_MAX;
 
-	return engine->numbers ? earlier(deadline_ns, numbers_deadline(engine)) : deadline_ns;
+	return earlier(first ? first->key : UINT64_MAX, engine->naming->deadline(engine));
 }
 
 unsigned engine_expire(struct engine *engine)
@@ -117,8 +115,7 @@ unsigned engine_expire(struct engine *engine)
 	struct heap_node *node;
 	unsigned n = 0;
 
-	if (engine->numbers)
-		numbers_expire(engine);
+	engine->naming->expire(engine);
 	while ((node = heap_first(&engine->timers)) && node->key <= engine->now_ns) {
 		struct connection *connection = container_of(node, struct connection, timer);
 		uint64_t next_ns;
@@ -231,40 +228,6 @@ static bool engine_intact(struct engine *engine, const uint8_t *frame, size_t le
 	return engine->codec->intact(frame, length, &unset) && (!unset || !engine->endpoint->options.checksum);
 }
 
-/* A frame for a connection that is not there, or not any more: say so, now and then, and never with more bytes than it had. */
-static void engine_stranger(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
-			    size_t length)
-{
-	const struct connection *connection = connection_by_index(engine, packet->to, packet->session);
-
-	engine_count(engine, COUNTER_DROPPED_SESSION);
-	if (engine->now_ns - engine->nack_ns < NACK_NS || (connection && connection->state != CONNECTION_DEAD))
-		return;
-	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL &&
-	    !(packet->type == PACKET_ACK && (packet->flags & PACKET_ANSWER)))
-		return;
-	if (length < engine->codec->nack)
-		return;
-	engine->nack_ns = engine->now_ns;
-	nack_send(engine, link, from, connection ? NACK_CLOSED : NACK_BAD_SESSION, packet->session);
-}
-
-/* Whether a frame is the peer's, and new; then it is remembered. */
-static bool engine_admits(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
-{
-	struct engine *engine = connection->engine;
-	struct iovec all = {(void *)(uintptr_t)frame, engine->codec->unpadded(frame, length)};
-	enum guard_verdict verdict = connection_judge(connection, packet, &all, 1);
-
-	if (verdict != GUARD_FINE) {
-		engine_count(engine, verdict == GUARD_FORGED ? COUNTER_DROPPED_FORGED : COUNTER_DROPPED_REPLAYED);
-		return false;
-	}
-	if (connection->guard)
-		guard_seen(connection->guard, packet);
-	return true;
-}
-
 void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
 {
 	connection->silence.heard_ns = connection->engine->now_ns;
@@ -300,20 +263,8 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 	}
 }
 
-/* Whether a frame comes from where its connection's peer sends such frames from. */
-static bool engine_known(const struct connection *connection, const struct link *link, const struct path *from,
-			 const struct packet *packet)
-{
-	const struct route *route = &connection->route[link->index];
-	const struct path *path = packet->type == PACKET_DATA ? &route->bulk : &route->records;
-
-	return memcmp(path, from, sizeof(*path)) == 0;
-}
-
 bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
 {
-	struct connection *connection;
-	bool known;
 	struct packet packet;
 
 	engine_count(engine, COUNTER_FRAMES_RECEIVED);
@@ -329,36 +280,7 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 		engine_count(engine, COUNTER_DROPPED_CHECKSUM);
 		return false;
 	}
-	if (__builtin_expect(engine->numbers != NULL, 0)) {
-		numbers_frame(engine, link, from, &packet, frame, length);
-		return false;
-	}
-	switch (packet.type) {
-	case PACKET_CONNECT:
-		handshake_connect_arrived(engine, link, from, &packet, length);
-		return false;
-	case PACKET_ACCEPT:
-		handshake_accept_arrived(engine, link, from, &packet);
-		return false;
-	case PACKET_NACK:
-		if (packet.flags & (PACKET_TAGGED | PACKET_SEALED))
-			break;
-		nack_arrived(engine, link, from, &packet);
-		return false;
-	default:
-		break;
-	}
-	connection = connection_by_index(engine, packet.to, packet.session);
-	if (connection && connection->state != CONNECTION_DEAD && connection->peer_session) {
-		if (!engine_admits(connection, &packet, frame, length) || !handshake_proven(connection))
-			return false;
-		connection->heard_link = (uint8_t)link->index;
-		known = engine_known(connection, link, from, &packet);
-		engine_packet(connection, &packet, frame, length);
-		return known;
-	}
-	engine_stranger(engine, link, from, &packet, length);
-	return false;
+	return engine->naming->frame(engine, link, from, &packet, frame, length);
 }
 
 void engine_refused(struct engine *engine, struct link *link, const struct path *to)

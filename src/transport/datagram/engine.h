@@ -10,7 +10,7 @@
  * pull.c        bulk in, serve.c bulk out, landing.c where it lands
  * silence.c       whether a peer is there that says nothing
  * burst.c       frames to be sent
- * numbers.c     what is different with mxoe, where endpoints are named by MAC and number
+ * naming.h      how everybody is named: naming_native.c, and naming_mxoe.c, where endpoints have a MAC and a number
  * guard.c       whether a frame is the peer's, unaltered and new
  *
  * Invariants. A frame is looked at only if its session is the one that we drew for that connection, and, where there is a guard,
@@ -46,11 +46,13 @@ enum engine_limits {
 struct burst;
 struct connection;
 struct kept;
-struct numbers;
+struct mxoe;
+struct naming;
 
 struct engine {
 	struct thole_endpoint *endpoint;
 	const struct codec *codec;
+	const struct naming *naming;
 	struct link *links[ENGINE_LINKS_MAX];
 	unsigned link_count;
 	uint8_t order[LINK_USES][ENGINE_LINKS_MAX]; /* indices of links, from the lowest rank on */
@@ -80,7 +82,8 @@ struct engine {
 	uint64_t nack_ns;               /* when a stranger was last answered */
 	uint64_t lots;                  /* state of the generator that injects losses */
 	struct burst *burst;
-	struct numbers *numbers;        /* NULL: the codec is indexed, and everybody is named by connections */
+	struct mxoe *mxoe;              /* naming_mxoe.c's; else NULL */
+	uint32_t session;               /* mxoe: one for all peers; 0: each connection has its own */
 };
 
 /* Set up for an endpoint whose options and address are there; links are added by engine_add_link before the first frame.
@@ -89,10 +92,6 @@ int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const st
 /* Before its links are closed. */
 void engine_fini(struct engine *engine);
 void engine_add_link(struct engine *engine, struct link *link);
-/* With mxoe, before the link: our number, what this host is called, a number that changes when it starts again, and whether an
- * endpoint of this number is open on it, in whichever process (NULL: who knows; others' frames are dropped then). */
-void numbers_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
-		 bool (*is_open)(void *arg, uint8_t number), void *arg);
 
 /* ---- In: from links --------------------------------------------------------------------------- */
 

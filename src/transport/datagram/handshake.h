@@ -22,6 +22,7 @@ struct handshake {
 	uint8_t attempt;            /* CONNECTs sent, saturating */
 	uint8_t probes;             /* of the second link */
 	bool answered;              /* an ACCEPT has come */
+	bool connected;             /* the layers above were told that the peer is there, or (mxoe) has taken our key */
 	bool wanted;                /* this side asked for it */
 };
 
@@ -29,8 +30,8 @@ struct handshake {
 int handshake_connect(struct engine *engine, struct peer *peer);
 /* Whether frames flow, and (mxoe) the peer has taken our key. */
 bool handshake_connected(const struct engine *engine, const struct peer *peer);
-/* mxoe: the key that this peer wants to hear, instead of our own; asked anew if it has not taken one. Errors: MEMORY. */
-int handshake_key(struct engine *engine, struct peer *peer, uint64_t key);
+/* The number that the peer's next record has, as it is on the wire. */
+uint32_t handshake_next(const struct connection *connection);
 /* Send the next CONNECT, if there is one to be sent. */
 void handshake_try(struct connection *connection);
 void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,

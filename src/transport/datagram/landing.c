@@ -79,8 +79,8 @@ void landing_foresee(struct engine *engine, struct landing *landing)
 		return; /* nothing has changed since it was filled, and came to nothing */
 	landing->version = engine->landing_version;
 	landing->count = landing->frames = 0;
-	/* A checksum is over what is not looked at otherwise; losses are injected frame by frame. */
-	if (!engine->numbers && !options->checksum && !options->inject_loss)
+	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is not looked at otherwise; losses are injected frame by frame. */
+	if (engine->codec->data == 0 && !options->checksum && !options->inject_loss)
 		while (node && landing_add(landing, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks, node);
 	landing->iov[landing->count++] = (struct iovec){landing->spill, sizeof(landing->spill)};

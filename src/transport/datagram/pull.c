@@ -138,8 +138,7 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 		packet.flags |= PACKET_ASIDE;
 	if (connection->pull.backoff > 0 && engine->codec->credited)
 		packet.flags |= PACKET_ANSWER; /* whether it is the link for bulk alone that says nothing */
-	if (engine->numbers)
-		numbers_pull(engine, &packet.pull, fetch->frame);
+	engine->naming->pull(engine, &packet.pull, fetch->frame);
 	engine_count(engine, COUNTER_PULLS_SENT);
 	burst_post(engine, link, &connection->route[link].records, &packet, 0);
 }

@@ -6,7 +6,6 @@
 #include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/nack.h"
 #include "transport/datagram/serve.h"
 
 struct serve {
@@ -88,13 +87,8 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 	uint32_t least = ENGINE_FRAME_MIN - connection_data_head(connection), frames;
 	struct serve *serve;
 
-	if (!request && engine->numbers) {
-		numbers_nack(engine, engine->links[connection->record_link],
-			     &connection->route[connection->record_link].records, packet, NACK_BAD_WINDOW);
-		return;
-	}
 	if (!request) {
-		nack_peer(connection, pull->transfer);
+		engine->naming->refuse_window(connection, packet);
 		return;
 	}
 	frames = pull->frame ? (pull->length + pull->frame - 1) / pull->frame : 0;

@@ -148,12 +148,8 @@ uint64_t silence_check(struct connection *connection)
 	if (since_ns < turn_ns)
 		return connection->silence.checked_ns + turn_ns;
 	connection->silence.checked_ns = now_ns;
-	if (connection->state == CONNECTION_OPEN && engine->numbers) {
-		numbers_ask(connection);
-	} else if (connection->state == CONNECTION_OPEN) {
-		connection->in.ack_now = true; /* with PACKET_ANSWER: a host may answer that nobody is there */
-		connection_dirty(connection);
-	}
+	if (connection->state == CONNECTION_OPEN)
+		engine->naming->ask(connection);
 	silence_silent(connection, since_ns < 2 * turn_ns ? since_ns : 2 * turn_ns);
 	if (connection->state == CONNECTION_DEAD)
 		return UINT64_MAX;

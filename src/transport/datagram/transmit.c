@@ -210,7 +210,7 @@ int transmit_push(struct engine *engine, struct peer *peer, const struct record 
 	packet.message.record = *record;
 	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_WINDOW)) {
 		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
-		if (engine->codec->windows_max && !numbers_window(connection, &packet.message.record.arg[2]))
+		if (!engine->naming->window(connection, &packet.message.record.arg[2]))
 			return THOLE_ERR_AGAIN;
 	}
 	if (length == 0 && record->length != RECORD_EXTERNAL) { /* the data is inside the record */
@@ -231,8 +231,8 @@ int transmit_push(struct engine *engine, struct peer *peer, const struct record 
 
 		if (taken < 0) {
 			transmit_take_back(connection, first);
-			if (engine->codec->windows_max && record->kind == RECORD_ANNOUNCE)
-				numbers_window_back(connection, packet.message.record.arg[2]);
+			if (record->kind == RECORD_ANNOUNCE)
+				engine->naming->window_back(connection, packet.message.record.arg[2]);
 			engine_count(engine, COUNTER_FRAMES_EXHAUSTED);
 			return THOLE_ERR_AGAIN;
 		}

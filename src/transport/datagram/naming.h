@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * naming: how endpoints, connections and windows are named in frames, and what follows of that: who a frame is of and for, what a
+ * handshake says, how somebody is told that what he named is not here. There are two rows, chosen by the codec in engine_init;
+ * nothing else of the engine asks which one it is.
+ *
+ * naming_native.c  each side names the other's connections by an index and a session, and proves that it knows the job key
+ * naming_mxoe.c    endpoints have a MAC and a number, as MX names them, windows short ids
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_NAMING_H
+#define THOLE_TRANSPORT_DATAGRAM_NAMING_H
+
+#include "transport/datagram/engine.h"
+
+enum {
+	NACK_NS = 1000000,     /* at most one NACK each so often, whoever asks for it */
+	HELLO_NS = 1000000000, /* mxoe: between two words to all that we are here */
+};
+
+/* What mxoe keeps of one peer. */
+struct names {
+	uint32_t key;               /* that the peer wants to hear */
+	uint32_t former_session;    /* of the peer at the same place that we have given up; 0: none */
+	uint16_t host_index;        /* that its host has given ours */
+	uint8_t number;             /* of our endpoint */
+	uint8_t wish;               /* which connect they are, as their answers repeat it */
+};
+
+struct naming {
+	/* Errors: MEMORY. */
+	int (*init)(struct engine *engine);
+	void (*fini)(struct engine *engine);
+	/* A link is there. */
+	void (*start)(struct engine *engine);
+	/* When expire has something to do next, UINT64_MAX: never. */
+	uint64_t (*deadline)(const struct engine *engine);
+	void (*expire)(struct engine *engine);
+	/* A frame has come (engine_frame). */
+	bool (*frame)(struct engine *engine, struct link *link, const struct path *from, struct packet *packet,
+		      const uint8_t *frame, size_t length);
+
+	/* A new connection gets its session. */
+	void (*begin)(struct connection *connection);
+	/* It is open: frames may flow. */
+	void (*opened)(struct connection *connection);
+	/* Have the peer, or its host, say something. */
+	void (*ask)(struct connection *connection);
+
+	/* Send a CONNECT, of `size` bytes if its length is ours to choose, which says already what any codec's does. */
+	void (*connect)(struct connection *connection, struct link *link, struct packet *packet, uint32_t size);
+	/* The same of an ACCEPT. asked: the CONNECT that it answers. */
+	void (*accept)(struct engine *engine, struct link *link, const struct path *to, struct packet *packet,
+		       const struct packet *asked);
+	/* Whether the sender of a CONNECT or ACCEPT knows the key. */
+	bool (*knows)(const struct engine *engine, const struct packet *packet);
+	/* Whom a CONNECT is of, made if it is the first word of it. NULL: nobody that can be reached so. */
+	struct peer *(*caller)(struct engine *engine, const struct link *link, const struct path *from,
+			       const struct packet *packet);
+	/* Whom an ACCEPT answers; NULL: nobody. */
+	struct connection *(*called)(struct engine *engine, const struct link *link, const struct path *from,
+				     const struct packet *packet);
+	/* Whether a CONNECT or ACCEPT comes from where its sender is, and frames can be made as safe as both want. Errors: ACCESS (it
+	 * does not), UNSUPPORTED, MEMORY. */
+	int (*admit)(struct connection *connection, const struct link *link, const struct path *from,
+		     const struct packet *packet);
+	/* Take over what a CONNECT or ACCEPT says. False: it contradicts what we know. */
+	bool (*learn)(struct connection *connection, const struct link *link, const struct packet *packet);
+	/* An ACCEPT says that we are not welcome. */
+	void (*refused)(struct connection *connection, const struct packet_connect *connect);
+	/* The key that a peer wants to hear instead of ours; asked anew if it has not taken one. Errors: MEMORY. */
+	int (*rekey)(struct engine *engine, struct peer *peer, uint64_t key);
+
+	/* Say that what a frame names is not here. */
+	void (*refuse)(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
+		       enum nack_reason reason);
+	/* Say that the window of a peer's PULL is not. */
+	void (*refuse_window)(struct connection *connection, const struct packet *pull);
+
+	/* A request's id becomes its window's. False: there is none now. */
+	bool (*window)(struct connection *connection, uint64_t *id_p);
+	/* Nobody has heard of it. */
+	void (*window_back)(struct connection *connection, uint64_t id);
+	/* Fill in what a FINISH of so many bytes is about. */
+	void (*finish)(const struct connection *connection, struct record *record, uint64_t bytes);
+	/* Name a pull and its place as the codec does; frame: bytes of payload of a frame. */
+	void (*pull)(const struct engine *engine, struct packet_pull *pull, uint32_t frame);
+};
+
+extern const struct naming naming_native, naming_mxoe;
+
+/* mxoe, before the link: our number, what this host is called, a number that changes when it starts again, and whether an
+ * endpoint of this number is open on it, in whichever process (NULL: who knows; others' frames are dropped then). */
+void naming_mxoe_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
+		      bool (*is_open)(void *arg, uint8_t number), void *arg);
+
+#endif

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * naming_native: names of our own peers. A frame says which connection of its receiver it is for, by index, and has the session that
+ * the receiver drew for that; both were told when connecting, with a proof of knowing the job key. Pure.
+ *
+ * Invariant: nothing is allocated for, or believed of, whoever proves nothing.
+ */
+#include <string.h>
+
+#include "base/endian.h"
+#include "base/siphash.h"
+#include "transport/datagram/burst.h"
+#include "transport/datagram/connection.h"
+#include "transport/datagram/sequence.h"
+
+/* ---- The engine ----------------------------------------------------------------------------------------------------- */
+
+static int native_init(struct engine *engine)
+{
+	(void)engine;
+	return 0;
+}
+
+/* Nothing to do. */
+static void native_idle(struct engine *engine)
+{
+	(void)engine;
+}
+
+static uint64_t native_deadline(const struct engine *engine)
+{
+	(void)engine;
+	return UINT64_MAX;
+}
+
+/* ---- Connections ---------------------------------------------------------------------------------------------------- */
+
+static void native_begin(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+
+	engine->random(engine->random_arg, &connection->session, sizeof(connection->session));
+}
+
+static void native_opened(struct connection *connection)
+{
+	connection->handshake.connected = true;
+	peer_connected(connection->peer, 0);
+}
+
+/* With PACKET_ANSWER: a host may answer that nobody is there. */
+static void native_ask(struct connection *connection)
+{
+	connection->in.ack_now = true;
+	connection_dirty(connection);
+}
+
+/* ---- CONNECT and ACCEPT --------------------------------------------------------------------------------------------- */
+
+/* Over all that the packet says: who hears it can use it for nothing else. */
+static uint64_t native_proof(const struct engine *engine, const struct packet *packet)
+{
+	struct packet plain = *packet;
+	uint8_t text[PACKET_HEAD_MAX];
+	size_t length;
+
+	if (engine->key == 0)
+		return 0;
+	plain.connect.proof = 0; /* nor is a checksum encoded */
+	length = engine->codec->encode(&plain, text);
+	return siphash((const uint64_t[2]){engine->key, 0}, text, length);
+}
+
+static bool native_knows(const struct engine *engine, const struct packet *packet)
+{
+	return packet->connect.proof == native_proof(engine, packet);
+}
+
+/* Say who we are, to a peer or to whom asked. */
+static void native_describe(struct engine *engine, struct packet *packet, const struct link *link)
+{
+	const struct address_parts *parts = &engine->endpoint->parts;
+	struct packet_connect *connect = &packet->connect;
+
+	connect->host = parts->host;
+	connect->endpoint = parts->endpoint;
+	memcpy(connect->network, parts->network, sizeof(connect->network));
+	connect->bulk_port = link->bulk_port;
+	connect->integrity = (uint8_t)engine->integrity;
+	for (unsigned i = engine->link_count; i-- > 0;) /* of several of a kind, the first */
+		engine->links[i]->calls->kind->tell(engine->links[i], connect);
+}
+
+static void native_connect(struct connection *connection, struct link *link, struct packet *packet, uint32_t size)
+{
+	struct engine *engine = connection->engine;
+
+	native_describe(engine, packet, link);
+	packet->connect.size = (uint16_t)size;
+	packet->connect.proof = native_proof(engine, packet);
+	burst_post(engine, (uint8_t)link->index, &connection->route[link->index].records, packet, size);
+}
+
+static void native_accept(struct engine *engine, struct link *link, const struct path *to, struct packet *packet,
+			  const struct packet *asked)
+{
+	(void)asked;
+	native_describe(engine, packet, link);
+	packet->connect.proof = native_proof(engine, packet);
+	burst_post(engine, (uint8_t)link->index, to, packet, 0);
+}
+
+static struct peer *native_caller(struct engine *engine, const struct link *link, const struct path *from,
+				  const struct packet *packet)
+{
+	const struct packet_connect *connect = &packet->connect;
+	struct address_parts parts = {.host = connect->host, .endpoint = connect->endpoint};
+	struct thole_address address;
+	struct peer *peer;
+
+	(void)link;
+	(void)from;
+	memcpy(parts.network, connect->network, sizeof(parts.network));
+	address_format(&parts, &address);
+	if (peer_by_address(engine->endpoint, &address, &peer) != 0)
+		return NULL;
+	return peer->transport == &datagram_transport ? peer : NULL;
+}
+
+static struct connection *native_called(struct engine *engine, const struct link *link, const struct path *from,
+					const struct packet *packet)
+{
+	struct connection *connection = connection_by_index(engine, packet->to, packet->session);
+
+	(void)link;
+	(void)from;
+	return connection && packet->connect.endpoint == connection->peer->parts.endpoint ? connection : NULL;
+}
+
+/* Does a CONNECT come from where its sender says that it is? The proof covers what it says; a copy of it that somebody else
+ * sends must not make him the one who gets the answers. */
+static bool native_is_from(const struct connection *connection, const struct packet_connect *connect, const struct link *link,
+			 const struct path *from)
+{
+	struct path path;
+
+	return link->calls->kind->path(link, &connection->peer->parts, connect, &path) && memcmp(&path, from, sizeof(path)) == 0;
+}
+
+/* From here on both sides' frames have tags, as the one wants that wants more. Errors: UNSUPPORTED, MEMORY. */
+static int native_guard(struct connection *connection, const struct packet_connect *connect)
+{
+	struct engine *engine = connection->engine;
+	enum guard_mode mode = connect->integrity > engine->integrity ? connect->integrity : engine->integrity;
+	struct guard_end own = {engine->endpoint->parts.host, engine->endpoint->parts.endpoint, connection->session};
+	struct guard_end peer = {connection->peer->parts.host, connection->peer->parts.endpoint, connect->session};
+	const struct mac *mac = mode == GUARD_FULL && engine->mac ? engine->mac() : NULL;
+
+	if (engine->key == 0 || mode == GUARD_OFF || connection->peer_session)
+		return 0;
+	if (mode >= GUARD_MODES || (mode == GUARD_FULL && !mac))
+		return THOLE_ERR_UNSUPPORTED;
+	connection->guard = pool_get(&engine->guards);
+	if (!connection->guard)
+		return THOLE_ERR_MEMORY;
+	guard_begin(connection->guard, mode, engine->key, &own, &peer, mac);
+	return 0;
+}
+
+static int native_admit(struct connection *connection, const struct link *link, const struct path *from,
+			const struct packet *packet)
+{
+	if (packet->type == PACKET_CONNECT && !native_is_from(connection, &packet->connect, link, from))
+		return THOLE_ERR_ACCESS;
+	return native_guard(connection, &packet->connect);
+}
+
+/* Take over what the other side says of its links. */
+static void native_learn_links(struct connection *connection, const struct link *link, const struct packet_connect *connect)
+{
+	struct engine *engine = connection->engine;
+	struct path *bulk = &connection->route[link->index].bulk;
+
+	if (connect->bulk_port) {
+		bulk->bytes[16] = (uint8_t)(connect->bulk_port >> 8);
+		bulk->bytes[17] = (uint8_t)(connect->bulk_port & 0xff);
+	}
+	for (unsigned i = 0; i < engine->link_count; i++) {
+		const struct link *other = engine->links[i];
+		struct path path;
+
+		if (other->calls->kind->path(other, &connection->peer->parts, connect, &path))
+			connection_reach(connection, i, &path);
+	}
+}
+
+static bool native_learn(struct connection *connection, const struct link *link, const struct packet *packet)
+{
+	const struct packet_connect *connect = &packet->connect;
+
+	if (connection->peer_session && connection->peer_session != connect->session)
+		return false;
+	if (packet->type == PACKET_ACCEPT && !connection->handshake.answered)
+		connection->in.ack_now = true; /* now it knows that we are where we say */
+	if (connection->peer_session)
+		return true;
+	connection->peer_session = connect->session;
+	connection->peer_index = connect->index;
+	if (connection->out.next == SEQUENCE_FIRST)
+		connection->out.next = connect->next;
+	native_learn_links(connection, link, connect);
+	return true;
+}
+
+/* Whatever its own CONNECT has said. */
+static void native_refused(struct connection *connection, const struct packet_connect *connect)
+{
+	if (connection->handshake.answered)
+		return; /* somebody else is saying so */
+	if (connect->status == CONNECT_NO_GUARD)
+		connection_lost(connection, THOLE_ERR_UNSUPPORTED);
+	else if (!connection->peer_session)
+		connection_lost(connection, THOLE_ERR_ACCESS);
+}
+
+static int native_rekey(struct engine *engine, struct peer *peer, uint64_t key)
+{
+	(void)engine;
+	(void)peer;
+	(void)key;
+	return 0;
+}
+
+/* ---- Refusals ------------------------------------------------------------------------------------------------------- */
+
+/* Who knows the job key and is at this path has got a frame with this session, and has no such connection. */
+static uint64_t native_nack_proof(const struct engine *engine, const struct packet_nack *nack, const struct path *from)
+{
+	uint8_t text[24 + sizeof(from->bytes)];
+
+	if (engine->key == 0)
+		return 0;
+	store_be64(text, (uint64_t)PACKET_NACK << 56 | nack->reason);
+	store_be64(text + 8, nack->transfer);
+	store_be64(text + 16, nack->refused);
+	memcpy(text + 24, from->bytes, sizeof(from->bytes));
+	return siphash((const uint64_t[2]){engine->key, 0}, text, sizeof(text));
+}
+
+static void native_nack(struct engine *engine, const struct link *link, const struct path *to, struct packet *packet)
+{
+	packet->nack.proof = native_nack_proof(engine, &packet->nack, &link->own);
+	engine_count(engine, COUNTER_NACKS_SENT);
+	burst_post(engine, (uint8_t)link->index, to, packet, 0);
+}
+
+static void native_refuse(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
+			  enum nack_reason reason)
+{
+	struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE};
+
+	packet.nack.reason = (uint8_t)reason;
+	packet.nack.refused = refused->type == PACKET_CONNECT ? refused->connect.session : refused->session;
+	native_nack(engine, link, to, &packet);
+}
+
+static void native_refuse_window(struct connection *connection, const struct packet *pull)
+{
+	uint8_t link = connection->record_link;
+	struct packet packet;
+
+	connection_packet(connection, &packet, PACKET_NACK);
+	packet.nack.reason = NACK_BAD_WINDOW;
+	packet.nack.refused = connection->peer_session;
+	packet.nack.transfer = pull->pull.transfer;
+	native_nack(connection->engine, connection->engine->links[link], &connection->route[link].records, &packet);
+}
+
+/* Whether a NACK is about this connection, and believed: who is asked for a connection may not know the key, and refuses all the
+ * same. */
+static bool native_nack_counts(const struct connection *connection, const struct packet_nack *nack, bool proven)
+{
+	uint64_t known = nack->reason == NACK_BAD_ENDPOINT || !connection->peer_session ? connection->session
+										       : connection->peer_session;
+
+	if (connection->state == CONNECTION_DEAD || (nack->refused != known && nack->refused != connection->session))
+		return false;
+	if (proven || (!connection->peer_session && nack->reason != NACK_BAD_WINDOW))
+		return true;
+	engine_count(connection->engine, COUNTER_DROPPED_STRANGER);
+	return false;
+}
+
+static void native_nack_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
+{
+	struct connection *connection = connection_by_path(engine, link, from), *next;
+	bool proven = packet->nack.proof == native_nack_proof(engine, &packet->nack, from);
+
+	engine_count(engine, COUNTER_NACKS_RECEIVED);
+	for (; connection; connection = next) {
+		next = connection_next_by_path(connection, link, from);
+		if (!native_nack_counts(connection, &packet->nack, proven))
+			continue;
+		if (packet->nack.reason == NACK_BAD_WINDOW)
+			pull_nacked(connection, packet->nack.transfer);
+		else
+			connection_lost(connection, THOLE_ERR_PEER);
+	}
+}
+
+/* A frame for a connection that is not there, or not any more: say so, now and then, and never with more bytes than it had. */
+static void native_stranger(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet,
+			    size_t length)
+{
+	const struct connection *connection = connection_by_index(engine, packet->to, packet->session);
+
+	engine_count(engine, COUNTER_DROPPED_SESSION);
+	if (engine->now_ns - engine->nack_ns < NACK_NS || (connection && connection->state != CONNECTION_DEAD))
+		return;
+	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL &&
+	    !(packet->type == PACKET_ACK && (packet->flags & PACKET_ANSWER)))
+		return;
+	if (length < engine->codec->nack)
+		return;
+	engine->nack_ns = engine->now_ns;
+	native_refuse(engine, link, from, packet, connection ? NACK_CLOSED : NACK_BAD_SESSION);
+}
+
+/* ---- Any frame ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a frame is the peer's, and new; then it is remembered. */
+static bool native_admits(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
+{
+	struct engine *engine = connection->engine;
+	struct iovec all = {(void *)(uintptr_t)frame, engine->codec->unpadded(frame, length)};
+	enum guard_verdict verdict = connection_judge(connection, packet, &all, 1);
+
+	if (verdict != GUARD_FINE) {
+		engine_count(engine, verdict == GUARD_FORGED ? COUNTER_DROPPED_FORGED : COUNTER_DROPPED_REPLAYED);
+		return false;
+	}
+	if (connection->guard)
+		guard_seen(connection->guard, packet);
+	return true;
+}
+
+/* Whether a frame comes from where its connection's peer sends such frames from. */
+static bool native_known(const struct connection *connection, const struct link *link, const struct path *from,
+			 const struct packet *packet)
+{
+	const struct route *route = &connection->route[link->index];
+	const struct path *path = packet->type == PACKET_DATA ? &route->bulk : &route->records;
+
+	return memcmp(path, from, sizeof(*path)) == 0;
+}
+
+static void native_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
+				   size_t length)
+{
+	if (packet->connect.target == engine->endpoint->parts.endpoint)
+		handshake_connect_arrived(engine, link, from, packet, length);
+	else
+		native_refuse(engine, link, from, packet, NACK_BAD_ENDPOINT);
+}
+
+static bool native_frame(struct engine *engine, struct link *link, const struct path *from, struct packet *packet,
+			 const uint8_t *frame, size_t length)
+{
+	struct connection *connection;
+	bool known;
+
+	switch (packet->type) {
+	case PACKET_CONNECT:
+		native_connect_arrived(engine, link, from, packet, length);
+		return false;
+	case PACKET_ACCEPT:
+		handshake_accept_arrived(engine, link, from, packet);
+		return false;
+	case PACKET_NACK:
+		if (packet->flags & (PACKET_TAGGED | PACKET_SEALED))
+			break;
+		native_nack_arrived(engine, link, from, packet);
+		return false;
+	default:
+		break;
+	}
+	connection = connection_by_index(engine, packet->to, packet->session);
+	if (!connection || connection->state == CONNECTION_DEAD || !connection->peer_session) {
+		native_stranger(engine, link, from, packet, length);
+		return false;
+	}
+	if (!native_admits(connection, packet, frame, length) || !handshake_proven(connection))
+		return false;
+	connection->heard_link = (uint8_t)link->index;
+	known = native_known(connection, link, from, packet);
+	engine_packet(connection, packet, frame, length);
+	return known;
+}
+
+/* ---- Windows are named by their requests ---------------------------------------------------------------------------- */
+
+static bool native_window(struct connection *connection, uint64_t *id_p)
+{
+	(void)connection;
+	(void)id_p;
+	return true;
+}
+
+static void native_window_back(struct connection *connection, uint64_t id)
+{
+	(void)connection;
+	(void)id;
+}
+
+static void native_finish(const struct connection *connection, struct record *record, uint64_t bytes)
+{
+	(void)connection;
+	(void)record;
+	(void)bytes;
+}
+
+static void native_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame)
+{
+	(void)engine;
+	(void)pull;
+	(void)frame;
+}
+
+const struct naming naming_native = {
+	.init = native_init,
+	.fini = native_idle,
+	.start = native_idle,
+	.deadline = native_deadline,
+	.expire = native_idle,
+	.frame = native_frame,
+	.begin = native_begin,
+	.opened = native_opened,
+	.ask = native_ask,
+	.connect = native_connect,
+	.accept = native_accept,
+	.knows = native_knows,
+	.caller = native_caller,
+	.called = native_called,
+	.admit = native_admit,
+	.learn = native_learn,
+	.refused = native_refused,
+	.rekey = native_rekey,
+	.refuse = native_refuse,
+	.refuse_window = native_refuse_window,
+	.window = native_window,
+	.window_back = native_window_back,
+	.finish = native_finish,
+	.pull = native_pull,
+};
