@@ -11,8 +11,9 @@
 
 #include <netinet/in.h>
 
-#include "notice.h"
-#include "post.h"
+#include "mx_notice.h"
+#include "mx_place.h"
+#include "mx_post.h"
 
 enum { A, B };
 enum { OPEN_ID = 3, FREE_ID = 9, KEY = 4711 };

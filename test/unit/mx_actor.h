@@ -32,9 +32,10 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "directory.h"
-#include "names.h"
-#include "nic.h"
+#include "mx_directory.h"
+#include "mx_known.h"
+#include "mx_names.h"
+#include "mx_nic.h"
 
 enum { ACTOR_LINE = 512 };
 
@@ -142,10 +143,10 @@ static inline void actor_obey(struct mxi_entry *entry, const char *verb, const c
 	} else if (strcmp(verb, "known") == 0) {
 		actor_known(words, answer);
 	} else if (strcmp(verb, "name") == 0) {
-		id = mxi_name_to_nic(words, &nic);
+		id = mxi_names_to_nic(words, &nic);
 		snprintf(answer, ACTOR_LINE, "%u %012llx", id, (unsigned long long)nic);
 	} else if (strcmp(verb, "nic") == 0) {
-		id = mxi_nic_to_name(strtoull(words, NULL, 16), name);
+		id = mxi_names_of_nic(strtoull(words, NULL, 16), name);
 		snprintf(answer, ACTOR_LINE, "%u %s", id, name);
 	} else {
 		abort();

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "askers.h"
+#include "mx_askers.h"
 
 static bool refuse; /* memory */
 

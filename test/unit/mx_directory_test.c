@@ -14,8 +14,9 @@
 #include <sys/wait.h>
 
 #include "mx_actor.h"
-#include "notice.h"
-#include "post.h"
+#include "mx_notice.h"
+#include "mx_place.h"
+#include "mx_post.h"
 
 enum {
 	ID = 201,         /* of this process's entry, */

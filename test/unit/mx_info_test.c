@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "info.h"
-#include "internal.h"
+#include "mx_endpoint.h"
+#include "mx_request.h"
 #include "transport/record.h"
 #include "mx_internals/mx__driver_interface.h"
 

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "internal.h"
-#include "library.h"
+#include "mx_endpoint.h"
+#include "mx_request.h"
+#include "mx_error.h"
+#include "mx_library.h"
 
 static struct {
 	char sentence[MXI_SENTENCE_MAX];
@@ -35,7 +37,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	if (mxi_initialized())
+	if (mxi_library_initialized())
 		mx_finalize();
 	mx_set_error_handler(NULL);
 	return 0;
@@ -44,14 +46,14 @@ static int teardown(void **state)
 static void init__twice_is_told_without_a_handler(void **state)
 {
 	(void)state;
-	assert_false(mxi_initialized());
+	assert_false(mxi_library_initialized());
 	assert_int_equal(mx_init(), MX_SUCCESS);
-	assert_true(mxi_initialized());
+	assert_true(mxi_library_initialized());
 	assert_int_equal(mx_init(), MX_ALREADY_INITIALIZED);
-	assert_true(mxi_initialized());
+	assert_true(mxi_library_initialized());
 	assert_int_equal(told.calls, 0);
 	assert_int_equal(mx_finalize(), MX_SUCCESS);
-	assert_false(mxi_initialized());
+	assert_false(mxi_library_initialized());
 	assert_int_equal(mx_finalize(), MX_NO_MATCH);
 	assert_int_equal(told.code, MX_NOT_INITIALIZED);
 	assert_int_equal(mx_init(), MX_SUCCESS);
@@ -65,7 +67,7 @@ static void init__checks_the_major_version(void **state)
 	assert_non_null(strstr(told.sentence, "0x201"));
 	assert_int_equal(mx__init_api(0x400), MX_NO_MATCH);
 	assert_int_equal(mx__init_api(-1), MX_NO_MATCH);
-	assert_false(mxi_initialized());
+	assert_false(mxi_library_initialized());
 	assert_int_equal(mx__init_api(0x300), MX_SUCCESS);
 	assert_int_equal(told.calls, 3);
 }
@@ -79,9 +81,9 @@ static void error__goes_to_the_handler_in_charge(void **state)
 	assert_int_equal(mxi_error(NULL, MX_BUSY, "board %d", 5), MX_NO_MATCH);
 	assert_string_equal(told.sentence, "board 5");
 	assert_int_equal(told.code, MX_BUSY);
-	assert_int_equal(mxi_error(&without, MX_TIMEOUT, "x"), MX_NO_MATCH);
+	assert_int_equal(mxi_error(mxi_endpoint_handler(&without), MX_TIMEOUT, "x"), MX_NO_MATCH);
 	assert_int_equal(told.code, MX_TIMEOUT);
-	assert_int_equal(mxi_error(&with, MX_NO_PERM, "x"), MX_NO_PERM);
+	assert_int_equal(mxi_error(mxi_endpoint_handler(&with), MX_NO_PERM, "x"), MX_NO_PERM);
 	assert_int_equal(mxi_error(NULL, MX_SUCCESS, "x"), MX_SUCCESS);
 	assert_int_equal(told.calls, 2);
 }

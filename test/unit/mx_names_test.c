@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "names.h"
-#include "nic.h"
+#include "mx_known.h"
+#include "mx_names.h"
+#include "mx_nic.h"
 #include "thole.h"
 
 static char path[] = "/tmp/thole-mx-hosts-XXXXXX";
@@ -71,7 +72,7 @@ static int line(const char *text, struct mxi_known *known)
 	char copy[512];
 
 	snprintf(copy, sizeof(copy), "%s", text);
-	return mxi_hosts_line(copy, known);
+	return mxi_known_line(copy, known);
 }
 
 static void line__is_read(void **state)
@@ -150,7 +151,7 @@ static void file__is_read_again_when_it_changes(void **state)
 	assert_int_equal(mxi_known_list(NULL, 0), 2);
 	assert_int_equal(mxi_known_list(list, 4), 2);
 	assert_string_equal(list[1].name, "host2:0");
-	mxi_hosts_trouble(trouble, sizeof(trouble));
+	mxi_known_trouble(trouble, sizeof(trouble));
 	assert_string_equal(trouble, "");
 	file_write("02:83:00:00:00:01 10.83.0.9 host1:0\n");
 	assert_true(mxi_known_find(0x028300000001, &known));
@@ -173,7 +174,7 @@ static void file__with_bad_lines_gives_the_good_ones(void **state)
 	assert_true(mxi_known_find(0x028300000001, &known));
 	assert_string_equal(known.name, "host1:0");
 	assert_true(mxi_known_find(0x028300000002, &known));
-	mxi_hosts_trouble(trouble, sizeof(trouble));
+	mxi_known_trouble(trouble, sizeof(trouble));
 	assert_non_null(strstr(trouble, ", line 1: three words"));
 	assert_memory_equal(trouble, path, strlen(path));
 }
@@ -188,7 +189,7 @@ static void file__that_cannot_be_read_says_so(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(mxi_known_list(NULL, 0), 1); /* what was read counts on */
-	mxi_hosts_trouble(trouble, sizeof(trouble));
+	mxi_known_trouble(trouble, sizeof(trouble));
 	assert_non_null(strstr(trouble, "it is no file"));
 	assert_int_equal(rmdir(path), 0);
 }
@@ -202,11 +203,11 @@ static void name__is_found_whatever_its_case(void **state)
 
 	(void)state;
 	file_write("02:83:00:00:00:01 10.83.0.1 Host1:0\n02:83:00:00:00:11 10.84.0.1 host1:1\n");
-	assert_int_equal(mxi_name_to_nic("hOST1", &nic_id), MX_SUCCESS);
+	assert_int_equal(mxi_names_to_nic("hOST1", &nic_id), MX_SUCCESS);
 	assert_true(nic_id == 0x028300000001);
-	assert_int_equal(mxi_name_to_nic("host1:1", &nic_id), MX_SUCCESS);
+	assert_int_equal(mxi_names_to_nic("host1:1", &nic_id), MX_SUCCESS);
 	assert_true(nic_id == 0x028300000011);
-	assert_int_equal(mxi_nic_to_name(0x028300000001, name), MX_SUCCESS);
+	assert_int_equal(mxi_names_of_nic(0x028300000001, name), MX_SUCCESS);
 	assert_string_equal(name, "Host1:0");
 }
 
@@ -218,14 +219,14 @@ static void name__that_nobody_has_is_not_found(void **state)
 	(void)state;
 	memset(longest, 'n', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
-	assert_int_equal(mxi_name_to_nic("host1:2", &nic_id), MX_HOST_NOT_FOUND);
+	assert_int_equal(mxi_names_to_nic("host1:2", &nic_id), MX_HOST_NOT_FOUND);
 	assert_non_null(strstr(thole_detail(), "host1:2"));
-	assert_int_equal(mxi_name_to_nic("", &nic_id), MX_HOST_NOT_FOUND);
-	assert_int_equal(mxi_name_to_nic(longest, &nic_id), MX_HOST_NOT_FOUND);
+	assert_int_equal(mxi_names_to_nic("", &nic_id), MX_HOST_NOT_FOUND);
+	assert_int_equal(mxi_names_to_nic(longest, &nic_id), MX_HOST_NOT_FOUND);
 	assert_true(nic_id == 17);
-	assert_int_equal(mxi_nic_to_name(0x028300000077, name), MX_NIC_NOT_FOUND);
+	assert_int_equal(mxi_names_of_nic(0x028300000077, name), MX_NIC_NOT_FOUND);
 	assert_non_null(strstr(thole_detail(), "028300000077"));
-	assert_int_equal(mxi_nic_to_name(0, name), MX_NIC_NOT_FOUND);
+	assert_int_equal(mxi_names_of_nic(0, name), MX_NIC_NOT_FOUND);
 }
 
 static void own_boards__have_names(void **state)
@@ -240,15 +241,15 @@ static void own_boards__have_names(void **state)
 	for (unsigned i = 0; i < count; i++) {
 		assert_int_equal(boards[i].number, i);
 		assert_true(boards[i].nic_id != 0 && boards[i].nic_id >> 48 == 0 && boards[i].mtu > 0);
-		assert_int_equal(mxi_name_to_nic(boards[i].name, &nic_id), MX_SUCCESS);
+		assert_int_equal(mxi_names_to_nic(boards[i].name, &nic_id), MX_SUCCESS);
 		assert_true(nic_id == boards[i].nic_id);
-		assert_int_equal(mxi_nic_to_name(boards[i].nic_id, name), MX_SUCCESS);
+		assert_int_equal(mxi_names_of_nic(boards[i].nic_id, name), MX_SUCCESS);
 		assert_string_equal(name, boards[i].name);
 		assert_true(mxi_board_find(nic_id, &board) && board.number == i);
 		assert_true(mxi_board_get(i, &board) && board.nic_id == nic_id);
 	}
 	assert_int_equal(gethostname(host, sizeof(host)), 0);
-	assert_int_equal(mxi_name_to_nic(host, &nic_id), MX_SUCCESS);
+	assert_int_equal(mxi_names_to_nic(host, &nic_id), MX_SUCCESS);
 	assert_true(nic_id == boards[0].nic_id);
 	assert_false(mxi_board_get(count, &board));
 	assert_false(mxi_board_find(0x028300000077, &board));
@@ -270,7 +271,7 @@ static void heard__is_known_but_the_file_wins(void **state)
 	assert_true(mxi_known_find(0x028300000005, &known) && known.heard);
 	assert_string_equal(known.address, "10.83.0.5");
 	assert_int_equal(mxi_known_list(NULL, 0), 2);
-	assert_int_equal(mxi_name_to_nic("host5", &nic_id), MX_SUCCESS);
+	assert_int_equal(mxi_names_to_nic("host5", &nic_id), MX_SUCCESS);
 	assert_true(nic_id == 0x028300000005);
 	mxi_known_heard(0x028300000005, "host5:0", "10.83.0.6"); /* it has moved */
 	assert_true(mxi_known_find(0x028300000005, &known));

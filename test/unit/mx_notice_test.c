@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "notice.h"
+#include "mx_notice.h"
 
 enum { MUTATIONS = 100000 };
 

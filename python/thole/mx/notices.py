@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The datagrams of mx/notice.h: their head, their fields, and waiting for them."""
+"""The datagrams of mx/mx_notice.h: their head, their fields, and waiting for them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mx_askers - who has asked for an endpoint: from addresses of Thole to the names of MX behind
+ * them.
+ *
+ * A table for one entry of the directory, found by hashing, that grows up to a bound; beyond it the
+ * one that was added first makes room. Knows no lock.
+ */
+#ifndef MX_ASKERS_H
+#define MX_ASKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "thole.h"
+
+enum { MXI_ASKERS_MAX = 16384 }; /* 64 hosts with all of their endpoints; 1.5 MiB */
+
+/* An endpoint as MX names it, and which opening of it. */
+struct mxi_identity {
+	uint64_t nic_id;
+	uint32_t endpoint_id, session;
+};
+
+struct mxi_asker; /* a row; in askers.c */
+
+struct mxi_askers {
+	struct mxi_asker *rows;
+	uint32_t *
+		heads; /* as many as there is room for: the first row of each hash, or ASKER_NONE */
+	uint32_t count, room;
+	uint64_t key[2]; /* of the hash: who may ask cannot choose addresses that all have the same
+	                  */
+	uint32_t oldest; /* the next to make room once count is MXI_ASKERS_MAX */
+};
+
+void mxi_askers_open(struct mxi_askers *askers);
+void mxi_askers_close(struct mxi_askers *askers);
+
+/* Remember, in place of what was known of that address. THOLE_ERR_MEMORY. */
+int mxi_askers_add(struct mxi_askers *askers, const struct thole_address *address,
+                   const struct mxi_identity *identity);
+
+bool mxi_askers_find(const struct mxi_askers *askers, const struct thole_address *address,
+                     struct mxi_identity *identity_p);
+
+#endif /* MX_ASKERS_H */

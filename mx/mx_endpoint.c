@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mx_endpoint.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+enum { SEIZE_TRIES = 1000 }; /* some milliseconds */
+
+static pthread_mutex_t endpoints_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct list_node endpoints = {&endpoints, &endpoints};
+
+void mxi_endpoint_each(void (*visit)(struct mx_endpoint *endpoint, void *arg), void *arg)
+{
+	pthread_mutex_lock(&endpoints_mutex);
+	for (struct list_node *node = list_first(&endpoints); node;
+	     node = list_next(&endpoints, node))
+		visit(container_of(node, struct mx_endpoint, node), arg);
+	pthread_mutex_unlock(&endpoints_mutex);
+}
+
+void mxi_endpoint_counters(struct mx_endpoint *endpoint, uint64_t *values, size_t count)
+{
+	lock_take(&endpoint->lock);
+	thole_counters(endpoint->thole, values, count);
+	lock_leave(&endpoint->lock);
+}
+
+void mxi_endpoint_enlist(struct mx_endpoint *endpoint)
+{
+	pthread_mutex_lock(&endpoints_mutex);
+	list_push_back(&endpoints, &endpoint->node);
+	pthread_mutex_unlock(&endpoints_mutex);
+}
+
+void mxi_endpoint_delist(struct mx_endpoint *endpoint)
+{
+	pthread_mutex_lock(&endpoints_mutex);
+	list_unlink(&endpoint->node);
+	pthread_mutex_unlock(&endpoints_mutex);
+}
+
+/* The lock for good; false: a thread is in a call that does not end, or this one ends inside of
+ * one. */
+static bool mxi_endpoint_seize(struct mx_endpoint *endpoint)
+{
+	for (int tries = 0; tries < SEIZE_TRIES; tries++) {
+		if (lock_try(&endpoint->lock))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+/* Programs of MX end without closing, and what they were told is sent has to arrive. Whoever still
+ * calls stays in that call until the process is gone. A forked child's copies are not its own. */
+__attribute__((destructor)) static void mxi_endpoint_flush(void)
+{
+	for (struct list_node *node = list_first(&endpoints); node;
+	     node = list_next(&endpoints, node)) {
+		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
+
+		if (endpoint->owner == getpid() && mxi_endpoint_seize(endpoint))
+			thole_endpoint_close(endpoint->thole);
+	}
+}

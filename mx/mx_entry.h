@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mx_entry - an open endpoint of MX as others find it: an entry of the directory, which owns it
+ * from its claim to its withdrawal.
+ */
+#ifndef MX_ENTRY_H
+#define MX_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "mx_askers.h"
+#include "mx_board.h"
+#include "thole.h"
+
+enum {
+	MXI_ENDPOINT_ID_MAX = 255, /* as in the frames of MXoE */
+};
+
+/* An open endpoint of MX as others find it. */
+struct mxi_entry {
+	/* Set by its endpoint before it is published, and constant from then on; nic_id and
+	 * endpoint_id by the claim. */
+	uint64_t nic_id;
+	uint32_t endpoint_id, key, session;
+	struct thole_address address;
+	int wake_fd; /* an eventfd that is written when a query of this entry is done; -1: none */
+	/* Fill the first count values of thole_counters; NULL: unknown. Called by the directory's
+	 * thread without a lock. */
+	void (*counters)(struct mxi_entry *entry, uint64_t *values, size_t count);
+
+	/* How many queries of this entry are done so far: incremented (release) before wake_fd is
+	 * written. */
+	uint32_t answers;
+
+	/* The directory's own. */
+	struct list_node node; /* of all claimed entries */
+	struct mxi_board board;
+	struct mxi_askers askers;
+	int unix_fd, udp_fd; /* -1: none */
+	bool claimed, published, counting;
+};
+
+#endif /* MX_ENTRY_H */

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mx_names.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "mx_board.h"
+#include "mx_known.h"
+#include "mx_nic.h"
+#include "mx_notice.h"
+#include "mx_place.h"
+#include "mx_post.h"
+#include "mx_setting.h"
+#include "thole.h"
+
+static const uint64_t search_ns =
+	300000000; /* longer than a host takes to answer, short enough for a typing error */
+static const uint64_t search_first_ns = 20000000; /* until it is asked again; doubled each time */
+
+static const uint64_t hello_ns = 1300000000; /* longer than a host with MXoE is silent */
+
+/* What is looked for: an id, or a name where that is 0. What was found has both. */
+struct wanted {
+	uint64_t nic_id;
+	char name[MX_MAX_HOSTNAME_LEN];
+};
+
+/* "host" means board 0. */
+static bool mxi_names_wanted_name(struct wanted *wanted, const char *name)
+{
+	const char *number = strrchr(name, ':') ? "" : ":0";
+
+	wanted->nic_id = 0;
+	return *name && snprintf(wanted->name, sizeof(wanted->name), "%s%s", name, number) <
+	                        (int)sizeof(wanted->name);
+}
+
+static bool mxi_names_wanted_is(const struct wanted *wanted, uint64_t nic_id, const char *name)
+{
+	return wanted->nic_id ? wanted->nic_id == nic_id : strcasecmp(wanted->name, name) == 0;
+}
+
+static void mxi_names_wanted_found(struct wanted *wanted, uint64_t nic_id, const char *name)
+{
+	wanted->nic_id = nic_id;
+	snprintf(wanted->name, sizeof(wanted->name), "%s", name);
+}
+
+/* ---- Here and in the tables ------------------------------------------------------------------ */
+
+static bool mxi_names_among_boards(struct wanted *wanted, const struct mxi_board *boards,
+                                   unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (mxi_names_wanted_is(wanted, boards[i].nic_id, boards[i].name)) {
+			mxi_names_wanted_found(wanted, boards[i].nic_id, boards[i].name);
+			return true;
+		}
+	return false;
+}
+
+static bool mxi_names_among_known(struct wanted *wanted)
+{
+	unsigned room = mxi_known_list(NULL, 0), count = 0;
+	struct mxi_known *list = room ? calloc(room, sizeof(*list)) : NULL;
+	bool found = false;
+
+	if (list)
+		count = mxi_known_list(list, room);
+	for (unsigned i = 0; i < count && i < room && !found; i++) {
+		found = mxi_names_wanted_is(wanted, list[i].nic_id, list[i].name);
+		if (found)
+			mxi_names_wanted_found(wanted, list[i].nic_id, list[i].name);
+	}
+	free(list);
+	return found;
+}
+
+/* ---- On the network -------------------------------------------------------------------------- */
+
+struct search {
+	struct mxi_place group;
+	struct mxi_notice question;
+	struct pollfd sockets[MXI_BOARDS_MAX];
+	unsigned count;
+};
+
+static void mxi_names_search_open(struct search *search, const struct wanted *wanted,
+                                  const struct mxi_settings *settings,
+                                  const struct mxi_board *boards, unsigned count)
+{
+	search->count = 0;
+	search->question = (struct mxi_notice){.type = MXI_NOTICE_FIND, .nic_id = wanted->nic_id};
+	if (!wanted->nic_id)
+		strcpy(search->question.name, wanted->name);
+	mxi_place_group(&search->group, settings);
+	for (unsigned i = 0; i < count; i++) {
+		int fd = boards[i].loopback ? -1 : mxi_post_udp(&boards[i], 0);
+
+		if (fd >= 0)
+			search->sockets[search->count++] =
+				(struct pollfd){.fd = fd, .events = POLLIN};
+	}
+}
+
+static void mxi_names_search_ask(struct search *search)
+{
+	for (unsigned i = 0; i < search->count; i++)
+		mxi_post_send(search->sockets[i].fd, &search->group, &search->question);
+	search->question.attempt++;
+}
+
+/* One datagram, or one error that some datagram has met. */
+static bool mxi_names_search_receive(int fd, struct wanted *wanted)
+{
+	struct mxi_notice notice;
+	struct mxi_place from;
+	char address[MXI_ADDRESS_MAX];
+
+	if (mxi_post_receive(fd, &notice, &from) != MXI_POST_NOTICE) {
+		mxi_post_refused(fd, &notice);
+		return false;
+	}
+	if (notice.type != MXI_NOTICE_HERE ||
+	    !mxi_names_wanted_is(wanted, notice.from.nic_id, notice.from_name))
+		return false;
+	mxi_place_text(&from, address);
+	mxi_known_heard(notice.from.nic_id, notice.from_name, address);
+	mxi_names_wanted_found(wanted, notice.from.nic_id, notice.from_name);
+	return true;
+}
+
+/* Take what comes until the time. */
+static bool mxi_names_search_listen(struct search *search, struct wanted *wanted, uint64_t until_ns)
+{
+	for (uint64_t now = clock_now_ns(); now < until_ns; now = clock_now_ns()) {
+		struct timespec left = {.tv_nsec = (long)(until_ns - now)};
+
+		if (ppoll(search->sockets, search->count, &left, NULL) <= 0)
+			continue;
+		for (unsigned i = 0; i < search->count; i++)
+			if (search->sockets[i].revents &&
+			    mxi_names_search_receive(search->sockets[i].fd, wanted))
+				return true;
+	}
+	return false;
+}
+
+static bool mxi_names_search_run(struct wanted *wanted, const struct mxi_settings *settings,
+                                 const struct mxi_board *boards, unsigned count)
+{
+	struct search search;
+	uint64_t now = clock_now_ns(), end = now + search_ns, pause = search_first_ns;
+	bool found = false;
+
+	mxi_names_search_open(&search, wanted, settings, boards, count);
+	for (; search.count > 0 && now < end && !found; now += pause, pause *= 2) {
+		mxi_names_search_ask(&search);
+		found = mxi_names_search_listen(&search, wanted,
+		                                now + pause < end ? now + pause : end);
+	}
+	for (unsigned i = 0; i < search.count; i++)
+		close(search.sockets[i].fd);
+	return found;
+}
+
+/* ---- By frames of MXoE ----------------------------------------------------------------------- */
+
+/* Hosts with Open-MX answer those alone. Who is named by a MAC is asked at once; the others say
+ * once a second that they are there. */
+static bool mxi_names_search_frames(struct wanted *wanted, const struct mxi_board *board)
+{
+	struct thole_mxoe_host host;
+	char mac[MXI_NIC_TEXT_MAX];
+	uint64_t id = wanted->nic_id;
+
+	mxi_nic_text(id, mac);
+	if (thole_mxoe_hosts(board->interface, id ? mac : wanted->name, id ? search_ns : hello_ns,
+	                     &host, 1) < 1 ||
+	    !mxi_nic_parse(host.mac, &id))
+		return false;
+	mxi_known_heard(id, host.name, "");
+	mxi_names_wanted_found(wanted, id, host.name);
+	return true;
+}
+
+static bool mxi_names_search_boards(struct wanted *wanted, const struct mxi_board *boards,
+                                    unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!boards[i].loopback && mxi_names_search_frames(wanted, &boards[i]))
+			return true;
+	return false;
+}
+
+/* Wherever it may be known, the nearest first. */
+static bool mxi_names_look_up(struct wanted *wanted)
+{
+	struct mxi_board boards[MXI_BOARDS_MAX];
+	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
+	struct mxi_settings settings;
+
+	if (mxi_names_among_boards(wanted, boards, count) || mxi_names_among_known(wanted))
+		return true;
+	(void)mxi_setting_load(&settings);
+	if (settings.mxoe)
+		return mxi_names_search_boards(wanted, boards, count);
+	return settings.group.s_addr != 0 && mxi_names_search_run(wanted, &settings, boards, count);
+}
+
+mx_return_t mxi_names_to_nic(const char *name, uint64_t *nic_id_p)
+{
+	struct wanted wanted;
+
+	if (!mxi_names_wanted_name(&wanted, name) || !mxi_names_look_up(&wanted)) {
+		error_set(
+			THOLE_ERR_NOT_FOUND,
+			"no board is named \"%.80s\": neither here, nor in the file of the option "
+			"mx_hosts, and no host says so",
+			name);
+		return MX_HOST_NOT_FOUND;
+	}
+	*nic_id_p = wanted.nic_id;
+	return MX_SUCCESS;
+}
+
+mx_return_t mxi_names_of_nic(uint64_t nic_id, char name[MX_MAX_HOSTNAME_LEN])
+{
+	struct wanted wanted = {.nic_id = nic_id};
+
+	if (nic_id == 0 || !mxi_names_look_up(&wanted)) {
+		error_set(
+			THOLE_ERR_NOT_FOUND,
+			"no board has the NIC id %012llx: neither here, nor in the file of the "
+			"option mx_hosts, and no host says so",
+			(unsigned long long)nic_id);
+		return MX_NIC_NOT_FOUND;
+	}
+	strcpy(name, wanted.name);
+	return MX_SUCCESS;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mx_progress.h"
+
+#include <sched.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "mx_connecting.h"
+#include "mx_ending.h"
+#include "mx_error.h"
+#include "mx_handler.h"
+#include "mx_sleep.h"
+
+void mxi_progress_run(struct mx_endpoint *endpoint)
+{
+	int n;
+
+	endpoint->looks++;
+	if (__builtin_expect(endpoint->in_handler || endpoint->disabled, 0))
+		return;
+	n = thole_progress(endpoint->thole);
+	if (__builtin_expect(endpoint->screening, 0))
+		mxi_handler_run(endpoint);
+	if (__builtin_expect(load_relaxed(&endpoint->entry.answers) != endpoint->answers, 0))
+		mxi_connecting_answers(endpoint);
+	if (__builtin_expect(heap_first(&endpoint->timed) != NULL, 0))
+		mxi_ending_expire(endpoint, clock_now_ns());
+	if (n > 0)
+		mxi_sleep_event(endpoint); /* perhaps what another thread probes for */
+}
+
+mx_return_t mx_progress(mx_endpoint_t endpoint)
+{
+	if (!endpoint)
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_progress without an endpoint");
+	lock_take(&endpoint->lock);
+	mxi_progress_run(endpoint);
+	lock_leave(&endpoint->lock);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_disable_progression(mx_endpoint_t endpoint)
+{
+	if (!endpoint)
+		return mxi_error(NULL, MX_BAD_ENDPOINT,
+		                 "mx_disable_progression without an endpoint");
+	lock_take(&endpoint->lock);
+	while (endpoint->in_handler && !mxi_handler_inside(endpoint)) {
+		lock_leave(&endpoint->lock);
+		sched_yield();
+		lock_take(&endpoint->lock);
+	}
+	endpoint->disabled = true;
+	lock_leave(&endpoint->lock);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_reenable_progression(mx_endpoint_t endpoint)
+{
+	if (!endpoint)
+		return mxi_error(NULL, MX_BAD_ENDPOINT,
+		                 "mx_reenable_progression without an endpoint");
+	lock_take(&endpoint->lock);
+	endpoint->disabled = false;
+	mxi_progress_run(endpoint);
+	lock_leave(&endpoint->lock);
+	return MX_SUCCESS;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mx_progress - progress of an endpoint: Thole's, the handler's, the directory's answers,
+ * deadlines. */
+#ifndef MX_PROGRESS_H
+#define MX_PROGRESS_H
+
+#include "mx_endpoint.h"
+
+/* Once. Lock held; it may be let go meanwhile. */
+void mxi_progress_run(struct mx_endpoint *endpoint);
+
+#endif /* MX_PROGRESS_H */

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mx_tick.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/thread.h"
+#include "mx_endpoint.h"
+
+enum {
+	TICK_MS = 50, /* some times what a lost frame takes to be sent again */
+	MS = 1000000, /* ns */
+	SECOND = 1000 * MS,
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_cond_t left; /* the last user has */
+static unsigned users;
+static bool running;
+
+static void mxi_tick_endpoint(struct mx_endpoint *endpoint, void *arg)
+{
+	(void)arg;
+	if (!lock_try(&endpoint->lock))
+		return; /* somebody is looking */
+	if (endpoint->looks == endpoint->looks_before && !endpoint->leader_sleeps &&
+	    endpoint->followers == 0 && !endpoint->in_handler && !endpoint->disabled)
+		thole_poll(endpoint->thole, NULL, 0);
+	endpoint->looks_before = endpoint->looks;
+	lock_leave(&endpoint->lock);
+}
+
+static void mxi_tick_wait(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += TICK_MS * MS;
+	until.tv_sec += until.tv_nsec / SECOND;
+	until.tv_nsec %= SECOND;
+	while (users > 0 && pthread_cond_timedwait(&left, &mutex, &until) == 0)
+		continue;
+}
+
+/* It ends by itself, and who comes meanwhile finds it running still. */
+static void *mxi_tick_run(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&mutex);
+	while (users > 0) {
+		mxi_tick_wait();
+		mxi_endpoint_each(mxi_tick_endpoint, NULL);
+	}
+	running = false;
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+static void mxi_tick_init(void)
+{
+	pthread_condattr_t clock;
+
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&left, &clock);
+	pthread_condattr_destroy(&clock);
+}
+
+static bool mxi_tick_start(void)
+{
+	pthread_t thread;
+
+	pthread_once(&once, mxi_tick_init);
+	return thread_start(&thread, "thole-mx-tick", mxi_tick_run, NULL) == 0 &&
+	       pthread_detach(thread) == 0;
+}
+
+void mxi_tick_join(void)
+{
+	pthread_mutex_lock(&mutex);
+	users++;
+	if (!running)
+		running = mxi_tick_start();
+	pthread_mutex_unlock(&mutex);
+}
+
+void mxi_tick_leave(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (--users == 0 && running)
+		pthread_cond_signal(&left);
+	pthread_mutex_unlock(&mutex);
+}
