@@ -7,6 +7,7 @@
                                        thole-options.7 or thole-counters.7
     generate.py completion TABLES      bash completion
     generate.py example FILE           the C program in a Markdown file
+    generate.py protocol               the tables of fields in PROTOCOL.md, anew
     generate.py check TABLES           everything has help, and documents name only what exists
 
 TABLES is the output of tables.c. Nothing but Python's own library is needed, so a build on a bare
@@ -789,27 +790,45 @@ def wrong_bounds(text: str) -> Iterator[str]:
                     yield f"PROTOCOL.md: {constant} is {value}, not {said[constant]}"
 
 
-def wrong_offsets(text: str, codec: str) -> Iterator[str]:
-    """Each field of a codec has a row: offset, size, its name and constant, and more."""
-    source = (DATAGRAM / "wire" / f"{codec}.c").read_text()
-    said: dict[str, tuple[str, str]] = {}
-    for row in rows(section(text, f"The {codec} codec")):
-        for constant in re.findall(r"`(\w+_AT)`", row[2] if len(row) > 2 else ""):
-            said[constant] = (row[0], row[1])
-    defined = re.findall(r"^\s*(\w+_AT) = (\d+),\s*(?:/\* ([^,:*]*))?", source, re.MULTILINE)
-    for constant, offset, kind in defined:
-        at, length = said.pop(constant, ("", ""))
-        size = re.fullmatch(r"u(\d+)|(\d+) bytes", kind.strip())
-        if not at:
-            yield f"PROTOCOL.md: the field {constant} of {codec}.c has no row"
-        elif at != offset:
-            yield f"PROTOCOL.md: {constant} of {codec}.c is at {offset}, not at {at}"
-        elif size and int(length) != (int(size[1]) // 8 if size[1] else int(size[2])):
-            yield f"PROTOCOL.md: {constant} of {codec}.c is a {kind.strip()}, not of {length} bytes"
-    for constant in said:
-        yield f"PROTOCOL.md: there is no {constant} in {codec}.c"
-    if not defined:
-        yield f"{codec}.c: found no offsets"
+TABLE = re.compile(r"<!-- (\w+)\.fields: ([\w ]+) -->\n\n(?:\|.*\n)+")
+
+
+def field_tables(text: str) -> str:
+    """PROTOCOL.md with the tables of fields as the codecs' descriptions have them."""
+    from thole.frames import fields as wire
+
+    def table(found: re.Match[str]) -> str:
+        codec = wire.load(wire.path(found[1]))
+        own = [row for name in found[2].split() for row in wire.columns(codec.packet(name))]
+        head = ["offset", "size", "field", "set by", "meaning"]
+        lines = [head, ["---"] * len(head), *own]
+        cells = ("|" + "|".join(f" {cell} " if cell != "---" else cell for cell in line) + "|" for line in lines)
+        return f"<!-- {found[1]}.fields: {found[2]} -->\n\n" + "\n".join(cells).replace("|  |", "| |") + "\n"
+
+    return TABLE.sub(table, text)
+
+
+def wrong_fields(text: str) -> Iterator[str]:
+    """Each packet of a codec has its place, with a row for each field."""
+    from thole.frames import fields as wire
+
+    if text != field_tables(text):
+        yield "PROTOCOL.md: a table of fields differs from the codec's description: run docs/generate.py protocol"
+    shown = {(codec, name) for codec, names in TABLE.findall(text) for name in names.split()}
+    for codec in ("native", "mxoe"):
+        for packet in wire.load(wire.path(codec)).packets:
+            if packet.own and (codec, packet.name) not in shown:
+                yield f"PROTOCOL.md: there is no table of {packet.name} of {codec}.fields"
+
+
+def head_lengths(codec: str) -> dict[str, int]:
+    """The constants for lengths that are made of a codec's description."""
+    from thole.frames import fields as wire
+
+    if not wire.path(codec).is_file():
+        return {}
+    packets = wire.load(wire.path(codec)).packets
+    return {f"{one.name}_LENGTH": one.end for one in packets} | {f"{one.name}_LENGTH_MAX": one.longest for one in packets}
 
 
 def length_max() -> int:
@@ -833,6 +852,7 @@ def codec_values() -> dict[str, dict[str, int]]:
         known = {"UINT32_MAX": 2**32 - 1, "THOLE_LENGTH_MAX": length_max()}
         for file in (ROOT / "src" / "transport" / "record.h", DATAGRAM / "wire" / "packet.h", path):
             constants(file, known)
+        known.update(head_lengths(path.stem))
         macros = dict(re.findall(r"#define ([A-Z_]+) +(.*)", source))
         for name, text in re.findall(
             r"const struct codec codec_(\w+) = \{(.*?)\n\};", source, re.DOTALL
@@ -861,8 +881,7 @@ def wrong_codecs(text: str) -> Iterator[str]:
 def wrong_protocol() -> Iterator[str]:
     text = PROTOCOL.read_text()
     yield from wrong_bounds(text)
-    yield from wrong_offsets(text, "native")
-    yield from wrong_offsets(text, "mxoe")
+    yield from wrong_fields(text)
     yield from wrong_codecs(text)
 
 
@@ -904,6 +923,10 @@ def main() -> int:
         return 0
     if what == "example" and len(words) == 1:
         print(example(Path(words[0])), end="")
+        return 0
+    if what == "protocol" and not words:
+        sys.path.insert(0, str(ROOT / "python"))
+        PROTOCOL.write_text(field_tables(PROTOCOL.read_text()))
         return 0
     if what == "check" and len(words) == 1:
         return check(read_tables(Path(words[0])))

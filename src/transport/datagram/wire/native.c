@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * native: the codec of our own peers. Owns the offsets below; docs/PROTOCOL.md draws them. Pure.
+ * native: the codec of our own peers. What is where in a frame is in native.fields, of which native_fields.h is made: *_AT and
+ * *_LENGTH, *_store and *_load. Here is what decides: which packets there are, how long they are, which are lawful. Pure.
  *
  * Invariants. All numbers are big-endian and, but for those of a place, lie on offsets that are multiples of their size. DATA's
  * head is no longer than a landing's (link.h). A frame that is shorter than Ethernet's minimum says how long it is (HEAD_SHORT_AT), since network
@@ -14,96 +15,6 @@
 #include "transport/datagram/landing.h"
 #include "transport/datagram/wire/codec.h"
 #include "transport/datagram/wire/crc32c.h"
-
-enum {
-	NATIVE_VERSION = 2,
-	NATIVE_SHORT = 64, /* frames below this say how long they are; Ethernet pads below 46 */
-	NATIVE_FLAGS = PACKET_CHECKSUM | PACKET_HOLD | PACKET_ANSWER | PACKET_TAGGED | PACKET_SEALED | PACKET_ASIDE,
-	NATIVE_KEPT_FLAGS = PACKET_CHECKSUM | PACKET_TAGGED | PACKET_SEALED, /* whoever sends a frame again */
-	NATIVE_ARGS = 0x80, /* in the record's flags: args follow */
-};
-
-/* Offsets. Of every packet: */
-enum {
-	HEAD_TYPE_AT = 0,      /* u8, enum packet_type */
-	HEAD_VERSION_AT = 1,   /* u8 */
-	HEAD_SHORT_AT = 2,     /* u8: what comes behind so many bytes is padding; 0: nothing is */
-	HEAD_FLAGS_AT = 3,     /* u8, enum packet_flags */
-	HEAD_TO_AT = 4,        /* u32 */
-	HEAD_SESSION_AT = 8,   /* u64 */
-	HEAD_CHECKSUM_AT = 16, /* u32: CRC32C of the frame with this field 0; 0 without PACKET_CHECKSUM */
-	HEAD_LENGTH = 20,
-	HEAD_COUNTER_AT = 32,  /* u64: with a tag; then the tag */
-	HEAD_ACK_AT = 24,      /* u32: RECORD, ACK, PULL, CLOSE */
-	HEAD_CREDIT_AT = 28,   /* u16: the same */
-};
-enum {
-	RECORD_SEQUENCE_AT = 20, /* u32 */
-	RECORD_KIND_AT = 30,     /* u8 */
-	RECORD_FLAGS_AT = 31,    /* u8: enum record_flags, NATIVE_ARGS */
-	RECORD_TAG_AT = 32,      /* u64, but for PIECE; then imm, then args, each where it is carried */
-	RECORD_PIECE_LENGTH = 32,
-	RECORD_LENGTH_MAX = RECORD_TAG_AT + 8 + 8 + 8 * RECORD_ARGS,
-};
-enum {
-	ACK_SEQUENCE_AT = 20, /* u32 */
-	ACK_HELD_AT = 32,     /* u64 */
-	ACK_LENGTH = 40,
-};
-enum {
-	PULL_FRAME_AT = 30,    /* u16 */
-	PULL_WINDOW_AT = 32,   /* u64 */
-	PULL_TRANSFER_AT = 40, /* 7 bytes, */
-	PULL_OFFSET_AT = 47,   /* 5 bytes: a place */
-	PULL_BYTES_AT = 52,    /* u32 */
-	PULL_WANTED_AT = 56,   /* u64 */
-	PULL_LENGTH = 64,
-};
-enum {
-	DATA_TRANSFER_AT = 20, /* 7 bytes, */
-	DATA_OFFSET_AT = 27,   /* 5 bytes: a place */
-	DATA_LENGTH = 32,
-};
-enum {
-	NACK_REASON_AT = 20,   /* u8; in the head's session is the one that is refused */
-	NACK_TRANSFER_AT = 24, /* u64 */
-	NACK_PROOF_AT = 32,    /* u64 */
-	NACK_LENGTH = 40,
-};
-enum {
-	CLOSE_SEQUENCE_AT = 20, /* u32: behind the last record */
-	CLOSE_LENGTH = 32,
-};
-enum { /* CONNECT and ACCEPT */
-	CONNECT_INDEX_AT = 20,      /* u32 */
-	CONNECT_SESSION_AT = 24,    /* u64 */
-	CONNECT_TARGET_AT = 32,     /* u64 */
-	CONNECT_PROOF_AT = 40,      /* u64 */
-	CONNECT_HOST_AT = 48,       /* u64 */
-	CONNECT_ENDPOINT_AT = 56,   /* u64 */
-	CONNECT_ADDRESS_AT = 64,    /* PACKET_NETWORK bytes */
-	CONNECT_NEXT_AT = 84,       /* u32 */
-	CONNECT_SEEN_AT = 88,       /* u16 */
-	CONNECT_SIZE_AT = 90,       /* u16 */
-	CONNECT_BULK_PORT_AT = 92,  /* u16 */
-	CONNECT_ATTEMPT_AT = 94,    /* u8 */
-	CONNECT_STATUS_AT = 95,     /* u8 */
-	CONNECT_MAC_AT = 96,        /* 6 bytes */
-	CONNECT_ETHERTYPE_AT = 102, /* u16 */
-	CONNECT_INTEGRITY_AT = 104, /* u8, enum guard_mode */
-	CONNECT_LATER_AT = 105,     /* 7 bytes: 0 */
-	CONNECT_LENGTH = 112,       /* then padding */
-};
-
-_Static_assert((int)DATA_LENGTH + (int)PACKET_GUARD_MAX == (int)LANDING_HEAD, "payload lands behind the head");
-_Static_assert((int)HEAD_COUNTER_AT == (int)PACKET_FRONT, "it is behind the front");
-_Static_assert((int)RECORD_LENGTH_MAX + (int)PACKET_GUARD_MAX <= (int)PACKET_HEAD_MAX, "heads fit with a tag");
-_Static_assert((int)CONNECT_LENGTH <= (int)PACKET_HEAD_MAX, "heads fit");
-
-static bool record_has_imm(unsigned kind, unsigned flags)
-{
-	return kind != RECORD_EAGER || (flags & RECORD_IMM);
-}
 
 /* A place: 7 bytes say which transfer, and 5 the offset in its window. */
 enum { PLACE_OFFSET_BITS = 96 - PACKET_TRANSFER_BITS };
@@ -124,6 +35,20 @@ static void place_load(const uint8_t *at, uint64_t *transfer_p, uint64_t *offset
 	*offset_p = low & ((UINT64_C(1) << PLACE_OFFSET_BITS) - 1);
 }
 
+#include "transport/datagram/wire/native_fields.h" /* which has a use for places */
+
+enum {
+	NATIVE_VERSION = 2,
+	NATIVE_SHORT = 64, /* frames below this say how long they are; Ethernet pads below 46 */
+	NATIVE_KEPT_FLAGS = PACKET_CHECKSUM | PACKET_TAGGED | PACKET_SEALED, /* whoever sends a frame again */
+};
+
+_Static_assert((int)DATA_LENGTH + (int)PACKET_GUARD_MAX == (int)LANDING_HEAD, "payload lands behind the head");
+_Static_assert((int)TAGGED_COUNTER_AT == (int)PACKET_FRONT, "it is behind the front");
+_Static_assert((int)RECORD_FIRST_LENGTH_MAX + (int)PACKET_GUARD_MAX <= (int)PACKET_HEAD_MAX, "heads fit with a tag");
+_Static_assert((int)CONNECT_LENGTH <= (int)PACKET_HEAD_MAX, "heads fit");
+_Static_assert((int)RECORD_REPLY + 1 == (int)RECORD_MESSAGE_KINDS, "every kind of the message layer is described");
+
 /* ---- Encode ------------------------------------------------------------------------------------- */
 
 /* In each of these `rest` is where the frame would begin for what is behind the front, and the length is without a tag. */
@@ -131,58 +56,10 @@ static size_t encode_record(const struct packet *packet, uint8_t *head, uint8_t 
 {
 	const struct record *record = &packet->message.record;
 	bool args = record->length == RECORD_EXTERNAL && record->kind != RECORD_PIECE;
-	uint8_t *at = rest + RECORD_TAG_AT;
 
-	store_be32(head + RECORD_SEQUENCE_AT, packet->sequence);
-	head[RECORD_KIND_AT] = record->kind;
 	head[RECORD_FLAGS_AT] = (uint8_t)((record->flags & ~NATIVE_ARGS) | (args ? NATIVE_ARGS : 0));
-	if (record->kind == RECORD_PIECE)
-		return RECORD_PIECE_LENGTH;
-	store_be64(at, record->tag);
-	at += 8;
-	if (record_has_imm(record->kind, record->flags)) {
-		store_be64(at, record->imm);
-		at += 8;
-	}
-	for (int i = 0; args && i < RECORD_ARGS; i++, at += 8)
-		store_be64(at, record->arg[i]);
-	return (size_t)(at - rest);
-}
-
-static size_t encode_pull(const struct packet *packet, uint8_t *head, uint8_t *rest)
-{
-	const struct packet_pull *pull = &packet->pull;
-
-	store_be16(head + PULL_FRAME_AT, (uint16_t)pull->frame);
-	store_be64(rest + PULL_WINDOW_AT, pull->window);
-	place_store(rest + PULL_TRANSFER_AT, pull->transfer, pull->offset);
-	store_be32(rest + PULL_BYTES_AT, pull->length);
-	store_be64(rest + PULL_WANTED_AT, pull->wanted);
-	return PULL_LENGTH;
-}
-
-static size_t encode_connect(const struct packet *packet, uint8_t *head)
-{
-	const struct packet_connect *connect = &packet->connect;
-
-	store_be32(head + CONNECT_INDEX_AT, connect->index);
-	store_be64(head + CONNECT_SESSION_AT, connect->session);
-	store_be64(head + CONNECT_TARGET_AT, connect->target);
-	store_be64(head + CONNECT_PROOF_AT, connect->proof);
-	store_be64(head + CONNECT_HOST_AT, connect->host);
-	store_be64(head + CONNECT_ENDPOINT_AT, connect->endpoint);
-	memcpy(head + CONNECT_ADDRESS_AT, connect->network, PACKET_NETWORK);
-	store_be32(head + CONNECT_NEXT_AT, connect->next);
-	store_be16(head + CONNECT_SEEN_AT, connect->seen);
-	store_be16(head + CONNECT_SIZE_AT, connect->size);
-	store_be16(head + CONNECT_BULK_PORT_AT, connect->bulk_port);
-	head[CONNECT_ATTEMPT_AT] = connect->attempt;
-	head[CONNECT_STATUS_AT] = connect->status;
-	memcpy(head + CONNECT_MAC_AT, connect->mac, sizeof(connect->mac));
-	store_be16(head + CONNECT_ETHERTYPE_AT, connect->ethertype);
-	head[CONNECT_INTEGRITY_AT] = connect->integrity;
-	memset(head + CONNECT_LATER_AT, 0, CONNECT_LENGTH - CONNECT_LATER_AT);
-	return CONNECT_LENGTH;
+	record_store(packet, head);
+	return record->kind == RECORD_PIECE ? (size_t)RECORD_PIECE_LENGTH : record_first_store(packet, head, rest);
 }
 
 static size_t encode_body(const struct packet *packet, uint8_t *head, uint8_t *rest)
@@ -191,25 +68,24 @@ static size_t encode_body(const struct packet *packet, uint8_t *head, uint8_t *r
 	case PACKET_RECORD:
 		return encode_record(packet, head, rest);
 	case PACKET_DATA:
-		place_store(head + DATA_TRANSFER_AT, packet->data.transfer, packet->data.offset);
+		data_store(packet, head);
 		return DATA_LENGTH;
 	case PACKET_ACK:
-		store_be32(head + ACK_SEQUENCE_AT, packet->sequence);
-		store_be64(rest + ACK_HELD_AT, packet->acked.held);
+		ack_store(packet, head, rest);
 		return ACK_LENGTH;
 	case PACKET_PULL:
-		return encode_pull(packet, head, rest);
+		pull_store(packet, head, rest);
+		return PULL_LENGTH;
 	case PACKET_NACK:
-		head[NACK_REASON_AT] = packet->nack.reason;
-		store_be64(head + NACK_TRANSFER_AT, packet->nack.transfer);
-		store_be64(rest + NACK_PROOF_AT, packet->nack.proof);
+		nack_store(packet, head, rest);
 		return NACK_LENGTH;
 	case PACKET_CLOSE:
-		store_be32(head + CLOSE_SEQUENCE_AT, packet->sequence);
+		close_store(packet, head);
 		return CLOSE_LENGTH;
 	case PACKET_CONNECT:
 	case PACKET_ACCEPT:
-		return encode_connect(packet, head);
+		connect_store(packet, head, rest);
+		return CONNECT_LENGTH;
 	default:
 		return 0;
 	}
@@ -233,6 +109,7 @@ static size_t native_encode(const struct packet *packet, uint8_t *head)
 	size_t length, whole;
 
 	memset(head, 0, PACKET_FRONT + guard); /* beyond it no head has gaps */
+	head_store(packet, head);
 	length = encode_body(packet, head, head + guard);
 	if (length == 0)
 		return 0;
@@ -241,15 +118,11 @@ static size_t native_encode(const struct packet *packet, uint8_t *head)
 	head[HEAD_TYPE_AT] = packet->type;
 	head[HEAD_VERSION_AT] = NATIVE_VERSION;
 	head[HEAD_SHORT_AT] = whole < NATIVE_SHORT ? (uint8_t)whole : 0;
-	head[HEAD_FLAGS_AT] = packet->flags & (NATIVE_FLAGS & ~PACKET_CHECKSUM);
+	head[HEAD_FLAGS_AT] = packet->flags & (HEAD_FLAGS_BITS & ~PACKET_CHECKSUM);
 	if (!guard)
 		head[HEAD_FLAGS_AT] &= (uint8_t)~(PACKET_TAGGED | PACKET_SEALED);
-	store_be32(head + HEAD_TO_AT, packet->to);
-	store_be64(head + HEAD_SESSION_AT, packet->type == PACKET_NACK ? packet->nack.refused : packet->session);
-	if (type_acks(packet->type)) {
-		store_be32(head + HEAD_ACK_AT, packet->ack);
-		store_be16(head + HEAD_CREDIT_AT, packet->credit);
-	}
+	if (type_acks(packet->type))
+		acked_store(packet, head);
 	return length;
 }
 
@@ -265,50 +138,34 @@ static void decode_payload(struct packet *packet, const uint8_t *frame, size_t h
 static int decode_record(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
 	struct record *record = &packet->message.record;
-	const uint8_t *at = rest + RECORD_TAG_AT;
-	bool args, imm;
+	bool args;
 	size_t head;
 
-	if (length < RECORD_PIECE_LENGTH)
+	if (length < RECORD_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	packet->sequence = load_be32(frame + RECORD_SEQUENCE_AT);
-	record->kind = frame[RECORD_KIND_AT];
-	record->flags = frame[RECORD_FLAGS_AT] & (uint8_t)~NATIVE_ARGS;
 	args = frame[RECORD_FLAGS_AT] & NATIVE_ARGS;
-	imm = record_has_imm(record->kind, record->flags);
-	head = record->kind == RECORD_PIECE ? (size_t)RECORD_PIECE_LENGTH
-					    : (size_t)(RECORD_TAG_AT + 8 + 8 * imm + 8 * RECORD_ARGS * args);
+	record_load(packet, frame);
+	record->flags = frame[RECORD_FLAGS_AT] & (uint8_t)~NATIVE_ARGS;
+	head = record->kind == RECORD_PIECE ? (size_t)RECORD_PIECE_LENGTH : record_first_length(frame);
 	if (record->kind == RECORD_NONE || record->kind >= RECORD_MESSAGE_KINDS || length < head ||
 	    length - head >= RECORD_EXTERNAL || (record->kind == RECORD_PIECE && args))
 		return THOLE_ERR_PROTOCOL;
 	decode_payload(packet, rest, head, length);
 	record->length = args ? (uint16_t)RECORD_EXTERNAL : (uint16_t)packet->length;
-	if (record->kind == RECORD_PIECE)
-		return 0;
-	record->tag = load_be64(at);
-	at += 8;
-	if (imm) {
-		record->imm = load_be64(at);
-		at += 8;
-	}
 	if (args)
 		record->bytes = packet->length;
-	for (int i = 0; args && i < RECORD_ARGS; i++, at += 8)
-		record->arg[i] = load_be64(at);
+	if (record->kind != RECORD_PIECE)
+		record_first_load(packet, frame, rest);
 	return 0;
 }
 
 static int decode_pull(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
-	struct packet_pull *pull = &packet->pull;
+	const struct packet_pull *pull = &packet->pull;
 
 	if (length < PULL_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	pull->frame = load_be16(frame + PULL_FRAME_AT);
-	pull->window = load_be64(rest + PULL_WINDOW_AT);
-	place_load(rest + PULL_TRANSFER_AT, &pull->transfer, &pull->offset);
-	pull->length = load_be32(rest + PULL_BYTES_AT);
-	pull->wanted = load_be64(rest + PULL_WANTED_AT);
+	pull_load(packet, frame, rest);
 	/* What follows computes with these: there are frames, few enough where each has a bit, and they end in a message of
 	 * lawful length. */
 	if (pull->frame == 0 || pull->length == 0 ||
@@ -322,7 +179,7 @@ static int decode_data(struct packet *packet, const uint8_t *frame, const uint8_
 {
 	if (length < DATA_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	place_load(frame + DATA_TRANSFER_AT, &packet->data.transfer, &packet->data.offset);
+	data_load(packet, frame);
 	if (length - DATA_LENGTH > THOLE_LENGTH_MAX - packet->data.offset)
 		return THOLE_ERR_PROTOCOL;
 	decode_payload(packet, rest, DATA_LENGTH, length);
@@ -333,36 +190,8 @@ static int decode_nack(struct packet *packet, const uint8_t *frame, const uint8_
 {
 	if (length < NACK_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	packet->nack.reason = frame[NACK_REASON_AT];
-	packet->nack.transfer = load_be64(frame + NACK_TRANSFER_AT);
-	packet->nack.refused = load_be64(frame + HEAD_SESSION_AT);
-	packet->nack.proof = load_be64(rest + NACK_PROOF_AT);
+	nack_load(packet, frame, rest);
 	return packet->nack.reason == NACK_NONE || packet->nack.reason > NACK_BAD_WINDOW ? THOLE_ERR_PROTOCOL : 0;
-}
-
-static int decode_connect(struct packet *packet, const uint8_t *frame, size_t length)
-{
-	struct packet_connect *connect = &packet->connect;
-
-	if (length < CONNECT_LENGTH)
-		return THOLE_ERR_PROTOCOL;
-	connect->index = load_be32(frame + CONNECT_INDEX_AT);
-	connect->session = load_be64(frame + CONNECT_SESSION_AT);
-	connect->target = load_be64(frame + CONNECT_TARGET_AT);
-	connect->proof = load_be64(frame + CONNECT_PROOF_AT);
-	connect->host = load_be64(frame + CONNECT_HOST_AT);
-	connect->endpoint = load_be64(frame + CONNECT_ENDPOINT_AT);
-	memcpy(connect->network, frame + CONNECT_ADDRESS_AT, PACKET_NETWORK);
-	connect->next = load_be32(frame + CONNECT_NEXT_AT);
-	connect->seen = load_be16(frame + CONNECT_SEEN_AT);
-	connect->size = load_be16(frame + CONNECT_SIZE_AT);
-	connect->bulk_port = load_be16(frame + CONNECT_BULK_PORT_AT);
-	connect->attempt = frame[CONNECT_ATTEMPT_AT];
-	connect->status = frame[CONNECT_STATUS_AT];
-	memcpy(connect->mac, frame + CONNECT_MAC_AT, sizeof(connect->mac));
-	connect->ethertype = load_be16(frame + CONNECT_ETHERTYPE_AT);
-	connect->integrity = frame[CONNECT_INTEGRITY_AT];
-	return 0;
 }
 
 static int decode_body(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
@@ -375,8 +204,7 @@ static int decode_body(struct packet *packet, const uint8_t *frame, const uint8_
 	case PACKET_ACK:
 		if (length < ACK_LENGTH)
 			return THOLE_ERR_PROTOCOL;
-		packet->sequence = load_be32(frame + ACK_SEQUENCE_AT);
-		packet->acked.held = load_be64(rest + ACK_HELD_AT);
+		ack_load(packet, frame, rest);
 		return 0;
 	case PACKET_PULL:
 		return decode_pull(packet, frame, rest, length);
@@ -385,11 +213,14 @@ static int decode_body(struct packet *packet, const uint8_t *frame, const uint8_
 	case PACKET_CLOSE:
 		if (length < CLOSE_LENGTH)
 			return THOLE_ERR_PROTOCOL;
-		packet->sequence = load_be32(frame + CLOSE_SEQUENCE_AT);
+		close_load(packet, frame);
 		return 0;
 	case PACKET_CONNECT:
 	case PACKET_ACCEPT:
-		return decode_connect(packet, frame, length);
+		if (length < CONNECT_LENGTH)
+			return THOLE_ERR_PROTOCOL;
+		connect_load(packet, frame, rest);
+		return 0;
 	default:
 		return THOLE_ERR_PROTOCOL;
 	}
@@ -408,7 +239,7 @@ static bool flags_are_lawful(unsigned type, unsigned flags)
 {
 	unsigned guard = flags & (PACKET_TAGGED | PACKET_SEALED);
 
-	return !(flags & ~(unsigned)NATIVE_FLAGS) && (guard == 0 || type_is_guarded(type)) &&
+	return !(flags & ~(unsigned)HEAD_FLAGS_BITS) && (guard == 0 || type_is_guarded(type)) &&
 	       guard != (PACKET_TAGGED | PACKET_SEALED);
 }
 
@@ -427,15 +258,12 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 		return THOLE_ERR_PROTOCOL;
 	packet->type = frame[HEAD_TYPE_AT];
 	packet->flags = frame[HEAD_FLAGS_AT];
-	packet->to = load_be32(frame + HEAD_TO_AT);
-	packet->session = load_be64(frame + HEAD_SESSION_AT);
+	head_load(packet, frame);
 	if (guard)
-		packet->counter = load_be64(frame + HEAD_COUNTER_AT);
+		tagged_load(packet, frame);
 	rc = decode_body(packet, frame, frame + guard, length - guard);
-	if (rc == 0 && type_acks(packet->type)) {
-		packet->ack = load_be32(frame + HEAD_ACK_AT);
-		packet->credit = load_be16(frame + HEAD_CREDIT_AT);
-	}
+	if (rc == 0 && type_acks(packet->type))
+		acked_load(packet, frame);
 	return rc;
 }
 
@@ -444,9 +272,9 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 static void native_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags)
 {
 	frame[HEAD_FLAGS_AT] = (uint8_t)((frame[HEAD_FLAGS_AT] & NATIVE_KEPT_FLAGS) |
-					 (flags & NATIVE_FLAGS & ~NATIVE_KEPT_FLAGS));
-	store_be32(frame + HEAD_ACK_AT, ack);
-	store_be16(frame + HEAD_CREDIT_AT, credit);
+					 (flags & HEAD_FLAGS_BITS & ~NATIVE_KEPT_FLAGS));
+	store_be32(frame + ACKED_ACK_AT, ack);
+	store_be16(frame + ACKED_CREDIT_AT, credit);
 }
 
 static void native_seal(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count)
@@ -515,7 +343,7 @@ const struct codec codec_native = {
 	.length_max = THOLE_LENGTH_MAX,
 	.resend_ns = 0,
 	.pull_ns = 0,
-	.record_head = RECORD_LENGTH_MAX,
+	.record_head = RECORD_FIRST_LENGTH_MAX,
 	.piece_head = RECORD_PIECE_LENGTH,
 	.data_head = DATA_LENGTH,
 	.nack = NACK_LENGTH,
