@@ -713,7 +713,7 @@ PROTOCOL = ROOT / "docs" / "PROTOCOL.md"
 # Whose constants have a row each in the tables of PROTOCOL.md, with their value.
 BOUNDS = {
     "engine.h": ("engine_limits",),
-    "connection.h": ("connection_limits",),
+    "route.h": ("route_limits",),
     "handshake.h": ("handshake_limits",),
     "sequence.h": ("",),
     "transmit.h": ("transmit_limits",),

@@ -255,8 +255,8 @@ FAULTS = [
     Fault(
         "a CONNECT opens a connection before its sender has answered",
         NAMING_NATIVE,
-        "\tnative_learn_links(connection, link, connect);\n\treturn true;",
-        "\tnative_learn_links(connection, link, connect);\n\tconnection_open(connection);\n\treturn true;",
+        "\tnative_learn_links(connection, connect);\n\treturn true;",
+        "\tnative_learn_links(connection, connect);\n\tconnection_open(connection);\n\treturn true;",
     ),
     Fault(
         "a CONNECT for another endpoint is answered",

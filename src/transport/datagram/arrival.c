@@ -49,7 +49,7 @@ void arrival_end(struct connection *connection)
 static uint16_t arrival_credit(const struct connection *connection)
 {
 	const struct engine *engine = connection->engine;
-	uint64_t room = engine->links[connection->record_link]->room / (2 * (uint64_t)connection_frame(connection));
+	uint64_t room = engine->links[connection->routes.use[LINK_RECORDS]]->room / (2 * (uint64_t)connection->routes.frame);
 	uint64_t share = room / (engine->senders ? engine->senders : 1);
 
 	if (engine->held >= ENGINE_HOLD_TOTAL || share < WINDOW_LEAST)
@@ -71,7 +71,7 @@ void arrival_acknowledge(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
 	/* By the link that was heard last: the other one may not carry frames any more. */
-	uint8_t link = connection->heard_link;
+	uint8_t link = connection->routes.heard;
 	struct packet packet;
 	struct list_node *node;
 
@@ -92,9 +92,10 @@ void arrival_acknowledge(struct connection *connection)
 		packet.flags |= PACKET_HOLD;
 	if (connection->silence.checked_ns && connection->silence.total_ns > 0 && connection->silence.heard_ns <= connection->silence.checked_ns) {
 		packet.flags |= PACKET_ANSWER;
-		link = connection->bulk_link; /* where a host answers for who is not there any more; and by the other, if that is well */
-		if (connection->record_link != link)
-			burst_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
+		link = connection->routes.use[LINK_BULK]; /* where a host answers for who is not there any more; and by all others that work */
+		for (uint8_t i = 0; i < engine->link_count; i++)
+			if (i != link && connection->route[i].frame_max > 0)
+				burst_post(engine, i, &connection->route[i].records, &packet, 0);
 	}
 	engine_count(engine, COUNTER_ACKS_SENT);
 	burst_post(engine, link, &connection->route[link].records, &packet, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * connection: one peer: how it is found, by which links it is reached, what wakes its timer, and its end. Pure.
+ * connection: one peer: how it is found, what wakes its timer, and its end. Pure.
  *
  * What it says, and what it is told, is of the files whose names the parts of struct connection have. Invariants: a connection at
  * rest is in no list and has no timer; it stays as long as its peer does, so that late frames find it and are told.
@@ -24,7 +24,7 @@ static uint32_t path_hash(const struct path *path)
 	return (uint32_t)(a >> 32) % ENGINE_BUCKETS;
 }
 
-static struct connection **connection_bucket(struct engine *engine, unsigned link, const struct path *path)
+struct connection **connection_bucket(struct engine *engine, unsigned link, const struct path *path)
 {
 	return &engine->buckets[link * ENGINE_BUCKETS + path_hash(path)];
 }
@@ -56,35 +56,6 @@ struct connection *connection_by_index(struct engine *engine, uint32_t index, ui
 		       : NULL;
 }
 
-void connection_reach(struct connection *connection, unsigned link, const struct path *path)
-{
-	struct route *route = &connection->route[link];
-	struct connection **bucket;
-
-	if (route->known)
-		return;
-	bucket = connection_bucket(connection->engine, link, path);
-	route->records = route->bulk = *path;
-	route->known = true;
-	if (connection->engine->codec->data) /* frames have the lengths that the codec wants */
-		route->frame_max = route->frame_in = connection->engine->frame_max;
-	route->next = *bucket;
-	*bucket = connection;
-}
-
-uint32_t connection_frame(const struct connection *connection)
-{
-	uint32_t least = UINT32_MAX;
-
-	for (unsigned i = 0; i < connection->engine->link_count; i++) {
-		uint32_t max = connection->route[i].frame_max;
-
-		if (max > 0 && max < least)
-			least = max;
-	}
-	return least != UINT32_MAX ? least : ENGINE_FRAME_MIN;
-}
-
 /* ---- Beginning and end --------------------------------------------------------------------------------------------- */
 
 struct connection *connection_get(struct engine *engine, struct peer *peer)
@@ -103,11 +74,10 @@ struct connection *connection_get(struct engine *engine, struct peer *peer)
 		.peer = peer,
 		.index = pool_index_of(&engine->connections, connection),
 		.peer_index = PACKET_TO_NONE,
-		.record_link = engine->order[LINK_CONNECT][0],
-		.bulk_link = engine->order[LINK_CONNECT][0],
 	};
 	engine->naming->begin(connection);
 	list_init(&connection->dirty_node);
+	route_begin(connection);
 	transmit_begin(connection);
 	arrival_begin(connection);
 	pull_begin(connection);
@@ -158,6 +128,7 @@ static void connection_rest(struct connection *connection)
 	connection_unguard(connection);
 	list_remove(&connection->dirty_node);
 	heap_remove(&engine->timers, &connection->timer);
+	route_end(connection);
 	connection->handshake.connect_ns = 0;
 }
 
@@ -180,49 +151,6 @@ void connection_disconnect(struct engine *engine, struct peer *peer)
 	connection_rest(connection);
 }
 
-/* ---- Links that lose ----------------------------------------------------------------------------------------------- */
-
-void connection_fall_back(struct connection *connection)
-{
-	struct engine *engine = connection->engine;
-
-	engine_count(engine, COUNTER_LINK_FALLBACKS);
-	connection->route[connection->record_link].frame_max = 0;
-	connection->record_link = connection->bulk_link;
-	connection->lost_in_row = connection->handshake.probes = 0;
-	connection->handshake.connect_ns = engine->now_ns + FALL_BACK_NS;
-	connection_wake(connection, connection->handshake.connect_ns);
-}
-
-bool connection_is_aside(const struct connection *connection)
-{
-	return connection->bulk_link != connection->engine->order[LINK_BULK][0];
-}
-
-void connection_aside(struct connection *connection)
-{
-	struct engine *engine = connection->engine;
-	uint8_t usual = engine->order[LINK_BULK][0], other = (uint8_t)!usual;
-
-	connection->pull.starved = connection->wide_lost_in_row = 0;
-	if (engine->link_count < 2 || connection_is_aside(connection) || connection->route[other].frame_max == 0)
-		return;
-	engine_count(engine, COUNTER_LINK_FALLBACKS);
-	connection->route[usual].frame_max = 0;
-	connection->bulk_link = connection->record_link = other;
-	connection->handshake.probes = 0;
-	connection->handshake.connect_ns = engine->now_ns + FALL_BACK_NS;
-	connection_wake(connection, connection->handshake.connect_ns);
-}
-
-void connection_return(struct connection *connection)
-{
-	if (!connection_is_aside(connection) || connection->handshake.connect_ns)
-		return;
-	connection->handshake.probes = 0;
-	handshake_try(connection);
-}
-
 /* ---- Time ---------------------------------------------------------------------------------------------------------- */
 
 void connection_wake(struct connection *connection, uint64_t when_ns)
@@ -239,16 +167,19 @@ void connection_dirty(struct connection *connection)
 
 uint64_t connection_expire(struct connection *connection)
 {
-	uint64_t next_ns;
+	uint64_t next_ns, try_ns;
 
 	if (connection->handshake.closing_ns)
 		return handshake_expire_close(connection);
 	if (connection->handshake.connect_ns && connection->handshake.connect_ns <= connection->engine->now_ns)
-		handshake_try(connection);
+		handshake_ask(connection);
+	try_ns = route_expire(connection);
 	next_ns = silence_check(connection);
-	if (connection->state != CONNECTION_DEAD && connection->handshake.connect_ns && connection->handshake.connect_ns < next_ns)
+	if (connection->state == CONNECTION_DEAD)
+		return next_ns;
+	if (connection->handshake.connect_ns && connection->handshake.connect_ns < next_ns)
 		next_ns = connection->handshake.connect_ns;
-	return next_ns;
+	return try_ns < next_ns ? try_ns : next_ns;
 }
 
 /* ---- Frames -------------------------------------------------------------------------------------------------------- */

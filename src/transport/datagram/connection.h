@@ -9,29 +9,16 @@
 #include "transport/datagram/handshake.h"
 #include "transport/datagram/naming.h"
 #include "transport/datagram/pull.h"
+#include "transport/datagram/route.h"
 #include "transport/datagram/serve.h"
 #include "transport/datagram/transmit.h"
 #include "transport/datagram/silence.h"
-
-enum connection_limits {
-	FALL_BACK_NS = 2000000000,     /* before a link is tried again that lost what the other carried */
-};
 
 enum connection_state {
 	CONNECTION_NEW,        /* known, not asked for */
 	CONNECTION_CONNECTING, /* CONNECT was sent */
 	CONNECTION_OPEN,
 	CONNECTION_DEAD,       /* the peer is lost; frames to it are answered with a NACK */
-};
-
-/* How one link reaches the peer. */
-struct route {
-	struct path records, bulk;
-	uint32_t frame_max;    /* bytes, as the peer has seen them arrive; 0: not known to work */
-	uint32_t frame_in;     /* bytes of the longest that was seen to arrive */
-	struct connection *next; /* in the engine's bucket for this path */
-	bool known;            /* the paths are filled in */
-	bool heard;            /* a CONNECT or an ACCEPT has come by it */
 };
 
 struct connection {
@@ -45,11 +32,8 @@ struct connection {
 	uint32_t index;             /* ours: `to` in frames to us */
 	uint32_t peer_index;        /* `to` in frames to it: its connection; mxoe: its endpoint's number */
 	uint8_t state;              /* enum connection_state */
-	uint8_t record_link, bulk_link;
-	uint8_t heard_link;         /* that brought the last frame */
-	uint8_t lost_in_row;        /* frames of record_link that arrived only when the other repeated them */
-	uint8_t wide_lost_in_row;   /* the same of wide ones and bulk_link */
-	struct route route[ENGINE_LINKS_MAX];
+	struct routes routes;
+	struct route route[ENGINE_LINKS_MAX]; /* by link */
 	struct handshake handshake;
 	struct names names;
 	struct transmit out;
@@ -88,8 +72,8 @@ struct connection *connection_get(struct engine *engine, struct peer *peer);
 struct connection *connection_by_index(struct engine *engine, uint32_t index, uint64_t session);
 struct connection *connection_by_path(struct engine *engine, const struct link *link, const struct path *path);
 struct connection *connection_next_by_path(struct connection *connection, const struct link *link, const struct path *path);
-/* A link reaches it so. */
-void connection_reach(struct connection *connection, unsigned link, const struct path *path);
+/* The hash chain of those that a path of a link may be of. */
+struct connection **connection_bucket(struct engine *engine, unsigned link, const struct path *path);
 /* The peer is asked, or has asked; it is there; it is lost. */
 void connection_begin(struct connection *connection);
 void connection_open(struct connection *connection);
@@ -108,16 +92,5 @@ void connection_packet(const struct connection *connection, struct packet *packe
 /* What is to be thought of a frame, in parts, of a connection's peer. Nothing is remembered of it. */
 enum guard_verdict connection_judge(struct connection *connection, const struct packet *packet, const struct iovec *parts,
 				    size_t count);
-
-/* Send records by the link for bulk from now on, and try the other one again later. */
-void connection_fall_back(struct connection *connection);
-/* The same for bulk, and what else goes by its link: by the other, where that is known to work. */
-void connection_aside(struct connection *connection);
-/* Try the link for bulk again that was given up long ago. */
-void connection_return(struct connection *connection);
-/* Whether bulk goes by another link than it should. */
-bool connection_is_aside(const struct connection *connection);
-/* Bytes of a record frame now. */
-uint32_t connection_frame(const struct connection *connection);
 
 #endif

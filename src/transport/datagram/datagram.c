@@ -469,9 +469,9 @@ static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
 		return;
 	}
 	info_p->state = "connected";
-	info_p->records = engine->links[connection->record_link]->calls->name;
-	info_p->bulk = engine->links[connection->bulk_link]->calls->name;
-	info_p->frame_max = connection_frame(connection);
+	info_p->records = engine->links[connection->routes.use[LINK_RECORDS]]->calls->name;
+	info_p->bulk = engine->links[connection->routes.use[LINK_BULK]]->calls->name;
+	info_p->frame_max = connection->routes.frame;
 }
 
 /* ---- Running ---------------------------------------------------------------------------------------- */

@@ -300,12 +300,6 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 
 	if (frame_max < ENGINE_FRAME_MIN)
 		frame_max = ENGINE_FRAME_MIN;
-	for (; connection; connection = connection_next_by_path(connection, link, to)) {
-		struct route *route = &connection->route[link->index];
-
-		if (route->frame_max <= frame_max)
-			continue;
-		route->frame_max = frame_max;
-		engine_count(engine, COUNTER_FRAME_SHRINKS);
-	}
+	for (; connection; connection = connection_next_by_path(connection, link, to))
+		route_shrink(connection, link->index, frame_max);
 }

@@ -59,40 +59,35 @@ static void handshake_send(struct connection *connection, unsigned link, uint32_
 	connection->engine->naming->connect(connection, connection->engine->links[link], &packet, size);
 }
 
-/* By the link that reaches by route. Returns how long its answer is waited for. */
-static uint64_t handshake_ask(struct connection *connection)
+void handshake_ask(struct connection *connection)
 {
+	uint8_t link = connection->routes.use[LINK_CONNECT];
 	uint64_t wait_ns = CONNECT_RETRY_NS;
 
-	handshake_send(connection, connection->bulk_link, handshake_size(connection, connection->bulk_link, connection->handshake.attempt));
+	handshake_send(connection, link, handshake_size(connection, link, connection->handshake.attempt));
 	for (unsigned i = 0; i < connection->handshake.attempt && wait_ns < RESEND_MAX_NS; i++)
 		wait_ns *= 2;
 	if (connection->handshake.attempt < UINT8_MAX)
 		connection->handshake.attempt++;
-	return wait_ns;
+	connection->handshake.connect_ns = connection->engine->now_ns + wait_ns;
+	connection_wake(connection, connection->handshake.connect_ns);
 }
 
-/* By the other link, some times; 0: no more. Where it leads to is the peer's word alone until something has come from there, so
- * before that it gets short frames, and none at all if it is not us who want the connection. */
-static uint64_t handshake_probe(struct connection *connection)
+void handshake_probe(struct connection *connection, unsigned link, bool padded, unsigned tries)
 {
-	uint8_t other = (uint8_t)!connection->bulk_link;
-	const struct route *route = &connection->route[other];
-
-	if (connection->engine->link_count < 2 || !route->known || route->frame_max > 0 ||
-	    connection->handshake.probes >= PROBES_MAX || !(route->heard || connection->handshake.wanted))
-		return 0;
-	handshake_send(connection, other, route->heard ? handshake_size(connection, other, connection->handshake.probes) : 0);
-	return (uint64_t)PROBE_NS << connection->handshake.probes++;
+	handshake_send(connection, link, padded ? handshake_size(connection, link, tries) : 0);
 }
 
-void handshake_try(struct connection *connection)
+/* The first link in order that its address names. */
+static const struct link *handshake_first(const struct engine *engine, const struct peer *peer, struct path *path_p)
 {
-	uint64_t wait_ns = connection->handshake.answered ? handshake_probe(connection) : handshake_ask(connection);
+	for (unsigned i = 0; i < engine->order_count[LINK_CONNECT]; i++) {
+		const struct link *link = engine->links[engine->order[LINK_CONNECT][i]];
 
-	connection->handshake.connect_ns = wait_ns ? connection->engine->now_ns + wait_ns : 0;
-	if (wait_ns)
-		connection_wake(connection, connection->handshake.connect_ns);
+		if (link->calls->kind->path(link, &peer->parts, NULL, path_p))
+			return link;
+	}
+	return NULL;
 }
 
 int handshake_connect(struct engine *engine, struct peer *peer)
@@ -107,13 +102,13 @@ int handshake_connect(struct engine *engine, struct peer *peer)
 	connection->handshake.wanted = true;
 	if (connection->state != CONNECTION_NEW)
 		return 0;
-	first = engine->links[connection->bulk_link];
-	if (!first->calls->kind->path(first, &peer->parts, NULL, &path))
+	first = handshake_first(engine, peer, &path);
+	if (!first)
 		return error_set(THOLE_ERR_ADDRESS, "%s has no address for the link %s: open it with the same option link",
-				 peer->address.text, first->calls->name);
-	connection_reach(connection, first->index, &path);
+				 peer->address.text, engine->links[engine->order[LINK_CONNECT][0]]->calls->name);
+	route_reach(connection, first->index, &path);
 	connection_begin(connection);
-	handshake_try(connection);
+	handshake_ask(connection);
 	return 0;
 }
 
@@ -134,7 +129,7 @@ bool handshake_proven(struct connection *connection)
 		return false;
 	connection_open(connection);
 	if (!connection->handshake.answered && connection->handshake.connect_ns == 0)
-		handshake_try(connection); /* it knows our path, we not yet its */
+		handshake_ask(connection); /* it knows our path, we not yet its */
 	return connection->state == CONNECTION_OPEN;
 }
 
@@ -182,7 +177,7 @@ static struct connection *handshake_caller(struct engine *engine, struct link *l
 		engine_count(engine, error == THOLE_ERR_ACCESS ? COUNTER_DROPPED_STRANGER : COUNTER_DROPPED_FULL);
 		return NULL;
 	}
-	connection_reach(connection, link->index, from);
+	route_reach(connection, link->index, from);
 	if (!naming->learn(connection, link, packet)) {
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return NULL;
@@ -205,15 +200,19 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 	if (!connection)
 		return;
 	route = &connection->route[link->index];
-	route->heard = true;
+	route_hear(connection, link->index, &packet->connect);
 	if (length > route->frame_in)
 		route->frame_in = (uint32_t)length;
 	handshake_accept(engine, link, from, connection, packet, length, CONNECT_OK);
 	engine_count(engine, COUNTER_ACCEPTS);
 	if (packet->session == connection->session)
 		handshake_proven(connection);
-	if (connection->state == CONNECTION_OPEN && connection->handshake.connect_ns == 0)
-		handshake_try(connection);
+	if (connection->state != CONNECTION_OPEN)
+		return;
+	if (connection->handshake.answered)
+		route_try_all(connection);
+	else if (connection->handshake.connect_ns == 0)
+		handshake_ask(connection);
 }
 
 /* Whether an ACCEPT is what an answer to us can be, and its sender lets us in. If not, it has been seen to. */
@@ -237,27 +236,10 @@ static bool handshake_accepted(struct connection *connection, const struct packe
 	return welcome;
 }
 
-/* A way by a link is known to work, perhaps again. */
-static void handshake_reached(struct connection *connection, const struct link *link)
-{
-	struct engine *engine = connection->engine;
-
-	if (connection->route[link->index].frame_max == 0) {
-		handshake_try(connection); /* somebody is there: with longer ones */
-	} else if (link->index == engine->order[LINK_RECORDS][0]) {
-		connection->record_link = (uint8_t)link->index;
-		connection->lost_in_row = 0;
-	} else {
-		connection->bulk_link = engine->order[LINK_BULK][0];
-		connection->wide_lost_in_row = connection->pull.starved = 0;
-	}
-}
-
 void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
 	struct connection *connection = engine->naming->called(engine, link, from, packet);
-	struct route *route;
 
 	if (!connection || connection->state == CONNECTION_DEAD || connection->state == CONNECTION_NEW) {
 		engine_count(engine, COUNTER_DROPPED_SESSION);
@@ -269,22 +251,22 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 		connection_lost(connection, THOLE_ERR_UNSUPPORTED);
 		return;
 	}
-	route = &connection->route[link->index];
-	if (!route->known || !engine->naming->learn(connection, link, packet)) {
+	if (!connection->route[link->index].known || !engine->naming->learn(connection, link, packet)) {
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
 	connection_open(connection);
-	route->heard = true;
-	if (connect->seen >= ENGINE_FRAME_MIN && connect->seen > route->frame_max)
-		route->frame_max = connect->seen;
+	route_hear(connection, link->index, connect);
+	route_work(connection, link->index, connect->seen);
 	if (connection->handshake.answered) {
-		handshake_reached(connection, link);
+		if (connection->route[link->index].frame_max == 0) /* somebody is there: with longer ones */
+			route_try(connection, link->index);
 	} else {
 		engine_count(engine, COUNTER_CONNECTS);
 		connection->handshake.answered = connection->handshake.connected = true;
 		peer_connected(connection->peer, 0);
-		handshake_try(connection); /* by the other link */
+		connection->handshake.connect_ns = 0;
+		route_try_all(connection);
 	}
 	connection_dirty(connection);
 }
@@ -333,7 +315,8 @@ void handshake_close(struct engine *engine)
 		connection_packet(connection, &packet, PACKET_CLOSE);
 		packet.sequence = connection->out.next;
 		arrival_report(connection, &packet);
-		burst_post(engine, connection->bulk_link, &connection->route[connection->bulk_link].records, &packet, 0);
+		burst_post(engine, connection->routes.use[LINK_BULK], &connection->route[connection->routes.use[LINK_BULK]].records,
+			   &packet, 0);
 	}
 	burst_send(engine, 0);
 }

@@ -9,18 +9,15 @@
 
 enum handshake_limits {
 	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
-	PROBE_NS = 3000000,            /* between tries of a second link */
-	PROBES_MAX = 10,               /* tries of a second link, each after twice the time: a second and a half */
 	CLOSE_WAIT_NS = 100000000,     /* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
 	CLOSE_LOOK_NS = 1000000,       /* between two looks at whether they are here */
 };
 
 struct handshake {
-	uint64_t connect_ns;        /* when CONNECT is sent again; 0: it is not */
+	uint64_t connect_ns;        /* when CONNECT is sent again that has not been answered; 0: it is not */
 	uint64_t closing_ns;        /* until when frames before the peer's CLOSE are waited for; 0: there was none */
 	uint32_t closing;           /* the peer's CLOSE: sequence behind its last frame */
 	uint8_t attempt;            /* CONNECTs sent, saturating */
-	uint8_t probes;             /* of the second link */
 	bool answered;              /* an ACCEPT has come */
 	bool connected;             /* the layers above were told that the peer is there, or (mxoe) has taken our key */
 	bool wanted;                /* this side asked for it */
@@ -32,8 +29,10 @@ int handshake_connect(struct engine *engine, struct peer *peer);
 bool handshake_connected(const struct engine *engine, const struct peer *peer);
 /* The number that the peer's next record has, as it is on the wire. */
 uint32_t handshake_next(const struct connection *connection);
-/* Send the next CONNECT, if there is one to be sent. */
-void handshake_try(struct connection *connection);
+/* Send the next CONNECT of a connection that has not been answered. */
+void handshake_ask(struct connection *connection);
+/* Send one by a further link: padded, as the try of this number is, or as short as it is. */
+void handshake_probe(struct connection *connection, unsigned link, bool padded, unsigned tries);
 void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
 			       size_t length);
 void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);

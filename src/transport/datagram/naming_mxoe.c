@@ -342,7 +342,7 @@ static int mxoe_rekey(struct engine *engine, struct peer *peer, uint64_t key)
 		return 0; /* handshake_connect asks */
 	connection->names.wish = mxoe_wish(engine);
 	connection->handshake.attempt = 0;
-	handshake_try(connection);
+	handshake_ask(connection);
 	return 0;
 }
 
@@ -431,7 +431,8 @@ static void mxoe_ask(struct connection *connection)
 	packet.pull = (struct packet_pull){
 		.window = WINDOW_NONE, .transfer = mxoe_handle_pack(engine, connection->index), .total = 1, .length = 1,
 	};
-	burst_post(engine, connection->record_link, &connection->route[connection->record_link].records, &packet, 0);
+	burst_post(engine, connection->routes.use[LINK_RECORDS],
+		   &connection->route[connection->routes.use[LINK_RECORDS]].records, &packet, 0);
 }
 
 /* Whose pull it is; *id_p: the fetch's id, or 0 if it was only asked whether somebody is there. NULL: none of this process's. */
@@ -484,7 +485,7 @@ static void mxoe_refuse(struct engine *engine, const struct link *link, const st
 
 static void mxoe_refuse_window(struct connection *connection, const struct packet *pull)
 {
-	uint8_t link = connection->record_link;
+	uint8_t link = connection->routes.use[LINK_RECORDS];
 
 	mxoe_refuse(connection->engine, connection->engine->links[link], &connection->route[link].records, pull, NACK_BAD_WINDOW);
 }

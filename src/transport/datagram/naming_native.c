@@ -176,21 +176,16 @@ static int native_admit(struct connection *connection, const struct link *link, 
 }
 
 /* Take over what the other side says of its links. */
-static void native_learn_links(struct connection *connection, const struct link *link, const struct packet_connect *connect)
+static void native_learn_links(struct connection *connection, const struct packet_connect *connect)
 {
 	struct engine *engine = connection->engine;
-	struct path *bulk = &connection->route[link->index].bulk;
 
-	if (connect->bulk_port) {
-		bulk->bytes[16] = (uint8_t)(connect->bulk_port >> 8);
-		bulk->bytes[17] = (uint8_t)(connect->bulk_port & 0xff);
-	}
 	for (unsigned i = 0; i < engine->link_count; i++) {
 		const struct link *other = engine->links[i];
 		struct path path;
 
 		if (other->calls->kind->path(other, &connection->peer->parts, connect, &path))
-			connection_reach(connection, i, &path);
+			route_reach(connection, i, &path);
 	}
 }
 
@@ -198,6 +193,7 @@ static bool native_learn(struct connection *connection, const struct link *link,
 {
 	const struct packet_connect *connect = &packet->connect;
 
+	(void)link;
 	if (connection->peer_session && connection->peer_session != connect->session)
 		return false;
 	if (packet->type == PACKET_ACCEPT && !connection->handshake.answered)
@@ -208,7 +204,7 @@ static bool native_learn(struct connection *connection, const struct link *link,
 	connection->peer_index = connect->index;
 	if (connection->out.next == SEQUENCE_FIRST)
 		connection->out.next = connect->next;
-	native_learn_links(connection, link, connect);
+	native_learn_links(connection, connect);
 	return true;
 }
 
@@ -266,7 +262,7 @@ static void native_refuse(struct engine *engine, const struct link *link, const 
 
 static void native_refuse_window(struct connection *connection, const struct packet *pull)
 {
-	uint8_t link = connection->record_link;
+	uint8_t link = connection->routes.use[LINK_RECORDS];
 	struct packet packet;
 
 	connection_packet(connection, &packet, PACKET_NACK);
@@ -391,7 +387,7 @@ static bool native_frame(struct engine *engine, struct link *link, const struct 
 	}
 	if (!native_admits(connection, packet, frame, length) || !handshake_proven(connection))
 		return false;
-	connection->heard_link = (uint8_t)link->index;
+	connection->routes.heard = (uint8_t)link->index;
 	known = native_known(connection, link, from, packet);
 	engine_packet(connection, packet, frame, length);
 	return known;

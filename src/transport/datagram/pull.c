@@ -117,6 +117,12 @@ static void pull_arm(struct connection *connection)
 	connection_wake(connection, connection->pull.timeout_ns);
 }
 
+/* DATA that is not to come by the usual link comes by that of its PULL. */
+static uint8_t pull_link(const struct connection *connection)
+{
+	return connection->routes.use[connection->routes.aside ? LINK_BULK : LINK_RECORDS];
+}
+
 /* Ask for `length` bytes at `offset`: whole blocks, or of one block the wanted frames. */
 static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32_t length, uint64_t wanted)
 {
@@ -134,7 +140,7 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 	packet.pull.wanted = wanted;
 	packet.pull.frame = fetch->frame;
 	packet.pull.total = fetch->length;
-	if (connection_is_aside(connection))
+	if (connection->routes.aside)
 		packet.flags |= PACKET_ASIDE;
 	if (connection->pull.backoff > 0 && engine->codec->credited)
 		packet.flags |= PACKET_ANSWER; /* whether it is the link for bulk alone that says nothing */
@@ -177,8 +183,9 @@ static void block_again(struct block *block)
 		block_missing(block, &offset, &length);
 		wanted = 0;
 	}
-	/* As repeated records do, every other repetition goes by the other link. */
-	pull_send(fetch, block->tries & 1 ? connection->bulk_link : connection->record_link, offset, length, wanted);
+	/* As repeated records do, every other repetition goes by another link. */
+	pull_send(fetch, block->tries & 1 ? route_other(connection, pull_link(connection), block->tries / 2, 0) : pull_link(connection),
+		  offset, length, wanted);
 }
 
 /* Frames end where pages of the sender's memory do, so where a window begins within one the first is shorter. */
@@ -244,7 +251,7 @@ static void fetch_end(struct fetch *fetch, int status)
 static uint32_t fetch_frame(const struct connection *connection)
 {
 	const struct codec *codec = connection->engine->codec;
-	const struct route *route = &connection->route[connection->bulk_link];
+	const struct route *route = &connection->route[connection->routes.use[LINK_BULK]];
 	uint32_t max = route->frame_in ? route->frame_in : ENGINE_FRAME_MIN;
 
 	return codec->data ? codec->data : (max - connection_data_head(connection)) & ~7u;
@@ -261,7 +268,7 @@ void pull_fetch(struct engine *engine, struct request *request)
 		return;
 	}
 	engine_count(engine, COUNTER_BULK_NETWORK);
-	connection_return(connection);
+	route_return(connection);
 	fetch->request = request;
 	fetch->connection = connection;
 	fetch->length = request->window.length < request->vector.length ? request->window.length : request->vector.length;
@@ -295,7 +302,7 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 		if (!block_new(fetch, fetch->asked, length))
 			break;
 		if (codec->blocks_max) /* each with a PULL of its own */
-			pull_send(fetch, connection->record_link, fetch->asked, length, 0);
+			pull_send(fetch, pull_link(connection), fetch->asked, length, 0);
 		fetch->asked += length;
 	}
 	if (fetch->asked == start)
@@ -303,7 +310,7 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 	if (connection->pull.timeout_ns == 0)
 		pull_arm(connection);
 	if (codec->blocks_max == 0)
-		pull_send(fetch, connection->record_link, start, (uint32_t)(fetch->asked - start), 0);
+		pull_send(fetch, pull_link(connection), start, (uint32_t)(fetch->asked - start), 0);
 	if (fetch->asked == fetch->length) {
 		list_remove(&fetch->node);
 		list_push_back(&connection->pull.asked, &fetch->node);
@@ -569,8 +576,10 @@ static void pull_starve(struct connection *connection)
 	if (connection->pull.late_ns && connection->silence.heard_ns > connection->pull.late_ns && connection->pull.fed_ns < connection->pull.late_ns)
 		connection->pull.starved++;
 	connection->pull.late_ns = connection->engine->now_ns;
-	if (connection->pull.starved >= LINK_STARVED)
-		connection_aside(connection);
+	if (connection->pull.starved < LINK_STARVED)
+		return;
+	connection->pull.starved = 0;
+	route_leave(connection, connection->routes.use[LINK_BULK]);
 }
 
 uint64_t pull_expire(struct connection *connection)

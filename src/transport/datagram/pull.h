@@ -18,7 +18,7 @@ enum pull_limits {
 	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
 	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
 	RESEND_BURST = 16,              /* blocks that one time-out asks for again */
-	LINK_STARVED = 8,               /* time-outs in a row without DATA of a peer that says other things, before it is asked for by the other link */
+	LINK_STARVED = 8,               /* time-outs in a row without DATA of a peer that says other things, before it is asked for by another link */
 };
 
 struct block {

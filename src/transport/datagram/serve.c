@@ -70,15 +70,6 @@ static bool serve_is_known(const struct connection *connection, const struct pac
 	return false;
 }
 
-/* The peer knows by which link its frames arrive. */
-static uint8_t serve_link(const struct connection *connection, const struct packet *packet)
-{
-	uint8_t usual = connection->engine->order[LINK_BULK][0], other = (uint8_t)!usual;
-	bool aside = packet->flags & PACKET_ASIDE && connection->engine->link_count > 1 && connection->route[other].known;
-
-	return aside ? other : usual;
-}
-
 void serve_pull_arrived(struct connection *connection, const struct packet *packet)
 {
 	struct engine *engine = connection->engine;
@@ -117,7 +108,7 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 		.frame = pull->frame,
 		.skew = pull->frame_offset,
 		.index = pull->frame_index,
-		.link = serve_link(connection, packet),
+		.link = route_serve(connection, packet->flags & PACKET_ASIDE),
 	};
 	if (connection->serving.count++ == 0)
 		list_push_back(&engine->serving, &connection->serving.node);

@@ -53,7 +53,7 @@ static bool silence_pending(const struct connection *connection)
 
 static void silence_ask_no_more(struct connection *connection)
 {
-	struct link *link = connection->engine->links[connection->engine->order[LINK_CONNECT][0]];
+	struct link *link = connection->engine->links[connection->routes.use[LINK_CONNECT]];
 
 	if (connection->silence.asking && link->calls->fate_end)
 		link->calls->fate_end(link, &connection->route[link->index].records);
@@ -71,7 +71,7 @@ void silence_end(struct connection *connection)
 static enum link_fate silence_ask(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
-	struct link *link = engine->links[engine->order[LINK_CONNECT][0]];
+	struct link *link = engine->links[connection->routes.use[LINK_CONNECT]];
 	enum link_fate fate;
 
 	if (!link->calls->fate)

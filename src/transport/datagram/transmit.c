@@ -185,9 +185,9 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 {
 	const struct list_node *first = list_first(&connection->out.unacked);
 
-	if (connection->bulk_link == connection->record_link)
+	if (connection->routes.use[LINK_BULK] == connection->routes.use[LINK_RECORDS])
 		return false;
-	return length > WIDE_FRAMES * connection_frame(connection) || (first && sequence_after(connection->out.wide_end,
+	return length > WIDE_FRAMES * connection->routes.frame || (first && sequence_after(connection->out.wide_end,
 							     container_of(first, struct kept, node)->sequence) > 0);
 }
 
@@ -217,7 +217,7 @@ int transmit_push(struct engine *engine, struct peer *peer, const struct record 
 		left = record->length;
 		payload = NULL;
 	} else if (length > 0 && record->kind != RECORD_PIECE &&
-		   length > connection_frame(connection) - connection_record_head(connection) && !(record->flags & RECORD_MORE)) {
+		   length > connection->routes.frame - connection_record_head(connection) && !(record->flags & RECORD_MORE)) {
 		packet.message.record.flags |= RECORD_MORE;
 		packet.message.record.length = RECORD_EXTERNAL;
 		packet.message.record.arg[0] = length;
@@ -225,7 +225,7 @@ int transmit_push(struct engine *engine, struct peer *peer, const struct record 
 		packet.message.record.length = RECORD_EXTERNAL;
 	}
 	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
-	cut.most = cut.room = connection_frame(connection);
+	cut.most = cut.room = connection->routes.frame;
 	for (;;) {
 		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, wide, &cut);
 
@@ -275,14 +275,17 @@ static void transmit_arm(struct connection *connection)
 	connection_wake(connection, connection->out.resend_ns);
 }
 
-/* The link for a frame: every other repetition tries the other one, where there is one that works. */
+static uint8_t transmit_usual(const struct connection *connection, const struct kept *kept)
+{
+	return connection->routes.use[kept->wide ? LINK_BULK : LINK_RECORDS];
+}
+
+/* The link for a frame: every other repetition tries another one, where there is one that works. */
 static uint8_t transmit_link(const struct connection *connection, const struct kept *kept)
 {
-	uint8_t usual = kept->wide ? connection->bulk_link : connection->record_link, other = (uint8_t)!usual;
+	uint8_t usual = transmit_usual(connection, kept);
 
-	return (kept->resends & 1) && connection->engine->link_count > 1 && connection->route[other].frame_max >= kept->length
-		       ? other
-		       : usual;
+	return kept->resends & 1 ? route_other(connection, usual, kept->resends / 2, kept->length) : usual;
 }
 
 /* report: what the peer is told of its own frames (arrival_report). answer: this one is to be acknowledged at once. again: it was
@@ -387,21 +390,18 @@ static void transmit_delivered(struct connection *connection, const struct kept 
 		connection->out.delivered_ns = kept->sent_ns;
 }
 
-/* A link that loses frame after frame, which arrive once they are sent again by the other, is left alone for a while. */
+/* Whether it was lost by its link, and arrived once it was sent again by another. */
 static void transmit_judge(struct connection *connection, const struct kept *kept)
 {
 	bool late = connection->engine->now_ns - kept->sent_ns > LINK_TRIP_NS;
-	uint8_t *lost = kept->wide ? &connection->wide_lost_in_row : &connection->lost_in_row;
+	uint8_t usual = transmit_usual(connection, kept);
 
-	if (connection->record_link == connection->bulk_link || (kept->resends > 0 && late))
+	if (connection->routes.working < 2 || (kept->resends > 0 && late))
 		return; /* a peer that was busy for a while looks different: its answer has nothing to do with the repetition */
-	*lost = kept->resends == 0 ? 0 : (uint8_t)(*lost + 1);
-	if (*lost < LINK_LOSSES)
-		return;
-	if (kept->wide)
-		connection_aside(connection);
+	if (kept->resends == 0)
+		connection->route[usual].lost_in_row = 0;
 	else
-		connection_fall_back(connection);
+		route_lose(connection, usual);
 }
 
 static void transmit_release(struct connection *connection, uint32_t ack)

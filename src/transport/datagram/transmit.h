@@ -17,7 +17,6 @@ enum transmit_limits {
 	WINDOW_FIRST = 64,             /* record frames without acknowledgement, at first */
 	WINDOW_LEAST = 4,              /* and after losses, in messages of as many fragments as there may be */
 	LOSS_FRAMES = 8,               /* by which the window gets narrower for each frame that is lost */
-	LINK_LOSSES = 8,               /* frames in a row that a link has to lose to be left */
 	RECORD_SMALL = 96,             /* bytes of a record whose frame is a small one: ENGINE_SMALL_FRAME less the longest head */
 	WIDE_FRAMES = 2,               /* a record of more is quicker by the link for bulk, whose frames the kernel takes together */
 };

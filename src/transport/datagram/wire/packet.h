@@ -34,7 +34,7 @@ enum packet_flags {
 	PACKET_ANSWER = 1 << 2,   /* native: acknowledge at once */
 	PACKET_TAGGED = 1 << 3,   /* native: a counter and a tag of PACKET_TAG_SHORT bytes follow the first PACKET_FRONT (guard.h) */
 	PACKET_SEALED = 1 << 4,   /* native: the same with PACKET_TAG_LONG bytes */
-	PACKET_ASIDE = 1 << 5,    /* native, of a PULL: DATA by the link for bulk does not arrive, so send it by the other */
+	PACKET_ASIDE = 1 << 5,    /* native, of a PULL: DATA by the usual link does not arrive, so send it by that of this PULL */
 };
 
 enum nack_reason { /* the numbers are mxoe's */

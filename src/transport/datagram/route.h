@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * route: the ways to a peer, one by each link of the engine: which are known, which work, and which one is used for what. See route.c.
+ */
+#ifndef THOLE_TRANSPORT_DATAGRAM_ROUTE_H
+#define THOLE_TRANSPORT_DATAGRAM_ROUTE_H
+
+#include "transport/datagram/engine.h"
+
+enum route_limits {
+	PROBE_NS = 3000000,        /* between tries of a further link */
+	PROBES_MAX = 10,           /* tries of a further link, each after twice the time: a second and a half */
+	FALL_BACK_NS = 2000000000, /* before a link is tried again that lost what another carried */
+	LINK_LOSSES = 8,           /* frames in a row that a link has to lose to be left */
+};
+
+/* How one link reaches the peer. */
+struct route {
+	struct path records, bulk;
+	struct connection *next; /* in the engine's bucket for this path */
+	uint64_t try_ns;         /* when a CONNECT goes by it next; 0: no more */
+	uint32_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
+	uint32_t frame_in;       /* bytes of the longest that was seen to arrive */
+	uint8_t tries;           /* CONNECTs since it was known, or left */
+	uint8_t lost_in_row;     /* frames that arrived only when another link repeated them */
+	bool known;              /* the paths are filled in */
+	bool heard;              /* a CONNECT or an ACCEPT has come by it */
+	bool left;               /* it worked, and then lost what another carried */
+};
+
+/* What they are used for, worked out anew when one begins or ceases to work. */
+struct routes {
+	uint8_t use[LINK_USES];  /* links; LINK_CONNECT: the first that was known, which is used as long as none is known to work */
+	uint8_t heard;           /* the link that brought the last frame */
+	uint8_t working;         /* links that do */
+	bool aside;              /* bulk goes by another link than it would if none had been left */
+	uint32_t frame;          /* bytes of the longest frame that all of those carry */
+};
+
+/* No path is known yet. */
+void route_begin(struct connection *connection);
+/* A link reaches it so. */
+void route_reach(struct connection *connection, unsigned link, const struct path *path);
+/* A CONNECT or ACCEPT has come by a link. */
+void route_hear(struct connection *connection, unsigned link, const struct packet_connect *connect);
+/* An ACCEPT says that a frame of so many bytes has arrived by it: it works. */
+void route_work(struct connection *connection, unsigned link, uint32_t seen);
+/* Frames of more bytes do not pass any more. */
+void route_shrink(struct connection *connection, unsigned link, uint32_t frame_max);
+/* A link loses what others carry: do without it where another one works, and try it again later. */
+void route_leave(struct connection *connection, unsigned link);
+/* What a link should have carried has arrived, but not before another repeated it. */
+void route_lose(struct connection *connection, unsigned link);
+/* Send a CONNECT by this link, or by all that are not waiting for an answer, if there is reason to. */
+void route_try(struct connection *connection, unsigned link);
+void route_try_all(struct connection *connection);
+/* Try links again that were left long ago, and are better than those that are used. */
+void route_return(struct connection *connection);
+/* Send the CONNECTs that are due; when one is next, UINT64_MAX: never. */
+uint64_t route_expire(struct connection *connection);
+void route_end(struct connection *connection);
+/* Another link that works and carries frames of so many bytes, a different one each turn; `usual` if there is none. */
+uint8_t route_other(const struct connection *connection, uint8_t usual, unsigned turn, uint32_t length);
+/* By which link DATA goes to a peer: that by which its PULL came, if that says that the usual one does not bring it any more. */
+uint8_t route_serve(const struct connection *connection, bool aside);
+
+#endif
