@@ -469,6 +469,81 @@ FAULTS = [
         "(record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)) {",
         "(record->length != RECORD_EXTERNAL || total > EAGER_TOTAL_MAX)) {",
     ),
+    # ---- The provider
+    Fault(
+        "a map forgets what it had when it grows",
+        "provider/prov_map.c",
+        "memset(map->values + old, 0xff, (count - old) * sizeof map->values[0]);",
+        "memset(map->values, 0xff, count * sizeof map->values[0]);",
+    ),
+    Fault(
+        "a peer that has closed is a cancel to MPIs",
+        "provider/prov_error.c",
+        "if (status == THOLE_ERR_CLOSED && !(caps & FI_TAGGED))",
+        "if (status == THOLE_ERR_CLOSED)",
+    ),
+    Fault(
+        "a used up buffer is as quiet as its messages",
+        "provider/prov_flags.c",
+        "? PROV_SILENT",
+        "? (unsigned)THOLE_QUIET",
+    ),
+    Fault(
+        "what has failed counts as if it had not",
+        "provider/prov_counter.c",
+        "add_relaxed(&counter->errors, 1);",
+        "add_relaxed(&counter->value, 1);",
+    ),
+    Fault(
+        "a queue's error overtakes entries",
+        "provider/prov_cq.c",
+        "if (cq->head != cq->tail && cq->slots[cq->head & cq->mask].error) {\n"
+        "\t\tstruct prov_cq_slot *slot = &cq->slots[cq->head & cq->mask];",
+        "if (cq->head != cq->tail && cq->slots[(cq->tail - 1) & cq->mask].error) {\n"
+        "\t\tstruct prov_cq_slot *slot = &cq->slots[(cq->tail - 1) & cq->mask];",
+    ),
+    Fault(
+        "a queue that grows begins at its front",
+        "provider/prov_cq.c",
+        "slots[i & (2 * size - 1)] = cq->slots[i & cq->mask];",
+        "slots[i - cq->head] = cq->slots[i & cq->mask];",
+    ),
+    Fault(
+        "an event queue is closed though it is in use",
+        "provider/prov_eq.c",
+        "if (prov_users_any(&eq->users))",
+        "if (false)",
+    ),
+    Fault(
+        "an address that is removed leaves its peer behind",
+        "provider/prov_av.c",
+        "endpoint->peers->values[index] = PROV_NONE;",
+        "",
+    ),
+    Fault(
+        "a receive's source is the entry that came last",
+        "provider/prov_av.c",
+        "if (!error && prov_map_get(endpoint->sources, peer) == PROV_NONE)",
+        "if (!error)",
+    ),
+    Fault(
+        "a name is written where there is too little room",
+        "provider/prov_name.c",
+        "if (room < sizeof address || !bytes)",
+        "if (!bytes)",
+    ),
+    Fault(
+        "a failure without a context is entered",
+        "provider/prov_completion.c",
+        "if (sink->cq && error.op_context)",
+        "if (sink->cq)",
+    ),
+    Fault(
+        "peers' reads are counted as writes",
+        "provider/prov_completion.c",
+        " && completion->operation != THOLE_OP_REMOTE_GET)",
+        ")",
+    ),
 ]
 
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: order, growth, errors in their place, and what is said when memory has run out. */
+#include "prov_objects.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "prov_cq.h"
+#include "thole.h"
+
+static bool refuse; /* memory */
+
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return refuse ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+static struct objects objects;
+
+static int setup(void **state)
+{
+	(void)state;
+	objects_open(&objects);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	objects_close(&objects);
+	return 0;
+}
+
+static struct prov_cq *cq_open(enum fi_cq_format format, enum fi_wait_obj wait_obj)
+{
+	struct fi_cq_attr attr = {.format = format, .wait_obj = wait_obj};
+	struct fid_cq *fid;
+
+	assert_int_equal(fi_cq_open(objects.domain, &attr, &fid, NULL), 0);
+	return container_of(fid, struct prov_cq, fid);
+}
+
+/* Enter one whose context is its number. */
+static bool push(struct prov_cq *cq, uintptr_t number)
+{
+	struct prov_cq_slot *slot = prov_cq_slot(cq);
+
+	if (!slot)
+		return false;
+	slot->entry = (struct fi_cq_tagged_entry){.op_context = (void *)number, .tag = number + 1, .len = number + 2};
+	slot->error = NULL;
+	slot->source = number + 3;
+	prov_cq_count(&cq->tail);
+	return true;
+}
+
+static void push_error(struct prov_cq *cq, uintptr_t number)
+{
+	struct fi_cq_err_entry error = {.op_context = (void *)number, .err = FI_ETRUNC, .prov_errno = THOLE_ERR_TRUNCATED};
+
+	prov_cq_push_error(cq, &error);
+}
+
+static void ring__keeps_order_while_it_grows(void **state)
+{
+	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	struct fi_cq_tagged_entry entries[100];
+	fi_addr_t sources[100];
+	uintptr_t next = 0;
+	ssize_t count;
+
+	(void)state;
+	for (uintptr_t i = 0; i < 200; i++)
+		assert_true(push(cq, i));
+	assert_int_equal(fi_cq_read(&cq->fid, entries, 100), 100); /* so that it does not begin at its front */
+	for (uintptr_t i = 200; i < 1000; i++)
+		assert_true(push(cq, i));
+	for (next = 100; (count = fi_cq_readfrom(&cq->fid, entries, 100, sources)) > 0; next += (uintptr_t)count)
+		for (uintptr_t i = 0; i < (uintptr_t)count; i++) {
+			assert_ptr_equal(entries[i].op_context, (void *)(next + i));
+			assert_true(entries[i].tag == next + i + 1 && sources[i] == next + i + 3);
+		}
+	assert_int_equal(next, 1000);
+	assert_int_equal(count, -FI_EAGAIN);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
+/* A reader of a shorter format gets no byte more. */
+static void format__is_what_was_asked_for(void **state)
+{
+	static const size_t sizes[] = {
+		[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+		[FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+		[FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+		[FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+	};
+
+	(void)state;
+	for (int format = FI_CQ_FORMAT_CONTEXT; format <= FI_CQ_FORMAT_TAGGED; format++) {
+		struct prov_cq *cq = cq_open((enum fi_cq_format)format, FI_WAIT_NONE);
+		unsigned char bytes[3 * sizeof(struct fi_cq_tagged_entry)];
+
+		memset(bytes, 0xee, sizeof bytes);
+		push(cq, 7);
+		push(cq, 8);
+		assert_int_equal(fi_cq_read(&cq->fid, bytes, 2), 2);
+		assert_ptr_equal(*(void **)(void *)(bytes + sizes[format]), (void *)8);
+		assert_int_equal(bytes[2 * sizes[format]], 0xee);
+		assert_int_not_equal(bytes[2 * sizes[format] - 1], 0xee);
+		assert_int_equal(fi_close(&cq->fid.fid), 0);
+	}
+}
+
+static void error__stands_in_its_place(void **state)
+{
+	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	struct fi_cq_tagged_entry entries[4];
+	struct fi_cq_err_entry error = {.err_data = &error};
+
+	(void)state;
+	assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), -FI_EAGAIN);
+	push(cq, 1);
+	push_error(cq, 2);
+	push_error(cq, 3);
+	push(cq, 4);
+	assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), -FI_EAGAIN); /* 1 comes first */
+	assert_int_equal(fi_cq_read(&cq->fid, entries, 4), 1);
+	assert_int_equal(fi_cq_read(&cq->fid, entries, 4), -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
+	assert_ptr_equal(error.op_context, (void *)2);
+	assert_true(error.err == FI_ETRUNC && error.err_data_size == 0);
+	assert_ptr_equal(error.err_data, &error); /* the caller's */
+	assert_string_equal(fi_cq_strerror(&cq->fid, error.prov_errno, NULL, NULL, 0), thole_strerror(THOLE_ERR_TRUNCATED));
+	assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
+	assert_ptr_equal(error.op_context, (void *)3);
+	assert_int_equal(fi_cq_read(&cq->fid, entries, 4), 1);
+	assert_ptr_equal(entries[0].op_context, (void *)4);
+	push_error(cq, 5); /* freed with the queue */
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
+static void overrun__is_said_behind_what_is_there(void **state)
+{
+	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	struct fi_cq_tagged_entry entry;
+	unsigned pushed = 0, taken = 0;
+
+	(void)state;
+	refuse = true;
+	while (push(cq, pushed))
+		pushed++;
+	refuse = false;
+	assert_true(pushed > 0);
+	for (; fi_cq_read(&cq->fid, &entry, 1) == 1; taken++)
+		assert_ptr_equal(entry.op_context, (void *)(uintptr_t)taken);
+	assert_int_equal(taken, pushed);
+	assert_int_equal(fi_cq_read(&cq->fid, &entry, 1), -FI_EOVERRUN);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
+static void waiting__ends_by_time_and_by_signal(void **state)
+{
+	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_FD);
+	struct prov_cq *other = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	struct fi_cq_tagged_entry entry;
+
+	(void)state;
+	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, 1), -FI_EAGAIN);
+	assert_int_equal(fi_cq_signal(&cq->fid), 0);
+	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), -FI_EAGAIN); /* would not end else */
+	assert_int_equal(prov_cq_trywait(cq), 0);
+	push(cq, 1);
+	assert_int_equal(prov_cq_trywait(cq), -FI_EAGAIN);
+	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), 1);
+	assert_int_equal(fi_cq_sread(&other->fid, &entry, 1, NULL, 0), -FI_EOPNOTSUPP);
+	cq->users = 1;
+	assert_int_equal(fi_close(&cq->fid.fid), -FI_EBUSY);
+	cq->users = 0;
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+	assert_int_equal(fi_close(&other->fid.fid), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ring__keeps_order_while_it_grows),
+		cmocka_unit_test(format__is_what_was_asked_for),
+		cmocka_unit_test(error__stands_in_its_place),
+		cmocka_unit_test(overrun__is_said_behind_what_is_there),
+		cmocka_unit_test(waiting__ends_by_time_and_by_signal),
+	};
+
+	return cmocka_run_group_tests_name("prov_cq", tests, setup, teardown);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event queues: order, errors in their place, peeking, and that its users keep it open. */
+#include "prov_objects.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "prov_eq.h"
+
+static bool refuse; /* memory */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return refuse ? NULL : __real_calloc(count, size);
+}
+
+static struct objects objects;
+static struct fid_eq *fid;
+static struct prov_eq *eq;
+
+static int setup(void **state)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD};
+
+	(void)state;
+	objects_open(&objects);
+	assert_int_equal(fi_eq_open(objects.fabric, &attr, &fid, NULL), 0);
+	eq = container_of(fid, struct prov_eq, fid);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_int_equal(fi_close(&fid->fid), 0);
+	objects_close(&objects);
+	return 0;
+}
+
+static void events__come_in_order(void **state)
+{
+	uint32_t number = 0;
+	char text[8];
+
+	(void)state;
+	assert_int_equal(fi_eq_read(fid, &number, text, sizeof text, 0), -FI_EAGAIN);
+	assert_int_equal(prov_eq_trywait(eq), 0);
+	assert_int_equal(fi_eq_write(fid, 11, "abc", 4, 0), 4);
+	assert_int_equal(fi_eq_write(fid, 12, NULL, 0, 0), 0);
+	assert_int_equal(prov_eq_trywait(eq), -FI_EAGAIN);
+	assert_int_equal(fi_eq_read(fid, &number, text, 3, 0), -FI_ETOOSMALL);
+	assert_int_equal(fi_eq_read(fid, &number, text, sizeof text, FI_PEEK), 4);
+	assert_int_equal(fi_eq_read(fid, &number, text, sizeof text, 0), 4);
+	assert_int_equal(number, 11);
+	assert_string_equal(text, "abc");
+	assert_int_equal(fi_eq_sread(fid, &number, text, sizeof text, -1, 0), 0);
+	assert_int_equal(number, 12);
+	assert_int_equal(prov_eq_trywait(eq), 0);
+	assert_int_equal(fi_eq_sread(fid, &number, text, sizeof text, 1, 0), -FI_EAGAIN);
+}
+
+static void error__stops_reads_until_it_is_taken(void **state)
+{
+	struct fi_eq_err_entry error = {.err = FI_EINVAL, .data = 3}, taken = {0};
+	uint32_t number;
+
+	(void)state;
+	assert_int_equal(prov_eq_post(eq, 1, NULL, 0), 0);
+	assert_int_equal(prov_eq_post_error(eq, &error), 0);
+	assert_int_equal(prov_eq_post(eq, 2, NULL, 0), 0);
+	assert_int_equal(fi_eq_readerr(fid, &taken, 0), -FI_EAGAIN); /* not its turn */
+	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
+	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), -FI_EAVAIL);
+	assert_int_equal(fi_eq_readerr(fid, &taken, FI_PEEK), sizeof taken);
+	assert_int_equal(fi_eq_readerr(fid, &taken, 0), sizeof taken);
+	assert_true(taken.err == FI_EINVAL && taken.data == 3);
+	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
+	assert_int_equal(number, 2);
+}
+
+static void post__without_memory(void **state)
+{
+	struct fi_eq_err_entry error = {0};
+
+	(void)state;
+	refuse = true;
+	assert_int_equal(prov_eq_post(eq, 1, NULL, 0), -FI_ENOMEM);
+	assert_int_equal(prov_eq_post_error(eq, &error), -FI_ENOMEM);
+	refuse = false;
+	assert_int_equal(prov_eq_trywait(eq), 0);
+}
+
+static void close__waits_for_its_users(void **state)
+{
+	(void)state;
+	assert_int_equal(fi_domain_bind(objects.domain, &fid->fid, 0), 0);
+	assert_int_equal(fi_close(&fid->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&objects.domain->fid), 0);
+	assert_int_equal(fi_close(&objects.fabric->fid), -FI_EBUSY); /* the queue is open */
+	assert_int_equal(fi_domain(objects.fabric, objects.info, &objects.domain, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events__come_in_order),
+		cmocka_unit_test(error__stops_reads_until_it_is_taken),
+		cmocka_unit_test(post__without_memory),
+		cmocka_unit_test(close__waits_for_its_users),
+	};
+
+	return cmocka_run_group_tests_name("prov_eq", tests, setup, teardown);
+}

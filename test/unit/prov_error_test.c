@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Errors: each of Thole's has a word of libfabric's. */
+#include "unit.h"
+
+#include "prov_error.h"
+#include "thole.h"
+
+static void error__has_a_word(void **state)
+{
+	(void)state;
+	for (int status = -THOLE_ERR_COUNT + 1; status < 0; status++) {
+		assert_true(prov_error_of(status) > 0 && prov_error_of(status) != FI_EOTHER);
+		assert_int_equal(prov_error_result(status), -prov_error_of(status));
+	}
+	assert_int_equal(prov_error_of(0), 0);
+	assert_int_equal(prov_error_of(-THOLE_ERR_COUNT), FI_EOTHER);
+	assert_int_equal(prov_error_of(THOLE_ERR_AGAIN), FI_EAGAIN); /* programs try again */
+	assert_int_equal(prov_error_of(THOLE_ERR_TRUNCATED), FI_ETRUNC);
+	assert_int_equal(prov_error_of(THOLE_ERR_CANCELED), FI_ECANCELED);
+	assert_int_equal(prov_error_result(1), 0);
+}
+
+/* MPIs take FI_ECANCELED for a cancel of theirs. */
+static void entry__of_a_peer_that_has_closed(void **state)
+{
+	(void)state;
+	assert_int_equal(prov_error_entry(FI_MSG | FI_RMA, THOLE_ERR_CLOSED), FI_ECANCELED);
+	assert_int_equal(prov_error_entry(FI_MSG | FI_TAGGED, THOLE_ERR_CLOSED), FI_ECONNRESET);
+	assert_int_equal(prov_error_entry(FI_MSG, THOLE_ERR_PEER), FI_ECONNRESET);
+	assert_int_equal(prov_error_entry(FI_TAGGED, THOLE_ERR_CANCELED), FI_ECANCELED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(error__has_a_word),
+		cmocka_unit_test(entry__of_a_peer_that_has_closed),
+	};
+
+	return cmocka_run_group_tests_name("prov_error", tests, NULL, NULL);
+}
