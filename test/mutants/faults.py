@@ -63,6 +63,18 @@ FAULTS = [
         "connection->out.window += acked;",
     ),
     Fault(
+        "frames that were lost together are as many losses",
+        TRANSMIT,
+        "kept->sent_ns > route->lost_ns)",
+        "kept->sent_ns > 0)",
+    ),
+    Fault(
+        "an answer that is too soon speaks against a link",
+        TRANSMIT,
+        "ns >= connection->out.trip.least_ns && ns <= LINK_TRIP_NS",
+        "ns <= LINK_TRIP_NS",
+    ),
+    Fault(
         "credit is ignored",
         TRANSMIT,
         "return large ? smaller(connection->out.window, connection->out.credit) : connection->out.credit;",

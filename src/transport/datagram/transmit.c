@@ -390,17 +390,20 @@ static void transmit_delivered(struct connection *connection, const struct kept 
 		connection->out.delivered_ns = kept->sent_ns;
 }
 
-/* Whether it was lost by its link, and arrived once it was sent again by another. */
+/* Whether a frame was lost by its link, and arrived once it was sent again by another. The answer has to be to the repetition: one that
+ * comes sooner than any can is to the first sending, one that comes late is of a peer that was busy. And frames that were sent at once
+ * were lost for one reason, or waited for one: only what was sent since a loss was counted counts again. */
 static void transmit_judge(struct connection *connection, const struct kept *kept)
 {
-	bool late = connection->engine->now_ns - kept->sent_ns > LINK_TRIP_NS;
+	uint64_t ns = connection->engine->now_ns - kept->sent_ns;
 	uint8_t usual = transmit_usual(connection, kept);
+	struct route *route = &connection->route[usual];
 
-	if (connection->routes.working < 2 || (kept->resends > 0 && late))
-		return; /* a peer that was busy for a while looks different: its answer has nothing to do with the repetition */
+	if (connection->routes.working < 2)
+		return;
 	if (kept->resends == 0)
-		connection->route[usual].lost_in_row = 0;
-	else
+		route->lost_in_row = 0;
+	else if (ns >= connection->out.trip.least_ns && ns <= LINK_TRIP_NS && kept->sent_ns > route->lost_ns)
 		route_lose(connection, usual);
 }
 
