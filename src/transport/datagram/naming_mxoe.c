@@ -301,6 +301,8 @@ static bool mxoe_learn(struct connection *connection, const struct link *link, c
 	if (connection->out.credit == 0 && (packet->type == PACKET_ACCEPT || connect->next == SEQUENCE_FIRST))
 		transmit_start(connection, connect->next);
 	connection_open(connection);
+	if (packet->type == PACKET_ACCEPT && !connection->handshake.answered)
+		connection->in.ack_now = false; /* nothing is due of what came before */
 	return true;
 }
 
