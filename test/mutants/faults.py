@@ -131,9 +131,8 @@ FAULTS = [
     Fault(
         "a peer's acknowledgement is not looked at in a PULL",
         ENGINE,
-        "\t\tif (connection->engine->codec->credited) /* else it carries no acknowledgement either */\n"
-        "\t\t\ttransmit_acked(connection, packet);\n",
-        "",
+        "\t\ttransmit_acked(connection, packet);\n\t\tserve_pull_arrived(",
+        "\t\tserve_pull_arrived(",
     ),
     # ---- Bulk over frames
     Fault(

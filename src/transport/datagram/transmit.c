@@ -41,7 +41,7 @@ void transmit_begin(struct connection *connection)
 	list_init(&connection->out.unacked);
 	connection->out.unsent = &connection->out.unacked;
 	connection->out.window = WINDOW_FIRST;
-	connection->out.credit = connection->engine->codec->credited ? WINDOW_FIRST : 0; /* until the peer has answered */
+	connection->out.credit = connection->engine->codec->credit_first;
 	connection->out.next = SEQUENCE_FIRST;
 }
 
@@ -59,7 +59,7 @@ void transmit_start(struct connection *connection, uint32_t next)
 
 	connection->out.next = sequence_narrow(codec, next);
 	connection->out.epoch = next ^ connection->out.next;
-	connection->out.credit = codec->ahead_max;
+	connection->out.credit = codec->credit_unsaid;
 }
 
 /* ---- Cutting ------------------------------------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ struct cut {
  * its bytes. */
 static size_t transmit_head(const struct codec *codec, struct packet *packet, uint8_t *head, uint64_t left, struct cut *cut)
 {
-	uint32_t most = codec->fragment ? codec->fragment : cut->most;
+	uint32_t most = smaller(codec->fragment, cut->most);
 	uint32_t wanted = left < most ? (uint32_t)left : most;
 	size_t size;
 
@@ -497,8 +497,7 @@ void transmit_acked(struct connection *connection, const struct packet *packet)
 
 	if (sequence_after(ack, connection->out.next) > 0)
 		return; /* of what was not sent yet: made up, or of another time */
-	if (codec->credited)
-		connection->out.credit = packet->credit ? packet->credit : 1;
+	connection->out.credit = packet->credit ? packet->credit : codec->credit_unsaid;
 	if (first && sequence_after(ack, container_of(first, struct kept, node)->sequence) > 0)
 		transmit_release(connection, ack);
 	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->out.unacked))
