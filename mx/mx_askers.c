@@ -14,9 +14,9 @@ enum {
 static const uint32_t asker_none = UINT32_MAX;
 
 struct mxi_asker {
-	struct thole_address address;
-	struct mxi_identity identity;
-	uint32_t next; /* of the same hash */
+	struct thole_address address; /* the key */
+	struct mxi_identity identity; /* what was said of it last */
+	uint32_t next;                /* of the same hash */
 };
 
 void mxi_askers_open(struct mxi_askers *askers)

@@ -18,17 +18,17 @@ enum { MXI_ASKERS_MAX = 16384 }; /* 64 hosts with all of their endpoints; 1.5 Mi
 
 /* An endpoint as MX names it, and which opening of it. */
 struct mxi_identity {
-	uint64_t nic_id;
+	uint64_t nic_id; /* of its board; 0: not known */
 	uint32_t endpoint_id, session;
 };
 
 struct mxi_asker; /* a row; in askers.c */
 
 struct mxi_askers {
-	struct mxi_asker *rows;
+	struct mxi_asker *rows; /* its own; NULL: none yet */
 	uint32_t *
 		heads; /* as many as there is room for: the first row of each hash, or ASKER_NONE */
-	uint32_t count, room;
+	uint32_t count, room; /* rows in use, and how many there is memory for */
 	uint64_t key[2]; /* of the hash: who may ask cannot choose addresses that all have the same
 	                  */
 	uint32_t oldest; /* the next to make room once count is MXI_ASKERS_MAX */

@@ -12,11 +12,10 @@
 
 enum {
 	LOOPBACK_MTU = 65536, /* where the loopback is switched off and does not tell */
-	LOCAL_ID_BITS =
-		40, /* of a made id that say which host, below the byte that says that it is made */
 	SPEED_10G = 10000,    /* Mb/s, as the kernel says it */
 	ATTRIBUTE_MAX = 32,   /* bytes of a number in sysfs as text */
-	LOCAL_ID_BYTE = 0x02, /* "locally administered" of a MAC's first byte */
+	LOCAL_ID_BYTE = 0x02, /* of a made id, the first: a MAC's "locally administered" */
+	LOCAL_ID_BITS = 40,   /* below it, which say which host */
 };
 
 /* ---- Without any interface ------------------------------------------------------------------- */
@@ -57,7 +56,8 @@ static void mxi_board_loopback_board(struct mxi_board *board)
 /* ---- Interfaces ------------------------------------------------------------------------------ */
 
 struct collection {
-	struct mxi_board boards[MXI_BOARDS_MAX];
+	struct mxi_board boards[MXI_BOARDS_MAX]; /* in the order of their numbers, once
+	                                            mxi_board_chosen_first has run */
 	unsigned count;
 	unsigned chosen; /* which of them is to be number 0 */
 };

@@ -24,10 +24,10 @@ enum {
 };
 
 struct mxi_board {
-	uint64_t nic_id; /* the MAC, its first byte highest, as 0x0060dd47abcd */
-	uint32_t number;
-	uint32_t mtu;
-	char interface[MXI_INTERFACE_MAX];
+	uint64_t nic_id;                   /* the MAC, its first byte highest, as 0x0060dd47abcd */
+	uint32_t number;                   /* as programs count them, from 0 */
+	uint32_t mtu;                      /* bytes of a frame behind its Ethernet header */
+	char interface[MXI_INTERFACE_MAX]; /* its name, as "eth0" */
 	char address[MXI_ADDRESS_MAX]; /* IP; "": none, and other hosts cannot ask for its endpoints
 	                                */
 	char name[MX_MAX_HOSTNAME_LEN]; /* "host:0" */

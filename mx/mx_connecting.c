@@ -10,8 +10,9 @@
 #include "mx_nic.h"
 
 enum { MS = 1000000 }; /* ns */
-#define ANSWER_NS                                                                                  \
-	UINT64_C(10000000000) /* how long an endpoint that does not answer is asked at most */
+
+/* How long an endpoint that does not answer is asked at most. */
+static const uint64_t answer_ns = 10000000000;
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
@@ -30,7 +31,7 @@ static void mxi_connecting_ask(struct mx_endpoint *endpoint, union mx_request *r
                                uint32_t timeout_ms)
 {
 	struct mxi_query *query = calloc(1, sizeof(*query));
-	uint64_t longest_ns = timeout_ms ? (uint64_t)timeout_ms * MS : ANSWER_NS;
+	uint64_t longest_ns = timeout_ms ? (uint64_t)timeout_ms * MS : answer_ns;
 
 	if (!query) {
 		mxi_connecting_done(endpoint, request, MX_STATUS_NO_RESOURCES, NULL);
@@ -41,7 +42,7 @@ static void mxi_connecting_ask(struct mx_endpoint *endpoint, union mx_request *r
 		.nic_id = nic_id,
 		.endpoint_id = endpoint_id,
 		.key = key,
-		.deadline_ns = clock_now_ns() + (longest_ns < ANSWER_NS ? longest_ns : ANSWER_NS),
+		.deadline_ns = clock_now_ns() + (longest_ns < answer_ns ? longest_ns : answer_ns),
 	};
 	request->query = query;
 	request->busy = true;

@@ -28,20 +28,20 @@ enum {
 };
 
 static struct {
-	pthread_mutex_t mutex;
+	pthread_mutex_t mutex;    /* of all that follows */
 	pthread_cond_t changed;   /* the thread has ended, or a call of counters */
 	struct list_node entries; /* claimed */
 	struct list_node queries; /* under way */
-	struct mxi_world world;
+	struct mxi_world world;   /* as the claims saw it */
 
 	/* While the thread runs: as long as an entry is published. */
 	pthread_t thread;
-	bool running, ending;
-	int epoll_fd, timer_fd;
-	int group_fd;      /* -1: no multicast */
-	int speaker_fd;    /* -1: somebody else speaks for this host */
-	uint64_t alarm_ns; /* when the timer goes off; UINT64_MAX: never */
-	uint32_t dropped;  /* datagrams that were not understood */
+	bool running, ending;   /* the thread is there; it is to end */
+	int epoll_fd, timer_fd; /* what it sleeps on; -1: no thread */
+	int group_fd;           /* -1: no multicast */
+	int speaker_fd;         /* -1: somebody else speaks for this host */
+	uint64_t alarm_ns;      /* when the timer goes off; UINT64_MAX: never */
+	uint32_t dropped;       /* datagrams that were not understood */
 } directory = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.changed = PTHREAD_COND_INITIALIZER,
@@ -398,11 +398,10 @@ static mx_return_t mxi_directory_bind_local(struct mxi_entry *entry)
 	if (entry->unix_fd >= 0)
 		return MX_SUCCESS;
 	if (errno == EADDRINUSE) {
-		error_set(
-			THOLE_ERR_BUSY,
-			"endpoint %u of board %u is open already on this host; MX_ANY_ENDPOINT "
-			"takes a free one",
-			entry->endpoint_id, entry->board.number);
+		error_set(THOLE_ERR_BUSY,
+		          "endpoint %u of board %u is open already on this host; MX_ANY_ENDPOINT "
+		          "takes a free one",
+		          entry->endpoint_id, entry->board.number);
 		return MX_BUSY;
 	}
 	error_set(THOLE_ERR_SYSTEM, "cannot bind the Unix socket %s: %m", place.local.sun_path + 1);
@@ -420,11 +419,10 @@ static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 	entry->udp_fd = mxi_post_udp(&entry->board, port);
 	if (entry->udp_fd >= 0 || errno != EADDRINUSE)
 		return MX_SUCCESS;
-	error_set(
-		THOLE_ERR_BUSY,
-		"UDP port %u of %s, by which other hosts find endpoint %u, is another program's; "
-		"the option mx_port moves all of them, and has to be the same on all hosts",
-		port, entry->board.address, entry->endpoint_id);
+	error_set(THOLE_ERR_BUSY,
+	          "UDP port %u of %s, by which other hosts find endpoint %u, is another program's; "
+	          "the option mx_port moves all of them, and has to be the same on all hosts",
+	          port, entry->board.address, entry->endpoint_id);
 	return MX_NO_RESOURCES;
 }
 

@@ -41,13 +41,13 @@ struct mx_endpoint {
 	struct list_node *done_by_context; /* the same by context id; NULL: no context ids */
 	uint64_t context_mask;             /* bits of the match info that are the context id */
 	unsigned context_shift;            /* where they begin */
-	struct mxi_peers peers;
-	struct mxi_peer *self; /* one of them */
+	struct mxi_peers peers;            /* whom it knows */
+	struct mxi_peer *self;             /* one of them */
 
-	mx_unexp_handler_t handler; /* NULL: none */
-	void *handler_context;      /* the program's, for it */
+	mx_unexp_handler_t handler;      /* NULL: none */
+	void *handler_context;           /* the program's, for it */
 	mx_matching_callback_t callback; /* the same of mx_register_unexp_callback, instead */
-	bool screening;   /* there is either: Thole holds messages back that nobody expects */
+	bool screening; /* there is either: Thole holds messages back that nobody expects */
 	mx_error_handler_t error_handler; /* NULL: the process's */
 
 	struct mxi_entry entry; /* in the directory: our name and key */

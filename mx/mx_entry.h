@@ -25,7 +25,7 @@ struct mxi_entry {
 	 * endpoint_id by the claim. */
 	uint64_t nic_id;
 	uint32_t endpoint_id, key, session;
-	struct thole_address address;
+	struct thole_address address; /* of its Thole endpoint */
 	int wake_fd; /* an eventfd that is written when a query of this entry is done; -1: none */
 	/* Fill the first count values of thole_counters; NULL: unknown. Called by the directory's
 	 * thread without a lock. */
@@ -36,11 +36,11 @@ struct mxi_entry {
 	uint32_t answers;
 
 	/* The directory's own. */
-	struct list_node node; /* of all claimed entries */
-	struct mxi_board board;
-	struct mxi_askers askers;
-	int unix_fd, udp_fd; /* -1: none */
-	bool claimed, published, counting;
+	struct list_node node;             /* of all claimed entries */
+	struct mxi_board board;            /* where it is */
+	struct mxi_askers askers;          /* who was told its address */
+	int unix_fd, udp_fd;               /* -1: none */
+	bool claimed, published, counting; /* it is ours; answers; its counters are asked for */
 };
 
 #endif /* MX_ENTRY_H */

@@ -26,8 +26,8 @@ struct question {
 	struct mx_endpoint *endpoint; /* NULL: `in` says which board */
 	const void *in;               /* NULL: nothing */
 	uint32_t in_length;           /* bytes */
-	void *out;
-	uint32_t out_length; /* bytes */
+	void *out;                    /* where the answer goes; not aligned */
+	uint32_t out_length;          /* bytes */
 };
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -245,7 +245,7 @@ static mx_return_t mxi_info_get_counters_labels(const struct question *question)
 struct sum {
 	uint64_t values[MXI_COUNTERS_MAX];
 	uint64_t nic_id; /* whose endpoints are meant */
-	unsigned count;
+	unsigned count;  /* of values */
 };
 
 static void mxi_info_add_counters(struct mx_endpoint *endpoint, void *arg)

@@ -20,8 +20,8 @@ enum {
 };
 
 struct table {
-	struct mxi_known *rows;
-	unsigned count, room;
+	struct mxi_known *rows; /* its own; NULL: none */
+	unsigned count, room;   /* rows in use, and how many there is memory for */
 };
 
 /* Which contents of the file were read. */
@@ -29,15 +29,15 @@ struct edition {
 	dev_t device;
 	ino_t inode;
 	off_t size;
-	struct timespec changed;
+	struct timespec changed; /* its inode */
 };
 
 static struct {
-	pthread_mutex_t mutex;
-	bool begun; /* path is set */
-	char path[sizeof(((struct mxi_settings *)0)->hosts)];
-	struct edition edition;
-	struct table file, heard;
+	pthread_mutex_t mutex;                                /* of all that follows */
+	bool begun;                                           /* path is set */
+	char path[sizeof(((struct mxi_settings *)0)->hosts)]; /* of the file; "": none */
+	struct edition edition;   /* that was read last; all zero: none */
+	struct table file, heard; /* what the file says, what other hosts have told */
 	unsigned oldest; /* of those heard, the next to make room once they are MXI_KNOWN_MAX */
 	char trouble[ERROR_DETAIL_MAX]; /* with the file */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};

@@ -29,7 +29,7 @@ enum {
 
 /* A board of another host. */
 struct mxi_known {
-	uint64_t nic_id;
+	uint64_t nic_id;                /* never 0 */
 	char address[MXI_ADDRESS_MAX];  /* "": frames of MXoE only */
 	char name[MX_MAX_HOSTNAME_LEN]; /* "host:0" */
 	bool heard;                     /* it told so itself; else the file says it */

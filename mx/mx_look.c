@@ -10,9 +10,9 @@
 
 /* What is looked for. */
 struct look {
-	uint64_t match_info, match_mask;
-	union mx_request *request; /* that is to be done; or that was found done */
-	mx_status_t *status_p;     /* where the result goes */
+	uint64_t match_info, match_mask; /* of what is looked for by them */
+	union mx_request *request;       /* that is to be done; or that was found done */
+	mx_status_t *status_p;           /* where the result goes */
 };
 
 /* A request that is done; it is taken. */

@@ -20,11 +20,12 @@
 #include "mx_setting.h"
 #include "thole.h"
 
-static const uint64_t search_ns =
-	300000000; /* longer than a host takes to answer, short enough for a typing error */
-static const uint64_t search_first_ns = 20000000; /* until it is asked again; doubled each time */
-
-static const uint64_t hello_ns = 1300000000; /* longer than a host with MXoE is silent */
+/* Longer than a host takes to answer, short enough for a typing error. */
+static const uint64_t search_ns = 300000000;
+/* Until it is asked again; doubled each time. */
+static const uint64_t search_first_ns = 20000000;
+/* Longer than a host with MXoE is silent. */
+static const uint64_t hello_ns = 1300000000;
 
 /* What is looked for: an id, or a name where that is 0. What was found has both. */
 struct wanted {
@@ -86,10 +87,10 @@ static bool mxi_names_among_known(struct wanted *wanted)
 /* ---- On the network -------------------------------------------------------------------------- */
 
 struct search {
-	struct mxi_place group;
-	struct mxi_notice question;
-	struct pollfd sockets[MXI_BOARDS_MAX];
-	unsigned count;
+	struct mxi_place group;                /* where the question goes */
+	struct mxi_notice question;            /* a FIND */
+	struct pollfd sockets[MXI_BOARDS_MAX]; /* one for each board that has a network */
+	unsigned count;                        /* of sockets */
 };
 
 static void mxi_names_search_open(struct search *search, const struct wanted *wanted,
@@ -236,11 +237,10 @@ mx_return_t mxi_names_of_nic(uint64_t nic_id, char name[MX_MAX_HOSTNAME_LEN])
 	struct wanted wanted = {.nic_id = nic_id};
 
 	if (nic_id == 0 || !mxi_names_look_up(&wanted)) {
-		error_set(
-			THOLE_ERR_NOT_FOUND,
-			"no board has the NIC id %012llx: neither here, nor in the file of the "
-			"option mx_hosts, and no host says so",
-			(unsigned long long)nic_id);
+		error_set(THOLE_ERR_NOT_FOUND,
+		          "no board has the NIC id %012llx: neither here, nor in the file of the "
+		          "option mx_hosts, and no host says so",
+		          (unsigned long long)nic_id);
 		return MX_NIC_NOT_FOUND;
 	}
 	strcpy(name, wanted.name);

@@ -12,10 +12,10 @@ enum { LENGTH_AT = 6 }; /* of the field with the datagram's length */
 
 /* Where a walk is. Once something does not fit it stays bad and moves no more. */
 struct walk {
-	uint8_t *at;
-	size_t left;
-	bool reading;
-	bool bad;
+	uint8_t *at;  /* the next field */
+	size_t left;  /* bytes from there to the end */
+	bool reading; /* fields are read; else written */
+	bool bad;     /* it is over, and what it did is nothing */
 };
 
 static bool mxi_notice_walk_over(struct walk *walk, size_t bytes)

@@ -128,7 +128,7 @@ static mx_return_t mxi_open_place_find(struct mx_endpoint *endpoint, uint32_t nu
 /* As thole_endpoint_open takes them. */
 struct option_list {
 	char texts[OPTIONS_MAX][OPTION_TEXT_MAX + MX_MAX_HOSTNAME_LEN];
-	const char *strings[OPTIONS_MAX + 1];
+	const char *strings[OPTIONS_MAX + 1]; /* the texts, ended by NULL */
 	unsigned count;
 };
 

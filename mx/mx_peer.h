@@ -24,7 +24,7 @@ struct mxi_peers {
 		*entry; /* its own in the directory, which remembers who has asked for it */
 	struct mxi_peer **by_handle; /* by Thole's handle; NULL: not met yet */
 	uint32_t size;               /* entries of it */
-	struct list_node all;
+	struct list_node all;        /* of struct mxi_peer; what is here it owns */
 };
 
 struct mxi_peer {

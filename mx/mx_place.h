@@ -25,9 +25,9 @@ struct mxi_place {
 		struct sockaddr any;
 		struct sockaddr_in ipv4;
 		struct sockaddr_in6 ipv6;
-		struct sockaddr_un local;
+		struct sockaddr_un local; /* a name without a file, behind a NUL */
 	};
-	socklen_t size;
+	socklen_t size; /* bytes of whichever it is */
 };
 
 void mxi_place_endpoint(struct mxi_place *place, uint64_t nic_id, uint32_t endpoint_id);

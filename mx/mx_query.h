@@ -25,8 +25,8 @@ struct mxi_query {
 	/* Set by the caller. */
 	struct mxi_entry *from; /* is published */
 	uint64_t nic_id;
-	uint32_t endpoint_id, key;
-	uint64_t deadline_ns; /* by CLOCK_MONOTONIC; UINT64_MAX: never */
+	uint32_t endpoint_id, key; /* with nic_id: whom it is for, and what it shall hear */
+	uint64_t deadline_ns;      /* by CLOCK_MONOTONIC; UINT64_MAX: never */
 
 	/* Results. Nonzero done was stored with release: load_acquire it before the others. */
 	int done;
@@ -34,15 +34,15 @@ struct mxi_query {
 	                          * BAD_KEY, ENDPOINT_UNREACHABLE (its host is known and does not
 	                          * answer), ENDPOINT_UNKNOWN (nobody knows its host) */
 	uint32_t session;
-	struct thole_address address;
+	struct thole_address address; /* of its Thole endpoint, where status is SUCCESS */
 
 	/* Of this file and the directory. */
 	struct list_node node; /* of all queries under way, or alone */
 	uint64_t token;        /* what its answer repeats */
 	uint64_t next_ns;      /* when to ask again */
 	uint64_t pause_ns;     /* until the time after that */
-	uint32_t attempts;
-	bool found; /* the host is known */
+	uint32_t attempts;     /* how often it was asked */
+	bool found;            /* the host is known */
 };
 
 /* All but what the caller has set. */

@@ -52,11 +52,12 @@ enum {
 
 struct mx_raw_endpoint {
 	struct mxi_board board;
-	int packet_fd, name_fd, event_fd, epoll_fd;
-	struct lock lock;
-	void *sent[SENDS_MAX]; /* contexts, a ring */
-	unsigned first, count;
-	unsigned promised; /* places of it that sends under way will take */
+	int packet_fd, name_fd; /* frames, and the claim on the board */
+	int event_fd, epoll_fd; /* sends that are done, and both kinds of event */
+	struct lock lock;       /* of the ring */
+	void *sent[SENDS_MAX];  /* contexts, a ring */
+	unsigned first, count;  /* the oldest of it, and how many there are */
+	unsigned promised;      /* places of it that sends under way will take */
 };
 
 /* ---- Opening --------------------------------------------------------------------------------- */

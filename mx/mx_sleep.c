@@ -11,10 +11,9 @@
 #include "mx_handler.h"
 
 enum {
-	MS = 1000000,   /* ns */
-	SLICE_MS = 100, /* longest sleep: what no descriptor shows is found after it */
-	HANDLER_SLICE_MS =
-		1, /* the same while another thread's handler keeps everybody from progress */
+	MS = 1000000,         /* ns */
+	SLICE_MS = 100,       /* longest sleep: what no descriptor shows is found after it */
+	HANDLER_SLICE_MS = 1, /* the same while another thread's handler stops all progress */
 };
 
 static void mxi_sleep_followers_wake(struct mx_endpoint *endpoint, int count)

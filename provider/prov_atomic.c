@@ -22,14 +22,14 @@ _Static_assert((int)FI_MIN == (int)THOLE_MIN && (int)FI_BXOR == (int)THOLE_BXOR 
 
 /* Elements in up to so many places. */
 struct parts {
-	const struct fi_ioc *ioc;
+	const struct fi_ioc *ioc; /* the places; NULL: none */
 	size_t count;
 };
 
 /* One operation, whichever call it came by. */
 struct atomic {
 	struct parts operand, compare, result; /* without elements: it has none */
-	fi_addr_t peer;
+	fi_addr_t peer;                        /* whose memory it is */
 	uint64_t offset, key; /* the memory there, in bytes from its region's start */
 	enum fi_datatype type;
 	enum fi_op op;
@@ -39,11 +39,11 @@ struct atomic {
 
 /* A result on its way to several places, and the user's context in the meantime. */
 struct prov_scatter {
-	void *context; /* the program's */
-	size_t count;  /* of parts */
-	size_t size;   /* bytes of an element */
-	struct fi_ioc parts[PROV_SEGMENTS_MAX];
-	unsigned char bytes[THOLE_ATOMIC_BYTES_MAX];
+	void *context;                               /* the program's */
+	size_t count;                                /* of parts */
+	size_t size;                                 /* bytes of an element */
+	struct fi_ioc parts[PROV_SEGMENTS_MAX];      /* where it goes */
+	unsigned char bytes[THOLE_ATOMIC_BYTES_MAX]; /* the result, in one piece */
 };
 
 void *prov_atomic_scatter(void *wrapped, bool failed)

@@ -18,7 +18,7 @@ struct fi_provider prov_core_provider = {
 };
 
 static struct {
-	uint32_t (*version)(void);
+	uint32_t (*version)(void); /* each NULL where the core lacks it */
 	int (*log_enabled)(const struct fi_provider *provider, enum fi_log_level level,
 	                   enum fi_log_subsys subsystem);
 	void (*log)(const struct fi_provider *provider, enum fi_log_level level,

@@ -16,12 +16,12 @@
 struct prov_counter {
 	struct fid_cntr fid;
 	struct prov_domain *domain;
-	uint64_t value;  /* operations, or bytes, that have ended well; atomic */
-	uint64_t errors; /* operations that have not; atomic */
-	bool bytes;      /* count bytes instead of operations */
-	enum fi_wait_obj wait_obj;
-	struct prov_watch watch;
-	unsigned users; /* sinks of endpoints, and regions, that lead here */
+	uint64_t value;            /* operations, or bytes, that have ended well; atomic */
+	uint64_t errors;           /* operations that have not; atomic */
+	bool bytes;                /* count bytes instead of operations */
+	enum fi_wait_obj wait_obj; /* how programs may wait */
+	struct prov_watch watch;   /* the endpoints that it counts for */
+	unsigned users;            /* sinks of endpoints, and regions, that lead here */
 };
 
 int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,

@@ -19,7 +19,7 @@
 #include "prov_watch.h"
 
 struct prov_cq_slot {
-	struct fi_cq_tagged_entry entry;
+	struct fi_cq_tagged_entry entry; /* of success */
 	struct fi_cq_err_entry
 		*error; /* not NULL: the operation failed, and entry is not used. The slot's own */
 	fi_addr_t source; /* FI_ADDR_NOTAVAIL: not known, or not asked for */
@@ -28,17 +28,17 @@ struct prov_cq_slot {
 struct prov_cq {
 	struct fid_cq fid;
 	struct prov_domain *domain;
-	struct prov_cq_slot *slots;
-	size_t mask;       /* one less than there are slots, a power of two */
-	size_t head, tail; /* count entries taken and entered since the queue was opened */
+	struct prov_cq_slot *slots; /* its own */
+	size_t mask;                /* one less than there are slots, a power of two */
+	size_t head, tail;          /* count entries taken and entered since the queue was opened */
 	size_t entry_size; /* of the format; every format is the front of fi_cq_tagged_entry */
 	struct fi_cq_err_entry *spare; /* for the next error: a peek that finds nothing makes one
 	                                  each time. NULL: none */
-	enum fi_wait_obj wait_obj;
-	bool overrun;  /* memory for a larger ring ran out */
-	bool draining; /* the last read took something */
-	struct prov_watch watch;
-	unsigned users; /* sinks of endpoints that lead here */
+	enum fi_wait_obj wait_obj;     /* how programs may wait */
+	bool overrun;                  /* memory for a larger ring ran out */
+	bool draining;                 /* the last read took something */
+	struct prov_watch watch;       /* the endpoints that report here */
+	unsigned users;                /* sinks of endpoints that lead here */
 };
 
 int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_p,

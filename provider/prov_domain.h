@@ -24,8 +24,7 @@
 enum {
 	PROV_CONTEXTS = 1024,   /* operations that a user should keep under way; no limit of ours */
 	PROV_SEGMENTS_MAX = 64, /* iov_limit; MPIs size arrays of theirs by it */
-	PROV_INJECT_MAX =
-		4096, /* bytes of an inject call; what one eager message holds with ease */
+	PROV_INJECT_MAX = 4096, /* bytes of an inject call; one eager message holds them */
 };
 
 struct prov_eq;
@@ -45,7 +44,7 @@ struct prov_domain {
 	size_t endpoint_count;             /* slots, free ones too */
 	struct list_node regions;          /* all that are open, for endpoints that come later */
 	unsigned users;                    /* objects opened in the domain */
-	struct lock lock;
+	struct lock lock;                  /* taken where `safe` */
 };
 
 static inline void prov_domain_lock(struct prov_domain *domain)

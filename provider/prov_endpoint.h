@@ -38,25 +38,25 @@ enum prov_user_flags {
 
 /* A message that a peek with FI_CLAIM has taken out of matching. */
 struct prov_claim {
-	void *context; /* the program's, by which it is asked for */
-	struct thole_message *message;
+	void *context;                      /* the program's, by which it is asked for */
+	struct thole_message *message;      /* out of matching until it is received or dropped */
 	struct thole_completion completion; /* what was said of it */
 };
 
 struct prov_endpoint {
 	struct fid_ep fid;
-	struct thole_endpoint *thole;
+	struct thole_endpoint *thole; /* its own */
 	struct prov_domain *domain;
-	struct prov_map *peers;    /* fi_addr_t to Thole's peer */
-	struct prov_map *sources;  /* Thole's peer to fi_addr_t */
-	unsigned inject_flags;     /* of thole_send for the inject calls */
-	unsigned send_flags;       /* for the calls that take no flags */
-	unsigned recv_flags;       /* likewise, of tagged receives */
-	unsigned plain_recv_flags; /* likewise, of plain ones */
-	bool directed;             /* receives look at their source address */
-	bool wants_source;         /* completions say their source */
-	bool enabled;              /* operations are possible */
-	struct prov_sink sinks[PROV_SINKS];
+	struct prov_map *peers;             /* fi_addr_t to Thole's peer */
+	struct prov_map *sources;           /* Thole's peer to fi_addr_t */
+	unsigned inject_flags;              /* of thole_send for the inject calls */
+	unsigned send_flags;                /* for the calls that take no flags */
+	unsigned recv_flags;                /* likewise, of tagged receives */
+	unsigned plain_recv_flags;          /* likewise, of plain ones */
+	bool directed;                      /* receives look at their source address */
+	bool wants_source;                  /* completions say their source */
+	bool enabled;                       /* operations are possible */
+	struct prov_sink sinks[PROV_SINKS]; /* by prov_endpoint_sink */
 
 	struct prov_av *av;              /* NULL: none is bound yet */
 	uint64_t caps;                   /* libfabric's capabilities, as it was opened */

@@ -20,7 +20,7 @@ struct event {
 	bool is_error;         /* it is `error`, else `data` */
 	size_t size;           /* of data */
 	struct fi_eq_err_entry error;
-	unsigned char data[];
+	unsigned char data[]; /* what fi_eq_read gives */
 };
 
 static struct prov_eq *prov_eq_of(struct fid_eq *fid)

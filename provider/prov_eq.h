@@ -22,10 +22,10 @@ struct prov_eq {
 	struct fid_eq fid;
 	struct prov_users *fabric; /* those of the fabric that it was opened in */
 	struct lock lock;          /* protects the list */
-	struct list_node events;
-	int event; /* an eventfd: readable while the list has something */
-	enum fi_wait_obj wait_obj;
-	struct prov_users users; /* address vectors, domains and endpoints that it is bound to */
+	struct list_node events;   /* oldest first; its own */
+	int event;                 /* an eventfd: readable while the list has something */
+	enum fi_wait_obj wait_obj; /* how programs may wait */
+	struct prov_users users;   /* address vectors, domains and endpoints that it is bound to */
 };
 
 int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p,

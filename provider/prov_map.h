@@ -14,7 +14,7 @@
 enum { PROV_NONE = UINT32_MAX }; /* no such peer or entry; equal to THOLE_ANY */
 
 struct prov_map {
-	size_t count;
+	size_t count; /* of values */
 	uint32_t values[];
 };
 

@@ -8,14 +8,14 @@
 #include "prov_stub.h"
 
 struct poll_member {
-	struct fid *fid;
-	uint64_t seen; /* a counter's value when it was last reported */
+	struct fid *fid; /* a queue or a counter, the program's */
+	uint64_t seen;   /* a counter's value when it was last reported */
 };
 
 struct prov_poll {
 	struct fid_poll fid;
 	struct prov_domain *domain;
-	struct poll_member *members;
+	struct poll_member *members; /* its own; NULL: none yet */
 	size_t count;
 };
 

@@ -8,12 +8,12 @@
 /* One operation, whichever call it came by. */
 struct rma {
 	const struct iovec *iov; /* the memory here */
-	size_t count;
-	fi_addr_t peer;
-	uint64_t offset, key; /* the memory there, in bytes from its region's start */
-	uint64_t data;        /* immediate */
-	unsigned flags;       /* Thole's */
-	void *context;        /* the program's */
+	size_t count;            /* pieces of it */
+	fi_addr_t peer;          /* whose memory it is */
+	uint64_t offset, key;    /* the memory there, in bytes from its region's start */
+	uint64_t data;           /* immediate */
+	unsigned flags;          /* Thole's */
+	void *context;           /* the program's */
 };
 
 static ssize_t prov_rma_write(struct fid_ep *fid, const struct rma *rma)

@@ -7,7 +7,7 @@
 #include "prov_watch.h"
 
 struct prov_thread {
-	struct prov_watch watch;
+	struct prov_watch watch; /* the endpoints that it progresses */
 	pthread_t thread;
 	int stop; /* it is to end */
 };

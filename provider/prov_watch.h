@@ -23,8 +23,8 @@
 
 struct prov_watch {
 	struct prov_domain *domain;
-	struct thole_endpoint **endpoints;
-	size_t count; /* of endpoints */
+	struct thole_endpoint **endpoints; /* the array is its own; NULL: none yet */
+	size_t count;                      /* of endpoints */
 	int epoll; /* readable when an endpoint or the event is; -1 until somebody wants to sleep */
 	int event; /* an eventfd, for what happens without an endpoint's descriptor noticing; -1
 	              likewise */
