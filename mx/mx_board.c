@@ -20,8 +20,8 @@ enum {
 
 /* ---- Without any interface ------------------------------------------------------------------- */
 
-/* The same for all processes of this boot and network namespace, and most likely no other host's.
- */
+/* The same for all processes of this boot and network namespace, and most likely no other
+ * host's. */
 static uint64_t mxi_board_local_id(void)
 {
 	uint64_t host = thole_host_id();

@@ -44,8 +44,8 @@ static struct {
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* As "host:0", also where the number is left out. False: it is too long, or has what no name has.
- */
+/* As "host:0", also where the number is left out. False: it is too long, or has what no name
+ * has. */
 static bool mxi_known_name_complete(const char *text, char name[MX_MAX_HOSTNAME_LEN])
 {
 	const char *colon = strrchr(text, ':');

@@ -72,8 +72,8 @@ static bool mxi_peer_parse(const struct thole_address *address, struct mxi_ident
 	return true;
 }
 
-/* One that has spoken first. It has asked the directory for us before, which remembers who it is.
- */
+/* One that has spoken first. It has asked the directory for us before, which remembers who it
+ * is. */
 struct mxi_peer *mxi_peer_meet(struct mxi_peers *peers, uint32_t handle)
 {
 	struct mxi_identity identity = {0};

@@ -140,8 +140,8 @@ int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_pla
 	return sendmsg(fd, &message, MSG_NOSIGNAL) >= 0 ? 0 : errno;
 }
 
-/* Inside the host, other users get no answer and are not believed, but root may ask what there is.
- */
+/* Inside the host, other users get no answer and are not believed, but root may ask what there
+ * is. */
 static bool mxi_post_is_of_others(struct msghdr *message)
 {
 	struct cmsghdr *part = CMSG_FIRSTHDR(message);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mx_wait - waiting for anything at an endpoint: a thread looks, spins, then sleeps (mx_sleep.h).
- */
+/* mx_wait - waiting for anything at an endpoint: a thread looks, spins, then sleeps
+ * (mx_sleep.h). */
 #ifndef MX_WAIT_H
 #define MX_WAIT_H
 
