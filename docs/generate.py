@@ -694,6 +694,17 @@ def wrong_includes() -> Iterator[str]:
                     yield f"{folder}/{path.name} includes {header}, which ARCHITECTURE.md does not give to it"
 
 
+def wrong_functions() -> Iterator[str]:
+    """What provider/ and mx/ define begins with its file's name, but for the calls of MX, and the door."""
+    for folder, prefix, public in (("provider", "prov_", "fi_prov_ini"), ("mx", "mxi_", r"mx_\w+|mx__\w+")):
+        for path in sorted((ROOT / folder).glob("*.[ch]")):
+            own = prefix + path.stem.partition("_")[2]
+            text = re.sub(r"__attribute__\(\(.*?\)\)\)? ", "", without_comments(path.read_text()))
+            for name in re.findall(r"^\w[^;={}()]*?\b(\w+)\([^;]*?\)\n\{", text, flags=re.MULTILINE):
+                if name != own and not name.startswith(f"{own}_") and not re.fullmatch(public, name):
+                    yield f"{folder}/{path.name} defines {name}(), which does not begin with {own}_"
+
+
 def wrong_changes(tables: Tables) -> Iterator[str]:
     """The newest entry of the changes is of the version that this is."""
     found = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
@@ -892,7 +903,7 @@ def check(tables: Tables) -> int:
     for name in DOCUMENTS:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
-    wrong += [*unnamed_files(), *wrong_includes(), *wrong_protocol(), *wrong_changes(tables)]
+    wrong += [*unnamed_files(), *wrong_includes(), *wrong_functions(), *wrong_protocol(), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"
