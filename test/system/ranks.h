@@ -45,7 +45,7 @@
 		}                                                                                  \
 	} while (0)
 
-enum { RANKS_MAX = 16, RANKS_WORDS = 256, RANKS_COUNTERS_MAX = 256 };
+enum { RANKS_MAX = 16, RANKS_WORDS = 256, RANKS_COUNTERS_MAX = 256, RANKS_SKIP = 77 /* for meson */ };
 
 struct ranks_shared {
 	struct thole_address addresses[RANKS_MAX];
@@ -236,10 +236,29 @@ static inline pid_t ranks_fork(int rank, unsigned limit_s, ranks_body *body)
 	exit(0); /* for the sanitizers' last words */
 }
 
-/* Wait for all; `expected` has a bit for each rank that may be killed by SIGKILL. Returns how many failed. */
+/* Start ranks as processes, for ranks_wait. */
+static inline void ranks_start(pid_t *pids, int count, unsigned limit_s, ranks_body *body)
+{
+	ranks_prepare(count);
+	for (int i = 0; i < count; i++)
+		pids[i] = ranks_fork(i, limit_s, body);
+}
+
+static inline void ranks_end(const pid_t *pids, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (pids[i])
+			kill(pids[i], SIGKILL);
+}
+
+/*
+ * Wait for all; `expected` has a bit for each rank that may be killed by SIGKILL. The first to end in any other way but well
+ * ends the others. Returns RANKS_SKIP if it exited with that, or else how many failed.
+ */
 static inline int ranks_wait(pid_t *pids, int count, uint32_t expected)
 {
 	int failures = 0, left = count, status;
+	bool skipped = false;
 
 	while (left > 0) {
 		pid_t pid = wait(&status);
@@ -257,26 +276,25 @@ static inline int ranks_wait(pid_t *pids, int count, uint32_t expected)
 		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && (expected >> rank & 1))
 			continue;
 		if (failures++ == 0) {
-			fprintf(stderr, "rank %d %s %d%s\n", rank, WIFEXITED(status) ? "exited with" : "was ended by signal",
-				WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
-				WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": it hung" : "");
-			for (int i = 0; i < count; i++)
-				if (pids[i])
-					kill(pids[i], SIGKILL);
+			skipped = WIFEXITED(status) && WEXITSTATUS(status) == RANKS_SKIP;
+			if (!skipped)
+				fprintf(stderr, "rank %d %s %d%s\n", rank,
+					WIFEXITED(status) ? "exited with" : "was ended by signal",
+					WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+					WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": it hung" : "");
+			ranks_end(pids, count);
 			expected = ~0u;
 		}
 	}
-	return failures;
+	return skipped ? RANKS_SKIP : failures;
 }
 
-/* Run the body on each rank, as processes. Returns how many failed. */
+/* Run the body on each rank, as processes. Returns as ranks_wait does. */
 static inline int ranks_run(int count, unsigned limit_s, ranks_body *body)
 {
 	pid_t pids[RANKS_MAX];
 
-	ranks_prepare(count);
-	for (int i = 0; i < count; i++)
-		pids[i] = ranks_fork(i, limit_s, body);
+	ranks_start(pids, count, limit_s, body);
 	return ranks_wait(pids, count, 0);
 }
 

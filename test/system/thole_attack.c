@@ -19,7 +19,7 @@
 
 #include "ranks.h"
 
-enum { SKIP = 77, LIMIT_S = 100, STRANGER = 65534, PORTS_MAX = 64 };
+enum { LIMIT_S = 100, STRANGER = 65534, PORTS_MAX = 64 };
 enum { WORD_ENOUGH, WORD_OVER, WORD_LEFT, WORD_STOLEN, WORD_TRIES, WORD_COMPUTING, WORD_PID };
 
 static unsigned seconds = 3;
@@ -41,7 +41,7 @@ static void own_network(void)
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0) {
 		printf("skipped: needs the right to make a network namespace, and to be another user\n");
-		exit(SKIP);
+		exit(RANKS_SKIP);
 	}
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	CHECK(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &request) == 0);
@@ -222,11 +222,9 @@ static int steal(void)
 	pid_t pids[TALKERS], strangers[2];
 	int failed;
 
-	ranks_prepare(TALKERS);
+	ranks_start(pids, TALKERS, LIMIT_S + seconds, talker);
 	strangers[0] = stranger_fork(thief);
 	strangers[1] = stranger_fork(flooder);
-	for (int i = 0; i < TALKERS; i++)
-		pids[i] = ranks_fork(i, LIMIT_S + seconds, talker);
 	failed = ranks_wait(pids, TALKERS, 0);
 	word_add(WORD_OVER, 1); /* if they have failed */
 	for (int i = 0; i < 2; i++)
@@ -368,10 +366,8 @@ static int hold(void)
 	int failed;
 
 	seconds = seconds > HELD_LEAST_S ? seconds : HELD_LEAST_S;
-	ranks_prepare(2);
+	ranks_start(pids, 2, LIMIT_S + seconds, held_body);
 	stranger = stranger_fork(holder);
-	for (int i = 0; i < 2; i++)
-		pids[i] = ranks_fork(i, LIMIT_S + seconds, held_body);
 	failed = ranks_wait(pids, 2, 0);
 	kill(stranger, SIGKILL);
 	waitpid(stranger, NULL, 0);
@@ -413,9 +409,7 @@ static int orphan_run(void)
 	pid_t pids[2];
 	int failed;
 
-	ranks_prepare(2);
-	for (int i = 0; i < 2; i++)
-		pids[i] = ranks_fork(i, 60, orphan_body);
+	ranks_start(pids, 2, 60, orphan_body);
 	failed = ranks_wait(pids, 2, 2);
 	word_add(WORD_OVER, 1);
 	return failed;
@@ -455,9 +449,7 @@ static int stopped(void)
 	pid_t pids[2];
 	int status;
 
-	ranks_prepare(2);
-	for (int i = 0; i < 2; i++)
-		pids[i] = ranks_fork(i, LIMIT_S, stopped_body);
+	ranks_start(pids, 2, LIMIT_S, stopped_body);
 	CHECK(waitpid(pids[1], &status, WUNTRACED) == pids[1] && WIFSTOPPED(status));
 	nap(1000 * seconds);
 	kill(pids[1], SIGCONT);

@@ -14,7 +14,7 @@
 
 #include "ranks.h"
 
-enum { SKIP = 77, LIMIT_S = 100, KEY = 9 };
+enum { LIMIT_S = 100, KEY = 9 };
 
 static void nap_us(unsigned us)
 {
@@ -120,14 +120,14 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-/* Into a user namespace of its own, and perhaps others that need one; as the same user. Exits with SKIP if it may not. */
+/* Into a user namespace of its own, and perhaps others that need one; as the same user. Exits with RANKS_SKIP if it may not. */
 static void enter_namespaces(int flags)
 {
 	unsigned uid = geteuid(), gid = getegid();
 	char line[64];
 
 	if (unshare(CLONE_NEWUSER | flags) != 0)
-		_exit(SKIP);
+		_exit(RANKS_SKIP);
 	write_file("/proc/self/setgroups", "deny");
 	snprintf(line, sizeof(line), "%u %u 1", uid, uid);
 	write_file("/proc/self/uid_map", line);
@@ -209,7 +209,7 @@ static void other_user(int self)
 	int error;
 
 	if (geteuid() != 0)
-		_exit(SKIP);
+		_exit(RANKS_SKIP);
 	if (self == 1) {
 		CHECK(setgid(65534) == 0 && setuid(65534) == 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -290,7 +290,7 @@ static void computing_sender(int self)
 	uint8_t *large = malloc(3000000);
 
 	if (!one_copy_permitted())
-		_exit(SKIP);
+		_exit(RANKS_SKIP);
 	endpoint = endpoint_open("bulk=auto", NULL, THOLE_THREAD_SINGLE);
 	ranks_meet(endpoint, peers);
 	exchange(endpoint, peers[1 - self], self, 1 - self, 3, 100);
@@ -646,7 +646,7 @@ static void huge(int self)
 	uint8_t *bytes;
 
 	if (sysconf(_SC_AVPHYS_PAGES) < (long)((length + length / 4) / 4096))
-		_exit(SKIP);
+		_exit(RANKS_SKIP);
 	bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	CHECK(bytes != MAP_FAILED);
 	endpoint = endpoint_open(NULL, NULL, THOLE_THREAD_SINGLE);
@@ -698,8 +698,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		pid_t pids[RANKS_MAX];
-		int status, result = 0;
+		int failures;
 
 		if (argc < 2) {
 			puts(cases[i].name);
@@ -707,23 +706,8 @@ int main(int argc, char **argv)
 		}
 		if (strcmp(argv[1], cases[i].name) != 0)
 			continue;
-		ranks_prepare(cases[i].ranks);
-		for (int rank = 0; rank < cases[i].ranks; rank++)
-			pids[rank] = ranks_fork(rank, LIMIT_S, cases[i].body);
-		/* The first to end in any way but well decides. */
-		for (int left = cases[i].ranks; left > 0; left--) {
-			pid_t pid = wait(&status);
-
-			if (status == 0 || result)
-				continue;
-			result = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-			if (WIFSIGNALED(status))
-				fprintf(stderr, "a rank was ended by signal %d\n", WTERMSIG(status));
-			for (int rank = 0; rank < cases[i].ranks; rank++)
-				if (pids[rank] != pid)
-					kill(pids[rank], SIGKILL);
-		}
-		return result;
+		failures = ranks_run(cases[i].ranks, LIMIT_S, cases[i].body);
+		return failures == RANKS_SKIP ? RANKS_SKIP : failures != 0;
 	}
 	return argc < 2 ? 0 : 2;
 }
