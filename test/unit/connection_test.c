@@ -6,7 +6,6 @@
 
 #include "pair.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
 #include "transport/datagram/sequence.h"
 #include "transport/datagram/datagram.h"
 
@@ -123,13 +122,15 @@ static struct path host_path(unsigned link, uint8_t number)
 			   : (struct path){{2, 0, 0, 0, 0, number, 0, 0, 0, (uint8_t)(100 + number)}};
 }
 
-static void host_open(struct host *host, uint64_t key)
+static struct host *host_open(uint64_t key)
 {
+	struct host *host = malloc(sizeof(*host));
 	struct link *links[LINKS];
 	struct thole_endpoint_attr attr = {0};
 	struct address_parts parts;
 	struct options options;
 
+	assert_non_null(host);
 	*host = (struct host){.now_ns = SECOND_NS};
 	random_state = 1;
 	for (unsigned i = 0; i < LINKS; i++) {
@@ -144,6 +145,13 @@ static void host_open(struct host *host, uint64_t key)
 	assert_int_equal(datagram_attach(host->endpoint, &codec_native, links, LINKS, count_up, &random_state), 0);
 	host->engine = &datagram_of(host->endpoint)->engine;
 	endpoint_advance(host->endpoint, host->now_ns);
+	return host;
+}
+
+static void host_close(struct host *host)
+{
+	endpoint_vanish(host->endpoint);
+	free(host);
 }
 
 /* Whatever it has in mind, it has time for. */
@@ -225,10 +233,8 @@ static void packet_of_type(enum packet_type type, struct packet *packet)
 /* Some of a kind, at once and later: `length` bytes each. What comes back is no more than what was said, ever. */
 static void stranger_tries(uint64_t key, unsigned link, const struct packet *packet, size_t length)
 {
-	struct host *host = malloc(sizeof(*host));
+	struct host *host = host_open(key);
 
-	assert_non_null(host);
-	host_open(host, key);
 	for (int i = 0; i < TIMES; i++) {
 		stranger_says(host, link, packet, length);
 		if (i != 2)
@@ -241,8 +247,7 @@ static void stranger_tries(uint64_t key, unsigned link, const struct packet *pac
 	if (bytes_out(host) > host->bytes_in)
 		fail_msg("%u bytes in the end, to a stranger who has sent %u of type %u", (unsigned)bytes_out(host),
 			 (unsigned)host->bytes_in, packet->type);
-	endpoint_vanish(host->endpoint);
-	free(host);
+	host_close(host);
 }
 
 static void stranger__gets_no_more_than_it_sends(void **state)
@@ -269,16 +274,40 @@ static void host_said(const struct host *host, unsigned link, struct packet *pac
 	assert_int_equal(codec_native.decode(packet, host->sinks[link].last, host->sinks[link].last_length), 0);
 }
 
+/* We want the stranger. Returns its handle, and what it was asked. */
+static uint32_t host_wants(struct host *host, struct packet *asked)
+{
+	struct thole_address address;
+	struct address_parts parts;
+	uint32_t peer;
+
+	host_parts(2, &parts);
+	address_format(&parts, &address);
+	assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
+	assert_int_equal(thole_connect(host->endpoint, peer, 0, NULL, NULL), 0);
+	host_run(host, SECOND_NS / 100);
+	host_said(host, UDP, asked);
+	return peer;
+}
+
+/* Its answer to our CONNECT or ACCEPT. */
+static void stranger_accept(struct packet *packet, const struct packet *asked)
+{
+	stranger_connect(packet);
+	packet->type = PACKET_ACCEPT;
+	packet->to = asked->connect.index;
+	packet->session = asked->connect.session;
+	packet->connect.seen = ENGINE_FRAME_MAX;
+}
+
 /* Once it has shown that it reads what goes to its address it is asked how long frames may be; but the address on another link
  * that it gives is another one. */
 static void stranger__shows_that_it_is_there(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
+	struct host *host = host_open(0);
 	struct packet packet, answer;
 
 	(void)state;
-	assert_non_null(host);
-	host_open(host, 0);
 	stranger_connect(&packet);
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, SECOND_NS);
@@ -293,11 +322,7 @@ static void stranger__shows_that_it_is_there(void **state)
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, SECOND_NS);
 	assert_true(host->sinks[UDP].longest == ENGINE_FRAME_MAX);
-	stranger_connect(&packet);
-	packet.type = PACKET_ACCEPT;
-	packet.to = answer.connect.index;
-	packet.session = answer.connect.session;
-	packet.connect.seen = ENGINE_FRAME_MAX;
+	stranger_accept(&packet, &answer);
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, SECOND_NS);
 	assert_int_equal(host->sinks[RAW].frames, 0);
@@ -305,40 +330,24 @@ static void stranger__shows_that_it_is_there(void **state)
 	stranger_says(host, RAW, &packet, 0);
 	host_run(host, SECOND_NS);
 	assert_true(host->sinks[RAW].longest == ENGINE_FRAME_MAX);
-	endpoint_vanish(host->endpoint);
-	free(host);
+	host_close(host);
 }
 
 /* We want it; but the address on the other link is its word alone: short frames until something has come from there. */
 static void wanted__is_asked_by_the_other_link(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
-	struct thole_address address;
-	struct address_parts parts;
+	struct host *host = host_open(0);
 	struct packet packet, asked;
-	uint32_t peer;
 
 	(void)state;
-	assert_non_null(host);
-	host_open(host, 0);
-	host_parts(2, &parts);
-	address_format(&parts, &address);
-	assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
-	assert_int_equal(thole_connect(host->endpoint, peer, 0, NULL, NULL), 0);
-	host_run(host, SECOND_NS / 100);
+	host_wants(host, &asked);
 	assert_int_equal(host->sinks[UDP].last_length, ENGINE_FRAME_MAX);
-	host_said(host, UDP, &asked);
-	stranger_connect(&packet);
-	packet.type = PACKET_ACCEPT;
-	packet.to = asked.connect.index;
-	packet.session = asked.connect.session;
-	packet.connect.seen = ENGINE_FRAME_MAX;
+	stranger_accept(&packet, &asked);
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, 20 * SECOND_NS);
 	assert_int_equal(host->sinks[RAW].frames, PROBES_MAX);
 	assert_true(host->sinks[RAW].longest < ENGINE_FRAME_MIN);
-	endpoint_vanish(host->endpoint);
-	free(host);
+	host_close(host);
 }
 
 /* A connection that the other side has asked for, and shown that it reads our answer. Returns how it names ours. */
@@ -346,7 +355,6 @@ static struct packet stranger_opens(struct host *host)
 {
 	struct packet packet, answer;
 
-	host_open(host, 0);
 	stranger_connect(&packet);
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, SECOND_NS / 100);
@@ -368,13 +376,12 @@ static uint64_t host_count(const struct host *host, enum counter counter)
 /* A CONNECT that was heard and is sent from elsewhere makes nobody the one who gets the answers. */
 static void connect__comes_from_where_it_says(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
 	struct packet packet;
 
 	(void)state;
-	assert_non_null(host);
 	for (unsigned link = 0; link < LINKS; link++) {
-		host_open(host, 0);
+		struct host *host = host_open(0);
+
 		stranger_connect(&packet);
 		stranger_says_from(host, link, 3, &packet, 0);
 		host_run(host, SECOND_NS);
@@ -383,88 +390,59 @@ static void connect__comes_from_where_it_says(void **state)
 		stranger_says(host, link, &packet, 0);
 		host_run(host, SECOND_NS);
 		assert_true(bytes_out(host) > 0);
-		endpoint_vanish(host->endpoint);
+		host_close(host);
 	}
-	free(host);
 }
 
 /* An ACCEPT that repeats our session, but does not prove the key, is nobody's. */
 static void accept__proves_the_key(void **state)
 {
 	static const uint64_t keys[] = {0, JOB_KEY};
-	struct host *host = malloc(sizeof(*host));
 	struct thole_peer_info info;
-	struct thole_address address;
-	struct address_parts parts;
 	struct packet packet, asked;
-	uint32_t peer;
 
 	(void)state;
-	assert_non_null(host);
 	for (unsigned i = 0; i < 2; i++) {
-		host_open(host, keys[i]);
-		host_parts(2, &parts);
-		address_format(&parts, &address);
-		assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
-		assert_int_equal(thole_connect(host->endpoint, peer, 0, NULL, NULL), 0);
-		host_run(host, SECOND_NS / 100);
-		host_said(host, UDP, &asked);
-		stranger_connect(&packet);
-		packet.type = PACKET_ACCEPT;
-		packet.to = asked.connect.index;
-		packet.session = asked.connect.session;
-		packet.connect.seen = ENGINE_FRAME_MAX;
+		struct host *host = host_open(keys[i]);
+		uint32_t peer = host_wants(host, &asked);
+
+		stranger_accept(&packet, &asked);
 		stranger_says(host, UDP, &packet, 0);
 		assert_int_equal(thole_peer_info(host->endpoint, peer, &info), 0);
 		assert_string_equal(info.state, keys[i] ? "connecting" : "connected");
 		assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), keys[i] != 0);
-		endpoint_vanish(host->endpoint);
+		host_close(host);
 	}
-	free(host);
 }
 
 /* Both want it at once, and the peer has heard us first: that it cannot have our integrity is why there is no connection. */
 static void accept__no_guard_there(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
-	struct thole_address address;
-	struct address_parts parts;
+	struct host *host = host_open(0);
 	struct packet packet, asked;
 	uint32_t peer;
 
 	(void)state;
-	assert_non_null(host);
-	host_open(host, 0);
-	host_parts(2, &parts);
-	address_format(&parts, &address);
-	assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
-	assert_int_equal(thole_connect(host->endpoint, peer, 0, NULL, NULL), 0);
-	host_run(host, SECOND_NS / 100);
-	host_said(host, UDP, &asked);
+	peer = host_wants(host, &asked);
 	stranger_connect(&packet);
 	stranger_says(host, UDP, &packet, 0);
-	stranger_connect(&packet);
-	packet.type = PACKET_ACCEPT;
-	packet.to = asked.connect.index;
-	packet.session = asked.connect.session;
+	stranger_accept(&packet, &asked);
 	packet.connect.session = 0;
 	packet.connect.status = CONNECT_NO_GUARD;
 	stranger_says(host, UDP, &packet, 0);
 	assert_true(endpoint_peer(host->endpoint, peer)->gone);
 	assert_int_equal(endpoint_peer(host->endpoint, peer)->gone_status, THOLE_ERR_UNSUPPORTED);
-	endpoint_vanish(host->endpoint);
-	free(host);
+	host_close(host);
 }
 
 /* A connection has one session of the peer's as long as it lasts. */
 static void connect__of_a_second_session(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
+	struct host *host = host_open(0);
 	struct packet packet, own, said;
 	uint64_t accepts;
 
 	(void)state;
-	assert_non_null(host);
 	own = stranger_opens(host);
 	accepts = host_count(host, COUNTER_ACCEPTS);
 	stranger_connect(&packet);
@@ -479,20 +457,17 @@ static void connect__of_a_second_session(void **state)
 	host_said(host, UDP, &said);
 	assert_int_equal(said.type, PACKET_ACK);
 	assert_int_equal(said.session, 4711);
-	endpoint_vanish(host->endpoint);
-	free(host);
+	host_close(host);
 }
 
 /* Records that were sent before a CLOSE may still lie in another link's memory: they have a little time, and no more. */
 static void close__waits_for_what_is_before_it(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
-	struct packet packet;
-
 	(void)state;
-	assert_non_null(host);
 	for (uint32_t missing = 0; missing < 2; missing++) {
-		packet = stranger_opens(host);
+		struct host *host = host_open(0);
+		struct packet packet = stranger_opens(host);
+
 		packet.type = PACKET_CLOSE;
 		packet.sequence = 1 + missing;
 		stranger_says(host, UDP, &packet, 0);
@@ -501,9 +476,8 @@ static void close__waits_for_what_is_before_it(void **state)
 		assert_int_equal(endpoint_peer(host->endpoint, 0)->gone, !missing);
 		host_run(host, CLOSE_WAIT_NS);
 		assert_true(endpoint_peer(host->endpoint, 0)->gone);
-		endpoint_vanish(host->endpoint);
+		host_close(host);
 	}
-	free(host);
 }
 
 /* ---- A peer that answers, while nothing gets on ------------------------------------------------------------- */
@@ -533,11 +507,10 @@ static void stranger_acknowledges(struct host *host, struct packet *packet, unsi
 /* Whatever else it says: what it does not acknowledge for peer_timeout it never will. */
 static void stalled__records(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
+	struct host *host = host_open(0);
 	struct packet packet;
 
 	(void)state;
-	assert_non_null(host);
 	packet = stranger_opens(host);
 	packet.credit = 64;
 	stranger_acknowledges(host, &packet, 10, 300); /* slowly, but it does */
@@ -547,19 +520,17 @@ static void stalled__records(void **state)
 	stranger_acknowledges(host, &packet, 0, 70);
 	assert_true(endpoint_peer(host->endpoint, 0)->gone);
 	assert_int_equal(host_count(host, COUNTER_PEERS_STALLED), 1);
-	endpoint_vanish(host->endpoint);
-	free(host);
+	host_close(host);
 }
 
 /* Records and bulk that get on by turns: never both between two looks. */
 static void stalled__neither(void **state)
 {
-	struct host *host = malloc(sizeof(*host));
+	struct host *host = host_open(0);
 	struct connection *connection;
 	struct packet packet;
 
 	(void)state;
-	assert_non_null(host);
 	packet = stranger_opens(host);
 	packet.credit = 64;
 	connection = connection_of(endpoint_peer(host->endpoint, 0));
@@ -573,74 +544,7 @@ static void stalled__neither(void **state)
 	stranger_acknowledges(host, &packet, 1, 150);
 	assert_true(endpoint_peer(host->endpoint, 0)->gone);
 	assert_int_equal(host_count(host, COUNTER_PEERS_STALLED), 1);
-	endpoint_vanish(host->endpoint);
-	free(host);
-}
-
-/* ---- A link that loses ------------------------------------------------------------------------------------- */
-
-enum { WIDE = 60000, NARROW = 8, TRIP_NS = 50000 };
-
-/* A peer that both links reach. */
-static struct connection *stranger_opens_both(struct host *host, struct packet *packet_p)
-{
-	struct connection *connection;
-
-	*packet_p = stranger_opens(host);
-	packet_p->credit = 64;
-	connection = connection_of(endpoint_peer(host->endpoint, 0));
-	route_reach(connection, RAW, &(struct path){{2}});
-	route_work(connection, UDP, 1400);
-	route_work(connection, RAW, 1400);
-	return connection;
-}
-
-/* A message arrives, as it seems by a repetition of all of its frames so long ago. */
-static void stranger_repeated(struct host *host, struct connection *connection, struct packet *packet, size_t length, uint64_t ago_ns)
-{
-	static const uint8_t bytes[WIDE];
-
-	assert_int_equal(thole_send(host->endpoint, 0, bytes, length, 0, 0, 0, NULL, NULL), 0);
-	while (endpoint_advance(host->endpoint, ++host->now_ns) > 0)
-		;
-	for (struct list_node *node = list_first(&connection->out.unacked); node; node = list_next(&connection->out.unacked, node)) {
-		struct kept *kept = container_of(node, struct kept, node);
-
-		kept->resends = 1;
-		kept->sent_ns = host->now_ns;
-	}
-	host->now_ns += ago_ns;
-	host->engine->now_ns = host->now_ns;
-	packet->ack = connection->out.next;
-	stranger_says(host, RAW, packet, 0);
-	assert_true(list_empty(&connection->out.unacked));
-}
-
-/* One loss of many frames is one, and what is answered sooner than can be, or late, is none. */
-static void link__is_left_after_losses(void **state)
-{
-	static const size_t lengths[] = {WIDE, NARROW};
-	struct host *host = malloc(sizeof(*host));
-
-	(void)state;
-	assert_non_null(host);
-	for (unsigned i = 0; i < 2; i++) {
-		struct packet packet;
-		struct connection *connection = stranger_opens_both(host, &packet);
-
-		connection->out.trip.least_ns = TRIP_NS;
-		for (unsigned turn = 0; turn < 2 * LINK_LOSSES; turn++)
-			stranger_repeated(host, connection, &packet, lengths[i], turn % 2 ? TRIP_NS - 1 : LINK_TRIP_NS + 1);
-		for (unsigned turn = 1; turn < LINK_LOSSES; turn++)
-			stranger_repeated(host, connection, &packet, lengths[i], TRIP_NS);
-		assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 0);
-		stranger_repeated(host, connection, &packet, lengths[i], TRIP_NS);
-		assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 1);
-		assert_int_equal(connection->routes.use[LINK_BULK], lengths[i] == WIDE ? RAW : UDP);
-		assert_int_equal(connection->routes.use[LINK_RECORDS], connection->routes.use[LINK_BULK]);
-		endpoint_vanish(host->endpoint);
-	}
-	free(host);
+	host_close(host);
 }
 
 int main(void)
@@ -656,7 +560,6 @@ int main(void)
 		cmocka_unit_test(close__waits_for_what_is_before_it),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__neither),
-		cmocka_unit_test(link__is_left_after_losses),
 	};
 
 	return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
