@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
+from typing import TypeVar
 
 from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
@@ -46,6 +46,8 @@ mount -t tmpfs -o mode=1777 none "$1/tmp"
 ip link set lo up
 echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad 2>/dev/null || true
 """
+
+Self = TypeVar("Self", bound="Made")
 
 SWITCH_SETUP = "set -e; mount -t proc none /proc; ip link set lo up"
 
@@ -115,7 +117,29 @@ class Loopback:
         """Whoever started a job here ends it himself."""
 
 
-class Testbed:
+class Made:
+    """Something with processes or files, that is there for a `with`: whole, or not at all."""
+
+    def make(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """What was made so far, if that came to an end in the middle."""
+        raise NotImplementedError
+
+    def __enter__(self: Self) -> Self:
+        try:
+            self.make()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class Testbed(Made):
     """`count` hosts, made by `with`. Their number in arguments and lists begins with 0."""
 
     __test__ = False  # no class of tests, whatever its name
@@ -135,26 +159,10 @@ class Testbed:
 
     # ---- Making and removing --------------------------------------------------------------------
 
-    def __enter__(self) -> Testbed:
+    def make(self) -> None:
         reason = missing_right()
         if reason:
             raise Trouble(f"no hosts can be made: {reason}", REMEDY)
-        try:
-            self._make()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _make(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="thole-hosts-"))
         (self.folder / "tmp").mkdir()
         names = ["127.0.0.1 localhost", "::1 localhost"]

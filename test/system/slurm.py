@@ -12,10 +12,9 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from thole_lab.process import reap, wait_until
-from thole_lab.testbed import Testbed
+from thole_lab.testbed import Made, Testbed
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
 START_S = 60.0  # for daemons to find each other, even on a busy machine
@@ -51,7 +50,7 @@ def missing_program() -> str:
     return next((name for name in PROGRAMS if shutil.which(name, path=path) is None), "")
 
 
-class Slurm:
+class Slurm(Made):
     """Made by `with`; ends its daemons by their processes."""
 
     def __init__(self, hosts: Testbed) -> None:
@@ -59,27 +58,18 @@ class Slurm:
         self.folder = Path()
         self.daemons: list[subprocess.Popen[bytes]] = []
 
-    def __enter__(self) -> Slurm:
+    def make(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="thole-slurm-"))
-        try:
-            self._configure()
-            self._start_all()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+        self._configure()
+        self._start_all()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         for daemon in reversed(self.daemons):
             daemon.terminate()
         for daemon in self.daemons:
             reap(daemon)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder != Path():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def environment(self) -> dict[str, str]:
