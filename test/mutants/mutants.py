@@ -46,7 +46,11 @@ class Check(NamedTuple):
     name: str
     command: list[str]
     env: dict[str, str]
+    folder: Path
     targets: list[str]
+
+    def passes(self, limit_s: float | None = None) -> bool:
+        return run(self.command, limit_s, env={**os.environ, **self.env}, cwd=self.folder)
 
 
 class Verdict(NamedTuple):
@@ -68,11 +72,16 @@ class Trouble(Exception):
     """What keeps the faults from being tried."""
 
 
-def run(command: list[str], limit_s: float | None = None, env: dict[str, str] | None = None) -> bool:
+def run(command: list[str], limit_s: float | None = None, **how: object) -> bool:
     """Whether it succeeded in time; everything it started is gone afterwards."""
     null = subprocess.DEVNULL
     with subprocess.Popen(
-        command, env={**os.environ, **(env or {})}, stdin=null, stdout=null, stderr=null, start_new_session=True
+        command,
+        stdin=null,
+        stdout=null,
+        stderr=null,
+        start_new_session=True,
+        **how,  # type: ignore[call-overload]
     ) as process:
         try:
             return process.wait(limit_s) == 0
@@ -124,7 +133,7 @@ def checks_of(build: Path) -> list[Check]:
     }
     config = {"XDG_CONFIG_HOME": str(build / "config")}  # where endpoints make the user's job key
     return [
-        Check(test["name"], test["cmd"], {**test["env"], **config}, [files[name] for name in test["depends"]])
+        Check(test["name"], test["cmd"], {**test["env"], **config}, build, [files[name] for name in test["depends"]])
         for test in introspect(build, "tests")
         if {suite.partition(":")[2] for suite in test["suite"]} & SUITES and test["name"] not in SHARED
     ]
@@ -137,7 +146,7 @@ def limits(copy: Copy) -> dict[str, float]:
     found = {}
     for check in copy.checks:
         began = time.monotonic()
-        if not run(check.command, env=check.env):
+        if not check.passes():
             raise Trouble(f"{check.name} fails without a fault: {' '.join(check.command)}")
         found[check.name] = LIMIT_S + LIMIT_FACTOR * (time.monotonic() - began)
     return found
@@ -168,7 +177,7 @@ def notice(fault: Fault, copy: Copy, limit_s: dict[str, float]) -> str:
         for check in in_turn(fault, copy.checks, limit_s):
             if not copy.compile(check.targets):
                 raise Trouble(f"{fault.name}: does not compile")
-            if not run(check.command, limit_s[check.name], check.env):
+            if not check.passes(limit_s[check.name]):
                 return check.name
     return ""
 
