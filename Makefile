@@ -17,15 +17,18 @@ AT_ONCE ?= $(shell expr 2 \* $$(nproc))
 
 VENV  := $(BUILD)/venv
 TOOL  := $(VENV)/tool/bin
+# Workers take one test after the other, in the order that conftest.py gives.
+SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --maxschedchunk 1
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
-.PHONY: help run check test unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel clean
+.PHONY: help run check test test-all unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run      install what is missing, build, and run MPI programs as shipped and over Thole, side by side"
 	@echo "make test     install what the tests need, build, and run all tests"
 	@echo "make check    what to run while working, in two minutes: unit tests, documents, the provider, a few histories"
+	@echo "make test-all for a release: every MPI over every link, ten thousand histories, minutes of fuzzing, the mutants"
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
 	@echo "make bench    compare with every other transport that can be installed (BENCH='--quick' passes arguments)"
 	@echo "make unit     only the unit tests"
@@ -67,7 +70,16 @@ test: build-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
 	@status=0; \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --print-errorlogs || status=1; \
-	$(TOOL)/python -m pytest test/system --build $(BUILD) --require all -q -rfE $(PYTEST) || status=1; \
+	$(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
+	exit $$status
+
+# What a release must pass beside: it takes hours.
+test-all: build-tests
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
+	@status=0; \
+	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --setup all --print-errorlogs || status=1; \
+	$(MAKE) mutants || status=1; \
+	MPI_TESTS=full $(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
 	exit $$status
 
 # These build no more than they run.
@@ -79,7 +91,7 @@ unit: setup-tests
 
 system: build-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
-	@$(TOOL)/python -m pytest test/system --build $(BUILD) -rfEs $(PYTEST)
+	@$(SYSTEM) -rfEs $(PYTEST)
 
 sim: build-tests
 	@$(BUILD)/sim/thole-sim --seed $(SEED) --seeds $(SEEDS)

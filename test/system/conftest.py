@@ -12,8 +12,8 @@
 An MPI that is missing skips its tests, unless --require says that it must be there (`make test`).
 
 With -n N (pytest-xdist) so many workers run tests side by side; each has hosts and a user's folder of its own. Tests
-that share what is dear to make are one worker's. Tests that are marked `alone` come after all others and have the
-machine to themselves: those with ranks that spin, and those that look at what all processes share.
+that are marked `alone` come after all others and have the machine to themselves: those with ranks that spin, and those
+that look at what all processes share. What is dear and can be shared is made by the first who wants it, below `common`.
 """
 
 from __future__ import annotations
@@ -52,37 +52,63 @@ SOURCES = sorted(HERE.glob("mpi_*.c"))
 SUITE_MPIS = ("mpich", "openmpi")  # whose Pythons mpi4py's suite is run with
 
 
-# What is made once for all tests that use it, and takes long.
-DEAR = ("cluster", "wheel", "native")
-# These look at what all processes of this machine share.
+FULL = os.environ.get("MPI_TESTS") == "full"
+IN_FULL = "to save time: MPI_TESTS=full in the environment runs this"
+CROWD = 2  # more ranks than these slow each other and all others down
+# Tests with one of these take longest.
+LONG = ("suite", "conform", "wheel")
+# Tests with one of these would wait for each other, or meet on this host's own network.
+APART = {"library": "boards", "wheel": "wheel"}
+# Tests with one of these look at what all processes of this machine share.
 LOOKS_AROUND = ("shm_files",)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: has the machine to itself")
-    config.addinivalue_line("markers", "xdist_group(name): runs in the worker of its group")  # where there is no xdist
+    config.addinivalue_line("markers", "over(*names): the pairs that run; MPI_TESTS=full runs all")
+    config.addinivalue_line("markers", "apart(name): does not run beside another of this name")
+
+
+def parameters(item: pytest.Item) -> dict[str, object]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def fixtures_of(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
 
 
 def is_alone(item: pytest.Item) -> bool:
-    fixtures = getattr(item, "fixturenames", ())
-    return item.get_closest_marker("alone") is not None or any(name in fixtures for name in LOOKS_AROUND)
+    crowded = int(str(parameters(item).get("ranks", 0))) > CROWD
+    return crowded or item.get_closest_marker("alone") is not None or bool(fixtures_of(item).intersection(LOOKS_AROUND))
 
 
-@pytest.hookimpl(tryfirst=True)
+def apart_from(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("apart")
+    names = [APART[name] for name in fixtures_of(item).intersection(APART)]
+    return marker.args[0] if marker else next(iter(names), "")
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    """By its marker `over`, which names pairs so that each MPI and each link, or number of ranks, is among them."""
+    chosen = item.get_closest_marker("over")
+    values = parameters(item)
+    name = "-".join(str(values[key]) for key in ("mpi", "link", "ranks") if key in values)
+    return chosen is not None and name not in chosen.args and not FULL
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is dear comes first, so that nobody waits for it in the end; what is alone comes last."""
+    """Long ones first, so that nobody waits for one in the end; those that would wait for each other far apart; alone
+    ones last."""
+    parts: dict[tuple[int, str], list[pytest.Item]] = {}
     for item in items:
-        dear = [name for name in DEAR if name in getattr(item, "fixturenames", ())]
-        group = "alone" if is_alone(item) else next(iter(dear), "")
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
-    place = {"": 1, "alone": 2}
-
-    def order(item: pytest.Item) -> int:
-        marker = item.get_closest_marker("xdist_group")
-        return place.get(marker.args[0] if marker else "", 0)
-
-    items.sort(key=order)
+        if is_left_out(item):
+            item.add_marker(pytest.mark.skip(reason=IN_FULL))
+        phase = 2 if is_alone(item) else 0 if fixtures_of(item).intersection(LONG) else 1
+        parts.setdefault((phase, apart_from(item)), []).append(item)
+    places = {
+        item: (phase, index / len(part)) for (phase, _), part in parts.items() for index, item in enumerate(part)
+    }
+    items.sort(key=places.__getitem__)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -193,7 +219,11 @@ def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def machine(request: pytest.FixtureRequest, common: Path) -> Iterator[None]:
     """Shared with tests of other workers, or not."""
-    with locked(common / "machine", fcntl.LOCK_EX if is_alone(request.node) else fcntl.LOCK_SH):
+    name = apart_from(request.node)
+    with contextlib.ExitStack() as stack:
+        if name:
+            stack.enter_context(locked(common / name))
+        stack.enter_context(locked(common / "machine", fcntl.LOCK_EX if is_alone(request.node) else fcntl.LOCK_SH))
         yield
 
 

@@ -6,14 +6,13 @@ The programs are mpi_conform (its groups, and what an MPI cannot do) and mpi4py'
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import InstalledMpi
+from conftest import FULL, IN_FULL, InstalledMpi
 from thole.base.text import option_words
 from thole_lab import process
 from thole_lab.process import Job
@@ -21,13 +20,12 @@ from thole_lab.testbed import Testbed
 from thole_lab.venvs import over_tcp
 
 HERE = Path(__file__).resolve().parent
-FULL = os.environ.get("MPI_TESTS") == "full"
 
 
-def in_full_only(why: str = "to save time") -> None:
-    """What `make test` leaves out, and MPI_TESTS=full runs."""
+def in_full_only() -> None:
+    """What `make test` leaves out, and `make test-all` runs."""
     if not FULL:
-        pytest.skip(f"{why}: MPI_TESTS=full in the environment runs this")
+        pytest.skip(IN_FULL)
 
 
 # All of mpi_conform's groups that run when none is named.

@@ -234,7 +234,7 @@ def test_mxoe_mode_is_a_preference() -> None:
 # ---- Native -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def native(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Frames of every type, over UDP (1 to 13), raw (14 to 17), two that are not ours,
     and two with tags."""

@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, clean_environment
+from conftest import ROOT, clean_environment, locked
 from test_tool import snapshot
 from thole import cli
 
@@ -45,9 +45,7 @@ def ran(*words: str | Path, **how: object) -> str:
 
 
 @pytest.fixture(scope="session")
-def wheel(
-    build: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def wheel(build: Path, request: pytest.FixtureRequest, common: Path) -> Path:
     venvs = build / "venv"
     if not (venvs / "wheel" / "thole-packages").exists():
         if request.config.getoption("--require"):
@@ -55,8 +53,11 @@ def wheel(
                 "the environment that makes wheels is required: tools/venvs.sh build/venv wheel"
             )
         pytest.skip("there is no environment that makes wheels: tools/venvs.sh build/venv wheel")
-    out = tmp_path_factory.mktemp("wheel")
-    return Path(ran(ROOT / "tools" / "wheel.sh", venvs, build / "wheel-build", out).strip())
+    out = common / "wheel"
+    with locked(common / "wheel.lock"):
+        if not list(out.glob("*.whl")):
+            ran(ROOT / "tools" / "wheel.sh", venvs, build / "wheel-build", out)
+    return next(out.glob("*.whl"))
 
 
 def test_wheel__is_for_all_pythons_and_glibc_2_34(wheel: Path, build: Path) -> None:
@@ -143,6 +144,7 @@ def meson_below(build: Path) -> dict[str, str]:
     return env
 
 
+@pytest.mark.apart("meson")
 def test_uninstall__nothing_is_left(build: Path, tmp_path: Path) -> None:
     env = meson_below(build)
     prefix = Path(next(row["value"] for row in options_of(build, env) if row["name"] == "prefix"))
@@ -177,6 +179,7 @@ def options_of(build: Path, env: dict[str, str]) -> list[dict[str, str]]:
     return list(json.loads(ran("meson", "introspect", build, "--buildoptions", env=env)))
 
 
+@pytest.mark.apart("meson")
 def test_uninstall__not_while_mpis_use_it(build: Path, tmp_path: Path) -> None:
     env = meson_below(build)
     prefix = next(row["value"] for row in options_of(build, env) if row["name"] == "prefix")

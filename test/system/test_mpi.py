@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unmodified MPIs over Thole: conformance byte by byte, proof that the bytes take that way, mpi4py's own suite.
 
-MPI_TESTS=full in the environment runs mpi4py's whole suite with each number of ranks, which takes far longer on two
-cores, instead of whole with two and a selection of it with others.
+MPI_TESTS=full in the environment (`make test-all`) runs each MPI with each number of ranks, and mpi4py's whole suite
+with each, instead of a selection of both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from jobs import (
     LOG,
     SELECTION,
     counters,
-    in_full_only,
     known_failures,
     launch,
     results_in,
@@ -31,6 +30,9 @@ HUGE_BYTES = 12 << 30  # two buffers of over 4 GiB each, and what else runs
 # ---- Conformance -----------------------------------------------------------------------------------
 
 
+@pytest.mark.over(
+    "mpich-1", "mpich-2", "openmpi-2", "openmpi4-2", "impi-2", "openmpi-4", "impi-4", "mpich-16", "openmpi4-16"
+)
 @pytest.mark.parametrize("ranks", [1, 2, 4, 16])
 def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
     flags = CONFORM_FLAGS.get(mpi.name, ()) + (("--small",) if ranks > 4 else ())
@@ -47,9 +49,9 @@ def test_spawn(mpi: InstalledMpi, conform: Compile) -> None:
     assert re.search(r"^spawn ok [1-9]\d*$", done.stdout, re.M), done.stdout
 
 
+@pytest.mark.alone
+@pytest.mark.over("mpich")
 def test_huge__over_4_gib(mpi: InstalledMpi, conform: Compile) -> None:
-    if mpi.name not in ("mpich", "openmpi"):
-        in_full_only()
     available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     if available is None or int(available[1]) << 10 < HUGE_BYTES:
         pytest.skip("there are less than 12 GiB of memory")
@@ -89,16 +91,11 @@ def test_as_shipped_nothing_goes_over_thole(mpi: InstalledMpi, conform: Compile)
 # ---- mpi4py's own suite ----------------------------------------------------------------------------
 
 
-# With more ranks than cores it takes minutes; under MPICH the least.
-CROWDED = {("mpich", 5)}
-
-
+@pytest.mark.over("mpich-1", "openmpi-2", "mpich-5")
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
 @pytest.mark.parametrize("ranks", [1, 2, 4, 5])
 def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, ranks: int) -> None:
-    if ranks > 2 and (mpi.name, ranks) not in CROWDED:
-        in_full_only()
-    select = [] if FULL or ranks == 2 else ["-i", SELECTION]
+    select = [] if FULL else ["-i", SELECTION]
     command = [mpi.python, HERE / "mpi4py_suite.py", suite, tmp_path, *select]
     # Spawned workers look for the tests' modules too.
     env = {"PYTHONPATH": str(suite)}

@@ -31,7 +31,6 @@ from jobs import (
     SELECTION,
     counters,
     finish,
-    in_full_only,
     known_failures,
     launch,
     results_in,
@@ -45,21 +44,12 @@ LINKS = ("udp", "raw", "both")
 WAIT_S = 120.0  # for what takes a second on an idle machine
 
 
-# Each MPI over some links, each link under some MPIs; MPI_TESTS=full is all of them.
-SELECTED = {
-    ("mpich", "udp"),
-    ("mpich", "both"),
-    ("openmpi", "udp"),
-    ("openmpi", "both"),
-    ("openmpi4", "raw"),
-    ("impi", "both"),
-}
+# Each MPI, and each link; `make test-all` runs every MPI over every link.
+each_once = pytest.mark.over("mpich-both", "openmpi-udp", "openmpi4-raw", "impi-both")
 
 
 @pytest.fixture(params=LINKS)
 def link(request: pytest.FixtureRequest, mpi: InstalledMpi) -> str:
-    if (mpi.name, request.param) not in SELECTED:
-        in_full_only()
     return str(request.param)
 
 
@@ -205,6 +195,7 @@ def conformed(mpi: InstalledMpi, program: Path, hosts: Testbed, link: str, ranks
     assert re.search(r"^conform ok$", done.stdout, re.M)
 
 
+@each_once
 def test_conform(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
     conformed(mpi, conform(mpi), two, link, 2)
 
@@ -215,22 +206,22 @@ def options(link: str, ranks: int) -> dict[str, str]:
     return {"link": link} | ({"yield": "always"} if shared else {})
 
 
-def crowded(mpi: InstalledMpi, *chosen: str) -> None:
-    """Four ranks on this machine's cores, of which no two know of each other, take turns by the scheduler's clock."""
-    if mpi.name not in chosen:
-        in_full_only("it takes minutes on two cores")
+# Four ranks on this machine's cores, of which no two know of each other, take turns by the scheduler's clock.
 
 
+@pytest.mark.alone
+@pytest.mark.over("mpich", "openmpi")
 def test_conform__two_ranks_a_host(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
-    crowded(mpi, "mpich", "openmpi")
     conformed(mpi, conform(mpi), two, "auto", 4)
 
 
+@pytest.mark.alone
+@pytest.mark.over("mpich")
 def test_conform__four_hosts(mpi: InstalledMpi, conform: Compile, four: Testbed) -> None:
-    crowded(mpi, "mpich")
     conformed(mpi, conform(mpi), four, "auto", 4)
 
 
+@pytest.mark.over("mpich-udp", "mpich-raw")
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_conform__jumbo_frames(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
     two.set_mtu(9000)
@@ -243,6 +234,7 @@ def test_conform__jumbo_frames(mpi: InstalledMpi, conform: Compile, two: Testbed
 # ---- Proof of the way ------------------------------------------------------------------------------
 
 
+@each_once
 @pytest.mark.parametrize("what", ["messages", "collectives", "accesses"])
 def test_all_goes_over_the_link(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str, what: str) -> None:
     """Thole carried what the program did, and the network saw it in frames of this link."""
@@ -327,16 +319,18 @@ def suite_passes(
     assert done.returncode == 0 or results.failed, done.stderr[-3000:]
 
 
+@pytest.mark.over("mpich-udp", "openmpi-both")
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
 def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, two: Testbed, link: str) -> None:
     suite_passes(mpi, suite, tmp_path, two, 2, link)
 
 
+@pytest.mark.alone
+@pytest.mark.over()
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
 def test_mpi4py_suite__four_hosts(
     mpi: InstalledMpi, suite: Path, tmp_path: Path, four: Testbed
 ) -> None:
-    in_full_only("it takes minutes on two cores")
     suite_passes(mpi, suite, tmp_path, four, 4, "auto")
 
 
@@ -412,6 +406,7 @@ class Traffic:
         return counters(done.stdout + done.stderr)
 
 
+@pytest.mark.over("mpich-raw", "openmpi-udp")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_interface_down_and_up(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
     traffic = Traffic(mpi, tmp_path, two, 2, {"link": link, "peer_timeout": "60s"})
@@ -426,6 +421,7 @@ def test_interface_down_and_up(mpi: InstalledMpi, two: Testbed, tmp_path: Path, 
     assert again > 0, seen
 
 
+@pytest.mark.over("mpich-both", "openmpi-both")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_frames_are_lost(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
     """One frame in twenty, in the kernel: both ways, records and bulk."""
@@ -438,6 +434,7 @@ def test_frames_are_lost(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: 
     assert seen.get("peers_gone", 0) == 0 or seen.get("peers_silent", 0) == 0, seen
 
 
+@pytest.mark.over("mpich-udp", "mpich-both", "openmpi-both")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_conform__under_loss(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
     with lossy(two, 10):
@@ -455,6 +452,7 @@ def ranks_of(folder: Path, hosts: Testbed, number: int) -> list[int]:
     return [int(pid) for pid in pids if pid in written]
 
 
+@each_once
 def test_a_rank_is_killed(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
     """The job ends, with a failure, and takes nothing with it: the next one runs."""
     traffic = Traffic(mpi, tmp_path, two, 4, {"link": link})
@@ -492,6 +490,7 @@ def reported(traffic: Traffic) -> str:
     return fatal[0] if fatal else ""
 
 
+@pytest.mark.over("mpich-both", "openmpi-udp")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_a_host_falls_silent(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
     """Nobody answers any more: what waits for that host ends with an error. Where MPICH waits for single messages,

@@ -24,7 +24,7 @@ from thole.commands import run
 from thole.mpi import launch, starters
 from thole.mpi import plan as plans
 from thole_lab.process import wait_until
-from thole_lab.testbed import Testbed
+from thole_lab.testbed import Testbed, missing_right
 from thole_lab.venvs import FOREIGN
 
 RANKS = 4
@@ -218,8 +218,9 @@ def test_explain__hosts_of_a_starter(planned: Planned, words: str, allocated: st
 # ---- A real Slurm ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def cluster(testbeds: Callable[[int], Testbed], request: pytest.FixtureRequest) -> Iterator[Slurm]:
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    """On hosts of its own, which nobody clears."""
     missing = missing_program()
     if missing and request.config.getoption("--require"):
         pytest.fail(f"Slurm is required, and {missing} was not found")
@@ -227,7 +228,10 @@ def cluster(testbeds: Callable[[int], Testbed], request: pytest.FixtureRequest) 
         pytest.skip(f"Slurm is not installed: there is no {missing}")
     if os.geteuid() != 0:
         pytest.skip("Slurm's daemons want root")
-    with Slurm(testbeds(2)) as slurm:
+    reason = missing_right()
+    if reason:
+        pytest.skip(f"no hosts can be made: {reason}")
+    with Testbed(2) as hosts, Slurm(hosts) as slurm:
         yield slurm
 
 

@@ -524,7 +524,7 @@ def test_compare__both_ways_side_by_side(
     mpi: InstalledMpi, thole: Tool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if mpi.name not in ("openmpi4", "impi"):
-        in_full_only("test_network.py compares the others")
+        in_full_only()  # test_network.py compares the others
     folders = request.config.getoption("--venvs") or [str(ROOT / "build" / "venv")]
     words = [word for folder in folders for word in ("--venvs", folder)]
     numbers, picture = tmp_path / "numbers.json", tmp_path / "picture.png"

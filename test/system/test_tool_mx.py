@@ -48,7 +48,7 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def library(build: Path) -> str:
     return str(paths.find(paths.MX))
 

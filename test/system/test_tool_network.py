@@ -512,7 +512,10 @@ def can_capture() -> bool:
     return True
 
 
-needs_capture = pytest.mark.skipif(not can_capture(), reason="CAP_NET_RAW is missing")
+def needs_capture(test: Callable[..., None]) -> Callable[..., None]:
+    """One after the other: frames of one test would be seen by the next."""
+    right = pytest.mark.skipif(not can_capture(), reason="CAP_NET_RAW is missing")
+    return pytest.mark.apart("trace")(right(test))
 
 
 @contextlib.contextmanager

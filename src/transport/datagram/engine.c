@@ -245,7 +245,8 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		transmit_acked(connection, packet);
 		break;
 	case PACKET_PULL:
-		transmit_acked(connection, packet);
+		if (connection->engine->codec->credited) /* else it carries no acknowledgement either */
+			transmit_acked(connection, packet);
 		serve_pull_arrived(connection, packet);
 		break;
 	case PACKET_DATA:

@@ -415,9 +415,11 @@ static void native_finish(const struct connection *connection, struct record *re
 	(void)bytes;
 }
 
-static void native_pull(struct connection *connection, struct packet *packet)
+static void native_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame)
 {
-	arrival_report(connection, packet);
+	(void)engine;
+	(void)pull;
+	(void)frame;
 }
 
 const struct naming naming_native = {
