@@ -82,16 +82,6 @@ static void mxi_directory_alarm_by(uint64_t when_ns)
 
 /* ---- Questions for our entries --------------------------------------------------------------- */
 
-static uint16_t mxi_directory_counters_count(void)
-{
-	struct thole_counter_info info;
-	uint16_t count = 0;
-
-	while (count < MXI_NOTICE_COUNTERS_MAX && thole_counter_info(count, &info) == 0)
-		count++;
-	return count;
-}
-
 /* Lets go of the mutex. The entry stays, but may no longer be among the others. */
 static void mxi_directory_answer_status(struct mxi_entry *entry, const struct mxi_notice *question,
                                         const struct mxi_place *from)
@@ -109,7 +99,7 @@ static void mxi_directory_answer_status(struct mxi_entry *entry, const struct mx
 	if (entry->counters) {
 		entry->counting = true;
 		pthread_mutex_unlock(&directory.mutex);
-		answer.count = mxi_directory_counters_count();
+		answer.count = (uint16_t)mxi_entry_counters_count();
 		entry->counters(entry, answer.counters, answer.count);
 		pthread_mutex_lock(&directory.mutex);
 		entry->counting = false;

@@ -28,7 +28,6 @@
 
 enum {
 	MXI_ENDPOINTS = MXI_ENDPOINT_ID_MAX + 1, /* numbers of endpoints on one board */
-	MXI_COUNTERS_MAX = 256,                  /* some times as many as thole_counter_info has */
 };
 
 struct mx_endpoint {

@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "mx_askers.h"
 #include "mx_board.h"
+#include "mx_notice.h"
 #include "thole.h"
 
 enum {
@@ -42,5 +43,16 @@ struct mxi_entry {
 	int unix_fd, udp_fd;               /* -1: none */
 	bool claimed, published, counting; /* it is ours; answers; its counters are asked for */
 };
+
+/* How many counters an endpoint has, of those that a notice has room for. */
+static inline unsigned mxi_entry_counters_count(void)
+{
+	struct thole_counter_info info;
+	unsigned count = 0;
+
+	while (count < MXI_NOTICE_COUNTERS_MAX && thole_counter_info(count, &info) == 0)
+		count++;
+	return count;
+}
 
 #endif /* MX_ENTRY_H */

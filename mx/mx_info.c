@@ -211,24 +211,14 @@ static mx_return_t mxi_info_get_copy_send_max(const struct question *question)
 
 /* ---- Counters -------------------------------------------------------------------------------- */
 
-static unsigned mxi_info_counters_count(void)
-{
-	struct thole_counter_info counter;
-	unsigned count = 0;
-
-	while (count < MXI_COUNTERS_MAX && thole_counter_info(count, &counter) == 0)
-		count++;
-	return count;
-}
-
 static mx_return_t mxi_info_get_counters_count(const struct question *question)
 {
-	return mxi_info_answer_number(question, mxi_info_counters_count());
+	return mxi_info_answer_number(question, mxi_entry_counters_count());
 }
 
 static mx_return_t mxi_info_get_counters_labels(const struct question *question)
 {
-	unsigned count = mxi_info_counters_count();
+	unsigned count = mxi_entry_counters_count();
 	mx_return_t code = mxi_info_check_room(question, (size_t)count * MX_MAX_STR_LEN);
 	struct thole_counter_info counter;
 	char *label = question->out;
@@ -243,14 +233,14 @@ static mx_return_t mxi_info_get_counters_labels(const struct question *question)
 }
 
 struct sum {
-	uint64_t values[MXI_COUNTERS_MAX];
+	uint64_t values[MXI_NOTICE_COUNTERS_MAX];
 	uint64_t nic_id; /* whose endpoints are meant */
 	unsigned count;  /* of values */
 };
 
 static void mxi_info_add_counters(struct mx_endpoint *endpoint, void *arg)
 {
-	uint64_t values[MXI_COUNTERS_MAX] = {0};
+	uint64_t values[MXI_NOTICE_COUNTERS_MAX] = {0};
 	struct sum *sum = arg;
 
 	if (endpoint->entry.nic_id != sum->nic_id)
@@ -262,8 +252,8 @@ static void mxi_info_add_counters(struct mx_endpoint *endpoint, void *arg)
 
 static mx_return_t mxi_info_get_counters_values(const struct question *question)
 {
-	uint32_t low[MXI_COUNTERS_MAX];
-	struct sum sum = {.count = mxi_info_counters_count()};
+	uint32_t low[MXI_NOTICE_COUNTERS_MAX];
+	struct sum sum = {.count = mxi_entry_counters_count()};
 	struct mxi_board board;
 	mx_return_t code;
 

@@ -2,7 +2,7 @@
 """MX boards of other hosts.
 
 They are in the file of hosts, and answer a question to all by multicast if some endpoint is open on them; or, where the
-option codec says so, by frames of MXoE. The file's lines are those of mx/names.h.
+option codec says so, by frames of MXoE. The file's lines are those of mx/mx_known.h.
 """
 
 from __future__ import annotations
