@@ -218,7 +218,7 @@ def dissector(text: str, codecs: list[Codec]) -> str:
 
 
 def _lua(codec: Codec) -> Iterator[str]:
-    yield f"local {codec.name.upper()} = {{"
+    yield f"local {codec.name.upper()} = {{ moved = {codec.moved or 'nil'},"
     yield "    fields = {"
     fields = codec.fields()
     for one in fields.values():
@@ -237,7 +237,7 @@ def _lua(codec: Codec) -> Iterator[str]:
 
 
 def _title(name: str) -> str:
-    return name.split(".")[-1].replace("_", " ").capitalize()
+    return name.replace(".", " ").replace("_", " ").capitalize()
 
 
 def _quoted(text: str) -> str:
@@ -246,8 +246,8 @@ def _quoted(text: str) -> str:
 
 def _lua_type(one: Field) -> tuple[str, str]:
     """Type and base of a field of Wireshark's."""
-    if one.kind == "mac":
-        return "ETHER", "base.NONE"
+    if one.kind in ("mac", "text"):
+        return "ETHER" if one.kind == "mac" else "STRING", "base.NONE"
     if not one.is_number or one.count > 1:
         return "BYTES", "base.NONE"
     width = next(size for size in (1, 2, 4, 8) if size >= one.width)
@@ -268,7 +268,7 @@ def _lua_parts(one: Field) -> dict[str, str]:
     parts = {}
     for number, name in one.flags().items():
         whole = f"{one.name}.{name}"
-        title = _quoted(_title(name))
+        title = _quoted(name.capitalize())
         parts[whole] = f"{{ {_quoted(whole)}, {title}, ftypes.BOOLEAN, {8 * one.width}, nil, {number:#x} }}"
     for part in one.parts:
         kind = part.kind or f"u{8 * one.width}"

@@ -19,8 +19,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from thole.base import paths
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-SCRIPT = ROOT / "tools" / "wireshark" / "thole.lua"
 CAPTURES = ROOT / "test" / "data" / "captures"
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.pcap"))
 TIMEOUT_S = 120.0
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is no
 def tshark(pcap: Path, *words: str) -> str:
     """What tshark says with the dissector loaded; that it loads is checked."""
     done = subprocess.run(
-        ["tshark", "-X", f"lua_script:{SCRIPT}", "-r", str(pcap), *words],
+        ["tshark", "-X", f"lua_script:{paths.dissector()}", "-r", str(pcap), *words],
         env={"PATH": os.environ["PATH"], "HOME": str(pcap.parent), "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -9,57 +9,65 @@ Native frames over UDP are recognised by their looks; a port in the preferences 
 what is refused, is marked (thole.resent, thole.nack, mxoe.resent, mxoe.nack). One UDP packet of a capture may hold many
 frames, where the kernel or the network card cut it up only later; they are shown one by one.
 
-docs/PROTOCOL.md has the same fields. A field of a capture that was cut short is left out.
+docs/PROTOCOL.md has the same fields: both are made of src/transport/datagram/wire/*.fields by tools/fields.py, which puts the
+tables of packets in here. A field of a capture that was cut short is left out.
 ]]
 
--- ---- Names --------------------------------------------------------------------------------------------------
+-- ---- The packets, as src/transport/datagram/wire/*.fields describe them -------------------------------------------
 
-local PACKETS = {
-    [1] = "CONNECT", [2] = "ACCEPT", [3] = "RECORD", [4] = "ACK", [5] = "PULL", [6] = "DATA", [7] = "NACK", [8] = "CLOSE",
-}
-local CONNECT, ACCEPT, RECORD, ACK, PULL, DATA, NACK, CLOSE = 1, 2, 3, 4, 5, 6, 7, 8
+-- fields: what Wireshark knows them by. Each packet: the length of what it always has, and rows of {name, at = offset (nil: behind
+-- all others), size (0: what is left), parts = {name, offset, size}, when = whether it is there}.
+-- @tables@
 
-local KINDS = {
-    [1] = "EAGER", [2] = "PIECE", [3] = "ANNOUNCE", [4] = "FINISH", [5] = "PUT", [6] = "GET", [7] = "ATOMIC", [8] = "REPLY",
-}
-local EAGER, PIECE, ANNOUNCE, PUT, GET, ATOMIC, REPLY = 1, 2, 3, 5, 6, 7, 8
-
-local REASONS = { [1] = "bad endpoint", [2] = "endpoint closed", [3] = "bad session", [4] = "bad window" }
-local STATUSES = { [0] = "success", [11] = "bad key", [12] = "integrity cannot be had" }
-local NETWORKS = { [0] = "none", [1] = "IPv4", [2] = "IPv6", [3] = "mxoe" }
-
--- mxoe's types
-local RAW, QUERY, HOST_REPLY, TRUC, MX_CONNECT, TINY, SMALL, MEDIUM = 1, 3, 4, 35, 36, 37, 38, 39
-local RENDEZVOUS, MX_PULL, PULL_REPLY, NOTIFY, NACK_LIBRARY, NACK_DRIVER = 40, 41, 42, 43, 44, 45
-local MX_PACKETS = {
-    [RAW] = "raw", [QUERY] = "host query", [HOST_REPLY] = "host reply", [TRUC] = "truc", [MX_CONNECT] = "connect",
-    [TINY] = "tiny", [SMALL] = "small", [MEDIUM] = "medium", [RENDEZVOUS] = "rendezvous", [MX_PULL] = "pull",
-    [PULL_REPLY] = "pull reply", [NOTIFY] = "notify", [NACK_LIBRARY] = "nack (library)", [NACK_DRIVER] = "nack (driver)",
-}
+local NETWORKS = { [0] = "none", [1] = "IPv4", [2] = "IPv6", [3] = "mxoe", [4] = "Ethernet" }
 
 -- ---- What both dissectors need ------------------------------------------------------------------------------
 
-local DEC, HEX = base.DEC, base.HEX
-local U8, U16, U32, U64 = ftypes.UINT8, ftypes.UINT16, ftypes.UINT32, ftypes.UINT64
-local BYTES, STRING, BOOL = ftypes.BYTES, ftypes.STRING, ftypes.BOOLEAN
-
--- Fields by name, from rows of {name, what is shown, type, base, names of values, mask}.
+-- Fields by name, from rows of {name, what is shown, type, base, names of values, mask, meaning}.
 local function make_fields(proto, prefix, rows)
     local fields, list = {}, {}
     for _, row in ipairs(rows) do
-        local name, text, kind, shown, values, mask = row[1], row[2], row[3], row[4], row[5], row[6]
-        fields[name] = ProtoField.new(text, prefix .. "." .. name, kind, values, shown or base.NONE, mask)
+        local name, text, kind, shown, values, mask, meaning = row[1], row[2], row[3], row[4], row[5], row[6], row[7]
+        fields[name] = ProtoField.new(text, prefix .. "." .. name, kind, values, shown, mask, meaning)
         list[#list + 1] = fields[name]
     end
     proto.fields = list
     return fields
 end
 
--- Bytes of counter and tag in the native frame that is looked at: what is behind its first 32 bytes has moved by them.
+-- The names of a field's values, the numbers of the names, and packets whose fields are found by their names too.
+local function names_of(codec, field)
+    local names, numbers = {}, {}
+    for _, row in ipairs(codec.fields) do
+        if row[1] == field then
+            names = row[5]
+        end
+    end
+    for number, name in pairs(names) do
+        numbers[name] = number
+    end
+    return names, numbers
+end
+
+local function prepare(codec, begin)
+    for name, packet in pairs(codec) do
+        if type(packet) == "table" and name ~= "fields" then
+            packet.begin, packet.by_name = begin, {}
+            for _, row in ipairs(packet) do
+                packet.by_name[row[1]] = row
+                for _, inner in ipairs(row.at and row.parts or {}) do
+                    packet.by_name[inner[1]] = { inner[1], at = row.at + inner[2], size = inner[3] }
+                end
+            end
+        end
+    end
+end
+
+-- Bytes of counter and tag in the native frame that is looked at: what is behind its front has moved by them.
 local shift = 0
 
 local function moved(offset)
-    return offset >= 32 and offset + shift or offset
+    return offset >= NATIVE.moved and offset + shift or offset
 end
 
 -- A part of the frame, nil where the capture ends before it.
@@ -71,24 +79,44 @@ local function part(tvb, offset, length)
     return nil
 end
 
--- Add fields from rows of {name, offset, length}.
-local function add_rows(tree, fields, tvb, rows)
-    for _, row in ipairs(rows) do
-        local range = part(tvb, row[2], row[3])
-        if range then
-            tree:add(fields[row[1]], range)
-        end
-    end
+-- Where a field of a packet is, by its name; its number, its digits.
+local function range_of(tvb, packet, name)
+    local row = packet.by_name[name]
+    return part(tvb, packet.begin + row.at, row.size)
 end
 
-local function number(tvb, offset, length)
-    local range = part(tvb, offset, length)
+local function number(tvb, packet, name)
+    local range = range_of(tvb, packet, name)
     return range and range:uint() or 0
 end
 
-local function hex(tvb, offset, length)
-    local range = part(tvb, offset, length)
-    return range and tostring(range:bytes()) or ""
+local function hex(tvb, packet, ...)
+    local text = ""
+    for _, name in ipairs({ ... }) do
+        local range = range_of(tvb, packet, name)
+        text = text .. (range and tostring(range:bytes()) or "")
+    end
+    return text
+end
+
+-- Add a packet's fields but those of another, which are there already. Returns where what is left begins.
+local function add_fields(tree, fields, tvb, packet, but)
+    local behind = packet.begin + packet.length
+    local function value(name)
+        return number(tvb, packet, name)
+    end
+    for _, row in ipairs(packet) do
+        local skipped = but and but.by_name[row[1]]
+        if not skipped and (not row.when or row.when(value)) then
+            local range = row.size > 0 and part(tvb, row.at and packet.begin + row.at or behind, row.size)
+            local sub = range and tree:add(fields[row[1]], range)
+            for _, inner in ipairs(range and row.parts or {}) do
+                sub:add(fields[inner[1]], range(inner[2], inner[3]))
+            end
+            behind = behind + (row.at and 0 or row.size)
+        end
+    end
+    return behind
 end
 
 -- Payload, of which the capture may have only the front.
@@ -141,78 +169,27 @@ end
 
 local thole = Proto("thole", "Thole")
 
-local T = make_fields(thole, "thole", {
-    { "type", "Type", U8, DEC, PACKETS },
-    { "version", "Version", U8, DEC },
-    { "short", "Length if below 64", U8, DEC },
-    { "flags", "Flags", U8, HEX },
-    { "flags.checksum", "Checksum is set", BOOL, 8, nil, 0x01 },
-    { "flags.hold", "Announce only, send no data unasked", BOOL, 8, nil, 0x02 },
-    { "flags.answer", "Acknowledge at once", BOOL, 8, nil, 0x04 },
-    { "flags.tagged", "Has a short tag", BOOL, 8, nil, 0x08 },
-    { "flags.sealed", "Has a long tag", BOOL, 8, nil, 0x10 },
-    { "flags.aside", "Send data by the other link", BOOL, 8, nil, 0x20 },
-    { "to", "To connection", U32, DEC },
-    { "session", "Session of the receiver", U64, HEX },
-    { "checksum", "Checksum", U32, HEX },
-    { "counter", "Counter, never the same again", U64, DEC },
-    { "tag", "Tag of who knows the connection's keys", BYTES },
-    { "sequence", "Sequence", U32, DEC },
-    { "ack", "Next sequence expected", U32, DEC },
-    { "credit", "Credit, frames beyond", U16, DEC },
-    { "record.kind", "Kind of record", U8, DEC, KINDS },
-    { "record.flags", "Flags of the record", U8, HEX },
-    { "record.flags.imm", "Immediate data", BOOL, 8, nil, 0x01 },
-    { "record.flags.plain", "Plain message", BOOL, 8, nil, 0x02 },
-    { "record.flags.sync", "Sender waits for FINISH", BOOL, 8, nil, 0x04 },
-    { "record.flags.more", "Pieces follow", BOOL, 8, nil, 0x08 },
-    { "record.flags.window", "Has a window", BOOL, 8, nil, 0x10 },
-    { "record.flags.notify", "Completion at the target", BOOL, 8, nil, 0x20 },
-    { "record.flags.stream", "Stream", BOOL, 8, nil, 0x40 },
-    { "record.flags.args", "Arguments follow", BOOL, 8, nil, 0x80 },
-    { "record.tag", "Tag", U64, HEX },
-    { "record.imm", "Imm", U64, HEX },
-    { "record.arg0", "Argument 0", U64, HEX },
-    { "record.arg1", "Argument 1", U64, HEX },
-    { "record.arg2", "Argument 2", U64, HEX },
-    { "record.arg3", "Argument 3", U64, HEX },
-    { "payload", "Payload", BYTES },
-    { "ack.held", "Held already beyond a gap", U64, HEX },
-    { "pull.frame", "Payload of each frame", U16, DEC },
-    { "pull.window", "Window", U64, HEX },
-    { "transfer", "Transfer", U64, HEX },
-    { "pull.length", "Length of the block", U32, DEC },
-    { "pull.offset", "Offset in the message", U64, DEC },
-    { "pull.wanted", "Frames wanted, 0: all", U64, HEX },
-    { "data.offset", "Offset in the message", U64, DEC },
-    { "nack.reason", "Reason", U8, DEC, REASONS },
-    { "nack.refused", "Session of what is refused", U64, HEX },
-    { "nack.proof", "Proof of knowing the job key", U64, HEX },
-    { "connect.index", "Index of the sender's connection", U32, DEC },
-    { "connect.session", "Session of the sender", U64, HEX },
-    { "connect.target", "Endpoint that is meant", U64, HEX },
-    { "connect.proof", "Proof of knowing the job key", U64, HEX },
-    { "connect.host", "Host of the sender", U64, HEX },
-    { "connect.endpoint", "Endpoint of the sender", U64, HEX },
-    { "connect.network", "Network address of the sender", BYTES },
-    { "connect.network.kind", "Kind", U8, DEC, NETWORKS },
-    { "connect.network.port", "UDP port", U16, DEC },
-    { "connect.network.ipv4", "IPv4", ftypes.IPv4 },
-    { "connect.network.mac", "MAC", ftypes.ETHER },
-    { "connect.network.ipv6", "IPv6", ftypes.IPv6 },
-    { "connect.network.number", "Endpoint number", U8, DEC },
-    { "connect.next", "Next sequence expected", U32, DEC },
-    { "connect.seen", "Length of the CONNECT that arrived", U16, DEC },
-    { "connect.size", "Length of this frame", U16, DEC },
-    { "connect.bulk_port", "UDP port for DATA", U16, DEC },
-    { "connect.attempt", "Attempt", U8, DEC },
-    { "connect.status", "Status", U8, DEC, STATUSES },
-    { "connect.mac", "MAC for raw frames", ftypes.ETHER },
-    { "connect.ethertype", "EtherType of raw frames, 0: none", U16, HEX },
-    { "connect.integrity", "What tags are to cover", U8, DEC, { [0] = "nothing", "heads", "all" } },
-    { "connect.later", "For later", U64, HEX },
-    { "padding", "Padding", BYTES },
-})
+for _, row in ipairs({
+    { "padding", "Padding", ftypes.BYTES, base.NONE },
+    { "connect.network.kind", "Kind", ftypes.UINT8, base.DEC, NETWORKS },
+    { "connect.network.port", "UDP port", ftypes.UINT16, base.DEC },
+    { "connect.network.ipv4", "IPv4", ftypes.IPv4, base.NONE },
+    { "connect.network.mac", "MAC", ftypes.ETHER, base.NONE },
+    { "connect.network.ipv6", "IPv6", ftypes.IPv6, base.NONE },
+    { "connect.network.number", "Endpoint number", ftypes.UINT8, base.DEC },
+}) do
+    table.insert(NATIVE.fields, row)
+end
+local T = make_fields(thole, "thole", NATIVE.fields)
+prepare(NATIVE, 0)
+
+local TYPES, TYPE = names_of(NATIVE, "type")
+local KINDS, KIND = names_of(NATIVE, "record.kind")
+local REASONS = names_of(NATIVE, "nack.reason")
+local STATUSES = names_of(NATIVE, "connect.status")
+local VERSION = 2
+local HEAD = NATIVE.HEAD
+local LEAST = 32 -- bytes of the shortest frame
 
 local t_resent = ProtoExpert.new("thole.resent", "Sent again", expert.group.SEQUENCE, expert.severity.NOTE)
 local t_nack = ProtoExpert.new("thole.nack", "Refused", expert.group.RESPONSE_CODE, expert.severity.WARN)
@@ -227,11 +204,20 @@ thole.prefs.ethertype = Pref.uint("EtherType", 0x88B5, "EtherType of raw frames"
 thole.prefs.heuristic = Pref.bool("Recognise by looks", true, "Look for native frames on all UDP ports")
 thole.prefs.check = Pref.bool("Check checksums", true, "Compute the CRC32C of frames that carry it")
 
--- Heads that all frames of a type have.
-local HEADS = {
-    [RECORD] = 32, [ACK] = 40, [PULL] = 64, [DATA] = 32, [NACK] = 40, [CLOSE] = 32, [CONNECT] = 112, [ACCEPT] = 112,
-}
 local SHORT = 64 -- frames below it say how long they are
+
+-- Flags, by their names; all of them together.
+local FLAGS, FLAGS_ALL = {}, 0
+for _, row in ipairs(NATIVE.fields) do
+    local name = row[1]:match("^flags%.(%w+)$")
+    if name then
+        FLAGS[name], FLAGS_ALL = row[6], FLAGS_ALL + row[6]
+    end
+end
+
+local function has(tvb, flag)
+    return bit.band(number(tvb, HEAD, "flags"), FLAGS[flag]) ~= 0
+end
 
 local crc_table
 
@@ -251,225 +237,205 @@ local function crc32c(tvb, length)
             crc_table[i] = value
         end
     end
-    local bytes, crc = tvb:range(0, length):bytes(), bit.bnot(0)
+    local bytes, crc, sum = tvb:range(0, length):bytes(), bit.bnot(0), HEAD.by_name["checksum"]
     for i = 0, length - 1 do
-        local byte = (i >= 16 and i < 20) and 0 or bytes:get_index(i)
+        local byte = (i >= sum.at and i < sum.at + sum.size) and 0 or bytes:get_index(i)
         crc = bit.bxor(bit.rshift(crc, 8), crc_table[bit.band(bit.bxor(crc, byte), 0xff)])
     end
     return bit.bnot(crc)
 end
 
-local function record_has_imm(kind, flags)
-    return kind ~= EAGER or bit.band(flags, 0x01) ~= 0
+-- The packet that a frame is, by its type; nil if there is none.
+local function packet_of(tvb)
+    local name = TYPES[number(tvb, HEAD, "type")]
+    if name ~= "record" then
+        return name and NATIVE[name:upper()]
+    end
+    local kind = number(tvb, NATIVE.RECORD, "record.kind")
+    return KINDS[kind] and NATIVE[kind == KIND.piece and "RECORD_PIECE" or "RECORD_FIRST"]
 end
 
-local function record_head(kind, flags)
-    if kind == PIECE then
-        return 32
+-- Bytes of its head.
+local function head_of(tvb, packet)
+    local length = packet.length
+    local function value(name)
+        return number(tvb, packet, name)
     end
-    return 40 + (record_has_imm(kind, flags) and 8 or 0) + (bit.band(flags, 0x80) ~= 0 and 32 or 0)
+    for _, row in ipairs(packet) do
+        if not row.at and (not row.when or row.when(value)) then
+            length = length + row.size
+        end
+    end
+    return length
 end
 
-local function add_network(tree, tvb)
-    local range = part(tvb, 64, 20)
-    if not range then
-        return
-    end
-    local network, kind = tree:add(T["connect.network"], range), tvb(64, 1):uint()
-    network:add(T["connect.network.kind"], tvb(64, 1))
+local function add_network(tree, range)
+    local kind = range(0, 1):uint()
+    tree:add(T["connect.network.kind"], range(0, 1))
     if kind == 1 or kind == 2 then
-        network:add(T["connect.network.port"], tvb(66, 2))
+        tree:add(T["connect.network.port"], range(2, 2))
     end
     if kind == 1 then
-        network:add(T["connect.network.ipv4"], tvb(68, 4))
+        tree:add(T["connect.network.ipv4"], range(4, 4))
     elseif kind == 2 then
-        network:add(T["connect.network.ipv6"], tvb(68, 16))
+        tree:add(T["connect.network.ipv6"], range(4, 16))
     elseif kind == 3 then
-        network:add(T["connect.network.number"], tvb(68, 1))
+        tree:add(T["connect.network.number"], range(4, 1))
     end
-    if kind == 1 or kind == 3 then
-        network:add(T["connect.network.mac"], tvb(72, 6))
-    end
-end
-
-local CONNECT_ROWS = {
-    { "connect.index", 20, 4 }, { "connect.session", 24, 8 }, { "connect.target", 32, 8 }, { "connect.proof", 40, 8 },
-    { "connect.host", 48, 8 }, { "connect.endpoint", 56, 8 },
-}
-local CONNECT_ROWS_MORE = {
-    { "connect.next", 84, 4 }, { "connect.seen", 88, 2 }, { "connect.size", 90, 2 }, { "connect.bulk_port", 92, 2 },
-    { "connect.attempt", 94, 1 }, { "connect.status", 95, 1 }, { "connect.mac", 96, 6 }, { "connect.ethertype", 102, 2 },
-    { "connect.integrity", 104, 1 }, { "connect.later", 105, 7 },
-}
-
-local function add_flags(tree, field, prefix, range, names)
-    local sub = tree:add(field, range)
-    for _, name in ipairs(names) do
-        sub:add(T[prefix .. name], range)
+    if kind == 1 or kind == 3 or kind == 4 then
+        tree:add(T["connect.network.mac"], range(8, 6))
     end
 end
 
--- Each type's fields; returns the line for the list of packets and a key by which the same frame is known again.
+-- What each type's line in the list of packets says, a key by which the same frame is known again, and what is to be marked. `v`
+-- and `h` are the number and the digits of a field by its name; `length` is without counter and tag.
 local types = {}
 
-types[RECORD] = function(tvb, tree, length)
-    local kind, flags = number(tvb, 30, 1), number(tvb, 31, 1)
-    local head, at = record_head(kind, flags), 40
-    add_rows(tree, T, tvb, { { "sequence", 20, 4 }, { "ack", 24, 4 }, { "credit", 28, 2 }, { "record.kind", 30, 1 } })
-    if part(tvb, 31, 1) then
-        add_flags(tree, T["record.flags"], "record.flags.", tvb(31, 1),
-            { "imm", "plain", "sync", "more", "window", "notify", "stream", "args" })
-    end
-    if kind ~= PIECE then
-        add_rows(tree, T, tvb, { { "record.tag", 32, 8 } })
-        if record_has_imm(kind, flags) then
-            add_rows(tree, T, tvb, { { "record.imm", at, 8 } })
-            at = at + 8
-        end
-        for i = 0, bit.band(flags, 0x80) ~= 0 and 3 or -1 do
-            add_rows(tree, T, tvb, { { "record.arg" .. i, at + 8 * i, 8 } })
-        end
-    end
-    add_payload(tree, T.payload, tvb, head, length - head)
-    return string.format("RECORD %s seq=%d ack=%d credit=%d len=%d", KINDS[kind] or kind, number(tvb, 20, 4),
-        number(tvb, 24, 4), number(tvb, 28, 2), length - head), hex(tvb, 20, 4), head
+function types.record(v, h, _, _, length, head)
+    return string.format("RECORD %s seq=%d ack=%d credit=%d len=%d", KINDS[v("record.kind")]:upper(), v("sequence"), v("ack"),
+        v("credit"), length - head), h("sequence")
 end
 
-types[ACK] = function(tvb, tree)
-    add_rows(tree, T, tvb, { { "sequence", 20, 4 }, { "ack", 24, 4 }, { "credit", 28, 2 }, { "ack.held", 32, 8 } })
-    local held = part(tvb, 32, 8)
-    if held and held:uint64() ~= UInt64(0) then
+function types.ack(v, h, tree)
+    if h("ack.held"):find("[1-9A-F]") then
         tree:add_proto_expert_info(t_gap, "Frames are missing before those held")
     end
-    return string.format("ACK ack=%d credit=%d next=%d", number(tvb, 24, 4), number(tvb, 28, 2), number(tvb, 20, 4))
+    return string.format("ACK ack=%d credit=%d next=%d", v("ack"), v("credit"), v("sequence"))
 end
 
-types[PULL] = function(tvb, tree)
-    add_rows(tree, T, tvb, {
-        { "ack", 24, 4 }, { "credit", 28, 2 }, { "pull.frame", 30, 2 }, { "pull.window", 32, 8 }, { "transfer", 40, 7 },
-        { "pull.offset", 47, 5 }, { "pull.length", 52, 4 }, { "pull.wanted", 56, 8 },
-    })
-    return string.format("PULL transfer=%s offset=%s len=%d wanted=%s", hex(tvb, 40, 7), tostring(part(tvb, 47, 5):uint64()),
-        number(tvb, 52, 4), hex(tvb, 56, 8)), hex(tvb, 32, 32)
+function types.pull(v, h, _, long)
+    return string.format("PULL transfer=%s offset=%s len=%d wanted=%s", h("transfer"), long("pull.offset"), v("pull.length"),
+        h("pull.wanted")), h("pull.window", "transfer", "pull.offset", "pull.length", "pull.wanted")
 end
 
-types[DATA] = function(tvb, tree, length)
-    add_rows(tree, T, tvb, { { "transfer", 20, 7 }, { "data.offset", 27, 5 } })
-    add_payload(tree, T.payload, tvb, 32, length - 32)
-    return string.format("DATA transfer=%s offset=%s len=%d", hex(tvb, 20, 7), tostring(tvb(27, 5):uint64()), length - 32),
-        hex(tvb, 20, 12)
+function types.data(_, h, _, long, length, head)
+    return string.format("DATA transfer=%s offset=%s len=%d", h("transfer"), long("data.offset"), length - head),
+        h("transfer", "data.offset")
 end
 
-types[NACK] = function(tvb, tree)
-    add_rows(tree, T, tvb, { { "nack.reason", 20, 1 }, { "transfer", 24, 8 }, { "nack.refused", 8, 8 }, { "nack.proof", 32, 8 } })
-    local reason = REASONS[number(tvb, 20, 1)] or number(tvb, 20, 1)
+function types.nack(v, _, tree)
+    local reason = REASONS[v("nack.reason")] or v("nack.reason")
     tree:add_proto_expert_info(t_nack, "Refused: " .. reason)
     return "NACK " .. reason
 end
 
-types[CLOSE] = function(tvb, tree)
-    add_rows(tree, T, tvb, { { "sequence", 20, 4 }, { "ack", 24, 4 }, { "credit", 28, 2 } })
-    return string.format("CLOSE seq=%d ack=%d", number(tvb, 20, 4), number(tvb, 24, 4))
+function types.close(v)
+    return string.format("CLOSE seq=%d ack=%d", v("sequence"), v("ack"))
 end
 
-local function connect(name)
-    return function(tvb, tree, length)
-        add_rows(tree, T, tvb, CONNECT_ROWS)
-        add_network(tree, tvb)
-        add_rows(tree, T, tvb, CONNECT_ROWS_MORE)
-        if length > 112 and tvb:len() > 112 then
-            tree:add(T.padding, tvb(112, math.min(length, tvb:len()) - 112))
-        end
-        local status = number(tvb, 95, 1)
-        if status ~= 0 then
-            tree:add_proto_expert_info(t_status, "Connection refused: " .. (STATUSES[status] or status))
-        end
-        return string.format("%s session=%s attempt=%d size=%d%s", name, hex(tvb, 24, 8), number(tvb, 94, 1), length,
-            status ~= 0 and " refused: " .. (STATUSES[status] or status) or ""), hex(tvb, 24, 16) .. hex(tvb, 84, 12)
+function types.connect(v, h, tree, _, length)
+    local status = v("connect.status")
+    local refused = STATUSES[status] or status
+    if status ~= 0 then
+        tree:add_proto_expert_info(t_status, "Connection refused: " .. refused)
     end
+    return string.format("%s session=%s attempt=%d size=%d%s", TYPES[v("type")]:upper(), h("connect.session"),
+        v("connect.attempt"), length, status ~= 0 and " refused: " .. refused or ""),
+        h("connect.session", "connect.target", "connect.next", "connect.seen", "connect.size", "connect.bulk_port",
+            "connect.attempt", "connect.status")
 end
 
-types[CONNECT] = connect("CONNECT")
-types[ACCEPT] = connect("ACCEPT")
+types.accept = types.connect
 
 -- The key of a DATA frame counts what its transfer's number stands for now; PULLs tell.
-local function key_of(kind, key, tvb, pinfo)
+local function key_of(packet, key, tvb, pinfo)
     local from, to = tostring(pinfo.net_src), tostring(pinfo.net_dst)
     if tostring(pinfo.net_src) == "" then
         from, to = tostring(pinfo.dl_src), tostring(pinfo.dl_dst)
     end
-    local key_all = kind .. ":" .. hex(tvb, 4, 12) .. ":" .. key
+    local key_all = hex(tvb, HEAD, "type", "to", "session") .. ":" .. key
     if pinfo.visited then
         return key_all
-    elseif kind == PULL then
-        return key_all .. ":" .. epoch_of(from .. to .. hex(tvb, 40, 7), hex(tvb, 32, 8))
-    elseif kind == DATA then
-        return key_all .. ":" .. epoch_of(to .. from .. hex(tvb, 20, 7))
+    elseif packet == NATIVE.PULL then
+        return key_all .. ":" .. epoch_of(from .. to .. hex(tvb, packet, "transfer"), hex(tvb, packet, "pull.window"))
+    elseif packet == NATIVE.DATA then
+        return key_all .. ":" .. epoch_of(to .. from .. hex(tvb, packet, "transfer"))
     end
     return key_all
 end
 
 -- Bytes of counter and tag by a frame's flags.
-local function guard_of(flags)
-    return bit.band(flags, 0x10) ~= 0 and 24 or bit.band(flags, 0x08) ~= 0 and 16 or 0
+local function guard_of(tvb)
+    return has(tvb, "sealed") and 24 or has(tvb, "tagged") and 16 or 0
 end
 
 -- Whether a frame is one; `length` is without counter and tag, and shift says how long these are.
 local function lawful(tvb, length)
-    local kind = number(tvb, 0, 1)
-    if length < 32 or number(tvb, 1, 1) ~= 2 or not HEADS[kind] or length < HEADS[kind] then
+    local packet = packet_of(tvb)
+    if length < LEAST or number(tvb, HEAD, "version") ~= VERSION or not packet or length < head_of(tvb, packet) then
         return false
     end
-    if shift > 0 and (kind == CONNECT or kind == ACCEPT) then
+    if shift > 0 and (packet == NATIVE.CONNECT or packet == NATIVE.ACCEPT) then
         return false
     end
-    if kind == RECORD then
-        local what, flags = number(tvb, 30, 1), number(tvb, 31, 1)
-        return KINDS[what] ~= nil and length >= record_head(what, flags)
+    return packet ~= NATIVE.NACK or REASONS[number(tvb, packet, "nack.reason")] ~= nil
+end
+
+local function check_sum(tvb, whole, item)
+    if crc32c(tvb, whole) == bit.tobit(number(tvb, HEAD, "checksum")) then
+        item:append_text(" [right]")
+    else
+        item:append_text(" [wrong]")
+        item:add_proto_expert_info(t_checksum, "Wrong checksum")
     end
-    return kind ~= NACK or REASONS[number(tvb, 20, 1)] ~= nil
+end
+
+-- The fields of a lawful frame of `length` bytes without counter and tag. Returns its line for the list of packets.
+local function native_body(tvb, pinfo, sub, length, place)
+    local packet, name = packet_of(tvb), TYPES[number(tvb, HEAD, "type")]
+    if tvb:len() < packet.length + shift then
+        return name:upper() .. " [cut short by the capture]"
+    end
+    local function v(field)
+        return number(tvb, packet, field)
+    end
+    local function h(...)
+        return hex(tvb, packet, ...)
+    end
+    local function long(field)
+        return tostring(range_of(tvb, packet, field):uint64())
+    end
+    local head = add_fields(sub, T, tvb, packet, HEAD)
+    local network = packet.by_name["connect.network"] and range_of(tvb, packet, "connect.network")
+    if network then
+        add_network(sub, network)
+    end
+    if packet == NATIVE.CONNECT or packet == NATIVE.ACCEPT then
+        if length > head and tvb:len() > head then
+            sub:add(T.padding, tvb(head, math.min(length, tvb:len()) - head))
+        end
+    elseif packet.by_name["payload"] then
+        add_payload(sub, T.payload, tvb, head, length - head)
+    end
+    local line, key = types[name](v, h, sub, long, length, head)
+    if key then
+        local first = seen_before(pinfo, place, key_of(packet, key, tvb, pinfo))
+        mark_resent(sub, t_resent, first)
+        line = line .. (first and " [sent again]" or "")
+    end
+    return line
 end
 
 -- One frame, from the start of tvb, of `length` bytes on the wire with its padding. Returns its line for the list.
 local function native_parts(tvb, pinfo, tree, length, place)
-    local kind, short = number(tvb, 0, 1), number(tvb, 2, 1)
+    local short = number(tvb, HEAD, "short")
     local sub = tree:add(thole, tvb(0, math.min(length, tvb:len())))
     local whole = (short > 0 and short < length) and short or length
+    local tag = NATIVE.TAGGED.by_name["tag"]
 
-    add_rows(sub, T, tvb, { { "type", 0, 1 }, { "version", 1, 1 }, { "short", 2, 1 } })
-    if part(tvb, 3, 1) then
-        add_flags(sub, T.flags, "flags.", tvb(3, 1), { "checksum", "hold", "answer", "tagged", "sealed" })
-    end
-    add_rows(sub, T, tvb, { { "to", 4, 4 }, { "session", 8, 8 } })
-    if shift > 0 and tvb:len() >= 32 + shift then
-        sub:add(T.counter, tvb(32, 8))
-        sub:add(T.tag, tvb(40, shift - 8))
-    end
-    local sum = part(tvb, 16, 4)
-    if sum then
-        sum = sub:add(T.checksum, sum)
+    add_fields(sub, T, tvb, HEAD)
+    if shift > 0 and tvb:len() >= NATIVE.moved + shift then
+        sub:add(T.counter, tvb(NATIVE.moved, tag.at - NATIVE.moved))
+        sub:add(T.tag, tvb(tag.at, shift - (tag.at - NATIVE.moved)))
     end
     if not lawful(tvb, whole - shift) then
         sub:add_proto_expert_info(t_malformed, "No lawful frame")
         return "malformed"
     end
-    if bit.band(number(tvb, 3, 1), 1) ~= 0 and thole.prefs.check and tvb:len() >= whole then
-        if crc32c(tvb, whole) == bit.tobit(number(tvb, 16, 4)) then
-            sum:append_text(" [right]")
-        else
-            sum:append_text(" [wrong]")
-            sum:add_proto_expert_info(t_checksum, "Wrong checksum")
-        end
+    if has(tvb, "checksum") and thole.prefs.check and tvb:len() >= whole then
+        check_sum(tvb, whole, sub)
     end
-    if tvb:len() < HEADS[kind] + shift then
-        return PACKETS[kind] .. " [cut short by the capture]"
-    end
-    local line, key = types[kind](tvb, sub, whole - shift)
-    if key then
-        local first = seen_before(pinfo, place, key_of(kind, key, tvb, pinfo))
-        mark_resent(sub, t_resent, first)
-        line = line .. (first and " [sent again]" or "")
-    end
+    local line = native_body(tvb, pinfo, sub, whole - shift, place)
     if whole < length and tvb:len() > whole then
         sub:add(T.padding, tvb(whole, math.min(length, tvb:len()) - whole))
     end
@@ -478,7 +444,7 @@ local function native_parts(tvb, pinfo, tree, length, place)
 end
 
 local function native_frame(tvb, pinfo, tree, length, place)
-    shift = guard_of(number(tvb, 3, 1))
+    shift = guard_of(tvb)
     local line = native_parts(tvb, pinfo, tree, length, place)
     shift = 0
     return line
@@ -492,13 +458,17 @@ local function segment_of(tvb)
         return whole
     end
     local raw = tvb:raw(0, whole)
-    local at = raw:find(raw:sub(5, 16), 6, true)
+    local to, session = HEAD.by_name["to"], HEAD.by_name["session"]
+    local same = raw:sub(to.at + 1, session.at + session.size)
+    local at = raw:find(same, to.at + 2, true)
     while at do
-        local length = at - 5
-        if length >= 32 and raw:byte(length + 2) == 2 and HEADS[raw:byte(length + 1)] and raw:byte(length + 4) < 32 then
+        local length = at - to.at - 1
+        local frame = length >= LEAST and tvb(length):tvb()
+        if frame and number(frame, HEAD, "version") == VERSION and TYPES[number(frame, HEAD, "type")] and
+            number(frame, HEAD, "flags") <= FLAGS_ALL then
             return length
         end
-        at = raw:find(raw:sub(5, 16), at + 1, true)
+        at = raw:find(same, at + 1, true)
     end
     return whole
 end
@@ -520,23 +490,24 @@ end
 -- Whether a UDP packet looks like ours: everything that a lawful frame says of itself has to agree.
 local function looks_native(tvb, pinfo, tree)
     local length = tvb:reported_len()
-    if not thole.prefs.heuristic or tvb:len() < 32 then
+    if not thole.prefs.heuristic or tvb:len() < LEAST then
         return false
     end
-    shift = guard_of(number(tvb, 3, 1))
+    shift = guard_of(tvb)
     local ours = lawful(tvb, length - shift)
     shift = 0
     if not ours then
         return false
     end
-    local kind, short, flags = number(tvb, 0, 1), number(tvb, 2, 1), number(tvb, 3, 1)
-    if flags > 31 or (bit.band(flags, 1) == 0 and number(tvb, 16, 4) ~= 0) then
+    local packet, short = packet_of(tvb), number(tvb, HEAD, "short")
+    if number(tvb, HEAD, "flags") > FLAGS_ALL or (not has(tvb, "checksum") and number(tvb, HEAD, "checksum") ~= 0) then
         return false
     end
-    if (short == 0 and length < SHORT) or (short > 0 and (short < 32 or short >= SHORT or short > length)) then
+    if (short == 0 and length < SHORT) or (short > 0 and (short < LEAST or short >= SHORT or short > length)) then
         return false
     end
-    if (kind == CONNECT or kind == ACCEPT) and number(tvb, 90, 2) ~= 0 and number(tvb, 90, 2) ~= length then
+    local size = packet.by_name["connect.size"] and number(tvb, packet, "connect.size") or 0
+    if size ~= 0 and size ~= length then
         return false
     end
     thole.dissector(tvb, pinfo, tree)
@@ -570,60 +541,12 @@ native_places()
 
 local mxoe = Proto("mxoe", "MX over Ethernet")
 
-local M = make_fields(mxoe, "mxoe", {
-    { "index", "Peer index", U16, DEC },
-    { "type", "Type", U8, DEC, MX_PACKETS },
-    { "to", "Destination endpoint", U8, DEC },
-    { "from", "Source endpoint", U8, DEC },
-    { "generation", "Generation of the source endpoint", U8, DEC },
-    { "length", "Length", U32, DEC },
-    { "checksum", "Checksum (nobody sets it)", U16, HEX },
-    { "sequence", "Sequence", U16, HEX },
-    { "sequence.number", "Number", U16, DEC, nil, 0x3fff },
-    { "sequence.session", "Partner session", U16, DEC, nil, 0xc000 },
-    { "ack", "Next sequence expected", U16, HEX },
-    { "match", "Match information", U64, HEX },
-    { "session", "Session of the receiver", U32, HEX },
-    { "fragment.length", "Length of the fragment", U16, DEC },
-    { "fragment.number", "Fragment", U8, DEC },
-    { "fragment.log", "log2 of the fragment size", U8, DEC },
-    { "total", "Length of the message", U32, DEC },
-    { "window.id", "Window", U32, DEC },
-    { "window.sequence", "Sequence of the window", U8, DEC },
-    { "window.offset", "Offset of the window", U32, DEC },
-    { "handle", "Handle of the puller", U32, HEX },
-    { "magic", "Magic of the puller", U32, HEX },
-    { "pull.frame_offset", "Offset in the first frame", U32, DEC },
-    { "pull.length", "Length of the block", U32, DEC },
-    { "pull.frame", "Index of the first frame", U32, DEC },
-    { "data.frame", "Frame index modulo 256", U8, DEC },
-    { "data.offset", "Offset in the message", U32, DEC },
-    { "connect.length", "Length of data", U8, DEC },
-    { "connect.index", "Index that the sender gave the destination", U16, DEC },
-    { "connect.session", "Session of the requester", U32, HEX },
-    { "connect.key", "Application key", U32, HEX },
-    { "connect.target", "Session of the target", U32, HEX },
-    { "connect.next", "Next sequence expected", U16, HEX },
-    { "connect.reply", "Is a reply", U8, DEC },
-    { "connect.number", "Connect number", U8, DEC },
-    { "connect.status", "Status", U8, DEC, STATUSES },
-    { "truc.length", "Length of data", U8, DEC },
-    { "truc.type", "Type of data", U8, HEX },
-    { "truc.session", "Session again", U32, HEX },
-    { "truc.number", "Number of this acknowledgement", U32, DEC },
-    { "truc.send", "Send sequence", U16, HEX },
-    { "truc.resent", "Resent", U8, DEC },
-    { "nack.reason", "Reason", U8, DEC, REASONS },
-    { "nack.index", "Index that the sender gave the destination", U16, DEC },
-    { "host.index", "Index that the sender gave the destination", U16, DEC },
-    { "host.magic", "Magic", U32, HEX },
-    { "host.name_length", "Length of the name", U8, DEC },
-    { "host.name", "Name", STRING },
-    { "hello.mac", "MAC", U64, HEX },
-    { "hello.serial", "Serial", U32, HEX },
-    { "payload", "Payload", BYTES },
-    { "padding", "Padding", BYTES },
-})
+table.insert(MXOE.fields, { "padding", "Padding", ftypes.BYTES, base.NONE })
+local M = make_fields(mxoe, "mxoe", MXOE.fields)
+prepare(MXOE, MXOE.FRAME.length)
+MXOE.FRAME.begin = 0
+
+local MX_TYPES = names_of(MXOE, "type")
 
 local m_resent = ProtoExpert.new("mxoe.resent", "Sent again", expert.group.SEQUENCE, expert.severity.NOTE)
 local m_nack = ProtoExpert.new("mxoe.nack", "Refused", expert.group.RESPONSE_CODE, expert.severity.WARN)
@@ -637,245 +560,135 @@ mxoe.prefs.mode = Pref.enum("Mode", AUTOMATIC, "How mediums and pulls are laid o
 }, true)
 
 -- A pull's magic is 0x21071980 XOR endpoint, and a fragment of MX mode says its size: that tells the modes apart.
-local function is_jumbo(tvb, kind)
+local function is_jumbo(tvb, name)
     if mxoe.prefs.mode ~= AUTOMATIC then
         return mxoe.prefs.mode == JUMBO_MODE
     end
-    if kind == MX_PULL then
-        return bit.band(number(tvb, 2 + 28, 4), 0x7fffff00) == 0x21071900
+    if name == "PULL" then
+        return bit.band(number(tvb, MXOE.PULL_JUMBO, "magic"), 0x7fffff00) == 0x21071900
     end
-    return number(tvb, 2 + 27, 1) == 0
+    return number(tvb, MXOE.MEDIUM, "fragment.log") == 0
 end
 
--- Rows of {name, offset in the body, length}; the body begins behind the peer index.
-local FRONT = { { "to", 1, 1 }, { "from", 2, 1 }, { "generation", 3, 1 } }
-local MESSAGE = { { "length", 4, 2 }, { "checksum", 6, 2 } }
-local MESSAGE_MORE = { { "ack", 10, 2 }, { "match", 12, 8 }, { "session", 20, 4 } }
-local WINDOW_MX = { { "window.id", 12, 1 }, { "window.sequence", 13, 1 } }
+-- What each type's line in the list of packets says, a key by which the same frame is known again (nil: none), and the bytes of
+-- its payload. `v` and `h` are the number and the digits of a field by its name.
+local bodies = {}
 
-local function add_body(tree, tvb, rows)
-    for _, row in ipairs(rows) do
-        local range = part(tvb, 2 + row[2], row[3])
-        if range then
-            tree:add(M[row[1]], range)
-        end
-    end
+local function ends(v)
+    return string.format("%d>%d", v("from"), v("to"))
 end
 
-local function add_sequence(tree, tvb, offset)
-    local range = part(tvb, 2 + offset, 2)
-    if range then
-        local sub = tree:add(M.sequence, range)
-        sub:add(M["sequence.number"], range)
-        sub:add(M["sequence.session"], range)
-    end
-end
-
-local function sequence_text(tvb, offset)
-    local value = number(tvb, 2 + offset, 2)
+local function sequence_text(v)
+    local value = v("sequence")
     return string.format("seq=%d%s", bit.band(value, 0x3fff), value >= 0x4000 and "/" .. bit.rshift(value, 14) or "")
 end
 
--- Each type: its body's length, its fields, and how much payload it may have. The function returns the line for the list of
--- packets, a key by which the same frame is known again (nil: none), and the bytes of payload.
-local bodies = {}
-
-local function message_front(tvb, tree)
-    add_body(tree, tvb, FRONT)
-    add_body(tree, tvb, MESSAGE)
-    add_sequence(tree, tvb, 8)
-    add_body(tree, tvb, MESSAGE_MORE)
+local function message_line(v, h, length)
+    return string.format("%s %s ack=%d len=%d match=%s", ends(v), sequence_text(v), bit.band(v("ack"), 0x3fff), length, h("match"))
 end
 
 -- Endpoints, session and sequence name a message.
-local function message_key(tvb, sequence_at, session_at)
-    return hex(tvb, 2 + 1, 2) .. hex(tvb, 2 + sequence_at, 2) .. hex(tvb, 2 + session_at, 4)
+local function message_key(h)
+    return h("to", "from", "sequence", "session")
 end
 
-local function message_line(tvb, length)
-    return string.format("%d>%d %s ack=%d len=%d match=%s", number(tvb, 4, 1), number(tvb, 3, 1), sequence_text(tvb, 8),
-        bit.band(number(tvb, 12, 2), 0x3fff), length, hex(tvb, 14, 8))
+function bodies.tiny(v, h)
+    return message_line(v, h, v("length")), message_key(h), v("length")
 end
 
-local function short_message(tvb, tree)
-    local length = number(tvb, 2 + 4, 2)
-    message_front(tvb, tree)
-    return message_line(tvb, length), message_key(tvb, 8, 20), length
+bodies.small = bodies.tiny
+
+function bodies.medium(v, h)
+    return message_line(v, h, v("total")) .. string.format(" fragment=%d+%d", v("fragment.number"), v("fragment.length")),
+        message_key(h) .. h("fragment.number"), v("fragment.length")
 end
 
-bodies[TINY] = { 24, short_message, 32 }
-bodies[SMALL] = { 24, short_message, 128 }
+function bodies.rendezvous(v, h)
+    return message_line(v, h, v("total")) .. string.format(" window=%d/%d", v("window.id"), v("window.sequence")), message_key(h)
+end
 
-bodies[MEDIUM] = { 32, function(tvb, tree)
-    local jumbo = is_jumbo(tvb, MEDIUM)
-    local total, length = number(tvb, 2 + 4, jumbo and 4 or 2), number(tvb, 2 + 24, 2)
-    add_body(tree, tvb, FRONT)
-    add_body(tree, tvb, { { "total", 4, jumbo and 4 or 2 } })
-    add_sequence(tree, tvb, 8)
-    add_body(tree, tvb, MESSAGE_MORE)
-    add_body(tree, tvb, {
-        { "fragment.length", 24, 2 }, { "fragment.number", 26, 1 }, { "fragment.log", 27, 1 }, { "checksum", 28, 2 },
-    })
-    return message_line(tvb, total) .. string.format(" fragment=%d+%d", number(tvb, 2 + 26, 1), length),
-        message_key(tvb, 8, 20) .. hex(tvb, 2 + 26, 1), length
-end, 8192 }
-
-bodies[RENDEZVOUS] = { 32, function(tvb, tree)
-    message_front(tvb, tree)
-    add_body(tree, tvb, {
-        { "total", 24, 4 }, { "window.id", 28, 1 }, { "window.sequence", 29, 1 }, { "window.offset", 30, 2 },
-    })
-    return message_line(tvb, number(tvb, 2 + 24, 4)) ..
-        string.format(" window=%d/%d", number(tvb, 2 + 28, 1), number(tvb, 2 + 29, 1)), message_key(tvb, 8, 20)
-end }
-
-local PULL_MX = {
-    { "window.id", 12, 1 }, { "window.sequence", 13, 1 }, { "window.offset", 14, 2 }, { "handle", 16, 4 },
-    { "magic", 20, 4 }, { "pull.frame_offset", 24, 2 }, { "pull.length", 26, 2 }, { "pull.frame", 28, 4 },
-}
-local PULL_JUMBO = {
-    { "window.id", 12, 4 }, { "window.sequence", 16, 1 }, { "window.offset", 20, 4 }, { "handle", 24, 4 },
-    { "magic", 28, 4 }, { "pull.frame_offset", 32, 4 }, { "pull.length", 36, 4 }, { "pull.frame", 40, 4 },
-}
-
-bodies[MX_PULL] = { 32, function(tvb, tree, pinfo)
-    local rows = is_jumbo(tvb, MX_PULL) and PULL_JUMBO or PULL_MX
-    local at = {}
-    for _, row in ipairs(rows) do
-        at[row[1]] = number(tvb, 2 + row[2], row[3])
-    end
-    add_body(tree, tvb, FRONT)
-    add_body(tree, tvb, { { "session", 4, 4 }, { "total", 8, 4 } })
-    add_body(tree, tvb, rows)
-    local handle = string.format("%s:%x:%x", tostring(pinfo.dl_src), at.handle, at.magic)
-    local window = string.format("%d/%d/%d", at["window.id"], at["window.sequence"], number(tvb, 2 + 8, 4))
+function bodies.pull(v, _, _, pinfo)
+    local handle = string.format("%s:%x:%x", tostring(pinfo.dl_src), v("handle"), v("magic"))
+    local window = string.format("%d/%d/%d", v("window.id"), v("window.sequence"), v("total"))
     local epoch = pinfo.visited and 0 or epoch_of(handle, window)
-    return string.format("%d>%d handle=%x window=%d/%d frame=%d len=%d of %d", number(tvb, 4, 1), number(tvb, 3, 1),
-        at.handle, at["window.id"], at["window.sequence"], at["pull.frame"], at["pull.length"], number(tvb, 2 + 8, 4)),
-        handle .. ":" .. epoch .. ":" .. at["pull.frame"]
-end }
+    return string.format("%s handle=%x window=%d/%d frame=%d len=%d of %d", ends(v), v("handle"), v("window.id"),
+        v("window.sequence"), v("pull.frame"), v("pull.length"), v("total")), handle .. ":" .. epoch .. ":" .. v("pull.frame")
+end
 
-bodies[PULL_REPLY] = { 16, function(tvb, tree, pinfo)
-    local length, offset = number(tvb, 2 + 2, 2), number(tvb, 2 + 4, 4)
-    add_body(tree, tvb, {
-        { "data.frame", 1, 1 }, { "length", 2, 2 }, { "data.offset", 4, 4 }, { "handle", 8, 4 }, { "magic", 12, 4 },
-    })
-    local handle = string.format("%s:%x:%x", tostring(pinfo.dl_dst), number(tvb, 10, 4), number(tvb, 14, 4))
+bodies["pull reply"] = function(v, _, _, pinfo)
+    local handle = string.format("%s:%x:%x", tostring(pinfo.dl_dst), v("handle"), v("magic"))
     local epoch = pinfo.visited and 0 or epoch_of(handle)
-    return string.format("handle=%x frame=%d offset=%d len=%d", number(tvb, 10, 4), number(tvb, 3, 1), offset, length),
-        handle .. ":" .. epoch .. ":" .. offset, length
-end, 8968 }
+    return string.format("handle=%x frame=%d offset=%d len=%d", v("handle"), v("data.frame"), v("data.offset"), v("length")),
+        handle .. ":" .. epoch .. ":" .. v("data.offset"), v("length")
+end
 
-bodies[NOTIFY] = { 24, function(tvb, tree)
-    add_body(tree, tvb, FRONT)
-    add_body(tree, tvb, { { "session", 4, 4 }, { "total", 8, 4 } })
-    add_body(tree, tvb, WINDOW_MX)
-    add_sequence(tree, tvb, 18)
-    add_body(tree, tvb, { { "ack", 20, 2 } })
-    return string.format("%d>%d %s ack=%d window=%d/%d pulled=%d", number(tvb, 4, 1), number(tvb, 3, 1),
-        sequence_text(tvb, 18), bit.band(number(tvb, 22, 2), 0x3fff), number(tvb, 14, 1), number(tvb, 15, 1),
-        number(tvb, 10, 4)), message_key(tvb, 18, 4)
-end }
+function bodies.notify(v, h)
+    return string.format("%s %s ack=%d window=%d/%d pulled=%d", ends(v), sequence_text(v), bit.band(v("ack"), 0x3fff),
+        v("window.id"), v("window.sequence"), v("total")), message_key(h)
+end
 
-bodies[MX_CONNECT] = { 32, function(tvb, tree)
-    local reply, status = number(tvb, 2 + 26, 1) == 1, number(tvb, 2 + 28, 1)
-    add_body(tree, tvb, FRONT)
-    add_body(tree, tvb, { { "connect.length", 4, 1 } })
-    add_sequence(tree, tvb, 8)
-    add_body(tree, tvb, {
-        { "connect.index", 10, 2 }, { "connect.session", 16, 4 }, { reply and "connect.target" or "connect.key", 20, 4 },
-        { "connect.next", 24, 2 }, { "connect.reply", 26, 1 }, { "connect.number", 27, 1 },
-    })
-    if reply then
-        add_body(tree, tvb, { { "connect.status", 28, 1 } })
+function bodies.connect(v, h, tree)
+    local reply = v("connect.reply") == 1
+    local status = reply and v("connect.status") or 0
+    local refused = STATUSES[status] or status
+    if status ~= 0 then
+        tree:add_proto_expert_info(m_status, "Connection refused: " .. refused)
     end
-    if reply and status ~= 0 then
-        tree:add_proto_expert_info(m_status, "Connection refused: " .. (STATUSES[status] or status))
-    end
-    return string.format("%s %d>%d session=%s number=%d%s", reply and "reply" or "request", number(tvb, 4, 1),
-        number(tvb, 3, 1), hex(tvb, 2 + (reply and 20 or 16), 4), number(tvb, 2 + 27, 1),
-        (reply and status ~= 0) and " refused: " .. (STATUSES[status] or status) or ""),
-        hex(tvb, 2 + 1, 2) .. hex(tvb, 2 + 16, 12)
-end }
+    return string.format("%s %s session=%s number=%d%s", reply and "reply" or "request", ends(v),
+        h(reply and "connect.target" or "connect.session"), v("connect.number"), status ~= 0 and " refused: " .. refused or ""),
+        h("to", "from", "connect.session", "connect.key", "connect.next", "connect.reply", "connect.number")
+end
 
-bodies[TRUC] = { 28, function(tvb, tree)
-    add_body(tree, tvb, FRONT)
-    add_body(tree, tvb, {
-        { "truc.length", 4, 1 }, { "session", 8, 4 }, { "truc.type", 12, 1 }, { "ack", 14, 2 }, { "truc.session", 16, 4 },
-        { "truc.number", 20, 4 }, { "truc.send", 24, 2 }, { "truc.resent", 26, 1 },
-    })
-    return string.format("%d>%d ack=%d number=%d", number(tvb, 4, 1), number(tvb, 3, 1),
-        bit.band(number(tvb, 2 + 14, 2), 0x3fff), number(tvb, 2 + 20, 4))
-end }
+function bodies.truc(v)
+    return string.format("%s ack=%d number=%d", ends(v), bit.band(v("ack"), 0x3fff), v("truc.number"))
+end
 
-local function nack(tvb, tree, line)
-    local reason = REASONS[number(tvb, 2 + 3, 1)] or number(tvb, 2 + 3, 1)
+local function refused(v, tree)
+    local reason = REASONS[v("nack.reason")] or v("nack.reason")
     tree:add_proto_expert_info(m_nack, "Refused: " .. reason)
-    return line .. " " .. reason
+    return reason
 end
 
-bodies[NACK_LIBRARY] = { 16, function(tvb, tree)
-    add_body(tree, tvb, {
-        { "from", 1, 1 }, { "generation", 2, 1 }, { "nack.reason", 3, 1 }, { "to", 9, 1 }, { "nack.index", 10, 2 },
-    })
-    add_sequence(tree, tvb, 12)
-    return nack(tvb, tree, string.format("%d>%d %s", number(tvb, 3, 1), number(tvb, 11, 1), sequence_text(tvb, 12)))
-end }
-
-bodies[NACK_DRIVER] = { 16, function(tvb, tree) -- its endpoint is the one that pulled
-    add_body(tree, tvb, {
-        { "to", 1, 1 }, { "generation", 2, 1 }, { "nack.reason", 3, 1 }, { "handle", 8, 4 }, { "magic", 12, 4 },
-    })
-    return nack(tvb, tree, string.format(">%d handle=%x", number(tvb, 3, 1), number(tvb, 10, 4)))
-end }
-
-bodies[QUERY] = { 16, function(tvb, tree)
-    add_body(tree, tvb, { { "host.index", 2, 2 }, { "host.magic", 8, 4 } })
-    return string.format("index=%d", number(tvb, 4, 2))
-end }
-
-bodies[HOST_REPLY] = { 16, function(tvb, tree)
-    local length = number(tvb, 2 + 1, 1)
-    add_body(tree, tvb, {
-        { "host.name_length", 1, 1 }, { "host.index", 2, 2 }, { "host.magic", 8, 4 }, { "host.name", 16, length },
-    })
-    local name = part(tvb, 2 + 16, length)
-    return string.format("index=%d name=%s", number(tvb, 4, 2), name and name:stringz() or "")
-end }
-
-bodies[RAW] = { 28, function(tvb, tree)
-    add_body(tree, tvb, { { "hello.mac", 16, 8 }, { "hello.serial", 24, 4 } })
-    return "mac=" .. hex(tvb, 2 + 18, 6)
-end }
-
-local function body_length(tvb, kind)
-    if kind == MX_PULL and is_jumbo(tvb, kind) then
-        return 44
-    elseif kind == HOST_REPLY then
-        return 16 + number(tvb, 2 + 1, 1)
-    elseif kind == RAW then
-        return 48
-    end
-    return bodies[kind][1]
+bodies["nack library"] = function(v, _, tree)
+    return string.format("%s %s %s", ends(v), sequence_text(v), refused(v, tree))
 end
 
-local function mxoe_frame(tvb, pinfo, sub)
-    local kind, whole = number(tvb, 2, 1), tvb:reported_len()
-    local body = bodies[kind]
+bodies["nack driver"] = function(v, _, tree) -- its endpoint is the one that pulled
+    return string.format(">%d handle=%x %s", v("to"), v("handle"), refused(v, tree))
+end
 
-    add_rows(sub, M, tvb, { { "index", 0, 2 }, { "type", 2, 1 } })
-    if not body or whole < 2 + body[1] then
-        sub:add_proto_expert_info(m_malformed, body and "The frame ends in its head" or "No such type")
-        return body and MX_PACKETS[kind] or "type " .. kind
+function bodies.query(v)
+    return string.format("index=%d", v("host.index"))
+end
+
+function bodies.reply(v, _, tree, _, tvb)
+    local name = part(tvb, MXOE.REPLY.begin + MXOE.REPLY.length, v("host.name_length"))
+    if name then
+        tree:add(M["host.name"], name)
     end
-    if tvb:len() < 2 + body[1] then
-        return MX_PACKETS[kind] .. " [cut short by the capture]"
+    return string.format("index=%d name=%s", v("host.index"), name and name:stringz() or "")
+end
+
+function bodies.raw(_, h)
+    return "mac=" .. h("hello.mac"):sub(5)
+end
+
+-- Bytes of payload, at most; what is behind the fields of some is padding though it is a part of the body.
+local PAYLOADS = { tiny = 32, small = 128, medium = 8192, ["pull reply"] = 8968 }
+
+local function mxoe_body(tvb, pinfo, sub, name, packet)
+    local whole = tvb:reported_len()
+    local function v(field)
+        return number(tvb, packet, field)
     end
-    local line, key, payload = body[2](tvb, sub, pinfo)
-    local head = 2 + body_length(tvb, kind)
-    line = MX_PACKETS[kind] .. " " .. line
-    payload = payload or 0
-    if head + payload > whole or (body[3] and payload > body[3]) then
+    local function h(...)
+        return hex(tvb, packet, ...)
+    end
+    local head = add_fields(sub, M, tvb, packet, MXOE.FRAME)
+    local line, key, payload = bodies[name](v, h, sub, pinfo, tvb)
+    line, payload = name .. " " .. line, payload or 0
+    head = head + (packet == MXOE.REPLY and v("host.name_length") or 0)
+    if head + payload > whole and packet ~= MXOE.RAW or payload > (PAYLOADS[name] or 0) then
         sub:add_proto_expert_info(m_malformed, "The payload is longer than its class or the frame")
     else
         add_payload(sub, M.payload, tvb, head, payload)
@@ -884,11 +697,32 @@ local function mxoe_frame(tvb, pinfo, sub)
         end
     end
     if key then
-        local first = seen_before(pinfo, 0, kind .. ":" .. tostring(pinfo.dl_src) .. ":" .. key)
+        local first = seen_before(pinfo, 0, name .. ":" .. tostring(pinfo.dl_src) .. ":" .. key)
         mark_resent(sub, m_resent, first)
         line = line .. (first and " [sent again]" or "")
     end
     return line
+end
+
+local function mxoe_frame(tvb, pinfo, sub)
+    local kind = number(tvb, MXOE.FRONT, "type")
+    local name = MX_TYPES[kind]
+    local key = name and name:upper():gsub(" ", "_")
+    local packet = name and (MXOE[key .. "_JUMBO"] and is_jumbo(tvb, key) and MXOE[key .. "_JUMBO"] or MXOE[key])
+
+    add_fields(sub, M, tvb, MXOE.FRAME)
+    local type_at = part(tvb, MXOE.FRONT.begin, 1)
+    local least = packet and packet.begin + (packet == MXOE.RAW and 28 or packet.length)
+    if not packet or tvb:reported_len() < least then
+        sub:add(M.type, type_at)
+        sub:add_proto_expert_info(m_malformed, packet and "The frame ends in its head" or "No such type")
+        return name or "type " .. kind
+    end
+    if tvb:len() < least then
+        sub:add(M.type, type_at)
+        return name .. " [cut short by the capture]"
+    end
+    return mxoe_body(tvb, pinfo, sub, name, packet)
 end
 
 function mxoe.dissector(tvb, pinfo, tree)

@@ -116,9 +116,10 @@ def find(name: str) -> Path:
 
 def dissector() -> Path | None:
     """The script with which Wireshark knows Thole's frames, or None where it is not installed."""
-    source = PACKAGE.parent.parent / "tools" / "wireshark" / DISSECTOR
+    tree = build_tree()
+    built = [tree / "tools" / DISSECTOR] if tree is not None else []
     shared = [prefix / "share" / "thole" / "wireshark" / DISSECTOR for prefix in PACKAGE.parents]
-    return next((path for path in (source, *shared) if is_file(path)), None)
+    return next((path for path in (*built, *shared) if is_file(path)), None)
 
 
 def options_file() -> Path:

@@ -24,8 +24,8 @@ is needed: the build makes code of the descriptions with this.
       if FIELD OP VALUE [or ...], ...
         The field above is there only then. OP is =, != or &, VALUE a name. What commas separate has to hold, all.
 
-Types: u8 to u64 are big-endian numbers, x8 to x64 such as people read in hexadecimal digits; bytesN, mac, and rest,
-which is as long as what is left; TYPE*N are N in a row. MEMBER is that of `struct packet`: store and load are made
+Types: u8 to u64 are big-endian numbers, x8 to x64 such as people read in hexadecimal digits; bytesN, mac, and rest
+or text, which are as long as what is left; TYPE*N are N in a row. MEMBER is that of `struct packet`: store and load are made
 for it. With @N it is the bits of it from N on. =N: always so, and not looked at. -: the codec has a hand in it. A
 field called 0 is 0, and so is one that has 0 for a member.
 """
@@ -100,8 +100,8 @@ class Field:
     @property
     def width(self) -> int:
         """Bytes of one; 0: as many as there are."""
-        if self.kind in ("rest", "mac"):
-            return 0 if self.kind == "rest" else 6
+        if not self.kind[-1].isdigit():
+            return 6 if self.kind == "mac" else 0
         number = int(re.sub(r"\D+", "", self.kind))
         return number if self.kind.startswith("bytes") else number // 8
 
@@ -285,7 +285,7 @@ def _packet(codec: Codec, line: str) -> Packet:
 def _field(packet: Packet, line: str) -> Field:
     at, kind, name, *rest = re.split(r" {2,}", line.strip())
     kind, _, count = kind.partition("*")
-    if not re.fullmatch(r"[ux](8|16|32|40|56|64)|bytes\d+|mac|rest", kind) or len(rest) > 3:
+    if not re.fullmatch(r"[ux](8|16|32|40|56|64)|bytes\d+|mac|rest|text", kind) or len(rest) > 3:
         raise Wrong("that is no field: offset, type, name, member, who sets it, meaning")
     member, by, meaning = (*rest, "", "", "")[:3]
     named = "" if name == "0" else name
