@@ -93,13 +93,13 @@ class _Way:
             other = f"packet->{following.member}"
             arguments = (at, member, other) if self.stores else (at, f"&{member}", f"&{other}")
             yield f"place_{'store' if self.stores else 'load'}({', '.join(arguments)});"
+        elif one.count > 1:
+            yield f"for (int i = 0; i < {one.count}; i++)"
+            yield "\t" + self.number(one, f"{member}[i]", f"{at} + {one.width} * i")
         elif not one.is_number:
             pair = (at, member) if self.stores else (member, at)
             yield f'_Static_assert(sizeof({member}) == {one.size}, "{one.name}");'
             yield f"memcpy({pair[0]}, {pair[1]}, {one.size});"
-        elif one.count > 1:
-            yield f"for (int i = 0; i < {one.count}; i++)"
-            yield "\t" + self.number(one, f"{member}[i]", f"{at} + {one.width} * i")
         else:
             yield self.number(one, member, at)
 
@@ -248,7 +248,7 @@ def _lua_type(one: Field) -> tuple[str, str]:
     """Type and base of a field of Wireshark's."""
     if one.kind in ("mac", "text"):
         return "ETHER" if one.kind == "mac" else "STRING", "base.NONE"
-    if not one.is_number or one.count > 1:
+    if not one.is_number:
         return "BYTES", "base.NONE"
     width = next(size for size in (1, 2, 4, 8) if size >= one.width)
     return f"UINT{8 * width}", "base.HEX" if one.kind[0] == "x" else "base.DEC"

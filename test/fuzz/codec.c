@@ -37,7 +37,7 @@ static void frame_mend(const struct codec *codec, uint8_t *frame, size_t length)
 		frame[0] = (uint8_t)(PACKET_CONNECT + frame[0] % PACKET_CLOSE);
 		frame[1] = 2;
 		frame[2] &= 63;
-		frame[3] &= 31;
+		frame[3] &= 63;
 	} else {
 		frame[2] = frame[2] < 30 ? (uint8_t)(1 + frame[2] % 4) : (uint8_t)(35 + frame[2] % 11);
 	}

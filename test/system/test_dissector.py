@@ -18,10 +18,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-
 from thole.base import paths
+from thole.frames import fields as described
+from thole.frames import packets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+EVERY = ROOT / "test" / "data" / "frames" / "every.pcap"
 CAPTURES = ROOT / "test" / "data" / "captures"
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.pcap"))
 TIMEOUT_S = 120.0
@@ -230,6 +232,19 @@ def test_mxoe_mode_is_a_preference() -> None:
     assert tshark(pull, *words).strip() == "65536"
     assert tshark(pull, *words, "-o", "mxoe.mode:jumbo").strip() == "65536"
     assert tshark(pull, *words, "-o", "mxoe.mode:mx").strip() != "65536"
+
+
+# ---- Both ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("prefix", "codec"), [("thole", packets.NATIVE), ("mxoe", packets.MXOE)])
+def test_every_field(prefix: str, codec: described.Codec) -> None:
+    """Each field of the description is shown: all are in these frames (fields.py of the unit tests)."""
+    tree = ElementTree.fromstring(tshark(EVERY, "-T", "pdml"))
+    names = {field.get("name") or "" for field in tree.iter("field")}
+    shown = {name.partition(".")[2] for name in names if name.startswith(f"{prefix}.")}
+    assert set(codec.fields()) - shown == set()
+    check_covered(EVERY, prefix)
 
 
 # ---- Native -------------------------------------------------------------------------------------

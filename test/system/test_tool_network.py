@@ -564,7 +564,7 @@ def send_samples() -> int:
             [0, 2, 0, 0],
             [3, 1, 0, 0],
             [3, 2, 64, 0],
-            [3, 2, 0, 32],
+            [3, 2, 0, 64],
             [3, 2, 60, 0],
         ):
             sender.sendto(bytes(wrong) + bytes(40), to)

@@ -25,9 +25,9 @@ is needed: the build makes code of the descriptions with this.
         The field above is there only then. OP is =, != or &, VALUE a name. What commas separate has to hold, all.
 
 Types: u8 to u64 are big-endian numbers, x8 to x64 such as people read in hexadecimal digits; bytesN, mac, and rest
-or text, which are as long as what is left; TYPE*N are N in a row. MEMBER is that of `struct packet`: store and load are made
-for it. With @N it is the bits of it from N on. =N: always so, and not looked at. -: the codec has a hand in it. A
-field called 0 is 0, and so is one that has 0 for a member.
+or text, which are as long as what is left; TYPE*N are N in a row. MEMBER is that of `struct packet`: store and load
+are made for it. With @N it is the bits of it from N on. =N: always so, and not looked at. -: the codec has a hand in
+it. A field called 0 is 0, and so is one that has 0 for a member.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 OPERATORS = ("!=", "=", "&")
 
@@ -97,7 +99,7 @@ class Field:
     parts: tuple[Part, ...] = ()
     condition: Condition = ()
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Bytes of one; 0: as many as there are."""
         if not self.kind[-1].isdigit():
@@ -105,17 +107,17 @@ class Field:
         number = int(re.sub(r"\D+", "", self.kind))
         return number if self.kind.startswith("bytes") else number // 8
 
-    @property
+    @cached_property
     def size(self) -> int:
         return self.width * self.count
 
-    @property
+    @cached_property
     def end(self) -> int:
         return self.at + self.size
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
-        return self.kind[0] in "ux"
+        return self.kind[0] in "ux" and self.count == 1
 
     def names(self) -> dict[int, str]:
         return {number: name for names in self.values for number, name in names.of.items()}
@@ -134,6 +136,7 @@ class Packet:
     whole: bool
     own: list[Field] = field(default_factory=list)
     inherited: list[Field] = field(default_factory=list)
+    steps: list[Field] = field(default_factory=list)  # in which a frame is read: what others ask for first
 
     @property
     def name(self) -> str:
@@ -154,7 +157,7 @@ class Packet:
 
     def field(self, name: str) -> Field:
         """By its name, or the end of it."""
-        for one in self.fields:
+        for one in self.steps or self.fields:
             if one.name == name or one.name.endswith("." + name):
                 return one
         raise Wrong(f"{self.name} has no field {name}")
@@ -165,23 +168,23 @@ class Packet:
         clear = short not in (other.name for other in self.own if other is not one)
         return f"{self.name}_{short if clear else one.name}_AT".upper().replace(".", "_")
 
-    def read(self, frame: bytes) -> dict[str, object]:
+    def read(self, frame: bytes) -> dict[str, Any]:
         """The fields of a frame without counter and tag, by name: numbers and bytes. What is not there is left out."""
-        found: dict[str, object] = {}
+        found: dict[str, Any] = {}
         behind = self.end
-        for one in sorted(self.fields, key=lambda one: bool(one.condition or one.follows)):  # what is asked for first
-            if not holds(one.condition, found):
+        for one in self.steps:
+            if one.condition and not holds(one.condition, found):
                 continue
             at = behind if one.follows else one.at
-            size = one.size or max(len(frame) - at, 0)
-            behind = max(behind, at + size)
-            if one.name and at + size <= len(frame):
-                raw = frame[at : at + size]
-                found[one.name] = int.from_bytes(raw, "big") if one.is_number and one.count == 1 else raw
+            end = at + one.size if one.size else max(at, len(frame))
+            behind = end if one.follows else behind
+            if end <= len(frame):
+                raw = frame[at:end]
+                found[one.name] = int.from_bytes(raw, "big") if one.is_number else raw
         return found
 
 
-def holds(condition: Condition, found: dict[str, object]) -> bool:
+def holds(condition: Condition, found: dict[str, Any]) -> bool:
     return all(
         any(term.holds(number) for term in terms if isinstance(number := found.get(term.name, 0), int))
         for terms in condition
@@ -238,13 +241,15 @@ def load(path: Path) -> Codec:
                 codec = _codec(words)
             else:
                 _line(codec, words)
-        except (Wrong, ValueError, IndexError, KeyError, StopIteration) as error:
+        except (Wrong, ValueError, TypeError, IndexError) as error:
             raise Wrong(f"{path.name}:{number}: {error}: {line.strip()}") from None
     if codec is None:
         raise Wrong(f"{path.name}: there is no codec in it")
     for packet in codec.packets:
         try:
             _check(packet)
+            named = (one for one in packet.fields if one.name)
+            packet.steps = sorted(named, key=lambda one: bool(one.condition or one.follows))
         except Wrong as error:
             raise Wrong(f"{path.name}: {packet.name}: {error}") from None
     return codec
@@ -302,7 +307,9 @@ def _detail(packet: Packet, above: Field, begin: str, text: str) -> Field:
         mask = int(kind, 0) if kind.startswith("0x") else 0
         return replace(above, parts=(*above.parts, Part(int(at), "" if mask else kind, mask, name)))
     prefix, _, list_ = text.partition(":")
-    pairs = (one.strip().partition(" ") for one in list_.split(","))
+    pairs = [one.strip().partition(" ") for one in list_.split(",")]
+    if len({int(number) for number, _, _ in pairs}) < len(pairs):
+        raise Wrong("two names for one value")
     names = Names(prefix.strip(), begin.endswith("+"), {int(number): name for number, _, name in pairs})
     if begin[0] == "=":
         return replace(above, values=(*above.values, names))
@@ -322,7 +329,10 @@ def _term(packet: Packet, name: str, operator: str, value: str) -> Term:
         return Term(name, operator, int(value))
     of = packet.field(name)
     known = of.flags() if operator == "&" else of.names()
-    return Term(name, operator, next(number for number, called in known.items() if called == value))
+    numbers = [number for number, called in known.items() if called == value]
+    if not numbers:
+        raise Wrong(f"{name} has no {value}")
+    return Term(name, operator, numbers[0])
 
 
 # ---- Is it whole? ---------------------------------------------------------------------------------

@@ -3,36 +3,37 @@
 
 The kernel's filter picks them: Ethernet frames of our types, and UDP datagrams that begin as native frames
 do. What the kernel's offloads join (up to 64 KiB in one) is taken apart again, so that each frame counts as one.
-Fields are named as in src/transport/datagram/wire/packet.h; tools/wireshark/thole.lua shows all of them.
+What is where in a frame is in the codecs' descriptions (fields.py); Wireshark shows all of it.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from thole.base import native
+from thole.frames import fields
 
-NATIVE_TYPES = ("", "CONNECT", "ACCEPT", "RECORD", "ACK", "PULL", "DATA", "NACK", "CLOSE")
+NATIVE = fields.load(fields.path("native"))
+MXOE = fields.load(fields.path("mxoe"))
+HEAD = NATIVE.packet("HEAD")
+TAGGED = NATIVE.packet("TAGGED")
+NATIVE_TYPES = {number: name.upper() for number, name in NATIVE.type.names().items()}
 NATIVE_VERSION = 2
-NATIVE_HEAD = 20  # bytes that every native frame begins with
 NATIVE_SHORT = 64  # shorter ones say how long they are without padding
-NATIVE_FLAGS = 31  # all that there are
-NATIVE_FRONT = 32  # bytes in front of counter and tag, where there are any
-RECORD_KINDS = {
-    1: "EAGER", 2: "PIECE", 3: "ANNOUNCE", 4: "FINISH", 5: "PUT", 6: "GET", 7: "ATOMIC", 8: "REPLY",
-}  # fmt: skip
-RECORD_ARGS = 0x80  # of a record's flags: four arguments follow
-FLAGS = ((1, "checksum"), (2, "hold"), (4, "answer"), (8, "tagged"), (16, "sealed"))
-NACK_REASONS = ("", "bad endpoint", "closed", "bad session", "bad window")
-
-MXOE_TYPES = {
-    1: "HELLO", 3: "QUERY", 4: "REPLY", 35: "TRUC", 36: "CONNECT", 37: "TINY", 38: "SMALL", 39: "MEDIUM",
-    40: "RENDEZVOUS", 41: "PULL", 42: "PULL REPLY", 43: "NOTIFY", 44: "NACK LIBRARY", 45: "NACK DRIVER",
-}  # fmt: skip
+FLAGS = HEAD.field("flags").flags()
+NATIVE_FLAGS = sum(FLAGS)  # all that there are
+MXOE_TYPES = {number: name.upper() for number, name in MXOE.type.names().items()}
+TYPE_AT, VERSION_AT, SHORT_AT, FLAGS_AT, TO_AT, SESSION_AT = (
+    HEAD.field(name).at for name in ("type", "version", "short", "flags", "to", "session")
+)
+SESSION_END = HEAD.field("session").end
+MXOE_TYPE_AT = MXOE.packet("FRAME").end + MXOE.type.at
 
 ETHERTYPE_NATIVE = 0x88B5  # unless the option ethertype says otherwise
 ETHERTYPE_MXOE = 0x86DF
@@ -100,15 +101,15 @@ def filter_program(ethertypes: Iterable[int], ports: Iterable[int]) -> bytes:
         program.add(RETURN, 0)
     program.place("native")
     payload = ETHERNET_HEAD + UDP_HEAD
-    program.add(LOAD_BYTE_X, payload + 1)
+    program.add(LOAD_BYTE_X, payload + VERSION_AT)
     program.add(JUMP_EQUAL, NATIVE_VERSION, "", "reject")
-    program.add(LOAD_BYTE_X, payload + 2)
+    program.add(LOAD_BYTE_X, payload + SHORT_AT)
     program.add(JUMP_GREATER, NATIVE_SHORT - 1, "reject")
-    program.add(LOAD_BYTE_X, payload + 3)
+    program.add(LOAD_BYTE_X, payload + FLAGS_AT)
     program.add(JUMP_GREATER, NATIVE_FLAGS, "reject")
-    program.add(LOAD_BYTE_X, payload)
+    program.add(LOAD_BYTE_X, payload + TYPE_AT)
     program.add(JUMP_EQUAL, 0, "reject")
-    program.add(JUMP_GREATER, len(NATIVE_TYPES) - 1, "reject")
+    program.add(JUMP_GREATER, max(NATIVE_TYPES), "reject")
     program.place("accept")
     program.add(RETURN, 0xFFFFFFFF)
     program.place("reject")
@@ -133,24 +134,24 @@ class Packet:
     def body(self) -> bytes:
         """The frame behind the headers of others, without padding."""
         body = self.data[self.start :]
-        return body[: body[2]] if self.codec == "native" and body[2] else body
+        return body[: body[SHORT_AT]] if self.codec == "native" and body[SHORT_AT] else body
 
     @property
     def type(self) -> str:
         if self.codec == "mxoe":
-            number = self.data[self.start + 2]
+            number = self.data[self.start + MXOE_TYPE_AT]
             return MXOE_TYPES.get(number, f"type {number}")
-        return NATIVE_TYPES[self.data[self.start]]
+        return NATIVE_TYPES[self.data[self.start + TYPE_AT]]
 
 
 def _is_native(body: bytes) -> bool:
     return (
-        len(body) >= NATIVE_HEAD
-        and 0 < body[0] < len(NATIVE_TYPES)
-        and body[1] == NATIVE_VERSION
-        and (body[2] == 0 or NATIVE_HEAD <= body[2] < NATIVE_SHORT)
-        and body[2] <= len(body)
-        and body[3] <= NATIVE_FLAGS
+        len(body) >= HEAD.end
+        and body[TYPE_AT] in NATIVE_TYPES
+        and body[VERSION_AT] == NATIVE_VERSION
+        and (body[SHORT_AT] == 0 or HEAD.end <= body[SHORT_AT] < NATIVE_SHORT)
+        and body[SHORT_AT] <= len(body)
+        and body[FLAGS_AT] <= NATIVE_FLAGS
     )
 
 
@@ -176,7 +177,7 @@ def packets(data: bytes, ethertypes: Iterable[int]) -> Iterator[Packet]:
 def _of_udp(data: bytes, four: bool) -> Iterator[Packet]:
     udp = ETHERNET_HEAD + ((data[ETHERNET_HEAD] & 15) * 4 if four else 40)
     start = udp + UDP_HEAD
-    if len(data) < start + NATIVE_HEAD or data[ETHERNET_HEAD + (9 if four else 6)] != 17:
+    if len(data) < start + HEAD.end or data[ETHERNET_HEAD + (9 if four else 6)] != 17:
         return
     body = data[start : udp + max(int.from_bytes(data[udp + 4 : udp + 6], "big"), UDP_HEAD)]
     if not _is_native(body):
@@ -200,11 +201,11 @@ def segment_of(body: bytes) -> int:
 
     They carry the same `to` and session, 64 bits of which are random: where these come again, the next begins.
     """
-    same = body[4:16]
-    at = body.find(same, NATIVE_HEAD)
+    same = body[TO_AT:SESSION_END]
+    at = body.find(same, HEAD.end)
     while at >= 0:
-        if _is_native(body[at - 4 :]) and body[at - 4] == body[0]:
-            return at - 4
+        if _is_native(body[at - TO_AT :]) and body[at - TO_AT + TYPE_AT] == body[TYPE_AT]:
+            return at - TO_AT
         at = body.find(same, at + 1)
     return len(body)
 
@@ -228,77 +229,87 @@ def _apart(head: bytes, part: bytes, udp: int, four: bool, number: int) -> bytes
     return bytes(out) + part
 
 
-def _number(body: bytes, at: int, size: int) -> int:
-    return int.from_bytes(body[at : at + size], "big")
-
-
-def _untagged(body: bytes) -> tuple[int, bytes]:
+def _untagged(body: bytes, flags: set[str]) -> tuple[int, bytes]:
     """The counter of a frame, 0 where there is none, and the frame as it is without counter and tag."""
-    guard = 24 if body[3] & 16 else 16 if body[3] & 8 else 0
+    guard = 24 if "sealed" in flags else 16 if "tagged" in flags else 0
     if not guard:
         return 0, body
-    return _number(body, NATIVE_FRONT, 8), body[:NATIVE_FRONT] + body[NATIVE_FRONT + guard :]
+    front = TAGGED.field("counter").at
+    return int.from_bytes(body[front : TAGGED.field("tag").at], "big"), body[:front] + body[front + guard :]
 
 
-def _native_record(body: bytes) -> str:
-    sequence, ack, credit = struct.unpack_from("!IIH", body, 20)
-    kind, flags = body[30], body[31]
-    text = f"seq {sequence} ack {ack} credit {credit} {RECORD_KINDS.get(kind, f'kind {kind}')}"
-    at = 32
-    if kind != 2:
-        text += f" tag 0x{_number(body, at, 8):x}"
-        at += 8 if kind == 1 and not flags & 1 else 16
-        at += 32 if flags & RECORD_ARGS else 0
-    return f"{text} {max(len(body) - at, 0)} B"
+KIND = NATIVE.packet("RECORD").field("record.kind")
+PIECE = next(number for number, name in KIND.names().items() if name == "piece")
+LAYOUTS = {number: NATIVE.packet(name) for number, name in NATIVE_TYPES.items() if name != "RECORD"}
+RECORD_FIRST, RECORD_PIECE = NATIVE.packet("RECORD_FIRST"), NATIVE.packet("RECORD_PIECE")
 
 
-def _native_ack(body: bytes) -> str:
-    sequence, ack, credit, _, held = struct.unpack_from("!IIHHQ", body, 20)
-    return f"next {sequence} ack {ack} credit {credit}" + (f" held 0x{held:x}" if held else "")
+def layout(body: bytes) -> fields.Packet:
+    """Which packet of the description a native frame is."""
+    its = LAYOUTS.get(body[TYPE_AT], RECORD_FIRST)
+    return RECORD_PIECE if its is RECORD_FIRST and body[KIND.at : KIND.end] == bytes([PIECE]) else its
 
 
-def _native_pull(body: bytes) -> str:
-    ack, credit, frame, window = struct.unpack_from("!IHHQ", body, 24)
-    transfer, offset = _number(body, 40, 7), _number(body, 47, 5)
-    length, wanted = struct.unpack_from("!IQ", body, 52)
-    text = f"ack {ack} credit {credit} transfer {transfer} window 0x{window:x} offset {offset} length {length}"
-    return f"{text} frames of {frame} B" + (f" wanted 0x{wanted:x}" if wanted else "")
-
-
-def _native_data(body: bytes) -> str:
-    transfer, offset = _number(body, 20, 7), _number(body, 27, 5)
-    return f"transfer {transfer} offset {offset} {len(body) - 32} B"
-
-
-def _native_nack(body: bytes) -> str:
-    reason, transfer = body[20], _number(body, 24, 8)
-    name = NACK_REASONS[reason] if 0 < reason < len(NACK_REASONS) else f"reason {reason}"
-    return f"{name}, transfer {transfer}"
-
-
-def _native_close(body: bytes) -> str:
-    return f"ack {_number(body, 24, 4)}"
-
-
-def _native_connect(body: bytes) -> str:
-    index, session = struct.unpack_from("!IQ", body, 20)
-    sequence, seen, size, port, attempt, status = struct.unpack_from("!IHHHBB", body, 84)
-    text = f"index {index} session {session:016x} next {sequence} size {size} seen {seen} bulk port {port}"
-    mac, ethertype = body[96:102], _number(body, 102, 2)
-    raw = f" raw {_mac(mac)} 0x{ethertype:04x}" if ethertype else ""
-    return f"{text} attempt {attempt}" + (f" refused {status}" if status else "") + raw
-
-
-BODIES = {
-    "CONNECT": (112, _native_connect),
-    "ACCEPT": (112, _native_connect),
-    "RECORD": (32, _native_record),
-    "ACK": (40, _native_ack),
-    "PULL": (64, _native_pull),
-    "DATA": (32, _native_data),
-    "NACK": (40, _native_nack),
-    "CLOSE": (32, _native_close),
+# Each packet's fields as they are shown, and which are not: who adds one says so here.
+SHOWN = {
+    "RECORD_FIRST": "seq {sequence} ack {ack} credit {credit} {record.kind} tag 0x{record.tag:x} {payload} B",
+    "RECORD_PIECE": "seq {sequence} ack {ack} credit {credit} {record.kind} {payload} B",
+    "ACK": "next {sequence} ack {ack} credit {credit}[ held 0x{ack.held:x}]",
+    "PULL": "ack {ack} credit {credit} transfer {transfer} window 0x{pull.window:x} offset {pull.offset} "
+    "length {pull.length} frames of {pull.frame} B[ wanted 0x{pull.wanted:x}]",
+    "DATA": "transfer {transfer} offset {data.offset} {payload} B",
+    "NACK": "{nack.reason}, transfer {transfer}",
+    "CLOSE": "ack {ack}",
+    "CONNECT": "index {connect.index} session {connect.session:016x} next {connect.next} size {connect.size} "
+    "seen {connect.seen} bulk port {connect.bulk_port} attempt {connect.attempt}[ refused {connect.status}]"
+    "[ raw {connect.mac} 0x{connect.ethertype:04x}]",
 }
+HIDDEN = {
+    "RECORD_FIRST": "record.flags record.imm record.arg",
+    "RECORD_PIECE": "record.flags",
+    "NACK": "nack.refused nack.proof",
+    "CLOSE": "sequence credit",
+    "CONNECT": "connect.target connect.proof connect.host connect.endpoint connect.network connect.integrity "
+    "connect.later",
+}
+PLACE = re.compile(r"\{([\w.]+)(:\w+)?\}")
+
+
+def _describer(packet: fields.Packet) -> Callable[[dict[str, Any]], str]:
+    """What makes a packet's fields the text that SHOWN has of them."""
+    parts: list[tuple[str, list[tuple[str, Callable[[Any], str]]]]] = []  # a format, and what it is of
+    for text in re.split(r"(\[.*?\])", SHOWN[packet.name]):
+        ways = [(place[1], _way(packet.field(place[1]), place[2])) for place in PLACE.finditer(text)]
+        parts.append((PLACE.sub("%s", text), ways))
+
+    def describe(found: dict[str, Any]) -> str:
+        """What is in brackets is there where its last number is not 0."""
+        text = ""
+        for form, ways in parts:
+            if form[:1] != "[":
+                text += form % tuple(way(found[name]) for name, way in ways)
+            elif found[ways[-1][0]]:
+                text += form[1:-1] % tuple(way(found[name]) for name, way in ways)
+        return text
+
+    return describe
+
+
+def _way(one: fields.Field, form: str | None) -> Callable[[Any], str]:
+    """A field's value as text."""
+    if one.kind == "mac":
+        return _mac
+    if one.kind == "rest":
+        return lambda payload: str(len(payload))
+    names = {} if one.name == "connect.status" else one.names()
+    if one.name == "record.kind":
+        names = {number: name.upper() for number, name in names.items()}
+    if names:
+        return lambda number: names.get(number, f"{one.name.split('.')[1]} {number}")
+    return ("{" + (form or "") + "}").format
+
+
+DESCRIBERS = {name: _describer(NATIVE.packet(name)) for name in SHOWN}
 
 
 class Lines:
@@ -311,22 +322,23 @@ class Lines:
         body = packet.body
         if packet.codec == "mxoe":
             return f"{packet.source} > {packet.target} mxoe {packet.type} {len(body)} B"
-        to, session = struct.unpack_from("!IQ", body, 4)
+        flags = {name for bit, name in FLAGS.items() if body[FLAGS_AT] & bit}
+        counter, body = _untagged(body, flags)
+        its = layout(body)
+        found = its.read(body)
         words = [f"{packet.source} > {packet.target}", packet.type]
-        words.append("to -" if to == 0xFFFFFFFF else f"to {to}")
+        words.append("to -" if found["to"] == 0xFFFFFFFF else f"to {found['to']}")
+        session = found.get("nack.refused", found.get("session"))
         words.append(f"session {session:016x}")
-        length, describe = BODIES[packet.type]
-        counter, body = _untagged(body)
         words += [f"counter {counter}"] if counter else []
-        words.append(describe(body) if len(body) >= length else "too short")
-        words += [name for bit, name in FLAGS if body[3] & bit]
-        if packet.type == "RECORD" and len(body) >= 24 and self._again(packet, body):
+        words.append(DESCRIBERS[its.name](found) if len(body) >= its.end else "too short")
+        words += [name for name in FLAGS.values() if name in flags]
+        if packet.type == "RECORD" and len(body) >= its.end and self._again(packet, body, found["sequence"]):
             words.append("AGAIN")
         return " ".join(words)
 
-    def _again(self, packet: Packet, body: bytes) -> bool:
-        way = (packet.target, bytes(body[4:16]))
-        sequence = _number(body, 20, 4)
+    def _again(self, packet: Packet, body: bytes, sequence: int) -> bool:
+        way = (packet.target, bytes(body[TO_AT:SESSION_END]))
         highest = self.highest.get(way)
         if highest is None or (sequence - highest) & 0xFFFFFFFF < 1 << 31 and sequence != highest:
             self.highest[way] = sequence
