@@ -63,6 +63,18 @@ FAULTS = [
         "connection->out.window += acked;",
     ),
     Fault(
+        "frames that were lost together are as many losses",
+        TRANSMIT,
+        "kept->sent_ns > route->lost_ns)",
+        "kept->sent_ns > 0)",
+    ),
+    Fault(
+        "an answer that is too soon speaks against a link",
+        TRANSMIT,
+        "ns >= connection->out.trip.least_ns && ns <= LINK_TRIP_NS",
+        "ns <= LINK_TRIP_NS",
+    ),
+    Fault(
         "credit is ignored",
         TRANSMIT,
         "return large ? smaller(connection->out.window, connection->out.credit) : connection->out.credit;",
@@ -119,9 +131,8 @@ FAULTS = [
     Fault(
         "a peer's acknowledgement is not looked at in a PULL",
         ENGINE,
-        "\t\tif (connection->engine->codec->credited) /* else it carries no acknowledgement either */\n"
-        "\t\t\ttransmit_acked(connection, packet);\n",
-        "",
+        "\t\ttransmit_acked(connection, packet);\n\t\tserve_pull_arrived(",
+        "\t\tserve_pull_arrived(",
     ),
     # ---- Bulk over frames
     Fault(

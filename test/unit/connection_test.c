@@ -6,6 +6,7 @@
 
 #include "pair.h"
 #include "transport/datagram/connection.h"
+#include "transport/datagram/kept.h"
 #include "transport/datagram/sequence.h"
 #include "transport/datagram/datagram.h"
 
@@ -547,6 +548,70 @@ static void stalled__neither(void **state)
 	host_close(host);
 }
 
+/* ---- A link that loses ------------------------------------------------------------------------------------- */
+
+enum { WIDE = 60000, NARROW = 8, TRIP_NS = 50000 };
+
+/* A peer that both links reach. */
+static struct connection *stranger_opens_both(struct host *host, struct packet *packet_p)
+{
+	struct connection *connection;
+
+	*packet_p = stranger_opens(host);
+	packet_p->credit = 64;
+	connection = connection_of(endpoint_peer(host->endpoint, 0));
+	route_reach(connection, RAW, &(struct path){{2}});
+	route_work(connection, UDP, 1400);
+	route_work(connection, RAW, 1400);
+	return connection;
+}
+
+/* A message arrives, as it seems by a repetition of all of its frames so long ago. */
+static void stranger_repeated(struct host *host, struct connection *connection, struct packet *packet, size_t length, uint64_t ago_ns)
+{
+	static const uint8_t bytes[WIDE];
+
+	assert_int_equal(thole_send(host->endpoint, 0, bytes, length, 0, 0, 0, NULL, NULL), 0);
+	while (endpoint_advance(host->endpoint, ++host->now_ns) > 0)
+		;
+	for (struct list_node *node = list_first(&connection->out.unacked); node; node = list_next(&connection->out.unacked, node)) {
+		struct kept *kept = container_of(node, struct kept, node);
+
+		kept->resends = 1;
+		kept->sent_ns = host->now_ns;
+	}
+	host->now_ns += ago_ns;
+	host->engine->now_ns = host->now_ns;
+	packet->ack = connection->out.next;
+	stranger_says(host, RAW, packet, 0);
+	assert_true(list_empty(&connection->out.unacked));
+}
+
+/* One loss of many frames is one, and what is answered sooner than can be, or late, is none. */
+static void link__is_left_after_losses(void **state)
+{
+	static const size_t lengths[] = {WIDE, NARROW};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct host *host = host_open(0);
+		struct packet packet;
+		struct connection *connection = stranger_opens_both(host, &packet);
+
+		connection->out.trip.least_ns = TRIP_NS;
+		for (unsigned turn = 0; turn < 2 * LINK_LOSSES; turn++)
+			stranger_repeated(host, connection, &packet, lengths[i], turn % 2 ? TRIP_NS - 1 : LINK_TRIP_NS + 1);
+		for (unsigned turn = 1; turn < LINK_LOSSES; turn++)
+			stranger_repeated(host, connection, &packet, lengths[i], TRIP_NS);
+		assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 0);
+		stranger_repeated(host, connection, &packet, lengths[i], TRIP_NS);
+		assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 1);
+		assert_int_equal(connection->routes.use[LINK_BULK], lengths[i] == WIDE ? RAW : UDP);
+		assert_int_equal(connection->routes.use[LINK_RECORDS], connection->routes.use[LINK_BULK]);
+		host_close(host);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +625,7 @@ int main(void)
 		cmocka_unit_test(close__waits_for_what_is_before_it),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__neither),
+		cmocka_unit_test(link__is_left_after_losses),
 	};
 
 	return cmocka_run_group_tests_name("connection", tests, NULL, NULL);

@@ -245,8 +245,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		transmit_acked(connection, packet);
 		break;
 	case PACKET_PULL:
-		if (connection->engine->codec->credited) /* else it carries no acknowledgement either */
-			transmit_acked(connection, packet);
+		transmit_acked(connection, packet);
 		serve_pull_arrived(connection, packet);
 		break;
 	case PACKET_DATA:

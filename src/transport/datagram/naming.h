@@ -82,8 +82,8 @@ struct naming {
 	void (*window_back)(struct connection *connection, uint64_t id);
 	/* Fill in what a FINISH of so many bytes is about. */
 	void (*finish)(const struct connection *connection, struct record *record, uint64_t bytes);
-	/* Name a pull and its place as the codec does; frame: bytes of payload of a frame. */
-	void (*pull)(const struct engine *engine, struct packet_pull *pull, uint32_t frame);
+	/* Fill in what the codec says in a PULL beside what any does. */
+	void (*pull)(struct connection *connection, struct packet *packet);
 };
 
 extern const struct naming naming_native, naming_mxoe;

@@ -301,6 +301,8 @@ static bool mxoe_learn(struct connection *connection, const struct link *link, c
 	if (connection->out.credit == 0 && (packet->type == PACKET_ACCEPT || connect->next == SEQUENCE_FIRST))
 		transmit_start(connection, connect->next);
 	connection_open(connection);
+	if (packet->type == PACKET_ACCEPT && !connection->handshake.answered)
+		connection->in.ack_now = false; /* nothing is due of what came before */
 	return true;
 }
 
@@ -409,13 +411,14 @@ static bool mxoe_handle_unpack(const struct engine *engine, uint64_t transfer, u
 	return (above & 0xff) == 0;
 }
 
-static void mxoe_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame)
+static void mxoe_pull(struct connection *connection, struct packet *packet)
 {
+	struct packet_pull *pull = &packet->pull;
 	uint64_t at = pull->offset + (pull->window >> 16);
 
-	pull->transfer = mxoe_handle_pack(engine, pull->transfer);
-	pull->frame_index = (uint32_t)(at / frame);
-	pull->frame_offset = (uint32_t)(at % frame);
+	pull->transfer = mxoe_handle_pack(connection->engine, pull->transfer);
+	pull->frame_index = (uint32_t)(at / pull->frame);
+	pull->frame_offset = (uint32_t)(at % pull->frame);
 }
 
 /* Nothing else is answered for a program that computes: a host with MX refuses a window that is not there whatever its programs do,
@@ -531,12 +534,13 @@ static void mxoe_nack_arrived(struct engine *engine, const struct link *link, co
 
 /* ---- Any frame -------------------------------------------------------------------------------------------- */
 
-/* Acknowledgements of another epoch are of another time. */
+/* Acknowledgements of another epoch are of another time, and PULLs carry none. */
 static void mxoe_acknowledged(const struct connection *connection, struct packet *packet)
 {
 	const struct codec *codec = connection->engine->codec;
 
-	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->out.epoch || connection->out.credit == 0)
+	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->out.epoch || connection->out.credit == 0 ||
+	    packet->type == PACKET_PULL)
 		packet->ack = sequence_narrow(codec, connection->out.next + 1); /* too high, so nobody looks at it */
 }
 
@@ -579,9 +583,8 @@ static void mxoe_packet(struct engine *engine, const struct link *link, const st
 	if (packet->type == PACKET_PULL) {
 		packet->pull.window = mxoe_request(connection, packet->pull.window);
 		packet->pull.frame = engine->codec->data;
-	} else {
-		mxoe_acknowledged(connection, packet);
 	}
+	mxoe_acknowledged(connection, packet);
 	if (__builtin_expect(mxoe_unwanted(connection, packet), 0)) {
 		engine_count(engine, COUNTER_DROPPED_FULL);
 		connection->silence.heard_ns = engine->now_ns;

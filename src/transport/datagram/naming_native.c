@@ -415,11 +415,9 @@ static void native_finish(const struct connection *connection, struct record *re
 	(void)bytes;
 }
 
-static void native_pull(const struct engine *engine, struct packet_pull *pull, uint32_t frame)
+static void native_pull(struct connection *connection, struct packet *packet)
 {
-	(void)engine;
-	(void)pull;
-	(void)frame;
+	arrival_report(connection, packet);
 }
 
 const struct naming naming_native = {

@@ -131,8 +131,6 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 	struct packet packet;
 
 	connection_packet(connection, &packet, PACKET_PULL);
-	if (engine->codec->credited) /* else it carries no acknowledgement */
-		arrival_report(connection, &packet);
 	packet.pull.window = fetch->request->window.id;
 	packet.pull.transfer = pull_id(engine, fetch);
 	packet.pull.offset = offset;
@@ -142,9 +140,9 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 	packet.pull.total = fetch->length;
 	if (connection->routes.aside)
 		packet.flags |= PACKET_ASIDE;
-	if (connection->pull.backoff > 0 && engine->codec->credited)
+	if (connection->pull.backoff > 0)
 		packet.flags |= PACKET_ANSWER; /* whether it is the link for bulk alone that says nothing */
-	engine->naming->pull(engine, &packet.pull, fetch->frame);
+	engine->naming->pull(connection, &packet);
 	engine_count(engine, COUNTER_PULLS_SENT);
 	burst_post(engine, link, &connection->route[link].records, &packet, 0);
 }
@@ -289,10 +287,10 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 	struct connection *connection = fetch->connection;
 	const struct codec *codec = connection->engine->codec;
 	uint32_t bytes = pull_block_bytes(connection, fetch->frame);
-	uint64_t start = fetch->asked;
+	uint64_t start = fetch->asked, sent = start; /* PULLs were sent for all before it */
+	uint32_t blocks = 0;
 
-	while (fetch->asked < fetch->length && fetch->asked - start < credit &&
-	       (codec->blocks_max == 0 || fetch->blocks < codec->blocks_max)) {
+	while (fetch->asked < fetch->length && fetch->asked - start < credit && fetch->blocks < codec->blocks_max) {
 		uint64_t left = fetch->length - fetch->asked;
 		uint32_t most = bytes - fetch_skew(fetch, fetch->asked);
 		uint32_t length = left < most ? (uint32_t)left : most;
@@ -301,16 +299,18 @@ static uint64_t fetch_ask(struct fetch *fetch, uint64_t credit)
 			break;
 		if (!block_new(fetch, fetch->asked, length))
 			break;
-		if (codec->blocks_max) /* each with a PULL of its own */
-			pull_send(fetch, pull_link(connection), fetch->asked, length, 0);
 		fetch->asked += length;
+		if (++blocks % codec->pull_blocks)
+			continue;
+		pull_send(fetch, pull_link(connection), sent, (uint32_t)(fetch->asked - sent), 0);
+		sent = fetch->asked;
 	}
 	if (fetch->asked == start)
 		return 0;
 	if (connection->pull.timeout_ns == 0)
 		pull_arm(connection);
-	if (codec->blocks_max == 0)
-		pull_send(fetch, pull_link(connection), start, (uint32_t)(fetch->asked - start), 0);
+	if (sent < fetch->asked)
+		pull_send(fetch, pull_link(connection), sent, (uint32_t)(fetch->asked - sent), 0);
 	if (fetch->asked == fetch->length) {
 		list_remove(&fetch->node);
 		list_push_back(&connection->pull.asked, &fetch->node);

@@ -167,6 +167,7 @@ void route_leave(struct connection *connection, unsigned link)
 
 void route_lose(struct connection *connection, unsigned link)
 {
+	connection->route[link].lost_ns = connection->engine->now_ns;
 	if (++connection->route[link].lost_in_row >= LINK_LOSSES)
 		route_leave(connection, link);
 }

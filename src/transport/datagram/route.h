@@ -11,7 +11,7 @@ enum route_limits {
 	PROBE_NS = 3000000,        /* between tries of a further link */
 	PROBES_MAX = 10,           /* tries of a further link, each after twice the time: a second and a half */
 	FALL_BACK_NS = 2000000000, /* before a link is tried again that lost what another carried */
-	LINK_LOSSES = 8,           /* frames in a row that a link has to lose to be left */
+	LINK_LOSSES = 8,           /* times in a row that a link has to lose frames to be left */
 };
 
 /* How one link reaches the peer. */
@@ -22,7 +22,8 @@ struct route {
 	uint32_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
 	uint32_t frame_in;       /* bytes of the longest that was seen to arrive */
 	uint8_t tries;           /* CONNECTs since it was known, or left */
-	uint8_t lost_in_row;     /* frames that arrived only when another link repeated them */
+	uint64_t lost_ns;        /* when it was last found to have lost a frame, */
+	uint8_t lost_in_row;     /* and how often in a row: it arrived only when another link repeated it */
 	bool known;              /* the paths are filled in */
 	bool heard;              /* a CONNECT or an ACCEPT has come by it */
 	bool left;               /* it worked, and then lost what another carried */

@@ -105,7 +105,7 @@ static void silence_silent(struct connection *connection, uint64_t waited_ns)
 static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 {
 	const struct engine *engine = connection->engine;
-	const struct list_node *node = engine->codec->credited ? list_first(&connection->out.unacked) : NULL;
+	const struct list_node *node = engine->codec->holds ? list_first(&connection->out.unacked) : NULL;
 	const struct kept *kept = node ? container_of(node, struct kept, node) : NULL;
 	uint32_t oldest = kept ? kept->sequence : connection->out.next;
 	bool fed = connection->pull.outstanding == 0 || connection->pull.fed_ns >= connection->silence.checked_ns;

@@ -41,7 +41,7 @@ void transmit_begin(struct connection *connection)
 	list_init(&connection->out.unacked);
 	connection->out.unsent = &connection->out.unacked;
 	connection->out.window = WINDOW_FIRST;
-	connection->out.credit = connection->engine->codec->credited ? WINDOW_FIRST : 0; /* until the peer has answered */
+	connection->out.credit = connection->engine->codec->credit_first;
 	connection->out.next = SEQUENCE_FIRST;
 }
 
@@ -59,7 +59,7 @@ void transmit_start(struct connection *connection, uint32_t next)
 
 	connection->out.next = sequence_narrow(codec, next);
 	connection->out.epoch = next ^ connection->out.next;
-	connection->out.credit = codec->ahead_max;
+	connection->out.credit = codec->credit_unsaid;
 }
 
 /* ---- Cutting ------------------------------------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ struct cut {
  * its bytes. */
 static size_t transmit_head(const struct codec *codec, struct packet *packet, uint8_t *head, uint64_t left, struct cut *cut)
 {
-	uint32_t most = codec->fragment ? codec->fragment : cut->most;
+	uint32_t most = smaller(codec->fragment, cut->most);
 	uint32_t wanted = left < most ? (uint32_t)left : most;
 	size_t size;
 
@@ -390,17 +390,20 @@ static void transmit_delivered(struct connection *connection, const struct kept 
 		connection->out.delivered_ns = kept->sent_ns;
 }
 
-/* Whether it was lost by its link, and arrived once it was sent again by another. */
+/* Whether a frame was lost by its link, and arrived once it was sent again by another. The answer has to be to the repetition: one that
+ * comes sooner than any can is to the first sending, one that comes late is of a peer that was busy. And frames that were sent at once
+ * were lost for one reason, or waited for one: only what was sent since a loss was counted counts again. */
 static void transmit_judge(struct connection *connection, const struct kept *kept)
 {
-	bool late = connection->engine->now_ns - kept->sent_ns > LINK_TRIP_NS;
+	uint64_t ns = connection->engine->now_ns - kept->sent_ns;
 	uint8_t usual = transmit_usual(connection, kept);
+	struct route *route = &connection->route[usual];
 
-	if (connection->routes.working < 2 || (kept->resends > 0 && late))
-		return; /* a peer that was busy for a while looks different: its answer has nothing to do with the repetition */
+	if (connection->routes.working < 2)
+		return;
 	if (kept->resends == 0)
-		connection->route[usual].lost_in_row = 0;
-	else
+		route->lost_in_row = 0;
+	else if (ns >= connection->out.trip.least_ns && ns <= LINK_TRIP_NS && kept->sent_ns > route->lost_ns)
 		route_lose(connection, usual);
 }
 
@@ -494,8 +497,7 @@ void transmit_acked(struct connection *connection, const struct packet *packet)
 
 	if (sequence_after(ack, connection->out.next) > 0)
 		return; /* of what was not sent yet: made up, or of another time */
-	if (codec->credited)
-		connection->out.credit = packet->credit ? packet->credit : 1;
+	connection->out.credit = packet->credit ? packet->credit : codec->credit_unsaid;
 	if (first && sequence_after(ack, container_of(first, struct kept, node)->sequence) > 0)
 		transmit_release(connection, ack);
 	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->out.unacked))

@@ -24,20 +24,22 @@ struct codec {
 	uint32_t unacked_max;     /* frames that may be without acknowledgement, where credit says nothing else */
 	uint32_t ack_every;       /* frames that have arrived, after which an acknowledgement goes at once; or fewer, of little credit */
 	uint64_t ack_delay_ns;    /* an acknowledgement waits so long for a record to ride on */
-	uint32_t fragment;        /* bytes of payload of a fragment; 0: as many as fit the frame */
+	uint32_t fragment;        /* bytes of payload of a fragment, if they fit the frame */
 	uint32_t fragments_max;   /* of a message, which share its sequence number; 1: each frame has its own */
 	uint64_t eager_max;       /* longest message that may go without an announcement */
 	bool selective;           /* acknowledgements say what is held, pulls which frames are wanted */
-	bool credited;            /* packets carry credit */
+	uint32_t credit_first;    /* frames that may be out before the peer has said how many it takes, */
+	uint32_t credit_unsaid;   /* and when it says 0, or cannot say it */
+	bool holds;               /* acknowledgements say whether to announce messages, so none has to wait for its receive */
 	bool indexed;             /* `to` is the receiver's connection; else endpoints' numbers */
 	bool messages_only;       /* no put, get, atomics, immediate data or plain messages */
 
 	/* Bulk */
 	uint32_t data;            /* bytes of payload of a DATA frame; 0: as many as fit */
 	uint32_t block_frames;    /* of one PULL, at most PACKET_FRAMES_MAX */
-	uint32_t blocks_max;      /* outstanding for one fetch; 0: bounded by credit alone */
+	uint32_t blocks_max;      /* outstanding for one fetch */
+	uint32_t pull_blocks;     /* that one PULL asks for, at most */
 	uint64_t length_max;      /* of a message */
-	uint32_t windows_max;     /* open at once, where their ids on the wire are short; 0: a window's id is its request's */
 	uint64_t resend_ns;       /* fixed interval after which unacknowledged records go again; 0: measured round trips */
 	uint64_t pull_ns;         /* the same of pulls */
 

@@ -552,8 +552,8 @@ static void mxoe_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t 
  * unacknowledged; what is lost goes again after half a second, a pull after one. Connects always have the number 0. */
 #define MXOE_LIMITS                                                                                                    \
 	.sequence_bits = 14, .ahead_max = 255, .unacked_max = 8191, .ack_every = 4, .ack_delay_ns = 8000000,           \
-	.eager_max = MXOE_MEDIUM_MAX, .messages_only = true, .blocks_max = 4,                                          \
-	.windows_max = 256, .length_max = UINT32_MAX,                                                                  \
+	.credit_first = 0, .credit_unsaid = 255, .eager_max = MXOE_MEDIUM_MAX, .messages_only = true, .blocks_max = 4, \
+	.pull_blocks = 1, .length_max = UINT32_MAX,                                                                    \
 	.resend_ns = 500000000, .pull_ns = 1000000000, .record_head = FRAME_LENGTH + MEDIUM_LENGTH,                       \
 	.piece_head = FRAME_LENGTH + MEDIUM_LENGTH, .data_head = FRAME_LENGTH + PULL_REPLY_LENGTH, .restamp = mxoe_restamp
 
