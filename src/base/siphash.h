@@ -11,5 +11,7 @@
 
 /* The key is two words: the first and the second 8 bytes of the definition's, little-endian. */
 uint64_t siphash(const uint64_t key[2], const void *bytes, size_t length);
+/* The same of `count` texts that are of one length: with the processor's vectors, if it has wide ones, in a fraction of the time. */
+void siphash_many(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length, uint64_t *digests);
 
 #endif

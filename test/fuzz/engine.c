@@ -405,7 +405,8 @@ static void write_packet(struct run *run)
 	memcpy(frame + length, payload, packet.length);
 	length += packet.length;
 	if (packet_guard_bytes(packet.flags))
-		guard_stamp(connection->guard, run->setup.codec, frame, length, NULL, 0);
+		guard_stamp(connection->guard, run->setup.codec,
+			    &(struct frame_out){.head = frame, .head_length = (uint32_t)length}, 1);
 	write_frame(run, frame, length > take(run, 1) / 250 * 7 ? length - take(run, 1) / 254 * 7 : length);
 }
 

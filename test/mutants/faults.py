@@ -175,8 +175,8 @@ FAULTS = [
     Fault(
         "DATA lands whatever its tag says",
         LANDING,
-        "connection_judge(connection, &packet, parts, 2) == GUARD_FINE;",
-        "true;",
+        "\tif (connection_judge(connection, frames, slot) != GUARD_FINE)\n\t\treturn false;\n",
+        "",
     ),
     Fault(
         "DATA of another version is taken",
@@ -279,14 +279,14 @@ FAULTS = [
     Fault(
         "a tag of the wrong kind will do",
         GUARD,
-        "\tif (!tag_is_due(guard, packet, length))\n\t\treturn GUARD_FORGED;\n",
-        "\tif (!(packet->flags & (PACKET_TAGGED | PACKET_SEALED)))\n\t\treturn GUARD_FORGED;\n",
+        "\tif (!tag_is_due(guard, frame, length))\n\t\treturn GUARD_FORGED;\n",
+        "\tif (!(frame->flags & (PACKET_TAGGED | PACKET_SEALED)))\n\t\treturn GUARD_FORGED;\n",
     ),
     Fault(
         "a frame may come again",
         GUARD,
-        "if (packet->counter == 0 || !window_is_new(window_of(guard, packet), packet->counter))",
-        "if (packet->counter == 0)",
+        "if (frame->counter == 0 || !window_is_new(window_of(guard, frame), frame->counter))",
+        "if (frame->counter == 0)",
     ),
     Fault(
         "the window of counters forgets to forget",
@@ -309,8 +309,20 @@ FAULTS = [
     Fault(
         "the last byte of a tag is not compared",
         GUARD,
-        "tags_are_equal(found, right, PACKET_TAG_SHORT)",
-        "tags_are_equal(found, right, PACKET_TAG_SHORT - 1)",
+        "difference |= load_be64(shorts->tags[i]) ^ right[i];",
+        "difference |= (load_be64(shorts->tags[i]) ^ right[i]) >> 8;",
+    ),
+    Fault(
+        "of tags that are made at once one length is taken for all",
+        GUARD,
+        "(text_length != shorts->length || shorts->count == SHORTS_MAX ||",
+        "(shorts->count == SHORTS_MAX ||",
+    ),
+    Fault(
+        "tags of two keys are made with the later one",
+        GUARD,
+        "\t\t\tshorts_end(&shorts); /* with the key that was */\n",
+        "",
     ),
     Fault(
         "a lower integrity is agreed on",

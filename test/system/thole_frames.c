@@ -223,7 +223,7 @@ static void tagged(void)
 	packet.flags = PACKET_TAGGED | PACKET_ANSWER;
 	packet.acked.held = 9;
 	length = encode(&packet, frame);
-	guard_stamp(&guard, &codec_native, frame, length, NULL, 0);
+	guard_stamp(&guard, &codec_native, &(struct frame_out){.head = frame, .head_length = (uint32_t)length}, 1);
 	write_udp(frame, length, PORT_RECORDS, PORT_PEER, false);
 	packet = front(PACKET_RECORD);
 	packet.flags = PACKET_SEALED; /* what tag it is, nobody can see */

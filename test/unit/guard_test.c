@@ -50,8 +50,9 @@ static size_t frame_make(struct guard *guard, uint8_t type, uint32_t length, uin
 	packet.flags = (uint8_t)guard_flags(guard, type, packet.length);
 	head = codec_native.encode(&packet, frame);
 	memcpy(frame + head, payload, packet.length);
-	assert_true(guard_stamp(guard, &codec_native, frame, head,
-				&(struct iovec){frame + head, packet.length}, packet.length > 0));
+	assert_true(guard_stamp(guard, &codec_native, &(struct frame_out){.head = frame, .head_length = (uint32_t)head,
+						       .body = &(struct iovec){frame + head, packet.length},
+						       .body_length = packet.length, .body_count = packet.length > 0}, 1));
 	return head + packet.length;
 }
 
@@ -59,14 +60,16 @@ static enum guard_verdict frame_judge(struct guard *guard, const uint8_t *frame,
 {
 	struct iovec all = {(void *)(uintptr_t)frame, 0};
 	enum guard_verdict verdict;
+	struct guard_frame judged;
 	struct packet packet;
 
 	if (codec_native.decode(&packet, frame, length) != 0)
 		return GUARD_FORGED;
 	all.iov_len = codec_native.unpadded(frame, length);
-	verdict = guard_check(guard, &codec_native, &packet, &all, 1);
+	judged = guard_frame(&packet, &all, 1);
+	verdict = guard_check(guard, &codec_native, &judged, 1);
 	if (take && verdict == GUARD_FINE)
-		guard_seen(guard, &packet);
+		guard_seen(guard, &judged, 1);
 	return verdict;
 }
 
@@ -241,6 +244,87 @@ static void window__of_data(void **state)
 	two_end(&two);
 }
 
+enum { MANY = 100, WHOLE = PACKET_HEAD_MAX + PAYLOAD };
+
+/* The n-th frame of a burst, without a tag: of several types and lengths, and many of one length in a row. */
+static void burst_frame(struct guard *guard, unsigned n, uint8_t *bytes, struct frame_out *frame_p, struct packet *packet_p)
+{
+	static const uint32_t lengths[] = {SMALL, PAYLOAD, 0};
+	uint8_t type = n < MANY - 20 ? PACKET_DATA : n % 4 ? PACKET_RECORD : PACKET_ACK;
+	struct packet packet = {.type = type, .to = 3, .session = 815, .data.offset = n, .payload = payload,
+				.length = n < MANY - 20 ? PAYLOAD - n / 70 : lengths[n % 3]};
+
+	if (type == PACKET_RECORD)
+		packet.message.record = (struct record){.kind = RECORD_EAGER, .tag = n};
+	if (type == PACKET_ACK)
+		packet.length = 0;
+	packet.flags = (uint8_t)guard_flags(guard, type, packet.length);
+	*frame_p = (struct frame_out){.head = bytes, .head_length = (uint32_t)codec_native.encode(&packet, bytes)};
+	memcpy(bytes + frame_p->head_length, payload, packet.length);
+	frame_p->head_length += packet.length;
+	*packet_p = packet;
+}
+
+static enum guard_verdict burst_judge(struct guard *guard, uint8_t frames[MANY][WHOLE], const struct frame_out *sent, bool take)
+{
+	struct guard_frame judged[MANY];
+	struct iovec parts[MANY];
+	enum guard_verdict verdict;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		struct packet packet;
+
+		assert_int_equal(codec_native.decode(&packet, frames[i], sent[i].head_length), 0);
+		parts[i] = (struct iovec){frames[i], sent[i].head_length};
+		judged[i] = guard_frame(&packet, &parts[i], 1);
+	}
+	verdict = guard_check(guard, &codec_native, judged, MANY);
+	if (take)
+		guard_seen(guard, judged, MANY);
+	return verdict;
+}
+
+/* Frames that are stamped and judged together are as they are one by one, also where a key ends between them. */
+static void burst__is_as_one_by_one(void **state)
+{
+	static uint8_t frames[MANY][WHOLE], alone[WHOLE];
+
+	(void)state;
+	for (enum guard_mode mode = GUARD_HEADS; mode < GUARD_MODES && mode_is_here(mode); mode++) {
+		struct frame_out sent[MANY];
+		struct packet packet;
+		struct two two, same;
+
+		two_begin(&two, mode);
+		two_begin(&same, mode);
+		two.one.counter = same.one.counter = (UINT64_C(1) << GUARD_EPOCH_BITS) - MANY / 2;
+		for (unsigned i = 0; i < MANY; i++)
+			burst_frame(&two.one, i, frames[i], &sent[i], &packet);
+		assert_true(guard_stamp(&two.one, &codec_native, sent, MANY));
+		for (unsigned i = 0; i < MANY; i++) {
+			struct frame_out one;
+
+			burst_frame(&same.one, i, alone, &one, &packet);
+			assert_true(guard_stamp(&same.one, &codec_native, &one, 1));
+			assert_int_equal(one.head_length, sent[i].head_length);
+			assert_memory_equal(frames[i], alone, one.head_length);
+		}
+		assert_int_equal(burst_judge(&two.other, frames, sent, false), GUARD_FINE);
+		for (unsigned i = 0; i < MANY; i++) {
+			uint8_t *tag = frames[i] + PACKET_FRONT + PACKET_COUNTER + i % PACKET_TAG_SHORT;
+
+			*tag ^= (uint8_t)(1u << i % 8);
+			assert_int_equal(burst_judge(&two.other, frames, sent, false), GUARD_FORGED);
+			*tag ^= (uint8_t)(1u << i % 8);
+		}
+		assert_int_equal(burst_judge(&two.other, frames, sent, true), GUARD_FINE);
+		for (unsigned i = 0; i < MANY; i++)
+			assert_int_equal(frame_judge(&two.other, frames[i], sent[i].head_length, false), GUARD_REPLAYED);
+		two_end(&two);
+		two_end(&same);
+	}
+}
+
 /* After 2^32 frames there is another key; what is late of the one before is still known. */
 static void epoch__has_a_key_of_its_own(void **state)
 {
@@ -358,7 +442,7 @@ static void forge(struct pair *pair, uint8_t type)
 	if (type == PACKET_NACK)
 		packet.nack = (struct packet_nack){.reason = NACK_CLOSED, .refused = from->peer_session};
 	length = codec_native.encode(&packet, frame);
-	guard_stamp(from->guard, &codec_native, frame, length, NULL, 0);
+	guard_stamp(from->guard, &codec_native, &(struct frame_out){.head = frame, .head_length = (uint32_t)length}, 1);
 	for (size_t bit = 0; bit < 8 * length; bit++) {
 		if (bit == 8 * FLAGS_AT || (bit >= 8 * CHECKSUM_AT && bit < 8 * (CHECKSUM_AT + CHECKSUM_BYTES)))
 			continue; /* the checksum's */
@@ -524,6 +608,7 @@ int main(void)
 		cmocka_unit_test(key__of_somebody_else),
 		cmocka_unit_test(window__takes_each_once),
 		cmocka_unit_test(window__of_data),
+		cmocka_unit_test(burst__is_as_one_by_one),
 		cmocka_unit_test(epoch__has_a_key_of_its_own),
 		cmocka_unit_test(mac__is_gcm),
 		cmocka_unit_test(frames__that_are_forged_do_nothing),

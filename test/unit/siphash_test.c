@@ -2,6 +2,8 @@
 /* SipHash-2-4 against the digests that its authors published: key 00 01 .. 0f, texts 00 01 02 .. of each length. */
 #include "unit.h"
 
+#include <string.h>
+
 #include "base/siphash.h"
 
 static const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
@@ -48,11 +50,35 @@ static void digests__differ(void **state)
 		assert_int_not_equal(siphash(key, text, length), digest);
 }
 
+/* Many at once are as they are one by one, however many and however long. */
+static void many__are_the_same(void **state)
+{
+	enum { MANY = 21, LONGEST = 50 };
+	uint8_t bytes[MANY][LONGEST];
+	const uint8_t *texts[MANY];
+	uint64_t digests[MANY + 1];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		((uint8_t *)bytes)[i] = (uint8_t)(i * 37 + i / 256);
+	for (unsigned i = 0; i < MANY; i++)
+		texts[i] = bytes[i];
+	for (size_t length = 0; length <= LONGEST; length++)
+		for (size_t count = 0; count <= MANY; count++) {
+			memset(digests, 0, sizeof(digests));
+			siphash_many(key, texts, count, length, digests);
+			for (size_t i = 0; i < count; i++)
+				assert_int_equal(digests[i], siphash(key, texts[i], length));
+			assert_int_equal(digests[count], 0);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(digests__published),
 		cmocka_unit_test(digests__differ),
+		cmocka_unit_test(many__are_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,27 @@ uint8_t *burst_bounce(struct engine *engine)
 	return engine->burst->bounces[engine->burst->count];
 }
 
+/* Counters, tags and checksums, as late as can be: those of many frames are made at once. The heads are ours to write: in the burst, or
+ * in kept frames. Without a tag a frame would be dropped, as others are lost. */
+static void burst_seal(struct engine *engine, unsigned count)
+{
+	const struct burst *burst = engine->burst;
+	const struct codec *codec = engine->codec;
+	unsigned end;
+
+	for (unsigned at = 0; at < count; at = end) {
+		for (end = at + 1; end < count && burst->guards[end] == burst->guards[at]; end++)
+			;
+		if (burst->guards[at])
+			guard_stamp(burst->guards[at], codec, &burst->frames[at], end - at);
+	}
+	for (unsigned i = 0; i < count && codec->seal && engine->endpoint->options.checksum; i++) {
+		const struct frame_out *frame = &burst->frames[i];
+
+		codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);
+	}
+}
+
 unsigned burst_send(struct engine *engine, unsigned tail)
 {
 	struct burst *burst = engine->burst;
@@ -51,6 +72,7 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 	if (!burst->full) {
 		struct link *link = engine->links[burst->link];
 
+		burst_seal(engine, count);
 		taken = link->calls->send(link, burst->frames, count);
 		engine->endpoint->counters[COUNTER_FRAMES_RAW] += link->calls->kind == &kind_ethernet ? taken : 0;
 	}
@@ -65,16 +87,6 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 	return taken > count - tail ? taken - (count - tail) : 0;
 }
 
-static void burst_seal(struct engine *engine, const struct frame_out *frame, struct guard *guard)
-{
-	/* The head is ours to write: in the burst, or in a kept frame. Without a tag it would be dropped, as others are lost. */
-	if (guard)
-		guard_stamp(guard, engine->codec, (uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body,
-			    frame->body_count);
-	if (engine->codec->seal && engine->endpoint->options.checksum)
-		engine->codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);
-}
-
 bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
 	       struct connection *connection, struct kept *kept)
 {
@@ -87,9 +99,9 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	burst->link = link;
 	burst->frames[at] = *frame;
 	burst->frames[at].known = connection != NULL;
+	burst->guards[at] = guard;
 	burst->connections[at] = connection;
 	burst->kept[at] = kept;
-	burst_seal(engine, frame, guard);
 	if (burst->count == ENGINE_BURST)
 		burst_send(engine, 0);
 	return !burst->full;

@@ -14,6 +14,7 @@ enum { FRAME_PIECES = 8 }; /* segments of user memory in one frame; a frame of m
 
 struct burst {
 	struct frame_out frames[ENGINE_BURST];
+	struct guard *guards[ENGINE_BURST];           /* that make the tags when it is sent; NULL: none */
 	struct connection *connections[ENGINE_BURST];
 	struct kept *kept[ENGINE_BURST];              /* of a RECORD that was not sent before, else NULL */
 	struct iovec iov[ENGINE_BURST][FRAME_PIECES];

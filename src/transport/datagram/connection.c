@@ -198,10 +198,13 @@ void connection_packet(const struct connection *connection, struct packet *packe
 	packet->flags = (uint8_t)guard_flags(connection->guard, type, 0);
 }
 
-enum guard_verdict connection_judge(struct connection *connection, const struct packet *packet, const struct iovec *parts,
-				    size_t count)
+enum guard_verdict connection_judge(struct connection *connection, const struct guard_frame *frames, unsigned count)
 {
+	unsigned flags = 0;
+
 	if (connection->guard)
-		return guard_check(connection->guard, connection->engine->codec, packet, parts, count);
-	return packet->flags & (PACKET_TAGGED | PACKET_SEALED) ? GUARD_FORGED : GUARD_FINE;
+		return guard_check(connection->guard, connection->engine->codec, frames, count);
+	for (unsigned i = 0; i < count; i++)
+		flags |= frames[i].flags;
+	return flags & (PACKET_TAGGED | PACKET_SEALED) ? GUARD_FORGED : GUARD_FINE;
 }

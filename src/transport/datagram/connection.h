@@ -89,8 +89,7 @@ uint64_t connection_expire(struct connection *connection);
 void connection_dirty(struct connection *connection);
 /* Fill in who sends to whom. */
 void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type);
-/* What is to be thought of a frame, in parts, of a connection's peer. Nothing is remembered of it. */
-enum guard_verdict connection_judge(struct connection *connection, const struct packet *packet, const struct iovec *parts,
-				    size_t count);
+/* What is to be thought of frames of a connection's peer (guard_check). */
+enum guard_verdict connection_judge(struct connection *connection, const struct guard_frame *frames, unsigned count);
 
 #endif

@@ -9,7 +9,11 @@
 enum {
 	GUARD_LABEL = 0x47,                          /* what no packet's type is: proofs of those have the same key */
 	GUARD_TEXT = CODEC_FRONT + GUARD_WHOLE,      /* of a short tag, at most */
+	SHORTS_MAX = 64,                             /* short tags that are made at once, */
+	SHORTS_TEXTS = SHORTS_MAX * CODEC_FRONT,     /* and their texts together: so many of DATA */
 };
+
+_Static_assert((int)SHORTS_TEXTS >= (int)GUARD_TEXT, "there is room for one at least");
 
 /* ---- Keys ------------------------------------------------------------------------------------------- */
 
@@ -115,18 +119,60 @@ static bool short_is_whole(unsigned type, size_t length)
 	return type != PACKET_DATA && length <= GUARD_WHOLE;
 }
 
-/* SipHash over the front and what is behind the tag, up to where it covers. That all is in the first part. */
-static uint64_t tag_short(const struct guard_way *way, const struct codec *codec, unsigned type, const struct iovec *parts,
-			  size_t length)
+/* Short tags over texts of one length, to be made or to be compared with those that are there. */
+struct shorts {
+	const struct guard_way *way;
+	bool make;
+	size_t count, length;
+	uint8_t *tags[SHORTS_MAX];
+	uint8_t texts[SHORTS_TEXTS];
+};
+
+static void shorts_begin(struct shorts *shorts, const struct guard_way *way, bool make)
 {
-	const uint8_t *frame = parts[0].iov_base;
+	shorts->way = way;
+	shorts->make = make;
+	shorts->count = 0;
+}
+
+/* Returns whether all tags that were compared are right. In a time that says nothing. */
+static bool shorts_end(struct shorts *shorts)
+{
+	const uint8_t *texts[SHORTS_MAX];
+	uint64_t right[SHORTS_MAX], difference = 0;
+
+	for (size_t i = 0; i < shorts->count; i++)
+		texts[i] = shorts->texts + i * shorts->length;
+	siphash_many(shorts->way->key, texts, shorts->count, shorts->length, right);
+	for (size_t i = 0; i < shorts->count; i++)
+		if (shorts->make)
+			store_be64(shorts->tags[i], right[i]);
+		else
+			difference |= load_be64(shorts->tags[i]) ^ right[i];
+	shorts->count = 0;
+	return difference == 0;
+}
+
+/* The text is the front and what is behind the tag, up to where it covers: all that is in a frame's first part. Returns as shorts_end,
+ * of those before. */
+static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length)
+{
 	size_t behind = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT;
 	size_t end = short_is_whole(type, length) ? length : type == PACKET_DATA ? behind : (size_t)GUARD_HEAD;
-	uint8_t text[GUARD_TEXT];
+	size_t text_length = CODEC_FRONT + end - behind;
+	bool right = true;
+	uint8_t *text;
 
+	if (shorts->count > 0 && (text_length != shorts->length || shorts->count == SHORTS_MAX ||
+				  (shorts->count + 1) * text_length > SHORTS_TEXTS))
+		right = shorts_end(shorts);
+	text = shorts->texts + shorts->count * text_length;
+	shorts->length = text_length;
+	shorts->tags[shorts->count++] = frame + PACKET_FRONT + PACKET_COUNTER;
 	codec->front(frame, length, text);
-	memcpy(text + CODEC_FRONT, frame + behind, end - behind);
-	return siphash(way->key, text, CODEC_FRONT + end - behind);
+	if (end > behind)
+		memcpy(text + CODEC_FRONT, frame + behind, end - behind);
+	return right;
 }
 
 static bool tag_long(struct guard_way *way, const struct mac *mac, const struct codec *codec, uint64_t counter,
@@ -147,32 +193,48 @@ static bool tag_long(struct guard_way *way, const struct mac *mac, const struct 
 	return mac->tag(context, counter, all, 1 + count, tag);
 }
 
-bool guard_stamp(struct guard *guard, const struct codec *codec, uint8_t *head, size_t head_length,
-		 const struct iovec *parts, size_t count)
+/* Of one frame, whose counter is in it. */
+static bool stamp_long(struct guard *guard, const struct codec *codec, const struct frame_out *frame, uint8_t *head)
 {
-	uint64_t counter = ++guard->counter;
-	struct iovec all[1 + GUARD_PARTS] = {{head, head_length}};
-	uint8_t *tag = head + PACKET_FRONT + PACKET_COUNTER;
-	size_t length;
+	struct iovec all[1 + GUARD_PARTS] = {{head, frame->head_length}};
 
-	if (count >= GUARD_PARTS)
+	if (frame->body_count >= GUARD_PARTS)
 		return false;
-	if (count > 0)
-		memcpy(all + 1, parts, count * sizeof(*parts));
-	length = parts_length(all, 1 + count);
-	store_be64(head + PACKET_FRONT, counter);
-	way_turn(&guard->out, guard->mac, counter >> GUARD_EPOCH_BITS);
-	if (codec->flags(head) & PACKET_SEALED)
-		return tag_long(&guard->out, guard->mac, codec, counter, all, 1 + count, length, tag);
-	store_be64(tag, tag_short(&guard->out, codec, codec->type(head), all, length));
-	return true;
+	if (frame->body_count > 0)
+		memcpy(all + 1, frame->body, frame->body_count * sizeof(*frame->body));
+	return tag_long(&guard->out, guard->mac, codec, guard->counter, all, 1u + frame->body_count,
+			frame->head_length + frame->body_length, head + PACKET_FRONT + PACKET_COUNTER);
+}
+
+bool guard_stamp(struct guard *guard, const struct codec *codec, const struct frame_out *frames, unsigned count)
+{
+	struct shorts shorts;
+	bool made = true;
+
+	shorts_begin(&shorts, &guard->out, true);
+	for (unsigned i = 0; i < count; i++) {
+		uint8_t *head = (uint8_t *)(uintptr_t)frames[i].head; /* it is ours to write */
+		uint64_t counter = ++guard->counter;
+
+		if (counter >> GUARD_EPOCH_BITS != guard->out.epoch) {
+			shorts_end(&shorts); /* with the key that was */
+			way_turn(&guard->out, guard->mac, counter >> GUARD_EPOCH_BITS);
+		}
+		store_be64(head + PACKET_FRONT, counter);
+		if (codec->flags(head) & PACKET_SEALED)
+			made &= stamp_long(guard, codec, &frames[i], head);
+		else
+			shorts_add(&shorts, codec, codec->type(head), head, frames[i].head_length + frames[i].body_length);
+	}
+	shorts_end(&shorts);
+	return made;
 }
 
 /* ---- What was seen ------------------------------------------------------------------------------------- */
 
-static struct guard_window *window_of(struct guard *guard, const struct packet *packet)
+static struct guard_window *window_of(struct guard *guard, const struct guard_frame *frame)
 {
-	return &guard->windows[packet->type == PACKET_DATA];
+	return &guard->windows[frame->type == PACKET_DATA];
 }
 
 static bool window_is_new(const struct guard_window *window, uint64_t counter)
@@ -196,12 +258,16 @@ static void window_see(struct guard_window *window, uint64_t counter)
 		window->newest = counter;
 }
 
-void guard_seen(struct guard *guard, const struct packet *packet)
+void guard_seen(struct guard *guard, const struct guard_frame *frames, unsigned count)
 {
-	window_see(window_of(guard, packet), packet->counter);
-	if (packet->counter >> GUARD_EPOCH_BITS > guard->in.epoch)
-		way_turn(&guard->in, guard->mac, packet->counter >> GUARD_EPOCH_BITS);
+	for (unsigned i = 0; i < count; i++) {
+		window_see(window_of(guard, &frames[i]), frames[i].counter);
+		if (frames[i].counter >> GUARD_EPOCH_BITS > guard->in.epoch)
+			way_turn(&guard->in, guard->mac, frames[i].counter >> GUARD_EPOCH_BITS);
+	}
 }
+
+/* ---- What has come ------------------------------------------------------------------------------------------ */
 
 /* Equal, in a time that says nothing. */
 static bool tags_are_equal(const uint8_t *a, const uint8_t *b, size_t length)
@@ -213,49 +279,73 @@ static bool tags_are_equal(const uint8_t *a, const uint8_t *b, size_t length)
 	return difference == 0;
 }
 
-static bool tag_is_right(struct guard_way *way, const struct mac *mac, const struct codec *codec, const struct packet *packet,
-			 const struct iovec *parts, size_t count, size_t length)
+/* Whether a frame has the tag that a key makes; a short one is added to those that are compared later. */
+static bool frame_is_right(struct guard_way *way, const struct mac *mac, const struct codec *codec,
+			   const struct guard_frame *frame, size_t length, struct shorts *shorts)
 {
-	const uint8_t *found = (const uint8_t *)parts[0].iov_base + PACKET_FRONT + PACKET_COUNTER;
-	uint8_t right[PACKET_TAG_LONG];
+	uint8_t *head = frame->parts[0].iov_base, right[PACKET_TAG_LONG];
 
-	if (packet->flags & PACKET_SEALED)
-		return tag_long(way, mac, codec, packet->counter, parts, count, length, right) &&
-		       tags_are_equal(found, right, PACKET_TAG_LONG);
-	store_be64(right, tag_short(way, codec, packet->type, parts, length));
-	return tags_are_equal(found, right, PACKET_TAG_SHORT);
+	if (!(frame->flags & PACKET_SEALED))
+		return shorts_add(shorts, codec, frame->type, head, length);
+	return tag_long(way, mac, codec, frame->counter, frame->parts, frame->count, length, right) &&
+	       tags_are_equal(head + PACKET_FRONT + PACKET_COUNTER, right, PACKET_TAG_LONG);
+}
+
+/* Whether a frame has the tag of an epoch that is not this one. */
+static bool frame_is_right_then(const struct guard *guard, const struct codec *codec, const struct guard_frame *frame,
+				size_t length)
+{
+	struct guard_way other = guard->in;
+	struct shorts shorts;
+	bool right;
+
+	other.context = NULL;
+	way_turn(&other, guard->mac, frame->counter >> GUARD_EPOCH_BITS);
+	shorts_begin(&shorts, &other, false);
+	right = frame_is_right(&other, guard->mac, codec, frame, length, &shorts);
+	right &= shorts_end(&shorts);
+	way_end(&other, guard->mac);
+	return right;
 }
 
 /* Whether a frame has the kind of tag that it needs. */
-static bool tag_is_due(const struct guard *guard, const struct packet *packet, size_t length)
+static bool tag_is_due(const struct guard *guard, const struct guard_frame *frame, size_t length)
 {
-	if (packet->flags & PACKET_SEALED)
+	if (frame->flags & PACKET_SEALED)
 		return guard->mode == GUARD_FULL;
-	return (packet->flags & PACKET_TAGGED) && (guard->mode == GUARD_HEADS || short_is_whole(packet->type, length));
+	return (frame->flags & PACKET_TAGGED) && (guard->mode == GUARD_HEADS || short_is_whole(frame->type, length));
 }
 
-enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct packet *packet,
-			       const struct iovec *parts, size_t count)
+static enum guard_verdict frame_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frame,
+				      struct shorts *shorts)
 {
-	uint64_t epoch = packet->counter >> GUARD_EPOCH_BITS;
-	size_t length = parts_length(parts, count);
-	struct guard_way other;
+	uint64_t epoch = frame->counter >> GUARD_EPOCH_BITS;
+	size_t length = parts_length(frame->parts, frame->count);
 	bool right;
 
-	if (!tag_is_due(guard, packet, length))
+	if (!tag_is_due(guard, frame, length))
 		return GUARD_FORGED;
-	if (packet->counter == 0 || !window_is_new(window_of(guard, packet), packet->counter))
+	if (frame->counter == 0 || !window_is_new(window_of(guard, frame), frame->counter))
 		return GUARD_REPLAYED;
+	if (epoch == guard->in.epoch)
+		right = frame_is_right(&guard->in, guard->mac, codec, frame, length, shorts);
+	else
+		right = epoch <= guard->in.epoch + 1 && epoch + 1 >= guard->in.epoch &&
+			frame_is_right_then(guard, codec, frame, length);
+	return right ? GUARD_FINE : GUARD_FORGED;
+}
+
+enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames, unsigned count)
+{
+	enum guard_verdict verdict = GUARD_FINE;
+	struct shorts shorts;
+
 	if (guard->in.epoch == UINT64_MAX)
 		way_turn(&guard->in, guard->mac, 0);
-	if (epoch == guard->in.epoch)
-		return tag_is_right(&guard->in, guard->mac, codec, packet, parts, count, length) ? GUARD_FINE : GUARD_FORGED;
-	if (epoch > guard->in.epoch + 1 || epoch + 1 < guard->in.epoch)
-		return GUARD_FORGED;
-	other = guard->in;
-	other.context = NULL;
-	way_turn(&other, guard->mac, epoch);
-	right = tag_is_right(&other, guard->mac, codec, packet, parts, count, length);
-	way_end(&other, guard->mac);
-	return right ? GUARD_FINE : GUARD_FORGED;
+	shorts_begin(&shorts, &guard->in, false);
+	for (unsigned i = 0; i < count && verdict == GUARD_FINE; i++)
+		verdict = frame_check(guard, codec, &frames[i], &shorts);
+	if (!shorts_end(&shorts) && verdict == GUARD_FINE)
+		verdict = GUARD_FORGED;
+	return verdict;
 }

@@ -7,7 +7,8 @@
  * each direction, and anew for every 2^32 frames; none is ever sent.
  *
  * A short tag is SipHash-2-4. It covers a frame of up to GUARD_WHOLE bytes that no bulk data is in, of a longer one what its head
- * is in. A long one is a `struct mac` over all of it, for the mode full, where what a short tag does not cover wholly needs one.
+ * is in. A long one is a `struct mac` over all of it, for the mode full, where what a short tag does not cover wholly needs one. Frames
+ * of one burst are handled together, since many short tags are made in little more time than one.
  *
  * Invariants. A counter is used once. A frame is taken once, and none that is GUARD_WINDOW older than the newest. Nothing a
  * frame says is heeded before guard_check has found it fine.
@@ -15,6 +16,7 @@
 #ifndef THOLE_TRANSPORT_DATAGRAM_GUARD_H
 #define THOLE_TRANSPORT_DATAGRAM_GUARD_H
 
+#include "transport/datagram/link.h"
 #include "transport/datagram/wire/codec.h"
 
 enum guard_limits {
@@ -82,13 +84,26 @@ unsigned guard_flags(const struct guard *guard, unsigned type, size_t length);
 /* Bytes that heads get longer by, at most; guard may be NULL. */
 unsigned guard_bytes(const struct guard *guard);
 
-/* Give a frame that is sent now a counter and its tag. False: that failed, and whoever gets it will drop it. */
-bool guard_stamp(struct guard *guard, const struct codec *codec, uint8_t *head, size_t head_length,
-		 const struct iovec *parts, size_t count);
-/* What is to be thought of a frame in parts, of which the first has all of its head. Nothing is remembered of it. */
-enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct packet *packet,
-			       const struct iovec *parts, size_t count);
-/* It was fine, and is never taken again. */
-void guard_seen(struct guard *guard, const struct packet *packet);
+/* A frame that has come, in parts, of which the first has all of its head. */
+struct guard_frame {
+	uint64_t counter;
+	const struct iovec *parts;
+	uint32_t count;
+	uint8_t type, flags;
+};
+
+/* What a packet says of the frame that it was in. */
+static inline struct guard_frame guard_frame(const struct packet *packet, const struct iovec *parts, uint32_t count)
+{
+	return (struct guard_frame){packet->counter, parts, count, packet->type, packet->flags};
+}
+
+/* Give frames that are sent now, in this order, counters and tags, in their heads. False: that failed for some, and whoever gets
+ * them will drop them. */
+bool guard_stamp(struct guard *guard, const struct codec *codec, const struct frame_out *frames, unsigned count);
+/* What is to be thought of frames, no two with one counter: FINE if all are, else what one of them is. Nothing is remembered of them. */
+enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames, unsigned count);
+/* They were fine, and are never taken again. */
+void guard_seen(struct guard *guard, const struct guard_frame *frames, unsigned count);
 
 #endif

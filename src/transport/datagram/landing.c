@@ -99,29 +99,22 @@ static void landing_learn(struct landing *landing, unsigned frames)
 	landing->most = (uint8_t)(most < LANDING_FRAMES ? most : LANDING_FRAMES);
 }
 
-/* Is the frame that came into a slot the one that was foreseen there? */
-static bool landing_hit(struct engine *engine, const struct landing *landing, unsigned slot, uint32_t length)
+/* Is the frame that came into a slot the one that was foreseen there? Its tag is looked at with those of all others. */
+static bool landing_hit(struct engine *engine, const struct landing *landing, unsigned slot, uint32_t length,
+			struct guard_frame *frame_p)
 {
 	const struct block *block = landing->where[slot];
 	struct connection *connection = block->fetch->connection;
 	const struct iovec *parts = &landing->iov[2 * slot];
 	struct packet packet;
 
-	return length == parts[0].iov_len + parts[1].iov_len &&
-	       engine->codec->decode(&packet, landing->heads[slot], length) == 0 && packet.type == PACKET_DATA &&
-	       packet.to == connection->index && packet.session == connection->session &&
+	if (length != parts[0].iov_len + parts[1].iov_len || engine->codec->decode(&packet, landing->heads[slot], length) != 0)
+		return false;
+	*frame_p = guard_frame(&packet, parts, 2);
+	return packet.type == PACKET_DATA && packet.to == connection->index && packet.session == connection->session &&
 	       packet.data.transfer == pull_id(engine, block->fetch) &&
 	       packet.data.offset == block->offset + (uint64_t)landing->frame_index[slot] * block->fetch->frame &&
-	       connection_judge(connection, &packet, parts, 2) == GUARD_FINE;
-}
-
-/* Its counter is not taken again. */
-static void landing_see(struct engine *engine, const struct landing *landing, unsigned slot, struct connection *connection)
-{
-	struct packet packet;
-
-	if (connection->guard && engine->codec->decode(&packet, landing->heads[slot], landing->frame) == 0)
-		guard_seen(connection->guard, &packet);
+	       connection == ((const struct block *)landing->where[0])->fetch->connection;
 }
 
 /* Whether it came from where the peer sends DATA from. */
@@ -130,20 +123,26 @@ static bool landing_known(const struct block *block, const struct link *link, co
 	return memcmp(&block->fetch->connection->route[link->index].bulk, from, sizeof(*from)) == 0;
 }
 
-/* All as foreseen: only the books are to be kept. */
+/* All as foreseen: only the books are to be kept. No counter of theirs is taken again. */
 static bool landing_all_hit(struct engine *engine, const struct landing *landing, size_t bytes, size_t segment)
 {
+	struct guard_frame frames[LANDING_FRAMES];
+	struct connection *connection;
 	unsigned slot = 0;
 
 	if (landing->frames == 0 || bytes == 0 || (bytes > segment && segment != landing->frame))
 		return false;
 	for (size_t at = 0; at < bytes; at += landing->frame, slot++) {
-		size_t left = bytes - at;
+		size_t length = bytes - at < landing->frame ? bytes - at : landing->frame;
 
-		if (slot == landing->frames ||
-		    !landing_hit(engine, landing, slot, (uint32_t)(left < landing->frame ? left : landing->frame)))
+		if (slot == landing->frames || !landing_hit(engine, landing, slot, (uint32_t)length, &frames[slot]))
 			return false;
 	}
+	connection = ((const struct block *)landing->where[0])->fetch->connection;
+	if (connection_judge(connection, frames, slot) != GUARD_FINE)
+		return false;
+	if (connection->guard)
+		guard_seen(connection->guard, frames, slot);
 	return true;
 }
 
@@ -165,7 +164,6 @@ unsigned landing_arrived(struct engine *engine, struct link *link, const struct 
 
 			block->fetch->connection->silence.heard_ns = engine->now_ns;
 			landing->known |= landing_known(block, link, from);
-			landing_see(engine, landing, frames, block->fetch->connection);
 			pull_received(block, landing->frame_index[frames]);
 		}
 		engine->endpoint->counters[COUNTER_FRAMES_RECEIVED] += frames;

@@ -329,14 +329,15 @@ static bool native_admits(struct connection *connection, const struct packet *pa
 {
 	struct engine *engine = connection->engine;
 	struct iovec all = {(void *)(uintptr_t)frame, engine->codec->unpadded(frame, length)};
-	enum guard_verdict verdict = connection_judge(connection, packet, &all, 1);
+	struct guard_frame judged = guard_frame(packet, &all, 1);
+	enum guard_verdict verdict = connection_judge(connection, &judged, 1);
 
 	if (verdict != GUARD_FINE) {
 		engine_count(engine, verdict == GUARD_FORGED ? COUNTER_DROPPED_FORGED : COUNTER_DROPPED_REPLAYED);
 		return false;
 	}
 	if (connection->guard)
-		guard_seen(connection->guard, packet);
+		guard_seen(connection->guard, &judged, 1);
 	return true;
 }
 
