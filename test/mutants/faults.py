@@ -567,6 +567,24 @@ FAULTS = [
         " && completion->operation != THOLE_OP_REMOTE_GET)",
         ")",
     ),
+    Fault(
+        "a poll set reports a counter for ever",
+        "provider/prov_poll.c",
+        "member->seen = now;",
+        "",
+    ),
+    Fault(
+        "an endpoint that is opened later misses regions",
+        "provider/prov_region.c",
+        "int error = prov_region_expose(region, endpoint, slot);\n\n\t\tif (!error)\n\t\t\terror = prov_region_watch",
+        "int error = 0;\n\n\t\tif (!error)\n\t\t\terror = prov_region_watch",
+    ),
+    Fault(
+        "an event wakes who sleeps once more",
+        "provider/prov_watch.c",
+        "while (read(watch->event, &ignored, sizeof ignored) > 0)\n\t\t;",
+        "(void)ignored;",
+    ),
 ]
 
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions: which entry and which count an operation's end becomes. The endpoint is made by hand. */
+/* Completions: which entry and which count an operation's end becomes. The endpoint is made by
+ * hand. */
 #include "prov_objects.h"
 
 #include <string.h>
@@ -46,14 +47,22 @@ static int teardown(void **state)
 
 static void count_into(unsigned operation)
 {
-	prov_endpoint_sink(&endpoint, operation, 0)->counter = container_of(cntr, struct prov_counter, fid);
+	prov_endpoint_sink(&endpoint, operation, 0)->counter =
+		container_of(cntr, struct prov_counter, fid);
 }
 
 static void entry__has_what_the_message_had(void **state)
 {
 	static char buffer[4];
-	struct thole_completion completion = {.context = &endpoint, .tag = 7, .imm = 8, .length = 3, .message_length = 3,
-					      .buffer = buffer, .peer = 5, .flags = THOLE_IMM, .operation = THOLE_OP_RECEIVE};
+	struct thole_completion completion = {.context = &endpoint,
+	                                      .tag = 7,
+	                                      .imm = 8,
+	                                      .length = 3,
+	                                      .message_length = 3,
+	                                      .buffer = buffer,
+	                                      .peer = 5,
+	                                      .flags = THOLE_IMM,
+	                                      .operation = THOLE_OP_RECEIVE};
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source = 0;
 
@@ -62,7 +71,8 @@ static void entry__has_what_the_message_had(void **state)
 	assert_int_equal(fi_cq_readfrom(cq, &entry, 1, &source), 1);
 	assert_ptr_equal(entry.op_context, &endpoint);
 	assert_true(entry.flags == (FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA));
-	assert_true(entry.tag == 7 && entry.data == 8 && entry.len == 3 && entry.buf == buffer && source == 9);
+	assert_true(entry.tag == 7 && entry.data == 8 && entry.len == 3 && entry.buf == buffer &&
+	            source == 9);
 	completion.peer = 4; /* in no vector */
 	completion.flags = 0;
 	prov_completion_take(&endpoint, &completion);
@@ -76,7 +86,8 @@ static void entry__has_what_the_message_had(void **state)
 
 static void silence__counts_and_enters_nothing(void **state)
 {
-	struct thole_completion completion = {.operation = THOLE_OP_PUT, .flags = PROV_SILENT, .length = 10};
+	struct thole_completion completion = {
+		.operation = THOLE_OP_PUT, .flags = PROV_SILENT, .length = 10};
 	struct fi_cq_tagged_entry entry;
 
 	(void)state;
@@ -97,7 +108,7 @@ static void silence__counts_and_enters_nothing(void **state)
 static void multi__says_when_the_buffer_is_used_up(void **state)
 {
 	struct thole_completion completion = {.operation = THOLE_OP_RECEIVE,
-					      .flags = THOLE_PLAIN | THOLE_MULTI | PROV_SILENT};
+	                                      .flags = THOLE_PLAIN | THOLE_MULTI | PROV_SILENT};
 	struct fi_cq_tagged_entry entry;
 
 	(void)state;
@@ -111,8 +122,12 @@ static void multi__says_when_the_buffer_is_used_up(void **state)
 
 static void failure__says_what_and_how_much(void **state)
 {
-	struct thole_completion completion = {.context = &endpoint, .operation = THOLE_OP_RECEIVE, .tag = 7, .length = 10,
-					      .message_length = 25, .status = THOLE_ERR_TRUNCATED};
+	struct thole_completion completion = {.context = &endpoint,
+	                                      .operation = THOLE_OP_RECEIVE,
+	                                      .tag = 7,
+	                                      .length = 10,
+	                                      .message_length = 25,
+	                                      .status = THOLE_ERR_TRUNCATED};
 	struct fi_cq_err_entry error = {0};
 
 	(void)state;
@@ -120,7 +135,8 @@ static void failure__says_what_and_how_much(void **state)
 	prov_completion_take(&endpoint, &completion);
 	assert_int_equal(fi_cq_readerr(cq, &error, 0), 1);
 	assert_ptr_equal(error.op_context, &endpoint);
-	assert_true(error.err == FI_ETRUNC && error.prov_errno == THOLE_ERR_TRUNCATED && error.tag == 7);
+	assert_true(error.err == FI_ETRUNC && error.prov_errno == THOLE_ERR_TRUNCATED &&
+	            error.tag == 7);
 	assert_true(error.len == 10 && error.olen == 15 && error.flags == (FI_RECV | FI_TAGGED));
 	assert_true(fi_cntr_read(cntr) == 0 && fi_cntr_readerr(cntr) == 1);
 	completion.status = THOLE_ERR_CANCELED;
@@ -147,7 +163,8 @@ static void failure__without_a_context_is_the_endpoints(void **state)
 static void access__of_peers_is_counted_and_entered_with_data_alone(void **state)
 {
 	struct prov_region region = {.counter = container_of(cntr, struct prov_counter, fid)};
-	struct thole_completion completion = {.context = &region, .operation = THOLE_OP_REMOTE_PUT, .imm = 3};
+	struct thole_completion completion = {
+		.context = &region, .operation = THOLE_OP_REMOTE_PUT, .imm = 3};
 	struct fi_cq_tagged_entry entry;
 
 	(void)state;
@@ -161,7 +178,8 @@ static void access__of_peers_is_counted_and_entered_with_data_alone(void **state
 	completion.flags = THOLE_IMM;
 	prov_completion_take(&endpoint, &completion);
 	assert_int_equal(fi_cq_read(cq, &entry, 1), 1);
-	assert_true(entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA) && entry.data == 3);
+	assert_true(entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA) &&
+	            entry.data == 3);
 	assert_null(entry.op_context); /* the region is not the program's */
 }
 
@@ -169,11 +187,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(entry__has_what_the_message_had, setup, teardown),
-		cmocka_unit_test_setup_teardown(silence__counts_and_enters_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(multi__says_when_the_buffer_is_used_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(silence__counts_and_enters_nothing, setup,
+		                                teardown),
+		cmocka_unit_test_setup_teardown(multi__says_when_the_buffer_is_used_up, setup,
+		                                teardown),
 		cmocka_unit_test_setup_teardown(failure__says_what_and_how_much, setup, teardown),
-		cmocka_unit_test_setup_teardown(failure__without_a_context_is_the_endpoints, setup, teardown),
-		cmocka_unit_test_setup_teardown(access__of_peers_is_counted_and_entered_with_data_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(failure__without_a_context_is_the_endpoints, setup,
+		                                teardown),
+		cmocka_unit_test_setup_teardown(
+			access__of_peers_is_counted_and_entered_with_data_alone, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("prov_completion", tests, NULL, NULL);

@@ -32,7 +32,8 @@ static struct prov_counter *counter_open(enum fi_cntr_events events, enum fi_wai
 static void counter__counts_ends(void **state)
 {
 	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_UNSPEC);
-	struct thole_completion well = {.length = 100}, badly = {.length = 50, .status = THOLE_ERR_PEER};
+	struct thole_completion well = {.length = 100},
+				badly = {.length = 50, .status = THOLE_ERR_PEER};
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
@@ -50,8 +51,10 @@ static void counter__counts_ends(void **state)
 
 static void counter__counts_bytes(void **state)
 {
-	struct prov_counter *counter = counter_open((enum fi_cntr_events)PROV_CNTR_EVENTS_BYTES, FI_WAIT_UNSPEC);
-	struct thole_completion well = {.length = 100}, badly = {.length = 50, .status = THOLE_ERR_PEER};
+	struct prov_counter *counter =
+		counter_open((enum fi_cntr_events)PROV_CNTR_EVENTS_BYTES, FI_WAIT_UNSPEC);
+	struct thole_completion well = {.length = 100},
+				badly = {.length = 50, .status = THOLE_ERR_PEER};
 
 	(void)state;
 	prov_counter_add(counter, &well);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: order, growth, errors in their place, and what is said when memory has run out. */
+/* Completion queues: order, growth, errors in their place, and what is said when memory has run
+ * out. */
 #include "prov_objects.h"
 
 #include <stdbool.h>
@@ -50,7 +51,8 @@ static bool push(struct prov_cq *cq, uintptr_t number)
 
 	if (!slot)
 		return false;
-	slot->entry = (struct fi_cq_tagged_entry){.op_context = (void *)number, .tag = number + 1, .len = number + 2};
+	slot->entry = (struct fi_cq_tagged_entry){
+		.op_context = (void *)number, .tag = number + 1, .len = number + 2};
 	slot->error = NULL;
 	slot->source = number + 3;
 	prov_cq_count(&cq->tail);
@@ -59,7 +61,8 @@ static bool push(struct prov_cq *cq, uintptr_t number)
 
 static void push_error(struct prov_cq *cq, uintptr_t number)
 {
-	struct fi_cq_err_entry error = {.op_context = (void *)number, .err = FI_ETRUNC, .prov_errno = THOLE_ERR_TRUNCATED};
+	struct fi_cq_err_entry error = {
+		.op_context = (void *)number, .err = FI_ETRUNC, .prov_errno = THOLE_ERR_TRUNCATED};
 
 	prov_cq_push_error(cq, &error);
 }
@@ -75,10 +78,12 @@ static void ring__keeps_order_while_it_grows(void **state)
 	(void)state;
 	for (uintptr_t i = 0; i < 200; i++)
 		assert_true(push(cq, i));
-	assert_int_equal(fi_cq_read(&cq->fid, entries, 100), 100); /* so that it does not begin at its front */
+	assert_int_equal(fi_cq_read(&cq->fid, entries, 100),
+	                 100); /* so that it does not begin at its front */
 	for (uintptr_t i = 200; i < 1000; i++)
 		assert_true(push(cq, i));
-	for (next = 100; (count = fi_cq_readfrom(&cq->fid, entries, 100, sources)) > 0; next += (uintptr_t)count)
+	for (next = 100; (count = fi_cq_readfrom(&cq->fid, entries, 100, sources)) > 0;
+	     next += (uintptr_t)count)
 		for (uintptr_t i = 0; i < (uintptr_t)count; i++) {
 			assert_ptr_equal(entries[i].op_context, (void *)(next + i));
 			assert_true(entries[i].tag == next + i + 1 && sources[i] == next + i + 3);
@@ -133,7 +138,8 @@ static void error__stands_in_its_place(void **state)
 	assert_ptr_equal(error.op_context, (void *)2);
 	assert_true(error.err == FI_ETRUNC && error.err_data_size == 0);
 	assert_ptr_equal(error.err_data, &error); /* the caller's */
-	assert_string_equal(fi_cq_strerror(&cq->fid, error.prov_errno, NULL, NULL, 0), thole_strerror(THOLE_ERR_TRUNCATED));
+	assert_string_equal(fi_cq_strerror(&cq->fid, error.prov_errno, NULL, NULL, 0),
+	                    thole_strerror(THOLE_ERR_TRUNCATED));
 	assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
 	assert_ptr_equal(error.op_context, (void *)3);
 	assert_int_equal(fi_cq_read(&cq->fid, entries, 4), 1);
@@ -170,7 +176,8 @@ static void waiting__ends_by_time_and_by_signal(void **state)
 	(void)state;
 	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, 1), -FI_EAGAIN);
 	assert_int_equal(fi_cq_signal(&cq->fid), 0);
-	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), -FI_EAGAIN); /* would not end else */
+	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1),
+	                 -FI_EAGAIN); /* would not end else */
 	assert_int_equal(prov_cq_trywait(cq), 0);
 	push(cq, 1);
 	assert_int_equal(prov_cq_trywait(cq), -FI_EAGAIN);

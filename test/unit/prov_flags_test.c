@@ -24,11 +24,13 @@ static void send__follows_the_call(void **state)
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_INJECT), THOLE_INJECT);
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_REMOTE_CQ_DATA), THOLE_IMM);
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_MATCH_COMPLETE), THOLE_SYNC);
-	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_PUT, FI_MATCH_COMPLETE), 0); /* nothing matches */
+	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_PUT, FI_MATCH_COMPLETE),
+	                 0); /* nothing matches */
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_COMPLETION), 0);
 }
 
-/* With FI_SELECTIVE_COMPLETION only what asks for an entry makes one; a counter has to hear of all. */
+/* With FI_SELECTIVE_COMPLETION only what asks for an entry makes one; a counter has to hear of
+ * all. */
 static void selective__is_silent_or_quiet(void **state)
 {
 	(void)state;
@@ -44,7 +46,7 @@ static void selective__is_silent_or_quiet(void **state)
 	assert_int_equal(prov_flags_recv(&endpoint, THOLE_PLAIN, FI_COMPLETION), THOLE_PLAIN);
 	/* A used up buffer makes an entry even so. */
 	assert_int_equal(prov_flags_recv(&endpoint, THOLE_PLAIN, FI_MULTI_RECV),
-			 THOLE_PLAIN | THOLE_MULTI | PROV_SILENT);
+	                 THOLE_PLAIN | THOLE_MULTI | PROV_SILENT);
 	prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, THOLE_PLAIN)->counter = counter;
 	assert_int_equal(prov_flags_recv(&endpoint, THOLE_PLAIN, 0), THOLE_PLAIN | PROV_SILENT);
 	assert_int_equal(prov_flags_recv(&endpoint, 0, 0), THOLE_QUIET);
@@ -71,15 +73,21 @@ static void settle__says_what_ends(void **state)
 {
 	(void)state;
 	prov_flags_settle(&endpoint);
-	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_SEND, 0)->flags == (FI_SEND | FI_TAGGED));
-	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, THOLE_PLAIN)->flags == (FI_RECV | FI_MSG));
+	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_SEND, 0)->flags ==
+	            (FI_SEND | FI_TAGGED));
+	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, THOLE_PLAIN)->flags ==
+	            (FI_RECV | FI_MSG));
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_PUT, 0)->flags == (FI_RMA | FI_WRITE));
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_GET, 0)->flags == (FI_RMA | FI_READ));
-	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_ATOMIC_FETCH, 0)->flags == (FI_ATOMIC | FI_READ));
-	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_REMOTE_PUT, 0)->flags == (FI_RMA | FI_REMOTE_WRITE));
+	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_ATOMIC_FETCH, 0)->flags ==
+	            (FI_ATOMIC | FI_READ));
+	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_REMOTE_PUT, 0)->flags ==
+	            (FI_RMA | FI_REMOTE_WRITE));
 	/* Only what arrives brings immediate data. */
-	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, 0)->imm_flag == FI_REMOTE_CQ_DATA);
-	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_REMOTE_PUT, 0)->imm_flag == FI_REMOTE_CQ_DATA);
+	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, 0)->imm_flag ==
+	            FI_REMOTE_CQ_DATA);
+	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_REMOTE_PUT, 0)->imm_flag ==
+	            FI_REMOTE_CQ_DATA);
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_SEND, 0)->imm_flag == 0);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the provider's tests share: a fabric and a domain of it, opened as libfabric does, but without libfabric. */
+/* What the provider's tests share: a fabric and a domain of it, opened as libfabric does, but
+ * without libfabric. */
 #ifndef PROV_OBJECTS_H
 #define PROV_OBJECTS_H
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Watches: whose endpoints are listed, and which events make their descriptor readable. */
+#include "prov_objects.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "prov_endpoint.h"
+#include "prov_watch.h"
+
+static struct objects objects;
+static struct fid_ep *ep;
+static struct thole_endpoint *thole;
+static struct prov_watch watch;
+
+static int setup(void **state)
+{
+	(void)state;
+	objects_open(&objects);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+	thole = prov_endpoint_of(ep)->thole;
+	memset(&watch, 0, sizeof watch);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	prov_watch_close(&watch);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	objects_close(&objects);
+	return 0;
+}
+
+static bool readable(void)
+{
+	struct pollfd fd = {.fd = watch.epoll, .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+static void endpoints__are_listed_once(void **state)
+{
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_NONE), 0);
+	assert_int_equal(watch.epoll, -1);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(watch.count, 1);
+	prov_watch_remove(&watch, thole);
+	assert_int_equal(watch.count, 0);
+	prov_watch_remove(&watch, thole);
+	assert_int_equal(watch.count, 0);
+}
+
+static void note__wakes_who_may_sleep(void **state)
+{
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	prov_watch_note(&watch); /* nobody sleeps */
+	assert_false(readable());
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	prov_watch_note(&watch);
+	assert_true(readable() && !watch.armed);
+	assert_int_equal(prov_watch_sleep(&watch, -1), 0);
+	assert_int_equal(prov_watch_arm(&watch), 0); /* and what woke before does so no more */
+	assert_false(readable());
+	watch.signaled = true;
+	assert_int_equal(prov_watch_arm(&watch), -FI_EAGAIN);
+}
+
+/* The descriptors come when somebody wants to sleep, for endpoints that were there before too. */
+static void message__wakes(void **state)
+{
+	struct thole_address address;
+	uint32_t peer;
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_UNSPEC), 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	assert_true(watch.epoll >= 0);
+	thole_endpoint_address(thole, &address);
+	assert_int_equal(thole_peer(thole, &address, &peer), 0);
+	assert_int_equal(
+		thole_send(thole, peer, NULL, 0, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	assert_true(readable() || prov_watch_arm(&watch) == -FI_EAGAIN);
+}
+
+static void control__gives_the_descriptor_to_who_asked_for_one(void **state)
+{
+	enum fi_wait_obj wait_obj = FI_WAIT_NONE;
+	int fd = -1;
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_MUTEX_COND),
+	                 -FI_ENOSYS);
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	assert_int_equal(prov_watch_control(&watch, FI_WAIT_FD, FI_GETWAIT, &fd), 0);
+	assert_int_equal(fd, watch.epoll);
+	assert_int_equal(prov_watch_control(&watch, FI_WAIT_UNSPEC, FI_GETWAIT, &fd), -FI_ENODATA);
+	assert_int_equal(prov_watch_control(&watch, FI_WAIT_UNSPEC, FI_GETWAITOBJ, &wait_obj), 0);
+	assert_int_equal(wait_obj, FI_WAIT_UNSPEC);
+	assert_int_equal(prov_watch_control(&watch, FI_WAIT_FD, FI_ENABLE, NULL), -FI_ENOSYS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(endpoints__are_listed_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(note__wakes_who_may_sleep, setup, teardown),
+		cmocka_unit_test_setup_teardown(message__wakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(control__gives_the_descriptor_to_who_asked_for_one,
+		                                setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("prov_watch", tests, NULL, NULL);
+}
