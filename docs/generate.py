@@ -705,6 +705,25 @@ def wrong_functions() -> Iterator[str]:
                     yield f"{folder}/{path.name} defines {name}(), which does not begin with {own}_"
 
 
+# What is of a file by another name: its family's, or that of a layer above which it stands in for.
+EXTERNALS = {
+    "link_udp.c": r"udp_\w+",
+    "udp_receive.c": r"udp_\w+",
+    "hosts.c": "thole_mxoe_hosts",
+    "datagram.c": "endpoint_deadline",
+}
+
+
+def wrong_externals() -> Iterator[str]:
+    """What a file of the transport between hosts defines for others begins with the file's name."""
+    for path in sorted(DATAGRAM.rglob("*.c")):
+        right = rf"{path.stem}|{path.stem}_\w+|{EXTERNALS.get(path.name, '(?!)')}"
+        text = without_comments(path.read_text())
+        for kind, name in re.findall(r"^(\w[^;={}()]*?)\b(\w+)\([^;]*?\)\n\{", text, flags=re.MULTILINE):
+            if not kind.startswith("static") and not re.fullmatch(right, name):
+                yield f"{path.name} defines {name}(), which does not begin with {path.stem}_"
+
+
 def wrong_changes(tables: Tables) -> Iterator[str]:
     """The newest entry of the changes is of the version that this is."""
     found = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
@@ -903,7 +922,8 @@ def check(tables: Tables) -> int:
     for name in DOCUMENTS:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
-    wrong += [*unnamed_files(), *wrong_includes(), *wrong_functions(), *wrong_protocol(), *wrong_changes(tables)]
+    wrong += [*unnamed_files(), *wrong_includes(), *wrong_functions(), *wrong_externals()]
+    wrong += [*wrong_protocol(), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

@@ -69,6 +69,7 @@ void arrival_report(struct connection *connection, struct packet *packet)
 
 void arrival_acknowledge(struct connection *connection)
 {
+	const struct silence *silence = &connection->silence;
 	struct engine *engine = connection->engine;
 	/* By the link that was heard last: the other one may not carry frames any more. */
 	uint8_t link = connection->routes.heard;
@@ -90,7 +91,7 @@ void arrival_acknowledge(struct connection *connection)
 	}
 	if (engine->endpoint->holding)
 		packet.flags |= PACKET_HOLD;
-	if (connection->silence.checked_ns && connection->silence.total_ns > 0 && connection->silence.heard_ns <= connection->silence.checked_ns) {
+	if (silence->checked_ns && silence->total_ns > 0 && silence->heard_ns <= silence->checked_ns) {
 		packet.flags |= PACKET_ANSWER;
 		link = connection->routes.use[LINK_BULK]; /* where a host answers for who is not there any more; and by all others that work */
 		for (uint8_t i = 0; i < engine->link_count; i++)
@@ -167,7 +168,7 @@ static void arrival_drain(struct connection *connection)
 }
 
 static void arrival_hold(struct connection *connection, const struct packet *packet, uint32_t sequence,
-			  const uint8_t *frame, size_t length)
+			 const uint8_t *frame, size_t length)
 {
 	struct engine *engine = connection->engine;
 	struct list_node *node = connection->in.held.prev;

@@ -79,7 +79,8 @@ void landing_foresee(struct engine *engine, struct landing *landing)
 		return; /* nothing has changed since it was filled, and came to nothing */
 	landing->version = engine->landing_version;
 	landing->count = landing->frames = 0;
-	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is not looked at otherwise; losses are injected frame by frame. */
+	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is not looked at
+	 * otherwise; losses are injected frame by frame. */
 	if (engine->codec->data == 0 && !options->checksum && !options->inject_loss)
 		while (node && landing_add(landing, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks, node);
@@ -147,7 +148,7 @@ static bool landing_all_hit(struct engine *engine, const struct landing *landing
 }
 
 unsigned landing_arrived(struct engine *engine, struct link *link, const struct path *from, struct landing *landing,
-		       size_t bytes, size_t segment)
+			 size_t bytes, size_t segment)
 {
 	struct vector all = {landing->iov, landing->count, 0};
 	unsigned frames = 0;

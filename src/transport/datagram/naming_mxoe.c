@@ -9,8 +9,8 @@
  * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and meets it
  * again wants to see another one, so that nothing of before is taken for new.
  *
- * Whoever was killed at this interface and number before us had windows and pulls too, and hosts may still speak of them. So ours begin
- * anywhere, and what a host said of another session is no beginning of ours.
+ * Whoever was killed at this interface and number before us had windows and pulls too, and hosts may still speak of them. So
+ * ours begin anywhere, and what a host said of another session is no beginning of ours.
  *
  * Invariants: one session for all peers; a window's short id is taken as long as its request is there; nothing is kept of hosts,
  * so any index in the head of a frame is right, and all hosts are given the same.
@@ -207,7 +207,9 @@ static bool mxoe_is_new(const struct connection *connection, const struct packet
 					    (connection->out.credit > 0 && connection->out.epoch != epoch));
 }
 
-static struct peer *mxoe_caller(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet)
+/* Who was there before it is lost. */
+static struct peer *mxoe_caller(struct engine *engine, const struct link *link, const struct path *from,
+				const struct packet *packet)
 {
 	struct connection *connection = mxoe_find(engine, link, from, packet->from);
 	struct address_parts parts;
@@ -312,7 +314,8 @@ static void mxoe_opened(struct connection *connection)
 	(void)connection;
 }
 
-/* Our key is not what the peer wants to hear. If it has connected to us, as hosts do each for itself, it will hear us all the same. */
+/* Our key is not what the peer wants to hear. If it has connected to us, as hosts do each for itself, it will hear us all the
+ * same. */
 static void mxoe_refused(struct connection *connection, const struct packet_connect *connect)
 {
 	if (connection->handshake.answered || connect->attempt != connection->names.wish)
@@ -440,7 +443,7 @@ static void mxoe_ask(struct connection *connection)
 
 /* Whose pull it is; *id_p: the fetch's id, or 0 if it was only asked whether somebody is there. NULL: none of this process's. */
 static struct connection *mxoe_handle_connection(struct engine *engine, const struct link *link, const struct path *from,
-					    uint64_t transfer, uint64_t *id_p)
+						 uint64_t transfer, uint64_t *id_p)
 {
 	struct connection *connection;
 	uint64_t id;
@@ -457,7 +460,7 @@ static struct connection *mxoe_handle_connection(struct engine *engine, const st
 }
 
 static void mxoe_data_arrived(struct engine *engine, const struct link *link, const struct path *from, struct packet *packet,
-				const uint8_t *frame, size_t length)
+			      const uint8_t *frame, size_t length)
 {
 	uint64_t id;
 	struct connection *connection = mxoe_handle_connection(engine, link, from, packet->data.transfer, &id);
@@ -473,7 +476,7 @@ static void mxoe_data_arrived(struct engine *engine, const struct link *link, co
 /* ---- Refusals --------------------------------------------------------------------------------------------- */
 
 static void mxoe_refuse(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
-		  enum nack_reason reason)
+			enum nack_reason reason)
 {
 	struct packet packet = {.type = PACKET_NACK, .to = refused->from, .from = refused->to, .peer_index = HOST_INDEX_ANY,
 				.sequence = refused->sequence};
@@ -494,7 +497,7 @@ static void mxoe_refuse_window(struct connection *connection, const struct packe
 }
 
 static void mxoe_stranger(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet,
-		   enum nack_reason reason)
+			  enum nack_reason reason)
 {
 	engine_count(engine, COUNTER_DROPPED_SESSION);
 	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL && packet->type != PACKET_CONNECT)
@@ -506,7 +509,7 @@ static void mxoe_stranger(struct engine *engine, const struct link *link, const 
 }
 
 static void mxoe_nack_arrived(struct engine *engine, const struct link *link, const struct path *from,
-				const struct packet *packet)
+			      const struct packet *packet)
 {
 	struct connection *connection;
 	uint64_t id = 0;
@@ -559,7 +562,7 @@ static bool mxoe_unwanted(const struct connection *connection, const struct pack
 
 /* A frame of an endpoint to this one. */
 static void mxoe_packet(struct engine *engine, const struct link *link, const struct path *from, struct packet *packet,
-			  const uint8_t *frame, size_t length)
+			const uint8_t *frame, size_t length)
 {
 	struct connection *connection;
 

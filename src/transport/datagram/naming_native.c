@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * naming_native: names of our own peers. A frame says which connection of its receiver it is for, by index, and has the session that
- * the receiver drew for that; both were told when connecting, with a proof of knowing the job key. Pure.
+ * naming_native: names of our own peers. A frame says which connection of its receiver it is for, by index, and has the session
+ * that the receiver drew for that; both were told when connecting, with a proof of knowing the job key. Pure.
  *
  * Invariant: nothing is allocated for, or believed of, whoever proves nothing.
  */
@@ -140,7 +140,7 @@ static struct connection *native_called(struct engine *engine, const struct link
 /* Does a CONNECT come from where its sender says that it is? The proof covers what it says; a copy of it that somebody else
  * sends must not make him the one who gets the answers. */
 static bool native_is_from(const struct connection *connection, const struct packet_connect *connect, const struct link *link,
-			 const struct path *from)
+			   const struct path *from)
 {
 	struct path path;
 

@@ -573,9 +573,11 @@ static void pull_late(struct connection *connection)
 /* Blocks are late again. A peer that computes says nothing at all; one that says other things would have sent them. */
 static void pull_starve(struct connection *connection)
 {
-	if (connection->pull.late_ns && connection->silence.heard_ns > connection->pull.late_ns && connection->pull.fed_ns < connection->pull.late_ns)
-		connection->pull.starved++;
-	connection->pull.late_ns = connection->engine->now_ns;
+	struct pull *pull = &connection->pull;
+
+	if (pull->late_ns && connection->silence.heard_ns > pull->late_ns && pull->fed_ns < pull->late_ns)
+		pull->starved++;
+	pull->late_ns = connection->engine->now_ns;
 	if (connection->pull.starved < LINK_STARVED)
 		return;
 	connection->pull.starved = 0;

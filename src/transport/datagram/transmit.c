@@ -192,7 +192,7 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 }
 
 int transmit_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
-		uint64_t offset, uint32_t length)
+		  uint64_t offset, uint32_t length)
 {
 	struct connection *connection = connection_of(peer);
 	struct packet packet;

@@ -140,10 +140,10 @@ void udp_drain(struct link_udp *udp, unsigned index);
 /* ---- udp_lane.c ----------------------------------------------------------------------------------- */
 
 /* A packet went to, or came from, the peer of an open connection. */
-void lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer);
+void udp_lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer);
 /* Open or close lanes as the votes say. Called from receive only, since closing takes what is there. */
-void lane_update(struct link_udp *udp, unsigned channel);
+void udp_lane_update(struct link_udp *udp, unsigned channel);
 /* The socket for packets to a peer: its lane or the one for all. */
-unsigned lane_for(const struct link_udp *udp, unsigned channel, const struct path *peer);
+unsigned udp_lane_for(const struct link_udp *udp, unsigned channel, const struct path *peer);
 
 #endif

@@ -10,7 +10,7 @@
  */
 #include "transport/datagram/udp.h"
 
-void lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer)
+void udp_lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer)
 {
 	struct udp_socket *socket = &udp->sockets[channel];
 
@@ -24,7 +24,7 @@ void lane_vote(struct link_udp *udp, unsigned channel, const struct path *peer)
 	}
 }
 
-unsigned lane_for(const struct link_udp *udp, unsigned channel, const struct path *peer)
+unsigned udp_lane_for(const struct link_udp *udp, unsigned channel, const struct path *peer)
 {
 	unsigned lane = UDP_LANES + channel;
 
@@ -70,7 +70,7 @@ static int lane_open(struct link_udp *udp, unsigned channel, const struct path *
 	return 0;
 }
 
-void lane_update(struct link_udp *udp, unsigned channel)
+void udp_lane_update(struct link_udp *udp, unsigned channel)
 {
 	struct udp_socket *socket = &udp->sockets[channel], *lane = &udp->sockets[UDP_LANES + channel];
 

@@ -147,7 +147,7 @@ static unsigned hand_over(struct link_udp *udp, struct udp_socket *socket, unsig
 		known |= engine_frame(udp->link.engine, &udp->link, &from, udp->in.buffers[i] + at,
 				      bytes - at < segment ? bytes - at : segment);
 	if (known)
-		lane_vote(udp, socket->channel, &from);
+		udp_lane_vote(udp, socket->channel, &from);
 	return frames;
 }
 
@@ -219,7 +219,7 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 			frames += landing_arrived(link->engine, link, &from, landing, (size_t)bytes,
 						read_segment(&message, (size_t)bytes));
 		if (landing->known)
-			lane_vote(udp, socket->channel, &from);
+			udp_lane_vote(udp, socket->channel, &from);
 	}
 	return frames;
 }
@@ -244,7 +244,7 @@ static unsigned look(struct link_udp *udp, unsigned channel, unsigned budget)
 {
 	unsigned lane = UDP_LANES + channel, frames = 0;
 
-	lane_update(udp, channel);
+	udp_lane_update(udp, channel);
 	if (udp->fd[lane] < 0)
 		return receive_from(udp, channel, budget);
 	if (!udp->sockets[lane].fresh) {

@@ -83,7 +83,7 @@ static void address(struct link_udp *udp, unsigned socket, unsigned message, con
 	struct msghdr *header = &udp->out.messages[message].msg_hdr;
 
 	if (frame->known)
-		lane_vote(udp, frame->channel, frame->to);
+		udp_lane_vote(udp, frame->channel, frame->to);
 	if (socket >= UDP_LANES)
 		return;
 	header->msg_name = &udp->out.names[message];
@@ -100,7 +100,7 @@ static unsigned gather(struct link_udp *udp, unsigned socket, const struct frame
 	bool alone = false;
 
 	count = count < ENGINE_BURST ? count : ENGINE_BURST;
-	while (at < count && !alone && lane_for(udp, frames[at].channel, frames[at].to) == socket) {
+	while (at < count && !alone && udp_lane_for(udp, frames[at].channel, frames[at].to) == socket) {
 		unsigned n = together ? group(udp, &frames[at], count - at) : 1;
 		struct msghdr *message = &out->messages[messages].msg_hdr;
 
@@ -203,7 +203,7 @@ unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned co
 	while (taken < count) {
 		bool together = taken >= separate;
 		unsigned bound = together ? count - taken : separate - taken;
-		unsigned socket = lane_for(udp, frames[taken].channel, frames[taken].to);
+		unsigned socket = udp_lane_for(udp, frames[taken].channel, frames[taken].to);
 		unsigned messages = gather(udp, socket, &frames[taken], bound, together);
 		int sent = dispatch(udp, udp->fd[socket], messages);
 
