@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from thole.base import paths
+from thole.base.output import progress
 from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 from thole.mpi.identify import require_fabric
@@ -262,23 +262,13 @@ class Bench:
                     self.results.failures[f"{peer.name} {hpcc.TEST}"] = failure
 
     def measure(self, chosen: list[Peer], todo: list[Plan], rounds: int) -> None:
-        columns = (
-            TextColumn("{task.description:32}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self.console, auto_refresh=False) as progress:
-            task = progress.add_task("", total=rounds * len(chosen) * len(todo))
+        with progress(rounds * len(chosen) * len(todo), self.console, still=True) as step:
             for number in range(rounds):
                 for plan in todo:
                     for peer in chosen:
-                        text = f"{number + 1}/{rounds} {plan.tests[0]} {peer.name}"
-                        progress.update(task, description=text, refresh=True)
+                        step(f"{number + 1}/{rounds} {plan.tests[0]} {peer.name}")
                         if peer.name not in self.results.failures or number == 0:
                             self.start(peer, plan)
-                        progress.advance(task)
-            progress.update(task, description="measured", refresh=True)
 
 
 class Compared:

@@ -16,18 +16,17 @@ import math
 import os
 import re
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from thole.base import bounds, native, output, paths
 from thole.base.text import size_text, time_text
 from thole.base.trouble import Trouble
+from thole.commands.arguments import add_option
 from thole.mpi.families import family_names
 from thole.mpi.plan import plan
 
@@ -150,7 +149,7 @@ def line_of(
     hosts: Testbed | Loopback | None,
 ) -> tuple[list[str], dict[str, str]]:
     """The command of one run, and its environment."""
-    program = (environment.python, "-m", "mpi4py.bench", *bench.words)
+    program: tuple[str | Path, ...] = (environment.python, "-m", "mpi4py.bench", *bench.words)
     variables = environment.environment()
     if bench.place == "node" or hosts is None:
         command = environment.command(bench.ranks, *program, pinned=bench.ranks == 2)
@@ -243,11 +242,8 @@ def table_of(
     place: str,
     where: str,
 ) -> Table:
-    table = Table(
-        box=None,
-        pad_edge=False,
-        title=f"{where}: microseconds one way, best of rounds; x: times faster over Thole",
-    )
+    table = output.table()
+    table.title = f"{where}: microseconds one way, best of rounds; x: times faster over Thole"
     table.add_column("", no_wrap=True)
     for environment in environments.values():
         own = environment.mpi.version + (", TCP" if place == "network" else "")
@@ -401,9 +397,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=4 << 20,
         help="largest message in bytes (default 4194304)",
     )
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
-    )
+    add_option(parser)
     parser.add_argument(
         "--hosts",
         choices=HOSTS,
@@ -445,27 +439,10 @@ def main(arguments: argparse.Namespace) -> int:
         where["network"] = "through the loopback interface" if loopback else "between two hosts"
     chosen = [bench for bench in benches(arguments.size_max) if bench.place in where]
     steps = arguments.rounds * len(chosen) * len(environments) * len(WAYS)
-    err = output.progress_console()
-    begin = time.monotonic()
-    with contextlib.ExitStack() as stack, Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
-    ) as progress:
-        task = progress.add_task("", total=steps, completed=-1)
-
-        def step(text: str) -> None:
-            progress.update(task, advance=1, description=text)
-            if not err.is_terminal:
-                print(f"[{time.monotonic() - begin:5.1f} s] {text}", file=sys.stderr, flush=True)
-
-        hosts = None
+    with contextlib.ExitStack() as stack, output.progress(steps, lines=True) as step:
+        hosts: Testbed | Loopback | None = None
         if "network" in where:
-            hosts = stack.enter_context(Loopback() if loopback else Testbed())
+            hosts = Loopback() if loopback else stack.enter_context(Testbed())
             hosts.pin(sorted(os.sched_getaffinity(0))[:2])
         results = measure(
             environments, chosen, arguments.rounds, arguments.option, step, arguments.seconds, hosts

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
@@ -218,7 +218,7 @@ class Testbed(Made):
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         return {"PATH": path, "TMPDIR": str(self.folder / "tmp"), "SHELL": "/bin/sh", **kept}
 
-    def _log(self, name: str) -> contextlib.AbstractContextManager[object]:
+    def _log(self, name: str) -> BinaryIO:
         return (self.folder / f"{name}.log").open("wb")
 
     def _await(self, name: str, process: subprocess.Popen[bytes]) -> None:

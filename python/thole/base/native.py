@@ -137,11 +137,11 @@ def _table(function: Callable[..., int], kind: type[ctypes.Structure]) -> Iterat
 def options() -> list[Option]:
     rows = []
     for row in _table(library().thole_option_info, _OptionInfo):
-        words = [
+        name, kind, value, default, origin, choices, text = (
             _text(getattr(row, name))
-            for name in ("name", "kind", "value", "fallback", "origin", "choices")
-        ]
-        rows.append(Option(*words, row.min, row.max, _text(row.help)))
+            for name in ("name", "kind", "value", "fallback", "origin", "choices", "help")
+        )
+        rows.append(Option(name, kind, value, default, origin, choices, row.min, row.max, text))
     return rows
 
 

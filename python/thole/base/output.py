@@ -7,12 +7,17 @@ output that ends early (a full disk, a reader that has gone) raises what cli.py 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from thole.base.trouble import Trouble
 
@@ -32,6 +37,38 @@ def console(width: int, markup: bool = True) -> Console:
 def progress_console() -> Console:
     """Where bars are drawn while something runs."""
     return _Console(stderr=True)
+
+
+def table(*titles: str, right: Container[str] = ()) -> Table:
+    """Columns without lines around them; those in `right` hold numbers."""
+    made = Table(box=None, pad_edge=False)
+    for title in titles:
+        made.add_column(title, overflow="fold", justify="right" if title in right else "left")
+    return made
+
+
+@contextlib.contextmanager
+def progress(
+    total: int, console: Console | None = None, lines: bool = False, still: bool = False
+) -> Iterator[Callable[[str], None]]:
+    """A bar on a terminal. What this gives is called with a text as each step begins.
+
+    lines: where there is no terminal, a line each. still: nothing is drawn during a step, which may be a measurement.
+    """
+    where = console or progress_console()
+    begin = time.monotonic()
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(
+        *columns, console=where, transient=True, auto_refresh=not still, disable=not where.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=total, completed=-1)
+
+        def step(text: str) -> None:
+            bar.update(task, advance=1, description=text, refresh=still)
+            if lines and not where.is_terminal:
+                print(f"[{time.monotonic() - begin:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+        yield step
 
 
 def _refusal(path: Path, error: OSError) -> Trouble:

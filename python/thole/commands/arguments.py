@@ -7,6 +7,7 @@ import argparse
 
 from thole.base import bounds
 from thole.mx.hosts import HELLO_S, WAIT_S
+from thole.perf.results import PORT
 
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
@@ -17,4 +18,30 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"how long other hosts may take to say which MX boards they have (default {WAIT_S:g}; with frames of MXoE "
         f"at least {HELLO_S:g}, unless it is 0)",
+    )
+
+
+def add_listener(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a listener, which `thole perf` and `thole peers` share."""
+    parser.add_argument(
+        "--listen",
+        action="store_true",
+        help="wait for clients on other hosts, until interrupted. Anybody who can reach the port may measure: "
+        "let only hosts that you trust reach it",
+    )
+    parser.add_argument(
+        "--port",
+        type=bounds.whole("--port", 0, bounds.PORT_MAX),
+        default=PORT,
+        help=f"TCP port of the listener (default {PORT}; 0, listening: any that is free)",
+    )
+    parser.add_argument("--bind", metavar="ADDRESS", help="listen at this address only")
+    parser.add_argument(
+        "--once", action="store_true", help="listen for one client, and end as it did"
+    )
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
     )

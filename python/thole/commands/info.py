@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def about_mpis(folders: list[Path]) -> list[dict[str, Any]]:
 
 
 def collect(sections: list[str], folders: list[Path]) -> dict[str, Any]:
-    makers = {
+    makers: dict[str, Callable[[], Any]] = {
         "host": about_host,
         "transports": about_transports,
         "interfaces": lambda: [vars(row) for row in native.interfaces()],
@@ -98,19 +99,12 @@ def collect(sections: list[str], folders: list[Path]) -> dict[str, Any]:
     return result
 
 
-def _plain(*titles: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    return table
-
-
 def _yes(flag: bool) -> str:
     return "[green]yes[/]" if flag else "[red]no[/]"
 
 
 def show_host(row: dict[str, Any]) -> list[Table]:
-    table = _plain("", "")
+    table = output.table("", "")
     table.show_header = False
     allowed = row["processors_allowed"]
     threads = f"{row['processors_online']} processors online, {len(allowed)} allowed ({_ranges(allowed)}), "
@@ -127,7 +121,7 @@ def show_host(row: dict[str, Any]) -> list[Table]:
         ),
     ):
         table.add_row(name, escape(value))
-    permits = _plain("the kernel permits", "", "what for, or why not")
+    permits = output.table("the kernel permits", "", "what for, or why not")
     for capability in row["capabilities"]:
         text = capability["use"]
         if not capability["available"]:
@@ -148,7 +142,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def show_transports(rows: list[dict[str, Any]]) -> list[Table]:
-    table = _plain("transport", "", "reaches")
+    table = output.table("transport", "", "reaches")
     for row in rows:
         table.add_row(
             row["name"],
@@ -159,7 +153,7 @@ def show_transports(rows: list[dict[str, Any]]) -> list[Table]:
 
 
 def show_interfaces(rows: list[dict[str, Any]]) -> list[Table | Text]:
-    table = _plain("interface", "links", "address", "MTU")
+    table = output.table("interface", "links", "address", "MTU")
     used = [row for row in rows if row["up"] or row["links"]]
     for row in used:
         links = ", ".join(row["links"]) or "none"
@@ -177,7 +171,7 @@ def show_interfaces(rows: list[dict[str, Any]]) -> list[Table | Text]:
 
 
 def show_options(rows: list[dict[str, Any]]) -> list[Table]:
-    table = _plain("option", "value", "default", "origin", "what it is")
+    table = output.table("option", "value", "default", "origin", "what it is")
     for row in rows:
         changed = row["value"] != row["default"]
         value = f"[bold]{escape(row['value'])}[/]" if changed else escape(row["value"])
@@ -189,14 +183,14 @@ def show_options(rows: list[dict[str, Any]]) -> list[Table]:
 
 
 def show_counters(rows: list[dict[str, Any]]) -> list[Table]:
-    table = _plain("counter", "what it counts")
+    table = output.table("counter", "what it counts")
     for row in rows:
         table.add_row(row["name"], escape(row["help"]))
     return [table]
 
 
 def show_mpi(rows: list[dict[str, Any]]) -> list[Table]:
-    table = _plain("MPI", "usable", "launcher", "libfabric")
+    table = output.table("MPI", "usable", "launcher", "libfabric")
     for row in rows:
         text = f"{row['libfabric_version']}  {row['libfabric']}" if row["usable"] else row["remedy"]
         table.add_row(row["title"], _yes(row["usable"]), escape(row["launcher"]), escape(text))

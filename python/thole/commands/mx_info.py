@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,15 +76,8 @@ def as_json(found: Found, counters: bool, all_of_them: bool) -> dict[str, Any]:
 # ---- Tables ----------------------------------------------------------------------------------------
 
 
-def _table(words: Sequence[str], numbers: Sequence[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in words:
-        table.add_column(title, overflow="fold", justify="right" if title in numbers else "left")
-    return table
-
-
 def boards_table(boards: list[Board]) -> Table:
-    table = _table(("board", "interface", "NIC id", "name", "address", "MTU", "up"), ("MTU",))
+    table = output.table("board", "interface", "NIC id", "name", "address", "MTU", "up", right=("MTU",))
     for board in boards:
         table.add_row(
             str(board.number),
@@ -101,7 +93,7 @@ def boards_table(boards: list[Board]) -> Table:
 
 def peers_table(peers: list[Peer]) -> Table:
     """Also what `thole peers` shows of MX."""
-    table = _table(("MX board", "NIC id", "reached by", "known from"))
+    table = output.table("MX board", "NIC id", "reached by", "known from")
     for peer in peers:
         table.add_row(
             escape(peer.name),
@@ -113,7 +105,7 @@ def peers_table(peers: list[Peer]) -> Table:
 
 
 def endpoints_table(found: Found) -> Table:
-    table = _table(("endpoint", "board", "NIC id", "process", "command"), ("endpoint", "process"))
+    table = output.table("endpoint", "board", "NIC id", "process", "command", right=("endpoint", "process"))
     for endpoint in found.endpoints:
         board = found.board_of(endpoint)
         table.add_row(
@@ -128,7 +120,7 @@ def endpoints_table(found: Found) -> Table:
 
 def counters_table(endpoint: Endpoint, all_of_them: bool) -> Table:
     title = f"endpoint {endpoint.number} of {nic_text(endpoint.nic_id)}"
-    table = _table((title, "count"), ("count",))
+    table = output.table(title, "count", right=("count",))
     for name, value in counters_of(endpoint, all_of_them).items():
         table.add_row(name, str(value))
     return table

@@ -25,10 +25,10 @@ from rich.table import Table
 from thole.base import bounds, native, output, paths
 from thole.base.text import size_text, time_text
 from thole.base.trouble import Trouble
-from thole.commands.arguments import add_wait
+from thole.commands.arguments import add_listener, add_option, add_wait
 from thole.commands.mx_info import peers_table
 from thole.mx.hosts import Known, find_peers, mxoe_hosts
-from thole.perf.program import add_listener, given_options, listen, measure
+from thole.perf.program import given_options, listen, measure
 from thole.perf.results import Measured, Way
 
 AT_ONCE = 4  # hosts that are asked at the same time: more would measure each other
@@ -174,7 +174,7 @@ def ask(host: Host, arguments: argparse.Namespace) -> Answer:
 
 
 def table_of(answers: list[Answer]) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = output.table()
     for title in ("host", "address", "small by", "large by"):
         table.add_column(title, no_wrap=True)
     for title in ("frame, B", "round trip, us", f"{size_text(SMALL)} one way, us"):
@@ -255,9 +255,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="how long each step with a host may take (default 5)",
     )
     add_wait(parser)
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
-    )
+    add_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(function=main)
 

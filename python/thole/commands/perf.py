@@ -15,13 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 from thole.base import bounds, output, paths
 from thole.base.text import size_parse, size_text
 from thole.base.trouble import Trouble
+from thole.commands.arguments import add_listener, add_option
 from thole.perf.display import picture, show
-from thole.perf.program import add_listener, core_words, given_options, listen, measure
+from thole.perf.program import core_words, given_options, listen, measure
 from thole.perf.results import SIZES, TESTS
 
 
@@ -84,9 +83,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="send the same messages through MX too (mx_isend, mx_irecv, mx_test), by turns with Thole's own calls",
     )
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
-    )
+    add_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="write a picture (.png, .svg, .pdf)"
@@ -120,7 +117,7 @@ def steps_of(arguments: argparse.Namespace) -> int:
     each = ("rate" in tests) + len(sizes) * ("latency" in tests)
     each += sum(size > 0 for size in sizes) * ("bandwidth" in tests)
     each *= 2 if arguments.mx else 1
-    return (each + len(sizes) * ("bare" in tests)) * arguments.rounds
+    return (each + len(sizes) * ("bare" in tests)) * int(arguments.rounds)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -131,21 +128,11 @@ def main(arguments: argparse.Namespace) -> int:
     words = words_of(arguments)
     if arguments.plot:
         output.check_picture(arguments.plot)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeRemainingColumn(),
-        console=output.progress_console(),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    ) as progress:
-        task = progress.add_task("measuring", total=steps_of(arguments))
+    with output.progress(steps_of(arguments)) as step:
 
         def each(line: dict[str, Any]) -> None:
             if line["type"] == "sample":
-                progress.update(
-                    task, advance=1, description=f"{line['test']} {size_text(line['size'])}"
-                )
+                step(f"{line['test']} {size_text(line['size'])}")
 
         measured = measure(words, each)
     if arguments.json:

@@ -11,7 +11,6 @@ import os
 import sys
 
 from rich.console import Console
-from rich.table import Table
 
 from thole.base import output
 from thole.base.trouble import Trouble
@@ -25,7 +24,7 @@ def explain(result: Plan, console: Console) -> None:
     console.print(f"{mpi.label}  {mpi.launcher}", style="bold", highlight=False, soft_wrap=True)
     for reason in mpi.why:
         console.print(f"  because {reason}", highlight=False, soft_wrap=True)
-    table = Table(box=None, pad_edge=False, title=None, show_edge=False)
+    table = output.table()
     table.add_column("variable", no_wrap=True)
     table.add_column("value", overflow="fold")
     table.add_column("why")

@@ -16,19 +16,16 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rich.table import Table
-
 from thole.base import output, paths
+from thole.base.blocks import Block, replace
 from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 from thole.mpi.identify import identify, installed, require_fabric
 
-BEGIN = "# >>> written by thole setup; thole setup --undo takes it out"
-END = "# <<< thole setup"
+OURS = Block("# >>> written by thole setup; thole setup --undo takes it out", "# <<< thole setup")
 
 
 @dataclass
@@ -86,24 +83,7 @@ def save(setup: Setup) -> None:
     text = json.dumps(
         {"version": 1, "changes": [asdict(change) for change in setup.changes]}, indent=1
     )
-    _replace(setup.state, text.encode(), 0o600)
-
-
-def _replace(path: Path, content: bytes, mode: int) -> None:
-    """Write a file so that it is either the old one or the new one, with the old one's owner."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, mode)
-        if os.path.exists(path):
-            status = path.stat()
-            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-                os.chown(temporary, status.st_uid, status.st_gid)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    replace(setup.state, text.encode(), 0o600)
 
 
 def _digest(content: bytes) -> str:
@@ -175,10 +155,7 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
     path = path.resolve() if os.path.islink(path) else path
     before = path.read_bytes() if os.path.exists(path) else None
     mode = path.stat().st_mode & 0o7777 if before is not None else 0o644
-    text = "\n".join((BEGIN, *lines, END)) + "\n"
-    rest = without_block(before or b"")
-    glue = b"" if not rest or rest.endswith(b"\n") else b"\n"
-    content = rest + glue + text.encode()
+    content = OURS.put_in(before or b"", lines)
     if content == before:
         setup.lines.append((mpi.label, "is set already", str(path)))
         return
@@ -197,12 +174,7 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
         setup.changes.append(known)
     known.written = _digest(content)
     save(setup)
-    _replace(path, content, mode)
-
-
-def without_block(content: bytes) -> bytes:
-    pattern = re.escape(BEGIN.encode()) + rb"\n.*?" + re.escape(END.encode()) + rb"\n?"
-    return re.sub(pattern, b"", content, flags=re.DOTALL)
+    replace(path, content, mode)
 
 
 def install(setup: Setup, mpi: Mpi, provider: Path) -> None:
@@ -280,10 +252,10 @@ def _undo_one(change: Change, path: Path, dry: bool) -> str:
     content = path.read_bytes()
     before = None if change.before is None else base64.b64decode(change.before)
     if _digest(content) != change.written:
-        rest = without_block(content)
+        rest = OURS.taken_from(content)
         if not dry:
             if rest.strip() or before is not None:
-                _replace(path, rest, path.stat().st_mode & 0o7777)
+                replace(path, rest, path.stat().st_mode & 0o7777)
             else:
                 path.unlink()
         return "our block removed; other changes since were kept"
@@ -291,7 +263,7 @@ def _undo_one(change: Change, path: Path, dry: bool) -> str:
         if before is None:
             path.unlink()
         else:
-            _replace(path, before, change.mode)
+            replace(path, before, change.mode)
     return "file removed" if before is None else "former content restored"
 
 
@@ -348,9 +320,8 @@ def main(arguments: argparse.Namespace) -> int:
             except (Trouble, OSError) as trouble:
                 failed += 1
                 setup.lines.append((mpi.label, f"not done: {trouble}", ""))
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for _ in range(3):
-        table.add_column(overflow="fold")
+    table = output.table("", "", "")
+    table.show_header = False
     for row in setup.lines:
         table.add_row(*row)
     console = output.console(200, markup=False)

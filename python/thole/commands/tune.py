@@ -10,28 +10,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-
 from thole.base import bounds, host, native, output, paths
+from thole.base.blocks import Block, replace
 from thole.base.text import option_words
 from thole.base.trouble import Trouble
 from thole.perf.program import measure
 from thole.perf.results import Measured
 
-BEGIN = "# >>> written by thole tune; thole tune --reset takes it out"
-END = "# <<< thole tune"
+OURS = Block("# >>> written by thole tune; thole tune --reset takes it out", "# <<< thole tune")
 GAIN_MIN = 1.04  # a value must be so many times faster than the default to replace it
 
 
@@ -142,30 +137,23 @@ def tune(rounds: int, sample_ms: int, step: Callable[[str], None]) -> list[Outco
 # ---- The options file ------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
-        return path.read_text()
+        return path.read_bytes()
     except FileNotFoundError:
-        return ""
+        return b""
     except OSError as error:
         raise Trouble(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
 
 
-def without_block(text: str) -> str:
-    return re.sub(re.escape(BEGIN) + r"\n.*?" + re.escape(END) + r"\n?", "", text, flags=re.DOTALL)
-
-
-def tuned_names(text: str) -> set[str]:
+def tuned_names(content: bytes) -> set[str]:
     """The options that stand in our block of the file."""
-    match = re.search(re.escape(BEGIN) + r"\n(.*?)" + re.escape(END), text, flags=re.DOTALL)
-    return set(re.findall(r"^(\w+)\s*=", match[1], flags=re.MULTILINE)) if match else set()
+    return set(re.findall(r"^(\w+)\s*=", OURS.within(content), flags=re.MULTILINE))
 
 
-def block_of(outcomes: list[Outcome]) -> str:
-    lines = [
-        BEGIN,
-        f"# {time.strftime('%Y-%m-%d')} on {platform.node()}: {host.processor()}, Linux {platform.release()}",
-    ]
+def lines_of(outcomes: list[Outcome]) -> list[str]:
+    when, where = time.strftime("%Y-%m-%d"), platform.node()
+    lines = [f"# {when} on {where}: {host.processor()}, Linux {platform.release()}"]
     for outcome in outcomes:
         if outcome.skipped:
             lines.append(f"# {outcome.knob.name}: {outcome.skipped}")
@@ -176,20 +164,16 @@ def block_of(outcomes: list[Outcome]) -> str:
         )
         if outcome.chosen != outcome.default:
             lines.append(f"{outcome.knob.name} = {outcome.chosen}")
-    return "\n".join([*lines, END]) + "\n"
+    return lines
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: bytes) -> None:
     """Replace the file as a whole, or remove it where nothing is left."""
-    if not text:
+    if not content:
         path.unlink(missing_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".options.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+    replace(path, content, 0o644)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -221,7 +205,7 @@ def main(arguments: argparse.Namespace) -> int:
     path = paths.options_file()
     before = _read(path)
     if arguments.reset:
-        rest = without_block(before)
+        rest = OURS.taken_from(before)
         if rest == before:
             print(f"{path} has nothing that tune wrote")
         elif arguments.dry_run:
@@ -232,29 +216,15 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.dry_run and not output.writable(path):
         raise Trouble(f"{path} cannot be written", "run it as who may, or with --dry-run")
-    err = output.progress_console()
     total = arguments.rounds * sum(len(knob.values) for knob in KNOBS)
-    with Progress(
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
-    ) as progress:
-        task = progress.add_task("", total=total)
-        outcomes = tune(
-            arguments.rounds,
-            arguments.sample_ms,
-            lambda text: progress.update(task, advance=1, description=text),
-        )
+    with output.progress(total) as step:
+        outcomes = tune(arguments.rounds, arguments.sample_ms, step)
     show(outcomes, arguments.json)
-    text = without_block(before)
-    text += ("" if not text or text.endswith("\n") else "\n") + block_of(outcomes)
+    lines = lines_of(outcomes)
     if arguments.dry_run:
-        print(f"would write to {path}:\n{block_of(outcomes)}" if not arguments.json else "", end="")
+        print(f"would write to {path}:\n{OURS.of(lines)}" if not arguments.json else "", end="")
     else:
-        write(path, text)
+        write(path, OURS.put_in(before, lines))
         print(f"wrote {path}", file=sys.stderr)
     return 0
 
@@ -273,9 +243,7 @@ def show(outcomes: list[Outcome], as_json: bool) -> None:
         ]
         print(json.dumps(rows, indent=2))
         return
-    table = Table(box=None, pad_edge=False)
-    for title in ("option", "default", "chosen", "gain", "tried (times as fast as the default)"):
-        table.add_column(title)
+    table = output.table("option", "default", "chosen", "gain", "tried (times as fast as the default)")
     for outcome in outcomes:
         tried = outcome.skipped or ", ".join(
             f"{value} {gain:.2f}" for value, gain in outcome.speeds.items()

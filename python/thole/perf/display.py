@@ -15,7 +15,7 @@ from thole.perf.results import Measured
 
 def table_of(measured: Measured) -> Table:
     floor = measured.floor
-    table = Table(box=None, pad_edge=False)
+    table = output.table()
     table.add_column("size", justify="right", no_wrap=True)
     latency = measured.sizes("latency")
     bandwidth = measured.sizes("bandwidth")

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from thole.base import bounds, host, native, paths, text
+from thole.base import host, native, paths, text
 from thole.base.trouble import Trouble
-from thole.perf.results import PORT, WRONG_ARGUMENTS, Measured
+from thole.perf.results import WRONG_ARGUMENTS, Measured
 
 
 @contextlib.contextmanager
@@ -65,26 +65,6 @@ def core_words(chosen: str | None) -> list[str]:
         return ["--cores", chosen]
     first, second = host.pair(host.cores())
     return ["--cores", f"{first},{second}"]
-
-
-def add_listener(parser: argparse.ArgumentParser) -> None:
-    """The arguments of a listener, which `thole perf` and `thole peers` share."""
-    parser.add_argument(
-        "--listen",
-        action="store_true",
-        help="wait for clients on other hosts, until interrupted. Anybody who can reach the port may measure: "
-        "let only hosts that you trust reach it",
-    )
-    parser.add_argument(
-        "--port",
-        type=bounds.whole("--port", 0, bounds.PORT_MAX),
-        default=PORT,
-        help=f"TCP port of the listener (default {PORT}; 0, listening: any that is free)",
-    )
-    parser.add_argument("--bind", metavar="ADDRESS", help="listen at this address only")
-    parser.add_argument(
-        "--once", action="store_true", help="listen for one client, and end as it did"
-    )
 
 
 def listen(arguments: argparse.Namespace) -> int:

@@ -178,7 +178,7 @@ class Measured:
         result["latency"] = []
         for size in self.sizes("latency"):
             series = self.series["latency", size]
-            row = {"size": size, "best_us": series.best, "median_us": series.median}
+            row: dict[str, float | None] = {"size": size, "best_us": series.best, "median_us": series.median}
             if size in self.ratios:
                 row[f"times_{'tcp' if self.other else 'floor'}"] = self.times_floor(size)
             result["latency"].append(row)
