@@ -26,6 +26,8 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 from thole.mpi.identify import require_fabric
 from thole.mpi.plan import plan as thole_plan
+from thole_lab.compiler import compile_c, compile_mpi
+from thole_lab.launchers import launcher_of
 from thole_lab.process import Outcome, run
 from thole_lab.venvs import OTHERS, without
 
@@ -49,6 +51,7 @@ QUIET = 0.1  # share of the machine that others may use
 CROWD = 4  # ranks of the tests where ranks share cores
 SECRETS = ("THOLE_JOB_KEY",)
 LIMIT_S = 120.0
+FLAGS = ("-O3", "-g", "-std=gnu11", "-D_GNU_SOURCE")
 Result = TypeVar("Result")
 
 
@@ -130,11 +133,11 @@ def compile_programs(
     found: dict[str, Mpi], build: Path, failures: dict[str, str]
 ) -> dict[str, Path]:
     programs: dict[str, Path] = {}
-    launch.compile_c(["cc"], HERE / "floor.c", build / "bench" / "floor")
+    compile_c(["cc"], FLAGS, [HERE / "floor.c"], build / "bench" / "floor")
     for name, mpi in found.items():
         program = build / "bench" / name / "mpi_bench"
         try:
-            launch.compile_mpi(mpi, HERE / "mpi_bench.c", program, found)
+            compile_mpi(mpi, found.get("mpich"), FLAGS, [HERE / "mpi_bench.c"], program)
             programs[name] = program
         except Trouble as trouble:
             failures[mpi.label] = str(trouble)
@@ -242,7 +245,8 @@ class Bench:
         """The command up to the program, and the variables that it needs."""
         mpi = self.found[peer.mpi]
         command = launch.command(mpi, self.cpus, ranks, list(peer.arguments))
-        return command, thole_plan(command).environment() if peer.thole else peer.settings(mpi)
+        settings = thole_plan(command).environment() if peer.thole else peer.settings(mpi)
+        return command, dict(launcher_of(mpi).environment) | settings
 
     def measure_hpcc(self, chosen: list[Peer], rounds: int) -> None:
         """As often as the others are started, each peer after the other."""

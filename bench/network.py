@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from thole.base.trouble import Trouble
 from thole.mpi.plan import plan as thole_plan
+from thole_lab.launchers import launcher_of
 from thole_lab.process import Outcome, run
 from thole_lab.testbed import Testbed
 
@@ -102,10 +103,8 @@ class NetworkBench(Bench):
         mpi = self.found[peer.mpi]
         words = [word.format(interface=self.hosts.interface) for word in peer.arguments]
         words += [*self.program(peer, plan), "--word", str(self.word)]
-        if mpi.family.name.startswith("openmpi"):
-            words.insert(0, "--allow-run-as-root")
         command = self.hosts.launch(mpi, plan.ranks, *words)
-        settings = peer.settings(mpi, self.hosts.interface)
+        settings = dict(launcher_of(mpi).environment) | peer.settings(mpi, self.hosts.interface)
         if peer.thole:
             options = [*peer.options]
             if self.setting.injected:

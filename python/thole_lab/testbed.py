@@ -25,6 +25,7 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 
 from thole_lab import hostd
+from thole_lab.launchers import inside, launcher_of
 from thole_lab.process import reap, wait_until
 
 HERE = Path(__file__).resolve().parent
@@ -101,10 +102,7 @@ class Loopback:
 
     def launch(self, mpi: Mpi, ranks: int, *program: str | os.PathLike[str]) -> list[str]:
         """Each half is told by its environment that it is on a host of its own."""
-        pinned = ranks <= len(self.cores)
-        words = mpi.family.pinned if pinned else mpi.family.crowded
-        cores = ",".join(map(str, self.cores[:ranks]))
-        command = [str(mpi.launcher), *(word.format(cores=cores) for word in words)]
+        command = [str(mpi.launcher), *inside(mpi, self.cores, ranks)]
         for name, each in zip(self.names, (ranks - ranks // 2, ranks // 2)):
             command += [":"] if name != self.names[0] else []
             command += ["-n", str(each), "env", f"THOLE_HOST={name}", *map(str, program)]
@@ -317,7 +315,7 @@ class Testbed(Made):
             "each": str(each),
             "interface": self.interface,
         }
-        words = [word.format(**places) for word in mpi.family.across]
+        words = [word.format(**places) for word in launcher_of(mpi).across]
         return [str(mpi.launcher), "-n", str(ranks), *words, *map(str, program)]
 
     def pin(self, cpus: Sequence[int]) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from thole.mpi.families import Mpi
 from thole.mpi.identify import identify
 
+from thole_lab.launchers import inside, launcher_of
+
 # Variables that would send messages another way, or change what is measured or expected.
 OTHERS = ("FI_", "MPIR_CVAR_", "HYDRA_", "OMPI_MCA_", "PRTE_MCA_", "PMIX_", "PMI_", "I_MPI_", "UCX_")
 FOREIGN = ("THOLE_", *OTHERS)
@@ -28,11 +30,6 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {**without(FOREIGN), **more}
 
 
-def over_tcp(mpi: Mpi, interface: str) -> dict[str, str]:
-    """What sends all messages of an MPI over its own TCP, by this interface."""
-    return {name: value.format(interface=interface) for name, value in mpi.family.tcp}
-
-
 @dataclass(frozen=True)
 class Environment:
     """An MPI, and a Python whose mpi4py uses it."""
@@ -48,15 +45,11 @@ class Environment:
         self, ranks: int, *program: str | os.PathLike[str], pinned: bool = False
     ) -> list[str]:
         """The launcher's command line. Not pinned: any number of ranks on any number of cores."""
-        cores = sorted(os.sched_getaffinity(0))
-        family = self.mpi.family
-        pinned = pinned and ranks <= len(cores)
-        words = family.pinned if pinned else family.crowded
-        words = tuple(word.format(cores=",".join(map(str, cores[:ranks]))) for word in words)
+        words = inside(self.mpi, sorted(os.sched_getaffinity(0)) if pinned else [], ranks)
         return [str(self.mpi.launcher), "-n", str(ranks), *words, *map(str, program)]
 
     def environment(self, **more: str) -> dict[str, str]:
-        return clean_environment(**{**dict(self.mpi.family.environment), **more})
+        return clean_environment(**{**dict(launcher_of(self.mpi).environment), **more})
 
 
 def find(folders: Iterable[Path]) -> dict[str, Environment]:

@@ -39,6 +39,7 @@ from thole.base import paths  # noqa: E402
 from thole.base.text import option_words  # noqa: E402
 from thole.mpi import families as mpi_table  # noqa: E402
 from thole_lab import process, venvs  # noqa: E402
+from thole_lab.compiler import compile_mpi  # noqa: E402
 from thole_lab.testbed import Testbed, missing_right  # noqa: E402
 from thole_lab.venvs import clean_environment  # noqa: E402
 
@@ -164,15 +165,6 @@ class InstalledMpi(venvs.Environment):
     def launcher(self) -> Path:
         return self.mpi.launcher
 
-    @property
-    def mpicc(self) -> Path | None:
-        """Its compiler wrapper; Intel's wheel has none."""
-        for name in ("mpicc.openmpi", "mpicc") if self.name == "openmpi4" else ("mpicc",):
-            path = self.launcher.parent / name
-            if path.exists():
-                return path
-        return None
-
     def run(
         self,
         ranks: int,
@@ -280,28 +272,17 @@ Compile = Callable[[InstalledMpi], Path]
 def conform(mpis: dict[str, InstalledMpi], common: Path) -> Compile:
     """mpi_conform, compiled for an MPI when it is first wanted."""
 
-    def compiler(mpi: InstalledMpi) -> list[str]:
-        if mpi.mpicc is not None:
-            return [str(mpi.mpicc)]
-        # Intel's wheel has a library and no header. Its interface is MPICH's, by an agreement on the ABI.
-        if "mpich" not in mpis:
-            pytest.skip(f"{mpi.name} has no compiler wrapper, and there is no MPICH to lend its header")
-        include = mpis["mpich"].launcher.parent.parent / "include"
-        library = mpi.mpi.library
-        assert library is not None
-        return ["cc", f"-I{include}", str(library), f"-Wl,-rpath,{library.parent}"]
-
     def compile_for(mpi: InstalledMpi) -> Path:
         if shutil.which("cc") is None:
             pytest.skip("there is no C compiler")
+        lender = mpis["mpich"].mpi if "mpich" in mpis else None
+        if mpi.name == "impi" and lender is None:
+            pytest.skip(f"{mpi.name} has no compiler wrapper, and there is no MPICH to lend its header")
         program = common / f"conform-{mpi.name}"
         with locked(program.with_suffix(".lock")):
             if not program.exists():
-                first, *more = compiler(mpi)
                 made = program.with_suffix(".new")
-                command = [first, "-std=gnu11", "-O2", "-g", "-o", made, *SOURCES, *more, "-lpthread"]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                assert done.returncode == 0, done.stderr
+                compile_mpi(mpi.mpi, lender, ("-std=gnu11", "-O2", "-g"), SOURCES, made)
                 made.rename(program)
         return program
 

@@ -15,9 +15,9 @@ import pytest
 from conftest import FULL, IN_FULL, InstalledMpi
 from thole.base.text import option_words
 from thole_lab import process
+from thole_lab.launchers import over_tcp
 from thole_lab.process import Job
 from thole_lab.testbed import Testbed
-from thole_lab.venvs import over_tcp
 
 HERE = Path(__file__).resolve().parent
 

@@ -318,11 +318,11 @@ def test_json__refused_before_anything_is_measured(here: Here, tmp_path: Path) -
 
 
 def test_plot__a_look_leaves_a_file_as_it_is(tmp_path: Path) -> None:
-    from thole.base import output
+    from thole.base import pictures
 
     kept = tmp_path / "kept.png"
     kept.write_text("kept")
-    output.check_picture(kept)
+    pictures.check(kept)
     assert kept.read_text() == "kept"
 
 

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -71,7 +70,7 @@ def progress(
         yield step
 
 
-def _refusal(path: Path, error: OSError) -> Trouble:
+def refusal(path: Path, error: OSError) -> Trouble:
     return Trouble(f"{path} cannot be written: {error.strerror}", "choose another file")
 
 
@@ -83,35 +82,14 @@ def check_file(path: Path) -> None:
         if new:
             os.unlink(path)
     except OSError as error:
-        raise _refusal(path, error) from None
-
-
-def check_picture(path: Path) -> None:
-    """The same for a picture, whose suffix says which kind it is to be."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    if path.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
-        raise Trouble(
-            f"{path} does not say what kind of picture it is", "end it in .png, .svg or .pdf"
-        )
-    check_file(path)
+        raise refusal(path, error) from None
 
 
 def write_text(path: Path, text: str) -> None:
     try:
         path.write_text(text)
     except OSError as error:
-        raise _refusal(path, error) from None
-
-
-def write_picture(path: Path, figure: Any) -> None:
-    try:
-        figure.savefig(path, dpi=120)
-    except OSError as error:
-        raise _refusal(path, error) from None
+        raise refusal(path, error) from None
 
 
 def writable(path: Path) -> bool:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from thole.base import bounds, output, paths
+from thole.base import bounds, output, paths, pictures
 from thole.base.text import size_parse, size_text
 from thole.base.trouble import Trouble
 from thole.commands.arguments import add_listener, add_option
@@ -127,7 +127,7 @@ def main(arguments: argparse.Namespace) -> int:
         return listen(arguments)
     words = words_of(arguments)
     if arguments.plot:
-        output.check_picture(arguments.plot)
+        pictures.check(arguments.plot)
     with output.progress(steps_of(arguments)) as step:
 
         def each(line: dict[str, Any]) -> None:

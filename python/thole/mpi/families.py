@@ -72,15 +72,8 @@ class Family:
     libraries: tuple[str, ...]  # sonames, in the order of preference
     components: tuple[str, ...]  # where libfabric support may be outside the library, below lib
     settings: tuple[Setting, ...]
-    pinned: tuple[str, ...]  # launcher arguments for ranks on cores of their own
-    crowded: tuple[str, ...]  # launcher arguments for any number of ranks on any number of cores
     launch: Launch
-    # Launcher arguments for ranks in blocks on hosts that an agent reaches (testbed.py), and what makes an MPI use
-    # TCP, as it ships it, between all ranks.
-    across: tuple[str, ...]
-    tcp: tuple[tuple[str, str], ...]
     pmi: tuple[str, ...] = ("pmi", "cray_shasta")  # how its ranks find each other under a foreign launcher
-    environment: tuple[tuple[str, str], ...] = ()  # what the launcher itself wants in tests
     links: bool = True  # `thole setup`: its libfabric searches the folder compiled into it
     # For `thole setup`: the MPI's own configuration files, the first that can be written is used.
     configs: tuple[str, ...] = ()  # {etc} and {home} are filled in
@@ -174,35 +167,6 @@ OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
     Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
 )
 
-HYDRA_AGENT = (
-    "-launcher",
-    "ssh",
-    "-launcher-exec",
-    "{agent}",
-    "-hosts",
-    "{names}",
-    "-ppn",
-    "{each}",
-)
-HYDRA_ACROSS = ("-localhost", "{first}", *HYDRA_AGENT)
-OPENMPI_BLOCKS = ("--host", "{slots}", "--map-by", "slot", "--bind-to", "none")
-OPENMPI_ACROSS = (
-    *("--prtemca", "plm_ssh_agent", "{agent}", "--prtemca", "prte_if_include", "{interface}"),
-    *OPENMPI_BLOCKS,
-)
-OPENMPI4_ACROSS = (
-    *("--mca", "plm_rsh_agent", "{agent}", "--mca", "oob_tcp_if_include", "{interface}"),
-    *OPENMPI_BLOCKS,
-)
-OPENMPI_TCP = (
-    ("OMPI_MCA_pml", "ob1"),
-    ("OMPI_MCA_btl", "self,tcp"),
-    ("OMPI_MCA_btl_tcp_if_include", "{interface}"),
-)
-FABRIC_TCP = (("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "{interface}"))
-OPENMPI_PINNED = ("--map-by", "core", "--bind-to", "core")
-OPENMPI_CROWDED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
-OPENMPI_ENVIRONMENT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
 OPENMPI_CONFIGS = ("{etc}/openmpi-mca-params.conf", "{home}/.openmpi/mca-params.conf")
 OPENMPI_LINES = (
     "pml = cm",
@@ -231,11 +195,7 @@ FAMILIES = (
         libraries=("libmpi.so.12", "libmpich.so.12", "libmpi.so", "libmpi.so.0"),
         components=(),
         settings=MPICH_SETTINGS,
-        pinned=("-bind-to", "user:{cores}"),
-        crowded=(),
         launch=HYDRA_LAUNCH,
-        across=HYDRA_ACROSS,
-        tcp=(("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1"), *FABRIC_TCP),
         configs=("/etc/mpich.conf",),
         config_lines=("MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1"),
         config_since=(4, 2),
@@ -259,12 +219,7 @@ FAMILIES = (
         libraries=("libmpi.so.40", "libmpi.so"),
         components=("openmpi/mca_mtl_ofi.so", "openmpi/lib/openmpi3/mca_mtl_ofi.so"),
         settings=OPENMPI_SETTINGS,
-        pinned=OPENMPI_PINNED,
-        crowded=OPENMPI_CROWDED,
         launch=OPENMPI_LAUNCH,
-        across=OPENMPI_ACROSS,
-        tcp=OPENMPI_TCP,
-        environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=OPENMPI_LINES,
         notes=OPENMPI_NOTES,
@@ -285,12 +240,7 @@ FAMILIES = (
             "openmpi/lib/openmpi/mca_mtl_ofi.so",
         ),
         settings=OPENMPI4_SETTINGS,
-        pinned=OPENMPI_PINNED,
-        crowded=OPENMPI_CROWDED,
         launch=OPENMPI_LAUNCH,
-        across=OPENMPI4_ACROSS,
-        tcp=OPENMPI_TCP,
-        environment=OPENMPI_ENVIRONMENT,
         configs=OPENMPI_CONFIGS,
         config_lines=(*OPENMPI_LINES, "osc_rdma_acc_use_amo = 0"),
         notes=OPENMPI_NOTES,
@@ -329,11 +279,7 @@ FAMILIES = (
                 "the libfabric that Intel MPI brings; it loads the system's otherwise",
             ),
         ),
-        pinned=(),
-        crowded=(),
         launch=INTEL_LAUNCH,
-        across=("-iface", "{interface}", *HYDRA_AGENT, "-genv", "I_MPI_PIN", "0"),
-        tcp=(("I_MPI_FABRICS", "ofi"), ("I_MPI_OFI_PROVIDER", "tcp"), *FABRIC_TCP),
         configs=("{home}/.mpiexec.conf",),
         # It sets FI_PROVIDER_PATH by itself, so a link in libfabric's own folder would not be seen.
         links=False,

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from thole.base import output
+from thole.base import output, pictures
 from thole.base.text import size_text, time_text
 from thole.perf.results import Measured
 
@@ -135,24 +136,16 @@ def show(measured: Measured, console: Console) -> None:
 
 def picture(measured: Measured, path: Path) -> None:
     """Latency and bandwidth against size. The suffix of the path says which kind of picture."""
-    import matplotlib
+    figure, axes = pictures.grid(1, (11, 4.5))
+    left, right = axes[0]
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    from matplotlib.ticker import FuncFormatter
+    def draw(axes: Any, test: str, scale: float, styles: dict[str, str]) -> None:
+        sizes = [size for size in measured.sizes(test) if size > 0]
+        for what, style in styles.items() if sizes else ():
+            values = [getattr(measured.series[test, size], what) / scale for size in sizes]
+            axes.plot(sizes, values, style, label=what)
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
-    sizes = [size for size in measured.sizes("latency") if size > 0]
-    if sizes:
-        left.plot(
-            sizes, [measured.series["latency", size].best for size in sizes], "o-", label="best"
-        )
-        left.plot(
-            sizes,
-            [measured.series["latency", size].median for size in sizes],
-            ".--",
-            label="median",
-        )
+    draw(left, "latency", 1.0, {"best": "o-", "median": ".--"})
     if measured.floor:
         left.axhline(measured.floor.best, color="grey", linestyle=":", label="bare cache line")
     sizes = [size for size in measured.sizes("tcp") if size > 0]
@@ -160,31 +153,11 @@ def picture(measured: Measured, path: Path) -> None:
         values = [measured.series["tcp", size].best for size in sizes]
         left.plot(sizes, values, "x:", color="grey", label="TCP, best")
     left.set(yscale="log", title="latency, one way", xlabel="message", ylabel="us")
-    sizes = measured.sizes("bandwidth")
-    if sizes:
-        right.plot(
-            sizes,
-            [measured.series["bandwidth", size].best / 1e9 for size in sizes],
-            "o-",
-            label="best",
-        )
-        right.plot(
-            sizes,
-            [measured.series["bandwidth", size].median / 1e9 for size in sizes],
-            ".--",
-            label="median",
-        )
+    draw(right, "bandwidth", 1e9, {"best": "o-", "median": ".--"})
     right.set(title="bandwidth, a window of sends", xlabel="message", ylabel="GB/s")
-    for axes, wanted, scale in ((left, "latency", 1.0), (right, "bandwidth", 1e9)):
-        sizes = [size for test, size in measured.mx if test == wanted and size > 0]
-        values = [measured.mx[wanted, size].best / scale for size in sizes]
+    for one, test, scale in ((left, "latency", 1.0), (right, "bandwidth", 1e9)):
+        sizes = [size for name, size in measured.mx if name == test and size > 0]
+        values = [measured.mx[test, size].best / scale for size in sizes]
         if sizes:
-            axes.plot(sizes, values, "^-", label="MX, best")
-    for axes in (left, right):
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_text(size)))
-        axes.grid(visible=True, alpha=0.3)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend()
-    output.write_picture(path, figure)
-    pyplot.close(figure)
+            one.plot(sizes, values, "^-", label="MX, best")
+    pictures.write(path, figure, axes)
