@@ -249,6 +249,32 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
+TOOL_FILES = {
+    "~/.config/thole/options": "Options of this user; see thole\\-options(7). thole tune writes here.",
+    "/etc/thole/options": "Options of all users.",
+    "~/.config/thole/job_key": "The job key of this user, which programs use that thole run does not start. It is made "
+    "when it is needed first, and not taken where others can read or write it. Hosts that do not share the home need a "
+    "copy.",
+    "~/.config/thole/hosts, /etc/thole/hosts": "Hosts that thole peers asks, one a line, as HOST or HOST:PORT; the "
+    "first file that exists.",
+    "/etc/thole/mx-hosts": "Boards of other hosts, for programs of MX: lines \"MAC IP NAME\"; option mx_hosts.",
+    "~/.local/state/thole/setup.json": "What thole setup changed; thole setup \\-\\-undo needs it.",
+}
+
+TOOL_EXAMPLES = (
+    "thole run mpiexec -n 4 ./app",
+    "thole run --explain mpiexec -n 4 ./app",
+    "thole run --check mpiexec -n 4 ./app",
+    "thole run --option bulk=ring mpiexec -n 4 ./app",
+    "thole run --link udp mpiexec -hosts a,b -n 8 ./app",
+    "thole info",
+    "thole perf --plot perf.png",
+    "thole perf --host b                    # on b: thole perf --listen",
+    "thole peers b c                        # on b and c: thole peers --listen",
+    "sudo thole trace -i eth0 -w job.pcapng",
+)
+
+
 def man_tool(tables: Tables) -> list[str]:
     top = tool_parser()
     rows = list(commands_of(top))
@@ -283,43 +309,9 @@ def man_tool(tables: Tables) -> list[str]:
         "waits for the command; its status is that command's too, but for the 1 above where the command's own is 0.",
     ]
     lines += [".SH FILES"]
-    lines += tagged(
-        italic("~/.config/thole/options"),
-        "Options of this user; see thole\\-options(7). thole tune writes here.",
-    )
-    lines += tagged(italic("/etc/thole/options"), "Options of all users.")
-    lines += tagged(
-        italic("~/.config/thole/job_key"),
-        "The job key of this user, which programs use that thole run does not start. It is made when it is needed "
-        "first, and not taken where others can read or write it. Hosts that do not share the home need a copy.",
-    )
-    lines += tagged(
-        italic("~/.config/thole/hosts, /etc/thole/hosts"),
-        "Hosts that thole peers asks, one a line, as HOST or HOST:PORT; the first file that exists.",
-    )
-    lines += tagged(
-        italic("/etc/thole/mx-hosts"),
-        "Boards of other hosts, for programs of MX: lines \"MAC IP NAME\"; option mx_hosts.",
-    )
-    lines += tagged(
-        italic("~/.local/state/thole/setup.json"),
-        "What thole setup changed; thole setup \\-\\-undo needs it.",
-    )
-    lines += [".SH EXAMPLES"]
-    lines += code(
-        [
-            "thole run mpiexec -n 4 ./app",
-            "thole run --explain mpiexec -n 4 ./app",
-            "thole run --check mpiexec -n 4 ./app",
-            "thole run --option bulk=ring mpiexec -n 4 ./app",
-            "thole run --link udp mpiexec -hosts a,b -n 8 ./app",
-            "thole info",
-            "thole perf --plot perf.png",
-            "thole perf --host b                    # on b: thole perf --listen",
-            "thole peers b c                        # on b and c: thole peers --listen",
-            "sudo thole trace -i eth0 -w job.pcapng",
-        ]
-    )
+    for name, text in TOOL_FILES.items():
+        lines += tagged(italic(name), text)
+    lines += [".SH EXAMPLES", *code(TOOL_EXAMPLES)]
     lines += [
         ".SH SEE ALSO",
         ", ".join(f"thole\\-{esc(name)}(1)" for name, _, _ in rows) + ",",

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks what holds for the packages thole and thole_lab: who imports whom, and that each module says what it owns.
+"""Checks what holds for Python here: who imports whom, that a module says what it owns, that nothing is too long.
 
     rules.py        prints what is wrong, a line each
 
 LAYERS is the order: a module imports from its own layer or from those below. So the product (thole) does not know the
 laboratory (thole_lab). Inside a layer packages do not know each other, and there is no circle of modules anywhere; an
 import inside a function counts like any other, and so does a module that stands by its name in a table.
+
+Whatever is Python in FOLDERS says in its first lines what it is, has functions that fit a screen and hints for all of
+their arguments; modules of the two packages and of the benchmark are short, too.
 """
 
 from __future__ import annotations
@@ -26,6 +29,10 @@ LAYERS = (
 )
 LABORATORY = "thole_lab"
 ABOVE = LAYERS[-1]  # the laboratory, too
+FOLDERS = ("python", "bench", "docs", "test", "tools")
+MODULE_MAX = 420  # lines
+FUNCTION_MAX = 60
+ARGUMENTS_MAX = 8
 TABLE = "COMMANDS"  # of thole.cli: the one place that has modules by their names
 
 
@@ -109,9 +116,7 @@ def wrong() -> Iterator[str]:
     named = set(in_table(known["thole.cli"]))
     graph["thole.cli"] |= named
     yield from circles(graph)
-    for name, tree in known.items():
-        if not ast.get_docstring(tree):
-            yield f"{name} does not say what it owns"
+    for name in known:
         if not within(name, LABORATORY) and place(name)[0] < 0:
             yield f"{name} is in no layer"
     for name in sorted(named - known.keys()):
@@ -121,12 +126,44 @@ def wrong() -> Iterator[str]:
         yield f"{name} is a command that thole.cli does not have"
 
 
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def wrong_functions(path: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if not isinstance(node, Function):
+            continue
+        where = f"{path}:{node.lineno}: {node.name}"
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_MAX:
+            yield f"{where} has {lines} lines, more than the {FUNCTION_MAX} of a screen"
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        own = [argument for argument in given if argument.arg not in ("self", "cls")]
+        if len(own) > ARGUMENTS_MAX:
+            yield f"{where} has {len(own)} arguments, more than {ARGUMENTS_MAX}"
+        if node.returns is None or any(argument.annotation is None for argument in own):
+            yield f"{where} has no type hints"
+
+
+def wrong_modules() -> Iterator[str]:
+    for folder in FOLDERS:
+        for path in sorted((HERE.parent / folder).rglob("*.py")):
+            name, text = str(path.relative_to(HERE.parent)), path.read_text()
+            tree = ast.parse(text, name)
+            yield from wrong_functions(name, tree)
+            if not ast.get_docstring(tree):
+                yield f"{name} does not say what it owns"
+            lines = text.count("\n")
+            if lines > MODULE_MAX and folder in ("python", "bench"):
+                yield f"{name} has {lines} lines, more than {MODULE_MAX}: it owns too much"
+
+
 def is_command(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == "add_parser" for node in tree.body)
 
 
 def main() -> int:
-    lines = list(wrong())
+    lines = [*wrong(), *wrong_modules()]
     for line in lines:
         print(line, file=sys.stderr)
     print(f"{len(modules())} modules: {len(lines)} wrong")
