@@ -9,39 +9,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""
+from thole.base import host as machine
 
 
 def cpus() -> list[int]:
     """Two CPUs of this process that are not hyper-threads of one core, where there are two."""
-    chosen: list[int] = []
-    siblings: set[str] = set()
-    allowed = sorted(os.sched_getaffinity(0))
-    for cpu in allowed:
-        core = _read(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu)
-        if core not in siblings:
-            siblings.add(core)
-            chosen.append(cpu)
-    return (chosen if len(chosen) >= 2 else allowed)[:2]
+    allowed = machine.cores()
+    first = {(core.package, core.core): core.number for core in reversed(allowed)}
+    chosen = sorted(first.values())
+    return (chosen if len(chosen) >= 2 else [core.number for core in allowed])[:2]
 
 
 def facts() -> dict[str, object]:
-    model = [
-        line.partition(":")[2].strip()
-        for line in _read("/proc/cpuinfo").splitlines()
-        if line.startswith("model name")
-    ]
     return {
-        "cpu": model[0] if model else platform.processor(),
+        "cpu": machine.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
-        "huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "yama": _read("/proc/sys/kernel/yama/ptrace_scope"),
+        "huge_pages": machine.read(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "yama": machine.read(Path("/proc/sys/kernel/yama/ptrace_scope")),
         "load": list(os.getloadavg()),
         "python": platform.python_version(),
     }
@@ -49,7 +34,7 @@ def facts() -> dict[str, object]:
 
 def _busy() -> tuple[int, int]:
     """Ticks of all CPUs since start: in use (stolen ones included), and in all."""
-    ticks = [int(word) for word in _read("/proc/stat").splitlines()[0].split()[1:9]]
+    ticks = [int(word) for word in machine.read(Path("/proc/stat")).splitlines()[0].split()[1:9]]
     idle = ticks[3] + ticks[4]
     return sum(ticks) - idle, sum(ticks)
 

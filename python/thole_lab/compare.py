@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from thole.base import bounds, native, output, paths, pictures
 from thole.base.trouble import Trouble
-from thole.commands.arguments import add_option
+from thole.commands.arguments import add_option, add_venvs
 from thole.mpi.families import family_names
 
 from thole_lab.benches import WAYS, Results, benches, measure
@@ -38,14 +38,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "ships with and once over Thole, interleaved, and show both side by side; then the same between two hosts "
         "made of network namespaces, where it is each MPI's TCP that Thole stands beside.",
     )
-    parser.add_argument(
-        "--venvs",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="a folder of virtual environments with MPIs and mpi4py (default: build/venv)",
-    )
+    add_venvs(parser, "a folder of virtual environments with MPIs and mpi4py (default: build/venv)")
     parser.add_argument(
         "--mpi",
         action="append",

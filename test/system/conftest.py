@@ -154,6 +154,10 @@ class Tool:
             check=False,
         )
 
+    def on(self, hosts: Testbed, host: int) -> Tool:
+        """The same in a host."""
+        return Tool(tuple(hosts.command(host, *self.command)))
+
 
 @dataclass(frozen=True)
 class InstalledMpi(venvs.Environment):

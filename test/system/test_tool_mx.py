@@ -354,13 +354,8 @@ def test_mx__boards_that_are_heard(two: Testbed, thole: Tool, library: str, fold
     hosts.write_text("02:83:00:00:00:0a 10.83.0.10 host10:1\n")
 
     def ask(host: int, command: str, wait: str = "3") -> Any:
-        done = subprocess.run(
-            two.command(host, *thole.command, command, "--json", "--wait", wait),
-            env=clean_environment(THOLE_MX_HOSTS=str(hosts), XDG_CONFIG_HOME=str(folder)),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+        done = thole.on(two, host)(
+            command, "--json", "--wait", wait, env={"THOLE_MX_HOSTS": str(hosts), "XDG_CONFIG_HOME": str(folder)}
         )
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
@@ -399,14 +394,8 @@ def test_mx__boards_that_speak_mxoe(two: Testbed, thole: Tool, library: str, fol
     """They have no directory that could be asked, as hosts with Open-MX have none: their frames say who they are."""
 
     def ask(*words: str, expected: int = 0) -> Any:
-        done = subprocess.run(
-            two.command(0, *thole.command, words[0], "--json", *words[1:]),
-            env=clean_environment(THOLE_CODEC="mxoe", XDG_CONFIG_HOME=str(folder), THOLE_MX_HOSTS=""),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env = {"THOLE_CODEC": "mxoe", "XDG_CONFIG_HOME": str(folder), "THOLE_MX_HOSTS": ""}
+        done = thole.on(two, 0)(words[0], "--json", *words[1:], env=env)
         assert done.returncode == expected, done.stderr
         return json.loads(done.stdout)
 
@@ -517,15 +506,8 @@ def test_perf_mx__two_hosts(two: Testbed, thole: Tool) -> None:
         two.command(1, *thole.command, "perf", "--listen", "--option", "link=udp")
     ) as one:
         words = ["--host", two.names[1], "--port", str(one.port), "--option", "link=udp"]
-        done = subprocess.run(
-            two.command(
-                0, *thole.command, "perf", "--mx", "--json", *words, "--sizes", "8,64k", *QUICK
-            ),
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+        done = thole.on(two, 0)(
+            "perf", "--mx", "--json", *words, "--sizes", "8,64k", *QUICK, timeout=300
         )
     assert done.returncode == 0, done.stderr
     check_compared(json.loads(done.stdout), [8, 65536])

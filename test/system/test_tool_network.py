@@ -280,14 +280,7 @@ def test_perf_network__two_hosts(two: Testbed, thole: Tool, tmp_path: Path) -> N
     with listening(command) as one:
         words = ["--host", two.names[1], "--port", str(one.port), "--option", "link=udp"]
         words += ["--json", "--plot", str(picture), "--sizes", "8,4k,1m", *QUICK]
-        done = subprocess.run(
-            two.command(0, *thole.command, "perf", *words),
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = thole.on(two, 0)("perf", *words, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["other"]["name"] == two.names[1]
@@ -328,14 +321,7 @@ def test_perf_network__udp_does_not_pass(two: Testbed, thole: Tool) -> None:
     command = two.command(1, *thole.command, "perf", "--listen", "--once", *wrong)
     with listening(command) as one:
         words = ["--host", two.names[1], "--port", str(one.port), "--sizes", "8", *QUICK]
-        done = subprocess.run(
-            two.command(0, *thole.command, "perf", *words, *wrong),
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = thole.on(two, 0)("perf", *words, *wrong, timeout=300)
         one.process.wait(timeout=300)
     refused(done, "TCP passes, but frames of Thole do not")
 
@@ -472,14 +458,7 @@ def test_peers__loss_is_seen(two: Testbed, thole: Tool) -> None:
         stack.callback(two.set_loss, None)
         one = stack.enter_context(listening(listener))
         words = ["peers", "--json", f"{two.names[1]}:{one.port}", "--timeout", "60"]
-        done = subprocess.run(
-            two.command(0, *thole.command, *words, "--option", "link=udp"),
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
+        done = thole.on(two, 0)(*words, "--option", "link=udp", timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads(done.stdout)["hosts"]
     assert row["retransmitted"] > 0

@@ -23,7 +23,8 @@ class Core:
     node: int  # NUMA
 
 
-def _read(path: Path, fallback: str = "") -> str:
+def read(path: Path, fallback: str = "") -> str:
+    """A small file of the kernel's, or the fallback where it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -42,15 +43,15 @@ def cores() -> list[Core]:
     for number in sorted(os.sched_getaffinity(0)):
         base = CPU / f"cpu{number}"
         caches = sorted(
-            (base / "cache").glob("index*"), key=lambda index: _read(index / "level", "0")
+            (base / "cache").glob("index*"), key=lambda index: read(index / "level", "0")
         )
         nodes = [path.name.removeprefix("node") for path in base.glob("node[0-9]*")]
         found.append(
             Core(
                 number,
-                _number(_read(base / "topology/physical_package_id"), 0),
-                _number(_read(base / "topology/core_id"), number),
-                _read(caches[-1] / "shared_cpu_list") if caches else "",
+                _number(read(base / "topology/physical_package_id"), 0),
+                _number(read(base / "topology/core_id"), number),
+                read(caches[-1] / "shared_cpu_list") if caches else "",
                 int(nodes[0]) if nodes else 0,
             )
         )
@@ -71,7 +72,7 @@ def pair(available: list[Core]) -> tuple[int, int]:
 
 
 def processor() -> str:
-    for line in _read(Path("/proc/cpuinfo")).splitlines():
+    for line in read(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
@@ -115,7 +116,7 @@ def describe() -> dict[str, object]:
 
 
 def _os_name() -> str:
-    for line in _read(Path("/etc/os-release")).splitlines():
+    for line in read(Path("/etc/os-release")).splitlines():
         if line.startswith("PRETTY_NAME="):
             return line.partition("=")[2].strip('"')
     return platform.system()

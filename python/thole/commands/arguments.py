@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from thole.base import bounds
 from thole.mx.hosts import HELLO_S, WAIT_S
@@ -45,3 +46,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="one of Thole's options"
     )
+
+
+def add_venvs(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--venvs", type=Path, action="append", default=[], metavar="DIR", help=text)

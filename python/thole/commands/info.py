@@ -17,6 +17,7 @@ from rich.text import Text
 from thole.base import host, native, output, paths
 from thole.base.text import size_text
 from thole.base.trouble import Trouble
+from thole.commands.arguments import add_venvs
 from thole.mpi.identify import fabric_version, installed
 
 SECTIONS = ("host", "transports", "interfaces", "options", "counters", "mpi")
@@ -223,14 +224,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="of " + ", ".join(SECTIONS) + " (default: all but counters)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument(
-        "--venvs",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="also look for MPIs in DIR/*/bin",
-    )
+    add_venvs(parser, "also look for MPIs in DIR/*/bin")
     parser.set_defaults(function=main)
 
 

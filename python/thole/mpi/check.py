@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from thole.base import paths
+from thole.base.text import size_text
 from thole.base.trouble import Trouble
 from thole.mpi import launch
 from thole.mpi.families import Launch
@@ -197,21 +198,12 @@ def _totals(ranks: list[Rank]) -> Iterator[str]:
             continue
         frames = total("frames_sent") if name == "network" else 0
         more = f", {frames} frames, {total('frames_raw')} of them raw" if frames else ""
-        yield f"  {title}: {total(f'{name}_messages')} messages, {_bytes(total(f'{name}_bytes'))}{more}"
+        yield f"  {title}: {total(f'{name}_messages')} messages, {size_text(total(f'{name}_bytes'))}{more}"
     silent = [rank.name for rank in used if rank.state == "began"]
     if silent:
         yield f"  {_ranks(silent)} ended before it could be said how much they sent"
     elif used and not total("shm_messages") + total("network_messages"):
         yield "  they sent nothing"
-
-
-def _bytes(count: int) -> str:
-    value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
 
 
 # ---- Running it ------------------------------------------------------------------------------------
