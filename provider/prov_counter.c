@@ -14,12 +14,13 @@ static struct prov_counter *prov_counter_of(struct fid_cntr *fid)
 	return container_of(fid, struct prov_counter, fid);
 }
 
+/* Whoever reads the number, without the lock, sees what the operations have written. */
 void prov_counter_add(struct prov_counter *counter, const struct thole_completion *completion)
 {
-	if (__builtin_expect(completion->status, 0))
-		add_relaxed(&counter->errors, 1);
+	if (__builtin_expect(completion->status, 0)) /* partners: prov_counter_read, _readerr */
+		add_acquire_release(&counter->errors, 1);
 	else
-		add_relaxed(&counter->value, counter->bytes ? completion->length : 1);
+		add_acquire_release(&counter->value, counter->bytes ? completion->length : 1);
 	prov_watch_note(&counter->watch);
 }
 
@@ -36,7 +37,7 @@ static uint64_t prov_counter_read(struct fid_cntr *fid)
 	struct prov_counter *counter = prov_counter_of(fid);
 
 	prov_counter_progress(counter);
-	return load_relaxed(&counter->value);
+	return load_acquire(&counter->value); /* partner: prov_counter_add */
 }
 
 static uint64_t prov_counter_readerr(struct fid_cntr *fid)
@@ -44,7 +45,7 @@ static uint64_t prov_counter_readerr(struct fid_cntr *fid)
 	struct prov_counter *counter = prov_counter_of(fid);
 
 	prov_counter_progress(counter);
-	return load_relaxed(&counter->errors);
+	return load_acquire(&counter->errors); /* partner: prov_counter_add */
 }
 
 static void prov_counter_wake(struct prov_counter *counter)

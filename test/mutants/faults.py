@@ -514,8 +514,8 @@ FAULTS = [
     Fault(
         "what has failed counts as if it had not",
         "provider/prov_counter.c",
-        "add_relaxed(&counter->errors, 1);",
-        "add_relaxed(&counter->value, 1);",
+        "add_acquire_release(&counter->errors, 1);",
+        "add_acquire_release(&counter->value, 1);",
     ),
     Fault(
         "a queue's error overtakes entries",
