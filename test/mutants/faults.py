@@ -585,6 +585,12 @@ FAULTS = [
         "while (read(watch->event, &ignored, sizeof ignored) > 0)\n\t\t;",
         "(void)ignored;",
     ),
+    Fault(
+        "a counter that is bound late hears of nothing",
+        "provider/prov_binding.c",
+        "\tif (endpoint->enabled)\n\t\tprov_flags_settle(endpoint);\n",
+        "",
+    ),
 ]
 
 

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints: what has to be bound before they are enabled, what may be bound then, and their
+ * options. */
+#include "prov_objects.h"
+
+#include "prov_endpoint.h"
+
+static struct objects objects;
+static struct fid_ep *ep;
+static struct fid_av *av;
+static struct fid_cq *cq;
+
+static int setup(void **state)
+{
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
+
+	(void)state;
+	setenv("THOLE_MULTI_MIN", "1k", 1);
+	objects_open(&objects);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+	assert_int_equal(fi_av_open(objects.domain, &av_attr, &av, NULL), 0);
+	assert_int_equal(fi_cq_open(objects.domain, &cq_attr, &cq, NULL), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_close(&av->fid), 0); /* which an open endpoint would not let go */
+	assert_int_equal(fi_close(&cq->fid), 0);
+	objects_close(&objects);
+	unsetenv("THOLE_MULTI_MIN");
+	return 0;
+}
+
+static void enable__needs_a_vector_and_a_queue(void **state)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *cntr;
+
+	(void)state;
+	assert_int_equal(ep->ops->rx_size_left(ep), -FI_EOPBADSTATE);
+	assert_int_equal(fi_enable(ep), -FI_ENOAV);
+	assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(ep, &av->fid, 0), -FI_EINVAL); /* there is one */
+	assert_int_equal(fi_enable(ep), -FI_ENOCQ);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, 0), -FI_EBADFLAGS);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_RECV), -FI_EINVAL);
+	assert_int_equal(fi_enable(ep), 0);
+	assert_true(ep->ops->rx_size_left(ep) > 0);
+	assert_int_equal(fi_enable(ep), -FI_EOPBADSTATE);
+	assert_int_equal(fi_close(&cq->fid), -FI_EBUSY);
+	/* Counters may come later. */
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_RECV), -FI_EOPBADSTATE);
+	assert_int_equal(fi_cntr_open(objects.domain, &attr, &cntr, NULL), 0);
+	assert_int_equal(fi_ep_bind(ep, &cntr->fid, FI_SEND), 0);
+	assert_int_equal(prov_endpoint_of(ep)->inject_flags, THOLE_INJECT | PROV_SILENT);
+	assert_int_equal(fi_ep_bind(ep, &cntr->fid, FI_SEND), -FI_EINVAL);
+	assert_int_equal(fi_close(&cntr->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_close(&cntr->fid), 0);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+}
+
+static void option__multi_min_is_bytes(void **state)
+{
+	size_t value = 0, length = sizeof value;
+
+	(void)state;
+	assert_int_equal(
+		fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &length), 0);
+	assert_int_equal(value, 1024); /* 1k */
+	value = 2000;
+	assert_int_equal(
+		fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, sizeof value),
+		0);
+	value = 0;
+	assert_int_equal(
+		fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &length), 0);
+	assert_int_equal(value, 2000);
+	length = sizeof value - 1;
+	assert_int_equal(
+		fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &length),
+		-FI_ETOOSMALL);
+}
+
+static void option__limits_may_be_wished_smaller(void **state)
+{
+	size_t value = 100, length = sizeof value;
+
+	(void)state;
+	assert_int_equal(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, PROV_OPT_INJECT_MSG_SIZE, &value,
+	                           sizeof value),
+	                 0);
+	assert_int_equal(
+		fi_getopt(&ep->fid, FI_OPT_ENDPOINT, PROV_OPT_INJECT_MSG_SIZE, &value, &length), 0);
+	assert_int_equal(value, PROV_INJECT_MAX);
+	value = PROV_INJECT_MAX + 1;
+	assert_int_equal(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, PROV_OPT_INJECT_MSG_SIZE, &value,
+	                           sizeof value),
+	                 -FI_EINVAL);
+	assert_int_equal(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, 9999, &value, sizeof value),
+	                 -FI_ENOPROTOOPT);
+	assert_int_equal(fi_setopt(&ep->fid, 9999, FI_OPT_MIN_MULTI_RECV, &value, sizeof value),
+	                 -FI_ENOPROTOOPT);
+}
+
+static void operation_flags__of_one_direction(void **state)
+{
+	uint64_t flags = FI_TRANSMIT | FI_MATCH_COMPLETE;
+
+	(void)state;
+	assert_int_equal(fi_control(&ep->fid, FI_SETOPSFLAG, &flags), 0);
+	assert_int_equal(prov_endpoint_of(ep)->send_flags, THOLE_SYNC);
+	flags = FI_TRANSMIT;
+	assert_int_equal(fi_control(&ep->fid, FI_GETOPSFLAG, &flags), 0);
+	assert_true(flags == FI_MATCH_COMPLETE);
+	flags = FI_TRANSMIT | FI_RECV;
+	assert_int_equal(fi_control(&ep->fid, FI_GETOPSFLAG, &flags), -FI_EINVAL);
+	assert_int_equal(fi_cancel(&ep->fid, &flags), -FI_ENOENT); /* nothing has this context */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(enable__needs_a_vector_and_a_queue, setup,
+		                                teardown),
+		cmocka_unit_test_setup_teardown(option__multi_min_is_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(option__limits_may_be_wished_smaller, setup,
+		                                teardown),
+		cmocka_unit_test_setup_teardown(operation_flags__of_one_direction, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("prov_ep", tests, NULL, NULL);
+}
