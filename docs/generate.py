@@ -62,6 +62,7 @@ class Option:
 class Tables:
     options: list[Option] = field(default_factory=list)
     counters: list[tuple[str, str]] = field(default_factory=list)
+    members: dict[str, dict[str, int]] = field(default_factory=dict)  # of structures in shared memory: offsets
     version: str = ""
 
 
@@ -76,6 +77,8 @@ def read_tables(path: Path) -> Tables:
             )
         elif kind == "counter":
             tables.counters.append((row[0], row[1]))
+        elif kind == "member":
+            tables.members.setdefault(row[0], {})[row[1]] = int(row[2])
         elif kind == "version":
             tables.version = row[0]
     return tables
@@ -900,6 +903,30 @@ def wrong_codecs(text: str) -> Iterator[str]:
                 yield f"PROTOCOL.md: {name} of the codec {codec} is {value}, not {said[name][at]}"
 
 
+# Structures in shared memory, and the section of ARCHITECTURE.md whose first table has their members.
+SHARED = {
+    "record": (ROOT / "src" / "transport" / "record.h", "The record"),
+    "segment": (ROOT / "src" / "transport" / "shm" / "shm.h", "The segment"),
+}
+
+
+def wrong_layouts(tables: Tables) -> Iterator[str]:
+    """Each member lies where the document has it: in the row of its offset, or in the last one before it."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    for name, (path, title) in SHARED.items():
+        members = tables.members.get(name, {})
+        (body,) = re.findall(rf"^struct {name} \{{(.*?)^\}};", without_comments(path.read_text()), re.DOTALL | re.MULTILINE)
+        for member in re.findall(r"(\w+)(?:\[\w*\])?;", body):
+            if member not in members and not member.startswith("unused"):
+                yield f"tables.c does not have {member} of struct {name}"
+        found = [(int(row[0]), row[1]) for row in rows(section(text, title)) if row[0].isdigit()]
+        offsets = sorted({at for at, _ in found})
+        for member, offset in members.items():
+            begin = max((at for at in offsets if at <= offset), default=None)
+            if not any(at == begin and re.search(rf"\b{member}\b", words) for at, words in found):
+                yield f"ARCHITECTURE.md: {title}: {member} is at {offset}"
+
+
 def wrong_protocol() -> Iterator[str]:
     text = PROTOCOL.read_text()
     yield from wrong_bounds(text)
@@ -915,7 +942,7 @@ def check(tables: Tables) -> int:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
     wrong += [*unnamed_files(), *wrong_includes(), *wrong_functions(), *wrong_externals()]
-    wrong += [*wrong_protocol(), *wrong_changes(tables)]
+    wrong += [*wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

@@ -29,6 +29,7 @@ PULL = "src/transport/datagram/pull.c"
 SERVE = "src/transport/datagram/serve.c"
 TRANSMIT = "src/transport/datagram/transmit.c"
 NATIVE = "src/transport/datagram/wire/native.c"
+NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
 RING = "src/transport/shm/ring.c"
 BULK = "src/transport/shm/bulk.c"
 MATCH = "src/match/match.c"
@@ -183,6 +184,18 @@ FAULTS = [
         NATIVE,
         "frame[HEAD_VERSION_AT] != NATIVE_VERSION ||",
         "",
+    ),
+    Fault(
+        "a CONNECT says another number for the next",
+        NATIVE_FIELDS,
+        "  84  u32      connect.next       connect.next  ",
+        "  84  u32      connect.next       connect.index  ",
+    ),
+    Fault(
+        "what a CONNECT saw and how long it is have changed places",
+        NATIVE_FIELDS,
+        "  88  u16      connect.seen       connect.seen  ",
+        "  88  u16      connect.seen       connect.size  ",
     ),
     Fault(
         "time-outs of pulls do not double",
