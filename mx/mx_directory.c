@@ -11,21 +11,22 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/thread.h"
 #include "mx_answer.h"
 #include "mx_known.h"
+#include "mx_listener.h"
 #include "mx_place.h"
 #include "mx_post.h"
 #include "mx_world.h"
 
 enum {
-	EVENTS = 16, /* sockets attended to before others may have the mutex */
-	BURST = 64,  /* datagrams taken of one of them meanwhile */
+	BURST = 64, /* datagrams taken of one socket before others are attended to */
 };
+
+static void mxi_directory_attend(int fd, uint32_t events);
+static void mxi_directory_alarm(void);
 
 static struct {
 	pthread_mutex_t mutex;    /* of all that follows */
@@ -34,21 +35,21 @@ static struct {
 	struct list_node queries; /* under way */
 	struct mxi_world world;   /* as the claims saw it */
 
-	/* While the thread runs: as long as an entry is published. */
-	pthread_t thread;
-	bool running, ending;   /* the thread is there; it is to end */
-	int epoll_fd, timer_fd; /* what it sleeps on; -1: no thread */
-	int group_fd;           /* -1: no multicast */
-	int speaker_fd;         /* -1: somebody else speaks for this host */
-	uint64_t alarm_ns;      /* when the timer goes off; UINT64_MAX: never */
-	uint32_t dropped;       /* datagrams that were not understood */
+	/* While the listener runs: as long as an entry is published. */
+	struct mxi_listener listener;
+	int group_fd;     /* -1: no multicast */
+	int speaker_fd;   /* -1: somebody else speaks for this host */
+	uint32_t dropped; /* datagrams that were not understood */
 } directory = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.changed = PTHREAD_COND_INITIALIZER,
 	.entries = {&directory.entries, &directory.entries},
 	.queries = {&directory.queries, &directory.queries},
-	.epoll_fd = -1,
-	.timer_fd = -1,
+	.listener = {.mutex = &directory.mutex,
+	             .attend = mxi_directory_attend,
+	             .alarm = mxi_directory_alarm,
+	             .epoll_fd = -1,
+	             .timer_fd = -1},
 	.group_fd = -1,
 	.speaker_fd = -1,
 };
@@ -58,26 +59,6 @@ static void mxi_directory_fd_close(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
-}
-
-/* ---- Time ------------------------------------------------------------------------------------ */
-
-static void mxi_directory_alarm_set(uint64_t when_ns)
-{
-	struct itimerspec time = {.it_value = {0}}; /* never */
-
-	directory.alarm_ns = when_ns;
-	if (when_ns != UINT64_MAX) {
-		time.it_value.tv_sec = (time_t)(when_ns / 1000000000);
-		time.it_value.tv_nsec = (long)(when_ns % 1000000000);
-	}
-	timerfd_settime(directory.timer_fd, TFD_TIMER_ABSTIME, &time, NULL);
-}
-
-static void mxi_directory_alarm_by(uint64_t when_ns)
-{
-	if (when_ns < directory.alarm_ns)
-		mxi_directory_alarm_set(when_ns);
 }
 
 /* ---- Questions for our entries --------------------------------------------------------------- */
@@ -192,12 +173,10 @@ static void mxi_directory_group_attend(void)
 	}
 }
 
-static void mxi_directory_timer_attend(void)
+static void mxi_directory_alarm(void)
 {
-	uint64_t times;
-
-	if (read(directory.timer_fd, &times, sizeof(times)) == sizeof(times))
-		mxi_directory_alarm_set(mxi_query_run(&directory.queries, &directory.world));
+	mxi_listener_alarm(&directory.listener,
+	                   mxi_query_run(&directory.queries, &directory.world));
 }
 
 /* By its descriptor, since an entry may be withdrawn between the event and now. */
@@ -218,63 +197,22 @@ static void mxi_directory_attend(int fd, uint32_t events)
 {
 	struct mxi_entry *entry = mxi_directory_entry_of(fd);
 
-	if (fd == directory.timer_fd)
-		mxi_directory_timer_attend();
-	else if (fd == directory.group_fd)
+	if (fd == directory.group_fd) {
 		mxi_directory_group_attend();
-	else if (entry) {
+	} else if (entry) {
 		if (events & EPOLLERR)
 			mxi_directory_entry_attend_errors(fd);
 		mxi_directory_entry_attend(entry, fd);
 	}
 }
 
-static void *mxi_directory_thread(void *arg)
-{
-	struct epoll_event events[EVENTS];
-	bool ending = false;
-
-	(void)arg;
-	while (!ending) {
-		int count = epoll_wait(directory.epoll_fd, events, EVENTS, -1);
-
-		pthread_mutex_lock(&directory.mutex);
-		ending = directory.ending;
-		for (int i = 0; i < count && !ending; i++)
-			mxi_directory_attend(events[i].data.fd, events[i].events);
-		pthread_mutex_unlock(&directory.mutex);
-	}
-	return NULL;
-}
-
 /* ---- Its life -------------------------------------------------------------------------------- */
-
-static int mxi_directory_watch(int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(directory.epoll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
-static void mxi_directory_unwatch(int fd)
-{
-	if (fd >= 0 && directory.epoll_fd >= 0)
-		epoll_ctl(directory.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
 
 /* Closing alone would leave it watched as long as a child that is being forked has it too. */
 static void mxi_directory_unwatch_close(int *fd)
 {
-	mxi_directory_unwatch(*fd);
+	mxi_listener_unwatch(&directory.listener, *fd);
 	mxi_directory_fd_close(fd);
-}
-
-static void mxi_directory_thread_fds_close(void)
-{
-	mxi_directory_fd_close(&directory.epoll_fd);
-	mxi_directory_fd_close(&directory.timer_fd);
-	mxi_directory_fd_close(&directory.group_fd);
-	mxi_directory_fd_close(&directory.speaker_fd);
 }
 
 static void mxi_directory_group_join(void)
@@ -290,41 +228,26 @@ static void mxi_directory_group_open(void)
 {
 	if (directory.world.settings.group.s_addr != 0)
 		directory.group_fd = mxi_post_group(&directory.world.settings);
-	if (directory.group_fd >= 0 && mxi_directory_watch(directory.group_fd) != 0)
+	if (directory.group_fd >= 0 &&
+	    mxi_listener_watch(&directory.listener, directory.group_fd) != 0)
 		mxi_directory_fd_close(&directory.group_fd);
 	mxi_directory_group_join();
 }
 
-static mx_return_t mxi_directory_listener_start(void)
+static mx_return_t mxi_directory_listen(void)
 {
-	directory.alarm_ns = UINT64_MAX;
-	directory.ending = false;
-	directory.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	directory.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (directory.epoll_fd >= 0 && directory.timer_fd >= 0 &&
-	    mxi_directory_watch(directory.timer_fd) == 0) {
-		mxi_directory_group_open();
-		errno = thread_start(&directory.thread, "thole-mx", mxi_directory_thread, NULL);
-		if (errno == 0) {
-			directory.running = true;
-			return MX_SUCCESS;
-		}
-	}
-	error_set(THOLE_ERR_SYSTEM, "cannot start the thread by which MX endpoints are found: %m");
-	mxi_directory_thread_fds_close();
-	return MX_NO_RESOURCES;
+	if (mxi_listener_start(&directory.listener) != 0)
+		return MX_NO_RESOURCES;
+	mxi_directory_group_open();
+	return MX_SUCCESS;
 }
 
-/* With the mutex, which it lets go of meanwhile: the thread may want it once more. */
-static void mxi_directory_thread_stop(void)
+/* With the mutex, which is let go of meanwhile. */
+static void mxi_directory_fall_silent(void)
 {
-	directory.ending = true;
-	mxi_directory_alarm_set(1); /* long ago */
-	pthread_mutex_unlock(&directory.mutex);
-	pthread_join(directory.thread, NULL);
-	pthread_mutex_lock(&directory.mutex);
-	mxi_directory_thread_fds_close();
-	directory.running = directory.ending = false;
+	mxi_listener_stop(&directory.listener);
+	mxi_directory_fd_close(&directory.group_fd);
+	mxi_directory_fd_close(&directory.speaker_fd);
 	pthread_cond_broadcast(&directory.changed);
 }
 
@@ -356,14 +279,14 @@ static void mxi_directory_fork_child(void)
 	static const pthread_cond_t nobody_waits = PTHREAD_COND_INITIALIZER;
 	struct list_node *node;
 
-	mxi_directory_fd_close(
-		&directory.epoll_fd); /* first: what it watches is the parent's choice */
+	mxi_listener_forget(
+		&directory.listener); /* first: what it watches is the parent's choice */
 	while ((node = list_first(&directory.entries)))
 		mxi_directory_entry_close(container_of(node, struct mxi_entry, node));
 	while ((node = list_first(&directory.queries)))
 		list_remove(node);
-	mxi_directory_thread_fds_close();
-	directory.running = directory.ending = false;
+	mxi_directory_fd_close(&directory.group_fd);
+	mxi_directory_fd_close(&directory.speaker_fd);
 	directory.changed = nobody_waits;
 	pthread_mutex_unlock(&directory.mutex);
 }
@@ -472,13 +395,13 @@ mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board 
 
 static mx_return_t mxi_directory_entry_publish(struct mxi_entry *entry)
 {
-	mx_return_t code = directory.running ? MX_SUCCESS : mxi_directory_listener_start();
+	mx_return_t code = directory.listener.running ? MX_SUCCESS : mxi_directory_listen();
 
 	if (code != MX_SUCCESS)
 		return code;
 	entry->published = true;
-	if (mxi_directory_watch(entry->unix_fd) != 0 ||
-	    (entry->udp_fd >= 0 && mxi_directory_watch(entry->udp_fd) != 0)) {
+	if (mxi_listener_watch(&directory.listener, entry->unix_fd) != 0 ||
+	    (entry->udp_fd >= 0 && mxi_listener_watch(&directory.listener, entry->udp_fd) != 0)) {
 		error_set(THOLE_ERR_SYSTEM, "cannot watch the sockets of endpoint %u: %m",
 		          entry->endpoint_id);
 		return MX_NO_RESOURCES; /* the withdrawal, which is the caller's, ends the thread */
@@ -492,7 +415,7 @@ mx_return_t mxi_directory_publish(struct mxi_entry *entry)
 	mx_return_t code;
 
 	pthread_mutex_lock(&directory.mutex);
-	while (directory.ending)
+	while (directory.listener.ending)
 		pthread_cond_wait(&directory.changed, &directory.mutex);
 	code = mxi_directory_entry_publish(entry);
 	pthread_mutex_unlock(&directory.mutex);
@@ -514,8 +437,8 @@ static void mxi_directory_entry_retire(struct mxi_entry *entry)
 	list_remove(&entry->node);
 	while (entry->counting)
 		pthread_cond_wait(&directory.changed, &directory.mutex);
-	mxi_directory_unwatch(entry->unix_fd);
-	mxi_directory_unwatch(entry->udp_fd);
+	mxi_listener_unwatch(&directory.listener, entry->unix_fd);
+	mxi_listener_unwatch(&directory.listener, entry->udp_fd);
 }
 
 void mxi_directory_retire(struct mxi_entry *entry)
@@ -532,8 +455,9 @@ void mxi_directory_withdraw(struct mxi_entry *entry)
 	if (entry->claimed) {
 		mxi_directory_entry_retire(entry);
 		mxi_directory_entry_close(entry);
-		if (directory.running && !directory.ending && !mxi_directory_any_published())
-			mxi_directory_thread_stop();
+		if (directory.listener.running && !directory.listener.ending &&
+		    !mxi_directory_any_published())
+			mxi_directory_fall_silent();
 	}
 	pthread_mutex_unlock(&directory.mutex);
 }
@@ -555,7 +479,8 @@ void mxi_directory_ask(struct mxi_query *query)
 {
 	mxi_query_init(query);
 	pthread_mutex_lock(&directory.mutex);
-	mxi_directory_alarm_by(mxi_query_start(&directory.queries, query, &directory.world));
+	mxi_listener_alarm_by(&directory.listener,
+	                      mxi_query_start(&directory.queries, query, &directory.world));
 	pthread_mutex_unlock(&directory.mutex);
 }
 

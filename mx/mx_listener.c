@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mx_listener.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/thread.h"
+
+enum { EVENTS = 16 }; /* descriptors attended to before others may have the mutex */
+
+static void mxi_listener_fds_close(struct mxi_listener *listener)
+{
+	if (listener->epoll_fd >= 0)
+		close(listener->epoll_fd);
+	if (listener->timer_fd >= 0)
+		close(listener->timer_fd);
+	listener->epoll_fd = listener->timer_fd = -1;
+}
+
+static void mxi_listener_attend(struct mxi_listener *listener, const struct epoll_event *event)
+{
+	uint64_t times;
+
+	if (event->data.fd != listener->timer_fd)
+		listener->attend(event->data.fd, event->events);
+	else if (read(listener->timer_fd, &times, sizeof(times)) == sizeof(times))
+		listener->alarm();
+}
+
+static void *mxi_listener_run(void *arg)
+{
+	struct mxi_listener *listener = arg;
+	struct epoll_event events[EVENTS];
+	bool ending = false;
+
+	while (!ending) {
+		int count = epoll_wait(listener->epoll_fd, events, EVENTS, -1);
+
+		pthread_mutex_lock(listener->mutex);
+		ending = listener->ending;
+		for (int i = 0; i < count && !ending; i++)
+			mxi_listener_attend(listener, &events[i]);
+		pthread_mutex_unlock(listener->mutex);
+	}
+	return NULL;
+}
+
+int mxi_listener_start(struct mxi_listener *listener)
+{
+	listener->alarm_ns = UINT64_MAX;
+	listener->ending = false;
+	listener->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	listener->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (listener->epoll_fd >= 0 && listener->timer_fd >= 0 &&
+	    mxi_listener_watch(listener, listener->timer_fd) == 0) {
+		errno = thread_start(&listener->thread, "thole-mx", mxi_listener_run, listener);
+		listener->running = errno == 0;
+	}
+	if (listener->running)
+		return 0;
+	error_set(THOLE_ERR_SYSTEM, "cannot start the thread by which MX endpoints are found: %m");
+	mxi_listener_fds_close(listener);
+	return THOLE_ERR_SYSTEM;
+}
+
+void mxi_listener_stop(struct mxi_listener *listener)
+{
+	listener->ending = true;
+	mxi_listener_alarm(listener, 1); /* long ago */
+	pthread_mutex_unlock(listener->mutex);
+	pthread_join(listener->thread, NULL);
+	pthread_mutex_lock(listener->mutex);
+	mxi_listener_forget(listener);
+}
+
+void mxi_listener_forget(struct mxi_listener *listener)
+{
+	mxi_listener_fds_close(listener);
+	listener->running = listener->ending = false;
+}
+
+int mxi_listener_watch(struct mxi_listener *listener, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(listener->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void mxi_listener_unwatch(struct mxi_listener *listener, int fd)
+{
+	if (fd >= 0 && listener->epoll_fd >= 0)
+		epoll_ctl(listener->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void mxi_listener_alarm(struct mxi_listener *listener, uint64_t when_ns)
+{
+	struct itimerspec time = {.it_value = {0}}; /* never */
+
+	listener->alarm_ns = when_ns;
+	if (when_ns != UINT64_MAX) {
+		time.it_value.tv_sec = (time_t)(when_ns / 1000000000);
+		time.it_value.tv_nsec = (long)(when_ns % 1000000000);
+	}
+	timerfd_settime(listener->timer_fd, TFD_TIMER_ABSTIME, &time, NULL);
+}
+
+void mxi_listener_alarm_by(struct mxi_listener *listener, uint64_t when_ns)
+{
+	if (when_ns < listener->alarm_ns)
+		mxi_listener_alarm(listener, when_ns);
+}
