@@ -399,7 +399,7 @@ static int datagram_connect(struct peer *peer)
 
 static bool datagram_connected(struct peer *peer)
 {
-	return handshake_connected(engine_of(peer), peer);
+	return handshake_connected(peer);
 }
 
 static int datagram_key(struct peer *peer, uint64_t key)

@@ -3,7 +3,6 @@
  * engine: one endpoint's connections, frames in, what is due; see engine.h. Pure.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"

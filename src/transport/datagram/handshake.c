@@ -9,9 +9,6 @@
  * a frame comes that repeats the session which our ACCEPT told, since only who is there has read that. Whom this endpoint wants
  * to reach it asks unasked.
  */
-#include <string.h>
-
-#include "base/siphash.h"
 #include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
@@ -112,11 +109,10 @@ int handshake_connect(struct engine *engine, struct peer *peer)
 	return 0;
 }
 
-bool handshake_connected(const struct engine *engine, const struct peer *peer)
+bool handshake_connected(const struct peer *peer)
 {
 	const struct connection *connection = connection_of(peer);
 
-	(void)engine;
 	return connection && connection->state == CONNECTION_OPEN && connection->handshake.connected;
 }
 

@@ -11,7 +11,6 @@
 #include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
 
 void pull_init(struct engine *engine)
 {
