@@ -626,3 +626,13 @@ def test_families__every_row_is_complete() -> None:
         assert all(setting.reason for setting in family.settings)
         assert family.without
         assert family.first < family.last
+
+
+def test_without_the_laboratory() -> None:
+    """The product alone has all of its commands but the one that needs hosts and MPIs to compare."""
+    code = "import sys; sys.modules['thole_lab'] = None; from thole import cli; cli.parser().print_help()"
+    env = clean_environment(PYTHONPATH=str(ROOT / "python"))
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert " run " in done.stdout and " tune " in done.stdout
+    assert " compare " not in done.stdout

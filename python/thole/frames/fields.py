@@ -413,7 +413,7 @@ def _meaning(one: Field) -> str:
     names = one.names() or one.flags()
     form = "{} {}" if one.names() else "0x{:x} {}"
     listed = ", ".join(form.format(number, name) for number, name in names.items())
-    enum, point, rest = re.fullmatch(r"(`enum \w+`)?(;? ?)(.*)", one.meaning).groups()
+    enum, point, rest = re.findall(r"^(`enum \w+`)?(;? ?)(.*)$", one.meaning)[0]
     if not enum:
         return ": ".join(text for text in (one.meaning, listed) if text)
     return f"{enum}: {listed}{point}{rest}"
