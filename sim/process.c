@@ -32,8 +32,8 @@ uint32_t process_of_peer(const struct process *process, uint32_t peer)
 	struct peer *known = endpoint_peer(process->endpoint, peer);
 
 	if (known && process->network->numbered)
-		return known->parts.network[4];
-	return known ? (uint32_t)known->parts.endpoint : UINT32_MAX;
+		return known->base.parts.network[4];
+	return known ? (uint32_t)known->base.parts.endpoint : UINT32_MAX;
 }
 
 void process_advance(struct process *process)
@@ -147,7 +147,7 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 		wire_open(&process->wires[i], network, process, i, port);
 		links[i] = &process->wires[i].link;
 	}
-	if (datagram_attach(process->endpoint, setup->codec, links, process->wire_count, process_random, process) != 0)
+	if (datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count, process_random, process) != 0)
 		world_fail(world, "process %u has no network: %s", index, thole_detail());
 	thole_endpoint_address(process->endpoint, &process->address);
 	host->process = process;

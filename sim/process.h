@@ -75,7 +75,7 @@ void process_crash(struct process *process);
 
 static inline struct engine *process_engine(const struct process *process)
 {
-	return &datagram_of(process->endpoint)->engine;
+	return &datagram_of(&process->endpoint->base)->engine;
 }
 
 /* Which process a handle of `process` names. */

@@ -446,11 +446,11 @@ static void run_flood(struct simulation *simulation)
 			traffic_receive(target, NULL, FLOOD_LENGTH, 0, 0, 0);
 			posted = true;
 		}
-		held = target->endpoint->counters[COUNTER_UNEXPECTED_BYTES];
+		held = target->endpoint->base.counters[COUNTER_UNEXPECTED_BYTES];
 		most = held > most ? held : most;
 	}
 	world_run(world, world->now_ns + SECOND);
-	held = target->endpoint->counters[COUNTER_UNEXPECTED_BYTES];
+	held = target->endpoint->base.counters[COUNTER_UNEXPECTED_BYTES];
 	most = held > most ? held : most;
 	snprintf(simulation->note, sizeof(simulation->note), "%u MiB sent, at most %llu KiB held, bound %u KiB;",
 		 senders * FLOOD_MESSAGES * FLOOD_LENGTH >> 20, (unsigned long long)most >> 10, FLOOD_BOUND >> 10);

@@ -59,8 +59,8 @@ static bool lost_for_memory(const struct process *process, const struct process 
 	for (uint32_t i = 0; i < process->endpoint->peer_count; i++) {
 		const struct peer *peer = process->endpoint->peers[i];
 
-		if (memcmp(&peer->address, &other->address, sizeof(peer->address)) == 0 && peer->gone &&
-		    peer->gone_status == THOLE_ERR_MEMORY)
+		if (memcmp(&peer->base.address, &other->address, sizeof(peer->base.address)) == 0 && peer->base.gone &&
+		    peer->base.gone_status == THOLE_ERR_MEMORY)
 			return true;
 	}
 	return false;
@@ -70,7 +70,7 @@ static bool lost_for_memory(const struct process *process, const struct process 
 static bool parted(const struct process *process, const struct process *other)
 {
 	const struct thole_endpoint *endpoint = process->endpoint ? process->endpoint : other->endpoint;
-	uint64_t patience_ns = endpoint ? endpoint->options.peer_timeout : 0;
+	uint64_t patience_ns = endpoint ? endpoint->base.options.peer_timeout : 0;
 
 	return process->hostile || other->hostile || process->network->clogged ||
 	       network_longest_cut(process->network, process->host->index, other->host->index) >= patience_ns / 2 ||
@@ -420,7 +420,7 @@ static uint32_t handle_of(struct process *process, const struct process *other)
 
 	/* Who was given up stays so, though with mxoe its place may be taken again. */
 	for (uint32_t i = 0; other && i < process->endpoint->peer_count; i++)
-		if (memcmp(&process->endpoint->peers[i]->address, &other->address, sizeof(other->address)) == 0)
+		if (memcmp(&process->endpoint->peers[i]->base.address, &other->address, sizeof(other->address)) == 0)
 			return i;
 	if (other && thole_peer(process->endpoint, &other->address, &handle) != 0)
 		world_fail(process->world, "process %u cannot name %u: %s", process->index, other->index, thole_detail());
@@ -865,7 +865,7 @@ static void act_connect(struct process *process, struct process *other)
 	op = op_new(process, OP_CONNECT, other, 0);
 	op->handle = handle_of(process, other);
 	world_tell(process->world, "%u: connect %llu to %u", process->index, (unsigned long long)op->number, other->index);
-	op_started(op, thole_connect(process->endpoint, op->handle, process->endpoint->options.job_key, op,
+	op_started(op, thole_connect(process->endpoint, op->handle, process->endpoint->base.options.job_key, op,
 				     handle_wanted(op, dice_below(dice, 2))));
 }
 
@@ -929,19 +929,19 @@ static void player_check_peers(struct player *player)
 	struct process *process = player->process;
 	struct traffic *traffic = player->traffic;
 
-	if (player->peers_gone == process->endpoint->counters[COUNTER_PEERS_GONE])
+	if (player->peers_gone == process->endpoint->base.counters[COUNTER_PEERS_GONE])
 		return;
-	player->peers_gone = (uint32_t)process->endpoint->counters[COUNTER_PEERS_GONE];
+	player->peers_gone = (uint32_t)process->endpoint->base.counters[COUNTER_PEERS_GONE];
 	for (uint32_t i = 0; i < process->endpoint->peer_count; i++) {
 		uint32_t index = process_of_peer(process, i);
 
 		/* A hostile one may have others' numbers in its address. */
-		if (process->endpoint->peers[i]->gone && index < traffic->process_count &&
-		    memcmp(&process->endpoint->peers[i]->address, &traffic->processes[index]->address,
+		if (process->endpoint->peers[i]->base.gone && index < traffic->process_count &&
+		    memcmp(&process->endpoint->peers[i]->base.address, &traffic->processes[index]->address,
 			   sizeof(struct thole_address)) == 0 &&
 		    !traffic_excused(process, traffic->processes[index]))
 			world_fail(traffic->world, "process %u has lost %u (status %d), which is there", process->index, index,
-				   process->endpoint->peers[i]->gone_status);
+				   process->endpoint->peers[i]->base.gone_status);
 	}
 }
 
@@ -1114,7 +1114,7 @@ static bool process_is_connected(const struct process *process, const struct pro
 {
 	struct peer *peer;
 
-	return peer_by_address(process->endpoint, &other->address, &peer) == 0 && peer->connected;
+	return peer_by_address(process->endpoint, &other->address, &peer) == 0 && peer->base.connected;
 }
 
 static bool op_is_open(const struct op *op)
@@ -1210,7 +1210,7 @@ static void check_rest(struct process *process)
 		{"requests", endpoint->requests.live},
 		{"unexpected messages", endpoint->unexpected.live},
 		{"screened messages", endpoint->screened},
-		{"bytes of unexpected messages", endpoint->counters[COUNTER_UNEXPECTED_BYTES]},
+		{"bytes of unexpected messages", endpoint->base.counters[COUNTER_UNEXPECTED_BYTES]},
 		{"fetches", engine->fetches.live},
 		{"serves", engine->serves.live},
 		{"small frames", engine->small_frames.live},
@@ -1221,7 +1221,7 @@ static void check_rest(struct process *process)
 		{"connections to be flushed", !list_empty(&engine->dirty)},
 		{"peers with a backlog", !list_empty(&endpoint->backlogged) || !list_empty(&endpoint->stalled)},
 		{"blocks", !list_empty(&engine->blocks)},
-		{"bad records", process->slandered ? 0 : endpoint->counters[COUNTER_BAD_RECORDS]},
+		{"bad records", process->slandered ? 0 : endpoint->base.counters[COUNTER_BAD_RECORDS]},
 	};
 
 	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)

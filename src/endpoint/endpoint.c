@@ -39,26 +39,28 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 		match_fini(&endpoint->match[queue]);
 	pool_fini(&endpoint->requests);
 	pool_fini(&endpoint->unexpected);
-	if (endpoint->timer_fd >= 0)
-		close(endpoint->timer_fd);
-	if (endpoint->wait_fd >= 0)
-		close(endpoint->wait_fd);
-	report_leave(endpoint->report);
-	free(endpoint);
+	if (endpoint_of(endpoint)->timer_fd >= 0)
+		close(endpoint_of(endpoint)->timer_fd);
+	if (endpoint->base.wait_fd >= 0)
+		close(endpoint->base.wait_fd);
+	report_leave(endpoint_of(endpoint)->report);
+	free(endpoint_of(endpoint));
 }
 
 int endpoint_create(const struct thole_endpoint_attr *attr, const struct options *options,
 		    const struct address_parts *parts, uint64_t salt, struct thole_endpoint **endpoint_p)
 {
-	struct thole_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct endpoint *whole = calloc(1, sizeof(*whole));
+	struct thole_endpoint *endpoint = whole ? &whole->core : NULL;
 
 	if (!endpoint)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
-	endpoint->options = *options;
-	endpoint->counters = endpoint->own_counters;
-	endpoint->parts = *parts;
-	address_format(&endpoint->parts, &endpoint->address);
-	endpoint->wait_fd = endpoint->timer_fd = -1;
+	endpoint->base.up = &message_upcalls;
+	endpoint->base.options = *options;
+	endpoint->base.counters = endpoint_of(endpoint)->own_counters;
+	endpoint->base.parts = *parts;
+	address_format(&endpoint->base.parts, &endpoint->base.address);
+	endpoint->base.wait_fd = endpoint_of(endpoint)->timer_fd = -1;
 	endpoint->complete = attr->complete;
 	endpoint->complete_arg = attr->complete_arg;
 	list_init(&endpoint->backlogged);
@@ -72,50 +74,62 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 		match_init(&endpoint->match[queue]);
 		match_salt(&endpoint->match[queue], salt);
 	}
-	endpoint->simulated = true;
+	endpoint->base.simulated = true;
 	*endpoint_p = endpoint;
 	return 0;
 }
 
-/* mxoe shows its key to everybody, and its peers expect none unless told: the user's own is not for that. */
-static int endpoint_open_network(struct thole_endpoint *endpoint)
+static int endpoint_all_off(void)
 {
-	int error = endpoint->options.codec == OPTION_CODEC_NATIVE ? options_key(&endpoint->options) : 0;
+	char names[64] = "";
 
-	return error ? error : datagram_transport.open(endpoint);
+	for (int i = 0; i < TRANSPORTS; i++) {
+		size_t length = strlen(names);
+
+		snprintf(names + length, sizeof(names) - length, "%s%s", i ? " and " : "", transports[i]->option);
+	}
+	return error_set(THOLE_ERR_ARGUMENT, "the options %s are %s off: no peer could be reached", names,
+			 TRANSPORTS == 2 ? "both" : "all");
 }
 
-/* The network and shared memory, as options say, in this order: the former may decide on the address (mxoe). It is whole
- * afterwards. Whoever asks for the network, by its frames if not by its name, does without it only if told. */
+/* Those that options want. Each may have a share in the address, which is whole for those that are opened after it. What cannot be
+ * opened is done without, unless it has to be, or would be the only one. */
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
 {
-	const struct options *options = &endpoint->options;
-	bool wanted = options->network == OPTION_NETWORK_ON || !options->shm || options->codec != OPTION_CODEC_NATIVE;
-	int error = 0;
+	struct transport_owner *owner = &endpoint->base;
+	enum transport_wish wishes[TRANSPORTS];
+	int error = 0, left = 0;
 
-	if (!options->shm && options->network == OPTION_NETWORK_OFF)
-		return error_set(THOLE_ERR_ARGUMENT, "the options shm and network are both off: no peer could be reached");
-	if (options->codec != OPTION_CODEC_NATIVE && options->network == OPTION_NETWORK_OFF)
-		return error_set(THOLE_ERR_ARGUMENT, "the option codec says what frames on the network look like, and the option "
-				 "network is off: set codec to native, or network to auto");
-	if (options->network == OPTION_NETWORK_OFF)
-		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "the option network is off");
-	else
-		error = endpoint_open_network(endpoint);
-	if (error && wanted)
-		return error;
-	if (error)
-		snprintf(endpoint->no_network, sizeof(endpoint->no_network), "%s", thole_detail());
-	address_format(&endpoint->parts, &endpoint->address);
-	return options->shm ? shm_transport.open(endpoint) : 0;
+	for (int i = 0; i < TRANSPORTS && !error; i++) {
+		error = transports[i]->wanted(&owner->options, &wishes[i]);
+		left += !error && wishes[i] != TRANSPORT_UNWANTED;
+	}
+	if (!error && left == 0)
+		error = endpoint_all_off();
+	for (int i = TRANSPORTS; i-- > 0 && !error;) {
+		char *absent = endpoint->absent[i];
+
+		if (wishes[i] == TRANSPORT_UNWANTED) {
+			snprintf(absent, ENDPOINT_REASON_MAX, "the option %s is off", transports[i]->option);
+			continue;
+		}
+		error = transports[i]->open(owner);
+		address_format(&owner->parts, &owner->address);
+		if (error && wishes[i] == TRANSPORT_WELCOME && --left > 0) {
+			snprintf(absent, ENDPOINT_REASON_MAX, "%s", thole_detail());
+			error = 0;
+		}
+	}
+	return error;
 }
 
+/* In this order: after the last one its name may be another's (mxoe). */
 static void endpoint_close_transports(struct thole_endpoint *endpoint)
 {
-	if (endpoint->shm)
-		shm_transport.close(endpoint);
-	if (endpoint->datagram) /* after that its name may be another's (mxoe) */
-		datagram_transport.close(endpoint);
+	struct transport_owner *owner = &endpoint->base;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		transports[i]->close(owner);
 }
 
 static int endpoint_open(const struct thole_endpoint_attr *attr, const struct options *options,
@@ -133,12 +147,12 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	error = endpoint_create(attr, options, &parts, salt, &endpoint);
 	if (error)
 		return error;
-	endpoint->simulated = false;
-	endpoint->counters = report_join(options->report, endpoint->own_counters, &endpoint->report);
-	endpoint->crowded = options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	endpoint->base.simulated = false;
+	endpoint->base.counters = report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
+	endpoint_of(endpoint)->crowded = options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
-	endpoint->wait_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (endpoint->wait_fd < 0)
+	endpoint->base.wait_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (endpoint->base.wait_fd < 0)
 		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m");
 	else
 		error = endpoint_open_transports(endpoint);
@@ -149,7 +163,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 		endpoint_free(endpoint);
 		return error;
 	}
-	report_opened(endpoint->report);
+	report_opened(endpoint_of(endpoint)->report);
 	*endpoint_p = endpoint;
 	return 0;
 }
@@ -172,8 +186,12 @@ int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_end
 
 bool endpoint_drained(struct thole_endpoint *endpoint)
 {
-	return list_empty(&endpoint->backlogged) && list_empty(&endpoint->stalled) &&
-	       (!endpoint->datagram || datagram_transport.drained(endpoint));
+	struct transport_owner *owner = &endpoint->base;
+	bool drained = list_empty(&endpoint->backlogged) && list_empty(&endpoint->stalled);
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS && drained; i = transport_next(owner, i))
+		drained = !transports[i]->drained || transports[i]->drained(owner);
+	return drained;
 }
 
 /* Peers must get what was reported complete; progress that long. */
@@ -181,7 +199,7 @@ static void endpoint_flush(struct thole_endpoint *endpoint)
 {
 	uint64_t start_ns = clock_now_ns();
 
-	while (!endpoint_drained(endpoint) && clock_now_ns() - start_ns < endpoint->options.close_timeout)
+	while (!endpoint_drained(endpoint) && clock_now_ns() - start_ns < endpoint->base.options.close_timeout)
 		endpoint_progress(endpoint);
 }
 
@@ -211,14 +229,26 @@ static void endpoint_drop_requests(struct thole_endpoint *endpoint)
 
 static void endpoint_end(struct thole_endpoint *endpoint)
 {
-	endpoint->holding = false; /* nobody is left to be told */
-	if (endpoint->shm)
-		shm_transport.withdraw(endpoint);
+	struct transport_owner *owner = &endpoint->base;
+
+	owner->holding = false; /* nobody is left to be told */
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->withdraw)
+			transports[i]->withdraw(owner);
 	endpoint_drop_unexpected(endpoint);
 	endpoint_drop_requests(endpoint);
 	endpoint_close_transports(endpoint);
 	endpoint_unlock(endpoint);
 	endpoint_free(endpoint);
+}
+
+static void endpoint_farewell(struct thole_endpoint *endpoint)
+{
+	struct transport_owner *owner = &endpoint->base;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->farewell)
+			transports[i]->farewell(owner);
 }
 
 void thole_endpoint_close(struct thole_endpoint *endpoint)
@@ -227,12 +257,9 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 		return;
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);
-	if (!endpoint->simulated)
+	if (!endpoint->base.simulated)
 		endpoint_flush(endpoint);
-	if (endpoint->shm)
-		shm_transport.farewell(endpoint);
-	if (endpoint->datagram)
-		datagram_transport.farewell(endpoint);
+	endpoint_farewell(endpoint);
 	endpoint_end(endpoint);
 }
 
@@ -244,7 +271,7 @@ void endpoint_vanish(struct thole_endpoint *endpoint)
 
 void thole_endpoint_address(const struct thole_endpoint *endpoint, struct thole_address *address_p)
 {
-	*address_p = endpoint->address;
+	*address_p = endpoint->base.address;
 }
 
 /* As an endpoint has them, or one that is opened now: of bad values somewhere the last good ones. */
@@ -255,7 +282,7 @@ static void options_copy(struct thole_endpoint *endpoint, struct options *option
 		return;
 	}
 	endpoint_lock(endpoint);
-	*options = endpoint->options;
+	*options = endpoint->base.options;
 	endpoint_unlock(endpoint);
 }
 
@@ -280,7 +307,7 @@ int thole_option_set(struct thole_endpoint *endpoint, const char *name, const ch
 	int error;
 
 	endpoint_lock(endpoint);
-	error = options_set(&endpoint->options, name, value, true);
+	error = options_set(&endpoint->base.options, name, value, true);
 	endpoint_unlock(endpoint);
 	return error;
 }
@@ -288,7 +315,7 @@ int thole_option_set(struct thole_endpoint *endpoint, const char *name, const ch
 int thole_counters(struct thole_endpoint *endpoint, uint64_t *values, size_t count)
 {
 	endpoint_lock(endpoint);
-	memcpy(values, endpoint->counters, (count < COUNTER_COUNT ? count : COUNTER_COUNT) * sizeof(*values));
+	memcpy(values, endpoint->base.counters, (count < COUNTER_COUNT ? count : COUNTER_COUNT) * sizeof(*values));
 	endpoint_unlock(endpoint);
 	return COUNTER_COUNT;
 }

@@ -28,7 +28,6 @@
 
 enum {
 	YIELD_LOOKS = 100,      /* looks at rings between two yields where the core is shared */
-	NETWORK_LOOKS = 16,     /* looks at rings that take as long as one at the network */
 	MAINTAIN_NS = 20000,    /* between two looks at sockets while idle */
 	MAINTAIN_LOOK = 16,     /* idle calls between two looks at the clock */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
@@ -43,48 +42,47 @@ static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
 	int count;
 
 	do {
-		count = epoll_wait(endpoint->wait_fd, events, EVENTS, 0);
+		count = epoll_wait(endpoint->base.wait_fd, events, EVENTS, 0);
 		for (int i = 0; i < count; i++) {
 			struct watcher *watcher = events[i].data.ptr;
 
-			watcher->ready(endpoint, watcher, now_ns);
+			watcher->ready(&endpoint->base, watcher, now_ns);
 		}
 	} while (count == EVENTS);
 }
 
 static void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
-	endpoint->maintained_ns = now_ns;
-	endpoint_events(endpoint, now_ns);
-	if (endpoint->shm)
-		shm_transport.maintain(endpoint, now_ns);
-}
+	struct transport_owner *owner = &endpoint->base;
 
-void endpoint_hold(struct thole_endpoint *endpoint)
-{
-	if (endpoint->shm)
-		shm_transport.hold(endpoint);
-	if (endpoint->datagram)
-		datagram_transport.hold(endpoint);
+	endpoint_of(endpoint)->maintained_ns = now_ns;
+	endpoint_events(endpoint, now_ns);
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->maintain)
+			transports[i]->maintain(owner, now_ns);
 }
 
 /* Before sleeping: the longest sleep of all transports. */
 static uint64_t endpoint_arm(struct thole_endpoint *endpoint)
 {
-	uint64_t longest = endpoint->shm ? shm_transport.arm(endpoint) : UINT64_MAX;
+	struct transport_owner *owner = &endpoint->base;
+	uint64_t longest = UINT64_MAX;
 
-	if (endpoint->datagram) {
-		uint64_t network = datagram_transport.arm(endpoint);
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i)) {
+		uint64_t most = transports[i]->arm(owner);
 
-		longest = network < longest ? network : longest;
+		longest = most < longest ? most : longest;
 	}
 	return longest;
 }
 
 static void endpoint_disarm(struct thole_endpoint *endpoint)
 {
-	if (endpoint->shm)
-		shm_transport.disarm(endpoint);
+	struct transport_owner *owner = &endpoint->base;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->disarm)
+			transports[i]->disarm(owner);
 }
 
 /* Give the core away; the time afterwards. */
@@ -100,64 +98,76 @@ static uint64_t endpoint_yield(struct thole_endpoint *endpoint)
 /* Whether others of this job wait for this core. */
 static bool endpoint_shares(const struct thole_endpoint *endpoint)
 {
-	return endpoint->crowded || endpoint->cohabits;
+	return endpoint_of(endpoint)->crowded || endpoint->base.cohabits;
 }
 
 /* How long a look takes now, in looks at rings. */
 static uint32_t endpoint_look_weight(const struct thole_endpoint *endpoint)
 {
-	return endpoint->networked ? NETWORK_LOOKS : 1;
+	uint32_t weight = 1;
+
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (transport_is_looked(&endpoint->base, i) && transports[i]->weight > weight)
+			weight = transports[i]->weight;
+	return weight;
 }
 
 static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 {
-	if (endpoint->options.yield != OPTION_YIELD_AUTO)
-		return endpoint->options.yield == OPTION_YIELD_ALWAYS;
-	return endpoint_shares(endpoint) && endpoint->idle % (YIELD_LOOKS / endpoint_look_weight(endpoint)) == 0;
+	if (endpoint->base.options.yield != OPTION_YIELD_AUTO)
+		return endpoint->base.options.yield == OPTION_YIELD_ALWAYS;
+	return endpoint_shares(endpoint) && endpoint_of(endpoint)->idle % (YIELD_LOOKS / endpoint_look_weight(endpoint)) == 0;
 }
 
 static void endpoint_idle(struct thole_endpoint *endpoint)
 {
 	uint64_t now_ns;
 
-	if (__builtin_expect(endpoint->simulated, 0))
+	if (__builtin_expect(endpoint->base.simulated, 0))
 		return;
-	endpoint->idle++;
+	endpoint_of(endpoint)->idle++;
 	if (endpoint_should_yield(endpoint))
 		now_ns = endpoint_yield(endpoint);
-	else if (endpoint->idle % MAINTAIN_LOOK == 0)
+	else if (endpoint_of(endpoint)->idle % MAINTAIN_LOOK == 0)
 		now_ns = clock_now_ns();
 	else
 		return;
-	if (now_ns - endpoint->maintained_ns > MAINTAIN_NS)
+	if (now_ns - endpoint_of(endpoint)->maintained_ns > MAINTAIN_NS)
 		endpoint_maintain(endpoint, now_ns);
 }
 
-/* The network's turn of a look. What it and the backlog have pushed goes out at the end, in one burst. */
-static int endpoint_look_network(struct thole_endpoint *endpoint)
+/* What was pushed since the last look goes out, in one burst. */
+static int endpoint_uncork(struct thole_endpoint *endpoint)
 {
-	int n;
+	int n = 0;
 
-	endpoint->corked = true;
-	n = datagram_transport.progress(endpoint);
-	if (!list_empty(&endpoint->backlogged))
-		n += peer_backlog_push(endpoint);
 	endpoint->corked = false;
-	return n + datagram_transport.flush(endpoint); /* who sends has no time to sleep */
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (transport_is_looked(&endpoint->base, i) && transports[i]->flush)
+			n += transports[i]->flush(&endpoint->base);
+	return n; /* who sends has no time to sleep */
 }
 
-/* Progress without waiting; nothing is done about finding nothing. */
+/* Progress without waiting; nothing is done about finding nothing. What transports that flush, and the backlog after them, have pushed
+ * goes out at the end. */
 static inline int endpoint_look(struct thole_endpoint *endpoint)
 {
-	int n = endpoint->shm ? shm_transport.progress(endpoint) : 0;
+	int n = 0;
 
-	if (__builtin_expect(endpoint->networked, 0))
-		n += endpoint_look_network(endpoint);
-	else if (!list_empty(&endpoint->backlogged))
+	for (int i = 0; i < TRANSPORTS; i++) {
+		if (!transport_is_looked(&endpoint->base, i))
+			continue;
+		if (transports[i]->flush)
+			endpoint->corked = true;
+		n += transports[i]->progress(&endpoint->base);
+	}
+	if (!list_empty(&endpoint->backlogged))
 		n += peer_backlog_push(endpoint);
+	if (__builtin_expect(endpoint->corked, 0))
+		n += endpoint_uncork(endpoint);
 	if (n > 0) {
-		endpoint->idle = 0;
-		if (++endpoint->calls % MAINTAIN_CALLS == 0 && !endpoint->simulated)
+		endpoint_of(endpoint)->idle = 0;
+		if (++endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0 && !endpoint->base.simulated)
 			endpoint_maintain(endpoint, clock_now_ns());
 	}
 	return n;
@@ -168,10 +178,23 @@ int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns)
 	int n;
 
 	endpoint_lock(endpoint);
-	endpoint->now_ns = now_ns;
+	endpoint->base.now_ns = now_ns;
 	n = endpoint_look(endpoint);
 	endpoint_unlock(endpoint);
 	return n;
+}
+
+uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
+{
+	const struct transport_owner *owner = &endpoint->base;
+	uint64_t first_ns = UINT64_MAX;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i)) {
+		uint64_t deadline_ns = transports[i]->deadline ? transports[i]->deadline(owner) : UINT64_MAX;
+
+		first_ns = deadline_ns < first_ns ? deadline_ns : first_ns;
+	}
+	return first_ns;
 }
 
 int endpoint_progress(struct thole_endpoint *endpoint)
@@ -189,9 +212,9 @@ int endpoint_progress(struct thole_endpoint *endpoint)
 static bool endpoint_awaits(struct thole_endpoint *endpoint)
 {
 	uint32_t live = endpoint->requests.live;
-	bool same = live == endpoint->found_live;
+	bool same = live == endpoint_of(endpoint)->found_live;
 
-	endpoint->found_live = UINT32_MAX;
+	endpoint_of(endpoint)->found_live = UINT32_MAX;
 	return live > endpoint->multi_posted && !same;
 }
 
@@ -207,7 +230,7 @@ static int endpoint_look_anew(struct thole_endpoint *endpoint)
 /* A look that goes to the network as well counts for several. */
 static int endpoint_look_again(struct thole_endpoint *endpoint, uint32_t most)
 {
-	struct patience *patience = &endpoint->patience;
+	struct patience *patience = &endpoint_of(endpoint)->patience;
 	uint64_t now_ns = clock_now_ns();
 	uint32_t looks = patience_looks(patience, now_ns, most), made = 0;
 	int n = 0;
@@ -226,16 +249,16 @@ static int endpoint_progress_outside(struct thole_endpoint *endpoint)
 {
 	int n = endpoint_look(endpoint);
 
-	if (n == 0 && !endpoint->simulated) {
-		uint64_t most = endpoint_shares(endpoint) ? endpoint->options.look_again_shared
-							  : endpoint->options.look_again;
+	if (n == 0 && !endpoint->base.simulated) {
+		uint64_t most = endpoint_shares(endpoint) ? endpoint->base.options.look_again_shared
+							  : endpoint->base.options.look_again;
 
 		endpoint_idle(endpoint); /* in any case: connections are made here */
-		if (!patience_rests(&endpoint->patience) && endpoint_awaits(endpoint) && most > 0)
+		if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
 			n = endpoint_look_again(endpoint, (uint32_t)most);
 	}
 	if (n > 0)
-		endpoint->found_live = endpoint->requests.live;
+		endpoint_of(endpoint)->found_live = endpoint->requests.live;
 	return n;
 }
 
@@ -253,15 +276,15 @@ int thole_progress(struct thole_endpoint *endpoint)
 
 int thole_fd(struct thole_endpoint *endpoint)
 {
-	return endpoint->wait_fd;
+	return endpoint->base.wait_fd;
 }
 
-static void timer_ready(struct thole_endpoint *endpoint, struct watcher *watcher, uint64_t now_ns)
+static void timer_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
 	uint64_t count;
 
-	(void)watcher, (void)now_ns;
-	(void)!read(endpoint->timer_fd, &count, sizeof(count));
+	(void)owner, (void)now_ns;
+	(void)!read(container_of(watcher, struct endpoint, timer)->timer_fd, &count, sizeof(count));
 }
 
 /* Make wait_fd readable after so long. False if that cannot be done. */
@@ -270,20 +293,20 @@ static bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
 	struct itimerspec when = {.it_value = {.tv_sec = (time_t)(longest_ns / 1000000000u),
 					       .tv_nsec = (long)(longest_ns % 1000000000u)}};
 
-	if (endpoint->timer_fd < 0) {
-		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint->timer};
+	if (endpoint_of(endpoint)->timer_fd < 0) {
+		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint_of(endpoint)->timer};
 		int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 
-		endpoint->timer.ready = timer_ready;
+		endpoint_of(endpoint)->timer.ready = timer_ready;
 		if (fd < 0)
 			return false;
-		if (epoll_ctl(endpoint->wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+		if (epoll_ctl(endpoint->base.wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
 			close(fd);
 			return false;
 		}
-		endpoint->timer_fd = fd;
+		endpoint_of(endpoint)->timer_fd = fd;
 	}
-	return timerfd_settime(endpoint->timer_fd, 0, &when, NULL) == 0;
+	return timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
 }
 
 int thole_arm(struct thole_endpoint *endpoint)
@@ -325,12 +348,12 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 
 	if (endpoint->safe && longest > THREADS_SLEEP_NS)
 		longest = THREADS_SLEEP_NS;
-	if (longest > 0 && endpoint->thread == NULL) {
+	if (longest > 0 && endpoint_of(endpoint)->thread == NULL) {
 		if (deadline_ns - now_ns < longest)
 			longest = deadline_ns - now_ns;
 		endpoint_count(endpoint, COUNTER_SLEEPS);
 		endpoint_unlock(endpoint);
-		descriptor_sleep(endpoint->wait_fd, longest);
+		descriptor_sleep(endpoint->base.wait_fd, longest);
 		endpoint_lock(endpoint);
 	} else if (longest > 0) {
 		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep. */
@@ -375,7 +398,7 @@ static int endpoint_wait(struct thole_endpoint *endpoint, bool (*done)(void *arg
 			return THOLE_ERR_TIMEOUT;
 		if (start_ns == 0 || n > 0)
 			start_ns = now_ns;
-		else if (now_ns - start_ns >= endpoint->options.spin)
+		else if (now_ns - start_ns >= endpoint->base.options.spin)
 			endpoint_sleep(endpoint, now_ns, deadline_ns);
 	}
 }
@@ -441,7 +464,7 @@ int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 	int n;
 
 	endpoint_lock(endpoint);
-	while ((n = endpoint_progress(endpoint)) == 0 && now_ns - start_ns < endpoint->options.spin &&
+	while ((n = endpoint_progress(endpoint)) == 0 && now_ns - start_ns < endpoint->base.options.spin &&
 	       now_ns < deadline_ns)
 		now_ns = clock_now_ns();
 	if (n == 0 && now_ns < deadline_ns)
@@ -478,7 +501,7 @@ static void *progress_run(void *arg)
 		if (longest > THREAD_SLEEP_NS_MAX)
 			longest = THREAD_SLEEP_NS_MAX;
 		if (longest > 0)
-			descriptor_sleep(endpoint->wait_fd, longest);
+			descriptor_sleep(endpoint->base.wait_fd, longest);
 		endpoint_lock(endpoint);
 		endpoint_disarm(endpoint);
 		endpoint_maintain(endpoint, clock_now_ns());
@@ -494,11 +517,11 @@ int progress_thread_start(struct thole_endpoint *endpoint)
 	if (!thread)
 		return error_set(THOLE_ERR_MEMORY, "no memory for the progress thread");
 	thread->endpoint = endpoint;
-	endpoint->thread = thread;
+	endpoint_of(endpoint)->thread = thread;
 	errno = pthread_create(&thread->id, NULL, progress_run, thread);
 	if (errno) {
 		free(thread);
-		endpoint->thread = NULL;
+		endpoint_of(endpoint)->thread = NULL;
 		return error_set(THOLE_ERR_SYSTEM, "cannot start the progress thread: %m");
 	}
 	return 0;
@@ -506,10 +529,10 @@ int progress_thread_start(struct thole_endpoint *endpoint)
 
 void progress_thread_stop(struct thole_endpoint *endpoint)
 {
-	if (!endpoint->thread)
+	if (!endpoint_of(endpoint)->thread)
 		return;
-	store_release(&endpoint->thread->stop, 1);
-	pthread_join(endpoint->thread->id, NULL);
-	free(endpoint->thread);
-	endpoint->thread = NULL;
+	store_release(&endpoint_of(endpoint)->thread->stop, 1);
+	pthread_join(endpoint_of(endpoint)->thread->id, NULL);
+	free(endpoint_of(endpoint)->thread);
+	endpoint_of(endpoint)->thread = NULL;
 }

@@ -41,8 +41,8 @@ void message_finish(struct peer *peer, uint64_t id, int status, uint64_t bytes);
 /* What was handed over goes out, unless a progress call is under way, which ends with that. */
 static inline void message_flush(struct peer *peer)
 {
-	if (peer->transport->flush && !peer->endpoint->corked)
-		peer->transport->flush(peer->endpoint);
+	if (peer->base.transport->flush && !peer->endpoint->corked)
+		peer->base.transport->flush(&peer->endpoint->base);
 }
 
 /* Wait for the peer: on its pending list in this state. */

@@ -163,15 +163,17 @@ static const struct message_kind kinds[RECORD_MESSAGE_KINDS] = {
 	[RECORD_REPLY] = {"reply", remote_reply, emitted_reply},
 };
 
-void message_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+/* The upcall delivered. */
+static void message_arrived(struct transport_peer *base, const struct record *record, const void *payload, uint32_t length)
 {
+	struct peer *peer = peer_of(base);
 	unsigned kind = record->kind;
 
-	if (__builtin_expect(kind == RECORD_EAGER && peer->stream.left == 0 && !peer->gone, 1)) {
+	if (__builtin_expect(kind == RECORD_EAGER && peer->stream.left == 0 && !peer->base.gone, 1)) {
 		receive_eager(peer, record, payload, length);
 		return;
 	}
-	if (kind == RECORD_NONE || kind >= RECORD_MESSAGE_KINDS || peer->gone) {
+	if (kind == RECORD_NONE || kind >= RECORD_MESSAGE_KINDS || peer->base.gone) {
 		message_bad(peer);
 		return;
 	}
@@ -200,8 +202,8 @@ static void message_announce(struct request *request)
 int message_emit(struct request *request)
 {
 	static const struct record piece = {.kind = RECORD_PIECE};
-	const struct transport *transport = request->peer->transport;
-	uint32_t piece_max = transport->piece_max(request->peer);
+	const struct transport *transport = request->peer->base.transport;
+	uint32_t piece_max = transport->piece_max(&request->peer->base);
 
 	/* The receiver may have asked for an announcement while this one waited. */
 	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
@@ -214,7 +216,7 @@ int message_emit(struct request *request)
 
 		if (!request->head_sent && length < request->payload)
 			request->record.flags |= RECORD_MORE;
-		error = transport->push(request->peer, request->head_sent ? &piece : &request->record,
+		error = transport->push(&request->peer->base, request->head_sent ? &piece : &request->record,
 					&request->vector, request->offset, length);
 		if (error)
 			return error;
@@ -314,12 +316,12 @@ int message_reach(struct peer *peer)
 {
 	int error;
 
-	if (peer->gone)
-		return peer->gone_status;
-	if (peer->connected)
+	if (peer->base.gone)
+		return peer->base.gone_status;
+	if (peer->base.connected)
 		return 0;
-	error = peer->transport->connect(peer);
-	peer->connected = error == 0;
+	error = peer->base.transport->connect(&peer->base);
+	peer->base.connected = error == 0;
 	return error;
 }
 
@@ -330,8 +332,8 @@ static int connect_start(struct thole_endpoint *endpoint, uint32_t index, uint64
 	struct request *request;
 	int error = 0;
 
-	if (peer && !peer->gone && peer->transport->key)
-		error = peer->transport->key(peer, key);
+	if (peer && !peer->base.gone && peer->base.transport->key)
+		error = peer->base.transport->key(&peer->base, key);
 	if (!error)
 		error = message_peer(endpoint, index, &peer);
 	if (error)
@@ -344,7 +346,7 @@ static int connect_start(struct thole_endpoint *endpoint, uint32_t index, uint64
 	request->handle = request_p != NULL;
 	if (request_p)
 		*request_p = (struct thole_request *)request;
-	if (peer->transport->connected(peer))
+	if (peer->base.transport->connected(&peer->base))
 		request_complete(request, 0);
 	else
 		message_pend(request, REQUEST_CONNECTING);
@@ -365,7 +367,7 @@ int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, 
 
 void message_reach_back(struct peer *peer)
 {
-	if (message_reach(peer) != 0 && !peer->gone)
+	if (message_reach(peer) != 0 && !peer->base.gone)
 		peer_lost(peer, THOLE_ERR_PEER);
 }
 
@@ -374,9 +376,9 @@ void message_control(struct peer *peer, const struct record *record)
 	struct request *request;
 
 	message_reach_back(peer);
-	if (peer->gone)
+	if (peer->base.gone)
 		return;
-	if (!peer->backlog_count && peer->transport->push(peer, record, NULL, 0, 0) == 0) {
+	if (!peer->backlog_count && peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {
 		message_flush(peer);
 		return;
 	}
@@ -427,10 +429,10 @@ bool message_is_eager(struct peer *peer, uint64_t length)
 {
 	if (length <= RECORD_INLINE_MAX)
 		return true;
-	if (peer->transport->eager_max && length > peer->transport->eager_max(peer))
+	if (peer->base.transport->eager_max && length > peer->base.transport->eager_max(&peer->base))
 		return false;
-	return length <= peer->endpoint->options.eager_max &&
-	       !(peer->announce >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
+	return length <= peer->endpoint->base.options.eager_max &&
+	       !(peer->base.announce >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
 }
 
 int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
@@ -441,12 +443,12 @@ int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **
 	if (!peer)
 		return error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u: thole_peer makes one of an address",
 				 index);
-	error = peer->gone ? 0 : message_reach(peer);
+	error = peer->base.gone ? 0 : message_reach(peer);
 	if (error)
 		return error; /* with its reason */
-	if (peer->gone)
+	if (peer->base.gone)
 		return peer_gone(peer);
-	if (peer->backlog_count >= endpoint->options.sends_max)
+	if (peer->backlog_count >= endpoint->base.options.sends_max)
 		return error_set(THOLE_ERR_AGAIN, "%u operations to peer %u wait for room: make progress, or "
 				 "raise the option sends_max", peer->backlog_count, index);
 	*peer_p = peer;
@@ -488,15 +490,15 @@ void message_stream_lost(struct peer *peer, int status)
 /* Why less was fetched than had been announced, if it was. */
 static int fetched_short(const struct request *request)
 {
-	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->window.length ? THOLE_ERR_TRUNCATED : 0;
+	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->fetch.window.length ? THOLE_ERR_TRUNCATED : 0;
 }
 
 void message_fetched(struct request *request, int status)
 {
 	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
 	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
-		message_finish(request->peer, request->window.id, status ? status : fetched_short(request),
-			       status ? 0 : request->window.length);
+		message_finish(request->peer, request->fetch.window.id, status ? status : fetched_short(request),
+			       status ? 0 : request->fetch.window.length);
 	if (request->operation == THOLE_OP_RECEIVE)
 		receive_done(request, status);
 	else
@@ -507,9 +509,11 @@ void message_fetch(struct request *request, const struct window *window)
 {
 	struct peer *peer = request->peer; /* the request may be over when fetch returns */
 
-	request->window = *window;
+	request->fetch.peer = &peer->base;
+	request->fetch.vector = &request->vector;
+	request->fetch.window = *window;
 	request->state = REQUEST_FETCHING;
-	peer->transport->fetch(request);
+	peer->base.transport->fetch(&request->fetch);
 	message_flush(peer);
 }
 
@@ -606,8 +610,8 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 	struct record record;
 	int error;
 
-	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->connected || peer->backlog_count ||
-	    peer->gone || (__builtin_expect(peer->limits.messages_only, 0) && (flags & (THOLE_IMM | THOLE_PLAIN))))
+	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->base.connected || peer->backlog_count ||
+	    peer->base.gone || (__builtin_expect(peer->limits.messages_only, 0) && (flags & (THOLE_IMM | THOLE_PLAIN))))
 		return false;
 	if ((request_p || !endpoint->complete) && !endpoint->requests.free && pool_grow(&endpoint->requests) != 0)
 		return false; /* its end needs one to be told by, and nothing may leave without */
@@ -618,15 +622,15 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 	if (length <= RECORD_INLINE_MAX) {
 		record.length = (uint16_t)length;
 		record_copy_short(record.payload, buffer, length);
-		error = peer->transport->push(peer, &record, NULL, 0, 0);
+		error = peer->base.transport->push(&peer->base, &record, NULL, 0, 0);
 	} else {
 		const struct iovec segment = {(void *)(uintptr_t)buffer, length};
 
-		if (!message_is_eager(peer, length) || length > peer->transport->piece_max(peer))
+		if (!message_is_eager(peer, length) || length > peer->base.transport->piece_max(&peer->base))
 			return false;
 		record.length = 0;
 		memset(record.payload, 0, sizeof(record.payload)); /* goes along */
-		error = peer->transport->push(peer, &record, &(struct vector){&segment, 1, length}, 0,
+		error = peer->base.transport->push(&peer->base, &record, &(struct vector){&segment, 1, length}, 0,
 					      (uint32_t)length);
 	}
 	if (error)
@@ -670,3 +674,121 @@ int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iov
 	endpoint_unlock(endpoint);
 	return error;
 }
+
+/* ---- What transports call --------------------------------------------------------------------------- */
+
+static void up_fetched(struct transport_fetch *fetch, int status)
+{
+	message_fetched(container_of(fetch, struct request, fetch), status);
+}
+
+static void up_connected(struct transport_peer *peer, int status)
+{
+	peer_connected(peer_of(peer), status);
+}
+
+static void up_lost(struct transport_peer *peer, int status)
+{
+	peer_lost(peer_of(peer), status);
+}
+
+static void up_room(struct transport_peer *peer)
+{
+	peer_ready(peer_of(peer));
+}
+
+static int up_peer(struct transport_owner *owner, const struct thole_address *address, struct transport_peer **peer_p)
+{
+	struct peer *peer;
+	int error = peer_by_address(endpoint_of_owner(owner), address, &peer);
+
+	if (!error)
+		*peer_p = &peer->base;
+	return error;
+}
+
+static int up_reach(struct transport_peer *peer)
+{
+	return message_reach(peer_of(peer));
+}
+
+static void up_control(struct transport_peer *peer, const struct record *record)
+{
+	message_control(peer_of(peer), record);
+}
+
+static const struct vector *up_window(struct transport_peer *peer, uint64_t id)
+{
+	const struct request *request = message_owner(peer_of(peer), id);
+
+	return request ? &request->vector : NULL;
+}
+
+static bool up_holds(struct transport_peer *peer, uint64_t id)
+{
+	return request_find(peer_of(peer), id) != NULL;
+}
+
+static bool up_placing(const struct transport_peer *peer)
+{
+	return peer_of(peer)->stream.request != NULL;
+}
+
+static bool up_pending(const struct transport_peer *peer)
+{
+	return peer_of(peer)->stream.left > 0 || !list_empty(&peer_of(peer)->pending);
+}
+
+static bool up_expected(struct transport_peer *peer, uint64_t tag)
+{
+	struct thole_endpoint *endpoint = peer_of(peer)->endpoint;
+
+	return endpoint->screened == 0 && match_arrive_peek(&endpoint->match[MATCH_TAGGED], peer->index, tag);
+}
+
+static bool up_receiving(const struct transport_owner *owner)
+{
+	const struct thole_endpoint *endpoint = endpoint_of_owner(owner);
+	bool posted = false;
+
+	for (int queue = 0; queue < MATCH_QUEUES; queue++)
+		posted |= match_receive_next(&endpoint->match[queue], NULL) != NULL;
+	return posted;
+}
+
+static void up_awaited(struct transport_owner *owner, void (*each)(void *arg, struct transport_peer *peer), void *arg)
+{
+	struct thole_endpoint *endpoint = endpoint_of_owner(owner);
+
+	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
+		struct match_receive *receive = NULL;
+
+		while ((receive = match_receive_next(&endpoint->match[queue], receive)))
+			if (receive->source != THOLE_ANY)
+				each(arg, &endpoint->peers[receive->source]->base);
+	}
+}
+
+static bool up_backlogged(const struct transport_owner *owner)
+{
+	return !list_empty(&endpoint_of_owner(owner)->backlogged);
+}
+
+const struct transport_upcalls message_upcalls = {
+	.delivered = message_arrived,
+	.fetched = up_fetched,
+	.connected = up_connected,
+	.lost = up_lost,
+	.room = up_room,
+	.peer = up_peer,
+	.reach = up_reach,
+	.control = up_control,
+	.window = up_window,
+	.holds = up_holds,
+	.placing = up_placing,
+	.pending = up_pending,
+	.expected = up_expected,
+	.receiving = up_receiving,
+	.awaited = up_awaited,
+	.backlogged = up_backlogged,
+};

@@ -6,13 +6,12 @@
 #ifndef THOLE_MESSAGE_MESSAGE_H
 #define THOLE_MESSAGE_MESSAGE_H
 
-#include "endpoint/endpoint.h"
+#include "message/state.h"
 
-/* From a transport: a whole record of a peer. The payload is only valid during the call; `record` is the caller's
- * private copy. */
-void message_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+/* What transports call (message.c). */
+extern const struct transport_upcalls message_upcalls;
 
-/* From a transport: the fetch of request->window has ended; `length` bytes are in request->vector. */
+/* A request's data has arrived, by pieces or bulk, or will not. */
 void message_fetched(struct request *request, int status);
 
 /* Hand over as much of an outgoing request as the transport takes. 0: all of it; AGAIN: try later; PEER. */
@@ -33,11 +32,18 @@ struct request *message_owner(struct peer *peer, uint64_t id);
 /* Count a record that no correct peer writes. */
 static inline void message_bad(struct peer *peer)
 {
-	endpoint_count(peer->endpoint, COUNTER_BAD_RECORDS);
+	transport_bad(&peer->base);
 }
 
 /* The peer is gone: end the stream that was arriving from it. */
 void message_stream_lost(struct peer *peer, int status);
+
+/* An unexpected message that a receive with these would get, if there is one; it can be described, and taken, to be the caller's,
+ * and dropped. */
+struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags);
+void receive_take(struct thole_endpoint *endpoint, struct unexpected *unexpected);
+void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p);
+void unexpected_drop(struct unexpected *unexpected);
 
 /* Free an unexpected message that is out of the match queue. */
 void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpected);

@@ -42,7 +42,7 @@ static struct request *receive_part(struct request *parent, uint64_t total)
 	parent->offset += part->vector.length;
 	parent->parts++;
 	room -= part->vector.length;
-	if (room == 0 || room < endpoint->options.multi_min) {
+	if (room == 0 || room < endpoint->base.options.multi_min) {
 		parent->retired = true;
 		if (parent->state == REQUEST_POSTED) {
 			match_withdraw(&endpoint->match[parent->queue], &parent->match);
@@ -58,7 +58,7 @@ static inline struct request *receive_match(struct peer *peer, const struct reco
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 	struct match *match = &endpoint->match[record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED];
-	struct match_receive *found = match_arrive_peek(match, peer->index,
+	struct match_receive *found = match_arrive_peek(match, peer->base.index,
 							record->flags & RECORD_PLAIN ? 0 : record->tag);
 	struct request *request;
 
@@ -87,7 +87,7 @@ static inline void receive_begin(struct request *request, struct peer *peer, con
 	request->imm = record->flags & RECORD_IMM ? record->imm : 0;
 	request->flags |= record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0;
 	request->message_length = total;
-	request->stream = record->flags & RECORD_STREAM;
+	request->fetch.stream = record->flags & RECORD_STREAM;
 }
 
 /* Fetch an announced message, or as much as there is room for. */
@@ -104,15 +104,24 @@ static void receive_fetch(struct request *request, const struct window *announce
 
 /* ---- Unexpected messages -------------------------------------------------------------------------- */
 
+/* Ask all senders to announce messages from now on, or to send them again. */
+static void unexpected_hold(struct thole_endpoint *endpoint, bool holding)
+{
+	struct transport_owner *owner = &endpoint->base;
+
+	owner->holding = holding;
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		transports[i]->hold(owner);
+}
+
 void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpected)
 {
 	if (unexpected->data && unexpected->data != unexpected->record.payload) {
-		endpoint->counters[COUNTER_UNEXPECTED_BYTES] -= unexpected->length;
+		endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] -= unexpected->length;
 		free(unexpected->data);
-		if (endpoint->holding &&
-		    endpoint->counters[COUNTER_UNEXPECTED_BYTES] < endpoint->options.unexpected_max / 2) {
-			endpoint->holding = false;
-			endpoint_hold(endpoint);
+		if (endpoint->base.holding &&
+		    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] < endpoint->base.options.unexpected_max / 2) {
+			unexpected_hold(endpoint, false);
 		}
 	}
 	pool_put(&endpoint->unexpected, unexpected);
@@ -134,7 +143,7 @@ static struct unexpected *unexpected_new(struct peer *peer, const struct record 
 	unexpected->queue = record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED;
 	unexpected->screened = unexpected->dropped = false;
 	unexpected->status = 0;
-	unexpected->match.source = peer->index;
+	unexpected->match.source = peer->base.index;
 	unexpected->match.tag = unexpected->queue == MATCH_PLAIN ? 0 : record->tag;
 	return unexpected;
 }
@@ -180,12 +189,11 @@ static bool unexpected_hold_data(struct unexpected *unexpected, const void *payl
 	if (!unexpected->data)
 		return false;
 	memcpy(unexpected->data, payload, length);
-	endpoint->counters[COUNTER_UNEXPECTED_BYTES] += total;
-	if (!endpoint->holding &&
-	    endpoint->counters[COUNTER_UNEXPECTED_BYTES] > endpoint->options.unexpected_max) {
-		endpoint->holding = true;
+	endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] += total;
+	if (!endpoint->base.holding &&
+	    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] > endpoint->base.options.unexpected_max) {
 		endpoint_count(endpoint, COUNTER_UNEXPECTED_HOLDS);
-		endpoint_hold(endpoint);
+		unexpected_hold(endpoint, true);
 	}
 	return true;
 }
@@ -209,7 +217,7 @@ static void unexpected_eager(struct peer *peer, const struct record *record, con
 	unexpected_store(unexpected);
 }
 
-static void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p)
+void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p)
 {
 	const struct record *record = &unexpected->record;
 
@@ -217,7 +225,7 @@ static void unexpected_describe(const struct unexpected *unexpected, struct thol
 		.tag = record->tag,
 		.imm = record->flags & RECORD_IMM ? record->imm : 0,
 		.message_length = unexpected_total(unexpected),
-		.peer = unexpected->peer->index,
+		.peer = unexpected->peer->base.index,
 		.flags = (record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0) |
 			 (record->flags & RECORD_PLAIN ? (uint32_t)THOLE_PLAIN : 0),
 		.operation = THOLE_OP_RECEIVE,
@@ -237,8 +245,8 @@ static void unexpected_deliver(struct unexpected *unexpected, struct request *re
 		window_load(&window, record);
 		receive_begin(request, peer, record, window.length);
 		unexpected_free(endpoint, unexpected);
-		if (peer->gone)
-			receive_done(request, peer->gone_status);
+		if (peer->base.gone)
+			receive_done(request, peer->base.gone_status);
 		else
 			receive_fetch(request, &window);
 		return;
@@ -260,7 +268,7 @@ static void unexpected_deliver(struct unexpected *unexpected, struct request *re
 }
 
 /* Nobody wants it: let the sender go, as if all of it had been taken, and free it as soon as nothing more of it arrives. */
-static void unexpected_drop(struct unexpected *unexpected)
+void unexpected_drop(struct unexpected *unexpected)
 {
 	const struct record *record = &unexpected->record;
 
@@ -303,7 +311,7 @@ static inline void receive_whole(struct request *request, struct peer *peer, con
 		.length = length,
 		.message_length = length,
 		.buffer = request->segment.iov_base,
-		.peer = peer->index,
+		.peer = peer->base.index,
 		.flags = request->flags | (record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0),
 		.operation = THOLE_OP_RECEIVE,
 	};
@@ -370,8 +378,7 @@ void receive_announce(struct peer *peer, const struct record *record, const void
 
 /* ---- Posting -------------------------------------------------------------------------------------- */
 
-static struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag,
-				       uint64_t mask, unsigned flags)
+struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags)
 {
 	bool plain = flags & THOLE_PLAIN;
 	struct match_message *found = match_find(&endpoint->match[plain ? MATCH_PLAIN : MATCH_TAGGED], source,
@@ -380,7 +387,7 @@ static struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t
 	return found ? container_of(found, struct unexpected, match) : NULL;
 }
 
-static void receive_take(struct thole_endpoint *endpoint, struct unexpected *unexpected)
+void receive_take(struct thole_endpoint *endpoint, struct unexpected *unexpected)
 {
 	match_take(&endpoint->match[unexpected->queue], &unexpected->match);
 }
@@ -437,11 +444,11 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 		return error;
 	if (!(flags & THOLE_MULTI))
 		unexpected = receive_find(endpoint, source, tag, mask, flags);
-	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->gone && !endpoint->peers[source]->screened &&
+	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->base.gone && !endpoint->peers[source]->screened &&
 	    !(flags & THOLE_MULTI))
-		return error_set(endpoint->peers[source]->gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED : THOLE_ERR_PEER,
+		return error_set(endpoint->peers[source]->base.gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED : THOLE_ERR_PEER,
 				 "peer %u (%s) is gone and nothing of it is left", source,
-				 endpoint->peers[source]->address.text);
+				 endpoint->peers[source]->base.address.text);
 	request = request_new(endpoint, THOLE_OP_RECEIVE, context, flags);
 	if (!request)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
@@ -521,7 +528,7 @@ static void unexpected_match(struct unexpected *unexpected)
 static void screen_left(struct peer *peer)
 {
 	peer->endpoint->screened--;
-	if (--peer->screened == 0 && peer->gone)
+	if (--peer->screened == 0 && peer->base.gone)
 		peer_fail_receives(peer);
 }
 
@@ -616,51 +623,7 @@ int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *
 	return unexpected != NULL;
 }
 
-/* ---- Probing -------------------------------------------------------------------------------------- */
-
-static struct unexpected *probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
-				unsigned flags)
-{
-	struct unexpected *unexpected = receive_find(endpoint, source, tag, mask, flags);
-
-	if (unexpected || endpoint_progress(endpoint) == 0)
-		return unexpected;
-	return receive_find(endpoint, source, tag, mask, flags);
-}
-
-int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags,
-		struct thole_completion *completion_p)
-{
-	struct unexpected *unexpected;
-
-	endpoint_lock(endpoint);
-	unexpected = probe(endpoint, source, tag, mask, flags);
-	if (unexpected) {
-		unexpected_describe(unexpected, completion_p);
-		if (flags & THOLE_DISCARD) {
-			receive_take(endpoint, unexpected);
-			unexpected_drop(unexpected);
-		}
-	}
-	endpoint_unlock(endpoint);
-	return unexpected != NULL;
-}
-
-int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
-			unsigned flags, struct thole_completion *completion_p, struct thole_message **message_p)
-{
-	struct unexpected *unexpected;
-
-	endpoint_lock(endpoint);
-	unexpected = probe(endpoint, source, tag, mask, flags);
-	if (unexpected) {
-		unexpected_describe(unexpected, completion_p);
-		receive_take(endpoint, unexpected);
-		*message_p = (struct thole_message *)unexpected;
-	}
-	endpoint_unlock(endpoint);
-	return unexpected != NULL;
-}
+/* ---- Messages that were taken ------------------------------------------------------------------------ */
 
 int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *message, const struct iovec *segments,
 		       size_t count, unsigned flags, void *context, struct thole_request **request_p)

@@ -103,7 +103,7 @@ static void remote_notify(struct peer *peer, enum thole_operation operation, voi
 		.length = length,
 		.message_length = length,
 		.buffer = (void *)(uintptr_t)memory,
-		.peer = peer->index,
+		.peer = peer->base.index,
 		.flags = imm ? THOLE_IMM : 0,
 		.operation = operation,
 	});
@@ -205,7 +205,7 @@ void remote_get(struct peer *peer, const struct record *record, const void *payl
 		return;
 	}
 	message_reach_back(peer);
-	if (peer->gone)
+	if (peer->base.gone)
 		return;
 	status = region_access(peer, record->tag, record->arg[3], bytes, THOLE_ACCESS_GET, &region, &memory);
 	request = status ? NULL
@@ -256,7 +256,7 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 		return;
 	}
 	message_reach_back(peer);
-	if (peer->gone)
+	if (peer->base.gone)
 		return;
 	status = region_access(peer, record->tag, record->arg[3], length,
 			       THOLE_ACCESS_ATOMIC | (op == THOLE_READ ? 0 : THOLE_ACCESS_PUT) |

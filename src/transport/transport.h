@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport: what a way between two endpoints offers the message layer - two services and no third:
+ * transport: what a way between two endpoints offers the layers above it - two services and no third:
  *   records  small, reliable, in order, per peer
  *   bulk     fetch a window of a peer into this memory
  * and the few calls by which an endpoint runs it. A transport is complete when it offers both.
- * An endpoint has up to two: shm for processes of its host, datagram for all others; which one is chosen when a peer is made
- * (endpoint/peer.c).
- * It calls back message_arrived, message_fetched, peer_connected and peer_lost (message/message.h, endpoint/endpoint.h).
+ *
+ * An endpoint has one of each row of TRANSPORT_TABLE that can be opened, and a peer the first of them that reaches it, for good.
+ *
+ * Below this a transport knows nothing of who uses it: an endpoint is a struct transport_owner to it, a peer a struct transport_peer,
+ * what it has to fetch a struct transport_fetch. They are the first members of structures of the layers above, which go from the
+ * one to the other; no transport does. What a transport has to say or to ask it says by struct transport_upcalls, which it gets
+ * with the owner: for each record one call by pointer, which is some instructions more than a direct one.
  */
 #ifndef THOLE_TRANSPORT_TRANSPORT_H
 #define THOLE_TRANSPORT_TRANSPORT_H
@@ -14,18 +18,110 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+#include "base/options.h"
 #include "base/vector.h"
+#include "thole.h"
+#include "transport/address.h"
 #include "transport/record.h"
 
-struct thole_endpoint;
-struct thole_peer_info;
-struct peer;
-struct request;
+/* All there are, in order of preference. They are opened from the last to the first, since the later ones may decide on the
+ * address (mxoe), and closed in order. A new one is a row, and a file that defines its struct transport. */
+#define TRANSPORT_TABLE(ROW) \
+	ROW(SHM, shm)            /* processes of one host */ \
+	ROW(DATAGRAM, datagram)  /* all others: frames over a network */
 
-/* Who is called when a descriptor of endpoint->wait_fd is ready: the event's data.ptr. Whoever watches one has it as the first
+#define TRANSPORT_NUMBER(NAME, name) TRANSPORT_##NAME,
+enum transport_number { TRANSPORT_TABLE(TRANSPORT_NUMBER) TRANSPORTS };
+#undef TRANSPORT_NUMBER
+
+struct transport;
+struct transport_owner;
+struct transport_fetch;
+struct transport_upcalls;
+
+/* A peer, as transports know it. */
+struct transport_peer {
+	struct transport_owner *owner;
+	const struct transport *transport; /* for good */
+	void *link;            /* the transport's part */
+	uint32_t index;        /* its handle */
+	bool connected;        /* transport->connect was called */
+	bool gone;
+	bool silent;           /* the transport's: it is gone because it was silent for too long */
+	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
+	uint16_t announce;     /* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, whose next message it wants announced */
+	int32_t gone_status;
+	struct thole_address address;
+	struct address_parts parts;
+};
+
+/* A window of a peer that is to be fetched, and the memory that it is fetched into. */
+struct transport_fetch {
+	struct transport_peer *peer;
+	const struct vector *vector;
+	struct window window;
+	bool stream;           /* its message came with RECORD_STREAM */
+};
+
+/* An endpoint, as its transports know it. */
+struct transport_owner {
+	const struct transport_upcalls *up;
+	uint64_t *counters;    /* by enum counter */
+	void *state[TRANSPORTS]; /* each transport's own; NULL: it is not open */
+	uint32_t looked;       /* a bit for each transport that is to be looked at in each progress call */
+	uint32_t locals;       /* rings that are looked at, which costs nothing */
+	bool simulated;        /* no clock and no system call; the time is now_ns */
+	bool holding;          /* senders were asked to announce only */
+	bool cohabits;         /* a peer was last seen on the core that this process runs on */
+	int wait_fd;           /* epoll: readable after arm when something arrives; -1: simulated */
+	uint64_t now_ns;       /* of the simulation */
+	struct options options;
+	struct address_parts parts;
+	struct thole_address address;
+};
+
+/* What transports call. None of these calls into the transport again but where it says so. */
+struct transport_upcalls {
+	/* A whole record of a peer. The payload is valid during the call only; `record` is the caller's private copy. May call any
+	 * of the peer's transport. */
+	void (*delivered)(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
+	/* A fetch has ended: the first bytes of its window, up to the end of its vector, are in that. May call any. */
+	void (*fetched)(struct transport_fetch *fetch, int status);
+	/* What connect began has succeeded, or (with a status) not by what was tried, and yet the peer is not gone. */
+	void (*connected)(struct transport_peer *peer, int status);
+	/* The peer is gone for good, and nothing more of it will arrive. Calls disconnect. */
+	void (*lost)(struct transport_peer *peer, int status);
+	/* A peer that was stalled has room again. */
+	void (*room)(struct transport_peer *peer);
+
+	/* The peer of an address, made if it was not known. Errors: ADDRESS, MEMORY. */
+	int (*peer)(struct transport_owner *owner, const struct thole_address *address, struct transport_peer **peer_p);
+	/* Connect to a peer that may not be connected. Calls connect. Returns 0, why it is gone, or what that returned. */
+	int (*reach)(struct transport_peer *peer);
+	/* Send a record of the transport's own kinds behind whatever waits for room. Calls push. */
+	void (*control)(struct transport_peer *peer, const struct record *record);
+	/* The memory that was announced to this peer by this id and may be read; NULL: none was, or no longer. */
+	const struct vector *(*window)(struct transport_peer *peer, uint64_t id);
+	/* Whether an operation with this peer has this id, in whatever state. */
+	bool (*holds)(struct transport_peer *peer, uint64_t id);
+	/* Whether the message that is arriving from this peer in pieces goes to its receive. */
+	bool (*placing)(const struct transport_peer *peer);
+	/* Whether something that was begun with this peer waits for it, but what its transport knows of. */
+	bool (*pending)(const struct transport_peer *peer);
+	/* Whether a message with this tag would go to a receive. */
+	bool (*expected)(struct transport_peer *peer, uint64_t tag);
+	/* Whether any receive is posted; and each peer that one is posted for, by each(arg, peer). */
+	bool (*receiving)(const struct transport_owner *owner);
+	void (*awaited)(struct transport_owner *owner, void (*each)(void *arg, struct transport_peer *peer), void *arg);
+	/* Whether anything waits to be pushed to a peer that is not stalled. */
+	bool (*backlogged)(const struct transport_owner *owner);
+};
+
+/* Who is called when a descriptor of owner->wait_fd is ready: the event's data.ptr. Whoever watches one has it as the first
  * member of a struct of its own. */
 struct watcher {
-	void (*ready)(struct thole_endpoint *endpoint, struct watcher *watcher, uint64_t now_ns);
+	void (*ready)(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns);
 };
 
 /* What a peer can be sent, where that is less than thole.h offers. */
@@ -34,61 +130,112 @@ struct transport_limits {
 	bool messages_only;  /* no put, get, atomics, immediate data or plain messages */
 };
 
+/* What options say of a transport. */
+enum transport_wish {
+	TRANSPORT_UNWANTED,
+	TRANSPORT_WELCOME,  /* if it can be opened */
+	TRANSPORT_REQUIRED,
+};
+
 /* Calls that say what NULL means may be NULL. */
 struct transport {
 	const char *name;
-	uint32_t carried; /* enum counter: of what was started to its peers; its bytes are the next */
+	const char *option; /* that turns it off */
+	uint32_t carried;   /* enum counter: of what was started to its peers; its bytes are the next */
+	uint32_t weight;    /* how long a look takes, in looks at rings in memory */
 
-	/* Per endpoint: open, close (sends nothing more). open fills in its share of endpoint->parts. */
-	int (*open)(struct thole_endpoint *endpoint);
+	/* Whether it is to be opened. Errors: ARGUMENT. */
+	int (*wanted)(const struct options *options, enum transport_wish *wish_p);
+	/* Per endpoint: open, close (sends nothing more). open sets its owner->state and fills in its share of owner->parts. */
+	int (*open)(struct transport_owner *owner);
 	/* Before memory goes back to its users, and close follows: nobody reaches into it any more. May wait. NULL: nobody does. */
-	void (*withdraw)(struct thole_endpoint *endpoint);
-	void (*close)(struct thole_endpoint *endpoint);
+	void (*withdraw)(struct transport_owner *owner);
+	void (*close)(struct transport_owner *owner);
 	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
-	bool (*drained)(struct thole_endpoint *endpoint);
+	bool (*drained)(struct transport_owner *owner);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */
-	void (*farewell)(struct thole_endpoint *endpoint);
+	void (*farewell)(struct transport_owner *owner);
+	/* What thole_peer_info says of the endpoint itself. NULL: nothing. */
+	void (*info_own)(const struct transport_owner *owner, struct thole_peer_info *info_p);
 
+	/* Whether an open transport reaches who has such an address. */
+	bool (*reaches)(const struct transport_owner *owner, const struct address_parts *parts);
 	/* Records. connect is called once before the first push and may finish later (push says AGAIN until then).
 	 * push hands over a record with `length` bytes at `offset` of the payload vector, at most piece_max of them:
 	 * 0, or AGAIN with nothing handed over, or PEER. */
-	int (*connect)(struct peer *peer);
-	int (*push)(struct peer *peer, const struct record *record, const struct vector *payload,
+	int (*connect)(struct transport_peer *peer);
+	int (*push)(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
-	uint32_t (*piece_max)(struct peer *peer);
-	/* Whether what connect began has succeeded; if not yet, peer_connected says so later, or peer_lost. */
-	bool (*connected)(struct peer *peer);
+	uint32_t (*piece_max)(struct transport_peer *peer);
+	/* Whether what connect began has succeeded; if not yet, the upcall connected says so later, or lost. */
+	bool (*connected)(struct transport_peer *peer);
 	/* Before connect, or to have it tried anew: the key that the peer wants to hear. NULL: none. Errors: MEMORY. */
-	int (*key)(struct peer *peer, uint64_t key);
+	int (*key)(struct transport_peer *peer, uint64_t key);
 	/* What was pushed and asked for goes out now: once after a burst. Returns how much of it has. NULL: it is out. */
-	int (*flush)(struct thole_endpoint *endpoint);
+	int (*flush)(struct transport_owner *owner);
 	/* Longest message that may be pushed unasked now, if less than the option eager_max. NULL: any. */
-	uint64_t (*eager_max)(struct peer *peer);
+	uint64_t (*eager_max)(struct transport_peer *peer);
 	/* What there is less of for this peer. NULL: nothing. Asked once, when the peer is made. */
-	void (*limits)(struct peer *peer, struct transport_limits *limits_p);
-	/* How the peer is reached: all but what thole_peer_info knows by itself. */
-	void (*info)(struct peer *peer, struct thole_peer_info *info_p);
+	void (*limits)(struct transport_peer *peer, struct transport_limits *limits_p);
+	/* How the peer is reached: all but what thole_peer_info knows by itself. NULL: no more. */
+	void (*info)(struct transport_peer *peer, struct thole_peer_info *info_p);
 	/* Forget what belongs to a peer that is gone. */
-	void (*disconnect)(struct peer *peer);
-	/* Tell all senders that endpoint->holding has changed: while it is set they announce instead of sending data
+	void (*disconnect)(struct transport_peer *peer);
+	/* Tell all senders that owner->holding has changed: while it is set they announce instead of sending data
 	 * that they were not asked for. */
-	void (*hold)(struct thole_endpoint *endpoint);
+	void (*hold)(struct transport_owner *owner);
 
-	/* Bulk: fetch request->window's first request->vector.length bytes; ends with message_fetched, perhaps before
-	 * returning. */
-	void (*fetch)(struct request *request);
+	/* Bulk; ends with the upcall fetched, perhaps before returning. */
+	void (*fetch)(struct transport_fetch *fetch);
 
 	/* Progress: handle what has arrived and continue bulk; the number of events. */
-	int (*progress)(struct thole_endpoint *endpoint);
+	int (*progress)(struct transport_owner *owner);
 	/* Now and then, with the time: connections, deaths, stalled transfers. NULL: progress does it. */
-	void (*maintain)(struct thole_endpoint *endpoint, uint64_t now_ns);
-	/* Before sleeping: after arm, whatever arrives makes endpoint->wait_fd readable; returns the longest sleep
+	void (*maintain)(struct transport_owner *owner, uint64_t now_ns);
+	/* In the simulator: when progress has something to do next though nothing arrives. NULL: never. */
+	uint64_t (*deadline)(const struct transport_owner *owner);
+	/* Before sleeping: after arm, whatever arrives makes owner->wait_fd readable; returns the longest sleep
 	 * in ns that is allowed, 0 if there is work already. */
-	uint64_t (*arm)(struct thole_endpoint *endpoint);
+	uint64_t (*arm)(struct transport_owner *owner);
 	/* After it. NULL: nothing is to be undone. */
-	void (*disarm)(struct thole_endpoint *endpoint);
+	void (*disarm)(struct transport_owner *owner);
 };
 
-extern const struct transport shm_transport, datagram_transport;
+#define TRANSPORT_DECLARE(NAME, name) extern const struct transport name##_transport;
+TRANSPORT_TABLE(TRANSPORT_DECLARE)
+#undef TRANSPORT_DECLARE
+
+#define TRANSPORT_ROW(NAME, name) [TRANSPORT_##NAME] = &name##_transport,
+static const struct transport *const transports[TRANSPORTS] = {TRANSPORT_TABLE(TRANSPORT_ROW)};
+#undef TRANSPORT_ROW
+
+/* The next open transport after this one (-1: the first); TRANSPORTS: there is none. */
+static inline int transport_next(const struct transport_owner *owner, int number)
+{
+	while (++number < TRANSPORTS && !owner->state[number])
+		;
+	return number;
+}
+
+static inline bool transport_is_looked(const struct transport_owner *owner, enum transport_number number)
+{
+	return owner->looked >> number & 1;
+}
+
+static inline void transport_look(struct transport_owner *owner, enum transport_number number, bool look)
+{
+	owner->looked = (owner->looked & ~(1u << number)) | (uint32_t)look << number;
+}
+
+static inline void transport_count(struct transport_owner *owner, enum counter counter)
+{
+	owner->counters[counter]++;
+}
+
+/* Count a record that no correct peer writes. */
+static inline void transport_bad(struct transport_peer *peer)
+{
+	transport_count(peer->owner, COUNTER_BAD_RECORDS);
+}
 
 #endif

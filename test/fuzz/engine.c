@@ -130,12 +130,12 @@ static void victim_complete(struct process *process, const struct thole_completi
 static void victim_step(struct process *process)
 {
 	process->act_ns = UINT64_MAX;
-	MUST(process->endpoint->counters[COUNTER_UNEXPECTED_BYTES] <= UNEXPECTED_MAX + UNEXPECTED_MORE);
+	MUST(process->endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] <= UNEXPECTED_MAX + UNEXPECTED_MORE);
 }
 
 static const struct application victim_application = {victim_step, victim_complete};
 
-static uint32_t peer_of(struct process *process, const struct process *other)
+static uint32_t peer_handle(struct process *process, const struct process *other)
 {
 	uint32_t peer = 0;
 
@@ -148,7 +148,7 @@ static void victim_begin(struct run *run)
 {
 	struct process *victim = run->processes[VICTIM];
 	struct place *place = &run->places[take(run, 1) % PLACES];
-	uint32_t peer = peer_of(victim, run->processes[HOSTILE]);
+	uint32_t peer = peer_handle(victim, run->processes[HOSTILE]);
 	uint64_t how = take(run, 1), length = take(run, 1) % 2 ? take(run, 1) : take(run, 3) % (BUFFER + 1);
 	struct iovec part = {place_memory(place), length};
 	int error;
@@ -210,7 +210,7 @@ static void victim_screen(struct run *run)
 			run->handed = NULL;
 			break;
 		}
-		run->handed_honest = found.peer == peer_of(victim, run->processes[HONEST]);
+		run->handed_honest = found.peer == peer_handle(victim, run->processes[HONEST]);
 		look_at(&found, data);
 	}
 	process_wake(victim, run->world.now_ns);
@@ -221,7 +221,7 @@ static void hostile_behave(struct run *run)
 {
 	static uint8_t bytes[BUFFER];
 	struct process *hostile = run->processes[HOSTILE];
-	uint32_t peer = peer_of(hostile, run->processes[VICTIM]);
+	uint32_t peer = peer_handle(hostile, run->processes[VICTIM]);
 	uint64_t how = take(run, 1), length = take(run, 3) % (BUFFER + 1);
 	struct iovec part = {bytes, length};
 
@@ -240,9 +240,9 @@ static void hostile_behave(struct run *run)
 static struct connection *connection_to(struct run *run, int from, int to)
 {
 	struct peer *peer = endpoint_peer(run->processes[from]->endpoint,
-					  peer_of(run->processes[from], run->processes[to]));
+					  peer_handle(run->processes[from], run->processes[to]));
 
-	return peer->link;
+	return peer->base.link;
 }
 
 static void write_frame(struct run *run, const uint8_t *frame, size_t length)
@@ -279,14 +279,14 @@ static void fill_record(struct run *run, struct packet *packet, const struct con
 
 static void fill_connect(struct run *run, struct packet *packet, const struct connection *connection)
 {
-	const struct address_parts *from = &run->processes[take(run, 1) < 200 ? HOSTILE : HONEST]->endpoint->parts;
+	const struct address_parts *from = &run->processes[take(run, 1) < 200 ? HOSTILE : HONEST]->endpoint->base.parts;
 	struct packet_connect *connect = &packet->connect;
 
 	connect->host = near(run, from->host);
 	connect->endpoint = near(run, from->endpoint);
 	memcpy(connect->network, from->network, sizeof(connect->network));
 	connect->network[take(run, 1) % 20] ^= (uint8_t)(take(run, 1) & take(run, 1));
-	connect->target = near(run, run->processes[VICTIM]->endpoint->parts.endpoint);
+	connect->target = near(run, run->processes[VICTIM]->endpoint->base.parts.endpoint);
 	connect->session = near(run, connection->session);
 	connect->index = (uint32_t)near(run, connection->index);
 	connect->next = (uint32_t)near(run, connection->in.next);
@@ -508,7 +508,7 @@ static void victim_forget(struct run *run)
 	for (uint32_t peer = 0; peer < victim->endpoint->peer_count; peer++) {
 		struct thole_completion found;
 
-		if (peer == peer_of(victim, run->processes[HONEST]))
+		if (peer == peer_handle(victim, run->processes[HONEST]))
 			continue;
 		for (unsigned flags = 0; flags <= THOLE_PLAIN; flags += THOLE_PLAIN)
 			while (thole_probe(victim->endpoint, peer, 0, 0, flags | THOLE_DISCARD, &found) == 1)

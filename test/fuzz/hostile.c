@@ -25,6 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "message/state.h"
 #include "transport/shm/shm.h"
 
 enum {
@@ -117,7 +118,7 @@ static uint64_t take_word(struct input *input)
 /* A number that is somewhere a border, near one, or anything. */
 static uint64_t take_value(struct stage *stage, struct input *input)
 {
-	const struct shm_peer *link = shm_link(stage->hostile->peers[stage->hostile_to_victim]);
+	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
 	static const uint64_t borders[] = {
 		0, 1, 2, 8, 40, 41, 63, 64, 192, 1024, 4096, 5000, 8192, SEGMENT_BASE, 65536, 1 << 20, (1 << 20) + 1,
 		UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 40, (UINT64_C(1) << 40) + 1, UINT64_C(1) << 48,
@@ -175,7 +176,7 @@ static void guarded_end(struct guarded *guarded)
 /* Raw bytes anywhere in a segment. */
 static void step_scribble(struct stage *stage, struct input *input, bool out)
 {
-	struct shm_peer *link = shm_link(stage->hostile->peers[stage->hostile_to_victim]);
+	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
 	uint8_t *segment = (uint8_t *)(out ? (void *)link->out.segment : (void *)link->in.segment);
 	uint64_t size = out ? link->out.size : link->in.size;
 	/* The head and the slots more often than the areas. */
@@ -202,7 +203,7 @@ static void publish(struct ring_out *ring)
 /* A record that looks like one, in the slot that the victim looks at next. */
 static void step_record(struct stage *stage, struct input *input)
 {
-	struct shm_peer *link = shm_link(stage->hostile->peers[stage->hostile_to_victim]);
+	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
 	struct ring_out *ring = &link->out;
 	struct record *slot;
 	static const uint16_t lengths[] = {0, 1, 8, 40, SPAN_MAX, SPAN_MAX + 1, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL};
@@ -245,7 +246,7 @@ static void step_record(struct stage *stage, struct input *input)
 
 static void forge(struct stage *stage, const struct record *record)
 {
-	struct shm_peer *link = shm_link(stage->hostile->peers[stage->hostile_to_victim]);
+	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
 	struct ring_out *ring = &link->out;
 	struct record *slot;
 
@@ -308,7 +309,7 @@ static void step_lengths(struct stage *stage, struct input *input)
 
 static void step_words(struct stage *stage, struct input *input)
 {
-	struct shm_peer *link = shm_link(stage->hostile->peers[stage->hostile_to_victim]);
+	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
 	struct segment *in = link->in.segment, *out = link->out.segment;
 	struct offer *offer = NULL;
 
@@ -393,7 +394,7 @@ static int stranger_file(struct input *input)
 
 static void step_stranger(struct stage *stage, struct input *input)
 {
-	struct greeting greeting = {.magic = GREETING_MAGIC, .version = SEGMENT_VERSION, .to = stage->victim->parts.endpoint};
+	struct greeting greeting = {.magic = GREETING_MAGIC, .version = SEGMENT_VERSION, .to = stage->victim->base.parts.endpoint};
 	union {
 		char bytes[CMSG_SPACE(3 * sizeof(int))];
 		struct cmsghdr align;
@@ -401,7 +402,7 @@ static void step_stranger(struct stage *stage, struct input *input)
 	struct iovec data = {&greeting, sizeof(greeting)};
 	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
 	struct sockaddr_un name;
-	struct address_parts parts = stage->victim->parts;
+	struct address_parts parts = stage->victim->base.parts;
 	int fd, files[3], count = take(input) % 4;
 	socklen_t length;
 
@@ -455,7 +456,7 @@ static void step_stranger(struct stage *stage, struct input *input)
 /* Bytes on a socket that the victim reads. */
 static void step_socket(struct stage *stage, struct input *input)
 {
-	const struct shm_peer *link = shm_link(stage->hostile->peers[stage->hostile_to_victim]);
+	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
 	int fd = take(input) % 2 && stage->socket_count ? stage->sockets[take(input) % stage->socket_count]
 		 : take(input) % 2			? link->watch_in.fd
 							: link->watch_out.fd;

@@ -139,15 +139,15 @@ FAULTS = [
     Fault(
         "the bound of a pulled range is missed by 8 bytes",
         SERVE,
-        "pull->length > request->vector.length - pull->offset ||",
-        "pull->length > request->vector.length - pull->offset + 8 ||",
+        "pull->length > vector->length - pull->offset ||",
+        "pull->length > vector->length - pull->offset + 8 ||",
     ),
     Fault(
         "where a pulled range begins is not checked",
         SERVE,
-        "if (pull->length == 0 || pull->offset > request->vector.length ||\n"
-        "\t    pull->length > request->vector.length - pull->offset ||",
-        "if (pull->length == 0 || pull->length > request->vector.length ||",
+        "if (pull->length == 0 || pull->offset > vector->length ||\n"
+        "\t    pull->length > vector->length - pull->offset ||",
+        "if (pull->length == 0 || pull->length > vector->length ||",
     ),
     Fault(
         "DATA may have any length",
@@ -285,7 +285,7 @@ FAULTS = [
     Fault(
         "a CONNECT for another endpoint is answered",
         NAMING_NATIVE,
-        "if (packet->connect.target == engine->endpoint->parts.endpoint)",
+        "if (packet->connect.target == engine->owner->parts.endpoint)",
         "if (true)",
     ),
     # ---- What keeps strangers out
@@ -496,7 +496,7 @@ FAULTS = [
     Fault(
         "the bound of unexpected bytes holds nobody back",
         RECEIVE,
-        "endpoint->counters[COUNTER_UNEXPECTED_BYTES] > endpoint->options.unexpected_max) {",
+        "endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] > endpoint->base.options.unexpected_max) {",
         "false) {",
     ),
     Fault(

@@ -135,7 +135,7 @@ static void transfer(struct pair *pair, uint64_t id, size_t send_count, size_t r
 		pair_check(id, to, LENGTH);
 	pair_finish(pair, pair->a, send, NULL);
 	/* Nothing of it is left. */
-	assert_int_equal(shm_link(endpoint_peer(pair->b, pair->b_to_a))->offers_used, 0);
+	assert_int_equal(shm_link(&endpoint_peer(pair->b, pair->b_to_a)->base)->offers_used, 0);
 	assert_int_equal(pair->a->requests.live + pair->b->requests.live, 0);
 	free(from);
 	free(to);
@@ -367,7 +367,7 @@ static void reach_check(void)
 
 static uint64_t reach_claim(void)
 {
-	return load_acquire(&shm_link(endpoint_peer(reach.pair.b, reach.pair.b_to_a))->in.segment->offers[0].claim);
+	return load_acquire(&shm_link(&endpoint_peer(reach.pair.b, reach.pair.b_to_a)->base)->in.segment->offers[0].claim);
 }
 
 static bool reach_is_withdrawn(void)
@@ -463,7 +463,7 @@ static void lost__waits_for_what_is_claimed(void **state)
 	/* And nothing is left of it. */
 	for (int i = 0; i < 1000; i++)
 		thole_progress(reach.pair.b);
-	assert_null(shm_link(endpoint_peer(reach.pair.b, reach.pair.b_to_a))->in.segment);
+	assert_null(shm_link(&endpoint_peer(reach.pair.b, reach.pair.b_to_a)->base)->in.segment);
 	pair_close(&reach.pair);
 	reach_close();
 }
@@ -476,7 +476,7 @@ static void claim__of_a_former_offer(void **state)
 
 	(void)state;
 	reach_open();
-	offer = &shm_link(endpoint_peer(reach.pair.b, reach.pair.b_to_a))->in.segment->offers[0];
+	offer = &shm_link(&endpoint_peer(reach.pair.b, reach.pair.b_to_a)->base)->in.segment->offers[0];
 	word = offer->claim + (UINT64_C(1) << 40); /* the sequence number */
 	offer->claim = word;
 	reach_see();
@@ -532,7 +532,7 @@ static void door__shuts(void **state)
 /* The peer's cookie is another one, as where its address has come to be somebody else's. */
 static void change_cookie(void)
 {
-	++*shm_of(reach.pair.a)->cookie;
+	++*shm_of(&reach.pair.a->base)->cookie;
 }
 
 static void read__with_another_cookie(void **state)
@@ -787,7 +787,7 @@ static void exec__of_a_sender_that_is_read(void **state)
 	assert_int_equal(thole_wait(endpoint, receive, -1, &completion), 0); /* though its sockets are open in its child */
 	assert_null(kernel.before[0]);
 	assert_int_equal(completion.status, THOLE_ERR_PEER);
-	while (!endpoint_peer(endpoint, peer)->gone) /* and it is known to have ended */
+	while (!endpoint_peer(endpoint, peer)->base.gone) /* and it is known to have ended */
 		thole_progress(endpoint);
 	thole_endpoint_close(endpoint);
 	other_close(0);

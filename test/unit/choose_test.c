@@ -35,14 +35,14 @@ static void connect_both(struct pair *pair, const char *const *options)
 		assert_int_equal(pair_finish(pair, to, receive, NULL), 0);
 		assert_int_equal(pair_finish(pair, from, send, NULL), 0);
 	}
-	assert_true(copy_allowed(pair->b->peers[pair->b_to_a]));
+	assert_true(copy_allowed(&pair->b->peers[pair->b_to_a]->base));
 }
 
 /* What b, which receives from a, wants announced; and the same as a reads it. */
 static bool announced(const struct pair *pair, enum pace pace)
 {
-	const struct segment *in = shm_link(pair->b->peers[pair->b_to_a])->in.segment;
-	const struct segment *out = shm_link(pair->a->peers[pair->a_to_b])->out.segment;
+	const struct segment *in = shm_link(&pair->b->peers[pair->b_to_a]->base)->in.segment;
+	const struct segment *out = shm_link(&pair->a->peers[pair->a_to_b]->base)->out.segment;
 
 	assert_int_equal(in->announce[pace], out->announce[pace]);
 	return in->announce[pace] >> (CLASS - LENGTH_CLASS_MIN) & 1;
@@ -52,7 +52,7 @@ static bool announced(const struct pair *pair, enum pace pace)
 static bool message(const struct pair *pair, enum pace pace, uint64_t ring_ns, uint64_t copy_ns)
 {
 	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL, .arg = {LENGTH}};
-	struct peer *peer = pair->b->peers[pair->b_to_a];
+	struct transport_peer *peer = &pair->b->peers[pair->b_to_a]->base;
 	bool copy = announced(pair, pace);
 
 	now_ns += 10000000; /* since the last one */
@@ -122,11 +122,11 @@ static void learn__not_of_late_or_foreign_ones(void **state)
 	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL};
 	static const uint64_t lengths[] = {0, 100, PIECE, 65537, UINT32_MAX, UINT64_MAX};
 	struct pair pair;
-	struct peer *peer;
+	struct transport_peer *peer;
 
 	(void)state;
 	connect_both(&pair, NULL);
-	peer = pair.b->peers[pair.b_to_a];
+	peer = &pair.b->peers[pair.b_to_a]->base;
 	for (int i = 0; i < 6; i++) {
 		record.arg[0] = lengths[i];
 		choose_eager_begin(peer, &record, PIECE, false);
@@ -157,7 +157,7 @@ static void learn__late_looks_end(void **state)
 			message(&pair, PACE_DIALOGUE, 5000, 3000);
 			continue;
 		}
-		choose_eager_begin(pair.b->peers[pair.b_to_a], &record, PIECE, true);
+		choose_eager_begin(&pair.b->peers[pair.b_to_a]->base, &record, PIECE, true);
 		late++;
 	}
 	assert_in_range(late, 1, 40);
@@ -192,16 +192,16 @@ static void send__as_the_receiver_wants_it(void **state)
 	rendezvous(&pair); /* the sender looks after it has sent */
 	assert_int_equal(rendezvous(&pair), 1);
 	/* Where the kernel refuses, announcing is no use any more. */
-	shm_link(pair.b->peers[pair.b_to_a])->one_copy = ONE_COPY_NO;
-	choose_tell_all(pair.b);
+	shm_link(&pair.b->peers[pair.b_to_a]->base)->one_copy = ONE_COPY_NO;
+	choose_tell_all(&pair.b->base);
 	rendezvous(&pair);
 	assert_int_equal(rendezvous(&pair), 0);
 	/* A receiver that holds wants all of them announced all the same. */
-	pair.b->holding = true;
-	choose_tell_all(pair.b);
+	pair.b->base.holding = true;
+	choose_tell_all(&pair.b->base);
 	rendezvous(&pair);
 	assert_int_equal(rendezvous(&pair), 1);
-	pair.b->holding = false;
+	pair.b->base.holding = false;
 	pair_close(&pair);
 }
 
@@ -218,7 +218,7 @@ static void send__says_whether_it_is_in_a_stream(void **state)
 		int heads = 0;
 
 		connect_both(&pair, NULL);
-		out = &shm_link(pair.a->peers[pair.a_to_b])->out;
+		out = &shm_link(&pair.a->peers[pair.a_to_b]->base)->out;
 		for (int turn = 0; turn < 2; turn++) { /* the answer of connect_both was the last that a got */
 			uint64_t slot = out->produced;
 
@@ -248,7 +248,7 @@ static void fixed_ways__are_not_learnt(void **state)
 
 		connect_both(&pair, options);
 		assert_int_equal(messages(&pair, 100, PACE_DIALOGUE, 5000, 3000), 0);
-		assert_int_equal(choose_fetch(pair.b->peers[pair.b_to_a], 1 << 20, PACE_DIALOGUE), methods[i]);
+		assert_int_equal(choose_fetch(&pair.b->peers[pair.b_to_a]->base, 1 << 20, PACE_DIALOGUE), methods[i]);
 		pair_close(&pair);
 	}
 }

@@ -78,8 +78,8 @@ static void shm__names_tell_no_id(void **state)
 
 	(void)state;
 	pair_open(&pair, options);
-	snprintf(id, sizeof(id), "%016llx", (unsigned long long)pair.a->parts.endpoint);
-	connect_name(pair.a->parts.endpoint, &name);
+	snprintf(id, sizeof(id), "%016llx", (unsigned long long)pair.a->base.parts.endpoint);
+	connect_name(pair.a->base.parts.endpoint, &name);
 	assert_null(strstr(name.sun_path + 1, id));
 	sockets = fopen("/proc/net/unix", "r");
 	assert_non_null(sockets);
@@ -197,7 +197,7 @@ static void network__of_one_user(void **state)
 
 	(void)state;
 	network_open(&pair, network_a, network_b);
-	assert_true(pair.a->options.job_key != 0 && pair.a->options.job_key == pair.b->options.job_key);
+	assert_true(pair.a->base.options.job_key != 0 && pair.a->base.options.job_key == pair.b->base.options.job_key);
 	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
 	pair_close(&pair);
 	network_open(&pair, network_a, none);

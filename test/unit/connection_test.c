@@ -143,8 +143,8 @@ static struct host *host_open(uint64_t key)
 	assert_int_equal(options_defaults(&options, NULL), 0);
 	options.job_key = key;
 	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &host->endpoint), 0);
-	assert_int_equal(datagram_attach(host->endpoint, &codec_native, links, LINKS, count_up, &random_state), 0);
-	host->engine = &datagram_of(host->endpoint)->engine;
+	assert_int_equal(datagram_attach(&host->endpoint->base, &codec_native, links, LINKS, count_up, &random_state), 0);
+	host->engine = &datagram_of(&host->endpoint->base)->engine;
 	endpoint_advance(host->endpoint, host->now_ns);
 	return host;
 }
@@ -364,14 +364,14 @@ static struct packet stranger_opens(struct host *host)
 	packet = (struct packet){.type = PACKET_ACK, .to = answer.connect.index, .session = answer.connect.session, .ack = 1};
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, SECOND_NS / 100);
-	assert_false(endpoint_peer(host->endpoint, 0)->gone);
-	assert_int_equal(connection_of(endpoint_peer(host->endpoint, 0))->state, CONNECTION_OPEN);
+	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
+	assert_int_equal(connection_of(&endpoint_peer(host->endpoint, 0)->base)->state, CONNECTION_OPEN);
 	return packet;
 }
 
 static uint64_t host_count(const struct host *host, enum counter counter)
 {
-	return host->endpoint->counters[counter];
+	return host->endpoint->base.counters[counter];
 }
 
 /* A CONNECT that was heard and is sent from elsewhere makes nobody the one who gets the answers. */
@@ -431,8 +431,8 @@ static void accept__no_guard_there(void **state)
 	packet.connect.session = 0;
 	packet.connect.status = CONNECT_NO_GUARD;
 	stranger_says(host, UDP, &packet, 0);
-	assert_true(endpoint_peer(host->endpoint, peer)->gone);
-	assert_int_equal(endpoint_peer(host->endpoint, peer)->gone_status, THOLE_ERR_UNSUPPORTED);
+	assert_true(endpoint_peer(host->endpoint, peer)->base.gone);
+	assert_int_equal(endpoint_peer(host->endpoint, peer)->base.gone_status, THOLE_ERR_UNSUPPORTED);
 	host_close(host);
 }
 
@@ -472,11 +472,11 @@ static void close__waits_for_what_is_before_it(void **state)
 		packet.type = PACKET_CLOSE;
 		packet.sequence = 1 + missing;
 		stranger_says(host, UDP, &packet, 0);
-		assert_int_equal(endpoint_peer(host->endpoint, 0)->gone, !missing);
+		assert_int_equal(endpoint_peer(host->endpoint, 0)->base.gone, !missing);
 		host_run(host, CLOSE_WAIT_NS / 2);
-		assert_int_equal(endpoint_peer(host->endpoint, 0)->gone, !missing);
+		assert_int_equal(endpoint_peer(host->endpoint, 0)->base.gone, !missing);
 		host_run(host, CLOSE_WAIT_NS);
-		assert_true(endpoint_peer(host->endpoint, 0)->gone);
+		assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
 		host_close(host);
 	}
 }
@@ -490,8 +490,8 @@ static void stranger_acknowledges(struct host *host, struct packet *packet, unsi
 {
 	static const uint8_t bytes[64];
 
-	for (unsigned i = 1; i <= words && !endpoint_peer(host->endpoint, 0)->gone; i++) {
-		struct connection *connection = connection_of(endpoint_peer(host->endpoint, 0));
+	for (unsigned i = 1; i <= words && !endpoint_peer(host->endpoint, 0)->base.gone; i++) {
+		struct connection *connection = connection_of(&endpoint_peer(host->endpoint, 0)->base);
 
 		if (connection->out.next - packet->ack < 2)
 			assert_int_equal(thole_send(host->endpoint, 0, bytes, sizeof(bytes), 0, 0, 0, NULL, NULL), 0);
@@ -515,11 +515,11 @@ static void stalled__records(void **state)
 	packet = stranger_opens(host);
 	packet.credit = 64;
 	stranger_acknowledges(host, &packet, 10, 300); /* slowly, but it does */
-	assert_false(endpoint_peer(host->endpoint, 0)->gone);
+	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
 	stranger_acknowledges(host, &packet, 0, 80);
-	assert_false(endpoint_peer(host->endpoint, 0)->gone);
+	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
 	stranger_acknowledges(host, &packet, 0, 70);
-	assert_true(endpoint_peer(host->endpoint, 0)->gone);
+	assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
 	assert_int_equal(host_count(host, COUNTER_PEERS_STALLED), 1);
 	host_close(host);
 }
@@ -534,16 +534,16 @@ static void stalled__neither(void **state)
 	(void)state;
 	packet = stranger_opens(host);
 	packet.credit = 64;
-	connection = connection_of(endpoint_peer(host->endpoint, 0));
+	connection = connection_of(&endpoint_peer(host->endpoint, 0)->base);
 	connection->pull.outstanding = 1; /* as if asked for */
 	for (unsigned i = 0; i < 300; i++) {
 		if (i % 2)
 			connection->pull.fed_ns = host->now_ns + SAID_NS; /* just before the next look */
 		stranger_acknowledges(host, &packet, 1 + i % 2, 1);
 	}
-	assert_false(endpoint_peer(host->endpoint, 0)->gone);
+	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
 	stranger_acknowledges(host, &packet, 1, 150);
-	assert_true(endpoint_peer(host->endpoint, 0)->gone);
+	assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
 	assert_int_equal(host_count(host, COUNTER_PEERS_STALLED), 1);
 	host_close(host);
 }
@@ -559,7 +559,7 @@ static struct connection *stranger_opens_both(struct host *host, struct packet *
 
 	*packet_p = stranger_opens(host);
 	packet_p->credit = 64;
-	connection = connection_of(endpoint_peer(host->endpoint, 0));
+	connection = connection_of(&endpoint_peer(host->endpoint, 0)->base);
 	route_reach(connection, RAW, &(struct path){{2}});
 	route_work(connection, UDP, 1400);
 	route_work(connection, RAW, 1400);

@@ -243,7 +243,7 @@ static void address__says_where(void **state)
 	struct address_parts parts;
 
 	(void)state;
-	assert_int_equal(address_parse(&endpoint->address, &parts), 0);
+	assert_int_equal(address_parse(&endpoint->base.address, &parts), 0);
 	assert_int_equal(parts.network[0], ADDRESS_IPV4);
 	assert_int_equal(parts.network[1], 0);
 	assert_true(parts.network[2] != 0 || parts.network[3] != 0);

@@ -400,7 +400,7 @@ static void pair_talk(struct pair *pair, uint64_t *now_ns, uint64_t id, size_t l
 
 static struct connection *connection_at(struct thole_endpoint *endpoint, uint32_t peer)
 {
-	return endpoint_peer(endpoint, peer)->link;
+	return endpoint_peer(endpoint, peer)->base.link;
 }
 
 /* What a connection is, in a word; drops are counted elsewhere. */
@@ -419,7 +419,7 @@ static uint64_t connection_hash(const struct connection *connection)
 
 static void b_gets(struct pair *pair, const uint8_t *frame, size_t length)
 {
-	engine_frame(&datagram_of(pair->b)->engine, &wires[1].link, &wires[0].link.own, frame, length);
+	engine_frame(&datagram_of(&pair->b->base)->engine, &wires[1].link, &wires[0].link.own, frame, length);
 }
 
 /* A frame of a's connection, with any bit another one, and then twice: b does as if it had never come. */
@@ -527,7 +527,7 @@ static void modes__full_cannot_be_had(void **state)
 		struct pair pair;
 
 		wired_open(&pair, wires, &codec_native, who ? plain : full, who ? full : plain);
-		datagram_of(who ? pair.a : pair.b)->engine.mac = no_mac;
+		datagram_of(&(who ? pair.a : pair.b)->base)->engine.mac = no_mac;
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 0, 0, 0, NULL, &send), 0);
 		assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), THOLE_ERR_UNSUPPORTED);
 		endpoint_vanish(pair.a);
@@ -591,7 +591,7 @@ static void nack__of_anybody(void **state)
 	/* The true one: b's frame comes to a, which knows nothing of it any more. */
 	wires[0].head = wires[0].tail;
 	packet = (struct packet){.type = PACKET_RECORD, .session = connection->peer_session};
-	naming_native.refuse(&datagram_of(pair.a)->engine, &wires[0].link, &wires[1].link.own, &packet, NACK_BAD_SESSION);
+	naming_native.refuse(&datagram_of(&pair.a->base)->engine, &wires[0].link, &wires[1].link.own, &packet, NACK_BAD_SESSION);
 	endpoint_advance(pair.a, now_ns);
 	endpoint_advance(pair.b, now_ns);
 	assert_int_equal(connection->state, CONNECTION_DEAD);

@@ -34,7 +34,7 @@ static struct {
 
 static struct engine *engine_b(void)
 {
-	return &datagram_of(one.pair.b)->engine;
+	return &datagram_of(&one.pair.b->base)->engine;
 }
 
 static void both(unsigned turns, uint64_t step_ns)

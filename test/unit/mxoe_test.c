@@ -770,7 +770,7 @@ static void received(void *arg, const struct thole_completion *completion)
 
 	(void)arg;
 	assert_int_equal(completion->operation, THOLE_OP_RECEIVE);
-	from = partner(endpoint_peer(play.endpoint, completion->peer)->parts.network[4]);
+	from = partner(endpoint_peer(play.endpoint, completion->peer)->base.parts.network[4]);
 	for (unsigned i = 0; i < from->in_count && !said; i++)
 		if (!from->in[i].over && (from->in[i].tag == completion->tag || !from->in[i].announced))
 			said = &from->in[i];
@@ -853,9 +853,9 @@ static void play_open(const char *name, unsigned side, uint8_t number)
 	options.job_key = KEY;
 	address_mxoe(mac, number, &parts);
 	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &play.endpoint), 0);
-	play.endpoint->now_ns = play.now_ns;
-	assert_int_equal(datagram_attach(play.endpoint, play.codec, links, 1, draw, NULL), 0);
-	naming_mxoe_name(&datagram_of(play.endpoint)->engine, number, "host1:0", 1, is_here, NULL);
+	play.endpoint->base.now_ns = play.now_ns;
+	assert_int_equal(datagram_attach(&play.endpoint->base, play.codec, links, 1, draw, NULL), 0);
+	naming_mxoe_name(&datagram_of(&play.endpoint->base)->engine, number, "host1:0", 1, is_here, NULL);
 	for (unsigned i = 0; i < RECEIVES; i++)
 		receive_post(i);
 }
@@ -1100,7 +1100,7 @@ static void blocked__another_epoch(void **state)
 	play_open("blocked-jumbo", 2, 1);
 	for (unsigned i = 27; i < 46; i++)
 		play_frame(i, false);
-	assert_int_equal(play.endpoint->counters[COUNTER_PEERS_GONE], 0);
+	assert_int_equal(play.endpoint->base.counters[COUNTER_PEERS_GONE], 0);
 	assert_int_equal(partner(2)->epoch, 0x4000);
 	assert_int_equal(partner(2)->out_base, 1);
 	assert_int_equal(partner(2)->out_said, 1);
@@ -1115,7 +1115,7 @@ static void blocked__given_up(void **state)
 	play_open("blocked-jumbo", 2, 1);
 	for (unsigned i = 0; i < 46; i++)
 		play_frame(i, false);
-	assert_int_equal(play.endpoint->counters[COUNTER_PEERS_GONE], 1);
+	assert_int_equal(play.endpoint->base.counters[COUNTER_PEERS_GONE], 1);
 	assert_int_equal(partner(2)->epoch, 0x4000);
 	assert_int_equal(partner(2)->out_said, 1);
 	assert_int_equal(partner(2)->epoch_in, 0x4000); /* which the captured host, not being told, does not know */
@@ -1130,12 +1130,12 @@ static void blocked__lost(void **state)
 	play_open("blocked-jumbo", 2, 1);
 	for (unsigned i = 27; i < 49; i++)
 		play_frame(i, false);
-	assert_false(endpoint_peer(play.endpoint, handle_of(2))->gone);
+	assert_false(endpoint_peer(play.endpoint, handle_of(2))->base.gone);
 	play.partners[2].lost = true;
 	play_frame(49, false);
 	assert_int_equal(play.nacks, 1);
 	assert_int_equal(play.nack_reason, NACK_CLOSED);
-	assert_int_equal(play.endpoint->counters[COUNTER_PEERS_GONE], 1);
+	assert_int_equal(play.endpoint->base.counters[COUNTER_PEERS_GONE], 1);
 	play_close();
 }
 
@@ -1159,7 +1159,7 @@ enum { PAGE_OFFSET = 1000, PAGE_LENGTH = 100000, PAGE_WINDOWS = 300 };
 /* A frame that the partner 2 writes, in MX mode. Without Ethernet's head. */
 static void arrives(const uint8_t *frame, size_t length)
 {
-	struct engine *engine = &datagram_of(play.endpoint)->engine;
+	struct engine *engine = &datagram_of(&play.endpoint->base)->engine;
 
 	engine_frame(engine, &play.link, &play.other, frame, length);
 	step();
@@ -1461,7 +1461,7 @@ static void stray_close(void)
 
 static bool partner_is_gone(void)
 {
-	return play.endpoint->counters[COUNTER_PEERS_GONE] > 0;
+	return play.endpoint->base.counters[COUNTER_PEERS_GONE] > 0;
 }
 
 /* What asks for nothing is not refused, and of the rest only so much. */
@@ -1536,7 +1536,7 @@ static void stray__acks(void **state)
 
 	(void)state;
 	stray_open(0);
-	engine = &datagram_of(play.endpoint)->engine;
+	engine = &datagram_of(&play.endpoint->base)->engine;
 	ack.session = ack.acked.session = play.session;
 	ack.ack = (page.sequence + 1) | 0x4000;
 	partner_sends(&ack);
@@ -1560,7 +1560,7 @@ static void stray__data(void **state)
 
 	(void)state;
 	stray_open(0);
-	engine = &datagram_of(play.endpoint)->engine;
+	engine = &datagram_of(&play.endpoint->base)->engine;
 	announce = partner_message(NULL);
 	announce.message.record.kind = RECORD_ANNOUNCE;
 	announce.message.total = announce.length = 0;
@@ -1643,21 +1643,21 @@ static void stray__held_off(void **state)
 
 	(void)state;
 	stray_open(0);
-	engine = &datagram_of(play.endpoint)->engine;
+	engine = &datagram_of(&play.endpoint->base)->engine;
 	first = partner_message((const uint8_t *)"y");
 	partner_sends(&first);
-	play.endpoint->holding = true;
+	play.endpoint->base.holding = true;
 	play.endpoint->screened = 1; /* so nothing is awaited */
 	page.acks = 0;
 	second = partner_message((const uint8_t *)"z");
 	second.ack = page.sequence + 1;
 	partner_sends(&second);
-	assert_int_equal(play.endpoint->counters[COUNTER_DROPPED_FULL], 1);
+	assert_int_equal(play.endpoint->base.counters[COUNTER_DROPPED_FULL], 1);
 	assert_true(engine_drained(engine));
 	assert_int_equal(page.acks, 0);
 	partner_sends(&first);
 	assert_int_equal(page.acks, 1);
-	play.endpoint->holding = false;
+	play.endpoint->base.holding = false;
 	play.endpoint->screened = 0;
 	partner_sends(&second);
 	assert_int_equal(sent.operation, THOLE_OP_RECEIVE);
@@ -1869,7 +1869,7 @@ static void connect__canceled(void **state)
 	assert_int_equal(connect_status, THOLE_ERR_CANCELED);
 	connect_status = 0;
 	connect_answer(connect_said.packet.connect.attempt, CONNECT_OK);
-	assert_false(endpoint_peer(play.endpoint, handle)->gone);
+	assert_false(endpoint_peer(play.endpoint, handle)->base.gone);
 	play_close();
 }
 
@@ -1939,7 +1939,7 @@ static void connect__epochs_wrap(void **state)
 		play.endpoint->complete = send_ended;
 		partner_sends(&packet);
 		assert_int_equal(connect_said.accepts, 1);
-		assert_int_equal(play.endpoint->counters[COUNTER_PEERS_GONE], i);
+		assert_int_equal(play.endpoint->base.counters[COUNTER_PEERS_GONE], i);
 		assert_int_equal(connect_said.next, next); /* both have counted as far */
 		connect_answer_next(connect_said.attempt, CONNECT_OK, next);
 		assert_int_equal(thole_send(play.endpoint, handle_of(OTHER_NUMBER), "x", 1, 7, 0, THOLE_QUIET, NULL, NULL), 0);

@@ -144,7 +144,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 /* Polls by a caller who is away so long between two of them. Returns how often was looked in vain. */
 static uint32_t polls(struct thole_endpoint *endpoint, unsigned count, uint64_t away_ns)
 {
-	endpoint->idle = 0;
+	endpoint_of(endpoint)->idle = 0;
 	clock_reads = 0;
 	clock_step_ns = 1;
 	for (unsigned i = 0; i < count; i++) {
@@ -152,7 +152,7 @@ static uint32_t polls(struct thole_endpoint *endpoint, unsigned count, uint64_t 
 		assert_int_equal(thole_progress(endpoint), 0);
 	}
 	clock_step_ns = 0;
-	return endpoint->idle;
+	return endpoint_of(endpoint)->idle;
 }
 
 /* A receive is posted, and nothing comes: a poll is one look, and the clock is read rarely. */

@@ -98,7 +98,7 @@ static void transfers__do_not_come_again(void **state)
 			fetch_once(&pair, codecs[k], i, &transfers[i], data, &length);
 			assert_true(i == 0 || transfers[i] != transfers[0]);
 		}
-		assert_int_equal(datagram_of(pair.b)->engine.fetches.capacity, 16); /* they were few, and came again */
+		assert_int_equal(datagram_of(&pair.b->base)->engine.fetches.capacity, 16); /* they were few, and came again */
 		vanish_both(&pair);
 	}
 }
@@ -115,12 +115,12 @@ static struct {
 
 static struct connection *connection_b(void)
 {
-	return connection_of(one.pair.b->peers[one.pair.b_to_a]);
+	return connection_of(&one.pair.b->peers[one.pair.b_to_a]->base);
 }
 
 static struct engine *engine_b(void)
 {
-	return &datagram_of(one.pair.b)->engine;
+	return &datagram_of(&one.pair.b->base)->engine;
 }
 
 /* Frames of a type that wait for a side; all of them are lost. */
@@ -202,7 +202,7 @@ enum { RANGE_BYTES = 10 * FRAME_BYTES + 40 };
 static bool refused(const struct packet *like, uint64_t offset, uint32_t length, uint32_t frame, uint64_t wanted)
 {
 	struct thole_endpoint *a = one.pair.a;
-	uint64_t before = a->counters[COUNTER_DROPPED_MALFORMED];
+	uint64_t before = a->base.counters[COUNTER_DROPPED_MALFORMED];
 	struct packet packet = *like;
 	unsigned frames;
 
@@ -214,8 +214,8 @@ static bool refused(const struct packet *like, uint64_t offset, uint32_t length,
 	for (int i = 0; i < 5; i++)
 		endpoint_advance(a, now_ns);
 	frames = lose(1, PACKET_DATA);
-	assert_true((frames == 0) == (a->counters[COUNTER_DROPPED_MALFORMED] > before));
-	assert_int_equal(datagram_of(a)->engine.serves.live, 0);
+	assert_true((frames == 0) == (a->base.counters[COUNTER_DROPPED_MALFORMED] > before));
+	assert_int_equal(datagram_of(&a->base)->engine.serves.live, 0);
 	return frames == 0;
 }
 

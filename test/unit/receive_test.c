@@ -9,9 +9,9 @@
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
-int __real_ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+int __real_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 		     uint32_t length);
-int __wrap_ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 		     uint32_t length);
 
 static size_t refuse_size; /* requests for so many bytes are refused; 0: none */
@@ -119,7 +119,7 @@ static int finished(int status, uint64_t bytes, size_t *length_p)
 	assert_int_equal(thole_test(pair.a, send, NULL), 0);
 	record.tag = request_id((struct request *)send);
 	record.imm = finish_pack(status, bytes);
-	message_arrived(endpoint_peer(pair.a, pair.a_to_b), &record, NULL, 0);
+	pair.a->base.up->delivered(&endpoint_peer(pair.a, pair.a_to_b)->base, &record, NULL, 0);
 	assert_int_equal(thole_test(pair.a, send, &completion), 1);
 	assert_int_equal(completion.message_length, 300000);
 	*length_p = completion.length;
@@ -186,7 +186,7 @@ static void sync__matched_before_all_pieces_are_out(void **state)
  * ring_push is such a sender, as fast as one can be. */
 static struct ring_out *scribbled; /* whose areas are written over when the next record is pushed, or NULL */
 
-int __wrap_ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 		     uint32_t length)
 {
 	if (scribbled && &shm_link(peer)->out != scribbled)
@@ -208,7 +208,7 @@ static void sync__answered_after_the_payload_was_copied(void **state)
 
 		assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, lengths[i], 0, 0, 0, NULL, &receive), 0);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, lengths[i], 7, 0, THOLE_SYNC, NULL, &send), 0);
-		scribbled = &shm_link(pair.a->peers[pair.a_to_b])->out;
+		scribbled = &shm_link(&pair.a->peers[pair.a_to_b]->base)->out;
 		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
 		scribbled = NULL;
 		pair_check(i, to, lengths[i]);
@@ -932,7 +932,7 @@ static void screen__what_a_peer_that_ends_has_left(void **state)
 	never = screen_receive(&pair, &none, 9, ~UINT64_C(0));
 	assert_int_equal(screen(pair.b, &first), 1);
 	thole_endpoint_close(pair.a);
-	for (int i = 0; i < PAIR_TURNS_MAX && !pair.b->peers[pair.b_to_a]->gone; i++)
+	for (int i = 0; i < PAIR_TURNS_MAX && !pair.b->peers[pair.b_to_a]->base.gone; i++)
 		thole_progress(pair.b);
 	assert_int_equal(thole_test(pair.b, third, NULL), 0);
 	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 4, ~UINT64_C(0), 0, NULL, &fourth), 0);
@@ -988,7 +988,7 @@ static void screen__peer_ends_in_the_middle_of_a_message(void **state)
 		if (out)
 			assert_int_equal(screen(pair.b, &screened), 1);
 		thole_endpoint_close(pair.a);
-		for (int k = 0; k < PAIR_TURNS_MAX && !pair.b->peers[pair.b_to_a]->gone; k++)
+		for (int k = 0; k < PAIR_TURNS_MAX && !pair.b->peers[pair.b_to_a]->base.gone; k++)
 			thole_progress(pair.b);
 		assert_int_equal(thole_test(pair.b, never, NULL), 0);
 		if (!out)

@@ -57,7 +57,7 @@ static void counters__stay_when_the_endpoint_is_gone(void **state)
 	pair_open(&pair, (const char *const[]){file.option, "network=off", NULL});
 	assert_int_equal(file.report->opened, 2);
 	of_a = file.report->places[0];
-	assert_ptr_not_equal(pair.a->counters, pair.a->own_counters);
+	assert_ptr_not_equal(pair.a->base.counters, endpoint_of(pair.a)->own_counters);
 	pair_talk(&pair, 8);
 	pair_talk(&pair, 100000);
 	assert_int_equal(of_a[COUNTER_SHM_MESSAGES], 2);
@@ -97,8 +97,8 @@ static void opens_without(const char *option)
 	struct thole_endpoint *endpoint;
 
 	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
-	assert_ptr_equal(endpoint->counters, endpoint->own_counters);
-	assert_null(endpoint->report);
+	assert_ptr_equal(endpoint->base.counters, endpoint_of(endpoint)->own_counters);
+	assert_null(endpoint_of(endpoint)->report);
 	thole_endpoint_close(endpoint);
 }
 

@@ -9,12 +9,12 @@ static const char *const small_options[] = {"bulk_ring=64k", "unexpected_max=1g"
 
 static struct ring_out *out_of(struct pair *pair)
 {
-	return &shm_link(pair->a->peers[pair->a_to_b])->out;
+	return &shm_link(&pair->a->peers[pair->a_to_b]->base)->out;
 }
 
 static struct ring_in *in_of(struct pair *pair)
 {
-	return &shm_link(pair->b->peers[pair->b_to_a])->in;
+	return &shm_link(&pair->b->peers[pair->b_to_a]->base)->in;
 }
 
 /* Both segments are there. */
@@ -151,7 +151,7 @@ static void forge(struct pair *pair, const struct record *record)
 	struct record *slot = &out->segment->slots[out->produced % RING_SLOTS];
 
 	*slot = *record;
-	slot->credit = (uint16_t)shm_link(pair->a->peers[pair->a_to_b])->in.next;
+	slot->credit = (uint16_t)shm_link(&pair->a->peers[pair->a_to_b]->base)->in.next;
 	out->placed[out->produced % RING_SLOTS].area = AREAS;
 	store_release(&slot->stamp, ring_stamp(out->produced));
 	out->produced++;

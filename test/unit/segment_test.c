@@ -117,7 +117,7 @@ static void create__large_area_comes_when_it_is_needed(void **state)
 	int fd, copy, seals;
 
 	(void)state;
-	assert_int_equal(segment_create(endpoint, &ring, &fd), 0);
+	assert_int_equal(segment_create(&endpoint->base, &ring, &fd), 0);
 	copy = dup(fd);
 	assert_int_equal(ring.size, SIZE);
 	seals = fcntl(fd, F_GET_SEALS);
@@ -126,11 +126,11 @@ static void create__large_area_comes_when_it_is_needed(void **state)
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(allocated(copy), SEGMENT_BASE);
 	assert_int_equal(ring.areas[AREA_LARGE].size, 0);
-	segment_enlarge(endpoint, &ring);
+	segment_enlarge(&endpoint->base, &ring);
 	assert_int_equal(ring.areas[AREA_LARGE].size, 65536);
 	assert_int_equal(allocated(copy), SIZE);
 	assert_int_equal(ring.fd, -1); /* not needed any more */
-	segment_enlarge(endpoint, &ring);
+	segment_enlarge(&endpoint->base, &ring);
 	assert_int_equal(pair_counter(endpoint, "large_areas"), 1);
 	memset(ring.areas[AREA_LARGE].base, 1, 65536);
 	segment_release_out(&ring);
@@ -149,7 +149,7 @@ static void enlarge__refused(void **state)
 	(void)state;
 	pair_open(&pair, (const char *const[]){"bulk=ring", "bulk_ring=64k", NULL});
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 1, 1, 0, THOLE_QUIET, NULL, NULL), 0);
-	out = &shm_link(pair.a->peers[pair.a_to_b])->out;
+	out = &shm_link(&pair.a->peers[pair.a_to_b]->base)->out;
 	/* Nothing can be allocated in this one, as in a memory that is full. */
 	close(out->fd);
 	out->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -192,9 +192,9 @@ long __wrap_syscall(long number, ...)
 
 static uint64_t sleep_of(struct thole_endpoint *endpoint)
 {
-	uint64_t longest = shm_transport.arm(endpoint);
+	uint64_t longest = shm_transport.arm(&endpoint->base);
 
-	shm_transport.disarm(endpoint);
+	shm_transport.disarm(&endpoint->base);
 	return longest;
 }
 
@@ -214,12 +214,12 @@ static void sleep__where_a_producer_has_no_membarrier(void **state)
 		pair.b = pair_endpoint(NULL, NULL, plain);
 		pair.a_to_b = pair_peer(pair.a, pair.b);
 		pair.b_to_a = pair_peer(pair.b, pair.a);
-		assert_true(shm_of(pair.b)->membarrier);
+		assert_true(shm_of(&pair.b->base)->membarrier);
 		assert_int_equal(sleep_of(pair.b), UINT64_MAX);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 1, 0, THOLE_QUIET, NULL, NULL), 0);
 		assert_int_equal(thole_send(pair.b, pair.b_to_a, "", 1, 1, 0, THOLE_QUIET, NULL, NULL), 0);
 		pair_progress(&pair, 100);
-		assert_int_equal(pair.a->locals + pair.b->locals, 2);
+		assert_int_equal(pair.a->base.locals + pair.b->base.locals, 2);
 		if (refused) {
 			assert_in_range(sleep_of(pair.a), 1, 1000000);
 			assert_in_range(sleep_of(pair.b), 1, 1000000);

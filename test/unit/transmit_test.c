@@ -15,7 +15,7 @@ static uint64_t now_ns;
 
 static struct connection *connection_a(void)
 {
-	return connection_of(pair.a->peers[pair.a_to_b]);
+	return connection_of(&pair.a->peers[pair.a_to_b]->base);
 }
 
 static void quiet(void)

@@ -136,7 +136,7 @@ static inline struct thole_endpoint *wired_endpoint(struct wire *wire, uint8_t n
 	wired_address(wire, number, codec->indexed, &parts);
 	assert_int_equal(options_defaults(&options, strings), 0);
 	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &endpoint), 0);
-	assert_int_equal(datagram_attach(endpoint, codec, links, 1, count_up, &random_state[number]), 0);
+	assert_int_equal(datagram_attach(&endpoint->base, codec, links, 1, count_up, &random_state[number]), 0);
 	return endpoint;
 }
 

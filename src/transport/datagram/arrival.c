@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/kept.h"
@@ -89,7 +88,7 @@ void arrival_acknowledge(struct connection *connection)
 		if (ahead > 0 && ahead <= 64)
 			packet.acked.held |= UINT64_C(1) << (ahead - 1);
 	}
-	if (engine->endpoint->holding)
+	if (engine->owner->holding)
 		packet.flags |= PACKET_HOLD;
 	if (silence->checked_ns && silence->total_ns > 0 && silence->heard_ns <= silence->checked_ns) {
 		packet.flags |= PACKET_ANSWER;
@@ -122,7 +121,7 @@ static void arrival_deliver(struct connection *connection, const struct packet *
 			memset(record.payload, 0, sizeof(record.payload));
 		}
 	}
-	message_arrived(connection->peer, &record, payload, packet->length);
+	connection->peer->owner->up->delivered(connection->peer, &record, payload, packet->length);
 }
 
 /* Is it the last frame with its sequence number? */

@@ -22,7 +22,7 @@ struct arrival {
 	uint32_t ack_number;        /* mxoe: of the last acknowledgement by itself */
 	uint64_t ack_ns;            /* when an acknowledgement is due; 0: none is */
 	bool ack_now;
-	bool tell_hold;             /* by an ACK: endpoint->holding has changed */
+	bool tell_hold;             /* by an ACK: owner->holding has changed */
 	bool heard_lately;          /* counted in engine->senders */
 };
 

@@ -54,7 +54,7 @@ static void burst_seal(struct engine *engine, unsigned count)
 		if (burst->guards[at])
 			guard_stamp(burst->guards[at], codec, &burst->frames[at], end - at);
 	}
-	for (unsigned i = 0; i < count && codec->seal && engine->endpoint->options.checksum; i++) {
+	for (unsigned i = 0; i < count && codec->seal && engine->owner->options.checksum; i++) {
 		const struct frame_out *frame = &burst->frames[i];
 
 		codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);
@@ -74,12 +74,12 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 
 		burst_seal(engine, count);
 		taken = link->calls->send(link, burst->frames, count);
-		engine->endpoint->counters[COUNTER_FRAMES_RAW] += link->calls->kind == &kind_ethernet ? taken : 0;
+		engine->owner->counters[COUNTER_FRAMES_RAW] += link->calls->kind == &kind_ethernet ? taken : 0;
 	}
-	engine->endpoint->counters[COUNTER_FRAMES_SENT] += taken;
+	engine->owner->counters[COUNTER_FRAMES_SENT] += taken;
 	if (taken < count) {
 		burst->full = true;
-		engine->endpoint->counters[COUNTER_FRAMES_BLOCKED] += count - taken;
+		engine->owner->counters[COUNTER_FRAMES_BLOCKED] += count - taken;
 		for (unsigned i = count; i-- > taken;) /* the earliest last: all behind it are taken back with it */
 			if (burst->kept[i])
 				transmit_unsend(burst->connections[i], burst->kept[i]);

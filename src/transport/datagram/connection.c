@@ -58,7 +58,7 @@ struct connection *connection_by_index(struct engine *engine, uint32_t index, ui
 
 /* ---- Beginning and end --------------------------------------------------------------------------------------------- */
 
-struct connection *connection_get(struct engine *engine, struct peer *peer)
+struct connection *connection_get(struct engine *engine, struct transport_peer *peer)
 {
 	struct connection *connection = connection_of(peer);
 
@@ -134,10 +134,10 @@ static void connection_rest(struct connection *connection)
 
 void connection_lost(struct connection *connection, int status)
 {
-	peer_lost(connection->peer, status); /* calls connection_disconnect */
+	connection->peer->owner->up->lost(connection->peer, status); /* calls connection_disconnect */
 }
 
-void connection_disconnect(struct engine *engine, struct peer *peer)
+void connection_disconnect(struct engine *engine, struct transport_peer *peer)
 {
 	struct connection *connection = connection_of(peer);
 

@@ -23,7 +23,7 @@ enum connection_state {
 
 struct connection {
 	struct engine *engine;
-	struct peer *peer;
+	struct transport_peer *peer;
 	struct heap_node timer;
 	struct list_node dirty_node;
 	struct guard *guard;        /* NULL: frames have no tags, or the peer is not known yet */
@@ -43,7 +43,7 @@ struct connection {
 	struct silence silence;
 };
 
-static inline struct connection *connection_of(const struct peer *peer)
+static inline struct connection *connection_of(const struct transport_peer *peer)
 {
 	return peer->link;
 }
@@ -68,7 +68,7 @@ static inline uint64_t connection_spread(const struct connection *connection, ui
 }
 
 /* NULL: there is no memory for another one. */
-struct connection *connection_get(struct engine *engine, struct peer *peer);
+struct connection *connection_get(struct engine *engine, struct transport_peer *peer);
 struct connection *connection_by_index(struct engine *engine, uint32_t index, uint64_t session);
 struct connection *connection_by_path(struct engine *engine, const struct link *link, const struct path *path);
 struct connection *connection_next_by_path(struct connection *connection, const struct link *link, const struct path *path);
@@ -79,7 +79,7 @@ void connection_begin(struct connection *connection);
 void connection_open(struct connection *connection);
 void connection_lost(struct connection *connection, int status);
 /* transport.h */
-void connection_disconnect(struct engine *engine, struct peer *peer);
+void connection_disconnect(struct engine *engine, struct transport_peer *peer);
 
 /* Ask for connection_expire at this time at the latest. */
 void connection_wake(struct connection *connection, uint64_t when_ns);

@@ -23,12 +23,13 @@ enum {
 	CLOCK_LOOKS = 16,       /* looks that find nothing between two looks at the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
 	WATCH_TURNS = 4,        /* looks in one peer_timeout at whom receives wait for */
+	NETWORK_LOOKS = 16,     /* looks at rings that take as long as one at the network */
 	MXOE_ENDPOINTS = 256,   /* numbers of endpoints on one interface */
 };
 
 static void datagram_time(struct datagram *datagram)
 {
-	datagram->engine.now_ns = datagram->endpoint->simulated ? datagram->endpoint->now_ns : clock_now_ns();
+	datagram->engine.now_ns = datagram->owner->simulated ? datagram->owner->now_ns : clock_now_ns();
 }
 
 /* From the kernel. It is never out of it: small requests are always served. */
@@ -42,11 +43,11 @@ static void datagram_random(void *arg, void *bytes, size_t length)
 /* ---- Opening -------------------------------------------------------------------------------------- */
 
 /* Anything at a link: it is looked at in the next progress call, and as there may be more, in those after it. */
-static void datagram_ready(struct thole_endpoint *endpoint, struct watcher *watcher, uint64_t now_ns)
+static void datagram_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
 	(void)now_ns;
 	container_of(watcher, struct datagram, watcher)->fruitless = 0;
-	endpoint->networked = true;
+	transport_look(owner, TRANSPORT_DATAGRAM, true);
 }
 
 /* Without connections nobody looks at the links, so they have to make their descriptors readable; unless there is something
@@ -58,25 +59,25 @@ static void datagram_rest(struct datagram *datagram)
 
 	for (unsigned i = 0; i < engine->link_count && !something; i++)
 		something |= engine->links[i]->calls->ready(engine->links[i]);
-	datagram->endpoint->networked = something;
+	transport_look(datagram->owner, TRANSPORT_DATAGRAM, something);
 }
 
-static struct datagram *datagram_new(struct thole_endpoint *endpoint, const struct codec *codec)
+static struct datagram *datagram_new(struct transport_owner *owner, const struct codec *codec)
 {
 	struct datagram *datagram = calloc(1, sizeof(*datagram));
 
 	if (!datagram)
 		return NULL;
-	if (engine_init(&datagram->engine, endpoint, codec) != 0) {
+	if (engine_init(&datagram->engine, owner, codec) != 0) {
 		free(datagram);
 		return NULL;
 	}
-	datagram->endpoint = endpoint;
+	datagram->owner = owner;
 	datagram->watcher.ready = datagram_ready;
 	datagram->number_fd = -1;
 	datagram->engine.random = datagram_random;
 	datagram->engine.mac = mac_libcrypto;
-	endpoint->datagram = datagram;
+	owner->state[TRANSPORT_DATAGRAM] = datagram;
 	datagram_time(datagram);
 	return datagram;
 }
@@ -87,7 +88,7 @@ static int link_watch(struct datagram *datagram, struct link *link)
 
 	for (int channel = 0; channel < CHANNELS; channel++)
 		if (link->fd[channel] >= 0 &&
-		    epoll_ctl(datagram->endpoint->wait_fd, EPOLL_CTL_ADD, link->fd[channel], &event) != 0)
+		    epoll_ctl(datagram->owner->wait_fd, EPOLL_CTL_ADD, link->fd[channel], &event) != 0)
 			return error_set(THOLE_ERR_SYSTEM, "cannot watch the link %s: %m", link->calls->name);
 	return 0;
 }
@@ -105,10 +106,10 @@ static int datagram_add(struct datagram *datagram, struct link *link)
 
 static int datagram_add_udp(struct datagram *datagram)
 {
-	uint8_t *network = datagram->endpoint->parts.network;
+	uint8_t *network = datagram->owner->parts.network;
 	struct link *link;
-	int error = link_udp_open(&datagram->engine, &datagram->interface, datagram->endpoint->parts.endpoint,
-				  datagram->endpoint->counters, &link);
+	int error = link_udp_open(&datagram->engine, &datagram->interface, datagram->owner->parts.endpoint,
+				  datagram->owner->counters, &link);
 
 	if (error)
 		return error;
@@ -137,7 +138,7 @@ static socklen_t mxoe_name(const struct datagram *datagram, unsigned number, str
 /* Why there is no number, as errno says. */
 static int mxoe_no_number(const struct datagram *datagram)
 {
-	uint64_t number = datagram->endpoint->options.number;
+	uint64_t number = datagram->owner->options.number;
 
 	if (errno != EADDRINUSE)
 		return error_set(THOLE_ERR_SYSTEM, "cannot hold a number of an mxoe endpoint: %m");
@@ -151,7 +152,7 @@ static int mxoe_no_number(const struct datagram *datagram)
 /* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever ends us. */
 static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 {
-	uint64_t wanted = datagram->endpoint->options.number;
+	uint64_t wanted = datagram->owner->options.number;
 	unsigned number = wanted < MXOE_ENDPOINTS ? (unsigned)wanted : 0;
 	unsigned end = wanted < MXOE_ENDPOINTS ? number + 1 : MXOE_ENDPOINTS;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
@@ -205,14 +206,14 @@ static void mxoe_board_name(const struct options *options, char name[PACKET_NAME
 /* The endpoint is named by its interface and number. */
 static int mxoe_identify(struct datagram *datagram)
 {
-	struct address_parts *parts = &datagram->endpoint->parts;
+	struct address_parts *parts = &datagram->owner->parts;
 	char name[PACKET_NAME_MAX];
 	uint8_t number = 0;
 	int error = mxoe_number(datagram, &number);
 
 	if (error)
 		return error;
-	mxoe_board_name(&datagram->endpoint->options, name);
+	mxoe_board_name(&datagram->owner->options, name);
 	naming_mxoe_name(&datagram->engine, number, name, (uint32_t)host_id(), mxoe_is_open, datagram);
 	address_mxoe(datagram->interface.mac, number, parts);
 	return 0;
@@ -224,7 +225,7 @@ static int mxoe_fits(const struct datagram *datagram, struct link *link)
 	const struct codec *codec = datagram->engine.codec;
 	uint32_t bulk = codec->data_head + codec->data, record = codec->record_head + codec->fragment;
 	uint32_t least = bulk > record ? bulk : record;
-	uint64_t option = datagram->endpoint->options.mtu;
+	uint64_t option = datagram->owner->options.mtu;
 	const char *other = codec == &codec_mxoe_jumbo ? ", or set the option codec to mxoe, where all hosts do" : "";
 
 	if (option > 0 && option < least)
@@ -239,16 +240,16 @@ static int mxoe_fits(const struct datagram *datagram, struct link *link)
 
 static int datagram_add_raw(struct datagram *datagram)
 {
-	const struct options *options = &datagram->endpoint->options;
-	uint8_t *network = datagram->endpoint->parts.network;
+	const struct options *options = &datagram->owner->options;
+	uint8_t *network = datagram->owner->parts.network;
 	bool mxoe = options->codec != OPTION_CODEC_NATIVE;
 	uint16_t ethertype = mxoe ? LINK_RAW_ETHERTYPE_MXOE : (uint16_t)options->ethertype;
 	struct link *link;
 	int error;
 
 	error = link_raw_open(&datagram->engine, &datagram->interface, ethertype,
-				      mxoe ? 0 : (uint32_t)datagram->endpoint->parts.endpoint,
-				      datagram->endpoint->counters, &link);
+				      mxoe ? 0 : (uint32_t)datagram->owner->parts.endpoint,
+				      datagram->owner->counters, &link);
 	if (!error && mxoe) {
 		error = mxoe_fits(datagram, link);
 		if (!error)
@@ -276,12 +277,12 @@ static void datagram_add_later(struct datagram *datagram)
 	datagram->raw_later = false;
 	error = datagram_add_raw(datagram);
 	if (error && error != THOLE_ERR_ACCESS)
-		endpoint_count(datagram->endpoint, COUNTER_LINK_FALLBACKS);
+		transport_count(datagram->owner, COUNTER_LINK_FALLBACKS);
 }
 
 static int datagram_add_links(struct datagram *datagram)
 {
-	const struct options *options = &datagram->endpoint->options;
+	const struct options *options = &datagram->owner->options;
 	bool native = options->codec == OPTION_CODEC_NATIVE;
 	bool raw = options->link == OPTION_LINK_RAW || options->link == OPTION_LINK_BOTH;
 	int error = interface_choose(options->interface, &datagram->interface);
@@ -299,9 +300,9 @@ static int datagram_add_links(struct datagram *datagram)
 	return error;
 }
 
-static void datagram_close(struct thole_endpoint *endpoint)
+static void datagram_close(struct transport_owner *owner)
 {
-	struct datagram *datagram = datagram_of(endpoint);
+	struct datagram *datagram = datagram_of(owner);
 	struct engine *engine = &datagram->engine;
 
 	engine_fini(engine);
@@ -310,8 +311,8 @@ static void datagram_close(struct thole_endpoint *endpoint)
 	forked_remove(&datagram->forked);
 	forked_close(&datagram->number_fd);
 	free(datagram);
-	endpoint->datagram = NULL;
-	endpoint->networked = false;
+	owner->state[TRANSPORT_DATAGRAM] = NULL;
+	transport_look(owner, TRANSPORT_DATAGRAM, false);
 }
 
 /* Whether the integrity that is asked for can be had. */
@@ -334,7 +335,26 @@ static int datagram_integrity(const struct options *options)
 	return 0;
 }
 
-static int datagram_open(struct thole_endpoint *endpoint)
+static int datagram_wanted(const struct options *options, enum transport_wish *wish_p)
+{
+	bool native = options->codec == OPTION_CODEC_NATIVE;
+
+	if (!native && options->network == OPTION_NETWORK_OFF)
+		return error_set(THOLE_ERR_ARGUMENT, "the option codec says what frames on the network look like, and the option "
+				 "network is off: set codec to native, or network to auto");
+	*wish_p = options->network == OPTION_NETWORK_OFF ? TRANSPORT_UNWANTED
+		  : options->network == OPTION_NETWORK_ON || !native ? TRANSPORT_REQUIRED
+								     : TRANSPORT_WELCOME;
+	return 0;
+}
+
+/* mxoe shows its key to everybody, and its peers expect none unless told: the user's own is not for that. */
+static int datagram_read_key(struct options *options)
+{
+	return options->codec == OPTION_CODEC_NATIVE ? options_key(options) : 0;
+}
+
+static int datagram_open(struct transport_owner *owner)
 {
 	static const struct codec *const codecs[] = {
 		[OPTION_CODEC_NATIVE] = &codec_native,
@@ -342,27 +362,29 @@ static int datagram_open(struct thole_endpoint *endpoint)
 		[OPTION_CODEC_MXOE_JUMBO] = &codec_mxoe_jumbo,
 	};
 	struct datagram *datagram;
-	int error = datagram_integrity(&endpoint->options);
+	int error = datagram_read_key(&owner->options);
 
+	if (!error)
+		error = datagram_integrity(&owner->options);
 	if (error)
 		return error;
-	datagram = datagram_new(endpoint, codecs[endpoint->options.codec]);
+	datagram = datagram_new(owner, codecs[owner->options.codec]);
 	if (!datagram)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint's network");
 	error = datagram_add_links(datagram);
 	if (error) {
-		datagram_close(endpoint);
-		memset(endpoint->parts.network, 0, sizeof(endpoint->parts.network));
+		datagram_close(owner);
+		memset(owner->parts.network, 0, sizeof(owner->parts.network));
 		return error;
 	}
 	datagram_rest(datagram);
 	return 0;
 }
 
-int datagram_attach(struct thole_endpoint *endpoint, const struct codec *codec, struct link *const *links, unsigned count,
+int datagram_attach(struct transport_owner *owner, const struct codec *codec, struct link *const *links, unsigned count,
 		    void (*random)(void *arg, void *bytes, size_t length), void *random_arg)
 {
-	struct datagram *datagram = datagram_new(endpoint, codec);
+	struct datagram *datagram = datagram_new(owner, codec);
 
 	if (!datagram)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint's network");
@@ -370,61 +392,67 @@ int datagram_attach(struct thole_endpoint *endpoint, const struct codec *codec, 
 	datagram->engine.random_arg = random_arg;
 	for (unsigned i = 0; i < count; i++) {
 		links[i]->engine = &datagram->engine;
-		links[i]->counters = endpoint->counters;
+		links[i]->counters = owner->counters;
 		engine_add_link(&datagram->engine, links[i]);
 	}
-	endpoint->networked = true;
+	transport_look(owner, TRANSPORT_DATAGRAM, true);
 	return 0;
 }
 
 /* ---- Records and bulk: the engine's ----------------------------------------------------------------- */
 
-static struct engine *engine_of(const struct peer *peer)
+/* Whether an address has a network part that this endpoint's links can reach. */
+static bool datagram_reaches(const struct transport_owner *owner, const struct address_parts *parts)
 {
-	return &datagram_of(peer->endpoint)->engine;
+	return parts->network[0] != ADDRESS_NONE && parts->network[0] == owner->parts.network[0];
 }
 
-static int datagram_connect(struct peer *peer)
+static struct engine *engine_of(const struct transport_peer *peer)
 {
-	struct datagram *datagram = datagram_of(peer->endpoint);
+	return &datagram_of(peer->owner)->engine;
+}
+
+static int datagram_connect(struct transport_peer *peer)
+{
+	struct datagram *datagram = datagram_of(peer->owner);
 	int error;
 
 	datagram_add_later(datagram);
 	datagram_time(datagram);
 	error = handshake_connect(&datagram->engine, peer);
 	if (!error)
-		peer->endpoint->networked = true;
+		transport_look(peer->owner, TRANSPORT_DATAGRAM, true);
 	return error;
 }
 
-static bool datagram_connected(struct peer *peer)
+static bool datagram_connected(struct transport_peer *peer)
 {
 	return handshake_connected(peer);
 }
 
-static int datagram_key(struct peer *peer, uint64_t key)
+static int datagram_key(struct transport_peer *peer, uint64_t key)
 {
-	datagram_time(datagram_of(peer->endpoint));
+	datagram_time(datagram_of(peer->owner));
 	return engine_of(peer)->naming->rekey(engine_of(peer), peer, key);
 }
 
-static int datagram_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+static int datagram_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 			 uint32_t length)
 {
 	return transmit_push(engine_of(peer), peer, record, payload, offset, length);
 }
 
-static uint32_t datagram_piece_max(struct peer *peer)
+static uint32_t datagram_piece_max(struct transport_peer *peer)
 {
 	return engine_piece_max(engine_of(peer), peer);
 }
 
-static uint64_t datagram_eager_max(struct peer *peer)
+static uint64_t datagram_eager_max(struct transport_peer *peer)
 {
 	return engine_eager_max(engine_of(peer), peer);
 }
 
-static void datagram_limits(struct peer *peer, struct transport_limits *limits_p)
+static void datagram_limits(struct transport_peer *peer, struct transport_limits *limits_p)
 {
 	const struct codec *codec = engine_of(peer)->codec;
 
@@ -433,27 +461,28 @@ static void datagram_limits(struct peer *peer, struct transport_limits *limits_p
 		limits_p->length_max = codec->length_max;
 }
 
-static void datagram_disconnect(struct peer *peer)
+static void datagram_disconnect(struct transport_peer *peer)
 {
 	connection_disconnect(engine_of(peer), peer);
 }
 
-static void datagram_hold(struct thole_endpoint *endpoint)
+static void datagram_hold(struct transport_owner *owner)
 {
-	engine_hold(&datagram_of(endpoint)->engine);
+	engine_hold(&datagram_of(owner)->engine);
 }
 
-static void datagram_fetch(struct request *request)
+static void datagram_fetch(struct transport_fetch *fetch)
 {
-	pull_fetch(engine_of(request->peer), request);
+	pull_fetch(engine_of(fetch->peer), fetch);
 }
 
-uint32_t datagram_session(const struct thole_endpoint *endpoint)
+/* What peers that are named by numbers know this endpoint by. */
+static void datagram_info_own(const struct transport_owner *owner, struct thole_peer_info *info_p)
 {
-	return datagram_of(endpoint)->engine.session;
+	info_p->session = datagram_of(owner)->engine.session;
 }
 
-static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
+static void datagram_info(struct transport_peer *peer, struct thole_peer_info *info_p)
 {
 	const struct connection *connection = connection_of(peer);
 	struct engine *engine = engine_of(peer);
@@ -481,7 +510,7 @@ static void datagram_info(struct peer *peer, struct thole_peer_info *info_p)
 static bool datagram_is_due(struct datagram *datagram)
 {
 	const struct engine *engine = &datagram->engine;
-	bool alone = datagram->endpoint->locals == 0 && engine->link_count == 1;
+	bool alone = datagram->owner->locals == 0 && engine->link_count == 1;
 
 	return alone || engine->outstanding > 0 || datagram->fruitless < LATELY_LOOKS ||
 	       datagram->looks % SELDOM_LOOKS == 0;
@@ -502,23 +531,20 @@ static unsigned datagram_receive(struct datagram *datagram, struct link *link, b
 
 static uint64_t datagram_watch_turn(const struct datagram *datagram)
 {
-	return datagram->endpoint->options.peer_timeout / WATCH_TURNS + 1;
+	return datagram->owner->options.peer_timeout / WATCH_TURNS + 1;
 }
 
 /* When receives alone make it look after peers; UINT64_MAX: there are none. */
 static uint64_t datagram_watch_ns(const struct datagram *datagram)
 {
-	const struct thole_endpoint *endpoint = datagram->endpoint;
-	bool posted = false;
+	const struct transport_owner *owner = datagram->owner;
 
-	for (int queue = 0; queue < MATCH_QUEUES; queue++)
-		posted |= match_receive_next(&endpoint->match[queue], NULL) != NULL;
-	return posted && datagram->engine.open > 0 ? datagram->watch_ns : UINT64_MAX;
+	return datagram->engine.open > 0 && owner->up->receiving(owner) ? datagram->watch_ns : UINT64_MAX;
 }
 
-static int datagram_progress(struct thole_endpoint *endpoint)
+static int datagram_progress(struct transport_owner *owner)
 {
-	struct datagram *datagram = datagram_of(endpoint);
+	struct datagram *datagram = datagram_of(owner);
 	struct engine *engine = &datagram->engine;
 	bool due = datagram_is_due(datagram);
 	unsigned n = 0;
@@ -538,37 +564,37 @@ static int datagram_progress(struct thole_endpoint *endpoint)
 	return (int)n;
 }
 
-static int datagram_flush(struct thole_endpoint *endpoint)
+static int datagram_flush(struct transport_owner *owner)
 {
-	struct datagram *datagram = datagram_of(endpoint);
+	struct datagram *datagram = datagram_of(owner);
 	struct engine *engine = &datagram->engine;
 	unsigned sent;
 
 	if (engine_busy(engine) || !list_empty(&engine->fetching)) /* else nothing of it needs the time */
 		datagram_time(datagram);
 	sent = engine_flush(engine);
-	if (!endpoint->simulated && engine->open == 0 && endpoint->networked)
+	if (!owner->simulated && engine->open == 0 && transport_is_looked(owner, TRANSPORT_DATAGRAM))
 		datagram_rest(datagram);
 	return (int)sent;
 }
 
-static bool datagram_drained(struct thole_endpoint *endpoint)
+static bool datagram_drained(struct transport_owner *owner)
 {
-	return engine_drained(&datagram_of(endpoint)->engine);
+	return engine_drained(&datagram_of(owner)->engine);
 }
 
-static void datagram_farewell(struct thole_endpoint *endpoint)
+static void datagram_farewell(struct transport_owner *owner)
 {
-	struct datagram *datagram = datagram_of(endpoint);
+	struct datagram *datagram = datagram_of(owner);
 
 	datagram_time(datagram);
 	handshake_close(&datagram->engine);
 }
 
 /* What arrives makes a descriptor readable in any case; the engine's timers do not. */
-static uint64_t datagram_arm(struct thole_endpoint *endpoint)
+static uint64_t datagram_arm(struct transport_owner *owner)
 {
-	struct datagram *datagram = datagram_of(endpoint);
+	struct datagram *datagram = datagram_of(owner);
 	struct engine *engine = &datagram->engine;
 	uint64_t deadline_ns = engine_deadline(engine), watch_ns = datagram_watch_ns(datagram), longest = UINT64_MAX;
 
@@ -585,11 +611,11 @@ static uint64_t datagram_arm(struct thole_endpoint *endpoint)
 	return longest;
 }
 
-uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
+static uint64_t datagram_deadline(const struct transport_owner *owner)
 {
-	const struct engine *engine = &datagram_of(endpoint)->engine;
-	uint64_t deadline_ns = engine_deadline(engine), retry_ns = endpoint->now_ns + BUSY_SLEEP_NS;
-	uint64_t watch_ns = datagram_watch_ns(datagram_of(endpoint));
+	const struct engine *engine = &datagram_of(owner)->engine;
+	uint64_t deadline_ns = engine_deadline(engine), retry_ns = owner->now_ns + BUSY_SLEEP_NS;
+	uint64_t watch_ns = datagram_watch_ns(datagram_of(owner));
 
 	if (watch_ns < deadline_ns)
 		deadline_ns = watch_ns;
@@ -599,10 +625,15 @@ uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
 const struct transport datagram_transport = {
 	.name = "network",
 	.carried = COUNTER_NETWORK_MESSAGES,
+	.option = "network",
+	.weight = NETWORK_LOOKS,
+	.wanted = datagram_wanted,
 	.open = datagram_open,
 	.close = datagram_close,
 	.drained = datagram_drained,
 	.farewell = datagram_farewell,
+	.info_own = datagram_info_own,
+	.reaches = datagram_reaches,
 	.connect = datagram_connect,
 	.push = datagram_push,
 	.piece_max = datagram_piece_max,
@@ -616,5 +647,6 @@ const struct transport datagram_transport = {
 	.hold = datagram_hold,
 	.fetch = datagram_fetch,
 	.progress = datagram_progress,
+	.deadline = datagram_deadline,
 	.arm = datagram_arm,
 };

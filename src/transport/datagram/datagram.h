@@ -6,14 +6,14 @@
 #ifndef THOLE_TRANSPORT_DATAGRAM_DATAGRAM_H
 #define THOLE_TRANSPORT_DATAGRAM_DATAGRAM_H
 
-#include "endpoint/endpoint.h"
 #include "base/forked.h"
 #include "transport/datagram/engine.h"
 #include "transport/datagram/interface.h"
+#include "transport/transport.h"
 
 struct datagram {
 	struct engine engine;
-	struct thole_endpoint *endpoint;
+	struct transport_owner *owner;
 	struct watcher watcher;     /* of all links' descriptors */
 	struct interface interface; /* that the links use */
 	uint32_t looks;             /* at the network */
@@ -24,18 +24,9 @@ struct datagram {
 	bool raw_later;             /* a raw link may be opened, when a peer is known */
 };
 
-/* Whether an address has a network part that this endpoint's links can reach. */
-static inline bool datagram_reaches(const struct thole_endpoint *endpoint, const struct address_parts *parts)
+static inline struct datagram *datagram_of(const struct transport_owner *owner)
 {
-	return parts->network[0] != ADDRESS_NONE && parts->network[0] == endpoint->parts.network[0];
-}
-
-/* The number that a numbered codec's peers know this endpoint by; else 0. */
-uint32_t datagram_session(const struct thole_endpoint *endpoint);
-
-static inline struct datagram *datagram_of(const struct thole_endpoint *endpoint)
-{
-	return endpoint->datagram;
+	return owner->state[TRANSPORT_DATAGRAM];
 }
 
 /*
@@ -43,7 +34,7 @@ static inline struct datagram *datagram_of(const struct thole_endpoint *endpoint
  * their owner's until their `close` is called, at the end; each link's engine, index and counters are set here. random draws
  * sessions and the like. Errors: MEMORY.
  */
-int datagram_attach(struct thole_endpoint *endpoint, const struct codec *codec, struct link *const *links, unsigned count,
+int datagram_attach(struct transport_owner *owner, const struct codec *codec, struct link *const *links, unsigned count,
 		    void (*random)(void *arg, void *bytes, size_t length), void *random_arg);
 
 #endif

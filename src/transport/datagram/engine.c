@@ -21,15 +21,15 @@ static enum guard_mode engine_integrity(const struct engine *engine)
 		[OPTION_INTEGRITY_FULL] = GUARD_FULL,
 	};
 
-	return engine->codec->front && engine->key ? modes[engine->endpoint->options.integrity] : GUARD_OFF;
+	return engine->codec->front && engine->key ? modes[engine->owner->options.integrity] : GUARD_OFF;
 }
 
-int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const struct codec *codec)
+int engine_init(struct engine *engine, struct transport_owner *owner, const struct codec *codec)
 {
-	*engine = (struct engine){.endpoint = endpoint, .codec = codec, .key = endpoint->options.job_key};
+	*engine = (struct engine){.owner = owner, .codec = codec, .key = owner->options.job_key};
 	engine->naming = codec->indexed ? &naming_native : &naming_mxoe;
 	engine->integrity = engine_integrity(engine);
-	engine->lots = (endpoint->options.inject_seed ^ endpoint->parts.endpoint) | 1;
+	engine->lots = (owner->options.inject_seed ^ owner->parts.endpoint) | 1;
 	engine->frame_max = ENGINE_FRAME_MIN;
 	list_init(&engine->dirty);
 	if (engine->naming->init(engine) != 0)
@@ -137,7 +137,7 @@ unsigned engine_expire(struct engine *engine)
 
 unsigned engine_flush(struct engine *engine)
 {
-	uint64_t sent = engine->endpoint->counters[COUNTER_FRAMES_SENT];
+	uint64_t sent = engine->owner->counters[COUNTER_FRAMES_SENT];
 	struct list_node *node, *last = engine->dirty.prev;
 	bool more = !list_empty(&engine->dirty);
 
@@ -156,7 +156,7 @@ unsigned engine_flush(struct engine *engine)
 	if (!list_empty(&engine->serving) && !engine->burst->full)
 		serve_flush(engine);
 	burst_send(engine, 0);
-	return (unsigned)(engine->endpoint->counters[COUNTER_FRAMES_SENT] - sent);
+	return (unsigned)(engine->owner->counters[COUNTER_FRAMES_SENT] - sent);
 }
 
 bool engine_busy(const struct engine *engine)
@@ -175,15 +175,15 @@ bool engine_drained(const struct engine *engine)
 	return true;
 }
 
-uint32_t engine_piece_max(struct engine *engine, const struct peer *peer)
+uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer)
 {
 	(void)peer;
 	return (uint32_t)(engine->codec->eager_max < ENGINE_PIECE_MAX ? engine->codec->eager_max : ENGINE_PIECE_MAX);
 }
 
-uint64_t engine_eager_max(struct engine *engine, const struct peer *peer)
+uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *peer)
 {
-	uint64_t most = engine->endpoint->options.net_eager_max;
+	uint64_t most = engine->owner->options.net_eager_max;
 	const struct connection *connection = connection_of(peer);
 
 	if (connection && connection->out.announcing)
@@ -215,7 +215,7 @@ static bool engine_inject(struct engine *engine)
 	x ^= x << 25;
 	x ^= x >> 27;
 	engine->lots = x;
-	return (x * 0x2545f4914f6cdd1du >> 32) % 1000 < engine->endpoint->options.inject_loss;
+	return (x * 0x2545f4914f6cdd1du >> 32) % 1000 < engine->owner->options.inject_loss;
 }
 
 static bool engine_intact(struct engine *engine, const uint8_t *frame, size_t length)
@@ -224,7 +224,7 @@ static bool engine_intact(struct engine *engine, const uint8_t *frame, size_t le
 
 	if (!engine->codec->intact)
 		return true;
-	return engine->codec->intact(frame, length, &unset) && (!unset || !engine->endpoint->options.checksum);
+	return engine->codec->intact(frame, length, &unset) && (!unset || !engine->owner->options.checksum);
 }
 
 void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
@@ -266,7 +266,7 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 	struct packet packet;
 
 	engine_count(engine, COUNTER_FRAMES_RECEIVED);
-	if (engine->endpoint->options.inject_loss && engine_inject(engine)) {
+	if (engine->owner->options.inject_loss && engine_inject(engine)) {
 		engine_count(engine, COUNTER_DROPPED_INJECTED);
 		return false;
 	}

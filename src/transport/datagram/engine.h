@@ -20,11 +20,14 @@
 #ifndef THOLE_TRANSPORT_DATAGRAM_ENGINE_H
 #define THOLE_TRANSPORT_DATAGRAM_ENGINE_H
 
+#include "base/error.h"
 #include "base/heap.h"
-#include "endpoint/endpoint.h"
+#include "base/list.h"
+#include "base/pool.h"
 #include "transport/datagram/guard.h"
 #include "transport/datagram/link.h"
 #include "transport/datagram/wire/codec.h"
+#include "transport/transport.h"
 
 /* Every bound, with its unit and its reason. */
 enum engine_limits {
@@ -50,7 +53,7 @@ struct mxoe;
 struct naming;
 
 struct engine {
-	struct thole_endpoint *endpoint;
+	struct transport_owner *owner;
 	const struct codec *codec;
 	const struct naming *naming;
 	struct link *links[ENGINE_LINKS_MAX];
@@ -88,7 +91,7 @@ struct engine {
 
 /* Set up for an endpoint whose options and address are there; links are added by engine_add_link before the first frame.
  * Errors: MEMORY. */
-int engine_init(struct engine *engine, struct thole_endpoint *endpoint, const struct codec *codec);
+int engine_init(struct engine *engine, struct transport_owner *owner, const struct codec *codec);
 /* Before its links are closed. */
 void engine_fini(struct engine *engine);
 void engine_add_link(struct engine *engine, struct link *link);
@@ -107,8 +110,8 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 
 /* ---- In: from the layers above (transport.h) ---------------------------------------------------- */
 
-uint32_t engine_piece_max(struct engine *engine, const struct peer *peer);
-uint64_t engine_eager_max(struct engine *engine, const struct peer *peer);
+uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer);
+uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *peer);
 void engine_hold(struct engine *engine);
 
 /* ---- Run ------------------------------------------------------------------------------------------ */
@@ -131,7 +134,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 
 static inline void engine_count(struct engine *engine, enum counter counter)
 {
-	engine->endpoint->counters[counter]++;
+	engine->owner->counters[counter]++;
 }
 
 #endif

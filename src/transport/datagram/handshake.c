@@ -9,7 +9,6 @@
  * a frame comes that repeats the session which our ACCEPT told, since only who is there has read that. Whom this endpoint wants
  * to reach it asks unasked.
  */
-#include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/sequence.h"
@@ -38,7 +37,7 @@ static uint32_t handshake_size(const struct connection *connection, unsigned lin
 	static const uint32_t steps[] = {9216, 9216, 1500 - 28, 1500 - 28, 1280 - 48, 1280 - 48, ENGINE_FRAME_MIN};
 	struct engine *engine = connection->engine;
 	uint32_t most = engine->links[link]->calls->frame_max(engine->links[link], &connection->route[link].records);
-	uint32_t option = (uint32_t)engine->endpoint->options.mtu;
+	uint32_t option = (uint32_t)engine->owner->options.mtu;
 	uint32_t step = steps[attempt < 6 ? attempt : 6];
 
 	if (option && most > option)
@@ -76,7 +75,7 @@ void handshake_probe(struct connection *connection, unsigned link, bool padded, 
 }
 
 /* The first link in order that its address names. */
-static const struct link *handshake_first(const struct engine *engine, const struct peer *peer, struct path *path_p)
+static const struct link *handshake_first(const struct engine *engine, const struct transport_peer *peer, struct path *path_p)
 {
 	for (unsigned i = 0; i < engine->order_count[LINK_CONNECT]; i++) {
 		const struct link *link = engine->links[engine->order[LINK_CONNECT][i]];
@@ -87,7 +86,7 @@ static const struct link *handshake_first(const struct engine *engine, const str
 	return NULL;
 }
 
-int handshake_connect(struct engine *engine, struct peer *peer)
+int handshake_connect(struct engine *engine, struct transport_peer *peer)
 {
 	struct connection *connection = connection_get(engine, peer);
 	const struct link *first;
@@ -109,7 +108,7 @@ int handshake_connect(struct engine *engine, struct peer *peer)
 	return 0;
 }
 
-bool handshake_connected(const struct peer *peer)
+bool handshake_connected(const struct transport_peer *peer)
 {
 	const struct connection *connection = connection_of(peer);
 
@@ -151,7 +150,7 @@ static struct connection *handshake_caller(struct engine *engine, struct link *l
 					   const struct packet *packet, size_t length)
 {
 	const struct naming *naming = engine->naming;
-	struct peer *peer = naming->caller(engine, link, from, packet);
+	struct transport_peer *peer = naming->caller(engine, link, from, packet);
 	struct connection *connection = peer ? connection_get(engine, peer) : NULL;
 	int error;
 
@@ -260,7 +259,7 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	} else {
 		engine_count(engine, COUNTER_CONNECTS);
 		connection->handshake.answered = connection->handshake.connected = true;
-		peer_connected(connection->peer, 0);
+		connection->peer->owner->up->connected(connection->peer, 0);
 		connection->handshake.connect_ns = 0;
 		route_try_all(connection);
 	}

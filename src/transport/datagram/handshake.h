@@ -24,9 +24,9 @@ struct handshake {
 };
 
 /* Errors: MEMORY, ADDRESS. */
-int handshake_connect(struct engine *engine, struct peer *peer);
+int handshake_connect(struct engine *engine, struct transport_peer *peer);
 /* Whether frames flow, and (mxoe) the peer has taken our key. */
-bool handshake_connected(const struct peer *peer);
+bool handshake_connected(const struct transport_peer *peer);
 /* The number that the peer's next record has, as it is on the wire. */
 uint32_t handshake_next(const struct connection *connection);
 /* Send the next CONNECT of a connection that has not been answered. */

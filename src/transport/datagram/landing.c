@@ -26,7 +26,7 @@ void landing_fini(struct engine *engine)
 /* The memory of a frame, where it is one piece. */
 static void *landing_place(const struct block *block, uint32_t index, uint32_t length)
 {
-	const struct vector *vector = &block->fetch->request->vector;
+	const struct vector *vector = block->fetch->job->vector;
 	uint64_t offset = block->offset + (uint64_t)index * block->fetch->frame, covered;
 	struct iovec place[2];
 
@@ -72,7 +72,7 @@ static bool landing_add(struct landing *landing, struct block *block)
 
 void landing_foresee(struct engine *engine, struct landing *landing)
 {
-	const struct options *options = &engine->endpoint->options;
+	const struct options *options = &engine->owner->options;
 	struct list_node *node = list_first(&engine->blocks);
 
 	if (landing->version == engine->landing_version)
@@ -167,7 +167,7 @@ unsigned landing_arrived(struct engine *engine, struct link *link, const struct 
 			landing->known |= landing_known(block, link, from);
 			pull_received(block, landing->frame_index[frames]);
 		}
-		engine->endpoint->counters[COUNTER_FRAMES_RECEIVED] += frames;
+		engine->owner->counters[COUNTER_FRAMES_RECEIVED] += frames;
 		landing_learn(landing, frames);
 		return frames;
 	}

@@ -54,7 +54,7 @@ struct naming {
 	/* Whether the sender of a CONNECT or ACCEPT knows the key. */
 	bool (*knows)(const struct engine *engine, const struct packet *packet);
 	/* Whom a CONNECT is of, made if it is the first word of it. NULL: nobody that can be reached so. */
-	struct peer *(*caller)(struct engine *engine, const struct link *link, const struct path *from,
+	struct transport_peer *(*caller)(struct engine *engine, const struct link *link, const struct path *from,
 			       const struct packet *packet);
 	/* Whom an ACCEPT answers; NULL: nobody. */
 	struct connection *(*called)(struct engine *engine, const struct link *link, const struct path *from,
@@ -68,7 +68,7 @@ struct naming {
 	/* An ACCEPT says that we are not welcome. */
 	void (*refused)(struct connection *connection, const struct packet_connect *connect);
 	/* The key that a peer wants to hear instead of ours; asked anew if it has not taken one. Errors: MEMORY. */
-	int (*rekey)(struct engine *engine, struct peer *peer, uint64_t key);
+	int (*rekey)(struct engine *engine, struct transport_peer *peer, uint64_t key);
 
 	/* Say that what a frame names is not here. */
 	void (*refuse)(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,

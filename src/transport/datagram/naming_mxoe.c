@@ -54,7 +54,7 @@ struct mxoe {
 
 static uint8_t mxoe_own(const struct engine *engine)
 {
-	return engine->endpoint->parts.network[4];
+	return engine->owner->parts.network[4];
 }
 
 /* ---- Beginning ------------------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ void naming_mxoe_name(struct engine *engine, uint8_t number, const char *host, u
 	struct mxoe *mxoe = engine->mxoe;
 	size_t length = strlen(host);
 
-	engine->endpoint->parts.network[4] = number;
+	engine->owner->parts.network[4] = number;
 	mxoe->serial = serial;
 	mxoe->is_open = is_open;
 	mxoe->arg = arg;
@@ -208,19 +208,19 @@ static bool mxoe_is_new(const struct connection *connection, const struct packet
 }
 
 /* Who was there before it is lost. */
-static struct peer *mxoe_caller(struct engine *engine, const struct link *link, const struct path *from,
+static struct transport_peer *mxoe_caller(struct engine *engine, const struct link *link, const struct path *from,
 				const struct packet *packet)
 {
 	struct connection *connection = mxoe_find(engine, link, from, packet->from);
 	struct address_parts parts;
 	struct thole_address address;
-	struct peer *peer;
+	struct transport_peer *peer;
 
 	if (connection && connection->state != CONNECTION_DEAD && mxoe_is_new(connection, &packet->connect))
 		connection_lost(connection, THOLE_ERR_PEER);
 	address_mxoe(from->bytes, (uint8_t)packet->from, &parts);
 	address_format(&parts, &address);
-	if (peer_by_address(engine->endpoint, &address, &peer) != 0)
+	if (engine->owner->up->peer(engine->owner, &address, &peer) != 0)
 		return NULL;
 	return peer->transport == &datagram_transport ? peer : NULL;
 }
@@ -329,10 +329,10 @@ static void mxoe_refused(struct connection *connection, const struct packet_conn
 		transmit_start(connection, connect->next);
 	connection_open(connection);
 	connection_dirty(connection);
-	peer_connected(connection->peer, THOLE_ERR_ACCESS);
+	connection->peer->owner->up->connected(connection->peer, THOLE_ERR_ACCESS);
 }
 
-static int mxoe_rekey(struct engine *engine, struct peer *peer, uint64_t key)
+static int mxoe_rekey(struct engine *engine, struct transport_peer *peer, uint64_t key)
 {
 	struct connection *connection = connection_get(engine, peer);
 	bool asked;
@@ -355,7 +355,7 @@ static int mxoe_rekey(struct engine *engine, struct peer *peer, uint64_t key)
 
 static bool mxoe_window_is_free(const struct short_window *window)
 {
-	return !window->connection || !request_find(window->connection->peer, window->request);
+	return !window->connection || !window->connection->peer->owner->up->holds(window->connection->peer, window->request);
 }
 
 static bool mxoe_window(struct connection *connection, uint64_t *id_p)
@@ -551,13 +551,12 @@ static void mxoe_acknowledged(const struct connection *connection, struct packet
 static bool mxoe_unwanted(const struct connection *connection, const struct packet *packet)
 {
 	const struct engine *engine = connection->engine;
-	struct thole_endpoint *endpoint = engine->endpoint;
+	const struct transport_owner *owner = engine->owner;
 	uint32_t ahead = packet->sequence - connection->in.next, numbers = 1u << engine->codec->sequence_bits;
 
-	return endpoint->holding && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
+	return owner->holding && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
 	       ahead % numbers < numbers / 2 &&
-	       (endpoint->screened > 0 ||
-		!match_arrive_peek(&endpoint->match[MATCH_TAGGED], connection->peer->index, packet->message.record.tag));
+	       !owner->up->expected(connection->peer, packet->message.record.tag);
 }
 
 /* A frame of an endpoint to this one. */

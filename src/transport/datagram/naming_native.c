@@ -45,7 +45,7 @@ static void native_begin(struct connection *connection)
 static void native_opened(struct connection *connection)
 {
 	connection->handshake.connected = true;
-	peer_connected(connection->peer, 0);
+	connection->peer->owner->up->connected(connection->peer, 0);
 }
 
 /* With PACKET_ANSWER: a host may answer that nobody is there. */
@@ -79,7 +79,7 @@ static bool native_knows(const struct engine *engine, const struct packet *packe
 /* Say who we are, to a peer or to whom asked. */
 static void native_describe(struct engine *engine, struct packet *packet, const struct link *link)
 {
-	const struct address_parts *parts = &engine->endpoint->parts;
+	const struct address_parts *parts = &engine->owner->parts;
 	struct packet_connect *connect = &packet->connect;
 
 	connect->host = parts->host;
@@ -110,19 +110,19 @@ static void native_accept(struct engine *engine, struct link *link, const struct
 	burst_post(engine, (uint8_t)link->index, to, packet, 0);
 }
 
-static struct peer *native_caller(struct engine *engine, const struct link *link, const struct path *from,
+static struct transport_peer *native_caller(struct engine *engine, const struct link *link, const struct path *from,
 				  const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
 	struct address_parts parts = {.host = connect->host, .endpoint = connect->endpoint};
 	struct thole_address address;
-	struct peer *peer;
+	struct transport_peer *peer;
 
 	(void)link;
 	(void)from;
 	memcpy(parts.network, connect->network, sizeof(parts.network));
 	address_format(&parts, &address);
-	if (peer_by_address(engine->endpoint, &address, &peer) != 0)
+	if (engine->owner->up->peer(engine->owner, &address, &peer) != 0)
 		return NULL;
 	return peer->transport == &datagram_transport ? peer : NULL;
 }
@@ -152,7 +152,7 @@ static int native_guard(struct connection *connection, const struct packet_conne
 {
 	struct engine *engine = connection->engine;
 	enum guard_mode mode = connect->integrity > engine->integrity ? connect->integrity : engine->integrity;
-	struct guard_end own = {engine->endpoint->parts.host, engine->endpoint->parts.endpoint, connection->session};
+	struct guard_end own = {engine->owner->parts.host, engine->owner->parts.endpoint, connection->session};
 	struct guard_end peer = {connection->peer->parts.host, connection->peer->parts.endpoint, connect->session};
 	const struct mac *mac = mode == GUARD_FULL && engine->mac ? engine->mac() : NULL;
 
@@ -219,7 +219,7 @@ static void native_refused(struct connection *connection, const struct packet_co
 		connection_lost(connection, THOLE_ERR_ACCESS);
 }
 
-static int native_rekey(struct engine *engine, struct peer *peer, uint64_t key)
+static int native_rekey(struct engine *engine, struct transport_peer *peer, uint64_t key)
 {
 	(void)engine;
 	(void)peer;
@@ -354,7 +354,7 @@ static bool native_known(const struct connection *connection, const struct link 
 static void native_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
 				   size_t length)
 {
-	if (packet->connect.target == engine->endpoint->parts.endpoint)
+	if (packet->connect.target == engine->owner->parts.endpoint)
 		handshake_connect_arrived(engine, link, from, packet, length);
 	else
 		native_refuse(engine, link, from, packet, NACK_BAD_ENDPOINT);

@@ -8,7 +8,6 @@
  * all here. Invariants: the bytes of all blocks that are not late are engine->outstanding, at most outstanding_max and one block
  * for each connection; engine->blocks has them in the order in which their frames are expected.
  */
-#include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 
@@ -130,7 +129,7 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 	struct packet packet;
 
 	connection_packet(connection, &packet, PACKET_PULL);
-	packet.pull.window = fetch->request->window.id;
+	packet.pull.window = fetch->job->window.id;
 	packet.pull.transfer = pull_id(engine, fetch);
 	packet.pull.offset = offset;
 	packet.pull.length = length;
@@ -190,7 +189,7 @@ static uint32_t fetch_skew(const struct fetch *fetch, uint64_t offset)
 {
 	const struct codec *codec = fetch->connection->engine->codec;
 
-	return codec->data ? (uint32_t)((offset + (fetch->request->window.id >> 16)) % codec->data) : 0;
+	return codec->data ? (uint32_t)((offset + (fetch->job->window.id >> 16)) % codec->data) : 0;
 }
 
 static struct block *block_new(struct fetch *fetch, uint64_t offset, uint32_t length)
@@ -225,7 +224,7 @@ static void fetch_end(struct fetch *fetch, int status)
 {
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
-	struct request *request = fetch->request;
+	struct transport_fetch *job = fetch->job;
 	struct list_node *node = list_first(&connection->pull.blocks), *next;
 
 	for (; node; node = next) {
@@ -239,9 +238,9 @@ static void fetch_end(struct fetch *fetch, int status)
 	if (list_empty(&connection->pull.fetches))
 		list_remove(&connection->pull.node);
 	if (!status)
-		engine->endpoint->counters[COUNTER_BULK_BYTES] += fetch->length;
+		engine->owner->counters[COUNTER_BULK_BYTES] += fetch->length;
 	pool_put(&engine->fetches, fetch);
-	message_fetched(request, status);
+	engine->owner->up->fetched(job, status);
 }
 
 /* The frame's payload for data that comes from a peer: what was seen to arrive from it, in whole words. */
@@ -254,21 +253,21 @@ static uint32_t fetch_frame(const struct connection *connection)
 	return codec->data ? codec->data : (max - connection_data_head(connection)) & ~7u;
 }
 
-void pull_fetch(struct engine *engine, struct request *request)
+void pull_fetch(struct engine *engine, struct transport_fetch *job)
 {
-	struct connection *connection = connection_of(request->peer);
+	struct connection *connection = connection_of(job->peer);
 	struct fetch *fetch = connection && connection->state == CONNECTION_OPEN ? pool_get(&engine->fetches) : NULL;
 
 	if (!fetch) {
-		message_fetched(request, connection && connection->state == CONNECTION_OPEN ? THOLE_ERR_MEMORY
-											    : THOLE_ERR_PEER);
+		engine->owner->up->fetched(job, connection && connection->state == CONNECTION_OPEN ? THOLE_ERR_MEMORY
+												   : THOLE_ERR_PEER);
 		return;
 	}
 	engine_count(engine, COUNTER_BULK_NETWORK);
 	route_return(connection);
-	fetch->request = request;
+	fetch->job = job;
 	fetch->connection = connection;
-	fetch->length = request->window.length < request->vector.length ? request->window.length : request->vector.length;
+	fetch->length = job->window.length < job->vector->length ? job->window.length : job->vector->length;
 	fetch->asked = fetch->received = 0;
 	fetch->generation = fetch->generation % ((UINT64_C(1) << GENERATION_BITS) - 1) + 1;
 	fetch->blocks = 0;
@@ -340,7 +339,7 @@ static uint64_t pull_credit(const struct connection *connection, const struct fe
 void pull_ask(struct engine *engine)
 {
 	struct list_node *node = list_first(&engine->fetching), *last = engine->fetching.prev;
-	uint64_t window = engine->endpoint->options.net_window, room = engine->links[engine->order[LINK_BULK][0]]->room;
+	uint64_t window = engine->owner->options.net_window, room = engine->links[engine->order[LINK_BULK][0]]->room;
 
 	if (window == 0) /* room shrinks after overflows */
 		window = room < WINDOW_AUTO ? room : WINDOW_AUTO;
@@ -504,7 +503,7 @@ void pull_data_arrived(struct connection *connection, const struct packet *packe
 
 	if (!block)
 		return;
-	vector_write(&block->fetch->request->vector, packet->data.offset, packet->payload, packet->length);
+	vector_write(block->fetch->job->vector, packet->data.offset, packet->payload, packet->length);
 	pull_received(block, index);
 }
 

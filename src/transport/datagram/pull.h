@@ -37,7 +37,7 @@ struct block {
 
 struct fetch {
 	struct list_node node;          /* connection->pull.fetches, or ->asked */
-	struct request *request;
+	struct transport_fetch *job;
 	struct connection *connection;
 	uint64_t length;
 	uint64_t asked, received;       /* bytes; asked: all before were asked for at least once */
@@ -69,7 +69,7 @@ void pull_begin(struct connection *connection);
 /* Its fetches fail. */
 void pull_end(struct connection *connection);
 /* transport.h */
-void pull_fetch(struct engine *engine, struct request *request);
+void pull_fetch(struct engine *engine, struct transport_fetch *job);
 /* Ask for more where there is credit. */
 void pull_ask(struct engine *engine);
 void pull_data_arrived(struct connection *connection, const struct packet *packet);

@@ -3,7 +3,6 @@
  * serve: bulk out, over frames: windows are sent as their receivers ask for them (pull.c). Pure. A serve is a PULL that waits to be
  * answered.
  */
-#include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/serve.h"
@@ -74,17 +73,17 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 {
 	struct engine *engine = connection->engine;
 	const struct packet_pull *pull = &packet->pull;
-	const struct request *request = message_owner(connection->peer, pull->window);
+	const struct vector *vector = connection->peer->owner->up->window(connection->peer, pull->window);
 	uint32_t least = ENGINE_FRAME_MIN - connection_data_head(connection), frames;
 	struct serve *serve;
 
-	if (!request) {
+	if (!vector) {
 		engine->naming->refuse_window(connection, packet);
 		return;
 	}
 	frames = pull->frame ? (pull->length + pull->frame - 1) / pull->frame : 0;
-	if (pull->length == 0 || pull->offset > request->vector.length ||
-	    pull->length > request->vector.length - pull->offset || pull->frame < (least & ~7u) ||
+	if (pull->length == 0 || pull->offset > vector->length ||
+	    pull->length > vector->length - pull->offset || pull->frame < (least & ~7u) ||
 	    pull->frame > engine->frame_max - connection_data_head(connection) ||
 	    (pull->wanted && (frames > PACKET_FRAMES_MAX || (pull->wanted & ~pull_mask(frames))))) {
 		engine_count(engine, COUNTER_DROPPED_MALFORMED);
@@ -122,7 +121,7 @@ static uint32_t serve_step(const struct serve *serve, uint32_t at)
 }
 
 /* Put one frame into the burst. */
-static void serve_frame(struct connection *connection, const struct serve *serve, const struct request *request,
+static void serve_frame(struct connection *connection, const struct serve *serve, const struct vector *vector,
 			struct packet *packet, uint32_t at)
 {
 	struct engine *engine = connection->engine;
@@ -138,15 +137,15 @@ static void serve_frame(struct connection *connection, const struct serve *serve
 	packet->data.offset = offset;
 	packet->length = length;
 	frame.head_length = (uint32_t)engine->codec->encode(packet, head);
-	frame.body_count = (uint16_t)vector_slice(&request->vector, offset, length, body, FRAME_PIECES, &covered);
+	frame.body_count = (uint16_t)vector_slice(vector, offset, length, body, FRAME_PIECES, &covered);
 	if (covered < length) { /* scattered too finely */
 		uint8_t *bounce = burst_bounce(engine);
 
-		vector_read(&request->vector, offset, bounce, length);
+		vector_read(vector, offset, bounce, length);
 		body[0] = (struct iovec){bounce, length};
 		frame.body_count = 1;
 	}
-	engine->endpoint->counters[COUNTER_BULK_SERVED] += length;
+	engine->owner->counters[COUNTER_BULK_SERVED] += length;
 	burst_add(engine, link, &frame, connection->guard, connection, NULL);
 }
 
@@ -154,13 +153,13 @@ static void serve_frame(struct connection *connection, const struct serve *serve
 static bool serve_block(struct connection *connection, struct serve *serve)
 {
 	struct engine *engine = connection->engine;
-	const struct request *request = message_owner(connection->peer, serve->window);
+	const struct vector *vector = connection->peer->owner->up->window(connection->peer, serve->window);
 	uint32_t most = pull_block_bytes(connection, serve->frame), at = serve->done, frames = 0, end;
 	uint32_t starts[ENGINE_BURST], step;
 	struct packet packet;
 	unsigned taken;
 
-	if (!request) { /* it ended while the PULL waited: nobody wants it any more */
+	if (!vector) { /* it ended while the PULL waited: nobody wants it any more */
 		serve_free(connection, serve);
 		return true;
 	}
@@ -177,7 +176,7 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 		packet.data.frame = (uint8_t)(serve->index + index);
 		if (serve->wanted && !(serve->wanted >> index & 1))
 			continue;
-		serve_frame(connection, serve, request, &packet, at);
+		serve_frame(connection, serve, vector, &packet, at);
 		starts[frames++] = at;
 	}
 	taken = burst_send(engine, frames);

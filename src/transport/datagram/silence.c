@@ -5,18 +5,18 @@
  * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked (link->fate).
  * Time counts as silence only while we looked.
  */
-#include "message/message.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/kept.h"
 
 /* A receive that is posted for one source waits for that peer, though nothing may be under way. */
-static void silence_peer(struct engine *engine, struct peer *peer)
+static void silence_peer(void *arg, struct transport_peer *peer)
 {
+	struct engine *engine = arg;
 	struct connection *connection;
 
 	if (peer->gone || peer->transport != &datagram_transport)
 		return;
-	if (!peer->connected && message_reach(peer) != 0)
+	if (!peer->connected && peer->owner->up->reach(peer) != 0)
 		return;
 	connection = connection_of(peer);
 	connection->silence.awaited = true;
@@ -26,29 +26,21 @@ static void silence_peer(struct engine *engine, struct peer *peer)
 
 void silence_receives(struct engine *engine)
 {
-	struct thole_endpoint *endpoint = engine->endpoint;
-
 	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
 		struct connection *connection = pool_at(&engine->connections, i);
 
 		if (pool_is_live(&engine->connections, connection))
 			connection->silence.awaited = false;
 	}
-	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
-		struct match_receive *receive = NULL;
-
-		while ((receive = match_receive_next(&endpoint->match[queue], receive)))
-			if (receive->source != THOLE_ANY)
-				silence_peer(engine, endpoint->peers[receive->source]);
-	}
+	engine->owner->up->awaited(engine->owner, silence_peer, engine);
 }
 
 static bool silence_pending(const struct connection *connection)
 {
 	return connection->state == CONNECTION_CONNECTING || (connection->handshake.connect_ns && !connection->handshake.answered) ||
 	       !list_empty(&connection->out.unacked) || connection->pull.outstanding > 0 || connection->in.held_count > 0 ||
-	       connection->peer->stream.left > 0 ||
-	       connection->silence.awaited || !list_empty(&connection->peer->pending) || !list_empty(&connection->pull.fetches);
+	       connection->silence.awaited || !list_empty(&connection->pull.fetches) ||
+	       connection->peer->owner->up->pending(connection->peer);
 }
 
 static void silence_ask_no_more(struct connection *connection)
@@ -91,7 +83,7 @@ static void silence_silent(struct connection *connection, uint64_t waited_ns)
 	enum link_fate fate = LINK_UNKNOWN;
 
 	connection->silence.total_ns += waited_ns;
-	if (connection->silence.total_ns >= connection->engine->endpoint->options.peer_timeout / 2)
+	if (connection->silence.total_ns >= connection->engine->owner->options.peer_timeout / 2)
 		fate = silence_ask(connection);
 	if (fate == LINK_ALIVE)
 		connection->silence.total_ns = 0;
@@ -109,7 +101,7 @@ static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 	const struct kept *kept = node ? container_of(node, struct kept, node) : NULL;
 	uint32_t oldest = kept ? kept->sequence : connection->out.next;
 	bool fed = connection->pull.outstanding == 0 || connection->pull.fed_ns >= connection->silence.checked_ns;
-	uint64_t patience_ns = engine->endpoint->options.peer_timeout;
+	uint64_t patience_ns = engine->owner->options.peer_timeout;
 	bool taken = !kept || kept->sent_ns == 0 || oldest != connection->silence.stalled_at;
 
 	connection->silence.stalled_at = oldest;
@@ -122,7 +114,7 @@ static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 uint64_t silence_check(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
-	uint64_t patience_ns = engine->endpoint->options.peer_timeout, now_ns = engine->now_ns;
+	uint64_t patience_ns = engine->owner->options.peer_timeout, now_ns = engine->now_ns;
 	uint64_t turn_ns = patience_ns / 8 ? patience_ns / 8 : 1, since_ns;
 
 	if (!silence_pending(connection)) {

@@ -12,7 +12,6 @@
  */
 #include <string.h>
 
-#include "message/message.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/kept.h"
@@ -176,7 +175,7 @@ static bool transmit_takes(const struct connection *connection, bool large)
 void transmit_ready(struct connection *connection)
 {
 	if (connection->peer->stalled && transmit_takes(connection, true))
-		peer_ready(connection->peer);
+		connection->peer->owner->up->room(connection->peer);
 }
 
 /* Whether a record of so many bytes goes by the link for bulk: if it is long, or one before it went there and is perhaps still
@@ -191,7 +190,7 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 							     container_of(first, struct kept, node)->sequence) > 0);
 }
 
-int transmit_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
+int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		  uint64_t offset, uint32_t length)
 {
 	struct connection *connection = connection_of(peer);
@@ -438,7 +437,7 @@ static void transmit_release(struct connection *connection, uint32_t ack)
 static void transmit_progress(struct connection *connection)
 {
 	trip_measure(&connection->out.trip, connection->engine->now_ns - connection->out.delivered_ns);
-	connection->engine->endpoint->counters[COUNTER_RTT_NS] = connection->out.trip.smoothed_ns;
+	connection->engine->owner->counters[COUNTER_RTT_NS] = connection->out.trip.smoothed_ns;
 	transmit_arm(connection);
 }
 

@@ -45,7 +45,7 @@ void transmit_end(struct connection *connection);
 /* The peer takes records from this number on. */
 void transmit_start(struct connection *connection, uint32_t next);
 /* transport.h */
-int transmit_push(struct engine *engine, struct peer *peer, const struct record *record, const struct vector *payload,
+int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		  uint64_t offset, uint32_t length);
 /* An acknowledgement came, on whatever packet. */
 void transmit_acked(struct connection *connection, const struct packet *packet);

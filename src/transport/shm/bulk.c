@@ -54,8 +54,8 @@ static inline uint64_t claim_pack(struct claim claim)
 
 struct fetch {
 	struct list_node node;
-	struct request *request;
-	struct peer *peer;
+	struct transport_fetch *job;
+	struct transport_peer *peer;
 	uint32_t generation;
 	uint8_t method;            /* enum bulk_method: how the rest is being fetched */
 	uint8_t chosen;            /* how it began, for its cost */
@@ -89,9 +89,9 @@ struct serve {
 	struct vector remote;
 };
 
-int bulk_open(struct thole_endpoint *endpoint)
+int bulk_open(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
 	list_init(&shm->active);
 	pool_init(&shm->fetches, sizeof(struct fetch), 64, FETCHES_MAX);
@@ -99,9 +99,9 @@ int bulk_open(struct thole_endpoint *endpoint)
 	return 0;
 }
 
-void bulk_close(struct thole_endpoint *endpoint)
+void bulk_close(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
 	for (uint32_t i = 0; i < shm->fetches.capacity; i++) {
 		struct fetch *fetch = pool_at(&shm->fetches, i);
@@ -148,7 +148,7 @@ static void fetch_free(struct shm *shm, struct fetch *fetch)
 		link->offers_used &= ~(1u << fetch->offer);
 	free(fetch->many);
 	fetch->many = NULL;
-	fetch->request = NULL;
+	fetch->job = NULL;
 	list_remove(&fetch->node);
 	bulk_settle(link);
 	pool_put(&shm->fetches, fetch);
@@ -156,7 +156,7 @@ static void fetch_free(struct shm *shm, struct fetch *fetch)
 
 static enum pace fetch_pace(const struct fetch *fetch)
 {
-	return fetch->request->stream ? PACE_STREAM : PACE_DIALOGUE;
+	return fetch->job->stream ? PACE_STREAM : PACE_DIALOGUE;
 }
 
 /* Whether what was read from the sender's memory may be something else: its send had ended. */
@@ -168,18 +168,18 @@ static bool fetch_is_void(const struct fetch *fetch)
 
 static void fetch_end(struct fetch *fetch, int status)
 {
-	struct request *request = fetch->request;
-	struct thole_endpoint *endpoint = fetch->peer->endpoint;
-	struct shm *shm = shm_of(endpoint);
+	struct transport_fetch *job = fetch->job;
+	struct transport_owner *owner = fetch->peer->owner;
+	struct shm *shm = shm_of(owner);
 
 	if (!status && fetch_is_void(fetch))
 		status = shm_end_status(shm_link(fetch->peer));
 	if (!status) {
-		endpoint->counters[COUNTER_BULK_BYTES] += fetch->length;
+		owner->counters[COUNTER_BULK_BYTES] += fetch->length;
 		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch), fetch->start_ns);
 	}
 	fetch_free(shm, fetch);
-	message_fetched(request, status);
+	owner->up->fetched(job, status);
 }
 
 /* Ask the sender to push [offset, end). */
@@ -189,21 +189,21 @@ static void fetch_pull(struct fetch *fetch)
 	struct record record = {
 		.kind = RECORD_BULK_PULL,
 		.length = RECORD_EXTERNAL,
-		.tag = fetch->request->window.id,
-		.imm = fetch_id(shm_of(fetch->peer->endpoint), fetch),
+		.tag = fetch->job->window.id,
+		.imm = fetch_id(shm_of(fetch->peer->owner), fetch),
 	};
 
 	fetch->pulled = true;
 	link->pulls++;
 	record.arg[0] = fetch->offset;
 	record.arg[1] = fetch->end - fetch->offset;
-	message_control(fetch->peer, &record);
+	fetch->peer->owner->up->control(fetch->peer, &record);
 }
 
 /* Learn the remote vector. */
 static int fetch_remote(struct fetch *fetch)
 {
-	const struct window *window = &fetch->request->window;
+	const struct window *window = &fetch->job->window;
 	pid_t pid = shm_link(fetch->peer)->pid;
 	uint64_t length = 0;
 	int error;
@@ -231,10 +231,10 @@ static int fetch_remote(struct fetch *fetch)
 static void fetch_offer(struct fetch *fetch)
 {
 	struct shm_peer *link = shm_link(fetch->peer);
-	const struct vector *local = &fetch->request->vector;
-	uint64_t length = fetch->end, block = fetch->peer->endpoint->options.cooperative_block;
+	const struct vector *local = fetch->job->vector;
+	uint64_t length = fetch->end, block = fetch->peer->owner->options.cooperative_block;
 	struct record record = {.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL,
-				.tag = fetch->request->window.id};
+				.tag = fetch->job->window.id};
 	uint64_t shares = length >= BALANCE_MIN ? BALANCE_BLOCKS : 2;
 	uint64_t shortest = fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
 	struct offer *offer;
@@ -264,8 +264,8 @@ static void fetch_offer(struct fetch *fetch)
 	record.arg[0] = length;
 	record.arg[1] = (uintptr_t)(local->count == 1 ? local->segments[0].iov_base : (const void *)local->segments);
 	record.arg[2] = block;
-	endpoint_count(fetch->peer->endpoint, COUNTER_BULK_COOPERATIVE);
-	message_control(fetch->peer, &record);
+	transport_count(fetch->peer->owner, COUNTER_BULK_COOPERATIVE);
+	fetch->peer->owner->up->control(fetch->peer, &record);
 }
 
 /* How many blocks this side has copied. */
@@ -339,8 +339,8 @@ static int fetch_refused(struct fetch *fetch, int error)
 		return 1;
 	}
 	copy_refused(fetch->peer);
-	endpoint_count(fetch->peer->endpoint, COUNTER_ONE_COPY_REFUSED);
-	endpoint_count(fetch->peer->endpoint, COUNTER_BULK_FALLBACKS);
+	transport_count(fetch->peer->owner, COUNTER_ONE_COPY_REFUSED);
+	transport_count(fetch->peer->owner, COUNTER_BULK_FALLBACKS);
 	return 1;
 }
 
@@ -361,7 +361,7 @@ static int fetch_wait(struct fetch *fetch, uint32_t back)
 /* Copy one block, by process_vm_readv. */
 static int fetch_copy(struct fetch *fetch)
 {
-	uint64_t share = fetch->peer->endpoint->options.cooperative_block;
+	uint64_t share = fetch->peer->owner->options.cooperative_block;
 	uint64_t length = fetch->end - fetch->offset, done = 0;
 	uint32_t back = 0;
 	int error;
@@ -374,7 +374,7 @@ static int fetch_copy(struct fetch *fetch)
 	error = fetch_remote(fetch);
 	fetch->reached = true;
 	if (!error)
-		error = copy_read(shm_link(fetch->peer), &fetch->request->vector, &fetch->remote, fetch->offset,
+		error = copy_read(shm_link(fetch->peer), fetch->job->vector, &fetch->remote, fetch->offset,
 				  length < share ? length : share, &done);
 	if (error) {
 		if (fetch->offer >= 0)
@@ -407,27 +407,27 @@ static int fetch_ring(struct fetch *fetch)
 	return 1;
 }
 
-void bulk_fetch(struct request *request)
+void bulk_fetch(struct transport_fetch *job)
 {
-	struct peer *peer = request->peer;
-	struct thole_endpoint *endpoint = peer->endpoint;
-	struct shm *shm = shm_of(endpoint);
+	struct transport_peer *peer = job->peer;
+	struct transport_owner *owner = peer->owner;
+	struct shm *shm = shm_of(owner);
 	struct shm_peer *link = shm_link(peer);
 	struct fetch *fetch;
-	uint64_t length = request->window.length;
+	uint64_t length = job->window.length;
 	int error;
 
 	if (length == 0) {
-		message_fetched(request, 0);
+		owner->up->fetched(job, 0);
 		return;
 	}
-	error = message_reach(peer);
+	error = peer->owner->up->reach(peer);
 	fetch = error ? NULL : pool_get(&shm->fetches);
 	if (!fetch) {
-		message_fetched(request, error ? error : THOLE_ERR_MEMORY);
+		owner->up->fetched(job, error ? error : THOLE_ERR_MEMORY);
 		return;
 	}
-	fetch->request = request;
+	fetch->job = job;
 	fetch->peer = peer;
 	fetch->generation++;
 	fetch->pulled = false;
@@ -446,19 +446,19 @@ void bulk_fetch(struct request *request)
 	if (fetch->method == BULK_COOPERATIVE) {
 		fetch_offer(fetch);
 	} else if (fetch->method == BULK_RING) {
-		endpoint_count(endpoint, COUNTER_BULK_RING);
+		transport_count(owner, COUNTER_BULK_RING);
 		fetch_ring(fetch);
 	} else {
-		endpoint_count(endpoint, COUNTER_BULK_ONE_COPY);
+		transport_count(owner, COUNTER_BULK_ONE_COPY);
 	}
 }
 
-static void arrived_data(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+static void arrived_data(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
-	struct shm *shm = shm_of(peer->endpoint);
+	struct shm *shm = shm_of(peer->owner);
 	struct fetch *fetch = pool_at(&shm->fetches, (uint32_t)record->tag);
 
-	if (!fetch || !pool_is_live(&shm->fetches, fetch) || !fetch->request || fetch->peer != peer ||
+	if (!fetch || !pool_is_live(&shm->fetches, fetch) || !fetch->job || fetch->peer != peer ||
 	    fetch->generation != (uint32_t)(record->tag >> 32) || fetch->method != BULK_RING || !fetch->pulled)
 		return; /* of a fetch that was taken over */
 	if (length == 0) {
@@ -466,11 +466,11 @@ static void arrived_data(struct peer *peer, const struct record *record, const v
 		return;
 	}
 	if (record->imm != fetch->offset || length > fetch->end - fetch->offset) {
-		message_bad(peer);
+		transport_bad(peer);
 		fetch_end(fetch, THOLE_ERR_PROTOCOL);
 		return;
 	}
-	vector_write(&fetch->request->vector, fetch->offset, payload, length);
+	vector_write(fetch->job->vector, fetch->offset, payload, length);
 	fetch->offset += length;
 	fetch->seen_ns = 0; /* now, for whoever reads the clock next */
 	if (fetch->offset == fetch->end)
@@ -487,9 +487,9 @@ static void serve_free(struct shm *shm, struct shm_peer *link, struct serve *ser
 	pool_put(&shm->serves, serve);
 }
 
-static struct serve *serve_new(struct peer *peer, uint64_t window)
+static struct serve *serve_new(struct transport_peer *peer, uint64_t window)
 {
-	struct shm *shm = shm_of(peer->endpoint);
+	struct shm *shm = shm_of(peer->owner);
 	struct serve *serve = pool_get(&shm->serves);
 
 	if (!serve)
@@ -500,21 +500,21 @@ static struct serve *serve_new(struct peer *peer, uint64_t window)
 	return serve;
 }
 
-static void arrived_pull(struct peer *peer, const struct record *record)
+static void arrived_pull(struct transport_peer *peer, const struct record *record)
 {
-	const struct request *request = message_owner(peer, record->tag);
+	const struct vector *vector = peer->owner->up->window(peer, record->tag);
 	struct record failure = {.kind = RECORD_BULK_DATA, .tag = record->imm};
 	struct serve *serve = NULL;
 
 	if (record->length != RECORD_EXTERNAL) {
-		message_bad(peer);
+		transport_bad(peer);
 		return;
 	}
-	if (request && record->arg[0] <= request->vector.length && record->arg[1] > 0 &&
-	    record->arg[1] <= request->vector.length - record->arg[0])
+	if (vector && record->arg[0] <= vector->length && record->arg[1] > 0 &&
+	    record->arg[1] <= vector->length - record->arg[0])
 		serve = serve_new(peer, record->tag);
 	if (!serve) {
-		message_control(peer, &failure);
+		peer->owner->up->control(peer, &failure);
 		return;
 	}
 	serve->id = record->imm;
@@ -522,9 +522,9 @@ static void arrived_pull(struct peer *peer, const struct record *record)
 	serve->end = record->arg[0] + record->arg[1];
 }
 
-static void arrived_offer(struct peer *peer, const struct record *record)
+static void arrived_offer(struct transport_peer *peer, const struct record *record)
 {
-	const struct request *request = message_owner(peer, record->tag);
+	const struct vector *vector = peer->owner->up->window(peer, record->tag);
 	struct shm_peer *link = shm_link(peer);
 	uint32_t index = record->imm & 0xff, count = (uint32_t)(record->imm >> 32);
 	uint64_t length = record->arg[0], block = record->arg[2];
@@ -532,11 +532,11 @@ static void arrived_offer(struct peer *peer, const struct record *record)
 
 	if (record->length != RECORD_EXTERNAL || index >= OFFERS || count == 0 || count > THOLE_SEGMENTS_MAX ||
 	    block == 0 || length / block > CLAIM_MAX) {
-		message_bad(peer);
+		transport_bad(peer);
 		return;
 	}
 	/* Finished already, too long, or not ours to write: the receiver does it all. */
-	if (!request || length == 0 || length > request->vector.length || !link->connected || !copy_allowed(peer))
+	if (!vector || length == 0 || length > vector->length || !link->connected || !copy_allowed(peer))
 		return;
 	serve = serve_new(peer, record->tag);
 	if (!serve)
@@ -555,21 +555,21 @@ static void arrived_offer(struct peer *peer, const struct record *record)
 }
 
 /* Push pieces while there is room. */
-static int serve_push(struct peer *peer, struct serve *serve)
+static int serve_push(struct transport_peer *peer, struct serve *serve)
 {
-	struct thole_endpoint *endpoint = peer->endpoint;
+	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_link(peer);
-	const struct request *request = message_owner(peer, serve->window);
+	const struct vector *vector = peer->owner->up->window(peer, serve->window);
 	struct record record = {.kind = RECORD_BULK_DATA, .length = RECORD_EXTERNAL, .tag = serve->id};
-	uint64_t piece_max = ring_piece_max(&link->out), piece = endpoint->options.bulk_piece;
+	uint64_t piece_max = ring_piece_max(&link->out), piece = owner->options.bulk_piece;
 	uint64_t stop = serve->offset + BULK_SHARE;
 	int pushed = 0;
 
-	if (!request) {
-		serve_free(shm_of(endpoint), link, serve);
+	if (!vector) {
+		serve_free(shm_of(owner), link, serve);
 		return 1;
 	}
-	if (request->vector.length <= PIECE_SOON)
+	if (vector->length <= PIECE_SOON)
 		piece /= 2;
 	if (piece > piece_max)
 		piece = piece_max;
@@ -579,13 +579,13 @@ static int serve_push(struct peer *peer, struct serve *serve)
 		uint32_t length = (uint32_t)(left < piece ? left : piece);
 
 		record.imm = serve->offset;
-		if (ring_push(peer, &record, &request->vector, serve->offset, length) != 0)
+		if (ring_push(peer, &record, vector, serve->offset, length) != 0)
 			break;
 		serve->offset += length;
 		pushed++;
 	}
 	if (serve->offset == serve->end)
-		serve_free(shm_of(endpoint), link, serve);
+		serve_free(shm_of(owner), link, serve);
 	return pushed;
 }
 
@@ -605,7 +605,7 @@ static bool serve_claim(struct serve *serve, uint32_t *back_p)
 }
 
 /* The receiver's vector, where it has several segments. */
-static int serve_remote(struct peer *peer, struct serve *serve)
+static int serve_remote(struct transport_peer *peer, struct serve *serve)
 {
 	size_t count = serve->one.iov_len;
 	uint64_t length = 0;
@@ -627,32 +627,32 @@ static int serve_remote(struct peer *peer, struct serve *serve)
 }
 
 /* Copy one block from the back, by process_vm_writev. */
-static int serve_help(struct peer *peer, struct serve *serve)
+static int serve_help(struct transport_peer *peer, struct serve *serve)
 {
-	struct thole_endpoint *endpoint = peer->endpoint;
-	const struct request *request = message_owner(peer, serve->window);
+	struct transport_owner *owner = peer->owner;
+	const struct vector *vector = peer->owner->up->window(peer, serve->window);
 	uint64_t from, length;
 	uint32_t back;
 	int error;
 
-	if (!request || !serve_claim(serve, &back)) {
-		serve_free(shm_of(endpoint), shm_link(peer), serve);
+	if (!vector || !serve_claim(serve, &back)) {
+		serve_free(shm_of(owner), shm_link(peer), serve);
 		return 0;
 	}
 	from = (uint64_t)(serve->blocks - 1 - back) * serve->block;
 	length = serve->end - from < serve->block ? serve->end - from : serve->block;
 	error = serve_remote(peer, serve);
 	if (!error)
-		error = copy_write(shm_link(peer), serve->door, &serve->calls, &request->vector, &serve->remote, from, length);
+		error = copy_write(shm_link(peer), serve->door, &serve->calls, vector, &serve->remote, from, length);
 	if (error) {
 		/* The receiver reads failed before done, and done then stays: it knows what is left to it. */
 		store_release(&serve->offer->failed, 1);
 		if (error != EFAULT && error != ENOMEM)
 			copy_refused(peer);
-		serve_free(shm_of(endpoint), shm_link(peer), serve);
+		serve_free(shm_of(owner), shm_link(peer), serve);
 		return 1;
 	}
-	endpoint_count(endpoint, COUNTER_BULK_BLOCKS_HELPED);
+	transport_count(owner, COUNTER_BULK_BLOCKS_HELPED);
 	store_release(&serve->offer->done, back + 1);
 	return 1;
 }
@@ -683,7 +683,7 @@ static bool fetch_is_left(const struct fetch *fetch, uint64_t now_ns)
 
 	if (fetch->offer < 0 || fetch_helped(fetch, fetch->back, &done) || !connect_lives(fetch->peer))
 		return true;
-	if (now_ns - fetch->left_ns < fetch->peer->endpoint->options.close_timeout)
+	if (now_ns - fetch->left_ns < fetch->peer->owner->options.close_timeout)
 		return false;
 	door_shut(link, now_ns);
 	return now_ns - link->shut_ns >= SHUT_NS && !door_is_passed(link, fetch->offer);
@@ -698,14 +698,14 @@ static int bulk_leave(struct shm *shm, struct shm_peer *link)
 
 	for (; node; node = next) {
 		struct fetch *fetch = container_of(node, struct fetch, node);
-		struct request *request = fetch->request;
+		struct transport_fetch *job = fetch->job;
 		int status = fetch->status;
 
 		next = list_next(&link->fetches, node);
 		if (!fetch_is_left(fetch, now_ns))
 			continue;
 		fetch_free(shm, fetch);
-		message_fetched(request, status);
+		shm->owner->up->fetched(job, status);
 		n++;
 	}
 	if (n > 0 && list_empty(&link->fetches))
@@ -713,9 +713,9 @@ static int bulk_leave(struct shm *shm, struct shm_peer *link)
 	return n;
 }
 
-void bulk_lost(struct peer *peer)
+void bulk_lost(struct transport_peer *peer)
 {
-	struct shm *shm = shm_of(peer->endpoint);
+	struct shm *shm = shm_of(peer->owner);
 	struct shm_peer *link = shm_link(peer);
 	uint64_t now_ns = clock_now_ns();
 
@@ -744,17 +744,17 @@ static bool bulk_is_left(struct shm *shm, uint64_t now_ns)
 	return left;
 }
 
-void bulk_withdraw(struct thole_endpoint *endpoint)
+void bulk_withdraw(struct transport_owner *owner)
 {
 	static const struct timespec pause = {.tv_nsec = LEAVE_NS};
 
-	while (!bulk_is_left(shm_of(endpoint), clock_now_ns()))
+	while (!bulk_is_left(shm_of(owner), clock_now_ns()))
 		nanosleep(&pause, NULL);
 }
 
 /* ---- Running --------------------------------------------------------------------------------------- */
 
-void bulk_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+void bulk_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	if (peer->gone)
 		return;
@@ -765,16 +765,16 @@ void bulk_arrived(struct peer *peer, const struct record *record, const void *pa
 	else if (record->kind == RECORD_BULK_OFFER)
 		arrived_offer(peer, record);
 	else
-		message_bad(peer);
+		transport_bad(peer);
 }
 
-static int bulk_progress_peer(struct peer *peer, struct shm_peer *link)
+static int bulk_progress_peer(struct transport_peer *peer, struct shm_peer *link)
 {
 	struct list_node *node = list_first(&link->fetches), *next;
 	int n = 0;
 
 	if (peer->gone)
-		return bulk_leave(shm_of(peer->endpoint), link);
+		return bulk_leave(shm_of(peer->owner), link);
 	/* The oldest copy, and ring fetches up to their number. */
 	for (bool copied = false; node && !peer->gone; node = next) {
 		struct fetch *fetch = container_of(node, struct fetch, node);
@@ -798,9 +798,9 @@ static int bulk_progress_peer(struct peer *peer, struct shm_peer *link)
 	return n;
 }
 
-int bulk_progress(struct thole_endpoint *endpoint)
+int bulk_progress(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	struct list_node *node = list_first(&shm->active), *next;
 	int n = 0;
 
@@ -814,9 +814,9 @@ int bulk_progress(struct thole_endpoint *endpoint)
 }
 
 /* A sender that does not come to pushing: read its memory instead. */
-void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
+void bulk_maintain(struct transport_owner *owner, uint64_t now_ns)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
 	for (struct list_node *a = list_first(&shm->active); a; a = list_next(&shm->active, a)) {
 		struct shm_peer *link = container_of(a, struct shm_peer, active);
@@ -824,7 +824,7 @@ void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 		struct fetch *fetch = node ? container_of(node, struct fetch, node) : NULL;
 
 		if (!fetch || fetch->left_ns || fetch->method != BULK_RING || !fetch->pulled ||
-		    endpoint->options.bulk == OPTION_BULK_RING || !copy_allowed(link->peer))
+		    owner->options.bulk == OPTION_BULK_RING || !copy_allowed(link->peer))
 			continue;
 		if (fetch->seen_ns == 0)
 			fetch->seen_ns = now_ns;
@@ -834,6 +834,6 @@ void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 		fetch->generation++; /* what the sender still pushes is for nobody, even if this one pulls again */
 		fetch->pulled = false;
 		link->pulls--;
-		endpoint_count(endpoint, COUNTER_BULK_TAKEN_OVER);
+		transport_count(owner, COUNTER_BULK_TAKEN_OVER);
 	}
 }

@@ -8,7 +8,7 @@
  *
  * Through the ring means: sent without being asked (eager) up to option eager_max, above it asked for. What is
  * sent without being asked is the sender's choice, so the receiver tells it, in its segment: a bit for each class
- * of which it wants announcements. The same bits, all of them, ask a sender to hold back (endpoint->holding).
+ * of which it wants announcements. The same bits, all of them, ask a sender to hold back (owner->holding).
  */
 #include "base/clock.h"
 #include "transport/shm/shm.h"
@@ -77,15 +77,15 @@ static void cost_learn(struct shm *shm, enum pace pace, uint32_t class, enum cos
 
 /* ---- Telling senders ------------------------------------------------------------------------------- */
 
-void choose_tell(struct peer *peer)
+void choose_tell(struct transport_peer *peer)
 {
-	const struct shm *shm = shm_of(peer->endpoint);
+	const struct shm *shm = shm_of(peer->owner);
 	const struct shm_peer *link = shm_link(peer);
 
 	if (!link || !link->in.segment)
 		return;
 	for (int pace = 0; pace < PACES; pace++) {
-		uint16_t wanted = peer->endpoint->holding ? UINT16_MAX
+		uint16_t wanted = peer->owner->holding ? UINT16_MAX
 				  : link->one_copy == ONE_COPY_YES ? shm->announce[pace]
 								   : 0;
 
@@ -94,18 +94,18 @@ void choose_tell(struct peer *peer)
 	}
 }
 
-void choose_tell_all(struct thole_endpoint *endpoint)
+void choose_tell_all(struct transport_owner *owner)
 {
-	const struct shm *shm = shm_of(endpoint);
+	const struct shm *shm = shm_of(owner);
 
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		choose_tell(shm->in[i]->peer);
 }
 
 /* A message of a class that may be sent eagerly came by one way: which should the next one take? */
-static void choose_eager_next(struct thole_endpoint *endpoint, enum pace pace, enum cost_way way, uint32_t class)
+static void choose_eager_next(struct transport_owner *owner, enum pace pace, enum cost_way way, uint32_t class)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	struct costs *costs = &shm->costs[pace][class];
 	uint16_t bit = (uint16_t)(1u << (class - LENGTH_CLASS_MIN));
 	bool announce;
@@ -116,18 +116,18 @@ static void choose_eager_next(struct thole_endpoint *endpoint, enum pace pace, e
 	if (announce == ((shm->announce[pace] & bit) != 0))
 		return;
 	shm->announce[pace] ^= bit;
-	choose_tell_all(endpoint);
+	choose_tell_all(owner);
 }
 
-static bool choose_learns(const struct thole_endpoint *endpoint)
+static bool choose_learns(const struct transport_owner *owner)
 {
-	return endpoint->options.bulk == OPTION_BULK_AUTO;
+	return owner->options.bulk == OPTION_BULK_AUTO;
 }
 
 /* A message that began at start_ns is in its place. */
-static void choose_learn(struct peer *peer, enum pace pace, enum cost_way way, uint64_t length, uint64_t start_ns)
+static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, uint64_t start_ns)
 {
-	struct thole_endpoint *endpoint = peer->endpoint;
+	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_link(peer);
 	uint32_t class = length_class(length);
 	uint64_t now_ns = clock_now_ns(), took_ns = now_ns - start_ns, last_ns = link->placed_ns;
@@ -138,53 +138,53 @@ static void choose_learn(struct peer *peer, enum pace pace, enum cost_way way, u
 	link->placed_ns = now_ns;
 	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides about
 	 * the same; and a stream of announcements has gaps that one of data has not. */
-	if (length <= endpoint->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
+	if (length <= owner->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
 		took_ns += took_ns * link->sample.piece / length;
-	else if (length <= endpoint->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
+	else if (length <= owner->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
 		took_ns += took_ns / 3;
-	cost_learn(shm_of(endpoint), pace, class, way, took_ns);
-	if (class >= EAGER_CLASS_MIN && length <= endpoint->options.eager_max)
-		choose_eager_next(endpoint, pace, way, class);
+	cost_learn(shm_of(owner), pace, class, way, took_ns);
+	if (class >= EAGER_CLASS_MIN && length <= owner->options.eager_max)
+		choose_eager_next(owner, pace, way, class);
 }
 
 /* ---- Fetches ---------------------------------------------------------------------------------------- */
 
-enum bulk_method choose_fetch(struct peer *peer, uint64_t length, enum pace pace)
+enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace)
 {
-	const struct thole_endpoint *endpoint = peer->endpoint;
+	const struct transport_owner *owner = peer->owner;
 
-	if (endpoint->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
+	if (owner->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
 		return BULK_RING;
-	if (endpoint->options.bulk == OPTION_BULK_ONE_COPY)
+	if (owner->options.bulk == OPTION_BULK_ONE_COPY)
 		return BULK_ONE_COPY;
-	if (endpoint->options.bulk == OPTION_BULK_COOPERATIVE)
+	if (owner->options.bulk == OPTION_BULK_COOPERATIVE)
 		return BULK_COOPERATIVE;
 	/* What could have been sent through the ring at once is announced for the other way. */
-	if (length <= endpoint->options.eager_max)
+	if (length <= owner->options.eager_max)
 		return BULK_COOPERATIVE;
-	return cost_next(shm_of(peer->endpoint), pace, length_class(length)) == COST_RING ? BULK_RING : BULK_COOPERATIVE;
+	return cost_next(shm_of(peer->owner), pace, length_class(length)) == COST_RING ? BULK_RING : BULK_COOPERATIVE;
 }
 
-void choose_fetched(struct peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns)
+void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns)
 {
-	if (choose_learns(peer->endpoint))
+	if (choose_learns(peer->owner))
 		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, start_ns);
 }
 
 /* ---- Eager messages in several pieces ---------------------------------------------------------------- */
 
 /* What its first record is about to bring; `late`: more than that had arrived before anybody looked. */
-void choose_eager_begin(struct peer *peer, const struct record *record, uint32_t length, bool late)
+void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late)
 {
 	struct eager_sample *sample = &shm_link(peer)->sample;
 	enum pace pace = record->flags & RECORD_STREAM ? PACE_STREAM : PACE_DIALOGUE;
 
 	sample->left = 0;
-	if (!choose_learns(peer->endpoint) || record->arg[0] <= length || record->arg[0] > peer->endpoint->options.eager_max ||
+	if (!choose_learns(peer->owner) || record->arg[0] <= length || record->arg[0] > peer->owner->options.eager_max ||
 	    length_class(record->arg[0]) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
 	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a look must not wait for ever */
-		choose_eager_next(peer->endpoint, pace, COST_RING, length_class(record->arg[0]));
+		choose_eager_next(peer->owner, pace, COST_RING, length_class(record->arg[0]));
 		return;
 	}
 	*sample = (struct eager_sample){.start_ns = clock_now_ns(), .length = (uint32_t)record->arg[0], .piece = length,
@@ -192,7 +192,7 @@ void choose_eager_begin(struct peer *peer, const struct record *record, uint32_t
 }
 
 /* Another piece has been copied. */
-void choose_eager_piece(struct peer *peer, uint32_t length)
+void choose_eager_piece(struct transport_peer *peer, uint32_t length)
 {
 	struct eager_sample *sample = &shm_link(peer)->sample;
 

@@ -56,22 +56,22 @@ socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static void watch_ready(struct thole_endpoint *endpoint, struct watcher *watcher, uint64_t now_ns)
+static void watch_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
-	connect_event(endpoint, container_of(watcher, struct watch, watcher), now_ns);
+	connect_event(owner, container_of(watcher, struct watch, watcher), now_ns);
 }
 
-static int watch_control(struct thole_endpoint *endpoint, struct watch *watch, int command)
+static int watch_control(struct transport_owner *owner, struct watch *watch, int command)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = &watch->watcher};
 
 	watch->watcher.ready = watch_ready;
-	return epoll_ctl(endpoint->wait_fd, command, watch->fd, &event);
+	return epoll_ctl(owner->wait_fd, command, watch->fd, &event);
 }
 
-static int watch_add(struct thole_endpoint *endpoint, struct watch *watch)
+static int watch_add(struct transport_owner *owner, struct watch *watch)
 {
-	return watch_control(endpoint, watch, EPOLL_CTL_ADD);
+	return watch_control(owner, watch, EPOLL_CTL_ADD);
 }
 
 static void watch_close(struct watch *watch)
@@ -93,7 +93,7 @@ static int socket_credentials(int fd, pid_t *pid_p)
 }
 
 /* Watch the peer's process too, where that is possible. */
-static void process_watch(struct peer *peer)
+static void process_watch(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -101,23 +101,23 @@ static void process_watch(struct peer *peer)
 		return;
 	link->watch_process = (struct watch){.kind = WATCH_PROCESS, .peer = peer,
 					     .fd = (int)syscall(SYS_pidfd_open, link->pid, 0)};
-	if (link->watch_process.fd >= 0 && watch_add(peer->endpoint, &link->watch_process) != 0)
+	if (link->watch_process.fd >= 0 && watch_add(peer->owner, &link->watch_process) != 0)
 		watch_close(&link->watch_process);
 }
 
 /* ---- The consumer's side -------------------------------------------------------------------------- */
 
-int connect_open(struct thole_endpoint *endpoint)
+int connect_open(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	struct sockaddr_un name;
-	socklen_t length = connect_name(endpoint->parts.endpoint, &name);
+	socklen_t length = connect_name(owner->parts.endpoint, &name);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	list_init(&shm->greetings);
 	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
 	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
-	    watch_add(endpoint, &shm->listener) != 0) {
+	    watch_add(owner, &shm->listener) != 0) {
 		error_set(THOLE_ERR_SYSTEM, "cannot listen on a Unix socket: %m");
 		watch_close(&shm->listener);
 		return THOLE_ERR_SYSTEM;
@@ -128,7 +128,7 @@ int connect_open(struct thole_endpoint *endpoint)
 static void greeting_end(struct shm *shm, struct watch *watch, bool refused)
 {
 	if (refused) {
-		endpoint_count(shm->endpoint, COUNTER_REFUSED);
+		transport_count(shm->owner, COUNTER_REFUSED);
 		watch_close(watch);
 	}
 	list_remove(&watch->node);
@@ -136,9 +136,9 @@ static void greeting_end(struct shm *shm, struct watch *watch, bool refused)
 	free(watch);
 }
 
-void connect_close(struct thole_endpoint *endpoint)
+void connect_close(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
 	watch_close(&shm->listener);
 	while (!list_empty(&shm->greetings)) {
@@ -149,9 +149,9 @@ void connect_close(struct thole_endpoint *endpoint)
 	}
 }
 
-void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns)
+void connect_accept(struct transport_owner *owner, uint64_t now_ns)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
 	for (int i = 0; i < EVENT_BURST && shm->greeting_count < GREETINGS_MAX; i++) {
 		int fd = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -162,7 +162,7 @@ void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns)
 			return;
 		watch = malloc(sizeof(*watch));
 		if (!watch || socket_credentials(fd, &pid) != 0) {
-			endpoint_count(endpoint, COUNTER_REFUSED);
+			transport_count(owner, COUNTER_REFUSED);
 			close(fd);
 			free(watch);
 			continue;
@@ -170,10 +170,10 @@ void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns)
 		*watch = (struct watch){.kind = WATCH_GREETING, .fd = fd, .pid = pid, .since_ns = now_ns};
 		list_push_back(&shm->greetings, &watch->node);
 		shm->greeting_count++;
-		if (watch_add(endpoint, watch) != 0)
+		if (watch_add(owner, watch) != 0)
 			greeting_end(shm, watch, true);
 		else
-			connect_event(endpoint, watch, now_ns); /* it is usually there already */
+			connect_event(owner, watch, now_ns); /* it is usually there already */
 	}
 }
 
@@ -221,22 +221,22 @@ static int ring_in_add(struct shm *shm, struct ring_in *ring)
 		shm->in_capacity = capacity;
 	}
 	shm->in[shm->in_count++] = ring;
-	shm->endpoint->locals = shm->in_count;
+	shm->owner->locals = shm->in_count;
 	return 0;
 }
 
 /* Take a connection whose greeting is here. */
-static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, const struct greeting *greeting, int fd)
+static int greeting_take(struct transport_owner *owner, struct watch *watch, const struct greeting *greeting, int fd)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	struct shm_peer *link;
-	struct peer *peer;
+	struct transport_peer *peer;
 	int error;
 
 	if (greeting->magic != GREETING_MAGIC || greeting->version != SEGMENT_VERSION ||
-	    greeting->to != endpoint->parts.endpoint)
+	    greeting->to != owner->parts.endpoint)
 		return THOLE_ERR_PROTOCOL;
-	error = peer_by_address(endpoint, &greeting->from, &peer);
+	error = owner->up->peer(owner, &greeting->from, &peer);
 	if (error)
 		return error;
 	link = peer->transport == &shm_transport ? shm_peer_get(peer) : NULL;
@@ -250,8 +250,8 @@ static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, c
 	link->in.peer = peer;
 	error = ring_in_add(shm, &link->in);
 	link->watch_in = (struct watch){.kind = WATCH_IN, .fd = watch->fd, .peer = peer};
-	if (!error && watch_control(endpoint, &link->watch_in, EPOLL_CTL_MOD) != 0) {
-		endpoint->locals = --shm->in_count;
+	if (!error && watch_control(owner, &link->watch_in, EPOLL_CTL_MOD) != 0) {
+		owner->locals = --shm->in_count;
 		error = THOLE_ERR_SYSTEM;
 	}
 	if (error) {
@@ -267,49 +267,49 @@ static int greeting_take(struct thole_endpoint *endpoint, struct watch *watch, c
 	choose_tell(peer);
 	store_release(&link->in.segment->accepted, 1); /* pairs with the acquire in copy_allowed */
 	process_watch(peer);
-	endpoint_count(endpoint, COUNTER_ACCEPTS);
+	transport_count(owner, COUNTER_ACCEPTS);
 	return 0;
 }
 
 /* Where addresses are given again (mxoe), somebody may greet before the end of the one who had his is seen. The greeting stays
  * where it is until then, or until it has waited for too long. */
-static bool greeting_is_early(struct thole_endpoint *endpoint, const struct watch *watch)
+static bool greeting_is_early(struct transport_owner *owner, const struct watch *watch)
 {
 	const struct shm_peer *link;
 	struct greeting greeting;
-	struct peer *peer;
+	struct transport_peer *peer;
 
-	if (endpoint->parts.network[0] != ADDRESS_MXOE ||
+	if (owner->parts.network[0] != ADDRESS_MXOE ||
 	    recv(watch->fd, &greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) != sizeof(greeting) ||
-	    greeting.magic != GREETING_MAGIC || peer_by_address(endpoint, &greeting.from, &peer) != 0 ||
+	    greeting.magic != GREETING_MAGIC || owner->up->peer(owner, &greeting.from, &peer) != 0 ||
 	    peer->transport != &shm_transport)
 		return false;
 	link = shm_link(peer);
 	return link && (link->in.segment || (link->connected && link->pid != watch->pid));
 }
 
-static void connect_greeting(struct thole_endpoint *endpoint, struct watch *watch)
+static void connect_greeting(struct transport_owner *owner, struct watch *watch)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	struct greeting greeting;
 	int fd, error;
 
-	if (greeting_is_early(endpoint, watch))
+	if (greeting_is_early(owner, watch))
 		return;
 	error = greeting_receive(watch->fd, &greeting, &fd);
 	if (error == THOLE_ERR_AGAIN)
 		return;
 	if (!error) {
-		error = greeting_take(endpoint, watch, &greeting, fd);
+		error = greeting_take(owner, watch, &greeting, fd);
 		close(fd);
 	}
 	greeting_end(shm, watch, error != 0);
 }
 
 /* Close connections that never said who they are. */
-void connect_expire(struct thole_endpoint *endpoint, uint64_t now_ns)
+void connect_expire(struct transport_owner *owner, uint64_t now_ns)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	struct list_node *node = list_first(&shm->greetings);
 
 	while (node) {
@@ -323,14 +323,14 @@ void connect_expire(struct thole_endpoint *endpoint, uint64_t now_ns)
 
 /* ---- The producer's side -------------------------------------------------------------------------- */
 
-static int greeting_send(struct peer *peer, int socket, int fd)
+static int greeting_send(struct transport_peer *peer, int socket, int fd)
 {
-	struct thole_endpoint *endpoint = peer->endpoint;
-	struct shm *shm = shm_of(endpoint);
+	struct transport_owner *owner = peer->owner;
+	struct shm *shm = shm_of(owner);
 	struct greeting greeting = {
 		.magic = GREETING_MAGIC,
 		.version = SEGMENT_VERSION,
-		.from = endpoint->address,
+		.from = owner->address,
 		.to = peer->parts.endpoint,
 		.cookie_address = (uintptr_t)shm->cookie,
 		.cookie = *shm->cookie,
@@ -352,7 +352,7 @@ static int greeting_send(struct peer *peer, int socket, int fd)
 }
 
 /* Connect to the peer's listener: 0; AGAIN while it is full; PEER if there is none. */
-static int connect_try(struct peer *peer)
+static int connect_try(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 	struct sockaddr_un name;
@@ -368,23 +368,23 @@ static int connect_try(struct peer *peer)
 	if (error)
 		return error_set(THOLE_ERR_PEER, "%s belongs to another user", peer->address.text);
 	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0 ||
-	    watch_add(peer->endpoint, &link->watch_out) != 0)
+	    watch_add(peer->owner, &link->watch_out) != 0)
 		return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 	process_watch(peer);
 	link->connected = true;
-	endpoint_count(peer->endpoint, COUNTER_CONNECTS);
+	transport_count(peer->owner, COUNTER_CONNECTS);
 	return 0;
 }
 
-int connect_peer(struct peer *peer)
+int connect_peer(struct transport_peer *peer)
 {
-	struct thole_endpoint *endpoint = peer->endpoint;
+	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_peer_get(peer);
 	int error, fd;
 
 	if (!link)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another peer");
-	error = segment_create(endpoint, &link->out, &fd);
+	error = segment_create(owner, &link->out, &fd);
 	if (error)
 		return error;
 	link->watch_out = (struct watch){.kind = WATCH_OUT, .peer = peer,
@@ -396,55 +396,54 @@ int connect_peer(struct peer *peer)
 	error = connect_try(peer);
 	if (error == THOLE_ERR_AGAIN) {
 		link->connecting = true;
-		shm_of(endpoint)->connecting++;
+		shm_of(owner)->connecting++;
 		return 0;
 	}
 	if (error) {
 		watch_close(&link->watch_out);
 		segment_release_out(&link->out);
-		peer_lost(peer, error);
+		peer->owner->up->lost(peer, error);
 	}
 	return error;
 }
 
 /* Peers whose listeners were full. */
-void connect_retry(struct thole_endpoint *endpoint)
+void connect_retry(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
-	for (uint32_t i = 0; i < endpoint->peer_count && shm->connecting > 0; i++) {
-		struct peer *peer = endpoint->peers[i];
-		struct shm_peer *link = shm_link_at(endpoint, i);
+	for (struct list_node *node = list_first(&shm->links); node && shm->connecting > 0; node = list_next(&shm->links, node)) {
+		struct shm_peer *link = container_of(node, struct shm_peer, node);
 		int error;
 
-		if (!link || !link->connecting)
+		if (!link->connecting)
 			continue;
-		error = connect_try(peer);
+		error = connect_try(link->peer);
 		if (error == THOLE_ERR_AGAIN)
 			continue;
 		link->connecting = false;
 		shm->connecting--;
 		if (error)
-			peer_lost(peer, error);
+			owner->up->lost(link->peer, error);
 		else
-			peer_connected(peer, 0);
+			owner->up->connected(link->peer, 0);
 	}
 }
 
-void connect_wake(struct peer *peer)
+void connect_wake(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
 	if (!link->connected || swap_acquire_release(&link->out.segment->wake, 0) == 0)
 		return;
-	endpoint_count(peer->endpoint, COUNTER_WAKES_SENT);
+	transport_count(peer->owner, COUNTER_WAKES_SENT);
 	/* A full socket has wake-ups enough in it; a broken one is seen by its watch. */
 	(void)!send(link->watch_out.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* ---- Events, and the end -------------------------------------------------------------------------- */
 
-void connect_ending(struct peer *peer)
+void connect_ending(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -454,10 +453,10 @@ void connect_ending(struct peer *peer)
 	if (link->ending || peer->gone)
 		return;
 	link->ending = true;
-	shm_of(peer->endpoint)->ending++;
+	shm_of(peer->owner)->ending++;
 }
 
-static void process_ended(struct peer *peer)
+static void process_ended(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -466,7 +465,7 @@ static void process_ended(struct peer *peer)
 	connect_ending(peer);
 }
 
-bool connect_lives(struct peer *peer)
+bool connect_lives(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 	struct pollfd process = {.fd = link->watch_process.fd, .events = POLLIN};
@@ -491,14 +490,14 @@ static bool connect_drain(int fd)
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-void connect_event(struct thole_endpoint *endpoint, struct watch *watch, uint64_t now_ns)
+void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t now_ns)
 {
 	switch (watch->kind) {
 	case WATCH_LISTENER:
-		connect_accept(endpoint, now_ns);
+		connect_accept(owner, now_ns);
 		break;
 	case WATCH_GREETING:
-		connect_greeting(endpoint, watch);
+		connect_greeting(owner, watch);
 		break;
 	case WATCH_PROCESS:
 		process_ended(watch->peer);
@@ -509,7 +508,7 @@ void connect_event(struct thole_endpoint *endpoint, struct watch *watch, uint64_
 	}
 }
 
-void connect_release(struct peer *peer)
+void connect_release(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 

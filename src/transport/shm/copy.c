@@ -119,17 +119,17 @@ int copy_from(pid_t pid, void *to, uint64_t address, size_t length)
 	return size == (ssize_t)length ? 0 : size < 0 ? errno : EFAULT;
 }
 
-void copy_refused(struct peer *peer)
+void copy_refused(struct transport_peer *peer)
 {
 	shm_link(peer)->one_copy = ONE_COPY_NO;
 	choose_tell(peer);
 }
 
-bool copy_allowed(struct peer *peer)
+bool copy_allowed(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
-	if (!peer->endpoint->options.one_copy || link->one_copy == ONE_COPY_NO)
+	if (!peer->owner->options.one_copy || link->one_copy == ONE_COPY_NO)
 		return false;
 	if (link->one_copy == ONE_COPY_YES)
 		return true;
@@ -142,7 +142,7 @@ bool copy_allowed(struct peer *peer)
 	}
 	link->one_copy = link->pid > 0 && copy_known(link) == 0 ? ONE_COPY_YES : ONE_COPY_NO;
 	if (link->one_copy == ONE_COPY_NO)
-		endpoint_count(peer->endpoint, COUNTER_ONE_COPY_REFUSED);
+		transport_count(peer->owner, COUNTER_ONE_COPY_REFUSED);
 	choose_tell(peer);
 	return link->one_copy == ONE_COPY_YES;
 }

@@ -119,13 +119,13 @@ static void ring_lendable(struct ring_in *ring, uint32_t place, uint32_t length)
 }
 
 /* Put a payload into an area. */
-static int ring_place(struct peer *peer, struct ring_out *ring, uint32_t length, struct placement *placed,
+static int ring_place(struct transport_peer *peer, struct ring_out *ring, uint32_t length, struct placement *placed,
 		      uint32_t *at_p)
 {
 	uint32_t bytes = (length + 63) & ~63u;
 
 	if ((length > SMALL_PAYLOAD_MAX || ring->small_stalls >= SMALL_STALLS) && !ring->areas[AREA_LARGE].size)
-		segment_enlarge(peer->endpoint, ring);
+		segment_enlarge(peer->owner, ring);
 	for (int turn = 0; turn < 2; turn++) {
 		for (uint32_t i = length > SMALL_PAYLOAD_MAX && ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
 		     i < AREAS; i++) {
@@ -156,7 +156,7 @@ static inline bool record_is_message(uint8_t kind)
 }
 
 /* What goes to the peer next is in a stream, or in a dialogue. */
-static inline void ring_pace(struct peer *peer, enum pace pace)
+static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -166,7 +166,7 @@ static inline void ring_pace(struct peer *peer, enum pace pace)
 }
 
 /* After a record: does the consumer sleep? */
-static inline void ring_attend(struct peer *peer, struct segment *segment)
+static inline void ring_attend(struct transport_peer *peer, struct segment *segment)
 {
 	/* A sleeper sets wake, then has all processes fence (membarrier), then looks at the ring: so either it sees
 	 * the record, or this sees its wake, without a fence here. */
@@ -222,7 +222,7 @@ static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slo
 			line_demote(payload + i);
 }
 
-int ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length)
 {
 	struct shm_peer *link = shm_link(peer);
@@ -236,7 +236,7 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 	if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {
 		ring_reclaim(ring);
 		if (ring->produced - ring->consumed + slots > RING_SLOTS) {
-			endpoint_count(peer->endpoint, COUNTER_RING_STALLS);
+			transport_count(peer->owner, COUNTER_RING_STALLS);
 			ring_attend(peer, ring->segment);
 			return THOLE_ERR_AGAIN;
 		}
@@ -254,7 +254,7 @@ int ring_push(struct peer *peer, const struct record *record, const struct vecto
 		bool lent = ring_borrow(ring, &link->in, length, &at);
 
 		if (!lent && ring_place(peer, ring, length, placed, &at) != 0) {
-			endpoint_count(peer->endpoint, COUNTER_RING_STALLS);
+			transport_count(peer->owner, COUNTER_RING_STALLS);
 			ring_attend(peer, ring->segment);
 			return THOLE_ERR_AGAIN;
 		}
@@ -323,14 +323,14 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 /* A piece of an eager message: how long they take is what choosing is about. */
 static void ring_pieces(struct ring_in *ring, const struct record *record, const void *payload, uint32_t length)
 {
-	struct peer *peer = ring->peer;
+	struct transport_peer *peer = ring->peer;
 
 	if (record->kind == RECORD_EAGER && record->length == RECORD_EXTERNAL)
 		choose_eager_begin(peer, record, length, ring_ready(ring));
-	message_arrived(peer, record, payload, length);
+	peer->owner->up->delivered(peer, record, payload, length);
 	if (record->kind == RECORD_PIECE)
 		choose_eager_piece(peer, length);
-	else if (!peer->stream.request)
+	else if (!peer->owner->up->placing(peer))
 		shm_link(peer)->sample.left = 0; /* unexpected: not in place yet */
 }
 
@@ -341,7 +341,7 @@ static void ring_handle(struct ring_in *ring, const struct record *slot)
 		struct record record;
 		char more[SPAN_MAX - RECORD_INLINE_MAX];
 	} copy;
-	struct peer *peer = ring->peer;
+	struct transport_peer *peer = ring->peer;
 	struct ring_out *back = &shm_link(peer)->out;
 	const void *payload = (const char *)&copy + offsetof(struct record, payload);
 	const struct record *record = &copy.record;
@@ -363,13 +363,13 @@ static void ring_handle(struct ring_in *ring, const struct record *slot)
 	if (record_is_message(record->kind))
 		ring_pace(peer, PACE_DIALOGUE);
 	if (!payload || (record->length != RECORD_EXTERNAL && length > SPAN_MAX))
-		endpoint_count(peer->endpoint, COUNTER_BAD_RECORDS);
+		transport_count(peer->owner, COUNTER_BAD_RECORDS);
 	else if (record->kind >= RECORD_BULK)
 		bulk_arrived(peer, record, payload, length);
 	else if (__builtin_expect((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE, 0))
 		ring_pieces(ring, record, payload, length);
 	else
-		message_arrived(peer, record, payload, length);
+		peer->owner->up->delivered(peer, record, payload, length);
 	ring->handled = ring->next;
 	/* What lies nowhere is no memory to write an answer to. */
 	if (payload && record->length == RECORD_EXTERNAL && !(record->place & (uint32_t)PLACE_LENT)) {

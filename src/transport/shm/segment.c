@@ -16,9 +16,9 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
 
 #define SEGMENT_SIZE_MAX (SEGMENT_BASE + 16u * 1024 * 1024) /* option bulk_ring's max */
 
-int segment_create(struct thole_endpoint *endpoint, struct ring_out *ring, int *fd_p)
+int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p)
 {
-	uint64_t size = SEGMENT_BASE + ((endpoint->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+	uint64_t size = SEGMENT_BASE + ((owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1));
 	int fd = memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *memory;
 
@@ -43,7 +43,7 @@ int segment_create(struct thole_endpoint *endpoint, struct ring_out *ring, int *
 	};
 	ring->segment->magic = SEGMENT_MAGIC;
 	ring->segment->version = SEGMENT_VERSION;
-	ring->segment->fenced = shm_of(endpoint)->membarrier;
+	ring->segment->fenced = shm_of(owner)->membarrier;
 	*fd_p = fd;
 	return 0;
 fail:
@@ -79,7 +79,7 @@ int segment_accept(struct ring_in *ring, int fd)
 	return 0;
 }
 
-void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring)
+void segment_enlarge(struct transport_owner *owner, struct ring_out *ring)
 {
 	uint64_t size = ring->size - SEGMENT_BASE;
 
@@ -87,9 +87,9 @@ void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring)
 		return;
 	if (fallocate(ring->fd, 0, SEGMENT_BASE, (off_t)size) != 0) {
 		ring->large_refused = true;
-		endpoint_count(endpoint, COUNTER_LARGE_AREA_REFUSED);
+		transport_count(owner, COUNTER_LARGE_AREA_REFUSED);
 	} else {
-		endpoint_count(endpoint, COUNTER_LARGE_AREAS);
+		transport_count(owner, COUNTER_LARGE_AREAS);
 		ring->areas[AREA_LARGE] = (struct area){.base = (char *)ring->segment + SEGMENT_BASE,
 							.size = (uint32_t)size};
 	}

@@ -35,36 +35,49 @@ static uint64_t *cookie_make(void)
 	return cookie;
 }
 
-static int shm_open_endpoint(struct thole_endpoint *endpoint)
+static int shm_wanted(const struct options *options, enum transport_wish *wish_p)
+{
+	*wish_p = options->shm ? TRANSPORT_REQUIRED : TRANSPORT_UNWANTED;
+	return 0;
+}
+
+static bool shm_reaches(const struct transport_owner *owner, const struct address_parts *parts)
+{
+	return parts->host == owner->parts.host;
+}
+
+static int shm_open_endpoint(struct transport_owner *owner)
 {
 	struct shm *shm = calloc(1, sizeof(*shm));
 	int error;
 
 	if (!shm)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
-	endpoint->shm = shm;
-	shm->endpoint = endpoint;
+	owner->state[TRANSPORT_SHM] = shm;
+	shm->owner = owner;
 	shm->cookie = cookie_make();
 	if (!shm->cookie) {
 		free(shm);
-		endpoint->shm = NULL;
+		owner->state[TRANSPORT_SHM] = NULL;
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
 	}
 	shm->membarrier = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
-	if (endpoint->options.ptracer)
+	if (owner->options.ptracer)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* EINVAL where there is no Yama: as well */
-	bulk_open(endpoint);
-	error = connect_open(endpoint);
+	list_init(&shm->links);
+	bulk_open(owner);
+	error = connect_open(owner);
+	transport_look(owner, TRANSPORT_SHM, !error);
 	if (error) {
-		bulk_close(endpoint);
+		bulk_close(owner);
 		door_page_free(shm->cookie);
 		free(shm);
-		endpoint->shm = NULL;
+		owner->state[TRANSPORT_SHM] = NULL;
 	}
 	return error;
 }
 
-struct shm_peer *shm_peer_get(struct peer *peer)
+struct shm_peer *shm_peer_get(struct transport_peer *peer)
 {
 	struct shm_peer *link = peer->link;
 
@@ -78,11 +91,12 @@ struct shm_peer *shm_peer_get(struct peer *peer)
 	list_init(&link->fetches);
 	list_init(&link->serves);
 	list_init(&link->active);
+	list_push_back(&shm_of(peer->owner)->links, &link->node);
 	peer->link = link;
 	return link;
 }
 
-static void shm_release(struct peer *peer)
+static void shm_release(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -96,54 +110,55 @@ static void shm_release(struct peer *peer)
 }
 
 /* No peer writes into this process's memory any more, nor takes what it reads there for what was announced. */
-static void shm_withdraw(struct thole_endpoint *endpoint)
+static void shm_withdraw(struct transport_owner *owner)
 {
-	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-		struct shm_peer *link = shm_link_at(endpoint, i);
+	struct shm *shm = shm_of(owner);
 
-		if (link)
-			segment_withdraw(&link->out);
-	}
-	bulk_withdraw(endpoint);
+	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
+		segment_withdraw(&container_of(node, struct shm_peer, node)->out);
+	bulk_withdraw(owner);
 }
 
 /* Say that what follows is an end in good order, also to those whose greetings are still to be read; the end itself is seen at the
  * socket, which is closed after this. */
-static void shm_farewell(struct thole_endpoint *endpoint)
+static void shm_farewell(struct transport_owner *owner)
 {
-	connect_accept(endpoint, clock_now_ns());
-	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-		struct shm_peer *link = shm_link_at(endpoint, i);
+	struct shm *shm = shm_of(owner);
 
-		if (link && link->out.segment)
+	connect_accept(owner, clock_now_ns());
+	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
+		struct shm_peer *link = container_of(node, struct shm_peer, node);
+
+		if (link->out.segment)
 			store_release(&link->out.segment->producer_closed, 1); /* partner: shm_end_status */
-		if (link && link->in.segment)
+		if (link->in.segment)
 			store_release(&link->in.segment->consumer_closed, 1); /* partner: shm_end_status */
 	}
 }
 
-static void shm_close_endpoint(struct thole_endpoint *endpoint)
+static void shm_close_endpoint(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
+	struct list_node *node;
 
-	if (!shm)
-		return;
-	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-		if (!shm_link_at(endpoint, i))
-			continue;
-		shm_release(endpoint->peers[i]);
-		free(endpoint->peers[i]->link);
-		endpoint->peers[i]->link = NULL;
+	while ((node = list_first(&shm->links))) {
+		struct shm_peer *link = container_of(node, struct shm_peer, node);
+
+		shm_release(link->peer);
+		link->peer->link = NULL;
+		list_remove(node);
+		free(link);
 	}
-	connect_close(endpoint);
-	bulk_close(endpoint);
+	connect_close(owner);
+	bulk_close(owner);
 	door_page_free(shm->cookie);
 	free(shm->in);
 	free(shm);
-	endpoint->shm = NULL;
+	owner->state[TRANSPORT_SHM] = NULL;
+	transport_look(owner, TRANSPORT_SHM, false);
 }
 
-static int shm_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+static int shm_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 		    uint32_t length)
 {
 	struct shm_peer *link = shm_link(peer);
@@ -153,7 +168,7 @@ static int shm_push(struct peer *peer, const struct record *record, const struct
 	return ring_push(peer, record, payload, offset, length);
 }
 
-static uint32_t shm_piece_max(struct peer *peer)
+static uint32_t shm_piece_max(struct transport_peer *peer)
 {
 	uint32_t max = ring_piece_max(&shm_link(peer)->out);
 
@@ -161,10 +176,10 @@ static uint32_t shm_piece_max(struct peer *peer)
 }
 
 /* The peer's memory is still being polled, perhaps by the caller: it goes later. */
-static void shm_disconnect(struct peer *peer)
+static void shm_disconnect(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
-	struct shm *shm = shm_of(peer->endpoint);
+	struct shm *shm = shm_of(peer->owner);
 
 	if (!link)
 		return;
@@ -180,12 +195,12 @@ static void shm_disconnect(struct peer *peer)
 	bulk_lost(peer);
 }
 
-static bool shm_connected(struct peer *peer)
+static bool shm_connected(struct transport_peer *peer)
 {
 	return shm_link(peer)->connected;
 }
 
-static void shm_info(struct peer *peer, struct thole_peer_info *info_p)
+static void shm_info(struct transport_peer *peer, struct thole_peer_info *info_p)
 {
 	const struct shm_peer *link = shm_link(peer);
 
@@ -196,15 +211,15 @@ static void shm_info(struct peer *peer, struct thole_peer_info *info_p)
 	info_p->bulk = link->one_copy == ONE_COPY_NO ? "ring" : "memory";
 }
 
-static int shm_progress(struct thole_endpoint *endpoint)
+static int shm_progress(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	int n = 0;
 
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		n += ring_poll(shm->in[i]);
 	if (!list_empty(&shm->active))
-		n += bulk_progress(endpoint);
+		n += bulk_progress(owner);
 	return n;
 }
 
@@ -219,41 +234,40 @@ int shm_end_status(const struct shm_peer *link)
 }
 
 /* Peers that write no more are lost once all that they wrote is handled. */
-static void shm_end_peers(struct thole_endpoint *endpoint)
+static void shm_end_peers(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
-	for (uint32_t i = 0; i < endpoint->peer_count && shm->ending > 0; i++) {
-		struct peer *peer = endpoint->peers[i];
-		struct shm_peer *link = shm_link_at(endpoint, i);
+	for (struct list_node *node = list_first(&shm->links); node && shm->ending > 0; node = list_next(&shm->links, node)) {
+		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
-		if (link && link->ending && (!link->in.segment || !ring_ready(&link->in)))
-			peer_lost(peer, shm_end_status(link));
+		if (link->ending && (!link->in.segment || !ring_ready(&link->in)))
+			owner->up->lost(link->peer, shm_end_status(link));
 	}
 }
 
-static void shm_bury(struct thole_endpoint *endpoint)
+static void shm_bury(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		if (!shm_link(shm->in[i]->peer)->dead)
 			shm->in[kept++] = shm->in[i];
-	shm->in_count = endpoint->locals = kept;
-	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-		struct shm_peer *link = shm_link_at(endpoint, i);
+	shm->in_count = owner->locals = kept;
+	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
+		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
-		if (link && link->dead && list_empty(&link->fetches)) /* else when the last of them has ended */
-			shm_release(endpoint->peers[i]);
+		if (link->dead && list_empty(&link->fetches)) /* else when the last of them has ended */
+			shm_release(link->peer);
 	}
 	shm->dead = 0;
 }
 
 /* Say which core this process waits on, and look who else does. */
-static void shm_meet(struct thole_endpoint *endpoint)
+static void shm_meet(struct transport_owner *owner)
 {
-	const struct shm *shm = shm_of(endpoint);
+	const struct shm *shm = shm_of(owner);
 	uint32_t core = (uint32_t)(sched_getcpu() + 1);
 	bool met = false;
 
@@ -266,24 +280,24 @@ static void shm_meet(struct thole_endpoint *endpoint)
 		met |= theirs && core > 0 && theirs != ring->segment && load_relaxed(&theirs->core) == core &&
 		       shm_link(ring->peer)->pid != getpid();
 	}
-	endpoint->cohabits = met;
+	owner->cohabits = met;
 }
 
-static void shm_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
+static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 
-	shm_meet(endpoint);
+	shm_meet(owner);
 	if (shm->connecting > 0)
-		connect_retry(endpoint);
+		connect_retry(owner);
 	if (shm->greeting_count > 0)
-		connect_expire(endpoint, now_ns);
+		connect_expire(owner, now_ns);
 	if (shm->ending > 0)
-		shm_end_peers(endpoint);
+		shm_end_peers(owner);
 	if (shm->dead > 0)
-		shm_bury(endpoint);
+		shm_bury(owner);
 	if (!list_empty(&shm->active))
-		bulk_maintain(endpoint, now_ns);
+		bulk_maintain(owner, now_ns);
 }
 
 /* ---- Sleeping ------------------------------------------------------------------------------------- */
@@ -303,9 +317,9 @@ static bool shm_is_fenced(const struct shm *shm)
 	return true;
 }
 
-static uint64_t shm_arm(struct thole_endpoint *endpoint)
+static uint64_t shm_arm(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(endpoint);
+	struct shm *shm = shm_of(owner);
 	uint64_t longest = UINT64_MAX;
 
 	shm_set_wake(shm, 1);
@@ -318,22 +332,26 @@ static uint64_t shm_arm(struct thole_endpoint *endpoint)
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		if (ring_ready(shm->in[i]))
 			return 0;
-	if (!list_empty(&shm->active) || !list_empty(&endpoint->backlogged) || shm->connecting > 0)
+	if (!list_empty(&shm->active) || owner->up->backlogged(owner) || shm->connecting > 0)
 		longest = BUSY_SLEEP_NS;
 	return longest;
 }
 
-static void shm_disarm(struct thole_endpoint *endpoint)
+static void shm_disarm(struct transport_owner *owner)
 {
-	shm_set_wake(shm_of(endpoint), 0);
+	shm_set_wake(shm_of(owner), 0);
 }
 
 const struct transport shm_transport = {
 	.name = "shm",
+	.option = "shm",
 	.carried = COUNTER_SHM_MESSAGES,
+	.weight = 1,
+	.wanted = shm_wanted,
 	.open = shm_open_endpoint,
 	.withdraw = shm_withdraw,
 	.close = shm_close_endpoint,
+	.reaches = shm_reaches,
 	.connect = connect_peer,
 	.push = shm_push,
 	.piece_max = shm_piece_max,

@@ -17,8 +17,11 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "endpoint/endpoint.h"
-#include "message/message.h"
+#include "base/atomic.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "transport/transport.h"
 
 enum {
 	SEGMENT_VERSION = 3,
@@ -144,7 +147,7 @@ struct ring_in {
 	uint32_t run_end;   /* answers may borrow */
 	uint64_t size;
 	bool fenced;        /* as the producer said in the segment */
-	struct peer *peer;
+	struct transport_peer *peer;
 };
 
 enum { PLACE_LENT = (int)(1u << 31) }; /* in record.place: in the segment of the other direction */
@@ -156,7 +159,7 @@ struct watch {
 	struct watcher watcher;
 	uint8_t kind;
 	int fd;
-	struct peer *peer;
+	struct transport_peer *peer;
 	struct list_node node; /* a greeting's */
 	pid_t pid;
 	uint64_t since_ns;
@@ -185,7 +188,8 @@ struct shm_peer {
 	uint64_t cookie_address, cookie; /* from its greeting */
 	struct list_node fetches; /* bulk: what this process fetches from the peer, in order */
 	struct list_node serves;  /* and what it was asked to push or help with */
-	struct peer *peer;
+	struct transport_peer *peer;
+	struct list_node node;    /* in shm->links */
 	struct list_node active;  /* in shm->active while one of the two is not empty */
 	uint32_t pulls;           /* ring fetches under way */
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
@@ -220,7 +224,7 @@ struct costs {
 enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY };
 
 struct shm {
-	struct thole_endpoint *endpoint;
+	struct transport_owner *owner;
 	struct ring_in **in;      /* rings to poll */
 	uint32_t in_count, in_capacity;
 	bool membarrier;          /* sleeping can rely on it */
@@ -228,6 +232,7 @@ struct shm {
 	struct watch listener;
 	struct list_node greetings;
 	uint32_t greeting_count;
+	struct list_node links;   /* all peers */
 	struct list_node active;  /* peers with bulk work */
 	struct pool fetches, serves;
 	uint32_t connecting, ending, dead; /* peers in these states */
@@ -235,48 +240,42 @@ struct shm {
 	struct costs costs[PACES][COST_CLASSES];
 };
 
-static inline struct shm *shm_of(struct thole_endpoint *endpoint)
+static inline struct shm *shm_of(struct transport_owner *owner)
 {
-	return endpoint->shm;
+	return owner->state[TRANSPORT_SHM];
 }
 
-static inline struct shm_peer *shm_link(struct peer *peer)
+static inline struct shm_peer *shm_link(struct transport_peer *peer)
 {
 	return peer->link;
 }
 
-/* The transport's part of peer number i; NULL if it has none, or the peer is reached by another transport. */
-static inline struct shm_peer *shm_link_at(const struct thole_endpoint *endpoint, uint32_t i)
-{
-	return endpoint->peers[i]->transport == &shm_transport ? endpoint->peers[i]->link : NULL;
-}
-
 /* The transport's part of a peer, made if there is none; NULL without memory. */
-struct shm_peer *shm_peer_get(struct peer *peer);
+struct shm_peer *shm_peer_get(struct transport_peer *peer);
 /* How a peer that writes no more has ended: it has closed its endpoint (CLOSED), or died (PEER). */
 int shm_end_status(const struct shm_peer *link);
 
 /* segment.c */
-int segment_create(struct thole_endpoint *endpoint, struct ring_out *ring, int *fd_p);
+int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p);
 int segment_accept(struct ring_in *ring, int fd);
 void segment_release_out(struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
 /* Say to the consumer that the windows announced through this ring are no more. */
 void segment_withdraw(struct ring_out *ring);
 /* Give the ring its large area, if it can have one. */
-void segment_enlarge(struct thole_endpoint *endpoint, struct ring_out *ring);
+void segment_enlarge(struct transport_owner *owner, struct ring_out *ring);
 
 /* choose.c */
-enum bulk_method choose_fetch(struct peer *peer, uint64_t length, enum pace pace);
-void choose_fetched(struct peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns);
-void choose_eager_begin(struct peer *peer, const struct record *record, uint32_t length, bool late);
-void choose_eager_piece(struct peer *peer, uint32_t length);
+enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace);
+void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns);
+void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late);
+void choose_eager_piece(struct transport_peer *peer, uint32_t length);
 /* Write what a sender, or each, should announce where it looks. */
-void choose_tell(struct peer *peer);
-void choose_tell_all(struct thole_endpoint *endpoint);
+void choose_tell(struct transport_peer *peer);
+void choose_tell_all(struct transport_owner *owner);
 
 /* ring.c */
-int ring_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length);
 bool ring_has_room(struct ring_out *ring, uint32_t reserve);
 uint32_t ring_piece_max(struct ring_out *ring);
@@ -321,20 +320,20 @@ static inline int ring_poll(struct ring_in *ring)
 /* connect.c */
 /* The name of an endpoint's listener. */
 socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name);
-int connect_open(struct thole_endpoint *endpoint);
-void connect_close(struct thole_endpoint *endpoint);
+int connect_open(struct transport_owner *owner);
+void connect_close(struct transport_owner *owner);
 /* Take connections that wait at the listener, and their greetings. */
-void connect_accept(struct thole_endpoint *endpoint, uint64_t now_ns);
-int connect_peer(struct peer *peer);
-void connect_retry(struct thole_endpoint *endpoint);
-void connect_event(struct thole_endpoint *endpoint, struct watch *watch, uint64_t now_ns);
-void connect_expire(struct thole_endpoint *endpoint, uint64_t now_ns);
-void connect_release(struct peer *peer);
-void connect_wake(struct peer *peer);
+void connect_accept(struct transport_owner *owner, uint64_t now_ns);
+int connect_peer(struct transport_peer *peer);
+void connect_retry(struct transport_owner *owner);
+void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t now_ns);
+void connect_expire(struct transport_owner *owner, uint64_t now_ns);
+void connect_release(struct transport_peer *peer);
+void connect_wake(struct transport_peer *peer);
 /* The peer writes no more: it is lost when its ring is empty. */
-void connect_ending(struct peer *peer);
+void connect_ending(struct transport_peer *peer);
 /* Whether a call that a thread of the peer's has begun may still be under way. */
-bool connect_lives(struct peer *peer);
+bool connect_lives(struct transport_peer *peer);
 
 /* door.c */
 /* A page of zeros that no other address space has, nor anything at its address; NULL without memory. */
@@ -362,20 +361,20 @@ int copy_write(const struct shm_peer *link, uint64_t door, uint64_t *calls_p, co
 int copy_known(const struct shm_peer *link);
 int copy_from(pid_t pid, void *to, uint64_t address, size_t length);
 /* Whether this process may reach into the peer: found out once, and again after nothing. */
-bool copy_allowed(struct peer *peer);
+bool copy_allowed(struct transport_peer *peer);
 /* The kernel has refused a copy after all: there will be no more, and its sender need not announce for one. */
-void copy_refused(struct peer *peer);
+void copy_refused(struct transport_peer *peer);
 
 /* bulk.c */
-int bulk_open(struct thole_endpoint *endpoint);
-void bulk_close(struct thole_endpoint *endpoint);
-void bulk_fetch(struct request *request);
-void bulk_arrived(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
-int bulk_progress(struct thole_endpoint *endpoint);
-void bulk_maintain(struct thole_endpoint *endpoint, uint64_t now_ns);
+int bulk_open(struct transport_owner *owner);
+void bulk_close(struct transport_owner *owner);
+void bulk_fetch(struct transport_fetch *job);
+void bulk_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
+int bulk_progress(struct transport_owner *owner);
+void bulk_maintain(struct transport_owner *owner, uint64_t now_ns);
 /* The peer is gone: what is fetched from it ends as soon as it is out of its memory. */
-void bulk_lost(struct peer *peer);
+void bulk_lost(struct transport_peer *peer);
 /* The endpoint closes. Waits until no peer writes into memory that is fetched into. */
-void bulk_withdraw(struct thole_endpoint *endpoint);
+void bulk_withdraw(struct transport_owner *owner);
 
 #endif

@@ -12,7 +12,6 @@
 
 #include "base/endian.h"
 #include "thole.h"
-#include "transport/datagram/landing.h"
 #include "transport/datagram/wire/codec.h"
 #include "transport/datagram/wire/crc32c.h"
 
@@ -43,7 +42,6 @@ enum {
 	NATIVE_KEPT_FLAGS = PACKET_CHECKSUM | PACKET_TAGGED | PACKET_SEALED, /* whoever sends a frame again */
 };
 
-_Static_assert((int)DATA_LENGTH + (int)PACKET_GUARD_MAX == (int)LANDING_HEAD, "payload lands behind the head");
 _Static_assert((int)TAGGED_COUNTER_AT == (int)PACKET_FRONT, "it is behind the front");
 _Static_assert((int)RECORD_FIRST_LENGTH_MAX + (int)PACKET_GUARD_MAX <= (int)PACKET_HEAD_MAX, "heads fit with a tag");
 _Static_assert((int)CONNECT_LENGTH <= (int)PACKET_HEAD_MAX, "heads fit");

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "endpoint/endpoint.h"
 #include "message/message.h"
-#include "transport/datagram/datagram.h"
 
 static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
 {
@@ -17,34 +15,36 @@ static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
 
 /* ---- The choice of a transport ------------------------------------------------------------------ */
 
-/* Errors: ADDRESS, with what is in the way. */
-static int nowhere_connect(struct peer *peer)
-{
-	const struct thole_endpoint *endpoint = peer->endpoint;
+enum { LAST = TRANSPORTS - 1 }; /* the least preferred transport reaches most: what is in its way is the reason */
 
-	if (!endpoint->datagram)
+/* Errors: ADDRESS, with what is in the way. */
+static int nowhere_connect(struct transport_peer *peer)
+{
+	const struct thole_endpoint *endpoint = peer_of(peer)->endpoint;
+
+	if (!endpoint->base.state[LAST])
 		return error_set(THOLE_ERR_ADDRESS, "%s is of another host or network namespace, or without shared memory "
 				 "(option shm), and there is no network here: %s", peer->address.text,
-				 endpoint->no_network);
+				 endpoint->absent[LAST]);
 	return error_set(THOLE_ERR_ADDRESS, "%s is of another host or network namespace and has no network address of the "
 			 "kind used here: open both endpoints with the options network=on and the same codec",
 			 peer->address.text);
 }
 
-static int nowhere_push(struct peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+static int nowhere_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 			uint32_t length)
 {
 	(void)peer, (void)record, (void)payload, (void)offset, (void)length;
 	return THOLE_ERR_AGAIN;
 }
 
-static uint32_t nowhere_piece_max(struct peer *peer)
+static uint32_t nowhere_piece_max(struct transport_peer *peer)
 {
 	(void)peer;
 	return UINT32_MAX;
 }
 
-static void nowhere_disconnect(struct peer *peer)
+static void nowhere_disconnect(struct transport_peer *peer)
 {
 	(void)peer;
 }
@@ -61,10 +61,11 @@ static const struct transport nowhere_transport = {
 
 static const struct transport *peer_transport(const struct thole_endpoint *endpoint, const struct address_parts *parts)
 {
-	if (endpoint->shm && parts->host == endpoint->parts.host)
-		return &shm_transport;
-	if (endpoint->datagram && datagram_reaches(endpoint, parts))
-		return &datagram_transport;
+	const struct transport_owner *owner = &endpoint->base;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->reaches(owner, parts))
+			return transports[i];
 	return &nowhere_transport;
 }
 
@@ -89,15 +90,16 @@ static int peer_new(struct thole_endpoint *endpoint, const struct thole_address 
 	if (!peer)
 		goto no_memory;
 	peer->endpoint = endpoint;
-	peer->transport = peer_transport(endpoint, parts);
+	peer->base.owner = &endpoint->base;
+	peer->base.transport = peer_transport(endpoint, parts);
 	peer->limits = (struct transport_limits){.length_max = THOLE_LENGTH_MAX};
-	if (peer->transport->limits)
-		peer->transport->limits(peer, &peer->limits);
-	peer->index = endpoint->peer_count;
+	if (peer->base.transport->limits)
+		peer->base.transport->limits(&peer->base, &peer->limits);
+	peer->base.index = endpoint->peer_count;
 	list_init(&peer->backlog);
 	list_init(&peer->pending);
-	peer->address = *address;
-	peer->parts = *parts;
+	peer->base.address = *address;
+	peer->base.parts = *parts;
 	peer->hash_next = *bucket;
 	*bucket = peer;
 	endpoint->peers[endpoint->peer_count++] = peer;
@@ -118,8 +120,8 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 	address_format(&parts, &written); /* however the caller writes it */
 	for (struct peer *peer = *peer_bucket(endpoint, parts.endpoint); peer; peer = peer->hash_next) {
 		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be there. */
-		if (memcmp(&peer->address, &written, sizeof(written)) == 0 &&
-		    !(peer->gone && parts.network[0] == ADDRESS_MXOE)) {
+		if (memcmp(&peer->base.address, &written, sizeof(written)) == 0 &&
+		    !(peer->base.gone && parts.network[0] == ADDRESS_MXOE)) {
 			*peer_p = peer;
 			return 0;
 		}
@@ -135,7 +137,7 @@ int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *addr
 	endpoint_lock(endpoint);
 	error = peer_by_address(endpoint, address, &peer);
 	if (!error)
-		*peer_p = peer->index;
+		*peer_p = peer->base.index;
 	endpoint_unlock(endpoint);
 	return error;
 }
@@ -147,25 +149,34 @@ int thole_peer_address(struct thole_endpoint *endpoint, uint32_t index, struct t
 	endpoint_lock(endpoint);
 	peer = endpoint_peer(endpoint, index);
 	if (peer)
-		*address_p = peer->address;
+		*address_p = peer->base.address;
 	endpoint_unlock(endpoint);
 	return peer ? 0 : error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u", index);
 }
 
 static bool peer_is_own(const struct peer *peer)
 {
-	return memcmp(&peer->address, &peer->endpoint->address, sizeof(peer->address)) == 0;
+	return memcmp(&peer->base.address, &peer->endpoint->base.address, sizeof(peer->base.address)) == 0;
 }
 
 static const char *peer_reason(const struct peer *peer)
 {
-	if (!peer->gone)
+	if (!peer->base.gone)
 		return "";
-	if (peer->gone_status == THOLE_ERR_CLOSED)
+	if (peer->base.gone_status == THOLE_ERR_CLOSED)
 		return "closed";
-	if (peer->gone_status == THOLE_ERR_PEER)
-		return peer->silent ? "silent" : "ended";
-	return peer->gone_status == THOLE_ERR_ACCESS ? "refused" : "failed";
+	if (peer->base.gone_status == THOLE_ERR_PEER)
+		return peer->base.silent ? "silent" : "ended";
+	return peer->base.gone_status == THOLE_ERR_ACCESS ? "refused" : "failed";
+}
+
+static void peer_info_own(const struct thole_endpoint *endpoint, struct thole_peer_info *info_p)
+{
+	const struct transport_owner *owner = &endpoint->base;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->info_own)
+			transports[i]->info_own(owner, info_p);
 }
 
 int thole_peer_info(struct thole_endpoint *endpoint, uint32_t index, struct thole_peer_info *info_p)
@@ -176,16 +187,16 @@ int thole_peer_info(struct thole_endpoint *endpoint, uint32_t index, struct thol
 	peer = endpoint_peer(endpoint, index);
 	if (peer) {
 		*info_p = (struct thole_peer_info){
-			.transport = peer->transport->name,
+			.transport = peer->base.transport->name,
 			.records = "",
 			.bulk = "",
-			.state = peer->gone ? "gone" : peer->connected ? "connected" : "new",
+			.state = peer->base.gone ? "gone" : peer->base.connected ? "connected" : "new",
 			.reason = peer_reason(peer),
 		};
-		if (peer->transport->info && !peer->gone)
-			peer->transport->info(peer, info_p);
-		if (peer_is_own(peer) && endpoint->datagram)
-			info_p->session = datagram_session(endpoint);
+		if (peer->base.transport->info && !peer->base.gone)
+			peer->base.transport->info(&peer->base, info_p);
+		if (peer_is_own(peer))
+			peer_info_own(endpoint, info_p);
 	}
 	endpoint_unlock(endpoint);
 	return peer ? 0 : error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u", index);
@@ -196,7 +207,7 @@ int thole_peer_info(struct thole_endpoint *endpoint, uint32_t index, struct thol
 /* The list that a peer with a backlog belongs to. */
 static struct list_node *peer_backlogged(struct peer *peer)
 {
-	return peer->stalled ? &peer->endpoint->stalled : &peer->endpoint->backlogged;
+	return peer->base.stalled ? &peer->endpoint->stalled : &peer->endpoint->backlogged;
 }
 
 void peer_backlog(struct request *request)
@@ -224,7 +235,7 @@ static int peer_push(struct peer *peer)
 {
 	int left = 0;
 
-	while (peer->backlog_count && !peer->gone) {
+	while (peer->backlog_count && !peer->base.gone) {
 		struct request *request = container_of(list_first(&peer->backlog), struct request, node);
 
 		if (message_emit(request) != 0)
@@ -233,7 +244,7 @@ static int peer_push(struct peer *peer)
 		message_emitted(request);
 		left++;
 	}
-	if (peer->backlog_count && peer->stalled) {
+	if (peer->backlog_count && peer->base.stalled) {
 		list_remove(&peer->backlogged_node);
 		list_push_back(peer_backlogged(peer), &peer->backlogged_node);
 	}
@@ -242,7 +253,7 @@ static int peer_push(struct peer *peer)
 
 void peer_ready(struct peer *peer)
 {
-	peer->stalled = false;
+	peer->base.stalled = false;
 	if (!peer->backlog_count)
 		return;
 	list_remove(&peer->backlogged_node);
@@ -302,7 +313,7 @@ void peer_fail_receives(struct peer *peer)
 		while (receive) {
 			struct match_receive *next = match_receive_next(&endpoint->match[queue], receive);
 
-			if (receive->source == peer->index) {
+			if (receive->source == peer->base.index) {
 				struct request *request = container_of(receive, struct request, match);
 
 				match_withdraw(&endpoint->match[queue], receive);
@@ -311,7 +322,7 @@ void peer_fail_receives(struct peer *peer)
 					endpoint->multi_posted--;
 					request->flags |= THOLE_MULTI_END; /* its parts have ended before */
 				}
-				request_complete(request, peer->gone_status);
+				request_complete(request, peer->base.gone_status);
 			}
 			receive = next;
 		}
@@ -320,28 +331,28 @@ void peer_fail_receives(struct peer *peer)
 
 int peer_gone(const struct peer *peer)
 {
-	if (peer->gone_status != THOLE_ERR_ACCESS)
-		return error_set(peer->gone_status, "peer %u (%s) is gone", peer->index, peer->address.text);
-	if (peer->parts.network[0] == ADDRESS_MXOE)
-		return error_set(THOLE_ERR_ACCESS, "peer %u (%s) wants to hear another key, which thole_connect tells it", peer->index,
-				 peer->address.text);
+	if (peer->base.gone_status != THOLE_ERR_ACCESS)
+		return error_set(peer->base.gone_status, "peer %u (%s) is gone", peer->base.index, peer->base.address.text);
+	if (peer->base.parts.network[0] == ADDRESS_MXOE)
+		return error_set(THOLE_ERR_ACCESS, "peer %u (%s) wants to hear another key, which thole_connect tells it", peer->base.index,
+				 peer->base.address.text);
 	return error_set(THOLE_ERR_ACCESS, "peer %u (%s) has another job key, or none: start both sides by one thole run, or give "
 			 "both the same option job_key, as by copying one host's ~/.config/thole/job_key to the other (thole info "
-			 "options says where each has its own from)", peer->index, peer->address.text);
+			 "options says where each has its own from)", peer->base.index, peer->base.address.text);
 }
 
 void peer_lost(struct peer *peer, int status)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 
-	if (peer->gone)
+	if (peer->base.gone)
 		return;
-	peer->gone = true;
-	peer->gone_status = status;
+	peer->base.gone = true;
+	peer->base.gone_status = status;
 	if (status == THOLE_ERR_ACCESS)
 		peer_gone(peer); /* whoever gets to know of it now can say why */
 	endpoint_count(endpoint, COUNTER_PEERS_GONE);
-	peer->transport->disconnect(peer);
+	peer->base.transport->disconnect(&peer->base);
 	message_stream_lost(peer, status);
 	peer_fail_list(peer, &peer->backlog, status);
 	peer_fail_list(peer, &peer->pending, status);

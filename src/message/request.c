@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "endpoint/endpoint.h"
+#include "message/state.h"
 
 int request_set_segments(struct request *request, const struct iovec *segments, size_t count)
 {
@@ -81,7 +81,7 @@ static void request_describe(const struct request *request, struct thole_complet
 		.length = length,
 		.message_length = whole,
 		.buffer = request->vector.count ? request->vector.segments[0].iov_base : NULL,
-		.peer = request->peer ? request->peer->index : THOLE_ANY,
+		.peer = request->peer ? request->peer->base.index : THOLE_ANY,
 		.flags = request->flags,
 		.operation = request->operation,
 		.status = request->status,
@@ -150,61 +150,10 @@ void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_compl
 	list_push_back(&endpoint->queue, &request->node);
 }
 
-/* ---- test, wait_any's body, peek, poll: what the user calls ------------------------------------- */
-
-static int request_collect(struct request *request, struct thole_completion *completion_p)
+void request_collect(struct request *request, struct thole_completion *completion_p)
 {
 	list_remove(&request->node);
 	if (completion_p)
 		request_describe(request, completion_p);
 	request_free(request);
-	return 1;
-}
-
-static int request_test(struct thole_endpoint *endpoint, struct request *request,
-			struct thole_completion *completion_p)
-{
-	if (request->state != REQUEST_DONE)
-		endpoint_progress(endpoint);
-	return request->state == REQUEST_DONE ? request_collect(request, completion_p) : 0;
-}
-
-int thole_test(struct thole_endpoint *endpoint, struct thole_request *handle,
-	       struct thole_completion *completion_p)
-{
-	int done;
-
-	endpoint_lock(endpoint);
-	done = request_test(endpoint, (struct request *)handle, completion_p);
-	endpoint_unlock(endpoint);
-	return done;
-}
-
-int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p)
-{
-	int found = 0;
-
-	endpoint_lock(endpoint);
-	if (list_empty(&endpoint->done))
-		endpoint_progress(endpoint);
-	if (!list_empty(&endpoint->done)) {
-		*request_p = (struct thole_request *)container_of(list_first(&endpoint->done), struct request,
-								  node);
-		found = 1;
-	}
-	endpoint_unlock(endpoint);
-	return found;
-}
-
-int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *completions, size_t count)
-{
-	size_t n = 0;
-
-	endpoint_lock(endpoint);
-	endpoint_progress(endpoint);
-	while (n < count && !list_empty(&endpoint->queue))
-		request_collect(container_of(list_first(&endpoint->queue), struct request, node),
-				&completions[n++]);
-	endpoint_unlock(endpoint);
-	return (int)n;
 }

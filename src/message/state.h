@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * state: what the message layer has of an endpoint - requests, peers, regions, completions - and the functions that its files
+ * call on each other for it. Everything here is used with the endpoint's lock held.
+ *
+ * A request is in exactly one place, named by its state; POSTED ones are in a match queue, BACKLOG ones on their
+ * peer's backlog, CONNECTING, WAITING and STREAMING ones on their peer's pending list, DONE ones on the endpoint's done list,
+ * QUEUED ones on its queue; FETCHING ones belong to the transport, CLAIMED ones to an unexpected message.
+ */
+#ifndef THOLE_MESSAGE_STATE_H
+#define THOLE_MESSAGE_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/pool.h"
+#include "match/match.h"
+#include "transport/transport.h"
+
+enum request_state {
+	REQUEST_FREE,
+	REQUEST_POSTED,    /* a receive that has not matched */
+	REQUEST_BACKLOG,   /* not yet wholly handed to the transport */
+	REQUEST_CONNECTING, /* until its peer is connected */
+	REQUEST_WAITING,   /* for a FINISH or REPLY */
+	REQUEST_STREAMING, /* its data is arriving in pieces */
+	REQUEST_FETCHING,  /* bulk is at work */
+	REQUEST_CLAIMED,   /* a receive that waits for the rest of an unexpected message */
+	REQUEST_PARENT,    /* a THOLE_MULTI receive that is used up, with parts under way */
+	REQUEST_DONE,      /* complete, its handle not yet tested */
+	REQUEST_QUEUED     /* complete, for thole_poll */
+};
+
+/* A request, and also an outgoing control record (operation 0), and a peer's access to a region here. */
+struct request {
+	struct list_node node;         /* by state */
+	struct match_receive match;    /* POSTED */
+	struct thole_endpoint *endpoint;
+	struct peer *peer;             /* NULL while a receive from any source is posted */
+	struct vector vector;          /* the local data */
+	struct iovec segment;          /* the vector's only segment, where it has one */
+	struct iovec *owned_segments;  /* the copied vector where it has more */
+	void *owned_data;              /* the copy that THOLE_INJECT had to make */
+	void *context;
+	uint64_t tag, imm;
+	uint64_t offset;               /* bytes handed to, or arrived from, the transport */
+	uint64_t payload;              /* bytes of the vector that go out with the record */
+	uint64_t message_length;
+	uint32_t flags;                /* THOLE_* */
+	uint32_t generation;           /* makes ids of reused requests differ */
+	uint32_t source;
+	uint32_t parts;                /* a MULTI receive's children under way */
+	uint8_t operation;             /* enum thole_operation, or 0 */
+	uint8_t state;
+	bool handle;                   /* somebody holds a thole_request for it */
+	bool head_sent;
+	bool answered;                 /* the peer has answered, and status is the answer, before all is handed over */
+	bool retired;                  /* a MULTI receive that takes no more messages */
+	bool notify;                   /* a peer's access that makes a completion here */
+	uint8_t queue;                 /* which of the endpoint's match queues */
+	int32_t status;
+	struct request *parent;        /* of a part of a MULTI receive */
+	uint64_t remote_id;            /* the peer's request that a REPLY is owed to */
+	struct iovec result;           /* of an atomic: where the former values go */
+	struct record record;          /* what goes out first */
+	struct transport_fetch fetch;  /* FETCHING */
+};
+
+/* A message that arrived before its receive. */
+struct unexpected {
+	struct match_message match;
+	struct record record;
+	struct peer *peer;
+	uint8_t *data;             /* its payload; the record's own where it is short */
+	uint64_t length, arrived;  /* bytes, and how many are here */
+	struct request *claimant;  /* a receive that took it before it was whole */
+	uint8_t queue;
+	bool screened;             /* thole_screen_next has handed it out */
+	bool dropped;              /* nobody wants the rest */
+	int32_t status;
+	struct list_node node;     /* while it waits to be screened */
+};
+
+/* Where the pieces that follow a peer's last record go. */
+struct stream {
+	struct request *request;
+	struct unexpected *unexpected;
+	uint64_t left;             /* bytes still to come; with neither of the above they are thrown away */
+};
+
+struct peer {
+	struct transport_peer base; /* what transports know of it */
+	struct thole_endpoint *endpoint;
+	uint32_t backlog_count;
+	uint32_t screened;         /* its share of the endpoint's */
+	struct transport_limits limits;
+	struct list_node backlog;  /* outgoing requests, in order */
+	struct list_node backlogged_node;
+	struct list_node pending;  /* requests that wait for this peer */
+	struct stream stream;
+	struct peer *hash_next;
+};
+
+struct thole_region {
+	struct thole_region *hash_next;
+	struct thole_endpoint *endpoint;
+	char *base;
+	uint64_t length, key;
+	unsigned access;
+	void *context;
+};
+
+/* Whether messages without a receive are the caller's to look at first. */
+enum screening {
+	SCREENING_OFF,
+	SCREENING_ON,
+	SCREENING_ENDS, /* it is turned off, and messages that are handed out must come back first */
+};
+
+enum {
+	MATCH_TAGGED,
+	MATCH_PLAIN,
+	MATCH_QUEUES,
+	PEER_BUCKETS = 256,     /* hash chains; a chain is searched only to resolve an address */
+	REGION_BUCKETS = 256,   /* hash chains; a put's look-up */
+	REQUESTS_MAX = 1 << 24, /* bounds the pool: an id's index fits in it */
+	ENDPOINT_REASON_MAX = 256, /* bytes of the sentence why a transport is not open */
+};
+
+/* An endpoint, but for what opens it and lets it wait: those are around it (struct endpoint). What thole.h's handles point to. */
+struct thole_endpoint {
+	struct transport_owner base; /* what transports know of it */
+	struct match match[MATCH_QUEUES];
+	struct pool requests, unexpected;
+	struct peer **peers;
+	struct list_node backlogged; /* peers with a backlog, to be tried; */
+	struct list_node stalled;    /* those that are known to have no room */
+	struct list_node done;       /* complete requests whose handles are not tested */
+	struct list_node queue;      /* complete requests for thole_poll */
+	thole_complete_fn *complete;
+	void *complete_arg;
+	uint32_t peer_count, peer_capacity;
+	uint32_t multi_posted;       /* THOLE_MULTI receives that are posted */
+	uint32_t screened;           /* messages to be screened or handed out for it; while there are any, arrivals join them */
+	bool corked;                 /* a flush follows anyway, at the end of this progress call */
+	bool safe;                   /* take the lock */
+	uint8_t screening;           /* enum screening */
+	struct lock lock;            /* protects the whole endpoint; no other lock is taken with it held */
+
+	struct list_node screen;     /* messages to be screened, in order of arrival */
+	uint32_t screen_out;         /* those that are handed out for it */
+
+	char absent[TRANSPORTS][ENDPOINT_REASON_MAX]; /* why a transport is not open */
+	struct peer *peer_buckets[PEER_BUCKETS];
+	struct thole_region *region_buckets[REGION_BUCKETS];
+};
+
+static inline struct peer *peer_of(const struct transport_peer *base)
+{
+	return container_of(base, struct peer, base);
+}
+
+static inline struct thole_endpoint *endpoint_of_owner(const struct transport_owner *base)
+{
+	return container_of(base, struct thole_endpoint, base);
+}
+
+/* Requests (message/request.c) */
+static inline struct request *request_new(struct thole_endpoint *endpoint, enum thole_operation operation,
+					  void *context, unsigned flags)
+{
+	struct request *request = pool_get(&endpoint->requests);
+
+	if (!request)
+		return NULL;
+	request->endpoint = endpoint;
+	request->peer = NULL;
+	request->vector = (struct vector){&request->segment, 1, 0};
+	request->owned_segments = NULL;
+	request->owned_data = NULL;
+	request->context = context;
+	request->tag = request->imm = 0;
+	request->offset = request->payload = request->message_length = 0;
+	request->flags = flags;
+	request->generation++;
+	request->parts = 0;
+	request->operation = (uint8_t)operation;
+	request->state = REQUEST_BACKLOG;
+	request->handle = request->head_sent = request->retired = request->notify = request->answered = false;
+	request->fetch.stream = false;
+	request->status = 0;
+	request->parent = NULL;
+	return request;
+}
+
+/* Describe the local data; the segments are copied, their data is not. */
+int request_set_segments(struct request *request, const struct iovec *segments, size_t count);
+
+static inline int request_set_vector(struct request *request, const struct iovec *segments, size_t count)
+{
+	if (count != 1)
+		return request_set_segments(request, segments, count);
+	request->segment = *segments;
+	request->vector.length = segments->iov_len;
+	return 0;
+}
+
+/* Copy the data itself, so that the caller has its buffer back (THOLE_INJECT). */
+int request_own_data(struct request *request);
+uint64_t request_id(const struct request *request);
+/* The request behind an id that `peer` sent, if it is one that waits for this peer; else NULL. */
+struct request *request_find(struct peer *peer, uint64_t id);
+void request_free_owned(struct request *request);
+/* Take a complete request off its list: describe it, if that is wanted, and free it. */
+void request_collect(struct request *request, struct thole_completion *completion_p);
+
+static inline void request_free(struct request *request)
+{
+	if (__builtin_expect(request->owned_segments || request->owned_data, 0))
+		request_free_owned(request);
+	request->state = REQUEST_FREE;
+	pool_put(&request->endpoint->requests, request);
+}
+
+/* End a request: deliver its completion by the way that was asked for. */
+void request_complete(struct request *request, int status);
+/* A completion without a request. */
+void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion);
+
+/* Peers (message/peer.c) */
+int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address *address, struct peer **peer_p);
+/* Put a request at the end of its peer's backlog, or take it out. */
+void peer_backlog(struct request *request);
+void peer_backlog_remove(struct request *request);
+int peer_backlog_push(struct thole_endpoint *endpoint);
+/* A peer that was stalled has room again. */
+void peer_ready(struct peer *peer);
+/* What connect began has ended: the upcall connected. */
+void peer_connected(struct peer *peer, int status);
+/* The peer is gone for good, and nothing more of it will arrive. */
+void peer_lost(struct peer *peer, int status);
+/* Why a peer is gone: the status, and a sentence (thole_detail). */
+int peer_gone(const struct peer *peer);
+/* End the receives that wait for a peer which is gone. */
+void peer_fail_receives(struct peer *peer);
+
+static inline struct peer *endpoint_peer(struct thole_endpoint *endpoint, uint32_t index)
+{
+	return index < endpoint->peer_count ? endpoint->peers[index] : NULL;
+}
+
+static inline void endpoint_count(struct thole_endpoint *endpoint, enum counter counter)
+{
+	transport_count(&endpoint->base, counter);
+}
+
+/* Something of so many bytes was started to a peer. */
+static inline void endpoint_carry(struct thole_endpoint *endpoint, const struct peer *peer, uint64_t length)
+{
+	uint64_t *carried = &endpoint->base.counters[peer->base.transport->carried];
+
+	carried[0]++;
+	carried[1] += length;
+}
+
+/* Locking (THOLE_THREAD_SAFE) */
+static inline void endpoint_lock(struct thole_endpoint *endpoint)
+{
+	if (endpoint->safe)
+		lock_take(&endpoint->lock);
+}
+
+static inline void endpoint_unlock(struct thole_endpoint *endpoint)
+{
+	if (endpoint->safe)
+		lock_leave(&endpoint->lock);
+}
+
+#endif
