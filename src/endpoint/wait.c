@@ -148,9 +148,8 @@ static int endpoint_uncork(struct thole_endpoint *endpoint)
 	return n; /* who sends has no time to sleep */
 }
 
-/* Progress without waiting; nothing is done about finding nothing. What transports that flush, and the backlog after them, have pushed
- * goes out at the end. */
-static inline int endpoint_look(struct thole_endpoint *endpoint)
+/* Look at all that are to be looked at. What those that flush have pushed, and the backlog after them, goes out at the end. */
+static int endpoint_look_all(struct thole_endpoint *endpoint)
 {
 	int n = 0;
 
@@ -163,8 +162,21 @@ static inline int endpoint_look(struct thole_endpoint *endpoint)
 	}
 	if (!list_empty(&endpoint->backlogged))
 		n += peer_backlog_push(endpoint);
-	if (__builtin_expect(endpoint->corked, 0))
-		n += endpoint_uncork(endpoint);
+	return endpoint->corked ? n + endpoint_uncork(endpoint) : n;
+}
+
+/* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is to be looked at. */
+static inline int endpoint_look(struct thole_endpoint *endpoint)
+{
+	int n;
+
+	if (__builtin_expect(endpoint->base.looked != 1, 0)) {
+		n = endpoint_look_all(endpoint);
+	} else {
+		n = transports[0]->progress(&endpoint->base);
+		if (!list_empty(&endpoint->backlogged))
+			n += peer_backlog_push(endpoint);
+	}
 	if (n > 0) {
 		endpoint_of(endpoint)->idle = 0;
 		if (++endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0 && !endpoint->base.simulated)

@@ -512,6 +512,7 @@ void message_fetch(struct request *request, const struct window *window)
 	request->fetch.peer = &peer->base;
 	request->fetch.vector = &request->vector;
 	request->fetch.window = *window;
+	request->fetch.stream = request->stream;
 	request->state = REQUEST_FETCHING;
 	peer->base.transport->fetch(&request->fetch);
 	message_flush(peer);

@@ -87,7 +87,7 @@ static inline void receive_begin(struct request *request, struct peer *peer, con
 	request->imm = record->flags & RECORD_IMM ? record->imm : 0;
 	request->flags |= record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0;
 	request->message_length = total;
-	request->fetch.stream = record->flags & RECORD_STREAM;
+	request->stream = record->flags & RECORD_STREAM;
 }
 
 /* Fetch an announced message, or as much as there is room for. */

@@ -65,7 +65,7 @@ void request_free_owned(struct request *request)
 	request->owned_data = NULL;
 }
 
-static void request_describe(const struct request *request, struct thole_completion *completion)
+void request_describe(const struct request *request, struct thole_completion *completion_p)
 {
 	bool receive = request->operation == THOLE_OP_RECEIVE;
 	uint64_t length = request->vector.length, whole = receive ? request->message_length : length;
@@ -74,7 +74,7 @@ static void request_describe(const struct request *request, struct thole_complet
 		length = request->message_length;
 	if (request->status && request->status != THOLE_ERR_TRUNCATED)
 		length = 0;
-	*completion = (struct thole_completion){
+	*completion_p = (struct thole_completion){
 		.context = request->context,
 		.tag = request->tag,
 		.imm = request->imm,
@@ -148,12 +148,4 @@ void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_compl
 	request->status = completion->status;
 	request->state = REQUEST_QUEUED;
 	list_push_back(&endpoint->queue, &request->node);
-}
-
-void request_collect(struct request *request, struct thole_completion *completion_p)
-{
-	list_remove(&request->node);
-	if (completion_p)
-		request_describe(request, completion_p);
-	request_free(request);
 }

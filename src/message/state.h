@@ -58,6 +58,7 @@ struct request {
 	uint8_t state;
 	bool handle;                   /* somebody holds a thole_request for it */
 	bool head_sent;
+	bool stream;                   /* a receive's message came with RECORD_STREAM */
 	bool answered;                 /* the peer has answered, and status is the answer, before all is handed over */
 	bool retired;                  /* a MULTI receive that takes no more messages */
 	bool notify;                   /* a peer's access that makes a completion here */
@@ -190,8 +191,8 @@ static inline struct request *request_new(struct thole_endpoint *endpoint, enum 
 	request->parts = 0;
 	request->operation = (uint8_t)operation;
 	request->state = REQUEST_BACKLOG;
-	request->handle = request->head_sent = request->retired = request->notify = request->answered = false;
-	request->fetch.stream = false;
+	request->handle = request->head_sent = request->retired = request->notify = request->answered = request->stream =
+		false;
 	request->status = 0;
 	request->parent = NULL;
 	return request;
@@ -215,8 +216,7 @@ uint64_t request_id(const struct request *request);
 /* The request behind an id that `peer` sent, if it is one that waits for this peer; else NULL. */
 struct request *request_find(struct peer *peer, uint64_t id);
 void request_free_owned(struct request *request);
-/* Take a complete request off its list: describe it, if that is wanted, and free it. */
-void request_collect(struct request *request, struct thole_completion *completion_p);
+void request_describe(const struct request *request, struct thole_completion *completion_p);
 
 static inline void request_free(struct request *request)
 {
@@ -224,6 +224,15 @@ static inline void request_free(struct request *request)
 		request_free_owned(request);
 	request->state = REQUEST_FREE;
 	pool_put(&request->endpoint->requests, request);
+}
+
+/* Take a complete request off its list: describe it, if that is wanted, and free it. */
+static inline void request_collect(struct request *request, struct thole_completion *completion_p)
+{
+	list_remove(&request->node);
+	if (completion_p)
+		request_describe(request, completion_p);
+	request_free(request);
 }
 
 /* End a request: deliver its completion by the way that was asked for. */
