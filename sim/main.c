@@ -3,7 +3,7 @@
  * thole-sim: run whole endpoints over a simulated network.
  *
  *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list] [--codec NAME]
- *             [--integrity MODE]
+ *             [--integrity MODE] [--links 3]
  *
  * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
  * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
@@ -32,7 +32,7 @@ enum { LIMIT_S = 300 }; /* of the real world, for one seed */
 static struct {
 	const struct scenario *scenario;
 	uint64_t first, count;
-	uint32_t size;
+	uint32_t size, links;
 	bool trace, twice, verbose;
 	const struct codec *codec;
 	uint64_t integrity;
@@ -58,6 +58,8 @@ static void say_replay(FILE *to, uint64_t seed)
 		fprintf(to, " --integrity %s", integrities[config.integrity]);
 	if (config.size)
 		fprintf(to, " --size %u", config.size);
+	if (config.links)
+		fprintf(to, " --links %u", config.links);
 	fprintf(to, " --trace\n");
 }
 
@@ -66,7 +68,8 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	static struct simulation simulation;
 	bool failed;
 
-	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size, .instrumented = INSTRUMENTED};
+	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size,
+					  .links = config.links, .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
 	failed = simulation.world.failed;
@@ -150,6 +153,7 @@ static int arguments(int argc, char **argv)
 		{"twice", no_argument, NULL, '2'},	    {"trace", no_argument, NULL, 't'},
 		{"codec", required_argument, NULL, 'c'},    {"integrity", required_argument, NULL, 'i'},
 		{"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
+		{"links", required_argument, NULL, 'k'},
 		{NULL, 0, NULL, 0}};
 	int option;
 
@@ -181,6 +185,13 @@ static int arguments(int argc, char **argv)
 			break;
 		case 'n':
 			config.count = strtoull(optarg, NULL, 0);
+			break;
+		case 'k':
+			config.links = (uint32_t)strtoul(optarg, NULL, 0);
+			if (config.links != 3) {
+				fprintf(stderr, "--links is 3; without it there are one or two\n");
+				return 2;
+			}
 			break;
 		case 'z':
 			config.size = (uint32_t)strtoul(optarg, NULL, 0);

@@ -98,7 +98,7 @@ static struct path path_raw(const struct host *host, uint64_t endpoint)
 
 static struct host *path_host(struct network *network, unsigned wire, const struct path *path)
 {
-	uint32_t number = get_be32(path->bytes + (wire == WIRE_UDP && !network->numbered ? 12 : 2));
+	uint32_t number = get_be32(path->bytes + (wire != WIRE_RAW && !network->numbered ? 12 : 2));
 
 	return number >> 24 == 10 && (number & 0xffffff) - 1 < network->host_count
 		       ? &network->hosts[(number & 0xffffff) - 1]
@@ -111,6 +111,8 @@ static struct wire *path_wire(struct network *network, unsigned kind, const stru
 	struct host *host = path_host(network, kind, path);
 	struct wire *wire;
 
+	if (host && host->process && kind == WIRE_LANE && host->process->wire_count <= WIRE_LANE)
+		kind = WIRE_UDP;
 	if (!host || !host->process || kind >= host->process->wire_count)
 		return NULL;
 	wire = &host->process->wires[kind];
@@ -450,7 +452,7 @@ static void parcel_check(struct wire *wire, const struct parcel *parcel)
 		frame_text(codec, parcel->bytes, parcel->length, text);
 		world_tell(world, "%u -> %d %s %s", wire->process->index,
 			   parcel->to && parcel->to->process ? (int)parcel->to->process->index : -1,
-			   parcel->wire == WIRE_RAW ? "raw" : "udp", text);
+			   wire->link.calls->name, text);
 	}
 }
 
@@ -720,22 +722,33 @@ void wire_open(struct wire *wire, struct network *network, struct process *proce
 		.frame_max = wire_frame_max, .close = wire_close,
 	};
 
+	static const struct link_calls lane = {
+		.name = "lane", .kind = &kind_ip, .send = wire_send, .receive = wire_receive, .cheap = true, .ready = wire_ready,
+		.frame_max = wire_frame_max, .close = wire_close,
+	};
+	static const struct link_calls *const calls[WIRES] = {[WIRE_UDP] = &udp, [WIRE_RAW] = &raw, [WIRE_LANE] = &lane};
+	/* Before both others for all, for bulk, for records; and behind them. */
+	static const uint8_t ranks[WIRE_LANES][LINK_USES] = {{5, 5, 0}, {15, 5, 0}, {5, 15, 0}, {30, 30, 0}};
+
 	*wire = (struct wire){
 		.link = {
-			.calls = kind == WIRE_UDP ? &udp : &raw,
 			.index = kind,
-			.own = kind == WIRE_UDP ? path_udp(process->host, port) : path_raw(process->host, process->id),
+			.own = kind == WIRE_RAW ? path_raw(process->host, process->id) : path_udp(process->host, port),
 			.interface = 1,
 			.room = network->conditions.receive_room,
 			.fd = {-1, -1},
 			.bulk_port = kind == WIRE_UDP ? (uint16_t)(port + 1) : 0,
 			.ethertype = kind == WIRE_RAW ? 0x88b5 : 0,
 		},
+		.calls = *calls[kind],
 		.network = network,
 		.process = process,
 	};
+	wire->link.calls = &wire->calls;
+	if (kind == WIRE_LANE)
+		memcpy(wire->calls.rank, ranks[network->lane % WIRE_LANES], sizeof(wire->calls.rank));
 	if (network->numbered) {
-		wire->link.calls = &raw;
+		wire->calls = raw;
 		wire->link.own = path_raw(process->host, 0);
 		wire->link.bulk_port = 0;
 		wire->link.ethertype = 0x86df;

@@ -15,7 +15,10 @@
 
 struct process;
 
-enum { WIRE_UDP, WIRE_RAW, WIRES }; /* order of a process's links */
+/* Order of a process's links. A lane has the addresses of UDP; where a host has none, what comes by it goes to UDP's sockets. */
+enum { WIRE_UDP, WIRE_RAW, WIRE_LANE, WIRES };
+
+enum { WIRE_LANES = 4 };
 
 struct conditions {
 	/* Of a million frames; refuse: of a million bursts. */
@@ -60,6 +63,7 @@ struct network {
 	uint32_t cut_count;
 	bool cutting;            /* the last cut is there now */
 	bool clogged;            /* it carries less than hosts were told: any two may give each other up */
+	uint8_t lane;            /* which ranks lanes have: of WIRE_LANES */
 	uint64_t mute[WIRES];    /* bit i: what host i sends by links of this kind is lost */
 	bool numbered;           /* mxoe: each process has one link, and its path is no more than its host's MAC */
 	struct list_node in_flight; /* frames and notices that are under way */
@@ -69,6 +73,7 @@ struct network {
 /* A link of a process: what an engine sees of the network. */
 struct wire {
 	struct link link;
+	struct link_calls calls;
 	struct network *network;
 	struct process *process;
 	struct list_node queue[CHANNELS];

@@ -132,7 +132,7 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	process->step_ns = STEP_LEAST_NS;
 	process->frame_ns = STEP_LEAST_NS;
 	process->wake.run = process_step;
-	process->wire_count = setup->raw && !network->numbered ? 2 : 1;
+	process->wire_count = !setup->raw || network->numbered ? 1 : setup->lane && !(setup->mixed && host->index & 1) ? 3 : 2;
 	parts.endpoint = process->id;
 	network_address(host, port, parts.network);
 	if (network->numbered) { /* no number comes again, so that each is known by it */

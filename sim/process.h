@@ -57,7 +57,8 @@ struct process_setup {
 	struct options options;
 	const struct codec *codec;
 	uint16_t port;                    /* 0: another one each time */
-	bool raw;                         /* it has a raw link, too */
+	bool raw;                         /* it has a raw link, too, */
+	bool lane, mixed;                 /* and a third one; but, mixed, not where the host's number is odd */
 	bool polls;                       /* completions are taken by thole_poll */
 };
 

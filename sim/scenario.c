@@ -89,7 +89,10 @@ static void run_random(struct simulation *simulation)
 		options->integrity = options->job_key >> 8 & 3; /* any of them; no draw, so that seeds stay what they are */
 	options->unexpected_max = dice_below(dice, 2) ? 65536 : 64 << 20;
 	options->sends_max = dice_below(dice, 4) ? 65536 : 8;
-	simulation->setup.raw = dice_below(dice, 2);
+	simulation->setup.raw = dice_below(dice, 2) || simulation->links > 2;
+	simulation->setup.lane = simulation->links > 2;
+	simulation->setup.mixed = world->seed & 1;
+	simulation->network.lane = (uint8_t)(world->seed >> 1);
 	simulation->setup.polls = dice_below(dice, 4) == 0;
 	traffic_plan_random(&simulation->traffic.plan, &world->traffic);
 	duration_ns = dice_between(dice, 5, 100) * simulation->traffic.plan.gap_ns;
@@ -549,6 +552,67 @@ static void run_dying(struct simulation *simulation)
 		traffic_settle(&simulation->traffic, settle_limit(simulation));
 }
 
+/* ---- Each of three links dies --------------------------------------------------------------------------------- */
+
+static void check_links(struct simulation *simulation, const char *records, const char *bulk, const char *when)
+{
+	for (uint32_t i = 0; i < 2 && !simulation->world.failed; i++) {
+		struct thole_peer_info info;
+
+		if (thole_peer_info(process_at(simulation, i)->endpoint, 0, &info) != 0)
+			world_fail(&simulation->world, "%s: there is no peer", when);
+		else if (strcmp(info.records, records) != 0 || strcmp(info.bulk, bulk) != 0)
+			world_fail(&simulation->world, "%s: %u sends records by %s and bulk by %s, not by %s and %s", when, i,
+				   info.records, info.bulk, records, bulk);
+	}
+}
+
+/* Transfers, until what has died was noticed, and what is well again was tried. */
+static void link_rounds(struct simulation *simulation, unsigned rounds, const char *when)
+{
+	struct op *ops[LINK_OPS];
+
+	for (unsigned i = 0; i < rounds && !simulation->world.failed; i++) {
+		world_run(&simulation->world, simulation->world.now_ns + SECOND);
+		link_begin(simulation, ops);
+		link_end(simulation, ops, true, when);
+	}
+}
+
+/* One, then another one too, in the middle of transfers, both ways or one; they come back, and are used again by rank. */
+static void run_links(struct simulation *simulation)
+{
+	static const char *const best[WIRE_LANES][2] = {{"lane", "lane"}, {"raw", "lane"}, {"lane", "udp"}, {"raw", "udp"}};
+	struct world *world = &simulation->world;
+	struct network *network = &simulation->network;
+	unsigned lot = (unsigned)world->seed, first = lot / 3 % WIRES, second = (first + 1 + lot / 9 % 2) % WIRES, ranks = lot / 18 % WIRE_LANES;
+	uint64_t sides = 1 + lot % 3;
+	struct op *ops[LINK_OPS];
+
+	setup_network(simulation, 2);
+	quiet_plan(simulation);
+	simulation->setup.raw = simulation->setup.lane = true;
+	simulation->setup.options.peer_timeout = 4 * (uint64_t)SECOND;
+	network->lane = (uint8_t)ranks;
+	start_all(simulation);
+	link_rounds(simulation, 1, "before");
+	check_links(simulation, best[ranks][0], best[ranks][1], "before");
+	for (unsigned i = 0; i < 2; i++) {
+		link_begin(simulation, ops);
+		world_run(world, world->now_ns + dice_below(&world->faults, 3 * MILLISECOND));
+		network->mute[i ? second : first] = sides;
+		link_end(simulation, ops, true, i ? "without two links" : "without a link");
+		link_rounds(simulation, 8, i ? "long without two links" : "long without a link");
+	}
+	network->mute[first] = 0;
+	link_rounds(simulation, 8, "with one again");
+	network->mute[second] = 0;
+	link_rounds(simulation, 8, "with all again");
+	check_links(simulation, best[ranks][0], best[ranks][1], "with all again");
+	if (!world->failed)
+		traffic_settle(&simulation->traffic, settle_limit(simulation));
+}
+
 /* ---- Exhausted pools ---------------------------------------------------------------------------------------- */
 
 /* The engine's frames are few from the beginning to the end: all goes on, more slowly. */
@@ -747,6 +811,7 @@ const struct scenario scenarios[] = {
 	{"split", run_split, "a cut that lasts"},
 	{"restart", run_restart, "a host that restarts in the middle of a rendezvous"},
 	{"dying", run_dying, "one link of two dies in the middle of transfers, and comes back"},
+	{"links", run_links, "two links of three die one after the other, and come back"},
 	{"flood", run_flood, "a receiver that never posts"},
 	{"scarce", run_scarce, "pools that are exhausted"},
 	{"apart", run_apart, "one slow and one dead peer beside others"},

@@ -26,6 +26,7 @@ HANDSHAKE = "src/transport/datagram/handshake.c"
 LANDING = "src/transport/datagram/landing.c"
 NAMING_NATIVE = "src/transport/datagram/naming_native.c"
 PULL = "src/transport/datagram/pull.c"
+ROUTE = "src/transport/datagram/route.c"
 SERVE = "src/transport/datagram/serve.c"
 TRANSMIT = "src/transport/datagram/transmit.c"
 NATIVE = "src/transport/datagram/wire/native.c"
@@ -44,6 +45,32 @@ RECEIVE = "src/message/receive.c"
 MESSAGE = "src/message/message.c"
 
 FAULTS = [
+    # ---- Links
+    Fault(
+        "a link that is left is still used",
+        ROUTE,
+        "\troute->frame_max = 0;\n\troute->left = true;\n",
+        "\troute->left = true;\n",
+    ),
+    Fault("a link that was left is never tried again", ROUTE, "\t\tif (route->left) {\n", "\t\tif (false) {\n"),
+    Fault(
+        "links are preferred in the order in which they were opened",
+        ENGINE,
+        "for (; at > 0 && engine->links[order[at - 1]]->calls->rank[use] > rank; at--)",
+        "for (; false; at--)",
+    ),
+    Fault(
+        "DATA that was asked for aside comes by the usual link",
+        ROUTE,
+        "return aside && connection->route[heard].known ? heard : route_usual(connection);",
+        "return route_usual(connection);",
+    ),
+    Fault(
+        "repetitions of a frame go by one other link alone",
+        ROUTE,
+        "return count > 0 ? others[turn % count] : usual;",
+        "return count > 0 ? others[0] : usual;",
+    ),
     # ---- Records over frames
     Fault(
         "an acknowledgement beyond what was sent is taken",

@@ -21,7 +21,8 @@ struct kept {
 	bool wide;             /* of a record of several frames, which goes by the link for bulk */
 	bool held;             /* the receiver has it, but not those before it */
 	bool out;              /* it counts in flight */
-	uint8_t bytes[];       /* the frame */
+	uint8_t link;          /* by which it went first */
+	_Alignas(8) uint8_t bytes[]; /* the frame */
 };
 
 /* The pools; the engine's longest frame is known. */

@@ -248,7 +248,7 @@ static uint32_t fetch_frame(const struct connection *connection)
 {
 	const struct codec *codec = connection->engine->codec;
 	const struct route *route = &connection->route[connection->routes.use[LINK_BULK]];
-	uint32_t max = route->frame_in ? route->frame_in : ENGINE_FRAME_MIN;
+	uint32_t max = route->frame_in > ENGINE_FRAME_MIN ? route->frame_in : ENGINE_FRAME_MIN; /* a first CONNECT may be short */
 
 	return codec->data ? codec->data : (max - connection_data_head(connection)) & ~7u;
 }
@@ -264,7 +264,6 @@ void pull_fetch(struct engine *engine, struct transport_fetch *job)
 		return;
 	}
 	engine_count(engine, COUNTER_BULK_NETWORK);
-	route_return(connection);
 	fetch->job = job;
 	fetch->connection = connection;
 	fetch->length = job->window.length < job->vector->length ? job->window.length : job->vector->length;

@@ -161,7 +161,6 @@ void route_leave(struct connection *connection, unsigned link)
 	route->left = true;
 	route->tries = 0;
 	route->try_ns = connection->engine->now_ns + FALL_BACK_NS;
-	connection_wake(connection, route->try_ns);
 	route_choose(connection);
 }
 
@@ -181,9 +180,16 @@ void route_try(struct connection *connection, unsigned link)
 	struct route *route = &connection->route[link];
 
 	route->try_ns = 0;
-	if (!route->known || route->frame_max > 0 || route->tries >= PROBES_MAX || link == connection->routes.use[LINK_BULK] ||
+	if (!route->known || route->frame_max > 0 || link == connection->routes.use[LINK_BULK] ||
 	    !(route->heard || connection->handshake.wanted))
 		return;
+	if (route->tries >= PROBES_MAX) {
+		if (route->left) {
+			route->tries = 0; /* another round, later */
+			route->try_ns = connection->engine->now_ns + FALL_BACK_NS;
+		}
+		return;
+	}
 	handshake_probe(connection, link, route->heard, route->tries);
 	route->try_ns = connection->engine->now_ns + ((uint64_t)PROBE_NS << route->tries++);
 	connection_wake(connection, route->try_ns);
@@ -196,20 +202,6 @@ void route_try_all(struct connection *connection)
 			route_try(connection, i);
 }
 
-void route_return(struct connection *connection)
-{
-	if (!connection->routes.aside)
-		return;
-	for (unsigned i = 0; i < connection->engine->link_count; i++) {
-		struct route *route = &connection->route[i];
-
-		if (!route->left || route->try_ns)
-			continue;
-		route->tries = 0;
-		route_try(connection, i);
-	}
-}
-
 uint64_t route_expire(struct connection *connection)
 {
 	uint64_t now_ns = connection->engine->now_ns, next_ns = UINT64_MAX;
@@ -219,7 +211,7 @@ uint64_t route_expire(struct connection *connection)
 
 		if (route->try_ns && route->try_ns <= now_ns)
 			route_try(connection, i);
-		if (route->try_ns && route->try_ns < next_ns)
+		if (route->try_ns && route->tries > 0 && route->try_ns < next_ns)
 			next_ns = route->try_ns;
 	}
 	return next_ns;

@@ -10,7 +10,7 @@
 enum route_limits {
 	PROBE_NS = 3000000,        /* between tries of a further link */
 	PROBES_MAX = 10,           /* tries of a further link, each after twice the time: a second and a half */
-	FALL_BACK_NS = 2000000000, /* before a link is tried again that lost what another carried */
+	FALL_BACK_NS = 2000000000, /* before a link is tried again that lost what another carried, and between two rounds of tries */
 	LINK_LOSSES = 8,           /* times in a row that a link has to lose frames to be left */
 };
 
@@ -18,7 +18,7 @@ enum route_limits {
 struct route {
 	struct path records, bulk;
 	struct connection *next; /* in the engine's bucket for this path */
-	uint64_t try_ns;         /* when a CONNECT goes by it next; 0: no more */
+	uint64_t try_ns;         /* when a CONNECT goes by it next, if anything goes on then; 0: no more */
 	uint32_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
 	uint32_t frame_in;       /* bytes of the longest that was seen to arrive */
 	uint8_t tries;           /* CONNECTs since it was known, or left */
@@ -55,9 +55,8 @@ void route_lose(struct connection *connection, unsigned link);
 /* Send a CONNECT by this link, or by all that are not waiting for an answer, if there is reason to. */
 void route_try(struct connection *connection, unsigned link);
 void route_try_all(struct connection *connection);
-/* Try links again that were left long ago, and are better than those that are used. */
-void route_return(struct connection *connection);
-/* Send the CONNECTs that are due; when one is next, UINT64_MAX: never. */
+/* Send the CONNECTs that are due; when one is next, UINT64_MAX: never. Called while anything goes on, which is when links are
+ * returned to that were left: a connection at rest leaves them alone. */
 uint64_t route_expire(struct connection *connection);
 void route_end(struct connection *connection);
 /* Another link that works and carries frames of so many bytes, a different one each turn; `usual` if there is none. */

@@ -303,6 +303,8 @@ static bool transmit_send(struct connection *connection, struct kept *kept, cons
 
 	engine->codec->restamp(kept->bytes, report->ack, report->credit, answer ? PACKET_ANSWER : 0);
 	kept->sent_ns = engine->now_ns;
+	if (kept->resends == 0)
+		kept->link = link;
 	connection->out.frames_sent++;
 	return burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : kept);
 }
@@ -398,7 +400,7 @@ static void transmit_judge(struct connection *connection, const struct kept *kep
 	uint8_t usual = transmit_usual(connection, kept);
 	struct route *route = &connection->route[usual];
 
-	if (connection->routes.working < 2)
+	if (connection->routes.working < 2 || kept->link != usual)
 		return;
 	if (kept->resends == 0)
 		route->lost_in_row = 0;
