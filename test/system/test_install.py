@@ -53,7 +53,7 @@ def wheel(build: Path, request: pytest.FixtureRequest, common: Path) -> Path:
                 "the environment that makes wheels is required: tools/venvs.sh build/venv wheel"
             )
         pytest.skip("there is no environment that makes wheels: tools/venvs.sh build/venv wheel")
-    out = common / "wheel"
+    out = common / "wheels"  # "wheel" is the name of a lock
     with locked(common / "wheel.lock"):
         if not list(out.glob("*.whl")):
             ran(ROOT / "tools" / "wheel.sh", venvs, build / "wheel-build", out)
