@@ -218,8 +218,8 @@ def machine(request: pytest.FixtureRequest, common: Path) -> Iterator[None]:
     name = apart_from(request.node)
     with contextlib.ExitStack() as stack:
         if name:
-            stack.enter_context(locked(common / name))
-        stack.enter_context(locked(common / "machine", fcntl.LOCK_EX if is_alone(request.node) else fcntl.LOCK_SH))
+            stack.enter_context(locked(common / f"{name}.apart"))
+        stack.enter_context(locked(common / "machine.lock", fcntl.LOCK_EX if is_alone(request.node) else fcntl.LOCK_SH))
         yield
 
 
