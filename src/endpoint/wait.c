@@ -10,8 +10,8 @@
  * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that was seen to
  * gain by it is answered "nothing" only after some more looks (patience.h); all others are answered at once.
  *
- * Shared memory is looked at first and directly. The network is looked at in each progress call only while there are
- * connections; without, what comes there is seen by maintenance.
+ * Transports are looked at in order of preference, in each progress call those that ask for it (transport_look): shared memory
+ * always, the network only while there are connections. Without, what comes there is seen by maintenance.
  */
 #include <errno.h>
 #include <poll.h>
@@ -170,7 +170,7 @@ static inline int endpoint_look(struct thole_endpoint *endpoint)
 {
 	int n;
 
-	if (__builtin_expect(endpoint->base.looked != 1, 0)) {
+	if (__builtin_expect(endpoint->base.looked != 1u << 0, 0)) {
 		n = endpoint_look_all(endpoint);
 	} else {
 		n = transports[0]->progress(&endpoint->base);

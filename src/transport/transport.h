@@ -50,7 +50,7 @@ struct transport_peer {
 	bool gone;
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
-	uint16_t announce;     /* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, whose next message it wants announced */
+	uint16_t announce;     /* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to be announced */
 	int32_t gone_status;
 	struct thole_address address;
 	struct address_parts parts;
