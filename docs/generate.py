@@ -745,7 +745,7 @@ BOUNDS = {
     "arrival.h": ("arrival_limits",),
     "pull.h": ("pull_limits",),
     "serve.h": ("serve_limits",),
-    "landing.c": ("",),
+    "scatter.c": ("",),
     "burst.h": ("",),
     "silence.h": ("silence_limits",),
     "naming.h": ("",),

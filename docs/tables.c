@@ -25,7 +25,7 @@ static const struct member {
 	MEMBER(record, arg),
 	MEMBER(segment, magic), MEMBER(segment, version), MEMBER(segment, fenced), MEMBER(segment, producer_closed),
 	MEMBER(segment, withdrawn), MEMBER(segment, consumed), MEMBER(segment, handled), MEMBER(segment, wake),
-	MEMBER(segment, announce), MEMBER(segment, accepted), MEMBER(segment, core), MEMBER(segment, cookie_address),
+	MEMBER(segment, rendezvous_classes), MEMBER(segment, accepted), MEMBER(segment, core), MEMBER(segment, cookie_address),
 	MEMBER(segment, cookie), MEMBER(segment, consumer_closed), MEMBER(segment, slots), MEMBER(segment, offers),
 	MEMBER(segment, small), {"segment", "large", SEGMENT_BASE},
 };

@@ -17,7 +17,7 @@ void mxi_answer_connect(struct mxi_entry *entry, int fd, const struct mxi_notice
 	if (question->nic_id != entry->nic_id || question->endpoint_id != entry->endpoint_id)
 		return; /* that board was at this address once, and will be looked for elsewhere */
 	if (question->key == entry->key) {
-		if (mxi_askers_add(&entry->askers, &question->address, &question->from) != 0)
+		if (mxi_clients_add(&entry->clients, &question->address, &question->from) != 0)
 			return; /* he asks again */
 		answer.status = MX_STATUS_SUCCESS;
 		answer.from.session = entry->session;

@@ -269,7 +269,7 @@ static void mxi_directory_entry_close(struct mxi_entry *entry)
 	entry->claimed = entry->published = false;
 	mxi_directory_unwatch_close(&entry->unix_fd);
 	mxi_directory_unwatch_close(&entry->udp_fd);
-	mxi_askers_close(&entry->askers);
+	mxi_clients_close(&entry->clients);
 }
 
 /* The names are the parent's: a child that kept the sockets would keep them bound. Nor has it the
@@ -340,9 +340,9 @@ static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 }
 
 /* Settings are those of the first entry. */
-static mx_return_t mxi_directory_look_around(void)
+static mx_return_t mxi_directory_poll_around(void)
 {
-	if (mxi_world_look(&directory.world, list_empty(&directory.entries)) != 0)
+	if (mxi_world_poll(&directory.world, list_empty(&directory.entries)) != 0)
 		return MX_NO_RESOURCES;
 	mxi_directory_group_join();
 	return MX_SUCCESS;
@@ -350,7 +350,7 @@ static mx_return_t mxi_directory_look_around(void)
 
 static mx_return_t mxi_directory_entry_claim(struct mxi_entry *entry)
 {
-	mx_return_t code = mxi_directory_look_around();
+	mx_return_t code = mxi_directory_poll_around();
 
 	if (code == MX_SUCCESS)
 		code = mxi_directory_bind_local(entry);
@@ -380,7 +380,7 @@ mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board 
 		.udp_fd = -1,
 	};
 	list_init(&entry->node);
-	mxi_askers_open(&entry->askers);
+	mxi_clients_open(&entry->clients);
 	if (endpoint_id > MXI_ENDPOINT_ID_MAX) {
 		error_set(THOLE_ERR_ARGUMENT, "endpoint %u: numbers are from 0 to %d", endpoint_id,
 		          MXI_ENDPOINT_ID_MAX);
@@ -468,7 +468,7 @@ bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *addr
 	bool found;
 
 	pthread_mutex_lock(&directory.mutex);
-	found = mxi_askers_find(&entry->askers, address, identity_p);
+	found = mxi_clients_find(&entry->clients, address, identity_p);
 	pthread_mutex_unlock(&directory.mutex);
 	return found;
 }

@@ -59,8 +59,8 @@ struct mx_endpoint {
 	uint32_t timeout_ms;         /* of sends and connects that are started, 0: none */
 
 	int wake_fd;              /* an eventfd, of what Thole's descriptor does not show */
-	uint32_t looks;           /* calls of mxi_progress_run */
-	uint32_t looks_before;    /* when the progression thread last came by */
+	uint32_t polls;           /* calls of mxi_progress_run */
+	uint32_t polls_before;    /* when the progression thread last came by */
 	bool leader_sleeps;       /* a thread sleeps on wake_fd and Thole's */
 	bool leader_woken;        /* and wake_fd is readable, for it */
 	unsigned followers;       /* threads that sleep until `events` changes */

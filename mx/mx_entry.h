@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "mx_askers.h"
+#include "mx_clients.h"
 #include "mx_board.h"
 #include "mx_notice.h"
 #include "thole.h"
@@ -39,7 +39,7 @@ struct mxi_entry {
 	/* The directory's own. */
 	struct list_node node;             /* of all claimed entries */
 	struct mxi_board board;            /* where it is */
-	struct mxi_askers askers;          /* who was told its address */
+	struct mxi_clients clients;        /* who was told its address */
 	int unix_fd, udp_fd;               /* -1: none */
 	bool claimed, published, counting; /* it is ours; answers; its counters are asked for */
 };

@@ -197,7 +197,7 @@ static void mxi_known_file_forget(void)
 }
 
 /* Read the file if it is another than the one that was read. */
-static void mxi_known_file_look(void)
+static void mxi_known_file_poll(void)
 {
 	struct stat status;
 	struct edition now;
@@ -247,7 +247,7 @@ static void mxi_known_enter(void)
 		known.begun =
 			pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock) == 0;
 	}
-	mxi_known_file_look();
+	mxi_known_file_poll();
 }
 
 bool mxi_known_find(uint64_t nic_id, struct mxi_known *known_p)

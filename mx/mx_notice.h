@@ -32,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mx_askers.h"
+#include "mx_clients.h"
 #include "myriexpress.h"
 
 enum mxi_notice_type {

@@ -15,7 +15,7 @@ void mxi_progress_run(struct mx_endpoint *endpoint)
 {
 	int n;
 
-	endpoint->looks++;
+	endpoint->polls++;
 	if (__builtin_expect(endpoint->in_handler || endpoint->disabled, 0))
 		return;
 	n = thole_progress(endpoint->thole);

@@ -25,10 +25,10 @@ static void mxi_tick_endpoint(struct mx_endpoint *endpoint, void *arg)
 	(void)arg;
 	if (!lock_try(&endpoint->lock))
 		return; /* somebody is looking */
-	if (endpoint->looks == endpoint->looks_before && !endpoint->leader_sleeps &&
+	if (endpoint->polls == endpoint->polls_before && !endpoint->leader_sleeps &&
 	    endpoint->followers == 0 && !endpoint->in_handler && !endpoint->disabled)
 		thole_poll(endpoint->thole, NULL, 0);
-	endpoint->looks_before = endpoint->looks;
+	endpoint->polls_before = endpoint->polls;
 	lock_leave(&endpoint->lock);
 }
 

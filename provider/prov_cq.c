@@ -94,7 +94,7 @@ static ssize_t prov_cq_take(struct prov_cq *cq, char *to, size_t count, fi_addr_
 static inline void prov_cq_progress(struct prov_cq *cq)
 {
 	if (cq->draining && !cq->domain->posted)
-		prov_watch_look(&cq->watch);
+		prov_watch_poll(&cq->watch);
 	else
 		prov_watch_progress(&cq->watch);
 }

@@ -235,7 +235,7 @@ static int prov_message_claimed(struct prov_endpoint *endpoint, const struct fi_
 	return error;
 }
 
-static ssize_t prov_message_look(struct fid_ep *fid, const struct fi_msg_tagged *message,
+static ssize_t prov_message_poll(struct fid_ep *fid, const struct fi_msg_tagged *message,
                                  uint64_t flags, unsigned plain)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
@@ -255,7 +255,7 @@ static ssize_t prov_message_recvmsg(struct fid_ep *fid, const struct fi_msg_tagg
                                     uint64_t flags, unsigned plain)
 {
 	if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
-		return prov_message_look(fid, message, flags, plain);
+		return prov_message_poll(fid, message, flags, plain);
 	return prov_message_recvv(fid, message->msg_iov, message->iov_count, message->addr,
 	                          message->tag, message->ignore,
 	                          prov_flags_recv(prov_endpoint_of(fid), plain, flags),

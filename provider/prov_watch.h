@@ -54,7 +54,7 @@ void prov_watch_wake(struct prov_watch *watch);
 int prov_watch_control(struct prov_watch *watch, enum fi_wait_obj wait_obj, int command, void *arg);
 
 /* A look at each endpoint, without a second one where it finds nothing. */
-static inline void prov_watch_look(const struct prov_watch *watch)
+static inline void prov_watch_poll(const struct prov_watch *watch)
 {
 	for (size_t i = 0; i < watch->count; i++)
 		thole_poll(watch->endpoints[i], NULL, 0);
@@ -65,7 +65,7 @@ static inline void prov_watch_look(const struct prov_watch *watch)
 static inline void prov_watch_progress(const struct prov_watch *watch)
 {
 	if (__builtin_expect(watch->domain->safe, 0)) {
-		prov_watch_look(watch);
+		prov_watch_poll(watch);
 		return;
 	}
 	for (size_t i = 0; i < watch->count; i++)

@@ -113,19 +113,19 @@ void faults_exhaust(struct process *process, bool requests, bool on)
 	size_t count = requests ? 5 : 3;
 
 	world_tell(process->world, "%u has %s memory", process->index, on ? "no more" : "enough");
-	process->scarce |= requests && on;
+	process->low_memory |= requests && on;
 	for (size_t i = 0; i < count; i++)
 		pools[i]->bound = on && pools[i]->capacity ? pools[i]->capacity : 1 << 24;
 	process_wake(process, process->world->now_ns);
 }
 
-static void scarce_end(struct lasting *lasting)
+static void low_memory_end(struct lasting *lasting)
 {
 	if (lasting->process->endpoint)
 		faults_exhaust(lasting->process, true, false);
 }
 
-static void fault_scarce(struct faults *faults)
+static void fault_low_memory(struct faults *faults)
 {
 	struct process *process = faults_victim(faults);
 	struct dice *dice = &faults->traffic->world->faults;
@@ -133,7 +133,7 @@ static void fault_scarce(struct faults *faults)
 	if (!process)
 		return;
 	faults_exhaust(process, dice_below(dice, 4) == 0, true);
-	lasting_begin(faults, dice_scale(dice, 100 * MICROSECOND, 20 * MILLISECOND), scarce_end)->process = process;
+	lasting_begin(faults, dice_scale(dice, 100 * MICROSECOND, 20 * MILLISECOND), low_memory_end)->process = process;
 }
 
 static void fault_close(struct faults *faults)
@@ -184,7 +184,7 @@ static void faults_next(struct world *world, struct event *event)
 		uint32_t chance;
 		void (*run)(struct faults *faults);
 	} kinds[] = {{faults->cut, fault_cut}, {faults->long_cut, fault_long_cut}, {faults->crash, fault_crash},
-		     {faults->compute, fault_compute}, {faults->scarce, fault_scarce}, {faults->close, fault_close},
+		     {faults->compute, fault_compute}, {faults->low_memory, fault_low_memory}, {faults->close, fault_close},
 		     {faults->away, fault_away}, {faults->mute, fault_mute}};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -212,7 +212,7 @@ void faults_random(struct faults *faults, struct traffic *traffic, const struct 
 		.long_cut = dice_below(dice, 8) ? 0 : 100000,
 		.crash = dice_below(dice, 3) ? 0 : 50000,
 		.compute = dice_below(dice, 2) ? 200000 : 0,
-		.scarce = dice_below(dice, 2) ? 200000 : 0,
+		.low_memory = dice_below(dice, 2) ? 200000 : 0,
 		.close = dice_below(dice, 4) ? 0 : 50000,
 		.away = dice_below(dice, 2) ? 150000 : 0,
 		.mute = dice_below(dice, 3) ? 0 : 50000,

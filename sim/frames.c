@@ -28,7 +28,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 
 static void say_record(struct text *text, const struct packet *packet)
 {
-	static const char *const kinds[RECORD_MESSAGE_KINDS] = {"none", "eager", "piece", "announce", "finish",
+	static const char *const kinds[RECORD_MESSAGE_KINDS] = {"none", "eager", "piece", "rts", "finish",
 								"put", "get", "atomic", "reply"};
 	const struct record *record = &packet->message.record;
 

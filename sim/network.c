@@ -6,7 +6,7 @@
 
 #include "frames.h"
 #include "process.h"
-#include "transport/datagram/landing.h"
+#include "transport/datagram/scatter.h"
 
 enum {
 	FRAME_OVERHEAD = 66,       /* bytes that Ethernet, IP and UDP add to a frame on a line */
@@ -517,17 +517,17 @@ static void wire_take(struct wire *wire, unsigned channel, struct parcel *parcel
 }
 
 /* As recvmsg with an iovec: the frames' bytes one behind the other. */
-static void landing_fill(struct landing *landing, size_t at, const uint8_t *bytes, size_t length)
+static void scatter_fill(struct scatter *scatter, size_t at, const uint8_t *bytes, size_t length)
 {
-	for (unsigned i = 0; i < landing->count && length > 0; i++) {
-		size_t room = landing->iov[i].iov_len, part;
+	for (unsigned i = 0; i < scatter->count && length > 0; i++) {
+		size_t room = scatter->iov[i].iov_len, part;
 
 		if (at >= room) {
 			at -= room;
 			continue;
 		}
 		part = length < room - at ? length : room - at;
-		memcpy((char *)landing->iov[i].iov_base + at, bytes, part);
+		memcpy((char *)scatter->iov[i].iov_base + at, bytes, part);
 		bytes += part;
 		length -= part;
 		at = 0;
@@ -537,7 +537,7 @@ static void landing_fill(struct landing *landing, size_t at, const uint8_t *byte
 /* Frames of one sender and one length, the last perhaps shorter, come as one, as with UDP_GRO. */
 static unsigned wire_gather(struct wire *wire)
 {
-	struct landing *landing = wire->landing;
+	struct scatter *scatter = wire->scatter;
 	struct parcel *parcel = wire_next(wire, CHANNEL_BULK);
 	uint64_t most = dice_between(&wire->network->world->network, 1, GATHER_MAX);
 	struct path source = parcel->source;
@@ -545,20 +545,20 @@ static unsigned wire_gather(struct wire *wire)
 	unsigned frames = 0;
 	size_t bytes = 0;
 
-	if (!landing)
-		landing = wire->landing = sim_alloc(sizeof(*landing));
-	landing_foresee(wire->link.engine, landing);
+	if (!scatter)
+		scatter = wire->scatter = sim_alloc(sizeof(*scatter));
+	scatter_foresee(wire->link.engine, scatter);
 	while (parcel && frames < most && length == segment && parcel->length <= segment && parcel->length > 0 &&
 	       bytes + parcel->length <= GATHER_BYTES && memcmp(&parcel->source, &source, sizeof(source)) == 0) {
 		length = parcel->length;
-		landing_fill(landing, bytes, parcel->bytes, length);
+		scatter_fill(scatter, bytes, parcel->bytes, length);
 		bytes += length;
 		frames++;
 		wire_take(wire, CHANNEL_BULK, parcel);
 		parcel_free(parcel);
 		parcel = wire_next(wire, CHANNEL_BULK);
 	}
-	if (landing_arrived(wire->link.engine, &wire->link, &source, landing, bytes, segment) != frames)
+	if (scatter_arrived(wire->link.engine, &wire->link, &source, scatter, bytes, segment) != frames)
 		world_fail(wire->network->world, "%u counts its frames wrong", wire->process->index);
 	return frames;
 }
@@ -648,7 +648,7 @@ static uint32_t wire_frame_max(struct link *link, const struct path *to)
 }
 
 /* A thread of the process answers while it computes. */
-static enum link_fate wire_fate(struct link *link, const struct path *to, uint64_t endpoint)
+static enum link_liveness wire_liveness(struct link *link, const struct path *to, uint64_t endpoint)
 {
 	struct wire *wire = container_of(link, struct wire, link);
 	struct network *network = wire->network;
@@ -686,7 +686,7 @@ static enum link_fate wire_fate(struct link *link, const struct path *to, uint64
 	return path_wire(network, link->index, to, &channel) ? LINK_ALIVE : LINK_GONE;
 }
 
-static void wire_fate_end(struct link *link, const struct path *to)
+static void wire_liveness_end(struct link *link, const struct path *to)
 {
 	struct wire *wire = container_of(link, struct wire, link);
 
@@ -699,8 +699,8 @@ static void wire_close(struct link *link)
 {
 	struct wire *wire = container_of(link, struct wire, link);
 
-	free(wire->landing);
-	wire->landing = NULL;
+	free(wire->scatter);
+	wire->scatter = NULL;
 	for (unsigned channel = 0; channel < CHANNELS; channel++) {
 		struct parcel *parcel;
 
@@ -715,7 +715,7 @@ void wire_open(struct wire *wire, struct network *network, struct process *proce
 {
 	static const struct link_calls udp = {
 		.name = "udp", .kind = &kind_ip, .rank = {[LINK_RECORDS] = 20, [LINK_BULK] = 10, [LINK_CONNECT] = 10}, .send = wire_send, .receive = wire_receive, .ready = wire_ready,
-		.frame_max = wire_frame_max, .fate = wire_fate, .fate_end = wire_fate_end, .close = wire_close,
+		.frame_max = wire_frame_max, .liveness = wire_liveness, .liveness_end = wire_liveness_end, .close = wire_close,
 	};
 	static const struct link_calls raw = {
 		.name = "raw", .kind = &kind_ethernet, .rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20}, .send = wire_send, .receive = wire_receive, .cheap = true, .ready = wire_ready,

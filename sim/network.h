@@ -80,7 +80,7 @@ struct wire {
 	uint32_t queued[CHANNELS];    /* bytes */
 	uint64_t hidden_until_ns;     /* what is queued is not to be seen yet */
 	uint64_t blocked_until_ns;    /* it refused a frame; then there is room again */
-	struct landing *landing;      /* kept from one bulk receive to the next */
+	struct scatter *scatter;      /* kept from one bulk receive to the next */
 	uint32_t received;            /* frames, since the process last looked at this */
 	struct question {
 		struct path path;

@@ -41,7 +41,7 @@ struct process {
 	bool hostile;                     /* it says what it likes: nothing that it is told or tells need be true */
 	bool slandered;                   /* a hostile one talks to it */
 	bool drained;                     /* it closed when all it had sent had reached its peers */
-	bool scarce;                      /* it has at some time been short of memory */
+	bool low_memory;                  /* it has at some time been short of memory */
 	uint64_t ended_ns;                /* when it closed or crashed */
 	uint64_t act_ns;                  /* when its application wants to run */
 	uint64_t ready_ns;                /* until then the last step takes */

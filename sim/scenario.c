@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/counters.h"
-#include "crowd.h"
+#include "many_peers.h"
 #include "transport/datagram/mac.h"
 
 /* Options as in a program's start, but that nothing outside of it matters. */
@@ -616,7 +616,7 @@ static void run_links(struct simulation *simulation)
 /* ---- Exhausted pools ---------------------------------------------------------------------------------------- */
 
 /* The engine's frames are few from the beginning to the end: all goes on, more slowly. */
-static void run_scarce(struct simulation *simulation)
+static void run_low_memory(struct simulation *simulation)
 {
 	struct world *world = &simulation->world;
 
@@ -729,33 +729,33 @@ static void run_all_to_all(struct simulation *simulation)
 {
 	uint32_t count = simulation->size ? simulation->size : 1000;
 	struct world *world = &simulation->world;
-	struct crowd crowd;
+	struct many_peers many_peers;
 	uint64_t before, after, start_ns;
 
 	setup_network(simulation, count);
-	crowd_init(&crowd, &simulation->network, count);
+	many_peers_init(&many_peers, &simulation->network, count);
 	for (uint32_t i = 0; i < count; i++)
-		crowd_start(&crowd, i, &simulation->setup);
+		many_peers_start(&many_peers, i, &simulation->setup);
 	before = memory_used();
 	start_ns = world->now_ns;
 	for (uint32_t i = 0; i < count; i++)
-		crowd_send(crowd.processes[i], i + 1, count - 1);
-	while (!world->failed && crowd.received < (uint64_t)count * (count - 1) &&
+		many_peers_send(many_peers.processes[i], i + 1, count - 1);
+	while (!world->failed && many_peers.received < (uint64_t)count * (count - 1) &&
 	       world->now_ns < start_ns + 60 * (uint64_t)SECOND)
 		world_run(world, world->now_ns + MILLISECOND);
 	after = memory_used();
 	snprintf(simulation->note, sizeof(simulation->note),
 		 "%u processes, %llu messages in %.1f ms, %llu MiB, %llu bytes for each "
-		 "connection's end;", count, (unsigned long long)crowd.received, (double)(world->now_ns - start_ns) / MILLISECOND,
+		 "connection's end;", count, (unsigned long long)many_peers.received, (double)(world->now_ns - start_ns) / MILLISECOND,
 		 (unsigned long long)(after - before) >> 20,
 		 (unsigned long long)((after - before) / ((uint64_t)count * (count - 1))));
-	if (crowd.received < (uint64_t)count * (count - 1))
+	if (many_peers.received < (uint64_t)count * (count - 1))
 		world_fail(world, "%s not all have arrived", simulation->note);
-	crowd_rest(&crowd);
+	many_peers_rest(&many_peers);
 	world_run(world, world->now_ns + 60 * (uint64_t)SECOND);
 	if (!world->failed && world->heap.count > 0)
 		world_fail(world, "something still goes on though all is at rest");
-	crowd_fini(&crowd);
+	many_peers_fini(&many_peers);
 }
 
 enum { IDLE_WAVE = 100, IDLE_BYTES_MAX = 1024 };
@@ -767,37 +767,37 @@ static void run_idle(struct simulation *simulation)
 	uint32_t count = simulation->size ? simulation->size : 10000;
 	struct world *world = &simulation->world;
 	struct process *hub;
-	struct crowd crowd;
+	struct many_peers many_peers;
 	uint64_t before, bytes;
 
 	setup_network(simulation, count + 1);
-	crowd_init(&crowd, &simulation->network, count + 1);
-	hub = crowd_start(&crowd, 0, &simulation->setup);
+	many_peers_init(&many_peers, &simulation->network, count + 1);
+	hub = many_peers_start(&many_peers, 0, &simulation->setup);
 	before = memory_used();
 	for (uint32_t first = 1; first <= count && !world->failed; first += IDLE_WAVE) {
 		uint32_t end = first + IDLE_WAVE <= count + 1 ? first + IDLE_WAVE : count + 1;
 
 		for (uint32_t i = first; i < end; i++)
-			crowd_send(crowd_start(&crowd, i, &simulation->setup), 0, 1);
+			many_peers_send(many_peers_start(&many_peers, i, &simulation->setup), 0, 1);
 		world_run(world, world->now_ns + 100 * MILLISECOND);
-		crowd_send(hub, first, end - first);
+		many_peers_send(hub, first, end - first);
 		world_run(world, world->now_ns + SECOND);
 		for (uint32_t i = first; i < end; i++)
-			crowd_end(&crowd, i);
+			many_peers_end(&many_peers, i);
 	}
 	bytes = (memory_used() - before) / count;
 	snprintf(simulation->note, sizeof(simulation->note), "%u peers at rest, %llu bytes for each;", count,
 		 (unsigned long long)bytes);
-	if (crowd.received != 2 * (uint64_t)count)
-		world_fail(world, "%llu of %llu messages have arrived", (unsigned long long)crowd.received,
+	if (many_peers.received != 2 * (uint64_t)count)
+		world_fail(world, "%llu of %llu messages have arrived", (unsigned long long)many_peers.received,
 			   2 * (unsigned long long)count);
 	if (!simulation->instrumented && bytes >= IDLE_BYTES_MAX)
 		world_fail(world, "%s too many", simulation->note);
-	crowd_rest(&crowd);
+	many_peers_rest(&many_peers);
 	world_run(world, world->now_ns + 60 * (uint64_t)SECOND);
 	if (endpoint_deadline(hub->endpoint) != UINT64_MAX || process_engine(hub)->timers.count > 0 || world->heap.count > 0)
 		world_fail(world, "something still goes on though all is at rest");
-	crowd_fini(&crowd);
+	many_peers_fini(&many_peers);
 }
 
 const struct scenario scenarios[] = {
@@ -813,7 +813,7 @@ const struct scenario scenarios[] = {
 	{"dying", run_dying, "one link of two dies in the middle of transfers, and comes back"},
 	{"links", run_links, "two links of three die one after the other, and come back"},
 	{"flood", run_flood, "a receiver that never posts"},
-	{"scarce", run_scarce, "pools that are exhausted"},
+	{"low-memory", run_low_memory, "pools that are exhausted"},
 	{"apart", run_apart, "one slow and one dead peer beside others"},
 	{"all-to-all", run_all_to_all, "a thousand processes, each to each"},
 	{"idle", run_idle, "ten thousand peers at rest"},

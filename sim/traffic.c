@@ -52,7 +52,7 @@ static uint64_t pattern_compare(const uint8_t *bytes, uint64_t number, uint64_t 
 
 static bool lost_for_memory(const struct process *process, const struct process *other)
 {
-	if (!process->scarce)
+	if (!process->low_memory)
 		return false;
 	if (!process->endpoint)
 		return true; /* who knows what it saw */
@@ -154,7 +154,7 @@ static bool op_may_fail(const struct op *op, int status)
 	if (status == THOLE_ERR_CLOSED)
 		return other && other->state == PROCESS_CLOSED;
 	if (status == THOLE_ERR_MEMORY)
-		return op->by->scarce || (other && other->scarce);
+		return op->by->low_memory || (other && other->low_memory);
 	return false;
 }
 

@@ -68,8 +68,8 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	list_init(&endpoint->done);
 	list_init(&endpoint->queue);
 	list_init(&endpoint->screen);
-	pool_init(&endpoint->requests, sizeof(struct request), 64, REQUESTS_MAX);
-	pool_init(&endpoint->unexpected, sizeof(struct unexpected), 64, REQUESTS_MAX);
+	pool_init(&endpoint->requests, sizeof(struct thole_request), 64, REQUESTS_MAX);
+	pool_init(&endpoint->unexpected, sizeof(struct thole_message), 64, REQUESTS_MAX);
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
 		match_init(&endpoint->match[queue]);
 		match_salt(&endpoint->match[queue], salt);
@@ -97,25 +97,25 @@ static int endpoint_all_off(void)
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;
-	enum transport_wish wishes[TRANSPORTS];
+	enum transport_wish connects[TRANSPORTS];
 	int error = 0, left = 0;
 
 	for (int i = 0; i < TRANSPORTS && !error; i++) {
-		error = transports[i]->wanted(&owner->options, &wishes[i]);
-		left += !error && wishes[i] != TRANSPORT_UNWANTED;
+		error = transports[i]->wanted(&owner->options, &connects[i]);
+		left += !error && connects[i] != TRANSPORT_UNWANTED;
 	}
 	if (!error && left == 0)
 		error = endpoint_all_off();
 	for (int i = TRANSPORTS; i-- > 0 && !error;) {
 		char *absent = endpoint->absent[i];
 
-		if (wishes[i] == TRANSPORT_UNWANTED) {
+		if (connects[i] == TRANSPORT_UNWANTED) {
 			snprintf(absent, ENDPOINT_REASON_MAX, "the option %s is off", transports[i]->option);
 			continue;
 		}
 		error = transports[i]->open(owner);
 		address_format(&owner->parts, &owner->address);
-		if (error && wishes[i] == TRANSPORT_WELCOME && --left > 0) {
+		if (error && connects[i] == TRANSPORT_WELCOME && --left > 0) {
 			snprintf(absent, ENDPOINT_REASON_MAX, "%s", thole_detail());
 			error = 0;
 		}
@@ -149,7 +149,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 		return error;
 	endpoint->base.simulated = false;
 	endpoint->base.counters = report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
-	endpoint_of(endpoint)->crowded = options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	endpoint_of(endpoint)->oversubscribed = options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->base.wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (endpoint->base.wait_fd < 0)
@@ -195,7 +195,7 @@ bool endpoint_drained(struct thole_endpoint *endpoint)
 }
 
 /* Peers must get what was reported complete; progress that long. */
-static void endpoint_flush(struct thole_endpoint *endpoint)
+static void endpoint_drain(struct thole_endpoint *endpoint)
 {
 	uint64_t start_ns = clock_now_ns();
 
@@ -207,7 +207,7 @@ static void endpoint_flush(struct thole_endpoint *endpoint)
 static void endpoint_drop_unexpected(struct thole_endpoint *endpoint)
 {
 	for (uint32_t i = 0; i < endpoint->unexpected.capacity; i++) {
-		struct unexpected *unexpected = pool_at(&endpoint->unexpected, i);
+		struct thole_message *unexpected = pool_at(&endpoint->unexpected, i);
 
 		if (pool_is_live(&endpoint->unexpected, unexpected))
 			unexpected_free(endpoint, unexpected);
@@ -218,7 +218,7 @@ static void endpoint_drop_unexpected(struct thole_endpoint *endpoint)
 static void endpoint_drop_requests(struct thole_endpoint *endpoint)
 {
 	for (uint32_t i = 0; i < endpoint->requests.capacity; i++) {
-		struct request *request = pool_at(&endpoint->requests, i);
+		struct thole_request *request = pool_at(&endpoint->requests, i);
 
 		if (pool_is_live(&endpoint->requests, request)) {
 			free(request->owned_segments);
@@ -231,7 +231,7 @@ static void endpoint_end(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;
 
-	owner->holding = false; /* nobody is left to be told */
+	owner->backpressure = false; /* nobody is left to be told */
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
 		if (transports[i]->withdraw)
 			transports[i]->withdraw(owner);
@@ -242,13 +242,13 @@ static void endpoint_end(struct thole_endpoint *endpoint)
 	endpoint_free(endpoint);
 }
 
-static void endpoint_farewell(struct thole_endpoint *endpoint)
+static void endpoint_notify_close(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;
 
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
-		if (transports[i]->farewell)
-			transports[i]->farewell(owner);
+		if (transports[i]->notify_close)
+			transports[i]->notify_close(owner);
 }
 
 void thole_endpoint_close(struct thole_endpoint *endpoint)
@@ -258,8 +258,8 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);
 	if (!endpoint->base.simulated)
-		endpoint_flush(endpoint);
-	endpoint_farewell(endpoint);
+		endpoint_drain(endpoint);
+	endpoint_notify_close(endpoint);
 	endpoint_end(endpoint);
 }
 

@@ -13,7 +13,7 @@ struct endpoint {
 	struct thole_endpoint core;
 
 	/* waiting (wait.c) */
-	bool crowded;                /* the job has more processes here than there are cores */
+	bool oversubscribed;         /* the job has more processes here than there are cores */
 	uint32_t idle;               /* progress calls in a row that found nothing */
 	uint32_t calls;
 	uint32_t found_live;         /* requests after the last call, if it found something */

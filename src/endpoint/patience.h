@@ -32,7 +32,7 @@ struct patience {
 	uint64_t told_ns; /* when the caller was last told that there is nothing; 0: that was not looked at */
 };
 
-/* Whether this poll is answered at once, without a look at the clock. Else: patience_looks. */
+/* Whether this poll is answered at once, without a look at the clock. Else: patience_polls. */
 static inline bool patience_rests(struct patience *patience)
 {
 	if (__builtin_expect(patience->account > 0 || patience->rest == 0, 0))
@@ -42,29 +42,29 @@ static inline bool patience_rests(struct patience *patience)
 }
 
 /* How many looks to make now, at most `looks`; 0: tell the caller. Either way patience_told or patience_paid follows. */
-static inline uint32_t patience_looks(struct patience *patience, uint64_t now_ns, uint32_t looks)
+static inline uint32_t patience_polls(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
 	uint64_t away_ns = now_ns - patience->told_ns;
 
 	if (patience->told_ns == 0)
 		return 0; /* this is the first of two polls that are timed */
 	if (patience->account > 0)
-		return away_ns >= PATIENCE_WAITING_NS ? 0 : looks < patience->account ? looks : patience->account;
+		return away_ns >= PATIENCE_WAITING_NS ? 0 : polls < patience->account ? polls : patience->account;
 	if (away_ns >= PATIENCE_AWAY_NS && away_ns < PATIENCE_WAITING_NS)
-		return looks;
+		return polls;
 	patience->rest = PATIENCE_REST_MAX;
 	patience->told_ns = 0;
 	return 0;
 }
 
 /* So many looks were made, none or all in vain, and the caller is told now. */
-static inline void patience_told(struct patience *patience, uint64_t now_ns, uint32_t looks)
+static inline void patience_told(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
-	if (looks == 0) {
+	if (polls == 0) {
 		patience->told_ns = patience->rest ? 0 : now_ns;
 		return;
 	}
-	patience->account -= looks < patience->account ? looks : patience->account;
+	patience->account -= polls < patience->account ? polls : patience->account;
 	patience->told_ns = patience->account ? now_ns : 0;
 	if (patience->account)
 		return;
@@ -73,9 +73,9 @@ static inline void patience_told(struct patience *patience, uint64_t now_ns, uin
 }
 
 /* Something came at one of them. */
-static inline void patience_paid(struct patience *patience, uint64_t now_ns, uint32_t looks)
+static inline void patience_paid(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
-	uint32_t left = patience->account > looks ? patience->account - looks : 0;
+	uint32_t left = patience->account > polls ? patience->account - polls : 0;
 
 	patience->account = left + PATIENCE_GAIN < PATIENCE_MAX ? left + PATIENCE_GAIN : PATIENCE_MAX;
 	patience->rest = 0;

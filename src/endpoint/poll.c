@@ -7,7 +7,7 @@
 
 /* ---- Requests --------------------------------------------------------------------------------------- */
 
-static int poll_request(struct thole_endpoint *endpoint, struct request *request, struct thole_completion *completion_p)
+static int poll_request(struct thole_endpoint *endpoint, struct thole_request *request, struct thole_completion *completion_p)
 {
 	if (request->state != REQUEST_DONE)
 		endpoint_progress(endpoint);
@@ -23,7 +23,7 @@ int thole_test(struct thole_endpoint *endpoint, struct thole_request *handle,
 	int done;
 
 	endpoint_lock(endpoint);
-	done = poll_request(endpoint, (struct request *)handle, completion_p);
+	done = poll_request(endpoint, (struct thole_request *)handle, completion_p);
 	endpoint_unlock(endpoint);
 	return done;
 }
@@ -36,7 +36,7 @@ int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p
 	if (list_empty(&endpoint->done))
 		endpoint_progress(endpoint);
 	if (!list_empty(&endpoint->done)) {
-		*request_p = (struct thole_request *)container_of(list_first(&endpoint->done), struct request,
+		*request_p = (struct thole_request *)container_of(list_first(&endpoint->done), struct thole_request,
 								  node);
 		found = 1;
 	}
@@ -51,7 +51,7 @@ int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *complet
 	endpoint_lock(endpoint);
 	endpoint_progress(endpoint);
 	while (n < count && !list_empty(&endpoint->queue))
-		request_collect(container_of(list_first(&endpoint->queue), struct request, node),
+		request_collect(container_of(list_first(&endpoint->queue), struct thole_request, node),
 				&completions[n++]);
 	endpoint_unlock(endpoint);
 	return (int)n;
@@ -59,10 +59,10 @@ int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *complet
 
 /* ---- Messages --------------------------------------------------------------------------------------- */
 
-static struct unexpected *poll_message(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
+static struct thole_message *poll_message(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
 				       unsigned flags)
 {
-	struct unexpected *unexpected = receive_find(endpoint, source, tag, mask, flags);
+	struct thole_message *unexpected = receive_find(endpoint, source, tag, mask, flags);
 
 	if (unexpected || endpoint_progress(endpoint) == 0)
 		return unexpected;
@@ -72,7 +72,7 @@ static struct unexpected *poll_message(struct thole_endpoint *endpoint, uint32_t
 int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags,
 		struct thole_completion *completion_p)
 {
-	struct unexpected *unexpected;
+	struct thole_message *unexpected;
 
 	endpoint_lock(endpoint);
 	unexpected = poll_message(endpoint, source, tag, mask, flags);
@@ -90,7 +90,7 @@ int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, 
 int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
 			unsigned flags, struct thole_completion *completion_p, struct thole_message **message_p)
 {
-	struct unexpected *unexpected;
+	struct thole_message *unexpected;
 
 	endpoint_lock(endpoint);
 	unexpected = poll_message(endpoint, source, tag, mask, flags);

@@ -10,7 +10,7 @@
  * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that was seen to
  * gain by it is answered "nothing" only after some more looks (patience.h); all others are answered at once.
  *
- * Transports are looked at in order of preference, in each progress call those that ask for it (transport_look): shared memory
+ * Transports are looked at in order of preference, in each progress call those that ask for it (transport_poll): shared memory
  * always, the network only while there are connections. Without, what comes there is seen by maintenance.
  */
 #include <errno.h>
@@ -27,9 +27,9 @@
 #include "endpoint/endpoint.h"
 
 enum {
-	YIELD_LOOKS = 100,      /* looks at rings between two yields where the core is shared */
+	YIELD_POLLS = 100,      /* looks at rings between two yields where the core is shared */
 	MAINTAIN_NS = 20000,    /* between two looks at sockets while idle */
-	MAINTAIN_LOOK = 16,     /* idle calls between two looks at the clock */
+	MAINTAIN_POLL = 16,     /* idle calls between two looks at the clock */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
 	EVENTS = 32,            /* of one look at epoll */
@@ -98,11 +98,11 @@ static uint64_t endpoint_yield(struct thole_endpoint *endpoint)
 /* Whether others of this job wait for this core. */
 static bool endpoint_shares(const struct thole_endpoint *endpoint)
 {
-	return endpoint_of(endpoint)->crowded || endpoint->base.cohabits;
+	return endpoint_of(endpoint)->oversubscribed || endpoint->base.core_shared;
 }
 
 /* How long a look takes now, in looks at rings. */
-static uint32_t endpoint_look_weight(const struct thole_endpoint *endpoint)
+static uint32_t endpoint_poll_weight(const struct thole_endpoint *endpoint)
 {
 	uint32_t weight = 1;
 
@@ -116,7 +116,7 @@ static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 {
 	if (endpoint->base.options.yield != OPTION_YIELD_AUTO)
 		return endpoint->base.options.yield == OPTION_YIELD_ALWAYS;
-	return endpoint_shares(endpoint) && endpoint_of(endpoint)->idle % (YIELD_LOOKS / endpoint_look_weight(endpoint)) == 0;
+	return endpoint_shares(endpoint) && endpoint_of(endpoint)->idle % (YIELD_POLLS / endpoint_poll_weight(endpoint)) == 0;
 }
 
 static void endpoint_idle(struct thole_endpoint *endpoint)
@@ -128,7 +128,7 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 	endpoint_of(endpoint)->idle++;
 	if (endpoint_should_yield(endpoint))
 		now_ns = endpoint_yield(endpoint);
-	else if (endpoint_of(endpoint)->idle % MAINTAIN_LOOK == 0)
+	else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0)
 		now_ns = clock_now_ns();
 	else
 		return;
@@ -143,20 +143,20 @@ static int endpoint_uncork(struct thole_endpoint *endpoint)
 
 	endpoint->corked = false;
 	for (int i = 0; i < TRANSPORTS; i++)
-		if (transport_is_looked(&endpoint->base, i) && transports[i]->flush)
-			n += transports[i]->flush(&endpoint->base);
+		if (transport_is_looked(&endpoint->base, i) && transports[i]->transmit)
+			n += transports[i]->transmit(&endpoint->base);
 	return n; /* who sends has no time to sleep */
 }
 
 /* Look at all that are to be looked at. What those that flush have pushed, and the backlog after them, goes out at the end. */
-static int endpoint_look_all(struct thole_endpoint *endpoint)
+static int endpoint_poll_all(struct thole_endpoint *endpoint)
 {
 	int n = 0;
 
 	for (int i = 0; i < TRANSPORTS; i++) {
 		if (!transport_is_looked(&endpoint->base, i))
 			continue;
-		if (transports[i]->flush)
+		if (transports[i]->transmit)
 			endpoint->corked = true;
 		n += transports[i]->progress(&endpoint->base);
 	}
@@ -166,12 +166,12 @@ static int endpoint_look_all(struct thole_endpoint *endpoint)
 }
 
 /* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is to be looked at. */
-static inline int endpoint_look(struct thole_endpoint *endpoint)
+static inline int endpoint_poll(struct thole_endpoint *endpoint)
 {
 	int n;
 
 	if (__builtin_expect(endpoint->base.looked != 1u << 0, 0)) {
-		n = endpoint_look_all(endpoint);
+		n = endpoint_poll_all(endpoint);
 	} else {
 		n = transports[0]->progress(&endpoint->base);
 		if (!list_empty(&endpoint->backlogged))
@@ -191,7 +191,7 @@ int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns)
 
 	endpoint_lock(endpoint);
 	endpoint->base.now_ns = now_ns;
-	n = endpoint_look(endpoint);
+	n = endpoint_poll(endpoint);
 	endpoint_unlock(endpoint);
 	return n;
 }
@@ -211,7 +211,7 @@ uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
 
 int endpoint_progress(struct thole_endpoint *endpoint)
 {
-	int n = endpoint_look(endpoint);
+	int n = endpoint_poll(endpoint);
 
 	if (n == 0)
 		endpoint_idle(endpoint);
@@ -231,7 +231,7 @@ static bool endpoint_awaits(struct thole_endpoint *endpoint)
 }
 
 /* Other threads have their turn between two looks. */
-static int endpoint_look_anew(struct thole_endpoint *endpoint)
+static int endpoint_poll_anew(struct thole_endpoint *endpoint)
 {
 	endpoint_unlock(endpoint);
 	cpu_pause();
@@ -240,15 +240,15 @@ static int endpoint_look_anew(struct thole_endpoint *endpoint)
 }
 
 /* A look that goes to the network as well counts for several. */
-static int endpoint_look_again(struct thole_endpoint *endpoint, uint32_t most)
+static int endpoint_poll_again(struct thole_endpoint *endpoint, uint32_t most)
 {
 	struct patience *patience = &endpoint_of(endpoint)->patience;
 	uint64_t now_ns = clock_now_ns();
-	uint32_t looks = patience_looks(patience, now_ns, most), made = 0;
+	uint32_t polls = patience_polls(patience, now_ns, most), made = 0;
 	int n = 0;
 
-	for (; made < looks && n == 0; made += endpoint_look_weight(endpoint))
-		n = endpoint_look_anew(endpoint);
+	for (; made < polls && n == 0; made += endpoint_poll_weight(endpoint))
+		n = endpoint_poll_anew(endpoint);
 	if (n > 0)
 		patience_paid(patience, now_ns, made);
 	else
@@ -259,7 +259,7 @@ static int endpoint_look_again(struct thole_endpoint *endpoint, uint32_t most)
 /* Progress for a caller outside, which perhaps waits in a loop of its own. */
 static int endpoint_progress_outside(struct thole_endpoint *endpoint)
 {
-	int n = endpoint_look(endpoint);
+	int n = endpoint_poll(endpoint);
 
 	if (n == 0 && !endpoint->base.simulated) {
 		uint64_t most = endpoint_shares(endpoint) ? endpoint->base.options.look_again_shared
@@ -267,7 +267,7 @@ static int endpoint_progress_outside(struct thole_endpoint *endpoint)
 
 		endpoint_idle(endpoint); /* in any case: connections are made here */
 		if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
-			n = endpoint_look_again(endpoint, (uint32_t)most);
+			n = endpoint_poll_again(endpoint, (uint32_t)most);
 	}
 	if (n > 0)
 		endpoint_of(endpoint)->found_live = endpoint->requests.live;
@@ -417,7 +417,7 @@ static int endpoint_wait(struct thole_endpoint *endpoint, bool (*done)(void *arg
 
 static bool request_is_done(void *arg)
 {
-	return ((struct request *)arg)->state == REQUEST_DONE;
+	return ((struct thole_request *)arg)->state == REQUEST_DONE;
 }
 
 int thole_wait(struct thole_endpoint *endpoint, struct thole_request *handle, int64_t timeout_ns,

@@ -15,7 +15,7 @@ int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **
 
 /* Hand an outgoing request over, or put it on the backlog, with its data copied if it is THOLE_INJECT. The request
  * may be gone afterwards. Where it fails (MEMORY), nothing of the request has left, and it is still the caller's. */
-int message_submit(struct request *request);
+int message_submit(struct thole_request *request);
 
 /* message_reach for a peer that is to be answered, and has perhaps only sent to us so far. Where that fails it is lost. */
 void message_reach_back(struct peer *peer);
@@ -23,57 +23,57 @@ void message_reach_back(struct peer *peer);
 /* A new request for an operation of the user's on a peer, with its vector. Errors as thole_send. */
 int message_request(struct thole_endpoint *endpoint, uint32_t peer, enum thole_operation operation,
 		    const struct iovec *segments, size_t count, unsigned flags, void *context,
-		    struct request **request_p);
+		    struct thole_request **request_p);
 
 /* Submit it and hand out its handle. */
-int message_start(struct request *request, struct thole_request **request_p);
+int message_start(struct thole_request *request, struct thole_request **request_p);
 
 /* A peer's word on how something has ended; one that we do not know is no success either. */
 int message_status(int status);
 
 /* The peer may answer a request's first piece (it matched, or was refused) while others wait for room. True: it
  * did; the request ends when they are out. */
-bool message_answer_early(struct request *request, enum record_kind kind, int status);
+bool message_answer_early(struct thole_request *request, enum record_kind kind, int status);
 
 /* The peer's window, or what it waits for, is not needed any more; `bytes` of it were taken. */
 void message_finish(struct peer *peer, uint64_t id, int status, uint64_t bytes);
 
 /* What was handed over goes out, unless a progress call is under way, which ends with that. */
-static inline void message_flush(struct peer *peer)
+static inline void message_transmit(struct peer *peer)
 {
-	if (peer->base.transport->flush && !peer->endpoint->corked)
-		peer->base.transport->flush(&peer->endpoint->base);
+	if (peer->base.transport->transmit && !peer->endpoint->corked)
+		peer->base.transport->transmit(&peer->endpoint->base);
 }
 
 /* Wait for the peer: on its pending list in this state. */
-void message_pend(struct request *request, enum request_state state);
+void message_pend(struct thole_request *request, enum request_state state);
 
 /* Fill in a request's window on its own vector. */
-void message_window(const struct request *request, struct window *window_p);
+void message_window(const struct thole_request *request, struct window *window_p);
 
 /* Whether `length` bytes may be sent without asking now. */
 bool message_is_eager(struct peer *peer, uint64_t length);
 
 /* Fetch window into the request's vector, from its peer. */
-void message_fetch(struct request *request, const struct window *window);
+void message_fetch(struct thole_request *request, const struct window *window);
 
 /* Data of a request arrives: the first piece, and whether it was all; or a later piece. */
-void message_stream(struct peer *peer, struct request *request, const void *payload, uint32_t length,
+void message_stream(struct peer *peer, struct thole_request *request, const void *payload, uint32_t length,
 		    uint64_t total);
 
 /* A request's data has arrived by pieces or bulk. */
-void receive_done(struct request *request, int status);
-void remote_done(struct request *request, int status);
+void receive_done(struct thole_request *request, int status);
+void remote_done(struct thole_request *request, int status);
 
 /* Handlers of records, and of handed over requests: the rows of the table. */
 void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
-void receive_announce(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+void receive_rts(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_put(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_get(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_atomic(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_reply(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 
 /* An unexpected message's data has all arrived (or will not). */
-void unexpected_done(struct unexpected *unexpected, int status);
+void unexpected_done(struct thole_message *unexpected, int status);
 
 #endif

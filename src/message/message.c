@@ -20,7 +20,7 @@ enum {
 
 /* ---- What happens to a request that has been handed over ----------------------------------------- */
 
-static void emitted_eager(struct request *request)
+static void emitted_eager(struct thole_request *request)
 {
 	if (request->answered)
 		request_complete(request, request->status);
@@ -30,7 +30,7 @@ static void emitted_eager(struct request *request)
 		request_complete(request, 0);
 }
 
-static void emitted_wait(struct request *request)
+static void emitted_wait(struct thole_request *request)
 {
 	if (request->answered)
 		request_complete(request, request->status);
@@ -39,20 +39,20 @@ static void emitted_wait(struct request *request)
 }
 
 /* From here on the request's memory is where the former values go. */
-static void emitted_atomic(struct request *request)
+static void emitted_atomic(struct thole_request *request)
 {
 	request->segment = request->result;
 	request->vector = (struct vector){&request->segment, 1, request->result.iov_len};
 	emitted_wait(request);
 }
 
-static void emitted_control(struct request *request)
+static void emitted_control(struct thole_request *request)
 {
 	request_free(request);
 }
 
 /* A REPLY that offers a window waits until the peer has fetched it. */
-static void emitted_reply(struct request *request)
+static void emitted_reply(struct thole_request *request)
 {
 	if (request->record.flags & RECORD_WINDOW)
 		message_pend(request, REQUEST_WAITING);
@@ -63,8 +63,8 @@ static void emitted_reply(struct request *request)
 static void arrived_piece(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	struct stream *stream = &peer->stream;
-	struct request *request = stream->request;
-	struct unexpected *unexpected = stream->unexpected;
+	struct thole_request *request = stream->request;
+	struct thole_message *unexpected = stream->unexpected;
 
 	(void)record;
 	if (length == 0 || length > stream->left) {
@@ -99,7 +99,7 @@ int message_status(int status)
 	return status <= 0 && status > -THOLE_ERR_COUNT ? status : THOLE_ERR_PROTOCOL;
 }
 
-bool message_answer_early(struct request *request, enum record_kind kind, int status)
+bool message_answer_early(struct thole_request *request, enum record_kind kind, int status)
 {
 	if (!request || request->state != REQUEST_BACKLOG || !request->head_sent || request->answered ||
 	    request->record.kind != kind)
@@ -111,12 +111,12 @@ bool message_answer_early(struct request *request, enum record_kind kind, int st
 
 /* How a send has ended whose data was to be fetched. A receiver that wants less of it is none of the sender's business. But who has
  * taken less and does not say why (with mxoe nobody can) may have lost the rest, or speak of another message. */
-static int fetch_outcome(struct request *request, uint64_t imm)
+static int fetch_outcome(struct thole_request *request, uint64_t imm)
 {
 	int status = message_status(finish_status(imm));
 	uint64_t bytes = finish_bytes(imm);
 
-	if (request->record.kind != RECORD_ANNOUNCE || status == THOLE_ERR_TRUNCATED)
+	if (request->record.kind != RECORD_RTS || status == THOLE_ERR_TRUNCATED)
 		return status == THOLE_ERR_TRUNCATED ? 0 : status;
 	if (!status && bytes > request->vector.length)
 		return THOLE_ERR_PROTOCOL;
@@ -127,14 +127,14 @@ static int fetch_outcome(struct request *request, uint64_t imm)
 /* The owner's side of a rendezvous, and of a synchronous send, ends. */
 static void arrived_finish(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
-	struct request *request = request_find(peer, record->tag);
+	struct thole_request *request = request_find(peer, record->tag);
 
 	(void)payload;
 	(void)length;
 	if (message_answer_early(request, RECORD_EAGER, finish_status(record->imm)))
 		return;
 	if (!request || request->state != REQUEST_WAITING ||
-	    (request->record.kind != RECORD_EAGER && request->record.kind != RECORD_ANNOUNCE &&
+	    (request->record.kind != RECORD_EAGER && request->record.kind != RECORD_RTS &&
 	     request->record.kind != RECORD_REPLY)) {
 		message_bad(peer);
 		return;
@@ -149,13 +149,13 @@ static void arrived_finish(struct peer *peer, const struct record *record, const
 struct message_kind {
 	const char *name;
 	void (*arrived)(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
-	void (*emitted)(struct request *request);
+	void (*emitted)(struct thole_request *request);
 };
 
 static const struct message_kind kinds[RECORD_MESSAGE_KINDS] = {
 	[RECORD_EAGER] = {"eager", receive_eager, emitted_eager},
 	[RECORD_PIECE] = {"piece", arrived_piece, NULL},
-	[RECORD_ANNOUNCE] = {"announce", receive_announce, emitted_wait},
+	[RECORD_RTS] = {"rts", receive_rts, emitted_wait},
 	[RECORD_FINISH] = {"finish", arrived_finish, emitted_control},
 	[RECORD_PUT] = {"put", remote_put, emitted_wait},
 	[RECORD_GET] = {"get", remote_get, emitted_wait},
@@ -187,19 +187,19 @@ static void message_arrived(struct transport_peer *base, const struct record *re
 /* ---- Outgoing ----------------------------------------------------------------------------------- */
 
 /* Send a message as an announcement of its data, which stays where it is. */
-static void message_announce(struct request *request)
+static void message_rts(struct thole_request *request)
 {
 	struct window window;
 
 	endpoint_count(request->endpoint, COUNTER_SENT_RENDEZVOUS);
 	message_window(request, &window);
 	request->payload = 0;
-	request->record.kind = RECORD_ANNOUNCE;
+	request->record.kind = RECORD_RTS;
 	request->record.length = RECORD_EXTERNAL;
 	window_store(&window, &request->record);
 }
 
-int message_emit(struct request *request)
+int message_emit(struct thole_request *request)
 {
 	static const struct record piece = {.kind = RECORD_PIECE};
 	const struct transport *transport = request->peer->base.transport;
@@ -208,7 +208,7 @@ int message_emit(struct request *request)
 	/* The receiver may have asked for an announcement while this one waited. */
 	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
 	    !message_is_eager(request->peer, request->payload))
-		message_announce(request);
+		message_rts(request);
 	while (!request->head_sent || request->offset < request->payload) {
 		uint64_t left = request->payload - request->offset;
 		uint32_t length = left < piece_max ? (uint32_t)left : piece_max;
@@ -226,7 +226,7 @@ int message_emit(struct request *request)
 	return 0;
 }
 
-void message_emitted(struct request *request)
+void message_emitted(struct thole_request *request)
 {
 	if (request->record.kind >= RECORD_MESSAGE_KINDS) /* a transport's own, from message_control */
 		emitted_control(request);
@@ -234,7 +234,7 @@ void message_emitted(struct request *request)
 		kinds[request->record.kind].emitted(request);
 }
 
-int message_submit(struct request *request)
+int message_submit(struct thole_request *request)
 {
 	struct peer *peer = request->peer;
 
@@ -243,7 +243,7 @@ int message_submit(struct request *request)
 
 		if (!error)
 			message_emitted(request);
-		message_flush(peer);
+		message_transmit(peer);
 		if (!error)
 			return 0;
 	}
@@ -264,9 +264,9 @@ int message_submit(struct request *request)
 
 int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_operation operation,
 		    const struct iovec *segments, size_t count, unsigned flags, void *context,
-		    struct request **request_p)
+		    struct thole_request **request_p)
 {
-	struct request *request;
+	struct thole_request *request;
 	struct peer *peer;
 	int error = message_peer(endpoint, index, &peer);
 
@@ -295,7 +295,7 @@ int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_
 	return error;
 }
 
-int message_start(struct request *request, struct thole_request **request_p)
+int message_start(struct thole_request *request, struct thole_request **request_p)
 {
 	struct peer *peer = request->peer;
 	uint64_t length = request->vector.length;
@@ -329,7 +329,7 @@ static int connect_start(struct thole_endpoint *endpoint, uint32_t index, uint64
 			 struct thole_request **request_p)
 {
 	struct peer *peer = endpoint_peer(endpoint, index);
-	struct request *request;
+	struct thole_request *request;
 	int error = 0;
 
 	if (peer && !peer->base.gone && peer->base.transport->key)
@@ -350,7 +350,7 @@ static int connect_start(struct thole_endpoint *endpoint, uint32_t index, uint64
 		request_complete(request, 0);
 	else
 		message_pend(request, REQUEST_CONNECTING);
-	message_flush(peer);
+	message_transmit(peer);
 	return 0;
 }
 
@@ -373,13 +373,13 @@ void message_reach_back(struct peer *peer)
 
 void message_control(struct peer *peer, const struct record *record)
 {
-	struct request *request;
+	struct thole_request *request;
 
 	message_reach_back(peer);
 	if (peer->base.gone)
 		return;
 	if (!peer->backlog_count && peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {
-		message_flush(peer);
+		message_transmit(peer);
 		return;
 	}
 	request = request_new(peer->endpoint, (enum thole_operation)0, NULL, 0);
@@ -399,13 +399,13 @@ void message_finish(struct peer *peer, uint64_t id, int status, uint64_t bytes)
 	message_control(peer, &record);
 }
 
-void message_pend(struct request *request, enum request_state state)
+void message_pend(struct thole_request *request, enum request_state state)
 {
 	request->state = (uint8_t)state;
 	list_push_back(&request->peer->pending, &request->node);
 }
 
-void message_window(const struct request *request, struct window *window_p)
+void message_window(const struct thole_request *request, struct window *window_p)
 {
 	window_p->length = request->vector.length;
 	window_p->count = (uint32_t)request->vector.count;
@@ -414,12 +414,12 @@ void message_window(const struct request *request, struct window *window_p)
 	window_p->id = request_id(request);
 }
 
-struct request *message_owner(struct peer *peer, uint64_t id)
+struct thole_request *message_owner(struct peer *peer, uint64_t id)
 {
-	struct request *request = request_find(peer, id);
+	struct thole_request *request = request_find(peer, id);
 
 	return request && request->state == REQUEST_WAITING &&
-			       (request->record.kind == RECORD_ANNOUNCE || request->record.kind == RECORD_PUT ||
+			       (request->record.kind == RECORD_RTS || request->record.kind == RECORD_PUT ||
 				request->record.kind == RECORD_REPLY)
 		       ? request
 		       : NULL;
@@ -432,7 +432,7 @@ bool message_is_eager(struct peer *peer, uint64_t length)
 	if (peer->base.transport->eager_max && length > peer->base.transport->eager_max(&peer->base))
 		return false;
 	return length <= peer->endpoint->base.options.eager_max &&
-	       !(peer->base.announce >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
+	       !(peer->base.rendezvous_classes >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
 }
 
 int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
@@ -457,7 +457,7 @@ int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **
 
 /* ---- Streams ------------------------------------------------------------------------------------ */
 
-void message_stream(struct peer *peer, struct request *request, const void *payload, uint32_t length,
+void message_stream(struct peer *peer, struct thole_request *request, const void *payload, uint32_t length,
 		    uint64_t total)
 {
 	uint64_t capacity = request->vector.length;
@@ -488,12 +488,12 @@ void message_stream_lost(struct peer *peer, int status)
 }
 
 /* Why less was fetched than had been announced, if it was. */
-static int fetched_short(const struct request *request)
+static int fetched_short(const struct thole_request *request)
 {
 	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->fetch.window.length ? THOLE_ERR_TRUNCATED : 0;
 }
 
-void message_fetched(struct request *request, int status)
+void message_fetched(struct thole_request *request, int status)
 {
 	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
 	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
@@ -505,7 +505,7 @@ void message_fetched(struct request *request, int status)
 		remote_done(request, status);
 }
 
-void message_fetch(struct request *request, const struct window *window)
+void message_fetch(struct thole_request *request, const struct window *window)
 {
 	struct peer *peer = request->peer; /* the request may be over when fetch returns */
 
@@ -515,7 +515,7 @@ void message_fetch(struct request *request, const struct window *window)
 	request->fetch.stream = request->stream;
 	request->state = REQUEST_FETCHING;
 	peer->base.transport->fetch(&request->fetch);
-	message_flush(peer);
+	message_transmit(peer);
 }
 
 /* ---- Sends -------------------------------------------------------------------------------------- */
@@ -524,7 +524,7 @@ void message_fetch(struct request *request, const struct window *window)
 static int send_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion,
 			 struct thole_request **request_p)
 {
-	struct request *request;
+	struct thole_request *request;
 
 	if (!request_p) {
 		if (!(completion->flags & THOLE_QUIET))
@@ -565,7 +565,7 @@ static int send_vector(struct thole_endpoint *endpoint, uint32_t peer, const str
 		       size_t count, uint64_t tag, uint64_t imm, unsigned flags, void *context,
 		       struct thole_request **request_p)
 {
-	struct request *request;
+	struct thole_request *request;
 	int error = message_request(endpoint, peer, THOLE_OP_SEND, segments, count, flags, context, &request);
 
 	if (error)
@@ -598,7 +598,7 @@ static int send_vector(struct thole_endpoint *endpoint, uint32_t peer, const str
 			return error;
 		}
 	}
-	message_announce(request);
+	message_rts(request);
 	return message_start(request, request_p);
 }
 
@@ -636,7 +636,7 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 	}
 	if (error)
 		return false;
-	message_flush(peer);
+	message_transmit(peer);
 	endpoint_count(endpoint, COUNTER_SENT_EAGER);
 	endpoint_carry(endpoint, peer, length);
 	if (!request_p && (flags & THOLE_QUIET)) {
@@ -680,7 +680,7 @@ int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iov
 
 static void up_fetched(struct transport_fetch *fetch, int status)
 {
-	message_fetched(container_of(fetch, struct request, fetch), status);
+	message_fetched(container_of(fetch, struct thole_request, fetch), status);
 }
 
 static void up_connected(struct transport_peer *peer, int status)
@@ -720,7 +720,7 @@ static void up_control(struct transport_peer *peer, const struct record *record)
 
 static const struct vector *up_window(struct transport_peer *peer, uint64_t id)
 {
-	const struct request *request = message_owner(peer_of(peer), id);
+	const struct thole_request *request = message_owner(peer_of(peer), id);
 
 	return request ? &request->vector : NULL;
 }

@@ -12,13 +12,13 @@
 extern const struct transport_upcalls message_upcalls;
 
 /* A request's data has arrived, by pieces or bulk, or will not. */
-void message_fetched(struct request *request, int status);
+void message_fetched(struct thole_request *request, int status);
 
 /* Hand over as much of an outgoing request as the transport takes. 0: all of it; AGAIN: try later; PEER. */
-int message_emit(struct request *request);
+int message_emit(struct thole_request *request);
 
 /* All of an outgoing request has been handed over. */
-void message_emitted(struct request *request);
+void message_emitted(struct thole_request *request);
 
 /* Connect to a peer unless that is done, on first use. Returns 0, why it is gone, or what the transport says. */
 int message_reach(struct peer *peer);
@@ -27,7 +27,7 @@ int message_reach(struct peer *peer);
 void message_control(struct peer *peer, const struct record *record);
 
 /* The request whose memory a peer may read, as the owner of a window that was announced to it by this id; NULL: none is, or no longer. */
-struct request *message_owner(struct peer *peer, uint64_t id);
+struct thole_request *message_owner(struct peer *peer, uint64_t id);
 
 /* Count a record that no correct peer writes. */
 static inline void message_bad(struct peer *peer)
@@ -40,12 +40,12 @@ void message_stream_lost(struct peer *peer, int status);
 
 /* An unexpected message that a receive with these would get, if there is one; it can be described, and taken, to be the caller's,
  * and dropped. */
-struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags);
-void receive_take(struct thole_endpoint *endpoint, struct unexpected *unexpected);
-void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p);
-void unexpected_drop(struct unexpected *unexpected);
+struct thole_message *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags);
+void receive_take(struct thole_endpoint *endpoint, struct thole_message *unexpected);
+void unexpected_describe(const struct thole_message *unexpected, struct thole_completion *completion_p);
+void unexpected_drop(struct thole_message *unexpected);
 
 /* Free an unexpected message that is out of the match queue. */
-void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpected);
+void unexpected_free(struct thole_endpoint *endpoint, struct thole_message *unexpected);
 
 #endif

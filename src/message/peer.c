@@ -210,7 +210,7 @@ static struct list_node *peer_backlogged(struct peer *peer)
 	return peer->base.stalled ? &peer->endpoint->stalled : &peer->endpoint->backlogged;
 }
 
-void peer_backlog(struct request *request)
+void peer_backlog(struct thole_request *request)
 {
 	struct peer *peer = request->peer;
 
@@ -221,7 +221,7 @@ void peer_backlog(struct request *request)
 	list_push_back(&peer->backlog, &request->node);
 }
 
-void peer_backlog_remove(struct request *request)
+void peer_backlog_remove(struct thole_request *request)
 {
 	struct peer *peer = request->peer;
 
@@ -236,7 +236,7 @@ static int peer_push(struct peer *peer)
 	int left = 0;
 
 	while (peer->backlog_count && !peer->base.gone) {
-		struct request *request = container_of(list_first(&peer->backlog), struct request, node);
+		struct thole_request *request = container_of(list_first(&peer->backlog), struct thole_request, node);
 
 		if (message_emit(request) != 0)
 			break;
@@ -275,7 +275,7 @@ int peer_backlog_push(struct thole_endpoint *endpoint)
 static void peer_fail_list(struct peer *peer, struct list_node *list, int status)
 {
 	while (!list_empty(list)) {
-		struct request *request = container_of(list_first(list), struct request, node);
+		struct thole_request *request = container_of(list_first(list), struct thole_request, node);
 
 		if (request->state == REQUEST_BACKLOG) {
 			peer_backlog_remove(request);
@@ -293,7 +293,7 @@ static void peer_fail_list(struct peer *peer, struct list_node *list, int status
 void peer_connected(struct peer *peer, int status)
 {
 	for (struct list_node *node = list_first(&peer->pending), *next; node; node = next) {
-		struct request *request = container_of(node, struct request, node);
+		struct thole_request *request = container_of(node, struct thole_request, node);
 
 		next = list_next(&peer->pending, node);
 		if (request->state != REQUEST_CONNECTING)
@@ -314,7 +314,7 @@ void peer_fail_receives(struct peer *peer)
 			struct match_receive *next = match_receive_next(&endpoint->match[queue], receive);
 
 			if (receive->source == peer->base.index) {
-				struct request *request = container_of(receive, struct request, match);
+				struct thole_request *request = container_of(receive, struct thole_request, match);
 
 				match_withdraw(&endpoint->match[queue], receive);
 				request->peer = peer;

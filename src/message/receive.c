@@ -16,7 +16,7 @@
 
 /* ---- Delivery into a matched receive ------------------------------------------------------------- */
 
-void receive_done(struct request *request, int status)
+void receive_done(struct thole_request *request, int status)
 {
 	if (!status && request->message_length > request->vector.length) {
 		endpoint_count(request->endpoint, COUNTER_TRUNCATED);
@@ -27,10 +27,10 @@ void receive_done(struct request *request, int status)
 }
 
 /* The part of a MULTI receive that the next message goes to. The buffer stays posted while multi_min is left. */
-static struct request *receive_part(struct request *parent, uint64_t total)
+static struct thole_request *receive_part(struct thole_request *parent, uint64_t total)
 {
 	struct thole_endpoint *endpoint = parent->endpoint;
-	struct request *part = request_new(endpoint, THOLE_OP_RECEIVE, parent->context, parent->flags);
+	struct thole_request *part = request_new(endpoint, THOLE_OP_RECEIVE, parent->context, parent->flags);
 	uint64_t room = parent->vector.length - parent->offset;
 
 	if (!part)
@@ -54,17 +54,17 @@ static struct request *receive_part(struct request *parent, uint64_t total)
 }
 
 /* The receive that a message goes to, out of the queue; a part of it where it takes several. */
-static inline struct request *receive_match(struct peer *peer, const struct record *record, uint64_t total)
+static inline struct thole_request *receive_match(struct peer *peer, const struct record *record, uint64_t total)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 	struct match *match = &endpoint->match[record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED];
 	struct match_receive *found = match_arrive_peek(match, peer->base.index,
 							record->flags & RECORD_PLAIN ? 0 : record->tag);
-	struct request *request;
+	struct thole_request *request;
 
 	if (!found)
 		return NULL;
-	request = container_of(found, struct request, match);
+	request = container_of(found, struct thole_request, match);
 	if (__builtin_expect(request->flags & THOLE_MULTI, 0))
 		return receive_part(request, total);
 	match_withdraw(match, found);
@@ -72,14 +72,14 @@ static inline struct request *receive_match(struct peer *peer, const struct reco
 }
 
 /* The same for a message that arrives. */
-static inline struct request *receive_arrive(struct peer *peer, const struct record *record, uint64_t total)
+static inline struct thole_request *receive_arrive(struct peer *peer, const struct record *record, uint64_t total)
 {
 	if (__builtin_expect(peer->endpoint->screened != 0, 0))
 		return NULL; /* behind those, which the same receive may match: it can have been posted since */
 	return receive_match(peer, record, total);
 }
 
-static inline void receive_begin(struct request *request, struct peer *peer, const struct record *record,
+static inline void receive_begin(struct thole_request *request, struct peer *peer, const struct record *record,
 				 uint64_t total)
 {
 	request->peer = peer;
@@ -91,9 +91,9 @@ static inline void receive_begin(struct request *request, struct peer *peer, con
 }
 
 /* Fetch an announced message, or as much as there is room for. */
-static void receive_fetch(struct request *request, const struct window *announced)
+static void receive_fetch(struct thole_request *request, const struct window *offered)
 {
-	struct window window = *announced;
+	struct window window = *offered;
 
 	if (request->vector.length > window.length && request->vector.count == 1)
 		request->vector.length = request->segment.iov_len = window.length;
@@ -105,21 +105,21 @@ static void receive_fetch(struct request *request, const struct window *announce
 /* ---- Unexpected messages -------------------------------------------------------------------------- */
 
 /* Ask all senders to announce messages from now on, or to send them again. */
-static void unexpected_hold(struct thole_endpoint *endpoint, bool holding)
+static void unexpected_hold(struct thole_endpoint *endpoint, bool backpressure)
 {
 	struct transport_owner *owner = &endpoint->base;
 
-	owner->holding = holding;
+	owner->backpressure = backpressure;
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
-		transports[i]->hold(owner);
+		transports[i]->backpressure(owner);
 }
 
-void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpected)
+void unexpected_free(struct thole_endpoint *endpoint, struct thole_message *unexpected)
 {
 	if (unexpected->data && unexpected->data != unexpected->record.payload) {
 		endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] -= unexpected->length;
 		free(unexpected->data);
-		if (endpoint->base.holding &&
+		if (endpoint->base.backpressure &&
 		    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] < endpoint->base.options.unexpected_max / 2) {
 			unexpected_hold(endpoint, false);
 		}
@@ -127,10 +127,10 @@ void unexpected_free(struct thole_endpoint *endpoint, struct unexpected *unexpec
 	pool_put(&endpoint->unexpected, unexpected);
 }
 
-static struct unexpected *unexpected_new(struct peer *peer, const struct record *record)
+static struct thole_message *unexpected_new(struct peer *peer, const struct record *record)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
-	struct unexpected *unexpected = pool_get(&endpoint->unexpected);
+	struct thole_message *unexpected = pool_get(&endpoint->unexpected);
 
 	if (!unexpected)
 		return NULL;
@@ -149,7 +149,7 @@ static struct unexpected *unexpected_new(struct peer *peer, const struct record 
 }
 
 /* To where it waits: for its receive, or to be screened. */
-static void unexpected_store(struct unexpected *unexpected)
+static void unexpected_store(struct thole_message *unexpected)
 {
 	struct peer *peer = unexpected->peer;
 	struct thole_endpoint *endpoint = peer->endpoint;
@@ -164,16 +164,16 @@ static void unexpected_store(struct unexpected *unexpected)
 }
 
 /* Bytes of the whole message. */
-static uint64_t unexpected_total(const struct unexpected *unexpected)
+static uint64_t unexpected_total(const struct thole_message *unexpected)
 {
 	struct window window = {.length = unexpected->length};
 
-	if (unexpected->record.kind == RECORD_ANNOUNCE)
+	if (unexpected->record.kind == RECORD_RTS)
 		window_load(&window, &unexpected->record);
 	return window.length;
 }
 
-static bool unexpected_hold_data(struct unexpected *unexpected, const void *payload, uint32_t length, uint64_t total)
+static bool unexpected_keep_data(struct thole_message *unexpected, const void *payload, uint32_t length, uint64_t total)
 {
 	struct thole_endpoint *endpoint = unexpected->peer->endpoint;
 
@@ -190,7 +190,7 @@ static bool unexpected_hold_data(struct unexpected *unexpected, const void *payl
 		return false;
 	memcpy(unexpected->data, payload, length);
 	endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] += total;
-	if (!endpoint->base.holding &&
+	if (!endpoint->base.backpressure &&
 	    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] > endpoint->base.options.unexpected_max) {
 		endpoint_count(endpoint, COUNTER_UNEXPECTED_HOLDS);
 		unexpected_hold(endpoint, true);
@@ -202,9 +202,9 @@ static void unexpected_eager(struct peer *peer, const struct record *record, con
 			     uint64_t total)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
-	struct unexpected *unexpected = unexpected_new(peer, record);
+	struct thole_message *unexpected = unexpected_new(peer, record);
 
-	if (unexpected && !unexpected_hold_data(unexpected, payload, length, total)) {
+	if (unexpected && !unexpected_keep_data(unexpected, payload, length, total)) {
 		pool_put(&endpoint->unexpected, unexpected);
 		unexpected = NULL;
 	}
@@ -217,7 +217,7 @@ static void unexpected_eager(struct peer *peer, const struct record *record, con
 	unexpected_store(unexpected);
 }
 
-void unexpected_describe(const struct unexpected *unexpected, struct thole_completion *completion_p)
+void unexpected_describe(const struct thole_message *unexpected, struct thole_completion *completion_p)
 {
 	const struct record *record = &unexpected->record;
 
@@ -233,13 +233,13 @@ void unexpected_describe(const struct unexpected *unexpected, struct thole_compl
 }
 
 /* Give a matched unexpected message to its receive. Frees it unless its data is still arriving. */
-static void unexpected_deliver(struct unexpected *unexpected, struct request *request)
+static void unexpected_deliver(struct thole_message *unexpected, struct thole_request *request)
 {
 	struct peer *peer = unexpected->peer;
 	struct thole_endpoint *endpoint = peer->endpoint;
 	const struct record *record = &unexpected->record;
 
-	if (record->kind == RECORD_ANNOUNCE) {
+	if (record->kind == RECORD_RTS) {
 		struct window window;
 
 		window_load(&window, record);
@@ -268,11 +268,11 @@ static void unexpected_deliver(struct unexpected *unexpected, struct request *re
 }
 
 /* Nobody wants it: let the sender go, as if all of it had been taken, and free it as soon as nothing more of it arrives. */
-void unexpected_drop(struct unexpected *unexpected)
+void unexpected_drop(struct thole_message *unexpected)
 {
 	const struct record *record = &unexpected->record;
 
-	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_SYNC))
+	if (record->kind == RECORD_RTS || (record->flags & RECORD_SYNC))
 		message_finish(unexpected->peer, record->arg[2], 0, unexpected_total(unexpected));
 	if (record->kind == RECORD_EAGER && unexpected->arrived < unexpected->length && !unexpected->status)
 		unexpected->dropped = true;
@@ -280,9 +280,9 @@ void unexpected_drop(struct unexpected *unexpected)
 		unexpected_free(unexpected->peer->endpoint, unexpected);
 }
 
-void unexpected_done(struct unexpected *unexpected, int status)
+void unexpected_done(struct thole_message *unexpected, int status)
 {
-	struct request *claimant = unexpected->claimant;
+	struct thole_request *claimant = unexpected->claimant;
 
 	unexpected->status = status;
 	if (unexpected->dropped) {
@@ -300,7 +300,7 @@ void unexpected_done(struct unexpected *unexpected, int status)
 /* ---- Arrivals ------------------------------------------------------------------------------------- */
 
 /* The short way: the whole message is here, and its receive is an ordinary one whose completion is only reported. */
-static inline void receive_whole(struct request *request, struct peer *peer, const struct record *record,
+static inline void receive_whole(struct thole_request *request, struct peer *peer, const struct record *record,
 				 const void *payload, uint32_t length)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
@@ -325,7 +325,7 @@ static inline void receive_whole(struct request *request, struct peer *peer, con
 void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	uint64_t total = record->flags & RECORD_MORE ? record->arg[0] : length;
-	struct request *request;
+	struct thole_request *request;
 
 	if ((record->flags & (RECORD_MORE | RECORD_SYNC)) &&
 	    (record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)) {
@@ -350,10 +350,10 @@ void receive_eager(struct peer *peer, const struct record *record, const void *p
 		message_finish(peer, record->arg[2], 0, 0);
 }
 
-void receive_announce(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+void receive_rts(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
-	struct unexpected *unexpected;
-	struct request *request;
+	struct thole_message *unexpected;
+	struct thole_request *request;
 	struct window window;
 
 	(void)payload;
@@ -378,30 +378,30 @@ void receive_announce(struct peer *peer, const struct record *record, const void
 
 /* ---- Posting -------------------------------------------------------------------------------------- */
 
-struct unexpected *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags)
+struct thole_message *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags)
 {
 	bool plain = flags & THOLE_PLAIN;
 	struct match_message *found = match_find(&endpoint->match[plain ? MATCH_PLAIN : MATCH_TAGGED], source,
 						 plain ? 0 : tag, plain ? 0 : mask);
 
-	return found ? container_of(found, struct unexpected, match) : NULL;
+	return found ? container_of(found, struct thole_message, match) : NULL;
 }
 
-void receive_take(struct thole_endpoint *endpoint, struct unexpected *unexpected)
+void receive_take(struct thole_endpoint *endpoint, struct thole_message *unexpected)
 {
 	match_take(&endpoint->match[unexpected->queue], &unexpected->match);
 }
 
 /* A buffer for many messages takes those that are here, then waits for more. */
-static void receive_post_multi(struct request *parent)
+static void receive_post_multi(struct thole_request *parent)
 {
 	struct thole_endpoint *endpoint = parent->endpoint;
-	struct unexpected *unexpected;
+	struct thole_message *unexpected;
 
 	while (parent->state == REQUEST_BACKLOG && /* neither used up nor, with its last part, freed */
 	       (unexpected = receive_find(endpoint, parent->match.source, parent->match.tag, parent->match.mask,
 					  parent->flags))) {
-		struct request *part = receive_part(parent, unexpected_total(unexpected));
+		struct thole_request *part = receive_part(parent, unexpected_total(unexpected));
 
 		if (!part)
 			break;
@@ -436,8 +436,8 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 	     uint64_t tag, uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
 {
 	bool plain = flags & THOLE_PLAIN;
-	struct unexpected *unexpected = NULL;
-	struct request *request;
+	struct thole_message *unexpected = NULL;
+	struct thole_request *request;
 	int error = receive_check(endpoint, source, count, flags, request_p);
 
 	if (error)
@@ -507,9 +507,9 @@ int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct i
 /* ---- Screening ------------------------------------------------------------------------------------ */
 
 /* To a posted receive, if one matches. */
-static bool unexpected_offer(struct unexpected *unexpected)
+static bool unexpected_offer(struct thole_message *unexpected)
 {
-	struct request *request = receive_match(unexpected->peer, &unexpected->record, unexpected_total(unexpected));
+	struct thole_request *request = receive_match(unexpected->peer, &unexpected->record, unexpected_total(unexpected));
 
 	if (request)
 		unexpected_deliver(unexpected, request);
@@ -517,7 +517,7 @@ static bool unexpected_offer(struct unexpected *unexpected)
 }
 
 /* Into matching, as if it arrived now and nothing were screened. */
-static void unexpected_match(struct unexpected *unexpected)
+static void unexpected_match(struct thole_message *unexpected)
 {
 	unexpected->screened = false;
 	if (!unexpected_offer(unexpected))
@@ -533,19 +533,19 @@ static void screen_left(struct peer *peer)
 }
 
 /* The oldest message to be screened, out of the list; or NULL. */
-static struct unexpected *screen_take(struct thole_endpoint *endpoint)
+static struct thole_message *screen_take(struct thole_endpoint *endpoint)
 {
 	struct list_node *node = list_first(&endpoint->screen);
 
 	if (!node)
 		return NULL;
 	list_unlink(node);
-	return container_of(node, struct unexpected, node);
+	return container_of(node, struct thole_message, node);
 }
 
 static void screen_end(struct thole_endpoint *endpoint)
 {
-	struct unexpected *unexpected;
+	struct thole_message *unexpected;
 
 	while ((unexpected = screen_take(endpoint))) {
 		struct peer *peer = unexpected->peer;
@@ -557,7 +557,7 @@ static void screen_end(struct thole_endpoint *endpoint)
 }
 
 /* The peer whose message this is, if it is handed out to be screened; else NULL. */
-static struct peer *unexpected_screened(const struct unexpected *unexpected)
+static struct peer *unexpected_screened(const struct thole_message *unexpected)
 {
 	return unexpected->screened ? unexpected->peer : NULL;
 }
@@ -590,9 +590,9 @@ int thole_screen(struct thole_endpoint *endpoint, int on)
 }
 
 /* The oldest message that no receive matches, handed out; or NULL. */
-static struct unexpected *screen_next(struct thole_endpoint *endpoint)
+static struct thole_message *screen_next(struct thole_endpoint *endpoint)
 {
-	struct unexpected *unexpected;
+	struct thole_message *unexpected;
 
 	while (endpoint->screening == SCREENING_ON && (unexpected = screen_take(endpoint))) {
 		struct peer *peer = unexpected->peer;
@@ -610,7 +610,7 @@ static struct unexpected *screen_next(struct thole_endpoint *endpoint)
 int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *completion_p, const void **data_p,
 		      struct thole_message **message_p)
 {
-	struct unexpected *unexpected;
+	struct thole_message *unexpected;
 
 	endpoint_lock(endpoint);
 	unexpected = screen_next(endpoint);
@@ -628,8 +628,8 @@ int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *
 int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *message, const struct iovec *segments,
 		       size_t count, unsigned flags, void *context, struct thole_request **request_p)
 {
-	struct unexpected *unexpected = (struct unexpected *)message;
-	struct request *request;
+	struct thole_message *unexpected = (struct thole_message *)message;
+	struct thole_request *request;
 	struct peer *screened;
 	int error;
 
@@ -659,7 +659,7 @@ out:
 
 int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message)
 {
-	struct unexpected *unexpected = (struct unexpected *)message;
+	struct thole_message *unexpected = (struct thole_message *)message;
 	struct peer *screened;
 
 	endpoint_lock(endpoint);
@@ -672,7 +672,7 @@ int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *me
 
 int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message)
 {
-	struct unexpected *unexpected = (struct unexpected *)message;
+	struct thole_message *unexpected = (struct thole_message *)message;
 	struct peer *screened;
 
 	endpoint_lock(endpoint);
@@ -685,7 +685,7 @@ int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *me
 
 /* ---- Cancel --------------------------------------------------------------------------------------- */
 
-static int request_cancel(struct request *request)
+static int request_cancel(struct thole_request *request)
 {
 	struct thole_endpoint *endpoint = request->endpoint;
 
@@ -716,18 +716,18 @@ int thole_cancel(struct thole_endpoint *endpoint, struct thole_request *handle)
 	int canceled;
 
 	endpoint_lock(endpoint);
-	canceled = request_cancel((struct request *)handle);
+	canceled = request_cancel((struct thole_request *)handle);
 	endpoint_unlock(endpoint);
 	return canceled;
 }
 
-static struct request *backlog_by_context(struct list_node *peers, const void *context)
+static struct thole_request *backlog_by_context(struct list_node *peers, const void *context)
 {
 	for (struct list_node *p = list_first(peers); p; p = list_next(peers, p)) {
 		struct peer *peer = container_of(p, struct peer, backlogged_node);
 
 		for (struct list_node *r = list_first(&peer->backlog); r; r = list_next(&peer->backlog, r)) {
-			struct request *request = container_of(r, struct request, node);
+			struct thole_request *request = container_of(r, struct thole_request, node);
 
 			if (request->context == context && !request->handle && request->operation)
 				return request;
@@ -736,13 +736,13 @@ static struct request *backlog_by_context(struct list_node *peers, const void *c
 	return NULL;
 }
 
-static struct request *connecting_by_context(struct thole_endpoint *endpoint, const void *context)
+static struct thole_request *connecting_by_context(struct thole_endpoint *endpoint, const void *context)
 {
 	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
 		struct list_node *pending = &endpoint->peers[i]->pending;
 
 		for (struct list_node *r = list_first(pending); r; r = list_next(pending, r)) {
-			struct request *request = container_of(r, struct request, node);
+			struct thole_request *request = container_of(r, struct thole_request, node);
 
 			if (request->state == REQUEST_CONNECTING && request->context == context && !request->handle)
 				return request;
@@ -751,20 +751,20 @@ static struct request *connecting_by_context(struct thole_endpoint *endpoint, co
 	return NULL;
 }
 
-static struct request *request_by_context(struct thole_endpoint *endpoint, const void *context)
+static struct thole_request *request_by_context(struct thole_endpoint *endpoint, const void *context)
 {
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
 		struct match_receive *receive = NULL;
 
 		while ((receive = match_receive_next(&endpoint->match[queue], receive))) {
-			struct request *request = container_of(receive, struct request, match);
+			struct thole_request *request = container_of(receive, struct thole_request, match);
 
 			if (request->context == context && !request->handle)
 				return request;
 		}
 	}
 	for (size_t i = 0; i < 2; i++) {
-		struct request *request = backlog_by_context(i ? &endpoint->stalled : &endpoint->backlogged, context);
+		struct thole_request *request = backlog_by_context(i ? &endpoint->stalled : &endpoint->backlogged, context);
 
 		if (request)
 			return request;
@@ -774,7 +774,7 @@ static struct request *request_by_context(struct thole_endpoint *endpoint, const
 
 int thole_cancel_context(struct thole_endpoint *endpoint, const void *context)
 {
-	struct request *request;
+	struct thole_request *request;
 	int canceled;
 
 	endpoint_lock(endpoint);

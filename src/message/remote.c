@@ -110,7 +110,7 @@ static void remote_notify(struct peer *peer, enum thole_operation operation, voi
 }
 
 /* A peer's put has arrived: say so here and there. */
-static void remote_put_done(struct request *request, int status)
+static void remote_put_done(struct thole_request *request, int status)
 {
 	if (!status && (request->notify || (request->flags & THOLE_IMM)))
 		remote_notify(request->peer, THOLE_OP_REMOTE_PUT, request->context, request->tag,
@@ -121,11 +121,11 @@ static void remote_put_done(struct request *request, int status)
 }
 
 /* A request for a peer's access that has to wait for more of its data. */
-static struct request *remote_request(struct peer *peer, enum thole_operation operation,
+static struct thole_request *remote_request(struct peer *peer, enum thole_operation operation,
 				      const struct record *record, uint64_t id, void *memory, uint64_t length,
 				      const struct thole_region *region)
 {
-	struct request *request = request_new(peer->endpoint, operation, region ? region->context : NULL, 0);
+	struct thole_request *request = request_new(peer->endpoint, operation, region ? region->context : NULL, 0);
 
 	if (!request)
 		return NULL;
@@ -161,7 +161,7 @@ void remote_put(struct peer *peer, const struct record *record, const void *payl
 {
 	struct window window = {0};
 	struct thole_region *region;
-	struct request *request;
+	struct thole_request *request;
 	char *memory;
 	int status;
 
@@ -194,7 +194,7 @@ void remote_get(struct peer *peer, const struct record *record, const void *payl
 {
 	uint64_t bytes = record->arg[0], id = record->arg[2];
 	struct thole_region *region;
-	struct request *request;
+	struct thole_request *request;
 	struct window window;
 	char *memory;
 	int status;
@@ -245,7 +245,7 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 	uint64_t length = count * size;
 	char result[THOLE_ATOMIC_BYTES_MAX];
 	struct thole_region *region;
-	struct request *request;
+	struct thole_request *request;
 	char *memory;
 	int status;
 
@@ -285,7 +285,7 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 
 void remote_atomic(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
-	struct request *request;
+	struct thole_request *request;
 
 	if (!remote_data_ok(record, length) || record->arg[0] > 2 * THOLE_ATOMIC_BYTES_MAX) {
 		message_bad(peer);
@@ -307,7 +307,7 @@ void remote_atomic(struct peer *peer, const struct record *record, const void *p
 	message_stream(peer, request, payload, length, record->arg[0]);
 }
 
-void remote_done(struct request *request, int status)
+void remote_done(struct thole_request *request, int status)
 {
 	switch (request->operation) {
 	case THOLE_OP_REMOTE_PUT:
@@ -327,7 +327,7 @@ void remote_done(struct request *request, int status)
 
 void remote_reply(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
-	struct request *request = request_find(peer, record->tag);
+	struct thole_request *request = request_find(peer, record->tag);
 	int status = (int)(int64_t)record->imm;
 	uint64_t total = record->flags & RECORD_MORE ? record->arg[0] : length;
 	bool expects_data = request && (request->operation == THOLE_OP_GET ||
@@ -369,7 +369,7 @@ int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec
 	      uint64_t key, uint64_t offset, uint64_t imm, unsigned flags, void *context,
 	      struct thole_request **request_p)
 {
-	struct request *request;
+	struct thole_request *request;
 	struct window window;
 	int error;
 
@@ -403,7 +403,7 @@ out:
 int thole_get(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
 	      uint64_t key, uint64_t offset, unsigned flags, void *context, struct thole_request **request_p)
 {
-	struct request *request;
+	struct thole_request *request;
 	int error;
 
 	endpoint_lock(endpoint);
@@ -441,7 +441,7 @@ int thole_atomic(struct thole_endpoint *endpoint, uint32_t peer, const struct th
 {
 	bool compares = atomic_compares(atomic->op);
 	struct iovec operands[2];
-	struct request *request;
+	struct thole_request *request;
 	size_t length = 0, count;
 	int error = atomic_check(atomic, &length);
 

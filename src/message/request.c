@@ -8,7 +8,7 @@
 
 #include "message/state.h"
 
-int request_set_segments(struct request *request, const struct iovec *segments, size_t count)
+int request_set_segments(struct thole_request *request, const struct iovec *segments, size_t count)
 {
 	uint64_t length = 0;
 
@@ -28,7 +28,7 @@ int request_set_segments(struct request *request, const struct iovec *segments, 
 	return 0;
 }
 
-int request_own_data(struct request *request)
+int request_own_data(struct thole_request *request)
 {
 	uint64_t length = request->vector.length;
 
@@ -42,14 +42,14 @@ int request_own_data(struct request *request)
 	return 0;
 }
 
-uint64_t request_id(const struct request *request)
+uint64_t request_id(const struct thole_request *request)
 {
 	return (uint64_t)request->generation << 32 | pool_index_of(&request->endpoint->requests, request);
 }
 
-struct request *request_find(struct peer *peer, uint64_t id)
+struct thole_request *request_find(struct peer *peer, uint64_t id)
 {
-	struct request *request = pool_at(&peer->endpoint->requests, (uint32_t)id);
+	struct thole_request *request = pool_at(&peer->endpoint->requests, (uint32_t)id);
 
 	if (!request || request->state == REQUEST_FREE || request->generation != (uint32_t)(id >> 32) ||
 	    request->peer != peer)
@@ -57,7 +57,7 @@ struct request *request_find(struct peer *peer, uint64_t id)
 	return request;
 }
 
-void request_free_owned(struct request *request)
+void request_free_owned(struct thole_request *request)
 {
 	free(request->owned_segments);
 	free(request->owned_data);
@@ -65,7 +65,7 @@ void request_free_owned(struct request *request)
 	request->owned_data = NULL;
 }
 
-void request_describe(const struct request *request, struct thole_completion *completion_p)
+void request_describe(const struct thole_request *request, struct thole_completion *completion_p)
 {
 	bool receive = request->operation == THOLE_OP_RECEIVE;
 	uint64_t length = request->vector.length, whole = receive ? request->message_length : length;
@@ -89,9 +89,9 @@ void request_describe(const struct request *request, struct thole_completion *co
 }
 
 /* The last part of a MULTI receive says that its buffer is free again. */
-static void request_end_part(struct request *part)
+static void request_end_part(struct thole_request *part)
 {
-	struct request *parent = part->parent;
+	struct thole_request *parent = part->parent;
 
 	if (--parent->parts == 0 && parent->retired) {
 		part->flags |= THOLE_MULTI_END;
@@ -99,7 +99,7 @@ static void request_end_part(struct request *part)
 	}
 }
 
-void request_complete(struct request *request, int status)
+void request_complete(struct thole_request *request, int status)
 {
 	struct thole_endpoint *endpoint = request->endpoint;
 	struct thole_completion completion;
@@ -129,7 +129,7 @@ void request_complete(struct request *request, int status)
 
 void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion)
 {
-	struct request *request;
+	struct thole_request *request;
 
 	if (endpoint->complete) {
 		endpoint->complete(endpoint->complete_arg, completion);

@@ -36,7 +36,7 @@ enum request_state {
 };
 
 /* A request, and also an outgoing control record (operation 0), and a peer's access to a region here. */
-struct request {
+struct thole_request {
 	struct list_node node;         /* by state */
 	struct match_receive match;    /* POSTED */
 	struct thole_endpoint *endpoint;
@@ -64,7 +64,7 @@ struct request {
 	bool notify;                   /* a peer's access that makes a completion here */
 	uint8_t queue;                 /* which of the endpoint's match queues */
 	int32_t status;
-	struct request *parent;        /* of a part of a MULTI receive */
+	struct thole_request *parent;  /* of a part of a MULTI receive */
 	uint64_t remote_id;            /* the peer's request that a REPLY is owed to */
 	struct iovec result;           /* of an atomic: where the former values go */
 	struct record record;          /* what goes out first */
@@ -72,13 +72,13 @@ struct request {
 };
 
 /* A message that arrived before its receive. */
-struct unexpected {
+struct thole_message {
 	struct match_message match;
 	struct record record;
 	struct peer *peer;
 	uint8_t *data;             /* its payload; the record's own where it is short */
 	uint64_t length, arrived;  /* bytes, and how many are here */
-	struct request *claimant;  /* a receive that took it before it was whole */
+	struct thole_request *claimant; /* a receive that took it before it was whole */
 	uint8_t queue;
 	bool screened;             /* thole_screen_next has handed it out */
 	bool dropped;              /* nobody wants the rest */
@@ -88,8 +88,8 @@ struct unexpected {
 
 /* Where the pieces that follow a peer's last record go. */
 struct stream {
-	struct request *request;
-	struct unexpected *unexpected;
+	struct thole_request *request;
+	struct thole_message *unexpected;
 	uint64_t left;             /* bytes still to come; with neither of the above they are thrown away */
 };
 
@@ -171,10 +171,10 @@ static inline struct thole_endpoint *endpoint_of_owner(const struct transport_ow
 }
 
 /* Requests (message/request.c) */
-static inline struct request *request_new(struct thole_endpoint *endpoint, enum thole_operation operation,
+static inline struct thole_request *request_new(struct thole_endpoint *endpoint, enum thole_operation operation,
 					  void *context, unsigned flags)
 {
-	struct request *request = pool_get(&endpoint->requests);
+	struct thole_request *request = pool_get(&endpoint->requests);
 
 	if (!request)
 		return NULL;
@@ -199,9 +199,9 @@ static inline struct request *request_new(struct thole_endpoint *endpoint, enum 
 }
 
 /* Describe the local data; the segments are copied, their data is not. */
-int request_set_segments(struct request *request, const struct iovec *segments, size_t count);
+int request_set_segments(struct thole_request *request, const struct iovec *segments, size_t count);
 
-static inline int request_set_vector(struct request *request, const struct iovec *segments, size_t count)
+static inline int request_set_vector(struct thole_request *request, const struct iovec *segments, size_t count)
 {
 	if (count != 1)
 		return request_set_segments(request, segments, count);
@@ -211,14 +211,14 @@ static inline int request_set_vector(struct request *request, const struct iovec
 }
 
 /* Copy the data itself, so that the caller has its buffer back (THOLE_INJECT). */
-int request_own_data(struct request *request);
-uint64_t request_id(const struct request *request);
+int request_own_data(struct thole_request *request);
+uint64_t request_id(const struct thole_request *request);
 /* The request behind an id that `peer` sent, if it is one that waits for this peer; else NULL. */
-struct request *request_find(struct peer *peer, uint64_t id);
-void request_free_owned(struct request *request);
-void request_describe(const struct request *request, struct thole_completion *completion_p);
+struct thole_request *request_find(struct peer *peer, uint64_t id);
+void request_free_owned(struct thole_request *request);
+void request_describe(const struct thole_request *request, struct thole_completion *completion_p);
 
-static inline void request_free(struct request *request)
+static inline void request_free(struct thole_request *request)
 {
 	if (__builtin_expect(request->owned_segments || request->owned_data, 0))
 		request_free_owned(request);
@@ -227,7 +227,7 @@ static inline void request_free(struct request *request)
 }
 
 /* Take a complete request off its list: describe it, if that is wanted, and free it. */
-static inline void request_collect(struct request *request, struct thole_completion *completion_p)
+static inline void request_collect(struct thole_request *request, struct thole_completion *completion_p)
 {
 	list_remove(&request->node);
 	if (completion_p)
@@ -236,15 +236,15 @@ static inline void request_collect(struct request *request, struct thole_complet
 }
 
 /* End a request: deliver its completion by the way that was asked for. */
-void request_complete(struct request *request, int status);
+void request_complete(struct thole_request *request, int status);
 /* A completion without a request. */
 void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion);
 
 /* Peers (message/peer.c) */
 int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address *address, struct peer **peer_p);
 /* Put a request at the end of its peer's backlog, or take it out. */
-void peer_backlog(struct request *request);
-void peer_backlog_remove(struct request *request);
+void peer_backlog(struct thole_request *request);
+void peer_backlog_remove(struct thole_request *request);
 int peer_backlog_push(struct thole_endpoint *endpoint);
 /* A peer that was stalled has room again. */
 void peer_ready(struct peer *peer);

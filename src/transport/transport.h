@@ -50,7 +50,7 @@ struct transport_peer {
 	bool gone;
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
-	uint16_t announce;     /* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to be announced */
+	uint16_t rendezvous_classes; /* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to be announced */
 	int32_t gone_status;
 	struct thole_address address;
 	struct address_parts parts;
@@ -72,8 +72,8 @@ struct transport_owner {
 	uint32_t looked;       /* a bit for each transport that is to be looked at in each progress call */
 	uint32_t locals;       /* rings that are looked at, which costs nothing */
 	bool simulated;        /* no clock and no system call; the time is now_ns */
-	bool holding;          /* senders were asked to announce only */
-	bool cohabits;         /* a peer was last seen on the core that this process runs on */
+	bool backpressure;     /* senders were asked to announce only */
+	bool core_shared;      /* a peer was last seen on the core that this process runs on */
 	int wait_fd;           /* epoll: readable after arm when something arrives; -1: simulated */
 	uint64_t now_ns;       /* of the simulation */
 	struct options options;
@@ -154,7 +154,7 @@ struct transport {
 	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
 	bool (*drained)(struct transport_owner *owner);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */
-	void (*farewell)(struct transport_owner *owner);
+	void (*notify_close)(struct transport_owner *owner);
 	/* What thole_peer_info says of the endpoint itself. NULL: nothing. */
 	void (*info_own)(const struct transport_owner *owner, struct thole_peer_info *info_p);
 
@@ -172,7 +172,7 @@ struct transport {
 	/* Before connect, or to have it tried anew: the key that the peer wants to hear. NULL: none. Errors: MEMORY. */
 	int (*key)(struct transport_peer *peer, uint64_t key);
 	/* What was pushed and asked for goes out now: once after a burst. Returns how much of it has. NULL: it is out. */
-	int (*flush)(struct transport_owner *owner);
+	int (*transmit)(struct transport_owner *owner);
 	/* Longest message that may be pushed unasked now, if less than the option eager_max. NULL: any. */
 	uint64_t (*eager_max)(struct transport_peer *peer);
 	/* What there is less of for this peer. NULL: nothing. Asked once, when the peer is made. */
@@ -181,9 +181,9 @@ struct transport {
 	void (*info)(struct transport_peer *peer, struct thole_peer_info *info_p);
 	/* Forget what belongs to a peer that is gone. */
 	void (*disconnect)(struct transport_peer *peer);
-	/* Tell all senders that owner->holding has changed: while it is set they announce instead of sending data
+	/* Tell all senders that owner->backpressure has changed: while it is set they announce instead of sending data
 	 * that they were not asked for. */
-	void (*hold)(struct transport_owner *owner);
+	void (*backpressure)(struct transport_owner *owner);
 
 	/* Bulk; ends with the upcall fetched, perhaps before returning. */
 	void (*fetch)(struct transport_fetch *fetch);
@@ -222,9 +222,9 @@ static inline bool transport_is_looked(const struct transport_owner *owner, enum
 	return owner->looked >> number & 1;
 }
 
-static inline void transport_look(struct transport_owner *owner, enum transport_number number, bool look)
+static inline void transport_poll(struct transport_owner *owner, enum transport_number number, bool poll)
 {
-	owner->looked = (owner->looked & ~(1u << number)) | (uint32_t)look << number;
+	owner->looked = (owner->looked & ~(1u << number)) | (uint32_t)poll << number;
 }
 
 static inline void transport_count(struct transport_owner *owner, enum counter counter)

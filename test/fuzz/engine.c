@@ -185,7 +185,7 @@ static void victim_decide(struct run *run, bool drop)
 }
 
 /* All of the bytes that are shown are there. */
-static void look_at(const struct thole_completion *found, const uint8_t *data)
+static void poll_at(const struct thole_completion *found, const uint8_t *data)
 {
 	static volatile uint8_t sum;
 
@@ -211,7 +211,7 @@ static void victim_screen(struct run *run)
 			break;
 		}
 		run->handed_honest = found.peer == peer_handle(victim, run->processes[HONEST]);
-		look_at(&found, data);
+		poll_at(&found, data);
 	}
 	process_wake(victim, run->world.now_ns);
 }
@@ -371,7 +371,7 @@ static void write_packet(struct run *run)
 		return;
 	if (packet.type == PACKET_CLOSE && take(run, 1) < 250)
 		packet.type = PACKET_ACK;
-	packet.flags = (uint8_t)(take(run, 1) & (PACKET_HOLD | PACKET_ANSWER));
+	packet.flags = (uint8_t)(take(run, 1) & (PACKET_BACKPRESSURE | PACKET_ANSWER));
 	packet.to = (uint32_t)near(run, connection->peer_index);
 	packet.session = near(run, connection->peer_session);
 	packet.ack = (uint32_t)near(run, connection->in.next);

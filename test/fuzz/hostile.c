@@ -134,7 +134,7 @@ static uint64_t take_value(struct stage *stage, struct input *input)
 		return borders[take(input) % (sizeof(borders) / sizeof(borders[0]))] - 1;
 	case 3: { /* an operation of the victim's */
 		uint32_t index = take(input);
-		const struct request *request = pool_at(&stage->victim->requests, index % 64);
+		const struct thole_request *request = pool_at(&stage->victim->requests, index % 64);
 
 		return request && request->endpoint ? request_id(request) : index; /* some were never used */
 	}
@@ -287,7 +287,7 @@ static void step_lengths(struct stage *stage, struct input *input)
 	if (take(input) % 4 == 0)
 		record.flags |= RECORD_SYNC;
 	if (bulk) {
-		record.kind = RECORD_ANNOUNCE;
+		record.kind = RECORD_RTS;
 		record.flags = 0;
 		record.bytes = 0;
 		window_store(&(struct window){.length = total, .count = 1, .address = (uintptr_t)sandbox, .id = take(input)},
@@ -323,7 +323,7 @@ static void step_words(struct stage *stage, struct input *input)
 		in->wake = take(input);
 		break;
 	case 2:
-		in->announce[take(input) % PACES] = (uint16_t)take_word(input);
+		in->rendezvous_classes[take(input) % PACES] = (uint16_t)take_word(input);
 		break;
 	case 3:
 		in->cookie_address = take_value(stage, input);

@@ -23,7 +23,7 @@ class Fault(NamedTuple):
 ARRIVAL = "src/transport/datagram/arrival.c"
 ENGINE = "src/transport/datagram/engine.c"
 HANDSHAKE = "src/transport/datagram/handshake.c"
-LANDING = "src/transport/datagram/landing.c"
+SCATTER = "src/transport/datagram/scatter.c"
 NAMING_NATIVE = "src/transport/datagram/naming_native.c"
 PULL = "src/transport/datagram/pull.c"
 ROUTE = "src/transport/datagram/route.c"
@@ -93,8 +93,8 @@ FAULTS = [
     Fault(
         "frames that were lost together are as many losses",
         TRANSMIT,
-        "kept->sent_ns > route->lost_ns)",
-        "kept->sent_ns > 0)",
+        "frame->sent_ns > route->lost_ns)",
+        "frame->sent_ns > 0)",
     ),
     Fault(
         "an answer that is too soon speaks against a link",
@@ -190,19 +190,19 @@ FAULTS = [
     ),
     Fault(
         "DATA lands for another session",
-        LANDING,
+        SCATTER,
         "packet.to == connection->index && packet.session == connection->session &&",
         "packet.to == connection->index &&",
     ),
     Fault(
         "DATA lands at another offset",
-        LANDING,
-        "packet.data.offset == block->offset + (uint64_t)landing->frame_index[slot] * block->fetch->frame &&\n",
+        SCATTER,
+        "packet.data.offset == block->offset + (uint64_t)scatter->frame_index[slot] * block->fetch->frame &&\n",
         "true &&\n",
     ),
     Fault(
         "DATA lands whatever its tag says",
-        LANDING,
+        SCATTER,
         "\tif (connection_judge(connection, frames, slot) != GUARD_FINE)\n\t\treturn false;\n",
         "",
     ),
@@ -251,7 +251,7 @@ FAULTS = [
     Fault(
         "blocks that are late keep the credit",
         PULL,
-        "\t\tif (!look)\n\t\t\tblock_late(block);\n",
+        "\t\tif (!poll)\n\t\t\tblock_late(block);\n",
         "",
     ),
     Fault(
@@ -386,14 +386,14 @@ FAULTS = [
     Fault(
         "looking again in vain costs nothing",
         PATIENCE,
-        "\tpatience->account -= looks < patience->account ? looks : patience->account;\n",
+        "\tpatience->account -= polls < patience->account ? polls : patience->account;\n",
         "",
     ),
     Fault(
         "who computes is looked again for",
         PATIENCE,
-        "return away_ns >= PATIENCE_WAITING_NS ? 0 : looks < patience->account ? looks : patience->account;",
-        "return looks < patience->account ? looks : patience->account;",
+        "return away_ns >= PATIENCE_WAITING_NS ? 0 : polls < patience->account ? polls : patience->account;",
+        "return polls < patience->account ? polls : patience->account;",
     ),
     # ---- Rings
     Fault(

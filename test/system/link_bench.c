@@ -16,7 +16,7 @@
 
 #include "link_pair.h"
 
-#include "transport/datagram/landing.h"
+#include "transport/datagram/scatter.h"
 #include "transport/datagram/links.h"
 
 enum { BUFFER = 16 << 20, FRAMES_MAX = 64, HEAD = 32, ROUNDS_MAX = 200, TURNS = 400 };
@@ -84,30 +84,30 @@ bool engine_frame(struct engine *e, struct link *link, const struct path *from, 
 	return true;
 }
 
-void landing_foresee(struct engine *e, struct landing *landing)
+void scatter_foresee(struct engine *e, struct scatter *scatter)
 {
 	(void)e;
-	landing->frames = (unsigned)how.frames;
-	landing->count = 0;
-	for (unsigned i = 0; i < landing->frames; i++) {
+	scatter->frames = (unsigned)how.frames;
+	scatter->count = 0;
+	for (unsigned i = 0; i < scatter->frames; i++) {
 		if (how.heads)
-			landing->iov[landing->count++] = (struct iovec){landing->heads[i], HEAD};
-		landing->iov[landing->count++] = (struct iovec){place(expected + i), payload};
+			scatter->iov[scatter->count++] = (struct iovec){scatter->heads[i], HEAD};
+		scatter->iov[scatter->count++] = (struct iovec){place(expected + i), payload};
 	}
-	landing->iov[landing->count++] = (struct iovec){landing->spill, LANDING_SPILL};
+	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, SCATTER_SPILL};
 }
 
-unsigned landing_arrived(struct engine *e, struct link *link, const struct path *from, struct landing *landing, size_t bytes,
+unsigned scatter_arrived(struct engine *e, struct link *link, const struct path *from, struct scatter *scatter, size_t bytes,
 		       size_t segment)
 {
 	unsigned frames = (unsigned)((bytes + segment - 1) / segment);
 
 	(void)e, (void)link, (void)from;
-	landing->known = true;
+	scatter->known = true;
 	for (unsigned i = 0; i < frames && how.heads; i++) {
 		uint64_t number;
 
-		memcpy(&number, landing->heads[i], sizeof(number));
+		memcpy(&number, scatter->heads[i], sizeof(number));
 		repaired += number != expected + i;
 	}
 	expected += frames;

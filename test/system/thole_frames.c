@@ -124,14 +124,14 @@ static void records(void)
 	static const uint8_t payload[100] = "Hello";
 	struct packet packet = front(PACKET_RECORD);
 
-	packet.flags = PACKET_HOLD | PACKET_ANSWER;
+	packet.flags = PACKET_BACKPRESSURE | PACKET_ANSWER;
 	packet.payload = payload;
 	packet.length = 5;
 	packet.message.record = (struct record){.kind = RECORD_EAGER, .flags = RECORD_PLAIN, .tag = 77, .length = 5};
 	send_udp(&packet);
 	packet.flags = 0;
 	packet.sequence++;
-	packet.message.record = (struct record){.kind = RECORD_ANNOUNCE, .flags = RECORD_IMM | RECORD_STREAM, .tag = 78,
+	packet.message.record = (struct record){.kind = RECORD_RTS, .flags = RECORD_IMM | RECORD_STREAM, .tag = 78,
 						.imm = 79, .length = RECORD_EXTERNAL, .arg = {80, 81, 82, 83}};
 	packet.length = 0;
 	send_udp(&packet);
@@ -310,7 +310,7 @@ static void native_every_record_kind(void)
 	for (uint8_t kind = RECORD_EAGER; kind < RECORD_MESSAGE_KINDS; kind++)
 		native_every_record((struct record){.kind = kind, .length = kind == RECORD_PIECE ? 5 : RECORD_EXTERNAL,
 						    .flags = RECORD_IMM | RECORD_SYNC | RECORD_WINDOW | RECORD_STREAM},
-				    PACKET_HOLD);
+				    PACKET_BACKPRESSURE);
 	for (uint8_t kind = RECORD_EAGER; kind < RECORD_MESSAGE_KINDS; kind++)
 		native_every_record((struct record){.kind = kind, .length = 5,
 						    .flags = RECORD_PLAIN | RECORD_MORE | RECORD_NOTIFY}, PACKET_ANSWER);
@@ -394,7 +394,7 @@ static void mxoe_every_record(const struct codec *codec)
 	packet.length = 77;
 	mxoe_write(codec, &packet);
 	packet.length = 0;
-	packet.message.record.kind = RECORD_ANNOUNCE;
+	packet.message.record.kind = RECORD_RTS;
 	window_store(&window, &packet.message.record);
 	packet.message.record.tag = some(8);
 	mxoe_write(codec, &packet);

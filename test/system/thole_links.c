@@ -18,7 +18,7 @@
 #include "link_pair.h"
 
 #include "base/endian.h"
-#include "transport/datagram/landing.h"
+#include "transport/datagram/scatter.h"
 #include "transport/datagram/links.h"
 
 enum { LIMIT_S = 20, HEAD = 8, ROUNDS = 300, PARTS = 24 };
@@ -104,33 +104,33 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 }
 
 /* Parts of all kinds of lengths: a link knows nothing of what they mean. */
-void landing_foresee(struct engine *engine, struct landing *landing)
+void scatter_foresee(struct engine *engine, struct scatter *scatter)
 {
-	static uint8_t memory[LANDING_FRAMES][4096];
+	static uint8_t memory[SCATTER_FRAMES][4096];
 
-	landing->frames = host_of(engine)->foreseen;
-	landing->count = 0;
-	for (unsigned i = 0; i < landing->frames; i++) {
-		landing->iov[landing->count++] = (struct iovec){landing->heads[i], LANDING_HEAD};
-		landing->iov[landing->count++] = (struct iovec){memory[i], 1 + below(sizeof(memory[i]))};
+	scatter->frames = host_of(engine)->foreseen;
+	scatter->count = 0;
+	for (unsigned i = 0; i < scatter->frames; i++) {
+		scatter->iov[scatter->count++] = (struct iovec){scatter->heads[i], SCATTER_HEAD};
+		scatter->iov[scatter->count++] = (struct iovec){memory[i], 1 + below(sizeof(memory[i]))};
 	}
-	landing->iov[landing->count++] = (struct iovec){landing->spill, LANDING_SPILL};
+	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, SCATTER_SPILL};
 }
 
-unsigned landing_arrived(struct engine *engine, struct link *link, const struct path *from, struct landing *landing,
+unsigned scatter_arrived(struct engine *engine, struct link *link, const struct path *from, struct scatter *scatter,
 		       size_t bytes, size_t segment)
 {
-	static uint8_t all[LANDING_FRAMES * (LANDING_HEAD + 4096) + LANDING_SPILL];
+	static uint8_t all[SCATTER_FRAMES * (SCATTER_HEAD + 4096) + SCATTER_SPILL];
 	unsigned frames = 0;
 	size_t at = 0;
 
 	(void)from;
 	CHECK(link == host_of(engine)->link);
-	for (unsigned i = 0; i < landing->count; i++) {
-		memcpy(all + at, landing->iov[i].iov_base, landing->iov[i].iov_len);
-		at += landing->iov[i].iov_len;
+	for (unsigned i = 0; i < scatter->count; i++) {
+		memcpy(all + at, scatter->iov[i].iov_base, scatter->iov[i].iov_len);
+		at += scatter->iov[i].iov_len;
 	}
-	landing->known = true;
+	scatter->known = true;
 	CHECK(bytes > 0 && bytes <= at && segment > 0 && segment <= bytes);
 	for (at = 0; at < bytes; at += segment, frames++)
 		check_frame(host_of(engine), all + at, bytes - at < segment ? bytes - at : segment);
@@ -276,18 +276,18 @@ static uint32_t frame_max(void)
 	return max;
 }
 
-static enum link_fate ask(const struct path *to)
+static enum link_liveness ask(const struct path *to)
 {
-	enum link_fate fate = LINK_UNKNOWN;
+	enum link_liveness verdict = LINK_UNKNOWN;
 
 	pair_enter(0);
-	for (unsigned i = 0; i < LIMIT_S * 1000 && fate != LINK_ALIVE && fate != LINK_GONE; i++) {
+	for (unsigned i = 0; i < LIMIT_S * 1000 && verdict != LINK_ALIVE && verdict != LINK_GONE; i++) {
 		hosts[0].engine.now_ns += 1000000;
-		fate = hosts[0].link->calls->fate(hosts[0].link, to, 1);
-		if (fate != LINK_ALIVE && fate != LINK_GONE)
+		verdict = hosts[0].link->calls->liveness(hosts[0].link, to, 1);
+		if (verdict != LINK_ALIVE && verdict != LINK_GONE)
 			nap();
 	}
-	return fate;
+	return verdict;
 }
 
 /* ---- Cases ----------------------------------------------------------------------------------------- */
@@ -308,7 +308,7 @@ static void all_shapes(uint8_t channel)
 			burst_frame(i, number++, mine, style == 2 && below(9) ? 0 : parts);
 			burst.frames[i].channel = channel;
 		}
-		hosts[1].foreseen = below(LANDING_FRAMES + 1);
+		hosts[1].foreseen = below(SCATTER_FRAMES + 1);
 		burst_deliver(count, true);
 	}
 	CHECK(hosts[1].frames == number && hosts[0].counters[COUNTER_LINK_LOST] == 0);
@@ -327,7 +327,7 @@ static void udp(void) { shapes(UDP); }
 static void udp6(void) { shapes(UDP6); }
 static void raw(void) { shapes(RAW); }
 
-static void landing(void)
+static void scatter(void)
 {
 	open_links(UDP);
 	burst.to = hosts[1].link->own;
@@ -353,11 +353,11 @@ static void udp_link_local(void)
 
 static bool readable(const struct link *link, int timeout_ms)
 {
-	struct pollfd looks[CHANNELS];
+	struct pollfd polls[CHANNELS];
 
 	for (unsigned i = 0; i < CHANNELS; i++)
-		looks[i] = (struct pollfd){.fd = link->fd[i], .events = POLLIN};
-	return poll(looks, CHANNELS, timeout_ms) > 0;
+		polls[i] = (struct pollfd){.fd = link->fd[i], .events = POLLIN};
+	return poll(polls, CHANNELS, timeout_ms) > 0;
 }
 
 /* Who has asked whether anything is there is woken by what comes then, until he looks. */
@@ -390,7 +390,7 @@ static void alarm_rings(enum kind kind, uint8_t channel)
 }
 
 static void udp_alarm(void) { alarm_rings(UDP, CHANNEL_RECORDS); }
-static void landing_alarm(void) { alarm_rings(UDP, CHANNEL_BULK); }
+static void scatter_alarm(void) { alarm_rings(UDP, CHANNEL_BULK); }
 static void raw_alarm(void) { alarm_rings(RAW, CHANNEL_RECORDS); }
 
 /* Nobody looks: frames are lost and counted, less credit is given out, and then all is well again. */
@@ -427,7 +427,7 @@ static void full(enum kind kind, uint8_t channel)
 }
 
 static void udp_full(void) { full(UDP, CHANNEL_RECORDS); }
-static void landing_full(void) { full(UDP, CHANNEL_BULK); }
+static void scatter_full(void) { full(UDP, CHANNEL_BULK); }
 static void raw_full(void) { full(RAW, CHANNEL_RECORDS); }
 
 /* The interface goes down, frames are taken and lost, it comes back. */
@@ -501,7 +501,7 @@ static void udp_refused(void) { refused(UDP); }
 static void udp6_refused(void) { refused(UDP6); }
 
 /* A process that computes is alive, one that has ended is not, and a host that is silent is neither. */
-static void fate(enum kind kind)
+static void verdict(enum kind kind)
 {
 	struct path peer, silent;
 	struct link *link;
@@ -516,20 +516,20 @@ static void fate(enum kind kind)
 	silent.bytes[15] = 77;
 	for (unsigned i = 0; i < 10; i++) {
 		pair_enter(0);
-		CHECK(link->calls->fate(link, &silent, 1) == LINK_UNKNOWN);
+		CHECK(link->calls->liveness(link, &silent, 1) == LINK_UNKNOWN);
 	}
-	link->calls->fate_end(link, &silent);
+	link->calls->liveness_end(link, &silent);
 	hosts[1].link->calls->close(hosts[1].link);
 	CHECK(ask(&peer) == LINK_GONE);
 	CHECK(ask(&peer) == LINK_GONE);
 	CHECK(open_link(1, kind) == 0);
 	CHECK(ask(&hosts[1].link->own) == LINK_ALIVE);
-	link->calls->fate_end(link, &hosts[1].link->own);
+	link->calls->liveness_end(link, &hosts[1].link->own);
 	close_links();
 }
 
 /* A question that began while there was no way there is answered once there is one. */
-static void fate_later(void)
+static void liveness_later(void)
 {
 	const struct path *to;
 
@@ -539,7 +539,7 @@ static void fate_later(void)
 	pair_run("ip link set %s down", pair_devices[0]);
 	for (unsigned i = 0; i < 10; i++) {
 		hosts[0].engine.now_ns += 1000000;
-		CHECK(hosts[0].link->calls->fate(hosts[0].link, to, 1) == LINK_UNKNOWN);
+		CHECK(hosts[0].link->calls->liveness(hosts[0].link, to, 1) == LINK_UNKNOWN);
 	}
 	pair_run("ip link set %s up", pair_devices[0]);
 	pair_run("ip neigh replace 10.98.0.2 lladdr 02:00:00:00:98:02 dev %s nud permanent", pair_devices[0]);
@@ -547,11 +547,11 @@ static void fate_later(void)
 	close_links();
 }
 
-static void udp_fate(void) { fate(UDP); }
-static void udp6_fate(void) { fate(UDP6); }
+static void udp_liveness(void) { verdict(UDP); }
+static void udp6_liveness(void) { verdict(UDP6); }
 
 /* More are asked after than there is room for: each gets its turn. */
-static void fate_many(void)
+static void liveness_many(void)
 {
 	bool alive[600] = {false};
 	unsigned left = 600;
@@ -568,7 +568,7 @@ static void fate_many(void)
 
 			to.bytes[18] = (uint8_t)(i >> 8); /* the same process under many names */
 			to.bytes[19] = (uint8_t)i;
-			if (!alive[i] && link->calls->fate(link, &to, 1) == LINK_ALIVE) {
+			if (!alive[i] && link->calls->liveness(link, &to, 1) == LINK_ALIVE) {
 				alive[i] = true;
 				left--;
 			}
@@ -724,12 +724,12 @@ static const struct {
 	{"raw", raw},
 	{"mxoe", mxoe},
 	{"udp-link-local", udp_link_local},
-	{"landing", landing},
+	{"landing", scatter},
 	{"udp-alarm", udp_alarm},
-	{"landing-alarm", landing_alarm},
+	{"landing-alarm", scatter_alarm},
 	{"raw-alarm", raw_alarm},
 	{"udp-full", udp_full},
-	{"landing-full", landing_full},
+	{"landing-full", scatter_full},
 	{"raw-full", raw_full},
 	{"udp-down", udp_down},
 	{"udp-peer-down", udp_peer_down},
@@ -737,10 +737,10 @@ static const struct {
 	{"raw-peer-down", raw_peer_down},
 	{"udp-refused", udp_refused},
 	{"udp6-refused", udp6_refused},
-	{"udp-fate", udp_fate},
-	{"udp6-fate", udp6_fate},
-	{"fate-many", fate_many},
-	{"fate-later", fate_later},
+	{"udp-fate", udp_liveness},
+	{"udp6-fate", udp6_liveness},
+	{"fate-many", liveness_many},
+	{"fate-later", liveness_later},
 	{"udp-shrink", udp_shrink},
 	{"udp6-shrink", udp6_shrink},
 	{"raw-shrink", raw_shrink},

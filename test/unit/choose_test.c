@@ -39,13 +39,13 @@ static void connect_both(struct pair *pair, const char *const *options)
 }
 
 /* What b, which receives from a, wants announced; and the same as a reads it. */
-static bool announced(const struct pair *pair, enum pace pace)
+static bool offered(const struct pair *pair, enum pace pace)
 {
 	const struct segment *in = shm_link(&pair->b->peers[pair->b_to_a]->base)->in.segment;
 	const struct segment *out = shm_link(&pair->a->peers[pair->a_to_b]->base)->out.segment;
 
-	assert_int_equal(in->announce[pace], out->announce[pace]);
-	return in->announce[pace] >> (CLASS - LENGTH_CLASS_MIN) & 1;
+	assert_int_equal(in->rendezvous_classes[pace], out->rendezvous_classes[pace]);
+	return in->rendezvous_classes[pace] >> (CLASS - LENGTH_CLASS_MIN) & 1;
 }
 
 /* A message as the transport reports it, by the way that was asked for. Returns whether that was the copy. */
@@ -53,7 +53,7 @@ static bool message(const struct pair *pair, enum pace pace, uint64_t ring_ns, u
 {
 	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL, .arg = {LENGTH}};
 	struct transport_peer *peer = &pair->b->peers[pair->b_to_a]->base;
-	bool copy = announced(pair, pace);
+	bool copy = offered(pair, pace);
 
 	now_ns += 10000000; /* since the last one */
 	if (copy) {
@@ -91,13 +91,13 @@ static void learn__the_faster_way_by_pace(void **state)
 	(void)state;
 	connect_both(&pair, NULL);
 	for (int pace = 0; pace < PACES; pace++)
-		assert_false(announced(&pair, (enum pace)pace));
+		assert_false(offered(&pair, (enum pace)pace));
 	copies[PACE_DIALOGUE] = messages(&pair, 400, PACE_DIALOGUE, 5000, 3000);
 	copies[PACE_STREAM] = messages(&pair, 400, PACE_STREAM, 3000, 5000);
 	assert_in_range(copies[PACE_DIALOGUE], 350, 400 - 4);
 	assert_in_range(copies[PACE_STREAM], 4, 50);
-	assert_true(announced(&pair, PACE_DIALOGUE));
-	assert_false(announced(&pair, PACE_STREAM));
+	assert_true(offered(&pair, PACE_DIALOGUE));
+	assert_false(offered(&pair, PACE_STREAM));
 	pair_close(&pair);
 }
 
@@ -143,7 +143,7 @@ static void learn__not_of_late_or_foreign_ones(void **state)
 }
 
 /* A look at the ring ends even if its message comes late. */
-static void learn__late_looks_end(void **state)
+static void learn__late_polls_end(void **state)
 {
 	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL, .arg = {LENGTH}};
 	struct pair pair;
@@ -153,7 +153,7 @@ static void learn__late_looks_end(void **state)
 	connect_both(&pair, NULL);
 	messages(&pair, 200, PACE_DIALOGUE, 5000, 3000);
 	for (int i = 0; i < 2000; i++) {
-		if (announced(&pair, PACE_DIALOGUE)) {
+		if (offered(&pair, PACE_DIALOGUE)) {
 			message(&pair, PACE_DIALOGUE, 5000, 3000);
 			continue;
 		}
@@ -197,11 +197,11 @@ static void send__as_the_receiver_wants_it(void **state)
 	rendezvous(&pair);
 	assert_int_equal(rendezvous(&pair), 0);
 	/* A receiver that holds wants all of them announced all the same. */
-	pair.b->base.holding = true;
+	pair.b->base.backpressure = true;
 	choose_tell_all(&pair.b->base);
 	rendezvous(&pair);
 	assert_int_equal(rendezvous(&pair), 1);
-	pair.b->base.holding = false;
+	pair.b->base.backpressure = false;
 	pair_close(&pair);
 }
 
@@ -227,7 +227,7 @@ static void send__says_whether_it_is_in_a_stream(void **state)
 			for (; slot < out->produced; slot++) {
 				const struct record *record = ring_slot(out->segment, slot);
 
-				if (record->kind == RECORD_EAGER || record->kind == RECORD_ANNOUNCE)
+				if (record->kind == RECORD_EAGER || record->kind == RECORD_RTS)
 					assert_int_equal((record->flags & RECORD_STREAM) != 0, heads++ > 0);
 			}
 		}
@@ -259,7 +259,7 @@ int main(void)
 		cmocka_unit_test(learn__the_faster_way_by_pace),
 		cmocka_unit_test(learn__a_change_is_noticed),
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
-		cmocka_unit_test(learn__late_looks_end),
+		cmocka_unit_test(learn__late_polls_end),
 		cmocka_unit_test(send__as_the_receiver_wants_it),
 		cmocka_unit_test(send__says_whether_it_is_in_a_stream),
 		cmocka_unit_test(fixed_ways__are_not_learnt),

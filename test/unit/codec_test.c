@@ -10,7 +10,7 @@
 
 #include "capture.h"
 #include "thole.h"
-#include "transport/datagram/landing.h"
+#include "transport/datagram/scatter.h"
 #include "transport/datagram/wire/codec.h"
 
 static const struct codec *const codecs[] = {&codec_native, &codec_mxoe, &codec_mxoe_jumbo};
@@ -436,7 +436,7 @@ static void native__lengths(void **state)
 	assert_int_equal(codec_native.encode(&packet, head), codec_native.record_head);
 	packet.message.record.kind = RECORD_PIECE;
 	assert_int_equal(codec_native.encode(&packet, head), codec_native.piece_head);
-	assert_int_equal(codec_native.data_head + PACKET_GUARD_MAX, LANDING_HEAD);
+	assert_int_equal(codec_native.data_head + PACKET_GUARD_MAX, SCATTER_HEAD);
 	for (unsigned type = 0; type < 256; type++) {
 		packet = (struct packet){.type = (uint8_t)type};
 		if (type == PACKET_NONE || type > PACKET_CLOSE)
@@ -516,7 +516,7 @@ static void native__refused(void **state)
 		if (version != 2)
 			refused(&codec_native, &frame, 1, (uint8_t)version);
 	for (unsigned flags = PACKET_TAGGED; flags < 256; flags++)
-		if (flags & ~(unsigned)(PACKET_ASIDE | PACKET_ANSWER | PACKET_HOLD | PACKET_CHECKSUM))
+		if (flags & ~(unsigned)(PACKET_ASIDE | PACKET_ANSWER | PACKET_BACKPRESSURE | PACKET_CHECKSUM))
 			refused(&codec_native, &frame, 3, (uint8_t)flags);
 	refused(&codec_native, &frame, 2, 111); /* says that it is shorter than a CONNECT */
 	refused(&codec_native, &frame, 2, 1);
@@ -578,19 +578,19 @@ static void native__sealed(void **state)
 
 	(void)state;
 	native_packet(&packet, PACKET_DATA, &random);
-	packet.flags = PACKET_HOLD | PACKET_SEALED;
+	packet.flags = PACKET_BACKPRESSURE | PACKET_SEALED;
 	packet.length = 100;
 	frame = frame_encode(&codec_native, &packet, 0);
 	split = frame_encode(&codec_native, &packet, 0);
 	assert_true(codec_native.intact(frame.bytes, frame.length, &unset));
 	assert_true(unset);
 	codec_native.seal(frame.bytes, frame.length, NULL, 0);
-	codec_native.seal(split.bytes, LANDING_HEAD, parts, 2);
+	codec_native.seal(split.bytes, SCATTER_HEAD, parts, 2);
 	assert_memory_equal(frame.bytes, split.bytes, frame.length);
 	assert_true(codec_native.intact(frame.bytes, frame.length, &unset));
 	assert_false(unset);
 	assert_int_equal(codec_native.decode(&back, frame.bytes, frame.length), 0);
-	assert_int_equal(back.flags, PACKET_HOLD | PACKET_SEALED | PACKET_CHECKSUM);
+	assert_int_equal(back.flags, PACKET_BACKPRESSURE | PACKET_SEALED | PACKET_CHECKSUM);
 	for (size_t bit = 0; bit < 8 * frame.length; bit++) {
 		bool intact;
 
@@ -829,7 +829,7 @@ static void captures__fields(void **state)
 	assert_int_equal(packet.sequence, 0x20);
 	assert_int_equal(packet.ack, 0x20);
 	caught_decode(&capture, 132, &packet);
-	assert_int_equal(packet.message.record.kind, RECORD_ANNOUNCE);
+	assert_int_equal(packet.message.record.kind, RECORD_RTS);
 	window_load(&window, &packet.message.record);
 	assert_int_equal(window.length, 65536);
 	assert_int_equal(window.id, 24 << 8);
@@ -1105,10 +1105,10 @@ static void mxoe__cannot(void **state)
 
 		for (unsigned kind = 0; kind < 256; kind++) {
 			packet.message.record.kind = (uint8_t)kind;
-			if (kind != RECORD_EAGER && kind != RECORD_PIECE && kind != RECORD_ANNOUNCE && kind != RECORD_FINISH)
+			if (kind != RECORD_EAGER && kind != RECORD_PIECE && kind != RECORD_RTS && kind != RECORD_FINISH)
 				assert_int_equal(modes[mode]->encode(&packet, head), 0);
 		}
-		packet.message.record.kind = RECORD_ANNOUNCE;
+		packet.message.record.kind = RECORD_RTS;
 		window_store(&window, &packet.message.record);
 		assert_int_equal(modes[mode]->encode(&packet, head), 0);
 		packet = (struct packet){.type = PACKET_DATA, .data.offset = (uint64_t)UINT32_MAX + 1};

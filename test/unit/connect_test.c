@@ -247,12 +247,12 @@ static void network__canceled(void **state)
 {
 	static int first, second;
 	struct thole_completion completions[2];
-	struct thole_request *kept, *given_up;
+	struct thole_request *frame, *given_up;
 	struct pair pair;
 
 	(void)state;
 	network_open(&pair, network_a, network_b);
-	kept = must_connect(pair.a, pair.a_to_b, 0);
+	frame = must_connect(pair.a, pair.a_to_b, 0);
 	given_up = must_connect(pair.a, pair.a_to_b, 0);
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, &first, NULL), 0);
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, &second, NULL), 0);
@@ -260,7 +260,7 @@ static void network__canceled(void **state)
 	assert_int_equal(thole_cancel_context(pair.a, &second), 1);
 	assert_int_equal(thole_cancel_context(pair.a, &second), 0);
 	assert_int_equal(pair_finish(&pair, pair.a, given_up, NULL), THOLE_ERR_CANCELED);
-	assert_int_equal(pair_finish(&pair, pair.a, kept, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, frame, NULL), 0);
 	assert_int_equal(thole_poll(pair.a, completions, 2), 2);
 	assert_ptr_equal(completions[0].context, &second);
 	assert_int_equal(completions[0].status, THOLE_ERR_CANCELED);

@@ -6,7 +6,7 @@
 
 #include "pair.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
+#include "transport/datagram/transmit_frame.h"
 #include "transport/datagram/sequence.h"
 #include "transport/datagram/datagram.h"
 
@@ -575,10 +575,10 @@ static void stranger_repeated(struct host *host, struct connection *connection, 
 	while (endpoint_advance(host->endpoint, ++host->now_ns) > 0)
 		;
 	for (struct list_node *node = list_first(&connection->out.unacked); node; node = list_next(&connection->out.unacked, node)) {
-		struct kept *kept = container_of(node, struct kept, node);
+		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
 
-		kept->resends = 1;
-		kept->sent_ns = host->now_ns;
+		frame->resends = 1;
+		frame->sent_ns = host->now_ns;
 	}
 	host->now_ns += ago_ns;
 	host->engine->now_ns = host->now_ns;

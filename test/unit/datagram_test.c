@@ -429,7 +429,7 @@ static void close__delivers(void **state)
 	static const char *const patient[] = {HOST_A, "inject_loss=100", "close_timeout=60s", NULL};
 	enum { MESSAGES = 200 };
 	struct thole_completion completion;
-	uint32_t numbers[MESSAGES];
+	uint32_t naming[MESSAGES];
 	int received = 0;
 	struct pair pair;
 	pthread_t thread;
@@ -437,7 +437,7 @@ static void close__delivers(void **state)
 	(void)state;
 	two_open(&pair, patient, host_b);
 	for (uint32_t i = 0; i < MESSAGES; i++)
-		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &numbers[i], sizeof(numbers[i]), 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &naming[i], sizeof(naming[i]), 0, 0, 0, NULL, NULL), 0);
 	for (uint32_t i = 0; i < MESSAGES; i++)
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, &i, sizeof(i), 0, 0, THOLE_INJECT, NULL, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, close_thread, pair.a), 0);
@@ -447,7 +447,7 @@ static void close__delivers(void **state)
 			received++;
 		}
 	for (uint32_t i = 0; i < MESSAGES; i++)
-		assert_int_equal(numbers[i], i);
+		assert_int_equal(naming[i], i);
 	/* It waits for the last acknowledgements, so somebody has to be there. */
 	while (pthread_tryjoin_np(thread, NULL) != 0)
 		thole_progress(pair.b);

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "base/endian.h"
-#include "transport/datagram/landing.h"
+#include "transport/datagram/scatter.h"
 #include "transport/datagram/links.h"
 
 enum { CALLS_MAX = 64, PARTS = 40 };
@@ -125,15 +125,15 @@ bool engine_frame(struct engine *e, struct link *link, const struct path *from, 
 	return known;
 }
 
-void landing_foresee(struct engine *e, struct landing *landing)
+void scatter_foresee(struct engine *e, struct scatter *scatter)
 {
 	(void)e;
-	landing->frames = 0;
-	landing->count = 1;
-	landing->iov[0] = (struct iovec){landing->spill, LANDING_SPILL};
+	scatter->frames = 0;
+	scatter->count = 1;
+	scatter->iov[0] = (struct iovec){scatter->spill, SCATTER_SPILL};
 }
 
-unsigned landing_arrived(struct engine *e, struct link *link, const struct path *from, struct landing *landing, size_t bytes,
+unsigned scatter_arrived(struct engine *e, struct link *link, const struct path *from, struct scatter *scatter, size_t bytes,
 		       size_t segment)
 {
 	struct path records = *from;
@@ -141,7 +141,7 @@ unsigned landing_arrived(struct engine *e, struct link *link, const struct path 
 	memcpy(records.bytes + 16, link->own.bytes + 16, 2);
 	assert_int_equal(load_be16(from->bytes + 16), link->bulk_port); /* bulk is sent from the bulk socket */
 	for (size_t at = 0; at < bytes; at += segment)
-		landing->known |= engine_frame(e, link, &records, landing->spill + at, bytes - at < segment ? bytes - at : segment);
+		scatter->known |= engine_frame(e, link, &records, scatter->spill + at, bytes - at < segment ? bytes - at : segment);
 	return (unsigned)((bytes + segment - 1) / segment);
 }
 

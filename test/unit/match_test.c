@@ -325,7 +325,7 @@ struct fixture {
 	struct match match;
 	struct match_receive receives[LONG_QUEUE];
 	struct match_message messages[LONG_QUEUE];
-	uint32_t numbers[LONG_QUEUE];
+	uint32_t naming[LONG_QUEUE];
 };
 
 static int fixture_make(void **state)
@@ -450,16 +450,16 @@ static void next__current_entry_may_go(void **state)
 /* What one search of a queue of one costs: the comparison with its only entry. */
 enum { COST_OF_ONE = 1 };
 
-static void numbers_shuffle(struct fixture *f, uint64_t seed)
+static void naming_shuffle(struct fixture *f, uint64_t seed)
 {
 	for (uint32_t i = 0; i < LONG_QUEUE; i++)
-		f->numbers[i] = i;
+		f->naming[i] = i;
 	for (uint32_t i = LONG_QUEUE - 1; i > 0; i--) {
 		uint32_t at = unit_below(&seed, i + 1);
-		uint32_t number = f->numbers[at];
+		uint32_t number = f->naming[at];
 
-		f->numbers[at] = f->numbers[i];
-		f->numbers[i] = number;
+		f->naming[at] = f->naming[i];
+		f->naming[i] = number;
 	}
 }
 
@@ -490,14 +490,14 @@ static uint64_t tag_at(uint32_t number, bool tags_differ)
 
 static void receives_cost(struct fixture *f, bool any, bool tags_differ)
 {
-	numbers_shuffle(f, 7);
+	naming_shuffle(f, 7);
 	for (uint32_t i = 0; i < LONG_QUEUE; i++)
 		post(f, i, any ? MATCH_ANY : source_at(i, tags_differ), tag_at(i, tags_differ) + 1,
 		     ~UINT64_C(3));
 	assert_null(match_arrive(&f->match, LONG_QUEUE, UINT64_MAX)); /* indexes all */
 	cost_reset(&f->match);
 	for (uint32_t i = 0; i < LONG_QUEUE; i++) {
-		uint32_t number = f->numbers[i];
+		uint32_t number = f->naming[i];
 		uint32_t source = source_at(number, tags_differ);
 		uint64_t tag = tag_at(number, tags_differ) | (i & 3); /* two bits are masked out */
 		struct match_receive *receive = match_arrive(&f->match, source, tag);
@@ -526,12 +526,12 @@ static void cost__10000_receives_of_different_sources(void **state)
 
 static void messages_cost(struct fixture *f, bool any, bool tags_differ)
 {
-	numbers_shuffle(f, 8);
+	naming_shuffle(f, 8);
 	for (uint32_t i = 0; i < LONG_QUEUE; i++)
 		store(f, i, source_at(i, tags_differ), tag_at(i, tags_differ) + 1);
 	cost_reset(&f->match);
 	for (uint32_t i = 0; i < LONG_QUEUE; i++) {
-		uint32_t number = f->numbers[i];
+		uint32_t number = f->naming[i];
 		uint32_t source = any ? MATCH_ANY : source_at(number, tags_differ);
 		uint64_t tag = tag_at(number, tags_differ) | (i & 3);
 		struct match_message *message = match_find(&f->match, source, tag, ~UINT64_C(3));

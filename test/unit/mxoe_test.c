@@ -21,7 +21,7 @@
 
 enum {
 	KEY = 0xc0ffee5,
-	NUMBERS = 256,
+	NAMING = 256,
 	PARTNERS = 32,          /* endpoints of the other host: the captures have few, whose numbers differ modulo this */
 	SEQUENCES = 1 << 14,
 	MESSAGES_MAX = 256,     /* of one partner, each way */
@@ -42,7 +42,7 @@ struct said {
 	uint64_t tag;
 	uint32_t length;
 	uint8_t *bytes;
-	bool announced, over;
+	bool offered, over;
 	uint8_t window, sequence; /* of one that is announced, as the capture has them */
 	uint16_t own_window;      /* and the engine, of its own */
 };
@@ -113,7 +113,7 @@ static struct play {
 	uint8_t frame[CAPTURE_FRAME_MAX];
 	uint64_t now_ns;
 	uint8_t *buffers[RECEIVES];
-	bool numbers_here[NUMBERS];
+	bool naming_here[NAMING];
 	uint8_t lot;              /* what is drawn, */
 	unsigned draws;           /* and how often something was */
 	/* what came out since the last frame went in */
@@ -131,7 +131,7 @@ static const uint8_t *body_of(const struct capture_frame *frame)
 
 static struct partner *partner(uint32_t number)
 {
-	assert_true(number < NUMBERS);
+	assert_true(number < NAMING);
 	return &play.partners[number % PARTNERS];
 }
 
@@ -210,7 +210,7 @@ static void judge_data_message(const struct packet *packet, struct partner *to)
 	struct said *said = next_said(to);
 	uint32_t offset = to->fragment * play.codec->fragment;
 
-	assert_false(said->announced);
+	assert_false(said->offered);
 	assert_int_equal(packet->message.record.tag, said->tag);
 	assert_int_equal(packet->message.total, said->length);
 	assert_int_equal(packet->message.medium, said->length > 128);
@@ -227,18 +227,18 @@ static void judge_data_message(const struct packet *packet, struct partner *to)
 	to->out_next = (uint16_t)((to->out_next + 1) % SEQUENCES);
 }
 
-static void judge_announcement(const struct packet *packet, struct partner *to)
+static void judge_rts(const struct packet *packet, struct partner *to)
 {
 	struct said *said = next_said(to);
 	struct window window;
 
 	window_load(&window, &packet->message.record);
-	assert_true(said->announced);
+	assert_true(said->offered);
 	assert_int_equal(packet->message.record.tag, said->tag);
 	assert_int_equal(window.length, said->length);
 	assert_int_equal(window.id >> 16, 0);
 	for (unsigned i = 0; i < to->out_said; i++) /* no two windows are open under one id */
-		assert_true(!to->out[i].announced || to->out[i].over || to->out[i].own_window != (uint16_t)window.id);
+		assert_true(!to->out[i].offered || to->out[i].over || to->out[i].own_window != (uint16_t)window.id);
 	said->own_window = (uint16_t)window.id;
 	to->out_said++;
 	to->out_next = (uint16_t)((to->out_next + 1) % SEQUENCES);
@@ -267,8 +267,8 @@ static void judge_record(const struct packet *packet, struct partner *to)
 		return;
 	}
 	play.sent_messages += to->fragment == 0;
-	if (packet->message.record.kind == RECORD_ANNOUNCE)
-		judge_announcement(packet, to);
+	if (packet->message.record.kind == RECORD_RTS)
+		judge_rts(packet, to);
 	else
 		judge_data_message(packet, to);
 }
@@ -502,8 +502,8 @@ static void model_message(struct partner *from, const struct packet *packet)
 		return;
 	if (record->kind == RECORD_FINISH)
 		said.tag = UINT64_MAX;
-	if (record->kind == RECORD_ANNOUNCE) {
-		said.announced = true;
+	if (record->kind == RECORD_RTS) {
+		said.offered = true;
 		said.window = (uint8_t)record->arg[2];
 		said.sequence = (uint8_t)(record->arg[2] >> 8);
 		assert_true(from->window_count < WINDOWS_MAX);
@@ -595,7 +595,7 @@ static struct said *script_window(struct partner *from, uint8_t *window, uint8_t
 	for (unsigned i = from->out_said; i-- > 0;) {
 		struct said *said = &from->out[i];
 
-		if (!said->announced || said->window != *window || said->sequence != *sequence)
+		if (!said->offered || said->window != *window || said->sequence != *sequence)
 			continue;
 		*window = (uint8_t)said->own_window;
 		*sequence = (uint8_t)(said->own_window >> 8);
@@ -703,7 +703,7 @@ static void application_sends(const uint8_t *body, struct partner *to)
 		said->length = load_be32(body + 4);
 	if (body[0] == CAPTURE_RENDEZVOUS) {
 		said->length = load_be32(body + 24);
-		said->announced = true;
+		said->offered = true;
 		said->window = body[28];
 		said->sequence = body[29];
 		flags = said->length <= play.codec->eager_max ? THOLE_SYNC : 0;
@@ -772,14 +772,14 @@ static void received(void *arg, const struct thole_completion *completion)
 	assert_int_equal(completion->operation, THOLE_OP_RECEIVE);
 	from = partner(endpoint_peer(play.endpoint, completion->peer)->base.parts.network[4]);
 	for (unsigned i = 0; i < from->in_count && !said; i++)
-		if (!from->in[i].over && (from->in[i].tag == completion->tag || !from->in[i].announced))
+		if (!from->in[i].over && (from->in[i].tag == completion->tag || !from->in[i].offered))
 			said = &from->in[i];
 	assert_non_null(said);
 	said->over = true;
 	assert_int_equal(completion->tag, said->tag);
 	assert_int_equal(completion->message_length, said->length);
 	if (completion->status) {
-		assert_true(said->announced && from->lost);
+		assert_true(said->offered && from->lost);
 		play.refused++;
 	} else {
 		for (uint32_t i = 0; completion->tag >> 48 == 0xc0de && i < said->length; i++)
@@ -805,7 +805,7 @@ static void draw(void *arg, void *bytes, size_t length)
 static bool is_here(void *arg, uint8_t number)
 {
 	(void)arg;
-	return play.numbers_here[number];
+	return play.naming_here[number];
 }
 
 static void learn_side(void)
@@ -816,7 +816,7 @@ static void learn_side(void)
 
 		if (frame->from != play.side || (body[0] != 36 && (body[0] < 37 || body[0] > 41)))
 			continue;
-		play.numbers_here[body[2]] = true;
+		play.naming_here[body[2]] = true;
 		if (body[0] == 36 && body[2] == play.number && play.session == 0)
 			play.session = load_be32(body + (body[26] ? 20 : 16));
 	}
@@ -1209,7 +1209,7 @@ static unsigned page_send(struct link *link, const struct frame_out *frames, uns
 			assert_true(packet.data.offset + packet.length <= PAGE_LENGTH && page.frames < 64);
 			memcpy(page.bytes + packet.data.offset, packet.payload, packet.length);
 			page.sequences[page.frames++] = packet.data.frame;
-		} else if (packet.type == PACKET_RECORD && packet.message.record.kind == RECORD_ANNOUNCE) {
+		} else if (packet.type == PACKET_RECORD && packet.message.record.kind == RECORD_RTS) {
 			assert_true(page.announcements < PAGE_WINDOWS);
 			page.window = page.windows[page.announcements++] = packet.message.record.arg[2];
 		} else if (packet.type == PACKET_NACK) {
@@ -1255,10 +1255,10 @@ static void pages__pulled(void **state)
 	page_open();
 	packet.session = play.session;
 	packet.ack = 1;
-	packet.message.record = (struct record){.kind = RECORD_ANNOUNCE, .tag = UINT64_C(0xc0de) << 48 | UINT64_C(999) << 32};
+	packet.message.record = (struct record){.kind = RECORD_RTS, .tag = UINT64_C(0xc0de) << 48 | UINT64_C(999) << 32};
 	packet.sequence = partner(2)->next;
 	said = &partner(2)->in[partner(2)->in_count++];
-	*said = (struct said){.tag = packet.message.record.tag, .length = PAGE_LENGTH, .announced = true};
+	*said = (struct said){.tag = packet.message.record.tag, .length = PAGE_LENGTH, .offered = true};
 	window_store(&window, &packet.message.record);
 	arrives(frame, partner_frame(&packet, frame));
 	for (unsigned i = 0; i < page.count; i++) {
@@ -1342,7 +1342,7 @@ static void first_names(uint8_t lot, uint64_t *window_p, uint32_t *handle_p)
 	step();
 	packet.session = play.session;
 	packet.sequence = partner(2)->next;
-	packet.message.record = (struct record){.kind = RECORD_ANNOUNCE};
+	packet.message.record = (struct record){.kind = RECORD_RTS};
 	window_store(&window, &packet.message.record);
 	arrives(frame, partner_frame(&packet, frame));
 	assert_true(page.count > 0);
@@ -1495,7 +1495,7 @@ static void stray__another_number(void **state)
 	(void)state;
 	stray_open(0);
 	message = partner_message((const uint8_t *)"y");
-	play.numbers_here[9] = true;
+	play.naming_here[9] = true;
 	message.to = 9;
 	partner_sends(&message);
 	assert_int_equal(page.nacks, 0);
@@ -1552,7 +1552,7 @@ static void stray__acks(void **state)
 /* Data has no session: whose it is say the magic and who sends it. */
 static void stray__data(void **state)
 {
-	struct packet data = {.type = PACKET_DATA}, announce;
+	struct packet data = {.type = PACKET_DATA}, rendezvous_classes;
 	struct window window = {.length = 5, .count = 1, .id = 5 | 9 << 8};
 	struct engine *engine;
 	uint8_t frame[ENGINE_FRAME_MAX];
@@ -1561,11 +1561,11 @@ static void stray__data(void **state)
 	(void)state;
 	stray_open(0);
 	engine = &datagram_of(&play.endpoint->base)->engine;
-	announce = partner_message(NULL);
-	announce.message.record.kind = RECORD_ANNOUNCE;
-	announce.message.total = announce.length = 0;
-	window_store(&window, &announce.message.record);
-	partner_sends(&announce);
+	rendezvous_classes = partner_message(NULL);
+	rendezvous_classes.message.record.kind = RECORD_RTS;
+	rendezvous_classes.message.total = rendezvous_classes.length = 0;
+	window_store(&window, &rendezvous_classes.message.record);
+	partner_sends(&rendezvous_classes);
 	assert_int_equal(page.count, 1);
 	data.data.transfer = page.pulls[0].transfer ^ 1; /* the neighbour's */
 	data.payload = (const uint8_t *)"wrong";
@@ -1646,7 +1646,7 @@ static void stray__held_off(void **state)
 	engine = &datagram_of(&play.endpoint->base)->engine;
 	first = partner_message((const uint8_t *)"y");
 	partner_sends(&first);
-	play.endpoint->base.holding = true;
+	play.endpoint->base.backpressure = true;
 	play.endpoint->screened = 1; /* so nothing is awaited */
 	page.acks = 0;
 	second = partner_message((const uint8_t *)"z");
@@ -1657,7 +1657,7 @@ static void stray__held_off(void **state)
 	assert_int_equal(page.acks, 0);
 	partner_sends(&first);
 	assert_int_equal(page.acks, 1);
-	play.endpoint->base.holding = false;
+	play.endpoint->base.backpressure = false;
 	play.endpoint->screened = 0;
 	partner_sends(&second);
 	assert_int_equal(sent.operation, THOLE_OP_RECEIVE);

@@ -8,28 +8,28 @@
 #include "endpoint/patience.h"
 #include "pair.h"
 
-enum { LOOKS = 100, LOOK_NS = 30, NEVER = -1 };
+enum { POLLS = 100, PROBE_NS = 30, NEVER = -1 };
 
 /* A caller, and what it has had. */
 struct caller {
 	struct patience patience;
-	uint64_t now_ns, looks, clocks, tries;
+	uint64_t now_ns, polls, clocks, tries;
 };
 
 /* A poll that finds nothing at first, so long after the one before; `comes`: the look at which something comes, or NEVER. */
 static void caller_polls(struct caller *caller, uint64_t away_ns, int comes)
 {
-	uint32_t looks, made;
+	uint32_t polls, made;
 
 	caller->now_ns += away_ns;
 	if (patience_rests(&caller->patience))
 		return;
 	caller->clocks++;
-	looks = patience_looks(&caller->patience, caller->now_ns, LOOKS);
-	made = comes != NEVER && looks >= (uint32_t)comes ? (uint32_t)comes : looks;
-	caller->looks += made;
-	caller->tries += looks > 0;
-	caller->now_ns += made * LOOK_NS;
+	polls = patience_polls(&caller->patience, caller->now_ns, POLLS);
+	made = comes != NEVER && polls >= (uint32_t)comes ? (uint32_t)comes : polls;
+	caller->polls += made;
+	caller->tries += polls > 0;
+	caller->now_ns += made * PROBE_NS;
 	if (made > 0 && made == (uint32_t)comes)
 		patience_paid(&caller->patience, caller->now_ns, made);
 	else
@@ -51,7 +51,7 @@ static void caller__tight(void **state)
 
 	(void)state;
 	caller_polls_often(&caller, 100000, PATIENCE_AWAY_NS - 1, 1);
-	assert_int_equal(caller.looks, 0);
+	assert_int_equal(caller.polls, 0);
 	assert_in_range(caller.clocks, 1, 100000 * 2 / PATIENCE_REST_MAX);
 }
 
@@ -62,12 +62,12 @@ static void caller__computing(void **state)
 
 	(void)state;
 	caller_polls_often(&caller, 1000, PATIENCE_WAITING_NS, 1);
-	assert_int_equal(caller.looks, 0);
+	assert_int_equal(caller.polls, 0);
 	caller_polls_often(&caller, 1000, 700, 20); /* it waits, and so gets an account */
-	assert_true(caller.patience.account > LOOKS);
-	caller.looks = 0;
+	assert_true(caller.patience.account > POLLS);
+	caller.polls = 0;
 	caller_polls_often(&caller, 1000, PATIENCE_WAITING_NS, 1);
-	assert_int_equal(caller.looks, 0);
+	assert_int_equal(caller.polls, 0);
 }
 
 /* Who is away as one who waits, but waits for nothing of ours: an average poll costs less than one look. */
@@ -77,7 +77,7 @@ static void caller__in_vain(void **state)
 
 	(void)state;
 	caller_polls_often(&caller, 100000, 700, NEVER);
-	assert_in_range(caller.looks, LOOKS, 100000 / 2);
+	assert_in_range(caller.polls, POLLS, 100000 / 2);
 	assert_in_range(caller.clocks, 1, 100000 * 3 / PATIENCE_REST_MAX);
 }
 
@@ -102,9 +102,9 @@ static void caller__waits_in_vain_then_again(void **state)
 
 	(void)state;
 	caller_polls_often(&caller, 10000, 700, 20);
-	caller.looks = 0;
+	caller.polls = 0;
 	caller_polls_often(&caller, 20, 700, NEVER);
-	assert_int_equal(caller.looks, PATIENCE_MAX);
+	assert_int_equal(caller.polls, PATIENCE_MAX);
 	caller_polls_often(&caller, 10000, 700, NEVER);
 	caller_polls_often(&caller, PATIENCE_REST_MAX + 2, 700, 20);
 	assert_true(caller.patience.account >= PATIENCE_GAIN);
@@ -120,8 +120,8 @@ static void caller__rarely_successful(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100000; i++)
-		caller_polls(&caller, 700, i % 10 ? NEVER : LOOKS);
-	assert_in_range(caller.looks, LOOKS, 100000 * 2);
+		caller_polls(&caller, 700, i % 10 ? NEVER : POLLS);
+	assert_in_range(caller.polls, POLLS, 100000 * 2);
 }
 
 /* ---- An endpoint ------------------------------------------------------------------------------------------------- */

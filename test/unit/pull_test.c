@@ -12,12 +12,12 @@
 static struct wire wires[2]; /* the inboxes of a and b */
 static uint64_t now_ns;
 
-static const char *const announced[] = {"net_eager_max=0", NULL};
+static const char *const offered[] = {"net_eager_max=0", NULL};
 
 static void open_both(struct pair *pair, const struct codec *codec)
 {
 	now_ns = 1000000000;
-	wired_open(pair, wires, codec, announced, announced);
+	wired_open(pair, wires, codec, offered, offered);
 }
 
 static void vanish_both(struct pair *pair)

@@ -117,7 +117,7 @@ static int finished(int status, uint64_t bytes, size_t *length_p)
 	pair_open(&pair, no_options);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 300000, 7, 0, 0, NULL, &send), 0);
 	assert_int_equal(thole_test(pair.a, send, NULL), 0);
-	record.tag = request_id((struct request *)send);
+	record.tag = request_id((struct thole_request *)send);
 	record.imm = finish_pack(status, bytes);
 	pair.a->base.up->delivered(&endpoint_peer(pair.a, pair.a_to_b)->base, &record, NULL, 0);
 	assert_int_equal(thole_test(pair.a, send, &completion), 1);
@@ -919,7 +919,7 @@ static void screen__what_a_peer_that_ends_has_left(void **state)
 	char *from = pair_filled(0, LENGTH), *to = calloc(1, LENGTH);
 	struct thole_request *third, *never, *fourth;
 	struct thole_completion completion;
-	struct screened first, second, announced;
+	struct screened first, second, offered;
 	uint8_t got, none;
 
 	(void)state;
@@ -943,7 +943,7 @@ static void screen__what_a_peer_that_ends_has_left(void **state)
 	assert_int_equal(thole_message_keep(pair.b, second.message), 0);
 	assert_int_equal(thole_test(pair.b, third, NULL), 0);
 	assert_int_equal(thole_test(pair.b, never, NULL), 0);
-	assert_int_equal(screen(pair.b, &announced), 0); /* a receive waits for it: it ends, without its data */
+	assert_int_equal(screen(pair.b, &offered), 0);   /* a receive waits for it: it ends, without its data */
 	assert_int_equal(thole_test(pair.b, third, &completion), 1);
 	assert_int_equal(completion.status, 0);
 	assert_int_equal(got, 3);

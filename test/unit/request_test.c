@@ -4,9 +4,9 @@
 
 static const char *const no_options[] = {NULL};
 
-static struct request *waiting(struct thole_endpoint *endpoint, struct peer *peer)
+static struct thole_request *waiting(struct thole_endpoint *endpoint, struct peer *peer)
 {
-	struct request *request = request_new(endpoint, THOLE_OP_SEND, NULL, 0);
+	struct thole_request *request = request_new(endpoint, THOLE_OP_SEND, NULL, 0);
 
 	assert_non_null(request);
 	request->peer = peer;
@@ -18,7 +18,7 @@ static void find__only_a_live_one_of_this_peer(void **state)
 {
 	struct pair pair;
 	struct peer *peer, *self;
-	struct request *request;
+	struct thole_request *request;
 	uint64_t id;
 
 	(void)state;
@@ -49,7 +49,7 @@ static void find__not_by_an_older_id(void **state)
 	pair_open(&pair, no_options);
 	peer = pair.a->peers[pair.a_to_b];
 	for (int i = 0; i < 1000; i++) {
-		struct request *request = waiting(pair.a, peer);
+		struct thole_request *request = waiting(pair.a, peer);
 
 		ids[i] = request_id(request);
 		for (int k = 0; k < i; k++)
@@ -62,7 +62,7 @@ static void find__not_by_an_older_id(void **state)
 
 static void find__made_up_ids(void **state)
 {
-	struct request *requests[500];
+	struct thole_request *requests[500];
 	uint64_t random = 1;
 	struct pair pair;
 	struct peer *peer;
@@ -77,7 +77,7 @@ static void find__made_up_ids(void **state)
 	}
 	for (int i = 0; i < 200000; i++) {
 		uint64_t id = (unit_random(&random) % 4) << 32 | unit_below(&random, 2000);
-		const struct request *found = request_find(peer, id);
+		const struct thole_request *found = request_find(peer, id);
 
 		if (found)
 			assert_true(found->state == REQUEST_WAITING && found->peer == peer && request_id(found) == id);
@@ -89,7 +89,7 @@ static void segments__are_copied_and_summed(void **state)
 {
 	struct pair pair;
 	struct iovec segments[3] = {{NULL, 0}, {"abcdef", 6}, {"ghi", 3}};
-	struct request *request;
+	struct thole_request *request;
 	char out[9];
 
 	(void)state;

@@ -225,12 +225,12 @@ static void publish__not_while_memory_is_lent(void **state)
 	assert_true(ring_slot(back->segment, back->produced - 1)->place & (uint32_t)PLACE_LENT);
 	published = in->segment->consumed;
 	handled = in->handled;
-	for (int i = 0; i < 5 * PUBLISH_LOOKS; i++)
+	for (int i = 0; i < 5 * PUBLISH_POLLS; i++)
 		thole_progress(pair.b);
 	assert_int_equal(in->segment->consumed, published);
-	for (int i = 0; i < 5 * PUBLISH_LOOKS; i++)
+	for (int i = 0; i < 5 * PUBLISH_POLLS; i++)
 		thole_progress(pair.a);
-	for (int i = 0; i < 5 * PUBLISH_LOOKS; i++)
+	for (int i = 0; i < 5 * PUBLISH_POLLS; i++)
 		thole_progress(pair.b);
 	assert_int_equal(in->segment->consumed, handled);
 	pair_close(&pair);

@@ -201,7 +201,7 @@ static void timeout__doubles(void **state)
 }
 
 /* The last of many is lost: a look, long before all counts as lost, brings it, and costs no window. */
-static void timeout__begins_with_a_look(void **state)
+static void timeout__begins_with_a_poll(void **state)
 {
 	uint32_t window, next;
 
@@ -251,7 +251,7 @@ int main(void)
 		cmocka_unit_test(window__has_a_bound),
 		cmocka_unit_test(window__shrinks_with_losses),
 		cmocka_unit_test(timeout__doubles),
-		cmocka_unit_test(timeout__begins_with_a_look),
+		cmocka_unit_test(timeout__begins_with_a_poll),
 		cmocka_unit_test(timeout__is_short_again_after_progress),
 	};
 

@@ -6,7 +6,7 @@
 
 enum {
 	INJECT_BYTES_MAX = 256, /* a blocking send of no more copies instead of waiting */
-	LOOK_NS = 200000000,    /* between two looks at whether the other rank has given up */
+	PROBE_NS = 200000000,   /* between two looks at whether the other rank has given up */
 };
 
 struct ticket {
@@ -49,7 +49,7 @@ static int finish(struct perf_rank *rank, struct ticket *ticket, const char *wha
 	int error;
 
 	do {
-		error = thole_wait(rank->endpoint, ticket->request, LOOK_NS, &completion);
+		error = thole_wait(rank->endpoint, ticket->request, PROBE_NS, &completion);
 		if (error == THOLE_ERR_TIMEOUT && rank->other && perf_left(rank))
 			return -1;
 	} while (error == THOLE_ERR_TIMEOUT && perf_now_ns() < end);

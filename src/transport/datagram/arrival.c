@@ -8,7 +8,7 @@
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
+#include "transport/datagram/transmit_frame.h"
 #include "transport/datagram/sequence.h"
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -34,7 +34,7 @@ void arrival_end(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
 
-	kept_free_all(engine, &connection->in.held);
+	transmit_frame_free_all(engine, &connection->in.held);
 	engine->held -= connection->in.held_count;
 	connection->in.held_count = 0;
 	connection->in.ack_ns = 0;
@@ -51,7 +51,7 @@ static uint16_t arrival_credit(const struct connection *connection)
 	uint64_t room = engine->links[connection->routes.use[LINK_RECORDS]]->room / (2 * (uint64_t)connection->routes.frame);
 	uint64_t share = room / (engine->senders ? engine->senders : 1);
 
-	if (engine->held >= ENGINE_HOLD_TOTAL || share < WINDOW_LEAST)
+	if (engine->held >= ENGINE_REORDER_TOTAL || share < WINDOW_LEAST)
 		share = WINDOW_LEAST;
 	return (uint16_t)(share < engine->codec->ahead_max ? share : engine->codec->ahead_max);
 }
@@ -63,7 +63,7 @@ void arrival_report(struct connection *connection, struct packet *packet)
 	connection->in.unreported = 0;
 	connection->in.ack_ns = 0;
 	/* Only an ACK says which frames are held, and whether messages are to be announced. */
-	connection->in.ack_now = connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_hold);
+	connection->in.ack_now = connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_backpressure);
 }
 
 void arrival_acknowledge(struct connection *connection)
@@ -77,19 +77,19 @@ void arrival_acknowledge(struct connection *connection)
 
 	connection_packet(connection, &packet, PACKET_ACK);
 	arrival_report(connection, &packet);
-	connection->in.ack_now = connection->in.tell_hold = false;
+	connection->in.ack_now = connection->in.tell_backpressure = false;
 	packet.sequence = sequence_narrow(engine->codec, connection->out.next);
 	packet.acked.send = packet.ack;
 	packet.acked.session = packet.session;
 	packet.acked.number = ++connection->in.ack_number;
 	for (node = list_first(&connection->in.held); node; node = list_next(&connection->in.held, node)) {
-		uint32_t ahead = container_of(node, struct kept, node)->sequence - connection->in.next;
+		uint32_t ahead = container_of(node, struct transmit_frame, node)->sequence - connection->in.next;
 
 		if (ahead > 0 && ahead <= 64)
 			packet.acked.held |= UINT64_C(1) << (ahead - 1);
 	}
-	if (engine->owner->holding)
-		packet.flags |= PACKET_HOLD;
+	if (engine->owner->backpressure)
+		packet.flags |= PACKET_BACKPRESSURE;
 	if (silence->checked_ns && silence->total_ns > 0 && silence->heard_ns <= silence->checked_ns) {
 		packet.flags |= PACKET_ANSWER;
 		link = connection->routes.use[LINK_BULK]; /* where a host answers for who is not there any more; and by all others that work */
@@ -150,19 +150,19 @@ static void arrival_drain(struct connection *connection)
 	struct list_node *node;
 
 	while (connection->state == CONNECTION_OPEN && (node = list_first(&connection->in.held))) {
-		struct kept *kept = container_of(node, struct kept, node);
+		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
 		struct packet packet;
 
-		if (sequence_after(kept->sequence, connection->in.next) > 0 ||
-		    (kept->sequence == connection->in.next && kept->fragment > connection->in.fragment))
+		if (sequence_after(frame->sequence, connection->in.next) > 0 ||
+		    (frame->sequence == connection->in.next && frame->fragment > connection->in.fragment))
 			return;
 		list_remove(node);
 		connection->in.held_count--;
 		engine->held--;
-		if (kept->sequence == connection->in.next && kept->fragment == connection->in.fragment &&
-		    engine->codec->decode(&packet, kept->bytes, kept->length) == 0)
+		if (frame->sequence == connection->in.next && frame->fragment == connection->in.fragment &&
+		    engine->codec->decode(&packet, frame->bytes, frame->length) == 0)
 			arrival_advance(connection, &packet);
-		kept_free(engine, kept);
+		transmit_frame_free(engine, frame);
 	}
 }
 
@@ -171,10 +171,10 @@ static void arrival_hold(struct connection *connection, const struct packet *pac
 {
 	struct engine *engine = connection->engine;
 	struct list_node *node = connection->in.held.prev;
-	struct kept *kept;
+	struct transmit_frame *transmit;
 
 	for (; node != &connection->in.held; node = node->prev) {
-		const struct kept *before = container_of(node, struct kept, node);
+		const struct transmit_frame *before = container_of(node, struct transmit_frame, node);
 		int32_t after = sequence_after(sequence, before->sequence);
 
 		if (after == 0 && before->fragment == packet->message.fragment) {
@@ -184,19 +184,19 @@ static void arrival_hold(struct connection *connection, const struct packet *pac
 		if (after > 0 || (after == 0 && packet->message.fragment > before->fragment))
 			break;
 	}
-	kept = connection->in.held_count < ENGINE_HOLD_MAX && engine->held < ENGINE_HOLD_TOTAL &&
+	transmit = connection->in.held_count < ENGINE_REORDER_MAX && engine->held < ENGINE_REORDER_TOTAL &&
 			       length <= engine->frame_max
-		       ? kept_new(engine, (uint32_t)length)
+		       ? transmit_frame_new(engine, (uint32_t)length)
 		       : NULL;
-	if (!kept) {
+	if (!transmit) {
 		engine_count(engine, COUNTER_DROPPED_FULL);
 		return;
 	}
 	engine_count(engine, COUNTER_FRAMES_HELD);
-	kept->sequence = sequence;
-	kept->fragment = packet->message.fragment;
-	memcpy(kept->bytes, frame, length);
-	list_push_front(node, &kept->node);
+	transmit->sequence = sequence;
+	transmit->fragment = packet->message.fragment;
+	memcpy(transmit->bytes, frame, length);
+	list_push_front(node, &transmit->node);
 	connection->in.held_count++;
 	engine->held++;
 }

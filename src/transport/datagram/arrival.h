@@ -12,7 +12,7 @@ enum arrival_limits {
 };
 
 struct arrival {
-	struct list_node held;      /* struct kept, in order, ahead of a gap */
+	struct list_node held;      /* struct transmit_frame, in order, ahead of a gap */
 	uint32_t held_count;
 	uint32_t next;              /* sequence of the next frame, */
 	uint8_t fragment;           /* and which fragment */
@@ -22,7 +22,7 @@ struct arrival {
 	uint32_t ack_number;        /* mxoe: of the last acknowledgement by itself */
 	uint64_t ack_ns;            /* when an acknowledgement is due; 0: none is */
 	bool ack_now;
-	bool tell_hold;             /* by an ACK: owner->holding has changed */
+	bool tell_backpressure;     /* by an ACK: owner->backpressure has changed */
 	bool heard_lately;          /* counted in engine->senders */
 };
 

@@ -6,7 +6,7 @@
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
+#include "transport/datagram/transmit_frame.h"
 
 static uint8_t zeros[ENGINE_FRAME_MAX];
 
@@ -81,14 +81,14 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 		burst->full = true;
 		engine->owner->counters[COUNTER_FRAMES_BLOCKED] += count - taken;
 		for (unsigned i = count; i-- > taken;) /* the earliest last: all behind it are taken back with it */
-			if (burst->kept[i])
-				transmit_unsend(burst->connections[i], burst->kept[i]);
+			if (burst->transmit[i])
+				transmit_unsend(burst->connections[i], burst->transmit[i]);
 	}
 	return taken > count - tail ? taken - (count - tail) : 0;
 }
 
 bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
-	       struct connection *connection, struct kept *kept)
+	       struct connection *connection, struct transmit_frame *transmit)
 {
 	struct burst *burst = engine->burst;
 	unsigned at;
@@ -101,7 +101,7 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	burst->frames[at].known = connection != NULL;
 	burst->guards[at] = guard;
 	burst->connections[at] = connection;
-	burst->kept[at] = kept;
+	burst->transmit[at] = transmit;
 	if (burst->count == ENGINE_BURST)
 		burst_send(engine, 0);
 	return !burst->full;

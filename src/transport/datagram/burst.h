@@ -2,7 +2,7 @@
 /*
  * burst: frames to be sent gather here, and go to one link at a time. Pure.
  *
- * A burst is sent off when it is full, when a frame for another link follows, and at the end of engine_flush. Invariant: whatever a
+ * A burst is sent off when it is full, when a frame for another link follows, and at the end of engine_transmit. Invariant: whatever a
  * frame of it refers to lives until then.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_BURST_H
@@ -16,7 +16,7 @@ struct burst {
 	struct frame_out frames[ENGINE_BURST];
 	struct guard *guards[ENGINE_BURST];           /* that make the tags when it is sent; NULL: none */
 	struct connection *connections[ENGINE_BURST];
-	struct kept *kept[ENGINE_BURST];              /* of a RECORD that was not sent before, else NULL */
+	struct transmit_frame *transmit[ENGINE_BURST]; /* of a RECORD that was not sent before, else NULL */
 	struct iovec iov[ENGINE_BURST][FRAME_PIECES];
 	uint8_t heads[ENGINE_BURST][PACKET_HEAD_MAX];
 	struct path paths[ENGINE_BURST];
@@ -32,7 +32,7 @@ void burst_fini(struct engine *engine);
 /* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. kept: the owner of a RECORD frame of
  * this connection, or NULL. */
 bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
-	       struct connection *connection, struct kept *kept);
+	       struct connection *connection, struct transmit_frame *transmit);
 /* Put a packet without payload into it, padded to `size` bytes if that is more. */
 void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
 /* Send the burst off. Returns how many of its last `tail` frames were taken. */

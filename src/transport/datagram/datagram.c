@@ -18,12 +18,12 @@
 #include "transport/datagram/mac.h"
 
 enum {
-	LATELY_LOOKS = 64,      /* fruitless looks at a link that costs a system call, after which it is looked at seldom, */
-	SELDOM_LOOKS = 16,      /* each so often, where shared memory is looked at in between */
-	CLOCK_LOOKS = 16,       /* looks that find nothing between two looks at the clock */
+	RECENT_POLLS = 64,      /* fruitless looks at a link that costs a system call, after which it is looked at seldom, */
+	IDLE_POLLS = 16,        /* each so often, where shared memory is looked at in between */
+	CLOCK_POLLS = 16,       /* looks that find nothing between two looks at the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
 	WATCH_TURNS = 4,        /* looks in one peer_timeout at whom receives wait for */
-	NETWORK_LOOKS = 16,     /* looks at rings that take as long as one at the network */
+	NETWORK_POLLS = 16,     /* looks at rings that take as long as one at the network */
 	MXOE_ENDPOINTS = 256,   /* numbers of endpoints on one interface */
 };
 
@@ -47,7 +47,7 @@ static void datagram_ready(struct transport_owner *owner, struct watcher *watche
 {
 	(void)now_ns;
 	container_of(watcher, struct datagram, watcher)->fruitless = 0;
-	transport_look(owner, TRANSPORT_DATAGRAM, true);
+	transport_poll(owner, TRANSPORT_DATAGRAM, true);
 }
 
 /* Without connections nobody looks at the links, so they have to make their descriptors readable; unless there is something
@@ -59,7 +59,7 @@ static void datagram_rest(struct datagram *datagram)
 
 	for (unsigned i = 0; i < engine->link_count && !something; i++)
 		something |= engine->links[i]->calls->ready(engine->links[i]);
-	transport_look(datagram->owner, TRANSPORT_DATAGRAM, something);
+	transport_poll(datagram->owner, TRANSPORT_DATAGRAM, something);
 }
 
 static struct datagram *datagram_new(struct transport_owner *owner, const struct codec *codec)
@@ -312,7 +312,7 @@ static void datagram_close(struct transport_owner *owner)
 	forked_close(&datagram->number_fd);
 	free(datagram);
 	owner->state[TRANSPORT_DATAGRAM] = NULL;
-	transport_look(owner, TRANSPORT_DATAGRAM, false);
+	transport_poll(owner, TRANSPORT_DATAGRAM, false);
 }
 
 /* Whether the integrity that is asked for can be had. */
@@ -395,7 +395,7 @@ int datagram_attach(struct transport_owner *owner, const struct codec *codec, st
 		links[i]->counters = owner->counters;
 		engine_add_link(&datagram->engine, links[i]);
 	}
-	transport_look(owner, TRANSPORT_DATAGRAM, true);
+	transport_poll(owner, TRANSPORT_DATAGRAM, true);
 	return 0;
 }
 
@@ -421,7 +421,7 @@ static int datagram_connect(struct transport_peer *peer)
 	datagram_time(datagram);
 	error = handshake_connect(&datagram->engine, peer);
 	if (!error)
-		transport_look(peer->owner, TRANSPORT_DATAGRAM, true);
+		transport_poll(peer->owner, TRANSPORT_DATAGRAM, true);
 	return error;
 }
 
@@ -466,9 +466,9 @@ static void datagram_disconnect(struct transport_peer *peer)
 	connection_disconnect(engine_of(peer), peer);
 }
 
-static void datagram_hold(struct transport_owner *owner)
+static void datagram_backpressure(struct transport_owner *owner)
 {
-	engine_hold(&datagram_of(owner)->engine);
+	engine_backpressure(&datagram_of(owner)->engine);
 }
 
 static void datagram_fetch(struct transport_fetch *fetch)
@@ -512,8 +512,8 @@ static bool datagram_is_due(struct datagram *datagram)
 	const struct engine *engine = &datagram->engine;
 	bool alone = datagram->owner->locals == 0 && engine->link_count == 1;
 
-	return alone || engine->outstanding > 0 || datagram->fruitless < LATELY_LOOKS ||
-	       datagram->looks % SELDOM_LOOKS == 0;
+	return alone || engine->outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
+	       datagram->polls % IDLE_POLLS == 0;
 }
 
 static unsigned datagram_receive(struct datagram *datagram, struct link *link, bool due)
@@ -552,9 +552,9 @@ static int datagram_progress(struct transport_owner *owner)
 	datagram_add_later(datagram);
 	for (unsigned i = 0; i < engine->link_count; i++)
 		n += datagram_receive(datagram, engine->links[i], due);
-	if (n == 0 && datagram->looks % CLOCK_LOOKS == 0)
+	if (n == 0 && datagram->polls % CLOCK_POLLS == 0)
 		datagram_time(datagram);
-	datagram->looks++;
+	datagram->polls++;
 	if (datagram->watch_ns <= engine->now_ns) {
 		silence_receives(engine);
 		datagram->watch_ns = engine->now_ns + datagram_watch_turn(datagram);
@@ -564,7 +564,7 @@ static int datagram_progress(struct transport_owner *owner)
 	return (int)n;
 }
 
-static int datagram_flush(struct transport_owner *owner)
+static int datagram_transmit(struct transport_owner *owner)
 {
 	struct datagram *datagram = datagram_of(owner);
 	struct engine *engine = &datagram->engine;
@@ -572,7 +572,7 @@ static int datagram_flush(struct transport_owner *owner)
 
 	if (engine_busy(engine) || !list_empty(&engine->fetching)) /* else nothing of it needs the time */
 		datagram_time(datagram);
-	sent = engine_flush(engine);
+	sent = engine_transmit(engine);
 	if (!owner->simulated && engine->open == 0 && transport_is_looked(owner, TRANSPORT_DATAGRAM))
 		datagram_rest(datagram);
 	return (int)sent;
@@ -583,7 +583,7 @@ static bool datagram_drained(struct transport_owner *owner)
 	return engine_drained(&datagram_of(owner)->engine);
 }
 
-static void datagram_farewell(struct transport_owner *owner)
+static void datagram_notify_close(struct transport_owner *owner)
 {
 	struct datagram *datagram = datagram_of(owner);
 
@@ -626,12 +626,12 @@ const struct transport datagram_transport = {
 	.name = "network",
 	.carried = COUNTER_NETWORK_MESSAGES,
 	.option = "network",
-	.weight = NETWORK_LOOKS,
+	.weight = NETWORK_POLLS,
 	.wanted = datagram_wanted,
 	.open = datagram_open,
 	.close = datagram_close,
 	.drained = datagram_drained,
-	.farewell = datagram_farewell,
+	.notify_close = datagram_notify_close,
 	.info_own = datagram_info_own,
 	.reaches = datagram_reaches,
 	.connect = datagram_connect,
@@ -639,12 +639,12 @@ const struct transport datagram_transport = {
 	.piece_max = datagram_piece_max,
 	.connected = datagram_connected,
 	.key = datagram_key,
-	.flush = datagram_flush,
+	.transmit = datagram_transmit,
 	.eager_max = datagram_eager_max,
 	.limits = datagram_limits,
 	.info = datagram_info,
 	.disconnect = datagram_disconnect,
-	.hold = datagram_hold,
+	.backpressure = datagram_backpressure,
 	.fetch = datagram_fetch,
 	.progress = datagram_progress,
 	.deadline = datagram_deadline,

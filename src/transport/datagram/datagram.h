@@ -16,7 +16,7 @@ struct datagram {
 	struct transport_owner *owner;
 	struct watcher watcher;     /* of all links' descriptors */
 	struct interface interface; /* that the links use */
-	uint32_t looks;             /* at the network */
+	uint32_t polls;             /* at the network */
 	uint32_t fruitless;         /* at links that are not cheap, since one found something */
 	uint64_t watch_ns;          /* when it is looked at whom receives wait for */
 	int number_fd;              /* mxoe: holds this endpoint's number; else -1 */

@@ -6,8 +6,8 @@
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
-#include "transport/datagram/landing.h"
+#include "transport/datagram/transmit_frame.h"
+#include "transport/datagram/scatter.h"
 
 /* ---- Opening and closing ------------------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ int engine_init(struct engine *engine, struct transport_owner *owner, const stru
 	pull_init(engine);
 	serve_init(engine);
 	engine->buckets = calloc(ENGINE_LINKS_MAX * (size_t)ENGINE_BUCKETS, sizeof(struct connection *));
-	if (!engine->buckets || burst_init(engine) != 0 || landing_init(engine) != 0) {
+	if (!engine->buckets || burst_init(engine) != 0 || scatter_init(engine) != 0) {
 		engine_fini(engine);
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	}
@@ -49,7 +49,7 @@ int engine_init(struct engine *engine, struct transport_owner *owner, const stru
 /* Nobody is told, neither peers nor requests. */
 void engine_fini(struct engine *engine)
 {
-	landing_fini(engine);
+	scatter_fini(engine);
 	serve_fini(engine);
 	pull_fini(engine);
 	engine->naming->fini(engine);
@@ -58,7 +58,7 @@ void engine_fini(struct engine *engine)
 			guard_end(pool_at(&engine->guards, i));
 	pool_fini(&engine->guards);
 	pool_fini(&engine->connections);
-	kept_fini(engine);
+	transmit_frame_fini(engine);
 	heap_fini(&engine->timers);
 	free(engine->buckets);
 	burst_fini(engine);
@@ -92,7 +92,7 @@ void engine_add_link(struct engine *engine, struct link *link)
 	engine->outstanding_max = engine->links[engine->order[LINK_BULK][0]]->room;
 	engine->naming->start(engine);
 	if (engine->large_frames.capacity == 0)
-		kept_init(engine);
+		transmit_frame_init(engine);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ unsigned engine_expire(struct engine *engine)
 
 /* ---- Out ----------------------------------------------------------------------------------------------------------- */
 
-unsigned engine_flush(struct engine *engine)
+unsigned engine_transmit(struct engine *engine)
 {
 	uint64_t sent = engine->owner->counters[COUNTER_FRAMES_SENT];
 	struct list_node *node, *last = engine->dirty.prev;
@@ -192,14 +192,14 @@ uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *pe
 }
 
 /* Tell all senders. Who misses it goes on sending data, and hears of it again with the next acknowledgement. */
-void engine_hold(struct engine *engine)
+void engine_backpressure(struct engine *engine)
 {
 	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
 		struct connection *connection = pool_at(&engine->connections, i);
 
 		if (!pool_is_live(&engine->connections, connection) || connection->state != CONNECTION_OPEN)
 			continue;
-		connection->in.ack_now = connection->in.tell_hold = true;
+		connection->in.ack_now = connection->in.tell_backpressure = true;
 		connection_dirty(connection);
 	}
 }
@@ -240,7 +240,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		arrival_record(connection, packet, frame, length);
 		break;
 	case PACKET_ACK:
-		connection->out.announcing = packet->flags & PACKET_HOLD;
+		connection->out.announcing = packet->flags & PACKET_BACKPRESSURE;
 		transmit_acked(connection, packet);
 		break;
 	case PACKET_PULL:

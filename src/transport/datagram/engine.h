@@ -7,7 +7,7 @@
  * connection.h  what there is of one peer; each of its parts is of the file that has its name
  * handshake.c   how a connection begins, and how its peer says that it ends
  * transmit.c    records out, arrival.c records in
- * pull.c        bulk in, serve.c bulk out, landing.c where it lands
+ * pull.c        bulk in, serve.c bulk out, scatter.c where it lands
  * silence.c       whether a peer is there that says nothing
  * burst.c       frames to be sent
  * naming.h      how everybody is named: naming_native.c, and naming_mxoe.c, where endpoints have a MAC and a number
@@ -41,14 +41,14 @@ enum engine_limits {
 	ENGINE_CONNECTIONS_MAX = 1 << 20,
 	ENGINE_TRANSFERS_MAX = 1 << 20,
 	ENGINE_PIECE_MAX = 65536,          /* bytes of a record's payload that are taken at once */
-	ENGINE_KEPT_MAX = 1 << 16,         /* frames kept, of each size, all connections together */
-	ENGINE_HOLD_MAX = 256,             /* frames kept ahead of a gap, a connection */
-	ENGINE_HOLD_TOTAL = 8192,          /* and of all connections: bounds the memory that peers can make us use */
+	ENGINE_TRANSMIT_FRAMES_MAX = 1 << 16, /* frames kept, of each size, all connections together */
+	ENGINE_REORDER_MAX = 256,          /* frames kept ahead of a gap, a connection */
+	ENGINE_REORDER_TOTAL = 8192,       /* and of all connections: bounds the memory that peers can make us use */
 };
 
 struct burst;
 struct connection;
-struct kept;
+struct transmit_frame;
 struct mxoe;
 struct naming;
 
@@ -73,7 +73,7 @@ struct engine {
 	struct list_node fetching;      /* connections that are to be asked for data, in turn */
 	struct list_node blocks;        /* outstanding blocks of all fetches, in the order in which they were asked for */
 	struct connection **buckets;    /* connections by path, for each link */
-	uint64_t landing_version;       /* counts changes of what is foreseen */
+	uint64_t scatter_version;       /* counts changes of what is foreseen */
 	uint8_t *repair;                /* where a batch is put together that landed elsewhere than foreseen */
 	uint64_t outstanding;           /* bytes of bulk asked for and not here */
 	uint64_t outstanding_max;       /* credit over all senders */
@@ -112,12 +112,12 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 
 uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer);
 uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *peer);
-void engine_hold(struct engine *engine);
+void engine_backpressure(struct engine *engine);
 
 /* ---- Run ------------------------------------------------------------------------------------------ */
 
 /* Send what is due: pushed records, blocks asked for, serves. Returns how many frames left. */
-unsigned engine_flush(struct engine *engine);
+unsigned engine_transmit(struct engine *engine);
 /* Timers that have run out by now_ns. Returns how many. */
 unsigned engine_expire(struct engine *engine);
 /* When engine_expire has something to do next, UINT64_MAX: never. */

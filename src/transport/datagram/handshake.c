@@ -286,7 +286,7 @@ void handshake_close_arrived(struct connection *connection, const struct packet 
 	}
 	if (connection->handshake.closing_ns == 0)
 		connection->handshake.closing_ns = now_ns + CLOSE_WAIT_NS;
-	connection_wake(connection, now_ns + CLOSE_LOOK_NS);
+	connection_wake(connection, now_ns + CLOSE_PROBE_NS);
 }
 
 uint64_t handshake_expire_close(struct connection *connection)
@@ -294,7 +294,7 @@ uint64_t handshake_expire_close(struct connection *connection)
 	bool complete = handshake_is_closed(connection);
 
 	if (!complete && connection->handshake.closing_ns > connection->engine->now_ns)
-		return connection->engine->now_ns + CLOSE_LOOK_NS;
+		return connection->engine->now_ns + CLOSE_PROBE_NS;
 	connection_lost(connection, complete ? THOLE_ERR_CLOSED : THOLE_ERR_PEER);
 	return UINT64_MAX;
 }

@@ -10,7 +10,7 @@
 enum handshake_limits {
 	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
 	CLOSE_WAIT_NS = 100000000,     /* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
-	CLOSE_LOOK_NS = 1000000,       /* between two looks at whether they are here */
+	CLOSE_PROBE_NS = 1000000,      /* between two looks at whether they are here */
 };
 
 struct handshake {

@@ -44,7 +44,7 @@ struct frame_out {
 	bool known;               /* to the peer of an open connection: not an answer to whoever asks */
 };
 
-enum link_fate { /* of a host and process that was asked after */
+enum link_liveness { /* of a host and process that was asked after */
 	LINK_UNKNOWN, /* no answer yet, or the link cannot ask */
 	LINK_ALIVE,   /* the process has answered, though its program may compute */
 	LINK_HELD,    /* the host says that the port is there, but the process does not answer: it is stopped, or somebody else has it */
@@ -78,7 +78,7 @@ struct link_calls {
 	uint8_t rank[LINK_USES]; /* lower ones are preferred; 0: not for this use */
 	/* Send frames in this order. Returns how many were taken; the rest found no room now. */
 	unsigned (*send)(struct link *link, const struct frame_out *frames, unsigned count);
-	/* Hand what has arrived to engine_frame (bulk perhaps by landing_foresee and landing_arrived), about `budget` frames of it.
+	/* Hand what has arrived to engine_frame (bulk perhaps by scatter_foresee and scatter_arrived), about `budget` frames of it.
 	 * Returns how many. */
 	unsigned (*receive)(struct link *link, unsigned budget);
 	/* Whether receive is so cheap that it may be called at every look (memory, no system call). */
@@ -90,9 +90,9 @@ struct link_calls {
 	uint32_t (*frame_max)(struct link *link, const struct path *to);
 	/* Begin, or go on, to ask whether the process with this endpoint at a path lives, by means that do not need its program to
 	 * make progress; to be called now and then. ALIVE and GONE end the question. NULL: cannot. */
-	enum link_fate (*fate)(struct link *link, const struct path *to, uint64_t endpoint);
+	enum link_liveness (*liveness)(struct link *link, const struct path *to, uint64_t endpoint);
 	/* Forget a question that was begun. */
-	void (*fate_end)(struct link *link, const struct path *to);
+	void (*liveness_end)(struct link *link, const struct path *to);
 	void (*close)(struct link *link);
 };
 

@@ -33,7 +33,7 @@ enum raw_limits {
 	RAW_SEND_BYTES = 4 << 20,    /* asked for; the kernel doubles it for its own overhead */
 	RAW_PARTS_MAX = 16,          /* iovecs of a frame; one that has more is copied together first */
 	RAW_SMALL = 256,             /* frames up to this length are copied together too: one part costs the kernel less */
-	RAW_CHECK_LOOKS = 4096,      /* looks between two at the socket's errors and losses */
+	RAW_CHECK_POLLS = 4096,      /* looks between two at the socket's errors and losses */
 	RAW_FRAME_MIN = ETH_ZLEN,    /* Ethernet's, without its checksum */
 	RAW_HEAD_MAX = ETH_HLEN + LINK_RAW_HEAD,
 	RAW_BUFFER = RAW_HEAD_MAX + ENGINE_FRAME_MAX,
@@ -58,7 +58,7 @@ struct link_raw {
 	size_t ring_bytes;
 	uint32_t slot_bytes, slots_a_block, slot_count;
 	uint32_t slot;            /* the next one to be filled */
-	unsigned looks;
+	unsigned polls;
 	bool too_long;            /* a frame did not fit the interface any more: */
 	struct path to;           /* the one to here */
 	struct ifreq request;     /* with the interface's name */
@@ -237,7 +237,7 @@ static void check(struct link_raw *raw)
 	socklen_t size = sizeof(stats);
 	int error;
 
-	raw->looks = 0;
+	raw->polls = 0;
 	if (getsockopt(raw->receive_fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size) == 0 && stats.tp_drops > 0) {
 		link->counters[COUNTER_LINK_OVERFLOWS] += stats.tp_drops;
 		link->room -= link->room > least ? link->room / 4 : 0;
@@ -264,7 +264,7 @@ static unsigned raw_receive(struct link *link, unsigned budget)
 		store_release(&slot->tp_status, TP_STATUS_KERNEL); /* the kernel looks at it before it fills the slot again */
 		raw->slot = raw->slot + 1 < raw->slot_count ? raw->slot + 1 : 0;
 	}
-	if (++raw->looks >= RAW_CHECK_LOOKS || raw->too_long)
+	if (++raw->polls >= RAW_CHECK_POLLS || raw->too_long)
 		check(raw);
 	return frames;
 }

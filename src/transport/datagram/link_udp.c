@@ -21,18 +21,18 @@ enum { IPV4_HEADERS = 20 + 8, IPV6_HEADERS = 40 + 8 };
 static bool udp_ready(struct link *link)
 {
 	struct link_udp *udp = udp_of(link);
-	struct pollfd looks[UDP_SOCKETS];
+	struct pollfd polls[UDP_SOCKETS];
 	bool ready = false;
 
 	if (!alarm_set(&udp->alarm, udp->fd, UDP_SOCKETS))
 		return false;
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
-		looks[i] = (struct pollfd){.fd = udp->fd[i], .events = POLLIN};
-	poll(looks, UDP_SOCKETS, 0);
+		polls[i] = (struct pollfd){.fd = udp->fd[i], .events = POLLIN};
+	poll(polls, UDP_SOCKETS, 0);
 	for (unsigned i = 0; i < UDP_SOCKETS; i++) {
-		udp->sockets[i].errors |= (looks[i].revents & POLLERR) != 0;
-		udp->bulk_waits |= looks[i].revents != 0 && udp->sockets[i].channel == CHANNEL_BULK;
-		ready |= looks[i].revents != 0;
+		udp->sockets[i].errors |= (polls[i].revents & POLLERR) != 0;
+		udp->bulk_waits |= polls[i].revents != 0 && udp->sockets[i].channel == CHANNEL_BULK;
+		ready |= polls[i].revents != 0;
 	}
 	return ready;
 }
@@ -51,12 +51,12 @@ static uint32_t udp_frame_max(struct link *link, const struct path *to)
 	return mtu < ENGINE_FRAME_MAX ? mtu : ENGINE_FRAME_MAX;
 }
 
-static enum link_fate udp_fate(struct link *link, const struct path *to, uint64_t endpoint)
+static enum link_liveness udp_liveness(struct link *link, const struct path *to, uint64_t endpoint)
 {
 	return liveness_ask(&udp_of(link)->liveness, to, link->engine->key, endpoint, link->engine->now_ns);
 }
 
-static void udp_fate_end(struct link *link, const struct path *to)
+static void udp_liveness_end(struct link *link, const struct path *to)
 {
 	liveness_forget(&udp_of(link)->liveness, to);
 }
@@ -84,8 +84,8 @@ static const struct link_calls udp_calls = {
 	.receive = udp_receive,
 	.ready = udp_ready,
 	.frame_max = udp_frame_max,
-	.fate = udp_fate,
-	.fate_end = udp_fate_end,
+	.liveness = udp_liveness,
+	.liveness_end = udp_liveness_end,
 	.close = udp_close,
 };
 

@@ -98,7 +98,7 @@ static bool is_answer(const struct question *question, const uint8_t *bytes, ssi
 	       load_be64(bytes + ANSWER_PROOF_AT) == responder_proof(question->key, question->endpoint, question->number);
 }
 
-static enum link_fate ask_process(const struct liveness *liveness, struct question *question, uint64_t now_ns)
+static enum link_liveness ask_process(const struct liveness *liveness, struct question *question, uint64_t now_ns)
 {
 	uint8_t bytes[QUESTION_BYTES] = {0};
 
@@ -137,7 +137,7 @@ static void keep_alive(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
-static enum link_fate dial(struct liveness *liveness, struct question *question, uint64_t now_ns)
+static enum link_liveness dial(struct liveness *liveness, struct question *question, uint64_t now_ns)
 {
 	union socket_address name;
 	socklen_t size = interface_sockaddr(&question->to, liveness->interface, &name);
@@ -166,20 +166,20 @@ static bool stream_is_fresh(const struct question *question)
 }
 
 /* What has become of the connection. */
-static enum link_fate stream_look(struct question *question, uint64_t now_ns)
+static enum link_liveness stream_poll(struct question *question, uint64_t now_ns)
 {
-	struct pollfd look = {.fd = question->stream, .events = POLLIN | POLLOUT};
+	struct pollfd query = {.fd = question->stream, .events = POLLIN | POLLOUT};
 	socklen_t size = sizeof(int);
 	int error = 0;
 
-	if (poll(&look, 1, 0) <= 0)
+	if (poll(&query, 1, 0) <= 0)
 		return LINK_UNKNOWN;
 	getsockopt(question->stream, SOL_SOCKET, SO_ERROR, &error, &size);
 	if (error == ECONNREFUSED && !question->made) {
 		stream_close(question);
 		return LINK_GONE;
 	}
-	if (error == 0 && look.revents == POLLOUT) {
+	if (error == 0 && query.revents == POLLOUT) {
 		question->made = true;
 		if (stream_is_fresh(question))
 			question->held_ns = now_ns;
@@ -191,38 +191,38 @@ static enum link_fate stream_look(struct question *question, uint64_t now_ns)
 	return LINK_UNKNOWN;
 }
 
-static enum link_fate ask_host(struct liveness *liveness, struct question *question, uint64_t now_ns)
+static enum link_liveness ask_host(struct liveness *liveness, struct question *question, uint64_t now_ns)
 {
-	enum link_fate fate = LINK_UNKNOWN;
+	enum link_liveness verdict = LINK_UNKNOWN;
 
 	if (now_ns == question->since_ns)
 		return LINK_UNKNOWN; /* the process has not had time to answer */
 	if (question->stream < 0 && (!question->dialled_ns || now_ns - question->dialled_ns >= QUESTION_DIAL_NS))
-		fate = dial(liveness, question, now_ns);
+		verdict = dial(liveness, question, now_ns);
 	if (question->stream >= 0)
-		fate = stream_look(question, now_ns);
-	if (fate == LINK_UNKNOWN && question->held_ns && now_ns - question->held_ns < QUESTION_FRESH_MS * UINT64_C(1000000))
-		fate = LINK_HELD;
-	return fate;
+		verdict = stream_poll(question, now_ns);
+	if (verdict == LINK_UNKNOWN && question->held_ns && now_ns - question->held_ns < QUESTION_FRESH_MS * UINT64_C(1000000))
+		verdict = LINK_HELD;
+	return verdict;
 }
 
 /* ---------------------------------------------------------------------------------------------------- */
 
-enum link_fate liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns)
+enum link_liveness liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns)
 {
 	struct question *question = question_find(liveness, to);
-	enum link_fate fate;
+	enum link_liveness verdict;
 
 	if (!question)
 		question = question_begin(liveness, to, key, endpoint, now_ns);
 	if (!question)
 		return LINK_UNASKED;
-	fate = ask_process(liveness, question, now_ns);
-	if (fate == LINK_UNKNOWN)
-		fate = ask_host(liveness, question, now_ns);
-	if (fate == LINK_ALIVE || fate == LINK_GONE)
+	verdict = ask_process(liveness, question, now_ns);
+	if (verdict == LINK_UNKNOWN)
+		verdict = ask_host(liveness, question, now_ns);
+	if (verdict == LINK_ALIVE || verdict == LINK_GONE)
 		question_end(liveness, question);
-	return fate;
+	return verdict;
 }
 
 void liveness_forget(struct liveness *liveness, const struct path *to)

@@ -35,8 +35,8 @@ struct liveness {
 	struct question questions[QUESTIONS_MAX];
 };
 
-/* link->fate and link->fate_end. */
-enum link_fate liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns);
+/* link->liveness and link->liveness_end. */
+enum link_liveness liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns);
 void liveness_forget(struct liveness *liveness, const struct path *to);
 void liveness_close(struct liveness *liveness);
 

@@ -23,7 +23,7 @@ struct names {
 	uint32_t former_session;    /* of the peer at the same place that we have given up; 0: none */
 	uint16_t host_index;        /* that its host has given ours */
 	uint8_t number;             /* of our endpoint */
-	uint8_t wish;               /* which connect they are, as their answers repeat it */
+	uint8_t connect_sequence;   /* which connect they are, as their answers repeat it */
 };
 
 struct naming {

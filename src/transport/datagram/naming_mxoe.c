@@ -43,7 +43,7 @@ struct mxoe {
 	struct short_window windows[WINDOWS];
 	uint32_t next_window;
 	uint32_t handles;              /* the handles of our pulls are ids with these bits turned */
-	uint8_t wishes;                /* connects so far, of all peers */
+	uint8_t connects;              /* connects so far, of all peers */
 	uint32_t serial;
 	uint64_t hello_ns;             /* when to say that we are here; UINT64_MAX: there is no link yet */
 	bool (*is_open)(void *arg, uint8_t number);
@@ -108,7 +108,7 @@ static void mxoe_start(struct engine *engine)
 /* The number of a new connect: a late answer to another one is not taken for its own. */
 static uint8_t mxoe_wish(struct engine *engine)
 {
-	return engine->mxoe->wishes++;
+	return engine->mxoe->connects++;
 }
 
 /* ---- What hosts say --------------------------------------------------------------------------------------- */
@@ -184,7 +184,7 @@ static void mxoe_begin(struct connection *connection)
 	connection->session = engine->session;
 	connection->names.number = mxoe_own(engine);
 	connection->names.key = (uint32_t)engine->key;
-	connection->names.wish = mxoe_wish(engine);
+	connection->names.connect_sequence = mxoe_wish(engine);
 	connection->peer_index = parts->network[4];
 	memcpy(path.bytes, parts->network + 8, 6);
 	former = mxoe_find(engine, engine->links[0], &path, connection->peer_index);
@@ -238,7 +238,7 @@ static void mxoe_connect(struct connection *connection, struct link *link, struc
 
 	(void)size; /* the codec's */
 	packet->connect.index = MXOE_HOST_INDEX;
-	packet->connect.attempt = connection->names.wish;
+	packet->connect.attempt = connection->names.connect_sequence;
 	packet->connect.proof = connection->names.key;
 	mxoe_query(engine, (uint8_t)link->index, to);
 	burst_post(engine, (uint8_t)link->index, to, packet, 0);
@@ -318,7 +318,7 @@ static void mxoe_opened(struct connection *connection)
  * same. */
 static void mxoe_refused(struct connection *connection, const struct packet_connect *connect)
 {
-	if (connection->handshake.answered || connect->attempt != connection->names.wish)
+	if (connection->handshake.answered || connect->attempt != connection->names.connect_sequence)
 		return; /* it was another key */
 	if (!connection->peer_session) {
 		connection_lost(connection, THOLE_ERR_ACCESS);
@@ -345,7 +345,7 @@ static int mxoe_rekey(struct engine *engine, struct transport_peer *peer, uint64
 	connection->names.key = (uint32_t)key;
 	if (connection->state == CONNECTION_NEW)
 		return 0; /* handshake_connect asks */
-	connection->names.wish = mxoe_wish(engine);
+	connection->names.connect_sequence = mxoe_wish(engine);
 	connection->handshake.attempt = 0;
 	handshake_ask(connection);
 	return 0;
@@ -552,10 +552,10 @@ static bool mxoe_unwanted(const struct connection *connection, const struct pack
 {
 	const struct engine *engine = connection->engine;
 	const struct transport_owner *owner = engine->owner;
-	uint32_t ahead = packet->sequence - connection->in.next, numbers = 1u << engine->codec->sequence_bits;
+	uint32_t ahead = packet->sequence - connection->in.next, naming = 1u << engine->codec->sequence_bits;
 
-	return owner->holding && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
-	       ahead % numbers < numbers / 2 &&
+	return owner->backpressure && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
+	       ahead % naming < naming / 2 &&
 	       !owner->up->expected(connection->peer, packet->message.record.tag);
 }
 

@@ -80,7 +80,7 @@ static void block_free(struct engine *engine, struct block *block)
 {
 	struct connection *connection = block->fetch->connection;
 
-	engine->landing_version++;
+	engine->scatter_version++;
 	if (!block->late)
 		engine->outstanding -= block->length;
 	connection->pull.outstanding -= block->length;
@@ -93,7 +93,7 @@ static void block_free(struct engine *engine, struct block *block)
 /* How long nothing may come before a peer is asked again: by measured trips, twice as long each time. */
 static uint64_t pull_timeout(const struct connection *connection)
 {
-	uint64_t ns = trip_limit(&connection->pull.trip), least_ns = PULL_LOOK_NS;
+	uint64_t ns = trip_limit(&connection->pull.trip), least_ns = PULL_PROBE_NS;
 
 	if (connection->engine->codec->pull_ns && connection->pull.backoff > 0)
 		return connection->engine->codec->pull_ns;
@@ -165,7 +165,7 @@ static void block_again(struct block *block)
 	uint64_t offset = block->offset, wanted = block->missing == pull_mask(block_frames(block)) ? 0 : block->missing;
 	uint32_t length = block->length;
 
-	engine->landing_version++;
+	engine->scatter_version++;
 	block->asked_ns = engine->now_ns;
 	block->order = ++connection->pull.order;
 	if (block->tries < UINT8_MAX)
@@ -210,7 +210,7 @@ static struct block *block_new(struct fetch *fetch, uint64_t offset, uint32_t le
 	};
 	fetch->blocks++;
 	block->missing = pull_mask(block_frames(block));
-	engine->landing_version++;
+	engine->scatter_version++;
 	list_push_back(&engine->blocks, &block->node);
 	list_push_back(&connection->pull.blocks, &block->peer_node);
 	engine->outstanding += length;
@@ -440,7 +440,7 @@ void pull_received(struct block *block, uint32_t index)
 	block->missing &= ~(UINT64_C(1) << index);
 	connection->pull.fed_ns = engine->now_ns;
 	connection->pull.starved = 0;
-	engine->landing_version++;
+	engine->scatter_version++;
 	connection->pull.backoff = 0; /* there is a way: whatever else was lost is no reason to wait longer */
 	last = block->missing >> index == 0;
 	if (last && block->tries == 0) /* else it would not be known which PULL the trip was of */
@@ -541,12 +541,12 @@ static void pull_late(struct connection *connection)
 {
 	const struct codec *codec = connection->engine->codec;
 	uint64_t now_ns = connection->engine->now_ns, timeout_ns = pull_timeout(connection);
-	bool look = timeout_ns < PULL_MIN_NS, again = codec->pull_ns == 0 || connection->pull.backoff > 0;
+	bool poll = timeout_ns < PULL_MIN_NS, again = codec->pull_ns == 0 || connection->pull.backoff > 0;
 	uint32_t newest = connection->pull.order;
 	struct list_node *node = list_first(&connection->pull.blocks);
-	unsigned left = look ? 1 : RESEND_BURST;
+	unsigned left = poll ? 1 : RESEND_BURST;
 
-	if (!look && again)
+	if (!poll && again)
 		connection->pull.window = connection->pull.window / 2 > 1 ? connection->pull.window / 2 : 1;
 	while (node && left > 0) {
 		struct block *block = container_of(node, struct block, peer_node);
@@ -556,7 +556,7 @@ static void pull_late(struct connection *connection)
 			break;
 		if (now_ns - block->asked_ns < timeout_ns)
 			continue;
-		if (!look)
+		if (!poll)
 			block_late(block);
 		if (again)
 			block_again(block);

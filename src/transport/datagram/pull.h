@@ -11,7 +11,7 @@
 enum pull_limits {
 	TRANSFER_BITS = 20,             /* of a transfer's id are the pool's index; above them is a generation, */
 	GENERATION_BITS = PACKET_TRANSFER_BITS - TRANSFER_BITS, /* of so many that none comes again while a session lasts */
-	PULL_LOOK_NS = 100000,          /* nobody is asked sooner whether a PULL was lost: nothing may have been but a look at a link */
+	PULL_PROBE_NS = 100000,         /* nobody is asked sooner whether a PULL was lost: nothing may have been but a look at a link */
 	PULL_MIN_NS = 2000000,          /* no block is late sooner: a sender may have lost its core for a while */
 	PULL_LOSS = 2,                  /* by so many bytes a window gets narrower for each that is lost: least where a third is */
 	PULL_SHARE = 4,                 /* the credit is asked for in parts of 1/4, to spare PULLs */

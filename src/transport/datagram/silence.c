@@ -2,11 +2,11 @@
 /*
  * silence: whether a peer is there that says nothing, and whether one that does say things lets anything get on. Pure.
  *
- * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked (link->fate).
+ * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked (link->liveness).
  * Time counts as silence only while we looked.
  */
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
+#include "transport/datagram/transmit_frame.h"
 
 /* A receive that is posted for one source waits for that peer, though nothing may be under way. */
 static void silence_peer(void *arg, struct transport_peer *peer)
@@ -47,8 +47,8 @@ static void silence_ask_no_more(struct connection *connection)
 {
 	struct link *link = connection->engine->links[connection->routes.use[LINK_CONNECT]];
 
-	if (connection->silence.asking && link->calls->fate_end)
-		link->calls->fate_end(link, &connection->route[link->index].records);
+	if (connection->silence.asking && link->calls->liveness_end)
+		link->calls->liveness_end(link, &connection->route[link->index].records);
 	connection->silence.asking = false;
 }
 
@@ -60,34 +60,34 @@ void silence_end(struct connection *connection)
 }
 
 /* Ask the peer's process, and its host. */
-static enum link_fate silence_ask(struct connection *connection)
+static enum link_liveness silence_ask(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
 	struct link *link = engine->links[connection->routes.use[LINK_CONNECT]];
-	enum link_fate fate;
+	enum link_liveness verdict;
 
-	if (!link->calls->fate)
+	if (!link->calls->liveness)
 		return LINK_UNKNOWN;
 	if (!connection->silence.asking)
 		engine_count(engine, COUNTER_PEERS_ASKED_AFTER);
-	fate = link->calls->fate(link, &connection->route[link->index].records, connection->peer->parts.endpoint);
-	connection->silence.asking = fate != LINK_ALIVE && fate != LINK_GONE;
-	if (fate == LINK_GONE)
+	verdict = link->calls->liveness(link, &connection->route[link->index].records, connection->peer->parts.endpoint);
+	connection->silence.asking = verdict != LINK_ALIVE && verdict != LINK_GONE;
+	if (verdict == LINK_GONE)
 		connection_lost(connection, THOLE_ERR_PEER);
-	return fate;
+	return verdict;
 }
 
 /* It has said nothing for so long, while something was pending and we looked. Half of peer_timeout is for asking. */
 static void silence_silent(struct connection *connection, uint64_t waited_ns)
 {
-	enum link_fate fate = LINK_UNKNOWN;
+	enum link_liveness verdict = LINK_UNKNOWN;
 
 	connection->silence.total_ns += waited_ns;
 	if (connection->silence.total_ns >= connection->engine->owner->options.peer_timeout / 2)
-		fate = silence_ask(connection);
-	if (fate == LINK_ALIVE)
+		verdict = silence_ask(connection);
+	if (verdict == LINK_ALIVE)
 		connection->silence.total_ns = 0;
-	else if (fate == LINK_HELD || fate == LINK_UNASKED)
+	else if (verdict == LINK_HELD || verdict == LINK_UNASKED)
 		connection->silence.total_ns -= waited_ns - waited_ns / SLOW_SILENCE;
 }
 
@@ -98,11 +98,11 @@ static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 {
 	const struct engine *engine = connection->engine;
 	const struct list_node *node = engine->codec->holds ? list_first(&connection->out.unacked) : NULL;
-	const struct kept *kept = node ? container_of(node, struct kept, node) : NULL;
-	uint32_t oldest = kept ? kept->sequence : connection->out.next;
+	const struct transmit_frame *frame = node ? container_of(node, struct transmit_frame, node) : NULL;
+	uint32_t oldest = frame ? frame->sequence : connection->out.next;
 	bool fed = connection->pull.outstanding == 0 || connection->pull.fed_ns >= connection->silence.checked_ns;
 	uint64_t patience_ns = engine->owner->options.peer_timeout;
-	bool taken = !kept || kept->sent_ns == 0 || oldest != connection->silence.stalled_at;
+	bool taken = !frame || frame->sent_ns == 0 || oldest != connection->silence.stalled_at;
 
 	connection->silence.stalled_at = oldest;
 	connection->silence.unfed_ns = fed ? 0 : connection->silence.unfed_ns + waited_ns;
@@ -136,7 +136,7 @@ uint64_t silence_check(struct connection *connection)
 		return now_ns + turn_ns;
 	}
 	if (connection->silence.asking)
-		turn_ns = FATE_NS < turn_ns ? FATE_NS : turn_ns;
+		turn_ns = LIVENESS_NS < turn_ns ? LIVENESS_NS : turn_ns;
 	if (since_ns < turn_ns)
 		return connection->silence.checked_ns + turn_ns;
 	connection->silence.checked_ns = now_ns;
@@ -151,7 +151,7 @@ uint64_t silence_check(struct connection *connection)
 		connection_lost(connection, THOLE_ERR_PEER);
 		return UINT64_MAX;
 	}
-	if (connection->silence.asking && turn_ns > FATE_NS)
-		turn_ns = FATE_NS;
+	if (connection->silence.asking && turn_ns > LIVENESS_NS)
+		turn_ns = LIVENESS_NS;
 	return now_ns + turn_ns;
 }

@@ -8,7 +8,7 @@
 #include "transport/datagram/engine.h"
 
 enum silence_limits {
-	FATE_NS = 50000000,   /* between two looks at whether a silent peer's process lives */
+	LIVENESS_NS = 50000000, /* between two looks at whether a silent peer's process lives */
 };
 
 /* A peer whose host has its port while nobody answers there is stopped, or dead with a copy of the socket left: its silence counts
@@ -22,7 +22,7 @@ struct silence {
 	uint64_t unfed_ns;          /* how long it said things, but no DATA came that it was asked for, */
 	uint64_t untaken_ns;        /* or the oldest frame was not acknowledged */
 	uint32_t stalled_at;        /* the oldest frame that was unacknowledged at checked_ns */
-	bool asking;                /* link->fate is at work */
+	bool asking;                /* link->liveness is at work */
 	bool awaited;               /* somebody waits for this peer, though nothing is under way */
 };
 

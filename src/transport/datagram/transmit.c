@@ -14,7 +14,7 @@
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
-#include "transport/datagram/kept.h"
+#include "transport/datagram/transmit_frame.h"
 #include "transport/datagram/sequence.h"
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -29,10 +29,10 @@ static uint32_t transmit_window_least(const struct codec *codec)
 }
 
 /* It is not under way any more. */
-static void kept_in(struct connection *connection, struct kept *kept)
+static void transmit_frame_in(struct connection *connection, struct transmit_frame *frame)
 {
-	connection->out.flight -= kept->out;
-	kept->out = false;
+	connection->out.flight -= frame->out;
+	frame->out = false;
 }
 
 void transmit_begin(struct connection *connection)
@@ -46,7 +46,7 @@ void transmit_begin(struct connection *connection)
 
 void transmit_end(struct connection *connection)
 {
-	kept_free_all(connection->engine, &connection->out.unacked);
+	transmit_frame_free_all(connection->engine, &connection->out.unacked);
 	connection->out.unsent = &connection->out.unacked;
 	connection->out.flight = 0;
 	connection->out.resend_ns = connection->out.gap_ns = 0;
@@ -95,30 +95,30 @@ static int64_t transmit_frame(struct connection *connection, struct packet *pack
 {
 	struct engine *engine = connection->engine;
 	uint8_t head[PACKET_HEAD_MAX];
-	struct kept *kept;
+	struct transmit_frame *frame;
 	uint32_t length;
 	size_t size;
 
 	packet->sequence = sequence_narrow(engine->codec, connection->out.next) | connection->out.epoch;
 	size = transmit_head(engine->codec, packet, head, left, cut);
 	length = packet->length;
-	kept = kept_new(engine, (uint32_t)size + length);
-	if (!kept)
+	frame = transmit_frame_new(engine, (uint32_t)size + length);
+	if (!frame)
 		return -1;
-	memcpy(kept->bytes, head, size);
+	memcpy(frame->bytes, head, size);
 	if (payload)
-		vector_read(payload, offset, kept->bytes + size, length);
+		vector_read(payload, offset, frame->bytes + size, length);
 	else
-		memcpy(kept->bytes + size, packet->message.record.payload, length);
-	kept->sequence = connection->out.next;
-	kept->fragment = packet->message.fragment;
-	kept->wide = wide;
+		memcpy(frame->bytes + size, packet->message.record.payload, length);
+	frame->sequence = connection->out.next;
+	frame->fragment = packet->message.fragment;
+	frame->wide = wide;
 	connection->out.next += engine->codec->fragments_max <= 1 || length == left;
 	if (wide)
 		connection->out.wide_end = connection->out.next;
-	list_push_back(&connection->out.unacked, &kept->node);
+	list_push_back(&connection->out.unacked, &frame->node);
 	if (connection->out.unsent == &connection->out.unacked)
-		connection->out.unsent = &kept->node;
+		connection->out.unsent = &frame->node;
 	return length;
 }
 
@@ -126,14 +126,14 @@ static int64_t transmit_frame(struct connection *connection, struct packet *pack
 static void transmit_take_back(struct connection *connection, uint32_t first)
 {
 	while (!list_empty(&connection->out.unacked)) {
-		struct kept *kept = container_of(connection->out.unacked.prev, struct kept, node);
+		struct transmit_frame *frame = container_of(connection->out.unacked.prev, struct transmit_frame, node);
 
-		if (sequence_after(kept->sequence, first) < 0)
+		if (sequence_after(frame->sequence, first) < 0)
 			break;
-		if (connection->out.unsent == &kept->node)
+		if (connection->out.unsent == &frame->node)
 			connection->out.unsent = &connection->out.unacked;
-		list_remove(&kept->node);
-		kept_free(connection->engine, kept);
+		list_remove(&frame->node);
+		transmit_frame_free(connection->engine, frame);
 	}
 	connection->out.next = first;
 }
@@ -161,7 +161,7 @@ static uint32_t transmit_queued(const struct connection *connection)
 	uint32_t count = 0;
 
 	for (; node != &connection->out.unacked; node = node->next)
-		count += !container_of(node, struct kept, node)->held;
+		count += !container_of(node, struct transmit_frame, node)->held;
 	return count;
 }
 
@@ -187,7 +187,7 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 	if (connection->routes.use[LINK_BULK] == connection->routes.use[LINK_RECORDS])
 		return false;
 	return length > WIDE_FRAMES * connection->routes.frame || (first && sequence_after(connection->out.wide_end,
-							     container_of(first, struct kept, node)->sequence) > 0);
+							     container_of(first, struct transmit_frame, node)->sequence) > 0);
 }
 
 int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record, const struct vector *payload,
@@ -207,7 +207,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	first = connection->out.next;
 	connection_packet(connection, &packet, PACKET_RECORD);
 	packet.message.record = *record;
-	if (record->kind == RECORD_ANNOUNCE || (record->flags & RECORD_WINDOW)) {
+	if (record->kind == RECORD_RTS || (record->flags & RECORD_WINDOW)) {
 		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
 		if (!engine->naming->window(connection, &packet.message.record.arg[2]))
 			return THOLE_ERR_AGAIN;
@@ -230,7 +230,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 
 		if (taken < 0) {
 			transmit_take_back(connection, first);
-			if (record->kind == RECORD_ANNOUNCE)
+			if (record->kind == RECORD_RTS)
 				engine->naming->window_back(connection, packet.message.record.arg[2]);
 			engine_count(engine, COUNTER_FRAMES_EXHAUSTED);
 			return THOLE_ERR_AGAIN;
@@ -254,7 +254,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 static uint64_t transmit_timeout(const struct connection *connection)
 {
 	uint64_t ns = trip_limit(&connection->out.trip);
-	uint64_t least_ns = connection->out.trip.smoothed_ns ? RESEND_LOOK_NS : RESEND_MIN_NS;
+	uint64_t least_ns = connection->out.trip.smoothed_ns ? RESEND_PROBE_NS : RESEND_MIN_NS;
 
 	if (connection->engine->codec->resend_ns)
 		return connection->engine->codec->resend_ns;
@@ -274,75 +274,75 @@ static void transmit_arm(struct connection *connection)
 	connection_wake(connection, connection->out.resend_ns);
 }
 
-static uint8_t transmit_usual(const struct connection *connection, const struct kept *kept)
+static uint8_t transmit_usual(const struct connection *connection, const struct transmit_frame *frame)
 {
-	return connection->routes.use[kept->wide ? LINK_BULK : LINK_RECORDS];
+	return connection->routes.use[frame->wide ? LINK_BULK : LINK_RECORDS];
 }
 
 /* The link for a frame: every other repetition tries another one, where there is one that works. */
-static uint8_t transmit_link(const struct connection *connection, const struct kept *kept)
+static uint8_t transmit_link(const struct connection *connection, const struct transmit_frame *frame)
 {
-	uint8_t usual = transmit_usual(connection, kept);
+	uint8_t usual = transmit_usual(connection, frame);
 
-	return kept->resends & 1 ? route_other(connection, usual, kept->resends / 2, kept->length) : usual;
+	return frame->resends & 1 ? route_other(connection, usual, frame->resends / 2, frame->length) : usual;
 }
 
 /* report: what the peer is told of its own frames (arrival_report). answer: this one is to be acknowledged at once. again: it was
  * sent before; if the link has no room now the time-out will see to it. */
-static bool transmit_send(struct connection *connection, struct kept *kept, const struct packet *report, bool again,
+static bool transmit_send(struct connection *connection, struct transmit_frame *transmit, const struct packet *report, bool again,
 			  bool answer)
 {
 	struct engine *engine = connection->engine;
-	uint8_t link = transmit_link(connection, kept);
+	uint8_t link = transmit_link(connection, transmit);
 	struct frame_out frame = {
 		.to = &connection->route[link].records,
-		.head = kept->bytes,
-		.head_length = kept->length,
+		.head = transmit->bytes,
+		.head_length = transmit->length,
 		.channel = CHANNEL_RECORDS,
 	};
 
-	engine->codec->restamp(kept->bytes, report->ack, report->credit, answer ? PACKET_ANSWER : 0);
-	kept->sent_ns = engine->now_ns;
-	if (kept->resends == 0)
-		kept->link = link;
+	engine->codec->restamp(transmit->bytes, report->ack, report->credit, answer ? PACKET_ANSWER : 0);
+	transmit->sent_ns = engine->now_ns;
+	if (transmit->resends == 0)
+		transmit->link = link;
 	connection->out.frames_sent++;
-	return burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : kept);
+	return burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : transmit);
 }
 
-static bool transmit_precedes(const struct kept *a, const struct kept *b)
+static bool transmit_precedes(const struct transmit_frame *a, const struct transmit_frame *b)
 {
 	return a->sequence == b->sequence ? a->fragment < b->fragment : sequence_after(a->sequence, b->sequence) < 0;
 }
 
 /* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. What another link
  * did not take may have been before it. */
-void transmit_unsend(struct connection *connection, struct kept *kept)
+void transmit_unsend(struct connection *connection, struct transmit_frame *frame)
 {
-	struct list_node *node = &kept->node;
+	struct list_node *node = &frame->node;
 
 	for (; node != &connection->out.unacked && node != connection->out.unsent; node = node->next)
-		kept_in(connection, container_of(node, struct kept, node));
+		transmit_frame_in(connection, container_of(node, struct transmit_frame, node));
 	if (connection->out.unsent == &connection->out.unacked ||
-	    transmit_precedes(kept, container_of(connection->out.unsent, struct kept, node)))
-		connection->out.unsent = &kept->node;
+	    transmit_precedes(frame, container_of(connection->out.unsent, struct transmit_frame, node)))
+		connection->out.unsent = &frame->node;
 	connection_dirty(connection);
 }
 
-static void transmit_repeated(struct connection *connection, struct kept *kept)
+static void transmit_repeated(struct connection *connection, struct transmit_frame *frame)
 {
-	if (kept->resends < UINT8_MAX)
-		kept->resends++;
+	if (frame->resends < UINT8_MAX)
+		frame->resends++;
 	connection->out.frames_resent++;
 	engine_count(connection->engine, COUNTER_FRAMES_RETRANSMITTED);
 }
 
-static void transmit_resend(struct connection *connection, struct kept *kept)
+static void transmit_resend(struct connection *connection, struct transmit_frame *frame)
 {
 	struct packet report;
 
-	transmit_repeated(connection, kept);
+	transmit_repeated(connection, frame);
 	arrival_report(connection, &report);
-	transmit_send(connection, kept, &report, true, true);
+	transmit_send(connection, frame, &report, true, true);
 }
 
 /* ---- What has arrived there ---------------------------------------------------------------------------------------- */
@@ -370,41 +370,41 @@ static uint64_t transmit_patience(const struct connection *connection)
 
 /* There are frames beyond it that the peer has. One that was repeated is not again until something sent after that has arrived:
  * the round trip, as it was measured, may be far shorter than what a queue has made of it. */
-static bool transmit_lost(const struct connection *connection, const struct kept *kept)
+static bool transmit_lost(const struct connection *connection, const struct transmit_frame *frame)
 {
-	return kept->resends == 0 ? connection->engine->now_ns - kept->sent_ns > transmit_patience(connection)
-				  : connection->out.delivered_ns > kept->sent_ns;
+	return frame->resends == 0 ? connection->engine->now_ns - frame->sent_ns > transmit_patience(connection)
+				  : connection->out.delivered_ns > frame->sent_ns;
 }
 
 /* The peer has it. What was sent earlier and is not there is probably lost. Of one that was repeated just now it was an earlier
  * sending that has arrived: nothing is known of the latest. */
-static void transmit_delivered(struct connection *connection, const struct kept *kept)
+static void transmit_delivered(struct connection *connection, const struct transmit_frame *frame)
 {
-	uint64_t ns = connection->engine->now_ns - kept->sent_ns;
+	uint64_t ns = connection->engine->now_ns - frame->sent_ns;
 
 	connection->out.backoff = 0; /* there is a way */
-	if (kept->resends > 0 && ns < connection->out.trip.least_ns)
+	if (frame->resends > 0 && ns < connection->out.trip.least_ns)
 		return;
-	if (kept->resends == 0)
+	if (frame->resends == 0)
 		trip_shorten(&connection->out.trip, ns);
-	if (kept->sent_ns > connection->out.delivered_ns)
-		connection->out.delivered_ns = kept->sent_ns;
+	if (frame->sent_ns > connection->out.delivered_ns)
+		connection->out.delivered_ns = frame->sent_ns;
 }
 
 /* Whether a frame was lost by its link, and arrived once it was sent again by another. The answer has to be to the repetition: one that
  * comes sooner than any can is to the first sending, one that comes late is of a peer that was busy. And frames that were sent at once
  * were lost for one reason, or waited for one: only what was sent since a loss was counted counts again. */
-static void transmit_judge(struct connection *connection, const struct kept *kept)
+static void transmit_judge(struct connection *connection, const struct transmit_frame *frame)
 {
-	uint64_t ns = connection->engine->now_ns - kept->sent_ns;
-	uint8_t usual = transmit_usual(connection, kept);
+	uint64_t ns = connection->engine->now_ns - frame->sent_ns;
+	uint8_t usual = transmit_usual(connection, frame);
 	struct route *route = &connection->route[usual];
 
-	if (connection->routes.working < 2 || kept->link != usual)
+	if (connection->routes.working < 2 || frame->link != usual)
 		return;
-	if (kept->resends == 0)
+	if (frame->resends == 0)
 		route->lost_in_row = 0;
-	else if (ns >= connection->out.trip.least_ns && ns <= LINK_TRIP_NS && kept->sent_ns > route->lost_ns)
+	else if (ns >= connection->out.trip.least_ns && ns <= LINK_TRIP_NS && frame->sent_ns > route->lost_ns)
 		route_lose(connection, usual);
 }
 
@@ -415,19 +415,19 @@ static void transmit_release(struct connection *connection, uint32_t ack)
 	struct list_node *node;
 
 	while ((node = list_first(&connection->out.unacked))) {
-		struct kept *kept = container_of(node, struct kept, node);
+		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
 
-		if (sequence_after(kept->sequence, ack) >= 0 || kept->sent_ns == 0)
+		if (sequence_after(frame->sequence, ack) >= 0 || frame->sent_ns == 0)
 			break;
 		if (node == connection->out.unsent)
 			connection->out.unsent = node->next; /* taken for lost, and was not */
-		if (!kept->held)
-			transmit_delivered(connection, kept);
-		transmit_judge(connection, kept);
-		kept_in(connection, kept);
+		if (!frame->held)
+			transmit_delivered(connection, frame);
+		transmit_judge(connection, frame);
+		transmit_frame_in(connection, frame);
 		acked++;
 		list_remove(node);
-		kept_free(engine, kept);
+		transmit_frame_free(engine, frame);
 	}
 	transmit_grow(connection, acked);
 	if (acked > 0)
@@ -451,17 +451,17 @@ static void transmit_overtaken(struct connection *connection)
 
 	connection->out.gap_ns = 0;
 	for (; node; node = list_next(&connection->out.unacked, node)) {
-		struct kept *kept = container_of(node, struct kept, node);
+		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
 
-		if (sequence_after(kept->sequence, connection->out.held_end) >= 0)
+		if (sequence_after(frame->sequence, connection->out.held_end) >= 0)
 			break;
-		if (kept->held || !kept->out)
+		if (frame->held || !frame->out)
 			continue;
-		if (transmit_lost(connection, kept)) {
+		if (transmit_lost(connection, frame)) {
 			transmit_shrink(connection);
-			transmit_resend(connection, kept);
-		} else if (kept->resends == 0 && connection->out.gap_ns == 0) {
-			connection->out.gap_ns = kept->sent_ns + transmit_patience(connection) + 1;
+			transmit_resend(connection, frame);
+		} else if (frame->resends == 0 && connection->out.gap_ns == 0) {
+			connection->out.gap_ns = frame->sent_ns + transmit_patience(connection) + 1;
 			connection_wake(connection, connection->out.gap_ns);
 		}
 	}
@@ -474,17 +474,17 @@ static void transmit_selective(struct connection *connection, uint32_t ack, uint
 
 	connection->out.held_end = ack + 1 + (64 - (uint32_t)__builtin_clzll(held));
 	for (; node; node = list_next(&connection->out.unacked, node)) {
-		struct kept *kept = container_of(node, struct kept, node);
-		uint32_t ahead = kept->sequence - ack;
+		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
+		uint32_t ahead = frame->sequence - ack;
 
-		if (sequence_after(kept->sequence, connection->out.held_end) >= 0)
+		if (sequence_after(frame->sequence, connection->out.held_end) >= 0)
 			break;
 		if (ahead == 0 || ahead > 64 || !(held >> (ahead - 1) & 1))
 			continue;
-		if (!kept->held)
-			transmit_delivered(connection, kept);
-		kept_in(connection, kept);
-		kept->held = true;
+		if (!frame->held)
+			transmit_delivered(connection, frame);
+		transmit_frame_in(connection, frame);
+		frame->held = true;
 	}
 	transmit_overtaken(connection);
 }
@@ -499,7 +499,7 @@ void transmit_acked(struct connection *connection, const struct packet *packet)
 	if (sequence_after(ack, connection->out.next) > 0)
 		return; /* of what was not sent yet: made up, or of another time */
 	connection->out.credit = packet->credit ? packet->credit : codec->credit_unsaid;
-	if (first && sequence_after(ack, container_of(first, struct kept, node)->sequence) > 0)
+	if (first && sequence_after(ack, container_of(first, struct transmit_frame, node)->sequence) > 0)
 		transmit_release(connection, ack);
 	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->out.unacked))
 		transmit_selective(connection, ack, packet->acked.held);
@@ -518,7 +518,7 @@ bool transmit_is_out(const struct connection *connection, uint32_t wire)
 
 	return first && (wire ^ sequence_narrow(codec, wire)) == connection->out.epoch &&
 	       sequence_after(sequence, connection->out.next) < 0 &&
-	       sequence_after(sequence, container_of(first, struct kept, node)->sequence) >= 0;
+	       sequence_after(sequence, container_of(first, struct transmit_frame, node)->sequence) >= 0;
 }
 
 /* ---- Out, and time ------------------------------------------------------------------------------------------------- */
@@ -529,24 +529,24 @@ void transmit_flush(struct connection *connection)
 	struct packet report;
 
 	while (connection->out.unsent != &connection->out.unacked) {
-		struct kept *kept = container_of(connection->out.unsent, struct kept, node);
-		uint32_t room = transmit_room(connection, kept->large);
+		struct transmit_frame *frame = container_of(connection->out.unsent, struct transmit_frame, node);
+		uint32_t room = transmit_room(connection, frame->large);
 
-		if (room == 0 && !kept->held)
+		if (room == 0 && !frame->held)
 			break;
 
 		connection->out.unsent = connection->out.unsent->next;
-		if (kept->held)
+		if (frame->held)
 			continue;
-		kept->out = true;
+		frame->out = true;
 		connection->out.flight++;
-		if (kept->sent_ns)
-			transmit_repeated(connection, kept);
+		if (frame->sent_ns)
+			transmit_repeated(connection, frame);
 		if (!reported)
 			arrival_report(connection, &report);
 		reported = true;
 		/* What fills the window is to be acknowledged at once: nothing follows that would have it done. */
-		if (!transmit_send(connection, kept, &report, false, room == 1))
+		if (!transmit_send(connection, frame, &report, false, room == 1))
 			break;
 	}
 	if (idle && connection->out.flight > 0)
@@ -558,20 +558,20 @@ void transmit_flush(struct connection *connection)
 
 /* Nothing is heard for a short time: perhaps the last frames or their acknowledgement were lost. The oldest goes again, and the newest
  * that an acknowledgement can speak of: what comes back says what has become of those between. */
-static void transmit_look(struct connection *connection)
+static void transmit_poll(struct connection *connection)
 {
-	struct kept *oldest = NULL, *newest = NULL;
+	struct transmit_frame *oldest = NULL, *newest = NULL;
 
 	for (struct list_node *node = list_first(&connection->out.unacked); node && node != connection->out.unsent;
 	     node = list_next(&connection->out.unacked, node)) {
-		struct kept *kept = container_of(node, struct kept, node);
+		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
 
-		if (!kept->out)
+		if (!frame->out)
 			continue;
 		if (!oldest)
-			oldest = kept;
-		else if (kept->sequence - oldest->sequence <= 64)
-			newest = kept;
+			oldest = frame;
+		else if (frame->sequence - oldest->sequence <= 64)
+			newest = frame;
 	}
 	if (oldest)
 		transmit_resend(connection, oldest);
@@ -586,17 +586,17 @@ static void transmit_look(struct connection *connection)
 static void transmit_late(struct connection *connection)
 {
 	struct list_node *node = list_first(&connection->out.unacked);
-	bool look = transmit_timeout(connection) < RESEND_MIN_NS;
+	bool poll = transmit_timeout(connection) < RESEND_MIN_NS;
 
 	if (connection->out.backoff < 16)
 		connection->out.backoff++;
-	if (look) {
-		transmit_look(connection);
+	if (poll) {
+		transmit_poll(connection);
 		return;
 	}
 	connection->out.window = transmit_window_least(connection->engine->codec);
 	for (; node && node != connection->out.unsent; node = list_next(&connection->out.unacked, node))
-		kept_in(connection, container_of(node, struct kept, node));
+		transmit_frame_in(connection, container_of(node, struct transmit_frame, node));
 	connection->out.unsent = list_first(&connection->out.unacked) ? list_first(&connection->out.unacked) : &connection->out.unacked;
 	connection->out.resend_ns = 0;
 	connection_dirty(connection); /* which sends, and sets the next time */

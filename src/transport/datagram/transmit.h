@@ -9,7 +9,7 @@
 #include "transport/datagram/trip.h"
 
 enum transmit_limits {
-	RESEND_LOOK_NS = 300000,       /* well above codec->ack_delay_ns: from then on some frames go again, to hear what has arrived */
+	RESEND_PROBE_NS = 300000,      /* well above codec->ack_delay_ns: from then on some frames go again, to hear what has arrived */
 	RESEND_MIN_NS = 2000000,       /* and above what a busy scheduler adds: from then on all that is out counts as lost */
 	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	REORDER_NS = 500000,           /* a frame that others have overtaken by so much is lost */
@@ -22,7 +22,7 @@ enum transmit_limits {
 };
 
 struct transmit {
-	struct list_node unacked;   /* struct kept, in order */
+	struct list_node unacked;   /* struct transmit_frame, in order */
 	struct list_node *unsent;   /* the first of them that is to be sent; the list's head: none */
 	uint32_t next;              /* sequence of the next new frame */
 	uint32_t wide_end;          /* and the one behind the last that is wide */
@@ -58,6 +58,6 @@ uint64_t transmit_expire(struct connection *connection);
 /* Whether a frame with this number, as on the wire, has been sent and not acknowledged. */
 bool transmit_is_out(const struct connection *connection, uint32_t wire);
 /* The link had no room for it: it is to be sent again, without delay. */
-void transmit_unsend(struct connection *connection, struct kept *kept);
+void transmit_unsend(struct connection *connection, struct transmit_frame *frame);
 
 #endif

@@ -191,7 +191,7 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 {
 	char control[UDP_CONTROL] __attribute__((aligned(8)));
 	struct udp_socket *socket = &udp->sockets[index];
-	struct landing *landing = &udp->landing;
+	struct scatter *scatter = &udp->scatter;
 	struct link *link = &udp->link;
 	union socket_address name;
 	unsigned frames = 0;
@@ -199,12 +199,12 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 
 	for (unsigned packets = 0; packets < budget && frames < budget; packets++) {
 		struct msghdr message = {.msg_name = socket->connected ? NULL : &name,
-					 .msg_namelen = socket->connected ? 0 : sizeof(name), .msg_iov = landing->iov,
+					 .msg_namelen = socket->connected ? 0 : sizeof(name), .msg_iov = scatter->iov,
 					 .msg_control = control, .msg_controllen = sizeof(control)};
 		ssize_t bytes;
 
-		landing_foresee(link->engine, landing);
-		message.msg_iovlen = landing->count;
+		scatter_foresee(link->engine, scatter);
+		message.msg_iovlen = scatter->count;
 		bytes = recvmsg(udp->fd[index], &message, MSG_DONTWAIT);
 		if (bytes < 0) {
 			udp->bulk_waits |= receive_failed(udp, index);
@@ -212,13 +212,13 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 		}
 		read_sender(socket, &name, &from);
 		socket->packets++;
-		landing->known = false;
+		scatter->known = false;
 		if (message.msg_flags & MSG_TRUNC)
 			udp_count(udp, COUNTER_LINK_TRUNCATED, 1);
 		else if (bytes > 0)
-			frames += landing_arrived(link->engine, link, &from, landing, (size_t)bytes,
+			frames += scatter_arrived(link->engine, link, &from, scatter, (size_t)bytes,
 						read_segment(&message, (size_t)bytes));
-		if (landing->known)
+		if (scatter->known)
 			udp_lane_vote(udp, socket->channel, &from);
 	}
 	return frames;
@@ -233,14 +233,14 @@ static unsigned receive_from(struct link_udp *udp, unsigned index, unsigned budg
 
 void udp_drain(struct link_udp *udp, unsigned index)
 {
-	for (unsigned i = 0; i < UDP_DRAIN_LOOKS && receive_from(udp, index, ENGINE_RECEIVE_BUDGET) > 0; i++)
+	for (unsigned i = 0; i < UDP_DRAIN_POLLS && receive_from(udp, index, ENGINE_RECEIVE_BUDGET) > 0; i++)
 		;
 }
 
 /* Who has a lane is heard at each look, all others at some. After a lane's opening, what came before it comes first (and no more:
  * whoever goes on sending to the other socket cannot hold up the lane), then what came to it before it was connected, whoever sent
  * that. */
-static unsigned look(struct link_udp *udp, unsigned channel, unsigned budget)
+static unsigned udp_poll(struct link_udp *udp, unsigned channel, unsigned budget)
 {
 	unsigned lane = UDP_LANES + channel, frames = 0;
 
@@ -251,7 +251,7 @@ static unsigned look(struct link_udp *udp, unsigned channel, unsigned budget)
 		frames = receive_from(udp, lane, budget);
 		udp->sockets[lane].connected |= frames == 0;
 	}
-	if (udp->sockets[lane].fresh || udp->looks % LANE_OTHERS_LOOKS == 0) {
+	if (udp->sockets[lane].fresh || udp->polls % LANE_OTHERS_POLLS == 0) {
 		unsigned others = receive_from(udp, channel, budget);
 
 		udp->sockets[lane].fresh &= others > 0 && udp->sockets[channel].packets < udp->sockets[lane].fresh_until;
@@ -261,7 +261,7 @@ static unsigned look(struct link_udp *udp, unsigned channel, unsigned budget)
 }
 
 /* Now and then: what was lost. */
-static void look_around(struct link_udp *udp)
+static void udp_poll_all(struct link_udp *udp)
 {
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		udp_check(udp, i);
@@ -275,17 +275,17 @@ unsigned udp_receive(struct link *link, unsigned budget)
 
 	if (udp->alarm.set)
 		alarm_clear(&udp->alarm, udp->fd, UDP_SOCKETS);
-	frames = look(udp, CHANNEL_RECORDS, budget);
-	if (bulk || link->engine->outstanding > 0 || udp->looks % UDP_IDLE_LOOKS == 0) {
+	frames = udp_poll(udp, CHANNEL_RECORDS, budget);
+	if (bulk || link->engine->outstanding > 0 || udp->polls % UDP_IDLE_POLLS == 0) {
 		udp->bulk_waits = false;
-		frames += look(udp, CHANNEL_BULK, budget);
+		frames += udp_poll(udp, CHANNEL_BULK, budget);
 	}
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		if (udp->sockets[i].errors && udp->fd[i] >= 0)
 			take_errors(udp, i);
 	if (udp->too_long)
 		take_too_long(udp);
-	if (++udp->looks % UDP_AROUND_LOOKS == 0)
-		look_around(udp);
+	if (++udp->polls % UDP_AROUND_POLLS == 0)
+		udp_poll_all(udp);
 	return frames;
 }

@@ -8,7 +8,7 @@
  *
  * Through the ring means: sent without being asked (eager) up to option eager_max, above it asked for. What is
  * sent without being asked is the sender's choice, so the receiver tells it, in its segment: a bit for each class
- * of which it wants announcements. The same bits, all of them, ask a sender to hold back (owner->holding).
+ * of which it wants announcements. The same bits, all of them, ask a sender to hold back (owner->backpressure).
  */
 #include "base/clock.h"
 #include "transport/shm/shm.h"
@@ -85,12 +85,12 @@ void choose_tell(struct transport_peer *peer)
 	if (!link || !link->in.segment)
 		return;
 	for (int pace = 0; pace < PACES; pace++) {
-		uint16_t wanted = peer->owner->holding ? UINT16_MAX
-				  : link->one_copy == ONE_COPY_YES ? shm->announce[pace]
+		uint16_t wanted = peer->owner->backpressure ? UINT16_MAX
+				  : link->one_copy == ONE_COPY_YES ? shm->rendezvous_classes[pace]
 								   : 0;
 
-		if (load_relaxed(&link->in.segment->announce[pace]) != wanted)
-			store_relaxed(&link->in.segment->announce[pace], wanted);
+		if (load_relaxed(&link->in.segment->rendezvous_classes[pace]) != wanted)
+			store_relaxed(&link->in.segment->rendezvous_classes[pace], wanted);
 	}
 }
 
@@ -108,14 +108,14 @@ static void choose_eager_next(struct transport_owner *owner, enum pace pace, enu
 	struct shm *shm = shm_of(owner);
 	struct costs *costs = &shm->costs[pace][class];
 	uint16_t bit = (uint16_t)(1u << (class - LENGTH_CLASS_MIN));
-	bool announce;
+	bool rendezvous;
 
 	if (costs->trial > 0 && way != costs->tried)
 		return; /* it was under way before the trial */
-	announce = cost_next(shm, pace, class) == COST_COPY;
-	if (announce == ((shm->announce[pace] & bit) != 0))
+	rendezvous = cost_next(shm, pace, class) == COST_COPY;
+	if (rendezvous == ((shm->rendezvous_classes[pace] & bit) != 0))
 		return;
-	shm->announce[pace] ^= bit;
+	shm->rendezvous_classes[pace] ^= bit;
 	choose_tell_all(owner);
 }
 

@@ -152,7 +152,7 @@ static int ring_place(struct transport_peer *peer, struct ring_out *ring, uint32
 /* Records that are a part of what a program does, and not an answer of the protocol. */
 static inline bool record_is_message(uint8_t kind)
 {
-	return kind <= RECORD_ANNOUNCE || (kind >= RECORD_PUT && kind <= RECORD_ATOMIC);
+	return kind <= RECORD_RTS || (kind >= RECORD_PUT && kind <= RECORD_ATOMIC);
 }
 
 /* What goes to the peer next is in a stream, or in a dialogue. */
@@ -162,7 +162,7 @@ static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 
 	link->streaming = pace == PACE_STREAM;
 	if (link->out.segment)
-		peer->announce = load_relaxed(&link->out.segment->announce[pace]);
+		peer->rendezvous_classes = load_relaxed(&link->out.segment->rendezvous_classes[pace]);
 }
 
 /* After a record: does the consumer sleep? */
@@ -400,7 +400,7 @@ int ring_take(struct ring_in *ring)
 		if (n > 0)
 			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
 		ring_handle(ring, ring_slot(ring->segment, ring->next));
-		ring->looks = 0;
+		ring->polls = 0;
 		if (ring->handled - ring->published >= PUBLISH_SLOTS || ring_is_due(ring))
 			ring_publish(ring);
 		if (++n == RING_BURST)
@@ -411,6 +411,6 @@ int ring_take(struct ring_in *ring)
 
 void ring_publish_late(struct ring_in *ring)
 {
-	if (++ring->looks >= PUBLISH_LOOKS)
+	if (++ring->polls >= PUBLISH_POLLS)
 		ring_publish(ring);
 }

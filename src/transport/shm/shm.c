@@ -67,7 +67,7 @@ static int shm_open_endpoint(struct transport_owner *owner)
 	list_init(&shm->links);
 	bulk_open(owner);
 	error = connect_open(owner);
-	transport_look(owner, TRANSPORT_SHM, !error);
+	transport_poll(owner, TRANSPORT_SHM, !error);
 	if (error) {
 		bulk_close(owner);
 		door_page_free(shm->cookie);
@@ -121,7 +121,7 @@ static void shm_withdraw(struct transport_owner *owner)
 
 /* Say that what follows is an end in good order, also to those whose greetings are still to be read; the end itself is seen at the
  * socket, which is closed after this. */
-static void shm_farewell(struct transport_owner *owner)
+static void shm_notify_close(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
 
@@ -155,7 +155,7 @@ static void shm_close_endpoint(struct transport_owner *owner)
 	free(shm->in);
 	free(shm);
 	owner->state[TRANSPORT_SHM] = NULL;
-	transport_look(owner, TRANSPORT_SHM, false);
+	transport_poll(owner, TRANSPORT_SHM, false);
 }
 
 static int shm_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
@@ -246,7 +246,7 @@ static void shm_end_peers(struct transport_owner *owner)
 	}
 }
 
-static void shm_bury(struct transport_owner *owner)
+static void shm_reap(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
 	uint32_t kept = 0;
@@ -280,7 +280,7 @@ static void shm_meet(struct transport_owner *owner)
 		met |= theirs && core > 0 && theirs != ring->segment && load_relaxed(&theirs->core) == core &&
 		       shm_link(ring->peer)->pid != getpid();
 	}
-	owner->cohabits = met;
+	owner->core_shared = met;
 }
 
 static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
@@ -295,7 +295,7 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 	if (shm->ending > 0)
 		shm_end_peers(owner);
 	if (shm->dead > 0)
-		shm_bury(owner);
+		shm_reap(owner);
 	if (!list_empty(&shm->active))
 		bulk_maintain(owner, now_ns);
 }
@@ -358,11 +358,11 @@ const struct transport shm_transport = {
 	.connected = shm_connected,
 	.info = shm_info,
 	.disconnect = shm_disconnect,
-	.hold = choose_tell_all,
+	.backpressure = choose_tell_all,
 	.fetch = bulk_fetch,
 	.progress = shm_progress,
 	.maintain = shm_maintain,
-	.farewell = shm_farewell,
+	.notify_close = shm_notify_close,
 	.arm = shm_arm,
 	.disarm = shm_disarm,
 };

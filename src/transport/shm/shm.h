@@ -42,7 +42,7 @@ enum {
 	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
 	PUBLISH_BYTES_LENT = 2 * AREA_REUSE, /* or so much of it while answers borrow, if the ring is not smaller */
 	LEND_TRIES = 8,           /* messages that are held for answers to borrow after one could have */
-	PUBLISH_LOOKS = 8,        /* looks at an empty ring before it is told of anything: an answer may borrow */
+	PUBLISH_POLLS = 8,        /* looks at an empty ring before it is told of anything: an answer may borrow */
 	PULLS_MAX = 4,            /* ring fetches from one peer under way: hides the round trip */
 	SEGMENTS_A_CALL = 64,     /* segments of one process_vm call; bounds the stack */
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
@@ -84,7 +84,7 @@ struct segment {
 	uint64_t unused1[6];
 	/* Rarely written, so that the producer reads it for nothing after each record. */
 	uint32_t wake;             /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
-	uint16_t announce[PACES];  /* classes of lengths of which the consumer wants announcements */
+	uint16_t rendezvous_classes[PACES]; /* classes of lengths of which the consumer wants announcements */
 	uint32_t accepted;       /* the consumer has the segment, and the next two hold */
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
@@ -140,7 +140,7 @@ struct ring_in {
 	uint64_t published; /* what segment->consumed says */
 	uint64_t credited;  /* what the producer was told by any way */
 	uint64_t bytes;     /* of payload in slots handled and not published */
-	uint32_t looks;     /* at the empty ring, in a row */
+	uint32_t polls;     /* at the empty ring, in a row */
 	uint32_t tries;     /* how often memory is still held for answers; 0: this is a stream */
 	bool unanswered;    /* payload was handled since one was last sent */
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
@@ -236,7 +236,7 @@ struct shm {
 	struct list_node active;  /* peers with bulk work */
 	struct pool fetches, serves;
 	uint32_t connecting, ending, dead; /* peers in these states */
-	uint16_t announce[PACES]; /* as learnt */
+	uint16_t rendezvous_classes[PACES]; /* as learnt */
 	struct costs costs[PACES][COST_CLASSES];
 };
 

@@ -83,7 +83,7 @@ static size_t encode_eager(const struct packet *packet, uint8_t *body, const str
 	return TINY_LENGTH;
 }
 
-static size_t encode_announce(const struct packet *packet, uint8_t *body)
+static size_t encode_rts(const struct packet *packet, uint8_t *body)
 {
 	struct window window;
 
@@ -112,8 +112,8 @@ static size_t encode_record(const struct packet *packet, uint8_t *body, const st
 		return encode_eager(packet, body, mode);
 	case RECORD_PIECE:
 		return encode_medium(packet, body, mode);
-	case RECORD_ANNOUNCE:
-		return encode_announce(packet, body);
+	case RECORD_RTS:
+		return encode_rts(packet, body);
 	case RECORD_FINISH:
 		return encode_finish(packet, body);
 	default:
@@ -337,7 +337,7 @@ static int decode_rendezvous(struct packet *packet, const uint8_t *body, size_t 
 
 	if (length < RENDEZVOUS_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	decode_message(packet, RECORD_ANNOUNCE, body);
+	decode_message(packet, RECORD_RTS, body);
 	window.length = load_be32(body + RENDEZVOUS_TOTAL_AT);
 	window.id = body[RENDEZVOUS_WINDOW_ID_AT] | (uint32_t)body[RENDEZVOUS_WINDOW_SEQUENCE_AT] << 8 |
 		    (uint64_t)load_be16(body + RENDEZVOUS_WINDOW_OFFSET_AT) << 16;

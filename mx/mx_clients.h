@@ -6,15 +6,15 @@
  * A table for one entry of the directory, found by hashing, that grows up to a bound; beyond it the
  * one that was added first makes room. Knows no lock.
  */
-#ifndef MX_ASKERS_H
-#define MX_ASKERS_H
+#ifndef MX_CLIENTS_H
+#define MX_CLIENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "thole.h"
 
-enum { MXI_ASKERS_MAX = 16384 }; /* 64 hosts with all of their endpoints; 1.5 MiB */
+enum { MXI_CLIENTS_MAX = 16384 }; /* 64 hosts with all of their endpoints; 1.5 MiB */
 
 /* An endpoint as MX names it, and which opening of it. */
 struct mxi_identity {
@@ -22,26 +22,26 @@ struct mxi_identity {
 	uint32_t endpoint_id, session;
 };
 
-struct mxi_asker; /* a row; in askers.c */
+struct mxi_client; /* a row; in askers.c */
 
-struct mxi_askers {
-	struct mxi_asker *rows; /* its own; NULL: none yet */
+struct mxi_clients {
+	struct mxi_client *rows; /* its own; NULL: none yet */
 	uint32_t *
 		heads; /* as many as there is room for: the first row of each hash, or ASKER_NONE */
 	uint32_t count, room; /* rows in use, and how many there is memory for */
 	uint64_t key[2]; /* of the hash: who may ask cannot choose addresses that all have the same
 	                  */
-	uint32_t oldest; /* the next to make room once count is MXI_ASKERS_MAX */
+	uint32_t oldest; /* the next to make room once count is MXI_CLIENTS_MAX */
 };
 
-void mxi_askers_open(struct mxi_askers *askers);
-void mxi_askers_close(struct mxi_askers *askers);
+void mxi_clients_open(struct mxi_clients *clients);
+void mxi_clients_close(struct mxi_clients *clients);
 
 /* Remember, in place of what was known of that address. THOLE_ERR_MEMORY. */
-int mxi_askers_add(struct mxi_askers *askers, const struct thole_address *address,
+int mxi_clients_add(struct mxi_clients *clients, const struct thole_address *address,
                    const struct mxi_identity *identity);
 
-bool mxi_askers_find(const struct mxi_askers *askers, const struct thole_address *address,
+bool mxi_clients_find(const struct mxi_clients *clients, const struct thole_address *address,
                      struct mxi_identity *identity_p);
 
-#endif /* MX_ASKERS_H */
+#endif /* MX_CLIENTS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "crowd.h"
+#include "many_peers.h"
 
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static void member_complete(struct process *process, const struct thole_completi
 	if (completion->operation != THOLE_OP_RECEIVE || completion->status)
 		return;
 	from = slot->message[0];
-	if (from >= member->crowd->count || slot->message[1] != process->index ||
+	if (from >= member->many_peers->count || slot->message[1] != process->index ||
 	    completion->length != sizeof(slot->message) || process_of_peer(process, completion->peer) != from ||
 	    (member->seen[from / 8] >> from % 8 & 1))
 		world_fail(process->world, "process %u got a message of %u to %u again, or altered", process->index, from,
@@ -31,7 +31,7 @@ static void member_complete(struct process *process, const struct thole_completi
 		member->seen[from / 8] |= (uint8_t)(1 << from % 8);
 	slot->posted = false;
 	member->got++;
-	member->crowd->received++;
+	member->many_peers->received++;
 }
 
 static void member_post(struct process *process)
@@ -50,14 +50,14 @@ static void member_post(struct process *process)
 static void member_say(struct process *process)
 {
 	struct member *member = member_of(process);
-	struct crowd *crowd = member->crowd;
-	uint32_t to = member->next % crowd->count, message[2] = {process->index, to}, peer;
+	struct many_peers *many_peers = member->many_peers;
+	uint32_t to = member->next % many_peers->count, message[2] = {process->index, to}, peer;
 
-	if (thole_peer(process->endpoint, &crowd->processes[to]->address, &peer) != 0 ||
+	if (thole_peer(process->endpoint, &many_peers->processes[to]->address, &peer) != 0 ||
 	    thole_send(process->endpoint, peer, message, sizeof(message), 1, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL) != 0)
 		world_fail(process->world, "process %u cannot send: %s", process->index, thole_detail());
 	member->next++;
-	crowd->sent++;
+	many_peers->sent++;
 }
 
 static void member_step(struct process *process)
@@ -65,30 +65,30 @@ static void member_step(struct process *process)
 	struct member *member = member_of(process);
 
 	member_post(process);
-	for (uint32_t i = 0; i < member->crowd->window && member->next < member->end; i++)
+	for (uint32_t i = 0; i < member->many_peers->window && member->next < member->end; i++)
 		member_say(process);
 	process->act_ns = member->next < member->end ? process->world->now_ns + PACE_NS : UINT64_MAX;
 }
 
-static const struct application crowd_application = {member_step, member_complete};
+static const struct application many_peers_application = {member_step, member_complete};
 
-struct process *crowd_start(struct crowd *crowd, uint32_t index, const struct process_setup *setup)
+struct process *many_peers_start(struct many_peers *many_peers, uint32_t index, const struct process_setup *setup)
 {
 	struct process_setup own = *setup;
 	struct member *member = sim_alloc(sizeof(*member));
 	struct process *process;
 
-	own.application = &crowd_application;
-	process = process_new(crowd->network, &crowd->network->hosts[index], index, 1024, &own);
-	member->crowd = crowd;
-	member->seen = sim_alloc(crowd->count / 8 + 1);
+	own.application = &many_peers_application;
+	process = process_new(many_peers->network, &many_peers->network->hosts[index], index, 1024, &own);
+	member->many_peers = many_peers;
+	member->seen = sim_alloc(many_peers->count / 8 + 1);
 	process->state_of_application = member;
-	crowd->processes[index] = process;
+	many_peers->processes[index] = process;
 	member_post(process);
 	return process;
 }
 
-void crowd_send(struct process *process, uint32_t first, uint32_t count)
+void many_peers_send(struct process *process, uint32_t first, uint32_t count)
 {
 	struct member *member = member_of(process);
 
@@ -97,9 +97,9 @@ void crowd_send(struct process *process, uint32_t first, uint32_t count)
 	process_wake(process, process->world->now_ns);
 }
 
-void crowd_end(struct crowd *crowd, uint32_t index)
+void many_peers_end(struct many_peers *many_peers, uint32_t index)
 {
-	struct process *process = crowd->processes[index];
+	struct process *process = many_peers->processes[index];
 
 	if (!process)
 		return;
@@ -107,14 +107,14 @@ void crowd_end(struct crowd *crowd, uint32_t index)
 	free(member_of(process)->seen);
 	free(member_of(process));
 	process_free(process);
-	crowd->processes[index] = NULL;
+	many_peers->processes[index] = NULL;
 }
 
 /* Nothing more is awaited. */
-void crowd_rest(struct crowd *crowd)
+void many_peers_rest(struct many_peers *many_peers)
 {
-	for (uint32_t i = 0; i < crowd->count; i++) {
-		struct process *process = crowd->processes[i];
+	for (uint32_t i = 0; i < many_peers->count; i++) {
+		struct process *process = many_peers->processes[i];
 		struct member *member = process ? member_of(process) : NULL;
 
 		for (struct slot *slot = process ? member->slots : NULL; slot && slot < member->slots + SLOTS; slot++)
@@ -123,9 +123,9 @@ void crowd_rest(struct crowd *crowd)
 	}
 }
 
-void crowd_init(struct crowd *crowd, struct network *network, uint32_t count)
+void many_peers_init(struct many_peers *many_peers, struct network *network, uint32_t count)
 {
-	*crowd = (struct crowd){
+	*many_peers = (struct many_peers){
 		.network = network,
 		.processes = sim_alloc(count * sizeof(struct process *)),
 		.count = count,
@@ -133,9 +133,9 @@ void crowd_init(struct crowd *crowd, struct network *network, uint32_t count)
 	};
 }
 
-void crowd_fini(struct crowd *crowd)
+void many_peers_fini(struct many_peers *many_peers)
 {
-	for (uint32_t i = 0; i < crowd->count; i++)
-		crowd_end(crowd, i);
-	free(crowd->processes);
+	for (uint32_t i = 0; i < many_peers->count; i++)
+		many_peers_end(many_peers, i);
+	free(many_peers->processes);
 }

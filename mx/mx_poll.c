@@ -9,25 +9,25 @@
 #include "mx_wait.h"
 
 /* What is looked for. */
-struct look {
+struct poll {
 	uint64_t match_info, match_mask; /* of what is looked for by them */
 	union mx_request *request;       /* that is to be done; or that was found done */
 	mx_status_t *status_p;           /* where the result goes */
 };
 
 /* A request that is done; it is taken. */
-static bool mxi_look_for_request(struct mx_endpoint *endpoint, void *arg)
+static bool mxi_poll_for_request(struct mx_endpoint *endpoint, void *arg)
 {
-	const struct look *look = arg;
+	const struct poll *poll = arg;
 
-	if (look->request->state != MXI_DONE)
+	if (poll->request->state != MXI_DONE)
 		return false;
-	mxi_request_take(endpoint, look->request, look->status_p);
+	mxi_request_take(endpoint, poll->request, poll->status_p);
 	return true;
 }
 
 /* The oldest done request that matches. */
-static union mx_request *mxi_look_done_find(const struct mx_endpoint *endpoint, uint64_t match_info,
+static union mx_request *mxi_poll_done_find(const struct mx_endpoint *endpoint, uint64_t match_info,
                                             uint64_t match_mask)
 {
 	bool one = endpoint->done_by_context && (endpoint->context_mask & ~match_mask) == 0;
@@ -44,38 +44,38 @@ static union mx_request *mxi_look_done_find(const struct mx_endpoint *endpoint, 
 	return NULL;
 }
 
-static bool mxi_look_for_any(struct mx_endpoint *endpoint, void *arg)
+static bool mxi_poll_for_any(struct mx_endpoint *endpoint, void *arg)
 {
-	const struct look *look = arg;
+	const struct poll *poll = arg;
 	union mx_request *request =
-		mxi_look_done_find(endpoint, look->match_info, look->match_mask);
+		mxi_poll_done_find(endpoint, poll->match_info, poll->match_mask);
 
 	if (request)
-		mxi_request_take(endpoint, request, look->status_p);
+		mxi_request_take(endpoint, request, poll->status_p);
 	return request != NULL;
 }
 
 /* The oldest done request, left where it is. */
-static bool mxi_look_for_peek(struct mx_endpoint *endpoint, void *arg)
+static bool mxi_poll_for_peek(struct mx_endpoint *endpoint, void *arg)
 {
-	struct look *look = arg;
+	struct poll *poll = arg;
 	struct list_node *node = list_first(&endpoint->done);
 
 	if (node)
-		look->request = container_of(node, union mx_request, done);
+		poll->request = container_of(node, union mx_request, done);
 	return node != NULL;
 }
 
 /* The oldest message that nobody expects and that matches. */
-static bool mxi_look_for_probe(struct mx_endpoint *endpoint, void *arg)
+static bool mxi_poll_for_probe(struct mx_endpoint *endpoint, void *arg)
 {
-	const struct look *look = arg;
+	const struct poll *poll = arg;
 	struct thole_completion message;
 
-	if (thole_probe(endpoint->thole, THOLE_ANY, look->match_info, look->match_mask, 0,
+	if (thole_probe(endpoint->thole, THOLE_ANY, poll->match_info, poll->match_mask, 0,
 	                &message) != 1)
 		return false;
-	*look->status_p = (mx_status_t){
+	*poll->status_p = (mx_status_t){
 		.code = MX_STATUS_SUCCESS,
 		.source = mxi_peer_address(mxi_peer_by_handle(&endpoint->peers, message.peer)),
 		.match_info = message.tag,
@@ -86,32 +86,32 @@ static bool mxi_look_for_probe(struct mx_endpoint *endpoint, void *arg)
 }
 
 /* Look once; if there is nothing, progress and look again. */
-static inline bool mxi_look_once(struct mx_endpoint *endpoint, mxi_wait_fn *look_for,
-                                 struct look *look)
+static inline bool mxi_poll_once(struct mx_endpoint *endpoint, mxi_wait_fn *poll_for,
+                                 struct poll *poll)
 {
 	bool found;
 
 	lock_take(&endpoint->lock);
-	found = look_for(endpoint, look);
+	found = poll_for(endpoint, poll);
 	if (!found) {
 		mxi_progress_run(endpoint);
-		found = look_for(endpoint, look);
+		found = poll_for(endpoint, poll);
 	}
 	lock_leave(&endpoint->lock);
 	return found;
 }
 
 /* The same until there is something. */
-static mx_return_t mxi_look_wait(struct mx_endpoint *endpoint, const char *call,
-                                 mxi_wait_fn *look_for, struct look *look, uint32_t timeout_ms,
+static mx_return_t mxi_poll_wait(struct mx_endpoint *endpoint, const char *call,
+                                 mxi_wait_fn *poll_for, struct poll *poll, uint32_t timeout_ms,
                                  uint32_t *result)
 {
 	bool inside;
 
 	lock_take(&endpoint->lock);
 	inside = mxi_handler_inside(endpoint);
-	*result = look_for(endpoint, look) ||
-	          (!inside && mxi_wait(endpoint, look_for, look, timeout_ms));
+	*result = poll_for(endpoint, poll) ||
+	          (!inside && mxi_wait(endpoint, poll_for, poll, timeout_ms));
 	lock_leave(&endpoint->lock);
 	return inside && !*result ? mxi_error(mxi_endpoint_handler(endpoint), MX_CLOSE_IN_HANDLER,
 	                                      "%s in the endpoint's own unexpected handler", call)
@@ -124,12 +124,12 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
                     uint32_t *result)
 {
 	mx_return_t code = mxi_request_check(endpoint, "mx_test", request);
-	struct look look = {.status_p = status};
+	struct poll poll = {.status_p = status};
 
 	if (code)
 		return code;
-	look.request = *request;
-	*result = mxi_look_once(endpoint, mxi_look_for_request, &look);
+	poll.request = *request;
+	*result = mxi_poll_once(endpoint, mxi_poll_for_request, &poll);
 	if (*result)
 		*request = NULL;
 	return MX_SUCCESS;
@@ -139,76 +139,76 @@ mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t time
                     mx_status_t *status, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check(endpoint, "mx_wait", request);
-	struct look look = {.status_p = status};
+	struct poll poll = {.status_p = status};
 
 	if (code)
 		return code;
-	look.request = *request;
-	code = mxi_look_wait(endpoint, "mx_wait", mxi_look_for_request, &look, timeout, result);
+	poll.request = *request;
+	code = mxi_poll_wait(endpoint, "mx_wait", mxi_poll_for_request, &poll, timeout, result);
 	if (*result)
 		*request = NULL;
 	return code;
 }
 
 /* What goes by match information: look once, or until there is something. */
-static mx_return_t mxi_look_match_test(mx_endpoint_t endpoint, const char *call,
-                                       mxi_wait_fn *look_for, uint64_t match_info,
+static mx_return_t mxi_poll_match_test(mx_endpoint_t endpoint, const char *call,
+                                       mxi_wait_fn *poll_for, uint64_t match_info,
                                        uint64_t match_mask, mx_status_t *status, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check_match(endpoint, call, match_info, match_mask);
-	struct look look = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
+	struct poll poll = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
 
-	*result = code ? 0 : mxi_look_once(endpoint, look_for, &look);
+	*result = code ? 0 : mxi_poll_once(endpoint, poll_for, &poll);
 	return code;
 }
 
-static mx_return_t mxi_look_match_wait(mx_endpoint_t endpoint, const char *call,
-                                       mxi_wait_fn *look_for, uint32_t timeout, uint64_t match_info,
+static mx_return_t mxi_poll_match_wait(mx_endpoint_t endpoint, const char *call,
+                                       mxi_wait_fn *poll_for, uint32_t timeout, uint64_t match_info,
                                        uint64_t match_mask, mx_status_t *status, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check_match(endpoint, call, match_info, match_mask);
-	struct look look = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
+	struct poll poll = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
 
 	*result = 0;
-	return code ? code : mxi_look_wait(endpoint, call, look_for, &look, timeout, result);
+	return code ? code : mxi_poll_wait(endpoint, call, poll_for, &poll, timeout, result);
 }
 
 mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask,
                         mx_status_t *status, uint32_t *result)
 {
-	return mxi_look_match_test(endpoint, "mx_test_any", mxi_look_for_any, match_info,
+	return mxi_poll_match_test(endpoint, "mx_test_any", mxi_poll_for_any, match_info,
 	                           match_mask, status, result);
 }
 
 mx_return_t mx_wait_any(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info,
                         uint64_t match_mask, mx_status_t *status, uint32_t *result)
 {
-	return mxi_look_match_wait(endpoint, "mx_wait_any", mxi_look_for_any, timeout, match_info,
+	return mxi_poll_match_wait(endpoint, "mx_wait_any", mxi_poll_for_any, timeout, match_info,
 	                           match_mask, status, result);
 }
 
 mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask,
                       mx_status_t *status, uint32_t *result)
 {
-	return mxi_look_match_test(endpoint, "mx_iprobe", mxi_look_for_probe, match_info,
+	return mxi_poll_match_test(endpoint, "mx_iprobe", mxi_poll_for_probe, match_info,
 	                           match_mask, status, result);
 }
 
 mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info,
                      uint64_t match_mask, mx_status_t *status, uint32_t *result)
 {
-	return mxi_look_match_wait(endpoint, "mx_probe", mxi_look_for_probe, timeout, match_info,
+	return mxi_poll_match_wait(endpoint, "mx_probe", mxi_poll_for_probe, timeout, match_info,
 	                           match_mask, status, result);
 }
 
 mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check_match(endpoint, "mx_ipeek", 0, 0);
-	struct look look = {0};
+	struct poll poll = {0};
 
-	*result = code ? 0 : mxi_look_once(endpoint, mxi_look_for_peek, &look);
+	*result = code ? 0 : mxi_poll_once(endpoint, mxi_poll_for_peek, &poll);
 	if (*result)
-		*request = look.request;
+		*request = poll.request;
 	return code;
 }
 
@@ -216,13 +216,13 @@ mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *requ
                     uint32_t *result)
 {
 	mx_return_t code = mxi_request_check_match(endpoint, "mx_peek", 0, 0);
-	struct look look = {0};
+	struct poll poll = {0};
 
 	*result = 0;
 	if (!code)
-		code = mxi_look_wait(endpoint, "mx_peek", mxi_look_for_peek, &look, timeout,
+		code = mxi_poll_wait(endpoint, "mx_peek", mxi_poll_for_peek, &poll, timeout,
 		                     result);
 	if (*result)
-		*request = look.request;
+		*request = poll.request;
 	return code;
 }

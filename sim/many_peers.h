@@ -4,12 +4,12 @@
  * message to each of those that it is told to, and receives from anybody. A message says who sent it to whom; it must
  * come once.
  */
-#ifndef THOLE_SIM_CROWD_H
-#define THOLE_SIM_CROWD_H
+#ifndef THOLE_SIM_MANY_PEERS_H
+#define THOLE_SIM_MANY_PEERS_H
 
 #include "process.h"
 
-struct crowd {
+struct many_peers {
 	struct network *network;
 	struct process **processes;
 	uint32_t count;
@@ -19,7 +19,7 @@ struct crowd {
 
 /* What a process knows. */
 struct member {
-	struct crowd *crowd;
+	struct many_peers *many_peers;
 	uint32_t next, end;         /* whom it sends to: indices, modulo crowd->count */
 	uint32_t got;
 	uint8_t *seen;              /* bit i: i's message is here */
@@ -29,15 +29,15 @@ struct member {
 	} slots[8];                 /* receives */
 };
 
-void crowd_init(struct crowd *crowd, struct network *network, uint32_t count);
-void crowd_fini(struct crowd *crowd);
+void many_peers_init(struct many_peers *many_peers, struct network *network, uint32_t count);
+void many_peers_fini(struct many_peers *many_peers);
 /* A process on the host of this number. */
-struct process *crowd_start(struct crowd *crowd, uint32_t index, const struct process_setup *setup);
+struct process *many_peers_start(struct many_peers *many_peers, uint32_t index, const struct process_setup *setup);
 /* Have it send to these. */
-void crowd_send(struct process *process, uint32_t first, uint32_t count);
+void many_peers_send(struct process *process, uint32_t first, uint32_t count);
 /* Take back all receives: whatever is awaited has come. */
-void crowd_rest(struct crowd *crowd);
+void many_peers_rest(struct many_peers *many_peers);
 /* It is gone, with its host, and forgotten. */
-void crowd_end(struct crowd *crowd, uint32_t index);
+void many_peers_end(struct many_peers *many_peers, uint32_t index);
 
 #endif

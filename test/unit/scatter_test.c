@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "transport/datagram/connection.h"
-#include "transport/datagram/landing.h"
+#include "transport/datagram/scatter.h"
 #include "transport/datagram/mac.h"
 #include "wire.h"
 
@@ -98,22 +98,22 @@ static void close_one(void)
 /* As the kernel does: `count` frames together, all but the last of them as long as the first, where it was told to put them. */
 static void land(const struct frame *frames, unsigned count)
 {
-	static struct landing landing;
+	static struct scatter scatter;
 	static uint8_t bytes[65536];
 	size_t length = 0, at = 0;
 
-	landing.version = 0;
-	landing_foresee(engine_b(), &landing);
+	scatter.version = 0;
+	scatter_foresee(engine_b(), &scatter);
 	for (unsigned i = 0; i < count; length += frames[i++].length)
 		memcpy(bytes + length, frames[i].bytes, frames[i].length);
-	for (unsigned i = 0; i < landing.count && at < length; i++) {
-		size_t part = length - at < landing.iov[i].iov_len ? length - at : landing.iov[i].iov_len;
+	for (unsigned i = 0; i < scatter.count && at < length; i++) {
+		size_t part = length - at < scatter.iov[i].iov_len ? length - at : scatter.iov[i].iov_len;
 
-		memcpy(landing.iov[i].iov_base, bytes + at, part);
+		memcpy(scatter.iov[i].iov_base, bytes + at, part);
 		at += part;
 	}
 	assert_int_equal(at, length);
-	landing_arrived(engine_b(), &wires[1].link, &wires[0].link.own, &landing, length, frames[0].length);
+	scatter_arrived(engine_b(), &wires[1].link, &wires[0].link.own, &scatter, length, frames[0].length);
 }
 
 static bool is_received(void)
@@ -131,7 +131,7 @@ static bool mode_is_here(enum guard_mode mode)
 	return mode != GUARD_FULL || mac_libcrypto();
 }
 
-static void landing__all_in_their_places(void **state)
+static void scatter__all_in_their_places(void **state)
 {
 	(void)state;
 	for (enum guard_mode mode = GUARD_OFF; mode < GUARD_MODES && mode_is_here(mode); mode++) {
@@ -162,7 +162,7 @@ static void wrong(enum guard_mode mode, unsigned number, size_t at, const char *
 	close_one();
 }
 
-static void landing__of_something_else(void **state)
+static void scatter__of_something_else(void **state)
 {
 	(void)state;
 	for (enum guard_mode mode = GUARD_OFF; mode < GUARD_MODES && mode_is_here(mode); mode++)
@@ -182,7 +182,7 @@ static void landing__of_something_else(void **state)
 }
 
 /* Shorter, or longer, than it has to be there. */
-static void landing__of_another_length(void **state)
+static void scatter__of_another_length(void **state)
 {
 	(void)state;
 	for (enum guard_mode mode = GUARD_OFF; mode < GUARD_MODES && mode_is_here(mode); mode++)
@@ -211,7 +211,7 @@ static void landing__of_another_length(void **state)
 }
 
 /* Again, where others are awaited. */
-static void landing__twice(void **state)
+static void scatter__twice(void **state)
 {
 	(void)state;
 	for (enum guard_mode mode = GUARD_OFF; mode < GUARD_MODES && mode_is_here(mode); mode++) {
@@ -231,10 +231,10 @@ static void landing__twice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(landing__all_in_their_places),
-		cmocka_unit_test(landing__of_something_else),
-		cmocka_unit_test(landing__of_another_length),
-		cmocka_unit_test(landing__twice),
+		cmocka_unit_test(scatter__all_in_their_places),
+		cmocka_unit_test(scatter__of_something_else),
+		cmocka_unit_test(scatter__of_another_length),
+		cmocka_unit_test(scatter__twice),
 	};
 
 	return cmocka_run_group_tests_name("landing", tests, NULL, NULL);

@@ -5,12 +5,12 @@
  * A frame is kept by its sender until it is acknowledged (transmit.c), and by its receiver until those before it are here
  * (arrival.c). Invariant: it is in one list, and that list's owner frees it.
  */
-#ifndef THOLE_TRANSPORT_DATAGRAM_KEPT_H
-#define THOLE_TRANSPORT_DATAGRAM_KEPT_H
+#ifndef THOLE_TRANSPORT_DATAGRAM_TRANSMIT_FRAME_H
+#define THOLE_TRANSPORT_DATAGRAM_TRANSMIT_FRAME_H
 
 #include "transport/datagram/engine.h"
 
-struct kept {
+struct transmit_frame {
 	struct list_node node;
 	uint64_t sent_ns;
 	uint32_t sequence;
@@ -26,11 +26,11 @@ struct kept {
 };
 
 /* The pools; the engine's longest frame is known. */
-void kept_init(struct engine *engine);
-void kept_fini(struct engine *engine);
+void transmit_frame_init(struct engine *engine);
+void transmit_frame_fini(struct engine *engine);
 /* NULL: there are too many. */
-struct kept *kept_new(struct engine *engine, uint32_t length);
-void kept_free(struct engine *engine, struct kept *kept);
-void kept_free_all(struct engine *engine, struct list_node *list);
+struct transmit_frame *transmit_frame_new(struct engine *engine, uint32_t length);
+void transmit_frame_free(struct engine *engine, struct transmit_frame *frame);
+void transmit_frame_free_all(struct engine *engine, struct list_node *list);
 
 #endif
