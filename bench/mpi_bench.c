@@ -72,7 +72,8 @@ struct test {
 	kernel_fn *kernel;
 	int ranks;               /* exactly so many; 0: any number from two, all of them take part */
 	unsigned hops;           /* messages in a row in one iteration */
-	int sized;               /* for each size given; else for 8 bytes only. Of polls it is the work between two, in ns */
+	/* for each size given; else for 8 bytes only. Of polls it is the work between two, in ns */
+	int sized;
 	int local;               /* rank 0 polls: nothing arrives that could be checked */
 };
 
@@ -269,7 +270,8 @@ static void work(size_t ns)
 		sink += i;
 }
 
-/* What count turns of that work take, at their best so far: what is measured beside it must not look faster for a disturbance. */
+/* What count turns of that work take, at their best so far: what is measured beside it must not look faster for a
+ * disturbance. */
 static uint64_t work_alone(size_t ns, unsigned count)
 {
 	static size_t last = SIZE_MAX;
@@ -370,8 +372,8 @@ static uint64_t kernel_waitany(struct bench *bench, size_t work_ns, unsigned cou
 
 	for (int i = 0; bench->rank == 0 && i < POLLED; i++)
 		MPI_Irecv(&bytes[i], 1, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[i]);
-	MPI_Sendrecv(&index, 1, MPI_INT, 1 - bench->rank, TAG_ACK, &index, 1, MPI_INT, 1 - bench->rank, TAG_ACK, MPI_COMM_WORLD,
-		     MPI_STATUS_IGNORE);
+	MPI_Sendrecv(&index, 1, MPI_INT, 1 - bench->rank, TAG_ACK, &index, 1, MPI_INT, 1 - bench->rank, TAG_ACK,
+		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	start = clock_ns();
 	for (unsigned i = 0; i < count + POLLED; i++) {
 		if (bench->rank == 1)
@@ -430,7 +432,8 @@ static double floor_ns(struct bench *bench)
 
 			for (unsigned looks = 0; atomic_load_explicit(bench->word, memory_order_acquire) != mine;) {
 				if (++looks > FLOOR_LOOKS) {
-					MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+					MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there,
+						   MPI_STATUS_IGNORE);
 					sched_yield();
 				}
 			}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tables: prints the tables of options and counters, and what lies where in shared memory, for generate.py, one row a line,
- * fields separated by tabs. The library itself is asked, so that the reference cannot say anything else
+ * tables: prints the tables of options and counters, and what lies where in shared memory, for generate.py, one row a
+ * line, fields separated by tabs. The library itself is asked, so that the reference cannot say anything else
  * than what the code does.
  */
 #include <inttypes.h>
@@ -20,14 +20,35 @@ static const struct member {
 	const char *type, *name;
 	size_t offset;
 } members[] = {
-	MEMBER(record, stamp), MEMBER(record, credit), MEMBER(record, kind), MEMBER(record, flags), MEMBER(record, length),
-	MEMBER(record, tag), MEMBER(record, imm), MEMBER(record, payload), MEMBER(record, place), MEMBER(record, bytes),
+	MEMBER(record, stamp),
+	MEMBER(record, credit),
+	MEMBER(record, kind),
+	MEMBER(record, flags),
+	MEMBER(record, length),
+	MEMBER(record, tag),
+	MEMBER(record, imm),
+	MEMBER(record, payload),
+	MEMBER(record, place),
+	MEMBER(record, bytes),
 	MEMBER(record, arg),
-	MEMBER(segment, magic), MEMBER(segment, version), MEMBER(segment, fenced), MEMBER(segment, producer_closed),
-	MEMBER(segment, withdrawn), MEMBER(segment, consumed), MEMBER(segment, handled), MEMBER(segment, wake),
-	MEMBER(segment, rendezvous_classes), MEMBER(segment, accepted), MEMBER(segment, core), MEMBER(segment, cookie_address),
-	MEMBER(segment, cookie), MEMBER(segment, consumer_closed), MEMBER(segment, slots), MEMBER(segment, offers),
-	MEMBER(segment, small), {"segment", "large", SEGMENT_BASE},
+	MEMBER(segment, magic),
+	MEMBER(segment, version),
+	MEMBER(segment, fenced),
+	MEMBER(segment, producer_closed),
+	MEMBER(segment, withdrawn),
+	MEMBER(segment, consumed),
+	MEMBER(segment, handled),
+	MEMBER(segment, wake),
+	MEMBER(segment, rendezvous_classes),
+	MEMBER(segment, accepted),
+	MEMBER(segment, core),
+	MEMBER(segment, cookie_address),
+	MEMBER(segment, cookie),
+	MEMBER(segment, consumer_closed),
+	MEMBER(segment, slots),
+	MEMBER(segment, offers),
+	MEMBER(segment, small),
+	{"segment", "large", SEGMENT_BASE},
 };
 
 /* "yes" if an open endpoint accepts a new value. */

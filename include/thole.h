@@ -24,8 +24,9 @@
  *    THOLE_THREAD_SAFE any thread may call anything, except that thole_endpoint_close is the last
  *    call. Different endpoints are independent. After fork() a child must not use the parent's
  *    endpoints; it has no copies of their sockets.
- *  - The network: an endpoint that can reach other hosts adds a thread to the process, one for all endpoints. It sleeps until a
- *    peer asks whether the process lives, and moves no messages. What peers must know to connect is the option job_key.
+ *  - The network: an endpoint that can reach other hosts adds a thread to the process, one for all endpoints. It
+ *    sleeps until a peer asks whether the process lives, and moves no messages. What peers must know to connect is the
+ *    option job_key.
  */
 #ifndef THOLE_H
 #define THOLE_H
@@ -62,9 +63,11 @@ enum thole_error {
 	THOLE_ERR_ADDRESS = -8,     /* not a Thole address, or one that cannot be reached from here */
 	THOLE_ERR_KEY = -9,         /* the peer has no region with this key, or the key is taken */
 	THOLE_ERR_RANGE = -10,      /* the access goes beyond the region */
-	THOLE_ERR_ACCESS = -11,     /* the region does not allow this kind of access, or the peer has another key; opening: no right */
+	/* the region does not allow this kind of access, or the peer has another key; opening: no right */
+	THOLE_ERR_ACCESS = -11,
 	THOLE_ERR_FAULT = -12,      /* a buffer given is not mapped memory */
-	THOLE_ERR_UNSUPPORTED = -13,/* this operation does not exist for these parameters, or the integrity asked for cannot be had */
+	/* this operation does not exist for these parameters, or the integrity asked for cannot be had */
+	THOLE_ERR_UNSUPPORTED = -13,
 	THOLE_ERR_NOT_FOUND = -14,  /* no such option, counter, request or message */
 	THOLE_ERR_BUSY = -15,       /* cannot be changed or closed while in use */
 	THOLE_ERR_SYSTEM = -16,     /* the kernel refused a system call; thole_detail() names it */
@@ -117,8 +120,8 @@ enum thole_operation {
 	THOLE_OP_REMOTE_ATOMIC  /* a peer's atomic was applied to a THOLE_NOTIFY region */
 };
 
-/* How an operation ended. Whatever the status, its memory is the caller's again: no peer writes there any more, or takes what it
- * still reads there for the message. */
+/* How an operation ended. Whatever the status, its memory is the caller's again: no peer writes there any more, or
+ * takes what it still reads there for the message. */
 struct thole_completion {
 	void *context;         /* as given when the operation was started (for REMOTE_*: the region's) */
 	uint64_t tag;          /* receive: the message's tag; REMOTE_*: the region's key */
@@ -132,8 +135,8 @@ struct thole_completion {
 	int32_t status;        /* 0 or THOLE_ERR_* */
 };
 
-/* Called for each completion of an operation that was started with request_p NULL, from inside progress or of any call that
- * completes it: that which starts it, cancels it, or gives a message back to matching.
+/* Called for each completion of an operation that was started with request_p NULL, from inside progress or of any call
+ * that completes it: that which starts it, cancels it, or gives a message back to matching.
  * It may record the completion and must not call Thole. */
 typedef void thole_complete_fn(void *arg, const struct thole_completion *completion);
 
@@ -145,18 +148,19 @@ struct thole_endpoint_attr {
 };
 
 /* Open an endpoint. attr NULL means all defaults. Opening measures nothing that takes over a
- * millisecond and needs no privilege. The first one of a user whose option job_key is "file" makes that file. Thread-safe.
- * Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd), BUSY (another endpoint
- * has the option's number); where the network is needed (network=on, shm=off, a codec other than native) also NOT_FOUND (no such
- * interface, or no home for the job key's file), ADDRESS (it has none, or is too narrow for the codec), ACCESS (no raw frames, or
- * the job key's file belongs to others or is open to them), UNSUPPORTED (integrity=full without libcrypto). */
+ * millisecond and needs no privilege. The first one of a user whose option job_key is "file" makes that file.
+ * Thread-safe. Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd),
+ * BUSY (another endpoint has the option's number); where the network is needed (network=on, shm=off, a codec other
+ * than native) also NOT_FOUND (no such interface, or no home for the job key's file), ADDRESS (it has none, or is too
+ * narrow for the codec), ACCESS (no raw frames, or the job key's file belongs to others or is open to them),
+ * UNSUPPORTED (integrity=full without libcrypto). */
 THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
 
 /* Close it. Messages that were reported complete still reach their peers, for which this waits up to
  * the option close_timeout; everything else pending is dropped, and open handles become invalid.
  * Regions are closed. When it returns, no peer writes into this process's memory any more. A peer that is copying
- * into a receive's memory is waited for: if it does not come to it (its process is stopped), for close_timeout once more, after
- * which it is shut out; if the kernel is copying for it, until that ends or the peer's process does.
+ * into a receive's memory is waited for: if it does not come to it (its process is stopped), for close_timeout once
+ * more, after which it is shut out; if the kernel is copying for it, until that ends or the peer's process does.
  * Always succeeds; NULL is ignored. */
 THOLE_API void thole_endpoint_close(struct thole_endpoint *endpoint);
 
@@ -168,26 +172,27 @@ THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, str
 #define THOLE_ANY UINT32_MAX /* as the source of a receive or probe: any peer */
 
 /* The handle of an address: the same for the same address each time, counted from 0, valid until the endpoint
- * closes. Only looks it up: the connection is made by the first send, or thole_connect. An endpoint's own address works.
- * A peer that sends first gets a handle too, the one that this function then returns for it.
- * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on hosts with
- * MX or Open-MX as with Thole; who comes in the place of one that is gone has the same address, and gets another handle.
- * Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation
+ * closes. Only looks it up: the connection is made by the first send, or thole_connect. An endpoint's own address
+ * works. A peer that sends first gets a handle too, the one that this function then returns for it.
+ * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on
+ * hosts with MX or Open-MX as with Thole; who comes in the place of one that is gone has the same address, and gets
+ * another handle. Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation
  * with ADDRESS or PEER; one with another job key with ACCESS. */
 THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p);
 
 /* The address behind a handle. Errors: NOT_FOUND. */
 THOLE_API int thole_peer_address(struct thole_endpoint *endpoint, uint32_t peer, struct thole_address *address_p);
 
-/* Connect to a peer now, and not by the first send. Completes with 0 when it is connected, perhaps before returning; with ACCESS
- * where the peer has another job key, or refuses the key; with UNSUPPORTED where one side asks for an integrity that the other
- * cannot have; with PEER where there is no such endpoint, or nothing is heard of it for the option peer_timeout. thole_cancel and
- * thole_cancel_context end the waiting and leave the peer as it is.
- * key: with codec=mxoe, in its low 32 bits, what the peer wants to hear, that is its own option job_key (0 unless it was set to a
- * number). It stays this peer's, and that of who comes in its place; without this call it is our own job_key. Between endpoints of
- * one host, and with the native codec, where both sides prove the job key, it is not looked at. A peer that has refused a key is
- * gone, unless it has connected to us; thole_peer then gives another handle, to try again with.
- * Errors: NOT_FOUND (peer), AGAIN, MEMORY, PEER, ACCESS and ADDRESS (as thole_send: what is known at once). */
+/* Connect to a peer now, and not by the first send. Completes with 0 when it is connected, perhaps before returning;
+ * with ACCESS where the peer has another job key, or refuses the key; with UNSUPPORTED where one side asks for an
+ * integrity that the other cannot have; with PEER where there is no such endpoint, or nothing is heard of it for the
+ * option peer_timeout. thole_cancel and thole_cancel_context end the waiting and leave the peer as it is.
+ * key: with codec=mxoe, in its low 32 bits, what the peer wants to hear, that is its own option job_key (0 unless it
+ * was set to a number). It stays this peer's, and that of who comes in its place; without this call it is our own
+ * job_key. Between endpoints of one host, and with the native codec, where both sides prove the job key, it is not
+ * looked at. A peer that has refused a key is gone, unless it has connected to us; thole_peer then gives another
+ * handle, to try again with. Errors: NOT_FOUND (peer), AGAIN, MEMORY, PEER, ACCESS and ADDRESS (as thole_send: what is
+ * known at once). */
 THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, void *context,
 			    struct thole_request **request_p);
 
@@ -195,15 +200,17 @@ THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint
 struct thole_peer_info {
 	const char *transport;     /* "shm", "network", or "none": nothing leads there */
 	const char *state;         /* "new" (nothing was sent to it), "connecting", "connected", "gone" */
-	const char *reason;        /* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent",
+	const char *reason; /* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent",
 	                              "refused" (a key), "failed"; else "" */
 	const char *records;       /* way of small messages: "ring", "udp", "raw"; "" while not connected */
 	const char *bulk;          /* of large ones: "memory" (directly between processes), "ring", "udp", "raw"; "" */
 	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */
 	uint64_t frames_sent;      /* records' frames, over the network, to this peer */
 	uint64_t retransmitted;    /* frames sent again */
-	uint32_t frame_max;        /* bytes of a frame on the path, without Ethernet, IP and UDP headers; 0: no network */
-	uint32_t session;          /* mxoe: number that its endpoint has drawn; 0: not known. Of our own address: ours */
+	/* bytes of a frame on the path, without Ethernet, IP and UDP headers; 0: no network */
+	uint32_t frame_max;
+	/* mxoe: number that its endpoint has drawn; 0: not known. Of our own address: ours */
+	uint32_t session;
 };
 
 /* Errors: NOT_FOUND. */
@@ -238,8 +245,8 @@ enum {
  * request_p NULL: the completion goes to the endpoint's completion function, or to thole_poll; else
  * *request_p is set to a handle for thole_test and its kin, which free it.
  * Completion means that the buffer is free again and the message has been handed to the transport or
- * to the receiver (small: it is in memory shared with the receiver, or kept here until a receiver on another host has it);
- * with THOLE_SYNC, that it matched.
+ * to the receiver (small: it is in memory shared with the receiver, or kept here until a receiver on another host has
+ * it); with THOLE_SYNC, that it matched.
  *
  * Errors: ARGUMENT (length, segments, flags), NOT_FOUND (peer), AGAIN (too many sends under way to this
  * peer, option sends_max), MEMORY; what is known of a peer that is gone: PEER, CLOSED, ACCESS, ADDRESS.
@@ -287,16 +294,16 @@ THOLE_API int thole_message_drop(struct thole_endpoint *endpoint, struct thole_m
  * out just then, once that has been given back. It is off at first. Returns 0. */
 THOLE_API int thole_screen(struct thole_endpoint *endpoint, int on);
 
-/* Offer the messages that wait to the posted receives, oldest first, up to one that none matches. That one is taken out:
- * returns 1 and fills *completion_p as a probe does, with THOLE_PLAIN in flags where it is plain. Else returns 0. Does not
- * progress. *data_p is the message's data, valid until it is given back; NULL if it is not all here (announced, or
- * arriving), or there is none. The message must be given to thole_message_recv, thole_message_drop or
+/* Offer the messages that wait to the posted receives, oldest first, up to one that none matches. That one is taken
+ * out: returns 1 and fills *completion_p as a probe does, with THOLE_PLAIN in flags where it is plain. Else returns 0.
+ * Does not progress. *data_p is the message's data, valid until it is given back; NULL if it is not all here
+ * (announced, or arriving), or there is none. The message must be given to thole_message_recv, thole_message_drop or
  * thole_message_keep, once. Until then all that arrives waits; of several that are out, give the oldest back first. */
 THOLE_API int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *completion_p,
 				const void **data_p, struct thole_message **message_p);
 
-/* Put a message that was taken out (thole_screen_next, thole_message_probe) into matching as if it arrived now: it goes to
- * the posted receive that matches it, else behind all unexpected messages. Returns 0. */
+/* Put a message that was taken out (thole_screen_next, thole_message_probe) into matching as if it arrived now: it
+ * goes to the posted receive that matches it, else behind all unexpected messages. Returns 0. */
 THOLE_API int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message);
 
 /* Cancel. A receive that has not matched ends with CANCELED. Anything further along completes as if
@@ -414,7 +421,8 @@ THOLE_API int thole_atomic(struct thole_endpoint *endpoint, uint32_t peer, const
 struct thole_option_info {
 	const char *name;     /* e.g. "eager_max"; the environment variable is THOLE_EAGER_MAX */
 	const char *kind;     /* "bytes", "ns", "count", "bool", "choice", "text", "key" */
-	const char *value;    /* what an endpoint opened now would use; of a key "hidden", "file" (the user's), or "0": none */
+	/* what an endpoint opened now would use; of a key "hidden", "file" (the user's), or "0": none */
+	const char *value;
 	const char *fallback; /* the default */
 	const char *origin;   /* "default", "environment", "file" or the file's path */
 	const char *choices;  /* of a choice, separated by commas; else "" */
@@ -427,17 +435,18 @@ struct thole_option_info {
 THOLE_API int thole_option_info(unsigned index, struct thole_option_info *info_p);
 
 /* What opening an endpoint with these strings (NULL: none) would say of them, and of the options that the environment
- * and files set; nothing is opened. Errors: ARGUMENT, with thole_detail() saying which value, from where, and what it may be. */
+ * and files set; nothing is opened. Errors: ARGUMENT, with thole_detail() saying which value, from where, and what it
+ * may be. */
 THOLE_API int thole_options_check(const char *const *options);
 
-/* An open endpoint's value of an option, as text; set it where that is possible while it runs. Asked for with endpoint NULL, it is
- * the value that an endpoint opened now would use.
+/* An open endpoint's value of an option, as text; set it where that is possible while it runs. Asked for with endpoint
+ * NULL, it is the value that an endpoint opened now would use.
  * Errors: NOT_FOUND, ARGUMENT (the value, or a too small buffer), BUSY (only before opening). */
 THOLE_API int thole_option_get(struct thole_endpoint *endpoint, const char *name, char *value, size_t size);
 THOLE_API int thole_option_set(struct thole_endpoint *endpoint, const char *name, const char *value);
 
-/* The same as a number: bytes, nanoseconds, a count, 1 or 0 of a switch, of a choice its place among the choices, counted from 0.
- * Errors: NOT_FOUND, ARGUMENT (the option is a text or a key). */
+/* The same as a number: bytes, nanoseconds, a count, 1 or 0 of a switch, of a choice its place among the choices,
+ * counted from 0. Errors: NOT_FOUND, ARGUMENT (the option is a text or a key). */
 THOLE_API int thole_option_number(struct thole_endpoint *endpoint, const char *name, uint64_t *value_p);
 
 struct thole_counter_info {
@@ -462,9 +471,9 @@ struct thole_capability {
 /* What this host's kernel permits to this process, probed now. Errors: NOT_FOUND after the last. Strings as above. */
 THOLE_API int thole_capability(unsigned index, struct thole_capability *capability_p);
 
-/* Of this host: the same number in all processes of one boot of a kernel and one network namespace, which are those that can share
- * memory here, and most likely no other host's. Two processes that compare it know whether they are neighbours before they have
- * an endpoint each. Thread-safe. */
+/* Of this host: the same number in all processes of one boot of a kernel and one network namespace, which are those
+ * that can share memory here, and most likely no other host's. Two processes that compare it know whether they are
+ * neighbours before they have an endpoint each. Thread-safe. */
 THOLE_API uint64_t thole_host_id(void);
 
 struct thole_interface_info {
@@ -478,8 +487,8 @@ struct thole_interface_info {
 	const char *better;  /* what would be faster, and how: a sentence a line; or "" */
 };
 
-/* Network interface number index of this network namespace, counted from 0, looked at now. Strings as above. Errors: NOT_FOUND
- * after the last, MEMORY, SYSTEM. */
+/* Network interface number index of this network namespace, counted from 0, looked at now. Strings as above. Errors:
+ * NOT_FOUND after the last, MEMORY, SYSTEM. */
 THOLE_API int thole_interface_info(unsigned index, struct thole_interface_info *info_p);
 
 /* A host that speaks MXoE: with MX, with Open-MX, or with endpoints whose option codec is mxoe. */
@@ -489,17 +498,19 @@ struct thole_mxoe_host {
 	uint64_t trip_ns; /* from our question to its answer */
 };
 
-/* Ask which hosts speak MXoE on an interface (by name or address; NULL or "": as routes say): all that answer within wait_ns
- * (each says once a second that it is there); or, if `wanted` is the MAC or the name of one, until that one has. Returns how many
- * there are, of which the first `room` are filled in. It sends and receives raw frames, and needs no endpoint. Errors: NOT_FOUND,
- * ADDRESS, ACCESS, MEMORY, SYSTEM. */
-THOLE_API int thole_mxoe_hosts(const char *interface, const char *wanted, uint64_t wait_ns, struct thole_mxoe_host *hosts,
-			       unsigned room);
+/* Ask which hosts speak MXoE on an interface (by name or address; NULL or "": as routes say): all that answer within
+ * wait_ns (each says once a second that it is there); or, if `wanted` is the MAC or the name of one, until that one
+ * has. Returns how many there are, of which the first `room` are filled in. It sends and receives raw frames, and
+ * needs no endpoint. Errors: NOT_FOUND, ADDRESS, ACCESS, MEMORY, SYSTEM. */
+THOLE_API int thole_mxoe_hosts(const char *interface, const char *wanted, uint64_t wait_ns,
+			       struct thole_mxoe_host *hosts, unsigned room);
 
-/* The address of an endpoint that MXoE names by the MAC of its interface and a number, with Thole or without: "mxoe:MAC/NUMBER". */
+/* The address of an endpoint that MXoE names by the MAC of its interface and a number, with Thole or without:
+ * "mxoe:MAC/NUMBER". */
 THOLE_API void thole_mxoe_address(const uint8_t mac[6], uint8_t number, struct thole_address *address_p);
 
-/* The reverse, of such an address in any writing that thole_peer takes. Errors: ADDRESS (it is none, or of another kind). */
+/* The reverse, of such an address in any writing that thole_peer takes. Errors: ADDRESS (it is none, or of another
+ * kind). */
 THOLE_API int thole_mxoe_parts(const struct thole_address *address, uint8_t mac_p[6], uint8_t *number_p);
 
 #ifdef __cplusplus

@@ -89,7 +89,8 @@ static void fault_crash(struct faults *faults)
 	process->host->down = dice_below(dice, 2);
 	process->host->ghost = dice_below(dice, 4) ? NULL : process;
 	traffic_crash(process);
-	lasting_begin(faults, dice_scale(dice, 10 * MICROSECOND, 2 * faults->patience_ns), restart)->host = process->host;
+	lasting_begin(faults, dice_scale(dice, 10 * MICROSECOND, 2 * faults->patience_ns), restart)->host =
+		process->host;
 }
 
 static void fault_compute(struct faults *faults)
@@ -108,8 +109,8 @@ static void fault_compute(struct faults *faults)
 void faults_exhaust(struct process *process, bool requests, bool on)
 {
 	struct engine *engine = process_engine(process);
-	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->serves, &process->endpoint->requests,
-				&process->endpoint->unexpected};
+	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->serves,
+				&process->endpoint->requests, &process->endpoint->unexpected};
 	size_t count = requests ? 5 : 3;
 
 	world_tell(process->world, "%u has %s memory", process->index, on ? "no more" : "enough");
@@ -155,7 +156,8 @@ static void fault_away(struct faults *faults)
 	if (!process)
 		return;
 	world_tell(process->world, "%u stays away from a link", process->index);
-	wire_hide(&process->wires[dice_below(dice, process->wire_count)], dice_scale(dice, 10 * MICROSECOND, 50 * MILLISECOND));
+	wire_hide(&process->wires[dice_below(dice, process->wire_count)],
+		  dice_scale(dice, 10 * MICROSECOND, 50 * MILLISECOND));
 }
 
 static void mute_end(struct lasting *lasting)
@@ -173,7 +175,8 @@ static void fault_mute(struct faults *faults)
 		return;
 	process->host->mute = (uint8_t)(1u << dice_below(dice, process->wire_count));
 	world_tell(process->world, "a link of host %u carries nothing out", process->host->index);
-	lasting_begin(faults, dice_scale(dice, 100 * MICROSECOND, faults->patience_ns / 4), mute_end)->host = process->host;
+	lasting_begin(faults, dice_scale(dice, 100 * MICROSECOND, faults->patience_ns / 4), mute_end)->host =
+		process->host;
 }
 
 static void faults_next(struct world *world, struct event *event)
@@ -183,9 +186,14 @@ static void faults_next(struct world *world, struct event *event)
 	const struct {
 		uint32_t chance;
 		void (*run)(struct faults *faults);
-	} kinds[] = {{faults->cut, fault_cut}, {faults->long_cut, fault_long_cut}, {faults->crash, fault_crash},
-		     {faults->compute, fault_compute}, {faults->low_memory, fault_low_memory}, {faults->close, fault_close},
-		     {faults->away, fault_away}, {faults->mute, fault_mute}};
+	} kinds[] = {{faults->cut, fault_cut},
+		     {faults->long_cut, fault_long_cut},
+		     {faults->crash, fault_crash},
+		     {faults->compute, fault_compute},
+		     {faults->low_memory, fault_low_memory},
+		     {faults->close, fault_close},
+		     {faults->away, fault_away},
+		     {faults->mute, fault_mute}};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (lot < kinds[i].chance) {

@@ -245,7 +245,8 @@ int main(int argc, char **argv)
 	       "operations (%llu ended in an error), %llu bytes compared, hash %016llx: %s\n",
 	       config.scenario->name, (unsigned long long)config.count, (unsigned long long)config.first,
 	       (unsigned long long)board->events, (unsigned long long)board->carried, (unsigned long long)board->lost,
-	       (unsigned long long)board->overrun, (unsigned long long)board->ops, (unsigned long long)board->ended_badly,
-	       (unsigned long long)board->bytes, (unsigned long long)board->hash, WEXITSTATUS(status) ? "FAILED" : "ok");
+	       (unsigned long long)board->overrun, (unsigned long long)board->ops,
+	       (unsigned long long)board->ended_badly, (unsigned long long)board->bytes,
+	       (unsigned long long)board->hash, WEXITSTATUS(status) ? "FAILED" : "ok");
 	return WEXITSTATUS(status);
 }

@@ -245,7 +245,8 @@ static void parcel_drop(struct parcel *parcel, const char *why)
 	if (world->trace) {
 		char text[FRAME_TEXT_MAX];
 
-		frame_text(parcel->network->numbered ? &codec_mxoe : &codec_native, parcel->bytes, parcel->length, text);
+		frame_text(parcel->network->numbered ? &codec_mxoe : &codec_native, parcel->bytes, parcel->length,
+			   text);
 		world_tell(world, "   lost, from %u: %s: %s", parcel->sender, why, text);
 	}
 	world_mix_word(world, 0x6c6f7374);
@@ -267,8 +268,8 @@ static void parcel_arrive(struct world *world, struct event *event)
 	}
 	wire = path_wire(network, parcel->wire, &parcel->target, &channel);
 	if (!wire) {
-		if (sender && !path_is_ghost(parcel->to, &parcel->target) && sender->index == parcel->sender && parcel->wire == WIRE_UDP && !network->numbered &&
-		    network->conditions.refused)
+		if (sender && !path_is_ghost(parcel->to, &parcel->target) && sender->index == parcel->sender &&
+		    parcel->wire == WIRE_UDP && !network->numbered && network->conditions.refused)
 			notice_send(sender, parcel->wire, &parcel->target, 0);
 		parcel_drop(parcel, "nobody is there");
 		return;
@@ -382,7 +383,8 @@ static void parcel_send(struct parcel *parcel, uint64_t leaves_ns)
 	network->carried++;
 	if (parcel->length > network->conditions.frame_max) {
 		if (network->conditions.told)
-			notice_send(parcel->from->process, parcel->wire, &parcel->target, network->conditions.frame_max);
+			notice_send(parcel->from->process, parcel->wire, &parcel->target,
+				    network->conditions.frame_max);
 		parcel_drop(parcel, "too long for the path");
 		return;
 	}
@@ -420,7 +422,8 @@ static struct parcel *parcel_of(struct wire *wire, const struct frame_out *frame
 	memcpy(parcel->bytes, frame->head, frame->head_length);
 	for (unsigned i = 0; i < frame->body_count; i++) {
 		if (frame->body[i].iov_len > parcel->length - at) {
-			world_fail(network->world, "%u sends a frame whose body is longer than it says", wire->process->index);
+			world_fail(network->world, "%u sends a frame whose body is longer than it says",
+				   wire->process->index);
 			return parcel;
 		}
 		memcpy(parcel->bytes + at, frame->body[i].iov_base, frame->body[i].iov_len);
@@ -444,8 +447,8 @@ static void parcel_check(struct wire *wire, const struct parcel *parcel)
 	if (codec->intact && !codec->intact(parcel->bytes, parcel->length, &unset))
 		world_fail(world, "%u sends a frame with a wrong checksum", wire->process->index);
 	if (parcel->length > wire->network->conditions.route_max)
-		world_fail(world, "%u sends a frame of %u bytes, and the route has %u", wire->process->index, parcel->length,
-			   wire->network->conditions.route_max);
+		world_fail(world, "%u sends a frame of %u bytes, and the route has %u", wire->process->index,
+			   parcel->length, wire->network->conditions.route_max);
 	if (world->trace) {
 		char text[FRAME_TEXT_MAX];
 
@@ -574,11 +577,13 @@ static void wire_hand(struct wire *wire, unsigned channel, struct parcel *parcel
 	parcel_free(parcel);
 }
 
-/* Records of one sender that lie behind each other come as one packet, as with UDP_GRO: all are handed over before anything is sent. */
+/* Records of one sender that lie behind each other come as one packet, as with UDP_GRO: all are handed over before
+ * anything is sent. */
 static unsigned wire_packet(struct wire *wire)
 {
 	struct parcel *parcel = wire_next(wire, CHANNEL_RECORDS);
-	uint64_t most = wire->network->conditions.gather_ns ? dice_between(&wire->network->world->network, 1, GATHER_MAX) : 1;
+	uint64_t most =
+		wire->network->conditions.gather_ns ? dice_between(&wire->network->world->network, 1, GATHER_MAX) : 1;
 	struct path source = parcel->source;
 	size_t bytes = 0;
 	unsigned frames = 0;
@@ -669,8 +674,9 @@ static enum link_liveness wire_liveness(struct link *link, const struct path *to
 		if (!question)
 			return LINK_UNASKED;
 		question->path = *to;
-		question->answer_ns = world->now_ns + 2 * network->conditions.latency_ns +
-				      (dice_chance(&world->network, 2 * network->conditions.loss) ? QUESTION_AGAIN_NS : 0);
+		question->answer_ns =
+			world->now_ns + 2 * network->conditions.latency_ns +
+			(dice_chance(&world->network, 2 * network->conditions.loss) ? QUESTION_AGAIN_NS : 0);
 	}
 	if (world->now_ns < question->answer_ns)
 		return LINK_UNKNOWN;
@@ -714,19 +720,41 @@ static void wire_close(struct link *link)
 void wire_open(struct wire *wire, struct network *network, struct process *process, unsigned kind, uint16_t port)
 {
 	static const struct link_calls udp = {
-		.name = "udp", .kind = &kind_ip, .rank = {[LINK_RECORDS] = 20, [LINK_BULK] = 10, [LINK_CONNECT] = 10}, .send = wire_send, .receive = wire_receive, .ready = wire_ready,
-		.frame_max = wire_frame_max, .liveness = wire_liveness, .liveness_end = wire_liveness_end, .close = wire_close,
+		.name = "udp",
+		.kind = &kind_ip,
+		.rank = {[LINK_RECORDS] = 20, [LINK_BULK] = 10, [LINK_CONNECT] = 10},
+		.send = wire_send,
+		.receive = wire_receive,
+		.ready = wire_ready,
+		.frame_max = wire_frame_max,
+		.liveness = wire_liveness,
+		.liveness_end = wire_liveness_end,
+		.close = wire_close,
 	};
 	static const struct link_calls raw = {
-		.name = "raw", .kind = &kind_ethernet, .rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20}, .send = wire_send, .receive = wire_receive, .cheap = true, .ready = wire_ready,
-		.frame_max = wire_frame_max, .close = wire_close,
+		.name = "raw",
+		.kind = &kind_ethernet,
+		.rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20},
+		.send = wire_send,
+		.receive = wire_receive,
+		.cheap = true,
+		.ready = wire_ready,
+		.frame_max = wire_frame_max,
+		.close = wire_close,
 	};
 
 	static const struct link_calls lane = {
-		.name = "lane", .kind = &kind_ip, .send = wire_send, .receive = wire_receive, .cheap = true, .ready = wire_ready,
-		.frame_max = wire_frame_max, .close = wire_close,
+		.name = "lane",
+		.kind = &kind_ip,
+		.send = wire_send,
+		.receive = wire_receive,
+		.cheap = true,
+		.ready = wire_ready,
+		.frame_max = wire_frame_max,
+		.close = wire_close,
 	};
-	static const struct link_calls *const calls[WIRES] = {[WIRE_UDP] = &udp, [WIRE_RAW] = &raw, [WIRE_LANE] = &lane};
+	static const struct link_calls *const calls[WIRES] = {
+		[WIRE_UDP] = &udp, [WIRE_RAW] = &raw, [WIRE_LANE] = &lane};
 	/* Before both others for all, for bulk, for records; and behind them. */
 	static const uint8_t ranks[WIRE_LANES][LINK_USES] = {{5, 5, 0}, {15, 5, 0}, {5, 15, 0}, {30, 30, 0}};
 

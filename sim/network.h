@@ -15,7 +15,8 @@
 
 struct process;
 
-/* Order of a process's links. A lane has the addresses of UDP; where a host has none, what comes by it goes to UDP's sockets. */
+/* Order of a process's links. A lane has the addresses of UDP; where a host has none, what comes by it goes to UDP's
+ * sockets. */
 enum { WIRE_UDP, WIRE_RAW, WIRE_LANE, WIRES };
 
 enum { WIRE_LANES = 4 };
@@ -27,7 +28,8 @@ struct conditions {
 	uint64_t latency_ns;
 	uint64_t jitter_ns;      /* more latency, at most */
 	uint64_t reorder_ns;     /* and of a frame that others overtake */
-	uint64_t gather_ns;      /* a card keeps what arrives for so long, and hands frames of one sender over as one packet */
+	/* a card keeps what arrives for so long, and hands frames of one sender over as one packet */
+	uint64_t gather_ns;
 	uint64_t rate;           /* bytes in a millisecond, of every line */
 	uint32_t send_room;      /* bytes in the queues: of a sender, */
 	uint32_t port_room;      /* of a port of the switch, */
@@ -42,9 +44,11 @@ struct host {
 	uint32_t index;
 	bool down;
 	uint64_t send_free_ns, receive_free_ns; /* when its lines have carried what waits for them */
-	uint8_t mute;                           /* bit i: what leaves by links of kind i is lost, though others' frames come in */
+	/* bit i: what leaves by links of kind i is lost, though others' frames come in */
+	uint8_t mute;
 	struct process *process;                /* that runs here now; NULL: none */
-	const struct process *ghost;            /* one that is dead, and somebody else holds its sockets open; NULL: none */
+	/* one that is dead, and somebody else holds its sockets open; NULL: none */
+	const struct process *ghost;
 };
 
 /* Hosts on one side of a cut hear nothing of the others, nor, unless it is one-way, these of them. */

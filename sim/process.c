@@ -132,7 +132,9 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	process->step_ns = STEP_LEAST_NS;
 	process->frame_ns = STEP_LEAST_NS;
 	process->wake.run = process_step;
-	process->wire_count = !setup->raw || network->numbered ? 1 : setup->lane && !(setup->mixed && host->index & 1) ? 3 : 2;
+	process->wire_count = !setup->raw || network->numbered                    ? 1
+			      : setup->lane && !(setup->mixed && host->index & 1) ? 3
+										  : 2;
 	parts.endpoint = process->id;
 	network_address(host, port, parts.network);
 	if (network->numbered) { /* no number comes again, so that each is known by it */
@@ -147,7 +149,8 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 		wire_open(&process->wires[i], network, process, i, port);
 		links[i] = &process->wires[i].link;
 	}
-	if (datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count, process_random, process) != 0)
+	if (datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count, process_random,
+			    process) != 0)
 		world_fail(world, "process %u has no network: %s", index, thole_detail());
 	thole_endpoint_address(process->endpoint, &process->address);
 	host->process = process;

@@ -79,14 +79,16 @@ static void run_random(struct simulation *simulation)
 	conditions_random(&simulation->network.conditions, dice);
 	if (dice_below(dice, 2) == 0) {
 		options->checksum = 1;
-		simulation->network.conditions.corrupt = dice_below(dice, 2) ? 0 : (uint32_t)dice_scale(dice, 100, 50000);
+		simulation->network.conditions.corrupt =
+			dice_below(dice, 2) ? 0 : (uint32_t)dice_scale(dice, 100, 50000);
 	}
 	options->net_eager_max = eager[dice_below(dice, 5)];
 	options->eager_max = 65536;
 	options->peer_timeout = dice_between(dice, 4, 10) * SECOND;
 	options->job_key = dice_below(dice, 2) && simulation->integrity <= OPTION_INTEGRITY_OFF ? 0 : dice_next(dice);
 	if (options->integrity == OPTION_INTEGRITY_AUTO && mac_libcrypto())
-		options->integrity = options->job_key >> 8 & 3; /* any of them; no draw, so that seeds stay what they are */
+		/* any of them; no draw, so that seeds stay what they are */
+		options->integrity = options->job_key >> 8 & 3;
 	options->unexpected_max = dice_below(dice, 2) ? 65536 : 64 << 20;
 	options->sends_max = dice_below(dice, 4) ? 65536 : 8;
 	simulation->setup.raw = dice_below(dice, 2) || simulation->links > 2;
@@ -136,10 +138,12 @@ static void settle_without_errors(struct simulation *simulation)
 	if (simulation->world.failed)
 		return;
 	for (uint64_t i = failed = 0; i < traffic->op_count; i++)
-		failed += traffic->ops[i]->ended && traffic->ops[i]->status && traffic->ops[i]->status != THOLE_ERR_TRUNCATED &&
-			  !traffic->ops[i]->expected && !traffic->ops[i]->dropped;
+		failed += traffic->ops[i]->ended && traffic->ops[i]->status &&
+			  traffic->ops[i]->status != THOLE_ERR_TRUNCATED && !traffic->ops[i]->expected &&
+			  !traffic->ops[i]->dropped;
 	if (failed)
-		world_fail(&simulation->world, "%llu operations have failed, and nobody is gone", (unsigned long long)failed);
+		world_fail(&simulation->world, "%llu operations have failed, and nobody is gone",
+			   (unsigned long long)failed);
 	else
 		traffic_settle(traffic, settle_limit(simulation));
 }
@@ -230,11 +234,12 @@ static void run_stream_by(struct simulation *simulation, uint64_t gather_ns)
 		if (simulation->world.failed)
 			return setup_network(simulation, 1);
 		bad_ns = stream(simulation, &bad, STREAM_BYTES, lengths[i]);
-		at += (size_t)snprintf(simulation->note + at, sizeof(simulation->note) - at, "%llu KiB: %.0f MB/s, %.0f with loss; ",
-				       (unsigned long long)lengths[i] >> 10, STREAM_BYTES * 1e3 / (double)good_ns,
-				       STREAM_BYTES * 1e3 / (double)bad_ns);
+		at += (size_t)snprintf(simulation->note + at, sizeof(simulation->note) - at,
+				       "%llu KiB: %.0f MB/s, %.0f with loss; ", (unsigned long long)lengths[i] >> 10,
+				       STREAM_BYTES * 1e3 / (double)good_ns, STREAM_BYTES * 1e3 / (double)bad_ns);
 		if (bad_ns > 2 * good_ns)
-			world_fail(&simulation->world, "%s one frame in a hundred is lost, and more than half of the bandwidth",
+			world_fail(&simulation->world,
+				   "%s one frame in a hundred is lost, and more than half of the bandwidth",
 				   simulation->note);
 		if (i + 1 < sizeof(lengths) / sizeof(lengths[0]) && !simulation->world.failed)
 			stream_end(simulation);
@@ -246,7 +251,8 @@ static void run_stream(struct simulation *simulation)
 	run_stream_by(simulation, 0);
 }
 
-/* The same where frames come in packets: whoever speaks only after the first, or looks only at the last, stands still at a gap. */
+/* The same where frames come in packets: whoever speaks only after the first, or looks only at the last, stands
+ * still at a gap. */
 static void run_packets(struct simulation *simulation)
 {
 	run_stream_by(simulation, 60 * MICROSECOND);
@@ -312,7 +318,8 @@ static void run_incast(struct simulation *simulation)
 	ideal_ns = bytes * MILLISECOND / conditions->rate;
 	snprintf(simulation->note, sizeof(simulation->note),
 		 "%u to one, %llu MiB in %.1f ms, the line needs %.1f; %llu of %llu "
-		 "frames found no room;", senders, (unsigned long long)bytes >> 20, (double)(taken_ns - start_ns) / MILLISECOND,
+		 "frames found no room;",
+		 senders, (unsigned long long)bytes >> 20, (double)(taken_ns - start_ns) / MILLISECOND,
 		 (double)ideal_ns / MILLISECOND, (unsigned long long)simulation->network.overrun,
 		 (unsigned long long)simulation->network.carried);
 	if (taken_ns - start_ns > 2 * ideal_ns)
@@ -365,7 +372,8 @@ static void run_split(struct simulation *simulation)
 
 		if (!op->ended && op->kind != OP_RECEIVE && op->kind != OP_SEND &&
 		    (op->by->host->index < 2) != (op->peer->host->index < 2))
-			world_fail(world, "operation %llu to the other side has not ended in time", (unsigned long long)i);
+			world_fail(world, "operation %llu to the other side has not ended in time",
+				   (unsigned long long)i);
 	}
 	network_heal(&simulation->network);
 	if (!world->failed)
@@ -406,8 +414,8 @@ static void run_restart(struct simulation *simulation)
 	/* Who is left hears of it in time, though the one that is there now has the same port; */
 	if (!sender_dies && !run_op(simulation, send, 8 * (uint64_t)SECOND))
 		world_fail(world, "the sender does not hear that its receiver is gone");
-	if (sender_dies && receive->match == NULL && !receive->ended && a->ended_ns > receive->started_ns + MILLISECOND &&
-	    !run_op(simulation, receive, 8 * (uint64_t)SECOND))
+	if (sender_dies && receive->match == NULL && !receive->ended &&
+	    a->ended_ns > receive->started_ns + MILLISECOND && !run_op(simulation, receive, 8 * (uint64_t)SECOND))
 		world_fail(world, "the receiver does not hear that its sender is gone");
 	/* and the new one can be talked to. */
 	a = process_at(simulation, 0);
@@ -431,8 +439,8 @@ static void run_flood(struct simulation *simulation)
 	bool screens = world->seed & 1, posted = false;
 	uint64_t most = 0, held;
 	uint32_t senders = 4;
-	/* What may still come when the bound is reached: what was under way, a window of frames for each sender, and one
-	 * message. */
+	/* What may still come when the bound is reached: what was under way, a window of frames for each sender, and
+	 * one message. */
 	uint64_t late = senders * (uint64_t)(256 * 1472 + 65536);
 
 	setup_network(simulation, 1 + senders);
@@ -445,7 +453,8 @@ static void run_flood(struct simulation *simulation)
 		for (uint32_t k = 1; k <= senders; k++)
 			traffic_send(process_at(simulation, k), target, FLOOD_LENGTH, i & 7, 0);
 		world_run(world, world->now_ns + 30 * MICROSECOND);
-		if (!posted && target->endpoint->screened > 0) { /* it matches all that arrives, and nothing may overtake */
+		/* it matches all that arrives, and nothing may overtake */
+		if (!posted && target->endpoint->screened > 0) {
 			traffic_receive(target, NULL, FLOOD_LENGTH, 0, 0, 0);
 			posted = true;
 		}
@@ -501,8 +510,8 @@ static bool link_is(struct process *process, const char *bulk)
 	return thole_peer_info(process->endpoint, 0, &info) == 0 && strcmp(info.bulk, bulk) == 0;
 }
 
-/* Both ways or one, in the middle; it comes back, and is used again; and then neither link carries anything one way, or anything
- * long, while all else arrives. */
+/* Both ways or one, in the middle; it comes back, and is used again; and then neither link carries anything one way,
+ * or anything long, while all else arrives. */
 static void run_dying(struct simulation *simulation)
 {
 	struct world *world = &simulation->world;
@@ -534,7 +543,8 @@ static void run_dying(struct simulation *simulation)
 		link_begin(simulation, ops);
 		link_end(simulation, ops, true, "with both again");
 	}
-	if (!world->failed && (!link_is(process_at(simulation, 0), "udp") || !link_is(process_at(simulation, 1), "udp")))
+	if (!world->failed &&
+	    (!link_is(process_at(simulation, 0), "udp") || !link_is(process_at(simulation, 1), "udp")))
 		world_fail(world, "bulk does not go by the link that is there again");
 	link_begin(simulation, ops);
 	world_run(world, world->now_ns + dice_below(&world->faults, 3 * MILLISECOND));
@@ -562,8 +572,8 @@ static void check_links(struct simulation *simulation, const char *records, cons
 		if (thole_peer_info(process_at(simulation, i)->endpoint, 0, &info) != 0)
 			world_fail(&simulation->world, "%s: there is no peer", when);
 		else if (strcmp(info.records, records) != 0 || strcmp(info.bulk, bulk) != 0)
-			world_fail(&simulation->world, "%s: %u sends records by %s and bulk by %s, not by %s and %s", when, i,
-				   info.records, info.bulk, records, bulk);
+			world_fail(&simulation->world, "%s: %u sends records by %s and bulk by %s, not by %s and %s",
+				   when, i, info.records, info.bulk, records, bulk);
 	}
 }
 
@@ -579,13 +589,16 @@ static void link_rounds(struct simulation *simulation, unsigned rounds, const ch
 	}
 }
 
-/* One, then another one too, in the middle of transfers, both ways or one; they come back, and are used again by rank. */
+/* One, then another one too, in the middle of transfers, both ways or one; they come back, and are used again by
+ * rank. */
 static void run_links(struct simulation *simulation)
 {
-	static const char *const best[WIRE_LANES][2] = {{"lane", "lane"}, {"raw", "lane"}, {"lane", "udp"}, {"raw", "udp"}};
+	static const char *const best[WIRE_LANES][2] = {
+		{"lane", "lane"}, {"raw", "lane"}, {"lane", "udp"}, {"raw", "udp"}};
 	struct world *world = &simulation->world;
 	struct network *network = &simulation->network;
-	unsigned lot = (unsigned)world->seed, first = lot / 3 % WIRES, second = (first + 1 + lot / 9 % 2) % WIRES, ranks = lot / 18 % WIRE_LANES;
+	unsigned lot = (unsigned)world->seed, first = lot / 3 % WIRES, second = (first + 1 + lot / 9 % 2) % WIRES,
+		 ranks = lot / 18 % WIRE_LANES;
 	uint64_t sides = 1 + lot % 3;
 	struct op *ops[LINK_OPS];
 
@@ -746,7 +759,8 @@ static void run_all_to_all(struct simulation *simulation)
 	after = memory_used();
 	snprintf(simulation->note, sizeof(simulation->note),
 		 "%u processes, %llu messages in %.1f ms, %llu MiB, %llu bytes for each "
-		 "connection's end;", count, (unsigned long long)many_peers.received, (double)(world->now_ns - start_ns) / MILLISECOND,
+		 "connection's end;",
+		 count, (unsigned long long)many_peers.received, (double)(world->now_ns - start_ns) / MILLISECOND,
 		 (unsigned long long)(after - before) >> 20,
 		 (unsigned long long)((after - before) / ((uint64_t)count * (count - 1))));
 	if (many_peers.received < (uint64_t)count * (count - 1))
@@ -795,7 +809,8 @@ static void run_idle(struct simulation *simulation)
 		world_fail(world, "%s too many", simulation->note);
 	many_peers_rest(&many_peers);
 	world_run(world, world->now_ns + 60 * (uint64_t)SECOND);
-	if (endpoint_deadline(hub->endpoint) != UINT64_MAX || process_engine(hub)->timers.count > 0 || world->heap.count > 0)
+	if (endpoint_deadline(hub->endpoint) != UINT64_MAX || process_engine(hub)->timers.count > 0 ||
+	    world->heap.count > 0)
 		world_fail(world, "something still goes on though all is at rest");
 	many_peers_fini(&many_peers);
 }

@@ -312,7 +312,8 @@ static bool send_was_cut(const struct op *op, const struct thole_completion *com
 
 static void send_ended(struct op *op, int status)
 {
-	if (!status && op->by->network->numbered && (op->flags & THOLE_SYNC) && op->match && op->match->capacity < op->length)
+	if (!status && op->by->network->numbered && (op->flags & THOLE_SYNC) && op->match &&
+	    op->match->capacity < op->length)
 		op_fail(op, "it succeeded, and only part of it was fetched");
 	if ((op->flags & THOLE_SYNC) && !status && !op->match && !op->dropped && op->peer->endpoint &&
 	    !message_is_awaited(op))
@@ -423,7 +424,8 @@ static uint32_t handle_of(struct process *process, const struct process *other)
 		if (memcmp(&process->endpoint->peers[i]->base.address, &other->address, sizeof(other->address)) == 0)
 			return i;
 	if (other && thole_peer(process->endpoint, &other->address, &handle) != 0)
-		world_fail(process->world, "process %u cannot name %u: %s", process->index, other->index, thole_detail());
+		world_fail(process->world, "process %u cannot name %u: %s", process->index, other->index,
+			   thole_detail());
 	return handle;
 }
 
@@ -469,7 +471,8 @@ static struct thole_request **handle_wanted(struct op *op, bool handle)
 /* Put it behind those before it, so that matching order can be checked. */
 static void message_link(struct op *op)
 {
-	struct op **last = &player_of(op->by)->last[!!(op->flags & THOLE_PLAIN)][op->peer->index % TRAFFIC_PROCESSES_MAX];
+	struct op **last =
+		&player_of(op->by)->last[!!(op->flags & THOLE_PLAIN)][op->peer->index % TRAFFIC_PROCESSES_MAX];
 
 	while (*last && (*last)->peer != op->peer)
 		*last = NULL; /* more processes than places: order is checked between fewer */
@@ -496,8 +499,8 @@ static struct op *message_start(struct process *process, struct process *to, uin
 	world_tell(process->world, "%u: send %llu to %u, %llu bytes, tag %u, flags %x", process->index,
 		   (unsigned long long)op->number, to->index, (unsigned long long)length, tag, flags);
 	if (count == 1)
-		error = thole_send(process->endpoint, handle_of(process, to), op->buffer, length, op->tag, op->imm, flags,
-				   op, handle_wanted(op, handle));
+		error = thole_send(process->endpoint, handle_of(process, to), op->buffer, length, op->tag, op->imm,
+				   flags, op, handle_wanted(op, handle));
 	else
 		error = thole_sendv(process->endpoint, handle_of(process, to), segments, count, op->tag, op->imm, flags,
 				    op, handle_wanted(op, handle));
@@ -536,8 +539,8 @@ static struct op *receive_start(struct process *process, struct process *from, u
 		   (unsigned long long)op->number, from ? (int)from->index : -1, (unsigned long long)capacity, tag,
 		   (unsigned long long)mask);
 	if (count == 1)
-		error = thole_recv(process->endpoint, handle_of(process, from), op->buffer, capacity, tag, mask, flags, op,
-				   handle_wanted(op, handle));
+		error = thole_recv(process->endpoint, handle_of(process, from), op->buffer, capacity, tag, mask, flags,
+				   op, handle_wanted(op, handle));
 	else
 		error = thole_recvv(process->endpoint, handle_of(process, from), segments, count, tag, mask, flags, op,
 				    handle_wanted(op, handle));
@@ -727,7 +730,8 @@ static void check_shown(struct player *player, const void *data)
 {
 	const struct thole_completion *found = &player->handed_found;
 
-	if (data && pattern_compare(data, found->tag >> TRAFFIC_TAG_BITS, 0, found->message_length) < found->message_length)
+	if (data &&
+	    pattern_compare(data, found->tag >> TRAFFIC_TAG_BITS, 0, found->message_length) < found->message_length)
 		world_fail(player->traffic->world, "message %llu is shown altered",
 			   (unsigned long long)found->tag >> TRAFFIC_TAG_BITS);
 }
@@ -753,7 +757,8 @@ static void player_screen(struct player *player)
 
 static void screen_turn(struct player *player, bool on)
 {
-	world_tell(player->traffic->world, "%u: screens messages %s", player->process->index, on ? "from now on" : "no more");
+	world_tell(player->traffic->world, "%u: screens messages %s", player->process->index,
+		   on ? "from now on" : "no more");
 	player->screening = on;
 	thole_screen(player->process->endpoint, on);
 }
@@ -816,8 +821,8 @@ static void act_put(struct process *process, struct process *other)
 		   other->index, (unsigned long long)op->length);
 	count = cut_segments(op, segments, dice_below(dice, 2));
 	op_started(op, thole_put(process->endpoint, handle_of(process, other), segments, count,
-				 wrong ? TRAFFIC_KEY_NONE : TRAFFIC_KEY_PUT, (uint64_t)process->index * TRAFFIC_SLOT, op->imm,
-				 op->flags, op, handle_wanted(op, dice_below(dice, 2))));
+				 wrong ? TRAFFIC_KEY_NONE : TRAFFIC_KEY_PUT, (uint64_t)process->index * TRAFFIC_SLOT,
+				 op->imm, op->flags, op, handle_wanted(op, dice_below(dice, 2))));
 }
 
 static void act_get(struct process *process, struct process *other)
@@ -850,7 +855,8 @@ static void act_atomic(struct process *process, struct process *other)
 
 	op->offset = dice_below(dice, 2) ? 0 : 1 + process->index;
 	atomic.offset = 8 * op->offset;
-	world_tell(process->world, "%u: atomic %llu to %u", process->index, (unsigned long long)op->number, other->index);
+	world_tell(process->world, "%u: atomic %llu to %u", process->index, (unsigned long long)op->number,
+		   other->index);
 	op_started(op, thole_atomic(process->endpoint, handle_of(process, other), &atomic, 0, op,
 				    handle_wanted(op, dice_below(dice, 2))));
 }
@@ -864,7 +870,8 @@ static void act_connect(struct process *process, struct process *other)
 		return;
 	op = op_new(process, OP_CONNECT, other, 0);
 	op->handle = handle_of(process, other);
-	world_tell(process->world, "%u: connect %llu to %u", process->index, (unsigned long long)op->number, other->index);
+	world_tell(process->world, "%u: connect %llu to %u", process->index, (unsigned long long)op->number,
+		   other->index);
 	op_started(op, thole_connect(process->endpoint, op->handle, process->endpoint->base.options.job_key, op,
 				     handle_wanted(op, dice_below(dice, 2))));
 }
@@ -940,8 +947,8 @@ static void player_check_peers(struct player *player)
 		    memcmp(&process->endpoint->peers[i]->base.address, &traffic->processes[index]->address,
 			   sizeof(struct thole_address)) == 0 &&
 		    !traffic_excused(process, traffic->processes[index]))
-			world_fail(traffic->world, "process %u has lost %u (status %d), which is there", process->index, index,
-				   process->endpoint->peers[i]->base.gone_status);
+			world_fail(traffic->world, "process %u has lost %u (status %d), which is there", process->index,
+				   index, process->endpoint->peers[i]->base.gone_status);
 	}
 }
 
@@ -1042,8 +1049,8 @@ static void player_expose(struct player *player)
 				     &player->regions[1]);
 	if (!error)
 		error = thole_expose(endpoint, player->cells, sizeof(player->cells),
-				     THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, TRAFFIC_KEY_ATOMIC, NULL,
-				     &player->regions[2]);
+				     THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, TRAFFIC_KEY_ATOMIC,
+				     NULL, &player->regions[2]);
 	if (error)
 		world_fail(player->traffic->world, "process %u cannot expose memory", index);
 }
@@ -1057,7 +1064,8 @@ struct process *traffic_start(struct traffic *traffic, struct host *host, const 
 	process = process_new(traffic->network, host, index,
 			      setup->port ? setup->port : (uint16_t)(PORT_FIRST + 2 * (index % PORTS)), setup);
 	if ((index & (index - 1)) == 0)
-		traffic->processes = sim_grow(traffic->processes, 2 * ((size_t)index + 1) * sizeof(*traffic->processes));
+		traffic->processes =
+			sim_grow(traffic->processes, 2 * ((size_t)index + 1) * sizeof(*traffic->processes));
 	traffic->processes[index] = process;
 	process->state_of_application = player;
 	player->traffic = traffic;
@@ -1066,7 +1074,8 @@ struct process *traffic_start(struct traffic *traffic, struct host *host, const 
 	if (traffic->plan.remote)
 		player_expose(player);
 	if (traffic->plan.gap_ns) {
-		process->act_ns = traffic->world->now_ns + dice_below(&traffic->world->traffic, traffic->plan.gap_ns) + 1;
+		process->act_ns =
+			traffic->world->now_ns + dice_below(&traffic->world->traffic, traffic->plan.gap_ns) + 1;
 		process_wake(process, process->act_ns);
 	}
 	return process;
@@ -1105,7 +1114,8 @@ void traffic_fini(struct traffic *traffic)
 /* A message that was sent, and must have arrived. */
 static bool message_is_owed(const struct op *op)
 {
-	return op->kind == OP_SEND && op->ended && op->status == 0 && !op->received && op->peer->state == PROCESS_ALIVE &&
+	return op->kind == OP_SEND && op->ended && op->status == 0 && !op->received &&
+	       op->peer->state == PROCESS_ALIVE &&
 	       (op->by->state == PROCESS_ALIVE || (op->by->state == PROCESS_CLOSED && op->by->drained)) &&
 	       !parted(op->by, op->peer);
 }
@@ -1195,7 +1205,8 @@ static void check_atomics(struct traffic *traffic, struct process *target)
 	}
 	if (most < done || most > done + failed)
 		world_fail(traffic->world, "%llu atomics succeeded on %u and %llu failed, but %llu were applied",
-			   (unsigned long long)done, target->index, (unsigned long long)failed, (unsigned long long)most);
+			   (unsigned long long)done, target->index, (unsigned long long)failed,
+			   (unsigned long long)most);
 	free(seen);
 }
 
@@ -1248,7 +1259,8 @@ void traffic_settle(struct traffic *traffic, uint64_t limit_ns)
 			process_wake(traffic->processes[i], world->now_ns);
 	while (!world->failed && ((op = traffic_unfinished(traffic)) || !traffic_cancel_all(traffic))) {
 		if (world->now_ns >= end_ns) {
-			op_fail(op ? op : traffic_open_receive(traffic), op && op->ended ? "it never arrived" : "it never ends");
+			op_fail(op ? op : traffic_open_receive(traffic),
+				op && op->ended ? "it never arrived" : "it never ends");
 			return;
 		}
 		world_run(world, world->now_ns + SETTLE_STEP_NS);

@@ -23,7 +23,8 @@ enum {
 };
 
 enum {
-	WORLD_TIE_BITS = 20,         /* of an event's key: which one of those at the same nanosecond; the time is above */
+	/* of an event's key: which one of those at the same nanosecond; the time is above */
+	WORLD_TIE_BITS = 20,
 	WORLD_FAILURE_MAX = 512,     /* bytes of the sentence that says what went wrong */
 };
 

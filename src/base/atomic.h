@@ -72,8 +72,9 @@ static inline void prefetch_write(const void *address)
 #endif
 }
 
-/* The opposite: another core will read this line soon, so it may leave this core's cache for one that they share. Nothing
- * where the processor has no such instruction (cldemote is among the codes that older ones take for no operation). */
+/* The opposite: another core will read this line soon, so it may leave this core's cache for one that they share.
+ * Nothing where the processor has no such instruction (cldemote is among the codes that older ones take for no
+ * operation). */
 static inline void line_demote(const void *address)
 {
 #if defined(__x86_64__)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked: descriptors that a forked child must not keep. What others learn of a process from the kernel, that a socket is there
- * or gone, has to be true of the process which opened it: a child that lives on with a copy would speak for the dead. An endpoint
- * is of no use in a child anyway.
+ * forked: descriptors that a forked child must not keep. What others learn of a process from the kernel, that a socket
+ * is there or gone, has to be true of the process which opened it: a child that lives on with a copy would speak for
+ * the dead. An endpoint is of no use in a child anyway.
  *
- * Owns the list of them. In a child, each is closed and its place has -1, before fork returns there. A child that is made by the
- * bare system call keeps them.
+ * Owns the list of them. In a child, each is closed and its place has -1, before fork returns there. A child that is
+ * made by the bare system call keeps them.
  */
 #ifndef THOLE_BASE_FORKED_H
 #define THOLE_BASE_FORKED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A binary heap of timers, whose members know their place in it: the earliest is found at once, any is moved or removed in
- * logarithmic time.
+ * A binary heap of timers, whose members know their place in it: the earliest is found at once, any is moved or
+ * removed in logarithmic time.
  *
  * Owns the array of places, not the members. Invariant: no member is earlier than the one above it. No thread safety.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file is written under a name of its own and then linked to its place, where nobody finds it before it is whole, and
- * which one process alone can do first.
+ * The file is written under a name of its own and then linked to its place, where nobody finds it before it is whole,
+ * and which one process alone can do first.
  */
 #include "base/key.h"
 
@@ -47,11 +47,15 @@ static int key_judge(const char *path, const struct stat *status)
 	if (!S_ISREG(status->st_mode))
 		return error_set(THOLE_ERR_ACCESS, "the job key file %s is no file: remove it, " KEY_REMEDY, path);
 	if (status->st_uid != geteuid())
-		return error_set(THOLE_ERR_ACCESS, "the job key file %s belongs to user %u and not to this process's, %u: remove it, "
-				 KEY_REMEDY, path, status->st_uid, geteuid());
+		return error_set(
+			THOLE_ERR_ACCESS,
+			"the job key file %s belongs to user %u and not to this process's, %u: remove it, " KEY_REMEDY,
+			path, status->st_uid, geteuid());
 	if (status->st_mode & (S_IRWXG | S_IRWXO))
-		return error_set(THOLE_ERR_ACCESS, "the job key file %s is open to others (mode %04o): remove it and let it be made "
-				 "anew, since they may have read it, " KEY_REMEDY, path, status->st_mode & 07777);
+		return error_set(THOLE_ERR_ACCESS,
+				 "the job key file %s is open to others (mode %04o): remove it and let it be made "
+				 "anew, since they may have read it, " KEY_REMEDY,
+				 path, status->st_mode & 07777);
 	return 0;
 }
 
@@ -70,8 +74,10 @@ static int key_read(const char *path, int fd, uint64_t *key_p)
 	size = read(fd, text, sizeof(text) - 1);
 	text[size > 0 ? size : 0] = '\0';
 	if (size < 0 || size > KEY_BYTES_MAX || !key_parse(text, key_p))
-		return error_set(THOLE_ERR_ARGUMENT, "the job key file %s does not hold a number of 64 bits, not 0, decimal or behind "
-				 "0x hexadecimal: remove it, and another is made", path);
+		return error_set(THOLE_ERR_ARGUMENT,
+				 "the job key file %s does not hold a number of 64 bits, not 0, decimal or behind "
+				 "0x hexadecimal: remove it, and another is made",
+				 path);
 	return 0;
 }
 
@@ -104,7 +110,9 @@ static int key_write(const char *path)
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -1;
-	error = fchmod(fd, 0600) == 0 && write(fd, text, (size_t)length) == length && fsync(fd) == 0 ? 0 : errno ? errno : EIO;
+	error = fchmod(fd, 0600) == 0 && write(fd, text, (size_t)length) == length && fsync(fd) == 0 ? 0
+		: errno                                                                              ? errno
+												     : EIO;
 	if (close(fd) != 0 && !error)
 		error = errno;
 	errno = error;
@@ -143,12 +151,13 @@ int key_load(const char *path, uint64_t *key_p)
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
 		if (key_make(path) != 0)
-			return error_set(THOLE_ERR_SYSTEM, "the job key file %s cannot be made: %m; make it possible, " KEY_REMEDY,
-					 path);
+			return error_set(THOLE_ERR_SYSTEM,
+					 "the job key file %s cannot be made: %m; make it possible, " KEY_REMEDY, path);
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	}
 	if (fd < 0)
-		return error_set(THOLE_ERR_SYSTEM, "the job key file %s cannot be read: %m; repair that, " KEY_REMEDY, path);
+		return error_set(THOLE_ERR_SYSTEM, "the job key file %s cannot be read: %m; repair that, " KEY_REMEDY,
+				 path);
 	error = key_read(path, fd, key_p);
 	close(fd);
 	return error;

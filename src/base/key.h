@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /* The key in the file at path, an absolute one, which is made with its folders if there is none. Never 0. However many
- * processes do so at once, all get the same. Errors: ACCESS (the file is another user's, or open to others), ARGUMENT (it holds
- * no key), SYSTEM (it cannot be made or read). */
+ * processes do so at once, all get the same. Errors: ACCESS (the file is another user's, or open to others), ARGUMENT
+ * (it holds no key), SYSTEM (it cannot be made or read). */
 int key_load(const char *path, uint64_t *key_p);
 
 #endif /* THOLE_BASE_KEY_H */

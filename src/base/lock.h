@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lock: one that is held for some tens of instructions. Who finds it taken spins, then yields: the holder may want this core.
+ * lock: one that is held for some tens of instructions. Who finds it taken spins, then yields: the holder may want
+ * this core.
  *
- * No owner, no recursion, no order among those who wait. But who comes while others wait lets them have a try first: a thread that
- * polls would get it back each time otherwise, since it is the one that is running. All zero is free.
+ * No owner, no recursion, no order among those who wait. But who comes while others wait lets them have a try first: a
+ * thread that polls would get it back each time otherwise, since it is the one that is running. All zero is free.
  */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H

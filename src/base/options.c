@@ -457,8 +457,11 @@ int options_key(struct options *options)
 	if (!options->key_is_file)
 		return 0;
 	if (!key_path(path))
-		return error_set(THOLE_ERR_NOT_FOUND, "there is no job key, since user %u has no home where a file of it could be: set "
-				 "the option job_key to a number that the whole job is given (thole run does), or to none", geteuid());
+		return error_set(
+			THOLE_ERR_NOT_FOUND,
+			"there is no job key, since user %u has no home where a file of it could be: set "
+			"the option job_key to a number that the whole job is given (thole run does), or to none",
+			geteuid());
 	return key_load(path, &options->job_key);
 }
 
@@ -621,7 +624,8 @@ int options_get_number(const struct options *options, const char *name, uint64_t
 	if (!row)
 		return THOLE_ERR_NOT_FOUND;
 	if (row->kind == OPTION_TEXT || row->kind == OPTION_KEY)
-		return error_set(THOLE_ERR_ARGUMENT, "option %s is no number; thole_option_get has it as text", row->name);
+		return error_set(THOLE_ERR_ARGUMENT, "option %s is no number; thole_option_get has it as text",
+				 row->name);
 	*value_p = *value_of((struct options *)(uintptr_t)options, row);
 	return 0;
 }

@@ -178,9 +178,9 @@ struct options {
 int options_load(struct options *options, const char *const *strings);
 
 /* Where job_key is the user's file, read it, having made it if there is none: $XDG_CONFIG_HOME/thole/job_key or
- * ~/.config/thole/job_key. A home that belongs to another user (sudo may leave one so), or of which only the environment of a
- * program with more rights than its caller tells, is not taken: then it is the one that the system has of this user.
- * Errors: as key_load; NOT_FOUND (there is no home). */
+ * ~/.config/thole/job_key. A home that belongs to another user (sudo may leave one so), or of which only the
+ * environment of a program with more rights than its caller tells, is not taken: then it is the one that the system
+ * has of this user. Errors: as key_load; NOT_FOUND (there is no home). */
 int options_key(struct options *options);
 
 /* The same of the defaults and the strings alone: nothing outside the process matters. */
@@ -197,8 +197,8 @@ int options_get_text(const struct options *options, const char *name, char *valu
 /* One as a number, of a choice its place. THOLE_ERR_NOT_FOUND, THOLE_ERR_ARGUMENT (it is a text or a key). */
 int options_get_number(const struct options *options, const char *name, uint64_t *value_p);
 
-/* Where a value is from, in words: "default", a file's path (of a key too, if it is the file's), "environment", "open", "set"; "" for
- * no such option. path has room for a path, and may be what is returned. */
+/* Where a value is from, in words: "default", a file's path (of a key too, if it is the file's), "environment",
+ * "open", "set"; "" for no such option. path has room for a path, and may be what is returned. */
 const char *options_origin_text(const struct options *options, const char *name,
                                 char path[OPTIONS_PATH_MAX]);
 

@@ -9,7 +9,8 @@
 enum {
 	ROUNDS_WORD = 2,
 	ROUNDS_END = 4,
-	LANES = 8,     /* texts side by side, in two halves: while one waits for a sum there is the other's to be computed */
+	/* texts side by side, in two halves: while one waits for a sum there is the other's to be computed */
+	LANES = 8,
 	LANES_MIN = 3, /* fewer take no longer one by one */
 };
 
@@ -141,8 +142,8 @@ __attribute__((target("avx512vl"))) static void lanes_avx512(const uint64_t key[
 	lanes_digest(key, texts, length, digests);
 }
 
-__attribute__((target("avx2"))) static void lanes_avx2(const uint64_t key[2], const uint8_t *const texts[LANES], size_t length,
-						       uint64_t digests[LANES])
+__attribute__((target("avx2"))) static void lanes_avx2(const uint64_t key[2], const uint8_t *const texts[LANES],
+						       size_t length, uint64_t digests[LANES])
 {
 	lanes_digest(key, texts, length, digests);
 }

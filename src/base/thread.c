@@ -13,7 +13,8 @@ int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg),
 	int error;
 
 	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES > PTHREAD_STACK_MIN ? (size_t)STACK_BYTES : (size_t)PTHREAD_STACK_MIN);
+	pthread_attr_setstacksize(&attributes,
+				  STACK_BYTES > PTHREAD_STACK_MIN ? (size_t)STACK_BYTES : (size_t)PTHREAD_STACK_MIN);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits this */
 	error = pthread_create(thread_p, &attributes, run, arg);

@@ -5,7 +5,8 @@
 
 #include <pthread.h>
 
-/* Start one that takes no signals, which are for the program's threads, and has a small stack. Returns 0 or an errno. */
+/* Start one that takes no signals, which are for the program's threads, and has a small stack. Returns 0 or an
+ * errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg), void *arg);
 
 #endif

@@ -92,8 +92,8 @@ static int endpoint_all_off(void)
 			 TRANSPORTS == 2 ? "both" : "all");
 }
 
-/* Those that options want. Each may have a share in the address, which is whole for those that are opened after it. What cannot be
- * opened is done without, unless it has to be, or would be the only one. */
+/* Those that options want. Each may have a share in the address, which is whole for those that are opened after it.
+ * What cannot be opened is done without, unless it has to be, or would be the only one. */
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;
@@ -148,7 +148,8 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	if (error)
 		return error;
 	endpoint->base.simulated = false;
-	endpoint->base.counters = report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
+	endpoint->base.counters =
+		report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
 	endpoint_of(endpoint)->oversubscribed = options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->base.wait_fd = epoll_create1(EPOLL_CLOEXEC);

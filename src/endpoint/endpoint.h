@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * endpoint: a whole endpoint - what the message layer has of it (message/state.h), and around that what opens and closes it, and
- * lets it progress, wait and sleep. What is around it is used with its lock held, too.
+ * endpoint: a whole endpoint - what the message layer has of it (message/state.h), and around that what opens and
+ * closes it, and lets it progress, wait and sleep. What is around it is used with its lock held, too.
  */
 #ifndef THOLE_ENDPOINT_ENDPOINT_H
 #define THOLE_ENDPOINT_ENDPOINT_H
@@ -24,7 +24,8 @@ struct endpoint {
 	struct progress_thread *thread;
 
 	uint64_t own_counters[COUNTER_COUNT];
-	struct report *report;       /* holds the counters instead, where others read them; NULL: nobody asked for one */
+	/* holds the counters instead, where others read them; NULL: nobody asked for one */
+	struct report *report;
 };
 
 static inline struct endpoint *endpoint_of(const struct thole_endpoint *core)
@@ -36,19 +37,20 @@ static inline struct endpoint *endpoint_of(const struct thole_endpoint *core)
 int endpoint_progress(struct thole_endpoint *endpoint);
 
 /*
- * An endpoint without a system call, a clock or a random number, for the simulator: endpoint_create, then datagram_attach
- * (transport/datagram/datagram.h), then endpoint_advance whenever a frame has arrived for it, its deadline has come, or
- * something was started on it. In between all of thole.h may be called but what waits or sleeps (thole_wait, thole_wait_any,
- * thole_sleep, thole_fd, thole_arm); thole_progress and what tests or probes do their step at the time of the last advance.
- * It ends by thole_endpoint_close, which tells its peers but waits for nothing (wait for endpoint_drained before), or by
- * endpoint_vanish, as a process that is killed. thole_endpoint_open is made of the same.
+ * An endpoint without a system call, a clock or a random number, for the simulator: endpoint_create, then
+ * datagram_attach (transport/datagram/datagram.h), then endpoint_advance whenever a frame has arrived for it, its
+ * deadline has come, or something was started on it. In between all of thole.h may be called but what waits or sleeps
+ * (thole_wait, thole_wait_any, thole_sleep, thole_fd, thole_arm); thole_progress and what tests or probes do their
+ * step at the time of the last advance. It ends by thole_endpoint_close, which tells its peers but waits for nothing
+ * (wait for endpoint_drained before), or by endpoint_vanish, as a process that is killed. thole_endpoint_open is made
+ * of the same.
  */
-/* attr->options is not looked at: options are given (options_defaults). salt seeds hashing. parts.network is filled in by the
- * owner. The endpoint is one thread's. Errors: MEMORY. */
+/* attr->options is not looked at: options are given (options_defaults). salt seeds hashing. parts.network is filled in
+ * by the owner. The endpoint is one thread's. Errors: MEMORY. */
 int endpoint_create(const struct thole_endpoint_attr *attr, const struct options *options,
 		    const struct address_parts *parts, uint64_t salt, struct thole_endpoint **endpoint_p);
-/* One step at this time: frames that have arrived are handled, timers run out, what waits is pushed and sent. Returns how many
- * events were handled; a step handles a bounded number, so call again until it returns 0. */
+/* One step at this time: frames that have arrived are handled, timers run out, what waits is pushed and sent. Returns
+ * how many events were handled; a step handles a bounded number, so call again until it returns 0. */
 int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns);
 /* When it has to be advanced next though nothing arrives; UINT64_MAX: never. */
 uint64_t endpoint_deadline(const struct thole_endpoint *endpoint);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * network: what a user is told of this host's network - what the kernel permits there, which links each interface gives, and
- * what would be faster and how. Nothing here is kept, and nothing is changed.
+ * network: what a user is told of this host's network - what the kernel permits there, which links each interface
+ * gives, and what would be faster and how. Nothing here is kept, and nothing is changed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -52,8 +52,9 @@ static int probe_udp_option(int option, const char *name, char *why, size_t size
 	}
 	set = setsockopt(fd, IPPROTO_UDP, option, &value, sizeof(value));
 	if (set != 0)
-		snprintf(why, size, "%s: %s; it needs Linux 5.0, and without it large messages cost a system call a frame",
-			 name, strerror(errno));
+		snprintf(why, size,
+			 "%s: %s; it needs Linux 5.0, and without it large messages cost a system call a frame", name,
+			 strerror(errno));
 	close(fd);
 	return set == 0;
 }
@@ -130,7 +131,8 @@ static uint32_t interface_coalescing(const char *name, bool *adaptive_p)
 
 static void describe_links(struct description *description, const struct interface *interface)
 {
-	bool udp = interface_can_udp(interface), raw = interface_can_raw(interface), permitted = interface_raw_permitted();
+	bool udp = interface_can_udp(interface), raw = interface_can_raw(interface),
+	     permitted = interface_raw_permitted();
 
 	snprintf(description->links, sizeof(description->links), "%s%s%s", udp ? "udp" : "",
 		 udp && raw && permitted ? "," : "", raw && permitted ? "raw" : "");
@@ -150,11 +152,14 @@ static void describe_speed(struct description *description, const struct interfa
 	if (!interface->ethernet || interface->loopback || !interface->up)
 		return;
 	if (interface->mtu < JUMBO_MTU)
-		advise(description, "its MTU is %u: where all of the network carries longer frames, large messages take less "
-		       "time with ip link set %s mtu %d", interface->mtu, interface->name, JUMBO_MTU);
+		advise(description,
+		       "its MTU is %u: where all of the network carries longer frames, large messages take less "
+		       "time with ip link set %s mtu %d",
+		       interface->mtu, interface->name, JUMBO_MTU);
 	coalescing = interface_coalescing(interface->name, &adaptive);
 	if (coalescing > COALESCE_US_MAX || adaptive)
-		advise(description, "its interrupts wait %s%u us for more frames: ethtool -C %s adaptive-rx off rx-usecs %d",
+		advise(description,
+		       "its interrupts wait %s%u us for more frames: ethtool -C %s adaptive-rx off rx-usecs %d",
 		       adaptive ? "up to some time above " : "", coalescing, interface->name, COALESCE_US_MAX / 2);
 }
 
@@ -170,8 +175,8 @@ static void describe(struct description *description, const struct interface *in
 	else if (interface->has_ipv6)
 		inet_ntop(AF_INET6, interface->ipv6, description->address, sizeof(description->address));
 	if (interface->ethernet)
-		snprintf(description->mac, sizeof(description->mac), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
-			 mac[3], mac[4], mac[5]);
+		snprintf(description->mac, sizeof(description->mac), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1],
+			 mac[2], mac[3], mac[4], mac[5]);
 	describe_links(description, interface);
 	describe_speed(description, interface);
 }

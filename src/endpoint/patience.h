@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * patience: whether a caller that polls in a loop of its own, and has found nothing, is to be told so, or whether to look again
- * first. Pure: outcomes and times are given, the answer is a number of looks.
+ * patience: whether a caller that polls in a loop of its own, and has found nothing, is to be told so, or whether to
+ * look again first. Pure: outcomes and times are given, the answer is a number of looks.
  *
- * Looking again pays only for a caller who waits and is away for long between two polls, as MPICH is, which yields: what comes
- * meanwhile lies there until it is back. One who is back at once sees it as soon by itself, and one who computes wants its core. Who
- * of these it is shows from how long it is away; whether it waits for what comes to us, only from trying. So looks are paid for from
- * an account. Looking again with success pays in; when it is used up, polls are answered at once, and now and then the time between two
- * of them is taken: if it is of one who may wait, that buys one more try. A poll that finds nothing costs no look at the clock
- * otherwise, and on average a small part of a try.
+ * Looking again pays only for a caller who waits and is away for long between two polls, as MPICH is, which yields:
+ * what comes meanwhile lies there until it is back. One who is back at once sees it as soon by itself, and one who
+ * computes wants its core. Who of these it is shows from how long it is away; whether it waits for what comes to us,
+ * only from trying. So looks are paid for from an account. Looking again with success pays in; when it is used up,
+ * polls are answered at once, and now and then the time between two of them is taken: if it is of one who may wait,
+ * that buys one more try. A poll that finds nothing costs no look at the clock otherwise, and on average a small part
+ * of a try.
  */
 #ifndef THOLE_ENDPOINT_PATIENCE_H
 #define THOLE_ENDPOINT_PATIENCE_H
@@ -41,7 +42,8 @@ static inline bool patience_rests(struct patience *patience)
 	return true;
 }
 
-/* How many looks to make now, at most `looks`; 0: tell the caller. Either way patience_told or patience_paid follows. */
+/* How many looks to make now, at most `looks`; 0: tell the caller. Either way patience_told or patience_paid
+ * follows. */
 static inline uint32_t patience_polls(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
 	uint64_t away_ns = now_ns - patience->told_ns;

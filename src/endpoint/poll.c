@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * poll: what looks once, after one step of progress if there is nothing yet, and does not wait - test, peek, poll, and probes.
+ * poll: what looks once, after one step of progress if there is nothing yet, and does not wait - test, peek, poll, and
+ * probes.
  */
 #include "endpoint/endpoint.h"
 #include "message/message.h"
 
 /* ---- Requests --------------------------------------------------------------------------------------- */
 
-static int poll_request(struct thole_endpoint *endpoint, struct thole_request *request, struct thole_completion *completion_p)
+static int poll_request(struct thole_endpoint *endpoint, struct thole_request *request,
+			struct thole_completion *completion_p)
 {
 	if (request->state != REQUEST_DONE)
 		endpoint_progress(endpoint);

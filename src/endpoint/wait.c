@@ -2,16 +2,17 @@
 /*
  * wait: progress, and what a waiting process does with its core: spin, yield, sleep.
  *
- * With a core for each process, spinning is best, and yielding gives the core to strangers, if to anybody. With fewer, whoever
- * spins keeps the awaited process from running. It is so where the launcher says that there are more ranks
- * than cores, and where a peer was last seen on this very core. Then a waiting process yields often, but not at once: where the
- * awaited process does run, its answer comes within some hundred looks.
+ * With a core for each process, spinning is best, and yielding gives the core to strangers, if to anybody. With fewer,
+ * whoever spins keeps the awaited process from running. It is so where the launcher says that there are more ranks
+ * than cores, and where a peer was last seen on this very core. Then a waiting process yields often, but not at once:
+ * where the awaited process does run, its answer comes within some hundred looks.
  *
- * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that was seen to
- * gain by it is answered "nothing" only after some more looks (patience.h); all others are answered at once.
+ * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that
+ * was seen to gain by it is answered "nothing" only after some more looks (patience.h); all others are answered at
+ * once.
  *
- * Transports are looked at in order of preference, in each progress call those that ask for it (transport_poll): shared memory
- * always, the network only while there are connections. Without, what comes there is seen by maintenance.
+ * Transports are looked at in order of preference, in each progress call those that ask for it (transport_poll):
+ * shared memory always, the network only while there are connections. Without, what comes there is seen by maintenance.
  */
 #include <errno.h>
 #include <poll.h>
@@ -116,7 +117,8 @@ static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 {
 	if (endpoint->base.options.yield != OPTION_YIELD_AUTO)
 		return endpoint->base.options.yield == OPTION_YIELD_ALWAYS;
-	return endpoint_shares(endpoint) && endpoint_of(endpoint)->idle % (YIELD_POLLS / endpoint_poll_weight(endpoint)) == 0;
+	return endpoint_shares(endpoint) &&
+	       endpoint_of(endpoint)->idle % (YIELD_POLLS / endpoint_poll_weight(endpoint)) == 0;
 }
 
 static void endpoint_idle(struct thole_endpoint *endpoint)
@@ -148,7 +150,8 @@ static int endpoint_uncork(struct thole_endpoint *endpoint)
 	return n; /* who sends has no time to sleep */
 }
 
-/* Look at all that are to be looked at. What those that flush have pushed, and the backlog after them, goes out at the end. */
+/* Look at all that are to be looked at. What those that flush have pushed, and the backlog after them, goes out at
+ * the end. */
 static int endpoint_poll_all(struct thole_endpoint *endpoint)
 {
 	int n = 0;
@@ -165,7 +168,8 @@ static int endpoint_poll_all(struct thole_endpoint *endpoint)
 	return endpoint->corked ? n + endpoint_uncork(endpoint) : n;
 }
 
-/* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is to be looked at. */
+/* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is to be looked
+ * at. */
 static inline int endpoint_poll(struct thole_endpoint *endpoint)
 {
 	int n;
@@ -327,7 +331,8 @@ int thole_arm(struct thole_endpoint *endpoint)
 
 	endpoint_lock(endpoint);
 	longest = endpoint_arm(endpoint);
-	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in it. */
+	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in
+	 * it. */
 	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !endpoint_timer(endpoint, longest))) {
 		endpoint_disarm(endpoint);
 		endpoint_progress(endpoint);
@@ -337,8 +342,9 @@ int thole_arm(struct thole_endpoint *endpoint)
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }
 
-/* Sleep until the descriptor is readable, at most so long. The call has no function before glibc 2.35, so it goes by its
- * number; where the kernel (before 5.11) or a container's filter has no such call, ppoll does the same for 0.2 us more. */
+/* Sleep until the descriptor is readable, at most so long. The call has no function before glibc 2.35, so it goes by
+ * its number; where the kernel (before 5.11) or a container's filter has no such call, ppoll does the same for 0.2 us
+ * more. */
 static void descriptor_sleep(int fd, uint64_t longest_ns)
 {
 	const int64_t kernel_time[2] = {(int64_t)(longest_ns / 1000000000u), (int64_t)(longest_ns % 1000000000u)};

@@ -17,7 +17,8 @@ int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **
  * may be gone afterwards. Where it fails (MEMORY), nothing of the request has left, and it is still the caller's. */
 int message_submit(struct thole_request *request);
 
-/* message_reach for a peer that is to be answered, and has perhaps only sent to us so far. Where that fails it is lost. */
+/* message_reach for a peer that is to be answered, and has perhaps only sent to us so far. Where that fails it is
+ * lost. */
 void message_reach_back(struct peer *peer);
 
 /* A new request for an operation of the user's on a peer, with its vector. Errors as thole_send. */

@@ -109,8 +109,9 @@ bool message_answer_early(struct thole_request *request, enum record_kind kind, 
 	return true;
 }
 
-/* How a send has ended whose data was to be fetched. A receiver that wants less of it is none of the sender's business. But who has
- * taken less and does not say why (with mxoe nobody can) may have lost the rest, or speak of another message. */
+/* How a send has ended whose data was to be fetched. A receiver that wants less of it is none of the sender's
+ * business. But who has taken less and does not say why (with mxoe nobody can) may have lost the rest, or speak of
+ * another message. */
 static int fetch_outcome(struct thole_request *request, uint64_t imm)
 {
 	int status = message_status(finish_status(imm));
@@ -164,7 +165,8 @@ static const struct message_kind kinds[RECORD_MESSAGE_KINDS] = {
 };
 
 /* The upcall delivered. */
-static void message_arrived(struct transport_peer *base, const struct record *record, const void *payload, uint32_t length)
+static void message_arrived(struct transport_peer *base, const struct record *record, const void *payload,
+			    uint32_t length)
 {
 	struct peer *peer = peer_of(base);
 	unsigned kind = record->kind;
@@ -286,8 +288,10 @@ int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_
 				  (unsigned long long)request->vector.length);
 	if (!error && peer->limits.messages_only &&
 	    (operation != THOLE_OP_SEND || (flags & (THOLE_IMM | THOLE_PLAIN))))
-		error = error_set(THOLE_ERR_UNSUPPORTED, "the frames of peer %u (option codec) carry tagged messages without "
-				  "immediate data, and nothing else", index);
+		error = error_set(THOLE_ERR_UNSUPPORTED,
+				  "the frames of peer %u (option codec) carry tagged messages without "
+				  "immediate data, and nothing else",
+				  index);
 	if (error)
 		request_free(request);
 	else
@@ -490,7 +494,9 @@ void message_stream_lost(struct peer *peer, int status)
 /* Why less was fetched than had been announced, if it was. */
 static int fetched_short(const struct thole_request *request)
 {
-	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->fetch.window.length ? THOLE_ERR_TRUNCATED : 0;
+	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->fetch.window.length
+		       ? THOLE_ERR_TRUNCATED
+		       : 0;
 }
 
 void message_fetched(struct thole_request *request, int status)

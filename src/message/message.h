@@ -26,7 +26,8 @@ int message_reach(struct peer *peer);
 /* Send a record without data, behind whatever waits to be sent. */
 void message_control(struct peer *peer, const struct record *record);
 
-/* The request whose memory a peer may read, as the owner of a window that was announced to it by this id; NULL: none is, or no longer. */
+/* The request whose memory a peer may read, as the owner of a window that was announced to it by this id; NULL: none
+ * is, or no longer. */
 struct thole_request *message_owner(struct peer *peer, uint64_t id);
 
 /* Count a record that no correct peer writes. */
@@ -38,9 +39,10 @@ static inline void message_bad(struct peer *peer)
 /* The peer is gone: end the stream that was arriving from it. */
 void message_stream_lost(struct peer *peer, int status);
 
-/* An unexpected message that a receive with these would get, if there is one; it can be described, and taken, to be the caller's,
- * and dropped. */
-struct thole_message *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags);
+/* An unexpected message that a receive with these would get, if there is one; it can be described, and taken, to be
+ * the caller's, and dropped. */
+struct thole_message *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
+				   unsigned flags);
 void receive_take(struct thole_endpoint *endpoint, struct thole_message *unexpected);
 void unexpected_describe(const struct thole_message *unexpected, struct thole_completion *completion_p);
 void unexpected_drop(struct thole_message *unexpected);

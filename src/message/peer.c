@@ -23,16 +23,18 @@ static int nowhere_connect(struct transport_peer *peer)
 	const struct thole_endpoint *endpoint = peer_of(peer)->endpoint;
 
 	if (!endpoint->base.state[LAST])
-		return error_set(THOLE_ERR_ADDRESS, "%s is of another host or network namespace, or without shared memory "
-				 "(option shm), and there is no network here: %s", peer->address.text,
-				 endpoint->absent[LAST]);
-	return error_set(THOLE_ERR_ADDRESS, "%s is of another host or network namespace and has no network address of the "
+		return error_set(THOLE_ERR_ADDRESS,
+				 "%s is of another host or network namespace, or without shared memory "
+				 "(option shm), and there is no network here: %s",
+				 peer->address.text, endpoint->absent[LAST]);
+	return error_set(THOLE_ERR_ADDRESS,
+			 "%s is of another host or network namespace and has no network address of the "
 			 "kind used here: open both endpoints with the options network=on and the same codec",
 			 peer->address.text);
 }
 
-static int nowhere_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
-			uint32_t length)
+static int nowhere_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+			uint64_t offset, uint32_t length)
 {
 	(void)peer, (void)record, (void)payload, (void)offset, (void)length;
 	return THOLE_ERR_AGAIN;
@@ -119,7 +121,8 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 		return error;
 	address_format(&parts, &written); /* however the caller writes it */
 	for (struct peer *peer = *peer_bucket(endpoint, parts.endpoint); peer; peer = peer->hash_next) {
-		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be there. */
+		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be
+		 * there. */
 		if (memcmp(&peer->base.address, &written, sizeof(written)) == 0 &&
 		    !(peer->base.gone && parts.network[0] == ADDRESS_MXOE)) {
 			*peer_p = peer;
@@ -332,13 +335,18 @@ void peer_fail_receives(struct peer *peer)
 int peer_gone(const struct peer *peer)
 {
 	if (peer->base.gone_status != THOLE_ERR_ACCESS)
-		return error_set(peer->base.gone_status, "peer %u (%s) is gone", peer->base.index, peer->base.address.text);
-	if (peer->base.parts.network[0] == ADDRESS_MXOE)
-		return error_set(THOLE_ERR_ACCESS, "peer %u (%s) wants to hear another key, which thole_connect tells it", peer->base.index,
+		return error_set(peer->base.gone_status, "peer %u (%s) is gone", peer->base.index,
 				 peer->base.address.text);
-	return error_set(THOLE_ERR_ACCESS, "peer %u (%s) has another job key, or none: start both sides by one thole run, or give "
-			 "both the same option job_key, as by copying one host's ~/.config/thole/job_key to the other (thole info "
-			 "options says where each has its own from)", peer->base.index, peer->base.address.text);
+	if (peer->base.parts.network[0] == ADDRESS_MXOE)
+		return error_set(THOLE_ERR_ACCESS,
+				 "peer %u (%s) wants to hear another key, which thole_connect tells it",
+				 peer->base.index, peer->base.address.text);
+	return error_set(
+		THOLE_ERR_ACCESS,
+		"peer %u (%s) has another job key, or none: start both sides by one thole run, or give "
+		"both the same option job_key, as by copying one host's ~/.config/thole/job_key to the other (thole info "
+		"options says where each has its own from)",
+		peer->base.index, peer->base.address.text);
 }
 
 void peer_lost(struct peer *peer, int status)

@@ -6,8 +6,8 @@
  * held by an endpoint is bounded: from unexpected_max on its senders are asked to announce only, until half of it is
  * free again; what was under way by then is at most a ring for each sender.
  *
- * A message to be screened is in the endpoint's list `screen` or handed out, and in no match queue. Messages in the list
- * are newer than all in the queues.
+ * A message to be screened is in the endpoint's list `screen` or handed out, and in no match queue. Messages in the
+ * list are newer than all in the queues.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +267,8 @@ static void unexpected_deliver(struct thole_message *unexpected, struct thole_re
 	unexpected_free(endpoint, unexpected);
 }
 
-/* Nobody wants it: let the sender go, as if all of it had been taken, and free it as soon as nothing more of it arrives. */
+/* Nobody wants it: let the sender go, as if all of it had been taken, and free it as soon as nothing more of it
+ * arrives. */
 void unexpected_drop(struct thole_message *unexpected)
 {
 	const struct record *record = &unexpected->record;
@@ -378,7 +379,8 @@ void receive_rts(struct peer *peer, const struct record *record, const void *pay
 
 /* ---- Posting -------------------------------------------------------------------------------------- */
 
-struct thole_message *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask, unsigned flags)
+struct thole_message *receive_find(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
+				   unsigned flags)
 {
 	bool plain = flags & THOLE_PLAIN;
 	struct match_message *found = match_find(&endpoint->match[plain ? MATCH_PLAIN : MATCH_TAGGED], source,
@@ -429,8 +431,8 @@ static int receive_check(struct thole_endpoint *endpoint, uint32_t source, size_
 	return 0;
 }
 
-/* Inlined, so that the one segment of thole_recv never gets to memory: its halves would be stored one by one and loaded as
- * one, which waits until the stores are out of the processor's store buffer. */
+/* Inlined, so that the one segment of thole_recv never gets to memory: its halves would be stored one by one and
+ * loaded as one, which waits until the stores are out of the processor's store buffer. */
 __attribute__((always_inline)) static inline int
 receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments, size_t count,
 	     uint64_t tag, uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
@@ -444,9 +446,10 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 		return error;
 	if (!(flags & THOLE_MULTI))
 		unexpected = receive_find(endpoint, source, tag, mask, flags);
-	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->base.gone && !endpoint->peers[source]->screened &&
-	    !(flags & THOLE_MULTI))
-		return error_set(endpoint->peers[source]->base.gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED : THOLE_ERR_PEER,
+	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->base.gone &&
+	    !endpoint->peers[source]->screened && !(flags & THOLE_MULTI))
+		return error_set(endpoint->peers[source]->base.gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED
+											       : THOLE_ERR_PEER,
 				 "peer %u (%s) is gone and nothing of it is left", source,
 				 endpoint->peers[source]->base.address.text);
 	request = request_new(endpoint, THOLE_OP_RECEIVE, context, flags);
@@ -509,7 +512,8 @@ int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct i
 /* To a posted receive, if one matches. */
 static bool unexpected_offer(struct thole_message *unexpected)
 {
-	struct thole_request *request = receive_match(unexpected->peer, &unexpected->record, unexpected_total(unexpected));
+	struct thole_request *request =
+		receive_match(unexpected->peer, &unexpected->record, unexpected_total(unexpected));
 
 	if (request)
 		unexpected_deliver(unexpected, request);
@@ -764,7 +768,8 @@ static struct thole_request *request_by_context(struct thole_endpoint *endpoint,
 		}
 	}
 	for (size_t i = 0; i < 2; i++) {
-		struct thole_request *request = backlog_by_context(i ? &endpoint->stalled : &endpoint->backlogged, context);
+		struct thole_request *request =
+			backlog_by_context(i ? &endpoint->stalled : &endpoint->backlogged, context);
 
 		if (request)
 			return request;

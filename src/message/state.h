@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * state: what the message layer has of an endpoint - requests, peers, regions, completions - and the functions that its files
- * call on each other for it. Everything here is used with the endpoint's lock held.
+ * state: what the message layer has of an endpoint - requests, peers, regions, completions - and the functions that
+ * its files call on each other for it. Everything here is used with the endpoint's lock held.
  *
  * A request is in exactly one place, named by its state; POSTED ones are in a match queue, BACKLOG ones on their
- * peer's backlog, CONNECTING, WAITING and STREAMING ones on their peer's pending list, DONE ones on the endpoint's done list,
- * QUEUED ones on its queue; FETCHING ones belong to the transport, CLAIMED ones to an unexpected message.
+ * peer's backlog, CONNECTING, WAITING and STREAMING ones on their peer's pending list, DONE ones on the endpoint's
+ * done list, QUEUED ones on its queue; FETCHING ones belong to the transport, CLAIMED ones to an unexpected message.
  */
 #ifndef THOLE_MESSAGE_STATE_H
 #define THOLE_MESSAGE_STATE_H
@@ -132,7 +132,8 @@ enum {
 	ENDPOINT_REASON_MAX = 256, /* bytes of the sentence why a transport is not open */
 };
 
-/* An endpoint, but for what opens it and lets it wait: those are around it (struct endpoint). What thole.h's handles point to. */
+/* An endpoint, but for what opens it and lets it wait: those are around it (struct endpoint). What thole.h's handles
+ * point to. */
 struct thole_endpoint {
 	struct transport_owner base; /* what transports know of it */
 	struct match match[MATCH_QUEUES];
@@ -146,7 +147,8 @@ struct thole_endpoint {
 	void *complete_arg;
 	uint32_t peer_count, peer_capacity;
 	uint32_t multi_posted;       /* THOLE_MULTI receives that are posted */
-	uint32_t screened;           /* messages to be screened or handed out for it; while there are any, arrivals join them */
+	/* messages to be screened or handed out for it; while there are any, arrivals join them */
+	uint32_t screened;
 	bool corked;                 /* a flush follows anyway, at the end of this progress call */
 	bool safe;                   /* take the lock */
 	uint8_t screening;           /* enum screening */
@@ -191,8 +193,8 @@ static inline struct thole_request *request_new(struct thole_endpoint *endpoint,
 	request->parts = 0;
 	request->operation = (uint8_t)operation;
 	request->state = REQUEST_BACKLOG;
-	request->handle = request->head_sent = request->retired = request->notify = request->answered = request->stream =
-		false;
+	request->handle = request->head_sent = request->retired = request->notify = request->answered =
+		request->stream = false;
 	request->status = 0;
 	request->parent = NULL;
 	return request;

@@ -105,8 +105,8 @@ static void mxoe_format(const struct address_parts *parts, struct thole_address 
 {
 	const uint8_t *mac = parts->network + 8;
 
-	snprintf(address_p->text, sizeof(address_p->text), "%s%02x:%02x:%02x:%02x:%02x:%02x/%u", mxoe_prefix, mac[0], mac[1],
-		 mac[2], mac[3], mac[4], mac[5], parts->network[4]);
+	snprintf(address_p->text, sizeof(address_p->text), "%s%02x:%02x:%02x:%02x:%02x:%02x/%u", mxoe_prefix, mac[0],
+		 mac[1], mac[2], mac[3], mac[4], mac[5], parts->network[4]);
 }
 
 void address_format(const struct address_parts *parts, struct thole_address *address_p)
@@ -182,7 +182,8 @@ int thole_mxoe_parts(const struct thole_address *address, uint8_t mac_p[6], uint
 	struct address_parts parts;
 
 	if (!mxoe_parse(address, &parts))
-		return error_set(THOLE_ERR_ADDRESS, "\"%.*s\" does not name an endpoint as MXoE does: \"mxoe:MAC/NUMBER\"",
+		return error_set(THOLE_ERR_ADDRESS,
+				 "\"%.*s\" does not name an endpoint as MXoE does: \"mxoe:MAC/NUMBER\"",
 				 THOLE_ADDRESS_MAX, address->text);
 	memcpy(mac_p, parts.network + 8, 6);
 	*number_p = parts.network[4];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * address: an endpoint's name, in parts and as printable text: "t1-" and base64url of 36 bytes, or of ADDRESS_MXOE
- * "mxoe:52:54:00:12:34:01/1", which people write too. Each endpoint has one text that address_format writes. The space behind the two ids says where the endpoint is found in the network, by one kind of links; all numbers there are big-endian.
+ * "mxoe:52:54:00:12:34:01/1", which people write too. Each endpoint has one text that address_format writes. The space
+ * behind the two ids says where the endpoint is found in the network, by one kind of links; all numbers there are
+ * big-endian.
  *
  *   byte  0      enum address_kind
  *         1      0
@@ -30,8 +32,8 @@ struct address_parts {
 	uint8_t network[20]; /* as above */
 };
 
-/* The parts of an endpoint that MX and Open-MX name by the MAC of its interface and a number: they follow from these alone, so
- * that whoever hears of it finds the same. */
+/* The parts of an endpoint that MX and Open-MX name by the MAC of its interface and a number: they follow from these
+ * alone, so that whoever hears of it finds the same. */
 void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *parts_p);
 void address_format(const struct address_parts *parts, struct thole_address *address_p);
 /* Errors: THOLE_ERR_ADDRESS. Of ADDRESS_MXOE capital letters and zeros in front are taken as well. */

@@ -16,7 +16,8 @@ enum record_kind {
 	RECORD_EAGER,    /* a message with its data: tag, imm; args only with MORE or SYNC */
 	RECORD_PIECE,    /* more data of the record before it: nothing but payload */
 	RECORD_RTS,      /* a message whose data is to be fetched: tag, imm, window */
-	RECORD_FINISH,   /* the owner's window `tag` is no longer needed (or: its SYNC send matched); imm: see finish_pack */
+	/* the owner's window `tag` is no longer needed (or: its SYNC send matched); imm: see finish_pack */
+	RECORD_FINISH,
 	RECORD_PUT,      /* tag: key; arg 3: offset; window, or data with arg 0 length and arg 2 id */
 	RECORD_GET,      /* tag: key; arg 0: length, arg 2: id, arg 3: offset */
 	RECORD_ATOMIC,   /* tag: key; imm: operation, type, count; arg 0: length, arg 2: id, arg 3: offset */

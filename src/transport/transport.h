@@ -5,12 +5,14 @@
  *   bulk     fetch a window of a peer into this memory
  * and the few calls by which an endpoint runs it. A transport is complete when it offers both.
  *
- * An endpoint has one of each row of TRANSPORT_TABLE that can be opened, and a peer the first of them that reaches it, for good.
+ * An endpoint has one of each row of TRANSPORT_TABLE that can be opened, and a peer the first of them that reaches it,
+ * for good.
  *
- * Below this a transport knows nothing of who uses it: an endpoint is a struct transport_owner to it, a peer a struct transport_peer,
- * what it has to fetch a struct transport_fetch. They are the first members of structures of the layers above, which go from the
- * one to the other; no transport does. What a transport has to say or to ask it says by struct transport_upcalls, which it gets
- * with the owner: for each record one call by pointer, which is some instructions more than a direct one.
+ * Below this a transport knows nothing of who uses it: an endpoint is a struct transport_owner to it, a peer a struct
+ * transport_peer, what it has to fetch a struct transport_fetch. They are the first members of structures of the
+ * layers above, which go from the one to the other; no transport does. What a transport has to say or to ask it says
+ * by struct transport_upcalls, which it gets with the owner: for each record one call by pointer, which is some
+ * instructions more than a direct one.
  */
 #ifndef THOLE_TRANSPORT_TRANSPORT_H
 #define THOLE_TRANSPORT_TRANSPORT_H
@@ -25,8 +27,8 @@
 #include "transport/address.h"
 #include "transport/record.h"
 
-/* All there are, in order of preference. They are opened from the last to the first, since the later ones may decide on the
- * address (mxoe), and closed in order. A new one is a row, and a file that defines its struct transport. */
+/* All there are, in order of preference. They are opened from the last to the first, since the later ones may decide
+ * on the address (mxoe), and closed in order. A new one is a row, and a file that defines its struct transport. */
 #define TRANSPORT_TABLE(ROW) \
 	ROW(SHM, shm)            /* processes of one host */ \
 	ROW(DATAGRAM, datagram)  /* all others: frames over a network */
@@ -50,7 +52,8 @@ struct transport_peer {
 	bool gone;
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
-	uint16_t rendezvous_classes; /* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to be announced */
+	/* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to be announced */
+	uint16_t rendezvous_classes;
 	int32_t gone_status;
 	struct thole_address address;
 	struct address_parts parts;
@@ -83,9 +86,10 @@ struct transport_owner {
 
 /* What transports call. None of these calls into the transport again but where it says so. */
 struct transport_upcalls {
-	/* A whole record of a peer. The payload is valid during the call only; `record` is the caller's private copy. May call any
-	 * of the peer's transport. */
-	void (*delivered)(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
+	/* A whole record of a peer. The payload is valid during the call only; `record` is the caller's private copy.
+	 * May call any of the peer's transport. */
+	void (*delivered)(struct transport_peer *peer, const struct record *record, const void *payload,
+			  uint32_t length);
 	/* A fetch has ended: the first bytes of its window, up to the end of its vector, are in that. May call any. */
 	void (*fetched)(struct transport_fetch *fetch, int status);
 	/* What connect began has succeeded, or (with a status) not by what was tried, and yet the peer is not gone. */
@@ -97,7 +101,8 @@ struct transport_upcalls {
 
 	/* The peer of an address, made if it was not known. Errors: ADDRESS, MEMORY. */
 	int (*peer)(struct transport_owner *owner, const struct thole_address *address, struct transport_peer **peer_p);
-	/* Connect to a peer that may not be connected. Calls connect. Returns 0, why it is gone, or what that returned. */
+	/* Connect to a peer that may not be connected. Calls connect. Returns 0, why it is gone, or what that
+	 * returned. */
 	int (*reach)(struct transport_peer *peer);
 	/* Send a record of the transport's own kinds behind whatever waits for room. Calls push. */
 	void (*control)(struct transport_peer *peer, const struct record *record);
@@ -118,8 +123,8 @@ struct transport_upcalls {
 	bool (*backlogged)(const struct transport_owner *owner);
 };
 
-/* Who is called when a descriptor of owner->wait_fd is ready: the event's data.ptr. Whoever watches one has it as the first
- * member of a struct of its own. */
+/* Who is called when a descriptor of owner->wait_fd is ready: the event's data.ptr. Whoever watches one has it as the
+ * first member of a struct of its own. */
 struct watcher {
 	void (*ready)(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns);
 };
@@ -146,9 +151,11 @@ struct transport {
 
 	/* Whether it is to be opened. Errors: ARGUMENT. */
 	int (*wanted)(const struct options *options, enum transport_wish *wish_p);
-	/* Per endpoint: open, close (sends nothing more). open sets its owner->state and fills in its share of owner->parts. */
+	/* Per endpoint: open, close (sends nothing more). open sets its owner->state and fills in its share of
+	 * owner->parts. */
 	int (*open)(struct transport_owner *owner);
-	/* Before memory goes back to its users, and close follows: nobody reaches into it any more. May wait. NULL: nobody does. */
+	/* Before memory goes back to its users, and close follows: nobody reaches into it any more. May wait. NULL:
+	 * nobody does. */
 	void (*withdraw)(struct transport_owner *owner);
 	void (*close)(struct transport_owner *owner);
 	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
@@ -171,7 +178,8 @@ struct transport {
 	bool (*connected)(struct transport_peer *peer);
 	/* Before connect, or to have it tried anew: the key that the peer wants to hear. NULL: none. Errors: MEMORY. */
 	int (*key)(struct transport_peer *peer, uint64_t key);
-	/* What was pushed and asked for goes out now: once after a burst. Returns how much of it has. NULL: it is out. */
+	/* What was pushed and asked for goes out now: once after a burst. Returns how much of it has. NULL: it is
+	 * out. */
 	int (*transmit)(struct transport_owner *owner);
 	/* Longest message that may be pushed unasked now, if less than the option eager_max. NULL: any. */
 	uint64_t (*eager_max)(struct transport_peer *peer);

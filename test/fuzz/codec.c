@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * codec: any bytes as a frame of each codec. Whatever they are: nothing is read behind them, and either they are refused, or
- * the packet keeps what the engine relies on and can be written again, as a frame that decodes to the same.
+ * codec: any bytes as a frame of each codec. Whatever they are: nothing is read behind them, and either they are
+ * refused, or the packet keeps what the engine relies on and can be written again, as a frame that decodes to the same.
  *
  * The first bytes say which codec, whether the type is made a lawful one, and how much of the rest is the frame.
  */

@@ -32,7 +32,8 @@ enum {
 	EVENTS_MAX = 2000000,
 	KEY_OPEN = 77,
 	UNEXPECTED_MAX = 1 << 16,
-	UNEXPECTED_MORE = 4 << 20,  /* what may come until the bound is heard of: a window of frames, each a first piece */
+	/* what may come until the bound is heard of: a window of frames, each a first piece */
+	UNEXPECTED_MORE = 4 << 20,
 };
 
 /* Memory of the victim that the hostile one has to do with. */
@@ -268,10 +269,12 @@ static void fill_record(struct run *run, struct packet *packet, const struct con
 	record->kind = (uint8_t)(RECORD_EAGER + kinds % 8);
 	record->flags = (uint8_t)take(run, 1);
 	record->length = kinds & 128 ? RECORD_EXTERNAL : 0;
-	record->tag = near(run, record->kind >= RECORD_PUT && record->kind != RECORD_REPLY ? KEY_OPEN : take(run, 1) % 4);
+	record->tag =
+		near(run, record->kind >= RECORD_PUT && record->kind != RECORD_REPLY ? KEY_OPEN : take(run, 1) % 4);
 	record->imm = near(run, 0);
 	for (int i = 0; i < RECORD_ARGS; i++)
-		record->arg[i] = near(run, i == 0 ? take(run, 2) | (uint64_t)1 << WINDOW_COUNT_SHIFT : take(run, 1) % 4);
+		record->arg[i] =
+			near(run, i == 0 ? take(run, 2) | (uint64_t)1 << WINDOW_COUNT_SHIFT : take(run, 1) % 4);
 	if (record->kind == RECORD_FINISH || record->kind == RECORD_REPLY)
 		record->tag = near(run, take(run, 1) % 8 | take(run, 1) % 4 << 32);
 	packet->length = (uint32_t)(take(run, 1) % 4 ? take(run, 1) : take(run, 2) % 1400);
@@ -455,8 +458,9 @@ static void run_time(struct run *run)
 static void step(struct run *run)
 {
 	static void (*const steps[])(struct run *run) = {
-		write_packet, write_packet, write_packet, write_packet, write_packet, write_bytes, write_again, run_time, run_time,
-		victim_begin, victim_begin, victim_screen, honest_talk, hostile_behave, hostile_behave,
+		write_packet, write_packet,  write_packet, write_packet,   write_packet,
+		write_bytes,  write_again,   run_time,     run_time,       victim_begin,
+		victim_begin, victim_screen, honest_talk,  hostile_behave, hostile_behave,
 	};
 
 	steps[take(run, 1) % (sizeof(steps) / sizeof(steps[0]))](run);
@@ -492,7 +496,8 @@ static void start(struct run *run)
 	run->processes[VICTIM]->slandered = true;
 	places_init(run);
 	MUST(thole_expose(run->processes[VICTIM]->endpoint, place_memory(&run->places[0]), BUFFER,
-			  THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY_OPEN, NULL, &run->region) == 0);
+			  THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY_OPEN, NULL,
+			  &run->region) == 0);
 	/* All know each other. */
 	hostile_behave(run);
 	traffic_receive(run->processes[HONEST], run->processes[VICTIM], 10, 0, 0xff, 0);
@@ -535,7 +540,8 @@ static void finish(struct run *run)
 	world_run(&run->world, run->world.now_ns + MILLISECOND);
 	for (int i = 0; i < PLACES; i++)
 		MUST(!run->places[i].busy);
-	run->traffic.processes[VICTIM]->application = run->traffic.processes[HONEST]->application = &traffic_application;
+	run->traffic.processes[VICTIM]->application = run->traffic.processes[HONEST]->application =
+		&traffic_application;
 	if (!run->world.failed)
 		traffic_settle(&run->traffic, 60 * (uint64_t)SECOND);
 }

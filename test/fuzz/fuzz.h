@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz: what a target of the fuzzers gives: one run, which aborts where a promise is broken. Targets are hostile.c (a whole
- * endpoint beside a hostile peer), codec.c (frames) and engine.c (frames into live endpoints). seeded.c and fuzzer.c run any
- * of them.
+ * fuzz: what a target of the fuzzers gives: one run, which aborts where a promise is broken. Targets are hostile.c (a
+ * whole endpoint beside a hostile peer), codec.c (frames) and engine.c (frames into live endpoints). seeded.c and
+ * fuzzer.c run any of them.
  */
 #ifndef FUZZ_H
 #define FUZZ_H

@@ -206,7 +206,16 @@ static void step_record(struct stage *stage, struct input *input)
 	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
 	struct ring_out *ring = &link->out;
 	struct record *slot;
-	static const uint16_t lengths[] = {0, 1, 8, 40, SPAN_MAX, SPAN_MAX + 1, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL, RECORD_EXTERNAL};
+	static const uint16_t lengths[] = {0,
+					   1,
+					   8,
+					   40,
+					   SPAN_MAX,
+					   SPAN_MAX + 1,
+					   RECORD_EXTERNAL,
+					   RECORD_EXTERNAL,
+					   RECORD_EXTERNAL,
+					   RECORD_EXTERNAL};
 
 	if (!ring->segment)
 		return;
@@ -227,8 +236,14 @@ static void step_record(struct stage *stage, struct input *input)
 				      (uint64_t)(take(input) & 1) << 16 | (uint64_t)take(input) << 32
 			    : take_value(stage, input);
 	if (slot->length == RECORD_EXTERNAL || take(input) % 2) {
-		static const uint32_t places[] = {0, 64, offsetof(struct segment, small), SEGMENT_BASE - 64, SEGMENT_BASE,
-						  SEGMENT_BASE + 4096, UINT32_MAX - 63, 0x7fffffc0};
+		static const uint32_t places[] = {0,
+						  64,
+						  offsetof(struct segment, small),
+						  SEGMENT_BASE - 64,
+						  SEGMENT_BASE,
+						  SEGMENT_BASE + 4096,
+						  UINT32_MAX - 63,
+						  0x7fffffc0};
 
 		slot->place = take(input) % 4 ? places[take(input) % 8] : (uint32_t)take_value(stage, input);
 		if (take(input) % 4 == 0) /* in the victim's own segment */
@@ -290,8 +305,9 @@ static void step_lengths(struct stage *stage, struct input *input)
 		record.kind = RECORD_RTS;
 		record.flags = 0;
 		record.bytes = 0;
-		window_store(&(struct window){.length = total, .count = 1, .address = (uintptr_t)sandbox, .id = take(input)},
-			     &record);
+		window_store(
+			&(struct window){.length = total, .count = 1, .address = (uintptr_t)sandbox, .id = take(input)},
+			&record);
 		piece.kind = RECORD_BULK_DATA;
 		piece.tag = (uint64_t)(1 + take(input) % 4) << 32 | take(input) % 2;
 	}
@@ -357,8 +373,14 @@ static void step_words(struct stage *stage, struct input *input)
 
 static int stranger_file(struct input *input)
 {
-	static const uint64_t sizes[] = {0, 4096, SEGMENT_BASE, SEGMENT_BASE + 4096, SEGMENT_BASE + 65536,
-					 SEGMENT_BASE + (16u << 20), SEGMENT_BASE + (16u << 20) + 4096, UINT64_C(1) << 40};
+	static const uint64_t sizes[] = {0,
+					 4096,
+					 SEGMENT_BASE,
+					 SEGMENT_BASE + 4096,
+					 SEGMENT_BASE + 65536,
+					 SEGMENT_BASE + (16u << 20),
+					 SEGMENT_BASE + (16u << 20) + 4096,
+					 UINT64_C(1) << 40};
 	uint8_t kind = take(input) % 8;
 	struct segment *segment;
 	int pipes[2], fd;
@@ -387,14 +409,17 @@ static int stranger_file(struct input *input)
 		}
 	}
 	if (kind > 2)
-		fcntl(fd, F_ADD_SEALS, kind == 3 ? F_SEAL_SHRINK : kind == 4 ? F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
-									    : F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+		fcntl(fd, F_ADD_SEALS,
+		      kind == 3   ? F_SEAL_SHRINK
+		      : kind == 4 ? F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
+				  : F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	return fd;
 }
 
 static void step_stranger(struct stage *stage, struct input *input)
 {
-	struct greeting greeting = {.magic = GREETING_MAGIC, .version = SEGMENT_VERSION, .to = stage->victim->base.parts.endpoint};
+	struct greeting greeting = {
+		.magic = GREETING_MAGIC, .version = SEGMENT_VERSION, .to = stage->victim->base.parts.endpoint};
 	union {
 		char bytes[CMSG_SPACE(3 * sizeof(int))];
 		struct cmsghdr align;
@@ -491,7 +516,8 @@ static void step_victim(struct stage *stage, struct input *input)
 	uint32_t peer = stage->victim_to_hostile;
 	uint8_t *buffer = guarded_bytes(&stage->buffers[take(input) % BUFFERS]);
 	struct iovec segments[3] = {{buffer, 1000}, {buffer + 1000, 1500}, {buffer + 2500, 2500}};
-	struct iovec window[2] = {{guarded_bytes(&stage->window), 100000}, {guarded_bytes(&stage->window) + 100000, 100000}};
+	struct iovec window[2] = {{guarded_bytes(&stage->window), 100000},
+				  {guarded_bytes(&stage->window) + 100000, 100000}};
 	size_t size = take(input) % 2 ? take(input) : BUFFER;
 	struct thole_completion completion;
 	int error = 0;
@@ -504,8 +530,8 @@ static void step_victim(struct stage *stage, struct input *input)
 	switch (take(input) % 12) {
 	case 0:
 	case 1:
-		error = thole_recv(stage->victim, peer, buffer, size, take(input) % 8, take(input) % 2 ? ~UINT64_C(0) : 0, 0,
-				   NULL, request_p);
+		error = thole_recv(stage->victim, peer, buffer, size, take(input) % 8,
+				   take(input) % 2 ? ~UINT64_C(0) : 0, 0, NULL, request_p);
 		break;
 	case 2:
 		error = thole_recvv(stage->victim, peer, segments, 3, take(input) % 8, take(input) % 2 ? 7 : 0,
@@ -516,10 +542,12 @@ static void step_victim(struct stage *stage, struct input *input)
 		error = thole_recv(stage->victim, peer, buffer, BUFFER, take(input) % 8, 0, THOLE_MULTI, NULL, NULL);
 		break;
 	case 4:
-		error = thole_send(stage->victim, peer, buffer, size, 1, 0, take(input) % 2 ? THOLE_SYNC : 0, NULL, request_p);
+		error = thole_send(stage->victim, peer, buffer, size, 1, 0, take(input) % 2 ? THOLE_SYNC : 0, NULL,
+				   request_p);
 		break;
 	case 5:
-		error = thole_send(stage->victim, peer, guarded_bytes(&stage->window), 200000, 2, 0, 0, NULL, request_p);
+		error = thole_send(stage->victim, peer, guarded_bytes(&stage->window), 200000, 2, 0, 0, NULL,
+				   request_p);
 		break;
 	case 6:
 		error = thole_sendv(stage->victim, peer, window, 2, 2, 0, 0, NULL, request_p);
@@ -534,8 +562,12 @@ static void step_victim(struct stage *stage, struct input *input)
 		uint64_t one = 1;
 
 		error = thole_atomic(stage->victim, peer,
-				     &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one,
-							    .result = buffer, .key = KEY},
+				     &(struct thole_atomic){.op = THOLE_SUM,
+							    .type = THOLE_UINT64,
+							    .count = 1,
+							    .operand = &one,
+							    .result = buffer,
+							    .key = KEY},
 				     0, NULL, request_p);
 		break;
 	}
@@ -580,8 +612,8 @@ static void step_honest(struct stage *stage, struct input *input)
 		from[i] = (uint8_t)(stage->honest_sequence * 7 + i * 13);
 	memset(to, 0, length);
 	MUST(thole_recv(stage->victim, stage->victim_to_honest, to, length, 3, ~UINT64_C(0), 0, NULL, &receive) == 0);
-	MUST(thole_send(stage->honest, stage->honest_to_victim, from, length, 3, stage->honest_sequence, THOLE_IMM, NULL,
-			&send) == 0);
+	MUST(thole_send(stage->honest, stage->honest_to_victim, from, length, 3, stage->honest_sequence, THOLE_IMM,
+			NULL, &send) == 0);
 	for (int i = 0; i < 2000000 && !(sent && received); i++) {
 		sent = sent || thole_test(stage->honest, send, NULL);
 		received = received || thole_test(stage->victim, receive, &completion);
@@ -597,8 +629,13 @@ static void step_honest(struct stage *stage, struct input *input)
 
 static struct thole_endpoint *stage_endpoint(const char *bulk)
 {
-	const char *const options[] = {bulk, "bulk_ring=64k", "look_again=0", "close_timeout=1ms", "unexpected_max=256k",
-				       "cooperative_block=4k", NULL};
+	const char *const options[] = {bulk,
+				       "bulk_ring=64k",
+				       "look_again=0",
+				       "close_timeout=1ms",
+				       "unexpected_max=256k",
+				       "cooperative_block=4k",
+				       NULL};
 	struct thole_endpoint_attr attr = {.options = options};
 	struct thole_endpoint *endpoint;
 

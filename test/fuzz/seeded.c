@@ -4,8 +4,8 @@
  *
  *   TARGET-seeded [--runs N] [--seed FIRST]
  *
- * The seeds are numbers from FIRST on, so the default is the same runs each time. A child makes them; the parent says which
- * seed crashed it or hung.
+ * The seeds are numbers from FIRST on, so the default is the same runs each time. A child makes them; the parent says
+ * which seed crashed it or hung.
  */
 #include <getopt.h>
 #include <signal.h>

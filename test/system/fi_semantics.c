@@ -409,8 +409,8 @@ static void test_access(void)
 	pair_shut(&pair);
 }
 
-/* Counters that are bound to an endpoint which is enabled already count from then on, where nothing makes a queue entry; nothing
- * else can be bound so late, nor a second counter. */
+/* Counters that are bound to an endpoint which is enabled already count from then on, where nothing makes a queue
+ * entry; nothing else can be bound so late, nor a second counter. */
 static void test_late_counters(void)
 {
 	struct pair_wish wish = {.cq_flags = FI_SELECTIVE_COMPLETION, .caps = FI_RMA_EVENT};
@@ -444,8 +444,8 @@ static void test_late_counters(void)
 	pair_shut(&pair);
 }
 
-/* What is under way to a peer that closes its endpoint in good order: the error that runtimes without tags tolerate at their exit, and
- * for MPIs, which take that one for a cancel of their own, the one of a peer that has died. */
+/* What is under way to a peer that closes its endpoint in good order: the error that runtimes without tags tolerate at
+ * their exit, and for MPIs, which take that one for a cancel of their own, the one of a peer that has died. */
 static void test_closed_peer(void)
 {
 	const struct {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the links cost by themselves: two processes on cores of their own, in namespaces joined by a veth pair, with a stand-in
- * for the engine that only counts. Not a test. Prints one line: best and median.
+ * What the links cost by themselves: two processes on cores of their own, in namespaces joined by a veth pair, with a
+ * stand-in for the engine that only counts. Not a test. Prints one line: best and median.
  *
  *     thole-link-bench [key=value ...]
- *     link=udp|raw  mtu=1500  mode=latency|stream  size=8 (latency)  frames=44 (of a block)  blocks=8 (asked for at a time)
- *     heads=1 (between the payloads; 0: none, as if frames were contiguous)  total=16 (MiB)  rounds=100  cores=0,1
+ *     link=udp|raw  mtu=1500  mode=latency|stream  size=8 (latency)  frames=44 (of a block)  blocks=8 (asked for at a
+ *     time) heads=1 (between the payloads; 0: none, as if frames were contiguous)  total=16 (MiB)  rounds=100
+ *     cores=0,1
  *
- * Stream: the receiver asks for blocks, a small frame each, and the sender answers with frames that have a head of 32 bytes in
- * front of the payload, which comes from and goes to a buffer of 16 MiB.
+ * Stream: the receiver asks for blocks, a small frame each, and the sender answers with frames that have a head of 32
+ * bytes in front of the payload, which comes from and goes to a buffer of 16 MiB.
  */
 #include <stdint.h>
 #include <sys/mman.h>
@@ -37,7 +38,8 @@ static uint64_t counters[COUNTER_COUNT];
 static struct link *bench_link;
 static uint8_t *buffer;
 static uint32_t payload;          /* bytes of a frame */
-static uint64_t arrived, expected, repaired, asked, asks; /* frames in, next one, out of place; blocks asked for, requests in */
+/* frames in, next one, out of place; blocks asked for, requests in */
+static uint64_t arrived, expected, repaired, asked, asks;
 static unsigned pings;
 
 static double now(void)
@@ -97,8 +99,8 @@ void scatter_foresee(struct engine *e, struct scatter *scatter)
 	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, SCATTER_SPILL};
 }
 
-unsigned scatter_arrived(struct engine *e, struct link *link, const struct path *from, struct scatter *scatter, size_t bytes,
-		       size_t segment)
+unsigned scatter_arrived(struct engine *e, struct link *link, const struct path *from, struct scatter *scatter,
+			 size_t bytes, size_t segment)
 {
 	unsigned frames = (unsigned)((bytes + segment - 1) / segment);
 
@@ -177,8 +179,11 @@ static void serve(uint64_t blocks)
 				heads[i][0] = number;
 				bodies[i] = (struct iovec){place(number), payload};
 				frames[i] = (struct frame_out){.to = how.raw ? &shared->own[1] : &shared->bulk[1],
-							       .head = (uint8_t *)heads[i], .head_length = how.heads ? HEAD : 0,
-							       .body = &bodies[i], .body_length = payload, .body_count = 1,
+							       .head = (uint8_t *)heads[i],
+							       .head_length = how.heads ? HEAD : 0,
+							       .body = &bodies[i],
+							       .body_length = payload,
+							       .body_count = 1,
 							       .channel = CHANNEL_BULK};
 				if (!how.heads)
 					frames[i].head = bodies[i].iov_base, frames[i].head_length = payload,
@@ -250,7 +255,9 @@ static void side(void)
 		shared->cpu[round][me] = cpu() - used;
 		barrier();
 	}
-	if (counters[COUNTER_LINK_LOST] + counters[COUNTER_LINK_OVERFLOWS] + counters[COUNTER_LINK_SEPARATED] + repaired > 0)
+	if (counters[COUNTER_LINK_LOST] + counters[COUNTER_LINK_OVERFLOWS] + counters[COUNTER_LINK_SEPARATED] +
+		    repaired >
+	    0)
 		printf("side %u: lost %ju overflows %ju separated %ju out of place %ju\n", me,
 		       (uintmax_t)counters[COUNTER_LINK_LOST], (uintmax_t)counters[COUNTER_LINK_OVERFLOWS],
 		       (uintmax_t)counters[COUNTER_LINK_SEPARATED], (uintmax_t)repaired);

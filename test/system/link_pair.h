@@ -54,7 +54,8 @@ static inline int pair_namespace(void)
 	return fd;
 }
 
-/* Addresses 10.98.0.1 and .2, fd98::1 and ::2, MACs 02:00:00:00:98:01 and :02. Exits with 77 where there is no permission. */
+/* Addresses 10.98.0.1 and .2, fd98::1 and ::2, MACs 02:00:00:00:98:01 and :02. Exits with 77 where there is no
+ * permission. */
 static inline void pair_make(unsigned mtu)
 {
 	if (system("ip -V >/dev/null 2>&1") != 0 || (pair_namespaces[1] = pair_namespace()) < 0 ||
@@ -62,8 +63,9 @@ static inline void pair_make(unsigned mtu)
 		printf("skipped: needs iproute2 and the right to make network namespaces\n");
 		exit(PAIR_SKIP);
 	}
-	pair_run("ip link add %s mtu %u address 02:00:00:00:98:01 type veth peer name %s mtu %u address 02:00:00:00:98:02",
-		 pair_devices[0], mtu, pair_devices[1], mtu);
+	pair_run(
+		"ip link add %s mtu %u address 02:00:00:00:98:01 type veth peer name %s mtu %u address 02:00:00:00:98:02",
+		pair_devices[0], mtu, pair_devices[1], mtu);
 	pair_run("ip link set %s netns /proc/%d/fd/%d", pair_devices[1], (int)getpid(), pair_namespaces[1]);
 	for (unsigned side = 0; side < 2; side++) {
 		pair_enter(side);
@@ -74,8 +76,8 @@ static inline void pair_make(unsigned mtu)
 	}
 	for (unsigned side = 0; side < 2; side++) {
 		pair_enter(side);
-		pair_run("ip neigh replace 10.98.0.%u lladdr 02:00:00:00:98:0%u dev %s nud permanent", 2 - side, 2 - side,
-			 pair_devices[side]);
+		pair_run("ip neigh replace 10.98.0.%u lladdr 02:00:00:00:98:0%u dev %s nud permanent", 2 - side,
+			 2 - side, pair_devices[side]);
 		pair_run("ip neigh replace fd98::%u lladdr 02:00:00:00:98:0%u dev %s nud permanent", 2 - side, 2 - side,
 			 pair_devices[side]);
 	}

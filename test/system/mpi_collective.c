@@ -122,8 +122,8 @@ static void test_scatter(int count)
 	}
 	COLLECTIVE(MPI_Scatter, MPI_Iscatter, all.bytes, count, MPI_BYTE, mine.bytes, count, MPI_BYTE, root, comm);
 	check(mine.bytes, mine.length, seed_of(root, rank, count), "scatter");
-	COLLECTIVE(MPI_Scatterv, MPI_Iscatterv, parts.bytes, counts, places, MPI_BYTE, part.bytes, counts[rank], MPI_BYTE,
-		   root, comm);
+	COLLECTIVE(MPI_Scatterv, MPI_Iscatterv, parts.bytes, counts, places, MPI_BYTE, part.bytes, counts[rank],
+		   MPI_BYTE, root, comm);
 	check(part.bytes, part.length, seed_of(root, rank, count + 1), "scatterv");
 	area_free(&all);
 	area_free(&mine);
@@ -159,7 +159,8 @@ static void test_alltoallv(int count)
 {
 	enum { ROWS = 4 };
 	int *table = malloc(ROWS * (size_t)size * sizeof(int)), out_total = 0, in_total = 0;
-	int *out_counts = table, *out_places = table + size, *in_counts = table + 2 * size, *in_places = table + 3 * size;
+	int *out_counts = table, *out_places = table + size, *in_counts = table + 2 * size,
+	    *in_places = table + 3 * size;
 	MPI_Datatype *types = malloc((size_t)size * sizeof(MPI_Datatype));
 	struct area out, in;
 
@@ -340,7 +341,8 @@ static void test_barrier(void)
 static void test_overlap(int count)
 {
 	enum { AT_ONCE = 6 };
-	struct area data[AT_ONCE], all[AT_ONCE], out = filled(count, seed_of(rank, 7, count)), in = area_make((size_t)count);
+	struct area data[AT_ONCE], all[AT_ONCE], out = filled(count, seed_of(rank, 7, count)),
+						 in = area_make((size_t)count);
 	MPI_Request requests[2 * AT_ONCE + 2];
 
 	for (int i = 0; i < AT_ONCE; i++) {
@@ -356,7 +358,8 @@ static void test_overlap(int count)
 	for (int i = 0; i < AT_ONCE; i++) {
 		check(data[i].bytes, data[i].length, seed_of(i, 8, count), "one of several ibcasts");
 		for (int r = 0; r < size; r++)
-			check(all[i].bytes + r * count, (size_t)count, seed_of(r, 7, count), "one of several iallgathers");
+			check(all[i].bytes + r * count, (size_t)count, seed_of(r, 7, count),
+			      "one of several iallgathers");
 		area_free(&data[i]);
 		area_free(&all[i]);
 	}

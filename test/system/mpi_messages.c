@@ -616,7 +616,8 @@ static void exchange(const void *out, int out_count, MPI_Datatype out_type, void
 static void shape_test(struct shape *shape, size_t count)
 {
 	size_t spread = count * shape->extent, size = count * shape->size;
-	struct area places = area_make(spread), packed = area_make(size), in = area_make(spread), want = area_make(spread);
+	struct area places = area_make(spread), packed = area_make(size), in = area_make(spread),
+		    want = area_make(spread);
 	int type_size;
 
 	MPI_Type_size(shape->type, &type_size);

@@ -50,7 +50,8 @@ static void window_open(enum kind kind)
 	window.kind = kind;
 	window.slot = small ? 5000 : 300000;
 	if (kind == KIND_ALLOCATE)
-		MPI_Win_allocate((MPI_Aint)window_bytes(), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.memory, &window.win);
+		MPI_Win_allocate((MPI_Aint)window_bytes(), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.memory,
+				 &window.win);
 	else
 		MPI_Alloc_mem((MPI_Aint)window_bytes(), MPI_INFO_NULL, &window.memory);
 	memset(window.memory, 0, window_bytes());
@@ -165,8 +166,8 @@ static void test_put(enum epoch epoch, size_t length, int number)
 	epoch_begin(epoch);
 	for (int target = 0; target < ranks; target++) {
 		target_begin(epoch, target);
-		MPI_Get(out.bytes + (size_t)target * length, (int)length, MPI_BYTE, target, my_slot(target), (int)length,
-			MPI_BYTE, window.win);
+		MPI_Get(out.bytes + (size_t)target * length, (int)length, MPI_BYTE, target, my_slot(target),
+			(int)length, MPI_BYTE, window.win);
 		target_end(epoch, target);
 	}
 	epoch_end(epoch);
@@ -232,7 +233,8 @@ static void test_accumulate(enum epoch epoch, int count)
 	epoch_begin(epoch);
 	for (int target = 0; target < ranks; target++) {
 		target_begin(epoch, target);
-		MPI_Accumulate(mine, count, MPI_INT64_T, target, place(target, 0), count, MPI_INT64_T, MPI_SUM, window.win);
+		MPI_Accumulate(mine, count, MPI_INT64_T, target, place(target, 0), count, MPI_INT64_T, MPI_SUM,
+			       window.win);
 		target_end(epoch, target);
 	}
 	epoch_end(epoch);
@@ -243,8 +245,8 @@ static void test_accumulate(enum epoch epoch, int count)
 	epoch_begin(epoch);
 	for (int target = 0; target < ranks; target++) {
 		target_begin(epoch, target);
-		MPI_Get_accumulate(mine, count, MPI_INT64_T, before, count, MPI_INT64_T, target, place(target, 0), count,
-				   MPI_INT64_T, MPI_MAX, window.win);
+		MPI_Get_accumulate(mine, count, MPI_INT64_T, before, count, MPI_INT64_T, target, place(target, 0),
+				   count, MPI_INT64_T, MPI_MAX, window.win);
 		target_end(epoch, target);
 		if (epoch == EPOCH_LOCK || epoch == EPOCH_LOCK_ALL)
 			for (int i = 0; i < count; i++) /* the sum is at least the largest term */

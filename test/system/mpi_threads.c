@@ -153,8 +153,8 @@ static void family_talk(MPI_Comm family)
 	before = (rank - 1 + size) % size;
 	for (int round = 0; round < 10; round++) {
 		fill(out.bytes, CHILD_BYTES, seed_of(rank, next, round));
-		MPI_Sendrecv(out.bytes, CHILD_BYTES, MPI_BYTE, next, 1, in.bytes, CHILD_BYTES, MPI_BYTE, before, 1, family,
-			     MPI_STATUS_IGNORE);
+		MPI_Sendrecv(out.bytes, CHILD_BYTES, MPI_BYTE, next, 1, in.bytes, CHILD_BYTES, MPI_BYTE, before, 1,
+			     family, MPI_STATUS_IGNORE);
 		check(in.bytes, CHILD_BYTES, seed_of(before, rank, round), "message in the family");
 	}
 	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, family);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_connect: connecting, with and without waiting, to what is there and what is not; what addresses say; endpoints that close
- * and come again; error handlers, and calls before mx_init.
+ * mx_connect: connecting, with and without waiting, to what is there and what is not; what addresses say; endpoints
+ * that close and come again; error handlers, and calls before mx_init.
  */
 #include "mx_test.h"
 
@@ -281,8 +281,9 @@ static void nowhere(const struct test *test, const struct facts *facts)
 	phase("an endpoint id that there is not");
 	CHECK_RETURN(mx_connect(test->endpoint, test->nic_id, ID_BEYOND, test->key, MX_INFINITE, &address),
 		     MX_BAD_ENDPOINT_ID);
-	CHECK_RETURN(mx_connect(test->endpoint, test->nic_id, ID_BEYOND + test->remote_id, test->key, MX_INFINITE, &address),
-		     MX_BAD_ENDPOINT_ID);
+	CHECK_RETURN(
+		mx_connect(test->endpoint, test->nic_id, ID_BEYOND + test->remote_id, test->key, MX_INFINITE, &address),
+		MX_BAD_ENDPOINT_ID);
 	phase("a NIC that there is not");
 	error = mx_connect(test->endpoint, nic_nobody, 0, test->key, BRIEFLY_MS, &address);
 	CHECK(error == MX_NIC_NOT_FOUND || error == MX_TIMEOUT);
@@ -485,7 +486,8 @@ static void play(struct test *test, const struct facts *facts)
 	MX(mx_close_endpoint(second));
 }
 
-/* What the sender asks, as often as it does; a context that was set for a source is there for the next message of it. */
+/* What the sender asks, as often as it does; a context that was set for a source is there for the next message of
+ * it. */
 static void serve(struct test *test)
 {
 	mx_endpoint_addr_t first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_contexts: endpoints whose match information has a context id: what is refused, and that completions are taken by context and
- * across. Runs alone.
+ * mx_contexts: endpoints whose match information has a context id: what is refused, and that completions are taken by
+ * context and across. Runs alone.
  */
 #include "mx_test.h"
 
@@ -113,11 +113,13 @@ static void by_context(struct test *test, unsigned shift)
 		unsigned receives = 0, sends = 0;
 
 		for (unsigned i = 0; i < 2 * MESSAGES; i++) {
-			MX(mx_wait_any(test->endpoint, MX_INFINITE, (uint64_t)context << shift, mask, &status, &result));
+			MX(mx_wait_any(test->endpoint, MX_INFINITE, (uint64_t)context << shift, mask, &status,
+				       &result));
 			CHECK_EQUAL(result, 1);
 			CHECK_EQUAL(status.match_info & mask, (uint64_t)context << shift);
 			CHECK_CODE(&status, MX_STATUS_SUCCESS);
-			if (status.context >= (void *)received && status.context < (void *)(received + CONTEXTS * MESSAGES)) {
+			if (status.context >= (void *)received &&
+			    status.context < (void *)(received + CONTEXTS * MESSAGES)) {
 				CHECK_EQUAL(*(uint32_t *)status.context, receives * CONTEXTS + context);
 				CHECK_EQUAL(status.match_info, match_of(shift, context, receives));
 				receives++;

@@ -170,8 +170,8 @@ static void no_address(mx_endpoint_t *endpoints)
 	CHECK(status.code != MX_STATUS_SUCCESS);
 }
 
-/* Programs write to the memory of short sends as soon as these are started, though a peer that was only just connected to, and
- * does nothing, takes few of them. */
+/* Programs write to the memory of short sends as soon as these are started, though a peer that was only just connected
+ * to, and does nothing, takes few of them. */
 static void overwritten(const struct pair *pair, uint32_t length)
 {
 	mx_segment_t segment = {buffer_in, length};

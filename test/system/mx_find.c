@@ -4,7 +4,8 @@
  *
  *   mx_find CASE
  *
- * Each host has processes of its own (mx_actor.h). Host B is asked, host A asks. Status 77: no right to make namespaces.
+ * Each host has processes of its own (mx_actor.h). Host B is asked, host A asks. Status 77: no right to make
+ * namespaces.
  */
 #include "../unit/mx_actor.h"
 #include "link_pair.h"
@@ -277,7 +278,8 @@ static void speaker(void)
 static void moved(void)
 {
 	struct mxi_settings settings = {.port = 7480, .group = {htonl(0xefff56df)}}; /* the defaults */
-	struct mxi_notice notice = {.type = MXI_NOTICE_HERE, .from = {.nic_id = 0x020000009802}, .from_name = "hostb:0"};
+	struct mxi_notice notice = {
+		.type = MXI_NOTICE_HERE, .from = {.nic_id = 0x020000009802}, .from_name = "hostb:0"};
 	struct mxi_board board = {.address = "10.98.0.77"};
 	struct mxi_place group;
 	struct actor a, b;
@@ -350,8 +352,17 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"boards", boards}, {"multicast", multicast}, {"file", file}, {"nothing", nothing}, {"ipv6", ipv6}, {"names", names},
-	{"everyone", everyone}, {"speaker", speaker}, {"moved", moved}, {"killed", killed}, {"port-taken", port_taken},
+	{"boards", boards},
+	{"multicast", multicast},
+	{"file", file},
+	{"nothing", nothing},
+	{"ipv6", ipv6},
+	{"names", names},
+	{"everyone", everyone},
+	{"speaker", speaker},
+	{"moved", moved},
+	{"killed", killed},
+	{"port-taken", port_taken},
 	{"mxoe", mxoe},
 };
 

@@ -109,7 +109,8 @@ static void check_different(const struct test *test, const struct sender *sender
 	for (uint32_t i = 0; i < test->processes; i++) {
 		CHECK_EQUAL(senders[i].received, test->count);
 		for (uint32_t j = 0; j < i; j++)
-			CHECK(senders[i].nic_id != senders[j].nic_id || senders[i].endpoint_id != senders[j].endpoint_id);
+			CHECK(senders[i].nic_id != senders[j].nic_id ||
+			      senders[i].endpoint_id != senders[j].endpoint_id);
 	}
 }
 
@@ -128,7 +129,8 @@ static void receive_all(struct test *test)
 		if (i >= WINDOW && i - WINDOW < total)
 			take_one(test, senders, &requests[i % WINDOW], buffers[i % WINDOW]);
 		if (i < total)
-			requests[i % WINDOW] = receive_start(test, buffers[i % WINDOW], LENGTH_MAX, MANY, TEST_KIND_MASK);
+			requests[i % WINDOW] =
+				receive_start(test, buffers[i % WINDOW], LENGTH_MAX, MANY, TEST_KIND_MASK);
 	}
 	check_different(test, senders);
 	phase("answering");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_misc: what is told of boards, names and counters; words for codes; the smaller calls on requests; progress that is switched
- * off; and what is refused. Runs alone.
+ * mx_misc: what is told of boards, names and counters; words for codes; the smaller calls on requests; progress that
+ * is switched off; and what is refused. Runs alone.
  */
 #include "mx_test.h"
 
@@ -108,7 +108,8 @@ static void counters(struct test *test)
 
 	phase("counters");
 	CHECK(count >= 1);
-	CHECK_RETURN(mx_get_info(NULL, MX_COUNTERS_LABELS, NULL, 0, labels, count * MX_MAX_STR_LEN - 1), MX_BAD_INFO_LENGTH);
+	CHECK_RETURN(mx_get_info(NULL, MX_COUNTERS_LABELS, NULL, 0, labels, count * MX_MAX_STR_LEN - 1),
+		     MX_BAD_INFO_LENGTH);
 	MX(mx_get_info(NULL, MX_COUNTERS_LABELS, NULL, 0, labels, count * MX_MAX_STR_LEN));
 	for (uint32_t i = 0; i < count; i++) {
 		CHECK(labels[i * MX_MAX_STR_LEN] != '\0');
@@ -141,12 +142,14 @@ static void not_told(mx_endpoint_t endpoint)
 	CHECK_RETURN(mx_get_info(endpoint, (mx_get_info_key_t)0, NULL, 0, &number, sizeof(number)), MX_BAD_INFO_KEY);
 	CHECK_RETURN(mx_get_info(endpoint, (mx_get_info_key_t)99, NULL, 0, &number, sizeof(number)), MX_BAD_INFO_KEY);
 	for (int key = MX_NIC_COUNT; key <= MX_LINE_SPEED; key++) {
-		CHECK_RETURN(mx_get_info(endpoint, (mx_get_info_key_t)key, NULL, 0, NULL, sizeof(text)), MX_BAD_INFO_VAL);
+		CHECK_RETURN(mx_get_info(endpoint, (mx_get_info_key_t)key, NULL, 0, NULL, sizeof(text)),
+			     MX_BAD_INFO_VAL);
 		CHECK_RETURN(mx_get_info(endpoint, (mx_get_info_key_t)key, NULL, 0, text, 1), MX_BAD_INFO_LENGTH);
 	}
 	CHECK_RETURN(mx_get_info(NULL, MX_LINE_SPEED, NULL, 0, &number, sizeof(number)), MX_BAD_INFO_VAL);
 	CHECK_RETURN(mx_get_info(NULL, MX_LINE_SPEED, &board, 3, &number, sizeof(number)), MX_BAD_INFO_LENGTH);
-	CHECK_RETURN(mx_get_info(NULL, MX_LINE_SPEED, &board, sizeof(board), &number, sizeof(number)), MX_BOARD_UNKNOWN);
+	CHECK_RETURN(mx_get_info(NULL, MX_LINE_SPEED, &board, sizeof(board), &number, sizeof(number)),
+		     MX_BOARD_UNKNOWN);
 	MX(mx_get_info(NULL, MX_LINE_SPEED, &small, sizeof(small), &number, sizeof(number)));
 }
 
@@ -315,7 +318,8 @@ static void request_timeouts(struct test *test)
 
 static unsigned handled;
 
-static mx_unexp_handler_action_t handle(void *context, mx_endpoint_addr_t source, uint64_t match, uint32_t length, void *data)
+static mx_unexp_handler_action_t handle(void *context, mx_endpoint_addr_t source, uint64_t match, uint32_t length,
+					void *data)
 {
 	(void)context, (void)source, (void)match, (void)length, (void)data;
 	handled++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_pingpong: a message of each length goes there and back, as plain send and as synchronous one, to receives that were there
- * before and to ones that come too late, waited for and polled for.
+ * mx_pingpong: a message of each length goes there and back, as plain send and as synchronous one, to receives that
+ * were there before and to ones that come too late, waited for and polled for.
  *
  *   -n rounds of each length (8; a long one has 4), -L the longest length (16 MiB), -M compare the data
  */

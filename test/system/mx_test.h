@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_test.h - what the programs that prove the MX front end share: their command line, checks, payloads, and how a pair of
- * them, or one alone, begins and ends.
+ * mx_test.h - what the programs that prove the MX front end share: their command line, checks, payloads, and how a
+ * pair of them, or one alone, begins and ends.
  *
  *   mx-NAME [OPTION]...                            the receiver; says "ready NIC-ID ENDPOINT" once it can be found
  *   mx-NAME -d HOST:BOARD|NIC-ID -r ENDPOINT ...   the sender
@@ -12,9 +12,9 @@
  *   -k key         of both endpoints                   -i index       which of them we are
  *   -M             compare all data                    -t seconds     after which we give up
  *
- * It knows MX by its public headers alone. A check that fails says where and during what, and ends the process with status 1; a
- * program whose checks have all held ends with the line "ok NAME". The two of a pair wait for each other by messages; time
- * only serves to give up.
+ * It knows MX by its public headers alone. A check that fails says where and during what, and ends the process with
+ * status 1; a program whose checks have all held ends with the line "ok NAME". The two of a pair wait for each other
+ * by messages; time only serves to give up.
  */
 #ifndef MX_TEST_H
 #define MX_TEST_H
@@ -96,8 +96,8 @@ __attribute__((format(printf, 1, 2))) static inline void phase(const char *forma
 	va_end(list);
 }
 
-__attribute__((format(printf, 3, 4), noreturn)) static inline void test_fail(const char *file, int line, const char *format,
-									      ...)
+__attribute__((format(printf, 3, 4), noreturn)) static inline void test_fail(const char *file, int line,
+									     const char *format, ...)
 {
 	va_list list;
 
@@ -113,17 +113,19 @@ __attribute__((format(printf, 3, 4), noreturn)) static inline void test_fail(con
 static inline void test_equal(const char *file, int line, const char *text, uint64_t got, uint64_t expected)
 {
 	if (got != expected)
-		test_fail(file, line, "%s is %#llx, not %#llx", text, (unsigned long long)got, (unsigned long long)expected);
+		test_fail(file, line, "%s is %#llx, not %#llx", text, (unsigned long long)got,
+			  (unsigned long long)expected);
 }
 
 static inline void test_returned(const char *file, int line, const char *text, mx_return_t got, mx_return_t expected)
 {
 	if (got != expected)
-		test_fail(file, line, "%s returned %d (%s: %s), not %d (%s)", text, got, mx_strerror(got), test_sentence,
-			  expected, mx_strerror(expected));
+		test_fail(file, line, "%s returned %d (%s: %s), not %d (%s)", text, got, mx_strerror(got),
+			  test_sentence, expected, mx_strerror(expected));
 }
 
-static inline void test_ended(const char *file, int line, const char *text, mx_status_code_t got, mx_status_code_t expected)
+static inline void test_ended(const char *file, int line, const char *text, mx_status_code_t got,
+			      mx_status_code_t expected)
 {
 	if (got != expected)
 		test_fail(file, line, "the code in %s is %d (%s), not %d (%s)", text, got, mx_strstatus(got), expected,
@@ -191,8 +193,8 @@ static inline void guard_check(const void *memory, size_t length)
 
 	for (size_t i = 0; i < length; i++)
 		if (bytes[i] != 0xa5)
-			test_fail(__FILE__, __LINE__, "byte %zu of %zu that were nobody's was overwritten with %#x", i, length,
-				  bytes[i]);
+			test_fail(__FILE__, __LINE__, "byte %zu of %zu that were nobody's was overwritten with %#x", i,
+				  length, bytes[i]);
 }
 
 /* The same numbers in both processes. */
@@ -226,7 +228,8 @@ static inline mx_request_t send_start(struct test *test, const void *buffer, uin
 	return send_to(test->endpoint, test->peer, buffer, length, match, sync);
 }
 
-static inline mx_request_t receive_start(struct test *test, void *buffer, uint32_t length, uint64_t match, uint64_t mask)
+static inline mx_request_t receive_start(struct test *test, void *buffer, uint32_t length, uint64_t match,
+					 uint64_t mask)
 {
 	mx_segment_t segment = {buffer, length};
 	mx_request_t request = NULL;
@@ -270,7 +273,8 @@ static inline void send_finish(struct test *test, mx_request_t *request, uint32_
 	send_check(&status, length, match);
 }
 
-/* The end of a send to a receive of another length. Frames of MXoE tell the sender if less than all was fetched, as Open-MX does. */
+/* The end of a send to a receive of another length. Frames of MXoE tell the sender if less than all was fetched, as
+ * Open-MX does. */
 static inline void send_finish_cut(struct test *test, mx_request_t *request, uint32_t length, uint32_t room, bool sync,
 				   uint64_t match)
 {

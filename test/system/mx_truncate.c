@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_truncate: messages that are longer than the buffer: of each length, to buffers that hold all but one byte, half, one byte
- * or nothing, that were there before or came later, from another process and from ourselves.
+ * mx_truncate: messages that are longer than the buffer: of each length, to buffers that hold all but one byte, half,
+ * one byte or nothing, that were there before or came later, from another process and from ourselves.
  */
 #include "mx_test.h"
 
@@ -44,7 +44,8 @@ static void try_pair(struct test *test, uint32_t room, uint32_t length, bool syn
 	mx_request_t request, next;
 	mx_status_t status;
 
-	phase("%u of %u bytes to a receive that is %s, %s", room, length, early ? "early" : "late", sync ? "issend" : "isend");
+	phase("%u of %u bytes to a receive that is %s, %s", room, length, early ? "early" : "late",
+	      sync ? "issend" : "isend");
 	if (test->there) {
 		if (early)
 			test_meet(test);

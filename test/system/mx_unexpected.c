@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_unexpected: the function of a program that is asked about messages which no receive wants: when it is called, with what, and
- * what becomes of the message.
+ * mx_unexpected: the function of a program that is asked about messages which no receive wants: when it is called,
+ * with what, and what becomes of the message.
  */
 #include "mx_test.h"
 
@@ -35,11 +35,12 @@ static struct {
 
 static uint8_t *buffers[MESSAGES];
 
-/* Of message i of a part: all lengths come up; in its match information are the part, the number, and whether it is sent
- * synchronously. */
+/* Of message i of a part: all lengths come up; in its match information are the part, the number, and whether it is
+ * sent synchronously. */
 static uint32_t length_of(unsigned i)
 {
-	static const uint32_t lengths[] = {0, 1, 32, 100, 129, 2000, 5000, 30000, 70000, LENGTH_LARGE, 8, LENGTH_MAX, 16};
+	static const uint32_t lengths[] = {0,     1,     32,           100, 129,        2000, 5000,
+					   30000, 70000, LENGTH_LARGE, 8,   LENGTH_MAX, 16};
 
 	return lengths[i % (sizeof(lengths) / sizeof(*lengths))];
 }
@@ -109,7 +110,8 @@ static mx_unexp_handler_action_t decide(mx_endpoint_addr_t source, uint64_t matc
 	return MX_RECV_CONTINUE;
 }
 
-static mx_unexp_handler_action_t handle(void *context, mx_endpoint_addr_t source, uint64_t match, uint32_t length, void *data)
+static mx_unexp_handler_action_t handle(void *context, mx_endpoint_addr_t source, uint64_t match, uint32_t length,
+					void *data)
 {
 	mx_unexp_handler_action_t action;
 	unsigned call;

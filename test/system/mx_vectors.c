@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_vectors: messages of and to many segments, of odd lengths and empty ones, cut differently on both sides; what lies between
- * the segments of a receive stays as it is. Counts and lists that are refused.
+ * mx_vectors: messages of and to many segments, of odd lengths and empty ones, cut differently on both sides; what
+ * lies between the segments of a receive stays as it is. Counts and lists that are refused.
  *
  *   -n messages (200)
  */
@@ -24,8 +24,8 @@ struct vector {
 static uint8_t *memory;
 static uint32_t longest; /* of the vectors that were cut */
 
-/* Cut some of the memory into segments with gaps between them, all of it guarded. The numbers decide everything, so that the
- * other side knows it too. */
+/* Cut some of the memory into segments with gaps between them, all of it guarded. The numbers decide everything, so
+ * that the other side knows it too. */
 static void vector_cut(struct vector *vector, uint32_t count, uint32_t bound, uint64_t seed)
 {
 	uint64_t state = seed;
@@ -145,9 +145,12 @@ static void refused(struct test *test)
 	for (unsigned i = 0; i <= MX_MAX_SEGMENTS; i++)
 		segments[i] = (mx_segment_t){memory + i, 1};
 	phase("too many segments");
-	CHECK_RETURN(mx_isend(endpoint, segments, MX_MAX_SEGMENTS + 1, test->peer, DATA, NULL, &request), MX_BAD_SEG_CNT);
-	CHECK_RETURN(mx_issend(endpoint, segments, MX_MAX_SEGMENTS + 1, test->peer, DATA, NULL, &request), MX_BAD_SEG_CNT);
-	CHECK_RETURN(mx_irecv(endpoint, segments, UINT32_MAX, DATA, MX_MATCH_MASK_NONE, NULL, &request), MX_BAD_SEG_CNT);
+	CHECK_RETURN(mx_isend(endpoint, segments, MX_MAX_SEGMENTS + 1, test->peer, DATA, NULL, &request),
+		     MX_BAD_SEG_CNT);
+	CHECK_RETURN(mx_issend(endpoint, segments, MX_MAX_SEGMENTS + 1, test->peer, DATA, NULL, &request),
+		     MX_BAD_SEG_CNT);
+	CHECK_RETURN(mx_irecv(endpoint, segments, UINT32_MAX, DATA, MX_MATCH_MASK_NONE, NULL, &request),
+		     MX_BAD_SEG_CNT);
 	CHECK_RETURN(mx_irecv(endpoint, segments, MX_MAX_SEGMENTS + 1, DATA, MX_MATCH_MASK_NONE, NULL, &request),
 		     MX_BAD_SEG_CNT);
 	phase("no list");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_wait_any: several threads take completions of one endpoint, by mx_wait_any, mx_test_any and mx_wait, each for its own kind of
- * message or two for the same: none is lost, none seen twice, none seen by the wrong one. Then, with one thread, mx_peek and
- * mx_probe and their like, with and without timeouts.
+ * mx_wait_any: several threads take completions of one endpoint, by mx_wait_any, mx_test_any and mx_wait, each for its
+ * own kind of message or two for the same: none is lost, none seen twice, none seen by the wrong one. Then, with one
+ * thread, mx_peek and mx_probe and their like, with and without timeouts.
  *
  *   -n messages of each kind (200)
  */

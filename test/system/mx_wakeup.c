@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_wakeup: it ends each kind of wait, on its endpoint and no other, and what was waited for can be waited for again. Runs
- * alone.
+ * mx_wakeup: it ends each kind of wait, on its endpoint and no other, and what was waited for can be waited for again.
+ * Runs alone.
  *
  *   -n rounds (20)
  */
@@ -21,7 +21,8 @@ enum { ROUNDS = 20, IDLE_WAKEUPS = 1000, SLEEPERS = 12, LOOKS = 20000 };
 
 enum kind { WAIT_RECEIVE, WAIT_SEND, WAIT_ANY, PEEK, PROBE, KINDS };
 
-static const char *const names[KINDS] = {"mx_wait for a receive", "mx_wait for a send", "mx_wait_any", "mx_peek", "mx_probe"};
+static const char *const names[KINDS] = {"mx_wait for a receive", "mx_wait for a send", "mx_wait_any", "mx_peek",
+					 "mx_probe"};
 
 struct waiter {
 	mx_endpoint_t endpoint;

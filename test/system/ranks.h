@@ -252,8 +252,8 @@ static inline void ranks_end(const pid_t *pids, int count)
 }
 
 /*
- * Wait for all; `expected` has a bit for each rank that may be killed by SIGKILL. The first to end in any other way but well
- * ends the others. Returns RANKS_SKIP if it exited with that, or else how many failed.
+ * Wait for all; `expected` has a bit for each rank that may be killed by SIGKILL. The first to end in any other way
+ * but well ends the others. Returns RANKS_SKIP if it exited with that, or else how many failed.
  */
 static inline int ranks_wait(pid_t *pids, int count, uint32_t expected)
 {

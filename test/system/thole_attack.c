@@ -4,8 +4,9 @@
  *
  *   thole_attack CASE [SECONDS]      without an argument: prints the cases, one a line
  *
- * All is in a network namespace of its own, so every socket there is the job's or the attacker's. Status 77: no right to make
- * one, or to be another user. Nothing here depends on how long something takes, but for how long an attack goes on.
+ * All is in a network namespace of its own, so every socket there is the job's or the attacker's. Status 77: no right
+ * to make one, or to be another user. Nothing here depends on how long something takes, but for how long an attack
+ * goes on.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -83,7 +84,8 @@ static unsigned ports_of_others(uint16_t *ports)
 
 	CHECK(file);
 	while (count < PORTS_MAX && fgets(line, sizeof(line), file))
-		if (sscanf(line, " %*u: %*x:%x %*x:%*x %*x %*x:%*x %*x:%*x %*x %u", &port, &uid) == 2 && uid != STRANGER)
+		if (sscanf(line, " %*u: %*x:%x %*x:%*x %*x %*x:%*x %*x:%*x %*x %u", &port, &uid) == 2 &&
+		    uid != STRANGER)
 			ports[count++] = (uint16_t)port;
 	fclose(file);
 	return count;
@@ -229,7 +231,8 @@ static int steal(void)
 	word_add(WORD_OVER, 1); /* if they have failed */
 	for (int i = 0; i < 2; i++)
 		waitpid(strangers[i], NULL, 0); /* unless ranks_wait has met it */
-	printf("%llu tries, %llu ports taken\n", (unsigned long long)word(WORD_TRIES), (unsigned long long)word(WORD_STOLEN));
+	printf("%llu tries, %llu ports taken\n", (unsigned long long)word(WORD_TRIES),
+	       (unsigned long long)word(WORD_STOLEN));
 	CHECK(word(WORD_TRIES) > 1000);
 	CHECK_EQUAL(word(WORD_STOLEN), 0);
 	return failed;
@@ -385,7 +388,8 @@ static void orphan_body(int self)
 	pid_t child;
 
 	if (self == 0) {
-		CHECK_EQUAL(await_rank(by_clone ? "peer_timeout=200ms" : "peer_timeout=30s", peers, &endpoint), THOLE_ERR_PEER);
+		CHECK_EQUAL(await_rank(by_clone ? "peer_timeout=200ms" : "peer_timeout=30s", peers, &endpoint),
+			    THOLE_ERR_PEER);
 		thole_endpoint_close(endpoint);
 		return;
 	}

@@ -120,7 +120,8 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-/* Into a user namespace of its own, and perhaps others that need one; as the same user. Exits with RANKS_SKIP if it may not. */
+/* Into a user namespace of its own, and perhaps others that need one; as the same user. Exits with RANKS_SKIP if it
+ * may not. */
 static void enter_namespaces(int flags)
 {
 	unsigned uid = geteuid(), gid = getegid();
@@ -319,7 +320,8 @@ static void computing_sender(int self)
 /* With a thread of its own, a computing rank's own messages go on too. */
 static void computing_thread(int self)
 {
-	struct thole_endpoint *endpoint = endpoint_open(self == 1 ? "progress_thread=on" : NULL, NULL, THOLE_THREAD_SINGLE);
+	struct thole_endpoint *endpoint =
+		endpoint_open(self == 1 ? "progress_thread=on" : NULL, NULL, THOLE_THREAD_SINGLE);
 	static uint8_t exposed[200000];
 	struct thole_request *requests[4];
 	struct thole_region *region;
@@ -328,8 +330,8 @@ static void computing_thread(int self)
 	uint8_t *large = malloc(3000000), *in = calloc(1, 3000000);
 	uint64_t one = 1;
 
-	CHECK_EQUAL(thole_expose(endpoint, exposed, sizeof(exposed), THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC,
-				 KEY, NULL, &region),
+	CHECK_EQUAL(thole_expose(endpoint, exposed, sizeof(exposed),
+				 THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY, NULL, &region),
 		    0);
 	ranks_meet(endpoint, peers);
 	exchange(endpoint, peers[1 - self], self, 1 - self, 3, 100);
@@ -358,11 +360,13 @@ static void computing_thread(int self)
 		CHECK_EQUAL(thole_get(endpoint, peers[1], &segment, 1, KEY, 0, 0, NULL, &requests[0]), 0);
 		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
 		CHECK_EQUAL(ranks_compare(9, 0, in, sizeof(exposed)), sizeof(exposed));
-		CHECK_EQUAL(thole_atomic(endpoint, peers[1],
-					 &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one,
-								.key = KEY},
-					 0, NULL, &requests[0]),
-			    0);
+		CHECK_EQUAL(
+			thole_atomic(
+				endpoint, peers[1],
+				&(struct thole_atomic){
+					.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one, .key = KEY},
+				0, NULL, &requests[0]),
+			0);
 		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
 		word_set(0, 1);
 	}
@@ -548,15 +552,16 @@ static void many(int self)
 	shuffle(order, MANY, 11);
 	if (self == 0) {
 		for (uint64_t i = 0; i < MANY; i++) /* unexpected, then by another order */
-			while (thole_send(endpoint, peers[1], &i, 8, i, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL) == THOLE_ERR_AGAIN)
+			while (thole_send(endpoint, peers[1], &i, 8, i, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL) ==
+			       THOLE_ERR_AGAIN)
 				thole_progress(endpoint);
 		ranks_barrier(endpoint);
 		ranks_barrier(endpoint);
 		for (uint64_t i = 0; i < MANY; i++) { /* posted, and found by another order */
 			uint64_t number = order[i];
 
-			while (thole_send(endpoint, peers[1], &number, 8, number / 2, 0, THOLE_INJECT | THOLE_QUIET, NULL,
-					  NULL) == THOLE_ERR_AGAIN)
+			while (thole_send(endpoint, peers[1], &number, 8, number / 2, 0, THOLE_INJECT | THOLE_QUIET,
+					  NULL, NULL) == THOLE_ERR_AGAIN)
 				thole_progress(endpoint);
 		}
 	} else {
@@ -567,12 +572,16 @@ static void many(int self)
 			uint64_t value = 0;
 			struct thole_request *request;
 
-			CHECK_EQUAL(thole_recv(endpoint, THOLE_ANY, &value, 8, order[i], ~UINT64_C(0), 0, NULL, &request), 0);
+			CHECK_EQUAL(
+				thole_recv(endpoint, THOLE_ANY, &value, 8, order[i], ~UINT64_C(0), 0, NULL, &request),
+				0);
 			CHECK_EQUAL(thole_test(endpoint, request, &completion), 1); /* it is here already */
 			CHECK_EQUAL(value, order[i]);
 		}
 		for (uint32_t i = 0; i < MANY; i++)
-			CHECK_EQUAL(thole_recv(endpoint, peers[0], &got[i], 8, i / 2, ~UINT64_C(0), 0, &got[i], &requests[i]), 0);
+			CHECK_EQUAL(thole_recv(endpoint, peers[0], &got[i], 8, i / 2, ~UINT64_C(0), 0, &got[i],
+					       &requests[i]),
+				    0);
 		ranks_barrier(endpoint);
 		for (uint32_t i = 0; i < MANY; i++)
 			CHECK_EQUAL(wait_for(endpoint, requests[i]), 0);
@@ -606,7 +615,9 @@ static void flood(int self)
 	ranks_fill(21, 0, bytes, LENGTH);
 	if (self == 0) {
 		for (int i = 0; i < MESSAGES; i++)
-			CHECK_EQUAL(thole_send(endpoint, peers[1], bytes, LENGTH, 3, (uint64_t)i, THOLE_IMM, NULL, &requests[i]), 0);
+			CHECK_EQUAL(thole_send(endpoint, peers[1], bytes, LENGTH, 3, (uint64_t)i, THOLE_IMM, NULL,
+					       &requests[i]),
+				    0);
 		for (int i = 0; i < MESSAGES; i++)
 			CHECK_EQUAL(wait_for(endpoint, requests[i]), 0);
 	} else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole_frames: frames as a pcap file on standard output, for the test of the dissector. The codecs of the library write
- * them, so that both cannot differ. test/data/frames has the same as they were once and have to stay.
+ * thole_frames: frames as a pcap file on standard output, for the test of the dissector. The codecs of the library
+ * write them, so that both cannot differ. test/data/frames has the same as they were once and have to stay.
  *
  *     thole-frames             native frames of every type; what is in which frame is in test_dissector.py too
  *     thole-frames every       of each codec every packet, with every field that it has, and no two bytes alike
@@ -95,7 +95,11 @@ static void send_udp(const struct packet *packet)
 
 static struct packet front(uint8_t type)
 {
-	return (struct packet){.type = type, .to = 7, .session = UINT64_C(0x1122334455667788), .sequence = 1000, .ack = 2000,
+	return (struct packet){.type = type,
+			       .to = 7,
+			       .session = UINT64_C(0x1122334455667788),
+			       .sequence = 1000,
+			       .ack = 2000,
 			       .credit = 30};
 }
 
@@ -106,10 +110,19 @@ static void connects(void)
 	packet.to = PACKET_TO_NONE;
 	packet.session = 0;
 	packet.connect = (struct packet_connect){
-		.host = UINT64_C(0xa1a2a3a4a5a6a7a8), .endpoint = UINT64_C(0xb1b2b3b4b5b6b7b8),
-		.network = {1, 0, 0x9c, 0x41, 10, 0, 0, 1, 2, 0, 0, 0, 0, 1}, .target = UINT64_C(0xc1c2c3c4c5c6c7c8),
-		.session = UINT64_C(0xd1d2d3d4d5d6d7d8), .proof = UINT64_C(0xe1e2e3e4e5e6e7e8), .index = 3, .next = 1000,
-		.size = 1472, .bulk_port = PORT_BULK, .ethertype = ETHERTYPE, .mac = {2, 0, 0, 0, 0, 1}, .attempt = 1,
+		.host = UINT64_C(0xa1a2a3a4a5a6a7a8),
+		.endpoint = UINT64_C(0xb1b2b3b4b5b6b7b8),
+		.network = {1, 0, 0x9c, 0x41, 10, 0, 0, 1, 2, 0, 0, 0, 0, 1},
+		.target = UINT64_C(0xc1c2c3c4c5c6c7c8),
+		.session = UINT64_C(0xd1d2d3d4d5d6d7d8),
+		.proof = UINT64_C(0xe1e2e3e4e5e6e7e8),
+		.index = 3,
+		.next = 1000,
+		.size = 1472,
+		.bulk_port = PORT_BULK,
+		.ethertype = ETHERTYPE,
+		.mac = {2, 0, 0, 0, 0, 1},
+		.attempt = 1,
 	};
 	send_udp(&packet);
 	packet.type = PACKET_ACCEPT;
@@ -249,7 +262,8 @@ static void strangers(void)
 
 /* ---- Every field ---------------------------------------------------------------------------------- */
 
-/* The next bytes, none of them 0 and no two in a row alike. Compilers take initializers in the order in which they stand. */
+/* The next bytes, none of them 0 and no two in a row alike. Compilers take initializers in the order in which they
+ * stand. */
 static uint64_t some(unsigned bytes)
 {
 	static uint8_t next;
@@ -279,10 +293,20 @@ static void native_every_connect(uint8_t type)
 	struct packet packet = some_front(type);
 	struct packet_connect *connect = &packet.connect;
 
-	*connect = (struct packet_connect){.host = some(8), .endpoint = some(8), .target = some(8), .session = some(8),
-		.proof = some(8), .index = (uint32_t)some(4), .next = (uint32_t)some(4), .seen = (uint16_t)some(2),
-		.size = 112, .bulk_port = (uint16_t)some(2), .ethertype = (uint16_t)some(2), .attempt = (uint8_t)some(1),
-		.status = CONNECT_NO_GUARD, .integrity = 2};
+	*connect = (struct packet_connect){.host = some(8),
+					   .endpoint = some(8),
+					   .target = some(8),
+					   .session = some(8),
+					   .proof = some(8),
+					   .index = (uint32_t)some(4),
+					   .next = (uint32_t)some(4),
+					   .seen = (uint16_t)some(2),
+					   .size = 112,
+					   .bulk_port = (uint16_t)some(2),
+					   .ethertype = (uint16_t)some(2),
+					   .attempt = (uint8_t)some(1),
+					   .status = CONNECT_NO_GUARD,
+					   .integrity = 2};
 	for (unsigned i = 0; i < sizeof(connect->network); i++)
 		connect->network[i] = (uint8_t)some(1);
 	for (unsigned i = 0; i < sizeof(connect->mac); i++)
@@ -312,8 +336,9 @@ static void native_every_record_kind(void)
 						    .flags = RECORD_IMM | RECORD_SYNC | RECORD_WINDOW | RECORD_STREAM},
 				    PACKET_BACKPRESSURE);
 	for (uint8_t kind = RECORD_EAGER; kind < RECORD_MESSAGE_KINDS; kind++)
-		native_every_record((struct record){.kind = kind, .length = 5,
-						    .flags = RECORD_PLAIN | RECORD_MORE | RECORD_NOTIFY}, PACKET_ANSWER);
+		native_every_record(
+			(struct record){.kind = kind, .length = 5, .flags = RECORD_PLAIN | RECORD_MORE | RECORD_NOTIFY},
+			PACKET_ANSWER);
 }
 
 /* With counter and tag, those that nobody looks behind. */
@@ -326,8 +351,12 @@ static void native_every_other(uint8_t flags)
 	send_udp(&packet);
 	packet = some_front(PACKET_PULL);
 	packet.flags = (uint8_t)(flags | PACKET_ASIDE);
-	packet.pull = (struct packet_pull){.window = some(8), .transfer = some(7), .offset = some(5), .length = (uint32_t)some(3),
-					   .frame = (uint16_t)(some(2) | 0x8000), .wanted = some(8)};
+	packet.pull = (struct packet_pull){.window = some(8),
+					   .transfer = some(7),
+					   .offset = some(5),
+					   .length = (uint32_t)some(3),
+					   .frame = (uint16_t)(some(2) | 0x8000),
+					   .wanted = some(8)};
 	packet.pull.length %= 64 * packet.pull.frame;
 	send_udp(&packet);
 	packet = some_front(PACKET_DATA);
@@ -408,8 +437,13 @@ static void mxoe_every_connect(const struct codec *codec)
 {
 	struct packet packet = some_front(PACKET_CONNECT);
 
-	packet.connect = (struct packet_connect){.session = some(4), .echo = some(4), .proof = some(4), .index = (uint16_t)some(2),
-		.next = (uint16_t)some(2), .attempt = (uint8_t)some(1), .status = CONNECT_BAD_KEY};
+	packet.connect = (struct packet_connect){.session = some(4),
+						 .echo = some(4),
+						 .proof = some(4),
+						 .index = (uint16_t)some(2),
+						 .next = (uint16_t)some(2),
+						 .attempt = (uint8_t)some(1),
+						 .status = CONNECT_BAD_KEY};
 	mxoe_write(codec, &packet);
 	packet.type = PACKET_ACCEPT;
 	mxoe_write(codec, &packet);
@@ -425,7 +459,10 @@ static void mxoe_every_bulk(const struct codec *codec)
 	uint64_t transfer = some(4) << 32 | 0x21071982;
 
 	/* a block that ends in what is pulled: */
-	packet.pull = (struct packet_pull){.total = 0xfafbfcfd, .window = some(4), .transfer = transfer, .frame_index = 0x50607,
+	packet.pull = (struct packet_pull){.total = 0xfafbfcfd,
+					   .window = some(4),
+					   .transfer = transfer,
+					   .frame_index = 0x50607,
 					   .length = codec == &codec_mxoe ? 0xe1e2 : 0x71727,
 					   .frame_offset = (uint16_t)(some(2) % codec->data)};
 	mxoe_write(codec, &packet);

@@ -7,8 +7,8 @@
  * Two veterans live through the whole run. For each kill two more ranks start; all exchange messages, puts, gets
  * and atomics with all, until one of the new ones gets SIGKILL, at any moment from before it has an endpoint. Then
  * everything pending between it and the others must end in an error, everything later too, and the others must go on
- * talking; the other new rank then ends by closing. At the end of each turn a veteran has as many descriptors and shared
- * mappings as before it, and at the end of the run there is no process, no socket and no file of ours.
+ * talking; the other new rank then ends by closing. At the end of each turn a veteran has as many descriptors and
+ * shared mappings as before it, and at the end of the run there is no process, no socket and no file of ours.
  */
 #include <dirent.h>
 #include <getopt.h>
@@ -77,7 +77,8 @@ static uint64_t message_length(uint64_t id)
 							       : ranks_below(&random, LENGTH_MAX_SENT);
 }
 
-/* Whether an error says how the other went: who is killed has closed nothing; who closes is perhaps only seen to be gone. */
+/* Whether an error says how the other went: who is killed has closed nothing; who closes is perhaps only seen to be
+ * gone. */
 static void end_check(const struct link *link, int error)
 {
 	CHECK(error == THOLE_ERR_PEER || (error == THOLE_ERR_CLOSED && link->rank == COMPANION));
@@ -107,7 +108,8 @@ static void exchange_start(struct rank *rank, struct link *link)
 	status_check(link, REQUEST_RECEIVE, error);
 	ranks_fill(id, 0, link->out, length);
 	error = thole_send(rank->endpoint, link->peer, link->out, length, TAG_EXCHANGE, link->sequence,
-			   THOLE_IMM | (link->sequence % 4 == 1 ? THOLE_SYNC : 0u), link, &link->requests[REQUEST_SEND]);
+			   THOLE_IMM | (link->sequence % 4 == 1 ? THOLE_SYNC : 0u), link,
+			   &link->requests[REQUEST_SEND]);
 	if (error)
 		link->requests[REQUEST_SEND] = NULL;
 	status_check(link, REQUEST_SEND, error);
@@ -226,7 +228,10 @@ static void rank_progress(struct rank *rank)
 static void newcomer(int self)
 {
 	static const char *const variants[][3] = {
-		{"bulk=auto", NULL}, {"bulk=ring", NULL}, {"bulk=one-copy", NULL}, {"bulk=cooperative", "cooperative_block=16k", NULL},
+		{"bulk=auto", NULL},
+		{"bulk=ring", NULL},
+		{"bulk=one-copy", NULL},
+		{"bulk=cooperative", "cooperative_block=16k", NULL},
 	};
 	uint64_t turn = word(WORD_TURN);
 	struct rank rank;
@@ -274,10 +279,12 @@ static void dead_check(struct rank *rank, struct link *link)
 			error = thole_send(rank->endpoint, link->peer, link->out, 8, 9, 0, 0, NULL, &request);
 			break;
 		case 1:
-			error = thole_send(rank->endpoint, link->peer, link->out, LENGTH_MAX_SENT, 9, 0, 0, NULL, &request);
+			error = thole_send(rank->endpoint, link->peer, link->out, LENGTH_MAX_SENT, 9, 0, 0, NULL,
+					   &request);
 			break;
 		case 2:
-			error = thole_recv(rank->endpoint, link->peer, link->in, 100, 9, ~UINT64_C(0), 0, NULL, &request);
+			error = thole_recv(rank->endpoint, link->peer, link->in, 100, 9, ~UINT64_C(0), 0, NULL,
+					   &request);
 			break;
 		case 3:
 			error = thole_put(rank->endpoint, link->peer, &segment, 1, KEY, 0, 0, 0, NULL, &request);
@@ -360,7 +367,8 @@ static void veteran(int self)
 			rank_progress(&rank);
 		veteran_turn(&rank, turn, descriptors, maps);
 	}
-	/* Until the other has counted its descriptors, too: with nothing to send it would not get back what traffic opens. */
+	/* Until the other has counted its descriptors, too: with nothing to send it would not get back what traffic
+	 * opens. */
 	while (word(WORD_DONE) < (uint64_t)kills * 4)
 		rank_progress(&rank);
 	/* Agree on a last exchange: the other is at most one ahead or behind. */

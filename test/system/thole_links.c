@@ -96,7 +96,8 @@ static void check_sender(const struct host *host, const struct link *link, const
 	CHECK(memcmp(from->bytes, sender->own.bytes, 16) == 0);
 }
 
-bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
+bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
+		  size_t length)
 {
 	check_sender(host_of(engine), link, from);
 	check_frame(host_of(engine), frame, length);
@@ -235,7 +236,8 @@ static void burst_frame(unsigned i, uint32_t number, uint32_t length, unsigned p
 	uint32_t at;
 
 	fill(burst.bytes[i], number, length);
-	burst.frames[i] = (struct frame_out){.to = &burst.to, .head = burst.bytes[i], .head_length = length, .known = true};
+	burst.frames[i] =
+		(struct frame_out){.to = &burst.to, .head = burst.bytes[i], .head_length = length, .known = true};
 	if (parts == 0 || length < HEAD + parts)
 		return;
 	at = burst.frames[i].head_length = HEAD + below(length - HEAD - parts + 1);
@@ -577,8 +579,8 @@ static void liveness_many(void)
 	close_links();
 }
 
-/* The way becomes narrower: frames that are too long go as fragments of IP, or are lost where there is no IP; the engine is told
- * what fits, and that fits. */
+/* The way becomes narrower: frames that are too long go as fragments of IP, or are lost where there is no IP; the
+ * engine is told what fits, and that fits. */
 static void shrink(enum kind kind)
 {
 	uint32_t max, head = kind == UDP ? 28 : kind == UDP6 ? 48 : kind == RAW ? LINK_RAW_HEAD : 0;
@@ -669,10 +671,12 @@ static void raw_refused(void)
 	hosts[0].link->calls->close(hosts[0].link);
 	CHECK(syscall(SYS_capset, &header, data) == 0);
 	CHECK(!interface_raw_permitted());
-	CHECK(interface_choose(pair_devices[1], &hosts[1].interface) == THOLE_ERR_NOT_FOUND); /* of the other namespace */
+	/* of the other namespace */
+	CHECK(interface_choose(pair_devices[1], &hosts[1].interface) == THOLE_ERR_NOT_FOUND);
 	CHECK(link_raw_open(&hosts[0].engine, &hosts[0].interface, LINK_RAW_ETHERTYPE, 1, hosts[0].counters,
 			    &hosts[0].link) == THOLE_ERR_ACCESS);
-	CHECK(hosts[0].link == NULL && strstr(thole_detail(), pair_devices[0]) && strstr(thole_detail(), "setcap cap_net_raw"));
+	CHECK(hosts[0].link == NULL && strstr(thole_detail(), pair_devices[0]) &&
+	      strstr(thole_detail(), "setcap cap_net_raw"));
 	CHECK(link_udp_open(&hosts[0].engine, &hosts[0].interface, 1, hosts[0].counters, &hosts[0].link) == 0);
 	CHECK(hosts[0].link->room >= 65536); /* without privileges too */
 	hosts[0].link->calls->close(hosts[0].link);
@@ -691,7 +695,8 @@ static void interfaces(void)
 	CHECK(interface_list(&list, &count) == 0 && count == 2);
 	free(list);
 	CHECK(interface_choose(NULL, &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
-	CHECK(one.mtu == 1500 && one.ethernet && one.up && one.running && !one.loopback && one.has_ipv4 && one.has_ipv6);
+	CHECK(one.mtu == 1500 && one.ethernet && one.up && one.running && !one.loopback && one.has_ipv4 &&
+	      one.has_ipv6);
 	CHECK(one.mac[0] == 2 && one.mac[5] == 1 && one.ipv4[15] == 1 && one.ipv6[0] == 0xfd && one.ipv6[15] == 1);
 	CHECK(interface_can_udp(&one) && interface_can_raw(&one));
 	CHECK(interface_choose("10.98.0.1", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
@@ -712,7 +717,8 @@ static void interfaces(void)
 	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
 	pair_run("ip link set %s down; ip link del aaa", pair_devices[0]);
 	CHECK(interface_choose("", &one) == 0 && one.loopback);
-	CHECK(interface_choose(pair_devices[0], &one) == 0 && !one.up && !interface_can_udp(&one) && !interface_can_raw(&one));
+	CHECK(interface_choose(pair_devices[0], &one) == 0 && !one.up && !interface_can_udp(&one) &&
+	      !interface_can_raw(&one));
 }
 
 static const struct {

@@ -251,9 +251,10 @@ static void wrap(void)
 				fail("message %llu cannot be started", (unsigned long long)(first + i));
 		}
 		for (uint64_t i = 0; i < WRAP_BURST; i++)
-			if (finish(b, receives[i], &completion) != 0 || in[i] != first + i || finish(a, sends[i], &completion) != 0)
-				fail("message %llu: status %d, number %llu", (unsigned long long)(first + i), completion.status,
-				     (unsigned long long)in[i]);
+			if (finish(b, receives[i], &completion) != 0 || in[i] != first + i ||
+			    finish(a, sends[i], &completion) != 0)
+				fail("message %llu: status %d, number %llu", (unsigned long long)(first + i),
+				     completion.status, (unsigned long long)in[i]);
 	}
 }
 
@@ -272,7 +273,8 @@ static void restart(void)
 	old = peer_of(a, b);
 	close_endpoint(b);
 	b = must_open(1); /* has the number of the one before */
-	if (send_one(a, old, 3, 1, THOLE_SYNC, &byte, &request) != 0 || finish(a, request, &completion) != THOLE_ERR_PEER)
+	if (send_one(a, old, 3, 1, THOLE_SYNC, &byte, &request) != 0 ||
+	    finish(a, request, &completion) != THOLE_ERR_PEER)
 		fail("what goes to the old endpoint ends with %d", completion.status);
 	if (peer_of(a, b) == old)
 		fail("the new endpoint is taken for the old one");
@@ -305,7 +307,8 @@ static void neighbours(void)
 	peer = peer_of(a, second);
 	close_endpoint(second);
 	pair_enter(1);
-	if (send_one(a, peer, 5, 1, THOLE_SYNC, &byte, &request) != 0 || finish(a, request, &completion) != THOLE_ERR_PEER)
+	if (send_one(a, peer, 5, 1, THOLE_SYNC, &byte, &request) != 0 ||
+	    finish(a, request, &completion) != THOLE_ERR_PEER)
 		fail("what goes to the closed endpoint ends with %d", completion.status);
 	exchange(a, b, 6, 200000);
 }
@@ -322,8 +325,9 @@ static void must_not_open(const char *const *options, int expected, const char *
 
 static void short_mtu(void)
 {
-	static const char *const local[] = {"shm=on", "network=auto", NULL}, *const off[] = {"shm=on", "network=off", NULL},
-			  *const shorter[] = {"shm=on", "network=auto", "mtu=4000", NULL};
+	static const char *const local[] = {"shm=on", "network=auto", NULL},
+				 *const off[] = {"shm=on", "network=off", NULL},
+				 *const shorter[] = {"shm=on", "network=auto", "mtu=4000", NULL};
 
 	must_not_open(NULL, THOLE_ERR_ADDRESS, "MTU");
 	must_not_open(local, THOLE_ERR_ADDRESS, "MTU");
@@ -355,8 +359,27 @@ enum { ETHERTYPE = 0x86df, QUERY = 3, REPLY = 4, NAME_AT = 14 + 2 + 16 };
 /* Ask the host of the other side what it is called, as a host with MX would. */
 static void host_name(char *name, size_t size)
 {
-	static const uint8_t query[60] = {2, 0, 0, 0, 0x98, 2, 2, 0, 0, 0, 0x98, 1, ETHERTYPE >> 8, ETHERTYPE & 0xff, 0, 0, QUERY,
-					  [16 + 8] = 0x13, 0x05, 0x20, 0x08};
+	static const uint8_t query[60] = {2,
+					  0,
+					  0,
+					  0,
+					  0x98,
+					  2,
+					  2,
+					  0,
+					  0,
+					  0,
+					  0x98,
+					  1,
+					  ETHERTYPE >> 8,
+					  ETHERTYPE & 0xff,
+					  0,
+					  0,
+					  QUERY,
+					  [16 + 8] = 0x13,
+					  0x05,
+					  0x20,
+					  0x08};
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE)};
 	time_t end = time(NULL) + PATIENCE_SECONDS;
 	uint8_t frame[1514];
@@ -365,13 +388,15 @@ static void host_name(char *name, size_t size)
 	pair_enter(0);
 	at.sll_ifindex = (int)if_nametoindex(pair_devices[0]);
 	fd = socket(AF_PACKET, SOCK_RAW, htons(ETHERTYPE));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 || write(fd, query, sizeof(query)) != sizeof(query))
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
+	    write(fd, query, sizeof(query)) != sizeof(query))
 		fail("no frame can be sent: %m");
 	for (;;) {
 		ssize_t length = recv(fd, frame, sizeof(frame), MSG_DONTWAIT);
 		size_t named = length > NAME_AT ? frame[17] : 0;
 
-		if (length > NAME_AT && frame[16] == REPLY && NAME_AT + named <= (size_t)length && named > 0 && named < size) {
+		if (length > NAME_AT && frame[16] == REPLY && NAME_AT + named <= (size_t)length && named > 0 &&
+		    named < size) {
 			/* As hosts with Open-MX do: the last byte is to be a NUL. */
 			memcpy(name, frame + NAME_AT, named);
 			name[named - 1] = '\0';
@@ -387,7 +412,8 @@ static void host_name(char *name, size_t size)
 
 static void numbers(void)
 {
-	static const char *const three[] = {"number=3", NULL}, *const board[] = {"number=255", "board_name=elsewhere:1", NULL};
+	static const char *const three[] = {"number=3", NULL}, *const board[] = {"number=255", "board_name=elsewhere:1",
+										 NULL};
 	struct thole_endpoint *a = must_open(0), *b = must_open_with(1, three), *c = must_open(1), *none;
 	char name[128], own[64] = "";
 	int error;
@@ -447,7 +473,8 @@ static void hosts(void)
 	must_answer(NULL, turn_ns, "v?m:0"); /* once, though two endpoints say it */
 	if (ask_hosts("02:00:00:00:98:03", short_ns, &host) != 0 || ask_hosts("elsewhere:0", short_ns, &host) != 0)
 		fail("somebody answers for nobody");
-	if (thole_mxoe_hosts("lo", NULL, short_ns, &host, 1) != THOLE_ERR_ADDRESS || !strstr(thole_detail(), "Ethernet"))
+	if (thole_mxoe_hosts("lo", NULL, short_ns, &host, 1) != THOLE_ERR_ADDRESS ||
+	    !strstr(thole_detail(), "Ethernet"))
 		fail("the loopback has hosts, or another reason not to");
 	close_endpoint(endpoint);
 	close_endpoint(other);
@@ -523,7 +550,8 @@ static void keys(void)
 		fail("a connect cannot be given up");
 }
 
-/* ---- Two processes at one interface ------------------------------------------------------------------------------- */
+/* ---- Two processes at one interface
+ * ------------------------------------------------------------------------------- */
 
 enum { BOARD_ROUNDS = 20 };
 

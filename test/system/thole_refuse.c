@@ -62,7 +62,8 @@ static void segments_of(uint8_t *bytes, struct iovec *segments, size_t count)
 }
 
 /* All at once in both directions. */
-static void transfer_start(struct thole_endpoint *endpoint, uint32_t peer, struct transfer *transfer, uint64_t round, int self)
+static void transfer_start(struct thole_endpoint *endpoint, uint32_t peer, struct transfer *transfer, uint64_t round,
+			   int self)
 {
 	struct thole_request **request = transfer->requests;
 	size_t count = scenario.vectors ? 100 : 1;
@@ -71,8 +72,8 @@ static void transfer_start(struct thole_endpoint *endpoint, uint32_t peer, struc
 	for (int i = 0; i < MESSAGES; i++) {
 		memset(transfer->in[i], 0, LENGTH);
 		segments_of(transfer->in[i], segments, scenario.vectors ? 300 : 1);
-		CHECK_EQUAL(thole_recvv(endpoint, peer, segments, scenario.vectors ? 300 : 1, (uint64_t)i, ~UINT64_C(0), 0, NULL,
-					request++),
+		CHECK_EQUAL(thole_recvv(endpoint, peer, segments, scenario.vectors ? 300 : 1, (uint64_t)i, ~UINT64_C(0),
+					0, NULL, request++),
 			    0);
 	}
 	for (int i = 0; i < MESSAGES; i++) {
@@ -101,7 +102,8 @@ static void transfer_finish(struct thole_endpoint *endpoint, struct transfer *tr
 			CHECK_EQUAL(completion.length, LENGTH);
 	}
 	for (int i = 0; i < MESSAGES; i++)
-		CHECK_EQUAL(ranks_compare(round << 8 | (uint64_t)other << 4 | (uint64_t)i, 0, transfer->in[i], LENGTH), LENGTH);
+		CHECK_EQUAL(ranks_compare(round << 8 | (uint64_t)other << 4 | (uint64_t)i, 0, transfer->in[i], LENGTH),
+			    LENGTH);
 	CHECK_EQUAL(ranks_compare(0x600d + (uint64_t)other, 0, transfer->got, LENGTH), LENGTH);
 }
 
@@ -126,7 +128,9 @@ static void body(int self)
 	if (scenario.moment == BEFORE && mine(self))
 		refuse();
 	CHECK_EQUAL(thole_endpoint_open(&attr, &endpoint), 0);
-	CHECK_EQUAL(thole_expose(endpoint, exposed, 3 * LENGTH, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, KEY, NULL, &region), 0);
+	CHECK_EQUAL(
+		thole_expose(endpoint, exposed, 3 * LENGTH, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, KEY, NULL, &region),
+		0);
 	ranks_meet(endpoint, peers);
 	for (uint64_t round = 0; round < 4; round++) {
 		if (scenario.moment == BETWEEN && round == 2 && mine(self))
@@ -140,7 +144,8 @@ static void body(int self)
 		}
 		transfer_finish(endpoint, &transfer, round, self);
 		ranks_barrier(endpoint); /* the other's put is complete */
-		CHECK_EQUAL(ranks_compare(round << 8 | 0xa0 | (uint64_t)(1 - self), 0, exposed + (size_t)(1 - self) * LENGTH, LENGTH),
+		CHECK_EQUAL(ranks_compare(round << 8 | 0xa0 | (uint64_t)(1 - self), 0,
+					  exposed + (size_t)(1 - self) * LENGTH, LENGTH),
 			    LENGTH);
 		ranks_barrier(endpoint);
 	}
@@ -176,9 +181,11 @@ int main(void)
 			for (int bulk = 0; bulk < 3 && !failures; bulk++) {
 				if (moment == NEVER && who > 1)
 					continue;
-				scenario = (struct scenario){.moment = (enum moment)moment, .who = moment == NEVER ? 0 : who,
+				scenario = (struct scenario){.moment = (enum moment)moment,
+							     .who = moment == NEVER ? 0 : who,
 							     .error = (who + bulk) % 2 ? EPERM : ENOSYS,
-							     .vectors = (who + bulk + moment) % 2, .bulk = bulks[bulk]};
+							     .vectors = (who + bulk + moment) % 2,
+							     .bulk = bulks[bulk]};
 				failures = ranks_run(RANKS, LIMIT_S, body);
 				if (failures)
 					fprintf(stderr, "moment %d, who %d, %s\n", moment, who, bulks[bulk]);

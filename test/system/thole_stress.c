@@ -5,13 +5,13 @@
  *   thole_stress [--ranks N] [--threads N] [--in-process] [--seconds S] [--seed X] [--rounds N] [--options LIST]
  *                [--hosts N]
  *
- * A round opens endpoints with random options. Each rank sends a plan of messages to each other rank (and itself): the plan
- * follows from (seed, round, source, destination, number), so that the receiver knows what must be in the message whose
- * number its immediate data carries. Receives are of all kinds; whatever they got is checked for its bytes, for bytes
- * around it, and at the end of the round for MPI's matching order: of two messages from one source, a receive that
- * accepts both and got the later one was posted after the one that got the earlier. Puts, gets and atomics run
- * beside. With --hosts ranks are told that they are on so many hosts, and talk over the network between these. At the end nothing
- * may be lost, and nothing left: counters, descriptors, messages.
+ * A round opens endpoints with random options. Each rank sends a plan of messages to each other rank (and itself): the
+ * plan follows from (seed, round, source, destination, number), so that the receiver knows what must be in the message
+ * whose number its immediate data carries. Receives are of all kinds; whatever they got is checked for its bytes, for
+ * bytes around it, and at the end of the round for MPI's matching order: of two messages from one source, a receive
+ * that accepts both and got the later one was posted after the one that got the earlier. Puts, gets and atomics run
+ * beside. With --hosts ranks are told that they are on so many hosts, and talk over the network between these. At the
+ * end nothing may be lost, and nothing left: counters, descriptors, messages.
  */
 #include <getopt.h>
 
@@ -431,13 +431,14 @@ static void collect(struct worker *worker, struct op **list)
 			requests[count] = op->request;
 			ops[count] = op;
 		}
-		if (thole_wait_any(rank->endpoint, requests, count, (int64_t)ranks_below(&worker->random, 60000), &index,
-				   &completion) != 0)
+		if (thole_wait_any(rank->endpoint, requests, count, (int64_t)ranks_below(&worker->random, 60000),
+				   &index, &completion) != 0)
 			return;
 		CHECK(requests[index] == NULL);
 		op = ops[index];
 	} else if (way == 1) {
-		int error = thole_wait(rank->endpoint, op->request, (int64_t)ranks_below(&worker->random, 60000), &completion);
+		int error = thole_wait(rank->endpoint, op->request, (int64_t)ranks_below(&worker->random, 60000),
+				       &completion);
 
 		CHECK(error == 0 || error == THOLE_ERR_TIMEOUT);
 		if (error)
@@ -516,10 +517,10 @@ static void start_send(struct worker *worker)
 	worker->sending++;
 	pthread_mutex_unlock(&rank->lock);
 	while ((error = plan.segments == 1
-				? thole_send(rank->endpoint, rank->peers[to], op->buffer.segments->iov_base, plan.length,
-					     plan.class, op->number, plan.flags, op, handle_p)
-				: thole_sendv(rank->endpoint, rank->peers[to], op->buffer.segments, plan.segments, plan.class,
-					      op->number, plan.flags, op, handle_p)) == THOLE_ERR_AGAIN)
+				? thole_send(rank->endpoint, rank->peers[to], op->buffer.segments->iov_base,
+					     plan.length, plan.class, op->number, plan.flags, op, handle_p)
+				: thole_sendv(rank->endpoint, rank->peers[to], op->buffer.segments, plan.segments,
+					      plan.class, op->number, plan.flags, op, handle_p)) == THOLE_ERR_AGAIN)
 		thole_progress(rank->endpoint);
 	CHECK_EQUAL(error, 0);
 	if (handle_p && (plan.flags & THOLE_INJECT)) /* ours again */
@@ -753,15 +754,15 @@ static void start_remote(struct worker *worker)
 		op->peer = worker->remote_target;
 		buffer_make(&op->buffer, worker->slot_length, 1 + ranks_below(&worker->random, 8), &worker->random);
 		buffer_fill(&op->buffer, worker->slot_id);
-		START(rank, thole_put(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count, KEY_SLOTS,
-				      worker->slot_at, 77, flags, op, handle_p));
+		START(rank, thole_put(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
+				      KEY_SLOTS, worker->slot_at, 77, flags, op, handle_p));
 	} else {
 		op->peer = worker->remote_target;
 		op->id = worker->slot_id;
 		buffer_make(&op->buffer, worker->slot_length, 1 + ranks_below(&worker->random, 8), &worker->random);
 		worker->slot_length = 0;
-		START(rank, thole_get(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count, KEY_SLOTS,
-				      worker->slot_at, 0, op, handle_p));
+		START(rank, thole_get(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
+				      KEY_SLOTS, worker->slot_at, 0, op, handle_p));
 	}
 	op_keep(&worker->others, op, handle_p);
 }
@@ -806,13 +807,14 @@ static void start_wrong(struct worker *worker)
 		key = KEY_NONE;
 	if (kind == 2)
 		key = KEY_READ_ONLY, offset = 0;
-	buffer_make(&op->buffer, 2 + random_length(&worker->random), 1 + ranks_below(&worker->random, 3), &worker->random);
+	buffer_make(&op->buffer, 2 + random_length(&worker->random), 1 + ranks_below(&worker->random, 3),
+		    &worker->random);
 	__atomic_add_fetch(&rank->errors, 1, __ATOMIC_ACQ_REL);
 	START(rank, kind < 2 && ranks_below(&worker->random, 2)
-			    ? thole_get(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count, key,
-					offset, 0, op, &op->request)
-			    : thole_put(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count, key,
-					offset, 0, 0, op, &op->request));
+			    ? thole_get(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
+					key, offset, 0, op, &op->request)
+			    : thole_put(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
+					key, offset, 0, 0, op, &op->request));
 	op_keep(&worker->others, op, &op->request);
 }
 
@@ -835,9 +837,9 @@ static bool all_received(struct rank *rank)
 
 	pthread_mutex_lock(&rank->lock);
 	for (int from = 0; from < config.ranks; from++)
-		received = received &&
-			   rank->received[from] + __atomic_load_n(&board->cancelled[from][rank->self], __ATOMIC_ACQUIRE) ==
-				   board->counts[from][rank->self];
+		received = received && rank->received[from] + __atomic_load_n(&board->cancelled[from][rank->self],
+									      __ATOMIC_ACQUIRE) ==
+					       board->counts[from][rank->self];
 	pthread_mutex_unlock(&rank->lock);
 	return received;
 }
@@ -988,7 +990,8 @@ static void round_plan(uint64_t round)
 	memset(board, 0, sizeof(*board));
 	for (int from = 0; from < config.ranks; from++)
 		for (int to = 0; to < config.ranks; to++)
-			board->counts[from][to] = ranks_below(&random, from == to ? 40 : MESSAGES_MAX / (uint64_t)config.ranks);
+			board->counts[from][to] =
+				ranks_below(&random, from == to ? 40 : MESSAGES_MAX / (uint64_t)config.ranks);
 }
 
 static void round_run(uint64_t round, int self)
@@ -1016,14 +1019,16 @@ static void round_run(uint64_t round, int self)
 	rank->slots = calloc(1, size);
 	rank->cells = calloc(CELLS, sizeof(uint64_t));
 	CHECK(rank->slots && rank->cells);
-	CHECK_EQUAL(thole_expose(rank->endpoint, rank->slots, size, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, KEY_SLOTS, NULL,
-				 &regions[0]),
+	CHECK_EQUAL(thole_expose(rank->endpoint, rank->slots, size, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, KEY_SLOTS,
+				 NULL, &regions[0]),
 		    0);
 	CHECK_EQUAL(thole_expose(rank->endpoint, rank->cells, CELLS * 8,
-				 THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY_CELLS, NULL, &regions[1]),
+				 THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY_CELLS, NULL,
+				 &regions[1]),
 		    0);
-	CHECK_EQUAL(thole_expose(rank->endpoint, &leftover, LARGE * 2, THOLE_ACCESS_GET, KEY_READ_ONLY, NULL, &regions[2]),
-		    0);
+	CHECK_EQUAL(
+		thole_expose(rank->endpoint, &leftover, LARGE * 2, THOLE_ACCESS_GET, KEY_READ_ONLY, NULL, &regions[2]),
+		0);
 	ranks_meet(rank->endpoint, rank->peers);
 	for (int i = 0; i < workers; i++) {
 		worker[i].rank = rank;
@@ -1115,8 +1120,8 @@ int main(int argc, char **argv)
 	}
 	if (config.ranks < 1 || config.ranks > RANKS_MAX || config.threads > 16)
 		return 2;
-	printf("thole_stress --seed %llu --ranks %d --threads %d --hosts %d%s\n", (unsigned long long)config.seed, config.ranks,
-	       config.threads, config.hosts, config.in_process ? " --in-process" : "");
+	printf("thole_stress --seed %llu --ranks %d --threads %d --hosts %d%s\n", (unsigned long long)config.seed,
+	       config.ranks, config.threads, config.hosts, config.in_process ? " --in-process" : "");
 	fflush(stdout);
 	board = ranks_memory(sizeof(*board));
 	limit_s = (unsigned)config.seconds + 120;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole_ways: two endpoints in two network namespaces with both links between them, of which one stops in the middle of transfers.
+ * thole_ways: two endpoints in two network namespaces with both links between them, of which one stops in the middle
+ * of transfers.
  *
  *   thole_ways CASE      without an argument: prints the cases, one a line
  *
- * Both are in one process, which makes progress for them in turn. Status 77: no right to make namespaces or to send raw frames.
+ * Both are in one process, which makes progress for them in turn. Status 77: no right to make namespaces or to send
+ * raw frames.
  */
 #include <time.h>
 
@@ -59,7 +61,8 @@ static void begin(size_t length)
 
 		pair_enter(i);
 		memset(side->in, 0, length);
-		CHECK(thole_recv(side->endpoint, side->peer, side->in, length, 1, ~UINT64_C(0), 0, NULL, &side->receive) == 0);
+		CHECK(thole_recv(side->endpoint, side->peer, side->in, length, 1, ~UINT64_C(0), 0, NULL,
+				 &side->receive) == 0);
 		CHECK(thole_send(side->endpoint, side->peer, side->out, length, 1, 0, 0, NULL, &side->send) == 0);
 	}
 }

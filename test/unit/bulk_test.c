@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk: each way of fetching, a kernel that begins to refuse at any call, and ends in the middle: whose memory is it then?
+ * Bulk: each way of fetching, a kernel that begins to refuse at any call, and ends in the middle: whose memory is it
+ * then?
  *
  * process_vm_readv and process_vm_writev are replaced (by the linker's --wrap): from a given call on they fail with a
  * given errno, copy less than they were asked for, or have something happen just before or after they copy data.
@@ -53,8 +54,8 @@ static void kernel_happens(void (**what)(void), unsigned long local_count)
 	}
 }
 
-static ssize_t kernel_write_in_two(pid_t pid, const struct iovec *local, unsigned long local_count, const struct iovec *remote,
-				   unsigned long remote_count)
+static ssize_t kernel_write_in_two(pid_t pid, const struct iovec *local, unsigned long local_count,
+				   const struct iovec *remote, unsigned long remote_count)
 {
 	ssize_t size = __real_process_vm_writev(pid, local, local_count - 1, remote, remote_count - 1, 0), last;
 	void (*within)(void) = kernel.within;
@@ -65,8 +66,8 @@ static ssize_t kernel_write_in_two(pid_t pid, const struct iovec *local, unsigne
 	return last > 0 ? size + last : size;
 }
 
-/* At most `part` bytes of the first segment behind the word that goes with each call, so that calls end in the middle of
- * anything. */
+/* At most `part` bytes of the first segment behind the word that goes with each call, so that calls end in the middle
+ * of anything. */
 static ssize_t kernel_copy(bool write, pid_t pid, const struct iovec *local, unsigned long local_count,
 			   const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
@@ -107,7 +108,8 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 }
 
 /* A message of LENGTH bytes in segments from a to b; both take turns as `order` says: a bit a turn. */
-static void transfer(struct pair *pair, uint64_t id, size_t send_count, size_t receive_count, uint32_t order, int expected)
+static void transfer(struct pair *pair, uint64_t id, size_t send_count, size_t receive_count, uint32_t order,
+		     int expected)
 {
 	uint8_t *from = pair_filled(id, LENGTH), *to = calloc(1, LENGTH);
 	struct iovec out[64], in[64];
@@ -119,8 +121,9 @@ static void transfer(struct pair *pair, uint64_t id, size_t send_count, size_t r
 		out[i] = (struct iovec){from + LENGTH / send_count * i,
 					i + 1 == send_count ? LENGTH - LENGTH / send_count * i : LENGTH / send_count};
 	for (size_t i = 0; i < receive_count; i++)
-		in[i] = (struct iovec){to + LENGTH / receive_count * i,
-				       i + 1 == receive_count ? LENGTH - LENGTH / receive_count * i : LENGTH / receive_count};
+		in[i] = (struct iovec){to + LENGTH / receive_count * i, i + 1 == receive_count
+										? LENGTH - LENGTH / receive_count * i
+										: LENGTH / receive_count};
 	assert_int_equal(thole_recvv(pair->b, pair->b_to_a, in, receive_count, 1, 0, 0, NULL, &receive), 0);
 	assert_int_equal(thole_sendv(pair->a, pair->a_to_b, out, send_count, 1, 0, 0, NULL, &send), 0);
 	for (int turn = 0; turn < PAIR_TURNS_MAX && !received; turn++) {
@@ -217,13 +220,14 @@ static void refused__before_anything(void **state)
 	pair_close(&pair);
 }
 
-/* A sender does not come to pushing, is taken over, the kernel refuses after some blocks, and now it comes: what it pushes
- * of the first request is for nobody. */
+/* A sender does not come to pushing, is taken over, the kernel refuses after some blocks, and now it comes: what it
+ * pushes of the first request is for nobody. */
 static void taken_over__then_refused(void **state)
 {
 	(void)state;
 	for (int blocks = 1; blocks < 12; blocks += 3) {
-		const char *const options[] = {"bulk=auto", "cooperative_block=16k", "look_again=0", "bulk_ring=64k", NULL};
+		const char *const options[] = {"bulk=auto", "cooperative_block=16k", "look_again=0", "bulk_ring=64k",
+					       NULL};
 		uint8_t *from = pair_filled(3, LENGTH), *to = calloc(1, LENGTH);
 		struct thole_request *send, *receive;
 		struct pair pair;
@@ -273,7 +277,8 @@ static void fault__in_the_senders_buffer(void **state)
 		transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
 		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, (void *)4096, LENGTH, 1, 0, 0, NULL, &send), 0);
-		for (int turn = 0; turn < 3; turn++) /* the sender's own fault is the receiver's to find: it does not help */
+		/* the sender's own fault is the receiver's to find: it does not help */
+		for (int turn = 0; turn < 3; turn++)
 			thole_progress(pair.b);
 		assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), THOLE_ERR_FAULT);
 		assert_int_equal(pair_finish(&pair, pair.a, send, &completion), THOLE_ERR_FAULT);
@@ -290,9 +295,11 @@ static void close__in_the_middle(void **state)
 
 	(void)state;
 	for (int i = 0; i < 6; i++) {
-		const char *const options[] = {bulks[i % 3], "cooperative_block=16k", "look_again=0", "close_timeout=1ms", NULL};
+		const char *const options[] = {bulks[i % 3], "cooperative_block=16k", "look_again=0",
+					       "close_timeout=1ms", NULL};
 		uint8_t *from = pair_filled(1, LENGTH), *to = calloc(1, LENGTH);
-		struct iovec out[2] = {{from, 1000}, {from + 1000, LENGTH - 1000}}, in[2] = {{to, 500}, {to + 500, LENGTH - 500}};
+		struct iovec out[2] = {{from, 1000}, {from + 1000, LENGTH - 1000}},
+			     in[2] = {{to, 500}, {to + 500, LENGTH - 500}};
 		struct pair pair;
 
 		pair_open(&pair, options);
@@ -323,8 +330,8 @@ static void close__in_the_middle(void **state)
 
 enum { REACH_LENGTH = 1 << 20 };
 
-static const char *const reach_options[] = {"bulk=cooperative", "cooperative_block=256k", "look_again=0", "close_timeout=1ms",
-					    "network=off", NULL};
+static const char *const reach_options[] = {
+	"bulk=cooperative", "cooperative_block=256k", "look_again=0", "close_timeout=1ms", "network=off", NULL};
 
 /* A message from a to b whose blocks are offered; a has looked at nothing yet. */
 static struct reach {
@@ -341,8 +348,10 @@ static void reach_open(void)
 	reach.from = pair_filled(2, REACH_LENGTH);
 	reach.to = calloc(1, REACH_LENGTH);
 	reach.seen = malloc(REACH_LENGTH);
-	assert_int_equal(thole_recv(reach.pair.b, reach.pair.b_to_a, reach.to, REACH_LENGTH, 1, 0, 0, NULL, &reach.receive), 0);
-	assert_int_equal(thole_send(reach.pair.a, reach.pair.a_to_b, reach.from, REACH_LENGTH, 1, 0, 0, NULL, &reach.send), 0);
+	assert_int_equal(
+		thole_recv(reach.pair.b, reach.pair.b_to_a, reach.to, REACH_LENGTH, 1, 0, 0, NULL, &reach.receive), 0);
+	assert_int_equal(
+		thole_send(reach.pair.a, reach.pair.a_to_b, reach.from, REACH_LENGTH, 1, 0, 0, NULL, &reach.send), 0);
 	while (pair_counter(reach.pair.b, "bulk_cooperative") < 2)
 		thole_progress(reach.pair.b);
 }
@@ -367,7 +376,8 @@ static void reach_check(void)
 
 static uint64_t reach_claim(void)
 {
-	return load_acquire(&shm_link(&endpoint_peer(reach.pair.b, reach.pair.b_to_a)->base)->in.segment->offers[0].claim);
+	return load_acquire(
+		&shm_link(&endpoint_peer(reach.pair.b, reach.pair.b_to_a)->base)->in.segment->offers[0].claim);
 }
 
 static bool reach_is_withdrawn(void)
@@ -498,8 +508,8 @@ static void door_shut_within(void)
 	assert_true(door_is_passed(&door_link, 3));
 }
 
-/* Shut, nobody gets in; whoever is in is seen, and seen to go out, also where it is stopped as it leaves the kernel. Nothing else
- * comes to where a door was shut. */
+/* Shut, nobody gets in; whoever is in is seen, and seen to go out, also where it is stopped as it leaves the kernel.
+ * Nothing else comes to where a door was shut. */
 static void door__shuts(void **state)
 {
 	static uint8_t from[100], to[100];
@@ -725,7 +735,8 @@ static void stopped__does_not_hold_up_closing(void **state)
 	}
 }
 
-/* Run this test's program again, as another, with its own data where the buffer was. A child of its own keeps the sockets. */
+/* Run this test's program again, as another, with its own data where the buffer was. A child of its own keeps the
+ * sockets. */
 static void become_other(void)
 {
 	char in[16], out[16];
@@ -784,7 +795,8 @@ static void exec__of_a_sender_that_is_read(void **state)
 	other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
 	kernel.before[0] = exec_there;
 	assert_int_equal(thole_recv(endpoint, peer, to, REACH_LENGTH, 1, 0, 0, NULL, &receive), 0);
-	assert_int_equal(thole_wait(endpoint, receive, -1, &completion), 0); /* though its sockets are open in its child */
+	/* though its sockets are open in its child */
+	assert_int_equal(thole_wait(endpoint, receive, -1, &completion), 0);
 	assert_null(kernel.before[0]);
 	assert_int_equal(completion.status, THOLE_ERR_PEER);
 	while (!endpoint_peer(endpoint, peer)->base.gone) /* and it is known to have ended */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture: frames of real hosts, as test/data/captures keeps them, with their payloads filled in again. The README there
- * says how payloads follow from the rest.
+ * capture: frames of real hosts, as test/data/captures keeps them, with their payloads filled in again. The README
+ * there says how payloads follow from the rest.
  *
  * It looks at bytes itself and uses no codec, since codecs are tested with it.
  */
@@ -55,7 +55,8 @@ enum { CAPTURE_FILES = sizeof(capture_files) / sizeof(capture_files[0]) };
 /* Byte i of message m. */
 static inline uint8_t capture_byte(uint32_t seed, uint32_t message, uint32_t i)
 {
-	return (uint8_t)((i * UINT32_C(0x9e3779b1) + seed * UINT32_C(0x85ebca6b) + message * UINT32_C(0xc2b2ae35)) >> 24);
+	return (uint8_t)((i * UINT32_C(0x9e3779b1) + seed * UINT32_C(0x85ebca6b) + message * UINT32_C(0xc2b2ae35)) >>
+			 24);
 }
 
 /* The message whose match information this is. */
@@ -133,7 +134,8 @@ static inline void capture_complete(struct capture *capture, struct capture_fram
 	} else if (cut && body[0] == CAPTURE_PULL_REPLY) {
 		key[0] = to[5];
 		memcpy(key + 8, body + 8, 8);
-		capture_fill(body + 16, load_be16(body + 2), capture->seed, capture_linked(pulls, key), load_be32(body + 4));
+		capture_fill(body + 16, load_be16(body + 2), capture->seed, capture_linked(pulls, key),
+			     load_be32(body + 4));
 	}
 }
 

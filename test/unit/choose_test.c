@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choosing: that the faster way is found and taken, for dialogues and streams apart, that a change of the machine is noticed, and
- * that senders do what they are told. The clock is the test's.
+ * Choosing: that the faster way is found and taken, for dialogues and streams apart, that a change of the machine is
+ * noticed, and that senders do what they are told. The clock is the test's.
  */
 #include <time.h>
 
@@ -111,7 +111,8 @@ static void learn__a_change_is_noticed(void **state)
 		uint64_t ring_ns = turn % 2 ? 2000 : 6000;
 
 		messages(&pair, 3000, PACE_DIALOGUE, ring_ns, 4000);
-		assert_in_range(messages(&pair, 256, PACE_DIALOGUE, ring_ns, 4000), turn % 2 ? 0 : 240, turn % 2 ? 16 : 256);
+		assert_in_range(messages(&pair, 256, PACE_DIALOGUE, ring_ns, 4000), turn % 2 ? 0 : 240,
+				turn % 2 ? 16 : 256);
 	}
 	pair_close(&pair);
 }
@@ -223,7 +224,9 @@ static void send__says_whether_it_is_in_a_stream(void **state)
 			uint64_t slot = out->produced;
 
 			for (int k = 0; k < 2; k++)
-				assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, lengths[i], 0, 0, THOLE_QUIET, NULL, NULL), 0);
+				assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, lengths[i], 0, 0, THOLE_QUIET,
+							    NULL, NULL),
+						 0);
 			for (; slot < out->produced; slot++) {
 				const struct record *record = ring_slot(out->segment, slot);
 

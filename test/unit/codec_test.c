@@ -185,7 +185,8 @@ static uint8_t payload[FRAME_MAX];
 static void native_front(struct packet *packet, uint8_t type, uint64_t *random)
 {
 	*packet = (struct packet){.type = type};
-	packet->flags = (uint8_t)((unit_below(random, 8) & ~(uint32_t)PACKET_CHECKSUM) | (unit_below(random, 2) ? PACKET_ASIDE : 0));
+	packet->flags = (uint8_t)((unit_below(random, 8) & ~(uint32_t)PACKET_CHECKSUM) |
+				  (unit_below(random, 2) ? PACKET_ASIDE : 0));
 	if (type != PACKET_CONNECT && type != PACKET_ACCEPT)
 		packet->flags |= (const uint8_t[]){0, PACKET_TAGGED, PACKET_SEALED}[unit_below(random, 3)];
 	packet->to = (uint32_t)unit_random(random);
@@ -393,8 +394,12 @@ static void native__bytes(void **state)
 	packet.type = PACKET_PULL;
 	packet.flags = 0;
 	packet.length = 0;
-	packet.pull = (struct packet_pull){.window = UINT64_C(0x0102030405060708), .transfer = UINT64_C(0x71727374757677),
-					   .frame = 1440, .length = 5760, .offset = UINT64_C(0x123456789a), .wanted = 0xf};
+	packet.pull = (struct packet_pull){.window = UINT64_C(0x0102030405060708),
+					   .transfer = UINT64_C(0x71727374757677),
+					   .frame = 1440,
+					   .length = 5760,
+					   .offset = UINT64_C(0x123456789a),
+					   .wanted = 0xf};
 	frame = frame_encode(&codec_native, &packet, 0);
 	assert_int_equal(frame.length, sizeof(pull));
 	assert_memory_equal(frame.bytes, pull, sizeof(pull));
@@ -424,9 +429,11 @@ static void native__lengths(void **state)
 		packet = (struct packet){.type = known[i].type};
 		assert_int_equal(codec_native.encode(&packet, head), known[i].length);
 		packet.flags = PACKET_TAGGED;
-		assert_int_equal(codec_native.encode(&packet, head), known[i].length + (known[i].length < 112 ? 16 : 0));
+		assert_int_equal(codec_native.encode(&packet, head),
+				 known[i].length + (known[i].length < 112 ? 16 : 0));
 		packet.flags = PACKET_SEALED;
-		assert_int_equal(codec_native.encode(&packet, head), known[i].length + (known[i].length < 112 ? 24 : 0));
+		assert_int_equal(codec_native.encode(&packet, head),
+				 known[i].length + (known[i].length < 112 ? 24 : 0));
 	}
 	packet = (struct packet){.type = PACKET_RECORD, .message.record = {.kind = RECORD_EAGER}};
 	assert_int_equal(codec_native.encode(&packet, head), 40);
@@ -539,7 +546,8 @@ static void native__refused(void **state)
 	frame_free(&frame);
 }
 
-/* Pulls without frames, of more than there are bits for, without bytes, or beyond the longest message; data beyond it. */
+/* Pulls without frames, of more than there are bits for, without bytes, or beyond the longest message; data beyond
+ * it. */
 static void native__bounds(void **state)
 {
 	static const struct packet_pull pulls[] = {
@@ -625,7 +633,8 @@ static void native__restamped(void **state)
 	assert_int_equal(codec_native.decode(&back, frame.bytes, frame.length), 0);
 	packet.ack = 0xfffffffe;
 	packet.credit = 77;
-	packet.flags = PACKET_ANSWER | PACKET_TAGGED | PACKET_CHECKSUM; /* the flags are those given, and what the frame has */
+	/* the flags are those given, and what the frame has */
+	packet.flags = PACKET_ANSWER | PACKET_TAGGED | PACKET_CHECKSUM;
 	same(&packet, &back);
 	frame_free(&frame);
 }
@@ -718,7 +727,8 @@ static void captures__payloads(void **state)
 			struct packet packet;
 			uint32_t message, offset;
 
-			if (codec->decode(&packet, caught->bytes + CAPTURE_ETHERNET, caught->length - CAPTURE_ETHERNET) != 0)
+			if (codec->decode(&packet, caught->bytes + CAPTURE_ETHERNET,
+					  caught->length - CAPTURE_ETHERNET) != 0)
 				continue;
 			if (packet.type != PACKET_RECORD || packet.message.record.tag >> 48 != 0xc0de || !packet.length)
 				continue;
@@ -1077,7 +1087,8 @@ static void mxoe__pulls_refused(void **state)
 		pull_refused(codec, &(struct packet_pull){.total = 100, .length = 1, .frame_index = UINT32_MAX});
 		/* before the message's first byte */
 		pull_refused(codec, &(struct packet_pull){.total = 100, .length = 1, .window = 1 << 16});
-		pull_refused(codec, &(struct packet_pull){.total = UINT32_MAX, .length = 1, .frame_offset = codec->data});
+		pull_refused(codec,
+			     &(struct packet_pull){.total = UINT32_MAX, .length = 1, .frame_offset = codec->data});
 		if (codec == &codec_mxoe_jumbo) {
 			pull_refused(codec, &(struct packet_pull){.total = UINT32_MAX,
 								  .length = PACKET_FRAMES_MAX * codec->data + 1});
@@ -1189,7 +1200,8 @@ static void limits__heads(void **state)
 	}
 }
 
-/* Any bytes: decoded or refused, but read within their bounds; what decodes can be written, and that decodes to the same. */
+/* Any bytes: decoded or refused, but read within their bounds; what decodes can be written, and that decodes to the
+ * same. */
 static void any_bytes__stable(void **state)
 {
 	static uint8_t bytes[300];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole_connect: that it ends, once and truly, in shared memory, over the network and with the keys of mxoe; how it is given up,
- * and what is said of peers then.
+ * thole_connect: that it ends, once and truly, in shared memory, over the network and with the keys of mxoe; how it is
+ * given up, and what is said of peers then.
  */
 #include "unit.h"
 
@@ -109,8 +109,8 @@ static void shm__nobody_is_there(void **state)
 	thole_endpoint_close(pair.a);
 }
 
-/* What an endpoint that closes leaves undone ends otherwise than what one leaves that dies; a greeting that it had not read yet
- * makes no difference. */
+/* What an endpoint that closes leaves undone ends otherwise than what one leaves that dies; a greeting that it had not
+ * read yet makes no difference. */
 static void shm__closed_is_not_dead(void **state)
 {
 	static const char *const options[] = {"network=off", NULL};
@@ -167,7 +167,8 @@ static void network__connects(void **state)
 	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "connected");
 	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "");
 	assert_int_equal(info_of(pair.a, pair.a_to_b).session, 0);
-	assert_int_equal(thole_test(pair.b, must_connect(pair.b, pair.b_to_a, 0), NULL), 1); /* it is, from both sides */
+	/* it is, from both sides */
+	assert_int_equal(thole_test(pair.b, must_connect(pair.b, pair.b_to_a, 0), NULL), 1);
 	pair_close(&pair);
 }
 
@@ -465,8 +466,8 @@ static void keys__stay_with_the_place(void **state)
 	keys_close(&pair);
 }
 
-/* a gives up on b and meets it again, so it wants to see numbers of another epoch; that it refuses b's key does not keep this
- * from b. */
+/* a gives up on b and meets it again, so it wants to see numbers of another epoch; that it refuses b's key does not
+ * keep this from b. */
 static void keys__refused_in_another_epoch(void **state)
 {
 	struct pair pair;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handshake, seen from one endpoint: the other side is this test, which writes what it likes and counts what comes back.
+ * The handshake, seen from one endpoint: the other side is this test, which writes what it likes and counts what comes
+ * back.
  */
 #include "unit.h"
 
@@ -143,7 +144,8 @@ static struct host *host_open(uint64_t key)
 	assert_int_equal(options_defaults(&options, NULL), 0);
 	options.job_key = key;
 	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &host->endpoint), 0);
-	assert_int_equal(datagram_attach(&host->endpoint->base, &codec_native, links, LINKS, count_up, &random_state), 0);
+	assert_int_equal(datagram_attach(&host->endpoint->base, &codec_native, links, LINKS, count_up, &random_state),
+			 0);
 	host->engine = &datagram_of(&host->endpoint->base)->engine;
 	endpoint_advance(host->endpoint, host->now_ns);
 	return host;
@@ -179,7 +181,8 @@ static uint64_t bytes_out(const struct host *host)
 }
 
 /* A frame of `length` bytes, or as short as its packet is. */
-static void stranger_says_from(struct host *host, unsigned link, uint8_t number, const struct packet *packet, size_t length)
+static void stranger_says_from(struct host *host, unsigned link, uint8_t number, const struct packet *packet,
+			       size_t length)
 {
 	struct path from = host_path(link, number);
 	uint8_t frame[ENGINE_FRAME_MAX] = {0};
@@ -241,8 +244,8 @@ static void stranger_tries(uint64_t key, unsigned link, const struct packet *pac
 		if (i != 2)
 			host_run(host, SECOND_NS / 10);
 		if (bytes_out(host) > host->bytes_in)
-			fail_msg("%u bytes of a packet of type %u of %u bytes, to a stranger who has sent %u", (unsigned)bytes_out(host),
-				 packet->type, (unsigned)length, (unsigned)host->bytes_in);
+			fail_msg("%u bytes of a packet of type %u of %u bytes, to a stranger who has sent %u",
+				 (unsigned)bytes_out(host), packet->type, (unsigned)length, (unsigned)host->bytes_in);
 	}
 	host_run(host, 60 * SECOND_NS);
 	if (bytes_out(host) > host->bytes_in)
@@ -301,8 +304,8 @@ static void stranger_accept(struct packet *packet, const struct packet *asked)
 	packet->connect.seen = ENGINE_FRAME_MAX;
 }
 
-/* Once it has shown that it reads what goes to its address it is asked how long frames may be; but the address on another link
- * that it gives is another one. */
+/* Once it has shown that it reads what goes to its address it is asked how long frames may be; but the address on
+ * another link that it gives is another one. */
 static void stranger__shows_that_it_is_there(void **state)
 {
 	struct host *host = host_open(0);
@@ -361,7 +364,8 @@ static struct packet stranger_opens(struct host *host)
 	host_run(host, SECOND_NS / 100);
 	host_said(host, UDP, &answer);
 	assert_int_equal(answer.type, PACKET_ACCEPT);
-	packet = (struct packet){.type = PACKET_ACK, .to = answer.connect.index, .session = answer.connect.session, .ack = 1};
+	packet = (struct packet){
+		.type = PACKET_ACK, .to = answer.connect.index, .session = answer.connect.session, .ack = 1};
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, SECOND_NS / 100);
 	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
@@ -416,7 +420,8 @@ static void accept__proves_the_key(void **state)
 	}
 }
 
-/* Both want it at once, and the peer has heard us first: that it cannot have our integrity is why there is no connection. */
+/* Both want it at once, and the peer has heard us first: that it cannot have our integrity is why there is no
+ * connection. */
 static void accept__no_guard_there(void **state)
 {
 	struct host *host = host_open(0);
@@ -461,7 +466,8 @@ static void connect__of_a_second_session(void **state)
 	host_close(host);
 }
 
-/* Records that were sent before a CLOSE may still lie in another link's memory: they have a little time, and no more. */
+/* Records that were sent before a CLOSE may still lie in another link's memory: they have a little time, and no
+ * more. */
 static void close__waits_for_what_is_before_it(void **state)
 {
 	(void)state;
@@ -567,14 +573,16 @@ static struct connection *stranger_opens_both(struct host *host, struct packet *
 }
 
 /* A message arrives, as it seems by a repetition of all of its frames so long ago. */
-static void stranger_repeated(struct host *host, struct connection *connection, struct packet *packet, size_t length, uint64_t ago_ns)
+static void stranger_repeated(struct host *host, struct connection *connection, struct packet *packet, size_t length,
+			      uint64_t ago_ns)
 {
 	static const uint8_t bytes[WIDE];
 
 	assert_int_equal(thole_send(host->endpoint, 0, bytes, length, 0, 0, 0, NULL, NULL), 0);
 	while (endpoint_advance(host->endpoint, ++host->now_ns) > 0)
 		;
-	for (struct list_node *node = list_first(&connection->out.unacked); node; node = list_next(&connection->out.unacked, node)) {
+	for (struct list_node *node = list_first(&connection->out.unacked); node;
+	     node = list_next(&connection->out.unacked, node)) {
 		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
 
 		frame->resends = 1;
@@ -600,7 +608,8 @@ static void link__is_left_after_losses(void **state)
 
 		connection->out.trip.least_ns = TRIP_NS;
 		for (unsigned turn = 0; turn < 2 * LINK_LOSSES; turn++)
-			stranger_repeated(host, connection, &packet, lengths[i], turn % 2 ? TRIP_NS - 1 : LINK_TRIP_NS + 1);
+			stranger_repeated(host, connection, &packet, lengths[i],
+					  turn % 2 ? TRIP_NS - 1 : LINK_TRIP_NS + 1);
 		for (unsigned turn = 1; turn < LINK_LOSSES; turn++)
 			stranger_repeated(host, connection, &packet, lengths[i], TRIP_NS);
 		assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints over the network: which transport a peer gets, what is said where none leads to it, and running, sleeping and
- * closing with real sockets. Both ends are in this process and take themselves for different hosts; UDP over the loopback is
- * enough for all of it. What frames say is the engine's business, and tested with it.
+ * Endpoints over the network: which transport a peer gets, what is said where none leads to it, and running, sleeping
+ * and closing with real sockets. Both ends are in this process and take themselves for different hosts; UDP over the
+ * loopback is enough for all of it. What frames say is the engine's business, and tested with it.
  */
 #include "unit.h"
 
@@ -110,7 +110,8 @@ static void choice__other_host(void **state)
 /* Nobody tries shared memory with an endpoint that has none, though it is of the same host. */
 static void choice__without_shm(void **state)
 {
-	static const char *const without[] = {"host=a", "interface=lo", "link=udp", "shm=off", "close_timeout=10ms", NULL};
+	static const char *const without[] = {"host=a",  "interface=lo",       "link=udp",
+					      "shm=off", "close_timeout=10ms", NULL};
 	struct pair pair;
 
 	(void)state;
@@ -308,17 +309,25 @@ static void exchange__put_get_atomic(void **state)
 		here[i] = i * i;
 	assert_int_equal(thole_expose(pair.b, memory, sizeof(memory),
 				      THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, 5, NULL, &region), 0);
-	assert_int_equal(thole_put(pair.a, pair.a_to_b, &(struct iovec){here, sizeof(here)}, 1, 5, 0, 0, 0, NULL, &request), 0);
+	assert_int_equal(
+		thole_put(pair.a, pair.a_to_b, &(struct iovec){here, sizeof(here)}, 1, 5, 0, 0, 0, NULL, &request), 0);
 	assert_int_equal(two_finish(&pair, pair.a, request, NULL), 0);
 	assert_memory_equal(memory, here, sizeof(here));
 	memset(here, 0, sizeof(here));
-	assert_int_equal(thole_get(pair.a, pair.a_to_b, &(struct iovec){here, sizeof(here)}, 1, 5, 0, 0, NULL, &request), 0);
+	assert_int_equal(
+		thole_get(pair.a, pair.a_to_b, &(struct iovec){here, sizeof(here)}, 1, 5, 0, 0, NULL, &request), 0);
 	assert_int_equal(two_finish(&pair, pair.a, request, NULL), 0);
 	assert_memory_equal(here, memory, sizeof(here));
 	assert_int_equal(thole_atomic(pair.a, pair.a_to_b,
-				      &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1,
-							     .operand = &one, .result = &former, .key = 5, .offset = 80},
-				      0, NULL, &request), 0);
+				      &(struct thole_atomic){.op = THOLE_SUM,
+							     .type = THOLE_UINT64,
+							     .count = 1,
+							     .operand = &one,
+							     .result = &former,
+							     .key = 5,
+							     .offset = 80},
+				      0, NULL, &request),
+			 0);
 	assert_int_equal(two_finish(&pair, pair.a, request, NULL), 0);
 	assert_int_equal(former, 100);
 	assert_int_equal(memory[10], 101);
@@ -342,7 +351,8 @@ static void exchange__frames_are_lost(void **state)
 	pair_close(&pair);
 }
 
-/* A fifth of all frames is lost, each way. What a second is enough for, as the simulator shows, does not take minutes here. */
+/* A fifth of all frames is lost, each way. What a second is enough for, as the simulator shows, does not take
+ * minutes here. */
 static void exchange__every_fifth_frame_is_lost(void **state)
 {
 	static const char *const lossy_a[] = {HOST_A, "inject_loss=200", "inject_seed=5", NULL};
@@ -437,7 +447,8 @@ static void close__delivers(void **state)
 	(void)state;
 	two_open(&pair, patient, host_b);
 	for (uint32_t i = 0; i < MESSAGES; i++)
-		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &naming[i], sizeof(naming[i]), 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &naming[i], sizeof(naming[i]), 0, 0, 0, NULL, NULL),
+				 0);
 	for (uint32_t i = 0; i < MESSAGES; i++)
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, &i, sizeof(i), 0, 0, THOLE_INJECT, NULL, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, close_thread, pair.a), 0);
@@ -658,7 +669,8 @@ static void limits__of_the_codec(void **state)
 	detail_check("codec");
 	assert_int_equal(thole_get(pair.a, pair.a_to_b, &(struct iovec){bytes, 8}, 1, 5, 0, 0, NULL, &request),
 			 THOLE_ERR_UNSUPPORTED);
-	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 8, 0, 1, THOLE_IMM, NULL, &request), THOLE_ERR_UNSUPPORTED);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 8, 0, 1, THOLE_IMM, NULL, &request),
+			 THOLE_ERR_UNSUPPORTED);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 100, 0, 0, THOLE_PLAIN, NULL, &request),
 			 THOLE_ERR_UNSUPPORTED);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, codec_mxoe.length_max + 1, 0, 0, 0, NULL, &request),

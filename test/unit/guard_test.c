@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tags: whatever is changed anywhere in a frame is noticed, whoever has another key makes none, and no frame is taken twice.
- * Then the same of whole endpoints, whose frames this test has in its hands.
+ * Tags: whatever is changed anywhere in a frame is noticed, whoever has another key makes none, and no frame is taken
+ * twice. Then the same of whole endpoints, whose frames this test has in its hands.
  */
 #include "unit.h"
 
@@ -50,9 +50,13 @@ static size_t frame_make(struct guard *guard, uint8_t type, uint32_t length, uin
 	packet.flags = (uint8_t)guard_flags(guard, type, packet.length);
 	head = codec_native.encode(&packet, frame);
 	memcpy(frame + head, payload, packet.length);
-	assert_true(guard_stamp(guard, &codec_native, &(struct frame_out){.head = frame, .head_length = (uint32_t)head,
-						       .body = &(struct iovec){frame + head, packet.length},
-						       .body_length = packet.length, .body_count = packet.length > 0}, 1));
+	assert_true(guard_stamp(guard, &codec_native,
+				&(struct frame_out){.head = frame,
+						    .head_length = (uint32_t)head,
+						    .body = &(struct iovec){frame + head, packet.length},
+						    .body_length = packet.length,
+						    .body_count = packet.length > 0},
+				1));
 	return head + packet.length;
 }
 
@@ -238,7 +242,8 @@ static void window__of_data(void **state)
 	two_begin(&two, GUARD_HEADS);
 	length = frame_make(&two.one, PACKET_DATA, PAYLOAD, data);
 	for (int i = 0; i < 2 * GUARD_WINDOW; i++)
-		assert_int_equal(frame_judge(&two.other, frame, frame_make(&two.one, PACKET_ACK, 0, frame), true), GUARD_FINE);
+		assert_int_equal(frame_judge(&two.other, frame, frame_make(&two.one, PACKET_ACK, 0, frame), true),
+				 GUARD_FINE);
 	assert_int_equal(frame_judge(&two.other, data, length, true), GUARD_FINE);
 	assert_int_equal(frame_judge(&two.other, data, length, true), GUARD_REPLAYED);
 	two_end(&two);
@@ -247,7 +252,8 @@ static void window__of_data(void **state)
 enum { MANY = 100, WHOLE = PACKET_HEAD_MAX + PAYLOAD };
 
 /* The n-th frame of a burst, without a tag: of several types and lengths, and many of one length in a row. */
-static void burst_frame(struct guard *guard, unsigned n, uint8_t *bytes, struct frame_out *frame_p, struct packet *packet_p)
+static void burst_frame(struct guard *guard, unsigned n, uint8_t *bytes, struct frame_out *frame_p,
+			struct packet *packet_p)
 {
 	static const uint32_t lengths[] = {SMALL, PAYLOAD, 0};
 	uint8_t type = n < MANY - 20 ? PACKET_DATA : n % 4 ? PACKET_RECORD : PACKET_ACK;
@@ -265,7 +271,8 @@ static void burst_frame(struct guard *guard, unsigned n, uint8_t *bytes, struct 
 	*packet_p = packet;
 }
 
-static enum guard_verdict burst_judge(struct guard *guard, uint8_t frames[MANY][WHOLE], const struct frame_out *sent, bool take)
+static enum guard_verdict burst_judge(struct guard *guard, uint8_t frames[MANY][WHOLE], const struct frame_out *sent,
+				      bool take)
 {
 	struct guard_frame judged[MANY];
 	struct iovec parts[MANY];
@@ -319,7 +326,8 @@ static void burst__is_as_one_by_one(void **state)
 		}
 		assert_int_equal(burst_judge(&two.other, frames, sent, true), GUARD_FINE);
 		for (unsigned i = 0; i < MANY; i++)
-			assert_int_equal(frame_judge(&two.other, frames[i], sent[i].head_length, false), GUARD_REPLAYED);
+			assert_int_equal(frame_judge(&two.other, frames[i], sent[i].head_length, false),
+					 GUARD_REPLAYED);
 		two_end(&two);
 		two_end(&same);
 	}
@@ -488,7 +496,8 @@ static void modes__the_stricter_one_counts(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 9; i++) {
-		const char *const a[] = {"job_key=7", names[i / 3], NULL}, *const b[] = {"job_key=7", names[i % 3], NULL};
+		const char *const a[] = {"job_key=7", names[i / 3], NULL}, *const b[] = {"job_key=7", names[i % 3],
+											 NULL};
 		unsigned mode = i / 3 > i % 3 ? i / 3 : i % 3;
 		uint64_t now_ns = 1000000000;
 		struct pair pair;
@@ -498,7 +507,8 @@ static void modes__the_stricter_one_counts(void **state)
 		wired_open(&pair, wires, &codec_native, a, b);
 		pair_talk(&pair, &now_ns, i, 100000);
 		for (int side = 0; side < 2; side++) {
-			const struct guard *guard = connection_at(side ? pair.b : pair.a, side ? pair.b_to_a : pair.a_to_b)->guard;
+			const struct guard *guard =
+				connection_at(side ? pair.b : pair.a, side ? pair.b_to_a : pair.a_to_b)->guard;
 
 			assert_int_equal(guard ? guard->mode : GUARD_OFF, mode);
 		}
@@ -550,7 +560,8 @@ static void modes__cannot_be_lowered(void **state)
 	assert_int_equal(codec_native.decode(&packet, wires[1].frames[0], wires[1].lengths[0]), 0);
 	assert_int_equal(packet.connect.integrity, GUARD_HEADS);
 	for (size_t bit = 0; bit < 8 * 112; bit++) { /* nor anything else of it */
-		if (bit == 8 * FLAGS_AT || (bit >= 8 * CHECKSUM_AT && bit < 8 * (CHECKSUM_AT + CHECKSUM_BYTES)) || bit >= 8 * 105)
+		if (bit == 8 * FLAGS_AT || (bit >= 8 * CHECKSUM_AT && bit < 8 * (CHECKSUM_AT + CHECKSUM_BYTES)) ||
+		    bit >= 8 * 105)
 			continue;
 		wires[1].frames[0][bit / 8] ^= (uint8_t)(1u << bit % 8);
 		b_gets(&pair, wires[1].frames[0], wires[1].lengths[0]);
@@ -582,8 +593,10 @@ static void nack__of_anybody(void **state)
 	connection = connection_at(pair.b, pair.b_to_a);
 	for (uint8_t reason = NACK_BAD_ENDPOINT; reason <= NACK_BAD_WINDOW; reason++)
 		for (int which = 0; which < 2; which++) {
-			packet.nack = (struct packet_nack){.reason = reason, .proof = 12345,
-							   .refused = which ? connection->session : connection->peer_session};
+			packet.nack =
+				(struct packet_nack){.reason = reason,
+						     .proof = 12345,
+						     .refused = which ? connection->session : connection->peer_session};
 			length = codec_native.encode(&packet, frame);
 			b_gets(&pair, frame, length);
 			assert_int_equal(connection->state, CONNECTION_OPEN);
@@ -591,7 +604,8 @@ static void nack__of_anybody(void **state)
 	/* The true one: b's frame comes to a, which knows nothing of it any more. */
 	wires[0].head = wires[0].tail;
 	packet = (struct packet){.type = PACKET_RECORD, .session = connection->peer_session};
-	naming_native.refuse(&datagram_of(&pair.a->base)->engine, &wires[0].link, &wires[1].link.own, &packet, NACK_BAD_SESSION);
+	naming_native.refuse(&datagram_of(&pair.a->base)->engine, &wires[0].link, &wires[1].link.own, &packet,
+			     NACK_BAD_SESSION);
 	endpoint_advance(pair.a, now_ns);
 	endpoint_advance(pair.b, now_ns);
 	assert_int_equal(connection->state, CONNECTION_DEAD);

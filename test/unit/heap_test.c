@@ -53,7 +53,8 @@ static void first__is_the_earliest(void **state)
 		/* Few different keys, so that many are equal; more in than out half of the time. */
 		if (unit_below(&random, 100) < (i / 3000 % 2 ? 30u : 70u)) {
 			count += member->place == 0;
-			heap_set(&heap, member, unit_below(&random, 2) ? unit_below(&random, 50) : unit_random(&random));
+			heap_set(&heap, member,
+				 unit_below(&random, 2) ? unit_below(&random, 50) : unit_random(&random));
 		} else {
 			count -= member->place != 0;
 			heap_remove(&heap, member);

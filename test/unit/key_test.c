@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The user's job key: made once however many want it at once, believed only where nobody else can have read or written it.
+ * The user's job key: made once however many want it at once, believed only where nobody else can have read or written
+ * it.
  *
  * link is replaced (by the linker's --wrap): it may be refused, as by file systems without links.
  */
@@ -196,7 +197,18 @@ static void read__what_users_write(void **state)
 static void refused__what_is_no_key(void **state)
 {
 	static const char *const texts[] = {
-		"", "\n", "0\n", "0x0", "x", "0x", "-5", "12 34", " 5", "18446744073709551616", "0x1ffffffffffffffff", "none",
+		"",
+		"\n",
+		"0\n",
+		"0x0",
+		"x",
+		"0x",
+		"-5",
+		"12 34",
+		" 5",
+		"18446744073709551616",
+		"0x1ffffffffffffffff",
+		"none",
 		"1000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The UDP link over the loopback, its system calls failing where a test says so: how frames are gathered, and what becomes of
- * them. What needs two hosts is in test/system/thole_links.c.
+ * The UDP link over the loopback, its system calls failing where a test says so: how frames are gathered, and what
+ * becomes of them. What needs two hosts is in test/system/thole_links.c.
  */
 #include "unit.h"
 
@@ -133,15 +133,16 @@ void scatter_foresee(struct engine *e, struct scatter *scatter)
 	scatter->iov[0] = (struct iovec){scatter->spill, SCATTER_SPILL};
 }
 
-unsigned scatter_arrived(struct engine *e, struct link *link, const struct path *from, struct scatter *scatter, size_t bytes,
-		       size_t segment)
+unsigned scatter_arrived(struct engine *e, struct link *link, const struct path *from, struct scatter *scatter,
+			 size_t bytes, size_t segment)
 {
 	struct path records = *from;
 
 	memcpy(records.bytes + 16, link->own.bytes + 16, 2);
 	assert_int_equal(load_be16(from->bytes + 16), link->bulk_port); /* bulk is sent from the bulk socket */
 	for (size_t at = 0; at < bytes; at += segment)
-		scatter->known |= engine_frame(e, link, &records, scatter->spill + at, bytes - at < segment ? bytes - at : segment);
+		scatter->known |= engine_frame(e, link, &records, scatter->spill + at,
+					       bytes - at < segment ? bytes - at : segment);
 	return (unsigned)((bytes + segment - 1) / segment);
 }
 
@@ -413,7 +414,8 @@ static void trouble__segments_refused(void **state)
 	assert_int_equal(counters[COUNTER_LINK_LOST], 0);
 }
 
-/* One packet is refused for its length: its frames are tried singly, and those that are too long go as fragments of IP. */
+/* One packet is refused for its length: its frames are tried singly, and those that are too long go as fragments of
+ * IP. */
 static void trouble__too_long(void **state)
 {
 	static const int list[] = {EMSGSIZE, EMSGSIZE, 0, EMSGSIZE, 0, 0};

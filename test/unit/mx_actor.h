@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_actor - a process of its own that has a directory and does what it is told, for tests between processes and between hosts.
+ * mx_actor - a process of its own that has a directory and does what it is told, for tests between processes and
+ * between hosts.
  *
  * It is told and answers by a line each; numbers of NICs are hexadecimal. It ends when its teller does.
  *
@@ -45,7 +46,8 @@ struct actor {
 	char answer[ACTOR_LINE];
 };
 
-/* Ask, and wait for the answer as an endpoint does: by the count of answers, asleep on wake_fd. The entry has no other query. */
+/* Ask, and wait for the answer as an endpoint does: by the count of answers, asleep on wake_fd. The entry has no
+ * other query. */
 static inline void actor_ask(struct mxi_entry *entry, struct mxi_query *query)
 {
 	uint32_t answers = load_acquire(&entry->answers); /* partner: the directory */
@@ -129,9 +131,11 @@ static inline void actor_obey(struct mxi_entry *entry, const char *verb, const c
 	if (strcmp(verb, "set") == 0 && sscanf(words, "%79s %511s", name, value) == 2) {
 		setenv(name, value, 1);
 	} else if (strcmp(verb, "board") == 0 && mxi_board_get(0, &board)) {
-		snprintf(answer, ACTOR_LINE, "%012llx %s %s", (unsigned long long)board.nic_id, board.address, board.name);
+		snprintf(answer, ACTOR_LINE, "%012llx %s %s", (unsigned long long)board.nic_id, board.address,
+			 board.name);
 	} else if (strcmp(verb, "claim") == 0 && mxi_board_get(0, &board)) {
-		snprintf(answer, ACTOR_LINE, "%d", mxi_directory_claim(entry, &board, (uint32_t)strtoul(words, NULL, 10)));
+		snprintf(answer, ACTOR_LINE, "%d",
+			 mxi_directory_claim(entry, &board, (uint32_t)strtoul(words, NULL, 10)));
 	} else if (strcmp(verb, "open") == 0 && sscanf(words, "%u %u", &id, &key) == 2) {
 		snprintf(answer, ACTOR_LINE, "%d", actor_open(entry, id, key));
 	} else if (strcmp(verb, "close") == 0) {

@@ -30,15 +30,16 @@ enum {
 static struct actor actor;
 static uint64_t nic;
 
-/* In a namespace of its own where that is permitted, so that no other program has the numbers. The actor is forked while this
- * process has no thread. */
+/* In a namespace of its own where that is permitted, so that no other program has the numbers. The actor is forked
+ * while this process has no thread. */
 static int group_setup(void **state)
 {
 	struct mxi_board board;
 
 	(void)state;
 	if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
-		print_message("not in a network namespace of its own: numbers %d to %d are taken for free\n", ID, ID + 3);
+		print_message("not in a network namespace of its own: numbers %d to %d are taken for free\n", ID,
+			      ID + 3);
 	setenv("THOLE_OPTIONS_FILE", "", 1);
 	setenv("THOLE_NETWORK", "off", 1);
 	setenv("THOLE_MX_HOSTS", "/nonexistent/hosts", 1);
@@ -60,10 +61,14 @@ static void open_entry(struct mxi_entry *entry, unsigned id)
 	assert_int_equal(actor_open(entry, id, KEY), MX_SUCCESS);
 }
 
-static struct mxi_query asked(struct mxi_entry *entry, uint64_t nic_id, unsigned id, unsigned key, unsigned milliseconds)
+static struct mxi_query asked(struct mxi_entry *entry, uint64_t nic_id, unsigned id, unsigned key,
+			      unsigned milliseconds)
 {
-	struct mxi_query query = {.nic_id = nic_id, .endpoint_id = id, .key = key,
-				  .deadline_ns = milliseconds == 0 ? UINT64_MAX : clock_now_ns() + milliseconds * UINT64_C(1000000)};
+	struct mxi_query query = {.nic_id = nic_id,
+				  .endpoint_id = id,
+				  .key = key,
+				  .deadline_ns = milliseconds == 0 ? UINT64_MAX
+								   : clock_now_ns() + milliseconds * UINT64_C(1000000)};
 
 	actor_ask(entry, &query);
 	return query;
@@ -145,8 +150,10 @@ static void claim__is_not_inherited(void **state)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		mxi_directory_withdraw(&entry);
-		_exit(mxi_directory_claim(&childs, &board, ID) == MX_BUSY && mxi_directory_claim(&childs, &board, OTHER_ID) == MX_SUCCESS
-			      ? 0 : 1);
+		_exit(mxi_directory_claim(&childs, &board, ID) == MX_BUSY &&
+				      mxi_directory_claim(&childs, &board, OTHER_ID) == MX_SUCCESS
+			      ? 0
+			      : 1);
 	}
 	assert_true(waitpid(pid, &status, 0) == pid && status == 0);
 	assert_int_equal(asked(&entry, nic, ID, KEY, 0).status, MX_STATUS_SUCCESS);
@@ -200,7 +207,8 @@ static void *open_and_close(void *arg)
 	for (unsigned i = 0; i < 50; i++) {
 		struct mxi_entry entry;
 
-		if (actor_open(&entry, id, KEY) != MX_SUCCESS || asked(&entry, nic, id, KEY, 0).status != MX_STATUS_SUCCESS)
+		if (actor_open(&entry, id, KEY) != MX_SUCCESS ||
+		    asked(&entry, nic, id, KEY, 0).status != MX_STATUS_SUCCESS)
 			return arg;
 		actor_close(&entry);
 	}
@@ -268,7 +276,8 @@ static void question__is_answered_by_another_process(void **state)
 	snprintf(line, sizeof(line), "0 %u %s", entry.session, entry.address.text);
 	assert_string_equal(actor_tell(&actor, "ask %llx %d %d 60000", (unsigned long long)nic, ID, KEY), line);
 	assert_true(mxi_directory_who(&entry, &actors, &identity));
-	assert_true(identity.nic_id == nic && identity.endpoint_id == OTHER_ID && identity.session == (uint32_t)actor.pid);
+	assert_true(identity.nic_id == nic && identity.endpoint_id == OTHER_ID &&
+		    identity.session == (uint32_t)actor.pid);
 	actor_tell(&actor, "close");
 	actor_close(&entry);
 }
@@ -547,7 +556,12 @@ static void noise__is_dropped(void **state)
 	const struct mxi_notice seeds[] = {
 		{.type = MXI_NOTICE_FIND, .name = "host2:1"},
 		{.type = MXI_NOTICE_HERE, .from = {.nic_id = FOREIGN_NIC}, .from_name = "host2:0"},
-		{.type = MXI_NOTICE_CONNECT, .from = {nic, ID, 1}, .address = {"x"}, .nic_id = nic, .endpoint_id = ID, .key = KEY},
+		{.type = MXI_NOTICE_CONNECT,
+		 .from = {nic, ID, 1},
+		 .address = {"x"},
+		 .nic_id = nic,
+		 .endpoint_id = ID,
+		 .key = KEY},
 		{.type = MXI_NOTICE_ANSWER, .token = 5, .status = MX_STATUS_SUCCESS, .address = {"x"}},
 		{.type = MXI_NOTICE_STATUS_ANSWER, .count = 3},
 	};

@@ -122,7 +122,8 @@ static void counters__have_labels_and_values(void **state)
 	values = malloc(count * sizeof(*values));
 	assert_true(labels && values);
 	memset(values, 0xff, count * sizeof(*values));
-	assert_int_equal(mx_get_info(NULL, MX_COUNTERS_LABELS, NULL, 0, labels, count * MX_MAX_STR_LEN - 1), MX_BAD_INFO_LENGTH);
+	assert_int_equal(mx_get_info(NULL, MX_COUNTERS_LABELS, NULL, 0, labels, count * MX_MAX_STR_LEN - 1),
+			 MX_BAD_INFO_LENGTH);
 	assert_int_equal(mx_get_info(NULL, MX_COUNTERS_LABELS, NULL, 0, labels, count * MX_MAX_STR_LEN), MX_SUCCESS);
 	assert_string_equal(labels, "sent_eager");
 	for (uint32_t i = 0; i < count; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and NIC ids: the file of hosts and its lines, what was heard, this host's own boards. Nothing goes over a network. */
+/* Names and NIC ids: the file of hosts and its lines, what was heard, this host's own boards. Nothing goes over a
+ * network. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -52,8 +53,17 @@ static void file_write(const char *text)
 static void nic__is_read_in_its_spellings(void **state)
 {
 	static const char *const good[] = {"02:83:00:ab:CD:01", "0x028300abcd01", "0X028300ABCD01", "028300abcd01"};
-	static const char *const bad[] = {"", "02", "02:83:00:ab:cd", "02:83:00:ab:cd:01:02", "0283:00abcd011", ":028300abcd01",
-					  "028300abcd01:", "02::8300abcd01", "0:28300abcd01", "02:83:00:ab:cd:0g", "02-83-00-ab-cd-01",
+	static const char *const bad[] = {"",
+					  "02",
+					  "02:83:00:ab:cd",
+					  "02:83:00:ab:cd:01:02",
+					  "0283:00abcd011",
+					  ":028300abcd01",
+					  "028300abcd01:",
+					  "02::8300abcd01",
+					  "0:28300abcd01",
+					  "02:83:00:ab:cd:0g",
+					  "02-83-00-ab-cd-01",
 					  "028300abcd01 "};
 	uint64_t nic_id;
 
@@ -167,7 +177,8 @@ static void file__with_bad_lines_gives_the_good_ones(void **state)
 	struct mxi_known known;
 
 	(void)state;
-	strcpy(text, "nonsense\n02:83:00:00:00:01 10.83.0.1 host1:0\nmore nonsense\n02:83:00:00:00:01 10.83.0.2 again:0\n#");
+	strcpy(text,
+	       "nonsense\n02:83:00:00:00:01 10.83.0.1 host1:0\nmore nonsense\n02:83:00:00:00:01 10.83.0.2 again:0\n#");
 	memset(text + strlen(text), 'x', 1000); /* a line that is longer than any */
 	strcpy(text + 1000, " \n02:83:00:00:00:02 10.83.0.2 host2:0"); /* and one without an end */
 	file_write(text);

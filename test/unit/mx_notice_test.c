@@ -11,17 +11,36 @@
 enum { MUTATIONS = 100000 };
 
 static struct mxi_notice samples[] = {
-	{.type = MXI_NOTICE_FIND, .from = {.nic_id = 0x028300000001}, .from_name = "host1:0", .nic_id = 0x028300000002,
+	{.type = MXI_NOTICE_FIND,
+	 .from = {.nic_id = 0x028300000001},
+	 .from_name = "host1:0",
+	 .nic_id = 0x028300000002,
 	 .attempt = 3},
 	{.type = MXI_NOTICE_FIND, .name = "host2:1"},
 	{.type = MXI_NOTICE_HERE, .from = {.nic_id = 0x028300000002}, .from_name = "host2:0"},
-	{.type = MXI_NOTICE_CONNECT, .token = 0x1122334455667788, .from = {0x028300000001, 7, 0xabcdef01},
-	 .address = {"t1-0123456789abcdef"}, .nic_id = 0x028300000002, .endpoint_id = 255, .key = 0x12345678},
-	{.type = MXI_NOTICE_ANSWER, .token = 5, .status = MX_STATUS_SUCCESS, .from = {.session = 9}, .address = {"t1-a"}},
+	{.type = MXI_NOTICE_CONNECT,
+	 .token = 0x1122334455667788,
+	 .from = {0x028300000001, 7, 0xabcdef01},
+	 .address = {"t1-0123456789abcdef"},
+	 .nic_id = 0x028300000002,
+	 .endpoint_id = 255,
+	 .key = 0x12345678},
+	{.type = MXI_NOTICE_ANSWER,
+	 .token = 5,
+	 .status = MX_STATUS_SUCCESS,
+	 .from = {.session = 9},
+	 .address = {"t1-a"}},
 	{.type = MXI_NOTICE_ANSWER, .token = 6, .status = MX_STATUS_BAD_KEY},
 	{.type = MXI_NOTICE_STATUS, .token = 77},
-	{.type = MXI_NOTICE_STATUS_ANSWER, .token = 77, .from = {1, 2, 3}, .pid = 4, .command = "a program", .dropped = 1,
-	 .address = {"t1-b"}, .count = 3, .counters = {1, UINT64_MAX, 0}},
+	{.type = MXI_NOTICE_STATUS_ANSWER,
+	 .token = 77,
+	 .from = {1, 2, 3},
+	 .pid = 4,
+	 .command = "a program",
+	 .dropped = 1,
+	 .address = {"t1-b"},
+	 .count = 3,
+	 .counters = {1, UINT64_MAX, 0}},
 };
 enum { SAMPLES = sizeof(samples) / sizeof(samples[0]) };
 
@@ -47,8 +66,8 @@ static void notice__is_read_as_it_was_written(void **state)
 
 static void notice__has_the_layout_that_is_documented(void **state)
 {
-	static const uint8_t find[] = {'T', 'M', 'X', 'D', 1, 1, 0, 34, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-				       7, 'h', 'o', 's', 't', '2', ':', '1', 0};
+	static const uint8_t find[] = {'T', 'M', 'X', 'D', 1, 1, 0, 34, 0, 0,   0,   0,   0,   0,   0,   0,   0,
+				       0,   0,   0,   0,   0, 0, 0, 0,  7, 'h', 'o', 's', 't', '2', ':', '1', 0};
 	static const uint8_t answer[] = {'T', 'M', 'X', 'D', 1, 4, 0, 29, 0, 0, 0, 0, 0, 0, 0, 5,
 					 0, 0, 0, 0, 0, 0, 0, 9, 4, 't', '1', '-', 'a'};
 	uint8_t bytes[MXI_NOTICE_BYTES_MAX];

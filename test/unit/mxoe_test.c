@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine among hosts with Open-MX: it takes the place of one endpoint of a capture, and hears what that one heard, at the same
- * times. What its application did follows from what it sent. Frames that name something which the engine has chosen itself
- * (windows, handles of pulls) are made to name that.
+ * The engine among hosts with Open-MX: it takes the place of one endpoint of a capture, and hears what that one heard,
+ * at the same times. What its application did follows from what it sent. Frames that name something which the engine
+ * has chosen itself (windows, handles of pulls) are made to name that.
  *
- * Two things are checked. What the engine says is judged by what the other host would have taken: a model of its rules, not the bytes
- * of the capture. And all messages that were sent to it arrive, with their bytes, in order.
+ * Two things are checked. What the engine says is judged by what the other host would have taken: a model of its
+ * rules, not the bytes of the capture. And all messages that were sent to it arrive, with their bytes, in order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@
 enum {
 	KEY = 0xc0ffee5,
 	NAMING = 256,
-	PARTNERS = 32,          /* endpoints of the other host: the captures have few, whose numbers differ modulo this */
+	/* endpoints of the other host: the captures have few, whose numbers differ modulo this */
+	PARTNERS = 32,
 	SEQUENCES = 1 << 14,
 	MESSAGES_MAX = 256,     /* of one partner, each way */
 	FRAGMENTS_MAX = 8,
@@ -368,7 +369,8 @@ static void judge(const struct path *to, const uint8_t *bytes, size_t length)
 		return;
 	case PACKET_REPLY:
 		assert_int_equal(packet.host.magic, 0x13052008);
-		assert_int_equal(packet.host.name_length, sizeof("host1:0")); /* the NUL counts: hosts write one over the last byte */
+		/* the NUL counts: hosts write one over the last byte */
+		assert_int_equal(packet.host.name_length, sizeof("host1:0"));
 		assert_memory_equal(packet.host.name, "host1:0", sizeof("host1:0"));
 		play.replies++;
 		return;
@@ -483,7 +485,8 @@ static void model_message(struct partner *from, const struct packet *packet)
 	unsigned fragments = 1;
 	struct said said = {.tag = record->tag, .length = (uint32_t)packet->message.total};
 
-	if (packet->sequence - number != from->epoch_in || !from->known || from->lost || packet->session != play.session)
+	if (packet->sequence - number != from->epoch_in || !from->known || from->lost ||
+	    packet->session != play.session)
 		return;
 	if (ahead >= SEQUENCES / 2) {
 		from->ack_now = true;
@@ -565,7 +568,8 @@ static bool model_refused(const struct partner *from, const struct packet *packe
 {
 	uint32_t out = (uint32_t)(from->out_next - from->out_acked) % SEQUENCES;
 
-	return from->opened ? (packet->sequence - from->out_acked) % SEQUENCES < out : from->asked && packet->sequence == 0;
+	return from->opened ? (packet->sequence - from->out_acked) % SEQUENCES < out
+			    : from->asked && packet->sequence == 0;
 }
 
 static struct transfer_of *pull_of(uint64_t transfer)
@@ -713,8 +717,8 @@ static void application_sends(const uint8_t *body, struct partner *to)
 	if (body[0] != CAPTURE_RENDEZVOUS && said->length <= 128)
 		memcpy(said->bytes, body + 24, said->length);
 	to->out_count++;
-	error = thole_send(play.endpoint, handle_of(body[1]), said->bytes, said->length, said->tag, 0, flags | THOLE_QUIET, NULL,
-			   NULL);
+	error = thole_send(play.endpoint, handle_of(body[1]), said->bytes, said->length, said->tag, 0,
+			   flags | THOLE_QUIET, NULL, NULL);
 	if (error == THOLE_ERR_PEER)
 		to->out_count--; /* it is known to be gone */
 	else
@@ -908,7 +912,8 @@ static void play_until(uint64_t ns)
 	play.now_ns = ns;
 }
 
-/* One frame of the capture: it arrives, or makes the application do what it shows; unless it was put in, so that nobody did it. */
+/* One frame of the capture: it arrives, or makes the application do what it shows; unless it was put in, so that
+ * nobody did it. */
 static void play_frame(unsigned at, bool put_in)
 {
 	const struct capture_frame *frame = &play.capture.frames[at];
@@ -994,13 +999,14 @@ WHOLE(extra__as_the_server, "extra-jumbo", 2, 1, 40, 0, 3)
 
 /* ---- Frames that no correct peer writes ------------------------------------------------------------------ */
 
-/* A host finds out by our MAC which index it has given us: of who is refused we may know nothing, and a wrong one names somebody else. */
+/* A host finds out by our MAC which index it has given us: of who is refused we may know nothing, and a wrong one
+ * names somebody else. */
 enum { ANY_INDEX = 0xffff };
 
 enum answer { ANSWER_NOTHING, ANSWER_ACK, ANSWER_NACK, ANSWER_DRIVER_NACK, ANSWER_ACCEPT, ANSWER_REPLY, ANSWER_ANY };
 
-/* What each frame of probes-jumbo.probes is answered with. Where Open-MX minds the index in a frame's head and we do not, we answer
- * what it answers for the right one; and we know no list of hosts. */
+/* What each frame of probes-jumbo.probes is answered with. Where Open-MX minds the index in a frame's head and we do
+ * not, we answer what it answers for the right one; and we know no list of hosts. */
 static const struct probe {
 	unsigned frame, side;
 	enum answer answer;
@@ -1092,8 +1098,8 @@ static void probes__to_the_server(void **state)
 
 /* ---- Hosts that have given up ---------------------------------------------------------------------------- */
 
-/* Host 1 gives up before it is heard, and numbers what it expects from another epoch on: first it says 0x70f1, then, when
- * it answers, 0x4001. The second is right (host 2, which believed the first, was never heard). */
+/* Host 1 gives up before it is heard, and numbers what it expects from another epoch on: first it says 0x70f1, then,
+ * when it answers, 0x4001. The second is right (host 2, which believed the first, was never heard). */
 static void blocked__another_epoch(void **state)
 {
 	(void)state;
@@ -1139,7 +1145,8 @@ static void blocked__lost(void **state)
 	play_close();
 }
 
-/* As host 1: nobody answers until the link is there again; what comes in an epoch that we have not asked for is not ours. */
+/* As host 1: nobody answers until the link is there again; what comes in an epoch that we have not asked for is not
+ * ours. */
 static void blocked__as_the_client(void **state)
 {
 	(void)state;
@@ -1242,7 +1249,8 @@ static void page_open(void)
 	page = (struct page_pull){.count = 0};
 }
 
-/* The first block is shorter, so that the frames of the others, and its own after the first, end where the sender's pages do. */
+/* The first block is shorter, so that the frames of the others, and its own after the first, end where the sender's
+ * pages do. */
 static void pages__pulled(void **state)
 {
 	struct packet packet = {.type = PACKET_RECORD, .to = 1, .from = 2};
@@ -1255,7 +1263,8 @@ static void pages__pulled(void **state)
 	page_open();
 	packet.session = play.session;
 	packet.ack = 1;
-	packet.message.record = (struct record){.kind = RECORD_RTS, .tag = UINT64_C(0xc0de) << 48 | UINT64_C(999) << 32};
+	packet.message.record =
+		(struct record){.kind = RECORD_RTS, .tag = UINT64_C(0xc0de) << 48 | UINT64_C(999) << 32};
 	packet.sequence = partner(2)->next;
 	said = &partner(2)->in[partner(2)->in_count++];
 	*said = (struct said){.tag = packet.message.record.tag, .length = PAGE_LENGTH, .offered = true};
@@ -1353,7 +1362,8 @@ static void first_names(uint8_t lot, uint64_t *window_p, uint32_t *handle_p)
 	free(bytes);
 }
 
-/* A NOTIFY or data for the one that was killed must not be taken for our own: nothing of either begins where it began. */
+/* A NOTIFY or data for the one that was killed must not be taken for our own: nothing of either begins where it
+ * began. */
 static void former__other_names(void **state)
 {
 	uint64_t windows[2];
@@ -1611,7 +1621,8 @@ static void stray__notify(void **state)
 	stray_close();
 }
 
-/* A wrong key is told how far we are with that endpoint's session, which it may still be heard in, and not with another one. */
+/* A wrong key is told how far we are with that endpoint's session, which it may still be heard in, and not with
+ * another one. */
 static void stray__wrong_key(void **state)
 {
 	struct packet connect = partner_says(PACKET_CONNECT), message;
@@ -1623,7 +1634,8 @@ static void stray__wrong_key(void **state)
 	partner_sends(&message);
 	next = partner(2)->next;
 	assert_true(next > 1);
-	connect.connect = (struct packet_connect){.session = partner(2)->session, .proof = OTHER_KEY, .next = 1, .index = 4};
+	connect.connect =
+		(struct packet_connect){.session = partner(2)->session, .proof = OTHER_KEY, .next = 1, .index = 4};
 	partner_sends(&connect);
 	assert_int_equal(page.accept.status, CONNECT_BAD_KEY);
 	assert_int_equal(page.accept.next, next);
@@ -1635,7 +1647,8 @@ static void stray__wrong_key(void **state)
 	stray_close();
 }
 
-/* While too much lies here, what is new and not awaited is not taken; but what it acknowledges is, and what came before is said again. */
+/* While too much lies here, what is new and not awaited is not taken; but what it acknowledges is, and what came
+ * before is said again. */
 static void stray__held_off(void **state)
 {
 	struct packet first, second;
@@ -1688,7 +1701,8 @@ static void windows__all_in_use(void **state)
 	(void)state;
 	stray_open(THOLE_SYNC);
 	for (unsigned i = 1; i < 258; i++)
-		assert_int_equal(thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, THOLE_SYNC | THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(
+			thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, THOLE_SYNC | THOLE_QUIET, NULL, NULL), 0);
 	step();
 	ack.ack = page.sequence + 1; /* a host holds 255 */
 	ack.acked.session = play.session;
@@ -1782,8 +1796,12 @@ static void connect_answer_next(uint8_t attempt, uint8_t status, uint32_t next)
 	struct packet packet = {.type = PACKET_ACCEPT, .to = 1, .from = OTHER_NUMBER};
 	uint8_t frame[ENGINE_FRAME_MAX];
 
-	packet.connect = (struct packet_connect){.echo = play.session, .session = OTHER_SESSION, .next = next, .attempt = attempt,
-						 .status = status, .index = 4};
+	packet.connect = (struct packet_connect){.echo = play.session,
+						 .session = OTHER_SESSION,
+						 .next = next,
+						 .attempt = attempt,
+						 .status = status,
+						 .index = 4};
 	arrives(frame, partner_frame(&packet, frame));
 }
 
@@ -1883,7 +1901,8 @@ static void connect__to_us(void **state)
 	(void)state;
 	connect_open(KEY);
 	peers = play.endpoint->peer_count;
-	packet.connect = (struct packet_connect){.session = 0x99, .proof = OTHER_KEY, .next = 1, .attempt = 33, .index = 4};
+	packet.connect =
+		(struct packet_connect){.session = 0x99, .proof = OTHER_KEY, .next = 1, .attempt = 33, .index = 4};
 	arrives(frame, partner_frame(&packet, frame));
 	assert_int_equal(connect_said.accepts, 1);
 	assert_int_equal(connect_said.packet.connect.status, CONNECT_BAD_KEY);
@@ -1898,8 +1917,8 @@ static void connect__to_us(void **state)
 	play_close();
 }
 
-/* A host that knew a process before us still says what it expected of that one. It starts afresh when it sees our session, and
- * its answer says so. */
+/* A host that knew a process before us still says what it expected of that one. It starts afresh when it sees our
+ * session, and its answer says so. */
 static void connect__next_of_another_time(void **state)
 {
 	struct packet packet = {.type = PACKET_CONNECT, .to = 1, .from = OTHER_NUMBER};
@@ -1907,7 +1926,8 @@ static void connect__next_of_another_time(void **state)
 	uint32_t handle = connect_open(KEY);
 
 	(void)state;
-	packet.connect = (struct packet_connect){.session = OTHER_SESSION, .proof = KEY, .next = 0x3b, .attempt = 2, .index = 4};
+	packet.connect =
+		(struct packet_connect){.session = OTHER_SESSION, .proof = KEY, .next = 0x3b, .attempt = 2, .index = 4};
 	arrives(frame, partner_frame(&packet, frame));
 	assert_int_equal(connect_said.accepts, 1);
 	assert_int_equal(thole_send(play.endpoint, handle, "x", 1, 7, 0, THOLE_QUIET, NULL, NULL), 0);
@@ -1934,7 +1954,8 @@ static void connect__epochs_wrap(void **state)
 	for (uint32_t i = 1; i < 6; i++) {
 		uint32_t next = (i << 14 & 0xffff) | 1;
 
-		packet.connect = (struct packet_connect){.session = OTHER_SESSION, .proof = KEY, .next = next, .index = 4};
+		packet.connect =
+			(struct packet_connect){.session = OTHER_SESSION, .proof = KEY, .next = next, .index = 4};
 		connect_said.accepts = 0;
 		play.endpoint->complete = send_ended;
 		partner_sends(&packet);
@@ -1942,7 +1963,8 @@ static void connect__epochs_wrap(void **state)
 		assert_int_equal(play.endpoint->base.counters[COUNTER_PEERS_GONE], i);
 		assert_int_equal(connect_said.next, next); /* both have counted as far */
 		connect_answer_next(connect_said.attempt, CONNECT_OK, next);
-		assert_int_equal(thole_send(play.endpoint, handle_of(OTHER_NUMBER), "x", 1, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(
+			thole_send(play.endpoint, handle_of(OTHER_NUMBER), "x", 1, 7, 0, THOLE_QUIET, NULL, NULL), 0);
 		step();
 		assert_int_equal(connect_said.sequence, next);
 		message.sequence = next;

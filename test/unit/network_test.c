@@ -61,7 +61,8 @@ static void capabilities__of_the_network(void **state)
 	(void)state;
 	for (unsigned i = 0; thole_capability(i, &capability) == 0; i++) {
 		assert_true(strlen(capability.use) > 10);
-		assert_true(capability.available ? 1 : strlen(capability.why) > 10); /* what is in the way, and what to do */
+		/* what is in the way, and what to do */
+		assert_true(capability.available ? 1 : strlen(capability.why) > 10);
 		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
 			found += strcmp(names[k], capability.name) == 0;
 	}

@@ -341,7 +341,8 @@ static void key__is_never_shown(void **state)
 	assert_null(strstr(thole_detail(), "5515"));
 	assert_int_equal(options_set(&options, "job_key", "5515", true), THOLE_ERR_BUSY);
 	assert_null(strstr(thole_detail(), "5515"));
-	assert_int_equal(options_load(&options, (const char *const[]){"job_key=secret-5515", NULL}), THOLE_ERR_ARGUMENT);
+	assert_int_equal(options_load(&options, (const char *const[]){"job_key=secret-5515", NULL}),
+			 THOLE_ERR_ARGUMENT);
 	assert_null(strstr(thole_detail(), "5515"));
 }
 
@@ -413,7 +414,8 @@ static void key__of_a_home_that_is_anothers(void **state)
 	assert_int_equal(chown(home, 65534, 65534), 0);
 	assert_null(strstr(options_origin_text(&options, "job_key", path), home));
 	if (fork() == 0)
-		_exit(setuid(54321) != 0 || options_key(&options) != THOLE_ERR_NOT_FOUND || !strstr(thole_detail(), "54321"));
+		_exit(setuid(54321) != 0 || options_key(&options) != THOLE_ERR_NOT_FOUND ||
+		      !strstr(thole_detail(), "54321"));
 	assert_true(wait(&status) > 0);
 	assert_int_equal(status, 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is looked again for: the rule by itself, with given times and outcomes, and the polls of an endpoint under a clock of ours. */
+/* Who is looked again for: the rule by itself, with given times and outcomes, and the polls of an endpoint under a
+ * clock of ours. */
 #include "unit.h"
 
 #include <time.h>
@@ -16,7 +17,8 @@ struct caller {
 	uint64_t now_ns, polls, clocks, tries;
 };
 
-/* A poll that finds nothing at first, so long after the one before; `comes`: the look at which something comes, or NEVER. */
+/* A poll that finds nothing at first, so long after the one before; `comes`: the look at which something comes, or
+ * NEVER. */
 static void caller_polls(struct caller *caller, uint64_t away_ns, int comes)
 {
 	uint32_t polls, made;
@@ -94,8 +96,8 @@ static void caller__waiting(void **state)
 	assert_int_equal(caller.patience.account, PATIENCE_MAX);
 }
 
-/* The account has a bound: after however many successes a wait in vain is given up after a few tries, and a new success is met
- * with patience again after at most so many polls. */
+/* The account has a bound: after however many successes a wait in vain is given up after a few tries, and a new
+ * success is met with patience again after at most so many polls. */
 static void caller__waits_in_vain_then_again(void **state)
 {
 	struct caller caller = stranger;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk over frames in memory: what a fetch takes for its own, and what the owner of a window gives. Whole transfers under all kinds
- * of faults are the simulator's.
+ * Bulk over frames in memory: what a fetch takes for its own, and what the owner of a window gives. Whole transfers
+ * under all kinds of faults are the simulator's.
  */
 #include "unit.h"
 
@@ -58,7 +58,8 @@ static int run_until(struct pair *pair, unsigned side, const struct codec *codec
 }
 
 /* One transfer from a to b whose DATA is that of an earlier one, if there is such; returns its own DATA. */
-static void fetch_once(struct pair *pair, const struct codec *codec, uint64_t id, uint64_t *transfer_p, uint8_t *data, size_t *length_p)
+static void fetch_once(struct pair *pair, const struct codec *codec, uint64_t id, uint64_t *transfer_p, uint8_t *data,
+		       size_t *length_p)
 {
 	struct thole_request *send, *receive;
 	void *out = pair_filled(id, FETCH_BYTES);
@@ -80,7 +81,8 @@ static void fetch_once(struct pair *pair, const struct codec *codec, uint64_t id
 	free(out);
 }
 
-/* One slot is used again and again; each time its transfer has another name, so that data of an earlier one is never taken. */
+/* One slot is used again and again; each time its transfer has another name, so that data of an earlier one is never
+ * taken. */
 static void transfers__do_not_come_again(void **state)
 {
 	enum { FETCHES = 9000 };
@@ -98,7 +100,8 @@ static void transfers__do_not_come_again(void **state)
 			fetch_once(&pair, codecs[k], i, &transfers[i], data, &length);
 			assert_true(i == 0 || transfers[i] != transfers[0]);
 		}
-		assert_int_equal(datagram_of(&pair.b->base)->engine.fetches.capacity, 16); /* they were few, and came again */
+		/* they were few, and came again */
+		assert_int_equal(datagram_of(&pair.b->base)->engine.fetches.capacity, 16);
 		vanish_both(&pair);
 	}
 }
@@ -148,7 +151,8 @@ static void long_open(uint64_t length)
 		endpoint_advance(one.pair.a, now_ns);
 		endpoint_advance(one.pair.b, now_ns);
 	}
-	assert_int_equal(thole_recv(one.pair.b, one.pair.b_to_a, one.in, length, 9, UINT64_MAX, 0, NULL, &one.receive), 0);
+	assert_int_equal(thole_recv(one.pair.b, one.pair.b_to_a, one.in, length, 9, UINT64_MAX, 0, NULL, &one.receive),
+			 0);
 	assert_int_equal(thole_send(one.pair.a, one.pair.a_to_b, one.out, length, 9, 0, 0, NULL, &one.send), 0);
 	for (int i = 0; i < 100 && connection_b()->pull.outstanding == 0; i++) {
 		endpoint_advance(one.pair.a, now_ns);
@@ -180,7 +184,8 @@ static void hand(unsigned side, const struct packet *packet)
 
 	if (packet->length)
 		memcpy(frame + length, packet->payload, packet->length);
-	engine_frame(wires[side].link.engine, &wires[side].link, &wires[!side].link.own, frame, length + packet->length);
+	engine_frame(wires[side].link.engine, &wires[side].link, &wires[!side].link.own, frame,
+		     length + packet->length);
 }
 
 /* What a has sent of frame number `i` of the window. */
@@ -242,7 +247,8 @@ static void range__is_checked(void **state)
 	assert_true(refused(&pull, UINT32_MAX, 8, FRAME_BYTES, 0));
 	assert_true(refused(&pull, 0, RANGE_BYTES, FRAME_BYTES, 1 << 11)); /* of eleven frames */
 	assert_true(refused(&pull, 0, RANGE_BYTES, ENGINE_FRAME_MAX, 0));  /* longer than any link carries, */
-	assert_true(refused(&pull, 0, RANGE_BYTES, 64, 0));                /* and so short that they would be very many */
+	/* and so short that they would be very many */
+	assert_true(refused(&pull, 0, RANGE_BYTES, 64, 0));
 	long_close();
 }
 
@@ -261,8 +267,8 @@ static unsigned unheard(uint64_t until_ns)
 	return pulls;
 }
 
-/* Nothing comes: b asks less and less often, with less under way, and others have its share of the credit. A single frame ends
- * that. */
+/* Nothing comes: b asks less and less often, with less under way, and others have its share of the credit. A single
+ * frame ends that. */
 static void timeout__doubles_until_something_comes(void **state)
 {
 	uint64_t start_ns, window;
@@ -289,8 +295,8 @@ static void timeout__doubles_until_something_comes(void **state)
 	long_close();
 }
 
-/* The last frame that was asked for comes, and others have not: those are asked for again at once, by name; and once more when the
- * last of these has come. */
+/* The last frame that was asked for comes, and others have not: those are asked for again at once, by name; and once
+ * more when the last of these has come. */
 static void lost__are_asked_for_at_once(void **state)
 {
 	struct packet pull, again;

@@ -9,10 +9,10 @@
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
-int __real_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
-		     uint32_t length);
-int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
-		     uint32_t length);
+int __real_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+		     uint64_t offset, uint32_t length);
+int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+		     uint64_t offset, uint32_t length);
 
 static size_t refuse_size; /* requests for so many bytes are refused; 0: none */
 
@@ -41,15 +41,17 @@ static void recv__every_size_posted_and_unexpected(void **state)
 		struct thole_completion completion = {0};
 
 		if (posted)
-			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, size, 7, ~UINT64_C(0), 0, from, &receive), 0);
-		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, size, 7, 99, THOLE_IMM | (sync ? THOLE_SYNC : 0), to,
-					    &send),
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, size, 7, ~UINT64_C(0), 0, from, &receive),
+					 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, size, 7, 99, THOLE_IMM | (sync ? THOLE_SYNC : 0),
+					    to, &send),
 				 0);
 		pair_progress(&pair, 5);
 		if (!posted) {
 			if (sync)
 				assert_int_equal(thole_test(pair.a, send, NULL), 0);
-			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, size, 7, ~UINT64_C(0), 0, from, &receive), 0);
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, size, 7, ~UINT64_C(0), 0, from, &receive),
+					 0);
 		}
 		assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), 0);
 		assert_int_equal(completion.length, size);
@@ -91,7 +93,8 @@ static void recv__longer_message_is_cut(void **state)
 		pair_progress(&pair, 5);
 		if (i < SIZES)
 			assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, room, 0, 0, 0, NULL, &receive), 0);
-		assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), size > room ? THOLE_ERR_TRUNCATED : 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, &completion),
+				 size > room ? THOLE_ERR_TRUNCATED : 0);
 		assert_int_equal(completion.length, room);
 		assert_int_equal(completion.message_length, size);
 		pair_check((uint64_t)i, to, room);
@@ -186,8 +189,8 @@ static void sync__matched_before_all_pieces_are_out(void **state)
  * ring_push is such a sender, as fast as one can be. */
 static struct ring_out *scribbled; /* whose areas are written over when the next record is pushed, or NULL */
 
-int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
-		     uint32_t length)
+int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+		     uint64_t offset, uint32_t length)
 {
 	if (scribbled && &shm_link(peer)->out != scribbled)
 		for (int i = 0; i < AREAS && scribbled->areas[i].size; i++)
@@ -250,14 +253,16 @@ static void multi_case(bool posted_first, uint32_t length, int count, bool large
 	pair.a_to_b = pair_peer(pair.a, pair.b);
 	pair.b_to_a = pair_peer(pair.b, pair.a);
 	if (posted_first)
-		assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, room, 5, ~UINT64_C(0), THOLE_MULTI, &pair, NULL), 0);
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, room, 5, ~UINT64_C(0), THOLE_MULTI, &pair, NULL),
+				 0);
 	for (int i = 0; i < count; i++) {
 		bytes[i] = pair_filled((uint64_t)i, length);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes[i], length, 5, 0, THOLE_QUIET, NULL, NULL), 0);
 	}
 	pair_progress(&pair, 100);
 	if (!posted_first)
-		assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, room, 5, ~UINT64_C(0), THOLE_MULTI, &pair, NULL), 0);
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, room, 5, ~UINT64_C(0), THOLE_MULTI, &pair, NULL),
+				 0);
 	pair_progress(&pair, 2000);
 	assert_int_equal(collected.count, count);
 	for (int i = 0; i < count; i++) {
@@ -297,7 +302,8 @@ static void multi__takes_messages_until_full(void **state)
 static void multi__cancel_gives_the_buffer_back_once(void **state)
 {
 	struct collected collected = {0};
-	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options), .b = pair_endpoint(collect, &collected, no_options)};
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options),
+			    .b = pair_endpoint(collect, &collected, no_options)};
 	char buffer[1000], byte = 3;
 
 	(void)state;
@@ -320,7 +326,8 @@ static void multi__cancel_gives_the_buffer_back_once(void **state)
 static void multi__source_that_ends_gives_the_buffer_back(void **state)
 {
 	struct collected collected = {0};
-	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options), .b = pair_endpoint(collect, &collected, no_options)};
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options),
+			    .b = pair_endpoint(collect, &collected, no_options)};
 	char buffer[1000], byte = 3;
 
 	(void)state;
@@ -364,8 +371,8 @@ static void probe__sees_and_leaves_or_drops(void **state)
 		struct thole_completion completion;
 
 		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 0);
-		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, size, (uint64_t)i, 5, THOLE_IMM | THOLE_SYNC, NULL,
-					    &send),
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, size, (uint64_t)i, 5, THOLE_IMM | THOLE_SYNC,
+					    NULL, &send),
 				 0);
 		assert_int_equal(probe_until(&pair, (uint64_t)i, discard ? THOLE_DISCARD : 0, &completion), 1);
 		assert_int_equal(completion.message_length, size);
@@ -375,8 +382,9 @@ static void probe__sees_and_leaves_or_drops(void **state)
 		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, THOLE_PLAIN, &completion), 0);
 		if (!discard) {
 			assert_int_equal(thole_test(pair.a, send, NULL), 0);
-			assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, size, (uint64_t)i, ~UINT64_C(0), 0, NULL, &receive),
-					 0);
+			assert_int_equal(
+				thole_recv(pair.b, THOLE_ANY, to, size, (uint64_t)i, ~UINT64_C(0), 0, NULL, &receive),
+				0);
 			assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
 			pair_check((uint64_t)i, to, size);
 		}
@@ -509,7 +517,8 @@ static void screen_close(struct pair *pair)
 /* One byte, the number, with the tag. */
 static void screen_send(struct pair *pair, uint8_t number, uint64_t tag)
 {
-	assert_int_equal(thole_send(pair->a, pair->a_to_b, &number, 1, tag, 0, THOLE_QUIET | THOLE_INJECT, NULL, NULL), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, &number, 1, tag, 0, THOLE_QUIET | THOLE_INJECT, NULL, NULL),
+			 0);
 	pair_progress(pair, 100);
 }
 
@@ -540,7 +549,8 @@ static void screen__every_size_is_received_dropped_or_kept(void **state)
 		struct screened screened;
 
 		assert_int_equal(screen(pair.b, &screened), 0);
-		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, size, (uint64_t)i, 5, THOLE_IMM | sync, NULL, &send), 0);
+		assert_int_equal(
+			thole_send(pair.a, pair.a_to_b, from, size, (uint64_t)i, 5, THOLE_IMM | sync, NULL, &send), 0);
 		pair_progress(&pair, 500);
 		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 0);
 		assert_int_equal(screen(pair.b, &screened), 1);
@@ -558,8 +568,8 @@ static void screen__every_size_is_received_dropped_or_kept(void **state)
 		if (sync)
 			assert_int_equal(thole_test(pair.a, send, NULL), 0);
 		if (way == RECEIVE) {
-			assert_int_equal(thole_message_recv(pair.b, screened.message, &(struct iovec){to, size}, 1, 0, NULL,
-							    &receive),
+			assert_int_equal(thole_message_recv(pair.b, screened.message, &(struct iovec){to, size}, 1, 0,
+							    NULL, &receive),
 					 0);
 		} else if (way == DROP) {
 			assert_int_equal(thole_message_drop(pair.b, screened.message), 0);
@@ -569,7 +579,9 @@ static void screen__every_size_is_received_dropped_or_kept(void **state)
 			if (sync)
 				assert_int_equal(thole_test(pair.a, send, NULL), 0);
 			assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 1);
-			assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, size, (uint64_t)i, ~UINT64_C(0), 0, NULL, &receive), 0);
+			assert_int_equal(
+				thole_recv(pair.b, THOLE_ANY, to, size, (uint64_t)i, ~UINT64_C(0), 0, NULL, &receive),
+				0);
 		}
 		if (receive) {
 			assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), 0);
@@ -814,7 +826,8 @@ static void screen__messages_that_are_arriving(void **state)
 		struct screened screened;
 		int way = i % WAYS;
 
-		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 7, 0, i < WAYS ? THOLE_SYNC : 0, NULL, &send), 0);
+		assert_int_equal(
+			thole_send(pair.a, pair.a_to_b, from, LENGTH, 7, 0, i < WAYS ? THOLE_SYNC : 0, NULL, &send), 0);
 		thole_progress(pair.b); /* its front is here */
 		thole_progress(pair.b);
 		if (way == WAIT)
@@ -828,8 +841,8 @@ static void screen__messages_that_are_arriving(void **state)
 		} else if (way == DROP) {
 			assert_int_equal(thole_message_drop(pair.b, screened.message), 0);
 		} else if (way == RECEIVE) {
-			assert_int_equal(thole_message_recv(pair.b, screened.message, &(struct iovec){to, LENGTH}, 1, 0, NULL,
-							    &receive),
+			assert_int_equal(thole_message_recv(pair.b, screened.message, &(struct iovec){to, LENGTH}, 1, 0,
+							    NULL, &receive),
 					 0);
 		} else {
 			assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, LENGTH, 7, 0, 0, NULL, &receive), 0);
@@ -851,7 +864,8 @@ static void screen__messages_that_are_arriving(void **state)
 static void screen__plain_messages_and_buffers_for_many(void **state)
 {
 	struct collected collected = {0};
-	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options), .b = pair_endpoint(collect, &collected, no_options)};
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options),
+			    .b = pair_endpoint(collect, &collected, no_options)};
 	struct screened screened;
 	char buffer[10000], byte = 'p';
 
@@ -892,7 +906,9 @@ static void screen__messages_to_oneself(void **state)
 		char *from = pair_filled((uint64_t)i, sizes[i]), *to = calloc(1, sizes[i] + 1);
 		struct thole_request *send, *receive;
 
-		assert_int_equal(thole_send(pair.b, pair_peer(pair.b, pair.b), from, sizes[i], 1, 0, THOLE_SYNC, NULL, &send), 0);
+		assert_int_equal(
+			thole_send(pair.b, pair_peer(pair.b, pair.b), from, sizes[i], 1, 0, THOLE_SYNC, NULL, &send),
+			0);
 		pair_progress(&pair, 500);
 		assert_int_equal(thole_test(pair.b, send, NULL), 0);
 		assert_int_equal(screen(pair.b, &screened), 1);
@@ -910,7 +926,8 @@ static void screen__messages_to_oneself(void **state)
 	pair_close(&pair);
 }
 
-/* What has arrived of a peer that ends is there to be had, by the receives that wait for it too; those end after its last. */
+/* What has arrived of a peer that ends is there to be had, by the receives that wait for it too; those end after its
+ * last. */
 static void screen__what_a_peer_that_ends_has_left(void **state)
 {
 	enum { LENGTH = 300000 };
@@ -996,8 +1013,8 @@ static void screen__peer_ends_in_the_middle_of_a_message(void **state)
 		if (!out)
 			assert_null(screened.data);
 		if (way == RECEIVE)
-			assert_int_equal(thole_message_recv(pair.b, screened.message, &(struct iovec){to, LENGTH}, 1, 0, NULL,
-							    &receive),
+			assert_int_equal(thole_message_recv(pair.b, screened.message, &(struct iovec){to, LENGTH}, 1, 0,
+							    NULL, &receive),
 					 0);
 		else if (way == DROP)
 			assert_int_equal(thole_message_drop(pair.b, screened.message), 0);
@@ -1019,7 +1036,8 @@ static void screen__peer_ends_in_the_middle_of_a_message(void **state)
 	free(to);
 }
 
-/* Closed with messages that wait, are handed out, and are arriving: nothing leaks (the address sanitizer's build says so). */
+/* Closed with messages that wait, are handed out, and are arriving: nothing leaks (the address sanitizer's build
+ * says so). */
 static void screen__close_with_messages_left(void **state)
 {
 	static const char *const options[] = {"bulk_ring=64k", "eager_max=1m", NULL};
@@ -1033,7 +1051,8 @@ static void screen__close_with_messages_left(void **state)
 		screen_open(&pair, options);
 		if (!arriving_out)
 			for (uint64_t tag = 1; tag < 4; tag++)
-				assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 5000, tag, 0, THOLE_SYNC, NULL, NULL), 0);
+				assert_int_equal(
+					thole_send(pair.a, pair.a_to_b, from, 5000, tag, 0, THOLE_SYNC, NULL, NULL), 0);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 5, 0, 0, NULL, NULL), 0);
 		for (int i = 0; i < 10; i++)
 			thole_progress(pair.b);
@@ -1233,8 +1252,10 @@ static void recv__arguments_out_of_range(void **state)
 	assert_int_equal(thole_recv(pair.b, 5, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_NOT_FOUND);
 	assert_int_equal(thole_recvv(pair.b, THOLE_ANY, segments, THOLE_SEGMENTS_MAX + 1, 0, 0, 0, NULL, &request),
 			 THOLE_ERR_ARGUMENT);
-	assert_int_equal(thole_recvv(pair.b, THOLE_ANY, segments, 2, 0, 0, THOLE_MULTI, NULL, NULL), THOLE_ERR_ARGUMENT);
-	assert_int_equal(thole_recv(pair.b, THOLE_ANY, &byte, 1, 0, 0, THOLE_MULTI, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_recvv(pair.b, THOLE_ANY, segments, 2, 0, 0, THOLE_MULTI, NULL, NULL),
+			 THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, &byte, 1, 0, 0, THOLE_MULTI, NULL, &request),
+			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(thole_sendv(pair.a, pair.a_to_b, segments, THOLE_SEGMENTS_MAX + 1, 0, 0, 0, NULL, &request),
 			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(thole_send(pair.a, 9, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_NOT_FOUND);

@@ -23,7 +23,8 @@ static void target_open(const char *const *options, unsigned access)
 {
 	pair_open(&target.pair, options);
 	memset(target.memory, 0xcc, sizeof(target.memory));
-	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, access, KEY, &target, &target.region), 0);
+	assert_int_equal(
+		thole_expose(target.pair.b, target.memory + GUARD, REGION, access, KEY, &target, &target.region), 0);
 }
 
 static void target_close(void)
@@ -47,8 +48,8 @@ static int put(uint8_t *bytes, size_t length, size_t count, uint64_t key, uint64
 	struct thole_request *request;
 	struct iovec segments[16];
 
-	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, segments, cut(bytes, length, count, segments), key, offset, 5,
-				   flags, NULL, &request),
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, segments, cut(bytes, length, count, segments),
+				   key, offset, 5, flags, NULL, &request),
 			 0);
 	if (flags & THOLE_INJECT)
 		memset(bytes, 0, length);
@@ -60,8 +61,8 @@ static int get(uint8_t *bytes, size_t length, size_t count, uint64_t key, uint64
 	struct thole_request *request;
 	struct iovec segments[16];
 
-	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, segments, cut(bytes, length, count, segments), key, offset, 0,
-				   NULL, &request),
+	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, segments, cut(bytes, length, count, segments),
+				   key, offset, 0, NULL, &request),
 			 0);
 	return pair_finish(&target.pair, target.pair.a, request, NULL);
 }
@@ -110,7 +111,9 @@ static void put_get__key_range_and_access(void **state)
 
 		errors = 0;
 		target_open(options[variant], THOLE_ACCESS_PUT);
-		assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, 100, THOLE_ACCESS_GET, 8, NULL, &read_only), 0);
+		assert_int_equal(
+			thole_expose(target.pair.b, target.memory + GUARD, 100, THOLE_ACCESS_GET, 8, NULL, &read_only),
+			0);
 		for (int i = 0; i < LENGTHS; i++) {
 			size_t length = lengths[i];
 			char got = 0, byte = 1;
@@ -126,12 +129,15 @@ static void put_get__key_range_and_access(void **state)
 			errors += 7;
 			/* The stream is where it should be. */
 			assert_int_equal(thole_recv(target.pair.b, THOLE_ANY, &got, 1, 0, 0, 0, NULL, &receive), 0);
-			assert_int_equal(thole_send(target.pair.a, target.pair.a_to_b, &byte, 1, 0, 0, THOLE_QUIET, NULL, NULL), 0);
+			assert_int_equal(
+				thole_send(target.pair.a, target.pair.a_to_b, &byte, 1, 0, 0, THOLE_QUIET, NULL, NULL),
+				0);
 			assert_int_equal(pair_finish(&target.pair, target.pair.b, receive, NULL), 0);
 			assert_int_equal(got, 1);
 		}
 		assert_int_equal(pair_counter(target.pair.b, "remote_errors"), errors);
-		assert_int_equal(pair_counter(target.pair.a, "bad_records") + pair_counter(target.pair.b, "bad_records"), 0);
+		assert_int_equal(
+			pair_counter(target.pair.a, "bad_records") + pair_counter(target.pair.b, "bad_records"), 0);
 		for (int i = 0; i < REGION; i++)
 			assert_int_equal(target.memory[GUARD + i], 0xcc);
 		target_close();
@@ -147,14 +153,16 @@ static void expose__keys_are_unique_and_free_again(void **state)
 	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
 	assert_int_equal(thole_expose(target.pair.b, bytes, 8, THOLE_ACCESS_PUT, KEY, NULL, &region), THOLE_ERR_KEY);
 	for (uint64_t key = 1000; key < 3000; key++) /* more than there are chains */
-		assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD + key, 8, THOLE_ACCESS_PUT, key << 20, NULL,
-					      &region),
+		assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD + key, 8, THOLE_ACCESS_PUT,
+					      key << 20, NULL, &region),
 				 0);
 	assert_int_equal(put(bytes, 8, 1, UINT64_C(2222) << 20, 0, 0), 0);
 	assert_memory_equal(target.memory + GUARD + 2222, bytes, 8);
 	thole_unexpose(target.pair.b, target.region);
 	assert_int_equal(put(bytes, 8, 1, KEY, 0, 0), THOLE_ERR_KEY);
-	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT, KEY, NULL, &target.region), 0);
+	assert_int_equal(
+		thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT, KEY, NULL, &target.region),
+		0);
 	assert_int_equal(put(bytes, 8, 1, KEY, 0, 0), 0);
 	target_close();
 }
@@ -167,7 +175,8 @@ static void expose__everything(void **state)
 
 	(void)state;
 	target_open(no_options, THOLE_ACCESS_PUT);
-	assert_int_equal(thole_expose(target.pair.b, NULL, SIZE_MAX, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, 70, NULL, &region), 0);
+	assert_int_equal(
+		thole_expose(target.pair.b, NULL, SIZE_MAX, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, 70, NULL, &region), 0);
 	for (int i = 0; i < 100; i++)
 		bytes[i] = (uint8_t)i;
 	assert_int_equal(put(bytes, 100, 1, 70, (uintptr_t)here, 0), 0);
@@ -186,7 +195,8 @@ static void notice__put_with_imm_and_notify_regions(void **state)
 
 	(void)state;
 	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC | THOLE_NOTIFY);
-	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT, 8, bytes, &quiet), 0);
+	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT, 8, bytes, &quiet),
+			 0);
 	for (int i = 0; i < LENGTHS; i++) {
 		size_t length = lengths[i];
 		uint64_t one = 1;
@@ -243,31 +253,48 @@ static void atomic__operates_and_fetches(void **state)
 
 	(void)state;
 	for (int variant = 0; variant < 2; variant++) {
-		target_open(variant ? small_ring : no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC);
+		target_open(variant ? small_ring : no_options,
+			    THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC);
 		cells = (uint64_t *)(void *)(target.memory + GUARD + 32);
 		assert_int_equal((uintptr_t)cells % 8, 0);
-		for (int count = 1; count <= COUNT; count = count * 3 + 1 < COUNT || count == COUNT ? count * 3 + 1 : COUNT) {
+		for (int count = 1; count <= COUNT;
+		     count = count * 3 + 1 < COUNT || count == COUNT ? count * 3 + 1 : COUNT) {
 			for (int i = 0; i < count; i++) {
 				cells[i] = (uint64_t)i;
 				operand[i] = 1000;
 				compare[i] = i % 2 ? 1000 + (uint64_t)i : 5000000;
 			}
-			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = (size_t)count,
-								       .operand = operand, .result = result, .key = KEY, .offset = 32},
+			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_SUM,
+								       .type = THOLE_UINT64,
+								       .count = (size_t)count,
+								       .operand = operand,
+								       .result = result,
+								       .key = KEY,
+								       .offset = 32},
 						NULL),
 					 0);
 			for (int i = 0; i < count; i++)
 				assert_true(result[i] == (uint64_t)i && cells[i] == 1000 + (uint64_t)i);
-			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_CSWAP, .type = THOLE_UINT64, .count = (size_t)count,
-								       .operand = operand, .compare = compare, .result = result,
-								       .key = KEY, .offset = 32},
+			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_CSWAP,
+								       .type = THOLE_UINT64,
+								       .count = (size_t)count,
+								       .operand = operand,
+								       .compare = compare,
+								       .result = result,
+								       .key = KEY,
+								       .offset = 32},
 						NULL),
 					 0);
 			for (int i = 0; i < count; i++)
-				assert_true(result[i] == 1000 + (uint64_t)i && cells[i] == (i % 2 ? 1000 : 1000 + (uint64_t)i));
+				assert_true(result[i] == 1000 + (uint64_t)i &&
+					    cells[i] == (i % 2 ? 1000 : 1000 + (uint64_t)i));
 			memset(result, 0, sizeof(result));
-			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_READ, .type = THOLE_UINT64, .count = (size_t)count,
-								       .result = result, .key = KEY, .offset = 32},
+			assert_int_equal(atomic(&(struct thole_atomic){.op = THOLE_READ,
+								       .type = THOLE_UINT64,
+								       .count = (size_t)count,
+								       .result = result,
+								       .key = KEY,
+								       .offset = 32},
 						NULL),
 					 0);
 			assert_memory_equal(result, cells, (size_t)count * 8);
@@ -281,13 +308,14 @@ static void atomic__refused(void **state)
 	struct thole_request *request;
 	struct thole_region *region;
 	uint64_t one = 1, result = 9;
-	struct thole_atomic sum = {.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one, .key = KEY, .offset = 32};
+	struct thole_atomic sum = {
+		.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one, .key = KEY, .offset = 32};
 	struct thole_atomic wrong;
 
 	(void)state;
 	target_open(no_options, THOLE_ACCESS_ATOMIC | THOLE_ACCESS_PUT);
-	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, 8, NULL,
-				      &region),
+	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT | THOLE_ACCESS_GET,
+				      8, NULL, &region),
 			 0);
 	wrong = sum, wrong.key = 99;
 	assert_int_equal(atomic(&wrong, NULL), THOLE_ERR_KEY);
@@ -300,11 +328,14 @@ static void atomic__refused(void **state)
 	wrong = sum, wrong.offset = 33;
 	assert_int_equal(atomic(&wrong, NULL), THOLE_ERR_ARGUMENT);
 	wrong = sum, wrong.op = THOLE_BOR, wrong.type = THOLE_DOUBLE;
-	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request), THOLE_ERR_UNSUPPORTED);
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request),
+			 THOLE_ERR_UNSUPPORTED);
 	wrong = sum, wrong.count = THOLE_ATOMIC_BYTES_MAX / 8 + 1;
-	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request),
+			 THOLE_ERR_ARGUMENT);
 	wrong = sum, wrong.operand = NULL;
-	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &wrong, 0, NULL, &request),
+			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(result, 9);
 	for (int i = 0; i < REGION; i++)
 		assert_int_equal(target.memory[GUARD + i], 0xcc);
@@ -322,11 +353,17 @@ static void gone__pending_operations_end(void **state)
 
 	(void)state;
 	target_open(small_ring, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC);
-	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]), 0);
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]),
+			 0);
 	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, NULL, &requests[1]), 0);
 	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b,
-				      &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one,
-							     .result = &result, .key = KEY, .offset = 32},
+				      &(struct thole_atomic){.op = THOLE_SUM,
+							     .type = THOLE_UINT64,
+							     .count = 1,
+							     .operand = &one,
+							     .result = &result,
+							     .key = KEY,
+							     .offset = 32},
 				      0, NULL, &requests[2]),
 			 0);
 	for (int i = 0; i < 50; i++)
@@ -338,7 +375,8 @@ static void gone__pending_operations_end(void **state)
 		assert_int_equal(thole_wait(target.pair.a, requests[i], -1, &completion), 0);
 		assert_int_equal(completion.status, THOLE_ERR_CLOSED);
 	}
-	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]), THOLE_ERR_CLOSED);
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]),
+			 THOLE_ERR_CLOSED);
 	assert_int_equal(pair_counter(target.pair.a, "peers_gone"), 1);
 	thole_endpoint_close(target.pair.a);
 }

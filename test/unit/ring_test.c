@@ -72,10 +72,12 @@ static void push__records_and_payloads_in_order(void **state)
 				struct thole_request *request;
 				struct iovec segment = {to, sizeof(to)};
 
-				if (!thole_message_probe(ends[1 - from], peers[1 - from], 1, ~UINT64_C(0), 0, &completion, &message))
+				if (!thole_message_probe(ends[1 - from], peers[1 - from], 1, ~UINT64_C(0), 0,
+							 &completion, &message))
 					break;
 				assert_int_equal(completion.imm, got[from]);
-				assert_int_equal(thole_message_recv(ends[1 - from], message, &segment, 1, 0, NULL, &request), 0);
+				assert_int_equal(
+					thole_message_recv(ends[1 - from], message, &segment, 1, 0, NULL, &request), 0);
 				assert_int_equal(pair_finish(&pair, ends[1 - from], request, &completion), 0);
 				assert_int_equal(completion.length,
 						 (got[from] * 7919) % (got[from] % 5 ? 200 : sizeof(bytes)));
@@ -91,7 +93,8 @@ static void push__records_and_payloads_in_order(void **state)
 	pair_close(&pair);
 }
 
-/* While the consumer takes nothing, no more fits than there are slots, or bytes; then all of it drains and fits again. */
+/* While the consumer takes nothing, no more fits than there are slots, or bytes; then all of it drains and fits
+ * again. */
 static void push__full_of_slots_and_full_of_bytes(void **state)
 {
 	static const size_t lengths[] = {0, 40, 41, SPAN_MAX, SPAN_MAX + 1, 1000, 1024, 1025, 4000, 8192};
@@ -108,7 +111,8 @@ static void push__full_of_slots_and_full_of_bytes(void **state)
 		struct thole_completion completion;
 
 		while (!pair.a->peers[pair.a_to_b]->backlog_count) {
-			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, length, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, length, 1, 0, THOLE_QUIET, NULL, NULL),
+					 0);
 			pushed++;
 		}
 		pushed--;
@@ -119,7 +123,8 @@ static void push__full_of_slots_and_full_of_bytes(void **state)
 		for (int area = 0; area < AREAS; area++)
 			live += out->areas[area].live;
 		assert_int_equal(live, length > SPAN_MAX ? pushed : 0); /* nothing is lent: nobody asked for anything */
-		for (int i = 0; i < PAIR_TURNS_MAX && (out->consumed < out->produced || pair.a->peers[pair.a_to_b]->backlog_count);
+		for (int i = 0;
+		     i < PAIR_TURNS_MAX && (out->consumed < out->produced || pair.a->peers[pair.a_to_b]->backlog_count);
 		     i++) {
 			pair_progress(&pair, 20);
 			thole_probe(pair.b, THOLE_ANY, 1, ~UINT64_C(0), THOLE_DISCARD, &completion);
@@ -160,11 +165,23 @@ static void forge(struct pair *pair, const struct record *record)
 /* Payloads that are not in an area: counted, skipped, and nothing of them is remembered as memory of use. */
 static void poll__payload_anywhere(void **state)
 {
-	static const uint32_t places[] = {0, 1, 64, 192, offsetof(struct segment, small) - 1, offsetof(struct segment, small),
-					  SEGMENT_BASE, SEGMENT_BASE + 65536 - 64, SEGMENT_BASE + 65536, 0x10000000, 0x7fffffc0,
-					  0x80000000, 0x80000040, 0xffffffc0, UINT32_MAX};
-	static const uint32_t lengths[] = {1, 64, 65, 8192, 65536, 1 << 20, 0x7fffffff, 0x80000000, 0x80000040, 0x80000080,
-					   0xffffff00, UINT32_MAX};
+	static const uint32_t places[] = {0,
+					  1,
+					  64,
+					  192,
+					  offsetof(struct segment, small) - 1,
+					  offsetof(struct segment, small),
+					  SEGMENT_BASE,
+					  SEGMENT_BASE + 65536 - 64,
+					  SEGMENT_BASE + 65536,
+					  0x10000000,
+					  0x7fffffc0,
+					  0x80000000,
+					  0x80000040,
+					  0xffffffc0,
+					  UINT32_MAX};
+	static const uint32_t lengths[] = {1,          64,         65,         8192,       65536,      1 << 20,
+					   0x7fffffff, 0x80000000, 0x80000040, 0x80000080, 0xffffff00, UINT32_MAX};
 	struct pair pair;
 	uint64_t random = 1;
 	static uint8_t bytes[8192];
@@ -180,7 +197,8 @@ static void poll__payload_anywhere(void **state)
 		record.bytes = unit_below(&random, 3) ? lengths[unit_below(&random, 12)]
 						       : 0u - (record.place & 0x7fffffffu) + unit_below(&random, 100);
 		if (i % 4 == 0) { /* a question, whose memory is lent to its answer, which is not seen for now */
-			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 1000, 9, 0, THOLE_QUIET, NULL, NULL), 0);
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 1000, 9, 0, THOLE_QUIET, NULL, NULL),
+					 0);
 			thole_progress(pair.b);
 			assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 900, 1, 0, THOLE_QUIET, NULL, NULL), 0);
 		}
@@ -189,8 +207,8 @@ static void poll__payload_anywhere(void **state)
 			forge(&pair, &(struct record){.kind = RECORD_EAGER, .tag = 9, .length = SPAN_MAX + 1});
 		thole_progress(pair.b); /* no more: memory is lent only for so many looks */
 		/* What the other side sends now must not go where a record said. */
-		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 41 + unit_below(&random, 8000), 1, 0, THOLE_QUIET, NULL,
-					    NULL),
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 41 + unit_below(&random, 8000), 1, 0,
+					    THOLE_QUIET, NULL, NULL),
 				 0);
 		while (thole_probe(pair.b, THOLE_ANY, 9, ~UINT64_C(0), THOLE_DISCARD, &completion))
 			;
@@ -203,8 +221,8 @@ static void poll__payload_anywhere(void **state)
 	pair_close(&pair);
 }
 
-/* The question's memory, which the answer lies in, is not given back to the asker before it has handled the answer: it would write
- * the next question there. */
+/* The question's memory, which the answer lies in, is not given back to the asker before it has handled the answer: it
+ * would write the next question there. */
 static void publish__not_while_memory_is_lent(void **state)
 {
 	struct pair pair;
@@ -285,7 +303,8 @@ static void reclaim__more_than_was_produced(void **state)
 	pair_open(&pair, small_options);
 	connect_both(&pair);
 	for (int i = 0; i < 10; i++)
-		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL),
+				 0);
 	{
 		struct ring_out *out = out_of(&pair);
 		struct ring_in *in = in_of(&pair);

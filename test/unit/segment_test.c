@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments: what a consumer accepts of a descriptor that anybody may have sent, what growing costs, and what a producer says of
- * itself there.
+ * Segments: what a consumer accepts of a descriptor that anybody may have sent, what growing costs, and what a
+ * producer says of itself there.
  *
- * syscall is replaced (by the linker's --wrap): it may refuse membarrier, as a filter does to one process and not to another.
+ * syscall is replaced (by the linker's --wrap): it may refuse membarrier, as a filter does to one process and not to
+ * another.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -187,7 +188,8 @@ long __wrap_syscall(long number, ...)
 		errno = EPERM;
 		return -1;
 	}
-	return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+	return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+			      arguments[5]);
 }
 
 static uint64_t sleep_of(struct thole_endpoint *endpoint)
@@ -198,8 +200,8 @@ static uint64_t sleep_of(struct thole_endpoint *endpoint)
 	return longest;
 }
 
-/* A sleeper relies on membarrier to reach all who may have to wake it. Where it is refused to one of a pair alone, both look by
- * themselves after a while. */
+/* A sleeper relies on membarrier to reach all who may have to wake it. Where it is refused to one of a pair alone,
+ * both look by themselves after a while. */
 static void sleep__where_a_producer_has_no_membarrier(void **state)
 {
 	static const char *const plain[] = {"network=off", NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records over frames in memory: what bounds how much is out, when it goes again, and which acknowledgements are believed. Whole
- * conversations under all kinds of faults are the simulator's.
+ * Records over frames in memory: what bounds how much is out, when it goes again, and which acknowledgements are
+ * believed. Whole conversations under all kinds of faults are the simulator's.
  */
 #include "unit.h"
 
@@ -35,7 +35,8 @@ static void send_one(uint64_t length)
 {
 	static uint8_t bytes[65536];
 
-	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, length, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, length, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL),
+			 0);
 }
 
 /* Both know each other, and nothing is under way. */
@@ -221,7 +222,8 @@ static void timeout__begins_with_a_poll(void **state)
 	vanish_both();
 }
 
-/* Anything that arrives ends the doubling, be it once that several tries were needed for, and the round trip stays what it is. */
+/* Anything that arrives ends the doubling, be it once that several tries were needed for, and the round trip stays
+ * what it is. */
 static void timeout__is_short_again_after_progress(void **state)
 {
 	uint64_t trip_ns;

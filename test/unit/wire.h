@@ -113,7 +113,8 @@ static inline void wired_address(struct wire *wire, uint8_t number, bool indexed
 	if (indexed) {
 		*parts = (struct address_parts){.host = number, .endpoint = 100u + number,
 						.network = {ADDRESS_IPV4, 0, 1, 1, 10, 0, 0, number}};
-		wire->link.own = (struct path){{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = number, [16] = 1, [17] = 1}};
+		wire->link.own =
+			(struct path){{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = number, [16] = 1, [17] = 1}};
 		return;
 	}
 	address_mxoe(mac, number, parts);
@@ -156,7 +157,8 @@ static inline void wired_open(struct pair *pair, struct wire wires[2], const str
 }
 
 /* Advance both, and the time to the next deadline when nothing is left to do, until `request` of `of` is complete. */
-static inline int wired_finish(struct pair *pair, uint64_t *now_ns, struct thole_endpoint *of, struct thole_request *request)
+static inline int wired_finish(struct pair *pair, uint64_t *now_ns, struct thole_endpoint *of,
+			       struct thole_request *request)
 {
 	for (int i = 0; i < PAIR_TURNS_MAX; i++) {
 		uint64_t a_ns, b_ns;

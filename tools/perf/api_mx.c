@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * api_mx.c - messages through MX, as programs written for it send and receive them: mx_isend and mx_irecv, and mx_test until it
- * is done.
+ * api_mx.c - messages through MX, as programs written for it send and receive them: mx_isend and mx_irecv, and mx_test
+ * until it is done.
  *
- * The library is loaded when it is wanted, by its path, and reached through a table of pointers, as a program that is linked with
- * it reaches it. So thole-perf needs no search path, and any library with this interface can be measured. One rank a
- * process: what belongs to it stands here.
+ * The library is loaded when it is wanted, by its path, and reached through a table of pointers, as a program that is
+ * linked with it reaches it. So thole-perf needs no search path, and any library with this interface can be measured.
+ * One rank a process: what belongs to it stands here.
  */
 #include "perf.h"
 
@@ -162,7 +162,8 @@ static int load(const struct perf_rank *rank)
 	char why[512];
 
 	if (!library)
-		return perf_complain_text(rank, "loading libmyriexpress, for messages", rank->plan->size_max, dlerror());
+		return perf_complain_text(rank, "loading libmyriexpress, for messages", rank->plan->size_max,
+					  dlerror());
 	for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
 		*symbols[i].place = dlsym(library, symbols[i].name);
 		if (*symbols[i].place)
@@ -183,7 +184,8 @@ static void options_hand_on(const struct perf_plan *plan)
 
 		if (!sign)
 			continue;
-		length = snprintf(variable, sizeof variable, "THOLE_%.*s", (int)(sign - plan->options[i]), plan->options[i]);
+		length = snprintf(variable, sizeof variable, "THOLE_%.*s", (int)(sign - plan->options[i]),
+				  plan->options[i]);
 		if (length >= (int)sizeof variable)
 			continue;
 		for (char *c = variable; *c; c++)

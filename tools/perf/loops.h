@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loops.h - the loops that are timed, written once, and compiled into each API's file of their own: no call through a pointer
- * stands between them and what they measure.
+ * loops.h - the loops that are timed, written once, and compiled into each API's file of their own: no call through a
+ * pointer stands between them and what they measure.
  *
  * Latency and bandwidth mean what they mean in the OSU benchmarks: half of the round trip of a blocking send and
  * receive, and a window of sends that one small answer ends. Both ranks run every loop with the same number

@@ -167,8 +167,9 @@ static int cores_parse(struct perf_plan *plan, const char *text)
 		uint64_t core;
 
 		if (number_parse(text, &end, &core) < 0 || core >= CPU_SETSIZE || *end != (i ? '\0' : ','))
-			return refuse("--cores '%s' is not A,B: the numbers, from 0 to %d, of the cores of the two processes", whole,
-				      CPU_SETSIZE - 1);
+			return refuse(
+				"--cores '%s' is not A,B: the numbers, from 0 to %d, of the cores of the two processes",
+				whole, CPU_SETSIZE - 1);
 		plan->cores[i] = (int)core;
 	}
 	return 0;

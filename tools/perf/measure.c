@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * measure.c - what all that is timed has in common: how the two ranks meet and agree, the bare ping-pong that messages are
- * compared with, and the patterns by which they are seen to arrive unaltered. The loops that carry messages are
+ * measure.c - what all that is timed has in common: how the two ranks meet and agree, the bare ping-pong that messages
+ * are compared with, and the patterns by which they are seen to arrive unaltered. The loops that carry messages are
  * in loops.h.
  */
 #include "perf.h"
@@ -18,11 +18,13 @@ enum {
 
 int perf_complain_text(const struct perf_rank *rank, const char *what, uint64_t size, const char *why)
 {
-	const char *hint = rank->meeting ? "; TCP passes, but frames of Thole do not: is UDP open between these hosts?" : "";
+	const char *hint =
+		rank->meeting ? "; TCP passes, but frames of Thole do not: is UDP open between these hosts?" : "";
 	char text[1024];
 	int length;
 
-	length = snprintf(text, sizeof text, "rank %d: %s of %" PRIu64 " bytes: %s%s", rank->rank, what, size, why, hint);
+	length = snprintf(text, sizeof text, "rank %d: %s of %" PRIu64 " bytes: %s%s", rank->rank, what, size, why,
+			  hint);
 	fprintf(stderr, "thole-perf: %s\n", text);
 	atomic_store(&rank->shared->failed, 1);
 	if (rank->other && length > 0)

@@ -478,9 +478,11 @@ static int connect_complain(const struct perf_plan *plan, int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
-		return trouble("nobody listens on %s, port %u; start `thole perf --listen` there", plan->host, plan->port);
+		return trouble("nobody listens on %s, port %u; start `thole perf --listen` there", plan->host,
+			       plan->port);
 	case ETIMEDOUT:
-		return trouble("%s does not answer: it is down, or a firewall drops TCP port %u", plan->host, plan->port);
+		return trouble("%s does not answer: it is down, or a firewall drops TCP port %u", plan->host,
+			       plan->port);
 	default:
 		return trouble("%s cannot be reached: %s", plan->host, strerror(error));
 	}

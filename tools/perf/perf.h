@@ -88,7 +88,8 @@ struct perf_shared {
 
 struct perf_rank;
 
-/* One interface for messages, for a rank whose buffers are there. All that return int return 0, or -1 after a message. */
+/* One interface for messages, for a rank whose buffers are there. All that return int return 0, or -1 after a
+ * message. */
 struct perf_api {
 	const char *name;
 	int (*open)(struct perf_rank *rank); /* and find the other rank */
@@ -128,8 +129,8 @@ static inline uint64_t perf_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* How long a wait for a message may take: whether Thole reaches another host at all shows as soon as that host has answered by
- * TCP. */
+/* How long a wait for a message may take: whether Thole reaches another host at all shows as soon as that host has
+ * answered by TCP. */
 static inline uint64_t perf_patience(const struct perf_rank *rank)
 {
 	return rank->meeting ? rank->plan->connect_ns : rank->plan->patience_ns;

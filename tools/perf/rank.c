@@ -39,7 +39,8 @@ static int run_sample(struct perf_rank *rank, const struct subject *subject, uin
 {
 	switch (subject->test) {
 	case PERF_BARE:
-		return rank->other ? perf_tcp(rank, subject->size, iterations, ns_p) : perf_bare(rank, iterations, ns_p);
+		return rank->other ? perf_tcp(rank, subject->size, iterations, ns_p)
+				   : perf_bare(rank, iterations, ns_p);
 	case PERF_LATENCY: return subject->api->latency(rank, subject->size, iterations, ns_p);
 	default: return subject->api->bandwidth(rank, subject->size, subject->window, iterations, ns_p);
 	}
@@ -56,8 +57,8 @@ static uint64_t trial_iterations(const struct perf_rank *rank, const struct subj
 	return subject->test == PERF_BARE ? 1024 : size >= 1 << 20 ? 1 : TRIAL_ITERATIONS;
 }
 
-/* Rank 0 decides how many iterations make a sample, from a short trial that both run. It is the same number for all that are
- * compared, by the fastest of them: what was interrupted has taken longer than it does. */
+/* Rank 0 decides how many iterations make a sample, from a short trial that both run. It is the same number for all
+ * that are compared, by the fastest of them: what was interrupted has taken longer than it does. */
 static int iterations_agree(struct perf_rank *rank, struct subject *subject, const struct perf_api *const *apis,
 			    unsigned count, uint64_t *iterations_p)
 {
@@ -85,12 +86,14 @@ static void sample_print(const struct subject *subject, unsigned round, uint64_t
 	printf("{\"type\": \"sample\", \"test\": \"%s\", ", subject->name);
 	if (subject->api)
 		printf("\"api\": \"%s\", ", subject->api->name);
-	printf("\"size\": %" PRIu64 ", \"round\": %u, \"iterations\": %" PRIu64 ", \"window\": %u, \"ns\": %" PRIu64 "}\n",
+	printf("\"size\": %" PRIu64 ", \"round\": %u, \"iterations\": %" PRIu64 ", \"window\": %u, \"ns\": %" PRIu64
+	       "}\n",
 	       subject->size, round, iterations, subject->window, ns);
 	fflush(stdout);
 }
 
-/* A sample of each, one right after the other. Who is first changes with each round, so that being first is no advantage. */
+/* A sample of each, one right after the other. Who is first changes with each round, so that being first is no
+ * advantage. */
 static int measure(struct perf_rank *rank, const struct perf_api *const *apis, unsigned count, struct subject subject,
 		   unsigned round)
 {
@@ -121,7 +124,8 @@ static int measure_beside(struct perf_rank *rank, uint64_t size, unsigned round)
 	return measure(rank, none, 1, subject, round);
 }
 
-static int measure_messages(struct perf_rank *rank, enum perf_test test, const char *name, uint64_t size, unsigned round)
+static int measure_messages(struct perf_rank *rank, enum perf_test test, const char *name, uint64_t size,
+			    unsigned round)
 {
 	struct subject subject = { .test = test, .name = name, .size = size };
 
@@ -149,7 +153,8 @@ static int measure_round(struct perf_rank *rank, unsigned round)
 		if (measure_messages(rank, PERF_LATENCY, "latency", plan->sizes[i], round) < 0)
 			return -1;
 		/* No bandwidth of nothing. */
-		if (plan->sizes[i] > 0 && measure_messages(rank, PERF_BANDWIDTH, "bandwidth", plan->sizes[i], round) < 0)
+		if (plan->sizes[i] > 0 &&
+		    measure_messages(rank, PERF_BANDWIDTH, "bandwidth", plan->sizes[i], round) < 0)
 			return -1;
 	}
 	return measure_messages(rank, PERF_RATE, "rate", RATE_BYTES, round);
@@ -232,7 +237,8 @@ static void way_print(struct way *way, const char *side)
 	fflush(stdout);
 }
 
-/* Rank 0 prints how either side reached the other, and what was sent again; the round trip is that of a line at rest. */
+/* Rank 0 prints how either side reached the other, and what was sent again; the round trip is that of a line at
+ * rest. */
 static int ways_print(struct perf_rank *rank)
 {
 	struct way way;
@@ -274,8 +280,8 @@ static int api_begin(struct perf_rank *rank, const struct perf_api *api)
 	return error;
 }
 
-/* MX first: with frames of MXoE its endpoint wants a number of its own, Thole's takes any that is left. Nobody goes on before the
- * other has connected, for which he may need our progress. */
+/* MX first: with frames of MXoE its endpoint wants a number of its own, Thole's takes any that is left. Nobody goes on
+ * before the other has connected, for which he may need our progress. */
 static int messages_begin(struct perf_rank *rank)
 {
 	if (rank->plan->apis & PERF_API_MX && (api_begin(rank, &perf_api_mx) < 0 || perf_barrier(rank) < 0))
@@ -322,7 +328,8 @@ int perf_pin(const struct perf_rank *rank, int core)
 	CPU_SET((size_t)core, &cores);
 	if (sched_setaffinity(0, sizeof cores, &cores) == 0)
 		return 0;
-	fprintf(stderr, "thole-perf: --cores: this process cannot run on core %d: %s; `thole info host` names those that it may use\n",
+	fprintf(stderr,
+		"thole-perf: --cores: this process cannot run on core %d: %s; `thole info host` names those that it may use\n",
 		core, strerror(errno));
 	atomic_store(&rank->shared->failed, 1);
 	return -1;

@@ -35,7 +35,8 @@ static bool provider_is_there(char reason[REASON_MAX])
 	const char *folders = getenv(provider_path);
 	char path[PATH_MAX];
 
-	for (const char *folder = folders; folder && *folder; folder += strcspn(folder, ":"), folder += *folder == ':') {
+	for (const char *folder = folders; folder && *folder;
+	     folder += strcspn(folder, ":"), folder += *folder == ':') {
 		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(folder, ":"), folder, provider_file);
 		if (access(path, R_OK) == 0)
 			return true;
@@ -89,9 +90,11 @@ void evidence_reason(const struct evidence *evidence, const struct report *repor
 		     char reason[REASON_MAX])
 {
 	if (report->failed)
-		snprintf(reason, REASON_MAX, "no endpoint could be opened: %.*s", REPORT_REASON_MAX - 1, report->reason);
+		snprintf(reason, REASON_MAX, "no endpoint could be opened: %.*s", REPORT_REASON_MAX - 1,
+			 report->reason);
 	else if (evidence->provider)
-		snprintf(reason, REASON_MAX, "it loaded Thole's provider, but its MPI opened no endpoint and went another way");
+		snprintf(reason, REASON_MAX,
+			 "it loaded Thole's provider, but its MPI opened no endpoint and went another way");
 	else if (*evidence->fabric)
 		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider", evidence->fabric);
 	else if (*evidence->mpi)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * evidence: why a program that was to use Thole does not. What its rank was started with, and what of an MPI its process
- * is seen to have loaded. It guesses nothing: where nothing was seen, it says that.
+ * evidence: why a program that was to use Thole does not. What its rank was started with, and what of an MPI its
+ * process is seen to have loaded. It guesses nothing: where nothing was seen, it says that.
  */
 #ifndef RANK_EVIDENCE_H
 #define RANK_EVIDENCE_H
@@ -20,7 +20,8 @@ struct evidence {
 	bool provider;                        /* Thole's is */
 };
 
-/* Whether a rank has what it needs: expected are NAME or NAME=VALUE, ended by NULL. False: reason says what is missing. */
+/* Whether a rank has what it needs: expected are NAME or NAME=VALUE, ended by NULL. False: reason says what is
+ * missing. */
 bool environment_is_whole(char **expected, char reason[REASON_MAX]);
 
 /* Look at what a process has mapped by now. */

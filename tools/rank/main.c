@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole-rank: what `thole run --check` puts before the program of each rank. It starts the program, waits for it, and says in
- * lines on its standard error whether it used Thole and how much; launchers carry these to `thole run` from any host. It
- * does nothing else: input, output, signals and exit status are the program's.
+ * thole-rank: what `thole run --check` puts before the program of each rank. It starts the program, waits for it, and
+ * says in lines on its standard error whether it used Thole and how much; launchers carry these to `thole run` from
+ * any host. It does nothing else: input, output, signals and exit status are the program's.
  *
  * A line is [thole TOKEN name=value ... why=TEXT], written at once. Its state is one of: refused (the program is not
- * started), started, began (it has an endpoint), ended, without (it ended and never had one). What a rank counted is in memory that
- * this process made, so that it is there however the rank ends; one that is killed together with its rank has said that it
- * began.
+ * started), started, began (it has an endpoint), ended, without (it ended and never had one). What a rank counted is
+ * in memory that this process made, so that it is there however the rank ends; one that is killed together with its
+ * rank has said that it began.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,8 +72,8 @@ static void say(const struct rank *rank, const char *state, const char *more, co
 	int length;
 
 	gethostname(host, sizeof(host) - 1);
-	length = snprintf(line, sizeof(line) - 2, "[thole %s rank=%.20s of=%.20s host=%.64s state=%s%s why=%s", rank->token,
-			  first_of(rank_names), first_of(size_names), host, state, more, why);
+	length = snprintf(line, sizeof(line) - 2, "[thole %s rank=%.20s of=%.20s host=%.64s state=%s%s why=%s",
+			  rank->token, first_of(rank_names), first_of(size_names), host, state, more, why);
 	if (length > (int)sizeof(line) - 3)
 		length = (int)sizeof(line) - 3;
 	for (char *mark = line; (mark = strpbrk(mark, "]\n")); mark++)
@@ -177,8 +177,8 @@ static void announce_end(struct rank *rank)
 	} while (pthread_clockjoin_np(rank->announcer, NULL, CLOCK_MONOTONIC, &until) != 0);
 }
 
-/* Whether the program has got a signal of ours as well, being in the same group: terminals signal groups, and so do launchers that
- * make one for their ranks. A second one could mean something else to it. */
+/* Whether the program has got a signal of ours as well, being in the same group: terminals signal groups, and so do
+ * launchers that make one for their ranks. A second one could mean something else to it. */
 static bool signal_is_everyones(const struct rank *rank, const siginfo_t *info)
 {
 	return rank->grouped || info->si_code == SI_KERNEL;
@@ -228,7 +228,8 @@ static int rank_run(struct rank *rank)
 	int status;
 
 	sigfillset(&signals);
-	for (const int *stop = (const int[]){SIGTSTP, SIGTTIN, SIGTTOU, SIGSEGV, SIGBUS, SIGFPE, SIGILL, 0}; *stop; stop++)
+	for (const int *stop = (const int[]){SIGTSTP, SIGTTIN, SIGTTOU, SIGSEGV, SIGBUS, SIGFPE, SIGILL, 0}; *stop;
+	     stop++)
 		sigdelset(&signals, *stop);
 	signal(SIGCHLD, SIG_DFL); /* who ignores it hears of no end */
 	sigprocmask(SIG_BLOCK, &signals, &before);

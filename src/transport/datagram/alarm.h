@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * alarm: one descriptor that becomes readable when something arrives at any of a link's sockets, but only while it is set.
+ * alarm: one descriptor that becomes readable when something arrives at any of a link's sockets, but only while it is
+ * set.
  *
- * A socket that somebody watches costs whoever sends to it a quarter of a microsecond for each packet, so links are watched
- * only while their owner sleeps: link->ready sets the alarm, the next link->receive clears it.
+ * A socket that somebody watches costs whoever sends to it a quarter of a microsecond for each packet, so links are
+ * watched only while their owner sleeps: link->ready sets the alarm, the next link->receive clears it.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_ALARM_H
 #define THOLE_TRANSPORT_DATAGRAM_ALARM_H

@@ -2,7 +2,8 @@
 /*
  * arrival: records in, and what their sender is told of them: acknowledgement, order, credit. Pure.
  *
- * Frames are handed to the message layer in order; those ahead of a gap are held. Invariant: what is held is beyond `next`.
+ * Frames are handed to the message layer in order; those ahead of a gap are held. Invariant: what is held is beyond
+ * `next`.
  */
 #include <string.h>
 
@@ -42,13 +43,15 @@ void arrival_end(struct connection *connection)
 	arrival_quiet(connection);
 }
 
-/* ---- Acknowledgements ---------------------------------------------------------------------------------------------- */
+/* ---- Acknowledgements
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Frames that this peer may have under way: its share of what the receive buffer holds. */
 static uint16_t arrival_credit(const struct connection *connection)
 {
 	const struct engine *engine = connection->engine;
-	uint64_t room = engine->links[connection->routes.use[LINK_RECORDS]]->room / (2 * (uint64_t)connection->routes.frame);
+	uint64_t room =
+		engine->links[connection->routes.use[LINK_RECORDS]]->room / (2 * (uint64_t)connection->routes.frame);
 	uint64_t share = room / (engine->senders ? engine->senders : 1);
 
 	if (engine->held >= ENGINE_REORDER_TOTAL || share < WINDOW_LEAST)
@@ -63,7 +66,8 @@ void arrival_report(struct connection *connection, struct packet *packet)
 	connection->in.unreported = 0;
 	connection->in.ack_ns = 0;
 	/* Only an ACK says which frames are held, and whether messages are to be announced. */
-	connection->in.ack_now = connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_backpressure);
+	connection->in.ack_now =
+		connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_backpressure);
 }
 
 void arrival_acknowledge(struct connection *connection)
@@ -92,7 +96,8 @@ void arrival_acknowledge(struct connection *connection)
 		packet.flags |= PACKET_BACKPRESSURE;
 	if (silence->checked_ns && silence->total_ns > 0 && silence->heard_ns <= silence->checked_ns) {
 		packet.flags |= PACKET_ANSWER;
-		link = connection->routes.use[LINK_BULK]; /* where a host answers for who is not there any more; and by all others that work */
+		/* where a host answers for who is not there any more; and by all others that work */
+		link = connection->routes.use[LINK_BULK];
 		for (uint8_t i = 0; i < engine->link_count; i++)
 			if (i != link && connection->route[i].frame_max > 0)
 				burst_post(engine, i, &connection->route[i].records, &packet, 0);
@@ -101,7 +106,8 @@ void arrival_acknowledge(struct connection *connection)
 	burst_post(engine, link, &connection->route[link].records, &packet, 0);
 }
 
-/* ---- In ------------------------------------------------------------------------------------------------------------ */
+/* ---- In
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void arrival_deliver(struct connection *connection, const struct packet *packet)
 {
@@ -201,7 +207,8 @@ static void arrival_hold(struct connection *connection, const struct packet *pac
 	engine->held++;
 }
 
-/* An acknowledgement is due: at once when there is something the sender should hear, else when a record goes back, or later. */
+/* An acknowledgement is due: at once when there is something the sender should hear, else when a record goes back,
+ * or later. */
 static void arrival_owe(struct connection *connection, bool now)
 {
 	struct engine *engine = connection->engine;
@@ -248,7 +255,8 @@ void arrival_record(struct connection *connection, const struct packet *packet, 
 		arrival_owe(connection, !list_empty(&connection->in.held) && engine->codec->selective);
 }
 
-/* ---- Time ---------------------------------------------------------------------------------------------------------- */
+/* ---- Time
+ * ---------------------------------------------------------------------------------------------------------- */
 
 uint64_t arrival_expire(struct connection *connection)
 {

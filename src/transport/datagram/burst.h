@@ -2,8 +2,8 @@
 /*
  * burst: frames to be sent gather here, and go to one link at a time. Pure.
  *
- * A burst is sent off when it is full, when a frame for another link follows, and at the end of engine_transmit. Invariant: whatever a
- * frame of it refers to lives until then.
+ * A burst is sent off when it is full, when a frame for another link follows, and at the end of engine_transmit.
+ * Invariant: whatever a frame of it refers to lives until then.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_BURST_H
 #define THOLE_TRANSPORT_DATAGRAM_BURST_H
@@ -23,14 +23,15 @@ struct burst {
 	uint8_t bounces[ENGINE_BURST][ENGINE_FRAME_MAX]; /* not touched unless user memory is very scattered */
 	unsigned count;
 	uint8_t link;
-	bool full;                                    /* a link had no room: nothing more is tried until the next flush */
+	/* a link had no room: nothing more is tried until the next flush */
+	bool full;
 };
 
 /* Errors: MEMORY. */
 int burst_init(struct engine *engine);
 void burst_fini(struct engine *engine);
-/* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. kept: the owner of a RECORD frame of
- * this connection, or NULL. */
+/* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. kept: the owner of a
+ * RECORD frame of this connection, or NULL. */
 bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
 	       struct connection *connection, struct transmit_frame *transmit);
 /* Put a packet without payload into it, padded to `size` bytes if that is more. */

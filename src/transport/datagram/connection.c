@@ -2,15 +2,17 @@
 /*
  * connection: one peer: how it is found, what wakes its timer, and its end. Pure.
  *
- * What it says, and what it is told, is of the files whose names the parts of struct connection have. Invariants: a connection at
- * rest is in no list and has no timer; it stays as long as its peer does, so that late frames find it and are told.
+ * What it says, and what it is told, is of the files whose names the parts of struct connection have. Invariants: a
+ * connection at rest is in no list and has no timer; it stays as long as its peer does, so that late frames find it
+ * and are told.
  */
 #include <string.h>
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 
-/* ---- Finding ------------------------------------------------------------------------------------------------------- */
+/* ---- Finding
+ * ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t path_hash(const struct path *path)
 {
@@ -56,7 +58,8 @@ struct connection *connection_by_index(struct engine *engine, uint32_t index, ui
 		       : NULL;
 }
 
-/* ---- Beginning and end --------------------------------------------------------------------------------------------- */
+/* ---- Beginning and end
+ * --------------------------------------------------------------------------------------------- */
 
 struct connection *connection_get(struct engine *engine, struct transport_peer *peer)
 {
@@ -151,7 +154,8 @@ void connection_disconnect(struct engine *engine, struct transport_peer *peer)
 	connection_rest(connection);
 }
 
-/* ---- Time ---------------------------------------------------------------------------------------------------------- */
+/* ---- Time
+ * ---------------------------------------------------------------------------------------------------------- */
 
 void connection_wake(struct connection *connection, uint64_t when_ns)
 {
@@ -182,7 +186,8 @@ uint64_t connection_expire(struct connection *connection)
 	return try_ns < next_ns ? try_ns : next_ns;
 }
 
-/* ---- Frames -------------------------------------------------------------------------------------------------------- */
+/* ---- Frames
+ * -------------------------------------------------------------------------------------------------------- */
 
 void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type)
 {

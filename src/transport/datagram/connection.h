@@ -60,8 +60,8 @@ static inline uint32_t connection_data_head(const struct connection *connection)
 	return connection->engine->codec->data_head + guard_bytes(connection->guard);
 }
 
-/* Up to half as long again, differently for each connection and each try, so that those who have lost together do not try again
- * together. */
+/* Up to half as long again, differently for each connection and each try, so that those who have lost together do not
+ * try again together. */
 static inline uint64_t connection_spread(const struct connection *connection, uint64_t ns, unsigned tries)
 {
 	return ns + (ns >> 6) * (connection->session >> (tries & 31) & 31);
@@ -71,7 +71,8 @@ static inline uint64_t connection_spread(const struct connection *connection, ui
 struct connection *connection_get(struct engine *engine, struct transport_peer *peer);
 struct connection *connection_by_index(struct engine *engine, uint32_t index, uint64_t session);
 struct connection *connection_by_path(struct engine *engine, const struct link *link, const struct path *path);
-struct connection *connection_next_by_path(struct connection *connection, const struct link *link, const struct path *path);
+struct connection *connection_next_by_path(struct connection *connection, const struct link *link,
+					   const struct path *path);
 /* The hash chain of those that a path of a link may be of. */
 struct connection **connection_bucket(struct engine *engine, unsigned link, const struct path *path);
 /* The peer is asked, or has asked; it is there; it is lost. */

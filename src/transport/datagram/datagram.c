@@ -18,7 +18,8 @@
 #include "transport/datagram/mac.h"
 
 enum {
-	RECENT_POLLS = 64,      /* fruitless looks at a link that costs a system call, after which it is looked at seldom, */
+	/* fruitless looks at a link that costs a system call, after which it is looked at seldom, */
+	RECENT_POLLS = 64,
 	IDLE_POLLS = 16,        /* each so often, where shared memory is looked at in between */
 	CLOCK_POLLS = 16,       /* looks that find nothing between two looks at the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
@@ -50,12 +51,13 @@ static void datagram_ready(struct transport_owner *owner, struct watcher *watche
 	transport_poll(owner, TRANSPORT_DATAGRAM, true);
 }
 
-/* Without connections nobody looks at the links, so they have to make their descriptors readable; unless there is something
- * already. */
+/* Without connections nobody looks at the links, so they have to make their descriptors readable; unless there is
+ * something already. */
 static void datagram_rest(struct datagram *datagram)
 {
 	struct engine *engine = &datagram->engine;
-	bool something = engine->naming->deadline(engine) != UINT64_MAX; /* some have to say now and then that they are here */
+	/* some have to say now and then that they are here */
+	bool something = engine->naming->deadline(engine) != UINT64_MAX;
 
 	for (unsigned i = 0; i < engine->link_count && !something; i++)
 		something |= engine->links[i]->calls->ready(engine->links[i]);
@@ -131,7 +133,8 @@ static socklen_t mxoe_name(const struct datagram *datagram, unsigned number, str
 	int length;
 
 	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
-	length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "thole/mxoe/%u/%u", datagram->interface.index, number);
+	length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "thole/mxoe/%u/%u", datagram->interface.index,
+			  number);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
@@ -143,13 +146,16 @@ static int mxoe_no_number(const struct datagram *datagram)
 	if (errno != EADDRINUSE)
 		return error_set(THOLE_ERR_SYSTEM, "cannot hold a number of an mxoe endpoint: %m");
 	if (number == MXOE_ENDPOINTS)
-		return error_set(THOLE_ERR_BUSY, "all %d numbers of mxoe endpoints on the interface %s are taken", MXOE_ENDPOINTS,
-				 datagram->interface.name);
-	return error_set(THOLE_ERR_BUSY, "another mxoe endpoint on the interface %s has the number %u: give one that is free by "
-			 "the option number, or %d for any", datagram->interface.name, (unsigned)number, MXOE_ENDPOINTS);
+		return error_set(THOLE_ERR_BUSY, "all %d numbers of mxoe endpoints on the interface %s are taken",
+				 MXOE_ENDPOINTS, datagram->interface.name);
+	return error_set(THOLE_ERR_BUSY,
+			 "another mxoe endpoint on the interface %s has the number %u: give one that is free by "
+			 "the option number, or %d for any",
+			 datagram->interface.name, (unsigned)number, MXOE_ENDPOINTS);
 }
 
-/* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever ends us. */
+/* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever
+ * ends us. */
 static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 {
 	uint64_t wanted = datagram->owner->options.number;
@@ -229,13 +235,17 @@ static int mxoe_fits(const struct datagram *datagram, struct link *link)
 	const char *other = codec == &codec_mxoe_jumbo ? ", or set the option codec to mxoe, where all hosts do" : "";
 
 	if (option > 0 && option < least)
-		return error_set(THOLE_ERR_ADDRESS, "frames of the codec %s need an MTU of %u, and the option mtu says %u: set it "
-				 "to 0%s", codec->name, least, (unsigned)option, other);
+		return error_set(THOLE_ERR_ADDRESS,
+				 "frames of the codec %s need an MTU of %u, and the option mtu says %u: set it "
+				 "to 0%s",
+				 codec->name, least, (unsigned)option, other);
 	if (link->calls->frame_max(link, &link->own) >= least)
 		return 0;
-	return error_set(THOLE_ERR_ADDRESS, "frames of the codec %s need an MTU of %u, and the interface %s has %u: \"ip link set "
-			 "%s mtu %u\", there and wherever the frames go%s", codec->name, least, datagram->interface.name,
-			 datagram->interface.mtu, datagram->interface.name, least, other);
+	return error_set(THOLE_ERR_ADDRESS,
+			 "frames of the codec %s need an MTU of %u, and the interface %s has %u: \"ip link set "
+			 "%s mtu %u\", there and wherever the frames go%s",
+			 codec->name, least, datagram->interface.name, datagram->interface.mtu,
+			 datagram->interface.name, least, other);
 }
 
 static int datagram_add_raw(struct datagram *datagram)
@@ -266,8 +276,9 @@ static int datagram_add_raw(struct datagram *datagram)
 	return datagram_add(datagram, link);
 }
 
-/* Many endpoints never talk to another host, and the end of a packet socket takes the kernel long. So where nobody has asked for a
- * raw link it is opened, if that is permitted, at the first word to or from a peer. Without it everything goes over UDP. */
+/* Many endpoints never talk to another host, and the end of a packet socket takes the kernel long. So where nobody has
+ * asked for a raw link it is opened, if that is permitted, at the first word to or from a peer. Without it everything
+ * goes over UDP. */
 static void datagram_add_later(struct datagram *datagram)
 {
 	int error;
@@ -290,7 +301,8 @@ static int datagram_add_links(struct datagram *datagram)
 	if (error)
 		return error;
 	if (!native && (options->link == OPTION_LINK_UDP || options->link == OPTION_LINK_BOTH))
-		return error_set(THOLE_ERR_ARGUMENT, "frames of the codec mxoe go over raw links only: set the option link to "
+		return error_set(THOLE_ERR_ARGUMENT,
+				 "frames of the codec mxoe go over raw links only: set the option link to "
 				 "raw or auto");
 	if (native && options->link != OPTION_LINK_RAW)
 		error = datagram_add_udp(datagram);
@@ -324,14 +336,20 @@ static int datagram_integrity(const struct options *options)
 	if (options->integrity == OPTION_INTEGRITY_AUTO || options->integrity == OPTION_INTEGRITY_OFF)
 		return 0;
 	if (options->codec != OPTION_CODEC_NATIVE)
-		return error_set(THOLE_ERR_ARGUMENT, "frames of the codec mxoe have no place for a tag, so the option integrity cannot "
-				 "be %s: set it to off, or the codec to native", asked);
+		return error_set(THOLE_ERR_ARGUMENT,
+				 "frames of the codec mxoe have no place for a tag, so the option integrity cannot "
+				 "be %s: set it to off, or the codec to native",
+				 asked);
 	if (options->job_key == 0)
-		return error_set(THOLE_ERR_ARGUMENT, "the option integrity=%s needs a key that all of the job know: start it by "
-				 "thole run, which makes one, or set the option job_key", asked);
+		return error_set(THOLE_ERR_ARGUMENT,
+				 "the option integrity=%s needs a key that all of the job know: start it by "
+				 "thole run, which makes one, or set the option job_key",
+				 asked);
 	if (full && !mac_libcrypto())
-		return error_set(THOLE_ERR_UNSUPPORTED, "the option integrity=full needs OpenSSL's libcrypto.so.3 (%s): install it "
-				 "(Debian: libssl3; Fedora: openssl-libs), or set it to head", mac_trouble());
+		return error_set(THOLE_ERR_UNSUPPORTED,
+				 "the option integrity=full needs OpenSSL's libcrypto.so.3 (%s): install it "
+				 "(Debian: libssl3; Fedora: openssl-libs), or set it to head",
+				 mac_trouble());
 	return 0;
 }
 
@@ -340,7 +358,8 @@ static int datagram_wanted(const struct options *options, enum transport_wish *w
 	bool native = options->codec == OPTION_CODEC_NATIVE;
 
 	if (!native && options->network == OPTION_NETWORK_OFF)
-		return error_set(THOLE_ERR_ARGUMENT, "the option codec says what frames on the network look like, and the option "
+		return error_set(THOLE_ERR_ARGUMENT,
+				 "the option codec says what frames on the network look like, and the option "
 				 "network is off: set codec to native, or network to auto");
 	*wish_p = options->network == OPTION_NETWORK_OFF ? TRANSPORT_UNWANTED
 		  : options->network == OPTION_NETWORK_ON || !native ? TRANSPORT_REQUIRED
@@ -436,8 +455,8 @@ static int datagram_key(struct transport_peer *peer, uint64_t key)
 	return engine_of(peer)->naming->rekey(engine_of(peer), peer, key);
 }
 
-static int datagram_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
-			 uint32_t length)
+static int datagram_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+			 uint64_t offset, uint32_t length)
 {
 	return transmit_push(engine_of(peer), peer, record, payload, offset, length);
 }
@@ -505,8 +524,8 @@ static void datagram_info(struct transport_peer *peer, struct thole_peer_info *i
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-/* Links that are not cheap cost a system call. They are looked at each time while something comes there or is to come, and where
- * there is nothing else to look at: no peers in shared memory, no link in memory. */
+/* Links that are not cheap cost a system call. They are looked at each time while something comes there or is to come,
+ * and where there is nothing else to look at: no peers in shared memory, no link in memory. */
 static bool datagram_is_due(struct datagram *datagram)
 {
 	const struct engine *engine = &datagram->engine;

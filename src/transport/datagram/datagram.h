@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * datagram: the transport between hosts, as endpoints see it (datagram_transport). It owns the engine and all that is impure
- * about it: which links are opened, the clock, randomness, sleeping. What is said over the links is the engine's.
+ * datagram: the transport between hosts, as endpoints see it (datagram_transport). It owns the engine and all that is
+ * impure about it: which links are opened, the clock, randomness, sleeping. What is said over the links is the
+ * engine's.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_DATAGRAM_H
 #define THOLE_TRANSPORT_DATAGRAM_DATAGRAM_H
@@ -30,9 +31,9 @@ static inline struct datagram *datagram_of(const struct transport_owner *owner)
 }
 
 /*
- * The simulator's way to give an endpoint of endpoint_create its network: no socket is opened. The links are open and stay
- * their owner's until their `close` is called, at the end; each link's engine, index and counters are set here. random draws
- * sessions and the like. Errors: MEMORY.
+ * The simulator's way to give an endpoint of endpoint_create its network: no socket is opened. The links are open and
+ * stay their owner's until their `close` is called, at the end; each link's engine, index and counters are set here.
+ * random draws sessions and the like. Errors: MEMORY.
  */
 int datagram_attach(struct transport_owner *owner, const struct codec *codec, struct link *const *links, unsigned count,
 		    void (*random)(void *arg, void *bytes, size_t length), void *random_arg);

@@ -9,7 +9,8 @@
 #include "transport/datagram/transmit_frame.h"
 #include "transport/datagram/scatter.h"
 
-/* ---- Opening and closing ------------------------------------------------------------------------------------------- */
+/* ---- Opening and closing
+ * ------------------------------------------------------------------------------------------- */
 
 /* Without a key there is nothing that a stranger does not know too. */
 static enum guard_mode engine_integrity(const struct engine *engine)
@@ -95,7 +96,8 @@ void engine_add_link(struct engine *engine, struct link *link)
 		transmit_frame_init(engine);
 }
 
-/* ---- Time ---------------------------------------------------------------------------------------------------------- */
+/* ---- Time
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -133,7 +135,8 @@ unsigned engine_expire(struct engine *engine)
 	return n;
 }
 
-/* ---- Out ----------------------------------------------------------------------------------------------------------- */
+/* ---- Out
+ * ----------------------------------------------------------------------------------------------------------- */
 
 unsigned engine_transmit(struct engine *engine)
 {
@@ -204,7 +207,8 @@ void engine_backpressure(struct engine *engine)
 	}
 }
 
-/* ---- In ------------------------------------------------------------------------------------------------------------ */
+/* ---- In
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Lose frames on purpose; xorshift64*, seeded by options. */
 static bool engine_inject(struct engine *engine)
@@ -261,7 +265,8 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 	}
 }
 
-bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame, size_t length)
+bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
+		  size_t length)
 {
 	struct packet packet;
 

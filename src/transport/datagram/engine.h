@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine: records and bulk over frames that may be lost, doubled, reordered or damaged; sans-I/O. Pure: no system call, no
- * clock, no random number (they are drawn by engine->random, which the owner provides); time comes in as engine->now_ns.
- * Frames come in by engine_frame, go out by link->send, once a burst.
+ * engine: records and bulk over frames that may be lost, doubled, reordered or damaged; sans-I/O. Pure: no system
+ * call, no clock, no random number (they are drawn by engine->random, which the owner provides); time comes in as
+ * engine->now_ns. Frames come in by engine_frame, go out by link->send, once a burst.
  *
  * connection.h  what there is of one peer; each of its parts is of the file that has its name
  * handshake.c   how a connection begins, and how its peer says that it ends
@@ -13,8 +13,8 @@
  * naming.h      how everybody is named: naming_native.c, and naming_mxoe.c, where endpoints have a MAC and a number
  * guard.c       whether a frame is the peer's, unaltered and new
  *
- * Invariants. A frame is looked at only if its session is the one that we drew for that connection, and, where there is a guard,
- * only if that finds it fine. Nothing is allocated for
+ * Invariants. A frame is looked at only if its session is the one that we drew for that connection, and, where there
+ * is a guard, only if that finds it fine. Nothing is allocated for
  * whoever does not know the job key. Every queue here has a bound: see enum engine_limits.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_ENGINE_H
@@ -32,7 +32,8 @@
 /* Every bound, with its unit and its reason. */
 enum engine_limits {
 	ENGINE_LINKS_MAX = 4,              /* raw, UDP, and what comes */
-	ENGINE_BURST = 64,                 /* frames handed to a link at once; the kernel's segments of one GSO packet */
+	/* frames handed to a link at once; the kernel's segments of one GSO packet */
+	ENGINE_BURST = 64,
 	ENGINE_FRAME_MAX = 9216,           /* bytes of a frame: jumbo Ethernet */
 	ENGINE_FRAME_MIN = 576 - 28,       /* what every IPv4 path carries, less IP and UDP */
 	ENGINE_SMALL_FRAME = 192,          /* frames up to this long are kept in small buffers */
@@ -71,7 +72,8 @@ struct engine {
 	struct list_node dirty;         /* connections with frames to send */
 	struct list_node serving;       /* connections whose windows are being sent */
 	struct list_node fetching;      /* connections that are to be asked for data, in turn */
-	struct list_node blocks;        /* outstanding blocks of all fetches, in the order in which they were asked for */
+	/* outstanding blocks of all fetches, in the order in which they were asked for */
+	struct list_node blocks;
 	struct connection **buckets;    /* connections by path, for each link */
 	uint64_t scatter_version;       /* counts changes of what is foreseen */
 	uint8_t *repair;                /* where a batch is put together that landed elsewhere than foreseen */
@@ -89,8 +91,8 @@ struct engine {
 	uint32_t session;               /* mxoe: one for all peers; 0: each connection has its own */
 };
 
-/* Set up for an endpoint whose options and address are there; links are added by engine_add_link before the first frame.
- * Errors: MEMORY. */
+/* Set up for an endpoint whose options and address are there; links are added by engine_add_link before the first
+ * frame. Errors: MEMORY. */
 int engine_init(struct engine *engine, struct transport_owner *owner, const struct codec *codec);
 /* Before its links are closed. */
 void engine_fini(struct engine *engine);
@@ -98,8 +100,9 @@ void engine_add_link(struct engine *engine, struct link *link);
 
 /* ---- In: from links --------------------------------------------------------------------------- */
 
-/* A frame has arrived at a link (behind its Ethernet or UDP header). Any bytes. Returns whether it was of the peer of an open
- * connection, and came from where that sends from: nobody else's frames may have a say in how a link is used. */
+/* A frame has arrived at a link (behind its Ethernet or UDP header). Any bytes. Returns whether it was of the peer of
+ * an open connection, and came from where that sends from: nobody else's frames may have a say in how a link is
+ * used. */
 bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
 		  size_t length);
 

@@ -153,8 +153,8 @@ static bool shorts_end(struct shorts *shorts)
 	return difference == 0;
 }
 
-/* The text is the front and what is behind the tag, up to where it covers: all that is in a frame's first part. Returns as shorts_end,
- * of those before. */
+/* The text is the front and what is behind the tag, up to where it covers: all that is in a frame's first part.
+ * Returns as shorts_end, of those before. */
 static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length)
 {
 	size_t behind = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT;
@@ -224,7 +224,8 @@ bool guard_stamp(struct guard *guard, const struct codec *codec, const struct fr
 		if (codec->flags(head) & PACKET_SEALED)
 			made &= stamp_long(guard, codec, &frames[i], head);
 		else
-			shorts_add(&shorts, codec, codec->type(head), head, frames[i].head_length + frames[i].body_length);
+			shorts_add(&shorts, codec, codec->type(head), head,
+				   frames[i].head_length + frames[i].body_length);
 	}
 	shorts_end(&shorts);
 	return made;
@@ -335,7 +336,8 @@ static enum guard_verdict frame_check(struct guard *guard, const struct codec *c
 	return right ? GUARD_FINE : GUARD_FORGED;
 }
 
-enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames, unsigned count)
+enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames,
+			       unsigned count)
 {
 	enum guard_verdict verdict = GUARD_FINE;
 	struct shorts shorts;

@@ -2,16 +2,17 @@
 /*
  * guard: what shows that a frame of an open connection is the peer's, unaltered, and new. Pure.
  *
- * Each frame has a counter, which never comes again in its direction, and a tag over both. Who knows neither the job key nor the
- * process can make none. Keys are worked out of the job key and of what both sides have said of themselves when connecting, for
- * each direction, and anew for every 2^32 frames; none is ever sent.
+ * Each frame has a counter, which never comes again in its direction, and a tag over both. Who knows neither the job
+ * key nor the process can make none. Keys are worked out of the job key and of what both sides have said of themselves
+ * when connecting, for each direction, and anew for every 2^32 frames; none is ever sent.
  *
- * A short tag is SipHash-2-4. It covers a frame of up to GUARD_WHOLE bytes that no bulk data is in, of a longer one what its head
- * is in. A long one is a `struct mac` over all of it, for the mode full, where what a short tag does not cover wholly needs one. Frames
- * of one burst are handled together, since many short tags are made in little more time than one.
+ * A short tag is SipHash-2-4. It covers a frame of up to GUARD_WHOLE bytes that no bulk data is in, of a longer one
+ * what its head is in. A long one is a `struct mac` over all of it, for the mode full, where what a short tag does not
+ * cover wholly needs one. Frames of one burst are handled together, since many short tags are made in little more time
+ * than one.
  *
- * Invariants. A counter is used once. A frame is taken once, and none that is GUARD_WINDOW older than the newest. Nothing a
- * frame says is heeded before guard_check has found it fine.
+ * Invariants. A counter is used once. A frame is taken once, and none that is GUARD_WINDOW older than the newest.
+ * Nothing a frame says is heeded before guard_check has found it fine.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_GUARD_H
 #define THOLE_TRANSPORT_DATAGRAM_GUARD_H
@@ -20,7 +21,8 @@
 #include "transport/datagram/wire/codec.h"
 
 enum guard_limits {
-	GUARD_WINDOW = 2048,   /* frames behind the newest of its kind that are still taken: two links, and lanes, bring them in
+	GUARD_WINDOW =
+		2048, /* frames behind the newest of its kind that are still taken: two links, and lanes, bring them in
 				  another order */
 	GUARD_WHOLE = 256,     /* bytes of a frame that a short tag covers wholly, */
 	GUARD_HEAD = 96,       /* and of a longer one: its head and its tag are in them */
@@ -42,7 +44,8 @@ struct mac {
 	void *(*open)(const uint8_t key[GUARD_KEY]);
 	void (*close)(void *context);
 	/* Over the parts, with a number that never comes again for this key. False: it failed. */
-	bool (*tag)(void *context, uint64_t number, const struct iovec *parts, size_t count, uint8_t tag[PACKET_TAG_LONG]);
+	bool (*tag)(void *context, uint64_t number, const struct iovec *parts, size_t count,
+		    uint8_t tag[PACKET_TAG_LONG]);
 };
 
 /* What a side says of itself when connecting. */
@@ -98,11 +101,13 @@ static inline struct guard_frame guard_frame(const struct packet *packet, const 
 	return (struct guard_frame){packet->counter, parts, count, packet->type, packet->flags};
 }
 
-/* Give frames that are sent now, in this order, counters and tags, in their heads. False: that failed for some, and whoever gets
- * them will drop them. */
+/* Give frames that are sent now, in this order, counters and tags, in their heads. False: that failed for some, and
+ * whoever gets them will drop them. */
 bool guard_stamp(struct guard *guard, const struct codec *codec, const struct frame_out *frames, unsigned count);
-/* What is to be thought of frames, no two with one counter: FINE if all are, else what one of them is. Nothing is remembered of them. */
-enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames, unsigned count);
+/* What is to be thought of frames, no two with one counter: FINE if all are, else what one of them is. Nothing is
+ * remembered of them. */
+enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames,
+			       unsigned count);
 /* They were fine, and are never taken again. */
 void guard_seen(struct guard *guard, const struct guard_frame *frames, unsigned count);
 

@@ -2,18 +2,20 @@
 /*
  * handshake: how a connection begins, and how its peer says that it ends. Pure.
  *
- * Both sides send CONNECT, and each answers the other's with ACCEPT. A CONNECT says all that the other side has to know; the
- * ACCEPT adds how long a frame the path was seen to carry. It does not matter who begins, nor whether both do at once.
+ * Both sides send CONNECT, and each answers the other's with ACCEPT. A CONNECT says all that the other side has to
+ * know; the ACCEPT adds how long a frame the path was seen to carry. It does not matter who begins, nor whether both
+ * do at once.
  *
- * A source address can be false. A CONNECT is answered with no more bytes than it has, each one by itself; all else waits until
- * a frame comes that repeats the session which our ACCEPT told, since only who is there has read that. Whom this endpoint wants
- * to reach it asks unasked.
+ * A source address can be false. A CONNECT is answered with no more bytes than it has, each one by itself; all else
+ * waits until a frame comes that repeats the session which our ACCEPT told, since only who is there has read that.
+ * Whom this endpoint wants to reach it asks unasked.
  */
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/sequence.h"
 
-/* ---- CONNECT and ACCEPT -------------------------------------------------------------------------------------------- */
+/* ---- CONNECT and ACCEPT
+ * -------------------------------------------------------------------------------------------- */
 
 uint32_t handshake_next(const struct connection *connection)
 {
@@ -75,7 +77,8 @@ void handshake_probe(struct connection *connection, unsigned link, bool padded, 
 }
 
 /* The first link in order that its address names. */
-static const struct link *handshake_first(const struct engine *engine, const struct transport_peer *peer, struct path *path_p)
+static const struct link *handshake_first(const struct engine *engine, const struct transport_peer *peer,
+					  struct path *path_p)
 {
 	for (unsigned i = 0; i < engine->order_count[LINK_CONNECT]; i++) {
 		const struct link *link = engine->links[engine->order[LINK_CONNECT][i]];
@@ -100,7 +103,8 @@ int handshake_connect(struct engine *engine, struct transport_peer *peer)
 		return 0;
 	first = handshake_first(engine, peer, &path);
 	if (!first)
-		return error_set(THOLE_ERR_ADDRESS, "%s has no address for the link %s: open it with the same option link",
+		return error_set(THOLE_ERR_ADDRESS,
+				 "%s has no address for the link %s: open it with the same option link",
 				 peer->address.text, engine->links[engine->order[LINK_CONNECT][0]]->calls->name);
 	route_reach(connection, first->index, &path);
 	connection_begin(connection);
@@ -180,8 +184,8 @@ static struct connection *handshake_caller(struct engine *engine, struct link *l
 	return connection;
 }
 
-void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
-			       size_t length)
+void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from,
+			       const struct packet *packet, size_t length)
 {
 	struct connection *connection;
 	struct route *route;
@@ -222,7 +226,8 @@ static bool handshake_accepted(struct connection *connection, const struct packe
 		engine->naming->refused(connection, connect);
 		return false;
 	}
-	if (!engine->naming->knows(engine, packet) || connect->seen > engine->frame_max || (connect->session != 0) != welcome) {
+	if (!engine->naming->knows(engine, packet) || connect->seen > engine->frame_max ||
+	    (connect->session != 0) != welcome) {
 		engine_count(engine, COUNTER_DROPPED_STRANGER);
 		return false;
 	}
@@ -231,7 +236,8 @@ static bool handshake_accepted(struct connection *connection, const struct packe
 	return welcome;
 }
 
-void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
+void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from,
+			      const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
 	struct connection *connection = engine->naming->called(engine, link, from, packet);
@@ -266,7 +272,8 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	connection_dirty(connection);
 }
 
-/* ---- CLOSE --------------------------------------------------------------------------------------------------------- */
+/* ---- CLOSE
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* Whether all that was sent before the CLOSE is here. */
 static bool handshake_is_closed(const struct connection *connection)
@@ -310,8 +317,8 @@ void handshake_close(struct engine *engine)
 		connection_packet(connection, &packet, PACKET_CLOSE);
 		packet.sequence = connection->out.next;
 		arrival_report(connection, &packet);
-		burst_post(engine, connection->routes.use[LINK_BULK], &connection->route[connection->routes.use[LINK_BULK]].records,
-			   &packet, 0);
+		burst_post(engine, connection->routes.use[LINK_BULK],
+			   &connection->route[connection->routes.use[LINK_BULK]].records, &packet, 0);
 	}
 	burst_send(engine, 0);
 }

@@ -8,8 +8,10 @@
 #include "transport/datagram/engine.h"
 
 enum handshake_limits {
-	CONNECT_RETRY_NS = 20000000,   /* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
-	CLOSE_WAIT_NS = 100000000,     /* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
+	/* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
+	CONNECT_RETRY_NS = 20000000,
+	/* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
+	CLOSE_WAIT_NS = 100000000,
 	CLOSE_PROBE_NS = 1000000,      /* between two looks at whether they are here */
 };
 
@@ -33,10 +35,12 @@ uint32_t handshake_next(const struct connection *connection);
 void handshake_ask(struct connection *connection);
 /* Send one by a further link: padded, as the try of this number is, or as short as it is. */
 void handshake_probe(struct connection *connection, unsigned link, bool padded, unsigned tries);
-void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
-			       size_t length);
-void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet);
-/* A frame with our session: whether there is a peer to have sent it. The first one opens a connection that the peer asked for. */
+void handshake_connect_arrived(struct engine *engine, struct link *link, const struct path *from,
+			       const struct packet *packet, size_t length);
+void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from,
+			      const struct packet *packet);
+/* A frame with our session: whether there is a peer to have sent it. The first one opens a connection that the peer
+ * asked for. */
 bool handshake_proven(struct connection *connection);
 void handshake_close_arrived(struct connection *connection, const struct packet *packet);
 /* What is due while a CLOSE waits (handshake.closing_ns); when something is next, UINT64_MAX: never. */

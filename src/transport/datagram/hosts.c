@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts: who speaks mxoe on an interface, and what such a host calls its board there. No endpoint is needed for that, nor is one
- * disturbed: what we say here is what every endpoint of this host says.
+ * hosts: who speaks mxoe on an interface, and what such a host calls its board there. No endpoint is needed for that,
+ * nor is one disturbed: what we say here is what every endpoint of this host says.
  *
- * A host answers only whom it knows, so we say first that we are there. It is heard of by its own such word (each second), by its
- * question for our name, or we are told its MAC. Then it is asked, until it answers. Owns a packet socket for the time of a call.
+ * A host answers only whom it knows, so we say first that we are there. It is heard of by its own such word (each
+ * second), by its question for our name, or we are told its MAC. Then it is asked, until it answers. Owns a packet
+ * socket for the time of a call.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -117,7 +118,8 @@ static void answered(struct search *search, struct seen *seen, const struct pack
 	if (seen->answered || seen->asked_ns == 0)
 		return;
 	seen->answered = true;
-	snprintf(found.mac, sizeof(found.mac), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+	snprintf(found.mac, sizeof(found.mac), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+		 mac[5]);
 	name_take(found.name, host);
 	if (search->name && strcasecmp(search->name, found.name) != 0)
 		return;
@@ -132,7 +134,8 @@ static void hear(struct search *search)
 	uint8_t frame[ETH_DATA_LEN];
 	struct sockaddr_ll from = {0};
 	socklen_t size = sizeof(from);
-	ssize_t length = recvfrom(search->fd, frame, sizeof(frame), MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&from, &size);
+	ssize_t length =
+		recvfrom(search->fd, frame, sizeof(frame), MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&from, &size);
 	struct packet packet;
 	struct seen *seen;
 
@@ -151,7 +154,8 @@ static void listen_until(struct search *search, uint64_t until_ns)
 	for (uint64_t now_ns = clock_now_ns(); now_ns < until_ns && !search->found; now_ns = clock_now_ns()) {
 		struct pollfd one = {.fd = search->fd, .events = POLLIN};
 		uint64_t left_ns = until_ns - now_ns;
-		struct timespec left = {.tv_sec = (time_t)(left_ns / 1000000000), .tv_nsec = (long)(left_ns % 1000000000)};
+		struct timespec left = {.tv_sec = (time_t)(left_ns / 1000000000),
+					.tv_nsec = (long)(left_ns % 1000000000)};
 
 		if (ppoll(&one, 1, &left, NULL) > 0)
 			hear(search);
@@ -181,7 +185,8 @@ static void search_for(struct search *search, const char *wanted)
 
 	if (!wanted || !*wanted)
 		return;
-	if (sscanf(wanted, "%2x:%2x:%2x:%2x:%2x:%2x%n", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5], &end) != ETH_ALEN ||
+	if (sscanf(wanted, "%2x:%2x:%2x:%2x:%2x:%2x%n", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5], &end) !=
+		    ETH_ALEN ||
 	    wanted[end]) {
 		search->name = wanted;
 		return;
@@ -197,7 +202,8 @@ static int search_open(struct search *search, const char *interface)
 	int error = interface_choose(interface, &search->interface);
 
 	if (!error && !interface_can_raw(&search->interface))
-		error = error_set(THOLE_ERR_ADDRESS, "the interface %s carries no Ethernet frames, so nobody speaks mxoe there",
+		error = error_set(THOLE_ERR_ADDRESS,
+				  "the interface %s carries no Ethernet frames, so nobody speaks mxoe there",
 				  search->interface.name);
 	if (!error)
 		error = link_raw_socket(SOCK_DGRAM, false, &search->fd);
@@ -206,11 +212,13 @@ static int search_open(struct search *search, const char *interface)
 	search->to = (struct sockaddr_ll){.sll_family = AF_PACKET, .sll_protocol = htons(LINK_RAW_ETHERTYPE_MXOE),
 					  .sll_ifindex = (int)search->interface.index, .sll_halen = ETH_ALEN};
 	if (bind(search->fd, (struct sockaddr *)&search->to, sizeof(search->to)) != 0)
-		return error_set(THOLE_ERR_SYSTEM, "cannot bind a packet socket to the interface %s: %m", search->interface.name);
+		return error_set(THOLE_ERR_SYSTEM, "cannot bind a packet socket to the interface %s: %m",
+				 search->interface.name);
 	return 0;
 }
 
-int thole_mxoe_hosts(const char *interface, const char *wanted, uint64_t wait_ns, struct thole_mxoe_host *hosts, unsigned room)
+int thole_mxoe_hosts(const char *interface, const char *wanted, uint64_t wait_ns, struct thole_mxoe_host *hosts,
+		     unsigned room)
 {
 	struct search search = {.fd = -1, .hosts = hosts, .room = room, .seen = calloc(SEEN_MAX, sizeof(struct seen))};
 	int error;

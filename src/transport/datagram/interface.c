@@ -257,8 +257,9 @@ int interface_choose(const char *name, struct interface *interface)
 	if (found)
 		*interface = *found;
 	else if (name && *name)
-		error = error_set(THOLE_ERR_NOT_FOUND, "no network interface has the name or address \"%.64s\"; there are: %s",
-				  name, names(list, count, text, sizeof(text)));
+		error = error_set(THOLE_ERR_NOT_FOUND,
+				  "no network interface has the name or address \"%.64s\"; there are: %s", name,
+				  names(list, count, text, sizeof(text)));
 	else
 		error = error_set(THOLE_ERR_NOT_FOUND, "no network interface is up and has an address; there are: %s",
 				  names(list, count, text, sizeof(text)));

@@ -35,8 +35,9 @@ struct interface {
 /* All interfaces, in the kernel's order, in memory that the caller frees. Errors: MEMORY, SYSTEM. */
 int interface_list(struct interface **list_p, unsigned *count_p);
 
-/* The interface to use: the one of this name or address; for NULL or "" that of the default route, else the first Ethernet
- * interface that runs and has an address, else any that does, else the loopback. Errors: NOT_FOUND, SYSTEM, MEMORY. */
+/* The interface to use: the one of this name or address; for NULL or "" that of the default route, else the first
+ * Ethernet interface that runs and has an address, else any that does, else the loopback. Errors: NOT_FOUND, SYSTEM,
+ * MEMORY. */
 int interface_choose(const char *name, struct interface *interface);
 
 /* Whether frames can be sent over it by UDP. */
@@ -46,9 +47,9 @@ bool interface_can_raw(const struct interface *interface);
 /* Whether this process may send raw frames: it has CAP_NET_RAW where this network namespace belongs. */
 bool interface_raw_permitted(void);
 
-/* The route to an address: the source address that packets to it get, and how long they may be (the path MTU as far as it
- * is known). Either result may be NULL. `interface`: the index of the one that a link-local address means. Errors: ADDRESS,
- * SYSTEM. */
+/* The route to an address: the source address that packets to it get, and how long they may be (the path MTU as far as
+ * it is known). Either result may be NULL. `interface`: the index of the one that a link-local address means. Errors:
+ * ADDRESS, SYSTEM. */
 int interface_route(const uint8_t address[INTERFACE_ADDRESS], uint32_t interface, uint8_t *source, uint32_t *mtu_p);
 
 union socket_address {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kind: how the ends of links are named, and what of them a handshake tells peers: a row of functions for each kind. Links of one
- * kind are reached alike, so of each kind an endpoint tells one. Pure, so that the simulator's links are of the same kinds.
+ * kind: how the ends of links are named, and what of them a handshake tells peers: a row of functions for each kind.
+ * Links of one kind are reached alike, so of each kind an endpoint tells one. Pure, so that the simulator's links are
+ * of the same kinds.
  */
 #include <string.h>
 
@@ -44,8 +45,8 @@ const struct link_kind kind_ip = {.path = ip_path, .tell = ip_tell};
 /* ---- By the MAC of an interface, and the lower half of an endpoint's id ------------------------------------------ */
 
 /* Addresses have MACs too, but who listens there to which EtherType is told by handshakes alone. */
-static bool ethernet_path(const struct link *link, const struct address_parts *parts, const struct packet_connect *connect,
-			  struct path *path_p)
+static bool ethernet_path(const struct link *link, const struct address_parts *parts,
+			  const struct packet_connect *connect, struct path *path_p)
 {
 	const uint8_t *network = parts->network, *mac = connect ? connect->mac : network + 8;
 	bool numbered = network[0] == ADDRESS_MXOE;

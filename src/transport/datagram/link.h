@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link: a way for frames out of this host and in again. Each is one small file (link_udp.c, link_raw.c; the simulator has
- * its own). A link knows no protocol: it may lose, double or reorder frames. It is called once a burst, not once a frame.
+ * link: a way for frames out of this host and in again. Each is one small file (link_udp.c, link_raw.c; the simulator
+ * has its own). A link knows no protocol: it may lose, double or reorder frames. It is called once a burst, not once a
+ * frame.
  *
- * What the engine uses a link for is the link's word too (rank), and so is how its ends are named (kind): the engine knows of
- * none in particular.
+ * What the engine uses a link for is the link's word too (rank), and so is how its ends are named (kind): the engine
+ * knows of none in particular.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_LINK_H
 #define THOLE_TRANSPORT_DATAGRAM_LINK_H
@@ -20,15 +21,16 @@ struct link;
 struct options;
 struct packet_connect;
 
-/* Where a frame goes to or comes from, as its link names it. UDP: 16 bytes of IPv6 (or IPv4 mapped into it), then the port in
- * network order, then 2 zeros. Raw: 6 bytes of MAC; native: the 4 bytes number of the endpoint; then zeros. */
+/* Where a frame goes to or comes from, as its link names it. UDP: 16 bytes of IPv6 (or IPv4 mapped into it), then the
+ * port in network order, then 2 zeros. Raw: 6 bytes of MAC; native: the 4 bytes number of the endpoint; then zeros. */
 struct path {
 	uint8_t bytes[20];
 };
 
 enum channel {
 	CHANNEL_RECORDS, /* everything but */
-	CHANNEL_BULK,    /* DATA, which has a socket of its own where a link can, so that what arrives there is foreseeable */
+	/* DATA, which has a socket of its own where a link can, so that what arrives there is foreseeable */
+	CHANNEL_BULK,
 	CHANNELS
 };
 
@@ -47,7 +49,9 @@ struct frame_out {
 enum link_liveness { /* of a host and process that was asked after */
 	LINK_UNKNOWN, /* no answer yet, or the link cannot ask */
 	LINK_ALIVE,   /* the process has answered, though its program may compute */
-	LINK_HELD,    /* the host says that the port is there, but the process does not answer: it is stopped, or somebody else has it */
+	/* the host says that the port is there, but the process does not answer: it is stopped, or somebody else has
+	 * it */
+	LINK_HELD,
 	LINK_GONE,    /* the host says that nobody is there */
 	LINK_UNASKED, /* for want of descriptors, or because others are being asked after */
 };
@@ -62,8 +66,8 @@ enum link_use {
 
 /* How the ends of links are named, and what of them a handshake tells (kind.c). */
 struct link_kind {
-	/* The path of a peer's link of this kind, by its address and, where it is not NULL, what its CONNECT or ACCEPT says. False: they
-	 * name none, or none that understands this link. */
+	/* The path of a peer's link of this kind, by its address and, where it is not NULL, what its CONNECT or ACCEPT
+	 * says. False: they name none, or none that understands this link. */
 	bool (*path)(const struct link *link, const struct address_parts *parts, const struct packet_connect *connect,
 		     struct path *path_p);
 	/* What peers have to know of it beside our address. */
@@ -78,18 +82,18 @@ struct link_calls {
 	uint8_t rank[LINK_USES]; /* lower ones are preferred; 0: not for this use */
 	/* Send frames in this order. Returns how many were taken; the rest found no room now. */
 	unsigned (*send)(struct link *link, const struct frame_out *frames, unsigned count);
-	/* Hand what has arrived to engine_frame (bulk perhaps by scatter_foresee and scatter_arrived), about `budget` frames of it.
-	 * Returns how many. */
+	/* Hand what has arrived to engine_frame (bulk perhaps by scatter_foresee and scatter_arrived), about `budget`
+	 * frames of it. Returns how many. */
 	unsigned (*receive)(struct link *link, unsigned budget);
 	/* Whether receive is so cheap that it may be called at every look (memory, no system call). */
 	bool cheap;
-	/* Before sleeping: is anything there to receive? From then until the next receive, fd becomes readable when something
-	 * arrives; at other times it may not. */
+	/* Before sleeping: is anything there to receive? From then until the next receive, fd becomes readable when
+	 * something arrives; at other times it may not. */
 	bool (*ready)(struct link *link);
 	/* Frames to this path: their length at most, from routes and interfaces, now. */
 	uint32_t (*frame_max)(struct link *link, const struct path *to);
-	/* Begin, or go on, to ask whether the process with this endpoint at a path lives, by means that do not need its program to
-	 * make progress; to be called now and then. ALIVE and GONE end the question. NULL: cannot. */
+	/* Begin, or go on, to ask whether the process with this endpoint at a path lives, by means that do not need
+	 * its program to make progress; to be called now and then. ALIVE and GONE end the question. NULL: cannot. */
 	enum link_liveness (*liveness)(struct link *link, const struct path *to, uint64_t endpoint);
 	/* Forget a question that was begun. */
 	void (*liveness_end)(struct link *link, const struct path *to);
@@ -104,7 +108,8 @@ struct link {
 	uint16_t bulk_port;    /* of CHANNEL_BULK, at the same address; 0: as in own */
 	uint16_t ethertype;    /* of the kind Ethernet: of its frames, so that peers send the same */
 	uint32_t interface;    /* its index; 0: any */
-	uint64_t room;         /* bytes that its receive buffer holds, for the credit that is given out; less after overflows */
+	/* bytes that its receive buffer holds, for the credit that is given out; less after overflows */
+	uint64_t room;
 	int fd[CHANNELS];      /* to be polled for reading after ready; -1: none */
 	uint64_t *counters;    /* the endpoint's */
 };

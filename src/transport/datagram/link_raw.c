@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link_raw: frames as Ethernet frames of their own type, past the IP stack. They come in through a ring of memory that the
- * kernel shares with us, so that looking costs no system call, and are handed on from there without a copy.
+ * link_raw: frames as Ethernet frames of their own type, past the IP stack. They come in through a ring of memory that
+ * the kernel shares with us, so that looking costs no system call, and are handed on from there without a copy.
  *
- * Owns two packet sockets, one for each direction (the sender's receives nothing), and the ring. A filter in the kernel keeps
- * what is not for this endpoint out of it. Invariants: a slot of the ring is ours from when the kernel sets its status until we
- * give it back, and slots are taken in their order. VLAN tags are no part of what we see: frames of a VLAN come from the
- * interface of that VLAN.
+ * Owns two packet sockets, one for each direction (the sender's receives nothing), and the ring. A filter in the
+ * kernel keeps what is not for this endpoint out of it. Invariants: a slot of the ring is ours from when the kernel
+ * sets its status until we give it back, and slots are taken in their order. VLAN tags are no part of what we see:
+ * frames of a VLAN come from the interface of that VLAN.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -32,7 +32,8 @@ enum raw_limits {
 	RAW_BLOCK = 64 << 10,        /* bytes of the ring that are contiguous in the kernel */
 	RAW_SEND_BYTES = 4 << 20,    /* asked for; the kernel doubles it for its own overhead */
 	RAW_PARTS_MAX = 16,          /* iovecs of a frame; one that has more is copied together first */
-	RAW_SMALL = 256,             /* frames up to this length are copied together too: one part costs the kernel less */
+	/* frames up to this length are copied together too: one part costs the kernel less */
+	RAW_SMALL = 256,
 	RAW_CHECK_POLLS = 4096,      /* looks between two at the socket's errors and losses */
 	RAW_FRAME_MIN = ETH_ZLEN,    /* Ethernet's, without its checksum */
 	RAW_HEAD_MAX = ETH_HLEN + LINK_RAW_HEAD,
@@ -164,7 +165,8 @@ static int dispatch(struct link_raw *raw, unsigned messages)
 	return sent < 0 ? -1 : 1;
 }
 
-/* A frame is taken for lost. Where the interface is down (ENETDOWN, ENXIO) it may come back, and the engine sends again. */
+/* A frame is taken for lost. Where the interface is down (ENETDOWN, ENXIO) it may come back, and the engine sends
+ * again. */
 static void lost(struct link_raw *raw, const struct frame_out *frame)
 {
 	if (errno == EMSGSIZE) {
@@ -261,7 +263,8 @@ static unsigned raw_receive(struct link *link, unsigned budget)
 		struct tpacket2_hdr *slot = slot_of(raw, raw->slot);
 
 		take_frame(raw, slot);
-		store_release(&slot->tp_status, TP_STATUS_KERNEL); /* the kernel looks at it before it fills the slot again */
+		/* the kernel looks at it before it fills the slot again */
+		store_release(&slot->tp_status, TP_STATUS_KERNEL);
 		raw->slot = raw->slot + 1 < raw->slot_count ? raw->slot + 1 : 0;
 	}
 	if (++raw->polls >= RAW_CHECK_POLLS || raw->too_long)
@@ -326,7 +329,8 @@ static int attach(int fd, const struct sock_filter *filter, size_t count)
 	return 0;
 }
 
-/* The EtherType is sorted out by binding to it; the rest by this: to us, or for mxoe to everybody; and to this endpoint. */
+/* The EtherType is sorted out by binding to it; the rest by this: to us, or for mxoe to everybody; and to this
+ * endpoint. */
 static int set_filter(const struct link_raw *raw, int fd)
 {
 	const struct sock_filter native[] = {
@@ -365,7 +369,9 @@ static int make_ring(struct link_raw *raw, int fd, uint32_t mtu)
 		blocks++;
 	raw->slot_count = blocks * raw->slots_a_block;
 	raw->ring_bytes = (size_t)blocks * RAW_BLOCK;
-	request = (struct tpacket_req){.tp_block_size = RAW_BLOCK, .tp_block_nr = blocks, .tp_frame_size = raw->slot_bytes,
+	request = (struct tpacket_req){.tp_block_size = RAW_BLOCK,
+				       .tp_block_nr = blocks,
+				       .tp_frame_size = raw->slot_bytes,
 				       .tp_frame_nr = raw->slot_count};
 	if (setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) != 0 ||
 	    setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)) != 0)
@@ -381,7 +387,8 @@ static int make_ring(struct link_raw *raw, int fd, uint32_t mtu)
 
 int link_raw_socket(int type, bool native, int *fd_p)
 {
-	*fd_p = socket(AF_PACKET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* protocol 0: nothing comes until it is bound */
+	/* protocol 0: nothing comes until it is bound */
+	*fd_p = socket(AF_PACKET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (*fd_p >= 0)
 		return 0;
 	if (errno == EPERM || errno == EACCES)

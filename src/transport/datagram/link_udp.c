@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link_udp: frames as UDP datagrams, one a frame. The kernel carries up to 64 KiB of them at a time where it can: frames of a
- * burst that follow each other to the same place are one packet until they leave (UDP_SEGMENT), and what belongs together
- * comes in as one again (UDP_GRO). Bulk data lands where the engine foresees it, in one copy.
+ * link_udp: frames as UDP datagrams, one a frame. The kernel carries up to 64 KiB of them at a time where it can:
+ * frames of a burst that follow each other to the same place are one packet until they leave (UDP_SEGMENT), and what
+ * belongs together comes in as one again (UDP_GRO). Bulk data lands where the engine foresees it, in one copy.
  *
- * Owns a socket for records and one for bulk, lanes beside them (udp_lane.c), the buffers for records, and the questions after
- * silent peers (liveness.h) and after us (responder.h). Invariants: frames are sent in their order within a channel, as long as a lane neither comes nor
- * goes. The engine is called from receive alone: what a send learns of errors waits until then.
+ * Owns a socket for records and one for bulk, lanes beside them (udp_lane.c), the buffers for records, and the
+ * questions after silent peers (liveness.h) and after us (responder.h). Invariants: frames are sent in their order
+ * within a channel, as long as a lane neither comes nor goes. The engine is called from receive alone: what a send
+ * learns of errors waits until then.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -155,14 +156,18 @@ static int open_records(struct link_udp *udp, uint64_t endpoint)
 		int error = udp_socket_open(udp, CHANNEL_RECORDS, &link->own, false);
 
 		if (!error)
-			error = responder_open(&udp->responder, link->interface, &link->own, link->engine->key, endpoint);
+			error = responder_open(&udp->responder, link->interface, &link->own, link->engine->key,
+					       endpoint);
 		if (error != THOLE_ERR_BUSY)
 			return error;
 		udp_socket_close(udp, CHANNEL_RECORDS);
 		memset(link->own.bytes + INTERFACE_ADDRESS, 0, 2);
 	}
-	return error_set(THOLE_ERR_SYSTEM, "found no port that is free for UDP and TCP, with the next one, in %u tries: too many are in use "
-			 "(sysctl net.ipv4.ip_local_port_range)", (unsigned)UDP_PORT_TRIES);
+	return error_set(
+		THOLE_ERR_SYSTEM,
+		"found no port that is free for UDP and TCP, with the next one, in %u tries: too many are in use "
+		"(sysctl net.ipv4.ip_local_port_range)",
+		(unsigned)UDP_PORT_TRIES);
 }
 
 static int open_sockets(struct link_udp *udp, uint64_t endpoint)

@@ -12,23 +12,24 @@
 enum link_raw_head {
 	LINK_RAW_ETHERTYPE = 0x88b5,       /* of native frames by default: for local experiments (IEEE 802) */
 	LINK_RAW_ETHERTYPE_MXOE = 0x86df,
-	/* Native frames have this between the Ethernet header and the frame: 0 u32 the endpoint that is meant, 4 u32 the
-	 * sender's, 8 u16 length of the frame without Ethernet's padding, 10 u16 zero. */
+	/* Native frames have this between the Ethernet header and the frame: 0 u32 the endpoint that is meant, 4 u32
+	 * the sender's, 8 u16 length of the frame without Ethernet's padding, 10 u16 zero. */
 	LINK_RAW_HEAD = 12,
 };
 
-/* Over UDP, with the address of the interface: IPv4 if it has one. `endpoint`: whose life peers ask after there. link->own has its address and the port of the records'
- * socket, link->bulk_port the other's. `counters`: the endpoint's, by enum counter. Errors: ADDRESS, MEMORY, SYSTEM. */
+/* Over UDP, with the address of the interface: IPv4 if it has one. `endpoint`: whose life peers ask after there.
+ * link->own has its address and the port of the records' socket, link->bulk_port the other's. `counters`: the
+ * endpoint's, by enum counter. Errors: ADDRESS, MEMORY, SYSTEM. */
 int link_udp_open(struct engine *engine, const struct interface *interface, uint64_t endpoint, uint64_t *counters,
 		  struct link **link_p);
 
-/* A packet socket of this type, unbound: nothing comes yet. native: UDP would do, too. Errors: ACCESS (with what to do about it),
- * SYSTEM. */
+/* A packet socket of this type, unbound: nothing comes yet. native: UDP would do, too. Errors: ACCESS (with what to do
+ * about it), SYSTEM. */
 int link_raw_socket(int type, bool native, int *fd_p);
 
-/* Raw Ethernet on the interface. Native frames: `endpoint` is a number that tells this endpoint from others at the interface;
- * paths are 6 bytes MAC, then this number of the peer (4 bytes, big-endian), so that `from` can be answered to.
- * LINK_RAW_ETHERTYPE_MXOE: frames have no such number, paths are the MAC alone, and broadcast is received too.
+/* Raw Ethernet on the interface. Native frames: `endpoint` is a number that tells this endpoint from others at the
+ * interface; paths are 6 bytes MAC, then this number of the peer (4 bytes, big-endian), so that `from` can be answered
+ * to. LINK_RAW_ETHERTYPE_MXOE: frames have no such number, paths are the MAC alone, and broadcast is received too.
  * Errors: ACCESS (with what to do about it), ADDRESS (an interface without Ethernet), MEMORY, SYSTEM. */
 int link_raw_open(struct engine *engine, const struct interface *interface, uint16_t ethertype, uint32_t endpoint,
 		  uint64_t *counters, struct link **link_p);

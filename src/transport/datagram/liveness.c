@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liveness: see liveness.h. A host that dies answers no more, so a connection is believed only while its keep-alives are
- * answered; one that its other side closes was looked at there, and is made anew after a while.
+ * liveness: see liveness.h. A host that dies answers no more, so a connection is believed only while its keep-alives
+ * are answered; one that its other side closes was looked at there, and is made anew after a while.
  */
 #include "transport/datagram/liveness.h"
 
@@ -60,7 +60,8 @@ static struct question *question_place(struct liveness *liveness, uint64_t now_n
 	return &liveness->questions[liveness->count];
 }
 
-/* Connected to it, what others send does not get in, and the host's refusal does. Each time anew: there may be no way there now. */
+/* Connected to it, what others send does not get in, and the host's refusal does. Each time anew: there may be no
+ * way there now. */
 static bool question_connect(const struct liveness *liveness, const struct question *question)
 {
 	union socket_address name;
@@ -73,8 +74,8 @@ static bool question_connect(const struct liveness *liveness, const struct quest
 }
 
 /* A socket of our own for each. */
-static struct question *question_begin(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint,
-				       uint64_t now_ns)
+static struct question *question_begin(struct liveness *liveness, const struct path *to, uint64_t key,
+				       uint64_t endpoint, uint64_t now_ns)
 {
 	struct question *question = question_place(liveness, now_ns);
 	int family = interface_is_ipv4(to->bytes) ? AF_INET : AF_INET6;
@@ -95,7 +96,8 @@ static struct question *question_begin(struct liveness *liveness, const struct p
 static bool is_answer(const struct question *question, const uint8_t *bytes, ssize_t length)
 {
 	return length == ANSWER_BYTES && load_be64(bytes) == question->number &&
-	       load_be64(bytes + ANSWER_PROOF_AT) == responder_proof(question->key, question->endpoint, question->number);
+	       load_be64(bytes + ANSWER_PROOF_AT) ==
+		       responder_proof(question->key, question->endpoint, question->number);
 }
 
 static enum link_liveness ask_process(const struct liveness *liveness, struct question *question, uint64_t now_ns)
@@ -201,14 +203,16 @@ static enum link_liveness ask_host(struct liveness *liveness, struct question *q
 		verdict = dial(liveness, question, now_ns);
 	if (question->stream >= 0)
 		verdict = stream_poll(question, now_ns);
-	if (verdict == LINK_UNKNOWN && question->held_ns && now_ns - question->held_ns < QUESTION_FRESH_MS * UINT64_C(1000000))
+	if (verdict == LINK_UNKNOWN && question->held_ns &&
+	    now_ns - question->held_ns < QUESTION_FRESH_MS * UINT64_C(1000000))
 		verdict = LINK_HELD;
 	return verdict;
 }
 
 /* ---------------------------------------------------------------------------------------------------- */
 
-enum link_liveness liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns)
+enum link_liveness liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint,
+				uint64_t now_ns)
 {
 	struct question *question = question_find(liveness, to);
 	enum link_liveness verdict;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liveness: whether a process lives that says nothing. It is asked by datagrams, which its thread answers while the program
- * computes (responder.h); and where no answer comes its host is asked by a TCP connection to the port of its records, which the
- * kernel there makes for a process that is stopped, refuses where nobody is, and leaves open if it is no more.
+ * liveness: whether a process lives that says nothing. It is asked by datagrams, which its thread answers while the
+ * program computes (responder.h); and where no answer comes its host is asked by a TCP connection to the port of its
+ * records, which the kernel there makes for a process that is stopped, refuses where nobody is, and leaves open if it
+ * is no more.
  *
- * Owns the sockets of the questions that are being asked. Nothing is ever sent over a connection. Invariant: a question has at most
- * two sockets for as long as it is asked, however often, so that who says nothing for long is not flooded.
+ * Owns the sockets of the questions that are being asked. Nothing is ever sent over a connection. Invariant: a
+ * question has at most two sockets for as long as it is asked, however often, so that who says nothing for long is not
+ * flooded.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_LIVENESS_H
 #define THOLE_TRANSPORT_DATAGRAM_LIVENESS_H
@@ -36,7 +38,8 @@ struct liveness {
 };
 
 /* link->liveness and link->liveness_end. */
-enum link_liveness liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint, uint64_t now_ns);
+enum link_liveness liveness_ask(struct liveness *liveness, const struct path *to, uint64_t key, uint64_t endpoint,
+				uint64_t now_ns);
 void liveness_forget(struct liveness *liveness, const struct path *to);
 void liveness_close(struct liveness *liveness);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * naming: how endpoints, connections and windows are named in frames, and what follows of that: who a frame is of and for, what a
- * handshake says, how somebody is told that what he named is not here. There are two rows, chosen by the codec in engine_init;
- * nothing else of the engine asks which one it is.
+ * naming: how endpoints, connections and windows are named in frames, and what follows of that: who a frame is of and
+ * for, what a handshake says, how somebody is told that what he named is not here. There are two rows, chosen by the
+ * codec in engine_init; nothing else of the engine asks which one it is.
  *
- * naming_native.c  each side names the other's connections by an index and a session, and proves that it knows the job key
+ * naming_native.c  each side names the other's connections by an index and a session, and proves that it knows the job
+ *                  key
  * naming_mxoe.c    endpoints have a MAC and a number, as MX names them, windows short ids
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_NAMING_H
@@ -59,8 +60,8 @@ struct naming {
 	/* Whom an ACCEPT answers; NULL: nobody. */
 	struct connection *(*called)(struct engine *engine, const struct link *link, const struct path *from,
 				     const struct packet *packet);
-	/* Whether a CONNECT or ACCEPT comes from where its sender is, and frames can be made as safe as both want. Errors: ACCESS (it
-	 * does not), UNSUPPORTED, MEMORY. */
+	/* Whether a CONNECT or ACCEPT comes from where its sender is, and frames can be made as safe as both want.
+	 * Errors: ACCESS (it does not), UNSUPPORTED, MEMORY. */
 	int (*admit)(struct connection *connection, const struct link *link, const struct path *from,
 		     const struct packet *packet);
 	/* Take over what a CONNECT or ACCEPT says. False: it contradicts what we know. */
@@ -71,8 +72,8 @@ struct naming {
 	int (*rekey)(struct engine *engine, struct transport_peer *peer, uint64_t key);
 
 	/* Say that what a frame names is not here. */
-	void (*refuse)(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
-		       enum nack_reason reason);
+	void (*refuse)(struct engine *engine, const struct link *link, const struct path *to,
+		       const struct packet *refused, enum nack_reason reason);
 	/* Say that the window of a peer's PULL is not. */
 	void (*refuse_window)(struct connection *connection, const struct packet *pull);
 
@@ -88,8 +89,8 @@ struct naming {
 
 extern const struct naming naming_native, naming_mxoe;
 
-/* mxoe, before the link: our number, what this host is called, a number that changes when it starts again, and whether an
- * endpoint of this number is open on it, in whichever process (NULL: who knows; others' frames are dropped then). */
+/* mxoe, before the link: our number, what this host is called, a number that changes when it starts again, and whether
+ * an endpoint of this number is open on it, in whichever process (NULL: who knows; others' frames are dropped then). */
 void naming_mxoe_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
 		      bool (*is_open)(void *arg, uint8_t number), void *arg);
 

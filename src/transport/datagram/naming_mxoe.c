@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * naming_mxoe: endpoints are named by the MAC of an interface and a number, as MX and Open-MX do: who a frame is of and for, what a
- * connect says, windows with short ids, what hosts say of themselves, refusals. Pure.
+ * naming_mxoe: endpoints are named by the MAC of an interface and a number, as MX and Open-MX do: who a frame is of
+ * and for, what a connect says, windows with short ids, what hosts say of themselves, refusals. Pure.
  *
  * All processes at one interface see the same frames. Each takes those for its own number, and what is said of the host
  * itself they all say in the same words.
  *
- * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and meets it
- * again wants to see another one, so that nothing of before is taken for new.
+ * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and
+ * meets it again wants to see another one, so that nothing of before is taken for new.
  *
- * Whoever was killed at this interface and number before us had windows and pulls too, and hosts may still speak of them. So
- * ours begin anywhere, and what a host said of another session is no beginning of ours.
+ * Whoever was killed at this interface and number before us had windows and pulls too, and hosts may still speak of
+ * them. So ours begin anywhere, and what a host said of another session is no beginning of ours.
  *
- * Invariants: one session for all peers; a window's short id is taken as long as its request is there; nothing is kept of hosts,
- * so any index in the head of a frame is right, and all hosts are given the same.
+ * Invariants: one session for all peers; a window's short id is taken as long as its request is there; nothing is kept
+ * of hosts, so any index in the head of a frame is right, and all hosts are given the same.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,10 @@
 enum {
 	WINDOWS = 256,            /* short ids: what fits a byte */
 	WINDOW_NONE = 0xffff,     /* on the wire: one that nobody has opened, most likely */
-	HOST_INDEX_ANY = 0xffff,  /* of us at a host: that it should look for our MAC. It takes no other that it has not given */
-	HANDLE_PLAIN = 1 << 20,   /* handles below are connections, those of fetches are above: their generation is not 0 */
+	/* of us at a host: that it should look for our MAC. It takes no other that it has not given */
+	HOST_INDEX_ANY = 0xffff,
+	/* handles below are connections, those of fetches are above: their generation is not 0 */
+	HANDLE_PLAIN = 1 << 20,
 };
 
 /* All of MX agrees on it. */
@@ -141,7 +143,8 @@ static void mxoe_query(struct engine *engine, uint8_t link, const struct path *t
 	burst_post(engine, link, to, &packet, 0);
 }
 
-static void mxoe_query_arrived(struct engine *engine, const struct link *link, const struct path *from, const struct packet *asked)
+static void mxoe_query_arrived(struct engine *engine, const struct link *link, const struct path *from,
+			       const struct packet *asked)
 {
 	const struct mxoe *mxoe = engine->mxoe;
 	struct packet packet = {.type = PACKET_REPLY, .host = {.index = MXOE_HOST_INDEX, .magic = asked->host.magic}};
@@ -163,7 +166,8 @@ static void mxoe_index_arrived(struct engine *engine, const struct link *link, c
 /* ---- Who it is -------------------------------------------------------------------------------------------- */
 
 /* The connection, alive or else the latest, with an endpoint of a host. */
-static struct connection *mxoe_find(struct engine *engine, const struct link *link, const struct path *from, uint32_t number)
+static struct connection *mxoe_find(struct engine *engine, const struct link *link, const struct path *from,
+				    uint32_t number)
 {
 	struct connection *connection = connection_by_path(engine, link, from), *found = NULL;
 
@@ -197,8 +201,8 @@ static void mxoe_begin(struct connection *connection)
 		connection->names.key = former->names.key;
 }
 
-/* Whether the one we know at this place has ended there, or has given up on us and wants to begin again: what it has missed it will
- * not get any more, so for us that is the same. */
+/* Whether the one we know at this place has ended there, or has given up on us and wants to begin again: what it has
+ * missed it will not get any more, so for us that is the same. */
 static bool mxoe_is_new(const struct connection *connection, const struct packet_connect *connect)
 {
 	uint32_t epoch = connect->next ^ sequence_narrow(connection->engine->codec, connect->next);
@@ -245,7 +249,8 @@ static void mxoe_connect(struct connection *connection, struct link *link, struc
 }
 
 /* What whoever has not shown the key is told to go on with: nothing new. */
-static uint32_t mxoe_next(struct engine *engine, const struct link *link, const struct path *from, const struct packet *asked)
+static uint32_t mxoe_next(struct engine *engine, const struct link *link, const struct path *from,
+			  const struct packet *asked)
 {
 	const struct connection *connection = mxoe_find(engine, link, from, asked->from);
 
@@ -299,7 +304,8 @@ static bool mxoe_learn(struct connection *connection, const struct link *link, c
 	if (connection->peer_session && connection->peer_session != connect->session)
 		return false;
 	connection->peer_session = connect->session;
-	/* Anything but the beginning of a CONNECT may be of another session or epoch: hosts say the right one when they answer ours. */
+	/* Anything but the beginning of a CONNECT may be of another session or epoch: hosts say the right one when
+	 * they answer ours. */
 	if (connection->out.credit == 0 && (packet->type == PACKET_ACCEPT || connect->next == SEQUENCE_FIRST))
 		transmit_start(connection, connect->next);
 	connection_open(connection);
@@ -314,8 +320,8 @@ static void mxoe_opened(struct connection *connection)
 	(void)connection;
 }
 
-/* Our key is not what the peer wants to hear. If it has connected to us, as hosts do each for itself, it will hear us all the
- * same. */
+/* Our key is not what the peer wants to hear. If it has connected to us, as hosts do each for itself, it will hear us
+ * all the same. */
 static void mxoe_refused(struct connection *connection, const struct packet_connect *connect)
 {
 	if (connection->handshake.answered || connect->attempt != connection->names.connect_sequence)
@@ -338,7 +344,8 @@ static int mxoe_rekey(struct engine *engine, struct transport_peer *peer, uint64
 	bool asked;
 
 	if (!connection)
-		return error_set(THOLE_ERR_MEMORY, "no memory for another connection beside %u", engine->connections.live);
+		return error_set(THOLE_ERR_MEMORY, "no memory for another connection beside %u",
+				 engine->connections.live);
 	asked = connection->handshake.connect_ns && connection->names.key == (uint32_t)key;
 	if (connection->handshake.answered || asked)
 		return 0;
@@ -355,7 +362,8 @@ static int mxoe_rekey(struct engine *engine, struct transport_peer *peer, uint64
 
 static bool mxoe_window_is_free(const struct short_window *window)
 {
-	return !window->connection || !window->connection->peer->owner->up->holds(window->connection->peer, window->request);
+	return !window->connection ||
+	       !window->connection->peer->owner->up->holds(window->connection->peer, window->request);
 }
 
 static bool mxoe_window(struct connection *connection, uint64_t *id_p)
@@ -371,7 +379,8 @@ static bool mxoe_window(struct connection *connection, uint64_t *id_p)
 		window->connection = connection;
 		window->request = *id_p;
 		window->sequence++;
-		*id_p = at | (uint32_t)window->sequence << 8; /* from the start of the memory on: an offset of 0 above */
+		/* from the start of the memory on: an offset of 0 above */
+		*id_p = at | (uint32_t)window->sequence << 8;
 		return true;
 	}
 	return false;
@@ -398,8 +407,8 @@ static void mxoe_finish(const struct connection *connection, struct record *reco
 
 /* ---- Pulls ------------------------------------------------------------------------------------------------ */
 
-/* Handle and magic come back with the data. The magic says whose pull it is by its lowest byte; what a transfer's id has above the
- * handle's 32 bits changes the others. */
+/* Handle and magic come back with the data. The magic says whose pull it is by its lowest byte; what a transfer's id
+ * has above the handle's 32 bits changes the others. */
 static uint64_t mxoe_handle_pack(const struct engine *engine, uint64_t id)
 {
 	return (id ^ engine->mxoe->handles) << 32 | (MAGIC_PULL ^ mxoe_own(engine) ^ (uint32_t)(id >> 32 << 8));
@@ -424,8 +433,8 @@ static void mxoe_pull(struct connection *connection, struct packet *packet)
 	pull->frame_offset = (uint32_t)(at % pull->frame);
 }
 
-/* Nothing else is answered for a program that computes: a host with MX refuses a window that is not there whatever its programs do,
- * and says what has become of the endpoint. */
+/* Nothing else is answered for a program that computes: a host with MX refuses a window that is not there whatever its
+ * programs do, and says what has become of the endpoint. */
 static void mxoe_ask(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
@@ -441,9 +450,10 @@ static void mxoe_ask(struct connection *connection)
 		   &connection->route[connection->routes.use[LINK_RECORDS]].records, &packet, 0);
 }
 
-/* Whose pull it is; *id_p: the fetch's id, or 0 if it was only asked whether somebody is there. NULL: none of this process's. */
-static struct connection *mxoe_handle_connection(struct engine *engine, const struct link *link, const struct path *from,
-						 uint64_t transfer, uint64_t *id_p)
+/* Whose pull it is; *id_p: the fetch's id, or 0 if it was only asked whether somebody is there. NULL: none of this
+ * process's. */
+static struct connection *mxoe_handle_connection(struct engine *engine, const struct link *link,
+						 const struct path *from, uint64_t transfer, uint64_t *id_p)
 {
 	struct connection *connection;
 	uint64_t id;
@@ -459,8 +469,8 @@ static struct connection *mxoe_handle_connection(struct engine *engine, const st
 		       : NULL;
 }
 
-static void mxoe_data_arrived(struct engine *engine, const struct link *link, const struct path *from, struct packet *packet,
-			      const uint8_t *frame, size_t length)
+static void mxoe_data_arrived(struct engine *engine, const struct link *link, const struct path *from,
+			      struct packet *packet, const uint8_t *frame, size_t length)
 {
 	uint64_t id;
 	struct connection *connection = mxoe_handle_connection(engine, link, from, packet->data.transfer, &id);
@@ -475,10 +485,13 @@ static void mxoe_data_arrived(struct engine *engine, const struct link *link, co
 
 /* ---- Refusals --------------------------------------------------------------------------------------------- */
 
-static void mxoe_refuse(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
-			enum nack_reason reason)
+static void mxoe_refuse(struct engine *engine, const struct link *link, const struct path *to,
+			const struct packet *refused, enum nack_reason reason)
 {
-	struct packet packet = {.type = PACKET_NACK, .to = refused->from, .from = refused->to, .peer_index = HOST_INDEX_ANY,
+	struct packet packet = {.type = PACKET_NACK,
+				.to = refused->from,
+				.from = refused->to,
+				.peer_index = HOST_INDEX_ANY,
 				.sequence = refused->sequence};
 
 	packet.nack.reason = (uint8_t)reason;
@@ -493,11 +506,12 @@ static void mxoe_refuse_window(struct connection *connection, const struct packe
 {
 	uint8_t link = connection->routes.use[LINK_RECORDS];
 
-	mxoe_refuse(connection->engine, connection->engine->links[link], &connection->route[link].records, pull, NACK_BAD_WINDOW);
+	mxoe_refuse(connection->engine, connection->engine->links[link], &connection->route[link].records, pull,
+		    NACK_BAD_WINDOW);
 }
 
-static void mxoe_stranger(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet,
-			  enum nack_reason reason)
+static void mxoe_stranger(struct engine *engine, const struct link *link, const struct path *from,
+			  const struct packet *packet, enum nack_reason reason)
 {
 	engine_count(engine, COUNTER_DROPPED_SESSION);
 	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL && packet->type != PACKET_CONNECT)
@@ -542,12 +556,13 @@ static void mxoe_acknowledged(const struct connection *connection, struct packet
 {
 	const struct codec *codec = connection->engine->codec;
 
-	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->out.epoch || connection->out.credit == 0 ||
-	    packet->type == PACKET_PULL)
+	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->out.epoch ||
+	    connection->out.credit == 0 || packet->type == PACKET_PULL)
 		packet->ack = sequence_narrow(codec, connection->out.next + 1); /* too high, so nobody looks at it */
 }
 
-/* Nobody can be asked to announce messages instead of sending them, so one that is too much is not taken, and comes again. */
+/* Nobody can be asked to announce messages instead of sending them, so one that is too much is not taken, and comes
+ * again. */
 static bool mxoe_unwanted(const struct connection *connection, const struct packet *packet)
 {
 	const struct engine *engine = connection->engine;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * naming_native: names of our own peers. A frame says which connection of its receiver it is for, by index, and has the session
- * that the receiver drew for that; both were told when connecting, with a proof of knowing the job key. Pure.
+ * naming_native: names of our own peers. A frame says which connection of its receiver it is for, by index, and has
+ * the session that the receiver drew for that; both were told when connecting, with a proof of knowing the job key.
+ * Pure.
  *
  * Invariant: nothing is allocated for, or believed of, whoever proves nothing.
  */
@@ -13,7 +14,8 @@
 #include "transport/datagram/connection.h"
 #include "transport/datagram/sequence.h"
 
-/* ---- The engine ----------------------------------------------------------------------------------------------------- */
+/* ---- The engine
+ * ----------------------------------------------------------------------------------------------------- */
 
 static int native_init(struct engine *engine)
 {
@@ -33,7 +35,8 @@ static uint64_t native_deadline(const struct engine *engine)
 	return UINT64_MAX;
 }
 
-/* ---- Connections ---------------------------------------------------------------------------------------------------- */
+/* ---- Connections
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void native_begin(struct connection *connection)
 {
@@ -55,7 +58,8 @@ static void native_ask(struct connection *connection)
 	connection_dirty(connection);
 }
 
-/* ---- CONNECT and ACCEPT --------------------------------------------------------------------------------------------- */
+/* ---- CONNECT and ACCEPT
+ * --------------------------------------------------------------------------------------------- */
 
 /* Over all that the packet says: who hears it can use it for nothing else. */
 static uint64_t native_proof(const struct engine *engine, const struct packet *packet)
@@ -137,14 +141,15 @@ static struct connection *native_called(struct engine *engine, const struct link
 	return connection && packet->connect.endpoint == connection->peer->parts.endpoint ? connection : NULL;
 }
 
-/* Does a CONNECT come from where its sender says that it is? The proof covers what it says; a copy of it that somebody else
- * sends must not make him the one who gets the answers. */
-static bool native_is_from(const struct connection *connection, const struct packet_connect *connect, const struct link *link,
-			   const struct path *from)
+/* Does a CONNECT come from where its sender says that it is? The proof covers what it says; a copy of it that somebody
+ * else sends must not make him the one who gets the answers. */
+static bool native_is_from(const struct connection *connection, const struct packet_connect *connect,
+			   const struct link *link, const struct path *from)
 {
 	struct path path;
 
-	return link->calls->kind->path(link, &connection->peer->parts, connect, &path) && memcmp(&path, from, sizeof(path)) == 0;
+	return link->calls->kind->path(link, &connection->peer->parts, connect, &path) &&
+	       memcmp(&path, from, sizeof(path)) == 0;
 }
 
 /* From here on both sides' frames have tags, as the one wants that wants more. Errors: UNSUPPORTED, MEMORY. */
@@ -227,7 +232,8 @@ static int native_rekey(struct engine *engine, struct transport_peer *peer, uint
 	return 0;
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------------------------------- */
+/* ---- Refusals
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Who knows the job key and is at this path has got a frame with this session, and has no such connection. */
 static uint64_t native_nack_proof(const struct engine *engine, const struct packet_nack *nack, const struct path *from)
@@ -250,8 +256,8 @@ static void native_nack(struct engine *engine, const struct link *link, const st
 	burst_post(engine, (uint8_t)link->index, to, packet, 0);
 }
 
-static void native_refuse(struct engine *engine, const struct link *link, const struct path *to, const struct packet *refused,
-			  enum nack_reason reason)
+static void native_refuse(struct engine *engine, const struct link *link, const struct path *to,
+			  const struct packet *refused, enum nack_reason reason)
 {
 	struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE};
 
@@ -272,8 +278,8 @@ static void native_refuse_window(struct connection *connection, const struct pac
 	native_nack(connection->engine, connection->engine->links[link], &connection->route[link].records, &packet);
 }
 
-/* Whether a NACK is about this connection, and believed: who is asked for a connection may not know the key, and refuses all the
- * same. */
+/* Whether a NACK is about this connection, and believed: who is asked for a connection may not know the key, and
+ * refuses all the same. */
 static bool native_nack_counts(const struct connection *connection, const struct packet_nack *nack, bool proven)
 {
 	uint64_t known = nack->reason == NACK_BAD_ENDPOINT || !connection->peer_session ? connection->session
@@ -287,7 +293,8 @@ static bool native_nack_counts(const struct connection *connection, const struct
 	return false;
 }
 
-static void native_nack_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet)
+static void native_nack_arrived(struct engine *engine, struct link *link, const struct path *from,
+				const struct packet *packet)
 {
 	struct connection *connection = connection_by_path(engine, link, from), *next;
 	bool proven = packet->nack.proof == native_nack_proof(engine, &packet->nack, from);
@@ -304,9 +311,10 @@ static void native_nack_arrived(struct engine *engine, struct link *link, const 
 	}
 }
 
-/* A frame for a connection that is not there, or not any more: say so, now and then, and never with more bytes than it had. */
-static void native_stranger(struct engine *engine, const struct link *link, const struct path *from, const struct packet *packet,
-			    size_t length)
+/* A frame for a connection that is not there, or not any more: say so, now and then, and never with more bytes than
+ * it had. */
+static void native_stranger(struct engine *engine, const struct link *link, const struct path *from,
+			    const struct packet *packet, size_t length)
 {
 	const struct connection *connection = connection_by_index(engine, packet->to, packet->session);
 
@@ -322,10 +330,12 @@ static void native_stranger(struct engine *engine, const struct link *link, cons
 	native_refuse(engine, link, from, packet, connection ? NACK_CLOSED : NACK_BAD_SESSION);
 }
 
-/* ---- Any frame ------------------------------------------------------------------------------------------------------ */
+/* ---- Any frame
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Whether a frame is the peer's, and new; then it is remembered. */
-static bool native_admits(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
+static bool native_admits(struct connection *connection, const struct packet *packet, const uint8_t *frame,
+			  size_t length)
 {
 	struct engine *engine = connection->engine;
 	struct iovec all = {(void *)(uintptr_t)frame, engine->codec->unpadded(frame, length)};
@@ -351,8 +361,8 @@ static bool native_known(const struct connection *connection, const struct link 
 	return memcmp(path, from, sizeof(*path)) == 0;
 }
 
-static void native_connect_arrived(struct engine *engine, struct link *link, const struct path *from, const struct packet *packet,
-				   size_t length)
+static void native_connect_arrived(struct engine *engine, struct link *link, const struct path *from,
+				   const struct packet *packet, size_t length)
 {
 	if (packet->connect.target == engine->owner->parts.endpoint)
 		handshake_connect_arrived(engine, link, from, packet, length);
@@ -394,7 +404,8 @@ static bool native_frame(struct engine *engine, struct link *link, const struct 
 	return known;
 }
 
-/* ---- Windows are named by their requests ---------------------------------------------------------------------------- */
+/* ---- Windows are named by their requests
+ * ---------------------------------------------------------------------------- */
 
 static bool native_window(struct connection *connection, uint64_t *id_p)
 {

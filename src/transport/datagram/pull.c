@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pull: bulk in, over frames. The receiver asks for a window block by block, and again for what does not come; the sender only
- * answers (serve.c). Pure. After Open-MX's pull (section 2.3 of its design paper), with a bitmap of the missing frames, time-outs
- * from measured trips, and one credit over all senders, so that many of them do not overrun one receiver.
+ * pull: bulk in, over frames. The receiver asks for a window block by block, and again for what does not come; the
+ * sender only answers (serve.c). Pure. After Open-MX's pull (section 2.3 of its design paper), with a bitmap of the
+ * missing frames, time-outs from measured trips, and one credit over all senders, so that many of them do not overrun
+ * one receiver.
  *
- * A fetch is the receiver's transfer; its bytes are asked for from the front. A block is a range that was asked for and is not
- * all here. Invariants: the bytes of all blocks that are not late are engine->outstanding, at most outstanding_max and one block
- * for each connection; engine->blocks has them in the order in which their frames are expected.
+ * A fetch is the receiver's transfer; its bytes are asked for from the front. A block is a range that was asked for
+ * and is not all here. Invariants: the bytes of all blocks that are not late are engine->outstanding, at most
+ * outstanding_max and one block for each connection; engine->blocks has them in the order in which their frames are
+ * expected.
  */
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
@@ -34,7 +36,8 @@ void pull_begin(struct connection *connection)
 	connection->pull.window = connection->engine->outstanding_max;
 }
 
-/* ---- Blocks -------------------------------------------------------------------------------------------------------- */
+/* ---- Blocks
+ * -------------------------------------------------------------------------------------------------------- */
 
 uint64_t pull_id(struct engine *engine, const struct fetch *fetch)
 {
@@ -56,7 +59,8 @@ struct connection *pull_connection(struct engine *engine, uint64_t id)
 {
 	struct fetch *fetch = pool_at(&engine->fetches, (uint32_t)id & ((1u << TRANSFER_BITS) - 1));
 
-	return fetch && pool_is_live(&engine->fetches, fetch) && pull_id(engine, fetch) == id ? fetch->connection : NULL;
+	return fetch && pool_is_live(&engine->fetches, fetch) && pull_id(engine, fetch) == id ? fetch->connection
+											      : NULL;
 }
 
 uint32_t pull_block_bytes(const struct connection *connection, uint32_t frame)
@@ -67,7 +71,8 @@ uint32_t pull_block_bytes(const struct connection *connection, uint32_t frame)
 	if (frames > codec->block_frames)
 		frames = codec->block_frames;
 	if (frames >= ENGINE_BURST)
-		frames = ENGINE_BURST - 1; /* a full burst is sent off at once, and would not say how much of it was taken */
+		/* a full burst is sent off at once, and would not say how much of it was taken */
+		frames = ENGINE_BURST - 1;
 	return (frames ? frames : 1) * frame;
 }
 
@@ -145,8 +150,8 @@ static void pull_send(struct fetch *fetch, uint8_t link, uint64_t offset, uint32
 	burst_post(engine, link, &connection->route[link].records, &packet, 0);
 }
 
-/* The part of a block from the first missing frame to the last. Where single ones cannot be asked for, all of it could be too much
- * for the way each time, and this part gets shorter. */
+/* The part of a block from the first missing frame to the last. Where single ones cannot be asked for, all of it could
+ * be too much for the way each time, and this part gets shorter. */
 static void block_missing(const struct block *block, uint64_t *offset_p, uint32_t *length_p)
 {
 	uint32_t frame = block->fetch->frame, first = (uint32_t)__builtin_ctzll(block->missing);
@@ -180,7 +185,9 @@ static void block_again(struct block *block)
 		wanted = 0;
 	}
 	/* As repeated records do, every other repetition goes by another link. */
-	pull_send(fetch, block->tries & 1 ? route_other(connection, pull_link(connection), block->tries / 2, 0) : pull_link(connection),
+	pull_send(fetch,
+		  block->tries & 1 ? route_other(connection, pull_link(connection), block->tries / 2, 0)
+				   : pull_link(connection),
 		  offset, length, wanted);
 }
 
@@ -218,7 +225,8 @@ static struct block *block_new(struct fetch *fetch, uint64_t offset, uint32_t le
 	return block;
 }
 
-/* ---- Fetches ------------------------------------------------------------------------------------------------------- */
+/* ---- Fetches
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void fetch_end(struct fetch *fetch, int status)
 {
@@ -248,7 +256,8 @@ static uint32_t fetch_frame(const struct connection *connection)
 {
 	const struct codec *codec = connection->engine->codec;
 	const struct route *route = &connection->route[connection->routes.use[LINK_BULK]];
-	uint32_t max = route->frame_in > ENGINE_FRAME_MIN ? route->frame_in : ENGINE_FRAME_MIN; /* a first CONNECT may be short */
+	/* a first CONNECT may be short */
+	uint32_t max = route->frame_in > ENGINE_FRAME_MIN ? route->frame_in : ENGINE_FRAME_MIN;
 
 	return codec->data ? codec->data : (max - connection_data_head(connection)) & ~7u;
 }
@@ -325,7 +334,8 @@ static uint64_t pull_credit(const struct connection *connection, const struct fe
 	uint64_t window = connection->pull.window > connection->pull.outstanding
 				  ? connection->pull.window - connection->pull.outstanding
 				  : 0;
-	uint64_t all = engine->outstanding_max > engine->outstanding ? engine->outstanding_max - engine->outstanding : 0;
+	uint64_t all =
+		engine->outstanding_max > engine->outstanding ? engine->outstanding_max - engine->outstanding : 0;
 	uint64_t credit = window < all ? window : all;
 
 	if (all > 0 && connection->pull.outstanding == 0)
@@ -365,10 +375,11 @@ void pull_ask(struct engine *engine)
 	}
 }
 
-/* ---- What comes, and what does not --------------------------------------------------------------------------------- */
+/* ---- What comes, and what does not
+ * --------------------------------------------------------------------------------- */
 
-/* The window grows by what comes and narrows by twice what is lost: so it stays wide where as much as one in five is by bad luck, and
- * becomes least where a third is for want of room. */
+/* The window grows by what comes and narrows by twice what is lost: so it stays wide where as much as one in five is
+ * by bad luck, and becomes least where a third is for want of room. */
 static void pull_grow(struct connection *connection, uint32_t bytes)
 {
 	uint64_t most = connection->engine->outstanding_max;
@@ -417,7 +428,8 @@ static struct block *block_find(struct connection *connection, const struct fetc
 	return NULL;
 }
 
-/* Does what has come answer the latest PULL of its block? Not where that was sent just now: then an earlier one's answer was late. */
+/* Does what has come answer the latest PULL of its block? Not where that was sent just now: then an earlier one's
+ * answer was late. */
 static bool block_answers(const struct block *block)
 {
 	struct connection *connection = block->fetch->connection;
@@ -514,15 +526,16 @@ void pull_nacked(struct connection *connection, uint64_t transfer)
 		fetch_end(fetch, THOLE_ERR_PROTOCOL);
 }
 
-/* ---- Time, and the end --------------------------------------------------------------------------------------------- */
+/* ---- Time, and the end
+ * --------------------------------------------------------------------------------------------- */
 
 void pull_end(struct connection *connection)
 {
 	struct list_node *node;
 
 	while ((node = list_first(&connection->pull.asked)) || (node = list_first(&connection->pull.fetches)))
-		fetch_end(container_of(node, struct fetch, node), connection->peer->gone_status ? connection->peer->gone_status
-												: THOLE_ERR_PEER);
+		fetch_end(container_of(node, struct fetch, node),
+			  connection->peer->gone_status ? connection->peer->gone_status : THOLE_ERR_PEER);
 	connection->pull.timeout_ns = 0;
 }
 
@@ -534,9 +547,9 @@ static void block_late(struct block *block)
 	block->late = true;
 }
 
-/* Nothing has come for some time. If that was a short one, perhaps only a PULL was lost, or the last frames: ask for the oldest
- * block again, whose frames then say of all others whether they are lost. Else ask for all that is late, with less under way from
- * now on. */
+/* Nothing has come for some time. If that was a short one, perhaps only a PULL was lost, or the last frames: ask for
+ * the oldest block again, whose frames then say of all others whether they are lost. Else ask for all that is late,
+ * with less under way from now on. */
 static void pull_late(struct connection *connection)
 {
 	const struct codec *codec = connection->engine->codec;

@@ -10,15 +10,19 @@
 
 enum pull_limits {
 	TRANSFER_BITS = 20,             /* of a transfer's id are the pool's index; above them is a generation, */
-	GENERATION_BITS = PACKET_TRANSFER_BITS - TRANSFER_BITS, /* of so many that none comes again while a session lasts */
-	PULL_PROBE_NS = 100000,         /* nobody is asked sooner whether a PULL was lost: nothing may have been but a look at a link */
+	/* of so many that none comes again while a session lasts */
+	GENERATION_BITS = PACKET_TRANSFER_BITS - TRANSFER_BITS,
+	/* nobody is asked sooner whether a PULL was lost: nothing may have been but a look at a link */
+	PULL_PROBE_NS = 100000,
 	PULL_MIN_NS = 2000000,          /* no block is late sooner: a sender may have lost its core for a while */
-	PULL_LOSS = 2,                  /* by so many bytes a window gets narrower for each that is lost: least where a third is */
+	/* by so many bytes a window gets narrower for each that is lost: least where a third is */
+	PULL_LOSS = 2,
 	PULL_SHARE = 4,                 /* the credit is asked for in parts of 1/4, to spare PULLs */
 	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
 	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
 	RESEND_BURST = 16,              /* blocks that one time-out asks for again */
-	LINK_STARVED = 8,               /* time-outs in a row without DATA of a peer that says other things, before it is asked for by another link */
+	/* time-outs in a row without DATA of a peer that says other things, before it is asked for by another link */
+	LINK_STARVED = 8,
 };
 
 struct block {
@@ -54,7 +58,8 @@ struct pull {
 	struct list_node blocks;    /* struct block, in the order they were asked for */
 	uint64_t outstanding;       /* bytes asked for and not here */
 	uint64_t window;            /* bytes that may be */
-	struct trip trip;           /* from a PULL to its block's end; the least is to the first frame that answers it */
+	/* from a PULL to its block's end; the least is to the first frame that answers it */
+	struct trip trip;
 	uint64_t timeout_ns;        /* when nothing has come for too long; 0: no block is out */
 	uint64_t late_ns;           /* when the last time-out was */
 	uint64_t fed_ns;            /* when DATA last came that was asked for */

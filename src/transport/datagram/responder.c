@@ -125,7 +125,8 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The child has no thread, and what it inherits answers for nobody; forked has closed it. It may open endpoints of its own. */
+/* The child has no thread, and what it inherits answers for nobody; forked has closed it. It may open endpoints of
+ * its own. */
 static void in_child(void)
 {
 	struct list_node *node;
@@ -208,7 +209,8 @@ static void service_remove(struct responder *responder)
 
 /* ---- Opening --------------------------------------------------------------------------------------- */
 
-/* What is no question with this endpoint's token does not get in: a stranger's flood fills no buffer and wakes nobody. */
+/* What is no question with this endpoint's token does not get in: a stranger's flood fills no buffer and wakes
+ * nobody. */
 static int filter_questions(int fd, uint64_t token)
 {
 	struct sock_filter code[] = {
@@ -253,7 +255,8 @@ static int sockets_open(struct responder *responder, uint32_t interface, const s
 	return error;
 }
 
-int responder_open(struct responder *responder, uint32_t interface, const struct path *own, uint64_t key, uint64_t endpoint)
+int responder_open(struct responder *responder, uint32_t interface, const struct path *own, uint64_t key,
+		   uint64_t endpoint)
 {
 	int error;
 
@@ -264,13 +267,15 @@ int responder_open(struct responder *responder, uint32_t interface, const struct
 	if (!error && service_add(responder))
 		return 0;
 	if (!error)
-		error_set(THOLE_ERR_SYSTEM, "cannot start the thread that answers for this process while it computes: %m "
+		error_set(THOLE_ERR_SYSTEM,
+			  "cannot start the thread that answers for this process while it computes: %m "
 			  "(ulimit -u, pids.max)");
 	errno = error;
 	if (error)
 		error_set(THOLE_ERR_SYSTEM, "cannot open the ports where peers ask whether this process lives: %m");
 	responder_close(responder);
-	return error == EADDRINUSE || error == EACCES ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM; /* or next door is a privileged one */
+	/* or next door is a privileged one */
+	return error == EADDRINUSE || error == EACCES ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM;
 }
 
 void responder_close(struct responder *responder)

@@ -2,14 +2,16 @@
 /*
  * route: the ways to a peer, one by each link of the engine. Pure.
  *
- * A route is unknown until the peer's path is: by its address, or by what its handshake tells. Then CONNECTs go by it, until an
- * ACCEPT shows that it works both ways, or there were enough. Each use has the link of the lowest rank that works. A link that
- * loses frame after frame, which arrive once another repeats them, is left and tried again later: so every link is fallen back from
- * and returned to alike. Invariants: what is used works, unless none does; the last one that works is not left.
+ * A route is unknown until the peer's path is: by its address, or by what its handshake tells. Then CONNECTs go by it,
+ * until an ACCEPT shows that it works both ways, or there were enough. Each use has the link of the lowest rank that
+ * works. A link that loses frame after frame, which arrive once another repeats them, is left and tried again later:
+ * so every link is fallen back from and returned to alike. Invariants: what is used works, unless none does; the last
+ * one that works is not left.
  */
 #include "transport/datagram/connection.h"
 
-/* ---- Which one is used --------------------------------------------------------------------------------------------- */
+/* ---- Which one is used
+ * --------------------------------------------------------------------------------------------- */
 
 /* The first by rank that works. */
 static uint8_t route_best(const struct connection *connection, enum link_use use)
@@ -77,7 +79,8 @@ uint8_t route_serve(const struct connection *connection, bool aside)
 	return aside && connection->route[heard].known ? heard : route_usual(connection);
 }
 
-/* ---- What is learnt of one ----------------------------------------------------------------------------------------- */
+/* ---- What is learnt of one
+ * ----------------------------------------------------------------------------------------- */
 
 void route_begin(struct connection *connection)
 {
@@ -147,7 +150,8 @@ void route_shrink(struct connection *connection, unsigned link, uint32_t frame_m
 	route_choose(connection);
 }
 
-/* ---- Links that lose ----------------------------------------------------------------------------------------------- */
+/* ---- Links that lose
+ * ----------------------------------------------------------------------------------------------- */
 
 void route_leave(struct connection *connection, unsigned link)
 {
@@ -171,10 +175,11 @@ void route_lose(struct connection *connection, unsigned link)
 		route_leave(connection, link);
 }
 
-/* ---- CONNECTs by further links ------------------------------------------------------------------------------------- */
+/* ---- CONNECTs by further links
+ * ------------------------------------------------------------------------------------- */
 
-/* Where it leads to is the peer's word alone until something has come from there, so before that it gets short frames, and none at
- * all if it is not us who want the connection. */
+/* Where it leads to is the peer's word alone until something has come from there, so before that it gets short frames,
+ * and none at all if it is not us who want the connection. */
 void route_try(struct connection *connection, unsigned link)
 {
 	struct route *route = &connection->route[link];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * route: the ways to a peer, one by each link of the engine: which are known, which work, and which one is used for what. See route.c.
+ * route: the ways to a peer, one by each link of the engine: which are known, which work, and which one is used for
+ * what. See route.c.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_ROUTE_H
 #define THOLE_TRANSPORT_DATAGRAM_ROUTE_H
@@ -10,7 +11,8 @@
 enum route_limits {
 	PROBE_NS = 3000000,        /* between tries of a further link */
 	PROBES_MAX = 10,           /* tries of a further link, each after twice the time: a second and a half */
-	FALL_BACK_NS = 2000000000, /* before a link is tried again that lost what another carried, and between two rounds of tries */
+	/* before a link is tried again that lost what another carried, and between two rounds of tries */
+	FALL_BACK_NS = 2000000000,
 	LINK_LOSSES = 8,           /* times in a row that a link has to lose frames to be left */
 };
 
@@ -31,7 +33,8 @@ struct route {
 
 /* What they are used for, worked out anew when one begins or ceases to work. */
 struct routes {
-	uint8_t use[LINK_USES];  /* links; LINK_CONNECT: the first that was known, which is used as long as none is known to work */
+	/* links; LINK_CONNECT: the first that was known, which is used as long as none is known to work */
+	uint8_t use[LINK_USES];
 	uint8_t heard;           /* the link that brought the last frame */
 	uint8_t working;         /* links that do */
 	bool aside;              /* bulk goes by another link than it would if none had been left */
@@ -55,13 +58,14 @@ void route_lose(struct connection *connection, unsigned link);
 /* Send a CONNECT by this link, or by all that are not waiting for an answer, if there is reason to. */
 void route_try(struct connection *connection, unsigned link);
 void route_try_all(struct connection *connection);
-/* Send the CONNECTs that are due; when one is next, UINT64_MAX: never. Called while anything goes on, which is when links are
- * returned to that were left: a connection at rest leaves them alone. */
+/* Send the CONNECTs that are due; when one is next, UINT64_MAX: never. Called while anything goes on, which is when
+ * links are returned to that were left: a connection at rest leaves them alone. */
 uint64_t route_expire(struct connection *connection);
 void route_end(struct connection *connection);
 /* Another link that works and carries frames of so many bytes, a different one each turn; `usual` if there is none. */
 uint8_t route_other(const struct connection *connection, uint8_t usual, unsigned turn, uint32_t length);
-/* By which link DATA goes to a peer: that by which its PULL came, if that says that the usual one does not bring it any more. */
+/* By which link DATA goes to a peer: that by which its PULL came, if that says that the usual one does not bring it
+ * any more. */
 uint8_t route_serve(const struct connection *connection, bool aside);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sequence: numbers of record frames. They are 32 bits here, whatever the codec has on the wire. A frame's place in the order of a
- * connection is its sequence number and, where a codec's fragments share one, the fragment's number.
+ * sequence: numbers of record frames. They are 32 bits here, whatever the codec has on the wire. A frame's place in
+ * the order of a connection is its sequence number and, where a codec's fragments share one, the fragment's number.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_SEQUENCE_H
 #define THOLE_TRANSPORT_DATAGRAM_SEQUENCE_H

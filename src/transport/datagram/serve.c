@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * serve: bulk out, over frames: windows are sent as their receivers ask for them (pull.c). Pure. A serve is a PULL that waits to be
- * answered.
+ * serve: bulk out, over frames: windows are sent as their receivers ask for them (pull.c). Pure. A serve is a PULL
+ * that waits to be answered.
  */
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
@@ -57,13 +57,15 @@ static bool serve_is_known(const struct connection *connection, const struct pac
 {
 	struct list_node *node;
 
-	for (node = list_first(&connection->serving.serves); node; node = list_next(&connection->serving.serves, node)) {
+	for (node = list_first(&connection->serving.serves); node;
+	     node = list_next(&connection->serving.serves, node)) {
 		const struct serve *serve = container_of(node, struct serve, node);
 		uint64_t start = serve->offset + serve->done, end = serve->offset + serve->length;
 
 		if (serve->transfer != pull->transfer || pull->offset < start || pull->offset + pull->length > end)
 			continue;
-		if (!serve->wanted || (serve->offset == pull->offset && (pull->wanted & ~serve->wanted) == 0 && pull->wanted))
+		if (!serve->wanted ||
+		    (serve->offset == pull->offset && (pull->wanted & ~serve->wanted) == 0 && pull->wanted))
 			return true;
 	}
 	return false;
@@ -131,7 +133,11 @@ static void serve_frame(struct connection *connection, const struct serve *serve
 	uint8_t *head = burst_head(engine);
 	struct iovec *body = burst_iov(engine);
 	struct frame_out frame = {
-		.to = &connection->route[link].bulk, .head = head, .body = body, .body_length = length, .channel = CHANNEL_BULK,
+		.to = &connection->route[link].bulk,
+		.head = head,
+		.body = body,
+		.body_length = length,
+		.channel = CHANNEL_BULK,
 	};
 
 	packet->data.offset = offset;
@@ -200,8 +206,10 @@ void serve_flush(struct engine *engine)
 
 		list_remove(node);
 		list_push_back(&engine->serving, node);
-		for (unsigned turn = 0; turn < SERVE_TURN && left > 0 && !list_empty(&connection->serving.serves); turn++, left--)
-			if (!serve_block(connection, container_of(list_first(&connection->serving.serves), struct serve, node)))
+		for (unsigned turn = 0; turn < SERVE_TURN && left > 0 && !list_empty(&connection->serving.serves);
+		     turn++, left--)
+			if (!serve_block(connection,
+					 container_of(list_first(&connection->serving.serves), struct serve, node)))
 				return;
 	}
 }

@@ -2,8 +2,8 @@
 /*
  * silence: whether a peer is there that says nothing, and whether one that does say things lets anything get on. Pure.
  *
- * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked (link->liveness).
- * Time counts as silence only while we looked.
+ * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked
+ * (link->liveness). Time counts as silence only while we looked.
  */
 #include "transport/datagram/connection.h"
 #include "transport/datagram/transmit_frame.h"
@@ -37,9 +37,10 @@ void silence_receives(struct engine *engine)
 
 static bool silence_pending(const struct connection *connection)
 {
-	return connection->state == CONNECTION_CONNECTING || (connection->handshake.connect_ns && !connection->handshake.answered) ||
-	       !list_empty(&connection->out.unacked) || connection->pull.outstanding > 0 || connection->in.held_count > 0 ||
-	       connection->silence.awaited || !list_empty(&connection->pull.fetches) ||
+	return connection->state == CONNECTION_CONNECTING ||
+	       (connection->handshake.connect_ns && !connection->handshake.answered) ||
+	       !list_empty(&connection->out.unacked) || connection->pull.outstanding > 0 ||
+	       connection->in.held_count > 0 || connection->silence.awaited || !list_empty(&connection->pull.fetches) ||
 	       connection->peer->owner->up->pending(connection->peer);
 }
 
@@ -70,7 +71,8 @@ static enum link_liveness silence_ask(struct connection *connection)
 		return LINK_UNKNOWN;
 	if (!connection->silence.asking)
 		engine_count(engine, COUNTER_PEERS_ASKED_AFTER);
-	verdict = link->calls->liveness(link, &connection->route[link->index].records, connection->peer->parts.endpoint);
+	verdict =
+		link->calls->liveness(link, &connection->route[link->index].records, connection->peer->parts.endpoint);
 	connection->silence.asking = verdict != LINK_ALIVE && verdict != LINK_GONE;
 	if (verdict == LINK_GONE)
 		connection_lost(connection, THOLE_ERR_PEER);
@@ -91,9 +93,9 @@ static void silence_silent(struct connection *connection, uint64_t waited_ns)
 		connection->silence.total_ns -= waited_ns - waited_ns / SLOW_SILENCE;
 }
 
-/* It does say things; but does what is under way get on? Bulk that was asked for, and records that were sent: each by itself, since
- * their turns need not fall into the same look. (With mxoe a record that nobody awaits may have to wait there.) True: not for so long
- * that it never will. */
+/* It does say things; but does what is under way get on? Bulk that was asked for, and records that were sent: each by
+ * itself, since their turns need not fall into the same look. (With mxoe a record that nobody awaits may have to wait
+ * there.) True: not for so long that it never will. */
 static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 {
 	const struct engine *engine = connection->engine;

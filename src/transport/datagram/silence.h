@@ -11,8 +11,9 @@ enum silence_limits {
 	LIVENESS_NS = 50000000, /* between two looks at whether a silent peer's process lives */
 };
 
-/* A peer whose host has its port while nobody answers there is stopped, or dead with a copy of the socket left: its silence counts
- * so many times less, so that it is waited for about twenty times peer_timeout. The same where nobody could be asked. */
+/* A peer whose host has its port while nobody answers there is stopped, or dead with a copy of the socket left: its
+ * silence counts so many times less, so that it is waited for about twenty times peer_timeout. The same where nobody
+ * could be asked. */
 enum { SLOW_SILENCE = 40 };
 
 struct silence {
@@ -30,8 +31,8 @@ struct silence {
 void silence_end(struct connection *connection);
 /* Do what is due; when something is next, UINT64_MAX: never. The peer may be lost by it. */
 uint64_t silence_check(struct connection *connection);
-/* Look which peers are waited for by receives alone, so that their silence is noticed. The engine's owner calls it now and then,
- * several times in peer_timeout. */
+/* Look which peers are waited for by receives alone, so that their silence is noticed. The engine's owner calls it now
+ * and then, several times in peer_timeout. */
 void silence_receives(struct engine *engine);
 
 #endif

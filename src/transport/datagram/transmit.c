@@ -2,13 +2,14 @@
 /*
  * transmit: records out, over frames that may be lost: numbers, repetition, how many may be under way. Pure.
  *
- * transmit_push encodes a record into frames, which stay in `unacked` until the peer has them. Invariants: `unacked` is in order; the
- * frames from `unsent` on are to be sent, some of them again; those before it are out, or the peer holds them; `flight` counts
- * what is out.
+ * transmit_push encodes a record into frames, which stay in `unacked` until the peer has them. Invariants: `unacked`
+ * is in order; the frames from `unsent` on are to be sent, some of them again; those before it are out, or the peer
+ * holds them; `flight` counts what is out.
  *
- * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, which begins as a look
- * at what has become of the last frames, and a window that narrows by some frames for each that is lost and grows by each that
- * is not; credit, given out by the receiver over all of its senders, bounds it from the other side.
+ * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, which
+ * begins as a look at what has become of the last frames, and a window that narrows by some frames for each that is
+ * lost and grows by each that is not; credit, given out by the receiver over all of its senders, bounds it from the
+ * other side.
  */
 #include <string.h>
 
@@ -61,7 +62,8 @@ void transmit_start(struct connection *connection, uint32_t next)
 	connection->out.credit = codec->credit_unsaid;
 }
 
-/* ---- Cutting ------------------------------------------------------------------------------------------------------- */
+/* ---- Cutting
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* How a record is cut into frames. */
 struct cut {
@@ -69,9 +71,10 @@ struct cut {
 	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
 };
 
-/* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have. Returns
- * its bytes. */
-static size_t transmit_head(const struct codec *codec, struct packet *packet, uint8_t *head, uint64_t left, struct cut *cut)
+/* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have.
+ * Returns its bytes. */
+static size_t transmit_head(const struct codec *codec, struct packet *packet, uint8_t *head, uint64_t left,
+			    struct cut *cut)
 {
 	uint32_t most = smaller(codec->fragment, cut->most);
 	uint32_t wanted = left < most ? (uint32_t)left : most;
@@ -138,10 +141,11 @@ static void transmit_take_back(struct connection *connection, uint32_t first)
 	connection->out.next = first;
 }
 
-/* ---- How much ------------------------------------------------------------------------------------------------------ */
+/* ---- How much
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* How many frames may be sent now. Small ones cannot fill a queue and are not held back by the window: a program may make no
- * further call after the one that has sent them, and others wait for what they say. */
+/* How many frames may be sent now. Small ones cannot fill a queue and are not held back by the window: a program may
+ * make no further call after the one that has sent them, and others wait for what they say. */
 static uint32_t transmit_window(const struct connection *connection, bool large)
 {
 	return large ? smaller(connection->out.window, connection->out.credit) : connection->out.credit;
@@ -178,20 +182,21 @@ void transmit_ready(struct connection *connection)
 		connection->peer->owner->up->room(connection->peer);
 }
 
-/* Whether a record of so many bytes goes by the link for bulk: if it is long, or one before it went there and is perhaps still
- * on its way, since it would overtake that one. */
+/* Whether a record of so many bytes goes by the link for bulk: if it is long, or one before it went there and is
+ * perhaps still on its way, since it would overtake that one. */
 static bool transmit_wide(struct connection *connection, uint32_t length)
 {
 	const struct list_node *first = list_first(&connection->out.unacked);
 
 	if (connection->routes.use[LINK_BULK] == connection->routes.use[LINK_RECORDS])
 		return false;
-	return length > WIDE_FRAMES * connection->routes.frame || (first && sequence_after(connection->out.wide_end,
-							     container_of(first, struct transmit_frame, node)->sequence) > 0);
+	return length > WIDE_FRAMES * connection->routes.frame ||
+	       (first && sequence_after(connection->out.wide_end,
+					container_of(first, struct transmit_frame, node)->sequence) > 0);
 }
 
-int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record, const struct vector *payload,
-		  uint64_t offset, uint32_t length)
+int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record,
+		  const struct vector *payload, uint64_t offset, uint32_t length)
 {
 	struct connection *connection = connection_of(peer);
 	struct packet packet;
@@ -216,7 +221,8 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		left = record->length;
 		payload = NULL;
 	} else if (length > 0 && record->kind != RECORD_PIECE &&
-		   length > connection->routes.frame - connection_record_head(connection) && !(record->flags & RECORD_MORE)) {
+		   length > connection->routes.frame - connection_record_head(connection) &&
+		   !(record->flags & RECORD_MORE)) {
 		packet.message.record.flags |= RECORD_MORE;
 		packet.message.record.length = RECORD_EXTERNAL;
 		packet.message.record.arg[0] = length;
@@ -248,7 +254,8 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	return 0;
 }
 
-/* ---- Sending ------------------------------------------------------------------------------------------------------- */
+/* ---- Sending
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* How long nothing may be heard of what is out: by measured trips, twice as long each time. */
 static uint64_t transmit_timeout(const struct connection *connection)
@@ -287,10 +294,10 @@ static uint8_t transmit_link(const struct connection *connection, const struct t
 	return frame->resends & 1 ? route_other(connection, usual, frame->resends / 2, frame->length) : usual;
 }
 
-/* report: what the peer is told of its own frames (arrival_report). answer: this one is to be acknowledged at once. again: it was
- * sent before; if the link has no room now the time-out will see to it. */
-static bool transmit_send(struct connection *connection, struct transmit_frame *transmit, const struct packet *report, bool again,
-			  bool answer)
+/* report: what the peer is told of its own frames (arrival_report). answer: this one is to be acknowledged at once.
+ * again: it was sent before; if the link has no room now the time-out will see to it. */
+static bool transmit_send(struct connection *connection, struct transmit_frame *transmit, const struct packet *report,
+			  bool again, bool answer)
 {
 	struct engine *engine = connection->engine;
 	uint8_t link = transmit_link(connection, transmit);
@@ -314,8 +321,8 @@ static bool transmit_precedes(const struct transmit_frame *a, const struct trans
 	return a->sequence == b->sequence ? a->fragment < b->fragment : sequence_after(a->sequence, b->sequence) < 0;
 }
 
-/* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. What another link
- * did not take may have been before it. */
+/* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. What
+ * another link did not take may have been before it. */
 void transmit_unsend(struct connection *connection, struct transmit_frame *frame)
 {
 	struct list_node *node = &frame->node;
@@ -345,15 +352,16 @@ static void transmit_resend(struct connection *connection, struct transmit_frame
 	transmit_send(connection, frame, &report, true, true);
 }
 
-/* ---- What has arrived there ---------------------------------------------------------------------------------------- */
+/* ---- What has arrived there
+ * ---------------------------------------------------------------------------------------- */
 
 static void transmit_grow(struct connection *connection, uint32_t acked)
 {
 	connection->out.window = smaller(connection->out.window + acked, connection->engine->codec->unacked_max);
 }
 
-/* Narrower by some frames for each that is lost, and wider by one for each that is not: single losses hardly cost anything, and
- * where one in LOSS_FRAMES is lost there are too many under way. */
+/* Narrower by some frames for each that is lost, and wider by one for each that is not: single losses hardly cost
+ * anything, and where one in LOSS_FRAMES is lost there are too many under way. */
 static void transmit_shrink(struct connection *connection)
 {
 	uint32_t least = transmit_window_least(connection->engine->codec);
@@ -368,16 +376,16 @@ static uint64_t transmit_patience(const struct connection *connection)
 	return connection->out.trip.smoothed_ns / 2 < REORDER_NS ? connection->out.trip.smoothed_ns / 2 : REORDER_NS;
 }
 
-/* There are frames beyond it that the peer has. One that was repeated is not again until something sent after that has arrived:
- * the round trip, as it was measured, may be far shorter than what a queue has made of it. */
+/* There are frames beyond it that the peer has. One that was repeated is not again until something sent after that has
+ * arrived: the round trip, as it was measured, may be far shorter than what a queue has made of it. */
 static bool transmit_lost(const struct connection *connection, const struct transmit_frame *frame)
 {
 	return frame->resends == 0 ? connection->engine->now_ns - frame->sent_ns > transmit_patience(connection)
 				  : connection->out.delivered_ns > frame->sent_ns;
 }
 
-/* The peer has it. What was sent earlier and is not there is probably lost. Of one that was repeated just now it was an earlier
- * sending that has arrived: nothing is known of the latest. */
+/* The peer has it. What was sent earlier and is not there is probably lost. Of one that was repeated just now it was
+ * an earlier sending that has arrived: nothing is known of the latest. */
 static void transmit_delivered(struct connection *connection, const struct transmit_frame *frame)
 {
 	uint64_t ns = connection->engine->now_ns - frame->sent_ns;
@@ -391,9 +399,10 @@ static void transmit_delivered(struct connection *connection, const struct trans
 		connection->out.delivered_ns = frame->sent_ns;
 }
 
-/* Whether a frame was lost by its link, and arrived once it was sent again by another. The answer has to be to the repetition: one that
- * comes sooner than any can is to the first sending, one that comes late is of a peer that was busy. And frames that were sent at once
- * were lost for one reason, or waited for one: only what was sent since a loss was counted counts again. */
+/* Whether a frame was lost by its link, and arrived once it was sent again by another. The answer has to be to the
+ * repetition: one that comes sooner than any can is to the first sending, one that comes late is of a peer that was
+ * busy. And frames that were sent at once were lost for one reason, or waited for one: only what was sent since a loss
+ * was counted counts again. */
 static void transmit_judge(struct connection *connection, const struct transmit_frame *frame)
 {
 	uint64_t ns = connection->engine->now_ns - frame->sent_ns;
@@ -434,8 +443,8 @@ static void transmit_release(struct connection *connection, uint32_t ack)
 		transmit_arm(connection);
 }
 
-/* Something that was sent after all that was known to have arrived has arrived: the trip of the newest is that of the network, as
- * others may have waited behind a gap. */
+/* Something that was sent after all that was known to have arrived has arrived: the trip of the newest is that of the
+ * network, as others may have waited behind a gap. */
 static void transmit_progress(struct connection *connection)
 {
 	trip_measure(&connection->out.trip, connection->engine->now_ns - connection->out.delivered_ns);
@@ -443,8 +452,8 @@ static void transmit_progress(struct connection *connection)
 	transmit_arm(connection);
 }
 
-/* The peer holds frames up to held_end, and not all before: those are lost, unless they were sent just now. Then they are looked
- * at again, as perhaps nothing more comes from there that would have it done. */
+/* The peer holds frames up to held_end, and not all before: those are lost, unless they were sent just now. Then they
+ * are looked at again, as perhaps nothing more comes from there that would have it done. */
 static void transmit_overtaken(struct connection *connection)
 {
 	struct list_node *node = list_first(&connection->out.unacked);
@@ -521,7 +530,8 @@ bool transmit_is_out(const struct connection *connection, uint32_t wire)
 	       sequence_after(sequence, container_of(first, struct transmit_frame, node)->sequence) >= 0;
 }
 
-/* ---- Out, and time ------------------------------------------------------------------------------------------------- */
+/* ---- Out, and time
+ * ------------------------------------------------------------------------------------------------- */
 
 void transmit_flush(struct connection *connection)
 {
@@ -556,8 +566,8 @@ void transmit_flush(struct connection *connection)
 	transmit_ready(connection);
 }
 
-/* Nothing is heard for a short time: perhaps the last frames or their acknowledgement were lost. The oldest goes again, and the newest
- * that an acknowledgement can speak of: what comes back says what has become of those between. */
+/* Nothing is heard for a short time: perhaps the last frames or their acknowledgement were lost. The oldest goes
+ * again, and the newest that an acknowledgement can speak of: what comes back says what has become of those between. */
 static void transmit_poll(struct connection *connection)
 {
 	struct transmit_frame *oldest = NULL, *newest = NULL;
@@ -581,8 +591,8 @@ static void transmit_poll(struct connection *connection)
 	transmit_arm(connection);
 }
 
-/* Nothing is heard of the oldest frame: all that is out counts as lost, and goes out again as acknowledgements come in, from
- * the least window on. So senders that have filled a queue together do not do it again. */
+/* Nothing is heard of the oldest frame: all that is out counts as lost, and goes out again as acknowledgements come
+ * in, from the least window on. So senders that have filled a queue together do not do it again. */
 static void transmit_late(struct connection *connection)
 {
 	struct list_node *node = list_first(&connection->out.unacked);
@@ -597,7 +607,8 @@ static void transmit_late(struct connection *connection)
 	connection->out.window = transmit_window_least(connection->engine->codec);
 	for (; node && node != connection->out.unsent; node = list_next(&connection->out.unacked, node))
 		transmit_frame_in(connection, container_of(node, struct transmit_frame, node));
-	connection->out.unsent = list_first(&connection->out.unacked) ? list_first(&connection->out.unacked) : &connection->out.unacked;
+	connection->out.unsent =
+		list_first(&connection->out.unacked) ? list_first(&connection->out.unacked) : &connection->out.unacked;
 	connection->out.resend_ns = 0;
 	connection_dirty(connection); /* which sends, and sets the next time */
 }

@@ -9,16 +9,20 @@
 #include "transport/datagram/trip.h"
 
 enum transmit_limits {
-	RESEND_PROBE_NS = 300000,      /* well above codec->ack_delay_ns: from then on some frames go again, to hear what has arrived */
-	RESEND_MIN_NS = 2000000,       /* and above what a busy scheduler adds: from then on all that is out counts as lost */
+	/* well above codec->ack_delay_ns: from then on some frames go again, to hear what has arrived */
+	RESEND_PROBE_NS = 300000,
+	/* and above what a busy scheduler adds: from then on all that is out counts as lost */
+	RESEND_MIN_NS = 2000000,
 	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	REORDER_NS = 500000,           /* a frame that others have overtaken by so much is lost */
 	LINK_TRIP_NS = 500000,         /* an answer to a repetition by another link comes sooner */
 	WINDOW_FIRST = 64,             /* record frames without acknowledgement, at first */
 	WINDOW_LEAST = 4,              /* and after losses, in messages of as many fragments as there may be */
 	LOSS_FRAMES = 8,               /* by which the window gets narrower for each frame that is lost */
-	RECORD_SMALL = 96,             /* bytes of a record whose frame is a small one: ENGINE_SMALL_FRAME less the longest head */
-	WIDE_FRAMES = 2,               /* a record of more is quicker by the link for bulk, whose frames the kernel takes together */
+	/* bytes of a record whose frame is a small one: ENGINE_SMALL_FRAME less the longest head */
+	RECORD_SMALL = 96,
+	/* a record of more is quicker by the link for bulk, whose frames the kernel takes together */
+	WIDE_FRAMES = 2,
 };
 
 struct transmit {
@@ -45,8 +49,8 @@ void transmit_end(struct connection *connection);
 /* The peer takes records from this number on. */
 void transmit_start(struct connection *connection, uint32_t next);
 /* transport.h */
-int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record, const struct vector *payload,
-		  uint64_t offset, uint32_t length);
+int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record,
+		  const struct vector *payload, uint64_t offset, uint32_t length);
 /* An acknowledgement came, on whatever packet. */
 void transmit_acked(struct connection *connection, const struct packet *packet);
 /* Send what may be sent, and an acknowledgement if one is due. */

@@ -9,7 +9,8 @@
 
 struct trip {
 	uint64_t smoothed_ns, deviation_ns; /* 0: not measured */
-	uint64_t least_ns;                  /* the shortest that is surely one of what was asked for once; 0: not measured */
+	/* the shortest that is surely one of what was asked for once; 0: not measured */
+	uint64_t least_ns;
 };
 
 static inline void trip_measure(struct trip *trip, uint64_t sample_ns)

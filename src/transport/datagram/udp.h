@@ -41,8 +41,9 @@ enum udp_limits {
 	LANE_OTHERS_POLLS = 4,        /* one look in so many at all others, where there is a lane */
 };
 
-/* A socket for each channel that anybody may send to, and perhaps a lane: one of the same port that is connected to one peer,
- * for which the kernel looks up no route and no receiver for every packet. No other user can bind a socket of these ports. */
+/* A socket for each channel that anybody may send to, and perhaps a lane: one of the same port that is connected to
+ * one peer, for which the kernel looks up no route and no receiver for every packet. No other user can bind a socket
+ * of these ports. */
 enum udp_sockets { UDP_LANES = CHANNELS, UDP_SOCKETS = 2 * CHANNELS };
 
 struct udp_socket {
@@ -116,11 +117,12 @@ static inline bool path_equal(const struct path *one, const struct path *other)
 
 /* ---- link_udp.c ----------------------------------------------------------------------------------- */
 
-/* Make a socket at the address and port of `own` (port 0: any), which come back in it. shared: another of ours has the port. */
+/* Make a socket at the address and port of `own` (port 0: any), which come back in it. shared: another of ours has
+ * the port. */
 int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool shared);
 void udp_socket_close(struct link_udp *udp, unsigned index);
-/* Whether another socket may be bound to this one's port that has agreed to it too. The kernel grants it to sockets of the same
- * user alone, which it would not with SO_REUSEADDR. */
+/* Whether another socket may be bound to this one's port that has agreed to it too. The kernel grants it to sockets of
+ * the same user alone, which it would not with SO_REUSEADDR. */
 void udp_share(struct link_udp *udp, unsigned index, bool shared);
 
 /* ---- udp_send.c ----------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * udp_receive: packets and errors from the kernel to the engine. Records are copied once more by the engine, where they have
- * to; bulk data lands where the engine foresees it.
+ * udp_receive: packets and errors from the kernel to the engine. Records are copied once more by the engine, where
+ * they have to; bulk data lands where the engine foresees it.
  */
 #include <time.h> /* which the next one needs */
 #include <linux/errqueue.h>
@@ -228,7 +228,8 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 
 static unsigned receive_from(struct link_udp *udp, unsigned index, unsigned budget)
 {
-	return udp->sockets[index].channel == CHANNEL_BULK ? receive_bulk(udp, index, budget) : receive_records(udp, index);
+	return udp->sockets[index].channel == CHANNEL_BULK ? receive_bulk(udp, index, budget)
+							   : receive_records(udp, index);
 }
 
 void udp_drain(struct link_udp *udp, unsigned index)
@@ -237,9 +238,9 @@ void udp_drain(struct link_udp *udp, unsigned index)
 		;
 }
 
-/* Who has a lane is heard at each look, all others at some. After a lane's opening, what came before it comes first (and no more:
- * whoever goes on sending to the other socket cannot hold up the lane), then what came to it before it was connected, whoever sent
- * that. */
+/* Who has a lane is heard at each look, all others at some. After a lane's opening, what came before it comes first
+ * (and no more: whoever goes on sending to the other socket cannot hold up the lane), then what came to it before it
+ * was connected, whoever sent that. */
 static unsigned udp_poll(struct link_udp *udp, unsigned channel, unsigned budget)
 {
 	unsigned lane = UDP_LANES + channel, frames = 0;
@@ -254,7 +255,8 @@ static unsigned udp_poll(struct link_udp *udp, unsigned channel, unsigned budget
 	if (udp->sockets[lane].fresh || udp->polls % LANE_OTHERS_POLLS == 0) {
 		unsigned others = receive_from(udp, channel, budget);
 
-		udp->sockets[lane].fresh &= others > 0 && udp->sockets[channel].packets < udp->sockets[lane].fresh_until;
+		udp->sockets[lane].fresh &=
+			others > 0 && udp->sockets[channel].packets < udp->sockets[lane].fresh_until;
 		frames += others;
 	}
 	return frames;

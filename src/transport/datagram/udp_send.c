@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * udp_send: bursts of frames to the kernel, as few packets as can be. The engine is not called from here: what a send learns
- * of errors waits until the next receive. Every frame that is taken was sent or is counted as lost.
+ * udp_send: bursts of frames to the kernel, as few packets as can be. The engine is not called from here: what a send
+ * learns of errors waits until the next receive. Every frame that is taken was sent or is counted as lost.
  */
 #include "transport/datagram/udp.h"
 
@@ -41,7 +41,8 @@ static bool scattered(const struct frame_out *frame)
 	return frame->body_count >= UDP_PARTS_MAX;
 }
 
-/* How many of these frames the kernel may carry as one packet: all as long as the first, but the last may be shorter. */
+/* How many of these frames the kernel may carry as one packet: all as long as the first, but the last may be
+ * shorter. */
 static unsigned group(const struct link_udp *udp, const struct frame_out *frames, unsigned count)
 {
 	uint32_t length = frame_length(&frames[0]), total = length;
@@ -92,7 +93,8 @@ static void address(struct link_udp *udp, unsigned socket, unsigned message, con
 
 /* Gather frames that leave through the first one's socket into messages, whole ones or (together == false) one a frame.
  * Returns how many messages. */
-static unsigned gather(struct link_udp *udp, unsigned socket, const struct frame_out *frames, unsigned count, bool together)
+static unsigned gather(struct link_udp *udp, unsigned socket, const struct frame_out *frames, unsigned count,
+		       bool together)
 {
 	struct outgoing *out = &udp->out;
 	struct iovec *part = out->parts;

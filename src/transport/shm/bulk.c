@@ -29,7 +29,8 @@ enum {
 	BALANCE_MIN = 1 << 20,               /* from here on whoever is faster should copy more: at least */
 	BALANCE_BLOCKS = 8,                  /* so many blocks; for less, claiming them costs more */
 	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
-	SHUT_NS = 100000000,      /* after its door was shut, the kernel has written a sender's first word or will not: it is a step away */
+	/* after its door was shut, the kernel has written a sender's first word or will not: it is a step away */
+	SHUT_NS = 100000000,
 	LEAVE_NS = 20000,         /* between two looks, while closing, whether senders are out */
 	FETCHES_MAX = 1 << 20,
 };
@@ -176,7 +177,8 @@ static void fetch_end(struct fetch *fetch, int status)
 		status = shm_end_status(shm_link(fetch->peer));
 	if (!status) {
 		owner->counters[COUNTER_BULK_BYTES] += fetch->length;
-		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch), fetch->start_ns);
+		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch),
+			       fetch->start_ns);
 	}
 	fetch_free(shm, fetch);
 	owner->up->fetched(job, status);
@@ -295,8 +297,8 @@ static bool fetch_claim(struct fetch *fetch, uint32_t front, uint32_t *back_p)
 	}
 }
 
-/* Let nothing more be claimed, `front` blocks being this side's. What lies between what is copied of these and the sender's
- * first is left to be fetched otherwise. */
+/* Let nothing more be claimed, `front` blocks being this side's. What lies between what is copied of these and the
+ * sender's first is left to be fetched otherwise. */
 static void fetch_close(struct fetch *fetch, uint32_t front)
 {
 	while (fetch_claim(fetch, front, &fetch->back))
@@ -659,10 +661,11 @@ static int serve_help(struct transport_peer *peer, struct serve *serve)
 
 /* ---- Leaving ---------------------------------------------------------------------------------------
  *
- * A fetch that ends before all of it is here gives its memory back, so the sender has to be out of it first. What was not
- * claimed is withdrawn. A block that was is the sender's to write: it cannot be taken back, and there are three ends to that. It says
- * that it is done, a moment later as a rule. Its process ends, or runs another program. Or it comes to nothing for close_timeout:
- * then its door is shut, after which only a call of the kernel's that is copying already goes on; and that is waited for. */
+ * A fetch that ends before all of it is here gives its memory back, so the sender has to be out of it first. What was
+ * not claimed is withdrawn. A block that was is the sender's to write: it cannot be taken back, and there are three
+ * ends to that. It says that it is done, a moment later as a rule. Its process ends, or runs another program. Or it
+ * comes to nothing for close_timeout: then its door is shut, after which only a call of the kernel's that is copying
+ * already goes on; and that is waited for. */
 
 static void fetch_leave(struct fetch *fetch, int status, uint64_t now_ns)
 {
@@ -734,7 +737,8 @@ static bool bulk_is_left(struct shm *shm, uint64_t now_ns)
 	for (struct list_node *a = list_first(&shm->active); a; a = list_next(&shm->active, a)) {
 		struct shm_peer *link = container_of(a, struct shm_peer, active);
 
-		for (struct list_node *node = list_first(&link->fetches); node; node = list_next(&link->fetches, node)) {
+		for (struct list_node *node = list_first(&link->fetches); node;
+		     node = list_next(&link->fetches, node)) {
 			struct fetch *fetch = container_of(node, struct fetch, node);
 
 			fetch_leave(fetch, THOLE_ERR_CANCELED, now_ns);

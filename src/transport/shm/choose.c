@@ -125,7 +125,8 @@ static bool choose_learns(const struct transport_owner *owner)
 }
 
 /* A message that began at start_ns is in its place. */
-static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, uint64_t start_ns)
+static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length,
+			 uint64_t start_ns)
 {
 	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_link(peer);
@@ -136,8 +137,8 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 	if (start_ns < last_ns || (pace == PACE_STREAM && start_ns - last_ns < took_ns))
 		took_ns = now_ns - last_ns;
 	link->placed_ns = now_ns;
-	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides about
-	 * the same; and a stream of announcements has gaps that one of data has not. */
+	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides
+	 * about the same; and a stream of announcements has gaps that one of data has not. */
 	if (length <= owner->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
 		took_ns += took_ns * link->sample.piece / length;
 	else if (length <= owner->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
@@ -165,7 +166,8 @@ enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum
 	return cost_next(shm_of(peer->owner), pace, length_class(length)) == COST_RING ? BULK_RING : BULK_COOPERATIVE;
 }
 
-void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns)
+void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+		    uint64_t start_ns)
 {
 	if (choose_learns(peer->owner))
 		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, start_ns);
@@ -180,8 +182,9 @@ void choose_eager_begin(struct transport_peer *peer, const struct record *record
 	enum pace pace = record->flags & RECORD_STREAM ? PACE_STREAM : PACE_DIALOGUE;
 
 	sample->left = 0;
-	if (!choose_learns(peer->owner) || record->arg[0] <= length || record->arg[0] > peer->owner->options.eager_max ||
-	    length_class(record->arg[0]) < EAGER_CLASS_MIN || !copy_allowed(peer))
+	if (!choose_learns(peer->owner) || record->arg[0] <= length ||
+	    record->arg[0] > peer->owner->options.eager_max || length_class(record->arg[0]) < EAGER_CLASS_MIN ||
+	    !copy_allowed(peer))
 		return;
 	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a look must not wait for ever */
 		choose_eager_next(peer->owner, pace, COST_RING, length_class(record->arg[0]));

@@ -42,8 +42,9 @@ struct greeting {
 	uint64_t cookie;
 };
 
-/* Names are there for everybody to read (/proc/net/unix), and over the network an id is half of what it takes to connect. So the
- * name is a digest with the id as its key: who has not got the address cannot tell the one from the other. */
+/* Names are there for everybody to read (/proc/net/unix), and over the network an id is half of what it takes to
+ * connect. So the name is a digest with the id as its key: who has not got the address cannot tell the one from the
+ * other. */
 socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name)
 {
 	static const char what[] = "thole shm listener";
@@ -271,8 +272,8 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 	return 0;
 }
 
-/* Where addresses are given again (mxoe), somebody may greet before the end of the one who had his is seen. The greeting stays
- * where it is until then, or until it has waited for too long. */
+/* Where addresses are given again (mxoe), somebody may greet before the end of the one who had his is seen. The
+ * greeting stays where it is until then, or until it has waited for too long. */
 static bool greeting_is_early(struct transport_owner *owner, const struct watch *watch)
 {
 	const struct shm_peer *link;
@@ -412,7 +413,8 @@ void connect_retry(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
 
-	for (struct list_node *node = list_first(&shm->links); node && shm->connecting > 0; node = list_next(&shm->links, node)) {
+	for (struct list_node *node = list_first(&shm->links); node && shm->connecting > 0;
+	     node = list_next(&shm->links, node)) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 		int error;
 
@@ -473,8 +475,8 @@ bool connect_lives(struct transport_peer *peer)
 
 	if (link->ended || (process.fd >= 0 && poll(&process, 1, 0) > 0))
 		return false;
-	/* Exec waits for the end of all other threads before memory is exchanged. A process whose first thread has ended
-	 * has others, perhaps, and looks like none (ESRCH); a pidfd knows better. */
+	/* Exec waits for the end of all other threads before memory is exchanged. A process whose first thread has
+	 * ended has others, perhaps, and looks like none (ESRCH); a pidfd knows better. */
 	error = copy_known(link);
 	return error != ESTALE && (error != ESRCH || process.fd >= 0);
 }

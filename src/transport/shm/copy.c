@@ -35,7 +35,8 @@ static void call_data(struct copy_call *call, const struct vector *local, const 
 {
 	uint64_t covered;
 
-	call->there_count += vector_slice(remote, at, length, call->there + call->there_count, SEGMENTS_A_CALL, &length);
+	call->there_count +=
+		vector_slice(remote, at, length, call->there + call->there_count, SEGMENTS_A_CALL, &length);
 	call->here_count += vector_slice(local, at, length, call->here + call->here_count, SEGMENTS_A_CALL, &covered);
 	if (covered < length) {
 		call->there_count = 1;
@@ -44,10 +45,10 @@ static void call_data(struct copy_call *call, const struct vector *local, const 
 	call->length = covered;
 }
 
-/* One call that begins with `first` and may end with `last`. How much of the data it has copied, or -1 and errno: ESTALE
- * where the first word's place is not there. */
-static ssize_t copy_once(pid_t pid, bool write, struct copy_word *first, struct copy_word *last, const struct vector *local,
-			 const struct vector *remote, uint64_t at, uint64_t length)
+/* One call that begins with `first` and may end with `last`. How much of the data it has copied, or -1 and errno:
+ * ESTALE where the first word's place is not there. */
+static ssize_t copy_once(pid_t pid, bool write, struct copy_word *first, struct copy_word *last,
+			 const struct vector *local, const struct vector *remote, uint64_t at, uint64_t length)
 {
 	struct copy_call call = {.length = 0};
 	ssize_t size;
@@ -72,7 +73,8 @@ int copy_read(const struct shm_peer *link, const struct vector *local, const str
 
 	*done_p = 0;
 	while (*done_p < length) {
-		ssize_t size = copy_once(link->pid, false, &cookie, &none, local, remote, offset + *done_p, length - *done_p);
+		ssize_t size =
+			copy_once(link->pid, false, &cookie, &none, local, remote, offset + *done_p, length - *done_p);
 
 		if (size < 0)
 			return errno;

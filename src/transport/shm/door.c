@@ -2,17 +2,18 @@
 /*
  * door: how a process that reaches into another knows whose memory it is in.
  *
- * A pid is a name, and names are given again: its process may have run another program in its place (exec), or may have ended
- * and another begun. Then the same address is somebody else's data. So there is a page that only one address space has: it is
- * not inherited by fork and gone with exec, and it lies at a random address where nothing else is put. The kernel looks a pid
- * up once a call and copies a call's segments in order, ending at the first that is not there. So a call that begins with a
- * word of that page proves for all that follows in it:
+ * A pid is a name, and names are given again: its process may have run another program in its place (exec), or may
+ * have ended and another begun. Then the same address is somebody else's data. So there is a page that only one
+ * address space has: it is not inherited by fork and gone with exec, and it lies at a random address where nothing
+ * else is put. The kernel looks a pid up once a call and copies a call's segments in order, ending at the first that
+ * is not there. So a call that begins with a word of that page proves for all that follows in it:
  *   reading  the cookie comes along. If it is the one that the peer told, so is the rest from the peer.
  *   writing  the sender's number goes to the peer's door first. If there is no such page, nothing else is written.
  *
- * The door is the receiver's, one for each peer, and can be shut: a sender that has claimed a block and does not come to writing it
- * (it is stopped, say) will not write any more. One that is inside says so by two numbers that differ; the kernel makes them
- * equal as it leaves, whether or not the sender's program goes on. The second is in a page of its own, which is never shut.
+ * The door is the receiver's, one for each peer, and can be shut: a sender that has claimed a block and does not come
+ * to writing it (it is stopped, say) will not write any more. One that is inside says so by two numbers that differ;
+ * the kernel makes them equal as it leaves, whether or not the sender's program goes on. The second is in a page of
+ * its own, which is never shut.
  */
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -20,8 +21,9 @@
 
 #include "transport/shm/shm.h"
 
-/* Half of user space where neither the kernel puts programs, heaps, libraries and stacks of its own accord nor sanitizers their
- * shadows: 2^33 pages. A machine with less space ignores the wish, and the kernel's own choice is random too. */
+/* Half of user space where neither the kernel puts programs, heaps, libraries and stacks of its own accord nor
+ * sanitizers their shadows: 2^33 pages. A machine with less space ignores the wish, and the kernel's own choice is
+ * random too. */
 #define PLACE_BASE UINT64_C(0x200000000000)
 #define PLACE_MASK (PLACE_BASE - 4096)
 
@@ -94,7 +96,8 @@ bool door_is_passed(const struct shm_peer *link, int index)
 	return load_acquire(way_in) != load_acquire(way_out(way_in));
 }
 
-/* One that was shut stays for good: who stands before it must find nothing else at its address, where there is little space. */
+/* One that was shut stays for good: who stands before it must find nothing else at its address, where there is
+ * little space. */
 void door_close(struct shm_peer *link)
 {
 	if (link->door && !link->shut_ns)

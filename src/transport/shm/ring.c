@@ -80,8 +80,8 @@ uint32_t ring_piece_max(struct ring_out *ring)
  *
  * The memory is the consumer's from the time it has handled the question until the producer learns that it has. So
  * only payloads may be borrowed of which the producer was told nothing (`credited`), and while an answer that borrowed
- * is not handled nothing is published (`lent_until`). A credit in a record is applied only after the record is handled, so
- * the answer that borrows last carries it. */
+ * is not handled nothing is published (`lent_until`). A credit in a record is applied only after the record is
+ * handled, so the answer that borrows last carries it. */
 
 static void ring_tell(struct ring_in *ring)
 {
@@ -193,7 +193,8 @@ static inline void slot_fill(struct record *slot, const struct record *record)
 	}
 }
 
-/* The second slot of a record. Its stamp is written like any other's, so that what a later lap finds there is no accident. */
+/* The second slot of a record. Its stamp is written like any other's, so that what a later lap finds there is no
+ * accident. */
 static void ring_span(struct ring_out *ring, const struct vector *payload, uint64_t offset, uint32_t length)
 {
 	struct record *slot = ring_slot(ring->segment, ring->produced + 1);
@@ -204,9 +205,10 @@ static void ring_span(struct ring_out *ring, const struct vector *payload, uint6
 }
 
 /* A record is out. In a stream the next lines are taken from their reader before they are written; without that each
- * store waits until the line is here, and those behind it too. In a dialogue the reader is looking at them, and gets what
- * was written faster from a cache that both cores share than from this core's. */
-static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slots, const char *payload, uint32_t length)
+ * store waits until the line is here, and those behind it too. In a dialogue the reader is looking at them, and gets
+ * what was written faster from a cache that both cores share than from this core's. */
+static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slots, const char *payload,
+			      uint32_t length)
 {
 	struct segment *segment = link->out.segment;
 

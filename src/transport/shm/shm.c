@@ -119,8 +119,8 @@ static void shm_withdraw(struct transport_owner *owner)
 	bulk_withdraw(owner);
 }
 
-/* Say that what follows is an end in good order, also to those whose greetings are still to be read; the end itself is seen at the
- * socket, which is closed after this. */
+/* Say that what follows is an end in good order, also to those whose greetings are still to be read; the end itself is
+ * seen at the socket, which is closed after this. */
 static void shm_notify_close(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
@@ -158,8 +158,8 @@ static void shm_close_endpoint(struct transport_owner *owner)
 	transport_poll(owner, TRANSPORT_SHM, false);
 }
 
-static int shm_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
-		    uint32_t length)
+static int shm_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+		    uint64_t offset, uint32_t length)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -238,7 +238,8 @@ static void shm_end_peers(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
 
-	for (struct list_node *node = list_first(&shm->links); node && shm->ending > 0; node = list_next(&shm->links, node)) {
+	for (struct list_node *node = list_first(&shm->links); node && shm->ending > 0;
+	     node = list_next(&shm->links, node)) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
 		if (link->ending && (!link->in.segment || !ring_ready(&link->in)))

@@ -30,9 +30,11 @@ enum {
 	RING_BURST = 32,          /* records handled before looking at another ring */
 	SPAN_HEAD = 8,            /* bytes of a second slot before payload: its stamp */
 	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
-	DEMOTE_MAX = 1024,        /* payloads whose lines are moved towards the one who waits for them; longer ones lose by it */
+	/* payloads whose lines are moved towards the one who waits for them; longer ones lose by it */
+	DEMOTE_MAX = 1024,
 	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed */
-	SMALL_STALLS = 64,        /* times that small payloads found no place, after which the large area is theirs too */
+	/* times that small payloads found no place, after which the large area is theirs too */
+	SMALL_STALLS = 64,
 	PIECE_OVERLAP = 8 * 1024, /* piece of an eager message: small enough for both copies to overlap */
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
@@ -62,8 +64,8 @@ struct offer {
 	uint8_t unused[48];
 };
 
-/* By which the senders of offers go into the receiver's memory (door.c): one call of the kernel's writes a number to the way in,
- * then data, then the same number to the way out, which is the same place of the next page. */
+/* By which the senders of offers go into the receiver's memory (door.c): one call of the kernel's writes a number to
+ * the way in, then data, then the same number to the way out, which is the same place of the next page. */
 struct door {
 	uint64_t ways[OFFERS];
 };
@@ -99,7 +101,8 @@ struct segment {
 };
 
 _Static_assert(sizeof(struct offer) == 64, "offers do not share lines");
-_Static_assert(offsetof(struct segment, slots) % 128 == 0, "even slots begin pairs of lines, which are fetched together");
+_Static_assert(offsetof(struct segment, slots) % 128 == 0,
+	       "even slots begin pairs of lines, which are fetched together");
 _Static_assert(offsetof(struct segment, small) + SMALL_PAYLOAD_MAX < SEGMENT_BASE, "the small area is of use");
 
 /* Memory for payloads, given out in the order of slots and free again in that order. */
@@ -228,7 +231,8 @@ struct shm {
 	struct ring_in **in;      /* rings to poll */
 	uint32_t in_count, in_capacity;
 	bool membarrier;          /* sleeping can rely on it */
-	uint64_t *cookie;         /* by which peers see that they may read this process, and that it still is this one (door.c) */
+	/* by which peers see that they may read this process, and that it still is this one (door.c) */
+	uint64_t *cookie;
 	struct watch listener;
 	struct list_node greetings;
 	uint32_t greeting_count;
@@ -267,7 +271,8 @@ void segment_enlarge(struct transport_owner *owner, struct ring_out *ring);
 
 /* choose.c */
 enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace);
-void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, uint64_t start_ns);
+void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+		    uint64_t start_ns);
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late);
 void choose_eager_piece(struct transport_peer *peer, uint32_t length);
 /* Write what a sender, or each, should announce where it looks. */
@@ -350,8 +355,8 @@ bool door_is_passed(const struct shm_peer *link, int index);
 void door_close(struct shm_peer *link);
 
 /* copy.c: process_vm_readv and process_vm_writev */
-/* Copy length bytes at offset of the remote vector to the same offset of the local one. 0 or an errno, ESTALE: it is not the
- * process any more that it was; *done_p bytes were copied. */
+/* Copy length bytes at offset of the remote vector to the same offset of the local one. 0 or an errno, ESTALE: it is
+ * not the process any more that it was; *done_p bytes were copied. */
 int copy_read(const struct shm_peer *link, const struct vector *local, const struct vector *remote, uint64_t offset,
 	      uint64_t length, uint64_t *done_p);
 /* The other way, through the door (the peer's way in). *calls_p counts calls. EFAULT: the door may be shut. */

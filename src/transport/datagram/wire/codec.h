@@ -22,7 +22,8 @@ struct codec {
 	uint32_t sequence_bits;   /* sequence and ack numbers on the wire have so many */
 	uint32_t ahead_max;       /* frames beyond the next expected one that a receiver holds */
 	uint32_t unacked_max;     /* frames that may be without acknowledgement, where credit says nothing else */
-	uint32_t ack_every;       /* frames that have arrived, after which an acknowledgement goes at once; or fewer, of little credit */
+	/* frames that have arrived, after which an acknowledgement goes at once; or fewer, of little credit */
+	uint32_t ack_every;
 	uint64_t ack_delay_ns;    /* an acknowledgement waits so long for a record to ride on */
 	uint32_t fragment;        /* bytes of payload of a fragment, if they fit the frame */
 	uint32_t fragments_max;   /* of a message, which share its sequence number; 1: each frame has its own */
@@ -30,7 +31,8 @@ struct codec {
 	bool selective;           /* acknowledgements say what is held, pulls which frames are wanted */
 	uint32_t credit_first;    /* frames that may be out before the peer has said how many it takes, */
 	uint32_t credit_unsaid;   /* and when it says 0, or cannot say it */
-	bool holds;               /* acknowledgements say whether to announce messages, so none has to wait for its receive */
+	/* acknowledgements say whether to announce messages, so none has to wait for its receive */
+	bool holds;
 	bool indexed;             /* `to` is the receiver's connection; else endpoints' numbers */
 	bool messages_only;       /* no put, get, atomics, immediate data or plain messages */
 
@@ -40,29 +42,30 @@ struct codec {
 	uint32_t blocks_max;      /* outstanding for one fetch */
 	uint32_t pull_blocks;     /* that one PULL asks for, at most */
 	uint64_t length_max;      /* of a message */
-	uint64_t resend_ns;       /* fixed interval after which unacknowledged records go again; 0: measured round trips */
+	/* fixed interval after which unacknowledged records go again; 0: measured round trips */
+	uint64_t resend_ns;
 	uint64_t pull_ns;         /* the same of pulls */
 
 	/* Bytes of a head, at most, of a RECORD with a record and of one with a piece, and of DATA. */
 	uint32_t record_head, piece_head, data_head;
 	uint32_t nack;            /* bytes of a NACK: who sends less gets none */
 
-	/* Write a packet's head into PACKET_HEAD_MAX bytes. The payload, if any, follows directly, and packet->length has to
-	 * say how long it is: heads carry it, since short frames are padded on the way. Returns the head's length, at most
-	 * PACKET_HEAD_MAX; 0 where the codec has no such packet. */
+	/* Write a packet's head into PACKET_HEAD_MAX bytes. The payload, if any, follows directly, and packet->length
+	 * has to say how long it is: heads carry it, since short frames are padded on the way. Returns the head's
+	 * length, at most PACKET_HEAD_MAX; 0 where the codec has no such packet. */
 	size_t (*encode)(const struct packet *packet, uint8_t *head);
-	/* Read a frame, which may be padded. Returns 0, or THOLE_ERR_PROTOCOL where no correct peer writes this. Any length and
-	 * any bytes are allowed. */
+	/* Read a frame, which may be padded. Returns 0, or THOLE_ERR_PROTOCOL where no correct peer writes this. Any
+	 * length and any bytes are allowed. */
 	int (*decode)(struct packet *packet, const uint8_t *frame, size_t length);
 	/* Update ack, credit and flags (but PACKET_CHECKSUM) in an encoded RECORD that is sent, perhaps again. */
 	void (*restamp)(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags);
-	/* Fill in the checksum over the head and `count` further parts, and set its flag; NULL: the codec has none. decode does
-	 * not look at it: */
+	/* Fill in the checksum over the head and `count` further parts, and set its flag; NULL: the codec has none.
+	 * decode does not look at it: */
 	void (*seal)(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count);
 	/* whether a whole frame's checksum is right, or not set (*unset_p). */
 	bool (*intact)(const uint8_t *frame, size_t length, bool *unset_p);
-	/* What a tag is over, first of all: the front of a frame of `length` bytes without its padding, its counter, and that
-	 * length. Padding, the checksum and its flag are not covered. NULL: the codec has no tags. */
+	/* What a tag is over, first of all: the front of a frame of `length` bytes without its padding, its counter,
+	 * and that length. Padding, the checksum and its flag are not covered. NULL: the codec has no tags. */
 	void (*front)(const uint8_t *frame, uint64_t length, uint8_t text[CODEC_FRONT]);
 	/* Type and flags of a frame that encode has written. */
 	uint8_t (*type)(const uint8_t *frame);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crc32c: two implementations of one checksum; the instruction's is taken where the processor has it. The table holds what
- * four bits of input do, so it fits a cache line and needs no set-up.
+ * crc32c: two implementations of one checksum; the instruction's is taken where the processor has it. The table holds
+ * what four bits of input do, so it fits a cache line and needs no set-up.
  */
 #include "transport/datagram/wire/crc32c.h"
 

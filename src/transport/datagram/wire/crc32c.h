@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crc32c: the checksum of native frames: Castagnoli's polynomial, as iSCSI and SCTP have it, since processors compute it.
- * It finds damage, not malice. Pure.
+ * crc32c: the checksum of native frames: Castagnoli's polynomial, as iSCSI and SCTP have it, since processors compute
+ * it. It finds damage, not malice. Pure.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_WIRE_CRC32C_H
 #define THOLE_TRANSPORT_DATAGRAM_WIRE_CRC32C_H

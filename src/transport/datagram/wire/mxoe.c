@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mxoe: the codec of hosts with MX or Open-MX, in both its modes. MX mode has payloads of 4096 bytes and is what MX speaks;
- * jumbo mode, which only Open-MX has, fills frames of 9000 bytes. What is where in a body is in
+ * mxoe: the codec of hosts with MX or Open-MX, in both its modes. MX mode has payloads of 4096 bytes and is what MX
+ * speaks; jumbo mode, which only Open-MX has, fills frames of 9000 bytes. What is where in a body is in
  * mxoe.fields, of which mxoe_fields.h is made: *_AT and *_LENGTH, *_store and *_load. Here is what decides. Pure.
  *
  * Invariants. All numbers are big-endian; a frame is the peer index and then a body. Fields that nobody looks at are
- * written as 0 and skipped when reading, but for the checksum of messages, which is kept as found. Whatever decodes fits
- * its message: a fragment is where its number says and as long as it must be, a block ends within what is pulled.
+ * written as 0 and skipped when reading, but for the checksum of messages, which is kept as found. Whatever decodes
+ * fits its message: a fragment is where its number says and as long as it must be, a block ends within what is pulled.
  *
- * A message's class is not in the packet but follows from its length: tiny, small, medium; `medium` asks for that one where
- * a shorter would do.
+ * A message's class is not in the packet but follows from its length: tiny, small, medium; `medium` asks for that one
+ * where a shorter would do.
  */
 #include <string.h>
 
@@ -150,7 +150,8 @@ static size_t encode_pull(const struct packet *packet, uint8_t *body, const stru
 {
 	const struct packet_pull *pull = &packet->pull;
 
-	if (pull->total > UINT32_MAX || (!mode->jumbo && (pull->frame_offset > UINT16_MAX || pull->length > UINT16_MAX)))
+	if (pull->total > UINT32_MAX ||
+	    (!mode->jumbo && (pull->frame_offset > UINT16_MAX || pull->length > UINT16_MAX)))
 		return 0;
 	encode_front(packet, body, MXOE_PULL);
 	pulled_store(packet, body);
@@ -434,7 +435,8 @@ static int decode_data(struct packet *packet, const uint8_t *body, size_t length
 	packet->type = PACKET_DATA;
 	pull_reply_load(packet, body);
 	bytes = load_be16(body + PULL_REPLY_LENGTH_AT);
-	return bytes > mode->frame ? THOLE_ERR_PROTOCOL : decode_payload(packet, body, PULL_REPLY_LENGTH, length, bytes);
+	return bytes > mode->frame ? THOLE_ERR_PROTOCOL
+				   : decode_payload(packet, body, PULL_REPLY_LENGTH, length, bytes);
 }
 
 static int decode_nack(struct packet *packet, const uint8_t *body, size_t length, bool driver)
@@ -553,9 +555,9 @@ static void mxoe_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t 
 #define MXOE_LIMITS                                                                                                    \
 	.sequence_bits = 14, .ahead_max = 255, .unacked_max = 8191, .ack_every = 4, .ack_delay_ns = 8000000,           \
 	.credit_first = 0, .credit_unsaid = 255, .eager_max = MXOE_MEDIUM_MAX, .messages_only = true, .blocks_max = 4, \
-	.pull_blocks = 1, .length_max = UINT32_MAX,                                                                    \
-	.resend_ns = 500000000, .pull_ns = 1000000000, .record_head = FRAME_LENGTH + MEDIUM_LENGTH,                       \
-	.piece_head = FRAME_LENGTH + MEDIUM_LENGTH, .data_head = FRAME_LENGTH + PULL_REPLY_LENGTH, .restamp = mxoe_restamp
+	.pull_blocks = 1, .length_max = UINT32_MAX, .resend_ns = 500000000, .pull_ns = 1000000000,                     \
+	.record_head = FRAME_LENGTH + MEDIUM_LENGTH, .piece_head = FRAME_LENGTH + MEDIUM_LENGTH,                       \
+	.data_head = FRAME_LENGTH + PULL_REPLY_LENGTH, .restamp = mxoe_restamp
 
 const struct codec codec_mxoe = {
 	.name = "mxoe",

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * native: the codec of our own peers. What is where in a frame is in native.fields, of which native_fields.h is made: *_AT and
- * *_LENGTH, *_store and *_load. Here is what decides: which packets there are, how long they are, which are lawful. Pure.
+ * native: the codec of our own peers. What is where in a frame is in native.fields, of which native_fields.h is made:
+ * *_AT and
+ * *_LENGTH, *_store and *_load. Here is what decides: which packets there are, how long they are, which are lawful.
+ * Pure.
  *
- * Invariants. All numbers are big-endian and, but for those of a place, lie on offsets that are multiples of their size. DATA's
- * head is no longer than a landing's (link.h). A frame that is shorter than Ethernet's minimum says how long it is (HEAD_SHORT_AT), since network
- * cards pad it; so no payload grows on the way, and the checksum does not cover padding. Where there are a counter and a tag they
- * are behind the first PACKET_FRONT bytes, and the offsets below that are not less than that move by their length.
+ * Invariants. All numbers are big-endian and, but for those of a place, lie on offsets that are multiples of their
+ * size. DATA's head is no longer than a landing's (link.h). A frame that is shorter than Ethernet's minimum says how
+ * long it is (HEAD_SHORT_AT), since network cards pad it; so no payload grows on the way, and the checksum does not
+ * cover padding. Where there are a counter and a tag they are behind the first PACKET_FRONT bytes, and the offsets
+ * below that are not less than that move by their length.
  */
 #include <string.h>
 
@@ -49,7 +52,8 @@ _Static_assert((int)RECORD_REPLY + 1 == (int)RECORD_MESSAGE_KINDS, "every kind o
 
 /* ---- Encode ------------------------------------------------------------------------------------- */
 
-/* In each of these `rest` is where the frame would begin for what is behind the front, and the length is without a tag. */
+/* In each of these `rest` is where the frame would begin for what is behind the front, and the length is without a
+ * tag. */
 static size_t encode_record(const struct packet *packet, uint8_t *head, uint8_t *rest)
 {
 	const struct record *record = &packet->message.record;
@@ -132,7 +136,8 @@ static void decode_payload(struct packet *packet, const uint8_t *frame, size_t h
 	packet->length = (uint32_t)(length - head);
 }
 
-/* In each of these `rest` is where the frame would begin for what is behind the front, and the length is without a tag. */
+/* In each of these `rest` is where the frame would begin for what is behind the front, and the length is without a
+ * tag. */
 static int decode_record(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
 	struct record *record = &packet->message.record;
@@ -164,8 +169,8 @@ static int decode_pull(struct packet *packet, const uint8_t *frame, const uint8_
 	if (length < PULL_LENGTH)
 		return THOLE_ERR_PROTOCOL;
 	pull_load(packet, frame, rest);
-	/* What follows computes with these: there are frames, few enough where each has a bit, and they end in a message of
-	 * lawful length. */
+	/* What follows computes with these: there are frames, few enough where each has a bit, and they end in a
+	 * message of lawful length. */
 	if (pull->frame == 0 || pull->length == 0 ||
 	    (pull->wanted && pull->length > (uint64_t)pull->frame * PACKET_FRAMES_MAX) ||
 	    pull->length > THOLE_LENGTH_MAX - pull->offset)

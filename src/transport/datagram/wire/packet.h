@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * packet: what one frame says, decoded; the same for every codec. The engine thinks in these, a codec (codec.h) turns
- * them into bytes and back. A field that a type or codec does not carry is zero after decoding and not looked at when encoding.
- * docs/PROTOCOL.md has the bytes of both codecs.
+ * them into bytes and back. A field that a type or codec does not carry is zero after decoding and not looked at when
+ * encoding. docs/PROTOCOL.md has the bytes of both codecs.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_WIRE_PACKET_H
 #define THOLE_TRANSPORT_DATAGRAM_WIRE_PACKET_H
@@ -32,9 +32,11 @@ enum packet_flags {
 	PACKET_CHECKSUM = 1 << 0, /* native: the checksum is set */
 	PACKET_BACKPRESSURE = 1 << 1, /* native: announce messages from now on, do not send their data unasked */
 	PACKET_ANSWER = 1 << 2,   /* native: acknowledge at once */
-	PACKET_TAGGED = 1 << 3,   /* native: a counter and a tag of PACKET_TAG_SHORT bytes follow the first PACKET_FRONT (guard.h) */
+	/* native: a counter and a tag of PACKET_TAG_SHORT bytes follow the first PACKET_FRONT (guard.h) */
+	PACKET_TAGGED = 1 << 3,
 	PACKET_SEALED = 1 << 4,   /* native: the same with PACKET_TAG_LONG bytes */
-	PACKET_ASIDE = 1 << 5,    /* native, of a PULL: DATA by the usual link does not arrive, so send it by that of this PULL */
+	/* native, of a PULL: DATA by the usual link does not arrive, so send it by that of this PULL */
+	PACKET_ASIDE = 1 << 5,
 };
 
 enum nack_reason { /* the numbers are mxoe's */
@@ -95,7 +97,8 @@ struct packet_connect {
 	uint64_t session;                /* the sender's own: what frames to it have to carry */
 	uint64_t echo;                   /* mxoe ACCEPT: the requester's session */
 	uint64_t proof;                  /* native: of knowing the job key; mxoe: the application key */
-	uint32_t index;                  /* native: the sender's connection, for `to`; mxoe: index given to the destination */
+	/* native: the sender's connection, for `to`; mxoe: index given to the destination */
+	uint32_t index;
 	uint32_t next;                   /* the sequence number that the sender expects next */
 	uint16_t seen;                   /* native ACCEPT: length of the CONNECT that it answers, as it arrived */
 	uint16_t size;                   /* native: length of this frame with its padding */
@@ -162,7 +165,8 @@ struct packet {
 	uint64_t session;     /* the receiver's */
 	uint64_t counter;     /* native: of a frame with a tag */
 	struct guard *guard;  /* whose tag an outgoing packet gets; NULL: none */
-	uint32_t sequence;    /* RECORD (and mxoe's CONNECT): its number; native ACK: the next one to be sent. As many bits as the
+	uint32_t
+		sequence; /* RECORD (and mxoe's CONNECT): its number; native ACK: the next one to be sent. As many bits as the
 				 codec has; mxoe: 14, and the partner session above them */
 	uint32_t ack;         /* the next sequence number that is expected */
 	union {
