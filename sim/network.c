@@ -739,6 +739,7 @@ void wire_open(struct wire *wire, struct network *network, struct process *proce
 		.receive = wire_receive,
 		.cheap = true,
 		.ready = wire_ready,
+		.counter = COUNTER_FRAMES_RAW,
 		.frame_max = wire_frame_max,
 		.close = wire_close,
 	};

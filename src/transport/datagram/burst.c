@@ -74,7 +74,8 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 
 		burst_seal(engine, count);
 		taken = link->calls->send(link, burst->frames, count);
-		engine->owner->counters[COUNTER_FRAMES_RAW] += link->calls->kind == &kind_ethernet ? taken : 0;
+		if (link->calls->counter)
+			engine->owner->counters[link->calls->counter] += taken;
 	}
 	engine->owner->counters[COUNTER_FRAMES_SENT] += taken;
 	if (taken < count) {

@@ -84,34 +84,12 @@ static struct datagram *datagram_new(struct transport_owner *owner, const struct
 	return datagram;
 }
 
-static int link_watch(struct datagram *datagram, struct link *link)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &datagram->watcher};
-
-	for (int channel = 0; channel < CHANNELS; channel++)
-		if (link->fd[channel] >= 0 &&
-		    epoll_ctl(datagram->owner->wait_fd, EPOLL_CTL_ADD, link->fd[channel], &event) != 0)
-			return error_set(THOLE_ERR_SYSTEM, "cannot watch the link %s: %m", link->calls->name);
-	return 0;
-}
-
-static int datagram_add(struct datagram *datagram, struct link *link)
-{
-	int error = link_watch(datagram, link);
-
-	if (error)
-		link->calls->close(link);
-	else
-		engine_add_link(&datagram->engine, link);
-	return error;
-}
-
-static int datagram_add_udp(struct datagram *datagram)
+static int udp_link(struct datagram *datagram, struct link **link_p)
 {
 	uint8_t *network = datagram->owner->parts.network;
-	struct link *link;
 	int error = link_udp_open(&datagram->engine, &datagram->interface, datagram->owner->parts.endpoint,
-				  datagram->owner->counters, &link);
+				  datagram->owner->counters, link_p);
+	const struct link *link = *link_p;
 
 	if (error)
 		return error;
@@ -125,7 +103,7 @@ static int datagram_add_udp(struct datagram *datagram)
 		network[0] = ADDRESS_IPV6;
 		memcpy(network + 4, link->own.bytes, 16);
 	}
-	return datagram_add(datagram, link);
+	return 0;
 }
 
 static socklen_t mxoe_name(const struct datagram *datagram, unsigned number, struct sockaddr_un *name)
@@ -248,24 +226,22 @@ static int mxoe_fits(const struct datagram *datagram, struct link *link)
 			 datagram->interface.name, least, other);
 }
 
-static int datagram_add_raw(struct datagram *datagram)
+static int raw_link(struct datagram *datagram, struct link **link_p)
 {
 	const struct options *options = &datagram->owner->options;
 	uint8_t *network = datagram->owner->parts.network;
 	bool mxoe = options->codec != OPTION_CODEC_NATIVE;
 	uint16_t ethertype = mxoe ? LINK_RAW_ETHERTYPE_MXOE : (uint16_t)options->ethertype;
-	struct link *link;
-	int error;
+	int error =
+		link_raw_open(&datagram->engine, &datagram->interface, ethertype,
+			      mxoe ? 0 : (uint32_t)datagram->owner->parts.endpoint, datagram->owner->counters, link_p);
 
-	error = link_raw_open(&datagram->engine, &datagram->interface, ethertype,
-				      mxoe ? 0 : (uint32_t)datagram->owner->parts.endpoint,
-				      datagram->owner->counters, &link);
 	if (!error && mxoe) {
-		error = mxoe_fits(datagram, link);
+		error = mxoe_fits(datagram, *link_p);
 		if (!error)
 			error = mxoe_identify(datagram);
 		if (error)
-			link->calls->close(link);
+			(*link_p)->calls->close(*link_p);
 	}
 	if (error)
 		return error;
@@ -273,42 +249,110 @@ static int datagram_add_raw(struct datagram *datagram)
 		network[0] = ADDRESS_ETHERNET;
 		memcpy(network + 8, datagram->interface.mac, INTERFACE_MAC);
 	}
-	return datagram_add(datagram, link);
+	return 0;
 }
 
-/* Many endpoints never talk to another host, and the end of a packet socket takes the kernel long. So where nobody has
- * asked for a raw link it is opened, if that is permitted, at the first word to or from a peer. Without it everything
- * goes over UDP. */
+/* ---- Which links ---------------------------------------------------------------------------------- */
+
+/*
+ * The real links, in the order in which they are opened: a further one is its file and a row here. What it is good
+ * for, how its ends are named and what counts its frames are in its calls (link.h).
+ *
+ * Many endpoints never talk to another host, and the end of a packet socket takes the kernel long. So where nobody has
+ * asked for a link that is `later` it is opened, if that is permitted, at the first word to or from a peer. Without it
+ * everything goes over the others.
+ */
+static const struct datagram_link {
+	enum option_link asked; /* the value of the option link that wants this one alone */
+	int (*open)(struct datagram *datagram, struct link **link_p); /* it also tells our address how peers reach it */
+	bool (*can)(const struct interface *interface);               /* whether a `later` one is worth a try */
+	/* what opening says without the privilege it needs, which is no fault if nobody has asked for it; 0: needs
+	 * none */
+	int unpermitted;
+	bool later;      /* unasked it is opened when a peer is known, and not at once */
+	bool mxoe;       /* it carries frames of those codecs too; there it is opened at once */
+} datagram_links[] = {
+	{.asked = OPTION_LINK_UDP, .open = udp_link},
+	{.asked = OPTION_LINK_RAW,
+	 .open = raw_link,
+	 .can = interface_can_raw,
+	 .unpermitted = THOLE_ERR_ACCESS,
+	 .later = true,
+	 .mxoe = true},
+};
+
+enum { DATAGRAM_LINKS = sizeof(datagram_links) / sizeof(*datagram_links) };
+
+_Static_assert((int)DATAGRAM_LINKS <= (int)ENGINE_LINKS_MAX, "the engine has room for all links");
+
+static int link_watch(struct datagram *datagram, struct link *link)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &datagram->watcher};
+
+	for (int channel = 0; channel < CHANNELS; channel++)
+		if (link->fd[channel] >= 0 &&
+		    epoll_ctl(datagram->owner->wait_fd, EPOLL_CTL_ADD, link->fd[channel], &event) != 0)
+			return error_set(THOLE_ERR_SYSTEM, "cannot watch the link %s: %m", link->calls->name);
+	return 0;
+}
+
+static int datagram_add(struct datagram *datagram, const struct datagram_link *row)
+{
+	struct link *link;
+	int error = row->open(datagram, &link);
+
+	if (error)
+		return error;
+	error = link_watch(datagram, link);
+	if (error)
+		link->calls->close(link);
+	else
+		engine_add_link(&datagram->engine, link);
+	return error;
+}
+
 static void datagram_add_later(struct datagram *datagram)
 {
-	int error;
+	unsigned later = datagram->later;
 
-	if (!datagram->raw_later)
+	if (!later)
 		return;
-	datagram->raw_later = false;
-	error = datagram_add_raw(datagram);
-	if (error && error != THOLE_ERR_ACCESS)
-		transport_count(datagram->owner, COUNTER_LINK_FALLBACKS);
+	datagram->later = 0;
+	for (unsigned i = 0; later >> i; i++) {
+		int error = later >> i & 1 ? datagram_add(datagram, &datagram_links[i]) : 0;
+
+		if (error && error != datagram_links[i].unpermitted)
+			transport_count(datagram->owner, COUNTER_LINK_FALLBACKS);
+	}
+}
+
+/* Whether the option link names it, alone or with all others. */
+static bool datagram_link_is_asked(const struct datagram_link *row, enum option_link option)
+{
+	return option == row->asked || option == OPTION_LINK_BOTH;
 }
 
 static int datagram_add_links(struct datagram *datagram)
 {
-	const struct options *options = &datagram->owner->options;
-	bool native = options->codec == OPTION_CODEC_NATIVE;
-	bool raw = options->link == OPTION_LINK_RAW || options->link == OPTION_LINK_BOTH;
-	int error = interface_choose(options->interface, &datagram->interface);
+	enum option_link option = (enum option_link)datagram->owner->options.link;
+	bool native = datagram->owner->options.codec == OPTION_CODEC_NATIVE;
+	int error = interface_choose(datagram->owner->options.interface, &datagram->interface);
 
-	if (error)
-		return error;
-	if (!native && (options->link == OPTION_LINK_UDP || options->link == OPTION_LINK_BOTH))
-		return error_set(THOLE_ERR_ARGUMENT,
-				 "frames of the codec mxoe go over raw links only: set the option link to "
-				 "raw or auto");
-	if (native && options->link != OPTION_LINK_RAW)
-		error = datagram_add_udp(datagram);
-	if (!error && (raw || !native))
-		error = datagram_add_raw(datagram);
-	datagram->raw_later = native && options->link == OPTION_LINK_AUTO && interface_can_raw(&datagram->interface);
+	for (unsigned i = 0; i < DATAGRAM_LINKS && !error; i++)
+		if (!native && !datagram_links[i].mxoe && datagram_link_is_asked(&datagram_links[i], option))
+			error = error_set(THOLE_ERR_ARGUMENT,
+					  "frames of the codec mxoe go over raw links only: set the option link "
+					  "to raw or auto");
+	for (unsigned i = 0; i < DATAGRAM_LINKS && !error; i++) {
+		const struct datagram_link *row = &datagram_links[i];
+
+		if ((!native && !row->mxoe) || !(option == OPTION_LINK_AUTO || datagram_link_is_asked(row, option)))
+			continue;
+		if (!native || option != OPTION_LINK_AUTO || !row->later)
+			error = datagram_add(datagram, row);
+		else if (row->can(&datagram->interface))
+			datagram->later |= 1u << i;
+	}
 	return error;
 }
 

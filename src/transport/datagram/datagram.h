@@ -22,7 +22,7 @@ struct datagram {
 	uint64_t watch_ns;          /* when it is looked at whom receives wait for */
 	int number_fd;              /* mxoe: holds this endpoint's number; else -1 */
 	struct forked forked;       /* of it */
-	bool raw_later;             /* a raw link may be opened, when a peer is known */
+	unsigned later;             /* bits: rows of the table of links that are opened when a peer is known */
 };
 
 static inline struct datagram *datagram_of(const struct transport_owner *owner)

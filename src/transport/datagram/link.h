@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/counters.h"
+
 struct address_parts;
 struct engine;
 struct link;
@@ -80,6 +82,7 @@ struct link_calls {
 	const char *name;
 	const struct link_kind *kind;
 	uint8_t rank[LINK_USES]; /* lower ones are preferred; 0: not for this use */
+	enum counter counter;    /* counts its frames beside frames_sent; 0: none does */
 	/* Send frames in this order. Returns how many were taken; the rest found no room now. */
 	unsigned (*send)(struct link *link, const struct frame_out *frames, unsigned count);
 	/* Hand what has arrived to engine_frame (bulk perhaps by scatter_foresee and scatter_arrived), about `budget`

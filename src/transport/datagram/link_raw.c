@@ -312,6 +312,7 @@ static const struct link_calls raw_calls = {
 	.name = "raw",
 	.kind = &kind_ethernet,
 	.rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20},
+	.counter = COUNTER_FRAMES_RAW,
 	.send = raw_send,
 	.receive = raw_receive,
 	.cheap = true,
