@@ -35,6 +35,13 @@ DOCUMENTS = (
     "docs/GUIDE.md",
     "docs/ARCHITECTURE.md",
     "docs/GLOSSARY.md",
+    "docs/FILES.md",
+    "docs/MESSAGES.md",
+    "docs/SHM.md",
+    "docs/PROGRESS.md",
+    "docs/PROVIDER.md",
+    "docs/TESTING.md",
+    "docs/DECISIONS.md",
     "docs/PROTOCOL.md",
     "docs/SECURITY.md",
     "docs/MX.md",
@@ -662,18 +669,34 @@ def info_sections() -> tuple[str, ...]:
     return tuple(info.SECTIONS)
 
 
+def references() -> str:
+    """All documents in docs/ in one."""
+    return "\n".join((ROOT / name).read_text() for name in DOCUMENTS if name.startswith("docs/"))
+
+
 def unnamed_files() -> Iterator[str]:
-    """Every source file has its line in the description of the house."""
-    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    """Every source file has its line in a document."""
+    text = references()
     for folder in ("src", "provider", "mx"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             if not re.search(rf"[`/]{re.escape(path.name)}`", text):
-                yield f"ARCHITECTURE.md does not say what {path.relative_to(ROOT)} is"
+                yield f"no document, such as FILES.md, says what {path.relative_to(ROOT)} is"
+
+
+WIDTH_MAX = 120  # columns of a line, tabs to the next eighth; .clang-format and pyproject.toml say the same
+
+
+def wide_lines() -> Iterator[str]:
+    for folder in ("src", "include", "provider", "mx", "sim", "tools", "test", "bench", "docs"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            for number, line in enumerate(path.read_text().split("\n"), 1):
+                if len(line.expandtabs(8)) > WIDTH_MAX:
+                    yield f"{path.relative_to(ROOT)}:{number} has more than {WIDTH_MAX} columns"
 
 
 def wrong_includes() -> Iterator[str]:
     """What is written on thole.h includes that, its own files in their table's order, and what src/base has for all."""
-    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    text = references()
     sentence = re.search(r"What `provider/` and `mx/` may use is(.*?)\. What else", text, flags=re.DOTALL)
     shared = {f"base/{name}" for name in re.findall(r"`(\w+\.h)`", sentence[1] if sentence else "")}
     for folder in ("provider", "mx"):
@@ -684,9 +707,9 @@ def wrong_includes() -> Iterator[str]:
             for header in re.findall(r'^#include "(.*)"', path.read_text(), flags=re.MULTILINE):
                 if (ROOT / folder / header).exists():
                     if rows.get(header, 0) < rows.get(path.name, 0):
-                        yield f"{folder}/{path.name} includes {header}, which stands above it in ARCHITECTURE.md"
+                        yield f"{folder}/{path.name} includes {header}, which stands above it in its table"
                 elif header not in shared | {"thole.h"} and not (ROOT / folder / "include" / header).exists():
-                    yield f"{folder}/{path.name} includes {header}, which ARCHITECTURE.md does not give to it"
+                    yield f"{folder}/{path.name} includes {header}, which FILES.md does not give to it"
 
 
 def wrong_functions() -> Iterator[str]:
@@ -903,7 +926,7 @@ def wrong_codecs(text: str) -> Iterator[str]:
                 yield f"PROTOCOL.md: {name} of the codec {codec} is {value}, not {said[name][at]}"
 
 
-# Structures in shared memory, and the section of ARCHITECTURE.md whose first table has their members.
+# Structures in shared memory, and the section whose first table has their members.
 SHARED = {
     "record": (ROOT / "src" / "transport" / "record.h", "The record"),
     "segment": (ROOT / "src" / "transport" / "shm" / "shm.h", "The segment"),
@@ -912,7 +935,7 @@ SHARED = {
 
 def wrong_layouts(tables: Tables) -> Iterator[str]:
     """Each member lies where the document has it: in the row of its offset, or in the last one before it."""
-    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    text = references()
     for name, (path, title) in SHARED.items():
         members = tables.members.get(name, {})
         (body,) = re.findall(rf"^struct {name} \{{(.*?)^\}};", without_comments(path.read_text()), re.DOTALL | re.MULTILINE)
@@ -924,7 +947,7 @@ def wrong_layouts(tables: Tables) -> Iterator[str]:
         for member, offset in members.items():
             begin = max((at for at in offsets if at <= offset), default=None)
             if not any(at == begin and re.search(rf"\b{member}\b", words) for at, words in found):
-                yield f"ARCHITECTURE.md: {title}: {member} is at {offset}"
+                yield f"{title}: {member} is at {offset}"
 
 
 def wrong_protocol() -> Iterator[str]:
@@ -941,7 +964,7 @@ def check(tables: Tables) -> int:
     for name in DOCUMENTS:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
-    wrong += [*unnamed_files(), *wrong_includes(), *wrong_functions(), *wrong_externals()]
+    wrong += [*unnamed_files(), *wide_lines(), *wrong_includes(), *wrong_functions(), *wrong_externals()]
     wrong += [*wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)

@@ -20,11 +20,10 @@
 /* Those of one endpoint. All but thole and entry is zero at first, `all` an empty list. */
 struct mxi_peers {
 	struct thole_endpoint *thole; /* the endpoint that they are peers of */
-	struct mxi_entry
-		*entry; /* its own in the directory, which remembers who has asked for it */
-	struct mxi_peer **by_handle; /* by Thole's handle; NULL: not met yet */
-	uint32_t size;               /* entries of it */
-	struct list_node all;        /* of struct mxi_peer; what is here it owns */
+	struct mxi_entry *entry;      /* its own in the directory, which remembers who has asked for it */
+	struct mxi_peer **by_handle;  /* by Thole's handle; NULL: not met yet */
+	uint32_t size;                /* entries of it */
+	struct list_node all;         /* of struct mxi_peer; what is here it owns */
 };
 
 struct mxi_peer {

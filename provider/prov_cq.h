@@ -20,9 +20,8 @@
 
 struct prov_cq_slot {
 	struct fi_cq_tagged_entry entry; /* of success */
-	struct fi_cq_err_entry
-		*error; /* not NULL: the operation failed, and entry is not used. The slot's own */
-	fi_addr_t source; /* FI_ADDR_NOTAVAIL: not known, or not asked for */
+	struct fi_cq_err_entry *error;   /* not NULL: the operation failed, and entry is not used. The slot's own */
+	fi_addr_t source;                /* FI_ADDR_NOTAVAIL: not known, or not asked for */
 };
 
 struct prov_cq {

@@ -788,7 +788,8 @@ void wire_open(struct wire *wire, struct network *network, struct process *proce
 
 void network_init(struct network *network, struct world *world, uint32_t hosts)
 {
-	*network = (struct network){.world = world, .host_count = hosts, .hosts = sim_alloc(hosts * sizeof(struct host))};
+	*network = (struct network){
+		.world = world, .host_count = hosts, .hosts = sim_alloc(hosts * sizeof(struct host))};
 	for (uint32_t i = 0; i < hosts; i++)
 		network->hosts[i].index = i;
 	list_init(&network->in_flight);

@@ -51,13 +51,17 @@
 	ROW(FRAMES_DUPLICATE, "frames_duplicate", "frames that had arrived before") \
 	ROW(FRAMES_HELD, "frames_held", "record frames that came ahead of a missing one and were kept") \
 	ROW(FRAMES_BLOCKED, "frames_blocked", "times a link had no room for a frame to be sent") \
-	ROW(FRAMES_EXHAUSTED, "frames_exhausted", "records that found no memory to be kept until they are acknowledged") \
+	ROW(FRAMES_EXHAUSTED, "frames_exhausted", \
+	    "records that found no memory to be kept until they are acknowledged") \
 	ROW(DROPPED_MALFORMED, "dropped_malformed", "frames dropped that no correct peer writes") \
 	ROW(DROPPED_SESSION, "dropped_session", "frames dropped for a session that is not this one's") \
 	ROW(DROPPED_CHECKSUM, "dropped_checksum", "frames dropped for their checksum") \
-	ROW(DROPPED_FORGED, "dropped_forged", "frames dropped whose tag is wrong or missing: not the peer's, or altered") \
-	ROW(DROPPED_REPLAYED, "dropped_replayed", "frames dropped that somebody sent again, or that came far too late") \
-	ROW(DROPPED_STRANGER, "dropped_stranger", "frames dropped that come from nobody known, or without the job key") \
+	ROW(DROPPED_FORGED, "dropped_forged", \
+	    "frames dropped whose tag is wrong or missing: not the peer's, or altered") \
+	ROW(DROPPED_REPLAYED, "dropped_replayed", \
+	    "frames dropped that somebody sent again, or that came far too late") \
+	ROW(DROPPED_STRANGER, "dropped_stranger", \
+	    "frames dropped that come from nobody known, or without the job key") \
 	ROW(DROPPED_FULL, "dropped_full", "frames dropped for a bound: too many held, or no memory") \
 	ROW(DROPPED_INJECTED, "dropped_injected", "frames lost on purpose, by the option inject_loss") \
 	ROW(ACKS_SENT, "acks_sent", "acknowledgements sent that found no record to ride on") \
@@ -72,12 +76,14 @@
 	ROW(LINK_FALLBACKS, "link_fallbacks", "times a peer's frames had to take another link") \
 	ROW(FRAME_SHRINKS, "frame_shrinks", "times frames to a peer were made shorter for its path") \
 	ROW(PEERS_ASKED_AFTER, "peers_asked_after", "silent peers whose hosts were asked whether they live") \
-	ROW(PEERS_STALLED, "peers_stalled", "peers given up that did answer, while nothing under way got on for peer_timeout") \
+	ROW(PEERS_STALLED, "peers_stalled", \
+	    "peers given up that did answer, while nothing under way got on for peer_timeout") \
 	ROW(PEERS_SILENT, "peers_silent", "peers given up after peer_timeout without an answer") \
 	ROW(LINK_LOST, "link_lost", "frames that the kernel refused to send, taken for lost on the way") \
 	ROW(LINK_OVERFLOWS, "link_overflows", "packets that found a link's receive buffer full") \
 	ROW(LINK_TRUNCATED, "link_truncated", "packets dropped that were longer than any frame") \
-	ROW(LINK_SEPARATED, "link_separated", "times frames were sent one by one, the kernel not taking them together") \
+	ROW(LINK_SEPARATED, "link_separated", \
+	    "times frames were sent one by one, the kernel not taking them together") \
 	ROW(LINK_UNREACHABLE, "link_unreachable", "answers that a host or network cannot be reached")
 
 #define COUNTER_ID(id, name, help) COUNTER_##id,

@@ -65,7 +65,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(spin, OPTION_NS, "50us", 0, OPTION_SECONDS(10), true, "",				\
 	    "how long a wait looks for events before it sleeps")				\
 	row(look_again, OPTION_COUNT_OF, "100", 0, OPTION_MIB(1), true, "",				\
-	    "most looks at the rings before a caller that was seen to gain by it is told that there is nothing")		\
+	    "most looks at the rings before a caller that was seen to gain by it is told that there is nothing") \
 	row(look_again_shared, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), true, "",		\
 	    "the same where processes share cores; callers that yield by themselves want 0")	\
 	row(local_ranks, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), false, "",			\
@@ -99,7 +99,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(host, OPTION_TEXT, "", 0, 0, false, "",						\
 	    "name of this host; processes whose names are equal share memory; none: found out")	\
 	row(job_key, OPTION_KEY, "file", 0, UINT64_MAX, false, "",					\
-	    "number that both ends of a connection between hosts must know; file: the user's own; none: no key")	\
+	    "number that both ends of a connection between hosts must know; file: the user's own; none: no key") \
 	row(integrity, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,head,full",		\
 	    "what of frames a keyed tag covers; auto: head with a job key, as peers ask for more")	\
 	row(codec, OPTION_CHOICE, "native", 0, 0, false, "native,mxoe,mxoe-jumbo",		\

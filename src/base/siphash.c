@@ -15,8 +15,8 @@ enum {
 };
 
 /* "somepseudorandomlygeneratedbytes", as the definition has it. */
-#define SIPHASH_START(key)                                                                                                       \
-	{(key)[0] ^ UINT64_C(0x736f6d6570736575), (key)[1] ^ UINT64_C(0x646f72616e646f6d),                                       \
+#define SIPHASH_START(key) \
+	{(key)[0] ^ UINT64_C(0x736f6d6570736575), (key)[1] ^ UINT64_C(0x646f72616e646f6d), \
 	 (key)[0] ^ UINT64_C(0x6c7967656e657261), (key)[1] ^ UINT64_C(0x7465646279746573)}
 
 static uint64_t rotate(uint64_t value, unsigned bits)

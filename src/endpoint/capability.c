@@ -51,8 +51,8 @@ static int probe_process_vm(int write, char *why, size_t size)
 		snprintf(
 			why, size, "%s: %s", strerror(errno),
 			errno == ENOSYS || errno == EPERM
-				? "a seccomp filter or Yama refuses it: in a container, run with --cap-add=SYS_PTRACE or "
-				  "a newer runtime; on the host, sysctl kernel.yama.ptrace_scope=0"
+				? "a seccomp filter or Yama refuses it: in a container, run with --cap-add=SYS_PTRACE "
+				  "or a newer runtime; on the host, sysctl kernel.yama.ptrace_scope=0"
 				: "large messages go through shared memory with two copies");
 	close(pipes[0]);
 	close(pipes[1]);

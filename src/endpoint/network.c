@@ -26,9 +26,9 @@ enum {
 };
 
 static const char raw_remedy[] =
-	"CAP_NET_RAW is missing: as root, \"setpriv --reuid USER --regid USER --init-groups --inh-caps +net_raw --ambient-caps "
-	"+net_raw COMMAND\", or \"setcap cap_net_raw+ep PROGRAM\" (which then takes no options from its environment); in a "
-	"container --cap-add=NET_RAW";
+	"CAP_NET_RAW is missing: as root, \"setpriv --reuid USER --regid USER --init-groups --inh-caps +net_raw "
+	"--ambient-caps +net_raw COMMAND\", or \"setcap cap_net_raw+ep PROGRAM\" (which then takes no options from "
+	"its environment); in a container --cap-add=NET_RAW";
 
 /* ---- Capabilities (capability.c) ------------------------------------------------------------------------ */
 

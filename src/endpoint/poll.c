@@ -25,7 +25,7 @@ int thole_test(struct thole_endpoint *endpoint, struct thole_request *handle,
 	int done;
 
 	endpoint_lock(endpoint);
-	done = poll_request(endpoint, (struct thole_request *)handle, completion_p);
+	done = poll_request(endpoint, handle, completion_p);
 	endpoint_unlock(endpoint);
 	return done;
 }
@@ -38,7 +38,7 @@ int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p
 	if (list_empty(&endpoint->done))
 		endpoint_progress(endpoint);
 	if (!list_empty(&endpoint->done)) {
-		*request_p = (struct thole_request *)container_of(list_first(&endpoint->done), struct thole_request,
+		*request_p = container_of(list_first(&endpoint->done), struct thole_request,
 								  node);
 		found = 1;
 	}
@@ -99,7 +99,7 @@ int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64
 	if (unexpected) {
 		unexpected_describe(unexpected, completion_p);
 		receive_take(endpoint, unexpected);
-		*message_p = (struct thole_message *)unexpected;
+		*message_p = unexpected;
 	}
 	endpoint_unlock(endpoint);
 	return unexpected != NULL;

@@ -307,7 +307,7 @@ int message_start(struct thole_request *request, struct thole_request **request_
 
 	request->handle = request_p != NULL;
 	if (request_p)
-		*request_p = (struct thole_request *)request;
+		*request_p = request;
 	error = message_submit(request);
 	if (error)
 		request_free(request);
@@ -349,7 +349,7 @@ static int connect_start(struct thole_endpoint *endpoint, uint32_t index, uint64
 	request->segment = (struct iovec){NULL, 0};
 	request->handle = request_p != NULL;
 	if (request_p)
-		*request_p = (struct thole_request *)request;
+		*request_p = request;
 	if (peer->base.transport->connected(&peer->base))
 		request_complete(request, 0);
 	else
@@ -546,7 +546,7 @@ static int send_complete(struct thole_endpoint *endpoint, const struct thole_com
 	request->segment = (struct iovec){completion->buffer, completion->length};
 	request->peer = endpoint->peers[completion->peer];
 	request->handle = true;
-	*request_p = (struct thole_request *)request;
+	*request_p = request;
 	request_complete(request, 0);
 	return 0;
 }

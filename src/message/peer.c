@@ -344,8 +344,8 @@ int peer_gone(const struct peer *peer)
 	return error_set(
 		THOLE_ERR_ACCESS,
 		"peer %u (%s) has another job key, or none: start both sides by one thole run, or give "
-		"both the same option job_key, as by copying one host's ~/.config/thole/job_key to the other (thole info "
-		"options says where each has its own from)",
+		"both the same option job_key, as by copying one host's ~/.config/thole/job_key to the other (thole "
+		"info options says where each has its own from)",
 		peer->base.index, peer->base.address.text);
 }
 

@@ -466,7 +466,7 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 	request->match.mask = plain ? 0 : mask;
 	if (request_p) {
 		request->handle = true;
-		*request_p = (struct thole_request *)request;
+		*request_p = request;
 	}
 	if (unexpected) {
 		receive_take(endpoint, unexpected);
@@ -621,7 +621,7 @@ int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *
 	if (unexpected) {
 		unexpected_describe(unexpected, completion_p);
 		*data_p = unexpected->length > 0 && unexpected->arrived == unexpected->length ? unexpected->data : NULL;
-		*message_p = (struct thole_message *)unexpected;
+		*message_p = unexpected;
 	}
 	endpoint_unlock(endpoint);
 	return unexpected != NULL;
@@ -632,7 +632,7 @@ int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *
 int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *message, const struct iovec *segments,
 		       size_t count, unsigned flags, void *context, struct thole_request **request_p)
 {
-	struct thole_message *unexpected = (struct thole_message *)message;
+	struct thole_message *unexpected = message;
 	struct thole_request *request;
 	struct peer *screened;
 	int error;
@@ -652,7 +652,7 @@ int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *me
 	}
 	if (request_p) {
 		request->handle = true;
-		*request_p = (struct thole_request *)request;
+		*request_p = request;
 	}
 	unexpected_deliver(unexpected, request);
 	screen_back(screened);
@@ -663,7 +663,7 @@ out:
 
 int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message)
 {
-	struct thole_message *unexpected = (struct thole_message *)message;
+	struct thole_message *unexpected = message;
 	struct peer *screened;
 
 	endpoint_lock(endpoint);
@@ -676,7 +676,7 @@ int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *me
 
 int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message)
 {
-	struct thole_message *unexpected = (struct thole_message *)message;
+	struct thole_message *unexpected = message;
 	struct peer *screened;
 
 	endpoint_lock(endpoint);
@@ -720,7 +720,7 @@ int thole_cancel(struct thole_endpoint *endpoint, struct thole_request *handle)
 	int canceled;
 
 	endpoint_lock(endpoint);
-	canceled = request_cancel((struct thole_request *)handle);
+	canceled = request_cancel(handle);
 	endpoint_unlock(endpoint);
 	return canceled;
 }

@@ -64,7 +64,8 @@ static inline void pair_make(unsigned mtu)
 		exit(PAIR_SKIP);
 	}
 	pair_run(
-		"ip link add %s mtu %u address 02:00:00:00:98:01 type veth peer name %s mtu %u address 02:00:00:00:98:02",
+		"ip link add %s mtu %u address 02:00:00:00:98:01 type veth peer name %s mtu %u "
+		"address 02:00:00:00:98:02",
 		pair_devices[0], mtu, pair_devices[1], mtu);
 	pair_run("ip link set %s netns /proc/%d/fd/%d", pair_devices[1], (int)getpid(), pair_namespaces[1]);
 	for (unsigned side = 0; side < 2; side++) {

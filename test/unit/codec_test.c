@@ -1051,10 +1051,12 @@ static void mxoe__pulls(void **state)
 		uint32_t block = codec->block_frames * codec->data;
 
 		/* The window begins 1000 bytes into a frame, so the first block begins there and is shorter. */
-		*pull = (struct packet_pull){.window = 7 | 8 << 8 | 1000 << 16, .transfer = UINT64_C(0x1122334455667788),
+		*pull = (struct packet_pull){.window = 7 | 8 << 8 | 1000 << 16,
+					     .transfer = UINT64_C(0x1122334455667788),
 					     .total = 1000000, .frame_offset = 1000, .length = block - 1000};
 		there_and_back(codec, &packet, 0);
-		*pull = (struct packet_pull){.window = 7 | 8 << 8 | 1000 << 16, .transfer = UINT64_C(0x1122334455667788),
+		*pull = (struct packet_pull){.window = 7 | 8 << 8 | 1000 << 16,
+					     .transfer = UINT64_C(0x1122334455667788),
 					     .total = 1000000, .frame_index = codec->block_frames, .length = block,
 					     .offset = block - 1000};
 		there_and_back(codec, &packet, 0);

@@ -979,13 +979,13 @@ static void play_whole(void **state)
 	play_close();
 }
 
-#define WHOLE(test, file, host, number, delivered, refused, sent)                                                       \
-	static struct whole test##_play = {file, host, number, delivered, refused, sent};                              \
-	static void test(void **state)                                                                                 \
-	{                                                                                                              \
-		(void)state;                                                                                           \
-		void *whole = &test##_play;                                                                            \
-		play_whole(&whole);                                                                                    \
+#define WHOLE(test, file, host, number, delivered, refused, sent) \
+	static struct whole test##_play = {file, host, number, delivered, refused, sent}; \
+	static void test(void **state) \
+	{ \
+		(void)state; \
+		void *whole = &test##_play; \
+		play_whole(&whole); \
 	}
 
 WHOLE(jumbo__as_the_client, "openmx-jumbo", 1, 2, 53, 0, 67)

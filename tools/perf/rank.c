@@ -329,7 +329,8 @@ int perf_pin(const struct perf_rank *rank, int core)
 	if (sched_setaffinity(0, sizeof cores, &cores) == 0)
 		return 0;
 	fprintf(stderr,
-		"thole-perf: --cores: this process cannot run on core %d: %s; `thole info host` names those that it may use\n",
+		"thole-perf: --cores: this process cannot run on core %d: %s; `thole info host` names those that "
+		"it may use\n",
 		core, strerror(errno));
 	atomic_store(&rank->shared->failed, 1);
 	return -1;

@@ -83,7 +83,8 @@ static struct question *question_begin(struct liveness *liveness, const struct p
 
 	if (fd < 0)
 		return NULL;
-	*question = (struct question){.to = *to, .endpoint = endpoint, .key = key, .since_ns = now_ns, .datagram = fd, .stream = -1};
+	*question = (struct question){.to = *to, .endpoint = endpoint, .key = key, .since_ns = now_ns, .datagram = fd,
+				      .stream = -1};
 	while (question->number == 0)
 		if (getrandom(&question->number, sizeof(question->number), 0) != sizeof(question->number))
 			question->number = 0;

@@ -165,9 +165,9 @@ struct packet {
 	uint64_t session;     /* the receiver's */
 	uint64_t counter;     /* native: of a frame with a tag */
 	struct guard *guard;  /* whose tag an outgoing packet gets; NULL: none */
-	uint32_t
-		sequence; /* RECORD (and mxoe's CONNECT): its number; native ACK: the next one to be sent. As many bits as the
-				 codec has; mxoe: 14, and the partner session above them */
+	/* RECORD (and mxoe's CONNECT): its number; native ACK: the next one to be sent. As many bits as the codec has;
+	 * mxoe: 14, and the partner session above them */
+	uint32_t sequence;
 	uint32_t ack;         /* the next sequence number that is expected */
 	union {
 		struct packet_message message;
