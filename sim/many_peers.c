@@ -25,8 +25,8 @@ static void member_complete(struct process *process, const struct thole_completi
 	if (from >= member->many_peers->count || slot->message[1] != process->index ||
 	    completion->length != sizeof(slot->message) || process_of_peer(process, completion->peer) != from ||
 	    (member->seen[from / 8] >> from % 8 & 1))
-		world_fail(process->world, "process %u got a message of %u to %u again, or altered", process->index, from,
-			   slot->message[1]);
+		world_fail(process->world, "process %u got a message of %u to %u again, or altered", process->index,
+			   from, slot->message[1]);
 	else
 		member->seen[from / 8] |= (uint8_t)(1 << from % 8);
 	slot->posted = false;
@@ -42,7 +42,8 @@ static void member_post(struct process *process)
 		if (slot->posted)
 			continue;
 		slot->posted = true;
-		if (thole_recv(process->endpoint, THOLE_ANY, slot->message, sizeof(slot->message), 0, 0, 0, slot, NULL) != 0)
+		if (thole_recv(process->endpoint, THOLE_ANY, slot->message, sizeof(slot->message), 0, 0, 0, slot,
+			       NULL) != 0)
 			world_fail(process->world, "process %u cannot receive: %s", process->index, thole_detail());
 	}
 }
@@ -54,7 +55,8 @@ static void member_say(struct process *process)
 	uint32_t to = member->next % many_peers->count, message[2] = {process->index, to}, peer;
 
 	if (thole_peer(process->endpoint, &many_peers->processes[to]->address, &peer) != 0 ||
-	    thole_send(process->endpoint, peer, message, sizeof(message), 1, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL) != 0)
+	    thole_send(process->endpoint, peer, message, sizeof(message), 1, 0, THOLE_INJECT | THOLE_QUIET, NULL,
+		       NULL) != 0)
 		world_fail(process->world, "process %u cannot send: %s", process->index, thole_detail());
 	member->next++;
 	many_peers->sent++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DATA that lies in its place already when it is looked at first: what is not what was foreseen there is not taken, whatever is
- * wrong about it, and the place gets the right bytes in the end. With tags and without.
+ * DATA that lies in its place already when it is looked at first: what is not what was foreseen there is not taken,
+ * whatever is wrong about it, and the place gets the right bytes in the end. With tags and without.
  */
 #include "unit.h"
 
@@ -12,7 +12,16 @@
 #include "transport/datagram/mac.h"
 #include "wire.h"
 
-enum { FRAMES = 11, LEFT = 40, TYPE_AT = 0, VERSION_AT = 1, TO_AT = 7, SESSION_AT = 8, TRANSFER_AT = 20, OFFSET_AT = 31 };
+enum {
+	FRAMES = 11,
+	LEFT = 40,
+	TYPE_AT = 0,
+	VERSION_AT = 1,
+	TO_AT = 7,
+	SESSION_AT = 8,
+	TRANSFER_AT = 20,
+	OFFSET_AT = 31
+};
 
 static struct wire wires[2]; /* the inboxes of a and b */
 static uint64_t now_ns;
@@ -77,7 +86,8 @@ static void open_one(enum guard_mode mode)
 	one.length = (FRAMES - 1) * ((1400 - heads[mode]) & ~7u) + LEFT;
 	one.out = pair_filled(mode, one.length);
 	one.in = calloc(1, one.length);
-	assert_int_equal(thole_recv(one.pair.b, one.pair.b_to_a, one.in, one.length, 9, UINT64_MAX, 0, NULL, &one.receive), 0);
+	assert_int_equal(
+		thole_recv(one.pair.b, one.pair.b_to_a, one.in, one.length, 9, UINT64_MAX, 0, NULL, &one.receive), 0);
 	assert_int_equal(thole_send(one.pair.a, one.pair.a_to_b, one.out, one.length, 9, 0, 0, NULL, &one.send), 0);
 	for (int i = 0; i < 100 && engine_b()->outstanding == 0; i++)
 		both(1, 0);
@@ -95,7 +105,8 @@ static void close_one(void)
 	free(one.out);
 }
 
-/* As the kernel does: `count` frames together, all but the last of them as long as the first, where it was told to put them. */
+/* As the kernel does: `count` frames together, all but the last of them as long as the first, where it was told to
+ * put them. */
 static void land(const struct frame *frames, unsigned count)
 {
 	static struct scatter scatter;
@@ -194,14 +205,19 @@ static void scatter__of_another_length(void **state)
 			open_one(mode);
 			land(one.frames, FRAMES - 2);
 			for (unsigned i = FRAMES - 2; i < FRAMES; i++) {
-				uint64_t before = pair_counter(one.pair.b, mode ? "dropped_forged" : "dropped_malformed");
+				uint64_t before =
+					pair_counter(one.pair.b, mode ? "dropped_forged" : "dropped_malformed");
 
 				other = one.frames[i];
 				other.length = (size_t)((int)other.length + by);
 				land(&other, 1);
-				assert_int_equal(pair_counter(one.pair.b, mode ? "dropped_forged" : "dropped_malformed"), before + 1);
+				assert_int_equal(
+					pair_counter(one.pair.b, mode ? "dropped_forged" : "dropped_malformed"),
+					before + 1);
 				engine_frame(engine_b(), &wires[1].link, &wires[0].link.own, other.bytes, other.length);
-				assert_int_equal(pair_counter(one.pair.b, mode ? "dropped_forged" : "dropped_malformed"), before + 2);
+				assert_int_equal(
+					pair_counter(one.pair.b, mode ? "dropped_forged" : "dropped_malformed"),
+					before + 2);
 			}
 			assert_false(is_received());
 			land(&one.frames[FRAMES - 2], 2);

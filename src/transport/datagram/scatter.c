@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * landing: where the next frames of bulk belong, so that the kernel's copy is the only one; and what is done where they did not
- * come as foreseen. Pure.
+ * landing: where the next frames of bulk belong, so that the kernel's copy is the only one; and what is done where
+ * they did not come as foreseen. Pure.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,8 @@ static void *scatter_place(const struct block *block, uint32_t index, uint32_t l
 
 	if (vector->count == 1)
 		return (char *)vector->segments->iov_base + offset;
-	return vector_slice(vector, offset, length, place, 2, &covered) == 1 && covered == length ? place[0].iov_base : NULL;
+	return vector_slice(vector, offset, length, place, 2, &covered) == 1 && covered == length ? place[0].iov_base
+												  : NULL;
 }
 
 /* How many frames are foreseen. */
@@ -79,15 +80,16 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 		return; /* nothing has changed since it was filled, and came to nothing */
 	scatter->version = engine->scatter_version;
 	scatter->count = scatter->frames = 0;
-	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is not looked at
-	 * otherwise; losses are injected frame by frame. */
+	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is
+	 * not looked at otherwise; losses are injected frame by frame. */
 	if (engine->codec->data == 0 && !options->checksum && !options->inject_loss)
 		while (node && scatter_add(scatter, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks, node);
 	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, sizeof(scatter->spill)};
 }
 
-/* Where the kernel hands over frames singly, to foresee many each time costs more than to copy the first of a long row. */
+/* Where the kernel hands over frames singly, to foresee many each time costs more than to copy the first of a long
+ * row. */
 static void scatter_learn(struct scatter *scatter, unsigned frames)
 {
 	unsigned most = scatter_most(scatter);
@@ -109,7 +111,8 @@ static bool scatter_hit(struct engine *engine, const struct scatter *scatter, un
 	const struct iovec *parts = &scatter->iov[2 * slot];
 	struct packet packet;
 
-	if (length != parts[0].iov_len + parts[1].iov_len || engine->codec->decode(&packet, scatter->heads[slot], length) != 0)
+	if (length != parts[0].iov_len + parts[1].iov_len ||
+	    engine->codec->decode(&packet, scatter->heads[slot], length) != 0)
 		return false;
 	*frame_p = guard_frame(&packet, parts, 2);
 	return packet.type == PACKET_DATA && packet.to == connection->index && packet.session == connection->session &&

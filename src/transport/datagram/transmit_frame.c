@@ -6,8 +6,10 @@
 
 void transmit_frame_init(struct engine *engine)
 {
-	pool_init(&engine->small_frames, sizeof(struct transmit_frame) + ENGINE_SMALL_FRAME, 64, ENGINE_TRANSMIT_FRAMES_MAX);
-	pool_init(&engine->large_frames, sizeof(struct transmit_frame) + engine->frame_max, 16, ENGINE_TRANSMIT_FRAMES_MAX);
+	pool_init(&engine->small_frames, sizeof(struct transmit_frame) + ENGINE_SMALL_FRAME, 64,
+		  ENGINE_TRANSMIT_FRAMES_MAX);
+	pool_init(&engine->large_frames, sizeof(struct transmit_frame) + engine->frame_max, 16,
+		  ENGINE_TRANSMIT_FRAMES_MAX);
 }
 
 void transmit_frame_fini(struct engine *engine)

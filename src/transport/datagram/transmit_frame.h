@@ -2,8 +2,8 @@
 /*
  * kept: RECORD frames that are kept, and the pools that they are of. Pure.
  *
- * A frame is kept by its sender until it is acknowledged (transmit.c), and by its receiver until those before it are here
- * (arrival.c). Invariant: it is in one list, and that list's owner frees it.
+ * A frame is kept by its sender until it is acknowledged (transmit.c), and by its receiver until those before it are
+ * here (arrival.c). Invariant: it is in one list, and that list's owner frees it.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_TRANSMIT_FRAME_H
 #define THOLE_TRANSPORT_DATAGRAM_TRANSMIT_FRAME_H
