@@ -128,6 +128,9 @@ def test_wheel__in_a_python(wheel: Path, which: str, tmp_path: Path) -> None:
     code = "from thole.base import paths; print(paths.dissector())"
     lua = ran(home / "bin" / "python", "-c", code, env=env, cwd=tmp_path).strip()
     assert lua == str(home / "share" / "thole" / "wireshark" / "thole.lua")
+    code = "from thole.frames import fields, packets; print(packets.NATIVE.name, fields.path('mxoe'))"
+    words = ran(home / "bin" / "python", "-c", code, env=env, cwd=tmp_path).split()
+    assert words[0] == "native" and words[1].startswith(f"{home}/")
     for page in PAGES:
         assert (home / "share" / "man" / page).read_text().startswith(".TH THOLE")
 
@@ -161,6 +164,8 @@ def test_uninstall__nothing_is_left(build: Path, tmp_path: Path) -> None:
         [script, "--version"], env=clean_environment(), capture_output=True, text=True, check=False
     )
     assert done.stdout.startswith("thole ") or "rich is missing" in done.stderr, done
+    described = {path.name for path in next(below.rglob("thole/frames/fields.py")).parent.glob("*.fields")}
+    assert described == {"native.fields", "mxoe.fields"}
     names = {str(path.relative_to(below)) for path in below.rglob("*")}
     assert {f"share/man/{page}" for page in PAGES} <= names
     assert {"share/thole/wireshark/thole.lua", "share/bash-completion/completions/thole"} <= names

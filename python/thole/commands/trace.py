@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`thole trace`: Thole's own frames as they pass an interface, line by line or as a pcapng file.
 
-The command alone: frames/ knows what frames are, how they are captured and how they are written.
+The command alone: frames/ knows what frames are, how they are captured and how they are written. What reads the
+descriptions of packets is imported when a capture begins: no other command fails where they are missing.
 """
 
 from __future__ import annotations
 
 import argparse
-import select
-import signal
-import socket
 import sys
-import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from thole.base import bounds, paths
 from thole.base.trouble import Trouble
-from thole.frames.capture import Seen, dropped_by_kernel, open_socket, receive
-from thole.frames.packets import PORTS_MAX, Lines, ethertypes, filter_program, packets
+from thole.frames.capture import PORTS_MAX, open_socket
 from thole.frames.pcapng import Pcapng
 
 
@@ -82,20 +76,11 @@ def _open_file(name: str) -> BinaryIO:
         raise Trouble(f"{name} cannot be written: {error.strerror}", "choose another") from None
 
 
-class Ended:
-    """Set by an interrupt, so that nothing is lost that was taken from the socket just then."""
-
-    def __init__(self) -> None:
-        self.by_signal = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, frame: object) -> None:
-        self.by_signal = True
-
-
 def main(arguments: argparse.Namespace) -> int:
     _check(arguments)
+    from thole.frames.packets import ethertypes, filter_program
+    from thole.frames.tracing import Ended, Sink, until_end
+
     types = ethertypes()
     capture = open_socket(arguments.interface, filter_program(types, arguments.port))
     writer = Pcapng(_open_file(arguments.write)) if arguments.write else None
@@ -104,7 +89,7 @@ def main(arguments: argparse.Namespace) -> int:
     where = arguments.interface or "all interfaces"
     print(f"thole: capturing on {where}; interrupt to end", file=sys.stderr, flush=True)
     try:
-        dropped = _capture(capture, sink, arguments.seconds, ended)
+        dropped = until_end(capture, sink, arguments.seconds, ended)
     except OSError as error:
         if arguments.write in (None, "-"):
             raise
@@ -123,75 +108,3 @@ def main(arguments: argparse.Namespace) -> int:
         words = f"tshark -X lua_script:{lua} -r {arguments.write}"
         print(f"thole: to read it: {words}", file=sys.stderr)
     return 0
-
-
-@dataclass
-class Sink:
-    """Where frames go, and how many have gone there."""
-
-    writer: Pcapng | None
-    types: list[int]
-    keep: int
-    limit: int | None
-    count: Counter[str] = field(default_factory=Counter)
-    lines: Lines = field(default_factory=Lines)
-    first_ns: int = 0
-
-    @property
-    def full(self) -> bool:
-        return self.limit is not None and sum(self.count.values()) >= self.limit
-
-    def take(self, seen: Seen) -> None:
-        for packet in packets(seen.data, self.types):
-            if self.full:
-                return
-            name = packet.type if packet.codec == "native" else f"mxoe {packet.type}"
-            self.count[name] += 1
-            self.first_ns = self.first_ns or seen.when_ns
-            if self.writer:
-                self.writer.packet(
-                    seen.interface, seen.when_ns, packet.data, seen.outgoing, self.keep
-                )
-            else:
-                since = (seen.when_ns - self.first_ns) / 1e9
-                way = "out" if seen.outgoing else "in"
-                print(f"{since:.6f} {seen.interface} {way} {self.lines.line(packet)}")
-
-    def flush(self) -> None:
-        if self.writer:
-            self.writer.file.flush()
-        else:
-            sys.stdout.flush()
-
-
-def _capture(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended) -> int:
-    """Until the end; returns how many packets the kernel had no room for."""
-    try:
-        _run(capture, sink, seconds, ended)
-    finally:
-        dropped = dropped_by_kernel(capture)
-        capture.close()
-        if sink.writer:
-            sink.writer.finish(dropped)
-    if sink.writer and sink.writer.file is not sys.stdout.buffer:
-        sink.writer.file.close()
-    return dropped
-
-
-def _run(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended) -> None:
-    end = None if seconds is None else time.monotonic() + seconds
-    while not (sink.full or ended.by_signal or (end is not None and time.monotonic() > end)):
-        seen = receive(capture)
-        if seen is None:
-            sink.flush()
-        else:
-            sink.take(seen)
-    # What had come by now belongs to the capture, though it was not looked at yet.
-    now_ns = time.time_ns()
-    capture.settimeout(0)
-    while not sink.full and select.select([capture], [], [], 0)[0]:
-        seen = receive(capture)
-        if seen is not None and seen.when_ns > now_ns:
-            return
-        if seen is not None:
-            sink.take(seen)

@@ -17,6 +17,7 @@ from thole.base.trouble import Trouble
 
 RECEIVE_BYTES = 64 << 20  # of the socket's buffer: bulk comes in bursts
 FRAME_BYTES = 1 << 17  # more than the kernel joins
+PORTS_MAX = 16  # that a filter is made for
 IDLE_S = 0.2  # how often a quiet capture looks at the clock
 
 # linux/if_packet.h, linux/if_arp.h, asm/socket.h: what Python's socket module has no names for

@@ -40,7 +40,6 @@ ETHERTYPE_MXOE = 0x86DF
 ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
 ETHERNET_HEAD = 14
 UDP_HEAD = 8
-PORTS_MAX = 16  # that a filter is made for
 
 
 # ---- The kernel's filter: classic BPF --------------------------------------------------------------
