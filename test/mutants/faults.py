@@ -71,6 +71,30 @@ FAULTS = [
         "return count > 0 ? others[turn % count] : usual;",
         "return count > 0 ? others[0] : usual;",
     ),
+    Fault(
+        "the last link that works is left",
+        ROUTE,
+        "if (route->frame_max == 0 || connection->routes.working < 2)",
+        "if (route->frame_max == 0)",
+    ),
+    Fault(
+        "losses are held against the link that is used now",
+        TRANSMIT,
+        "if (connection->routes.working < 2 || frame->link != usual)",
+        "if (connection->routes.working < 2)",
+    ),
+    Fault(
+        "PULLs for DATA by another link than usual go by that of records",
+        PULL,
+        "connection->routes.use[connection->routes.aside ? LINK_BULK : LINK_RECORDS];",
+        "connection->routes.use[LINK_RECORDS];",
+    ),
+    Fault(
+        "a silent peer is asked by one link alone",
+        ARRIVAL,
+        "if (i != link && connection->route[i].frame_max > 0)",
+        "if (false)",
+    ),
     # ---- Records over frames
     Fault(
         "an acknowledgement beyond what was sent is taken",

@@ -5,216 +5,10 @@
  */
 #include "unit.h"
 
-#include "pair.h"
-#include "transport/datagram/connection.h"
-#include "transport/datagram/transmit_frame.h"
+#include "stranger.h"
 #include "transport/datagram/sequence.h"
-#include "transport/datagram/datagram.h"
 
-#define SECOND_NS UINT64_C(1000000000)
-
-enum { UDP, RAW, LINKS, ETHERTYPE = 0x88b5, JOB_KEY = 77, TIMES = 5 };
-
-/* A link that keeps the last frame, and counts bytes. */
-struct sink {
-	struct link link;
-	uint8_t last[ENGINE_FRAME_MAX];
-	size_t last_length;
-	size_t longest;
-	uint64_t bytes, frames;
-};
-
-struct host {
-	struct sink sinks[LINKS];
-	struct thole_endpoint *endpoint;
-	struct engine *engine;
-	uint64_t now_ns, bytes_in;
-};
-
-static size_t frame_flatten(const struct frame_out *frame, uint8_t *bytes)
-{
-	uint8_t *at = bytes;
-
-	memcpy(at, frame->head, frame->head_length);
-	at += frame->head_length;
-	for (unsigned i = 0; i < frame->body_count; at += frame->body[i++].iov_len)
-		memcpy(at, frame->body[i].iov_base, frame->body[i].iov_len);
-	return (size_t)(at - bytes);
-}
-
-static unsigned sink_send(struct link *link, const struct frame_out *frames, unsigned count)
-{
-	struct sink *sink = (struct sink *)link;
-
-	for (unsigned i = 0; i < count; i++) {
-		sink->last_length = frame_flatten(&frames[i], sink->last);
-		if (sink->last_length > sink->longest)
-			sink->longest = sink->last_length;
-		sink->bytes += sink->last_length;
-		sink->frames++;
-	}
-	return count;
-}
-
-static unsigned sink_receive(struct link *link, unsigned budget)
-{
-	(void)link;
-	(void)budget;
-	return 0;
-}
-
-static bool sink_ready(struct link *link)
-{
-	(void)link;
-	return false;
-}
-
-static uint32_t sink_frame_max(struct link *link, const struct path *to)
-{
-	(void)link;
-	(void)to;
-	return ENGINE_FRAME_MAX;
-}
-
-static void sink_close(struct link *link)
-{
-	(void)link;
-}
-
-static const struct link_calls sink_calls[LINKS] = {[UDP] = {
-	.name = "udp",
-	.kind = &kind_ip,
-	.rank = {[LINK_RECORDS] = 20, [LINK_BULK] = 10, [LINK_CONNECT] = 10},
-	.send = sink_send,
-	.receive = sink_receive,
-	.ready = sink_ready,
-	.frame_max = sink_frame_max,
-	.close = sink_close,
-}, [RAW] = {
-	.name = "raw",
-	.kind = &kind_ethernet,
-	.rank = {[LINK_RECORDS] = 10, [LINK_BULK] = 20, [LINK_CONNECT] = 20},
-	.send = sink_send,
-	.receive = sink_receive,
-	.cheap = true,
-	.ready = sink_ready,
-	.frame_max = sink_frame_max,
-	.close = sink_close,
-}};
-
-static void count_up(void *arg, void *bytes, size_t length)
-{
-	uint64_t *next = arg;
-
-	for (size_t i = 0; i < length; i++)
-		((uint8_t *)bytes)[i] = (uint8_t)(++*next * 37);
-}
-
-static uint64_t random_state;
-
-static void host_parts(uint8_t number, struct address_parts *parts)
-{
-	*parts = (struct address_parts){.host = number, .endpoint = 100u + number,
-					.network = {ADDRESS_IPV4, 0, 1, 1, 10, 0, 0, number, 2, 0, 0, 0, 0, number}};
-}
-
-static struct path host_path(unsigned link, uint8_t number)
-{
-	return link == UDP ? (struct path){{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = number, [16] = 1, [17] = 1}}
-			   : (struct path){{2, 0, 0, 0, 0, number, 0, 0, 0, (uint8_t)(100 + number)}};
-}
-
-static struct host *host_open(uint64_t key)
-{
-	struct host *host = malloc(sizeof(*host));
-	struct link *links[LINKS];
-	struct thole_endpoint_attr attr = {0};
-	struct address_parts parts;
-	struct options options;
-
-	assert_non_null(host);
-	*host = (struct host){.now_ns = SECOND_NS};
-	random_state = 1;
-	for (unsigned i = 0; i < LINKS; i++) {
-		host->sinks[i].link = (struct link){.calls = &sink_calls[i], .fd = {-1, -1}, .room = 1 << 20,
-						    .own = host_path(i, 1), .ethertype = i == RAW ? ETHERTYPE : 0};
-		links[i] = &host->sinks[i].link;
-	}
-	host_parts(1, &parts);
-	assert_int_equal(options_defaults(&options, NULL), 0);
-	options.job_key = key;
-	assert_int_equal(endpoint_create(&attr, &options, &parts, 1, &host->endpoint), 0);
-	assert_int_equal(datagram_attach(&host->endpoint->base, &codec_native, links, LINKS, count_up, &random_state),
-			 0);
-	host->engine = &datagram_of(&host->endpoint->base)->engine;
-	endpoint_advance(host->endpoint, host->now_ns);
-	return host;
-}
-
-static void host_close(struct host *host)
-{
-	endpoint_vanish(host->endpoint);
-	free(host);
-}
-
-/* Whatever it has in mind, it has time for. */
-static void host_run(struct host *host, uint64_t ns)
-{
-	uint64_t end_ns = host->now_ns + ns;
-
-	for (;;) {
-		uint64_t next_ns;
-
-		while (endpoint_advance(host->endpoint, host->now_ns) > 0)
-			;
-		next_ns = endpoint_deadline(host->endpoint);
-		if (next_ns > end_ns)
-			break;
-		host->now_ns = next_ns > host->now_ns ? next_ns : host->now_ns + 1;
-	}
-	host->now_ns = end_ns;
-}
-
-static uint64_t bytes_out(const struct host *host)
-{
-	return host->sinks[UDP].bytes + host->sinks[RAW].bytes;
-}
-
-/* A frame of `length` bytes, or as short as its packet is. */
-static void stranger_says_from(struct host *host, unsigned link, uint8_t number, const struct packet *packet,
-			       size_t length)
-{
-	struct path from = host_path(link, number);
-	uint8_t frame[ENGINE_FRAME_MAX] = {0};
-	size_t head = codec_native.encode(packet, frame) + packet->length;
-
-	if (length < head)
-		length = head;
-	host->bytes_in += length;
-	engine_frame(host->engine, &host->sinks[link].link, &from, frame, length);
-}
-
-static void stranger_says(struct host *host, unsigned link, const struct packet *packet, size_t length)
-{
-	stranger_says_from(host, link, 2, packet, length);
-}
-
-/* From where it says that it is, and that is somebody else. */
-static void stranger_connect(struct packet *packet)
-{
-	struct address_parts parts;
-
-	host_parts(2, &parts);
-	*packet = (struct packet){.type = PACKET_CONNECT, .to = PACKET_TO_NONE};
-	packet->connect.host = parts.host;
-	packet->connect.endpoint = parts.endpoint;
-	memcpy(packet->connect.network, parts.network, sizeof(parts.network));
-	memcpy(packet->connect.mac, parts.network + 8, 6);
-	packet->connect.ethertype = ETHERTYPE;
-	packet->connect.target = 101;
-	packet->connect.session = 4711;
-	packet->connect.next = 1;
-}
+enum { TIMES = 5 };
 
 /* ---- Answers to strangers -------------------------------------------------------------------------------- */
 
@@ -262,7 +56,7 @@ static void stranger__gets_no_more_than_it_sends(void **state)
 	(void)state;
 	for (unsigned type = PACKET_CONNECT; type <= PACKET_CLOSE; type++)
 		for (unsigned i = 0; i < 3; i++)
-			for (unsigned k = 0; k < 2 * LINKS; k++) {
+			for (unsigned k = 0; k < 2 * LINKS_USUAL; k++) {
 				struct packet packet;
 
 				packet_of_type((enum packet_type)type, &packet);
@@ -270,12 +64,6 @@ static void stranger__gets_no_more_than_it_sends(void **state)
 				packet.connect.target += type == PACKET_CONNECT; /* another endpoint */
 				stranger_tries(keys[k / 2], k % 2, &packet, lengths[i]);
 			}
-}
-
-/* The last frame that was sent by a link. */
-static void host_said(const struct host *host, unsigned link, struct packet *packet)
-{
-	assert_int_equal(codec_native.decode(packet, host->sinks[link].last, host->sinks[link].last_length), 0);
 }
 
 /* We want the stranger. Returns its handle, and what it was asked. */
@@ -292,16 +80,6 @@ static uint32_t host_wants(struct host *host, struct packet *asked)
 	host_run(host, SECOND_NS / 100);
 	host_said(host, UDP, asked);
 	return peer;
-}
-
-/* Its answer to our CONNECT or ACCEPT. */
-static void stranger_accept(struct packet *packet, const struct packet *asked)
-{
-	stranger_connect(packet);
-	packet->type = PACKET_ACCEPT;
-	packet->to = asked->connect.index;
-	packet->session = asked->connect.session;
-	packet->connect.seen = ENGINE_FRAME_MAX;
 }
 
 /* Once it has shown that it reads what goes to its address it is asked how long frames may be; but the address on
@@ -354,37 +132,13 @@ static void wanted__is_asked_by_the_other_link(void **state)
 	host_close(host);
 }
 
-/* A connection that the other side has asked for, and shown that it reads our answer. Returns how it names ours. */
-static struct packet stranger_opens(struct host *host)
-{
-	struct packet packet, answer;
-
-	stranger_connect(&packet);
-	stranger_says(host, UDP, &packet, 0);
-	host_run(host, SECOND_NS / 100);
-	host_said(host, UDP, &answer);
-	assert_int_equal(answer.type, PACKET_ACCEPT);
-	packet = (struct packet){
-		.type = PACKET_ACK, .to = answer.connect.index, .session = answer.connect.session, .ack = 1};
-	stranger_says(host, UDP, &packet, 0);
-	host_run(host, SECOND_NS / 100);
-	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
-	assert_int_equal(connection_of(&endpoint_peer(host->endpoint, 0)->base)->state, CONNECTION_OPEN);
-	return packet;
-}
-
-static uint64_t host_count(const struct host *host, enum counter counter)
-{
-	return host->endpoint->base.counters[counter];
-}
-
 /* A CONNECT that was heard and is sent from elsewhere makes nobody the one who gets the answers. */
 static void connect__comes_from_where_it_says(void **state)
 {
 	struct packet packet;
 
 	(void)state;
-	for (unsigned link = 0; link < LINKS; link++) {
+	for (unsigned link = 0; link < LINKS_USUAL; link++) {
 		struct host *host = host_open(0);
 
 		stranger_connect(&packet);
@@ -556,8 +310,6 @@ static void stalled__neither(void **state)
 
 /* ---- A link that loses ------------------------------------------------------------------------------------- */
 
-enum { WIDE = 60000, NARROW = 8, TRIP_NS = 50000 };
-
 /* A peer that both links reach. */
 static struct connection *stranger_opens_both(struct host *host, struct packet *packet_p)
 {
@@ -570,29 +322,6 @@ static struct connection *stranger_opens_both(struct host *host, struct packet *
 	route_work(connection, UDP, 1400);
 	route_work(connection, RAW, 1400);
 	return connection;
-}
-
-/* A message arrives, as it seems by a repetition of all of its frames so long ago. */
-static void stranger_repeated(struct host *host, struct connection *connection, struct packet *packet, size_t length,
-			      uint64_t ago_ns)
-{
-	static const uint8_t bytes[WIDE];
-
-	assert_int_equal(thole_send(host->endpoint, 0, bytes, length, 0, 0, 0, NULL, NULL), 0);
-	while (endpoint_advance(host->endpoint, ++host->now_ns) > 0)
-		;
-	for (struct list_node *node = list_first(&connection->out.unacked); node;
-	     node = list_next(&connection->out.unacked, node)) {
-		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
-
-		frame->resends = 1;
-		frame->sent_ns = host->now_ns;
-	}
-	host->now_ns += ago_ns;
-	host->engine->now_ns = host->now_ns;
-	packet->ack = connection->out.next;
-	stranger_says(host, RAW, packet, 0);
-	assert_true(list_empty(&connection->out.unacked));
 }
 
 /* One loss of many frames is one, and what is answered sooner than can be, or late, is none. */

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An endpoint with three links, of which some die: which one is used for what, when it is left, and when it is
+ * returned to. The other side is this test. Whole transfers while links die are the simulator's.
+ */
+#include "unit.h"
+
+#include "message/message.h"
+#include "stranger.h"
+
+enum { FETCH_BYTES = 200000 };
+
+/* A peer that all of them reach. */
+static struct connection *three_open(struct host **host_p, struct packet *packet_p)
+{
+	struct host *host = *host_p = host_open_links(0, LINKS);
+	struct connection *connection;
+	struct packet asked, answer;
+
+	*packet_p = stranger_opens(host);
+	packet_p->credit = 64;
+	connection = host_connection(host);
+	host_said(host, UDP, &asked);
+	assert_int_equal(asked.type, PACKET_CONNECT);
+	stranger_accept(&answer, &asked);
+	for (unsigned i = 0; i < LINKS; i++)
+		stranger_says(host, i, &answer, 0);
+	host_run(host, 2 * (uint64_t)FALL_BACK_NS); /* until all is at rest */
+	endpoint_advance(host->endpoint, ++host->now_ns);
+	connection->out.trip.least_ns = TRIP_NS;
+	assert_int_equal(connection->routes.working, LINKS);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
+	assert_int_equal(connection->routes.use[LINK_BULK], LANE);
+	assert_false(connection->routes.aside);
+	return connection;
+}
+
+/* What was sent by links is forgotten. */
+static void sinks_clear(struct host *host)
+{
+	for (unsigned i = 0; i < LINKS; i++)
+		host->sinks[i].frames = host->sinks[i].last_length = 0;
+}
+
+static void link_loses(struct host *host, struct connection *connection, struct packet *packet, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		stranger_repeated(host, connection, packet, NARROW, TRIP_NS);
+}
+
+/* ---- Left, and returned to
+ * ------------------------------------------------------------------------------------------ */
+
+static void link__is_left_for_the_next(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	link_loses(host, connection, &packet, LINK_LOSSES - 1);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
+	link_loses(host, connection, &packet, 1);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
+	assert_int_equal(connection->routes.use[LINK_BULK], LANE);
+	link_loses(host, connection, &packet, LINK_LOSSES);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], LANE);
+	assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 2);
+	host_close(host);
+}
+
+/* A frame that came by itself speaks for its link. */
+static void link__loses_in_a_row(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		link_loses(host, connection, &packet, LINK_LOSSES - 1);
+		assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+		endpoint_advance(host->endpoint, ++host->now_ns);
+		packet.ack = connection->out.next;
+		stranger_says(host, RAW, &packet, 0);
+	}
+	assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 0);
+	host_close(host);
+}
+
+static void last_link__is_not_left(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	route_leave(connection, LANE);
+	route_leave(connection, RAW);
+	route_leave(connection, UDP);
+	assert_int_equal(connection->routes.working, 1);
+	for (unsigned i = 0; i < 2 * LINK_LOSSES; i++)
+		route_lose(connection, UDP);
+	assert_int_equal(connection->routes.working, 1);
+	assert_true(connection->route[UDP].frame_max > 0);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
+	assert_int_equal(connection->routes.use[LINK_BULK], UDP);
+	assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 2);
+	host_close(host);
+}
+
+/* Not at once, and only while something goes on; what shows that it works is the answer to a CONNECT by it. */
+static void link__is_tried_again_and_returned_to(void **state)
+{
+	struct host *host;
+	struct packet packet, asked, answer;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	link_loses(host, connection, &packet, LINK_LOSSES);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
+	sinks_clear(host);
+	host_run(host, 2 * (uint64_t)FALL_BACK_NS);
+	assert_int_equal(host->sinks[RAW].frames, 0); /* at rest */
+	assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+	host_run(host, 100);
+	connection_wake(connection, host->now_ns);
+	host_run(host, 100);
+	host_said(host, RAW, &asked);
+	assert_int_equal(asked.type, PACKET_CONNECT);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
+	stranger_accept(&answer, &asked);
+	stranger_says(host, RAW, &answer, 0);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
+	assert_int_equal(connection->routes.working, LINKS);
+	assert_false(connection->route[RAW].left);
+	host_close(host);
+}
+
+/* As often as it takes. */
+static void link__is_tried_in_rounds(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	route_leave(connection, LANE);
+	sinks_clear(host);
+	for (unsigned i = 0; i < 200; i++) {
+		if (list_empty(&connection->out.unacked))
+			assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+		host_run(host, FALL_BACK_NS / 20);
+		packet.ack = connection->out.next - (i % 2); /* there is always something */
+		stranger_says(host, UDP, &packet, 0);
+		connection_wake(connection, host->now_ns);
+	}
+	assert_true(host->sinks[LANE].frames > PROBES_MAX);
+	host_close(host);
+}
+
+/* Which links lose is said by the frames that went by them first, whichever are used by now. */
+static void loss__is_of_the_link_that_lost(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+	struct list_node *node;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * LINK_LOSSES; i++)
+		assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+	endpoint_advance(host->endpoint, ++host->now_ns);
+	route_leave(connection, RAW);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
+	while ((node = list_first(&connection->out.unacked))) {
+		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
+
+		assert_int_equal(frame->link, RAW);
+		frame->resends = 1;
+		frame->sent_ns = ++host->now_ns;
+		host->engine->now_ns = host->now_ns += TRIP_NS;
+		packet.ack = frame->sequence + 1;
+		stranger_says(host, UDP, &packet, 0);
+	}
+	assert_int_equal(connection->route[UDP].lost_in_row, 0);
+	assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 1);
+	host_close(host);
+}
+
+/* Repetitions go round all that carry frames of the length: any of them may be dead by now. */
+static void repetitions__go_by_all_others(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	for (unsigned turn = 0; turn < 4; turn++)
+		assert_int_equal(route_other(connection, RAW, turn, 1), turn % 2 ? LANE : UDP);
+	route_shrink(connection, UDP, 1000);
+	for (unsigned turn = 0; turn < 4; turn++)
+		assert_int_equal(route_other(connection, RAW, turn, 1001), LANE);
+	route_leave(connection, LANE);
+	assert_int_equal(route_other(connection, RAW, 0, 1000), UDP);
+	assert_int_equal(route_other(connection, RAW, 0, 1001), RAW);
+	host_close(host);
+}
+
+/* ---- Bulk
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* It has a long message for us, which we want. */
+static void stranger_announces(struct host *host, const struct packet *own, void *to)
+{
+	struct packet packet = *own;
+	struct window window = {.length = FETCH_BYTES, .count = 1, .id = 7};
+
+	packet.type = PACKET_RECORD;
+	packet.sequence = 1;
+	packet.message = (struct packet_message){.record = {.kind = RECORD_RTS, .tag = 1, .length = RECORD_EXTERNAL}};
+	window_store(&window, &packet.message.record);
+	assert_int_equal(thole_recv(host->endpoint, 0, to, FETCH_BYTES, 1, UINT64_MAX, 0, NULL, NULL), 0);
+	stranger_says(host, RAW, &packet, 0);
+	host_run(host, 100);
+}
+
+/* It says this and that, but no DATA comes: until the link for it is left, or is not for so long that it never will. */
+static void stranger_starves(struct host *host, const struct connection *connection, const struct packet *packet)
+{
+	uint8_t link = connection->routes.use[LINK_BULK];
+
+	for (unsigned i = 0; i < 1000 && connection->routes.use[LINK_BULK] == link; i++) {
+		host_run(host, SECOND_NS / 100);
+		stranger_says(host, UDP, packet, 0);
+	}
+	assert_int_not_equal(connection->routes.use[LINK_BULK], link);
+}
+
+static void bulk__goes_aside(void **state)
+{
+	static uint8_t bytes[FETCH_BYTES];
+	struct host *host;
+	struct packet packet, asked;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	sinks_clear(host);
+	stranger_announces(host, &packet, bytes);
+	host_said(host, RAW, &asked);
+	assert_int_equal(asked.type, PACKET_PULL);
+	assert_false(asked.flags & PACKET_ASIDE);
+	stranger_starves(host, connection, &packet);
+	assert_int_equal(connection->routes.use[LINK_BULK], UDP);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
+	assert_true(connection->routes.aside);
+	assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 1);
+	host_close(host);
+}
+
+/* A PULL goes by the link by which its DATA is to come, where that is not the usual one: by nothing else does the
+ * peer know it. */
+static void pull__shows_the_way(void **state)
+{
+	static uint8_t bytes[FETCH_BYTES];
+	struct host *host;
+	struct packet packet, asked;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	route_leave(connection, LANE);
+	sinks_clear(host);
+	stranger_announces(host, &packet, bytes);
+	host_said(host, UDP, &asked);
+	assert_int_equal(asked.type, PACKET_PULL);
+	assert_true(asked.flags & PACKET_ASIDE);
+	assert_int_equal(host->sinks[LANE].frames, 0);
+	host_close(host);
+}
+
+/* And so it is with what is asked of us. */
+static void data__goes_the_way_of_its_pull(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	for (unsigned i = 0; i < LINKS; i++) {
+		connection->routes.heard = (uint8_t)i;
+		assert_int_equal(route_serve(connection, true), i);
+		assert_int_equal(route_serve(connection, false), LANE);
+	}
+	host_close(host);
+}
+
+/* ---- Silence
+ * --------------------------------------------------------------------------------------------------------- */
+
+/* It is asked by each link that works, as by any the answer may come. */
+static void silent_peer__is_asked_by_each_link(void **state)
+{
+	static uint8_t byte;
+	struct host *host;
+	struct packet packet, asked;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	assert_int_equal(thole_recv(host->endpoint, 0, &byte, 1, 1, UINT64_MAX, 0, NULL, NULL), 0);
+	host_run(host, SECOND_NS / 100);
+	sinks_clear(host);
+	host_run(host, host->endpoint->base.options.peer_timeout / 2);
+	assert_true(connection->silence.total_ns > 0);
+	for (unsigned i = 0; i < LINKS; i++) {
+		assert_true(host->sinks[i].frames > 0);
+		host_said(host, i, &asked);
+		assert_int_equal(asked.type, PACKET_ACK);
+		assert_true(asked.flags & PACKET_ANSWER);
+	}
+	route_leave(connection, LANE);
+	sinks_clear(host);
+	host_run(host, host->endpoint->base.options.peer_timeout / 4);
+	assert_true(host->sinks[UDP].frames > 0 && host->sinks[RAW].frames > 0);
+	host_close(host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(link__is_left_for_the_next),
+		cmocka_unit_test(link__loses_in_a_row),
+		cmocka_unit_test(last_link__is_not_left),
+		cmocka_unit_test(link__is_tried_again_and_returned_to),
+		cmocka_unit_test(link__is_tried_in_rounds),
+		cmocka_unit_test(loss__is_of_the_link_that_lost),
+		cmocka_unit_test(repetitions__go_by_all_others),
+		cmocka_unit_test(bulk__goes_aside),
+		cmocka_unit_test(pull__shows_the_way),
+		cmocka_unit_test(data__goes_the_way_of_its_pull),
+		cmocka_unit_test(silent_peer__is_asked_by_each_link),
+	};
+
+	return cmocka_run_group_tests_name("route", tests, NULL, NULL);
+}
