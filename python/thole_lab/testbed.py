@@ -242,14 +242,15 @@ class Testbed(Made):
             lines = [
                 f"ip link set {device} address {self.macs[number]} mtu {self.mtu} up",
                 f"ip address add {self.addresses[number]}/24 {device}",
-                f"ip address add fd83::{number + 1:x}/64 {device} nodad 2>/dev/null || true",
-                *self._neighbours(number),
+                *self._forgotten(number),
             ]
             self._output(name, "sh", "-ec", "\n".join(lines))
 
-    def _neighbours(self, number: int) -> list[str]:
-        """Static, so that no question to the network falls into a measurement."""
-        return [
+    def _forgotten(self, number: int) -> list[str]:
+        """What Linux drops when an interface goes down, by which TCP connections of a launcher may stand: addresses of
+        IPv6, and neighbours. These are static, so that no question to the network falls into a measurement."""
+        six = f"ip address replace fd83::{number + 1:x}/64 dev {self.interface} nodad 2>/dev/null || true"
+        return [six] + [
             f"ip neighbour replace {address} lladdr {mac} dev {self.interface} nud permanent"
             for other, (address, mac) in enumerate(zip(self.addresses, self.macs))
             if other != number
@@ -332,8 +333,8 @@ class Testbed(Made):
 
     def set_link(self, host: int, up: bool) -> None:
         self.output(host, "ip", "link", "set", "dev", self.interface, "up" if up else "down")
-        if up:  # going down forgot them
-            self.output(host, "sh", "-ec", "\n".join(self._neighbours(host)))
+        if up:
+            self.output(host, "sh", "-ec", "\n".join(self._forgotten(host)))
 
     def set_loss(self, permille: float | None) -> None:
         """Lose so many of a thousand frames at each arrival; 0: none, but split as on a wire; None: as at first."""

@@ -114,6 +114,20 @@ def test_hosts__nothing_is_left_by_their_maker(number: signal.Signals, tmp_path:
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
 
+def test_hosts__an_interface_comes_back_as_it_was(two: Testbed) -> None:
+    """A launcher's connection by IPv6 would never go on without its address, and the job would not end."""
+
+    def state() -> list[str]:
+        said = two.output(1, "sh", "-c", "ip -o address show dev v0; ip -o neighbour show nud permanent; ip -o route")
+        return sorted(line.partition(" valid_lft")[0] for line in said.splitlines() if " fe80::" not in line)
+
+    before = state()
+    two.set_link(1, up=False)
+    assert state() != before
+    two.set_link(1, up=True)
+    assert state() == before
+
+
 def test_hosts__lose_frames_when_told(two: Testbed) -> None:
     receive = (
         "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('', 9))\ns.settimeout(2)\n"
