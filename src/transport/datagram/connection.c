@@ -78,6 +78,7 @@ struct connection *connection_get(struct engine *engine, struct transport_peer *
 		.index = pool_index_of(&engine->connections, connection),
 		.peer_index = PACKET_TO_NONE,
 	};
+	memset(connection->route, 0, engine->link_count * sizeof(*connection->route));
 	engine->naming->begin(connection);
 	list_init(&connection->dirty_node);
 	route_begin(connection);

@@ -33,7 +33,6 @@ struct connection {
 	uint32_t peer_index;        /* `to` in frames to it: its connection; mxoe: its endpoint's number */
 	uint8_t state;              /* enum connection_state */
 	struct routes routes;
-	struct route route[ENGINE_LINKS_MAX]; /* by link */
 	struct handshake handshake;
 	struct names names;
 	struct transmit out;
@@ -41,6 +40,7 @@ struct connection {
 	struct pull pull;
 	struct serving serving;
 	struct silence silence;
+	struct route route[];       /* by link, for as many as the engine has */
 };
 
 static inline struct connection *connection_of(const struct transport_peer *peer)

@@ -35,7 +35,6 @@ int engine_init(struct engine *engine, struct transport_owner *owner, const stru
 	list_init(&engine->dirty);
 	if (engine->naming->init(engine) != 0)
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
-	pool_init(&engine->connections, sizeof(struct connection), 16, ENGINE_CONNECTIONS_MAX);
 	pool_init(&engine->guards, sizeof(struct guard), 16, ENGINE_CONNECTIONS_MAX);
 	pull_init(engine);
 	serve_init(engine);
@@ -84,6 +83,8 @@ void engine_add_link(struct engine *engine, struct link *link)
 
 	link->index = engine->link_count;
 	engine->links[engine->link_count++] = link;
+	pool_init(&engine->connections, sizeof(struct connection) + engine->link_count * sizeof(struct route), 16,
+		  ENGINE_CONNECTIONS_MAX);
 	for (enum link_use use = 0; use < LINK_USES; use++)
 		engine_rank(engine, link, use);
 	if (most > ENGINE_FRAME_MAX)

@@ -92,7 +92,7 @@ struct engine {
 };
 
 /* Set up for an endpoint whose options and address are there; links are added by engine_add_link before the first
- * frame. Errors: MEMORY. */
+ * frame and the first connection, since each connection has room for a route by each of them. Errors: MEMORY. */
 int engine_init(struct engine *engine, struct transport_owner *owner, const struct codec *codec);
 /* Before its links are closed. */
 void engine_fini(struct engine *engine);

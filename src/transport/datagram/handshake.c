@@ -201,7 +201,7 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 	route = &connection->route[link->index];
 	route_hear(connection, link->index, &packet->connect);
 	if (length > route->frame_in)
-		route->frame_in = (uint32_t)length;
+		route->frame_in = (uint16_t)length;
 	handshake_accept(engine, link, from, connection, packet, length, CONNECT_OK);
 	engine_count(engine, COUNTER_ACCEPTS);
 	if (packet->session == connection->session)

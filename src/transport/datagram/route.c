@@ -104,7 +104,7 @@ void route_reach(struct connection *connection, unsigned link, const struct path
 	route->records = route->bulk = *path;
 	route->known = true;
 	if (engine->codec->data) /* frames have the lengths that the codec wants */
-		route->frame_max = route->frame_in = engine->frame_max;
+		route->frame_max = route->frame_in = (uint16_t)engine->frame_max;
 	route->next = *bucket;
 	*bucket = connection;
 	if (first)
@@ -129,7 +129,7 @@ void route_work(struct connection *connection, unsigned link, uint32_t seen)
 	struct route *route = &connection->route[link];
 
 	if (seen >= ENGINE_FRAME_MIN && seen > route->frame_max)
-		route->frame_max = seen;
+		route->frame_max = (uint16_t)seen;
 	if (route->frame_max == 0)
 		return;
 	route->left = false;
@@ -145,7 +145,7 @@ void route_shrink(struct connection *connection, unsigned link, uint32_t frame_m
 
 	if (route->frame_max <= frame_max)
 		return;
-	route->frame_max = frame_max;
+	route->frame_max = (uint16_t)frame_max;
 	engine_count(connection->engine, COUNTER_FRAME_SHRINKS);
 	route_choose(connection);
 }

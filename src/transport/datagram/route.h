@@ -16,20 +16,22 @@ enum route_limits {
 	LINK_LOSSES = 8,           /* times in a row that a link has to lose frames to be left */
 };
 
-/* How one link reaches the peer. */
+/* How one link reaches the peer. There is one for each link of each peer, so it is small. */
 struct route {
 	struct path records, bulk;
 	struct connection *next; /* in the engine's bucket for this path */
 	uint64_t try_ns;         /* when a CONNECT goes by it next, if anything goes on then; 0: no more */
-	uint32_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
-	uint32_t frame_in;       /* bytes of the longest that was seen to arrive */
-	uint8_t tries;           /* CONNECTs since it was known, or left */
 	uint64_t lost_ns;        /* when it was last found to have lost a frame, */
 	uint8_t lost_in_row;     /* and how often in a row: it arrived only when another link repeated it */
-	bool known;              /* the paths are filled in */
-	bool heard;              /* a CONNECT or an ACCEPT has come by it */
-	bool left;               /* it worked, and then lost what another carried */
+	uint8_t tries;           /* CONNECTs since it was known, or left */
+	uint16_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
+	uint16_t frame_in;       /* bytes of the longest that was seen to arrive */
+	bool known : 1;          /* the paths are filled in */
+	bool heard : 1;          /* a CONNECT or an ACCEPT has come by it */
+	bool left : 1;           /* it worked, and then lost what another carried */
 };
+
+_Static_assert(ENGINE_FRAME_MAX <= UINT16_MAX, "routes know how long frames may be");
 
 /* What they are used for, worked out anew when one begins or ceases to work. */
 struct routes {
