@@ -712,15 +712,35 @@ def wrong_includes() -> Iterator[str]:
                     yield f"{folder}/{path.name} includes {header}, which FILES.md does not give to it"
 
 
+def defined(path: Path) -> Iterator[str]:
+    """The functions that a file of C defines."""
+    text = re.sub(r"__attribute__\(\(.*?\)\)\)?\s", "", without_comments(path.read_text()))
+    yield from re.findall(r"^\w[^;={}()]*?\b(\w+)\([^;{}]*?\)\n\{", text, flags=re.MULTILINE)
+
+
 def wrong_functions() -> Iterator[str]:
     """What provider/ and mx/ define begins with its file's name, but for the calls of MX, and the door."""
     for folder, prefix, public in (("provider", "prov_", "fi_prov_ini"), ("mx", "mxi_", r"mx_\w+|mx__\w+")):
         for path in sorted((ROOT / folder).glob("*.[ch]")):
             own = prefix + path.stem.partition("_")[2]
-            text = re.sub(r"__attribute__\(\(.*?\)\)\)? ", "", without_comments(path.read_text()))
-            for name in re.findall(r"^\w[^;={}()]*?\b(\w+)\([^;]*?\)\n\{", text, flags=re.MULTILINE):
+            for name in defined(path):
                 if name != own and not name.startswith(f"{own}_") and not re.fullmatch(public, name):
                     yield f"{folder}/{path.name} defines {name}(), which does not begin with {own}_"
+
+
+# What each of several files defines for a header that they include, so that nothing stands between it and them.
+TEMPLATES = r"main|loop_\w+"
+
+
+def twice_defined() -> Iterator[str]:
+    """No two files define functions of one name, static or not: a name alone says which one is meant."""
+    homes: dict[str, str] = {}
+    for folder in ("src", "sim", "provider", "mx", "tools"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            for name in sorted(set(defined(path))):
+                home = homes.setdefault(name, str(path.relative_to(ROOT)))
+                if home != str(path.relative_to(ROOT)) and not re.fullmatch(TEMPLATES, name):
+                    yield f"{path.relative_to(ROOT)} defines {name}(), as {home} does"
 
 
 # What is of a file by another name: its family's, or that of a layer above which it stands in for.
@@ -965,7 +985,7 @@ def check(tables: Tables) -> int:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
     wrong += [*unnamed_files(), *wide_lines(), *wrong_includes(), *wrong_functions(), *wrong_externals()]
-    wrong += [*wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
+    wrong += [*twice_defined(), *wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

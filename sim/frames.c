@@ -12,7 +12,7 @@ struct text {
 	size_t left;
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void text_say(struct text *text, const char *format, ...)
 {
 	va_list args;
 	int length;
@@ -32,33 +32,33 @@ static void say_record(struct text *text, const struct packet *packet)
 								"put", "get", "atomic", "reply"};
 	const struct record *record = &packet->message.record;
 
-	say(text, " %u ack %u credit %u %s flags %x", packet->sequence, packet->ack, packet->credit,
-	    record->kind < RECORD_MESSAGE_KINDS ? kinds[record->kind] : "?", record->flags);
+	text_say(text, " %u ack %u credit %u %s flags %x", packet->sequence, packet->ack, packet->credit,
+		 record->kind < RECORD_MESSAGE_KINDS ? kinds[record->kind] : "?", record->flags);
 	if (record->kind != RECORD_PIECE)
-		say(text, " tag %llx", (unsigned long long)record->tag);
+		text_say(text, " tag %llx", (unsigned long long)record->tag);
 	if (record->length == RECORD_EXTERNAL && record->kind != RECORD_PIECE)
-		say(text, " args %llx %llx %llx %llx", (unsigned long long)record->arg[0],
-		    (unsigned long long)record->arg[1], (unsigned long long)record->arg[2],
-		    (unsigned long long)record->arg[3]);
-	say(text, " payload %u", packet->length);
+		text_say(text, " args %llx %llx %llx %llx", (unsigned long long)record->arg[0],
+			 (unsigned long long)record->arg[1], (unsigned long long)record->arg[2],
+			 (unsigned long long)record->arg[3]);
+	text_say(text, " payload %u", packet->length);
 }
 
 static void say_connect(struct text *text, const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
 
-	say(text, " session %llx index %u next %u attempt %u size %u seen %u status %u bulk %u",
-	    (unsigned long long)connect->session, connect->index, connect->next, connect->attempt, connect->size,
-	    connect->seen, connect->status, connect->bulk_port);
+	text_say(text, " session %llx index %u next %u attempt %u size %u seen %u status %u bulk %u",
+		 (unsigned long long)connect->session, connect->index, connect->next, connect->attempt, connect->size,
+		 connect->seen, connect->status, connect->bulk_port);
 }
 
 static void say_pull(struct text *text, const struct packet *packet)
 {
 	const struct packet_pull *pull = &packet->pull;
 
-	say(text, " window %llx transfer %llx offset %llu length %u frames of %u wanted %llx ack %u credit %u",
-	    (unsigned long long)pull->window, (unsigned long long)pull->transfer, (unsigned long long)pull->offset,
-	    pull->length, pull->frame, (unsigned long long)pull->wanted, packet->ack, packet->credit);
+	text_say(text, " window %llx transfer %llx offset %llu length %u frames of %u wanted %llx ack %u credit %u",
+		 (unsigned long long)pull->window, (unsigned long long)pull->transfer, (unsigned long long)pull->offset,
+		 pull->length, pull->frame, (unsigned long long)pull->wanted, packet->ack, packet->credit);
 }
 
 void frame_text(const struct codec *codec, const uint8_t *frame, size_t length, char buffer[FRAME_TEXT_MAX])
@@ -70,10 +70,10 @@ void frame_text(const struct codec *codec, const uint8_t *frame, size_t length, 
 	int error = codec->decode(&packet, frame, length);
 
 	if (error) {
-		say(&text, "%zu bytes that do not decode", length);
+		text_say(&text, "%zu bytes that do not decode", length);
 		return;
 	}
-	say(&text, "%s(%zu) to %u", packet.type < PACKET_TYPES ? names[packet.type] : "?", length, packet.to);
+	text_say(&text, "%s(%zu) to %u", packet.type < PACKET_TYPES ? names[packet.type] : "?", length, packet.to);
 	switch (packet.type) {
 	case PACKET_RECORD:
 		say_record(&text, &packet);
@@ -86,16 +86,16 @@ void frame_text(const struct codec *codec, const uint8_t *frame, size_t length, 
 		say_pull(&text, &packet);
 		break;
 	case PACKET_DATA:
-		say(&text, " transfer %llx offset %llu payload %u", (unsigned long long)packet.data.transfer,
-		    (unsigned long long)packet.data.offset, packet.length);
+		text_say(&text, " transfer %llx offset %llu payload %u", (unsigned long long)packet.data.transfer,
+			 (unsigned long long)packet.data.offset, packet.length);
 		break;
 	case PACKET_ACK:
-		say(&text, " %u credit %u next %u held %llx flags %x", packet.ack, packet.credit, packet.sequence,
-		    (unsigned long long)packet.acked.held, packet.flags);
+		text_say(&text, " %u credit %u next %u held %llx flags %x", packet.ack, packet.credit, packet.sequence,
+			 (unsigned long long)packet.acked.held, packet.flags);
 		break;
 	case PACKET_NACK:
-		say(&text, " reason %u refused %llx transfer %llx", packet.nack.reason,
-		    (unsigned long long)packet.nack.refused, (unsigned long long)packet.nack.transfer);
+		text_say(&text, " reason %u refused %llx transfer %llx", packet.nack.reason,
+			 (unsigned long long)packet.nack.refused, (unsigned long long)packet.nack.transfer);
 		break;
 	default:
 		break;

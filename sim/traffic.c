@@ -196,7 +196,7 @@ static struct op *message_of(struct op *receive, uint64_t tag)
 	return traffic->ops[number];
 }
 
-static bool receive_match(struct op *receive, const struct thole_completion *completion)
+static bool traffic_receive_match(struct op *receive, const struct thole_completion *completion)
 {
 	struct op *message = message_of(receive, completion->tag);
 
@@ -264,13 +264,13 @@ static void receive_ended(struct op *receive, const struct thole_completion *com
 	if (completion->status == THOLE_ERR_CANCELED)
 		check_canceled(receive);
 	if (completion->status && completion->status != THOLE_ERR_TRUNCATED) {
-		if (completion->tag && !receive_match(receive, completion))
+		if (completion->tag && !traffic_receive_match(receive, completion))
 			return;
 		if (!op_may_fail(receive, completion->status))
 			op_fail(receive, thole_strerror(completion->status));
 		return;
 	}
-	if (!receive_match(receive, completion))
+	if (!traffic_receive_match(receive, completion))
 		return;
 	message = receive->match;
 	length = message->length < receive->capacity ? message->length : receive->capacity;
@@ -482,8 +482,8 @@ static void message_link(struct op *op)
 	*last = op;
 }
 
-static struct op *message_start(struct process *process, struct process *to, uint64_t length, uint32_t tag,
-				unsigned flags, bool handle, bool vector)
+static struct op *traffic_message_start(struct process *process, struct process *to, uint64_t length, uint32_t tag,
+					unsigned flags, bool handle, bool vector)
 {
 	struct op *op = op_new(process, OP_SEND, to, length);
 	struct iovec segments[SEGMENTS_MAX];
@@ -516,7 +516,7 @@ struct op *traffic_send(struct process *process, struct process *to, uint64_t le
 	struct op *op;
 
 	process_advance(process); /* so that it knows the time */
-	op = message_start(process, to, length, tag, flags, false, false);
+	op = traffic_message_start(process, to, length, tag, flags, false, false);
 	process_wake(process, process->world->now_ns);
 	return op;
 }
@@ -601,7 +601,7 @@ static void act_send(struct process *process, struct process *other)
 	bool handle = dice_chance(dice, plan->handle), vector = dice_chance(dice, plan->vector);
 
 	if (player_of(process)->sends < plan->sends_max)
-		message_start(process, other, length, tag, flags, handle, vector);
+		traffic_message_start(process, other, length, tag, flags, handle, vector);
 }
 
 static void act_receive(struct process *process, struct process *other)
@@ -696,7 +696,7 @@ static void act_probe(struct process *process, struct process *other)
 /* ---- Screening ------------------------------------------------------------------------------------------- */
 
 /* A message is taken without regard to those before it, which were looked at and kept. */
-static void screen_take(struct player *player, bool drop)
+static void traffic_screen_take(struct player *player, bool drop)
 {
 	const struct thole_completion *found = &player->handed_found;
 	struct op *op = op_new(player->process, OP_RECEIVE, NULL, found->message_length);
@@ -720,7 +720,7 @@ static void screen_decide(struct player *player)
 			   (unsigned long long)player->handed_found.tag >> TRAFFIC_TAG_BITS);
 		thole_message_keep(player->process->endpoint, player->handed);
 	} else {
-		screen_take(player, lot == 2);
+		traffic_screen_take(player, lot == 2);
 	}
 	player->handed = NULL;
 }

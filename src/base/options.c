@@ -131,7 +131,7 @@ static bool hexadecimal_parse(const char *text, uint64_t *value_p)
 	return true;
 }
 
-static bool number_parse(const struct unit *units, const char *text, uint64_t *value_p)
+static bool options_number_parse(const struct unit *units, const char *text, uint64_t *value_p)
 {
 	const struct unit *unit = units;
 	uint64_t number = 0;
@@ -172,7 +172,7 @@ static bool value_parse(const struct option_row *row, const char *text, uint64_t
 	case OPTION_COUNT_OF:
 		break;
 	}
-	return number_parse(units_of(row->kind), text, value_p) && *value_p >= row->min &&
+	return options_number_parse(units_of(row->kind), text, value_p) && *value_p >= row->min &&
 	       *value_p <= row->max;
 }
 

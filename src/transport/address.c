@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/endian.h"
 #include "base/error.h"
 
 static const char prefix[] = "t1-";
@@ -17,21 +18,6 @@ enum { PREFIX = sizeof(prefix) - 1, BYTES = 36, DIGITS = BYTES / 3 * 4 };
 
 _Static_assert(PREFIX + DIGITS < THOLE_ADDRESS_MAX, "an address with its NUL fits");
 _Static_assert(sizeof(struct address_parts) >= BYTES, "the parts are packed by hand");
-
-static void store_be64(uint8_t *at, uint64_t value)
-{
-	for (int i = 0; i < 8; i++)
-		at[i] = (uint8_t)(value >> (56 - 8 * i));
-}
-
-static uint64_t load_be64(const uint8_t *at)
-{
-	uint64_t value = 0;
-
-	for (int i = 0; i < 8; i++)
-		value = value << 8 | at[i];
-	return value;
-}
 
 void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *parts_p)
 {
@@ -64,7 +50,7 @@ static int mxoe_byte(const char *text)
 }
 
 /* A number of one to three digits, or -1. */
-static int mxoe_number(const char *text)
+static int address_mxoe_number(const char *text)
 {
 	int value = 0;
 
@@ -94,7 +80,7 @@ static bool mxoe_parse(const struct thole_address *address, struct address_parts
 			return false;
 		mac[i] = (uint8_t)byte;
 	}
-	number = mxoe_number(at);
+	number = address_mxoe_number(at);
 	if (number < 0)
 		return false;
 	address_mxoe(mac, (uint8_t)number, parts_p);

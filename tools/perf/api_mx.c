@@ -89,7 +89,7 @@ static int complain(const struct perf_rank *rank, const char *what, uint64_t siz
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
+static int loop_send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
 {
 	mx_segment_t segment = { rank->out_buffer, (uint32_t)size };
 	mx_return_t code = mx.isend(endpoint, &segment, 1, other, tag, NULL, &ticket->request);
@@ -97,7 +97,7 @@ static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 	return code ? complain(rank, "mx_isend", size, code) : 0;
 }
 
-static int recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
+static int loop_recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
 {
 	mx_segment_t segment = { rank->in_buffer, (uint32_t)size };
 	mx_return_t code = mx.irecv(endpoint, &segment, 1, tag, MX_MATCH_MASK_NONE, NULL, &ticket->request);
@@ -121,7 +121,7 @@ static int wait_step(struct perf_rank *rank, const char *what, uint64_t size, ui
 	return 0;
 }
 
-static int finish(struct perf_rank *rank, struct ticket *ticket, const char *what, uint64_t size)
+static int loop_finish(struct perf_rank *rank, struct ticket *ticket, const char *what, uint64_t size)
 {
 	uint64_t spins = 0, begin = 0;
 	mx_status_t status;
@@ -144,18 +144,18 @@ static int finish(struct perf_rank *rank, struct ticket *ticket, const char *wha
 	return 0;
 }
 
-static int send_whole(struct perf_rank *rank, uint64_t size, uint64_t tag)
+static int loop_send_whole(struct perf_rank *rank, uint64_t size, uint64_t tag)
 {
 	struct ticket ticket;
 
-	return send_start(rank, size, tag, &ticket) < 0 ? -1 : finish(rank, &ticket, "a send", size);
+	return loop_send_start(rank, size, tag, &ticket) < 0 ? -1 : loop_finish(rank, &ticket, "a send", size);
 }
 
 #include "loops.h"
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static int load(const struct perf_rank *rank)
+static int api_mx_load(const struct perf_rank *rank)
 {
 	const char *path = rank->plan->mx_library;
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -228,7 +228,7 @@ static int find_other(struct perf_rank *rank)
 	return code ? complain(rank, "mx_connect, for messages", rank->plan->size_max, code) : 0;
 }
 
-static int open_endpoint(struct perf_rank *rank)
+static int api_mx_open(struct perf_rank *rank)
 {
 	uint64_t size_max = rank->plan->size_max;
 	mx_return_t code;
@@ -236,7 +236,7 @@ static int open_endpoint(struct perf_rank *rank)
 	if (size_max > UINT32_MAX)
 		return perf_complain_text(rank, "a message", size_max, "MX's have less than 4 GiB");
 	options_hand_on(rank->plan);
-	if (load(rank) < 0)
+	if (api_mx_load(rank) < 0)
 		return -1;
 	mx.set_error_handler(error_keep);
 	code = mx.init_api(MX_API);
@@ -249,7 +249,7 @@ static int open_endpoint(struct perf_rank *rank)
 	return find_other(rank);
 }
 
-static void close_endpoint(struct perf_rank *rank)
+static void api_mx_close(struct perf_rank *rank)
 {
 	(void)rank;
 	if (endpoint)
@@ -260,7 +260,7 @@ static void close_endpoint(struct perf_rank *rank)
 	initialized = false;
 }
 
-static void progress(const struct perf_rank *rank)
+static void api_mx_progress(const struct perf_rank *rank)
 {
 	(void)rank;
 	if (endpoint)
@@ -269,9 +269,9 @@ static void progress(const struct perf_rank *rank)
 
 const struct perf_api perf_api_mx = {
 	.name = "mx",
-	.open = open_endpoint,
-	.close = close_endpoint,
-	.progress = progress,
+	.open = api_mx_open,
+	.close = api_mx_close,
+	.progress = api_mx_progress,
 	.verify = loop_verify,
 	.latency = loop_latency,
 	.bandwidth = loop_bandwidth,

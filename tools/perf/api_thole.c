@@ -14,7 +14,7 @@ struct ticket {
 };
 
 /* ticket NULL: nothing to wait for. */
-static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
+static int loop_send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
 {
 	struct thole_request **request_p = ticket ? &ticket->request : NULL;
 	unsigned flags = request_p ? 0 : THOLE_INJECT | THOLE_QUIET;
@@ -34,7 +34,7 @@ static int send_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 	}
 }
 
-static int recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
+static int loop_recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struct ticket *ticket)
 {
 	int error = thole_recv(rank->endpoint, rank->peer, rank->in_buffer, size, tag, UINT64_MAX, 0, NULL,
 			       &ticket->request);
@@ -42,7 +42,7 @@ static int recv_start(struct perf_rank *rank, uint64_t size, uint64_t tag, struc
 	return error < 0 ? perf_complain(rank, "thole_recv", size, error) : 0;
 }
 
-static int finish(struct perf_rank *rank, struct ticket *ticket, const char *what, uint64_t size)
+static int loop_finish(struct perf_rank *rank, struct ticket *ticket, const char *what, uint64_t size)
 {
 	struct thole_completion completion;
 	uint64_t end = perf_now_ns() + perf_patience(rank);
@@ -62,19 +62,19 @@ static int finish(struct perf_rank *rank, struct ticket *ticket, const char *wha
 	return 0;
 }
 
-static int send_whole(struct perf_rank *rank, uint64_t size, uint64_t tag)
+static int loop_send_whole(struct perf_rank *rank, uint64_t size, uint64_t tag)
 {
 	struct ticket ticket;
 
 	/* As a program would: what is small is given away, with nothing to wait for. */
 	if (size <= INJECT_BYTES_MAX)
-		return send_start(rank, size, tag, NULL);
-	return send_start(rank, size, tag, &ticket) < 0 ? -1 : finish(rank, &ticket, "a send", size);
+		return loop_send_start(rank, size, tag, NULL);
+	return loop_send_start(rank, size, tag, &ticket) < 0 ? -1 : loop_finish(rank, &ticket, "a send", size);
 }
 
 #include "loops.h"
 
-static int open_endpoint(struct perf_rank *rank)
+static int api_thole_open(struct perf_rank *rank)
 {
 	const struct perf_plan *plan = rank->plan;
 	struct thole_endpoint_attr attr = { .threads = THOLE_THREAD_SINGLE, .options = plan->options };
@@ -90,22 +90,22 @@ static int open_endpoint(struct perf_rank *rank)
 	return error < 0 ? perf_complain(rank, "the swap of addresses, for messages", plan->size_max, error) : 0;
 }
 
-static void close_endpoint(struct perf_rank *rank)
+static void api_thole_close(struct perf_rank *rank)
 {
 	thole_endpoint_close(rank->endpoint);
 	rank->endpoint = NULL;
 }
 
-static void progress(const struct perf_rank *rank)
+static void api_thole_progress(const struct perf_rank *rank)
 {
 	thole_progress(rank->endpoint);
 }
 
 const struct perf_api perf_api_thole = {
 	.name = "thole",
-	.open = open_endpoint,
-	.close = close_endpoint,
-	.progress = progress,
+	.open = api_thole_open,
+	.close = api_thole_close,
+	.progress = api_thole_progress,
 	.verify = loop_verify,
 	.latency = loop_latency,
 	.bandwidth = loop_bandwidth,

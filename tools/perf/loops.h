@@ -10,10 +10,10 @@
  * Who includes this has defined, as static functions that return 0, or -1 after a message:
  *
  *   struct ticket                                       an operation under way
- *   send_start(rank, size, tag, ticket)                 out of out_buffer
- *   recv_start(rank, size, tag, ticket)                 into in_buffer
- *   finish(rank, ticket, what, size)                    wait for either; `what` is for the message
- *   send_whole(rank, size, tag)                         start, and wait as a program would
+ *   loop_send_start(rank, size, tag, ticket)            out of out_buffer
+ *   loop_recv_start(rank, size, tag, ticket)            into in_buffer
+ *   loop_finish(rank, ticket, what, size)               wait for either; `what` is for the message
+ *   loop_send_whole(rank, size, tag)                    start, and wait as a program would
  */
 #ifndef THOLE_PERF_LOOPS_H
 #define THOLE_PERF_LOOPS_H
@@ -31,11 +31,11 @@ enum {
 
 static struct ticket tickets[PERF_WINDOW_MAX];
 
-static int recv_whole(struct perf_rank *rank, uint64_t size, uint64_t tag)
+static int loop_recv_whole(struct perf_rank *rank, uint64_t size, uint64_t tag)
 {
 	struct ticket ticket;
 
-	return recv_start(rank, size, tag, &ticket) < 0 ? -1 : finish(rank, &ticket, "a receive", size);
+	return loop_recv_start(rank, size, tag, &ticket) < 0 ? -1 : loop_finish(rank, &ticket, "a receive", size);
 }
 
 static int loop_verify(struct perf_rank *rank, uint64_t size)
@@ -45,10 +45,10 @@ static int loop_verify(struct perf_rank *rank, uint64_t size)
 		memset(rank->in_buffer, 0xa5, size);
 		/* By turns, so that each exchange has both an early and a late receive. */
 		if (rank->rank == (int)(salt & 1)) {
-			if (send_whole(rank, size, TAG_DATA) < 0 || recv_whole(rank, size, TAG_DATA) < 0)
+			if (loop_send_whole(rank, size, TAG_DATA) < 0 || loop_recv_whole(rank, size, TAG_DATA) < 0)
 				return -1;
 		} else {
-			if (recv_whole(rank, size, TAG_DATA) < 0 || send_whole(rank, size, TAG_DATA) < 0)
+			if (loop_recv_whole(rank, size, TAG_DATA) < 0 || loop_send_whole(rank, size, TAG_DATA) < 0)
 				return -1;
 		}
 		if (perf_pattern_check(rank, size, salt) < 0)
@@ -68,13 +68,13 @@ static int loop_latency(struct perf_rank *rank, uint64_t size, uint64_t iteratio
 		return -1;
 	begin = perf_now_ns();
 	for (uint64_t i = 0; i < iterations; i++) {
-		if (rank->rank == 1 && recv_whole(rank, size, TAG_DATA) < 0)
+		if (rank->rank == 1 && loop_recv_whole(rank, size, TAG_DATA) < 0)
 			return -1;
 		if (write)
 			memset(rank->out_buffer, (int)(i & 0xff), size);
-		if (send_whole(rank, size, TAG_DATA) < 0)
+		if (loop_send_whole(rank, size, TAG_DATA) < 0)
 			return -1;
-		if (rank->rank == 0 && recv_whole(rank, size, TAG_DATA) < 0)
+		if (rank->rank == 0 && loop_recv_whole(rank, size, TAG_DATA) < 0)
 			return -1;
 	}
 	*ns_p = perf_now_ns() - begin;
@@ -86,26 +86,26 @@ static int loop_latency(struct perf_rank *rank, uint64_t size, uint64_t iteratio
 	return 0;
 }
 
-static int window_send(struct perf_rank *rank, uint64_t size, unsigned window)
+static int loop_window_send(struct perf_rank *rank, uint64_t size, unsigned window)
 {
 	for (unsigned i = 0; i < window; i++)
-		if (send_start(rank, size, TAG_DATA, &tickets[i]) < 0)
+		if (loop_send_start(rank, size, TAG_DATA, &tickets[i]) < 0)
 			return -1;
 	for (unsigned i = 0; i < window; i++)
-		if (finish(rank, &tickets[i], "a send", size) < 0)
+		if (loop_finish(rank, &tickets[i], "a send", size) < 0)
 			return -1;
-	return recv_whole(rank, ANSWER_BYTES, TAG_ANSWER);
+	return loop_recv_whole(rank, ANSWER_BYTES, TAG_ANSWER);
 }
 
-static int window_recv(struct perf_rank *rank, uint64_t size, unsigned window)
+static int loop_window_recv(struct perf_rank *rank, uint64_t size, unsigned window)
 {
 	for (unsigned i = 0; i < window; i++)
-		if (recv_start(rank, size, TAG_DATA, &tickets[i]) < 0)
+		if (loop_recv_start(rank, size, TAG_DATA, &tickets[i]) < 0)
 			return -1;
 	for (unsigned i = 0; i < window; i++)
-		if (finish(rank, &tickets[i], "a receive", size) < 0)
+		if (loop_finish(rank, &tickets[i], "a receive", size) < 0)
 			return -1;
-	return send_whole(rank, ANSWER_BYTES, TAG_ANSWER);
+	return loop_send_whole(rank, ANSWER_BYTES, TAG_ANSWER);
 }
 
 static int loop_bandwidth(struct perf_rank *rank, uint64_t size, unsigned window, uint64_t iterations, uint64_t *ns_p)
@@ -119,7 +119,8 @@ static int loop_bandwidth(struct perf_rank *rank, uint64_t size, unsigned window
 		return -1;
 	begin = perf_now_ns();
 	for (uint64_t i = 0; i < iterations; i++) {
-		int error = rank->rank == 0 ? window_send(rank, size, window) : window_recv(rank, size, window);
+		int error = rank->rank == 0 ? loop_window_send(rank, size, window)
+					    : loop_window_recv(rank, size, window);
 
 		if (error < 0)
 			return -1;

@@ -40,7 +40,7 @@ enum {
 
 static const char greeting[] = "thole-perf 1";
 
-__attribute__((format(printf, 1, 2))) static int trouble(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static int network_trouble(const char *format, ...)
 {
 	va_list list;
 
@@ -86,7 +86,7 @@ int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *byt
 	if (send_all(rank->out, message, 1 + length) == 0)
 		return 0;
 	if (word != PERF_WORD_ERROR)
-		trouble("%s has ended the connection", rank->other);
+		network_trouble("%s has ended the connection", rank->other);
 	return -1;
 }
 
@@ -98,7 +98,7 @@ static int farewell(const struct perf_rank *rank)
 
 	text[length > 0 ? length : 0] = '\0';
 	text_clean(text);
-	return trouble("%s says: %s", rank->other, length > 0 ? text : "(nothing)");
+	return network_trouble("%s says: %s", rank->other, length > 0 ? text : "(nothing)");
 }
 
 /* Read exactly length bytes, making progress meanwhile. */
@@ -114,12 +114,12 @@ static int hear_bytes(const struct perf_rank *rank, void *bytes, size_t length, 
 			continue;
 		}
 		if (count == 0 || (errno != EAGAIN && errno != EINTR))
-			return trouble("%s has ended the connection", rank->other);
+			return network_trouble("%s has ended the connection", rank->other);
 		perf_progress(rank);
 		if (perf_relax(rank, spins) < 0)
 			return -1;
 		if (perf_now_ns() - begin > 2 * rank->plan->patience_ns)
-			return trouble("%s is silent", rank->other);
+			return network_trouble("%s is silent", rank->other);
 	}
 	return 0;
 }
@@ -134,7 +134,7 @@ int perf_hear(const struct perf_rank *rank, enum perf_word word, void *bytes, si
 	if (got == PERF_WORD_ERROR)
 		return farewell(rank);
 	if (got != (char)word)
-		return trouble("%s has said something unexpected", rank->other);
+		return network_trouble("%s has said something unexpected", rank->other);
 	return length ? hear_bytes(rank, bytes, length, &spins) : 0;
 }
 
@@ -144,7 +144,7 @@ bool perf_left(const struct perf_rank *rank)
 	ssize_t count = recv(rank->in, &word, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	if (count == 0)
-		trouble("%s has ended the connection", rank->other);
+		network_trouble("%s has ended the connection", rank->other);
 	if (count > 0 && word == PERF_WORD_ERROR && recv(rank->in, &word, 1, 0) == 1)
 		farewell(rank);
 	return count == 0 || (count > 0 && word == PERF_WORD_ERROR);
@@ -158,10 +158,10 @@ static int ping_recv(const struct perf_rank *rank, size_t size)
 		ssize_t count = recv(rank->in, rank->in_buffer + got, size - got, MSG_DONTWAIT);
 
 		if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
-			return trouble("%s has ended the connection", rank->other);
+			return network_trouble("%s has ended the connection", rank->other);
 		got += count > 0 ? (size_t)count : 0;
 		if (rank->in_buffer[0] == PERF_WORD_ERROR)
-			return trouble("%s has given up", rank->other);
+			return network_trouble("%s has given up", rank->other);
 		if (count < 0 && perf_relax(rank, &spins) < 0)
 			return -1;
 	}
@@ -182,7 +182,7 @@ int perf_tcp(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_
 		if (rank->rank == 1 && ping_recv(rank, size) < 0)
 			return -1;
 		if (send_all(rank->out, rank->out_buffer, size) < 0)
-			return trouble("%s has ended the connection", rank->other);
+			return network_trouble("%s has ended the connection", rank->other);
 		if (rank->rank == 0 && ping_recv(rank, size) < 0)
 			return -1;
 	}
@@ -299,7 +299,7 @@ static int session(struct perf_plan *plan, int fd, const char *from)
 	if (send_all(fd, answer, strlen(answer)) < 0)
 		return -1;
 	if (refused)
-		return trouble("%s was refused: %s", from, refused);
+		return network_trouble("%s was refused: %s", from, refused);
 	key_add(plan, key);
 	return rank_begin(plan, 1, fd, from);
 }
@@ -316,7 +316,7 @@ static int listen_at(struct perf_plan *plan)
 		error = errno;
 		found = NULL;
 		if (plan->bind)
-			return trouble("--bind %s: no such address of this host", plan->bind);
+			return network_trouble("--bind %s: no such address of this host", plan->bind);
 	}
 	for (each = found; each; each = each->ai_next) {
 		fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -338,8 +338,8 @@ static int listen_at(struct perf_plan *plan)
 		return listen_at(plan);
 	}
 	if (fd < 0)
-		return trouble("port %u cannot be listened at: %s; is another listener running? choose another --port",
-			       plan->port, strerror(error));
+		return network_trouble("port %u cannot be listened at: %s; is another listener running? "
+				       "choose another --port", plan->port, strerror(error));
 	return fd;
 }
 
@@ -390,7 +390,7 @@ static void session_start(struct perf_plan *plan, struct sessions *sessions, int
 	fflush(stdout);
 	pid = fork();
 	if (pid < 0) {
-		trouble("fork: %s", strerror(errno));
+		network_trouble("fork: %s", strerror(errno));
 		return;
 	}
 	if (pid == 0) {
@@ -478,17 +478,17 @@ static int connect_complain(const struct perf_plan *plan, int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
-		return trouble("nobody listens on %s, port %u; start `thole perf --listen` there", plan->host,
-			       plan->port);
+		return network_trouble("nobody listens on %s, port %u; start `thole perf --listen` there", plan->host,
+				       plan->port);
 	case ETIMEDOUT:
-		return trouble("%s does not answer: it is down, or a firewall drops TCP port %u", plan->host,
-			       plan->port);
+		return network_trouble("%s does not answer: it is down, or a firewall drops TCP port %u", plan->host,
+				       plan->port);
 	default:
-		return trouble("%s cannot be reached: %s", plan->host, strerror(error));
+		return network_trouble("%s cannot be reached: %s", plan->host, strerror(error));
 	}
 }
 
-static int dial(const struct perf_plan *plan, char *address, size_t size)
+static int network_dial(const struct perf_plan *plan, char *address, size_t size)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
 	struct sockaddr_storage peer;
@@ -499,7 +499,7 @@ static int dial(const struct perf_plan *plan, char *address, size_t size)
 	snprintf(port, sizeof port, "%u", plan->port);
 	error = getaddrinfo(plan->host, port, &hints, &found);
 	if (error)
-		return trouble("the name %s is not known: %s", plan->host, gai_strerror(error));
+		return network_trouble("the name %s is not known: %s", plan->host, gai_strerror(error));
 	for (struct addrinfo *each = found; each && fd < 0; each = each->ai_next)
 		fd = connect_to(each, plan->connect_ns);
 	error = errno;
@@ -561,21 +561,21 @@ int perf_connect(struct perf_plan *plan)
 	int fd;
 
 	if (getrandom(&key, sizeof key, 0) != sizeof key) {
-		trouble("no random number for a job key: %s", strerror(errno));
+		network_trouble("no random number for a job key: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
-	fd = dial(plan, address, sizeof address);
+	fd = network_dial(plan, address, sizeof address);
 	if (fd < 0)
 		return EXIT_FAILURE;
 	timeout_set(fd, plan->connect_ns);
 	if (send_all(fd, line, plan_write(plan, key | 1, line)) < 0 || line_read(fd, line) < 0 ||
 	    (strncmp(line, "ok ", 3) != 0 && strncmp(line, "no ", 3) != 0)) {
-		trouble("%s does not answer as `thole perf --listen` does, on port %u", plan->host, plan->port);
+		network_trouble("%s does not answer as `thole perf --listen` does, on port %u", plan->host, plan->port);
 		return EXIT_FAILURE;
 	}
 	if (strncmp(line, "ok ", 3) != 0) {
 		text_clean(line);
-		trouble("%s refuses: %.200s", plan->host, line + 3);
+		network_trouble("%s refuses: %.200s", plan->host, line + 3);
 		return EXIT_FAILURE;
 	}
 	second = strchr(line + 3, ' ');

@@ -66,7 +66,7 @@ static const char *first_of(const char *const *names)
 	return "";
 }
 
-static void say(const struct rank *rank, const char *state, const char *more, const char *why)
+static void rank_say(const struct rank *rank, const char *state, const char *more, const char *why)
 {
 	char line[LINE_MAX_BYTES], host[256] = "";
 	int length;
@@ -84,7 +84,7 @@ static void say(const struct rank *rank, const char *state, const char *more, co
 		poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
 }
 
-static void say_end(const struct rank *rank)
+static void rank_say_end(const struct rank *rank)
 {
 	char more[512], reason[REASON_MAX];
 	uint32_t places = rank->report->joined < REPORT_PLACES ? rank->report->joined : REPORT_PLACES;
@@ -92,7 +92,7 @@ static void say_end(const struct rank *rank)
 
 	if (!rank->report->opened) {
 		evidence_reason(&rank->evidence, rank->report, rank->program[0], reason);
-		say(rank, "without", "", reason);
+		rank_say(rank, "without", "", reason);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
@@ -105,7 +105,7 @@ static void say_end(const struct rank *rank)
 		length += snprintf(more + length, sizeof(more) - (size_t)length, " %s=%llu", info.name,
 				   (unsigned long long)sum);
 	}
-	say(rank, "ended", more, "");
+	rank_say(rank, "ended", more, "");
 }
 
 /* ---- The program ------------------------------------------------------------------------------ */
@@ -156,7 +156,7 @@ static void *announce(void *argument)
 	while (!rank->report->opened && !rank->ended)
 		report_wait(rank->report);
 	if (rank->report->opened)
-		say(rank, "began", "", "");
+		rank_say(rank, "began", "", "");
 	return NULL;
 }
 
@@ -242,12 +242,12 @@ static int rank_run(struct rank *rank)
 		return STATUS_CANNOT_RUN;
 	}
 	descriptors_leave();
-	say(rank, "started", "", "");
+	rank_say(rank, "started", "", "");
 	if (pthread_create(&rank->announcer, NULL, announce, rank) != 0)
 		rank->announcer = 0;
 	status = program_wait(rank, &signals);
 	announce_end(rank);
-	say_end(rank);
+	rank_say_end(rank);
 	return status_repeat(status);
 }
 
@@ -274,7 +274,7 @@ int main(int count, char **words)
 	words[end] = NULL;
 	rank.program = words + end + 1;
 	if (!environment_is_whole(rank.expected, reason)) {
-		say(&rank, "refused", "", reason);
+		rank_say(&rank, "refused", "", reason);
 		return STATUS_REFUSED;
 	}
 	if (report_make(&rank) != 0) {

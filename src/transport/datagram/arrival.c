@@ -12,11 +12,6 @@
 #include "transport/datagram/transmit_frame.h"
 #include "transport/datagram/sequence.h"
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 void arrival_begin(struct connection *connection)
 {
 	list_init(&connection->in.held);
@@ -212,7 +207,8 @@ static void arrival_hold(struct connection *connection, const struct packet *pac
 static void arrival_owe(struct connection *connection, bool now)
 {
 	struct engine *engine = connection->engine;
-	uint32_t often = smaller(connection->in.credit / 4u, engine->codec->ack_every);
+	uint32_t quarter = connection->in.credit / 4u;
+	uint32_t often = quarter < engine->codec->ack_every ? quarter : engine->codec->ack_every;
 
 	if (now || connection->in.unreported >= often) {
 		connection->in.ack_now = true;

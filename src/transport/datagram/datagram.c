@@ -134,7 +134,7 @@ static int mxoe_no_number(const struct datagram *datagram)
 
 /* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever
  * ends us. */
-static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
+static int datagram_mxoe_number(struct datagram *datagram, uint8_t *number_p)
 {
 	uint64_t wanted = datagram->owner->options.number;
 	unsigned number = wanted < MXOE_ENDPOINTS ? (unsigned)wanted : 0;
@@ -193,7 +193,7 @@ static int mxoe_identify(struct datagram *datagram)
 	struct address_parts *parts = &datagram->owner->parts;
 	char name[PACKET_NAME_MAX];
 	uint8_t number = 0;
-	int error = mxoe_number(datagram, &number);
+	int error = datagram_mxoe_number(datagram, &number);
 
 	if (error)
 		return error;

@@ -53,7 +53,7 @@ struct search {
 /* ---- Saying --------------------------------------------------------------------------------------- */
 
 /* What cannot be sent now is sent again. */
-static void say(struct search *search, const uint8_t *mac, const struct packet *packet)
+static void hosts_say(struct search *search, const uint8_t *mac, const struct packet *packet)
 {
 	uint8_t frame[PACKET_HEAD_MAX] = {0};
 	size_t length = codec_mxoe.encode(packet, frame); /* hosts say such things in both modes alike */
@@ -72,7 +72,7 @@ static void say_hello(struct search *search)
 
 	for (int i = 0; i < ETH_ALEN; i++)
 		packet.host.mac = packet.host.mac << 8 | search->interface.mac[i];
-	say(search, everybody, &packet);
+	hosts_say(search, everybody, &packet);
 }
 
 static void ask(struct search *search, struct seen *seen)
@@ -80,7 +80,7 @@ static void ask(struct search *search, struct seen *seen)
 	struct packet packet = {.type = PACKET_QUERY, .host = {.index = MXOE_HOST_INDEX, .magic = MXOE_QUERY_MAGIC}};
 
 	seen->asked_ns = clock_now_ns();
-	say(search, seen->mac, &packet);
+	hosts_say(search, seen->mac, &packet);
 }
 
 static struct seen *see(struct search *search, const uint8_t *mac)

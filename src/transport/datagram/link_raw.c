@@ -118,13 +118,13 @@ static unsigned write_parts(struct link_raw *raw, const struct frame_out *frame,
 	return count;
 }
 
-static bool scattered(const struct frame_out *frame)
+static bool raw_scattered(const struct frame_out *frame)
 {
 	return frame->body_count > RAW_PARTS_MAX - 2;
 }
 
 /* Frames as messages for the kernel, up to one that is in too many parts, which comes alone. Returns how many. */
-static unsigned gather(struct link_raw *raw, const struct frame_out *frames, unsigned count)
+static unsigned raw_gather(struct link_raw *raw, const struct frame_out *frames, unsigned count)
 {
 	struct raw_out *out = &raw->out;
 	struct iovec *part = out->parts;
@@ -132,7 +132,7 @@ static unsigned gather(struct link_raw *raw, const struct frame_out *frames, uns
 
 	for (i = 0; i < count && i < ENGINE_BURST; i++) {
 		uint32_t length = frames[i].head_length + frames[i].body_length;
-		bool together = scattered(&frames[i]);
+		bool together = raw_scattered(&frames[i]);
 		unsigned parts = 1;
 
 		if (together && i > 0)
@@ -151,7 +151,7 @@ static unsigned gather(struct link_raw *raw, const struct frame_out *frames, uns
 	return i;
 }
 
-static int dispatch(struct link_raw *raw, unsigned messages)
+static int raw_dispatch(struct link_raw *raw, unsigned messages)
 {
 	struct msghdr *first = &raw->out.messages[0].msg_hdr;
 	ssize_t sent;
@@ -182,7 +182,7 @@ static unsigned raw_send(struct link *link, const struct frame_out *frames, unsi
 	unsigned taken = 0;
 
 	while (taken < count) {
-		int sent = dispatch(raw, gather(raw, &frames[taken], count - taken));
+		int sent = raw_dispatch(raw, raw_gather(raw, &frames[taken], count - taken));
 
 		if (sent > 0)
 			taken += (unsigned)sent;

@@ -140,7 +140,7 @@ static void keep_alive(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
-static enum link_liveness dial(struct liveness *liveness, struct question *question, uint64_t now_ns)
+static enum link_liveness liveness_dial(struct liveness *liveness, struct question *question, uint64_t now_ns)
 {
 	union socket_address name;
 	socklen_t size = interface_sockaddr(&question->to, liveness->interface, &name);
@@ -201,7 +201,7 @@ static enum link_liveness ask_host(struct liveness *liveness, struct question *q
 	if (now_ns == question->since_ns)
 		return LINK_UNKNOWN; /* the process has not had time to answer */
 	if (question->stream < 0 && (!question->dialled_ns || now_ns - question->dialled_ns >= QUESTION_DIAL_NS))
-		verdict = dial(liveness, question, now_ns);
+		verdict = liveness_dial(liveness, question, now_ns);
 	if (question->stream >= 0)
 		verdict = stream_poll(question, now_ns);
 	if (verdict == LINK_UNKNOWN && question->held_ns &&

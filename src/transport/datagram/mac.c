@@ -61,7 +61,7 @@ static bool mac_tag(void *mac, uint64_t number, const struct iovec *parts, size_
 	return crypto.final(mac, none, &length) == 1 && crypto.control(mac, GET_TAG, PACKET_TAG_LONG, tag) == 1;
 }
 
-static void load(void)
+static void mac_load(void)
 {
 	void *library = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
 	const struct {
@@ -91,7 +91,7 @@ const struct mac *mac_libcrypto(void)
 	static const struct mac mac = {mac_open, mac_close, mac_tag};
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, load);
+	pthread_once(&once, mac_load);
 	return loaded ? &mac : NULL;
 }
 

@@ -228,7 +228,7 @@ static struct block *block_new(struct fetch *fetch, uint64_t offset, uint32_t le
 /* ---- Fetches
  * ------------------------------------------------------------------------------------------------------- */
 
-static void fetch_end(struct fetch *fetch, int status)
+static void pull_fetch_end(struct fetch *fetch, int status)
 {
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
@@ -284,7 +284,7 @@ void pull_fetch(struct engine *engine, struct transport_fetch *job)
 		list_push_back(&engine->fetching, &connection->pull.node);
 	list_push_back(&connection->pull.fetches, &fetch->node);
 	if (fetch->length == 0)
-		fetch_end(fetch, 0);
+		pull_fetch_end(fetch, 0);
 }
 
 /* Ask for the next bytes of a connection's oldest fetch: at most `credit`. Returns how many. */
@@ -470,7 +470,7 @@ void pull_received(struct block *block, uint32_t index)
 	    container_of(list_first(&connection->pull.blocks), struct block, peer_node)->order != order)
 		blocks_overtaken(connection, order);
 	if (fetch->received == fetch->length)
-		fetch_end(fetch, 0);
+		pull_fetch_end(fetch, 0);
 }
 
 /* Which frame of which block it is; NULL: none that is missing. */
@@ -523,7 +523,7 @@ void pull_nacked(struct connection *connection, uint64_t transfer)
 	struct fetch *fetch = fetch_find(connection, transfer);
 
 	if (fetch)
-		fetch_end(fetch, THOLE_ERR_PROTOCOL);
+		pull_fetch_end(fetch, THOLE_ERR_PROTOCOL);
 }
 
 /* ---- Time, and the end
@@ -534,8 +534,8 @@ void pull_end(struct connection *connection)
 	struct list_node *node;
 
 	while ((node = list_first(&connection->pull.asked)) || (node = list_first(&connection->pull.fetches)))
-		fetch_end(container_of(node, struct fetch, node),
-			  connection->peer->gone_status ? connection->peer->gone_status : THOLE_ERR_PEER);
+		pull_fetch_end(container_of(node, struct fetch, node),
+			       connection->peer->gone_status ? connection->peer->gone_status : THOLE_ERR_PEER);
 	connection->pull.timeout_ns = 0;
 }
 

@@ -36,7 +36,7 @@ static void append_together(struct link_udp *udp, struct msghdr *message, const 
 	append(message, udp->out.together, frame_length(frame));
 }
 
-static bool scattered(const struct frame_out *frame)
+static bool udp_scattered(const struct frame_out *frame)
 {
 	return frame->body_count >= UDP_PARTS_MAX;
 }
@@ -48,10 +48,10 @@ static unsigned group(const struct link_udp *udp, const struct frame_out *frames
 	uint32_t length = frame_length(&frames[0]), total = length;
 	unsigned n = 1;
 
-	if (!udp->segmenting || length == 0 || scattered(&frames[0]))
+	if (!udp->segmenting || length == 0 || udp_scattered(&frames[0]))
 		return 1;
 	while (n < count && n < UDP_SEGMENTS_MAX && frames[n].channel == frames[0].channel &&
-	       path_equal(frames[n].to, frames[0].to) && !scattered(&frames[n])) {
+	       path_equal(frames[n].to, frames[0].to) && !udp_scattered(&frames[n])) {
 		uint32_t next = frame_length(&frames[n]);
 
 		if (next > length || next == 0 || total + next > UDP_PACKET_MAX)
@@ -93,8 +93,8 @@ static void address(struct link_udp *udp, unsigned socket, unsigned message, con
 
 /* Gather frames that leave through the first one's socket into messages, whole ones or (together == false) one a frame.
  * Returns how many messages. */
-static unsigned gather(struct link_udp *udp, unsigned socket, const struct frame_out *frames, unsigned count,
-		       bool together)
+static unsigned udp_gather(struct link_udp *udp, unsigned socket, const struct frame_out *frames, unsigned count,
+			   bool together)
 {
 	struct outgoing *out = &udp->out;
 	struct iovec *part = out->parts;
@@ -106,7 +106,7 @@ static unsigned gather(struct link_udp *udp, unsigned socket, const struct frame
 		unsigned n = together ? group(udp, &frames[at], count - at) : 1;
 		struct msghdr *message = &out->messages[messages].msg_hdr;
 
-		alone = scattered(&frames[at]);
+		alone = udp_scattered(&frames[at]);
 		if (alone && at > 0)
 			break;
 		*message = (struct msghdr){.msg_iov = part};
@@ -126,7 +126,7 @@ static unsigned gather(struct link_udp *udp, unsigned socket, const struct frame
 }
 
 /* Returns how many messages went, or -1. */
-static int dispatch(struct link_udp *udp, int fd, unsigned messages)
+static int udp_dispatch(struct link_udp *udp, int fd, unsigned messages)
 {
 	struct msghdr *first = &udp->out.messages[0].msg_hdr;
 	ssize_t sent;
@@ -152,7 +152,7 @@ static bool send_fragmented(struct link_udp *udp, int fd)
 
 	if (setsockopt(fd, level, name, &never, sizeof(never)) != 0)
 		return false;
-	sent = dispatch(udp, fd, 1) == 1;
+	sent = udp_dispatch(udp, fd, 1) == 1;
 	setsockopt(fd, level, name, &strict, sizeof(strict));
 	return sent;
 }
@@ -206,8 +206,8 @@ unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned co
 		bool together = taken >= separate;
 		unsigned bound = together ? count - taken : separate - taken;
 		unsigned socket = udp_lane_for(udp, frames[taken].channel, frames[taken].to);
-		unsigned messages = gather(udp, socket, &frames[taken], bound, together);
-		int sent = dispatch(udp, udp->fd[socket], messages);
+		unsigned messages = udp_gather(udp, socket, &frames[taken], bound, together);
+		int sent = udp_dispatch(udp, udp->fd[socket], messages);
 
 		for (int i = 0; i < sent; i++)
 			taken += udp->out.frames[i];

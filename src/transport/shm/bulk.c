@@ -167,7 +167,7 @@ static bool fetch_is_void(const struct fetch *fetch)
 	return fetch->reached && load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);
 }
 
-static void fetch_end(struct fetch *fetch, int status)
+static void bulk_fetch_end(struct fetch *fetch, int status)
 {
 	struct transport_fetch *job = fetch->job;
 	struct transport_owner *owner = fetch->peer->owner;
@@ -354,7 +354,7 @@ static int fetch_wait(struct fetch *fetch, uint32_t back)
 	if (!fetch_helped(fetch, back, &done))
 		return 0;
 	if (done == back)
-		fetch_end(fetch, 0);
+		bulk_fetch_end(fetch, 0);
 	else
 		fetch_reclaim(fetch, done);
 	return 1;
@@ -386,7 +386,7 @@ static int fetch_copy(struct fetch *fetch)
 	}
 	fetch->offset += done;
 	if (fetch->offset == fetch->end && fetch->offer < 0)
-		fetch_end(fetch, 0);
+		bulk_fetch_end(fetch, 0);
 	return 1;
 }
 
@@ -403,7 +403,7 @@ static int fetch_ring(struct fetch *fetch)
 		fetch_reclaim(fetch, done);
 	}
 	if (fetch->status || fetch->offset == fetch->end)
-		fetch_end(fetch, fetch->status);
+		bulk_fetch_end(fetch, fetch->status);
 	else
 		fetch_pull(fetch);
 	return 1;
@@ -464,24 +464,24 @@ static void arrived_data(struct transport_peer *peer, const struct record *recor
 	    fetch->generation != (uint32_t)(record->tag >> 32) || fetch->method != BULK_RING || !fetch->pulled)
 		return; /* of a fetch that was taken over */
 	if (length == 0) {
-		fetch_end(fetch, THOLE_ERR_PEER); /* the sender has no such window any more */
+		bulk_fetch_end(fetch, THOLE_ERR_PEER); /* the sender has no such window any more */
 		return;
 	}
 	if (record->imm != fetch->offset || length > fetch->end - fetch->offset) {
 		transport_bad(peer);
-		fetch_end(fetch, THOLE_ERR_PROTOCOL);
+		bulk_fetch_end(fetch, THOLE_ERR_PROTOCOL);
 		return;
 	}
 	vector_write(fetch->job->vector, fetch->offset, payload, length);
 	fetch->offset += length;
 	fetch->seen_ns = 0; /* now, for whoever reads the clock next */
 	if (fetch->offset == fetch->end)
-		fetch_end(fetch, 0);
+		bulk_fetch_end(fetch, 0);
 }
 
 /* ---- The sender's side ----------------------------------------------------------------------------- */
 
-static void serve_free(struct shm *shm, struct shm_peer *link, struct serve *serve)
+static void bulk_serve_free(struct shm *shm, struct shm_peer *link, struct serve *serve)
 {
 	free(serve->many);
 	list_remove(&serve->node);
@@ -568,7 +568,7 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 	int pushed = 0;
 
 	if (!vector) {
-		serve_free(shm_of(owner), link, serve);
+		bulk_serve_free(shm_of(owner), link, serve);
 		return 1;
 	}
 	if (vector->length <= PIECE_SOON)
@@ -587,7 +587,7 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 		pushed++;
 	}
 	if (serve->offset == serve->end)
-		serve_free(shm_of(owner), link, serve);
+		bulk_serve_free(shm_of(owner), link, serve);
 	return pushed;
 }
 
@@ -638,7 +638,7 @@ static int serve_help(struct transport_peer *peer, struct serve *serve)
 	int error;
 
 	if (!vector || !serve_claim(serve, &back)) {
-		serve_free(shm_of(owner), shm_link(peer), serve);
+		bulk_serve_free(shm_of(owner), shm_link(peer), serve);
 		return 0;
 	}
 	from = (uint64_t)(serve->blocks - 1 - back) * serve->block;
@@ -651,7 +651,7 @@ static int serve_help(struct transport_peer *peer, struct serve *serve)
 		store_release(&serve->offer->failed, 1);
 		if (error != EFAULT && error != ENOMEM)
 			copy_refused(peer);
-		serve_free(shm_of(owner), shm_link(peer), serve);
+		bulk_serve_free(shm_of(owner), shm_link(peer), serve);
 		return 1;
 	}
 	transport_count(owner, COUNTER_BULK_BLOCKS_HELPED);
@@ -723,7 +723,7 @@ void bulk_lost(struct transport_peer *peer)
 	uint64_t now_ns = clock_now_ns();
 
 	while (!list_empty(&link->serves))
-		serve_free(shm, link, container_of(list_first(&link->serves), struct serve, node));
+		bulk_serve_free(shm, link, container_of(list_first(&link->serves), struct serve, node));
 	for (struct list_node *node = list_first(&link->fetches); node; node = list_next(&link->fetches, node))
 		fetch_leave(container_of(node, struct fetch, node), peer->gone_status, now_ns);
 	bulk_leave(shm, link);

@@ -44,27 +44,27 @@ _Static_assert((int)FRAME_LENGTH + (int)QUERY_LENGTH + (int)PACKET_NAME_MAX <= (
 
 /* ---- Encode ------------------------------------------------------------------------------------- */
 
-static void encode_front(const struct packet *packet, uint8_t *body, uint8_t type)
+static void mxoe_encode_front(const struct packet *packet, uint8_t *body, uint8_t type)
 {
 	body[FRONT_TYPE_AT] = type;
 	front_store(packet, body);
 }
 
-static void encode_message(const struct packet *packet, uint8_t *body, uint8_t type, uint32_t bytes)
+static void mxoe_encode_message(const struct packet *packet, uint8_t *body, uint8_t type, uint32_t bytes)
 {
-	encode_front(packet, body, type);
+	mxoe_encode_front(packet, body, type);
 	store_be16(body + MESSAGE_LENGTH_AT, (uint16_t)bytes);
 	message_store(packet, body);
 }
 
-static size_t encode_medium(const struct packet *packet, uint8_t *body, const struct mode *mode)
+static size_t mxoe_encode_medium(const struct packet *packet, uint8_t *body, const struct mode *mode)
 {
 	const struct packet_message *message = &packet->message;
 	uint32_t total = message->total ? (uint32_t)message->total : packet->length;
 
 	if (message->total > MXOE_MEDIUM_MAX || packet->length > mode->fragment)
 		return 0;
-	encode_message(packet, body, MXOE_MEDIUM, total);
+	mxoe_encode_message(packet, body, MXOE_MEDIUM, total);
 	if (mode->jumbo)
 		store_be32(body + MEDIUM_JUMBO_TOTAL_AT, total);
 	else
@@ -75,22 +75,22 @@ static size_t encode_medium(const struct packet *packet, uint8_t *body, const st
 	return MEDIUM_LENGTH;
 }
 
-static size_t encode_eager(const struct packet *packet, uint8_t *body, const struct mode *mode)
+static size_t mxoe_encode_eager(const struct packet *packet, uint8_t *body, const struct mode *mode)
 {
 	if (packet->message.medium || packet->message.total > MXOE_SMALL_MAX || packet->length > MXOE_SMALL_MAX)
-		return encode_medium(packet, body, mode);
-	encode_message(packet, body, packet->length > MXOE_TINY_MAX ? MXOE_SMALL : MXOE_TINY, packet->length);
+		return mxoe_encode_medium(packet, body, mode);
+	mxoe_encode_message(packet, body, packet->length > MXOE_TINY_MAX ? MXOE_SMALL : MXOE_TINY, packet->length);
 	return TINY_LENGTH;
 }
 
-static size_t encode_rts(const struct packet *packet, uint8_t *body)
+static size_t mxoe_encode_rts(const struct packet *packet, uint8_t *body)
 {
 	struct window window;
 
 	window_load(&window, &packet->message.record);
 	if (window.length > UINT32_MAX)
 		return 0;
-	encode_message(packet, body, MXOE_RENDEZVOUS, MXOE_RENDEZVOUS_DATA);
+	mxoe_encode_message(packet, body, MXOE_RENDEZVOUS, MXOE_RENDEZVOUS_DATA);
 	store_be32(body + RENDEZVOUS_TOTAL_AT, (uint32_t)window.length);
 	body[RENDEZVOUS_WINDOW_ID_AT] = (uint8_t)window.id;
 	body[RENDEZVOUS_WINDOW_SEQUENCE_AT] = (uint8_t)(window.id >> 8);
@@ -98,35 +98,35 @@ static size_t encode_rts(const struct packet *packet, uint8_t *body)
 	return RENDEZVOUS_LENGTH;
 }
 
-static size_t encode_finish(const struct packet *packet, uint8_t *body)
+static size_t mxoe_encode_finish(const struct packet *packet, uint8_t *body)
 {
-	encode_front(packet, body, MXOE_NOTIFY);
+	mxoe_encode_front(packet, body, MXOE_NOTIFY);
 	notify_store(packet, body);
 	return NOTIFY_LENGTH;
 }
 
-static size_t encode_record(const struct packet *packet, uint8_t *body, const struct mode *mode)
+static size_t mxoe_encode_record(const struct packet *packet, uint8_t *body, const struct mode *mode)
 {
 	switch (packet->message.record.kind) {
 	case RECORD_EAGER:
-		return encode_eager(packet, body, mode);
+		return mxoe_encode_eager(packet, body, mode);
 	case RECORD_PIECE:
-		return encode_medium(packet, body, mode);
+		return mxoe_encode_medium(packet, body, mode);
 	case RECORD_RTS:
-		return encode_rts(packet, body);
+		return mxoe_encode_rts(packet, body);
 	case RECORD_FINISH:
-		return encode_finish(packet, body);
+		return mxoe_encode_finish(packet, body);
 	default:
 		return 0;
 	}
 }
 
-static size_t encode_connect(const struct packet *packet, uint8_t *body)
+static size_t mxoe_encode_connect(const struct packet *packet, uint8_t *body)
 {
 	const struct packet_connect *connect = &packet->connect;
 	bool reply = packet->type == PACKET_ACCEPT;
 
-	encode_front(packet, body, MXOE_CONNECT);
+	mxoe_encode_front(packet, body, MXOE_CONNECT);
 	connect_store(packet, body);
 	store_be32(body + CONNECT_SESSION_AT, (uint32_t)(reply ? connect->echo : connect->session));
 	if (reply)
@@ -138,22 +138,22 @@ static size_t encode_connect(const struct packet *packet, uint8_t *body)
 	return CONNECT_LENGTH;
 }
 
-static size_t encode_ack(const struct packet *packet, uint8_t *body)
+static size_t mxoe_encode_ack(const struct packet *packet, uint8_t *body)
 {
-	encode_front(packet, body, MXOE_TRUC);
+	mxoe_encode_front(packet, body, MXOE_TRUC);
 	truc_store(packet, body);
 	body[TRUC_TYPE_AT] = MXOE_ACK_TYPE;
 	return TRUC_LENGTH;
 }
 
-static size_t encode_pull(const struct packet *packet, uint8_t *body, const struct mode *mode)
+static size_t mxoe_encode_pull(const struct packet *packet, uint8_t *body, const struct mode *mode)
 {
 	const struct packet_pull *pull = &packet->pull;
 
 	if (pull->total > UINT32_MAX ||
 	    (!mode->jumbo && (pull->frame_offset > UINT16_MAX || pull->length > UINT16_MAX)))
 		return 0;
-	encode_front(packet, body, MXOE_PULL);
+	mxoe_encode_front(packet, body, MXOE_PULL);
 	pulled_store(packet, body);
 	if (!mode->jumbo) {
 		pull_store(packet, body);
@@ -164,7 +164,7 @@ static size_t encode_pull(const struct packet *packet, uint8_t *body, const stru
 	return PULL_JUMBO_LENGTH;
 }
 
-static size_t encode_data(const struct packet *packet, uint8_t *body, const struct mode *mode)
+static size_t mxoe_encode_data(const struct packet *packet, uint8_t *body, const struct mode *mode)
 {
 	if (packet->data.offset > UINT32_MAX || packet->length > mode->frame)
 		return 0;
@@ -174,7 +174,7 @@ static size_t encode_data(const struct packet *packet, uint8_t *body, const stru
 	return PULL_REPLY_LENGTH;
 }
 
-static size_t encode_nack(const struct packet *packet, uint8_t *body)
+static size_t mxoe_encode_nack(const struct packet *packet, uint8_t *body)
 {
 	if (packet->nack.driver) {
 		body[NACK_DRIVER_TYPE_AT] = MXOE_NACK_DRIVER;
@@ -186,7 +186,7 @@ static size_t encode_nack(const struct packet *packet, uint8_t *body)
 	return NACK_LIBRARY_LENGTH;
 }
 
-static size_t encode_host(const struct packet *packet, uint8_t *body)
+static size_t mxoe_encode_host(const struct packet *packet, uint8_t *body)
 {
 	const struct packet_host *host = &packet->host;
 	uint8_t name_length = packet->type == PACKET_REPLY ? host->name_length : 0;
@@ -200,34 +200,34 @@ static size_t encode_host(const struct packet *packet, uint8_t *body)
 	return QUERY_LENGTH + (size_t)name_length;
 }
 
-static size_t encode_hello(const struct packet *packet, uint8_t *body)
+static size_t mxoe_encode_hello(const struct packet *packet, uint8_t *body)
 {
 	body[RAW_TYPE_AT] = MXOE_RAW;
 	raw_store(packet, body);
 	return RAW_LENGTH;
 }
 
-static size_t encode_body(const struct packet *packet, uint8_t *body, const struct mode *mode)
+static size_t mxoe_encode_body(const struct packet *packet, uint8_t *body, const struct mode *mode)
 {
 	switch (packet->type) {
 	case PACKET_RECORD:
-		return encode_record(packet, body, mode);
+		return mxoe_encode_record(packet, body, mode);
 	case PACKET_DATA:
-		return encode_data(packet, body, mode);
+		return mxoe_encode_data(packet, body, mode);
 	case PACKET_PULL:
-		return encode_pull(packet, body, mode);
+		return mxoe_encode_pull(packet, body, mode);
 	case PACKET_ACK:
-		return encode_ack(packet, body);
+		return mxoe_encode_ack(packet, body);
 	case PACKET_CONNECT:
 	case PACKET_ACCEPT:
-		return encode_connect(packet, body);
+		return mxoe_encode_connect(packet, body);
 	case PACKET_NACK:
-		return encode_nack(packet, body);
+		return mxoe_encode_nack(packet, body);
 	case PACKET_QUERY:
 	case PACKET_REPLY:
-		return encode_host(packet, body);
+		return mxoe_encode_host(packet, body);
 	case PACKET_HELLO:
-		return encode_hello(packet, body);
+		return mxoe_encode_hello(packet, body);
 	default:
 		return 0;
 	}
@@ -239,7 +239,7 @@ static size_t mxoe_encode(const struct packet *packet, uint8_t *head, const stru
 
 	memset(head, 0, FRAME_LENGTH + RAW_LENGTH); /* the longest with gaps */
 	frame_store(packet, head);
-	length = encode_body(packet, head + FRAME_LENGTH, mode);
+	length = mxoe_encode_body(packet, head + FRAME_LENGTH, mode);
 	return length ? FRAME_LENGTH + length : 0;
 }
 
@@ -255,21 +255,21 @@ static size_t mxoe_encode_jumbo(const struct packet *packet, uint8_t *head)
 
 /* ---- Decode ------------------------------------------------------------------------------------- */
 
-static void decode_front(struct packet *packet, uint8_t type, const uint8_t *body)
+static void mxoe_decode_front(struct packet *packet, uint8_t type, const uint8_t *body)
 {
 	packet->type = type;
 	front_load(packet, body);
 }
 
-static void decode_message(struct packet *packet, uint8_t kind, const uint8_t *body)
+static void mxoe_decode_message(struct packet *packet, uint8_t kind, const uint8_t *body)
 {
-	decode_front(packet, PACKET_RECORD, body);
+	mxoe_decode_front(packet, PACKET_RECORD, body);
 	packet->message.record.kind = kind;
 	message_load(packet, body);
 }
 
 /* The payload of a frame whose head says its length. */
-static int decode_payload(struct packet *packet, const uint8_t *body, size_t head, size_t length, uint32_t payload)
+static int mxoe_decode_payload(struct packet *packet, const uint8_t *body, size_t head, size_t length, uint32_t payload)
 {
 	if (length < head || length - head < payload)
 		return THOLE_ERR_PROTOCOL;
@@ -278,21 +278,21 @@ static int decode_payload(struct packet *packet, const uint8_t *body, size_t hea
 	return 0;
 }
 
-static int decode_short(struct packet *packet, const uint8_t *body, size_t length, uint32_t max)
+static int mxoe_decode_short(struct packet *packet, const uint8_t *body, size_t length, uint32_t max)
 {
 	uint32_t bytes;
 
 	if (length < TINY_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	decode_message(packet, RECORD_EAGER, body);
+	mxoe_decode_message(packet, RECORD_EAGER, body);
 	bytes = load_be16(body + MESSAGE_LENGTH_AT);
 	packet->message.total = bytes;
 	packet->message.record.length = (uint16_t)bytes;
-	return bytes > max ? THOLE_ERR_PROTOCOL : decode_payload(packet, body, TINY_LENGTH, length, bytes);
+	return bytes > max ? THOLE_ERR_PROTOCOL : mxoe_decode_payload(packet, body, TINY_LENGTH, length, bytes);
 }
 
 /* The first of several fragments is a record with more to come, the further ones are pieces. */
-static void decode_fragment(struct packet *packet)
+static void mxoe_decode_fragment(struct packet *packet)
 {
 	struct record *record = &packet->message.record;
 
@@ -307,14 +307,14 @@ static void decode_fragment(struct packet *packet)
 	}
 }
 
-static int decode_medium(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
+static int mxoe_decode_medium(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
 {
 	struct packet_message *message = &packet->message;
 	uint32_t total, bytes, offset;
 
 	if (length < MEDIUM_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	decode_message(packet, RECORD_EAGER, body);
+	mxoe_decode_message(packet, RECORD_EAGER, body);
 	medium_load(packet, body);
 	total = mode->jumbo ? load_be32(body + MEDIUM_JUMBO_TOTAL_AT) : load_be16(body + MEDIUM_TOTAL_AT);
 	bytes = load_be16(body + MEDIUM_FRAGMENT_LENGTH_AT);
@@ -326,19 +326,19 @@ static int decode_medium(struct packet *packet, const uint8_t *body, size_t leng
 	    (offset == total && message->fragment > 0) ||
 	    bytes != (total - offset < mode->fragment ? total - offset : mode->fragment))
 		return THOLE_ERR_PROTOCOL;
-	if (decode_payload(packet, body, MEDIUM_LENGTH, length, bytes) != 0)
+	if (mxoe_decode_payload(packet, body, MEDIUM_LENGTH, length, bytes) != 0)
 		return THOLE_ERR_PROTOCOL;
-	decode_fragment(packet);
+	mxoe_decode_fragment(packet);
 	return 0;
 }
 
-static int decode_rendezvous(struct packet *packet, const uint8_t *body, size_t length)
+static int mxoe_decode_rendezvous(struct packet *packet, const uint8_t *body, size_t length)
 {
 	struct window window = {.count = 1};
 
 	if (length < RENDEZVOUS_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	decode_message(packet, RECORD_RTS, body);
+	mxoe_decode_message(packet, RECORD_RTS, body);
 	window.length = load_be32(body + RENDEZVOUS_TOTAL_AT);
 	window.id = body[RENDEZVOUS_WINDOW_ID_AT] | (uint32_t)body[RENDEZVOUS_WINDOW_SEQUENCE_AT] << 8 |
 		    (uint64_t)load_be16(body + RENDEZVOUS_WINDOW_OFFSET_AT) << 16;
@@ -348,23 +348,23 @@ static int decode_rendezvous(struct packet *packet, const uint8_t *body, size_t 
 	return 0;
 }
 
-static int decode_notify(struct packet *packet, const uint8_t *body, size_t length)
+static int mxoe_decode_notify(struct packet *packet, const uint8_t *body, size_t length)
 {
 	if (length < NOTIFY_LENGTH)
 		return THOLE_ERR_PROTOCOL;
-	decode_front(packet, PACKET_RECORD, body);
+	mxoe_decode_front(packet, PACKET_RECORD, body);
 	packet->message.record.kind = RECORD_FINISH;
 	notify_load(packet, body);
 	return 0;
 }
 
-static int decode_connect(struct packet *packet, const uint8_t *body, size_t length)
+static int mxoe_decode_connect(struct packet *packet, const uint8_t *body, size_t length)
 {
 	struct packet_connect *connect = &packet->connect;
 
 	if (length < CONNECT_LENGTH || body[CONNECT_REPLY_AT] > 1)
 		return THOLE_ERR_PROTOCOL;
-	decode_front(packet, body[CONNECT_REPLY_AT] ? PACKET_ACCEPT : PACKET_CONNECT, body);
+	mxoe_decode_front(packet, body[CONNECT_REPLY_AT] ? PACKET_ACCEPT : PACKET_CONNECT, body);
 	connect_load(packet, body);
 	if (packet->type == PACKET_ACCEPT) {
 		connect->echo = load_be32(body + CONNECT_SESSION_AT);
@@ -377,16 +377,16 @@ static int decode_connect(struct packet *packet, const uint8_t *body, size_t len
 	return 0;
 }
 
-static int decode_truc(struct packet *packet, const uint8_t *body, size_t length)
+static int mxoe_decode_truc(struct packet *packet, const uint8_t *body, size_t length)
 {
 	if (length < TRUC_LENGTH || body[TRUC_TYPE_AT] != MXOE_ACK_TYPE)
 		return THOLE_ERR_PROTOCOL;
-	decode_front(packet, PACKET_ACK, body);
+	mxoe_decode_front(packet, PACKET_ACK, body);
 	truc_load(packet, body);
 	return 0;
 }
 
-static int decode_pull_mx(struct packet *packet, const uint8_t *body, size_t length)
+static int mxoe_decode_pull_mx(struct packet *packet, const uint8_t *body, size_t length)
 {
 	if (length < PULL_LENGTH)
 		return THOLE_ERR_PROTOCOL;
@@ -394,7 +394,7 @@ static int decode_pull_mx(struct packet *packet, const uint8_t *body, size_t len
 	return 0;
 }
 
-static int decode_pull_jumbo(struct packet *packet, const uint8_t *body, size_t length)
+static int mxoe_decode_pull_jumbo(struct packet *packet, const uint8_t *body, size_t length)
 {
 	/* Of a window's id a rendezvous has eight bits. */
 	if (length < PULL_JUMBO_LENGTH || load_be32(body + PULL_JUMBO_WINDOW_ID_AT) > UINT8_MAX)
@@ -415,18 +415,18 @@ static int pull_place(struct packet_pull *pull, const struct mode *mode)
 	return pull->offset > pull->total || pull->length > pull->total - pull->offset ? THOLE_ERR_PROTOCOL : 0;
 }
 
-static int decode_pull(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
+static int mxoe_decode_pull(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
 {
-	int rc = mode->jumbo ? decode_pull_jumbo(packet, body, length) : decode_pull_mx(packet, body, length);
+	int rc = mode->jumbo ? mxoe_decode_pull_jumbo(packet, body, length) : mxoe_decode_pull_mx(packet, body, length);
 
 	if (rc != 0)
 		return rc;
-	decode_front(packet, PACKET_PULL, body);
+	mxoe_decode_front(packet, PACKET_PULL, body);
 	pulled_load(packet, body);
 	return pull_place(&packet->pull, mode);
 }
 
-static int decode_data(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
+static int mxoe_decode_data(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
 {
 	uint32_t bytes;
 
@@ -436,10 +436,10 @@ static int decode_data(struct packet *packet, const uint8_t *body, size_t length
 	pull_reply_load(packet, body);
 	bytes = load_be16(body + PULL_REPLY_LENGTH_AT);
 	return bytes > mode->frame ? THOLE_ERR_PROTOCOL
-				   : decode_payload(packet, body, PULL_REPLY_LENGTH, length, bytes);
+				   : mxoe_decode_payload(packet, body, PULL_REPLY_LENGTH, length, bytes);
 }
 
-static int decode_nack(struct packet *packet, const uint8_t *body, size_t length, bool driver)
+static int mxoe_decode_nack(struct packet *packet, const uint8_t *body, size_t length, bool driver)
 {
 	struct packet_nack *nack = &packet->nack;
 
@@ -454,7 +454,7 @@ static int decode_nack(struct packet *packet, const uint8_t *body, size_t length
 	return nack->reason == NACK_NONE || nack->reason > NACK_BAD_WINDOW ? THOLE_ERR_PROTOCOL : 0;
 }
 
-static int decode_host(struct packet *packet, const uint8_t *body, size_t length, uint8_t type)
+static int mxoe_decode_host(struct packet *packet, const uint8_t *body, size_t length, uint8_t type)
 {
 	struct packet_host *host = &packet->host;
 	size_t name_length;
@@ -471,7 +471,7 @@ static int decode_host(struct packet *packet, const uint8_t *body, size_t length
 	return 0;
 }
 
-static int decode_hello(struct packet *packet, const uint8_t *body, size_t length)
+static int mxoe_decode_hello(struct packet *packet, const uint8_t *body, size_t length)
 {
 	if (length < RAW_HELLO_SERIAL_AT + 4) /* what follows is padding in all but name */
 		return THOLE_ERR_PROTOCOL;
@@ -480,37 +480,37 @@ static int decode_hello(struct packet *packet, const uint8_t *body, size_t lengt
 	return 0;
 }
 
-static int decode_body(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
+static int mxoe_decode_body(struct packet *packet, const uint8_t *body, size_t length, const struct mode *mode)
 {
 	switch (body[FRONT_TYPE_AT]) {
 	case MXOE_RAW:
-		return decode_hello(packet, body, length);
+		return mxoe_decode_hello(packet, body, length);
 	case MXOE_QUERY:
-		return decode_host(packet, body, length, PACKET_QUERY);
+		return mxoe_decode_host(packet, body, length, PACKET_QUERY);
 	case MXOE_REPLY:
-		return decode_host(packet, body, length, PACKET_REPLY);
+		return mxoe_decode_host(packet, body, length, PACKET_REPLY);
 	case MXOE_TRUC:
-		return decode_truc(packet, body, length);
+		return mxoe_decode_truc(packet, body, length);
 	case MXOE_CONNECT:
-		return decode_connect(packet, body, length);
+		return mxoe_decode_connect(packet, body, length);
 	case MXOE_TINY:
-		return decode_short(packet, body, length, MXOE_TINY_MAX);
+		return mxoe_decode_short(packet, body, length, MXOE_TINY_MAX);
 	case MXOE_SMALL:
-		return decode_short(packet, body, length, MXOE_SMALL_MAX);
+		return mxoe_decode_short(packet, body, length, MXOE_SMALL_MAX);
 	case MXOE_MEDIUM:
-		return decode_medium(packet, body, length, mode);
+		return mxoe_decode_medium(packet, body, length, mode);
 	case MXOE_RENDEZVOUS:
-		return decode_rendezvous(packet, body, length);
+		return mxoe_decode_rendezvous(packet, body, length);
 	case MXOE_PULL:
-		return decode_pull(packet, body, length, mode);
+		return mxoe_decode_pull(packet, body, length, mode);
 	case MXOE_PULL_REPLY:
-		return decode_data(packet, body, length, mode);
+		return mxoe_decode_data(packet, body, length, mode);
 	case MXOE_NOTIFY:
-		return decode_notify(packet, body, length);
+		return mxoe_decode_notify(packet, body, length);
 	case MXOE_NACK_LIBRARY:
-		return decode_nack(packet, body, length, false);
+		return mxoe_decode_nack(packet, body, length, false);
 	case MXOE_NACK_DRIVER:
-		return decode_nack(packet, body, length, true);
+		return mxoe_decode_nack(packet, body, length, true);
 	default:
 		return THOLE_ERR_PROTOCOL;
 	}
@@ -522,7 +522,7 @@ static int mxoe_decode(struct packet *packet, const uint8_t *frame, size_t lengt
 	if (length <= FRAME_LENGTH)
 		return THOLE_ERR_PROTOCOL;
 	frame_load(packet, frame);
-	return decode_body(packet, frame + FRAME_LENGTH, length - FRAME_LENGTH, mode);
+	return mxoe_decode_body(packet, frame + FRAME_LENGTH, length - FRAME_LENGTH, mode);
 }
 
 static int mxoe_decode_mx(struct packet *packet, const uint8_t *frame, size_t length)

@@ -54,7 +54,7 @@ _Static_assert((int)RECORD_REPLY + 1 == (int)RECORD_MESSAGE_KINDS, "every kind o
 
 /* In each of these `rest` is where the frame would begin for what is behind the front, and the length is without a
  * tag. */
-static size_t encode_record(const struct packet *packet, uint8_t *head, uint8_t *rest)
+static size_t native_encode_record(const struct packet *packet, uint8_t *head, uint8_t *rest)
 {
 	const struct record *record = &packet->message.record;
 	bool args = record->length == RECORD_EXTERNAL && record->kind != RECORD_PIECE;
@@ -64,11 +64,11 @@ static size_t encode_record(const struct packet *packet, uint8_t *head, uint8_t 
 	return record->kind == RECORD_PIECE ? (size_t)RECORD_PIECE_LENGTH : record_first_store(packet, head, rest);
 }
 
-static size_t encode_body(const struct packet *packet, uint8_t *head, uint8_t *rest)
+static size_t native_encode_body(const struct packet *packet, uint8_t *head, uint8_t *rest)
 {
 	switch (packet->type) {
 	case PACKET_RECORD:
-		return encode_record(packet, head, rest);
+		return native_encode_record(packet, head, rest);
 	case PACKET_DATA:
 		data_store(packet, head);
 		return DATA_LENGTH;
@@ -112,7 +112,7 @@ static size_t native_encode(const struct packet *packet, uint8_t *head)
 
 	memset(head, 0, PACKET_FRONT + guard); /* beyond it no head has gaps */
 	head_store(packet, head);
-	length = encode_body(packet, head, head + guard);
+	length = native_encode_body(packet, head, head + guard);
 	if (length == 0)
 		return 0;
 	length += guard;
@@ -130,7 +130,7 @@ static size_t native_encode(const struct packet *packet, uint8_t *head)
 
 /* ---- Decode ------------------------------------------------------------------------------------- */
 
-static void decode_payload(struct packet *packet, const uint8_t *frame, size_t head, size_t length)
+static void native_decode_payload(struct packet *packet, const uint8_t *frame, size_t head, size_t length)
 {
 	packet->payload = frame + head;
 	packet->length = (uint32_t)(length - head);
@@ -138,7 +138,7 @@ static void decode_payload(struct packet *packet, const uint8_t *frame, size_t h
 
 /* In each of these `rest` is where the frame would begin for what is behind the front, and the length is without a
  * tag. */
-static int decode_record(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
+static int native_decode_record(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
 	struct record *record = &packet->message.record;
 	bool args;
@@ -153,7 +153,7 @@ static int decode_record(struct packet *packet, const uint8_t *frame, const uint
 	if (record->kind == RECORD_NONE || record->kind >= RECORD_MESSAGE_KINDS || length < head ||
 	    length - head >= RECORD_EXTERNAL || (record->kind == RECORD_PIECE && args))
 		return THOLE_ERR_PROTOCOL;
-	decode_payload(packet, rest, head, length);
+	native_decode_payload(packet, rest, head, length);
 	record->length = args ? (uint16_t)RECORD_EXTERNAL : (uint16_t)packet->length;
 	if (args)
 		record->bytes = packet->length;
@@ -162,7 +162,7 @@ static int decode_record(struct packet *packet, const uint8_t *frame, const uint
 	return 0;
 }
 
-static int decode_pull(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
+static int native_decode_pull(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
 	const struct packet_pull *pull = &packet->pull;
 
@@ -178,18 +178,18 @@ static int decode_pull(struct packet *packet, const uint8_t *frame, const uint8_
 	return 0;
 }
 
-static int decode_data(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
+static int native_decode_data(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
 	if (length < DATA_LENGTH)
 		return THOLE_ERR_PROTOCOL;
 	data_load(packet, frame);
 	if (length - DATA_LENGTH > THOLE_LENGTH_MAX - packet->data.offset)
 		return THOLE_ERR_PROTOCOL;
-	decode_payload(packet, rest, DATA_LENGTH, length);
+	native_decode_payload(packet, rest, DATA_LENGTH, length);
 	return 0;
 }
 
-static int decode_nack(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
+static int native_decode_nack(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
 	if (length < NACK_LENGTH)
 		return THOLE_ERR_PROTOCOL;
@@ -197,22 +197,22 @@ static int decode_nack(struct packet *packet, const uint8_t *frame, const uint8_
 	return packet->nack.reason == NACK_NONE || packet->nack.reason > NACK_BAD_WINDOW ? THOLE_ERR_PROTOCOL : 0;
 }
 
-static int decode_body(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
+static int native_decode_body(struct packet *packet, const uint8_t *frame, const uint8_t *rest, size_t length)
 {
 	switch (packet->type) {
 	case PACKET_RECORD:
-		return decode_record(packet, frame, rest, length);
+		return native_decode_record(packet, frame, rest, length);
 	case PACKET_DATA:
-		return decode_data(packet, frame, rest, length);
+		return native_decode_data(packet, frame, rest, length);
 	case PACKET_ACK:
 		if (length < ACK_LENGTH)
 			return THOLE_ERR_PROTOCOL;
 		ack_load(packet, frame, rest);
 		return 0;
 	case PACKET_PULL:
-		return decode_pull(packet, frame, rest, length);
+		return native_decode_pull(packet, frame, rest, length);
 	case PACKET_NACK:
-		return decode_nack(packet, frame, rest, length);
+		return native_decode_nack(packet, frame, rest, length);
 	case PACKET_CLOSE:
 		if (length < CLOSE_LENGTH)
 			return THOLE_ERR_PROTOCOL;
@@ -264,7 +264,7 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 	head_load(packet, frame);
 	if (guard)
 		tagged_load(packet, frame);
-	rc = decode_body(packet, frame, frame + guard, length - guard);
+	rc = native_decode_body(packet, frame, frame + guard, length - guard);
 	if (rc == 0 && type_acks(packet->type))
 		acked_load(packet, frame);
 	return rc;
