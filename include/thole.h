@@ -2,7 +2,7 @@
 /*
  * thole.h - message passing between processes of a cluster of ordinary Linux machines.
  *
- * The whole of Thole's own interface, and what its libfabric provider is written on.
+ * This is all of Thole's own interface. Its libfabric provider is written on it.
  *
  *   endpoint  a place that messages are sent from and arrive at; owns everything below
  *   address   an endpoint's printable name, to be handed around by any means
@@ -13,7 +13,7 @@
  * What holds everywhere:
  *  - A function that returns int returns 0 (or a documented non-negative value) for success and one
  *    negative THOLE_ERR_* for failure. Nothing prints, aborts or raises a signal. thole_detail()
- *    has a sentence on the calling thread's last failure.
+ *    explains the calling thread's last failure in a sentence.
  *  - Sizes are bytes, times are nanoseconds, and outputs are the last parameters, ending in _p.
  *  - Match order is MPI's: of two messages from one source that both match a receive, the one that was
  *    sent first is received first, whatever their sizes and protocols; of two receives that both
@@ -25,8 +25,8 @@
  *    call. Different endpoints are independent. After fork() a child must not use the parent's
  *    endpoints; it has no copies of their sockets.
  *  - The network: an endpoint that can reach other hosts adds a thread to the process, one for all endpoints. It
- *    sleeps until a peer asks whether the process lives, and moves no messages. What peers must know to connect is the
- *    option job_key.
+ *    sleeps until a peer asks whether the process lives, and moves no messages. Peers must have the same job key to
+ *    connect (option job_key).
  */
 #ifndef THOLE_H
 #define THOLE_H
@@ -120,8 +120,8 @@ enum thole_operation {
 	THOLE_OP_REMOTE_ATOMIC  /* a peer's atomic was applied to a THOLE_NOTIFY region */
 };
 
-/* How an operation ended. Whatever the status, its memory is the caller's again: no peer writes there any more, or
- * takes what it still reads there for the message. */
+/* How an operation ended. Whatever the status, its memory is the caller's again: no peer writes there any more, and
+ * no peer takes what it may still read there for the message. */
 struct thole_completion {
 	void *context;         /* as given when the operation was started (for REMOTE_*: the region's) */
 	uint64_t tag;          /* receive: the message's tag; REMOTE_*: the region's key */
@@ -135,8 +135,8 @@ struct thole_completion {
 	int32_t status;        /* 0 or THOLE_ERR_* */
 };
 
-/* Called for each completion of an operation that was started with request_p NULL, from inside progress or of any call
- * that completes it: that which starts it, cancels it, or gives a message back to matching.
+/* Called for each completion of an operation that was started with request_p NULL, from inside the call that completes
+ * it: progress, or a call that starts it, cancels it, or gives a message back to matching.
  * It may record the completion and must not call Thole. */
 typedef void thole_complete_fn(void *arg, const struct thole_completion *completion);
 
@@ -156,11 +156,11 @@ struct thole_endpoint_attr {
  * UNSUPPORTED (integrity=full without libcrypto). */
 THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
 
-/* Close it. Messages that were reported complete still reach their peers, for which this waits up to
- * the option close_timeout; everything else pending is dropped, and open handles become invalid.
- * Regions are closed. When it returns, no peer writes into this process's memory any more. A peer that is copying
- * into a receive's memory is waited for: if it does not come to it (its process is stopped), for close_timeout once
- * more, after which it is shut out; if the kernel is copying for it, until that ends or the peer's process does.
+/* Close it. It drains first: messages that were reported complete still reach their peers, for which it waits up to
+ * the option close_timeout. It drops everything else pending; open handles become invalid, and regions are closed.
+ * When it returns, no peer writes into this process's memory any more. So it waits for a peer that is copying into a
+ * receive's memory: where the copy has not begun (its process is stopped), for close_timeout once more, and then shuts
+ * it out; where the kernel is copying for it, until that ends or the peer's process does.
  * Always succeeds; NULL is ignored. */
 THOLE_API void thole_endpoint_close(struct thole_endpoint *endpoint);
 
@@ -172,10 +172,10 @@ THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, str
 #define THOLE_ANY UINT32_MAX /* as the source of a receive or probe: any peer */
 
 /* The handle of an address: the same for the same address each time, counted from 0, valid until the endpoint
- * closes. Only looks it up: the connection is made by the first send, or thole_connect. An endpoint's own address
- * works. A peer that sends first gets a handle too, the one that this function then returns for it.
+ * closes. It only looks it up: the first send, or thole_connect, connects. An endpoint's own address works. A peer
+ * that sends first gets a handle too, which this function then returns for it.
  * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on
- * hosts with MX or Open-MX as with Thole; who comes in the place of one that is gone has the same address, and gets
+ * hosts with MX or Open-MX as with Thole. An endpoint in the place of one that is gone has the same address, and gets
  * another handle. Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation
  * with ADDRESS or PEER; one with another job key with ACCESS. */
 THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p);
@@ -183,14 +183,14 @@ THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_add
 /* The address behind a handle. Errors: NOT_FOUND. */
 THOLE_API int thole_peer_address(struct thole_endpoint *endpoint, uint32_t peer, struct thole_address *address_p);
 
-/* Connect to a peer now, and not by the first send. Completes with 0 when it is connected, perhaps before returning;
+/* Connect to a peer now, and not at the first send. Completes with 0 when it is connected, perhaps before returning;
  * with ACCESS where the peer has another job key, or refuses the key; with UNSUPPORTED where one side asks for an
  * integrity that the other cannot have; with PEER where there is no such endpoint, or nothing is heard of it for the
  * option peer_timeout. thole_cancel and thole_cancel_context end the waiting and leave the peer as it is.
  * key: with codec=mxoe, in its low 32 bits, what the peer wants to hear, that is its own option job_key (0 unless it
- * was set to a number). It stays this peer's, and that of who comes in its place; without this call it is our own
- * job_key. Between endpoints of one host, and with the native codec, where both sides prove the job key, it is not
- * looked at. A peer that has refused a key is gone, unless it has connected to us; thole_peer then gives another
+ * was set to a number). It holds for this peer, and for who comes in its place; without this call it is our own
+ * job_key. Between endpoints of one host, and with the native codec, where both sides prove the job key, it is
+ * ignored. A peer that has refused a key is gone, unless it has connected to us; thole_peer then gives another
  * handle, to try again with. Errors: NOT_FOUND (peer), AGAIN, MEMORY, PEER, ACCESS and ADDRESS (as thole_send: what is
  * known at once). */
 THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, void *context,
@@ -287,17 +287,17 @@ THOLE_API int thole_message_recv(struct thole_endpoint *endpoint, struct thole_m
 				 struct thole_request **request_p);
 THOLE_API int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message);
 
-/* Screening: the caller looks at messages before they become unexpected. While it is on, a message that no posted
+/* Screening: the caller sees messages before they become unexpected. While it is on, a message that no posted
  * receive matches waits for thole_screen_next, and whatever arrives behind it waits too, so that nothing overtakes.
- * Neither a receive nor a probe nor a wait sees what waits there: call thole_screen_next until it returns 0 after each
- * progress, and before sleeping. When it is turned off, all that waits is matched in order; if a message is taken
- * out just then, once that has been given back. It is off at first. Returns 0. */
+ * Receives, probes and waits do not see what waits there: after each progress, and before sleeping, call
+ * thole_screen_next until it returns 0. When it is turned off, all that waits is matched in order, or, if a message is
+ * taken out just then, once that has been given back. It is off at first. Returns 0. */
 THOLE_API int thole_screen(struct thole_endpoint *endpoint, int on);
 
 /* Offer the messages that wait to the posted receives, oldest first, up to one that none matches. That one is taken
  * out: returns 1 and fills *completion_p as a probe does, with THOLE_PLAIN in flags where it is plain. Else returns 0.
  * Does not progress. *data_p is the message's data, valid until it is given back; NULL if it is not all here
- * (announced, or arriving), or there is none. The message must be given to thole_message_recv, thole_message_drop or
+ * (only its RTS, or a part), or there is none. The message must be given to thole_message_recv, thole_message_drop or
  * thole_message_keep, once. Until then all that arrives waits; of several that are out, give the oldest back first. */
 THOLE_API int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *completion_p,
 				const void **data_p, struct thole_message **message_p);
@@ -307,7 +307,7 @@ THOLE_API int thole_screen_next(struct thole_endpoint *endpoint, struct thole_co
 THOLE_API int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message);
 
 /* Cancel. A receive that has not matched ends with CANCELED. Anything further along completes as if
- * nothing had been said. Returns 1 if it was canceled, 0 if it is too late; either way the request is
+ * it had not been called. Returns 1 if it was canceled, 0 if it is too late; either way the request is
  * still to be tested. A send can be canceled only while nothing of it has left. */
 THOLE_API int thole_cancel(struct thole_endpoint *endpoint, struct thole_request *request);
 
@@ -346,7 +346,7 @@ THOLE_API int thole_poll(struct thole_endpoint *endpoint, struct thole_completio
  * Returns 0 or TIMEOUT; may return 0 for nothing. Progresses. */
 THOLE_API int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns);
 
-/* For an event loop: a file descriptor that polls readable when there is something to progress, provided that
+/* For an event loop: a file descriptor that becomes readable when there is something to progress, provided that
  * thole_arm returned 0 just before. thole_arm returns AGAIN while there is something already. */
 THOLE_API int thole_fd(struct thole_endpoint *endpoint);
 THOLE_API int thole_arm(struct thole_endpoint *endpoint);
@@ -366,7 +366,7 @@ enum thole_access {
 THOLE_API int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access,
 			   uint64_t key, void *context, struct thole_region **region_p);
 
-/* End the exposure: later accesses get KEY. The caller sees to it that no access is under way, since those go on until
+/* End the exposure: later accesses get KEY. The caller makes sure that no access is under way: such ones go on until
  * they are complete. */
 THOLE_API void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region);
 
@@ -487,7 +487,7 @@ struct thole_interface_info {
 	const char *better;  /* what would be faster, and how: a sentence a line; or "" */
 };
 
-/* Network interface number index of this network namespace, counted from 0, looked at now. Strings as above. Errors:
+/* Network interface number index of this network namespace, counted from 0, as it is now. Strings as above. Errors:
  * NOT_FOUND after the last, MEMORY, SYSTEM. */
 THOLE_API int thole_interface_info(unsigned index, struct thole_interface_info *info_p);
 

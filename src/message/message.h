@@ -26,7 +26,7 @@ int message_reach(struct peer *peer);
 /* Send a record without data, behind whatever waits to be sent. */
 void message_control(struct peer *peer, const struct record *record);
 
-/* The request whose memory a peer may read, as the owner of a window that was announced to it by this id; NULL: none
+/* The request whose memory a peer may read, as the owner of a window that it was told of by this id; NULL: none
  * is, or no longer. */
 struct thole_request *message_owner(struct peer *peer, uint64_t id);
 

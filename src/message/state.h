@@ -115,7 +115,7 @@ struct thole_region {
 	void *context;
 };
 
-/* Whether messages without a receive are the caller's to look at first. */
+/* Whether messages without a receive are screened: the caller sees them first. */
 enum screening {
 	SCREENING_OFF,
 	SCREENING_ON,
@@ -149,7 +149,7 @@ struct thole_endpoint {
 	uint32_t multi_posted;       /* THOLE_MULTI receives that are posted */
 	/* messages to be screened or handed out for it; while there are any, arrivals join them */
 	uint32_t screened;
-	bool corked;                 /* a flush follows anyway, at the end of this progress call */
+	bool corked;                 /* a transmit follows anyway, at the end of this progress call */
 	bool safe;                   /* take the lock */
 	uint8_t screening;           /* enum screening */
 	struct lock lock;            /* protects the whole endpoint; no other lock is taken with it held */

@@ -53,7 +53,7 @@ static inline uint32_t length_class(uint64_t length)
 	return length > 1 ? 64u - (uint32_t)__builtin_clzll(length - 1) : 0;
 }
 
-/* A FINISH's imm: how the fetch has ended, and how many bytes it has taken. Fewer than were announced need a reason:
+/* A FINISH's imm: how the fetch has ended, and how many bytes it has taken. Fewer than the RTS said need a reason:
  * THOLE_ERR_TRUNCATED, where the receiver has no room for more, or what went wrong. */
 static inline uint64_t finish_pack(int status, uint64_t bytes)
 {

@@ -52,7 +52,7 @@ struct transport_peer {
 	bool gone;
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
-	/* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to be announced */
+	/* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to begin with an RTS */
 	uint16_t rendezvous_classes;
 	int32_t gone_status;
 	struct thole_address address;
@@ -72,10 +72,10 @@ struct transport_owner {
 	const struct transport_upcalls *up;
 	uint64_t *counters;    /* by enum counter */
 	void *state[TRANSPORTS]; /* each transport's own; NULL: it is not open */
-	uint32_t looked;       /* a bit for each transport that is to be looked at in each progress call */
-	uint32_t locals;       /* rings that are looked at, which costs nothing */
+	uint32_t looked;       /* a bit for each transport that is to be polled in each progress call */
+	uint32_t locals;       /* rings that are polled, which costs nothing */
 	bool simulated;        /* no clock and no system call; the time is now_ns */
-	bool backpressure;     /* senders were asked to announce only */
+	bool backpressure;     /* senders were asked for RTS only */
 	bool core_shared;      /* a peer was last seen on the core that this process runs on */
 	int wait_fd;           /* epoll: readable after arm when something arrives; -1: simulated */
 	uint64_t now_ns;       /* of the simulation */
@@ -106,7 +106,7 @@ struct transport_upcalls {
 	int (*reach)(struct transport_peer *peer);
 	/* Send a record of the transport's own kinds behind whatever waits for room. Calls push. */
 	void (*control)(struct transport_peer *peer, const struct record *record);
-	/* The memory that was announced to this peer by this id and may be read; NULL: none was, or no longer. */
+	/* The memory that this peer was told of by this id and may read; NULL: none, or no longer. */
 	const struct vector *(*window)(struct transport_peer *peer, uint64_t id);
 	/* Whether an operation with this peer has this id, in whatever state. */
 	bool (*holds)(struct transport_peer *peer, uint64_t id);
@@ -147,7 +147,7 @@ struct transport {
 	const char *name;
 	const char *option; /* that turns it off */
 	uint32_t carried;   /* enum counter: of what was started to its peers; its bytes are the next */
-	uint32_t weight;    /* how long a look takes, in looks at rings in memory */
+	uint32_t weight;    /* how long a poll takes, in polls of rings in memory */
 
 	/* Whether it is to be opened. Errors: ARGUMENT. */
 	int (*wanted)(const struct options *options, enum transport_wish *wish_p);
@@ -189,8 +189,8 @@ struct transport {
 	void (*info)(struct transport_peer *peer, struct thole_peer_info *info_p);
 	/* Forget what belongs to a peer that is gone. */
 	void (*disconnect)(struct transport_peer *peer);
-	/* Tell all senders that owner->backpressure has changed: while it is set they announce instead of sending data
-	 * that they were not asked for. */
+	/* Tell all senders that owner->backpressure has changed: while it is set they send an RTS instead of
+	 * data that they were not asked for. */
 	void (*backpressure)(struct transport_owner *owner);
 
 	/* Bulk; ends with the upcall fetched, perhaps before returning. */

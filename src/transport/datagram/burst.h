@@ -23,15 +23,15 @@ struct burst {
 	uint8_t bounces[ENGINE_BURST][ENGINE_FRAME_MAX]; /* not touched unless user memory is very scattered */
 	unsigned count;
 	uint8_t link;
-	/* a link had no room: nothing more is tried until the next flush */
+	/* a link had no room: nothing more is tried until the next transmit */
 	bool full;
 };
 
 /* Errors: MEMORY. */
 int burst_init(struct engine *engine);
 void burst_fini(struct engine *engine);
-/* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. kept: the owner of a
- * RECORD frame of this connection, or NULL. */
+/* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. transmit: of a RECORD
+ * frame of this connection, or NULL. */
 bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
 	       struct connection *connection, struct transmit_frame *transmit);
 /* Put a packet without payload into it, padded to `size` bytes if that is more. */

@@ -19,7 +19,7 @@ struct datagram {
 	struct interface interface; /* that the links use */
 	uint32_t polls;             /* at the network */
 	uint32_t fruitless;         /* at links that are not cheap, since one found something */
-	uint64_t watch_ns;          /* when it is looked at whom receives wait for */
+	uint64_t watch_ns;          /* when to find whom receives wait for */
 	int number_fd;              /* mxoe: holds this endpoint's number; else -1 */
 	struct forked forked;       /* of it */
 	unsigned later;             /* bits: rows of the table of links that are opened when a peer is known */

@@ -7,14 +7,14 @@
  * connection.h  what there is of one peer; each of its parts is of the file that has its name
  * handshake.c   how a connection begins, and how its peer says that it ends
  * transmit.c    records out, arrival.c records in
- * pull.c        bulk in, serve.c bulk out, scatter.c where it lands
+ * pull.c        bulk in, serve.c bulk out, scatter.c the receive scatter list
  * silence.c       whether a peer is there that says nothing
  * burst.c       frames to be sent
  * naming.h      how everybody is named: naming_native.c, and naming_mxoe.c, where endpoints have a MAC and a number
  * guard.c       whether a frame is the peer's, unaltered and new
  *
- * Invariants. A frame is looked at only if its session is the one that we drew for that connection, and, where there
- * is a guard, only if that finds it fine. Nothing is allocated for
+ * Invariants. A frame counts only if its session is the one that we drew for that connection, and, where there is a
+ * guard, only if that finds it fine. Nothing is allocated for
  * whoever does not know the job key. Every queue here has a bound: see enum engine_limits.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_ENGINE_H
@@ -36,14 +36,14 @@ enum engine_limits {
 	ENGINE_BURST = 64,
 	ENGINE_FRAME_MAX = 9216,           /* bytes of a frame: jumbo Ethernet */
 	ENGINE_FRAME_MIN = 576 - 28,       /* what every IPv4 path carries, less IP and UDP */
-	ENGINE_SMALL_FRAME = 192,          /* frames up to this long are kept in small buffers */
+	ENGINE_SMALL_FRAME = 192,          /* transmit frames up to this long are in small buffers */
 	ENGINE_RECEIVE_BUDGET = 64,        /* frames taken from a link before something else gets a turn */
 	ENGINE_BUCKETS = 1024,             /* hash chains, a link, of connections by path */
 	ENGINE_CONNECTIONS_MAX = 1 << 20,
 	ENGINE_TRANSFERS_MAX = 1 << 20,
 	ENGINE_PIECE_MAX = 65536,          /* bytes of a record's payload that are taken at once */
-	ENGINE_TRANSMIT_FRAMES_MAX = 1 << 16, /* frames kept, of each size, all connections together */
-	ENGINE_REORDER_MAX = 256,          /* frames kept ahead of a gap, a connection */
+	ENGINE_TRANSMIT_FRAMES_MAX = 1 << 16, /* of each size, all connections together */
+	ENGINE_REORDER_MAX = 256,          /* frames held ahead of a gap, a connection */
 	ENGINE_REORDER_TOTAL = 8192,       /* and of all connections: bounds the memory that peers can make us use */
 };
 
@@ -76,7 +76,7 @@ struct engine {
 	struct list_node blocks;
 	struct connection **buckets;    /* connections by path, for each link */
 	uint64_t scatter_version;       /* counts changes of what is foreseen */
-	uint8_t *repair;                /* where a batch is put together that landed elsewhere than foreseen */
+	uint8_t *repair;                /* where a batch is put together that was not the one foreseen */
 	uint64_t outstanding;           /* bytes of bulk asked for and not here */
 	uint64_t outstanding_max;       /* credit over all senders */
 	uint32_t senders;               /* connections that have sent records lately, for sharing credit */

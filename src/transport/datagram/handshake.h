@@ -12,7 +12,7 @@ enum handshake_limits {
 	CONNECT_RETRY_NS = 20000000,
 	/* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
 	CLOSE_WAIT_NS = 100000000,
-	CLOSE_PROBE_NS = 1000000,      /* between two looks at whether they are here */
+	CLOSE_PROBE_NS = 1000000,      /* between two checks whether they are here */
 };
 
 struct handshake {

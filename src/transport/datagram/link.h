@@ -88,7 +88,7 @@ struct link_calls {
 	/* Hand what has arrived to engine_frame (bulk perhaps by scatter_foresee and scatter_arrived), about `budget`
 	 * frames of it. Returns how many. */
 	unsigned (*receive)(struct link *link, unsigned budget);
-	/* Whether receive is so cheap that it may be called at every look (memory, no system call). */
+	/* Whether receive is so cheap that it may be called in every poll (memory, no system call). */
 	bool cheap;
 	/* Before sleeping: is anything there to receive? From then until the next receive, fd becomes readable when
 	 * something arrives; at other times it may not. */

@@ -15,7 +15,7 @@
 
 enum {
 	NACK_NS = 1000000,     /* at most one NACK each so often, whoever asks for it */
-	HELLO_NS = 1000000000, /* mxoe: between two words to all that we are here */
+	HELLO_NS = 1000000000, /* mxoe: between two broadcasts that we are here */
 };
 
 /* What mxoe keeps of one peer. */

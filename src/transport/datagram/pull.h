@@ -12,7 +12,7 @@ enum pull_limits {
 	TRANSFER_BITS = 20,             /* of a transfer's id are the pool's index; above them is a generation, */
 	/* of so many that none comes again while a session lasts */
 	GENERATION_BITS = PACKET_TRANSFER_BITS - TRANSFER_BITS,
-	/* nobody is asked sooner whether a PULL was lost: nothing may have been but a look at a link */
+	/* nobody is asked sooner whether a PULL was lost: there may only have been one poll of a link */
 	PULL_PROBE_NS = 100000,
 	PULL_MIN_NS = 2000000,          /* no block is late sooner: a sender may have lost its core for a while */
 	/* by so many bytes a window gets narrower for each that is lost: least where a third is */

@@ -26,7 +26,7 @@ enum responder_limits {
 	RESPONDER_PAUSE_NS = 5000000,
 };
 
-/* Both are big-endian words. A question: the endpoint's token, a number of the asker's choice, 0. An answer: that
+/* Both are big-endian words. A question: the endpoint's token, a number of the questioner's, 0. An answer: that
  * number, the proof. So an answer is shorter than its question. */
 enum question_format { QUESTION_BYTES = 24, ANSWER_BYTES = 16, QUESTION_NUMBER_AT = 8, ANSWER_PROOF_AT = 8 };
 

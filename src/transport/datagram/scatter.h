@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * landing: where the next frames of bulk belong, so that a link's receive puts them there. See scatter.c.
+ * scatter: the receive scatter list: where the next frames of bulk belong. A receive puts them there. See scatter.c.
  *
  * Frames a bulk receive is expected to bring, and where they belong: filled by scatter_foresee, used as the iovec of
  * one recvmsg, given back to scatter_arrived with what came. Head, payload, head, payload ... and at the end the spill.
@@ -32,7 +32,7 @@ struct scatter {
 /* Errors: MEMORY. */
 int scatter_init(struct engine *engine);
 void scatter_fini(struct engine *engine);
-/* Foresee the next DATA frames: fill a landing's iovec. Its spill comes last always. */
+/* Foresee the next DATA frames: fill the list's iovec. Its spill comes last always. */
 void scatter_foresee(struct engine *engine, struct scatter *scatter);
 /* What came into it: `bytes`, in frames of `segment` bytes each but the last (GRO), from one sender. Returns how
  * many frames. */

@@ -8,7 +8,7 @@
 #include "transport/datagram/engine.h"
 
 enum silence_limits {
-	LIVENESS_NS = 50000000, /* between two looks at whether a silent peer's process lives */
+	LIVENESS_NS = 50000000, /* between two checks whether a silent peer's process lives */
 };
 
 /* A peer whose host has its port while nobody answers there is stopped, or dead with a copy of the socket left: its
@@ -18,8 +18,8 @@ enum { SLOW_SILENCE = 40 };
 
 struct silence {
 	uint64_t heard_ns;          /* when a frame of it last came */
-	uint64_t total_ns;          /* how long it was silent while something was pending and we were looking */
-	uint64_t checked_ns;        /* when that was last looked at; 0: nothing is pending */
+	uint64_t total_ns;          /* how long it was silent while something was pending and we polled */
+	uint64_t checked_ns;        /* when that was last checked; 0: nothing is pending */
 	uint64_t unfed_ns;          /* how long it said things, but no DATA came that it was asked for, */
 	uint64_t untaken_ns;        /* or the oldest frame was not acknowledged */
 	uint32_t stalled_at;        /* the oldest frame that was unacknowledged at checked_ns */
@@ -31,7 +31,7 @@ struct silence {
 void silence_end(struct connection *connection);
 /* Do what is due; when something is next, UINT64_MAX: never. The peer may be lost by it. */
 uint64_t silence_check(struct connection *connection);
-/* Look which peers are waited for by receives alone, so that their silence is noticed. The engine's owner calls it now
+/* Find the peers that only receives wait for, so that their silence is noticed. The engine's owner calls it now
  * and then, several times in peer_timeout. */
 void silence_receives(struct engine *engine);
 

@@ -40,7 +40,7 @@ struct transmit {
 	uint64_t resend_ns;         /* when the oldest unacknowledged frame is late; 0: none is out */
 	uint32_t held_end;          /* behind the last frame that the peer is known to hold */
 	uint8_t backoff;            /* doublings */
-	bool announcing;            /* the peer wants messages announced */
+	bool announcing;            /* the peer wants RTS instead of data */
 	uint64_t frames_sent, frames_resent;
 };
 

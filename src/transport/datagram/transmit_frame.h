@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kept: RECORD frames that are kept, and the pools that they are of. Pure.
+ * transmit_frame: RECORD frames from push to acknowledgement, and the pools that they are of. Pure.
  *
- * A frame is kept by its sender until it is acknowledged (transmit.c), and by its receiver until those before it are
- * here (arrival.c). Invariant: it is in one list, and that list's owner frees it.
+ * The sender has one until it is acknowledged (transmit.c). A receiver has one of a frame that came ahead of a gap,
+ * until those before it are here (arrival.c). Invariant: it is in one list, and that list's owner frees it.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_TRANSMIT_FRAME_H
 #define THOLE_TRANSPORT_DATAGRAM_TRANSMIT_FRAME_H

@@ -32,13 +32,13 @@ enum udp_limits {
 	UDP_SOCKET_BYTES = 4 << 20,   /* asked for each way; the kernel doubles it for its own overhead */
 	UDP_PORT_TRIES = 64,          /* for a port that is free for UDP and TCP, and the one next door for UDP */
 	UDP_ERRORS_MAX = 16,          /* reports taken at a time: they come from the network */
-	UDP_IDLE_POLLS = 64,          /* one look in so many at the bulk sockets while nothing is expected there */
+	UDP_IDLE_POLLS = 64,          /* one poll in so many is of the bulk sockets while nothing is expected there */
 	UDP_AROUND_POLLS = 4096,      /* the same for packets that were lost */
 	UDP_CONTROL = 256,            /* bytes of what the kernel says beside a packet */
 	UDP_DRAIN_POLLS = 4096,       /* at a socket that is to be closed: its sender cannot hold us */
 	UDP_PACKET_LEAST = 256,       /* bytes of a buffer that the shortest packet takes, with the kernel's own */
 	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
-	LANE_OTHERS_POLLS = 4,        /* one look in so many at all others, where there is a lane */
+	LANE_OTHERS_POLLS = 4,        /* one poll in so many is of all others, where there is a lane */
 };
 
 /* A socket for each channel that anybody may send to, and perhaps a lane: one of the same port that is connected to
@@ -86,7 +86,7 @@ struct link_udp {
 	bool bulk_waits;                 /* ready() has seen something */
 	bool too_long;                   /* a frame did not fit the path any more: */
 	struct path narrow;              /* this one */
-	unsigned batch;                  /* packets asked for at the next look */
+	unsigned batch;                  /* packets asked for at the next poll */
 	unsigned polls;
 	uint64_t room_min;
 	int fd[UDP_SOCKETS];             /* by channel, then their lanes; -1: none */

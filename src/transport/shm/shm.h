@@ -39,12 +39,12 @@ enum {
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
-	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to look whether it has drained */
+	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
 	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
 	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
 	PUBLISH_BYTES_LENT = 2 * AREA_REUSE, /* or so much of it while answers borrow, if the ring is not smaller */
 	LEND_TRIES = 8,           /* messages that are held for answers to borrow after one could have */
-	PUBLISH_POLLS = 8,        /* looks at an empty ring before it is told of anything: an answer may borrow */
+	PUBLISH_POLLS = 8,        /* polls of an empty ring before it is told of anything: an answer may borrow */
 	PULLS_MAX = 4,            /* ring fetches from one peer under way: hides the round trip */
 	SEGMENTS_A_CALL = 64,     /* segments of one process_vm call; bounds the stack */
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
@@ -86,7 +86,7 @@ struct segment {
 	uint64_t unused1[6];
 	/* Rarely written, so that the producer reads it for nothing after each record. */
 	uint32_t wake;             /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
-	uint16_t rendezvous_classes[PACES]; /* classes of lengths of which the consumer wants announcements */
+	uint16_t rendezvous_classes[PACES]; /* classes of lengths of which the consumer wants RTS */
 	uint32_t accepted;       /* the consumer has the segment, and the next two hold */
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
@@ -264,7 +264,7 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 int segment_accept(struct ring_in *ring, int fd);
 void segment_release_out(struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
-/* Say to the consumer that the windows announced through this ring are no more. */
+/* Say to the consumer that the windows it was told of through this ring are no more. */
 void segment_withdraw(struct ring_out *ring);
 /* Give the ring its large area, if it can have one. */
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring);
@@ -275,7 +275,7 @@ void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64
 		    uint64_t start_ns);
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late);
 void choose_eager_piece(struct transport_peer *peer, uint32_t length);
-/* Write what a sender, or each, should announce where it looks. */
+/* Write the rendezvous classes of a sender, or of each, where it reads them. */
 void choose_tell(struct transport_peer *peer);
 void choose_tell_all(struct transport_owner *owner);
 
@@ -286,7 +286,7 @@ bool ring_has_room(struct ring_out *ring, uint32_t reserve);
 uint32_t ring_piece_max(struct ring_out *ring);
 /* Handle what is there, at most RING_BURST records. */
 int ring_take(struct ring_in *ring);
-/* At a look that found nothing, where the producer is to be told of something yet. */
+/* At a poll that found nothing, where the producer is to be told of something yet. */
 void ring_publish_late(struct ring_in *ring);
 
 static inline uint16_t ring_stamp(uint64_t slot)
@@ -311,7 +311,7 @@ static inline bool ring_ready(const struct ring_in *ring)
 	return load_acquire(&ring_slot(ring->segment, ring->next)->stamp) == ring_stamp(ring->next);
 }
 
-/* Looks that find nothing are most of all: they call nothing. */
+/* Most polls find nothing: those call nothing. */
 static inline int ring_poll(struct ring_in *ring)
 {
 	if (ring_ready(ring))
@@ -367,7 +367,7 @@ int copy_known(const struct shm_peer *link);
 int copy_from(pid_t pid, void *to, uint64_t address, size_t length);
 /* Whether this process may reach into the peer: found out once, and again after nothing. */
 bool copy_allowed(struct transport_peer *peer);
-/* The kernel has refused a copy after all: there will be no more, and its sender need not announce for one. */
+/* The kernel has refused a copy after all: there will be no more, and its sender need not send RTS for one. */
 void copy_refused(struct transport_peer *peer);
 
 /* bulk.c */

@@ -27,11 +27,11 @@ struct codec {
 	uint64_t ack_delay_ns;    /* an acknowledgement waits so long for a record to ride on */
 	uint32_t fragment;        /* bytes of payload of a fragment, if they fit the frame */
 	uint32_t fragments_max;   /* of a message, which share its sequence number; 1: each frame has its own */
-	uint64_t eager_max;       /* longest message that may go without an announcement */
+	uint64_t eager_max;       /* longest message that may go without an RTS */
 	bool selective;           /* acknowledgements say what is held, pulls which frames are wanted */
 	uint32_t credit_first;    /* frames that may be out before the peer has said how many it takes, */
 	uint32_t credit_unsaid;   /* and when it says 0, or cannot say it */
-	/* acknowledgements say whether to announce messages, so none has to wait for its receive */
+	/* acknowledgements carry backpressure, so no record has to wait for its receive */
 	bool holds;
 	bool indexed;             /* `to` is the receiver's connection; else endpoints' numbers */
 	bool messages_only;       /* no put, get, atomics, immediate data or plain messages */

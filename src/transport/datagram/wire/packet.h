@@ -30,7 +30,7 @@ enum packet_type {
 
 enum packet_flags {
 	PACKET_CHECKSUM = 1 << 0, /* native: the checksum is set */
-	PACKET_BACKPRESSURE = 1 << 1, /* native: announce messages from now on, do not send their data unasked */
+	PACKET_BACKPRESSURE = 1 << 1, /* native: send RTS from now on, no data unasked */
 	PACKET_ANSWER = 1 << 2,   /* native: acknowledge at once */
 	/* native: a counter and a tag of PACKET_TAG_SHORT bytes follow the first PACKET_FRONT (guard.h) */
 	PACKET_TAGGED = 1 << 3,
