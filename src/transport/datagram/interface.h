@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * interface: the network interfaces of this host (of this network namespace), which of them to use, and the route to an
- * address. A look at the system as it is now: nothing is kept or changed here.
+ * address. It reads the system as it is now, and keeps and changes nothing.
  *
  * An address is 16 bytes of IPv6, or IPv4 mapped into it, as in struct path.
  */
