@@ -309,7 +309,7 @@ def test_native_records(native: Path) -> None:
         native,
         3,
         thole__short="45",
-        thole__flags__hold="1",
+        thole__flags__backpressure="1",
         thole__flags__answer="1",
         thole__to="7",
         thole__session="0x1122334455667788",
