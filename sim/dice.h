@@ -9,25 +9,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/random.h"
+
 struct dice {
 	uint64_t state;
 };
 
-static inline uint64_t dice_mix(uint64_t value)
-{
-	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-	return value ^ value >> 31;
-}
-
 static inline struct dice dice_new(uint64_t seed, uint64_t concern)
 {
-	return (struct dice){dice_mix(seed * 64 + concern)};
+	return (struct dice){random_mix(seed * 64 + concern)};
 }
 
 static inline uint64_t dice_next(struct dice *dice)
 {
-	return dice_mix(dice->state += UINT64_C(0x9e3779b97f4a7c15));
+	return random_next(&dice->state);
 }
 
 /* From 0 to below - 1. */

@@ -108,7 +108,7 @@ static int run_all(void)
 			status = 1;
 			continue;
 		}
-		board->hash = dice_mix(board->hash ^ hash);
+		board->hash = random_mix(board->hash ^ hash);
 		if (!config.twice)
 			continue;
 		if (!run_seed(seed, &again) || again != hash) {

@@ -119,7 +119,7 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	struct world *world = network->world;
 	struct process *process = sim_alloc(sizeof(*process));
 	struct thole_endpoint_attr attr = {.complete = setup->polls ? NULL : process_complete, .complete_arg = process};
-	struct address_parts parts = {.host = dice_mix(host->index + 1)};
+	struct address_parts parts = {.host = random_mix(host->index + 1)};
 	struct link *links[WIRES];
 
 	process->world = world;

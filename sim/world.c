@@ -31,7 +31,7 @@ void world_init(struct world *world, uint64_t seed, bool trace)
 	*world = (struct world){
 		.seed = seed,
 		.now_ns = SECOND, /* 0 means "never" to many */
-		.hash = dice_mix(seed),
+		.hash = random_mix(seed),
 		.events_max = EVENTS_MAX,
 		.network = dice_new(seed, 1),
 		.traffic = dice_new(seed, 2),

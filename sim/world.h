@@ -66,7 +66,7 @@ void world_mix(struct world *world, const void *bytes, size_t length);
 
 static inline void world_mix_word(struct world *world, uint64_t word)
 {
-	world->hash = dice_mix(world->hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
+	world->hash = random_mix(world->hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static inline bool event_is_set(const struct event *event)

@@ -16,27 +16,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "fuzz.h"
 
 enum { BYTES_MAX = 3000, LIMIT_S = 60 };
-
-static uint64_t next(uint64_t *state)
-{
-	uint64_t value = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-	return value ^ value >> 31;
-}
 
 static void run(uint64_t seed)
 {
 	static uint8_t bytes[BYTES_MAX];
 	uint64_t state = seed;
-	size_t size = 100 + next(&state) % (BYTES_MAX - 100);
+	size_t size = 100 + random_next(&state) % (BYTES_MAX - 100);
 
 	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)(next(&state) >> 40);
+		bytes[i] = (uint8_t)(random_next(&state) >> 40);
 	fuzz_run(bytes, size);
 }
 

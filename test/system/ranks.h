@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "thole.h"
 
 #define CHECK(condition)                                                                           \
@@ -126,21 +127,6 @@ static inline uint64_t ranks_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* The next random number (splitmix64); state is the seed at first. */
-static inline uint64_t ranks_random(uint64_t *state)
-{
-	uint64_t value = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-	return value ^ value >> 31;
-}
-
-static inline uint32_t ranks_below(uint64_t *state, uint64_t bound)
-{
-	return (uint32_t)((ranks_random(state) >> 32) * bound >> 32);
 }
 
 /* The bytes of a message: word number `index` of message `id`. */

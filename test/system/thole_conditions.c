@@ -422,7 +422,7 @@ static void sleeping(int self)
 		static const size_t lengths[] = {1, 4000, 300000};
 
 		if (self == 0) {
-			nap_us(ranks_below(&random, 4000));
+			nap_us(random_below(&random, 4000));
 			send_filled(endpoint, peers[1], i, lengths[i % 3], 7, i % 2 ? THOLE_SYNC : 0);
 		} else {
 			receive_checked(endpoint, peers[0], i, lengths[i % 3], 7);
@@ -454,7 +454,7 @@ static void event_loop(int self)
 		struct thole_request *request;
 
 		if (self == 0) {
-			nap_us(ranks_below(&random, 4000));
+			nap_us(random_below(&random, 4000));
 			send_filled(endpoint, peers[1], i, length, 7, 0);
 			continue;
 		}
@@ -502,12 +502,12 @@ static void waiting_threads(int self)
 	ranks_meet(endpoint, peers);
 	if (self == 0) {
 		for (int left = WAITERS * WAKES; left > 0;) {
-			uint64_t to = ranks_below(&random, WAITERS);
+			uint64_t to = random_below(&random, WAITERS);
 
 			if (sent[to] == WAKES)
 				continue;
-			if (ranks_below(&random, 2))
-				nap_us(ranks_below(&random, 3000));
+			if (random_below(&random, 2))
+				nap_us(random_below(&random, 3000));
 			send_filled(endpoint, peers[1], sent[to]++, 100, to, 0);
 			left--;
 		}
@@ -532,7 +532,7 @@ static void shuffle(uint32_t *numbers, uint32_t count, uint64_t seed)
 	for (uint32_t i = 0; i < count; i++)
 		numbers[i] = i;
 	for (uint32_t i = count - 1; i > 0; i--) {
-		uint32_t k = ranks_below(&seed, i + 1), keep = numbers[i];
+		uint32_t k = random_below(&seed, i + 1), keep = numbers[i];
 
 		numbers[i] = numbers[k];
 		numbers[k] = keep;

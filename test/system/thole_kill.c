@@ -71,10 +71,10 @@ static uint64_t message_id(uint64_t turn, int from, int to, uint64_t sequence)
 static uint64_t message_length(uint64_t id)
 {
 	uint64_t random = id;
-	uint32_t kind = ranks_below(&random, 8);
+	uint32_t kind = random_below(&random, 8);
 
-	return kind < 3 ? ranks_below(&random, 100) : kind < 6 ? ranks_below(&random, 70000)
-							       : ranks_below(&random, LENGTH_MAX_SENT);
+	return kind < 3 ? random_below(&random, 100) : kind < 6 ? random_below(&random, 70000)
+							       : random_below(&random, LENGTH_MAX_SENT);
 }
 
 /* Whether an error says how the other went: who is killed has closed nothing; who closes is perhaps only seen to be
@@ -126,7 +126,7 @@ static void exchange_check(struct link *link, const struct thole_completion *com
 
 static void remote_start(struct rank *rank, struct link *link)
 {
-	uint64_t length = 1 + message_length(ranks_random(&link->random)) % (REGION / RANKS - 8);
+	uint64_t length = 1 + message_length(random_next(&link->random)) % (REGION / RANKS - 8);
 	uint64_t offset = (uint64_t)ranks_self * (REGION / RANKS);
 	struct thole_request **request_p = &link->requests[REQUEST_REMOTE];
 	struct iovec segment = {link->data, length};
@@ -473,14 +473,14 @@ int main(int argc, char **argv)
 	for (int i = 0; i < VETERANS; i++)
 		await(pids, WORD_PUBLISHED + i, 1);
 	for (uint64_t turn = 1; turn <= (uint64_t)kills; turn++) {
-		uint32_t mood = ranks_below(&random, 4);
+		uint32_t mood = random_below(&random, 4);
 
 		word_set(WORD_TURN, turn);
 		for (int i = VETERANS; i < RANKS; i++)
 			pids[i] = ranks_fork(i, LIMIT_S, newcomer);
 		/* From before it has an endpoint, through its connections, to full traffic. */
-		pause_ns(mood == 0 ? ranks_below(&random, 1000000) : mood == 1 ? ranks_below(&random, 4000000)
-									      : ranks_below(&random, 30000000));
+		pause_ns(mood == 0 ? random_below(&random, 1000000) : mood == 1 ? random_below(&random, 4000000)
+									      : random_below(&random, 30000000));
 		kill(pids[VICTIM], SIGKILL);
 		CHECK(waitpid(pids[VICTIM], &status, 0) == pids[VICTIM] && WIFSIGNALED(status));
 		pids[VICTIM] = 0;

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "base/random.h"
 #include "thole.h"
 
 enum {
@@ -38,15 +39,6 @@ static struct {
 	unsigned count;
 	uint64_t state;
 } test;
-
-static uint64_t random_next(void)
-{
-	uint64_t value = test.state += UINT64_C(0x9e3779b97f4a7c15);
-
-	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-	return value ^ value >> 31;
-}
 
 __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
 {
@@ -179,7 +171,7 @@ static uint64_t random_length(void)
 {
 	static const uint64_t classes[] = {1, 33, 129, 4097, 8193, 32769, 70000, LENGTH_MAX};
 
-	return random_next() % classes[random_next() % 8];
+	return random_next(&test.state) % classes[random_next(&test.state) % 8];
 }
 
 static void messages(void)
@@ -207,7 +199,7 @@ static void messages(void)
 			}
 			for (; sent[side] < MESSAGES && sent[side] < i + 2 * AHEAD; sent[side]++) {
 				struct transfer *send = &sends[side][sent[side]];
-				unsigned flags = random_next() % 8 == 0 ? THOLE_SYNC : 0;
+				unsigned flags = random_next(&test.state) % 8 == 0 ? THOLE_SYNC : 0;
 
 				send->buffer = malloc(send->length + 1);
 				if (send_one(ends[side], peers[side], sent[side], send->length, flags, send->buffer,

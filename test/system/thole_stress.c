@@ -68,40 +68,42 @@ static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
 {
 	uint64_t state = a * UINT64_C(0x9e3779b97f4a7c15) ^ b;
 
-	state = ranks_random(&state) ^ c;
-	return ranks_random(&state);
+	state = random_next(&state) ^ c;
+	return random_next(&state);
 }
 
 static uint64_t random_length(uint64_t *random)
 {
 	static const uint64_t borders[] = {0, 8, 40, 64, 1024, 4096, 8192, 16384, 65536, 131072, 524288};
-	uint32_t kind = ranks_below(random, 100);
+	uint32_t kind = random_below(random, 100);
 
 	if (kind < 30)
-		return ranks_below(random, 65);
+		return random_below(random, 65);
 	if (kind < 55)
-		return ranks_below(random, 5000);
+		return random_below(random, 5000);
 	if (kind < 80) {
-		uint64_t border = borders[ranks_below(random, sizeof(borders) / sizeof(borders[0]))];
-		uint64_t near = border + ranks_below(random, 5);
+		uint64_t border = borders[random_below(random, sizeof(borders) / sizeof(borders[0]))];
+		uint64_t near = border + random_below(random, 5);
 
 		return near < 2 ? 0 : near - 2;
 	}
-	return kind < 96 ? ranks_below(random, 200000) : ranks_below(random, LARGE);
+	return kind < 96 ? random_below(random, 200000) : random_below(random, LARGE);
 }
 
 static struct plan plan_of(uint64_t round, int from, int to, uint32_t number)
 {
 	uint64_t random = mix(config.seed ^ round << 32, (uint64_t)from << 32 | (uint64_t)to, number);
-	struct plan plan = {.id = ranks_random(&random)};
+	struct plan plan = {.id = random_next(&random)};
 
 	plan.length = random_length(&random);
-	plan.class = (uint8_t)ranks_below(&random, CLASSES);
-	plan.segments = ranks_below(&random, 3) ? 1 : 1 + ranks_below(&random, ranks_below(&random, 4) ? 6 : SEGMENTS);
+	plan.class = (uint8_t)random_below(&random, CLASSES);
+	plan.segments = 1;
+	if (random_below(&random, 3) == 0)
+		plan.segments += random_below(&random, random_below(&random, 4) ? 6 : SEGMENTS);
 	plan.flags = THOLE_IMM | (plan.class == TAGS ? THOLE_PLAIN : 0u);
-	if (ranks_below(&random, 5) == 0)
+	if (random_below(&random, 5) == 0)
 		plan.flags |= THOLE_SYNC;
-	if (ranks_below(&random, 5) == 0)
+	if (random_below(&random, 5) == 0)
 		plan.flags |= THOLE_INJECT;
 	return plan;
 }
@@ -130,7 +132,7 @@ static void buffer_make(struct buffer *buffer, uint64_t length, uint32_t count, 
 	memset(buffer->memory, 0xa5, buffer->size);
 	at = buffer->memory + GUARD;
 	for (uint32_t i = 0; i < count; i++) {
-		uint64_t piece = i + 1 == count ? left : ranks_random(random) % (2 * (left / (count - i)) + 1);
+		uint64_t piece = i + 1 == count ? left : random_next(random) % (2 * (left / (count - i)) + 1);
 
 		if (piece > left)
 			piece = left;
@@ -418,7 +420,7 @@ static void collect(struct worker *worker, struct op **list)
 	struct rank *rank = worker->rank;
 	struct thole_completion completion;
 	struct op *op = *list;
-	uint32_t way = ranks_below(&worker->random, 8);
+	uint32_t way = random_below(&worker->random, 8);
 
 	if (!op)
 		return;
@@ -431,13 +433,13 @@ static void collect(struct worker *worker, struct op **list)
 			requests[count] = op->request;
 			ops[count] = op;
 		}
-		if (thole_wait_any(rank->endpoint, requests, count, (int64_t)ranks_below(&worker->random, 60000),
+		if (thole_wait_any(rank->endpoint, requests, count, (int64_t)random_below(&worker->random, 60000),
 				   &index, &completion) != 0)
 			return;
 		CHECK(requests[index] == NULL);
 		op = ops[index];
 	} else if (way == 1) {
-		int error = thole_wait(rank->endpoint, op->request, (int64_t)ranks_below(&worker->random, 60000),
+		int error = thole_wait(rank->endpoint, op->request, (int64_t)random_below(&worker->random, 60000),
 				       &completion);
 
 		CHECK(error == 0 || error == THOLE_ERR_TIMEOUT);
@@ -482,7 +484,7 @@ static struct op *op_new(struct worker *worker, enum op_kind kind)
 /* A third of all operations has no handle. */
 static struct thole_request **op_handle(struct worker *worker, struct op *op)
 {
-	return ranks_below(&worker->random, 3) ? &op->request : NULL;
+	return random_below(&worker->random, 3) ? &op->request : NULL;
 }
 
 static void op_keep(struct op **list, struct op *op, struct thole_request **handle_p)
@@ -496,7 +498,7 @@ static void op_keep(struct op **list, struct op *op, struct thole_request **hand
 static void start_send(struct worker *worker)
 {
 	struct rank *rank = worker->rank;
-	int to = (int)ranks_below(&worker->random, (uint64_t)config.ranks), error;
+	int to = (int)random_below(&worker->random, (uint64_t)config.ranks), error;
 	struct thole_request **handle_p;
 	struct plan plan;
 	struct op *op;
@@ -526,7 +528,7 @@ static void start_send(struct worker *worker)
 	if (handle_p && (plan.flags & THOLE_INJECT)) /* ours again */
 		for (uint32_t i = 0; i < op->buffer.count; i++)
 			memset(op->buffer.segments[i].iov_base, 0xdd, op->buffer.segments[i].iov_len);
-	if (handle_p && ranks_below(&worker->random, 20) == 0) {
+	if (handle_p && random_below(&worker->random, 20) == 0) {
 		op->cancelling = true;
 		thole_cancel(rank->endpoint, op->request);
 	}
@@ -544,13 +546,13 @@ struct wanted {
 
 static struct wanted want(struct worker *worker)
 {
-	struct wanted wanted = {.from = (int)ranks_below(&worker->random, (uint64_t)config.ranks)};
-	uint32_t kind = ranks_below(&worker->random, 10);
+	struct wanted wanted = {.from = (int)random_below(&worker->random, (uint64_t)config.ranks)};
+	uint32_t kind = random_below(&worker->random, 10);
 
-	if (ranks_below(&worker->random, 3) == 0 || worker->idle > 200)
+	if (random_below(&worker->random, 3) == 0 || worker->idle > 200)
 		wanted.from = -1;
 	wanted.peer = wanted.from < 0 ? THOLE_ANY : worker->rank->peers[wanted.from];
-	wanted.tag = ranks_below(&worker->random, TAGS);
+	wanted.tag = random_below(&worker->random, TAGS);
 	if (kind < 2) {
 		wanted.flags = THOLE_PLAIN;
 		wanted.accepts = 1 << TAGS;
@@ -575,9 +577,9 @@ static void start_receive(struct worker *worker)
 {
 	struct rank *rank = worker->rank;
 	struct wanted wanted = want(worker);
-	struct op *op = op_new(worker, ranks_below(&worker->random, 20) ? OP_RECEIVE : OP_NEVER);
-	uint64_t length = ranks_below(&worker->random, 4) ? random_length(&worker->random) : LARGE;
-	uint32_t count = ranks_below(&worker->random, 3) ? 1 : 1 + ranks_below(&worker->random, SEGMENTS);
+	struct op *op = op_new(worker, random_below(&worker->random, 20) ? OP_RECEIVE : OP_NEVER);
+	uint64_t length = random_below(&worker->random, 4) ? random_length(&worker->random) : LARGE;
+	uint32_t count = random_below(&worker->random, 3) ? 1 : 1 + random_below(&worker->random, SEGMENTS);
 	struct thole_request **handle_p = op_handle(worker, op);
 
 	buffer_make(&op->buffer, length, count, &worker->random);
@@ -608,7 +610,7 @@ static void start_receive(struct worker *worker)
 	if (!handle_p)
 		pthread_mutex_unlock(&rank->poll_lock);
 	op_keep(&worker->receives, op, handle_p);
-	if (handle_p && (op->kind == OP_NEVER || ranks_below(&worker->random, 10) == 0)) {
+	if (handle_p && (op->kind == OP_NEVER || random_below(&worker->random, 10) == 0)) {
 		op->cancelling = true;
 		CHECK(thole_cancel(rank->endpoint, op->request) || op->kind != OP_NEVER);
 	}
@@ -668,7 +670,7 @@ static void start_probe(struct worker *worker)
 	struct thole_message *message;
 	struct op *op;
 	uint64_t posted;
-	int way = (int)ranks_below(&worker->random, 8);
+	int way = (int)random_below(&worker->random, 8);
 
 	pthread_mutex_lock(&rank->post_lock);
 	posted = post_number(rank);
@@ -698,7 +700,7 @@ static void start_probe(struct worker *worker)
 	op->peer = wanted.from;
 	op->accepts = wanted.accepts;
 	buffer_make(&op->buffer, way == 3 ? found.message_length / 2 : found.message_length,
-		    1 + ranks_below(&worker->random, 5), &worker->random);
+		    1 + random_below(&worker->random, 5), &worker->random);
 	pthread_mutex_lock(&rank->lock);
 	worker->receiving++;
 	pthread_mutex_unlock(&rank->lock);
@@ -744,22 +746,22 @@ static void start_remote(struct worker *worker)
 	op = op_new(worker, worker->slot_length ? OP_GET : OP_PUT);
 	handle_p = op_handle(worker, op);
 	if (op->kind == OP_PUT) {
-		unsigned flags = (ranks_below(&worker->random, 2) ? THOLE_IMM : 0u) |
-				 (ranks_below(&worker->random, 3) ? 0u : THOLE_INJECT);
+		unsigned flags = (random_below(&worker->random, 2) ? THOLE_IMM : 0u) |
+				 (random_below(&worker->random, 3) ? 0u : THOLE_INJECT);
 
-		worker->remote_target = (int)ranks_below(&worker->random, (uint64_t)config.ranks);
+		worker->remote_target = (int)random_below(&worker->random, (uint64_t)config.ranks);
 		worker->slot_length = 1 + random_length(&worker->random) % part;
-		worker->slot_at = base + ranks_below(&worker->random, part - worker->slot_length + 1);
-		worker->slot_id = ranks_random(&worker->random);
+		worker->slot_at = base + random_below(&worker->random, part - worker->slot_length + 1);
+		worker->slot_id = random_next(&worker->random);
 		op->peer = worker->remote_target;
-		buffer_make(&op->buffer, worker->slot_length, 1 + ranks_below(&worker->random, 8), &worker->random);
+		buffer_make(&op->buffer, worker->slot_length, 1 + random_below(&worker->random, 8), &worker->random);
 		buffer_fill(&op->buffer, worker->slot_id);
 		START(rank, thole_put(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
 				      KEY_SLOTS, worker->slot_at, 77, flags, op, handle_p));
 	} else {
 		op->peer = worker->remote_target;
 		op->id = worker->slot_id;
-		buffer_make(&op->buffer, worker->slot_length, 1 + ranks_below(&worker->random, 8), &worker->random);
+		buffer_make(&op->buffer, worker->slot_length, 1 + random_below(&worker->random, 8), &worker->random);
 		worker->slot_length = 0;
 		START(rank, thole_get(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
 				      KEY_SLOTS, worker->slot_at, 0, op, handle_p));
@@ -776,16 +778,17 @@ static void start_atomic(struct worker *worker)
 	if (!remote_claim(worker))
 		return;
 	op = op_new(worker, OP_ATOMIC);
-	op->peer = (int)ranks_below(&worker->random, (uint64_t)config.ranks);
-	op->offset = 8 * ranks_below(&worker->random, CELLS);
-	op->operand = ranks_below(&worker->random, 1000);
+	op->peer = (int)random_below(&worker->random, (uint64_t)config.ranks);
+	op->offset = 8 * random_below(&worker->random, CELLS);
+	op->operand = random_below(&worker->random, 1000);
 	handle_p = op_handle(worker, op);
 	buffer_make(&op->buffer, 0, 1, &worker->random);
 	__atomic_add_fetch(&board->added[op->peer][op->offset / 8], op->operand, __ATOMIC_ACQ_REL);
 	START(rank, thole_atomic(rank->endpoint, rank->peers[op->peer],
 				 &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1,
 							.operand = &op->operand, .key = KEY_CELLS, .offset = op->offset,
-							.result = ranks_below(&worker->random, 2) ? &op->result : NULL},
+							.result = random_below(&worker->random, 2) ? &op->result
+												   : NULL},
 				 0, op, handle_p));
 	op_keep(&worker->others, op, handle_p);
 }
@@ -796,21 +799,21 @@ static void start_wrong(struct worker *worker)
 	struct rank *rank = worker->rank;
 	uint64_t size = (uint64_t)config.ranks * SLOT, key = KEY_SLOTS, offset = size - 1;
 	struct op *op;
-	int kind = (int)ranks_below(&worker->random, 3);
+	int kind = (int)random_below(&worker->random, 3);
 
 	if (!remote_claim(worker))
 		return;
 	op = op_new(worker, OP_WRONG);
-	op->peer = (int)ranks_below(&worker->random, (uint64_t)config.ranks);
+	op->peer = (int)random_below(&worker->random, (uint64_t)config.ranks);
 	op->expected = kind == 0 ? THOLE_ERR_RANGE : kind == 1 ? THOLE_ERR_KEY : THOLE_ERR_ACCESS;
 	if (kind == 1)
 		key = KEY_NONE;
 	if (kind == 2)
 		key = KEY_READ_ONLY, offset = 0;
-	buffer_make(&op->buffer, 2 + random_length(&worker->random), 1 + ranks_below(&worker->random, 3),
+	buffer_make(&op->buffer, 2 + random_length(&worker->random), 1 + random_below(&worker->random, 3),
 		    &worker->random);
 	__atomic_add_fetch(&rank->errors, 1, __ATOMIC_ACQ_REL);
-	START(rank, kind < 2 && ranks_below(&worker->random, 2)
+	START(rank, kind < 2 && random_below(&worker->random, 2)
 			    ? thole_get(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
 					key, offset, 0, op, &op->request)
 			    : thole_put(rank->endpoint, rank->peers[op->peer], op->buffer.segments, op->buffer.count,
@@ -855,7 +858,7 @@ static void cancel_receives(struct worker *worker)
 static void worker_step(struct worker *worker, bool receive)
 {
 	struct rank *rank = worker->rank;
-	uint32_t choice = ranks_below(&worker->random, 100), sending, receiving;
+	uint32_t choice = random_below(&worker->random, 100), sending, receiving;
 
 	pthread_mutex_lock(&rank->lock);
 	sending = worker->sending;
@@ -876,7 +879,7 @@ static void worker_step(struct worker *worker, bool receive)
 	else if (choice < 75)
 		start_wrong(worker);
 	else if (choice < 76)
-		thole_sleep(rank->endpoint, (int64_t)ranks_below(&worker->random, 60000));
+		thole_sleep(rank->endpoint, (int64_t)random_below(&worker->random, 60000));
 	else if (choice < 77)
 		thole_progress(rank->endpoint);
 	poll_all(rank);
@@ -938,7 +941,7 @@ static void order_check(const struct rank *rank, int from)
 
 static const char *pick(uint64_t *random, const char *const *values, uint32_t count)
 {
-	return values[ranks_below(random, count)];
+	return values[random_below(random, count)];
 }
 
 #define PICK(random, ...)                                                                          \
@@ -991,7 +994,7 @@ static void round_plan(uint64_t round)
 	for (int from = 0; from < config.ranks; from++)
 		for (int to = 0; to < config.ranks; to++)
 			board->counts[from][to] =
-				ranks_below(&random, from == to ? 40 : MESSAGES_MAX / (uint64_t)config.ranks);
+				random_below(&random, from == to ? 40 : MESSAGES_MAX / (uint64_t)config.ranks);
 }
 
 static void round_run(uint64_t round, int self)

@@ -8,10 +8,10 @@
 
 static void random_parts(struct address_parts *parts, uint64_t *state)
 {
-	parts->host = unit_random(state);
-	parts->endpoint = unit_random(state);
+	parts->host = random_next(state);
+	parts->endpoint = random_next(state);
 	for (size_t i = 0; i < sizeof(parts->network); i++)
-		parts->network[i] = (uint8_t)unit_random(state);
+		parts->network[i] = (uint8_t)random_next(state);
 	if (parts->network[0] == ADDRESS_MXOE) /* written in another way */
 		parts->network[0] = ADDRESS_IPV4;
 }
@@ -82,8 +82,8 @@ static void parse__one_text_for_each_endpoint(void **state)
 
 		random_parts(&parts, &random);
 		address_format(&parts, &address);
-		for (uint32_t k = 1 + unit_below(&random, 3); k > 0; k--)
-			address.text[unit_below(&random, THOLE_ADDRESS_MAX)] = (char)(32 + unit_below(&random, 95));
+		for (uint32_t k = 1 + random_below(&random, 3); k > 0; k--)
+			address.text[random_below(&random, THOLE_ADDRESS_MAX)] = (char)(32 + random_below(&random, 95));
 		if (address_parse(&address, &parts) != 0)
 			continue;
 		accepted++;

@@ -249,22 +249,22 @@ static void sample(unsigned type, uint64_t *random, unsigned char *bytes)
 
 	memset(bytes, 0, ELEMENT_MAX);
 	if (types[type].domain <= UNSIGNED) {
-		number.integer = (uint128)unit_random(random) << 64 | unit_random(random);
-		switch (unit_below(random, 4)) {
+		number.integer = (uint128)random_next(random) << 64 | random_next(random);
+		switch (random_below(random, 4)) {
 		case 0:
-			number.integer = unit_below(random, 3) - (uint128)1; /* -1, 0, 1 */
+			number.integer = random_below(random, 3) - (uint128)1; /* -1, 0, 1 */
 			break;
 		case 1: /* the largest, the smallest, those beside them, of signed ones */
 			number.integer = ((uint128)1 << (8 * types[type].part - 1)) +
-			                 unit_below(random, 3) - 1;
+			                 random_below(random, 3) - 1;
 			break;
 		default:
 			break;
 		}
 	} else {
-		number.re = reals[unit_below(random, 8)];
+		number.re = reals[random_below(random, 8)];
 		if (types[type].domain == COMPLEX)
-			number.im = reals[unit_below(random, 8)];
+			number.im = reals[random_below(random, 8)];
 	}
 	number_store(type, bytes, number);
 }
@@ -278,9 +278,9 @@ static void round_check(unsigned op, unsigned type, uint64_t *random)
 	unsigned char result[(COUNT_MAX + 1) * ELEMENT_MAX + 1], expected[sizeof(target)],
 		former[sizeof(target)];
 	unsigned char bytes[ELEMENT_MAX];
-	size_t size = size_of(type), count = unit_below(random, COUNT_MAX + 1);
+	size_t size = size_of(type), count = random_below(random, COUNT_MAX + 1);
 	bool compares = op >= THOLE_CSWAP && op <= THOLE_MSWAP;
-	bool fetches = unit_below(random, 4) != 0;
+	bool fetches = random_below(random, 4) != 0;
 
 	memset(target, 0x5a, sizeof(target));
 	memset(result, 0xa5, sizeof(result));
@@ -290,7 +290,7 @@ static void round_check(unsigned op, unsigned type, uint64_t *random)
 		sample(type, random, bytes);
 		memcpy(operand + 1 + i * size, bytes, size);
 		sample(type, random, bytes);
-		if (unit_below(random, 2)) /* else it would hardly ever be equal */
+		if (random_below(random, 2)) /* else it would hardly ever be equal */
 			memcpy(bytes, target + i * size, size);
 		memcpy(compare + 1 + i * size, bytes, size);
 	}

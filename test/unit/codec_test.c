@@ -185,74 +185,75 @@ static uint8_t payload[FRAME_MAX];
 static void native_front(struct packet *packet, uint8_t type, uint64_t *random)
 {
 	*packet = (struct packet){.type = type};
-	packet->flags = (uint8_t)((unit_below(random, 8) & ~(uint32_t)PACKET_CHECKSUM) |
-				  (unit_below(random, 2) ? PACKET_ASIDE : 0));
+	packet->flags = (uint8_t)((random_below(random, 8) & ~(uint32_t)PACKET_CHECKSUM) |
+				  (random_below(random, 2) ? PACKET_ASIDE : 0));
 	if (type != PACKET_CONNECT && type != PACKET_ACCEPT)
-		packet->flags |= (const uint8_t[]){0, PACKET_TAGGED, PACKET_SEALED}[unit_below(random, 3)];
-	packet->to = (uint32_t)unit_random(random);
-	packet->session = unit_random(random);
+		packet->flags |= (const uint8_t[]){0, PACKET_TAGGED, PACKET_SEALED}[random_below(random, 3)];
+	packet->to = (uint32_t)random_next(random);
+	packet->session = random_next(random);
 	if (type == PACKET_RECORD || type == PACKET_ACK || type == PACKET_PULL || type == PACKET_CLOSE) {
-		packet->ack = (uint32_t)unit_random(random);
-		packet->credit = (uint16_t)unit_random(random);
+		packet->ack = (uint32_t)random_next(random);
+		packet->credit = (uint16_t)random_next(random);
 	}
 	if (type == PACKET_RECORD || type == PACKET_ACK)
-		packet->sequence = (uint32_t)unit_random(random);
+		packet->sequence = (uint32_t)random_next(random);
 	if (type == PACKET_RECORD || type == PACKET_DATA) {
 		packet->payload = payload;
-		packet->length = unit_below(random, 2) ? unit_below(random, 100) : unit_below(random, FRAME_MAX + 1);
+		packet->length = random_below(random, 2) ? random_below(random, 100)
+							 : random_below(random, FRAME_MAX + 1);
 	}
 }
 
 static void native_record(struct packet *packet, uint64_t *random)
 {
 	struct record *record = &packet->message.record;
-	bool args = unit_below(random, 2);
+	bool args = random_below(random, 2);
 
-	record->kind = (uint8_t)(1 + unit_below(random, RECORD_MESSAGE_KINDS - 1));
-	record->flags = (uint8_t)unit_below(random, 128);
+	record->kind = (uint8_t)(1 + random_below(random, RECORD_MESSAGE_KINDS - 1));
+	record->flags = (uint8_t)random_below(random, 128);
 	record->length = (uint16_t)packet->length;
 	if (record->kind == RECORD_PIECE)
 		return;
-	record->tag = unit_random(random);
+	record->tag = random_next(random);
 	if (record->kind != RECORD_EAGER || (record->flags & RECORD_IMM))
-		record->imm = unit_random(random);
+		record->imm = random_next(random);
 	if (!args)
 		return;
 	record->length = RECORD_EXTERNAL;
 	record->bytes = packet->length;
 	for (int i = 0; i < RECORD_ARGS; i++)
-		record->arg[i] = unit_random(random);
+		record->arg[i] = random_next(random);
 }
 
 static void native_connect(struct packet_connect *connect, uint64_t *random)
 {
-	connect->host = unit_random(random);
-	connect->endpoint = unit_random(random);
-	connect->target = unit_random(random);
-	connect->session = unit_random(random);
-	connect->proof = unit_random(random);
-	connect->index = (uint32_t)unit_random(random);
-	connect->next = (uint32_t)unit_random(random);
-	connect->seen = (uint16_t)unit_random(random);
-	connect->size = (uint16_t)unit_random(random);
-	connect->bulk_port = (uint16_t)unit_random(random);
-	connect->ethertype = (uint16_t)unit_random(random);
-	connect->attempt = (uint8_t)unit_random(random);
-	connect->status = (uint8_t)unit_random(random);
+	connect->host = random_next(random);
+	connect->endpoint = random_next(random);
+	connect->target = random_next(random);
+	connect->session = random_next(random);
+	connect->proof = random_next(random);
+	connect->index = (uint32_t)random_next(random);
+	connect->next = (uint32_t)random_next(random);
+	connect->seen = (uint16_t)random_next(random);
+	connect->size = (uint16_t)random_next(random);
+	connect->bulk_port = (uint16_t)random_next(random);
+	connect->ethertype = (uint16_t)random_next(random);
+	connect->attempt = (uint8_t)random_next(random);
+	connect->status = (uint8_t)random_next(random);
 	for (int i = 0; i < PACKET_NETWORK; i++)
-		connect->network[i] = (uint8_t)unit_random(random);
+		connect->network[i] = (uint8_t)random_next(random);
 	for (int i = 0; i < 6; i++)
-		connect->mac[i] = (uint8_t)unit_random(random);
+		connect->mac[i] = (uint8_t)random_next(random);
 }
 
 static void native_pull(struct packet_pull *pull, uint64_t *random)
 {
-	pull->window = unit_random(random);
-	pull->transfer = unit_random(random) >> (64 - PACKET_TRANSFER_BITS);
-	pull->frame = 1 + unit_below(random, UINT16_MAX);
-	pull->wanted = unit_below(random, 2) ? unit_random(random) : 0;
-	pull->length = 1 + unit_below(random, pull->wanted ? pull->frame * PACKET_FRAMES_MAX : UINT32_MAX);
-	pull->offset = unit_random(random) % (THOLE_LENGTH_MAX - pull->length + 1);
+	pull->window = random_next(random);
+	pull->transfer = random_next(random) >> (64 - PACKET_TRANSFER_BITS);
+	pull->frame = 1 + random_below(random, UINT16_MAX);
+	pull->wanted = random_below(random, 2) ? random_next(random) : 0;
+	pull->length = 1 + random_below(random, pull->wanted ? pull->frame * PACKET_FRAMES_MAX : UINT32_MAX);
+	pull->offset = random_next(random) % (THOLE_LENGTH_MAX - pull->length + 1);
 }
 
 static void native_packet(struct packet *packet, uint8_t type, uint64_t *random)
@@ -270,17 +271,17 @@ static void native_packet(struct packet *packet, uint8_t type, uint64_t *random)
 		native_pull(&packet->pull, random);
 		break;
 	case PACKET_DATA:
-		packet->data.transfer = unit_random(random) >> (64 - PACKET_TRANSFER_BITS);
-		packet->data.offset = unit_random(random) % (THOLE_LENGTH_MAX - FRAME_MAX);
+		packet->data.transfer = random_next(random) >> (64 - PACKET_TRANSFER_BITS);
+		packet->data.offset = random_next(random) % (THOLE_LENGTH_MAX - FRAME_MAX);
 		break;
 	case PACKET_NACK:
-		packet->nack.reason = (uint8_t)(1 + unit_below(random, NACK_BAD_WINDOW));
-		packet->nack.transfer = unit_random(random) >> (64 - PACKET_TRANSFER_BITS);
-		packet->session = packet->nack.refused = unit_random(random);
-		packet->nack.proof = unit_random(random);
+		packet->nack.reason = (uint8_t)(1 + random_below(random, NACK_BAD_WINDOW));
+		packet->nack.transfer = random_next(random) >> (64 - PACKET_TRANSFER_BITS);
+		packet->session = packet->nack.refused = random_next(random);
+		packet->nack.proof = random_next(random);
 		break;
 	case PACKET_ACK:
-		packet->acked.held = unit_random(random);
+		packet->acked.held = random_next(random);
 		break;
 	default:
 		break;
@@ -293,7 +294,7 @@ static int payload_fill(void **state)
 
 	(void)state;
 	for (int i = 0; i < FRAME_MAX; i++)
-		payload[i] = (uint8_t)(1 + unit_below(&random, 255)); /* no zeros: padding would look like them */
+		payload[i] = (uint8_t)(1 + random_below(&random, 255)); /* no zeros: padding would look like them */
 	return 0;
 }
 
@@ -306,7 +307,7 @@ static void native__there_and_back(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
-		uint8_t type = (uint8_t)(PACKET_CONNECT + unit_below(&random, PACKET_CLOSE));
+		uint8_t type = (uint8_t)(PACKET_CONNECT + random_below(&random, PACKET_CLOSE));
 
 		native_packet(&packet, type, &random);
 		there_and_back(&codec_native, &packet, 0);
@@ -321,7 +322,7 @@ static void native__padded(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
-		uint8_t type = (uint8_t)(PACKET_CONNECT + unit_below(&random, PACKET_CLOSE));
+		uint8_t type = (uint8_t)(PACKET_CONNECT + random_below(&random, PACKET_CLOSE));
 		struct frame frame;
 		struct packet back;
 		size_t length;
@@ -329,7 +330,7 @@ static void native__padded(void **state)
 
 		native_packet(&packet, type, &random);
 		if (packet.payload)
-			packet.length = unit_below(&random, 30);
+			packet.length = random_below(&random, 30);
 		if (type == PACKET_RECORD && packet.message.record.length != RECORD_EXTERNAL)
 			packet.message.record.length = (uint16_t)packet.length;
 		if (type == PACKET_RECORD && packet.message.record.length == RECORD_EXTERNAL)
@@ -1213,18 +1214,18 @@ static void any_bytes__stable(void **state)
 	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		const struct codec *codec = codecs[i % CODECS];
-		size_t length = unit_below(&random, sizeof(bytes) + 1);
+		size_t length = random_below(&random, sizeof(bytes) + 1);
 		struct frame frame, again;
 		struct packet packet, back;
 
 		for (size_t k = 0; k < length; k++)
-			bytes[k] = unit_below(&random, 3) ? 0 : (uint8_t)unit_random(&random);
+			bytes[k] = random_below(&random, 3) ? 0 : (uint8_t)random_next(&random);
 		if (codec == &codec_native) {
-			bytes[0] = (uint8_t)unit_below(&random, PACKET_TYPES);
+			bytes[0] = (uint8_t)random_below(&random, PACKET_TYPES);
 			bytes[1] = 1;
-			bytes[3] = (uint8_t)unit_below(&random, 8);
+			bytes[3] = (uint8_t)random_below(&random, 8);
 		} else {
-			bytes[2] = (uint8_t)(35 + unit_below(&random, 11));
+			bytes[2] = (uint8_t)(35 + random_below(&random, 11));
 		}
 		frame = frame_copy(bytes, length);
 		if (codec->decode(&packet, frame.bytes, frame.length) == 0) {

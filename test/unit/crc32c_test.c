@@ -39,10 +39,10 @@ static void sums__agree(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(text); i++)
-		text[i] = (uint8_t)unit_random(&random);
+		text[i] = (uint8_t)random_next(&random);
 	for (int i = 0; i < 3000; i++) {
-		uint32_t from = unit_below(&random, 64), length = unit_below(&random, (uint32_t)sizeof(text) - 64);
-		uint32_t part = unit_below(&random, length + 1), sum = crc32c_portable(0, text + from, length);
+		uint32_t from = random_below(&random, 64), length = random_below(&random, (uint32_t)sizeof(text) - 64);
+		uint32_t part = random_below(&random, length + 1), sum = crc32c_portable(0, text + from, length);
 
 		assert_int_equal(crc32c(0, text + from, length), sum);
 		assert_int_equal(crc32c(crc32c(0, text + from, part), text + from + part, length - part), sum);

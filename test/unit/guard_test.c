@@ -213,7 +213,7 @@ static void window__takes_each_once(void **state)
 		lengths[i] = frame_make(&two.one, PACKET_ACK, 0, frames[i]);
 	for (size_t turn = 0; turn < 8 * FRAMES; turn++) {
 		size_t top = turn / 8 + 100 < FRAMES ? turn / 8 + 100 : FRAMES;
-		size_t back = top < BACK ? top : BACK, at = top - 1 - unit_below(&random, (uint32_t)back);
+		size_t back = top < BACK ? top : BACK, at = top - 1 - random_below(&random, (uint32_t)back);
 		enum guard_verdict verdict = frame_judge(&two.other, frames[at], lengths[at], true);
 
 		if (taken[at])

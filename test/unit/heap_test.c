@@ -47,14 +47,14 @@ static void first__is_the_earliest(void **state)
 	assert_null(heap_first(&heap));
 	assert_int_equal(heap_reserve(&heap, MEMBERS), 0);
 	for (int i = 0; i < 30000; i++) {
-		struct heap_node *member = &members[unit_below(&random, MEMBERS)];
+		struct heap_node *member = &members[random_below(&random, MEMBERS)];
 		uint64_t earliest = UINT64_MAX;
 
 		/* Few different keys, so that many are equal; more in than out half of the time. */
-		if (unit_below(&random, 100) < (i / 3000 % 2 ? 30u : 70u)) {
+		if (random_below(&random, 100) < (i / 3000 % 2 ? 30u : 70u)) {
 			count += member->place == 0;
 			heap_set(&heap, member,
-				 unit_below(&random, 2) ? unit_below(&random, 50) : unit_random(&random));
+				 random_below(&random, 2) ? random_below(&random, 50) : random_next(&random));
 		} else {
 			count -= member->place != 0;
 			heap_remove(&heap, member);
@@ -82,7 +82,7 @@ static void removed__in_order(void **state)
 	(void)state;
 	assert_int_equal(heap_reserve(&heap, MEMBERS), 0);
 	for (int i = 0; i < MEMBERS; i++)
-		heap_set(&heap, &members[i], unit_random(&random));
+		heap_set(&heap, &members[i], random_next(&random));
 	for (int i = 0; i < MEMBERS; i++) {
 		struct heap_node *first = heap_first(&heap);
 

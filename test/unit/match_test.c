@@ -24,7 +24,7 @@ static unsigned refuse_of_8; /* how many of 8 calls of calloc are refused */
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-	if (refuse_of_8 && unit_below(&refusals, 8) < refuse_of_8)
+	if (refuse_of_8 && random_below(&refusals, 8) < refuse_of_8)
 		return NULL;
 	return __real_calloc(count, size);
 }
@@ -70,7 +70,7 @@ enum { MASKS = sizeof(masks) / sizeof(masks[0]) };
 
 static uint64_t random_tag(uint64_t *random, const struct shape *shape)
 {
-	uint64_t tag = unit_below(random, shape->tags);
+	uint64_t tag = random_below(random, shape->tags);
 
 	/* Differences in low, middle and high bits, so that each mask hides some. */
 	return tag | (tag & 7) << 16 | (tag & 3) << 62;
@@ -78,8 +78,8 @@ static uint64_t random_tag(uint64_t *random, const struct shape *shape)
 
 static uint32_t random_source(uint64_t *random, const struct shape *shape)
 {
-	return unit_below(random, 8) < shape->any_of_8 ? MATCH_ANY
-	                                               : unit_below(random, shape->sources);
+	return random_below(random, 8) < shape->any_of_8 ? MATCH_ANY
+	                                               : random_below(random, shape->sources);
 }
 
 static bool matches(const struct match_message *message, uint32_t source, uint64_t tag,
@@ -141,7 +141,7 @@ static void step_arrive(struct model *model, uint64_t *random, const struct shap
 	unsigned at = 0;
 
 	message->tag = random_tag(random, shape);
-	message->source = unit_below(random, shape->sources);
+	message->source = random_below(random, shape->sources);
 	while (at < model->receive_count &&
 	       !matches(message, model->receives[at]->source, model->receives[at]->tag,
 	                model->receives[at]->mask))
@@ -156,7 +156,7 @@ static void step_arrive(struct model *model, uint64_t *random, const struct shap
 	/* Now and then as for a multi-receive buffer, which stays. */
 	assert_ptr_equal(match_arrive_peek(&model->match, message->source, message->tag),
 	                 model->receives[at]);
-	if (unit_below(random, 4) != 0) {
+	if (random_below(random, 4) != 0) {
 		assert_ptr_equal(match_arrive(&model->match, message->source, message->tag),
 		                 model->receives[at]);
 		receive_forget(model, at);
@@ -168,7 +168,7 @@ static void step_arrive(struct model *model, uint64_t *random, const struct shap
 static void step_receive(struct model *model, uint64_t *random, const struct shape *shape)
 {
 	uint32_t source = random_source(random, shape);
-	uint64_t mask = masks[(shape->mask + unit_below(random, shape->masks)) % MASKS];
+	uint64_t mask = masks[(shape->mask + random_below(random, shape->masks)) % MASKS];
 	uint64_t tag = random_tag(random, shape);
 	struct match_receive *receive;
 	unsigned at = 0;
@@ -178,7 +178,7 @@ static void step_receive(struct model *model, uint64_t *random, const struct sha
 	if (at < model->message_count) {
 		assert_ptr_equal(match_find(&model->match, source, tag, mask), model->messages[at]);
 		/* Now and then it only probes. */
-		if (unit_below(random, 4) != 0) {
+		if (random_below(random, 4) != 0) {
 			match_take(&model->match, model->messages[at]);
 			message_forget(model, at);
 		}
@@ -199,7 +199,7 @@ static void step_withdraw(struct model *model, uint64_t *random)
 
 	if (model->receive_count == 0)
 		return;
-	at = unit_below(random, model->receive_count);
+	at = random_below(random, model->receive_count);
 	match_withdraw(&model->match, model->receives[at]);
 	receive_forget(model, at);
 }
@@ -210,21 +210,21 @@ static void step_take(struct model *model, uint64_t *random)
 
 	if (model->message_count == 0)
 		return;
-	at = unit_below(random, model->message_count);
+	at = random_below(random, model->message_count);
 	match_take(&model->match, model->messages[at]);
 	message_forget(model, at);
 }
 
 static void step(struct model *model, uint64_t *random, const struct shape *shape)
 {
-	unsigned lead = unit_below(random, 64) < shape->surplus;
+	unsigned lead = random_below(random, 64) < shape->surplus;
 
-	if (unit_below(random, 16) == 0) {
-		if (unit_below(random, 2))
+	if (random_below(random, 16) == 0) {
+		if (random_below(random, 2))
 			step_withdraw(model, random);
 		else
 			step_take(model, random);
-	} else if (lead ? shape->receives_lead : unit_below(random, 2)) {
+	} else if (lead ? shape->receives_lead : random_below(random, 2)) {
 		step_receive(model, random, shape);
 	} else {
 		step_arrive(model, random, shape);
@@ -252,13 +252,13 @@ static void sequence_run(uint64_t seed, unsigned refuse)
 	refusals = seed;
 	for (unsigned part = 0; part < 3; part++) {
 		shape = (struct shape){
-			.masks = 1 + unit_below(&random, MASKS),
-			.mask = unit_below(&random, MASKS),
-			.tags = 1 + unit_below(&random, unit_below(&random, 2) ? 8 : 2000),
-			.sources = 1 + unit_below(&random, 6),
-			.any_of_8 = unit_below(&random, 6),
-			.surplus = unit_below(&random, 64),
-			.receives_lead = unit_below(&random, 2),
+			.masks = 1 + random_below(&random, MASKS),
+			.mask = random_below(&random, MASKS),
+			.tags = 1 + random_below(&random, random_below(&random, 2) ? 8 : 2000),
+			.sources = 1 + random_below(&random, 6),
+			.any_of_8 = random_below(&random, 6),
+			.surplus = random_below(&random, 64),
+			.receives_lead = random_below(&random, 2),
 		};
 		refuse_of_8 = refuse;
 		for (unsigned i = 0; i < 700; i++) {
@@ -455,7 +455,7 @@ static void naming_shuffle(struct fixture *f, uint64_t seed)
 	for (uint32_t i = 0; i < LONG_QUEUE; i++)
 		f->naming[i] = i;
 	for (uint32_t i = LONG_QUEUE - 1; i > 0; i--) {
-		uint32_t at = unit_below(&seed, i + 1);
+		uint32_t at = random_below(&seed, i + 1);
 		uint32_t number = f->naming[at];
 
 		f->naming[at] = f->naming[i];
@@ -729,7 +729,7 @@ static void hashes__equal_ones_of_different_keys(void **state)
 		match_init(&match);
 		for (uint32_t i = 0; i < COUNT; i++) {
 			receives[i].source = tags_differ ? 0 : i;
-			receives[i].tag = tags_differ ? unit_random(&random) : 12345;
+			receives[i].tag = tags_differ ? random_next(&random) : 12345;
 			receives[i].mask = UINT64_MAX;
 			match_post(&match, &receives[i]);
 		}

@@ -578,12 +578,12 @@ static void noise__is_dropped(void **state)
 	mxi_directory_ask(&query);
 	mxi_place_endpoint(&place, nic, ID);
 	for (unsigned i = 0; i < NOISES; i++) {
-		size_t length = mxi_notice_encode(&seeds[unit_below(&seed, 5)], bytes);
+		size_t length = mxi_notice_encode(&seeds[random_below(&seed, 5)], bytes);
 
-		if (unit_below(&seed, 8) == 0)
-			length = unit_below(&seed, sizeof(bytes));
-		for (uint32_t times = unit_below(&seed, 5); times > 0 && length > 0; times--)
-			bytes[unit_below(&seed, (uint32_t)length)] = (uint8_t)unit_random(&seed);
+		if (random_below(&seed, 8) == 0)
+			length = random_below(&seed, sizeof(bytes));
+		for (uint32_t times = random_below(&seed, 5); times > 0 && length > 0; times--)
+			bytes[random_below(&seed, (uint32_t)length)] = (uint8_t)random_next(&seed);
 		sendto(fd, bytes, length, 0, &place.any, place.size); /* blocks where the directory is behind */
 		while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) >= 0)
 			; /* answers to what was understood */

@@ -156,10 +156,10 @@ static void notice__survives_mutation(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < MUTATIONS; i++) {
-		size_t length = mxi_notice_encode(&samples[unit_below(&seed, SAMPLES)], bytes);
+		size_t length = mxi_notice_encode(&samples[random_below(&seed, SAMPLES)], bytes);
 
-		for (uint32_t times = unit_below(&seed, 4); times > 0; times--)
-			bytes[unit_below(&seed, (uint32_t)length)] = (uint8_t)unit_random(&seed);
+		for (uint32_t times = random_below(&seed, 4); times > 0; times--)
+			bytes[random_below(&seed, (uint32_t)length)] = (uint8_t)random_next(&seed);
 		if (!mxi_notice_decode(bytes, length, &read))
 			continue;
 		understood++;

@@ -153,7 +153,7 @@ static void pool__random_use(void **state)
 	(void)state;
 	assert_int_equal(pool_init(&pool, 24, 32, BOUND), 0);
 	for (unsigned step = 0; step < 20000; step++) {
-		if (unit_below(&random, 2) && count < BOUND) {
+		if (random_below(&random, 2) && count < BOUND) {
 			void *object = pool_get(&pool);
 
 			assert_non_null(object);
@@ -161,7 +161,7 @@ static void pool__random_use(void **state)
 				assert_ptr_not_equal(objects[i], object);
 			objects[count++] = object;
 		} else if (count > 0) {
-			unsigned at = unit_below(&random, count);
+			unsigned at = random_below(&random, count);
 
 			assert_true(pool_is_live(&pool, objects[at]));
 			pool_put(&pool, objects[at]);

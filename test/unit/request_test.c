@@ -76,7 +76,7 @@ static void find__made_up_ids(void **state)
 			request_free(requests[i]);
 	}
 	for (int i = 0; i < 200000; i++) {
-		uint64_t id = (unit_random(&random) % 4) << 32 | unit_below(&random, 2000);
+		uint64_t id = (random_next(&random) % 4) << 32 | random_below(&random, 2000);
 		const struct thole_request *found = request_find(peer, id);
 
 		if (found)

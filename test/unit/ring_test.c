@@ -50,10 +50,10 @@ static void push__records_and_payloads_in_order(void **state)
 	ends[0] = pair.a, ends[1] = pair.b;
 	peers[0] = pair.a_to_b, peers[1] = pair.b_to_a;
 	while (got[0] < MESSAGES || got[1] < MESSAGES) {
-		int from = (int)unit_below(&random, 2);
+		int from = (int)random_below(&random, 2);
 
-		if (unit_below(&random, 3) && sent[from] < MESSAGES) {
-			for (uint32_t n = unit_below(&random, 40); n > 0 && sent[from] < MESSAGES; n--) {
+		if (random_below(&random, 3) && sent[from] < MESSAGES) {
+			for (uint32_t n = random_below(&random, 40); n > 0 && sent[from] < MESSAGES; n--) {
 				uint64_t id = sent[from] << 1 | (uint64_t)from;
 				size_t length = (sent[from] * 7919) % (sent[from] % 5 ? 200 : sizeof(bytes));
 
@@ -67,7 +67,7 @@ static void push__records_and_payloads_in_order(void **state)
 		} else {
 			struct thole_completion completion;
 
-			for (uint32_t n = unit_below(&random, 50); n > 0; n--) {
+			for (uint32_t n = random_below(&random, 50); n > 0; n--) {
 				struct thole_message *message;
 				struct thole_request *request;
 				struct iovec segment = {to, sizeof(to)};
@@ -193,9 +193,9 @@ static void poll__payload_anywhere(void **state)
 		struct record record = {.kind = RECORD_EAGER, .tag = 9, .length = RECORD_EXTERNAL};
 		struct thole_completion completion;
 
-		record.place = places[unit_below(&random, 15)];
-		record.bytes = unit_below(&random, 3) ? lengths[unit_below(&random, 12)]
-						       : 0u - (record.place & 0x7fffffffu) + unit_below(&random, 100);
+		record.place = places[random_below(&random, 15)];
+		record.bytes = random_below(&random, 3) ? lengths[random_below(&random, 12)]
+						       : 0u - (record.place & 0x7fffffffu) + random_below(&random, 100);
 		if (i % 4 == 0) { /* a question, whose memory is lent to its answer, which is not seen for now */
 			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 1000, 9, 0, THOLE_QUIET, NULL, NULL),
 					 0);
@@ -207,7 +207,7 @@ static void poll__payload_anywhere(void **state)
 			forge(&pair, &(struct record){.kind = RECORD_EAGER, .tag = 9, .length = SPAN_MAX + 1});
 		thole_progress(pair.b); /* no more: memory is lent only for so many looks */
 		/* What the other side sends now must not go where a record said. */
-		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 41 + unit_below(&random, 8000), 1, 0,
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 41 + random_below(&random, 8000), 1, 0,
 					    THOLE_QUIET, NULL, NULL),
 				 0);
 		while (thole_probe(pair.b, THOLE_ANY, 9, ~UINT64_C(0), THOLE_DISCARD, &completion))

@@ -23,10 +23,10 @@ static void scatter(struct scattered *scattered, uint64_t *random, uint32_t coun
 
 	memset(scattered->memory, 0xee, sizeof(scattered->memory));
 	for (uint32_t i = 0; i < count; i++) {
-		uint64_t piece = i + 1 == count ? left : unit_below(random, (uint32_t)(2 * left / (count - i) + 1));
+		uint64_t piece = i + 1 == count ? left : random_below(random, (uint32_t)(2 * left / (count - i) + 1));
 
 		piece = piece > left ? left : piece;
-		if (unit_below(random, 2)) {
+		if (random_below(random, 2)) {
 			scattered->segments[i] = (struct iovec){front, piece};
 			front += piece + 1;
 		} else {
@@ -55,19 +55,19 @@ static void read_write__any_range(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
-		uint64_t length = unit_below(&random, BYTES), offset, size;
+		uint64_t length = random_below(&random, BYTES), offset, size;
 
-		scatter(&scattered, &random, 1 + unit_below(&random, SEGMENTS), length);
+		scatter(&scattered, &random, 1 + random_below(&random, SEGMENTS), length);
 		for (uint64_t k = 0; k < length; k++)
-			*place(&scattered.vector, k) = bytes[k] = (unsigned char)unit_random(&random);
-		offset = unit_below(&random, (uint32_t)length + 1);
-		size = unit_below(&random, (uint32_t)(length - offset) + 1);
+			*place(&scattered.vector, k) = bytes[k] = (unsigned char)random_next(&random);
+		offset = random_below(&random, (uint32_t)length + 1);
+		size = random_below(&random, (uint32_t)(length - offset) + 1);
 		memset(flat, 0, sizeof(flat));
 		vector_read(&scattered.vector, offset, flat, size);
 		assert_memory_equal(flat, bytes + offset, size);
 		assert_int_equal(flat[size], 0);
 		for (uint64_t k = 0; k < size; k++)
-			flat[k] = bytes[offset + k] = (unsigned char)unit_random(&random);
+			flat[k] = bytes[offset + k] = (unsigned char)random_next(&random);
 		vector_write(&scattered.vector, offset, flat, size);
 		for (uint64_t k = 0; k < length; k++)
 			assert_int_equal(*place(&scattered.vector, k), bytes[k]);
@@ -83,9 +83,9 @@ static void write__nothing_outside(void **state)
 
 	(void)state;
 	for (int i = 0; i < 200; i++) {
-		uint64_t length = unit_below(&random, BYTES);
+		uint64_t length = random_below(&random, BYTES);
 
-		scatter(&scattered, &random, 1 + unit_below(&random, SEGMENTS), length);
+		scatter(&scattered, &random, 1 + random_below(&random, SEGMENTS), length);
 		vector_write(&scattered.vector, 0, zeros, length);
 		changed = 0;
 		for (size_t k = 0; k < sizeof(scattered.memory); k++)
@@ -102,11 +102,11 @@ static void slice__covers_in_order_what_fits(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
-		uint64_t length = unit_below(&random, BYTES), offset = unit_below(&random, (uint32_t)length + 1);
-		uint64_t size = unit_below(&random, (uint32_t)(length - offset) + 1), covered, at = offset;
-		size_t max = 1 + unit_below(&random, 20), n;
+		uint64_t length = random_below(&random, BYTES), offset = random_below(&random, (uint32_t)length + 1);
+		uint64_t size = random_below(&random, (uint32_t)(length - offset) + 1), covered, at = offset;
+		size_t max = 1 + random_below(&random, 20), n;
 
-		scatter(&scattered, &random, 1 + unit_below(&random, SEGMENTS), length);
+		scatter(&scattered, &random, 1 + random_below(&random, SEGMENTS), length);
 		n = vector_slice(&scattered.vector, offset, size, slice, max, &covered);
 		assert_true(n <= max);
 		assert_true(covered == size || (n == max && covered < size));
