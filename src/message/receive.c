@@ -431,12 +431,22 @@ static int receive_check(struct thole_endpoint *endpoint, uint32_t source, size_
 	return 0;
 }
 
+/* What a receive is posted with, but for its memory. */
+struct posting {
+	uint64_t tag, mask;
+	void *context;
+	uint32_t source;
+	unsigned flags;
+};
+
 /* Inlined, so that the one segment of thole_recv never gets to memory: its halves would be stored one by one and
  * loaded as one, which waits until the stores are out of the processor's store buffer. */
 __attribute__((always_inline)) static inline int
-receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments, size_t count,
-	     uint64_t tag, uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size_t count,
+	     const struct posting *posting, struct thole_request **request_p)
 {
+	uint32_t source = posting->source;
+	unsigned flags = posting->flags;
 	bool plain = flags & THOLE_PLAIN;
 	struct thole_message *unexpected = NULL;
 	struct thole_request *request;
@@ -445,14 +455,14 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 	if (error)
 		return error;
 	if (!(flags & THOLE_MULTI))
-		unexpected = receive_find(endpoint, source, tag, mask, flags);
+		unexpected = receive_find(endpoint, source, posting->tag, posting->mask, flags);
 	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->base.gone &&
 	    !endpoint->peers[source]->screened && !(flags & THOLE_MULTI))
 		return error_set(endpoint->peers[source]->base.gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED
 											       : THOLE_ERR_PEER,
 				 "peer %u (%s) is gone and nothing of it is left", source,
 				 endpoint->peers[source]->base.address.text);
-	request = request_new(endpoint, THOLE_OP_RECEIVE, context, flags);
+	request = request_new(endpoint, THOLE_OP_RECEIVE, posting->context, flags);
 	if (!request)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
 	error = request_set_vector(request, segments, count);
@@ -462,8 +472,8 @@ receive_post(struct thole_endpoint *endpoint, uint32_t source, const struct iove
 	}
 	request->queue = plain ? MATCH_PLAIN : MATCH_TAGGED;
 	request->match.source = source;
-	request->match.tag = plain ? 0 : tag;
-	request->match.mask = plain ? 0 : mask;
+	request->match.tag = plain ? 0 : posting->tag;
+	request->match.mask = plain ? 0 : posting->mask;
 	if (request_p) {
 		request->handle = true;
 		*request_p = request;
@@ -490,8 +500,8 @@ int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, s
 	int error;
 
 	endpoint_lock(endpoint);
-	error = receive_post(endpoint, source, &(struct iovec){buffer, length}, 1, tag, mask, flags, context,
-			     request_p);
+	error = receive_post(endpoint, &(struct iovec){buffer, length}, 1,
+			     &(struct posting){tag, mask, context, source, flags}, request_p);
 	endpoint_unlock(endpoint);
 	return error;
 }
@@ -502,7 +512,8 @@ int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct i
 	int error;
 
 	endpoint_lock(endpoint);
-	error = receive_post(endpoint, source, segments, count, tag, mask, flags, context, request_p);
+	error = receive_post(endpoint, segments, count, &(struct posting){tag, mask, context, source, flags},
+			     request_p);
 	endpoint_unlock(endpoint);
 	return error;
 }
