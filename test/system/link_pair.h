@@ -81,6 +81,10 @@ static inline void pair_make(unsigned mtu)
 			 2 - side, pair_devices[side]);
 		pair_run("ip neigh replace fd98::%u lladdr 02:00:00:00:98:0%u dev %s nud permanent", 2 - side, 2 - side,
 			 pair_devices[side]);
+		/* until the kernel has given it a queue, it drops what is sent */
+		pair_run("for i in $(seq 1000); do ip link show %s | grep -q 'state UP' && exit; sleep 0.01; done; "
+			 "exit 1",
+			 pair_devices[side]);
 	}
 }
 

@@ -109,7 +109,8 @@ static void last_link__is_not_left(void **state)
 	host_close(host);
 }
 
-/* Not at once, and only while something goes on; what shows that it works is the answer to a CONNECT by it. */
+/* Not at once; after a round of tries in vain only when something goes on. What shows that it works is the answer to a
+ * CONNECT by it. */
 static void link__is_tried_again_and_returned_to(void **state)
 {
 	struct host *host;
@@ -120,7 +121,12 @@ static void link__is_tried_again_and_returned_to(void **state)
 	link_loses(host, connection, &packet, LINK_LOSSES);
 	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
 	sinks_clear(host);
-	host_run(host, 2 * (uint64_t)FALL_BACK_NS);
+	host_run(host, FALL_BACK_NS / 2);
+	assert_int_equal(host->sinks[RAW].frames, 0);
+	host_run(host, 4 * (uint64_t)FALL_BACK_NS);
+	assert_int_equal(host->sinks[RAW].frames, PROBES_MAX);
+	sinks_clear(host);
+	host_run(host, 4 * (uint64_t)FALL_BACK_NS);
 	assert_int_equal(host->sinks[RAW].frames, 0); /* at rest */
 	assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
 	host_run(host, 100);

@@ -164,7 +164,9 @@ void route_leave(struct connection *connection, unsigned link)
 	route->frame_max = 0;
 	route->left = true;
 	route->tries = 0;
+	route->later = false;
 	route->try_ns = connection->engine->now_ns + FALL_BACK_NS;
+	connection_wake(connection, route->try_ns);
 	route_choose(connection);
 }
 
@@ -190,7 +192,8 @@ void route_try(struct connection *connection, unsigned link)
 		return;
 	if (route->tries >= PROBES_MAX) {
 		if (route->left) {
-			route->tries = 0; /* another round, later */
+			route->tries = 0; /* another round, later, and only if anything goes on then */
+			route->later = true;
 			route->try_ns = connection->engine->now_ns + FALL_BACK_NS;
 		}
 		return;
@@ -216,7 +219,7 @@ uint64_t route_expire(struct connection *connection)
 
 		if (route->try_ns && route->try_ns <= now_ns)
 			route_try(connection, i);
-		if (route->try_ns && route->tries > 0 && route->try_ns < next_ns)
+		if (route->try_ns && !(route->later && route->tries == 0) && route->try_ns < next_ns)
 			next_ns = route->try_ns;
 	}
 	return next_ns;

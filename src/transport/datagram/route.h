@@ -20,7 +20,7 @@ enum route_limits {
 struct route {
 	struct path records, bulk;
 	struct connection *next; /* in the engine's bucket for this path */
-	uint64_t try_ns;         /* when a CONNECT goes by it next, if anything goes on then; 0: no more */
+	uint64_t try_ns;         /* when a CONNECT goes by it next; 0: no more */
 	uint64_t lost_ns;        /* when it was last found to have lost a frame, */
 	uint8_t lost_in_row;     /* and how often in a row: it arrived only when another link repeated it */
 	uint8_t tries;           /* CONNECTs since it was known, or left */
@@ -29,6 +29,7 @@ struct route {
 	bool known : 1;          /* the paths are filled in */
 	bool heard : 1;          /* a CONNECT or an ACCEPT has come by it */
 	bool left : 1;           /* it worked, and then lost what another carried */
+	bool later : 1;          /* a whole round of tries was in vain: the next one waits until something goes on */
 };
 
 _Static_assert(ENGINE_FRAME_MAX <= UINT16_MAX, "routes know how long frames may be");
@@ -60,8 +61,8 @@ void route_lose(struct connection *connection, unsigned link);
 /* Send a CONNECT by this link, or by all that are not waiting for an answer, if there is reason to. */
 void route_try(struct connection *connection, unsigned link);
 void route_try_all(struct connection *connection);
-/* Send the CONNECTs that are due; when one is next, UINT64_MAX: never. Called while anything goes on, which is when
- * links are returned to that were left: a connection at rest leaves them alone. */
+/* Send the CONNECTs that are due; when one is next, UINT64_MAX: never. After a round of
+ * tries in vain a link is left alone until the connection is called for something else. */
 uint64_t route_expire(struct connection *connection);
 void route_end(struct connection *connection);
 /* Another link that works and carries frames of so many bytes, a different one each turn; `usual` if there is none. */
