@@ -170,19 +170,31 @@ static bool lanes_try(const uint64_t key[2], const uint8_t *const texts[LANES], 
 
 #endif
 
+/* Up to as many as there are lanes, if that is faster. */
+static bool lanes_some(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length,
+		       uint64_t *digests)
+{
+	const uint8_t *side[LANES];
+	uint64_t found[LANES];
+
+	if (count < LANES_MIN)
+		return false;
+	for (size_t i = 0; i < LANES; i++)
+		side[i] = texts[i < count ? i : 0];
+	if (!lanes_try(key, side, length, found))
+		return false;
+	memcpy(digests, found, count * sizeof(*digests));
+	return true;
+}
+
 void siphash_many(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length, uint64_t *digests)
 {
 	for (size_t at = 0; at < count; at += LANES) {
 		size_t some = count - at < LANES ? count - at : LANES;
-		const uint8_t *side[LANES];
-		uint64_t found[LANES];
 
-		for (size_t i = 0; i < LANES; i++)
-			side[i] = texts[at + (i < some ? i : 0)];
-		if (some < LANES_MIN || !lanes_try(key, side, length, found))
-			for (size_t i = 0; i < some; i++)
-				found[i] = siphash(key, side[i], length);
-		for (size_t i = 0; i < some; i++)
-			digests[at + i] = found[i];
+		if (lanes_some(key, texts + at, some, length, digests + at))
+			continue;
+		for (size_t i = at; i < at + some; i++)
+			digests[i] = siphash(key, texts[i], length);
 	}
 }
