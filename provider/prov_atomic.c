@@ -183,8 +183,7 @@ static ssize_t prov_atomic_run(struct fid_ep *fid, const struct atomic *atomic)
 	return prov_error_result(error);
 }
 
-/* ---- Putting parameters in order
- * --------------------------------------------------------------- */
+/* ---- Putting parameters in order ------------------------------------------------------------------------ */
 
 static unsigned prov_atomic_flags_of(struct fid_ep *ep, bool fetches, uint64_t flags)
 {
@@ -345,8 +344,7 @@ static ssize_t prov_atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_a
 	                           prov_atomic_parts_of(resultv, result_count), flags);
 }
 
-/* ---- Which there are
- * ---------------------------------------------------------------------------- */
+/* ---- Which there are ------------------------------------------------------------------------------------ */
 
 static bool prov_atomic_is_compare(enum fi_op op)
 {

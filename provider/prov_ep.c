@@ -102,8 +102,7 @@ static int prov_ep_close(struct fid *fid)
 	return 0;
 }
 
-/* ---- Binding, enabling, options
- * --------------------------------------------------------------- */
+/* ---- Binding, enabling, options ------------------------------------------------------------------------- */
 
 /* Programs bind counters later too (Sandia OpenSHMEM does): they count what ends from then on. */
 static int prov_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)

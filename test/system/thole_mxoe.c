@@ -542,8 +542,7 @@ static void keys(void)
 		fail("a connect cannot be given up");
 }
 
-/* ---- Two processes at one interface
- * ------------------------------------------------------------------------------- */
+/* ---- Two processes at one interface --------------------------------------------------------------------- */
 
 enum { BOARD_ROUNDS = 20 };
 

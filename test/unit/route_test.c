@@ -48,8 +48,7 @@ static void link_loses(struct host *host, struct connection *connection, struct 
 		stranger_repeated(host, connection, packet, NARROW, TRIP_NS);
 }
 
-/* ---- Left, and returned to
- * ------------------------------------------------------------------------------------------ */
+/* ---- Left, and returned to ------------------------------------------------------------------------------ */
 
 static void link__is_left_for_the_next(void **state)
 {
@@ -213,8 +212,7 @@ static void repetitions__go_by_all_others(void **state)
 	host_close(host);
 }
 
-/* ---- Bulk
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Bulk ----------------------------------------------------------------------------------------------- */
 
 /* It has a long message for us, which we want. */
 static void stranger_announces(struct host *host, const struct packet *own, void *to)
@@ -300,8 +298,7 @@ static void data__goes_the_way_of_its_pull(void **state)
 	host_close(host);
 }
 
-/* ---- Silence
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Silence -------------------------------------------------------------------------------------------- */
 
 /* It is asked by each link that works, as by any the answer may come. */
 static void silent_peer__is_asked_by_each_link(void **state)

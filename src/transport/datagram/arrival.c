@@ -38,8 +38,7 @@ void arrival_end(struct connection *connection)
 	arrival_quiet(connection);
 }
 
-/* ---- Acknowledgements
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Acknowledgements ----------------------------------------------------------------------------------- */
 
 /* Frames that this peer may have under way: its share of what the receive buffer holds. */
 static uint16_t arrival_credit(const struct connection *connection)
@@ -101,8 +100,7 @@ void arrival_acknowledge(struct connection *connection)
 	burst_post(engine, link, &connection->route[link].records, &packet, 0);
 }
 
-/* ---- In
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- In ------------------------------------------------------------------------------------------------- */
 
 static void arrival_deliver(struct connection *connection, const struct packet *packet)
 {
@@ -251,8 +249,7 @@ void arrival_record(struct connection *connection, const struct packet *packet, 
 		arrival_owe(connection, !list_empty(&connection->in.held) && engine->codec->selective);
 }
 
-/* ---- Time
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Time ----------------------------------------------------------------------------------------------- */
 
 uint64_t arrival_expire(struct connection *connection)
 {

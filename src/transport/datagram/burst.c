@@ -41,7 +41,7 @@ uint8_t *burst_bounce(struct engine *engine)
 }
 
 /* Counters, tags and checksums, as late as can be: those of many frames are made at once. The heads are ours to write:
- * in the burst, or in kept frames. Without a tag a frame would be dropped, as others are lost. */
+ * in the burst, or in transmit frames. Without a tag a frame would be dropped, as others are lost. */
 static void burst_seal(struct engine *engine, unsigned count)
 {
 	const struct burst *burst = engine->burst;

@@ -11,8 +11,7 @@
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 
-/* ---- Finding
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Finding -------------------------------------------------------------------------------------------- */
 
 static uint32_t path_hash(const struct path *path)
 {
@@ -58,8 +57,7 @@ struct connection *connection_by_index(struct engine *engine, uint32_t index, ui
 		       : NULL;
 }
 
-/* ---- Beginning and end
- * --------------------------------------------------------------------------------------------- */
+/* ---- Beginning and end ---------------------------------------------------------------------------------- */
 
 struct connection *connection_get(struct engine *engine, struct transport_peer *peer)
 {
@@ -155,8 +153,7 @@ void connection_disconnect(struct engine *engine, struct transport_peer *peer)
 	connection_rest(connection);
 }
 
-/* ---- Time
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Time ----------------------------------------------------------------------------------------------- */
 
 void connection_wake(struct connection *connection, uint64_t when_ns)
 {
@@ -187,8 +184,7 @@ uint64_t connection_expire(struct connection *connection)
 	return try_ns < next_ns ? try_ns : next_ns;
 }
 
-/* ---- Frames
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Frames --------------------------------------------------------------------------------------------- */
 
 void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type)
 {

@@ -9,8 +9,7 @@
 #include "transport/datagram/transmit_frame.h"
 #include "transport/datagram/scatter.h"
 
-/* ---- Opening and closing
- * ------------------------------------------------------------------------------------------- */
+/* ---- Opening and closing -------------------------------------------------------------------------------- */
 
 /* Without a key there is nothing that a stranger does not know too. */
 static enum guard_mode engine_integrity(const struct engine *engine)
@@ -97,8 +96,7 @@ void engine_add_link(struct engine *engine, struct link *link)
 		transmit_frame_init(engine);
 }
 
-/* ---- Time
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Time ----------------------------------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -136,8 +134,7 @@ unsigned engine_expire(struct engine *engine)
 	return n;
 }
 
-/* ---- Out
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Out ------------------------------------------------------------------------------------------------ */
 
 unsigned engine_transmit(struct engine *engine)
 {
@@ -208,8 +205,7 @@ void engine_backpressure(struct engine *engine)
 	}
 }
 
-/* ---- In
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- In ------------------------------------------------------------------------------------------------- */
 
 /* Lose frames on purpose; xorshift64*, seeded by options. */
 static bool engine_inject(struct engine *engine)

@@ -14,8 +14,7 @@
 #include "transport/datagram/connection.h"
 #include "transport/datagram/sequence.h"
 
-/* ---- CONNECT and ACCEPT
- * -------------------------------------------------------------------------------------------- */
+/* ---- CONNECT and ACCEPT --------------------------------------------------------------------------------- */
 
 uint32_t handshake_next(const struct connection *connection)
 {
@@ -272,8 +271,7 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	connection_dirty(connection);
 }
 
-/* ---- CLOSE
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- CLOSE ---------------------------------------------------------------------------------------------- */
 
 /* Whether all that was sent before the CLOSE is here. */
 static bool handshake_is_closed(const struct connection *connection)

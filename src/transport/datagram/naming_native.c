@@ -14,8 +14,7 @@
 #include "transport/datagram/connection.h"
 #include "transport/datagram/sequence.h"
 
-/* ---- The engine
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- The engine ----------------------------------------------------------------------------------------- */
 
 static int native_init(struct engine *engine)
 {
@@ -35,8 +34,7 @@ static uint64_t native_deadline(const struct engine *engine)
 	return UINT64_MAX;
 }
 
-/* ---- Connections
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Connections ---------------------------------------------------------------------------------------- */
 
 static void native_begin(struct connection *connection)
 {
@@ -58,8 +56,7 @@ static void native_ask(struct connection *connection)
 	connection_dirty(connection);
 }
 
-/* ---- CONNECT and ACCEPT
- * --------------------------------------------------------------------------------------------- */
+/* ---- CONNECT and ACCEPT --------------------------------------------------------------------------------- */
 
 /* Over all that the packet says: who hears it can use it for nothing else. */
 static uint64_t native_proof(const struct engine *engine, const struct packet *packet)
@@ -232,8 +229,7 @@ static int native_rekey(struct engine *engine, struct transport_peer *peer, uint
 	return 0;
 }
 
-/* ---- Refusals
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------------------------------------- */
 
 /* Who knows the job key and is at this path has got a frame with this session, and has no such connection. */
 static uint64_t native_nack_proof(const struct engine *engine, const struct packet_nack *nack, const struct path *from)
@@ -330,8 +326,7 @@ static void native_stranger(struct engine *engine, const struct link *link, cons
 	native_refuse(engine, link, from, packet, connection ? NACK_CLOSED : NACK_BAD_SESSION);
 }
 
-/* ---- Any frame
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Any frame ------------------------------------------------------------------------------------------ */
 
 /* Whether a frame is the peer's, and new; then it is remembered. */
 static bool native_admits(struct connection *connection, const struct packet *packet, const uint8_t *frame,
@@ -404,8 +399,7 @@ static bool native_frame(struct engine *engine, struct link *link, const struct 
 	return known;
 }
 
-/* ---- Windows are named by their requests
- * ---------------------------------------------------------------------------- */
+/* ---- Windows are named by their requests ---------------------------------------------------------------- */
 
 static bool native_window(struct connection *connection, uint64_t *id_p)
 {

@@ -36,8 +36,7 @@ void pull_begin(struct connection *connection)
 	connection->pull.window = connection->engine->outstanding_max;
 }
 
-/* ---- Blocks
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Blocks --------------------------------------------------------------------------------------------- */
 
 uint64_t pull_id(struct engine *engine, const struct fetch *fetch)
 {
@@ -225,8 +224,7 @@ static struct block *block_new(struct fetch *fetch, uint64_t offset, uint32_t le
 	return block;
 }
 
-/* ---- Fetches
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Fetches -------------------------------------------------------------------------------------------- */
 
 static void pull_fetch_end(struct fetch *fetch, int status)
 {
@@ -375,8 +373,7 @@ void pull_ask(struct engine *engine)
 	}
 }
 
-/* ---- What comes, and what does not
- * --------------------------------------------------------------------------------- */
+/* ---- What comes, and what does not ---------------------------------------------------------------------- */
 
 /* The window grows by what comes and narrows by twice what is lost: so it stays wide where as much as one in five is
  * by bad luck, and becomes least where a third is for want of room. */
@@ -526,8 +523,7 @@ void pull_nacked(struct connection *connection, uint64_t transfer)
 		pull_fetch_end(fetch, THOLE_ERR_PROTOCOL);
 }
 
-/* ---- Time, and the end
- * --------------------------------------------------------------------------------------------- */
+/* ---- Time, and the end ---------------------------------------------------------------------------------- */
 
 void pull_end(struct connection *connection)
 {

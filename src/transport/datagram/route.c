@@ -10,8 +10,7 @@
  */
 #include "transport/datagram/connection.h"
 
-/* ---- Which one is used
- * --------------------------------------------------------------------------------------------- */
+/* ---- Which one is used ---------------------------------------------------------------------------------- */
 
 /* The first by rank that works. */
 static uint8_t route_best(const struct connection *connection, enum link_use use)
@@ -79,8 +78,7 @@ uint8_t route_serve(const struct connection *connection, bool aside)
 	return aside && connection->route[heard].known ? heard : route_usual(connection);
 }
 
-/* ---- What is learnt of one
- * ----------------------------------------------------------------------------------------- */
+/* ---- What is learnt of one ------------------------------------------------------------------------------ */
 
 void route_begin(struct connection *connection)
 {
@@ -150,8 +148,7 @@ void route_shrink(struct connection *connection, unsigned link, uint32_t frame_m
 	route_choose(connection);
 }
 
-/* ---- Links that lose
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Links that lose ------------------------------------------------------------------------------------ */
 
 void route_leave(struct connection *connection, unsigned link)
 {
@@ -177,8 +174,7 @@ void route_lose(struct connection *connection, unsigned link)
 		route_leave(connection, link);
 }
 
-/* ---- CONNECTs by further links
- * ------------------------------------------------------------------------------------- */
+/* ---- CONNECTs by further links -------------------------------------------------------------------------- */
 
 /* Where it leads to is the peer's word alone until something has come from there, so before that it gets short frames,
  * and none at all if it is not us who want the connection. */

@@ -62,8 +62,7 @@ void transmit_start(struct connection *connection, uint32_t next)
 	connection->out.credit = codec->credit_unsaid;
 }
 
-/* ---- Cutting
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Cutting -------------------------------------------------------------------------------------------- */
 
 /* How a record is cut into frames. */
 struct cut {
@@ -141,8 +140,7 @@ static void transmit_take_back(struct connection *connection, uint32_t first)
 	connection->out.next = first;
 }
 
-/* ---- How much
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- How much ------------------------------------------------------------------------------------------- */
 
 /* How many frames may be sent now. Small ones cannot fill a queue and are not held back by the window: a program may
  * make no further call after the one that has sent them, and others wait for what they say. */
@@ -254,8 +252,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	return 0;
 }
 
-/* ---- Sending
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Sending -------------------------------------------------------------------------------------------- */
 
 /* How long nothing may be heard of what is out: by measured trips, twice as long each time. */
 static uint64_t transmit_timeout(const struct connection *connection)
@@ -352,8 +349,7 @@ static void transmit_resend(struct connection *connection, struct transmit_frame
 	transmit_send(connection, frame, &report, true, true);
 }
 
-/* ---- What has arrived there
- * ---------------------------------------------------------------------------------------- */
+/* ---- What has arrived there ----------------------------------------------------------------------------- */
 
 static void transmit_grow(struct connection *connection, uint32_t acked)
 {
@@ -530,8 +526,7 @@ bool transmit_is_out(const struct connection *connection, uint32_t wire)
 	       sequence_after(sequence, container_of(first, struct transmit_frame, node)->sequence) >= 0;
 }
 
-/* ---- Out, and time
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Out, and time -------------------------------------------------------------------------------------- */
 
 void transmit_flush(struct connection *connection)
 {
