@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "prov_cq.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "prov_core.h"
+#include "prov_error.h"
 #include "prov_stub.h"
 
 enum {
@@ -214,12 +214,8 @@ static int prov_cq_signal(struct fid_cq *fid)
 static const char *prov_cq_strerror(struct fid_cq *fid, int prov_errno, const void *data,
                                     char *buffer, size_t length)
 {
-	const char *text = thole_strerror(prov_errno);
-
 	(void)fid, (void)data;
-	if (buffer && length)
-		snprintf(buffer, length, "%s", text);
-	return text;
+	return prov_error_text(prov_errno, buffer, length);
 }
 
 int prov_cq_trywait(struct prov_cq *cq)

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "prov_error.h"
 #include "prov_stub.h"
 #include "thole.h"
 
@@ -181,12 +181,8 @@ static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer,
 static const char *prov_eq_strerror(struct fid_eq *fid, int prov_errno, const void *data,
                                     char *buffer, size_t length)
 {
-	const char *text = thole_strerror(prov_errno);
-
 	(void)fid, (void)data;
-	if (buffer && length)
-		snprintf(buffer, length, "%s", text);
-	return text;
+	return prov_error_text(prov_errno, buffer, length);
 }
 
 int prov_eq_trywait(struct prov_eq *eq)

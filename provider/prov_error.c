@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "prov_error.h"
 
+#include <stdio.h>
+
 #include "thole.h"
 
 static const int errors[THOLE_ERR_COUNT] = {
@@ -43,4 +45,13 @@ int prov_error_entry(uint64_t caps, int status)
 	if (status == THOLE_ERR_CLOSED && !(caps & FI_TAGGED))
 		return FI_ECANCELED;
 	return prov_error_of(status);
+}
+
+const char *prov_error_text(int status, char *buffer, size_t length)
+{
+	const char *text = thole_strerror(status);
+
+	if (buffer && length)
+		snprintf(buffer, length, "%s", text);
+	return text;
 }

@@ -6,6 +6,7 @@
 #ifndef PROV_ERROR_H
 #define PROV_ERROR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "prov_compat.h"
@@ -15,6 +16,9 @@ int prov_error_of(int status);
 
 /* What a queue says of an operation that has failed, at an endpoint with these capabilities. */
 int prov_error_entry(uint64_t caps, int status);
+
+/* What a queue's strerror says of a THOLE_ERR_*: a phrase, and a copy of it in `buffer` if there is one. */
+const char *prov_error_text(int status, char *buffer, size_t length);
 
 /* 0 or negative FI_E* of a Thole call's return. */
 static inline int prov_error_result(int status)

@@ -9,7 +9,6 @@
 #include "prov_endpoint.h"
 #include "prov_eq.h"
 
-static struct objects objects;
 static struct fid_ep *fids[2];
 static struct prov_endpoint *one, *two;
 static struct thole_address names[2]; /* of both */

@@ -11,7 +11,6 @@
 #include "prov_flags.h"
 #include "prov_region.h"
 
-static struct objects objects;
 static struct prov_endpoint endpoint;
 static struct fid_cq *cq;
 static struct fid_cntr *cntr;

@@ -4,22 +4,6 @@
 
 #include "prov_counter.h"
 
-static struct objects objects;
-
-static int setup(void **state)
-{
-	(void)state;
-	objects_open(&objects);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	objects_close(&objects);
-	return 0;
-}
-
 static struct prov_counter *counter_open(enum fi_cntr_events events, enum fi_wait_obj wait_obj)
 {
 	struct fi_cntr_attr attr = {.events = events, .wait_obj = wait_obj};
@@ -104,5 +88,5 @@ int main(void)
 		cmocka_unit_test(close__waits_for_its_users),
 	};
 
-	return cmocka_run_group_tests_name("prov_counter", tests, setup, teardown);
+	return cmocka_run_group_tests_name("prov_counter", tests, objects_setup, objects_teardown);
 }

@@ -19,22 +19,6 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 	return refuse ? NULL : __real_aligned_alloc(alignment, size);
 }
 
-static struct objects objects;
-
-static int setup(void **state)
-{
-	(void)state;
-	objects_open(&objects);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	objects_close(&objects);
-	return 0;
-}
-
 static struct prov_cq *cq_open(enum fi_cq_format format, enum fi_wait_obj wait_obj)
 {
 	struct fi_cq_attr attr = {.format = format, .wait_obj = wait_obj};
@@ -200,5 +184,5 @@ int main(void)
 		cmocka_unit_test(waiting__ends_by_time_and_by_signal),
 	};
 
-	return cmocka_run_group_tests_name("prov_cq", tests, setup, teardown);
+	return cmocka_run_group_tests_name("prov_cq", tests, objects_setup, objects_teardown);
 }

@@ -5,7 +5,6 @@
 
 #include "prov_endpoint.h"
 
-static struct objects objects;
 static struct fid_ep *ep;
 static struct fid_av *av;
 static struct fid_cq *cq;

@@ -17,7 +17,6 @@ void *__wrap_calloc(size_t count, size_t size)
 	return refuse ? NULL : __real_calloc(count, size);
 }
 
-static struct objects objects;
 static struct fid_eq *fid;
 static struct prov_eq *eq;
 

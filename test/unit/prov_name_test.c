@@ -6,7 +6,6 @@
 
 #include "prov_endpoint.h"
 
-static struct objects objects;
 static struct fid_ep *ep;
 
 static int setup(void **state)

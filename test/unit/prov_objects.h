@@ -50,4 +50,21 @@ static inline void objects_close(struct objects *objects)
 	free(objects->info);
 }
 
+/* Those of this program, and how cmocka opens and closes them. */
+static struct objects objects;
+
+static inline int objects_setup(void **state)
+{
+	(void)state;
+	objects_open(&objects);
+	return 0;
+}
+
+static inline int objects_teardown(void **state)
+{
+	(void)state;
+	objects_close(&objects);
+	return 0;
+}
+
 #endif /* PROV_OBJECTS_H */

@@ -5,7 +5,6 @@
 
 #include "prov_cq.h"
 
-static struct objects objects;
 static struct fid_poll *set;
 static struct fid_cq *cq;
 static struct fid_cntr *cntr;

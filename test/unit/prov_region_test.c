@@ -6,22 +6,6 @@
 #include "prov_region.h"
 
 static char memory[64];
-static struct objects objects;
-
-static int setup(void **state)
-{
-	(void)state;
-	objects_open(&objects);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	objects_close(&objects);
-	return 0;
-}
-
 static int reg(uint64_t access, uint64_t key, struct fid_mr **mr_p)
 {
 	return fi_mr_reg(objects.domain, memory, sizeof memory, access, 0, key, 0, mr_p, NULL);
@@ -124,10 +108,10 @@ static void reg__of_one_piece_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(region__is_on_all_endpoints, setup, teardown),
-		cmocka_unit_test_setup_teardown(key__is_taken_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(counter__needs_notices, setup, teardown),
-		cmocka_unit_test_setup_teardown(reg__of_one_piece_of_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(region__is_on_all_endpoints, objects_setup, objects_teardown),
+		cmocka_unit_test_setup_teardown(key__is_taken_once, objects_setup, objects_teardown),
+		cmocka_unit_test_setup_teardown(counter__needs_notices, objects_setup, objects_teardown),
+		cmocka_unit_test_setup_teardown(reg__of_one_piece_of_memory, objects_setup, objects_teardown),
 	};
 
 	return cmocka_run_group_tests_name("prov_region", tests, NULL, NULL);

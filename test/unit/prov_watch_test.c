@@ -8,7 +8,6 @@
 #include "prov_endpoint.h"
 #include "prov_watch.h"
 
-static struct objects objects;
 static struct fid_ep *ep;
 static struct thole_endpoint *thole;
 static struct prov_watch watch;
