@@ -2,6 +2,8 @@
 /* Errors: each of Thole's has a word of libfabric's. */
 #include "unit.h"
 
+#include <string.h>
+
 #include "prov_error.h"
 #include "thole.h"
 
@@ -30,11 +32,29 @@ static void entry__of_a_peer_that_has_closed(void **state)
 	assert_int_equal(prov_error_entry(FI_TAGGED, THOLE_ERR_CANCELED), FI_ECANCELED);
 }
 
+/* Returned, and copied as far as there is room. */
+static void text__is_copied(void **state)
+{
+	char all[64] = "", some[4] = "", none = 'x';
+	const char *text = prov_error_text(THOLE_ERR_PEER, all, sizeof(all));
+
+	(void)state;
+	assert_string_equal(text, thole_strerror(THOLE_ERR_PEER));
+	assert_string_equal(all, text);
+	assert_ptr_equal(prov_error_text(THOLE_ERR_PEER, some, sizeof(some)), text);
+	assert_int_equal(strlen(some), 3);
+	assert_memory_equal(some, text, 3);
+	prov_error_text(THOLE_ERR_PEER, &none, 0);
+	prov_error_text(THOLE_ERR_PEER, NULL, 1);
+	assert_int_equal(none, 'x');
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(error__has_a_word),
 		cmocka_unit_test(entry__of_a_peer_that_has_closed),
+		cmocka_unit_test(text__is_copied),
 	};
 
 	return cmocka_run_group_tests_name("prov_error", tests, NULL, NULL);

@@ -139,6 +139,9 @@ static void link__is_tried_again_and_returned_to(void **state)
 	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
 	assert_int_equal(connection->routes.working, LINKS);
 	assert_false(connection->route[RAW].left);
+	assert_true(connection->route[RAW].later);
+	route_leave(connection, RAW);
+	assert_false(connection->route[RAW].later); /* left anew, it is tried at rest too */
 	host_close(host);
 }
 
