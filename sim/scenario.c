@@ -693,7 +693,7 @@ static uint64_t run_apart_with(struct simulation *simulation, bool bad)
 	dead = process_at(simulation, 7);
 	serve_rounds(simulation, 7);
 	if (bad) {
-		/* Both have announced much, and are to be sent much. */
+		/* Both have sent many RTS, and are to be sent much. */
 		for (int i = 0; i < 8; i++) {
 			for (struct process *other = slow; other; other = other == slow ? dead : NULL) {
 				traffic_receive(hub, other, 4 << 20, 3, 0xff, 0);

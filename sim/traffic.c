@@ -402,7 +402,7 @@ static void notice_arrived(struct process *process, const struct thole_completio
 	}
 	put->received = true;
 	if (pattern_compare(player->put + (size_t)put->by->index * TRAFFIC_SLOT, number, 0, put->length) < put->length)
-		op_fail(put, "it is announced, and its data is not there");
+		op_fail(put, "its RTS is here, and its data is not");
 }
 
 static void traffic_completion(struct process *process, const struct thole_completion *completion)
@@ -1229,7 +1229,7 @@ static void check_rest(struct process *process)
 		{"bytes asked for", engine->outstanding},
 		{"held frames", engine->held},
 		{"timers", engine->timers.count},
-		{"connections to be flushed", !list_empty(&engine->dirty)},
+		{"connections with something to transmit", !list_empty(&engine->dirty)},
 		{"peers with a backlog", !list_empty(&endpoint->backlogged) || !list_empty(&endpoint->stalled)},
 		{"blocks", !list_empty(&engine->blocks)},
 		{"bad records", process->slandered ? 0 : endpoint->base.counters[COUNTER_BAD_RECORDS]},

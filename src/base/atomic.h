@@ -41,7 +41,7 @@
 	                            __ATOMIC_ACQUIRE)
 
 /* Orders everything before against everything after, an earlier store against a later load
- * included. That pair is what "announce that I sleep, then look once more" and its partner
+ * included. That pair is what "say that I sleep, then poll once more" and its partner
  * "publish, then look for sleepers" need, and what acquire and release do not give. */
 static inline void fence_full(void)
 {

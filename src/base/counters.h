@@ -10,7 +10,7 @@
 
 #define COUNTER_TABLE(ROW) \
 	ROW(SENT_EAGER, "sent_eager", "messages sent through a ring without asking the receiver first") \
-	ROW(SENT_RENDEZVOUS, "sent_rendezvous", "messages announced and left for the receiver to fetch") \
+	ROW(SENT_RENDEZVOUS, "sent_rendezvous", "messages sent as an RTS, and left for the receiver to fetch") \
 	ROW(SHM_MESSAGES, "shm_messages", "messages, puts, gets and atomics started to peers of this host") \
 	ROW(SHM_BYTES, "shm_bytes", "bytes of these") \
 	ROW(NETWORK_MESSAGES, "network_messages", "messages, puts, gets and atomics started to other hosts") \
@@ -18,7 +18,7 @@
 	ROW(RECEIVED, "received", "messages delivered into a receive's buffer") \
 	ROW(UNEXPECTED, "unexpected", "messages that arrived before their receive was posted") \
 	ROW(UNEXPECTED_BYTES, "unexpected_bytes", "bytes held now for unexpected messages") \
-	ROW(UNEXPECTED_HOLDS, "unexpected_holds", "times the bound unexpected_max made senders announce only") \
+	ROW(UNEXPECTED_HOLDS, "unexpected_holds", "times that unexpected_max made it ask senders for RTS only") \
 	ROW(TRUNCATED, "truncated", "messages that were longer than their receive") \
 	ROW(BACKLOGGED, "backlogged", "operations that had to wait for room in a ring") \
 	ROW(PUTS, "puts", "puts started") \

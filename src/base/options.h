@@ -63,9 +63,9 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(multi_min, OPTION_BYTES, "64", 0, OPTION_GIB(1), true, "",				\
 	    "a multi-receive buffer with less room than this is given back")			\
 	row(spin, OPTION_NS, "50us", 0, OPTION_SECONDS(10), true, "",				\
-	    "how long a wait looks for events before it sleeps")				\
+	    "how long a wait polls before it sleeps")				\
 	row(look_again, OPTION_COUNT_OF, "100", 0, OPTION_MIB(1), true, "",				\
-	    "most looks at the rings before a caller that was seen to gain by it is told that there is nothing") \
+	    "most polls of the rings before a caller that was seen to gain by it is told that there is nothing") \
 	row(look_again_shared, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), true, "",		\
 	    "the same where processes share cores; callers that yield by themselves want 0")	\
 	row(local_ranks, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), false, "",			\

@@ -97,7 +97,7 @@ static int endpoint_all_off(void)
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;
-	enum transport_wish connects[TRANSPORTS];
+	enum transport_need connects[TRANSPORTS];
 	int error = 0, left = 0;
 
 	for (int i = 0; i < TRANSPORTS && !error; i++) {

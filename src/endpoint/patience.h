@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * patience: whether a caller that polls in a loop of its own, and has found nothing, is to be told so, or whether to
- * look again first. Pure: outcomes and times are given, the answer is a number of looks.
+ * poll again first. Pure: outcomes and times are given, the answer is a number of polls.
  *
- * Looking again pays only for a caller who waits and is away for long between two polls, as MPICH is, which yields:
+ * Polling again pays only for a caller who waits and is away for long between two polls, as MPICH is, which yields:
  * what comes meanwhile lies there until it is back. One who is back at once sees it as soon by itself, and one who
  * computes wants its core. Who of these it is shows from how long it is away; whether it waits for what comes to us,
- * only from trying. So looks are paid for from an account. Looking again with success pays in; when it is used up,
+ * only from trying. So polls are paid for from an account. One with success pays in; when it is used up,
  * polls are answered at once, and now and then the time between two of them is taken: if it is of one who may wait,
- * that buys one more try. A poll that finds nothing costs no look at the clock otherwise, and on average a small part
- * of a try.
+ * that buys one more try. A poll that finds nothing reads no clock otherwise, and costs on average a small part of a
+ * try.
  */
 #ifndef THOLE_ENDPOINT_PATIENCE_H
 #define THOLE_ENDPOINT_PATIENCE_H
@@ -20,20 +20,20 @@
 enum {
 	PATIENCE_AWAY_NS = 300,     /* a caller that is back sooner does nothing between two polls */
 	PATIENCE_WAITING_NS = 5000, /* one that is back later computes */
-	PATIENCE_GAIN = 64,         /* looks that a success pays in: about what one is worth, some hundred ns to 2 us */
-	PATIENCE_MAX = 512,         /* looks in the account: those of some waits of 20 us */
+	PATIENCE_GAIN = 64,         /* polls that a success pays in: about what one is worth, some hundred ns to 2 us */
+	PATIENCE_MAX = 512,         /* polls in the account: those of some waits of 20 us */
 	PATIENCE_REST_MIN = 32,     /* polls between two times that are taken: after a success, */
 	PATIENCE_REST_MAX = 256,    /* and after many tries in vain: an average poll pays for the 256th part of one */
 };
 
 struct patience {
-	uint32_t account; /* looks that may be made */
+	uint32_t account; /* polls that may be made */
 	uint32_t rest;    /* polls that are still answered at once, where it is empty; then the time is taken, */
 	uint32_t rests;   /* for so many after the next try in vain */
-	uint64_t told_ns; /* when the caller was last told that there is nothing; 0: that was not looked at */
+	uint64_t told_ns; /* when the caller was last told that there is nothing; 0: that was not timed */
 };
 
-/* Whether this poll is answered at once, without a look at the clock. Else: patience_polls. */
+/* Whether this poll is answered at once, and the clock not read. Else: patience_polls. */
 static inline bool patience_rests(struct patience *patience)
 {
 	if (__builtin_expect(patience->account > 0 || patience->rest == 0, 0))
@@ -42,7 +42,7 @@ static inline bool patience_rests(struct patience *patience)
 	return true;
 }
 
-/* How many looks to make now, at most `looks`; 0: tell the caller. Either way patience_told or patience_paid
+/* How many polls to make now, at most `polls`; 0: tell the caller. Either way patience_told or patience_paid
  * follows. */
 static inline uint32_t patience_polls(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
@@ -59,7 +59,7 @@ static inline uint32_t patience_polls(struct patience *patience, uint64_t now_ns
 	return 0;
 }
 
-/* So many looks were made, none or all in vain, and the caller is told now. */
+/* So many polls were made, none or all in vain, and the caller is told now. */
 static inline void patience_told(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
 	if (polls == 0) {

@@ -5,13 +5,13 @@
  * With a core for each process, spinning is best, and yielding gives the core to strangers, if to anybody. With fewer,
  * whoever spins keeps the awaited process from running. It is so where the launcher says that there are more ranks
  * than cores, and where a peer was last seen on this very core. Then a waiting process yields often, but not at once:
- * where the awaited process does run, its answer comes within some hundred looks.
+ * where the awaited process does run, its answer comes within some hundred polls.
  *
  * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that
- * was seen to gain by it is answered "nothing" only after some more looks (patience.h); all others are answered at
+ * was seen to gain by it is answered "nothing" only after some more polls (patience.h); all others are answered at
  * once.
  *
- * Transports are looked at in order of preference, in each progress call those that ask for it (transport_poll):
+ * Transports are polled in order of preference, in each progress call those that ask for it (transport_set_polled):
  * shared memory always, the network only while there are connections. Without, what comes there is seen by maintenance.
  */
 #include <errno.h>
@@ -28,12 +28,12 @@
 #include "endpoint/endpoint.h"
 
 enum {
-	YIELD_POLLS = 100,      /* looks at rings between two yields where the core is shared */
-	MAINTAIN_NS = 20000,    /* between two looks at sockets while idle */
-	MAINTAIN_POLL = 16,     /* idle calls between two looks at the clock */
+	YIELD_POLLS = 100,      /* polls of rings between two yields where the core is shared */
+	MAINTAIN_NS = 20000,    /* between two maintenances while idle */
+	MAINTAIN_POLL = 16,     /* idle calls between two readings of the clock */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
-	EVENTS = 32,            /* of one look at epoll */
+	EVENTS = 32,            /* of one epoll_wait */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
@@ -102,13 +102,13 @@ static bool endpoint_shares(const struct thole_endpoint *endpoint)
 	return endpoint_of(endpoint)->oversubscribed || endpoint->base.core_shared;
 }
 
-/* How long a look takes now, in looks at rings. */
+/* How long a poll takes now, in polls of rings. */
 static uint32_t endpoint_poll_weight(const struct thole_endpoint *endpoint)
 {
 	uint32_t weight = 1;
 
 	for (int i = 0; i < TRANSPORTS; i++)
-		if (transport_is_looked(&endpoint->base, i) && transports[i]->weight > weight)
+		if (transport_is_polled(&endpoint->base, i) && transports[i]->weight > weight)
 			weight = transports[i]->weight;
 	return weight;
 }
@@ -138,26 +138,26 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 		endpoint_maintain(endpoint, now_ns);
 }
 
-/* What was pushed since the last look goes out, in one burst. */
+/* What was pushed since the last poll goes out, in one burst. */
 static int endpoint_uncork(struct thole_endpoint *endpoint)
 {
 	int n = 0;
 
 	endpoint->corked = false;
 	for (int i = 0; i < TRANSPORTS; i++)
-		if (transport_is_looked(&endpoint->base, i) && transports[i]->transmit)
+		if (transport_is_polled(&endpoint->base, i) && transports[i]->transmit)
 			n += transports[i]->transmit(&endpoint->base);
 	return n; /* who sends has no time to sleep */
 }
 
-/* Look at all that are to be looked at. What those that flush have pushed, and the backlog after them, goes out at
- * the end. */
+/* Poll all that are to be polled. What those that transmit have pushed, and the backlog after them, goes out at the
+ * end. */
 static int endpoint_poll_all(struct thole_endpoint *endpoint)
 {
 	int n = 0;
 
 	for (int i = 0; i < TRANSPORTS; i++) {
-		if (!transport_is_looked(&endpoint->base, i))
+		if (!transport_is_polled(&endpoint->base, i))
 			continue;
 		if (transports[i]->transmit)
 			endpoint->corked = true;
@@ -168,13 +168,12 @@ static int endpoint_poll_all(struct thole_endpoint *endpoint)
 	return endpoint->corked ? n + endpoint_uncork(endpoint) : n;
 }
 
-/* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is to be looked
- * at. */
+/* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is polled. */
 static inline int endpoint_poll(struct thole_endpoint *endpoint)
 {
 	int n;
 
-	if (__builtin_expect(endpoint->base.looked != 1u << 0, 0)) {
+	if (__builtin_expect(endpoint->base.polled != 1u << 0, 0)) {
 		n = endpoint_poll_all(endpoint);
 	} else {
 		n = transports[0]->progress(&endpoint->base);
@@ -222,7 +221,7 @@ int endpoint_progress(struct thole_endpoint *endpoint)
 	return n;
 }
 
-/* Looking again delays a caller that waits for something else: for another endpoint, where none of ours is under way,
+/* Polling again delays a caller that waits for something else: for another endpoint, where none of ours is under way,
  * or, after something has come and nothing new was started, for what follows in its own program. Open MPI 4 asks until
  * there is nothing before it goes on with what it got. */
 static bool endpoint_awaits(struct thole_endpoint *endpoint)
@@ -234,7 +233,7 @@ static bool endpoint_awaits(struct thole_endpoint *endpoint)
 	return live > endpoint->multi_posted && !same;
 }
 
-/* Other threads have their turn between two looks. */
+/* Other threads have their turn between two polls. */
 static int endpoint_poll_anew(struct thole_endpoint *endpoint)
 {
 	endpoint_unlock(endpoint);
@@ -243,7 +242,7 @@ static int endpoint_poll_anew(struct thole_endpoint *endpoint)
 	return endpoint_progress(endpoint);
 }
 
-/* A look that goes to the network as well counts for several. */
+/* A poll that goes to the network as well counts for several. */
 static int endpoint_poll_again(struct thole_endpoint *endpoint, uint32_t most)
 {
 	struct patience *patience = &endpoint_of(endpoint)->patience;

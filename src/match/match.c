@@ -236,7 +236,7 @@ static struct match_receive *receives_scan(struct match *match, uint32_t source,
 	for (; node != &match->receives; node = node->next) {
 		struct match_receive *receive = container_of(node, struct match_receive, posted);
 
-		match->looked++;
+		match->compared++;
 		if (match_agrees(source, tag, receive->source, receive->tag, receive->mask))
 			return receive;
 	}
@@ -255,7 +255,7 @@ static struct match_receive *unclassed_scan(struct match *match, uint32_t source
 
 		if (other && other->order < receive->order)
 			break;
-		match->looked++;
+		match->compared++;
 		if (match_agrees(source, tag, receive->source, receive->tag, receive->mask))
 			return receive;
 	}
@@ -278,7 +278,7 @@ struct match_receive *match_arrive_search(struct match *match, uint32_t source, 
 		if (!slot)
 			continue;
 		receive = container_of(slot->first, struct match_receive, same);
-		match->looked++;
+		match->compared++;
 		if (!oldest || receive->order < oldest->order)
 			oldest = receive;
 	}
@@ -409,7 +409,7 @@ static struct match_message *messages_scan(struct match *match, uint32_t source,
 	for (; node != &match->messages; node = node->next) {
 		struct match_message *message = container_of(node, struct match_message, arrived);
 
-		match->looked++;
+		match->compared++;
 		if (match_agrees(message->source, message->tag, source, tag, mask))
 			return message;
 	}
@@ -428,10 +428,10 @@ struct match_message *match_find_search(struct match *match, uint32_t source, ui
 		return messages_scan(match, source, tag, mask);
 	number = message_class(match, mask, source == MATCH_ANY);
 	if (number == MATCH_CLASSES) {
-		uint64_t looked = match->looked;
+		uint64_t before = match->compared;
 
 		message = messages_scan(match, source, tag, mask);
-		match->debt += match->looked - looked;
+		match->debt += match->compared - before;
 		return message;
 	}
 	class = &match->message_classes[number];
@@ -439,7 +439,7 @@ struct match_message *match_find_search(struct match *match, uint32_t source, ui
 	slot = table_find(match, &class->table, tag & mask, source);
 	if (!slot)
 		return NULL;
-	match->looked++;
+	match->compared++;
 	return container_of(slot->first - number, struct match_message, same);
 }
 

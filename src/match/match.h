@@ -104,10 +104,10 @@ struct match {
 	uint64_t salt;     /* of the hashes, so that a peer cannot choose tags that collide */
 	uint64_t factor;   /* of the hashes, odd, made from the salt */
 	uint64_t searches; /* of messages by index */
-	uint64_t debt;     /* entries that searches without a message class have looked at */
+	uint64_t debt;     /* entries that searches without a message class have compared */
 	bool refused;      /* memory was refused: retry only when debt says so */
-	uint64_t looked;   /* entries compared by searches, beyond the oldest */
-	uint64_t probed;   /* slots of tables looked at by searches */
+	uint64_t compared;  /* entries compared by searches, beyond the oldest */
+	uint64_t probed;   /* slots of tables that searches read */
 	struct match_class receive_classes[MATCH_CLASSES];
 	struct match_class message_classes[MATCH_CLASSES];
 };

@@ -188,7 +188,7 @@ static void message_arrived(struct transport_peer *base, const struct record *re
 
 /* ---- Outgoing ----------------------------------------------------------------------------------- */
 
-/* Send a message as an announcement of its data, which stays where it is. */
+/* Send a message's RTS; its data stays where it is. */
 static void message_rts(struct thole_request *request)
 {
 	struct window window;
@@ -207,7 +207,7 @@ int message_emit(struct thole_request *request)
 	const struct transport *transport = request->peer->base.transport;
 	uint32_t piece_max = transport->piece_max(&request->peer->base);
 
-	/* The receiver may have asked for an announcement while this one waited. */
+	/* The receiver may have asked for an RTS while this one waited. */
 	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
 	    !message_is_eager(request->peer, request->payload))
 		message_rts(request);
@@ -491,7 +491,7 @@ void message_stream_lost(struct peer *peer, int status)
 	}
 }
 
-/* Why less was fetched than had been announced, if it was. */
+/* Why less was fetched than the RTS had offered, if it was. */
 static int fetched_short(const struct thole_request *request)
 {
 	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->fetch.window.length
@@ -586,7 +586,7 @@ static int send_vector(struct thole_endpoint *endpoint, uint32_t peer, const str
 		.tag = tag,
 		.imm = imm,
 	};
-	/* Where only messages exist, the end of an announcement's fetch is the one sign that it matched. */
+	/* Where only messages exist, the end of a rendezvous' fetch is the one sign that it matched. */
 	if (message_is_eager(request->peer, request->vector.length) &&
 	    !((flags & THOLE_SYNC) && request->peer->limits.messages_only)) {
 		endpoint_count(endpoint, COUNTER_SENT_EAGER);
@@ -731,7 +731,7 @@ static const struct vector *up_window(struct transport_peer *peer, uint64_t id)
 	return request ? &request->vector : NULL;
 }
 
-static bool up_holds(struct transport_peer *peer, uint64_t id)
+static bool up_id_used(struct transport_peer *peer, uint64_t id)
 {
 	return request_find(peer_of(peer), id) != NULL;
 }
@@ -791,7 +791,7 @@ const struct transport_upcalls message_upcalls = {
 	.reach = up_reach,
 	.control = up_control,
 	.window = up_window,
-	.holds = up_holds,
+	.id_used = up_id_used,
 	.placing = up_placing,
 	.pending = up_pending,
 	.expected = up_expected,

@@ -2,9 +2,9 @@
 /*
  * receive: posted receives, messages that arrive before them, their screening, probes, and delivery.
  *
- * An unexpected message holds its data, if it came with data, else only its announcement. The data
- * held by an endpoint is bounded: from unexpected_max on its senders are asked to announce only, until half of it is
- * free again; what was under way by then is at most a ring for each sender.
+ * An unexpected message holds its data, if it came with data, else only its RTS. The data that an endpoint holds is
+ * bounded: from unexpected_max on it asks its senders for RTS only (backpressure), until half of it is free again. What
+ * was under way by then is at most a ring for each sender.
  *
  * A message to be screened is in the endpoint's list `screen` or handed out, and in no match queue. Messages in the
  * list are newer than all in the queues.
@@ -90,7 +90,7 @@ static inline void receive_begin(struct thole_request *request, struct peer *pee
 	request->stream = record->flags & RECORD_STREAM;
 }
 
-/* Fetch an announced message, or as much as there is room for. */
+/* Fetch a message that an RTS offered, or as much as there is room for. */
 static void receive_fetch(struct thole_request *request, const struct window *offered)
 {
 	struct window window = *offered;
@@ -104,8 +104,8 @@ static void receive_fetch(struct thole_request *request, const struct window *of
 
 /* ---- Unexpected messages -------------------------------------------------------------------------- */
 
-/* Ask all senders to announce messages from now on, or to send them again. */
-static void unexpected_hold(struct thole_endpoint *endpoint, bool backpressure)
+/* Ask all senders for RTS only from now on, or for data again. */
+static void unexpected_backpressure(struct thole_endpoint *endpoint, bool backpressure)
 {
 	struct transport_owner *owner = &endpoint->base;
 
@@ -121,7 +121,7 @@ void unexpected_free(struct thole_endpoint *endpoint, struct thole_message *unex
 		free(unexpected->data);
 		if (endpoint->base.backpressure &&
 		    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] < endpoint->base.options.unexpected_max / 2) {
-			unexpected_hold(endpoint, false);
+			unexpected_backpressure(endpoint, false);
 		}
 	}
 	pool_put(&endpoint->unexpected, unexpected);
@@ -193,7 +193,7 @@ static bool unexpected_keep_data(struct thole_message *unexpected, const void *p
 	if (!endpoint->base.backpressure &&
 	    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] > endpoint->base.options.unexpected_max) {
 		endpoint_count(endpoint, COUNTER_UNEXPECTED_HOLDS);
-		unexpected_hold(endpoint, true);
+		unexpected_backpressure(endpoint, true);
 	}
 	return true;
 }

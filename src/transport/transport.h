@@ -72,7 +72,7 @@ struct transport_owner {
 	const struct transport_upcalls *up;
 	uint64_t *counters;    /* by enum counter */
 	void *state[TRANSPORTS]; /* each transport's own; NULL: it is not open */
-	uint32_t looked;       /* a bit for each transport that is to be polled in each progress call */
+	uint32_t polled;       /* a bit for each transport that is to be polled in each progress call */
 	uint32_t locals;       /* rings that are polled, which costs nothing */
 	bool simulated;        /* no clock and no system call; the time is now_ns */
 	bool backpressure;     /* senders were asked for RTS only */
@@ -109,7 +109,7 @@ struct transport_upcalls {
 	/* The memory that this peer was told of by this id and may read; NULL: none, or no longer. */
 	const struct vector *(*window)(struct transport_peer *peer, uint64_t id);
 	/* Whether an operation with this peer has this id, in whatever state. */
-	bool (*holds)(struct transport_peer *peer, uint64_t id);
+	bool (*id_used)(struct transport_peer *peer, uint64_t id);
 	/* Whether the message that is arriving from this peer in pieces goes to its receive. */
 	bool (*placing)(const struct transport_peer *peer);
 	/* Whether something that was begun with this peer waits for it, but what its transport knows of. */
@@ -136,7 +136,7 @@ struct transport_limits {
 };
 
 /* What options say of a transport. */
-enum transport_wish {
+enum transport_need {
 	TRANSPORT_UNWANTED,
 	TRANSPORT_WELCOME,  /* if it can be opened */
 	TRANSPORT_REQUIRED,
@@ -150,7 +150,7 @@ struct transport {
 	uint32_t weight;    /* how long a poll takes, in polls of rings in memory */
 
 	/* Whether it is to be opened. Errors: ARGUMENT. */
-	int (*wanted)(const struct options *options, enum transport_wish *wish_p);
+	int (*wanted)(const struct options *options, enum transport_need *need_p);
 	/* Per endpoint: open, close (sends nothing more). open sets its owner->state and fills in its share of
 	 * owner->parts. */
 	int (*open)(struct transport_owner *owner);
@@ -225,14 +225,14 @@ static inline int transport_next(const struct transport_owner *owner, int number
 	return number;
 }
 
-static inline bool transport_is_looked(const struct transport_owner *owner, enum transport_number number)
+static inline bool transport_is_polled(const struct transport_owner *owner, enum transport_number number)
 {
-	return owner->looked >> number & 1;
+	return owner->polled >> number & 1;
 }
 
-static inline void transport_poll(struct transport_owner *owner, enum transport_number number, bool poll)
+static inline void transport_set_polled(struct transport_owner *owner, enum transport_number number, bool poll)
 {
-	owner->looked = (owner->looked & ~(1u << number)) | (uint32_t)poll << number;
+	owner->polled = (owner->polled & ~(1u << number)) | (uint32_t)poll << number;
 }
 
 static inline void transport_count(struct transport_owner *owner, enum counter counter)

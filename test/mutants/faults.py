@@ -539,7 +539,7 @@ FAULTS = [
     ),
     Fault("a truncated receive is a success", RECEIVE, "\t\tstatus = THOLE_ERR_TRUNCATED;\n", ""),
     Fault(
-        "an announcement's window has no bound",
+        "an RTS' window has no bound",
         RECEIVE,
         "window.length > THOLE_LENGTH_MAX ||\n",
         "\n",

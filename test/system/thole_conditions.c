@@ -601,7 +601,7 @@ static void many(int self)
 	thole_endpoint_close(endpoint);
 }
 
-/* A sender that floods is slowed by announcements, and the receiver's memory stays bounded. */
+/* A sender that floods is slowed by backpressure, and the receiver's memory stays bounded. */
 static void flood(int self)
 {
 	enum { MESSAGES = 3000, LENGTH = 4096, HELD_MAX = 256 * 1024, RING = 64 * 1024 };

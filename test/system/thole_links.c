@@ -41,7 +41,7 @@ static struct host {
 	uint32_t refused, shrunk;   /* how often told */
 	uint32_t frame_max;
 	struct path told;
-	uint32_t foreseen;          /* of a landing */
+	uint32_t foreseen;          /* of a scatter list */
 } hosts[2];
 
 static uint64_t random_state = 1;
@@ -730,12 +730,12 @@ static const struct {
 	{"raw", raw},
 	{"mxoe", mxoe},
 	{"udp-link-local", udp_link_local},
-	{"landing", scatter},
+	{"scatter", scatter},
 	{"udp-alarm", udp_alarm},
-	{"landing-alarm", scatter_alarm},
+	{"scatter-alarm", scatter_alarm},
 	{"raw-alarm", raw_alarm},
 	{"udp-full", udp_full},
-	{"landing-full", scatter_full},
+	{"scatter-full", scatter_full},
 	{"raw-full", raw_full},
 	{"udp-down", udp_down},
 	{"udp-peer-down", udp_peer_down},
@@ -743,10 +743,10 @@ static const struct {
 	{"raw-peer-down", raw_peer_down},
 	{"udp-refused", udp_refused},
 	{"udp6-refused", udp6_refused},
-	{"udp-fate", udp_liveness},
-	{"udp6-fate", udp6_liveness},
-	{"fate-many", liveness_many},
-	{"fate-later", liveness_later},
+	{"udp-liveness", udp_liveness},
+	{"udp6-liveness", udp6_liveness},
+	{"liveness-many", liveness_many},
+	{"liveness-later", liveness_later},
 	{"udp-shrink", udp_shrink},
 	{"udp6-shrink", udp6_shrink},
 	{"raw-shrink", raw_shrink},

@@ -38,7 +38,7 @@ static void connect_both(struct pair *pair, const char *const *options)
 	assert_true(copy_allowed(&pair->b->peers[pair->b_to_a]->base));
 }
 
-/* What b, which receives from a, wants announced; and the same as a reads it. */
+/* Of which classes b, which receives from a, wants an RTS; and the same as a reads it. */
 static bool offered(const struct pair *pair, enum pace pace)
 {
 	const struct segment *in = shm_link(&pair->b->peers[pair->b_to_a]->base)->in.segment;
@@ -192,12 +192,12 @@ static void send__as_the_receiver_wants_it(void **state)
 	messages(&pair, 400, PACE_STREAM, 5000, 3000);
 	rendezvous(&pair); /* the sender looks after it has sent */
 	assert_int_equal(rendezvous(&pair), 1);
-	/* Where the kernel refuses, announcing is no use any more. */
+	/* Where the kernel refuses, an RTS is no use any more. */
 	shm_link(&pair.b->peers[pair.b_to_a]->base)->one_copy = ONE_COPY_NO;
 	choose_tell_all(&pair.b->base);
 	rendezvous(&pair);
 	assert_int_equal(rendezvous(&pair), 0);
-	/* A receiver that holds wants all of them announced all the same. */
+	/* Under backpressure a receiver wants an RTS of all of them all the same. */
 	pair.b->base.backpressure = true;
 	choose_tell_all(&pair.b->base);
 	rendezvous(&pair);

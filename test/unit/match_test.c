@@ -467,13 +467,13 @@ static void naming_shuffle(struct fixture *f, uint64_t seed)
  * that of one entry; and few slots of tables. */
 static void cost_check(const struct match *match)
 {
-	assert_in_range(match->looked + LONG_QUEUE, 0, 2 * COST_OF_ONE * LONG_QUEUE);
+	assert_in_range(match->compared + LONG_QUEUE, 0, 2 * COST_OF_ONE * LONG_QUEUE);
 	assert_in_range(match->probed, 0, 2 * LONG_QUEUE);
 }
 
 static void cost_reset(struct match *match)
 {
-	match->looked = 0;
+	match->compared = 0;
 	match->probed = 0;
 }
 
@@ -573,7 +573,7 @@ static void cost__one_entry_behind_9999_of_another_key(void **state)
 	cost_reset(&f->match);
 	assert_ptr_equal(match_arrive_peek(&f->match, 1, 2), &f->receives[LONG_QUEUE - 1]);
 	assert_ptr_equal(match_find(&f->match, 1, 4, UINT64_MAX), &f->messages[LONG_QUEUE - 1]);
-	assert_int_equal(f->match.looked, 2);
+	assert_int_equal(f->match.compared, 2);
 }
 
 /* ---- Classes ------------------------------------------------------------------------------- */
@@ -669,7 +669,7 @@ static void classes__searches_beyond_them_pay_for_an_index(void **state)
 	assert_true(message_class_exists(&f->match, mask_at(0)));
 	cost_reset(&f->match);
 	assert_ptr_equal(match_find(&f->match, 1, wanted, mask_at(30)), &f->messages[99]);
-	assert_int_equal(f->match.looked, 1);
+	assert_int_equal(f->match.compared, 1);
 	/* With the last message the indexes go. */
 	for (unsigned i = 0; i < 100; i++)
 		match_take(&f->match, &f->messages[i]);

@@ -44,7 +44,7 @@ struct said {
 	uint32_t length;
 	uint8_t *bytes;
 	bool offered, over;
-	uint8_t window, sequence; /* of one that is announced, as the capture has them */
+	uint8_t window, sequence; /* of an RTS, as the capture has them */
 	uint16_t own_window;      /* and the engine, of its own */
 };
 
@@ -764,7 +764,7 @@ static void receive_post(unsigned slot)
 				    (void *)(uintptr_t)(slot + 1), NULL), 0);
 }
 
-/* A message has arrived: the next one of its sender that was sent with its data, or any that was announced. */
+/* A message has arrived: the next one of its sender that was sent with its data, or any that was sent as an RTS. */
 static void received(void *arg, const struct thole_completion *completion)
 {
 	unsigned slot = (unsigned)(uintptr_t)completion->context - 1;
@@ -1187,7 +1187,7 @@ static struct page_pull {
 	struct packet_pull pulls[8];
 	unsigned count;
 	uint8_t bytes[PAGE_LENGTH];
-	unsigned frames, finishes, announcements, acks, nacks;
+	unsigned frames, finishes, rts, acks, nacks;
 	uint64_t window, windows[PAGE_WINDOWS];
 	uint8_t sequences[64];
 	uint8_t nack_reason;
@@ -1217,8 +1217,8 @@ static unsigned page_send(struct link *link, const struct frame_out *frames, uns
 			memcpy(page.bytes + packet.data.offset, packet.payload, packet.length);
 			page.sequences[page.frames++] = packet.data.frame;
 		} else if (packet.type == PACKET_RECORD && packet.message.record.kind == RECORD_RTS) {
-			assert_true(page.announcements < PAGE_WINDOWS);
-			page.window = page.windows[page.announcements++] = packet.message.record.arg[2];
+			assert_true(page.rts < PAGE_WINDOWS);
+			page.window = page.windows[page.rts++] = packet.message.record.arg[2];
 		} else if (packet.type == PACKET_NACK) {
 			page.nacks++;
 			page.nack_reason = packet.nack.reason;
@@ -1603,7 +1603,7 @@ static void stray__notify(void **state)
 
 	(void)state;
 	stray_open(THOLE_SYNC);
-	assert_int_equal(page.announcements, 1);
+	assert_int_equal(page.rts, 1);
 	connect.from = 3;
 	connect.connect = (struct packet_connect){.session = 0x33, .proof = KEY, .next = 1, .index = 4};
 	partner_sends(&connect);
@@ -1707,7 +1707,7 @@ static void windows__all_in_use(void **state)
 	ack.ack = page.sequence + 1; /* a host holds 255 */
 	ack.acked.session = play.session;
 	partner_sends(&ack);
-	assert_int_equal(page.announcements, 256);
+	assert_int_equal(page.rts, 256);
 	for (unsigned i = 0; i < 256; i++) {
 		assert_false(used[page.windows[i] & 0xff]);
 		used[page.windows[i] & 0xff] = true;
@@ -1717,7 +1717,7 @@ static void windows__all_in_use(void **state)
 	finish.message.record = (struct record){.kind = RECORD_FINISH, .tag = page.windows[3]};
 	finish.message.total = 1;
 	partner_sends(&finish);
-	assert_int_equal(page.announcements, 257);
+	assert_int_equal(page.rts, 257);
 	assert_int_equal(page.window & 0xff, page.windows[3] & 0xff);
 	assert_int_not_equal(page.window, page.windows[3]);
 	stray_close();

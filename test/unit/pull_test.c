@@ -137,7 +137,7 @@ static unsigned lose(unsigned side, unsigned type)
 	return count;
 }
 
-/* A window of `length` bytes is announced, and b has sent its first PULLs. */
+/* A window of `length` bytes is offered, and b has sent its first PULLs. */
 static void long_open(uint64_t length)
 {
 	static const uint8_t small[8];

@@ -943,7 +943,7 @@ static void screen__what_a_peer_that_ends_has_left(void **state)
 	screen_open(&pair, options);
 	for (uint8_t i = 1; i <= 3; i++)
 		screen_send(&pair, i, i);
-	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 4, 0, 0, NULL, NULL), 0); /* announced */
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 4, 0, 0, NULL, NULL), 0); /* an RTS */
 	pair_progress(&pair, 50);
 	third = screen_receive(&pair, &got, 3, ~UINT64_C(0));
 	never = screen_receive(&pair, &none, 9, ~UINT64_C(0));
@@ -1127,7 +1127,7 @@ static void cancel__send_only_while_nothing_has_left(void **state)
 
 /* ---- The bound ------------------------------------------------------------------------------------- */
 
-static void unexpected__senders_announce_only_while_the_bound_holds(void **state)
+static void unexpected__senders_send_rts_only_under_backpressure(void **state)
 {
 	static const char *const options[] = {"unexpected_max=64k", NULL};
 	enum { LENGTH = 10000, COUNT = 100 };
@@ -1296,7 +1296,7 @@ int main(void)
 		cmocka_unit_test(screen__close_with_messages_left),
 		cmocka_unit_test(cancel__receive_before_but_not_after_matching),
 		cmocka_unit_test(cancel__send_only_while_nothing_has_left),
-		cmocka_unit_test(unexpected__senders_announce_only_while_the_bound_holds),
+		cmocka_unit_test(unexpected__senders_send_rts_only_under_backpressure),
 		cmocka_unit_test(unexpected__screened_messages_are_within_the_bound),
 		cmocka_unit_test(unexpected__no_memory_ends_the_peer_for_good),
 		cmocka_unit_test(recv__arguments_out_of_range),

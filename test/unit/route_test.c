@@ -218,7 +218,7 @@ static void repetitions__go_by_all_others(void **state)
 /* ---- Bulk ----------------------------------------------------------------------------------------------- */
 
 /* It has a long message for us, which we want. */
-static void stranger_announces(struct host *host, const struct packet *own, void *to)
+static void stranger_rts(struct host *host, const struct packet *own, void *to)
 {
 	struct packet packet = *own;
 	struct window window = {.length = FETCH_BYTES, .count = 1, .id = 7};
@@ -253,7 +253,7 @@ static void bulk__goes_aside(void **state)
 
 	(void)state;
 	sinks_clear(host);
-	stranger_announces(host, &packet, bytes);
+	stranger_rts(host, &packet, bytes);
 	host_said(host, RAW, &asked);
 	assert_int_equal(asked.type, PACKET_PULL);
 	assert_false(asked.flags & PACKET_ASIDE);
@@ -277,7 +277,7 @@ static void pull__shows_the_way(void **state)
 	(void)state;
 	route_leave(connection, LANE);
 	sinks_clear(host);
-	stranger_announces(host, &packet, bytes);
+	stranger_rts(host, &packet, bytes);
 	host_said(host, UDP, &asked);
 	assert_int_equal(asked.type, PACKET_PULL);
 	assert_true(asked.flags & PACKET_ASIDE);

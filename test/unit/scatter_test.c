@@ -253,5 +253,5 @@ int main(void)
 		cmocka_unit_test(scatter__twice),
 	};
 
-	return cmocka_run_group_tests_name("landing", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("scatter", tests, NULL, NULL);
 }

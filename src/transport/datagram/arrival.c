@@ -59,7 +59,7 @@ void arrival_report(struct connection *connection, struct packet *packet)
 	packet->credit = connection->in.credit = arrival_credit(connection);
 	connection->in.unreported = 0;
 	connection->in.ack_ns = 0;
-	/* Only an ACK says which frames are held, and whether messages are to be announced. */
+	/* Only an ACK says which frames are held, and whether there is backpressure. */
 	connection->in.ack_now =
 		connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_backpressure);
 }

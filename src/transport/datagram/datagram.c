@@ -18,13 +18,13 @@
 #include "transport/datagram/mac.h"
 
 enum {
-	/* fruitless looks at a link that costs a system call, after which it is looked at seldom, */
+	/* fruitless polls of a link that costs a system call, after which it is polled seldom, */
 	RECENT_POLLS = 64,
-	IDLE_POLLS = 16,        /* each so often, where shared memory is looked at in between */
-	CLOCK_POLLS = 16,       /* looks that find nothing between two looks at the clock */
+	IDLE_POLLS = 16,        /* once in so many, where shared memory is polled in between */
+	CLOCK_POLLS = 16,       /* fruitless polls between two readings of the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
-	WATCH_TURNS = 4,        /* looks in one peer_timeout at whom receives wait for */
-	NETWORK_POLLS = 16,     /* looks at rings that take as long as one at the network */
+	WATCH_TURNS = 4,        /* checks in one peer_timeout of the peers that receives wait for */
+	NETWORK_POLLS = 16,     /* polls of rings that take as long as one of the network */
 	MXOE_ENDPOINTS = 256,   /* numbers of endpoints on one interface */
 };
 
@@ -43,15 +43,15 @@ static void datagram_random(void *arg, void *bytes, size_t length)
 
 /* ---- Opening -------------------------------------------------------------------------------------- */
 
-/* Anything at a link: it is looked at in the next progress call, and as there may be more, in those after it. */
+/* Anything at a link: it is polled in the next progress call, and as there may be more, in those after it. */
 static void datagram_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
 	(void)now_ns;
 	container_of(watcher, struct datagram, watcher)->fruitless = 0;
-	transport_poll(owner, TRANSPORT_DATAGRAM, true);
+	transport_set_polled(owner, TRANSPORT_DATAGRAM, true);
 }
 
-/* Without connections nobody looks at the links, so they have to make their descriptors readable; unless there is
+/* Without connections nobody polls the links, so they have to make their descriptors readable; unless there is
  * something already. */
 static void datagram_rest(struct datagram *datagram)
 {
@@ -61,7 +61,7 @@ static void datagram_rest(struct datagram *datagram)
 
 	for (unsigned i = 0; i < engine->link_count && !something; i++)
 		something |= engine->links[i]->calls->ready(engine->links[i]);
-	transport_poll(datagram->owner, TRANSPORT_DATAGRAM, something);
+	transport_set_polled(datagram->owner, TRANSPORT_DATAGRAM, something);
 }
 
 static struct datagram *datagram_new(struct transport_owner *owner, const struct codec *codec)
@@ -368,7 +368,7 @@ static void datagram_close(struct transport_owner *owner)
 	forked_close(&datagram->number_fd);
 	free(datagram);
 	owner->state[TRANSPORT_DATAGRAM] = NULL;
-	transport_poll(owner, TRANSPORT_DATAGRAM, false);
+	transport_set_polled(owner, TRANSPORT_DATAGRAM, false);
 }
 
 /* Whether the integrity that is asked for can be had. */
@@ -397,7 +397,7 @@ static int datagram_integrity(const struct options *options)
 	return 0;
 }
 
-static int datagram_wanted(const struct options *options, enum transport_wish *wish_p)
+static int datagram_wanted(const struct options *options, enum transport_need *need_p)
 {
 	bool native = options->codec == OPTION_CODEC_NATIVE;
 
@@ -405,7 +405,7 @@ static int datagram_wanted(const struct options *options, enum transport_wish *w
 		return error_set(THOLE_ERR_ARGUMENT,
 				 "the option codec says what frames on the network look like, and the option "
 				 "network is off: set codec to native, or network to auto");
-	*wish_p = options->network == OPTION_NETWORK_OFF ? TRANSPORT_UNWANTED
+	*need_p = options->network == OPTION_NETWORK_OFF ? TRANSPORT_UNWANTED
 		  : options->network == OPTION_NETWORK_ON || !native ? TRANSPORT_REQUIRED
 								     : TRANSPORT_WELCOME;
 	return 0;
@@ -458,7 +458,7 @@ int datagram_attach(struct transport_owner *owner, const struct codec *codec, st
 		links[i]->counters = owner->counters;
 		engine_add_link(&datagram->engine, links[i]);
 	}
-	transport_poll(owner, TRANSPORT_DATAGRAM, true);
+	transport_set_polled(owner, TRANSPORT_DATAGRAM, true);
 	return 0;
 }
 
@@ -484,7 +484,7 @@ static int datagram_connect(struct transport_peer *peer)
 	datagram_time(datagram);
 	error = handshake_connect(&datagram->engine, peer);
 	if (!error)
-		transport_poll(peer->owner, TRANSPORT_DATAGRAM, true);
+		transport_set_polled(peer->owner, TRANSPORT_DATAGRAM, true);
 	return error;
 }
 
@@ -568,8 +568,8 @@ static void datagram_info(struct transport_peer *peer, struct thole_peer_info *i
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-/* Links that are not cheap cost a system call. They are looked at each time while something comes there or is to come,
- * and where there is nothing else to look at: no peers in shared memory, no link in memory. */
+/* To poll a link that is not cheap costs a system call. It is polled each time while something comes there or is to
+ * come, and where there is nothing else to poll: no peers in shared memory, no link in memory. */
 static bool datagram_is_due(struct datagram *datagram)
 {
 	const struct engine *engine = &datagram->engine;
@@ -597,7 +597,7 @@ static uint64_t datagram_watch_turn(const struct datagram *datagram)
 	return datagram->owner->options.peer_timeout / WATCH_TURNS + 1;
 }
 
-/* When receives alone make it look after peers; UINT64_MAX: there are none. */
+/* When to check the peers that only receives wait for; UINT64_MAX: there are none. */
 static uint64_t datagram_watch_ns(const struct datagram *datagram)
 {
 	const struct transport_owner *owner = datagram->owner;
@@ -636,7 +636,7 @@ static int datagram_transmit(struct transport_owner *owner)
 	if (engine_busy(engine) || !list_empty(&engine->fetching)) /* else nothing of it needs the time */
 		datagram_time(datagram);
 	sent = engine_transmit(engine);
-	if (!owner->simulated && engine->open == 0 && transport_is_looked(owner, TRANSPORT_DATAGRAM))
+	if (!owner->simulated && engine->open == 0 && transport_is_polled(owner, TRANSPORT_DATAGRAM))
 		datagram_rest(datagram);
 	return (int)sent;
 }

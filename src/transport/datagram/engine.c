@@ -149,13 +149,13 @@ unsigned engine_transmit(struct engine *engine)
 		more = node != last;
 		list_remove(node);
 		if (connection->state == CONNECTION_OPEN)
-			transmit_flush(connection);
+			transmit_connection(connection);
 	}
 	burst_send(engine, 0);
 	if (!list_empty(&engine->fetching) && !engine->burst->full)
 		pull_ask(engine);
 	if (!list_empty(&engine->serving) && !engine->burst->full)
-		serve_flush(engine);
+		serve_transmit(engine);
 	burst_send(engine, 0);
 	return (unsigned)(engine->owner->counters[COUNTER_FRAMES_SENT] - sent);
 }
@@ -187,7 +187,7 @@ uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *pe
 	uint64_t most = engine->owner->options.net_eager_max;
 	const struct connection *connection = connection_of(peer);
 
-	if (connection && connection->out.announcing)
+	if (connection && connection->out.rts_only)
 		return 0;
 	return most < engine->codec->eager_max ? most : engine->codec->eager_max;
 }
@@ -241,7 +241,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		arrival_record(connection, packet, frame, length);
 		break;
 	case PACKET_ACK:
-		connection->out.announcing = packet->flags & PACKET_BACKPRESSURE;
+		connection->out.rts_only = packet->flags & PACKET_BACKPRESSURE;
 		transmit_acked(connection, packet);
 		break;
 	case PACKET_PULL:

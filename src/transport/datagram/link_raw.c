@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * link_raw: frames as Ethernet frames of their own type, past the IP stack. They come in through a ring of memory that
- * the kernel shares with us, so that looking costs no system call, and are handed on from there without a copy.
+ * the kernel shares with us, so that a poll costs no system call, and are handed on from there without a copy.
  *
  * Owns two packet sockets, one for each direction (the sender's receives nothing), and the ring. A filter in the
  * kernel keeps what is not for this endpoint out of it. Invariants: a slot of the ring is ours from when the kernel
@@ -34,7 +34,7 @@ enum raw_limits {
 	RAW_PARTS_MAX = 16,          /* iovecs of a frame; one that has more is copied together first */
 	/* frames up to this length are copied together too: one part costs the kernel less */
 	RAW_SMALL = 256,
-	RAW_CHECK_POLLS = 4096,      /* looks between two at the socket's errors and losses */
+	RAW_CHECK_POLLS = 4096,      /* polls between two checks of the socket's errors and losses */
 	RAW_FRAME_MIN = ETH_ZLEN,    /* Ethernet's, without its checksum */
 	RAW_HEAD_MAX = ETH_HLEN + LINK_RAW_HEAD,
 	RAW_BUFFER = RAW_HEAD_MAX + ENGINE_FRAME_MAX,
@@ -263,7 +263,7 @@ static unsigned raw_receive(struct link *link, unsigned budget)
 		struct tpacket2_hdr *slot = slot_of(raw, raw->slot);
 
 		take_frame(raw, slot);
-		/* the kernel looks at it before it fills the slot again */
+		/* the kernel reads it before it fills the slot again */
 		store_release(&slot->tp_status, TP_STATUS_KERNEL);
 		raw->slot = raw->slot + 1 < raw->slot_count ? raw->slot + 1 : 0;
 	}

@@ -25,7 +25,7 @@
 enum {
 	WINDOWS = 256,            /* short ids: what fits a byte */
 	WINDOW_NONE = 0xffff,     /* on the wire: one that nobody has opened, most likely */
-	/* of us at a host: that it should look for our MAC. It takes no other that it has not given */
+	/* our index at a host: it is to look for our MAC. A host takes no other index that it has not given */
 	HOST_INDEX_ANY = 0xffff,
 	/* handles below are connections, those of fetches are above: their generation is not 0 */
 	HANDLE_PLAIN = 1 << 20,
@@ -107,8 +107,8 @@ static void mxoe_start(struct engine *engine)
 	mxoe->hello_ns = engine->now_ns;
 }
 
-/* The number of a new connect: a late answer to another one is not taken for its own. */
-static uint8_t mxoe_wish(struct engine *engine)
+/* Each connect has a connect sequence of its own, so a late answer to another is not taken for its answer. */
+static uint8_t mxoe_connect_sequence(struct engine *engine)
 {
 	return engine->mxoe->connects++;
 }
@@ -135,7 +135,7 @@ static void mxoe_expire(struct engine *engine)
 	burst_post(engine, 0, &everybody, &packet, 0);
 }
 
-/* Ask a host for its name, and with that tell it how we number it. */
+/* Ask a host for its name, and with that tell it which index we have given it. */
 static void mxoe_query(struct engine *engine, uint8_t link, const struct path *to)
 {
 	struct packet packet = {.type = PACKET_QUERY, .host = {.index = MXOE_HOST_INDEX, .magic = MXOE_QUERY_MAGIC}};
@@ -154,7 +154,7 @@ static void mxoe_query_arrived(struct engine *engine, const struct link *link, c
 	burst_post(engine, (uint8_t)link->index, from, &packet, 0);
 }
 
-/* A host says how it numbers us. */
+/* A host says which index it has given us. */
 static void mxoe_index_arrived(struct engine *engine, const struct link *link, const struct path *from, uint32_t index)
 {
 	struct connection *connection = connection_by_path(engine, link, from);
@@ -188,7 +188,7 @@ static void mxoe_begin(struct connection *connection)
 	connection->session = engine->session;
 	connection->names.number = mxoe_own(engine);
 	connection->names.key = (uint32_t)engine->key;
-	connection->names.connect_sequence = mxoe_wish(engine);
+	connection->names.connect_sequence = mxoe_connect_sequence(engine);
 	connection->peer_index = parts->network[4];
 	memcpy(path.bytes, parts->network + 8, 6);
 	former = mxoe_find(engine, engine->links[0], &path, connection->peer_index);
@@ -352,7 +352,7 @@ static int mxoe_rekey(struct engine *engine, struct transport_peer *peer, uint64
 	connection->names.key = (uint32_t)key;
 	if (connection->state == CONNECTION_NEW)
 		return 0; /* handshake_connect asks */
-	connection->names.connect_sequence = mxoe_wish(engine);
+	connection->names.connect_sequence = mxoe_connect_sequence(engine);
 	connection->handshake.attempt = 0;
 	handshake_ask(connection);
 	return 0;
@@ -363,7 +363,7 @@ static int mxoe_rekey(struct engine *engine, struct transport_peer *peer, uint64
 static bool mxoe_window_is_free(const struct short_window *window)
 {
 	return !window->connection ||
-	       !window->connection->peer->owner->up->holds(window->connection->peer, window->request);
+	       !window->connection->peer->owner->up->id_used(window->connection->peer, window->request);
 }
 
 static bool mxoe_window(struct connection *connection, uint64_t *id_p)
@@ -558,19 +558,19 @@ static void mxoe_acknowledged(const struct connection *connection, struct packet
 
 	if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->out.epoch ||
 	    connection->out.credit == 0 || packet->type == PACKET_PULL)
-		packet->ack = sequence_narrow(codec, connection->out.next + 1); /* too high, so nobody looks at it */
+		packet->ack = sequence_narrow(codec, connection->out.next + 1); /* too high, so it is ignored */
 }
 
-/* Nobody can be asked to announce messages instead of sending them, so one that is too much is not taken, and comes
+/* No host can be asked for RTS only (codec->backpressure), so a message that is too much is not taken, and comes
  * again. */
 static bool mxoe_unwanted(const struct connection *connection, const struct packet *packet)
 {
 	const struct engine *engine = connection->engine;
 	const struct transport_owner *owner = engine->owner;
-	uint32_t ahead = packet->sequence - connection->in.next, naming = 1u << engine->codec->sequence_bits;
+	uint32_t ahead = packet->sequence - connection->in.next, sequences = 1u << engine->codec->sequence_bits;
 
 	return owner->backpressure && packet->type == PACKET_RECORD && packet->message.record.kind == RECORD_EAGER &&
-	       ahead % naming < naming / 2 &&
+	       ahead % sequences < sequences / 2 &&
 	       !owner->up->expected(connection->peer, packet->message.record.tag);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * landing: where the next frames of bulk belong, so that the kernel's copy is the only one; and what is done where
+ * scatter: where the next frames of bulk belong, so that the kernel's copy is the only one; and what is done where
  * they did not come as foreseen. Pure.
  */
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { SCATTER_FEW = 8 }; /* packets in a row with less than half of the frames 
 
 int scatter_init(struct engine *engine)
 {
-	engine->scatter_version = 1; /* a new landing has 0 */
+	engine->scatter_version = 1; /* a new scatter list has 0 */
 	engine->repair = malloc(SCATTER_SPILL);
 	return engine->repair ? 0 : THOLE_ERR_MEMORY;
 }
@@ -81,7 +81,7 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 	scatter->version = engine->scatter_version;
 	scatter->count = scatter->frames = 0;
 	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is
-	 * not looked at otherwise; losses are injected frame by frame. */
+	 * not read otherwise; losses are injected frame by frame. */
 	if (engine->codec->data == 0 && !options->checksum && !options->inject_loss)
 		while (node && scatter_add(scatter, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks, node);
@@ -102,7 +102,7 @@ static void scatter_learn(struct scatter *scatter, unsigned frames)
 	scatter->most = (uint8_t)(most < SCATTER_FRAMES ? most : SCATTER_FRAMES);
 }
 
-/* Is the frame that came into a slot the one that was foreseen there? Its tag is looked at with those of all others. */
+/* Is the frame that came into a slot the one that was foreseen there? Its tag is checked with those of all others. */
 static bool scatter_hit(struct engine *engine, const struct scatter *scatter, unsigned slot, uint32_t length,
 			struct guard_frame *frame_p)
 {

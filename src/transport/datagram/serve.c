@@ -196,7 +196,7 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 	return true;
 }
 
-void serve_flush(struct engine *engine)
+void serve_transmit(struct engine *engine)
 {
 	unsigned left = SERVE_BURST;
 	struct list_node *node;

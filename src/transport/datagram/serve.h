@@ -10,7 +10,7 @@
 enum serve_limits {
 	SERVES_MAX = 256,     /* pulls of one peer that wait to be served; further ones are lost and asked for again */
 	SERVE_TURN = 2,       /* blocks sent for one peer before others get a turn */
-	SERVE_BURST = 8,      /* blocks sent before looking at what has arrived */
+	SERVE_BURST = 8,      /* blocks sent before the next poll */
 };
 
 /* What one peer has asked for. */
@@ -26,6 +26,6 @@ void serve_begin(struct connection *connection);
 void serve_end(struct connection *connection);
 void serve_pull_arrived(struct connection *connection, const struct packet *packet);
 /* Send what was asked for. */
-void serve_flush(struct engine *engine);
+void serve_transmit(struct engine *engine);
 
 #endif

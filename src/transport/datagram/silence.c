@@ -3,7 +3,7 @@
  * silence: whether a peer is there that says nothing, and whether one that does say things lets anything get on. Pure.
  *
  * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked
- * (link->liveness). Time counts as silence only while we looked.
+(link->liveness). Time counts as silence only while we polled.
  */
 #include "transport/datagram/connection.h"
 #include "transport/datagram/transmit_frame.h"
@@ -79,7 +79,7 @@ static enum link_liveness silence_ask(struct connection *connection)
 	return verdict;
 }
 
-/* It has said nothing for so long, while something was pending and we looked. Half of peer_timeout is for asking. */
+/* It has said nothing for so long, while something was pending and we polled. Half of peer_timeout is for asking. */
 static void silence_silent(struct connection *connection, uint64_t waited_ns)
 {
 	enum link_liveness verdict = LINK_UNKNOWN;
@@ -94,12 +94,12 @@ static void silence_silent(struct connection *connection, uint64_t waited_ns)
 }
 
 /* It does say things; but does what is under way get on? Bulk that was asked for, and records that were sent: each by
- * itself, since their turns need not fall into the same look. (With mxoe a record that nobody awaits may have to wait
+ * itself, since their turns need not fall into the same check. (With mxoe a record that nobody awaits may have to wait
  * there.) True: not for so long that it never will. */
 static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 {
 	const struct engine *engine = connection->engine;
-	const struct list_node *node = engine->codec->holds ? list_first(&connection->out.unacked) : NULL;
+	const struct list_node *node = engine->codec->backpressure ? list_first(&connection->out.unacked) : NULL;
 	const struct transmit_frame *frame = node ? container_of(node, struct transmit_frame, node) : NULL;
 	uint32_t oldest = frame ? frame->sequence : connection->out.next;
 	bool fed = connection->pull.outstanding == 0 || connection->pull.fed_ns >= connection->silence.checked_ns;
@@ -112,7 +112,7 @@ static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 	return connection->silence.unfed_ns >= patience_ns || connection->silence.untaken_ns >= patience_ns;
 }
 
-/* Time counts as silence only while we looked, and only while something was pending. */
+/* Time counts as silence only while we polled, and only while something was pending. */
 uint64_t silence_check(struct connection *connection)
 {
 	struct engine *engine = connection->engine;

@@ -7,7 +7,7 @@
  * holds them; `flight` counts what is out.
  *
  * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, which
- * begins as a look at what has become of the last frames, and a window that narrows by some frames for each that is
+ * begins as a probe of what has become of the last frames, and a window that narrows by some frames for each that is
  * lost and grows by each that is not; credit, given out by the receiver over all of its senders, bounds it from the
  * other side.
  */
@@ -528,7 +528,7 @@ bool transmit_is_out(const struct connection *connection, uint32_t wire)
 
 /* ---- Out, and time -------------------------------------------------------------------------------------- */
 
-void transmit_flush(struct connection *connection)
+void transmit_connection(struct connection *connection)
 {
 	bool idle = connection->out.flight == 0, reported = false;
 	struct packet report;

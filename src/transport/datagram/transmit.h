@@ -40,7 +40,7 @@ struct transmit {
 	uint64_t resend_ns;         /* when the oldest unacknowledged frame is late; 0: none is out */
 	uint32_t held_end;          /* behind the last frame that the peer is known to hold */
 	uint8_t backoff;            /* doublings */
-	bool announcing;            /* the peer wants RTS instead of data */
+	bool rts_only;              /* the peer wants RTS instead of data */
 	uint64_t frames_sent, frames_resent;
 };
 
@@ -54,7 +54,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 /* An acknowledgement came, on whatever packet. */
 void transmit_acked(struct connection *connection, const struct packet *packet);
 /* Send what may be sent, and an acknowledgement if one is due. */
-void transmit_flush(struct connection *connection);
+void transmit_connection(struct connection *connection);
 /* Tell the layer above if there is room that it waits for. */
 void transmit_ready(struct connection *connection);
 /* Do what is due; when something is next, UINT64_MAX: never. */

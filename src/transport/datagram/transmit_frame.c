@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * kept: RECORD frames that are kept, and the pools that they are of; see transmit_frame.h. Pure.
- */
+/* transmit_frame: RECORD frames from push to acknowledgement, and their pools; see transmit_frame.h. Pure. */
 #include "transport/datagram/transmit_frame.h"
 
 void transmit_frame_init(struct engine *engine)

@@ -5,7 +5,7 @@
  *
  * Who that is, packets vote on: one for the favourite strengthens it, one for another weakens it, until another takes
  * its place. A lane is opened for a clear favourite and closed with its reign, so that where many peers talk alike
- * nobody pays for looking at a lane. Strangers' packets have no vote, nor have answers to them: whoever could have
+ * nobody pays for polling a lane. Strangers' packets have no vote, nor have answers to them: whoever could have
  * lanes opened and closed could slow us down.
  */
 #include "transport/datagram/udp.h"
@@ -44,7 +44,7 @@ static void lane_close(struct link_udp *udp, unsigned channel)
 
 /* Connect a second socket of the channel's port to the peer. Both agree to share the port only until then. Meanwhile
  * the kernel gives some senders' packets to the one and some to the other; they are taken by their senders' names (see
- * look). */
+ * udp_poll). */
 static int lane_open(struct link_udp *udp, unsigned channel, const struct path *peer)
 {
 	unsigned lane = UDP_LANES + channel;

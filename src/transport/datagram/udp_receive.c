@@ -224,7 +224,7 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 	return frames;
 }
 
-/* ---- Looking ---------------------------------------------------------------------------------------- */
+/* ---- Polling ---------------------------------------------------------------------------------------- */
 
 static unsigned receive_from(struct link_udp *udp, unsigned index, unsigned budget)
 {
@@ -238,7 +238,7 @@ void udp_drain(struct link_udp *udp, unsigned index)
 		;
 }
 
-/* Who has a lane is heard at each look, all others at some. After a lane's opening, what came before it comes first
+/* Who has a lane is heard at each poll, all others at some. After a lane's opening, what came before it comes first
  * (and no more: whoever goes on sending to the other socket cannot hold up the lane), then what came to it before it
  * was connected, whoever sent that. */
 static unsigned udp_poll(struct link_udp *udp, unsigned channel, unsigned budget)

@@ -22,7 +22,7 @@
 #include "transport/shm/shm.h"
 
 enum {
-	BULK_SHARE = 256 * 1024,  /* bytes pushed before looking at what has arrived */
+	BULK_SHARE = 256 * 1024,  /* bytes pushed before the next poll */
 	PIECE_SOON = 128 * 1024,  /* transfers up to this long use half pieces, to overlap at all */
 	COOPERATIVE_MIN = 32 * 1024,         /* below this a second system call costs more than it saves, */
 	COOPERATIVE_MIN_STREAM = 128 * 1024, /* in a stream, where the sender has other things to do */

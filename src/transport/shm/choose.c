@@ -8,19 +8,19 @@
  *
  * Through the ring means: sent without being asked (eager) up to option eager_max, above it asked for. What is
  * sent without being asked is the sender's choice, so the receiver tells it, in its segment: a bit for each class
- * of which it wants announcements. The same bits, all of them, ask a sender to hold back (owner->backpressure).
+ * of which it wants an RTS (rendezvous classes). All bits together are backpressure (owner->backpressure).
  */
 #include "base/clock.h"
 #include "transport/shm/shm.h"
 
 enum {
 	TRIES = 4,               /* of each way in a class, before choosing */
-	RETRY_SOON = 8,          /* messages between two looks at the other way, for the first */
+	RETRY_SOON = 8,          /* messages between two trials of the other way, for the first */
 	RETRY_SOON_CHOICES = 64, /* so many, since early measurements are of cold memory */
 	RETRY = 128,             /* and from then on */
-	ROW = 16,                /* messages of a look, where they fill a pipeline, */
+	ROW = 16,                /* messages of a trial, where they fill a pipeline, */
 	ROW_SKIP = 8,            /* the first of which find it filled the other way, and say nothing; */
-	ROW_SCALE = 8,           /* there is so much more between two looks; */
+	ROW_SCALE = 8,           /* there is so much more between two trials; */
 	ROW_CLASS_MAX = 17,      /* it is so in streams of messages up to 128 KiB */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
@@ -138,7 +138,7 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 		took_ns = now_ns - last_ns;
 	link->placed_ns = now_ns;
 	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides
-	 * about the same; and a stream of announcements has gaps that one of data has not. */
+	 * about the same; and a stream of RTS has gaps that one of data has not. */
 	if (length <= owner->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
 		took_ns += took_ns * link->sample.piece / length;
 	else if (length <= owner->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
@@ -160,7 +160,7 @@ enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum
 		return BULK_ONE_COPY;
 	if (owner->options.bulk == OPTION_BULK_COOPERATIVE)
 		return BULK_COOPERATIVE;
-	/* What could have been sent through the ring at once is announced for the other way. */
+	/* What could have come through the ring at once came as an RTS so that it goes the other way. */
 	if (length <= owner->options.eager_max)
 		return BULK_COOPERATIVE;
 	return cost_next(shm_of(peer->owner), pace, length_class(length)) == COST_RING ? BULK_RING : BULK_COOPERATIVE;
@@ -175,7 +175,7 @@ void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64
 
 /* ---- Eager messages in several pieces ---------------------------------------------------------------- */
 
-/* What its first record is about to bring; `late`: more than that had arrived before anybody looked. */
+/* What its first record is about to bring; `late`: more than that had arrived before anybody polled. */
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late)
 {
 	struct eager_sample *sample = &shm_link(peer)->sample;
@@ -186,7 +186,7 @@ void choose_eager_begin(struct transport_peer *peer, const struct record *record
 	    record->arg[0] > peer->owner->options.eager_max || length_class(record->arg[0]) < EAGER_CLASS_MIN ||
 	    !copy_allowed(peer))
 		return;
-	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a look must not wait for ever */
+	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a trial must not wait for ever */
 		choose_eager_next(peer->owner, pace, COST_RING, length_class(record->arg[0]));
 		return;
 	}

@@ -102,7 +102,7 @@ void segment_withdraw(struct ring_out *ring)
 	if (!ring->segment)
 		return;
 	store_relaxed(&ring->segment->withdrawn, 1);
-	fence_full(); /* pairs with the one in fetch_is_void: who does not see it has read what was announced */
+	fence_full(); /* pairs with the one in fetch_is_void: who does not see it has read what the RTS offered */
 }
 
 void segment_release_out(struct ring_out *ring)

@@ -35,9 +35,9 @@ static uint64_t *cookie_make(void)
 	return cookie;
 }
 
-static int shm_wanted(const struct options *options, enum transport_wish *wish_p)
+static int shm_wanted(const struct options *options, enum transport_need *need_p)
 {
-	*wish_p = options->shm ? TRANSPORT_REQUIRED : TRANSPORT_UNWANTED;
+	*need_p = options->shm ? TRANSPORT_REQUIRED : TRANSPORT_UNWANTED;
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static int shm_open_endpoint(struct transport_owner *owner)
 	list_init(&shm->links);
 	bulk_open(owner);
 	error = connect_open(owner);
-	transport_poll(owner, TRANSPORT_SHM, !error);
+	transport_set_polled(owner, TRANSPORT_SHM, !error);
 	if (error) {
 		bulk_close(owner);
 		door_page_free(shm->cookie);
@@ -109,7 +109,7 @@ static void shm_release(struct transport_peer *peer)
 	door_close(link);
 }
 
-/* No peer writes into this process's memory any more, nor takes what it reads there for what was announced. */
+/* No peer writes into this process's memory any more, nor takes what it reads there for what an RTS offered. */
 static void shm_withdraw(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
@@ -155,7 +155,7 @@ static void shm_close_endpoint(struct transport_owner *owner)
 	free(shm->in);
 	free(shm);
 	owner->state[TRANSPORT_SHM] = NULL;
-	transport_poll(owner, TRANSPORT_SHM, false);
+	transport_set_polled(owner, TRANSPORT_SHM, false);
 }
 
 static int shm_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
@@ -265,7 +265,7 @@ static void shm_reap(struct transport_owner *owner)
 	shm->dead = 0;
 }
 
-/* Say which core this process waits on, and look who else does. */
+/* Say which core this process waits on, and see who else does. */
 static void shm_meet(struct transport_owner *owner)
 {
 	const struct shm *shm = shm_of(owner);

@@ -27,7 +27,7 @@ enum {
 	SEGMENT_VERSION = 3,
 	RING_SLOTS = 64,          /* a 4 KiB ring: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
-	RING_BURST = 32,          /* records handled before looking at another ring */
+	RING_BURST = 32,          /* records handled before another ring is polled */
 	SPAN_HEAD = 8,            /* bytes of a second slot before payload: its stamp */
 	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
 	/* payloads whose lines are moved towards the one who waits for them; longer ones lose by it */

@@ -32,7 +32,7 @@ struct codec {
 	uint32_t credit_first;    /* frames that may be out before the peer has said how many it takes, */
 	uint32_t credit_unsaid;   /* and when it says 0, or cannot say it */
 	/* acknowledgements carry backpressure, so no record has to wait for its receive */
-	bool holds;
+	bool backpressure;
 	bool indexed;             /* `to` is the receiver's connection; else endpoints' numbers */
 	bool messages_only;       /* no put, get, atomics, immediate data or plain messages */
 

@@ -6,9 +6,9 @@
  * Pure.
  *
  * Invariants. All numbers are big-endian and, but for those of a place, lie on offsets that are multiples of their
- * size. DATA's head is no longer than a landing's (link.h). A frame that is shorter than Ethernet's minimum says how
- * long it is (HEAD_SHORT_AT), since network cards pad it; so no payload grows on the way, and the checksum does not
- * cover padding. Where there are a counter and a tag they are behind the first PACKET_FRONT bytes, and the offsets
+ * size. DATA's head is no longer than SCATTER_HEAD (scatter.h). A frame shorter than Ethernet's minimum says how long
+ * it is (HEAD_SHORT_AT), since network cards pad it; so no payload grows on the way, and the checksum does not cover
+ * padding. Where there are a counter and a tag they are behind the first PACKET_FRONT bytes, and the offsets
  * below that are not less than that move by their length.
  */
 #include <string.h>
@@ -340,7 +340,7 @@ const struct codec codec_native = {
 	.selective = true,
 	.credit_first = 64,
 	.credit_unsaid = 1,
-	.holds = true,
+	.backpressure = true,
 	.indexed = true,
 	.data = 0,
 	.block_frames = PACKET_FRAMES_MAX,
