@@ -21,7 +21,7 @@ TOOL  := $(VENV)/tool/bin
 SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --maxschedchunk 1
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
-.PHONY: help run check test test-all unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel clean
+.PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make test     install what the tests need, build, and run all tests"
 	@echo "make check    what to run while working, in two minutes: unit tests, documents, the provider, a few histories"
 	@echo "make test-all for a release: every MPI over every link, ten thousand histories, minutes of fuzzing, the mutants"
+	@echo "make test-vm  what needs a kernel of its own, in guests under QEMU (800 MB below $(BUILD)/vm); skipped where there is none"
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
 	@echo "make bench    compare with every other transport that can be installed (BENCH='--quick' passes arguments)"
 	@echo "make unit     only the unit tests"
@@ -81,6 +82,11 @@ test-all: build-tests
 	$(MAKE) mutants || status=1; \
 	MPI_TESTS=full $(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
 	exit $$status
+
+# Guests need neither KVM nor a privilege. What cannot be installed or fetched skips its tests, and they say why.
+test-vm: build-tests
+	@tools/packages.sh vm || true
+	@$(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs $(PYTEST)
 
 # These build no more than they run.
 check: setup-tests

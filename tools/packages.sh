@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Install the system packages that a purpose needs and that are missing: packages.sh build|test|bench|install
+# Install the system packages that a purpose needs and that are missing: packages.sh build|test|bench|install|vm
 # Says nothing and needs no privilege where all are there.
 set -euo pipefail
 
@@ -11,8 +11,9 @@ test) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-cer
 	libcmocka-dev libseccomp-dev openmpi-bin libopenmpi-dev iproute2 procps strace clang libclang-rt-dev tshark
 	munge slurmctld slurmd slurm-client) ;;
 bench) wanted=(openmpi-bin libopenmpi-dev hpcc) ;;
+vm) wanted=(qemu-system-x86 make gcc zstd) ;;
 install) wanted=(python3-rich python3-matplotlib) ;;
-*) echo "usage: $0 build|test|bench|install" >&2; exit 2 ;;
+*) echo "usage: $0 build|test|bench|install|vm" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What tests in guests share: kernels, and one guest or two of each.
+
+    bed       what guests of a kernel are made of; a test with this argument runs once for each kernel
+    guest     guest("command") runs it in a guest of `bed`, asserts that it ended well, and returns its result
+
+Where there is no QEMU, or no kernel can be fetched, all are skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import guest as guests
+import kernels
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("thole")
+    group.addoption("--build", default=str(kernels.ROOT / "build"), help="the meson build directory")
+    group.addoption("--kernel", default="", help="only this series, such as 6.12")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[BUILD] = Path(config.getoption("--build")).resolve()
+
+
+BUILD = pytest.StashKey[Path]()
+
+
+@functools.lru_cache
+def find_kernels(build: Path) -> list[kernels.Kernel] | kernels.Missing:
+    """Asked for by each test, but fetched once."""
+    try:
+        guests.need_qemu()
+        return kernels.fetch(build)
+    except kernels.Missing as trouble:
+        return trouble
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kernel" not in metafunc.fixturenames:
+        return
+    found = find_kernels(metafunc.config.stash[BUILD])
+    if isinstance(found, kernels.Missing):
+        skip = pytest.mark.skip(reason=str(found))
+        metafunc.parametrize("kernel", [pytest.param(None, marks=skip, id="none")], scope="session")
+        return
+    wanted = metafunc.config.getoption("--kernel")
+    chosen = [kernel for kernel in found if wanted in ("", kernel.series)]
+    metafunc.parametrize("kernel", chosen, ids=[kernel.series for kernel in chosen], scope="session")
+
+
+@pytest.fixture(scope="session")
+def build(pytestconfig: pytest.Config) -> Path:
+    return pytestconfig.stash[BUILD]
+
+
+@pytest.fixture(scope="session")
+def bed(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFactory) -> guests.Bed:
+    try:
+        return guests.make_bed(kernel, kernels.fetch_busybox(build), tmp_path_factory.mktemp("initramfs"))
+    except kernels.Missing as trouble:
+        pytest.skip(str(trouble))
+
+
+@pytest.fixture
+def guest(bed: guests.Bed, tmp_path: Path) -> Callable[..., guests.Result]:
+    def run(command: str, **wishes: int) -> guests.Result:
+        result = guests.run(bed, guests.Job(command, tmp_path / "out", **wishes))
+        assert result.status == 0, result.output[-4000:]
+        assert not result.complaints(), result.log[-6000:]
+        return result
+
+    return run

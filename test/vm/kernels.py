@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's kernels for guests: fetched by apt, unpacked below the build folder, never installed.
+
+    kernels.py [--build DIR]      fetches what is missing; prints each kernel that there is
+
+Owns build/vm/: a folder a kernel with its image, modules and headers, and a static busybox. What is there is fetched
+again only when apt knows a newer one; without apt, or without a network, what is there serves. A folder counts when its
+file `whole` is there, which is written last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import lzma
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# Packages that stand for the newest kernel of a kind; a distribution has some of them.
+METAS = ("amd64", "6.12-amd64")
+NEEDED = re.compile(r"linux-(image|headers|kbuild)-\d")  # of what they depend on
+
+
+class Missing(Exception):
+    """What a guest needs cannot be had here; says what and why."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    release: str  # as `uname -r` says it
+    root: Path  # its packages, unpacked
+
+    @property
+    def series(self) -> str:
+        return ".".join(self.release.split(".")[:2])
+
+    @property
+    def image(self) -> Path:
+        return self.root / "vmlinux"
+
+    @property
+    def headers(self) -> Path:
+        return self.root / "usr/src" / f"linux-headers-{self.release}"
+
+    def module(self, name: str) -> Path | None:
+        """The file of a module; None if it is built in."""
+        names = (name.replace("-", "_"), name.replace("_", "-"))
+        found = [path for each in names for path in (self.root / "lib/modules").rglob(f"{each}.ko*")]
+        return found[0] if found else None
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Missing(f"{command[0]}: {error.strerror}") from error
+    if done.returncode:
+        raise Missing(f"{' '.join(command)}: {(done.stderr.strip() or done.stdout.strip())[-400:]}")
+    return done.stdout
+
+
+def depends(package: str) -> list[str]:
+    """What it depends on of the kernel's packages, without the second of two alternatives."""
+    names, chosen = [], False
+    for line in run("apt-cache", "depends", package).splitlines():
+        match = re.match(r"\s*(\|?)Depends: (\S+)", line)
+        if match and not chosen and NEEDED.match(match[2]):
+            names.append(match[2])
+        chosen = bool(match and match[1])
+    return names
+
+
+def closure(meta: str) -> tuple[str, set[str]]:
+    """A kernel's release, and the packages that have its image and what modules of ours are built with."""
+    (image,) = depends(f"linux-image-{meta}")
+    packages, todo = {image}, depends(f"linux-headers-{meta}")
+    while todo:
+        package = todo.pop()
+        if package not in packages and not package.startswith("linux-image"):
+            packages.add(package)
+            todo += depends(package)
+    return image[len("linux-image-") :], packages
+
+
+def unpack(packages: set[str], to: Path) -> None:
+    """Fetch and unpack in a folder beside it, so that it is there whole or not at all."""
+    new = to.with_name(to.name + ".new")
+    shutil.rmtree(new, ignore_errors=True)
+    (new / "archives").mkdir(parents=True)
+    run("apt-get", "-q", "download", *sorted(packages), cwd=new / "archives")
+    for archive in sorted((new / "archives").iterdir()):
+        run("dpkg", "-x", str(archive), str(new))
+    shutil.rmtree(new / "archives")
+    shutil.rmtree(to, ignore_errors=True)
+    new.rename(to)
+
+
+def decompress(image: Path) -> bytes:
+    """What a bzImage unpacks, where we know how it is packed; the bzImage itself elsewhere, which boots slower."""
+    whole = image.read_bytes()
+    setup = ((whole[0x1F1] or 4) + 1) * 512
+    offset, length = (int.from_bytes(whole[at : at + 4], "little") for at in (0x248, 0x24C))
+    packed = whole[setup + offset : setup + offset + length]
+    if packed.startswith(b"\xfd7zXZ"):
+        return lzma.LZMADecompressor().decompress(packed)
+    if packed.startswith(b"\x28\xb5\x2f\xfd") and shutil.which("zstd"):
+        # The length of what it unpacks follows, which zstd calls an error, but has then unpacked all.
+        return subprocess.run(["zstd", "-dcq"], input=packed[:-4], capture_output=True, check=True).stdout
+    return whole
+
+
+def prepare(kernel: Kernel) -> None:
+    """What boots, and headers that find each other where they are."""
+    kernel.image.write_bytes(decompress(kernel.root / "boot" / f"vmlinuz-{kernel.release}"))
+    makefile = kernel.headers / "Makefile"
+    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{kernel.root}/usr/src/"))
+    (kernel.root / "whole").touch()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Of several that need the same kernel, one fetches it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def cached(folder: Path) -> list[Kernel]:
+    found = [Kernel(path.parent.name, path.parent) for path in folder.glob("*/whole")]
+    return sorted(found, key=lambda kernel: [int(part) for part in re.findall(r"\d+", kernel.release)])
+
+
+def fetch_kernel(folder: Path, meta: str) -> None:
+    release, packages = closure(meta)
+    kernel = Kernel(release, folder / release)
+    if not (kernel.root / "whole").exists():
+        unpack(packages, kernel.root)
+        prepare(kernel)
+
+
+def fetch(build: Path) -> list[Kernel]:
+    """The newest kernel of each series that can be had; raises Missing if there is none."""
+    folder = build.resolve() / "vm" / "kernels"
+    troubles = []
+    with locked(folder):
+        for meta in METAS:
+            try:
+                fetch_kernel(folder, meta)
+            except (Missing, ValueError) as trouble:
+                troubles.append(f"linux-image-{meta}: {trouble}")
+        newest = {kernel.series: kernel for kernel in cached(folder)}
+    if not newest:
+        raise Missing("no kernel for a guest: " + "; ".join(troubles))
+    return list(newest.values())
+
+
+def fetch_busybox(build: Path) -> Path:
+    folder = build.resolve() / "vm" / "busybox"
+    with locked(folder.parent):
+        if not (folder / "bin/busybox").exists():
+            unpack({"busybox-static"}, folder)
+    return folder / "bin/busybox"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="fetch Debian's kernels for guests")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
+    options = parser.parse_args()
+    try:
+        found = fetch(options.build)
+        fetch_busybox(options.build)
+    except Missing as trouble:
+        print(f"thole: {trouble}", file=sys.stderr)
+        return 1
+    for kernel in found:
+        print(kernel.release, kernel.root)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

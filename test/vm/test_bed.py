@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The bed itself: what a guest is, what comes back from it, and that its troubles are told from a command's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import guest as guests
+import pytest
+
+
+def test_command(bed: guests.Bed, build: Path, guest: Callable[..., guests.Result]) -> None:
+    """Status, output, files and kernel log come back; a unit test of ours passes; the host's root stays as it is."""
+    unit = build / "test/unit/list_test"
+    result = guest(f"uname -r; {unit} >/out/unit 2>&1; touch {build}/touched; echo told >/dev/kmsg")
+    assert result.output.splitlines() == [bed.kernel.release]
+    assert "PASSED" in (result.out / "unit").read_text()
+    assert not (build / "touched").exists()
+    assert "told" in result.log
+
+
+def test_failure(bed: guests.Bed, tmp_path: Path) -> None:
+    result = guests.run(bed, guests.Job("echo why >&2; exit 7", tmp_path))
+    assert (result.status, result.output) == (7, "why\n")
+
+
+def test_panic(bed: guests.Bed, tmp_path: Path) -> None:
+    """Told from a failure, and tried once more."""
+    with pytest.warns(UserWarning, match="tried once more: Panic"), pytest.raises(guests.Panic, match="sysrq"):
+        guests.run(bed, guests.Job("echo c >/proc/sysrq-trigger", tmp_path))
+
+
+def test_pair(bed: guests.Bed, tmp_path: Path) -> None:
+    """Each has the other's address by its name, and what one sends reaches the other."""
+    listen = "import socket; print(socket.create_server(('g1', 5000)).accept()[0].recv(64).decode())"
+    connect = "import socket; socket.create_connection(('g1', 5000), 60).sendall(b'from g2')"
+    one, two = guests.run_pair(
+        bed,
+        guests.Job(f'python3 -c "{listen}"', tmp_path / "g1"),
+        guests.Job(f'for i in $(seq 9); do python3 -c "{connect}" && exit 0; sleep 1; done; exit 1', tmp_path / "g2"),
+    )
+    assert (one.status, one.output) == (0, "from g2\n"), one.output + two.output
+    assert two.status == 0, two.output
