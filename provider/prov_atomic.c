@@ -202,33 +202,22 @@ static struct parts prov_atomic_parts_of(const struct fi_ioc *ioc, size_t count)
 	return (struct parts){.ioc = ioc, .count = count};
 }
 
-static ssize_t prov_atomic_v(struct fid_ep *ep, struct parts operand, struct parts compare,
-                             struct parts result, fi_addr_t peer, uint64_t offset, uint64_t key,
-                             enum fi_datatype type, enum fi_op op, unsigned flags, void *context)
-{
-	struct atomic atomic = {.operand = operand,
-	                        .compare = compare,
-	                        .result = result,
-	                        .peer = peer,
-	                        .offset = offset,
-	                        .key = key,
-	                        .type = type,
-	                        .op = op,
-	                        .flags = flags,
-	                        .context = context};
-
-	return prov_atomic_run(ep, &atomic);
-}
-
 static ssize_t prov_atomic_message(struct fid_ep *ep, const struct fi_msg_atomic *message,
                                    struct parts compare, struct parts result, uint64_t flags)
 {
 	if (message->rma_iov_count != 1)
 		return -FI_EINVAL;
-	return prov_atomic_v(ep, prov_atomic_parts_of(message->msg_iov, message->iov_count),
-	                     compare, result, message->addr, message->rma_iov->addr,
-	                     message->rma_iov->key, message->datatype, message->op,
-	                     prov_atomic_flags_of(ep, result.count != 0, flags), message->context);
+	return prov_atomic_run(
+		ep, &(struct atomic){.operand = prov_atomic_parts_of(message->msg_iov, message->iov_count),
+	                             .compare = compare,
+	                             .result = result,
+	                             .peer = message->addr,
+	                             .offset = message->rma_iov->addr,
+	                             .key = message->rma_iov->key,
+	                             .type = message->datatype,
+	                             .op = message->op,
+	                             .flags = prov_atomic_flags_of(ep, result.count != 0, flags),
+	                             .context = message->context});
 }
 
 static const struct parts nothing;
@@ -237,9 +226,17 @@ static ssize_t prov_atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, v
                                   size_t count, fi_addr_t to, uint64_t offset, uint64_t key,
                                   enum fi_datatype type, enum fi_op op, void *context)
 {
+	struct atomic atomic = {.operand = prov_atomic_parts_of(iov, count),
+	                        .peer = to,
+	                        .offset = offset,
+	                        .key = key,
+	                        .type = type,
+	                        .op = op,
+	                        .flags = prov_atomic_flags_default(ep, false),
+	                        .context = context};
+
 	(void)desc;
-	return prov_atomic_v(ep, prov_atomic_parts_of(iov, count), nothing, nothing, to, offset,
-	                     key, type, op, prov_atomic_flags_default(ep, false), context);
+	return prov_atomic_run(ep, &atomic);
 }
 
 static ssize_t prov_atomic_write(struct fid_ep *ep, const void *buffer, size_t count, void *desc,
@@ -265,9 +262,15 @@ static ssize_t prov_atomic_inject(struct fid_ep *ep, const void *buffer, size_t 
 	struct fi_ioc ioc = {.addr = (void *)(uintptr_t)buffer, .count = count};
 	unsigned flags =
 		THOLE_INJECT | prov_endpoint_silence(prov_endpoint_of(ep), THOLE_OP_ATOMIC, 0);
+	struct atomic atomic = {.operand = prov_atomic_parts_of(&ioc, 1),
+	                        .peer = to,
+	                        .offset = offset,
+	                        .key = key,
+	                        .type = type,
+	                        .op = op,
+	                        .flags = flags};
 
-	return prov_atomic_v(ep, prov_atomic_parts_of(&ioc, 1), nothing, nothing, to, offset, key,
-	                     type, op, flags, NULL);
+	return prov_atomic_run(ep, &atomic);
 }
 
 static ssize_t prov_atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -276,10 +279,18 @@ static ssize_t prov_atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *io
                                       uint64_t key, enum fi_datatype type, enum fi_op op,
                                       void *context)
 {
+	struct atomic atomic = {.operand = prov_atomic_parts_of(iov, count),
+	                        .result = prov_atomic_parts_of(resultv, result_count),
+	                        .peer = to,
+	                        .offset = offset,
+	                        .key = key,
+	                        .type = type,
+	                        .op = op,
+	                        .flags = prov_atomic_flags_default(ep, true),
+	                        .context = context};
+
 	(void)desc, (void)result_desc;
-	return prov_atomic_v(ep, prov_atomic_parts_of(iov, count), nothing,
-	                     prov_atomic_parts_of(resultv, result_count), to, offset, key, type, op,
-	                     prov_atomic_flags_default(ep, true), context);
+	return prov_atomic_run(ep, &atomic);
 }
 
 static ssize_t prov_atomic_readwrite(struct fid_ep *ep, const void *buffer, size_t count,
@@ -312,11 +323,19 @@ static ssize_t prov_atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *io
                                       uint64_t key, enum fi_datatype type, enum fi_op op,
                                       void *context)
 {
+	struct atomic atomic = {.operand = prov_atomic_parts_of(iov, count),
+	                        .compare = prov_atomic_parts_of(comparev, compare_count),
+	                        .result = prov_atomic_parts_of(resultv, result_count),
+	                        .peer = to,
+	                        .offset = offset,
+	                        .key = key,
+	                        .type = type,
+	                        .op = op,
+	                        .flags = prov_atomic_flags_default(ep, true),
+	                        .context = context};
+
 	(void)desc, (void)compare_desc, (void)result_desc;
-	return prov_atomic_v(ep, prov_atomic_parts_of(iov, count),
-	                     prov_atomic_parts_of(comparev, compare_count),
-	                     prov_atomic_parts_of(resultv, result_count), to, offset, key, type, op,
-	                     prov_atomic_flags_default(ep, true), context);
+	return prov_atomic_run(ep, &atomic);
 }
 
 static ssize_t prov_atomic_compwrite(struct fid_ep *ep, const void *buffer, size_t count,

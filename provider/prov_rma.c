@@ -74,6 +74,12 @@ static int prov_rma_from_message(struct fid_ep *fid, const struct fi_msg_rma *me
 	return 0;
 }
 
+/* One piece of memory here. */
+static struct iovec prov_rma_segment(const void *buffer, size_t length)
+{
+	return (struct iovec){.iov_base = (void *)(uintptr_t)buffer, .iov_len = length};
+}
+
 static ssize_t prov_rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
                               fi_addr_t from, uint64_t offset, uint64_t key, void *context)
 {
@@ -93,7 +99,7 @@ static ssize_t prov_rma_readv(struct fid_ep *ep, const struct iovec *iov, void *
 static ssize_t prov_rma_read_one(struct fid_ep *ep, void *buffer, size_t length, void *desc,
                                  fi_addr_t from, uint64_t offset, uint64_t key, void *context)
 {
-	struct iovec segment = {.iov_base = buffer, .iov_len = length};
+	struct iovec segment = prov_rma_segment(buffer, length);
 
 	(void)desc;
 	return prov_rma_readv(ep, &segment, NULL, 1, from, offset, key, context);
@@ -108,58 +114,47 @@ static ssize_t prov_rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *mess
 	return error ? error : prov_rma_read(ep, &rma);
 }
 
-static ssize_t prov_rma_put(struct fid_ep *ep, const struct iovec *iov, size_t count, uint64_t data,
-                            fi_addr_t to, uint64_t offset, uint64_t key, unsigned flags,
-                            void *context)
-{
-	struct rma rma = {.iov = iov,
-	                  .count = count,
-	                  .peer = to,
-	                  .offset = offset,
-	                  .key = key,
-	                  .data = data,
-	                  .flags = flags,
-	                  .context = context};
-
-	return prov_rma_write(ep, &rma);
-}
-
-static ssize_t prov_rma_put_one(struct fid_ep *ep, const void *buffer, size_t length, uint64_t data,
-                                fi_addr_t to, uint64_t offset, uint64_t key, unsigned flags,
-                                void *context)
-{
-	struct iovec segment = {.iov_base = (void *)(uintptr_t)buffer, .iov_len = length};
-
-	return prov_rma_put(ep, &segment, 1, data, to, offset, key, flags, context);
-}
-
 static ssize_t prov_rma_inject_one(struct fid_ep *ep, const void *buffer, size_t length,
                                    uint64_t data, fi_addr_t to, uint64_t offset, uint64_t key,
                                    unsigned imm)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(ep);
-	unsigned flags = THOLE_INJECT | imm | prov_endpoint_silence(endpoint, THOLE_OP_PUT, 0);
+	struct iovec segment = prov_rma_segment(buffer, length);
+	struct rma rma = {.iov = &segment,
+	                  .count = 1,
+	                  .peer = to,
+	                  .offset = offset,
+	                  .key = key,
+	                  .data = data,
+	                  .flags = THOLE_INJECT | imm |
+	                           prov_endpoint_silence(endpoint, THOLE_OP_PUT, 0)};
 
-	if (length > PROV_INJECT_MAX)
-		return -FI_EINVAL;
-	return prov_rma_put_one(ep, buffer, length, data, to, offset, key, flags, NULL);
-}
-
-static ssize_t prov_rma_write_one(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
-                                  fi_addr_t to, uint64_t offset, uint64_t key, void *context)
-{
-	(void)desc;
-	return prov_rma_put_one(ep, buffer, length, 0, to, offset, key,
-	                        prov_rma_flags_default(ep, THOLE_OP_PUT), context);
+	return length > PROV_INJECT_MAX ? -FI_EINVAL : prov_rma_write(ep, &rma);
 }
 
 static ssize_t prov_rma_writev(struct fid_ep *ep, const struct iovec *iov, void **desc,
                                size_t count, fi_addr_t to, uint64_t offset, uint64_t key,
                                void *context)
 {
+	struct rma rma = {.iov = iov,
+	                  .count = count,
+	                  .peer = to,
+	                  .offset = offset,
+	                  .key = key,
+	                  .flags = prov_rma_flags_default(ep, THOLE_OP_PUT),
+	                  .context = context};
+
 	(void)desc;
-	return prov_rma_put(ep, iov, count, 0, to, offset, key,
-	                    prov_rma_flags_default(ep, THOLE_OP_PUT), context);
+	return prov_rma_write(ep, &rma);
+}
+
+static ssize_t prov_rma_write_one(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
+                                  fi_addr_t to, uint64_t offset, uint64_t key, void *context)
+{
+	struct iovec segment = prov_rma_segment(buffer, length);
+
+	(void)desc;
+	return prov_rma_writev(ep, &segment, NULL, 1, to, offset, key, context);
 }
 
 static ssize_t prov_rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *message,
@@ -181,9 +176,18 @@ static ssize_t prov_rma_writedata(struct fid_ep *ep, const void *buffer, size_t 
                                   uint64_t data, fi_addr_t to, uint64_t offset, uint64_t key,
                                   void *context)
 {
+	struct iovec segment = prov_rma_segment(buffer, length);
+	struct rma rma = {.iov = &segment,
+	                  .count = 1,
+	                  .peer = to,
+	                  .offset = offset,
+	                  .key = key,
+	                  .data = data,
+	                  .flags = prov_rma_flags_default(ep, THOLE_OP_PUT) | THOLE_IMM,
+	                  .context = context};
+
 	(void)desc;
-	return prov_rma_put_one(ep, buffer, length, data, to, offset, key,
-	                        prov_rma_flags_default(ep, THOLE_OP_PUT) | THOLE_IMM, context);
+	return prov_rma_write(ep, &rma);
 }
 
 static ssize_t prov_rma_injectdata(struct fid_ep *ep, const void *buffer, size_t length,

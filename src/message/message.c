@@ -567,24 +567,33 @@ static inline void record_copy_short(uint8_t *to, const uint8_t *from, size_t le
 	}
 }
 
-static int send_vector(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments,
-		       size_t count, uint64_t tag, uint64_t imm, unsigned flags, void *context,
-		       struct thole_request **request_p)
+/* What a send is asked for, but its data. */
+struct sending {
+	uint64_t tag, imm;
+	void *context;
+	uint32_t peer;
+	unsigned flags;
+};
+
+static int send_vector(struct thole_endpoint *endpoint, const struct sending *send, const struct iovec *segments,
+		       size_t count, struct thole_request **request_p)
 {
 	struct thole_request *request;
-	int error = message_request(endpoint, peer, THOLE_OP_SEND, segments, count, flags, context, &request);
+	unsigned flags = send->flags;
+	int error = message_request(endpoint, send->peer, THOLE_OP_SEND, segments, count, flags, send->context,
+				    &request);
 
 	if (error)
 		return error;
-	request->tag = tag;
-	request->imm = imm;
+	request->tag = send->tag;
+	request->imm = send->imm;
 	request->record = (struct record){
 		.kind = RECORD_EAGER,
 		.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0) |
 				   (flags & THOLE_SYNC ? RECORD_SYNC : 0)),
 		.length = RECORD_EXTERNAL,
-		.tag = tag,
-		.imm = imm,
+		.tag = send->tag,
+		.imm = send->imm,
 	};
 	/* Where only messages exist, the end of a rendezvous' fetch is the one sign that it matched. */
 	if (message_is_eager(request->peer, request->vector.length) &&
@@ -608,13 +617,14 @@ static int send_vector(struct thole_endpoint *endpoint, uint32_t peer, const str
 	return message_start(request, request_p);
 }
 
-/* The short way for one piece: no request is made. False: take the other way. */
-static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, const void *buffer, size_t length,
-			      uint64_t tag, uint64_t imm, unsigned flags, void *context,
-			      struct thole_request **request_p, int *error_p)
+/* The short way for one piece: no request is made. False: take the other way. `send` is a value, so it stays in
+ * registers. */
+static inline bool send_short(struct thole_endpoint *endpoint, struct sending send, const void *buffer,
+			      size_t length, struct thole_request **request_p, int *error_p)
 {
-	struct peer *peer = endpoint_peer(endpoint, index);
+	struct peer *peer = endpoint_peer(endpoint, send.peer);
 	struct record record;
+	unsigned flags = send.flags;
 	int error;
 
 	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->base.connected || peer->backlog_count ||
@@ -624,8 +634,8 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 		return false; /* its end needs one to be told by, and nothing may leave without */
 	record.kind = RECORD_EAGER;
 	record.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
-	record.tag = tag;
-	record.imm = imm;
+	record.tag = send.tag;
+	record.imm = send.imm;
 	if (length <= RECORD_INLINE_MAX) {
 		record.length = (uint16_t)length;
 		record_copy_short(record.payload, buffer, length);
@@ -650,9 +660,9 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 		return true;
 	}
 	*error_p = send_complete(endpoint,
-				 &(struct thole_completion){.context = context, .tag = tag, .imm = imm,
+				 &(struct thole_completion){.context = send.context, .tag = send.tag, .imm = send.imm,
 							    .length = length, .message_length = length,
-							    .buffer = (void *)(uintptr_t)buffer, .peer = index,
+							    .buffer = (void *)(uintptr_t)buffer, .peer = send.peer,
 							    .flags = flags, .operation = THOLE_OP_SEND},
 				 request_p);
 	return true;
@@ -661,12 +671,13 @@ static inline bool send_short(struct thole_endpoint *endpoint, uint32_t index, c
 int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
 	       uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
 {
+	struct sending send = {tag, imm, context, peer, flags};
 	int error;
 
 	endpoint_lock(endpoint);
-	if (!send_short(endpoint, peer, buffer, length, tag, imm, flags, context, request_p, &error))
-		error = send_vector(endpoint, peer, &(struct iovec){(void *)(uintptr_t)buffer, length}, 1, tag, imm,
-				    flags, context, request_p);
+	if (!send_short(endpoint, send, buffer, length, request_p, &error))
+		error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags},
+				    &(struct iovec){(void *)(uintptr_t)buffer, length}, 1, request_p);
 	endpoint_unlock(endpoint);
 	return error;
 }
@@ -677,7 +688,7 @@ int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iov
 	int error;
 
 	endpoint_lock(endpoint);
-	error = send_vector(endpoint, peer, segments, count, tag, imm, flags, context, request_p);
+	error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags}, segments, count, request_p);
 	endpoint_unlock(endpoint);
 	return error;
 }
