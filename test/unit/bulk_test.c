@@ -539,6 +539,28 @@ static void door__shuts(void **state)
 	assert_int_equal(msync((void *)(uintptr_t)(door & ~(uint64_t)(page - 1)), (size_t)page, MS_ASYNC), 0);
 }
 
+/* A forked child is another process with the same addresses: who comes to have the parent's pid must not be it. */
+static void door__is_not_inherited(void **state)
+{
+	static struct shm_peer link;
+	long page = sysconf(_SC_PAGESIZE);
+	void *pages[] = {door_page(), (void *)(uintptr_t)(door_open(&link, 0) & ~(uint64_t)(page - 1))};
+	int status;
+	pid_t child;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(msync(pages[i], (size_t)page, MS_ASYNC), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit((msync(pages[0], (size_t)page, MS_ASYNC) == 0) + (msync(pages[1], (size_t)page, MS_ASYNC) == 0));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	door_page_free(pages[0]);
+	door_close(&link);
+}
+
 /* The peer's cookie is another one, as where its address has come to be somebody else's. */
 static void change_cookie(void)
 {
@@ -855,6 +877,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(lost__waits_for_what_is_claimed),
 		cmocka_unit_test(claim__of_a_former_offer),
 		cmocka_unit_test(door__shuts),
+		cmocka_unit_test(door__is_not_inherited),
 		cmocka_unit_test(read__with_another_cookie),
 		cmocka_unit_test(read__of_a_send_that_has_ended),
 		cmocka_unit_test(read__of_a_sender_that_closes),

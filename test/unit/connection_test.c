@@ -220,6 +220,52 @@ static void connect__of_a_second_session(void **state)
 	host_close(host);
 }
 
+/* A CONNECT names the endpoint that it is for: an older one had this place, and this is another. */
+static void connect__for_another_endpoint(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet, said;
+
+	(void)state;
+	stranger_connect(&packet);
+	packet.connect.target++;
+	stranger_says(host, UDP, &packet, 0);
+	host_run(host, SECOND_NS / 100);
+	assert_int_equal(host->sinks[UDP].frames, 1);
+	host_said(host, UDP, &said);
+	assert_int_equal(said.type, PACKET_NACK);
+	assert_int_equal(said.nack.reason, NACK_BAD_ENDPOINT);
+	assert_int_equal(said.nack.refused, packet.connect.session);
+	assert_int_equal(host_count(host, COUNTER_ACCEPTS), 0);
+	assert_int_equal(host->endpoint->peer_count, 0);
+	host_close(host);
+}
+
+/* A NACK repeats the session of the frame that it refuses: a guess, or one for an earlier connection, ends nothing. */
+static void nack__of_another_session(void **state)
+{
+	static const enum nack_reason reasons[] = {NACK_BAD_ENDPOINT, NACK_CLOSED, NACK_BAD_SESSION};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct host *host = host_open(0);
+		struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE};
+
+		stranger_opens(host);
+		packet.nack.reason = (uint8_t)reasons[i];
+		packet.nack.refused = 4711 + 1; /* of the peer's, which our frames have */
+		stranger_says(host, UDP, &packet, 0);
+		packet.nack.refused = 0;
+		stranger_says(host, UDP, &packet, 0);
+		assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
+		packet.nack.refused = reasons[i] == NACK_BAD_ENDPOINT ? host_connection(host)->session : 4711;
+		stranger_says(host, UDP, &packet, 0);
+		assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
+		assert_int_equal(host_count(host, COUNTER_NACKS_RECEIVED), 3);
+		host_close(host);
+	}
+}
+
 /* Records that were sent before a CLOSE may still lie in another link's memory: they have a little time, and no
  * more. */
 static void close__waits_for_what_is_before_it(void **state)
@@ -360,6 +406,8 @@ int main(void)
 		cmocka_unit_test(accept__proves_the_key),
 		cmocka_unit_test(accept__no_guard_there),
 		cmocka_unit_test(connect__of_a_second_session),
+		cmocka_unit_test(connect__for_another_endpoint),
+		cmocka_unit_test(nack__of_another_session),
 		cmocka_unit_test(close__waits_for_what_is_before_it),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__neither),

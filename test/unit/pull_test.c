@@ -252,6 +252,47 @@ static void range__is_checked(void **state)
 	long_close();
 }
 
+/* ---- Whose DATA it is ------------------------------------------------------------------------------------------ */
+
+/* A second peer, which b knows as well; nothing is asked of it. */
+static struct connection *another_peer(void)
+{
+	struct address_parts parts = {.host = 7, .endpoint = 107, .network = {ADDRESS_IPV4, 0, 1, 1, 10, 0, 0, 7}};
+	struct connection *connection;
+	struct thole_address address;
+	uint32_t peer;
+
+	address_format(&parts, &address);
+	assert_int_equal(thole_peer(one.pair.b, &address, &peer), 0);
+	connection = connection_get(engine_b(), &endpoint_peer(one.pair.b, peer)->base);
+	assert_non_null(connection);
+	connection_open(connection);
+	return connection;
+}
+
+/* It can neither feed the transfer of somebody else, nor end it. */
+static void transfer__of_another_peer(void **state)
+{
+	struct connection *other;
+	struct packet pull, data = {.type = PACKET_DATA};
+	uint64_t duplicates;
+
+	(void)state;
+	long_open(RANGE_BYTES);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	other = another_peer();
+	data.data.transfer = pull.pull.transfer;
+	data.length = pull.pull.frame;
+	data.payload = one.out + pull.pull.frame; /* wrong bytes */
+	duplicates = one.pair.b->base.counters[COUNTER_FRAMES_DUPLICATE];
+	pull_data_arrived(other, &data);
+	assert_int_equal(one.pair.b->base.counters[COUNTER_FRAMES_DUPLICATE], duplicates + 1);
+	pull_nacked(other, pull.pull.transfer);
+	assert_int_equal(engine_b()->fetches.live, 1);
+	long_finish(RANGE_BYTES);
+	long_close();
+}
+
 /* ---- What is lost ---------------------------------------------------------------------------------------------- */
 
 /* Let b be, and lose what it says, until some time. Returns how many PULLs it sends. */
@@ -366,6 +407,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(transfers__do_not_come_again),
 		cmocka_unit_test(range__is_checked),
+		cmocka_unit_test(transfer__of_another_peer),
 		cmocka_unit_test(timeout__doubles_until_something_comes),
 		cmocka_unit_test(lost__are_asked_for_at_once),
 		cmocka_unit_test(window__follows_what_comes),

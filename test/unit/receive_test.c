@@ -5,6 +5,7 @@
  *
  * malloc is replaced (by the linker's --wrap) so that memory can be refused.
  */
+#include "message/internal.h"
 #include "pair.h"
 
 void *__real_malloc(size_t size);
@@ -220,6 +221,85 @@ static void sync__answered_after_the_payload_was_copied(void **state)
 		free(to);
 	}
 	pair_close(&pair);
+}
+
+/* ---- Records that no correct peer sends ------------------------------------------------------------------ */
+
+/* Whether a record that comes from a is refused, and leaves nothing behind. */
+static bool refused(struct pair *pair, const struct record *record, uint32_t length)
+{
+	static const uint8_t bytes[64];
+	uint64_t bad = pair_counter(pair->b, "bad_records");
+	struct thole_completion completion;
+
+	assert_true(length <= sizeof(bytes));
+	pair->b->base.up->delivered(&endpoint_peer(pair->b, pair->b_to_a)->base, record, bytes, length);
+	if (pair_counter(pair->b, "bad_records") == bad)
+		return false;
+	assert_int_equal(thole_probe(pair->b, THOLE_ANY, 0, 0, 0, &completion), 0);
+	return true;
+}
+
+static void rts__of_a_window_that_cannot_be(void **state)
+{
+	static const struct {
+		uint64_t length;
+		uint32_t count;
+		uint16_t external;
+		uint32_t payload;
+		bool refused;
+	} cases[] = {
+		{THOLE_LENGTH_MAX, 1, RECORD_EXTERNAL, 0, false},
+		{THOLE_LENGTH_MAX + 1, 1, RECORD_EXTERNAL, 0, true},
+		{(UINT64_C(1) << WINDOW_COUNT_SHIFT) - 1, 1, RECORD_EXTERNAL, 0, true},
+		{8, THOLE_SEGMENTS_MAX, RECORD_EXTERNAL, 0, false},
+		{8, THOLE_SEGMENTS_MAX + 1, RECORD_EXTERNAL, 0, true},
+		{8, 0, RECORD_EXTERNAL, 0, true},
+		{8, 1, 0, 0, true},
+		{8, 1, RECORD_EXTERNAL, 8, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct record record = {.kind = RECORD_RTS, .tag = 3, .length = cases[i].external};
+		struct pair pair;
+
+		pair_open(&pair, no_options);
+		window_store(&(struct window){.length = cases[i].length, .count = cases[i].count}, &record);
+		assert_int_equal(refused(&pair, &record, cases[i].payload), cases[i].refused);
+		pair_close(&pair);
+	}
+}
+
+/* The front of a message is no longer than all of it, and that is bounded: memory is taken for it. */
+static void eager__of_a_length_that_cannot_be(void **state)
+{
+	static const struct {
+		uint64_t total;
+		uint32_t length;
+		uint16_t external;
+		bool refused;
+	} cases[] = {
+		{64, 64, RECORD_EXTERNAL, false},
+		{65, 64, RECORD_EXTERNAL, false},
+		{63, 64, RECORD_EXTERNAL, true},
+		{0, 1, RECORD_EXTERNAL, true},
+		{EAGER_TOTAL_MAX, 64, RECORD_EXTERNAL, false},
+		{EAGER_TOTAL_MAX + 1, 64, RECORD_EXTERNAL, true},
+		{UINT64_MAX, 64, RECORD_EXTERNAL, true},
+		{64, 8, 8, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .tag = 3,
+					.length = cases[i].external, .arg[0] = cases[i].total};
+		struct pair pair;
+
+		pair_open(&pair, no_options);
+		assert_int_equal(refused(&pair, &record, cases[i].length), cases[i].refused);
+		pair_close(&pair);
+	}
 }
 
 /* ---- Buffers for many messages -------------------------------------------------------------------- */
@@ -1273,6 +1353,8 @@ int main(void)
 		cmocka_unit_test(finish__of_fewer_bytes_is_no_success),
 		cmocka_unit_test(sync__matched_before_all_pieces_are_out),
 		cmocka_unit_test(sync__answered_after_the_payload_was_copied),
+		cmocka_unit_test(rts__of_a_window_that_cannot_be),
+		cmocka_unit_test(eager__of_a_length_that_cannot_be),
 		cmocka_unit_test(multi__takes_messages_until_full),
 		cmocka_unit_test(multi__cancel_gives_the_buffer_back_once),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),

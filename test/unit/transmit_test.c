@@ -67,17 +67,22 @@ static unsigned lose(unsigned side)
 	return records;
 }
 
-/* An acknowledgement that b might send. */
-static void acknowledge(uint32_t ack, uint16_t credit, uint64_t held)
+/* What b might send. */
+static void hand_a(struct packet *packet)
 {
-	const struct connection *a = connection_a();
-	struct packet packet = {.type = PACKET_ACK, .to = a->index, .session = a->session, .ack = ack, .credit = credit,
-				.acked.held = held};
 	uint8_t frame[PACKET_HEAD_MAX];
-	size_t length = codec_native.encode(&packet, frame);
+	size_t length;
 
+	packet->to = connection_a()->index;
+	packet->session = connection_a()->session;
+	length = codec_native.encode(packet, frame);
 	engine_frame(wires[0].link.engine, &wires[0].link, &wires[1].link.own, frame, length);
 	endpoint_advance(pair.a, now_ns);
+}
+
+static void acknowledge(uint32_t ack, uint16_t credit, uint64_t held)
+{
+	hand_a(&(struct packet){.type = PACKET_ACK, .ack = ack, .credit = credit, .acked.held = held});
 }
 
 /* ---- Acknowledgements --------------------------------------------------------------------------------------- */
@@ -103,6 +108,30 @@ static void ack__of_what_was_not_sent(void **state)
 	acknowledge(next - 1, credit, 0);
 	assert_false(endpoint_drained(pair.a));
 	acknowledge(next, credit, 0);
+	assert_true(endpoint_drained(pair.a));
+	vanish_both();
+}
+
+/* Not an ACK alone says what has arrived: a peer that pulls, or closes, may send nothing else for a while. */
+static void ack__comes_with_a_pull(void **state)
+{
+	const struct connection *a;
+	struct packet packet = {.type = PACKET_PULL, .pull = {.window = 1, .frame = 1000, .length = 8}};
+
+	(void)state;
+	open_both();
+	a = connection_a();
+	for (int i = 0; i < 3; i++)
+		send_one(8);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 3);
+	packet.ack = a->out.next - 1;
+	packet.credit = 9;
+	hand_a(&packet);
+	assert_int_equal(a->out.flight, 1);
+	assert_int_equal(a->out.credit, 9);
+	packet.ack++;
+	hand_a(&packet);
 	assert_true(endpoint_drained(pair.a));
 	vanish_both();
 }
@@ -201,6 +230,26 @@ static void timeout__doubles(void **state)
 	vanish_both();
 }
 
+/* Once all that is out counts as lost, it goes out again from the least window on: senders that have filled a queue
+ * together do not do it again. */
+static void timeout__begins_with_a_small_window(void **state)
+{
+	(void)state;
+	open_both();
+	for (int i = 0; i < 60; i++)
+		send_one(1000);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 60);
+	while (connection_a()->out.flight == 60) { /* looks at what has become of them */
+		now_ns = endpoint_deadline(pair.a);
+		endpoint_advance(pair.a, now_ns);
+		assert_in_range(lose(1), 1, WINDOW_LEAST);
+	}
+	assert_int_equal(connection_a()->out.flight, WINDOW_LEAST);
+	assert_int_equal(connection_a()->out.window, WINDOW_LEAST);
+	vanish_both();
+}
+
 /* The last of many is lost: a look, long before all counts as lost, brings it, and costs no window. */
 static void timeout__begins_with_a_poll(void **state)
 {
@@ -249,14 +298,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ack__of_what_was_not_sent),
+		cmocka_unit_test(ack__comes_with_a_pull),
 		cmocka_unit_test(credit__bounds_what_is_out),
 		cmocka_unit_test(window__has_a_bound),
 		cmocka_unit_test(window__shrinks_with_losses),
 		cmocka_unit_test(timeout__doubles),
+		cmocka_unit_test(timeout__begins_with_a_small_window),
 		cmocka_unit_test(timeout__begins_with_a_poll),
 		cmocka_unit_test(timeout__is_short_again_after_progress),
 	};
 
 	setenv("THOLE_OPTIONS_FILE", "", 1);
-	return cmocka_run_group_tests_name("sequence", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("transmit", tests, NULL, NULL);
 }
