@@ -21,6 +21,7 @@ class Fault(NamedTuple):
 
 
 ARRIVAL = "src/transport/datagram/arrival.c"
+CONNECTION = "src/transport/datagram/connection.c"
 ENGINE = "src/transport/datagram/engine.c"
 HANDSHAKE = "src/transport/datagram/handshake.c"
 SCATTER = "src/transport/datagram/scatter.c"
@@ -28,6 +29,7 @@ NAMING_NATIVE = "src/transport/datagram/naming_native.c"
 PULL = "src/transport/datagram/pull.c"
 ROUTE = "src/transport/datagram/route.c"
 SERVE = "src/transport/datagram/serve.c"
+SILENCE = "src/transport/datagram/silence.c"
 TRANSMIT = "src/transport/datagram/transmit.c"
 NATIVE = "src/transport/datagram/wire/native.c"
 NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
@@ -43,6 +45,7 @@ LIVENESS = "src/transport/datagram/liveness.c"
 PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
 MESSAGE = "src/message/message.c"
+REMOTE = "src/message/remote.c"
 
 FAULTS = [
     # ---- Links
@@ -186,6 +189,72 @@ FAULTS = [
         "\t\ttransmit_acked(connection, packet);\n\t\tserve_pull_arrived(",
         "\t\tserve_pull_arrived(",
     ),
+    Fault(
+        "what is held is not handed over",
+        ARRIVAL,
+        "\tif (!list_empty(&connection->in.held))\n\t\tarrival_drain(connection);\n",
+        "",
+    ),
+    Fault(
+        "the frame behind a gap is said to be held one too far",
+        ARRIVAL,
+        "packet.acked.held |= UINT64_C(1) << (ahead - 1);",
+        "packet.acked.held |= UINT64_C(1) << (ahead & 63);",
+    ),
+    Fault(
+        "credit is not shared by senders",
+        ARRIVAL,
+        "uint64_t share = room / (engine->senders ? engine->senders : 1);",
+        "uint64_t share = room;",
+    ),
+    Fault(
+        "who is quiet keeps a share of the credit",
+        ARRIVAL,
+        "if (now_ns - connection->silence.heard_ns >= QUIET_NS)\n\t\t\tarrival_quiet(connection);",
+        "if (now_ns - connection->silence.heard_ns >= QUIET_NS)\n\t\t\t;",
+    ),
+    Fault(
+        "frames that are held have no bound over all connections",
+        ARRIVAL,
+        " && engine->held < ENGINE_REORDER_TOTAL &&",
+        " &&",
+    ),
+    Fault(
+        "an acknowledgement that waited is not sent",
+        ARRIVAL,
+        "\t\tconnection->in.ack_ns = 0;\n\t\tconnection->in.ack_now = true;\n",
+        "\t\tconnection->in.ack_ns = 0;\n",
+    ),
+    Fault(
+        "a message of full fragments has one more",
+        ARRIVAL,
+        "packet->message.total <= ((uint64_t)packet->message.fragment + 1) * codec->fragment;",
+        "packet->message.total < ((uint64_t)packet->message.fragment + 1) * codec->fragment;",
+    ),
+    Fault(
+        "what was never sent is acknowledged",
+        TRANSMIT,
+        "if (sequence_after(frame->sequence, ack) >= 0 || frame->sent_ns == 0)",
+        "if (sequence_after(frame->sequence, ack) >= 0)",
+    ),
+    Fault(
+        "an RTS tells another host where memory is",
+        TRANSMIT,
+        "packet.message.record.arg[1] = 0; /* where",
+        "; /* where",
+    ),
+    Fault(
+        "no credit is none for ever",
+        TRANSMIT,
+        "connection->out.credit = packet->credit ? packet->credit : codec->credit_unsaid;",
+        "connection->out.credit = packet->credit;",
+    ),
+    Fault(
+        "what has arrived is still under way",
+        TRANSMIT,
+        "\t\ttransmit_frame_in(connection, frame);\n\t\tacked++;\n",
+        "\t\tacked++;\n",
+    ),
     # ---- Bulk over frames
     Fault(
         "the bound of a pulled range is missed by 8 bytes",
@@ -284,6 +353,36 @@ FAULTS = [
         "pool_is_live(&engine->fetches, fetch) && fetch->connection == connection &&",
         "pool_is_live(&engine->fetches, fetch) &&",
     ),
+    Fault(
+        "a frame of DATA may begin anywhere",
+        PULL,
+        "if ((start != 0 && offset != block->offset) ||\n\t    packet->length",
+        "if (packet->length",
+    ),
+    Fault(
+        "the credit of a late block is given back twice",
+        PULL,
+        "\tif (!block->late)\n\t\tengine->outstanding -= block->length;\n\tconnection->pull.outstanding",
+        "\tengine->outstanding -= block->length;\n\tconnection->pull.outstanding",
+    ),
+    Fault(
+        "PULLs that wait have no bound",
+        SERVE,
+        "serve = connection->serving.count < SERVES_MAX ? pool_get(&engine->serves) : NULL;",
+        "serve = pool_get(&engine->serves);",
+    ),
+    Fault(
+        "a PULL that waits is queued again",
+        SERVE,
+        "if (serve_is_known(connection, pull)) {",
+        "if (false) {",
+    ),
+    Fault(
+        "what the link did not take is left out",
+        SERVE,
+        "serve->done = starts[taken];",
+        "serve->done = end;",
+    ),
     # ---- Connections
     Fault(
         "the proof of an ACCEPT is not checked",
@@ -338,6 +437,126 @@ FAULTS = [
         NAMING_NATIVE,
         "if (packet->connect.target == engine->owner->parts.endpoint)",
         "if (true)",
+    ),
+    Fault(
+        "a session may be 0",
+        HANDSHAKE,
+        " || packet->connect.session == 0) {",
+        ") {",
+    ),
+    Fault(
+        "an ACCEPT may have seen longer frames than there are",
+        HANDSHAKE,
+        " || connect->seen > engine->frame_max ||",
+        " ||",
+    ),
+    Fault(
+        "an ACCEPT may have no session",
+        HANDSHAKE,
+        "(connect->session != 0) != welcome) {",
+        "false) {",
+    ),
+    Fault(
+        "a CONNECT proves that its sender has read the ACCEPT",
+        HANDSHAKE,
+        "if (packet->session == connection->session)\n\t\thandshake_proven(connection);",
+        "handshake_proven(connection);",
+    ),
+    Fault(
+        "CONNECTs are not sent less and less often",
+        HANDSHAKE,
+        "\t\twait_ns *= 2;\n",
+        "\t\t;\n",
+    ),
+    Fault(
+        "CONNECTs do not get shorter",
+        HANDSHAKE,
+        "uint32_t step = steps[attempt < 6 ? attempt : 6];",
+        "uint32_t step = steps[0 * attempt];",
+    ),
+    Fault(
+        "the option mtu is ignored",
+        HANDSHAKE,
+        "if (option && most > option)",
+        "if (false)",
+    ),
+    Fault(
+        "a CLOSE waits for ever for records before it",
+        HANDSHAKE,
+        "if (!complete && connection->handshake.closing_ns > connection->engine->now_ns)",
+        "if (!complete)",
+    ),
+    Fault(
+        "a CLOSE says one record too few",
+        HANDSHAKE,
+        "packet.sequence = connection->out.next;\n\t\tarrival_report",
+        "packet.sequence = connection->out.next - 1;\n\t\tarrival_report",
+    ),
+    Fault(
+        "an index is enough to find a connection",
+        CONNECTION,
+        " && connection->session == session\n",
+        "\n",
+    ),
+    Fault(
+        "a timer is never set earlier",
+        CONNECTION,
+        "if (!connection->timer.place || when_ns < connection->timer.key)",
+        "if (!connection->timer.place)",
+    ),
+    Fault(
+        "a connection that ends keeps the frames that it holds",
+        CONNECTION,
+        "\tarrival_end(connection);\n",
+        "",
+    ),
+    Fault(
+        "a tag is taken where none was agreed on",
+        CONNECTION,
+        "return flags & (PACKET_TAGGED | PACKET_SEALED) ? GUARD_FORGED : GUARD_FINE;",
+        "return flags && false ? GUARD_FORGED : GUARD_FINE;",
+    ),
+    Fault(
+        "a refusal ends a connection that was answered",
+        NAMING_NATIVE,
+        "\tif (connection->handshake.answered)\n\t\treturn; /* somebody else is saying so */\n",
+        "",
+    ),
+    Fault(
+        "strangers are answered as often as they send",
+        NAMING_NATIVE,
+        "engine->now_ns - engine->nack_ns < NACK_NS || ",
+        "",
+    ),
+    Fault(
+        "a NACK may be longer than what it answers",
+        NAMING_NATIVE,
+        "\tif (length < engine->codec->nack)\n\t\treturn;\n",
+        "",
+    ),
+    Fault(
+        "a peer that says nothing is waited for without an end",
+        SILENCE,
+        "if (connection->silence.total_ns >= patience_ns) {",
+        "if (false) {",
+    ),
+    Fault(
+        "a peer whose process answers is given up all the same",
+        SILENCE,
+        "\tif (verdict == LINK_ALIVE)\n\t\tconnection->silence.total_ns = 0;\n\telse if",
+        "\tif",
+    ),
+    Fault(
+        "who is only waited for is not asked",
+        SILENCE,
+        "connection->in.held_count > 0 || connection->silence.awaited ||",
+        "connection->in.held_count > 0 ||",
+    ),
+    Fault(
+        "records that are never acknowledged are no reason",
+        SILENCE,
+        "return connection->silence.unfed_ns >= patience_ns || connection->silence.untaken_ns >= patience_ns;",
+        "return connection->silence.unfed_ns >= patience_ns;",
     ),
     # ---- What keeps strangers out
     Fault(
@@ -454,10 +673,34 @@ FAULTS = [
         "\t\tif (ring->produced - ring->consumed + 1 > RING_SLOTS) {",
     ),
     Fault(
-        "an area is taken to its last byte",
+        "what is put at the end of an area may lie over the oldest",
         RING,
-        "if (area->tail - area->head <= bytes)",
-        "if (area->tail - area->head < bytes)",
+        "\t\tif (area->tail - area->head <= bytes)\n\t\t\treturn -1;\n",
+        "",
+    ),
+    Fault(
+        "what begins an area anew may lie over the oldest",
+        RING,
+        "else if (area->tail > bytes)",
+        "else if (true)",
+    ),
+    Fault(
+        "what lies nowhere is memory to answer in",
+        RING,
+        "if (place % 64 != 0 || end > ring->size)",
+        "if (false)",
+    ),
+    Fault(
+        "a record may be longer than its slots",
+        RING,
+        "if (!payload || (record->length != RECORD_EXTERNAL && length > SPAN_MAX))",
+        "if (!payload)",
+    ),
+    Fault(
+        "an answer in pieces gives back what its next piece lies in",
+        RING,
+        "more = lent && link->in.run_start < link->in.run_end;",
+        "more = false;",
     ),
     # ---- Bulk in shared memory
     Fault(
@@ -486,6 +729,72 @@ FAULTS = [
         "",
     ),
     Fault("a forked child inherits the door", DOOR, "\tmadvise(page, size, MADV_DONTFORK);\n", ""),
+    Fault(
+        "a sender may claim more blocks than there are",
+        BULK,
+        " || claim.back > fetch->blocks - front)",
+        ")",
+    ),
+    Fault(
+        "data for a fetch before this one is taken",
+        BULK,
+        "fetch->generation != (uint32_t)(record->tag >> 32) || ",
+        "",
+    ),
+    Fault(
+        "data of another peer is taken",
+        BULK,
+        " || fetch->peer != peer ||\n",
+        " ||\n",
+    ),
+    Fault(
+        "data may go beyond its window",
+        BULK,
+        "if (record->imm != fetch->offset || length > fetch->end - fetch->offset) {",
+        "if (record->imm != fetch->offset) {",
+    ),
+    Fault(
+        "data may come in any order",
+        BULK,
+        "if (record->imm != fetch->offset || length",
+        "if (length",
+    ),
+    Fault(
+        "a peer may ask for more than a window has",
+        BULK,
+        " &&\n\t    record->arg[1] <= vector->length - record->arg[0])",
+        ")",
+    ),
+    Fault(
+        "an offer may be any",
+        BULK,
+        "index >= OFFERS || ",
+        "",
+    ),
+    Fault(
+        "an offer may be longer than its window",
+        BULK,
+        "length == 0 || length > vector->length || ",
+        "length == 0 || ",
+    ),
+    Fault(
+        "what the sender could not write is missing",
+        BULK,
+        "\tif (done == back)\n\t\tbulk_fetch_end(fetch, 0);",
+        "\tif (true)\n\t\tbulk_fetch_end(fetch, 0);",
+    ),
+    Fault(
+        "what was read of a send that had ended is a success",
+        BULK,
+        "return fetch->reached && load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);",
+        "return false;",
+    ),
+    Fault(
+        "a window may have fewer bytes than it says",
+        BULK,
+        "if (error || length < window->length)",
+        "if (error)",
+    ),
     # ---- Matching
     Fault(
         "a withdrawn receive is indexed later",
@@ -510,6 +819,48 @@ FAULTS = [
         MATCH,
         "if (((at - home) & last) < ((at - hole) & last))",
         "if (((at - home) & last) <= ((at - hole) & last))",
+    ),
+    Fault(
+        "receives without a class come last",
+        MATCH,
+        "if (other && other->order < receive->order)",
+        "if (other)",
+    ),
+    Fault(
+        "any source and one source are of one class",
+        MATCH,
+        "return class->mask == mask && class->any == any;",
+        "return class->mask == mask;",
+    ),
+    Fault(
+        "the second with a key is lost with the first",
+        MATCH,
+        "\tif (slot->first == node)\n\t\tslot->first = node->next;\n",
+        "",
+    ),
+    Fault(
+        "those with one key are in no order",
+        MATCH,
+        "list_push_back(table->slots[at].first, node);",
+        "list_push_front(table->slots[at].first, node);",
+    ),
+    Fault(
+        "a short list is searched from its third on",
+        MATCH,
+        "struct list_node *node = match->receives.next->next;",
+        "struct list_node *node = match->receives.next->next->next;",
+    ),
+    Fault(
+        "a message that finds no room in an index is not found",
+        MATCH,
+        "\t\t\tmessage_class_drop(match, number);\n\t\t\tmatch->refused = true;\n\t\t}\n",
+        "\t\t\tmatch->refused = true;\n\t\t}\n",
+    ),
+    Fault(
+        "a search for any source looks for the message's",
+        MATCH,
+        "class->any ? MATCH_ANY : source);\n\t\tstruct match_receive",
+        "source);\n\t\tstruct match_receive",
     ),
     # ---- Messages
     Fault(
@@ -555,6 +906,66 @@ FAULTS = [
         RECEIVE,
         "(record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)) {",
         "(record->length != RECORD_EXTERNAL || total > EAGER_TOTAL_MAX)) {",
+    ),
+    Fault(
+        "a message overtakes those that are to be screened",
+        RECEIVE,
+        "\tif (__builtin_expect(peer->endpoint->screened != 0, 0))\n\t\treturn NULL; /* behind",
+        "\t/* behind",
+    ),
+    Fault(
+        "a buffer for many stays to its last byte",
+        RECEIVE,
+        "if (room == 0 || room < endpoint->base.options.multi_min) {",
+        "if (room == 0) {",
+    ),
+    Fault(
+        "more is fetched than there is room for",
+        RECEIVE,
+        "\telse if (request->vector.length < window.length)\n\t\twindow.length = request->vector.length;\n",
+        "",
+    ),
+    Fault(
+        "a canceled buffer is free while messages come into it",
+        RECEIVE,
+        "\t\t\tif (request->parts > 0)\n\t\t\t\treturn 1; /*",
+        "\t\t\t/*",
+    ),
+    Fault(
+        "a piece may be longer than what is left",
+        MESSAGE,
+        "if (length == 0 || length > stream->left) {",
+        "if (length == 0) {",
+    ),
+    Fault(
+        "another record may come between the pieces of a message",
+        MESSAGE,
+        "if (peer->stream.left > 0 && kind != RECORD_PIECE) {",
+        "if (false) {",
+    ),
+    Fault(
+        "a peer reaches beyond a region",
+        REMOTE,
+        " || length > region->length - offset)",
+        ")",
+    ),
+    Fault(
+        "a peer needs no right to a region",
+        REMOTE,
+        "else if ((region->access & access) != access)",
+        "else if (false)",
+    ),
+    Fault(
+        "an answer may have any length",
+        REMOTE,
+        "} else if (expects_data && total == request->vector.length && total >= length) {",
+        "} else if (expects_data) {",
+    ),
+    Fault(
+        "operands may have any length",
+        REMOTE,
+        "bytes != (op == THOLE_READ ? 0 : atomic_compares(op) ? 2 * length : length)) {",
+        "false) {",
     ),
     # ---- The provider
     Fault(

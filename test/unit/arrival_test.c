@@ -9,8 +9,9 @@
 /* What it says of the record with this number: a message of one byte, the number. */
 static void stranger_sends(struct host *host, const struct packet *own, uint32_t sequence)
 {
-	struct packet packet = {.type = PACKET_RECORD, .to = own->to, .session = own->session, .ack = own->ack, .credit = 64,
-				.sequence = sequence, .message.record = {.kind = RECORD_EAGER, .tag = sequence}};
+	struct packet packet = {.type = PACKET_RECORD, .to = own->to, .session = own->session, .ack = own->ack,
+				.credit = 64, .sequence = sequence,
+				.message.record = {.kind = RECORD_EAGER, .tag = sequence}};
 	uint8_t frame[ENGINE_FRAME_MAX];
 	struct path from = host_path(UDP, 2);
 	size_t length;
@@ -45,7 +46,7 @@ static void host_acknowledges(struct host *host, struct packet *ack)
 	assert_int_equal(ack->type, PACKET_ACK);
 }
 
-/* As many as a sender may have under way are held, and not one beyond: it would be held for whoever makes numbers up. */
+/* As many as a sender may have under way are held, and not one beyond: that would be for whoever makes numbers up. */
 static void ahead__is_held_up_to_a_bound(void **state)
 {
 	struct host *host = host_open(0);
