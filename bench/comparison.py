@@ -48,7 +48,7 @@ TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise", *POLLS)
 WORK_NS = "0,500"  # between two polls
 TRIES = 3  # of a start, where the machine changed during it, or others used it
 QUIET = 0.1  # share of the machine that others may use
-CROWD = 4  # ranks of the tests where ranks share cores
+SHARED_RANKS = 4  # ranks of the tests where ranks share cores
 SECRETS = ("THOLE_JOB_KEY",)
 LIMIT_S = 120.0
 FLAGS = ("-O3", "-g", "-std=gnu11", "-D_GNU_SOURCE")
@@ -112,10 +112,10 @@ def plans(options: argparse.Namespace) -> list[Plan]:
     polls = tuple(test for test in POLLS if test in wanted)
     if polls:
         made.append(Plan(polls, 2, WORK_NS))
-    crowd = tuple(test for test in ("allreduce", "pairwise") if test in wanted)
-    if crowd:
+    shared = tuple(test for test in ("allreduce", "pairwise") if test in wanted)
+    if shared:
         # Ranks that share a core need many slices of the scheduler for one sample.
-        made.append(Plan(crowd, CROWD, "8", rounds=7, round_ms=50))
+        made.append(Plan(shared, SHARED_RANKS, "8", rounds=7, round_ms=50))
     return made
 
 

@@ -24,7 +24,7 @@ from peers import Peer
 from results import Condition, Results
 
 LIMIT_S = 120.0
-CROWD = 8  # ranks, half of them on each host's one core
+SHARED_RANKS = 8  # ranks, half of them on each host's one core
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
     if setting.permille or setting.injected:
         made = [replace(plan, rounds=7, round_ms=100) for plan in made]
     if "allreduce" in setting.tests and "allreduce" in wanted:
-        made.append(Plan(("allreduce",), CROWD, "8", rounds=7, round_ms=50))
+        made.append(Plan(("allreduce",), SHARED_RANKS, "8", rounds=7, round_ms=50))
     return made
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""No include goes up, and none makes a circle.
+"""No include goes up, and none makes a circle; of units (a file and its header) only the engine's do.
 
     layers.py       prints what is wrong, a line each
 
@@ -34,6 +34,10 @@ BELOW = {
     "include": (),
 }
 EVERYWHERE = "include"  # thole.h
+# One machine in several files: connection.h has the parts of a connection, each of the file of its name, and each of
+# these files works on connections.
+ENGINE = ("engine", "connection", "naming", "handshake", "route", "silence", "transmit", "arrival", "pull", "serve")
+ENGINE += ("burst", "scatter", "transmit_frame")
 PATHS = ("src", "include", "mx/include")  # where the compiler looks, after the file's own folder
 
 
@@ -95,9 +99,41 @@ def circles(graph: dict[Path, list[Path]]) -> Iterator[str]:
         yield from visit(path)
 
 
+def units(graph: dict[Path, list[Path]]) -> dict[Path, set[Path]]:
+    """A file and its header as one: which of them include which others."""
+    above: dict[Path, set[Path]] = {}
+    for path, headers in graph.items():
+        own = path.with_suffix("")
+        above.setdefault(own, set()).update(header.with_suffix("") for header in headers)
+        above[own].discard(own)
+    return above
+
+
+def reached(above: dict[Path, set[Path]], unit: Path) -> set[Path]:
+    found: set[Path] = set()
+    ways = [unit]
+    while ways:
+        new = above.get(ways.pop(), set()) - found
+        found |= new
+        ways += new
+    return found
+
+
+def circles_of_units(graph: dict[Path, list[Path]]) -> Iterator[str]:
+    above = units(graph)
+    reach = {unit: reached(above, unit) for unit in above}
+    allowed = {ROOT / "src/transport/datagram" / name for name in ENGINE}
+    looping = {unit for unit in above if unit in reach[unit]}
+    for unit in sorted(looping - allowed):
+        others = sorted(other.name for other in reach[unit] & looping if unit in reach[other] and other != unit)
+        yield f"{unit.relative_to(ROOT)} is in a circle with {', '.join(others)}"
+    for unit in sorted(allowed - looping):
+        yield f"layers.py: {unit.name} is in no circle any more"
+
+
 def main() -> int:
     graph = includes()
-    faults = [*wrong_data(graph), *upward(graph), *circles(graph)]
+    faults = [*wrong_data(graph), *upward(graph), *circles(graph), *circles_of_units(graph)]
     print("\n".join([*faults, f"{len(graph)} files in {len(BELOW)} folders: {len(faults)} wrong"]))
     return 1 if faults or not graph else 0
 

@@ -22,7 +22,7 @@ struct mxi_identity {
 	uint32_t endpoint_id, session;
 };
 
-struct mxi_client; /* a row; in askers.c */
+struct mxi_client; /* a row; in mx_clients.c */
 
 struct mxi_clients {
 	struct mxi_client *rows; /* its own; NULL: none yet */

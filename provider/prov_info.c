@@ -206,14 +206,14 @@ static void prov_info_domain_choices_fill(struct fi_domain_attr *domain,
                                           const struct fi_domain_attr *asked, uint32_t version)
 {
 	static const struct fi_domain_attr nothing;
-	const struct fi_domain_attr *wish = asked ? asked : &nothing;
+	const struct fi_domain_attr *hints = asked ? asked : &nothing;
 
-	domain->domain = wish->domain;
-	domain->threading = wish->threading == FI_THREAD_UNSPEC ? FI_THREAD_SAFE : wish->threading;
-	domain->control_progress = prov_info_progress_answer(wish->control_progress);
-	domain->data_progress = prov_info_progress_answer(wish->data_progress);
-	domain->av_type = wish->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : wish->av_type;
-	domain->mr_mode = version < FI_VERSION(1, 5) || wish->mr_mode == PROV_MR_SCALABLE
+	domain->domain = hints->domain;
+	domain->threading = hints->threading == FI_THREAD_UNSPEC ? FI_THREAD_SAFE : hints->threading;
+	domain->control_progress = prov_info_progress_answer(hints->control_progress);
+	domain->data_progress = prov_info_progress_answer(hints->data_progress);
+	domain->av_type = hints->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : hints->av_type;
+	domain->mr_mode = version < FI_VERSION(1, 5) || hints->mr_mode == PROV_MR_SCALABLE
 	                          ? PROV_MR_SCALABLE
 	                          : 0;
 }

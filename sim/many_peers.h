@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crowd: an application for worlds of thousands of processes, which remembers little: each process sends one short
+ * many_peers: an application for worlds of thousands of processes, which remembers little: each process sends one short
  * message to each of those that it is told to, and receives from anybody. A message says who sent it to whom; it must
  * come once.
  */
@@ -13,14 +13,14 @@ struct many_peers {
 	struct network *network;
 	struct process **processes;
 	uint32_t count;
-	uint32_t window;         /* messages that a process sends before it looks at what arrives */
+	uint32_t window;         /* messages that a process sends before it polls */
 	uint64_t sent, received, failed;
 };
 
 /* What a process knows. */
 struct member {
 	struct many_peers *many_peers;
-	uint32_t next, end;         /* whom it sends to: indices, modulo crowd->count */
+	uint32_t next, end;         /* whom it sends to: indices, modulo many_peers->count */
 	uint32_t got;
 	uint8_t *seen;              /* bit i: i's message is here */
 	struct slot {

@@ -728,7 +728,7 @@ static void run_apart(struct simulation *simulation)
 		world_fail(&simulation->world, "%s they hold up the others", simulation->note);
 }
 
-/* ---- Crowds --------------------------------------------------------------------------------------------------- */
+/* ---- Many peers ----------------------------------------------------------------------------------------------- */
 
 static uint64_t memory_used(void)
 {

@@ -20,7 +20,7 @@ class Launcher:
     across: tuple[str, ...]  # arguments for ranks in blocks on hosts that an agent reaches (testbed.py)
     tcp: tuple[tuple[str, str], ...]  # what makes it use TCP, as it ships it, between all ranks
     pinned: tuple[str, ...] = ()  # arguments for ranks on cores of their own
-    crowded: tuple[str, ...] = ()  # arguments for any number of ranks on any number of cores
+    oversubscribed: tuple[str, ...] = ()  # arguments for any number of ranks on any number of cores
     shared: tuple[str, ...] = ()  # arguments for both, where it can be told which core each rank has
     environment: tuple[tuple[str, str], ...] = ()  # what it wants before it starts anything as root
 
@@ -52,7 +52,7 @@ OPENMPI_TCP = (
 )
 FABRIC_TCP = (("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "{interface}"))
 OPENMPI_PINNED = ("--map-by", "core", "--bind-to", "core")
-OPENMPI_CROWDED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
+OPENMPI_OVERSUBSCRIBED = ("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none")
 OPENMPI_ENVIRONMENT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
 
 LAUNCHERS = {
@@ -66,14 +66,14 @@ LAUNCHERS = {
         across=OPENMPI_ACROSS,
         tcp=OPENMPI_TCP,
         pinned=OPENMPI_PINNED,
-        crowded=OPENMPI_CROWDED,
+        oversubscribed=OPENMPI_OVERSUBSCRIBED,
         environment=OPENMPI_ENVIRONMENT,
     ),
     "openmpi4": Launcher(
         across=OPENMPI4_ACROSS,
         tcp=OPENMPI_TCP,
         pinned=OPENMPI_PINNED,
-        crowded=OPENMPI_CROWDED,
+        oversubscribed=OPENMPI_OVERSUBSCRIBED,
         environment=OPENMPI_ENVIRONMENT,
     ),
     "impi": Launcher(
@@ -91,7 +91,7 @@ def launcher_of(mpi: Mpi) -> Launcher:
 def inside(mpi: Mpi, cores: Sequence[int], ranks: int) -> list[str]:
     """Arguments for ranks on these cores, one each where there are enough; no core: wherever they like."""
     row = launcher_of(mpi)
-    words = row.pinned if ranks <= len(cores) else row.crowded
+    words = row.pinned if ranks <= len(cores) else row.oversubscribed
     return [word.format(cores=",".join(map(str, cores[:ranks]))) for word in words]
 
 

@@ -4,7 +4,7 @@
 #ifndef THOLE_MESSAGE_INTERNAL_H
 #define THOLE_MESSAGE_INTERNAL_H
 
-#include "message/message.h"
+#include "message/state.h"
 
 enum {
 	EAGER_TOTAL_MAX = 1 << 20, /* bytes a peer may send in pieces that were not asked for; option eager_max's max */

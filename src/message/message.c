@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "message/internal.h"
+#include "message/message.h"
 
 enum {
 	SEND_SHORT_MAX = 8192, /* what may go as one piece, if the transport agrees */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "message/internal.h"
+#include "message/message.h"
 
 /* ---- Delivery into a matched receive ------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 
 #include "base/atomics.h"
 #include "message/internal.h"
+#include "message/message.h"
 
 /* ---- Regions -------------------------------------------------------------------------------------- */
 

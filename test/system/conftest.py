@@ -55,7 +55,7 @@ SUITE_MPIS = ("mpich", "openmpi")  # whose Pythons mpi4py's suite is run with
 
 FULL = os.environ.get("MPI_TESTS") == "full"
 IN_FULL = "to save time: MPI_TESTS=full in the environment runs this"
-CROWD = 2  # more ranks than these slow each other and all others down
+RANKS_BESIDE = 2  # more ranks than these slow each other and all others down
 # Tests with one of these take longest.
 LONG = ("suite", "conform", "wheel")
 # Tests with one of these would wait for each other, or meet on this host's own network.
@@ -79,8 +79,8 @@ def fixtures_of(item: pytest.Item) -> set[str]:
 
 
 def is_alone(item: pytest.Item) -> bool:
-    crowded = int(str(parameters(item).get("ranks", 0))) > CROWD
-    return crowded or item.get_closest_marker("alone") is not None or bool(fixtures_of(item).intersection(LOOKS_AROUND))
+    many = int(str(parameters(item).get("ranks", 0))) > RANKS_BESIDE
+    return many or item.get_closest_marker("alone") is not None or bool(fixtures_of(item).intersection(LOOKS_AROUND))
 
 
 def apart_from(item: pytest.Item) -> str:

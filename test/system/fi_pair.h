@@ -58,7 +58,7 @@ static void pair_check_equal(long long left, long long right, const char *file, 
 }
 
 /* What a test may want otherwise. */
-struct pair_wish {
+struct pair_attr {
 	enum fi_threading threading;
 	enum fi_progress progress;
 	enum fi_wait_obj wait_obj;
@@ -100,20 +100,20 @@ static void pair_barrier(struct pair *pair)
 	CHECK(recv(pair_socket, &mark, 1, 0) == 1 && mark == 'b');
 }
 
-static struct fi_info *pair_info(const struct pair_wish *wish)
+static struct fi_info *pair_info(const struct pair_attr *attr)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
 	CHECK(hints);
 	hints->caps =
-		FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_SOURCE | wish->caps;
-	hints->caps &= ~wish->without;
+		FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_SOURCE | attr->caps;
+	hints->caps &= ~attr->without;
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->threading = wish->threading ? wish->threading : FI_THREAD_DOMAIN;
-	hints->domain_attr->data_progress = wish->progress;
+	hints->domain_attr->threading = attr->threading ? attr->threading : FI_THREAD_DOMAIN;
+	hints->domain_attr->data_progress = attr->progress;
 	hints->domain_attr->mr_mode = 0;
-	hints->tx_attr->op_flags = wish->tx_flags;
-	hints->rx_attr->op_flags = wish->rx_flags;
+	hints->tx_attr->op_flags = attr->tx_flags;
+	hints->rx_attr->op_flags = attr->rx_flags;
 	hints->fabric_attr->prov_name = strdup("thole");
 	CHECK_EQUAL(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), 0);
 	CHECK(info && !info->next);
@@ -144,26 +144,26 @@ static void pair_addresses(struct pair *pair)
 	CHECK(pair->other != pair->self);
 }
 
-static void pair_open(struct pair *pair, const struct pair_wish *wish)
+static void pair_open(struct pair *pair, const struct pair_attr *attr)
 {
 	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wish->wait_obj};
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = attr->wait_obj};
 
 	memset(pair, 0, sizeof *pair);
-	pair->info = pair_info(wish);
+	pair->info = pair_info(attr);
 	CHECK_EQUAL(fi_fabric(pair->info->fabric_attr, &pair->fabric, NULL), 0);
 	CHECK_EQUAL(fi_domain(pair->fabric, pair->info, &pair->domain, NULL), 0);
 	CHECK_EQUAL(fi_av_open(pair->domain, &av_attr, &pair->av, NULL), 0);
 	CHECK_EQUAL(fi_cq_open(pair->domain, &cq_attr, &pair->cq, NULL), 0);
 	CHECK_EQUAL(fi_endpoint(pair->domain, pair->info, &pair->ep, NULL), 0);
 	CHECK_EQUAL(fi_ep_bind(pair->ep, &pair->av->fid, 0), 0);
-	CHECK_EQUAL(fi_ep_bind(pair->ep, &pair->cq->fid, FI_TRANSMIT | FI_RECV | wish->cq_flags),
+	CHECK_EQUAL(fi_ep_bind(pair->ep, &pair->cq->fid, FI_TRANSMIT | FI_RECV | attr->cq_flags),
 		    0);
-	if (wish->counters) {
+	if (attr->counters) {
 		pair->sent = pair_counter(pair, FI_SEND);
 		pair->received = pair_counter(pair, FI_RECV);
 		pair->accessed = pair_counter(pair, FI_READ | FI_WRITE);
-		if (wish->caps & FI_RMA_EVENT)
+		if (attr->caps & FI_RMA_EVENT)
 			pair->written = pair_counter(pair, FI_REMOTE_WRITE);
 	}
 	CHECK_EQUAL(fi_enable(pair->ep), 0);

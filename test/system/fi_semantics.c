@@ -32,10 +32,10 @@ static bool filled(const unsigned char *bytes, size_t size, unsigned seed)
 static void test_tagged(void)
 {
 	static const size_t sizes[] = {0, 1, 8, 100, 4096, 40000, 65536, 1000000, 5000000};
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	struct pair pair;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
 		unsigned char *out = malloc(sizes[i] + 1), *in = calloc(1, sizes[i] + 1);
 		int left = 2;
@@ -77,13 +77,13 @@ static void test_tagged(void)
 /* Plain messages are a world of their own; vectors; a message to oneself. */
 static void test_plain(void)
 {
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	struct pair pair;
 	unsigned char out[300], in[300] = {0}, tagged[300] = {0};
 	struct iovec parts[3] = {{out, 100}, {out + 100, 0}, {out + 100, 200}};
 	struct iovec room[2] = {{in, 7}, {in + 7, 293}};
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	fill(out, sizeof out, 3);
 	CHECK_EQUAL(
 		fi_trecv(pair.ep, tagged, sizeof tagged, NULL, FI_ADDR_UNSPEC, 0, ~0ULL, contexts),
@@ -117,7 +117,7 @@ static void test_plain(void)
  * selective completion. */
 static void test_silence(void)
 {
-	struct pair_wish wish = {
+	struct pair_attr attr = {
 		.cq_flags = FI_SELECTIVE_COMPLETION, .counters = true, .tx_flags = FI_COMPLETION};
 	struct pair pair;
 	unsigned char byte = 1, in[8];
@@ -125,7 +125,7 @@ static void test_silence(void)
 	struct iovec segment = {&byte, 1};
 	struct fi_msg_tagged quiet = {.msg_iov = &segment, .iov_count = 1, .tag = 1};
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	quiet.addr = pair.other;
 	for (int i = 0; i < 6; i++) {
 		struct iovec room = {&in[i], 1};
@@ -200,13 +200,13 @@ static struct fi_cq_tagged_entry peek_until(struct pair *pair, uint64_t tag, uin
 /* A look that finds nothing returns 0 and puts FI_ENOMSG into the queue; claims; discards. */
 static void test_peek(void)
 {
-	struct pair_wish wish = {.cq_flags = FI_SELECTIVE_COMPLETION,
+	struct pair_attr attr = {.cq_flags = FI_SELECTIVE_COMPLETION,
 				 .tx_flags = FI_COMPLETION,
 				 .rx_flags = FI_COMPLETION};
 	static unsigned char big[200000], in[200000];
 	struct pair pair;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	if (pair_rank == 0) {
 		fill(big, sizeof big, 9);
 		CHECK_EQUAL(fi_tinjectdata(pair.ep, big, 16, 77, pair.other, 1), 0);
@@ -252,11 +252,11 @@ static void test_peek(void)
 /* A message that is too long: the front arrives, and the error entry says all about it. */
 static void test_truncation(void)
 {
-	struct pair_wish wish = {.counters = true};
+	struct pair_attr attr = {.counters = true};
 	static unsigned char big[100000], in[1000];
 	struct pair pair;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	for (size_t size = 2000; size <= sizeof big; size += 98000) {
 		if (pair_rank == 0) {
 			fill(big, size, 4);
@@ -292,11 +292,11 @@ static void test_truncation(void)
  * second time not. */
 static void test_directed_and_cancel(void)
 {
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	unsigned char a = 1, b = 2, in[2] = {0};
 	struct pair pair;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	CHECK_EQUAL(fi_trecv(pair.ep, &in[0], 1, NULL, pair.other, 5, 0, contexts), 0);
 	CHECK_EQUAL(fi_trecv(pair.ep, &in[1], 1, NULL, pair.self, 5, 0, contexts + 1), 0);
 	CHECK_EQUAL(fi_tinject(pair.ep, &a, 1, pair.self, 5), 0);
@@ -316,13 +316,13 @@ static void test_directed_and_cancel(void)
 static void test_multi_recv(void)
 {
 	enum { MESSAGES = 40, SIZE = 100, MIN = 150 };
-	struct pair_wish wish = {.caps = FI_MULTI_RECV};
+	struct pair_attr attr = {.caps = FI_MULTI_RECV};
 	static unsigned char room[2][2000];
 	unsigned char out[SIZE];
 	struct pair pair;
 	size_t min = MIN, got = 0, length = sizeof got;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	CHECK_EQUAL(
 		fi_setopt(&pair.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof min),
 		0);
@@ -365,7 +365,7 @@ static void test_multi_recv(void)
  * done. */
 static void test_access(void)
 {
-	struct pair_wish wish = {
+	struct pair_attr attr = {
 		.counters = true, .cq_flags = FI_SELECTIVE_COMPLETION, .caps = FI_RMA_EVENT};
 	static unsigned char out[300000], in[300000];
 	struct iovec segment = {out, sizeof out};
@@ -378,7 +378,7 @@ static void test_access(void)
 	struct pair pair;
 	struct fid_mr *twice;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	message.addr = pair.other;
 	fill(out, sizeof out, (unsigned)pair_rank + 20);
 	CHECK_EQUAL(fi_inject_write(pair.ep, out, 64, pair.other, 0, REGION_KEY), 0);
@@ -413,13 +413,13 @@ static void test_access(void)
  * entry; nothing else can be bound so late, nor a second counter. */
 static void test_late_counters(void)
 {
-	struct pair_wish wish = {.cq_flags = FI_SELECTIVE_COMPLETION, .caps = FI_RMA_EVENT};
+	struct pair_attr attr = {.cq_flags = FI_SELECTIVE_COMPLETION, .caps = FI_RMA_EVENT};
 	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
 	static unsigned char in[64];
 	struct pair pair;
 	struct fid_cq *cq;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	pair.sent = pair_counter(&pair, FI_SEND);
 	pair.received = pair_counter(&pair, FI_RECV);
 	pair.accessed = pair_counter(&pair, FI_READ | FI_WRITE);
@@ -455,11 +455,11 @@ static void test_closed_peer(void)
 	static unsigned char out[300000];
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		struct pair_wish wish = {.without = rows[i].without};
+		struct pair_attr attr = {.without = rows[i].without};
 		struct pair pair;
 		char mark = 'm';
 
-		pair_open(&pair, &wish);
+		pair_open(&pair, &attr);
 		if (pair_rank == 0) {
 			CHECK_EQUAL(fi_write(pair.ep, out, sizeof out, NULL, pair.other, 0, REGION_KEY, contexts), 0);
 			CHECK_EQUAL(fi_recv(pair.ep, out, 8, NULL, pair.other, contexts + 1), 0);
@@ -479,11 +479,11 @@ static void test_closed_peer(void)
 /* A write with data makes an entry at the peer, which has no context. */
 static void test_write_data(void)
 {
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	unsigned char out[8] = "7654321";
 	struct pair pair;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	if (pair_rank == 0) {
 		CHECK_EQUAL(fi_writedata(pair.ep, out, 8, NULL, 4711, pair.other, 16, REGION_KEY,
 					 contexts),
@@ -505,7 +505,7 @@ static void test_write_data(void)
 static void test_atomics(void)
 {
 	enum { ROUNDS = 1000 };
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	uint64_t one = 1, was = 0, operands[3] = {10, 20, 30}, compares[3] = {0, 5, 0},
 		 results[3] = {9, 9, 9};
 	struct fi_ioc from[2] = {{operands, 1}, {operands + 1, 2}}, with[1] = {{compares, 3}};
@@ -515,7 +515,7 @@ static void test_atomics(void)
 	size_t count = 0;
 	fi_addr_t home;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	words = (uint64_t *)(void *)pair.region;
 	home = pair_rank ? pair.other : pair.self;
 	CHECK_EQUAL(fi_atomicvalid(pair.ep, FI_UINT64, FI_SUM, &count), 0);
@@ -550,14 +550,14 @@ static void test_atomics(void)
 /* Each kind of question to a process that has never sent anything to the one that asks. */
 static void test_one_way(int kind)
 {
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	struct pair pair;
 	uint64_t word = 5, was = 0, in = 0;
 	struct iovec segment = {&word, sizeof word};
 	struct fi_msg_tagged message = {
 		.msg_iov = &segment, .iov_count = 1, .tag = 1, .context = contexts};
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	message.addr = pair.other;
 	if (pair_rank == 1)
 		CHECK_EQUAL(fi_trecv(pair.ep, &in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, contexts + 1), 0);
@@ -601,14 +601,14 @@ static void test_one_way_write(void)
  * descriptor. */
 static void test_sleep(void)
 {
-	struct pair_wish wish = {.wait_obj = FI_WAIT_FD};
+	struct pair_attr attr = {.wait_obj = FI_WAIT_FD};
 	struct fi_cq_tagged_entry entry;
 	struct pollfd poller = {.events = POLLIN};
 	unsigned char byte = 0;
 	struct pair pair;
 	struct fid *fids[1];
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	fids[0] = &pair.cq->fid;
 	CHECK_EQUAL(fi_control(&pair.cq->fid, FI_GETWAIT, &poller.fd), 0);
 	CHECK_EQUAL(fi_cq_sread(pair.cq, &entry, 1, NULL, 20), -FI_EAGAIN);
@@ -681,12 +681,12 @@ static void *talker_run(void *arg)
 /* Many threads use one endpoint and one queue. */
 static void test_threads(void)
 {
-	struct pair_wish wish = {.threading = FI_THREAD_SAFE};
+	struct pair_attr attr = {.threading = FI_THREAD_SAFE};
 	struct talker talkers[THREADS];
 	pthread_t threads[THREADS];
 	struct pair pair;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	for (unsigned i = 0; i < THREADS; i++) {
 		talkers[i] = (struct talker){.pair = &pair, .tag = i};
 		CHECK_EQUAL(pthread_create(&threads[i], NULL, talker_run, &talkers[i]), 0);
@@ -699,12 +699,12 @@ static void test_threads(void)
 /* With automatic progress a peer's write is applied while this process calls nothing. */
 static void test_automatic(void)
 {
-	struct pair_wish wish = {.progress = FI_PROGRESS_AUTO, .threading = FI_THREAD_SAFE};
+	struct pair_attr attr = {.progress = FI_PROGRESS_AUTO, .threading = FI_THREAD_SAFE};
 	static unsigned char out[500000];
 	struct pair pair;
 	char done;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	fill(out, sizeof out, 8);
 	if (pair_rank == 0) {
 		CHECK_EQUAL(fi_write(pair.ep, out, sizeof out, NULL, pair.other, 0, REGION_KEY,
@@ -722,14 +722,14 @@ static void test_automatic(void)
 /* Names and addresses: lengths, a too small buffer, look-up, removal, what is no address. */
 static void test_names(void)
 {
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	char name[64] = {0}, looked[64] = {0}, bad[NAME_BYTES] = "nonsense";
 	size_t length = 0, room = sizeof looked;
 	unsigned char byte = 3;
 	struct pair pair;
 	fi_addr_t again, none;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	CHECK_EQUAL(fi_getname(&pair.ep->fid, NULL, &length), -FI_ETOOSMALL);
 	CHECK_EQUAL(length, NAME_BYTES);
 	CHECK_EQUAL(fi_getname(&pair.ep->fid, name, &length), 0);
@@ -847,7 +847,7 @@ static void test_codec(void)
  * the endpoint. */
 static void test_siblings(void)
 {
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	char mine[NAME_BYTES], theirs[NAME_BYTES];
 	size_t length = sizeof mine;
 	unsigned char out = 17, in = 0;
@@ -855,7 +855,7 @@ static void test_siblings(void)
 	struct pair pair;
 	fi_addr_t other;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	CHECK_EQUAL(fi_endpoint(pair.domain, pair.info, &second, NULL), 0);
 	CHECK_EQUAL(fi_ep_bind(second, &pair.av->fid, 0), 0);
 	CHECK_EQUAL(fi_ep_bind(second, &pair.cq->fid, FI_TRANSMIT | FI_RECV), 0);
@@ -881,11 +881,11 @@ static void test_siblings(void)
 static void test_overflow(void)
 {
 	enum { MESSAGES = 5000 };
-	struct pair_wish wish = {.cq_flags = 0};
+	struct pair_attr attr = {.cq_flags = 0};
 	static unsigned in[MESSAGES];
 	struct pair pair;
 
-	pair_open(&pair, &wish);
+	pair_open(&pair, &attr);
 	for (unsigned i = 0; i < MESSAGES; i++)
 		CHECK_EQUAL(fi_trecv(pair.ep, &in[i], sizeof in[i], NULL, pair.self, i, 0, &in[i]),
 			    0);

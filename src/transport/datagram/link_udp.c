@@ -90,13 +90,13 @@ static const struct link_calls udp_calls = {
 	.close = udp_close,
 };
 
-/* As much as is wished if we may exceed the system's bound, else as much as that. */
+/* As much as we ask for if we may exceed the system's bound, else as much as that. */
 static void buffer_size(int fd, int force, int usual)
 {
-	int wish = UDP_SOCKET_BYTES;
+	int bytes = UDP_SOCKET_BYTES;
 
-	if (setsockopt(fd, SOL_SOCKET, force, &wish, sizeof(wish)) != 0)
-		setsockopt(fd, SOL_SOCKET, usual, &wish, sizeof(wish));
+	if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)) != 0)
+		setsockopt(fd, SOL_SOCKET, usual, &bytes, sizeof(bytes));
 }
 
 /* No fragments: the path has to carry frames as they are, or to tell how long they may be. */
