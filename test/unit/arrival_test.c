@@ -86,6 +86,27 @@ static void ahead__is_held_once(void **state)
 	host_close(host);
 }
 
+/* Over all peers there is a bound too, which a peer that sends in order does not feel. */
+static void ahead__has_a_bound_over_all_peers(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet own = stranger_opens(host), ack;
+
+	(void)state;
+	host->engine->held += ENGINE_REORDER_TOTAL; /* of others */
+	stranger_sends(host, &own, 2);
+	assert_int_equal(host_count(host, COUNTER_FRAMES_HELD), 0);
+	assert_int_equal(host_count(host, COUNTER_DROPPED_FULL), 1);
+	stranger_sends(host, &own, 1);
+	assert_true(host_takes(host, 1));
+	host_acknowledges(host, &ack);
+	assert_int_equal(ack.credit, WINDOW_LEAST); /* no more than a few that could be lost */
+	host->engine->held -= ENGINE_REORDER_TOTAL;
+	stranger_sends(host, &own, 3);
+	assert_int_equal(host_count(host, COUNTER_FRAMES_HELD), 1);
+	host_close(host);
+}
+
 /* All orders of five. */
 static void any_order__is_delivered_in_order(void **state)
 {
@@ -206,6 +227,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ahead__is_held_up_to_a_bound),
 		cmocka_unit_test(ahead__is_held_once),
+		cmocka_unit_test(ahead__has_a_bound_over_all_peers),
 		cmocka_unit_test(any_order__is_delivered_in_order),
 		cmocka_unit_test(acknowledgement__says_what_is_held),
 		cmocka_unit_test(duplicate__is_acknowledged_at_once),

@@ -293,6 +293,49 @@ static void transfer__of_another_peer(void **state)
 	long_close();
 }
 
+/* A frame is one of those that its block is cut into, or nothing: part of one would count for all of it. */
+static void data__is_a_whole_frame(void **state)
+{
+	static const struct {
+		uint64_t offset;
+		uint32_t length;
+		bool taken;
+	} cases[] = {
+		{0, FRAME_BYTES - 8, false},
+		{0, FRAME_BYTES + 8, false},
+		{8, FRAME_BYTES - 8, false},
+		{8, FRAME_BYTES, false},
+		{FRAME_BYTES - 8, 8, false},
+		{10 * FRAME_BYTES + 8, 32, false},
+		{10 * FRAME_BYTES, 32, false},
+		{RANGE_BYTES, 8, false},
+		{RANGE_BYTES + FRAME_BYTES, FRAME_BYTES, false},
+		{FRAME_BYTES, FRAME_BYTES, true},
+		{10 * FRAME_BYTES, 40, true},
+	};
+	struct packet pull, data = {.type = PACKET_DATA};
+
+	(void)state;
+	long_open(RANGE_BYTES);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	data.to = connection_b()->index;
+	data.session = connection_b()->session;
+	data.data.transfer = pull.pull.transfer;
+	data.payload = one.out; /* wrong bytes, where it is not taken */
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t malformed = one.pair.b->base.counters[COUNTER_DROPPED_MALFORMED];
+
+		data.data.offset = cases[i].offset;
+		data.length = cases[i].length;
+		if (cases[i].taken)
+			data.payload = one.out + cases[i].offset;
+		hand(1, &data);
+		assert_int_equal(one.pair.b->base.counters[COUNTER_DROPPED_MALFORMED], malformed + !cases[i].taken);
+	}
+	long_finish(RANGE_BYTES);
+	long_close();
+}
+
 /* ---- What is lost ---------------------------------------------------------------------------------------------- */
 
 /* Let b be, and lose what it says, until some time. Returns how many PULLs it sends. */
@@ -408,6 +451,7 @@ int main(void)
 		cmocka_unit_test(transfers__do_not_come_again),
 		cmocka_unit_test(range__is_checked),
 		cmocka_unit_test(transfer__of_another_peer),
+		cmocka_unit_test(data__is_a_whole_frame),
 		cmocka_unit_test(timeout__doubles_until_something_comes),
 		cmocka_unit_test(lost__are_asked_for_at_once),
 		cmocka_unit_test(window__follows_what_comes),

@@ -112,6 +112,26 @@ static void ack__of_what_was_not_sent(void **state)
 	vanish_both();
 }
 
+/* Nor can those frames of a message have arrived that wait for credit: they are sent all the same. */
+static void ack__of_what_waits_for_credit(void **state)
+{
+	uint32_t next;
+
+	(void)state;
+	open_both();
+	acknowledge(connection_a()->out.next, 5, 0);
+	send_one(9 * 1400);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 5);
+	next = connection_a()->out.next;
+	acknowledge(next, 5, 0);
+	assert_false(endpoint_drained(pair.a));
+	assert_int_equal(lose(1), 5);
+	acknowledge(next, 5, 0);
+	assert_true(endpoint_drained(pair.a));
+	vanish_both();
+}
+
 /* Not an ACK alone says what has arrived: a peer that pulls, or closes, may send nothing else for a while. */
 static void ack__comes_with_a_pull(void **state)
 {
@@ -298,6 +318,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ack__of_what_was_not_sent),
+		cmocka_unit_test(ack__of_what_waits_for_credit),
 		cmocka_unit_test(ack__comes_with_a_pull),
 		cmocka_unit_test(credit__bounds_what_is_out),
 		cmocka_unit_test(window__has_a_bound),
