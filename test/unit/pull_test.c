@@ -252,6 +252,38 @@ static void range__is_checked(void **state)
 	long_close();
 }
 
+/* PULLs that wait are few for each peer, and one that comes again while it waits is answered once. */
+static void pulls__that_wait_have_a_bound(void **state)
+{
+	const struct engine *a;
+	const uint64_t *counters;
+	struct packet pull;
+
+	(void)state;
+	long_open(RANGE_BYTES);
+	a = &datagram_of(&one.pair.a->base)->engine;
+	counters = one.pair.a->base.counters;
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	lose(0, 0);
+	hand(0, &pull);
+	hand(0, &pull);
+	assert_int_equal(counters[COUNTER_FRAMES_DUPLICATE], 1);
+	assert_int_equal(a->serves.live, 1);
+	for (unsigned i = 1; i < SERVES_MAX; i++) {
+		pull.pull.transfer++;
+		hand(0, &pull);
+	}
+	assert_int_equal(a->serves.live, SERVES_MAX);
+	assert_int_equal(counters[COUNTER_DROPPED_FULL], 0);
+	for (unsigned i = 0; i < 3; i++) {
+		pull.pull.transfer++;
+		hand(0, &pull);
+	}
+	assert_int_equal(a->serves.live, SERVES_MAX);
+	assert_int_equal(counters[COUNTER_DROPPED_FULL], 3);
+	long_close();
+}
+
 /* ---- Whose DATA it is ------------------------------------------------------------------------------------------ */
 
 /* A second peer, which b knows as well; nothing is asked of it. */
@@ -450,6 +482,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(transfers__do_not_come_again),
 		cmocka_unit_test(range__is_checked),
+		cmocka_unit_test(pulls__that_wait_have_a_bound),
 		cmocka_unit_test(transfer__of_another_peer),
 		cmocka_unit_test(data__is_a_whole_frame),
 		cmocka_unit_test(timeout__doubles_until_something_comes),
