@@ -53,7 +53,7 @@ struct bench {
 	uint64_t *send;
 	uint64_t *recv;
 	uint64_t seed;           /* of the pattern that this rank last sent; its partner's has the lowest
-	                            bit the other way round */
+				    bit the other way round */
 	uint64_t fill_ns;        /* spent on writing send buffers, both ranks, in the last kernel */
 	const char *word_path;   /* a file of a page that all ranks see, for the word; NULL: they are in one node */
 	atomic_ullong *word;     /* in memory of both ranks, or NULL */

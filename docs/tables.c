@@ -57,7 +57,7 @@ static const char *running(const struct thole_option_info *info)
 	static struct options options;
 
 	return options_set(&options, info->name, info->fallback, true) == THOLE_ERR_BUSY ? "no"
-	                                                                                 : "yes";
+											 : "yes";
 }
 
 int main(void)

@@ -201,7 +201,7 @@ struct thole_peer_info {
 	const char *transport;     /* "shm", "network", or "none": nothing leads there */
 	const char *state;         /* "new" (nothing was sent to it), "connecting", "connected", "gone" */
 	const char *reason; /* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent",
-	                              "refused" (a key), "failed"; else "" */
+				      "refused" (a key), "failed"; else "" */
 	const char *records;       /* way of small messages: "ring", "udp", "raw"; "" while not connected */
 	const char *bulk;          /* of large ones: "memory" (directly between processes), "ring", "udp", "raw"; "" */
 	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */
@@ -223,9 +223,9 @@ enum thole_flags {
 	THOLE_INJECT = 1 << 1,    /* send, put, atomic: the buffer may be reused when the call returns */
 	THOLE_IMM = 1 << 2,       /* imm is carried to the receiver; in a completion: imm is there */
 	THOLE_PLAIN = 1 << 3,     /* use the queue of plain messages, whose tags are ignored, instead of the
-	                             tagged one; the two never match each other */
+				     tagged one; the two never match each other */
 	THOLE_MULTI = 1 << 4,     /* receive: the buffer takes message after message, each with a completion
-	                             of its own, until less than the option multi_min is left */
+				     of its own, until less than the option multi_min is left */
 	THOLE_MULTI_END = 1 << 5, /* in a completion: this THOLE_MULTI buffer is no longer in use */
 	THOLE_QUIET = 1 << 6,     /* no completion if the operation succeeds */
 	THOLE_DISCARD = 1 << 7,   /* probe: drop the message found */

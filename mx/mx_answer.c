@@ -9,10 +9,9 @@
 enum { SPEAKER_ATTEMPTS = 2 }; /* so often a question is left to the speaker */
 
 void mxi_answer_connect(struct mxi_entry *entry, int fd, const struct mxi_notice *question,
-                        const struct mxi_place *from)
+			const struct mxi_place *from)
 {
-	struct mxi_notice answer = {
-		.type = MXI_NOTICE_ANSWER, .token = question->token, .status = MX_STATUS_BAD_KEY};
+	struct mxi_notice answer = {.type = MXI_NOTICE_ANSWER, .token = question->token, .status = MX_STATUS_BAD_KEY};
 
 	if (question->nic_id != entry->nic_id || question->endpoint_id != entry->endpoint_id)
 		return; /* that board was at this address once, and will be looked for elsewhere */
@@ -51,8 +50,8 @@ static void mxi_answer_notice_here(struct mxi_notice *notice, const struct mxi_b
 	memcpy(notice->from_name, board->name, sizeof(notice->from_name));
 }
 
-void mxi_answer_find(const struct mxi_world *world, int group_fd, int *speaker_fd,
-                     const struct mxi_notice *question, const struct mxi_place *from)
+void mxi_answer_find(const struct mxi_world *world, int group_fd, int *speaker_fd, const struct mxi_notice *question,
+		     const struct mxi_place *from)
 {
 	struct mxi_notice answer;
 

@@ -17,11 +17,11 @@
 
 /* A CONNECT that came to this descriptor of an entry. */
 void mxi_answer_connect(struct mxi_entry *entry, int fd, const struct mxi_notice *question,
-                        const struct mxi_place *from);
+			const struct mxi_place *from);
 
 /* A FIND. *speaker_fd is the speaker's name, -1 while somebody else has it. */
-void mxi_answer_find(const struct mxi_world *world, int group_fd, int *speaker_fd,
-                     const struct mxi_notice *question, const struct mxi_place *from);
+void mxi_answer_find(const struct mxi_world *world, int group_fd, int *speaker_fd, const struct mxi_notice *question,
+		     const struct mxi_place *from);
 
 /* Say where an entry's board is, so that tables of other hosts know it before they ask. */
 void mxi_answer_unasked(const struct mxi_entry *entry, const struct mxi_settings *settings);

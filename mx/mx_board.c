@@ -27,8 +27,7 @@ static uint64_t mxi_board_local_id(void)
 	uint64_t host = thole_host_id();
 
 	host ^= host >> LOCAL_ID_BITS;
-	return (uint64_t)LOCAL_ID_BYTE << LOCAL_ID_BITS |
-	       (host & ((UINT64_C(1) << LOCAL_ID_BITS) - 1));
+	return (uint64_t)LOCAL_ID_BYTE << LOCAL_ID_BITS | (host & ((UINT64_C(1) << LOCAL_ID_BITS) - 1));
 }
 
 static bool mxi_board_is_loopback(const struct thole_interface_info *info)
@@ -40,10 +39,8 @@ static void mxi_board_loopback_board(struct mxi_board *board)
 {
 	struct thole_interface_info info;
 
-	*board = (struct mxi_board){.nic_id = mxi_board_local_id(),
-	                            .mtu = LOOPBACK_MTU,
-	                            .interface = "lo",
-	                            .loopback = true};
+	*board = (struct mxi_board){
+		.nic_id = mxi_board_local_id(), .mtu = LOOPBACK_MTU, .interface = "lo", .loopback = true};
 	for (unsigned i = 0; thole_interface_info(i, &info) == 0; i++) {
 		if (!mxi_board_is_loopback(&info))
 			continue;
@@ -56,8 +53,8 @@ static void mxi_board_loopback_board(struct mxi_board *board)
 /* ---- Interfaces ------------------------------------------------------------------------------ */
 
 struct collection {
-	struct mxi_board boards[MXI_BOARDS_MAX]; /* in the order of their numbers, once
-	                                            mxi_board_chosen_first has run */
+	/* in the order of their numbers, once mxi_board_chosen_first has run */
+	struct mxi_board boards[MXI_BOARDS_MAX];
 	unsigned count;
 	unsigned chosen; /* which of them is to be number 0 */
 };
@@ -70,8 +67,7 @@ static struct mxi_board *mxi_board_collection_find(struct collection *collection
 	return NULL;
 }
 
-static void mxi_board_collect(struct collection *collection,
-                              const struct thole_interface_info *info)
+static void mxi_board_collect(struct collection *collection, const struct thole_interface_info *info)
 {
 	struct mxi_board *board;
 	uint64_t nic_id;
@@ -96,8 +92,7 @@ static void mxi_board_chosen_first(struct collection *collection)
 {
 	struct mxi_board chosen = collection->boards[collection->chosen];
 
-	memmove(&collection->boards[1], &collection->boards[0],
-	        collection->chosen * sizeof(chosen));
+	memmove(&collection->boards[1], &collection->boards[0], collection->chosen * sizeof(chosen));
 	collection->boards[0] = chosen;
 }
 
@@ -113,8 +108,8 @@ static void mxi_board_number_boards(struct collection *collection)
 		snprintf(collection->boards[i].name, MX_MAX_HOSTNAME_LEN, "%s:%u", host, i);
 	}
 	if (thole_option_get(NULL, "board_name", wanted, sizeof(wanted)) == 0 && *wanted)
-		snprintf(collection->boards[0].name, MX_MAX_HOSTNAME_LEN, "%.*s%s",
-		         MX_MAX_HOSTNAME_LEN - 3, wanted, strchr(wanted, ':') ? "" : ":0");
+		snprintf(collection->boards[0].name, MX_MAX_HOSTNAME_LEN, "%.*s%s", MX_MAX_HOSTNAME_LEN - 3, wanted,
+			 strchr(wanted, ':') ? "" : ":0");
 }
 
 static void mxi_board_collect_all(struct collection *collection)
@@ -187,6 +182,5 @@ long mxi_board_attribute(const struct mxi_board *board, const char *name, long u
 
 mx_line_speed_t mxi_board_speed(const struct mxi_board *board)
 {
-	return mxi_board_attribute(board, "speed", 0) >= SPEED_10G ? MX_SPEED_10G
-	                                                           : MX_SPEED_OPEN_MX;
+	return mxi_board_attribute(board, "speed", 0) >= SPEED_10G ? MX_SPEED_10G : MX_SPEED_OPEN_MX;
 }

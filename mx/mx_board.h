@@ -18,7 +18,7 @@
 #include "myriexpress.h"
 
 enum {
-	MXI_BOARDS_MAX = 64, /* more interfaces than hosts have slots; further ones are no boards */
+	MXI_BOARDS_MAX = 64,    /* more interfaces than hosts have slots; further ones are no boards */
 	MXI_INTERFACE_MAX = 16, /* bytes of an interface's name, its NUL included */
 	MXI_ADDRESS_MAX = 46,   /* of an IP address as text, its NUL included */
 };
@@ -28,11 +28,10 @@ struct mxi_board {
 	uint32_t number;                   /* as programs count them, from 0 */
 	uint32_t mtu;                      /* bytes of a frame behind its Ethernet header */
 	char interface[MXI_INTERFACE_MAX]; /* its name, as "eth0" */
-	char address[MXI_ADDRESS_MAX]; /* IP; "": none, and other hosts cannot ask for its endpoints
-	                                */
-	char name[MX_MAX_HOSTNAME_LEN]; /* "host:0" */
-	bool loopback; /* reaches this host only; its id is of this boot and namespace, and no MAC
-	                */
+	char address[MXI_ADDRESS_MAX];     /* IP; "": none, and other hosts cannot ask for its endpoints */
+	char name[MX_MAX_HOSTNAME_LEN];    /* "host:0" */
+	/* reaches this host only; its id is of this boot and namespace, and no MAC */
+	bool loopback;
 };
 
 /* Fill the first boards, in order of their numbers. Returns how many there are, at least 1. */

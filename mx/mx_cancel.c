@@ -6,14 +6,12 @@
 #include "mx_progress.h"
 #include "mx_request.h"
 
-mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
-                                   uint32_t milli_seconds)
+mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request, uint32_t milli_seconds)
 {
 	mx_return_t code = MX_SUCCESS;
 
 	if (!endpoint)
-		return mxi_error(NULL, MX_BAD_ENDPOINT,
-		                 "mx_set_request_timeout without an endpoint");
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_set_request_timeout without an endpoint");
 	lock_take(&endpoint->lock);
 	if (request)
 		code = mxi_request_limit(endpoint, request, milli_seconds);
@@ -21,8 +19,8 @@ mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 		endpoint->timeout_ms = milli_seconds;
 	lock_leave(&endpoint->lock);
 	return code ? mxi_error(mxi_endpoint_handler(endpoint), code,
-	                        "mx_set_request_timeout: no memory for another deadline")
-	            : MX_SUCCESS;
+				"mx_set_request_timeout: no memory for another deadline")
+		    : MX_SUCCESS;
 }
 
 mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
@@ -43,8 +41,8 @@ mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *r
 	}
 	lock_leave(&endpoint->lock);
 	return code ? mxi_error(mxi_endpoint_handler(endpoint), code,
-	                        "mx_cancel of a send: only receives and connects can be canceled")
-	            : MX_SUCCESS;
+				"mx_cancel of a send: only receives and connects can be canceled")
+		    : MX_SUCCESS;
 }
 
 mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request)
@@ -76,9 +74,8 @@ mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t
 	else
 		code = MX_BAD_REQUEST;
 	lock_leave(&endpoint->lock);
-	return code ? mxi_error(mxi_endpoint_handler(endpoint), code,
-	                        "mx_ibuffered: only sends are buffered")
-	            : MX_SUCCESS;
+	return code ? mxi_error(mxi_endpoint_handler(endpoint), code, "mx_ibuffered: only sends are buffered")
+		    : MX_SUCCESS;
 }
 
 mx_return_t mx_context(mx_request_t *request, void **context)
@@ -91,30 +88,25 @@ mx_return_t mx_context(mx_request_t *request, void **context)
 
 /* MX has declared these and never had them. */
 
-mx_return_t mx_buffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
-                        uint32_t *result)
+mx_return_t mx_buffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout, uint32_t *result)
 {
 	(void)request, (void)timeout, (void)result;
 	return mxi_error(mxi_endpoint_handler(endpoint), MX_FAILURE,
-	                 "mx_buffered does not exist in MX either: use mx_ibuffered or mx_wait");
+			 "mx_buffered does not exist in MX either: use mx_ibuffered or mx_wait");
 }
 
-mx_return_t mx_iput(mx_endpoint_t endpoint, void *local_addr, uint32_t length,
-                    mx_endpoint_addr_t dest_endpoint, uint64_t remote_addr, void *context,
-                    mx_request_t *request)
+mx_return_t mx_iput(mx_endpoint_t endpoint, void *local_addr, uint32_t length, mx_endpoint_addr_t dest_endpoint,
+		    uint64_t remote_addr, void *context, mx_request_t *request)
 {
-	(void)local_addr, (void)length, (void)dest_endpoint, (void)remote_addr, (void)context,
-		(void)request;
+	(void)local_addr, (void)length, (void)dest_endpoint, (void)remote_addr, (void)context, (void)request;
 	return mxi_error(mxi_endpoint_handler(endpoint), MX_FAILURE,
-	                 "mx_iput does not exist in MX either: send a message");
+			 "mx_iput does not exist in MX either: send a message");
 }
 
-mx_return_t mx_iget(mx_endpoint_t endpoint, void *local_addr, uint32_t length,
-                    mx_endpoint_addr_t dest_endpoint, uint64_t remote_addr, void *context,
-                    mx_request_t *request)
+mx_return_t mx_iget(mx_endpoint_t endpoint, void *local_addr, uint32_t length, mx_endpoint_addr_t dest_endpoint,
+		    uint64_t remote_addr, void *context, mx_request_t *request)
 {
-	(void)local_addr, (void)length, (void)dest_endpoint, (void)remote_addr, (void)context,
-		(void)request;
+	(void)local_addr, (void)length, (void)dest_endpoint, (void)remote_addr, (void)context, (void)request;
 	return mxi_error(mxi_endpoint_handler(endpoint), MX_FAILURE,
-	                 "mx_iget does not exist in MX either: send a message");
+			 "mx_iget does not exist in MX either: send a message");
 }

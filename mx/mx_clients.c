@@ -23,7 +23,7 @@ void mxi_clients_open(struct mxi_clients *clients)
 {
 	*clients = (struct mxi_clients){0};
 	(void)!getrandom(clients->key, sizeof(clients->key),
-	                 GRND_NONBLOCK); /* early after boot there are none, and no attackers */
+			 GRND_NONBLOCK); /* early after boot there are none, and no attackers */
 }
 
 void mxi_clients_close(struct mxi_clients *clients)
@@ -34,21 +34,18 @@ void mxi_clients_close(struct mxi_clients *clients)
 }
 
 /* Where the list of rows with this address's hash begins. The room is a power of two. */
-static uint32_t *mxi_clients_head_of(const struct mxi_clients *clients,
-                                    const struct thole_address *address)
+static uint32_t *mxi_clients_head_of(const struct mxi_clients *clients, const struct thole_address *address)
 {
 	uint64_t hash = siphash(clients->key, address->text, sizeof(address->text));
 
 	return &clients->heads[hash & (clients->room - 1)];
 }
 
-static struct mxi_client *mxi_clients_row_find(const struct mxi_clients *clients,
-                                             const struct thole_address *address)
+static struct mxi_client *mxi_clients_row_find(const struct mxi_clients *clients, const struct thole_address *address)
 {
 	if (clients->room == 0)
 		return NULL;
-	for (uint32_t i = *mxi_clients_head_of(clients, address); i != client_none;
-	     i = clients->rows[i].next)
+	for (uint32_t i = *mxi_clients_head_of(clients, address); i != client_none; i = clients->rows[i].next)
 		if (memcmp(&clients->rows[i].address, address, sizeof(*address)) == 0)
 			return &clients->rows[i];
 	return NULL;
@@ -107,7 +104,7 @@ static int mxi_clients_row_take(struct mxi_clients *clients, uint32_t *index_p)
 }
 
 int mxi_clients_add(struct mxi_clients *clients, const struct thole_address *address,
-                   const struct mxi_identity *identity)
+		    const struct mxi_identity *identity)
 {
 	struct mxi_client *row = mxi_clients_row_find(clients, address);
 	uint32_t index;
@@ -124,7 +121,7 @@ int mxi_clients_add(struct mxi_clients *clients, const struct thole_address *add
 }
 
 bool mxi_clients_find(const struct mxi_clients *clients, const struct thole_address *address,
-                     struct mxi_identity *identity_p)
+		      struct mxi_identity *identity_p)
 {
 	const struct mxi_client *row = mxi_clients_row_find(clients, address);
 

@@ -26,12 +26,10 @@ struct mxi_client; /* a row; in mx_clients.c */
 
 struct mxi_clients {
 	struct mxi_client *rows; /* its own; NULL: none yet */
-	uint32_t *
-		heads; /* as many as there is room for: the first row of each hash, or ASKER_NONE */
-	uint32_t count, room; /* rows in use, and how many there is memory for */
-	uint64_t key[2]; /* of the hash: who may ask cannot choose addresses that all have the same
-	                  */
-	uint32_t oldest; /* the next to make room once count is MXI_CLIENTS_MAX */
+	uint32_t *heads;         /* as many as there is room for: the first row of each hash, or ASKER_NONE */
+	uint32_t count, room;    /* rows in use, and how many there is memory for */
+	uint64_t key[2];         /* of the hash: who may ask cannot choose addresses that all have the same */
+	uint32_t oldest;         /* the next to make room once count is MXI_CLIENTS_MAX */
 };
 
 void mxi_clients_open(struct mxi_clients *clients);
@@ -39,9 +37,9 @@ void mxi_clients_close(struct mxi_clients *clients);
 
 /* Remember, in place of what was known of that address. THOLE_ERR_MEMORY. */
 int mxi_clients_add(struct mxi_clients *clients, const struct thole_address *address,
-                   const struct mxi_identity *identity);
+		    const struct mxi_identity *identity);
 
 bool mxi_clients_find(const struct mxi_clients *clients, const struct thole_address *address,
-                     struct mxi_identity *identity_p);
+		      struct mxi_identity *identity_p);
 
 #endif /* MX_CLIENTS_H */

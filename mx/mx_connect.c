@@ -34,8 +34,8 @@ static bool mxi_connect_is_done(struct mx_endpoint *endpoint, void *arg)
 	return ((union mx_request *)arg)->state == MXI_DONE;
 }
 
-mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
-                       uint32_t timeout, mx_endpoint_addr_t *addr)
+mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id, uint32_t key, uint32_t timeout,
+		       mx_endpoint_addr_t *addr)
 {
 	mx_status_t status = {.code = MX_STATUS_TIMEOUT};
 	union mx_request *request;
@@ -58,19 +58,16 @@ mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoin
 			mxi_request_leave(endpoint, request);
 	}
 	lock_leave(&endpoint->lock);
-	code = request  ? mxi_connect_code_of(status.code)
-	       : inside ? MX_CLOSE_IN_HANDLER
-	                : MX_NO_RESOURCES;
+	code = request ? mxi_connect_code_of(status.code) : inside ? MX_CLOSE_IN_HANDLER : MX_NO_RESOURCES;
 	if (code)
-		return mxi_error(mxi_endpoint_handler(endpoint), code,
-		                 "mx_connect to endpoint %u of %012llx", endpoint_id,
-		                 (unsigned long long)nic_id);
+		return mxi_error(mxi_endpoint_handler(endpoint), code, "mx_connect to endpoint %u of %012llx",
+				 endpoint_id, (unsigned long long)nic_id);
 	*addr = status.source;
 	return MX_SUCCESS;
 }
 
 mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
-                        uint64_t match_info, void *context, mx_request_t *request_p)
+			uint64_t match_info, void *context, mx_request_t *request_p)
 {
 	union mx_request *request;
 
@@ -81,8 +78,7 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 	if (request) {
 		if (request_p)
 			*request_p = request;
-		mxi_connecting_start(endpoint, request, nic_id, endpoint_id, key,
-		                     endpoint->timeout_ms);
+		mxi_connecting_start(endpoint, request, nic_id, endpoint_id, key, endpoint->timeout_ms);
 		if (!request_p)
 			mxi_request_leave(endpoint, request);
 		else if (endpoint->timeout_ms)
@@ -90,8 +86,8 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 	}
 	lock_leave(&endpoint->lock);
 	return request ? MX_SUCCESS
-	               : mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES,
-	                           "mx_iconnect: no memory for another request");
+		       : mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES,
+				   "mx_iconnect: no memory for another request");
 }
 
 /* Messages of it that nobody has received are dropped, what is under way to it ends. Thole keeps
@@ -108,13 +104,12 @@ mx_return_t mx_disconnect(mx_endpoint_t endpoint, mx_endpoint_addr_t addr)
 	peer = mxi_peer_of(&endpoint->peers, addr);
 	if (peer) {
 		mxi_ending_of_peer(endpoint, peer);
-		while (thole_probe(endpoint->thole, peer->handle, 0, 0, THOLE_DISCARD, &message) ==
-		       1)
+		while (thole_probe(endpoint->thole, peer->handle, 0, 0, THOLE_DISCARD, &message) == 1)
 			;
 		peer->disconnected = peer != endpoint->self;
 	}
 	lock_leave(&endpoint->lock);
 	return peer ? MX_SUCCESS
-	            : mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_ENDPOINT,
-	                        "mx_disconnect of a peer that is not connected");
+		    : mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_ENDPOINT,
+				"mx_disconnect of a peer that is not connected");
 }

@@ -16,8 +16,8 @@ static const uint64_t answer_ns = 10000000000;
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static void mxi_connecting_done(struct mx_endpoint *endpoint, union mx_request *request,
-                                mx_status_code_t code, struct mxi_peer *peer)
+static void mxi_connecting_done(struct mx_endpoint *endpoint, union mx_request *request, mx_status_code_t code,
+				struct mxi_peer *peer)
 {
 	request->peer = peer;
 	if (code == MX_STATUS_SUCCESS && !peer)
@@ -26,9 +26,8 @@ static void mxi_connecting_done(struct mx_endpoint *endpoint, union mx_request *
 }
 
 /* Ask the directory. */
-static void mxi_connecting_ask(struct mx_endpoint *endpoint, union mx_request *request,
-                               uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
-                               uint32_t timeout_ms)
+static void mxi_connecting_ask(struct mx_endpoint *endpoint, union mx_request *request, uint64_t nic_id,
+			       uint32_t endpoint_id, uint32_t key, uint32_t timeout_ms)
 {
 	struct mxi_query *query = calloc(1, sizeof(*query));
 	uint64_t longest_ns = timeout_ms ? (uint64_t)timeout_ms * MS : answer_ns;
@@ -52,8 +51,8 @@ static void mxi_connecting_ask(struct mx_endpoint *endpoint, union mx_request *r
 }
 
 /* Let Thole do it. */
-static void mxi_connecting_directly(struct mx_endpoint *endpoint, union mx_request *request,
-                                    uint64_t nic_id, uint32_t endpoint_id, uint32_t key)
+static void mxi_connecting_directly(struct mx_endpoint *endpoint, union mx_request *request, uint64_t nic_id,
+				    uint32_t endpoint_id, uint32_t key)
 {
 	struct thole_address address;
 	struct mxi_peer *peer = NULL;
@@ -67,9 +66,8 @@ static void mxi_connecting_directly(struct mx_endpoint *endpoint, union mx_reque
 	if (!error)
 		peer = mxi_peer_add(&endpoint->peers, handle, nic_id, endpoint_id, 0);
 	if (!peer) {
-		mxi_connecting_done(endpoint, request,
-		                    error ? mxi_request_status(error) : MX_STATUS_NO_RESOURCES,
-		                    NULL);
+		mxi_connecting_done(endpoint, request, error ? mxi_request_status(error) : MX_STATUS_NO_RESOURCES,
+				    NULL);
 		return;
 	}
 	if (peer->connected && peer->key != key) { /* Thole would not ask again */
@@ -87,7 +85,7 @@ static void mxi_connecting_directly(struct mx_endpoint *endpoint, union mx_reque
 }
 
 void mxi_connecting_start(struct mx_endpoint *endpoint, union mx_request *request, uint64_t nic_id,
-                          uint32_t endpoint_id, uint32_t key, uint32_t timeout_ms)
+			  uint32_t endpoint_id, uint32_t key, uint32_t timeout_ms)
 {
 	struct mxi_board board;
 
@@ -125,8 +123,7 @@ static void mxi_connecting_answered(struct mx_endpoint *endpoint, union mx_reque
 		if (error)
 			query.status = mxi_request_status(error);
 		else
-			peer = mxi_peer_add(&endpoint->peers, handle, query.nic_id,
-			                    query.endpoint_id, query.session);
+			peer = mxi_peer_add(&endpoint->peers, handle, query.nic_id, query.endpoint_id, query.session);
 	}
 	mxi_connecting_done(endpoint, request, query.status, peer);
 }
@@ -135,14 +132,12 @@ void mxi_connecting_answers(struct mx_endpoint *endpoint)
 {
 	struct list_node *node = list_first(&endpoint->connecting);
 
-	endpoint->answers =
-		load_acquire(&endpoint->entry.answers); /* partner: the directory's thread */
+	endpoint->answers = load_acquire(&endpoint->entry.answers); /* partner: the directory's thread */
 	while (node) {
 		union mx_request *request = container_of(node, union mx_request, done);
 
 		node = list_next(&endpoint->connecting, node);
-		if (load_acquire(&request->query->done)) /* partner: the directory's thread, after
-		                                            the results */
+		if (load_acquire(&request->query->done)) /* partner: the directory's thread, after the results */
 			mxi_connecting_answered(endpoint, request);
 	}
 }

@@ -17,7 +17,7 @@
 
 /* Begin; it may be done on return. */
 void mxi_connecting_start(struct mx_endpoint *endpoint, union mx_request *request, uint64_t nic_id,
-                          uint32_t endpoint_id, uint32_t key, uint32_t timeout_ms);
+			  uint32_t endpoint_id, uint32_t key, uint32_t timeout_ms);
 /* What the directory has answered. */
 void mxi_connecting_answers(struct mx_endpoint *endpoint);
 /* Give up one that the directory works on; false: it is too late. */

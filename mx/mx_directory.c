@@ -46,10 +46,10 @@ static struct {
 	.entries = {&directory.entries, &directory.entries},
 	.queries = {&directory.queries, &directory.queries},
 	.listener = {.mutex = &directory.mutex,
-	             .attend = mxi_directory_attend,
-	             .alarm = mxi_directory_alarm,
-	             .epoll_fd = -1,
-	             .timer_fd = -1},
+		     .attend = mxi_directory_attend,
+		     .alarm = mxi_directory_alarm,
+		     .epoll_fd = -1,
+		     .timer_fd = -1},
 	.group_fd = -1,
 	.speaker_fd = -1,
 };
@@ -65,7 +65,7 @@ static void mxi_directory_fd_close(int *fd)
 
 /* Lets go of the mutex. The entry stays, but may no longer be among the others. */
 static void mxi_directory_answer_status(struct mxi_entry *entry, const struct mxi_notice *question,
-                                        const struct mxi_place *from)
+					const struct mxi_place *from)
 {
 	struct mxi_notice answer = {
 		.type = MXI_NOTICE_STATUS_ANSWER,
@@ -105,9 +105,8 @@ static void mxi_directory_heard(const struct mxi_notice *notice, const struct mx
 /* ---- The thread ------------------------------------------------------------------------------ */
 
 /* False: the entry is to be looked at no further now. */
-static bool mxi_directory_entry_notice(struct mxi_entry *entry, int fd,
-                                       const struct mxi_notice *notice,
-                                       const struct mxi_place *from)
+static bool mxi_directory_entry_notice(struct mxi_entry *entry, int fd, const struct mxi_notice *notice,
+				       const struct mxi_place *from)
 {
 	bool local = fd == entry->unix_fd;
 
@@ -134,8 +133,7 @@ static void mxi_directory_entry_attend(struct mxi_entry *entry, int fd)
 
 	for (unsigned i = 0; i < BURST && got != MXI_POST_NOTHING; i++) {
 		got = mxi_post_receive(fd, &notice, &from);
-		if (got == MXI_POST_NOTICE &&
-		    !mxi_directory_entry_notice(entry, fd, &notice, &from))
+		if (got == MXI_POST_NOTICE && !mxi_directory_entry_notice(entry, fd, &notice, &from))
 			return;
 		directory.dropped += got == MXI_POST_NOISE;
 	}
@@ -161,12 +159,11 @@ static void mxi_directory_group_attend(void)
 
 	for (unsigned i = 0; i < BURST && got != MXI_POST_NOTHING; i++) {
 		got = mxi_post_receive(directory.group_fd, &notice, &from);
-		if (got == MXI_POST_NOTICE &&
-		    (notice.type == MXI_NOTICE_FIND || notice.type == MXI_NOTICE_HERE)) {
+		if (got == MXI_POST_NOTICE && (notice.type == MXI_NOTICE_FIND || notice.type == MXI_NOTICE_HERE)) {
 			mxi_directory_heard(&notice, &from);
 			if (notice.type == MXI_NOTICE_FIND)
-				mxi_answer_find(&directory.world, directory.group_fd,
-				                &directory.speaker_fd, &notice, &from);
+				mxi_answer_find(&directory.world, directory.group_fd, &directory.speaker_fd, &notice,
+						&from);
 		} else {
 			directory.dropped += got != MXI_POST_NOTHING;
 		}
@@ -175,8 +172,7 @@ static void mxi_directory_group_attend(void)
 
 static void mxi_directory_alarm(void)
 {
-	mxi_listener_alarm(&directory.listener,
-	                   mxi_query_run(&directory.queries, &directory.world));
+	mxi_listener_alarm(&directory.listener, mxi_query_run(&directory.queries, &directory.world));
 }
 
 /* By its descriptor, since an entry may be withdrawn between the event and now. */
@@ -219,8 +215,7 @@ static void mxi_directory_group_join(void)
 {
 	for (unsigned i = 0; i < directory.world.count && directory.group_fd >= 0; i++)
 		if (!directory.world.boards[i].loopback)
-			mxi_post_join(directory.group_fd, &directory.world.settings,
-			              &directory.world.boards[i]);
+			mxi_post_join(directory.group_fd, &directory.world.settings, &directory.world.boards[i]);
 }
 
 /* Without a group hosts are found by the file of hosts alone, which is no failure. */
@@ -228,8 +223,7 @@ static void mxi_directory_group_open(void)
 {
 	if (directory.world.settings.group.s_addr != 0)
 		directory.group_fd = mxi_post_group(&directory.world.settings);
-	if (directory.group_fd >= 0 &&
-	    mxi_listener_watch(&directory.listener, directory.group_fd) != 0)
+	if (directory.group_fd >= 0 && mxi_listener_watch(&directory.listener, directory.group_fd) != 0)
 		mxi_directory_fd_close(&directory.group_fd);
 	mxi_directory_group_join();
 }
@@ -279,8 +273,7 @@ static void mxi_directory_fork_child(void)
 	static const pthread_cond_t nobody_waits = PTHREAD_COND_INITIALIZER;
 	struct list_node *node;
 
-	mxi_listener_forget(
-		&directory.listener); /* first: what it watches is the parent's choice */
+	mxi_listener_forget(&directory.listener); /* first: what it watches is the parent's choice */
 	while ((node = list_first(&directory.entries)))
 		mxi_directory_entry_close(container_of(node, struct mxi_entry, node));
 	while ((node = list_first(&directory.queries)))
@@ -296,8 +289,7 @@ static void mxi_directory_forks_register(void)
 	/* The lock that is taken inside of ours is registered before, since forks take the last one
 	 * first. */
 	mxi_known_list(NULL, 0);
-	pthread_atfork(mxi_directory_fork_prepare, mxi_directory_fork_parent,
-	               mxi_directory_fork_child);
+	pthread_atfork(mxi_directory_fork_prepare, mxi_directory_fork_parent, mxi_directory_fork_child);
 }
 
 /* ---- Entries --------------------------------------------------------------------------------- */
@@ -312,9 +304,9 @@ static mx_return_t mxi_directory_bind_local(struct mxi_entry *entry)
 		return MX_SUCCESS;
 	if (errno == EADDRINUSE) {
 		error_set(THOLE_ERR_BUSY,
-		          "endpoint %u of board %u is open already on this host; MX_ANY_ENDPOINT "
-		          "takes a free one",
-		          entry->endpoint_id, entry->board.number);
+			  "endpoint %u of board %u is open already on this host; MX_ANY_ENDPOINT "
+			  "takes a free one",
+			  entry->endpoint_id, entry->board.number);
 		return MX_BUSY;
 	}
 	error_set(THOLE_ERR_SYSTEM, "cannot bind the Unix socket %s: %m", place.local.sun_path + 1);
@@ -326,16 +318,15 @@ static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 {
 	uint16_t port = (uint16_t)(directory.world.settings.port + 1 + entry->endpoint_id);
 
-	if (!directory.world.settings.network || entry->board.loopback ||
-	    entry->board.address[0] == '\0')
+	if (!directory.world.settings.network || entry->board.loopback || entry->board.address[0] == '\0')
 		return MX_SUCCESS;
 	entry->udp_fd = mxi_post_udp(&entry->board, port);
 	if (entry->udp_fd >= 0 || errno != EADDRINUSE)
 		return MX_SUCCESS;
 	error_set(THOLE_ERR_BUSY,
-	          "UDP port %u of %s, by which other hosts find endpoint %u, is another program's; "
-	          "the option mx_port moves all of them, and has to be the same on all hosts",
-	          port, entry->board.address, entry->endpoint_id);
+		  "UDP port %u of %s, by which other hosts find endpoint %u, is another program's; "
+		  "the option mx_port moves all of them, and has to be the same on all hosts",
+		  port, entry->board.address, entry->endpoint_id);
 	return MX_NO_RESOURCES;
 }
 
@@ -365,8 +356,7 @@ static mx_return_t mxi_directory_entry_claim(struct mxi_entry *entry)
 	return code;
 }
 
-mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board *board,
-                                uint32_t endpoint_id)
+mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board *board, uint32_t endpoint_id)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	mx_return_t code;
@@ -383,7 +373,7 @@ mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board 
 	mxi_clients_open(&entry->clients);
 	if (endpoint_id > MXI_ENDPOINT_ID_MAX) {
 		error_set(THOLE_ERR_ARGUMENT, "endpoint %u: numbers are from 0 to %d", endpoint_id,
-		          MXI_ENDPOINT_ID_MAX);
+			  MXI_ENDPOINT_ID_MAX);
 		return MX_BAD_ENDPOINT_ID;
 	}
 	pthread_once(&once, mxi_directory_forks_register);
@@ -402,8 +392,7 @@ static mx_return_t mxi_directory_entry_publish(struct mxi_entry *entry)
 	entry->published = true;
 	if (mxi_listener_watch(&directory.listener, entry->unix_fd) != 0 ||
 	    (entry->udp_fd >= 0 && mxi_listener_watch(&directory.listener, entry->udp_fd) != 0)) {
-		error_set(THOLE_ERR_SYSTEM, "cannot watch the sockets of endpoint %u: %m",
-		          entry->endpoint_id);
+		error_set(THOLE_ERR_SYSTEM, "cannot watch the sockets of endpoint %u: %m", entry->endpoint_id);
 		return MX_NO_RESOURCES; /* the withdrawal, which is the caller's, ends the thread */
 	}
 	mxi_answer_unasked(entry, &directory.world.settings);
@@ -455,15 +444,13 @@ void mxi_directory_withdraw(struct mxi_entry *entry)
 	if (entry->claimed) {
 		mxi_directory_entry_retire(entry);
 		mxi_directory_entry_close(entry);
-		if (directory.listener.running && !directory.listener.ending &&
-		    !mxi_directory_any_published())
+		if (directory.listener.running && !directory.listener.ending && !mxi_directory_any_published())
 			mxi_directory_fall_silent();
 	}
 	pthread_mutex_unlock(&directory.mutex);
 }
 
-bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *address,
-                       struct mxi_identity *identity_p)
+bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *address, struct mxi_identity *identity_p)
 {
 	bool found;
 
@@ -479,8 +466,7 @@ void mxi_directory_ask(struct mxi_query *query)
 {
 	mxi_query_init(query);
 	pthread_mutex_lock(&directory.mutex);
-	mxi_listener_alarm_by(&directory.listener,
-	                      mxi_query_start(&directory.queries, query, &directory.world));
+	mxi_listener_alarm_by(&directory.listener, mxi_query_start(&directory.queries, query, &directory.world));
 	pthread_mutex_unlock(&directory.mutex);
 }
 

@@ -26,8 +26,7 @@
  * ends. Sets all of *entry: what its endpoint sets comes after. Others that ask wait until it is
  * published. MX_BAD_ENDPOINT_ID: over MXI_ENDPOINT_ID_MAX; MX_BUSY: taken on this host;
  * MX_NO_RESOURCES. Each with a sentence (error_set). */
-mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board *board,
-                                uint32_t endpoint_id);
+mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board *board, uint32_t endpoint_id);
 
 /* From now on it answers. MX_NO_RESOURCES. */
 mx_return_t mxi_directory_publish(struct mxi_entry *entry);
@@ -49,7 +48,6 @@ bool mxi_directory_cancel(struct mxi_query *query);
 
 /* Who it is that has this address of Thole: known if he has asked for this entry, and before he has
  * the answer. */
-bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *address,
-                       struct mxi_identity *identity_p);
+bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *address, struct mxi_identity *identity_p);
 
 #endif /* MX_DIRECTORY_H */

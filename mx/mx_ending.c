@@ -9,8 +9,7 @@ void mxi_ending_completed(void *arg, const struct thole_completion *completion)
 	union mx_request *request = completion->context;
 
 	request->busy = false;
-	if (__builtin_expect(request->state != MXI_PENDING,
-	                     0)) { /* it is over for the program already */
+	if (__builtin_expect(request->state != MXI_PENDING, 0)) { /* it is over for the program already */
 		if (request->state == MXI_LEFT)
 			mxi_request_free(endpoint, request);
 		return;
@@ -20,8 +19,8 @@ void mxi_ending_completed(void *arg, const struct thole_completion *completion)
 		request->status.msg_length = (uint32_t)completion->message_length;
 		request->status.xfer_length = (uint32_t)completion->length;
 		request->handle = completion->peer;
-	} else if (completion->status == THOLE_ERR_TRUNCATED) { /* a send whose receiver says how
-	                                                           much it took, and no more */
+	} else if (completion->status == THOLE_ERR_TRUNCATED) {
+		/* a send whose receiver says how much it took, and no more */
 		request->status.xfer_length = (uint32_t)completion->length;
 	} else if (request->kind == MXI_CONNECT) {
 		mxi_connecting_completed(endpoint, request, completion->status);
@@ -44,8 +43,7 @@ bool mxi_ending_withdraw(struct mx_endpoint *endpoint, union mx_request *request
 	return !request->busy;
 }
 
-static void mxi_ending_end(struct mx_endpoint *endpoint, union mx_request *request,
-                           mx_status_code_t code)
+static void mxi_ending_end(struct mx_endpoint *endpoint, union mx_request *request, mx_status_code_t code)
 {
 	if (!mxi_ending_withdraw(endpoint, request) && request->query)
 		mxi_connecting_answers(endpoint); /* it has its answer since a moment ago */
@@ -58,8 +56,7 @@ void mxi_ending_expire(struct mx_endpoint *endpoint, uint64_t now_ns)
 	struct heap_node *first;
 
 	while ((first = heap_first(&endpoint->timed)) && first->key <= now_ns)
-		mxi_ending_end(endpoint, container_of(first, union mx_request, limit),
-		               MX_STATUS_TIMEOUT);
+		mxi_ending_end(endpoint, container_of(first, union mx_request, limit), MX_STATUS_TIMEOUT);
 }
 
 void mxi_ending_of_peer(struct mx_endpoint *endpoint, const struct mxi_peer *peer)

@@ -12,8 +12,7 @@ static struct list_node endpoints = {&endpoints, &endpoints};
 void mxi_endpoint_each(void (*visit)(struct mx_endpoint *endpoint, void *arg), void *arg)
 {
 	pthread_mutex_lock(&endpoints_mutex);
-	for (struct list_node *node = list_first(&endpoints); node;
-	     node = list_next(&endpoints, node))
+	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node))
 		visit(container_of(node, struct mx_endpoint, node), arg);
 	pthread_mutex_unlock(&endpoints_mutex);
 }
@@ -55,8 +54,7 @@ static bool mxi_endpoint_seize(struct mx_endpoint *endpoint)
  * calls stays in that call until the process is gone. A forked child's copies are not its own. */
 __attribute__((destructor)) static void mxi_endpoint_flush(void)
 {
-	for (struct list_node *node = list_first(&endpoints); node;
-	     node = list_next(&endpoints, node)) {
+	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
 		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
 
 		if (endpoint->owner == getpid() && mxi_endpoint_seize(endpoint))

@@ -43,16 +43,16 @@ struct mx_endpoint {
 	struct mxi_peers peers;            /* whom it knows */
 	struct mxi_peer *self;             /* one of them */
 
-	mx_unexp_handler_t handler;      /* NULL: none */
-	void *handler_context;           /* the program's, for it */
-	mx_matching_callback_t callback; /* the same of mx_register_unexp_callback, instead */
-	bool screening; /* there is either: Thole holds messages back that nobody expects */
+	mx_unexp_handler_t handler;       /* NULL: none */
+	void *handler_context;            /* the program's, for it */
+	mx_matching_callback_t callback;  /* the same of mx_register_unexp_callback, instead */
+	bool screening;                   /* there is either: Thole holds messages back that nobody expects */
 	mx_error_handler_t error_handler; /* NULL: the process's */
 
-	struct mxi_entry entry; /* in the directory: our name and key */
-	uint32_t board;         /* its number */
-	pid_t owner; /* the process that has opened it; a forked child has a copy that is none */
-	bool mxoe;   /* between hosts by MXoE frames */
+	struct mxi_entry entry;      /* in the directory: our name and key */
+	uint32_t board;              /* its number */
+	pid_t owner;                 /* the process that has opened it; a forked child has a copy that is none */
+	bool mxoe;                   /* between hosts by MXoE frames */
 	uint32_t answers;            /* of the directory, that were looked at */
 	struct list_node connecting; /* requests that the directory works on, by `done` */
 	struct heap timed;           /* requests with a deadline, by `limit` */

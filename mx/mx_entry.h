@@ -27,7 +27,7 @@ struct mxi_entry {
 	uint64_t nic_id;
 	uint32_t endpoint_id, key, session;
 	struct thole_address address; /* of its Thole endpoint */
-	int wake_fd; /* an eventfd that is written when a query of this entry is done; -1: none */
+	int wake_fd;                  /* an eventfd that is written when a query of this entry is done; -1: none */
 	/* Fill the first count values of thole_counters; NULL: unknown. Called by the directory's
 	 * thread without a lock. */
 	void (*counters)(struct mxi_entry *entry, uint64_t *values, size_t count);

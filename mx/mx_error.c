@@ -118,14 +118,12 @@ const char *mx_strerror(mx_return_t return_code)
 {
 	size_t code = (size_t)return_code;
 
-	return code < sizeof(return_phrases) / sizeof(*return_phrases) ? return_phrases[code]
-	                                                               : "unknown return code";
+	return code < sizeof(return_phrases) / sizeof(*return_phrases) ? return_phrases[code] : "unknown return code";
 }
 
 const char *mx_strstatus(mx_status_code_t status)
 {
 	size_t code = (size_t)status;
 
-	return code < sizeof(status_phrases) / sizeof(*status_phrases) ? status_phrases[code]
-	                                                               : "unknown status";
+	return code < sizeof(status_phrases) / sizeof(*status_phrases) ? status_phrases[code] : "unknown status";
 }

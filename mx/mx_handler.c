@@ -3,15 +3,13 @@
 
 #include "mx_error.h"
 
-static mx_unexp_handler_action_t mxi_handler_ask(struct mx_endpoint *endpoint,
-                                                 const struct thole_completion *message,
-                                                 const void *data)
+static mx_unexp_handler_action_t mxi_handler_ask(struct mx_endpoint *endpoint, const struct thole_completion *message,
+						 const void *data)
 {
 	mx_unexp_handler_t handler = endpoint->handler;
 	mx_matching_callback_t callback = endpoint->callback;
 	void *context = endpoint->handler_context;
-	mx_endpoint_addr_t source =
-		mxi_peer_address(mxi_peer_by_handle(&endpoint->peers, message->peer));
+	mx_endpoint_addr_t source = mxi_peer_address(mxi_peer_by_handle(&endpoint->peers, message->peer));
 	mx_unexp_handler_action_t action = MX_RECV_CONTINUE;
 
 	if (message->message_length == 0)
@@ -21,7 +19,7 @@ static mx_unexp_handler_action_t mxi_handler_ask(struct mx_endpoint *endpoint,
 	lock_leave(&endpoint->lock);
 	if (handler)
 		action = handler(context, source, message->tag, (uint32_t)message->message_length,
-		                 (void *)(uintptr_t)data);
+				 (void *)(uintptr_t)data);
 	else if (callback)
 		callback(context, message->tag, (int)message->message_length);
 	lock_take(&endpoint->lock);
@@ -41,8 +39,7 @@ bool mxi_handler_run(struct mx_endpoint *endpoint)
 	const void *data;
 	bool any = false;
 
-	while (!endpoint->disabled &&
-	       thole_screen_next(endpoint->thole, &completion, &data, &message) == 1) {
+	while (!endpoint->disabled && thole_screen_next(endpoint->thole, &completion, &data, &message) == 1) {
 		if (mxi_handler_ask(endpoint, &completion, data) == MX_RECV_FINISHED)
 			thole_message_drop(endpoint->thole, message);
 		else
@@ -53,11 +50,10 @@ bool mxi_handler_run(struct mx_endpoint *endpoint)
 }
 
 static mx_return_t mxi_handler_set(struct mx_endpoint *endpoint, mx_unexp_handler_t handler,
-                                   mx_matching_callback_t callback, void *context)
+				   mx_matching_callback_t callback, void *context)
 {
 	if (!endpoint)
-		return mxi_error(NULL, MX_BAD_ENDPOINT,
-		                 "an unexpected handler without an endpoint");
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "an unexpected handler without an endpoint");
 	lock_take(&endpoint->lock);
 	endpoint->handler = handler;
 	endpoint->callback = callback;
@@ -68,14 +64,12 @@ static mx_return_t mxi_handler_set(struct mx_endpoint *endpoint, mx_unexp_handle
 	return MX_SUCCESS;
 }
 
-mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler,
-                                      void *context)
+mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler, void *context)
 {
 	return mxi_handler_set(endpoint, handler, NULL, context);
 }
 
-mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callback_t callback,
-                                       void *context)
+mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callback_t callback, void *context)
 {
 	return mxi_handler_set(endpoint, NULL, callback, context);
 }

@@ -35,9 +35,8 @@ struct question {
 static mx_return_t mxi_info_check_room(const struct question *question, size_t bytes)
 {
 	if (question->out_length < bytes)
-		return (mx_return_t)error_set(MX_BAD_INFO_LENGTH,
-		                              "the answer has %zu bytes, the buffer %" PRIu32,
-		                              bytes, question->out_length);
+		return (mx_return_t)error_set(MX_BAD_INFO_LENGTH, "the answer has %zu bytes, the buffer %" PRIu32,
+					      bytes, question->out_length);
 	return MX_SUCCESS;
 }
 
@@ -67,12 +66,11 @@ static mx_return_t mxi_info_read_number(const struct question *question, uint32_
 {
 	*number_p = 0;
 	if (!question->in)
-		return (mx_return_t)error_set(
-			MX_BAD_INFO_VAL, "neither an endpoint nor the number of a board is given");
+		return (mx_return_t)error_set(MX_BAD_INFO_VAL,
+					      "neither an endpoint nor the number of a board is given");
 	if (question->in_length != sizeof(uint32_t) && question->in_length != sizeof(uint8_t))
-		return (mx_return_t)error_set(MX_BAD_INFO_LENGTH,
-		                              "the number of a board has 4 bytes, not %" PRIu32,
-		                              question->in_length);
+		return (mx_return_t)error_set(MX_BAD_INFO_LENGTH, "the number of a board has 4 bytes, not %" PRIu32,
+					      question->in_length);
 	if (question->in_length == sizeof(uint32_t))
 		memcpy(number_p, question->in, sizeof(uint32_t));
 	else /* not documented by MX, but there are programs that do it */
@@ -93,9 +91,8 @@ static mx_return_t mxi_info_find_board(const struct question *question, struct m
 	}
 	code = mxi_info_read_number(question, &number);
 	if (code == MX_SUCCESS && !mxi_board_get(number, board_p))
-		code = (mx_return_t)error_set(MX_BOARD_UNKNOWN,
-		                              "there is no board %" PRIu32 ": this host has %u",
-		                              number, mxi_board_list(NULL, 0));
+		code = (mx_return_t)error_set(MX_BOARD_UNKNOWN, "there is no board %" PRIu32 ": this host has %u",
+					      number, mxi_board_list(NULL, 0));
 	return code;
 }
 
@@ -162,8 +159,7 @@ static mx_return_t mxi_info_get_numa_node(const struct question *question)
 	mx_return_t code = mxi_info_find_board(question, &board);
 
 	return code == MX_SUCCESS
-		       ? mxi_info_answer_number(question, (uint32_t)mxi_board_attribute(
-								  &board, "device/numa_node", -1))
+		       ? mxi_info_answer_number(question, (uint32_t)mxi_board_attribute(&board, "device/numa_node", -1))
 		       : code;
 }
 
@@ -180,8 +176,7 @@ static mx_return_t mxi_info_get_line_speed(const struct question *question)
 	struct mxi_board board;
 	mx_return_t code = mxi_info_find_board(question, &board);
 
-	return code == MX_SUCCESS ? mxi_info_answer_number(question, mxi_board_speed(&board))
-	                          : code;
+	return code == MX_SUCCESS ? mxi_info_answer_number(question, mxi_board_speed(&board)) : code;
 }
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
@@ -226,8 +221,7 @@ static mx_return_t mxi_info_get_counters_labels(const struct question *question)
 	if (code != MX_SUCCESS)
 		return code;
 	memset(label, 0, (size_t)count * MX_MAX_STR_LEN);
-	for (unsigned i = 0; i < count && thole_counter_info(i, &counter) == 0;
-	     i++, label += MX_MAX_STR_LEN)
+	for (unsigned i = 0; i < count && thole_counter_info(i, &counter) == 0; i++, label += MX_MAX_STR_LEN)
 		snprintf(label, MX_MAX_STR_LEN, "%s", counter.name);
 	return MX_SUCCESS;
 }
@@ -297,26 +291,25 @@ static const struct info_row info_rows[] = {
 	[MX_LINE_SPEED] = {"MX_LINE_SPEED", mxi_info_get_line_speed},
 };
 
-mx_return_t mx_get_info(mx_endpoint_t endpoint, mx_get_info_key_t key, void *in_val,
-                        uint32_t in_len, void *out_val, uint32_t out_len)
+mx_return_t mx_get_info(mx_endpoint_t endpoint, mx_get_info_key_t key, void *in_val, uint32_t in_len, void *out_val,
+			uint32_t out_len)
 {
 	struct question question = {endpoint, in_val, in_len, out_val, out_len};
 	size_t row = (size_t)key;
 	mx_return_t code;
 
 	if (row >= sizeof(info_rows) / sizeof(*info_rows) || !info_rows[row].get)
-		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_INFO_KEY,
-		                 "mx_get_info: key %zu", row);
+		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_INFO_KEY, "mx_get_info: key %zu", row);
 	if (!mxi_library_initialized())
-		return mxi_error(mxi_endpoint_handler(endpoint), MX_NOT_INITIALIZED,
-		                 "mx_get_info(%s)", info_rows[row].name);
+		return mxi_error(mxi_endpoint_handler(endpoint), MX_NOT_INITIALIZED, "mx_get_info(%s)",
+				 info_rows[row].name);
 	if (!out_val)
 		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_INFO_VAL,
-		                 "mx_get_info(%s): no place for the answer", info_rows[row].name);
+				 "mx_get_info(%s): no place for the answer", info_rows[row].name);
 	code = info_rows[row].get(&question);
-	return code ? mxi_error(mxi_endpoint_handler(endpoint), code, "mx_get_info(%s): %s",
-	                        info_rows[row].name, thole_detail())
-	            : MX_SUCCESS;
+	return code ? mxi_error(mxi_endpoint_handler(endpoint), code, "mx_get_info(%s): %s", info_rows[row].name,
+				thole_detail())
+		    : MX_SUCCESS;
 }
 
 /* ---- Numbers, NIC ids, names ----------------------------------------------------------------- */
@@ -328,8 +321,7 @@ mx_return_t mx_board_number_to_nic_id(uint32_t board_number, uint64_t *nic_id)
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_board_number_to_nic_id");
 	if (!mxi_board_get(board_number, &board))
-		return mxi_error(NULL, MX_BOARD_UNKNOWN,
-		                 "mx_board_number_to_nic_id: board %" PRIu32, board_number);
+		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx_board_number_to_nic_id: board %" PRIu32, board_number);
 	*nic_id = board.nic_id;
 	return MX_SUCCESS;
 }
@@ -341,8 +333,7 @@ mx_return_t mx_nic_id_to_board_number(uint64_t nic_id, uint32_t *board_number)
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_nic_id_to_board_number");
 	if (!mxi_board_find(nic_id, &board))
-		return mxi_error(NULL, MX_BOARD_UNKNOWN,
-		                 "mx_nic_id_to_board_number: NIC id %012" PRIx64, nic_id);
+		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx_nic_id_to_board_number: NIC id %012" PRIx64, nic_id);
 	*board_number = board.number;
 	return MX_SUCCESS;
 }
@@ -354,12 +345,9 @@ mx_return_t mx_hostname_to_nic_id(char *hostname, uint64_t *nic_id)
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_hostname_to_nic_id");
 	if (!hostname || !nic_id)
-		return mxi_error(NULL, MX_BAD_HOSTNAME_ARGS,
-		                 "mx_hostname_to_nic_id: a pointer is NULL");
+		return mxi_error(NULL, MX_BAD_HOSTNAME_ARGS, "mx_hostname_to_nic_id: a pointer is NULL");
 	code = mxi_names_to_nic(hostname, nic_id);
-	return code ? mxi_error(NULL, code, "mx_hostname_to_nic_id(\"%s\"): %s", hostname,
-	                        thole_detail())
-	            : MX_SUCCESS;
+	return code ? mxi_error(NULL, code, "mx_hostname_to_nic_id(\"%s\"): %s", hostname, thole_detail()) : MX_SUCCESS;
 }
 
 mx_return_t mx_nic_id_to_hostname(uint64_t nic_id, char *hostname)
@@ -369,10 +357,8 @@ mx_return_t mx_nic_id_to_hostname(uint64_t nic_id, char *hostname)
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_nic_id_to_hostname");
 	if (!hostname)
-		return mxi_error(NULL, MX_BAD_HOSTNAME_ARGS,
-		                 "mx_nic_id_to_hostname: the pointer is NULL");
+		return mxi_error(NULL, MX_BAD_HOSTNAME_ARGS, "mx_nic_id_to_hostname: the pointer is NULL");
 	code = mxi_names_of_nic(nic_id, hostname);
-	return code ? mxi_error(NULL, code, "mx_nic_id_to_hostname(%012" PRIx64 "): %s", nic_id,
-	                        thole_detail())
-	            : MX_SUCCESS;
+	return code ? mxi_error(NULL, code, "mx_nic_id_to_hostname(%012" PRIx64 "): %s", nic_id, thole_detail())
+		    : MX_SUCCESS;
 }

@@ -36,9 +36,9 @@ static struct {
 	pthread_mutex_t mutex;                                /* of all that follows */
 	bool begun;                                           /* path is set */
 	char path[sizeof(((struct mxi_settings *)0)->hosts)]; /* of the file; "": none */
-	struct edition edition;   /* that was read last; all zero: none */
-	struct table file, heard; /* what the file says, what other hosts have told */
-	unsigned oldest; /* of those heard, the next to make room once they are MXI_KNOWN_MAX */
+	struct edition edition;                               /* that was read last; all zero: none */
+	struct table file, heard;                             /* what the file says, what other hosts have told */
+	unsigned oldest;                /* of those heard, the next to make room once they are MXI_KNOWN_MAX */
 	char trouble[ERROR_DETAIL_MAX]; /* with the file */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -53,11 +53,9 @@ static bool mxi_known_name_complete(const char *text, char name[MX_MAX_HOSTNAME_
 	for (const char *c = text; *c; c++)
 		if (*c <= ' ' || *c > '~')
 			return false;
-	if (colon && (colon == text || colon[1] == '\0' ||
-	              strspn(colon + 1, "0123456789") != strlen(colon + 1)))
+	if (colon && (colon == text || colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1)))
 		return false;
-	return *text && snprintf(name, MX_MAX_HOSTNAME_LEN, "%s%s", text, colon ? "" : ":0") <
-	                        MX_MAX_HOSTNAME_LEN;
+	return *text && snprintf(name, MX_MAX_HOSTNAME_LEN, "%s%s", text, colon ? "" : ":0") < MX_MAX_HOSTNAME_LEN;
 }
 
 static bool mxi_known_address_check(const char *text)
@@ -80,23 +78,19 @@ int mxi_known_line(char *line, struct mxi_known *known_p)
 	address = strtok_r(NULL, blanks, &rest);
 	name = address ? strtok_r(NULL, blanks, &rest) : NULL;
 	if (!name || strtok_r(NULL, blanks, &rest))
-		return error_set(THOLE_ERR_ARGUMENT,
-		                 "three words are wanted: MAC, IP address or -, name");
+		return error_set(THOLE_ERR_ARGUMENT, "three words are wanted: MAC, IP address or -, name");
 	*known_p = (struct mxi_known){0};
 	if (!mxi_nic_parse(nic, &known_p->nic_id) || known_p->nic_id == 0)
-		return error_set(THOLE_ERR_ARGUMENT, "\"%.40s\" is no MAC, as 02:83:00:00:00:01 is",
-		                 nic);
+		return error_set(THOLE_ERR_ARGUMENT, "\"%.40s\" is no MAC, as 02:83:00:00:00:01 is", nic);
 	if (strcmp(address, "-") != 0) {
 		if (!mxi_known_address_check(address))
-			return error_set(THOLE_ERR_ARGUMENT,
-			                 "\"%.60s\" is neither an IP address nor -", address);
+			return error_set(THOLE_ERR_ARGUMENT, "\"%.60s\" is neither an IP address nor -", address);
 		snprintf(known_p->address, sizeof(known_p->address), "%s", address);
 	}
 	if (!mxi_known_name_complete(name, known_p->name))
-		return error_set(
-			THOLE_ERR_ARGUMENT,
-			"\"%.90s\" is no name of a board, as host1:0 is, of at most %d characters",
-			name, MX_MAX_HOSTNAME_LEN - 1);
+		return error_set(THOLE_ERR_ARGUMENT,
+				 "\"%.90s\" is no name of a board, as host1:0 is, of at most %d characters", name,
+				 MX_MAX_HOSTNAME_LEN - 1);
 	return 1;
 }
 
@@ -147,22 +141,20 @@ static void mxi_known_line_read(struct table *table, char *line, unsigned number
 	int status = mxi_known_line(line, &read);
 
 	if (status < 0)
-		mxi_known_trouble_set("%s, line %u: %s; it is skipped", known.path, number,
-		                      thole_detail());
+		mxi_known_trouble_set("%s, line %u: %s; it is skipped", known.path, number, thole_detail());
 	if (status <= 0)
 		return;
 	if (mxi_known_table_find(table, read.nic_id)) {
-		mxi_known_trouble_set(
-			"%s, line %u: the MAC stands in an earlier line too; this one is skipped",
-			known.path, number);
+		mxi_known_trouble_set("%s, line %u: the MAC stands in an earlier line too; this one is skipped",
+				      known.path, number);
 		return;
 	}
 	row = mxi_known_table_add(table);
 	if (row)
 		*row = read;
 	else
-		mxi_known_trouble_set("%s, line %u: no room; at most %d boards are taken",
-		                      known.path, number, MXI_KNOWN_MAX);
+		mxi_known_trouble_set("%s, line %u: no room; at most %d boards are taken", known.path, number,
+				      MXI_KNOWN_MAX);
 }
 
 static void mxi_known_file_read(FILE *file)
@@ -184,9 +176,8 @@ static void mxi_known_file_read(FILE *file)
 
 static bool mxi_known_edition_same(const struct edition *one, const struct edition *other)
 {
-	return one->device == other->device && one->inode == other->inode &&
-	       one->size == other->size && one->changed.tv_sec == other->changed.tv_sec &&
-	       one->changed.tv_nsec == other->changed.tv_nsec;
+	return one->device == other->device && one->inode == other->inode && one->size == other->size &&
+	       one->changed.tv_sec == other->changed.tv_sec && one->changed.tv_nsec == other->changed.tv_nsec;
 }
 
 static void mxi_known_file_forget(void)
@@ -215,7 +206,7 @@ static void mxi_known_file_poll(void)
 	if (!file) {
 		known.trouble[0] = '\0';
 		mxi_known_trouble_set("%s cannot be read: %s", known.path,
-		                      S_ISREG(status.st_mode) ? strerror(errno) : "it is no file");
+				      S_ISREG(status.st_mode) ? strerror(errno) : "it is no file");
 		return;
 	}
 	mxi_known_file_read(file);
@@ -244,8 +235,7 @@ static void mxi_known_enter(void)
 	if (!known.begun) {
 		(void)mxi_setting_load(&settings);
 		strcpy(known.path, settings.hosts);
-		known.begun =
-			pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock) == 0;
+		known.begun = pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock) == 0;
 	}
 	mxi_known_file_poll();
 }

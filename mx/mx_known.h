@@ -23,8 +23,8 @@
 #include "mx_board.h"
 
 enum {
-	MXI_KNOWN_MAX = 4096, /* boards of other hosts, in the file and in the table each: more than
-	                         a cluster of this kind has */
+	/* boards of other hosts, in the file and in the table each: more than a cluster of this kind has */
+	MXI_KNOWN_MAX = 4096,
 };
 
 /* A board of another host. */

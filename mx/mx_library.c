@@ -11,18 +11,17 @@ static int initialized;
 
 bool mxi_library_initialized(void)
 {
-	return load_relaxed(&initialized); /* a flag of its own: nothing was written before it that
-	                                      one would have to see */
+	/* a flag of its own: nothing was written before it that one would have to see */
+	return load_relaxed(&initialized);
 }
 
 mx_return_t mx__init_api(int api)
 {
 	if (api >> 8 != MX_API >> 8)
-		return mxi_error(
-			NULL, MX_BAD_LIB_VERSION,
-			"mx_init: the program was compiled for version 0x%x of MX's interface, "
-			"this library serves 0x%x",
-			(unsigned)api, MX_API);
+		return mxi_error(NULL, MX_BAD_LIB_VERSION,
+				 "mx_init: the program was compiled for version 0x%x of MX's interface, "
+				 "this library serves 0x%x",
+				 (unsigned)api, MX_API);
 	return swap_acquire_release(&initialized, 1) ? MX_ALREADY_INITIALIZED : MX_SUCCESS;
 }
 

@@ -16,9 +16,8 @@
 struct mxi_listener {
 	/* Set before it is started; the descriptors -1. */
 	pthread_mutex_t *mutex;
-	void (*attend)(int fd,
-	               uint32_t events); /* a descriptor that is watched has these of epoll's */
-	void (*alarm)(void);             /* it has gone off */
+	void (*attend)(int fd, uint32_t events); /* a descriptor that is watched has these of epoll's */
+	void (*alarm)(void);                     /* it has gone off */
 
 	pthread_t thread;
 	bool running, ending;   /* the thread is there; it is to end */

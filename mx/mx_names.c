@@ -39,8 +39,7 @@ static bool mxi_names_wanted_name(struct wanted *wanted, const char *name)
 	const char *number = strrchr(name, ':') ? "" : ":0";
 
 	wanted->nic_id = 0;
-	return *name && snprintf(wanted->name, sizeof(wanted->name), "%s%s", name, number) <
-	                        (int)sizeof(wanted->name);
+	return *name && snprintf(wanted->name, sizeof(wanted->name), "%s%s", name, number) < (int)sizeof(wanted->name);
 }
 
 static bool mxi_names_wanted_is(const struct wanted *wanted, uint64_t nic_id, const char *name)
@@ -56,8 +55,7 @@ static void mxi_names_wanted_found(struct wanted *wanted, uint64_t nic_id, const
 
 /* ---- Here and in the tables ------------------------------------------------------------------ */
 
-static bool mxi_names_among_boards(struct wanted *wanted, const struct mxi_board *boards,
-                                   unsigned count)
+static bool mxi_names_among_boards(struct wanted *wanted, const struct mxi_board *boards, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (mxi_names_wanted_is(wanted, boards[i].nic_id, boards[i].name)) {
@@ -94,8 +92,7 @@ struct search {
 };
 
 static void mxi_names_search_open(struct search *search, const struct wanted *wanted,
-                                  const struct mxi_settings *settings,
-                                  const struct mxi_board *boards, unsigned count)
+				  const struct mxi_settings *settings, const struct mxi_board *boards, unsigned count)
 {
 	search->count = 0;
 	search->question = (struct mxi_notice){.type = MXI_NOTICE_FIND, .nic_id = wanted->nic_id};
@@ -106,8 +103,7 @@ static void mxi_names_search_open(struct search *search, const struct wanted *wa
 		int fd = boards[i].loopback ? -1 : mxi_post_udp(&boards[i], 0);
 
 		if (fd >= 0)
-			search->sockets[search->count++] =
-				(struct pollfd){.fd = fd, .events = POLLIN};
+			search->sockets[search->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
 }
 
@@ -129,8 +125,7 @@ static bool mxi_names_search_receive(int fd, struct wanted *wanted)
 		mxi_post_refused(fd, &notice);
 		return false;
 	}
-	if (notice.type != MXI_NOTICE_HERE ||
-	    !mxi_names_wanted_is(wanted, notice.from.nic_id, notice.from_name))
+	if (notice.type != MXI_NOTICE_HERE || !mxi_names_wanted_is(wanted, notice.from.nic_id, notice.from_name))
 		return false;
 	mxi_place_text(&from, address);
 	mxi_known_heard(notice.from.nic_id, notice.from_name, address);
@@ -147,15 +142,14 @@ static bool mxi_names_search_listen(struct search *search, struct wanted *wanted
 		if (ppoll(search->sockets, search->count, &left, NULL) <= 0)
 			continue;
 		for (unsigned i = 0; i < search->count; i++)
-			if (search->sockets[i].revents &&
-			    mxi_names_search_receive(search->sockets[i].fd, wanted))
+			if (search->sockets[i].revents && mxi_names_search_receive(search->sockets[i].fd, wanted))
 				return true;
 	}
 	return false;
 }
 
 static bool mxi_names_search_run(struct wanted *wanted, const struct mxi_settings *settings,
-                                 const struct mxi_board *boards, unsigned count)
+				 const struct mxi_board *boards, unsigned count)
 {
 	struct search search;
 	uint64_t now = clock_now_ns(), end = now + search_ns, pause = search_first_ns;
@@ -164,8 +158,7 @@ static bool mxi_names_search_run(struct wanted *wanted, const struct mxi_setting
 	mxi_names_search_open(&search, wanted, settings, boards, count);
 	for (; search.count > 0 && now < end && !found; now += pause, pause *= 2) {
 		mxi_names_search_ask(&search);
-		found = mxi_names_search_listen(&search, wanted,
-		                                now + pause < end ? now + pause : end);
+		found = mxi_names_search_listen(&search, wanted, now + pause < end ? now + pause : end);
 	}
 	for (unsigned i = 0; i < search.count; i++)
 		close(search.sockets[i].fd);
@@ -183,8 +176,7 @@ static bool mxi_names_search_frames(struct wanted *wanted, const struct mxi_boar
 	uint64_t id = wanted->nic_id;
 
 	mxi_nic_text(id, mac);
-	if (thole_mxoe_hosts(board->interface, id ? mac : wanted->name, id ? search_ns : hello_ns,
-	                     &host, 1) < 1 ||
+	if (thole_mxoe_hosts(board->interface, id ? mac : wanted->name, id ? search_ns : hello_ns, &host, 1) < 1 ||
 	    !mxi_nic_parse(host.mac, &id))
 		return false;
 	mxi_known_heard(id, host.name, "");
@@ -192,8 +184,7 @@ static bool mxi_names_search_frames(struct wanted *wanted, const struct mxi_boar
 	return true;
 }
 
-static bool mxi_names_search_boards(struct wanted *wanted, const struct mxi_board *boards,
-                                    unsigned count)
+static bool mxi_names_search_boards(struct wanted *wanted, const struct mxi_board *boards, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (!boards[i].loopback && mxi_names_search_frames(wanted, &boards[i]))
@@ -221,11 +212,10 @@ mx_return_t mxi_names_to_nic(const char *name, uint64_t *nic_id_p)
 	struct wanted wanted;
 
 	if (!mxi_names_wanted_name(&wanted, name) || !mxi_names_poll_up(&wanted)) {
-		error_set(
-			THOLE_ERR_NOT_FOUND,
-			"no board is named \"%.80s\": neither here, nor in the file of the option "
-			"mx_hosts, and no host says so",
-			name);
+		error_set(THOLE_ERR_NOT_FOUND,
+			  "no board is named \"%.80s\": neither here, nor in the file of the option "
+			  "mx_hosts, and no host says so",
+			  name);
 		return MX_HOST_NOT_FOUND;
 	}
 	*nic_id_p = wanted.nic_id;
@@ -238,9 +228,9 @@ mx_return_t mxi_names_of_nic(uint64_t nic_id, char name[MX_MAX_HOSTNAME_LEN])
 
 	if (nic_id == 0 || !mxi_names_poll_up(&wanted)) {
 		error_set(THOLE_ERR_NOT_FOUND,
-		          "no board has the NIC id %012llx: neither here, nor in the file of the "
-		          "option mx_hosts, and no host says so",
-		          (unsigned long long)nic_id);
+			  "no board has the NIC id %012llx: neither here, nor in the file of the "
+			  "option mx_hosts, and no host says so",
+			  (unsigned long long)nic_id);
 		return MX_NIC_NOT_FOUND;
 	}
 	strcpy(name, wanted.name);

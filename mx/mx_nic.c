@@ -32,8 +32,8 @@ void mxi_nic_text(uint64_t nic_id, char text[MXI_NIC_TEXT_MAX])
 	uint8_t mac[MXI_NIC_BYTES];
 
 	mxi_nic_to_mac(nic_id, mac);
-	snprintf(text, MXI_NIC_TEXT_MAX, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
-	         mac[3], mac[4], mac[5]);
+	snprintf(text, MXI_NIC_TEXT_MAX, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+		 mac[5]);
 }
 
 void mxi_nic_to_mac(uint64_t nic_id, uint8_t mac[MXI_NIC_BYTES])

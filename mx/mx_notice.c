@@ -101,8 +101,7 @@ static void mxi_notice_field_text(struct walk *walk, char *text, size_t size, bo
 		memcpy(walk->at, text, length);
 	}
 	mxi_notice_walk_advance(walk, length);
-	walk->bad = walk->bad || memchr(text, '\0', length) ||
-	            (!any && !mxi_notice_visible(text, length));
+	walk->bad = walk->bad || memchr(text, '\0', length) || (!any && !mxi_notice_visible(text, length));
 }
 
 static void mxi_notice_field_name(struct walk *walk, char name[MX_MAX_HOSTNAME_LEN])

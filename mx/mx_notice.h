@@ -55,16 +55,16 @@ enum {
 /* All fields of all types; a type has its own only, the others are zero. */
 struct mxi_notice {
 	enum mxi_notice_type type;
-	uint64_t token;                      /* of a question, repeated by its answer */
-	struct mxi_identity from;            /* who sends it, as far as the type says */
-	char from_name[MX_MAX_HOSTNAME_LEN]; /* of the sender's board */
-	struct thole_address address;        /* of the sender */
-	uint64_t nic_id;                     /* who is meant */
-	uint32_t endpoint_id, key;           /* of who is meant */
-	char name[MX_MAX_HOSTNAME_LEN];      /* of the board that is meant; "": by nic_id */
-	uint8_t attempt;                     /* how often it was asked before */
-	uint32_t status;                     /* mx_status_code_t */
-	uint32_t pid, dropped; /* the process; datagrams that it could not understand */
+	uint64_t token;                             /* of a question, repeated by its answer */
+	struct mxi_identity from;                   /* who sends it, as far as the type says */
+	char from_name[MX_MAX_HOSTNAME_LEN];        /* of the sender's board */
+	struct thole_address address;               /* of the sender */
+	uint64_t nic_id;                            /* who is meant */
+	uint32_t endpoint_id, key;                  /* of who is meant */
+	char name[MX_MAX_HOSTNAME_LEN];             /* of the board that is meant; "": by nic_id */
+	uint8_t attempt;                            /* how often it was asked before */
+	uint32_t status;                            /* mx_status_code_t */
+	uint32_t pid, dropped;                      /* the process; datagrams that it could not understand */
 	char command[MXI_NOTICE_COMMAND_MAX];       /* the name of its program */
 	uint16_t count;                             /* of counters */
 	uint64_t counters[MXI_NOTICE_COUNTERS_MAX]; /* as thole_counter_info has them */

@@ -39,12 +39,10 @@ struct parameters {
 	uint8_t context_bits, context_shift; /* 0 bits: no context ids */
 };
 
-static mx_return_t mxi_open_parameters_take(const mx_param_t *list, uint32_t count,
-                                            struct parameters *parameters)
+static mx_return_t mxi_open_parameters_take(const mx_param_t *list, uint32_t count, struct parameters *parameters)
 {
 	if (count > 0 && !list)
-		return mxi_error(NULL, MX_BAD_PARAM_LIST,
-		                 "mx_open_endpoint: a list of %u parameters at NULL", count);
+		return mxi_error(NULL, MX_BAD_PARAM_LIST, "mx_open_endpoint: a list of %u parameters at NULL", count);
 	for (uint32_t i = 0; i < count; i++) {
 		switch (list[i].key) {
 		case MX_PARAM_ERROR_HANDLER:
@@ -58,25 +56,21 @@ static mx_return_t mxi_open_parameters_take(const mx_param_t *list, uint32_t cou
 			parameters->context_shift = list[i].val.context_id.shift;
 			break;
 		default:
-			return mxi_error(
-				NULL, MX_BAD_PARAM_NAME,
-				"mx_open_endpoint: parameter %u has the key %d, which there is not",
-				i, (int)list[i].key);
+			return mxi_error(NULL, MX_BAD_PARAM_NAME,
+					 "mx_open_endpoint: parameter %u has the key %d, which there is not", i,
+					 (int)list[i].key);
 		}
 	}
 	if (parameters->context_bits > MX_CONTEXT_ID_BITS_MAX ||
 	    parameters->context_bits + parameters->context_shift > 64)
-		return mxi_error(
-			NULL, MX_BAD_PARAM_VAL,
-			"mx_open_endpoint: context ids of %u bits from bit %u on: %d bits within "
-			"64 are possible",
-			parameters->context_bits, parameters->context_shift,
-			MX_CONTEXT_ID_BITS_MAX);
+		return mxi_error(NULL, MX_BAD_PARAM_VAL,
+				 "mx_open_endpoint: context ids of %u bits from bit %u on: %d bits within "
+				 "64 are possible",
+				 parameters->context_bits, parameters->context_shift, MX_CONTEXT_ID_BITS_MAX);
 	return MX_SUCCESS;
 }
 
-static bool mxi_open_contexts_init(struct mx_endpoint *endpoint,
-                                   const struct parameters *parameters)
+static bool mxi_open_contexts_init(struct mx_endpoint *endpoint, const struct parameters *parameters)
 {
 	size_t count = (size_t)1 << parameters->context_bits;
 
@@ -96,7 +90,7 @@ static bool mxi_open_contexts_init(struct mx_endpoint *endpoint,
 
 /* A number on one board: the one that is wanted, or the first that is free. */
 static mx_return_t mxi_open_place_claim(struct mx_endpoint *endpoint, const struct mxi_board *board,
-                                        uint32_t endpoint_id)
+					uint32_t endpoint_id)
 {
 	mx_return_t code = MX_BUSY;
 
@@ -109,8 +103,8 @@ static mx_return_t mxi_open_place_claim(struct mx_endpoint *endpoint, const stru
 
 /* Boards are tried in order: the first is the one that Thole would use, so endpoints meet there
  * rather than being spread. */
-static mx_return_t mxi_open_place_find(struct mx_endpoint *endpoint, uint32_t number,
-                                       uint32_t endpoint_id, struct mxi_board *board)
+static mx_return_t mxi_open_place_find(struct mx_endpoint *endpoint, uint32_t number, uint32_t endpoint_id,
+				       struct mxi_board *board)
 {
 	uint32_t first = number == MX_ANY_NIC ? 0 : number;
 	mx_return_t code = MX_BOARD_UNKNOWN;
@@ -132,8 +126,7 @@ struct option_list {
 	unsigned count;
 };
 
-__attribute__((format(printf, 2, 3))) static void mxi_open_option_add(struct option_list *list,
-                                                                      const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void mxi_open_option_add(struct option_list *list, const char *format, ...)
 {
 	va_list arguments;
 
@@ -145,7 +138,7 @@ __attribute__((format(printf, 2, 3))) static void mxi_open_option_add(struct opt
 }
 
 static int mxi_open_thole_open(struct mx_endpoint *endpoint, const struct mxi_board *board,
-                               const struct parameters *parameters)
+			       const struct parameters *parameters)
 {
 	struct option_list options = {.count = 0};
 	struct thole_endpoint_attr attr = {
@@ -160,9 +153,8 @@ static int mxi_open_thole_open(struct mx_endpoint *endpoint, const struct mxi_bo
 	mxi_open_option_add(&options, "sends_max=16m"); /* MX has no bound */
 	if (parameters->unexpected_max)
 		mxi_open_option_add(&options, "unexpected_max=%u",
-		                    parameters->unexpected_max < UNEXPECTED_MIN
-					    ? UNEXPECTED_MIN
-					    : parameters->unexpected_max);
+				    parameters->unexpected_max < UNEXPECTED_MIN ? UNEXPECTED_MIN
+										: parameters->unexpected_max);
 	if (endpoint->mxoe) {
 		mxi_open_option_add(&options, "number=%u", endpoint->entry.endpoint_id);
 		mxi_open_option_add(&options, "board_name=%s", board->name);
@@ -188,8 +180,7 @@ static mx_return_t mxi_open_publish(struct mx_endpoint *endpoint)
 	while (entry->session == 0)
 		if (getrandom(&entry->session, sizeof(entry->session), 0) != sizeof(entry->session))
 			return MX_NO_RESOURCES;
-	endpoint->self = mxi_peer_add(&endpoint->peers, handle, entry->nic_id, entry->endpoint_id,
-	                              entry->session);
+	endpoint->self = mxi_peer_add(&endpoint->peers, handle, entry->nic_id, entry->endpoint_id, entry->session);
 	entry->counters = mxi_open_entry_counters;
 	return endpoint->self ? mxi_directory_publish(entry) : MX_NO_RESOURCES;
 }
@@ -205,8 +196,8 @@ static void mxi_open_tear_down(struct mx_endpoint *endpoint)
 			mxi_connecting_answers(endpoint);
 	}
 	mxi_directory_retire(&endpoint->entry);
-	thole_endpoint_close(endpoint->thole); /* before the place is free: who takes it wants
-	                                          MXoE's number of it, too */
+	/* before the place is free: who takes it wants MXoE's number of it, too */
+	thole_endpoint_close(endpoint->thole);
 	mxi_directory_withdraw(&endpoint->entry);
 	if (endpoint->wake_fd >= 0)
 		close(endpoint->wake_fd);
@@ -217,9 +208,8 @@ static void mxi_open_tear_down(struct mx_endpoint *endpoint)
 	free(endpoint);
 }
 
-static mx_return_t mxi_open_build(struct mx_endpoint *endpoint, uint32_t board_number,
-                                  uint32_t endpoint_id, uint32_t key,
-                                  const struct parameters *parameters)
+static mx_return_t mxi_open_build(struct mx_endpoint *endpoint, uint32_t board_number, uint32_t endpoint_id,
+				  uint32_t key, const struct parameters *parameters)
 {
 	struct mxi_board board;
 	mx_return_t code;
@@ -259,8 +249,7 @@ static struct mx_endpoint *mxi_open_endpoint_new(const struct parameters *parame
 	endpoint->owner = getpid();
 	endpoint->wake_fd = -1;
 	endpoint->mxoe = settings.mxoe;
-	pool_init(&endpoint->requests, sizeof(union mx_request), MXI_REQUESTS_CHUNK,
-	          MXI_REQUESTS_MAX);
+	pool_init(&endpoint->requests, sizeof(union mx_request), MXI_REQUESTS_CHUNK, MXI_REQUESTS_MAX);
 	list_init(&endpoint->done);
 	list_init(&endpoint->connecting);
 	list_init(&endpoint->peers.all);
@@ -269,8 +258,7 @@ static struct mx_endpoint *mxi_open_endpoint_new(const struct parameters *parame
 }
 
 mx_return_t mx_open_endpoint(uint32_t board_number, uint32_t endpoint_id, uint32_t endpoint_key,
-                             mx_param_t *params_array, uint32_t params_count,
-                             mx_endpoint_t *endpoint_p)
+			     mx_param_t *params_array, uint32_t params_count, mx_endpoint_t *endpoint_p)
 {
 	struct parameters parameters = {0};
 	struct mx_endpoint *endpoint;
@@ -282,14 +270,13 @@ mx_return_t mx_open_endpoint(uint32_t board_number, uint32_t endpoint_id, uint32
 	if (code)
 		return code;
 	endpoint = mxi_open_endpoint_new(&parameters);
-	code = endpoint ? mxi_open_build(endpoint, board_number, endpoint_id, endpoint_key,
-	                                 &parameters)
-	                : MX_NO_RESOURCES;
+	code = endpoint ? mxi_open_build(endpoint, board_number, endpoint_id, endpoint_key, &parameters)
+			: MX_NO_RESOURCES;
 	if (code) {
 		if (endpoint)
 			mxi_open_tear_down(endpoint);
-		return mxi_error(NULL, code, "mx_open_endpoint of number %d on board %d: %s",
-		                 (int)endpoint_id, (int)board_number, thole_detail());
+		return mxi_error(NULL, code, "mx_open_endpoint of number %d on board %d: %s", (int)endpoint_id,
+				 (int)board_number, thole_detail());
 	}
 	mxi_endpoint_enlist(endpoint);
 	mxi_tick_join();
@@ -308,7 +295,7 @@ mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
 	lock_leave(&endpoint->lock);
 	if (inside)
 		return mxi_error(mxi_endpoint_handler(endpoint), MX_CLOSE_IN_HANDLER,
-		                 "mx_close_endpoint in the endpoint's own unexpected handler");
+				 "mx_close_endpoint in the endpoint's own unexpected handler");
 	mxi_endpoint_delist(endpoint);
 	mxi_tick_leave();
 	mxi_open_tear_down(endpoint);

@@ -27,16 +27,15 @@ static bool mxi_peer_peers_reach(struct mxi_peers *peers, uint32_t handle)
 	return true;
 }
 
-struct mxi_peer *mxi_peer_add(struct mxi_peers *peers, uint32_t handle, uint64_t nic_id,
-                              uint32_t endpoint_id, uint32_t session)
+struct mxi_peer *mxi_peer_add(struct mxi_peers *peers, uint32_t handle, uint64_t nic_id, uint32_t endpoint_id,
+			      uint32_t session)
 {
 	struct mxi_peer *peer;
 
 	if (!mxi_peer_peers_reach(peers, handle))
 		return NULL;
 	peer = peers->by_handle[handle];
-	if (peer && !peer->disconnected && peer->nic_id == nic_id &&
-	    peer->endpoint_id == endpoint_id) {
+	if (peer && !peer->disconnected && peer->nic_id == nic_id && peer->endpoint_id == endpoint_id) {
 		if (session)
 			peer->session = session;
 		return peer;
@@ -44,11 +43,8 @@ struct mxi_peer *mxi_peer_add(struct mxi_peers *peers, uint32_t handle, uint64_t
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		return NULL;
-	*peer = (struct mxi_peer){.table = peers,
-	                          .nic_id = nic_id,
-	                          .endpoint_id = endpoint_id,
-	                          .session = session,
-	                          .handle = handle};
+	*peer = (struct mxi_peer){
+		.table = peers, .nic_id = nic_id, .endpoint_id = endpoint_id, .session = session, .handle = handle};
 	list_push_back(&peers->all, &peer->node);
 	peers->by_handle[handle] = peer;
 	return peer;
@@ -80,8 +76,7 @@ struct mxi_peer *mxi_peer_meet(struct mxi_peers *peers, uint32_t handle)
 	struct thole_address address;
 
 	if (thole_peer_address(peers->thole, handle, &address) == 0 &&
-	    !mxi_directory_who(peers->entry, &address, &identity) &&
-	    mxi_peer_parse(&address, &identity))
+	    !mxi_directory_who(peers->entry, &address, &identity) && mxi_peer_parse(&address, &identity))
 		identity.session = mxi_peer_session(peers, handle);
 	return mxi_peer_add(peers, handle, identity.nic_id, identity.endpoint_id, identity.session);
 }
@@ -99,14 +94,13 @@ void mxi_peer_free_all(struct mxi_peers *peers)
 
 /* ---- The interface --------------------------------------------------------------------------- */
 
-mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
-                                        uint32_t *endpoint_id, uint32_t *session_id)
+mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id, uint32_t *endpoint_id,
+					uint32_t *session_id)
 {
 	const struct mxi_peer *peer = mxi_peer_at(endpoint_addr);
 
 	if (!peer)
-		return mxi_error(NULL, MX_BAD_ENDPOINT,
-		                 "an endpoint address that nobody has filled in");
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "an endpoint address that nobody has filled in");
 	if (nic_id)
 		*nic_id = peer->nic_id;
 	if (endpoint_id)
@@ -116,8 +110,7 @@ mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64
 	return MX_SUCCESS;
 }
 
-mx_return_t mx_decompose_endpoint_addr(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
-                                       uint32_t *endpoint_id)
+mx_return_t mx_decompose_endpoint_addr(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id, uint32_t *endpoint_id)
 {
 	return mx_decompose_endpoint_addr2(endpoint_addr, nic_id, endpoint_id, NULL);
 }
@@ -127,8 +120,7 @@ mx_return_t mx_set_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void 
 	struct mxi_peer *peer = mxi_peer_at(endpoint_addr);
 
 	if (!peer)
-		return mxi_error(NULL, MX_BAD_ENDPOINT,
-		                 "an endpoint address that nobody has filled in");
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "an endpoint address that nobody has filled in");
 	peer->context = context;
 	return MX_SUCCESS;
 }
@@ -138,8 +130,7 @@ mx_return_t mx_get_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void 
 	const struct mxi_peer *peer = mxi_peer_at(endpoint_addr);
 
 	if (!peer)
-		return mxi_error(NULL, MX_BAD_ENDPOINT,
-		                 "an endpoint address that nobody has filled in");
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "an endpoint address that nobody has filled in");
 	*context = peer->context;
 	return MX_SUCCESS;
 }

@@ -41,8 +41,7 @@ struct mxi_peer {
 
 static inline mx_endpoint_addr_t mxi_peer_address(const struct mxi_peer *peer)
 {
-	return peer ? (mx_endpoint_addr_t){{(uintptr_t)peer, peer->session}}
-	            : (mx_endpoint_addr_t){{0, 0}};
+	return peer ? (mx_endpoint_addr_t){{(uintptr_t)peer, peer->session}} : (mx_endpoint_addr_t){{0, 0}};
 }
 
 static inline struct mxi_peer *mxi_peer_at(mx_endpoint_addr_t address)
@@ -51,8 +50,7 @@ static inline struct mxi_peer *mxi_peer_at(mx_endpoint_addr_t address)
 }
 
 /* The peer of an address; NULL: it is none of this endpoint's, or was disconnected. */
-static inline struct mxi_peer *mxi_peer_of(const struct mxi_peers *peers,
-                                           mx_endpoint_addr_t address)
+static inline struct mxi_peer *mxi_peer_of(const struct mxi_peers *peers, mx_endpoint_addr_t address)
 {
 	struct mxi_peer *peer = mxi_peer_at(address);
 
@@ -67,14 +65,13 @@ static inline struct mxi_peer *mxi_peer_by_handle(struct mxi_peers *peers, uint3
 {
 	struct mxi_peer *peer = handle < peers->size ? peers->by_handle[handle] : NULL;
 
-	return __builtin_expect(peer && !peer->disconnected, 1) ? peer
-	                                                        : mxi_peer_meet(peers, handle);
+	return __builtin_expect(peer && !peer->disconnected, 1) ? peer : mxi_peer_meet(peers, handle);
 }
 
 /* A peer that we connect to; session 0: not known yet. What was at this handle before is forgotten
  * if it was another one. NULL: no memory. */
-struct mxi_peer *mxi_peer_add(struct mxi_peers *peers, uint32_t handle, uint64_t nic_id,
-                              uint32_t endpoint_id, uint32_t session);
+struct mxi_peer *mxi_peer_add(struct mxi_peers *peers, uint32_t handle, uint64_t nic_id, uint32_t endpoint_id,
+			      uint32_t session);
 /* Which of those that had this place it is; 0: not known. Only MXoE's frames say so. */
 uint32_t mxi_peer_session(const struct mxi_peers *peers, uint32_t handle);
 void mxi_peer_free_all(struct mxi_peers *peers);

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 2, 3))) static void mxi_place_local(struct mxi_place *place,
-                                                                  const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void mxi_place_local(struct mxi_place *place, const char *format, ...)
 {
 	size_t room = sizeof(place->local.sun_path) - 1;
 	va_list arguments;
@@ -18,8 +17,7 @@ __attribute__((format(printf, 2, 3))) static void mxi_place_local(struct mxi_pla
 	memset(place, 0, sizeof(*place));
 	place->local.sun_family = AF_UNIX;
 	va_start(arguments, format);
-	length = vsnprintf(place->local.sun_path + 1, room, format,
-	                   arguments); /* behind a NUL: no file */
+	length = vsnprintf(place->local.sun_path + 1, room, format, arguments); /* behind a NUL: no file */
 	va_end(arguments);
 	place->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
@@ -39,8 +37,7 @@ void mxi_place_speaker(struct mxi_place *place)
 	mxi_place_local(place, "thole/mx/speaker");
 }
 
-bool mxi_place_ip(struct mxi_place *place, const char *address, uint16_t port,
-                  const struct mxi_board *board)
+bool mxi_place_ip(struct mxi_place *place, const char *address, uint16_t port, const struct mxi_board *board)
 {
 	memset(place, 0, sizeof(*place));
 	if (inet_pton(AF_INET, address, &place->ipv4.sin_addr) == 1) {

@@ -40,8 +40,7 @@ void mxi_place_speaker(struct mxi_place *place);
 
 /* An IP address as text, and a port; false for any other text. A link-local address is one of the
  * board's network. */
-bool mxi_place_ip(struct mxi_place *place, const char *address, uint16_t port,
-                  const struct mxi_board *board);
+bool mxi_place_ip(struct mxi_place *place, const char *address, uint16_t port, const struct mxi_board *board);
 
 void mxi_place_group(struct mxi_place *place, const struct mxi_settings *settings);
 

@@ -28,15 +28,14 @@ static bool mxi_poll_for_request(struct mx_endpoint *endpoint, void *arg)
 
 /* The oldest done request that matches. */
 static union mx_request *mxi_poll_done_find(const struct mx_endpoint *endpoint, uint64_t match_info,
-                                            uint64_t match_mask)
+					    uint64_t match_mask)
 {
 	bool one = endpoint->done_by_context && (endpoint->context_mask & ~match_mask) == 0;
-	const struct list_node *head =
-		one ? mxi_request_done_of(endpoint, match_info) : &endpoint->done;
+	const struct list_node *head = one ? mxi_request_done_of(endpoint, match_info) : &endpoint->done;
 
 	for (struct list_node *node = list_first(head); node; node = list_next(head, node)) {
-		union mx_request *request = one ? container_of(node, union mx_request, same)
-		                                : container_of(node, union mx_request, done);
+		union mx_request *request =
+			one ? container_of(node, union mx_request, same) : container_of(node, union mx_request, done);
 
 		if ((request->status.match_info & match_mask) == match_info)
 			return request;
@@ -47,8 +46,7 @@ static union mx_request *mxi_poll_done_find(const struct mx_endpoint *endpoint, 
 static bool mxi_poll_for_any(struct mx_endpoint *endpoint, void *arg)
 {
 	const struct poll *poll = arg;
-	union mx_request *request =
-		mxi_poll_done_find(endpoint, poll->match_info, poll->match_mask);
+	union mx_request *request = mxi_poll_done_find(endpoint, poll->match_info, poll->match_mask);
 
 	if (request)
 		mxi_request_take(endpoint, request, poll->status_p);
@@ -72,8 +70,7 @@ static bool mxi_poll_for_probe(struct mx_endpoint *endpoint, void *arg)
 	const struct poll *poll = arg;
 	struct thole_completion message;
 
-	if (thole_probe(endpoint->thole, THOLE_ANY, poll->match_info, poll->match_mask, 0,
-	                &message) != 1)
+	if (thole_probe(endpoint->thole, THOLE_ANY, poll->match_info, poll->match_mask, 0, &message) != 1)
 		return false;
 	*poll->status_p = (mx_status_t){
 		.code = MX_STATUS_SUCCESS,
@@ -86,8 +83,7 @@ static bool mxi_poll_for_probe(struct mx_endpoint *endpoint, void *arg)
 }
 
 /* Look once; if there is nothing, progress and look again. */
-static inline bool mxi_poll_once(struct mx_endpoint *endpoint, mxi_wait_fn *poll_for,
-                                 struct poll *poll)
+static inline bool mxi_poll_once(struct mx_endpoint *endpoint, mxi_wait_fn *poll_for, struct poll *poll)
 {
 	bool found;
 
@@ -102,26 +98,23 @@ static inline bool mxi_poll_once(struct mx_endpoint *endpoint, mxi_wait_fn *poll
 }
 
 /* The same until there is something. */
-static mx_return_t mxi_poll_wait(struct mx_endpoint *endpoint, const char *call,
-                                 mxi_wait_fn *poll_for, struct poll *poll, uint32_t timeout_ms,
-                                 uint32_t *result)
+static mx_return_t mxi_poll_wait(struct mx_endpoint *endpoint, const char *call, mxi_wait_fn *poll_for,
+				 struct poll *poll, uint32_t timeout_ms, uint32_t *result)
 {
 	bool inside;
 
 	lock_take(&endpoint->lock);
 	inside = mxi_handler_inside(endpoint);
-	*result = poll_for(endpoint, poll) ||
-	          (!inside && mxi_wait(endpoint, poll_for, poll, timeout_ms));
+	*result = poll_for(endpoint, poll) || (!inside && mxi_wait(endpoint, poll_for, poll, timeout_ms));
 	lock_leave(&endpoint->lock);
 	return inside && !*result ? mxi_error(mxi_endpoint_handler(endpoint), MX_CLOSE_IN_HANDLER,
-	                                      "%s in the endpoint's own unexpected handler", call)
-	                          : MX_SUCCESS;
+					      "%s in the endpoint's own unexpected handler", call)
+				  : MX_SUCCESS;
 }
 
 /* ---- The interface --------------------------------------------------------------------------- */
 
-mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
-                    uint32_t *result)
+mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check(endpoint, "mx_test", request);
 	struct poll poll = {.status_p = status};
@@ -135,8 +128,8 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 	return MX_SUCCESS;
 }
 
-mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
-                    mx_status_t *status, uint32_t *result)
+mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout, mx_status_t *status,
+		    uint32_t *result)
 {
 	mx_return_t code = mxi_request_check(endpoint, "mx_wait", request);
 	struct poll poll = {.status_p = status};
@@ -151,9 +144,8 @@ mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t time
 }
 
 /* What goes by match information: look once, or until there is something. */
-static mx_return_t mxi_poll_match_test(mx_endpoint_t endpoint, const char *call,
-                                       mxi_wait_fn *poll_for, uint64_t match_info,
-                                       uint64_t match_mask, mx_status_t *status, uint32_t *result)
+static mx_return_t mxi_poll_match_test(mx_endpoint_t endpoint, const char *call, mxi_wait_fn *poll_for,
+				       uint64_t match_info, uint64_t match_mask, mx_status_t *status, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check_match(endpoint, call, match_info, match_mask);
 	struct poll poll = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
@@ -162,9 +154,9 @@ static mx_return_t mxi_poll_match_test(mx_endpoint_t endpoint, const char *call,
 	return code;
 }
 
-static mx_return_t mxi_poll_match_wait(mx_endpoint_t endpoint, const char *call,
-                                       mxi_wait_fn *poll_for, uint32_t timeout, uint64_t match_info,
-                                       uint64_t match_mask, mx_status_t *status, uint32_t *result)
+static mx_return_t mxi_poll_match_wait(mx_endpoint_t endpoint, const char *call, mxi_wait_fn *poll_for,
+				       uint32_t timeout, uint64_t match_info, uint64_t match_mask, mx_status_t *status,
+				       uint32_t *result)
 {
 	mx_return_t code = mxi_request_check_match(endpoint, call, match_info, match_mask);
 	struct poll poll = {.match_info = match_info, .match_mask = match_mask, .status_p = status};
@@ -173,32 +165,30 @@ static mx_return_t mxi_poll_match_wait(mx_endpoint_t endpoint, const char *call,
 	return code ? code : mxi_poll_wait(endpoint, call, poll_for, &poll, timeout, result);
 }
 
-mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask,
-                        mx_status_t *status, uint32_t *result)
+mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask, mx_status_t *status,
+			uint32_t *result)
 {
-	return mxi_poll_match_test(endpoint, "mx_test_any", mxi_poll_for_any, match_info,
-	                           match_mask, status, result);
+	return mxi_poll_match_test(endpoint, "mx_test_any", mxi_poll_for_any, match_info, match_mask, status, result);
 }
 
-mx_return_t mx_wait_any(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info,
-                        uint64_t match_mask, mx_status_t *status, uint32_t *result)
+mx_return_t mx_wait_any(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info, uint64_t match_mask,
+			mx_status_t *status, uint32_t *result)
 {
-	return mxi_poll_match_wait(endpoint, "mx_wait_any", mxi_poll_for_any, timeout, match_info,
-	                           match_mask, status, result);
+	return mxi_poll_match_wait(endpoint, "mx_wait_any", mxi_poll_for_any, timeout, match_info, match_mask, status,
+				   result);
 }
 
-mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask,
-                      mx_status_t *status, uint32_t *result)
+mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask, mx_status_t *status,
+		      uint32_t *result)
 {
-	return mxi_poll_match_test(endpoint, "mx_iprobe", mxi_poll_for_probe, match_info,
-	                           match_mask, status, result);
+	return mxi_poll_match_test(endpoint, "mx_iprobe", mxi_poll_for_probe, match_info, match_mask, status, result);
 }
 
-mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info,
-                     uint64_t match_mask, mx_status_t *status, uint32_t *result)
+mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info, uint64_t match_mask,
+		     mx_status_t *status, uint32_t *result)
 {
-	return mxi_poll_match_wait(endpoint, "mx_probe", mxi_poll_for_probe, timeout, match_info,
-	                           match_mask, status, result);
+	return mxi_poll_match_wait(endpoint, "mx_probe", mxi_poll_for_probe, timeout, match_info, match_mask, status,
+				   result);
 }
 
 mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
@@ -212,16 +202,14 @@ mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *re
 	return code;
 }
 
-mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *request,
-                    uint32_t *result)
+mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *request, uint32_t *result)
 {
 	mx_return_t code = mxi_request_check_match(endpoint, "mx_peek", 0, 0);
 	struct poll poll = {0};
 
 	*result = 0;
 	if (!code)
-		code = mxi_poll_wait(endpoint, "mx_peek", mxi_poll_for_peek, &poll, timeout,
-		                     result);
+		code = mxi_poll_wait(endpoint, "mx_peek", mxi_poll_for_peek, &poll, timeout, result);
 	if (*result)
 		*request = poll.request;
 	return code;

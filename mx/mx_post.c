@@ -36,13 +36,11 @@ int mxi_post_local(const struct mxi_place *place)
 	int fd = mxi_post_socket(AF_UNIX);
 
 	if (fd >= 0)
-		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on,
-		           sizeof(on)); /* cannot fail on a socket of this kind */
+		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)); /* cannot fail on a socket of this kind */
 	return mxi_post_bind(fd, place);
 }
 
-static struct ip_mreqn mxi_post_membership(const struct mxi_settings *settings,
-                                           const struct mxi_board *board)
+static struct ip_mreqn mxi_post_membership(const struct mxi_settings *settings, const struct mxi_board *board)
 {
 	struct ip_mreqn request = {.imr_ifindex = (int)if_nametoindex(board->interface)};
 
@@ -68,8 +66,7 @@ int mxi_post_udp(const struct mxi_board *board, uint16_t port)
 	}
 	setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &way, sizeof(way));
-	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &off,
-	           sizeof(off)); /* what this host has its own names find */
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &off, sizeof(off)); /* what this host has its own names find */
 	return mxi_post_bind(fd, &place);
 }
 
@@ -91,8 +88,7 @@ void mxi_post_join(int fd, const struct mxi_settings *settings, const struct mxi
 {
 	struct ip_mreqn request = mxi_post_membership(settings, board);
 
-	setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request,
-	           sizeof(request)); /* or is a member already */
+	setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)); /* or is a member already */
 }
 
 /* ---- Notices --------------------------------------------------------------------------------- */
@@ -102,9 +98,7 @@ int mxi_post_send(int fd, const struct mxi_place *to, const struct mxi_notice *n
 	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
 	size_t length = mxi_notice_encode(notice, bytes);
 	unsigned tries =
-		to->any.sa_family == AF_UNIX
-	                ? 1
-	                : 2; /* UDP's first may tell of an error that another datagram met */
+		to->any.sa_family == AF_UNIX ? 1 : 2; /* UDP's first may tell of an error that another datagram met */
 
 	if (length == 0)
 		return EINVAL;
@@ -114,8 +108,7 @@ int mxi_post_send(int fd, const struct mxi_place *to, const struct mxi_notice *n
 	return errno;
 }
 
-int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_place *to,
-                     const struct mxi_notice *notice)
+int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_place *to, const struct mxi_notice *notice)
 {
 	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
 	struct iovec part = {bytes, mxi_notice_encode(notice, bytes)};
@@ -125,11 +118,11 @@ int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_pla
 	} control = {.space = {0}};
 	struct in_pktinfo info = {0};
 	struct msghdr message = {.msg_name = (void *)(uintptr_t)&to->any,
-	                         .msg_namelen = to->size,
-	                         .msg_iov = &part,
-	                         .msg_iovlen = 1,
-	                         .msg_control = &control,
-	                         .msg_controllen = sizeof(control)};
+				 .msg_namelen = to->size,
+				 .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
 
 	if (part.iov_len == 0 || inet_pton(AF_INET, board->address, &info.ipi_spec_dst) != 1)
 		return EINVAL;
@@ -163,11 +156,11 @@ enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi
 		char space[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct msghdr message = {.msg_name = &from->any,
-	                         .msg_namelen = sizeof(from->local), /* the largest */
-	                         .msg_iov = &part,
-	                         .msg_iovlen = 1,
-	                         .msg_control = &control,
-	                         .msg_controllen = sizeof(control)};
+				 .msg_namelen = sizeof(from->local), /* the largest */
+				 .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
 	ssize_t length;
 
 	memset(from, 0, sizeof(*from));
@@ -184,8 +177,7 @@ enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi
 
 static bool mxi_post_says_refused(struct msghdr *message)
 {
-	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part;
-	     part = CMSG_NXTHDR(message, part)) {
+	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
 		bool ipv4 = part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR;
 		bool ipv6 = part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR;
 		struct sock_extended_err error;
@@ -206,10 +198,8 @@ enum mxi_post_got mxi_post_refused(int fd, struct mxi_notice *notice)
 		struct cmsghdr head;
 		char space[256];
 	} control;
-	struct msghdr message = {.msg_iov = &part,
-	                         .msg_iovlen = 1,
-	                         .msg_control = &control,
-	                         .msg_controllen = sizeof(control)};
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	ssize_t length = recvmsg(fd, &message, MSG_ERRQUEUE);
 
 	if (length < 0)

@@ -34,7 +34,7 @@ int mxi_post_send(int fd, const struct mxi_place *to, const struct mxi_notice *n
 
 /* From the group's socket, as coming from a board's IPv4 address. */
 int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_place *to,
-                     const struct mxi_notice *notice);
+		     const struct mxi_notice *notice);
 
 enum mxi_post_got {
 	MXI_POST_NOTHING, /* there is none */

@@ -42,8 +42,7 @@ mx_return_t mx_progress(mx_endpoint_t endpoint)
 mx_return_t mx_disable_progression(mx_endpoint_t endpoint)
 {
 	if (!endpoint)
-		return mxi_error(NULL, MX_BAD_ENDPOINT,
-		                 "mx_disable_progression without an endpoint");
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_disable_progression without an endpoint");
 	lock_take(&endpoint->lock);
 	while (endpoint->in_handler && !mxi_handler_inside(endpoint)) {
 		lock_leave(&endpoint->lock);
@@ -58,8 +57,7 @@ mx_return_t mx_disable_progression(mx_endpoint_t endpoint)
 mx_return_t mx_reenable_progression(mx_endpoint_t endpoint)
 {
 	if (!endpoint)
-		return mxi_error(NULL, MX_BAD_ENDPOINT,
-		                 "mx_reenable_progression without an endpoint");
+		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_reenable_progression without an endpoint");
 	lock_take(&endpoint->lock);
 	endpoint->disabled = false;
 	mxi_progress_run(endpoint);

@@ -13,8 +13,8 @@
 #include "mx_post.h"
 
 enum {
-	DOUBT_ATTEMPTS = 3, /* after so many, an address that was heard may be a former one, and all
-	                       hosts are asked too */
+	/* after so many, an address that was heard may be a former one, and all hosts are asked too */
+	DOUBT_ATTEMPTS = 3,
 };
 static const uint64_t pause_first_ns = 20000000; /* some times what a busy host takes to answer */
 static const uint64_t pause_max_ns = 500000000;  /* a host that comes back is seen within this */
@@ -27,7 +27,7 @@ static void mxi_query_finish(struct mxi_query *query, mx_status_code_t status)
 
 	list_remove(&query->node);
 	query->status = status;
-	store_release(&query->done, 1); /* partner: whoever waits; from here on it is not ours */
+	store_release(&query->done, 1);                   /* partner: whoever waits; from here on it is not ours */
 	store_release(&from->answers, from->answers + 1); /* the same */
 	if (from->wake_fd >= 0)
 		eventfd_write(from->wake_fd, 1);
@@ -56,8 +56,7 @@ void mxi_query_answered(struct list_node *queries, const struct mxi_notice *noti
 
 void mxi_query_refused(struct list_node *queries, const struct mxi_notice *notice)
 {
-	struct mxi_query *query =
-		notice->type == MXI_NOTICE_CONNECT ? mxi_query_find(queries, notice->token) : NULL;
+	struct mxi_query *query = notice->type == MXI_NOTICE_CONNECT ? mxi_query_find(queries, notice->token) : NULL;
 
 	if (query)
 		mxi_query_finish(query, MX_STATUS_ENDPOINT_CLOSED);
@@ -95,8 +94,7 @@ static bool mxi_query_ask_here(const struct mxi_query *query, const struct mxi_n
 static void mxi_query_ask_all(const struct mxi_query *query, const struct mxi_settings *settings)
 {
 	const struct mxi_entry *from = query->from;
-	struct mxi_notice notice = {
-		.type = MXI_NOTICE_FIND, .from = {.nic_id = from->nic_id}, .nic_id = query->nic_id};
+	struct mxi_notice notice = {.type = MXI_NOTICE_FIND, .from = {.nic_id = from->nic_id}, .nic_id = query->nic_id};
 	struct mxi_place group;
 
 	if (from->udp_fd < 0 || settings->group.s_addr == 0)
@@ -108,21 +106,19 @@ static void mxi_query_ask_all(const struct mxi_query *query, const struct mxi_se
 }
 
 /* Its host, whose address is known. */
-static void mxi_query_ask_there(const struct mxi_query *query, const struct mxi_settings *settings,
-                                const char *address, const struct mxi_notice *question)
+static void mxi_query_ask_there(const struct mxi_query *query, const struct mxi_settings *settings, const char *address,
+				const struct mxi_notice *question)
 {
 	const struct mxi_entry *from = query->from;
 	uint16_t port = (uint16_t)(settings->port + 1 + query->endpoint_id);
 	struct mxi_place place;
 
 	if (from->udp_fd >= 0 && mxi_place_ip(&place, address, port, &from->board))
-		mxi_post_send(from->udp_fd, &place,
-		              question); /* what goes wrong is as good as lost */
+		mxi_post_send(from->udp_fd, &place, question); /* what goes wrong is as good as lost */
 }
 
-static mx_status_code_t mxi_query_ask_network(struct mxi_query *query,
-                                              const struct mxi_settings *settings,
-                                              const struct mxi_notice *question)
+static mx_status_code_t mxi_query_ask_network(struct mxi_query *query, const struct mxi_settings *settings,
+					      const struct mxi_notice *question)
 {
 	struct mxi_known known;
 
@@ -139,8 +135,7 @@ static mx_status_code_t mxi_query_ask_network(struct mxi_query *query,
 	return MX_STATUS_PENDING;
 }
 
-static mx_status_code_t mxi_query_ask_wherever(struct mxi_query *query,
-                                               const struct mxi_world *world)
+static mx_status_code_t mxi_query_ask_wherever(struct mxi_query *query, const struct mxi_world *world)
 {
 	struct mxi_notice question;
 
@@ -162,8 +157,7 @@ static uint64_t mxi_query_due_ns(const struct mxi_query *query)
 }
 
 /* Returns when it is due again; UINT64_MAX: it is done, and no longer ours. */
-static uint64_t mxi_query_attempt(struct mxi_query *query, const struct mxi_world *world,
-                                  uint64_t now_ns)
+static uint64_t mxi_query_attempt(struct mxi_query *query, const struct mxi_world *world, uint64_t now_ns)
 {
 	mx_status_code_t status = mxi_query_ask_wherever(query, world);
 
@@ -179,15 +173,13 @@ static uint64_t mxi_query_attempt(struct mxi_query *query, const struct mxi_worl
 	return mxi_query_due_ns(query);
 }
 
-static uint64_t mxi_query_turn(struct mxi_query *query, const struct mxi_world *world,
-                               uint64_t now_ns)
+static uint64_t mxi_query_turn(struct mxi_query *query, const struct mxi_world *world, uint64_t now_ns)
 {
 	if (mxi_query_due_ns(query) > now_ns)
 		return mxi_query_due_ns(query);
 	if (query->deadline_ns > now_ns)
 		return mxi_query_attempt(query, world, now_ns);
-	mxi_query_finish(query, query->found ? MX_STATUS_ENDPOINT_UNREACHABLE
-	                                     : MX_STATUS_ENDPOINT_UNKNOWN);
+	mxi_query_finish(query, query->found ? MX_STATUS_ENDPOINT_UNREACHABLE : MX_STATUS_ENDPOINT_UNKNOWN);
 	return UINT64_MAX;
 }
 
@@ -242,8 +234,7 @@ void mxi_query_init(struct mxi_query *query)
 	list_init(&query->node);
 }
 
-uint64_t mxi_query_start(struct list_node *queries, struct mxi_query *query,
-                         const struct mxi_world *world)
+uint64_t mxi_query_start(struct list_node *queries, struct mxi_query *query, const struct mxi_world *world)
 {
 	query->token = mxi_query_token_new();
 	if (query->endpoint_id > MXI_ENDPOINT_ID_MAX) {

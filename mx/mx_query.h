@@ -30,9 +30,9 @@ struct mxi_query {
 
 	/* Results. Nonzero done was stored with release: load_acquire it before the others. */
 	int done;
-	mx_status_code_t status; /* SUCCESS, BAD_ENDPOINT (no such number exists), ENDPOINT_CLOSED,
-	                          * BAD_KEY, ENDPOINT_UNREACHABLE (its host is known and does not
-	                          * answer), ENDPOINT_UNKNOWN (nobody knows its host) */
+	/* SUCCESS, BAD_ENDPOINT (no such number exists), ENDPOINT_CLOSED, BAD_KEY, ENDPOINT_UNREACHABLE (its host is
+	 * known and does not answer), ENDPOINT_UNKNOWN (nobody knows its host) */
+	mx_status_code_t status;
 	uint32_t session;
 	struct thole_address address; /* of its Thole endpoint, where status is SUCCESS */
 
@@ -50,8 +50,7 @@ void mxi_query_init(struct mxi_query *query);
 
 /* Begin; it may be done on return. Returns when it is due again; UINT64_MAX: it is done, and no
  * longer ours. */
-uint64_t mxi_query_start(struct list_node *queries, struct mxi_query *query,
-                         const struct mxi_world *world);
+uint64_t mxi_query_start(struct list_node *queries, struct mxi_query *query, const struct mxi_world *world);
 
 /* Ask again, give up: what is due. Returns when the rest is due; UINT64_MAX: never. */
 uint64_t mxi_query_run(struct list_node *queries, const struct mxi_world *world);

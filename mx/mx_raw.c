@@ -42,12 +42,11 @@
 
 enum {
 	ETHERTYPE = 0x86df, /* of MXoE */
-	TYPE_OFFSET = 16,   /* of the packet's type in a frame, behind the Ethernet header and two
-	                       bytes of peer index */
+	/* of the packet's type in a frame, behind the Ethernet header and two bytes of peer index */
+	TYPE_OFFSET = 16,
 	TYPE_RAW = 1,
-	SENDS_MAX = 1024, /* events of sends not fetched: a mapper sends some packets, then looks */
-	HANDLE_BOARD = 0x4d580000, /* plus a board's number: a handle that is no descriptor, should
-	                              somebody close it */
+	SENDS_MAX = 1024,          /* events of sends not fetched: a mapper sends some packets, then looks */
+	HANDLE_BOARD = 0x4d580000, /* plus a board's number: a handle that is no descriptor, should somebody close it */
 };
 
 struct mx_raw_endpoint {
@@ -77,10 +76,9 @@ static mx_return_t mxi_raw_open_name(struct mx_raw_endpoint *raw)
 	if (raw->name_fd >= 0)
 		return MX_SUCCESS;
 	if (errno == EADDRINUSE)
-		return (mx_return_t)error_set(
-			MX_BUSY,
-			"another program on this host has the raw endpoint of board %" PRIu32,
-			raw->board.number);
+		return (mx_return_t)error_set(MX_BUSY,
+					      "another program on this host has the raw endpoint of board %" PRIu32,
+					      raw->board.number);
 	return mxi_raw_refused("bind a Unix socket");
 }
 
@@ -105,22 +103,20 @@ static mx_return_t mxi_raw_set_filter(int fd)
 static mx_return_t mxi_raw_open_packets(struct mx_raw_endpoint *raw)
 {
 	struct sockaddr_ll name = {.sll_family = AF_PACKET,
-	                           .sll_protocol = htons(ETHERTYPE),
-	                           .sll_ifindex = (int)if_nametoindex(raw->board.interface)};
+				   .sll_protocol = htons(ETHERTYPE),
+				   .sll_ifindex = (int)if_nametoindex(raw->board.interface)};
 	mx_return_t code;
 
-	raw->packet_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
-	                        0); /* nothing comes until it is bound */
+	raw->packet_fd =
+		socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* nothing comes until it is bound */
 	if (raw->packet_fd < 0 && (errno == EPERM || errno == EACCES))
-		return (mx_return_t)error_set(
-			MX_NO_PERM, "raw frames need the capability CAP_NET_RAW: run \"setcap "
-				    "cap_net_raw+ep PROGRAM\" as root, or run as root");
+		return (mx_return_t)error_set(MX_NO_PERM, "raw frames need the capability CAP_NET_RAW: run \"setcap "
+							  "cap_net_raw+ep PROGRAM\" as root, or run as root");
 	if (raw->packet_fd < 0)
 		return mxi_raw_refused("make a packet socket");
 	code = mxi_raw_set_filter(raw->packet_fd);
 	if (code == MX_SUCCESS &&
-	    (name.sll_ifindex == 0 ||
-	     bind(raw->packet_fd, (struct sockaddr *)&name, sizeof(name)) != 0))
+	    (name.sll_ifindex == 0 || bind(raw->packet_fd, (struct sockaddr *)&name, sizeof(name)) != 0))
 		code = mxi_raw_refused("bind a packet socket");
 	return code;
 }
@@ -163,8 +159,7 @@ static mx_return_t mxi_raw_open_all(uint32_t board_number, struct mx_raw_endpoin
 	raw->packet_fd = raw->name_fd = raw->event_fd = raw->epoll_fd = -1;
 	code = MX_SUCCESS;
 	if (!mxi_board_get(board_number, &raw->board))
-		code = (mx_return_t)error_set(MX_BOARD_UNKNOWN, "this host has %u boards",
-		                              mxi_board_list(NULL, 0));
+		code = (mx_return_t)error_set(MX_BOARD_UNKNOWN, "this host has %u boards", mxi_board_list(NULL, 0));
 	if (code == MX_SUCCESS)
 		code = mxi_raw_open_packets(raw);
 	if (code == MX_SUCCESS)
@@ -179,24 +174,22 @@ static mx_return_t mxi_raw_open_all(uint32_t board_number, struct mx_raw_endpoin
 	return MX_SUCCESS;
 }
 
-mx_return_t mx_raw_open_endpoint(uint32_t board_number, mx_param_t *params_array,
-                                 uint32_t params_count, mx_raw_endpoint_t *endpoint)
+mx_return_t mx_raw_open_endpoint(uint32_t board_number, mx_param_t *params_array, uint32_t params_count,
+				 mx_raw_endpoint_t *endpoint)
 {
 	mx_return_t code;
 
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_raw_open_endpoint");
 	if (params_count && !params_array)
-		return mxi_error(NULL, MX_BAD_PARAM_LIST,
-		                 "mx_raw_open_endpoint: %" PRIu32 " parameters", params_count);
+		return mxi_error(NULL, MX_BAD_PARAM_LIST, "mx_raw_open_endpoint: %" PRIu32 " parameters", params_count);
 	if (params_count)
 		return mxi_error(NULL, MX_BAD_PARAM_NAME,
-		                 "mx_raw_open_endpoint: raw endpoints have no parameters, key %d",
-		                 (int)params_array[0].key);
+				 "mx_raw_open_endpoint: raw endpoints have no parameters, key %d",
+				 (int)params_array[0].key);
 	code = mxi_raw_open_all(board_number, endpoint);
-	return code ? mxi_error(NULL, code, "mx_raw_open_endpoint: board %" PRIu32 ": %s",
-	                        board_number, thole_detail())
-	            : MX_SUCCESS;
+	return code ? mxi_error(NULL, code, "mx_raw_open_endpoint: board %" PRIu32 ": %s", board_number, thole_detail())
+		    : MX_SUCCESS;
 }
 
 mx_return_t mx_raw_close_endpoint(mx_raw_endpoint_t endpoint)
@@ -253,9 +246,8 @@ static bool mxi_raw_sent_pop(struct mx_raw_endpoint *raw, void **context)
 	return some;
 }
 
-mx_return_t mx_raw_send(mx_raw_endpoint_t endpoint, uint32_t physical_port, void *route_pointer,
-                        uint32_t route_length, void *send_buffer, uint32_t buffer_length,
-                        void *context)
+mx_return_t mx_raw_send(mx_raw_endpoint_t endpoint, uint32_t physical_port, void *route_pointer, uint32_t route_length,
+			void *send_buffer, uint32_t buffer_length, void *context)
 {
 	(void)physical_port, (void)route_pointer, (void)route_length;
 	if (!endpoint)
@@ -264,13 +256,11 @@ mx_return_t mx_raw_send(mx_raw_endpoint_t endpoint, uint32_t physical_port, void
 		return mxi_error(NULL, MX_BAD_SEG_MEM, "mx_raw_send: no buffer");
 	if (buffer_length <= TYPE_OFFSET || buffer_length > ETH_HLEN + endpoint->board.mtu)
 		return mxi_error(NULL, MX_BAD_SEG_CNT,
-		                 "mx_raw_send: a frame has %d to %" PRIu32
-		                 " bytes here, not %" PRIu32,
-		                 TYPE_OFFSET + 1, ETH_HLEN + endpoint->board.mtu, buffer_length);
+				 "mx_raw_send: a frame has %d to %" PRIu32 " bytes here, not %" PRIu32, TYPE_OFFSET + 1,
+				 ETH_HLEN + endpoint->board.mtu, buffer_length);
 	if (!mxi_raw_sent_promise(endpoint))
-		return mxi_error(NULL, MX_NO_RESOURCES,
-		                 "mx_raw_send: %d events were not fetched by mx_raw_next_event",
-		                 SENDS_MAX);
+		return mxi_error(NULL, MX_NO_RESOURCES, "mx_raw_send: %d events were not fetched by mx_raw_next_event",
+				 SENDS_MAX);
 	/* What the kernel has no room for now, or an interface that is down, is one more way for a
 	 * frame to be lost. */
 	(void)send(endpoint->packet_fd, send_buffer, buffer_length, 0);
@@ -289,8 +279,8 @@ static bool mxi_raw_receive(struct mx_raw_endpoint *raw, void *buffer, uint32_t 
 	return true;
 }
 
-static mx_raw_status_t mxi_raw_next_event(struct mx_raw_endpoint *raw, uint32_t *port,
-                                          void **context, void *buffer, uint32_t *bytes)
+static mx_raw_status_t mxi_raw_next_event(struct mx_raw_endpoint *raw, uint32_t *port, void **context, void *buffer,
+					  uint32_t *bytes)
 {
 	if (mxi_raw_sent_pop(raw, context))
 		return MX_RAW_SEND_COMPLETE;
@@ -301,26 +291,22 @@ static mx_raw_status_t mxi_raw_next_event(struct mx_raw_endpoint *raw, uint32_t 
 	return MX_RAW_RECV_COMPLETE;
 }
 
-mx_return_t mx_raw_next_event(mx_raw_endpoint_t endpoint, uint32_t *incoming_port, void **context,
-                              void *recv_buffer, uint32_t *recv_bytes, uint32_t timeout_ms,
-                              mx_raw_status_t *status)
+mx_return_t mx_raw_next_event(mx_raw_endpoint_t endpoint, uint32_t *incoming_port, void **context, void *recv_buffer,
+			      uint32_t *recv_bytes, uint32_t timeout_ms, mx_raw_status_t *status)
 {
 	struct epoll_event event;
 
 	if (!endpoint)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_raw_next_event");
 	if (!recv_buffer || !recv_bytes || !status)
-		return mxi_error(NULL, MX_BAD_SEG_MEM,
-		                 "mx_raw_next_event: a place for the event is missing");
+		return mxi_error(NULL, MX_BAD_SEG_MEM, "mx_raw_next_event: a place for the event is missing");
 	*status = mxi_raw_next_event(endpoint, incoming_port, context, recv_buffer, recv_bytes);
 	if (*status != MX_RAW_NO_EVENT || !timeout_ms)
 		return MX_SUCCESS;
 	/* A signal ends the wait without an event, and so does another thread that is faster to
 	 * take it. */
-	if (epoll_wait(endpoint->epoll_fd, &event, 1, timeout_ms < INT_MAX ? (int)timeout_ms : -1) >
-	    0)
-		*status = mxi_raw_next_event(endpoint, incoming_port, context, recv_buffer,
-		                             recv_bytes);
+	if (epoll_wait(endpoint->epoll_fd, &event, 1, timeout_ms < INT_MAX ? (int)timeout_ms : -1) > 0)
+		*status = mxi_raw_next_event(endpoint, incoming_port, context, recv_buffer, recv_bytes);
 	return MX_SUCCESS;
 }
 
@@ -354,21 +340,18 @@ mx_return_t mx_raw_set_route_end(mx_raw_endpoint_t endpoint)
 	return mxi_raw_taken(endpoint, "mx_raw_set_route_end");
 }
 
-mx_return_t mx_raw_set_route(mx_raw_endpoint_t endpoint, uint64_t destination_id, void *route,
-                             uint32_t route_length, uint32_t input_port, uint32_t output_port,
-                             mx_host_type_t host_type)
+mx_return_t mx_raw_set_route(mx_raw_endpoint_t endpoint, uint64_t destination_id, void *route, uint32_t route_length,
+			     uint32_t input_port, uint32_t output_port, mx_host_type_t host_type)
 {
-	(void)destination_id, (void)route, (void)route_length, (void)input_port, (void)output_port,
-		(void)host_type;
+	(void)destination_id, (void)route, (void)route_length, (void)input_port, (void)output_port, (void)host_type;
 	return mxi_raw_taken(endpoint, "mx_raw_set_route");
 }
 
 mx_return_t mx_raw_set_route_mag(mx_raw_endpoint_t endpoint, uint64_t destination_id, void *route,
-                                 uint32_t route_length, uint32_t input_port, uint32_t output_port,
-                                 mx_host_type_t host_type, uint32_t mag_id)
+				 uint32_t route_length, uint32_t input_port, uint32_t output_port,
+				 mx_host_type_t host_type, uint32_t mag_id)
 {
-	(void)destination_id, (void)route, (void)route_length, (void)input_port, (void)output_port,
-		(void)host_type;
+	(void)destination_id, (void)route, (void)route_length, (void)input_port, (void)output_port, (void)host_type;
 	(void)mag_id;
 	return mxi_raw_taken(endpoint, "mx_raw_set_route_mag");
 }
@@ -385,12 +368,10 @@ mx_return_t mx_raw_remove_peer(mx_raw_endpoint_t endpoint, uint64_t destination_
 	return mxi_raw_taken(endpoint, "mx_raw_remove_peer");
 }
 
-mx_return_t mx_raw_set_map_version(mx_raw_endpoint_t endpoint, uint32_t physical_port,
-                                   uint64_t mapper_id, uint32_t map_version, uint32_t num_nodes,
-                                   uint32_t mapping_complete)
+mx_return_t mx_raw_set_map_version(mx_raw_endpoint_t endpoint, uint32_t physical_port, uint64_t mapper_id,
+				   uint32_t map_version, uint32_t num_nodes, uint32_t mapping_complete)
 {
-	(void)physical_port, (void)mapper_id, (void)map_version, (void)num_nodes,
-		(void)mapping_complete;
+	(void)physical_port, (void)mapper_id, (void)map_version, (void)num_nodes, (void)mapping_complete;
 	return mxi_raw_taken(endpoint, "mx_raw_set_map_version");
 }
 
@@ -433,8 +414,7 @@ mx_return_t mx__get_mapper_state(mx_endpt_handle_t handle, mx_mapper_state_t *st
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx__get_mapper_state");
 	if (!state)
-		return mxi_error(NULL, MX_BAD_INFO_VAL,
-		                 "mx__get_mapper_state: no place for the answer");
+		return mxi_error(NULL, MX_BAD_INFO_VAL, "mx__get_mapper_state: no place for the answer");
 	if (handle < HANDLE_BOARD || !mxi_board_get((uint32_t)(handle - HANDLE_BOARD), &board))
 		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx__get_mapper_state: handle %d", handle);
 	/* Programs take two hosts for unreachable from each other unless these agree. */

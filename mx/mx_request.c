@@ -10,18 +10,17 @@
 enum { MS = 1000000 }; /* ns */
 
 /* Thole's word for a peer that is gone does not say how; what it knows of the peer does. */
-static __attribute__((noinline, cold)) mx_status_code_t
-mxi_request_gone_code(struct mx_endpoint *endpoint, const struct mxi_peer *peer)
+static __attribute__((noinline, cold)) mx_status_code_t mxi_request_gone_code(struct mx_endpoint *endpoint,
+									      const struct mxi_peer *peer)
 {
 	struct thole_peer_info info;
 	bool silent = peer && thole_peer_info(endpoint->thole, peer->handle, &info) == 0 &&
-	              strcmp(info.reason, "silent") == 0;
+		      strcmp(info.reason, "silent") == 0;
 
 	return silent ? MX_STATUS_ENDPOINT_UNREACHABLE : MX_STATUS_ENDPOINT_CLOSED;
 }
 
-void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request,
-                      mx_status_t *status_p)
+void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p)
 {
 	mx_status_code_t code = load_relaxed(&request->status.code);
 	struct mxi_peer *peer = request->peer;
@@ -43,8 +42,7 @@ void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request,
 	mxi_request_leave(endpoint, request);
 }
 
-mx_return_t mxi_request_limit(struct mx_endpoint *endpoint, union mx_request *request,
-                              uint32_t timeout_ms)
+mx_return_t mxi_request_limit(struct mx_endpoint *endpoint, union mx_request *request, uint32_t timeout_ms)
 {
 	if (request->state != MXI_PENDING)
 		return MX_SUCCESS;
@@ -96,12 +94,12 @@ mx_return_t mxi_request_refuse(const struct mx_endpoint *endpoint, const char *c
 	return mxi_error(endpoint->error_handler, MX_BAD_REQUEST, "%s without a request", call);
 }
 
-mx_return_t mxi_request_refuse_match(const struct mx_endpoint *endpoint, const char *call,
-                                     uint64_t match_info, uint64_t match_mask)
+mx_return_t mxi_request_refuse_match(const struct mx_endpoint *endpoint, const char *call, uint64_t match_info,
+				     uint64_t match_mask)
 {
 	if (!endpoint)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "%s without an endpoint", call);
 	return mxi_error(endpoint->error_handler, MX_BAD_MATCH_MASK,
-	                 "%s: the match info %llx has bits that its mask %llx has not", call,
-	                 (unsigned long long)match_info, (unsigned long long)match_mask);
+			 "%s: the match info %llx has bits that its mask %llx has not", call,
+			 (unsigned long long)match_info, (unsigned long long)match_mask);
 }

@@ -38,36 +38,32 @@ enum mxi_state {
 
 union mx_request {
 	struct {
-		struct list_node done;   /* DONE: among all done ones; at the directory: among those
-		                            that it works on */
+		struct list_node done;   /* DONE: among all done ones; at the directory: among those that it works on */
 		struct list_node same;   /* DONE, with context ids: among those of its context */
 		mx_status_t status;      /* its source is filled in when the program takes it */
 		struct mxi_peer *peer;   /* send, connect: the other side; NULL: not known (yet) */
 		struct mxi_query *query; /* connect: that the directory works on; else NULL */
 		struct heap_node limit;  /* when it times out, among the endpoint's `timed` */
-		uint32_t handle; /* receive: Thole's of the source; THOLE_ANY: nothing has come */
-		uint8_t kind;    /* enum mxi_kind */
-		uint8_t state;   /* enum mxi_state */
-		bool buffered;   /* send: its memory is the program's again */
-		bool busy;       /* Thole, or the directory, will report its completion */
+		uint32_t handle;         /* receive: Thole's of the source; THOLE_ANY: nothing has come */
+		uint8_t kind;            /* enum mxi_kind */
+		uint8_t state;           /* enum mxi_state */
+		bool buffered;           /* send: its memory is the program's again */
+		bool busy;               /* Thole, or the directory, will report its completion */
 	};
 };
 
 /* The list of done requests of the context that a match info says. Only with context ids. */
-static inline struct list_node *mxi_request_done_of(const struct mx_endpoint *endpoint,
-                                                    uint64_t match_info)
+static inline struct list_node *mxi_request_done_of(const struct mx_endpoint *endpoint, uint64_t match_info)
 {
-	return &endpoint->done_by_context[(match_info & endpoint->context_mask) >>
-	                                  endpoint->context_shift];
+	return &endpoint->done_by_context[(match_info & endpoint->context_mask) >> endpoint->context_shift];
 }
 
 /* ---- Birth and death ------------------------------------------------------------------------- */
 
 /* One that is pending, its status filled in but for code and source. peer may be NULL. NULL: no
  * memory. */
-static inline union mx_request *mxi_request_new(struct mx_endpoint *endpoint, enum mxi_kind kind,
-                                                uint64_t match_info, void *context,
-                                                struct mxi_peer *peer, uint32_t length)
+static inline union mx_request *mxi_request_new(struct mx_endpoint *endpoint, enum mxi_kind kind, uint64_t match_info,
+						void *context, struct mxi_peer *peer, uint32_t length)
 {
 	union mx_request *request = pool_get(&endpoint->requests);
 
@@ -95,8 +91,7 @@ static inline void mxi_request_enqueue(struct mx_endpoint *endpoint, union mx_re
 {
 	list_push_back(&endpoint->done, &request->done);
 	if (__builtin_expect(endpoint->done_by_context != NULL, 0))
-		list_push_back(mxi_request_done_of(endpoint, request->status.match_info),
-		               &request->same);
+		list_push_back(mxi_request_done_of(endpoint, request->status.match_info), &request->same);
 }
 
 static inline void mxi_request_dequeue(struct mx_endpoint *endpoint, union mx_request *request)
@@ -107,8 +102,7 @@ static inline void mxi_request_dequeue(struct mx_endpoint *endpoint, union mx_re
 }
 
 /* Complete: the program may take it. */
-static inline void mxi_request_finish(struct mx_endpoint *endpoint, union mx_request *request,
-                                      mx_status_code_t code)
+static inline void mxi_request_finish(struct mx_endpoint *endpoint, union mx_request *request, mx_status_code_t code)
 {
 	if (__builtin_expect(request->limit.place != 0, 0))
 		heap_remove(&endpoint->timed, &request->limit);
@@ -136,11 +130,9 @@ static inline void mxi_request_leave(struct mx_endpoint *endpoint, union mx_requ
 }
 
 /* The result of one that is done, to the program, which thereby lets go. */
-void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request,
-                      mx_status_t *status_p);
+void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p);
 /* Time it out after so long, 0: never. Errors: MX_NO_RESOURCES. */
-mx_return_t mxi_request_limit(struct mx_endpoint *endpoint, union mx_request *request,
-                              uint32_t timeout_ms);
+mx_return_t mxi_request_limit(struct mx_endpoint *endpoint, union mx_request *request, uint32_t timeout_ms);
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -149,26 +141,24 @@ mx_status_code_t mxi_request_failure(int error);
 /* Thole's word for an end, as MX's. */
 static inline mx_status_code_t mxi_request_status(int error)
 {
-	return __builtin_expect(error == THOLE_OK, 1) ? MX_STATUS_SUCCESS
-	                                              : mxi_request_failure(error);
+	return __builtin_expect(error == THOLE_OK, 1) ? MX_STATUS_SUCCESS : mxi_request_failure(error);
 }
 
 /* The out of line parts of what calls ask first. */
 mx_return_t mxi_request_refuse(const struct mx_endpoint *endpoint, const char *call);
-mx_return_t mxi_request_refuse_match(const struct mx_endpoint *endpoint, const char *call,
-                                     uint64_t match_info, uint64_t match_mask);
+mx_return_t mxi_request_refuse_match(const struct mx_endpoint *endpoint, const char *call, uint64_t match_info,
+				     uint64_t match_mask);
 /* What calls ask first: is there an endpoint, and a request; may one match so. */
 static inline mx_return_t mxi_request_check(const struct mx_endpoint *endpoint, const char *call,
-                                            const mx_request_t *request)
+					    const mx_request_t *request)
 {
 	if (__builtin_expect(!endpoint || !request || !*request, 0))
 		return mxi_request_refuse(endpoint, call);
 	return MX_SUCCESS;
 }
 
-static inline mx_return_t mxi_request_check_match(const struct mx_endpoint *endpoint,
-                                                  const char *call, uint64_t match_info,
-                                                  uint64_t match_mask)
+static inline mx_return_t mxi_request_check_match(const struct mx_endpoint *endpoint, const char *call,
+						  uint64_t match_info, uint64_t match_mask)
 {
 	if (__builtin_expect(!endpoint || (match_info & ~match_mask) != 0, 0))
 		return mxi_request_refuse_match(endpoint, call, match_info, match_mask);

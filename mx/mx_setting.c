@@ -16,11 +16,10 @@ static int mxi_setting_group_parse(const char *text, struct in_addr *group_p)
 	if (strcmp(text, "off") == 0)
 		return 0;
 	if (inet_pton(AF_INET, text, &group) != 1 || !IN_MULTICAST(ntohl(group.s_addr)))
-		return error_set(
-			THOLE_ERR_ARGUMENT,
-			"option mx_group: \"%s\" must be an IPv4 multicast address (224.0.0.0 to "
-			"239.255.255.255) or off",
-			text);
+		return error_set(THOLE_ERR_ARGUMENT,
+				 "option mx_group: \"%s\" must be an IPv4 multicast address (224.0.0.0 to "
+				 "239.255.255.255) or off",
+				 text);
 	*group_p = group;
 	return 0;
 }
@@ -47,8 +46,7 @@ int mxi_setting_load(struct mxi_settings *settings)
 	settings->port = (uint16_t)port;
 	thole_option_get(NULL, "mx_group", group, sizeof(group));
 	error = mxi_setting_group_parse(group, &settings->group);
-	if (settings->mxoe) /* its own frames find peers, and hosts of MX have no directory of ours
-	                     */
+	if (settings->mxoe) /* its own frames find peers, and hosts of MX have no directory of ours */
 		settings->network = false;
 	if (!settings->network)
 		settings->group.s_addr = 0;

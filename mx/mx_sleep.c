@@ -36,12 +36,11 @@ void mxi_sleep_wake(struct mx_endpoint *endpoint)
 static void mxi_sleep_leader_sleep(struct mx_endpoint *endpoint, int longest_ms)
 {
 	struct pollfd fds[] = {{.fd = endpoint->wake_fd, .events = POLLIN},
-	                       {.fd = thole_fd(endpoint->thole), .events = POLLIN}};
+			       {.fd = thole_fd(endpoint->thole), .events = POLLIN}};
 	bool paused = endpoint->in_handler || endpoint->disabled;
 	uint64_t count;
 
-	if (!paused &&
-	    ((endpoint->screening && mxi_handler_run(endpoint)) || thole_arm(endpoint->thole) != 0))
+	if (!paused && ((endpoint->screening && mxi_handler_run(endpoint)) || thole_arm(endpoint->thole) != 0))
 		return;
 	endpoint->leader_sleeps = true;
 	endpoint->leader_woken = false;
@@ -55,8 +54,7 @@ static void mxi_sleep_leader_sleep(struct mx_endpoint *endpoint, int longest_ms)
 /* Until something has happened since the caller looked, with the lock held from then on. */
 static void mxi_sleep_follower_sleep(struct mx_endpoint *endpoint, int longest_ms)
 {
-	struct timespec longest = {.tv_sec = longest_ms / 1000,
-	                           .tv_nsec = longest_ms % 1000 * (long)MS};
+	struct timespec longest = {.tv_sec = longest_ms / 1000, .tv_nsec = longest_ms % 1000 * (long)MS};
 	uint32_t events = endpoint->events;
 
 	endpoint->followers++;

@@ -25,8 +25,8 @@ static void mxi_tick_endpoint(struct mx_endpoint *endpoint, void *arg)
 	(void)arg;
 	if (!lock_try(&endpoint->lock))
 		return; /* somebody is looking */
-	if (endpoint->polls == endpoint->polls_before && !endpoint->leader_sleeps &&
-	    endpoint->followers == 0 && !endpoint->in_handler && !endpoint->disabled)
+	if (endpoint->polls == endpoint->polls_before && !endpoint->leader_sleeps && endpoint->followers == 0 &&
+	    !endpoint->in_handler && !endpoint->disabled)
 		thole_poll(endpoint->thole, NULL, 0);
 	endpoint->polls_before = endpoint->polls;
 	lock_leave(&endpoint->lock);
@@ -73,8 +73,7 @@ static bool mxi_tick_start(void)
 	pthread_t thread;
 
 	pthread_once(&once, mxi_tick_init);
-	return thread_start(&thread, "thole-mx-tick", mxi_tick_run, NULL) == 0 &&
-	       pthread_detach(thread) == 0;
+	return thread_start(&thread, "thole-mx-tick", mxi_tick_run, NULL) == 0 && pthread_detach(thread) == 0;
 }
 
 void mxi_tick_join(void)

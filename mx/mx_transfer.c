@@ -5,42 +5,39 @@
 #include "mx_request.h"
 
 enum {
-	BUFFERED_MAX = 4096, /* bytes of a send whose memory is the program's again at once;
-	                        programs count on a few hundred */
+	/* bytes of a send whose memory is the program's again at once; programs count on a few hundred */
+	BUFFERED_MAX = 4096,
 };
 
 /* ---- Segments -------------------------------------------------------------------------------- */
 
 /* Whether there may be such a list, and how long all of it is. */
-static inline mx_return_t mxi_transfer_segments_check(struct mx_endpoint *endpoint,
-                                                      const mx_segment_t *list, uint32_t count,
-                                                      uint64_t *length_p)
+static inline mx_return_t mxi_transfer_segments_check(struct mx_endpoint *endpoint, const mx_segment_t *list,
+						      uint32_t count, uint64_t *length_p)
 {
 	uint64_t length = 0;
 
 	if (__builtin_expect(count > 0 && !list, 0))
-		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_SEG_LIST,
-		                 "a list of %u segments at NULL", count);
+		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_SEG_LIST, "a list of %u segments at NULL",
+				 count);
 	if (__builtin_expect(count == 1, 1)) {
 		*length_p = list->segment_length;
 		return MX_SUCCESS;
 	}
 	if (count > MX_MAX_SEGMENTS)
-		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_SEG_CNT,
-		                 "%u segments: there may be %d", count, MX_MAX_SEGMENTS);
+		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_SEG_CNT, "%u segments: there may be %d", count,
+				 MX_MAX_SEGMENTS);
 	for (uint32_t i = 0; i < count; i++)
 		length += list[i].segment_length;
 	if (length > UINT32_MAX)
 		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_SEG_MEM,
-		                 "%llu bytes in a message: a length has 32 bits",
-		                 (unsigned long long)length);
+				 "%llu bytes in a message: a length has 32 bits", (unsigned long long)length);
 	*length_p = length;
 	return MX_SUCCESS;
 }
 
 /* As Thole has them; padding behind MX's lengths holds anything. */
-static void mxi_transfer_segments_copy(const mx_segment_t *list, uint32_t count,
-                                       struct iovec *segments)
+static void mxi_transfer_segments_copy(const mx_segment_t *list, uint32_t count, struct iovec *segments)
 {
 	for (uint32_t i = 0; i < count; i++)
 		segments[i] = (struct iovec){list[i].segment_ptr, list[i].segment_length};
@@ -48,23 +45,19 @@ static void mxi_transfer_segments_copy(const mx_segment_t *list, uint32_t count,
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) int mxi_transfer_send_vector(struct mx_endpoint *endpoint,
-                                                              union mx_request *request,
-                                                              const mx_segment_t *list,
-                                                              uint32_t count, unsigned flags)
+static __attribute__((noinline)) int mxi_transfer_send_vector(struct mx_endpoint *endpoint, union mx_request *request,
+							      const mx_segment_t *list, uint32_t count, unsigned flags)
 {
 	struct iovec segments[MX_MAX_SEGMENTS];
 
 	mxi_transfer_segments_copy(list, count, segments);
-	return thole_sendv(endpoint->thole, request->peer->handle, segments, count,
-	                   request->status.match_info, 0, flags, request, NULL);
+	return thole_sendv(endpoint->thole, request->peer->handle, segments, count, request->status.match_info, 0,
+			   flags, request, NULL);
 }
 
-static inline mx_return_t mxi_transfer_send_start(struct mx_endpoint *endpoint,
-                                                  const mx_segment_t *list, uint32_t count,
-                                                  mx_endpoint_addr_t to, uint64_t match_info,
-                                                  void *context, mx_request_t *request_p,
-                                                  unsigned flags)
+static inline mx_return_t mxi_transfer_send_start(struct mx_endpoint *endpoint, const mx_segment_t *list,
+						  uint32_t count, mx_endpoint_addr_t to, uint64_t match_info,
+						  void *context, mx_request_t *request_p, unsigned flags)
 {
 	union mx_request *request;
 	struct mxi_peer *peer;
@@ -84,8 +77,7 @@ static inline mx_return_t mxi_transfer_send_start(struct mx_endpoint *endpoint,
 	request = mxi_request_new(endpoint, MXI_SEND, match_info, context, peer, (uint32_t)length);
 	if (__builtin_expect(!request, 0)) {
 		lock_leave(&endpoint->lock);
-		return mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES,
-		                 "no memory for another request");
+		return mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES, "no memory for another request");
 	}
 	request->buffered = flags & THOLE_INJECT;
 	if (request_p)
@@ -95,8 +87,8 @@ static inline mx_return_t mxi_transfer_send_start(struct mx_endpoint *endpoint,
 	if (__builtin_expect(peer != NULL, 1)) {
 		request->busy = true;
 		if (__builtin_expect(count == 1, 1))
-			error = thole_send(endpoint->thole, peer->handle, list->segment_ptr, length,
-			                   match_info, 0, flags, request, NULL);
+			error = thole_send(endpoint->thole, peer->handle, list->segment_ptr, length, match_info, 0,
+					   flags, request, NULL);
 		else
 			error = mxi_transfer_send_vector(endpoint, request, list, count, flags);
 		if (__builtin_expect(error != 0, 0)) {
@@ -113,39 +105,34 @@ static inline mx_return_t mxi_transfer_send_start(struct mx_endpoint *endpoint,
 }
 
 mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
-                     mx_endpoint_addr_t dest_endpoint, uint64_t match_info, void *context,
-                     mx_request_t *request)
+		     mx_endpoint_addr_t dest_endpoint, uint64_t match_info, void *context, mx_request_t *request)
 {
-	return mxi_transfer_send_start(endpoint, segments_list, segments_count, dest_endpoint,
-	                               match_info, context, request, 0);
+	return mxi_transfer_send_start(endpoint, segments_list, segments_count, dest_endpoint, match_info, context,
+				       request, 0);
 }
 
 mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
-                      mx_endpoint_addr_t dest_endpoint, uint64_t match_info, void *context,
-                      mx_request_t *request)
+		      mx_endpoint_addr_t dest_endpoint, uint64_t match_info, void *context, mx_request_t *request)
 {
-	return mxi_transfer_send_start(endpoint, segments_list, segments_count, dest_endpoint,
-	                               match_info, context, request, THOLE_SYNC);
+	return mxi_transfer_send_start(endpoint, segments_list, segments_count, dest_endpoint, match_info, context,
+				       request, THOLE_SYNC);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) int mxi_transfer_receive_vector(struct mx_endpoint *endpoint,
-                                                                 union mx_request *request,
-                                                                 const mx_segment_t *list,
-                                                                 uint32_t count,
-                                                                 uint64_t match_mask)
+								 union mx_request *request, const mx_segment_t *list,
+								 uint32_t count, uint64_t match_mask)
 {
 	struct iovec segments[MX_MAX_SEGMENTS];
 
 	mxi_transfer_segments_copy(list, count, segments);
-	return thole_recvv(endpoint->thole, THOLE_ANY, segments, count, request->status.match_info,
-	                   match_mask, 0, request, NULL);
+	return thole_recvv(endpoint->thole, THOLE_ANY, segments, count, request->status.match_info, match_mask, 0,
+			   request, NULL);
 }
 
-mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
-                     uint64_t match_info, uint64_t match_mask, void *context,
-                     mx_request_t *request_p)
+mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count, uint64_t match_info,
+		     uint64_t match_mask, void *context, mx_request_t *request_p)
 {
 	union mx_request *request;
 	uint64_t length = 0;
@@ -154,15 +141,13 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 
 	code = mxi_request_check_match(endpoint, "mx_irecv", match_info, match_mask);
 	if (__builtin_expect(code == MX_SUCCESS, 1))
-		code = mxi_transfer_segments_check(endpoint, segments_list, segments_count,
-		                                   &length);
+		code = mxi_transfer_segments_check(endpoint, segments_list, segments_count, &length);
 	if (__builtin_expect(code != MX_SUCCESS, 0))
 		return code;
 	if (__builtin_expect((endpoint->context_mask & ~match_mask) != 0, 0))
-		return mxi_error(
-			mxi_endpoint_handler(endpoint), MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK,
-			"mx_irecv: the match mask %llx leaves out bits of the context id %llx",
-			(unsigned long long)match_mask, (unsigned long long)endpoint->context_mask);
+		return mxi_error(mxi_endpoint_handler(endpoint), MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK,
+				 "mx_irecv: the match mask %llx leaves out bits of the context id %llx",
+				 (unsigned long long)match_mask, (unsigned long long)endpoint->context_mask);
 	lock_take(&endpoint->lock);
 	request = mxi_request_new(endpoint, MXI_RECEIVE, match_info, context, NULL, 0);
 	if (__builtin_expect(request != NULL, 1)) {
@@ -170,18 +155,17 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		if (!request_p)
 			request->state = MXI_LEFT;
 		if (__builtin_expect(segments_count == 1, 1))
-			error = thole_recv(endpoint->thole, THOLE_ANY, segments_list->segment_ptr,
-			                   length, match_info, match_mask, 0, request, NULL);
+			error = thole_recv(endpoint->thole, THOLE_ANY, segments_list->segment_ptr, length, match_info,
+					   match_mask, 0, request, NULL);
 		else
-			error = mxi_transfer_receive_vector(endpoint, request, segments_list,
-			                                    segments_count, match_mask);
+			error = mxi_transfer_receive_vector(endpoint, request, segments_list, segments_count,
+							    match_mask);
 		if (__builtin_expect(error != 0, 0))
 			mxi_request_free(endpoint, request);
 	}
 	lock_leave(&endpoint->lock);
 	if (__builtin_expect(error != 0, 0))
-		return mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES, "mx_irecv: %s",
-		                 thole_detail());
+		return mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES, "mx_irecv: %s", thole_detail());
 	if (request_p)
 		*request_p = request;
 	return MX_SUCCESS;

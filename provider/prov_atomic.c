@@ -10,15 +10,14 @@
 #include "thole.h"
 
 _Static_assert((int)FI_INT8 == (int)THOLE_INT8 && (int)FI_UINT64 == (int)THOLE_UINT64 &&
-                       (int)FI_DOUBLE == (int)THOLE_DOUBLE &&
-                       (int)FI_LONG_DOUBLE_COMPLEX == (int)THOLE_LONG_DOUBLE_COMPLEX &&
-                       (int)FI_UINT128 == (int)THOLE_UINT128,
-               "types have the same numbers");
+		       (int)FI_DOUBLE == (int)THOLE_DOUBLE &&
+		       (int)FI_LONG_DOUBLE_COMPLEX == (int)THOLE_LONG_DOUBLE_COMPLEX &&
+		       (int)FI_UINT128 == (int)THOLE_UINT128,
+	       "types have the same numbers");
 _Static_assert((int)FI_MIN == (int)THOLE_MIN && (int)FI_BXOR == (int)THOLE_BXOR &&
-                       (int)FI_ATOMIC_READ == (int)THOLE_READ &&
-                       (int)FI_ATOMIC_WRITE == (int)THOLE_WRITE &&
-                       (int)FI_CSWAP == (int)THOLE_CSWAP && (int)FI_MSWAP == (int)THOLE_MSWAP,
-               "operations have the same numbers");
+		       (int)FI_ATOMIC_READ == (int)THOLE_READ && (int)FI_ATOMIC_WRITE == (int)THOLE_WRITE &&
+		       (int)FI_CSWAP == (int)THOLE_CSWAP && (int)FI_MSWAP == (int)THOLE_MSWAP,
+	       "operations have the same numbers");
 
 /* Elements in up to so many places. */
 struct parts {
@@ -30,7 +29,7 @@ struct parts {
 struct atomic {
 	struct parts operand, compare, result; /* without elements: it has none */
 	fi_addr_t peer;                        /* whose memory it is */
-	uint64_t offset, key; /* the memory there, in bytes from its region's start */
+	uint64_t offset, key;                  /* the memory there, in bytes from its region's start */
 	enum fi_datatype type;
 	enum fi_op op;
 	unsigned flags; /* Thole's */
@@ -73,8 +72,7 @@ static size_t prov_atomic_parts_elements(const struct parts *parts)
 
 /* The elements in one piece: where they are, or gathered into room, which has
  * THOLE_ATOMIC_BYTES_MAX. */
-static const void *prov_atomic_parts_gather(const struct parts *parts, size_t size,
-                                            unsigned char *room)
+static const void *prov_atomic_parts_gather(const struct parts *parts, size_t size, unsigned char *room)
 {
 	unsigned char *to = room;
 
@@ -103,16 +101,15 @@ static struct prov_scatter *prov_atomic_scatter_new(const struct atomic *atomic,
 }
 
 /* The result goes to one place, so the user's context can go along as it is. */
-static int prov_atomic_direct(struct prov_endpoint *endpoint, uint32_t peer,
-                              const struct atomic *atomic, struct thole_atomic *operation)
+static int prov_atomic_direct(struct prov_endpoint *endpoint, uint32_t peer, const struct atomic *atomic,
+			      struct thole_atomic *operation)
 {
 	operation->result = atomic->result.count ? atomic->result.ioc->addr : NULL;
 	return thole_atomic(endpoint->thole, peer, operation, atomic->flags, atomic->context, NULL);
 }
 
-static int prov_atomic_scattered(struct prov_endpoint *endpoint, uint32_t peer,
-                                 const struct atomic *atomic, struct thole_atomic *operation,
-                                 size_t size)
+static int prov_atomic_scattered(struct prov_endpoint *endpoint, uint32_t peer, const struct atomic *atomic,
+				 struct thole_atomic *operation, size_t size)
 {
 	struct prov_scatter *scatter = prov_atomic_scatter_new(atomic, size);
 	unsigned flags = atomic->flags | PROV_WRAPPED;
@@ -129,8 +126,7 @@ static int prov_atomic_scattered(struct prov_endpoint *endpoint, uint32_t peer,
 	return error;
 }
 
-static int prov_atomic_start(struct prov_endpoint *endpoint, const struct atomic *atomic,
-                             size_t size, size_t elements)
+static int prov_atomic_start(struct prov_endpoint *endpoint, const struct atomic *atomic, size_t size, size_t elements)
 {
 	unsigned char operand[THOLE_ATOMIC_BYTES_MAX], compare[THOLE_ATOMIC_BYTES_MAX];
 	uint32_t peer = prov_map_get(endpoint->peers, atomic->peer);
@@ -138,9 +134,8 @@ static int prov_atomic_start(struct prov_endpoint *endpoint, const struct atomic
 		.op = (enum thole_atomic_op)atomic->op,
 		.type = (enum thole_type)atomic->type,
 		.count = elements,
-		.operand = atomic->op == FI_ATOMIC_READ
-		                   ? NULL
-		                   : prov_atomic_parts_gather(&atomic->operand, size, operand),
+		.operand =
+			atomic->op == FI_ATOMIC_READ ? NULL : prov_atomic_parts_gather(&atomic->operand, size, operand),
 		.compare = prov_atomic_parts_gather(&atomic->compare, size, compare),
 		.key = atomic->key,
 		.offset = atomic->offset,
@@ -164,15 +159,13 @@ static ssize_t prov_atomic_run(struct fid_ep *fid, const struct atomic *atomic)
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
 	size_t size = prov_atomic_element_size(atomic->type, atomic->op);
 	/* A read has no operand; its result says how much. */
-	size_t elements = prov_atomic_parts_elements(
-		atomic->op == FI_ATOMIC_READ ? &atomic->result : &atomic->operand);
+	size_t elements = prov_atomic_parts_elements(atomic->op == FI_ATOMIC_READ ? &atomic->result : &atomic->operand);
 	int error;
 
 	if (!size)
 		return -FI_EOPNOTSUPP;
-	if (!elements || elements > THOLE_ATOMIC_BYTES_MAX / size ||
-	    atomic->operand.count > PROV_SEGMENTS_MAX || atomic->result.count > PROV_SEGMENTS_MAX ||
-	    atomic->compare.count > PROV_SEGMENTS_MAX)
+	if (!elements || elements > THOLE_ATOMIC_BYTES_MAX / size || atomic->operand.count > PROV_SEGMENTS_MAX ||
+	    atomic->result.count > PROV_SEGMENTS_MAX || atomic->compare.count > PROV_SEGMENTS_MAX)
 		return -FI_EINVAL;
 	if ((atomic->result.count && prov_atomic_parts_elements(&atomic->result) != elements) ||
 	    (atomic->compare.count && prov_atomic_parts_elements(&atomic->compare) != elements))
@@ -187,9 +180,8 @@ static ssize_t prov_atomic_run(struct fid_ep *fid, const struct atomic *atomic)
 
 static unsigned prov_atomic_flags_of(struct fid_ep *ep, bool fetches, uint64_t flags)
 {
-	return prov_flags_send(prov_endpoint_of(ep),
-	                       fetches ? THOLE_OP_ATOMIC_FETCH : THOLE_OP_ATOMIC,
-	                       flags & ~FI_REMOTE_CQ_DATA);
+	return prov_flags_send(prov_endpoint_of(ep), fetches ? THOLE_OP_ATOMIC_FETCH : THOLE_OP_ATOMIC,
+			       flags & ~FI_REMOTE_CQ_DATA);
 }
 
 static unsigned prov_atomic_flags_default(struct fid_ep *ep, bool fetches)
@@ -202,46 +194,44 @@ static struct parts prov_atomic_parts_of(const struct fi_ioc *ioc, size_t count)
 	return (struct parts){.ioc = ioc, .count = count};
 }
 
-static ssize_t prov_atomic_message(struct fid_ep *ep, const struct fi_msg_atomic *message,
-                                   struct parts compare, struct parts result, uint64_t flags)
+static ssize_t prov_atomic_message(struct fid_ep *ep, const struct fi_msg_atomic *message, struct parts compare,
+				   struct parts result, uint64_t flags)
 {
 	if (message->rma_iov_count != 1)
 		return -FI_EINVAL;
-	return prov_atomic_run(
-		ep, &(struct atomic){.operand = prov_atomic_parts_of(message->msg_iov, message->iov_count),
-	                             .compare = compare,
-	                             .result = result,
-	                             .peer = message->addr,
-	                             .offset = message->rma_iov->addr,
-	                             .key = message->rma_iov->key,
-	                             .type = message->datatype,
-	                             .op = message->op,
-	                             .flags = prov_atomic_flags_of(ep, result.count != 0, flags),
-	                             .context = message->context});
+	return prov_atomic_run(ep,
+			       &(struct atomic){.operand = prov_atomic_parts_of(message->msg_iov, message->iov_count),
+						.compare = compare,
+						.result = result,
+						.peer = message->addr,
+						.offset = message->rma_iov->addr,
+						.key = message->rma_iov->key,
+						.type = message->datatype,
+						.op = message->op,
+						.flags = prov_atomic_flags_of(ep, result.count != 0, flags),
+						.context = message->context});
 }
 
 static const struct parts nothing;
 
-static ssize_t prov_atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-                                  size_t count, fi_addr_t to, uint64_t offset, uint64_t key,
-                                  enum fi_datatype type, enum fi_op op, void *context)
+static ssize_t prov_atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t to,
+				  uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
 	struct atomic atomic = {.operand = prov_atomic_parts_of(iov, count),
-	                        .peer = to,
-	                        .offset = offset,
-	                        .key = key,
-	                        .type = type,
-	                        .op = op,
-	                        .flags = prov_atomic_flags_default(ep, false),
-	                        .context = context};
+				.peer = to,
+				.offset = offset,
+				.key = key,
+				.type = type,
+				.op = op,
+				.flags = prov_atomic_flags_default(ep, false),
+				.context = context};
 
 	(void)desc;
 	return prov_atomic_run(ep, &atomic);
 }
 
-static ssize_t prov_atomic_write(struct fid_ep *ep, const void *buffer, size_t count, void *desc,
-                                 fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type,
-                                 enum fi_op op, void *context)
+static ssize_t prov_atomic_write(struct fid_ep *ep, const void *buffer, size_t count, void *desc, fi_addr_t to,
+				 uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
 	struct fi_ioc ioc = {.addr = (void *)(uintptr_t)buffer, .count = count};
 
@@ -249,118 +239,106 @@ static ssize_t prov_atomic_write(struct fid_ep *ep, const void *buffer, size_t c
 	return prov_atomic_writev(ep, &ioc, NULL, 1, to, offset, key, type, op, context);
 }
 
-static ssize_t prov_atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *message,
-                                    uint64_t flags)
+static ssize_t prov_atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *message, uint64_t flags)
 {
 	return prov_atomic_message(ep, message, nothing, nothing, flags);
 }
 
-static ssize_t prov_atomic_inject(struct fid_ep *ep, const void *buffer, size_t count, fi_addr_t to,
-                                  uint64_t offset, uint64_t key, enum fi_datatype type,
-                                  enum fi_op op)
+static ssize_t prov_atomic_inject(struct fid_ep *ep, const void *buffer, size_t count, fi_addr_t to, uint64_t offset,
+				  uint64_t key, enum fi_datatype type, enum fi_op op)
 {
 	struct fi_ioc ioc = {.addr = (void *)(uintptr_t)buffer, .count = count};
-	unsigned flags =
-		THOLE_INJECT | prov_endpoint_silence(prov_endpoint_of(ep), THOLE_OP_ATOMIC, 0);
+	unsigned flags = THOLE_INJECT | prov_endpoint_silence(prov_endpoint_of(ep), THOLE_OP_ATOMIC, 0);
 	struct atomic atomic = {.operand = prov_atomic_parts_of(&ioc, 1),
-	                        .peer = to,
-	                        .offset = offset,
-	                        .key = key,
-	                        .type = type,
-	                        .op = op,
-	                        .flags = flags};
+				.peer = to,
+				.offset = offset,
+				.key = key,
+				.type = type,
+				.op = op,
+				.flags = flags};
 
 	return prov_atomic_run(ep, &atomic);
 }
 
-static ssize_t prov_atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-                                      size_t count, struct fi_ioc *resultv, void **result_desc,
-                                      size_t result_count, fi_addr_t to, uint64_t offset,
-                                      uint64_t key, enum fi_datatype type, enum fi_op op,
-                                      void *context)
+static ssize_t prov_atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
+				      struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t to,
+				      uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op,
+				      void *context)
 {
 	struct atomic atomic = {.operand = prov_atomic_parts_of(iov, count),
-	                        .result = prov_atomic_parts_of(resultv, result_count),
-	                        .peer = to,
-	                        .offset = offset,
-	                        .key = key,
-	                        .type = type,
-	                        .op = op,
-	                        .flags = prov_atomic_flags_default(ep, true),
-	                        .context = context};
+				.result = prov_atomic_parts_of(resultv, result_count),
+				.peer = to,
+				.offset = offset,
+				.key = key,
+				.type = type,
+				.op = op,
+				.flags = prov_atomic_flags_default(ep, true),
+				.context = context};
 
 	(void)desc, (void)result_desc;
 	return prov_atomic_run(ep, &atomic);
 }
 
-static ssize_t prov_atomic_readwrite(struct fid_ep *ep, const void *buffer, size_t count,
-                                     void *desc, void *result, void *result_desc, fi_addr_t to,
-                                     uint64_t offset, uint64_t key, enum fi_datatype type,
-                                     enum fi_op op, void *context)
+static ssize_t prov_atomic_readwrite(struct fid_ep *ep, const void *buffer, size_t count, void *desc, void *result,
+				     void *result_desc, fi_addr_t to, uint64_t offset, uint64_t key,
+				     enum fi_datatype type, enum fi_op op, void *context)
 {
 	struct fi_ioc ioc = {.addr = (void *)(uintptr_t)buffer, .count = count};
 	struct fi_ioc into = {.addr = result, .count = count};
 
 	(void)desc, (void)result_desc;
-	return prov_atomic_readwritev(ep, &ioc, NULL, 1, &into, NULL, 1, to, offset, key, type, op,
-	                              context);
+	return prov_atomic_readwritev(ep, &ioc, NULL, 1, &into, NULL, 1, to, offset, key, type, op, context);
 }
 
-static ssize_t prov_atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *message,
-                                        struct fi_ioc *resultv, void **result_desc,
-                                        size_t result_count, uint64_t flags)
+static ssize_t prov_atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *message, struct fi_ioc *resultv,
+					void **result_desc, size_t result_count, uint64_t flags)
 {
 	(void)result_desc;
-	return prov_atomic_message(ep, message, nothing,
-	                           prov_atomic_parts_of(resultv, result_count), flags);
+	return prov_atomic_message(ep, message, nothing, prov_atomic_parts_of(resultv, result_count), flags);
 }
 
-static ssize_t prov_atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-                                      size_t count, const struct fi_ioc *comparev,
-                                      void **compare_desc, size_t compare_count,
-                                      struct fi_ioc *resultv, void **result_desc,
-                                      size_t result_count, fi_addr_t to, uint64_t offset,
-                                      uint64_t key, enum fi_datatype type, enum fi_op op,
-                                      void *context)
+static ssize_t prov_atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
+				      const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
+				      struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t to,
+				      uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op,
+				      void *context)
 {
 	struct atomic atomic = {.operand = prov_atomic_parts_of(iov, count),
-	                        .compare = prov_atomic_parts_of(comparev, compare_count),
-	                        .result = prov_atomic_parts_of(resultv, result_count),
-	                        .peer = to,
-	                        .offset = offset,
-	                        .key = key,
-	                        .type = type,
-	                        .op = op,
-	                        .flags = prov_atomic_flags_default(ep, true),
-	                        .context = context};
+				.compare = prov_atomic_parts_of(comparev, compare_count),
+				.result = prov_atomic_parts_of(resultv, result_count),
+				.peer = to,
+				.offset = offset,
+				.key = key,
+				.type = type,
+				.op = op,
+				.flags = prov_atomic_flags_default(ep, true),
+				.context = context};
 
 	(void)desc, (void)compare_desc, (void)result_desc;
 	return prov_atomic_run(ep, &atomic);
 }
 
-static ssize_t prov_atomic_compwrite(struct fid_ep *ep, const void *buffer, size_t count,
-                                     void *desc, const void *compare, void *compare_desc,
-                                     void *result, void *result_desc, fi_addr_t to, uint64_t offset,
-                                     uint64_t key, enum fi_datatype type, enum fi_op op,
-                                     void *context)
+static ssize_t prov_atomic_compwrite(struct fid_ep *ep, const void *buffer, size_t count, void *desc,
+				     const void *compare, void *compare_desc, void *result, void *result_desc,
+				     fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op,
+				     void *context)
 {
 	struct fi_ioc ioc = {.addr = (void *)(uintptr_t)buffer, .count = count};
 	struct fi_ioc with = {.addr = (void *)(uintptr_t)compare, .count = count};
 	struct fi_ioc into = {.addr = result, .count = count};
 
 	(void)desc, (void)compare_desc, (void)result_desc;
-	return prov_atomic_compwritev(ep, &ioc, NULL, 1, &with, NULL, 1, &into, NULL, 1, to, offset,
-	                              key, type, op, context);
+	return prov_atomic_compwritev(ep, &ioc, NULL, 1, &with, NULL, 1, &into, NULL, 1, to, offset, key, type, op,
+				      context);
 }
 
 static ssize_t prov_atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *message,
-                                        const struct fi_ioc *comparev, void **compare_desc,
-                                        size_t compare_count, struct fi_ioc *resultv,
-                                        void **result_desc, size_t result_count, uint64_t flags)
+					const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
+					struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
 {
 	(void)compare_desc, (void)result_desc;
 	return prov_atomic_message(ep, message, prov_atomic_parts_of(comparev, compare_count),
-	                           prov_atomic_parts_of(resultv, result_count), flags);
+				   prov_atomic_parts_of(resultv, result_count), flags);
 }
 
 /* ---- Which there are ------------------------------------------------------------------------------------ */
@@ -380,8 +358,8 @@ static size_t prov_atomic_family_size(enum fi_datatype type, enum fi_op op, uint
 	return prov_atomic_element_size(type, op);
 }
 
-int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
-                      struct fi_atomic_attr *attr, uint64_t flags)
+int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
+		      uint64_t flags)
 {
 	size_t size;
 
@@ -406,22 +384,19 @@ static int prov_atomic_valid(enum fi_datatype type, enum fi_op op, uint64_t fami
 	return error;
 }
 
-static int prov_atomic_write_valid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op,
-                                   size_t *count_p)
+static int prov_atomic_write_valid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count_p)
 {
 	(void)ep;
 	return prov_atomic_valid(type, op, 0, count_p);
 }
 
-static int prov_atomic_readwrite_valid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op,
-                                       size_t *count_p)
+static int prov_atomic_readwrite_valid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count_p)
 {
 	(void)ep;
 	return prov_atomic_valid(type, op, FI_FETCH_ATOMIC, count_p);
 }
 
-static int prov_atomic_compwrite_valid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op,
-                                       size_t *count_p)
+static int prov_atomic_compwrite_valid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count_p)
 {
 	(void)ep;
 	return prov_atomic_valid(type, op, FI_COMPARE_ATOMIC, count_p);

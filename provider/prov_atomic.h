@@ -17,8 +17,8 @@
 extern struct fi_ops_atomic prov_atomic_ops;
 
 /* fi_query_atomic. */
-int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
-                      struct fi_atomic_attr *attr, uint64_t flags);
+int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
+		      uint64_t flags);
 
 /* The end of an operation with PROV_WRAPPED: its result goes where it was asked for, unless it has
  * failed. Returns the program's context. */

@@ -88,8 +88,7 @@ static bool prov_av_address_sane(const struct thole_address *address)
 	return address->text[0] && !address->text[sizeof address->text - 1];
 }
 
-static int prov_av_entry_insert(struct prov_av *av, const struct thole_address *address,
-                                fi_addr_t *fi_addr_p)
+static int prov_av_entry_insert(struct prov_av *av, const struct thole_address *address, fi_addr_t *fi_addr_p)
 {
 	size_t index;
 	int error;
@@ -126,19 +125,15 @@ static int prov_av_insertion_report(struct prov_av *av, size_t inserted, void *c
 
 static void prov_av_failure_report(struct prov_av *av, size_t index, int error, void *context)
 {
-	struct fi_eq_err_entry entry = {.fid = &av->fid.fid,
-	                                .context = context,
-	                                .data = index,
-	                                .err = -error,
-	                                .prov_errno = error};
+	struct fi_eq_err_entry entry = {
+		.fid = &av->fid.fid, .context = context, .data = index, .err = -error, .prov_errno = error};
 
 	if (prov_eq_post_error(av->eq, &entry))
-		PROV_WARN(FI_LOG_AV, "no memory to report the failed insertion of address %zu",
-		          index);
+		PROV_WARN(FI_LOG_AV, "no memory to report the failed insertion of address %zu", index);
 }
 
-static int prov_av_insert(struct fid_av *fid, const void *bytes, size_t count, fi_addr_t *fi_addrs,
-                          uint64_t flags, void *context)
+static int prov_av_insert(struct fid_av *fid, const void *bytes, size_t count, fi_addr_t *fi_addrs, uint64_t flags,
+			  void *context)
 {
 	struct prov_av *av = prov_av_of(fid);
 	const struct thole_address *addresses = bytes;
@@ -165,8 +160,8 @@ static int prov_av_insert(struct fid_av *fid, const void *bytes, size_t count, f
 }
 
 /* Endpoints are found by their addresses' text only; there is no service to look one up with. */
-static int prov_av_insertsvc(struct fid_av *fid, const char *node, const char *service,
-                             fi_addr_t *fi_addr, uint64_t flags, void *context)
+static int prov_av_insertsvc(struct fid_av *fid, const char *node, const char *service, fi_addr_t *fi_addr,
+			     uint64_t flags, void *context)
 {
 	struct thole_address address = {0};
 
@@ -177,9 +172,8 @@ static int prov_av_insertsvc(struct fid_av *fid, const char *node, const char *s
 	return prov_av_insert(fid, &address, 1, fi_addr, flags, context);
 }
 
-static int prov_av_insertsym(struct fid_av *fid, const char *node, size_t nodes,
-                             const char *service, size_t services, fi_addr_t *fi_addr,
-                             uint64_t flags, void *context)
+static int prov_av_insertsym(struct fid_av *fid, const char *node, size_t nodes, const char *service, size_t services,
+			     fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
 	if (nodes != 1 || services != 1)
 		return -FI_ENOSYS;
@@ -211,8 +205,7 @@ static int prov_av_remove(struct fid_av *fid, fi_addr_t *fi_addrs, size_t count,
 static int prov_av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *bytes, size_t *length_p)
 {
 	struct prov_av *av = prov_av_of(fid);
-	size_t length =
-		*length_p < sizeof(struct thole_address) ? *length_p : sizeof(struct thole_address);
+	size_t length = *length_p < sizeof(struct thole_address) ? *length_p : sizeof(struct thole_address);
 	bool used;
 
 	prov_domain_lock(av->domain);
@@ -224,8 +217,7 @@ static int prov_av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *bytes, si
 	return used ? 0 : -FI_EINVAL;
 }
 
-static const char *prov_av_straddr(struct fid_av *fid, const void *bytes, char *buffer,
-                                   size_t *length_p)
+static const char *prov_av_straddr(struct fid_av *fid, const void *bytes, char *buffer, size_t *length_p)
 {
 	const struct thole_address *address = bytes;
 	int size = snprintf(buffer, *length_p, "%.*s", (int)sizeof address->text, address->text);
@@ -235,8 +227,7 @@ static const char *prov_av_straddr(struct fid_av *fid, const void *bytes, char *
 	return buffer;
 }
 
-static int prov_av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set,
-                       void *context)
+static int prov_av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set, void *context)
 {
 	(void)fid, (void)attr, (void)set, (void)context;
 	return -FI_ENOSYS;
@@ -255,8 +246,7 @@ static struct fi_ops_av av_ops = {
 
 int prov_av_attach(struct prov_av *av, struct prov_endpoint *endpoint)
 {
-	struct prov_endpoint **endpoints =
-		realloc(av->endpoints, (av->endpoint_count + 1) * sizeof *endpoints);
+	struct prov_endpoint **endpoints = realloc(av->endpoints, (av->endpoint_count + 1) * sizeof *endpoints);
 
 	if (!endpoints)
 		return -FI_ENOMEM;
@@ -319,8 +309,7 @@ static struct fi_ops av_fid_ops = {
 	.ops_set = prov_stub_ops_set,
 };
 
-int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av_p,
-                 void *context)
+int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av_p, void *context)
 {
 	struct prov_av *av;
 

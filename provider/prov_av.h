@@ -20,17 +20,16 @@
 struct prov_av {
 	struct fid_av fid;
 	struct prov_domain *domain;
-	struct prov_eq *eq;              /* NULL: none is bound */
-	bool asynchronous;               /* FI_EVENT: insertions report to eq */
-	struct thole_address *addresses; /* by fi_addr_t; a free one has an empty text */
-	size_t count, capacity; /* entries, free ones too, and how many there is room for */
-	size_t free_count;      /* how many below count are free */
+	struct prov_eq *eq;               /* NULL: none is bound */
+	bool asynchronous;                /* FI_EVENT: insertions report to eq */
+	struct thole_address *addresses;  /* by fi_addr_t; a free one has an empty text */
+	size_t count, capacity;           /* entries, free ones too, and how many there is room for */
+	size_t free_count;                /* how many below count are free */
 	struct prov_endpoint **endpoints; /* bound to it */
 	size_t endpoint_count;
 };
 
-int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av_p,
-                 void *context);
+int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av_p, void *context);
 
 /* With the domain's lock: an endpoint is bound; it learns what is there already. */
 int prov_av_attach(struct prov_av *av, struct prov_endpoint *endpoint);

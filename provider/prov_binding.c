@@ -9,8 +9,7 @@
 #include "prov_eq.h"
 #include "prov_flags.h"
 
-static void prov_binding_sink_set_cq(struct prov_endpoint *endpoint, unsigned operation,
-                                     struct prov_cq *cq)
+static void prov_binding_sink_set_cq(struct prov_endpoint *endpoint, unsigned operation, struct prov_cq *cq)
 {
 	for (unsigned plain = 0; plain < 2; plain++) {
 		prov_endpoint_sink(endpoint, operation, plain ? THOLE_PLAIN : 0)->cq = cq;
@@ -21,9 +20,9 @@ static void prov_binding_sink_set_cq(struct prov_endpoint *endpoint, unsigned op
 static int prov_binding_bind_cq(struct prov_endpoint *endpoint, struct prov_cq *cq, uint64_t flags)
 {
 	static const unsigned tx[] = {THOLE_OP_SEND, THOLE_OP_PUT, THOLE_OP_GET, THOLE_OP_ATOMIC,
-	                              THOLE_OP_ATOMIC_FETCH};
+				      THOLE_OP_ATOMIC_FETCH};
 	static const unsigned rx[] = {THOLE_OP_RECEIVE, THOLE_OP_REMOTE_PUT, THOLE_OP_REMOTE_GET,
-	                              THOLE_OP_REMOTE_ATOMIC};
+				      THOLE_OP_REMOTE_ATOMIC};
 
 	if (!(flags & (FI_TRANSMIT | FI_RECV)))
 		return -FI_EBADFLAGS;
@@ -43,8 +42,7 @@ static int prov_binding_bind_cq(struct prov_endpoint *endpoint, struct prov_cq *
 	return prov_watch_add(&cq->watch, endpoint->thole);
 }
 
-static int prov_binding_bind_counter(struct prov_endpoint *endpoint, struct prov_counter *counter,
-                                     uint64_t flags)
+static int prov_binding_bind_counter(struct prov_endpoint *endpoint, struct prov_counter *counter, uint64_t flags)
 {
 	static const struct {
 		uint64_t flag;
@@ -67,8 +65,8 @@ static int prov_binding_bind_counter(struct prov_endpoint *endpoint, struct prov
 		if (!(flags & rows[i].flag))
 			continue;
 		for (unsigned plain = 0; plain < 2; plain++) {
-			struct prov_sink *sink = prov_endpoint_sink(endpoint, rows[i].operation,
-			                                            plain ? THOLE_PLAIN : 0);
+			struct prov_sink *sink =
+				prov_endpoint_sink(endpoint, rows[i].operation, plain ? THOLE_PLAIN : 0);
 
 			if (sink->counter)
 				return -FI_EINVAL;
@@ -106,11 +104,9 @@ int prov_binding_add(struct prov_endpoint *endpoint, struct fid *other, uint64_t
 {
 	switch (other->fclass) {
 	case FI_CLASS_CQ:
-		return prov_binding_bind_cq(endpoint, container_of(other, struct prov_cq, fid.fid),
-		                            flags);
+		return prov_binding_bind_cq(endpoint, container_of(other, struct prov_cq, fid.fid), flags);
 	case FI_CLASS_CNTR:
-		return prov_binding_bind_counter(
-			endpoint, container_of(other, struct prov_counter, fid.fid), flags);
+		return prov_binding_bind_counter(endpoint, container_of(other, struct prov_counter, fid.fid), flags);
 	case FI_CLASS_AV:
 		return prov_binding_bind_av(endpoint, container_of(other, struct prov_av, fid.fid));
 	case FI_CLASS_EQ:

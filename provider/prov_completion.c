@@ -10,8 +10,7 @@
 
 enum { UNUSUAL = THOLE_MULTI_END | THOLE_MULTI | PROV_SILENT | PROV_WRAPPED };
 
-static inline fi_addr_t prov_completion_source_of(const struct prov_endpoint *endpoint,
-                                                  uint32_t peer)
+static inline fi_addr_t prov_completion_source_of(const struct prov_endpoint *endpoint, uint32_t peer)
 {
 	uint32_t index;
 
@@ -21,10 +20,8 @@ static inline fi_addr_t prov_completion_source_of(const struct prov_endpoint *en
 	return index == PROV_NONE ? FI_ADDR_NOTAVAIL : index;
 }
 
-static inline void prov_completion_entry_push(struct prov_endpoint *endpoint,
-                                              const struct prov_sink *sink,
-                                              const struct thole_completion *completion,
-                                              void *context, uint64_t flags)
+static inline void prov_completion_entry_push(struct prov_endpoint *endpoint, const struct prov_sink *sink,
+					      const struct thole_completion *completion, void *context, uint64_t flags)
 {
 	struct prov_cq *cq = sink->cq;
 	struct prov_cq_slot *slot;
@@ -50,7 +47,7 @@ static inline void prov_completion_entry_push(struct prov_endpoint *endpoint,
  * either, then only to the counter and the log, because MPIs take a context for a request of theirs
  * without looking. */
 static void prov_completion_error_push(struct prov_endpoint *endpoint, const struct prov_sink *sink,
-                                       const struct thole_completion *completion, void *context)
+				       const struct thole_completion *completion, void *context)
 {
 	struct fi_cq_err_entry error = {0};
 	size_t excess = completion->message_length - completion->length;
@@ -70,7 +67,7 @@ static void prov_completion_error_push(struct prov_endpoint *endpoint, const str
 		prov_cq_push_error(sink->cq, &error);
 	else
 		PROV_WARN(FI_LOG_EP_DATA, "an operation without a context has failed: %s",
-		          thole_strerror(completion->status));
+			  thole_strerror(completion->status));
 }
 
 static void prov_completion_region_count(const struct thole_completion *completion)
@@ -81,9 +78,8 @@ static void prov_completion_region_count(const struct thole_completion *completi
 		prov_counter_add(region->counter, completion);
 }
 
-static void prov_completion_unusual_take(struct prov_endpoint *endpoint,
-                                         const struct prov_sink *sink,
-                                         const struct thole_completion *completion)
+static void prov_completion_unusual_take(struct prov_endpoint *endpoint, const struct prov_sink *sink,
+					 const struct thole_completion *completion)
 {
 	bool ended = completion->flags & THOLE_MULTI_END;
 	void *context = completion->context;
@@ -110,25 +106,21 @@ static void prov_completion_unusual_take(struct prov_endpoint *endpoint,
 void prov_completion_take(void *arg, const struct thole_completion *completion)
 {
 	struct prov_endpoint *endpoint = arg;
-	const struct prov_sink *sink =
-		prov_endpoint_sink(endpoint, (unsigned)completion->operation, completion->flags);
+	const struct prov_sink *sink = prov_endpoint_sink(endpoint, (unsigned)completion->operation, completion->flags);
 
 	if (__builtin_expect(sink->counter != NULL, 0))
 		prov_counter_add(sink->counter, completion);
 	if (__builtin_expect(completion->status || (completion->flags & UNUSUAL) ||
-	                             completion->operation >= THOLE_OP_REMOTE_PUT,
-	                     0))
+				     completion->operation >= THOLE_OP_REMOTE_PUT,
+			     0))
 		prov_completion_unusual_take(endpoint, sink, completion);
 	else
-		prov_completion_entry_push(endpoint, sink, completion, completion->context,
-		                           sink->flags);
+		prov_completion_entry_push(endpoint, sink, completion, completion->context, sink->flags);
 }
 
-void prov_completion_report(struct prov_endpoint *endpoint,
-                            const struct thole_completion *completion)
+void prov_completion_report(struct prov_endpoint *endpoint, const struct thole_completion *completion)
 {
-	const struct prov_sink *sink =
-		prov_endpoint_sink(endpoint, (unsigned)completion->operation, completion->flags);
+	const struct prov_sink *sink = prov_endpoint_sink(endpoint, (unsigned)completion->operation, completion->flags);
 
 	prov_completion_entry_push(endpoint, sink, completion, completion->context, sink->flags);
 }

@@ -15,7 +15,6 @@
 thole_complete_fn prov_completion_take;
 
 /* A report of our own (a peek): always an entry, never a count. */
-void prov_completion_report(struct prov_endpoint *endpoint,
-                            const struct thole_completion *completion);
+void prov_completion_report(struct prov_endpoint *endpoint, const struct thole_completion *completion);
 
 #endif /* PROV_COMPLETION_H */

@@ -19,13 +19,11 @@ struct fi_provider prov_core_provider = {
 
 static struct {
 	uint32_t (*version)(void); /* each NULL where the core lacks it */
-	int (*log_enabled)(const struct fi_provider *provider, enum fi_log_level level,
-	                   enum fi_log_subsys subsystem);
-	void (*log)(const struct fi_provider *provider, enum fi_log_level level,
-	            enum fi_log_subsys subsystem, const char *function, int line,
-	            const char *format, ...);
-	int (*param_define)(const struct fi_provider *provider, const char *name,
-	                    enum fi_param_type type, const char *help, ...);
+	int (*log_enabled)(const struct fi_provider *provider, enum fi_log_level level, enum fi_log_subsys subsystem);
+	void (*log)(const struct fi_provider *provider, enum fi_log_level level, enum fi_log_subsys subsystem,
+		    const char *function, int line, const char *format, ...);
+	int (*param_define)(const struct fi_provider *provider, const char *name, enum fi_param_type type,
+			    const char *help, ...);
 	int (*param_get)(struct fi_provider *provider, const char *name, void *value);
 } core;
 
@@ -54,15 +52,14 @@ uint32_t prov_core_version(void)
 	return core.version ? core.version() : FI_VERSION(1, 0);
 }
 
-void prov_core_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *function,
-                   int line, const char *format, ...)
+void prov_core_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *function, int line,
+		   const char *format, ...)
 {
 	int saved = errno;
 	char text[512];
 	va_list arguments;
 
-	if (!core.log || !core.log_enabled ||
-	    !core.log_enabled(&prov_core_provider, level, subsystem))
+	if (!core.log || !core.log_enabled || !core.log_enabled(&prov_core_provider, level, subsystem))
 		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
@@ -76,8 +73,7 @@ char *prov_core_param(const char *name, const char *help, const char *fallback)
 	char *value = NULL;
 
 	if (core.param_define)
-		core.param_define(&prov_core_provider, name, FI_PARAM_STRING, "%s (default: %s)",
-		                  help, fallback);
+		core.param_define(&prov_core_provider, name, FI_PARAM_STRING, "%s (default: %s)", help, fallback);
 	if (!core.param_get || core.param_get(&prov_core_provider, name, &value))
 		return NULL;
 	return value;

@@ -26,12 +26,10 @@ uint32_t prov_core_version(void);
 char *prov_core_param(const char *name, const char *help, const char *fallback);
 
 /* As by printf; errno stays as it is. */
-void prov_core_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *function,
-                   int line, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void prov_core_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *function, int line,
+		   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-#define PROV_WARN(subsystem, ...)                                                                  \
-	prov_core_log(FI_LOG_WARN, subsystem, __func__, __LINE__, __VA_ARGS__)
-#define PROV_INFO(subsystem, ...)                                                                  \
-	prov_core_log(FI_LOG_INFO, subsystem, __func__, __LINE__, __VA_ARGS__)
+#define PROV_WARN(subsystem, ...) prov_core_log(FI_LOG_WARN, subsystem, __func__, __LINE__, __VA_ARGS__)
+#define PROV_INFO(subsystem, ...) prov_core_log(FI_LOG_INFO, subsystem, __func__, __LINE__, __VA_ARGS__)
 
 #endif /* PROV_CORE_H */

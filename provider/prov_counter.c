@@ -83,8 +83,7 @@ static int prov_counter_seterr(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
-static int prov_counter_sleep(struct prov_counter *counter, int timeout_ms, uint64_t seen,
-                              uint64_t errors)
+static int prov_counter_sleep(struct prov_counter *counter, int timeout_ms, uint64_t seen, uint64_t errors)
 {
 	int error;
 
@@ -117,9 +116,7 @@ static int prov_counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeo
 			return -FI_ETIMEDOUT;
 		if (spent < SPIN_NS || counter->wait_obj == FI_WAIT_YIELD)
 			continue;
-		if (prov_counter_sleep(counter,
-		                       timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1,
-		                       seen, errors))
+		if (prov_counter_sleep(counter, timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1, seen, errors))
 			return -FI_EIO;
 	}
 }
@@ -174,8 +171,7 @@ static struct fi_ops counter_fid_ops = {
 	.ops_set = prov_stub_ops_set,
 };
 
-int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
-                      struct fid_cntr **counter_p, void *context)
+int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **counter_p, void *context)
 {
 	struct prov_counter *counter;
 	int error;

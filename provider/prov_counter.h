@@ -24,8 +24,7 @@ struct prov_counter {
 	unsigned users;            /* sinks of endpoints, and regions, that lead here */
 };
 
-int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
-                      struct fid_cntr **counter_p, void *context);
+int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **counter_p, void *context);
 
 /* An operation has ended. With the domain's lock. */
 void prov_counter_add(struct prov_counter *counter, const struct thole_completion *completion);

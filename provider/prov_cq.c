@@ -25,8 +25,7 @@ int prov_cq_grow(struct prov_cq *cq)
 	struct prov_cq_slot *slots = aligned_alloc(64, 2 * size * sizeof *slots);
 
 	if (!slots) {
-		PROV_WARN(FI_LOG_CQ, "no memory for a queue of %zu entries: a completion is lost",
-		          2 * size);
+		PROV_WARN(FI_LOG_CQ, "no memory for a queue of %zu entries: a completion is lost", 2 * size);
 		cq->overrun = true;
 		return -FI_ENOMEM;
 	}
@@ -169,7 +168,7 @@ static int prov_cq_sleep(struct prov_cq *cq, int timeout_ms)
 }
 
 static ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buffer, size_t count, fi_addr_t *sources,
-                                 const void *condition, int timeout)
+				 const void *condition, int timeout)
 {
 	struct prov_cq *cq = prov_cq_of(fid);
 	uint64_t start = clock_now_ns();
@@ -194,8 +193,7 @@ static ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buffer, size_t count,
 	}
 }
 
-static ssize_t prov_cq_sread(struct fid_cq *fid, void *buffer, size_t count, const void *condition,
-                             int timeout)
+static ssize_t prov_cq_sread(struct fid_cq *fid, void *buffer, size_t count, const void *condition, int timeout)
 {
 	return prov_cq_sreadfrom(fid, buffer, count, NULL, condition, timeout);
 }
@@ -211,8 +209,7 @@ static int prov_cq_signal(struct fid_cq *fid)
 	return 0;
 }
 
-static const char *prov_cq_strerror(struct fid_cq *fid, int prov_errno, const void *data,
-                                    char *buffer, size_t length)
+static const char *prov_cq_strerror(struct fid_cq *fid, int prov_errno, const void *data, char *buffer, size_t length)
 {
 	(void)fid, (void)data;
 	return prov_error_text(prov_errno, buffer, length);
@@ -307,8 +304,7 @@ static int prov_cq_set_up(struct prov_cq *cq, struct fi_cq_attr *attr)
 	return error;
 }
 
-int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_p,
-                 void *context)
+int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_p, void *context)
 {
 	struct prov_cq *cq = calloc(1, sizeof *cq);
 	int error;

@@ -30,18 +30,17 @@ struct prov_cq {
 	struct prov_cq_slot *slots; /* its own */
 	size_t mask;                /* one less than there are slots, a power of two */
 	size_t head, tail;          /* count entries taken and entered since the queue was opened */
-	size_t entry_size; /* of the format; every format is the front of fi_cq_tagged_entry */
-	struct fi_cq_err_entry *spare; /* for the next error: a peek that finds nothing makes one
-	                                  each time. NULL: none */
-	enum fi_wait_obj wait_obj;     /* how programs may wait */
-	bool overrun;                  /* memory for a larger ring ran out */
-	bool draining;                 /* the last read took something */
-	struct prov_watch watch;       /* the endpoints that report here */
-	unsigned users;                /* sinks of endpoints that lead here */
+	size_t entry_size;          /* of the format; every format is the front of fi_cq_tagged_entry */
+	/* for the next error: a peek that finds nothing makes one each time. NULL: none */
+	struct fi_cq_err_entry *spare;
+	enum fi_wait_obj wait_obj; /* how programs may wait */
+	bool overrun;              /* memory for a larger ring ran out */
+	bool draining;             /* the last read took something */
+	struct prov_watch watch;   /* the endpoints that report here */
+	unsigned users;            /* sinks of endpoints that lead here */
 };
 
-int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_p,
-                 void *context);
+int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_p, void *context);
 
 /* The out of line part of prov_cq_slot: twice as many slots. -FI_ENOMEM: as before, and the queue
  * is overrun. */

@@ -33,13 +33,13 @@ struct prov_thread;
 
 struct prov_domain {
 	struct fid_domain fid;
-	struct prov_fabric *fabric; /* that it was opened in */
-	struct prov_eq *eq;         /* bound to it, NULL: none; nothing is ever reported there */
-	struct prov_thread *thread; /* makes progress for FI_PROGRESS_AUTO, else NULL */
-	uint32_t api_version;       /* of libfabric, that the program was written for */
-	bool safe;                  /* more than one thread may come: take the lock */
-	bool posted;                /* a message, since a queue was read */
-	bool rma_event;             /* peers' accesses to regions are counted */
+	struct prov_fabric *fabric;        /* that it was opened in */
+	struct prov_eq *eq;                /* bound to it, NULL: none; nothing is ever reported there */
+	struct prov_thread *thread;        /* makes progress for FI_PROGRESS_AUTO, else NULL */
+	uint32_t api_version;              /* of libfabric, that the program was written for */
+	bool safe;                         /* more than one thread may come: take the lock */
+	bool posted;                       /* a message, since a queue was read */
+	bool rma_event;                    /* peers' accesses to regions are counted */
 	struct thole_endpoint **endpoints; /* the open ones, by slot; NULL: the slot is free */
 	size_t endpoint_count;             /* slots, free ones too */
 	struct list_node regions;          /* all that are open, for endpoints that come later */

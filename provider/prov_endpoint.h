@@ -31,7 +31,7 @@ struct prov_sink {
 };
 
 enum prov_user_flags {
-	PROV_SILENT = 1U << THOLE_USER_SHIFT, /* count it, but make no queue entry of success */
+	PROV_SILENT = 1U << THOLE_USER_SHIFT,         /* count it, but make no queue entry of success */
 	PROV_WRAPPED = 1U << (THOLE_USER_SHIFT + 1),  /* the context is a struct prov_scatter */
 	PROV_SINKS = 2 * (THOLE_OP_REMOTE_ATOMIC + 1) /* rows */
 };
@@ -75,20 +75,17 @@ static inline struct prov_endpoint *prov_endpoint_of(struct fid_ep *fid)
 }
 
 /* The row of an operation's end: messages have two, for plain ones and tagged ones. */
-static inline struct prov_sink *prov_endpoint_sink(struct prov_endpoint *endpoint,
-                                                   unsigned operation, unsigned flags)
+static inline struct prov_sink *prov_endpoint_sink(struct prov_endpoint *endpoint, unsigned operation, unsigned flags)
 {
 	return &endpoint->sinks[operation * 2 + !!(flags & THOLE_PLAIN)];
 }
 
 /* The flag of an operation whose success nobody is to see in a queue. What makes no entry need not
  * be reported to us at all, unless a counter counts it. */
-static inline unsigned prov_endpoint_silence(const struct prov_endpoint *endpoint,
-                                             unsigned operation, unsigned flags)
+static inline unsigned prov_endpoint_silence(const struct prov_endpoint *endpoint, unsigned operation, unsigned flags)
 {
-	return endpoint->sinks[operation * 2 + !!(flags & THOLE_PLAIN)].counter
-		       ? (unsigned)PROV_SILENT
-		       : (unsigned)THOLE_QUIET;
+	return endpoint->sinks[operation * 2 + !!(flags & THOLE_PLAIN)].counter ? (unsigned)PROV_SILENT
+										: (unsigned)THOLE_QUIET;
 }
 
 #endif /* PROV_ENDPOINT_H */

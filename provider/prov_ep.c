@@ -82,8 +82,7 @@ static void prov_ep_counters_log(struct prov_endpoint *endpoint)
 
 	for (int i = 0; i < count && i < COUNTERS_MAX; i++)
 		if (values[i] && !thole_counter_info((unsigned)i, &info))
-			PROV_INFO(FI_LOG_EP_CTRL, "counter %s %llu", info.name,
-			          (unsigned long long)values[i]);
+			PROV_INFO(FI_LOG_EP_CTRL, "counter %s %llu", info.name, (unsigned long long)values[i]);
 }
 
 static int prov_ep_close(struct fid *fid)
@@ -231,14 +230,12 @@ static int prov_ep_setopt(fid_t fid, int level, int name, const void *value, siz
 		return 0; /* it is never called */
 	if (name == PROV_OPT_SHARED_MEMORY_PERMITTED)
 		return length >= sizeof(bool) && *(const bool *)value ? 0 : -FI_EOPNOTSUPP;
-	if (name != FI_OPT_MIN_MULTI_RECV &&
-	    (name < PROV_OPT_MAX_MSG_SIZE || name > PROV_OPT_INJECT_ATOMIC_SIZE))
+	if (name != FI_OPT_MIN_MULTI_RECV && (name < PROV_OPT_MAX_MSG_SIZE || name > PROV_OPT_INJECT_ATOMIC_SIZE))
 		return -FI_ENOPROTOOPT;
 	if (length != sizeof size)
 		return -FI_EINVAL;
 	memcpy(&size, value, sizeof size);
-	return name == FI_OPT_MIN_MULTI_RECV ? prov_ep_multi_min_set(endpoint, size)
-	                                     : prov_ep_limit_accept(name, size);
+	return name == FI_OPT_MIN_MULTI_RECV ? prov_ep_multi_min_set(endpoint, size) : prov_ep_limit_accept(name, size);
 }
 
 /* -FI_ENOENT: it has matched or ended, and completes as it would have anyhow. */
@@ -253,15 +250,13 @@ static ssize_t prov_ep_cancel(fid_t fid, void *context)
 	return canceled > 0 ? 0 : -FI_ENOENT;
 }
 
-static int prov_ep_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr,
-                          struct fid_ep **ep, void *context)
+static int prov_ep_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep, void *context)
 {
 	(void)sep, (void)index, (void)attr, (void)ep, (void)context;
 	return -FI_ENOSYS;
 }
 
-static int prov_ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr,
-                          struct fid_ep **ep, void *context)
+static int prov_ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep, void *context)
 {
 	(void)sep, (void)index, (void)attr, (void)ep, (void)context;
 	return -FI_ENOSYS;
@@ -306,13 +301,11 @@ static int prov_ep_thole_open(struct prov_endpoint *endpoint)
 	int error = thole_endpoint_open(&attr, &endpoint->thole);
 
 	if (error)
-		PROV_WARN(FI_LOG_EP_CTRL, "no endpoint: %s (%s)", thole_detail(),
-		          thole_strerror(error));
+		PROV_WARN(FI_LOG_EP_CTRL, "no endpoint: %s (%s)", thole_detail(), thole_strerror(error));
 	return prov_error_result(error);
 }
 
-static void prov_ep_set_up(struct prov_endpoint *endpoint, const struct fi_info *info,
-                           void *context)
+static void prov_ep_set_up(struct prov_endpoint *endpoint, const struct fi_info *info, void *context)
 {
 	endpoint->fid.fid.fclass = FI_CLASS_EP;
 	endpoint->fid.fid.context = context;
@@ -344,14 +337,12 @@ static void prov_ep_multi_min_read(struct prov_endpoint *endpoint)
 		endpoint->multi_min = bytes;
 }
 
-int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep_p,
-                 void *context)
+int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep_p, void *context)
 {
 	struct prov_endpoint *endpoint;
 	int error;
 
-	if (info->ep_attr && info->ep_attr->type != FI_EP_RDM &&
-	    info->ep_attr->type != FI_EP_UNSPEC)
+	if (info->ep_attr && info->ep_attr->type != FI_EP_RDM && info->ep_attr->type != FI_EP_UNSPEC)
 		return -FI_EINVAL;
 	endpoint = calloc(1, sizeof *endpoint);
 	if (!endpoint)

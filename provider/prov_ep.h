@@ -12,7 +12,6 @@
 
 #include "prov_compat.h"
 
-int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep_p,
-                 void *context);
+int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep_p, void *context);
 
 #endif /* PROV_EP_H */

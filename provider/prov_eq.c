@@ -95,8 +95,7 @@ static void prov_eq_remove_first(struct prov_eq *eq)
 	free(event);
 }
 
-static ssize_t prov_eq_take(struct prov_eq *eq, uint32_t *number, void *buffer, size_t length,
-                            uint64_t flags)
+static ssize_t prov_eq_take(struct prov_eq *eq, uint32_t *number, void *buffer, size_t length, uint64_t flags)
 {
 	struct event *event = prov_eq_first(eq);
 	ssize_t size;
@@ -116,8 +115,7 @@ static ssize_t prov_eq_take(struct prov_eq *eq, uint32_t *number, void *buffer, 
 	return size;
 }
 
-static ssize_t prov_eq_read(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length,
-                            uint64_t flags)
+static ssize_t prov_eq_read(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length, uint64_t flags)
 {
 	struct prov_eq *eq = prov_eq_of(fid);
 	ssize_t size;
@@ -146,8 +144,7 @@ static ssize_t prov_eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry
 	return size;
 }
 
-static ssize_t prov_eq_write(struct fid_eq *fid, uint32_t number, const void *buffer, size_t length,
-                             uint64_t flags)
+static ssize_t prov_eq_write(struct fid_eq *fid, uint32_t number, const void *buffer, size_t length, uint64_t flags)
 {
 	int error = prov_eq_post(prov_eq_of(fid), number, buffer, length);
 
@@ -155,8 +152,8 @@ static ssize_t prov_eq_write(struct fid_eq *fid, uint32_t number, const void *bu
 	return error ? error : (ssize_t)length;
 }
 
-static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length,
-                             int timeout, uint64_t flags)
+static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length, int timeout,
+			     uint64_t flags)
 {
 	struct prov_eq *eq = prov_eq_of(fid);
 	uint64_t start = clock_now_ns();
@@ -166,8 +163,7 @@ static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer,
 	for (;;) {
 		struct pollfd poller = {.fd = eq->event, .events = POLLIN};
 		ssize_t size = prov_eq_read(fid, number, buffer, length, flags);
-		int64_t left =
-			timeout < 0 ? -1 : timeout - (int64_t)((clock_now_ns() - start) / 1000000);
+		int64_t left = timeout < 0 ? -1 : timeout - (int64_t)((clock_now_ns() - start) / 1000000);
 
 		if (size != -FI_EAGAIN)
 			return size;
@@ -178,8 +174,7 @@ static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer,
 	}
 }
 
-static const char *prov_eq_strerror(struct fid_eq *fid, int prov_errno, const void *data,
-                                    char *buffer, size_t length)
+static const char *prov_eq_strerror(struct fid_eq *fid, int prov_errno, const void *data, char *buffer, size_t length)
 {
 	(void)fid, (void)data;
 	return prov_error_text(prov_errno, buffer, length);
@@ -246,8 +241,7 @@ static struct fi_ops eq_fid_ops = {
 	.ops_set = prov_stub_ops_set,
 };
 
-int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p,
-                 void *context)
+int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p, void *context)
 {
 	enum fi_wait_obj wait_obj = attr ? attr->wait_obj : FI_WAIT_NONE;
 	struct prov_eq *eq;

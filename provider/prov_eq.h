@@ -28,8 +28,7 @@ struct prov_eq {
 	struct prov_users users;   /* address vectors, domains and endpoints that it is bound to */
 };
 
-int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p,
-                 void *context);
+int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p, void *context);
 
 /* Enter an event; the data is copied. -FI_ENOMEM. */
 int prov_eq_post(struct prov_eq *eq, uint32_t event, const void *data, size_t size);

@@ -52,36 +52,35 @@ static int prov_fabric_domain_bind(struct fid *fid, struct fid *other, uint64_t 
 	return 0;
 }
 
-static int prov_fabric_domain_scalable(struct fid_domain *domain, struct fi_info *info,
-                                       struct fid_ep **sep, void *context)
+static int prov_fabric_domain_scalable(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+				       void *context)
 {
 	(void)domain, (void)info, (void)sep, (void)context;
 	return -FI_ENOSYS;
 }
 
-static int prov_fabric_domain_stx(struct fid_domain *domain, struct fi_tx_attr *attr,
-                                  struct fid_stx **stx, void *context)
+static int prov_fabric_domain_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+				  void *context)
 {
 	(void)domain, (void)attr, (void)stx, (void)context;
 	return -FI_ENOSYS;
 }
 
-static int prov_fabric_domain_srx(struct fid_domain *domain, struct fi_rx_attr *attr,
-                                  struct fid_ep **rx, void *context)
+static int prov_fabric_domain_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx, void *context)
 {
 	(void)domain, (void)attr, (void)rx, (void)context;
 	return -FI_ENOSYS;
 }
 
 static int prov_fabric_domain_collective(struct fid_domain *domain, enum fi_collective_op op,
-                                         struct fi_collective_attr *attr, uint64_t flags)
+					 struct fi_collective_attr *attr, uint64_t flags)
 {
 	(void)domain, (void)op, (void)attr, (void)flags;
 	return -FI_ENOSYS;
 }
 
-static int prov_fabric_domain_endpoint2(struct fid_domain *domain, struct fi_info *info,
-                                        struct fid_ep **ep, uint64_t flags, void *context)
+static int prov_fabric_domain_endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+					uint64_t flags, void *context)
 {
 	return flags ? -FI_EBADFLAGS : prov_ep_open(domain, info, ep, context);
 }
@@ -119,8 +118,8 @@ static int prov_fabric_domain_start(struct prov_domain *domain, const struct fi_
 	return automatic ? prov_thread_start(domain, &domain->thread) : 0;
 }
 
-static int prov_fabric_domain_open(struct fid_fabric *fabric, struct fi_info *info,
-                                   struct fid_domain **domain_p, void *context)
+static int prov_fabric_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain_p,
+				   void *context)
 {
 	struct prov_domain *domain = calloc(1, sizeof *domain);
 	int error;
@@ -163,15 +162,13 @@ static int prov_fabric_close(struct fid *fid)
 	return 0;
 }
 
-static int prov_fabric_passive(struct fid_fabric *fabric, struct fi_info *info,
-                               struct fid_pep **pep, void *context)
+static int prov_fabric_passive(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context)
 {
 	(void)fabric, (void)info, (void)pep, (void)context;
 	return -FI_ENOSYS;
 }
 
-static int prov_fabric_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-                                 struct fid_wait **waitset)
+static int prov_fabric_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
 {
 	(void)fabric, (void)attr, (void)waitset;
 	return -FI_ENOSYS;
@@ -204,15 +201,13 @@ static int prov_fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int
 	return 0;
 }
 
-static int prov_fabric_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p,
-                          void *context)
+static int prov_fabric_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p, void *context)
 {
-	return prov_eq_open(&container_of(fabric, struct prov_fabric, fid)->users, attr, eq_p,
-	                    context);
+	return prov_eq_open(&container_of(fabric, struct prov_fabric, fid)->users, attr, eq_p, context);
 }
 
-static int prov_fabric_domain2(struct fid_fabric *fabric, struct fi_info *info,
-                               struct fid_domain **domain_p, uint64_t flags, void *context)
+static int prov_fabric_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain_p,
+			       uint64_t flags, void *context)
 {
 	return flags ? -FI_EBADFLAGS : prov_fabric_domain_open(fabric, info, domain_p, context);
 }

@@ -25,9 +25,7 @@ unsigned prov_flags_recv(const struct prov_endpoint *endpoint, unsigned plain, u
 	if (flags & FI_MULTI_RECV)
 		thole |= THOLE_MULTI;
 	if (endpoint->rx_selective && !(flags & FI_COMPLETION))
-		thole |= thole & THOLE_MULTI
-				 ? PROV_SILENT
-				 : prov_endpoint_silence(endpoint, THOLE_OP_RECEIVE, plain);
+		thole |= thole & THOLE_MULTI ? PROV_SILENT : prov_endpoint_silence(endpoint, THOLE_OP_RECEIVE, plain);
 	return thole;
 }
 
@@ -50,8 +48,7 @@ static void prov_flags_sinks_settle(struct prov_endpoint *endpoint)
 		bool arrival = operation == THOLE_OP_RECEIVE || operation == THOLE_OP_REMOTE_PUT;
 
 		for (unsigned plain = 0; plain < 2; plain++) {
-			struct prov_sink *sink =
-				prov_endpoint_sink(endpoint, operation, plain ? THOLE_PLAIN : 0);
+			struct prov_sink *sink = prov_endpoint_sink(endpoint, operation, plain ? THOLE_PLAIN : 0);
 
 			sink->flags = sink_flags[operation];
 			if (message)

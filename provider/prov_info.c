@@ -24,15 +24,14 @@
 /* Counting peers' accesses costs them a notice each, so only who asks gets it. */
 #define DEFAULT_CAPS (ALL_CAPS & ~FI_RMA_EVENT)
 
-#define TX_FLAGS                                                                                   \
-	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
-	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define TX_FLAGS                                                                                                       \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |                \
+	 FI_MATCH_COMPLETE)
 #define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 
 /* thole.h: messages of one source never overtake each other, nor do its atomics. */
-#define ATOMIC_ORDER                                                                               \
-	(FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
-#define ORDER (FI_ORDER_SAS | ATOMIC_ORDER)
+#define ATOMIC_ORDER (FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+#define ORDER        (FI_ORDER_SAS | ATOMIC_ORDER)
 
 static bool prov_info_none_beyond(uint64_t asked, uint64_t supported)
 {
@@ -56,19 +55,19 @@ static bool prov_info_address_fits(const struct fi_info *hints)
 
 static bool prov_info_tx_fits(const struct fi_tx_attr *asked)
 {
-	return !asked || (prov_info_none_beyond(asked->caps, TX_CAPS) &&
-	                  prov_info_none_beyond(asked->op_flags, TX_FLAGS) &&
-	                  prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
-	                  asked->inject_size <= PROV_INJECT_MAX &&
-	                  asked->iov_limit <= PROV_SEGMENTS_MAX && asked->rma_iov_limit <= 1);
+	return !asked ||
+	       (prov_info_none_beyond(asked->caps, TX_CAPS) && prov_info_none_beyond(asked->op_flags, TX_FLAGS) &&
+		prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
+		asked->inject_size <= PROV_INJECT_MAX && asked->iov_limit <= PROV_SEGMENTS_MAX &&
+		asked->rma_iov_limit <= 1);
 }
 
 static bool prov_info_rx_fits(const struct fi_rx_attr *asked)
 {
-	return !asked || (prov_info_none_beyond(asked->caps, RX_CAPS) &&
-	                  prov_info_none_beyond(asked->op_flags, RX_FLAGS) &&
-	                  prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
-	                  asked->iov_limit <= PROV_SEGMENTS_MAX);
+	return !asked ||
+	       (prov_info_none_beyond(asked->caps, RX_CAPS) && prov_info_none_beyond(asked->op_flags, RX_FLAGS) &&
+		prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
+		asked->iov_limit <= PROV_SEGMENTS_MAX);
 }
 
 static bool prov_info_endpoint_fits(const struct fi_ep_attr *asked)
@@ -79,9 +78,8 @@ static bool prov_info_endpoint_fits(const struct fi_ep_attr *asked)
 		return false;
 	if (asked->protocol != FI_PROTO_UNSPEC && asked->protocol != PROV_PROTOCOL)
 		return false;
-	return asked->protocol_version <= 1 && asked->max_msg_size <= THOLE_LENGTH_MAX &&
-	       asked->tx_ctx_cnt <= 1 && asked->rx_ctx_cnt <= 1 && !asked->auth_key_size &&
-	       asked->max_order_raw_size <= THOLE_ATOMIC_BYTES_MAX &&
+	return asked->protocol_version <= 1 && asked->max_msg_size <= THOLE_LENGTH_MAX && asked->tx_ctx_cnt <= 1 &&
+	       asked->rx_ctx_cnt <= 1 && !asked->auth_key_size && asked->max_order_raw_size <= THOLE_ATOMIC_BYTES_MAX &&
 	       asked->max_order_war_size <= THOLE_ATOMIC_BYTES_MAX &&
 	       asked->max_order_waw_size <= THOLE_ATOMIC_BYTES_MAX;
 }
@@ -99,14 +97,12 @@ static bool prov_info_domain_fits(const struct fi_domain_attr *asked)
 		return true;
 	if (asked->domain && asked->domain->fid.ops != &prov_fabric_domain_fid_ops)
 		return false;
-	return (prov_info_name_fits(asked->name, "shm") ||
-	        prov_info_name_fits(asked->name, "thole")) &&
-	       prov_info_mr_mode_fits(asked->mr_mode) &&
-	       prov_info_none_beyond(asked->caps, DOMAIN_CAPS) &&
+	return (prov_info_name_fits(asked->name, "shm") || prov_info_name_fits(asked->name, "thole")) &&
+	       prov_info_mr_mode_fits(asked->mr_mode) && prov_info_none_beyond(asked->caps, DOMAIN_CAPS) &&
 	       asked->threading <= FI_THREAD_ENDPOINT && asked->mr_key_size <= sizeof(uint64_t) &&
-	       asked->cq_data_size <= sizeof(uint64_t) && asked->mr_iov_limit <= 1 &&
-	       !asked->auth_key_size && asked->max_ep_tx_ctx <= 1 && asked->max_ep_rx_ctx <= 1 &&
-	       !asked->max_ep_stx_ctx && !asked->max_ep_srx_ctx;
+	       asked->cq_data_size <= sizeof(uint64_t) && asked->mr_iov_limit <= 1 && !asked->auth_key_size &&
+	       asked->max_ep_tx_ctx <= 1 && asked->max_ep_rx_ctx <= 1 && !asked->max_ep_stx_ctx &&
+	       !asked->max_ep_srx_ctx;
 }
 
 static bool prov_info_fabric_fits(const struct fi_fabric_attr *asked)
@@ -123,8 +119,7 @@ static bool prov_info_fabric_fits(const struct fi_fabric_attr *asked)
  * one-sided operations on a rank's own memory even wait for others without one. */
 static bool prov_info_access_only(const struct fi_info *hints)
 {
-	return hints && (hints->caps & (FI_RMA | FI_ATOMIC)) &&
-	       !(hints->caps & (FI_MSG | FI_TAGGED));
+	return hints && (hints->caps & (FI_RMA | FI_ATOMIC)) && !(hints->caps & (FI_MSG | FI_TAGGED));
 }
 
 /* So it gets a domain that makes progress by itself, not an open one that does not. */
@@ -132,18 +127,15 @@ static bool prov_info_progress_fits(const struct fi_info *hints)
 {
 	struct fid_domain *open = hints->domain_attr ? hints->domain_attr->domain : NULL;
 
-	return !open || !prov_info_access_only(hints) ||
-	       container_of(open, struct prov_domain, fid)->thread;
+	return !open || !prov_info_access_only(hints) || container_of(open, struct prov_domain, fid)->thread;
 }
 
 static bool prov_info_hints_fit(const struct fi_info *hints)
 {
-	return !hints ||
-	       (prov_info_caps_fit(hints) && prov_info_address_fits(hints) &&
-	        prov_info_tx_fits(hints->tx_attr) && prov_info_rx_fits(hints->rx_attr) &&
-	        prov_info_endpoint_fits(hints->ep_attr) &&
-	        prov_info_domain_fits(hints->domain_attr) &&
-	        prov_info_fabric_fits(hints->fabric_attr) && prov_info_progress_fits(hints));
+	return !hints || (prov_info_caps_fit(hints) && prov_info_address_fits(hints) &&
+			  prov_info_tx_fits(hints->tx_attr) && prov_info_rx_fits(hints->rx_attr) &&
+			  prov_info_endpoint_fits(hints->ep_attr) && prov_info_domain_fits(hints->domain_attr) &&
+			  prov_info_fabric_fits(hints->fabric_attr) && prov_info_progress_fits(hints));
 }
 
 /* ---- Filling in ------------------------------------------------------------------------------ */
@@ -191,8 +183,7 @@ static void prov_info_endpoint_fill(struct fi_ep_attr *ep, const struct fi_ep_at
 	ep->max_order_raw_size = THOLE_ATOMIC_BYTES_MAX;
 	ep->max_order_war_size = THOLE_ATOMIC_BYTES_MAX;
 	ep->max_order_waw_size = THOLE_ATOMIC_BYTES_MAX;
-	ep->mem_tag_format =
-		asked && asked->mem_tag_format ? asked->mem_tag_format : PROV_TAG_FORMAT;
+	ep->mem_tag_format = asked && asked->mem_tag_format ? asked->mem_tag_format : PROV_TAG_FORMAT;
 	ep->tx_ctx_cnt = 1;
 	ep->rx_ctx_cnt = 1;
 }
@@ -202,8 +193,8 @@ static enum fi_progress prov_info_progress_answer(enum fi_progress asked)
 	return asked == FI_PROGRESS_UNSPEC ? FI_PROGRESS_MANUAL : asked;
 }
 
-static void prov_info_domain_choices_fill(struct fi_domain_attr *domain,
-                                          const struct fi_domain_attr *asked, uint32_t version)
+static void prov_info_domain_choices_fill(struct fi_domain_attr *domain, const struct fi_domain_attr *asked,
+					  uint32_t version)
 {
 	static const struct fi_domain_attr nothing;
 	const struct fi_domain_attr *hints = asked ? asked : &nothing;
@@ -213,13 +204,10 @@ static void prov_info_domain_choices_fill(struct fi_domain_attr *domain,
 	domain->control_progress = prov_info_progress_answer(hints->control_progress);
 	domain->data_progress = prov_info_progress_answer(hints->data_progress);
 	domain->av_type = hints->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : hints->av_type;
-	domain->mr_mode = version < FI_VERSION(1, 5) || hints->mr_mode == PROV_MR_SCALABLE
-	                          ? PROV_MR_SCALABLE
-	                          : 0;
+	domain->mr_mode = version < FI_VERSION(1, 5) || hints->mr_mode == PROV_MR_SCALABLE ? PROV_MR_SCALABLE : 0;
 }
 
-static void prov_info_domain_fill(struct fi_domain_attr *domain, const struct fi_domain_attr *asked,
-                                  uint32_t version)
+static void prov_info_domain_fill(struct fi_domain_attr *domain, const struct fi_domain_attr *asked, uint32_t version)
 {
 	prov_info_domain_choices_fill(domain, asked, version);
 	domain->resource_mgmt = FI_RM_ENABLED;
@@ -285,8 +273,8 @@ static struct fi_info *prov_info_new(void)
 	info->domain_attr = prov_info_block(sizeof *info->domain_attr);
 	info->src_addr = prov_info_block(sizeof(struct thole_address));
 	info->fabric_attr = prov_info_block(sizeof *info->fabric_attr);
-	if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr &&
-	    info->fabric_attr && info->src_addr && prov_info_names(info))
+	if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->fabric_attr &&
+	    info->src_addr && prov_info_names(info))
 		return info;
 	prov_info_free(info);
 	return NULL;
@@ -335,8 +323,8 @@ static bool prov_info_address_valid(const struct thole_address *address)
 	return valid;
 }
 
-static int prov_info_destination_fill(struct fi_info *info, const struct fi_info *hints,
-                                      const char *node, uint64_t flags)
+static int prov_info_destination_fill(struct fi_info *info, const struct fi_info *hints, const char *node,
+				      uint64_t flags)
 {
 	struct thole_address address = {0};
 
@@ -344,8 +332,7 @@ static int prov_info_destination_fill(struct fi_info *info, const struct fi_info
 		if (strlen(node) >= sizeof address.text)
 			return -FI_ENODATA;
 		memcpy(address.text, node, strlen(node));
-		return prov_info_address_valid(&address) ? prov_info_destination_set(info, &address)
-		                                         : -FI_ENODATA;
+		return prov_info_address_valid(&address) ? prov_info_destination_set(info, &address) : -FI_ENODATA;
 	}
 	if (hints && hints->dest_addr && hints->dest_addrlen == sizeof address)
 		return prov_info_destination_set(info, hints->dest_addr);
@@ -354,8 +341,8 @@ static int prov_info_destination_fill(struct fi_info *info, const struct fi_info
 
 /* Endpoints have no names that a user could choose, so a source node or service is nothing to us. A
  * destination is an endpoint's address; by a host's name we could not find one. */
-int prov_info_get(uint32_t version, const char *node, const char *service, uint64_t flags,
-                  const struct fi_info *hints, struct fi_info **info_p)
+int prov_info_get(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		  struct fi_info **info_p)
 {
 	struct fi_info *info;
 	int error;
@@ -366,7 +353,7 @@ int prov_info_get(uint32_t version, const char *node, const char *service, uint6
 		return -FI_ENODATA;
 	if (!prov_option_native()) {
 		PROV_WARN(FI_LOG_CORE, "frames as the option codec has them carry tagged messages "
-		                       "only, which is too little for libfabric: set it to native");
+				       "only, which is too little for libfabric: set it to native");
 		return -FI_ENODATA;
 	}
 	info = prov_info_new();

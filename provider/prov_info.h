@@ -10,7 +10,7 @@
 
 #include "prov_compat.h"
 
-int prov_info_get(uint32_t version, const char *node, const char *service, uint64_t flags,
-                  const struct fi_info *hints, struct fi_info **info_p);
+int prov_info_get(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		  struct fi_info **info_p);
 
 #endif /* PROV_INFO_H */

@@ -11,33 +11,30 @@
 
 /* ---- Sends ----------------------------------------------------------------------------------- */
 
-static inline ssize_t prov_message_send(struct fid_ep *fid, const void *buffer, size_t length,
-                                        fi_addr_t to, uint64_t tag, uint64_t data, unsigned flags,
-                                        void *context)
+static inline ssize_t prov_message_send(struct fid_ep *fid, const void *buffer, size_t length, fi_addr_t to,
+					uint64_t tag, uint64_t data, unsigned flags, void *context)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
 	int error;
 
 	prov_domain_lock(endpoint->domain);
 	endpoint->domain->posted = true;
-	error = thole_send(endpoint->thole, prov_map_get(endpoint->peers, to), buffer, length, tag,
-	                   data, flags, context, NULL);
+	error = thole_send(endpoint->thole, prov_map_get(endpoint->peers, to), buffer, length, tag, data, flags,
+			   context, NULL);
 	prov_domain_unlock(endpoint->domain);
 	return prov_error_result(error);
 }
 
-static inline ssize_t prov_message_inject(struct fid_ep *fid, const void *buffer, size_t length,
-                                          fi_addr_t to, uint64_t tag, uint64_t data, unsigned flags)
+static inline ssize_t prov_message_inject(struct fid_ep *fid, const void *buffer, size_t length, fi_addr_t to,
+					  uint64_t tag, uint64_t data, unsigned flags)
 {
 	if (__builtin_expect(length > PROV_INJECT_MAX, 0))
 		return -FI_EINVAL;
-	return prov_message_send(fid, buffer, length, to, tag, data,
-	                         flags | prov_endpoint_of(fid)->inject_flags, NULL);
+	return prov_message_send(fid, buffer, length, to, tag, data, flags | prov_endpoint_of(fid)->inject_flags, NULL);
 }
 
-static ssize_t prov_message_sendv(struct fid_ep *fid, const struct iovec *iov, size_t count,
-                                  fi_addr_t to, uint64_t tag, uint64_t data, unsigned flags,
-                                  void *context)
+static ssize_t prov_message_sendv(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to, uint64_t tag,
+				  uint64_t data, unsigned flags, void *context)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
 	int error;
@@ -45,11 +42,11 @@ static ssize_t prov_message_sendv(struct fid_ep *fid, const struct iovec *iov, s
 	if (count > PROV_SEGMENTS_MAX)
 		return -FI_EINVAL;
 	if (count <= 1)
-		return prov_message_send(fid, count ? iov->iov_base : NULL,
-		                         count ? iov->iov_len : 0, to, tag, data, flags, context);
+		return prov_message_send(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, to, tag, data,
+					 flags, context);
 	prov_domain_lock(endpoint->domain);
-	error = thole_sendv(endpoint->thole, prov_map_get(endpoint->peers, to), iov, count, tag,
-	                    data, flags, context, NULL);
+	error = thole_sendv(endpoint->thole, prov_map_get(endpoint->peers, to), iov, count, tag, data, flags, context,
+			    NULL);
 	prov_domain_unlock(endpoint->domain);
 	return prov_error_result(error);
 }
@@ -63,8 +60,7 @@ static unsigned prov_message_flags(struct fid_ep *fid, uint64_t flags)
 
 /* Which peer a receive is for. Where the user did not ask for FI_DIRECTED_RECV the address has no
  * meaning. */
-static inline bool prov_message_source_find(const struct prov_endpoint *endpoint, fi_addr_t from,
-                                            uint32_t *peer_p)
+static inline bool prov_message_source_find(const struct prov_endpoint *endpoint, fi_addr_t from, uint32_t *peer_p)
 {
 	*peer_p = THOLE_ANY;
 	if (from == FI_ADDR_UNSPEC || !endpoint->directed)
@@ -73,9 +69,8 @@ static inline bool prov_message_source_find(const struct prov_endpoint *endpoint
 	return *peer_p != PROV_NONE;
 }
 
-static inline ssize_t prov_message_recv(struct fid_ep *fid, void *buffer, size_t length,
-                                        fi_addr_t from, uint64_t tag, uint64_t ignore,
-                                        unsigned flags, void *context)
+static inline ssize_t prov_message_recv(struct fid_ep *fid, void *buffer, size_t length, fi_addr_t from, uint64_t tag,
+					uint64_t ignore, unsigned flags, void *context)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
 	uint32_t peer;
@@ -84,15 +79,13 @@ static inline ssize_t prov_message_recv(struct fid_ep *fid, void *buffer, size_t
 	prov_domain_lock(endpoint->domain);
 	endpoint->domain->posted = true;
 	if (__builtin_expect(prov_message_source_find(endpoint, from, &peer), 1))
-		error = thole_recv(endpoint->thole, peer, buffer, length, tag, ~ignore, flags,
-		                   context, NULL);
+		error = thole_recv(endpoint->thole, peer, buffer, length, tag, ~ignore, flags, context, NULL);
 	prov_domain_unlock(endpoint->domain);
 	return prov_error_result(error);
 }
 
-static ssize_t prov_message_recvv(struct fid_ep *fid, const struct iovec *iov, size_t count,
-                                  fi_addr_t from, uint64_t tag, uint64_t ignore, unsigned flags,
-                                  void *context)
+static ssize_t prov_message_recvv(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t from,
+				  uint64_t tag, uint64_t ignore, unsigned flags, void *context)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
 	uint32_t peer;
@@ -101,13 +94,11 @@ static ssize_t prov_message_recvv(struct fid_ep *fid, const struct iovec *iov, s
 	if (count > PROV_SEGMENTS_MAX)
 		return -FI_EINVAL;
 	if (count <= 1)
-		return prov_message_recv(fid, count ? iov->iov_base : NULL,
-		                         count ? iov->iov_len : 0, from, tag, ignore, flags,
-		                         context);
+		return prov_message_recv(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, from, tag, ignore,
+					 flags, context);
 	prov_domain_lock(endpoint->domain);
 	if (prov_message_source_find(endpoint, from, &peer))
-		error = thole_recvv(endpoint->thole, peer, iov, count, tag, ~ignore, flags, context,
-		                    NULL);
+		error = thole_recvv(endpoint->thole, peer, iov, count, tag, ~ignore, flags, context, NULL);
 	prov_domain_unlock(endpoint->domain);
 	return prov_error_result(error);
 }
@@ -117,9 +108,8 @@ static ssize_t prov_message_recvv(struct fid_ep *fid, const struct iovec *iov, s
  * A message that is claimed waits in the endpoint's list until a receive or a discard with the same
  * context. */
 
-static void prov_message_peek_found(struct prov_endpoint *endpoint,
-                                    const struct fi_msg_tagged *message,
-                                    const struct thole_completion *found, unsigned plain)
+static void prov_message_peek_found(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message,
+				    const struct thole_completion *found, unsigned plain)
 {
 	struct thole_completion report = *found;
 
@@ -132,8 +122,8 @@ static void prov_message_peek_found(struct prov_endpoint *endpoint,
 	prov_completion_report(endpoint, &report);
 }
 
-static void prov_message_peek_missed(struct prov_endpoint *endpoint,
-                                     const struct fi_msg_tagged *message, unsigned plain)
+static void prov_message_peek_missed(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message,
+				     unsigned plain)
 {
 	const struct prov_sink *sink = prov_endpoint_sink(endpoint, THOLE_OP_RECEIVE, plain);
 	struct fi_cq_err_entry error = {0};
@@ -149,8 +139,7 @@ static void prov_message_peek_missed(struct prov_endpoint *endpoint,
 
 static int prov_message_claim_reserve(struct prov_endpoint *endpoint)
 {
-	struct prov_claim *claims =
-		realloc(endpoint->claims, (endpoint->claim_count + 1) * sizeof *claims);
+	struct prov_claim *claims = realloc(endpoint->claims, (endpoint->claim_count + 1) * sizeof *claims);
 
 	if (!claims)
 		return THOLE_ERR_MEMORY;
@@ -158,16 +147,14 @@ static int prov_message_claim_reserve(struct prov_endpoint *endpoint)
 	return 0;
 }
 
-static void prov_message_claim_keep(struct prov_endpoint *endpoint, void *context,
-                                    struct thole_message *message,
-                                    const struct thole_completion *found)
+static void prov_message_claim_keep(struct prov_endpoint *endpoint, void *context, struct thole_message *message,
+				    const struct thole_completion *found)
 {
 	endpoint->claims[endpoint->claim_count++] =
 		(struct prov_claim){.context = context, .message = message, .completion = *found};
 }
 
-static bool prov_message_claim_take(struct prov_endpoint *endpoint, void *context,
-                                    struct prov_claim *claim_p)
+static bool prov_message_claim_take(struct prov_endpoint *endpoint, void *context, struct prov_claim *claim_p)
 {
 	for (size_t i = 0; i < endpoint->claim_count; i++) {
 		if (endpoint->claims[i].context != context)
@@ -179,8 +166,8 @@ static bool prov_message_claim_take(struct prov_endpoint *endpoint, void *contex
 	return false;
 }
 
-static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message,
-                             uint64_t flags, uint32_t peer, unsigned plain)
+static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message, uint64_t flags,
+			     uint32_t peer, unsigned plain)
 {
 	unsigned probe_flags = plain | (flags & FI_DISCARD ? (unsigned)THOLE_DISCARD : 0);
 	struct thole_completion found = {0};
@@ -200,13 +187,12 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 	if (flags & FI_CLAIM) {
 		count = prov_message_claim_reserve(endpoint);
 		if (!count)
-			count = thole_message_probe(endpoint->thole, peer, message->tag,
-			                            ~message->ignore, plain, &found, &claimed);
+			count = thole_message_probe(endpoint->thole, peer, message->tag, ~message->ignore, plain,
+						    &found, &claimed);
 		if (count == 1)
 			prov_message_claim_keep(endpoint, message->context, claimed, &found);
 	} else {
-		count = thole_probe(endpoint->thole, peer, message->tag, ~message->ignore,
-		                    probe_flags, &found);
+		count = thole_probe(endpoint->thole, peer, message->tag, ~message->ignore, probe_flags, &found);
 	}
 	if (count == 1)
 		prov_message_peek_found(endpoint, message, &found, plain);
@@ -217,8 +203,8 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 	return count < 0 ? count : 0;
 }
 
-static int prov_message_claimed(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message,
-                                uint64_t flags, unsigned plain)
+static int prov_message_claimed(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message, uint64_t flags,
+				unsigned plain)
 {
 	struct prov_claim claim;
 	int error;
@@ -226,17 +212,16 @@ static int prov_message_claimed(struct prov_endpoint *endpoint, const struct fi_
 	if (!prov_message_claim_take(endpoint, message->context, &claim))
 		return THOLE_ERR_ARGUMENT;
 	if (!(flags & FI_DISCARD))
-		return thole_message_recv(
-			endpoint->thole, claim.message, message->msg_iov, message->iov_count,
-			prov_flags_recv(endpoint, plain, flags), message->context, NULL);
+		return thole_message_recv(endpoint->thole, claim.message, message->msg_iov, message->iov_count,
+					  prov_flags_recv(endpoint, plain, flags), message->context, NULL);
 	error = thole_message_drop(endpoint->thole, claim.message);
 	if (!error)
 		prov_message_peek_found(endpoint, message, &claim.completion, plain);
 	return error;
 }
 
-static ssize_t prov_message_poll(struct fid_ep *fid, const struct fi_msg_tagged *message,
-                                 uint64_t flags, unsigned plain)
+static ssize_t prov_message_poll(struct fid_ep *fid, const struct fi_msg_tagged *message, uint64_t flags,
+				 unsigned plain)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
 	uint32_t peer;
@@ -251,84 +236,73 @@ static ssize_t prov_message_poll(struct fid_ep *fid, const struct fi_msg_tagged 
 	return prov_error_result(error);
 }
 
-static ssize_t prov_message_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *message,
-                                    uint64_t flags, unsigned plain)
+static ssize_t prov_message_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *message, uint64_t flags,
+				    unsigned plain)
 {
 	if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
 		return prov_message_poll(fid, message, flags, plain);
-	return prov_message_recvv(fid, message->msg_iov, message->iov_count, message->addr,
-	                          message->tag, message->ignore,
-	                          prov_flags_recv(prov_endpoint_of(fid), plain, flags),
-	                          message->context);
+	return prov_message_recvv(fid, message->msg_iov, message->iov_count, message->addr, message->tag,
+				  message->ignore, prov_flags_recv(prov_endpoint_of(fid), plain, flags),
+				  message->context);
 }
 
 /* ---- The table of tagged calls --------------------------------------------------------------- */
 
-static ssize_t prov_message_tagged_recv(struct fid_ep *ep, void *buffer, size_t length, void *desc,
-                                        fi_addr_t from, uint64_t tag, uint64_t ignore,
-                                        void *context)
+static ssize_t prov_message_tagged_recv(struct fid_ep *ep, void *buffer, size_t length, void *desc, fi_addr_t from,
+					uint64_t tag, uint64_t ignore, void *context)
 {
 	(void)desc;
-	return prov_message_recv(ep, buffer, length, from, tag, ignore,
-	                         prov_endpoint_of(ep)->recv_flags, context);
+	return prov_message_recv(ep, buffer, length, from, tag, ignore, prov_endpoint_of(ep)->recv_flags, context);
 }
 
-static ssize_t prov_message_tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc,
-                                         size_t count, fi_addr_t from, uint64_t tag,
-                                         uint64_t ignore, void *context)
+static ssize_t prov_message_tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+					 fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
 {
 	(void)desc;
-	return prov_message_recvv(ep, iov, count, from, tag, ignore,
-	                          prov_endpoint_of(ep)->recv_flags, context);
+	return prov_message_recvv(ep, iov, count, from, tag, ignore, prov_endpoint_of(ep)->recv_flags, context);
 }
 
-static ssize_t prov_message_tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *message,
-                                           uint64_t flags)
+static ssize_t prov_message_tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *message, uint64_t flags)
 {
 	return prov_message_recvmsg(ep, message, flags, 0);
 }
 
-static ssize_t prov_message_tagged_send(struct fid_ep *ep, const void *buffer, size_t length,
-                                        void *desc, fi_addr_t to, uint64_t tag, void *context)
+static ssize_t prov_message_tagged_send(struct fid_ep *ep, const void *buffer, size_t length, void *desc, fi_addr_t to,
+					uint64_t tag, void *context)
 {
 	(void)desc;
-	return prov_message_send(ep, buffer, length, to, tag, 0, prov_endpoint_of(ep)->send_flags,
-	                         context);
+	return prov_message_send(ep, buffer, length, to, tag, 0, prov_endpoint_of(ep)->send_flags, context);
 }
 
-static ssize_t prov_message_tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc,
-                                         size_t count, fi_addr_t to, uint64_t tag, void *context)
+static ssize_t prov_message_tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+					 fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
-	return prov_message_sendv(ep, iov, count, to, tag, 0, prov_endpoint_of(ep)->send_flags,
-	                          context);
+	return prov_message_sendv(ep, iov, count, to, tag, 0, prov_endpoint_of(ep)->send_flags, context);
 }
 
-static ssize_t prov_message_tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *message,
-                                           uint64_t flags)
+static ssize_t prov_message_tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *message, uint64_t flags)
 {
-	return prov_message_sendv(ep, message->msg_iov, message->iov_count, message->addr,
-	                          message->tag, message->data, prov_message_flags(ep, flags),
-	                          message->context);
+	return prov_message_sendv(ep, message->msg_iov, message->iov_count, message->addr, message->tag, message->data,
+				  prov_message_flags(ep, flags), message->context);
 }
 
-static ssize_t prov_message_tagged_inject(struct fid_ep *ep, const void *buffer, size_t length,
-                                          fi_addr_t to, uint64_t tag)
+static ssize_t prov_message_tagged_inject(struct fid_ep *ep, const void *buffer, size_t length, fi_addr_t to,
+					  uint64_t tag)
 {
 	return prov_message_inject(ep, buffer, length, to, tag, 0, 0);
 }
 
-static ssize_t prov_message_tagged_senddata(struct fid_ep *ep, const void *buffer, size_t length,
-                                            void *desc, uint64_t data, fi_addr_t to, uint64_t tag,
-                                            void *context)
+static ssize_t prov_message_tagged_senddata(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
+					    uint64_t data, fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
-	return prov_message_send(ep, buffer, length, to, tag, data,
-	                         prov_endpoint_of(ep)->send_flags | THOLE_IMM, context);
+	return prov_message_send(ep, buffer, length, to, tag, data, prov_endpoint_of(ep)->send_flags | THOLE_IMM,
+				 context);
 }
 
-static ssize_t prov_message_tagged_injectdata(struct fid_ep *ep, const void *buffer, size_t length,
-                                              uint64_t data, fi_addr_t to, uint64_t tag)
+static ssize_t prov_message_tagged_injectdata(struct fid_ep *ep, const void *buffer, size_t length, uint64_t data,
+					      fi_addr_t to, uint64_t tag)
 {
 	return prov_message_inject(ep, buffer, length, to, tag, data, THOLE_IMM);
 }
@@ -348,20 +322,18 @@ struct fi_ops_tagged prov_message_tagged_ops = {
 
 /* ---- The table of plain calls ---------------------------------------------------------------- */
 
-static ssize_t prov_message_plain_recv(struct fid_ep *ep, void *buffer, size_t length, void *desc,
-                                       fi_addr_t from, void *context)
+static ssize_t prov_message_plain_recv(struct fid_ep *ep, void *buffer, size_t length, void *desc, fi_addr_t from,
+				       void *context)
 {
 	(void)desc;
-	return prov_message_recv(ep, buffer, length, from, 0, 0,
-	                         prov_endpoint_of(ep)->plain_recv_flags, context);
+	return prov_message_recv(ep, buffer, length, from, 0, 0, prov_endpoint_of(ep)->plain_recv_flags, context);
 }
 
-static ssize_t prov_message_plain_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc,
-                                        size_t count, fi_addr_t from, void *context)
+static ssize_t prov_message_plain_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+					fi_addr_t from, void *context)
 {
 	(void)desc;
-	return prov_message_recvv(ep, iov, count, from, 0, 0,
-	                          prov_endpoint_of(ep)->plain_recv_flags, context);
+	return prov_message_recvv(ep, iov, count, from, 0, 0, prov_endpoint_of(ep)->plain_recv_flags, context);
 }
 
 static struct fi_msg_tagged prov_message_plain_message(const struct fi_msg *message)
@@ -375,55 +347,48 @@ static struct fi_msg_tagged prov_message_plain_message(const struct fi_msg *mess
 	};
 }
 
-static ssize_t prov_message_plain_recvmsg(struct fid_ep *ep, const struct fi_msg *message,
-                                          uint64_t flags)
+static ssize_t prov_message_plain_recvmsg(struct fid_ep *ep, const struct fi_msg *message, uint64_t flags)
 {
 	struct fi_msg_tagged tagged = prov_message_plain_message(message);
 
 	return prov_message_recvmsg(ep, &tagged, flags, THOLE_PLAIN);
 }
 
-static ssize_t prov_message_plain_send(struct fid_ep *ep, const void *buffer, size_t length,
-                                       void *desc, fi_addr_t to, void *context)
+static ssize_t prov_message_plain_send(struct fid_ep *ep, const void *buffer, size_t length, void *desc, fi_addr_t to,
+				       void *context)
 {
 	(void)desc;
-	return prov_message_send(ep, buffer, length, to, 0, 0,
-	                         prov_endpoint_of(ep)->send_flags | THOLE_PLAIN, context);
+	return prov_message_send(ep, buffer, length, to, 0, 0, prov_endpoint_of(ep)->send_flags | THOLE_PLAIN, context);
 }
 
-static ssize_t prov_message_plain_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc,
-                                        size_t count, fi_addr_t to, void *context)
+static ssize_t prov_message_plain_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+					fi_addr_t to, void *context)
 {
 	(void)desc;
-	return prov_message_sendv(ep, iov, count, to, 0, 0,
-	                          prov_endpoint_of(ep)->send_flags | THOLE_PLAIN, context);
+	return prov_message_sendv(ep, iov, count, to, 0, 0, prov_endpoint_of(ep)->send_flags | THOLE_PLAIN, context);
 }
 
-static ssize_t prov_message_plain_sendmsg(struct fid_ep *ep, const struct fi_msg *message,
-                                          uint64_t flags)
+static ssize_t prov_message_plain_sendmsg(struct fid_ep *ep, const struct fi_msg *message, uint64_t flags)
 {
-	return prov_message_sendv(ep, message->msg_iov, message->iov_count, message->addr, 0,
-	                          message->data, prov_message_flags(ep, flags) | THOLE_PLAIN,
-	                          message->context);
+	return prov_message_sendv(ep, message->msg_iov, message->iov_count, message->addr, 0, message->data,
+				  prov_message_flags(ep, flags) | THOLE_PLAIN, message->context);
 }
 
-static ssize_t prov_message_plain_inject(struct fid_ep *ep, const void *buffer, size_t length,
-                                         fi_addr_t to)
+static ssize_t prov_message_plain_inject(struct fid_ep *ep, const void *buffer, size_t length, fi_addr_t to)
 {
 	return prov_message_inject(ep, buffer, length, to, 0, 0, THOLE_PLAIN);
 }
 
-static ssize_t prov_message_plain_senddata(struct fid_ep *ep, const void *buffer, size_t length,
-                                           void *desc, uint64_t data, fi_addr_t to, void *context)
+static ssize_t prov_message_plain_senddata(struct fid_ep *ep, const void *buffer, size_t length, void *desc,
+					   uint64_t data, fi_addr_t to, void *context)
 {
 	(void)desc;
 	return prov_message_send(ep, buffer, length, to, 0, data,
-	                         prov_endpoint_of(ep)->send_flags | THOLE_IMM | THOLE_PLAIN,
-	                         context);
+				 prov_endpoint_of(ep)->send_flags | THOLE_IMM | THOLE_PLAIN, context);
 }
 
-static ssize_t prov_message_plain_injectdata(struct fid_ep *ep, const void *buffer, size_t length,
-                                             uint64_t data, fi_addr_t to)
+static ssize_t prov_message_plain_injectdata(struct fid_ep *ep, const void *buffer, size_t length, uint64_t data,
+					     fi_addr_t to)
 {
 	return prov_message_inject(ep, buffer, length, to, 0, data, THOLE_IMM | THOLE_PLAIN);
 }

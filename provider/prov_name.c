@@ -32,8 +32,7 @@ static int prov_name_peer_get(struct fid_ep *ep, void *bytes, size_t *length_p)
 	return -FI_ENOSYS;
 }
 
-static int prov_name_peer_connect(struct fid_ep *ep, const void *bytes, const void *param,
-                                  size_t length)
+static int prov_name_peer_connect(struct fid_ep *ep, const void *bytes, const void *param, size_t length)
 {
 	(void)ep, (void)bytes, (void)param, (void)length;
 	return -FI_ENOSYS;
@@ -51,8 +50,7 @@ static int prov_name_peer_accept(struct fid_ep *ep, const void *param, size_t le
 	return -FI_ENOSYS;
 }
 
-static int prov_name_peer_reject(struct fid_pep *pep, fid_t handle, const void *param,
-                                 size_t length)
+static int prov_name_peer_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t length)
 {
 	(void)pep, (void)handle, (void)param, (void)length;
 	return -FI_ENOSYS;
@@ -64,8 +62,7 @@ static int prov_name_peer_shutdown(struct fid_ep *ep, uint64_t flags)
 	return -FI_ENOSYS;
 }
 
-static int prov_name_peer_join(struct fid_ep *ep, const void *bytes, uint64_t flags,
-                               struct fid_mc **mc, void *context)
+static int prov_name_peer_join(struct fid_ep *ep, const void *bytes, uint64_t flags, struct fid_mc **mc, void *context)
 {
 	(void)ep, (void)bytes, (void)flags, (void)mc, (void)context;
 	return -FI_ENOSYS;

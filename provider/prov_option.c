@@ -20,8 +20,8 @@ static bool progress_thread, native;
 
 static bool prov_option_text_true(const char *text)
 {
-	return text && (!strcmp(text, "1") || !strcasecmp(text, "yes") ||
-	                !strcasecmp(text, "true") || !strcasecmp(text, "on"));
+	return text &&
+	       (!strcmp(text, "1") || !strcasecmp(text, "yes") || !strcasecmp(text, "true") || !strcasecmp(text, "on"));
 }
 
 static void prov_option_keep(const char *name, const char *value)

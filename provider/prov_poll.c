@@ -54,9 +54,8 @@ static int prov_poll_poll(struct fid_poll *fid, void **contexts, int count)
 	for (size_t i = 0; i < set->count && found < count; i++) {
 		struct poll_member *member = &set->members[i];
 		bool ready = member->fid->fclass == FI_CLASS_CNTR
-		                     ? prov_poll_counter_ready(member)
-		                     : prov_poll_queue_ready(
-					       container_of(member->fid, struct prov_cq, fid.fid));
+				     ? prov_poll_counter_ready(member)
+				     : prov_poll_queue_ready(container_of(member->fid, struct prov_cq, fid.fid));
 
 		if (ready)
 			contexts[found++] = member->fid->context;

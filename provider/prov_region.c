@@ -12,8 +12,7 @@ static struct prov_region *prov_region_of(struct fid *fid)
 	return container_of(fid, struct prov_region, fid.fid);
 }
 
-static int prov_region_expose(struct prov_region *region, struct thole_endpoint *endpoint,
-                              size_t slot)
+static int prov_region_expose(struct prov_region *region, struct thole_endpoint *endpoint, size_t slot)
 {
 	if (!region->access)
 		return 0;
@@ -23,18 +22,15 @@ static int prov_region_expose(struct prov_region *region, struct thole_endpoint 
 
 		if (!exposed)
 			return -FI_ENOMEM;
-		memset(exposed + region->exposed_count, 0,
-		       (count - region->exposed_count) * sizeof *exposed);
+		memset(exposed + region->exposed_count, 0, (count - region->exposed_count) * sizeof *exposed);
 		region->exposed = exposed;
 		region->exposed_count = count;
 	}
-	return prov_error_result(thole_expose(endpoint, region->base, region->length,
-	                                      region->access, region->fid.key, region,
-	                                      &region->exposed[slot]));
+	return prov_error_result(thole_expose(endpoint, region->base, region->length, region->access, region->fid.key,
+					      region, &region->exposed[slot]));
 }
 
-static void prov_region_unexpose(struct prov_region *region, struct thole_endpoint *endpoint,
-                                 size_t slot)
+static void prov_region_unexpose(struct prov_region *region, struct thole_endpoint *endpoint, size_t slot)
 {
 	if (slot >= region->exposed_count || !region->exposed[slot])
 		return;
@@ -48,11 +44,9 @@ static int prov_region_watch(struct prov_region *region, struct thole_endpoint *
 	return region->counter ? prov_watch_add(&region->counter->watch, endpoint) : 0;
 }
 
-static struct prov_region *prov_region_next(const struct prov_domain *domain,
-                                            const struct prov_region *region)
+static struct prov_region *prov_region_next(const struct prov_domain *domain, const struct prov_region *region)
 {
-	struct list_node *node =
-		region ? list_next(&domain->regions, &region->node) : list_first(&domain->regions);
+	struct list_node *node = region ? list_next(&domain->regions, &region->node) : list_first(&domain->regions);
 
 	return node ? container_of(node, struct prov_region, node) : NULL;
 }
@@ -72,8 +66,7 @@ int prov_region_expose_all(struct prov_domain *domain, struct thole_endpoint *en
 	return 0;
 }
 
-void prov_region_unexpose_all(struct prov_domain *domain, struct thole_endpoint *endpoint,
-                              size_t slot)
+void prov_region_unexpose_all(struct prov_domain *domain, struct thole_endpoint *endpoint, size_t slot)
 {
 	struct prov_region *region = NULL;
 
@@ -129,8 +122,8 @@ static int prov_region_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
 	if (other->fclass == FI_CLASS_EP)
 		return 0;
-	if (other->fclass != FI_CLASS_CNTR || !(flags & FI_REMOTE_WRITE) ||
-	    !region->domain->rma_event || region->counter)
+	if (other->fclass != FI_CLASS_CNTR || !(flags & FI_REMOTE_WRITE) || !region->domain->rma_event ||
+	    region->counter)
 		return -FI_EINVAL;
 	prov_domain_lock(region->domain);
 	error = prov_region_bind_counter(region, container_of(other, struct prov_counter, fid.fid));
@@ -198,8 +191,8 @@ static bool prov_region_key_taken(struct prov_domain *domain, uint64_t key)
 	return false;
 }
 
-static int prov_region_open(struct prov_domain *domain, const struct iovec *segment,
-                            uint64_t access, uint64_t key, struct fid_mr **mr_p, void *context)
+static int prov_region_open(struct prov_domain *domain, const struct iovec *segment, uint64_t access, uint64_t key,
+			    struct fid_mr **mr_p, void *context)
 {
 	struct prov_region *region = calloc(1, sizeof *region);
 	int error;
@@ -225,9 +218,8 @@ static int prov_region_open(struct prov_domain *domain, const struct iovec *segm
 	return 0;
 }
 
-static int prov_region_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                            uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr_p,
-                            void *context)
+static int prov_region_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
+			    uint64_t key, uint64_t flags, struct fid_mr **mr_p, void *context)
 {
 	struct prov_domain *domain = container_of(fid, struct prov_domain, fid.fid);
 	bool taken;
@@ -240,20 +232,18 @@ static int prov_region_regv(struct fid *fid, const struct iovec *iov, size_t cou
 	return taken ? -FI_ENOKEY : prov_region_open(domain, iov, access, key, mr_p, context);
 }
 
-static int prov_region_reg(struct fid *fid, const void *buffer, size_t length, uint64_t access,
-                           uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr_p,
-                           void *context)
+static int prov_region_reg(struct fid *fid, const void *buffer, size_t length, uint64_t access, uint64_t offset,
+			   uint64_t key, uint64_t flags, struct fid_mr **mr_p, void *context)
 {
 	struct iovec segment = {.iov_base = (void *)(uintptr_t)buffer, .iov_len = length};
 
 	return prov_region_regv(fid, &segment, 1, access, offset, key, flags, mr_p, context);
 }
 
-static int prov_region_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                               struct fid_mr **mr_p)
+static int prov_region_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr_p)
 {
-	return prov_region_regv(fid, attr->mr_iov, attr->iov_count, attr->access, attr->offset,
-	                        attr->requested_key, flags, mr_p, attr->context);
+	return prov_region_regv(fid, attr->mr_iov, attr->iov_count, attr->access, attr->offset, attr->requested_key,
+				flags, mr_p, attr->context);
 }
 
 struct fi_ops_mr prov_region_ops = {

@@ -33,11 +33,9 @@ struct prov_region {
 extern struct fi_ops_mr prov_region_ops;
 
 /* A new endpoint in a slot: give it all regions of the domain. */
-int prov_region_expose_all(struct prov_domain *domain, struct thole_endpoint *endpoint,
-                           size_t slot);
+int prov_region_expose_all(struct prov_domain *domain, struct thole_endpoint *endpoint, size_t slot);
 
 /* An endpoint leaves its slot; its exposures end with it. */
-void prov_region_unexpose_all(struct prov_domain *domain, struct thole_endpoint *endpoint,
-                              size_t slot);
+void prov_region_unexpose_all(struct prov_domain *domain, struct thole_endpoint *endpoint, size_t slot);
 
 #endif /* PROV_REGION_H */

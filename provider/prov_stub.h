@@ -10,8 +10,7 @@
 
 int prov_stub_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int prov_stub_control(struct fid *fid, int command, void *arg);
-int prov_stub_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
-                       void *context);
+int prov_stub_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int prov_stub_tostr(const struct fid *fid, char *text, size_t length);
 int prov_stub_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 

@@ -25,16 +25,14 @@ struct prov_watch {
 	struct prov_domain *domain;
 	struct thole_endpoint **endpoints; /* the array is its own; NULL: none yet */
 	size_t count;                      /* of endpoints */
-	int epoll; /* readable when an endpoint or the event is; -1 until somebody wants to sleep */
-	int event; /* an eventfd, for what happens without an endpoint's descriptor noticing; -1
-	              likewise */
+	int epoll;     /* readable when an endpoint or the event is; -1 until somebody wants to sleep */
+	int event;     /* an eventfd, for what happens without an endpoint's descriptor noticing; -1 likewise */
 	bool armed;    /* somebody may be asleep: the next completion writes to event */
 	bool signaled; /* somebody asked for a sleeper to be woken */
 };
 
 /* Where wait_obj is FI_WAIT_FD with its descriptors. -FI_ENOSYS: no such way to wait. */
-int prov_watch_open(struct prov_watch *watch, struct prov_domain *domain,
-                    enum fi_wait_obj wait_obj);
+int prov_watch_open(struct prov_watch *watch, struct prov_domain *domain, enum fi_wait_obj wait_obj);
 void prov_watch_close(struct prov_watch *watch);
 
 /* Once, however often it is added. */

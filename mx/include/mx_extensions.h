@@ -43,7 +43,7 @@ extern mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr,
 
 enum mx_unexp_handler_action {
 	MX_RECV_CONTINUE = 0, /* the message goes on: to the receive that the handler has started,
-	                         or into the queue */
+				 or into the queue */
 	MX_RECV_FINISHED      /* it has been dealt with; nothing of it remains */
 };
 typedef enum mx_unexp_handler_action mx_unexp_handler_action_t;

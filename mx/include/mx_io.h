@@ -14,7 +14,7 @@ typedef int mx_endpt_handle_t; /* of a raw endpoint: a descriptor that can be po
 typedef struct {
 	uint32_t board_number;
 	uint8_t mapper_mac[6];       /* who maps the network: the same for all hosts of one
-	                                network */
+					network */
 	uint16_t iport;
 	uint32_t map_version;
 	uint32_t num_hosts;

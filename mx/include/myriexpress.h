@@ -62,7 +62,7 @@ enum mx_return_code {
 	MX_BAD_SEG_CNT = 12,           /* more than MX_MAX_SEGMENTS */
 	MX_BAD_REQUEST = 13,           /* not a request, or not one that this can be asked about */
 	MX_BAD_MATCH_MASK = 14,        /* match information outside of the mask, or a mask that is
-	                                  not allowed */
+					  not allowed */
 	MX_NO_RESOURCES = 15,          /* memory, descriptors or endpoints have run out */
 	MX_BAD_ADDR_LIST = 16,         /* of MX's collective operations, which no MX 1.2 has */
 	MX_BAD_ADDR_COUNT = 17,        /* the same */
@@ -71,7 +71,7 @@ enum mx_return_code {
 	MX_BUSY = 20,                  /* taken by another */
 	MX_BAD_INFO_KEY = 21,          /* mx_get_info: no such key */
 	MX_BAD_INFO_VAL = 22,          /* mx_get_info: a pointer that must not be NULL is, or what
-	                                  it points at is wrong */
+					  it points at is wrong */
 	MX_BAD_NIC = 23,               /* not a NIC id */
 	MX_BAD_PARAM_LIST = 24,        /* no list of parameters, but their count is not 0 */
 	MX_BAD_PARAM_NAME = 25,        /* a parameter has an unknown key */
@@ -88,15 +88,15 @@ enum mx_return_code {
 	MX_NIC_NOT_FOUND = 36,         /* no host of this NIC id is known */
 	MX_BAD_KERNEL_VERSION = 37,    /* the driver has another version */
 	MX_BAD_LIB_VERSION = 38,       /* the program was compiled for an MX that this library does
-	                                  not serve */
+					  not serve */
 	MX_NIC_DEAD = 39,              /* the board has failed */
 	MX_CANCEL_NOT_SUPPORTED = 40,  /* this kind of request cannot be canceled */
 	MX_CLOSE_IN_HANDLER = 41,      /* mx_close_endpoint inside of the endpoint's handler of
-	                                  unexpected messages */
+					  unexpected messages */
 	MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK = 42, /* a mask that has some of the context id's bits,
-	                                             but not all */
+						     but not all */
 	MX_NOT_SUPPORTED_WITH_CONTEXT_ID = 43     /* cannot be done while the endpoint has context
-	                                             ids */
+						     ids */
 };
 typedef enum mx_return_code mx_return_t;
 
@@ -107,19 +107,19 @@ enum mx_status_code {
 	MX_STATUS_REJECTED = 3,             /* it failed */
 	MX_STATUS_TIMEOUT = 4,              /* its time has passed: mx_set_request_timeout */
 	MX_STATUS_TRUNCATED = 5,            /* the message was longer than the buffer; the front of
-	                                       it is there */
+					       it is there */
 	MX_STATUS_CANCELLED = 6,
 	MX_STATUS_ENDPOINT_UNKNOWN = 7,     /* no host of this NIC id is known */
 	MX_STATUS_ENDPOINT_CLOSED = 8,      /* nobody has the endpoint open, or no longer */
 	MX_STATUS_ENDPOINT_UNREACHABLE = 9, /* its host is silent */
 	MX_STATUS_BAD_SESSION = 10,         /* another than the one connected to has the endpoint
-	                                       open now */
+					       open now */
 	MX_STATUS_BAD_KEY = 11,             /* mx_iconnect: the endpoint was opened with another
-	                                       key */
+					       key */
 	MX_STATUS_BAD_ENDPOINT = 12,        /* an endpoint id beyond those that the peer's board
-	                                       has */
+					       has */
 	MX_STATUS_BAD_RDMAWIN = 13,         /* the sender withdrew a large message while it was
-	                                       fetched */
+					       fetched */
 	MX_STATUS_ABORTED = 14,             /* the peer gave up */
 	MX_STATUS_EVENTQ_FULL = 15,         /* never given to a program */
 	MX_STATUS_NO_RESOURCES = 16         /* memory has run out */
@@ -142,7 +142,7 @@ extern const char *mx_strstatus(mx_status_code_t status);
 #define MX_ANY_ENDPOINT 0xffffffffU /* as endpoint id of mx_open_endpoint: any that is free */
 #define MX_INFINITE 0               /* as timeout */
 #define MX_MATCH_MASK_NONE (~(uint64_t)0) /* as match mask: no bit is masked out, so that all have
-                                             to be equal */
+					     to be equal */
 
 /* The halves of a uint64_t, for printing it with two "%x". */
 #define MX_U32(x) ((sizeof(x) == 8) ? ((uint32_t)((uint64_t)(x) >> 32)) : ((void)(x), (uint32_t)0))
@@ -168,12 +168,12 @@ typedef struct {
 typedef struct mx_status {
 	mx_status_code_t code;
 	mx_endpoint_addr_t source; /* receive, probe: the sender; send, connect: the other
-	                              endpoint */
+				      endpoint */
 	uint64_t match_info;       /* receive, probe: the message's; else as the operation was given
-	                              it */
+				      it */
 	uint32_t msg_length;       /* bytes of the message */
 	uint32_t xfer_length;      /* of them moved; of a send it says nothing about the receiver's
-	                              buffer */
+				      buffer */
 	void *context;             /* as the operation was given it */
 } mx_status_t;
 
@@ -194,7 +194,7 @@ extern mx_return_t mx_finalize(void);
 typedef mx_return_t (*mx_error_handler_t)(char *str, mx_return_t ret);
 
 extern const mx_error_handler_t MX_ERRORS_ARE_FATAL; /* prints both on stderr and exits; the one set
-                                                        at first */
+							at first */
 extern const mx_error_handler_t MX_ERRORS_RETURN;    /* returns the code */
 
 /* Set the handler of all endpoints that were not opened with one of their own; NULL is
@@ -232,21 +232,21 @@ typedef enum mx_line_speed {
 enum mx_get_info_key {
 	MX_NIC_COUNT = 1,            /* uint32_t: boards of this host */
 	MX_NIC_IDS = 2,              /* uint64_t each and a 0 behind them: their NIC ids, in the
-	                                order of their numbers */
+					order of their numbers */
 	MX_MAX_NATIVE_ENDPOINTS = 3, /* uint32_t: endpoints that a board has; their ids are less */
 	MX_NATIVE_REQUESTS = 4,      /* uint32_t: requests that an endpoint can have under way */
 	MX_COUNTERS_COUNT = 5,       /* uint32_t: how many counters there are */
 	MX_COUNTERS_LABELS = 6,      /* char[MX_MAX_STR_LEN] each: their names */
 	MX_COUNTERS_VALUES = 7,      /* uint32_t each, the low bits: the endpoint's, or of all of
-	                                this process on the board */
+					this process on the board */
 	MX_PRODUCT_CODE = 8,         /* text: "Thole" and its version */
 	MX_PART_NUMBER = 9,          /* text: the name of the board's interface */
 	MX_SERIAL_NUMBER = 10,       /* text: the board's MAC address, "02:00:00:00:00:01" */
 	MX_PORT_COUNT = 11,          /* uint32_t: of the board; 1 */
 	MX_PIO_SEND_MAX = 12,        /* uint32_t: bytes of the longest message that is sent at its
-	                                fastest */
+					fastest */
 	MX_COPY_SEND_MAX = 13,       /* uint32_t: of the longest that is copied when sent, and
-	                                complete at once */
+					complete at once */
 	MX_NUMA_NODE = 14,           /* uint32_t: of the board; all bits set where none is nearer */
 	MX_NET_TYPE = 15,            /* uint32_t: enum mx_net_type of the board */
 	MX_LINE_SPEED = 16           /* uint32_t: enum mx_line_speed of the board */
@@ -263,11 +263,11 @@ extern mx_return_t mx_get_info(mx_endpoint_t endpoint, mx_get_info_key_t key, vo
 
 enum mx_param_key {
 	MX_PARAM_ERROR_HANDLER = 0,    /* error_handler: of this endpoint, instead of the
-	                                  process's */
+					  process's */
 	MX_PARAM_UNEXP_QUEUE_MAX = 1,  /* unexp_queue_max: bytes of messages to keep that no receive
-	                                  has asked for */
+					  has asked for */
 	MX_PARAM_CONTEXT_ID = 2        /* context_id: these bits of the match information make
-	                                  queues of their own */
+					  queues of their own */
 };
 typedef enum mx_param_key mx_param_key_t;
 

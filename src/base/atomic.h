@@ -38,7 +38,7 @@
  */
 #define compare_swap(pointer, expected_pointer, desired)                                           \
 	__atomic_compare_exchange_n((pointer), (expected_pointer), (desired), 0, __ATOMIC_ACQ_REL, \
-	                            __ATOMIC_ACQUIRE)
+				    __ATOMIC_ACQUIRE)
 
 /* Orders everything before against everything after, an earlier store against a later load
  * included. That pair is what "say that I sleep, then poll once more" and its partner

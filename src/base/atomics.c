@@ -22,7 +22,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef void apply_fn(void *target, const void *operand, const void *compare, void *result,
-                      size_t count);
+		      size_t count);
 
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
@@ -226,23 +226,23 @@ size_t thole_atomic_size(enum thole_atomic_op op, enum thole_type type)
 }
 
 int atomics_apply(enum thole_atomic_op op, enum thole_type type, void *target, const void *operand,
-                  const void *compare, void *result, size_t count)
+		  const void *compare, void *result, size_t count)
 {
 	apply_fn *apply = function_of(op, type);
 
 	if (!apply)
 		return error_set(THOLE_ERR_UNSUPPORTED,
-		                 "atomic operation %d does not exist for type %d", (int)op,
-		                 (int)type);
+				 "atomic operation %d does not exist for type %d", (int)op,
+				 (int)type);
 	if ((uintptr_t)target % layouts[type].alignment != 0)
 		return error_set(THOLE_ERR_ARGUMENT,
-		                 "atomic on memory at %p, which is not a multiple of %zu", target,
-		                 layouts[type].alignment);
+				 "atomic on memory at %p, which is not a multiple of %zu", target,
+				 layouts[type].alignment);
 	if (count == 0)
 		return 0;
 	if (!target || (!operand && op != THOLE_READ) || (!compare && op_compares(op)))
 		return error_set(THOLE_ERR_ARGUMENT,
-		                 "atomic operation %d without target, operand or compare", (int)op);
+				 "atomic operation %d without target, operand or compare", (int)op);
 	pthread_mutex_lock(&lock);
 	apply(target, operand, op_compares(op) ? compare : NULL, result, count);
 	pthread_mutex_unlock(&lock);

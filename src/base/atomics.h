@@ -34,6 +34,6 @@
  * NULL).
  */
 int atomics_apply(enum thole_atomic_op op, enum thole_type type, void *target, const void *operand,
-                  const void *compare, void *result, size_t count);
+		  const void *compare, void *result, size_t count);
 
 #endif /* BASE_ATOMICS_H */

@@ -40,7 +40,7 @@ static inline struct list_node *list_first(const struct list_node *head)
 
 /* The node after one in the list, or NULL after the last. */
 static inline struct list_node *list_next(const struct list_node *head,
-                                          const struct list_node *node)
+					  const struct list_node *node)
 {
 	return node->next == head ? NULL : node->next;
 }

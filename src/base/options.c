@@ -189,7 +189,7 @@ static void number_print(const struct option_row *row, uint64_t value, char text
 	case OPTION_CHOICE:
 		choice = choice_at(row->choices, value, &length);
 		snprintf(text, OPTION_NUMBER_MAX, "%.*s", choice ? (int)length : 0,
-		         choice ? choice : "");
+			 choice ? choice : "");
 		return;
 	case OPTION_KEY:
 		snprintf(text, OPTION_NUMBER_MAX, "%s", value ? "hidden" : "0");
@@ -209,7 +209,7 @@ static void number_print(const struct option_row *row, uint64_t value, char text
 	while (value % unit->size != 0)
 		unit++;
 	snprintf(text, OPTION_NUMBER_MAX, "%llu%s", (unsigned long long)(value / unit->size),
-	         unit->name);
+		 unit->name);
 }
 
 static void value_print(const struct options *options, const struct option_row *row, char text[OPTION_TEXT_MAX])
@@ -248,15 +248,15 @@ static void allowed_print(const struct option_row *row, char *text, size_t size)
 	number_print(row, row->min, min);
 	number_print(row, row->max, max);
 	snprintf(text, size, "%s from %s to %s",
-	         row->kind == OPTION_NS      ? "a time (number with ns, us, ms or s)"
-	         : row->kind == OPTION_BYTES ? "a size (number, or number with k, m or g)"
-	                                     : "a number",
-	         min, max);
+		 row->kind == OPTION_NS      ? "a time (number with ns, us, ms or s)"
+		 : row->kind == OPTION_BYTES ? "a size (number, or number with k, m or g)"
+					     : "a number",
+		 min, max);
 }
 
 /* Parse and set, whatever the source; the error says what and what else, and the caller where. */
 static int row_set(struct options *options, const struct option_row *row, const char *text,
-                   enum option_origin origin)
+		   enum option_origin origin)
 {
 	char allowed[192];
 	uint64_t value = 0;
@@ -264,9 +264,9 @@ static int row_set(struct options *options, const struct option_row *row, const 
 	if (!value_parse(row, text, &value)) {
 		allowed_print(row, allowed, sizeof(allowed));
 		return error_set(THOLE_ERR_ARGUMENT,
-		                 "option %s: \"%.*s\" must be %s; the default is %s", row->name,
-		                 QUOTE_MAX, row->kind == OPTION_KEY ? "(hidden)" : text, allowed,
-		                 *row->fallback ? row->fallback : "none");
+				 "option %s: \"%.*s\" must be %s; the default is %s", row->name,
+				 QUOTE_MAX, row->kind == OPTION_KEY ? "(hidden)" : text, allowed,
+				 *row->fallback ? row->fallback : "none");
 	}
 	if (row->kind == OPTION_TEXT)
 		strcpy((char *)value_of(options, row), text);
@@ -296,12 +296,12 @@ static void load_result(struct load *load, int status)
 }
 
 static void warn_unknown(struct options *options, const char *where, const char *name,
-                         size_t length)
+			 size_t length)
 {
 	if (options->warning[0] == '\0')
 		snprintf(options->warning, sizeof(options->warning),
-		         "%.160s: skipped \"%.*s\", which is no option of Thole %s", where,
-		         length > QUOTE_MAX ? QUOTE_MAX : (int)length, name, thole_version());
+			 "%.160s: skipped \"%.*s\", which is no option of Thole %s", where,
+			 length > QUOTE_MAX ? QUOTE_MAX : (int)length, name, thole_version());
 }
 
 static char *trim(char *text)
@@ -318,7 +318,7 @@ static char *trim(char *text)
 }
 
 static int line_load(struct options *options, const char *path, unsigned number, char *line,
-                     enum option_origin origin)
+		     enum option_origin origin)
 {
 	const struct option_row *row;
 	char *equals, *name;
@@ -330,8 +330,8 @@ static int line_load(struct options *options, const char *path, unsigned number,
 	equals = strchr(name, '=');
 	if (!equals)
 		return error_set(THOLE_ERR_ARGUMENT,
-		                 "%s, line %u: \"%.*s\" is not of the form name = value", path,
-		                 number, QUOTE_MAX, name);
+				 "%s, line %u: \"%.*s\" is not of the form name = value", path,
+				 number, QUOTE_MAX, name);
 	*equals = '\0';
 	name = trim(name);
 	row = row_find(name, strlen(name));
@@ -394,10 +394,10 @@ static void file_load(struct load *load, const char *path, enum option_origin or
 	if (!text) {
 		if (asked || (errno != ENOENT && errno != ENOTDIR && errno != EACCES))
 			load_result(load, error_set(THOLE_ERR_ARGUMENT,
-			                            "options file %s cannot be read: %m; repair "
-			                            "it, or set %s to "
-			                            "another or to nothing",
-			                            path, file_variable));
+						    "options file %s cannot be read: %m; repair "
+						    "it, or set %s to "
+						    "another or to nothing",
+						    path, file_variable));
 		return;
 	}
 	for (char *line = text; line; line = end, number++) {
@@ -494,7 +494,7 @@ static void variable_load(struct load *load, const char *variable)
 		warn_unknown(load->options, "environment", variable, (size_t)(equals - variable));
 	else if (row_set(load->options, row, equals + 1, OPTION_FROM_ENVIRONMENT) != 0)
 		load_result(load, error_prefix(THOLE_ERR_ARGUMENT, "environment, %.*s: ",
-		                               (int)(equals - variable), variable));
+					       (int)(equals - variable), variable));
 }
 
 /* What launchers call local_ranks: Hydra of MPICH and Intel MPI, Open MPI, Slurm's PMI. */
@@ -532,8 +532,8 @@ static int string_load(struct options *options, const char *string)
 
 	if (string[length] == '\0')
 		return error_set(THOLE_ERR_ARGUMENT,
-		                 "option string \"%.*s\" is not of the form name=value", QUOTE_MAX,
-		                 string);
+				 "option string \"%.*s\" is not of the form name=value", QUOTE_MAX,
+				 string);
 	if (!row)
 		return error_set(
 			THOLE_ERR_ARGUMENT,
@@ -549,7 +549,7 @@ static int sources_load(struct options *options, bool outside, const char *const
 	memset(options, 0, sizeof(*options));
 	for (unsigned i = 0; i < OPTIONS_COUNT; i++)
 		load_result(&load,
-		            row_set(options, &rows[i], rows[i].fallback, OPTION_FROM_DEFAULT));
+			    row_set(options, &rows[i], rows[i].fallback, OPTION_FROM_DEFAULT));
 	if (outside) {
 		files_load(&load);
 		environment_load(&load);
@@ -577,8 +577,8 @@ static const struct option_row *row_need(const char *name)
 
 	if (!row)
 		error_set(THOLE_ERR_NOT_FOUND,
-		          "\"%.*s\" is no option of Thole %s; thole info options lists them", QUOTE_MAX,
-		          name ? name : "(null)", thole_version());
+			  "\"%.*s\" is no option of Thole %s; thole info options lists them", QUOTE_MAX,
+			  name ? name : "(null)", thole_version());
 	return row;
 }
 
@@ -609,10 +609,10 @@ int options_get_text(const struct options *options, const char *name, char *valu
 	value_print(options, row, text);
 	if (!value || strlen(text) >= size)
 		return error_set(THOLE_ERR_ARGUMENT,
-		                 "option %s: its value \"%s\" takes %zu bytes, the buffer has %zu; "
-		                 "%d are always enough",
-		                 row->name, text, strlen(text) + 1, value ? size : 0,
-		                 OPTION_TEXT_MAX);
+				 "option %s: its value \"%s\" takes %zu bytes, the buffer has %zu; "
+				 "%d are always enough",
+				 row->name, text, strlen(text) + 1, value ? size : 0,
+				 OPTION_TEXT_MAX);
 	strcpy(value, text);
 	return 0;
 }
@@ -631,7 +631,7 @@ int options_get_number(const struct options *options, const char *name, uint64_t
 }
 
 const char *options_origin_text(const struct options *options, const char *name,
-                                char path[OPTIONS_PATH_MAX])
+				char path[OPTIONS_PATH_MAX])
 {
 	const struct option_row *row = row_need(name);
 	const char *named = secure_getenv(file_variable);
@@ -673,8 +673,8 @@ int thole_option_info(unsigned index, struct thole_option_info *info_p)
 
 	if (index >= OPTIONS_COUNT || !info_p)
 		return error_set(index >= OPTIONS_COUNT ? THOLE_ERR_NOT_FOUND : THOLE_ERR_ARGUMENT,
-		                 "option number %u: there are %d, and the result must not be NULL",
-		                 index, (int)OPTIONS_COUNT);
+				 "option number %u: there are %d, and the result must not be NULL",
+				 index, (int)OPTIONS_COUNT);
 	row = &rows[index];
 	/* A bad value somewhere makes opening fail with the reason; what is asked here are the
 	 * good ones. */

@@ -200,6 +200,6 @@ int options_get_number(const struct options *options, const char *name, uint64_t
 /* Where a value is from, in words: "default", a file's path (of a key too, if it is the file's), "environment",
  * "open", "set"; "" for no such option. path has room for a path, and may be what is returned. */
 const char *options_origin_text(const struct options *options, const char *name,
-                                char path[OPTIONS_PATH_MAX]);
+				char path[OPTIONS_PATH_MAX]);
 
 #endif /* BASE_OPTIONS_H */

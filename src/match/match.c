@@ -29,13 +29,13 @@ static inline uint32_t key_hash(const struct match *match, uint64_t tag, uint32_
 }
 
 static inline bool slot_has(const struct match_slot *slot, uint32_t hash, uint64_t tag,
-                            uint32_t source)
+			    uint32_t source)
 {
 	return slot->hash == hash && slot->tag == tag && slot->source == source;
 }
 
 static struct match_slot *table_find(struct match *match, struct match_table *table, uint64_t tag,
-                                     uint32_t source)
+				     uint32_t source)
 {
 	uint32_t hash = key_hash(match, tag, source);
 	uint32_t last = table->size - 1;
@@ -90,7 +90,7 @@ static void table_grow(struct match_table *table)
 /* Append an entry to those with its key. Returns false if there is no room and no memory for
  * more. */
 static bool table_insert(struct match *match, struct match_table *table, uint64_t tag,
-                         uint32_t source, struct list_node *node)
+			 uint32_t source, struct list_node *node)
 {
 	uint32_t hash = key_hash(match, tag, source);
 	struct match_slot *slot;
@@ -143,7 +143,7 @@ static void slot_clear(struct match_table *table, struct match_slot *slot)
 }
 
 static void table_remove(struct match *match, struct match_table *table, uint64_t tag,
-                         uint32_t source, struct list_node *node)
+			 uint32_t source, struct list_node *node)
 {
 	struct match_slot *slot = table->hint;
 
@@ -202,7 +202,7 @@ static void receive_index(struct match *match, struct match_receive *receive)
 		receive_class(match, receive->mask, receive->source == MATCH_ANY);
 
 	if (class && table_insert(match, &class->table, receive->tag & receive->mask,
-	                          receive->source, &receive->same)) {
+				  receive->source, &receive->same)) {
 		receive->home = (uint32_t)(class - match->receive_classes);
 	} else {
 		list_push_back(&match->unclassed, &receive->same);
@@ -226,7 +226,7 @@ void match_receive_unindex(struct match *match, struct match_receive *receive)
 		list_unlink(&receive->same);
 	else
 		table_remove(match, &match->receive_classes[receive->home].table,
-		             receive->tag & receive->mask, receive->source, &receive->same);
+			     receive->tag & receive->mask, receive->source, &receive->same);
 }
 
 static struct match_receive *receives_scan(struct match *match, uint32_t source, uint64_t tag)
@@ -246,7 +246,7 @@ static struct match_receive *receives_scan(struct match *match, uint32_t source,
 /* The oldest receive without a class that matches and is older than another one (NULL: than
  * none), else that one. */
 static struct match_receive *unclassed_scan(struct match *match, uint32_t source, uint64_t tag,
-                                            struct match_receive *other)
+					    struct match_receive *other)
 {
 	struct list_node *node = match->unclassed.next;
 
@@ -272,7 +272,7 @@ struct match_receive *match_arrive_search(struct match *match, uint32_t source, 
 	for (uint32_t i = 0; i < match->receive_classes_top; i++) {
 		struct match_class *class = &match->receive_classes[i];
 		struct match_slot *slot = table_find(match, &class->table, tag & class->mask,
-		                                     class->any ? MATCH_ANY : source);
+						     class->any ? MATCH_ANY : source);
 		struct match_receive *receive;
 
 		if (!slot)
@@ -297,18 +297,18 @@ static inline uint32_t classes_next(uint32_t *classes)
 }
 
 static uint32_t message_key_source(const struct match_class *class,
-                                   const struct match_message *message)
+				   const struct match_message *message)
 {
 	return class->any ? MATCH_ANY : message->source;
 }
 
 static bool message_class_insert(struct match *match, uint32_t number,
-                                 struct match_message *message)
+				 struct match_message *message)
 {
 	struct match_class *class = &match->message_classes[number];
 
 	return table_insert(match, &class->table, message->tag & class->mask,
-	                    message_key_source(class, message), &message->same[number]);
+			    message_key_source(class, message), &message->same[number]);
 }
 
 /* The class has no entry for any message any more. */
@@ -337,7 +337,7 @@ void match_message_unindex(struct match *match, struct match_message *message)
 		struct match_class *class = &match->message_classes[number];
 
 		table_remove(match, &class->table, message->tag & class->mask,
-		             message_key_source(class, message), &message->same[number]);
+			     message_key_source(class, message), &message->same[number]);
 	}
 	/* With the last message gone, the next ones need no index until a search wants it. */
 	if (match->message_count == 1)
@@ -380,7 +380,7 @@ static uint32_t message_class_make(struct match *match, uint64_t mask, bool any)
 	match->refused = false;
 	for (; node != &match->messages; node = node->next) {
 		if (!message_class_insert(match, number,
-		                          container_of(node, struct match_message, arrived))) {
+					  container_of(node, struct match_message, arrived))) {
 			message_class_drop(match, number);
 			match->refused = true;
 			return MATCH_CLASSES;
@@ -402,7 +402,7 @@ static uint32_t message_class(struct match *match, uint64_t mask, bool any)
 }
 
 static struct match_message *messages_scan(struct match *match, uint32_t source, uint64_t tag,
-                                           uint64_t mask)
+					   uint64_t mask)
 {
 	struct list_node *node = match->messages.next->next;
 
@@ -417,7 +417,7 @@ static struct match_message *messages_scan(struct match *match, uint32_t source,
 }
 
 struct match_message *match_find_search(struct match *match, uint32_t source, uint64_t tag,
-                                        uint64_t mask)
+					uint64_t mask)
 {
 	struct match_message *message;
 	struct match_class *class;

@@ -124,13 +124,13 @@ void match_salt(struct match *match, uint64_t salt);
 /* The out of line parts of the functions below. */
 struct match_receive *match_arrive_search(struct match *match, uint32_t source, uint64_t tag);
 struct match_message *match_find_search(struct match *match, uint32_t source, uint64_t tag,
-                                        uint64_t mask);
+					uint64_t mask);
 void match_receive_unindex(struct match *match, struct match_receive *receive);
 void match_message_index(struct match *match, struct match_message *message);
 void match_message_unindex(struct match *match, struct match_message *message);
 
 static inline bool match_agrees(uint32_t source, uint64_t tag, uint32_t want_source,
-                                uint64_t want_tag, uint64_t mask)
+				uint64_t want_tag, uint64_t mask)
 {
 	return ((tag ^ want_tag) & mask) == 0 &&
 	       (want_source == source || want_source == MATCH_ANY);
@@ -162,7 +162,7 @@ static inline void match_withdraw(struct match *match, struct match_receive *rec
 
 /* The oldest posted receive that matches a message, left in place; or NULL. */
 static inline struct match_receive *match_arrive_peek(struct match *match, uint32_t source,
-                                                      uint64_t tag)
+						      uint64_t tag)
 {
 	struct match_receive *receive;
 
@@ -190,7 +190,7 @@ static inline struct match_receive *match_arrive(struct match *match, uint32_t s
 /* The posted receive after one in order, the first after NULL; NULL after the last. To withdraw
  * one while walking, get the next one before. */
 static inline struct match_receive *match_receive_next(const struct match *match,
-                                                       const struct match_receive *receive)
+						       const struct match_receive *receive)
 {
 	struct list_node *node =
 		list_next(&match->receives, receive ? &receive->posted : &match->receives);
@@ -227,7 +227,7 @@ static inline void match_take(struct match *match, struct match_message *message
 /* The oldest unexpected message that a receive with this source (or MATCH_ANY), tag and mask
  * matches, left in place; or NULL. */
 static inline struct match_message *match_find(struct match *match, uint32_t source, uint64_t tag,
-                                               uint64_t mask)
+					       uint64_t mask)
 {
 	struct match_message *message;
 
@@ -243,7 +243,7 @@ static inline struct match_message *match_find(struct match *match, uint32_t sou
 
 /* As match_receive_next, for unexpected messages. */
 static inline struct match_message *match_message_next(const struct match *match,
-                                                       const struct match_message *message)
+						       const struct match_message *message)
 {
 	struct list_node *node =
 		list_next(&match->messages, message ? &message->arrived : &match->messages);

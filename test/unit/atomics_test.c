@@ -165,7 +165,7 @@ static struct number number_of_bool(unsigned type, bool value)
 
 /* The target's new value. */
 static struct number reference(unsigned op, unsigned type, struct number t, struct number o,
-                               struct number c)
+			       struct number c)
 {
 	struct number zero = {0};
 
@@ -180,7 +180,7 @@ static struct number reference(unsigned op, unsigned type, struct number t, stru
 		return (struct number){t.integer - o.integer, t.re - o.re, t.im - o.im};
 	case THOLE_PROD:
 		return (struct number){t.integer * o.integer, t.re * o.re - t.im * o.im,
-		                       t.re * o.im + t.im * o.re};
+				       t.re * o.im + t.im * o.re};
 	case THOLE_LOR:
 		return number_of_bool(type, number_true(t) || number_true(o));
 	case THOLE_LAND:
@@ -211,7 +211,7 @@ static struct number reference(unsigned op, unsigned type, struct number t, stru
 		return number_less(type, t, c) ? o : t;
 	case THOLE_MSWAP:
 		return (struct number){.integer =
-		                               (o.integer & c.integer) | (t.integer & ~c.integer)};
+					       (o.integer & c.integer) | (t.integer & ~c.integer)};
 	case THOLE_ATOMIC_OP_COUNT:
 		break;
 	}
@@ -256,7 +256,7 @@ static void sample(unsigned type, uint64_t *random, unsigned char *bytes)
 			break;
 		case 1: /* the largest, the smallest, those beside them, of signed ones */
 			number.integer = ((uint128)1 << (8 * types[type].part - 1)) +
-			                 random_below(random, 3) - 1;
+					 random_below(random, 3) - 1;
 			break;
 		default:
 			break;
@@ -304,16 +304,16 @@ static void round_check(unsigned op, unsigned type, uint64_t *random)
 		number_store(type, expected + i * size, reference(op, type, t, o, c));
 	}
 	assert_int_equal(atomics_apply(op, type, target, op == THOLE_READ ? NULL : operand + 1,
-	                               compares ? compare + 1 : NULL, fetches ? result + 1 : NULL,
-	                               count),
-	                 0);
+				       compares ? compare + 1 : NULL, fetches ? result + 1 : NULL,
+				       count),
+			 0);
 	/* Beyond the last element nothing has changed; the elements are compared without their
 	 * padding. */
 	assert_memory_equal(target + count * size, expected + count * size, size);
 	for (size_t i = 0; i < count; i++) {
 		number_store(type, former + i * size, number_load(type, former + i * size));
 		assert_true(number_equal(number_load(type, target + i * size),
-		                         number_load(type, expected + i * size)));
+					 number_load(type, expected + i * size)));
 	}
 	if (fetches)
 		assert_memory_equal(result + 1, former, count * size);
@@ -360,7 +360,7 @@ static void size__of_each_operation_and_type(void **state)
 	assert_int_equal(thole_atomic_size((enum thole_atomic_op) - 1, THOLE_INT32), 0);
 	assert_int_equal(thole_atomic_size(THOLE_SUM, (enum thole_type) - 1), 0);
 	assert_int_equal(atomics_apply(THOLE_SUM, THOLE_TYPE_COUNT, target, other, NULL, NULL, 1),
-	                 THOLE_ERR_UNSUPPORTED);
+			 THOLE_ERR_UNSUPPORTED);
 }
 
 static void apply__target_not_aligned(void **state)
@@ -375,14 +375,14 @@ static void apply__target_not_aligned(void **state)
 
 		if (alignment > 1)
 			assert_int_equal(atomics_apply(THOLE_WRITE, type, target + alignment / 2,
-			                               operand, NULL, NULL, 1),
-			                 THOLE_ERR_ARGUMENT);
+						       operand, NULL, NULL, 1),
+					 THOLE_ERR_ARGUMENT);
 		assert_int_equal(target[alignment / 2], 0);
 		assert_int_equal(atomics_apply(THOLE_WRITE, type, target + alignment, operand, NULL,
-		                               NULL, 1),
-		                 0);
+					       NULL, 1),
+				 0);
 		assert_memory_equal(target + alignment, operand,
-		                    types[type].part > 8 ? 10 : size_of(type));
+				    types[type].part > 8 ? 10 : size_of(type));
 		memset(target, 0, sizeof(target));
 	}
 }
@@ -393,13 +393,13 @@ static void apply__missing_arrays(void **state)
 
 	(void)state;
 	assert_int_equal(atomics_apply(THOLE_SUM, THOLE_INT32, &target, NULL, NULL, NULL, 1),
-	                 THOLE_ERR_ARGUMENT);
+			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(atomics_apply(THOLE_SUM, THOLE_INT32, NULL, &other, NULL, NULL, 1),
-	                 THOLE_ERR_ARGUMENT);
+			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(atomics_apply(THOLE_CSWAP, THOLE_INT32, &target, &other, NULL, NULL, 1),
-	                 THOLE_ERR_ARGUMENT);
+			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(atomics_apply(THOLE_MSWAP, THOLE_INT32, &target, &other, NULL, NULL, 1),
-	                 THOLE_ERR_ARGUMENT);
+			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(atomics_apply(THOLE_SUM, THOLE_INT32, NULL, NULL, NULL, NULL, 0), 0);
 	assert_int_equal(target, 1);
 }
@@ -414,8 +414,8 @@ static void read__memory_that_cannot_be_written(void **state)
 	for (unsigned type = 0; type < THOLE_TYPE_COUNT; type++) {
 		memset(result, 1, sizeof(result));
 		assert_int_equal(atomics_apply(THOLE_READ, type, page, NULL, NULL, result,
-		                               4096 / size_of(type)),
-		                 0);
+					       4096 / size_of(type)),
+				 0);
 		for (size_t i = 0; i < sizeof(result); i++)
 			assert_int_equal(result[i], 0);
 		assert_int_equal(atomics_apply(THOLE_READ, type, page, NULL, NULL, NULL, 1), 0);
@@ -492,7 +492,7 @@ static void *shared_use(void *arg)
 		atomics_apply(THOLE_SUM, THOLE_UINT64, &shared->wide, &low, NULL, NULL, 1);
 		atomics_apply(THOLE_SUM, THOLE_UINT128, &shared->wide, &high, NULL, NULL, 1);
 		atomics_apply(THOLE_SUM, THOLE_LONG_DOUBLE_COMPLEX, shared->complex_sum,
-		              complex_one, NULL, NULL, 1);
+			      complex_one, NULL, NULL, 1);
 		shared_swap(shared);
 	}
 	return NULL;

@@ -35,7 +35,7 @@ static void version__is_that_of_the_header(void **state)
 
 	(void)state;
 	snprintf(expected, sizeof(expected), "%d.%d.%d", THOLE_VERSION_MAJOR, THOLE_VERSION_MINOR,
-	         THOLE_VERSION_PATCH);
+		 THOLE_VERSION_PATCH);
 	assert_string_equal(thole_version(), expected);
 }
 

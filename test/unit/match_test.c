@@ -79,11 +79,11 @@ static uint64_t random_tag(uint64_t *random, const struct shape *shape)
 static uint32_t random_source(uint64_t *random, const struct shape *shape)
 {
 	return random_below(random, 8) < shape->any_of_8 ? MATCH_ANY
-	                                               : random_below(random, shape->sources);
+						       : random_below(random, shape->sources);
 }
 
 static bool matches(const struct match_message *message, uint32_t source, uint64_t tag,
-                    uint64_t mask)
+		    uint64_t mask)
 {
 	return (message->tag & mask) == (tag & mask) &&
 	       (source == MATCH_ANY || source == message->source);
@@ -103,7 +103,7 @@ static void receive_forget(struct model *model, unsigned at)
 	free(model->receives[at]);
 	model->receive_count--;
 	memmove(&model->receives[at], &model->receives[at + 1],
-	        (model->receive_count - at) * sizeof(model->receives[0]));
+		(model->receive_count - at) * sizeof(model->receives[0]));
 }
 
 static void message_forget(struct model *model, unsigned at)
@@ -111,7 +111,7 @@ static void message_forget(struct model *model, unsigned at)
 	free(model->messages[at]);
 	model->message_count--;
 	memmove(&model->messages[at], &model->messages[at + 1],
-	        (model->message_count - at) * sizeof(model->messages[0]));
+		(model->message_count - at) * sizeof(model->messages[0]));
 }
 
 /* Both have the same entries in the same order. */
@@ -144,7 +144,7 @@ static void step_arrive(struct model *model, uint64_t *random, const struct shap
 	message->source = random_below(random, shape->sources);
 	while (at < model->receive_count &&
 	       !matches(message, model->receives[at]->source, model->receives[at]->tag,
-	                model->receives[at]->mask))
+			model->receives[at]->mask))
 		at++;
 	if (at == model->receive_count) {
 		assert_null(match_arrive_peek(&model->match, message->source, message->tag));
@@ -155,10 +155,10 @@ static void step_arrive(struct model *model, uint64_t *random, const struct shap
 	}
 	/* Now and then as for a multi-receive buffer, which stays. */
 	assert_ptr_equal(match_arrive_peek(&model->match, message->source, message->tag),
-	                 model->receives[at]);
+			 model->receives[at]);
 	if (random_below(random, 4) != 0) {
 		assert_ptr_equal(match_arrive(&model->match, message->source, message->tag),
-		                 model->receives[at]);
+				 model->receives[at]);
 		receive_forget(model, at);
 	}
 	free(message);
@@ -282,7 +282,7 @@ static int seed_print(void **state)
 	refuse_of_8 = 0;
 	if (seed_now != UINT64_MAX)
 		print_error("failed with seed %llu; MATCH_SEED=%llu runs that alone\n",
-		            (unsigned long long)seed_now, (unsigned long long)seed_now);
+			    (unsigned long long)seed_now, (unsigned long long)seed_now);
 	seed_now = UINT64_MAX;
 	return 0;
 }
@@ -346,7 +346,7 @@ static int fixture_free(void **state)
 }
 
 static struct match_receive *post(struct fixture *fixture, unsigned at, uint32_t source,
-                                  uint64_t tag, uint64_t mask)
+				  uint64_t tag, uint64_t mask)
 {
 	struct match_receive *receive = &fixture->receives[at];
 
@@ -358,7 +358,7 @@ static struct match_receive *post(struct fixture *fixture, unsigned at, uint32_t
 }
 
 static struct match_message *store(struct fixture *fixture, unsigned at, uint32_t source,
-                                   uint64_t tag)
+				   uint64_t tag)
 {
 	struct match_message *message = &fixture->messages[at];
 
@@ -630,11 +630,11 @@ static void classes__empty_ones_serve_other_masks(void **state)
 	for (unsigned i = 21; i < 21 + MATCH_CLASSES - 1; i++) {
 		assert_in_range(f->receives[i].home, 0, MATCH_CLASSES - 1);
 		assert_ptr_equal(match_arrive(&f->match, 1, UINT64_C(1) << 40 | (uint64_t)i << 32),
-		                 &f->receives[i]);
+				 &f->receives[i]);
 	}
 	for (unsigned i = MATCH_CLASSES; i < MATCH_CLASSES + 4; i++)
 		assert_ptr_equal(match_arrive(&f->match, 1, UINT64_C(1) << 40 | (uint64_t)i << 32),
-		                 &f->receives[i]);
+				 &f->receives[i]);
 }
 
 static bool message_class_exists(const struct match *match, uint64_t mask)
@@ -708,7 +708,7 @@ static void memory__refused_when_a_table_is_full(void **state)
 	for (unsigned searches = 0; f->match.message_classes_active == 0; searches++) {
 		assert_in_range(searches, 0, 20);
 		assert_ptr_equal(match_find(&f->match, 2, COUNT - 1, UINT64_MAX),
-		                 &f->messages[COUNT - 1]);
+				 &f->messages[COUNT - 1]);
 	}
 	assert_ptr_equal(match_find(&f->match, 2, 77, UINT64_MAX), &f->messages[77]);
 }
@@ -735,7 +735,7 @@ static void hashes__equal_ones_of_different_keys(void **state)
 		}
 		for (uint32_t i = COUNT; i-- > 0;)
 			assert_ptr_equal(match_arrive(&match, receives[i].source, receives[i].tag),
-			                 &receives[i]);
+					 &receives[i]);
 		match_fini(&match);
 	}
 	free(receives);

@@ -246,7 +246,7 @@ static void set__bad_values(void **state)
 	before = options;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(options_set(&options, bad[i][0], bad[i][1], false),
-		                 THOLE_ERR_ARGUMENT);
+				 THOLE_ERR_ARGUMENT);
 		detail_check(bad[i][0]);
 		assert_memory_equal(&options, &before, sizeof(options));
 	}
@@ -262,8 +262,8 @@ static void set__errors_say_what_is_allowed(void **state)
 	assert_int_equal(options_load(&options, NULL), 0);
 	assert_int_equal(options_set(&options, "eager_max", "2m", false), THOLE_ERR_ARGUMENT);
 	detail_check("option eager_max: \"2m\" must be a size (number, or number with k, m or g) "
-	             "from 0 to 1m;"
-	             " the default is ");
+		     "from 0 to 1m;"
+		     " the default is ");
 	assert_int_equal(options_set(&options, "yield", "x", false), THOLE_ERR_ARGUMENT);
 	assert_string_equal(
 		thole_detail(),
@@ -282,7 +282,7 @@ static void set__errors_say_what_is_allowed(void **state)
 	assert_int_equal(options.bulk_ring, 1 << 20);
 	assert_int_equal(options_set(&options, "eager_max", "32k", false), 0);
 	assert_int_equal(options_get_text(&options, "eager", text, sizeof(text)),
-	                 THOLE_ERR_NOT_FOUND);
+			 THOLE_ERR_NOT_FOUND);
 	assert_int_equal(options_get_text(&options, "eager_max", text, 3), THOLE_ERR_ARGUMENT);
 	assert_int_equal(options_get_text(&options, "eager_max", NULL, 100), THOLE_ERR_ARGUMENT);
 	assert_int_equal(options_get_text(&options, "eager_max", text, 4), 0);
@@ -443,12 +443,12 @@ static void load__later_sources_win(void **state)
 
 	(void)state;
 	file = file_write("my-options", "# written by hand\n"
-	                                "eager_max=4k\n"
-	                                "  multi_min = 1k   # a comment\r\n"
-	                                "\n"
-	                                "spin=1us\n"
-	                                "spin=2us\n"
-	                                "bulk_piece=2k");
+					"eager_max=4k\n"
+					"  multi_min = 1k   # a comment\r\n"
+					"\n"
+					"spin=1us\n"
+					"spin=2us\n"
+					"bulk_piece=2k");
 	setenv("THOLE_OPTIONS_FILE", file, 1);
 	setenv("THOLE_MULTI_MIN", "2k", 1);
 	setenv("THOLE_BULK_PIECE", "4k", 1);
@@ -538,7 +538,7 @@ static void load__bad_values_fail_and_the_rest_is_good(void **state)
 static void load__bad_strings(void **state)
 {
 	static const char *const bad[] = {"spin",  "=1",      "",         "nothing=1",
-	                                  "spin=", "spin=-1", "spin =1us"};
+					  "spin=", "spin=-1", "spin =1us"};
 	struct options options;
 
 	(void)state;

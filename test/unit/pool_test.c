@@ -60,7 +60,7 @@ static void get__objects_are_apart_aligned_and_zero(void **state)
 
 	(void)state;
 	assert_int_equal(pool_init(&pool, SIZE, 10, COUNT),
-	                 0); /* chunks of 16; the last one is cut */
+			 0); /* chunks of 16; the last one is cut */
 	for (unsigned i = 0; i < COUNT; i++) {
 		objects[i] = pool_get(&pool);
 		assert_non_null(objects[i]);

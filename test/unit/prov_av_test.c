@@ -74,7 +74,7 @@ static void insert__counts_from_zero(void **state)
 	assert_int_equal(fi_av_insert(av, names, 2, addrs, 0, NULL), 2);
 	assert_true(addrs[0] == 0 && addrs[1] == 1);
 	assert_true(peer_of(one, 0) != PROV_NONE && peer_of(one, 1) != PROV_NONE &&
-	            peer_of(one, 0) != peer_of(one, 1));
+		    peer_of(one, 0) != peer_of(one, 1));
 	assert_int_equal(prov_map_get(one->sources, peer_of(one, 1)), 1);
 	assert_int_equal(fi_av_lookup(av, 1, &back, &length), 0);
 	assert_memory_equal(&back, &names[1], sizeof back);
@@ -138,7 +138,7 @@ static void refused__are_told_one_by_one(void **state)
 	assert_int_equal(prov_av_attach(container_of(av, struct prov_av, fid), one), 0);
 	assert_int_equal(fi_av_insert(av, mixed, 3, addrs, FI_SYNC_ERR, errors), 2);
 	assert_true(addrs[0] == 0 && addrs[1] == FI_ADDR_NOTAVAIL &&
-	            addrs[2] == 1); /* whose number is free again */
+		    addrs[2] == 1); /* whose number is free again */
 	assert_true(errors[0] == 0 && errors[1] == FI_EINVAL && errors[2] == 0);
 	memset(&mixed[1], 'x', sizeof mixed[1]); /* without a NUL */
 	assert_int_equal(fi_av_insert(av, &mixed[1], 1, addrs, 0, NULL), 0);

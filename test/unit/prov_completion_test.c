@@ -54,14 +54,14 @@ static void entry__has_what_the_message_had(void **state)
 {
 	static char buffer[4];
 	struct thole_completion completion = {.context = &endpoint,
-	                                      .tag = 7,
-	                                      .imm = 8,
-	                                      .length = 3,
-	                                      .message_length = 3,
-	                                      .buffer = buffer,
-	                                      .peer = 5,
-	                                      .flags = THOLE_IMM,
-	                                      .operation = THOLE_OP_RECEIVE};
+					      .tag = 7,
+					      .imm = 8,
+					      .length = 3,
+					      .message_length = 3,
+					      .buffer = buffer,
+					      .peer = 5,
+					      .flags = THOLE_IMM,
+					      .operation = THOLE_OP_RECEIVE};
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source = 0;
 
@@ -71,7 +71,7 @@ static void entry__has_what_the_message_had(void **state)
 	assert_ptr_equal(entry.op_context, &endpoint);
 	assert_true(entry.flags == (FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA));
 	assert_true(entry.tag == 7 && entry.data == 8 && entry.len == 3 && entry.buf == buffer &&
-	            source == 9);
+		    source == 9);
 	completion.peer = 4; /* in no vector */
 	completion.flags = 0;
 	prov_completion_take(&endpoint, &completion);
@@ -107,7 +107,7 @@ static void silence__counts_and_enters_nothing(void **state)
 static void multi__says_when_the_buffer_is_used_up(void **state)
 {
 	struct thole_completion completion = {.operation = THOLE_OP_RECEIVE,
-	                                      .flags = THOLE_PLAIN | THOLE_MULTI | PROV_SILENT};
+					      .flags = THOLE_PLAIN | THOLE_MULTI | PROV_SILENT};
 	struct fi_cq_tagged_entry entry;
 
 	(void)state;
@@ -122,11 +122,11 @@ static void multi__says_when_the_buffer_is_used_up(void **state)
 static void failure__says_what_and_how_much(void **state)
 {
 	struct thole_completion completion = {.context = &endpoint,
-	                                      .operation = THOLE_OP_RECEIVE,
-	                                      .tag = 7,
-	                                      .length = 10,
-	                                      .message_length = 25,
-	                                      .status = THOLE_ERR_TRUNCATED};
+					      .operation = THOLE_OP_RECEIVE,
+					      .tag = 7,
+					      .length = 10,
+					      .message_length = 25,
+					      .status = THOLE_ERR_TRUNCATED};
 	struct fi_cq_err_entry error = {0};
 
 	(void)state;
@@ -135,7 +135,7 @@ static void failure__says_what_and_how_much(void **state)
 	assert_int_equal(fi_cq_readerr(cq, &error, 0), 1);
 	assert_ptr_equal(error.op_context, &endpoint);
 	assert_true(error.err == FI_ETRUNC && error.prov_errno == THOLE_ERR_TRUNCATED &&
-	            error.tag == 7);
+		    error.tag == 7);
 	assert_true(error.len == 10 && error.olen == 15 && error.flags == (FI_RECV | FI_TAGGED));
 	assert_true(fi_cntr_read(cntr) == 0 && fi_cntr_readerr(cntr) == 1);
 	completion.status = THOLE_ERR_CANCELED;
@@ -178,7 +178,7 @@ static void access__of_peers_is_counted_and_entered_with_data_alone(void **state
 	prov_completion_take(&endpoint, &completion);
 	assert_int_equal(fi_cq_read(cq, &entry, 1), 1);
 	assert_true(entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA) &&
-	            entry.data == 3);
+		    entry.data == 3);
 	assert_null(entry.op_context); /* the region is not the program's */
 }
 
@@ -187,12 +187,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(entry__has_what_the_message_had, setup, teardown),
 		cmocka_unit_test_setup_teardown(silence__counts_and_enters_nothing, setup,
-		                                teardown),
+						teardown),
 		cmocka_unit_test_setup_teardown(multi__says_when_the_buffer_is_used_up, setup,
-		                                teardown),
+						teardown),
 		cmocka_unit_test_setup_teardown(failure__says_what_and_how_much, setup, teardown),
 		cmocka_unit_test_setup_teardown(failure__without_a_context_is_the_endpoints, setup,
-		                                teardown),
+						teardown),
 		cmocka_unit_test_setup_teardown(
 			access__of_peers_is_counted_and_entered_with_data_alone, setup, teardown),
 	};

@@ -63,7 +63,7 @@ static void ring__keeps_order_while_it_grows(void **state)
 	for (uintptr_t i = 0; i < 200; i++)
 		assert_true(push(cq, i));
 	assert_int_equal(fi_cq_read(&cq->fid, entries, 100),
-	                 100); /* so that it does not begin at its front */
+			 100); /* so that it does not begin at its front */
 	for (uintptr_t i = 200; i < 1000; i++)
 		assert_true(push(cq, i));
 	for (next = 100; (count = fi_cq_readfrom(&cq->fid, entries, 100, sources)) > 0;
@@ -123,7 +123,7 @@ static void error__stands_in_its_place(void **state)
 	assert_true(error.err == FI_ETRUNC && error.err_data_size == 0);
 	assert_ptr_equal(error.err_data, &error); /* the caller's */
 	assert_string_equal(fi_cq_strerror(&cq->fid, error.prov_errno, NULL, NULL, 0),
-	                    thole_strerror(THOLE_ERR_TRUNCATED));
+			    thole_strerror(THOLE_ERR_TRUNCATED));
 	assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
 	assert_ptr_equal(error.op_context, (void *)3);
 	assert_int_equal(fi_cq_read(&cq->fid, entries, 4), 1);
@@ -161,7 +161,7 @@ static void waiting__ends_by_time_and_by_signal(void **state)
 	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, 1), -FI_EAGAIN);
 	assert_int_equal(fi_cq_signal(&cq->fid), 0);
 	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1),
-	                 -FI_EAGAIN); /* would not end else */
+			 -FI_EAGAIN); /* would not end else */
 	assert_int_equal(prov_cq_trywait(cq), 0);
 	push(cq, 1);
 	assert_int_equal(prov_cq_trywait(cq), -FI_EAGAIN);

@@ -92,19 +92,19 @@ static void option__limits_may_be_wished_smaller(void **state)
 
 	(void)state;
 	assert_int_equal(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, PROV_OPT_INJECT_MSG_SIZE, &value,
-	                           sizeof value),
-	                 0);
+				   sizeof value),
+			 0);
 	assert_int_equal(
 		fi_getopt(&ep->fid, FI_OPT_ENDPOINT, PROV_OPT_INJECT_MSG_SIZE, &value, &length), 0);
 	assert_int_equal(value, PROV_INJECT_MAX);
 	value = PROV_INJECT_MAX + 1;
 	assert_int_equal(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, PROV_OPT_INJECT_MSG_SIZE, &value,
-	                           sizeof value),
-	                 -FI_EINVAL);
+				   sizeof value),
+			 -FI_EINVAL);
 	assert_int_equal(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, 9999, &value, sizeof value),
-	                 -FI_ENOPROTOOPT);
+			 -FI_ENOPROTOOPT);
 	assert_int_equal(fi_setopt(&ep->fid, 9999, FI_OPT_MIN_MULTI_RECV, &value, sizeof value),
-	                 -FI_ENOPROTOOPT);
+			 -FI_ENOPROTOOPT);
 }
 
 static void operation_flags__of_one_direction(void **state)
@@ -126,10 +126,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(enable__needs_a_vector_and_a_queue, setup,
-		                                teardown),
+						teardown),
 		cmocka_unit_test_setup_teardown(option__multi_min_is_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(option__limits_may_be_wished_smaller, setup,
-		                                teardown),
+						teardown),
 		cmocka_unit_test_setup_teardown(operation_flags__of_one_direction, setup, teardown),
 	};
 

@@ -25,7 +25,7 @@ static void send__follows_the_call(void **state)
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_REMOTE_CQ_DATA), THOLE_IMM);
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_MATCH_COMPLETE), THOLE_SYNC);
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_PUT, FI_MATCH_COMPLETE),
-	                 0); /* nothing matches */
+			 0); /* nothing matches */
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_COMPLETION), 0);
 }
 
@@ -46,7 +46,7 @@ static void selective__is_silent_or_quiet(void **state)
 	assert_int_equal(prov_flags_recv(&endpoint, THOLE_PLAIN, FI_COMPLETION), THOLE_PLAIN);
 	/* A used up buffer makes an entry even so. */
 	assert_int_equal(prov_flags_recv(&endpoint, THOLE_PLAIN, FI_MULTI_RECV),
-	                 THOLE_PLAIN | THOLE_MULTI | PROV_SILENT);
+			 THOLE_PLAIN | THOLE_MULTI | PROV_SILENT);
 	prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, THOLE_PLAIN)->counter = counter;
 	assert_int_equal(prov_flags_recv(&endpoint, THOLE_PLAIN, 0), THOLE_PLAIN | PROV_SILENT);
 	assert_int_equal(prov_flags_recv(&endpoint, 0, 0), THOLE_QUIET);
@@ -74,20 +74,20 @@ static void settle__says_what_ends(void **state)
 	(void)state;
 	prov_flags_settle(&endpoint);
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_SEND, 0)->flags ==
-	            (FI_SEND | FI_TAGGED));
+		    (FI_SEND | FI_TAGGED));
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, THOLE_PLAIN)->flags ==
-	            (FI_RECV | FI_MSG));
+		    (FI_RECV | FI_MSG));
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_PUT, 0)->flags == (FI_RMA | FI_WRITE));
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_GET, 0)->flags == (FI_RMA | FI_READ));
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_ATOMIC_FETCH, 0)->flags ==
-	            (FI_ATOMIC | FI_READ));
+		    (FI_ATOMIC | FI_READ));
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_REMOTE_PUT, 0)->flags ==
-	            (FI_RMA | FI_REMOTE_WRITE));
+		    (FI_RMA | FI_REMOTE_WRITE));
 	/* Only what arrives brings immediate data. */
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_RECEIVE, 0)->imm_flag ==
-	            FI_REMOTE_CQ_DATA);
+		    FI_REMOTE_CQ_DATA);
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_REMOTE_PUT, 0)->imm_flag ==
-	            FI_REMOTE_CQ_DATA);
+		    FI_REMOTE_CQ_DATA);
 	assert_true(prov_endpoint_sink(&endpoint, THOLE_OP_SEND, 0)->imm_flag == 0);
 }
 

@@ -29,7 +29,7 @@ static void map__has_what_was_set(void **state)
 	assert_int_equal(prov_map_set(&map, map->count, 7), 0); /* the first behind its end */
 	assert_int_equal(prov_map_set(&map, 1000, 1), 0);
 	assert_true(prov_map_get(map, 3) == 30 && prov_map_get(map, 8) == 7 &&
-	            prov_map_get(map, 1000) == 1);
+		    prov_map_get(map, 1000) == 1);
 	assert_true(prov_map_get(map, 4) == PROV_NONE && prov_map_get(map, 999) == PROV_NONE);
 	assert_true(prov_map_get(map, 1001) == PROV_NONE);
 	assert_true(prov_map_get(map, FI_ADDR_UNSPEC) == PROV_NONE);
@@ -49,7 +49,7 @@ static void map__is_whole_without_memory(void **state)
 	assert_int_equal(prov_map_set(&map, 7, 70), 0); /* for which there is room */
 	refuse = false;
 	assert_true(prov_map_get(map, 0) == 5 && prov_map_get(map, 7) == 70 &&
-	            prov_map_get(map, 1000) == PROV_NONE);
+		    prov_map_get(map, 1000) == PROV_NONE);
 	assert_int_equal(prov_map_set(&map, PROV_NONE, 1), -FI_ENOMEM);
 	free(map);
 }

@@ -71,7 +71,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(set__says_who_has_something, setup, teardown),
 		cmocka_unit_test_setup_teardown(add__takes_queues_and_counters_alone, setup,
-		                                teardown),
+						teardown),
 	};
 
 	return cmocka_run_group_tests_name("prov_poll", tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void region__is_on_all_endpoints(void **state)
 	assert_false(is_exposed(early, 0) || is_exposed(late, 0));
 	assert_true(is_exposed(early, 1));
 	assert_int_equal(fi_endpoint(objects.domain, objects.info, &first, NULL),
-	                 0); /* in its place */
+			 0); /* in its place */
 	assert_true(is_exposed(early, 0) && is_exposed(late, 0));
 	assert_int_equal(fi_close(&late->fid), 0);
 	assert_int_equal(reg(FI_REMOTE_READ, 2, &late), 0); /* whose key is free again */
@@ -84,7 +84,7 @@ static void counter__needs_notices(void **state)
 	assert_int_equal(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_READ), -FI_EINVAL);
 	assert_int_equal(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), 0);
 	assert_int_equal(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE),
-	                 -FI_EINVAL); /* one is enough */
+			 -FI_EINVAL); /* one is enough */
 	assert_int_equal(fi_close(&cntr->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&mr->fid), 0);
 	assert_int_equal(fi_close(&cntr->fid), 0);
@@ -97,9 +97,9 @@ static void reg__of_one_piece_of_memory(void **state)
 
 	(void)state;
 	assert_int_equal(fi_mr_regv(objects.domain, two, 2, FI_REMOTE_READ, 0, 1, 0, &mr, NULL),
-	                 -FI_EINVAL);
+			 -FI_EINVAL);
 	assert_int_equal(fi_mr_regv(objects.domain, two, 1, FI_REMOTE_READ, 4, 1, 0, &mr, NULL),
-	                 -FI_EINVAL);
+			 -FI_EINVAL);
 	assert_int_equal(fi_mr_regv(objects.domain, two, 1, FI_REMOTE_READ, 0, 1, 0, &mr, NULL), 0);
 	assert_int_equal(container_of(mr, struct prov_region, fid)->length, 8);
 	assert_int_equal(fi_close(&mr->fid), 0);

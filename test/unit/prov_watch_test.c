@@ -93,7 +93,7 @@ static void control__gives_the_descriptor_to_who_asked_for_one(void **state)
 
 	(void)state;
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_MUTEX_COND),
-	                 -FI_ENOSYS);
+			 -FI_ENOSYS);
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
 	assert_int_equal(prov_watch_control(&watch, FI_WAIT_FD, FI_GETWAIT, &fd), 0);
 	assert_int_equal(fd, watch.epoll);
@@ -110,7 +110,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(note__wakes_who_may_sleep, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__wakes, setup, teardown),
 		cmocka_unit_test_setup_teardown(control__gives_the_descriptor_to_who_asked_for_one,
-		                                setup, teardown),
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("prov_watch", tests, NULL, NULL);

@@ -34,7 +34,7 @@ enum {
 	PERF_PORT = 7471,       /* of the TCP connection between two hosts, unless --port says otherwise */
 	PERF_WINDOW_MAX = 1024, /* sends under way at once in the bandwidth test */
 	PERF_LINE = 128,        /* bytes that two cores never share by accident: two lines, for the
-	                           prefetcher that fetches them in pairs */
+				   prefetcher that fetches them in pairs */
 };
 
 enum perf_test {
