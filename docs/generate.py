@@ -686,12 +686,36 @@ def unnamed_files() -> Iterator[str]:
 WIDTH_MAX = 120  # columns of a line, tabs to the next eighth; .clang-format and pyproject.toml say the same
 
 
-def wide_lines() -> Iterator[str]:
+def wrong_lines() -> Iterator[str]:
     for folder in ("src", "include", "provider", "mx", "sim", "tools", "test", "bench", "docs"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             for number, line in enumerate(path.read_text().split("\n"), 1):
                 if len(line.expandtabs(8)) > WIDTH_MAX:
                     yield f"{path.relative_to(ROOT)}:{number} has more than {WIDTH_MAX} columns"
+                if re.match(r"\t* {8}| +\t", line):
+                    yield f"{path.relative_to(ROOT)}:{number} is not indented by tabs and less than 8 spaces"
+
+
+PARAMETERS_MAX = 8
+PUBLIC = r"thole_\w+|mx_\w+"
+
+
+def parameters(text: str) -> int:
+    """How many a list has; those of functions that are pointed to are not its own."""
+    while (shorter := re.sub(r"\([^()]*\)", "", text)) != text:
+        text = shorter
+    return text.count(",") + 1
+
+
+def long_signatures() -> Iterator[str]:
+    """Only what others dictate takes many parameters: public functions, and those in libfabric's tables."""
+    for folder in ("src", "sim", "provider", "mx"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            text = without_comments(path.read_text())
+            tables = set(re.findall(r"^\t\.\w+ = (\w+),$", text, flags=re.MULTILINE)) if folder == "provider" else set()
+            for name, words in re.findall(r"^\w[^;={}()]*?\b(\w+)\(([^;{}]*?)\)\n\{", text, flags=re.MULTILINE):
+                if parameters(words) > PARAMETERS_MAX and name not in tables and not re.fullmatch(PUBLIC, name):
+                    yield f"{path.relative_to(ROOT)}: {name}() has {parameters(words)} parameters: it wants a struct"
 
 
 def wrong_includes() -> Iterator[str]:
@@ -984,8 +1008,8 @@ def check(tables: Tables) -> int:
     for name in DOCUMENTS:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
-    wrong += [*unnamed_files(), *wide_lines(), *wrong_includes(), *wrong_functions(), *wrong_externals()]
-    wrong += [*twice_defined(), *wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
+    wrong += [*unnamed_files(), *wrong_lines(), *long_signatures(), *wrong_includes(), *wrong_functions()]
+    wrong += [*wrong_externals(), *twice_defined(), *wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"
