@@ -174,6 +174,63 @@ static void accept__proves_the_key(void **state)
 	}
 }
 
+/* A session is what shows that frames are of this connection; 0 is what those have that know none. */
+static void connect__has_a_session(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet, said;
+
+	(void)state;
+	stranger_connect(&packet);
+	packet.connect.session = 0;
+	stranger_says(host, UDP, &packet, 0);
+	host_run(host, SECOND_NS / 100);
+	assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), 1);
+	assert_int_equal(host->endpoint->peer_count, 0);
+	host_said(host, UDP, &said);
+	assert_int_equal(said.type, PACKET_ACCEPT);
+	assert_int_not_equal(said.connect.status, CONNECT_OK);
+	host_close(host);
+}
+
+/* Nor is it an answer that has seen a longer frame than any that we can send, or that lets us in and has no session, or
+ * has one and does not. */
+static void accept__that_cannot_be(void **state)
+{
+	static const struct {
+		uint16_t seen;
+		uint8_t status;
+		uint64_t session;
+	} cases[] = {
+		{ENGINE_FRAME_MAX + 1, CONNECT_OK, 4711},
+		{UINT16_MAX, CONNECT_OK, 4711},
+		{ENGINE_FRAME_MAX, CONNECT_OK, 0},
+		{ENGINE_FRAME_MAX, CONNECT_NO_GUARD, 4711},
+	};
+	struct thole_peer_info info;
+	struct packet packet, asked;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct host *host = host_open(0);
+		uint32_t peer = host_wants(host, &asked);
+
+		stranger_accept(&packet, &asked);
+		packet.connect.seen = cases[i].seen;
+		packet.connect.status = cases[i].status;
+		packet.connect.session = cases[i].session;
+		stranger_says(host, UDP, &packet, 0);
+		assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), 1);
+		assert_int_equal(thole_peer_info(host->endpoint, peer, &info), 0);
+		assert_string_equal(info.state, "connecting");
+		stranger_accept(&packet, &asked);
+		stranger_says(host, UDP, &packet, 0);
+		assert_int_equal(thole_peer_info(host->endpoint, peer, &info), 0);
+		assert_string_equal(info.state, "connected");
+		host_close(host);
+	}
+}
+
 /* Both want it at once, and the peer has heard us first: that it cannot have our integrity is why there is no
  * connection. */
 static void accept__no_guard_there(void **state)
@@ -404,6 +461,8 @@ int main(void)
 		cmocka_unit_test(wanted__is_asked_by_the_other_link),
 		cmocka_unit_test(connect__comes_from_where_it_says),
 		cmocka_unit_test(accept__proves_the_key),
+		cmocka_unit_test(connect__has_a_session),
+		cmocka_unit_test(accept__that_cannot_be),
 		cmocka_unit_test(accept__no_guard_there),
 		cmocka_unit_test(connect__of_a_second_session),
 		cmocka_unit_test(connect__for_another_endpoint),

@@ -302,6 +302,40 @@ static void eager__of_a_length_that_cannot_be(void **state)
 	}
 }
 
+/* Between the pieces of a message comes nothing else, and they are no longer than it: else it has failed. */
+static void pieces__are_disturbed(void **state)
+{
+	static const uint8_t bytes[64];
+	struct record front = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .tag = 3, .length = RECORD_EXTERNAL,
+			       .arg[0] = 100};
+	struct record piece = {.kind = RECORD_PIECE, .length = 37}, other = {.kind = RECORD_EAGER, .tag = 4};
+
+	(void)state;
+	for (int posted = 0; posted < 2; posted++) {
+		struct thole_request *receive;
+		struct thole_completion completion;
+		struct transport_peer *peer;
+		struct pair pair;
+		uint8_t to[128];
+
+		pair_open(&pair, no_options);
+		peer = &endpoint_peer(pair.b, pair.b_to_a)->base;
+		if (posted)
+			assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, 100, 3, ~UINT64_C(0), 0, NULL, &receive), 0);
+		pair.b->base.up->delivered(peer, &front, bytes, 64);
+		pair.b->base.up->delivered(peer, &piece, bytes, 37); /* 36 are left */
+		assert_int_equal(pair_counter(pair.b, "bad_records"), 1);
+		pair.b->base.up->delivered(peer, &other, bytes, 0);
+		assert_int_equal(pair_counter(pair.b, "bad_records"), 2);
+		if (!posted)
+			assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, 100, 3, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(thole_test(pair.b, receive, &completion), 1);
+		assert_int_equal(completion.status, THOLE_ERR_PROTOCOL);
+		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 4, ~UINT64_C(0), 0, &completion), 1);
+		pair_close(&pair);
+	}
+}
+
 /* ---- Buffers for many messages -------------------------------------------------------------------- */
 
 enum { PARTS_MAX = 64 };
@@ -1355,6 +1389,7 @@ int main(void)
 		cmocka_unit_test(sync__answered_after_the_payload_was_copied),
 		cmocka_unit_test(rts__of_a_window_that_cannot_be),
 		cmocka_unit_test(eager__of_a_length_that_cannot_be),
+		cmocka_unit_test(pieces__are_disturbed),
 		cmocka_unit_test(multi__takes_messages_until_full),
 		cmocka_unit_test(multi__cancel_gives_the_buffer_back_once),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),

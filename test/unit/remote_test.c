@@ -343,6 +343,87 @@ static void atomic__refused(void **state)
 	target_close();
 }
 
+/* ---- Records that no correct peer sends -------------------------------------------------------------------------- */
+
+static const uint8_t payload[64];
+
+static void arrives(struct thole_endpoint *at, uint32_t from, const struct record *record, uint32_t length)
+{
+	at->base.up->delivered(&endpoint_peer(at, from)->base, record, payload, length);
+}
+
+/* Operands are as many as the operation has, no more and no fewer: what lies behind them is not theirs. */
+static void atomic__of_operands_that_cannot_be(void **state)
+{
+	static const struct {
+		enum thole_atomic_op op;
+		uint32_t bytes;
+		bool good;
+	} cases[] = {
+		{THOLE_SUM, 32, true},    {THOLE_SUM, 31, false},   {THOLE_SUM, 8, false},   {THOLE_SUM, 0, false},
+		{THOLE_SUM, 64, false},   {THOLE_CSWAP, 64, true},  {THOLE_CSWAP, 32, false}, {THOLE_READ, 0, true},
+		{THOLE_READ, 32, false},
+	};
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t bad = pair_counter(target.pair.b, "bad_records");
+		struct record record = {.kind = RECORD_ATOMIC, .length = RECORD_EXTERNAL, .tag = KEY,
+					.imm = (uint64_t)cases[i].op | (uint64_t)THOLE_UINT64 << 8 | (uint64_t)4 << 32,
+					.arg[0] = cases[i].bytes};
+
+		arrives(target.pair.b, target.pair.b_to_a, &record, cases[i].bytes);
+		assert_int_equal(pair_counter(target.pair.b, "bad_records"), bad + !cases[i].good);
+	}
+	target_close();
+}
+
+/* How a get of 16 bytes ends that is answered so. */
+static int answered(const struct record *answer, uint32_t length)
+{
+	static uint8_t to[16 + GUARD];
+	struct record record = *answer;
+	struct thole_request *request;
+	struct thole_completion completion;
+
+	memset(to, 0xcc, sizeof(to));
+	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &(struct iovec){to, 16}, 1, KEY, 0, 0, NULL,
+				   &request),
+			 0);
+	record.kind = RECORD_REPLY;
+	record.tag = request_id(request);
+	arrives(target.pair.a, target.pair.a_to_b, &record, length);
+	assert_int_equal(thole_test(target.pair.a, request, &completion), 1);
+	for (int i = 16; i < 16 + GUARD; i++)
+		assert_int_equal(to[i], 0xcc);
+	return completion.status;
+}
+
+static void get__is_answered_with_another_length(void **state)
+{
+	struct record record = {.length = RECORD_EXTERNAL};
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_GET);
+	assert_int_equal(answered(&record, 16), 0);
+	assert_int_equal(answered(&record, 0), THOLE_ERR_PROTOCOL);
+	assert_int_equal(answered(&record, 15), THOLE_ERR_PROTOCOL);
+	assert_int_equal(answered(&record, 17), THOLE_ERR_PROTOCOL);
+	record.flags = RECORD_MORE;
+	record.arg[0] = 17;
+	assert_int_equal(answered(&record, 8), THOLE_ERR_PROTOCOL);
+	record.arg[0] = 16;
+	assert_int_equal(answered(&record, 17), THOLE_ERR_PROTOCOL);
+	record.flags = RECORD_WINDOW;
+	window_store(&(struct window){.length = 15, .count = 1}, &record);
+	assert_int_equal(answered(&record, 0), THOLE_ERR_PROTOCOL);
+	window_store(&(struct window){.length = 16, .count = 2}, &record);
+	assert_int_equal(answered(&record, 0), THOLE_ERR_PROTOCOL);
+	assert_int_equal(pair_counter(target.pair.a, "bad_records"), 7);
+	target_close();
+}
+
 /* Whatever was under way ends with the peer. */
 static void gone__pending_operations_end(void **state)
 {
@@ -391,6 +472,8 @@ int main(void)
 		cmocka_unit_test(notice__put_with_imm_and_notify_regions),
 		cmocka_unit_test(atomic__operates_and_fetches),
 		cmocka_unit_test(atomic__refused),
+		cmocka_unit_test(atomic__of_operands_that_cannot_be),
+		cmocka_unit_test(get__is_answered_with_another_length),
 		cmocka_unit_test(gone__pending_operations_end),
 	};
 
