@@ -9,19 +9,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "mx_nic.h"
 #include "mx_place.h"
 #include "mx_setting.h"
 
 enum {
-	TABLE_FIRST = 16,     /* rows at first; doubled when they are full */
 	LINE_MAX_BYTES = 512, /* of the file; a longer one is wrong, and its rest too */
 };
 
 struct table {
 	struct mxi_known *rows; /* its own; NULL: none */
-	unsigned count, room;   /* rows in use, and how many there is memory for */
+	uint32_t count, room;   /* rows in use, and how many there is memory for */
 };
 
 /* Which contents of the file were read. */
@@ -107,18 +107,14 @@ static struct mxi_known *mxi_known_table_find(const struct table *table, uint64_
 /* One more row; NULL: there are as many as there may be, or no memory. */
 static struct mxi_known *mxi_known_table_add(struct table *table)
 {
-	unsigned room = table->room ? 2 * table->room : TABLE_FIRST;
 	struct mxi_known *rows;
 
 	if (table->count == MXI_KNOWN_MAX)
 		return NULL;
-	if (table->count == table->room) {
-		rows = realloc(table->rows, room * sizeof(*rows));
-		if (!rows)
-			return NULL;
-		table->rows = rows;
-		table->room = room;
-	}
+	rows = array_reserve(table->rows, &table->room, table->count + 1, sizeof(*rows));
+	if (!rows)
+		return NULL;
+	table->rows = rows;
 	return &table->rows[table->count++];
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "mx_directory.h"
 #include "mx_error.h"
 #include "mx_extensions.h"
@@ -11,19 +12,13 @@
 
 static bool mxi_peer_peers_reach(struct mxi_peers *peers, uint32_t handle)
 {
-	uint32_t size = peers->size ? peers->size : 16;
-	struct mxi_peer **by_handle;
+	uint32_t old = peers->size;
+	struct mxi_peer **by_handle = array_reserve(peers->by_handle, &peers->size, handle + 1, sizeof(*by_handle));
 
-	if (handle < peers->size)
-		return true;
-	while (size <= handle)
-		size *= 2;
-	by_handle = realloc(peers->by_handle, size * sizeof(*by_handle));
 	if (!by_handle)
 		return false;
-	memset(by_handle + peers->size, 0, (size - peers->size) * sizeof(*by_handle));
+	memset(by_handle + old, 0, (peers->size - old) * sizeof(*by_handle));
 	peers->by_handle = by_handle;
-	peers->size = size;
 	return true;
 }
 

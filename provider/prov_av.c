@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "prov_core.h"
 #include "prov_eq.h"
 #include "prov_error.h"
@@ -50,16 +51,12 @@ static void prov_av_entry_unmap(struct prov_endpoint *endpoint, size_t index)
 
 static int prov_av_reserve(struct prov_av *av)
 {
-	size_t capacity = av->capacity ? 2 * av->capacity : 16;
-	struct thole_address *addresses;
+	struct thole_address *addresses =
+		array_reserve(av->addresses, &av->capacity, (uint32_t)av->count + 1, sizeof *addresses);
 
-	if (av->count < av->capacity)
-		return 0;
-	addresses = realloc(av->addresses, capacity * sizeof *addresses);
 	if (!addresses)
 		return -FI_ENOMEM;
 	av->addresses = addresses;
-	av->capacity = capacity;
 	return 0;
 }
 

@@ -23,7 +23,8 @@ struct prov_av {
 	struct prov_eq *eq;               /* NULL: none is bound */
 	bool asynchronous;                /* FI_EVENT: insertions report to eq */
 	struct thole_address *addresses;  /* by fi_addr_t; a free one has an empty text */
-	size_t count, capacity;           /* entries, free ones too, and how many there is room for */
+	size_t count;                     /* entries, free ones too */
+	uint32_t capacity;                /* and how many there is room for */
 	size_t free_count;                /* how many below count are free */
 	struct prov_endpoint **endpoints; /* bound to it */
 	size_t endpoint_count;

@@ -3,22 +3,17 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "thole.h"
 
-int heap_reserve(struct heap *heap, uint32_t capacity)
+int heap_reserve(struct heap *heap, uint32_t members)
 {
-	uint32_t grown = heap->capacity ? heap->capacity : 16;
-	struct heap_place *places;
+	struct heap_place *places =
+		array_reserve(heap->places, &heap->capacity, members + 1, sizeof(*places)); /* places[0] is not used */
 
-	if (capacity <= heap->capacity)
-		return 0;
-	while (grown < capacity)
-		grown *= 2;
-	places = realloc(heap->places, ((size_t)grown + 1) * sizeof(*places));
 	if (!places)
 		return THOLE_ERR_MEMORY;
 	heap->places = places;
-	heap->capacity = grown;
 	return 0;
 }
 

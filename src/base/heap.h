@@ -24,11 +24,12 @@ struct heap_place {
 
 struct heap {
 	struct heap_place *places; /* places[1] is the earliest */
-	uint32_t count, capacity;
+	uint32_t count;            /* members */
+	uint32_t capacity;         /* of places */
 };
 
 /* Make room for this many members, so that heap_set needs no memory. Returns 0 or THOLE_ERR_MEMORY. */
-int heap_reserve(struct heap *heap, uint32_t capacity);
+int heap_reserve(struct heap *heap, uint32_t members);
 void heap_fini(struct heap *heap);
 /* Put a node in, or move it, to a key. There is room (heap_reserve). */
 void heap_set(struct heap *heap, struct heap_node *node, uint64_t key);

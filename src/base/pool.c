@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "thole.h"
 
-enum { POOL_LINE = 64, POOL_CHUNKS_FIRST = 8 };
+enum { POOL_LINE = 64 };
 #define POOL_CHUNK_BYTES_MAX ((size_t)1 << 30)
 #define POOL_BOUND_MAX ((uint32_t)1 << 31) /* so that adding a chunk to an index cannot wrap */
 
@@ -50,18 +51,11 @@ void pool_fini(struct pool *pool)
 /* Make room in the array of chunks for number count. */
 static int chunks_reserve(struct pool *pool, uint32_t count)
 {
-	uint32_t chunks_max = pool->chunks_max ? pool->chunks_max : POOL_CHUNKS_FIRST;
-	unsigned char **chunks;
+	unsigned char **chunks = array_reserve(pool->chunks, &pool->chunks_max, count, sizeof(*chunks));
 
-	if (count <= pool->chunks_max)
-		return 0;
-	while (chunks_max < count)
-		chunks_max *= 2;
-	chunks = realloc(pool->chunks, chunks_max * sizeof(*chunks));
 	if (!chunks)
 		return THOLE_ERR_MEMORY;
 	pool->chunks = chunks;
-	pool->chunks_max = chunks_max;
 	return 0;
 }
 

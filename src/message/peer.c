@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "message/message.h"
 
 static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
@@ -76,18 +77,13 @@ static const struct transport *peer_transport(const struct thole_endpoint *endpo
 static int peer_new(struct thole_endpoint *endpoint, const struct thole_address *address,
 		    const struct address_parts *parts, struct peer **peer_p)
 {
-	struct peer **bucket = peer_bucket(endpoint, parts->endpoint);
+	struct peer **bucket = peer_bucket(endpoint, parts->endpoint), **peers;
 	struct peer *peer;
 
-	if (endpoint->peer_count == endpoint->peer_capacity) {
-		uint32_t capacity = endpoint->peer_capacity ? 2 * endpoint->peer_capacity : 16;
-		struct peer **peers = realloc(endpoint->peers, capacity * sizeof(*peers));
-
-		if (!peers)
-			goto no_memory;
-		endpoint->peers = peers;
-		endpoint->peer_capacity = capacity;
-	}
+	peers = array_reserve(endpoint->peers, &endpoint->peer_capacity, endpoint->peer_count + 1, sizeof(*peers));
+	if (!peers)
+		goto no_memory;
+	endpoint->peers = peers;
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		goto no_memory;

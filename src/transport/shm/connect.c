@@ -22,6 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/siphash.h"
 #include "transport/shm/shm.h"
 
@@ -212,15 +213,11 @@ static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
 
 static int ring_in_add(struct shm *shm, struct ring_in *ring)
 {
-	if (shm->in_count == shm->in_capacity) {
-		uint32_t capacity = shm->in_capacity ? 2 * shm->in_capacity : 16;
-		struct ring_in **in = realloc(shm->in, capacity * sizeof(*in));
+	struct ring_in **in = array_reserve(shm->in, &shm->in_capacity, shm->in_count + 1, sizeof(*in));
 
-		if (!in)
-			return THOLE_ERR_MEMORY;
-		shm->in = in;
-		shm->in_capacity = capacity;
-	}
+	if (!in)
+		return THOLE_ERR_MEMORY;
+	shm->in = in;
 	shm->in[shm->in_count++] = ring;
 	shm->owner->locals = shm->in_count;
 	return 0;
