@@ -35,6 +35,8 @@ NATIVE = "src/transport/datagram/wire/native.c"
 NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
 RING = "src/transport/shm/ring.c"
 BULK = "src/transport/shm/bulk.c"
+CHOOSE = "src/transport/shm/choose.c"
+SHM = "src/transport/shm/shm.c"
 MATCH = "src/match/match.c"
 MATCH_H = "src/match/match.h"
 COPY = "src/transport/shm/copy.c"
@@ -703,6 +705,25 @@ FAULTS = [
         "more = false;",
     ),
     # ---- Bulk in shared memory
+    Fault(
+        "every message is timed",
+        CHOOSE,
+        "row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0",
+        "row % 1 == 0 : !goes_in_rows(pace, class) || row % 1 == 0",
+    ),
+    Fault(
+        "a stream's time does not begin where the message before it ended",
+        CHOOSE,
+        "if (!start_ns && pace == PACE_STREAM && cost_is_due(",
+        "if (0 && cost_is_due(",
+    ),
+    Fault("a message of one record does not count for choosing", CHOOSE, "if (sample->left > 0)", "if (length == 0)"),
+    Fault(
+        "a stream has the pieces of a dialogue",
+        SHM,
+        "link->streaming ? PIECE_STREAM : PIECE_OVERLAP",
+        "link->streaming ? PIECE_OVERLAP : PIECE_OVERLAP",
+    ),
     Fault(
         "an offer is not given back",
         BULK,

@@ -10,6 +10,7 @@
 enum { LENGTH = 20000, CLASS = 15, PIECE = 8192 };
 
 static uint64_t now_ns = 1000000;
+static int looks; /* at the clock */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 
@@ -17,6 +18,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
 	(void)clock;
 	now_ns++;
+	looks++;
 	*time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000u), .tv_nsec = (long)(now_ns % 1000000000u)};
 	return 0;
 }
@@ -117,6 +119,43 @@ static void learn__a_change_is_noticed(void **state)
 	pair_close(&pair);
 }
 
+/* Once both ways are known the clock is read for few messages; in a stream for the end of the one before, too. */
+static void learn__few_messages_are_timed(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	for (int pace = 0; pace < PACES; pace++) {
+		messages(&pair, 400, (enum pace)pace, 3000, 5000);
+		looks = 0;
+		messages(&pair, 128, (enum pace)pace, 3000, 5000);
+		assert_in_range(looks, pace == PACE_STREAM ? 3 * 8 - 3 : 2 * 32 - 2,
+				pace == PACE_STREAM ? 3 * 8 + 40 : 2 * 32 + 8);
+	}
+	pair_close(&pair);
+}
+
+/* In a stream a message is one record up to 32 KiB, and counts for choosing all the same. */
+static void learn__of_single_records(void **state)
+{
+	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_STREAM, .length = RECORD_EXTERNAL};
+	struct transport_peer *peer;
+	struct pair pair;
+	uint32_t row;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	peer = &pair.b->peers[pair.b_to_a]->base;
+	for (row = 0; row < 100 && !offered(&pair, PACE_STREAM); row++) {
+		choose_eager_begin(peer, &record, LENGTH, false);
+		now_ns += 1000;
+		choose_eager_piece(peer, 0);
+	}
+	assert_in_range(row, 4, 20); /* it has been tried often enough: now the other way */
+	pair_close(&pair);
+}
+
 /* A message that had arrived before anybody looked says nothing of what its way takes. */
 static void learn__not_of_late_or_foreign_ones(void **state)
 {
@@ -131,15 +170,15 @@ static void learn__not_of_late_or_foreign_ones(void **state)
 	for (int i = 0; i < 6; i++) {
 		record.arg[0] = lengths[i];
 		choose_eager_begin(peer, &record, PIECE, false);
-		assert_int_equal(shm_link(peer)->sample.left, 0);
+		assert_int_equal(shm_link(peer)->sample.length, 0);
 	}
 	record.arg[0] = LENGTH;
 	choose_eager_begin(peer, &record, PIECE, true);
-	assert_int_equal(shm_link(peer)->sample.left, 0);
+	assert_int_equal(shm_link(peer)->sample.length, 0);
 	choose_eager_begin(peer, &record, PIECE, false);
 	assert_int_equal(shm_link(peer)->sample.left, LENGTH - PIECE);
 	choose_eager_piece(peer, UINT32_MAX); /* more than is left */
-	assert_int_equal(shm_link(peer)->sample.left, 0);
+	assert_int_equal(shm_link(peer)->sample.length, 0);
 	pair_close(&pair);
 }
 
@@ -230,8 +269,11 @@ static void send__says_whether_it_is_in_a_stream(void **state)
 			for (; slot < out->produced; slot++) {
 				const struct record *record = ring_slot(out->segment, slot);
 
-				if (record->kind == RECORD_EAGER || record->kind == RECORD_RTS)
-					assert_int_equal((record->flags & RECORD_STREAM) != 0, heads++ > 0);
+				if (record->kind != RECORD_EAGER && record->kind != RECORD_RTS)
+					continue;
+				if (record->kind == RECORD_EAGER && heads > 0) /* in larger pieces */
+					assert_int_equal(record->bytes, lengths[i]);
+				assert_int_equal((record->flags & RECORD_STREAM) != 0, heads++ > 0);
 			}
 		}
 		assert_int_equal(heads, 4);
@@ -261,6 +303,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(learn__the_faster_way_by_pace),
 		cmocka_unit_test(learn__a_change_is_noticed),
+		cmocka_unit_test(learn__few_messages_are_timed),
+		cmocka_unit_test(learn__of_single_records),
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
 		cmocka_unit_test(learn__late_polls_end),
 		cmocka_unit_test(send__as_the_receiver_wants_it),

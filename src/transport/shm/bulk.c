@@ -441,8 +441,9 @@ void bulk_fetch(struct transport_fetch *job)
 	fetch->reached = false;
 	fetch->left_ns = 0;
 	fetch->remote.count = 0;
-	fetch->start_ns = fetch->seen_ns = clock_now_ns();
+	fetch->seen_ns = 0;
 	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch_pace(fetch));
+	fetch->start_ns = choose_fetch_is_due(peer, fetch->method, length, fetch_pace(fetch)) ? clock_now_ns() : 0;
 	bulk_activate(shm, link);
 	list_push_back(&link->fetches, &fetch->node);
 	if (fetch->method == BULK_COOPERATIVE) {

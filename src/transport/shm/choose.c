@@ -5,6 +5,7 @@
  * Which is faster depends on the machine, on how far apart the two cores are just now, and on whether messages
  * follow each other (a stream) or answer each other (a dialogue). So the receiver times both ways for each class of
  * lengths and each of the two, a few times at first and again now and then, and takes the one that was faster.
+ * Reading the clock twice takes a fifth of what 16 KiB take, so once both ways are known few messages are timed.
  *
  * Through the ring means: sent without being asked (eager) up to option eager_max, above it asked for. What is
  * sent without being asked is the sender's choice, so the receiver tells it, in its segment: a bit for each class
@@ -22,6 +23,8 @@ enum {
 	ROW_SKIP = 8,            /* the first of which find it filled the other way, and say nothing; */
 	ROW_SCALE = 8,           /* there is so much more between two trials; */
 	ROW_CLASS_MAX = 17,      /* it is so in streams of messages up to 128 KiB */
+	TIMED = 4,               /* messages of a dialogue of which one is timed, of those by the way that is taken; */
+	TIMED_ROW = 16,          /* of a stream of short ones */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
 
@@ -63,8 +66,6 @@ static void cost_learn(struct shm *shm, enum pace pace, uint32_t class, enum cos
 	struct cost *cost = &costs->ways[way];
 	uint64_t most_ns = 2 * cost->mean_ns;
 
-	costs->row = way == costs->last ? costs->row + 1 : 1;
-	costs->last = way;
 	if (goes_in_rows(pace, class) && costs->row <= ROW_SKIP)
 		return;
 	if (cost->samples < TRIES)
@@ -124,26 +125,60 @@ static bool choose_learns(const struct transport_owner *owner)
 	return owner->options.bulk == OPTION_BULK_AUTO;
 }
 
-/* A message that began at start_ns is in its place. */
-static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length,
-			 uint64_t start_ns)
+/* Whether of the messages that take this way the one that is the `row`th in a row is to be timed. */
+static bool cost_is_due(const struct costs *costs, enum pace pace, uint32_t class, enum cost_way way, uint32_t row)
 {
-	struct transport_owner *owner = peer->owner;
-	struct shm_peer *link = shm_link(peer);
+	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
+
+	if (ring->samples < TRIES || copy->samples < TRIES ||
+	    way != (copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING))
+		return true;
+	return pace == PACE_DIALOGUE ? row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0;
+}
+
+static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length)
+{
 	uint32_t class = length_class(length);
+	const struct costs *costs = &shm_of(peer->owner)->costs[pace][class];
+
+	return choose_learns(peer->owner) && cost_is_due(costs, pace, class, way, costs->row + 1);
+}
+
+/* What a message took that began at start_ns. */
+static uint64_t choose_took(struct shm_peer *link, enum pace pace, uint64_t start_ns)
+{
 	uint64_t now_ns = clock_now_ns(), took_ns = now_ns - start_ns, last_ns = link->placed_ns;
 
 	/* Where another was under way, what this one added to it; in a stream the time until it began, too. */
 	if (start_ns < last_ns || (pace == PACE_STREAM && start_ns - last_ns < took_ns))
 		took_ns = now_ns - last_ns;
 	link->placed_ns = now_ns;
+	return took_ns;
+}
+
+/* A message that began at start_ns, 0 if it is not timed, is in its place. */
+static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length,
+			 uint64_t start_ns)
+{
+	struct transport_owner *owner = peer->owner;
+	struct shm_peer *link = shm_link(peer);
+	uint32_t class = length_class(length);
+	struct costs *costs = &shm_of(owner)->costs[pace][class];
+	uint64_t took_ns = start_ns ? choose_took(link, pace, start_ns) : 0;
+
+	costs->row = way == costs->last ? costs->row + 1 : 1;
+	costs->last = way;
+	/* The next one's time in a stream begins where this one's ends. */
+	if (!start_ns && pace == PACE_STREAM && cost_is_due(costs, pace, class, way, costs->row + 1))
+		link->placed_ns = clock_now_ns();
 	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides
 	 * about the same; and a stream of RTS has gaps that one of data has not. */
 	if (length <= owner->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
 		took_ns += took_ns * link->sample.piece / length;
 	else if (length <= owner->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
 		took_ns += took_ns / 3;
-	cost_learn(shm_of(owner), pace, class, way, took_ns);
+	if (start_ns)
+		cost_learn(shm_of(owner), pace, class, way, took_ns);
 	if (class >= EAGER_CLASS_MIN && length <= owner->options.eager_max)
 		choose_eager_next(owner, pace, way, class);
 }
@@ -166,6 +201,11 @@ enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum
 	return cost_next(shm_of(peer->owner), pace, length_class(length)) == COST_RING ? BULK_RING : BULK_COOPERATIVE;
 }
 
+bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace)
+{
+	return choose_is_due(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length);
+}
+
 void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
 		    uint64_t start_ns)
 {
@@ -173,35 +213,39 @@ void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64
 		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, start_ns);
 }
 
-/* ---- Eager messages in several pieces ---------------------------------------------------------------- */
+/* ---- Eager messages ----------------------------------------------------------------------------------- */
 
 /* What its first record is about to bring; `late`: more than that had arrived before anybody polled. */
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late)
 {
 	struct eager_sample *sample = &shm_link(peer)->sample;
 	enum pace pace = record->flags & RECORD_STREAM ? PACE_STREAM : PACE_DIALOGUE;
+	uint64_t whole = record->flags & RECORD_MORE ? record->arg[0] : length;
 
-	sample->left = 0;
-	if (!choose_learns(peer->owner) || record->arg[0] <= length ||
-	    record->arg[0] > peer->owner->options.eager_max || length_class(record->arg[0]) < EAGER_CLASS_MIN ||
-	    !copy_allowed(peer))
+	*sample = (struct eager_sample){.length = 0};
+	if (!choose_learns(peer->owner) || whole < length || whole > peer->owner->options.eager_max ||
+	    length_class(whole) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
 	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a trial must not wait for ever */
-		choose_eager_next(peer->owner, pace, COST_RING, length_class(record->arg[0]));
+		choose_eager_next(peer->owner, pace, COST_RING, length_class(whole));
 		return;
 	}
-	*sample = (struct eager_sample){.start_ns = clock_now_ns(), .length = (uint32_t)record->arg[0], .piece = length,
-					.left = (uint32_t)record->arg[0] - length, .pace = pace};
+	*sample = (struct eager_sample){
+		.length = (uint32_t)whole, .piece = length, .left = (uint32_t)whole - length, .pace = pace};
+	if (choose_is_due(peer, pace, COST_RING, whole))
+		sample->start_ns = clock_now_ns();
 }
 
-/* Another piece has been copied. */
+/* Another piece has been copied, or, with length 0, the only one. */
 void choose_eager_piece(struct transport_peer *peer, uint32_t length)
 {
 	struct eager_sample *sample = &shm_link(peer)->sample;
 
-	if (sample->left == 0)
+	if (sample->length == 0)
 		return;
 	sample->left = length < sample->left ? sample->left - length : 0;
-	if (sample->left == 0)
-		choose_learn(peer, sample->pace, COST_RING, sample->length, sample->start_ns);
+	if (sample->left > 0)
+		return;
+	choose_learn(peer, sample->pace, COST_RING, sample->length, sample->start_ns);
+	sample->length = 0;
 }

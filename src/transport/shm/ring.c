@@ -322,8 +322,8 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 	return (const char *)segment + place;
 }
 
-/* A piece of an eager message: how long they take is what choosing is about. */
-static void ring_pieces(struct ring_in *ring, const struct record *record, const void *payload, uint32_t length)
+/* Of eager messages that might come by another way: how long they take is what choosing is about. */
+static void ring_timed(struct ring_in *ring, const struct record *record, const void *payload, uint32_t length)
 {
 	struct transport_peer *peer = ring->peer;
 
@@ -332,8 +332,10 @@ static void ring_pieces(struct ring_in *ring, const struct record *record, const
 	peer->owner->up->delivered(peer, record, payload, length);
 	if (record->kind == RECORD_PIECE)
 		choose_eager_piece(peer, length);
+	else if (record->kind == RECORD_EAGER && !(record->flags & RECORD_MORE))
+		choose_eager_piece(peer, 0);
 	else if (!peer->owner->up->placing(peer))
-		shm_link(peer)->sample.left = 0; /* unexpected: not in place yet */
+		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
 }
 
 /* Handle one record: from a private copy, since the producer could still write to the slot. */
@@ -368,8 +370,10 @@ static void ring_handle(struct ring_in *ring, const struct record *slot)
 		transport_count(peer->owner, COUNTER_BAD_RECORDS);
 	else if (record->kind >= RECORD_BULK)
 		bulk_arrived(peer, record, payload, length);
-	else if (__builtin_expect((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE, 0))
-		ring_pieces(ring, record, payload, length);
+	else if (__builtin_expect((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE ||
+					  length > PIECE_OVERLAP,
+				  0))
+		ring_timed(ring, record, payload, length);
 	else
 		peer->owner->up->delivered(peer, record, payload, length);
 	ring->handled = ring->next;

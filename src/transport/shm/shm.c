@@ -170,9 +170,10 @@ static int shm_push(struct transport_peer *peer, const struct record *record, co
 
 static uint32_t shm_piece_max(struct transport_peer *peer)
 {
-	uint32_t max = ring_piece_max(&shm_link(peer)->out);
+	struct shm_peer *link = shm_link(peer);
+	uint32_t max = ring_piece_max(&link->out), piece = link->streaming ? PIECE_STREAM : PIECE_OVERLAP;
 
-	return max < PIECE_OVERLAP ? max : PIECE_OVERLAP;
+	return max < piece ? max : piece;
 }
 
 /* The peer's memory is still being polled, perhaps by the caller: it goes later. */

@@ -36,6 +36,7 @@ enum {
 	/* times that small payloads found no place, after which the large area is theirs too */
 	SMALL_STALLS = 64,
 	PIECE_OVERLAP = 8 * 1024, /* piece of an eager message: small enough for both copies to overlap */
+	PIECE_STREAM = 32 * 1024, /* in a stream, where those of several messages do */
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
@@ -170,10 +171,10 @@ struct watch {
 
 enum one_copy { ONE_COPY_UNKNOWN, ONE_COPY_YES, ONE_COPY_NO };
 
-/* An eager message in several pieces that is being timed. */
+/* An eager message that counts for choosing. */
 struct eager_sample {
-	uint64_t start_ns;
-	uint32_t length, piece, left; /* 0: none */
+	uint64_t start_ns;            /* 0: it is not timed */
+	uint32_t length, piece, left; /* length 0: none */
 	enum pace pace;
 };
 
@@ -275,6 +276,8 @@ void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64
 		    uint64_t start_ns);
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late);
 void choose_eager_piece(struct transport_peer *peer, uint32_t length);
+/* Whether a fetch is to be timed from its beginning on. */
+bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace);
 /* Write the rendezvous classes of a sender, or of each, where it reads them. */
 void choose_tell(struct transport_peer *peer);
 void choose_tell_all(struct transport_owner *owner);
