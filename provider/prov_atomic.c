@@ -260,43 +260,6 @@ static ssize_t prov_atomic_inject(struct fid_ep *ep, const void *buffer, size_t 
 	return prov_atomic_run(ep, &atomic);
 }
 
-static ssize_t prov_atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-				      struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t to,
-				      uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op,
-				      void *context)
-{
-	struct atomic atomic = {.operand = prov_atomic_parts_of(iov, count),
-				.result = prov_atomic_parts_of(resultv, result_count),
-				.peer = to,
-				.offset = offset,
-				.key = key,
-				.type = type,
-				.op = op,
-				.flags = prov_atomic_flags_default(ep, true),
-				.context = context};
-
-	(void)desc, (void)result_desc;
-	return prov_atomic_run(ep, &atomic);
-}
-
-static ssize_t prov_atomic_readwrite(struct fid_ep *ep, const void *buffer, size_t count, void *desc, void *result,
-				     void *result_desc, fi_addr_t to, uint64_t offset, uint64_t key,
-				     enum fi_datatype type, enum fi_op op, void *context)
-{
-	struct fi_ioc ioc = {.addr = (void *)(uintptr_t)buffer, .count = count};
-	struct fi_ioc into = {.addr = result, .count = count};
-
-	(void)desc, (void)result_desc;
-	return prov_atomic_readwritev(ep, &ioc, NULL, 1, &into, NULL, 1, to, offset, key, type, op, context);
-}
-
-static ssize_t prov_atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *message, struct fi_ioc *resultv,
-					void **result_desc, size_t result_count, uint64_t flags)
-{
-	(void)result_desc;
-	return prov_atomic_message(ep, message, nothing, prov_atomic_parts_of(resultv, result_count), flags);
-}
-
 static ssize_t prov_atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
 				      const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
 				      struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t to,
@@ -316,6 +279,33 @@ static ssize_t prov_atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *io
 
 	(void)desc, (void)compare_desc, (void)result_desc;
 	return prov_atomic_run(ep, &atomic);
+}
+
+static ssize_t prov_atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
+				      struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t to,
+				      uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op,
+				      void *context)
+{
+	return prov_atomic_compwritev(ep, iov, desc, count, NULL, NULL, 0, resultv, result_desc, result_count, to,
+				      offset, key, type, op, context);
+}
+
+static ssize_t prov_atomic_readwrite(struct fid_ep *ep, const void *buffer, size_t count, void *desc, void *result,
+				     void *result_desc, fi_addr_t to, uint64_t offset, uint64_t key,
+				     enum fi_datatype type, enum fi_op op, void *context)
+{
+	struct fi_ioc ioc = {.addr = (void *)(uintptr_t)buffer, .count = count};
+	struct fi_ioc into = {.addr = result, .count = count};
+
+	(void)desc, (void)result_desc;
+	return prov_atomic_readwritev(ep, &ioc, NULL, 1, &into, NULL, 1, to, offset, key, type, op, context);
+}
+
+static ssize_t prov_atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *message, struct fi_ioc *resultv,
+					void **result_desc, size_t result_count, uint64_t flags)
+{
+	(void)result_desc;
+	return prov_atomic_message(ep, message, nothing, prov_atomic_parts_of(resultv, result_count), flags);
 }
 
 static ssize_t prov_atomic_compwrite(struct fid_ep *ep, const void *buffer, size_t count, void *desc,

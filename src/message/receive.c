@@ -673,30 +673,27 @@ out:
 	return error;
 }
 
-int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message)
+static int message_back(struct thole_endpoint *endpoint, struct thole_message *message,
+			void (*end)(struct thole_message *unexpected))
 {
-	struct thole_message *unexpected = message;
 	struct peer *screened;
 
 	endpoint_lock(endpoint);
-	screened = unexpected_screened(unexpected);
-	unexpected_drop(unexpected);
+	screened = unexpected_screened(message);
+	end(message);
 	screen_back(screened);
 	endpoint_unlock(endpoint);
 	return 0;
 }
 
+int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message)
+{
+	return message_back(endpoint, message, unexpected_drop);
+}
+
 int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message)
 {
-	struct thole_message *unexpected = message;
-	struct peer *screened;
-
-	endpoint_lock(endpoint);
-	screened = unexpected_screened(unexpected);
-	unexpected_match(unexpected);
-	screen_back(screened);
-	endpoint_unlock(endpoint);
-	return 0;
+	return message_back(endpoint, message, unexpected_match);
 }
 
 /* ---- Cancel --------------------------------------------------------------------------------------- */

@@ -284,4 +284,13 @@ static inline int ranks_run(int count, unsigned limit_s, ranks_body *body)
 	return ranks_wait(pids, count, 0);
 }
 
+/* The status of a request, once it has ended. */
+static inline int ranks_finish(struct thole_endpoint *endpoint, struct thole_request *request)
+{
+	struct thole_completion completion;
+
+	CHECK_EQUAL(thole_wait(endpoint, request, -1, &completion), 0);
+	return completion.status;
+}
+
 #endif /* RANKS_H */

@@ -65,14 +65,6 @@ static struct thole_endpoint *endpoint_open(const char *option)
 	return endpoint;
 }
 
-static int wait_for(struct thole_endpoint *endpoint, struct thole_request *request)
-{
-	struct thole_completion completion;
-
-	CHECK_EQUAL(thole_wait(endpoint, request, -1, &completion), 0);
-	return completion.status;
-}
-
 /* ---- A user who wants the job's ports ----------------------------------------------------------------------- */
 
 /* The UDP ports of others, as everybody can read them. */
@@ -170,8 +162,8 @@ static void exchange(struct thole_endpoint *endpoint, uint32_t peer, int other, 
 	ranks_fill(id | (unsigned)ranks_self, 0, out, length);
 	CHECK_EQUAL(thole_recv(endpoint, peer, in, length, 1, ~UINT64_C(0), 0, NULL, &receive), 0);
 	CHECK_EQUAL(thole_send(endpoint, peer, out, length, 1, 0, 0, NULL, &send), 0);
-	CHECK_EQUAL(wait_for(endpoint, receive), 0);
-	CHECK_EQUAL(wait_for(endpoint, send), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, receive), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, send), 0);
 	CHECK_EQUAL(ranks_compare(id | (unsigned)other, 0, in, length), length);
 	free(out);
 	free(in);
@@ -260,7 +252,7 @@ static int await_rank(const char *option, uint32_t *peers, struct thole_endpoint
 	exchange(*endpoint_p, peers[1], 1, 0, 8);
 	CHECK_EQUAL(thole_recv(*endpoint_p, peers[1], &byte, 1, 7, ~UINT64_C(0), 0, NULL, &request), 0);
 	word_add(WORD_COMPUTING, 1);
-	return wait_for(*endpoint_p, request);
+	return ranks_finish(*endpoint_p, request);
 }
 
 static struct thole_endpoint *be_awaited(uint32_t *peers)
@@ -281,7 +273,7 @@ static void answer_at_last(struct thole_endpoint *endpoint, const uint32_t *peer
 	char byte = 1;
 
 	CHECK_EQUAL(thole_send(endpoint, peers[0], &byte, 1, 7, 0, 0, NULL, &request), 0);
-	CHECK_EQUAL(wait_for(endpoint, request), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, request), 0);
 }
 
 /* ---- A computing rank, whose ports a stranger fills ------------------------------------------------------------- */

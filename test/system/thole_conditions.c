@@ -55,14 +55,6 @@ static struct thole_endpoint *endpoint_open(const char *option, const char *opti
 	return endpoint;
 }
 
-static int wait_for(struct thole_endpoint *endpoint, struct thole_request *request)
-{
-	struct thole_completion completion;
-
-	CHECK_EQUAL(thole_wait(endpoint, request, -1, &completion), 0);
-	return completion.status;
-}
-
 static void send_filled(struct thole_endpoint *endpoint, uint32_t peer, uint64_t id, size_t length, uint64_t tag,
 			unsigned flags)
 {
@@ -71,7 +63,7 @@ static void send_filled(struct thole_endpoint *endpoint, uint32_t peer, uint64_t
 
 	ranks_fill(id, 0, bytes, length);
 	CHECK_EQUAL(thole_send(endpoint, peer, bytes, length, tag, 0, flags, NULL, &request), 0);
-	CHECK_EQUAL(wait_for(endpoint, request), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, request), 0);
 	free(bytes);
 }
 
@@ -81,7 +73,7 @@ static void receive_checked(struct thole_endpoint *endpoint, uint32_t peer, uint
 	uint8_t *bytes = calloc(1, length + 1);
 
 	CHECK_EQUAL(thole_recv(endpoint, peer, bytes, length, tag, ~UINT64_C(0), 0, NULL, &request), 0);
-	CHECK_EQUAL(wait_for(endpoint, request), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, request), 0);
 	CHECK_EQUAL(ranks_compare(id, 0, bytes, length), length);
 	free(bytes);
 }
@@ -94,8 +86,8 @@ static void exchange(struct thole_endpoint *endpoint, uint32_t peer, int self, i
 	ranks_fill(id + (uint64_t)self, 0, out, length);
 	CHECK_EQUAL(thole_recv(endpoint, peer, in, length, 1, ~UINT64_C(0), 0, NULL, &receive), 0);
 	CHECK_EQUAL(thole_send(endpoint, peer, out, length, 1, 0, 0, NULL, &send), 0);
-	CHECK_EQUAL(wait_for(endpoint, receive), 0);
-	CHECK_EQUAL(wait_for(endpoint, send), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, receive), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, send), 0);
 	CHECK_EQUAL(ranks_compare(id + (uint64_t)other, 0, in, length), length);
 	free(out);
 	free(in);
@@ -194,9 +186,9 @@ static void network_namespace(int self)
 	CHECK(strstr(thole_detail(), "namespace") != NULL);
 	/* Itself it reaches. */
 	CHECK_EQUAL(thole_send(endpoint, peers[self], &byte, 1, 0, 0, 0, NULL, &request), 0);
-	CHECK_EQUAL(wait_for(endpoint, request), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, request), 0);
 	CHECK_EQUAL(thole_recv(endpoint, peers[self], &byte, 1, 0, 0, 0, NULL, &request), 0);
-	CHECK_EQUAL(wait_for(endpoint, request), 0);
+	CHECK_EQUAL(ranks_finish(endpoint, request), 0);
 	ranks_barrier(endpoint);
 	thole_endpoint_close(endpoint);
 }
@@ -274,8 +266,8 @@ static void computing(int self)
 		while (word(1) < 2)
 			thole_progress(endpoint);
 		word_set(0, 1);
-		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
-		CHECK_EQUAL(wait_for(endpoint, requests[1]), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, requests[0]), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, requests[1]), 0);
 	}
 	ranks_barrier(endpoint);
 	thole_endpoint_close(endpoint);
@@ -303,7 +295,7 @@ static void computing_sender(int self)
 			ranks_fill((uint64_t)i, 0, large, 3000000);
 			CHECK_EQUAL(thole_send(endpoint, peers[1], large, 3000000, 5, 0, 0, NULL, &request), 0);
 			compute_until(0);
-			CHECK_EQUAL(wait_for(endpoint, request), 0);
+			CHECK_EQUAL(ranks_finish(endpoint, request), 0);
 		} else {
 			receive_checked(endpoint, peers[0], (uint64_t)i, 3000000, 5);
 			word_set(0, 1);
@@ -350,15 +342,15 @@ static void computing_thread(int self)
 			thole_progress(endpoint);
 		segment = (struct iovec){large, sizeof(exposed)};
 		CHECK_EQUAL(thole_send(endpoint, peers[1], large, 3000000, 5, 0, THOLE_SYNC, NULL, &requests[0]), 0);
-		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, requests[0]), 0);
 		CHECK_EQUAL(thole_recv(endpoint, peers[1], in, 3000000, 6, ~UINT64_C(0), 0, NULL, &requests[0]), 0);
-		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, requests[0]), 0);
 		CHECK_EQUAL(ranks_compare(9, 0, in, 3000000), 3000000);
 		CHECK_EQUAL(thole_put(endpoint, peers[1], &segment, 1, KEY, 0, 0, 0, NULL, &requests[0]), 0);
-		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, requests[0]), 0);
 		segment.iov_base = in;
 		CHECK_EQUAL(thole_get(endpoint, peers[1], &segment, 1, KEY, 0, 0, NULL, &requests[0]), 0);
-		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, requests[0]), 0);
 		CHECK_EQUAL(ranks_compare(9, 0, in, sizeof(exposed)), sizeof(exposed));
 		CHECK_EQUAL(
 			thole_atomic(
@@ -367,7 +359,7 @@ static void computing_thread(int self)
 					.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one, .key = KEY},
 				0, NULL, &requests[0]),
 			0);
-		CHECK_EQUAL(wait_for(endpoint, requests[0]), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, requests[0]), 0);
 		word_set(0, 1);
 	}
 	ranks_barrier(endpoint);
@@ -584,7 +576,7 @@ static void many(int self)
 				    0);
 		ranks_barrier(endpoint);
 		for (uint32_t i = 0; i < MANY; i++)
-			CHECK_EQUAL(wait_for(endpoint, requests[i]), 0);
+			CHECK_EQUAL(ranks_finish(endpoint, requests[i]), 0);
 		/* Of two with one tag, what was sent first is where was posted first. */
 		for (uint32_t i = 0; i < MANY; i++) {
 			uint32_t tag = order[i] / 2;
@@ -619,7 +611,7 @@ static void flood(int self)
 					       &requests[i]),
 				    0);
 		for (int i = 0; i < MESSAGES; i++)
-			CHECK_EQUAL(wait_for(endpoint, requests[i]), 0);
+			CHECK_EQUAL(ranks_finish(endpoint, requests[i]), 0);
 	} else {
 		while (ranks_counter(endpoint, "unexpected") < MESSAGES) {
 			thole_progress(endpoint);
@@ -667,7 +659,7 @@ static void huge(int self)
 			bytes[at] = (uint8_t)(at / step + 1);
 		bytes[length - 1] = 0xfe;
 		CHECK_EQUAL(thole_send(endpoint, peers[1], bytes, length, 1, 0, 0, NULL, &request), 0);
-		CHECK_EQUAL(wait_for(endpoint, request), 0);
+		CHECK_EQUAL(ranks_finish(endpoint, request), 0);
 	} else {
 		CHECK_EQUAL(thole_recv(endpoint, peers[0], bytes, length, 1, ~UINT64_C(0), 0, NULL, &request), 0);
 		CHECK_EQUAL(thole_wait(endpoint, request, -1, &completion), 0);

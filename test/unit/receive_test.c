@@ -355,17 +355,25 @@ static void collect(void *arg, const struct thole_completion *completion)
 	collected->completions[collected->count++] = *completion;
 }
 
+/* A pair of which b hands its completions over. */
+static struct pair collecting_pair(struct collected *collected, const char *const *options)
+{
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, options), .b = pair_endpoint(collect, collected, options)};
+
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	pair.b_to_a = pair_peer(pair.b, pair.a);
+	return pair;
+}
+
 static void multi_case(bool posted_first, uint32_t length, int count, bool large)
 {
 	const char *const options[] = {"multi_min=100", large ? "eager_max=64" : "eager_max=64k", NULL};
 	struct collected collected = {0};
-	struct pair pair = {.a = pair_endpoint(NULL, NULL, options), .b = pair_endpoint(collect, &collected, options)};
+	struct pair pair = collecting_pair(&collected, options);
 	size_t room = (size_t)length * (size_t)count + 99; /* less than multi_min is left after the last */
 	char *buffer = calloc(1, room), *bytes[PARTS_MAX];
 	int ends = 0;
 
-	pair.a_to_b = pair_peer(pair.a, pair.b);
-	pair.b_to_a = pair_peer(pair.b, pair.a);
 	if (posted_first)
 		assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, room, 5, ~UINT64_C(0), THOLE_MULTI, &pair, NULL),
 				 0);
@@ -416,13 +424,10 @@ static void multi__takes_messages_until_full(void **state)
 static void multi__cancel_gives_the_buffer_back_once(void **state)
 {
 	struct collected collected = {0};
-	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options),
-			    .b = pair_endpoint(collect, &collected, no_options)};
+	struct pair pair = collecting_pair(&collected, no_options);
 	char buffer[1000], byte = 3;
 
 	(void)state;
-	pair.a_to_b = pair_peer(pair.a, pair.b);
-	pair.b_to_a = pair_peer(pair.b, pair.a);
 	assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, sizeof(buffer), 5, 0, THOLE_MULTI, &pair, NULL), 0);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
 	pair_progress(&pair, 100);
@@ -440,13 +445,10 @@ static void multi__cancel_gives_the_buffer_back_once(void **state)
 static void multi__source_that_ends_gives_the_buffer_back(void **state)
 {
 	struct collected collected = {0};
-	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options),
-			    .b = pair_endpoint(collect, &collected, no_options)};
+	struct pair pair = collecting_pair(&collected, no_options);
 	char buffer[1000], byte = 3;
 
 	(void)state;
-	pair.a_to_b = pair_peer(pair.a, pair.b);
-	pair.b_to_a = pair_peer(pair.b, pair.a);
 	assert_int_equal(thole_recv(pair.b, pair.b_to_a, buffer, sizeof(buffer), 5, 0, THOLE_MULTI, &pair, NULL), 0);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
 	thole_endpoint_close(pair.a);
@@ -978,14 +980,11 @@ static void screen__messages_that_are_arriving(void **state)
 static void screen__plain_messages_and_buffers_for_many(void **state)
 {
 	struct collected collected = {0};
-	struct pair pair = {.a = pair_endpoint(NULL, NULL, no_options),
-			    .b = pair_endpoint(collect, &collected, no_options)};
+	struct pair pair = collecting_pair(&collected, no_options);
 	struct screened screened;
 	char buffer[10000], byte = 'p';
 
 	(void)state;
-	pair.a_to_b = pair_peer(pair.a, pair.b);
-	pair.b_to_a = pair_peer(pair.b, pair.a);
 	thole_screen(pair.b, 1);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 9, 0, THOLE_PLAIN | THOLE_QUIET, NULL, NULL), 0);
 	screen_send(&pair, 't', 5);

@@ -72,29 +72,11 @@ static inline void wire_close(struct link *link)
 	((struct wire *)link)->closed = true;
 }
 
-static const struct link_calls wire_calls = {
-	.name = "wire",
-	.kind = &kind_ip,
-	.rank = {1, 1, 1},
-	.send = wire_send,
-	.receive = wire_receive,
-	.cheap = true,
-	.ready = wire_ready,
-	.frame_max = wire_frame_max,
-	.close = wire_close,
-};
+#define WIRE_CALLS(ends)                                                                                               \
+	{.name = "wire", .kind = (ends), .rank = {1, 1, 1}, .send = wire_send, .receive = wire_receive, .cheap = true, \
+	 .ready = wire_ready, .frame_max = wire_frame_max, .close = wire_close}
 
-static const struct link_calls ethernet_calls = {
-	.name = "wire",
-	.kind = &kind_ethernet,
-	.rank = {1, 1, 1},
-	.send = wire_send,
-	.receive = wire_receive,
-	.cheap = true,
-	.ready = wire_ready,
-	.frame_max = wire_frame_max,
-	.close = wire_close,
-};
+static const struct link_calls wire_calls = WIRE_CALLS(&kind_ip), ethernet_calls = WIRE_CALLS(&kind_ethernet);
 
 static inline void count_up(void *arg, void *bytes, size_t length)
 {
