@@ -31,7 +31,7 @@ help:
 	@echo "make test-all for a release: every MPI over every link, ten thousand histories, minutes of fuzzing, the mutants"
 	@echo "make test-vm  what needs a kernel of its own, in guests under QEMU (800 MB below $(BUILD)/vm); skipped where there is none"
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
-	@echo "make bench    compare with every other transport that can be installed (BENCH='--quick' passes arguments)"
+	@echo "make bench    compare with every other transport that can be installed (BENCH=--quick passes arguments: see bench/run.py --help)"
 	@echo "make unit     only the unit tests"
 	@echo "make system   only what pytest runs: the tool, MPIs, MX programs (PYTEST='-k NAME' passes arguments)"
 	@echo "make sim      whole endpoints over a simulated network that loses frames and hosts: SEEDS=n histories"

@@ -45,6 +45,17 @@ ROOT = HERE.parent
 PARTS = ("node", "network", "all")
 POLLS = ("test", "testany", "iprobe", "waitany")
 TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise", *POLLS)
+# From 16 KiB on it matters whether a buffer is written before it is sent; programs do that.
+QUICK = {
+    "latency": "8,64,512,4k",
+    "touched": "16k,64k,256k,1m,4m",
+    "bandwidth": "8,512,4k,16k,64k,256k,1m,4m",
+}
+WHOLE = {
+    "latency": "0,8,64,512,4k,16k,64k,256k,1m,4m,16m",
+    "touched": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
+    "bandwidth": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
+}
 WORK_NS = "0,500"  # between two polls
 TRIES = 3  # of a start, where the machine changed during it, or others used it
 QUIET = 0.1  # share of the machine that others may use
@@ -79,7 +90,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where results go")
     parser.add_argument("--name", default="", help="file name of the results, without its ending")
     parser.add_argument("--peers", help="names between commas, * in them for anything")
-    parser.add_argument("--only", help=f"of {', '.join(TESTS)}, {hpcc.TEST}, perf, memory; between commas")
+    parser.add_argument("--only", help=f"of {', '.join(TESTS)}, {hpcc.TEST}, perf, memory, crowd; between commas")
     parser.add_argument(
         "--settings", help="of the network: numbers between commas, as --list shows them"
     )
@@ -90,6 +101,10 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="one round, fewer sizes")
     parser.add_argument("--settle", type=float, default=3.0, help="s to wait for a quiet machine")
+    parser.add_argument(
+        "--against", type=Path, action="append", default=[], help="another build of Thole, to be compared with this one"
+    )
+    parser.add_argument("--record", action="store_true", help="bring the tables of the documents up to date")
     parser.add_argument("--lock", type=Path, help="file to hold locked while measuring")
     parser.add_argument("--list", action="store_true", help="name the peers and end")
     return parser.parse_args()
@@ -97,17 +112,7 @@ def parse() -> argparse.Namespace:
 
 def plans(options: argparse.Namespace) -> list[Plan]:
     wanted = options.only.split(",") if options.only else list(TESTS)
-    quick = {
-        "latency": "0,8,64,512,4k,64k,1m,4m",
-        "touched": "1m,4m",
-        "bandwidth": "4k,64k,1m,4m",
-    }
-    whole = {
-        "latency": "0,8,64,512,4k,16k,64k,256k,1m,4m,16m",
-        "touched": "64k,256k,1m,4m,16m",
-        "bandwidth": "8,512,4k,16k,64k,256k,1m,4m,16m",
-    }
-    sizes = quick if options.quick else whole
+    sizes = QUICK if options.quick else WHOLE
     made = [Plan((test,), 2, options.sizes or sizes[test]) for test in sizes if test in wanted]
     polls = tuple(test for test in POLLS if test in wanted)
     if polls:
@@ -156,7 +161,14 @@ def unavailable(peer: Peer, found: dict[str, Mpi], programs: dict[str, Path]) ->
             paths.find(paths.PROVIDER)
         except Trouble as trouble:
             return str(trouble)
+    if peer.provider and not (peer.provider / paths.PROVIDER).is_file():
+        return f"there is no {paths.PROVIDER} in {peer.provider}"
     return ""
+
+
+def with_others(chosen: list[Peer], builds: list[Path]) -> list[Peer]:
+    """Each peer over Thole, and beside it the same over other builds."""
+    return [one for peer in chosen for one in (peer, *(peer.over(build) for build in builds if peer.thole))]
 
 
 def environment() -> dict[str, str]:
@@ -223,7 +235,8 @@ class Bench:
         sections = []
         for condition in self.results.conditions():
             under = self.results.under(condition)
-            sections.append(report.Section(condition, under, check(under, condition), titles))
+            checks = [] if self.options.against else check(under, condition)
+            sections.append(report.Section(condition, under, checks, titles))
         return report.Part(title, self.results, sections)
 
     def attempt(self, name: str, measure: Callable[[], Result | None]) -> Result | None:
@@ -233,11 +246,14 @@ class Bench:
             self.results.failures[name] = str(trouble)
             return None
 
+    def tool(self, name: str) -> Path:
+        return self.options.build / "bench" / name
+
     def floor(self) -> float:
         """Nanoseconds of a cache line from core to core, just now; 1 where there is one core."""
         if len(self.cpus) < 2:
             return 1.0
-        command = [str(self.options.build / "bench" / "floor"), *map(str, self.cpus)]
+        command = [str(self.tool("floor")), *map(str, self.cpus)]
         outcome = run(command, dict(os.environ), 10.0)
         return 1.0 if outcome.failure else float(outcome.output)
 
@@ -246,7 +262,7 @@ class Bench:
         mpi = self.found[peer.mpi]
         command = launch.command(mpi, self.cpus, ranks, list(peer.arguments))
         settings = thole_plan(command).environment() if peer.thole else peer.settings(mpi)
-        return command, dict(launcher_of(mpi).environment) | settings
+        return command, dict(launcher_of(mpi).environment) | settings | peer.provided()
 
     def measure_hpcc(self, chosen: list[Peer], rounds: int) -> None:
         """As often as the others are started, each peer after the other."""
@@ -260,8 +276,8 @@ class Bench:
                 command, settings = self.launcher(peer, hpcc.RANKS)
                 with locked(self.options.lock):
                     host.settle(self.options.settle)
-                    line, failure = hpcc.once(command, environment() | settings)
-                    self.results.add(peer.name, line, self.floor())
+                    lines, failure = hpcc.once(command, environment() | settings)
+                    self.results.add(peer.name, lines, self.floor())
                 if failure:
                     self.results.failures[f"{peer.name} {hpcc.TEST}"] = failure
 
@@ -269,7 +285,7 @@ class Bench:
         with progress(rounds * len(chosen) * len(todo), self.console, still=True) as step:
             for number in range(rounds):
                 for plan in todo:
-                    for peer in chosen:
+                    for peer in chosen if number % 2 == 0 else reversed(chosen):
                         step(f"{number + 1}/{rounds} {plan.tests[0]} {peer.name}")
                         if peer.name not in self.results.failures or number == 0:
                             self.start(peer, plan)
@@ -308,18 +324,21 @@ def ready(bench: Bench, chosen: list[Peer]) -> list[Peer]:
 
 def measure_node(bench: Bench, chosen: list[Peer], compared: Compared) -> None:
     with contextlib.suppress(KeyboardInterrupt):  # what has been measured by then is still reported
-        able = ready(bench, chosen)
+        able = ready(bench, with_others(chosen, bench.options.against))
         bench.measure(able, plans(bench.options), rounds(bench.options))
         if compared.wanted(hpcc.TEST):
             bench.measure_hpcc(able, rounds(bench.options))
-    perf = memory = None
+    perf = memory = crowd = None
     with locked(bench.options.lock):
         if compared.wanted("perf"):
             perf = bench.attempt("thole-perf", lambda: ours.perf(bench.cpus))
         if compared.wanted("memory"):
             memory = bench.attempt("thole-memory", lambda: ours.memory(bench.options.build))
-    compared.extra |= {"perf": perf and asdict(perf), "memory": memory}
+        if compared.wanted("crowd"):
+            crowd = bench.attempt("thole-crowd", lambda: ours.crowd(bench.options.build, bench.cpus))
+    compared.extra |= {"perf": perf and asdict(perf), "memory": memory, "crowd": crowd}
+    own = [*targets.check_perf(perf), *targets.check_memory(memory), *targets.check_crowd(crowd)]
     part = bench.part(
-        "Inside a node", report.NODE_TITLES, lambda under, _: targets.check(under, memory, perf)
+        report.NODE, report.NODE_TITLES, lambda under, condition: targets.check(under, condition) + own
     )
     compared.take(bench, part)

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * floor.c - how long a cache line takes from one core to another just now, in nanoseconds one way.
+ * floor.c - how long a cache line takes from one core to another just now, in nanoseconds one way; what the kernel's
+ * copy between processes costs.
  *
  * A virtual machine's two processors may be threads of one core in one minute and cores of
  * different chips in the next, which changes every latency by a factor; bench/run.py runs this
  * around each measurement so that only measurements of the same condition are compared. Takes two
- * CPU numbers; prints one number.
+ * CPU numbers; prints one number. With a third word it prints of process_vm_readv instead: nanoseconds of a call for a
+ * byte, and GB/s of calls for a MiB; "refused" where the kernel refuses it.
  */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +25,8 @@ enum {
 	TRIPS = 2000, /* of one try: a quarter of a millisecond or so, less than a scheduler's slice */
 	TRIES = 15,
 	LOOKS = 2000, /* more than any cache line takes: the other process has no core just now */
+	COPY_MAX = 1 << 20,
+	COPIES = 64, /* of one try */
 };
 
 static uint64_t clock_ns(void)
@@ -54,6 +60,57 @@ static void play(atomic_uint *word, unsigned mine)
 	}
 }
 
+/* Nanoseconds of one call that copies so many bytes from the child, the best of some tries; 0: refused. */
+static double copy_ns(pid_t child, char *mine, char *theirs, size_t size)
+{
+	struct iovec local = { mine, size }, remote = { theirs, size };
+	uint64_t best = UINT64_MAX;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint64_t start = clock_ns();
+
+		for (unsigned j = 0; j < COPIES; j++) {
+			if (process_vm_readv(child, &local, 1, &remote, 1, 0) != (ssize_t)size)
+				return 0;
+		}
+		start = clock_ns() - start;
+		best = start < best ? start : best;
+	}
+	return (double)best / COPIES;
+}
+
+/* The child has memory of its own at the same address, and waits until this process has no more to ask. */
+static int measure_copy(char **argv)
+{
+	char *theirs = malloc(COPY_MAX), *mine = malloc(COPY_MAX), word = 0;
+	double small, large;
+	int up[2], down[2];
+	pid_t child;
+
+	if (!theirs || !mine || pipe(up) || pipe(down))
+		return 1;
+	memset(mine, 1, COPY_MAX);
+	child = fork();
+	if (child < 0 || pin(argv[child ? 1 : 2]))
+		return 1;
+	if (!child) {
+		memset(theirs, 2, COPY_MAX);
+		close(down[1]);
+		return write(up[1], &word, 1) != 1 || read(down[0], &word, 1) != 0;
+	}
+	if (read(up[0], &word, 1) != 1)
+		return 1;
+	small = copy_ns(child, mine, theirs, 1);
+	large = copy_ns(child, mine, theirs, COPY_MAX);
+	close(down[1]);
+	waitpid(child, NULL, 0);
+	if (small > 0 && large > 0)
+		printf("%.0f %.1f\n", small, COPY_MAX / large);
+	else
+		printf("refused\n");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	atomic_uint *words = mmap(NULL, (TRIES + 1) * 4096, PROT_READ | PROT_WRITE,
@@ -61,6 +118,8 @@ int main(int argc, char **argv)
 	uint64_t best = UINT64_MAX;
 	pid_t child;
 
+	if (argc == 4)
+		return measure_copy(argv);
 	if (argc != 3 || words == MAP_FAILED)
 		return 1;
 	child = fork();

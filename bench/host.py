@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from thole.base import host as machine
+from thole_lab.process import run
 
 
 def cpus() -> list[int]:
@@ -18,6 +19,50 @@ def cpus() -> list[int]:
     first = {(core.package, core.core): core.number for core in reversed(allowed)}
     chosen = sorted(first.values())
     return (chosen if len(chosen) >= 2 else [core.number for core in allowed])[:2]
+
+
+LINES = 5  # tries to find out how long one takes: others may use a core
+NEAR_NS = 100.0  # a cache line between near cores takes less
+
+
+def _cpuinfo(name: str) -> str:
+    text = machine.read(Path("/proc/cpuinfo"))
+    return next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(f"{name}\t")), "?")
+
+
+def _caches(number: int) -> str:
+    """Those of a core that hold data, with whom the last one is shared by."""
+    found = []
+    for index in sorted((machine.CPU / f"cpu{number}" / "cache").glob("index*")):
+        level, kind, size, shared = (
+            machine.read(index / name) for name in ("level", "type", "size", "shared_cpu_list")
+        )
+        if kind != "Instruction":
+            found.append(f"L{level} {size}" + (f" of CPUs {shared}" if shared != str(number) else ""))
+    return ", ".join(found) or "caches not known"
+
+
+def _measured(command: list[str]) -> list[str]:
+    outcome = run(command, dict(os.environ), 20.0)
+    return [] if outcome.failure else outcome.output.split()
+
+
+def machine_line(floor: Path, cores: list[int]) -> str:
+    """The machine in one line: what its numbers depend on."""
+    family, model = _cpuinfo("cpu family"), _cpuinfo("model")
+    said = [f"{machine.processor()} (family {family}, model {model})"]
+    said.append(f"{len(os.sched_getaffinity(0))} CPUs, {_caches(cores[0])}")
+    pair = [str(floor), *map(str, cores)]
+    lines = [float(word) for _ in range(LINES) for word in (_measured(pair) if len(cores) == 2 else [])]
+    if lines:
+        line = min(lines)
+        said.append(f"a cache line one way {line:.0f} ns ({'near' if line < NEAR_NS else 'apart'})")
+    copied = _measured([*pair, "copy"]) if len(cores) == 2 else []
+    if len(copied) == 2:
+        said.append(f"process_vm_readv {copied[0]} ns a call, {copied[1]} GB/s at 1 MiB")
+    elif copied:
+        said.append("process_vm_readv is refused")
+    return "; ".join([*said, f"Linux {platform.release()}"])
 
 
 def facts() -> dict[str, object]:

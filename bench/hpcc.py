@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""HPC Challenge's MPIRandomAccess, as Debian ships it for Open MPI 4.
+"""HPC Challenge as Debian ships it for Open MPI 4: MPIRandomAccess, and the latencies of a ping-pong and a ring.
 
-It makes mostly polls that find nothing, and small messages.
-The program runs all of its parts; a small problem keeps the others short. What it says is turned into the line that
-mpi_bench would print, so that it is gathered and compared like all else.
+MPIRandomAccess makes mostly polls that find nothing, and small messages. The program runs all of its parts; a small
+problem keeps the others short. What it says is turned into the lines that mpi_bench would print, so that it is gathered
+and compared like all else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 
 from thole_lab.process import run
 
-TEST = "gups"
+TEST = "hpcc"  # its name for --only
+LATENCIES = {"hpcc ping-pong": "AvgPingPongLatency_usec", "hpcc ring": "RandomlyOrderedRingLatency_usec"}
 MPI = "openmpi4"  # what the package is linked with
 RANKS = 2
 ORDER = 512  # of the matrix; the table of updates has a quarter as many words as this has elements, or more
@@ -68,12 +69,16 @@ def missing() -> str:
 
 
 def record(said: str) -> str:
-    """The line for what hpccoutf.txt says; empty if it says nothing of these updates."""
-    found = dict(re.findall(r"^MPIRandomAccess_(N|GUPs|Errors)=(\S+)", said, re.MULTILINE))
-    if "GUPs" not in found or "N" not in found:
+    """The lines for what hpccoutf.txt says; empty if it says nothing of these updates."""
+    found = dict(re.findall(r"^(\w+)=(\S+)", said, re.MULTILINE))
+    if "MPIRandomAccess_GUPs" not in found or "MPIRandomAccess_N" not in found:
         return ""
-    line = {"test": TEST, "size": int(found["N"]), "unit": "GUPs", "samples": [float(found["GUPs"])]}
-    return json.dumps(line)
+    taken = [("gups", int(found["MPIRandomAccess_N"]), "GUPs", found["MPIRandomAccess_GUPs"])]
+    taken += [(test, 8, "us", found[name]) for test, name in LATENCIES.items() if name in found]
+    lines = [
+        {"test": test, "size": size, "unit": unit, "samples": [float(value)]} for test, size, unit, value in taken
+    ]
+    return "\n".join(map(json.dumps, lines))
 
 
 def once(launcher: list[str], environment: dict[str, str]) -> tuple[str, str]:

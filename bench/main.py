@@ -15,6 +15,7 @@ from thole_lab.testbed import missing_right
 
 import host
 import network
+import record
 import report
 from comparison import Bench, Compared, compile_programs, measure_node, parse, unavailable
 from peers import NETWORK_PEERS, PEERS, Peer, select
@@ -40,7 +41,7 @@ def choose(options: object, table: tuple[Peer, ...]) -> list[Peer]:
 
 def show_list(bench: Bench, console: Console, part: str) -> None:
     for table in tables(part):
-        console.print("Inside a node" if table is PEERS else "Between two hosts", style="bold")
+        console.print(report.NODE if table is PEERS else report.HOSTS, style="bold")
         for peer in table:
             reason = unavailable(peer, bench.found, bench.programs) or "ready"
             console.print(f"  {peer.name:22} {peer.title:40} {reason}", markup=False)
@@ -65,7 +66,9 @@ def main() -> int:
     if options.list:
         show_list(bench, console, options.part)
         return 0
-    facts = host.facts() | {mpi.family.name: mpi.label for mpi in bench.found.values()}
+    facts = host.facts() | {"machine": host.machine_line(bench.tool("floor"), bench.cpus)}
+    console.print(facts["machine"], markup=False)
+    facts |= {mpi.family.name: mpi.label for mpi in bench.found.values()}
     compared = Compared(options, console)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.part != "network":
@@ -79,4 +82,7 @@ def main() -> int:
     extra = {"commands": compared.commands, **compared.extra}
     files = report.write(options.results, name, facts, compared.parts, extra)
     console.print(f"Written: {files[0]} and {files[1]}", markup=False)
+    if options.record:
+        for changed in record.take([files[1]]):
+            console.print(f"Written: {changed}", markup=False)
     return 0

@@ -19,7 +19,7 @@ from thole_lab.testbed import Testbed
 
 import report
 import targets
-from comparison import Bench, Compared, Plan, environment, ready, rounds
+from comparison import QUICK, WHOLE, Bench, Compared, Plan, environment, ready, rounds, with_others
 from peers import Peer
 from results import Condition, Results
 
@@ -35,7 +35,7 @@ class Setting:
     mtu: int = 1500
     permille: float | None = None  # of frames that are lost; None: segmentation offload as the kernel likes
     injected: int = 0  # of 1000 frames that Thole throws away itself
-    tests: tuple[str, ...] = ("latency", "bandwidth", "allreduce")
+    tests: tuple[str, ...] = ("latency", "touched", "bandwidth", "allreduce")
 
 
 LOSSY = ("mpich-tcp", "mpich-ucx-tcp", "openmpi5-tcp", "openmpi5-ofi-tcp", "openmpi5-ucx-tcp", "intel-tcp")
@@ -50,12 +50,7 @@ PLAIN, JUMBO, FRAMES, LOSS, INJECTED = SETTINGS = (
 
 
 def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
-    quick = {"latency": "8,512,4k,64k,1m,4m", "bandwidth": "4k,16k,64k,1m,4m"}
-    whole = {
-        "latency": "0,8,64,512,4k,16k,64k,256k,1m,4m",
-        "bandwidth": "8,512,4k,16k,64k,256k,1m,4m,16m",
-    }
-    sizes = quick if options.quick else whole
+    sizes = QUICK if options.quick else WHOLE
     if setting in (FRAMES, LOSS, INJECTED):
         sizes = {"bandwidth": "64k,1m,4m"}
     wanted = options.only.split(",") if options.only else setting.tests
@@ -110,7 +105,7 @@ class NetworkBench(Bench):
             if self.setting.injected:
                 options.append(f"inject_loss={self.setting.injected}")
             made = thole_plan(command, options=options)
-            command, settings = made.command, settings | made.environment()
+            command, settings = made.command, settings | made.environment() | peer.provided()
         return command, settings
 
     def once(self, command: list[str], settings: dict[str, str]) -> Outcome:
@@ -132,7 +127,11 @@ class NetworkBench(Bench):
 
 def measure(node: Bench, chosen: list[Peer], compared: Compared) -> None:
     numbers = compared.options.settings
-    wanted = [SETTINGS[int(word)] for word in numbers.split(",")] if numbers else SETTINGS
+    wanted = SETTINGS[:1] if compared.options.quick else SETTINGS
+    if numbers:
+        wanted = tuple(SETTINGS[int(word)] for word in numbers.split(","))
+    if compared.options.quick and not compared.options.peers:
+        chosen = [peer for peer in chosen if peer.link != "raw"]  # "both" takes raw frames where they are better
     measured: dict[Setting, NetworkBench] = {}
     try:
         with Testbed() as hosts:
@@ -147,7 +146,7 @@ def measure(node: Bench, chosen: list[Peer], compared: Compared) -> None:
                 except Trouble as trouble:
                     bench.results.failures[setting.title] = str(trouble)
                     continue
-                some = ready(bench, chosen_in(setting, chosen))
+                some = ready(bench, with_others(chosen_in(setting, chosen), node.options.against))
                 bench.measure(some, plans(node.options, setting), rounds(node.options))
     except KeyboardInterrupt:  # what has been measured by then is still reported
         pass
@@ -164,7 +163,7 @@ def add_parts(measured: dict[Setting, NetworkBench], compared: Compared) -> None
 
     def check(setting: Setting, under: Results, condition: Condition) -> list[targets.Check]:
         if setting == PLAIN:
-            return targets.check_network(under)
+            return targets.check_network(under, condition)
         if setting == JUMBO:
             return targets.check_streams(under)
         if setting == LOSS:
@@ -175,7 +174,7 @@ def add_parts(measured: dict[Setting, NetworkBench], compared: Compared) -> None
 
     for setting, bench in measured.items():
         part = bench.part(
-            f"Between two hosts, {setting.title}",
+            f"{report.HOSTS}, {setting.title}",
             report.NETWORK_TITLES,
             lambda under, condition, setting=setting: check(setting, under, condition),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thole's own programs that are measured beside the MPIs: thole-perf, and the growth of memory."""
+"""Thole's own programs that are measured beside the MPIs: thole-perf, the growth of memory, and silent peers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ def memory(build: Path) -> dict[str, int] | None:
     """Growth of an endpoint from one peer to 63, in bytes; None where that program is not built."""
     program = build / "bench" / "thole-memory"
     return json.loads(_run([str(program)])) if program.is_file() else None
+
+
+def crowd(build: Path, cpus: list[int]) -> list[dict[str, object]] | None:
+    """What 8 bytes take beside peers that say nothing; None where that program is not built."""
+    program = build / "bench" / "thole-crowd"
+    if not program.is_file() or len(cpus) < 2:
+        return None
+    return [json.loads(line) for line in _run([str(program), *map(str, cpus)]).splitlines()]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ A peer's mpi is the name of a family in thole.mpi, which also knows what each MP
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from thole.mpi.families import Mpi, family_named
 
@@ -23,6 +24,7 @@ class Peer:
     arguments: tuple[str, ...] = ()
     default: bool = False  # what a user of this MPI gets without asking
     options: tuple[str, ...] = ()  # of Thole
+    provider: Path | None = None  # folder of that of another build of Thole
 
     @property
     def thole(self) -> bool:
@@ -42,6 +44,16 @@ class Peer:
         folder = mpi.fabric.parent if mpi.fabric else ""
         names = {"fabric": mpi.fabric or "", "fabric_dir": folder, "interface": interface}
         return {name: value.format(**names) for name, value in self.environment.items()}
+
+    def provided(self) -> dict[str, str]:
+        """What takes the place of what `thole run` says."""
+        return {"FI_PROVIDER_PATH": str(self.provider)} if self.provider else {}
+
+    def over(self, build: Path) -> Peer:
+        """The same over another build of Thole, which its name says."""
+        folder = build.resolve()
+        label = folder.parent.name if folder.name == "build" else folder.name
+        return replace(self, name=f"{self.name}@{label}", provider=folder / "provider")
 
 
 _UCX = ("--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any")

@@ -12,8 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+import before
 from results import Condition, Results, size_text
 from targets import Check
+
+NODE = "Inside a node"
+HOSTS = "Between two hosts"
 
 NODE_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
@@ -25,11 +29,14 @@ NODE_TITLES = {
     "iprobe": "An MPI_Iprobe that finds nothing, us; the size is the work between two, ns",
     "waitany": "Messages taken by MPI_Waitany, us each; the size is the work after each on both sides, ns",
     "gups": "HPC Challenge's MPIRandomAccess, GUPs, 2 ranks; the size is the table's, words",
+    "hpcc ping-pong": "HPC Challenge's ping-pong, us, 2 ranks",
+    "hpcc ring": "HPC Challenge's randomly ordered ring, us, 2 ranks",
     "pairwise": "Two pairs at a time, 8 bytes, us one way, 4 ranks on 2 cores, until both have ended",
 }
 
 NETWORK_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
+    "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
     "bandwidth": "Windowed bandwidth, GB/s",
     "cpu_send": "CPU seconds of the sender for each GB of it",
     "cpu_recv": "CPU seconds of the receiver for each GB of it",
@@ -108,8 +115,12 @@ class Section:
         return f"While {self.condition} one way ({self.results.count()} samples)"
 
     def tables(self) -> list[Table]:
-        checked = [target_table(self.checks)] if self.checks else []
-        return [*checked, *tables(self.results, self.titles)]
+        found = before.changes(self.results)
+        first = [target_table(self.checks)] if self.checks else []
+        if found:
+            title = f"As a multiple of what it was over other builds; median (best). {before.sentence(found)}"
+            first.append(Table(title, before.columns(found), before.rows(found)))
+        return [*first, *tables(self.results, self.titles)]
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,7 @@ class Part:
                 "high_ns": section.condition.high_ns,
                 "samples": section.results.count(),
                 "targets": [check.record() for check in section.checks],
+                "changes": [change.record() for change in before.changes(section.results)],
             }
             for section in self.sections
         ]
