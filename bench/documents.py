@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,10 @@ SHOWN = (
     ("between hosts, raw frames", "ping-pong, raw and UDP", (8, 4096, 65536, 1 << 20, 4 << 20)),
     ("between hosts, UDP alone", "ping-pong, UDP alone", (8,)),
 )
+
+
+def number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,8 @@ class Row:
         unit = f" {self.unit}" if self.unit in RATES else ""
         mark = "**" if self.faster * LEVEL < 1 else ""
         return [
-            f"{self.other:.3g}{unit} ({self.other_name})",
-            f"{self.ours:.3g}{unit} ({self.ours_name})",
+            f"{number(self.other)}{unit} ({self.other_name})",
+            f"{number(self.ours)}{unit} ({self.ours_name})",
             f"{mark}{self.faster:.2f}{mark}",
         ]
 
@@ -72,6 +77,10 @@ def size_text(size: int) -> str:
         if size and size % (1 << shift) == 0:
             return f"{size >> shift} {unit}"
     return f"{size} B"
+
+
+def wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 130, break_long_words=False, break_on_hyphens=False)
 
 
 def files() -> list[Path]:
@@ -100,14 +109,15 @@ def part_text(part: dict[str, object]) -> list[str]:
         "",
         *table(["", "best other", "best over Thole", "times faster", "wanted"], lines),
         "",
-        f"{met} of {len(found)} as wanted. Slower over Thole: {'; '.join(slower) if slower else 'nothing'}.",
+        *wrapped(f"{met} of {len(found)} as wanted. Slower over Thole: {'; '.join(slower) if slower else 'nothing'}."),
         "",
     ]
 
 
 def block(path: Path) -> str:
     data = json.loads(path.read_text())
-    text = [f"Measured on {data['date']} (commit {data['commit']}): {data['machine']}. {', '.join(data['mpis'])}.", ""]
+    mpis = ", ".join(data["mpis"])
+    text = [*wrapped(f"Measured on {data['date']} (commit {data['commit']}): {data['machine']}. {mpis}."), ""]
     for part in data["parts"]:
         text += part_text(part)
     if data["crowd"]:
@@ -154,7 +164,9 @@ def performance() -> str:
         made = with_block(text, path.name, block(path))
         if made is None:
             head, sign, tail = text.partition("\n## ")
-            section = f"\n## {path.stem}\n\n{mark(path.name)}\n{block(path)}{END}\n"
+            data = json.loads(path.read_text())
+            title = f"{data['machine'].partition(';')[0]}, {data['date']}"
+            section = f"\n## {title}\n\n{mark(path.name)}\n{block(path)}{END}\n"
             made = head + section + sign + tail
         text = made
     return text

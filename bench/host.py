@@ -65,6 +65,12 @@ def machine_line(floor: Path, cores: list[int]) -> str:
     return "; ".join([*said, f"Linux {platform.release()}"])
 
 
+def commit(build: Path) -> str:
+    """Of the sources that a build folder lies in."""
+    words = ["git", "-C", str(build), "describe", "--always", "--dirty"]
+    return "".join(_measured(words)) or "not known"
+
+
 def facts() -> dict[str, object]:
     return {
         "cpu": machine.processor(),

@@ -67,6 +67,7 @@ def main() -> int:
         show_list(bench, console, options.part)
         return 0
     facts = host.facts() | {"machine": host.machine_line(bench.tool("floor"), bench.cpus)}
+    facts["commit"] = host.commit(options.build)
     console.print(facts["machine"], markup=False)
     facts |= {mpi.family.name: mpi.label for mpi in bench.found.values()}
     compared = Compared(options, console)

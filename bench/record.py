@@ -12,14 +12,12 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
-from thole.mpi.families import family_named  # noqa: E402
 
 import documents  # noqa: E402  (the path comes first)
 import targets  # noqa: E402
@@ -27,7 +25,7 @@ from peers import NETWORK_PEERS, PEERS  # noqa: E402
 from results import Condition, Results, Series  # noqa: E402
 
 PARTS = (("Inside a node", targets.NODE_ROWS), ("Between two hosts, MTU 1500", targets.HOSTS_ROWS))
-SHARE = 0.2  # of a part's samples: what was met more rarely is left out
+MOST = 0.5  # of the peers must have been measured in a state of the machine: the best of a few is not the best
 
 
 def merged(given: list[dict[str, object]], title: str) -> Results:
@@ -43,42 +41,54 @@ def merged(given: list[dict[str, object]], title: str) -> Results:
     return made
 
 
-def name_of(peer: str) -> str:
+def name_of(peer: str, facts: dict[str, object]) -> str:
+    """The MPI with its version, and the transport where it is not Thole."""
     one = next(one for one in PEERS + NETWORK_PEERS if one.name == peer)
-    return family_named(one.mpi).title if one.thole else one.title
+    version = re.match(r".*? (?:[1-4]\.)?\d+", str(facts[one.mpi]))
+    title = version[0] if version else str(facts[one.mpi])
+    return title if one.thole else f"{title}, {one.transport}"
 
 
-def rows(results: Results, table: tuple[targets.Row, ...], condition: Condition) -> list[dict[str, object]]:
+def enough(results: Results, under: Results, row: targets.Row, size: int) -> bool:
+    """Whether most of the peers of both sides were measured in this state too."""
+    for names in (row.ours, row.theirs):
+        there = [name for name in names if results.get(name, row.test, size)]
+        now = [name for name in there if under.get(name, row.test, size)]
+        if len(now) < MOST * len(there):
+            return False
+    return True
+
+
+def rows(
+    results: Results, condition: Condition, table: tuple[targets.Row, ...], facts: dict[str, object]
+) -> list[dict[str, object]]:
+    under = results.under(condition)
     return [
         {
             "what": row.title,
             "size": one.size,
             "unit": row.unit,
             "other": one.theirs,
-            "other_name": name_of(one.theirs_name),
+            "other_name": name_of(one.theirs_name, facts),
             "ours": one.ours,
-            "ours_name": name_of(one.ours_name),
+            "ours_name": name_of(one.ours_name, facts),
             "goal": one.goal,
         }
         for row in table
-        for one in row.found(results, targets.is_near(condition))
+        for one in row.found(under, targets.is_near(condition))
+        if enough(results, under, row, one.size)
     ]
 
 
-def part(results: Results, title: str, table: tuple[targets.Row, ...]) -> list[dict[str, object]]:
-    made = []
-    for condition in results.conditions():
-        under = results.under(condition)
-        found = rows(under, table, condition)
-        if found and under.count() >= SHARE * results.count():
-            made.append({"title": title, "condition": str(condition), "rows": found})
-    return made
-
-
-def commit() -> str:
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "not known"
+def part(
+    results: Results, title: str, table: tuple[targets.Row, ...], facts: dict[str, object]
+) -> list[dict[str, object]]:
+    """What was measured in each state of the machine, the cores near first."""
+    made = [
+        {"title": title, "condition": str(condition), "rows": rows(results, condition, table, facts)}
+        for condition in sorted(results.conditions(), key=lambda condition: condition.low_ns)
+    ]
+    return [one for one in made if one["rows"]]
 
 
 def summary(given: list[dict[str, object]]) -> dict[str, object]:
@@ -86,10 +96,10 @@ def summary(given: list[dict[str, object]]) -> dict[str, object]:
     crowds = [document["crowd"] for document in given if document.get("crowd")]
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit(),
+        "commit": facts["commit"],
         "machine": facts["machine"],
         "mpis": [str(facts[one.mpi]) for one in PEERS if one.default and one.mpi in facts],
-        "parts": [one for title, table in PARTS for one in part(merged(given, title), title, table)],
+        "parts": [one for title, table in PARTS for one in part(merged(given, title), title, table, facts)],
         "crowd": crowds[-1] if crowds else [],
     }
 

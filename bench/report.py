@@ -59,9 +59,8 @@ class Table:
     def show(self, console: Console) -> None:
         table = RichTable(title=escape(self.title), title_justify="left", box=box.SIMPLE)
         for number, column in enumerate(self.columns):
-            table.add_column(
-                column, justify="left" if number == 0 else "right", no_wrap=number == 0
-            )
+            justify = "left" if number == 0 else "right"
+            table.add_column(column, justify=justify, no_wrap=number == 0, overflow="fold")
         for row in self.rows:
             table.add_row(*[escape(cell) for cell in row])
         console.print(table)
