@@ -351,6 +351,19 @@ THOLE_API int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns);
 THOLE_API int thole_fd(struct thole_endpoint *endpoint);
 THOLE_API int thole_arm(struct thole_endpoint *endpoint);
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Memory of length bytes, aligned to 64, for buffers of large messages: where it has 64 KiB or more, peers of this
+ * host to whom an endpoint of this process sends from it, or from whom it receives into it, map it, and copy without
+ * the kernel. Belongs to no endpoint. These peers can then read and write all memory that is allocated so, as they
+ * could by process_vm_readv and process_vm_writev. A child of fork has a copy, and blocks that are there at a fork are
+ * not mapped by peers any more. What cannot be had so (see docs/SHM.md) is ordinary memory.
+ * Thread-safe. Errors: MEMORY. */
+THOLE_API int thole_alloc(size_t length, void **memory_p);
+
+/* Give it back: once no operation uses it. NULL is ignored. Thread-safe. */
+THOLE_API void thole_free(void *memory);
+
 /* ---- Put, get, atomics ----------------------------------------------------------------------- */
 
 enum thole_access {

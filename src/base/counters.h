@@ -28,11 +28,16 @@
 	ROW(BULK_RING, "bulk_ring", "bulk fetches through the ring, two overlapped copies") \
 	ROW(BULK_ONE_COPY, "bulk_one_copy", "bulk fetches by process_vm_readv alone") \
 	ROW(BULK_COOPERATIVE, "bulk_cooperative", "bulk fetches offered to both sides for copying") \
+	ROW(BULK_DIRECT, "bulk_direct", "bulk fetches from the sender's memory, which is mapped here") \
 	ROW(BULK_BLOCKS_HELPED, "bulk_blocks_helped", "blocks copied here as the sending side") \
+	ROW(BULK_BLOCKS_DIRECT, "bulk_blocks_direct", "those of them into memory of the receiver that is mapped here") \
 	ROW(BULK_BYTES, "bulk_bytes", "bytes fetched by bulk") \
 	ROW(BULK_TAKEN_OVER, "bulk_taken_over", "ring fetches finished by one-copy, the sender being busy") \
-	ROW(BULK_FALLBACKS, "bulk_fallbacks", "fetches continued through the ring, process_vm having been refused") \
+	ROW(BULK_FALLBACKS, "bulk_fallbacks", \
+	    "fetches continued through the ring, process_vm having been refused or a mapping having ended") \
 	ROW(ONE_COPY_REFUSED, "one_copy_refused", "peers that the kernel does not let this process read") \
+	ROW(ATTACHED, "attached", "arenas of peers mapped") \
+	ROW(ATTACH_REFUSED, "attach_refused", "arenas of peers that could not be mapped, or were no arenas") \
 	ROW(RING_STALLS, "ring_stalls", "records that found no room in a ring") \
 	ROW(LARGE_AREAS, "large_areas", "rings that were given their large area") \
 	ROW(LARGE_AREA_REFUSED, "large_area_refused", "rings that could not get it for want of memory") \

@@ -39,7 +39,8 @@ enum option_bulk {
 	OPTION_BULK_AUTO,
 	OPTION_BULK_RING,
 	OPTION_BULK_ONE_COPY,
-	OPTION_BULK_COOPERATIVE
+	OPTION_BULK_COOPERATIVE,
+	OPTION_BULK_DIRECT
 };
 enum option_network { OPTION_NETWORK_AUTO, OPTION_NETWORK_ON, OPTION_NETWORK_OFF };
 enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH };
@@ -74,7 +75,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "give the core to others while waiting; auto: if more processes than cores wait")	\
 	row(progress_thread, OPTION_BOOL, "off", 0, 1, false, "",				\
 	    "a thread of the endpoint's own makes progress while the program computes")		\
-	row(bulk, OPTION_CHOICE, "auto", 0, 0, true, "auto,ring,one-copy,cooperative",		\
+	row(bulk, OPTION_CHOICE, "auto", 0, 0, true, "auto,ring,one-copy,cooperative,direct",		\
 	    "how large messages move inside a node; auto: as was seen to be fastest")		\
 	row(bulk_ring, OPTION_BYTES, "512k", OPTION_KIB(64), OPTION_MIB(16), false, "",		\
 	    "ring for the pieces of large messages where they move through shared memory")	\

@@ -672,8 +672,9 @@ static void stage_connect(struct thole_endpoint *a, uint32_t a_to_b, struct thol
 
 static void stage_open(struct stage *stage, struct input *input)
 {
-	static const char *const bulks[] = {"bulk=auto", "bulk=ring", "bulk=one-copy", "bulk=cooperative"};
-	const char *bulk = bulks[take(input) % 4];
+	static const char *const bulks[] = {"bulk=auto", "bulk=ring", "bulk=one-copy", "bulk=cooperative",
+					    "bulk=direct"};
+	const char *bulk = bulks[take(input) % 5];
 	struct thole_region *region;
 
 	memset(stage, 0, sizeof(*stage));

@@ -1087,6 +1087,96 @@ FAULTS = [
         "\tif (endpoint->enabled)\n\t\tprov_flags_settle(endpoint);\n",
         "",
     ),
+    Fault(
+        "a freed extent forgets its neighbour behind",
+        "src/base/arena.c",
+        "\t\textent_take(arena, after);\n\t\tlength += arena->tags[after].length;\n",
+        "\t\tlength += arena->tags[after].length;\n",
+    ),
+    Fault(
+        "freed memory is said to be zeros",
+        "src/base/arena.c",
+        "extent_give(arena, at, arena->tags[at].length, EXTENT_KEPT);",
+        "extent_give(arena, at, arena->tags[at].length, EXTENT_CLEAN);",
+    ),
+    Fault(
+        "long freed extents keep their pages",
+        "src/base/arena.c",
+        "\t\tarena_punch(arena, at, length);\n\t\tkind = EXTENT_CLEAN;\n",
+        "\t\t;\n",
+    ),
+    Fault(
+        "fork leaves an arena shared",
+        "src/base/arena.c",
+        "\tif (current && (current->blocks > 0 || current->kept > 0))\n\t\tarena_retire(current);\n",
+        "",
+    ),
+    Fault(
+        "a retired arena does not say so",
+        "src/base/arena.c",
+        "store_relaxed(&arena->header->retired, 1);",
+        "",
+    ),
+    Fault(
+        "what a child still has is given back",
+        "src/base/arena.c",
+        "\tif (fcntl(children.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)\n\t\treturn false;\n",
+        "",
+    ),
+    Fault(
+        "what no child has is not given back",
+        "src/base/arena.c",
+        "if (arenas[i].tags[at].kind == EXTENT_NONE)\n",
+        "if (0)\n",
+    ),
+    Fault(
+        "a bare child writes into its parent's blocks",
+        "src/base/arena.c",
+        "if (memory == address && madvise(memory, length, MADV_DONTFORK) == 0) {",
+        "if (memory == address) {",
+    ),
+    Fault(
+        "a withdrawn page is the memfd's until it is written",
+        "src/base/arena.c",
+        "__atomic_fetch_add((char *)at_byte, 0, __ATOMIC_RELAXED);",
+        ";",
+    ),
+    Fault(
+        "RLIMIT_FSIZE is not looked at",
+        "src/base/arena.c",
+        "return !limit_is_set(RLIMIT_FSIZE) && ",
+        "return ",
+    ),
+    Fault(
+        "an arena that can be cut short is mapped",
+        "src/transport/shm/attach.c",
+        "(seals & SEALS) == SEALS",
+        "(seals & F_SEAL_GROW)",
+    ),
+    Fault(
+        "a retired arena is still used",
+        "src/transport/shm/attach.c",
+        "\tif (load_acquire(&attachment_header(attachment)->retired)) {",
+        "\tif (0) {",
+    ),
+    Fault(
+        "the header of an arena counts as memory",
+        "src/transport/shm/attach.c",
+        "if (at < HEADER || ",
+        "if (",
+    ),
+    Fault(
+        "a stopped sender's mapping is not withdrawn",
+        "src/transport/shm/bulk.c",
+        "\tfetch_unshare(fetch);\n",
+        "",
+    ),
+    Fault(
+        "mapped memory is handed over though one_copy is off",
+        "src/transport/shm/attach.c",
+        "\t    !peer->owner->options.one_copy ||\n",
+        "",
+    ),
 ]
 
 

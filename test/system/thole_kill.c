@@ -209,8 +209,8 @@ static void rank_open(struct rank *rank, const char *const *options)
 				 THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY, NULL, &region),
 		    0);
 	for (int i = 0; i < RANKS; i++) {
-		rank->links[i].out = malloc(LENGTH_MAX_SENT);
-		rank->links[i].in = malloc(LENGTH_MAX_SENT);
+		CHECK(thole_alloc(LENGTH_MAX_SENT, (void **)&rank->links[i].out) == 0);
+		CHECK(thole_alloc(LENGTH_MAX_SENT, (void **)&rank->links[i].in) == 0);
 		rank->links[i].data = malloc(REGION);
 		CHECK(rank->links[i].out && rank->links[i].in && rank->links[i].data);
 	}
@@ -232,11 +232,12 @@ static void newcomer(int self)
 		{"bulk=ring", NULL},
 		{"bulk=one-copy", NULL},
 		{"bulk=cooperative", "cooperative_block=16k", NULL},
+		{"bulk=direct", "cooperative_block=16k", NULL},
 	};
 	uint64_t turn = word(WORD_TURN);
 	struct rank rank;
 
-	rank_open(&rank, variants[turn % 4]);
+	rank_open(&rank, variants[turn % 5]);
 	word_set(WORD_PUBLISHED + self, turn);
 	for (int i = 0; i < VETERANS; i++)
 		link_open(&rank, i, turn);

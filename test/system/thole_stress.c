@@ -121,12 +121,15 @@ struct buffer {
 static void buffer_make(struct buffer *buffer, uint64_t length, uint32_t count, uint64_t *random)
 {
 	uint64_t left = length;
+	void *shared = NULL;
 	uint8_t *at;
 
 	buffer->count = count;
 	buffer->length = length;
 	buffer->size = length + (count + 1) * GUARD;
-	buffer->memory = malloc(buffer->size);
+	if (random_next(random) % 2)
+		CHECK_EQUAL(thole_alloc(buffer->size, &shared), 0);
+	buffer->memory = shared ? shared : malloc(buffer->size);
 	buffer->segments = calloc(count, sizeof(struct iovec));
 	CHECK(buffer->memory && buffer->segments);
 	memset(buffer->memory, 0xa5, buffer->size);
@@ -145,7 +148,7 @@ static void buffer_make(struct buffer *buffer, uint64_t length, uint32_t count, 
 static void buffer_free(struct buffer *buffer)
 {
 	memset(buffer->memory, 0x5a, buffer->length < 4096 ? buffer->size : 4096); /* late readers would send this */
-	free(buffer->memory);
+	thole_free(buffer->memory);
 	free(buffer->segments);
 	buffer->memory = NULL;
 }
@@ -955,7 +958,7 @@ static int round_options(uint64_t round, int self, char text[OPTION_STRINGS][64]
 	int n = 0;
 	char *given = NULL, *save = NULL;
 
-	snprintf(text[n++], 64, "bulk=%s", PICK(&common, "auto", "ring", "one-copy", "cooperative"));
+	snprintf(text[n++], 64, "bulk=%s", PICK(&common, "auto", "ring", "one-copy", "cooperative", "direct"));
 	snprintf(text[n++], 64, "bulk_ring=%s", PICK(&common, "64k", "128k", "512k", "4m"));
 	snprintf(text[n++], 64, "eager_max=%s", PICK(&own, "0", "40", "1000", "8k", "64k", "64k", "1m"));
 	snprintf(text[n++], 64, "unexpected_max=%s", PICK(&own, "64k", "256k", "64m"));

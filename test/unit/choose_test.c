@@ -61,9 +61,9 @@ static bool message(const struct pair *pair, enum pace pace, uint64_t ring_ns, u
 	if (copy) {
 		uint64_t start_ns = now_ns;
 
-		assert_int_equal(choose_fetch(peer, LENGTH, pace), BULK_COOPERATIVE);
+		assert_int_equal(choose_fetch(peer, LENGTH, pace, false), BULK_COOPERATIVE);
 		now_ns += copy_ns;
-		choose_fetched(peer, BULK_COOPERATIVE, LENGTH, pace, start_ns);
+		choose_fetched(peer, BULK_COOPERATIVE, LENGTH, pace, false, start_ns);
 		return true;
 	}
 	if (pace == PACE_STREAM)
@@ -293,7 +293,8 @@ static void fixed_ways__are_not_learnt(void **state)
 
 		connect_both(&pair, options);
 		assert_int_equal(messages(&pair, 100, PACE_DIALOGUE, 5000, 3000), 0);
-		assert_int_equal(choose_fetch(&pair.b->peers[pair.b_to_a]->base, 1 << 20, PACE_DIALOGUE), methods[i]);
+		assert_int_equal(choose_fetch(&pair.b->peers[pair.b_to_a]->base, 1 << 20, PACE_DIALOGUE, false),
+				 methods[i]);
 		pair_close(&pair);
 	}
 }

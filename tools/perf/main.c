@@ -36,6 +36,7 @@ static const char usage_text[] =
 	"  --window N        sends under way at once in bandwidth and rate (default 64)\n"
 	"  --cores A,B       where the two processes run (default: the first two that are allowed)\n"
 	"  --write           write the whole buffer before each send of the latency test\n"
+	"  --shared          buffers by thole_alloc: memory that the other process can map\n"
 	"  --patience-ms N   a wait that takes longer is an error (default 60000)\n"
 	"  --option N=V      one of Thole's options; may be repeated\n"
 	"  --apis LIST       of thole, mx: what messages go through, by turns (default: thole)\n"
@@ -198,7 +199,7 @@ static int text_parse(const char *name, const char *text, const char **text_p)
 
 /* In the order of the table below, whose values these are. */
 enum argument {
-	SIZES, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, WRITE, PATIENCE, APIS,
+	SIZES, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, WRITE, SHARED, PATIENCE, APIS,
 	PLAN_ARGUMENTS, /* those before are what a client may set of a listener's plan */
 	CORES = PLAN_ARGUMENTS, OPTION, LISTEN, HOST, PORT, BIND, ONCE, SIZE_LIMIT, CONNECT, MX_LIBRARY, HELP,
 };
@@ -211,6 +212,7 @@ static const struct option known[] = {
 	[SAMPLE] = { "sample-ms", required_argument, NULL, SAMPLE },
 	[WINDOW] = { "window", required_argument, NULL, WINDOW },
 	[WRITE] = { "write", no_argument, NULL, WRITE },
+	[SHARED] = { "shared", no_argument, NULL, SHARED },
 	[PATIENCE] = { "patience-ms", required_argument, NULL, PATIENCE },
 	[APIS] = { "apis", required_argument, NULL, APIS },
 	[CORES] = { "cores", required_argument, NULL, CORES },
@@ -238,6 +240,7 @@ static int argument_take(struct perf_plan *plan, enum argument which, const char
 	case APIS: return apis_parse(plan, text);
 	case CORES: return cores_parse(plan, text);
 	case WRITE: plan->write = true; return 0;
+	case SHARED: plan->shared = true; return 0;
 	case LISTEN: plan->listen = true; return 0;
 	case ONCE: plan->once = true; return 0;
 	case HOST: return text_parse("--host", text, &plan->host);

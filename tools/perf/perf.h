@@ -63,6 +63,7 @@ struct perf_plan {
 	uint64_t iterations;    /* of one sample; 0: as many as sample_ns allows */
 	uint64_t patience_ns;   /* a wait that takes longer is an error */
 	int cores[2];           /* where the ranks run */
+	bool shared;            /* buffers are of thole_alloc */
 	bool write;             /* write the whole buffer before each send of the ping-pong */
 	/* Between hosts */
 	const char *host;       /* where the listener is; NULL: no other host */

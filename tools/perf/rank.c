@@ -174,10 +174,14 @@ static void counters_print(struct perf_rank *rank)
 	fflush(stdout);
 }
 
-static unsigned char *buffer_make(uint64_t size)
+static unsigned char *buffer_make(uint64_t size, bool shared)
 {
 	size_t length = size < 4096 ? 4096 : size;
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory;
+
+	if (shared)
+		return thole_alloc(length, &memory) == 0 ? memset(memory, 0, length) : NULL;
+	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }
@@ -260,8 +264,8 @@ static int ways_print(struct perf_rank *rank)
 
 static int buffers_begin(struct perf_rank *rank)
 {
-	rank->out_buffer = buffer_make(rank->plan->size_max);
-	rank->in_buffer = buffer_make(rank->plan->size_max);
+	rank->out_buffer = buffer_make(rank->plan->size_max, rank->plan->shared);
+	rank->in_buffer = buffer_make(rank->plan->size_max, rank->plan->shared);
 	if (rank->out_buffer && rank->in_buffer)
 		return 0;
 	return perf_complain(rank, "the buffers", rank->plan->size_max, THOLE_ERR_MEMORY);

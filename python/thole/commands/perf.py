@@ -31,6 +31,15 @@ def _tests(arguments: argparse.Namespace) -> list[str]:
     return ["bare", *chosen] if chosen else list(TESTS)
 
 
+def _add_buffers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--write", action="store_true", help="write the buffer before each send of the latency test"
+    )
+    parser.add_argument(
+        "--shared", action="store_true", help="buffers that the other process can map (thole_alloc)"
+    )
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "perf",
@@ -75,9 +84,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--cores", metavar="A,B", help="where the two processes run (default: chosen)"
     )
-    parser.add_argument(
-        "--write", action="store_true", help="write the buffer before each send of the latency test"
-    )
+    _add_buffers(parser)
     parser.add_argument(
         "--mx",
         action="store_true",
@@ -102,6 +109,8 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
             words += [f"--{name}", getattr(arguments, name)]
     if arguments.write:
         words.append("--write")
+    if arguments.shared:
+        words.append("--shared")
     if arguments.mx:
         words += ["--apis", "thole,mx", "--mx-library", str(paths.find(paths.MX))]
     words += given_options(arguments)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bulk: "fetch this window of that peer into this memory", three ways.
+ * bulk: "fetch this window of that peer into this memory", four ways.
  *
  *   ring         The receiver asks for the window, the sender pushes it through the ring piece by piece, and both
  *                copies overlap. Needs the sender's processor, no right. The receiver takes over by one-copy if the
@@ -8,6 +8,8 @@
  *   one-copy     The receiver reads the sender's memory (MPICH-PM/CLUMP, section 4).
  *   cooperative  One-copy by both: blocks are claimed from the front by the receiver, which reads, and from the back
  *                by the sender, which writes, if it comes by. A sender that does not costs nothing.
+ *   direct       The same, where the receiver has the sender's memory mapped (attach.c): it copies without the kernel.
+ *                The sender does so too, this way or cooperative, where it has the receiver's.
  *
  * Where the kernel refuses in the middle, what is left goes through the ring: it is always one range, since
  * both ends work towards each other. Which way is taken: choose.c.
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/blocks.h"
 #include "base/clock.h"
 #include "transport/shm/shm.h"
 
@@ -68,6 +71,8 @@ struct fetch {
 	uint32_t blocks;
 	uint32_t back;             /* blocks that are the sender's, once nothing more can be claimed */
 	int32_t status;            /* how it will end, once the sender is out of the receiver's memory */
+	bool direct;               /* the sender's memory was mapped here at first */
+	bool unshared;             /* the sender does not have the receiver's memory mapped, or not any more */
 	bool reached;              /* some of it was read from the sender's memory */
 	uint64_t left_ns;          /* since when the sender should be out; 0: it is not to be */
 	uint64_t start_ns, seen_ns;
@@ -178,7 +183,7 @@ static void bulk_fetch_end(struct fetch *fetch, int status)
 	if (!status) {
 		owner->counters[COUNTER_BULK_BYTES] += fetch->length;
 		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch),
-			       fetch->start_ns);
+			       fetch->direct, fetch->start_ns);
 	}
 	fetch_free(shm, fetch);
 	owner->up->fetched(job, status);
@@ -266,7 +271,8 @@ static void fetch_offer(struct fetch *fetch)
 	record.arg[0] = length;
 	record.arg[1] = (uintptr_t)(local->count == 1 ? local->segments[0].iov_base : (const void *)local->segments);
 	record.arg[2] = block;
-	transport_count(fetch->peer->owner, COUNTER_BULK_COOPERATIVE);
+	if (fetch->method == BULK_COOPERATIVE)
+		transport_count(fetch->peer->owner, COUNTER_BULK_COOPERATIVE);
 	fetch->peer->owner->up->control(fetch->peer, &record);
 }
 
@@ -360,7 +366,28 @@ static int fetch_wait(struct fetch *fetch, uint32_t back)
 	return 1;
 }
 
-/* Copy one block, by process_vm_readv. */
+/* Copy from the sender's memory where it is mapped here. ENOENT: it is not any more. */
+static int fetch_mapped(const struct fetch *fetch, uint64_t length, uint64_t *done_p)
+{
+	const void *from = attach_find(fetch->peer, fetch->job->window.address + fetch->offset, length, false);
+
+	*done_p = 0;
+	if (!from)
+		return ENOENT;
+	vector_write(fetch->job->vector, fetch->offset, from, length);
+	*done_p = length;
+	return 0;
+}
+
+/* The mapping has ended, since its owner has forked: the rest goes through the ring. */
+static int fetch_unmapped(struct fetch *fetch)
+{
+	fetch->method = BULK_RING;
+	transport_count(fetch->peer->owner, COUNTER_BULK_FALLBACKS);
+	return 1;
+}
+
+/* Copy one block. */
 static int fetch_copy(struct fetch *fetch)
 {
 	uint64_t share = fetch->peer->owner->options.cooperative_block;
@@ -373,16 +400,18 @@ static int fetch_copy(struct fetch *fetch)
 			return fetch_wait(fetch, back);
 		share = fetch->block;
 	}
-	error = fetch_remote(fetch);
+	length = length < share ? length : share;
 	fetch->reached = true;
-	if (!error)
-		error = copy_read(shm_link(fetch->peer), fetch->job->vector, &fetch->remote, fetch->offset,
-				  length < share ? length : share, &done);
+	if (fetch->method == BULK_DIRECT)
+		error = fetch_mapped(fetch, length, &done);
+	else if (!(error = fetch_remote(fetch)))
+		error = copy_read(shm_link(fetch->peer), fetch->job->vector, &fetch->remote, fetch->offset, length,
+				  &done);
 	if (error) {
 		if (fetch->offer >= 0)
 			fetch_close(fetch, fetch_front(fetch) + 1);
 		fetch->offset += done;
-		return fetch_refused(fetch, error);
+		return fetch->method == BULK_DIRECT ? fetch_unmapped(fetch) : fetch_refused(fetch, error);
 	}
 	fetch->offset += done;
 	if (fetch->offset == fetch->end && fetch->offer < 0)
@@ -438,15 +467,22 @@ void bulk_fetch(struct transport_fetch *job)
 	fetch->length = fetch->end = length;
 	fetch->many = NULL;
 	fetch->status = 0;
-	fetch->reached = false;
+	fetch->reached = fetch->unshared = false;
 	fetch->left_ns = 0;
 	fetch->remote.count = 0;
 	fetch->seen_ns = 0;
-	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch_pace(fetch));
-	fetch->start_ns = choose_fetch_is_due(peer, fetch->method, length, fetch_pace(fetch)) ? clock_now_ns() : 0;
+	fetch->direct = job->window.count == 1 && attach_find(peer, job->window.address, length, false) != NULL;
+	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch_pace(fetch), fetch->direct);
+	fetch->start_ns = choose_fetch_is_due(peer, fetch->method, length, fetch_pace(fetch), fetch->direct)
+				  ? clock_now_ns()
+				  : 0;
 	bulk_activate(shm, link);
 	list_push_back(&link->fetches, &fetch->node);
+	attach_tell(peer, job->vector);
 	if (fetch->method == BULK_COOPERATIVE) {
+		fetch_offer(fetch);
+	} else if (fetch->method == BULK_DIRECT) {
+		transport_count(owner, COUNTER_BULK_DIRECT);
 		fetch_offer(fetch);
 	} else if (fetch->method == BULK_RING) {
 		transport_count(owner, COUNTER_BULK_RING);
@@ -520,6 +556,7 @@ static void arrived_pull(struct transport_peer *peer, const struct record *recor
 		peer->owner->up->control(peer, &failure);
 		return;
 	}
+	attach_tell(peer, vector);
 	serve->id = record->imm;
 	serve->offset = record->arg[0];
 	serve->end = record->arg[0] + record->arg[1];
@@ -538,8 +575,11 @@ static void arrived_offer(struct transport_peer *peer, const struct record *reco
 		transport_bad(peer);
 		return;
 	}
-	/* Finished already, too long, or not ours to write: the receiver does it all. */
-	if (!vector || length == 0 || length > vector->length || !link->connected || !copy_allowed(peer))
+	/* Finished already, or too long: the receiver does it all. */
+	if (!vector || length == 0 || length > vector->length || !link->connected)
+		return;
+	attach_tell(peer, vector);
+	if (!(count == 1 && attach_find(peer, record->arg[1], length, true)) && !copy_allowed(peer))
 		return;
 	serve = serve_new(peer, record->tag);
 	if (!serve)
@@ -629,7 +669,33 @@ static int serve_remote(struct transport_peer *peer, struct serve *serve)
 	return 0;
 }
 
-/* Copy one block from the back, by process_vm_writev. */
+/* Write a block into the receiver's memory where it is mapped here. Whether it is there. */
+static bool serve_mapped(struct transport_peer *peer, const struct serve *serve, const struct vector *vector,
+			 uint64_t from, uint64_t length)
+{
+	uint64_t address = (uintptr_t)serve->one.iov_base;
+	void *to = serve->remote.count == 1 && !serve->many ? attach_find(peer, address + from, length, true) : NULL;
+
+	if (!to)
+		return false;
+	vector_read(vector, from, to, length);
+	if (!attach_is_current(peer, address))
+		return false; /* the receiver forked meanwhile: it may or may not have it */
+	transport_count(peer->owner, COUNTER_BULK_BLOCKS_DIRECT);
+	return true;
+}
+
+/* The same by process_vm_writev. 0 or an errno. */
+static int serve_write(struct transport_peer *peer, struct serve *serve, const struct vector *vector, uint64_t from,
+		       uint64_t length)
+{
+	int error = copy_allowed(peer) ? serve_remote(peer, serve) : EPERM;
+
+	return error ? error
+		     : copy_write(shm_link(peer), serve->door, &serve->calls, vector, &serve->remote, from, length);
+}
+
+/* Copy one block from the back. */
 static int serve_help(struct transport_peer *peer, struct serve *serve)
 {
 	struct transport_owner *owner = peer->owner;
@@ -644,9 +710,7 @@ static int serve_help(struct transport_peer *peer, struct serve *serve)
 	}
 	from = (uint64_t)(serve->blocks - 1 - back) * serve->block;
 	length = serve->end - from < serve->block ? serve->end - from : serve->block;
-	error = serve_remote(peer, serve);
-	if (!error)
-		error = copy_write(shm_link(peer), serve->door, &serve->calls, vector, &serve->remote, from, length);
+	error = serve_mapped(peer, serve, vector, from, length) ? 0 : serve_write(peer, serve, vector, from, length);
 	if (error) {
 		/* The receiver reads failed before done, and done then stays: it knows what is left to it. */
 		store_release(&serve->offer->failed, 1);
@@ -679,8 +743,18 @@ static void fetch_leave(struct fetch *fetch, int status, uint64_t now_ns)
 	fetch->left_ns = now_ns;
 }
 
+/* What a sender has mapped of this memory is not this memory any more. */
+static void fetch_unshare(struct fetch *fetch)
+{
+	const struct vector *vector = fetch->job->vector;
+
+	for (size_t i = 0; i < vector->count && !fetch->unshared; i++)
+		blocks()->withdraw(vector->segments[i].iov_base, vector->segments[i].iov_len);
+	fetch->unshared = true;
+}
+
 /* Whether the sender is out. */
-static bool fetch_is_left(const struct fetch *fetch, uint64_t now_ns)
+static bool fetch_is_left(struct fetch *fetch, uint64_t now_ns)
 {
 	struct shm_peer *link = shm_link(fetch->peer);
 	uint32_t done;
@@ -689,6 +763,7 @@ static bool fetch_is_left(const struct fetch *fetch, uint64_t now_ns)
 		return true;
 	if (now_ns - fetch->left_ns < fetch->peer->owner->options.close_timeout)
 		return false;
+	fetch_unshare(fetch);
 	door_shut(link, now_ns);
 	return now_ns - link->shut_ns >= SHUT_NS && !door_is_passed(link, fetch->offer);
 }

@@ -34,9 +34,8 @@ static inline bool goes_in_rows(enum pace pace, uint32_t class)
 }
 
 /* The way that the next message should take. */
-static enum cost_way cost_next(struct shm *shm, enum pace pace, uint32_t class)
+static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t class)
 {
-	struct costs *costs = &shm->costs[pace][class];
 	uint32_t scale = goes_in_rows(pace, class) ? ROW_SCALE : 1;
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
 	enum cost_way best;
@@ -60,9 +59,8 @@ static enum cost_way cost_next(struct shm *shm, enum pace pace, uint32_t class)
 
 /* A moving mean. A long delay is somebody else's more often than the way's, and counts for little; the best would
  * be no measure, since where transfers overlap one may have been finished by another's time. */
-static void cost_learn(struct shm *shm, enum pace pace, uint32_t class, enum cost_way way, uint64_t took_ns)
+static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum cost_way way, uint64_t took_ns)
 {
-	struct costs *costs = &shm->costs[pace][class];
 	struct cost *cost = &costs->ways[way];
 	uint64_t most_ns = 2 * cost->mean_ns;
 
@@ -113,7 +111,7 @@ static void choose_eager_next(struct transport_owner *owner, enum pace pace, enu
 
 	if (costs->trial > 0 && way != costs->tried)
 		return; /* it was under way before the trial */
-	rendezvous = cost_next(shm, pace, class) == COST_COPY;
+	rendezvous = cost_next(costs, pace, class) == COST_COPY;
 	if (rendezvous == ((shm->rendezvous_classes[pace] & bit) != 0))
 		return;
 	shm->rendezvous_classes[pace] ^= bit;
@@ -123,6 +121,15 @@ static void choose_eager_next(struct transport_owner *owner, enum pace pace, enu
 static bool choose_learns(const struct transport_owner *owner)
 {
 	return owner->options.bulk == OPTION_BULK_AUTO;
+}
+
+/* What is known of such messages; up to eager_max nobody knows before where they come from. */
+static struct costs *choose_costs(struct transport_peer *peer, enum pace pace, uint64_t length, bool direct)
+{
+	struct shm *shm = shm_of(peer->owner);
+
+	return direct && length > peer->owner->options.eager_max ? &shm->direct_costs[pace][length_class(length)]
+								 : &shm->costs[pace][length_class(length)];
 }
 
 /* Whether of the messages that take this way the one that is the `row`th in a row is to be timed. */
@@ -136,10 +143,10 @@ static bool cost_is_due(const struct costs *costs, enum pace pace, uint32_t clas
 	return pace == PACE_DIALOGUE ? row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0;
 }
 
-static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length)
+static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, bool direct)
 {
 	uint32_t class = length_class(length);
-	const struct costs *costs = &shm_of(peer->owner)->costs[pace][class];
+	const struct costs *costs = choose_costs(peer, pace, length, direct);
 
 	return choose_learns(peer->owner) && cost_is_due(costs, pace, class, way, costs->row + 1);
 }
@@ -157,13 +164,13 @@ static uint64_t choose_took(struct shm_peer *link, enum pace pace, uint64_t star
 }
 
 /* A message that began at start_ns, 0 if it is not timed, is in its place. */
-static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length,
+static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, bool direct,
 			 uint64_t start_ns)
 {
 	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_link(peer);
 	uint32_t class = length_class(length);
-	struct costs *costs = &shm_of(owner)->costs[pace][class];
+	struct costs *costs = choose_costs(peer, pace, length, direct);
 	uint64_t took_ns = start_ns ? choose_took(link, pace, start_ns) : 0;
 
 	costs->row = way == costs->last ? costs->row + 1 : 1;
@@ -178,39 +185,46 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 	else if (length <= owner->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
 		took_ns += took_ns / 3;
 	if (start_ns)
-		cost_learn(shm_of(owner), pace, class, way, took_ns);
+		cost_learn(costs, pace, class, way, took_ns);
 	if (class >= EAGER_CLASS_MIN && length <= owner->options.eager_max)
 		choose_eager_next(owner, pace, way, class);
 }
 
 /* ---- Fetches ---------------------------------------------------------------------------------------- */
 
-enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace)
+enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace, bool direct)
 {
 	const struct transport_owner *owner = peer->owner;
+	enum bulk_method copy = direct ? BULK_DIRECT : BULK_COOPERATIVE;
+	uint32_t class = length_class(length);
 
-	if (owner->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
+	if (owner->options.bulk == OPTION_BULK_RING)
+		return BULK_RING;
+	if (owner->options.bulk == OPTION_BULK_DIRECT && direct)
+		return BULK_DIRECT;
+	if (!copy_allowed(peer) && !(direct && owner->options.bulk == OPTION_BULK_AUTO))
 		return BULK_RING;
 	if (owner->options.bulk == OPTION_BULK_ONE_COPY)
 		return BULK_ONE_COPY;
-	if (owner->options.bulk == OPTION_BULK_COOPERATIVE)
+	if (owner->options.bulk != OPTION_BULK_AUTO)
 		return BULK_COOPERATIVE;
 	/* What could have come through the ring at once came as an RTS so that it goes the other way. */
 	if (length <= owner->options.eager_max)
-		return BULK_COOPERATIVE;
-	return cost_next(shm_of(peer->owner), pace, length_class(length)) == COST_RING ? BULK_RING : BULK_COOPERATIVE;
+		return copy;
+	return cost_next(choose_costs(peer, pace, length, direct), pace, class) == COST_RING ? BULK_RING : copy;
 }
 
-bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace)
+bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+			 bool direct)
 {
-	return choose_is_due(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length);
+	return choose_is_due(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, direct);
 }
 
-void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, bool direct,
 		    uint64_t start_ns)
 {
 	if (choose_learns(peer->owner))
-		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, start_ns);
+		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, direct, start_ns);
 }
 
 /* ---- Eager messages ----------------------------------------------------------------------------------- */
@@ -232,7 +246,7 @@ void choose_eager_begin(struct transport_peer *peer, const struct record *record
 	}
 	*sample = (struct eager_sample){
 		.length = (uint32_t)whole, .piece = length, .left = (uint32_t)whole - length, .pace = pace};
-	if (choose_is_due(peer, pace, COST_RING, whole))
+	if (choose_is_due(peer, pace, COST_RING, whole, false))
 		sample->start_ns = clock_now_ns();
 }
 
@@ -246,6 +260,6 @@ void choose_eager_piece(struct transport_peer *peer, uint32_t length)
 	sample->left = length < sample->left ? sample->left - length : 0;
 	if (sample->left > 0)
 		return;
-	choose_learn(peer, sample->pace, COST_RING, sample->length, sample->start_ns);
+	choose_learn(peer, sample->pace, COST_RING, sample->length, false, sample->start_ns);
 	sample->length = 0;
 }

@@ -179,32 +179,44 @@ void connect_accept(struct transport_owner *owner, uint64_t now_ns)
 	}
 }
 
-/* Receive the greeting and its descriptor. 0, AGAIN, or PROTOCOL. */
-static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
+/* Receive a message, and the one descriptor that may come with it: -1 where there is none, or are several. */
+static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_p)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct iovec data = {greeting, sizeof(*greeting)};
-	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
-				 .msg_controllen = sizeof(control.bytes)};
-	ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	struct cmsghdr *header = size >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	struct iovec data = {message, length};
+	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				.msg_controllen = sizeof(control.bytes)};
+	ssize_t size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct cmsghdr *rights = size >= 0 ? CMSG_FIRSTHDR(&header) : NULL;
 	int count = 0;
 
 	*fd_p = -1;
-	if (size < 0 && (errno == EAGAIN || errno == EINTR))
-		return THOLE_ERR_AGAIN;
 	/* Alignment leaves room for a second descriptor: whatever came is ours to close. */
-	for (size_t at = 0; header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-			    CMSG_LEN(at + sizeof(int)) <= header->cmsg_len;
+	for (size_t at = 0; rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
+			    CMSG_LEN(at + sizeof(int)) <= rights->cmsg_len;
 	     at += sizeof(int), count++) {
 		if (*fd_p >= 0)
 			close(*fd_p);
-		memcpy(fd_p, CMSG_DATA(header) + at, sizeof(int));
+		memcpy(fd_p, CMSG_DATA(rights) + at, sizeof(int));
 	}
-	if (size == sizeof(*greeting) && count == 1 && !(message.msg_flags & MSG_CTRUNC))
+	if (*fd_p >= 0 && (count != 1 || (header.msg_flags & MSG_CTRUNC))) {
+		close(*fd_p);
+		*fd_p = -1;
+	}
+	return size;
+}
+
+/* Receive the greeting and its descriptor. 0, AGAIN, or PROTOCOL. */
+static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
+{
+	ssize_t size = socket_receive(socket, greeting, sizeof(*greeting), fd_p);
+
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return THOLE_ERR_AGAIN;
+	if (size == sizeof(*greeting) && *fd_p >= 0)
 		return 0;
 	if (*fd_p >= 0)
 		close(*fd_p);
@@ -321,6 +333,24 @@ void connect_expire(struct transport_owner *owner, uint64_t now_ns)
 
 /* ---- The producer's side -------------------------------------------------------------------------- */
 
+bool connect_send(int socket, const void *message, size_t size, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec data = {(void *)(uintptr_t)message, size};
+	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				.msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(rights), &fd, sizeof(int));
+	return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
 static int greeting_send(struct transport_peer *peer, int socket, int fd)
 {
 	struct transport_owner *owner = peer->owner;
@@ -333,20 +363,8 @@ static int greeting_send(struct transport_peer *peer, int socket, int fd)
 		.cookie_address = (uintptr_t)shm->cookie,
 		.cookie = *shm->cookie,
 	};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
-	struct iovec data = {&greeting, sizeof(greeting)};
-	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
-				 .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &fd, sizeof(int));
-	return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(greeting) ? 0 : THOLE_ERR_PEER;
+	return connect_send(socket, &greeting, sizeof(greeting), fd) ? 0 : THOLE_ERR_PEER;
 }
 
 /* Connect to the peer's listener: 0; AGAIN while it is full; PEER if there is none. */
@@ -478,14 +496,17 @@ bool connect_lives(struct transport_peer *peer)
 	return error != ESTALE && (error != ESRCH || process.fd >= 0);
 }
 
-/* Swallow wake-ups; false at the end of the connection. */
-static bool connect_drain(int fd)
+/* Swallow wake-ups, and take what is told with a descriptor; false at the end of the connection. */
+static bool connect_drain(struct transport_peer *peer, int socket)
 {
-	char bytes[64];
+	char message[64];
 	ssize_t size = 1;
+	int fd;
 
-	for (int i = 0; i < EVENT_BURST && size > 0; i++)
-		size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	for (int i = 0; i < EVENT_BURST && size > 0; i++) {
+		size = socket_receive(socket, message, sizeof(message), &fd);
+		attach_arrived(peer, message, size > 0 ? (size_t)size : 0, fd);
+	}
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -502,7 +523,7 @@ void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t 
 		process_ended(watch->peer);
 		break;
 	default:
-		if (watch->fd >= 0 && !connect_drain(watch->fd))
+		if (watch->fd >= 0 && !connect_drain(watch->peer, watch->fd))
 			connect_ending(watch->peer);
 	}
 }

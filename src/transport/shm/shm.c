@@ -107,6 +107,7 @@ static void shm_release(struct transport_peer *peer)
 	segment_release_out(&link->out);
 	segment_release_in(&link->in);
 	door_close(link);
+	attach_release(link);
 }
 
 /* No peer writes into this process's memory any more, nor takes what it reads there for what an RTS offered. */
@@ -300,6 +301,8 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 		shm_reap(owner);
 	if (!list_empty(&shm->active))
 		bulk_maintain(owner, now_ns);
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		attach_review(shm_link(shm->in[i]->peer));
 }
 
 /* ---- Sleeping ------------------------------------------------------------------------------------- */

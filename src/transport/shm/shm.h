@@ -204,6 +204,8 @@ struct shm_peer {
 	bool ended;               /* its process has */
 	uint32_t offers_used;     /* a bit an offer, of in.segment */
 	uint32_t offer_sequence;
+	uint64_t told;            /* number of the arena of this process that the peer was told of; 0: none */
+	struct attachment *attachments; /* arenas of the peer, ATTACHMENTS of them; NULL: none yet */
 };
 
 enum { COST_CLASSES = 48 };
@@ -225,7 +227,7 @@ struct costs {
 	enum cost_way tried; /* this one, to see whether it still is */
 };
 
-enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY };
+enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY, BULK_DIRECT };
 
 struct shm {
 	struct transport_owner *owner;
@@ -243,6 +245,8 @@ struct shm {
 	uint32_t connecting, ending, dead; /* peers in these states */
 	uint16_t rendezvous_classes[PACES]; /* as learnt */
 	struct costs costs[PACES][COST_CLASSES];
+	/* of those longer than eager_max that could be copied from mapped memory: COST_COPY is that */
+	struct costs direct_costs[PACES][COST_CLASSES];
 };
 
 static inline struct shm *shm_of(struct transport_owner *owner)
@@ -271,13 +275,15 @@ void segment_withdraw(struct ring_out *ring);
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring);
 
 /* choose.c */
-enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace);
-void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+/* direct: the sender's memory is mapped here. */
+enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace, bool direct);
+void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, bool direct,
 		    uint64_t start_ns);
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late);
 void choose_eager_piece(struct transport_peer *peer, uint32_t length);
 /* Whether a fetch is to be timed from its beginning on. */
-bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace);
+bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+			 bool direct);
 /* Write the rendezvous classes of a sender, or of each, where it reads them. */
 void choose_tell(struct transport_peer *peer);
 void choose_tell_all(struct transport_owner *owner);
@@ -372,6 +378,22 @@ int copy_from(pid_t pid, void *to, uint64_t address, size_t length);
 bool copy_allowed(struct transport_peer *peer);
 /* The kernel has refused a copy after all: there will be no more, and its sender need not send RTS for one. */
 void copy_refused(struct transport_peer *peer);
+
+/* attach.c: memory of peers that this process has mapped */
+/* Where it is here; NULL: it is not mapped, or not any more. Valid until the next call that makes progress. */
+void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
+/* After a write there: whether it has reached the peer. */
+bool attach_is_current(struct transport_peer *peer, uint64_t address);
+/* Tell the peer where it finds this memory, if that can be and it was not told. */
+void attach_tell(struct transport_peer *peer, const struct vector *vector);
+/* What has come by the peer's socket; closes fd, which is -1 where none came. */
+void attach_arrived(struct transport_peer *peer, const void *message, size_t size, int fd);
+/* Unmap what the peer does not use any more. */
+void attach_review(struct shm_peer *link);
+void attach_release(struct shm_peer *link);
+
+/* connect.c's for it: a message with a descriptor. Whether it was sent. */
+bool connect_send(int socket, const void *message, size_t size, int fd);
 
 /* bulk.c */
 int bulk_open(struct transport_owner *owner);

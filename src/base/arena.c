@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arena: see arena.h.
+ *
+ * An arena's address space is a row of extents, used and free, up to its top. Each granule has a tag: the first and
+ * the last one of an extent say how long it is and what it is, so that neighbours are found from either side
+ * (Knuth's boundary tags). Free extents are in lists by the logarithm of their length.
+ */
+#include "base/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/host.h"
+
+enum {
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+	BINS = 32,
+	LOOKS_MAX = 32,              /* extents of a bin that are tried: the next bin's are all long enough */
+	KEPT_MAX = 64 << 20,         /* bytes that are free and still have their pages, as the C library keeps some */
+	KEPT_EXTENT_MAX = 32 << 20,  /* of one extent; longer ones go back to the kernel at once */
+	TRIES = 16,                  /* addresses tried for an arena */
+};
+
+#define PLACE_BASE (UINT64_C(1) << 45) /* see arena_is_near */
+#define PLACE_ALIGNMENT (UINT64_C(1) << 30)
+
+enum extent { EXTENT_NONE, EXTENT_USED, EXTENT_CLEAN, EXTENT_KEPT }; /* kept: free, and has pages */
+
+struct tag {
+	uint32_t kind : 2;     /* enum extent */
+	uint32_t length : 30;  /* granules */
+	uint32_t before, next; /* in a bin, by granule; 0: none, since the first granule is the header's */
+};
+
+struct arena {
+	char *base;            /* NULL: this place is free */
+	uint64_t size;
+	uint64_t number;
+	int fd;                /* -1 in a child, which may not take pages from its parent */
+	bool retired;          /* nothing new comes from here; freed extents are tagged EXTENT_NONE */
+	bool huge;             /* to be asked for huge pages, as the C library's memory has them by itself */
+	struct arena_header *header; /* a mapping of its own, which stays shared */
+	struct tag *tags;      /* one a granule */
+	uint32_t top;          /* granules that are mapped: all behind are free and clean */
+	uint32_t blocks;       /* used extents */
+	uint64_t kept;         /* bytes of kept extents */
+	uint32_t bins[BINS];
+};
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* recursive: a fork handler may allocate */
+static struct arena arenas[ARENAS_MAX];
+static struct arena *current; /* where new blocks come from */
+static uint64_t numbers;
+static bool handled;          /* fork's handlers are registered */
+static bool refused;          /* there was no arena to be had; not asked for again */
+static bool forking;
+
+/* A memfd of one page that is mapped while a fork copies the address space, and then no more. While there are children
+ * that have not ended or run another program, it cannot be sealed against writing: they need what is in retired
+ * arenas. */
+static struct {
+	int fd;     /* -1: no child is left, if `lost` does not say otherwise */
+	void *page; /* during a fork */
+	bool lost;  /* there was no memory for one: children may be there for ever */
+} children = {.fd = -1};
+
+/* ---- Extents --------------------------------------------------------------------------------------- */
+
+static uint32_t extent_bin(uint32_t length)
+{
+	return 31u - (uint32_t)__builtin_clz(length);
+}
+
+static void extent_tag(struct arena *arena, uint32_t at, uint32_t length, enum extent kind)
+{
+	struct tag *first = &arena->tags[at], *last = &arena->tags[at + length - 1];
+
+	/* EXTENT_USED stands where a block begins and nowhere else. */
+	last->kind = kind == EXTENT_USED ? EXTENT_NONE : (uint32_t)kind & 3;
+	first->kind = (uint32_t)kind & 3;
+	first->length = last->length = length & ((1u << 30) - 1);
+}
+
+static void extent_add(struct arena *arena, uint32_t at, uint32_t length, enum extent kind)
+{
+	uint32_t *head = &arena->bins[extent_bin(length)];
+
+	extent_tag(arena, at, length, kind);
+	arena->tags[at].before = 0;
+	arena->tags[at].next = *head;
+	if (*head)
+		arena->tags[*head].before = at;
+	*head = at;
+	if (kind == EXTENT_KEPT)
+		arena->kept += (uint64_t)length * ARENA_GRANULE;
+}
+
+static void extent_take(struct arena *arena, uint32_t at)
+{
+	struct tag *tag = &arena->tags[at];
+
+	if (tag->before)
+		arena->tags[tag->before].next = tag->next;
+	else
+		arena->bins[extent_bin(tag->length)] = tag->next;
+	if (tag->next)
+		arena->tags[tag->next].before = tag->before;
+	if (tag->kind == EXTENT_KEPT)
+		arena->kept -= (uint64_t)tag->length * ARENA_GRANULE;
+}
+
+static char *extent_address(const struct arena *arena, uint32_t at)
+{
+	return arena->base + (uint64_t)at * ARENA_GRANULE;
+}
+
+static void arena_punch(const struct arena *arena, uint32_t at, uint32_t length)
+{
+	(void)!fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at * ARENA_GRANULE,
+			 (off_t)length * ARENA_GRANULE);
+}
+
+/* Put a free extent among the others, with its free neighbours; give its pages back if it is long or there are many. */
+static void extent_give(struct arena *arena, uint32_t at, uint32_t length, enum extent kind)
+{
+	if (at > 1 && arena->tags[at - 1].kind >= EXTENT_CLEAN) {
+		uint32_t before = arena->tags[at - 1].length;
+
+		kind = arena->tags[at - 1].kind == EXTENT_KEPT ? EXTENT_KEPT : kind;
+		extent_take(arena, at - before);
+		at -= before;
+		length += before;
+	}
+	if (at + length < arena->top && arena->tags[at + length].kind >= EXTENT_CLEAN) {
+		uint32_t after = at + length;
+
+		kind = arena->tags[after].kind == EXTENT_KEPT ? EXTENT_KEPT : kind;
+		extent_take(arena, after);
+		length += arena->tags[after].length;
+	}
+	if (kind == EXTENT_KEPT && ((uint64_t)length * ARENA_GRANULE > KEPT_EXTENT_MAX ||
+				    arena->kept + (uint64_t)length * ARENA_GRANULE > KEPT_MAX)) {
+		arena_punch(arena, at, length);
+		kind = EXTENT_CLEAN;
+	}
+	if (kind == EXTENT_CLEAN && at + length == arena->top) {
+		munmap(extent_address(arena, at), (uint64_t)length * ARENA_GRANULE);
+		arena->top = at;
+	} else {
+		extent_add(arena, at, length, kind);
+	}
+}
+
+/* The first extent that is long enough; 0: none. */
+static uint32_t extent_search(const struct arena *arena, uint32_t length)
+{
+	uint32_t bin = extent_bin(length), looks = 0;
+
+	for (uint32_t at = arena->bins[bin]; at && looks < LOOKS_MAX; at = arena->tags[at].next, looks++)
+		if (arena->tags[at].length >= length)
+			return at;
+	while (++bin < BINS)
+		if (arena->bins[bin])
+			return arena->bins[bin];
+	return 0;
+}
+
+/* ---- An arena -------------------------------------------------------------------------------------- */
+
+static bool limit_is_set(int what)
+{
+	struct rlimit limit;
+
+	return getrlimit(what, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Whether a file of /proc or /sys has this text. */
+static bool system_says(const char *path, const char *text)
+{
+	char line[128];
+
+	return host_read(path, line, sizeof(line)) > 0 && strstr(line, text);
+}
+
+bool arena_may_signal(void)
+{
+	return system_says("/proc/sys/vm/overcommit_memory", "2");
+}
+
+/* Where limits count shared memory otherwise than the C library's, there is none: a file that may not be so long ends
+ * in a signal, private memory that may not be had is no limit here, and strict accounting would turn want of memory
+ * from NULL into a signal later. */
+static bool arena_is_allowed(void)
+{
+	return !limit_is_set(RLIMIT_FSIZE) && !limit_is_set(RLIMIT_DATA) && !arena_may_signal();
+}
+
+static uint64_t memory_bytes(void)
+{
+	static uint64_t bytes; /* the same for whoever comes first */
+	long pages;
+
+	if (!load_relaxed(&bytes)) {
+		pages = sysconf(_SC_PHYS_PAGES);
+		store_relaxed(&bytes, pages > 0 ? (uint64_t)pages * (uint64_t)getpagesize() : 0);
+	}
+	return load_relaxed(&bytes);
+}
+
+static uint64_t arena_size(void)
+{
+	uint64_t size = UINT64_C(1) << 32;
+
+	while (size < 2 * memory_bytes() && size < ARENA_SIZE_MAX)
+		size *= 2;
+	return size;
+}
+
+/* Map the granules [from, to), which lie behind the others. */
+static bool arena_map(const struct arena *arena, uint32_t from, uint32_t to)
+{
+	char *address = extent_address(arena, from);
+	size_t length = (size_t)(to - from) * ARENA_GRANULE;
+	void *memory = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, arena->fd,
+			    (off_t)from * ARENA_GRANULE);
+
+	if (memory == address && madvise(memory, length, MADV_DONTFORK) == 0) {
+		if (arena->huge)
+			madvise(memory, length, MADV_HUGEPAGE);
+		return true;
+	}
+	if (memory != MAP_FAILED)
+		munmap(memory, length);
+	return false;
+}
+
+static int arena_memfd(uint64_t size)
+{
+	int fd = memfd_create("thole-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING), high;
+
+	if (fd < 0)
+		return -1;
+	/* Not among those that select() can take, where there is room elsewhere. */
+	high = fcntl(fd, F_DUPFD_CLOEXEC, 1024);
+	if (high >= 0) {
+		close(fd);
+		fd = high;
+	}
+	if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void arena_drop(struct arena *arena)
+{
+	if (arena->base && arena->top > 0)
+		munmap(arena->base, ARENA_GRANULE); /* all behind it is unmapped */
+	if (arena->header)
+		munmap(arena->header, (size_t)getpagesize());
+	if (arena->tags)
+		munmap(arena->tags, arena->size / ARENA_GRANULE * sizeof(*arena->tags));
+	if (arena->fd >= 0)
+		close(arena->fd);
+	*arena = (struct arena){.fd = -1};
+}
+
+/* Find it a place in the address space: nothing is mapped there but the first granule, which tells whether it is free;
+ * a later one that is not only ends its growing. */
+static bool arena_settle(struct arena *arena)
+{
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t random;
+
+		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+			return false;
+		random %= (PLACE_BASE - arena->size) / PLACE_ALIGNMENT;
+		arena->base = (char *)(uintptr_t)(PLACE_BASE + random * PLACE_ALIGNMENT);
+		if (arena_map(arena, 0, 1))
+			return true;
+	}
+	arena->base = NULL;
+	return false;
+}
+
+static bool arena_make(struct arena *arena)
+{
+	*arena = (struct arena){.size = arena_size(), .number = ++numbers, .fd = -1, .top = 1,
+				.huge = system_says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")};
+	arena->fd = arena_memfd(arena->size);
+	if (arena->fd < 0)
+		goto fail;
+	arena->tags = mmap(NULL, arena->size / ARENA_GRANULE * sizeof(*arena->tags), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (arena->tags == MAP_FAILED) {
+		arena->tags = NULL;
+		goto fail;
+	}
+	arena->header = mmap(NULL, (size_t)getpagesize(), PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, 0);
+	if (arena->header == MAP_FAILED) {
+		arena->header = NULL;
+		goto fail;
+	}
+	madvise(arena->header, (size_t)getpagesize(), MADV_DONTFORK);
+	if (!arena_settle(arena))
+		goto fail;
+	*arena->header = (struct arena_header){.magic = ARENA_MAGIC, .version = ARENA_VERSION};
+	extent_tag(arena, 0, 1, EXTENT_USED);
+	return true;
+fail:
+	arena_drop(arena);
+	return false;
+}
+
+/* The arena of an address; *at_p: its granule. */
+static struct arena *arena_of(const void *address, uint32_t *at_p)
+{
+	if (!arena_is_near(address))
+		return NULL;
+	for (int i = 0; i < ARENAS_MAX; i++) {
+		uint64_t offset = (uintptr_t)address - (uintptr_t)arenas[i].base;
+
+		if (arenas[i].base && offset < arenas[i].size) {
+			*at_p = (uint32_t)(offset / ARENA_GRANULE);
+			return &arenas[i];
+		}
+	}
+	return NULL;
+}
+
+/* ---- Fork, and the end of sharing ------------------------------------------------------------------ */
+
+static void children_come(void)
+{
+	size_t size = (size_t)getpagesize();
+
+	if (children.fd < 0) {
+		children.fd = memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (children.fd >= 0 && ftruncate(children.fd, (off_t)size) != 0) {
+			close(children.fd);
+			children.fd = -1;
+		}
+	}
+	children.page = children.fd < 0 ? MAP_FAILED
+					: mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, children.fd, 0);
+	children.lost |= children.page == MAP_FAILED;
+}
+
+/* Whether nobody else has retired arenas. */
+static bool children_are_gone(void)
+{
+	if (children.lost || children.page)
+		return false;
+	if (children.fd < 0)
+		return true;
+	if (fcntl(children.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)
+		return false;
+	close(children.fd);
+	children.fd = -1;
+	return true;
+}
+
+/* A free extent of a retired arena: its address space is given back, and its pages where no child has them. */
+static void retired_give(struct arena *arena, uint32_t at)
+{
+	uint32_t length = arena->tags[at].length;
+
+	munmap(extent_address(arena, at), (size_t)length * ARENA_GRANULE);
+	extent_tag(arena, at, length, EXTENT_NONE);
+	if (children_are_gone())
+		arena_punch(arena, at, length);
+}
+
+/* From here on its memory is this process's alone. Others find that out: whoever wrote before it saw `retired` wrote
+ * before the memory was exchanged. */
+static bool arena_retire(struct arena *arena)
+{
+	size_t length = (size_t)arena->top * ARENA_GRANULE;
+	void *memory;
+
+	store_relaxed(&arena->header->retired, 1);
+	fence_full(); /* pairs with the one in attach_is_current */
+	memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, arena->fd, 0);
+	if (memory == MAP_FAILED)
+		return false; /* the child goes without */
+	if (arena->huge)
+		madvise(memory, length, MADV_HUGEPAGE);
+	arena->retired = true;
+	for (uint32_t at = 1; at < arena->top; at += arena->tags[at].length)
+		if (arena->tags[at].kind != EXTENT_USED)
+			retired_give(arena, at);
+	if (arena->blocks == 0)
+		arena_drop(arena);
+	current = NULL;
+	return true;
+}
+
+/* Give back what was freed in retired arenas while there were children. */
+static void retired_review(void)
+{
+	if (children.fd < 0 || !children_are_gone())
+		return;
+	for (int i = 0; i < ARENAS_MAX; i++)
+		for (uint32_t at = 1; arenas[i].retired && at < arenas[i].top; at += arenas[i].tags[at].length)
+			if (arenas[i].tags[at].kind == EXTENT_NONE)
+				arena_punch(&arenas[i], at, arenas[i].tags[at].length);
+}
+
+static void arena_fork(void)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&lock);
+	forking = true;
+	if (current && (current->blocks > 0 || current->kept > 0))
+		arena_retire(current);
+	for (int i = 0; i < ARENAS_MAX; i++)
+		any |= arenas[i].retired;
+	if (any)
+		children_come();
+}
+
+static void arena_forked(void)
+{
+	if (children.page && children.page != MAP_FAILED)
+		munmap(children.page, (size_t)getpagesize());
+	children.page = NULL;
+	forking = false;
+	pthread_mutex_unlock(&lock);
+}
+
+/* An arena that is not retired is the parent's alone, and so are headers. Pages of the others are not a child's to
+ * give back, and the page that says that there are children stays mapped. */
+static void arena_child(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* its owner is another thread's number */
+	forking = false;
+	for (int i = 0; i < ARENAS_MAX; i++) {
+		arenas[i].header = NULL;
+		if (arenas[i].fd >= 0 && arenas[i].base)
+			close(arenas[i].fd);
+		arenas[i].fd = -1;
+	}
+	if (children.fd >= 0)
+		close(children.fd);
+	children.fd = -1;
+	children.page = NULL;
+	if (current)
+		arena_drop(current);
+	current = NULL;
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------------- */
+
+static bool current_ready(void)
+{
+	if (current || forking || refused)
+		return current && !forking;
+	retired_review();
+	if (!handled)
+		handled = pthread_atfork(arena_fork, arena_forked, arena_child) == 0;
+	for (int i = 0; i < ARENAS_MAX && !current; i++) {
+		if (arenas[i].base)
+			continue;
+		refused = !handled || !arena_is_allowed() || !arena_make(&arenas[i]);
+		if (refused)
+			break;
+		current = &arenas[i];
+	}
+	return current != NULL;
+}
+
+/* An extent of `length` granules that is in no list; 0: there is none. */
+static uint32_t block_extent(struct arena *arena, uint32_t length, enum extent *kind_p)
+{
+	uint32_t at = extent_search(arena, length);
+
+	if (at) {
+		uint32_t rest = arena->tags[at].length - length;
+
+		*kind_p = arena->tags[at].kind;
+		extent_take(arena, at);
+		if (rest > 0)
+			extent_add(arena, at + length, rest, *kind_p);
+		return at;
+	}
+	at = arena->top;
+	*kind_p = EXTENT_CLEAN;
+	if (length > arena->size / ARENA_GRANULE - at || !arena_map(arena, at, at + length))
+		return 0;
+	arena->top += length;
+	return at;
+}
+
+/* The same at an alignment that is longer than a granule: what lies before and behind goes back. */
+static uint32_t block_aligned(struct arena *arena, uint32_t length, uint32_t alignment, enum extent *kind_p)
+{
+	uint32_t whole = alignment > 1 ? length + alignment - 1 : length, at = block_extent(arena, whole, kind_p);
+	uint32_t before = at ? -at & (alignment - 1) : 0;
+
+	if (!at)
+		return 0;
+	extent_tag(arena, at + before, length, EXTENT_USED); /* so that neither part finds the other */
+	if (whole - before - length > 0)
+		extent_give(arena, at + before + length, whole - before - length, *kind_p);
+	if (before > 0)
+		extent_give(arena, at, before, *kind_p);
+	return at + before;
+}
+
+void *arena_alloc(size_t length, size_t alignment, bool *zero_p)
+{
+	uint64_t granules = ((uint64_t)length + ARENA_GRANULE - 1) / ARENA_GRANULE;
+	uint64_t aligned = alignment > ARENA_GRANULE ? alignment / ARENA_GRANULE : 1;
+	enum extent kind = EXTENT_NONE;
+	uint32_t at = 0;
+	void *block = NULL;
+	int error = errno;
+
+	/* What is more than there can be is the C library's to refuse. */
+	if (length == 0 || length >= memory_bytes() || alignment > PLACE_ALIGNMENT)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	if (current_ready() && granules + aligned < current->size / ARENA_GRANULE)
+		at = block_aligned(current, (uint32_t)granules, (uint32_t)aligned, &kind);
+	if (at) {
+		current->blocks++;
+		block = extent_address(current, at);
+		*zero_p = kind == EXTENT_CLEAN;
+	}
+	pthread_mutex_unlock(&lock);
+	errno = error;
+	return block;
+}
+
+/* The block that begins here; its arena and granule. */
+static struct arena *block_begins(const void *block, uint32_t *at_p)
+{
+	struct arena *arena = arena_of(block, at_p);
+
+	return arena && *at_p > 0 && *at_p < arena->top && arena->tags[*at_p].kind == EXTENT_USED &&
+			       block == extent_address(arena, *at_p)
+		       ? arena
+		       : NULL;
+}
+
+bool arena_free(void *block)
+{
+	struct arena *arena;
+	uint32_t at;
+	int error = errno;
+
+	if (!arena_is_near(block))
+		return false;
+	pthread_mutex_lock(&lock);
+	arena = block_begins(block, &at);
+	if (arena) {
+		arena->blocks--;
+		arena->tags[at].kind = EXTENT_NONE;
+		if (!arena->retired) {
+			extent_give(arena, at, arena->tags[at].length, EXTENT_KEPT);
+		} else {
+			retired_review();
+			retired_give(arena, at);
+			if (arena->blocks == 0)
+				arena_drop(arena);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	errno = error; /* as free keeps it */
+	return arena != NULL;
+}
+
+bool arena_resize(void *block, size_t length)
+{
+	uint64_t granules = ((uint64_t)length + ARENA_GRANULE - 1) / ARENA_GRANULE;
+	struct arena *arena;
+	uint32_t at, had, after;
+	bool done = false;
+
+	if (length == 0 || length >= memory_bytes())
+		return false;
+	pthread_mutex_lock(&lock);
+	arena = block_begins(block, &at);
+	if (arena && !arena->retired && !forking) {
+		had = arena->tags[at].length;
+		after = at + had;
+		if (granules < had) {
+			extent_tag(arena, at, (uint32_t)granules, EXTENT_USED);
+			extent_give(arena, at + (uint32_t)granules, had - (uint32_t)granules, EXTENT_KEPT);
+		} else if (granules > had && after == arena->top &&
+			   granules - had <= arena->size / ARENA_GRANULE - after &&
+			   arena_map(arena, after, at + (uint32_t)granules)) {
+			arena->top = at + (uint32_t)granules;
+			extent_tag(arena, at, (uint32_t)granules, EXTENT_USED);
+		} else if (granules > had && after < arena->top && arena->tags[after].kind >= EXTENT_CLEAN &&
+			   arena->tags[after].length >= granules - had) {
+			uint32_t rest = arena->tags[after].length - (uint32_t)(granules - had);
+			enum extent kind = arena->tags[after].kind;
+
+			extent_take(arena, after);
+			extent_tag(arena, at, (uint32_t)granules, EXTENT_USED);
+			if (rest > 0)
+				extent_add(arena, at + (uint32_t)granules, rest, kind);
+		}
+		done = arena->tags[at].length == granules;
+	} else if (arena) {
+		done = granules <= arena->tags[at].length;
+	}
+	pthread_mutex_unlock(&lock);
+	return done;
+}
+
+size_t arena_length(const void *block)
+{
+	struct arena *arena;
+	size_t length = 0;
+	uint32_t at;
+
+	if (!arena_is_near(block))
+		return 0;
+	pthread_mutex_lock(&lock);
+	arena = block_begins(block, &at);
+	if (arena)
+		length = (size_t)arena->tags[at].length * ARENA_GRANULE;
+	pthread_mutex_unlock(&lock);
+	return length;
+}
+
+bool arena_find(const void *address, size_t length, struct arena_place *place_p)
+{
+	struct arena *arena;
+	uint32_t at = 0;
+	bool found;
+
+	if (!arena_is_near(address))
+		return false;
+	pthread_mutex_lock(&lock);
+	arena = arena_of(address, &at);
+	found = arena && !arena->retired && at > 0 &&
+		length <= (uint64_t)arena->top * ARENA_GRANULE - (uint64_t)((const char *)address - arena->base);
+	if (found)
+		*place_p = (struct arena_place){arena->number, (uintptr_t)arena->base, arena->size, arena->fd};
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+void arena_withdraw(void *address, size_t length)
+{
+	size_t page = (size_t)getpagesize();
+	struct arena *arena;
+	uint32_t at;
+
+	if (!arena_is_near(address))
+		return;
+	pthread_mutex_lock(&lock);
+	arena = arena_of(address, &at);
+	if (arena && (arena->retired || arena_retire(arena)))
+		/* A private page that was not written yet is still the memfd's. */
+		for (uintptr_t at_byte = (uintptr_t)address & ~(page - 1); at_byte < (uintptr_t)address + length;
+		     at_byte += page)
+			__atomic_fetch_add((char *)at_byte, 0, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&lock);
+}
+
+const struct arena_calls arena_calls = {
+	.version = ARENA_VERSION,
+	.alloc = arena_alloc,
+	.free = arena_free,
+	.resize = arena_resize,
+	.length = arena_length,
+	.find = arena_find,
+	.withdraw = arena_withdraw,
+};

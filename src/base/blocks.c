@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* blocks: see blocks.h. */
+#include "base/blocks.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "base/atomic.h"
+#include "base/error.h"
+#include "thole.h"
+
+enum { LINE = 64 };
+
+const struct arena_calls *blocks(void)
+{
+	static const struct arena_calls *calls; /* the same for whoever comes first */
+	const struct arena_calls *found = load_acquire(&calls); /* partner: below */
+
+	if (!found) {
+		found = dlsym(RTLD_DEFAULT, BLOCKS_SYMBOL);
+		if (!found || found->version != ARENA_VERSION)
+			found = &arena_calls;
+		store_release(&calls, found); /* partner: above */
+	}
+	return found;
+}
+
+int thole_alloc(size_t length, void **memory_p)
+{
+	bool zero;
+	int error;
+
+	*memory_p = length >= ARENA_GRANULE ? blocks()->alloc(length, LINE, &zero) : NULL;
+	if (*memory_p)
+		return 0;
+	error = posix_memalign(memory_p, LINE, length ? length : 1);
+	return error ? error_set(THOLE_ERR_MEMORY, "no memory for %zu bytes", length) : 0;
+}
+
+void thole_free(void *memory)
+{
+	if (!blocks()->free(memory))
+		free(memory);
+}

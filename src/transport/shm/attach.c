@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attach: memory of a peer that this process has mapped: where an address of the peer's is here.
+ *
+ * Owns the mappings, and how they come to be: who is about to move large messages from or into an arena of its own
+ * (base/arena.h) hands the peer its descriptor over their connection, once an arena. Does not own when they are used
+ * (bulk.c, choose.c).
+ *
+ * What always holds: a mapping shows what its owner has at that address as long as the arena is not retired, which
+ * each use looks at. A window that was announced before stays what it was, since nobody writes to a retired arena but
+ * those who had begun to; these look again afterwards. A mapping is only as long as it was needed for, can be written
+ * from the first write on, and is in no child.
+ */
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/blocks.h"
+#include "transport/shm/shm.h"
+
+enum {
+	ATTACHMENTS = 4,         /* arenas of one peer: the newest ones */
+	MAPPED_MIN = 2 << 20,    /* bytes mapped at first */
+	HEADER = ARENA_GRANULE,  /* bytes before the first block */
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
+};
+
+#define ANNOUNCEMENT_MAGIC UINT64_C(0x74686f6c65617431) /* "tholeat1" */
+
+struct announcement {
+	uint64_t magic;
+	uint64_t base; /* in the sender's address space */
+	uint64_t size;
+};
+
+struct attachment {
+	char *memory;    /* NULL: free */
+	uint64_t mapped; /* bytes from its beginning */
+	uint64_t base, size; /* the peer's */
+	bool writable;
+};
+
+/* ---- Telling --------------------------------------------------------------------------------------- */
+
+void attach_tell(struct transport_peer *peer, const struct vector *vector)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct announcement announcement;
+	struct arena_place place;
+
+	if (vector->count != 1 || !arena_is_near(vector->segments->iov_base) || !link->connected ||
+	    !peer->owner->options.one_copy ||
+	    !blocks()->find(vector->segments->iov_base, vector->segments->iov_len, &place) ||
+	    place.number == link->told)
+		return;
+	announcement = (struct announcement){ANNOUNCEMENT_MAGIC, place.base, place.size};
+	if (connect_send(link->watch_out.fd, &announcement, sizeof(announcement), place.fd))
+		link->told = place.number; /* else the socket is full, and the next message tells */
+}
+
+/* ---- Being told ------------------------------------------------------------------------------------ */
+
+static struct arena_header *attachment_header(const struct attachment *attachment)
+{
+	return (struct arena_header *)attachment->memory;
+}
+
+static void attachment_end(struct attachment *attachment)
+{
+	if (attachment->memory)
+		munmap(attachment->memory, attachment->mapped);
+	*attachment = (struct attachment){NULL};
+}
+
+/* Whether a descriptor is a memfd as announced, of which all that is mapped can be read whatever its owner does: not
+ * one of hugetlbfs, which may have no page for the first touch. */
+static bool descriptor_fits(int fd, const struct announcement *announcement)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs system;
+	struct stat status;
+
+	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &status) == 0 && fstatfs(fd, &system) == 0 &&
+	       system.f_type == TMPFS_MAGIC && (uint64_t)status.st_size == announcement->size &&
+	       announcement->size >= MAPPED_MIN && announcement->size <= ARENA_SIZE_MAX &&
+	       announcement->base <= UINT64_MAX - announcement->size;
+}
+
+static bool attachment_make(struct attachment *attachment, const struct announcement *announcement, int fd)
+{
+	void *memory = mmap(NULL, MAPPED_MIN, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return false;
+	madvise(memory, MAPPED_MIN, MADV_DONTFORK);
+	*attachment = (struct attachment){.memory = memory, .mapped = MAPPED_MIN, .base = announcement->base,
+					  .size = announcement->size};
+	if (attachment_header(attachment)->magic == ARENA_MAGIC &&
+	    attachment_header(attachment)->version == ARENA_VERSION)
+		return true;
+	attachment_end(attachment);
+	return false;
+}
+
+/* The newest is the first. */
+void attach_arrived(struct transport_peer *peer, const void *message, size_t size, int fd)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct announcement announcement;
+	struct attachment attachment;
+
+	if (fd < 0)
+		return;
+	if (!link->attachments)
+		link->attachments = calloc(ATTACHMENTS, sizeof(*link->attachments));
+	if (size == sizeof(announcement))
+		memcpy(&announcement, message, sizeof(announcement));
+	if (link->attachments && !peer->gone && size == sizeof(announcement) &&
+	    announcement.magic == ANNOUNCEMENT_MAGIC && !arena_may_signal() && descriptor_fits(fd, &announcement) &&
+	    attachment_make(&attachment, &announcement, fd)) {
+		attachment_end(&link->attachments[ATTACHMENTS - 1]);
+		memmove(link->attachments + 1, link->attachments, (ATTACHMENTS - 1) * sizeof(*link->attachments));
+		link->attachments[0] = attachment;
+		transport_count(peer->owner, COUNTER_ATTACHED);
+	} else {
+		transport_count(peer->owner, COUNTER_ATTACH_REFUSED);
+	}
+	close(fd);
+}
+
+void attach_review(struct shm_peer *link)
+{
+	for (int i = 0; link->attachments && i < ATTACHMENTS; i++)
+		if (link->attachments[i].memory && load_relaxed(&attachment_header(&link->attachments[i])->retired))
+			attachment_end(&link->attachments[i]);
+}
+
+void attach_release(struct shm_peer *link)
+{
+	for (int i = 0; link->attachments && i < ATTACHMENTS; i++)
+		attachment_end(&link->attachments[i]);
+	free(link->attachments);
+	link->attachments = NULL;
+}
+
+/* ---- Finding --------------------------------------------------------------------------------------- */
+
+static struct attachment *attachment_of(struct shm_peer *link, uint64_t address)
+{
+	for (int i = 0; link->attachments && i < ATTACHMENTS; i++)
+		if (link->attachments[i].memory && address - link->attachments[i].base < link->attachments[i].size)
+			return &link->attachments[i];
+	return NULL;
+}
+
+/* Map it up to `end`, and twice as much each time, so that it seldom happens. */
+static bool attachment_grow(struct attachment *attachment, uint64_t end)
+{
+	uint64_t length = attachment->mapped;
+	void *memory;
+
+	while (length < end)
+		length *= 2;
+	if (length > attachment->size)
+		length = attachment->size;
+	memory = mremap(attachment->memory, attachment->mapped, length, MREMAP_MAYMOVE);
+	if (memory == MAP_FAILED)
+		return false;
+	attachment->memory = memory;
+	attachment->mapped = length;
+	return true;
+}
+
+void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write)
+{
+	struct attachment *attachment = attachment_of(shm_link(peer), address);
+	uint64_t at;
+
+	if (!attachment || !peer->owner->options.one_copy)
+		return NULL;
+	at = address - attachment->base;
+	if (load_acquire(&attachment_header(attachment)->retired)) { /* pairs with the fence in arena_retire */
+		attachment_end(attachment);
+		return NULL;
+	}
+	if (at < HEADER || length > attachment->size - at)
+		return NULL;
+	if ((at + length > attachment->mapped && !attachment_grow(attachment, at + length)) ||
+	    (write && !attachment->writable &&
+	     mprotect(attachment->memory, attachment->mapped, PROT_READ | PROT_WRITE) != 0)) {
+		transport_count(peer->owner, COUNTER_ATTACH_REFUSED);
+		return NULL;
+	}
+	attachment->writable |= write;
+	return attachment->memory + at;
+}
+
+bool attach_is_current(struct transport_peer *peer, uint64_t address)
+{
+	const struct attachment *attachment = attachment_of(shm_link(peer), address);
+
+	fence_full(); /* pairs with the one in arena_retire */
+	return attachment && !load_relaxed(&attachment_header(attachment)->retired);
+}

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Arenas: blocks that are never where another is, memory that goes back, what fork means with writes on both sides,
+ * and limits, which are those of the C library.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/blocks.h"
+#include "thole.h"
+#include "unit.h"
+
+enum { KIB = 1024, MIB = 1024 * KIB, BLOCKS = 64, STEPS = 6000 };
+
+static char *block_new(size_t length)
+{
+	bool zero;
+	char *block = arena_alloc(length, 1, &zero);
+
+	assert_non_null(block);
+	return block;
+}
+
+static struct arena_place place_of(const void *address)
+{
+	struct arena_place place;
+
+	assert_true(arena_find(address, 1, &place));
+	return place;
+}
+
+/* Bytes of memory that a memfd has. */
+static size_t pages_of(int fd)
+{
+	struct stat status;
+
+	assert_int_equal(fstat(fd, &status), 0);
+	return (size_t)status.st_blocks * 512;
+}
+
+/* Run in a child, made by fork, that ends with 0 if all is well. */
+static int child_status(pid_t child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status;
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------------- */
+
+struct held {
+	unsigned char *block;
+	size_t length;
+	unsigned char byte;
+};
+
+static void held_check(const struct held *held)
+{
+	assert_int_equal(held->block[0], held->byte);
+	assert_int_equal(held->block[held->length / 2], held->byte);
+	assert_int_equal(held->block[held->length - 1], held->byte);
+	assert_true(arena_length(held->block) >= held->length);
+}
+
+static void held_fill(struct held *held)
+{
+	memset(held->block, held->byte, held->length);
+}
+
+static void held_take(struct held *held, uint64_t *seed, size_t length)
+{
+	size_t alignment = (size_t)1 << random_next(seed) % 22;
+	bool zero = false;
+
+	held->block = arena_alloc(length, alignment, &zero);
+	assert_non_null(held->block);
+	assert_int_equal((uintptr_t)held->block % alignment, 0);
+	for (size_t i = 0; zero && i < length; i += 64)
+		assert_int_equal(held->block[i], 0);
+	held->length = length;
+	held->byte = (unsigned char)random_next(seed);
+	held_fill(held);
+}
+
+/* Blocks come, change and go at random. None changes another, and what is said to be zeros is. */
+static void blocks__do_not_touch_each_other(void **state)
+{
+	static struct held all[BLOCKS];
+	uint64_t seed = 4711;
+
+	(void)state;
+	for (int step = 0; step < STEPS; step++) {
+		struct held *held = &all[random_next(&seed) % BLOCKS];
+		size_t length = 1 + random_next(&seed) % (random_next(&seed) % 16 ? 400 * KIB : 8 * MIB);
+
+		if (!held->block) {
+			held_take(held, &seed, length);
+			continue;
+		}
+		held_check(held);
+		if (random_next(&seed) % 4 == 0) {
+			if (arena_resize(held->block, length)) {
+				for (size_t i = 0; i < length && i < held->length; i += 512)
+					assert_int_equal(held->block[i], held->byte);
+				held->length = length;
+				held_fill(held);
+			}
+			continue;
+		}
+		assert_true(arena_free(held->block));
+		held->block = NULL;
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		if (all[i].block) {
+			held_check(&all[i]);
+			assert_true(arena_free(all[i].block));
+			all[i].block = NULL;
+		}
+}
+
+static void blocks__are_known(void **state)
+{
+	char *block = block_new(100 * KIB), *end = block + arena_length(block);
+	struct arena_place place;
+	int on_stack;
+
+	(void)state;
+	assert_int_equal(arena_length(block), 2 * ARENA_GRANULE);
+	assert_int_equal(arena_length(block + 1), 0);
+	assert_int_equal(arena_length(block + ARENA_GRANULE), 0);
+	assert_int_equal(arena_length(&on_stack), 0);
+	assert_false(arena_free(&on_stack));
+	assert_false(arena_free(block + ARENA_GRANULE));
+	assert_false(arena_find(&on_stack, 1, &place));
+	assert_true(arena_find(block + 5, 10, &place));
+	assert_true((uintptr_t)block > place.base && (uintptr_t)block < place.base + place.size);
+	assert_false(arena_find(end - 1, place.size, &place));
+	assert_true(arena_free(block));
+	assert_false(arena_free(block));
+}
+
+static void blocks__what_is_too_much_is_refused(void **state)
+{
+	bool zero;
+
+	(void)state;
+	errno = EDOM;
+	assert_null(arena_alloc(0, 1, &zero));
+	assert_null(arena_alloc(SIZE_MAX, 1, &zero));
+	assert_null(arena_alloc((size_t)1 << 46, 1, &zero));
+	assert_null(arena_alloc(MIB, (size_t)1 << 40, &zero));
+	assert_int_equal(errno, EDOM);
+}
+
+/* Another mapping of the memfd shows a block where the place says it is. */
+static void blocks__are_where_their_place_says(void **state)
+{
+	char *block = block_new(MIB), *other;
+	struct arena_place place = place_of(block);
+	off_t offset = (off_t)((uintptr_t)block - place.base);
+
+	(void)state;
+	strcpy(block + 1000, "here");
+	other = mmap(NULL, MIB, PROT_READ, MAP_SHARED, place.fd, offset);
+	assert_ptr_not_equal(other, MAP_FAILED);
+	assert_string_equal(other + 1000, "here");
+	assert_int_not_equal(ftruncate(place.fd, 0), 0);
+	assert_int_not_equal(fcntl(place.fd, F_GET_SEALS) & F_SEAL_SHRINK, 0);
+	munmap(other, MIB);
+	assert_true(arena_free(block));
+}
+
+static void freed__goes_back_to_the_kernel(void **state)
+{
+	char *small = block_new(MIB), *large = block_new(80 * MIB), *few[40];
+	struct arena_place place = place_of(large);
+	size_t before = pages_of(place.fd);
+
+	(void)state;
+	memset(large, 1, 80 * MIB);
+	assert_true(pages_of(place.fd) >= before + 80 * MIB);
+	assert_true(arena_free(large));
+	assert_true(pages_of(place.fd) <= before);
+	for (int i = 0; i < 40; i++)
+		memset(few[i] = block_new(4 * MIB), 1, 4 * MIB);
+	for (int i = 0; i < 40; i += 2) /* none beside another */
+		assert_true(arena_free(few[i]));
+	assert_true(pages_of(place.fd) <= before + (80 + 64) * MIB);
+	for (int i = 1; i < 40; i += 2)
+		assert_true(arena_free(few[i]));
+	assert_true(arena_free(small));
+	assert_true(pages_of(place.fd) <= before + 64 * MIB);
+}
+
+static void alloc__short_and_long(void **state)
+{
+	void *small, *large;
+	struct arena_place place;
+
+	(void)state;
+	assert_int_equal(thole_alloc(100, &small), 0);
+	assert_int_equal(thole_alloc(MIB, &large), 0);
+	assert_int_equal((uintptr_t)small % 64, 0);
+	assert_int_equal((uintptr_t)large % 64, 0);
+	assert_false(blocks()->find(small, 100, &place));
+	assert_true(blocks()->find(large, MIB, &place));
+	memset(small, 1, 100);
+	memset(large, 1, MIB);
+	thole_free(small);
+	thole_free(large);
+	assert_int_equal(arena_length(large), 0);
+	thole_free(NULL);
+	assert_int_equal(thole_alloc(0, &small), 0);
+	thole_free(small);
+	assert_int_equal(thole_alloc(SIZE_MAX / 2, &large), THOLE_ERR_MEMORY);
+}
+
+/* ---- Fork ------------------------------------------------------------------------------------------ */
+
+struct shared {
+	pthread_barrier_t barrier;
+};
+
+static struct shared *meeting(void)
+{
+	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t attr;
+
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	pthread_barrierattr_init(&attr);
+	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(&shared->barrier, &attr, 2);
+	return shared;
+}
+
+static bool holds(const char *block, size_t from, size_t to, char byte)
+{
+	for (size_t i = from; i < to; i++)
+		if (block[i] != byte)
+			return false;
+	return true;
+}
+
+/* Both write on, each where the other does and where it does not, and neither sees the other's. */
+static void fork__each_has_its_own(void **state)
+{
+	char *block = block_new(8 * MIB), *after;
+	struct shared *shared = meeting();
+	pid_t child;
+
+	(void)state;
+	memset(block, 1, 8 * MIB);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		bool well = holds(block, 0, 8 * MIB, 1);
+
+		memset(block + MIB, 2, 2 * MIB);
+		pthread_barrier_wait(&shared->barrier); /* both have written */
+		pthread_barrier_wait(&shared->barrier); /* the parent has looked */
+		well &= holds(block, 0, MIB, 1) && holds(block, MIB, 3 * MIB, 2) && holds(block, 3 * MIB, 8 * MIB, 1);
+		well &= arena_free(block);
+		block = block_new(8 * MIB); /* one of the child's own */
+		well &= holds(block, 0, 8 * MIB, 0) && arena_free(block);
+		_exit(well ? 0 : 1);
+	}
+	memset(block + 2 * MIB, 3, 2 * MIB);
+	after = block_new(MIB);
+	memset(after, 4, MIB);
+	pthread_barrier_wait(&shared->barrier);
+	assert_true(holds(block, 0, 2 * MIB, 1) && holds(block, 2 * MIB, 4 * MIB, 3) &&
+		    holds(block, 4 * MIB, 8 * MIB, 1));
+	pthread_barrier_wait(&shared->barrier);
+	assert_int_equal(child_status(child), 0);
+	assert_true(holds(block, 0, 2 * MIB, 1) && holds(block, 2 * MIB, 4 * MIB, 3) &&
+		    holds(block, 4 * MIB, 8 * MIB, 1) && holds(after, 0, MIB, 4));
+	assert_true(arena_free(block));
+	assert_true(arena_free(after));
+}
+
+/* The child is told of by the parent's blocks as little as by its own later ones. */
+static void fork__ends_sharing(void **state)
+{
+	char *block = block_new(MIB);
+	struct arena_place place = place_of(block), found;
+	struct arena_header *header = mmap(NULL, 4096, PROT_READ, MAP_SHARED, place.fd, 0);
+	pid_t child;
+
+	(void)state;
+	assert_ptr_not_equal(header, MAP_FAILED);
+	assert_int_equal(header->magic, ARENA_MAGIC);
+	assert_int_equal(header->retired, 0);
+	child = fork();
+	if (child == 0)
+		_exit(arena_find(block, 1, &found) ? 1 : 0);
+	assert_int_equal(child_status(child), 0);
+	assert_int_equal(header->retired, 1);
+	assert_false(arena_find(block, 1, &found));
+	assert_true(arena_free(block));
+	block = block_new(MIB);
+	assert_true(place_of(block).number > place.number);
+	assert_true(arena_free(block));
+	munmap(header, 4096);
+}
+
+/* While a child lives it has what the parent frees, and then nobody has. */
+static void fork__freed_in_the_parent(void **state)
+{
+	char *freed = block_new(32 * MIB), *kept = block_new(MIB), *last = block_new(MIB);
+	int fd = dup(place_of(freed).fd);
+	struct shared *shared = meeting();
+	pid_t child;
+
+	(void)state;
+	memset(freed, 1, 32 * MIB);
+	child = fork();
+	if (child == 0) {
+		pthread_barrier_wait(&shared->barrier);
+		_exit(holds(freed, 0, 32 * MIB, 1) ? 0 : 1);
+	}
+	assert_true(arena_free(freed));
+	pthread_barrier_wait(&shared->barrier);
+	assert_int_equal(child_status(child), 0);
+	assert_true(pages_of(fd) >= 32 * MIB);
+	assert_true(arena_free(last));
+	assert_true(pages_of(fd) < MIB);
+	assert_true(arena_free(kept));
+	close(fd);
+}
+
+/* A child's child has copies of its own, and the first child may be gone. */
+static void fork__twice(void **state)
+{
+	char *block = block_new(4 * MIB);
+	struct shared *shared = meeting();
+	pid_t child;
+
+	(void)state;
+	memset(block, 1, 4 * MIB);
+	child = fork();
+	if (child == 0) {
+		memset(block, 2, 2 * MIB);
+		if (fork() > 0)
+			_exit(0);
+		pthread_barrier_wait(&shared->barrier);
+		if (!holds(block, 0, 2 * MIB, 2) || !holds(block, 2 * MIB, 4 * MIB, 1))
+			_exit(1); /* the parent waits for ever */
+		pthread_barrier_wait(&shared->barrier);
+		_exit(0);
+	}
+	assert_int_equal(child_status(child), 0);
+	assert_true(arena_free(block));
+	block = block_new(4 * MIB);
+	pthread_barrier_wait(&shared->barrier);
+	pthread_barrier_wait(&shared->barrier);
+	assert_true(arena_free(block));
+}
+
+/* As many as there are places for, each with a block that stays: then there are none, and the blocks go on. */
+static void fork__again_and_again(void **state)
+{
+	char *blocks_[ARENAS_MAX + 3];
+	bool zero;
+
+	(void)state;
+	for (int i = 0; i < ARENAS_MAX + 3; i++) {
+		pid_t child;
+
+		blocks_[i] = arena_alloc(MIB, 1, &zero);
+		assert_int_equal(blocks_[i] != NULL, i < ARENAS_MAX);
+		if (blocks_[i])
+			memset(blocks_[i], i + 1, MIB);
+		child = fork();
+		if (child == 0)
+			_exit(0);
+		assert_int_equal(child_status(child), 0);
+	}
+	for (int i = 0; i < ARENAS_MAX; i++) {
+		assert_true(holds(blocks_[i], 0, MIB, (char)(i + 1)));
+		assert_true(arena_free(blocks_[i]));
+	}
+	assert_true(arena_free(block_new(MIB)));
+}
+
+/* Others write while the address space is copied: what they had written before is there in both. */
+static struct {
+	char *block;
+	bool stop;
+	uint64_t count;
+} writing;
+
+static void *write_on(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&writing.stop, __ATOMIC_ACQUIRE)) {
+		uint64_t count = writing.count + 1;
+
+		for (size_t i = 0; i < MIB; i += 4096)
+			*(volatile uint64_t *)(writing.block + i) = count;
+		__atomic_store_n(&writing.count, count, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void fork__beside_a_writing_thread(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	writing.block = block_new(MIB);
+	assert_int_equal(pthread_create(&thread, NULL, write_on, NULL), 0);
+	for (int turn = 0; turn < 100; turn++) {
+		uint64_t before = __atomic_load_n(&writing.count, __ATOMIC_ACQUIRE);
+		pid_t child = fork();
+
+		if (child == 0) {
+			for (size_t i = 0; i < MIB; i += 4096)
+				if (*(uint64_t *)(writing.block + i) < before)
+					_exit(1);
+			_exit(0);
+		}
+		assert_int_equal(child_status(child), 0);
+	}
+	__atomic_store_n(&writing.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < MIB; i += 4096)
+		assert_int_equal(*(uint64_t *)(writing.block + i), writing.count);
+	assert_true(arena_free(writing.block));
+}
+
+/* Without fork handlers a child has no blocks: it cannot change its parent's. */
+static void fork__by_the_bare_call(void **state)
+{
+	char *block = block_new(MIB);
+	struct arena_place found;
+	pid_t child;
+	int status;
+
+	(void)state;
+	memset(block, 1, MIB);
+	child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (child == 0) {
+		signal(SIGSEGV, SIG_DFL);
+		*(volatile char *)block = 2;
+		_exit(0);
+	}
+	status = child_status(child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	assert_true(holds(block, 0, MIB, 1));
+	assert_true(arena_find(block, 1, &found));
+	assert_true(arena_free(block));
+}
+
+/* Who runs another program at once costs nothing: blocks stay shared. */
+static void spawn__leaves_blocks_shared(void **state)
+{
+	char *block = block_new(MIB), *const arguments[] = {(char *)"true", NULL};
+	struct arena_place found;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(posix_spawn(&child, "/bin/true", NULL, NULL, arguments, NULL), 0);
+	assert_int_equal(child_status(child), 0);
+	assert_true(arena_find(block, 1, &found));
+	assert_true(arena_free(block));
+}
+
+static void withdraw__is_for_good(void **state)
+{
+	char *block = block_new(MIB), *other;
+	struct arena_place place = place_of(block);
+	int fd = dup(place.fd);
+
+	(void)state;
+	memset(block, 1, MIB);
+	other = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)((uintptr_t)block - place.base));
+	assert_ptr_not_equal(other, MAP_FAILED);
+	arena_withdraw(block + 100, MIB / 2);
+	memset(other, 2, MIB);
+	assert_true(holds(block, 0, MIB / 2, 1));
+	assert_false(arena_find(block, 1, &place));
+	assert_true(arena_free(block));
+	munmap(other, MIB);
+	close(fd);
+}
+
+/* ---- Limits ---------------------------------------------------------------------------------------- */
+
+/* In a child, under a limit that is set before there is an arena. */
+static bool works_under(int what, rlim_t limit)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		bool zero;
+
+		if (setrlimit(what, &(struct rlimit){limit, limit}) != 0)
+			_exit(2);
+		_exit(arena_alloc(MIB, 1, &zero) ? 0 : 1);
+	}
+	return child_status(child) == 0;
+}
+
+static void limits__are_the_c_librarys(void **state)
+{
+	(void)state;
+	assert_true(works_under(RLIMIT_CORE, 0));
+	assert_false(works_under(RLIMIT_FSIZE, 1 << 20)); /* and no SIGXFSZ */
+	assert_false(works_under(RLIMIT_DATA, (rlim_t)1 << 40));
+	assert_false(works_under(RLIMIT_AS, 1 << 20));
+	assert_false(works_under(RLIMIT_NOFILE, 0));
+}
+
+/* RLIMIT_AS counts what is allocated, and no more than that. */
+static void limits__address_space(void **state)
+{
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		char *block = block_new(MIB), line[64] = "";
+		int fd = open("/proc/self/statm", O_RDONLY);
+		rlim_t limit;
+		bool zero;
+
+		if (read(fd, line, sizeof(line) - 1) <= 0)
+			_exit(2);
+		limit = strtoull(line, NULL, 10) * 4096 + 32 * MIB;
+		setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit});
+		if (arena_alloc(64 * MIB, 1, &zero) || !(block = arena_alloc(16 * MIB, 1, &zero)))
+			_exit(3);
+		memset(block, 1, 16 * MIB);
+		_exit(0);
+	}
+	assert_int_equal(child_status(child), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks__do_not_touch_each_other),
+		cmocka_unit_test(blocks__are_known),
+		cmocka_unit_test(blocks__what_is_too_much_is_refused),
+		cmocka_unit_test(blocks__are_where_their_place_says),
+		cmocka_unit_test(freed__goes_back_to_the_kernel),
+		cmocka_unit_test(alloc__short_and_long),
+		cmocka_unit_test(fork__each_has_its_own),
+		cmocka_unit_test(fork__ends_sharing),
+		cmocka_unit_test(fork__freed_in_the_parent),
+		cmocka_unit_test(fork__twice),
+		cmocka_unit_test(fork__again_and_again),
+		cmocka_unit_test(fork__beside_a_writing_thread),
+		cmocka_unit_test(fork__by_the_bare_call),
+		cmocka_unit_test(spawn__leaves_blocks_shared),
+		cmocka_unit_test(withdraw__is_for_good),
+		cmocka_unit_test(limits__are_the_c_librarys),
+		cmocka_unit_test(limits__address_space),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

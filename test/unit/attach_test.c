@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of peers that is mapped: which sides copy without the kernel, what a fork in the middle does, that nobody
+ * writes after the end, and what is no arena.
+ *
+ * process_vm_readv and process_vm_writev are counted, and refused where a test says so. Each look-up of a place to
+ * write to can be made to stop the process: it is between its claim of a block and the copy.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "base/arena.h"
+#include "pair.h"
+
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
+				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
+				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+void *__real_attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
+void *__wrap_attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
+
+enum { LENGTH = 1 << 20, ID = 7 };
+
+static struct {
+	bool refused;
+	int reads, writes; /* of data */
+	void (*writing)(void); /* once, where a place to write a block to has been found */
+} kernel;
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+{
+	kernel.reads += local_count > 1;
+	errno = EPERM;
+	return kernel.refused ? -1 : __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
+}
+
+ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
+				 const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+{
+	kernel.writes += local_count > 1;
+	errno = EPERM;
+	return kernel.refused ? -1 : __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
+}
+
+void *__wrap_attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write)
+{
+	void *place = __real_attach_find(peer, address, length, write);
+	void (*happens)(void) = place && write && length < LENGTH ? kernel.writing : NULL;
+
+	if (happens) {
+		kernel.writing = NULL;
+		happens();
+	}
+	return place;
+}
+
+static int kernel_open(void **state)
+{
+	(void)state;
+	memset(&kernel, 0, sizeof(kernel));
+	return 0;
+}
+
+static uint8_t *buffer(bool shared)
+{
+	void *memory;
+
+	assert_int_equal(thole_alloc(LENGTH, &memory), 0);
+	if (!shared) {
+		thole_free(memory);
+		memory = malloc(LENGTH);
+		assert_non_null(memory);
+	}
+	memset(memory, 0, LENGTH);
+	return memory;
+}
+
+static void fill(uint8_t *bytes, uint64_t id)
+{
+	for (size_t i = 0; i < LENGTH; i++)
+		bytes[i] = pair_byte(id, i);
+}
+
+/* A message from a to b; both take turns as `order` says: a bit a turn. */
+static void transfer(struct pair *pair, uint64_t id, uint8_t *from, uint8_t *to, uint32_t order)
+{
+	struct thole_request *send, *receive;
+	struct thole_completion completion;
+	bool received = false;
+
+	fill(from, id);
+	memset(to, 0, LENGTH);
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+	for (int turn = 0; turn < PAIR_TURNS_MAX && !received; turn++) {
+		if (order >> turn % 32 & 1)
+			thole_progress(pair->a);
+		else
+			received = thole_test(pair->b, receive, &completion);
+	}
+	assert_true(received);
+	assert_int_equal(completion.status, 0);
+	pair_check(id, to, LENGTH);
+	assert_int_equal(pair_finish(pair, pair->a, send, NULL), 0);
+}
+
+/* Until each has been told of what the other has, and has looked. */
+static void meet(struct pair *pair, uint8_t *from, uint8_t *to, int arenas)
+{
+	for (int i = 0; i < 200; i++) {
+		transfer(pair, (uint64_t)i, from, to, 0xaaaaaaaa);
+		pair_progress(pair, 1000); /* idle ones look at sockets */
+		if (pair_counter(pair->a, "attached") + pair_counter(pair->b, "attached") >= (uint64_t)arenas)
+			return;
+	}
+	fail_msg("a peer was not told");
+}
+
+static const char *const direct_options[] = {"bulk=direct", "cooperative_block=64k", "look_again=0", "network=off",
+					     "close_timeout=1ms", NULL};
+
+static void direct__who_needs_the_kernel(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool shared_from = i & 1, shared_to = i & 2;
+		uint8_t *from = buffer(shared_from), *to = buffer(shared_to);
+		struct pair pair;
+
+		pair_open(&pair, direct_options);
+		transfer(&pair, ID, from, to, 0xaaaaaaaa);
+		meet(&pair, from, to, shared_from + shared_to);
+		kernel_open(NULL);
+		for (uint64_t k = 0; k < 4; k++)
+			transfer(&pair, k, from, to, k % 2 ? 0xaaaaaaaa : 0x77777777);
+		assert_int_equal(kernel.reads > 0, !shared_from);
+		assert_int_equal(kernel.writes > 0, !shared_to);
+		assert_int_equal(pair_counter(pair.b, "bulk_direct") > 0, shared_from);
+		assert_int_equal(pair_counter(pair.a, "bulk_blocks_direct") > 0, shared_to);
+		assert_int_equal(pair_counter(pair.a, "attach_refused") + pair_counter(pair.b, "attach_refused"), 0);
+		pair_close(&pair);
+		if (shared_from)
+			thole_free(from);
+		else
+			free(from);
+		if (shared_to)
+			thole_free(to);
+		else
+			free(to);
+	}
+}
+
+/* Where the kernel lets nobody reach into others, memory that is handed over needs no leave. */
+static void direct__where_the_kernel_refuses(void **state)
+{
+	uint8_t *from = buffer(true), *to = buffer(true);
+	struct pair pair;
+
+	(void)state;
+	kernel.refused = true;
+	pair_open(&pair, direct_options);
+	meet(&pair, from, to, 2);
+	for (uint64_t k = 0; k < 4; k++)
+		transfer(&pair, k, from, to, 0xaaaaaaaa);
+	assert_true(pair_counter(pair.b, "bulk_direct") >= 4);
+	assert_true(pair_counter(pair.a, "bulk_blocks_direct") > 0);
+	pair_close(&pair);
+	thole_free(from);
+	thole_free(to);
+}
+
+static void direct__only_if_wanted(void **state)
+{
+	static const char *const unwanted[] = {"bulk=ring", "bulk=cooperative", "one_copy=off"};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		const char *const options[] = {unwanted[i], "network=off", NULL};
+		uint8_t *from = buffer(true), *to = buffer(true);
+		struct pair pair;
+
+		pair_open(&pair, options);
+		for (uint64_t k = 0; k < 10; k++) {
+			transfer(&pair, k, from, to, 0xaaaaaaaa);
+			usleep(1000);
+		}
+		assert_int_equal(pair_counter(pair.b, "bulk_direct"), 0);
+		pair_close(&pair);
+		thole_free(from);
+		thole_free(to);
+	}
+}
+
+/* Memory that is freed and had again is what it is now. */
+static void freed__and_had_again(void **state)
+{
+	uint8_t *from = buffer(true), *to = buffer(true);
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, direct_options);
+	meet(&pair, from, to, 2);
+	for (uint64_t k = 0; k < 20; k++) {
+		uint8_t *other = buffer(true);
+
+		thole_free(from);
+		from = k % 2 ? buffer(true) : other;
+		transfer(&pair, k, from, to, 0x77777777);
+		if (k % 2)
+			thole_free(other);
+	}
+	assert_true(pair_counter(pair.b, "bulk_direct") >= 20);
+	pair_close(&pair);
+	thole_free(from);
+	thole_free(to);
+}
+
+static void fork_here(void)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Both fork after each number of turns: of a message that is under way, and of the next, no byte is lost. */
+static void fork__in_the_middle(void **state)
+{
+	int direct = 0;
+
+	(void)state;
+	for (int turns = 0; turns < 18; turns++) {
+		uint8_t *from = buffer(true), *to = buffer(true);
+		struct thole_request *send, *receive;
+		struct pair pair;
+
+		pair_open(&pair, direct_options);
+		meet(&pair, from, to, 2);
+		fill(from, ID);
+		memset(to, 0, LENGTH);
+		thole_recv(pair.b, pair.b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive);
+		thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send);
+		if (turns % 3 == 0)
+			kernel.writing = fork_here;
+		for (int i = 0; i < turns; i++)
+			thole_progress(i % 2 ? pair.a : pair.b);
+		if (turns % 3)
+			fork_here();
+		direct += pair_counter(pair.a, "bulk_blocks_direct") > 0;
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		pair_check(ID, to, LENGTH);
+		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		transfer(&pair, ID + 1, from, to, 0xaaaaaaaa);
+		pair_close(&pair);
+		thole_free(from);
+		thole_free(to);
+	}
+	assert_true(direct > 0);
+}
+
+/* ---- A process of its own -------------------------------------------------------------------------- */
+
+static struct {
+	int to_child[2], to_parent[2];
+	pid_t child;
+} other;
+
+static void other_meet(int in, int out, struct thole_endpoint **endpoint_p, uint32_t *peer_p)
+{
+	struct thole_address own, theirs;
+
+	*endpoint_p = pair_endpoint(NULL, NULL, direct_options);
+	thole_endpoint_address(*endpoint_p, &own);
+	assert_int_equal(write(out, &own, sizeof(own)), sizeof(own));
+	assert_int_equal(read(in, &theirs, sizeof(theirs)), sizeof(theirs));
+	assert_int_equal(thole_peer(*endpoint_p, &theirs, peer_p), 0);
+}
+
+static void stop_here(void)
+{
+	raise(SIGSTOP);
+}
+
+/* Sends until it writes directly, and stops where it is about to. */
+static void stopping_child(void)
+{
+	uint8_t *from = buffer(false);
+	struct thole_endpoint *endpoint;
+	struct pollfd end;
+	uint32_t peer;
+
+	fill(from, ID);
+	other_meet(other.to_child[0], other.to_parent[1], &endpoint, &peer);
+	kernel.writing = stop_here;
+	end = (struct pollfd){.fd = other.to_child[0], .events = POLLIN};
+	while (kernel.writing) {
+		struct thole_request *send;
+
+		thole_send(endpoint, peer, from, LENGTH, 1, 0, 0, NULL, &send);
+		while (!thole_test(endpoint, send, NULL) && poll(&end, 1, 0) == 0)
+			;
+	}
+	assert_int_equal(write(other.to_parent[1], "", 1), 1);
+	while (poll(&end, 1, 0) == 0)
+		thole_progress(endpoint);
+	_exit(0);
+}
+
+static void stopped__writes_nothing_after_the_end(void **state)
+{
+	uint8_t *to = buffer(true), *seen = buffer(false);
+	struct thole_endpoint *endpoint;
+	struct thole_request *receive = NULL;
+	uint32_t peer;
+	int status = 0;
+	char byte;
+
+	(void)state;
+	thole_free(to); /* the arena is the parent's alone, and so is the block */
+	assert_int_equal(pipe(other.to_child) | pipe(other.to_parent), 0);
+	other.child = fork();
+	if (other.child == 0) {
+		close(other.to_child[1]);
+		stopping_child();
+	}
+	close(other.to_child[0]);
+	to = buffer(true);
+	other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
+	while (waitpid(other.child, &status, WUNTRACED | WNOHANG) == 0) {
+		if (!receive)
+			thole_recv(endpoint, peer, to, LENGTH, 1, 0, 0, NULL, &receive);
+		if (thole_test(endpoint, receive, NULL))
+			receive = NULL;
+		usleep(500);
+	}
+	assert_true(WIFSTOPPED(status));
+	assert_non_null(receive);
+	thole_endpoint_close(endpoint);
+	memcpy(seen, to, LENGTH);
+	kill(other.child, SIGCONT);
+	assert_int_equal(read(other.to_parent[0], &byte, 1), 1);
+	assert_memory_equal(seen, to, LENGTH);
+	close(other.to_child[1]);
+	assert_int_equal(waitpid(other.child, &status, 0), other.child);
+	assert_int_equal(status, 0);
+	thole_free(to);
+	free(seen);
+}
+
+/* ---- What is no arena ------------------------------------------------------------------------------ */
+
+struct words {
+	uint64_t magic, base, size;
+};
+
+static int memfd(uint64_t size, int seals, uint64_t magic)
+{
+	struct arena_header header = {.magic = magic, .version = ARENA_VERSION};
+	int fd = memfd_create("test", MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	assert_int_equal(pwrite(fd, &header, sizeof(header), 0), sizeof(header));
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void announcement__that_is_none(void **state)
+{
+	static const uint64_t magic = UINT64_C(0x74686f6c65617431), size = 1 << 30, base = UINT64_C(1) << 45;
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	uint8_t *from = buffer(false), *to = buffer(false);
+	struct transport_peer *peer;
+	struct pair pair;
+	int before;
+
+	(void)state;
+	pair_open(&pair, direct_options);
+	transfer(&pair, ID, from, to, 0xaaaaaaaa);
+	peer = &endpoint_peer(pair.b, pair.b_to_a)->base;
+	before = pair_descriptors();
+	attach_arrived(peer, &(struct words){magic, base, size}, 24, memfd(size, seals, 1));
+	attach_arrived(peer, &(struct words){magic, base, size}, 24, memfd(size, 0, ARENA_MAGIC));
+	attach_arrived(peer, &(struct words){magic, base, size}, 24, memfd(size, F_SEAL_GROW, ARENA_MAGIC));
+	attach_arrived(peer, &(struct words){magic, base, size}, 24, memfd(size * 2, seals, ARENA_MAGIC));
+	attach_arrived(peer, &(struct words){magic, UINT64_MAX - 1, size}, 24, memfd(size, seals, ARENA_MAGIC));
+	attach_arrived(peer, &(struct words){magic, base, 4096}, 24, memfd(4096, seals, ARENA_MAGIC));
+	attach_arrived(peer, &(struct words){1, base, size}, 24, memfd(size, seals, ARENA_MAGIC));
+	attach_arrived(peer, &(struct words){magic, base, size}, 1, memfd(size, seals, ARENA_MAGIC));
+	attach_arrived(peer, &(struct words){magic, base, size}, 24, open("/dev/zero", O_RDWR));
+	assert_int_equal(pair_counter(pair.b, "attach_refused"), 9);
+	assert_int_equal(pair_counter(pair.b, "attached"), 0);
+	for (int i = 0; i < 20; i++) /* more than are kept */
+		attach_arrived(peer, &(struct words){magic, base + (uint64_t)i * size, size}, 24,
+			       memfd(size, seals, ARENA_MAGIC));
+	assert_int_equal(pair_counter(pair.b, "attached"), 20);
+	assert_int_equal(pair_descriptors(), before);
+	/* The header is none of the memory, nor is what lies behind the end, and what is there can be read. */
+	assert_null(attach_find(peer, base + 19 * size, 10, false));
+	assert_null(attach_find(peer, base + 20 * size - 5, 10, false));
+	assert_null(attach_find(peer, base, 10, false));
+	assert_int_equal(*(uint8_t *)attach_find(peer, base + 20 * size - 5, 5, false), 0);
+	assert_non_null(attach_find(peer, base + 19 * size + ARENA_GRANULE, 10, true));
+	pair_close(&pair);
+	free(from);
+	free(to);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(direct__who_needs_the_kernel, kernel_open),
+		cmocka_unit_test_setup(direct__where_the_kernel_refuses, kernel_open),
+		cmocka_unit_test_setup(direct__only_if_wanted, kernel_open),
+		cmocka_unit_test_setup(freed__and_had_again, kernel_open),
+		cmocka_unit_test_setup(fork__in_the_middle, kernel_open),
+		cmocka_unit_test_setup(stopped__writes_nothing_after_the_end, kernel_open),
+		cmocka_unit_test_setup(announcement__that_is_none, kernel_open),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
