@@ -230,7 +230,8 @@ static bool arena_map(const struct arena *arena, uint32_t from, uint32_t to)
 {
 	char *address = extent_address(arena, from);
 	size_t length = (size_t)(to - from) * ARENA_GRANULE;
-	void *memory = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, arena->fd,
+	/* A wish: where something else is, the kernel chooses another place, and so does the thread sanitizer. */
+	void *memory = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd,
 			    (off_t)from * ARENA_GRANULE);
 
 	if (memory == address && madvise(memory, length, MADV_DONTFORK) == 0) {
