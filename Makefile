@@ -27,7 +27,7 @@ MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 help:
 	@echo "make run      install what is missing, build, and run MPI programs as shipped and over Thole, side by side"
 	@echo "make test     install what the tests need, build, and run all tests"
-	@echo "make check    what to run while working, in two minutes: unit tests, documents, the provider, a few histories"
+	@echo "make check    what to run while working, in half a minute: unit tests, documents, the provider, a few histories"
 	@echo "make test-all for a release: every MPI over every link, ten thousand histories, minutes of fuzzing, the mutants"
 	@echo "make test-vm  what needs a kernel of its own, in guests under QEMU (800 MB below $(BUILD)/vm); skipped where there is none"
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
