@@ -30,6 +30,7 @@ BELOW = {
     "src/transport/datagram": ("src/transport/datagram/wire", "src/transport", "src/base"),
     "src/transport/datagram/wire": ("src/transport", "src/base"),
     "src/transport": ("src/base",),
+    "src/memory": (),
     "src/base": (),
     "include": (),
 }

@@ -27,6 +27,7 @@ DOCUMENTS = (
     "docs/PROTOCOL.md",
     "docs/SECURITY.md",
     "docs/MX.md",
+    "docs/DRIVER.md",
     "docs/PERFORMANCE.md",
     "CHANGELOG.md",
     "SECURITY.md",
@@ -46,7 +47,7 @@ FOREIGN = re.compile(
     r"(fi|dlopen|process_vm|pidfd|memfd|clock|epoll|sched|prctl|MPI|FI|UCX|OMPI|MPIR|I_MPI|PR|F_SEAL|SO|SCM)_\w*"
 )
 
-SOURCES = ("src", "include", "provider", "mx", "python", "bench", "sim", "tools", "test", "docs", ".ci")
+SOURCES = ("src", "include", "provider", "mx", "kernel", "python", "bench", "sim", "tools", "test", "docs", ".ci")
 ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".md", ".map", ".in", ".txt", ".toml")
 
 
@@ -155,7 +156,7 @@ def references() -> str:
 def unnamed_files() -> Iterator[str]:
     """Every source file has its line in a document."""
     text = references()
-    for folder in ("src", "provider", "mx"):
+    for folder in ("src", "provider", "mx", "kernel"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             if not re.search(rf"[`/]{re.escape(path.name)}`", text):
                 yield f"no document, such as FILES.md, says what {path.relative_to(ROOT)} is"

@@ -14,7 +14,7 @@ WIDTH_MAX = 120  # columns of a line, tabs to the next eighth; .clang-format and
 
 
 def wrong_lines() -> Iterator[str]:
-    for folder in ("src", "include", "provider", "mx", "sim", "tools", "test", "bench", "docs"):
+    for folder in ("src", "include", "provider", "mx", "kernel", "sim", "tools", "test", "bench", "docs"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             for number, line in enumerate(path.read_text().split("\n"), 1):
                 if len(line.expandtabs(8)) > WIDTH_MAX:
@@ -36,7 +36,7 @@ def parameters(text: str) -> int:
 
 def long_signatures() -> Iterator[str]:
     """Only what others dictate takes many parameters: public functions, and those in libfabric's tables."""
-    for folder in ("src", "sim", "provider", "mx"):
+    for folder in ("src", "sim", "provider", "mx", "kernel"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             text = without_comments(path.read_text())
             tables = set(re.findall(r"^\t\.\w+ = (\w+),$", text, flags=re.MULTILINE)) if folder == "provider" else set()
@@ -86,7 +86,7 @@ TEMPLATES = r"main|loop_\w+"
 def twice_defined() -> Iterator[str]:
     """No two files define functions of one name, static or not: a name alone says which one is meant."""
     homes: dict[str, str] = {}
-    for folder in ("src", "sim", "provider", "mx", "tools"):
+    for folder in ("src", "sim", "provider", "mx", "kernel", "tools"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             for name in sorted(set(defined(path))):
                 home = homes.setdefault(name, str(path.relative_to(ROOT)))

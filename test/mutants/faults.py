@@ -38,6 +38,8 @@ BULK = "src/transport/shm/bulk.c"
 CHOOSE = "src/transport/shm/choose.c"
 SHM = "src/transport/shm/shm.c"
 MATCH = "src/match/match.c"
+AREA = "src/memory/area.c"
+REGION = "src/memory/region.c"
 MATCH_H = "src/match/match.h"
 COPY = "src/transport/shm/copy.c"
 DOOR = "src/transport/shm/door.c"
@@ -882,6 +884,49 @@ FAULTS = [
         MATCH,
         "class->any ? MATCH_ANY : source);\n\t\tstruct match_receive",
         "source);\n\t\tstruct match_receive",
+    ),
+    # ---- Regions of memory
+    Fault(
+        "a lock does not split the area at its end",
+        AREA,
+        "\t\t\tif (table->areas[at].end > end)\n\t\t\t\tarea_split(table, at, end);\n",
+        "",
+    ),
+    Fault(
+        "a lock that finds too little room is put in by half",
+        AREA,
+        "if (more > table->room - table->count)",
+        "if (more > table->room - table->count + 1)",
+    ),
+    Fault(
+        "what is locked again counts as new",
+        AREA,
+        "\t\tif (first < start) { /* a gap */\n\t\t\t*fresh_p += start - first;",
+        "\t\tif (first < start) { /* a gap */\n\t\t\t*fresh_p += end - first;",
+    ),
+    Fault(
+        "a run of a mapping that is gone counts as pinned",
+        REGION,
+        "run->generation != region->generation || ",
+        "",
+    ),
+    Fault(
+        "a run goes on into the next segment",
+        REGION,
+        ".pages = pages < left ? pages : left,",
+        ".pages = pages,",
+    ),
+    Fault(
+        "bytes in the page behind those that are pinned may be used",
+        REGION,
+        "return last.page < region->pinned;",
+        "return last.page <= region->pinned;",
+    ),
+    Fault(
+        "a segment that ends within a page has too few pages",
+        REGION,
+        "page_of(region, segment->address + (segment->length - 1))",
+        "page_of(region, segment->address) + page_of(region, segment->length - 1)",
     ),
     # ---- Messages
     Fault(

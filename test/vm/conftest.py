@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import guest as guests
 import kernels
@@ -69,7 +70,7 @@ def bed(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def guest(bed: guests.Bed, tmp_path: Path) -> Callable[..., guests.Result]:
-    def run(command: str, **wishes: int) -> guests.Result:
+    def run(command: str, **wishes: Any) -> guests.Result:
         result = guests.run(bed, guests.Job(command, tmp_path / "out", **wishes))
         assert result.status == 0, result.output[-4000:]
         assert not result.complaints(), result.log[-6000:]

@@ -25,7 +25,7 @@ from kernels import Kernel, Missing
 
 HERE = Path(__file__).resolve().parent
 QEMU = "qemu-system-x86_64"
-MODULES = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay", "virtio_rng", "af_packet", "veth")
+MODULES = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay", "virtio_rng", "virtio_blk", "af_packet", "veth")
 FOLDERS = ("bin", "dev", "proc", "sys", "host", "layer", "root", "modules")
 LIMIT_S = 300.0  # a guest that has not ended then is lost
 # What a clean kernel log does not have.

@@ -4,9 +4,9 @@
 
     kernels.py [--build DIR]      fetches what is missing; prints each kernel that there is
 
-Owns build/vm/: a folder a kernel with its image, modules and headers, and a static busybox. What is there is fetched
-again only when apt knows a newer one; without apt, or without a network, what is there serves. A folder counts when its
-file `whole` is there, which is written last.
+Owns build/vm/: a folder a kernel with its image, modules and headers; a static busybox, and sparse. What is there is
+fetched again only when apt knows a newer one; without apt, or without a network, what is there serves. A kernel's
+folder counts when its file `whole` is there, which is written last.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run(*command: str, cwd: Path | None = None) -> str:
     except OSError as error:
         raise Missing(f"{command[0]}: {error.strerror}") from error
     if done.returncode:
-        raise Missing(f"{' '.join(command)}: {(done.stderr.strip() or done.stdout.strip())[-400:]}")
+        raise Missing(f"{' '.join(command)}: {(done.stderr.strip() or done.stdout.strip())[-4000:]}")
     return done.stdout
 
 
@@ -164,12 +164,21 @@ def fetch(build: Path) -> list[Kernel]:
     return list(newest.values())
 
 
-def fetch_busybox(build: Path) -> Path:
-    folder = build.resolve() / "vm" / "busybox"
+def fetch_program(build: Path, package: str, path: str) -> Path:
+    """A program that needs nothing else of its package or of others."""
+    folder = build.resolve() / "vm" / package
     with locked(folder.parent):
-        if not (folder / "bin/busybox").exists():
-            unpack({"busybox-static"}, folder)
-    return folder / "bin/busybox"
+        if not (folder / path).exists():
+            unpack({package}, folder)
+    return folder / path
+
+
+def fetch_busybox(build: Path) -> Path:
+    return fetch_program(build, "busybox-static", "bin/busybox")
+
+
+def fetch_sparse(build: Path) -> Path:
+    return fetch_program(build, "sparse", "usr/bin/sparse")
 
 
 def main() -> int:
@@ -179,6 +188,7 @@ def main() -> int:
     try:
         found = fetch(options.build)
         fetch_busybox(options.build)
+        fetch_sparse(options.build)
     except Missing as trouble:
         print(f"thole: {trouble}", file=sys.stderr)
         return 1

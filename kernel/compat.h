@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
+/*
+ * compat: what differs between the kernels that this is compiled for, 6.1 and later. Nothing else asks for a version.
+ */
+#ifndef THOLE_KERNEL_COMPAT_H
+#define THOLE_KERNEL_COMPAT_H
+
+#include <linux/mm.h>
+#include <linux/shrinker.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+
+/* Pages of another process's. The caller holds its mmap_lock, and still does if *locked_p is still set afterwards.
+ * Before 6.5 it was never let go for pins that last. */
+static inline long compat_pin_remote(struct mm_struct *mm, unsigned long address, unsigned long pages,
+				     unsigned int flags, struct page **pages_p, int *locked_p)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+	return pin_user_pages_remote(mm, address, pages, flags, pages_p, NULL, NULL);
+#else
+	return pin_user_pages_remote(mm, address, pages, flags, pages_p, locked_p);
+#endif
+}
+
+/* What is mapped so cannot be made writable later. */
+static inline void compat_never_write(struct vm_area_struct *vma)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+	vma->vm_flags &= ~VM_MAYWRITE;
+#else
+	vm_flags_clear(vma, VM_MAYWRITE);
+#endif
+}
+
+static inline struct shrinker *compat_shrinker(unsigned long (*count)(struct shrinker *, struct shrink_control *),
+					       unsigned long (*scan)(struct shrinker *, struct shrink_control *))
+{
+	struct shrinker *shrinker;
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+	shrinker = kzalloc(sizeof(*shrinker), GFP_KERNEL);
+#else
+	shrinker = shrinker_alloc(0, "thole");
+#endif
+	if (!shrinker)
+		return NULL;
+	shrinker->count_objects = count;
+	shrinker->scan_objects = scan;
+	shrinker->seeks = DEFAULT_SEEKS;
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+	if (register_shrinker(shrinker, "thole")) {
+		kfree(shrinker);
+		return NULL;
+	}
+#else
+	shrinker_register(shrinker);
+#endif
+	return shrinker;
+}
+
+static inline void compat_shrinker_free(struct shrinker *shrinker)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+	unregister_shrinker(shrinker);
+	kfree(shrinker);
+#else
+	shrinker_free(shrinker);
+#endif
+}
+
+#endif

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+/*
+ * device: /dev/thole.
+ *
+ * Owns what user space asks and may ask: descriptors, ids, checks of arguments, which are copied once; and the module's
+ * beginning and end. What is asked for is done by pages.c.
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include <linux/xarray.h>
+
+#include "compat.h"
+#include "pages.h"
+#include "pressure.h"
+
+struct descriptor {
+	struct holder *holder;
+	struct xarray regions; /* by id; each has a reference */
+};
+
+static struct pages *device_region(struct descriptor *descriptor, u32 id)
+{
+	struct pages *pages;
+
+	xa_lock(&descriptor->regions);
+	pages = xa_load(&descriptor->regions, id);
+	if (pages)
+		kref_get(&pages->references);
+	xa_unlock(&descriptor->regions);
+	return pages;
+}
+
+/* The segments that a program names, as many as are allowed, in memory of the program's. */
+static struct region_segment *device_segments(const struct thole_driver_declare *declare)
+{
+	const struct thole_driver_segment __user *from = u64_to_user_ptr(declare->segments);
+	struct region_segment *segments;
+	u32 i;
+
+	if (!declare->count || declare->count > THOLE_DRIVER_SEGMENTS)
+		return ERR_PTR(-EINVAL);
+	segments = kvcalloc(declare->count, sizeof(*segments), GFP_KERNEL_ACCOUNT);
+	if (!segments)
+		return ERR_PTR(-ENOMEM);
+	for (i = 0; i < declare->count; i++) {
+		struct thole_driver_segment segment;
+
+		if (copy_from_user(&segment, from + i, sizeof(segment)) ||
+		    !access_ok(u64_to_user_ptr(segment.address), segment.length)) {
+			kvfree(segments);
+			return ERR_PTR(-EFAULT);
+		}
+		segments[i].address = segment.address;
+		segments[i].length = segment.length;
+	}
+	return segments;
+}
+
+static void device_forget_region(struct pages *pages)
+{
+	u32 *word = pages->holder->shared->generations + pages->id;
+
+	pages_forget(pages);
+	WRITE_ONCE(*word, *word + 1);
+	pages_put(pages);
+}
+
+static long device_forget(struct descriptor *descriptor, unsigned long id)
+{
+	struct pages *pages = id < THOLE_DRIVER_REGIONS ? xa_erase(&descriptor->regions, id) : NULL;
+
+	if (!pages)
+		return -ENOENT;
+	device_forget_region(pages);
+	return 0;
+}
+
+static long device_declare(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_declare declare;
+	struct region_segment *segments;
+	struct pages *pages;
+	int status;
+
+	if (copy_from_user(&declare, argument, sizeof(declare)))
+		return -EFAULT;
+	if (declare.flags & ~THOLE_DRIVER_WRITE || declare.reserved)
+		return -EINVAL;
+	segments = device_segments(&declare);
+	if (IS_ERR(segments))
+		return PTR_ERR(segments);
+	pages = pages_new(descriptor->holder, segments, declare.count, declare.flags);
+	if (IS_ERR(pages))
+		return PTR_ERR(pages);
+	/* The id is written before others find the region. They may forget it at once: our reference keeps it. */
+	kref_get(&pages->references);
+	status = xa_alloc(&descriptor->regions, &pages->id, pages, XA_LIMIT(1, THOLE_DRIVER_REGIONS - 1),
+			  GFP_KERNEL_ACCOUNT);
+	declare.id = pages->id;
+	if (status) {
+		pages_forget(pages);
+		pages_put(pages);
+	} else if (copy_to_user(argument, &declare, sizeof(declare))) {
+		device_forget(descriptor, pages->id);
+		status = -EFAULT;
+	}
+	pages_put(pages);
+	return status;
+}
+
+static long device_pin(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_pin pin;
+	struct pages *pages;
+	int status = 0;
+
+	if (copy_from_user(&pin, argument, sizeof(pin)))
+		return -EFAULT;
+	if (pin.flags & ~THOLE_DRIVER_BACKGROUND)
+		return -EINVAL;
+	pages = device_region(descriptor, pin.id);
+	if (!pages)
+		return -ENOENT;
+	if (!region_holds(&pages->region, 0, pin.bytes))
+		status = -EINVAL;
+	else if (pin.flags & THOLE_DRIVER_BACKGROUND)
+		pages_pin_later(pages, pin.bytes);
+	else if (pin.bytes)
+		status = pages_pin(pages, pin.bytes);
+	read_lock_bh(&pages->lock);
+	pin.pages = pages->region.pages;
+	pin.pinned = pages->region.pinned;
+	pin.state = pages->region.state;
+	pin.generation = pages->region.generation;
+	read_unlock_bh(&pages->lock);
+	pages_put(pages);
+	if (!status && copy_to_user(argument, &pin, sizeof(pin)))
+		status = -EFAULT;
+	return status;
+}
+
+static long device_copy(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_copy copy;
+	struct pages *pages;
+	long status;
+
+	if (copy_from_user(&copy, argument, sizeof(copy)))
+		return -EFAULT;
+	if (copy.flags & ~THOLE_DRIVER_INTO)
+		return -EINVAL;
+	pages = device_region(descriptor, copy.id);
+	if (!pages)
+		return -ENOENT;
+	status = pages_copy(pages, &copy);
+	pages_put(pages);
+	return status;
+}
+
+static long device_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	struct descriptor *descriptor = file->private_data;
+	void __user *memory = (void __user *)argument;
+
+	if (current->mm != descriptor->holder->mm)
+		return -EPERM;
+	holder_permit(descriptor->holder);
+	switch (command) {
+	case THOLE_DRIVER_DECLARE:
+		return device_declare(descriptor, memory);
+	case THOLE_DRIVER_FORGET:
+		return device_forget(descriptor, argument);
+	case THOLE_DRIVER_PIN:
+		return device_pin(descriptor, memory);
+	case THOLE_DRIVER_COPY:
+		return device_copy(descriptor, memory);
+	}
+	return -ENOTTY;
+}
+
+static int device_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct descriptor *descriptor = file->private_data;
+
+	if (vma->vm_flags & VM_WRITE)
+		return -EPERM;
+	compat_never_write(vma);
+	return remap_vmalloc_range(vma, descriptor->holder->shared, vma->vm_pgoff);
+}
+
+static int device_open(struct inode *inode, struct file *file)
+{
+	struct descriptor *descriptor = kzalloc(sizeof(*descriptor), GFP_KERNEL_ACCOUNT);
+
+	if (!descriptor)
+		return -ENOMEM;
+	descriptor->holder = holder_new();
+	if (!descriptor->holder) {
+		kfree(descriptor);
+		return -ENOMEM;
+	}
+	xa_init_flags(&descriptor->regions, XA_FLAGS_ALLOC1);
+	file->private_data = descriptor;
+	return 0;
+}
+
+static int device_release(struct inode *inode, struct file *file)
+{
+	struct descriptor *descriptor = file->private_data;
+	struct pages *pages;
+	unsigned long id;
+
+	xa_for_each(&descriptor->regions, id, pages)
+		device_forget_region(pages);
+	xa_destroy(&descriptor->regions);
+	holder_put(descriptor->holder);
+	kfree(descriptor);
+	return 0;
+}
+
+static const struct file_operations device_calls = {
+	.owner = THIS_MODULE,
+	.open = device_open,
+	.release = device_release,
+	.unlocked_ioctl = device_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = device_mmap,
+};
+
+/* What it gives is the user's own memory, within the user's own limits. */
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "thole",
+	.fops = &device_calls,
+	.mode = 0666,
+};
+
+static int __init device_start(void)
+{
+	int status = pages_start();
+
+	if (status)
+		return status;
+	status = pressure_start();
+	if (!status) {
+		status = misc_register(&device);
+		if (status)
+			pressure_stop();
+	}
+	if (status)
+		pages_stop();
+	return status;
+}
+
+static void __exit device_stop(void)
+{
+	misc_deregister(&device);
+	pressure_stop();
+	pages_stop();
+}
+
+module_init(device_start);
+module_exit(device_stop);
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_AUTHOR("the Thole authors");
+MODULE_DESCRIPTION("memory regions of processes, pinned when they are used");

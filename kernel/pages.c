@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+#include "pages.h"
+
+#include <linux/capability.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include <linux/wait_bit.h>
+
+#include "compat.h"
+#include "pressure.h"
+
+enum {
+	CHUNK_MAX = 512, /* pages: no lock is held for longer than these take */
+	TRIES_MAX = 64   /* runs pinned in vain, one after the other, before whoever changes the mapping wins */
+};
+
+static unsigned int chunk_pages = 32;
+module_param(chunk_pages, uint, 0644);
+MODULE_PARM_DESC(chunk_pages, "pages pinned at a time, 1 to 512");
+
+static struct workqueue_struct *workers;
+
+/* ---- Holders --------------------------------------------------------------------------------- */
+
+struct holder *holder_new(void)
+{
+	struct holder *holder = kzalloc(sizeof(*holder), GFP_KERNEL_ACCOUNT);
+
+	if (!holder)
+		return NULL;
+	holder->shared = vmalloc_user(sizeof(*holder->shared));
+	if (!holder->shared) {
+		kfree(holder);
+		return NULL;
+	}
+	holder->shared->version = THOLE_DRIVER_VERSION;
+	kref_init(&holder->references);
+	spin_lock_init(&holder->lock);
+	area_init(&holder->areas, NULL, 0);
+	holder->mm = current->mm;
+	mmgrab(holder->mm);
+	return holder;
+}
+
+static void holder_free(struct kref *references)
+{
+	struct holder *holder = container_of(references, struct holder, references);
+
+	WARN_ON(holder->areas.count);
+	mmdrop(holder->mm);
+	kvfree(holder->areas.areas);
+	vfree(holder->shared);
+	kfree(holder);
+}
+
+void holder_put(struct holder *holder)
+{
+	kref_put(&holder->references, holder_free);
+}
+
+void holder_permit(struct holder *holder)
+{
+	WRITE_ONCE(holder->limit, capable(CAP_IPC_LOCK) ? LONG_MAX : rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT);
+}
+
+/* Room for so many areas more. Not under a lock. */
+static int holder_room(struct holder *holder, u32 more)
+{
+	struct area *areas, *old = NULL;
+	u32 room;
+
+	while (READ_ONCE(holder->areas.room) < READ_ONCE(holder->areas.count) + more) {
+		room = 2 * READ_ONCE(holder->areas.room) + more;
+		areas = kvmalloc_array(room, sizeof(*areas), GFP_KERNEL_ACCOUNT);
+		if (!areas)
+			return -ENOMEM;
+		spin_lock_bh(&holder->lock);
+		if (holder->areas.room < room)
+			old = area_enlarge(&holder->areas, areas, room);
+		else
+			old = areas;
+		spin_unlock_bh(&holder->lock);
+		kvfree(old);
+	}
+	return 0;
+}
+
+/* Account for pages that are pinned: each once. Under the lock of their region. */
+static int holder_charge(struct holder *holder, const struct region_run *run, u64 pages)
+{
+	u64 first = run->address >> PAGE_SHIFT, fresh;
+	int status = 0;
+	u32 more;
+
+	spin_lock(&holder->lock);
+	area_foresee(&holder->areas, first, first + pages, &more, &fresh);
+	if (atomic64_add_return(fresh, &holder->mm->pinned_vm) > READ_ONCE(holder->limit) && fresh)
+		status = -ENOMEM;
+	else if (!area_lock(&holder->areas, first, first + pages))
+		status = -EAGAIN; /* somebody else took the room */
+	if (status) {
+		atomic64_sub(fresh, &holder->mm->pinned_vm);
+	} else {
+		holder->shared->pins += pages;
+		holder->shared->locked = holder->areas.locked;
+	}
+	spin_unlock(&holder->lock);
+	return status;
+}
+
+/* Undo it for a region's first pages. Under its lock. */
+static void holder_discharge(struct holder *holder, const struct pages *pages, u64 count)
+{
+	struct region_run run;
+	u64 page, freed = 0;
+
+	spin_lock(&holder->lock);
+	for (page = 0; page < count; page += run.pages) {
+		u64 first;
+
+		region_run_at(&pages->region, page, count - page, &run);
+		first = run.address >> PAGE_SHIFT;
+		freed += area_unlock(&holder->areas, first, first + run.pages);
+	}
+	atomic64_sub(freed, &holder->mm->pinned_vm);
+	holder->shared->unpins += count;
+	holder->shared->locked = holder->areas.locked;
+	spin_unlock(&holder->lock);
+}
+
+static void holder_count(struct holder *holder, u64 *counter)
+{
+	spin_lock_bh(&holder->lock);
+	++*counter;
+	spin_unlock_bh(&holder->lock);
+}
+
+/* ---- Unpinning ------------------------------------------------------------------------------- */
+
+static void unpin(struct page **list, u64 count, bool written)
+{
+	u64 i;
+
+	/* Without the page's lock: a notifier may be called with it held. Nobody frees the mapping, since a change of
+	 * it waits for the notifier, and pinned pages have not been written out. */
+	for (i = 0; written && i < count; i++)
+		set_page_dirty(list[i]);
+	unpin_user_pages(list, count);
+}
+
+/* All pins go. Who pins at the same time writes to the list behind them, and then finds out. */
+static u64 pages_drop(struct pages *pages, struct mmu_interval_notifier *changed, unsigned long sequence)
+{
+	u32 *word = pages->holder->shared->generations + pages->id;
+	bool written;
+	u64 count;
+
+	write_lock_bh(&pages->lock);
+	if (changed)
+		mmu_interval_set_seq(changed, sequence);
+	count = region_drop(&pages->region);
+	written = pages->written;
+	pages->written = false;
+	if (count) {
+		holder_discharge(pages->holder, pages, count);
+		pressure_gone(pages, count);
+		WRITE_ONCE(*word, *word + 1);
+		atomic_inc(&pages->dropping);
+	}
+	write_unlock_bh(&pages->lock);
+	if (count) {
+		unpin(pages->list, count, written);
+		if (atomic_dec_and_test(&pages->dropping))
+			wake_up_var(&pages->dropping);
+	}
+	return count;
+}
+
+/* The mapping of a segment changes. Neither sleeps nor allocates. */
+static bool pages_invalidate(struct mmu_interval_notifier *notifier, const struct mmu_notifier_range *range,
+			     unsigned long sequence)
+{
+	struct watch *watch = container_of(notifier, struct watch, notifier);
+	struct holder *holder = watch->pages->holder;
+
+	/* fork makes pages read-only, to be copied by whoever writes first; but it gives the child copies of the pinned
+	 * ones at once, and so they stay as they are. */
+	if (range->event == MMU_NOTIFY_PROTECTION_PAGE) {
+		write_lock_bh(&watch->pages->lock);
+		mmu_interval_set_seq(notifier, sequence);
+		write_unlock_bh(&watch->pages->lock);
+		holder_count(holder, &holder->shared->forks);
+		return true;
+	}
+	if (pages_drop(watch->pages, notifier, sequence))
+		holder_count(holder, &holder->shared->invalidations);
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops watch_calls = {.invalidate = pages_invalidate};
+
+u64 pages_yield(struct pages *pages)
+{
+	u64 count = 0;
+
+	if (!mutex_trylock(&pages->pinning))
+		return 0;
+	if (!READ_ONCE(pages->users))
+		count = pages_drop(pages, NULL, 0);
+	mutex_unlock(&pages->pinning);
+	return count;
+}
+
+/* ---- Pinning --------------------------------------------------------------------------------- */
+
+/* Pin a run. Returns how many pages, from its front, or why none. */
+static long pin_run(struct pages *pages, const struct region_run *run)
+{
+	unsigned int flags = FOLL_LONGTERM | (pages->flags & THOLE_DRIVER_WRITE ? FOLL_WRITE : 0);
+	struct page **list = pages->list + run->page;
+	struct mm_struct *mm = pages->holder->mm;
+	long got;
+	int locked = 1;
+
+	if (mm == current->mm) {
+		got = pin_user_pages_fast(run->address, run->pages, flags, list);
+	} else {
+		mmap_read_lock(mm);
+		got = compat_pin_remote(mm, run->address, run->pages, flags, list, &locked);
+		if (locked)
+			mmap_read_unlock(mm);
+	}
+	return got ? got : -EFAULT;
+}
+
+/* Make pinned pages the region's, unless the mapping has changed since. */
+static int pages_commit(struct pages *pages, const struct region_run *run, u64 got, struct watch *watch,
+			unsigned long sequence)
+{
+	int status;
+
+	write_lock_bh(&pages->lock);
+	if (mmu_interval_read_retry(&watch->notifier, sequence) || run->generation != pages->region.generation)
+		status = -EAGAIN;
+	else
+		status = holder_charge(pages->holder, run, got);
+	if (!status && WARN_ON(!region_add(&pages->region, run, got)))
+		status = -EINVAL;
+	if (!status)
+		pressure_used(pages, got);
+	write_unlock_bh(&pages->lock);
+	return status;
+}
+
+static struct watch *watch_of(struct pages *pages, const struct region_run *run)
+{
+	u32 at = pages->region.count - 1;
+
+	while (pages->region.segments[at].page > run->page)
+		at--;
+	return pages->watches + at;
+}
+
+/* Pin the next run. Returns 0, or why not; -EAGAIN: in vain. Under pages.pinning. */
+static int pages_pin_run(struct pages *pages, const struct region_run *run)
+{
+	struct holder *holder = pages->holder;
+	struct watch *watch = watch_of(pages, run);
+	unsigned long sequence;
+	int status;
+	long got;
+
+	/* A run adds two areas at its ends, and one for each gap inside. */
+	status = holder_room(holder, (u32)run->pages + 2);
+	if (status)
+		return status;
+	wait_var_event(&pages->dropping, !atomic_read(&pages->dropping));
+	sequence = mmu_interval_read_begin(&watch->notifier); /* waits while it changes */
+	got = pin_run(pages, run);
+	if (got < 0)
+		return got;
+	status = pages_commit(pages, run, got, watch, sequence);
+	if (status)
+		unpin_user_pages(pages->list + run->page, got);
+	if (status == -EAGAIN)
+		holder_count(holder, &holder->shared->late);
+	if (status == -ENOMEM) {
+		holder_count(holder, &holder->shared->refused);
+		if (pressure_relieve(holder, run->pages))
+			status = -EAGAIN;
+	}
+	return status;
+}
+
+static bool pages_next(struct pages *pages, u64 bytes, struct region_run *run_p)
+{
+	u64 chunk = clamp_t(u64, READ_ONCE(chunk_pages), 1, CHUNK_MAX);
+	bool more;
+
+	read_lock_bh(&pages->lock);
+	more = !region_ready(&pages->region, 0, bytes) && region_next(&pages->region, chunk, run_p);
+	read_unlock_bh(&pages->lock);
+	return more;
+}
+
+static int pages_pin_all(struct pages *pages, u64 bytes)
+{
+	struct region_run run;
+	int status = 0, vain = 0;
+
+	if (!pages->list)
+		pages->list = kvcalloc(pages->region.pages, sizeof(*pages->list), GFP_KERNEL_ACCOUNT);
+	if (!pages->list)
+		return -ENOMEM;
+	while (!status && pages_next(pages, bytes, &run)) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		status = READ_ONCE(pages->forgotten) ? -ENOENT : pages_pin_run(pages, &run);
+		vain = status == -EAGAIN ? vain + 1 : 0;
+		if (vain && vain < TRIES_MAX)
+			status = 0;
+		cond_resched();
+	}
+	return status;
+}
+
+int pages_pin(struct pages *pages, u64 bytes)
+{
+	struct holder *holder = pages->holder;
+	int status;
+
+	if (!mmget_not_zero(holder->mm))
+		return -EFAULT; /* the process has ended */
+	mutex_lock(&pages->pinning);
+	status = pages_pin_all(pages, bytes);
+	mutex_unlock(&pages->pinning);
+	/* Not here: who is last takes all of the memory down, which waits for what our caller may hold. */
+	mmput_async(holder->mm);
+	return status;
+}
+
+static void pages_work(struct work_struct *work)
+{
+	struct pages *pages = container_of(work, struct pages, work);
+
+	/* An error is told to whoever uses the region next. */
+	pages_pin(pages, READ_ONCE(pages->wanted));
+	pages_put(pages);
+}
+
+void pages_pin_later(struct pages *pages, u64 bytes)
+{
+	WRITE_ONCE(pages->wanted, bytes);
+	kref_get(&pages->references);
+	if (!queue_work(workers, &pages->work))
+		pages_put(pages);
+}
+
+/* ---- Use ------------------------------------------------------------------------------------- */
+
+struct page *pages_get(struct pages *pages, u64 offset, u64 length, struct region_piece *piece_p, u32 *generation_p)
+{
+	struct page *page = NULL;
+
+	read_lock_bh(&pages->lock);
+	region_piece_at(&pages->region, offset, length, piece_p);
+	*generation_p = pages->region.generation;
+	if (piece_p->page < pages->region.pinned) {
+		page = pages->list[piece_p->page];
+		get_page(page);
+		pressure_used(pages, 0);
+	}
+	read_unlock_bh(&pages->lock);
+	return page;
+}
+
+/* What was written there since it was got has to be kept. Returns false if the pins have gone meanwhile: then it may
+ * not be the process's memory that was read or written. */
+static bool pages_still(struct pages *pages, u32 generation, bool written)
+{
+	bool still;
+
+	write_lock_bh(&pages->lock);
+	still = pages->region.generation == generation;
+	pages->written |= still && written;
+	write_unlock_bh(&pages->lock);
+	return still;
+}
+
+/* Copy what lies in one page. Returns how much, or why not; -EAGAIN: the mapping changed. */
+static long pages_copy_piece(struct pages *pages, u64 offset, u64 length, void __user *memory, bool into)
+{
+	struct region_piece piece;
+	unsigned long left;
+	struct page *page;
+	u32 generation;
+	void *at;
+
+	page = pages_get(pages, offset, length, &piece, &generation);
+	if (!page)
+		return -EAGAIN;
+	at = kmap_local_page(page);
+	if (into)
+		left = copy_from_user(at + piece.within, memory, piece.length);
+	else
+		left = copy_to_user(memory, at + piece.within, piece.length);
+	kunmap_local(at);
+	put_page(page);
+	if (!pages_still(pages, generation, into))
+		return -EAGAIN;
+	if (left)
+		return -EFAULT;
+	return piece.length;
+}
+
+int pages_copy(struct pages *pages, const struct thole_driver_copy *copy)
+{
+	void __user *memory = u64_to_user_ptr(copy->address);
+	bool into = copy->flags & THOLE_DRIVER_INTO;
+	u64 done = 0;
+	int vain = 0;
+
+	if (!region_holds(&pages->region, copy->offset, copy->length))
+		return -EINVAL;
+	if (into && !(pages->flags & THOLE_DRIVER_WRITE))
+		return -EACCES;
+	while (done < copy->length) {
+		u64 at = copy->offset + done;
+		long copied = pages_copy_piece(pages, at, copy->length - done, memory + done, into);
+
+		if (copied == -EAGAIN && ++vain < TRIES_MAX)
+			copied = pages_pin(pages, at + 1);
+		else if (copied > 0)
+			vain = 0;
+		if (copied < 0)
+			return copied;
+		done += copied;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
+	return 0;
+}
+
+/* ---- Making and forgetting ------------------------------------------------------------------- */
+
+static int watch_all(struct pages *pages)
+{
+	u32 i;
+
+	for (i = 0; i < pages->region.count; i++) {
+		const struct region_segment *segment = pages->region.segments + i;
+		u64 first = segment->address & PAGE_MASK;
+		u64 end = PAGE_ALIGN(segment->address + segment->length);
+		int status;
+
+		pages->watches[i].pages = pages;
+		status = mmu_interval_notifier_insert(&pages->watches[i].notifier, pages->holder->mm, first,
+						      end - first, &watch_calls);
+		if (status)
+			return status;
+		pages->watched++;
+	}
+	return 0;
+}
+
+struct pages *pages_new(struct holder *holder, struct region_segment *segments, u32 count, u32 flags)
+{
+	struct pages *pages = kzalloc(sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	int status = -EINVAL;
+
+	if (!pages) {
+		kvfree(segments);
+		return ERR_PTR(-ENOMEM);
+	}
+	kref_init(&pages->references);
+	kref_get(&holder->references);
+	pages->holder = holder;
+	pages->flags = flags;
+	mutex_init(&pages->pinning);
+	rwlock_init(&pages->lock);
+	INIT_LIST_HEAD(&pages->order);
+	INIT_WORK(&pages->work, pages_work);
+	if (region_init(&pages->region, segments, count, PAGE_SHIFT) && pages->region.pages <= THOLE_DRIVER_PAGES) {
+		pages->watches = kvcalloc(count, sizeof(*pages->watches), GFP_KERNEL_ACCOUNT);
+		status = pages->watches ? watch_all(pages) : -ENOMEM;
+	}
+	if (status) {
+		pages_forget(pages);
+		pages_put(pages);
+		return ERR_PTR(status);
+	}
+	return pages;
+}
+
+void pages_forget(struct pages *pages)
+{
+	WRITE_ONCE(pages->forgotten, true); /* who pins now, stops */
+	mutex_lock(&pages->pinning);
+	pages_drop(pages, NULL, 0);
+	mutex_unlock(&pages->pinning);
+	if (cancel_work_sync(&pages->work))
+		pages_put(pages);
+	while (pages->watched)
+		mmu_interval_notifier_remove(&pages->watches[--pages->watched].notifier);
+}
+
+static void pages_free(struct kref *references)
+{
+	struct pages *pages = container_of(references, struct pages, references);
+
+	WARN_ON(pages->region.pinned || pages->watched);
+	kvfree(pages->region.segments);
+	kvfree(pages->watches);
+	kvfree(pages->list);
+	holder_put(pages->holder);
+	kfree(pages);
+}
+
+void pages_put(struct pages *pages)
+{
+	kref_put(&pages->references, pages_free);
+}
+
+int pages_start(void)
+{
+	workers = alloc_workqueue("thole", WQ_UNBOUND, 0);
+	return workers ? 0 : -ENOMEM;
+}
+
+void pages_stop(void)
+{
+	destroy_workqueue(workers);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs share that use /dev/thole directly: calls, and checks that say where they failed and end the program.
+ */
+#ifndef TEST_VM_DRIVER_H
+#define TEST_VM_DRIVER_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "thole_driver.h"
+
+enum { PAGE = 4096, HUGE = 2 << 20 };
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			printf("%s:%d: not so: %s (errno: %s)\n", __FILE__, __LINE__, #condition, strerror(errno)); \
+			fflush(stdout); \
+			_exit(1); \
+		} \
+	} while (0)
+
+struct driver {
+	int fd;
+	const struct thole_driver_shared *shared;
+};
+
+static inline struct driver driver_open(void)
+{
+	struct driver driver = {.fd = open("/dev/thole", O_RDWR)};
+	void *shared;
+
+	CHECK(driver.fd >= 0);
+	shared = mmap(NULL, sizeof(*driver.shared), PROT_READ, MAP_SHARED, driver.fd, 0);
+	CHECK(shared != MAP_FAILED);
+	driver.shared = shared;
+	CHECK(driver.shared->version == THOLE_DRIVER_VERSION);
+	return driver;
+}
+
+/* The id; 0 with errno. */
+static inline uint32_t declare_vector(const struct driver *driver, const struct thole_driver_segment *segments,
+				      uint32_t count, uint32_t flags)
+{
+	struct thole_driver_declare declare = {.segments = (uintptr_t)segments, .count = count, .flags = flags};
+
+	return ioctl(driver->fd, THOLE_DRIVER_DECLARE, &declare) == 0 ? declare.id : 0;
+}
+
+static inline uint32_t declare(const struct driver *driver, const void *address, size_t length, uint32_t flags)
+{
+	struct thole_driver_segment segment = {.address = (uintptr_t)address, .length = length};
+
+	return declare_vector(driver, &segment, 1, flags);
+}
+
+static inline int forget(const struct driver *driver, uint32_t id)
+{
+	return ioctl(driver->fd, THOLE_DRIVER_FORGET, (unsigned long)id) == 0 ? 0 : -errno;
+}
+
+/* 0 or a negative errno; what is pinned goes to *pin_p. */
+static inline int pin(const struct driver *driver, uint32_t id, uint64_t bytes, uint32_t flags,
+		      struct thole_driver_pin *pin_p)
+{
+	*pin_p = (struct thole_driver_pin){.id = id, .bytes = bytes, .flags = flags};
+	return ioctl(driver->fd, THOLE_DRIVER_PIN, pin_p) == 0 ? 0 : -errno;
+}
+
+static inline int copy(const struct driver *driver, uint32_t id, uint64_t offset, void *memory,
+		       size_t length, uint32_t flags)
+{
+	struct thole_driver_copy copy = {
+		.id = id, .flags = flags, .offset = offset, .length = length, .address = (uintptr_t)memory};
+
+	return ioctl(driver->fd, THOLE_DRIVER_COPY, &copy) == 0 ? 0 : -errno;
+}
+
+/* Aligned to a huge page and with nothing within the length of one at its ends, but of small pages: the kernel takes
+ * the pins of whatever is in the way of a huge page, or only might be when a mapping beside it is cut. */
+static inline void *memory_new(size_t length)
+{
+	char *place = mmap(NULL, length + 3 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *memory = (char *)(((uintptr_t)place + 2 * HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+
+	CHECK(place != MAP_FAILED);
+	CHECK(mprotect(memory, length, PROT_READ | PROT_WRITE) == 0 && madvise(memory, length, MADV_NOHUGEPAGE) == 0);
+	return memory;
+}
+
+/* Pages of this process that the kernel counts as pinned. */
+static inline uint64_t pages_pinned(void)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	unsigned long kib = 0;
+	char line[256];
+
+	CHECK(file != NULL);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "VmPin: %lu", &kib);
+	fclose(file);
+	return kib * 1024 / PAGE;
+}
+
+#endif

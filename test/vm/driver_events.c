@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every way in which memory can change below a region: the pins go or stay as they should, what is copied through the
+ * region is what the program itself sees there, and nothing stays pinned.
+ *
+ *     thole-driver-events [CASE...]      as root; each case in a process of its own
+ */
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "driver.h"
+
+enum { PAGES = 300, LENGTH = PAGES * PAGE };
+
+/* What cases start from: a region over memory with contents, pinned. */
+struct bed {
+	struct driver driver;
+	unsigned char *memory;
+	size_t length;
+	uint32_t id;
+	uint32_t generation;
+};
+
+static unsigned char contents(size_t at, unsigned salt)
+{
+	return (unsigned char)(at * 7 + at / PAGE * 13 + salt);
+}
+
+static void fill(unsigned char *memory, size_t length, unsigned salt)
+{
+	for (size_t i = 0; i < length; i++)
+		memory[i] = contents(i, salt);
+}
+
+static void pin_whole(struct bed *bed)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(pin(&bed->driver, bed->id, bed->length, 0, &answer) == 0);
+	CHECK(answer.state == THOLE_DRIVER_PINNED && answer.pinned == answer.pages);
+	CHECK(answer.pages == bed->length / PAGE);
+	CHECK(pages_pinned() == answer.pages);
+	bed->generation = bed->driver.shared->generations[bed->id];
+}
+
+static struct bed bed_over(unsigned char *memory, size_t length)
+{
+	struct bed bed = {.driver = driver_open(), .memory = memory, .length = length};
+	struct thole_driver_pin answer;
+
+	bed.id = declare(&bed.driver, memory, length, THOLE_DRIVER_WRITE);
+	CHECK(bed.id != 0);
+	CHECK(pin(&bed.driver, bed.id, 0, 0, &answer) == 0);
+	CHECK(answer.state == THOLE_DRIVER_DECLARED && answer.pinned == 0);
+	pin_whole(&bed);
+	return bed;
+}
+
+static struct bed bed_new(void)
+{
+	unsigned char *memory = memory_new(LENGTH);
+
+	fill(memory, LENGTH, 1);
+	return bed_over(memory, LENGTH);
+}
+
+/* The pins have gone, and that can be seen without a call. */
+static void gone(const struct bed *bed)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(bed->driver.shared->generations[bed->id] != bed->generation);
+	CHECK(bed->driver.shared->locked == 0);
+	CHECK(bed->driver.shared->pins == bed->driver.shared->unpins);
+	CHECK(pages_pinned() == 0);
+	CHECK(pin(&bed->driver, bed->id, 0, 0, &answer) == 0);
+	CHECK(answer.state == THOLE_DRIVER_INVALID && answer.pinned == 0);
+}
+
+static void stayed(const struct bed *bed)
+{
+	CHECK(bed->driver.shared->generations[bed->id] == bed->generation);
+	CHECK(bed->driver.shared->unpins == 0);
+	CHECK(pages_pinned() == bed->length / PAGE);
+}
+
+/* Both ways: what the region has is what the program sees. */
+static void same(const struct bed *bed)
+{
+	unsigned char *other = memory_new(bed->length);
+
+	CHECK(copy(&bed->driver, bed->id, 0, other, bed->length, 0) == 0);
+	CHECK(memcmp(other, bed->memory, bed->length) == 0);
+	fill(other, bed->length, 99);
+	CHECK(copy(&bed->driver, bed->id, 5, other + 5, bed->length - 9, THOLE_DRIVER_INTO) == 0);
+	for (size_t i = 5; i < bed->length - 4; i++)
+		CHECK(bed->memory[i] == contents(i, 99));
+	CHECK(munmap(other, bed->length) == 0);
+}
+
+static int use(const struct bed *bed)
+{
+	static unsigned char other[LENGTH];
+
+	return copy(&bed->driver, bed->id, 0, other, LENGTH, 0);
+}
+
+/* ---- Mappings -------------------------------------------------------------------------------- */
+
+static void case_munmap(void)
+{
+	struct bed bed = bed_new();
+	void *again;
+
+	same(&bed);
+	CHECK(munmap(bed.memory, LENGTH) == 0);
+	gone(&bed);
+	CHECK(use(&bed) == -EFAULT); /* declared still, but there is nothing */
+	CHECK(pages_pinned() == 0);
+	again = mmap(bed.memory, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	CHECK(again == bed.memory);
+	fill(bed.memory, LENGTH, 2);
+	same(&bed);
+}
+
+static void case_munmap_part(void)
+{
+	struct bed bed = bed_new();
+	unsigned char other[PAGE];
+
+	CHECK(munmap(bed.memory + 200 * PAGE, PAGE) == 0);
+	gone(&bed);
+	CHECK(use(&bed) == -EFAULT);
+	CHECK(copy(&bed.driver, bed.id, 10 * PAGE, other, PAGE, 0) == 0); /* what is in front is there */
+	CHECK(memcmp(other, bed.memory + 10 * PAGE, PAGE) == 0);
+}
+
+static void case_mremap(void)
+{
+	struct bed bed = bed_new();
+	unsigned char *place = memory_new(LENGTH), *at;
+
+	at = mremap(bed.memory, LENGTH, LENGTH, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+	CHECK(at == place);
+	gone(&bed);
+	CHECK(use(&bed) == -EFAULT);
+	fill(place, LENGTH, 3);
+	CHECK(mremap(place, LENGTH, LENGTH, MREMAP_MAYMOVE | MREMAP_FIXED, bed.memory) == bed.memory);
+	same(&bed);
+}
+
+static void case_dontneed(void)
+{
+	struct bed bed = bed_new();
+
+	CHECK(madvise(bed.memory + PAGE, 3 * PAGE, MADV_DONTNEED) == 0);
+	gone(&bed);
+	CHECK(bed.memory[PAGE] == 0);
+	same(&bed);
+}
+
+static void case_mprotect(void)
+{
+	struct bed bed = bed_new();
+
+	CHECK(mprotect(bed.memory, LENGTH, PROT_READ) == 0);
+	gone(&bed);
+	CHECK(use(&bed) == -EFAULT); /* declared as one that is written to */
+	CHECK(mprotect(bed.memory, LENGTH, PROT_READ | PROT_WRITE) == 0);
+	same(&bed);
+}
+
+/* A huge page of which one small one goes. */
+static void case_split(void)
+{
+	unsigned char *memory = memory_new(HUGE);
+	struct bed bed;
+
+	CHECK(madvise(memory, HUGE, MADV_HUGEPAGE) == 0);
+	fill(memory, HUGE, 1);
+	bed = bed_over(memory, HUGE);
+	same(&bed);
+	stayed(&bed);
+	CHECK(madvise(memory + 77 * PAGE, PAGE, MADV_DONTNEED) == 0);
+	gone(&bed);
+	CHECK(memory[77 * PAGE] == 0);
+	same(&bed);
+}
+
+/* Small pages become a huge one. */
+static void case_collapse(void)
+{
+	unsigned char *memory = memory_new(HUGE);
+	struct bed bed;
+
+	fill(memory, HUGE, 1);
+	bed = bed_over(memory, HUGE);
+	CHECK(madvise(memory, HUGE, MADV_HUGEPAGE) == 0);
+	(void)madvise(memory, HUGE, 25); /* MADV_COLLAPSE; it may find that pages are pinned */
+	for (size_t i = 0; i < HUGE; i++)
+		CHECK(memory[i] == contents(i, 1));
+	same(&bed);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static struct bed bed_of_file(int *fd_p)
+{
+	unsigned char *memory;
+
+	*fd_p = memfd_create("region", 0);
+	CHECK(*fd_p >= 0 && ftruncate(*fd_p, LENGTH) == 0);
+	memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, *fd_p, 0);
+	CHECK(memory != MAP_FAILED);
+	fill(memory, LENGTH, 1);
+	return bed_over(memory, LENGTH);
+}
+
+static void case_hole(void)
+{
+	int fd;
+	struct bed bed = bed_of_file(&fd);
+	unsigned char byte;
+
+	same(&bed);
+	CHECK(pread(fd, &byte, 1, PAGE) == 1 && byte == contents(PAGE, 99));
+	CHECK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, 7 * PAGE) == 0);
+	gone(&bed);
+	CHECK(bed.memory[PAGE] == 0);
+	same(&bed);
+	CHECK(pread(fd, &byte, 1, PAGE) == 1 && byte == contents(PAGE, 99));
+}
+
+static void case_truncate(void)
+{
+	int fd;
+	struct bed bed = bed_of_file(&fd);
+
+	CHECK(ftruncate(fd, 100 * PAGE) == 0);
+	gone(&bed);
+	CHECK(use(&bed) == -EFAULT);
+	CHECK(ftruncate(fd, LENGTH) == 0);
+	CHECK(bed.memory[99 * PAGE] == contents(99 * PAGE, 1) && bed.memory[100 * PAGE] == 0);
+	same(&bed);
+}
+
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+static int wait_for(pid_t child)
+{
+	int status;
+
+	CHECK(waitpid(child, &status, 0) == child);
+	return status;
+}
+
+/* The parent keeps its pages, whoever writes first. */
+static void case_fork(void)
+{
+	struct bed bed = bed_new();
+	pid_t child;
+	int go[2];
+	char c;
+
+	CHECK(pipe(go) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		struct thole_driver_pin answer;
+
+		close(go[1]);
+		memset(bed.memory, 0xcc, 50 * PAGE); /* the child writes first here, the parent there */
+		CHECK(read(go[0], &c, 1) == 1);
+		for (size_t i = 50 * PAGE; i < LENGTH; i++)
+			CHECK(bed.memory[i] == contents(i, 1)); /* the parent's writes and the region's are not seen */
+		CHECK(pages_pinned() == 0);
+		CHECK(pin(&bed.driver, bed.id, PAGE, 0, &answer) == -EPERM); /* not the child's */
+		CHECK(use(&bed) == -EPERM && forget(&bed.driver, bed.id) == -EPERM);
+		_exit(0);
+	}
+	fill(bed.memory + 50 * PAGE, LENGTH - 50 * PAGE, 4);
+	stayed(&bed);
+	same(&bed);
+	stayed(&bed);
+	CHECK(bed.driver.shared->forks > 0);
+	CHECK(write(go[1], "g", 1) == 1);
+	CHECK(wait_for(child) == 0);
+	same(&bed);
+	stayed(&bed);
+}
+
+/* A successor has the descriptor, but not the memory. */
+static void case_exec(void)
+{
+	struct bed bed = bed_new();
+	char text[16];
+
+	CHECK(snprintf(text, sizeof(text), "%d", bed.driver.fd) > 0);
+	execl("/proc/self/exe", "driver-events", "--inherited", text, NULL);
+	CHECK(false);
+}
+
+static int inherited(const char *text)
+{
+	struct driver driver = {.fd = atoi(text)};
+	struct thole_driver_pin answer;
+
+	CHECK(pin(&driver, 1, PAGE, 0, &answer) == -EPERM);
+	CHECK(pages_pinned() == 0);
+	CHECK(close(driver.fd) == 0);
+	return 0;
+}
+
+static void case_exit(void)
+{
+	struct bed bed = bed_new();
+
+	same(&bed);
+	stayed(&bed);
+}
+
+static void case_kill(void)
+{
+	for (unsigned i = 0; i < 20; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (child == 0) {
+			struct bed bed = bed_new();
+
+			for (;;) { /* killed while it pins, copies or unpins */
+				same(&bed);
+				CHECK(madvise(bed.memory, PAGE, MADV_DONTNEED) == 0);
+			}
+		}
+		CHECK(usleep(20000 + 7000 * i) == 0);
+		CHECK(kill(child, SIGKILL) == 0);
+		CHECK(WIFSIGNALED(wait_for(child)));
+	}
+}
+
+/* ---- Memory under pressure ------------------------------------------------------------------- */
+
+/* How many of its pages are no more in the page table, but on disk. */
+static unsigned pages_swapped(const unsigned char *memory)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t entries[PAGES];
+	unsigned swapped = 0;
+
+	CHECK(fd >= 0);
+	CHECK(pread(fd, entries, sizeof(entries), (off_t)((uintptr_t)memory / PAGE * 8)) == sizeof(entries));
+	close(fd);
+	for (unsigned i = 0; i < PAGES; i++)
+		swapped += entries[i] >> 62 & 1;
+	return swapped;
+}
+
+static void case_swap(void)
+{
+	struct bed bed = {.driver = driver_open(), .memory = memory_new(LENGTH), .length = LENGTH};
+
+	fill(bed.memory, LENGTH, 1);
+	bed.id = declare(&bed.driver, bed.memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(madvise(bed.memory, LENGTH, MADV_PAGEOUT) == 0); /* declared pages go like any */
+	CHECK(pages_swapped(bed.memory) > PAGES / 2);
+	pin_whole(&bed);
+	for (size_t i = 0; i < LENGTH; i++)
+		CHECK(bed.memory[i] == contents(i, 1));
+	CHECK(madvise(bed.memory, LENGTH, MADV_PAGEOUT) == 0); /* pinned ones stay, or their pins go first */
+	same(&bed);
+}
+
+static void case_shrink(void)
+{
+	struct bed bed = bed_new();
+	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
+
+	same(&bed);
+	CHECK(fd >= 0 && write(fd, "2", 1) == 1);
+	gone(&bed);
+	CHECK(bed.driver.shared->reclaimed == PAGES);
+	same(&bed);
+}
+
+/* ---- Regions --------------------------------------------------------------------------------- */
+
+static void case_vector(void)
+{
+	struct driver driver = driver_open();
+	unsigned char *memory = memory_new(LENGTH), other[3000], back[3000];
+	struct thole_driver_segment segments[] = {
+		{.address = (uintptr_t)memory + 100, .length = 1000},
+		{.address = (uintptr_t)memory + 2000, .length = 500}, /* in the same page */
+		{.address = (uintptr_t)memory + 10 * PAGE - 700, .length = 1500},
+	};
+	struct thole_driver_pin answer;
+	uint32_t id = declare_vector(&driver, segments, 3, THOLE_DRIVER_WRITE);
+
+	CHECK(id != 0);
+	fill(other, sizeof(other), 5);
+	CHECK(copy(&driver, id, 0, other, sizeof(other), THOLE_DRIVER_INTO) == 0);
+	CHECK(memcmp(memory + 100, other, 1000) == 0 && memcmp(memory + 2000, other + 1000, 500) == 0);
+	CHECK(memcmp(memory + 10 * PAGE - 700, other + 1500, 1500) == 0);
+	CHECK(memory[99] == 0 && memory[1100] == 0 && memory[2500] == 0);
+	CHECK(pin(&driver, id, 0, 0, &answer) == 0 && answer.pinned == 4 && answer.pages == 4);
+	CHECK(pages_pinned() == 3 && driver.shared->locked == 3); /* one page twice counts once */
+	CHECK(madvise(memory + 9 * PAGE, PAGE, MADV_DONTNEED) == 0); /* below the third only */
+	CHECK(pages_pinned() == 0);
+	CHECK(copy(&driver, id, 0, back, 1500, 0) == 0 && memcmp(back, other, 1500) == 0);
+	CHECK(pin(&driver, id, 0, 0, &answer) == 0 && answer.state == THOLE_DRIVER_PINNING && answer.pinned == 2);
+	CHECK(forget(&driver, id) == 0 && forget(&driver, id) == -ENOENT);
+	CHECK(pages_pinned() == 0 && driver.shared->locked == 0);
+}
+
+static void case_overlapping(void)
+{
+	struct bed bed = bed_new();
+	uint32_t inside = declare(&bed.driver, bed.memory + 10 * PAGE, 20 * PAGE, 0);
+	uint32_t over = declare(&bed.driver, bed.memory - 5, 10, 0); /* what is in front need not be there */
+	struct thole_driver_pin answer;
+
+	CHECK(inside && over && pin(&bed.driver, inside, 20 * PAGE, 0, &answer) == 0);
+	CHECK(pages_pinned() == PAGES);
+	CHECK(forget(&bed.driver, bed.id) == 0);
+	CHECK(pages_pinned() == 20);
+	CHECK(copy(&bed.driver, inside, 0, bed.memory, PAGE, THOLE_DRIVER_INTO) == -EACCES);
+	CHECK(forget(&bed.driver, inside) == 0);
+	CHECK(pages_pinned() == 0);
+}
+
+static void case_background(void)
+{
+	struct driver driver = driver_open();
+	unsigned char *memory = memory_new(LENGTH);
+	uint32_t id = declare(&driver, memory, LENGTH, THOLE_DRIVER_WRITE);
+	struct thole_driver_pin answer;
+
+	CHECK(pin(&driver, id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	while (answer.state != THOLE_DRIVER_PINNED)
+		CHECK(pin(&driver, id, 0, 0, &answer) == 0);
+	CHECK(pages_pinned() == PAGES);
+	for (unsigned i = 0; i < 50; i++) { /* forgotten before, while and after it is pinned */
+		CHECK(forget(&driver, id) == 0);
+		id = declare(&driver, memory, LENGTH, THOLE_DRIVER_WRITE);
+		CHECK(id && pin(&driver, id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+		CHECK(usleep(i * 50) == 0);
+	}
+	CHECK(forget(&driver, id) == 0 && driver.shared->locked == 0);
+}
+
+/* ---- Others ---------------------------------------------------------------------------------- */
+
+/* A user without rights, with room for 64 pages. */
+static void become_other(void)
+{
+	const struct rlimit limit = {.rlim_cur = 64 * PAGE, .rlim_max = 64 * PAGE};
+
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+}
+
+static void case_limit(void)
+{
+	unsigned char *memory = memory_new(LENGTH), other[PAGE];
+	struct driver driver;
+	struct thole_driver_pin answer;
+	uint32_t ids[4];
+
+	become_other();
+	driver = driver_open();
+	for (unsigned i = 0; i < 4; i++) {
+		ids[i] = declare(&driver, memory + i * 40 * PAGE, 40 * PAGE, THOLE_DRIVER_WRITE);
+		CHECK(ids[i] && pin(&driver, ids[i], 40 * PAGE, 0, &answer) == 0); /* the others give way */
+		CHECK(pages_pinned() <= 64);
+	}
+	CHECK(driver.shared->yielded >= 3 * 40);
+	for (unsigned i = 0; i < 4; i++)
+		CHECK(copy(&driver, ids[i], 0, other, PAGE, 0) == 0);
+	ids[0] = declare(&driver, memory, 65 * PAGE, THOLE_DRIVER_WRITE);
+	CHECK(ids[0] && pin(&driver, ids[0], 65 * PAGE, 0, &answer) == -ENOMEM);
+	CHECK(driver.shared->refused > 0);
+	CHECK(pages_pinned() <= 64);
+}
+
+static void case_arguments(void)
+{
+	struct bed bed = bed_new();
+	struct thole_driver_segment segments[THOLE_DRIVER_SEGMENTS + 1] = {
+		{.address = UINT64_MAX - PAGE, .length = PAGE},
+	};
+	struct thole_driver_pin answer;
+
+	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, bed.driver.fd, 0) == MAP_FAILED && errno == EPERM);
+	CHECK(mprotect((void *)(uintptr_t)bed.driver.shared, PAGE, PROT_READ | PROT_WRITE) < 0 && errno == EACCES);
+	CHECK(mmap(NULL, 1 << 20, PROT_READ, MAP_SHARED, bed.driver.fd, 0) == MAP_FAILED);
+	CHECK(declare_vector(&bed.driver, segments, 1, 0) == 0 && errno == EFAULT); /* the kernel's memory */
+	CHECK(declare_vector(&bed.driver, NULL, 1, 0) == 0 && errno == EFAULT);
+	CHECK(declare_vector(&bed.driver, segments, 0, 0) == 0 && errno == EINVAL);
+	CHECK(declare_vector(&bed.driver, segments, THOLE_DRIVER_SEGMENTS + 1, 0) == 0 && errno == EINVAL);
+	CHECK(declare(&bed.driver, bed.memory, 0, 0) == 0 && errno == EINVAL);
+	CHECK(declare(&bed.driver, bed.memory, PAGE, 2) == 0 && errno == EINVAL);
+	CHECK(declare(&bed.driver, (void *)PAGE, (size_t)1 << 36, 0) == 0 && errno == EINVAL);
+	CHECK(pin(&bed.driver, bed.id, LENGTH + 1, 0, &answer) == -EINVAL);
+	CHECK(pin(&bed.driver, 0, 1, 0, &answer) == -ENOENT && pin(&bed.driver, UINT32_MAX, 1, 0, &answer) == -ENOENT);
+	CHECK(copy(&bed.driver, bed.id, LENGTH, bed.memory, 1, 0) == -EINVAL);
+	CHECK(copy(&bed.driver, bed.id, UINT64_MAX, bed.memory, 2, 0) == -EINVAL);
+	CHECK(copy(&bed.driver, bed.id, 0, NULL, 10, 0) == -EFAULT);
+	CHECK(ioctl(bed.driver.fd, _IO(0xE7, 99), 0) < 0 && errno == ENOTTY);
+	stayed(&bed);
+}
+
+static void case_many(void)
+{
+	struct driver driver = driver_open();
+	unsigned char *memory = memory_new(PAGE);
+	unsigned count = 0;
+
+	while (declare(&driver, memory + count % PAGE, 1, 0))
+		count++;
+	CHECK(errno == EBUSY && count == THOLE_DRIVER_REGIONS - 1);
+	CHECK(forget(&driver, 17) == 0);
+	CHECK(declare(&driver, memory, 1, 0) == 17);
+}
+
+#define CASE(name) {#name, case_##name}
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
+	CASE(collapse), CASE(hole), CASE(truncate), CASE(fork), CASE(exec), CASE(exit), CASE(kill),
+	CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background), CASE(limit),
+	CASE(arguments), CASE(many),
+};
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+	bool named = argc == 1;
+
+	for (int i = 1; i < argc; i++)
+		named = named || strcmp(argv[i], name) == 0;
+	return named;
+}
+
+int main(int argc, char **argv)
+{
+	int failed = 0;
+
+	if (argc == 3 && strcmp(argv[1], "--inherited") == 0)
+		return inherited(argv[2]);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		pid_t child;
+
+		if (!wanted(cases[i].name, argc, argv))
+			continue;
+		fflush(stdout);
+		child = fork();
+		CHECK(child >= 0);
+		if (child == 0) {
+			cases[i].run();
+			_exit(0);
+		}
+		if (wait_for(child) != 0) {
+			printf("%s failed\n", cases[i].name);
+			failed++;
+		} else {
+			printf("%s\n", cases[i].name);
+		}
+	}
+	return failed != 0;
+}

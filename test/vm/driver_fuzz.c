@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls to /dev/thole at random, likely ones and junk, from threads that share descriptors and memory, while others
+ * change the memory below.
+ *
+ *     thole-driver-fuzz SEED CALLS
+ */
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "driver.h"
+
+enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE };
+
+static struct driver drivers[DRIVERS];
+static unsigned char *area;
+static unsigned long calls, seed;
+
+static uint64_t next(uint64_t *state)
+{
+	uint64_t value = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+	return value ^ value >> 31;
+}
+
+static uint64_t below(uint64_t *state, uint64_t bound)
+{
+	return next(state) % bound;
+}
+
+/* Most are small, some are any number. */
+static uint64_t number(uint64_t *state, uint64_t bound)
+{
+	return below(state, 16) ? below(state, bound) : next(state) >> below(state, 64);
+}
+
+static uint64_t address(uint64_t *state)
+{
+	return below(state, 16) ? (uintptr_t)area + below(state, AREA) : number(state, PAGE);
+}
+
+static void change(uint64_t *state)
+{
+	unsigned char *at = area + below(state, AREA / PAGE) * PAGE;
+	size_t length = (1 + below(state, 4)) * PAGE;
+
+	if (at + length > area + AREA)
+		return;
+	switch (below(state, 8)) {
+	case 0:
+		(void)mmap(at, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		break;
+	case 1:
+		(void)mprotect(at, length, PROT_READ);
+		break;
+	case 2:
+		/* As munmap, but nobody else's memory comes there. */
+		(void)mmap(at, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		break;
+	case 3:
+		(void)madvise(at, length, MADV_PAGEOUT);
+		break;
+	case 4:
+		if (below(state, 16) == 0) {
+			pid_t child = fork();
+
+			if (child == 0)
+				_exit(0);
+			if (child > 0)
+				(void)waitpid(child, NULL, 0);
+		}
+		break;
+	default:
+		(void)madvise(at, length, MADV_DONTNEED);
+	}
+}
+
+static void call(uint64_t *state)
+{
+	const struct driver *driver = drivers + below(state, DRIVERS);
+	uint32_t id = (uint32_t)number(state, 24), flags = (uint32_t)(below(state, 8) ? below(state, 2) : next(state));
+	struct thole_driver_segment segments[4];
+	struct thole_driver_pin answer;
+	unsigned char junk[64];
+
+	switch (below(state, 8)) {
+	case 0:
+		for (unsigned i = 0; i < 4; i++)
+			segments[i] = (struct thole_driver_segment){address(state), number(state, 20 * PAGE)};
+		(void)declare_vector(driver, segments, (uint32_t)number(state, 5), flags);
+		break;
+	case 1:
+		(void)forget(driver, id);
+		break;
+	case 2:
+	case 3:
+		(void)pin(driver, id, number(state, 20 * PAGE), flags, &answer);
+		break;
+	case 4:
+		for (unsigned i = 0; i < sizeof(junk); i++)
+			junk[i] = (unsigned char)next(state);
+		(void)ioctl(driver->fd, _IOC(below(state, 4), 0xE7, below(state, 6), below(state, 64)), junk);
+		break;
+	default:
+		(void)copy(driver, id, number(state, 20 * PAGE), (void *)(uintptr_t)address(state),
+			   number(state, 3 * PAGE), flags);
+	}
+}
+
+static void *work(void *argument)
+{
+	uint64_t state = seed * THREADS + (uintptr_t)argument;
+
+	for (unsigned long i = 0; i < calls; i++) {
+		if (below(&state, 8))
+			call(&state);
+		else
+			change(&state);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[THREADS];
+
+	CHECK(argc == 3);
+	seed = strtoul(argv[1], NULL, 0);
+	calls = strtoul(argv[2], NULL, 0);
+	area = memory_new(AREA);
+	for (unsigned i = 0; i < DRIVERS; i++)
+		drivers[i] = driver_open();
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
+	for (unsigned i = 0; i < DRIVERS; i++) {
+		for (uint32_t id = 1; id < THOLE_DRIVER_REGIONS; id++)
+			(void)forget(&drivers[i], id);
+		CHECK(drivers[i].shared->locked == 0 && drivers[i].shared->pins == drivers[i].shared->unpins);
+	}
+	CHECK(pages_pinned() == 0);
+	for (unsigned i = 0; i < DRIVERS; i++) {
+		const struct thole_driver_shared *shared = drivers[i].shared;
+
+		printf("pins %llu invalidations %llu late %llu\n", (unsigned long long)shared->pins,
+		       (unsigned long long)shared->invalidations, (unsigned long long)shared->late);
+	}
+	return 0;
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""thole.ko for a kernel: its sources, laid together below the build folder as kernel/Kbuild wants, and compiled."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+from pathlib import Path
+
+from kernels import ROOT, Kernel, fetch_sparse, locked, run
+
+PARTS = ((ROOT / "kernel", "."), (ROOT / "src/memory", "memory"))
+SOURCES = ("*.[ch]", "Kbuild", "include/*.h")
+
+
+def lay(folder: Path) -> None:
+    """Copy what has changed, so that make compiles no more than that."""
+    for source, place in PARTS:
+        for path in (path for pattern in SOURCES for path in source.glob(pattern)):
+            copy = folder / place / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if not copy.exists() or not filecmp.cmp(path, copy, shallow=False):
+                shutil.copy(path, copy)
+
+
+def build_module(kernel: Kernel, build: Path) -> Path:
+    """The module, newly compiled where its sources have changed; no warning is allowed, neither gcc's nor sparse's."""
+    folder = build / "vm" / "modules" / kernel.release
+    strict = ("KCFLAGS=-Werror", "C=1", f"CHECK={fetch_sparse(build)}", "CF=-Wsparse-error")
+    without = "CONFIG_DEBUG_INFO_BTF_MODULES="  # types that only the kernel's own build can add to a module
+    with locked(folder):
+        lay(folder)
+        run("make", "-s", f"-j{os.cpu_count()}", "-C", str(kernel.headers), f"M={folder}", *strict, without, "modules")
+    return folder / "thole.ko"

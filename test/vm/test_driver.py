@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""thole.ko in a guest: each event that takes pins away, load and unload, calls at random, other users and namespaces.
+
+After each test the kernel log is clean (the fixture `guest` asserts that), and the module can be unloaded, so nothing
+of it is held any more.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import guest as guests
+import kernels
+import module
+import pytest
+
+Run = Callable[..., guests.Result]
+CASES = (
+    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill swap shrink "
+    "vector overlapping background limit arguments many"
+).split()
+
+
+@pytest.fixture
+def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
+    """driver("command") with the module loaded before and unloaded afterwards, which fails where a use is left."""
+    try:
+        file = module.build_module(kernel, build)
+        tool = kernels.fetch_busybox(build)
+    except kernels.Missing as trouble:
+        pytest.fail(str(trouble))
+
+    def run(command: str, **wishes: Any) -> guests.Result:
+        return guest(f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n$k rmmod thole", **wishes)
+
+    return run
+
+
+def test_events(driver: Run, build: Path, tmp_path: Path) -> None:
+    """Each with its data checked, and no page pinned afterwards; a disk to swap to."""
+    disk = tmp_path / "swap"
+    with disk.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkswap", disk], check=True, capture_output=True)
+    drive = ("-drive", f"file={disk},if=none,id=swap,format=raw", "-device", "virtio-blk-pci,drive=swap")
+    result = driver(f"swapon /dev/vda; {build}/test/vm/thole-driver-events", devices=drive)
+    assert result.output.split() == CASES
+
+
+def test_load(driver: Run, build: Path) -> None:
+    """A hundred times, each time used, and left to the end of a process that has pages pinned."""
+    once = f"$k rmmod thole; $k insmod $m; {build}/test/vm/thole-driver-events exit >/out/said"
+    driver(f"for i in $(seq 100); do {once}; done")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_fuzz(driver: Run, build: Path, seed: int) -> None:
+    driver(f"{build}/test/vm/thole-driver-fuzz {seed} 30000", cpus=2)
+
+
+def test_others(driver: Run, build: Path) -> None:
+    """A user without rights, and one who is root of a user namespace and has a network of its own: no more than its own
+    memory, and within its own limit."""
+    as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+    program = f"{build}/test/vm/thole-driver-events"
+    driver(
+        f"chmod o+rx /; ulimit -l 2048\n"
+        f"{as_nobody} {program} munmap fork kill arguments\n"
+        f"{as_nobody} unshare --user --map-root-user --net {program} munmap fork kill arguments\n"
+    )
