@@ -26,7 +26,7 @@ void prov_counter_add(struct prov_counter *counter, const struct thole_completio
 
 static void prov_counter_progress(struct prov_counter *counter)
 {
-	if (!prov_domain_trylock(counter->domain))
+	if (!prov_domain_poll(counter->domain))
 		return; /* somebody else is making it */
 	prov_watch_progress(&counter->watch);
 	prov_domain_unlock(counter->domain);

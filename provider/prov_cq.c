@@ -105,7 +105,7 @@ static ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, 
 
 	if (!prov_cq_empty(cq))
 		prov_domain_lock(cq->domain);
-	else if (!prov_domain_trylock(cq->domain))
+	else if (!prov_domain_poll(cq->domain))
 		return -FI_EAGAIN; /* somebody else is making the progress that we would */
 	if (cq->head == cq->tail || !count)
 		prov_cq_progress(cq);

@@ -53,9 +53,10 @@ static inline void prov_domain_lock(struct prov_domain *domain)
 		lock_take(&domain->lock);
 }
 
-static inline bool prov_domain_trylock(struct prov_domain *domain)
+/* For who would only make progress, which the holder makes anyway. */
+static inline bool prov_domain_poll(struct prov_domain *domain)
 {
-	return __builtin_expect(!domain->safe, 1) || lock_try(&domain->lock);
+	return __builtin_expect(!domain->safe, 1) || lock_poll(&domain->lock);
 }
 
 static inline void prov_domain_unlock(struct prov_domain *domain)

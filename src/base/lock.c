@@ -3,7 +3,10 @@
 
 #include <sched.h>
 
-enum { SPINS = 64 };
+enum {
+	SPINS = 64,
+	MISSES = 16, /* polls between two yields where nobody waits: the holder may be running */
+};
 
 void lock_wait(struct lock *lock)
 {
@@ -19,4 +22,13 @@ void lock_wait(struct lock *lock)
 		}
 		sched_yield();
 	}
+}
+
+void lock_miss(struct lock *lock)
+{
+	int missed = load_relaxed(&lock->missed) + 1;
+
+	store_relaxed(&lock->missed, missed % MISSES);
+	if (missed >= MISSES || load_relaxed(&lock->waiting) > 0)
+		sched_yield();
 }

@@ -16,6 +16,7 @@
 struct lock {
 	int held;
 	int waiting; /* threads in lock_wait */
+	int missed;  /* calls of lock_poll in a row that found it taken */
 };
 
 /* The out of line part of lock_take: until it is ours. */
@@ -31,6 +32,19 @@ static inline void lock_take(struct lock *lock)
 {
 	if (__builtin_expect(load_relaxed(&lock->waiting) > 0 || !lock_try(lock), 0))
 		lock_wait(lock);
+}
+
+/* The out of line part of lock_poll: it is not ours. */
+void lock_miss(struct lock *lock);
+
+/* For who would only look whether there is something to do: whether it is ours. Who waits for it comes first, and so
+ * does who holds it and has lost its core to one who polls in vain. */
+static inline bool lock_poll(struct lock *lock)
+{
+	if (__builtin_expect(load_relaxed(&lock->waiting) == 0 && lock_try(lock), 1))
+		return true;
+	lock_miss(lock);
+	return false;
 }
 
 static inline void lock_leave(struct lock *lock)
