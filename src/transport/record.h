@@ -24,8 +24,10 @@ enum record_kind {
 	RECORD_REPLY,    /* ends the peer's request `tag`; imm: status; its data as payload or as a window */
 	RECORD_MESSAGE_KINDS,
 	RECORD_BULK = 32,      /* transports' own from here */
-	RECORD_BULK_PULL = 32, /* push me window `tag` from arg 0 on, arg 1 bytes, as transfer imm */
-	RECORD_BULK_DATA,      /* bytes at offset imm of transfer tag; no payload: the pull failed */
+	/* push me window `tag` from arg 0 on, arg 1 bytes in pieces of arg 2, as transfer imm; arg 3: into this place
+	 * and size (upper half) of my segment, 0: into yours */
+	RECORD_BULK_PULL = 32,
+	RECORD_BULK_DATA,      /* bytes at offset imm of transfer tag; no payload: it failed, or its place is left */
 	RECORD_BULK_OFFER,     /* help: copy window `tag` into what imm's shared offer describes */
 };
 

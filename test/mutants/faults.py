@@ -708,6 +708,29 @@ FAULTS = [
     ),
     # ---- Bulk in shared memory
     Fault(
+        "what is lent is written by its owner",
+        RING,
+        "if (ring->areas[AREA_BULK].size && !ring->bulk_lent) {",
+        "if (ring->areas[AREA_BULK].size) {",
+    ),
+    Fault(
+        "memory is lent that the peer does not have in its cache",
+        RING,
+        "|| !ring->bulk_own || ring->bulk_lent",
+        "|| ring->bulk_lent",
+    ),
+    Fault("memory is lent for a stream", BULK, "if (fetch_pace(fetch) == PACE_DIALOGUE && ring_lend", "if (ring_lend"),
+    Fault("what was lent is never over", BULK, "|| record->imm + length == link->lease_end))", "))"),
+    Fault(
+        "a sender whose send has ended keeps what it was lent",
+        BULK,
+        "if (serve->lent_size) /* it is the peer's again */",
+        "if (0)",
+    ),
+    Fault("anything may be lent", BULK, "place >= offsetof(struct segment, small) && place + size", "place + size"),
+    Fault("more may be lent than there is", BULK, " && place + size <= link->in.size", ""),
+    Fault("pieces of bulk in lent memory are not reported as consumed", RING, "if (bulk || !lent)", "if (!lent)"),
+    Fault(
         "every message is timed",
         CHOOSE,
         "row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0",
@@ -809,7 +832,7 @@ FAULTS = [
     Fault(
         "what was read of a send that had ended is a success",
         BULK,
-        "return fetch->reached && load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);",
+        "return load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);",
         "return false;",
     ),
     Fault(

@@ -260,6 +260,164 @@ static void taken_over__then_refused(void **state)
 	}
 }
 
+/* ---- Memory lent for pieces ------------------------------------------------------------------------------ */
+
+static struct pair turned(const struct pair *pair)
+{
+	return (struct pair){.a = pair->b, .b = pair->a, .a_to_b = pair->b_to_a, .b_to_a = pair->a_to_b};
+}
+
+static struct ring_out *out_of(const struct pair *pair)
+{
+	return &shm_link(&endpoint_peer(pair->a, pair->a_to_b)->base)->out;
+}
+
+/* Of the pieces among the last records from a to b those that are in the sender's segment, or in the receiver's. */
+static int pieces(const struct pair *pair, bool lent)
+{
+	const struct ring_out *out = out_of(pair);
+	int count = 0;
+
+	for (uint64_t slot = out->produced - 30; slot < out->produced; slot++) {
+		const struct record *record = ring_slot(out->segment, slot);
+
+		count += record->kind == RECORD_BULK_DATA && !(record->place & (uint32_t)PLACE_LENT) == !lent;
+	}
+	return count;
+}
+
+/* An answer's pieces go where the question's were. In a stream nothing is lent. */
+static void lent__in_a_dialogue(void **state)
+{
+	const char *const options[] = {"bulk=ring", "look_again=0", NULL};
+	struct pair pair, back;
+
+	(void)state;
+	pair_open(&pair, options);
+	back = turned(&pair);
+	for (uint64_t turn = 0; turn < 3; turn++) {
+		transfer(&pair, 2 * turn, 1, 1, 0xaaaaaaaa, 0);
+		assert_true(pieces(&pair, false) > 20 && pieces(&pair, true) == 0);
+		transfer(&back, 2 * turn + 1, 1, 1, 0xaaaaaaaa, 0);
+		assert_true(pieces(&back, false) == 0 && pieces(&back, true) > 20);
+		assert_false(out_of(&pair)->bulk_lent);
+	}
+	for (uint64_t turn = 0; turn < 4; turn++) {
+		transfer(&back, turn, 1, 1, 0xaaaaaaaa, 0);
+		assert_true(pieces(&back, false) > 20);
+	}
+	assert_int_equal(pair_counter(pair.a, "bad_records") + pair_counter(pair.b, "bad_records"), 0);
+	pair_close(&pair);
+}
+
+/* A sender that was lent memory is taken over: the memory comes back once it has nothing more to write, whether its
+ * send has ended by then or the kernel refuses, so that it goes on with what nobody waits for. */
+static void lent__comes_back(void **state)
+{
+	const char *const options[] = {"bulk=auto", "cooperative_block=16k", "look_again=0", NULL};
+
+	(void)state;
+	for (int refused = 0; refused < 2; refused++) {
+		uint8_t *from = pair_filled(3, LENGTH), *to = calloc(1, LENGTH);
+		struct thole_request *send, *receive;
+		struct pair pair, back;
+
+		kernel_open(NULL);
+		kernel.error = EPERM;
+		pair_open(&pair, options);
+		back = turned(&pair);
+		transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+		while (!pair_counter(pair.a, "bulk_ring"))
+			thole_progress(pair.a);
+		assert_true(out_of(&pair)->bulk_lent);
+		for (int i = 0; i < 4; i++)
+			thole_progress(pair.b);
+		while (!pair_counter(pair.a, "bulk_taken_over"))
+			thole_progress(pair.a);
+		assert_true(out_of(&pair)->bulk_lent);
+		kernel.reads = refused ? 2 : ALWAYS;
+		assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
+		pair_check(3, to, LENGTH);
+		assert_int_equal(pair_finish(&pair, pair.b, send, NULL), 0);
+		pair_progress(&pair, 20);
+		assert_false(out_of(&pair)->bulk_lent);
+		kernel.reads = ALWAYS;
+		transfer(&pair, 4, 1, 1, 0xaaaaaaaa, 0);
+		transfer(&back, 5, 1, 1, 0xaaaaaaaa, 0);
+		assert_int_equal(pair_counter(pair.a, "bad_records") + pair_counter(pair.b, "bad_records"), 0);
+		pair_close(&pair);
+		free(from);
+		free(to);
+	}
+}
+
+/* While the peer has it, nothing else is pushed there: a second message has its pieces elsewhere. */
+static void lent__is_not_written_by_its_owner(void **state)
+{
+	const char *const options[] = {"bulk=ring", "look_again=0", NULL};
+	uint8_t *from[2], *to[2];
+	struct thole_request *send[2], *receive[2];
+	struct ring_out *out;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	out = out_of(&pair);
+	for (int i = 0; i < 2; i++) { /* b to a first, a to b beside it */
+		from[i] = pair_filled((uint64_t)i, LENGTH);
+		to[i] = calloc(1, LENGTH);
+	}
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, to[0], LENGTH, 1, 0, 0, NULL, &receive[0]), 0);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, from[0], LENGTH, 1, 0, 0, NULL, &send[0]), 0);
+	while (!out->bulk_lent)
+		thole_progress(pair.a);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to[1], LENGTH, 1, 0, 0, NULL, &receive[1]), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from[1], LENGTH, 1, 0, 0, NULL, &send[1]), 0);
+	for (int i = 0; i < PAIR_TURNS_MAX && out->bulk_lent; i++) {
+		assert_int_equal(out->areas[AREA_BULK].live, 0);
+		pair_progress(&pair, 1);
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pair_finish(&pair, i ? pair.b : pair.a, receive[i], NULL), 0);
+		assert_int_equal(pair_finish(&pair, i ? pair.a : pair.b, send[i], NULL), 0);
+		pair_check((uint64_t)i, to[i], LENGTH);
+		free(from[i]);
+		free(to[i]);
+	}
+	pair_close(&pair);
+}
+
+/* What is lent has to be a place for payloads, and pieces have to have a length. */
+static void lent__anywhere(void **state)
+{
+	static const uint64_t places[] = {1,
+					  64,
+					  offsetof(struct segment, small) - 64,
+					  SEGMENT_BASE + 32,
+					  SEGMENT_BASE + 768 * 1024 - 4096,
+					  UINT32_MAX - 63};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"look_again=0", NULL});
+	transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	for (uint64_t i = 0; i < 7; i++) {
+		struct record pull = {.kind = RECORD_BULK_PULL, .length = RECORD_EXTERNAL, .tag = 1};
+		struct transport_peer *peer = &endpoint_peer(pair.b, pair.b_to_a)->base;
+
+		pull.arg[1] = 100;
+		pull.arg[2] = i < 6 ? 100 : 0;
+		pull.arg[3] = i < 6 ? places[i] | UINT64_C(8192) << 32 : 0;
+		peer->owner->up->control(peer, &pull);
+		pair_progress(&pair, 10);
+		assert_int_equal(pair_counter(pair.a, "bad_records"), i + 1);
+	}
+	pair_close(&pair);
+}
+
 /* The sender's buffer is not memory: an error that names it, and the next message is fine. */
 static void fault__in_the_senders_buffer(void **state)
 {
@@ -870,6 +1028,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(refused__at_any_call, kernel_open),
 		cmocka_unit_test_setup(refused__before_anything, kernel_open),
 		cmocka_unit_test_setup(taken_over__then_refused, kernel_open),
+		cmocka_unit_test_setup(lent__in_a_dialogue, kernel_open),
+		cmocka_unit_test_setup(lent__comes_back, kernel_open),
+		cmocka_unit_test_setup(lent__is_not_written_by_its_owner, kernel_open),
+		cmocka_unit_test_setup(lent__anywhere, kernel_open),
 		cmocka_unit_test_setup(fault__in_the_senders_buffer, kernel_open),
 		cmocka_unit_test_setup(close__in_the_middle, kernel_open),
 		cmocka_unit_test(close__waits_for_what_is_claimed),

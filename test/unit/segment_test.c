@@ -127,16 +127,48 @@ static void create__large_area_comes_when_it_is_needed(void **state)
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(allocated(copy), SEGMENT_BASE);
 	assert_int_equal(ring.areas[AREA_LARGE].size, 0);
-	segment_enlarge(&endpoint->base, &ring);
+	segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
 	assert_int_equal(ring.areas[AREA_LARGE].size, 65536);
 	assert_int_equal(allocated(copy), SIZE);
 	assert_int_equal(ring.fd, -1); /* not needed any more */
-	segment_enlarge(&endpoint->base, &ring);
+	segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
 	assert_int_equal(pair_counter(endpoint, "large_areas"), 1);
 	memset(ring.areas[AREA_LARGE].base, 1, 65536);
 	segment_release_out(&ring);
 	close(copy);
 	thole_endpoint_close(endpoint);
+}
+
+/* The area for pieces of bulk comes by itself, behind the large one. A ring that is too small for one has none. */
+static void create__area_for_bulk(void **state)
+{
+	(void)state;
+	for (int small = 0; small < 2; small++) {
+		const char *const bulk_options[] = {small ? "bulk_ring=248k" : "bulk_ring=260k", NULL};
+		struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, bulk_options);
+		struct ring_out ring;
+		int fd, copy;
+
+		assert_int_equal(segment_create(&endpoint->base, &ring, &fd), 0);
+		copy = dup(fd);
+		segment_enlarge(&endpoint->base, &ring, AREA_BULK);
+		assert_int_equal(ring.areas[AREA_BULK].size, small ? 0 : 132 * 1024);
+		assert_int_equal(allocated(copy), SEGMENT_BASE + (small ? 0 : 132 * 1024));
+		assert_int_equal(ring.areas[AREA_LARGE].size, 0);
+		assert_true(ring.fd >= 0);
+		segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
+		assert_int_equal(ring.areas[AREA_LARGE].size, (small ? 248 : 260) * 1024);
+		assert_int_equal(allocated(copy), ring.size);
+		assert_int_equal(ring.fd, -1);
+		if (!small) {
+			memset(ring.areas[AREA_BULK].base, 2, ring.areas[AREA_BULK].size);
+			assert_ptr_equal(ring.areas[AREA_BULK].base + ring.areas[AREA_BULK].size,
+					 (char *)ring.segment + ring.size);
+		}
+		segment_release_out(&ring);
+		close(copy);
+		thole_endpoint_close(endpoint);
+	}
 }
 
 /* Without memory for it, payloads go through the small area. */
@@ -240,6 +272,7 @@ int main(void)
 		cmocka_unit_test(accept__another_version),
 		cmocka_unit_test(accept__a_descriptor_without_write),
 		cmocka_unit_test(create__large_area_comes_when_it_is_needed),
+		cmocka_unit_test(create__area_for_bulk),
 		cmocka_unit_test(enlarge__refused),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 	};

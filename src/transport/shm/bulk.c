@@ -26,7 +26,8 @@
 
 enum {
 	BULK_SHARE = 256 * 1024,  /* bytes pushed before the next poll */
-	PIECE_SOON = 128 * 1024,  /* transfers up to this long use half pieces, to overlap at all */
+	PIECE_SOON = 128 * 1024,  /* transfers up to this long use half pieces, to overlap at all, */
+	PIECE_LATE = 512 * 1024,  /* and from this length on, and in streams, twice as long ones: each costs a wait */
 	COOPERATIVE_MIN = 32 * 1024,         /* below this a second system call costs more than it saves, */
 	COOPERATIVE_MIN_STREAM = 128 * 1024, /* in a stream, where the sender has other things to do */
 	BALANCE_MIN = 1 << 20,               /* from here on whoever is faster should copy more: at least */
@@ -88,6 +89,9 @@ struct serve {
 	uint64_t id;               /* the peer's fetch, or the offer's sequence */
 	uint64_t door, calls;      /* help: where the receiver lets us in, and how often we went */
 	uint64_t offset, end;
+	uint32_t piece;            /* push: as the peer asked for */
+	uint32_t lent, lent_size;  /* and a place of its segment that it lends for that; size 0: none */
+	bool begun, leased;        /* the pieces go there */
 	struct offer *offer;
 	uint64_t block;
 	uint32_t blocks;
@@ -168,8 +172,10 @@ static enum pace fetch_pace(const struct fetch *fetch)
 /* Whether what was read from the sender's memory may be something else: its send had ended. */
 static bool fetch_is_void(const struct fetch *fetch)
 {
+	if (!fetch->reached)
+		return false;
 	fence_full(); /* pairs with the one in segment_withdraw */
-	return fetch->reached && load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);
+	return load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);
 }
 
 static void bulk_fetch_end(struct fetch *fetch, int status)
@@ -189,10 +195,20 @@ static void bulk_fetch_end(struct fetch *fetch, int status)
 	owner->up->fetched(job, status);
 }
 
+static uint64_t fetch_piece(const struct fetch *fetch)
+{
+	uint64_t piece = fetch->peer->owner->options.bulk_piece;
+
+	if (fetch_pace(fetch) == PACE_STREAM || fetch->length >= PIECE_LATE)
+		return 2 * piece;
+	return fetch->length <= PIECE_SOON ? piece / 2 : piece;
+}
+
 /* Ask the sender to push [offset, end). */
 static void fetch_pull(struct fetch *fetch)
 {
 	struct shm_peer *link = shm_link(fetch->peer);
+	uint32_t place, size;
 	struct record record = {
 		.kind = RECORD_BULK_PULL,
 		.length = RECORD_EXTERNAL,
@@ -204,6 +220,12 @@ static void fetch_pull(struct fetch *fetch)
 	link->pulls++;
 	record.arg[0] = fetch->offset;
 	record.arg[1] = fetch->end - fetch->offset;
+	record.arg[2] = fetch_piece(fetch);
+	if (fetch_pace(fetch) == PACE_DIALOGUE && ring_lend(&link->out, &place, &size)) {
+		record.arg[3] = place | (uint64_t)size << 32;
+		link->lease = record.imm;
+		link->lease_end = fetch->end;
+	}
 	fetch->peer->owner->up->control(fetch->peer, &record);
 }
 
@@ -496,7 +518,11 @@ static void arrived_data(struct transport_peer *peer, const struct record *recor
 {
 	struct shm *shm = shm_of(peer->owner);
 	struct fetch *fetch = pool_at(&shm->fetches, (uint32_t)record->tag);
+	struct shm_peer *link = shm_link(peer);
 
+	if (link->out.bulk_lent && record->tag == link->lease &&
+	    (length == 0 || record->imm + length == link->lease_end))
+		link->out.bulk_lent = false; /* even if its fetch is over: that was the last piece */
 	if (!fetch || !pool_is_live(&shm->fetches, fetch) || !fetch->job || fetch->peer != peer ||
 	    fetch->generation != (uint32_t)(record->tag >> 32) || fetch->method != BULK_RING || !fetch->pulled)
 		return; /* of a fetch that was taken over */
@@ -539,13 +565,22 @@ static struct serve *serve_new(struct transport_peer *peer, uint64_t window)
 	return serve;
 }
 
+/* Whether what a peer wants to lend is a place for payloads. */
+static bool pull_lends(const struct shm_peer *link, const struct record *record)
+{
+	uint64_t place = (uint32_t)record->arg[3], size = record->arg[3] >> 32;
+
+	return place % 64 == 0 && place >= offsetof(struct segment, small) && place + size <= link->in.size;
+}
+
 static void arrived_pull(struct transport_peer *peer, const struct record *record)
 {
 	const struct vector *vector = peer->owner->up->window(peer, record->tag);
 	struct record failure = {.kind = RECORD_BULK_DATA, .tag = record->imm};
 	struct serve *serve = NULL;
 
-	if (record->length != RECORD_EXTERNAL) {
+	if (record->length != RECORD_EXTERNAL || record->arg[2] == 0 ||
+	    (record->arg[3] && !pull_lends(shm_link(peer), record))) {
 		transport_bad(peer);
 		return;
 	}
@@ -560,6 +595,9 @@ static void arrived_pull(struct transport_peer *peer, const struct record *recor
 	serve->id = record->imm;
 	serve->offset = record->arg[0];
 	serve->end = record->arg[0] + record->arg[1];
+	serve->piece = record->arg[2] < UINT32_MAX ? (uint32_t)record->arg[2] : UINT32_MAX;
+	serve->lent = (uint32_t)record->arg[3];
+	serve->lent_size = (uint32_t)(record->arg[3] >> 32);
 }
 
 static void arrived_offer(struct transport_peer *peer, const struct record *record)
@@ -604,16 +642,23 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 	struct shm_peer *link = shm_link(peer);
 	const struct vector *vector = peer->owner->up->window(peer, serve->window);
 	struct record record = {.kind = RECORD_BULK_DATA, .length = RECORD_EXTERNAL, .tag = serve->id};
-	uint64_t piece_max = ring_piece_max(&link->out), piece = owner->options.bulk_piece;
+	uint64_t piece_max = ring_piece_max(&link->out), piece = serve->piece;
 	uint64_t stop = serve->offset + BULK_SHARE;
 	int pushed = 0;
 
 	if (!vector) {
+		record.length = 0;
+		if (serve->lent_size) /* it is the peer's again */
+			owner->up->control(peer, &record);
 		bulk_serve_free(shm_of(owner), link, serve);
 		return 1;
 	}
-	if (vector->length <= PIECE_SOON)
-		piece /= 2;
+	if (serve->lent_size && !serve->leased && !serve->begun)
+		serve->leased = ring_lease(link, serve->lent, serve->lent_size);
+	serve->begun = true;
+	ring_bulk(peer, serve->leased);
+	if (serve->leased && piece_max > serve->lent_size / 4)
+		piece_max = serve->lent_size / 4;
 	if (piece > piece_max)
 		piece = piece_max;
 	while (serve->offset < serve->end && serve->offset < stop && link->connected &&

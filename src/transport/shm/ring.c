@@ -69,7 +69,7 @@ uint32_t ring_piece_max(struct ring_out *ring)
 {
 	const struct area *large = &ring->areas[AREA_LARGE];
 
-	return large->size ? large->size / 4 : ring->large_refused ? ring->areas[AREA_SMALL].size / 4 : 1u << 16;
+	return large->size ? large->size / 4 : ring->refused[AREA_LARGE] ? ring->areas[AREA_SMALL].size / 4 : 1u << 16;
 }
 
 /* ---- Lending ---------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ static bool ring_borrow(struct ring_out *ring, struct ring_in *back, uint32_t le
 	back->unanswered = false;
 	if (back->run_end - back->run_start < bytes)
 		return false;
-	*at_p = back->run_start;
+	*at_p = back->run_start | (uint32_t)PLACE_LENT;
 	back->run_start += bytes;
 	ring->lent_until = ring->produced + 1;
 	return true;
@@ -118,17 +118,95 @@ static void ring_lendable(struct ring_in *ring, uint32_t place, uint32_t length)
 	ring->run_end = end;
 }
 
-/* Put a payload into an area. */
-static int ring_place(struct transport_peer *peer, struct ring_out *ring, uint32_t length, struct placement *placed,
-		      uint32_t *at_p)
+/* ---- Bulk ------------------------------------------------------------------------------------------
+ *
+ * The same for messages that go through the ring in pieces, which are more than a consumer could hold back: who asks
+ * for an answer lends its AREA_BULK for it, where the question's pieces were. So in a dialogue both directions use one
+ * area of one segment. The question's sender has it back when it has the last piece. */
+
+bool ring_lend(struct ring_out *ring, uint32_t *place_p, uint32_t *size_p)
 {
-	uint32_t bytes = (length + 63) & ~63u;
+	const struct area *bulk = &ring->areas[AREA_BULK];
+
+	if (!bulk->size || !ring->bulk_own || ring->bulk_lent)
+		return false;
+	if (bulk->live > 0)
+		ring_reclaim(ring);
+	if (bulk->live > 0)
+		return false;
+	*place_p = (uint32_t)(bulk->base - (char *)ring->segment);
+	*size_p = bulk->size;
+	ring->bulk_own = false;
+	ring->bulk_lent = true;
+	return true;
+}
+
+bool ring_lease(struct shm_peer *link, uint32_t place, uint32_t size)
+{
+	struct area *lent = &link->out.areas[AREA_LENT];
+
+	if (lent->live > 0)
+		ring_reclaim(&link->out);
+	if (lent->live > 0)
+		return false;
+	*lent = (struct area){.base = (char *)link->in.segment + place, .size = size};
+	return true;
+}
+
+void ring_bulk(struct transport_peer *peer, bool leased)
+{
+	struct ring_out *ring = &shm_link(peer)->out;
+
+	if (leased) {
+		ring->bulk = AREA_LENT;
+		return;
+	}
+	segment_enlarge(peer->owner, ring, AREA_BULK);
+	if (ring->areas[AREA_BULK].size && !ring->bulk_lent) {
+		ring->bulk = AREA_BULK;
+		ring->bulk_own = true;
+		return;
+	}
+	segment_enlarge(peer->owner, ring, AREA_LARGE);
+	ring->bulk = ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
+}
+
+static inline uint32_t ring_at(const struct shm_peer *link, const char *memory, bool lent)
+{
+	const struct segment *segment = lent ? link->in.segment : link->out.segment;
+
+	return (uint32_t)(memory - (const char *)segment) | (lent ? (uint32_t)PLACE_LENT : 0);
+}
+
+static inline char *ring_memory(const struct shm_peer *link, uint32_t place)
+{
+	struct segment *segment = place & (uint32_t)PLACE_LENT ? link->in.segment : link->out.segment;
+
+	return (char *)segment + (place & ~(uint32_t)PLACE_LENT);
+}
+
+/* The areas that a payload may lie in, [*first_p, *last_p]. */
+static void ring_areas(const struct ring_out *ring, bool bulk, uint32_t length, uint32_t *first_p, uint32_t *last_p)
+{
+	if (bulk) {
+		*first_p = *last_p = ring->bulk;
+		return;
+	}
+	*first_p = length > SMALL_PAYLOAD_MAX && ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
+	*last_p = AREA_LARGE;
+}
+
+/* Put a payload into an area. *at_p is in the segment of this direction, with PLACE_LENT in the other's. */
+static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, struct placement *placed, uint32_t *at_p)
+{
+	struct ring_out *ring = &shm_link(peer)->out;
+	uint32_t bytes = (length + 63) & ~63u, first, last;
 
 	if ((length > SMALL_PAYLOAD_MAX || ring->small_stalls >= SMALL_STALLS) && !ring->areas[AREA_LARGE].size)
-		segment_enlarge(peer->owner, ring);
+		segment_enlarge(peer->owner, ring, AREA_LARGE);
+	ring_areas(ring, bulk, length, &first, &last);
 	for (int turn = 0; turn < 2; turn++) {
-		for (uint32_t i = length > SMALL_PAYLOAD_MAX && ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
-		     i < AREAS; i++) {
+		for (uint32_t i = first; i <= last; i++) {
 			struct area *area = &ring->areas[i];
 			int64_t at;
 
@@ -139,7 +217,7 @@ static int ring_place(struct transport_peer *peer, struct ring_out *ring, uint32
 			at = area->size ? area_take(area, bytes) : -1;
 			if (at >= 0) {
 				*placed = (struct placement){.area = i, .end = area->head};
-				*at_p = (uint32_t)(area->base - (char *)ring->segment) + (uint32_t)at;
+				*at_p = ring_at(shm_link(peer), area->base + at, i == AREA_LENT);
 				return 0;
 			}
 		}
@@ -253,18 +331,18 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 			ring_span(ring, payload, offset + RECORD_INLINE_MAX, length - RECORD_INLINE_MAX);
 		vector_read(payload, offset, slot->payload, slots > 1 ? RECORD_INLINE_MAX : length);
 	} else {
-		bool lent = ring_borrow(ring, &link->in, length, &at);
+		bool bulk = record->kind >= RECORD_BULK, lent = !bulk && ring_borrow(ring, &link->in, length, &at);
 
-		if (!lent && ring_place(peer, ring, length, placed, &at) != 0) {
+		if (!lent && ring_place(peer, bulk, length, placed, &at) != 0) {
 			transport_count(peer->owner, COUNTER_RING_STALLS);
 			ring_attend(peer, ring->segment);
 			return THOLE_ERR_AGAIN;
 		}
 		memcpy(&slot->kind, &record->kind, sizeof(*record) - offsetof(struct record, kind));
 		slot->length = RECORD_EXTERNAL;
-		slot->place = lent ? at | (uint32_t)PLACE_LENT : at;
+		slot->place = at;
 		slot->bytes = length;
-		outside = (char *)(lent ? link->in.segment : ring->segment) + at;
+		outside = ring_memory(link, at);
 		vector_read(payload, offset, outside, length);
 		more = lent && link->in.run_start < link->in.run_end;
 	}
@@ -377,10 +455,13 @@ static void ring_handle(struct ring_in *ring, const struct record *slot)
 	else
 		peer->owner->up->delivered(peer, record, payload, length);
 	ring->handled = ring->next;
-	/* What lies nowhere is no memory to write an answer to. */
-	if (payload && record->length == RECORD_EXTERNAL && !(record->place & (uint32_t)PLACE_LENT)) {
-		ring->bytes += length;
-		if (length && record->kind < RECORD_BULK) /* bulk has no answers */
+	/* What lies nowhere is no memory to write an answer to. Pieces of bulk are waited for wherever they lie. */
+	if (payload && record->length == RECORD_EXTERNAL) {
+		bool bulk = record->kind >= RECORD_BULK, lent = record->place & (uint32_t)PLACE_LENT;
+
+		if (bulk || !lent)
+			ring->bytes += length;
+		if (length && !bulk && !lent)
 			ring_lendable(ring, record->place, length);
 	}
 	/* Only now: what the record gives back may be what its payload lay in. */

@@ -12,13 +12,16 @@
 
 #include "transport/shm/shm.h"
 
+enum { BULK_AREA_MIN = 128 * 1024 }; /* a shorter one for bulk is of no use */
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
 
-#define SEGMENT_SIZE_MAX (SEGMENT_BASE + 16u * 1024 * 1024) /* option bulk_ring's max */
+#define SEGMENT_SIZE_MAX (SEGMENT_BASE + 24u * 1024 * 1024) /* one and a half times option bulk_ring's max */
 
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p)
 {
-	uint64_t size = SEGMENT_BASE + ((owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1));
+	uint64_t large = (owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	uint64_t bulk = (large / 2 + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	uint64_t size = SEGMENT_BASE + large + (bulk < BULK_AREA_MIN ? 0 : bulk);
 	int fd = memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *memory;
 
@@ -36,7 +39,7 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 			  (unsigned long long)size);
 		goto fail;
 	}
-	*ring = (struct ring_out){.segment = memory, .size = size, .fd = fd};
+	*ring = (struct ring_out){.segment = memory, .size = size, .large = (uint32_t)large, .fd = fd};
 	ring->areas[AREA_SMALL] = (struct area){
 		.base = ring->segment->small,
 		.size = (uint32_t)(SEGMENT_BASE - offsetof(struct segment, small)) & ~63u,
@@ -79,22 +82,27 @@ int segment_accept(struct ring_in *ring, int fd)
 	return 0;
 }
 
-void segment_enlarge(struct transport_owner *owner, struct ring_out *ring)
+void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which)
 {
-	uint64_t size = ring->size - SEGMENT_BASE;
+	uint64_t bulk = SEGMENT_BASE + ring->large, from = which == AREA_BULK ? bulk : SEGMENT_BASE;
+	uint32_t size = (uint32_t)((which == AREA_BULK ? ring->size : bulk) - from);
 
-	if (ring->areas[AREA_LARGE].size || ring->large_refused)
+	if (ring->areas[which].size || ring->refused[which] || !size)
 		return;
-	if (fallocate(ring->fd, 0, SEGMENT_BASE, (off_t)size) != 0) {
-		ring->large_refused = true;
+	if (fallocate(ring->fd, 0, (off_t)from, (off_t)size) != 0) {
+		ring->refused[which] = true;
 		transport_count(owner, COUNTER_LARGE_AREA_REFUSED);
 	} else {
-		transport_count(owner, COUNTER_LARGE_AREAS);
-		ring->areas[AREA_LARGE] = (struct area){.base = (char *)ring->segment + SEGMENT_BASE,
-							.size = (uint32_t)size};
+		if (which == AREA_LARGE)
+			transport_count(owner, COUNTER_LARGE_AREAS);
+		ring->areas[which] = (struct area){.base = (char *)ring->segment + from, .size = size};
 	}
-	close(ring->fd);
-	ring->fd = -1;
+	ring->refused[AREA_BULK] |= ring->size == bulk;
+	if ((ring->areas[AREA_LARGE].size || ring->refused[AREA_LARGE]) &&
+	    (ring->areas[AREA_BULK].size || ring->refused[AREA_BULK])) {
+		close(ring->fd);
+		ring->fd = -1;
+	}
 }
 
 void segment_withdraw(struct ring_out *ring)

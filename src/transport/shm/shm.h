@@ -24,7 +24,7 @@
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 3,
+	SEGMENT_VERSION = 4,
 	RING_SLOTS = 64,          /* a 4 KiB ring: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
@@ -115,7 +115,8 @@ struct area {
 	uint32_t live; /* payloads in it */
 };
 
-enum { AREA_SMALL, AREA_LARGE, AREAS };
+/* AREA_BULK is for pieces of bulk; AREA_LENT is the peer's, while it lends that. */
+enum { AREA_SMALL, AREA_LARGE, AREA_BULK, AREA_LENT, AREAS };
 
 struct placement {
 	uint32_t end;   /* in the area */
@@ -128,10 +129,14 @@ struct ring_out {
 	uint64_t produced;  /* slots */
 	uint64_t consumed;  /* of those known to be consumed; their placements are reclaimed */
 	uint64_t size;      /* of the mapping */
-	bool large_refused;
-	int fd;             /* the memfd, until the large area is allocated */
+	uint32_t large;     /* what AREA_LARGE has, or would have */
+	bool refused[AREAS];
+	int fd;             /* the memfd, until all of it is allocated */
 	uint32_t small_stalls;
 	uint64_t lent_until; /* slots from which on no payload lies in memory lent by the other direction */
+	uint32_t bulk;       /* AREA_*, of the pieces that are pushed now */
+	bool bulk_own;       /* AREA_BULK was last written here, so the peer has its lines */
+	bool bulk_lent;      /* the peer writes there now */
 	struct area areas[AREAS];
 	struct placement placed[RING_SLOTS];
 };
@@ -196,6 +201,7 @@ struct shm_peer {
 	struct list_node node;    /* in shm->links */
 	struct list_node active;  /* in shm->active while one of the two is not empty */
 	uint32_t pulls;           /* ring fetches under way */
+	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
 	bool streaming;           /* nothing was received since the last message to it */
@@ -271,8 +277,8 @@ void segment_release_out(struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
 /* Say to the consumer that the windows it was told of through this ring are no more. */
 void segment_withdraw(struct ring_out *ring);
-/* Give the ring its large area, if it can have one. */
-void segment_enlarge(struct transport_owner *owner, struct ring_out *ring);
+/* Give the ring AREA_LARGE or AREA_BULK, if it can have it. */
+void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which);
 
 /* choose.c */
 /* direct: the sender's memory is mapped here. */
@@ -292,6 +298,12 @@ void choose_tell_all(struct transport_owner *owner);
 int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length);
 bool ring_has_room(struct ring_out *ring, uint32_t reserve);
+/* Lend AREA_BULK to the peer, where its lines are: the place in the segment, and the size. False: rather not. */
+bool ring_lend(struct ring_out *ring, uint32_t *place_p, uint32_t *size_p);
+/* Take what the peer lends; false: pieces of the last time are still there. */
+bool ring_lease(struct shm_peer *link, uint32_t place, uint32_t size);
+/* Pieces of bulk that are pushed from now on go to what is leased, or into this side's segment. */
+void ring_bulk(struct transport_peer *peer, bool leased);
 uint32_t ring_piece_max(struct ring_out *ring);
 /* Handle what is there, at most RING_BURST records. */
 int ring_take(struct ring_in *ring);
