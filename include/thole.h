@@ -200,8 +200,9 @@ THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint
 struct thole_peer_info {
 	const char *transport;     /* "shm", "network", or "none": nothing leads there */
 	const char *state;         /* "new" (nothing was sent to it), "connecting", "connected", "gone" */
-	const char *reason; /* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent",
-				      "refused" (a key), "failed"; else "" */
+	/* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent", "refused" (a key),
+	 * "failed"; else "" */
+	const char *reason;
 	const char *records;       /* way of small messages: "ring", "udp", "raw"; "" while not connected */
 	const char *bulk;          /* of large ones: "memory" (directly between processes), "ring", "udp", "raw"; "" */
 	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */

@@ -2,20 +2,18 @@
 /*
  * mx_tick - a thread that looks after endpoints whose program is elsewhere, as MX has one.
  *
- * A program that computes, or waits at another endpoint, makes no calls at this one, and its peers
- * wait: for a large message that they are to have, for a frame that was lost. So every TICK_MS each
- * endpoint that nobody has looked at since the last time is progressed, once. Who uses an endpoint
- * never waits for this thread, nor does it run a program's handler: what nobody expects waits for a
- * call of the program's.
+ * A program that computes, or waits at another endpoint, makes no calls at this one, and its peers wait: for a large
+ * message that they are to have, for a frame that was lost. So every TICK_MS the thread progresses each endpoint once
+ * that was not polled since the last time. No thread of the program waits for this one. It runs no handler of the
+ * program's either: a message that no receive expects waits for the program's next call.
  *
- * There as long as there are endpoints. Lock order: `mutex`, that of the list of endpoints, an
- * endpoint's (which is only tried).
+ * The thread runs as long as there are endpoints. Lock order: `mutex`, that of the list of endpoints, an endpoint's
+ * (which is only tried).
  */
 #ifndef MX_TICK_H
 #define MX_TICK_H
 
-/* An endpoint more, or one less, for the thread. Without the thread all works inside of calls
- * alone. */
+/* An endpoint was opened; it is about to be closed. Where no thread can be had, progress is made inside calls alone. */
 void mxi_tick_join(void);
 void mxi_tick_leave(void);
 

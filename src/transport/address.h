@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address: an endpoint's name, in parts and as printable text: "t1-" and base64url of 36 bytes, or of ADDRESS_MXOE
- * "mxoe:52:54:00:12:34:01/1", which people write too. Each endpoint has one text that address_format writes. The space
- * behind the two ids says where the endpoint is found in the network, by one kind of links; all numbers there are
- * big-endian.
+ * address: an endpoint's name, in parts and as text. The text is "t1-" and 36 bytes in base64url: the host's id, the
+ * endpoint's, and 20 bytes that say where it is in the network, for one kind of links. With ADDRESS_MXOE it is
+ * "mxoe:52:54:00:12:34:01/1", which people write too. For each endpoint address_format writes one text only. Of the 20
+ * bytes, whose numbers are big-endian:
  *
  *   byte  0      enum address_kind
  *         1      0
@@ -28,7 +28,7 @@ enum address_kind {
 
 struct address_parts {
 	uint64_t host;       /* equal for processes that can share memory: kernel boot and network namespace */
-	uint64_t endpoint;   /* random: unique over hosts and time; but of ADDRESS_MXOE */
+	uint64_t endpoint;   /* random, so unique over hosts and time; with ADDRESS_MXOE made of the other parts */
 	uint8_t network[20]; /* as above */
 };
 
@@ -36,7 +36,7 @@ struct address_parts {
  * alone, so that whoever hears of it finds the same. */
 void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *parts_p);
 void address_format(const struct address_parts *parts, struct thole_address *address_p);
-/* Errors: THOLE_ERR_ADDRESS. Of ADDRESS_MXOE capital letters and zeros in front are taken as well. */
+/* Errors: THOLE_ERR_ADDRESS. With ADDRESS_MXOE capital letters and leading zeros are accepted too. */
 int address_parse(const struct thole_address *address, struct address_parts *parts_p);
 
 #endif

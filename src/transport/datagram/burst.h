@@ -30,8 +30,8 @@ struct burst {
 /* Errors: MEMORY. */
 int burst_init(struct engine *engine);
 void burst_fini(struct engine *engine);
-/* Put a frame into the burst; true: it is in it, or was taken. guard: makes its tag, or NULL. transmit: of a RECORD
- * frame of this connection, or NULL. */
+/* Put a frame into the burst; true: it is in it, or its link has taken it. guard: makes its tag, or NULL. transmit: of
+ * a RECORD frame of this connection, or NULL. */
 bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *frame, struct guard *guard,
 	       struct connection *connection, struct transmit_frame *transmit);
 /* Put a packet without payload into it, padded to `size` bytes if that is more. */

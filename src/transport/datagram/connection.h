@@ -73,9 +73,9 @@ struct connection *connection_by_index(struct engine *engine, uint32_t index, ui
 struct connection *connection_by_path(struct engine *engine, const struct link *link, const struct path *path);
 struct connection *connection_next_by_path(struct connection *connection, const struct link *link,
 					   const struct path *path);
-/* The hash chain of those that a path of a link may be of. */
+/* The hash chain of the connections with such a path by a link. */
 struct connection **connection_bucket(struct engine *engine, unsigned link, const struct path *path);
-/* The peer is asked, or has asked; it is there; it is lost. */
+/* The peer is being connected to, or has connected; it is connected; it is lost. */
 void connection_begin(struct connection *connection);
 void connection_open(struct connection *connection);
 void connection_lost(struct connection *connection, int status);
@@ -90,7 +90,7 @@ uint64_t connection_expire(struct connection *connection);
 void connection_dirty(struct connection *connection);
 /* Fill in who sends to whom. */
 void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type);
-/* What is to be thought of frames of a connection's peer (guard_check). */
+/* Whether frames that name this connection are its peer's (guard_check). */
 enum guard_verdict connection_judge(struct connection *connection, const struct guard_frame *frames, unsigned count);
 
 #endif

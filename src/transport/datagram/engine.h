@@ -8,14 +8,14 @@
  * handshake.c   how a connection begins, and how its peer says that it ends
  * transmit.c    records out, arrival.c records in
  * pull.c        bulk in, serve.c bulk out, scatter.c the receive scatter list
- * silence.c       whether a peer is there that says nothing
+ * silence.c     whether a silent peer lives, and whether one that is heard lets anything get on
  * burst.c       frames to be sent
  * naming.h      how everybody is named: naming_native.c, and naming_mxoe.c, where endpoints have a MAC and a number
  * guard.c       whether a frame is the peer's, unaltered and new
  *
  * Invariants. A frame counts only if its session is the one that we drew for that connection, and, where there is a
- * guard, only if that finds it fine. Nothing is allocated for
- * whoever does not know the job key. Every queue here has a bound: see enum engine_limits.
+ * guard, only if that finds it fine. Nothing is allocated for whoever does not know the job key. Every queue here has a
+ * bound: see enum engine_limits.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_ENGINE_H
 #define THOLE_TRANSPORT_DATAGRAM_ENGINE_H

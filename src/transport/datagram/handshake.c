@@ -6,9 +6,9 @@
  * know; the ACCEPT adds how long a frame the path was seen to carry. It does not matter who begins, nor whether both
  * do at once.
  *
- * A source address can be false. A CONNECT is answered with no more bytes than it has, each one by itself; all else
- * waits until a frame comes that repeats the session which our ACCEPT told, since only who is there has read that.
- * Whom this endpoint wants to reach it asks unasked.
+ * A source address can be false. So each CONNECT has one answer, of no more bytes than it has. All else waits for a
+ * frame that repeats the session in our ACCEPT: only a process at that address has read it. A peer that this endpoint
+ * itself wants to reach is sent CONNECTs at once.
  */
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
@@ -127,7 +127,7 @@ bool handshake_proven(struct connection *connection)
 		return false;
 	connection_open(connection);
 	if (!connection->handshake.answered && connection->handshake.connect_ns == 0)
-		handshake_ask(connection); /* it knows our path, we not yet its */
+		handshake_ask(connection); /* it knows our path, and we do not know its yet */
 	return connection->state == CONNECTION_OPEN;
 }
 
@@ -148,7 +148,7 @@ static void handshake_accept(struct engine *engine, struct link *link, const str
 	engine->naming->accept(engine, link, to, &packet, asked);
 }
 
-/* Whom a CONNECT is of, if we may know each other; what it says is taken over. Else its sender has been told. */
+/* The connection of a CONNECT's sender, which has taken over what that says. NULL: it was refused, or dropped. */
 static struct connection *handshake_caller(struct engine *engine, struct link *link, const struct path *from,
 					   const struct packet *packet, size_t length)
 {
@@ -213,14 +213,14 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 		handshake_ask(connection);
 }
 
-/* Whether an ACCEPT is what an answer to us can be, and its sender lets us in. If not, it has been seen to. */
+/* Whether an ACCEPT is a correct answer that lets us in. If not, what follows from that was done. */
 static bool handshake_accepted(struct connection *connection, const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
 	struct engine *engine = connection->engine;
 	bool welcome = connect->status == CONNECT_OK;
 
-	/* Who has no key proves nothing. */
+	/* A peer without our key can prove nothing, so these are taken without a proof. */
 	if (!welcome && connect->status != CONNECT_NO_GUARD) {
 		engine->naming->refused(connection, connect);
 		return false;
@@ -259,7 +259,7 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	route_hear(connection, link->index, connect);
 	route_work(connection, link->index, connect->seen);
 	if (connection->handshake.answered) {
-		if (connection->route[link->index].frame_max == 0) /* somebody is there: with longer ones */
+		if (connection->route[link->index].frame_max == 0) /* somebody is there: try longer frames */
 			route_try(connection, link->index);
 	} else {
 		engine_count(engine, COUNTER_CONNECTS);
@@ -279,7 +279,7 @@ static bool handshake_is_closed(const struct connection *connection)
 	return (int32_t)(connection->handshake.closing - connection->in.next) <= 0;
 }
 
-/* It may have overtaken records, which lie in another link's memory: they get a little time. */
+/* A CLOSE may overtake records that go by another link: they get a little time. */
 void handshake_close_arrived(struct connection *connection, const struct packet *packet)
 {
 	uint64_t now_ns = connection->engine->now_ns;

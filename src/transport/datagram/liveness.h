@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liveness: whether a process lives that says nothing. It is asked by datagrams, which its thread answers while the
- * program computes (responder.h); and where no answer comes its host is asked by a TCP connection to the port of its
- * records, which the kernel there makes for a process that is stopped, refuses where nobody is, and leaves open if it
- * is no more.
+ * liveness: whether a silent process lives. First the process is asked, by datagrams, which a thread of it answers
+ * while its program computes (responder.h). Where no answer comes its host is asked, by a TCP connection to the port of
+ * its records. The kernel there accepts that for a process that is stopped, and refuses it where nobody has the port;
+ * a host that is no more leaves it unanswered.
  *
  * Owns the sockets of the questions that are being asked. Nothing is ever sent over a connection. Invariant: a
  * question has at most two sockets for as long as it is asked, however often, so that who says nothing for long is not

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * naming: how endpoints, connections and windows are named in frames, and what follows of that: who a frame is of and
- * for, what a handshake says, how somebody is told that what he named is not here. There are two rows, chosen by the
- * codec in engine_init; nothing else of the engine asks which one it is.
+ * naming: how endpoints, connections and windows are named in frames, and what follows from that: whose a frame is and
+ * whom it is for, what a handshake says, how a peer is told that what it named is not here. There are two ways;
+ * engine_init takes the codec's. Nothing else of the engine asks which one it is.
  *
  * naming_native.c  each side names the other's connections by an index and a session, and proves that it knows the job
  *                  key
@@ -24,7 +24,7 @@ struct names {
 	uint32_t former_session;    /* of the peer at the same place that we have given up; 0: none */
 	uint16_t host_index;        /* that its host has given ours */
 	uint8_t number;             /* of our endpoint */
-	uint8_t connect_sequence;   /* which connect they are, as their answers repeat it */
+	uint8_t connect_sequence;   /* of our last connect, which its answer repeats */
 };
 
 struct naming {
@@ -44,20 +44,20 @@ struct naming {
 	void (*begin)(struct connection *connection);
 	/* It is open: frames may flow. */
 	void (*opened)(struct connection *connection);
-	/* Have the peer, or its host, say something. */
+	/* Send something that the peer, or its host, answers. */
 	void (*ask)(struct connection *connection);
 
-	/* Send a CONNECT, of `size` bytes if its length is ours to choose, which says already what any codec's does. */
+	/* Send a CONNECT; packet has what any codec's says. It is `size` bytes long where the codec lets us choose. */
 	void (*connect)(struct connection *connection, struct link *link, struct packet *packet, uint32_t size);
 	/* The same of an ACCEPT. asked: the CONNECT that it answers. */
 	void (*accept)(struct engine *engine, struct link *link, const struct path *to, struct packet *packet,
 		       const struct packet *asked);
 	/* Whether the sender of a CONNECT or ACCEPT knows the key. */
 	bool (*knows)(const struct engine *engine, const struct packet *packet);
-	/* Whom a CONNECT is of, made if it is the first word of it. NULL: nobody that can be reached so. */
+	/* The peer that sent a CONNECT, made if it was not known. NULL: it cannot be reached by this transport. */
 	struct transport_peer *(*caller)(struct engine *engine, const struct link *link, const struct path *from,
 			       const struct packet *packet);
-	/* Whom an ACCEPT answers; NULL: nobody. */
+	/* The connection whose CONNECT an ACCEPT answers; NULL: none. */
 	struct connection *(*called)(struct engine *engine, const struct link *link, const struct path *from,
 				     const struct packet *packet);
 	/* Whether a CONNECT or ACCEPT comes from where its sender is, and frames can be made as safe as both want.
@@ -79,7 +79,7 @@ struct naming {
 
 	/* A request's id becomes its window's. False: there is none now. */
 	bool (*window)(struct connection *connection, uint64_t *id_p);
-	/* Nobody has heard of it. */
+	/* Give such an id back, which no peer was told. */
 	void (*window_back)(struct connection *connection, uint64_t id);
 	/* Fill in what a FINISH of so many bytes is about. */
 	void (*finish)(const struct connection *connection, struct record *record, uint64_t bytes);
@@ -90,7 +90,8 @@ struct naming {
 extern const struct naming naming_native, naming_mxoe;
 
 /* mxoe, before the link: our number, what this host is called, a number that changes when it starts again, and whether
- * an endpoint of this number is open on it, in whichever process (NULL: who knows; others' frames are dropped then). */
+ * an endpoint of this number is open on it, in whichever process (NULL: nobody can say; frames for others are dropped
+ * then). */
 void naming_mxoe_name(struct engine *engine, uint8_t number, const char *host, uint32_t serial,
 		      bool (*is_open)(void *arg, uint8_t number), void *arg);
 

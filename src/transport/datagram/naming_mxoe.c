@@ -3,14 +3,14 @@
  * naming_mxoe: endpoints are named by the MAC of an interface and a number, as MX and Open-MX do: who a frame is of
  * and for, what a connect says, windows with short ids, what hosts say of themselves, refusals. Pure.
  *
- * All processes at one interface see the same frames. Each takes those for its own number, and what is said of the host
- * itself they all say in the same words.
+ * All processes at one interface see the same frames. Each takes those for its own number. To what is asked of the host
+ * itself all of them give the same answer.
  *
- * Above its 14 bits a sequence number has two of an epoch, which the receiver chooses: who gives up on a peer and
- * meets it again wants to see another one, so that nothing of before is taken for new.
+ * A sequence number has 14 bits, and above them two bits of an epoch, which the receiver chooses. A receiver that gave
+ * up on a peer and meets it again chooses another epoch, so that no frame of before is taken for a new one.
  *
- * Whoever was killed at this interface and number before us had windows and pulls too, and hosts may still speak of
- * them. So ours begin anywhere, and what a host said of another session is no beginning of ours.
+ * A process that was killed at this interface and number before us had windows and pulls too, and hosts may still refer
+ * to them. So our ids begin anywhere, and nothing that a host says of another session begins one of ours.
  *
  * Invariants: one session for all peers; a window's short id is taken as long as its request is there; nothing is kept
  * of hosts, so any index in the head of a frame is right, and all hosts are given the same.
@@ -177,7 +177,7 @@ static struct connection *mxoe_find(struct engine *engine, const struct link *li
 	return found;
 }
 
-/* Frames to a connection before it must not be taken for its own. */
+/* Frames for a former connection with the same endpoint must not be taken for this one's. */
 static void mxoe_begin(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
@@ -201,8 +201,8 @@ static void mxoe_begin(struct connection *connection)
 		connection->names.key = former->names.key;
 }
 
-/* Whether the one we know at this place has ended there, or has given up on us and wants to begin again: what it has
- * missed it will not get any more, so for us that is the same. */
+/* Whether the endpoint that we know by this name has ended, or has given up on us and begins again. Either way it gets
+ * nothing any more of what it has missed, so both are the same to us. */
 static bool mxoe_is_new(const struct connection *connection, const struct packet_connect *connect)
 {
 	uint32_t epoch = connect->next ^ sequence_narrow(connection->engine->codec, connect->next);
@@ -211,7 +211,7 @@ static bool mxoe_is_new(const struct connection *connection, const struct packet
 					    (connection->out.credit > 0 && connection->out.epoch != epoch));
 }
 
-/* Who was there before it is lost. */
+/* The endpoint that had this name before is lost. */
 static struct transport_peer *mxoe_caller(struct engine *engine, const struct link *link, const struct path *from,
 				const struct packet *packet)
 {
@@ -248,7 +248,7 @@ static void mxoe_connect(struct connection *connection, struct link *link, struc
 	burst_post(engine, (uint8_t)link->index, to, packet, 0);
 }
 
-/* What whoever has not shown the key is told to go on with: nothing new. */
+/* The sequence number for the answer to a peer that has not shown the key: it learns nothing new by that. */
 static uint32_t mxoe_next(struct engine *engine, const struct link *link, const struct path *from,
 			  const struct packet *asked)
 {
@@ -314,14 +314,13 @@ static bool mxoe_learn(struct connection *connection, const struct link *link, c
 	return true;
 }
 
-/* Keys are asked for in each direction by itself, so nobody is told yet. */
+/* Keys are checked in each direction by itself, so the layer above is not told yet. */
 static void mxoe_opened(struct connection *connection)
 {
 	(void)connection;
 }
 
-/* Our key is not what the peer wants to hear. If it has connected to us, as hosts do each for itself, it will hear us
- * all the same. */
+/* Our key is not what the peer wants to hear. If it has itself connected to us, it takes our frames all the same. */
 static void mxoe_refused(struct connection *connection, const struct packet_connect *connect)
 {
 	if (connection->handshake.answered || connect->attempt != connection->names.connect_sequence)

@@ -52,7 +52,7 @@ void serve_end(struct connection *connection)
 		serve_free(connection, container_of(node, struct serve, node));
 }
 
-/* Asked for again before it was sent: the receiver lost patience, not the frames. */
+/* Whether a PULL that waits here covers this one: the receiver asked again because it took long; nothing was lost. */
 static bool serve_is_known(const struct connection *connection, const struct packet_pull *pull)
 {
 	struct list_node *node;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * silence: whether a peer is there that says nothing, and whether one that does say things lets anything get on. Pure.
+ * silence: whether a silent peer lives, and whether one that is heard lets anything get on. Pure.
  *
  * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked
 (link->liveness). Time counts as silence only while we polled.
@@ -93,9 +93,9 @@ static void silence_silent(struct connection *connection, uint64_t waited_ns)
 		connection->silence.total_ns -= waited_ns - waited_ns / SLOW_SILENCE;
 }
 
-/* It does say things; but does what is under way get on? Bulk that was asked for, and records that were sent: each by
+/* The peer is heard, but does what is under way get on? Bulk that was asked for, and records that were sent: each by
  * itself, since their turns need not fall into the same check. (With mxoe a record that nobody awaits may have to wait
- * there.) True: not for so long that it never will. */
+ * there.) True: neither has for so long that it never will. */
 static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 {
 	const struct engine *engine = connection->engine;
