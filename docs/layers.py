@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 BELOW = {
     "provider": ("src/base",),
+    "heap": ("src/base",),
     "mx": ("mx/include/mx_internals", "mx/include", "src/base"),
     "mx/include/mx_internals": ("mx/include",),
     "mx/include": (),

@@ -17,7 +17,10 @@ const struct arena_calls *blocks(void)
 	const struct arena_calls *found = load_acquire(&calls); /* partner: below */
 
 	if (!found) {
-		found = dlsym(RTLD_DEFAULT, BLOCKS_SYMBOL);
+		const struct arena_calls *(*preloaded)(void) =
+			(const struct arena_calls *(*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, BLOCKS_SYMBOL);
+
+		found = preloaded ? preloaded() : NULL;
 		if (!found || found->version != ARENA_VERSION)
 			found = &arena_calls;
 		store_release(&calls, found); /* partner: above */

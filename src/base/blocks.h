@@ -9,8 +9,8 @@
 
 #include "base/arena.h"
 
-/* The name that a preloaded library has for its table of calls. */
-#define BLOCKS_SYMBOL "thole_heap_arena_calls"
+/* The name of a preloaded library's function that returns its table of calls. */
+#define BLOCKS_SYMBOL "thole_heap_arenas"
 
 const struct arena_calls *blocks(void);
 

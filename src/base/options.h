@@ -85,6 +85,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "block that either side claims at once when both copy a large message")		\
 	row(one_copy, OPTION_BOOL, "on", 0, 1, true, "",					\
 	    "copy large messages directly between processes where the kernel permits it")	\
+	row(shared_heap_min, OPTION_BYTES, "128k", OPTION_KIB(64), OPTION_GIB(1024), false, "",	\
+	    "thole run --shared-heap: allocations of so much or more are memory that peers map")	\
 	row(close_timeout, OPTION_NS, "1s", 0, OPTION_SECONDS(3600), true, "",			\
 	    "how long closing waits until peers have what was sent, and then for who is copying")	\
 	row(ptracer, OPTION_BOOL, "on", 0, 1, false, "",					\

@@ -1245,6 +1245,24 @@ FAULTS = [
         "\t    !peer->owner->options.one_copy ||\n",
         "",
     ),
+    Fault(
+        "calloc takes freed memory for zeros",
+        "heap/heap.c",
+        "return zero ? block : memset(block, 0, whole);",
+        "return block;",
+    ),
+    Fault(
+        "realloc forgets what was there",
+        "heap/heap.c",
+        "\tif (moved && had > 0)\n\t\tmemcpy(moved, old, had < size ? had : size);\n",
+        "",
+    ),
+    Fault(
+        "a library does not look for the preloaded one's arenas",
+        "src/base/blocks.c",
+        "found = preloaded ? preloaded() : NULL;",
+        "found = NULL;",
+    ),
 ]
 
 

@@ -20,6 +20,7 @@ PROVIDER = "libthole-fi.so"
 PERF = "thole-perf"
 RANK = "thole-rank"
 MX = "libmyriexpress.so"
+HEAP = "libthole-heap.so"
 DISSECTOR = "thole.lua"
 
 PACKAGE = Path(__file__).resolve().parent.parent  # thole, with this folder in it
@@ -70,7 +71,7 @@ def places() -> list[Path]:
     found: list[Path] = []
     tree = build_tree()
     if tree is not None:
-        found += [tree / "src", tree / "provider", tree / "mx"]
+        found += [tree / "src", tree / "provider", tree / "mx", tree / "heap"]
         found += [tree / "tools" / "perf", tree / "tools" / "rank"]
     # A wheel made by meson-python keeps libraries beside the package, or beside it in lib64 where a system has both,
     # and programs with the scripts.
@@ -102,7 +103,7 @@ def provider_folders(prefix: Path) -> list[Path]:
 
 
 def find(name: str) -> Path:
-    """The path of LIBRARY, PROVIDER, PERF, RANK or MX."""
+    """The path of LIBRARY, PROVIDER, PERF, RANK, MX or HEAP."""
     for place in places():
         # A wheel has no symbolic links, so there the library has its full version in its name.
         for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):

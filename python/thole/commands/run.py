@@ -106,6 +106,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="the network interface between hosts, by name or address (short for --option interface=)",
     )
     parser.add_argument(
+        "--shared-heap",
+        action="store_true",
+        help="large allocations of ranks come from memory that ranks of one host map, so that large messages move "
+        "without system calls (LD_PRELOAD; see the option shared_heap_min)",
+    )
+    parser.add_argument(
         "--mpi", choices=family_names(), help="the MPI, where the launcher does not tell"
     )
     parser.add_argument(
@@ -123,7 +129,7 @@ def main(arguments: argparse.Namespace) -> int:
     for name in ("link", "interface"):
         if getattr(arguments, name) is not None:
             options.append(f"{name}={getattr(arguments, name)}")
-    result = plan(command, arguments.mpi, options, arguments.keep)
+    result = plan(command, arguments.mpi, options, arguments.keep, arguments.shared_heap)
     if arguments.explain:
         explain(result, output.console(160, markup=False))
         return 0

@@ -18,7 +18,8 @@ from thole.mpi.identify import identify, require_fabric
 from thole.mpi.launch import launcher_in
 from thole.mpi.program import identify_program
 
-LISTS = {"FI_PROVIDER_PATH": ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
+PRELOAD = "LD_PRELOAD"
+LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
 
 JOB_KEY = "THOLE_JOB_KEY"
 
@@ -62,6 +63,7 @@ def plan(
     mpi_name: str | None = None,
     options: list[str] | None = None,
     keep: bool = False,
+    shared_heap: bool = False,
 ) -> Plan:
     """Decide everything, run nothing. Raises Trouble where Thole cannot be used."""
     if not command:
@@ -80,6 +82,9 @@ def plan(
         _add(result, setting.name, value, setting.reason, keep)
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
+    if shared_heap:
+        reason = "large allocations are memory that ranks of a host map (--shared-heap)"
+        _add(result, PRELOAD, str(paths.find(paths.HEAP)), reason, keep)
     _add_key(result)
     _add_for_capable(result)
     _hand_on(result)
@@ -158,7 +163,8 @@ def _names(result: Plan) -> list[str]:
 def _hand_on_by_list(result: Plan) -> None:
     """Open MPI: by a variable, which excludes the argument."""
     way = result.mpi.launch
-    names = [name for name in _names(result) if name.startswith(HANDED_ON)]
+    set_here = (PRELOAD,) if PRELOAD in result.environment() else ()
+    names = [name for name in _names(result) if name.startswith(HANDED_ON) or name in set_here]
     theirs = [
         value.partition("=")[0]
         for _, name, value in launch.arguments(way, result.command)

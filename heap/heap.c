@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * heap: malloc and its like for programs that thole run --shared-heap starts: allocations of option shared_heap_min
+ * bytes or more come from arenas, which peers map (src/base/arena.h), all others from the C library.
+ *
+ * Owns the functions' meaning for blocks of arenas; what is none is the C library's, by its own names, so that nothing
+ * is looked up while somebody allocates. Until the constructor has run, and where an arena has no room, all is the C
+ * library's.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/options.h"
+
+#define HEAP_API __attribute__((visibility("default")))
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+extern void __libc_free(void *memory);
+
+HEAP_API const struct arena_calls *thole_heap_arenas(void);
+
+static size_t least = SIZE_MAX; /* bytes from which a block is of an arena */
+static size_t (*usable_size)(void *memory); /* the C library's */
+
+__attribute__((constructor)) static void heap_begin(void)
+{
+	static struct options options;
+
+	usable_size = (size_t (*)(void *))(uintptr_t)dlsym(RTLD_NEXT, "malloc_usable_size");
+	options_load(&options, NULL); /* what is wrong is not taken, and an endpoint says so */
+	if (usable_size)
+		least = options.shared_heap_min;
+}
+
+const struct arena_calls *thole_heap_arenas(void)
+{
+	return &arena_calls;
+}
+
+static void *heap_block(size_t size, size_t alignment, bool *zero_p)
+{
+	return size >= least ? arena_alloc(size, alignment, zero_p) : NULL;
+}
+
+HEAP_API void *malloc(size_t size)
+{
+	bool zero;
+	void *block = heap_block(size, 1, &zero);
+
+	return block ? block : __libc_malloc(size);
+}
+
+HEAP_API void free(void *memory)
+{
+	if (!arena_is_near(memory) || !arena_free(memory))
+		__libc_free(memory);
+}
+
+HEAP_API void *calloc(size_t count, size_t size)
+{
+	bool zero;
+	size_t whole;
+	void *block;
+
+	if (__builtin_mul_overflow(count, size, &whole))
+		return __libc_calloc(count, size); /* which refuses it */
+	block = heap_block(whole, 1, &zero);
+	if (!block)
+		return __libc_calloc(count, size);
+	return zero ? block : memset(block, 0, whole);
+}
+
+HEAP_API void *realloc(void *old, size_t size)
+{
+	size_t had = arena_length(old);
+	bool zero;
+	void *moved;
+
+	if (!had) {
+		/* What the C library has that is as long is there because an arena had no room. */
+		if (old && (size < least || usable_size(old) >= least))
+			return __libc_realloc(old, size);
+		moved = heap_block(size, 1, &zero);
+		if (!moved)
+			return __libc_realloc(old, size);
+		had = old ? usable_size(old) : 0;
+	} else if (size >= least && arena_resize(old, size)) {
+		return old;
+	} else {
+		moved = size > 0 ? malloc(size) : NULL;
+		if (!moved && size > 0)
+			return NULL;
+	}
+	if (moved && had > 0)
+		memcpy(moved, old, had < size ? had : size);
+	free(old);
+	return moved;
+}
+
+HEAP_API void *reallocarray(void *old, size_t count, size_t size)
+{
+	size_t whole;
+
+	if (!__builtin_mul_overflow(count, size, &whole))
+		return realloc(old, whole);
+	errno = ENOMEM;
+	return NULL;
+}
+
+HEAP_API void *memalign(size_t alignment, size_t size)
+{
+	size_t power = alignment ? (size_t)1 << (63 - __builtin_clzl(alignment)) : 1;
+	bool zero;
+	void *block = power == alignment ? heap_block(size, alignment, &zero) : NULL;
+
+	return block ? block : __libc_memalign(alignment, size);
+}
+
+HEAP_API void *aligned_alloc(size_t alignment, size_t size)
+{
+	if (alignment && !(alignment & (alignment - 1)))
+		return memalign(alignment, size);
+	errno = EINVAL;
+	return NULL;
+}
+
+HEAP_API int posix_memalign(void **memory_p, size_t alignment, size_t size)
+{
+	int error = errno;
+	void *memory;
+
+	if (alignment < sizeof(void *) || (alignment & (alignment - 1)))
+		return EINVAL;
+	memory = memalign(alignment, size);
+	errno = error;
+	if (!memory)
+		return ENOMEM;
+	*memory_p = memory;
+	return 0;
+}
+
+HEAP_API void *valloc(size_t size)
+{
+	return memalign((size_t)getpagesize(), size);
+}
+
+HEAP_API void *pvalloc(size_t size)
+{
+	size_t page = (size_t)getpagesize(), whole;
+
+	if (!__builtin_add_overflow(size, page - 1, &whole))
+		return memalign(page, whole & ~(page - 1));
+	errno = ENOMEM;
+	return NULL;
+}
+
+HEAP_API size_t malloc_usable_size(void *memory)
+{
+	size_t length = arena_length(memory);
+
+	return length ? length : usable_size ? usable_size(memory) : 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * heap-malloc: a program under the library that thole run --shared-heap preloads. Large allocations are of arenas, all
+ * functions mean what they mean without it, a child of fork has copies, and a program that is run has nothing.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "ranks.h"
+
+enum { SMALL = 1000, LARGE = 1 << 20, LEAST = 128 << 10, THREADS = 4, SLOTS = 64, STEPS = 20000 };
+
+extern char **environ;
+
+/* Whether it is of an arena, as the kernel sees it. */
+static bool is_shared(const void *memory)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	bool found = false;
+
+	CHECK(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		uintptr_t from, to;
+
+		if (strstr(line, "memfd:thole-heap") && sscanf(line, "%lx-%lx", &from, &to) == 2)
+			found |= (uintptr_t)memory >= from && (uintptr_t)memory < to;
+	}
+	fclose(maps);
+	return found;
+}
+
+static bool holds(const void *memory, size_t from, size_t to, int byte)
+{
+	for (size_t i = from; i < to; i++)
+		if (((const unsigned char *)memory)[i] != byte)
+			return false;
+	return true;
+}
+
+static void each_function(void)
+{
+	void *memory[8] = {malloc(LARGE), calloc(LARGE / 8, 8), aligned_alloc(4096, LARGE), memalign(1 << 20, LARGE),
+			   valloc(LARGE), pvalloc(LARGE + 1), realloc(NULL, LARGE), NULL};
+
+	CHECK_EQUAL(posix_memalign(&memory[7], 64, LARGE), 0);
+	CHECK(holds(memory[1], 0, LARGE, 0));
+	CHECK_EQUAL((uintptr_t)memory[3] % (1 << 20), 0);
+	CHECK_EQUAL((uintptr_t)memory[4] % 4096, 0);
+	for (int i = 0; i < 8; i++) {
+		CHECK(is_shared(memory[i]));
+		CHECK(malloc_usable_size(memory[i]) >= LARGE);
+		memset(memory[i], i + 1, malloc_usable_size(memory[i]));
+	}
+	for (int i = 0; i < 8; i++) {
+		CHECK(holds(memory[i], 0, LARGE, i + 1));
+		free(memory[i]);
+	}
+	memory[0] = calloc(1, LARGE); /* where something was */
+	CHECK(holds(memory[0], 0, LARGE, 0));
+	free(memory[0]);
+	memory[0] = malloc(LEAST - 1);
+	memory[1] = malloc(LEAST);
+	CHECK(!is_shared(memory[0]) && is_shared(memory[1]));
+	free(memory[0]);
+	free(memory[1]);
+	free(NULL);
+	CHECK_EQUAL(malloc_usable_size(NULL), 0);
+}
+
+/* From the C library to an arena, on in it, and back. */
+static void realloc_keeps(void)
+{
+	static const size_t lengths[] = {SMALL, LARGE, 3 * LARGE, 70 * LARGE, 2 * LARGE,
+					 LEAST, SMALL, 2 * LARGE, LARGE};
+	size_t had = 0;
+	char *memory = NULL, *other = NULL;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		size_t length = lengths[i];
+
+		memory = i % 2 ? realloc(memory, length) : reallocarray(memory, length / 8, 8);
+		CHECK(memory);
+		CHECK(holds(memory, 0, had < length ? had : length, 0x55));
+		CHECK_EQUAL(is_shared(memory), length >= LEAST);
+		memset(memory, 0x55, length);
+		had = length;
+		free(other);
+		other = malloc(LARGE); /* in the way */
+	}
+	free(other);
+	CHECK(!realloc(memory, 0));
+}
+
+static void refusals(void)
+{
+	volatile size_t most = SIZE_MAX;
+	void *memory = &memory;
+
+	errno = 0;
+	CHECK(!malloc(most) && errno == ENOMEM);
+	CHECK(!calloc(most / 2, 4) && errno == ENOMEM);
+	CHECK(!reallocarray(NULL, most / 2, 4) && errno == ENOMEM);
+	CHECK(!pvalloc(most));
+	CHECK(!malloc((size_t)1 << 46));
+	CHECK_EQUAL(posix_memalign(&memory, 24, LARGE), EINVAL);
+	CHECK_EQUAL(posix_memalign(&memory, 2, LARGE), EINVAL);
+	CHECK(memory == &memory);
+}
+
+static void *thread_main(void *arg)
+{
+	static void *slots[SLOTS];
+	uint64_t random = (uintptr_t)arg;
+
+	for (int step = 0; step < STEPS; step++) {
+		size_t length = 8 + random_below(&random, random_below(&random, 8) ? 4096 : 2 * LARGE);
+		uint64_t *memory = random_below(&random, 2) ? malloc(length) : calloc(1, length), *old;
+
+		CHECK(memory);
+		memory[0] = (uintptr_t)memory;
+		old = __atomic_exchange_n(&slots[random_below(&random, SLOTS)], memory, __ATOMIC_ACQ_REL);
+		CHECK(!old || old[0] == (uintptr_t)old);
+		free(old); /* another thread's, as a rule */
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQUAL(pthread_create(&thread[i], NULL, thread_main, (void *)(uintptr_t)(i + 1)), 0);
+	for (int i = 0; i < THREADS; i++) {
+		if (i == 1) { /* beside those that allocate */
+			pid_t child = fork();
+			int status;
+
+			if (child == 0) {
+				void *memory = malloc(LARGE);
+
+				memset(memory, 1, LARGE);
+				free(memory);
+				_exit(0);
+			}
+			CHECK_EQUAL(waitpid(child, &status, 0), child);
+			CHECK_EQUAL(status, 0);
+		}
+		pthread_join(thread[i], NULL);
+	}
+}
+
+static void fork_copies(void)
+{
+	char *memory = malloc(8 * LARGE);
+	int to_parent[2], to_child[2], status;
+	pid_t child;
+	char byte;
+
+	memset(memory, 1, 8 * LARGE);
+	CHECK_EQUAL(pipe(to_parent) | pipe(to_child), 0);
+	child = fork();
+	if (child == 0) {
+		bool well = holds(memory, 0, 8 * LARGE, 1);
+
+		memset(memory, 2, 3 * LARGE);
+		well &= write(to_parent[1], "", 1) == 1 && read(to_child[0], &byte, 1) == 1;
+		well &= holds(memory, 0, 3 * LARGE, 2) && holds(memory, 3 * LARGE, 8 * LARGE, 1);
+		memory = realloc(memory, 20 * LARGE);
+		well &= holds(memory, 0, 3 * LARGE, 2) && holds(memory, 3 * LARGE, 8 * LARGE, 1);
+		free(memory);
+		_exit(well ? 0 : 1);
+	}
+	memset(memory + 2 * LARGE, 3, 3 * LARGE);
+	CHECK(read(to_parent[0], &byte, 1) == 1);
+	CHECK(holds(memory, 0, 2 * LARGE, 1) && holds(memory, 2 * LARGE, 5 * LARGE, 3) &&
+	      holds(memory, 5 * LARGE, 8 * LARGE, 1));
+	CHECK(write(to_child[1], "", 1) == 1);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	CHECK(holds(memory, 0, 2 * LARGE, 1) && holds(memory, 2 * LARGE, 5 * LARGE, 3) &&
+	      holds(memory, 5 * LARGE, 8 * LARGE, 1));
+	free(memory);
+}
+
+/* Descriptors of arenas. */
+static int arenas_open(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int count = 0;
+
+	CHECK(folder);
+	while ((entry = readdir(folder))) {
+		char path[300], target[100] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		if (readlink(path, target, sizeof(target) - 1) > 0)
+			count += strstr(target, "memfd:thole") != NULL;
+	}
+	closedir(folder);
+	return count;
+}
+
+static void exec_has_nothing(char *self)
+{
+	char *arguments[] = {self, (char *)"run", NULL};
+	void *memory = malloc(LARGE);
+	pid_t child;
+	int status;
+
+	CHECK(arenas_open() > 0);
+	CHECK_EQUAL(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	CHECK(is_shared(memory));
+	free(memory);
+}
+
+int main(int count, char **arguments)
+{
+	if (count > 1)
+		return arenas_open();
+	each_function();
+	realloc_keeps();
+	refusals();
+	fork_copies();
+	exec_has_nothing(arguments[0]);
+	threads();
+	return 0;
+}

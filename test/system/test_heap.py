@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole run --shared-heap`: unmodified programs whose large messages move between memory that both ranks have mapped.
+
+What the library means for malloc and fork is in heap_malloc.c and heap_new.cpp; here are whole jobs: their messages
+take that way and arrive unaltered, and Python and numpy behave as ever.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Compile, InstalledMpi
+from jobs import CONFORM_FLAGS, LOG, counters
+from thole_lab import process
+
+TIMEOUT_S = 300.0
+
+EXCHANGE = """
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+other = 1 - world.rank
+for length in (1 << 17, 1 << 20, 5_000_001):
+    out, into = np.empty(length, np.uint8), np.zeros(length, np.uint8)
+    for turn in range(60):
+        out[:] = (np.arange(length) * 7 + turn + world.rank) & 255
+        world.Sendrecv(out, other, recvbuf=into, source=other)
+        assert (into == (np.arange(length) * 7 + turn + other) & 255).all(), (length, turn)
+"""
+
+# Both sides of a fork write where the other does not look, while messages go on.
+FORKS = """
+import os, sys
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+other = 1 - world.rank
+data, into = np.full(1 << 18, 1.0), np.zeros(1 << 18)
+for turn in range(20):
+    data[:] = turn
+    child = os.fork() if turn % 3 == 2 else -1
+    if child == 0:
+        data[: 1 << 17] = -1
+        ok = (data[: 1 << 17] == -1).all() and (data[1 << 17 :] == turn).all()
+        os._exit(0 if ok else 1)
+    world.Sendrecv(data, other, recvbuf=into, source=other)
+    assert (into == turn).all(), turn
+    if child > 0:
+        data[1 << 17 :] = -2
+        assert os.waitpid(child, 0)[1] == 0
+        assert (data[: 1 << 17] == turn).all()
+    if turn % 5 == 4:
+        data, into = np.full(1 << 18, 1.0), np.zeros(1 << 18)
+"""
+
+POOL = """
+import multiprocessing, subprocess
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+table = np.arange(1 << 20)
+def part(k):
+    table[k] = -1                # its own copy
+    return int(table[k + 1 :: 8].sum())
+def work(k):
+    numbers = np.random.default_rng(k).random((400, 400))
+    return float(np.linalg.norm(numbers @ np.linalg.inv(numbers) - np.eye(400))) < 1e-6
+if __name__ == "__main__":
+    want = [int(np.arange(1 << 20)[k + 1 :: 8].sum()) for k in range(8)]
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        assert pool.map(part, range(8)) == want
+    assert (table == np.arange(1 << 20)).all()
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(16)))
+    assert subprocess.run(["true"]).returncode == 0
+    text = "x" * 3_000_000
+    assert len((text + text).encode()) == 6_000_000 and (text * 3).count("x") == 9_000_000
+    grown = bytearray()
+    for i in range(200):
+        grown += bytes([i]) * 50_000
+    assert len(grown) == 10_000_000 and grown[-1] == 199 and grown[0] == 0
+"""
+
+
+def library(build: Path) -> Path:
+    path = build / "heap" / "libthole-heap.so"
+    if not path.exists():
+        pytest.skip("libthole-heap.so is not built for sanitizers")
+    return path
+
+
+def shared(
+    mpi: InstalledMpi, *program: str | Path, words: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    command = [*mpi.tool.command, "run", "--shared-heap", *words, *mpi.command(2, *program)]
+    done = process.run(command, mpi.environment(**LOG), TIMEOUT_S, None)
+    assert done.status == 0, done.output + done.errors
+    return subprocess.CompletedProcess(command, done.status, done.output, done.errors)
+
+
+@pytest.mark.over("mpich", "openmpi", "impi")
+def test_messages_of_numpy_need_no_system_call(mpi: InstalledMpi, build: Path) -> None:
+    library(build)
+    done = shared(mpi, mpi.python, "-c", EXCHANGE, words=("--option", "bulk=direct"))
+    seen = counters(done.stdout + done.stderr)
+    assert seen["attached"] >= 2
+    assert seen["bulk_direct"] > seen.get("bulk_ring", 0) + seen.get("bulk_cooperative", 0)
+    assert seen["bulk_blocks_direct"] > 0
+
+
+@pytest.mark.over("mpich")
+def test_fork_beside_messages(mpi: InstalledMpi, build: Path) -> None:
+    library(build)
+    done = shared(mpi, mpi.python, "-c", FORKS, words=("--option", "bulk=direct"))
+    assert counters(done.stdout + done.stderr)["bulk_direct"] > 0
+
+
+@pytest.mark.over("mpich", "openmpi4")
+def test_conform_under_it(mpi: InstalledMpi, conform: Compile, build: Path) -> None:
+    library(build)
+    words = ("--option", "shared_heap_min=64k")
+    done = shared(mpi, conform(mpi), *CONFORM_FLAGS.get(mpi.name, ()), words=words)
+    assert "conform ok" in done.stdout
+
+
+@pytest.mark.over("mpich")
+def test_python_as_ever(mpi: InstalledMpi, build: Path, tmp_path: Path) -> None:
+    script = tmp_path / "pool.py"
+    script.write_text(POOL)
+    environment = {**os.environ, "LD_PRELOAD": str(library(build)), "THOLE_SHARED_HEAP_MIN": "64k"}
+    done = subprocess.run(
+        [mpi.python, script], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.over("mpich", "openmpi")
+def test_the_variable_reaches_ranks_and_leaves_the_users(mpi: InstalledMpi, build: Path) -> None:
+    code = "import os; print('preloaded', os.environ['LD_PRELOAD'])"
+    command = [*mpi.tool.command, "run", "--shared-heap", *mpi.command(2, mpi.python, "-c", code)]
+    done = process.run(command, mpi.environment(LD_PRELOAD="libm.so.6"), TIMEOUT_S, None)
+    assert done.output.count(f"preloaded {library(build)}:libm.so.6") == 2, done.output + done.errors
