@@ -52,7 +52,7 @@ static bool mxi_endpoint_seize(struct mx_endpoint *endpoint)
 
 /* Programs of MX end without closing, and what they were told is sent has to arrive. Whoever still
  * calls stays in that call until the process is gone. A forked child's copies are not its own. */
-__attribute__((destructor)) static void mxi_endpoint_flush(void)
+__attribute__((destructor)) static void mxi_endpoint_drain(void)
 {
 	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
 		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);

@@ -207,7 +207,7 @@ static int prov_ep_multi_min_set(struct prov_endpoint *endpoint, size_t size)
 	return error;
 }
 
-/* A smaller limit than ours is a wish that is already met. */
+/* A smaller limit than ours is met already. */
 static int prov_ep_limit_accept(int name, size_t size)
 {
 	size_t limit = 0;

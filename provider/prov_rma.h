@@ -4,7 +4,7 @@
  *
  * One function for each direction; libfabric's table only puts parameters in order. An end is
  * reported when the data is in the peer's memory, which is the strongest that libfabric knows
- * (FI_DELIVERY_COMPLETE), so every weaker wish is met.
+ * (FI_DELIVERY_COMPLETE), so every weaker request is met.
  */
 #ifndef PROV_RMA_H
 #define PROV_RMA_H

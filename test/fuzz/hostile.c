@@ -289,7 +289,7 @@ static void step_post(struct stage *stage, struct input *input, uint64_t tag, ui
 	}
 }
 
-/* More, or less, than was announced: pieces of one message, or data of one fetch. */
+/* More, or less, than was said: pieces of one message, or data of one fetch. */
 static void step_lengths(struct stage *stage, struct input *input)
 {
 	uint32_t total = take(input) * 40u, first = total ? (uint32_t)take_word(input) % total : 0;

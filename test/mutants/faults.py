@@ -637,7 +637,7 @@ FAULTS = [
         "",
     ),
     Fault(
-        "who computes is looked again for",
+        "who computes is polled again for",
         PATIENCE,
         "return away_ns >= PATIENCE_WAITING_NS ? 0 : polls < patience->account ? polls : patience->account;",
         "return polls < patience->account ? polls : patience->account;",

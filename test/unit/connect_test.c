@@ -368,7 +368,7 @@ static void keys__of_each_its_own(void **state)
 	assert_string_equal(info_of(pair.b, pair.b_to_a).state, "connected");
 	keys_message(&pair, pair.b, pair.b_to_a);
 	keys_message(&pair, pair.a, pair.a_to_b);
-	/* A wish of its own is refused, and leaves all as it is; then it is granted. */
+	/* A connect of its own is refused, and leaves all as it is; then it is granted. */
 	assert_int_equal(keys_connect(&pair, pair.b, pair.b_to_a, FOREIGN), THOLE_ERR_ACCESS);
 	assert_string_equal(info_of(pair.b, pair.b_to_a).state, "connected");
 	keys_message(&pair, pair.b, pair.b_to_a);
@@ -408,7 +408,7 @@ static void keys__wrong(void **state)
 	keys_close(&pair);
 }
 
-/* The refusal of one wish comes again, late: it is not of the next one. */
+/* The refusal of one connect comes again, late: it is not of the next one. */
 static void keys__late_refusal(void **state)
 {
 	static struct wire seen;

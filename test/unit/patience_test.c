@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is looked again for: the rule by itself, with given times and outcomes, and the polls of an endpoint under a
+/* Who is polled again for: the rule by itself, with given times and outcomes, and the polls of an endpoint under a
  * clock of ours. */
 #include "unit.h"
 
@@ -83,7 +83,7 @@ static void caller__in_vain(void **state)
 	assert_in_range(caller.clocks, 1, 100000 * 3 / PATIENCE_REST_MAX);
 }
 
-/* Who waits is looked again for at each poll, once that was seen to be good. */
+/* Who waits is polled again for at each poll, once that was seen to be good. */
 static void caller__waiting(void **state)
 {
 	struct caller caller = stranger;
@@ -143,7 +143,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 	return 0;
 }
 
-/* Polls by a caller who is away so long between two of them. Returns how often was looked in vain. */
+/* Polls by a caller who is away so long between two of them. Returns how often it polled in vain. */
 static uint32_t polls(struct thole_endpoint *endpoint, unsigned count, uint64_t away_ns)
 {
 	endpoint_of(endpoint)->idle = 0;

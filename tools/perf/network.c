@@ -91,7 +91,7 @@ int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *byt
 }
 
 /* The other side has given up, and says why. */
-static int farewell(const struct perf_rank *rank)
+static int network_reason(const struct perf_rank *rank)
 {
 	char text[BODY_MAX + 1];
 	ssize_t length = recv(rank->in, text, sizeof text - 1, 0);
@@ -132,7 +132,7 @@ int perf_hear(const struct perf_rank *rank, enum perf_word word, void *bytes, si
 	if (hear_bytes(rank, &got, 1, &spins) < 0)
 		return -1;
 	if (got == PERF_WORD_ERROR)
-		return farewell(rank);
+		return network_reason(rank);
 	if (got != (char)word)
 		return network_trouble("%s has said something unexpected", rank->other);
 	return length ? hear_bytes(rank, bytes, length, &spins) : 0;
@@ -146,7 +146,7 @@ bool perf_left(const struct perf_rank *rank)
 	if (count == 0)
 		network_trouble("%s has ended the connection", rank->other);
 	if (count > 0 && word == PERF_WORD_ERROR && recv(rank->in, &word, 1, 0) == 1)
-		farewell(rank);
+		network_reason(rank);
 	return count == 0 || (count > 0 && word == PERF_WORD_ERROR);
 }
 

@@ -449,7 +449,7 @@ static void transmit_progress(struct connection *connection)
 }
 
 /* The peer holds frames up to held_end, and not all before: those are lost, unless they were sent just now. Then they
- * are looked at again, as perhaps nothing more comes from there that would have it done. */
+ * are checked again, as perhaps nothing more comes from there that would have it done. */
 static void transmit_overtaken(struct connection *connection)
 {
 	struct list_node *node = list_first(&connection->out.unacked);

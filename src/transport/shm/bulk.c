@@ -35,7 +35,7 @@ enum {
 	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
 	/* after its door was shut, the kernel has written a sender's first word or will not: it is a step away */
 	SHUT_NS = 100000000,
-	LEAVE_NS = 20000,         /* between two looks, while closing, whether senders are out */
+	LEAVE_NS = 20000,         /* between two checks, while closing, whether senders are out */
 	FETCHES_MAX = 1 << 20,
 };
 

@@ -246,7 +246,7 @@ static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 /* After a record: does the consumer sleep? */
 static inline void ring_attend(struct transport_peer *peer, struct segment *segment)
 {
-	/* A sleeper sets wake, then has all processes fence (membarrier), then looks at the ring: so either it sees
+	/* A sleeper sets wake, then has all processes fence (membarrier), then polls the ring: so either it sees
 	 * the record, or this sees its wake, without a fence here. */
 	__asm__ __volatile__("" ::: "memory");
 	if (__builtin_expect(load_relaxed(&segment->wake) != 0, 0))
