@@ -132,6 +132,37 @@ static void wanted__is_asked_by_the_other_link(void **state)
 	host_close(host);
 }
 
+/* Whom nobody answers asks again, less and less often, and with shorter frames: perhaps the way carries no long ones. */
+static void wanted__is_asked_less_and_less(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet asked;
+	uint64_t first;
+
+	(void)state;
+	host_wants(host, &asked);
+	host_run(host, SECOND_NS / 2);
+	first = host->sinks[UDP].frames;
+	assert_in_range(first, 4, 10);
+	host_run(host, 4 * SECOND_NS);
+	assert_in_range(host->sinks[UDP].frames, first + 4, first + 12);
+	assert_int_equal(host->sinks[UDP].longest, ENGINE_FRAME_MAX);
+	assert_int_equal(host->sinks[UDP].last_length, ENGINE_FRAME_MIN);
+	host_close(host);
+}
+
+static void wanted__by_frames_of_the_option_mtu(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet asked;
+
+	(void)state;
+	host->endpoint->base.options.mtu = 700;
+	host_wants(host, &asked);
+	assert_int_equal(host->sinks[UDP].longest, 700);
+	host_close(host);
+}
+
 /* A CONNECT that was heard and is sent from elsewhere makes nobody the one who gets the answers. */
 static void connect__comes_from_where_it_says(void **state)
 {
@@ -459,6 +490,8 @@ int main(void)
 		cmocka_unit_test(stranger__gets_no_more_than_it_sends),
 		cmocka_unit_test(stranger__shows_that_it_is_there),
 		cmocka_unit_test(wanted__is_asked_by_the_other_link),
+		cmocka_unit_test(wanted__is_asked_less_and_less),
+		cmocka_unit_test(wanted__by_frames_of_the_option_mtu),
 		cmocka_unit_test(connect__comes_from_where_it_says),
 		cmocka_unit_test(accept__proves_the_key),
 		cmocka_unit_test(connect__has_a_session),

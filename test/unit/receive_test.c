@@ -442,6 +442,36 @@ static void multi__cancel_gives_the_buffer_back_once(void **state)
 	thole_endpoint_close(pair.b);
 }
 
+/* Canceled while a message comes into it, the buffer is given back with the last of that. */
+static void multi__cancel_waits_for_what_arrives(void **state)
+{
+	static const char *const options[] = {"bulk_ring=64k", "eager_max=1m", NULL};
+	enum { BYTES = 700000 };
+	struct collected collected = {0};
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, options), .b = pair_endpoint(collect, &collected, options)};
+	char *from = pair_filled(1, BYTES), *buffer = calloc(1, 2 * BYTES);
+
+	(void)state;
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	pair.b_to_a = pair_peer(pair.b, pair.a);
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, 2 * BYTES, 5, 0, THOLE_MULTI, &pair, NULL), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, BYTES, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+	while (list_empty(&endpoint_peer(pair.b, pair.b_to_a)->pending))
+		thole_progress(pair.b);
+	assert_int_equal(thole_cancel_context(pair.b, &pair), 1);
+	assert_int_equal(collected.count, 0);
+	pair_progress(&pair, 2000);
+	assert_int_equal(collected.count, 1);
+	assert_int_equal(collected.completions[0].status, 0);
+	assert_int_equal(collected.completions[0].length, BYTES);
+	assert_true(collected.completions[0].flags & THOLE_MULTI_END);
+	pair_check(1, buffer, BYTES);
+	thole_endpoint_close(pair.a);
+	thole_endpoint_close(pair.b);
+	free(from);
+	free(buffer);
+}
+
 static void multi__source_that_ends_gives_the_buffer_back(void **state)
 {
 	struct collected collected = {0};
@@ -1391,6 +1421,7 @@ int main(void)
 		cmocka_unit_test(pieces__are_disturbed),
 		cmocka_unit_test(multi__takes_messages_until_full),
 		cmocka_unit_test(multi__cancel_gives_the_buffer_back_once),
+		cmocka_unit_test(multi__cancel_waits_for_what_arrives),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),
 		cmocka_unit_test(probe__sees_and_leaves_or_drops),
 		cmocka_unit_test(message_probe__takes_it_out_of_matching),
