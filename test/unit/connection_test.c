@@ -375,6 +375,28 @@ static void close__waits_for_what_is_before_it(void **state)
 	}
 }
 
+/* It says how many records there were, so that who gets it knows whether all are there. */
+static void close__says_what_is_before_it(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet own = stranger_opens(host), said;
+
+	(void)state;
+	own.credit = 64;
+	stranger_says(host, UDP, &own, 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+	endpoint_advance(host->endpoint, ++host->now_ns);
+	host_said(host, UDP, &said);
+	assert_int_equal(said.type, PACKET_RECORD);
+	assert_int_equal(said.sequence, 3);
+	handshake_close(host->engine);
+	host_said(host, UDP, &said);
+	assert_int_equal(said.type, PACKET_CLOSE);
+	assert_int_equal(said.sequence, 4);
+	host_close(host);
+}
+
 /* ---- A peer that answers, while nothing gets on ------------------------------------------------------------- */
 
 enum { SAID_NS = 100000000 }; /* between two words of the peer's */
@@ -501,6 +523,7 @@ int main(void)
 		cmocka_unit_test(connect__for_another_endpoint),
 		cmocka_unit_test(nack__of_another_session),
 		cmocka_unit_test(close__waits_for_what_is_before_it),
+		cmocka_unit_test(close__says_what_is_before_it),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__neither),
 		cmocka_unit_test(link__is_left_after_losses),
