@@ -25,6 +25,7 @@ CONNECTION = "src/transport/datagram/connection.c"
 ENGINE = "src/transport/datagram/engine.c"
 HANDSHAKE = "src/transport/datagram/handshake.c"
 SCATTER = "src/transport/datagram/scatter.c"
+NAMING_MXOE = "src/transport/datagram/naming_mxoe.c"
 NAMING_NATIVE = "src/transport/datagram/naming_native.c"
 PULL = "src/transport/datagram/pull.c"
 ROUTE = "src/transport/datagram/route.c"
@@ -33,6 +34,9 @@ SILENCE = "src/transport/datagram/silence.c"
 TRANSMIT = "src/transport/datagram/transmit.c"
 NATIVE = "src/transport/datagram/wire/native.c"
 NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
+CHOOSE = "src/transport/shm/choose.c"
+CONNECT = "src/transport/shm/connect.c"
+SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 BULK = "src/transport/shm/bulk.c"
 CHOOSE = "src/transport/shm/choose.c"
@@ -50,6 +54,8 @@ PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
 MESSAGE = "src/message/message.c"
 REMOTE = "src/message/remote.c"
+PEER = "src/message/peer.c"
+REQUEST = "src/message/request.c"
 
 FAULTS = [
     # ---- Links
@@ -562,6 +568,59 @@ FAULTS = [
         "return connection->silence.unfed_ns >= patience_ns || connection->silence.untaken_ns >= patience_ns;",
         "return connection->silence.unfed_ns >= patience_ns;",
     ),
+    Fault(
+        "mxoe: a NACK of nothing that was sent ends the peer",
+        NAMING_MXOE,
+        "\tif ((connection->handshake.connect_ns && !connection->handshake.answered && packet->sequence == 0) ||\n"
+        "\t    transmit_is_out(connection, packet->sequence))\n"
+        "",
+        "\tif (true)\n",
+    ),
+    Fault(
+        "mxoe: a window of another peer is served",
+        NAMING_MXOE,
+        "return window->connection == connection && id >> 8",
+        "return id >> 8",
+    ),
+    Fault(
+        "mxoe: a window's former use is served",
+        NAMING_MXOE,
+        "return window->connection == connection && id >> 8 == window->sequence ?",
+        "return window->connection == connection ?",
+    ),
+    Fault(
+        "mxoe: records of an earlier time are taken",
+        NAMING_MXOE,
+        "(packet->sequence ^ sequence_narrow(engine->codec, packet->sequence)) != connection->in.epoch) {",
+        "false) {",
+    ),
+    Fault(
+        "mxoe: acknowledgements of an earlier time are taken",
+        NAMING_MXOE,
+        "if ((packet->ack ^ sequence_narrow(codec, packet->ack)) != connection->out.epoch ||\n"
+        "\t    connection->out.credit",
+        "if (connection->out.credit",
+    ),
+    Fault(
+        "mxoe: a refusal of one key refuses the next",
+        NAMING_MXOE,
+        " || connect->attempt != connection->names.connect_sequence)",
+        ")",
+    ),
+    Fault(
+        "mxoe: DATA may come from anywhere",
+        NAMING_MXOE,
+        "connection->state == CONNECTION_OPEN &&\n"
+        "\t\t\t       memcmp(&connection->route[link->index].records, from, sizeof(*from)) == 0\n"
+        "",
+        "connection->state == CONNECTION_OPEN\n",
+    ),
+    Fault(
+        "mxoe: what is too much is taken",
+        NAMING_MXOE,
+        "if (__builtin_expect(mxoe_unwanted(connection, packet), 0)) {",
+        "if (false) {",
+    ),
     # ---- What keeps strangers out
     Fault(
         "a tag of the wrong kind will do",
@@ -706,6 +765,55 @@ FAULTS = [
         "more = lent && link->in.run_start < link->in.run_end;",
         "more = false;",
     ),
+    # ---- Who comes to the door
+    Fault(
+        "another user's process is let in",
+        CONNECT,
+        " || credentials.uid != geteuid())",
+        ")",
+    ),
+    Fault(
+        "a greeting may be for another endpoint",
+        CONNECT,
+        " ||\n\t    greeting->to != owner->parts.endpoint)",
+        ")",
+    ),
+    Fault(
+        "a second greeting of a peer is taken",
+        CONNECT,
+        " || link->in.segment)\n\t\treturn THOLE_ERR_PROTOCOL;",
+        ")\n\t\treturn THOLE_ERR_PROTOCOL;",
+    ),
+    Fault(
+        "somebody else may greet for the one who listens",
+        CONNECT,
+        "if (link->connected && link->pid != watch->pid) /*",
+        "if (false) /*",
+    ),
+    Fault(
+        "who never says who he is may stay",
+        CONNECT,
+        "if (now_ns - watch->since_ns > GREETING_NS_MAX)",
+        "if (false)",
+    ),
+    Fault(
+        "a segment may get shorter while it is mapped",
+        SEGMENT,
+        "seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||",
+        "seals < 0 ||",
+    ),
+    Fault(
+        "a segment may be shorter than what is in it",
+        SEGMENT,
+        "status.st_size < SEGMENT_BASE + PAGE || ",
+        "",
+    ),
+    Fault(
+        "a segment of another version is taken",
+        SEGMENT,
+        "if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION) {",
+        "if (segment->magic != SEGMENT_MAGIC) {",
+    ),
     # ---- Bulk in shared memory
     Fault(
         "what is lent is written by its owner",
@@ -840,6 +948,18 @@ FAULTS = [
         BULK,
         "if (error || length < window->length)",
         "if (error)",
+    ),
+    Fault(
+        "the slower way is taken",
+        CHOOSE,
+        "best = copy->mean_ns < ring->mean_ns ?",
+        "best = copy->mean_ns > ring->mean_ns ?",
+    ),
+    Fault(
+        "the slower way is never tried again",
+        CHOOSE,
+        "if (costs->choices % (scale * (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY)) != 0)",
+        "if (true)",
     ),
     # ---- Matching
     Fault(
@@ -1055,6 +1175,36 @@ FAULTS = [
         REMOTE,
         "bytes != (op == THOLE_READ ? 0 : atomic_compares(op) ? 2 * length : length)) {",
         "false) {",
+    ),
+    Fault(
+        "an operation that failed has a length",
+        REQUEST,
+        "\tif (request->status && request->status != THOLE_ERR_TRUNCATED)\n\t\tlength = 0;\n",
+        "",
+    ),
+    Fault(
+        "a buffer for many is free with each of its parts",
+        REQUEST,
+        "if (--parent->parts == 0 && parent->retired) {",
+        "if (--parent->parts == 0) {",
+    ),
+    Fault(
+        "what was sent to a peer that is lost waits for ever",
+        PEER,
+        "\tpeer_fail_list(peer, &peer->pending, status);\n",
+        "",
+    ),
+    Fault(
+        "receives from a peer that is lost wait for ever",
+        PEER,
+        "\tif (!peer->screened) /*",
+        "\tif (false) /*",
+    ),
+    Fault(
+        "what is new overtakes what waits",
+        PEER,
+        "list_push_back(&peer->backlog, &request->node);",
+        "list_push_front(&peer->backlog, &request->node);",
     ),
     # ---- The provider
     Fault(
