@@ -750,8 +750,8 @@ FAULTS = [
     Fault(
         "what lies nowhere is memory to answer in",
         RING,
-        "if (place % 64 != 0 || end > ring->size)",
-        "if (false)",
+        "if (payload && record->length == RECORD_EXTERNAL && !(record->place & (uint32_t)PLACE_LENT)) {",
+        "if (record->length == RECORD_EXTERNAL && !(record->place & (uint32_t)PLACE_LENT)) {",
     ),
     Fault(
         "a record may be longer than its slots",
@@ -760,10 +760,10 @@ FAULTS = [
         "if (!payload)",
     ),
     Fault(
-        "an answer in pieces gives back what its next piece lies in",
+        "memory is lent of which its owner was told that it is free",
         RING,
-        "more = lent && link->in.run_start < link->in.run_end;",
-        "more = false;",
+        "\tring->credited = ring->handled;\n\tring->run_start = ring->run_end = 0;\n",
+        "\tring->credited = ring->handled;\n",
     ),
     # ---- Who comes to the door
     Fault(

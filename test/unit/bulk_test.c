@@ -484,6 +484,174 @@ static void close__in_the_middle(void **state)
 	}
 }
 
+/* ---- Records that no correct peer sends ----------------------------------------------------------------- */
+
+/* A fetch of b's that has asked for its data, of which a has sent nothing yet. */
+static struct {
+	struct pair pair;
+	struct thole_request *send, *receive;
+	uint8_t *from, *to;
+	uint64_t id;
+} asked;
+
+static void asked_open(void)
+{
+	pair_open(&asked.pair, (const char *const[]){"bulk=ring", "look_again=0", NULL});
+	transfer(&asked.pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	asked.from = pair_filled(2, LENGTH);
+	asked.to = calloc(1, LENGTH);
+	asked.id = UINT64_C(2) << 32; /* the second use of the first */
+	assert_int_equal(
+		thole_recv(asked.pair.b, asked.pair.b_to_a, asked.to, LENGTH, 1, 0, 0, NULL, &asked.receive), 0);
+	assert_int_equal(
+		thole_send(asked.pair.a, asked.pair.a_to_b, asked.from, LENGTH, 1, 0, 0, NULL, &asked.send), 0);
+	while (shm_link(&endpoint_peer(asked.pair.b, asked.pair.b_to_a)->base)->pulls == 0)
+		thole_progress(asked.pair.b);
+}
+
+static void asked_close(int expected)
+{
+	assert_int_equal(pair_finish(&asked.pair, asked.pair.b, asked.receive, NULL), expected);
+	if (!expected)
+		pair_check(2, asked.to, LENGTH);
+	pair_finish(&asked.pair, asked.pair.a, asked.send, NULL);
+	pair_close(&asked.pair);
+	free(asked.from);
+	free(asked.to);
+}
+
+static void data_arrives(struct transport_peer *peer, uint64_t id, uint64_t offset, uint32_t length)
+{
+	static const uint8_t wrong[100];
+	struct record record = {.kind = RECORD_BULK_DATA, .length = RECORD_EXTERNAL, .tag = id, .imm = offset};
+
+	bulk_arrived(peer, &record, wrong, length);
+}
+
+static void data__of_another_fetch_or_peer(void **state)
+{
+	struct thole_endpoint *other;
+	struct transport_peer *peer;
+
+	(void)state;
+	asked_open();
+	peer = &endpoint_peer(asked.pair.b, asked.pair.b_to_a)->base;
+	data_arrives(peer, UINT64_C(1) << 32, 0, 100); /* of the fetch before */
+	data_arrives(peer, asked.id + 1, 0, 100);
+	other = pair_endpoint(NULL, NULL, (const char *const[]){"look_again=0", NULL});
+	data_arrives(&endpoint_peer(asked.pair.b, pair_peer(asked.pair.b, other))->base, asked.id, 0, 100);
+	assert_int_equal(pair_counter(asked.pair.b, "bad_records"), 0);
+	asked_close(0);
+	thole_endpoint_close(other);
+}
+
+/* In order, and no more than was asked for. */
+static void data__of_another_place(void **state)
+{
+	static const struct {
+		uint64_t offset;
+		uint32_t length;
+	} cases[] = {{1, 100}, {LENGTH, 1}, {UINT64_MAX, 100}, {0, LENGTH + 1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		asked_open();
+		data_arrives(&endpoint_peer(asked.pair.b, asked.pair.b_to_a)->base, asked.id, cases[i].offset,
+			     cases[i].length);
+		assert_int_equal(pair_counter(asked.pair.b, "bad_records"), 1);
+		asked_close(THOLE_ERR_PROTOCOL);
+	}
+}
+
+/* A window that a has announced; b has no receive for it. Whether a serves what such a record asks for. */
+static bool serves(struct pair *pair, const struct record *like, struct thole_request *send)
+{
+	struct record record = *like;
+	struct pool *pool = &shm_of(&pair->a->base)->serves;
+	bool serves;
+
+	record.length = RECORD_EXTERNAL;
+	record.tag = request_id(send);
+	bulk_arrived(&endpoint_peer(pair->a, pair->a_to_b)->base, &record, NULL, 0);
+	serves = pool->live > 0;
+	for (int i = 0; i < PAIR_TURNS_MAX && pool->live > 0; i++)
+		pair_progress(pair, 1);
+	assert_int_equal(pool->live, 0);
+	return serves;
+}
+
+static void window__is_all_that_is_served(void **state)
+{
+	static const struct {
+		uint64_t offset, length;
+		bool good;
+	} pulls[] = {
+		{0, LENGTH, true},      {LENGTH - 1, 1, true}, {0, LENGTH + 1, false}, {1, LENGTH, false},
+		{LENGTH, 1, false},     {LENGTH + 1, 1, false}, {0, 0, false},         {UINT64_MAX, 1, false},
+		{1, UINT64_MAX, false},
+	};
+	static const struct {
+		uint64_t index, count, length, block;
+		bool good, bad;
+	} offers[] = {
+		{0, 1, LENGTH, 65536, true, false},
+		{OFFERS - 1, 1, LENGTH, 65536, true, false},
+		{OFFERS, 1, LENGTH, 65536, false, true},
+		{255, 1, LENGTH, 65536, false, true},
+		{0, 0, LENGTH, 65536, false, true},
+		{0, THOLE_SEGMENTS_MAX + 1, LENGTH, 65536, false, true},
+		{0, 1, LENGTH, 0, false, true},
+		{0, 1, UINT64_MAX, 1, false, true},
+		{0, 1, LENGTH + 1, 65536, false, false},
+		{0, 1, 0, 65536, false, false},
+	};
+	uint8_t *from = pair_filled(2, LENGTH);
+	struct thole_request *send;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"bulk=cooperative", "look_again=0", NULL});
+	transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+	for (size_t i = 0; i < sizeof(pulls) / sizeof(pulls[0]); i++)
+		assert_int_equal(serves(&pair, &(struct record){.kind = RECORD_BULK_PULL, .imm = 77,
+								.arg = {pulls[i].offset, pulls[i].length}},
+					send),
+				 pulls[i].good);
+	for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
+		struct record offer = {.kind = RECORD_BULK_OFFER,
+				       .imm = offers[i].index | UINT64_C(0xabcdef) << 8 | offers[i].count << 32,
+				       .arg = {offers[i].length, (uintptr_t)from, offers[i].block}};
+		uint64_t bad = pair_counter(pair.a, "bad_records");
+
+		assert_int_equal(serves(&pair, &offer, send), offers[i].good);
+		assert_int_equal(pair_counter(pair.a, "bad_records"), bad + offers[i].bad);
+	}
+	pair_close(&pair);
+	free(from);
+}
+
+/* The owner's segments are fewer bytes than it has announced. */
+static void window__of_fewer_bytes_than_it_says(void **state)
+{
+	static uint8_t bytes[200];
+	static struct iovec segments[2] = {{bytes, 100}, {bytes + 100, 100}};
+	struct record record = {.kind = RECORD_RTS, .length = RECORD_EXTERNAL, .tag = 1};
+	struct thole_request *receive;
+	uint8_t *to = calloc(1, LENGTH);
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"bulk=one-copy", "look_again=0", NULL});
+	transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
+	window_store(&(struct window){.length = LENGTH, .count = 2, .address = (uintptr_t)segments}, &record);
+	pair.b->base.up->delivered(&endpoint_peer(pair.b, pair.b_to_a)->base, &record, NULL, 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), THOLE_ERR_FAULT);
+	pair_close(&pair);
+	free(to);
+}
+
 /* ---- Whose memory it is when a fetch ends in the middle ------------------------------------------------- */
 
 enum { REACH_LENGTH = 1 << 20 };
@@ -652,6 +820,22 @@ static void claim__of_a_former_offer(void **state)
 		thole_progress(reach.pair.a);
 	assert_int_equal(offer->claim, word);
 	reach_check();
+	pair_close(&reach.pair);
+	reach_close();
+}
+
+/* A sender that claims more blocks than there are has claimed none: nobody waits for it. */
+static void claim__of_more_than_there_are(void **state)
+{
+	struct offer *offer;
+
+	(void)state;
+	reach_open();
+	offer = &shm_link(&endpoint_peer(reach.pair.b, reach.pair.b_to_a)->base)->in.segment->offers[0];
+	offer->claim |= UINT64_C(100) << 20;
+	for (int i = 0; i < PAIR_TURNS_MAX && !thole_test(reach.pair.b, reach.receive, NULL); i++)
+		;
+	pair_check(2, reach.to, REACH_LENGTH);
 	pair_close(&reach.pair);
 	reach_close();
 }
@@ -1038,6 +1222,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(close__shuts_out_who_does_not_come),
 		cmocka_unit_test(lost__waits_for_what_is_claimed),
 		cmocka_unit_test(claim__of_a_former_offer),
+		cmocka_unit_test(claim__of_more_than_there_are),
+		cmocka_unit_test(data__of_another_fetch_or_peer),
+		cmocka_unit_test(data__of_another_place),
+		cmocka_unit_test(window__is_all_that_is_served),
+		cmocka_unit_test(window__of_fewer_bytes_than_it_says),
 		cmocka_unit_test(door__shuts),
 		cmocka_unit_test(door__is_not_inherited),
 		cmocka_unit_test(read__with_another_cookie),

@@ -2,12 +2,22 @@
 /*
  * thole_connect: that it ends, once and truly, in shared memory, over the network and with the keys of mxoe; how it is
  * given up, and what is said of peers then.
+ *
+ * getsockopt and sendmsg are replaced (by the linker's --wrap): the one may say that the other side is of another user,
+ * the other keeps what an endpoint greets with, which this test then sends in its own way.
  */
 #include "unit.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "wire.h"
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 
 #define NETWORK_A "host=a", "interface=lo", "link=udp", "close_timeout=10ms"
 #define NETWORK_B "host=b", "interface=lo", "link=udp", "close_timeout=10ms"
@@ -107,6 +117,207 @@ static void shm__nobody_is_there(void **state)
 	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "ended");
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
 	thole_endpoint_close(pair.a);
+}
+
+/* What an endpoint greets with: bytes, and a descriptor of its segment. */
+static struct greeted {
+	bool keep, foreign; /* a greeting is kept, and not sent; the other side of a socket is of another user */
+	uint64_t bytes[32];
+	size_t length;
+	int fd;
+} greeted;
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+	int error = __real_getsockopt(fd, level, name, value, size);
+
+	if (error == 0 && level == SOL_SOCKET && name == SO_PEERCRED && greeted.foreign)
+		((struct ucred *)value)->uid++;
+	return error;
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	int sent;
+
+	if (!greeted.keep || !message->msg_control)
+		return __real_sendmsg(fd, message, flags);
+	greeted.length = message->msg_iov[0].iov_len;
+	assert_true(greeted.length <= sizeof(greeted.bytes));
+	memcpy(greeted.bytes, message->msg_iov[0].iov_base, greeted.length);
+	memcpy(&sent, CMSG_DATA(CMSG_FIRSTHDR(message)), sizeof(sent));
+	greeted.fd = dup(sent);
+	return (ssize_t)greeted.length;
+}
+
+/* A socket to who listens for b. */
+static int greet_connect(const struct pair *pair)
+{
+	struct sockaddr_un name;
+	socklen_t length = connect_name(pair->b->base.parts.endpoint, &name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&name, length), 0);
+	return fd;
+}
+
+/* Send b what a has greeted with. Returns the socket. */
+static int greet(const struct pair *pair)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec data = {greeted.bytes, greeted.length};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	int fd = greet_connect(pair);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &greeted.fd, sizeof(int));
+	assert_int_equal(__real_sendmsg(fd, &message, 0), greeted.length);
+	return fd;
+}
+
+/* A pair of which a has greeted b, who does not know of it. */
+static void greet_open(struct pair *pair)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *request;
+
+	pair_open(pair, options);
+	greeted = (struct greeted){.keep = true};
+	assert_int_equal(thole_connect(pair->a, pair->a_to_b, 0, NULL, &request), 0);
+	greeted.keep = false;
+	assert_true(greeted.length > 0);
+}
+
+static void greet_close(struct pair *pair, int fd)
+{
+	close(fd);
+	close(greeted.fd);
+	pair_close(pair);
+}
+
+static const struct segment *greet_segment(const struct pair *pair)
+{
+	const struct shm_peer *link = shm_link(&endpoint_peer(pair->b, pair->b_to_a)->base);
+
+	return link ? link->in.segment : NULL;
+}
+
+/* What a has greeted with lets its sender in, or does not. (a itself, who says nothing, may be refused meanwhile.) */
+static void greet_works(struct pair *pair, bool expected)
+{
+	uint64_t refused = pair_counter(pair->b, "refused");
+	int fd = greet(pair);
+
+	for (int i = 0; i < PAIR_TURNS_MAX && !greet_segment(pair); i++) {
+		if (!expected && pair_counter(pair->b, "refused") > refused)
+			break;
+		thole_progress(pair->b);
+	}
+	assert_true((greet_segment(pair) != NULL) == expected);
+	close(fd);
+}
+
+/* Any word of a greeting that is another one makes it somebody else's, but those behind the name of who is meant, which
+ * say where a page is. */
+static void greeting__is_checked(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	greet_open(&pair);
+	greeted.bytes[0] ^= 1; /* magic */
+	greet_works(&pair, false);
+	greeted.bytes[0] ^= 1;
+	greeted.bytes[1] ^= 1; /* version */
+	greet_works(&pair, false);
+	greeted.bytes[1] ^= 1;
+	greeted.bytes[greeted.length / 8 - 3] ^= 1; /* who is meant */
+	greet_works(&pair, false);
+	greeted.bytes[greeted.length / 8 - 3] ^= 1;
+	greeted.length -= 8;
+	greet_works(&pair, false);
+	greeted.length += 8;
+	greeted.foreign = true;
+	greet_works(&pair, false);
+	greeted.foreign = false;
+	greet_works(&pair, true);
+	greet_close(&pair, -1);
+}
+
+/* One ring from each peer, as long as it lives. */
+static void greeting__comes_once(void **state)
+{
+	const struct segment *segment;
+	struct pair pair;
+	int fd[2];
+
+	(void)state;
+	greet_open(&pair);
+	fd[0] = greet(&pair);
+	while (!greet_segment(&pair))
+		thole_progress(pair.b);
+	segment = greet_segment(&pair);
+	fd[1] = greet(&pair);
+	for (int i = 0; i < 20000; i++)
+		thole_progress(pair.b);
+	assert_ptr_equal(greet_segment(&pair), segment);
+	assert_int_equal(pair_counter(pair.b, "accepts"), 1);
+	close(fd[0]);
+	greet_close(&pair, fd[1]);
+}
+
+/* The kernel knows who listens at a's address: another process, which has come by a's greeting, is not a. */
+static void greeting__of_another_process(void **state)
+{
+	struct pair pair;
+	int status;
+	pid_t child;
+
+	(void)state;
+	greet_open(&pair);
+	assert_int_equal(pair_finish(&pair, pair.b, must_connect(pair.b, pair.b_to_a, 0), NULL), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		greet(&pair);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < 20000; i++)
+		thole_progress(pair.b);
+	assert_null(greet_segment(&pair));
+	greet_works(&pair, true);
+	greet_close(&pair, -1);
+}
+
+/* Who says nothing is let go after a while. */
+static void greeting__does_not_come(void **state)
+{
+	struct pair pair;
+	struct shm *shm;
+	int fd;
+
+	(void)state;
+	greet_open(&pair);
+	shm = shm_of(&pair.b->base);
+	fd = greet_connect(&pair);
+	connect_accept(&pair.b->base, 5);
+	assert_int_equal(shm->greeting_count, 2); /* a has said nothing either */
+	connect_expire(&pair.b->base, 500000000);
+	assert_int_equal(shm->greeting_count, 2);
+	connect_expire(&pair.b->base, UINT64_C(2000000000));
+	assert_int_equal(shm->greeting_count, 0);
+	assert_int_equal(pair_counter(pair.b, "refused"), 2);
+	greet_close(&pair, fd);
 }
 
 /* What an endpoint that closes leaves undone ends otherwise than what one leaves that dies; a greeting that it had not
@@ -531,6 +742,10 @@ int main(void)
 		cmocka_unit_test(shm__connects),
 		cmocka_unit_test(shm__names_tell_no_id),
 		cmocka_unit_test(shm__nobody_is_there),
+		cmocka_unit_test(greeting__is_checked),
+		cmocka_unit_test(greeting__comes_once),
+		cmocka_unit_test(greeting__of_another_process),
+		cmocka_unit_test(greeting__does_not_come),
 		cmocka_unit_test(shm__closed_is_not_dead),
 		cmocka_unit_test(network__connects),
 		cmocka_unit_test(network__refused),

@@ -262,6 +262,27 @@ static void accept__that_cannot_be(void **state)
 	}
 }
 
+/* Who has answered is in: a refusal that comes later is somebody else's. */
+static void accept__then_refused(void **state)
+{
+	static const uint8_t statuses[] = {CONNECT_BAD_KEY, CONNECT_NO_GUARD};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct host *host = host_open(0);
+		struct packet packet, asked;
+		uint32_t peer = host_wants(host, &asked);
+
+		stranger_accept(&packet, &asked);
+		stranger_says(host, UDP, &packet, 0);
+		packet.connect.session = 0;
+		packet.connect.status = statuses[i];
+		stranger_says(host, UDP, &packet, 0);
+		assert_false(endpoint_peer(host->endpoint, peer)->base.gone);
+		host_close(host);
+	}
+}
+
 /* Both want it at once, and the peer has heard us first: that it cannot have our integrity is why there is no
  * connection. */
 static void accept__no_guard_there(void **state)
@@ -352,6 +373,45 @@ static void nack__of_another_session(void **state)
 		assert_int_equal(host_count(host, COUNTER_NACKS_RECEIVED), 3);
 		host_close(host);
 	}
+}
+
+/* A tag that nobody can judge is none. */
+static void frame__with_a_tag_that_was_not_agreed_on(void **state)
+{
+	static const uint8_t flags[] = {PACKET_TAGGED, PACKET_SEALED};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct host *host = host_open(0);
+		struct packet packet = stranger_opens(host);
+
+		packet.flags = flags[i];
+		packet.counter = 1;
+		packet.credit = 99;
+		stranger_says(host, UDP, &packet, 0);
+		assert_int_equal(host_count(host, COUNTER_DROPPED_FORGED), 1);
+		assert_int_not_equal(host_connection(host)->out.credit, 99);
+		host_close(host);
+	}
+}
+
+/* Whoever sends frames for no connection is told so now and then. */
+static void strangers__are_told_now_and_then(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet = {.type = PACKET_ACK, .flags = PACKET_ANSWER, .to = 5, .session = 815};
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		stranger_says(host, UDP, &packet, 0);
+	assert_int_equal(host_count(host, COUNTER_NACKS_SENT), 1);
+	assert_int_equal(host_count(host, COUNTER_DROPPED_SESSION), 10);
+	host_run(host, NACK_NS);
+	endpoint_advance(host->endpoint, ++host->now_ns);
+	stranger_says(host, UDP, &packet, 0);
+	stranger_says(host, UDP, &packet, 0);
+	assert_int_equal(host_count(host, COUNTER_NACKS_SENT), 2);
+	host_close(host);
 }
 
 /* Records that were sent before a CLOSE may still lie in another link's memory: they have a little time, and no
@@ -464,6 +524,57 @@ static void stalled__neither(void **state)
 	host_close(host);
 }
 
+/* ---- A peer that says nothing ------------------------------------------------------------------------------- */
+
+static enum link_liveness verdict;
+
+static enum link_liveness sink_liveness(struct link *link, const struct path *to, uint64_t endpoint)
+{
+	(void)link;
+	(void)to;
+	assert_int_equal(endpoint, 102);
+	return verdict;
+}
+
+static void sink_liveness_end(struct link *link, const struct path *to)
+{
+	(void)link;
+	(void)to;
+}
+
+/* Its host is asked after it; what it says decides how long something that waits goes on waiting. */
+static void silent__by_what_its_host_says(void **state)
+{
+	static const struct {
+		enum link_liveness verdict;
+		unsigned least, most; /* eighths of peer_timeout that it is waited for */
+	} cases[] = {
+		{LINK_UNKNOWN, 8, 11}, {LINK_GONE, 4, 7}, {LINK_HELD, 13, 1000}, {LINK_ALIVE, 200, 0},
+	};
+	struct link_calls calls = sink_calls[UDP];
+
+	(void)state;
+	calls.liveness = sink_liveness;
+	calls.liveness_end = sink_liveness_end;
+	for (unsigned i = 0; i < 4; i++) {
+		struct host *host = host_open(0);
+		uint64_t eighth = host->endpoint->base.options.peer_timeout / 8;
+		unsigned waited = 0;
+
+		host->sinks[UDP].link.calls = &calls;
+		stranger_opens(host);
+		verdict = cases[i].verdict;
+		assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+		for (; waited < 200 && !endpoint_peer(host->endpoint, 0)->base.gone; waited++)
+			host_run(host, eighth);
+		if (cases[i].most)
+			assert_in_range(waited, cases[i].least, cases[i].most);
+		else
+			assert_int_equal(waited, cases[i].least);
+		host_close(host);
+	}
+}
+
 /* ---- A link that loses ------------------------------------------------------------------------------------- */
 
 /* A peer that both links reach. */
@@ -518,14 +629,18 @@ int main(void)
 		cmocka_unit_test(accept__proves_the_key),
 		cmocka_unit_test(connect__has_a_session),
 		cmocka_unit_test(accept__that_cannot_be),
+		cmocka_unit_test(accept__then_refused),
 		cmocka_unit_test(accept__no_guard_there),
 		cmocka_unit_test(connect__of_a_second_session),
 		cmocka_unit_test(connect__for_another_endpoint),
 		cmocka_unit_test(nack__of_another_session),
+		cmocka_unit_test(frame__with_a_tag_that_was_not_agreed_on),
+		cmocka_unit_test(strangers__are_told_now_and_then),
 		cmocka_unit_test(close__waits_for_what_is_before_it),
 		cmocka_unit_test(close__says_what_is_before_it),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__neither),
+		cmocka_unit_test(silent__by_what_its_host_says),
 		cmocka_unit_test(link__is_left_after_losses),
 	};
 

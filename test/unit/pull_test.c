@@ -106,6 +106,47 @@ static void transfers__do_not_come_again(void **state)
 	}
 }
 
+/* A window is for whom it was announced to, whoever else learns its name (mxoe: 16 bits). */
+static void window__of_another_peer(void **state)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+	static const uint8_t bytes[FETCH_BYTES];
+	const struct codec *codec = &codec_mxoe;
+	struct path path = {{2, 0, 0, 0, 0, 9}};
+	struct thole_request *send, *receive;
+	uint8_t in[FETCH_BYTES], frame[PACKET_HEAD_MAX];
+	struct connection *other;
+	struct address_parts parts;
+	struct thole_address address;
+	struct packet packet;
+	struct engine *a;
+	struct pair pair;
+	uint64_t nacks;
+	uint32_t peer;
+
+	(void)state;
+	open_both(&pair, codec);
+	a = wires[0].link.engine;
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, FETCH_BYTES, 1, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, FETCH_BYTES, 1, 0, 0, NULL, &send), 0);
+	run_until(&pair, 0, codec, PACKET_PULL, &packet);
+	address_mxoe(mac, 9, &parts);
+	address_format(&parts, &address);
+	assert_int_equal(thole_peer(pair.a, &address, &peer), 0);
+	other = connection_get(a, &endpoint_peer(pair.a, peer)->base);
+	route_reach(other, 0, &path);
+	other->peer_session = 1;
+	connection_open(other);
+	packet.from = 9;
+	nacks = pair.a->base.counters[COUNTER_NACKS_SENT];
+	engine_frame(a, &wires[0].link, &path, frame, codec->encode(&packet, frame));
+	assert_int_equal(pair.a->base.counters[COUNTER_NACKS_SENT], nacks + 1);
+	assert_int_equal(a->serves.live, 0);
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.b, receive), 0);
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), 0);
+	vanish_both(&pair);
+}
+
 /* ---- One transfer, looked at closely ------------------------------------------------------------------------- */
 
 enum { PULL_LATE_NS = 2000000, LONG_BYTES = 4 << 20, FRAME_BYTES = (1400 - 32) & ~7 };
@@ -481,6 +522,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(transfers__do_not_come_again),
+		cmocka_unit_test(window__of_another_peer),
 		cmocka_unit_test(range__is_checked),
 		cmocka_unit_test(pulls__that_wait_have_a_bound),
 		cmocka_unit_test(transfer__of_another_peer),

@@ -152,6 +152,31 @@ static void finish__of_fewer_bytes_is_no_success(void **state)
 	assert_int_equal(finished(-THOLE_ERR_COUNT - 5, 0, &length), THOLE_ERR_PROTOCOL);
 }
 
+/* Announced, and not fetched when the peer ends. */
+static void send__that_waits_ends_with_the_peer(void **state)
+{
+	char *from = pair_filled(1, 300000);
+	struct thole_completion completion;
+	struct thole_request *sends[2];
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, no_options);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 300000, 7, 0, 0, NULL, &sends[0]), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 8, 7, 0, THOLE_SYNC, NULL, &sends[1]), 0);
+	pair_progress(&pair, 200);
+	thole_endpoint_close(pair.b);
+	for (int i = 0; i < PAIR_TURNS_MAX && !endpoint_peer(pair.a, pair.a_to_b)->base.gone; i++)
+		thole_progress(pair.a);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(thole_test(pair.a, sends[i], &completion), 1);
+		assert_int_equal(completion.status, THOLE_ERR_CLOSED);
+		assert_int_equal(completion.length, 0);
+	}
+	thole_endpoint_close(pair.a);
+	free(from);
+}
+
 /* The answer to a synchronous send overtakes the rest of its pieces where the ring is smaller than the message. */
 static void sync__matched_before_all_pieces_are_out(void **state)
 {
@@ -1414,6 +1439,7 @@ int main(void)
 		cmocka_unit_test(recv__every_size_posted_and_unexpected),
 		cmocka_unit_test(recv__longer_message_is_cut),
 		cmocka_unit_test(finish__of_fewer_bytes_is_no_success),
+		cmocka_unit_test(send__that_waits_ends_with_the_peer),
 		cmocka_unit_test(sync__matched_before_all_pieces_are_out),
 		cmocka_unit_test(sync__answered_after_the_payload_was_copied),
 		cmocka_unit_test(rts__of_a_window_that_cannot_be),

@@ -343,6 +343,25 @@ static void atomic__refused(void **state)
 	target_close();
 }
 
+/* What was refused has moved nothing. */
+static void put_get__refused_has_no_length(void **state)
+{
+	static uint8_t bytes[100];
+	struct iovec segment = {bytes, sizeof(bytes)};
+	struct thole_completion completion;
+	struct thole_request *request;
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_PUT);
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, 99, 0, 0, 0, NULL, &request), 0);
+	assert_int_equal(pair_finish(&target.pair, target.pair.a, request, &completion), THOLE_ERR_KEY);
+	assert_int_equal(completion.length, 0);
+	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, NULL, &request), 0);
+	assert_int_equal(pair_finish(&target.pair, target.pair.a, request, &completion), THOLE_ERR_ACCESS);
+	assert_int_equal(completion.length, 0);
+	target_close();
+}
+
 /* ---- Records that no correct peer sends -------------------------------------------------------------------------- */
 
 static const uint8_t payload[64];
@@ -472,6 +491,7 @@ int main(void)
 		cmocka_unit_test(notice__put_with_imm_and_notify_regions),
 		cmocka_unit_test(atomic__operates_and_fetches),
 		cmocka_unit_test(atomic__refused),
+		cmocka_unit_test(put_get__refused_has_no_length),
 		cmocka_unit_test(atomic__of_operands_that_cannot_be),
 		cmocka_unit_test(get__is_answered_with_another_length),
 		cmocka_unit_test(gone__pending_operations_end),

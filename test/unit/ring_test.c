@@ -221,6 +221,27 @@ static void poll__payload_anywhere(void **state)
 	pair_close(&pair);
 }
 
+/* A payload in slots is no longer than they are. */
+static void poll__payload_longer_than_its_slots(void **state)
+{
+	static const uint16_t lengths[] = {SPAN_MAX + 1, SPAN_MAX + 64, RECORD_EXTERNAL - 1};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct thole_completion completion;
+		struct pair pair;
+
+		pair_open(&pair, small_options);
+		connect_both(&pair);
+		forge(&pair, &(struct record){.kind = RECORD_EAGER, .tag = 9, .length = lengths[i]});
+		forge(&pair, &(struct record){.kind = RECORD_EAGER, .tag = 9, .length = lengths[i]});
+		pair_progress(&pair, 20);
+		assert_true(pair_counter(pair.b, "bad_records") > 0);
+		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 9, ~UINT64_C(0), 0, &completion), 0);
+		pair_close(&pair);
+	}
+}
+
 /* The question's memory, which the answer lies in, is not given back to the asker before it has handled the answer: it
  * would write the next question there. */
 static void publish__not_while_memory_is_lent(void **state)
@@ -329,6 +350,7 @@ int main(void)
 		cmocka_unit_test(push__full_of_slots_and_full_of_bytes),
 		cmocka_unit_test(stamp__differs_from_lap_to_lap),
 		cmocka_unit_test(poll__payload_anywhere),
+		cmocka_unit_test(poll__payload_longer_than_its_slots),
 		cmocka_unit_test(publish__not_while_memory_is_lent),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),

@@ -156,6 +156,31 @@ static void ack__comes_with_a_pull(void **state)
 	vanish_both();
 }
 
+/* ---- What is said ------------------------------------------------------------------------------------------- */
+
+/* Another host cannot read our memory, and need not know where it is. */
+static void rts__does_not_say_where_memory_is(void **state)
+{
+	static uint8_t bytes[200000];
+	struct thole_request *send;
+	struct packet packet = {0};
+	struct window window;
+
+	(void)state;
+	open_both();
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, sizeof(bytes), 0, 0, 0, NULL, &send), 0);
+	endpoint_advance(pair.a, now_ns);
+	assert_true(wires[1].head != wires[1].tail);
+	assert_int_equal(codec_native.decode(&packet, wires[1].frames[wires[1].head % 256],
+					     wires[1].lengths[wires[1].head % 256]),
+			 0);
+	assert_int_equal(packet.message.record.kind, RECORD_RTS);
+	window_load(&window, &packet.message.record);
+	assert_int_equal(window.length, sizeof(bytes));
+	assert_int_equal(window.address, 0);
+	vanish_both();
+}
+
 /* ---- How much is out ---------------------------------------------------------------------------------------- */
 
 /* The receiver's word counts, for small frames as well. */
@@ -320,6 +345,7 @@ int main(void)
 		cmocka_unit_test(ack__of_what_was_not_sent),
 		cmocka_unit_test(ack__of_what_waits_for_credit),
 		cmocka_unit_test(ack__comes_with_a_pull),
+		cmocka_unit_test(rts__does_not_say_where_memory_is),
 		cmocka_unit_test(credit__bounds_what_is_out),
 		cmocka_unit_test(window__has_a_bound),
 		cmocka_unit_test(window__shrinks_with_losses),
