@@ -944,12 +944,6 @@ FAULTS = [
         "return false;",
     ),
     Fault(
-        "a window may have fewer bytes than it says",
-        BULK,
-        "if (error || length < window->length)",
-        "if (error)",
-    ),
-    Fault(
         "the slower way is taken",
         CHOOSE,
         "best = copy->mean_ns < ring->mean_ns ?",
