@@ -750,8 +750,8 @@ FAULTS = [
     Fault(
         "what lies nowhere is memory to answer in",
         RING,
-        "if (payload && record->length == RECORD_EXTERNAL && !(record->place & (uint32_t)PLACE_LENT)) {",
-        "if (record->length == RECORD_EXTERNAL && !(record->place & (uint32_t)PLACE_LENT)) {",
+        "if (payload && record->length == RECORD_EXTERNAL) {",
+        "if (record->length == RECORD_EXTERNAL) {",
     ),
     Fault(
         "a record may be longer than its slots",

@@ -530,6 +530,7 @@ static void data_arrives(struct transport_peer *peer, uint64_t id, uint64_t offs
 
 static void data__of_another_fetch_or_peer(void **state)
 {
+	struct thole_request *connected;
 	struct thole_endpoint *other;
 	struct transport_peer *peer;
 
@@ -539,6 +540,9 @@ static void data__of_another_fetch_or_peer(void **state)
 	data_arrives(peer, UINT64_C(1) << 32, 0, 100); /* of the fetch before */
 	data_arrives(peer, asked.id + 1, 0, 100);
 	other = pair_endpoint(NULL, NULL, (const char *const[]){"look_again=0", NULL});
+	assert_int_equal(thole_connect(other, pair_peer(other, asked.pair.b), 0, NULL, &connected), 0);
+	while (!shm_link(&endpoint_peer(asked.pair.b, pair_peer(asked.pair.b, other))->base))
+		thole_progress(asked.pair.b);
 	data_arrives(&endpoint_peer(asked.pair.b, pair_peer(asked.pair.b, other))->base, asked.id, 0, 100);
 	assert_int_equal(pair_counter(asked.pair.b, "bad_records"), 0);
 	asked_close(0);
@@ -615,7 +619,7 @@ static void window__is_all_that_is_served(void **state)
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
 	for (size_t i = 0; i < sizeof(pulls) / sizeof(pulls[0]); i++)
 		assert_int_equal(serves(&pair, &(struct record){.kind = RECORD_BULK_PULL, .imm = 77,
-								.arg = {pulls[i].offset, pulls[i].length}},
+								.arg = {pulls[i].offset, pulls[i].length, 65536}},
 					send),
 				 pulls[i].good);
 	for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {

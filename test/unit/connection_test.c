@@ -132,7 +132,7 @@ static void wanted__is_asked_by_the_other_link(void **state)
 	host_close(host);
 }
 
-/* Whom nobody answers asks again, less and less often, and with shorter frames: perhaps the way carries no long ones. */
+/* Whom nobody answers is asked less and less often, by shorter frames: perhaps the way carries no long ones. */
 static void wanted__is_asked_less_and_less(void **state)
 {
 	struct host *host = host_open(0);
