@@ -19,7 +19,18 @@ from thole_lab.testbed import Testbed
 
 import report
 import targets
-from comparison import QUICK, WHOLE, Bench, Compared, Plan, environment, ready, rounds, with_others
+from comparison import (
+    QUICK,
+    WHOLE,
+    WORK_NS,
+    Bench,
+    Compared,
+    Plan,
+    environment,
+    ready,
+    rounds,
+    with_others,
+)
 from peers import Peer
 from results import Condition, Results
 
@@ -35,7 +46,7 @@ class Setting:
     mtu: int = 1500
     permille: float | None = None  # of frames that are lost; None: segmentation offload as the kernel likes
     injected: int = 0  # of 1000 frames that Thole throws away itself
-    tests: tuple[str, ...] = ("latency", "touched", "bandwidth", "allreduce")
+    tests: tuple[str, ...] = ("latency", "touched", "bandwidth", "test", "allreduce")
 
 
 LOSSY = ("mpich-tcp", "mpich-ucx-tcp", "openmpi5-tcp", "openmpi5-ofi-tcp", "openmpi5-ucx-tcp", "intel-tcp")
@@ -59,6 +70,8 @@ def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
         for test in setting.tests
         if test in sizes and test in wanted
     ]
+    if "test" in setting.tests and "test" in wanted:
+        made.append(Plan(("test",), 2, WORK_NS))
     # A lost frame may cost TCP 200 ms: rounds that are long enough to have some of these.
     if setting.permille or setting.injected:
         made = [replace(plan, rounds=7, round_ms=100) for plan in made]

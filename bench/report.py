@@ -38,6 +38,7 @@ NETWORK_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
     "bandwidth": "Windowed bandwidth, GB/s",
+    "test": "An MPI_Test that finds nothing, us; the size is the work between two, ns",
     "cpu_send": "CPU seconds of the sender for each GB of it",
     "cpu_recv": "CPU seconds of the receiver for each GB of it",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on one core of each host",

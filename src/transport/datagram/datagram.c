@@ -20,7 +20,8 @@
 enum {
 	/* fruitless polls of a link that costs a system call, after which it is polled seldom, */
 	RECENT_POLLS = 64,
-	IDLE_POLLS = 16,        /* once in so many, where shared memory is polled in between */
+	IDLE_POLLS = 16,        /* once in so many, where memory is polled in between, */
+	ALONE_POLLS = 4,        /* or nothing is: a poll in vain that does not look is short */
 	CLOCK_POLLS = 16,       /* fruitless polls between two readings of the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
 	WATCH_TURNS = 4,        /* checks in one peer_timeout of the peers that receives wait for */
@@ -569,14 +570,14 @@ static void datagram_info(struct transport_peer *peer, struct thole_peer_info *i
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
 /* To poll a link that is not cheap costs a system call. It is polled each time while something comes there or is to
- * come, and where there is nothing else to poll: no peers in shared memory, no link in memory. */
+ * come, and else more often where there is nothing else to poll: no peers in shared memory, no link in memory. */
 static bool datagram_is_due(struct datagram *datagram)
 {
 	const struct engine *engine = &datagram->engine;
 	bool alone = datagram->owner->locals == 0 && engine->link_count == 1;
 
-	return alone || engine->outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
-	       datagram->polls % IDLE_POLLS == 0;
+	return engine->outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
+	       datagram->polls % (alone ? ALONE_POLLS : IDLE_POLLS) == 0;
 }
 
 static unsigned datagram_receive(struct datagram *datagram, struct link *link, bool due)
