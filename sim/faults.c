@@ -109,9 +109,10 @@ static void fault_compute(struct faults *faults)
 void faults_exhaust(struct process *process, bool requests, bool on)
 {
 	struct engine *engine = process_engine(process);
-	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->serves,
+	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
+				&engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,
 				&process->endpoint->requests, &process->endpoint->unexpected};
-	size_t count = requests ? 5 : 3;
+	size_t count = sizeof(pools) / sizeof(*pools) - (requests ? 0 : 2);
 
 	world_tell(process->world, "%u has %s memory", process->index, on ? "no more" : "enough");
 	process->low_memory |= requests && on;

@@ -577,6 +577,33 @@ static void wire_hand(struct wire *wire, unsigned channel, struct parcel *parcel
 	parcel_free(parcel);
 }
 
+/* Frames of one sender that lie behind each other, of one length but perhaps the last, up to `most` and as many bytes
+ * as a packet has: as one. Returns how many. */
+static unsigned wire_hand_together(struct wire *wire, uint64_t most, size_t room)
+{
+	struct parcel *parcel = wire_next(wire, CHANNEL_RECORDS);
+	struct path source = parcel->source;
+	size_t segment = parcel->length, length = segment, bytes = 0;
+	uint8_t *exact = NULL;
+	unsigned frames = 0;
+
+	while (parcel && frames < most && length == segment && parcel->length <= segment &&
+	       (frames == 0 || (parcel->length > 0 && bytes + parcel->length <= room)) &&
+	       memcmp(&parcel->source, &source, sizeof(source)) == 0) {
+		length = parcel->length;
+		exact = sim_grow(exact, bytes + length);
+		memcpy(exact + bytes, parcel->bytes, length);
+		bytes += length;
+		frames++;
+		wire_take(wire, CHANNEL_RECORDS, parcel);
+		parcel_free(parcel);
+		parcel = wire_next(wire, CHANNEL_RECORDS);
+	}
+	engine_frames(wire->link.engine, &wire->link, &source, exact, bytes, segment);
+	free(exact);
+	return frames;
+}
+
 /* Records of one sender that lie behind each other come as one packet, as with UDP_GRO: all are handed over before
  * anything is sent. */
 static unsigned wire_packet(struct wire *wire)
@@ -590,9 +617,11 @@ static unsigned wire_packet(struct wire *wire)
 
 	while (parcel && frames < most && bytes + parcel->length <= GATHER_BYTES && wire->process->endpoint &&
 	       memcmp(&parcel->source, &source, sizeof(source)) == 0) {
-		bytes += parcel->length;
-		wire_hand(wire, CHANNEL_RECORDS, parcel);
-		frames++;
+		size_t length = parcel->length;
+		unsigned some = wire_hand_together(wire, most - frames, GATHER_BYTES - bytes);
+
+		bytes += some * length; /* about */
+		frames += some;
 		parcel = wire_next(wire, CHANNEL_RECORDS);
 	}
 	return frames;

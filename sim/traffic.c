@@ -1226,6 +1226,8 @@ static void check_rest(struct process *process)
 		{"serves", engine->serves.live},
 		{"small frames", engine->small_frames.live},
 		{"large frames", engine->large_frames.live},
+		{"frames in trains", engine->train_frames.live},
+		{"trains", engine->trains[0].live + engine->trains[1].live + engine->trains[2].live},
 		{"bytes asked for", engine->outstanding},
 		{"held frames", engine->held},
 		{"timers", engine->timers.count},

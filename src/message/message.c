@@ -206,7 +206,6 @@ int message_emit(struct thole_request *request)
 {
 	static const struct record piece = {.kind = RECORD_PIECE};
 	const struct transport *transport = request->peer->base.transport;
-	uint32_t piece_max = transport->piece_max(&request->peer->base);
 
 	/* The receiver may have asked for an RTS while this one waited. */
 	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
@@ -214,6 +213,7 @@ int message_emit(struct thole_request *request)
 		message_rts(request);
 	while (!request->head_sent || request->offset < request->payload) {
 		uint64_t left = request->payload - request->offset;
+		uint32_t piece_max = transport->piece_max(&request->peer->base, left);
 		uint32_t length = left < piece_max ? (uint32_t)left : piece_max;
 		int error;
 
@@ -225,6 +225,8 @@ int message_emit(struct thole_request *request)
 			return error;
 		request->head_sent = true;
 		request->offset += length;
+		if (request->offset < request->payload)
+			message_transmit(request->peer); /* it is on its way while the next one is made */
 	}
 	return 0;
 }
@@ -644,7 +646,7 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 	} else {
 		const struct iovec segment = {(void *)(uintptr_t)buffer, length};
 
-		if (!message_is_eager(peer, length) || length > peer->base.transport->piece_max(&peer->base))
+		if (!message_is_eager(peer, length) || length > peer->base.transport->piece_max(&peer->base, length))
 			return false;
 		record.length = 0;
 		memset(record.payload, 0, sizeof(record.payload)); /* goes along */

@@ -41,9 +41,9 @@ static int nowhere_push(struct transport_peer *peer, const struct record *record
 	return THOLE_ERR_AGAIN;
 }
 
-static uint32_t nowhere_piece_max(struct transport_peer *peer)
+static uint32_t nowhere_piece_max(struct transport_peer *peer, uint64_t left)
 {
-	(void)peer;
+	(void)peer, (void)left;
 	return UINT32_MAX;
 }
 

@@ -168,12 +168,12 @@ struct transport {
 	/* Whether an open transport reaches who has such an address. */
 	bool (*reaches)(const struct transport_owner *owner, const struct address_parts *parts);
 	/* Records. connect is called once before the first push and may finish later (push says AGAIN until then).
-	 * push hands over a record with `length` bytes at `offset` of the payload vector, at most piece_max of them:
-	 * 0, or AGAIN with nothing handed over, or PEER. */
+	 * push hands over a record with `length` bytes at `offset` of the payload vector: 0, or AGAIN with nothing
+	 * handed over, or PEER. piece_max: at most so many, of a message of which so many are left. */
 	int (*connect)(struct transport_peer *peer);
 	int (*push)(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
-	uint32_t (*piece_max)(struct transport_peer *peer);
+	uint32_t (*piece_max)(struct transport_peer *peer, uint64_t left);
 	/* Whether what connect began has succeeded; if not yet, the upcall connected says so later, or lost. */
 	bool (*connected)(struct transport_peer *peer);
 	/* Before connect, or to have it tried anew: the key that the peer wants to hear. NULL: none. Errors: MEMORY. */

@@ -32,6 +32,8 @@ ROUTE = "src/transport/datagram/route.c"
 SERVE = "src/transport/datagram/serve.c"
 SILENCE = "src/transport/datagram/silence.c"
 TRANSMIT = "src/transport/datagram/transmit.c"
+TRANSMIT_FRAME = "src/transport/datagram/transmit_frame.c"
+UDP_SEND = "src/transport/datagram/udp_send.c"
 NATIVE = "src/transport/datagram/wire/native.c"
 NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
 CHOOSE = "src/transport/shm/choose.c"
@@ -58,6 +60,61 @@ PEER = "src/message/peer.c"
 REQUEST = "src/message/request.c"
 
 FAULTS = [
+    # ---- Frames that come, and go, together
+    Fault(
+        "a frame that comes twice in one packet is taken twice",
+        NAMING_NATIVE,
+        "packet->counter > before->counter);",
+        "true);",
+    ),
+    Fault(
+        "frames that come together are taken again",
+        NAMING_NATIVE,
+        "\t\tguard_seen(connection->guard, judged, count);\n",
+        "\t\tguard_seen(connection->guard, judged, 1);\n",
+    ),
+    Fault(
+        "frames that come together are not judged",
+        NAMING_NATIVE,
+        " ||\n\t    connection_judge(connection, judged, count) != GUARD_FINE)\n",
+        ")\n",
+    ),
+    Fault(
+        "only the first acknowledgement of a packet is heeded",
+        ENGINE,
+        "if (!before || packet->ack != before->ack || packet->credit != before->credit)",
+        "if (!before)",
+    ),
+    Fault(
+        "frames that lie behind each other go as one",
+        UDP_SEND,
+        "\tif (first->msg_iovlen == 1 && first->msg_controllen == 0)\n",
+        "\tif (first->msg_iovlen == 1)\n",
+    ),
+    Fault(
+        "a train is never free again",
+        TRANSMIT_FRAME,
+        "\tif (--train->live == 0)\n",
+        "\tif (--train->live == UINT32_MAX)\n",
+    ),
+    Fault(
+        "an empty train stays where its frame has no memory",
+        TRANSMIT_FRAME,
+        "\t\tif (train && train->live == 0)\n",
+        "\t\tif (false)\n",
+    ),
+    Fault(
+        "frames of a record lie apart",
+        TRANSMIT,
+        "\tcut.many = left > WIDE_FRAMES * cut.most;\n",
+        "\tcut.many = false;\n",
+    ),
+    Fault(
+        "a message in two packets has a long and a short one",
+        ENGINE,
+        "return packets > 1 ? (uint32_t)((left + packets - 1) / packets) : most;",
+        "return most;",
+    ),
     # ---- Links
     Fault(
         "a link that is left is still used",

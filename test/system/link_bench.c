@@ -86,6 +86,16 @@ bool engine_frame(struct engine *e, struct link *link, const struct path *from, 
 	return true;
 }
 
+bool engine_frames(struct engine *e, struct link *link, const struct path *from, const uint8_t *frames, size_t length,
+		   size_t segment)
+{
+	bool known = false;
+
+	for (size_t at = 0; at < length; at += segment)
+		known |= engine_frame(e, link, from, frames + at, length - at < segment ? length - at : segment);
+	return known;
+}
+
 void scatter_foresee(struct engine *e, struct scatter *scatter)
 {
 	(void)e;

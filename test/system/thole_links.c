@@ -104,6 +104,16 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 	return true;
 }
 
+bool engine_frames(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
+		   size_t length, size_t segment)
+{
+	bool known = false;
+
+	for (size_t at = 0; at < length; at += segment)
+		known |= engine_frame(engine, link, from, frames + at, length - at < segment ? length - at : segment);
+	return known;
+}
+
 /* Parts of all kinds of lengths: a link knows nothing of what they mean. */
 void scatter_foresee(struct engine *engine, struct scatter *scatter)
 {

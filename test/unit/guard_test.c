@@ -489,6 +489,101 @@ static void frames__that_are_forged_do_nothing(void **state)
 	endpoint_vanish(pair.b);
 }
 
+/* What waits for b, as one: its bytes, and how many frames of which length. */
+static size_t train_take(uint8_t *train, size_t *segment_p, unsigned *count_p)
+{
+	struct wire *wire = &wires[1];
+	size_t length = 0;
+
+	*segment_p = wire->lengths[wire->head % 256];
+	for (*count_p = 0; wire->head != wire->tail; wire->head++, ++*count_p) {
+		memcpy(train + length, wire->frames[wire->head % 256], wire->lengths[wire->head % 256]);
+		length += wire->lengths[wire->head % 256];
+	}
+	return length;
+}
+
+static bool b_gets_train(struct pair *pair, const uint8_t *train, size_t length, size_t segment)
+{
+	return engine_frames(&datagram_of(&pair->b->base)->engine, &wires[1].link, &wires[0].link.own, train, length,
+			     segment);
+}
+
+/* A message of many frames with one of them forged (or none, if that is beyond the last). */
+static void train_forge(struct pair *pair, uint64_t *now_ns, unsigned wrong)
+{
+	static uint8_t train[65536], in[20000];
+	uint64_t forged = pair_counter(pair->b, "dropped_forged"), id = 2 + wrong;
+	uint64_t replayed = pair_counter(pair->b, "dropped_replayed");
+	struct thole_request *send, *receive;
+	void *out = pair_filled(id, sizeof(in));
+	size_t length, segment;
+	unsigned count;
+	bool whole;
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, in, sizeof(in), id, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, out, sizeof(in), id, 0, 0, NULL, &send), 0);
+	length = train_take(train, &segment, &count);
+	assert_true(count > 10);
+	whole = wrong >= count;
+	if (!whole)
+		train[wrong * segment + PACKET_FRONT]++; /* its counter */
+	assert_true(b_gets_train(pair, train, length, segment));
+	assert_int_equal(pair_counter(pair->b, "dropped_forged"), forged + !whole);
+	if (!whole)
+		train[wrong * segment + PACKET_FRONT]--;
+	b_gets_train(pair, train, length, segment);
+	assert_int_equal(pair_counter(pair->b, "dropped_replayed"), replayed + count - !whole);
+	assert_int_equal(wired_finish(pair, now_ns, pair->b, receive), 0);
+	assert_int_equal(wired_finish(pair, now_ns, pair->a, send), 0);
+	pair_check(id, in, sizeof(in));
+	free(out);
+	for (int i = 0; i < 100; i++, *now_ns += 100000) {
+		endpoint_advance(pair->a, *now_ns);
+		endpoint_advance(pair->b, *now_ns);
+	}
+}
+
+/* Frames of a message that come as one, with one that is forged, are taken but for that; and none of them twice. */
+static void together__all_but_the_forged_are_taken(void **state)
+{
+	static const char *const options[] = {"job_key=7", NULL};
+	uint64_t now_ns = 1000000000;
+	struct pair pair;
+
+	(void)state;
+	wired_open(&pair, wires, &codec_native, options, options);
+	pair_talk(&pair, &now_ns, 1, 50000);
+	for (unsigned wrong = 0; wrong <= 20; wrong++)
+		train_forge(&pair, &now_ns, wrong);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
+/* A frame that is there twice in what comes as one is taken once. */
+static void together__each_is_taken_once(void **state)
+{
+	static const char *const options[] = {"job_key=7", NULL};
+	uint8_t train[4 * PACKET_HEAD_MAX];
+	uint64_t now_ns = 1000000000, replayed;
+	size_t length, segment;
+	struct pair pair;
+	unsigned count;
+
+	(void)state;
+	wired_open(&pair, wires, &codec_native, options, options);
+	pair_talk(&pair, &now_ns, 1, 50000);
+	replayed = pair_counter(pair.b, "dropped_replayed");
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, "x", 1, 2, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	length = train_take(train, &segment, &count);
+	assert_int_equal(count, 1);
+	memcpy(train + length, train, length);
+	b_gets_train(&pair, train, 2 * length, segment);
+	assert_int_equal(pair_counter(pair.b, "dropped_replayed"), replayed + 1);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
 /* What each asks for, and what they agree on. */
 static void modes__the_stricter_one_counts(void **state)
 {
@@ -626,6 +721,8 @@ int main(void)
 		cmocka_unit_test(epoch__has_a_key_of_its_own),
 		cmocka_unit_test(mac__is_gcm),
 		cmocka_unit_test(frames__that_are_forged_do_nothing),
+		cmocka_unit_test(together__all_but_the_forged_are_taken),
+		cmocka_unit_test(together__each_is_taken_once),
 		cmocka_unit_test(modes__the_stricter_one_counts),
 		cmocka_unit_test(modes__full_cannot_be_had),
 		cmocka_unit_test(modes__cannot_be_lowered),

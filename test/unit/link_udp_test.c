@@ -26,7 +26,7 @@ static uint64_t counters[COUNTER_COUNT];
 /* Each call that sends: its frames' length (0: not told, so one frame), bytes, and the error that it returned. */
 static struct call {
 	uint16_t segment;
-	size_t bytes;
+	size_t parts, bytes;
 	int error;
 	bool named; /* it says to whom */
 } calls[CALLS_MAX];
@@ -51,7 +51,7 @@ static bool fails(const struct msghdr *message, size_t length, const void *name)
 	struct cmsghdr *header = message ? CMSG_FIRSTHDR(message) : NULL;
 	struct call *call = &calls[call_count++ % CALLS_MAX];
 
-	*call = (struct call){.bytes = length, .named = name != NULL};
+	*call = (struct call){.bytes = length, .parts = message ? message->msg_iovlen : 1, .named = name != NULL};
 	for (size_t i = 0; message && i < message->msg_iovlen; i++)
 		call->bytes += message->msg_iov[i].iov_len;
 	if (header) {
@@ -122,6 +122,14 @@ bool engine_frame(struct engine *e, struct link *link, const struct path *from, 
 	*one = (struct frame_seen){.length = length, .first = frame[0], .intact = true, .from = *from};
 	for (size_t i = 1; i < length; i++)
 		one->intact &= frame[i] == byte_of(length, i);
+	return known;
+}
+
+bool engine_frames(struct engine *e, struct link *link, const struct path *from, const uint8_t *frames, size_t length,
+		   size_t segment)
+{
+	for (size_t at = 0; at < length; at += segment)
+		engine_frame(e, link, from, frames + at, length - at < segment ? length - at : segment);
 	return known;
 }
 
@@ -252,6 +260,32 @@ static void send__same_length_goes_together(void **state)
 	assert_int_equal(calls[0].bytes, 9 * 700 + 100);
 	collect();
 	check_seen(0, 10);
+}
+
+/* What lies behind each other in memory is one part for the kernel, and still as many frames. */
+static void send__neighbours_are_one_part(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		frame_set(i, 700, 1);
+		if (i < 5)
+			frames[i].head = memcpy(bytes[6] + i * 700, bytes[i], 700);
+	}
+	assert_int_equal(post(5), 5);
+	assert_int_equal(call_count, 1);
+	assert_int_equal(calls[0].parts, 1);
+	assert_int_equal(calls[0].segment, 700);
+	assert_int_equal(calls[0].bytes, 5 * 700);
+	assert_int_equal(post(6), 6); /* the last one is elsewhere */
+	assert_int_equal(calls[0].parts, 2);
+	assert_int_equal(calls[0].bytes, 6 * 700);
+	collect();
+	assert_int_equal(seen_count, 11);
+	for (unsigned i = 0; i < 11; i++) {
+		assert_int_equal(seen[i].first, i % 5 + (i == 10 ? 5 : 0));
+		assert_int_equal(seen[i].length, 700);
+		assert_true(seen[i].intact);
+	}
 }
 
 static void send__a_shorter_one_ends_a_packet(void **state)
@@ -762,6 +796,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(send__same_length_goes_together),
+		TEST(send__neighbours_are_one_part),
 		TEST(send__a_shorter_one_ends_a_packet),
 		TEST(send__no_more_than_a_packet_holds),
 		TEST(send__other_places_and_channels_are_apart),

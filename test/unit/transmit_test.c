@@ -7,6 +7,7 @@
 
 #include "transport/datagram/connection.h"
 #include "transport/datagram/sequence.h"
+#include "transport/datagram/transmit_frame.h"
 #include "wire.h"
 
 static struct wire wires[2]; /* the inboxes of a and b */
@@ -85,6 +86,94 @@ static void acknowledge(uint32_t ack, uint16_t credit, uint64_t held)
 	hand_a(&(struct packet){.type = PACKET_ACK, .ack = ack, .credit = credit, .acked.held = held});
 }
 
+/* ---- Frames of one record ------------------------------------------------------------------------------------ */
+
+static struct engine *engine_a(void)
+{
+	return &datagram_of(&pair.a->base)->engine;
+}
+
+static uint32_t trains(void)
+{
+	uint32_t live = 0;
+
+	for (unsigned i = 0; i < TRAIN_SIZES; i++)
+		live += engine_a()->trains[i].live;
+	return live;
+}
+
+/* How many frames that are kept lie directly behind the one before. */
+static unsigned neighbours(void)
+{
+	const struct list_node *list = &connection_a()->out.unacked;
+	const struct transmit_frame *before = NULL;
+	unsigned count = 0;
+
+	for (const struct list_node *node = list->next; node != list; node = node->next) {
+		const struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
+
+		count += before && before->bytes + before->length == frame->bytes;
+		before = frame;
+	}
+	return count;
+}
+
+/* Many frames of a record are one piece for the kernel, and of few nobody makes a fuss. */
+static void frames__of_a_record_lie_together(void **state)
+{
+	static const struct {
+		uint64_t length;
+		uint32_t frames, trains;
+	} cases[] = {{2000, 2, 0}, {4000, 3, 1}, {20000, 15, 1}, {60000, 44, 1}, {65536, 48, 2}};
+
+	(void)state;
+	open_both();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		send_one(cases[i].length);
+		assert_int_equal(trains(), cases[i].trains);
+		assert_int_equal(engine_a()->train_frames.live, cases[i].trains ? cases[i].frames : 0);
+		assert_int_equal(neighbours(), cases[i].trains ? cases[i].frames - cases[i].trains : 0);
+		pass(10000000);
+		assert_true(endpoint_drained(pair.a));
+		assert_int_equal(trains() + engine_a()->train_frames.live, 0);
+	}
+	vanish_both();
+}
+
+/* Where there is no such memory they lie apart. */
+static void frames__lie_apart_without_memory(void **state)
+{
+	(void)state;
+	open_both();
+	engine_a()->train_frames.bound = 1;
+	send_one(4000);
+	assert_int_equal(engine_a()->train_frames.live, 1); /* the first that there is */
+	assert_int_equal(trains(), 1);
+	assert_int_equal(engine_a()->large_frames.live, 2);
+	pass(10000000);
+	assert_true(endpoint_drained(pair.a));
+	assert_int_equal(engine_a()->train_frames.live + trains() + engine_a()->large_frames.live, 0);
+	vanish_both();
+}
+
+/* A message that is more than one packet of the kernel's goes in equal parts, unless the receiver has work anyway. */
+static void pieces__are_equal_at_rest(void **state)
+{
+	struct transport_peer *peer;
+
+	(void)state;
+	open_both();
+	peer = &pair.a->peers[pair.a_to_b]->base;
+	assert_int_equal(engine_piece_max(engine_a(), peer, 65536), 32768);
+	assert_true(engine_piece_max(engine_a(), peer, 60000) >= 60000);
+	assert_true(engine_piece_max(engine_a(), peer, 8) >= 8);
+	send_one(8);
+	assert_int_equal(engine_piece_max(engine_a(), peer, 65536), 65536);
+	pass(10000000);
+	assert_int_equal(engine_piece_max(engine_a(), peer, 65536), 32768);
+	vanish_both();
+}
+
 /* ---- Acknowledgements --------------------------------------------------------------------------------------- */
 
 static void ack__of_what_was_not_sent(void **state)
@@ -128,6 +217,33 @@ static void ack__of_what_waits_for_credit(void **state)
 	assert_false(endpoint_drained(pair.a));
 	assert_int_equal(lose(1), 5);
 	acknowledge(next, 5, 0);
+	assert_true(endpoint_drained(pair.a));
+	vanish_both();
+}
+
+/* Of records that come as one each may say that more has arrived. */
+static void ack__of_records_that_come_together(void **state)
+{
+	struct packet packet = {.type = PACKET_RECORD, .credit = 64, .message.record = {.kind = RECORD_EAGER}};
+	uint8_t frames[2 * PACKET_HEAD_MAX];
+	struct connection *a;
+	size_t length = 0;
+
+	(void)state;
+	open_both();
+	a = connection_a();
+	send_one(8);
+	send_one(8);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 2);
+	packet.to = a->index;
+	packet.session = a->session;
+	for (uint32_t i = 0; i < 2; i++) {
+		packet.sequence = a->in.next + i;
+		packet.ack = a->out.next - 1 + i;
+		length += codec_native.encode(&packet, frames + length);
+	}
+	engine_frames(engine_a(), &wires[0].link, &wires[1].link.own, frames, length, length / 2);
 	assert_true(endpoint_drained(pair.a));
 	vanish_both();
 }
@@ -342,8 +458,12 @@ static void timeout__is_short_again_after_progress(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames__of_a_record_lie_together),
+		cmocka_unit_test(frames__lie_apart_without_memory),
+		cmocka_unit_test(pieces__are_equal_at_rest),
 		cmocka_unit_test(ack__of_what_was_not_sent),
 		cmocka_unit_test(ack__of_what_waits_for_credit),
+		cmocka_unit_test(ack__of_records_that_come_together),
 		cmocka_unit_test(ack__comes_with_a_pull),
 		cmocka_unit_test(rts__does_not_say_where_memory_is),
 		cmocka_unit_test(credit__bounds_what_is_out),

@@ -48,10 +48,21 @@ static inline unsigned wire_receive(struct link *link, unsigned budget)
 	struct wire *wire = (struct wire *)link;
 	unsigned n = 0;
 
-	for (; n < budget && wire->head != wire->tail; n++) {
-		unsigned at = wire->head++ % 256;
+	while (n < budget && wire->head != wire->tail) { /* frames of one length, and a last one, come as one */
+		static uint8_t together[65536];
+		size_t segment = wire->lengths[wire->head % 256], bytes = 0, length = segment;
 
-		engine_frame(link->engine, link, &wire->to->link.own, wire->frames[at], wire->lengths[at]);
+		for (; n < budget && wire->head != wire->tail && length == segment; n++) {
+			unsigned at = wire->head % 256;
+
+			length = wire->lengths[at];
+			if (length > segment || length == 0 || bytes + length > sizeof(together))
+				break;
+			memcpy(together + bytes, wire->frames[at], length);
+			bytes += length;
+			wire->head++;
+		}
+		engine_frames(link->engine, link, &wire->to->link.own, together, bytes, segment);
 	}
 	return n;
 }

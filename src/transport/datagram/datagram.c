@@ -506,9 +506,9 @@ static int datagram_push(struct transport_peer *peer, const struct record *recor
 	return transmit_push(engine_of(peer), peer, record, payload, offset, length);
 }
 
-static uint32_t datagram_piece_max(struct transport_peer *peer)
+static uint32_t datagram_piece_max(struct transport_peer *peer, uint64_t left)
 {
-	return engine_piece_max(engine_of(peer), peer);
+	return engine_piece_max(engine_of(peer), peer, left);
 }
 
 static uint64_t datagram_eager_max(struct transport_peer *peer)

@@ -176,10 +176,20 @@ bool engine_drained(const struct engine *engine)
 	return true;
 }
 
-uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer)
+/* A message by itself that needs several packets of the kernel's goes in pieces of one length, a packet each: while
+ * one is sent the receiver works on the one before. Among others it goes as one: the receiver has work. So do
+ * fragments, which say themselves what they are of. */
+uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer, uint64_t left)
 {
-	(void)peer;
-	return (uint32_t)(engine->codec->eager_max < ENGINE_PIECE_MAX ? engine->codec->eager_max : ENGINE_PIECE_MAX);
+	const struct connection *connection = connection_of(peer);
+	uint32_t most = ENGINE_PIECE_MAX;
+	uint64_t packets;
+
+	if (engine->codec->fragments_max > 1 || !connection || !list_empty(&connection->out.unacked))
+		return engine->codec->eager_max < most ? (uint32_t)engine->codec->eager_max : most;
+	most = transmit_piece_max(connection);
+	packets = (left + most - 1) / most;
+	return packets > 1 ? (uint32_t)((left + packets - 1) / packets) : most;
 }
 
 uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *peer)
@@ -260,6 +270,49 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		transmit_acked(connection, packet);
 		handshake_close_arrived(connection, packet);
 	}
+}
+
+void engine_records(struct connection *connection, const struct packet *packets, const struct iovec *frames,
+		    unsigned count)
+{
+	const struct packet *before = NULL;
+
+	for (unsigned i = 0; i < count && connection->state == CONNECTION_OPEN; before = &packets[i++]) {
+		const struct packet *packet = &packets[i];
+
+		connection->silence.heard_ns = connection->engine->now_ns;
+		if (packet->flags & PACKET_ANSWER) {
+			connection->in.ack_now = true;
+			connection_dirty(connection);
+		}
+		if (!before || packet->ack != before->ack || packet->credit != before->credit)
+			transmit_acked(connection, packet);
+		arrival_record(connection, packet, frames[i].iov_base, frames[i].iov_len);
+	}
+}
+
+bool engine_frames(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
+		   size_t length, size_t segment)
+{
+	const struct options *options = &engine->owner->options;
+	/* losses are injected frame by frame, and a checksum is of one */
+	bool together = engine->naming->records && !options->inject_loss && !options->checksum;
+	bool known = false;
+
+	while (length > 0) {
+		size_t some = segment * ENGINE_TOGETHER < length ? segment * ENGINE_TOGETHER : length, step;
+
+		if (!together || some <= segment ||
+		    !engine->naming->records(engine, link, from, frames, some, segment, &known)) {
+			for (size_t at = 0; at < some; at += step) {
+				step = some - at < segment ? some - at : segment;
+				known |= engine_frame(engine, link, from, frames + at, step);
+			}
+		}
+		frames += some;
+		length -= some;
+	}
+	return known;
 }
 
 bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,

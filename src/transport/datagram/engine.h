@@ -43,6 +43,8 @@ enum engine_limits {
 	ENGINE_TRANSFERS_MAX = 1 << 20,
 	ENGINE_PIECE_MAX = 65536,          /* bytes of a record's payload that are taken at once */
 	ENGINE_TRANSMIT_FRAMES_MAX = 1 << 16, /* of each size, all connections together */
+	ENGINE_TOGETHER = 16,              /* frames that are judged at once */
+	TRAIN_SIZES = 3,                   /* of memory for frames behind each other */
 	ENGINE_REORDER_MAX = 256,          /* frames held ahead of a gap, a connection */
 	ENGINE_REORDER_TOTAL = 8192,       /* and of all connections: bounds the memory that peers can make us use */
 };
@@ -68,6 +70,7 @@ struct engine {
 	void (*random)(void *arg, void *bytes, size_t length); /* from the kernel; in the simulator from the seed */
 	void *random_arg;
 	struct pool connections, guards, fetches, block_pool, serves, small_frames, large_frames;
+	struct pool train_frames, trains[TRAIN_SIZES];
 	struct heap timers;             /* connections by when they want to be called */
 	struct list_node dirty;         /* connections with frames to send */
 	struct list_node serving;       /* connections whose windows are being sent */
@@ -106,6 +109,10 @@ void engine_add_link(struct engine *engine, struct link *link);
 bool engine_frame(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frame,
 		  size_t length);
 
+/* The same of frames that have arrived as one, each of `segment` bytes but perhaps the last. */
+bool engine_frames(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
+		   size_t length, size_t segment);
+
 /* A host answers that nobody is at this path (ICMP port unreachable). */
 void engine_refused(struct engine *engine, struct link *link, const struct path *to);
 /* Frames of this length do not fit the path any more. */
@@ -113,7 +120,7 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 
 /* ---- In: from the layers above (transport.h) ---------------------------------------------------- */
 
-uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer);
+uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer, uint64_t left);
 uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *peer);
 void engine_backpressure(struct engine *engine);
 
@@ -134,6 +141,9 @@ bool engine_drained(const struct engine *engine);
 
 /* A frame of an open connection's peer. */
 void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
+/* RECORDs of an open connection's peer, which have come together. */
+void engine_records(struct connection *connection, const struct packet *packets, const struct iovec *frames,
+		    unsigned count);
 
 static inline void engine_count(struct engine *engine, enum counter counter)
 {

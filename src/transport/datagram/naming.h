@@ -40,6 +40,12 @@ struct naming {
 	bool (*frame)(struct engine *engine, struct link *link, const struct path *from, struct packet *packet,
 		      const uint8_t *frame, size_t length);
 
+	/* RECORDs of one connection that have come as one, of `segment` bytes each but the last, at most
+	 * ENGINE_TOGETHER of them. Returns whether that is what they are; if not, nothing has happened. *known_p is as
+	 * what frame returns, and stays as it is if that is false. NULL: there is no faster way than one by one. */
+	bool (*records)(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
+			size_t length, size_t segment, bool *known_p);
+
 	/* A new connection gets its session. */
 	void (*begin)(struct connection *connection);
 	/* It is open: frames may flow. */

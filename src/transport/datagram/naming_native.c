@@ -399,6 +399,47 @@ static bool native_frame(struct engine *engine, struct link *link, const struct 
 	return known;
 }
 
+/* Whether a frame is a RECORD of the connection that the first one is of, and behind the one before. */
+static bool native_follows(const struct packet *packets, unsigned at)
+{
+	const struct packet *packet = &packets[at], *before = &packets[at - (at > 0)];
+
+	return packet->type == PACKET_RECORD && packet->to == packets->to && packet->session == packets->session &&
+	       (at == 0 || !(packet->flags & (PACKET_TAGGED | PACKET_SEALED)) || packet->counter > before->counter);
+}
+
+/* What costs something in each frame is done once for all of them: tags above all. */
+static bool native_records(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
+			   size_t length, size_t segment, bool *known_p)
+{
+	struct packet packets[ENGINE_TOGETHER];
+	struct guard_frame judged[ENGINE_TOGETHER];
+	struct iovec parts[ENGINE_TOGETHER];
+	struct connection *connection;
+	unsigned count = 0;
+
+	for (size_t at = 0; at < length; at += segment, count++) {
+		size_t bytes = length - at < segment ? length - at : segment;
+
+		if (engine->codec->decode(&packets[count], frames + at, bytes) != 0 || !native_follows(packets, count))
+			return false;
+		parts[count].iov_base = (void *)(uintptr_t)(frames + at);
+		parts[count].iov_len = engine->codec->unpadded(frames + at, bytes);
+		judged[count] = guard_frame(&packets[count], &parts[count], 1);
+	}
+	connection = connection_by_index(engine, packets->to, packets->session);
+	if (!connection || connection->state != CONNECTION_OPEN ||
+	    connection_judge(connection, judged, count) != GUARD_FINE)
+		return false;
+	if (connection->guard)
+		guard_seen(connection->guard, judged, count);
+	engine->owner->counters[COUNTER_FRAMES_RECEIVED] += count;
+	connection->routes.heard = (uint8_t)link->index;
+	*known_p |= native_known(connection, link, from, packets);
+	engine_records(connection, packets, parts, count);
+	return true;
+}
+
 /* ---- Windows are named by their requests ---------------------------------------------------------------- */
 
 static bool native_window(struct connection *connection, uint64_t *id_p)
@@ -433,6 +474,7 @@ const struct naming naming_native = {
 	.deadline = native_deadline,
 	.expire = native_idle,
 	.frame = native_frame,
+	.records = native_records,
 	.begin = native_begin,
 	.opened = native_opened,
 	.ask = native_ask,

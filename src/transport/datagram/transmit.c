@@ -68,6 +68,8 @@ void transmit_start(struct connection *connection, uint32_t next)
 struct cut {
 	uint32_t most; /* bytes of a frame */
 	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
+	bool many;     /* a record of many frames, which lie behind each other */
+	struct transmit_train *train; /* where */
 };
 
 /* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have.
@@ -104,7 +106,9 @@ static int64_t transmit_frame(struct connection *connection, struct packet *pack
 	packet->sequence = sequence_narrow(engine->codec, connection->out.next) | connection->out.epoch;
 	size = transmit_head(engine->codec, packet, head, left, cut);
 	length = packet->length;
-	frame = transmit_frame_new(engine, (uint32_t)size + length);
+	frame = cut->many ? transmit_frame_behind(engine, &cut->train, (uint32_t)size + length,
+						  left + (left / cut->room + 1) * size)
+			  : transmit_frame_new(engine, (uint32_t)size + length);
 	if (!frame)
 		return -1;
 	memcpy(frame->bytes, head, size);
@@ -193,6 +197,17 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 					container_of(first, struct transmit_frame, node)->sequence) > 0);
 }
 
+uint32_t transmit_piece_max(const struct connection *connection)
+{
+	const struct codec *codec = connection->engine->codec;
+	uint32_t frame = connection->routes.frame, frames = BATCH_MAX / frame;
+	uint32_t piece_head = codec->piece_head + guard_bytes(connection->guard);
+
+	if (frames >= ENGINE_BURST)
+		frames = ENGINE_BURST - 1;
+	return frames * (frame - piece_head) - (codec->record_head - codec->piece_head);
+}
+
 int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record,
 		  const struct vector *payload, uint64_t offset, uint32_t length)
 {
@@ -228,7 +243,8 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		packet.message.record.length = RECORD_EXTERNAL;
 	}
 	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
-	cut.most = cut.room = connection->routes.frame;
+	cut = (struct cut){.most = connection->routes.frame, .room = connection->routes.frame};
+	cut.many = left > WIDE_FRAMES * cut.most;
 	for (;;) {
 		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, wide, &cut);
 

@@ -10,8 +10,19 @@
 
 #include "transport/datagram/engine.h"
 
+/* Memory for frames of one record that lie directly behind each other, so that the kernel is handed many of them as one
+ * piece: each further piece costs it about as much as to copy half a frame. */
+struct transmit_train {
+	uint32_t live;         /* frames that are in it */
+	uint32_t used;         /* bytes, from the front */
+	uint8_t size;          /* which pool it is of */
+	_Alignas(8) uint8_t bytes[];
+};
+
 struct transmit_frame {
 	struct list_node node;
+	uint8_t *bytes;        /* the frame: behind this, or in its train */
+	struct transmit_train *train; /* NULL: it has its own memory */
 	uint64_t sent_ns;
 	uint32_t sequence;
 	uint16_t length;
@@ -22,7 +33,6 @@ struct transmit_frame {
 	bool held;             /* the receiver has it, but not those before it */
 	bool out;              /* it counts in flight */
 	uint8_t link;          /* by which it went first */
-	_Alignas(8) uint8_t bytes[]; /* the frame */
 };
 
 /* The pools; the engine's longest frame is known. */
@@ -30,6 +40,10 @@ void transmit_frame_init(struct engine *engine);
 void transmit_frame_fini(struct engine *engine);
 /* NULL: there are too many. */
 struct transmit_frame *transmit_frame_new(struct engine *engine, uint32_t length);
+/* The same for a frame of a record of many: behind the one before, where there is room. *train_p: where that lies,
+ * NULL at first. left: bytes of all frames from this one on, about. */
+struct transmit_frame *transmit_frame_behind(struct engine *engine, struct transmit_train **train_p, uint32_t length,
+					     uint64_t left);
 void transmit_frame_free(struct engine *engine, struct transmit_frame *frame);
 void transmit_frame_free_all(struct engine *engine, struct list_node *list);
 

@@ -134,8 +134,6 @@ static unsigned hand_over(struct link_udp *udp, struct udp_socket *socket, unsig
 	struct msghdr *message = &udp->in.messages[i].msg_hdr;
 	size_t segment = read_segment(message, bytes);
 	struct path from;
-	unsigned frames = 0;
-	bool known = false;
 
 	socket->packets++;
 	if (message->msg_flags & MSG_TRUNC) {
@@ -143,12 +141,9 @@ static unsigned hand_over(struct link_udp *udp, struct udp_socket *socket, unsig
 		return 0;
 	}
 	read_sender(socket, &udp->in.names[i], &from);
-	for (size_t at = 0; at < bytes; at += segment, frames++)
-		known |= engine_frame(udp->link.engine, &udp->link, &from, udp->in.buffers[i] + at,
-				      bytes - at < segment ? bytes - at : segment);
-	if (known)
+	if (engine_frames(udp->link.engine, &udp->link, &from, udp->in.buffers[i], bytes, segment))
 		udp_lane_vote(udp, socket->channel, &from);
-	return frames;
+	return segment ? (unsigned)((bytes + segment - 1) / segment) : 0;
 }
 
 /* One packet at a time while they come singly, more at once while there are more. */

@@ -10,8 +10,15 @@ static uint32_t frame_length(const struct frame_out *frame)
 	return frame->head_length + frame->body_length;
 }
 
+/* Behind what is there; as one piece with that, where it lies behind it too. */
 static void append(struct msghdr *message, const void *bytes, size_t length)
 {
+	struct iovec *last = message->msg_iovlen > 0 ? &message->msg_iov[message->msg_iovlen - 1] : NULL;
+
+	if (last && (const char *)last->iov_base + last->iov_len == bytes) {
+		last->iov_len += length;
+		return;
+	}
 	message->msg_iov[message->msg_iovlen++] = (struct iovec){(void *)(uintptr_t)bytes, length};
 }
 
@@ -133,7 +140,7 @@ static int udp_dispatch(struct link_udp *udp, int fd, unsigned messages)
 
 	if (messages > 1)
 		return sendmmsg(fd, udp->out.messages, messages, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (first->msg_iovlen == 1)
+	if (first->msg_iovlen == 1 && first->msg_controllen == 0)
 		sent = sendto(fd, first->msg_iov->iov_base, first->msg_iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL,
 			      first->msg_name, first->msg_namelen);
 	else

@@ -169,11 +169,12 @@ static int shm_push(struct transport_peer *peer, const struct record *record, co
 	return ring_push(peer, record, payload, offset, length);
 }
 
-static uint32_t shm_piece_max(struct transport_peer *peer)
+static uint32_t shm_piece_max(struct transport_peer *peer, uint64_t left)
 {
 	struct shm_peer *link = shm_link(peer);
 	uint32_t max = ring_piece_max(&link->out), piece = link->streaming ? PIECE_STREAM : PIECE_OVERLAP;
 
+	(void)left;
 	return max < piece ? max : piece;
 }
 
