@@ -634,12 +634,6 @@ FAULTS = [
         "\tif (true)\n",
     ),
     Fault(
-        "mxoe: a window of another peer is served",
-        NAMING_MXOE,
-        "return window->connection == connection && id >> 8",
-        "return id >> 8",
-    ),
-    Fault(
         "mxoe: a window's former use is served",
         NAMING_MXOE,
         "return window->connection == connection && id >> 8 == window->sequence ?",
