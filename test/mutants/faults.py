@@ -41,7 +41,6 @@ CONNECT = "src/transport/shm/connect.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 BULK = "src/transport/shm/bulk.c"
-CHOOSE = "src/transport/shm/choose.c"
 SHM = "src/transport/shm/shm.c"
 MATCH = "src/match/match.c"
 AREA = "src/memory/area.c"
@@ -889,6 +888,7 @@ FAULTS = [
     Fault("anything may be lent", BULK, "place >= offsetof(struct segment, small) && place + size", "place + size"),
     Fault("more may be lent than there is", BULK, " && place + size <= link->in.size", ""),
     Fault("pieces of bulk in lent memory are not reported as consumed", RING, "if (bulk || !lent)", "if (!lent)"),
+    Fault("what is dear is tried as often as what is not", CHOOSE, "return wanted < least ?", "return 1 ?"),
     Fault(
         "every message is timed",
         CHOOSE,
@@ -1003,8 +1003,8 @@ FAULTS = [
     Fault(
         "the slower way is never tried again",
         CHOOSE,
-        "if (costs->choices % (scale * (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY)) != 0)",
-        "if (true)",
+        "if (++costs->waited < cost_interval(",
+        "if (++costs->waited > 0 || cost_interval(",
     ),
     # ---- Matching
     Fault(

@@ -136,6 +136,20 @@ static void learn__few_messages_are_timed(void **state)
 	pair_close(&pair);
 }
 
+/* The dearer the other way, the more seldom it is tried; of two that are about the same, once in 128 messages. */
+static void learn__trials_are_a_small_part(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	messages(&pair, 4000, PACE_DIALOGUE, 1000, 11000);
+	assert_in_range(messages(&pair, 20000, PACE_DIALOGUE, 1000, 11000), 8, 40);
+	messages(&pair, 4000, PACE_STREAM, 1000, 1100);
+	assert_in_range(messages(&pair, 20000, PACE_STREAM, 1000, 1100), 16 * 16, 16 * 21);
+	pair_close(&pair);
+}
+
 /* In a stream a message is one record up to 32 KiB, and counts for choosing all the same. */
 static void learn__of_single_records(void **state)
 {
@@ -305,6 +319,7 @@ int main(void)
 		cmocka_unit_test(learn__the_faster_way_by_pace),
 		cmocka_unit_test(learn__a_change_is_noticed),
 		cmocka_unit_test(learn__few_messages_are_timed),
+		cmocka_unit_test(learn__trials_are_a_small_part),
 		cmocka_unit_test(learn__of_single_records),
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
 		cmocka_unit_test(learn__late_polls_end),

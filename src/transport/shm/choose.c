@@ -18,7 +18,9 @@ enum {
 	TRIES = 4,               /* of each way in a class, before choosing */
 	RETRY_SOON = 8,          /* messages between two trials of the other way, for the first */
 	RETRY_SOON_CHOICES = 64, /* so many, since early measurements are of cold memory */
-	RETRY = 128,             /* and from then on */
+	RETRY = 128,             /* and from then on, but more where a trial would take more than */
+	TRIAL_SHARE = 128,       /* one part in so many of the time, up to */
+	RETRY_MOST = 64,         /* times as many */
 	ROW = 16,                /* messages of a trial, where they fill a pipeline, */
 	ROW_SKIP = 8,            /* the first of which find it filled the other way, and say nothing; */
 	ROW_SCALE = 8,           /* there is so much more between two trials; */
@@ -31,6 +33,17 @@ enum {
 static inline bool goes_in_rows(enum pace pace, uint32_t class)
 {
 	return pace == PACE_STREAM && class <= ROW_CLASS_MAX;
+}
+
+/* Messages between two trials of a way that was seen to take other_ns where best_ns are possible. */
+static uint64_t cost_interval(const struct costs *costs, uint32_t scale, uint64_t best_ns, uint64_t other_ns)
+{
+	uint64_t least = (uint64_t)scale * RETRY, most = least * RETRY_MOST, length = scale > 1 ? ROW : 1, wanted;
+
+	if (costs->choices <= RETRY_SOON_CHOICES)
+		return (uint64_t)scale * RETRY_SOON;
+	wanted = length * TRIAL_SHARE * (other_ns - best_ns) / (best_ns + 1);
+	return wanted < least ? least : wanted > most ? most : wanted;
 }
 
 /* The way that the next message should take. */
@@ -50,8 +63,10 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 	}
 	best = copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING;
 	costs->choices++;
-	if (costs->choices % (scale * (costs->choices <= RETRY_SOON_CHOICES ? RETRY_SOON : RETRY)) != 0)
+	if (++costs->waited < cost_interval(costs, scale, costs->ways[best].mean_ns,
+					    costs->ways[best == COST_RING ? COST_COPY : COST_RING].mean_ns))
 		return best;
+	costs->waited = 0;
 	costs->trial = scale > 1 ? ROW - 1 : 0;
 	costs->tried = best == COST_RING ? COST_COPY : COST_RING;
 	return costs->tried;

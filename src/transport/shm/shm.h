@@ -227,6 +227,7 @@ enum cost_way { COST_RING, COST_COPY, COST_WAYS };
 struct costs {
 	struct cost ways[COST_WAYS];
 	uint32_t choices;
+	uint32_t waited;     /* of them since the last trial */
 	uint32_t row;        /* messages that came by one way one after the other, up to the last, */
 	enum cost_way last;  /* by this one */
 	uint32_t trial;      /* messages that are still to take the slower way, */
