@@ -72,6 +72,7 @@ test: build-tests
 	@status=0; \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --print-errorlogs || status=1; \
 	$(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
+	$(MAKE) test-vm PYTEST= || status=1; \
 	exit $$status
 
 # What a release must pass beside: it takes hours.

@@ -6,20 +6,38 @@
 #define THOLE_KERNEL_COMPAT_H
 
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 
-/* Pages of another process's. The caller holds its mmap_lock, and still does if *locked_p is still set afterwards.
- * Before 6.5 it was never let go for pins that last. */
+/* Pages of another process's, whose mmap_lock the caller holds, and keeps. So what would have to let go of it to wait,
+ * such as for whoever answers a userfault, is EFAULT. */
 static inline long compat_pin_remote(struct mm_struct *mm, unsigned long address, unsigned long pages,
-				     unsigned int flags, struct page **pages_p, int *locked_p)
+				     unsigned int flags, struct page **pages_p)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 	return pin_user_pages_remote(mm, address, pages, flags, pages_p, NULL, NULL);
 #else
-	return pin_user_pages_remote(mm, address, pages, flags, pages_p, locked_p);
+	return pin_user_pages_remote(mm, address, pages, flags, pages_p, NULL);
 #endif
+}
+
+/* Pages of the running process's. Before 6.3 nobody waited for whoever answers a userfault; so ask for the memory as
+ * the process itself would, and try again. */
+static inline long compat_pin_own(unsigned long address, unsigned long pages, unsigned int flags,
+				  struct page **pages_p)
+{
+	long got = pin_user_pages_fast(address, pages, flags, pages_p);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+	const char __user *memory = (const char __user *)address;
+
+	/* Not fault_in_writeable, which writes. */
+	if (got == -EFAULT && !(flags & FOLL_WRITE ? fault_in_safe_writeable(memory, PAGE_SIZE) :
+						     fault_in_readable(memory, PAGE_SIZE)))
+		got = pin_user_pages_fast(address, pages, flags, pages_p);
+#endif
+	return got;
 }
 
 /* What is mapped so cannot be made writable later. */

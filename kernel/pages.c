@@ -226,15 +226,13 @@ static long pin_run(struct pages *pages, const struct region_run *run)
 	struct page **list = pages->list + run->page;
 	struct mm_struct *mm = pages->holder->mm;
 	long got;
-	int locked = 1;
 
 	if (mm == current->mm) {
-		got = pin_user_pages_fast(run->address, run->pages, flags, list);
+		got = compat_pin_own(run->address, run->pages, flags, list);
 	} else {
 		mmap_read_lock(mm);
-		got = compat_pin_remote(mm, run->address, run->pages, flags, list, &locked);
-		if (locked)
-			mmap_read_unlock(mm);
+		got = compat_pin_remote(mm, run->address, run->pages, flags, list);
+		mmap_read_unlock(mm);
 	}
 	return got ? got : -EFAULT;
 }
@@ -337,9 +335,11 @@ int pages_pin(struct pages *pages, u64 bytes)
 
 	if (!mmget_not_zero(holder->mm))
 		return -EFAULT; /* the process has ended */
-	mutex_lock(&pages->pinning);
-	status = pages_pin_all(pages, bytes);
-	mutex_unlock(&pages->pinning);
+	status = mutex_lock_killable(&pages->pinning);
+	if (!status) {
+		status = pages_pin_all(pages, bytes);
+		mutex_unlock(&pages->pinning);
+	}
 	/* Not here: who is last takes all of the memory down, which waits for what our caller may hold. */
 	mmput_async(holder->mm);
 	return status;

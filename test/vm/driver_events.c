@@ -5,7 +5,11 @@
  *
  *     thole-driver-events [CASE...]      as root; each case in a process of its own
  */
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "driver.h"
@@ -339,6 +343,78 @@ static void case_kill(void)
 	}
 }
 
+/* ---- Memory that is there when it is asked for ----------------------------------------------- */
+
+/* A descriptor that is told when something wants memory which is not there yet. */
+static int userfault_over(unsigned char *memory)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {
+		.range = {.start = (uintptr_t)memory, .len = LENGTH},
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	CHECK(fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &range) == 0);
+	return fd;
+}
+
+/* Answers for each page that is asked for. */
+static void *userfault_answer(void *argument)
+{
+	unsigned char page[PAGE];
+	struct uffd_msg message;
+	int fd = *(int *)argument;
+
+	while (read(fd, &message, sizeof(message)) == sizeof(message)) {
+		uint64_t at = message.arg.pagefault.address & ~(uint64_t)(PAGE - 1);
+		struct uffdio_copy answer = {.dst = at, .src = (uintptr_t)page, .len = PAGE};
+
+		memset(page, (int)(at / PAGE % 251), PAGE);
+		CHECK(ioctl(fd, UFFDIO_COPY, &answer) == 0);
+	}
+	return NULL;
+}
+
+/* Nobody answers; whoever waits can be killed. */
+static void userfault_killed(void)
+{
+	struct thole_driver_pin answer;
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		struct driver driver = driver_open();
+		unsigned char *memory = memory_new(LENGTH);
+
+		CHECK(userfault_over(memory) >= 0);
+		(void)pin(&driver, declare(&driver, memory, LENGTH, THOLE_DRIVER_WRITE), LENGTH, 0, &answer);
+		_exit(1);
+	}
+	CHECK(usleep(300000) == 0);
+	CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(wait_for(child)));
+}
+
+static void case_userfault(void)
+{
+	struct bed bed = {.driver = driver_open(), .memory = memory_new(LENGTH), .length = LENGTH};
+	int fd = userfault_over(bed.memory);
+	struct thole_driver_pin answer;
+	pthread_t thread;
+
+	bed.id = declare(&bed.driver, bed.memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(pin(&bed.driver, bed.id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0); /* waits for nobody */
+	CHECK(usleep(100000) == 0);
+	CHECK(forget(&bed.driver, bed.id) == 0);
+	bed.id = declare(&bed.driver, bed.memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(pthread_create(&thread, NULL, userfault_answer, &fd) == 0);
+	pin_whole(&bed);
+	for (size_t i = 0; i < LENGTH; i += PAGE)
+		CHECK(bed.memory[i] == ((uintptr_t)bed.memory + i) / PAGE % 251);
+	same(&bed);
+	userfault_killed();
+}
+
 /* ---- Memory under pressure ------------------------------------------------------------------- */
 
 /* How many of its pages are no more in the page table, but on disk. */
@@ -529,7 +605,7 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
-	CASE(collapse), CASE(hole), CASE(truncate), CASE(fork), CASE(exec), CASE(exit), CASE(kill),
+	CASE(collapse), CASE(hole), CASE(truncate), CASE(fork), CASE(exec), CASE(exit), CASE(kill), CASE(userfault),
 	CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background), CASE(limit),
 	CASE(arguments), CASE(many),
 };

@@ -19,8 +19,8 @@ import pytest
 
 Run = Callable[..., guests.Result]
 CASES = (
-    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill swap shrink "
-    "vector overlapping background limit arguments many"
+    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
+    "swap shrink vector overlapping background limit arguments many"
 ).split()
 
 
