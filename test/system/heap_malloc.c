@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/blocks.h"
 #include "base/random.h"
 #include "ranks.h"
 
@@ -51,6 +52,7 @@ static bool holds(const void *memory, size_t from, size_t to, int byte)
 
 static void each_function(void)
 {
+	struct arena_place place;
 	void *memory[8] = {malloc(LARGE), calloc(LARGE / 8, 8), aligned_alloc(4096, LARGE), memalign(1 << 20, LARGE),
 			   valloc(LARGE), pvalloc(LARGE + 1), realloc(NULL, LARGE), NULL};
 
@@ -73,6 +75,7 @@ static void each_function(void)
 	memory[0] = malloc(LEAST - 1);
 	memory[1] = malloc(LEAST);
 	CHECK(!is_shared(memory[0]) && is_shared(memory[1]));
+	CHECK(blocks()->find(memory[1], LEAST, &place)); /* as an endpoint finds it */
 	free(memory[0]);
 	free(memory[1]);
 	free(NULL);

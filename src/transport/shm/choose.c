@@ -194,10 +194,11 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 	if (!start_ns && pace == PACE_STREAM && cost_is_due(costs, pace, class, way, costs->row + 1))
 		link->placed_ns = clock_now_ns();
 	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides
-	 * about the same; and a stream of RTS has gaps that one of data has not. */
+	 * about the same; a stream of RTS has gaps that one of data has not; and beside a copy without the kernel RTS
+	 * and FINISH count. */
 	if (length <= owner->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
 		took_ns += took_ns * link->sample.piece / length;
-	else if (length <= owner->options.eager_max && way == COST_COPY && pace == PACE_STREAM)
+	else if (length <= owner->options.eager_max && way == COST_COPY && (pace == PACE_STREAM || direct))
 		took_ns += took_ns / 3;
 	if (start_ns)
 		cost_learn(costs, pace, class, way, took_ns);
