@@ -132,13 +132,13 @@ def block(path: Path) -> str:
 
 
 def readme_block() -> str:
-    """Each part of the newest file that has it."""
+    """Each part of the newest file that has it; the first state of the machine counts, with the cores near."""
     lines = []
     for begin, what, sizes in SHOWN:
         for path in files():
             found = [row for part in json.loads(path.read_text())["parts"] for row in rows(part)]
             named = (what, f"{what}, written")
-            chosen = {row.size: row for row in found if row.what == named[row.size >= WRITTEN]}
+            chosen = {row.size: row for row in reversed(found) if row.what == named[row.size >= WRITTEN]}
             lines += [[f"{begin}, {size_text(size)}", *chosen[size].cells()] for size in sizes if size in chosen]
             if chosen:
                 break
