@@ -265,6 +265,26 @@ static void bulk__goes_aside(void **state)
 	host_close(host);
 }
 
+/* Where time-outs are long, the link is left long before the peer would be taken for one that never gets on. */
+static void bulk__goes_aside_in_time(void **state)
+{
+	static uint8_t bytes[FETCH_BYTES];
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+	uint64_t start_ns;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++)
+		trip_measure(&connection->pull.trip, SECOND_NS / 2);
+	stranger_rts(host, &packet, bytes);
+	start_ns = host->now_ns;
+	stranger_starves(host, connection, &packet);
+	assert_true(host->now_ns - start_ns < host->engine->owner->options.peer_timeout / 2);
+	assert_int_equal(host_count(host, COUNTER_PEERS_STALLED), 0);
+	host_close(host);
+}
+
 /* A PULL goes by the link by which its DATA is to come, where that is not the usual one: by nothing else does the
  * peer know it. */
 static void pull__shows_the_way(void **state)
@@ -341,6 +361,7 @@ int main(void)
 		cmocka_unit_test(loss__is_of_the_link_that_lost),
 		cmocka_unit_test(repetitions__go_by_all_others),
 		cmocka_unit_test(bulk__goes_aside),
+		cmocka_unit_test(bulk__goes_aside_in_time),
 		cmocka_unit_test(pull__shows_the_way),
 		cmocka_unit_test(data__goes_the_way_of_its_pull),
 		cmocka_unit_test(silent_peer__is_asked_by_each_link),

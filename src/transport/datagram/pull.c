@@ -576,17 +576,21 @@ static void pull_late(struct connection *connection)
 	pull_arm(connection);
 }
 
-/* Blocks are late again. A peer that computes says nothing at all; one that says other things would have sent them. */
+/* Blocks are late again. A peer that computes says nothing at all; one that says other things would have sent them.
+ * Time-outs get long where trips are: another link must be tried well before silence_stalls takes the peer for lost. */
 static void pull_starve(struct connection *connection)
 {
 	struct pull *pull = &connection->pull;
+	uint64_t now_ns = connection->engine->now_ns;
 
-	if (pull->late_ns && connection->silence.heard_ns > pull->late_ns && pull->fed_ns < pull->late_ns)
-		pull->starved++;
-	pull->late_ns = connection->engine->now_ns;
-	if (connection->pull.starved < LINK_STARVED)
+	if (pull->late_ns && connection->silence.heard_ns > pull->late_ns && pull->fed_ns < pull->late_ns &&
+	    pull->starved++ == 0)
+		pull->starved_ns = pull->late_ns;
+	pull->late_ns = now_ns;
+	if (pull->starved < LINK_STARVED &&
+	    (pull->starved < 2 || now_ns - pull->starved_ns < connection->engine->owner->options.peer_timeout / 4))
 		return;
-	connection->pull.starved = 0;
+	pull->starved = 0;
 	route_leave(connection, connection->routes.use[LINK_BULK]);
 }
 

@@ -21,7 +21,8 @@ enum pull_limits {
 	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
 	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
 	RESEND_BURST = 16,              /* blocks that one time-out asks for again */
-	/* time-outs in a row without DATA of a peer that says other things, before it is asked for by another link */
+	/* time-outs in a row without DATA of a peer that says other things, before it is asked for by another link; fewer,
+	 * but two, if they take a quarter of peer_timeout */
 	LINK_STARVED = 8,
 };
 
@@ -63,6 +64,7 @@ struct pull {
 	uint64_t timeout_ns;        /* when nothing has come for too long; 0: no block is out */
 	uint64_t late_ns;           /* when the last time-out was */
 	uint64_t fed_ns;            /* when DATA last came that was asked for */
+	uint64_t starved_ns;        /* the time-out from which on `starved` counts */
 	uint32_t order;             /* blocks asked for so far */
 	uint8_t backoff;
 	uint8_t starved;            /* time-outs without DATA, though the peer says other things */
