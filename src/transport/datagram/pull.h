@@ -21,8 +21,8 @@ enum pull_limits {
 	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
 	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
 	RESEND_BURST = 16,              /* blocks that one time-out asks for again */
-	/* time-outs in a row without DATA of a peer that says other things, before it is asked for by another link; fewer,
-	 * but two, if they take a quarter of peer_timeout */
+	/* time-outs in a row without DATA of a peer that says other things, before it is asked for by another link: or
+	 * two, if they take a quarter of peer_timeout */
 	LINK_STARVED = 8,
 };
 
