@@ -19,6 +19,7 @@ VENV  := $(BUILD)/venv
 TOOL  := $(VENV)/tool/bin
 # Workers take one test after the other, in the order that conftest.py gives.
 SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --maxschedchunk 1
+GUESTS = $(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
 .PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel clean
@@ -66,13 +67,14 @@ setup-tests: $(TOOL)/meson
 build-tests: setup-tests
 	@$(MESON) compile -C $(BUILD)
 
-# Both kinds run even if the first fails, and either failure is the result.
+# All kinds run even if one fails, and any failure is the result. No $(MAKE): `make -n` would run that.
 test: build-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
 	@status=0; \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --print-errorlogs || status=1; \
+	tools/packages.sh vm || true; \
+	$(GUESTS) || status=1; \
 	$(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
-	$(MAKE) test-vm PYTEST= || status=1; \
 	exit $$status
 
 # What a release must pass beside: it takes hours.
@@ -87,7 +89,7 @@ test-all: build-tests
 # Guests need neither KVM nor a privilege. What cannot be installed or fetched skips its tests, and they say why.
 test-vm: build-tests
 	@tools/packages.sh vm || true
-	@$(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs $(PYTEST)
+	@$(GUESTS) $(PYTEST)
 
 # These build no more than they run.
 check: setup-tests

@@ -241,7 +241,7 @@ def test_completion__values(build: Path, tmp_path: Path) -> None:
         ("thole run --mpi i", ["impi"]),
         ("thole run --mpi=i", ["impi"]),
         ("thole run --option eager", ["eager_max="]),
-        ("thole run --option bulk=", ["auto", "ring", "one-copy", "cooperative"]),
+        ("thole run --option bulk=", ["auto", "ring", "one-copy", "cooperative", "direct"]),
         ("thole run --explain --option shm=o", ["on", "off"]),
         ("thole trace -i l", ["lo"]),
         ("thole perf --plot ", ["file.png", "folder"]),
