@@ -63,8 +63,8 @@ static inline void prov_cq_entry_copy(void *to, const struct fi_cq_tagged_entry 
 		memcpy(to, from, size);
 }
 
-/* Take up to count entries, with the lock. Not a part of its callers, which mostly find nothing. */
-__attribute__((noinline)) static ssize_t prov_cq_take(struct prov_cq *cq, char *to, size_t count, fi_addr_t *sources)
+/* Take up to count entries, with the lock. */
+static ssize_t prov_cq_take(struct prov_cq *cq, char *to, size_t count, fi_addr_t *sources)
 {
 	size_t taken = 0;
 
@@ -109,8 +109,7 @@ static ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, 
 		return -FI_EAGAIN; /* somebody else is making the progress that we would */
 	if (cq->head == cq->tail || !count)
 		prov_cq_progress(cq);
-	taken = cq->head == cq->tail && !cq->overrun ? -FI_EAGAIN
-						     : prov_cq_take(cq, buffer, count, sources);
+	taken = prov_cq_take(cq, buffer, count, sources);
 	cq->draining = taken > 0;
 	cq->domain->posted = false;
 	prov_domain_unlock(cq->domain);

@@ -121,11 +121,13 @@ static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 	       endpoint_of(endpoint)->idle % (YIELD_POLLS / endpoint_poll_weight(endpoint)) == 0;
 }
 
-/* What an idle poll does now and then, or where cores are shared. */
-__attribute__((noinline)) static void endpoint_relax(struct thole_endpoint *endpoint)
+static void endpoint_idle(struct thole_endpoint *endpoint)
 {
 	uint64_t now_ns;
 
+	if (__builtin_expect(endpoint->base.simulated, 0))
+		return;
+	endpoint_of(endpoint)->idle++;
 	if (endpoint_should_yield(endpoint))
 		now_ns = endpoint_yield(endpoint);
 	else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0)
@@ -134,15 +136,6 @@ __attribute__((noinline)) static void endpoint_relax(struct thole_endpoint *endp
 		return;
 	if (now_ns - endpoint_of(endpoint)->maintained_ns > MAINTAIN_NS)
 		endpoint_maintain(endpoint, now_ns);
-}
-
-static inline void endpoint_idle(struct thole_endpoint *endpoint)
-{
-	if (__builtin_expect(endpoint->base.simulated, 0))
-		return;
-	if (++endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0 || endpoint_shares(endpoint) ||
-	    endpoint->base.options.yield != OPTION_YIELD_AUTO)
-		endpoint_relax(endpoint);
 }
 
 /* What was pushed since the last poll goes out, in one burst. */
@@ -159,7 +152,7 @@ static int endpoint_uncork(struct thole_endpoint *endpoint)
 
 /* Poll all that are to be polled. What those that transmit have pushed, and the backlog after them, goes out at the
  * end. */
-__attribute__((noinline)) static int endpoint_poll_all(struct thole_endpoint *endpoint)
+static int endpoint_poll_all(struct thole_endpoint *endpoint)
 {
 	int n = 0;
 
@@ -173,12 +166,6 @@ __attribute__((noinline)) static int endpoint_poll_all(struct thole_endpoint *en
 	if (!list_empty(&endpoint->backlogged))
 		n += peer_backlog_push(endpoint);
 	return endpoint->corked ? n + endpoint_uncork(endpoint) : n;
-}
-
-__attribute__((noinline)) static void endpoint_maintain_busy(struct thole_endpoint *endpoint)
-{
-	if (!endpoint->base.simulated)
-		endpoint_maintain(endpoint, clock_now_ns());
 }
 
 /* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is polled. */
@@ -195,8 +182,8 @@ static inline int endpoint_poll(struct thole_endpoint *endpoint)
 	}
 	if (n > 0) {
 		endpoint_of(endpoint)->idle = 0;
-		if (__builtin_expect(++endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0, 0))
-			endpoint_maintain_busy(endpoint);
+		if (++endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0 && !endpoint->base.simulated)
+			endpoint_maintain(endpoint, clock_now_ns());
 	}
 	return n;
 }
@@ -256,19 +243,13 @@ static int endpoint_poll_anew(struct thole_endpoint *endpoint)
 }
 
 /* A poll that goes to the network as well counts for several. */
-__attribute__((noinline)) static int endpoint_poll_again(struct thole_endpoint *endpoint)
+static int endpoint_poll_again(struct thole_endpoint *endpoint, uint32_t most)
 {
 	struct patience *patience = &endpoint_of(endpoint)->patience;
-	uint64_t most = endpoint_shares(endpoint) ? endpoint->base.options.look_again_shared
-						  : endpoint->base.options.look_again;
-	uint64_t now_ns;
-	uint32_t polls, made = 0;
+	uint64_t now_ns = clock_now_ns();
+	uint32_t polls = patience_polls(patience, now_ns, most), made = 0;
 	int n = 0;
 
-	if (!endpoint_awaits(endpoint) || most == 0)
-		return 0;
-	now_ns = clock_now_ns();
-	polls = patience_polls(patience, now_ns, (uint32_t)most);
 	for (; made < polls && n == 0; made += endpoint_poll_weight(endpoint))
 		n = endpoint_poll_anew(endpoint);
 	if (n > 0)
@@ -284,9 +265,12 @@ static int endpoint_progress_outside(struct thole_endpoint *endpoint)
 	int n = endpoint_poll(endpoint);
 
 	if (n == 0 && !endpoint->base.simulated) {
+		uint64_t most = endpoint_shares(endpoint) ? endpoint->base.options.look_again_shared
+							  : endpoint->base.options.look_again;
+
 		endpoint_idle(endpoint); /* in any case: connections are made here */
-		if (!patience_rests(&endpoint_of(endpoint)->patience))
-			n = endpoint_poll_again(endpoint);
+		if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
+			n = endpoint_poll_again(endpoint, (uint32_t)most);
 	}
 	if (n > 0)
 		endpoint_of(endpoint)->found_live = endpoint->requests.live;

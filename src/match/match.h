@@ -177,16 +177,6 @@ static inline struct match_receive *match_arrive_peek(struct match *match, uint3
 	return match_arrive_search(match, source, tag);
 }
 
-/* The oldest posted receive, if a message goes to it: then nothing has to be searched. */
-static inline struct match_receive *match_arrive_oldest(const struct match *match, uint32_t source, uint64_t tag)
-{
-	struct match_receive *receive = container_of(match->receives.next, struct match_receive, posted);
-
-	if (match->receive_count == 0 || !match_agrees(source, tag, receive->source, receive->tag, receive->mask))
-		return NULL;
-	return receive;
-}
-
 /* The same, taken out. */
 static inline struct match_receive *match_arrive(struct match *match, uint32_t source, uint64_t tag)
 {

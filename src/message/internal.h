@@ -68,8 +68,6 @@ void remote_done(struct thole_request *request, int status);
 
 /* Handlers of records, and of handed over requests: the rows of the table. */
 void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
-/* The same for a message that fits a record, if it goes to the oldest receive and that is an ordinary one. */
-bool receive_short(struct peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *payload, uint32_t length);
 void receive_rts(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_put(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_get(struct peer *peer, const struct record *record, const void *payload, uint32_t length);

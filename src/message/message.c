@@ -187,26 +187,6 @@ static void message_arrived(struct transport_peer *base, const struct record *re
 	kinds[kind].arrived(peer, record, payload, length);
 }
 
-/* The upcall delivered_short: most messages go to the oldest receive, an ordinary one. All else needs a record, of
- * which the peer can change nothing any more. */
-static void message_arrived_short(struct transport_peer *base, uint8_t flags, uint64_t tag, uint64_t imm,
-				  const void *payload, uint32_t length)
-{
-	struct record record;
-
-	if (__builtin_expect(peer_of(base)->stream.left == 0 && !base->gone &&
-				     receive_short(peer_of(base), flags, tag, imm, payload, length),
-			     1))
-		return;
-	record.kind = RECORD_EAGER;
-	record.flags = flags;
-	record.length = (uint16_t)length;
-	record.tag = tag;
-	record.imm = imm;
-	memcpy(record.payload, payload, length);
-	message_arrived(base, &record, record.payload, length);
-}
-
 /* ---- Outgoing ----------------------------------------------------------------------------------- */
 
 /* Send a message's RTS; its data stays where it is. */
@@ -550,9 +530,8 @@ void message_fetch(struct thole_request *request, const struct window *window)
 /* ---- Sends -------------------------------------------------------------------------------------- */
 
 /* An operation ended inside the call that started it. */
-__attribute__((noinline)) static int
-send_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion,
-	      struct thole_request **request_p)
+static int send_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion,
+			 struct thole_request **request_p)
 {
 	struct thole_request *request;
 
@@ -575,6 +554,22 @@ send_complete(struct thole_endpoint *endpoint, const struct thole_completion *co
 	return 0;
 }
 
+static inline void record_copy_short(uint8_t *to, const uint8_t *from, size_t length)
+{
+	uint64_t head, tail;
+
+	if (length == 8) {
+		memcpy(to, from, 8);
+	} else if (length > 8 && length <= 16) {
+		memcpy(&head, from, 8);
+		memcpy(&tail, from + length - 8, 8);
+		memcpy(to, &head, 8);
+		memcpy(to + length - 8, &tail, 8);
+	} else if (length > 0) { /* of nothing the place may be NULL */
+		memcpy(to, from, length);
+	}
+}
+
 /* What a send is asked for, but its data. */
 struct sending {
 	uint64_t tag, imm;
@@ -583,9 +578,8 @@ struct sending {
 	unsigned flags;
 };
 
-__attribute__((noinline)) static int
-send_vector(struct thole_endpoint *endpoint, const struct sending *send, const struct iovec *segments, size_t count,
-	    struct thole_request **request_p)
+static int send_vector(struct thole_endpoint *endpoint, const struct sending *send, const struct iovec *segments,
+		       size_t count, struct thole_request **request_p)
 {
 	struct thole_request *request;
 	unsigned flags = send->flags;
@@ -626,45 +620,14 @@ send_vector(struct thole_endpoint *endpoint, const struct sending *send, const s
 	return message_start(request, request_p);
 }
 
-/* Hand over a message that fits a record. */
-static inline int send_record(struct transport_peer *peer, uint8_t flags, const struct sending *send,
-			      const void *buffer, size_t length)
-{
-	struct record record;
-
-	if (__builtin_expect(peer->transport->push_short != NULL, 1))
-		return peer->transport->push_short(peer, flags, send->tag, send->imm, buffer, (uint32_t)length);
-	record.kind = RECORD_EAGER;
-	record.flags = flags;
-	record.length = (uint16_t)length;
-	record.tag = send->tag;
-	record.imm = send->imm;
-	copy_few(record.payload, buffer, length);
-	return peer->transport->push(peer, &record, NULL, 0, 0);
-}
-
-/* The same for a longer one, if it may go as one piece. */
-__attribute__((noinline)) static int send_piece(struct peer *peer, uint8_t flags, uint64_t tag, uint64_t imm,
-						const void *buffer, size_t length)
-{
-	const struct iovec segment = {(void *)(uintptr_t)buffer, length};
-	struct record record = {.kind = RECORD_EAGER, .flags = flags, .tag = tag, .imm = imm};
-
-	if (!message_is_eager(peer, length) || length > peer->base.transport->piece_max(&peer->base, length))
-		return THOLE_ERR_AGAIN;
-	return peer->base.transport->push(&peer->base, &record, &(struct vector){&segment, 1, length}, 0,
-					  (uint32_t)length);
-}
-
 /* The short way for one piece: no request is made. False: take the other way. `send` is a value, so it stays in
  * registers. */
 static inline bool send_short(struct thole_endpoint *endpoint, struct sending send, const void *buffer,
 			      size_t length, struct thole_request **request_p, int *error_p)
 {
 	struct peer *peer = endpoint_peer(endpoint, send.peer);
+	struct record record;
 	unsigned flags = send.flags;
-	uint8_t record_flags =
-		(uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
 	int error;
 
 	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->base.connected || peer->backlog_count ||
@@ -672,11 +635,25 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 		return false;
 	if ((request_p || !endpoint->complete) && !endpoint->requests.free && pool_grow(&endpoint->requests) != 0)
 		return false; /* its end needs one to be told by, and nothing may leave without */
-	if (__builtin_expect(length <= RECORD_INLINE_MAX, 1))
-		error = send_record(&peer->base, record_flags, &send, buffer, length);
-	else
-		error = send_piece(peer, record_flags, send.tag, send.imm, buffer, length);
-	if (__builtin_expect(error != 0, 0))
+	record.kind = RECORD_EAGER;
+	record.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
+	record.tag = send.tag;
+	record.imm = send.imm;
+	if (length <= RECORD_INLINE_MAX) {
+		record.length = (uint16_t)length;
+		record_copy_short(record.payload, buffer, length);
+		error = peer->base.transport->push(&peer->base, &record, NULL, 0, 0);
+	} else {
+		const struct iovec segment = {(void *)(uintptr_t)buffer, length};
+
+		if (!message_is_eager(peer, length) || length > peer->base.transport->piece_max(&peer->base, length))
+			return false;
+		record.length = 0;
+		memset(record.payload, 0, sizeof(record.payload)); /* goes along */
+		error = peer->base.transport->push(&peer->base, &record, &(struct vector){&segment, 1, length}, 0,
+					      (uint32_t)length);
+	}
+	if (error)
 		return false;
 	message_transmit(peer);
 	endpoint_count(endpoint, COUNTER_SENT_EAGER);
@@ -701,7 +678,7 @@ int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffe
 	int error;
 
 	endpoint_lock(endpoint);
-	if (__builtin_expect(!send_short(endpoint, send, buffer, length, request_p, &error), 0))
+	if (!send_short(endpoint, send, buffer, length, request_p, &error))
 		error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags},
 				    &(struct iovec){(void *)(uintptr_t)buffer, length}, 1, request_p);
 	endpoint_unlock(endpoint);
@@ -820,7 +797,6 @@ static bool up_backlogged(const struct transport_owner *owner)
 
 const struct transport_upcalls message_upcalls = {
 	.delivered = message_arrived,
-	.delivered_short = message_arrived_short,
 	.fetched = up_fetched,
 	.connected = up_connected,
 	.lost = up_lost,

@@ -301,53 +301,27 @@ void unexpected_done(struct thole_message *unexpected, int status)
 
 /* ---- Arrivals ------------------------------------------------------------------------------------- */
 
-/* Whether a receive is an ordinary one, whose completion is only reported, with room for so many bytes. */
-static inline bool receive_is_plain(const struct thole_endpoint *endpoint, const struct thole_request *request,
-				    uint32_t length)
-{
-	return !request->handle && !(request->flags & (THOLE_MULTI | THOLE_QUIET)) &&
-	       length <= request->vector.length && endpoint->complete;
-}
-
-/* The end of such a receive, whose data is in place. */
-static inline void receive_report(struct thole_request *request, const struct peer *peer, uint8_t flags, uint64_t tag,
-				  uint64_t imm, uint32_t length)
+/* The short way: the whole message is here, and its receive is an ordinary one whose completion is only reported. */
+static inline void receive_whole(struct thole_request *request, struct peer *peer, const struct record *record,
+				 const void *payload, uint32_t length)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 	struct thole_completion completion = {
 		.context = request->context,
-		.tag = tag,
-		.imm = flags & RECORD_IMM ? imm : 0,
+		.tag = record->tag,
+		.imm = record->flags & RECORD_IMM ? record->imm : 0,
 		.length = length,
 		.message_length = length,
 		.buffer = request->segment.iov_base,
 		.peer = peer->base.index,
-		.flags = request->flags | (flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0),
+		.flags = request->flags | (record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0),
 		.operation = THOLE_OP_RECEIVE,
 	};
 
 	endpoint_count(endpoint, COUNTER_RECEIVED);
+	vector_write(&request->vector, 0, payload, length);
 	request_free(request);
 	endpoint->complete(endpoint->complete_arg, &completion);
-}
-
-bool receive_short(struct peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *payload, uint32_t length)
-{
-	struct thole_endpoint *endpoint = peer->endpoint;
-	bool plain = flags & RECORD_PLAIN;
-	struct match *match = &endpoint->match[plain ? MATCH_PLAIN : MATCH_TAGGED];
-	struct match_receive *found = match_arrive_oldest(match, peer->base.index, plain ? 0 : tag);
-	struct thole_request *request;
-
-	if (!found || endpoint->screened != 0)
-		return false;
-	request = container_of(found, struct thole_request, match);
-	if (!receive_is_plain(endpoint, request, length) || request->vector.count != 1)
-		return false;
-	match_withdraw(match, found);
-	copy_few(request->segment.iov_base, payload, length);
-	receive_report(request, peer, flags, tag, imm, length);
-	return true;
 }
 
 void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -365,11 +339,11 @@ void receive_eager(struct peer *peer, const struct record *record, const void *p
 		unexpected_eager(peer, record, payload, length, total);
 		return;
 	}
-	if (__builtin_expect(!(record->flags & (RECORD_MORE | RECORD_SYNC)) &&
-				     receive_is_plain(peer->endpoint, request, length),
+	if (__builtin_expect(!(record->flags & (RECORD_MORE | RECORD_SYNC)) && !request->handle &&
+				     !(request->flags & (THOLE_MULTI | THOLE_QUIET)) &&
+				     length <= request->vector.length && peer->endpoint->complete,
 			     1)) {
-		vector_write(&request->vector, 0, payload, length);
-		receive_report(request, peer, record->flags, record->tag, record->imm, length);
+		receive_whole(request, peer, record, payload, length);
 		return;
 	}
 	receive_begin(request, peer, record, total);

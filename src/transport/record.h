@@ -9,7 +9,6 @@
 #ifndef THOLE_TRANSPORT_RECORD_H
 #define THOLE_TRANSPORT_RECORD_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 enum record_kind {
@@ -92,18 +91,6 @@ struct record {
 };
 
 _Static_assert(sizeof(struct record) == 64, "a record is one cache line");
-
-/* What is before the tag, as one word in memory: written or read at once. */
-union record_head {
-	uint64_t word;
-	struct {
-		uint16_t stamp, credit;
-		uint8_t kind, flags;
-		uint16_t length;
-	};
-};
-
-_Static_assert(sizeof(union record_head) == offsetof(struct record, tag), "a head is what is before the tag");
 
 /*
  * A window on its owner's memory, as records carry it: args 0 to 2. Its owner keeps it valid until FINISH or REPLY

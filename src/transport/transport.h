@@ -90,9 +90,6 @@ struct transport_upcalls {
 	 * May call any of the peer's transport. */
 	void (*delivered)(struct transport_peer *peer, const struct record *record, const void *payload,
 			  uint32_t length);
-	/* The same for what push_short has pushed. The payload may be where the peer can still write. */
-	void (*delivered_short)(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm,
-				const void *payload, uint32_t length);
 	/* A fetch has ended: the first bytes of its window, up to the end of its vector, are in that. May call any. */
 	void (*fetched)(struct transport_fetch *fetch, int status);
 	/* What connect began has succeeded, or (with a status) not by what was tried, and yet the peer is not gone. */
@@ -176,10 +173,6 @@ struct transport {
 	int (*connect)(struct transport_peer *peer);
 	int (*push)(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
-	/* The same for RECORD_EAGER with nothing but flags, tag, imm and at most RECORD_INLINE_MAX bytes, so that no
-	 * record has to be made first. NULL: push does it. */
-	int (*push_short)(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *data,
-			  uint32_t length);
 	uint32_t (*piece_max)(struct transport_peer *peer, uint64_t left);
 	/* Whether what connect began has succeeded; if not yet, the upcall connected says so later, or lost. */
 	bool (*connected)(struct transport_peer *peer);

@@ -780,44 +780,10 @@ FAULTS = [
     Fault(
         "a record of two slots needs room for one",
         RING,
-        "ring_slots_free(peer, ring, slots)",
-        "ring_slots_free(peer, ring, 1)",
-    ),
-    Fault(
-        "a short message needs no free slot",
-        RING,
-        "\tif (!ring_slots_free(peer, ring, 1))\n\t\treturn THOLE_ERR_AGAIN;\n",
-        "",
-    ),
-    Fault(
-        "a longer message is taken for a short one",
-        RING,
-        "head.length <= RECORD_INLINE_MAX",
-        "head.length <= RECORD_INLINE_MAX + 1",
-    ),
-    Fault(
-        "a producer is not told at rest what was consumed",
-        "src/transport/shm/shm.c",
-        "\t\t\tring_publish(polled->ring);\n",
-        "",
-    ),
-    Fault(
-        "a segment may begin at any slot",
-        SEGMENT,
-        " || first >= RING_SLOTS)",
-        ")",
-    ),
-    Fault(
-        "a short message goes to a receive that is too short",
-        "src/message/receive.c",
-        "length <= request->vector.length && endpoint->complete",
-        "endpoint->complete",
-    ),
-    Fault(
-        "a short message overtakes those that are screened",
-        "src/message/receive.c",
-        "!found || endpoint->screened != 0",
-        "!found",
+        "if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {\n\t\tring_reclaim(ring);\n"
+        "\t\tif (ring->produced - ring->consumed + slots > RING_SLOTS) {",
+        "if (__builtin_expect(ring->produced - ring->consumed + 1 > RING_SLOTS, 0)) {\n\t\tring_reclaim(ring);\n"
+        "\t\tif (ring->produced - ring->consumed + 1 > RING_SLOTS) {",
     ),
     Fault(
         "what is put at the end of an area may lie over the oldest",
@@ -895,8 +861,8 @@ FAULTS = [
     Fault(
         "a segment of another version is taken",
         SEGMENT,
-        "segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION ||",
-        "segment->magic != SEGMENT_MAGIC ||",
+        "if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION) {",
+        "if (segment->magic != SEGMENT_MAGIC) {",
     ),
     # ---- Bulk in shared memory
     Fault(

@@ -76,91 +76,6 @@ static void recv__every_size_posted_and_unexpected(void **state)
 	pair_close(&pair);
 }
 
-/* What an endpoint's completion function was told. */
-struct told {
-	struct thole_completion last;
-	int count;
-};
-
-static void told_take(void *arg, const struct thole_completion *completion)
-{
-	struct told *told = arg;
-
-	told->last = *completion;
-	told->count++;
-}
-
-/* The receive of a short message: an ordinary one, or how it differs. */
-enum receiver { ORDINARY, NOT_THE_OLDEST, TWO_SEGMENTS, TOO_SHORT, LATE, RECEIVERS };
-
-static void short_receive(struct pair *pair, char *to, size_t room, enum receiver receiver, unsigned flags)
-{
-	struct iovec segments[2] = {{to, room}, {to + room, 0}};
-
-	if (receiver == TWO_SEGMENTS)
-		segments[0].iov_len = room / 2, segments[1] = (struct iovec){to + room / 2, room - room / 2};
-	assert_int_equal(thole_recvv(pair->b, THOLE_ANY, segments, receiver == TWO_SEGMENTS ? 2 : 1, 7, ~UINT64_C(0),
-				     flags, to, NULL),
-			 0);
-}
-
-static void short_pass(struct pair *pair, const struct told *told, size_t length, enum receiver receiver,
-		       unsigned flags)
-{
-	size_t room = receiver == TOO_SHORT ? length / 2 : length + 3, fits = room < length ? room : length;
-	char *from = pair_filled(length, length), to[RECORD_INLINE_MAX + 3] = {0};
-	int before = told->count;
-
-	if (receiver != LATE)
-		short_receive(pair, to, room, receiver, flags);
-	assert_int_equal(thole_send(pair->a, pair->a_to_b, from, length, 7, 9, THOLE_IMM | THOLE_QUIET | flags, NULL,
-				    NULL),
-			 0);
-	if (receiver == LATE) {
-		pair_progress(pair, 5);
-		short_receive(pair, to, room, receiver, flags);
-	}
-	for (int turn = 0; turn < PAIR_TURNS_MAX && told->count == before; turn++)
-		pair_progress(pair, 1);
-	assert_int_equal(told->count, before + 1);
-	assert_int_equal(told->last.status, fits < length ? THOLE_ERR_TRUNCATED : 0);
-	assert_int_equal(told->last.length, fits);
-	assert_int_equal(told->last.message_length, length);
-	assert_int_equal(told->last.tag, 7);
-	assert_int_equal(told->last.imm, 9);
-	assert_int_equal(told->last.flags & (THOLE_IMM | THOLE_PLAIN), THOLE_IMM | flags);
-	assert_ptr_equal(told->last.context, to);
-	pair_check(length, to, fits);
-	for (size_t k = fits; k < sizeof(to); k++)
-		assert_int_equal(to[k], 0);
-	free(from);
-}
-
-/* Messages that fit a record, to receives whose ends are only reported. */
-static void recv__short_messages_by_completion_function(void **state)
-{
-	struct told told = {.count = 0};
-	struct pair pair;
-	char other;
-
-	(void)state;
-	pair.a = pair_endpoint(NULL, NULL, no_options);
-	pair.b = pair_endpoint(told_take, &told, no_options);
-	pair.a_to_b = pair_peer(pair.a, pair.b);
-	pair.b_to_a = pair_peer(pair.b, pair.a);
-	for (enum receiver receiver = 0; receiver < RECEIVERS; receiver++) {
-		if (receiver == NOT_THE_OLDEST)
-			assert_int_equal(thole_recv(pair.b, THOLE_ANY, &other, 1, 6, ~UINT64_C(0), 0, &other, NULL), 0);
-		for (size_t length = 0; length <= RECORD_INLINE_MAX; length++) {
-			short_pass(&pair, &told, length, receiver, 0);
-			short_pass(&pair, &told, length, receiver, THOLE_PLAIN);
-		}
-		if (receiver == NOT_THE_OLDEST)
-			assert_int_equal(thole_cancel_context(pair.b, &other), 1);
-	}
-	pair_close(&pair);
-}
-
 static void recv__longer_message_is_cut(void **state)
 {
 	struct pair pair;
@@ -1522,7 +1437,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recv__every_size_posted_and_unexpected),
-		cmocka_unit_test(recv__short_messages_by_completion_function),
 		cmocka_unit_test(recv__longer_message_is_cut),
 		cmocka_unit_test(finish__of_fewer_bytes_is_no_success),
 		cmocka_unit_test(send__that_waits_ends_with_the_peer),

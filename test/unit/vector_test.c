@@ -137,30 +137,11 @@ static void slice__beyond_the_end(void **state)
 	assert_int_equal(slice[1].iov_len, 498);
 }
 
-static void copy_few__every_length(void **state)
-{
-	char from[64], to[64];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(from); i++)
-		from[i] = (char)(i + 1);
-	for (size_t length = 0; length <= 40; length++) {
-		memset(to, 0, sizeof(to));
-		copy_few(to + 1, from, length);
-		assert_memory_equal(to + 1, from, length);
-		for (size_t i = 0; i < sizeof(to); i++)
-			if (i < 1 || i > length)
-				assert_int_equal(to[i], 0);
-	}
-	copy_few(NULL, NULL, 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_write__any_range),
 		cmocka_unit_test(write__nothing_outside),
-		cmocka_unit_test(copy_few__every_length),
 		cmocka_unit_test(slice__covers_in_order_what_fits),
 		cmocka_unit_test(slice__beyond_the_end),
 	};

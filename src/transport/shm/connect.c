@@ -225,13 +225,12 @@ static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
 
 static int ring_in_add(struct shm *shm, struct ring_in *ring)
 {
-	struct ring_polled *in = array_reserve(shm->in, &shm->in_capacity, shm->in_count + 1, sizeof(*in));
+	struct ring_in **in = array_reserve(shm->in, &shm->in_capacity, shm->in_count + 1, sizeof(*in));
 
 	if (!in)
 		return THOLE_ERR_MEMORY;
 	shm->in = in;
-	shm->in[shm->in_count].ring = ring;
-	ring_polled_set(&shm->in[shm->in_count++], ring);
+	shm->in[shm->in_count++] = ring;
 	shm->owner->locals = shm->in_count;
 	return 0;
 }

@@ -302,46 +302,6 @@ static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slo
 			line_demote(payload + i);
 }
 
-/* Whether so many slots are free. If not, the consumer is told to come. */
-static inline bool ring_slots_free(struct transport_peer *peer, struct ring_out *ring, uint32_t slots)
-{
-	if (__builtin_expect(ring->produced - ring->consumed + slots <= RING_SLOTS, 1))
-		return true;
-	ring_reclaim(ring);
-	if (ring->produced - ring->consumed + slots <= RING_SLOTS)
-		return true;
-	transport_count(peer->owner, COUNTER_RING_STALLS);
-	ring_attend(peer, ring->segment);
-	return false;
-}
-
-int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *data,
-		    uint32_t length)
-{
-	struct shm_peer *link = shm_link(peer);
-	struct ring_out *ring = &link->out;
-	uint64_t number = ring->produced;
-	struct record *slot = ring_slot(ring->segment, number);
-	union record_head head = {.stamp = ring_stamp(number), .kind = RECORD_EAGER, .flags = flags,
-				  .length = (uint16_t)length};
-
-	if (!ring_slots_free(peer, ring, 1))
-		return THOLE_ERR_AGAIN;
-	ring->placed[number % RING_SLOTS].area = AREAS;
-	slot->tag = tag;
-	slot->imm = imm;
-	copy_few(slot->payload, data, length);
-	ring_tell(&link->in);
-	head.credit = (uint16_t)link->in.credited;
-	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
-	store_release(&((union record_head *)slot)->word, head.word);
-	ring->produced = number + 1;
-	ring_lines(link, number, 1, NULL, 0);
-	ring_pace(peer, PACE_STREAM);
-	ring_attend(peer, ring->segment);
-	return 0;
-}
-
 int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length)
 {
@@ -353,8 +313,14 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	uint32_t slots = inside ? ring_slots(length) : 1, at;
 	char *outside = NULL; /* payload in an area */
 
-	if (!ring_slots_free(peer, ring, slots))
-		return THOLE_ERR_AGAIN;
+	if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {
+		ring_reclaim(ring);
+		if (ring->produced - ring->consumed + slots > RING_SLOTS) {
+			transport_count(peer->owner, COUNTER_RING_STALLS);
+			ring_attend(peer, ring->segment);
+			return THOLE_ERR_AGAIN;
+		}
+	}
 	placed->area = AREAS;
 	if (length == 0) {
 		slot_fill(slot, record);
@@ -406,7 +372,7 @@ static bool ring_is_lent(const struct ring_out *back)
 	return back->consumed < back->lent_until && load_acquire(&back->segment->handled) < back->lent_until;
 }
 
-void ring_publish(struct ring_in *ring)
+static void ring_publish(struct ring_in *ring)
 {
 	/* Pairs with the acquire above: the payloads have been read. */
 	store_release(&ring->segment->handled, ring->handled);
@@ -448,20 +414,6 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 		choose_eager_piece(peer, 0);
 	else if (!peer->owner->up->placing(peer))
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
-}
-
-/* Handle one short message. Nothing of it is read twice but its payload, which is the receive's whatever it says. */
-static inline void ring_handle_short(struct ring_in *ring, const struct record *slot, union record_head head)
-{
-	struct transport_peer *peer = ring->peer;
-	struct ring_out *back = &shm_link(peer)->out;
-
-	ring->next++; /* as in ring_handle */
-	ring_pace(peer, PACE_DIALOGUE);
-	peer->owner->up->delivered_short(peer, head.flags, load_relaxed(&slot->tag), load_relaxed(&slot->imm),
-					 slot->payload, head.length);
-	ring->handled = ring->next;
-	ring_reclaim_to(back, back->consumed + (uint16_t)(head.credit - (uint16_t)back->consumed));
 }
 
 /* Handle one record: from a private copy, since the producer could still write to the slot. */
@@ -532,17 +484,10 @@ int ring_take(struct ring_in *ring)
 	int n = 0;
 
 	while (ring_ready(ring)) {
-		const struct record *slot = ring_slot(ring->segment, ring->next);
-		union record_head head = {.word = load_relaxed(&((const union record_head *)slot)->word)};
-
 		if (n > 0)
 			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
-		if (__builtin_expect(head.kind == RECORD_EAGER && head.length <= RECORD_INLINE_MAX &&
-					     !(head.flags & (RECORD_MORE | RECORD_SYNC)),
-				     1))
-			ring_handle_short(ring, slot, head);
-		else
-			ring_handle(ring, slot);
+		ring_handle(ring, ring_slot(ring->segment, ring->next));
+		ring->polls = 0;
 		if (ring->handled - ring->published >= PUBLISH_SLOTS || ring_is_due(ring))
 			ring_publish(ring);
 		if (++n == RING_BURST)
@@ -551,3 +496,8 @@ int ring_take(struct ring_in *ring)
 	return n;
 }
 
+void ring_publish_late(struct ring_in *ring)
+{
+	if (++ring->polls >= PUBLISH_POLLS)
+		ring_publish(ring);
+}

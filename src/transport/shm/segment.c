@@ -46,10 +46,6 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 	};
 	ring->segment->magic = SEGMENT_MAGIC;
 	ring->segment->version = SEGMENT_VERSION;
-	/* One who polls many rings has their next slots in different sets of its cache. */
-	ring->segment->first = (uint32_t)(owner->parts.endpoint % RING_SLOTS);
-	ring->produced = ring->consumed = ring->segment->first;
-	ring->segment->consumed = ring->segment->handled = ring->segment->first;
 	ring->segment->fenced = shm_of(owner)->membarrier;
 	*fd_p = fd;
 	return 0;
@@ -64,7 +60,6 @@ int segment_accept(struct ring_in *ring, int fd)
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
 	uint64_t size;
-	uint32_t first;
 
 	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
 	    fstat(fd, &status) != 0 || status.st_size < SEGMENT_BASE + PAGE || status.st_size > SEGMENT_SIZE_MAX)
@@ -76,15 +71,14 @@ int segment_accept(struct ring_in *ring, int fd)
 	segment = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (segment == MAP_FAILED)
 		return THOLE_ERR_MEMORY;
-	first = load_relaxed(&segment->first);
-	if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION || first >= RING_SLOTS) {
+	if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION) {
 		munmap(segment, size);
 		return THOLE_ERR_PROTOCOL;
 	}
 	ring->segment = segment;
 	ring->size = size;
 	ring->fenced = load_relaxed(&segment->fenced) != 0;
-	ring->next = ring->handled = ring->published = ring->credited = first;
+	ring->next = ring->handled = ring->published = ring->credited = 0;
 	return 0;
 }
 

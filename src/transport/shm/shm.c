@@ -169,14 +169,6 @@ static int shm_push(struct transport_peer *peer, const struct record *record, co
 	return ring_push(peer, record, payload, offset, length);
 }
 
-static int shm_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *data,
-			  uint32_t length)
-{
-	if (__builtin_expect(!shm_link(peer)->connected, 0))
-		return THOLE_ERR_AGAIN;
-	return ring_push_short(peer, flags, tag, imm, data, length);
-}
-
 static uint32_t shm_piece_max(struct transport_peer *peer, uint64_t left)
 {
 	struct shm_peer *link = shm_link(peer);
@@ -225,24 +217,11 @@ static void shm_info(struct transport_peer *peer, struct thole_peer_info *info_p
 static int shm_progress(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
-	struct ring_polled *end = shm->in + shm->in_count; /* no ring is added here */
-	bool few = shm->in_count <= PREFETCH_RINGS;
 	int n = 0;
 
-	for (struct ring_polled *polled = shm->in; polled < end; polled++) {
-		if (load_acquire(polled->stamp) == polled->ready) { /* partner: ring_push, as of ring_ready */
-			n += ring_take(polled->ring);
-			ring_polled_set(polled, polled->ring);
-			continue;
-		}
-		if (few)
-			prefetch_read((const struct record *)(const void *)polled->stamp + 1); /* may need it, too */
-		if (polled->untold && --polled->untold == 0) {
-			ring_publish(polled->ring);
-			ring_polled_set(polled, polled->ring);
-		}
-	}
-	if (__builtin_expect(!list_empty(&shm->active), 0))
+	for (uint32_t i = 0; i < shm->in_count; i++)
+		n += ring_poll(shm->in[i]);
+	if (!list_empty(&shm->active))
 		n += bulk_progress(owner);
 	return n;
 }
@@ -277,7 +256,7 @@ static void shm_reap(struct transport_owner *owner)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		if (!shm_link(shm->in[i].ring->peer)->dead)
+		if (!shm_link(shm->in[i]->peer)->dead)
 			shm->in[kept++] = shm->in[i];
 	shm->in_count = owner->locals = kept;
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
@@ -297,7 +276,7 @@ static void shm_meet(struct transport_owner *owner)
 	bool met = false;
 
 	for (uint32_t i = 0; i < shm->in_count; i++) {
-		struct ring_in *ring = shm->in[i].ring;
+		struct ring_in *ring = shm->in[i];
 		const struct segment *theirs = shm_link(ring->peer)->out.segment;
 
 		if (load_relaxed(&ring->segment->core) != core)
@@ -324,7 +303,7 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 	if (!list_empty(&shm->active))
 		bulk_maintain(owner, now_ns);
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		attach_review(shm_link(shm->in[i].ring->peer));
+		attach_review(shm_link(shm->in[i]->peer));
 }
 
 /* ---- Sleeping ------------------------------------------------------------------------------------- */
@@ -332,14 +311,14 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 static void shm_set_wake(struct shm *shm, uint32_t wake)
 {
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		store_relaxed(&shm->in[i].ring->segment->wake, wake);
+		store_relaxed(&shm->in[i]->segment->wake, wake);
 }
 
 /* Whether membarrier reaches all who may have to wake this process. It may be refused to some and not to others. */
 static bool shm_is_fenced(const struct shm *shm)
 {
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		if (!shm->in[i].ring->fenced)
+		if (!shm->in[i]->fenced)
 			return false;
 	return true;
 }
@@ -357,7 +336,7 @@ static uint64_t shm_arm(struct transport_owner *owner)
 	if (shm->ending > 0 || shm->dead > 0)
 		return 0;
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		if (ring_ready(shm->in[i].ring))
+		if (ring_ready(shm->in[i]))
 			return 0;
 	if (!list_empty(&shm->active) || owner->up->backlogged(owner) || shm->connecting > 0)
 		longest = BUSY_SLEEP_NS;
@@ -381,7 +360,6 @@ const struct transport shm_transport = {
 	.reaches = shm_reaches,
 	.connect = connect_peer,
 	.push = shm_push,
-	.push_short = shm_push_short,
 	.piece_max = shm_piece_max,
 	.connected = shm_connected,
 	.info = shm_info,

@@ -49,7 +49,6 @@ enum {
 	PULLS_MAX = 4,            /* ring fetches from one peer under way: hides the round trip */
 	SEGMENTS_A_CALL = 64,     /* segments of one process_vm call; bounds the stack */
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
-	PREFETCH_RINGS = 4,       /* up to so many rings polls fetch the slot after the next as well */
 };
 
 /* How messages of one sender come: each after an answer, or one after the other. */
@@ -81,8 +80,7 @@ struct segment {
 	uint32_t producer_closed;
 	/* Written when its windows become its user's memory again: what is read from then on is anything. */
 	uint32_t withdrawn;
-	uint32_t first; /* slot that is used first; written before the segment is handed over */
-	uint32_t unused0[9];
+	uint32_t unused0[10];
 	/* The consumer's line. */
 	uint64_t consumed; /* slots it is through with, memory and all */
 	uint64_t handled;  /* slots whose records it has handled; the memory of some may be lent to its answers */
@@ -151,6 +149,7 @@ struct ring_in {
 	uint64_t published; /* what segment->consumed says */
 	uint64_t credited;  /* what the producer was told by any way */
 	uint64_t bytes;     /* of payload in slots handled and not published */
+	uint32_t polls;     /* at the empty ring, in a row */
 	uint32_t tries;     /* how often memory is still held for answers; 0: this is a stream */
 	bool unanswered;    /* payload was handled since one was last sent */
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
@@ -237,18 +236,9 @@ struct costs {
 
 enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY, BULK_DIRECT };
 
-/* A ring as polls see it. They are one after the other in memory, so that one that is silent costs a poll little more
- * than the line with the stamp. */
-struct ring_polled {
-	const uint16_t *stamp; /* of the next slot */
-	struct ring_in *ring;
-	uint16_t ready;        /* what it says when there is a record */
-	uint16_t untold;       /* polls after which the producer is told what was consumed; 0: it knows */
-};
-
 struct shm {
 	struct transport_owner *owner;
-	struct ring_polled *in;   /* rings to poll */
+	struct ring_in **in;      /* rings to poll */
 	uint32_t in_count, in_capacity;
 	bool membarrier;          /* sleeping can rely on it */
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
@@ -308,9 +298,6 @@ void choose_tell_all(struct transport_owner *owner);
 /* ring.c */
 int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length);
-/* As transport->push_short, of a peer that is connected. */
-int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *data,
-		    uint32_t length);
 bool ring_has_room(struct ring_out *ring, uint32_t reserve);
 /* Lend AREA_BULK to the peer, where its lines are: the place in the segment, and the size. False: rather not. */
 bool ring_lend(struct ring_out *ring, uint32_t *place_p, uint32_t *size_p);
@@ -321,8 +308,8 @@ void ring_bulk(struct transport_peer *peer, bool leased);
 uint32_t ring_piece_max(struct ring_out *ring);
 /* Handle what is there, at most RING_BURST records. */
 int ring_take(struct ring_in *ring);
-/* Tell the producer what was consumed, but while some of that is lent. */
-void ring_publish(struct ring_in *ring);
+/* At a poll that found nothing, where the producer is to be told of something yet. */
+void ring_publish_late(struct ring_in *ring);
 
 static inline uint16_t ring_stamp(uint64_t slot)
 {
@@ -346,12 +333,15 @@ static inline bool ring_ready(const struct ring_in *ring)
 	return load_acquire(&ring_slot(ring->segment, ring->next)->stamp) == ring_stamp(ring->next);
 }
 
-/* What polls of the ring look for next. */
-static inline void ring_polled_set(struct ring_polled *polled, struct ring_in *ring)
+/* Most polls find nothing: those call nothing. */
+static inline int ring_poll(struct ring_in *ring)
 {
-	polled->stamp = &ring_slot(ring->segment, ring->next)->stamp;
-	polled->ready = ring_stamp(ring->next);
-	polled->untold = ring->published != ring->handled ? PUBLISH_POLLS : 0;
+	if (ring_ready(ring))
+		return ring_take(ring);
+	prefetch_read(ring_slot(ring->segment, ring->next + 1)); /* the next record may need it */
+	if (ring->published != ring->handled)
+		ring_publish_late(ring);
+	return 0;
 }
 
 /* connect.c */
