@@ -275,6 +275,21 @@ static void arena_drop(struct arena *arena)
 	*arena = (struct arena){.fd = -1};
 }
 
+/* Whether some of it is another arena's address space, if only to grow into: an address must tell its arena. */
+static bool arena_overlaps(const struct arena *arena)
+{
+	uintptr_t start = (uintptr_t)arena->base;
+
+	for (int i = 0; i < ARENAS_MAX; i++) {
+		const struct arena *other = &arenas[i];
+
+		if (other != arena && other->base && start < (uintptr_t)other->base + other->size &&
+		    (uintptr_t)other->base < start + arena->size)
+			return true;
+	}
+	return false;
+}
+
 /* Find it a place in the address space: nothing is mapped there but the first granule, which tells whether it is free;
  * a later one that is not only ends its growing. */
 static bool arena_settle(struct arena *arena)
@@ -286,7 +301,7 @@ static bool arena_settle(struct arena *arena)
 			return false;
 		random %= (PLACE_BASE - arena->size) / PLACE_ALIGNMENT;
 		arena->base = (char *)(uintptr_t)(PLACE_BASE + random * PLACE_ALIGNMENT);
-		if (arena_map(arena, 0, 1))
+		if (!arena_overlaps(arena) && arena_map(arena, 0, 1))
 			return true;
 	}
 	arena->base = NULL;
