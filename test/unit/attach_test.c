@@ -94,21 +94,12 @@ static void fill(uint8_t *bytes, uint64_t id)
 static void transfer(struct pair *pair, uint64_t id, uint8_t *from, uint8_t *to, uint32_t order)
 {
 	struct thole_request *send, *receive;
-	struct thole_completion completion;
-	bool received = false;
 
 	fill(from, id);
 	memset(to, 0, LENGTH);
 	assert_int_equal(thole_recv(pair->b, pair->b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
 	assert_int_equal(thole_send(pair->a, pair->a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
-	for (int turn = 0; turn < PAIR_TURNS_MAX && !received; turn++) {
-		if (order >> turn % 32 & 1)
-			thole_progress(pair->a);
-		else
-			received = thole_test(pair->b, receive, &completion);
-	}
-	assert_true(received);
-	assert_int_equal(completion.status, 0);
+	assert_int_equal(pair_take_turns(pair, receive, order), 0);
 	pair_check(id, to, LENGTH);
 	assert_int_equal(pair_finish(pair, pair->a, send, NULL), 0);
 }

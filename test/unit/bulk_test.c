@@ -114,8 +114,6 @@ static void transfer(struct pair *pair, uint64_t id, size_t send_count, size_t r
 	uint8_t *from = pair_filled(id, LENGTH), *to = calloc(1, LENGTH);
 	struct iovec out[64], in[64];
 	struct thole_request *send, *receive;
-	struct thole_completion completion;
-	bool received = false;
 
 	for (size_t i = 0; i < send_count; i++)
 		out[i] = (struct iovec){from + LENGTH / send_count * i,
@@ -126,14 +124,7 @@ static void transfer(struct pair *pair, uint64_t id, size_t send_count, size_t r
 										: LENGTH / receive_count};
 	assert_int_equal(thole_recvv(pair->b, pair->b_to_a, in, receive_count, 1, 0, 0, NULL, &receive), 0);
 	assert_int_equal(thole_sendv(pair->a, pair->a_to_b, out, send_count, 1, 0, 0, NULL, &send), 0);
-	for (int turn = 0; turn < PAIR_TURNS_MAX && !received; turn++) {
-		if (order >> turn % 32 & 1)
-			thole_progress(pair->a);
-		else
-			received = thole_test(pair->b, receive, &completion);
-	}
-	assert_true(received);
-	assert_int_equal(completion.status, expected);
+	assert_int_equal(pair_take_turns(pair, receive, order), expected);
 	if (expected == 0)
 		pair_check(id, to, LENGTH);
 	pair_finish(pair, pair->a, send, NULL);

@@ -88,6 +88,21 @@ static inline int pair_finish(struct pair *pair, struct thole_endpoint *endpoint
 	return 0;
 }
 
+/* Run both until b's request is complete: the next turn is a's where `order` has a bit, b's where it has none. */
+static inline int pair_take_turns(struct pair *pair, struct thole_request *request, uint32_t order)
+{
+	struct thole_completion completion;
+
+	for (int turn = 0; turn < PAIR_TURNS_MAX; turn++) {
+		if (order >> turn % 32 & 1)
+			thole_progress(pair->a);
+		else if (thole_test(pair->b, request, &completion))
+			return completion.status;
+	}
+	fail_msg("a request did not complete");
+	return 0;
+}
+
 static inline uint64_t pair_counter(struct thole_endpoint *endpoint, const char *name)
 {
 	static uint64_t values[COUNTER_COUNT];
