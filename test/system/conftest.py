@@ -46,6 +46,8 @@ from thole_lab.venvs import clean_environment  # noqa: E402
 # Endpoints make the user's job key where they find none: here, and not in the user's own folder.
 CONFIG_HOME = tempfile.TemporaryDirectory(prefix="thole-test-config-")
 os.environ["XDG_CONFIG_HOME"] = CONFIG_HOME.name
+# A line that a rank prints reaches the launcher by one write, else those of several ranks mix.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 TIMEOUT_S = 120.0
 HERE = Path(__file__).resolve().parent
