@@ -45,6 +45,8 @@ enum option_bulk {
 enum option_network { OPTION_NETWORK_AUTO, OPTION_NETWORK_ON, OPTION_NETWORK_OFF };
 enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH };
 enum option_integrity { OPTION_INTEGRITY_AUTO, OPTION_INTEGRITY_OFF, OPTION_INTEGRITY_HEAD, OPTION_INTEGRITY_FULL };
+enum option_driver { OPTION_DRIVER_AUTO, OPTION_DRIVER_OFF, OPTION_DRIVER_REQUIRED };
+enum option_pin { OPTION_PIN_OVERLAPPED, OPTION_PIN_BEFORE, OPTION_PIN_KEPT, OPTION_PIN_NEVER };
 enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JUMBO };
 
 /* row(name, kind, default, min, max, may it change while the endpoint is open, choices, help).
@@ -123,6 +125,15 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "eager_max between hosts, if it is less")						\
 	row(net_window, OPTION_BYTES, "0", 0, OPTION_GIB(1), false, "",				\
 	    "bulk data asked for and not here, of all peers, 0: as receive buffers allow")	\
+	row(driver, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,required",			\
+	    "the kernel driver; auto: used where /dev/thole can be opened; required: else opening fails")	\
+	row(pin, OPTION_CHOICE, "overlapped", 0, 0, true, "overlapped,before,kept,never",	\
+	    "large messages by the driver: pages are pinned while they move; all before and unpinned after; "	\
+	    "all before and kept; never, so that the driver moves none")			\
+	row(pin_first, OPTION_BYTES, "128k", 0, OPTION_GIB(1), true, "",			\
+	    "with pin=overlapped, so much is pinned before a message is asked for or offered")	\
+	row(pin_cache, OPTION_COUNT_OF, "256", 0, 4000, false, "",				\
+	    "regions that stay pinned after their messages for the next ones, but with pin=before; 0: none")	\
 	row(mx_hosts, OPTION_TEXT, "/etc/thole/mx-hosts", 0, 0, false, "",			\
 	    "file of other hosts' boards for MX programs, a line each: MAC, IP address, name")	\
 	row(mx_port, OPTION_COUNT_OF, "7480", 1, 65279, false, "",				\

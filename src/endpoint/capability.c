@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "memory/driver.h"
 #include "thole.h"
 
 /* ---- Capabilities: each row probes by doing ------------------------------------------------------- */
@@ -127,6 +128,18 @@ static int probe_unix(char *why, size_t size)
 	return fd >= 0;
 }
 
+static int probe_driver(char *why, size_t size)
+{
+	struct driver driver;
+	int error = driver_open(&driver);
+
+	if (error)
+		snprintf(why, size, "%s", thole_detail());
+	else
+		driver_close(&driver);
+	return !error;
+}
+
 static const struct {
 	const char *name, *use;
 	int (*probe)(char *why, size_t size);
@@ -141,6 +154,7 @@ static const struct {
 	{"raw_frames", "small messages to other hosts as raw Ethernet frames, in half the time of UDP", probe_raw},
 	{"udp_segmentation", "hand 64 KiB of frames to the kernel at once", probe_udp_segment},
 	{"udp_receive_offload", "and take as much from it", probe_udp_gro},
+	{"driver", "move large messages between hosts while programs compute, and see mappings change", probe_driver},
 	{"receive_buffers", "sockets that hold what several senders send at once", probe_receive_buffer},
 };
 

@@ -43,6 +43,8 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 		close(endpoint_of(endpoint)->timer_fd);
 	if (endpoint->base.wait_fd >= 0)
 		close(endpoint->base.wait_fd);
+	if (endpoint->base.driver)
+		driver_close(endpoint->base.driver);
 	report_leave(endpoint_of(endpoint)->report);
 	free(endpoint_of(endpoint));
 }
@@ -123,6 +125,22 @@ static int endpoint_open_transports(struct thole_endpoint *endpoint)
 	return error;
 }
 
+/* The kernel driver, as options say; transports find it when they open. */
+static int endpoint_open_driver(struct endpoint *endpoint)
+{
+	struct transport_owner *owner = &endpoint->core.base;
+	int error;
+
+	if (owner->options.driver == OPTION_DRIVER_OFF)
+		return 0;
+	error = driver_open(&endpoint->driver);
+	if (!error)
+		owner->driver = &endpoint->driver;
+	else if (owner->options.driver == OPTION_DRIVER_REQUIRED)
+		return error_prefix(error, "option driver=required: ");
+	return 0;
+}
+
 /* In this order: after the last one its name may be another's (mxoe). */
 static void endpoint_close_transports(struct thole_endpoint *endpoint)
 {
@@ -156,6 +174,8 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	if (endpoint->base.wait_fd < 0)
 		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m");
 	else
+		error = endpoint_open_driver(endpoint_of(endpoint));
+	if (!error)
 		error = endpoint_open_transports(endpoint);
 	if (!error && options->progress_thread)
 		error = progress_thread_start(endpoint);

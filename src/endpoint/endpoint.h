@@ -7,6 +7,7 @@
 #define THOLE_ENDPOINT_ENDPOINT_H
 
 #include "endpoint/patience.h"
+#include "memory/driver.h"
 #include "message/state.h"
 
 struct endpoint {
@@ -22,6 +23,8 @@ struct endpoint {
 	struct watcher timer;
 	uint64_t maintained_ns;
 	struct progress_thread *thread;
+
+	struct driver driver;        /* what core.base.driver is, where it is there */
 
 	uint64_t own_counters[COUNTER_COUNT];
 	/* holds the counters instead, where others read them; NULL: nobody asked for one */

@@ -37,6 +37,7 @@
 enum transport_number { TRANSPORT_TABLE(TRANSPORT_NUMBER) TRANSPORTS };
 #undef TRANSPORT_NUMBER
 
+struct driver;
 struct transport;
 struct transport_owner;
 struct transport_fetch;
@@ -77,6 +78,7 @@ struct transport_owner {
 	bool simulated;        /* no clock and no system call; the time is now_ns */
 	bool backpressure;     /* senders were asked for RTS only */
 	bool core_shared;      /* a peer was last seen on the core that this process runs on */
+	struct driver *driver; /* NULL: not there, or not wanted */
 	int wait_fd;           /* epoll: readable after arm when something arrives; -1: simulated */
 	uint64_t now_ns;       /* of the simulation */
 	struct options options;

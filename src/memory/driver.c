@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "memory/driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static const char device[] = "/dev/thole";
+
+/* Why the device cannot be had. */
+static int open_failed(void)
+{
+	switch (errno) {
+	case ENOENT:
+	case ENXIO:
+	case ENODEV:
+		return error_set(THOLE_ERR_NOT_FOUND, "there is no %s: the driver is not loaded (thole driver status)",
+				 device);
+	case EACCES:
+	case EPERM:
+		return error_set(THOLE_ERR_ACCESS,
+				 "%s is not for this user: the administrator says for whom it is "
+				 "(/etc/modprobe.d/thole.conf and udev's rules; thole driver status)",
+				 device);
+	case ENOMEM:
+		return error_set(THOLE_ERR_MEMORY, "no memory to open %s", device);
+	default:
+		return error_set(THOLE_ERR_SYSTEM, "%s cannot be opened: %m", device);
+	}
+}
+
+/* Show the page, if it is what this library reads. */
+static int page_map(struct driver *driver)
+{
+	void *page = mmap(NULL, sizeof(*driver->shared), PROT_READ, MAP_SHARED, driver->fd, 0);
+	uint32_t version;
+
+	if (page == MAP_FAILED)
+		return error_set(THOLE_ERR_SYSTEM, "the page of %s cannot be mapped: %m", device);
+	(void)madvise(page, sizeof(*driver->shared), MADV_DONTFORK); /* else a child keeps the regions alive */
+	driver->shared = page;
+	version = driver->shared->version;
+	if (version == THOLE_DRIVER_VERSION)
+		return 0;
+	return error_set(THOLE_ERR_UNSUPPORTED,
+			 "%s is of version %u, and this library needs version %d: `thole driver install` installs its "
+			 "own",
+			 device, version, THOLE_DRIVER_VERSION);
+}
+
+int driver_open(struct driver *driver)
+{
+	int error;
+
+	*driver = (struct driver){.fd = -1};
+	forked_add(&driver->forked, &driver->fd, 1);
+	driver->fd = open(device, O_RDWR | O_CLOEXEC);
+	error = driver->fd < 0 ? open_failed() : page_map(driver);
+	if (error)
+		driver_close(driver);
+	return error;
+}
+
+void driver_close(struct driver *driver)
+{
+	if (driver->shared)
+		munmap((void *)(uintptr_t)driver->shared, sizeof(*driver->shared));
+	driver->shared = NULL;
+	forked_remove(&driver->forked);
+	forked_close(&driver->fd);
+	driver->forked = (struct forked){0};
+}
+
+int driver_call(const struct driver *driver, unsigned long command, void *argument)
+{
+	int status;
+
+	do
+		status = ioctl(driver->fd, command, argument);
+	while (status < 0 && errno == EINTR);
+	return status < 0 ? -errno : status;
+}
+
+int driver_error(int status, const char *what)
+{
+	errno = -status;
+	switch (errno) {
+	case EFAULT:
+		return error_set(THOLE_ERR_FAULT, "%s: there is no such memory, or it must not be written", what);
+	case ENOMEM:
+		return error_set(THOLE_ERR_MEMORY,
+				 "%s: no memory, or more than may be pinned: raise it by `ulimit -l`", what);
+	case EAGAIN:
+		return error_set(THOLE_ERR_AGAIN, "%s: the mapping goes on changing meanwhile", what);
+	case EBUSY:
+		return error_set(THOLE_ERR_AGAIN, "%s: %d regions are declared, which is the most", what,
+				 THOLE_DRIVER_REGIONS - 1);
+	case ENOENT:
+		return error_set(THOLE_ERR_NOT_FOUND, "%s: there is no such region", what);
+	case EINVAL:
+		return error_set(THOLE_ERR_ARGUMENT, "%s: the driver knows no such argument", what);
+	default:
+		return error_set(THOLE_ERR_SYSTEM, "%s: %s: %m", what, device);
+	}
+}
+
+int driver_declare(const struct driver *driver, const struct iovec *segments, size_t count, uint32_t flags,
+		   uint32_t *id_p)
+{
+	struct thole_driver_segment few[4], *all = few;
+	struct thole_driver_declare declare = {.flags = flags};
+	int status;
+
+	if (count > THOLE_DRIVER_SEGMENTS)
+		return error_set(THOLE_ERR_ARGUMENT, "a region has at most %d segments, not %zu",
+				 THOLE_DRIVER_SEGMENTS, count);
+	if (count > sizeof(few) / sizeof(few[0]))
+		all = malloc(count * sizeof(*all));
+	if (!all)
+		return error_set(THOLE_ERR_MEMORY, "no memory to declare a region of %zu segments", count);
+	for (size_t i = 0; i < count; i++)
+		all[i] = (struct thole_driver_segment){(uintptr_t)segments[i].iov_base, segments[i].iov_len};
+	declare.segments = (uintptr_t)all;
+	declare.count = (uint32_t)count;
+	status = driver_call(driver, THOLE_DRIVER_DECLARE, &declare);
+	if (all != few)
+		free(all);
+	if (status < 0)
+		return driver_error(status, "declare a region");
+	*id_p = declare.id;
+	return 0;
+}
+
+void driver_forget(const struct driver *driver, uint32_t id)
+{
+	(void)driver_call(driver, THOLE_DRIVER_FORGET, (void *)(uintptr_t)id);
+}
+
+int driver_pin(const struct driver *driver, uint32_t id, uint64_t bytes, uint32_t flags,
+	       struct thole_driver_pin *state_p)
+{
+	int status;
+
+	*state_p = (struct thole_driver_pin){.id = id, .flags = flags, .bytes = bytes};
+	status = driver_call(driver, THOLE_DRIVER_PIN, state_p);
+	return status < 0 ? driver_error(status, "pin a region") : 0;
+}
+
+int driver_copy(const struct driver *driver, uint32_t id, uint64_t offset, void *memory, uint64_t length,
+		uint32_t flags)
+{
+	struct thole_driver_copy copy = {
+		.id = id, .flags = flags, .offset = offset, .length = length, .address = (uintptr_t)memory};
+	int status = driver_call(driver, THOLE_DRIVER_COPY, &copy);
+
+	return status < 0 ? driver_error(status, "copy a region") : 0;
+}
