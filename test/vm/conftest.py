@@ -2,6 +2,7 @@
 """What tests in guests share: kernels, and one guest or two of each.
 
     bed       what guests of a kernel are made of; a test with this argument runs once for each kernel
+    cards     the same, with soft-RoCE: adapters for remote DMA made of any network interface
     guest     guest("command") runs it in a guest of `bed`, asserts that it ended well, and returns its result
 
 Where there is no QEMU, or no kernel can be fetched, all are skipped with the reason.
@@ -10,7 +11,7 @@ Where there is no QEMU, or no kernel can be fetched, all are skipped with the re
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,20 +61,47 @@ def build(pytestconfig: pytest.Config) -> Path:
     return pytestconfig.stash[BUILD]
 
 
-@pytest.fixture(scope="session")
-def bed(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFactory) -> guests.Bed:
+def make_bed(kernel: kernels.Kernel, build: Path, folder: Path, more: Sequence[str] = ()) -> guests.Bed:
     try:
-        return guests.make_bed(kernel, kernels.fetch_busybox(build), tmp_path_factory.mktemp("initramfs"))
+        return guests.make_bed(kernel, kernels.fetch_busybox(build), folder, more)
     except kernels.Missing as trouble:
         pytest.skip(str(trouble))
+
+
+@pytest.fixture(scope="session")
+def bed(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFactory) -> guests.Bed:
+    return make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"))
+
+
+@pytest.fixture(scope="session")
+def cards(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFactory) -> guests.Bed:
+    return make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"), guests.CARDS)
+
+
+def assert_well(result: guests.Result) -> None:
+    """The command ended well, and the kernel has nothing to complain of."""
+    assert result.status == 0, result.output[-4000:]
+    assert not result.complaints(), result.log[-6000:]
 
 
 @pytest.fixture
 def guest(bed: guests.Bed, tmp_path: Path) -> Callable[..., guests.Result]:
     def run(command: str, **wishes: Any) -> guests.Result:
         result = guests.run(bed, guests.Job(command, tmp_path / "out", **wishes))
-        assert result.status == 0, result.output[-4000:]
-        assert not result.complaints(), result.log[-6000:]
+        assert_well(result)
+        return result
+
+    return run
+
+
+@pytest.fixture
+def cards_guest(cards: guests.Bed, tmp_path: Path) -> Callable[..., guests.Result]:
+    """The same in a guest of `cards`, behind wire.sh: adapters rxe_va and rxe_vb at the two ends of a wire."""
+
+    def run(command: str, **wishes: Any) -> guests.Result:
+        command = f". {guests.HERE}/wire.sh\n{command}"
+        result = guests.run(cards, guests.Job(command, tmp_path / "out", **wishes))
+        assert_well(result)
         return result
 
     return run

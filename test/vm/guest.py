@@ -26,6 +26,7 @@ from kernels import Kernel, Missing
 HERE = Path(__file__).resolve().parent
 QEMU = "qemu-system-x86_64"
 MODULES = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay", "virtio_rng", "virtio_blk", "af_packet", "veth")
+CARDS = ("crc32_generic", "ib_uverbs", "rdma_rxe")  # beside these where guests have soft-RoCE
 FOLDERS = ("bin", "dev", "proc", "sys", "host", "layer", "root", "modules")
 LIMIT_S = 300.0  # a guest that has not ended then is lost
 # What a clean kernel log does not have.
@@ -85,7 +86,7 @@ def module_text(path: Path) -> bytes:
     return text
 
 
-def modules_in_order(kernel: Kernel) -> dict[str, bytes]:
+def modules_in_order(kernel: Kernel, names: Sequence[str]) -> dict[str, bytes]:
     """What has to be loaded: file names and texts, each after those that it needs."""
     order: dict[str, bytes] = {}
 
@@ -102,7 +103,7 @@ def modules_in_order(kernel: Kernel) -> dict[str, bytes]:
             add(other)
         order[file] = text
 
-    for name in MODULES:
+    for name in names:
         add(name)
     return order
 
@@ -115,8 +116,8 @@ def cpio_entry(number: int, name: str, mode: int, data: bytes = b"", device: tup
     return head + b"\0" * (-len(head) % 4) + data + b"\0" * (-len(data) % 4)
 
 
-def make_initramfs(kernel: Kernel, busybox: Path, to: Path) -> None:
-    modules = modules_in_order(kernel)
+def make_initramfs(kernel: Kernel, busybox: Path, names: Sequence[str], to: Path) -> None:
+    modules = modules_in_order(kernel, names)
     entries = [(name, 0o40755, b"") for name in FOLDERS]
     entries += [("init", 0o100755, (HERE / "init").read_bytes()), ("bin/busybox", 0o100755, busybox.read_bytes())]
     entries += [(f"modules/{name}", 0o100644, text) for name, text in modules.items()]
@@ -131,9 +132,10 @@ def need_qemu() -> None:
         raise Missing(f"{QEMU} is not there: `tools/packages.sh vm` installs it")
 
 
-def make_bed(kernel: Kernel, busybox: Path, folder: Path) -> Bed:
+def make_bed(kernel: Kernel, busybox: Path, folder: Path, more: Sequence[str] = ()) -> Bed:
+    """More: modules beside those that all guests have."""
     initramfs = folder / f"{kernel.release}.cpio"
-    make_initramfs(kernel, busybox, initramfs)
+    make_initramfs(kernel, busybox, (*MODULES, *more), initramfs)
     return Bed(kernel, initramfs)
 
 
