@@ -40,13 +40,12 @@ static inline long compat_pin_own(unsigned long address, unsigned long pages, un
 	return got;
 }
 
-/* What is mapped so cannot be made writable later. */
-static inline void compat_never_write(struct vm_area_struct *vma)
+static inline void compat_change_flags(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
-	vma->vm_flags &= ~VM_MAYWRITE;
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
 #else
-	vm_flags_clear(vma, VM_MAYWRITE);
+	vm_flags_mod(vma, set, clear);
 #endif
 }
 

@@ -11,7 +11,6 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
-#include <linux/vmalloc.h>
 #include <linux/xarray.h>
 
 #include "compat.h"
@@ -179,6 +178,9 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 		return device_pin(descriptor, memory);
 	case THOLE_DRIVER_COPY:
 		return device_copy(descriptor, memory);
+	case THOLE_DRIVER_ROOM:
+		events_flush(&descriptor->holder->events);
+		return 0;
 	}
 	return -ENOTTY;
 }
@@ -187,10 +189,20 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct descriptor *descriptor = file->private_data;
 
-	if (vma->vm_flags & VM_WRITE)
-		return -EPERM;
-	compat_never_write(vma);
-	return remap_vmalloc_range(vma, descriptor->holder->shared, vma->vm_pgoff);
+	switch ((u64)vma->vm_pgoff << PAGE_SHIFT) {
+	case THOLE_DRIVER_AT_SHARED:
+		return vma->vm_flags & VM_WRITE ? -EPERM : mapped_show(&descriptor->holder->mapped, vma);
+	case THOLE_DRIVER_AT_EVENTS:
+		return events_mmap(&descriptor->holder->events, vma);
+	}
+	return -EINVAL;
+}
+
+static __poll_t device_poll(struct file *file, poll_table *table)
+{
+	struct descriptor *descriptor = file->private_data;
+
+	return events_poll(&descriptor->holder->events, file, table);
 }
 
 static int device_open(struct inode *inode, struct file *file)
@@ -230,6 +242,7 @@ static const struct file_operations device_calls = {
 	.unlocked_ioctl = device_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = device_mmap,
+	.poll = device_poll,
 };
 
 /* What it gives is the user's own memory, within the user's own limits. */

@@ -9,7 +9,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
-#include <linux/vmalloc.h>
 #include <linux/wait_bit.h>
 
 #include "compat.h"
@@ -34,11 +33,12 @@ struct holder *holder_new(void)
 
 	if (!holder)
 		return NULL;
-	holder->shared = vmalloc_user(sizeof(*holder->shared));
-	if (!holder->shared) {
+	if (mapped_new(&holder->mapped, sizeof(*holder->shared))) {
 		kfree(holder);
 		return NULL;
 	}
+	holder->shared = holder->mapped.at;
+	events_init(&holder->events);
 	holder->shared->version = THOLE_DRIVER_VERSION;
 	kref_init(&holder->references);
 	spin_lock_init(&holder->lock);
@@ -55,7 +55,8 @@ static void holder_free(struct kref *references)
 	WARN_ON(holder->areas.count);
 	mmdrop(holder->mm);
 	kvfree(holder->areas.areas);
-	vfree(holder->shared);
+	events_fini(&holder->events);
+	mapped_free(&holder->mapped);
 	kfree(holder);
 }
 
@@ -349,8 +350,14 @@ static void pages_work(struct work_struct *work)
 {
 	struct pages *pages = container_of(work, struct pages, work);
 
-	/* An error is told to whoever uses the region next. */
-	pages_pin(pages, READ_ONCE(pages->wanted));
+	struct thole_driver_pinned pinned = {.status = pages_pin(pages, READ_ONCE(pages->wanted))};
+
+	read_lock_bh(&pages->lock);
+	pinned.pinned = pages->region.pinned;
+	pinned.generation = READ_ONCE(pages->holder->shared->generations[pages->id]);
+	read_unlock_bh(&pages->lock);
+	pages->done.body.cookie = pages->id;
+	events_post(&pages->holder->events, &pages->done, &pinned, sizeof(pinned));
 	pages_put(pages);
 }
 
@@ -486,6 +493,7 @@ struct pages *pages_new(struct holder *holder, struct region_segment *segments, 
 	rwlock_init(&pages->lock);
 	INIT_LIST_HEAD(&pages->order);
 	INIT_WORK(&pages->work, pages_work);
+	event_init(&pages->done, THOLE_DRIVER_EVENT_PINNED, 0);
 	if (region_init(&pages->region, segments, count, PAGE_SHIFT) && pages->region.pages <= THOLE_DRIVER_PAGES) {
 		pages->watches = kvcalloc(count, sizeof(*pages->watches), GFP_KERNEL_ACCOUNT);
 		status = pages->watches ? watch_all(pages) : -ENOMEM;
@@ -515,6 +523,7 @@ static void pages_free(struct kref *references)
 	struct pages *pages = container_of(references, struct pages, references);
 
 	WARN_ON(pages->region.pinned || pages->watched);
+	events_withdraw(&pages->holder->events, &pages->done);
 	kvfree(pages->region.segments);
 	kvfree(pages->watches);
 	kvfree(pages->list);

@@ -30,6 +30,8 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
+#include "events.h"
+#include "mapped.h"
 #include "memory/area.h"
 #include "memory/region.h"
 #include "thole_driver.h"
@@ -38,7 +40,9 @@
 struct holder {
 	struct kref references; /* of its file, and of each region */
 	struct mm_struct *mm;   /* whose memory regions are of */
-	struct thole_driver_shared *shared;
+	struct mapped mapped;
+	struct thole_driver_shared *shared; /* that */
+	struct events events;
 	unsigned long limit; /* pages that mm may have pinned; as it was at the last call */
 	spinlock_t lock;
 	struct area_table areas; /* in pages */
@@ -67,6 +71,7 @@ struct pages {
 	struct list_head order; /* pressure.c's */
 	struct work_struct work;
 	u64 wanted; /* bytes that work pins */
+	struct event done; /* tells that it has */
 	struct watch *watches;
 	u32 watched; /* how many of them are set up */
 };

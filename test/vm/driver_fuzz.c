@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls to /dev/thole at random, likely ones and junk, from threads that share descriptors and memory, while others
- * change the memory below.
+ * change the memory below and write nonsense into the rings of events.
  *
  *     thole-driver-fuzz SEED CALLS
  */
+#include <poll.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -13,6 +14,7 @@
 enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE };
 
 static struct driver drivers[DRIVERS];
+static uint32_t *rings[DRIVERS]; /* of events; one is not mapped */
 static unsigned char *area;
 static unsigned long calls, seed;
 
@@ -77,6 +79,20 @@ static void change(uint64_t *state)
 	}
 }
 
+/* What a program may write into the ring of its events. */
+static void scribble(uint64_t *state)
+{
+	uint32_t *ring = rings[below(state, DRIVERS)];
+	uint64_t words = sizeof(struct thole_driver_events) / sizeof(*ring);
+
+	if (!ring)
+		return;
+	if (below(state, 2))
+		ring[0] = (uint32_t)number(state, 4 * THOLE_DRIVER_EVENTS);
+	else
+		ring[below(state, words)] = (uint32_t)next(state);
+}
+
 static void call(uint64_t *state)
 {
 	const struct driver *driver = drivers + below(state, DRIVERS);
@@ -85,7 +101,7 @@ static void call(uint64_t *state)
 	struct thole_driver_pin answer;
 	unsigned char junk[64];
 
-	switch (below(state, 8)) {
+	switch (below(state, 9)) {
 	case 0:
 		for (unsigned i = 0; i < 4; i++)
 			segments[i] = (struct thole_driver_segment){address(state), number(state, 20 * PAGE)};
@@ -101,7 +117,11 @@ static void call(uint64_t *state)
 	case 4:
 		for (unsigned i = 0; i < sizeof(junk); i++)
 			junk[i] = (unsigned char)next(state);
-		(void)ioctl(driver->fd, _IOC(below(state, 4), 0xE7, below(state, 6), below(state, 64)), junk);
+		(void)ioctl(driver->fd, _IOC(below(state, 4), 0xE7, below(state, 7), below(state, 64)), junk);
+		break;
+	case 5:
+		scribble(state);
+		(void)poll(&(struct pollfd){.fd = driver->fd, .events = POLLIN}, 1, 0);
 		break;
 	default:
 		(void)copy(driver, id, number(state, 20 * PAGE), (void *)(uintptr_t)address(state),
@@ -132,6 +152,11 @@ int main(int argc, char **argv)
 	area = memory_new(AREA);
 	for (unsigned i = 0; i < DRIVERS; i++)
 		drivers[i] = driver_open();
+	for (unsigned i = 1; i < DRIVERS; i++) {
+		rings[i] = mmap(NULL, sizeof(struct thole_driver_events), PROT_READ | PROT_WRITE, MAP_SHARED,
+				drivers[i].fd, THOLE_DRIVER_AT_EVENTS);
+		CHECK(rings[i] != MAP_FAILED);
+	}
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
 	for (unsigned i = 0; i < THREADS; i++)

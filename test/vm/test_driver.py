@@ -22,6 +22,7 @@ CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
     "swap shrink vector overlapping background limit arguments many"
 ).split()
+RING = "told failed full room forgotten sleep nonsense mapping".split()
 
 
 @pytest.fixture
@@ -48,6 +49,11 @@ def test_events(driver: Run, build: Path, tmp_path: Path) -> None:
     drive = ("-drive", f"file={disk},if=none,id=swap,format=raw", "-device", "virtio-blk-pci,drive=swap")
     result = driver(f"swapon /dev/vda; {build}/test/vm/thole-driver-events", devices=drive)
     assert result.output.split() == CASES
+
+
+def test_ring(driver: Run, build: Path) -> None:
+    """Events, with two processors."""
+    assert driver(f"{build}/test/vm/thole-driver-ring", cpus=2).output.split() == RING
 
 
 def test_load(driver: Run, build: Path) -> None:
