@@ -44,6 +44,7 @@ BULK = "src/transport/shm/bulk.c"
 SHM = "src/transport/shm/shm.c"
 MATCH = "src/match/match.c"
 AREA = "src/memory/area.c"
+CACHE = "src/memory/cache.c"
 REGION = "src/memory/region.c"
 MATCH_H = "src/match/match.h"
 COPY = "src/transport/shm/copy.c"
@@ -1115,6 +1116,42 @@ FAULTS = [
         REGION,
         "page_of(region, segment->address + (segment->length - 1))",
         "page_of(region, segment->address) + page_of(region, segment->length - 1)",
+    ),
+    Fault(
+        "a registration is used though the mapping has changed",
+        CACHE,
+        "if (entry && entry_right(entry)) {",
+        "if (entry) {",
+    ),
+    Fault(
+        "a registration for reading serves who writes",
+        CACHE,
+        " || (access & ~entry->access)))",
+        "))",
+    ),
+    Fault(
+        "a registration without a monitor is kept",
+        CACHE,
+        "\tif (!entry->listed) {\n",
+        "\tif (!entry->listed && entry->word) {\n",
+    ),
+    Fault(
+        "a registration that is wrong goes while it is in use",
+        CACHE,
+        "\tif (entry->uses)\n\t\treturn;\n\tidle_remove",
+        "\tidle_remove",
+    ),
+    Fault(
+        "the most recently used registration goes first",
+        CACHE,
+        "struct cache_entry *entry = cache->idle.newer;\n\n\tif",
+        "struct cache_entry *entry = cache->idle.older;\n\n\tif",
+    ),
+    Fault(
+        "an error of one registration costs all others",
+        CACHE,
+        "while (status == CACHE_FULL && cache_evict(cache));",
+        "while (status && cache_evict(cache));",
     ),
     # ---- Messages
     Fault(
