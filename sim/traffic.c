@@ -1228,12 +1228,12 @@ static void check_rest(struct process *process)
 		{"large frames", engine->large_frames.live},
 		{"frames in trains", engine->train_frames.live},
 		{"trains", engine->trains[0].live + engine->trains[1].live + engine->trains[2].live},
-		{"bytes asked for", engine->outstanding},
+		{"bytes asked for", engine->blocks.outstanding},
 		{"held frames", engine->held},
 		{"timers", engine->timers.count},
 		{"connections with something to transmit", !list_empty(&engine->dirty)},
 		{"peers with a backlog", !list_empty(&endpoint->backlogged) || !list_empty(&endpoint->stalled)},
-		{"blocks", !list_empty(&engine->blocks)},
+		{"blocks", !list_empty(&engine->blocks.list)},
 		{"bad records", process->slandered ? 0 : endpoint->base.counters[COUNTER_BAD_RECORDS]},
 	};
 

@@ -6,6 +6,7 @@
 #include <linux/limits.h>
 #include <linux/types.h>
 
+#define UINT8_MAX U8_MAX
 #define UINT32_MAX U32_MAX
 #define UINT64_MAX U64_MAX
 #define UINT64_C(number) number##ULL

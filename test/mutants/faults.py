@@ -20,7 +20,9 @@ class Fault(NamedTuple):
     new: str
 
 
+ANSWER = "src/transport/datagram/answer.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
+BLOCK = "src/transport/datagram/block.c"
 CONNECTION = "src/transport/datagram/connection.c"
 ENGINE = "src/transport/datagram/engine.c"
 HANDSHAKE = "src/transport/datagram/handshake.c"
@@ -325,28 +327,27 @@ FAULTS = [
     # ---- Bulk over frames
     Fault(
         "the bound of a pulled range is missed by 8 bytes",
-        SERVE,
-        "pull->length > vector->length - pull->offset ||",
-        "pull->length > vector->length - pull->offset + 8 ||",
+        ANSWER,
+        "pull->length > window_length - pull->offset)",
+        "pull->length > window_length - pull->offset + 8)",
     ),
     Fault(
         "where a pulled range begins is not checked",
-        SERVE,
-        "if (pull->length == 0 || pull->offset > vector->length ||\n"
-        "\t    pull->length > vector->length - pull->offset ||",
-        "if (pull->length == 0 || pull->length > vector->length ||",
+        ANSWER,
+        "pull->offset > window_length || pull->length > window_length - pull->offset)",
+        "pull->length > window_length)",
     ),
     Fault(
         "DATA may have any length",
-        PULL,
-        "packet->length != (left < fetch->frame - start ? left : fetch->frame - start)) {",
-        "packet->length > (left < fetch->frame - start ? left : fetch->frame - start)) {",
+        BLOCK,
+        "length != (left < fetch->frame - start ? left : fetch->frame - start)) {",
+        "length > (left < fetch->frame - start ? left : fetch->frame - start)) {",
     ),
     Fault(
         "DATA that is here already counts again",
-        PULL,
-        "if (!(block->missing >> *index_p & 1)) {",
-        "if (false) {",
+        BLOCK,
+        "\tif (!(block->missing >> *index_p & 1))\n\t\treturn NULL;\n",
+        "",
     ),
     Fault(
         "DATA lands for another session",
@@ -386,31 +387,31 @@ FAULTS = [
     ),
     Fault(
         "time-outs of pulls do not double",
-        PULL,
-        "\tif (connection->pull.backoff < 16)\n\t\tconnection->pull.backoff++;\n",
+        BLOCK,
+        "\tif (peer->backoff < 16)\n\t\tpeer->backoff++;\n",
         "",
     ),
     Fault(
         "what arrives does not end the doubling",
-        PULL,
-        "\tconnection->pull.backoff = 0; /* there is a way",
+        BLOCK,
+        "\tpeer->backoff = 0; /* there is a way",
         "\t/* there is a way",
     ),
     Fault(
         "the window of pulls has no bound",
-        PULL,
-        "connection->pull.window = connection->pull.window + bytes < most ? connection->pull.window + bytes : most;",
-        "connection->pull.window += bytes + 0 * most;",
+        BLOCK,
+        "peer->window = peer->window + bytes < most ? peer->window + bytes : most;",
+        "peer->window += bytes + 0 * most;",
     ),
     Fault(
         "the window of pulls does not shrink",
-        PULL,
-        "connection->pull.window -= PULL_LOSS * lost;",
+        BLOCK,
+        "peer->window -= PULL_LOSS * lost;",
         ";",
     ),
     Fault(
         "blocks that are late keep the credit",
-        PULL,
+        BLOCK,
         "\t\tif (!poll)\n\t\t\tblock_late(block);\n",
         "",
     ),
@@ -422,15 +423,15 @@ FAULTS = [
     ),
     Fault(
         "a frame of DATA may begin anywhere",
-        PULL,
-        "if ((start != 0 && offset != block->offset) ||\n\t    packet->length",
-        "if (packet->length",
+        BLOCK,
+        "if ((start != 0 && offset != block->offset) ||\n\t    length",
+        "if (length",
     ),
     Fault(
         "the credit of a late block is given back twice",
-        PULL,
-        "\tif (!block->late)\n\t\tengine->outstanding -= block->length;\n\tconnection->pull.outstanding",
-        "\tengine->outstanding -= block->length;\n\tconnection->pull.outstanding",
+        BLOCK,
+        "\tif (!block->late)\n\t\tblocks->outstanding -= block->length;\n\tpeer->outstanding",
+        "\tblocks->outstanding -= block->length;\n\tpeer->outstanding",
     ),
     Fault(
         "PULLs that wait have no bound",
@@ -447,8 +448,8 @@ FAULTS = [
     Fault(
         "what the link did not take is left out",
         SERVE,
-        "serve->done = starts[taken];",
-        "serve->done = end;",
+        "answer->done = starts[taken];",
+        "answer->done = end;",
     ),
     # ---- Connections
     Fault(

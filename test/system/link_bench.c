@@ -216,7 +216,7 @@ static void fetch(uint64_t blocks)
 			must_send(&frame, 1);
 			asked++;
 		}
-		engine.outstanding = 1;
+		engine.blocks.outstanding = 1;
 		bench_link->calls->receive(bench_link, 64);
 		done = arrived / (uint64_t)how.frames;
 	}

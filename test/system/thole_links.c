@@ -180,7 +180,7 @@ static int open_link(unsigned side, enum kind kind)
 	pair_enter(side);
 	memset(&host->engine, 0, sizeof(host->engine));
 	CHECK(interface_choose(pair_devices[side], &host->interface) == 0);
-	host->engine.outstanding = 1;
+	host->engine.blocks.outstanding = 1;
 	if (kind >= RAW)
 		return link_raw_open(&host->engine, &host->interface, ethertype, endpoint_number(side), host->counters,
 				     &host->link);

@@ -511,7 +511,7 @@ static void stalled__neither(void **state)
 	packet = stranger_opens(host);
 	packet.credit = 64;
 	connection = connection_of(&endpoint_peer(host->endpoint, 0)->base);
-	connection->pull.outstanding = 1; /* as if asked for */
+	connection->pull.peer.outstanding = 1; /* as if asked for */
 	for (unsigned i = 0; i < 300; i++) {
 		if (i % 2)
 			connection->pull.fed_ns = host->now_ns + SAID_NS; /* just before the next look */

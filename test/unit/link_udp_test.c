@@ -209,7 +209,7 @@ static unsigned post(unsigned count)
 static void collect(void)
 {
 	seen_count = 0;
-	engine.outstanding = 1;
+	engine.blocks.outstanding = 1;
 	for (unsigned i = 0; i < 200; i++)
 		link_under_test->calls->receive(link_under_test, 64);
 }
@@ -609,7 +609,7 @@ static void keeps_the_order(unsigned channel)
 		frames[i].to = channel == CHANNEL_BULK ? &bulk : &own;
 	}
 	seen_count = 0;
-	engine.outstanding = 1;
+	engine.blocks.outstanding = 1;
 	assert_int_equal(post(60), 60);
 	assert_int_equal(link_under_test->calls->receive(link_under_test, 1), 1);
 	assert_int_equal(link_under_test->calls->send(link_under_test, frames + 60, 60), 60);
@@ -770,7 +770,7 @@ static void ready__unexpected_bulk(void **state)
 	frames[0].to = &bulk;
 	frames[0].channel = CHANNEL_BULK;
 	post(1);
-	engine.outstanding = 0;
+	engine.blocks.outstanding = 0;
 	seen_count = 0;
 	assert_true(link_under_test->calls->ready(link_under_test));
 	assert_int_equal(link_under_test->calls->receive(link_under_test, 64), 1);

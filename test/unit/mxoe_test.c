@@ -163,7 +163,7 @@ static struct window_of *window_of(struct partner *from, uint8_t window, uint8_t
 	return NULL;
 }
 
-static uint32_t block_bytes(void)
+static uint32_t mxoe_block_bytes(void)
 {
 	return play.codec->block_frames * play.codec->data;
 }
@@ -173,8 +173,8 @@ static unsigned blocks_out(const struct window_of *window)
 {
 	unsigned out = 0;
 
-	for (uint32_t i = 0; i * block_bytes() < window->asked; i++) {
-		uint32_t left = window->length - i * block_bytes(), bytes = left < block_bytes() ? left : block_bytes();
+	for (uint32_t i = 0; i * mxoe_block_bytes() < window->asked; i++) {
+		uint32_t most = mxoe_block_bytes(), left = window->length - i * most, bytes = left < most ? left : most;
 		uint32_t frames = (bytes + play.codec->data - 1) / play.codec->data;
 
 		out += window->blocks[i] != (UINT64_C(1) << frames) - 1;
@@ -298,13 +298,14 @@ static void judge_pull(const struct packet *packet, struct partner *to)
 	assert_int_equal(pull->total, window->length);
 	assert_int_equal(pull->frame_offset, 0);
 	/* New blocks are whole, and of others that part is asked for again in which something is missing. */
-	assert_true(pull->length > 0 && pull->length <= block_bytes());
+	assert_true(pull->length > 0 && pull->length <= mxoe_block_bytes());
 	if (pull->offset == window->asked) {
-		assert_int_equal(pull->offset % block_bytes(), 0);
-		assert_true(pull->length == block_bytes() || pull->offset + pull->length == window->length);
+		assert_int_equal(pull->offset % mxoe_block_bytes(), 0);
+		assert_true(pull->length == mxoe_block_bytes() || pull->offset + pull->length == window->length);
 	} else {
 		assert_int_equal(pull->offset % play.codec->data, 0);
-		assert_int_equal(pull->offset / block_bytes(), (pull->offset + pull->length - 1) / block_bytes());
+		assert_int_equal(pull->offset / mxoe_block_bytes(),
+				 (pull->offset + pull->length - 1) / mxoe_block_bytes());
 	}
 	assert_true(!window->transfer || window->transfer == pull->transfer);
 	window->transfer = pull->transfer;
@@ -647,8 +648,8 @@ static void script_frame(void)
 	     packet.to != play.number) || play.arriving->from == 0)
 		return;
 	if (packet.type == PACKET_DATA && window)
-		window->blocks[packet.data.offset / block_bytes()] |=
-			UINT64_C(1) << packet.data.offset % block_bytes() / play.codec->data;
+		window->blocks[packet.data.offset / mxoe_block_bytes()] |=
+			UINT64_C(1) << packet.data.offset % mxoe_block_bytes() / play.codec->data;
 	else if (packet.type == PACKET_RECORD || packet.type == PACKET_ACK)
 		model_acknowledged(partner(packet.from), &packet);
 	if (packet.type == PACKET_RECORD)

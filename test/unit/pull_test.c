@@ -195,11 +195,11 @@ static void long_open(uint64_t length)
 	assert_int_equal(thole_recv(one.pair.b, one.pair.b_to_a, one.in, length, 9, UINT64_MAX, 0, NULL, &one.receive),
 			 0);
 	assert_int_equal(thole_send(one.pair.a, one.pair.a_to_b, one.out, length, 9, 0, 0, NULL, &one.send), 0);
-	for (int i = 0; i < 100 && connection_b()->pull.outstanding == 0; i++) {
+	for (int i = 0; i < 100 && connection_b()->pull.peer.outstanding == 0; i++) {
 		endpoint_advance(one.pair.a, now_ns);
 		endpoint_advance(one.pair.b, now_ns);
 	}
-	assert_true(connection_b()->pull.outstanding > 0);
+	assert_true(connection_b()->pull.peer.outstanding > 0);
 }
 
 static void long_close(void)
@@ -436,19 +436,19 @@ static void timeout__doubles_until_something_comes(void **state)
 	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
 	lose(0, 0);
 	start_ns = now_ns;
-	window = connection_b()->pull.window;
-	assert_true(engine_b()->outstanding > 0);
+	window = connection_b()->pull.peer.window;
+	assert_true(engine_b()->blocks.outstanding > 0);
 	unheard(start_ns + 10 * PULL_LATE_NS);
-	assert_int_equal(engine_b()->outstanding, 0);
-	assert_true(connection_b()->pull.outstanding > 0);
-	assert_true(connection_b()->pull.window <= window / 2);
+	assert_int_equal(engine_b()->blocks.outstanding, 0);
+	assert_true(connection_b()->pull.peer.outstanding > 0);
+	assert_true(connection_b()->pull.peer.window <= window / 2);
 	assert_in_range(unheard(start_ns + 3 * UINT64_C(1000000000)), 16, 150); /* sixteen blocks at most each time */
-	assert_in_range(connection_b()->pull.backoff, 7, 16);
+	assert_in_range(connection_b()->pull.peer.backoff, 7, 16);
 	hand_data(&pull.pull, 3);
-	assert_int_equal(connection_b()->pull.backoff, 0);
-	assert_true(connection_b()->pull.timeout_ns <= now_ns + 20 * PULL_LATE_NS);
+	assert_int_equal(connection_b()->pull.peer.backoff, 0);
+	assert_true(connection_b()->pull.peer.timeout_ns <= now_ns + 20 * PULL_LATE_NS);
 	long_finish(LONG_BYTES);
-	assert_int_equal(connection_b()->pull.timeout_ns, 0);
+	assert_int_equal(connection_b()->pull.peer.timeout_ns, 0);
 	long_close();
 }
 
@@ -469,7 +469,7 @@ static void lost__are_asked_for_at_once(void **state)
 		if (i != 2 && i != 5 && i != 7)
 			hand_data(&pull.pull, i);
 	assert_int_equal(lose(0, PACKET_PULL), 0);
-	window = connection_b()->pull.window;
+	window = connection_b()->pull.peer.window;
 	pull.pull.offset = 10 * FRAME_BYTES;
 	hand(1, &(struct packet){.type = PACKET_DATA, .to = connection_b()->index, .session = connection_b()->session,
 				 .data = {.transfer = pull.pull.transfer, .offset = 10 * FRAME_BYTES},
@@ -477,7 +477,7 @@ static void lost__are_asked_for_at_once(void **state)
 	endpoint_advance(one.pair.b, now_ns);
 	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &again) >= 0);
 	assert_int_equal(again.pull.wanted, 1 << 2 | 1 << 5 | 1 << 7);
-	assert_true(connection_b()->pull.window <= window);
+	assert_true(connection_b()->pull.peer.window <= window);
 	lose(0, 0);
 	now_ns += 50000;
 	endpoint_advance(one.pair.b, now_ns);
@@ -506,15 +506,15 @@ static void window__follows_what_comes(void **state)
 	now_ns += 50000;
 	endpoint_advance(one.pair.b, now_ns);
 	hand_data(&pull.pull, 0);
-	assert_int_equal(b->pull.window, engine_b()->outstanding_max);
-	before = b->pull.window;
+	assert_int_equal(b->pull.peer.window, engine_b()->blocks.outstanding_max);
+	before = b->pull.peer.window;
 	hand_data(&pull.pull, 50); /* of the second block: what is missing of the first, 45 frames, is lost */
 	endpoint_advance(one.pair.b, now_ns);
 	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
 	assert_int_equal(__builtin_popcountll(pull.pull.wanted), 45);
-	assert_int_equal(b->pull.window, before - 2 * 45 * FRAME_BYTES);
+	assert_int_equal(b->pull.peer.window, before - 2 * 45 * FRAME_BYTES);
 	long_finish(LONG_BYTES);
-	assert_int_equal(b->pull.window, engine_b()->outstanding_max);
+	assert_int_equal(b->pull.peer.window, engine_b()->blocks.outstanding_max);
 	long_close();
 }
 

@@ -89,9 +89,9 @@ static void open_one(enum guard_mode mode)
 	assert_int_equal(
 		thole_recv(one.pair.b, one.pair.b_to_a, one.in, one.length, 9, UINT64_MAX, 0, NULL, &one.receive), 0);
 	assert_int_equal(thole_send(one.pair.a, one.pair.a_to_b, one.out, one.length, 9, 0, 0, NULL, &one.send), 0);
-	for (int i = 0; i < 100 && engine_b()->outstanding == 0; i++)
+	for (int i = 0; i < 100 && engine_b()->blocks.outstanding == 0; i++)
 		both(1, 0);
-	assert_int_equal(engine_b()->outstanding, one.length);
+	assert_int_equal(engine_b()->blocks.outstanding, one.length);
 	for (int i = 0; i < 10; i++)
 		endpoint_advance(one.pair.a, now_ns);
 	frames_take();

@@ -11,7 +11,7 @@ from pathlib import Path
 from kernels import ROOT, Kernel, fetch_sparse, locked, run
 
 PARTS = ((ROOT / "kernel", "."), (ROOT / "src/memory", "memory"))
-SOURCES = ("*.[ch]", "Kbuild", "include/*.h")
+SOURCES = ("*.[ch]", "Kbuild", "include/**/*.h")
 
 
 def lay(folder: Path) -> None:

@@ -60,11 +60,10 @@ static inline uint32_t connection_data_head(const struct connection *connection)
 	return connection->engine->codec->data_head + guard_bytes(connection->guard);
 }
 
-/* Up to half as long again, differently for each connection and each try, so that those who have lost together do not
- * try again together. */
+/* Differently for each connection (trip_spread). */
 static inline uint64_t connection_spread(const struct connection *connection, uint64_t ns, unsigned tries)
 {
-	return ns + (ns >> 6) * (connection->session >> (tries & 31) & 31);
+	return trip_spread(connection->session, ns, tries);
 }
 
 /* NULL: there is no memory for another one. */

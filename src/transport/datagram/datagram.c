@@ -576,7 +576,7 @@ static bool datagram_is_due(struct datagram *datagram)
 	const struct engine *engine = &datagram->engine;
 	bool alone = datagram->owner->locals == 0 && engine->link_count == 1;
 
-	return engine->outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
+	return engine->blocks.outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
 	       datagram->polls % (alone ? ALONE_POLLS : IDLE_POLLS) == 0;
 }
 
@@ -634,7 +634,7 @@ static int datagram_transmit(struct transport_owner *owner)
 	struct engine *engine = &datagram->engine;
 	unsigned sent;
 
-	if (engine_busy(engine) || !list_empty(&engine->fetching)) /* else nothing of it needs the time */
+	if (engine_busy(engine) || !list_empty(&engine->blocks.fetching)) /* else nothing of it needs the time */
 		datagram_time(datagram);
 	sent = engine_transmit(engine);
 	if (!owner->simulated && engine->open == 0 && transport_is_polled(owner, TRANSPORT_DATAGRAM))

@@ -90,7 +90,7 @@ void engine_add_link(struct engine *engine, struct link *link)
 		most = ENGINE_FRAME_MAX;
 	if (most > engine->frame_max)
 		engine->frame_max = most;
-	engine->outstanding_max = engine->links[engine->order[LINK_BULK][0]]->room;
+	engine->blocks.outstanding_max = engine->links[engine->order[LINK_BULK][0]]->room;
 	engine->naming->start(engine);
 	if (engine->large_frames.capacity == 0)
 		transmit_frame_init(engine);
@@ -152,7 +152,7 @@ unsigned engine_transmit(struct engine *engine)
 			transmit_connection(connection);
 	}
 	burst_send(engine, 0);
-	if (!list_empty(&engine->fetching) && !engine->burst->full)
+	if (!list_empty(&engine->blocks.fetching) && !engine->burst->full)
 		pull_ask(engine);
 	if (!list_empty(&engine->serving) && !engine->burst->full)
 		serve_transmit(engine);

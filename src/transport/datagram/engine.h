@@ -7,7 +7,7 @@
  * connection.h  what there is of one peer; each of its parts is of the file that has its name
  * handshake.c   how a connection begins, and how its peer says that it ends
  * transmit.c    records out, arrival.c records in
- * pull.c        bulk in, serve.c bulk out, scatter.c the receive scatter list
+ * pull.c        bulk in, by the books of block.c; serve.c bulk out; scatter.c the receive scatter list
  * silence.c     whether a silent peer lives, and whether one that is heard lets anything get on
  * burst.c       frames to be sent
  * naming.h      how everybody is named: naming_native.c, and naming_mxoe.c, where endpoints have a MAC and a number
@@ -24,6 +24,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/pool.h"
+#include "transport/datagram/block.h"
 #include "transport/datagram/guard.h"
 #include "transport/datagram/link.h"
 #include "transport/datagram/wire/codec.h"
@@ -74,14 +75,9 @@ struct engine {
 	struct heap timers;             /* connections by when they want to be called */
 	struct list_node dirty;         /* connections with frames to send */
 	struct list_node serving;       /* connections whose windows are being sent */
-	struct list_node fetching;      /* connections that are to be asked for data, in turn */
-	/* outstanding blocks of all fetches, in the order in which they were asked for */
-	struct list_node blocks;
+	struct blocks blocks;           /* what is asked for, of all fetches */
 	struct connection **buckets;    /* connections by path, for each link */
-	uint64_t scatter_version;       /* counts changes of what is foreseen */
 	uint8_t *repair;                /* where a batch is put together that was not the one foreseen */
-	uint64_t outstanding;           /* bytes of bulk asked for and not here */
-	uint64_t outstanding_max;       /* credit over all senders */
 	uint32_t senders;               /* connections that have sent records lately, for sharing credit */
 	uint32_t open;                  /* connections that are OPEN or CONNECTING */
 	uint32_t held;                  /* frames held ahead of gaps */

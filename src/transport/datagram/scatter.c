@@ -13,7 +13,6 @@ enum { SCATTER_FEW = 8 }; /* packets in a row with less than half of the frames 
 
 int scatter_init(struct engine *engine)
 {
-	engine->scatter_version = 1; /* a new scatter list has 0 */
 	engine->repair = malloc(SCATTER_SPILL);
 	return engine->repair ? 0 : THOLE_ERR_MEMORY;
 }
@@ -26,7 +25,7 @@ void scatter_fini(struct engine *engine)
 /* The memory of a frame, where it is one piece. */
 static void *scatter_place(const struct block *block, uint32_t index, uint32_t length)
 {
-	const struct vector *vector = block->fetch->job->vector;
+	const struct vector *vector = pull_fetch_of(block)->job->vector;
 	uint64_t offset = block->offset + (uint64_t)index * block->fetch->frame, covered;
 	struct iovec place[2];
 
@@ -45,7 +44,7 @@ static unsigned scatter_most(const struct scatter *scatter)
 /* Add the missing frames of a block. False: nothing can follow them in the same batch. */
 static bool scatter_add(struct scatter *scatter, struct block *block)
 {
-	uint32_t frame = block->fetch->frame, head = connection_data_head(block->fetch->connection);
+	uint32_t frame = block->fetch->frame, head = block->fetch->head;
 
 	if (scatter->frames == 0)
 		scatter->frame = head + frame;
@@ -74,17 +73,17 @@ static bool scatter_add(struct scatter *scatter, struct block *block)
 void scatter_foresee(struct engine *engine, struct scatter *scatter)
 {
 	const struct options *options = &engine->owner->options;
-	struct list_node *node = list_first(&engine->blocks);
+	struct list_node *node = list_first(&engine->blocks.list);
 
-	if (scatter->version == engine->scatter_version)
+	if (scatter->version == engine->blocks.version)
 		return; /* nothing has changed since it was filled, and came to nothing */
-	scatter->version = engine->scatter_version;
+	scatter->version = engine->blocks.version;
 	scatter->count = scatter->frames = 0;
 	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is
 	 * not read otherwise; losses are injected frame by frame. */
 	if (engine->codec->data == 0 && !options->checksum && !options->inject_loss)
 		while (node && scatter_add(scatter, container_of(node, struct block, node)))
-			node = list_next(&engine->blocks, node);
+			node = list_next(&engine->blocks.list, node);
 	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, sizeof(scatter->spill)};
 }
 
@@ -107,7 +106,7 @@ static bool scatter_hit(struct engine *engine, const struct scatter *scatter, un
 			struct guard_frame *frame_p)
 {
 	const struct block *block = scatter->where[slot];
-	struct connection *connection = block->fetch->connection;
+	struct connection *connection = pull_fetch_of(block)->connection;
 	const struct iovec *parts = &scatter->iov[2 * slot];
 	struct packet packet;
 
@@ -116,15 +115,15 @@ static bool scatter_hit(struct engine *engine, const struct scatter *scatter, un
 		return false;
 	*frame_p = guard_frame(&packet, parts, 2);
 	return packet.type == PACKET_DATA && packet.to == connection->index && packet.session == connection->session &&
-	       packet.data.transfer == pull_id(engine, block->fetch) &&
+	       packet.data.transfer == pull_id(engine, pull_fetch_of(block)) &&
 	       packet.data.offset == block->offset + (uint64_t)scatter->frame_index[slot] * block->fetch->frame &&
-	       connection == ((const struct block *)scatter->where[0])->fetch->connection;
+	       connection == pull_fetch_of(scatter->where[0])->connection;
 }
 
 /* Whether it came from where the peer sends DATA from. */
 static bool scatter_known(const struct block *block, const struct link *link, const struct path *from)
 {
-	return memcmp(&block->fetch->connection->route[link->index].bulk, from, sizeof(*from)) == 0;
+	return memcmp(&pull_fetch_of(block)->connection->route[link->index].bulk, from, sizeof(*from)) == 0;
 }
 
 /* All as foreseen: only the books are to be kept. No counter of theirs is taken again. */
@@ -142,7 +141,7 @@ static bool scatter_all_hit(struct engine *engine, const struct scatter *scatter
 		if (slot == scatter->frames || !scatter_hit(engine, scatter, slot, (uint32_t)length, &frames[slot]))
 			return false;
 	}
-	connection = ((const struct block *)scatter->where[0])->fetch->connection;
+	connection = pull_fetch_of(scatter->where[0])->connection;
 	if (connection_judge(connection, frames, slot) != GUARD_FINE)
 		return false;
 	if (connection->guard)
@@ -166,7 +165,7 @@ unsigned scatter_arrived(struct engine *engine, struct link *link, const struct 
 		for (size_t at = 0; at < bytes && engine->deaths == deaths; at += scatter->frame, frames++) {
 			struct block *block = scatter->where[frames];
 
-			block->fetch->connection->silence.heard_ns = engine->now_ns;
+			pull_fetch_of(block)->connection->silence.heard_ns = engine->now_ns;
 			scatter->known |= scatter_known(block, link, from);
 			pull_received(block, scatter->frame_index[frames]);
 		}

@@ -3,18 +3,14 @@
  * serve: bulk out, over frames: windows are sent as their receivers ask for them (pull.c). Pure. A serve is a PULL
  * that waits to be answered.
  */
+#include "transport/datagram/answer.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/serve.h"
 
 struct serve {
 	struct list_node node;
-	uint64_t window, transfer;
-	uint64_t offset;
-	uint64_t wanted;                /* of the block at offset; 0: all frames of all blocks */
-	uint32_t length, done;          /* bytes; done: from the front */
-	uint32_t frame, skew;           /* as in blocks */
-	uint32_t index;                 /* mxoe: of the first frame */
+	struct answer answer;
 	uint8_t link;                   /* by which its frames go */
 };
 
@@ -52,22 +48,13 @@ void serve_end(struct connection *connection)
 		serve_free(connection, container_of(node, struct serve, node));
 }
 
-/* Whether a PULL that waits here covers this one: the receiver asked again because it took long; nothing was lost. */
 static bool serve_is_known(const struct connection *connection, const struct packet_pull *pull)
 {
 	struct list_node *node;
 
-	for (node = list_first(&connection->serving.serves); node;
-	     node = list_next(&connection->serving.serves, node)) {
-		const struct serve *serve = container_of(node, struct serve, node);
-		uint64_t start = serve->offset + serve->done, end = serve->offset + serve->length;
-
-		if (serve->transfer != pull->transfer || pull->offset < start || pull->offset + pull->length > end)
-			continue;
-		if (!serve->wanted ||
-		    (serve->offset == pull->offset && (pull->wanted & ~serve->wanted) == 0 && pull->wanted))
+	for (node = list_first(&connection->serving.serves); node; node = list_next(&connection->serving.serves, node))
+		if (answer_covers(&container_of(node, struct serve, node)->answer, pull))
 			return true;
-	}
 	return false;
 }
 
@@ -76,18 +63,14 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 	struct engine *engine = connection->engine;
 	const struct packet_pull *pull = &packet->pull;
 	const struct vector *vector = connection->peer->owner->up->window(connection->peer, pull->window);
-	uint32_t least = ENGINE_FRAME_MIN - connection_data_head(connection), frames;
+	uint32_t head = connection_data_head(connection);
 	struct serve *serve;
 
 	if (!vector) {
 		engine->naming->refuse_window(connection, packet);
 		return;
 	}
-	frames = pull->frame ? (pull->length + pull->frame - 1) / pull->frame : 0;
-	if (pull->length == 0 || pull->offset > vector->length ||
-	    pull->length > vector->length - pull->offset || pull->frame < (least & ~7u) ||
-	    pull->frame > engine->frame_max - connection_data_head(connection) ||
-	    (pull->wanted && (frames > PACKET_FRAMES_MAX || (pull->wanted & ~pull_mask(frames))))) {
+	if (!answer_is_right(pull, vector->length, (ENGINE_FRAME_MIN - head) & ~7u, engine->frame_max - head)) {
 		engine_count(engine, COUNTER_DROPPED_MALFORMED);
 		return;
 	}
@@ -100,36 +83,19 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 		engine_count(engine, COUNTER_DROPPED_FULL);
 		return;
 	}
-	*serve = (struct serve){
-		.window = pull->window,
-		.transfer = pull->transfer,
-		.offset = pull->offset,
-		.wanted = pull->wanted,
-		.length = pull->length,
-		.frame = pull->frame,
-		.skew = pull->frame_offset,
-		.index = pull->frame_index,
-		.link = route_serve(connection, packet->flags & PACKET_ASIDE),
-	};
+	answer_begin(&serve->answer, pull);
+	serve->link = route_serve(connection, packet->flags & PACKET_ASIDE);
 	if (connection->serving.count++ == 0)
 		list_push_back(&engine->serving, &connection->serving.node);
 	list_push_back(&connection->serving.serves, &serve->node);
 }
 
-/* Bytes of the frame at `at`, but for the end. */
-static uint32_t serve_step(const struct serve *serve, uint32_t at)
-{
-	return at == 0 ? serve->frame - serve->skew : serve->frame;
-}
-
 /* Put one frame into the burst. */
-static void serve_frame(struct connection *connection, const struct serve *serve, const struct vector *vector,
-			struct packet *packet, uint32_t at)
+static void serve_frame(struct connection *connection, uint8_t link, const struct vector *vector, struct packet *packet)
 {
 	struct engine *engine = connection->engine;
-	uint64_t offset = serve->offset + at, covered;
-	uint32_t left = serve->length - at, step = serve_step(serve, at), length = left < step ? left : step;
-	uint8_t link = serve->link;
+	uint64_t offset = packet->data.offset, covered;
+	uint32_t length = packet->length;
 	uint8_t *head = burst_head(engine);
 	struct iovec *body = burst_iov(engine);
 	struct frame_out frame = {
@@ -140,8 +106,6 @@ static void serve_frame(struct connection *connection, const struct serve *serve
 		.channel = CHANNEL_BULK,
 	};
 
-	packet->data.offset = offset;
-	packet->length = length;
 	frame.head_length = (uint32_t)engine->codec->encode(packet, head);
 	frame.body_count = (uint16_t)vector_slice(vector, offset, length, body, FRAME_PIECES, &covered);
 	if (covered < length) { /* scattered too finely */
@@ -159,11 +123,12 @@ static void serve_frame(struct connection *connection, const struct serve *serve
 static bool serve_block(struct connection *connection, struct serve *serve)
 {
 	struct engine *engine = connection->engine;
-	const struct vector *vector = connection->peer->owner->up->window(connection->peer, serve->window);
-	uint32_t most = pull_block_bytes(connection, serve->frame), at = serve->done, frames = 0, end;
-	uint32_t starts[ENGINE_BURST], step;
+	struct answer *answer = &serve->answer;
+	const struct vector *vector = connection->peer->owner->up->window(connection->peer, answer->window);
+	uint32_t at = answer->done, starts[ENGINE_BURST], end;
+	struct answer_frame frame;
 	struct packet packet;
-	unsigned taken;
+	unsigned taken, frames = 0;
 
 	if (!vector) { /* it ended while the PULL waited: nobody wants it any more */
 		serve_free(connection, serve);
@@ -171,27 +136,22 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 	}
 	burst_send(engine, 0);
 	connection_packet(connection, &packet, PACKET_DATA);
-	packet.data.transfer = serve->transfer;
-	if (at == 0)
-		most -= serve->skew;
-	end = serve->length - at > most ? at + most : serve->length;
-	for (; at < end; at += step) {
-		uint32_t index = (at + serve->skew) / serve->frame;
-
-		step = serve_step(serve, at);
-		packet.data.frame = (uint8_t)(serve->index + index);
-		if (serve->wanted && !(serve->wanted >> index & 1))
-			continue;
-		serve_frame(connection, serve, vector, &packet, at);
-		starts[frames++] = at;
+	packet.data.transfer = answer->transfer;
+	end = answer_end(answer, pull_block_bytes(connection, answer->frame));
+	while (answer_next(answer, &at, end, &frame)) {
+		packet.data.offset = frame.offset;
+		packet.data.frame = (uint8_t)frame.index;
+		packet.length = frame.length;
+		serve_frame(connection, serve->link, vector, &packet);
+		starts[frames++] = frame.at;
 	}
 	taken = burst_send(engine, frames);
 	if (taken < frames) { /* no room: the rest later */
-		serve->done = starts[taken];
+		answer->done = starts[taken];
 		return false;
 	}
-	serve->done = end;
-	if (end == serve->length)
+	answer->done = end;
+	if (end == answer->length)
 		serve_free(connection, serve);
 	return true;
 }

@@ -13,7 +13,6 @@ enum transmit_limits {
 	RESEND_PROBE_NS = 300000,
 	/* and above what a busy scheduler adds: from then on all that is out counts as lost */
 	RESEND_MIN_NS = 2000000,
-	RESEND_MAX_NS = 500000000,     /* the doubling stops */
 	REORDER_NS = 500000,           /* a frame that others have overtaken by so much is lost */
 	LINK_TRIP_NS = 500000,         /* an answer to a repetition by another link comes sooner */
 	WINDOW_FIRST = 64,             /* record frames without acknowledgement, at first */

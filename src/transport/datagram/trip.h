@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * trip: how long something takes to the peer and back, smoothed, and how much that varies (RFC 6298).
  */
@@ -6,6 +6,8 @@
 #define THOLE_TRANSPORT_DATAGRAM_TRIP_H
 
 #include <stdint.h>
+
+enum { RESEND_MAX_NS = 500000000 }; /* the doubling of time-outs stops */
 
 struct trip {
 	uint64_t smoothed_ns, deviation_ns; /* 0: not measured */
@@ -38,6 +40,13 @@ static inline void trip_shorten(struct trip *trip, uint64_t sample_ns)
 static inline uint64_t trip_limit(const struct trip *trip)
 {
 	return trip->smoothed_ns + 4 * trip->deviation_ns;
+}
+
+/* Up to half as long again, differently for each seed and each try, so that those who have lost together do not try
+ * again together. */
+static inline uint64_t trip_spread(uint64_t seed, uint64_t ns, unsigned tries)
+{
+	return ns + (ns >> 6) * (seed >> (tries & 31) & 31);
 }
 
 #endif

@@ -273,7 +273,7 @@ unsigned udp_receive(struct link *link, unsigned budget)
 	if (udp->alarm.set)
 		alarm_clear(&udp->alarm, udp->fd, UDP_SOCKETS);
 	frames = udp_poll(udp, CHANNEL_RECORDS, budget);
-	if (bulk || link->engine->outstanding > 0 || udp->polls % UDP_IDLE_POLLS == 0) {
+	if (bulk || link->engine->blocks.outstanding > 0 || udp->polls % UDP_IDLE_POLLS == 0) {
 		udp->bulk_waits = false;
 		frames += udp_poll(udp, CHANNEL_BULK, budget);
 	}
