@@ -6,8 +6,10 @@
 #include <linux/limits.h>
 #include <linux/types.h>
 
-#define UINT8_MAX U8_MAX
+#define UINT8_MAX  U8_MAX
+#define UINT16_MAX U16_MAX
 #define UINT32_MAX U32_MAX
+#define UINT32_C(number) number##U
 #define UINT64_MAX U64_MAX
 #define UINT64_C(number) number##ULL
 

@@ -72,7 +72,7 @@ uint64_t siphash(const uint64_t key[2], const void *bytes, size_t length)
 
 /* ---- Many of one length ------------------------------------------------------------------------------ */
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__KERNEL__) /* which has no vectors of its own */
 
 /* Four states: each operation is the definition's, on all of them. */
 typedef uint64_t lanes __attribute__((vector_size(32)));

@@ -9,7 +9,11 @@
 enum {
 	GUARD_LABEL = 0x47,                          /* what no packet's type is: proofs of those have the same key */
 	GUARD_TEXT = CODEC_FRONT + GUARD_WHOLE,      /* of a short tag, at most */
+#ifdef __KERNEL__
+	SHORTS_MAX = 8,                              /* short tags that are made at once: its stack is small, */
+#else
 	SHORTS_MAX = 64,                             /* short tags that are made at once, */
+#endif
 	SHORTS_TEXTS = SHORTS_MAX * CODEC_FRONT,     /* and their texts together: so many of DATA */
 };
 

@@ -25,7 +25,7 @@ uint32_t crc32c_portable(uint32_t before, const void *bytes, size_t length)
 	return ~crc;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__KERNEL__) /* which has none of these registers */
 
 __attribute__((target("sse4.2"))) static uint32_t crc32c_instruction(uint32_t before, const void *bytes, size_t length)
 {

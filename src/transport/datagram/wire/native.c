@@ -148,7 +148,7 @@ static int native_decode_record(struct packet *packet, const uint8_t *frame, con
 		return THOLE_ERR_PROTOCOL;
 	args = frame[RECORD_FLAGS_AT] & NATIVE_ARGS;
 	record_load(packet, frame);
-	record->flags = frame[RECORD_FLAGS_AT] & (uint8_t)~NATIVE_ARGS;
+	record->flags = (uint8_t)(frame[RECORD_FLAGS_AT] & ~NATIVE_ARGS);
 	head = record->kind == RECORD_PIECE ? (size_t)RECORD_PIECE_LENGTH : record_first_length(frame);
 	if (record->kind == RECORD_NONE || record->kind >= RECORD_MESSAGE_KINDS || length < head ||
 	    length - head >= RECORD_EXTERNAL || (record->kind == RECORD_PIECE && args))
