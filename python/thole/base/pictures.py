@@ -27,12 +27,12 @@ def check(path: Path) -> None:
     output.check_file(path)
 
 
-def grid(rows: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    """A figure, and its axes: rows of two."""
+def grid(rows: int, size: tuple[float, float], columns: int = 2) -> tuple[Any, Any]:
+    """A figure, and its axes in rows."""
     _without_display()
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(rows, 2, figsize=size, constrained_layout=True, squeeze=False)
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, constrained_layout=True, squeeze=False)
     return figure, axes
 
 

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thole.base.trouble import Trouble
+from thole_lab import process
+from thole_lab.testbed import Testbed
+
+LIMIT_S = 180.0
+START_S = 20.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure."""
+
+    rounds: int
+    sample_ms: int
+
+    def words(self) -> list[str]:
+        return ["--rounds", str(self.rounds), "--sample-ms", str(self.sample_ms)]
+
+
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """latency: (bytes, seconds one way); rate: (bytes, bytes a second); best of the rounds."""
+
+    latency: Points
+    rate: Points
+
+    def at(self, size: float) -> float:
+        return dict(self.latency)[size]
+
+    def peak(self) -> float:
+        return max(rate for _, rate in self.rate)
+
+    def half(self) -> float:
+        """The smallest measured size that reaches half of the peak."""
+        return min(size for size, rate in self.rate if rate >= self.peak() / 2)
+
+
+def crossing(low: Points, high: Points) -> float | None:
+    """The smallest size from which on the second is never worse; rates."""
+    first = dict(low)
+    sizes = [size for size, _ in high if size in first]
+    better = [size for size in sizes if all(dict(high)[other] >= first[other] for other in sizes if other >= size)]
+    return min(better, default=None)
+
+
+def _read(found: dict[str, Any]) -> Measured:
+    latency = tuple((row["size"], row["best_us"] / 1e6) for row in found.get("latency", []))
+    rate = tuple((row["size"], row["best_bytes_per_s"]) for row in found.get("bandwidth", []))
+    return Measured(latency, rate)
+
+
+def _run(words: Sequence[str], what: str) -> dict[str, Any]:
+    done = process.run(words, dict(os.environ), LIMIT_S)
+    if done.failure:
+        raise Trouble(f"{what}: {done.failure}", "see what `thole perf` says by itself")
+    return dict(json.loads(done.output))
+
+
+class Bed:
+    """Where `thole perf` is, and two hosts once they are asked for."""
+
+    def __init__(self, build: Path, effort: Effort) -> None:
+        self.tool = [sys.executable, str(build / "python" / "thole"), "perf"]
+        self.effort = effort
+        self.hosts: Testbed | None = None
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Bed:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def node(self, sizes: str, *options: str) -> Measured:
+        words = [*self.tool, "--json", "--latency", "--bandwidth", "--sizes", sizes, *self.effort.words()]
+        words += [word for option in options for word in ("--option", option)]
+        return _read(_run(words, "thole perf inside this host"))
+
+    def between(self, sizes: str, mtu: int, *options: str, bare: bool = False) -> Measured:
+        """bare: TCP in place of Thole."""
+        if self.hosts is None:
+            self.hosts = self._stack.enter_context(Testbed())
+            self.hosts.pin(sorted(os.sched_getaffinity(0)))
+        self.hosts.set_mtu(mtu)
+        chosen = [word for option in options for word in ("--option", option)]
+        with listener(self.hosts, self.tool, chosen) as port:
+            words = [*self.tool, "--host", self.hosts.names[1], "--port", port, "--json", "--sizes", sizes]
+            words += ["--bare"] if bare else ["--latency", "--bandwidth"]
+            found = _run(self.hosts.command(0, *words, *chosen, *self.effort.words()), "thole perf between two hosts")
+        return _bare(found) if bare else _read(found)
+
+
+def _bare(found: dict[str, Any]) -> Measured:
+    """TCP's ping-pong; its rates are a message of each size, one way and back."""
+    latency = tuple((row["size"], row["best_us"] / 1e6) for row in found["tcp"])
+    return Measured(latency, ())
+
+
+@contextlib.contextmanager
+def listener(hosts: Testbed, tool: Sequence[str], chosen: Sequence[str]) -> Iterator[str]:
+    """`thole perf --listen` in the second host; its port."""
+    command = hosts.command(1, *tool, "--listen", "--once", "--port", "0", *chosen)
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert job.stdout is not None
+        said = ""
+        for line in job.stdout:
+            said += line
+            match = re.search(r"port (\d+)", line)
+            if match:
+                break
+        else:
+            raise Trouble(f"thole perf --listen: {said.strip()}")
+        yield match[1]
+    finally:
+        job.terminate()
+        process.reap(job, START_S)

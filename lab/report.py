@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The report as files: Markdown, the same as HTML, and its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import claims
+from claims import Picture, Section
+from thole.base import pictures
+
+TITLE = "Five papers, measured again"
+STYLE = (
+    "body{font:16px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse;font-size:14px}td,th{border-bottom:1px solid #ccc;padding:.2em .6em;text-align:left}"
+    "img{max-width:100%}"
+)
+
+
+def _table(lines: Iterator[list[str]]) -> Iterator[str]:
+    head = next(lines)
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for line in lines:
+        yield "| " + " | ".join(line) + " |"
+
+
+def markdown(facts: Sequence[str], sections: Sequence[Section], folder: str | None) -> str:
+    """folder: of the pictures, seen from the document; None: without them."""
+    lines = [f"# {TITLE}", ""]
+    lines += [f"- {fact}" for fact in facts]
+    for section in sections:
+        lines += ["", f"## {section.title}", "", section.text, "", *_table(claims.rows(section))]
+        lines += ["", *(f"Missing: {reason}." for reason in section.missing)] if section.missing else []
+        if folder is not None:
+            lines += [f"\n![{picture.title}]({folder}{picture.name}.svg)" for picture in section.pictures]
+    return "\n".join(lines) + "\n"
+
+
+def draw(picture: Picture, path: Path) -> None:
+    figure, axes = pictures.grid(1, (7.0, 4.0), columns=1)
+    axis = axes[0][0]
+    for curve in picture.curves:
+        if curve.points:
+            axis.plot(*zip(*curve.points), marker="o", markersize=3, label=curve.label,
+                      linestyle="none" if curve.theirs else "-")  # fmt: skip
+    axis.set_title(picture.title)
+    axis.set_xlabel(picture.along)
+    axis.set_ylabel(picture.down)
+    if picture.logarithmic:
+        axis.set_yscale("log")
+    pictures.write(path, figure, axes)
+
+
+def write(folder: Path, facts: Sequence[str], sections: Sequence[Section]) -> list[Path]:
+    """Everything into a folder; what a reader opens comes first."""
+    from markdown import markdown as html_of
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for section in sections:
+        for picture in section.pictures:
+            draw(picture, folder / f"{picture.name}.svg")
+    text = markdown(facts, sections, "")
+    plain, page = folder / "report.md", folder / "report.html"
+    plain.write_text(text)
+    body = html_of(text, extensions=["tables"])
+    page.write_text(f"<!doctype html><meta charset=utf-8><title>{TITLE}</title><style>{STYLE}</style>{body}\n")
+    return [page, plain]
+

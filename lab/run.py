@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `make papers` starts: headline figures of five papers, theirs beside ours, as a report with pictures.
+
+    run.py --build BUILD [--out FOLDER] [--only PAPER,...] [--quick] [--record]
+
+--record also writes docs/PAPERS.md, the report's tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+
+import clump  # noqa: E402  (the path comes first)
+import openmx  # noqa: E402
+import pinning  # noqa: E402
+import report  # noqa: E402
+import sci  # noqa: E402
+import superpipeline  # noqa: E402
+from claims import Section  # noqa: E402
+from measure import Bed, Effort  # noqa: E402
+from thole.base import host, paths  # noqa: E402
+from thole.base.trouble import Trouble  # noqa: E402
+
+# Those that measure are last: they take the time.
+MODELLED: dict[str, Callable[[], Section]] = {
+    "pinning": pinning.section,
+    "sci": sci.section,
+    "superpipeline": superpipeline.section,
+}
+MEASURED: dict[str, Callable[[Bed], Section]] = {"clump": clump.section, "openmx": openmx.section}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="the meson build directory")
+    parser.add_argument("--out", type=Path, help="where the report goes (BUILD/papers)")
+    parser.add_argument("--only", default="", metavar="PAPER,...", help=", ".join([*MODELLED, *MEASURED]))
+    parser.add_argument("--quick", action="store_true", help="measure for a short time, which tells little")
+    parser.add_argument("--record", action="store_true", help="write docs/PAPERS.md too")
+    options = parser.parse_args()
+    options.wanted = options.only.split(",") if options.only else [*MODELLED, *MEASURED]
+    unknown = [name for name in options.wanted if name not in {**MODELLED, **MEASURED}]
+    if unknown:
+        parser.error(f"there is no paper named {unknown[0]}: {', '.join([*MODELLED, *MEASURED])}")
+    return options
+
+
+def main() -> int:
+    options = parse()
+    paths.use_build(str(options.build))
+    effort = Effort(1, 2) if options.quick else Effort(5, 20)
+    sections = [make() for name, make in MODELLED.items() if name in options.wanted]
+    failed = 0
+    with Bed(options.build.resolve(), effort) as bed:
+        for name, measure in MEASURED.items():
+            if name not in options.wanted:
+                continue
+            try:
+                sections.append(measure(bed))
+            except Trouble as trouble:
+                print(f"{name}: {trouble}", file=sys.stderr)
+                failed = 1
+    facts = [f"{host.processor()}, {len(host.cores())} CPUs, {datetime.date.today():%Y-%m-%d}"]
+    for path in report.write(options.out or options.build / "papers", facts, sections):
+        print(f"Written: {path}")
+    if options.record:
+        (ROOT / "docs" / "PAPERS.md").write_text(report.markdown(facts, sections, None))
+        print("Written: docs/PAPERS.md")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

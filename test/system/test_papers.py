@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""lab/: each equation beside what it stands for, counted or added up step by step; and the report as files."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "lab"))
+import machines  # noqa: E402  (the path comes first)
+import models  # noqa: E402
+
+MACHINE = machines.GRAPHENE
+LENGTHS = [65536 << power for power in range(11)]
+
+
+def stepped(chunks: list[int], length: int) -> float:
+    """Seconds of a message that is copied and sent chunk by chunk, and copied out behind the last one: each copy begins
+    when the one before has ended, each write when it is copied and the wire is free."""
+    copied = wire = 0.0
+    for chunk in chunks:
+        copied += MACHINE.copy(chunk, length)
+        wire = max(wire + MACHINE.gap, copied) + chunk / MACHINE.net_rate
+    return wire + MACHINE.net_latency + MACHINE.copy(chunks[-1], length)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_pipeline(length: int) -> None:
+    """Equation 1 within a gap of the steps, and least at equation 3."""
+    for count in (1, 2, 16, 256):
+        chunk = length // count
+        assert models.pipeline(MACHINE, length, chunk) == pytest.approx(
+            stepped([chunk] * count, length), abs=1.01 * MACHINE.gap
+        )
+    best = models.pipeline_best_chunk(MACHINE, length)
+    assert models.pipeline_slope(MACHINE, length, best) == pytest.approx(0, abs=1e-15)
+    least = models.pipeline(MACHINE, length, best)
+    assert least < models.pipeline(MACHINE, length, best * 1.1)
+    assert least < models.pipeline(MACHINE, length, best / 1.1)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_superpipeline(length: int) -> None:
+    """Equations 4 to 8 beside the list of chunks, which is exact: the count, the sum, the time within 5%."""
+    first, q = models.first_chunk(MACHINE, length), models.growth(MACHINE, length)
+    chunks = models.chunk_list(length, int(first), q)
+    assert sum(chunks) == length
+    count = models.chunk_count(length, int(first), q)
+    assert math.ceil(count - 1e-3) == len(chunks)
+    whole = len(chunks) - 1
+    assert models.chunks_length(first, q, whole) == pytest.approx(
+        sum(models.chunk_number(first, q, number) for number in range(whole))
+    )
+    assert models.superpipeline(MACHINE, length, first, q) == pytest.approx(stepped(chunks, length), rel=0.05)
+    assert models.superpipeline_blocks(MACHINE, length, first, q, 4096) < models.superpipeline(MACHINE, length, first, q)
+    # The difference between gap and overhead is all that equation 5 leaves out of equation 4.
+    left_out = (MACHINE.gap - MACHINE.overhead) * MACHINE.copy_rate(length)
+    assert models.next_chunk(MACHINE, length, first) == pytest.approx(first * q + left_out)
+
+
+def test_chunks_are_capped() -> None:
+    assert models.chunk_list(100, 10, 2, 25) == [10, 20, 25, 25, 20]
+
+
+def test_sci() -> None:
+    """Table I exactly; control blocks end at each page's end of either side, and nowhere else."""
+    for length, seconds, messages in machines.SCI_TABLE:
+        assert models.connect_messages(length) == messages
+        line = machines.SCI_CONNECTING.fixed + messages * machines.SCI_CONNECTING.message
+        assert line == pytest.approx(seconds, rel=0.05)
+    assert models.connect_messages(16384, 8) == 1
+    for local, remote in ((0, 0), (8, 0), (2048, 0), (100, 4000)):
+        blocks = models.control_blocks(65536, local, remote)
+        ends = {sum(blocks[: number + 1]) for number in range(len(blocks))}
+        pages = {at for at in range(1, 65536) if (local + at) % 4096 == 0 or (remote + at) % 4096 == 0}
+        assert ends == pages | {65536}
+        assert len(blocks) <= (65536 // 4096 + 1) * 2
+
+
+def test_pinning() -> None:
+    for costs, stated in machines.PINNING.values():
+        assert costs.rate() == pytest.approx(stated, rel=0.05)
+        assert costs.cost(10 * 4096) == pytest.approx(costs.base + 10 * costs.page)
+        assert costs.left_of(costs.rate()) == pytest.approx(0.5)
+
+
+def test_report(build: Path, tmp_path: Path) -> None:
+    """Every paper has a section, every picture is there, and what the papers say is said."""
+    python = build / "venv" / "papers" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("the report's environment is not there: make papers makes it")
+    words = ["--build", build, "--out", tmp_path, "--only", "pinning,sci,superpipeline"]
+    done = subprocess.run([python, ROOT / "lab" / "run.py", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    text, page = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
+    assert text.count("\n## ") == 3 and page.count("<h2>") == 3
+    assert "| table I | ACKI messages, 256 KB | messages | 8 | 8 | - |" in text
+    assert page.count("<table>") == 3
+    for name in ("sci-connect", "superpipeline-models"):
+        assert f"({name}.svg)" in text and "<svg" in (tmp_path / f"{name}.svg").read_text()
+    refused = subprocess.run(
+        [python, ROOT / "lab" / "run.py", "--only", "nonsense"], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2 and "no paper named nonsense" in refused.stderr
