@@ -53,7 +53,7 @@ def section(bed: Bed) -> Section:
         Claim("table 4", "between hosts, 8 bytes, eager", "us", THEIRS["net eager"][0], here=net_eager.at(8) * 1e6,
               why="a veth, not a Myrinet with its own processor"),
         Claim("table 4", "between hosts, rendezvous over eager, most bytes a second", "", net_theirs, here=net_ratio,
-              why="the receive scatter list lands frames of a fetch in their place, which spares a copy as theirs does"),
+              why="the receive scatter list lands frames of a fetch in their place, sparing a copy as theirs does"),
         Claim("5.1", "rendezvous is best from (bytes)", "B", 30000, here=crossing(net_eager.rate, rendezvous.rate),
               why="where the copy costs more than the request's trip"),
     ]  # fmt: skip

@@ -28,8 +28,8 @@ def section(bed: Bed) -> Section:
     made = Section(
         "open-mx-design",
         "Design and implementation of Open-MX",
-        "Ping-pong by `thole perf` between two network namespaces joined by a veth, as between two of their hosts: MXoE's "
-        "frames and our own by raw sockets, today's choice (raw frames for records, UDP for bulk), and TCP.",
+        "Ping-pong by `thole perf` between two network namespaces joined by a veth, as between two of their hosts: "
+        "MXoE's frames and our own by raw sockets, today's choice (raw frames for records, UDP for bulk), and TCP.",
     )
     made.claims = [
         Claim("figure 5", "8 bytes, MXoE frames over TCP's time", "", 11.8 / 12.1, here=mxoe.at(8) / tcp.at(8),

@@ -13,7 +13,8 @@ from thole.base import pictures
 TITLE = "Five papers, measured again"
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em}"
-    "table{border-collapse:collapse;font-size:14px}td,th{border-bottom:1px solid #ccc;padding:.2em .6em;text-align:left}"
+    "table{border-collapse:collapse;font-size:14px}td,th{border-bottom:1px solid #ccc;"
+    "padding:.2em .6em;text-align:left}"
     "img{max-width:100%}"
 )
 
