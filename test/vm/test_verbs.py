@@ -26,3 +26,8 @@ def test_bed(cards_guest: Run, build: Path) -> None:
     assert result.output == "moved\n"
     received, sent = (int(line) for line in (result.out / "bytes").read_text().split())
     assert sent > 40000 and received > 20000  # over the wire: sent and written; read
+
+
+def test_nic(cards_guest: Run, build: Path) -> None:
+    """What nic.h promises of an adapter, of a real one: works, completions, sleeping, breaking and stopping."""
+    assert cards_guest(f"{program(build, 'thole-nic-pair')} rxe_va rxe_vb").output == "well\n"

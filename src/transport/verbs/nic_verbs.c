@@ -1,0 +1,851 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_verbs: a port of an adapter as a struct nic: one completion queue, one shared receive queue, and a reliable
+ * connected queue pair for each queue. Owns all of libibverbs' objects of one endpoint.
+ *
+ * A completion that says of an error has no valid opcode. So each queue keeps what was posted to it in a ring, in
+ * order, and a completion's wr_id says which entry it is; receives have a table of their own, and RECEIVE_MARK in
+ * wr_id. Works of a queue end in order: an entry that is done says so for the silent ones before it.
+ *
+ * A queue ends in three steps, all but the first in poll: the pair goes to the error state, which flushes what was
+ * posted; when all that has come, and the adapter has said that it takes no more receives (or has had STOP_NS for
+ * that, since not all say it), the pair is destroyed, from when on no peer reaches memory through it; what is in the
+ * completion queue then is the last of it.
+ *
+ * Connecting takes as long as the kernel takes to find the peer's Ethernet address: nothing, where it has just been
+ * spoken to, as it has by who told us its name.
+ */
+#include "transport/verbs/port.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/endian.h"
+#include "base/error.h"
+#include "base/forked.h"
+#include "base/list.h"
+#include "transport/verbs/ibverbs.h"
+
+enum {
+	NAME_VERSION = 1,
+	BUCKETS = 256,          /* of queues by their pairs' numbers */
+	BATCH = 32,             /* completions taken from the library at once */
+	EVENTS_MAX = 16,        /* that nobody has asked for; one more is NIC_EVENT_LOST */
+	REPORT_EACH = 16,       /* of silent works one is reported, so that places in the ring come back */
+	STOP_NS = 20000000,     /* for an adapter to say that a pair takes no more receives, */
+	FLUSH_NS = 200000000,   /* and for it to flush what was posted: then it is destroyed as it is */
+	/* an answer is waited for 4.096 us x 2^14 = 67 ms, seven times: half a second */
+	ANSWER_TIME = 14,
+	ANSWER_TRIES = 7,
+	ROOM_TIME = 12,         /* 0.64 ms until a peer without a receive is tried again, for ever */
+	ROOM_TRIES = 7,
+	HOPS = 64,
+	FDS = 4,
+};
+
+#define RECEIVE_MARK (UINT64_C(1) << 63)
+
+enum queue_state { QUEUE_NEW, QUEUE_CONNECTED, QUEUE_BROKEN, QUEUE_STOPPING, QUEUE_STOPPED };
+
+/* What was posted. */
+struct posted {
+	uint64_t id;
+	uint8_t operation;
+	bool silent;
+};
+
+struct nic_queue {
+	struct nic_verbs *verbs;
+	struct nic_queue *next;     /* of its bucket */
+	struct list_node node;      /* while it is stopping */
+	struct ibv_qp *pair;        /* NULL: destroyed */
+	uint32_t pair_number;
+	uint32_t number;            /* the owner's */
+	uint32_t own_sequence;      /* of our first packet */
+	uint32_t posted, ended;     /* works; the ring's places are these modulo its size */
+	uint32_t unreported;        /* silent works since the last one that will be reported */
+	uint64_t stop_ns;           /* when it began to stop */
+	uint8_t state;              /* enum queue_state */
+	bool last_receive;          /* the adapter takes no more receives for it */
+	struct posted ring[];       /* limits.works */
+};
+
+struct nic_verbs {
+	struct nic nic;
+	const struct ibverbs *verbs;
+	struct port port;
+	struct ibv_context *context;
+	struct ibv_pd *domain;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *completions;
+	struct ibv_srq *receives;
+	struct nic_queue *buckets[BUCKETS];
+	struct list_node stopping;
+	uint32_t queues;
+	uint64_t *receive_ids;      /* limits.receives of them */
+	uint32_t *receive_free;
+	uint32_t receive_free_count;
+	/* taken from the library, and not yet from us: first..end */
+	struct nic_completion ready[2 * BATCH];
+	unsigned ready_first, ready_end;
+	uint8_t events[EVENTS_MAX]; /* enum nic_event */
+	unsigned event_count;
+	bool gone;                  /* the device is */
+	int fds[FDS];               /* for forked; the first is nic.fd */
+	struct forked forked;
+};
+
+static struct nic_verbs *verbs_of(struct nic *nic)
+{
+	return container_of(nic, struct nic_verbs, nic);
+}
+
+/* ---- Names ---------------------------------------------------------------------------------------------- */
+
+enum name_layout {
+	NAME_AT_KIND = 1,
+	NAME_AT_MTU = 2,
+	NAME_AT_READS = 3,
+	NAME_AT_LID = 4,
+	NAME_AT_PAIR = 8,
+	NAME_AT_SEQUENCE = 12,
+	NAME_AT_GID = 16,
+	NAME_BYTES = 32,
+};
+
+_Static_assert((int)NAME_BYTES <= (int)NIC_NAME_MAX, "a name fits");
+
+static void name_store(const struct nic_queue *queue, struct nic_name *name_p)
+{
+	const struct port *port = &queue->verbs->port;
+	uint8_t *bytes = name_p->bytes;
+
+	memset(name_p, 0, sizeof(*name_p));
+	name_p->length = NAME_BYTES;
+	bytes[0] = NAME_VERSION;
+	bytes[NAME_AT_KIND] = port->kind;
+	bytes[NAME_AT_MTU] = port->mtu_code;
+	bytes[NAME_AT_READS] = port->reads;
+	store_be16(bytes + NAME_AT_LID, port->lid);
+	store_be32(bytes + NAME_AT_PAIR, queue->pair_number);
+	store_be32(bytes + NAME_AT_SEQUENCE, queue->own_sequence);
+	memcpy(bytes + NAME_AT_GID, port->gid, sizeof(port->gid));
+}
+
+/* Whether a port of that name can be reached from ours: of a subnet with InfiniBand, which addresses by its GIDs' first
+ * half and its LIDs; else by IP, of the same version. */
+static bool name_is_reachable(const struct port *port, const struct nic_name *name)
+{
+	static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
+	const uint8_t *gid = name->bytes + NAME_AT_GID;
+
+	if (name->length != NAME_BYTES || name->bytes[0] != NAME_VERSION || name->bytes[NAME_AT_KIND] != port->kind ||
+	    name->bytes[NAME_AT_MTU] < IBV_MTU_256 || name->bytes[NAME_AT_MTU] > IBV_MTU_4096)
+		return false;
+	if (port->kind == PORT_INFINIBAND)
+		return memcmp(gid, port->gid, 8) == 0 && load_be16(name->bytes + NAME_AT_LID) != 0;
+	return (memcmp(gid, ipv4, sizeof(ipv4)) == 0) == (memcmp(port->gid, ipv4, sizeof(ipv4)) == 0);
+}
+
+/* ---- Pairs ---------------------------------------------------------------------------------------------- */
+
+static struct nic_queue **queue_bucket(struct nic_verbs *verbs, uint32_t pair_number)
+{
+	return &verbs->buckets[pair_number % BUCKETS];
+}
+
+static struct nic_queue *queue_find(struct nic_verbs *verbs, uint32_t pair_number)
+{
+	struct nic_queue *queue = *queue_bucket(verbs, pair_number);
+
+	while (queue && queue->pair_number != pair_number)
+		queue = queue->next;
+	return queue;
+}
+
+static struct ibv_qp *pair_new(struct nic_verbs *verbs, uint32_t inline_max, struct nic_queue *queue)
+{
+	struct ibv_qp_init_attr wanted = {
+		.qp_context = queue,
+		.send_cq = verbs->completions,
+		.recv_cq = verbs->completions,
+		.srq = verbs->receives,
+		.cap = {.max_send_wr = verbs->nic.limits.works,
+			.max_send_sge = verbs->nic.limits.segments,
+			.max_inline_data = inline_max},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	return verbs->verbs->create_qp(verbs->domain, &wanted);
+}
+
+static int pair_begin(struct nic_verbs *verbs, struct ibv_qp *pair)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = verbs->port.number,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   (verbs->nic.limits.can & NIC_CAN_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0),
+	};
+
+	return verbs->verbs->modify_qp(
+		pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+/* It takes what the peer sends, */
+static int pair_listen(struct nic_queue *queue, const struct nic_name *peer)
+{
+	const struct port *port = &queue->verbs->port;
+	uint8_t mtu = peer->bytes[NAME_AT_MTU];
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = mtu < port->mtu_code ? mtu : port->mtu_code,
+		.dest_qp_num = load_be32(peer->bytes + NAME_AT_PAIR),
+		.rq_psn = load_be32(peer->bytes + NAME_AT_SEQUENCE),
+		.max_dest_rd_atomic = port->reads,
+		.min_rnr_timer = ROOM_TIME,
+		.ah_attr = {.port_num = port->number,
+			    .dlid = load_be16(peer->bytes + NAME_AT_LID),
+			    .is_global = port->kind != PORT_INFINIBAND,
+			    .grh = {.sgid_index = (uint8_t)port->gid_index, .hop_limit = HOPS}},
+	};
+
+	memcpy(attr.ah_attr.grh.dgid.raw, peer->bytes + NAME_AT_GID, sizeof(port->gid));
+	return queue->verbs->verbs->modify_qp(queue->pair, &attr,
+					      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+						      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+						      IBV_QP_MIN_RNR_TIMER);
+}
+
+/* and sends. */
+static int pair_speak(struct nic_queue *queue, const struct nic_name *peer)
+{
+	uint32_t reads = queue->verbs->nic.limits.reads;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = queue->own_sequence,
+		.max_rd_atomic = (uint8_t)(peer->bytes[NAME_AT_READS] < reads ? peer->bytes[NAME_AT_READS] : reads),
+		.timeout = ANSWER_TIME,
+		.retry_cnt = ANSWER_TRIES,
+		.rnr_retry = ROOM_TRIES,
+	};
+
+	return queue->verbs->verbs->modify_qp(queue->pair, &attr,
+					      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT |
+						      IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+}
+
+/* ---- Queues --------------------------------------------------------------------------------------------- */
+
+static int verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queue **queue_p, struct nic_name *name_p)
+{
+	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_queue *queue;
+	int error;
+
+	if (verbs->queues >= nic->limits.queues)
+		return THOLE_ERR_AGAIN;
+	queue = calloc(1, sizeof(*queue) + nic->limits.works * sizeof(*queue->ring));
+	if (!queue)
+		return THOLE_ERR_MEMORY;
+	queue->verbs = verbs;
+	queue->number = number;
+	list_init(&queue->node);
+	queue->pair = pair_new(verbs, nic->limits.inline_max, queue);
+	if (!queue->pair || pair_begin(verbs, queue->pair) != 0) {
+		error = errno == ENOMEM ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM;
+		error_set(error, "the adapter %s gives no queue pair beside %u: %m", nic->device, verbs->queues);
+		if (queue->pair)
+			verbs->verbs->destroy_qp(queue->pair);
+		free(queue);
+		return error;
+	}
+	queue->pair_number = queue->pair->qp_num;
+	if (getrandom(&queue->own_sequence, sizeof(queue->own_sequence), 0) != sizeof(queue->own_sequence))
+		queue->own_sequence = queue->pair_number;
+	queue->own_sequence &= 0xffffff;
+	queue->next = *queue_bucket(verbs, queue->pair_number);
+	*queue_bucket(verbs, queue->pair_number) = queue;
+	verbs->queues++;
+	name_store(queue, name_p);
+	*queue_p = queue;
+	return 0;
+}
+
+static int verbs_queue_connect(struct nic_queue *queue, const struct nic_name *peer)
+{
+	const struct port *port = &queue->verbs->port;
+
+	if (!name_is_reachable(port, peer))
+		return error_set(THOLE_ERR_ADDRESS, "the adapter %s and the peer's are of different kinds or networks",
+				 port->device);
+	if (pair_listen(queue, peer) != 0 || pair_speak(queue, peer) != 0)
+		return error_set(errno == ENETUNREACH || errno == EHOSTUNREACH || errno == ENODATA ||
+						 errno == ETIMEDOUT || errno == EINVAL
+					 ? THOLE_ERR_ADDRESS
+					 : THOLE_ERR_SYSTEM,
+				 "the adapter %s does not connect to the peer's: %m", port->device);
+	queue->state = QUEUE_CONNECTED;
+	return 0;
+}
+
+static void verbs_queue_stop(struct nic_queue *queue)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (queue->state >= QUEUE_STOPPING)
+		return;
+	queue->last_receive = queue->state == QUEUE_NEW; /* it never took one */
+	/* if it fails the device is gone, or the pair: either way it ends */
+	(void)queue->verbs->verbs->modify_qp(queue->pair, &attr, IBV_QP_STATE);
+	queue->state = QUEUE_STOPPING;
+	queue->stop_ns = clock_now_ns();
+	list_push_back(&queue->verbs->stopping, &queue->node);
+}
+
+static void verbs_queue_free(struct nic_queue *queue)
+{
+	struct nic_verbs *verbs = queue->verbs;
+	struct nic_queue **place = queue_bucket(verbs, queue->pair_number);
+
+	while (*place != queue)
+		place = &(*place)->next;
+	*place = queue->next;
+	verbs->queues--;
+	free(queue);
+}
+
+/* ---- Works ---------------------------------------------------------------------------------------------- */
+
+static const struct {
+	enum ibv_wr_opcode plain, with_imm;
+} opcodes[] = {
+	[NIC_SEND] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM},
+	[NIC_WRITE] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM},
+	[NIC_READ] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_READ},
+	[NIC_FETCH_ADD] = {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD},
+	[NIC_COMPARE_SWAP] = {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP},
+};
+
+static void work_remote(const struct nic_work *work, struct ibv_send_wr *wr)
+{
+	if (work->operation < NIC_FETCH_ADD) {
+		wr->wr.rdma.remote_addr = work->remote_address;
+		wr->wr.rdma.rkey = work->remote_key;
+		return;
+	}
+	wr->wr.atomic.remote_addr = work->remote_address;
+	wr->wr.atomic.rkey = work->remote_key;
+	wr->wr.atomic.compare_add = work->operation == NIC_FETCH_ADD ? work->operand : work->compare;
+	wr->wr.atomic.swap = work->operand;
+}
+
+static int verbs_post(struct nic_queue *queue, const struct nic_work *work)
+{
+	const struct nic_limits *limits = &queue->verbs->nic.limits;
+	struct ibv_sge places[16];
+	struct ibv_send_wr wr = {.sg_list = places, .num_sge = (int)work->count}, *bad;
+	struct posted *posted = &queue->ring[queue->posted % limits->works];
+	bool silent = work->flags & NIC_POST_SILENT;
+	int error;
+
+	if (queue->state != QUEUE_CONNECTED)
+		return THOLE_ERR_PEER;
+	if (queue->posted - queue->ended == limits->works)
+		return THOLE_ERR_AGAIN;
+	for (uint32_t i = 0; i < work->count; i++)
+		places[i] = (struct ibv_sge){(uintptr_t)work->segments[i].address, work->segments[i].length,
+					     work->segments[i].key};
+	wr.wr_id = (uint64_t)queue->pair_number << 32 | queue->posted;
+	wr.opcode = work->flags & NIC_POST_IMM ? opcodes[work->operation].with_imm : opcodes[work->operation].plain;
+	wr.imm_data = htobe32(work->imm);
+	work_remote(work, &wr);
+	if (work->flags & NIC_POST_INLINE)
+		wr.send_flags |= IBV_SEND_INLINE;
+	if (!silent || queue->unreported + 1 == REPORT_EACH || queue->unreported + 1 >= limits->works / 2)
+		wr.send_flags |= IBV_SEND_SIGNALED;
+	error = queue->pair->context->ops.post_send(queue->pair, &wr, &bad);
+	if (error)
+		return error == ENOMEM ? THOLE_ERR_AGAIN : THOLE_ERR_SYSTEM;
+	*posted = (struct posted){work->id, work->operation, silent};
+	queue->posted++;
+	queue->unreported = wr.send_flags & IBV_SEND_SIGNALED ? 0 : queue->unreported + 1;
+	return 0;
+}
+
+static int verbs_post_receive(struct nic *nic, const struct nic_segment *segment, uint64_t id)
+{
+	struct nic_verbs *verbs = verbs_of(nic);
+	struct ibv_sge place = {(uintptr_t)segment->address, segment->length, segment->key};
+	struct ibv_recv_wr wr = {.sg_list = &place, .num_sge = 1}, *bad;
+	uint32_t index;
+
+	if (verbs->receive_free_count == 0)
+		return THOLE_ERR_AGAIN;
+	index = verbs->receive_free[verbs->receive_free_count - 1];
+	wr.wr_id = RECEIVE_MARK | index;
+	if (verbs->receives->context->ops.post_srq_recv(verbs->receives, &wr, &bad) != 0)
+		return THOLE_ERR_SYSTEM;
+	verbs->receive_free_count--;
+	verbs->receive_ids[index] = id;
+	return 0;
+}
+
+/* ---- Completions ---------------------------------------------------------------------------------------- */
+
+static int status_of(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_WR_FLUSH_ERR:
+		return THOLE_ERR_CANCELED;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_RESP_TIMEOUT_ERR:
+	case IBV_WC_REM_ABORT_ERR:
+		return THOLE_ERR_PEER;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return THOLE_ERR_ACCESS;
+	default:
+		return THOLE_ERR_SYSTEM;
+	}
+}
+
+static void ready_push(struct nic_verbs *verbs, const struct nic_completion *completion)
+{
+	verbs->ready[verbs->ready_end++] = *completion;
+}
+
+/* The oldest work of a queue has ended. */
+static void work_end(struct nic_queue *queue, int status)
+{
+	const struct posted *posted = &queue->ring[queue->ended++ % queue->verbs->nic.limits.works];
+
+	if (posted->silent && status == 0)
+		return;
+	ready_push(queue->verbs, &(struct nic_completion){.operation = posted->operation,
+							  .status = status,
+							  .queue = queue->number,
+							  .id = posted->id});
+}
+
+static void sent(struct nic_verbs *verbs, const struct ibv_wc *wc)
+{
+	struct nic_queue *queue = queue_find(verbs, (uint32_t)(wc->wr_id >> 32));
+	uint32_t number = (uint32_t)wc->wr_id;
+
+	if (!queue || number - queue->ended >= queue->posted - queue->ended)
+		return; /* of a pair that was destroyed */
+	while (queue->ended != number) /* silent: else each had a completion of its own */
+		work_end(queue, 0);
+	work_end(queue, status_of(wc->status));
+	if (wc->status != IBV_WC_SUCCESS && queue->state == QUEUE_CONNECTED)
+		queue->state = QUEUE_BROKEN;
+}
+
+static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
+{
+	const struct nic_queue *queue = queue_find(verbs, wc->qp_num);
+	uint32_t index = (uint32_t)wc->wr_id;
+	bool imm = wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+
+	verbs->receive_free[verbs->receive_free_count++] = index;
+	ready_push(verbs, &(struct nic_completion){.operation = imm ? NIC_RECEIVE_IMM : NIC_RECEIVE,
+						   .status = status_of(wc->status),
+						   .queue = queue ? queue->number : UINT32_MAX,
+						   .length = wc->status == IBV_WC_SUCCESS ? wc->byte_len : 0,
+						   .imm = wc->wc_flags & IBV_WC_WITH_IMM ? be32toh(wc->imm_data) : 0,
+						   .id = verbs->receive_ids[index]});
+}
+
+/* Take some from the library, of which each may end several silent works, but reports one. Returns how many. */
+static unsigned completions_take(struct nic_verbs *verbs)
+{
+	struct ibv_wc wc[BATCH];
+	int n = verbs->completions->context->ops.poll_cq(verbs->completions, BATCH, wc);
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].wr_id & RECEIVE_MARK)
+			received(verbs, &wc[i]);
+		else
+			sent(verbs, &wc[i]);
+	}
+	return n > 0 ? (unsigned)n : 0;
+}
+
+/* ---- Events --------------------------------------------------------------------------------------------- */
+
+static void event_push(struct nic_verbs *verbs, enum nic_event event)
+{
+	if (verbs->event_count < EVENTS_MAX)
+		verbs->events[verbs->event_count++] = (uint8_t)event;
+	else
+		verbs->events[EVENTS_MAX - 1] = NIC_EVENT_LOST;
+}
+
+static void event_of_pair(const struct ibv_async_event *event)
+{
+	struct nic_queue *queue = event->element.qp->qp_context;
+
+	if (!queue)
+		return;
+	if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
+		queue->last_receive = true;
+	else if (queue->state == QUEUE_CONNECTED)
+		queue->state = QUEUE_BROKEN;
+}
+
+static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *event)
+{
+	bool ours = event->element.port_num == verbs->port.number;
+
+	switch (event->event_type) {
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		event_of_pair(event);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		if (ours)
+			event_push(verbs, NIC_EVENT_DOWN);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		if (ours)
+			event_push(verbs, NIC_EVENT_UP);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		verbs->gone = true;
+		event_push(verbs, NIC_EVENT_GONE);
+		break;
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_SRQ_ERR:
+		event_push(verbs, NIC_EVENT_LOST);
+		break;
+	default:
+		break;
+	}
+}
+
+static void events_read(struct nic_verbs *verbs)
+{
+	struct ibv_async_event event;
+
+	while (verbs->verbs->get_async_event(verbs->context, &event) == 0) {
+		event_take(verbs, &event);
+		verbs->verbs->ack_async_event(&event);
+	}
+}
+
+static enum nic_event verbs_event(struct nic *nic)
+{
+	struct nic_verbs *verbs = verbs_of(nic);
+	enum nic_event event;
+
+	events_read(verbs);
+	if (verbs->event_count == 0)
+		return NIC_EVENT_NONE;
+	event = verbs->events[0];
+	memmove(verbs->events, verbs->events + 1, --verbs->event_count);
+	return event;
+}
+
+/* ---- The end of queues, and what poll gives --------------------------------------------------------------- */
+
+/* Whether a stopping pair has nothing more to say. */
+static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
+{
+	uint64_t waited_ns = now_ns - queue->stop_ns;
+
+	if (queue->verbs->gone || waited_ns > FLUSH_NS)
+		return true;
+	return queue->posted == queue->ended && (queue->last_receive || waited_ns > STOP_NS);
+}
+
+/* The completion queue is empty: go on with the first queue that stops. Its last completions need room for all of its
+ * works, so they come as there is some. */
+static void queue_end(struct nic_verbs *verbs)
+{
+	struct nic_queue *queue = container_of(list_first(&verbs->stopping), struct nic_queue, node);
+
+	if (queue->pair) {
+		events_read(verbs);
+		if (!queue_is_flushed(queue, clock_now_ns()))
+			return;
+		(void)verbs->verbs->destroy_qp(queue->pair);
+		queue->pair = NULL;
+		return; /* what it has left in the completion queue comes first */
+	}
+	while (queue->ended != queue->posted && verbs->ready_end < BATCH)
+		work_end(queue, THOLE_ERR_CANCELED);
+	if (queue->ended != queue->posted)
+		return;
+	list_remove(&queue->node);
+	queue->state = QUEUE_STOPPED;
+	ready_push(verbs, &(struct nic_completion){.operation = NIC_STOPPED, .queue = queue->number});
+}
+
+static unsigned verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
+{
+	struct nic_verbs *verbs = verbs_of(nic);
+	unsigned n;
+
+	if (verbs->ready_first == verbs->ready_end) {
+		verbs->ready_first = verbs->ready_end = 0;
+		if (completions_take(verbs) == 0 && !list_empty(&verbs->stopping))
+			queue_end(verbs);
+	}
+	n = verbs->ready_end - verbs->ready_first;
+	if (n > max)
+		n = max;
+	memcpy(completions, verbs->ready + verbs->ready_first, n * sizeof(*completions));
+	verbs->ready_first += n;
+	return n;
+}
+
+static bool verbs_arm(struct nic *nic)
+{
+	struct nic_verbs *verbs = verbs_of(nic);
+	struct ibv_cq *queue;
+	void *context;
+	unsigned told = 0;
+
+	while (verbs->verbs->get_cq_event(verbs->channel, &queue, &context) == 0)
+		told++;
+	if (told)
+		verbs->verbs->ack_cq_events(verbs->completions, told);
+	if (verbs->completions->context->ops.req_notify_cq(verbs->completions, 0) != 0)
+		return true;
+	if (verbs->ready_first == verbs->ready_end) {
+		verbs->ready_first = verbs->ready_end = 0;
+		(void)completions_take(verbs);
+	}
+	/* queues that stop are waited for by polling */
+	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping);
+}
+
+static uint64_t verbs_now_ns(struct nic *nic)
+{
+	(void)nic;
+	return clock_now_ns();
+}
+
+/* ---- Memory --------------------------------------------------------------------------------------------- */
+
+static int memory_error(const struct nic *nic, size_t length)
+{
+	struct rlimit limit = {0};
+
+	if (errno == EFAULT || errno == EINVAL)
+		return error_set(THOLE_ERR_ARGUMENT, "%zu bytes cannot be registered with the adapter %s: %m", length,
+				 nic->device);
+	if (errno != ENOMEM)
+		return error_set(THOLE_ERR_SYSTEM, "the adapter %s does not register %zu bytes: %m", nic->device,
+				 length);
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	return error_set(THOLE_ERR_MEMORY,
+			 "the adapter %s has no room for %zu bytes more, or they pass the limit of locked memory, "
+			 "%llu bytes: raise it (ulimit -l unlimited; for services LimitMEMLOCK=infinity)",
+			 nic->device, length, (unsigned long long)limit.rlim_cur);
+}
+
+static int verbs_register(struct nic *nic, void *base, size_t length, unsigned access, struct nic_memory *memory_p)
+{
+	static const struct {
+		unsigned ours;
+		int theirs;
+	} rights[] = {{NIC_ACCESS_WRITE, IBV_ACCESS_LOCAL_WRITE},
+		      {NIC_ACCESS_PEER_READ, IBV_ACCESS_REMOTE_READ},
+		      {NIC_ACCESS_PEER_WRITE, IBV_ACCESS_REMOTE_WRITE},
+		      {NIC_ACCESS_PEER_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC},
+		      {NIC_ACCESS_PAGED, IBV_ACCESS_ON_DEMAND}};
+	struct nic_verbs *verbs = verbs_of(nic);
+	struct ibv_mr *region;
+	int theirs = 0;
+
+	for (size_t i = 0; i < sizeof(rights) / sizeof(*rights); i++)
+		if (access & rights[i].ours)
+			theirs |= rights[i].theirs;
+	region = verbs->verbs->reg_mr(verbs->domain, base, length, theirs);
+	if (!region)
+		return memory_error(nic, length);
+	*memory_p = (struct nic_memory){region, (uintptr_t)base, length, region->lkey, region->rkey};
+	return 0;
+}
+
+static void verbs_deregister(struct nic *nic, struct nic_memory *memory)
+{
+	(void)verbs_of(nic)->verbs->dereg_mr(memory->handle);
+	memory->handle = NULL;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------------------- */
+
+static void verbs_close(struct nic *nic)
+{
+	struct nic_verbs *verbs = verbs_of(nic);
+	const struct ibverbs *library = verbs->verbs;
+
+	forked_remove(&verbs->forked);
+	if (verbs->receives)
+		library->destroy_srq(verbs->receives);
+	if (verbs->completions)
+		library->destroy_cq(verbs->completions);
+	if (verbs->channel)
+		library->destroy_comp_channel(verbs->channel);
+	if (verbs->domain)
+		library->dealloc_pd(verbs->domain);
+	if (verbs->context)
+		library->close_device(verbs->context);
+	if (nic->fd >= 0)
+		close(nic->fd);
+	free(verbs->receive_ids);
+	free(verbs->receive_free);
+	free(verbs);
+}
+
+static const struct nic_calls verbs_calls = {
+	.name = "verbs",
+	.close = verbs_close,
+	.register_memory = verbs_register,
+	.deregister = verbs_deregister,
+	.queue_new = verbs_queue_new,
+	.queue_connect = verbs_queue_connect,
+	.queue_stop = verbs_queue_stop,
+	.queue_free = verbs_queue_free,
+	.post = verbs_post,
+	.post_receive = verbs_post_receive,
+	.poll = verbs_poll,
+	.arm = verbs_arm,
+	.event = verbs_event,
+	.now_ns = verbs_now_ns,
+};
+
+static struct ibv_context *verbs_device(const struct ibverbs *library, const char *name)
+{
+	struct ibv_device **devices = library->get_device_list(NULL);
+	struct ibv_context *context = NULL;
+
+	errno = ENODEV;
+	for (int i = 0; devices && devices[i] && !context; i++)
+		if (strcmp(library->get_device_name(devices[i]), name) == 0)
+			context = library->open_device(devices[i]);
+	if (devices) {
+		int reason = errno;
+
+		library->free_device_list(devices);
+		errno = reason;
+	}
+	return context;
+}
+
+/* What tells of completions and events, as one descriptor. */
+static int verbs_watch(struct nic_verbs *verbs)
+{
+	int fds[] = {verbs->channel->fd, verbs->context->async_fd};
+
+	verbs->nic.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (verbs->nic.fd < 0)
+		return -1;
+	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		struct epoll_event event = {.events = EPOLLIN};
+
+		if (fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK) != 0 ||
+		    epoll_ctl(verbs->nic.fd, EPOLL_CTL_ADD, fds[i], &event) != 0)
+			return -1;
+		verbs->fds[1 + i] = fds[i];
+	}
+	verbs->fds[0] = verbs->nic.fd;
+	verbs->fds[3] = verbs->context->cmd_fd;
+	forked_add(&verbs->forked, verbs->fds, FDS);
+	return 0;
+}
+
+static int verbs_queues(struct nic_verbs *verbs)
+{
+	const struct ibverbs *library = verbs->verbs;
+	const struct nic_limits *limits = &verbs->nic.limits;
+	struct ibv_srq_init_attr shared = {.attr = {.max_wr = limits->receives, .max_sge = 1}};
+	int entries = (int)(limits->receives + limits->queues * limits->works);
+
+	verbs->domain = library->alloc_pd(verbs->context);
+	verbs->channel = library->create_comp_channel(verbs->context);
+	if (!verbs->domain || !verbs->channel)
+		return -1;
+	verbs->completions = library->create_cq(verbs->context, entries, NULL, verbs->channel, 0);
+	verbs->receives = library->create_srq(verbs->domain, &shared);
+	return verbs->completions && verbs->receives ? verbs_watch(verbs) : -1;
+}
+
+/* How much a work can carry inside only a pair knows; and whether there are pairs at all. */
+static int verbs_try(struct nic_verbs *verbs)
+{
+	static const uint32_t sizes[] = {512, 256, 188, 128, 64, 0};
+	struct ibv_qp *pair = NULL;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && !pair; i++) {
+		pair = pair_new(verbs, sizes[i], NULL);
+		verbs->nic.limits.inline_max = sizes[i];
+	}
+	if (!pair)
+		return -1;
+	if (pair_begin(verbs, pair) == 0 && verbs->verbs->query_qp_data_in_order &&
+	    verbs->verbs->query_qp_data_in_order(pair, IBV_WR_RDMA_WRITE, 0) == 1)
+		verbs->nic.limits.can |= NIC_ORDERED;
+	(void)verbs->verbs->destroy_qp(pair);
+	return 0;
+}
+
+static int receives_room(struct nic_verbs *verbs)
+{
+	uint32_t receives = verbs->nic.limits.receives;
+
+	verbs->receive_ids = calloc(receives, sizeof(*verbs->receive_ids));
+	verbs->receive_free = calloc(receives, sizeof(*verbs->receive_free));
+	if (!verbs->receive_ids || !verbs->receive_free)
+		return -1;
+	for (uint32_t i = 0; i < receives; i++)
+		verbs->receive_free[verbs->receive_free_count++] = i;
+	return 0;
+}
+
+int nic_verbs_open(const struct port *port, struct nic **nic_p)
+{
+	const struct ibverbs *library = ibverbs_load();
+	struct nic_verbs *verbs = library ? calloc(1, sizeof(*verbs)) : NULL;
+	int error;
+
+	if (!library)
+		return THOLE_ERR_UNSUPPORTED;
+	if (!verbs)
+		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter");
+	verbs->verbs = library;
+	verbs->port = *port;
+	verbs->nic.calls = &verbs_calls;
+	verbs->nic.limits = port->limits;
+	memcpy(verbs->nic.device, port->device, sizeof(verbs->nic.device));
+	verbs->nic.fd = -1;
+	list_init(&verbs->stopping);
+	verbs->context = verbs_device(library, port->device);
+	if (verbs->context && verbs_queues(verbs) == 0 && verbs_try(verbs) == 0 && receives_room(verbs) == 0) {
+		*nic_p = &verbs->nic;
+		return 0;
+	}
+	error = errno == ENOMEM ? THOLE_ERR_MEMORY : errno == EACCES || errno == EPERM ? THOLE_ERR_ACCESS
+										      : THOLE_ERR_SYSTEM;
+	error_set(error, "the adapter %s cannot be used: %m%s", port->device,
+		  error == THOLE_ERR_MEMORY ? "; it may be the limit of locked memory (ulimit -l)" : "");
+	verbs_close(&verbs->nic);
+	return error;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/verbs/port.h"
+
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/error.h"
+
+#ifdef THOLE_HAVE_VERBS
+#include "transport/verbs/ibverbs.h"
+
+enum {
+	QUEUES_MAX = 128,   /* of an endpoint: those that are used seldom make room */
+	WORKS_MAX = 128,    /* posted to a queue */
+	RECEIVES_MAX = 2048, /* of all queues together */
+	SEGMENTS_MAX = 8,
+	READS_MAX = 16,     /* of a queue at a time: what cards have */
+};
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a < b ? a : b);
+}
+
+/* Bytes in a microsecond, of the codes that ports have for a lane's speed and for how many lanes there are. */
+static uint32_t port_rate(const struct ibv_port_attr *attr)
+{
+	static const struct {
+		uint8_t code;
+		uint32_t rate; /* of a lane */
+	} speeds[] = {{1, 250}, {2, 500}, {4, 1000}, {8, 1250}, {16, 1704}, {32, 3125}, {64, 6250}, {128, 12500}};
+	static const uint8_t lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
+	uint32_t rate = 0;
+
+	for (size_t i = 0; i < sizeof(speeds) / sizeof(*speeds); i++)
+		if (speeds[i].code == attr->active_speed)
+			rate = speeds[i].rate;
+	return attr->active_width < sizeof(lanes) ? rate * lanes[attr->active_width] : 0;
+}
+
+/* What may be locked in memory by this process. */
+static uint64_t port_lockable(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
+	struct rlimit limit;
+
+	if ((syscall(SYS_capget, &header, sets) == 0 && sets[0].effective >> CAP_IPC_LOCK & 1) ||
+	    getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur;
+}
+
+static void port_limits(struct port *port, const struct ibv_device_attr *device, const struct ibv_odp_caps *paging,
+			const struct ibv_port_attr *attr)
+{
+	uint32_t paged = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+	uint32_t receives = least(RECEIVES_MAX, (uint64_t)device->max_srq_wr);
+	uint32_t works = least(WORKS_MAX, (uint64_t)device->max_qp_wr);
+	uint32_t entries = (uint32_t)device->max_cqe > receives ? (uint32_t)device->max_cqe - receives : 0;
+
+	port->limits = (struct nic_limits){
+		.can = NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_SLEEP,
+		.queues = least(least(QUEUES_MAX, (uint64_t)device->max_qp), entries / (works ? works : 1)),
+		.works = works,
+		.reads = least(READS_MAX, (uint64_t)device->max_qp_init_rd_atom),
+		.receives = receives,
+		.segments = least(SEGMENTS_MAX, (uint64_t)device->max_sge),
+		.mtu = port->mtu,
+		.length_max = attr->max_msg_sz,
+		.registered_max = port_lockable(),
+		.rate = port->software ? 0 : port_rate(attr), /* what that says of itself is made up */
+	};
+	if (device->atomic_cap != IBV_ATOMIC_NONE)
+		port->limits.can |= NIC_CAN_ATOMIC;
+	if (device->atomic_cap == IBV_ATOMIC_GLOB)
+		port->limits.can |= NIC_CAN_COHERENT;
+	if (paging->general_caps & IBV_ODP_SUPPORT && (paging->per_transport_caps.rc_odp_caps & paged) == paged)
+		port->limits.can |= NIC_CAN_PAGE_FAULT;
+	port->reads = (uint8_t)least(READS_MAX, (uint64_t)device->max_qp_rd_atom);
+}
+
+/* How good an address a GID is: of an IPv4 address that is routed, of an IPv6 one, of a link, of the older kind. */
+static int gid_rank(const struct ibv_gid_entry *entry)
+{
+	static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff}, link[2] = {0xfe, 0x80};
+	bool newer = entry->gid_type != IBV_GID_TYPE_ROCE_V1;
+
+	if (memcmp(entry->gid.raw, ipv4, sizeof(ipv4)) == 0)
+		return newer ? 6 : 3;
+	return (newer ? 4 : 1) + (memcmp(entry->gid.raw, link, sizeof(link)) != 0);
+}
+
+/* The best address that it has; of InfiniBand the first one, by which others are not found but told apart. */
+static void port_address(const struct ibverbs *verbs, struct ibv_context *context, const struct ibv_port_attr *attr,
+			 struct port *port)
+{
+	int best = 0;
+
+	for (int i = 0; i < attr->gid_tbl_len; i++) {
+		struct ibv_gid_entry entry;
+
+		if (verbs->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) != 0 ||
+		    gid_rank(&entry) <= best)
+			continue;
+		best = gid_rank(&entry);
+		memcpy(port->gid, entry.gid.raw, sizeof(port->gid));
+		port->gid_index = (uint32_t)i;
+		port->interface = entry.ndev_ifindex;
+		port->kind = entry.gid_type == IBV_GID_TYPE_IB        ? PORT_INFINIBAND
+			     : entry.gid_type == IBV_GID_TYPE_ROCE_V1 ? PORT_ROCE1
+								      : PORT_ROCE2;
+		if (port->kind == PORT_INFINIBAND)
+			return;
+	}
+}
+
+/* False: it is none of an adapter's. */
+static bool port_read(const struct ibverbs *verbs, struct ibv_context *context, const char *name, uint8_t number,
+		      struct port *port)
+{
+	struct ibv_device_attr device;
+	struct ibv_odp_caps paging;
+	struct ibv_port_attr attr;
+
+	if (ibverbs_device(verbs, context, &device, &paging) != 0 || number > device.phys_port_cnt ||
+	    ibverbs_port(verbs, context, number, &attr) != 0)
+		return false;
+	*port = (struct port){.number = number, .active = attr.state == IBV_PORT_ACTIVE, .lid = attr.lid};
+	snprintf(port->device, sizeof(port->device), "%s", name);
+	/* an adapter of no vendor is one that the kernel plays */
+	port->software = device.vendor_id == 0 || device.vendor_id == 0xffffff;
+	port->mtu_code = (uint8_t)attr.active_mtu;
+	port->mtu = 128u << attr.active_mtu;
+	port->mtu_max = 128u << attr.max_mtu;
+	port_address(verbs, context, &attr, port);
+	port_limits(port, &device, &paging, &attr);
+	return true;
+}
+
+/* Add the ports of one adapter. Others than these would need rdma_cm (iWARP), or are no adapters for this (usNIC). */
+static int port_add(const struct ibverbs *verbs, struct ibv_device *device, struct port **list, uint32_t *count)
+{
+	struct ibv_context *context;
+	uint32_t capacity = *count;
+	struct port port;
+	int error = 0;
+
+	if (device->transport_type != IBV_TRANSPORT_IB)
+		return 0;
+	context = verbs->open_device(device);
+	if (!context)
+		return 0; /* it is there, but not for us: /dev/infiniband may be forbidden */
+	for (uint8_t number = 1; !error && port_read(verbs, context, verbs->get_device_name(device), number, &port);
+	     number++) {
+		struct port *longer = array_reserve(*list, &capacity, *count + 1, sizeof(**list));
+
+		if (!longer) {
+			error = error_set(THOLE_ERR_MEMORY, "no memory for the list of adapters");
+			break;
+		}
+		*list = longer;
+		longer[(*count)++] = port;
+	}
+	verbs->close_device(context);
+	return error;
+}
+
+static int port_list_all(struct port **list_p, uint32_t *count_p)
+{
+	const struct ibverbs *verbs = ibverbs_load();
+	struct ibv_device **devices;
+	int error = 0;
+
+	if (!verbs)
+		return THOLE_ERR_UNSUPPORTED;
+	devices = verbs->get_device_list(NULL);
+	for (int i = 0; devices && devices[i] && !error; i++)
+		error = port_add(verbs, devices[i], list_p, count_p);
+	if (devices)
+		verbs->free_device_list(devices);
+	return error;
+}
+
+int port_open(const struct port *port, struct nic **nic_p)
+{
+	return nic_verbs_open(port, nic_p);
+}
+
+#else
+
+static int port_list_all(struct port **list_p, uint32_t *count_p)
+{
+	(void)list_p, (void)count_p;
+	return error_set(THOLE_ERR_UNSUPPORTED,
+			 "this Thole was built without adapters for remote DMA: build it where "
+			 "<infiniband/verbs.h> is (Debian: libibverbs-dev; Fedora: rdma-core-devel)");
+}
+
+int port_open(const struct port *port, struct nic **nic_p)
+{
+	(void)port, (void)nic_p;
+	return THOLE_ERR_UNSUPPORTED; /* there is none to be opened */
+}
+
+#endif
+
+int port_list(struct port **list_p, unsigned *count_p)
+{
+	uint32_t count = 0;
+	int error;
+
+	*list_p = NULL;
+	error = port_list_all(list_p, &count);
+	if (error) {
+		free(*list_p);
+		*list_p = NULL;
+	}
+	*count_p = error ? 0 : count;
+	return error;
+}
+
+/* Whether it is better than the other for an endpoint that uses this network interface. */
+static bool port_is_better(const struct port *port, const struct port *than, uint32_t interface)
+{
+	bool here = interface && port->interface == interface, there = interface && than->interface == interface;
+
+	return here != there ? here : port->limits.rate > than->limits.rate;
+}
+
+int port_choose(const char *device, uint32_t interface, struct port *port_p)
+{
+	const struct port *best = NULL;
+	struct port *list;
+	unsigned count, inactive = 0;
+	int error = port_list(&list, &count);
+
+	if (error)
+		return error;
+	for (unsigned i = 0; i < count; i++) {
+		if (*device && strcmp(list[i].device, device) != 0)
+			continue;
+		inactive += !list[i].active;
+		if (list[i].active && list[i].kind != PORT_NONE && list[i].limits.queues > 0 &&
+		    (!best || port_is_better(&list[i], best, interface)))
+			best = &list[i];
+	}
+	if (best)
+		*port_p = *best;
+	free(list);
+	if (best)
+		return 0;
+	return error_set(THOLE_ERR_NOT_FOUND,
+			 "there is no port of an adapter for remote DMA%s%s that could be used; %u are not active: "
+			 "thole info lists all",
+			 *device ? " called " : "", device, inactive);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port: which ports of adapters for remote DMA this host has, what each can do, and which of them an endpoint takes.
+ * Nothing is kept. Where Thole was built without libibverbs' header there are none.
+ */
+#ifndef THOLE_TRANSPORT_VERBS_PORT_H
+#define THOLE_TRANSPORT_VERBS_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/verbs/nic.h"
+
+/* What a port is called on the wire, and so who can reach it: only ports of the same kind reach each other. */
+enum port_kind {
+	PORT_NONE,         /* no address: not usable */
+	PORT_INFINIBAND,
+	PORT_ROCE1,        /* RDMA over Ethernet frames of its own */
+	PORT_ROCE2,        /* and over UDP */
+};
+
+struct port {
+	char device[64];       /* the adapter's name */
+	uint8_t number;        /* of its port, from 1 on */
+	uint8_t kind;          /* enum port_kind */
+	bool active;           /* it has a carrier and is up */
+	bool software;         /* soft-RoCE: an adapter that processors play */
+	uint8_t reads;         /* of one queue that its peer may have under way */
+	uint8_t mtu_code;      /* as verbs count MTUs */
+	uint16_t lid;
+	uint8_t gid[16];
+	uint32_t gid_index;
+	uint32_t interface;    /* the network interface's index of that GID; 0: none */
+	uint32_t mtu, mtu_max; /* bytes of a packet: now, and what the adapter could */
+	struct nic_limits limits; /* as far as they are known without a queue */
+};
+
+/* All there are, to be freed. Errors: UNSUPPORTED (no libibverbs here; says so), MEMORY. */
+int port_list(struct port **list_p, unsigned *count_p);
+/* The one of this adapter ("": any); of several that are active, the one at this network interface, then the fastest.
+ * Errors: as port_list, NOT_FOUND. */
+int port_choose(const char *device, uint32_t interface, struct port *port_p);
+/* Open it as a struct nic. Errors: UNSUPPORTED, ACCESS, MEMORY, SYSTEM. */
+int port_open(const struct port *port, struct nic **nic_p);
+
+/* The same, where there is libibverbs' header (nic_verbs.c). */
+int nic_verbs_open(const struct port *port, struct nic **nic_p);
+
+#endif

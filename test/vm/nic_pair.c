@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_pair FROM TO: two adapters of this machine as struct nic, a queue at each, joined to each other; everything that
+ * nic.h promises of them. Says "well", or what is not.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "thole.h"
+#include "transport/verbs/port.h"
+
+enum { BYTES = 100000, RECEIVES = 16, SLOT = 2048 };
+
+struct end {
+	struct nic *nic;
+	struct nic_queue *queue;
+	struct nic_name name;
+	struct nic_memory memory, slots;
+	uint32_t receives;
+	_Alignas(64) unsigned char bytes[BYTES], slot[RECEIVES][SLOT];
+};
+
+static struct end one, two;
+
+#define NEED(condition) need((condition), #condition, __LINE__)
+
+static void need(bool well, const char *what, int line)
+{
+	if (well)
+		return;
+	printf("line %d: not %s: %s\n", line, what, thole_detail());
+	exit(1);
+}
+
+static void fill(struct end *end, unsigned seed)
+{
+	for (unsigned i = 0; i < BYTES; i++)
+		end->bytes[i] = (unsigned char)(i * 7 + i / 251 + seed);
+}
+
+static void end_open(struct end *end, const char *device)
+{
+	unsigned all = NIC_ACCESS_WRITE | NIC_ACCESS_PEER_READ | NIC_ACCESS_PEER_WRITE | NIC_ACCESS_PEER_ATOMIC;
+	struct port port;
+
+	NEED(port_choose(device, 0, &port) == 0);
+	NEED(port.active && port.kind == PORT_ROCE2 && port.software && port.interface != 0);
+	NEED(port_open(&port, &end->nic) == 0);
+	NEED(end->nic->limits.mtu >= 1024 && end->nic->limits.inline_max >= 64 && end->nic->limits.reads > 0);
+	NEED(end->nic->calls->register_memory(end->nic, end->bytes, BYTES, all, &end->memory) == 0);
+	NEED(end->nic->calls->register_memory(end->nic, end->slot, sizeof(end->slot), NIC_ACCESS_WRITE,
+					      &end->slots) == 0);
+	for (uint32_t i = 0; i < RECEIVES; i++)
+		NEED(end->nic->calls->post_receive(
+			     end->nic, &(struct nic_segment){end->slot[i], SLOT, end->slots.local_key}, 1000 + i) == 0);
+}
+
+static void end_begin(struct end *end, uint32_t number)
+{
+	NEED(end->nic->calls->queue_new(end->nic, number, &end->queue, &end->name) == 0);
+}
+
+static struct nic_completion end_await(struct end *end)
+{
+	struct nic_completion done;
+
+	while (end->nic->calls->poll(end->nic, &done, 1) == 0)
+		;
+	return done;
+}
+
+static void again(struct end *end, uint64_t id)
+{
+	NEED(end->nic->calls->post_receive(
+		     end->nic, &(struct nic_segment){end->slot[id - 1000], SLOT, end->slots.local_key}, id) == 0);
+}
+
+static int post(struct end *end, struct nic_work work, const void *from, uint32_t length)
+{
+	struct nic_segment segment = {from, length, end->memory.local_key};
+
+	work.segments = &segment;
+	work.count = 1;
+	work.remote_address = (uintptr_t)two.bytes;
+	work.remote_key = two.memory.peer_key;
+	return end->nic->calls->post(end->queue, &work);
+}
+
+static void sends(void)
+{
+	struct nic_completion done;
+	unsigned char small[64];
+
+	memset(small, 9, sizeof(small));
+	NEED(post(&one, (struct nic_work){.operation = NIC_SEND, .flags = NIC_POST_INLINE, .id = 1}, small, 64) == 0);
+	memset(small, 0, sizeof(small)); /* it was copied */
+	fill(&one, 1);
+	NEED(post(&one, (struct nic_work){.operation = NIC_SEND, .id = 2}, one.bytes, SLOT) == 0);
+	for (uint64_t i = 1; i <= 2; i++) {
+		done = end_await(&one);
+		NEED(done.operation == NIC_SEND && done.id == i && done.status == 0 && done.queue == 11);
+		done = end_await(&two);
+		NEED(done.operation == NIC_RECEIVE && done.queue == 22 && done.length == (i == 1 ? 64 : SLOT));
+		NEED(two.slot[done.id - 1000][5] == (i == 1 ? 9 : one.bytes[5]));
+		again(&two, done.id);
+	}
+}
+
+/* More than the queue holds, most of them silent: those that are not reported are over with a later one. */
+static void many(void)
+{
+	uint32_t works = one.nic->limits.works, sent = 0;
+	struct nic_completion done;
+
+	while (post(&one, (struct nic_work){.operation = NIC_WRITE, .flags = NIC_POST_SILENT, .id = 5}, one.bytes,
+		    8) == 0)
+		NEED(++sent <= works);
+	NEED(sent == works);
+	for (uint32_t i = 0; i < 3 * works; i++)
+		while (post(&one, (struct nic_work){.operation = NIC_WRITE, .flags = NIC_POST_SILENT}, one.bytes,
+			    8) != 0)
+			NEED(one.nic->calls->poll(one.nic, &done, 1) == 0);
+	while (post(&one, (struct nic_work){.operation = NIC_WRITE, .id = 6}, one.bytes, 8) != 0)
+		NEED(one.nic->calls->poll(one.nic, &done, 1) == 0);
+	done = end_await(&one);
+	NEED(done.operation == NIC_WRITE && done.id == 6 && done.status == 0);
+}
+
+static void memory(void)
+{
+	struct nic_work add = {.operation = NIC_FETCH_ADD, .operand = 5, .id = 9};
+	struct nic_work swap = {.operation = NIC_COMPARE_SWAP, .compare = 47, .operand = 3, .id = 10};
+	struct nic_completion done;
+	uint64_t value = 42;
+
+	fill(&one, 2);
+	NEED(post(&one, (struct nic_work){.operation = NIC_WRITE, .flags = NIC_POST_IMM, .imm = 77, .id = 7}, one.bytes,
+		  BYTES) == 0);
+	NEED(end_await(&one).id == 7);
+	done = end_await(&two);
+	NEED(done.operation == NIC_RECEIVE_IMM && done.imm == 77 && memcmp(one.bytes, two.bytes, BYTES) == 0);
+	again(&two, done.id);
+	fill(&two, 3);
+	NEED(post(&one, (struct nic_work){.operation = NIC_READ, .id = 8}, one.bytes, BYTES) == 0);
+	done = end_await(&one);
+	NEED(done.operation == NIC_READ && done.id == 8 && memcmp(one.bytes, two.bytes, BYTES) == 0);
+	if (!(one.nic->limits.can & NIC_CAN_ATOMIC))
+		return;
+	memcpy(two.bytes, &value, sizeof(value));
+	NEED(post(&one, add, one.bytes, 8) == 0 && end_await(&one).id == 9);
+	NEED(memcmp(one.bytes, &value, 8) == 0);
+	NEED(post(&one, swap, one.bytes, 8) == 0 && end_await(&one).id == 10);
+	memcpy(&value, two.bytes, sizeof(value));
+	NEED(value == 3);
+}
+
+/* What comes wakes who sleeps. */
+static void sleeping(void)
+{
+	struct pollfd wait = {.fd = two.nic->fd, .events = POLLIN};
+	struct nic_completion done;
+
+	NEED(!two.nic->calls->arm(two.nic) && poll(&wait, 1, 0) == 0);
+	NEED(post(&one, (struct nic_work){.operation = NIC_SEND, .id = 11}, one.bytes, 8) == 0);
+	NEED(poll(&wait, 1, 20000) == 1);
+	NEED(two.nic->calls->poll(two.nic, &done, 1) == 1);
+	again(&two, done.id);
+	NEED(end_await(&one).id == 11);
+	NEED(!two.nic->calls->arm(two.nic) && poll(&wait, 1, 0) == 0);
+}
+
+static void end_stop(struct end *end, uint32_t number)
+{
+	struct nic_completion done;
+
+	end->nic->calls->queue_stop(end->queue);
+	NEED(post(end, (struct nic_work){.operation = NIC_SEND}, end->bytes, 8) == THOLE_ERR_PEER);
+	do
+		done = end_await(end);
+	while (done.operation != NIC_STOPPED);
+	NEED(done.queue == number);
+	end->nic->calls->queue_free(end->queue);
+}
+
+/* What the peer refuses breaks the queue: one work says why, the others are cancelled; and a queue anew is as good. */
+static void breaking(void)
+{
+	struct nic_segment segment = {one.bytes, 8, one.memory.local_key};
+	struct nic_work bad = {.operation = NIC_WRITE, .segments = &segment, .count = 1, .id = 12,
+			       .remote_address = (uintptr_t)two.bytes + BYTES - 4, .remote_key = two.memory.peer_key};
+	struct nic_completion done;
+
+	NEED(one.nic->calls->post(one.queue, &bad) == 0);
+	done = end_await(&one);
+	NEED(done.id == 12 && done.status == THOLE_ERR_ACCESS);
+	NEED(post(&one, (struct nic_work){.operation = NIC_SEND}, one.bytes, 8) == THOLE_ERR_PEER);
+	end_stop(&one, 11);
+	end_stop(&two, 22);
+}
+
+static void limits(void)
+{
+	struct nic_memory memory;
+	struct nic_name foreign = one.name;
+	struct nic_queue *queue;
+
+	NEED(one.nic->calls->register_memory(one.nic, NULL, 1 << 20, NIC_ACCESS_WRITE, &memory) ==
+	     THOLE_ERR_ARGUMENT);
+	foreign.bytes[1] = PORT_INFINIBAND;
+	NEED(one.nic->calls->queue_new(one.nic, 33, &queue, &one.name) == 0);
+	NEED(one.nic->calls->queue_connect(queue, &foreign) == THOLE_ERR_ADDRESS);
+	one.queue = queue;
+	end_stop(&one, 33);
+}
+
+static void end_close(struct end *end)
+{
+	end->nic->calls->deregister(end->nic, &end->memory);
+	end->nic->calls->deregister(end->nic, &end->slots);
+	end->nic->calls->close(end->nic);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3) {
+		printf("usage: %s FROM TO\n", argv[0]);
+		return 2;
+	}
+	end_open(&one, argv[1]);
+	end_open(&two, argv[2]);
+	for (int round = 0; round < 2; round++) {
+		end_begin(&one, 11);
+		end_begin(&two, 22);
+		NEED(one.nic->calls->queue_connect(one.queue, &two.name) == 0);
+		NEED(two.nic->calls->queue_connect(two.queue, &one.name) == 0);
+		sends();
+		many();
+		memory();
+		sleeping();
+		breaking();
+	}
+	limits();
+	end_close(&one);
+	end_close(&two);
+	puts("well");
+	return 0;
+}
