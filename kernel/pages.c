@@ -171,9 +171,10 @@ static u64 pages_drop(struct pages *pages, struct mmu_interval_notifier *changed
 	if (count) {
 		holder_discharge(pages->holder, pages, count);
 		pressure_gone(pages, count);
-		WRITE_ONCE(*word, *word + 1);
 		atomic_inc(&pages->dropping);
 	}
+	if (count || (changed && pages->flags & THOLE_DRIVER_WATCH))
+		WRITE_ONCE(*word, *word + 1);
 	write_unlock_bh(&pages->lock);
 	if (count) {
 		unpin(pages->list, count, written);

@@ -22,6 +22,8 @@ enum thole_driver_limits {
 
 /* Flags of a region. */
 #define THOLE_DRIVER_WRITE 1 /* it may be written to: else its memory may be read-only */
+/* Its generation changes with the mapping though nothing of it is pinned here: for memory that a card has pinned. */
+#define THOLE_DRIVER_WATCH 2
 
 /* Flags of THOLE_DRIVER_PIN. */
 /* return at once, and pin while the program goes on; THOLE_DRIVER_EVENT_PINNED says when that has ended */

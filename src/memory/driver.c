@@ -161,3 +161,25 @@ int driver_copy(const struct driver *driver, uint32_t id, uint64_t offset, void 
 
 	return status < 0 ? driver_error(status, "copy a region") : 0;
 }
+
+static int registrar_enter(void *arg, struct cache_entry *entry)
+{
+	static const uint32_t unchanging;
+	struct iovec segment = {(void *)(uintptr_t)entry->address, entry->length};
+	uint32_t id;
+	int error = driver_declare(arg, &segment, 1, entry->access & CACHE_WRITE ? THOLE_DRIVER_WRITE : 0, &id);
+
+	if (error)
+		return error == THOLE_ERR_AGAIN ? CACHE_FULL : error;
+	entry->handle = id;
+	entry->word = &unchanging;
+	entry->generation = unchanging;
+	return 0;
+}
+
+static void registrar_leave(void *arg, struct cache_entry *entry)
+{
+	driver_forget(arg, (uint32_t)entry->handle);
+}
+
+const struct cache_registrar driver_registrar = {.enter = registrar_enter, .leave = registrar_leave};

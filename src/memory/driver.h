@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "base/atomic.h"
 #include "base/forked.h"
+#include "memory/cache.h"
 #include "thole_driver.h"
 
 struct driver {
@@ -38,8 +38,9 @@ int driver_call(const struct driver *driver, unsigned long command, void *argume
 /* What a negative errno of a call means: an error of thole.h, with a sentence that begins with what was tried. */
 int driver_error(int status, const char *what);
 
-/* Make a region of up to THOLE_DRIVER_SEGMENTS segments, of which none is empty. flags: THOLE_DRIVER_WRITE. Touches no
- * memory. Errors: ARGUMENT, FAULT (not the process's addresses), MEMORY, AGAIN (THOLE_DRIVER_REGIONS are there). */
+/* Make a region of up to THOLE_DRIVER_SEGMENTS segments, of which none is empty. flags: THOLE_DRIVER_WRITE and
+ * THOLE_DRIVER_WATCH. Touches no memory. Errors: ARGUMENT, FAULT (not the process's addresses), MEMORY, AGAIN
+ * (THOLE_DRIVER_REGIONS are there). */
 int driver_declare(const struct driver *driver, const struct iovec *segments, size_t count, uint32_t flags,
 		   uint32_t *id_p);
 /* Unpin it, and take its id back. */
@@ -59,5 +60,9 @@ static inline const uint32_t *driver_word(const struct driver *driver, uint32_t 
 {
 	return driver->shared->generations + id;
 }
+
+/* Regions of a driver, which is arg, for a cache; handle is the id. They are right for good, whatever happens to the
+ * mapping, since the driver pins what is mapped when they are used. */
+extern const struct cache_registrar driver_registrar;
 
 #endif

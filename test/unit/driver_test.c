@@ -194,6 +194,34 @@ static void errors(void **state)
 	driver_close(&driver);
 }
 
+static void registrar(void **state)
+{
+	struct cache_entry memory[4], *entry;
+	struct driver driver;
+	struct cache cache;
+
+	(void)state;
+	assert_true(cache_size(2) <= sizeof(memory));
+	assert_int_equal(driver_open(&driver), 0);
+	cache_init(&cache, memory, 2, 2, UINT64_MAX);
+	cache_serve(&cache, &driver_registrar, &driver);
+	assert_int_equal(cache_take(&cache, 0x1000, 100, CACHE_WRITE, &entry), 0);
+	assert_int_equal(entry->handle, 7);
+	assert_int_equal(device.declare.flags, THOLE_DRIVER_WRITE);
+	assert_int_equal(device.segments[0].address, 0x1000);
+	assert_int_equal(device.segments[0].length, 100);
+	cache_give(&cache, entry);
+	assert_int_equal(device.command, THOLE_DRIVER_DECLARE); /* it is kept */
+	device.call_errno = EBUSY; /* no id is free: idle ones go for it */
+	assert_int_equal(cache_take(&cache, 0x2000, 100, 0, &entry), CACHE_FULL);
+	assert_int_equal(device.declare.flags, 0);
+	assert_int_equal(cache.idle_count, 0);
+	device.call_errno = EFAULT;
+	assert_int_equal(cache_take(&cache, 0x2000, 100, 0, &entry), THOLE_ERR_FAULT);
+	cache_fini(&cache);
+	driver_close(&driver);
+}
+
 /* A child has nothing of it, but can say so. */
 static void forked(void **state)
 {
@@ -244,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(absent, device_reset),  cmocka_unit_test_setup(other_version, device_reset),
 		cmocka_unit_test_setup(calls, device_reset),   cmocka_unit_test_setup(errors, device_reset),
+		cmocka_unit_test_setup(registrar, device_reset),
 		cmocka_unit_test_setup(forked, device_reset),  cmocka_unit_test_setup(endpoints, device_reset),
 	};
 

@@ -575,7 +575,7 @@ static void case_arguments(void)
 	CHECK(declare_vector(&bed.driver, segments, 0, 0) == 0 && errno == EINVAL);
 	CHECK(declare_vector(&bed.driver, segments, THOLE_DRIVER_SEGMENTS + 1, 0) == 0 && errno == EINVAL);
 	CHECK(declare(&bed.driver, bed.memory, 0, 0) == 0 && errno == EINVAL);
-	CHECK(declare(&bed.driver, bed.memory, PAGE, 2) == 0 && errno == EINVAL);
+	CHECK(declare(&bed.driver, bed.memory, PAGE, 4) == 0 && errno == EINVAL);
 	CHECK(declare(&bed.driver, (void *)PAGE, (size_t)1 << 36, 0) == 0 && errno == EINVAL);
 	CHECK(pin(&bed.driver, bed.id, LENGTH + 1, 0, &answer) == -EINVAL);
 	CHECK(pin(&bed.driver, 0, 1, 0, &answer) == -ENOENT && pin(&bed.driver, UINT32_MAX, 1, 0, &answer) == -ENOENT);
@@ -599,6 +599,34 @@ static void case_many(void)
 	CHECK(declare(&driver, memory, 1, 0) == 17);
 }
 
+/* Nothing is pinned, and yet the word tells of each change; but of a fork, after which a card's pins stay right. */
+static void case_watch(void)
+{
+	struct driver driver = driver_open();
+	unsigned char *memory = memory_new(LENGTH);
+	uint32_t id = declare(&driver, memory + PAGE, 2 * PAGE, THOLE_DRIVER_WATCH), seen;
+	uint32_t plain = declare(&driver, memory + PAGE, 2 * PAGE, 0), unchanged = driver.shared->generations[plain];
+	pid_t child;
+
+	fill(memory, LENGTH, 1);
+	seen = driver.shared->generations[id];
+	CHECK(madvise(memory + 5 * PAGE, PAGE, MADV_DONTNEED) == 0);
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	CHECK(wait_for(child) == 0);
+	CHECK(driver.shared->generations[id] == seen);
+	CHECK(madvise(memory + 2 * PAGE, PAGE, MADV_DONTNEED) == 0);
+	CHECK(driver.shared->generations[id] != seen);
+	seen = driver.shared->generations[id];
+	CHECK(munmap(memory, LENGTH) == 0);
+	CHECK(driver.shared->generations[id] != seen);
+	CHECK(driver.shared->generations[plain] == unchanged && driver.shared->invalidations == 0);
+	seen = driver.shared->generations[id];
+	CHECK(forget(&driver, id) == 0);
+	CHECK(driver.shared->generations[id] != seen);
+}
+
 #define CASE(name) {#name, case_##name}
 static const struct {
 	const char *name;
@@ -607,7 +635,7 @@ static const struct {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(fork), CASE(exec), CASE(exit), CASE(kill), CASE(userfault),
 	CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background), CASE(limit),
-	CASE(arguments), CASE(many),
+	CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

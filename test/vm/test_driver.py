@@ -20,7 +20,7 @@ import pytest
 Run = Callable[..., guests.Result]
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
-    "swap shrink vector overlapping background limit arguments many"
+    "swap shrink vector overlapping background limit arguments many watch"
 ).split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
