@@ -40,7 +40,7 @@ EVERYWHERE = ("include", "kernel")  # thole.h, and thole_driver.h: what the driv
 # One machine in several files: connection.h has the parts of a connection, each of the file of its name, and each of
 # these files works on connections.
 ENGINE = ("engine", "connection", "naming", "handshake", "route", "silence", "transmit", "arrival", "pull", "serve")
-ENGINE += ("burst", "scatter", "transmit_frame")
+ENGINE += ("burst", "scatter", "transmit_frame", "handover")
 PATHS = ("src", "include", "kernel", "mx/include")  # where the compiler looks, after the file's own folder
 
 

@@ -76,6 +76,8 @@
 	ROW(NACKS_RECEIVED, "nacks_received", "such answers from peers") \
 	ROW(BULK_NETWORK, "bulk_network", "bulk fetches over the network") \
 	ROW(BULK_SERVED, "bulk_served", "bytes of bulk data sent over the network") \
+	ROW(BULK_HANDED_OVER, "bulk_handed_over", "windows and fetches that were left to the driver") \
+	ROW(BULK_TAKEN_BACK, "bulk_taken_back", "of those, what the library had to do itself after all") \
 	ROW(BULK_REPAIRS, "bulk_repairs", "bulk frames that landed elsewhere than foreseen and were moved") \
 	ROW(RTT_NS, "rtt_ns", "round trip to the peer heard of last, smoothed, in ns") \
 	ROW(LINK_FALLBACKS, "link_fallbacks", "times a peer's frames had to take another link") \

@@ -418,8 +418,8 @@ FAULTS = [
     Fault(
         "a transfer of another connection is taken",
         PULL,
-        "pool_is_live(&engine->fetches, fetch) && fetch->connection == connection &&",
-        "pool_is_live(&engine->fetches, fetch) &&",
+        "return fetch && fetch->connection == connection ? fetch : NULL;",
+        "return fetch;",
     ),
     Fault(
         "a frame of DATA may begin anywhere",
@@ -701,8 +701,8 @@ FAULTS = [
     Fault(
         "a counter is used twice",
         GUARD,
-        "uint64_t counter = ++guard->counter;",
-        "uint64_t counter = guard->counter++ | 1;",
+        "for (unsigned i = 0; i < count; i++, counter++) {",
+        "for (unsigned i = 0; i < count; i++) {",
     ),
     Fault(
         "the last byte of a tag is not compared",

@@ -53,10 +53,22 @@ static uint16_t arrival_credit(const struct connection *connection)
 	return (uint16_t)(share < engine->codec->ahead_max ? share : engine->codec->ahead_max);
 }
 
+void arrival_tell(struct connection *connection)
+{
+	struct packet packet = {
+		.ack = sequence_narrow(connection->engine->codec, connection->in.next) | connection->in.epoch,
+		.credit = arrival_credit(connection),
+	};
+
+	handover_report(connection, &packet);
+}
+
 void arrival_report(struct connection *connection, struct packet *packet)
 {
 	packet->ack = sequence_narrow(connection->engine->codec, connection->in.next) | connection->in.epoch;
 	packet->credit = connection->in.credit = arrival_credit(connection);
+	if (connection->handover)
+		handover_report(connection, packet);
 	connection->in.unreported = 0;
 	connection->in.ack_ns = 0;
 	/* Only an ACK says which frames are held, and whether there is backpressure. */
@@ -120,6 +132,8 @@ static void arrival_deliver(struct connection *connection, const struct packet *
 			memset(record.payload, 0, sizeof(record.payload));
 		}
 	}
+	if (connection->handover && (record.kind == RECORD_FINISH || record.kind == RECORD_REPLY))
+		handover_withdraw(connection, record.tag);
 	connection->peer->owner->up->delivered(connection->peer, &record, payload, packet->length);
 }
 

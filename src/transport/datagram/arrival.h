@@ -31,6 +31,8 @@ void arrival_end(struct connection *connection);
 /* A RECORD. */
 void arrival_record(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
 /* Fill in what an outgoing packet says of the records that came. */
+/* Tell a mover what it would say now. */
+void arrival_tell(struct connection *connection);
 void arrival_report(struct connection *connection, struct packet *packet);
 /* Send an acknowledgement by itself. */
 void arrival_acknowledge(struct connection *connection);

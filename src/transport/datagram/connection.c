@@ -126,6 +126,7 @@ static void connection_rest(struct connection *connection)
 	transmit_end(connection);
 	arrival_end(connection);
 	serve_end(connection);
+	handover_end(connection);
 	pull_end(connection);
 	connection_unguard(connection);
 	list_remove(&connection->dirty_node);

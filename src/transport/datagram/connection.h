@@ -6,6 +6,7 @@
 #define THOLE_TRANSPORT_DATAGRAM_CONNECTION_H
 
 #include "transport/datagram/arrival.h"
+#include "transport/datagram/handover.h"
 #include "transport/datagram/handshake.h"
 #include "transport/datagram/naming.h"
 #include "transport/datagram/pull.h"
@@ -39,6 +40,7 @@ struct connection {
 	struct arrival in;
 	struct pull pull;
 	struct serving serving;
+	struct handover *handover;  /* NULL: nothing was handed over */
 	struct silence silence;
 	struct route route[];       /* by link, for as many as the engine has */
 };

@@ -616,6 +616,7 @@ static int datagram_progress(struct transport_owner *owner)
 	datagram_add_later(datagram);
 	for (unsigned i = 0; i < engine->link_count; i++)
 		n += datagram_receive(datagram, engine->links[i], due);
+	n += handover_poll(engine);
 	if (n == 0 && datagram->polls % CLOCK_POLLS == 0)
 		datagram_time(datagram);
 	datagram->polls++;

@@ -36,6 +36,7 @@ int engine_init(struct engine *engine, struct transport_owner *owner, const stru
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	pool_init(&engine->guards, sizeof(struct guard), 16, ENGINE_CONNECTIONS_MAX);
 	pull_init(engine);
+	handover_init(engine);
 	serve_init(engine);
 	engine->buckets = calloc(ENGINE_LINKS_MAX * (size_t)ENGINE_BUCKETS, sizeof(struct connection *));
 	if (!engine->buckets || burst_init(engine) != 0 || scatter_init(engine) != 0) {
@@ -51,6 +52,7 @@ void engine_fini(struct engine *engine)
 	scatter_fini(engine);
 	serve_fini(engine);
 	pull_fini(engine);
+	handover_fini(engine);
 	engine->naming->fini(engine);
 	for (uint32_t i = 0; i < engine->guards.capacity; i++)
 		if (pool_is_live(&engine->guards, pool_at(&engine->guards, i)))
@@ -124,7 +126,7 @@ unsigned engine_expire(struct engine *engine)
 		n++;
 		if (connection->state == CONNECTION_DEAD)
 			continue;
-		next_ns = pull_expire(connection);
+		next_ns = earlier(pull_expire(connection), handover_expire(connection));
 		next_ns = earlier(next_ns, transmit_expire(connection));
 		next_ns = earlier(next_ns, arrival_expire(connection));
 		next_ns = earlier(next_ns, connection_expire(connection));
@@ -157,6 +159,8 @@ unsigned engine_transmit(struct engine *engine)
 	if (!list_empty(&engine->serving) && !engine->burst->full)
 		serve_transmit(engine);
 	burst_send(engine, 0);
+	if (!list_empty(&engine->offers))
+		handover_offer(engine);
 	return (unsigned)(engine->owner->counters[COUNTER_FRAMES_SENT] - sent);
 }
 

@@ -8,6 +8,7 @@
  * handshake.c   how a connection begins, and how its peer says that it ends
  * transmit.c    records out, arrival.c records in
  * pull.c        bulk in, by the books of block.c; serve.c bulk out; scatter.c the receive scatter list
+ * handover.c    what a link does by itself of pull.c and serve.c (mover.h)
  * silence.c     whether a silent peer lives, and whether one that is heard lets anything get on
  * burst.c       frames to be sent
  * naming.h      how everybody is named: naming_native.c, and naming_mxoe.c, where endpoints have a MAC and a number
@@ -71,9 +72,11 @@ struct engine {
 	void (*random)(void *arg, void *bytes, size_t length); /* from the kernel; in the simulator from the seed */
 	void *random_arg;
 	struct pool connections, guards, fetches, block_pool, serves, small_frames, large_frames;
+	struct pool handovers, offer_pool;
 	struct pool train_frames, trains[TRAIN_SIZES];
 	struct heap timers;             /* connections by when they want to be called */
 	struct list_node dirty;         /* connections with frames to send */
+	struct list_node offers;        /* windows that are to be offered to a mover */
 	struct list_node serving;       /* connections whose windows are being sent */
 	struct blocks blocks;           /* what is asked for, of all fetches */
 	struct connection **buckets;    /* connections by path, for each link */

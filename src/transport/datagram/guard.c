@@ -198,7 +198,8 @@ static bool tag_long(struct guard_way *way, const struct mac *mac, const struct 
 }
 
 /* Of one frame, whose counter is in it. */
-static bool stamp_long(struct guard *guard, const struct codec *codec, const struct frame_out *frame, uint8_t *head)
+static bool stamp_long(struct guard *guard, const struct codec *codec, const struct frame_out *frame, uint64_t counter,
+		       uint8_t *head)
 {
 	struct iovec all[1 + GUARD_PARTS] = {{head, frame->head_length}};
 
@@ -206,19 +207,28 @@ static bool stamp_long(struct guard *guard, const struct codec *codec, const str
 		return false;
 	if (frame->body_count > 0)
 		memcpy(all + 1, frame->body, frame->body_count * sizeof(*frame->body));
-	return tag_long(&guard->out, guard->mac, codec, guard->counter, all, 1u + frame->body_count,
+	return tag_long(&guard->out, guard->mac, codec, counter, all, 1u + frame->body_count,
 			frame->head_length + frame->body_length, head + PACKET_FRONT + PACKET_COUNTER);
+}
+
+/* The first of so many counters that nobody has used. */
+static uint64_t guard_draw(struct guard *guard, unsigned count)
+{
+	if (guard->shared)
+		return __atomic_fetch_add(guard->shared, count, __ATOMIC_RELAXED) + 1;
+	guard->counter += count;
+	return guard->counter - count + 1;
 }
 
 bool guard_stamp(struct guard *guard, const struct codec *codec, const struct frame_out *frames, unsigned count)
 {
+	uint64_t counter = guard_draw(guard, count);
 	struct shorts shorts;
 	bool made = true;
 
 	shorts_begin(&shorts, &guard->out, true);
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count; i++, counter++) {
 		uint8_t *head = (uint8_t *)(uintptr_t)frames[i].head; /* it is ours to write */
-		uint64_t counter = ++guard->counter;
 
 		if (counter >> GUARD_EPOCH_BITS != guard->out.epoch) {
 			shorts_end(&shorts); /* with the key that was */
@@ -226,7 +236,7 @@ bool guard_stamp(struct guard *guard, const struct codec *codec, const struct fr
 		}
 		store_be64(head + PACKET_FRONT, counter);
 		if (codec->flags(head) & PACKET_SEALED)
-			made &= stamp_long(guard, codec, &frames[i], head);
+			made &= stamp_long(guard, codec, &frames[i], counter, head);
 		else
 			shorts_add(&shorts, codec, codec->type(head), head,
 				   frames[i].head_length + frames[i].body_length);

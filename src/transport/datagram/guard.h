@@ -71,6 +71,8 @@ struct guard {
 	const struct mac *mac;           /* NULL but in the mode full */
 	struct guard_way out, in;
 	uint64_t counter;                /* of the frame that was sent last */
+	/* where it is instead, since somebody else sends frames, too: each adds, in one step, as many as it sends */
+	uint64_t *shared;
 	struct guard_window windows[2];  /* of DATA, which has a socket of its own, and of all else */
 	uint8_t mode;                    /* enum guard_mode, never off */
 };

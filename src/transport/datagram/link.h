@@ -20,6 +20,7 @@
 struct address_parts;
 struct engine;
 struct link;
+struct mover;
 struct options;
 struct packet_connect;
 
@@ -106,6 +107,7 @@ struct link_calls {
 struct link {
 	const struct link_calls *calls;
 	struct engine *engine; /* whom receive hands frames to */
+	struct mover *mover;   /* what moves its bulk by itself (mover.h); NULL: nothing does */
 	unsigned index;        /* in the engine's links */
 	struct path own;       /* where peers reach this link */
 	uint16_t bulk_port;    /* of CHANNEL_BULK, at the same address; 0: as in own */

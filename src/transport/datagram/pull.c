@@ -100,23 +100,25 @@ uint64_t pull_id(struct engine *engine, const struct fetch *fetch)
 	return fetch->generation << TRANSFER_BITS | pool_index_of(&engine->fetches, fetch);
 }
 
+struct fetch *pull_by_id(struct engine *engine, uint64_t id)
+{
+	struct fetch *fetch = pool_at(&engine->fetches, (uint32_t)id & ((1u << TRANSFER_BITS) - 1));
+
+	return fetch && pool_is_live(&engine->fetches, fetch) && pull_id(engine, fetch) == id ? fetch : NULL;
+}
+
 static struct fetch *fetch_find(struct connection *connection, uint64_t transfer)
 {
-	struct engine *engine = connection->engine;
-	struct fetch *fetch = pool_at(&engine->fetches, (uint32_t)transfer & ((1u << TRANSFER_BITS) - 1));
+	struct fetch *fetch = pull_by_id(connection->engine, transfer);
 
-	return fetch && pool_is_live(&engine->fetches, fetch) && fetch->connection == connection &&
-			       pull_id(engine, fetch) == transfer
-		       ? fetch
-		       : NULL;
+	return fetch && fetch->connection == connection ? fetch : NULL;
 }
 
 struct connection *pull_connection(struct engine *engine, uint64_t id)
 {
-	struct fetch *fetch = pool_at(&engine->fetches, (uint32_t)id & ((1u << TRANSFER_BITS) - 1));
+	struct fetch *fetch = pull_by_id(engine, id);
 
-	return fetch && pool_is_live(&engine->fetches, fetch) && pull_id(engine, fetch) == id ? fetch->connection
-											      : NULL;
+	return fetch ? fetch->connection : NULL;
 }
 
 static void pull_fetch_end(struct fetch *fetch, int status)
@@ -124,7 +126,8 @@ static void pull_fetch_end(struct fetch *fetch, int status)
 	struct engine *engine = fetch->connection->engine;
 	struct transport_fetch *job = fetch->job;
 
-	block_fetch_end(&fetch->blocks);
+	if (!fetch->moved)
+		block_fetch_end(&fetch->blocks);
 	if (!status)
 		engine->owner->counters[COUNTER_BULK_BYTES] += fetch->blocks.length;
 	pool_put(&engine->fetches, fetch);
@@ -142,6 +145,12 @@ static uint32_t fetch_frame(const struct connection *connection)
 	return codec->data ? codec->data : (max - connection_data_head(connection)) & ~7u;
 }
 
+/* A name that no fetch has had. */
+static void fetch_name(struct fetch *fetch)
+{
+	fetch->generation = fetch->generation % ((UINT64_C(1) << GENERATION_BITS) - 1) + 1;
+}
+
 void pull_fetch(struct engine *engine, struct transport_fetch *job)
 {
 	struct connection *connection = connection_of(job->peer);
@@ -155,14 +164,38 @@ void pull_fetch(struct engine *engine, struct transport_fetch *job)
 	engine_count(engine, COUNTER_BULK_NETWORK);
 	fetch->job = job;
 	fetch->connection = connection;
-	fetch->generation = fetch->generation % ((UINT64_C(1) << GENERATION_BITS) - 1) + 1;
+	fetch->moved = false;
+	fetch_name(fetch);
 	fetch->blocks.length = job->window.length < job->vector->length ? job->window.length : job->vector->length;
 	fetch->blocks.place = job->window.id >> 16;
 	fetch->blocks.frame = fetch_frame(connection);
 	fetch->blocks.head = connection_data_head(connection);
+	if (handover_fetch(fetch))
+		return;
 	block_fetch_begin(&fetch->blocks, &connection->pull.peer);
 	if (fetch->blocks.length == 0)
 		pull_fetch_end(fetch, 0);
+}
+
+void pull_moved(struct fetch *fetch)
+{
+	pull_fetch_end(fetch, 0);
+}
+
+void pull_anew(struct fetch *fetch)
+{
+	fetch->moved = false;
+	fetch_name(fetch);
+	block_fetch_begin(&fetch->blocks, &fetch->connection->pull.peer);
+}
+
+void pull_lost(struct fetch *fetch)
+{
+	const struct transport_peer *peer = fetch->connection->peer;
+
+	if (fetch->moved)
+		list_remove(&fetch->blocks.node);
+	pull_fetch_end(fetch, peer->gone_status ? peer->gone_status : THOLE_ERR_PEER);
 }
 
 void pull_ask(struct engine *engine)
@@ -199,7 +232,9 @@ void pull_data_arrived(struct connection *connection, const struct packet *packe
 	struct block *block;
 	uint32_t index;
 
-	block = fetch ? block_find(&fetch->blocks, packet->data.offset, packet->length, &index, &verdict) : NULL;
+	block = fetch && !fetch->moved
+			? block_find(&fetch->blocks, packet->data.offset, packet->length, &index, &verdict)
+			: NULL;
 	if (!block) {
 		engine_count(engine, verdict == BLOCK_DUPLICATE ? COUNTER_FRAMES_DUPLICATE : COUNTER_DROPPED_MALFORMED);
 		return;
@@ -212,8 +247,11 @@ void pull_nacked(struct connection *connection, uint64_t transfer)
 {
 	struct fetch *fetch = fetch_find(connection, transfer);
 
-	if (fetch)
-		pull_fetch_end(fetch, THOLE_ERR_PROTOCOL);
+	if (!fetch)
+		return;
+	if (fetch->moved)
+		handover_cancel(fetch);
+	pull_fetch_end(fetch, THOLE_ERR_PROTOCOL);
 }
 
 /* ---- Time, and the end ---------------------------------------------------------------------------------- */
@@ -224,8 +262,7 @@ void pull_end(struct connection *connection)
 	struct list_node *node;
 
 	while ((node = list_first(&peer->asked)) || (node = list_first(&peer->fetches)))
-		pull_fetch_end(container_of(node, struct fetch, blocks.node),
-			       connection->peer->gone_status ? connection->peer->gone_status : THOLE_ERR_PEER);
+		pull_lost(container_of(node, struct fetch, blocks.node));
 }
 
 /* Blocks are late again. A peer that computes says nothing at all; one that says other things would have sent them.

@@ -22,6 +22,7 @@ struct fetch {
 	struct transport_fetch *job;
 	struct connection *connection;
 	uint64_t generation;            /* never 0 */
+	bool moved;                     /* a mover has it (handover.c) */
 };
 
 /* What is asked of one peer. */
@@ -57,6 +58,12 @@ uint64_t pull_expire(struct connection *connection);
 uint64_t pull_id(struct engine *engine, const struct fetch *fetch);
 /* Whose fetch it is; NULL: there is none. */
 struct connection *pull_connection(struct engine *engine, uint64_t id);
+/* NULL: there is none. */
+struct fetch *pull_by_id(struct engine *engine, uint64_t id);
+/* What a mover had is here; is to be fetched as if it had not been begun; has ended with its connection. */
+void pull_moved(struct fetch *fetch);
+void pull_anew(struct fetch *fetch);
+void pull_lost(struct fetch *fetch);
 /* A frame of a block is in its place. */
 void pull_received(struct block *block, uint32_t index);
 /* Bytes of a block. */

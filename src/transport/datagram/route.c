@@ -54,6 +54,7 @@ static void route_choose(struct connection *connection)
 	routes->use[LINK_RECORDS] = route_best(connection, LINK_RECORDS);
 	routes->use[LINK_BULK] = route_best(connection, LINK_BULK);
 	routes->aside = routes->use[LINK_BULK] != route_usual(connection);
+	handover_reroute(connection);
 }
 
 uint8_t route_other(const struct connection *connection, uint8_t usual, unsigned turn, uint32_t length)

@@ -62,10 +62,13 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 {
 	struct engine *engine = connection->engine;
 	const struct packet_pull *pull = &packet->pull;
-	const struct vector *vector = connection->peer->owner->up->window(connection->peer, pull->window);
+	const struct vector *vector;
 	uint32_t head = connection_data_head(connection);
 	struct serve *serve;
 
+	if (handover_serves(connection, packet))
+		return;
+	vector = connection->peer->owner->up->window(connection->peer, pull->window);
 	if (!vector) {
 		engine->naming->refuse_window(connection, packet);
 		return;

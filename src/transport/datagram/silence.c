@@ -35,11 +35,18 @@ void silence_receives(struct engine *engine)
 	engine->owner->up->awaited(engine->owner, silence_peer, engine);
 }
 
+/* Whether bytes were asked for, by us or by a mover, and are not here. */
+static bool silence_fetches(const struct connection *connection)
+{
+	return connection->pull.peer.outstanding > 0 ||
+	       (connection->handover && !list_empty(&connection->handover->moved));
+}
+
 static bool silence_pending(const struct connection *connection)
 {
 	return connection->state == CONNECTION_CONNECTING ||
 	       (connection->handshake.connect_ns && !connection->handshake.answered) ||
-	       !list_empty(&connection->out.unacked) || connection->pull.peer.outstanding > 0 ||
+	       !list_empty(&connection->out.unacked) || silence_fetches(connection) ||
 	       connection->in.held_count > 0 || connection->silence.awaited ||
 	       !list_empty(&connection->pull.peer.fetches) || connection->peer->owner->up->pending(connection->peer);
 }
@@ -102,7 +109,7 @@ static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 	const struct list_node *node = engine->codec->backpressure ? list_first(&connection->out.unacked) : NULL;
 	const struct transmit_frame *frame = node ? container_of(node, struct transmit_frame, node) : NULL;
 	uint32_t oldest = frame ? frame->sequence : connection->out.next;
-	bool fed = connection->pull.peer.outstanding == 0 || connection->pull.fed_ns >= connection->silence.checked_ns;
+	bool fed = !silence_fetches(connection) || connection->pull.fed_ns >= connection->silence.checked_ns;
 	uint64_t patience_ns = engine->owner->options.peer_timeout;
 	bool taken = !frame || frame->sent_ns == 0 || oldest != connection->silence.stalled_at;
 

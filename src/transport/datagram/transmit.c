@@ -229,6 +229,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
 		if (!engine->naming->window(connection, &packet.message.record.arg[2]))
 			return THOLE_ERR_AGAIN;
+		handover_note(connection, &packet.message.record);
 	}
 	if (length == 0 && record->length != RECORD_EXTERNAL) { /* the data is inside the record */
 		left = record->length;

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handover: windows and fetches that a mover (mover.h) has instead of serve.c and pull.c, so that they get on while the
+ * program computes. Pure.
+ *
+ * The engine keeps connections, records and the order of things; a mover only moves bytes of what it was handed. All
+ * of a connection is taken back where the mover is gone, where the link for bulk is another one or its frames have got
+ * shorter, and where nothing comes or a window is asked for in vain. Then a fetch begins anew as the engine's, with an
+ * id of its own, so that nothing of the former one counts. Invariants: a fetch is either in pull.c's lists or here; a
+ * window that is offered is one that its request still waits with; after a connection's end the mover knows nothing of
+ * it.
+ */
+#include <errno.h>
+
+#include "transport/datagram/connection.h"
+
+void handover_init(struct engine *engine)
+{
+	pool_init(&engine->handovers, sizeof(struct handover), 4, ENGINE_CONNECTIONS_MAX);
+	pool_init(&engine->offer_pool, sizeof(struct handover_window), 16, ENGINE_TRANSFERS_MAX);
+	list_init(&engine->offers);
+}
+
+void handover_fini(struct engine *engine)
+{
+	pool_fini(&engine->handovers);
+	pool_fini(&engine->offer_pool);
+}
+
+/* ---- Connections ---------------------------------------------------------------------------------------- */
+
+/* The mover of the link by which the peer's bulk goes; NULL: none, or not that way now. */
+static struct mover *handover_mover(const struct connection *connection)
+{
+	const struct engine *engine = connection->engine;
+
+	return connection->routes.aside ? NULL : engine->links[connection->routes.use[LINK_BULK]]->mover;
+}
+
+static struct handover *handover_of(struct connection *connection)
+{
+	struct handover *handover = connection->handover;
+
+	if (handover)
+		return handover;
+	handover = pool_get(&connection->engine->handovers);
+	if (!handover)
+		return NULL;
+	*handover = (struct handover){.again_ns = 0};
+	list_init(&handover->offers);
+	list_init(&handover->moved);
+	connection->handover = handover;
+	return handover;
+}
+
+/* A mover that knows this connection; NULL: there is none now. */
+static struct handover *handover_ready(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	struct mover *mover = handover_mover(connection);
+	struct handover *handover = mover ? handover_of(connection) : NULL;
+	uint8_t link = connection->routes.use[LINK_BULK];
+	struct mover_peer peer = {
+		.session = connection->session,
+		.peer_session = connection->peer_session,
+		.index = connection->index,
+		.peer_index = connection->peer_index,
+		.records = &connection->route[link].records,
+		.bulk = &connection->route[link].bulk,
+		.guard = connection->guard,
+		.frame_max = connection->route[link].frame_max,
+		.credit = engine->blocks.outstanding_max,
+	};
+
+	if (!handover || connection->state != CONNECTION_OPEN || engine->now_ns < handover->again_ns)
+		return NULL;
+	if (handover->mover)
+		return handover;
+	if (connection->guard && connection->guard->mode != GUARD_HEADS)
+		return NULL;
+	if (mover->calls->connect(mover, &peer, &handover->id, &handover->way) != 0) {
+		handover->again_ns = engine->now_ns + HANDOVER_AGAIN_NS;
+		return NULL;
+	}
+	handover->mover = mover;
+	handover->link = link;
+	handover->frame_max = (uint16_t)peer.frame_max;
+	handover->heard = __atomic_load_n(&handover->way->heard, __ATOMIC_RELAXED);
+	if (connection->guard)
+		connection->guard->shared = &handover->way->counter;
+	arrival_tell(connection);
+	return handover;
+}
+
+/* The mover forgets the connection. */
+static void handover_leave(struct connection *connection)
+{
+	struct handover *handover = connection->handover;
+	struct list_node *node;
+
+	while ((node = list_first(&handover->offers))) {
+		list_remove(node);
+		pool_put(&connection->engine->offer_pool, container_of(node, struct handover_window, node));
+	}
+	if (!handover->mover)
+		return;
+	handover->mover->calls->disconnect(handover->mover, handover->id);
+	if (connection->guard) {
+		connection->guard->counter = __atomic_load_n(&handover->way->counter, __ATOMIC_RELAXED);
+		connection->guard->shared = NULL;
+	}
+	handover->mover = NULL;
+}
+
+void handover_back(struct connection *connection)
+{
+	struct handover *handover = connection->handover;
+	struct list_node *node;
+
+	if (!handover || !handover->mover)
+		return;
+	handover_leave(connection);
+	while ((node = list_first(&handover->moved))) {
+		list_remove(node);
+		engine_count(connection->engine, COUNTER_BULK_TAKEN_BACK);
+		pull_anew(container_of(node, struct fetch, blocks.node));
+	}
+}
+
+void handover_reroute(struct connection *connection)
+{
+	const struct handover *handover = connection->handover;
+
+	if (handover && handover->mover &&
+	    (handover_mover(connection) != handover->mover ||
+	     connection->route[handover->link].frame_max != handover->frame_max))
+		handover_back(connection);
+}
+
+void handover_report(struct connection *connection, const struct packet *packet)
+{
+	if (!connection->handover->mover)
+		return;
+	__atomic_store_n(&connection->handover->way->ack, packet->ack, __ATOMIC_RELAXED);
+	__atomic_store_n(&connection->handover->way->credit, packet->credit, __ATOMIC_RELAXED);
+}
+
+void handover_end(struct connection *connection)
+{
+	struct engine *engine = connection->engine;
+	struct list_node *node = list_first(&engine->offers), *next;
+
+	for (; node; node = next) {
+		struct handover_window *offer = container_of(node, struct handover_window, node);
+
+		next = list_next(&engine->offers, node);
+		if (offer->connection != connection)
+			continue;
+		list_remove(node);
+		pool_put(&engine->offer_pool, offer);
+	}
+	if (!connection->handover)
+		return;
+	handover_leave(connection);
+	while ((node = list_first(&connection->handover->moved)))
+		pull_lost(container_of(node, struct fetch, blocks.node));
+	pool_put(&engine->handovers, connection->handover);
+	connection->handover = NULL;
+}
+
+/* It does not get on: for some time everything is the engine's. */
+static void handover_stalls(struct connection *connection)
+{
+	struct handover *handover = connection->handover;
+
+	handover->again_ns = connection->engine->now_ns + ((uint64_t)HANDOVER_AGAIN_NS << handover->stalls);
+	if (handover->stalls < HANDOVER_AGAIN_MAX)
+		handover->stalls++;
+	handover_back(connection);
+}
+
+/* ---- Windows -------------------------------------------------------------------------------------------- */
+
+void handover_note(struct connection *connection, const struct record *record)
+{
+	struct engine *engine = connection->engine;
+	struct handover_window *offer;
+	struct window window;
+
+	if (!handover_mover(connection))
+		return;
+	window_load(&window, record);
+	if (window.length < HANDOVER_LEAST)
+		return;
+	offer = pool_get(&engine->offer_pool);
+	if (!offer)
+		return;
+	*offer = (struct handover_window){.connection = connection, .window = window.id};
+	list_push_back(&engine->offers, &offer->node);
+}
+
+void handover_offer(struct engine *engine)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&engine->offers))) {
+		struct handover_window *offer = container_of(node, struct handover_window, node);
+		struct connection *connection = offer->connection;
+		const struct vector *memory = engine->owner->up->window(connection->peer, offer->window);
+		struct handover *handover = memory ? handover_ready(connection) : NULL;
+
+		list_remove(node);
+		if (!handover || handover->mover->calls->offer(handover->mover, handover->id, offer->window, memory)) {
+			pool_put(&engine->offer_pool, offer);
+			continue;
+		}
+		engine_count(engine, COUNTER_BULK_HANDED_OVER);
+		list_push_back(&handover->offers, &offer->node);
+	}
+}
+
+static struct handover_window *handover_find(const struct connection *connection, uint64_t window)
+{
+	const struct list_node *head = &connection->handover->offers;
+	struct list_node *node;
+
+	for (node = list_first(head); node; node = list_next(head, node))
+		if (container_of(node, struct handover_window, node)->window == window)
+			return container_of(node, struct handover_window, node);
+	return NULL;
+}
+
+void handover_withdraw(struct connection *connection, uint64_t window)
+{
+	struct handover *handover = connection->handover;
+	struct handover_window *offer = handover ? handover_find(connection, window) : NULL;
+
+	if (!offer)
+		return;
+	handover->mover->calls->withdraw(handover->mover, handover->id, window);
+	list_remove(&offer->node);
+	pool_put(&connection->engine->offer_pool, offer);
+}
+
+bool handover_serves(struct connection *connection, const struct packet *pull)
+{
+	struct handover_window *offer = connection->handover ? handover_find(connection, pull->pull.window) : NULL;
+	bool same;
+
+	if (!offer)
+		return false;
+	if (connection->routes.heard != connection->handover->link || (pull->flags & PACKET_ASIDE))
+		return false; /* the mover has not seen it */
+	same = offer->pull_offset == pull->pull.offset && offer->pull_wanted == pull->pull.wanted;
+	offer->repeats = same ? offer->repeats + 1 : 0;
+	offer->pull_offset = pull->pull.offset;
+	offer->pull_wanted = pull->pull.wanted;
+	if (offer->repeats < HANDOVER_REPEATS)
+		return true;
+	handover_withdraw(connection, offer->window);
+	engine_count(connection->engine, COUNTER_BULK_TAKEN_BACK);
+	return false;
+}
+
+/* ---- Fetches -------------------------------------------------------------------------------------------- */
+
+bool handover_fetch(struct fetch *fetch)
+{
+	struct connection *connection = fetch->connection;
+	struct engine *engine = connection->engine;
+	struct handover *handover = fetch->blocks.length >= HANDOVER_LEAST ? handover_ready(connection) : NULL;
+	struct mover_fetch moved = {
+		.into = fetch->job->vector,
+		.window = fetch->job->window.id,
+		.transfer = pull_id(engine, fetch),
+		.length = fetch->blocks.length,
+		.frame = fetch->blocks.frame,
+	};
+
+	if (!handover)
+		return false;
+	moved.connection = handover->id;
+	if (handover->mover->calls->fetch(handover->mover, &moved) != 0)
+		return false;
+	engine_count(engine, COUNTER_BULK_HANDED_OVER);
+	if (list_empty(&handover->moved))
+		handover->heard_ns = engine->now_ns;
+	fetch->moved = true;
+	list_push_back(&handover->moved, &fetch->blocks.node);
+	connection_wake(connection, engine->now_ns + HANDOVER_LOOK_NS);
+	return true;
+}
+
+void handover_cancel(struct fetch *fetch)
+{
+	struct handover *handover = fetch->connection->handover;
+
+	if (handover->mover)
+		handover->mover->calls->cancel(handover->mover, handover->id,
+					       pull_id(fetch->connection->engine, fetch));
+	list_remove(&fetch->blocks.node);
+}
+
+void handover_fetched(struct engine *engine, uint64_t transfer, int status)
+{
+	struct fetch *fetch = pull_by_id(engine, transfer);
+	struct handover *handover;
+
+	if (!fetch || !fetch->moved)
+		return;
+	handover = fetch->connection->handover;
+	list_remove(&fetch->blocks.node);
+	if (status) {
+		engine_count(engine, COUNTER_BULK_TAKEN_BACK);
+		pull_anew(fetch);
+		return;
+	}
+	handover->stalls = 0;
+	handover->heard_ns = engine->now_ns;
+	fetch->connection->silence.heard_ns = fetch->connection->pull.fed_ns = engine->now_ns;
+	pull_moved(fetch);
+}
+
+/* ---- Now and then --------------------------------------------------------------------------------------- */
+
+unsigned handover_poll(struct engine *engine)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < engine->link_count; i++)
+		if (engine->links[i]->mover)
+			n += engine->links[i]->mover->calls->poll(engine->links[i]->mover);
+	return n;
+}
+
+uint64_t handover_expire(struct connection *connection)
+{
+	struct handover *handover = connection->handover;
+	uint64_t now_ns = connection->engine->now_ns, heard;
+
+	if (!handover || list_empty(&handover->moved))
+		return UINT64_MAX;
+	heard = __atomic_load_n(&handover->way->heard, __ATOMIC_RELAXED);
+	if (heard != handover->heard) {
+		handover->heard = heard;
+		handover->heard_ns = connection->pull.fed_ns = connection->silence.heard_ns = now_ns;
+	} else if (now_ns - handover->heard_ns >= HANDOVER_STALL_NS) {
+		handover_stalls(connection);
+		return UINT64_MAX;
+	}
+	return now_ns + HANDOVER_LOOK_NS;
+}
