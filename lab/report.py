@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from thole.base import pictures
+
 import claims
 from claims import Picture, Section
-from thole.base import pictures
 
 TITLE = "Five papers, measured again"
 STYLE = (

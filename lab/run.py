@@ -17,17 +17,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
+from thole.base import host, paths  # noqa: E402
+from thole.base.trouble import Trouble  # noqa: E402
+
 import clump  # noqa: E402  (the path comes first)
 import openmx  # noqa: E402
 import pinning  # noqa: E402
+import report  # noqa: E402
 import sci  # noqa: E402
 import superpipeline  # noqa: E402
 from claims import Section  # noqa: E402
 from measure import Bed, Effort  # noqa: E402
-from thole.base import host, paths  # noqa: E402
-from thole.base.trouble import Trouble  # noqa: E402
-
-import report  # noqa: E402
 
 # Those that measure are last: they take the time.
 MODELLED: dict[str, Callable[[], Section]] = {
