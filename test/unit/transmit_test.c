@@ -156,6 +156,33 @@ static void frames__lie_apart_without_memory(void **state)
 	vanish_both();
 }
 
+/* A record of which not all frames can be had leaves none behind, and goes later. */
+static void frames__of_half_a_record_are_taken_back(void **state)
+{
+	enum { TAKEN = 15 };
+	void *taken[TAKEN];
+	uint32_t next;
+
+	(void)state;
+	open_both();
+	next = connection_a()->out.next;
+	engine_a()->train_frames.bound = 1;
+	engine_a()->large_frames.bound = TAKEN + 1;
+	for (int i = 0; i < TAKEN; i++)
+		taken[i] = pool_get(&engine_a()->large_frames);
+	send_one(4000);
+	assert_true(engine_a()->owner->counters[COUNTER_FRAMES_EXHAUSTED] > 0);
+	assert_true(list_empty(&connection_a()->out.unacked));
+	assert_int_equal(engine_a()->train_frames.live + trains(), 0);
+	assert_int_equal(engine_a()->large_frames.live, TAKEN);
+	assert_int_equal(connection_a()->out.next, next);
+	for (int i = 0; i < TAKEN; i++)
+		pool_put(&engine_a()->large_frames, taken[i]);
+	pass(10000000);
+	assert_true(endpoint_drained(pair.a));
+	vanish_both();
+}
+
 /* A message that is more than one packet of the kernel's goes in equal parts, unless the receiver has work anyway. */
 static void pieces__are_equal_at_rest(void **state)
 {
@@ -460,6 +487,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames__of_a_record_lie_together),
 		cmocka_unit_test(frames__lie_apart_without_memory),
+		cmocka_unit_test(frames__of_half_a_record_are_taken_back),
 		cmocka_unit_test(pieces__are_equal_at_rest),
 		cmocka_unit_test(ack__of_what_was_not_sent),
 		cmocka_unit_test(ack__of_what_waits_for_credit),
