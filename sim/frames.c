@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void text_say(struct text *text, co
 static void say_record(struct text *text, const struct packet *packet)
 {
 	static const char *const kinds[RECORD_MESSAGE_KINDS] = {"none", "eager", "piece", "rts", "finish",
-								"put", "get", "atomic", "reply"};
+								"put", "get", "atomic", "reply", "card"};
 	const struct record *record = &packet->message.record;
 
 	text_say(text, " %u ack %u credit %u %s flags %x", packet->sequence, packet->ack, packet->credit,

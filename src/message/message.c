@@ -176,7 +176,11 @@ static void message_arrived(struct transport_peer *base, const struct record *re
 		receive_eager(peer, record, payload, length);
 		return;
 	}
-	if (kind == RECORD_NONE || kind >= RECORD_MESSAGE_KINDS || peer->base.gone) {
+	if (kind == RECORD_CARD && base->transport->word && !peer->base.gone) {
+		base->transport->word(base, record, payload, length);
+		return;
+	}
+	if (kind == RECORD_NONE || kind >= RECORD_CARD || peer->base.gone) {
 		message_bad(peer);
 		return;
 	}

@@ -6,7 +6,7 @@
  * bytes, whose numbers are big-endian:
  *
  *   byte  0      enum address_kind
- *         1      0
+ *         1      enum address_flags
  *         2, 3   IPv4, IPv6: UDP port of records
  *         4..    IPv4: 4 bytes address; IPv6: 16 bytes address; mxoe: 1 byte endpoint number
  *         8..13  IPv4, Ethernet, mxoe: MAC of the interface; zero: none
@@ -24,6 +24,10 @@ enum address_kind {
 	ADDRESS_IPV6,
 	ADDRESS_MXOE,     /* raw Ethernet frames of the mxoe codec */
 	ADDRESS_ETHERNET, /* raw Ethernet frames of the native codec, and no IP */
+};
+
+enum address_flags {
+	ADDRESS_CARD = 1 << 0, /* it has an adapter for remote DMA, too */
 };
 
 struct address_parts {

@@ -22,6 +22,9 @@ enum record_kind {
 	RECORD_GET,      /* tag: key; arg 0: length, arg 2: id, arg 3: offset */
 	RECORD_ATOMIC,   /* tag: key; imm: operation, type, count; arg 0: length, arg 2: id, arg 3: offset */
 	RECORD_REPLY,    /* ends the peer's request `tag`; imm: status; its data as payload or as a window */
+	/* between two adapters for remote DMA, by a connection that is there without them: tag: which word; imm and
+	 * payload by that (verbs.c). It may come between the pieces of a message */
+	RECORD_CARD,
 	RECORD_MESSAGE_KINDS,
 	RECORD_BULK = 32,      /* transports' own from here */
 	/* push me window `tag` from arg 0 on, arg 1 bytes in pieces of arg 2, as transfer imm; arg 3: into this place

@@ -47,7 +47,8 @@ struct transport_upcalls;
 struct transport_peer {
 	struct transport_owner *owner;
 	const struct transport *transport; /* for good */
-	void *link;            /* the transport's part */
+	void *link;            /* the transport's part; with verbs that of the datagram transport, */
+	void *pair;            /* beside which it has this */
 	uint32_t index;        /* its handle */
 	bool connected;        /* transport->connect was called */
 	bool gone;
@@ -194,6 +195,9 @@ struct transport {
 	/* Tell all senders that owner->backpressure has changed: while it is set they send an RTS instead of
 	 * data that they were not asked for. */
 	void (*backpressure)(struct transport_owner *owner);
+
+	/* A RECORD_CARD of the peer's has come, perhaps one that no correct peer writes. NULL: it has no use for it. */
+	void (*word)(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
 
 	/* Bulk; ends with the upcall fetched, perhaps before returning. */
 	void (*fetch)(struct transport_fetch *fetch);

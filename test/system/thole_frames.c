@@ -331,11 +331,11 @@ static void native_every_record(struct record record, uint8_t flags)
 
 static void native_every_record_kind(void)
 {
-	for (uint8_t kind = RECORD_EAGER; kind < RECORD_MESSAGE_KINDS; kind++)
+	for (uint8_t kind = RECORD_EAGER; kind <= RECORD_REPLY; kind++)
 		native_every_record((struct record){.kind = kind, .length = kind == RECORD_PIECE ? 5 : RECORD_EXTERNAL,
 						    .flags = RECORD_IMM | RECORD_SYNC | RECORD_WINDOW | RECORD_STREAM},
 				    PACKET_BACKPRESSURE);
-	for (uint8_t kind = RECORD_EAGER; kind < RECORD_MESSAGE_KINDS; kind++)
+	for (uint8_t kind = RECORD_EAGER; kind <= RECORD_REPLY; kind++)
 		native_every_record(
 			(struct record){.kind = kind, .length = 5, .flags = RECORD_PLAIN | RECORD_MORE | RECORD_NOTIFY},
 			PACKET_ANSWER);

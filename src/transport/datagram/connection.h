@@ -50,6 +50,12 @@ static inline struct connection *connection_of(const struct transport_peer *peer
 	return peer->link;
 }
 
+/* Whether a peer is one that may have a connection: also those that adapters for remote DMA serve beside it. */
+static inline bool connection_may_be(const struct transport_peer *peer)
+{
+	return peer->transport == &datagram_transport || peer->transport->word;
+}
+
 /* Bytes of a RECORD's head, at most. */
 static inline uint32_t connection_record_head(const struct connection *connection)
 {

@@ -226,7 +226,7 @@ static struct transport_peer *mxoe_caller(struct engine *engine, const struct li
 	address_format(&parts, &address);
 	if (engine->owner->up->peer(engine->owner, &address, &peer) != 0)
 		return NULL;
-	return peer->transport == &datagram_transport ? peer : NULL;
+	return connection_may_be(peer) ? peer : NULL;
 }
 
 static bool mxoe_knows(const struct engine *engine, const struct packet *packet)

@@ -125,7 +125,7 @@ static struct transport_peer *native_caller(struct engine *engine, const struct 
 	address_format(&parts, &address);
 	if (engine->owner->up->peer(engine->owner, &address, &peer) != 0)
 		return NULL;
-	return peer->transport == &datagram_transport ? peer : NULL;
+	return connection_may_be(peer) ? peer : NULL;
 }
 
 static struct connection *native_called(struct engine *engine, const struct link *link, const struct path *from,

@@ -14,7 +14,7 @@ static void silence_peer(void *arg, struct transport_peer *peer)
 	struct engine *engine = arg;
 	struct connection *connection;
 
-	if (peer->gone || peer->transport != &datagram_transport)
+	if (peer->gone || !connection_may_be(peer))
 		return;
 	if (!peer->connected && peer->owner->up->reach(peer) != 0)
 		return;

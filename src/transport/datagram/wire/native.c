@@ -48,7 +48,7 @@ enum {
 _Static_assert((int)TAGGED_COUNTER_AT == (int)PACKET_FRONT, "it is behind the front");
 _Static_assert((int)RECORD_FIRST_LENGTH_MAX + (int)PACKET_GUARD_MAX <= (int)PACKET_HEAD_MAX, "heads fit with a tag");
 _Static_assert((int)CONNECT_LENGTH <= (int)PACKET_HEAD_MAX, "heads fit");
-_Static_assert((int)RECORD_REPLY + 1 == (int)RECORD_MESSAGE_KINDS, "every kind of the message layer is described");
+_Static_assert((int)RECORD_CARD + 1 == (int)RECORD_MESSAGE_KINDS, "every kind of the message layer is described");
 
 /* ---- Encode ------------------------------------------------------------------------------------- */
 
