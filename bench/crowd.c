@@ -37,6 +37,7 @@ enum {
 	PLAYERS = 2,
 };
 
+static const double settle_us = 20000;
 static const int64_t patience_ns = 30000000000;
 
 /* What one comparison is of. */
@@ -228,9 +229,21 @@ static void play(const struct setting *setting, int number, int cpu)
 	thole_endpoint_close(endpoint);
 }
 
+/* What they still owe goes out: acknowledgements, without which players would send again. */
+static void settle(struct thole_endpoint **endpoints, int count)
+{
+	double start = now_us();
+
+	while (now_us() - start < settle_us) {
+		for (int i = 0; i < count; i++)
+			thole_progress(endpoints[i]);
+	}
+}
+
 /* Its endpoints stay until the end: connections of those that are closed would end. */
 static void gather(const struct setting *setting)
 {
+	struct thole_endpoint *endpoints[REMOTES];
 	struct rlimit limit;
 	uint32_t peer;
 
@@ -240,7 +253,7 @@ static void gather(const struct setting *setting)
 	}
 	await(&board->stage, 1);
 	for (int i = 0; i < setting->crowd; i++) {
-		struct thole_endpoint *endpoint = open_endpoint(setting->crowd_remote);
+		struct thole_endpoint *endpoint = endpoints[i] = open_endpoint(setting->crowd_remote);
 
 		for (int player = 0; player < PLAYERS; player++) {
 			must(thole_peer(endpoint, &board->addresses[player], &peer), "peer");
@@ -248,6 +261,7 @@ static void gather(const struct setting *setting)
 			take(endpoint, peer, TAG_MEET, &peer);
 		}
 	}
+	settle(endpoints, setting->crowd);
 	atomic_store(&board->stage, 2);
 	await(&board->stage, 3);
 }

@@ -16,7 +16,8 @@ struct endpoint {
 	/* waiting (wait.c) */
 	bool oversubscribed;         /* the job has more processes here than there are cores */
 	uint32_t idle;               /* progress calls in a row that found nothing */
-	uint32_t calls;
+	uint32_t calls;              /* that found something, */
+	uint32_t idle_calls;         /* and that did not */
 	uint32_t found_live;         /* requests after the last call, if it found something */
 	struct patience patience;    /* of callers that poll */
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */

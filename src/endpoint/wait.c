@@ -13,6 +13,7 @@
  *
  * Transports are polled in order of preference, in each progress call those that ask for it (transport_set_polled):
  * shared memory always, the network only while there are connections. Without, what comes there is seen by maintenance.
+ * Those that rest (transport_rest) are polled once in some hundred calls, and at each maintenance.
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,6 +33,8 @@ enum {
 	MAINTAIN_NS = 20000,    /* between two maintenances while idle */
 	MAINTAIN_POLL = 16,     /* idle calls between two readings of the clock */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
+	REST_POLLS = 1024,      /* idle calls between two polls of transports that rest, */
+	REST_CALLS = 64,        /* or so many busy ones */
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
 	EVENTS = 32,            /* of one epoll_wait */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
@@ -57,6 +60,7 @@ static void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 	struct transport_owner *owner = &endpoint->base;
 
 	endpoint_of(endpoint)->maintained_ns = now_ns;
+	owner->polled |= owner->resting;
 	endpoint_events(endpoint, now_ns);
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
 		if (transports[i]->maintain)
@@ -128,6 +132,8 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 	if (__builtin_expect(endpoint->base.simulated, 0))
 		return;
 	endpoint_of(endpoint)->idle++;
+	if (++endpoint_of(endpoint)->idle_calls % REST_POLLS == 0)
+		endpoint->base.polled |= endpoint->base.resting;
 	if (endpoint_should_yield(endpoint))
 		now_ns = endpoint_yield(endpoint);
 	else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0)
@@ -168,6 +174,14 @@ static int endpoint_poll_all(struct thole_endpoint *endpoint)
 	return endpoint->corked ? n + endpoint_uncork(endpoint) : n;
 }
 
+/* Among busy calls. */
+static void endpoint_now_and_then(struct thole_endpoint *endpoint)
+{
+	endpoint->base.polled |= endpoint->base.resting;
+	if (endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0)
+		endpoint_maintain(endpoint, clock_now_ns());
+}
+
 /* Progress without waiting; nothing is done about finding nothing. Mostly the first transport alone is polled. */
 static inline int endpoint_poll(struct thole_endpoint *endpoint)
 {
@@ -182,8 +196,8 @@ static inline int endpoint_poll(struct thole_endpoint *endpoint)
 	}
 	if (n > 0) {
 		endpoint_of(endpoint)->idle = 0;
-		if (++endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0 && !endpoint->base.simulated)
-			endpoint_maintain(endpoint, clock_now_ns());
+		if (++endpoint_of(endpoint)->calls % REST_CALLS == 0 && !endpoint->base.simulated)
+			endpoint_now_and_then(endpoint);
 	}
 	return n;
 }

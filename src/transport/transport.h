@@ -74,7 +74,8 @@ struct transport_owner {
 	const struct transport_upcalls *up;
 	uint64_t *counters;    /* by enum counter */
 	void *state[TRANSPORTS]; /* each transport's own; NULL: it is not open */
-	uint32_t polled;       /* a bit for each transport that is to be polled in each progress call */
+	uint32_t polled;       /* a bit for each transport that is to be polled in each progress call, */
+	uint32_t resting;      /* and for each that is polled once in many; transport_rest */
 	uint32_t locals;       /* rings that are polled, which costs nothing */
 	bool simulated;        /* no clock and no system call; the time is now_ns */
 	bool backpressure;     /* senders were asked for RTS only */
@@ -239,6 +240,14 @@ static inline bool transport_is_polled(const struct transport_owner *owner, enum
 static inline void transport_set_polled(struct transport_owner *owner, enum transport_number number, bool poll)
 {
 	owner->polled = (owner->polled & ~(1u << number)) | (uint32_t)poll << number;
+	owner->resting &= ~(1u << number);
+}
+
+/* Polled now and then, until something says again whether it is to be. */
+static inline void transport_rest(struct transport_owner *owner, enum transport_number number)
+{
+	owner->polled &= ~(1u << number);
+	owner->resting |= 1u << number;
 }
 
 static inline void transport_count(struct transport_owner *owner, enum counter counter)

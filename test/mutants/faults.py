@@ -1496,6 +1496,18 @@ FAULTS = [
         "found = preloaded ? preloaded() : NULL;",
         "found = NULL;",
     ),
+    Fault(
+        "what comes by a network that rests leaves it at rest",
+        "src/transport/datagram/datagram.c",
+        "if (n > 0)\n\t\tdatagram_stir(datagram);",
+        "if (n > 0)\n\t\tdatagram->quiet = 0;",
+    ),
+    Fault(
+        "a network rests where there are no rings",
+        "src/transport/datagram/datagram.c",
+        "owner->locals > 0 && !owner->simulated",
+        "!owner->simulated",
+    ),
 ]
 
 

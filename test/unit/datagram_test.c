@@ -594,6 +594,50 @@ static void sleep__both_wait(void **state)
 	free(out);
 }
 
+/* ---- Rest ------------------------------------------------------------------------------------------- */
+
+static void rest_begin(struct pair *pair)
+{
+	uint64_t start_ns = clock_now_ns();
+
+	while (!pair->a->base.resting) {
+		pair_progress(pair, 100);
+		if (clock_now_ns() - start_ns > FINISH_NS_MAX)
+			fail_msg("a silent network does not rest");
+	}
+}
+
+/* Beside rings a silent network is hardly polled, until something comes by it or is sent. */
+static void rest__ends(void **state)
+{
+	struct thole_endpoint *local;
+	struct pair pair, rings;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 10);
+	pair_progress(&pair, 20000);
+	assert_int_equal(pair.a->base.resting, 0); /* there is no ring */
+	local = pair_endpoint(NULL, NULL, host_a);
+	rings = (struct pair){.a = local, .b = pair.a, .a_to_b = pair_peer(local, pair.a),
+			      .b_to_a = pair_peer(pair.a, local)};
+	two_exchange(&rings, 2, 10);
+	for (unsigned turn = 0; turn < 3; turn++) {
+		struct pair back = {.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+
+		rest_begin(&pair);
+		two_exchange(&back, 10 + turn, 10);
+		assert_int_equal(pair.a->base.resting, 0);
+		rest_begin(&pair);
+		two_exchange(&pair, 20 + turn, 100000);
+		assert_int_equal(pair.a->base.resting, 0);
+		rest_begin(&pair);
+		two_exchange(&rings, 30 + turn, 100000);
+	}
+	thole_endpoint_close(local);
+	pair_close(&pair);
+}
+
 static void thread__serves_the_network(void **state)
 {
 	static const char *const b[] = {HOST_B, "progress_thread=on", NULL};
@@ -706,6 +750,7 @@ int main(void)
 		cmocka_unit_test(sleep__nothing_is_connected),
 		cmocka_unit_test(sleep__a_timer_wakes),
 		cmocka_unit_test(sleep__both_wait),
+		cmocka_unit_test(rest__ends),
 		cmocka_unit_test(thread__serves_the_network),
 		cmocka_unit_test(advance__runs_whole_endpoints),
 		cmocka_unit_test(limits__of_the_codec),

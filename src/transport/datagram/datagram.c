@@ -22,6 +22,7 @@ enum {
 	RECENT_POLLS = 64,
 	IDLE_POLLS = 16,        /* once in so many, where memory is polled in between, */
 	ALONE_POLLS = 4,        /* or nothing is: a poll in vain that does not look is short */
+	QUIET_POLLS = 4096,     /* after which a network beside rings rests: some 100 us */
 	CLOCK_POLLS = 16,       /* fruitless polls between two readings of the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
 	WATCH_TURNS = 4,        /* checks in one peer_timeout of the peers that receives wait for */
@@ -44,12 +45,20 @@ static void datagram_random(void *arg, void *bytes, size_t length)
 
 /* ---- Opening -------------------------------------------------------------------------------------- */
 
+/* Something has come or gone: more may come. */
+static void datagram_stir(struct datagram *datagram)
+{
+	datagram->quiet = 0;
+	transport_set_polled(datagram->owner, TRANSPORT_DATAGRAM, true);
+}
+
 /* Anything at a link: it is polled in the next progress call, and as there may be more, in those after it. */
 static void datagram_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
 	(void)now_ns;
+	(void)owner;
 	container_of(watcher, struct datagram, watcher)->fruitless = 0;
-	transport_set_polled(owner, TRANSPORT_DATAGRAM, true);
+	datagram_stir(container_of(watcher, struct datagram, watcher));
 }
 
 /* Without connections nobody polls the links, so they have to make their descriptors readable; unless there is
@@ -571,21 +580,27 @@ static void datagram_info(struct transport_peer *peer, struct thole_peer_info *i
 
 /* To poll a link that is not cheap costs a system call. It is polled each time while something comes there or is to
  * come, and else more often where there is nothing else to poll: no peers in shared memory, no link in memory. */
-static bool datagram_is_due(struct datagram *datagram)
+static bool datagram_is_due(const struct datagram *datagram)
 {
 	const struct engine *engine = &datagram->engine;
 	bool alone = datagram->owner->locals == 0 && engine->link_count == 1;
+	uint32_t seldom = alone ? ALONE_POLLS : IDLE_POLLS; /* powers of two */
 
-	return engine->blocks.outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
-	       datagram->polls % (alone ? ALONE_POLLS : IDLE_POLLS) == 0;
+	return datagram->owner->resting || engine->blocks.outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
+	       (datagram->polls & (seldom - 1)) == 0;
 }
 
-static unsigned datagram_receive(struct datagram *datagram, struct link *link, bool due)
+static bool datagram_looks(const struct datagram *datagram, const struct link *link, bool due)
+{
+	if (!link->calls->cheap)
+		return due;
+	return !link->calls->waiting || link->calls->waiting(link) || datagram->polls % IDLE_POLLS == 0;
+}
+
+static unsigned datagram_receive(struct datagram *datagram, struct link *link)
 {
 	unsigned n;
 
-	if (!link->calls->cheap && !due)
-		return 0;
 	datagram_time(datagram);
 	n = link->calls->receive(link, ENGINE_RECEIVE_BUDGET);
 	if (!link->calls->cheap)
@@ -606,20 +621,42 @@ static uint64_t datagram_watch_ns(const struct datagram *datagram)
 	return datagram->engine.open > 0 && owner->up->receiving(owner) ? datagram->watch_ns : UINT64_MAX;
 }
 
+/* Beside rings, a network that brings nothing is polled seldom: what comes by them would wait for each vain look. */
+static void datagram_quieten(struct datagram *datagram)
+{
+	const struct engine *engine = &datagram->engine;
+	const struct transport_owner *owner = datagram->owner;
+
+	if (++datagram->quiet >= QUIET_POLLS && owner->locals > 0 && !owner->simulated &&
+	    engine->blocks.outstanding == 0 && !engine_busy(engine))
+		transport_rest(datagram->owner, TRANSPORT_DATAGRAM);
+}
+
 static int datagram_progress(struct transport_owner *owner)
 {
 	struct datagram *datagram = datagram_of(owner);
 	struct engine *engine = &datagram->engine;
-	bool due = datagram_is_due(datagram);
+	bool due = datagram_is_due(datagram), looked = false;
 	unsigned n = 0;
 
 	datagram_add_later(datagram);
-	for (unsigned i = 0; i < engine->link_count; i++)
-		n += datagram_receive(datagram, engine->links[i], due);
+	for (unsigned i = 0; i < engine->link_count; i++) {
+		if (datagram_looks(datagram, engine->links[i], due)) {
+			n += datagram_receive(datagram, engine->links[i]);
+			looked = true;
+		}
+	}
 	n += handover_poll(engine);
-	if (n == 0 && datagram->polls % CLOCK_POLLS == 0)
+	if (datagram->polls++ % CLOCK_POLLS == 0 && !looked) {
 		datagram_time(datagram);
-	datagram->polls++;
+		looked = true;
+	}
+	if (n > 0)
+		datagram_stir(datagram);
+	else
+		datagram_quieten(datagram);
+	if (!looked && n == 0) /* no time has passed */
+		return 0;
 	if (datagram->watch_ns <= engine->now_ns) {
 		silence_receives(engine);
 		datagram->watch_ns = engine->now_ns + datagram_watch_turn(datagram);
@@ -633,11 +670,13 @@ static int datagram_transmit(struct transport_owner *owner)
 {
 	struct datagram *datagram = datagram_of(owner);
 	struct engine *engine = &datagram->engine;
-	unsigned sent;
+	unsigned sent = 0;
 
-	if (engine_busy(engine) || !list_empty(&engine->blocks.fetching)) /* else nothing of it needs the time */
+	if (engine_busy(engine) || !list_empty(&engine->blocks.fetching)) {
+		datagram_stir(datagram);
 		datagram_time(datagram);
-	sent = engine_transmit(engine);
+		sent = engine_transmit(engine);
+	}
 	if (!owner->simulated && engine->open == 0 && transport_is_polled(owner, TRANSPORT_DATAGRAM))
 		datagram_rest(datagram);
 	return (int)sent;

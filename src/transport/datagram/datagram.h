@@ -19,6 +19,7 @@ struct datagram {
 	struct interface interface; /* that the links use */
 	uint32_t polls;             /* at the network */
 	uint32_t fruitless;         /* at links that are not cheap, since one found something */
+	uint32_t quiet;             /* polls since anything came or went */
 	uint64_t watch_ns;          /* when to find whom receives wait for */
 	int number_fd;              /* mxoe: holds this endpoint's number; else -1 */
 	struct forked forked;       /* of it */

@@ -91,6 +91,9 @@ struct link_calls {
 	unsigned (*receive)(struct link *link, unsigned budget);
 	/* Whether receive is so cheap that it may be called in every poll (memory, no system call). */
 	bool cheap;
+	/* Of a cheap one: whether there is anything, so that receive is called, without a look at the clock. NULL: it
+	 * is called to find out. In any case it is called now and then. */
+	bool (*waiting)(const struct link *link);
 	/* Before sleeping: is anything there to receive? From then until the next receive, fd becomes readable when
 	 * something arrives; at other times it may not. */
 	bool (*ready)(struct link *link);

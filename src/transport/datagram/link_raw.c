@@ -34,7 +34,7 @@ enum raw_limits {
 	RAW_PARTS_MAX = 16,          /* iovecs of a frame; one that has more is copied together first */
 	/* frames up to this length are copied together too: one part costs the kernel less */
 	RAW_SMALL = 256,
-	RAW_CHECK_POLLS = 4096,      /* polls between two checks of the socket's errors and losses */
+	RAW_CHECK_POLLS = 256,       /* receives between two checks of the socket's errors and losses */
 	RAW_FRAME_MIN = ETH_ZLEN,    /* Ethernet's, without its checksum */
 	RAW_HEAD_MAX = ETH_HLEN + LINK_RAW_HEAD,
 	RAW_BUFFER = RAW_HEAD_MAX + ENGINE_FRAME_MAX,
@@ -58,7 +58,8 @@ struct link_raw {
 	uint8_t *ring;
 	size_t ring_bytes;
 	uint32_t slot_bytes, slots_a_block, slot_count;
-	uint32_t slot;            /* the next one to be filled */
+	uint32_t slot;            /* the next one to be filled, */
+	struct tpacket2_hdr *next; /* which is here */
 	unsigned polls;
 	bool too_long;            /* a frame did not fit the interface any more: */
 	struct path to;           /* the one to here */
@@ -205,7 +206,12 @@ static struct tpacket2_hdr *slot_of(const struct link_raw *raw, uint32_t slot)
 /* The acquire has its partner in the kernel, which fills the slot before it sets the status. */
 static bool slot_filled(const struct link_raw *raw)
 {
-	return load_acquire(&slot_of(raw, raw->slot)->tp_status) & TP_STATUS_USER;
+	return load_acquire(&raw->next->tp_status) & TP_STATUS_USER;
+}
+
+static bool raw_waiting(const struct link *link)
+{
+	return slot_filled((const struct link_raw *)link);
 }
 
 static void take_frame(struct link_raw *raw, const struct tpacket2_hdr *slot)
@@ -260,12 +266,13 @@ static unsigned raw_receive(struct link *link, unsigned budget)
 	if (raw->alarm.set)
 		alarm_clear(&raw->alarm, &raw->receive_fd, 1);
 	for (frames = 0; frames < budget && slot_filled(raw); frames++) {
-		struct tpacket2_hdr *slot = slot_of(raw, raw->slot);
+		struct tpacket2_hdr *slot = raw->next;
 
 		take_frame(raw, slot);
 		/* the kernel reads it before it fills the slot again */
 		store_release(&slot->tp_status, TP_STATUS_KERNEL);
 		raw->slot = raw->slot + 1 < raw->slot_count ? raw->slot + 1 : 0;
+		raw->next = slot_of(raw, raw->slot);
 	}
 	if (++raw->polls >= RAW_CHECK_POLLS || raw->too_long)
 		check(raw);
@@ -316,6 +323,7 @@ static const struct link_calls raw_calls = {
 	.send = raw_send,
 	.receive = raw_receive,
 	.cheap = true,
+	.waiting = raw_waiting,
 	.ready = raw_ready,
 	.frame_max = raw_frame_max,
 	.close = raw_close,
@@ -382,6 +390,7 @@ static int make_ring(struct link_raw *raw, int fd, uint32_t mtu)
 		raw->ring = NULL;
 		return error_set(THOLE_ERR_SYSTEM, "cannot map a receive ring of %zu bytes: %m", raw->ring_bytes);
 	}
+	raw->next = slot_of(raw, 0);
 	raw->link.room = (uint64_t)raw->slot_count * mtu;
 	return 0;
 }
