@@ -365,6 +365,49 @@ THOLE_API int thole_alloc(size_t length, void **memory_p);
 /* Give it back: once no operation uses it. NULL is ignored. Thread-safe. */
 THOLE_API void thole_free(void *memory);
 
+/* Memory may be declared: named once, so that the kernel driver, where the endpoint has it (option driver), pins it
+ * when it is used and unpins it when its mapping changes. Sends and receives do so by themselves with what they use; a
+ * declared region serves all that lies in it. Without the driver nothing is ever pinned, but declaring succeeds, and
+ * locks count. After Goglin's Decoupling Memory Pinning, section 3.1, and for locks the SCI paper, section 2 (figure 2:
+ * locks nest and overlap, each page is pinned once). */
+struct thole_memory;
+
+enum { THOLE_DECLARE_MAX = 256 }; /* segments of one declared region */
+
+/* Declare segments as one region. Touches none of them: memory that is not there is declared without an error, and
+ * fails when it is used. access: what is done with it: THOLE_ACCESS_GET, it is read; THOLE_ACCESS_PUT, written, too.
+ * Errors: ARGUMENT (none, too many, an empty segment), FAULT (not addresses of a process), MEMORY, AGAIN (the endpoint
+ * has 4095 regions; forget some). */
+THOLE_API int thole_declare(struct thole_endpoint *endpoint, const struct iovec *segments, size_t count,
+			    unsigned access, struct thole_memory **memory_p);
+
+/* Take a declaration back, and unpin: once no operation uses it. NULL is ignored. Closing the endpoint forgets all. */
+THOLE_API void thole_forget(struct thole_endpoint *endpoint, struct thole_memory *memory);
+
+/* Pin length bytes at address now, and keep them pinned, until thole_unlock has been called as often with the same
+ * range. Ranges may overlap in any way. What is locked counts against RLIMIT_MEMLOCK, each page once, and is not
+ * unpinned for other memory; but it is when its mapping changes, until it is locked once more. Errors: ARGUMENT, FAULT
+ * (no such memory), MEMORY (the limit does not allow it), AGAIN (as thole_declare; or the mapping goes on changing).
+ * Where it fails there is no such lock more than before. */
+THOLE_API int thole_lock(struct thole_endpoint *endpoint, void *address, size_t length);
+
+/* Take back one lock. Errors: NOT_FOUND (none was taken of exactly this range). */
+THOLE_API int thole_unlock(struct thole_endpoint *endpoint, void *address, size_t length);
+
+struct thole_memory_info {
+	uint64_t length;        /* bytes declared */
+	uint64_t locked;        /* bytes that have a lock, each once; of the whole endpoint only */
+	uint64_t pages;         /* of the region; 0: not known */
+	uint64_t pinned;        /* pages that are pinned now; of the endpoint each once, those of its transfers too */
+	uint64_t invalidations; /* times that pins went since the mapping changed, or of a region for any reason */
+	int driver;             /* 1: the driver has it; 0: there is none, and nothing is pinned */
+};
+
+/* What of a declared region, or (NULL) of all memory of the endpoint, is pinned now. Errors: none that a correct
+ * program meets. */
+THOLE_API int thole_memory_info(struct thole_endpoint *endpoint, const struct thole_memory *memory,
+				struct thole_memory_info *info_p);
+
 /* ---- Put, get, atomics ----------------------------------------------------------------------- */
 
 enum thole_access {
@@ -375,8 +418,8 @@ enum thole_access {
 };
 
 /* Expose length bytes at base (NULL and SIZE_MAX: the whole address space) to peers, under a key of the caller's
- * choice. Peers address it by offset from base. Nothing is pinned: export of arbitrary user memory, after
- * the SCI paper, section 3. Errors: ARGUMENT, KEY (in use), MEMORY. */
+ * choice. Peers address it by offset from base. It is declared (as by thole_declare), so nothing is pinned yet:
+ * export of arbitrary user memory, after the SCI paper, section 3. Errors: ARGUMENT, KEY (in use), MEMORY. */
 THOLE_API int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access,
 			   uint64_t key, void *context, struct thole_region **region_p);
 

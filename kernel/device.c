@@ -88,7 +88,7 @@ static long device_declare(struct descriptor *descriptor, void __user *argument)
 
 	if (copy_from_user(&declare, argument, sizeof(declare)))
 		return -EFAULT;
-	if (declare.flags & ~(THOLE_DRIVER_WRITE | THOLE_DRIVER_WATCH) || declare.reserved)
+	if (declare.flags & ~(THOLE_DRIVER_WRITE | THOLE_DRIVER_WATCH | THOLE_DRIVER_KEEP) || declare.reserved)
 		return -EINVAL;
 	segments = device_segments(&declare);
 	if (IS_ERR(segments))

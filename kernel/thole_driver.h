@@ -24,6 +24,7 @@ enum thole_driver_limits {
 #define THOLE_DRIVER_WRITE 1 /* it may be written to: else its memory may be read-only */
 /* Its generation changes with the mapping though nothing of it is pinned here: for memory that a card has pinned. */
 #define THOLE_DRIVER_WATCH 2
+#define THOLE_DRIVER_KEEP 4 /* it is not unpinned for others, nor when memory is short */
 
 /* Flags of THOLE_DRIVER_PIN. */
 /* return at once, and pin while the program goes on; THOLE_DRIVER_EVENT_PINNED says when that has ended */

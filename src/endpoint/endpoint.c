@@ -27,6 +27,7 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 	for (uint32_t i = 0; i < endpoint->peer_count; i++)
 		free(endpoint->peers[i]);
 	free(endpoint->peers);
+	memory_fini(endpoint);
 	for (int i = 0; i < REGION_BUCKETS; i++) {
 		while (endpoint->region_buckets[i]) {
 			struct thole_region *region = endpoint->region_buckets[i];
@@ -70,6 +71,7 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	list_init(&endpoint->done);
 	list_init(&endpoint->queue);
 	list_init(&endpoint->screen);
+	list_init(&endpoint->memories);
 	pool_init(&endpoint->requests, sizeof(struct thole_request), 64, REQUESTS_MAX);
 	pool_init(&endpoint->unexpected, sizeof(struct thole_message), 64, REQUESTS_MAX);
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {

@@ -25,6 +25,15 @@ static struct thole_region **region_slot(struct thole_endpoint *endpoint, uint64
 
 _Static_assert(REGION_BUCKETS == 256, "the hash above takes 8 bits");
 
+/* Memory that can be one region of the driver is declared; where that fails the region works as without it. */
+static void region_declare(struct thole_region *region)
+{
+	struct iovec segment = {region->base, region->length};
+
+	if (region->length && region->length <= UINTPTR_MAX - (uintptr_t)region->base)
+		(void)memory_declare(region->endpoint, &segment, 1, region->access, &region->memory);
+}
+
 int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access, uint64_t key,
 		 void *context, struct thole_region **region_p)
 {
@@ -43,6 +52,8 @@ int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, uns
 				  (unsigned long long)key);
 	else
 		*slot = region;
+	if (!error)
+		region_declare(region);
 	endpoint_unlock(endpoint);
 	if (error)
 		free(region);
@@ -59,6 +70,8 @@ void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region
 	slot = region_slot(endpoint, region->key);
 	if (*slot == region)
 		*slot = region->hash_next;
+	if (region->memory)
+		memory_forget(endpoint, region->memory);
 	endpoint_unlock(endpoint);
 	free(region);
 }

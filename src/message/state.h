@@ -106,8 +106,18 @@ struct peer {
 	struct peer *hash_next;
 };
 
+struct memory_locks;
+
+/* Memory that was declared (message/memory.c). */
+struct thole_memory {
+	struct list_node node;
+	uint64_t length;
+	uint32_t id; /* of the driver's region; 0: there is no driver */
+};
+
 struct thole_region {
 	struct thole_region *hash_next;
+	struct thole_memory *memory; /* declared for it; NULL: it is too large for that */
 	struct thole_endpoint *endpoint;
 	char *base;
 	uint64_t length, key;
@@ -156,6 +166,9 @@ struct thole_endpoint {
 
 	struct list_node screen;     /* messages to be screened, in order of arrival */
 	uint32_t screen_out;         /* those that are handed out for it */
+
+	struct list_node memories;   /* declared ones */
+	struct memory_locks *locks;  /* NULL: none was ever taken */
 
 	char absent[TRANSPORTS][ENDPOINT_REASON_MAX]; /* why a transport is not open */
 	struct peer *peer_buckets[PEER_BUCKETS];
@@ -277,6 +290,13 @@ static inline void endpoint_carry(struct thole_endpoint *endpoint, const struct 
 	carried[0]++;
 	carried[1] += length;
 }
+
+/* Memory (message/memory.c); with the lock held. Segments are not checked. */
+int memory_declare(struct thole_endpoint *endpoint, const struct iovec *segments, size_t count, unsigned access,
+		   struct thole_memory **memory_p);
+void memory_forget(struct thole_endpoint *endpoint, struct thole_memory *memory);
+/* Forget all, and the locks. */
+void memory_fini(struct thole_endpoint *endpoint);
 
 /* Locking (THOLE_THREAD_SAFE) */
 static inline void endpoint_lock(struct thole_endpoint *endpoint)

@@ -23,6 +23,7 @@
 #include "base/counters.h"
 #include "base/options.h"
 #include "base/vector.h"
+#include "memory/declared.h"
 #include "thole.h"
 #include "transport/address.h"
 #include "transport/record.h"
@@ -80,6 +81,7 @@ struct transport_owner {
 	bool simulated;        /* no clock and no system call; the time is now_ns */
 	bool backpressure;     /* senders were asked for RTS only */
 	bool core_shared;      /* a peer was last seen on the core that this process runs on */
+	struct declared declared; /* regions of the driver that the program has declared */
 	struct driver *driver; /* NULL: not there, or not wanted */
 	int wait_fd;           /* epoll: readable after arm when something arrives; -1: simulated */
 	uint64_t now_ns;       /* of the simulation */

@@ -57,6 +57,8 @@ LIVENESS = "src/transport/datagram/liveness.c"
 PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
 MESSAGE = "src/message/message.c"
+MEMORY = "src/message/memory.c"
+DECLARED = "src/memory/declared.c"
 REMOTE = "src/message/remote.c"
 PEER = "src/message/peer.c"
 REQUEST = "src/message/request.c"
@@ -1153,6 +1155,36 @@ FAULTS = [
         CACHE,
         "while (status == CACHE_FULL && cache_evict(cache));",
         "while (status && cache_evict(cache));",
+    ),
+    Fault(
+        "what lies over the end of a declared segment counts as in it",
+        DECLARED,
+        "length <= segment->length - into",
+        "length <= segment->length",
+    ),
+    Fault(
+        "memory that is declared to be read serves who writes",
+        DECLARED,
+        " && (segment->written || !written)) {",
+        ") {",
+    ),
+    Fault(
+        "a lock that cannot be pinned counts",
+        MEMORY,
+        "} else if (lock->count == 0) {\n",
+        "} else if (false) {\n",
+    ),
+    Fault(
+        "a lock of what is locked already pins nothing",
+        MEMORY,
+        "\tif (lock->id)\n\t\treturn driver_pin(driver, lock->id, lock->length, 0, &pin);\n",
+        "\tif (lock->id)\n\t\treturn 0;\n",
+    ),
+    Fault(
+        "the first unlock ends all locks of a range",
+        MEMORY,
+        "\tif (--lock->count)\n\t\treturn;\n",
+        "\t--lock->count;\n",
     ),
     # ---- Messages
     Fault(

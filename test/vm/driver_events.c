@@ -557,6 +557,10 @@ static void case_limit(void)
 	CHECK(ids[0] && pin(&driver, ids[0], 65 * PAGE, 0, &answer) == -ENOMEM);
 	CHECK(driver.shared->refused > 0);
 	CHECK(pages_pinned() <= 64);
+	ids[1] = declare(&driver, memory, 40 * PAGE, THOLE_DRIVER_KEEP);
+	CHECK(ids[1] && pin(&driver, ids[1], 40 * PAGE, 0, &answer) == 0);
+	CHECK(pin(&driver, ids[3], 40 * PAGE, 0, &answer) == -ENOMEM); /* this one does not give way */
+	CHECK(pages_pinned() == 40);
 }
 
 static void case_arguments(void)
@@ -575,7 +579,7 @@ static void case_arguments(void)
 	CHECK(declare_vector(&bed.driver, segments, 0, 0) == 0 && errno == EINVAL);
 	CHECK(declare_vector(&bed.driver, segments, THOLE_DRIVER_SEGMENTS + 1, 0) == 0 && errno == EINVAL);
 	CHECK(declare(&bed.driver, bed.memory, 0, 0) == 0 && errno == EINVAL);
-	CHECK(declare(&bed.driver, bed.memory, PAGE, 4) == 0 && errno == EINVAL);
+	CHECK(declare(&bed.driver, bed.memory, PAGE, 8) == 0 && errno == EINVAL);
 	CHECK(declare(&bed.driver, (void *)PAGE, (size_t)1 << 36, 0) == 0 && errno == EINVAL);
 	CHECK(pin(&bed.driver, bed.id, LENGTH + 1, 0, &answer) == -EINVAL);
 	CHECK(pin(&bed.driver, 0, 1, 0, &answer) == -ENOENT && pin(&bed.driver, UINT32_MAX, 1, 0, &answer) == -ENOENT);

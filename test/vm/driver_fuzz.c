@@ -96,7 +96,7 @@ static void scribble(uint64_t *state)
 static void call(uint64_t *state)
 {
 	const struct driver *driver = drivers + below(state, DRIVERS);
-	uint32_t id = (uint32_t)number(state, 24), flags = (uint32_t)(below(state, 8) ? below(state, 4) : next(state));
+	uint32_t id = (uint32_t)number(state, 24), flags = (uint32_t)(below(state, 8) ? below(state, 8) : next(state));
 	struct thole_driver_segment segments[4];
 	struct thole_driver_pin answer;
 	unsigned char junk[64];
