@@ -3,7 +3,7 @@
  * thole-sim: run whole endpoints over a simulated network.
  *
  *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list] [--codec NAME]
- *             [--integrity MODE] [--links 3]
+ *             [--integrity MODE] [--links 3] [--moves]
  *
  * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
  * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mover.h"
 #include "scenario.h"
 #include "transport/datagram/mac.h"
 
@@ -33,7 +34,7 @@ static struct {
 	const struct scenario *scenario;
 	uint64_t first, count;
 	uint32_t size, links;
-	bool trace, twice, verbose;
+	bool trace, twice, verbose, moves;
 	const struct codec *codec;
 	uint64_t integrity;
 	const char *program;
@@ -43,6 +44,7 @@ static struct {
 struct board {
 	uint64_t seed;
 	uint64_t hash, events, carried, lost, overrun, ops, ended_badly, bytes;
+	struct mover_counts movers;
 };
 
 static struct board *board;
@@ -60,6 +62,8 @@ static void say_replay(FILE *to, uint64_t seed)
 		fprintf(to, " --size %u", config.size);
 	if (config.links)
 		fprintf(to, " --links %u", config.links);
+	if (config.moves)
+		fprintf(to, " --moves");
 	fprintf(to, " --trace\n");
 }
 
@@ -69,7 +73,7 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	bool failed;
 
 	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size,
-					  .links = config.links, .instrumented = INSTRUMENTED};
+					  .links = config.links, .moves = config.moves, .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
 	failed = simulation.world.failed;
@@ -81,6 +85,7 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	board->ops += simulation.traffic.op_count;
 	board->ended_badly += simulation.traffic.failed;
 	board->bytes += simulation.traffic.bytes;
+	board->movers = sim_mover_counts;
 	if (failed) {
 		fprintf(stderr, "FAILED at %.3f us: %s\n  ", (double)(simulation.world.now_ns - SECOND) / 1000,
 			simulation.world.failure);
@@ -153,7 +158,7 @@ static int arguments(int argc, char **argv)
 		{"twice", no_argument, NULL, '2'},	    {"trace", no_argument, NULL, 't'},
 		{"codec", required_argument, NULL, 'c'},    {"integrity", required_argument, NULL, 'i'},
 		{"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
-		{"links", required_argument, NULL, 'k'},
+		{"links", required_argument, NULL, 'k'},    {"moves", no_argument, NULL, 'm'},
 		{NULL, 0, NULL, 0}};
 	int option;
 
@@ -192,6 +197,9 @@ static int arguments(int argc, char **argv)
 				fprintf(stderr, "--links is 3; without it there are one or two\n");
 				return 2;
 			}
+			break;
+		case 'm':
+			config.moves = true;
 			break;
 		case 'z':
 			config.size = (uint32_t)strtoul(optarg, NULL, 0);
@@ -248,5 +256,10 @@ int main(int argc, char **argv)
 	       (unsigned long long)board->overrun, (unsigned long long)board->ops,
 	       (unsigned long long)board->ended_badly, (unsigned long long)board->bytes,
 	       (unsigned long long)board->hash, WEXITSTATUS(status) ? "FAILED" : "ok");
+	if (config.moves)
+		printf("by movers: %llu bytes fetched, %llu served, %llu frames dropped for pages that were not there, "
+		       "%llu pages pinned\n",
+		       (unsigned long long)board->movers.fetched, (unsigned long long)board->movers.served,
+		       (unsigned long long)board->movers.overlap_miss, (unsigned long long)board->movers.pins);
 	return WEXITSTATUS(status);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "frames.h"
+#include "mover.h"
 #include "process.h"
 #include "transport/datagram/scatter.h"
 
@@ -272,6 +273,10 @@ static void parcel_arrive(struct world *world, struct event *event)
 		    parcel->wire == WIRE_UDP && !network->numbered && network->conditions.refused)
 			notice_send(sender, parcel->wire, &parcel->target, 0);
 		parcel_drop(parcel, "nobody is there");
+		return;
+	}
+	if (wire->mover && sim_mover_frame(wire->mover, parcel->bytes, parcel->length)) {
+		parcel_free(parcel);
 		return;
 	}
 	if (wire->queued[channel] + parcel->length + BUFFER_OVERHEAD > network->conditions.receive_room) {
@@ -734,6 +739,9 @@ static void wire_close(struct link *link)
 {
 	struct wire *wire = container_of(link, struct wire, link);
 
+	if (wire->mover)
+		sim_mover_close(wire->mover);
+	wire->mover = NULL;
 	free(wire->scatter);
 	wire->scatter = NULL;
 	for (unsigned channel = 0; channel < CHANNELS; channel++) {

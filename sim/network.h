@@ -14,6 +14,7 @@
 #include "world.h"
 
 struct process;
+struct sim_mover;
 
 /* Order of a process's links. A lane has the addresses of UDP; where a host has none, what comes by it goes to UDP's
  * sockets. */
@@ -84,6 +85,7 @@ struct wire {
 	uint32_t queued[CHANNELS];    /* bytes */
 	uint64_t hidden_until_ns;     /* what is queued is not to be seen yet */
 	uint64_t blocked_until_ns;    /* it refused a frame; then there is room again */
+	struct sim_mover *mover;      /* NULL: none */
 	struct scatter *scatter;      /* kept from one bulk receive to the next */
 	uint32_t received;            /* frames, since the process last looked at this */
 	struct question {

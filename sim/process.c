@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mover.h"
+
 enum {
 	TURNS_MAX = 16,         /* advances of one step */
 	STEP_LEAST_NS = 100,    /* so that time goes on */
@@ -148,6 +150,8 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	for (uint32_t i = 0; i < process->wire_count; i++) {
 		wire_open(&process->wires[i], network, process, i, port);
 		links[i] = &process->wires[i].link;
+		if (i == WIRE_UDP && setup->moves && !network->numbered && (world->seed ^ index) % 3)
+			process->wires[i].mover = sim_mover_open(&process->wires[i], world->seed ^ process->id);
 	}
 	if (datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count, process_random,
 			    process) != 0)

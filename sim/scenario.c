@@ -14,6 +14,7 @@
 static void setup_defaults(struct simulation *simulation)
 {
 	simulation->setup = (struct process_setup){.application = &traffic_application, .codec = &codec_native};
+	simulation->setup.moves = simulation->moves;
 	if (simulation->codec)
 		simulation->setup.codec = simulation->codec;
 	if (options_defaults(&simulation->setup.options, NULL) != 0)

@@ -18,6 +18,7 @@ struct simulation {
 	struct process_setup setup;
 	const struct codec *codec; /* NULL: native */
 	uint64_t integrity;       /* enum option_integrity */
+	bool moves;               /* kernels move bulk by themselves on some hosts */
 	uint32_t links;           /* 3: processes of random histories have a third one; 0: not */
 	uint32_t size;            /* of those scenarios that have one; 0: theirs */
 	bool instrumented;        /* by a sanitizer, which needs memory of its own */

@@ -1224,6 +1224,7 @@ static void check_rest(struct process *process)
 		{"bytes of unexpected messages", endpoint->base.counters[COUNTER_UNEXPECTED_BYTES]},
 		{"fetches", engine->fetches.live},
 		{"serves", engine->serves.live},
+		{"windows handed over", engine->offer_pool.live},
 		{"small frames", engine->small_frames.live},
 		{"large frames", engine->large_frames.live},
 		{"frames in trains", engine->train_frames.live},

@@ -25,6 +25,7 @@ ARRIVAL = "src/transport/datagram/arrival.c"
 BLOCK = "src/transport/datagram/block.c"
 CONNECTION = "src/transport/datagram/connection.c"
 ENGINE = "src/transport/datagram/engine.c"
+HANDOVER = "src/transport/datagram/handover.c"
 HANDSHAKE = "src/transport/datagram/handshake.c"
 SCATTER = "src/transport/datagram/scatter.c"
 NAMING_MXOE = "src/transport/datagram/naming_mxoe.c"
@@ -327,6 +328,30 @@ FAULTS = [
         "\t\tacked++;\n",
     ),
     # ---- Bulk over frames
+    Fault(
+        "a fetch that is taken back keeps its name",
+        PULL,
+        "\tfetch->moved = false;\n\tfetch_name(fetch);\n\tblock_fetch_begin(",
+        "\tfetch->moved = false;\n\tblock_fetch_begin(",
+    ),
+    Fault(
+        "a mover that does not get on keeps what it has",
+        HANDOVER,
+        "now_ns - handover->heard_ns >= HANDOVER_STALL_NS",
+        "false",
+    ),
+    Fault(
+        "a window that nobody serves stays handed over",
+        HANDOVER,
+        "if (++offer->repeats < HANDOVER_REPEATS || now_ns",
+        "if (true || now_ns",
+    ),
+    Fault(
+        "a window stays handed over when its request has ended",
+        HANDOVER,
+        "\thandover->mover->calls->withdraw(handover->mover, handover->id, window);\n",
+        "",
+    ),
     Fault(
         "the bound of a pulled range is missed by 8 bytes",
         ANSWER,

@@ -33,7 +33,10 @@ void handover_fini(struct engine *engine)
 static struct mover *handover_mover(const struct connection *connection)
 {
 	const struct engine *engine = connection->engine;
+	const struct options *options = &engine->owner->options;
 
+	if (options->checksum || options->inject_loss) /* frame by frame, by the engine */
+		return NULL;
 	return connection->routes.aside ? NULL : engine->links[connection->routes.use[LINK_BULK]]->mover;
 }
 
@@ -185,12 +188,11 @@ void handover_note(struct connection *connection, const struct record *record)
 {
 	struct engine *engine = connection->engine;
 	struct handover_window *offer;
+	const struct mover *mover = handover_mover(connection);
 	struct window window;
 
-	if (!handover_mover(connection))
-		return;
 	window_load(&window, record);
-	if (window.length < HANDOVER_LEAST)
+	if (!mover || window.length < mover->least)
 		return;
 	offer = pool_get(&engine->offer_pool);
 	if (!offer)
@@ -245,17 +247,20 @@ void handover_withdraw(struct connection *connection, uint64_t window)
 bool handover_serves(struct connection *connection, const struct packet *pull)
 {
 	struct handover_window *offer = connection->handover ? handover_find(connection, pull->pull.window) : NULL;
-	bool same;
+	uint64_t now_ns = connection->engine->now_ns, end;
 
 	if (!offer)
 		return false;
 	if (connection->routes.heard != connection->handover->link || (pull->flags & PACKET_ASIDE))
 		return false; /* the mover has not seen it */
-	same = offer->pull_offset == pull->pull.offset && offer->pull_wanted == pull->pull.wanted;
-	offer->repeats = same ? offer->repeats + 1 : 0;
-	offer->pull_offset = pull->pull.offset;
-	offer->pull_wanted = pull->pull.wanted;
-	if (offer->repeats < HANDOVER_REPEATS)
+	end = pull->pull.offset + pull->pull.length;
+	if (end > offer->asked) {
+		offer->asked = end;
+		offer->asked_ns = now_ns;
+		offer->repeats = 0;
+		return true;
+	}
+	if (++offer->repeats < HANDOVER_REPEATS || now_ns - offer->asked_ns < HANDOVER_REPEATS_NS)
 		return true;
 	handover_withdraw(connection, offer->window);
 	engine_count(connection->engine, COUNTER_BULK_TAKEN_BACK);
@@ -268,7 +273,9 @@ bool handover_fetch(struct fetch *fetch)
 {
 	struct connection *connection = fetch->connection;
 	struct engine *engine = connection->engine;
-	struct handover *handover = fetch->blocks.length >= HANDOVER_LEAST ? handover_ready(connection) : NULL;
+	const struct mover *mover = handover_mover(connection);
+	struct handover *handover =
+		mover && fetch->blocks.length >= mover->least ? handover_ready(connection) : NULL;
 	struct mover_fetch moved = {
 		.into = fetch->job->vector,
 		.window = fetch->job->window.id,

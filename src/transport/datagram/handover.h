@@ -9,12 +9,13 @@
 #include "transport/datagram/mover.h"
 
 enum handover_limits {
-	HANDOVER_LEAST = 128 * 1024,    /* bytes of a window: for fewer the calls cost more than they save */
 	HANDOVER_LOOK_NS = 50000000,    /* between two looks at whether handed over fetches get on */
 	HANDOVER_STALL_NS = 500000000,  /* without a frame they are taken back */
 	HANDOVER_AGAIN_NS = 1000000000, /* and nothing is handed over for so long; then twice as long */
 	HANDOVER_AGAIN_MAX = 6,         /* times that this doubles */
-	HANDOVER_REPEATS = 4,           /* times in a row that one thing is asked for: the mover does not serve it */
+	/* PULLs in so long that ask for nothing new: the mover does not serve that window */
+	HANDOVER_REPEATS = 4,
+	HANDOVER_REPEATS_NS = 100000000,
 };
 
 struct connection;
@@ -28,8 +29,9 @@ struct handover_window {
 	struct list_node node;          /* handover->offers, or engine->offers until it is */
 	struct connection *connection;
 	uint64_t window;
-	uint64_t pull_offset, pull_wanted; /* of the PULL that came last, */
-	uint8_t repeats;                /* and how often in a row */
+	uint64_t asked;                 /* bytes from the front that were asked for */
+	uint64_t asked_ns;              /* when that became more, */
+	uint32_t repeats;               /* and PULLs since then that ask once more */
 };
 
 /* What a mover has of a connection. */

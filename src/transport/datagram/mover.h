@@ -62,6 +62,7 @@ struct mover_calls {
 
 struct mover {
 	const struct mover_calls *calls;
+	uint64_t least; /* bytes of a window: fewer cost more to hand over than that saves */
 };
 
 #endif
