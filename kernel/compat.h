@@ -10,6 +10,11 @@
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/version.h>
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#include <asm/unaligned.h>
+#else
+#include <linux/unaligned.h>
+#endif
 
 /* Pages of another process's, whose mmap_lock the caller holds, and keeps. So what would have to let go of it to wait,
  * such as for whoever answers a userfault, is EFAULT. */

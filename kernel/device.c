@@ -14,12 +14,14 @@
 #include <linux/xarray.h>
 
 #include "compat.h"
+#include "ether.h"
 #include "pages.h"
 #include "pressure.h"
 
 struct descriptor {
 	struct holder *holder;
 	struct xarray regions; /* by id; each has a reference */
+	struct ether ether;
 };
 
 static struct pages *device_region(struct descriptor *descriptor, u32 id)
@@ -161,6 +163,21 @@ static long device_copy(struct descriptor *descriptor, void __user *argument)
 	return status;
 }
 
+static long device_bind(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_bind bind;
+	int status;
+
+	if (copy_from_user(&bind, argument, sizeof(bind)))
+		return -EFAULT;
+	status = ether_bind(&descriptor->ether, descriptor->holder, &bind);
+	if (!status && copy_to_user(argument, &bind, sizeof(bind))) {
+		ether_unbind(&descriptor->ether);
+		status = -EFAULT;
+	}
+	return status;
+}
+
 static long device_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct descriptor *descriptor = file->private_data;
@@ -168,6 +185,8 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 
 	if (current->mm != descriptor->holder->mm)
 		return -EPERM;
+	if (command == THOLE_DRIVER_SEND) /* the shortest way */
+		return ether_send(&descriptor->ether, argument);
 	holder_permit(descriptor->holder);
 	switch (command) {
 	case THOLE_DRIVER_DECLARE:
@@ -178,6 +197,10 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 		return device_pin(descriptor, memory);
 	case THOLE_DRIVER_COPY:
 		return device_copy(descriptor, memory);
+	case THOLE_DRIVER_BIND:
+		return device_bind(descriptor, memory);
+	case THOLE_DRIVER_UNBIND:
+		return ether_unbind(&descriptor->ether);
 	case THOLE_DRIVER_ROOM:
 		events_flush(&descriptor->holder->events);
 		return 0;
@@ -194,6 +217,8 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 		return vma->vm_flags & VM_WRITE ? -EPERM : mapped_show(&descriptor->holder->mapped, vma);
 	case THOLE_DRIVER_AT_EVENTS:
 		return events_mmap(&descriptor->holder->events, vma);
+	case THOLE_DRIVER_AT_ETHER:
+		return ether_mmap(&descriptor->ether, vma);
 	}
 	return -EINVAL;
 }
@@ -201,8 +226,9 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 static __poll_t device_poll(struct file *file, poll_table *table)
 {
 	struct descriptor *descriptor = file->private_data;
+	__poll_t ready = events_poll(&descriptor->holder->events, file, table);
 
-	return events_poll(&descriptor->holder->events, file, table);
+	return ether_ready(&descriptor->ether) ? EPOLLIN | EPOLLRDNORM : ready;
 }
 
 static int device_open(struct inode *inode, struct file *file)
@@ -227,6 +253,7 @@ static int device_release(struct inode *inode, struct file *file)
 	struct pages *pages;
 	unsigned long id;
 
+	ether_unbind(&descriptor->ether);
 	xa_for_each(&descriptor->regions, id, pages)
 		device_forget_region(pages);
 	xa_destroy(&descriptor->regions);
@@ -253,28 +280,42 @@ static struct miscdevice device = {
 	.mode = 0666,
 };
 
+/* What the module has, in the order in which it begins. */
+static const struct {
+	int (*start)(void);
+	void (*stop)(void);
+} parts[] = {
+	{pages_start, pages_stop},
+	{pressure_start, pressure_stop},
+	{ether_start, ether_stop},
+};
+
+static void device_stop_parts(int count)
+{
+	while (count > 0)
+		parts[--count].stop();
+}
+
 static int __init device_start(void)
 {
-	int status = pages_start();
+	int status = 0, i;
 
-	if (status)
-		return status;
-	status = pressure_start();
-	if (!status) {
-		status = misc_register(&device);
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		status = parts[i].start();
 		if (status)
-			pressure_stop();
+			break;
 	}
+	if (!status)
+		status = misc_register(&device);
 	if (status)
-		pages_stop();
+		device_stop_parts(i);
 	return status;
 }
 
 static void __exit device_stop(void)
 {
 	misc_deregister(&device);
-	pressure_stop();
-	pages_stop();
+	device_stop_parts(ARRAY_SIZE(parts));
 }
 
 module_init(device_start);

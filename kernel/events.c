@@ -20,15 +20,21 @@ void events_fini(struct events *events)
 
 static int events_make(struct events *events)
 {
+	struct thole_driver_events *shared;
 	struct mapped mapped;
-	int status = mapped_new(&mapped, sizeof(*events->ring));
+	int status = mapped_new(&mapped, sizeof(*events->shared));
 
 	if (status)
 		return status;
 	spin_lock_bh(&events->lock);
-	if (!events->ring) {
+	if (!events->shared) {
 		swap(events->mapped, mapped);
-		smp_store_release(&events->ring, events->mapped.at);
+		shared = events->mapped.at;
+		events->ring = (struct ring){.read = &shared->read,
+					     .places = shared->events,
+					     .bytes = sizeof(*shared->events),
+					     .count = THOLE_DRIVER_EVENTS};
+		smp_store_release(&events->shared, shared);
 	}
 	spin_unlock_bh(&events->lock);
 	mapped_free(&mapped); /* nothing, or somebody else was quicker */
@@ -37,27 +43,24 @@ static int events_make(struct events *events)
 
 int events_mmap(struct events *events, struct vm_area_struct *vma)
 {
-	int status = smp_load_acquire(&events->ring) ? 0 : events_make(events);
+	int status = smp_load_acquire(&events->shared) ? 0 : events_make(events);
 
 	return status ? status : mapped_show(&events->mapped, vma);
 }
 
-/* The acquire has its partner in the program, which reads events before it says so. */
-static bool events_room(const struct events *events)
+/* Under the lock. Returns whether there was room. */
+static bool events_write(struct events *events, const struct thole_driver_event *body, const void *data, u16 length)
 {
-	return events->written - smp_load_acquire(&events->ring->read) < THOLE_DRIVER_EVENTS;
-}
+	struct thole_driver_event *place = ring_next(&events->ring);
 
-/* Under the lock, with room. */
-static void events_write(struct events *events, const struct thole_driver_event *body, const void *data, u16 length)
-{
-	struct thole_driver_event *slot = events->ring->events + events->written % THOLE_DRIVER_EVENTS;
-
-	slot->kind = body->kind;
-	slot->length = length;
-	slot->cookie = body->cookie;
-	memcpy(slot->data, data, length);
-	smp_store_release(&slot->stamp, ++events->written);
+	if (!place)
+		return false;
+	place->kind = body->kind;
+	place->length = length;
+	place->cookie = body->cookie;
+	memcpy(place->data, data, length);
+	ring_filled(&events->ring, &place->stamp);
+	return true;
 }
 
 /* Under the lock. Returns whether any did. */
@@ -65,22 +68,17 @@ static bool events_move(struct events *events)
 {
 	u32 before = events->waiting_count;
 
-	while (events->waiting_count && events_room(events)) {
+	while (events->waiting_count) {
 		struct event *event = list_first_entry(&events->waiting, struct event, waiting);
 
+		if (!events_write(events, &event->body, event->body.data, event->body.length))
+			break;
 		list_del_init(&event->waiting);
 		events->waiting_count--;
-		events_write(events, &event->body, event->body.data, event->body.length);
 	}
 	if (events->waiting_count != before)
-		WRITE_ONCE(events->ring->waiting, events->waiting_count);
+		WRITE_ONCE(events->shared->waiting, events->waiting_count);
 	return events->waiting_count != before;
-}
-
-static void events_wake(struct events *events)
-{
-	if (wq_has_sleeper(&events->sleepers))
-		wake_up_interruptible_poll(&events->sleepers, EPOLLIN | EPOLLRDNORM);
 }
 
 /* Under the lock. */
@@ -91,21 +89,19 @@ static void events_wait(struct events *events, struct event *event, const void *
 	if (!list_empty(&event->waiting))
 		return;
 	list_add_tail(&event->waiting, &events->waiting);
-	WRITE_ONCE(events->ring->waiting, ++events->waiting_count);
-	WRITE_ONCE(events->ring->delayed, events->ring->delayed + 1);
+	WRITE_ONCE(events->shared->waiting, ++events->waiting_count);
+	WRITE_ONCE(events->shared->delayed, events->shared->delayed + 1);
 }
 
 void events_post(struct events *events, struct event *event, const void *data, u16 length)
 {
-	if (WARN_ON_ONCE(length > THOLE_DRIVER_EVENT_DATA) || !READ_ONCE(events->ring))
+	if (WARN_ON_ONCE(length > THOLE_DRIVER_EVENT_DATA) || !READ_ONCE(events->shared))
 		return;
 	spin_lock_bh(&events->lock);
 	if (events->waiting_count)
 		events_move(events);
-	if (events->waiting_count || !events_room(events))
+	if (events->waiting_count || !events_write(events, &event->body, data, length))
 		events_wait(events, event, data, length);
-	else
-		events_write(events, &event->body, data, length);
 	spin_unlock_bh(&events->lock);
 	events_wake(events);
 }
@@ -115,7 +111,7 @@ void events_withdraw(struct events *events, struct event *event)
 	spin_lock_bh(&events->lock);
 	if (!list_empty(&event->waiting)) {
 		list_del_init(&event->waiting);
-		WRITE_ONCE(events->ring->waiting, --events->waiting_count);
+		WRITE_ONCE(events->shared->waiting, --events->waiting_count);
 	}
 	spin_unlock_bh(&events->lock);
 }
@@ -125,16 +121,14 @@ bool events_tell(struct events *events, enum thole_driver_kind kind, u64 cookie,
 	struct thole_driver_event body = {.kind = kind, .cookie = cookie};
 	bool told;
 
-	if (WARN_ON_ONCE(length > THOLE_DRIVER_EVENT_DATA) || !READ_ONCE(events->ring))
+	if (WARN_ON_ONCE(length > THOLE_DRIVER_EVENT_DATA) || !READ_ONCE(events->shared))
 		return false;
 	spin_lock_bh(&events->lock);
 	if (events->waiting_count)
 		events_move(events);
-	told = !events->waiting_count && events_room(events);
-	if (told)
-		events_write(events, &body, data, length);
-	else
-		WRITE_ONCE(events->ring->untold, events->ring->untold + 1);
+	told = !events->waiting_count && events_write(events, &body, data, length);
+	if (!told)
+		WRITE_ONCE(events->shared->untold, events->shared->untold + 1);
 	spin_unlock_bh(&events->lock);
 	events_wake(events);
 	return told;
@@ -161,8 +155,8 @@ __poll_t events_poll(struct events *events, struct file *file, poll_table *table
 	spin_lock_bh(&events->lock);
 	if (events->waiting_count)
 		events_move(events);
-	if (events->ring)
-		any = events->written != READ_ONCE(events->ring->read);
+	if (events->shared)
+		any = ring_unread(&events->ring);
 	spin_unlock_bh(&events->lock);
 	return any ? EPOLLIN | EPOLLRDNORM : 0;
 }

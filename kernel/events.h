@@ -23,13 +23,14 @@
 #include <linux/wait.h>
 
 #include "mapped.h"
+#include "ring.h"
 #include "thole_driver.h"
 
 struct events {
-	struct thole_driver_events *ring; /* NULL: nobody has mapped it yet, and nothing is told */
+	struct thole_driver_events *shared; /* NULL: nobody has mapped it yet, and nothing is told */
 	struct mapped mapped;
 	spinlock_t lock; /* all below */
-	u32 written; /* events, ever */
+	struct ring ring;
 	u32 waiting_count;
 	struct list_head waiting;
 	wait_queue_head_t sleepers;
@@ -62,6 +63,13 @@ void events_withdraw(struct events *events, struct event *event);
 
 /* Tell this, if there is room. */
 bool events_tell(struct events *events, enum thole_driver_kind kind, u64 cookie, const void *data, u16 length);
+
+/* There is something for who sleeps in poll; called where it has been written already. */
+static inline void events_wake(struct events *events)
+{
+	if (wq_has_sleeper(&events->sleepers))
+		wake_up_interruptible_poll(&events->sleepers, EPOLLIN | EPOLLRDNORM);
+}
 
 /* Events that wait come into the ring, as far as there is room. */
 void events_flush(struct events *events);

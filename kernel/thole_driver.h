@@ -17,7 +17,9 @@ enum thole_driver_limits {
 	THOLE_DRIVER_SEGMENTS = 256,   /* of one region */
 	THOLE_DRIVER_PAGES = 1 << 22,  /* of one region */
 	THOLE_DRIVER_EVENTS = 1024,    /* places in the ring of a descriptor */
-	THOLE_DRIVER_EVENT_DATA = 48   /* bytes of an event's data */
+	THOLE_DRIVER_EVENT_DATA = 48,  /* bytes of an event's data */
+	THOLE_DRIVER_FRAMES_IN = 512,  /* places for frames of an endpoint that is bound to an interface */
+	THOLE_DRIVER_FRAMES_OUT = 64
 };
 
 /* Flags of a region. */
@@ -83,17 +85,48 @@ struct thole_driver_copy {
 #define THOLE_DRIVER_COPY    _IOW(0xE7, 4, struct thole_driver_copy)
 #define THOLE_DRIVER_ROOM    _IO(0xE7, 5) /* events have been read: those that wait for room may come */
 
+/* Bind this descriptor's endpoint to an interface, in the network namespace of the caller: from then on it gets small
+ * frames of an EtherType that are to its number there, and may send some from it. Needs no privilege. One at a time.
+ * EPROTONOSUPPORT: not an EtherType of ours. ENODEV: no such interface. EADDRNOTAVAIL: one without Ethernet.
+ * EADDRINUSE: another endpoint has the number there. EBUSY: this one is bound already. */
+struct thole_driver_bind {
+	__u32 interface; /* its index */
+	__u16 ethertype; /* one of enum thole_driver_ethertype */
+	__u16 reserved;  /* 0 */
+	__u32 endpoint;  /* its number, by which frames name it */
+	/* Answers: of what THOLE_DRIVER_AT_ETHER shows, which is in this order: struct thole_driver_ether, a page;
+	 * places for frames in; places for frames out. */
+	__u32 place;     /* bytes of each */
+	__u32 places_in;
+	__u32 places_out;
+	__u64 bytes;     /* of all */
+};
+
+enum thole_driver_ethertype {
+	THOLE_DRIVER_ETHERTYPE = 0x88b5,     /* native: frames have the numbers of both endpoints in front */
+	THOLE_DRIVER_ETHERTYPE_MXOE = 0x86df /* numbers are below 256, and where MXoE has them */
+};
+
+#define THOLE_DRIVER_BIND    _IOWR(0xE7, 32, struct thole_driver_bind)
+#define THOLE_DRIVER_UNBIND  _IO(0xE7, 33)
+/* Send frames from places, as first | count << 16. Answers how many have left; for the next one there is no room now.
+ * Those that cannot be sent at all have left too, and are counted. ENODEV: the interface has gone. */
+#define THOLE_DRIVER_SEND    _IO(0xE7, 34)
+
 /* What a descriptor shows by mmap, each from its offset. Written by the kernel alone but where it says so. */
 enum thole_driver_offset {
 	THOLE_DRIVER_AT_SHARED = 0,           /* struct thole_driver_shared; cannot be mapped to be written */
-	THOLE_DRIVER_AT_EVENTS = 0x1000000    /* struct thole_driver_events; the first mmap begins it */
+	THOLE_DRIVER_AT_EVENTS = 0x1000000,   /* struct thole_driver_events; the first mmap begins it */
+	THOLE_DRIVER_AT_ETHER = 0x2000000     /* struct thole_driver_ether and frames, once it is bound */
 };
 
 /* Kinds of events. */
 enum thole_driver_kind {
 	/* What THOLE_DRIVER_BACKGROUND asked for has ended. cookie: the region's id; data: struct
 	 * thole_driver_pinned */
-	THOLE_DRIVER_EVENT_PINNED = 1
+	THOLE_DRIVER_EVENT_PINNED = 1,
+	/* The interface that an endpoint was bound to has gone, or left the namespace. cookie: its index; no data */
+	THOLE_DRIVER_EVENT_UNBOUND = 2
 };
 
 struct thole_driver_pinned {
@@ -122,6 +155,24 @@ struct thole_driver_events {
 	__u32 untold;  /* those that found no room and were not kept, as their kinds say */
 	__u32 reserved_too[13];
 	struct thole_driver_event events[THOLE_DRIVER_EVENTS];
+};
+
+/* A frame. One that has come is there when the stamp is its number, counted from 1; it is in place number - 1 modulo
+ * places_in. */
+struct thole_driver_frame {
+	__u32 stamp;    /* written last, with release; of frames out: nothing */
+	__u16 length;   /* of data */
+	__u8 path[10];  /* MAC of the other side; native: number of the other endpoint, big-endian */
+	__u8 data[];
+};
+
+struct thole_driver_ether {
+	__u32 read;      /* the program's: how many frames it has read, with release */
+	__u32 reserved[15];
+	__u32 unbound;   /* 1: the interface has gone; nothing comes any more */
+	__u32 overflows; /* frames that found no room */
+	__u32 too_long;  /* frames that did not fit the interface */
+	__u32 lost;      /* others that could not be sent: the interface is down, or they were not the endpoint's */
 };
 
 /* At THOLE_DRIVER_AT_SHARED. */

@@ -24,6 +24,10 @@ CASES = (
 ).split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
+FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
+INTERFACES = "down shrunk removed moved elsewhere nonsense".split()
+VETH = "ip link add va type veth peer name vb; ip link set va up; ip link set vb up"
+
 
 @pytest.fixture
 def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
@@ -54,6 +58,15 @@ def test_events(driver: Run, build: Path, tmp_path: Path) -> None:
 def test_ring(driver: Run, build: Path) -> None:
     """Events, with two processors."""
     assert driver(f"{build}/test/vm/thole-driver-ring", cpus=2).output.split() == RING
+
+
+def test_ether(driver: Run, build: Path) -> None:
+    """Frames of our own: by a user without rights, and as root what happens to interfaces; the pair goes at last, for
+    which nothing may hold it."""
+    program = f"{build}/test/vm/thole-driver-ether"
+    as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+    command = f"{VETH}\nchmod o+rx /\n{as_nobody} {program}\n{program} {' '.join(INTERFACES)}\nip link del va"
+    assert driver(command, cpus=2).output.split() == FRAMES + INTERFACES
 
 
 def test_load(driver: Run, build: Path) -> None:
