@@ -45,6 +45,27 @@ static inline long compat_pin_own(unsigned long address, unsigned long pages, un
 	return got;
 }
 
+/* The same without pins; and where `locked_p` is not NULL, it waits, and says whether the lock is still held. */
+static inline long compat_get_remote(struct mm_struct *mm, unsigned long address, unsigned long pages,
+				     unsigned int flags, struct page **pages_p, int *locked_p)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+	return get_user_pages_remote(mm, address, pages, flags, pages_p, NULL, locked_p);
+#else
+	return get_user_pages_remote(mm, address, pages, flags, pages_p, locked_p);
+#endif
+}
+
+/* Let go of what who touches memory holds: VM_FAULT_RETRY follows. */
+static inline void compat_leave_fault(struct vm_fault *vmf)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+	mmap_read_unlock(vmf->vma->vm_mm);
+#else
+	release_fault_lock(vmf);
+#endif
+}
+
 static inline void compat_change_flags(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)

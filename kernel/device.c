@@ -3,8 +3,9 @@
  * device: /dev/thole.
  *
  * Owns what user space asks and may ask: descriptors, ids, checks of arguments, which are copied once; and the module's
- * beginning and end. What is asked for is done by pages.c.
+ * beginning and end. What is asked for is done by pages.c and attach.c.
  */
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
@@ -13,6 +14,7 @@
 #include <linux/uaccess.h>
 #include <linux/xarray.h>
 
+#include "attach.h"
 #include "compat.h"
 #include "ether.h"
 #include "pages.h"
@@ -67,6 +69,7 @@ static void device_forget_region(struct pages *pages)
 	u32 *word = pages->holder->shared->generations + pages->id;
 
 	pages_forget(pages);
+	attach_withdraw(pages); /* after which nobody offers it again: it is forgotten */
 	WRITE_ONCE(*word, *word + 1);
 	pages_put(pages);
 }
@@ -178,6 +181,64 @@ static long device_bind(struct descriptor *descriptor, void __user *argument)
 	return status;
 }
 
+static long device_offer(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_offer offer;
+	struct pages *pages;
+	long status;
+
+	if (copy_from_user(&offer, argument, sizeof(offer)))
+		return -EFAULT;
+	pages = device_region(descriptor, offer.id);
+	if (!pages)
+		return -ENOENT;
+	status = attach_offer(pages, &offer);
+	if (!status && copy_to_user(argument, &offer, sizeof(offer))) {
+		attach_withdraw(pages);
+		status = -EFAULT;
+	}
+	pages_put(pages);
+	return status;
+}
+
+static long device_withdraw(struct descriptor *descriptor, unsigned long id)
+{
+	struct pages *pages = id < THOLE_DRIVER_REGIONS ? device_region(descriptor, id) : NULL;
+	long status;
+
+	if (!pages)
+		return -ENOENT;
+	status = attach_withdraw(pages);
+	pages_put(pages);
+	return status;
+}
+
+static long device_view(void __user *argument)
+{
+	struct thole_driver_attach attach;
+	struct file *file;
+
+	if (copy_from_user(&attach, argument, sizeof(attach)))
+		return -EFAULT;
+	if (attach.flags & ~THOLE_DRIVER_WRITE || attach.reserved)
+		return -EINVAL;
+	attach.fd = get_unused_fd_flags(O_CLOEXEC);
+	if (attach.fd < 0)
+		return attach.fd;
+	file = attach_view(&attach);
+	if (IS_ERR(file)) {
+		put_unused_fd(attach.fd);
+		return PTR_ERR(file);
+	}
+	if (copy_to_user(argument, &attach, sizeof(attach))) {
+		put_unused_fd(attach.fd);
+		fput(file);
+		return -EFAULT;
+	}
+	fd_install(attach.fd, file);
+	return 0;
+}
+
 static long device_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct descriptor *descriptor = file->private_data;
@@ -204,6 +265,12 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 	case THOLE_DRIVER_ROOM:
 		events_flush(&descriptor->holder->events);
 		return 0;
+	case THOLE_DRIVER_OFFER:
+		return device_offer(descriptor, memory);
+	case THOLE_DRIVER_WITHDRAW:
+		return device_withdraw(descriptor, argument);
+	case THOLE_DRIVER_ATTACH:
+		return device_view(memory);
 	}
 	return -ENOTTY;
 }
@@ -287,6 +354,7 @@ static const struct {
 } parts[] = {
 	{pages_start, pages_stop},
 	{pressure_start, pressure_stop},
+	{attach_start, attach_stop},
 	{ether_start, ether_stop},
 };
 

@@ -72,6 +72,7 @@ struct pages {
 	struct work_struct work;
 	u64 wanted; /* bytes that work pins */
 	struct event done; /* tells that it has */
+	struct offer *offer; /* attach.c's */
 	struct watch *watches;
 	u32 watched; /* how many of them are set up */
 };

@@ -79,11 +79,43 @@ struct thole_driver_copy {
 	__u64 address;
 };
 
+/* Let other processes of this user map a region of one segment, to whom the process tells number and key: for reading,
+ * and if it was declared with THOLE_DRIVER_WRITE for writing. They see whole pages, whatever is mapped at these
+ * addresses at the time. Pins nothing. Ends when it is withdrawn or the region is forgotten. EEXIST: it is offered. */
+struct thole_driver_offer {
+	__u32 id;
+	__u32 number; /* the answer, */
+	__u64 key[2]; /* and this */
+};
+
+/* What was offered, as a descriptor to be mapped: whole, from 0 on, MAP_SHARED. The mapping has struct
+ * thole_driver_view in front. It stays when the descriptor is closed; it is in no child, and is unmapped whole. EACCES:
+ * there is no such offer, or not to this user, or not for writing. */
+struct thole_driver_attach {
+	__u32 number;
+	__u32 flags; /* THOLE_DRIVER_WRITE */
+	__u64 key[2];
+	__u64 length; /* the answers: bytes of the region, */
+	__u64 offset; /* where the first of them is in the mapping, */
+	__s32 fd;
+	__u32 reserved; /* 0 */
+};
+
+/* What is in front of a view of another process's region. Accesses to memory that the owner has not got, or offers no
+ * more, cause no signal: they reach a page of the view's own, and then `lost` is 1, for good. */
+struct thole_driver_view {
+	__u32 ended; /* the offer was withdrawn */
+	__u32 lost;  /* some access has not reached the owner's memory */
+};
+
 #define THOLE_DRIVER_DECLARE _IOWR(0xE7, 1, struct thole_driver_declare)
 #define THOLE_DRIVER_FORGET  _IO(0xE7, 2) /* the argument is the id */
 #define THOLE_DRIVER_PIN     _IOWR(0xE7, 3, struct thole_driver_pin)
 #define THOLE_DRIVER_COPY    _IOW(0xE7, 4, struct thole_driver_copy)
 #define THOLE_DRIVER_ROOM    _IO(0xE7, 5) /* events have been read: those that wait for room may come */
+#define THOLE_DRIVER_OFFER   _IOWR(0xE7, 32, struct thole_driver_offer)
+#define THOLE_DRIVER_WITHDRAW _IO(0xE7, 33) /* the argument is the id */
+#define THOLE_DRIVER_ATTACH  _IOWR(0xE7, 34, struct thole_driver_attach)
 
 /* Bind this descriptor's endpoint to an interface, in the network namespace of the caller: from then on it gets small
  * frames of an EtherType that are to its number there, and may send some from it. Needs no privilege. One at a time.

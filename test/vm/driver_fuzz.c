@@ -93,6 +93,47 @@ static void scribble(uint64_t *state)
 		ring[below(state, words)] = (uint32_t)next(state);
 }
 
+/* What was offered last by any thread, and views of it at places of their own and over the area. */
+static struct thole_driver_offer told;
+
+static void view(uint64_t *state, const struct driver *driver, uint32_t id)
+{
+	struct thole_driver_attach request = {.number = told.number, .key = {told.key[0], told.key[1]}};
+	struct thole_driver_offer offer = {.id = id};
+	uint64_t length, sum = 0;
+	int protection;
+	char *memory;
+
+	if (below(state, 4) == 0)
+		(void)ioctl(driver->fd, THOLE_DRIVER_WITHDRAW, (unsigned long)id);
+	if (ioctl(driver->fd, THOLE_DRIVER_OFFER, &offer) == 0)
+		told = offer;
+	request.flags = (uint32_t)below(state, 2);
+	if (ioctl(driver->fd, THOLE_DRIVER_ATTACH, &request) != 0)
+		return;
+	protection = request.flags ? PROT_READ | PROT_WRITE : PROT_READ;
+	length = (request.offset + request.length + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	if (below(state, 4) == 0 && length <= AREA)
+		memory = mmap(area, length, PROT_READ, MAP_SHARED | MAP_FIXED, request.fd, 0);
+	else
+		memory = mmap(NULL, length, protection, MAP_SHARED, request.fd, 0);
+	close(request.fd);
+	if (memory == MAP_FAILED)
+		return;
+	for (int i = 0; i < 20 && (unsigned char *)memory != area; i++) { /* there others may map other things */
+		volatile char *at = memory + below(state, length);
+
+		sum += (uint64_t)*at;
+		if (request.flags && at >= memory + PAGE)
+			*at = (char)sum;
+	}
+	/* Whole, since a view cannot be cut; the area's own memory comes there again. */
+	if ((unsigned char *)memory == area)
+		(void)mmap(area, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	else
+		(void)munmap(memory, length);
+}
+
 static void call(uint64_t *state)
 {
 	const struct driver *driver = drivers + below(state, DRIVERS);
@@ -101,7 +142,7 @@ static void call(uint64_t *state)
 	struct thole_driver_pin answer;
 	unsigned char junk[64];
 
-	switch (below(state, 9)) {
+	switch (below(state, 10)) {
 	case 0:
 		for (unsigned i = 0; i < 4; i++)
 			segments[i] = (struct thole_driver_segment){address(state), number(state, 20 * PAGE)};
@@ -117,11 +158,15 @@ static void call(uint64_t *state)
 	case 4:
 		for (unsigned i = 0; i < sizeof(junk); i++)
 			junk[i] = (unsigned char)next(state);
-		(void)ioctl(driver->fd, _IOC(below(state, 4), 0xE7, below(state, 7), below(state, 64)), junk);
+		(void)ioctl(driver->fd, _IOC(below(state, 4), 0xE7, (below(state, 4) ? 0 : 32) + below(state, 7),
+				       below(state, 64)), junk);
 		break;
 	case 5:
 		scribble(state);
 		(void)poll(&(struct pollfd){.fd = driver->fd, .events = POLLIN}, 1, 0);
+		break;
+	case 6:
+		view(state, driver, id);
 		break;
 	default:
 		(void)copy(driver, id, number(state, 20 * PAGE), (void *)(uintptr_t)address(state),

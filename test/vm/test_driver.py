@@ -22,6 +22,10 @@ CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
     "swap shrink vector overlapping background limit arguments many watch"
 ).split()
+VIEWS = (
+    "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
+    "kill_peer swap userfault withdraw keys users limit mapping chain many"
+).split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
 FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
@@ -44,15 +48,30 @@ def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
     return run
 
 
-def test_events(driver: Run, build: Path, tmp_path: Path) -> None:
-    """Each with its data checked, and no page pinned afterwards; a disk to swap to."""
+@pytest.fixture
+def drive(tmp_path: Path) -> tuple[str, ...]:
+    """A disk to swap to, /dev/vda in the guest."""
     disk = tmp_path / "swap"
     with disk.open("wb") as file:
         file.truncate(64 << 20)
     subprocess.run(["mkswap", disk], check=True, capture_output=True)
-    drive = ("-drive", f"file={disk},if=none,id=swap,format=raw", "-device", "virtio-blk-pci,drive=swap")
+    return ("-drive", f"file={disk},if=none,id=swap,format=raw", "-device", "virtio-blk-pci,drive=swap")
+
+
+def test_events(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
+    """Each with its data checked, and no page pinned afterwards."""
     result = driver(f"swapon /dev/vda; {build}/test/vm/thole-driver-events", devices=drive)
     assert result.output.split() == CASES
+
+
+def test_views(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
+    """The same of views in another process and in the owner, each end of either, who may attach, and the mapping. Then
+    two processes with each other's memory, which changes all the time. The module stays as long as a view is mapped."""
+    program = f"{build}/test/vm/thole-driver-attach"
+    hold = f"coproc {program} --hold; read -r -u ${{COPROC[0]}} said; [ $said = held ]; held=$COPROC_PID\n"
+    hold += "if $k rmmod thole; then exit 1; fi; kill -9 $held; wait $held || true"
+    result = driver(f"swapon /dev/vda; {program}; {program} --race 3 0\n{hold}", devices=drive, cpus=2)
+    assert [line for line in result.output.split() if line in VIEWS] == VIEWS
 
 
 def test_ring(driver: Run, build: Path) -> None:
