@@ -113,9 +113,9 @@ struct thole_driver_view {
 #define THOLE_DRIVER_PIN     _IOWR(0xE7, 3, struct thole_driver_pin)
 #define THOLE_DRIVER_COPY    _IOW(0xE7, 4, struct thole_driver_copy)
 #define THOLE_DRIVER_ROOM    _IO(0xE7, 5) /* events have been read: those that wait for room may come */
-#define THOLE_DRIVER_OFFER   _IOWR(0xE7, 32, struct thole_driver_offer)
-#define THOLE_DRIVER_WITHDRAW _IO(0xE7, 33) /* the argument is the id */
-#define THOLE_DRIVER_ATTACH  _IOWR(0xE7, 34, struct thole_driver_attach)
+#define THOLE_DRIVER_OFFER   _IOWR(0xE7, 48, struct thole_driver_offer)
+#define THOLE_DRIVER_WITHDRAW _IO(0xE7, 49) /* the argument is the id */
+#define THOLE_DRIVER_ATTACH  _IOWR(0xE7, 50, struct thole_driver_attach)
 
 /* Bind this descriptor's endpoint to an interface, in the network namespace of the caller: from then on it gets small
  * frames of an EtherType that are to its number there, and may send some from it. Needs no privilege. One at a time.

@@ -158,7 +158,7 @@ static void call(uint64_t *state)
 	case 4:
 		for (unsigned i = 0; i < sizeof(junk); i++)
 			junk[i] = (unsigned char)next(state);
-		(void)ioctl(driver->fd, _IOC(below(state, 4), 0xE7, (below(state, 4) ? 0 : 32) + below(state, 7),
+		(void)ioctl(driver->fd, _IOC(below(state, 4), 0xE7, 16 * below(state, 4) + below(state, 7),
 				       below(state, 64)), junk);
 		break;
 	case 5:
