@@ -45,6 +45,9 @@ class Connecting:
     fixed: float = 380e-6
     message: float = 110e-6
 
+    def time(self, messages: int) -> float:
+        return self.fixed + messages * self.message
+
 
 SCI_CONNECTING = Connecting()
 # Table I: bytes of the segment, seconds to connect, ACKI messages.

@@ -79,6 +79,7 @@ class Bed:
     """Where `thole perf` is, and two hosts once they are asked for."""
 
     def __init__(self, build: Path, effort: Effort) -> None:
+        self.build = build
         self.tool = [sys.executable, str(build / "python" / "thole"), "perf"]
         self.effort = effort
         self.hosts: Testbed | None = None
@@ -89,6 +90,10 @@ class Bed:
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
+
+    def simulate(self, program: str, *words: str) -> dict[str, Any]:
+        """What a program of the simulator prints."""
+        return _run([str(self.build / "sim" / program), *words], program)
 
     def node(self, sizes: str, *options: str) -> Measured:
         words = [*self.tool, "--json", "--latency", "--bandwidth", "--sizes", sizes, *self.effort.words()]

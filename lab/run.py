@@ -30,26 +30,27 @@ from claims import Section  # noqa: E402
 from measure import Bed, Effort  # noqa: E402
 
 # Those that measure are last: they take the time.
-MODELLED: dict[str, Callable[[], Section]] = {
+PAPERS: dict[str, Callable[[Bed], Section]] = {
     "pinning": pinning.section,
     "sci": sci.section,
     "superpipeline": superpipeline.section,
+    "clump": clump.section,
+    "openmx": openmx.section,
 }
-MEASURED: dict[str, Callable[[Bed], Section]] = {"clump": clump.section, "openmx": openmx.section}
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the meson build directory")
     parser.add_argument("--out", type=Path, help="where the report goes (BUILD/papers)")
-    parser.add_argument("--only", default="", metavar="PAPER,...", help=", ".join([*MODELLED, *MEASURED]))
+    parser.add_argument("--only", default="", metavar="PAPER,...", help=", ".join(PAPERS))
     parser.add_argument("--quick", action="store_true", help="measure for a short time, which tells little")
     parser.add_argument("--record", action="store_true", help="write docs/PAPERS.md too")
     options = parser.parse_args()
-    options.wanted = options.only.split(",") if options.only else [*MODELLED, *MEASURED]
-    unknown = [name for name in options.wanted if name not in {**MODELLED, **MEASURED}]
+    options.wanted = options.only.split(",") if options.only else list(PAPERS)
+    unknown = [name for name in options.wanted if name not in PAPERS]
     if unknown:
-        parser.error(f"there is no paper named {unknown[0]}: {', '.join([*MODELLED, *MEASURED])}")
+        parser.error(f"there is no paper named {unknown[0]}: {', '.join(PAPERS)}")
     return options
 
 
@@ -57,14 +58,12 @@ def main() -> int:
     options = parse()
     paths.use_build(str(options.build))
     effort = Effort(1, 2) if options.quick else Effort(5, 20)
-    sections = [make() for name, make in MODELLED.items() if name in options.wanted]
+    sections = []
     failed = 0
     with Bed(options.build.resolve(), effort) as bed:
-        for name, measure in MEASURED.items():
-            if name not in options.wanted:
-                continue
+        for name in options.wanted:
             try:
-                sections.append(measure(bed))
+                sections.append(PAPERS[name](bed))
             except Trouble as trouble:
                 print(f"{name}: {trouble}", file=sys.stderr)
                 failed = 1

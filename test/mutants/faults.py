@@ -50,6 +50,7 @@ AREA = "src/memory/area.c"
 CACHE = "src/memory/cache.c"
 REGION = "src/memory/region.c"
 MATCH_H = "src/match/match.h"
+SCI = "sim/sci.c"
 COPY = "src/transport/shm/copy.c"
 DOOR = "src/transport/shm/door.c"
 GUARD = "src/transport/datagram/guard.c"
@@ -65,6 +66,24 @@ PEER = "src/message/peer.c"
 REQUEST = "src/message/request.c"
 
 FAULTS = [
+    Fault(
+        "sci: a control block does not end with the remote page",
+        SCI,
+        "\t\tpiece = contiguous(remote->pages, remote->user, model->list_runs, to, piece);\n",
+        "",
+    ),
+    Fault(
+        "sci: an address loses its highest bit",
+        SCI,
+        "bit < count * SCI_ADDRESS_BITS; bit++)\n\t\tif",
+        "bit < count * SCI_ADDRESS_BITS - 1; bit++)\n\t\tif",
+    ),
+    Fault(
+        "sci: a table that is full leaves entries behind",
+        SCI,
+        "\t\t\t\ttable_put(host, remote->entries[i]);\n",
+        "\t\t\t\t;\n",
+    ),
     # ---- Frames that come, and go, together
     Fault(
         "a frame that comes twice in one packet is taken twice",

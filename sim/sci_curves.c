@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thole-sim-sci: what the paper on SCI measured, over its adapters in virtual time, as JSON: connecting (table I),
+ * transfers by kind of segment (figures 3 and 4), by alignment (5), with what has to be set up (7); then what a cache
+ * of connections, contiguous pages and longer lists make of it. Times are nanoseconds, as [bytes, time].
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "memory/cache.h"
+#include "sci.h"
+#include "world.h"
+
+enum {
+	LEAST = 4096,
+	MOST = 16 << 20,
+	HUGE_RUN = 512,          /* pages of a huge one */
+	LONG_LIST = 512,         /* addresses of a message that is not a mailbox's */
+	USES = 10,               /* of a buffer that is used again */
+	SEED = 1,
+};
+
+struct wish {
+	bool local_user, remote_user;
+	uint32_t local_offset, remote_offset;
+	bool prepare, connect; /* within what is timed */
+	unsigned uses;         /* of the same buffers, by a cache; the time is of one; 0: one, without */
+};
+
+struct transfer {
+	struct sci sci;
+	struct sci_segment local, remote_segment;
+	struct sci_remote remote;
+	uint32_t monitor; /* nothing changes here */
+};
+
+static int transfer_enter(void *arg, struct cache_entry *entry)
+{
+	struct transfer *transfer = arg;
+
+	sci_prepare(&transfer->sci, 0, &transfer->local);
+	sci_connect(&transfer->sci, 1, &transfer->remote_segment, &transfer->remote);
+	entry->word = &transfer->monitor;
+	entry->generation = transfer->monitor;
+	return 0;
+}
+
+static void transfer_leave(void *arg, struct cache_entry *entry)
+{
+	struct transfer *transfer = arg;
+
+	(void)entry;
+	sci_disconnect(&transfer->sci, 1, &transfer->remote);
+	sci_release(&transfer->sci, 0, &transfer->local);
+}
+
+static const struct cache_registrar transfer_registrar = {.enter = transfer_enter, .leave = transfer_leave};
+
+static void transfer_move(struct transfer *transfer, uint64_t length)
+{
+	if (sci_dma(&transfer->sci, 1, &transfer->local, 0, &transfer->remote, 0, length) == 0)
+		abort();
+}
+
+static void transfer_cached(struct transfer *transfer, uint64_t length, unsigned uses)
+{
+	void *memory = sim_alloc(cache_size(1));
+	struct cache cache;
+
+	cache_init(&cache, memory, 1, 1, UINT64_MAX);
+	cache_serve(&cache, &transfer_registrar, transfer);
+	for (unsigned i = 0; i < uses; i++) {
+		struct cache_entry *entry;
+
+		if (cache_take(&cache, transfer->local.first, length, 0, &entry) != 0)
+			abort();
+		transfer_move(transfer, length);
+		cache_give(&cache, entry);
+	}
+	cache_fini(&cache);
+	free(memory);
+}
+
+/* Nanoseconds of one transfer of host 0 into host 1. */
+static uint64_t transfer_time(const struct sci_model *model, const struct wish *wish, uint64_t length)
+{
+	struct transfer transfer;
+	uint64_t began_ns, all_ns;
+	unsigned uses = wish->uses ? wish->uses : 1;
+
+	sci_init(&transfer.sci, model, SEED);
+	transfer.monitor = 0;
+	if (!sci_segment_new(&transfer.sci, 0, wish->local_user, wish->local_offset, length, &transfer.local) ||
+	    !sci_segment_new(&transfer.sci, 1, wish->remote_user, wish->remote_offset, length,
+			     &transfer.remote_segment))
+		abort();
+	sci_prepare(&transfer.sci, 1, &transfer.remote_segment);
+	if (wish->uses) {
+		began_ns = transfer.sci.now_ns;
+		transfer_cached(&transfer, length, wish->uses);
+		all_ns = transfer.sci.now_ns - began_ns;
+	} else {
+		if (!wish->prepare)
+			sci_prepare(&transfer.sci, 0, &transfer.local);
+		if (!wish->connect)
+			sci_connect(&transfer.sci, 1, &transfer.remote_segment, &transfer.remote);
+		began_ns = transfer.sci.now_ns;
+		sci_prepare(&transfer.sci, 0, &transfer.local);
+		if (wish->connect)
+			sci_connect(&transfer.sci, 1, &transfer.remote_segment, &transfer.remote);
+		transfer_move(&transfer, length);
+		all_ns = transfer.sci.now_ns - began_ns;
+		sci_disconnect(&transfer.sci, 1, &transfer.remote);
+		sci_release(&transfer.sci, 0, &transfer.local);
+	}
+	sci_release(&transfer.sci, 1, &transfer.remote_segment);
+	sci_segment_free(&transfer.sci, 0, &transfer.local);
+	sci_segment_free(&transfer.sci, 1, &transfer.remote_segment);
+	sci_fini(&transfer.sci);
+	return all_ns / uses;
+}
+
+static void say_curve(const char *name, const struct sci_model *model, struct wish wish, const char *end)
+{
+	printf("  \"%s\": [", name);
+	for (uint64_t length = LEAST; length <= MOST; length *= 2)
+		printf("[%llu, %llu]%s", (unsigned long long)length,
+		       (unsigned long long)transfer_time(model, &wish, length), length < MOST ? ", " : "");
+	printf("]%s\n", end);
+}
+
+static void say_table(const struct sci_model *model)
+{
+	printf(" \"table\": [");
+	for (uint64_t length = LEAST; length <= 262144; length *= 2) {
+		struct sci sci;
+		struct sci_segment segment;
+		struct sci_remote remote;
+
+		sci_init(&sci, model, SEED);
+		if (!sci_segment_new(&sci, 1, true, 0, length, &segment))
+			abort();
+		sci_prepare(&sci, 1, &segment);
+		sci.now_ns = 0;
+		sci_connect(&sci, 1, &segment, &remote);
+		printf("[%llu, %llu, %llu]%s", (unsigned long long)length, (unsigned long long)sci.now_ns,
+		       (unsigned long long)sci.messages, length < 262144 ? ", " : "");
+		sci_disconnect(&sci, 1, &remote);
+		sci_release(&sci, 1, &segment);
+		sci_segment_free(&sci, 1, &segment);
+		sci_fini(&sci);
+	}
+	printf("],\n");
+}
+
+int main(void)
+{
+	struct sci_model runs = sci_paper, lists = sci_paper;
+	struct wish users = {.local_user = true, .remote_user = true}, all = users;
+
+	runs.run = HUGE_RUN;
+	runs.list_runs = true;
+	lists.list_addresses = LONG_LIST;
+	all.prepare = all.connect = true;
+	printf("{\n");
+	say_table(&sci_paper);
+	printf(" \"segments\": {\n");
+	say_curve("regular to regular", &sci_paper, (struct wish){0}, ",");
+	say_curve("regular to user", &sci_paper, (struct wish){.remote_user = true}, ",");
+	say_curve("user to regular", &sci_paper, (struct wish){.local_user = true}, ",");
+	say_curve("user to user", &sci_paper, users, "");
+	printf(" },\n \"alignments\": {\n");
+	say_curve("0 to 0", &sci_paper, users, ",");
+	say_curve("2048 to 0", &sci_paper,
+		  (struct wish){.local_user = true, .remote_user = true, .local_offset = 2048}, ",");
+	say_curve("8 to 0", &sci_paper, (struct wish){.local_user = true, .remote_user = true, .local_offset = 8}, ",");
+	say_curve("0 to 8", &sci_paper,
+		  (struct wish){.local_user = true, .remote_user = true, .remote_offset = 8}, ",");
+	say_curve("8 to regular", &sci_paper, (struct wish){.local_user = true, .local_offset = 8}, "");
+	printf(" },\n \"setting up\": {\n");
+	say_curve("transfer", &sci_paper, users, ",");
+	say_curve("register, transfer", &sci_paper,
+		  (struct wish){.local_user = true, .remote_user = true, .prepare = true}, ",");
+	say_curve("register, connect, transfer", &sci_paper, all, ",");
+	all.uses = USES;
+	say_curve("cached, used ten times", &sci_paper, all, ",");
+	all.uses = 0;
+	say_curve("lists of 512 addresses", &lists, all, ",");
+	say_curve("huge pages, lists of runs", &runs, all, "");
+	printf(" }\n}\n");
+	return 0;
+}
