@@ -48,7 +48,7 @@ void vector_read_segments(const struct vector *vector, uint64_t offset, void *to
 		if (n == 0)
 			return;
 		for (size_t i = 0; i < n; at += slice[i++].iov_len)
-			copy_bytes(at, slice[i].iov_base, slice[i].iov_len);
+			bytes_copy(at, slice[i].iov_base, slice[i].iov_len);
 		offset += covered;
 		length -= covered;
 	}
@@ -66,7 +66,7 @@ void vector_write_segments(const struct vector *vector, uint64_t offset, const v
 		if (n == 0)
 			return;
 		for (size_t i = 0; i < n; at += slice[i++].iov_len)
-			copy_bytes(slice[i].iov_base, at, slice[i].iov_len);
+			bytes_copy(slice[i].iov_base, at, slice[i].iov_len);
 		offset += covered;
 		length -= covered;
 	}

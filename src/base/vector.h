@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "base/copy.h"
+#include "base/bytes.h"
 
 struct vector {
 	const struct iovec *segments;
@@ -28,7 +28,7 @@ static inline void vector_read(const struct vector *vector, uint64_t offset, voi
 	if (vector->count != 1)
 		vector_read_segments(vector, offset, to, length);
 	else if (length > 0)
-		copy_bytes(to, (const char *)vector->segments->iov_base + offset, length);
+		bytes_copy(to, (const char *)vector->segments->iov_base + offset, length);
 }
 
 static inline void vector_write(const struct vector *vector, uint64_t offset, const void *from, size_t length)
@@ -36,7 +36,7 @@ static inline void vector_write(const struct vector *vector, uint64_t offset, co
 	if (vector->count != 1)
 		vector_write_segments(vector, offset, from, length);
 	else if (length > 0)
-		copy_bytes((char *)vector->segments->iov_base + offset, from, length);
+		bytes_copy((char *)vector->segments->iov_base + offset, from, length);
 }
 
 /* The segments that cover [offset, offset + length), at most max of them, into out. Returns how many, and in

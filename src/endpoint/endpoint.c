@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/host.h"
 #include "endpoint/report.h"
@@ -199,6 +200,7 @@ int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_end
 
 	if (!attr)
 		attr = &defaults;
+	bytes_learn();
 	error = options_load(&options, attr->options);
 	if (!error)
 		error = endpoint_open(attr, &options, endpoint_p);

@@ -1584,6 +1584,12 @@ FAULTS = [
         "owner->locals > 0 && !owner->simulated",
         "!owner->simulated",
     ),
+    Fault(
+        "a copy in steps forgets its end",
+        "src/base/bytes.c",
+        "in += BYTES_STEP)\n\t\tmemcpy(out, in, BYTES_STEP);\n\tmemcpy(out, in, length);",
+        "in += BYTES_STEP)\n\t\tmemcpy(out, in, BYTES_STEP);",
+    ),
 ]
 
 

@@ -94,6 +94,29 @@ static void write__nothing_outside(void **state)
 	}
 }
 
+/* However they are aligned, whole and in steps, and nothing beside. */
+static void copy__all_alignments(void **state)
+{
+	static unsigned char from[3 * BYTES_STEP + 256], to[sizeof(from)];
+	static const size_t lengths[] = {1, BYTES_STEP - 1, BYTES_STEP, BYTES_STEP + 1, 2 * BYTES_STEP, 3 * BYTES_STEP};
+	bool steps = bytes_in_steps;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (unsigned char)(i % 251);
+	for (unsigned turn = 0; turn < 2 * 16 * 6; turn++) {
+		size_t length = lengths[turn / 2 % 6], out = 1 + turn / 12, in = 64;
+
+		bytes_in_steps = turn % 2;
+		memset(to, 0xee, sizeof(to));
+		bytes_copy(to + out, from + in, length);
+		assert_memory_equal(to + out, from + in, length);
+		assert_int_equal(to[out - 1], 0xee);
+		assert_int_equal(to[out + length], 0xee);
+	}
+	bytes_in_steps = steps;
+}
+
 static void slice__covers_in_order_what_fits(void **state)
 {
 	static struct scattered scattered;
@@ -142,6 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_write__any_range),
 		cmocka_unit_test(write__nothing_outside),
+		cmocka_unit_test(copy__all_alignments),
 		cmocka_unit_test(slice__covers_in_order_what_fits),
 		cmocka_unit_test(slice__beyond_the_end),
 	};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bytes: memcpy for payloads. The C library changes to the `rep movsb` instruction from a few KiB on. Where source and
+ * destination are not aligned alike, that is five times slower than its vector loops on some processors and the fastest
+ * way on others, so it is measured once; see bytes.c.
+ */
+#ifndef THOLE_BASE_BYTES_H
+#define THOLE_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { BYTES_STEP = 2048 }; /* below the length from which the C library changes */
+
+/* Whether long copies between addresses that are not aligned alike go in steps. */
+extern bool bytes_in_steps;
+
+/* Find that out, once in a process: some ten microseconds. */
+void bytes_learn(void);
+
+void bytes_copy_steps(void *to, const void *from, size_t length);
+
+static inline void bytes_copy(void *to, const void *from, size_t length)
+{
+	if (length > BYTES_STEP && bytes_in_steps && (((uintptr_t)to ^ (uintptr_t)from) & 63) != 0)
+		bytes_copy_steps(to, from, length);
+	else
+		memcpy(to, from, length);
+}
+
+#endif
