@@ -5,6 +5,7 @@
 #ifndef THOLE_KERNEL_COMPAT_H
 #define THOLE_KERNEL_COMPAT_H
 
+#include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/shrinker.h>
@@ -108,6 +109,17 @@ static inline void compat_shrinker_free(struct shrinker *shrinker)
 	kfree(shrinker);
 #else
 	shrinker_free(shrinker);
+#endif
+}
+
+static inline void compat_timer(struct hrtimer *timer, enum hrtimer_restart (*function)(struct hrtimer *),
+				clockid_t clock, enum hrtimer_mode mode)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+#else
+	hrtimer_setup(timer, function, clock, mode);
 #endif
 }
 

@@ -17,6 +17,7 @@
 #include "attach.h"
 #include "compat.h"
 #include "ether.h"
+#include "mover.h"
 #include "pages.h"
 #include "pressure.h"
 
@@ -24,6 +25,7 @@ struct descriptor {
 	struct holder *holder;
 	struct xarray regions; /* by id; each has a reference */
 	struct ether ether;
+	struct mover *mover;
 };
 
 static struct pages *device_region(struct descriptor *descriptor, u32 id)
@@ -239,6 +241,98 @@ static long device_view(void __user *argument)
 	return 0;
 }
 
+/* ---- Bulk ------------------------------------------------------------------------------------ */
+
+static long device_socket(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_socket socket;
+
+	return copy_from_user(&socket, argument, sizeof(socket)) ? -EFAULT :
+								   mover_take_socket(descriptor->mover, &socket);
+}
+
+static long device_connection(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_connection connection;
+	long status;
+
+	if (copy_from_user(&connection, argument, sizeof(connection)))
+		return -EFAULT;
+	status = mover_add_peer(descriptor->mover, &connection);
+	if (!status && copy_to_user(argument, &connection, sizeof(connection))) {
+		mover_drop_peer(descriptor->mover, connection.id);
+		status = -EFAULT;
+	}
+	return status;
+}
+
+static long device_window(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_window window;
+	struct pages *pages;
+	long status;
+
+	if (copy_from_user(&window, argument, sizeof(window)))
+		return -EFAULT;
+	pages = device_region(descriptor, window.region);
+	if (!pages)
+		return -ENOENT;
+	status = mover_serve_window(descriptor->mover, &window, pages);
+	pages_put(pages);
+	return status;
+}
+
+static long device_fetch(struct descriptor *descriptor, void __user *argument)
+{
+	struct thole_driver_fetch fetch;
+	struct pages *pages;
+	long status;
+
+	if (copy_from_user(&fetch, argument, sizeof(fetch)))
+		return -EFAULT;
+	pages = device_region(descriptor, fetch.region);
+	if (!pages)
+		return -ENOENT;
+	status = mover_fetch_begin(descriptor->mover, &fetch, pages);
+	pages_put(pages);
+	return status;
+}
+
+static long device_end(struct descriptor *descriptor, void __user *argument,
+		       int (*end)(struct mover *mover, const struct thole_driver_name *name))
+{
+	struct thole_driver_name name;
+
+	return copy_from_user(&name, argument, sizeof(name)) ? -EFAULT : end(descriptor->mover, &name);
+}
+
+static long device_mover(struct descriptor *descriptor, unsigned int command, unsigned long argument)
+{
+	void __user *memory = (void __user *)argument;
+
+	switch (command) {
+	case THOLE_DRIVER_SOCKET:
+		return device_socket(descriptor, memory);
+	case THOLE_DRIVER_SOCKET_BACK:
+		return mover_give_back(descriptor->mover, argument);
+	case THOLE_DRIVER_CONNECTION:
+		return device_connection(descriptor, memory);
+	case THOLE_DRIVER_CONNECTION_END:
+		return mover_drop_peer(descriptor->mover, argument);
+	case THOLE_DRIVER_WINDOW:
+		return device_window(descriptor, memory);
+	case THOLE_DRIVER_WINDOW_END:
+		return device_end(descriptor, memory, mover_serve_end);
+	case THOLE_DRIVER_FETCH:
+		return device_fetch(descriptor, memory);
+	case THOLE_DRIVER_FETCH_END:
+		return device_end(descriptor, memory, mover_fetch_end);
+	}
+	return -ENOTTY;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
 static long device_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct descriptor *descriptor = file->private_data;
@@ -272,7 +366,7 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 	case THOLE_DRIVER_ATTACH:
 		return device_view(memory);
 	}
-	return -ENOTTY;
+	return device_mover(descriptor, command, argument);
 }
 
 static int device_mmap(struct file *file, struct vm_area_struct *vma)
@@ -286,6 +380,8 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 		return events_mmap(&descriptor->holder->events, vma);
 	case THOLE_DRIVER_AT_ETHER:
 		return ether_mmap(&descriptor->ether, vma);
+	case THOLE_DRIVER_AT_WAYS:
+		return mover_mmap(descriptor->mover, vma);
 	}
 	return -EINVAL;
 }
@@ -305,7 +401,11 @@ static int device_open(struct inode *inode, struct file *file)
 	if (!descriptor)
 		return -ENOMEM;
 	descriptor->holder = holder_new();
-	if (!descriptor->holder) {
+	if (descriptor->holder)
+		descriptor->mover = mover_new(descriptor->holder);
+	if (!descriptor->mover) {
+		if (descriptor->holder)
+			holder_put(descriptor->holder);
 		kfree(descriptor);
 		return -ENOMEM;
 	}
@@ -321,6 +421,7 @@ static int device_release(struct inode *inode, struct file *file)
 	unsigned long id;
 
 	ether_unbind(&descriptor->ether);
+	mover_end(descriptor->mover);
 	xa_for_each(&descriptor->regions, id, pages)
 		device_forget_region(pages);
 	xa_destroy(&descriptor->regions);
@@ -356,6 +457,7 @@ static const struct {
 	{pressure_start, pressure_stop},
 	{attach_start, attach_stop},
 	{ether_start, ether_stop},
+	{mover_start, mover_stop},
 };
 
 static void device_stop_parts(int count)

@@ -388,6 +388,27 @@ struct page *pages_get(struct pages *pages, u64 offset, u64 length, struct regio
 	return page;
 }
 
+bool pages_ready(struct pages *pages, u64 offset, u64 length)
+{
+	if (!region_holds(&pages->region, offset, length) || !region_ready(&pages->region, offset, length))
+		return false;
+	if (length)
+		pressure_used(pages, 0);
+	return true;
+}
+
+struct page *pages_at(const struct pages *pages, u64 offset, u64 length, struct region_piece *piece_p)
+{
+	region_piece_at(&pages->region, offset, length, piece_p);
+	return pages->list[piece_p->page];
+}
+
+/* All who share the lock write the same. */
+void pages_write(struct pages *pages)
+{
+	WRITE_ONCE(pages->written, true);
+}
+
 /* What was written there since it was got has to be kept. Returns false if the pins have gone meanwhile: then it may
  * not be the process's memory that was read or written. */
 static bool pages_still(struct pages *pages, u32 generation, bool written)

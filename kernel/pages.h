@@ -101,6 +101,13 @@ void pages_pin_later(struct pages *pages, u64 bytes);
  * still was. */
 struct page *pages_get(struct pages *pages, u64 offset, u64 length, struct region_piece *piece_p, u32 *generation_p);
 
+/* For softirq, under pages.lock, for reading: nobody who changes the mapping gets on until it is given back. Whether
+ * these bytes are pinned; */
+bool pages_ready(struct pages *pages, u64 offset, u64 length);
+/* then, the page at an offset; and something is written there. */
+struct page *pages_at(const struct pages *pages, u64 offset, u64 length, struct region_piece *piece_p);
+void pages_write(struct pages *pages);
+
 /* Copy between the region, through its pins, and memory of the running process. */
 int pages_copy(struct pages *pages, const struct thole_driver_copy *copy);
 

@@ -19,7 +19,11 @@ enum thole_driver_limits {
 	THOLE_DRIVER_EVENTS = 1024,    /* places in the ring of a descriptor */
 	THOLE_DRIVER_EVENT_DATA = 48,  /* bytes of an event's data */
 	THOLE_DRIVER_FRAMES_IN = 512,  /* places for frames of an endpoint that is bound to an interface */
-	THOLE_DRIVER_FRAMES_OUT = 64
+	THOLE_DRIVER_FRAMES_OUT = 64,
+	THOLE_DRIVER_SOCKETS = 8,      /* of one descriptor */
+	THOLE_DRIVER_CONNECTIONS = 1024, /* of one descriptor; ids are 1 to THOLE_DRIVER_CONNECTIONS - 1 */
+	THOLE_DRIVER_WINDOWS = 4096,   /* of one descriptor, */
+	THOLE_DRIVER_FETCHES = 1024    /* and fetches that are not over, or whose end waits for room among events */
 };
 
 /* Flags of a region. */
@@ -145,11 +149,95 @@ enum thole_driver_ethertype {
  * Those that cannot be sent at all have left too, and are counted. ENODEV: the interface has gone. */
 #define THOLE_DRIVER_SEND    _IO(0xE7, 34)
 
+/* ---- Bulk by UDP (docs/PROTOCOL.md): PULLs of an endpoint's windows are answered, and its fetches' DATA is put in
+ * place, while the program computes. Of native frames over IPv4, with short tags or none. Whatever is not for the
+ * driver, and each PULL for what else it says, goes on to the program's sockets. ---- */
+
+/* A UDP socket of the process's own, bound to a port. Closing it, or the descriptor, gives it back. EBUSY: somebody has
+ * it already. EPERM: it was made by another user. */
+struct thole_driver_socket {
+	__s32 fd;
+	__u32 channel; /* 0: of records, where PULLs come to; 1: of bulk, where DATA does */
+};
+
+/* A peer, as both sides' handshake has named it. EEXIST: there is one of this index. */
+struct thole_driver_connection {
+	__u64 session; /* ours, in frames to us */
+	__u64 peer_session;
+	__u32 index; /* ours */
+	__u32 peer_index;
+	__u8 address[16]; /* IPv4, mapped into IPv6 */
+	__u16 records_port;
+	__u16 bulk_port;
+	__u32 frame_max; /* bytes of a frame to it */
+	__u32 mode;      /* 0: frames have no tags, 1: they have short ones */
+	__u32 credit;    /* bytes of what is asked for and not here, of all peers of the descriptor; 0: as it is */
+	__u64 out_secret[2]; /* that keys are made of: of frames to it, */
+	__u64 in_secret[2];  /* and from it */
+	__u64 counter;       /* of the frame that was sent to it last */
+	__u32 id;            /* the answer */
+	__u32 reserved;      /* 0 */
+};
+
+/* The peer may fetch a part of a region by a name. EEXIST: it may fetch another by this one. */
+struct thole_driver_window {
+	__u64 window; /* the name in PULLs */
+	__u64 offset; /* in the region */
+	__u64 length;
+	__u32 connection;
+	__u32 region;
+};
+
+/* Fetch a part of a window of the peer's into a region. The end is an event, THOLE_DRIVER_EVENT_FETCHED. */
+struct thole_driver_fetch {
+	__u64 window;
+	__u64 transfer; /* our name for it, of 56 bits, which never comes again */
+	__u64 offset;   /* in the window */
+	__u64 length;   /* not 0 */
+	__u64 region_offset;
+	__u64 cookie;   /* comes back in the event */
+	__u32 connection;
+	__u32 region;
+	__u32 frame;    /* bytes of payload of a frame */
+	__u32 reserved; /* 0 */
+};
+
+/* A window or a fetch of a connection. */
+struct thole_driver_name {
+	__u64 name;
+	__u32 connection;
+	__u32 reserved; /* 0 */
+};
+
+#define THOLE_DRIVER_SOCKET         _IOW(0xE7, 16, struct thole_driver_socket)
+#define THOLE_DRIVER_SOCKET_BACK    _IO(0xE7, 17) /* the argument is the file descriptor */
+#define THOLE_DRIVER_CONNECTION     _IOWR(0xE7, 18, struct thole_driver_connection)
+#define THOLE_DRIVER_CONNECTION_END _IO(0xE7, 19) /* the argument is the id; fetches end without an event */
+#define THOLE_DRIVER_WINDOW         _IOW(0xE7, 20, struct thole_driver_window)
+#define THOLE_DRIVER_WINDOW_END     _IOW(0xE7, 21, struct thole_driver_name)
+#define THOLE_DRIVER_FETCH          _IOW(0xE7, 22, struct thole_driver_fetch)
+#define THOLE_DRIVER_FETCH_END      _IOW(0xE7, 23, struct thole_driver_name) /* without an event; ENOENT: it is over */
+
+/* What driver and program both know of a connection. */
+struct thole_driver_way {
+	/* Of the frame that was sent last: whoever sends the next n adds n in one step. */
+	__u64 counter;
+	/* The program's: what PULLs carry for the peer's records. */
+	__u32 ack;
+	__u16 credit;
+	__u16 reserved;
+	/* The driver's: frames that came for it. */
+	__u64 heard;
+	__u64 reserved_too;
+};
+
 /* What a descriptor shows by mmap, each from its offset. Written by the kernel alone but where it says so. */
 enum thole_driver_offset {
 	THOLE_DRIVER_AT_SHARED = 0,           /* struct thole_driver_shared; cannot be mapped to be written */
 	THOLE_DRIVER_AT_EVENTS = 0x1000000,   /* struct thole_driver_events; the first mmap begins it */
-	THOLE_DRIVER_AT_ETHER = 0x2000000     /* struct thole_driver_ether and frames, once it is bound */
+	THOLE_DRIVER_AT_ETHER = 0x2000000,    /* struct thole_driver_ether and frames, once it is bound */
+	/* struct thole_driver_way[THOLE_DRIVER_CONNECTIONS], by id; written by both sides */
+	THOLE_DRIVER_AT_WAYS = 0x3000000
 };
 
 /* Kinds of events. */
@@ -158,7 +246,23 @@ enum thole_driver_kind {
 	 * thole_driver_pinned */
 	THOLE_DRIVER_EVENT_PINNED = 1,
 	/* The interface that an endpoint was bound to has gone, or left the namespace. cookie: its index; no data */
-	THOLE_DRIVER_EVENT_UNBOUND = 2
+	THOLE_DRIVER_EVENT_UNBOUND = 2,
+	/* A fetch is over. cookie: its own; data: struct thole_driver_fetched */
+	THOLE_DRIVER_EVENT_FETCHED = 16,
+	/* A window cannot be read any more, and is forgotten. cookie: its name; data: struct thole_driver_lost. May be
+	 * untold. */
+	THOLE_DRIVER_EVENT_LOST = 17
+};
+
+struct thole_driver_fetched {
+	__s32 status; /* 0, or why it could not be pinned: EFAULT, ENOMEM, EAGAIN, ENOENT (forgotten), negative */
+	__u32 connection;
+	__u64 transfer;
+};
+
+struct thole_driver_lost {
+	__s32 status;
+	__u32 connection;
 };
 
 struct thole_driver_pinned {
@@ -221,6 +325,17 @@ struct thole_driver_shared {
 	__u64 yielded;       /* pages unpinned for other regions of the descriptor */
 	__u64 reclaimed;     /* pages unpinned for others, when memory was short */
 	__u64 refused;       /* runs that RLIMIT_MEMLOCK did not allow */
+	__u64 sent;          /* frames of DATA */
+	__u64 sent_bytes;    /* their payload */
+	__u64 received;      /* frames of DATA that were put in place */
+	__u64 received_bytes;
+	__u64 asked;         /* PULLs sent, */
+	__u64 asked_again;   /* those of them that asked once more */
+	__u64 overlap_miss;  /* frames that came for pages which were not there: they come again */
+	__u64 duplicate;     /* frames that were here already */
+	__u64 malformed;     /* frames of the peers' that were asked for by nobody, or of windows that are not there */
+	__u64 forged;        /* frames with a wrong tag, or one that was there */
+	__u64 full;          /* PULLs that found too many waiting, packets that found no memory or way */
 	/* By id, how often what is known of a region's memory has become wrong: its pins went, or it was forgotten. */
 	__u32 generations[THOLE_DRIVER_REGIONS];
 };

@@ -26,6 +26,7 @@ VIEWS = (
     "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
 ).split()
+BULK = "both plain_serve plain_fetch".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
 FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
@@ -92,6 +93,12 @@ def test_load(driver: Run, build: Path) -> None:
     """A hundred times, each time used, and left to the end of a process that has pages pinned."""
     once = f"$k rmmod thole; $k insmod $m; {build}/test/vm/thole-driver-events exit >/out/said"
     driver(f"for i in $(seq 100); do {once}; done")
+
+
+@pytest.mark.parametrize("mtu", ["1500", "-9000"])
+def test_bulk(driver: Run, build: Path, mtu: str) -> None:
+    """Negative: frames without tags."""
+    assert driver(f"{build}/test/vm/thole-driver-bulk {mtu}", cpus=2).output.split() == BULK
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+#include "mover.h"
+
+#include <linux/cred.h>
+#include <linux/ipv6.h>
+#include <linux/net.h>
+#include <linux/slab.h>
+#include <linux/udp.h>
+#include <net/udp.h>
+#include <net/udp_tunnel.h>
+
+#include "compat.h"
+#include "mover_read.h"
+
+static struct workqueue_struct *workers;
+
+/* ---- Frames that come ------------------------------------------------------------------------ */
+
+struct mover_connection *mover_admit(struct mover *mover, const struct packet *packet, u8 *head, u32 head_length,
+				     u32 length)
+{
+	struct mover_connection *connection = xa_load(&mover->indexes, packet->to);
+	struct iovec parts[2] = {{head, head_length}, {NULL, length - head_length}};
+	struct guard_frame frame = guard_frame(packet, parts, 2);
+
+	if (!connection || connection->session != packet->session)
+		return NULL;
+	if (connection->tagged && guard_check(&connection->guard, &codec_native, &frame, 1) != GUARD_FINE) {
+		mover_count(mover, &mover->holder->shared->forged, 1);
+		return NULL;
+	}
+	if (connection->tagged)
+		guard_seen(&connection->guard, &frame, 1);
+	return connection;
+}
+
+/* Whether one of a packet's frames is a PULL. */
+static bool mover_has_pull(struct sk_buff *skb)
+{
+	struct mover_reader reader;
+	bool has = false;
+	u8 type;
+
+	mover_read_begin(&reader, skb);
+	while (!has && mover_read_frame(&reader, &type, 1))
+		has = codec_native.type(&type) == PACKET_PULL;
+	mover_read_end(&reader);
+	return has;
+}
+
+/* A frame, if it is a PULL of a peer's. */
+static void mover_pull(struct mover *mover, struct mover_reader *reader, u8 *head, u32 length)
+{
+	struct mover_connection *connection;
+	struct packet packet;
+
+	if (codec_native.type(head) != PACKET_PULL || length < PACKET_FRONT || length > PACKET_HEAD_MAX ||
+	    !mover_read(reader, head + PACKET_FRONT, length - PACKET_FRONT) ||
+	    codec_native.decode(&packet, head, length) || packet.flags & (PACKET_SEALED | PACKET_CHECKSUM))
+		return;
+	length = codec_native.unpadded(head, length);
+	connection = mover_admit(mover, &packet, head, length, length);
+	if (connection)
+		mover_serve_pull(connection, &packet);
+}
+
+/* Among records: PULLs. Nothing is taken away: each goes on. */
+static void mover_pulls(struct mover *mover, struct sk_buff *skb)
+{
+	struct mover_reader reader;
+	u8 head[PACKET_HEAD_MAX];
+	u32 length;
+
+	mover_read_begin(&reader, skb);
+	mover_lock(mover);
+	while ((length = mover_read_frame(&reader, head, PACKET_FRONT)))
+		mover_pull(mover, &reader, head, length);
+	mover_read_end(&reader);
+	mover_unlock(mover);
+	mover_serve_some(mover);
+}
+
+/* In softirq, for each packet of a socket of ours. 1: it goes on to the socket. */
+static int mover_arrived(struct sock *sk, struct sk_buff *skb)
+{
+	struct mover_socket *socket = rcu_dereference_sk_user_data(sk);
+
+	if (!socket)
+		return 1;
+	if (socket->channel == CHANNEL_RECORDS) {
+		if (READ_ONCE(socket->mover->windows) && mover_has_pull(skb))
+			mover_pulls(socket->mover, skb);
+		return 1;
+	}
+	if (!READ_ONCE(socket->mover->fetches) || mover_fetch_arrived(socket->mover, skb))
+		return 1;
+	consume_skb(skb);
+	return 0;
+}
+
+/* ---- Sockets --------------------------------------------------------------------------------- */
+
+/* It is as if it had never been ours, but that some frames may be on their way through mover_arrived. */
+static void mover_leave_socket(struct mover_socket *socket)
+{
+	struct sock *sk = socket->sk;
+
+	lock_sock(sk);
+	WRITE_ONCE(udp_sk(sk)->encap_type, 0);
+	WRITE_ONCE(udp_sk(sk)->encap_rcv, NULL);
+	rcu_assign_sk_user_data(sk, NULL);
+	release_sock(sk);
+	spin_lock_bh(&socket->mover->lock);
+	list_del(&socket->node);
+	socket->mover->socket_count--;
+	spin_unlock_bh(&socket->mover->lock);
+	synchronize_net();
+	sock_put(sk);
+	kfree(socket);
+}
+
+/* Those that the program has closed. */
+static void mover_reap_sockets(struct mover *mover)
+{
+	struct mover_socket *socket, *next;
+
+	list_for_each_entry_safe(socket, next, &mover->sockets, node) if (sock_flag(socket->sk, SOCK_DEAD))
+		mover_leave_socket(socket);
+}
+
+static int mover_check_socket(const struct sock *sk)
+{
+	if (sk->sk_protocol != IPPROTO_UDP || sk->sk_type != SOCK_DGRAM)
+		return -ENOTSOCK;
+	if (sk->sk_family != AF_INET)
+		return -EAFNOSUPPORT;
+	if (!uid_eq(sk->sk_uid, current_euid()))
+		return -EPERM;
+	if (!inet_sk(sk)->inet_num)
+		return -EINVAL;
+	return sk->sk_user_data || udp_sk(sk)->encap_type ? -EBUSY : 0;
+}
+
+static int mover_enter_socket(struct mover *mover, struct sock *sk, u32 channel)
+{
+	struct mover_socket *socket = kzalloc(sizeof(*socket), GFP_KERNEL_ACCOUNT);
+	int status;
+
+	if (!socket)
+		return -ENOMEM;
+	*socket = (struct mover_socket){.mover = mover, .sk = sk, .channel = channel};
+	lock_sock(sk);
+	status = mover_check_socket(sk);
+	if (!status) {
+		sock_hold(sk);
+		rcu_assign_sk_user_data(sk, socket);
+		WRITE_ONCE(udp_sk(sk)->encap_rcv, mover_arrived);
+		WRITE_ONCE(udp_sk(sk)->encap_type, 1); /* of none that the kernel knows */
+		udp_tunnel_encap_enable(sk);
+	}
+	release_sock(sk);
+	if (status) {
+		kfree(socket);
+		return status;
+	}
+	spin_lock_bh(&mover->lock);
+	list_add_tail(&socket->node, &mover->sockets);
+	mover->socket_count++;
+	spin_unlock_bh(&mover->lock);
+	return 0;
+}
+
+int mover_take_socket(struct mover *mover, const struct thole_driver_socket *taken)
+{
+	struct socket *socket;
+	int status = 0;
+
+	if (taken->channel >= CHANNELS)
+		return -EINVAL;
+	socket = sockfd_lookup(taken->fd, &status);
+	if (!socket)
+		return status;
+	mutex_lock(&mover->calls);
+	mover_reap_sockets(mover);
+	status = mover->socket_count < THOLE_DRIVER_SOCKETS ? mover_enter_socket(mover, socket->sk, taken->channel)
+							    : -ENOSPC;
+	mutex_unlock(&mover->calls);
+	sockfd_put(socket);
+	return status;
+}
+
+int mover_give_back(struct mover *mover, int fd)
+{
+	struct mover_socket *socket;
+	int status = 0;
+	struct socket *named = sockfd_lookup(fd, &status);
+
+	if (!named)
+		return status;
+	status = -ENOENT;
+	mutex_lock(&mover->calls);
+	list_for_each_entry(socket, &mover->sockets, node)
+	{
+		if (socket->sk != named->sk)
+			continue;
+		mover_leave_socket(socket);
+		status = 0;
+		break;
+	}
+	mutex_unlock(&mover->calls);
+	sockfd_put(named);
+	return status;
+}
+
+/* ---- Connections ----------------------------------------------------------------------------- */
+
+struct mover_connection *mover_find(struct mover *mover, u32 id)
+{
+	return xa_load(&mover->connections, id);
+}
+
+static int mover_check_connection(const struct thole_driver_connection *wanted)
+{
+	if (!wanted->session || !wanted->records_port || !wanted->bulk_port || wanted->reserved ||
+	    wanted->mode > GUARD_HEADS)
+		return -EINVAL;
+	if (!ipv6_addr_v4mapped((const struct in6_addr *)wanted->address))
+		return -EAFNOSUPPORT;
+	return wanted->frame_max < MOVER_FRAME_LEAST || wanted->frame_max > BATCH_MAX ? -EINVAL : 0;
+}
+
+static void mover_fill_connection(struct mover_connection *connection, const struct thole_driver_connection *wanted)
+{
+	struct guard *guard = &connection->guard;
+
+	connection->session = wanted->session;
+	connection->peer_session = wanted->peer_session;
+	connection->index = wanted->index;
+	connection->peer_index = wanted->peer_index;
+	memcpy(&connection->address, wanted->address + 12, sizeof(connection->address));
+	connection->port[CHANNEL_RECORDS] = htons(wanted->records_port);
+	connection->port[CHANNEL_BULK] = htons(wanted->bulk_port);
+	connection->frame_max = wanted->frame_max;
+	connection->tagged = wanted->mode == GUARD_HEADS;
+	guard->mode = GUARD_HEADS;
+	memcpy(guard->out.secret, wanted->out_secret, sizeof(guard->out.secret));
+	memcpy(guard->in.secret, wanted->in_secret, sizeof(guard->in.secret));
+	guard->out.epoch = guard->in.epoch = U64_MAX;
+	xa_init(&connection->windows);
+	xa_init(&connection->fetches);
+	INIT_LIST_HEAD(&connection->serving);
+	INIT_LIST_HEAD(&connection->expecting);
+	connection->free = U64_MAX;
+	block_peer_init(&connection->peer, &connection->mover->blocks, wanted->session);
+}
+
+/* The memory that both sides write, made with the first connection, or when it is mapped. */
+static int mover_make_ways(struct mover *mover)
+{
+	return mover->ways.at ? 0
+			      : mapped_new(&mover->ways, THOLE_DRIVER_CONNECTIONS * sizeof(struct thole_driver_way));
+}
+
+static int mover_enter_connection(struct mover *mover, struct mover_connection *connection, u64 counter)
+{
+	int status = mover_make_ways(mover);
+
+	if (!status)
+		status = xa_alloc_bh(&mover->connections, &connection->id, connection,
+				     XA_LIMIT(1, THOLE_DRIVER_CONNECTIONS - 1), GFP_KERNEL_ACCOUNT);
+	if (status)
+		return status;
+	connection->way = (struct thole_driver_way *)mover->ways.at + connection->id;
+	*connection->way = (struct thole_driver_way){.counter = counter};
+	connection->guard.shared = &connection->way->counter;
+	status = xa_insert_bh(&mover->indexes, connection->index, connection, GFP_KERNEL_ACCOUNT);
+	if (status)
+		xa_erase_bh(&mover->connections, connection->id);
+	return status == -EBUSY ? -EEXIST : status;
+}
+
+int mover_add_peer(struct mover *mover, struct thole_driver_connection *wanted)
+{
+	int status = mover_check_connection(wanted);
+	struct mover_connection *connection;
+
+	if (status)
+		return status;
+	connection = kzalloc(sizeof(*connection), GFP_KERNEL_ACCOUNT);
+	if (!connection)
+		return -ENOMEM;
+	mutex_lock(&mover->calls);
+	connection->mover = mover;
+	mover_fill_connection(connection, wanted);
+	status = mover_enter_connection(mover, connection, wanted->counter);
+	if (status)
+		kfree(connection);
+	else
+		wanted->id = connection->id;
+	if (!status && wanted->credit) {
+		mover_lock(mover);
+		mover->blocks.outstanding_max = wanted->credit;
+		mover_unlock(mover);
+	}
+	mutex_unlock(&mover->calls);
+	return status;
+}
+
+/* Whoever has found it has the lock. */
+static void mover_drop(struct mover *mover, struct mover_connection *connection)
+{
+	mover_lock(mover);
+	xa_erase(&mover->connections, connection->id);
+	xa_erase(&mover->indexes, connection->index);
+	mover_serve_forget(connection);
+	mover_fetch_forget(connection);
+	list_del_init(&connection->expecting);
+	mover_unlock(mover);
+	xa_destroy(&connection->windows);
+	xa_destroy(&connection->fetches);
+	kfree(connection);
+}
+
+int mover_drop_peer(struct mover *mover, u32 id)
+{
+	struct mover_connection *connection;
+
+	mutex_lock(&mover->calls);
+	connection = mover_find(mover, id);
+	if (connection)
+		mover_drop(mover, connection);
+	mutex_unlock(&mover->calls);
+	return connection ? 0 : -ENOENT;
+}
+
+/* ---- Time, and packets ----------------------------------------------------------------------- */
+
+static enum hrtimer_restart mover_late(struct hrtimer *timer)
+{
+	struct mover *mover = container_of(timer, struct mover, timer);
+
+	mover_lock(mover);
+	mover->timer_ns = 0;
+	mover_fetch_late(mover);
+	mover_unlock(mover); /* which sets it anew */
+	return HRTIMER_NORESTART;
+}
+
+/* The first of the peers' times. A timer that is set and too early only looks again. */
+static void mover_set_timer(struct mover *mover)
+{
+	struct mover_connection *connection;
+	u64 first_ns = 0;
+
+	list_for_each_entry(connection, &mover->expecting,
+			    expecting) if (connection->peer.timeout_ns &&
+					   (!first_ns || connection->peer.timeout_ns < first_ns)) first_ns =
+		connection->peer.timeout_ns;
+	if (!first_ns || (mover->timer_ns && mover->timer_ns <= first_ns))
+		return;
+	mover->timer_ns = first_ns;
+	hrtimer_start(&mover->timer, ns_to_ktime(first_ns), HRTIMER_MODE_ABS_SOFT);
+}
+
+void mover_lock(struct mover *mover) __acquires(&mover->lock)
+{
+	spin_lock_bh(&mover->lock);
+}
+
+void mover_unlock(struct mover *mover) __releases(&mover->lock)
+{
+	struct sk_buff_head packets;
+
+	__skb_queue_head_init(&packets);
+	skb_queue_splice_init(&mover->out, &packets);
+	mover_set_timer(mover);
+	spin_unlock_bh(&mover->lock);
+	mover_send_all(&packets);
+}
+
+bool mover_queue(struct work_struct *work)
+{
+	return queue_work(workers, work);
+}
+
+/* ---- A descriptor's -------------------------------------------------------------------------- */
+
+struct mover *mover_new(struct holder *holder)
+{
+	struct mover *mover = kzalloc(sizeof(*mover), GFP_KERNEL_ACCOUNT);
+
+	if (!mover)
+		return NULL;
+	kref_init(&mover->references);
+	kref_get(&holder->references);
+	mover->holder = holder;
+	mutex_init(&mover->calls);
+	spin_lock_init(&mover->lock);
+	INIT_LIST_HEAD(&mover->sockets);
+	INIT_LIST_HEAD(&mover->serving);
+	INIT_LIST_HEAD(&mover->expecting);
+	INIT_LIST_HEAD(&mover->over);
+	xa_init_flags(&mover->connections, XA_FLAGS_ALLOC1);
+	xa_init(&mover->indexes);
+	INIT_WORK(&mover->work, mover_serve_work);
+	__skb_queue_head_init(&mover->out);
+	compat_timer(&mover->timer, mover_late, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	mover_fetch_init(mover);
+	return mover;
+}
+
+static void mover_free(struct kref *references)
+{
+	struct mover *mover = container_of(references, struct mover, references);
+
+	xa_destroy(&mover->connections);
+	xa_destroy(&mover->indexes);
+	if (mover->ways.at)
+		mapped_free(&mover->ways);
+	holder_put(mover->holder);
+	kfree(mover);
+}
+
+void mover_get(struct mover *mover)
+{
+	kref_get(&mover->references);
+}
+
+void mover_put(struct mover *mover)
+{
+	kref_put(&mover->references, mover_free);
+}
+
+void mover_end(struct mover *mover)
+{
+	struct mover_connection *connection;
+	struct mover_socket *socket, *next;
+	unsigned long id;
+
+	mutex_lock(&mover->calls);
+	list_for_each_entry_safe(socket, next, &mover->sockets, node) mover_leave_socket(socket);
+	xa_for_each(&mover->connections, id, connection) mover_drop(mover, connection);
+	mover_fetch_reap(mover, true);
+	mutex_unlock(&mover->calls);
+	hrtimer_cancel(&mover->timer);
+	cancel_work_sync(&mover->work);
+	mover_put(mover);
+}
+
+int mover_mmap(struct mover *mover, struct vm_area_struct *vma)
+{
+	int status;
+
+	mutex_lock(&mover->calls);
+	status = mover_make_ways(mover);
+	if (!status)
+		status = mapped_show(&mover->ways, vma);
+	mutex_unlock(&mover->calls);
+	return status;
+}
+
+int mover_start(void)
+{
+	workers = alloc_workqueue("thole_mover", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	return workers ? 0 : -ENOMEM;
+}
+
+void mover_stop(void)
+{
+	destroy_workqueue(workers);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
+/*
+ * mover: DATA and PULLs of an endpoint's UDP sockets, handled where they arrive, in softirq.
+ *
+ * mover.c        sockets, connections, and what they are told apart by; times
+ * mover_serve.c  windows, and PULLs that are answered from their pages
+ * mover_fetch.c  fetches, whose DATA goes into their pages
+ * mover_send.c   packets that are made and sent
+ *
+ * Owns nothing of the protocol: that is the library's, compiled in (wire/native.c, guard.c, block.c, answer.c). Does
+ * not own how user space asks (device.c), nor pages (pages.c).
+ *
+ * Contexts. mover_arrived runs in softirq, mover_late too (a timer), calls in the process; workers pin and serve.
+ *
+ * Locks, outer first.
+ *   mover.calls  mutex: one call at a time; nobody who holds the next takes it
+ *   mover.lock   spinlock, softirqs off: all else. Frames are looked at, copied and made with it held, and sent
+ *                without it
+ *   pages.lock   as in pages.h; then events'
+ *
+ * Invariants. Nothing is believed of a frame, and no memory is taken for it, before session and tag are found right.
+ * What is not for a fetch or a window here goes on to the socket as it came; a PULL does in any case, for it
+ * acknowledges records. Once an END has returned, nothing more is written, and no packet made.
+ */
+#ifndef THOLE_KERNEL_MOVER_H
+#define THOLE_KERNEL_MOVER_H
+
+#include <linux/hrtimer.h>
+#include <linux/skbuff.h>
+#include <linux/xarray.h>
+
+#include "pages.h"
+#include "protocol.h"
+
+enum mover_limits {
+	MOVER_ANSWERS = 32,     /* PULLs of one peer that wait; further ones are dropped, and asked again */
+	MOVER_BLOCKS = 64,      /* blocks of one peer that are asked for and not here */
+	MOVER_SOFTIRQ = 4,      /* packets that are sent from softirq before a worker goes on */
+	MOVER_HEAD = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT, /* bytes of DATA's, at most */
+	MOVER_UDP_HEADERS = 28, /* bytes of IPv4's and UDP's */
+	MOVER_FRAME_LEAST = 548, /* bytes of a frame that every path carries (ENGINE_FRAME_MIN) */
+};
+
+/* A program's socket. */
+struct mover_socket {
+	struct list_head node;
+	struct mover *mover;
+	struct sock *sk;
+	u32 channel; /* enum channel */
+};
+
+struct mover_connection {
+	struct mover *mover;
+	u32 id;
+	u64 session, peer_session;
+	u32 index, peer_index;
+	__be32 address;
+	__be16 port[CHANNELS];
+	u32 frame_max;
+	bool tagged;
+	struct guard guard;
+	struct thole_driver_way *way;
+	struct xarray windows;  /* struct mover_window, by name */
+	struct xarray fetches;  /* struct mover_fetch, by transfer */
+	struct list_head serving; /* mover.serving; alone: nothing waits */
+	struct answer answers[MOVER_ANSWERS]; /* from `first` on */
+	u32 first, waiting;
+	struct block_peer peer;
+	struct list_head expecting; /* mover.expecting */
+	u64 free; /* bit i: blocks[i] is */
+	struct block blocks[MOVER_BLOCKS];
+};
+
+/* Of one descriptor. */
+struct mover {
+	struct kref references; /* of the descriptor, and of fetches */
+	struct holder *holder;
+	struct mutex calls;
+	spinlock_t lock;
+	struct list_head sockets;
+	u32 socket_count;
+	struct xarray connections; /* struct mover_connection, by id */
+	struct xarray indexes;     /* the same, by index */
+	struct mapped ways;
+	u32 windows;
+	struct list_head serving; /* connections with answers that wait, in turn */
+	bool busy;                /* somebody answers them */
+	struct work_struct work;
+	struct blocks blocks;
+	struct list_head expecting; /* connections of whom blocks are expected */
+	u32 fetches;
+	struct list_head over; /* fetches whose end is being told */
+	struct hrtimer timer;
+	u64 timer_ns; /* 0: none */
+	struct sk_buff_head out; /* to be sent by whoever unlocks */
+};
+
+static inline void mover_count(struct mover *mover, __u64 *counter, u64 more)
+{
+	*counter += more; /* under mover.lock, as all of the counters here */
+}
+
+/* ---- mover.c: calls of a descriptor; 0 or a negative errno ---- */
+
+struct mover *mover_new(struct holder *holder);
+void mover_end(struct mover *mover);
+int mover_mmap(struct mover *mover, struct vm_area_struct *vma);
+int mover_take_socket(struct mover *mover, const struct thole_driver_socket *taken);
+int mover_give_back(struct mover *mover, int fd);
+int mover_add_peer(struct mover *mover, struct thole_driver_connection *connection);
+int mover_drop_peer(struct mover *mover, u32 id);
+
+/* ---- mover.c, for the others ---- */
+
+void mover_get(struct mover *mover);
+void mover_put(struct mover *mover);
+void mover_lock(struct mover *mover) __acquires(&mover->lock);
+/* And what was made is sent, and the timer set. */
+void mover_unlock(struct mover *mover) __releases(&mover->lock);
+struct mover_connection *mover_find(struct mover *mover, u32 id);
+/* A worker's turn. */
+bool mover_queue(struct work_struct *work);
+/* Whose frame it is, if it is right: its session, and its tag, which is never taken again. */
+struct mover_connection *mover_admit(struct mover *mover, const struct packet *packet, u8 *head, u32 head_length,
+				     u32 length);
+
+int mover_start(void);
+void mover_stop(void);
+
+/* ---- mover_serve.c ---- */
+
+int mover_serve_window(struct mover *mover, const struct thole_driver_window *window, struct pages *pages);
+int mover_serve_end(struct mover *mover, const struct thole_driver_name *name);
+/* All of a connection that ends; under the lock. */
+void mover_serve_forget(struct mover_connection *connection);
+/* A PULL has come; under the lock. Whether it was for a window here. */
+bool mover_serve_pull(struct mover_connection *connection, const struct packet *packet);
+/* Answer what waits: some of it, and a worker the rest. */
+void mover_serve_some(struct mover *mover);
+void mover_serve_work(struct work_struct *work);
+
+/* ---- mover_fetch.c ---- */
+
+void mover_fetch_init(struct mover *mover);
+int mover_fetch_begin(struct mover *mover, const struct thole_driver_fetch *wanted, struct pages *pages);
+int mover_fetch_end(struct mover *mover, const struct thole_driver_name *name);
+void mover_fetch_forget(struct mover_connection *connection);
+/* Those whose end was told; all of them, where nobody is to be told any more. */
+void mover_fetch_reap(struct mover *mover, bool all);
+/* Frames have come by a socket for bulk. Returns whether some are not ours. */
+bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb);
+/* Ask for what there is credit for; under the lock. */
+void mover_fetch_ask(struct mover *mover);
+void mover_fetch_late(struct mover *mover);
+
+/* ---- mover_send.c ---- */
+
+/* The next block of an answer, from pages whose lock is held and that are there, into mover.out. Returns 0, -ENOBUFS or
+ * -ENOTCONN. */
+int mover_send_data(struct mover_connection *connection, struct answer *answer, struct pages *pages, u64 offset);
+/* A packet without payload. */
+void mover_send_packet(struct mover_connection *connection, struct packet *packet, enum channel channel);
+/* Whether the socket of a channel has room for more. */
+bool mover_send_room(struct mover *mover, enum channel channel);
+void mover_send_all(struct sk_buff_head *packets);
+
+#endif

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+#include "mover.h"
+
+#include <linux/ip.h>
+#include <linux/security.h>
+#include <linux/udp.h>
+#include <net/ip_tunnels.h>
+#include <net/route.h>
+#include <net/sock.h>
+#include <net/udp.h>
+
+enum {
+	SEND_ROOM = LL_MAX_HEADER + sizeof(struct iphdr) + sizeof(struct udphdr),
+	SEND_TAGS = 8 /* tags that are made at once */
+};
+
+/* Whom a packet is to, while it is in mover.out. */
+struct send_to {
+	__be32 address;
+	__be16 port;
+};
+
+static struct send_to *send_to(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct send_to) > sizeof(skb->cb));
+	return (struct send_to *)skb->cb;
+}
+
+/* ---- Packets that are made: under mover.lock ------------------------------------------------------ */
+
+/* The socket that packets of a channel leave by: the first that is not connected, as lanes are; all have one port. */
+static struct sock *send_socket(struct mover *mover, enum channel channel)
+{
+	struct mover_socket *socket;
+	struct sock *found = NULL;
+
+	list_for_each_entry(socket, &mover->sockets, node)
+	{
+		if (socket->channel != channel || sock_flag(socket->sk, SOCK_DEAD))
+			continue;
+		if (!inet_sk(socket->sk)->inet_dport)
+			return socket->sk;
+		found = socket->sk;
+	}
+	return found;
+}
+
+bool mover_send_room(struct mover *mover, enum channel channel)
+{
+	struct sock *sk = send_socket(mover, channel);
+
+	return !sk || sk_wmem_alloc_get(sk) < READ_ONCE(sk->sk_sndbuf);
+}
+
+static struct sk_buff *send_begin(const struct mover_connection *connection, enum channel channel, u32 room)
+{
+	struct sk_buff *skb = alloc_skb(SEND_ROOM + room, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, SEND_ROOM);
+	*send_to(skb) = (struct send_to){connection->address, connection->port[channel]};
+	return skb;
+}
+
+static void send_end(struct mover *mover, struct sk_buff *skb, struct sock *sk)
+{
+	skb_set_owner_w(skb, sk);
+	__skb_queue_tail(&mover->out, skb);
+}
+
+/* Counters and tags for frames whose heads are encoded, each of so many bytes. */
+static void send_stamp(struct mover_connection *connection, u8 *heads, u32 head, u32 frame, u32 last, u32 count)
+{
+	struct frame_out frames[SEND_TAGS];
+	u32 i, some;
+
+	if (!connection->tagged)
+		return;
+	for (; count; count -= some, heads += some * head) {
+		some = min_t(u32, count, SEND_TAGS);
+		for (i = 0; i < some; i++)
+			frames[i] = (struct frame_out){.head = heads + i * head,
+						       .head_length = head,
+						       .body_length = i + 1 == count ? last : frame};
+		guard_stamp(&connection->guard, &codec_native, frames, some);
+	}
+}
+
+void mover_send_packet(struct mover_connection *connection, struct packet *packet, enum channel channel)
+{
+	struct sock *sk = send_socket(connection->mover, channel);
+	struct sk_buff *skb = sk ? send_begin(connection, channel, PACKET_HEAD_MAX) : NULL;
+	u32 length;
+	u8 *head;
+
+	if (!skb) {
+		mover_count(connection->mover, &connection->mover->holder->shared->full, 1);
+		return;
+	}
+	packet->to = connection->peer_index;
+	packet->session = connection->peer_session;
+	packet->flags |= connection->tagged ? PACKET_TAGGED : 0;
+	head = skb->data;
+	length = codec_native.encode(packet, head);
+	skb_put(skb, length);
+	send_stamp(connection, head, length, 0, 0, 1);
+	send_end(connection->mover, skb, sk);
+}
+
+/* ---- DATA -------------------------------------------------------------------------------------- */
+
+/* A packet of many frames: one packet of the kernel's, with others behind it where its places for pages are full. */
+struct send_packet {
+	struct sk_buff *first, *last; /* last: which gets the next page */
+	struct page *heads;
+	u32 head, frame, frames; /* bytes of a head, of a frame's payload; frames so far */
+	u32 bytes;               /* of the last frame's payload */
+};
+
+static bool send_add(struct send_packet *send, struct page *page, u32 within, u32 length)
+{
+	struct skb_shared_info *shared = skb_shinfo(send->last);
+	struct sk_buff *more;
+
+	if (skb_can_coalesce(send->last, shared->nr_frags, page, within)) {
+		skb_frag_size_add(&shared->frags[shared->nr_frags - 1], length);
+	} else {
+		if (shared->nr_frags == MAX_SKB_FRAGS) {
+			more = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
+			if (!more)
+				return false;
+			if (send->last == send->first)
+				shared->frag_list = more;
+			else
+				send->last->next = more;
+			send->first->truesize += more->truesize;
+			send->last = more;
+			shared = skb_shinfo(more);
+		}
+		get_page(page);
+		skb_fill_page_desc(send->last, shared->nr_frags, page, within, length);
+	}
+	skb_len_add(send->first, length);
+	if (send->last != send->first)
+		skb_len_add(send->last, length);
+	return true;
+}
+
+static bool send_add_frame(struct send_packet *send, struct mover_connection *connection, const struct answer *answer,
+			   const struct answer_frame *frame, struct pages *pages, u64 offset)
+{
+	u8 *head = page_address(send->heads) + send->frames * send->head;
+	struct packet packet = {.type = PACKET_DATA, .flags = connection->tagged ? PACKET_TAGGED : 0};
+	u32 done = 0;
+
+	packet.to = connection->peer_index;
+	packet.session = connection->peer_session;
+	packet.data.transfer = answer->transfer;
+	packet.data.offset = frame->offset;
+	packet.length = frame->length;
+	codec_native.encode(&packet, head);
+	if (!send_add(send, send->heads, send->frames * send->head, send->head))
+		return false;
+	while (done < frame->length) {
+		struct region_piece piece;
+		struct page *page = pages_at(pages, offset + frame->offset + done, frame->length - done, &piece);
+
+		if (!send_add(send, page, piece.within, piece.length))
+			return false;
+		done += piece.length;
+	}
+	send->frames++;
+	send->bytes = frame->length;
+	return true;
+}
+
+static void send_segments(struct sk_buff *skb, const struct send_packet *send)
+{
+	skb_shinfo(skb)->gso_size = send->head + send->frame;
+	skb_shinfo(skb)->gso_segs = send->frames;
+	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_headroom(skb) - sizeof(struct udphdr);
+	skb->csum_offset = offsetof(struct udphdr, check);
+}
+
+int mover_send_data(struct mover_connection *connection, struct answer *answer, struct pages *pages, u64 offset)
+{
+	struct mover *mover = connection->mover;
+	struct sock *sk = send_socket(mover, CHANNEL_BULK);
+	struct send_packet send = {.head = connection->tagged ? MOVER_HEAD : PACKET_FRONT, .frame = answer->frame};
+	u32 end = answer_end(answer, block_bytes(&mover->blocks.rules, answer->frame, send.head)), at = answer->done;
+	struct answer_frame frame;
+	u64 bytes = 0;
+	bool made;
+
+	if (!sk)
+		return -ENOTCONN;
+	send.first = send.last = send_begin(connection, CHANNEL_BULK, 0);
+	send.heads = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+	made = send.first && send.heads;
+	while (made && answer_next(answer, &at, end, &frame)) {
+		made = send_add_frame(&send, connection, answer, &frame, pages, offset);
+		bytes += frame.length;
+	}
+	if (made && send.frames) {
+		send_stamp(connection, page_address(send.heads), send.head, send.frame, send.bytes, send.frames);
+		if (send.frames > 1)
+			send_segments(send.first, &send);
+		send_end(mover, send.first, sk);
+		mover_count(mover, &mover->holder->shared->sent, send.frames);
+		mover_count(mover, &mover->holder->shared->sent_bytes, bytes);
+	} else {
+		kfree_skb(send.first);
+	}
+	if (send.heads)
+		put_page(send.heads); /* the packet has references of its own */
+	if (!made)
+		return -ENOBUFS;
+	answer->done = end;
+	return 0;
+}
+
+/* ---- Packets that leave: without a lock --------------------------------------------------------- */
+
+static struct rtable *send_route(struct sock *sk, const struct send_to *to, struct flowi4 *flow)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+	struct rtable *route;
+
+	flowi4_init_output(flow, sk->sk_bound_dev_if, READ_ONCE(sk->sk_mark), RT_TOS(inet->tos), RT_SCOPE_UNIVERSE,
+			   IPPROTO_UDP, 0, to->address, inet->inet_saddr, to->port, inet->inet_sport, sk->sk_uid);
+	security_sk_classify_flow(sk, flowi4_to_flowi_common(flow));
+	route = ip_route_output_flow(sock_net(sk), flow, sk);
+	if (!IS_ERR(route) && route->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
+		ip_rt_put(route);
+		return ERR_PTR(-EACCES);
+	}
+	return route;
+}
+
+/* What does not fit the path any more goes as fragments, as from user space: it was cut for a wider one. */
+static __be16 send_whole(const struct sk_buff *skb, const struct rtable *route)
+{
+	u32 frame = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len - sizeof(struct udphdr);
+
+	return frame + MOVER_UDP_HEADERS > dst_mtu(&route->dst) ? 0 : htons(IP_DF);
+}
+
+static void send_skb(struct sk_buff *skb)
+{
+	struct send_to to = *send_to(skb);
+	struct sock *sk = skb->sk;
+	struct rtable *route;
+	struct udphdr *udp;
+	struct flowi4 flow;
+
+	route = send_route(sk, &to, &flow);
+	if (IS_ERR(route)) {
+		kfree_skb(skb);
+		return;
+	}
+	udp = skb_push(skb, sizeof(*udp));
+	skb_reset_transport_header(skb);
+	*udp = (struct udphdr){.source = inet_sk(sk)->inet_sport, .dest = to.port, .len = htons(skb->len)};
+	memset(skb->cb, 0, sizeof(skb->cb));
+	skb->priority = READ_ONCE(sk->sk_priority);
+	udp_set_csum(false, skb, flow.saddr, to.address, skb->len);
+	iptunnel_xmit(sk, route, skb, flow.saddr, to.address, IPPROTO_UDP, inet_sk(sk)->tos,
+		      ip4_dst_hoplimit(&route->dst), send_whole(skb, route), false);
+}
+
+void mover_send_all(struct sk_buff_head *packets)
+{
+	struct sk_buff *skb;
+
+	if (skb_queue_empty(packets))
+		return;
+	local_bh_disable();
+	while ((skb = __skb_dequeue(packets)))
+		send_skb(skb);
+	local_bh_enable();
+}

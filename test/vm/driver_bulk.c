@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bulk by the driver, between two processes with a network of their own each, joined by a veth: what one exposes the
+ * other fetches, byte for byte, whoever of them has the driver; while frames are lost, memory goes away,
+ * sockets are closed and processes are killed; and what nobody who is right would send has no effect.
+ *
+ *     thole-driver-bulk MTU [CASE...]      each case in two processes of its own; no tags where MTU is negative
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "driver.h"
+#include "transport/datagram/block.h"
+#include "transport/datagram/guard.h"
+
+enum {
+	RECORDS_PORT = 4000,
+	BULK_PORT = 4001,
+	WINDOW = 7, /* a window's name */
+	LENGTH = 3 << 20,
+	WAIT_MS = 60000, /* a guest is slow */
+	SOON_MS = 300,   /* what should not come */
+};
+
+static unsigned mtu;
+static bool tagged = true;
+
+/* One of two processes. */
+struct side {
+	struct driver driver;
+	struct thole_driver_events *ring;
+	struct thole_driver_way *way;
+	int sockets[CHANNELS];
+	int other; /* to the other process */
+	unsigned number;
+	uint32_t frame; /* bytes of payload of a frame of DATA */
+	uint32_t connection;
+	uint64_t transfer;
+	struct guard guard;
+	unsigned char *memory;
+	uint32_t region;
+};
+
+/* ---- Both ends ------------------------------------------------------------------------------- */
+
+static void run(const char *command)
+{
+	if (system(command) != 0) {
+		printf("failed: %s\n", command);
+		fflush(stdout);
+		_exit(1);
+	}
+}
+
+static void say(const struct side *side)
+{
+	CHECK(write(side->other, "", 1) == 1);
+}
+
+static void hear(const struct side *side)
+{
+	char byte;
+
+	CHECK(read(side->other, &byte, 1) == 1);
+}
+
+static struct sockaddr_in address_of(unsigned number, unsigned channel)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+
+	address.sin_port = htons(channel ? BULK_PORT : RECORDS_PORT);
+	address.sin_addr.s_addr = htonl(0x0a090001 + number);
+	return address;
+}
+
+static uint64_t session_of(unsigned number)
+{
+	return 0x1234567800000000 + number;
+}
+
+static int open_socket(unsigned number, unsigned channel)
+{
+	struct sockaddr_in address = address_of(number, channel);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, bytes = 4 << 20;
+
+	CHECK(fd >= 0 && setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+	CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+	return fd;
+}
+
+static unsigned char pattern(unsigned seed, size_t i)
+{
+	return (unsigned char)(seed + i * 31 + (i >> 8) * 7 + (i >> 16));
+}
+
+static void fill(struct side *side, unsigned seed)
+{
+	for (size_t i = 0; i < LENGTH; i++)
+		side->memory[i] = pattern(seed, i);
+}
+
+static void check(const struct side *side, size_t at, unsigned seed, size_t from, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (side->memory[at + i] != pattern(seed, from + i)) {
+			printf("byte %zu of %zu at %zu differs\n", i, length, at);
+			fflush(stdout);
+			_exit(1);
+		}
+}
+
+/* A network of one's own, of two interfaces that are one cable. */
+static void join(struct side *side, pid_t peer)
+{
+	char command[400];
+
+	if (side->number == 1) {
+		hear(side);
+		run("ip address add 10.9.0.2/24 dev ve1 && ip link set ve1 up && ip link set lo up");
+		say(side);
+		return;
+	}
+	hear(side);
+	snprintf(command, sizeof(command),
+		 "ip link set lo up && ip link add ve0 mtu %u type veth peer name ve1 mtu %u netns %d && "
+		 "ip address add 10.9.0.1/24 dev ve0 && ip link set ve0 up",
+		 mtu, mtu, (int)peer);
+	run(command);
+	say(side);
+	hear(side);
+}
+
+static void side_open(struct side *side)
+{
+	struct guard_end own = {1, 2, session_of(side->number)}, peer = {1, 2, session_of(!side->number)};
+
+	side->sockets[CHANNEL_RECORDS] = open_socket(side->number, CHANNEL_RECORDS);
+	side->sockets[CHANNEL_BULK] = open_socket(side->number, CHANNEL_BULK);
+	side->memory = memory_new(LENGTH);
+	side->frame = (mtu - 28 - PACKET_FRONT - (tagged ? PACKET_COUNTER + PACKET_TAG_SHORT : 0)) & ~7u;
+	guard_begin(&side->guard, GUARD_HEADS, 4711, &own, &peer, NULL);
+}
+
+static void take_sockets(struct side *side)
+{
+	for (unsigned i = 0; i < CHANNELS; i++) {
+		struct thole_driver_socket socket = {.fd = side->sockets[i], .channel = i};
+
+		CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == 0);
+	}
+}
+
+static struct thole_driver_connection connection_to(const struct side *side)
+{
+	struct thole_driver_connection wanted = {
+		.session = session_of(side->number),
+		.peer_session = session_of(!side->number),
+		.index = 10 + side->number,
+		.peer_index = 10 + !side->number,
+		.address = {[10] = 255, 255, 10, 9, 0, (unsigned char)(2 - side->number)},
+		.records_port = RECORDS_PORT,
+		.bulk_port = BULK_PORT,
+		.frame_max = mtu - 28,
+		.mode = tagged,
+		.counter = side->guard.counter,
+	};
+
+	memcpy(wanted.out_secret, side->guard.out.secret, sizeof(wanted.out_secret));
+	memcpy(wanted.in_secret, side->guard.in.secret, sizeof(wanted.in_secret));
+	return wanted;
+}
+
+/* The driver's for sockets and peer; and a region. */
+static void side_drive(struct side *side)
+{
+	struct thole_driver_connection wanted = connection_to(side);
+
+	side->driver = driver_open();
+	side->ring = mmap(NULL, sizeof(*side->ring), PROT_READ | PROT_WRITE, MAP_SHARED, side->driver.fd,
+			  THOLE_DRIVER_AT_EVENTS);
+	side->way = mmap(NULL, THOLE_DRIVER_CONNECTIONS * sizeof(*side->way), PROT_READ | PROT_WRITE, MAP_SHARED,
+			 side->driver.fd, THOLE_DRIVER_AT_WAYS);
+	CHECK(side->ring != MAP_FAILED && side->way != MAP_FAILED);
+	take_sockets(side);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_CONNECTION, &wanted) == 0);
+	side->connection = wanted.id;
+	side->way += wanted.id;
+	side->region = declare(&side->driver, side->memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(side->region != 0);
+}
+
+static int expose(struct side *side, uint64_t name, uint64_t offset, uint64_t length)
+{
+	struct thole_driver_window window = {.window = name,
+					     .offset = offset,
+					     .length = length,
+					     .connection = side->connection,
+					     .region = side->region};
+
+	return ioctl(side->driver.fd, THOLE_DRIVER_WINDOW, &window) == 0 ? 0 : -errno;
+}
+
+static int fetch(struct side *side, uint64_t name, uint64_t offset, uint64_t length, uint64_t to)
+{
+	struct thole_driver_fetch wanted = {.window = name,
+					    .transfer = ++side->transfer,
+					    .offset = offset,
+					    .length = length,
+					    .region_offset = to,
+					    .cookie = 100 + side->transfer,
+					    .connection = side->connection,
+					    .region = side->region,
+					    .frame = side->frame};
+
+	return ioctl(side->driver.fd, THOLE_DRIVER_FETCH, &wanted) == 0 ? 0 : -errno;
+}
+
+static int end(struct side *side, unsigned long command, uint64_t name)
+{
+	struct thole_driver_name named = {.name = name, .connection = side->connection};
+
+	return ioctl(side->driver.fd, command, &named) == 0 ? 0 : -errno;
+}
+
+static bool next_event(struct side *side, struct thole_driver_event *event_p, int wait_ms)
+{
+	uint32_t read = side->ring->read;
+	const struct thole_driver_event *slot = &side->ring->events[read % THOLE_DRIVER_EVENTS];
+	struct pollfd poll_one = {.fd = side->driver.fd, .events = POLLIN};
+
+	if (__atomic_load_n(&slot->stamp, __ATOMIC_ACQUIRE) != read + 1 &&
+	    (poll(&poll_one, 1, wait_ms) != 1 || __atomic_load_n(&slot->stamp, __ATOMIC_ACQUIRE) != read + 1))
+		return false;
+	*event_p = *slot;
+	__atomic_store_n(&side->ring->read, read + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* How the fetch that was begun last has ended. */
+static int fetched(struct side *side)
+{
+	struct thole_driver_fetched answer;
+	struct thole_driver_event event;
+
+	if (!next_event(side, &event, WAIT_MS)) {
+		const struct thole_driver_shared *shared = side->driver.shared;
+
+		printf("no end: received %llu, asked %llu, again %llu, miss %llu, duplicate %llu, malformed %llu, "
+		       "forged %llu, "
+		       "full %llu\n",
+		       shared->received, shared->asked, shared->asked_again, shared->overlap_miss, shared->duplicate,
+		       shared->malformed, shared->forged, shared->full);
+		fflush(stdout);
+		_exit(1);
+	}
+	memcpy(&answer, event.data, sizeof(answer));
+	CHECK(event.kind == THOLE_DRIVER_EVENT_FETCHED && event.cookie == 100 + side->transfer);
+	CHECK(answer.transfer == side->transfer && answer.connection == side->connection);
+	return answer.status;
+}
+
+static void fetch_right(struct side *side, uint64_t offset, uint64_t length, uint64_t to, unsigned seed)
+{
+	memset(side->memory, 0, LENGTH);
+	CHECK(fetch(side, WINDOW, offset, length, to) == 0 && fetched(side) == 0);
+	check(side, to, seed, offset, length);
+	for (size_t i = 0; i < 64; i++)
+		CHECK((to <= i || side->memory[to - i - 1] == 0) &&
+		      (to + length + i >= LENGTH || side->memory[to + length + i] == 0));
+}
+
+/* ---- A peer without the driver ----------------------------------------------------------------- */
+
+static void plain_send(struct side *side, unsigned channel, struct packet *packet, const void *payload, uint32_t length)
+{
+	struct sockaddr_in to = address_of(!side->number, channel);
+	uint8_t frame[10000];
+	size_t head;
+
+	packet->to = 10 + !side->number;
+	packet->session = session_of(!side->number);
+	packet->flags = tagged ? PACKET_TAGGED : 0;
+	packet->length = length;
+	head = codec_native.encode(packet, frame);
+	if (tagged) {
+		struct frame_out out = {.head = frame, .head_length = (uint32_t)head, .body_length = length};
+
+		CHECK(guard_stamp(&side->guard, &codec_native, &out, 1));
+	}
+	if (length)
+		memcpy(frame + head, payload, length);
+	sendto(side->sockets[channel], frame, head + length, 0, (struct sockaddr *)&to, sizeof(to));
+}
+
+/* The next packet of a socket, as its frames; its length, 0: none. */
+static size_t plain_packet(struct side *side, unsigned channel, uint8_t *bytes, size_t room, size_t *segment_p,
+			   int wait_ms)
+{
+	char control[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = {bytes, room};
+	struct msghdr message = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct pollfd poll_one = {.fd = side->sockets[channel], .events = POLLIN};
+	ssize_t length;
+
+	if (poll(&poll_one, 1, wait_ms) != 1)
+		return 0;
+	length = recvmsg(side->sockets[channel], &message, 0);
+	CHECK(length >= 0);
+	*segment_p = (size_t)length;
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
+		if (header->cmsg_level == IPPROTO_UDP && header->cmsg_type == UDP_GRO) {
+			int size;
+
+			memcpy(&size, CMSG_DATA(header), sizeof(size));
+			*segment_p = (size_t)size;
+		}
+	return (size_t)length;
+}
+
+static bool plain_admit(struct side *side, struct packet *packet, uint8_t *frame, size_t length)
+{
+	struct iovec all = {frame, length};
+	struct guard_frame judged;
+
+	if (codec_native.decode(packet, frame, length) != 0 || packet->session != session_of(side->number))
+		return false;
+	judged = guard_frame(packet, &all, 1);
+	if (tagged && guard_check(&side->guard, &codec_native, &judged, 1) != GUARD_FINE)
+		return false;
+	if (tagged)
+		guard_seen(&side->guard, &judged, 1);
+	return true;
+}
+
+/* Answer PULLs until the other side says that it is done; every `lossy`th frame and PULL is lost. */
+static void plain_serve(struct side *side, unsigned lossy)
+{
+	struct pollfd done = {.fd = side->other, .events = POLLIN};
+	unsigned count = 0;
+	uint8_t bytes[200];
+	size_t segment;
+
+	while (poll(&done, 1, 0) == 0) {
+		size_t length = plain_packet(side, CHANNEL_RECORDS, bytes, sizeof(bytes), &segment, 20);
+		struct packet pull, data = {.type = PACKET_DATA};
+
+		if (!length || !plain_admit(side, &pull, bytes, length) || ++count % lossy == 0)
+			continue;
+		CHECK(pull.type == PACKET_PULL && pull.pull.window == WINDOW);
+		for (uint32_t at = 0, i = 0; at < pull.pull.length; at += pull.pull.frame, i++) {
+			uint32_t left = pull.pull.length - at;
+
+			if ((pull.pull.wanted && !(pull.pull.wanted >> i & 1)) || ++count % lossy == 0)
+				continue;
+			data.data.transfer = pull.pull.transfer;
+			data.data.offset = pull.pull.offset + at;
+			plain_send(side, CHANNEL_BULK, &data, side->memory + data.data.offset,
+				   left < pull.pull.frame ? left : pull.pull.frame);
+		}
+	}
+}
+
+/* Fetch by hand: blocks of a few frames, each until it is whole. */
+static void plain_fetch(struct side *side, uint64_t offset, uint64_t length, unsigned lossy)
+{
+	static uint8_t bytes[65536];
+	unsigned count = 0;
+
+	for (uint64_t at = 0; at < length; at += 32ull * side->frame) {
+		uint64_t left = length - at, block = left < 32ull * side->frame ? left : 32ull * side->frame;
+		uint64_t missing = block_mask((uint32_t)((block + side->frame - 1) / side->frame));
+		size_t segment, received;
+
+		side->transfer++;
+		while (missing) {
+			struct packet pull = {.type = PACKET_PULL,
+					      .credit = 64,
+					      .pull = {.window = WINDOW,
+						       .transfer = side->transfer,
+						       .offset = offset + at,
+						       .wanted = missing,
+						       .length = (uint32_t)block,
+						       .frame = side->frame}};
+
+			plain_send(side, CHANNEL_RECORDS, &pull, NULL, 0);
+			while (missing &&
+			       (received = plain_packet(side, CHANNEL_BULK, bytes, sizeof(bytes), &segment, 500)))
+				for (size_t from = 0; from < received; from += segment) {
+					size_t frame = received - from < segment ? received - from : segment;
+					struct packet data;
+
+					if (!plain_admit(side, &data, bytes + from, frame)) {
+						printf("a frame of DATA is not right\n");
+						fflush(stdout);
+						_exit(1);
+					}
+					if (data.data.transfer != side->transfer || (lossy && ++count % lossy == 0))
+						continue;
+					memcpy(side->memory + data.data.offset, data.payload, data.length);
+					missing &= ~(UINT64_C(1) << (data.data.offset - offset - at) / side->frame);
+				}
+		}
+	}
+}
+
+/* ---- Cases: side 0 exposes, side 1 fetches ------------------------------------------------------- */
+
+/* Lengths and places at random, driver to driver. */
+static void case_both(struct side *side)
+{
+	static const struct {
+		uint64_t offset, length, to;
+	} parts[] = {{0, 1, 0},        {5, 63, 4090},           {100, 600, 1}, {4095, 4098, 17},
+		     {0, 65536, 4096}, {12345, 1000000, 54321}, {0, LENGTH, 0}};
+
+	side_drive(side);
+	if (side->number == 0) {
+		fill(side, 3);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0 && expose(side, WINDOW, 0, LENGTH) == -EEXIST);
+		say(side);
+		hear(side);
+		CHECK(side->driver.shared->sent_bytes >= LENGTH && end(side, THOLE_DRIVER_WINDOW_END, WINDOW) == 0);
+		CHECK(end(side, THOLE_DRIVER_WINDOW_END, WINDOW) == -ENOENT);
+	} else {
+		hear(side);
+		for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+			fetch_right(side, parts[i].offset, parts[i].length, parts[i].to, 3);
+		CHECK(side->driver.shared->received_bytes >= LENGTH && side->driver.shared->forged == 0 &&
+		      side->driver.shared->malformed == 0);
+		say(side);
+	}
+}
+
+/* A peer in user space that loses frames. */
+static void case_plain_serve(struct side *side)
+{
+	if (side->number == 0) {
+		fill(side, 9);
+		say(side);
+		plain_serve(side, 11);
+	} else {
+		side_drive(side);
+		hear(side);
+		fetch_right(side, 0, LENGTH / 2, 777, 9);
+		fetch_right(side, 4097, 300000, 0, 9);
+		CHECK(side->driver.shared->asked_again > 0);
+		say(side);
+	}
+}
+
+static void case_plain_fetch(struct side *side)
+{
+	if (side->number == 0) {
+		side_drive(side);
+		fill(side, 5);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		say(side);
+		hear(side);
+		/* PULLs are the sockets', too: they acknowledge. */
+		CHECK(recv(side->sockets[CHANNEL_RECORDS], side->memory, 100, MSG_DONTWAIT) > 0);
+	} else {
+		hear(side);
+		plain_fetch(side, 3, LENGTH / 2, 9);
+		check(side, 3, 5, 3, LENGTH / 2);
+		say(side);
+	}
+}
+
+static void (*const cases[])(struct side *) = {case_both, case_plain_serve, case_plain_fetch};
+static const char *const names[] = {"both", "plain_serve", "plain_fetch"};
+
+/* ---- Two processes --------------------------------------------------------------------------- */
+
+static int run_case(void (*what)(struct side *))
+{
+	struct side side = {.number = 0};
+	int ends[2], status;
+	pid_t peer;
+
+	CHECK(unshare(CLONE_NEWNET) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+	peer = fork();
+	CHECK(peer >= 0);
+	side.number = peer == 0;
+	side.other = ends[side.number];
+	close(ends[!side.number]);
+	if (side.number == 1) {
+		CHECK(unshare(CLONE_NEWNET) == 0);
+		say(&side);
+	}
+	join(&side, peer);
+	side_open(&side);
+	what(&side);
+	/* Each hears of the other's end before it goes. */
+	if (side.number == 1)
+		_exit(0);
+	CHECK(waitpid(peer, &status, 0) == peer);
+	return status == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	CHECK(argc > 1);
+	mtu = (unsigned)abs(atoi(argv[1]));
+	tagged = argv[1][0] != '-';
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool wanted = argc == 2;
+		pid_t child;
+
+		for (int j = 2; j < argc; j++)
+			wanted |= strcmp(argv[j], names[i]) == 0;
+		if (!wanted)
+			continue;
+		child = fork();
+		CHECK(child >= 0);
+		if (child == 0)
+			_exit(run_case(cases[i]));
+		CHECK(waitpid(child, &status, 0) == child);
+		printf("%s%s\n", names[i], status ? " FAILED" : "");
+		fflush(stdout);
+		if (status)
+			return 1;
+	}
+	return 0;
+}
