@@ -28,7 +28,7 @@ BELOW = {
     "src/message": ("src/match", "src/transport", "src/memory", "src/base"),
     "src/match": ("src/base",),
     "src/transport/shm": ("src/transport", "src/base"),
-    "src/transport/datagram": ("src/transport/datagram/wire", "src/transport", "src/base"),
+    "src/transport/datagram": ("src/memory", "src/transport/datagram/wire", "src/transport", "src/base"),
     "src/transport/datagram/wire": ("src/transport", "src/base"),
     "src/transport/verbs": ("src/base",),
     "src/transport": ("src/memory", "src/base"),

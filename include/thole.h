@@ -203,8 +203,8 @@ struct thole_peer_info {
 	/* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent", "refused" (a key),
 	 * "failed"; else "" */
 	const char *reason;
-	const char *records;       /* way of small messages: "ring", "udp", "raw"; "" while not connected */
-	const char *bulk;          /* of large ones: "memory" (directly between processes), "ring", "udp", "raw"; "" */
+	const char *records;       /* of small messages: "ring", "udp", "raw", "driver"; "" while not connected */
+	const char *bulk;          /* of large ones: "memory" (directly between processes), or as records */
 	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */
 	uint64_t frames_sent;      /* records' frames, over the network, to this peer */
 	uint64_t retransmitted;    /* frames sent again */
@@ -540,7 +540,7 @@ struct thole_interface_info {
 	uint32_t mtu;        /* bytes */
 	int up;              /* 1: it is switched on and has a carrier */
 	int chosen;          /* 1: endpoints use it unless the option interface says otherwise */
-	const char *links;   /* that it gives to this process: "", "udp", "udp,raw", "raw" */
+	const char *links;   /* that it gives to this process: "", "udp", "udp,raw", "udp,driver", ... */
 	const char *better;  /* what would be faster, and how: a sentence a line; or "" */
 };
 

@@ -115,7 +115,7 @@ static struct ether_end *end_new(struct holder *holder, u32 mtu, struct thole_dr
 	bind->place = ALIGN(sizeof(*frames) + min_t(u32, mtu, LONGEST), 64);
 	bind->places_in = THOLE_DRIVER_FRAMES_IN;
 	bind->places_out = THOLE_DRIVER_FRAMES_OUT;
-	bind->bytes = PAGE_SIZE + (u64)bind->place * (THOLE_DRIVER_FRAMES_IN + THOLE_DRIVER_FRAMES_OUT);
+	bind->bytes = THOLE_DRIVER_FRAMES_AT + (u64)bind->place * (THOLE_DRIVER_FRAMES_IN + THOLE_DRIVER_FRAMES_OUT);
 	if (!end)
 		return NULL;
 	if (mapped_new(&end->mapped, bind->bytes)) {
@@ -129,7 +129,7 @@ static struct ether_end *end_new(struct holder *holder, u32 mtu, struct thole_dr
 	end->place = bind->place;
 	end->shared = end->mapped.at;
 	end->in = (struct ring){.read = &end->shared->read,
-				.places = end->mapped.at + PAGE_SIZE,
+				.places = end->mapped.at + THOLE_DRIVER_FRAMES_AT,
 				.bytes = bind->place,
 				.count = THOLE_DRIVER_FRAMES_IN};
 	end->out = end->in.places + (size_t)bind->place * THOLE_DRIVER_FRAMES_IN;
@@ -423,6 +423,14 @@ static const struct ether_kind *kind_of(u16 type)
 	return NULL;
 }
 
+/* What the interface takes has changed, or is to be found out. Under RTNL. */
+static void end_measure(struct ether_end *end, const struct ether_port *port)
+{
+	u32 head = port->kind->head, mtu = max_t(u32, port->device->mtu, head) - head;
+
+	WRITE_ONCE(end->shared->frame_max, min_t(u32, mtu, end->place - sizeof(struct thole_driver_frame)));
+}
+
 /* Under RTNL, as all below but what is the module's. */
 static struct ether_port *port_get(struct net_device *device, const struct ether_kind *kind)
 {
@@ -464,6 +472,7 @@ static int end_join(struct ether_end *end, struct net_device *device, const stru
 		status = -EADDRINUSE;
 	} else {
 		port->users++;
+		end_measure(end, port);
 		rcu_assign_pointer(end->port, port);
 		hlist_add_head_rcu(&end->node, bucket_of(port, end->number));
 	}
@@ -600,16 +609,29 @@ static void port_end(struct ether_port *port)
 	port_put(port);
 }
 
+static void port_measure(struct ether_port *port)
+{
+	struct ether_end *end;
+	int i;
+
+	for (i = 0; i < BUCKETS; i++)
+		hlist_for_each_entry(end, port->ends + i, node)
+			end_measure(end, port);
+}
+
 static int ether_notice(struct notifier_block *block, unsigned long what, void *data)
 {
 	const struct net_device *device = netdev_notifier_info_to_dev(data);
 	struct ether_port *port, *next;
 
-	if (what != NETDEV_UNREGISTER && what != NETDEV_PRE_TYPE_CHANGE)
-		return NOTIFY_DONE;
-	list_for_each_entry_safe(port, next, &ports, list)
-		if (port->device == device)
+	list_for_each_entry_safe(port, next, &ports, list) {
+		if (port->device != device)
+			continue;
+		if (what == NETDEV_CHANGEMTU)
+			port_measure(port);
+		else if (what == NETDEV_UNREGISTER || what == NETDEV_PRE_TYPE_CHANGE)
 			port_end(port);
+	}
 	return NOTIFY_DONE;
 }
 

@@ -130,8 +130,8 @@ struct thole_driver_bind {
 	__u16 ethertype; /* one of enum thole_driver_ethertype */
 	__u16 reserved;  /* 0 */
 	__u32 endpoint;  /* its number, by which frames name it */
-	/* Answers: of what THOLE_DRIVER_AT_ETHER shows, which is in this order: struct thole_driver_ether, a page;
-	 * places for frames in; places for frames out. */
+	/* Answers: of what THOLE_DRIVER_AT_ETHER shows, which is in this order: struct thole_driver_ether, up to
+	 * THOLE_DRIVER_FRAMES_AT; places for frames in; places for frames out. */
 	__u32 place;     /* bytes of each */
 	__u32 places_in;
 	__u32 places_out;
@@ -293,6 +293,9 @@ struct thole_driver_events {
 	struct thole_driver_event events[THOLE_DRIVER_EVENTS];
 };
 
+/* Where in it places for frames begin. */
+#define THOLE_DRIVER_FRAMES_AT 4096
+
 /* A frame. One that has come is there when the stamp is its number, counted from 1; it is in place number - 1 modulo
  * places_in. */
 struct thole_driver_frame {
@@ -305,6 +308,7 @@ struct thole_driver_frame {
 struct thole_driver_ether {
 	__u32 read;      /* the program's: how many frames it has read, with release */
 	__u32 reserved[15];
+	__u32 frame_max; /* bytes of data that the interface and places take now */
 	__u32 unbound;   /* 1: the interface has gone; nothing comes any more */
 	__u32 overflows; /* frames that found no room */
 	__u32 too_long;  /* frames that did not fit the interface */

@@ -51,6 +51,7 @@
 	ROW(WAKES_SENT, "wakes_sent", "sleeping peers woken") \
 	ROW(FRAMES_SENT, "frames_sent", "frames handed to the network's links") \
 	ROW(FRAMES_RAW, "frames_raw", "those of them that were raw Ethernet frames") \
+	ROW(FRAMES_DRIVER, "frames_driver", "those of them that were raw Ethernet frames sent by the driver") \
 	ROW(FRAMES_RECEIVED, "frames_received", "frames taken from them") \
 	ROW(FRAMES_RETRANSMITTED, "frames_retransmitted", "record frames sent again") \
 	ROW(FRAMES_DUPLICATE, "frames_duplicate", "frames that had arrived before") \

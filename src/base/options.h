@@ -43,7 +43,7 @@ enum option_bulk {
 	OPTION_BULK_DIRECT
 };
 enum option_network { OPTION_NETWORK_AUTO, OPTION_NETWORK_ON, OPTION_NETWORK_OFF };
-enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH };
+enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH, OPTION_LINK_DRIVER };
 enum option_integrity { OPTION_INTEGRITY_AUTO, OPTION_INTEGRITY_OFF, OPTION_INTEGRITY_HEAD, OPTION_INTEGRITY_FULL };
 enum option_driver { OPTION_DRIVER_AUTO, OPTION_DRIVER_OFF, OPTION_DRIVER_REQUIRED };
 enum option_pin { OPTION_PIN_OVERLAPPED, OPTION_PIN_BEFORE, OPTION_PIN_KEPT, OPTION_PIN_NEVER };
@@ -97,8 +97,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "shared memory between processes of a host; off: the network between these too")	\
 	row(network, OPTION_CHOICE, "auto", 0, 0, false, "auto,on,off",				\
 	    "reach other hosts; auto: where a socket can be had, on, or with a codec: else opening fails")	\
-	row(link, OPTION_CHOICE, "auto", 0, 0, false, "auto,udp,raw,both",			\
-	    "how frames leave this host; auto: UDP, and raw Ethernet frames where permitted")	\
+	row(link, OPTION_CHOICE, "auto", 0, 0, false, "auto,udp,raw,both,driver",		\
+	    "how frames leave this host; auto: UDP, and raw Ethernet frames where permitted, or by the driver")	\
 	row(interface, OPTION_TEXT, "", 0, 0, false, "",					\
 	    "network interface to use, by name or by address; none: as routes say")		\
 	row(host, OPTION_TEXT, "", 0, 0, false, "",						\

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "endpoint/capability.h"
+#include "memory/driver.h"
 #include "transport/datagram/interface.h"
 
 enum {
@@ -129,14 +130,25 @@ static uint32_t interface_coalescing(const char *name, bool *adaptive_p)
 	return asked == 0 ? coalesce.rx_coalesce_usecs : 0;
 }
 
+/* Whether small messages can go by it where raw frames are not permitted. */
+static bool driver_is_there(void)
+{
+	struct driver driver;
+	bool there = driver_open(&driver) == 0;
+
+	driver_close(&driver);
+	return there;
+}
+
 static void describe_links(struct description *description, const struct interface *interface)
 {
 	bool udp = interface_can_udp(interface), raw = interface_can_raw(interface),
 	     permitted = interface_raw_permitted();
+	const char *ethernet = !raw ? "" : permitted ? "raw" : driver_is_there() ? "driver" : "";
 
 	snprintf(description->links, sizeof(description->links), "%s%s%s", udp ? "udp" : "",
-		 udp && raw && permitted ? "," : "", raw && permitted ? "raw" : "");
-	if (raw && !permitted)
+		 udp && *ethernet ? "," : "", ethernet);
+	if (raw && !*ethernet)
 		advise(description, "small messages would take half the time over raw frames. %s", raw_remedy);
 	if (!interface->up)
 		advise(description, "it is switched off: ip link set %s up", interface->name);

@@ -4,8 +4,8 @@
  * stand-in for the engine that only counts. Not a test. Prints one line: best and median.
  *
  *     thole-link-bench [key=value ...]
- *     link=udp|raw  mtu=1500  mode=latency|stream  size=8 (latency)  frames=44 (of a block)  blocks=8 (asked for at a
- *     time) heads=1 (between the payloads; 0: none, as if frames were contiguous)  total=16 (MiB)  rounds=100
+ *     link=udp|raw|driver  mtu=1500  mode=latency|stream  size=8 (latency)  frames=44 (of a block)  blocks=8 (asked for
+ *     at a time) heads=1 (between the payloads; 0: none, as if frames were contiguous)  total=16 (MiB)  rounds=100
  *     cores=0,1
  *
  * Stream: the receiver asks for blocks, a small frame each, and the sender answers with frames that have a head of 32
@@ -17,13 +17,14 @@
 
 #include "link_pair.h"
 
+#include "memory/driver.h"
 #include "transport/datagram/scatter.h"
 #include "transport/datagram/links.h"
 
 enum { BUFFER = 16 << 20, FRAMES_MAX = 64, HEAD = 32, ROUNDS_MAX = 200, TURNS = 400 };
 
 static struct {
-	int raw, mtu, stream, size, frames, blocks, heads, total, rounds, core[2];
+	int raw, driver, mtu, stream, size, frames, blocks, heads, total, rounds, core[2];
 } how = {.mtu = 1500, .size = 8, .frames = 44, .blocks = 8, .heads = 1, .total = 16, .rounds = 100, .core = {0, 1}};
 
 static struct shared {
@@ -34,6 +35,7 @@ static struct shared {
 
 static unsigned me;
 static struct engine engine;
+static struct driver driver;
 static uint64_t counters[COUNTER_COUNT];
 static struct link *bench_link;
 static uint8_t *buffer;
@@ -235,8 +237,13 @@ static void side(void)
 	error = interface_choose(pair_devices[me], &interface);
 	if (!error && how.raw)
 		error = link_raw_open(&engine, &interface, LINK_RAW_ETHERTYPE, 7 + me, counters, &bench_link);
+	else if (!error && how.driver)
+		error = driver_open(&driver);
 	else if (!error)
 		error = link_udp_open(&engine, &interface, 1, counters, &bench_link);
+	if (!error && how.driver)
+		error = link_ether_open(&engine, &driver, &interface, LINK_RAW_ETHERTYPE, 7 + me, counters,
+					&bench_link);
 	if (error) {
 		fprintf(stderr, "%s\n", thole_detail());
 		exit(1);
@@ -289,9 +296,10 @@ static void parse(const char *text)
 		}
 	if (sscanf(text, "cores=%d,%d", &how.core[0], &how.core[1]) == 2)
 		return;
-	if (strcmp(text, "link=raw") == 0 || strcmp(text, "link=udp") == 0)
-		how.raw = text[5] == 'r';
-	else if (strcmp(text, "mode=stream") == 0 || strcmp(text, "mode=latency") == 0)
+	if (strncmp(text, "link=", 5) == 0) {
+		how.raw = strcmp(text + 5, "raw") == 0;
+		how.driver = strcmp(text + 5, "driver") == 0;
+	} else if (strcmp(text, "mode=stream") == 0 || strcmp(text, "mode=latency") == 0)
 		how.stream = text[5] == 's';
 	else
 		exit(fprintf(stderr, "unknown: %s\n", text) > 0 ? 2 : 1);

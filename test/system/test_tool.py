@@ -347,7 +347,7 @@ def test_info__json(
     assert set(interfaces) == {name for _, name in socket.if_nameindex()}
     assert sum(row["chosen"] for row in interfaces.values()) <= 1
     for row in interfaces.values():
-        assert set(row["links"]) <= {"udp", "raw"}
+        assert set(row["links"]) <= {"udp", "raw", "driver"}
         assert row["links"] or not row["chosen"]
     assert {row["name"] for row in info["mpi"]} >= set(mpis)
 

@@ -18,6 +18,7 @@
 #include "link_pair.h"
 
 #include "base/endian.h"
+#include "memory/driver.h"
 #include "transport/datagram/scatter.h"
 #include "transport/datagram/links.h"
 
@@ -34,6 +35,7 @@ enum { LIMIT_S = 20, HEAD = 8, ROUNDS = 300, PARTS = 24 };
 static struct host {
 	struct engine engine; /* first, so that it tells the host */
 	struct interface interface;
+	struct driver driver;
 	struct link *link;
 	uint64_t counters[COUNTER_COUNT];
 	uint32_t frames, next;      /* frames that came, number of the next one */
@@ -165,7 +167,7 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 
 /* ---- Links ----------------------------------------------------------------------------------------- */
 
-enum kind { UDP, UDP6, RAW, MXOE };
+enum kind { UDP, UDP6, RAW, DRIVER, MXOE };
 
 static uint32_t endpoint_number(unsigned side)
 {
@@ -181,6 +183,13 @@ static int open_link(unsigned side, enum kind kind)
 	memset(&host->engine, 0, sizeof(host->engine));
 	CHECK(interface_choose(pair_devices[side], &host->interface) == 0);
 	host->engine.blocks.outstanding = 1;
+	if (kind == DRIVER && driver_open(&host->driver) != 0) {
+		printf("skipped: %s\n", thole_detail());
+		exit(PAIR_SKIP);
+	}
+	if (kind == DRIVER)
+		return link_ether_open(&host->engine, &host->driver, &host->interface, ethertype,
+				       endpoint_number(side), host->counters, &host->link);
 	if (kind >= RAW)
 		return link_raw_open(&host->engine, &host->interface, ethertype, endpoint_number(side), host->counters,
 				     &host->link);
@@ -199,8 +208,13 @@ static void open_links(enum kind kind)
 
 static void close_links(void)
 {
-	for (unsigned side = 0; side < 2; side++)
+	for (unsigned side = 0; side < 2; side++) {
+		bool driver = strcmp(hosts[side].link->calls->name, "driver") == 0;
+
 		hosts[side].link->calls->close(hosts[side].link);
+		if (driver)
+			driver_close(&hosts[side].driver);
+	}
 }
 
 static unsigned receive(unsigned side)
@@ -338,6 +352,7 @@ static void shapes(enum kind kind)
 static void udp(void) { shapes(UDP); }
 static void udp6(void) { shapes(UDP6); }
 static void raw(void) { shapes(RAW); }
+static void driver(void) { shapes(DRIVER); }
 
 static void scatter(void)
 {
@@ -404,6 +419,7 @@ static void alarm_rings(enum kind kind, uint8_t channel)
 static void udp_alarm(void) { alarm_rings(UDP, CHANNEL_RECORDS); }
 static void scatter_alarm(void) { alarm_rings(UDP, CHANNEL_BULK); }
 static void raw_alarm(void) { alarm_rings(RAW, CHANNEL_RECORDS); }
+static void driver_alarm(void) { alarm_rings(DRIVER, CHANNEL_RECORDS); }
 
 /* Nobody looks: frames are lost and counted, less credit is given out, and then all is well again. */
 static void full(enum kind kind, uint8_t channel)
@@ -441,6 +457,7 @@ static void full(enum kind kind, uint8_t channel)
 static void udp_full(void) { full(UDP, CHANNEL_RECORDS); }
 static void scatter_full(void) { full(UDP, CHANNEL_BULK); }
 static void raw_full(void) { full(RAW, CHANNEL_RECORDS); }
+static void driver_full(void) { full(DRIVER, CHANNEL_RECORDS); }
 
 /* The interface goes down, frames are taken and lost, it comes back. */
 static void down(enum kind kind, unsigned which)
@@ -484,6 +501,8 @@ static void udp_down(void) { down(UDP, 0); }
 static void udp_peer_down(void) { down(UDP, 1); }
 static void raw_down(void) { down(RAW, 0); }
 static void raw_peer_down(void) { down(RAW, 1); }
+static void driver_down(void) { down(DRIVER, 0); }
+static void driver_peer_down(void) { down(DRIVER, 1); }
 
 /* Nobody is at that port: the host says so, and it does not disturb frames to others. */
 static void refused(enum kind kind)
@@ -593,7 +612,7 @@ static void liveness_many(void)
  * engine is told what fits, and that fits. */
 static void shrink(enum kind kind)
 {
-	uint32_t max, head = kind == UDP ? 28 : kind == UDP6 ? 48 : kind == RAW ? LINK_RAW_HEAD : 0;
+	uint32_t max, head = kind == UDP ? 28 : kind == UDP6 ? 48 : kind == RAW || kind == DRIVER ? LINK_RAW_HEAD : 0;
 
 	open_links(kind);
 	burst.to = hosts[1].link->own;
@@ -608,7 +627,7 @@ static void shrink(enum kind kind)
 	await(0, &hosts[0].shrunk, 1);
 	CHECK(hosts[0].frame_max == 1300 - head && frame_max() == 1300 - head);
 	CHECK(memcmp(&hosts[0].told, &burst.to, sizeof(burst.to)) == 0);
-	if (kind == RAW)
+	if (kind >= RAW)
 		CHECK(hosts[0].counters[COUNTER_LINK_LOST] == 10 && hosts[1].frames == 0);
 	else
 		await(1, &hosts[1].frames, 10);
@@ -621,6 +640,7 @@ static void shrink(enum kind kind)
 static void udp_shrink(void) { shrink(UDP); }
 static void udp6_shrink(void) { shrink(UDP6); }
 static void raw_shrink(void) { shrink(RAW); }
+static void driver_shrink(void) { shrink(DRIVER); }
 
 /* Packets of other kinds, for others, and broken ones stay out. */
 static void raw_filter(void)
@@ -738,6 +758,12 @@ static const struct {
 	{"udp", udp},
 	{"udp6", udp6},
 	{"raw", raw},
+	{"driver", driver},
+	{"driver-alarm", driver_alarm},
+	{"driver-full", driver_full},
+	{"driver-down", driver_down},
+	{"driver-peer-down", driver_peer_down},
+	{"driver-shrink", driver_shrink},
 	{"mxoe", mxoe},
 	{"udp-link-local", udp_link_local},
 	{"scatter", scatter},

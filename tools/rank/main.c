@@ -54,7 +54,8 @@ static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PM
 static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE",
 					 "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", NULL};
 static const enum counter shown[] = {COUNTER_SHM_MESSAGES, COUNTER_SHM_BYTES, COUNTER_NETWORK_MESSAGES,
-				     COUNTER_NETWORK_BYTES, COUNTER_FRAMES_SENT, COUNTER_FRAMES_RAW};
+				     COUNTER_NETWORK_BYTES, COUNTER_FRAMES_SENT, COUNTER_FRAMES_RAW,
+				     COUNTER_FRAMES_DRIVER};
 
 /* ---- Saying ----------------------------------------------------------------------------------- */
 

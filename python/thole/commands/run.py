@@ -97,8 +97,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument(
         "--link",
-        choices=("auto", "udp", "raw", "both"),
-        help="how frames go between hosts; raw Ethernet frames need CAP_NET_RAW (short for --option link=)",
+        choices=("auto", "udp", "raw", "both", "driver"),
+        help="how frames go between hosts; raw frames need CAP_NET_RAW or the driver (short for --option link=)",
     )
     parser.add_argument(
         "--interface",

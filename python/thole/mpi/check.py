@@ -197,7 +197,7 @@ def _totals(ranks: list[Rank]) -> Iterator[str]:
         if not total(f"{name}_messages"):
             continue
         frames = total("frames_sent") if name == "network" else 0
-        more = f", {frames} frames, {total('frames_raw')} of them raw" if frames else ""
+        more = f", {frames} frames, {total('frames_raw') + total('frames_driver')} of them raw" if frames else ""
         yield f"  {title}: {total(f'{name}_messages')} messages, {size_text(total(f'{name}_bytes'))}{more}"
     silent = [rank.name for rank in used if rank.state == "began"]
     if silent:

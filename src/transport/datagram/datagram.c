@@ -236,28 +236,46 @@ static int mxoe_fits(const struct datagram *datagram, struct link *link)
 			 datagram->interface.name, least, other);
 }
 
-static int raw_link(struct datagram *datagram, struct link **link_p)
+/* Raw frames by a packet socket; by the driver where that is asked for, or where packet sockets are not permitted. */
+static int ethernet_open(struct datagram *datagram, uint16_t ethertype, uint32_t number, struct link **link_p)
+{
+	const struct transport_owner *owner = datagram->owner;
+	enum option_link option = (enum option_link)owner->options.link;
+	uint64_t *counters = datagram->owner->counters;
+	int error = THOLE_ERR_ACCESS;
+
+	if (option == OPTION_LINK_DRIVER && !owner->driver)
+		return error_set(THOLE_ERR_UNSUPPORTED, "the option link is driver, and the driver is not in use here: "
+							"see thole info, or set link to auto");
+	if (option != OPTION_LINK_DRIVER)
+		error = link_raw_open(&datagram->engine, &datagram->interface, ethertype, number, counters, link_p);
+	if (error != THOLE_ERR_ACCESS || option == OPTION_LINK_RAW || !owner->driver)
+		return error;
+	return link_ether_open(&datagram->engine, owner->driver, &datagram->interface, ethertype, number, counters,
+			       link_p);
+}
+
+static int ethernet_link(struct datagram *datagram, struct link **link_p)
 {
 	const struct options *options = &datagram->owner->options;
-	uint8_t *network = datagram->owner->parts.network;
+	struct address_parts *parts = &datagram->owner->parts;
 	bool mxoe = options->codec != OPTION_CODEC_NATIVE;
-	uint16_t ethertype = mxoe ? LINK_RAW_ETHERTYPE_MXOE : (uint16_t)options->ethertype;
-	int error =
-		link_raw_open(&datagram->engine, &datagram->interface, ethertype,
-			      mxoe ? 0 : (uint32_t)datagram->owner->parts.endpoint, datagram->owner->counters, link_p);
+	int error = mxoe ? mxoe_identify(datagram) : 0;
 
+	if (!error && mxoe)
+		error = ethernet_open(datagram, LINK_RAW_ETHERTYPE_MXOE, parts->network[4], link_p);
+	else if (!error)
+		error = ethernet_open(datagram, (uint16_t)options->ethertype, (uint32_t)parts->endpoint, link_p);
 	if (!error && mxoe) {
 		error = mxoe_fits(datagram, *link_p);
-		if (!error)
-			error = mxoe_identify(datagram);
 		if (error)
 			(*link_p)->calls->close(*link_p);
 	}
 	if (error)
 		return error;
-	if (network[0] == ADDRESS_NONE) {
-		network[0] = ADDRESS_ETHERNET;
-		memcpy(network + 8, datagram->interface.mac, INTERFACE_MAC);
+	if (parts->network[0] == ADDRESS_NONE) {
+		parts->network[0] = ADDRESS_ETHERNET;
+		memcpy(parts->network + 8, datagram->interface.mac, INTERFACE_MAC);
 	}
 	return 0;
 }
@@ -273,7 +291,7 @@ static int raw_link(struct datagram *datagram, struct link **link_p)
  * everything goes over the others.
  */
 static const struct datagram_link {
-	enum option_link asked; /* the value of the option link that wants this one alone */
+	unsigned asked; /* the values of the option link that want this one, a bit each; auto wants all that can be */
 	int (*open)(struct datagram *datagram, struct link **link_p); /* it also tells our address how peers reach it */
 	bool (*can)(const struct interface *interface);               /* whether a `later` one is worth a try */
 	/* what opening says without the privilege it needs, which is no fault if nobody has asked for it; 0: needs
@@ -282,9 +300,9 @@ static const struct datagram_link {
 	bool later;      /* unasked it is opened when a peer is known, and not at once */
 	bool mxoe;       /* it carries frames of those codecs too; there it is opened at once */
 } datagram_links[] = {
-	{.asked = OPTION_LINK_UDP, .open = udp_link},
-	{.asked = OPTION_LINK_RAW,
-	 .open = raw_link,
+	{.asked = 1u << OPTION_LINK_UDP | 1u << OPTION_LINK_BOTH, .open = udp_link},
+	{.asked = 1u << OPTION_LINK_RAW | 1u << OPTION_LINK_BOTH | 1u << OPTION_LINK_DRIVER,
+	 .open = ethernet_link,
 	 .can = interface_can_raw,
 	 .unpermitted = THOLE_ERR_ACCESS,
 	 .later = true,
@@ -339,7 +357,7 @@ static void datagram_add_later(struct datagram *datagram)
 /* Whether the option link names it, alone or with all others. */
 static bool datagram_link_is_asked(const struct datagram_link *row, enum option_link option)
 {
-	return option == row->asked || option == OPTION_LINK_BOTH;
+	return row->asked >> option & 1;
 }
 
 static int datagram_add_links(struct datagram *datagram)
@@ -352,7 +370,7 @@ static int datagram_add_links(struct datagram *datagram)
 		if (!native && !datagram_links[i].mxoe && datagram_link_is_asked(&datagram_links[i], option))
 			error = error_set(THOLE_ERR_ARGUMENT,
 					  "frames of the codec mxoe go over raw links only: set the option link "
-					  "to raw or auto");
+					  "to raw, driver or auto");
 	for (unsigned i = 0; i < DATAGRAM_LINKS && !error; i++) {
 		const struct datagram_link *row = &datagram_links[i];
 

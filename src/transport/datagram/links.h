@@ -8,6 +8,8 @@
 #include "transport/datagram/engine.h"
 #include "transport/datagram/interface.h"
 
+struct driver;
+
 /* What raw links carry. All numbers are big-endian. */
 enum link_raw_head {
 	LINK_RAW_ETHERTYPE = 0x88b5,       /* of native frames by default: for local experiments (IEEE 802) */
@@ -33,5 +35,11 @@ int link_raw_socket(int type, bool native, int *fd_p);
  * Errors: ACCESS (with what to do about it), ADDRESS (an interface without Ethernet), MEMORY, SYSTEM. */
 int link_raw_open(struct engine *engine, const struct interface *interface, uint16_t ethertype, uint32_t endpoint,
 		  uint64_t *counters, struct link **link_p);
+
+/* The same frames by the driver, which needs no privilege; paths are the same too. MXoE: `endpoint` is its number, and
+ * frames to other endpoints do not come. The driver is the endpoint's, and has one such link at most. Errors: ADDRESS
+ * (an interface without Ethernet, or an EtherType that the driver does not carry), BUSY, MEMORY, SYSTEM. */
+int link_ether_open(struct engine *engine, struct driver *driver, const struct interface *interface, uint16_t ethertype,
+		    uint32_t endpoint, uint64_t *counters, struct link **link_p);
 
 #endif
