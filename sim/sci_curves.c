@@ -34,7 +34,7 @@ struct transfer {
 	uint32_t monitor; /* nothing changes here */
 };
 
-static int transfer_enter(void *arg, struct cache_entry *entry)
+static int dma_enter(void *arg, struct cache_entry *entry)
 {
 	struct transfer *transfer = arg;
 
@@ -45,7 +45,7 @@ static int transfer_enter(void *arg, struct cache_entry *entry)
 	return 0;
 }
 
-static void transfer_leave(void *arg, struct cache_entry *entry)
+static void dma_leave(void *arg, struct cache_entry *entry)
 {
 	struct transfer *transfer = arg;
 
@@ -54,27 +54,27 @@ static void transfer_leave(void *arg, struct cache_entry *entry)
 	sci_release(&transfer->sci, 0, &transfer->local);
 }
 
-static const struct cache_registrar transfer_registrar = {.enter = transfer_enter, .leave = transfer_leave};
+static const struct cache_registrar dma_registrar = {.enter = dma_enter, .leave = dma_leave};
 
-static void transfer_move(struct transfer *transfer, uint64_t length)
+static void dma_move(struct transfer *transfer, uint64_t length)
 {
 	if (sci_dma(&transfer->sci, 1, &transfer->local, 0, &transfer->remote, 0, length) == 0)
 		abort();
 }
 
-static void transfer_cached(struct transfer *transfer, uint64_t length, unsigned uses)
+static void dma_cached(struct transfer *transfer, uint64_t length, unsigned uses)
 {
 	void *memory = sim_alloc(cache_size(1));
 	struct cache cache;
 
 	cache_init(&cache, memory, 1, 1, UINT64_MAX);
-	cache_serve(&cache, &transfer_registrar, transfer);
+	cache_serve(&cache, &dma_registrar, transfer);
 	for (unsigned i = 0; i < uses; i++) {
 		struct cache_entry *entry;
 
 		if (cache_take(&cache, transfer->local.first, length, 0, &entry) != 0)
 			abort();
-		transfer_move(transfer, length);
+		dma_move(transfer, length);
 		cache_give(&cache, entry);
 	}
 	cache_fini(&cache);
@@ -82,7 +82,7 @@ static void transfer_cached(struct transfer *transfer, uint64_t length, unsigned
 }
 
 /* Nanoseconds of one transfer of host 0 into host 1. */
-static uint64_t transfer_time(const struct sci_model *model, const struct wish *wish, uint64_t length)
+static uint64_t dma_time(const struct sci_model *model, const struct wish *wish, uint64_t length)
 {
 	struct transfer transfer;
 	uint64_t began_ns, all_ns;
@@ -97,7 +97,7 @@ static uint64_t transfer_time(const struct sci_model *model, const struct wish *
 	sci_prepare(&transfer.sci, 1, &transfer.remote_segment);
 	if (wish->uses) {
 		began_ns = transfer.sci.now_ns;
-		transfer_cached(&transfer, length, wish->uses);
+		dma_cached(&transfer, length, wish->uses);
 		all_ns = transfer.sci.now_ns - began_ns;
 	} else {
 		if (!wish->prepare)
@@ -108,7 +108,7 @@ static uint64_t transfer_time(const struct sci_model *model, const struct wish *
 		sci_prepare(&transfer.sci, 0, &transfer.local);
 		if (wish->connect)
 			sci_connect(&transfer.sci, 1, &transfer.remote_segment, &transfer.remote);
-		transfer_move(&transfer, length);
+		dma_move(&transfer, length);
 		all_ns = transfer.sci.now_ns - began_ns;
 		sci_disconnect(&transfer.sci, 1, &transfer.remote);
 		sci_release(&transfer.sci, 0, &transfer.local);
@@ -120,16 +120,16 @@ static uint64_t transfer_time(const struct sci_model *model, const struct wish *
 	return all_ns / uses;
 }
 
-static void say_curve(const char *name, const struct sci_model *model, struct wish wish, const char *end)
+static void sci_say_curve(const char *name, const struct sci_model *model, struct wish wish, const char *end)
 {
 	printf("  \"%s\": [", name);
 	for (uint64_t length = LEAST; length <= MOST; length *= 2)
 		printf("[%llu, %llu]%s", (unsigned long long)length,
-		       (unsigned long long)transfer_time(model, &wish, length), length < MOST ? ", " : "");
+		       (unsigned long long)dma_time(model, &wish, length), length < MOST ? ", " : "");
 	printf("]%s\n", end);
 }
 
-static void say_table(const struct sci_model *model)
+static void sci_say_table(const struct sci_model *model)
 {
 	printf(" \"table\": [");
 	for (uint64_t length = LEAST; length <= 262144; length *= 2) {
@@ -163,30 +163,31 @@ int main(void)
 	lists.list_addresses = LONG_LIST;
 	all.prepare = all.connect = true;
 	printf("{\n");
-	say_table(&sci_paper);
+	sci_say_table(&sci_paper);
 	printf(" \"segments\": {\n");
-	say_curve("regular to regular", &sci_paper, (struct wish){0}, ",");
-	say_curve("regular to user", &sci_paper, (struct wish){.remote_user = true}, ",");
-	say_curve("user to regular", &sci_paper, (struct wish){.local_user = true}, ",");
-	say_curve("user to user", &sci_paper, users, "");
+	sci_say_curve("regular to regular", &sci_paper, (struct wish){0}, ",");
+	sci_say_curve("regular to user", &sci_paper, (struct wish){.remote_user = true}, ",");
+	sci_say_curve("user to regular", &sci_paper, (struct wish){.local_user = true}, ",");
+	sci_say_curve("user to user", &sci_paper, users, "");
 	printf(" },\n \"alignments\": {\n");
-	say_curve("0 to 0", &sci_paper, users, ",");
-	say_curve("2048 to 0", &sci_paper,
+	sci_say_curve("0 to 0", &sci_paper, users, ",");
+	sci_say_curve("2048 to 0", &sci_paper,
 		  (struct wish){.local_user = true, .remote_user = true, .local_offset = 2048}, ",");
-	say_curve("8 to 0", &sci_paper, (struct wish){.local_user = true, .remote_user = true, .local_offset = 8}, ",");
-	say_curve("0 to 8", &sci_paper,
+	sci_say_curve("8 to 0", &sci_paper,
+		      (struct wish){.local_user = true, .remote_user = true, .local_offset = 8}, ",");
+	sci_say_curve("0 to 8", &sci_paper,
 		  (struct wish){.local_user = true, .remote_user = true, .remote_offset = 8}, ",");
-	say_curve("8 to regular", &sci_paper, (struct wish){.local_user = true, .local_offset = 8}, "");
+	sci_say_curve("8 to regular", &sci_paper, (struct wish){.local_user = true, .local_offset = 8}, "");
 	printf(" },\n \"setting up\": {\n");
-	say_curve("transfer", &sci_paper, users, ",");
-	say_curve("register, transfer", &sci_paper,
+	sci_say_curve("transfer", &sci_paper, users, ",");
+	sci_say_curve("register, transfer", &sci_paper,
 		  (struct wish){.local_user = true, .remote_user = true, .prepare = true}, ",");
-	say_curve("register, connect, transfer", &sci_paper, all, ",");
+	sci_say_curve("register, connect, transfer", &sci_paper, all, ",");
 	all.uses = USES;
-	say_curve("cached, used ten times", &sci_paper, all, ",");
+	sci_say_curve("cached, used ten times", &sci_paper, all, ",");
 	all.uses = 0;
-	say_curve("lists of 512 addresses", &lists, all, ",");
-	say_curve("huge pages, lists of runs", &runs, all, "");
+	sci_say_curve("lists of 512 addresses", &lists, all, ",");
+	sci_say_curve("huge pages, lists of runs", &runs, all, "");
 	printf(" }\n}\n");
 	return 0;
 }

@@ -98,6 +98,28 @@ def test_sci_simulated(build: Path) -> None:
             assert claim.modelled == pytest.approx(claim.theirs, rel=0.16 if claim.where == "figure 3" else 0.1), claim
 
 
+def test_pinning_simulated(build: Path) -> None:
+    """Kept and cached pins are best and lose no frame; overlapping hides most; each order is the paper's."""
+    import measure
+    import pinning
+
+    bed = measure.Bed(build, measure.Effort(1, 1))
+    found = {name: pinning.Curves(ways) for name, ways in bed.simulate("thole-sim-pinning").items()}
+    for name, curves in found.items():
+        for size in curves.rate["kept"]:
+            assert curves.missed["kept"][size] == curves.missed["before"][size] == 0
+            assert curves.rate["cached"][size] == pytest.approx(curves.rate["kept"][size], rel=0.01)
+            assert curves.rate["kept"][size] < 1120e6 / 2**20
+            if name != "busy":
+                assert curves.rate["before"][size] < curves.rate["overlapped"][size] < curves.rate["kept"][size]
+                assert curves.missed["overlapped"][size] <= 2
+    fast, slow, busy = found[pinning.FAST], found[pinning.SLOW], found[pinning.BUSY]
+    assert 0.04 < fast.lost(16 << 20) < 0.10 < slow.lost(16 << 20) < 0.30
+    assert fast.lost(16 << 20) > 1 - fast.rate["overlapped"][16 << 20] / fast.rate["kept"][16 << 20]
+    assert busy.missed["overlapped"][1 << 20] > 50
+    assert busy.rate["overlapped, a few pages first"][65536] > 2 * busy.rate["overlapped"][65536]
+
+
 def test_pinning() -> None:
     for costs, stated in machines.PINNING.values():
         assert costs.rate() == pytest.approx(stated, rel=0.05)
