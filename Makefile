@@ -23,7 +23,7 @@ SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --m
 GUESTS = $(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
-.PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel clean
+.PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel driver-package clean
 .DEFAULT_GOAL := help
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo "make mutants  put small faults into the protocol code, one by one: does a test notice? (MUTANTS='name' for some)"
 	@echo "make install  install below PREFIX ($(PREFIX)); DESTDIR is honoured"
 	@echo "make uninstall  take that back"
+	@echo "make driver-package  the kernel driver as a Debian package for DKMS, in $(BUILD)/package"
 	@echo "make wheel    a Python wheel with all of it, for glibc 2.34 and later, in $(BUILD)/wheel"
 	@echo "make clean    remove $(BUILD)"
 
@@ -138,6 +139,9 @@ wheel: $(TOOL)/meson
 	@tools/packages.sh build
 	@tools/venvs.sh $(VENV) wheel
 	@tools/wheel.sh $(VENV) $(BUILD)/wheel-build $(BUILD)/wheel
+
+driver-package: build
+	@tools/driver_package.sh $(BUILD)/kernel/driver $(BUILD)/package
 
 clean:
 	rm -rf $(BUILD)

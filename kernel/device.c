@@ -14,6 +14,8 @@
 #include <linux/uaccess.h>
 #include <linux/xarray.h>
 
+#include "thole.h"
+
 #include "attach.h"
 #include "compat.h"
 #include "ether.h"
@@ -440,12 +442,15 @@ static const struct file_operations device_calls = {
 	.poll = device_poll,
 };
 
+static unsigned int mode = 0666;
+module_param(mode, uint, 0444);
+MODULE_PARM_DESC(mode, "of /dev/thole, where udev's rules say nothing of it");
+
 /* What it gives is the user's own memory, within the user's own limits. */
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "thole",
 	.fops = &device_calls,
-	.mode = 0666,
 };
 
 /* What the module has, in the order in which it begins. */
@@ -475,6 +480,7 @@ static int __init device_start(void)
 		if (status)
 			break;
 	}
+	device.mode = mode & 0777;
 	if (!status)
 		status = misc_register(&device);
 	if (status)
@@ -492,4 +498,6 @@ module_init(device_start);
 module_exit(device_stop);
 MODULE_LICENSE("Dual BSD/GPL");
 MODULE_AUTHOR("the Thole authors");
+MODULE_VERSION(__stringify(THOLE_VERSION_MAJOR) "." __stringify(THOLE_VERSION_MINOR) "."
+	       __stringify(THOLE_VERSION_PATCH));
 MODULE_DESCRIPTION("memory regions of processes, pinned when they are used");

@@ -68,6 +68,9 @@ def main() -> int:
     installed = [below(Path(path), destdir) for path in introspect(build, "installed").values()]  # type: ignore[attr-defined]
     gone = [path for path in installed if os.path.lexists(path)]
     for path in gone:
+        if path.is_dir() and not path.is_symlink():  # the driver's sources
+            shutil.rmtree(path)
+            continue
         path.unlink()
         if path.suffix == ".py":
             shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)

@@ -23,6 +23,7 @@ COMMANDS = (
     "thole.commands.trace",
     "thole_lab.compare",
     "thole.commands.setup",
+    "thole.commands.driver",
     "thole.commands.tune",
 )
 

@@ -20,7 +20,7 @@ static int open_failed(void)
 	case ENOENT:
 	case ENXIO:
 	case ENODEV:
-		return error_set(THOLE_ERR_NOT_FOUND, "there is no %s: the driver is not loaded (thole driver status)",
+		return error_set(THOLE_ERR_NOT_FOUND, "there is no %s: `thole driver install` installs the driver",
 				 device);
 	case EACCES:
 	case EPERM:

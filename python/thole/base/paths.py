@@ -123,6 +123,14 @@ def dissector() -> Path | None:
     return next((path for path in (*built, *shared) if is_file(path)), None)
 
 
+def driver_tree() -> Path | None:
+    """The kernel driver's sources as DKMS takes them, or None where they are not installed."""
+    tree = build_tree()
+    built = [tree / "kernel" / "driver"] if tree is not None else []
+    shared = [prefix / "share" / "thole" / "driver" for prefix in PACKAGE.parents]
+    return next((path for path in (*built, *shared) if is_file(path / "dkms.conf")), None)
+
+
 def options_file() -> Path:
     """The file of options that every endpoint of this user reads."""
     base = os.environ.get("XDG_CONFIG_HOME") or str(home() / ".config")

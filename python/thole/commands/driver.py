@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole driver`: install the kernel driver by DKMS, say how it stands, and remove it.
+
+Owns its place in the system: the sources in /usr/src, and three files for the administrator, which say who may open
+/dev/thole (udev), the module's parameters (modprobe), and that it is loaded at boot. Files that were edited are never
+overwritten or removed. What DKMS does with the sources is DKMS's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from rich.markup import escape
+
+from thole.base import native, output, paths
+from thole.base.trouble import Trouble
+
+NAME = "thole"
+DEVICE = Path("/dev/thole")
+# The administrator's files: in the sources, and in the system.
+FILES = (
+    ("60-thole.rules", "etc/udev/rules.d/60-thole.rules"),
+    ("thole.modprobe", "etc/modprobe.d/thole.conf"),
+    ("thole.modules-load", "etc/modules-load.d/thole.conf"),
+)
+
+
+class Place:
+    """Where it is installed: the whole system, or a folder that stands for one."""
+
+    def __init__(self, root: Path, kernel: str) -> None:
+        self.root = root
+        self.here = root == Path("/")
+        self.kernel = kernel or platform.release()
+        self.sources = paths.driver_tree()
+
+    def version(self) -> str:
+        """Of the sources that are here; "" if there are none."""
+        if self.sources is None:
+            return ""
+        match = re.search(r'PACKAGE_VERSION="(.*)"', (self.sources / "dkms.conf").read_text())
+        return match[1] if match else ""
+
+    @property
+    def headers(self) -> Path:
+        return self.root / "lib/modules" / self.kernel / "build"
+
+    def copy(self) -> Path:
+        return self.root / "usr/src" / f"{NAME}-{self.version()}"
+
+    def dkms(self, action: str, *words: str) -> subprocess.CompletedProcess[str]:
+        command = ["dkms", action, *words]
+        if not self.here:
+            command += ["--dkmstree", str(self.root / "var/lib/dkms"), "--sourcetree", str(self.root / "usr/src")]
+            command += ["--installtree", str(self.root / "lib/modules"), "--kernelsourcedir", str(self.headers)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def need_dkms(self, action: str, *words: str) -> None:
+        done = self.dkms(action, *words)
+        if done.returncode:
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise Trouble(f"dkms {action} failed: {' '.join(said[-3:])}", self.log())
+
+    def log(self) -> str:
+        log = self.root / "var/lib/dkms" / NAME / self.version() / "build" / "make.log"
+        return f"{log} says why" if paths.is_file(log) else "run it by hand to see why"
+
+
+def require(place: Place) -> Path:
+    """The sources; says what else is missing, and how to get it."""
+    if place.sources is None:
+        raise Trouble("the driver's sources are not installed with this Thole", "reinstall it: pip install .")
+    if os.geteuid() != 0:
+        raise Trouble("only root installs or removes a kernel module", "sudo thole driver install")
+    if not shutil.which("dkms"):
+        raise Trouble("dkms is not installed", "apt install dkms, or your distribution's like")
+    return place.sources
+
+
+def loaded() -> str:
+    """The version of the module that is loaded; "" if none is."""
+    try:
+        return Path(f"/sys/module/{NAME}/version").read_text().strip()
+    except OSError:
+        return ""
+
+
+def system(*command: str) -> str:
+    """What it complained of; a command that is not there complains of nothing."""
+    if not shutil.which(command[0]):
+        return ""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return (done.stderr.strip() or f"exit status {done.returncode}") if done.returncode else ""
+
+
+def load() -> str:
+    system("udevadm", "control", "--reload")
+    if loaded():
+        system("modprobe", "-r", NAME)
+    complaint = system("modprobe", NAME)
+    if "Key was rejected" in complaint:
+        complaint += "; this system loads signed modules only: mokutil --import /var/lib/dkms/mok.pub"
+    return complaint
+
+
+def install(place: Place) -> int:
+    sources = require(place)
+    if not place.headers.exists():
+        raise Trouble(
+            f"the headers of kernel {place.kernel} are not there ({place.headers})",
+            f"apt install linux-headers-{place.kernel}, or your distribution's like",
+        )
+    words = (f"{NAME}/{place.version()}",)
+    place.dkms("remove", *words, "--all")  # an older state of the same version
+    copy = place.copy()
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(sources, copy)
+    for name, path in FILES:
+        to = place.root / path
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if not to.exists():
+            shutil.copy(sources / name, to)
+    (place.root / "var/lib/dkms").mkdir(parents=True, exist_ok=True)
+    place.need_dkms("add", *words)
+    place.need_dkms("build", *words, "-k", place.kernel)
+    place.need_dkms("install", *words, "-k", place.kernel, "--force")
+    complaint = load() if place.here and place.kernel == platform.release() else ""
+    print(f"thole {place.version()} is installed for kernel {place.kernel}")
+    if complaint:
+        raise Trouble(f"it cannot be loaded: {complaint}", "endpoints go on without it until then")
+    return 0
+
+
+def remove(place: Place) -> int:
+    sources = require(place)
+    if place.here and loaded():
+        complaint = system("modprobe", "-r", NAME)
+        if complaint:
+            raise Trouble(f"the driver cannot be unloaded: {complaint}", "end the programs that use it first")
+    place.dkms("remove", f"{NAME}/{place.version()}", "--all")
+    for copy in (place.root / "usr/src").glob(f"{NAME}-[0-9]*"):
+        shutil.rmtree(copy)
+    for name, path in FILES:
+        file = place.root / path
+        if file.exists() and file.read_bytes() == (sources / name).read_bytes():
+            file.unlink()
+        elif file.exists():
+            print(f"{file} was edited, and stays")
+    print("the driver is removed")
+    return 0
+
+
+def status_rows(place: Place) -> list[tuple[str, str]]:
+    capability = next((row for row in native.capabilities() if row.name == "driver"), None)
+    usable = capability is not None and capability.available
+    rows = [("device", f"{DEVICE} can be used" if usable else capability.why if capability else "not known")]
+    rows += [("loaded", loaded() or "no")]
+    known = place.dkms("status", NAME).stdout.strip() if shutil.which("dkms") else "dkms is not installed"
+    rows += [("dkms", known or "does not know it: thole driver install")]
+    rows += [("sources", f"{place.version()}, {place.sources}" if place.sources else "not installed")]
+    headers = "there" if place.headers.exists() else f"missing: apt install linux-headers-{place.kernel}"
+    rows += [("headers", f"of {place.kernel}: {headers}")]
+    rows += [(Path(path).name, str(place.root / path)) for _, path in FILES if (place.root / path).exists()]
+    return rows
+
+
+def status(place: Place) -> int:
+    table = output.table("", "")
+    table.show_header = False
+    for name, text in status_rows(place):
+        table.add_row(name, escape(text))
+    output.console(160).print(table, highlight=False)
+    return 0
+
+
+ACTIONS = {"install": install, "status": status, "remove": remove}
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "driver",
+        help="install, look at or remove the kernel driver",
+        description="Install the kernel driver by DKMS, which then compiles it for each new kernel; say how it stands; "
+        "or remove it. Endpoints use it when they find it; nothing else has to be set, and peers need not have it.",
+    )
+    parser.add_argument("action", choices=tuple(ACTIONS), help="what to do")
+    parser.add_argument("--kernel", default="", metavar="RELEASE", help="for this kernel (default: the running one)")
+    parser.add_argument(
+        "--root", type=Path, default=Path("/"), metavar="DIR", help="below this folder, and load nothing (for tests)"
+    )
+    parser.set_defaults(function=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    if not arguments.root.is_dir():
+        raise Trouble(f"--root {arguments.root} is not a folder", "name one that stands for a system")
+    return ACTIONS[arguments.action](Place(arguments.root.resolve(), arguments.kernel))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`thole driver` with Debian's own dkms, below a folder that stands for a system; what it installs, in a guest; and the
+package thole-dkms."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import guest as guests
+import kernels
+import pytest
+
+Run = Callable[..., guests.Result]
+Thole = Callable[..., "subprocess.CompletedProcess[str]"]
+KMOD = ("real/depmod", "modinfo", "lsmod")
+
+
+@pytest.fixture
+def programs(build: Path, tmp_path: Path, system: Path) -> Path:
+    """A folder for PATH with dkms, and with kmod's programs; of these depmod knows no other system than ours."""
+    folder = tmp_path / "programs"
+    (folder / "real").mkdir(parents=True)
+    try:
+        (folder / "dkms").symlink_to(kernels.fetch_program(build, "dkms", "usr/sbin/dkms"))
+        for name in KMOD:
+            (folder / name).symlink_to(kernels.fetch_program(build, "kmod", "bin/kmod"))
+    except kernels.Missing as trouble:
+        pytest.skip(str(trouble))
+    (folder / "depmod").write_text(f'#!/bin/sh\nexec {folder}/real/depmod -b {system} "$@"\n')
+    (folder / "depmod").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def system(kernel: kernels.Kernel, tmp_path: Path) -> Path:
+    """A folder with this kernel's headers where DKMS looks for them."""
+    root = tmp_path / "system"
+    modules = root / "lib/modules" / kernel.release
+    modules.mkdir(parents=True)
+    (modules / "build").symlink_to(kernel.headers)
+    return root
+
+
+@pytest.fixture
+def thole(build: Path, programs: Path, kernel: kernels.Kernel, system: Path) -> Thole:
+    def run(action: str, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [build / "python/thole", "driver", action, "--root", system, "--kernel", kernel.release, *words]
+        path = f"{programs}:{os.environ['PATH']}"
+        return subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def test_driver(kernel: kernels.Kernel, build: Path, system: Path, thole: Thole, guest: Run) -> None:
+    """Compiled by DKMS of the sources alone; the kernel takes it; removed, nothing is left but what was edited."""
+    if os.geteuid() != 0:
+        pytest.skip("dkms is root's")
+    rules = system / "etc/udev/rules.d/60-thole.rules"
+    rules.parent.mkdir(parents=True)
+    rules.write_text("edited\n")
+    done = thole("install")
+    assert done.returncode == 0, done.stderr + done.stdout
+    (found,) = system.glob(f"lib/modules/{kernel.release}/updates/dkms/thole.ko*")
+    assert rules.read_text() == "edited\n"
+    assert f"{kernel.release}, x86_64: installed" in thole("status").stdout
+    out = system.parent / "out"  # what the guest sees of it
+    out.mkdir()
+    (out / "thole.ko").write_bytes(guests.module_text(found))
+    tool = kernels.fetch_busybox(build)
+    result = guest(
+        f"set -e; {tool} insmod /out/thole.ko mode=0600; stat -c %a /dev/thole; "
+        f"cat /sys/module/thole/version; {build}/python/thole driver status; {tool} rmmod thole"
+    )
+    lines = result.output.splitlines()
+    assert lines[:2] == ["600", "0.1.0"]
+    assert "/dev/thole can be used" in result.output
+    done = thole("remove")
+    assert done.returncode == 0 and "60-thole.rules was edited" in done.stdout, done.stderr + done.stdout
+    assert {path for path in files(system) if "thole" in path} == {str(rules.relative_to(system))}
+
+
+def test_refused(system: Path, kernel: kernels.Kernel, thole: Thole) -> None:
+    """Without headers: what is missing, and how to get it."""
+    (system / "lib/modules" / kernel.release / "build").unlink()
+    done = thole("install")
+    assert done.returncode == 2
+    assert f"apt install linux-headers-{kernel.release}" in done.stderr
+    assert files(system) == set()
+
+
+def test_package(build: Path, tmp_path: Path) -> None:
+    """thole-dkms: the sources that DKMS takes, the administrator's files as such, scripts that a shell takes."""
+    made = kernels.ROOT / "tools/driver_package.sh"
+    tree = build / "kernel/driver"
+    done = subprocess.run([made, tree, tmp_path], capture_output=True, text=True, check=True)
+    package = Path(done.stdout.strip())
+    assert package.name == "thole-dkms_0.1.0_all.deb"
+    control = subprocess.run(["dpkg-deb", "--field", package], capture_output=True, text=True, check=True).stdout
+    assert "Package: thole-dkms\n" in control and "Depends: dkms" in control
+    subprocess.run(["dpkg-deb", "--raw-extract", package, tmp_path / "in"], check=True)
+    inside = tmp_path / "in"
+    sources = inside / "usr/src/thole-0.1.0"
+    assert files(sources) == files(tree)
+    assert all((sources / name).read_bytes() == (tree / name).read_bytes() for name in files(tree))
+    for path in (inside / "DEBIAN/conffiles").read_text().split():
+        assert (inside / path.lstrip("/")).exists()
+    listing = subprocess.run(["dpkg-deb", "--contents", package], capture_output=True, text=True, check=True).stdout
+    assert all(line.split()[1] == "root/root" for line in listing.splitlines())
+    for script in ("postinst", "prerm"):
+        subprocess.run(["sh", "-n", inside / "DEBIAN" / script], check=True)
+    assert "dkms remove -m thole -v 0.1.0 --all" in (inside / "DEBIAN/prerm").read_text()
