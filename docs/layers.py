@@ -30,7 +30,7 @@ BELOW = {
     "src/transport/shm": ("src/transport", "src/base"),
     "src/transport/datagram": ("src/memory", "src/transport/datagram/wire", "src/transport", "src/base"),
     "src/transport/datagram/wire": ("src/transport", "src/base"),
-    "src/transport/verbs": ("src/base",),
+    "src/transport/verbs": ("src/transport", "src/memory", "src/base"),
     "src/transport": ("src/memory", "src/base"),
     "src/memory": ("src/base",),
     "src/base": (),

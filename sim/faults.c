@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "faults.h"
 
+#include "carrier.h"
+
 #include <stdlib.h>
 
 /* A fault that lasts, or an answer to one. */
@@ -109,10 +111,15 @@ static void fault_compute(struct faults *faults)
 void faults_exhaust(struct process *process, bool requests, bool on)
 {
 	struct engine *engine = process_engine(process);
-	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
-				&engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,
-				&process->endpoint->requests, &process->endpoint->unexpected};
-	size_t count = sizeof(pools) / sizeof(*pools) - (requests ? 0 : 2);
+	struct card *card = card_of(&process->endpoint->base);
+	struct pool *of_links[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
+				   &engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,
+				   &process->endpoint->requests, &process->endpoint->unexpected};
+	struct pool *of_card[] = {&card->lends, &card->offers, &process->endpoint->requests,
+				  &process->endpoint->unexpected};
+	struct pool **pools = process->nic ? of_card : of_links;
+	size_t count = (process->nic ? sizeof(of_card) / sizeof(*of_card) : sizeof(of_links) / sizeof(*of_links)) -
+		       (requests ? 0 : 2);
 
 	world_tell(process->world, "%u has %s memory", process->index, on ? "no more" : "enough");
 	process->low_memory |= requests && on;
@@ -227,8 +234,16 @@ void faults_random(struct faults *faults, struct traffic *traffic, const struct 
 		.mute = dice_below(dice, 3) ? 0 : 50000,
 		.crashes_max = 4,
 	};
+	if (traffic->network->carrier) /* no links */
+		faults->cut = faults->long_cut = faults->away = faults->mute = 0;
 	list_init(&faults->ends);
 	world_set(world, &faults->next, world->now_ns + dice_below(dice, faults->gap_ns) + 1);
+}
+
+/* But what they were opened with. */
+static void faults_stop_adapters(struct nic_faults *faults)
+{
+	*faults = (struct nic_faults){.reorder = faults->reorder};
 }
 
 void faults_stop(struct faults *faults)
@@ -251,6 +266,10 @@ void faults_stop(struct faults *faults)
 	}
 	conditions->loss = conditions->duplicate = conditions->reorder = conditions->corrupt = conditions->refuse = 0;
 	conditions->raw_loss = 0;
+	if (network->carrier) {
+		network->carrier->loss = network->carrier->duplicate = 0;
+		faults_stop_adapters(&network->carrier->fabric.faults);
+	}
 	for (uint32_t i = 0; i < network->host_count; i++)
 		network->hosts[i].mute = 0;
 }

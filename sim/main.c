@@ -3,7 +3,7 @@
  * thole-sim: run whole endpoints over a simulated network.
  *
  *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list] [--codec NAME]
- *             [--integrity MODE] [--links 3] [--moves]
+ *             [--integrity MODE] [--links 3] [--moves] [--adapter MODEL]
  *
  * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
  * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
@@ -36,6 +36,7 @@ static struct {
 	uint32_t size, links;
 	bool trace, twice, verbose, moves;
 	const struct codec *codec;
+	const struct nic_model *nic;
 	uint64_t integrity;
 	const char *program;
 } config = {.scenario = scenarios, .first = 1, .count = 1};
@@ -64,6 +65,8 @@ static void say_replay(FILE *to, uint64_t seed)
 		fprintf(to, " --links %u", config.links);
 	if (config.moves)
 		fprintf(to, " --moves");
+	if (config.nic)
+		fprintf(to, " --adapter %s", config.nic->name);
 	fprintf(to, " --trace\n");
 }
 
@@ -73,7 +76,8 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	bool failed;
 
 	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size,
-					  .links = config.links, .moves = config.moves, .instrumented = INSTRUMENTED};
+					  .links = config.links, .moves = config.moves, .nic = config.nic,
+					  .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
 	failed = simulation.world.failed;
@@ -95,6 +99,8 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 		       (unsigned long long)*hash_p);
 	}
 	traffic_fini(&simulation.traffic);
+	if (simulation.nic)
+		carrier_fini(&simulation.carrier);
 	network_fini(&simulation.network);
 	world_fini(&simulation.world);
 	return !failed;
@@ -159,6 +165,7 @@ static int arguments(int argc, char **argv)
 		{"codec", required_argument, NULL, 'c'},    {"integrity", required_argument, NULL, 'i'},
 		{"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
 		{"links", required_argument, NULL, 'k'},    {"moves", no_argument, NULL, 'm'},
+		{"links", required_argument, NULL, 'k'},    {"adapter", required_argument, NULL, 'a'},
 		{NULL, 0, NULL, 0}};
 	int option;
 
@@ -200,6 +207,13 @@ static int arguments(int argc, char **argv)
 			break;
 		case 'm':
 			config.moves = true;
+			break;
+		case 'a':
+			config.nic = nic_model_find(optarg);
+			if (!config.nic) {
+				fprintf(stderr, "there is no adapter %s: see sim/nic_models.c\n", optarg);
+				return 2;
+			}
 			break;
 		case 'z':
 			config.size = (uint32_t)strtoul(optarg, NULL, 0);

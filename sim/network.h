@@ -13,6 +13,7 @@
 #include "transport/datagram/engine.h"
 #include "world.h"
 
+struct carrier;
 struct process;
 struct sim_mover;
 
@@ -61,6 +62,7 @@ struct cut {
 
 struct network {
 	struct world *world;
+	struct carrier *carrier; /* processes have adapters for remote DMA, and no links; NULL: the other way round */
 	struct conditions conditions;
 	struct host *hosts;
 	uint32_t host_count;

@@ -56,6 +56,13 @@ struct sim_memory {
 	unsigned access;
 	uint32_t generation;
 	bool there;
+	bool stale;              /* its mapping has changed since */
+};
+
+struct sim_watch {
+	struct list_node node;
+	uint64_t address, length;
+	uint32_t word;
 };
 
 enum { KEY_BITS = 16 };
@@ -84,6 +91,8 @@ static bool memory_holds(const struct sim_nic *nic, uint32_t key, uint64_t addre
 {
 	const struct sim_memory *memory = memory_of(nic, key);
 
+	if (memory && memory->stale)
+		world_fail(nic->fabric->world, "memory is used by a registration of what it was before");
 	return memory && (memory->access & access) == access && address >= memory->address &&
 	       length <= memory->length && address - memory->address <= memory->length - length;
 }
@@ -132,6 +141,43 @@ static void nic_deregister(struct nic *base, struct nic_memory *memory)
 	nic->registering_ns += nic->fabric->model->deregister_ns;
 	nic_spend(nic, nic->fabric->model->deregister_ns);
 	memory->handle = NULL;
+}
+
+static bool overlap(uint64_t address, uint64_t length, uint64_t other, uint64_t other_length)
+{
+	return address < other + other_length && other < address + length;
+}
+
+const uint32_t *sim_nic_watch(struct sim_nic *nic, uint64_t address, uint64_t length, uint64_t *id_p)
+{
+	struct sim_watch *watch = sim_alloc(sizeof(*watch));
+
+	watch->address = address;
+	watch->length = length;
+	list_push_back(&nic->watches, &watch->node);
+	*id_p = (uintptr_t)watch;
+	return &watch->word;
+}
+
+void sim_nic_unwatch(struct sim_nic *nic, uint64_t id)
+{
+	struct sim_watch *watch = (struct sim_watch *)(uintptr_t)id;
+
+	(void)nic;
+	list_unlink(&watch->node);
+	free(watch);
+}
+
+void sim_nic_unmap(struct sim_nic *nic, const void *address, uint64_t length)
+{
+	for (uint32_t i = 0; i < nic->memory_count; i++)
+		nic->memories[i].stale |= overlap((uintptr_t)address, length, nic->memories[i].address,
+						  nic->memories[i].length);
+	for (struct list_node *node = list_first(&nic->watches); node; node = list_next(&nic->watches, node)) {
+		struct sim_watch *watch = container_of(node, struct sim_watch, node);
+
+		watch->word += overlap((uintptr_t)address, length, watch->address, watch->length);
+	}
 }
 
 /* ---- Completions ---------------------------------------------------------------------------------- */
@@ -649,6 +695,8 @@ void sim_nic_crash(struct sim_nic *nic)
 		list_unlink(node);
 		free(container_of(node, struct sim_completion, node));
 	}
+	while ((node = list_first(&nic->watches)))
+		sim_nic_unwatch(nic, (uintptr_t)container_of(node, struct sim_watch, node));
 	while ((node = list_first(&nic->receives))) {
 		list_unlink(node);
 		free(container_of(node, struct sim_receive, node));
@@ -661,9 +709,9 @@ static void nic_close(struct nic *base)
 {
 	struct sim_nic *nic = sim_nic_of(base);
 
-	if (nic->queues > 0 || nic->registered > 0)
-		world_fail(nic->fabric->world, "an adapter is closed with %u queues and %llu bytes registered",
-			   nic->queues, (unsigned long long)nic->registered);
+	if (nic->registered > 0)
+		world_fail(nic->fabric->world, "an adapter is closed with %llu bytes registered",
+			   (unsigned long long)nic->registered);
 	sim_nic_crash(nic);
 }
 
@@ -705,6 +753,7 @@ struct sim_nic *sim_nic_open(struct fabric *fabric, void (*wake)(void *arg, uint
 	nic->fabric = fabric;
 	nic->wake = wake;
 	nic->arg = arg;
+	list_init(&nic->watches);
 	list_init(&nic->completions);
 	list_init(&nic->receives);
 	return nic;

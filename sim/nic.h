@@ -75,6 +75,7 @@ struct sim_nic {
 	uint8_t events;            /* bit i: enum nic_event i is to be told */
 	struct sim_memory *memories;
 	uint32_t memory_count, memory_room;
+	struct list_node watches;     /* of memory, by the monitor */
 	struct list_node completions; /* in order of their times */
 	struct list_node receives;
 	uint32_t receive_count;
@@ -98,6 +99,11 @@ struct sim_nic *sim_nic_open(struct fabric *fabric, void (*wake)(void *arg, uint
 /* Its process is gone: everything of it ends, and its queues answer nobody any more. */
 void sim_nic_crash(struct sim_nic *nic);
 void sim_nic_port(struct sim_nic *nic, bool up);
+/* The monitor: a word that changes with the mapping of this memory. */
+const uint32_t *sim_nic_watch(struct sim_nic *nic, uint64_t address, uint64_t length, uint64_t *id_p);
+void sim_nic_unwatch(struct sim_nic *nic, uint64_t id);
+/* The mapping of this memory changes: whoever uses what was registered of it before uses what is not there. */
+void sim_nic_unmap(struct sim_nic *nic, const void *address, uint64_t length);
 /* When there is something to poll; UINT64_MAX: nothing has happened. */
 uint64_t sim_nic_due(const struct sim_nic *nic);
 

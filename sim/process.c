@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "process.h"
+#include "carrier.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +40,12 @@ uint32_t process_of_peer(const struct process *process, uint32_t peer)
 
 void process_advance(struct process *process)
 {
-	for (int turn = 0; turn < TURNS_MAX; turn++)
+	for (int turn = 0; turn < TURNS_MAX; turn++) {
 		if (endpoint_advance(process->endpoint, process->world->now_ns) == 0)
 			return;
+		if (process->nic && process->nic->cpu_ns > process->world->now_ns)
+			return; /* it is some time on: others go first */
+	}
 }
 
 /* When it has to run again. */
@@ -61,7 +64,13 @@ static void process_schedule(struct process *process)
 		if (wire->blocked_until_ns > blocked_ns)
 			blocked_ns = wire->blocked_until_ns;
 	}
-	if (engine_busy(process_engine(process)) && blocked_ns < next_ns)
+	if (process->nic && sim_nic_due(process->nic) < next_ns)
+		next_ns = sim_nic_due(process->nic);
+	if (process->nic && process->ready_ns < process->nic->cpu_ns) {
+		process->ready_ns = process->nic->cpu_ns;
+		next_ns = process->ready_ns < next_ns ? process->ready_ns : next_ns;
+	}
+	if (!process->nic && engine_busy(process_engine(process)) && blocked_ns < next_ns)
 		next_ns = blocked_ns > world->now_ns ? blocked_ns : world->now_ns;
 	if (next_ns == UINT64_MAX) {
 		world_cancel(world, &process->wake);
@@ -134,7 +143,8 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	process->step_ns = STEP_LEAST_NS;
 	process->frame_ns = STEP_LEAST_NS;
 	process->wake.run = process_step;
-	process->wire_count = !setup->raw || network->numbered                    ? 1
+	process->wire_count = network->carrier                                    ? 0
+			      : !setup->raw || network->numbered                    ? 1
 			      : setup->lane && !(setup->mixed && host->index & 1) ? 3
 										  : 2;
 	parts.endpoint = process->id;
@@ -153,8 +163,9 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 		if (i == WIRE_UDP && setup->moves && !network->numbered && (world->seed ^ index) % 3)
 			process->wires[i].mover = sim_mover_open(&process->wires[i], world->seed ^ process->id);
 	}
-	if (datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count, process_random,
-			    process) != 0)
+	if (network->carrier ? carrier_attach(network->carrier, process)
+			     : datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count,
+					       process_random, process) != 0)
 		world_fail(world, "process %u has no network: %s", index, thole_detail());
 	thole_endpoint_address(process->endpoint, &process->address);
 	host->process = process;
@@ -179,6 +190,8 @@ void process_close(struct process *process)
 	thole_endpoint_close(endpoint);
 	process->endpoint = NULL;
 	process->host->process = NULL;
+	if (process->network->carrier)
+		carrier_ended(process->network->carrier, process);
 }
 
 void process_crash(struct process *process)
@@ -189,6 +202,8 @@ void process_crash(struct process *process)
 	process->endpoint = NULL;
 	process->host->process = NULL;
 	endpoint_vanish(endpoint);
+	if (process->network->carrier)
+		carrier_ended(process->network->carrier, process);
 }
 
 void process_free(struct process *process)

@@ -11,7 +11,9 @@
 
 #include "endpoint/endpoint.h"
 #include "network.h"
+#include "nic.h"
 #include "transport/datagram/datagram.h"
+#include "transport/verbs/verbs.h"
 
 struct process;
 
@@ -35,6 +37,7 @@ struct process {
 	struct thole_address address;
 	uint64_t id;                      /* its endpoint's: the low half is index */
 	uint32_t index;                   /* of all that there ever were */
+	struct sim_nic *nic;              /* NULL: it has links */
 	uint32_t wire_count;
 	struct wire wires[WIRES];
 	uint8_t state;                    /* enum process_state */
@@ -75,9 +78,10 @@ void process_compute(struct process *process, uint64_t ns);
 void process_close(struct process *process);
 void process_crash(struct process *process);
 
+/* Of a process with links. */
 static inline struct engine *process_engine(const struct process *process)
 {
-	return &datagram_of(&process->endpoint->base)->engine;
+	return process->nic ? NULL : &datagram_of(&process->endpoint->base)->engine;
 }
 
 /* Which process a handle of `process` names. */

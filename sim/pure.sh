@@ -11,7 +11,7 @@ allowed='aligned_alloc|calloc|free|malloc|memchr|memcmp|memcpy|memmove|memset|re
 allowed+='|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__(memcpy|memmove|memset)_chk|__cpu_model|__cpu_indicator_init|__popcountdi2'
 allowed+='|__(asan|ubsan|tsan|sanitizer)_.*|__gcov_.*'
 pure='base_(array|heap|pool|siphash|vector)|match_match|memory_(area|cache|region)|message_(message|peer|receive|remote|request)'
-pure+='|transport_datagram_(answer|arrival|block|burst|connection|engine|guard|handover|handshake|kind|naming_(mxoe|native)|pull|route|scatter|sequence|serve|silence|transmit|transmit_frame|trip|wire_(crc32c|mxoe|native))|transport_verbs_(hello)'
+pure+='|transport_datagram_(answer|arrival|block|burst|connection|engine|guard|handover|handshake|kind|naming_(mxoe|native)|pull|route|scatter|sequence|serve|silence|transmit|transmit_frame|trip|wire_(crc32c|mxoe|native))|transport_verbs_(bulk|card|choose|hello|pair|pipeline|plan|records)'
 
 defined=$(mktemp) && trap 'rm -f "$defined"' EXIT
 nm --defined-only "$library" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$defined"

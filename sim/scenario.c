@@ -35,6 +35,8 @@ static void setup_network(struct simulation *simulation, uint32_t hosts)
 	network_init(&simulation->network, &simulation->world, hosts);
 	simulation->network.numbered = numbered(simulation);
 	conditions_good(&simulation->network.conditions);
+	if (simulation->nic)
+		carrier_init(&simulation->carrier, &simulation->network, simulation->nic);
 	traffic_init(&simulation->traffic, &simulation->network);
 }
 
@@ -99,6 +101,8 @@ static void run_random(struct simulation *simulation)
 	simulation->setup.polls = dice_below(dice, 4) == 0;
 	traffic_plan_random(&simulation->traffic.plan, &world->traffic);
 	duration_ns = dice_between(dice, 5, 100) * simulation->traffic.plan.gap_ns;
+	if (simulation->nic)
+		carrier_random(&simulation->carrier, dice);
 	faults_random(&simulation->faults, &simulation->traffic, &simulation->setup, duration_ns);
 	start_all(simulation);
 	world_run(world, world->now_ns + duration_ns);

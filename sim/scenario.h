@@ -6,6 +6,7 @@
 #ifndef THOLE_SIM_SCENARIO_H
 #define THOLE_SIM_SCENARIO_H
 
+#include "carrier.h"
 #include "faults.h"
 #include "traffic.h"
 
@@ -17,6 +18,8 @@ struct simulation {
 	struct faults faults;
 	struct process_setup setup;
 	const struct codec *codec; /* NULL: native */
+	const struct nic_model *nic; /* processes have adapters like this; NULL: links */
+	struct carrier carrier;   /* of those */
 	uint64_t integrity;       /* enum option_integrity */
 	bool moves;               /* kernels move bulk by themselves on some hosts */
 	uint32_t links;           /* 3: processes of random histories have a third one; 0: not */

@@ -118,6 +118,8 @@ static struct op *op_new(struct process *by, enum op_kind kind, struct process *
 
 static void op_forget_buffer(struct op *op)
 {
+	if (op->by->nic && op->by->endpoint)
+		sim_nic_unmap(op->by->nic, op->buffer, op->capacity);
 	free(op->buffer);
 	op->buffer = NULL;
 }
@@ -1210,18 +1212,23 @@ static void check_atomics(struct traffic *traffic, struct process *target)
 	free(seen);
 }
 
-static void check_rest(struct process *process)
+struct rest {
+	const char *what;
+	uint64_t count;
+};
+
+static void check_none(struct process *process, const struct rest *rest, size_t count)
 {
-	struct thole_endpoint *endpoint = process->endpoint;
-	struct engine *engine = process_engine(process);
-	const struct {
-		const char *what;
-		uint64_t count;
-	} rest[] = {
-		{"requests", endpoint->requests.live},
-		{"unexpected messages", endpoint->unexpected.live},
-		{"screened messages", endpoint->screened},
-		{"bytes of unexpected messages", endpoint->base.counters[COUNTER_UNEXPECTED_BYTES]},
+	for (size_t i = 0; i < count; i++)
+		if (rest[i].count)
+			world_fail(process->world, "process %u at rest has %llu %s", process->index,
+				   (unsigned long long)rest[i].count, rest[i].what);
+}
+
+static void check_rest_engine(struct process *process)
+{
+	const struct engine *engine = process_engine(process);
+	const struct rest rest[] = {
 		{"fetches", engine->fetches.live},
 		{"serves", engine->serves.live},
 		{"windows handed over", engine->offer_pool.live},
@@ -1233,15 +1240,57 @@ static void check_rest(struct process *process)
 		{"held frames", engine->held},
 		{"timers", engine->timers.count},
 		{"connections with something to transmit", !list_empty(&engine->dirty)},
-		{"peers with a backlog", !list_empty(&endpoint->backlogged) || !list_empty(&endpoint->stalled)},
 		{"blocks", !list_empty(&engine->blocks.list)},
+	};
+
+	check_none(process, rest, sizeof(rest) / sizeof(*rest));
+}
+
+static uint64_t list_length(const struct list_node *list)
+{
+	uint64_t n = 0;
+
+	for (const struct list_node *node = list->next; node != list; node = node->next)
+		n++;
+	return n;
+}
+
+static void check_rest_card(struct process *process)
+{
+	const struct card *card = card_of(&process->endpoint->base);
+	const struct rest rest[] = {
+		{"fetches", card->fetches.live},
+		{"serves", card->serves.live},
+		{"windows lent", card->lends.live},
+		{"windows offered", card->offers.live},
+		{"bays of landing in use", card->setup.bays - card->landing_free},
+		{"bays of staging in use", card->setup.bays - list_length(&card->free_bays)},
+		{"slots in use", card->setup.slots - list_length(&card->free_slots)},
+		{"receives taken", card->setup.receives - process->nic->receive_count},
+		{"fetches that wait for bays", !list_empty(&card->hungry)},
+		{"queues more than there are", card->queue_count != process->nic->queues},
+	};
+
+	check_none(process, rest, sizeof(rest) / sizeof(*rest));
+}
+
+static void check_rest(struct process *process)
+{
+	struct thole_endpoint *endpoint = process->endpoint;
+	const struct rest rest[] = {
+		{"requests", endpoint->requests.live},
+		{"unexpected messages", endpoint->unexpected.live},
+		{"screened messages", endpoint->screened},
+		{"bytes of unexpected messages", endpoint->base.counters[COUNTER_UNEXPECTED_BYTES]},
+		{"peers with a backlog", !list_empty(&endpoint->backlogged) || !list_empty(&endpoint->stalled)},
 		{"bad records", process->slandered ? 0 : endpoint->base.counters[COUNTER_BAD_RECORDS]},
 	};
 
-	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-		if (rest[i].count)
-			world_fail(process->world, "process %u at rest has %llu %s", process->index,
-				   (unsigned long long)rest[i].count, rest[i].what);
+	check_none(process, rest, sizeof(rest) / sizeof(*rest));
+	if (process->nic)
+		check_rest_card(process);
+	else
+		check_rest_engine(process);
 	/* With mxoe it says now and then that it is there. */
 	if (process->network->numbered ? heap_first(&process_engine(process)->timers) != NULL
 				       : endpoint_deadline(endpoint) != UINT64_MAX)

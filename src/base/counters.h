@@ -15,6 +15,8 @@
 	ROW(SHM_BYTES, "shm_bytes", "bytes of these") \
 	ROW(NETWORK_MESSAGES, "network_messages", "messages, puts, gets and atomics started to other hosts") \
 	ROW(NETWORK_BYTES, "network_bytes", "bytes of these") \
+	ROW(VERBS_MESSAGES, "verbs_messages", "messages, puts, gets and atomics started to peers by remote DMA") \
+	ROW(VERBS_BYTES, "verbs_bytes", "bytes of these") \
 	ROW(RECEIVED, "received", "messages delivered into a receive's buffer") \
 	ROW(UNEXPECTED, "unexpected", "messages that arrived before their receive was posted") \
 	ROW(UNEXPECTED_BYTES, "unexpected_bytes", "bytes held now for unexpected messages") \
@@ -80,6 +82,15 @@
 	ROW(BULK_HANDED_OVER, "bulk_handed_over", "windows and fetches that were left to the driver") \
 	ROW(BULK_TAKEN_BACK, "bulk_taken_back", "of those, what the library had to do itself after all") \
 	ROW(BULK_REPAIRS, "bulk_repairs", "bulk frames that landed elsewhere than foreseen and were moved") \
+	ROW(BULK_READ, "bulk_read", "bulk fetches read by remote DMA from the sender's registered memory") \
+	ROW(BULK_PIPELINE, "bulk_pipeline", "bulk fetches copied through registered memory while the wire is busy") \
+	ROW(BULK_CHUNKS, "bulk_chunks", "chunks sent for such fetches of peers") \
+	ROW(REGISTERED, "registered", "pieces of memory registered with an adapter") \
+	ROW(REGISTER_HITS, "register_hits", "uses of memory that was registered already") \
+	ROW(REGISTER_REFUSED, "register_refused", "registrations that an adapter or a limit refused") \
+	ROW(QUEUES_MADE, "queues_made", "queue pairs made") \
+	ROW(QUEUES_CLOSED, "queues_closed", "queue pairs closed to have room for those of other peers") \
+	ROW(QUEUES_BROKEN, "queues_broken", "queue pairs that failed") \
 	ROW(RTT_NS, "rtt_ns", "round trip to the peer heard of last, smoothed, in ns") \
 	ROW(LINK_FALLBACKS, "link_fallbacks", "times a peer's frames had to take another link") \
 	ROW(FRAME_SHRINKS, "frame_shrinks", "times frames to a peer were made shorter for its path") \

@@ -88,13 +88,17 @@ static int endpoint_all_off(void)
 {
 	char names[64] = "";
 
+	int count = 0;
+
 	for (int i = 0; i < TRANSPORTS; i++) {
 		size_t length = strlen(names);
 
-		snprintf(names + length, sizeof(names) - length, "%s%s", i ? " and " : "", transports[i]->option);
+		if (transports[i]->option)
+			snprintf(names + length, sizeof(names) - length, "%s%s", count++ ? " and " : "",
+				 transports[i]->option);
 	}
 	return error_set(THOLE_ERR_ARGUMENT, "the options %s are %s off: no peer could be reached", names,
-			 TRANSPORTS == 2 ? "both" : "all");
+			 count == 2 ? "both" : "all");
 }
 
 /* Those that options want. Each may have a share in the address, which is whole for those that are opened after it.

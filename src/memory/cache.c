@@ -156,12 +156,26 @@ static int cache_enter(struct cache *cache, uint64_t address, uint64_t length, u
 	return 0;
 }
 
-int cache_take(struct cache *cache, uint64_t address, uint64_t length, uint32_t access, struct cache_entry **entry_p)
+static struct cache_entry *cache_find(struct cache *cache, uint64_t address, uint64_t length, uint32_t access)
 {
 	struct cache_entry *entry = *chain_of(cache, address, length);
 
 	while (entry && (entry->address != address || entry->length != length || (access & ~entry->access)))
 		entry = entry->next;
+	return entry;
+}
+
+bool cache_has(struct cache *cache, uint64_t address, uint64_t length, uint32_t access)
+{
+	const struct cache_entry *entry = cache_find(cache, address, length, access);
+
+	return entry && entry_right(entry);
+}
+
+int cache_take(struct cache *cache, uint64_t address, uint64_t length, uint32_t access, struct cache_entry **entry_p)
+{
+	struct cache_entry *entry = cache_find(cache, address, length, access);
+
 	if (entry && entry_right(entry)) {
 		if (entry->uses++ == 0)
 			idle_remove(cache, entry);

@@ -88,6 +88,9 @@ void cache_fini(struct cache *cache);
 int cache_take(struct cache *cache, uint64_t address, uint64_t length, uint32_t access, struct cache_entry **entry_p);
 void cache_give(struct cache *cache, struct cache_entry *entry);
 
+/* Whether cache_take would find it. */
+bool cache_has(struct cache *cache, uint64_t address, uint64_t length, uint32_t access);
+
 /* Idle ones that have become wrong go, which would else stay until somebody wants that memory. Returns how many. */
 uint32_t cache_sweep(struct cache *cache);
 

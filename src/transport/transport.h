@@ -32,6 +32,7 @@
  * on the address (mxoe), and closed in order. A new one is a row, and a file that defines its struct transport. */
 #define TRANSPORT_TABLE(ROW) \
 	ROW(SHM, shm)            /* processes of one host */ \
+	ROW(VERBS, verbs)        /* those whose adapters reach each other: remote DMA */ \
 	ROW(DATAGRAM, datagram)  /* all others: frames over a network */
 
 #define TRANSPORT_NUMBER(NAME, name) TRANSPORT_##NAME,
@@ -151,7 +152,7 @@ enum transport_need {
 /* Calls that say what NULL means may be NULL. */
 struct transport {
 	const char *name;
-	const char *option; /* that turns it off */
+	const char *option; /* that turns it off; NULL: none, and nothing opens it */
 	uint32_t carried;   /* enum counter: of what was started to its peers; its bytes are the next */
 	uint32_t weight;    /* how long a poll takes, in polls of rings in memory */
 

@@ -7,7 +7,7 @@
 #include "unit.h"
 
 static const struct hello full = {
-	.share = 16, .bays = 32, .round = 3, .heard = 2, .frame_max = 8192, .bay = 65536, .landing_key = 77,
+	.share = 16, .bays = 32, .round = 3, .mate = 2, .frame_max = 8192, .bay = 65536, .landing_key = 77,
 	.landing = 0x7f0011223344, .expected = 1ull << 40, .name = {.length = 5, .bytes = "queue"},
 };
 

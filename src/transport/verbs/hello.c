@@ -7,7 +7,7 @@
 
 /*
  * Big-endian: 0 version, 1 flags, 2 share, 4 bays, 6 byte order of records (1: big), 7 length of name, 8 round,
- * 12 heard, 16 frame_max, 20 bay, 24 landing_key, 28 zero, 32 landing, 40 expected, 48 name. More bytes are for later
+ * 12 mate, 16 frame_max, 20 bay, 24 landing_key, 28 zero, 32 landing, 40 expected, 48 name. More bytes are for later
  * versions.
  */
 enum { HELLO_HEAD = 48, HELLO_BIG = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ };
@@ -24,7 +24,7 @@ uint32_t hello_encode(const struct hello *hello, uint8_t bytes[HELLO_MAX])
 	bytes[6] = HELLO_BIG;
 	bytes[7] = hello->name.length;
 	store_be32(bytes + 8, hello->round);
-	store_be32(bytes + 12, hello->heard);
+	store_be32(bytes + 12, hello->mate);
 	store_be32(bytes + 16, hello->frame_max);
 	store_be32(bytes + 20, hello->bay);
 	store_be32(bytes + 24, hello->landing_key);
@@ -44,7 +44,7 @@ bool hello_decode(const uint8_t *bytes, uint32_t length, struct hello *hello_p)
 		.share = load_be16(bytes + 2),
 		.bays = load_be16(bytes + 4),
 		.round = load_be32(bytes + 8),
-		.heard = load_be32(bytes + 12),
+		.mate = load_be32(bytes + 12),
 		.frame_max = load_be32(bytes + 16),
 		.bay = load_be32(bytes + 20),
 		.landing_key = load_be32(bytes + 24),

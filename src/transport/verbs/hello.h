@@ -15,6 +15,7 @@ enum { HELLO_VERSION = 1, HELLO_MAX = 128 /* bytes */ };
 enum hello_flags {
 	HELLO_CLOSED = 1 << 0, /* the sender has no queue now, and has stopped the one of `round` */
 	HELLO_ENDED = 1 << 1,  /* nor will it have one any more: its endpoint closes */
+	HELLO_ASKING = 1 << 2, /* the sender does not know yet that its queue is the mate of the receiver's */
 };
 
 struct hello {
@@ -22,7 +23,7 @@ struct hello {
 	uint16_t share;        /* records that may be sent beyond `expected` */
 	uint16_t bays;         /* of the landing */
 	uint32_t round;        /* counts the sender's queues to this peer, from 1 on */
-	uint32_t heard;        /* the newest round of the receiver's that the sender knows; 0: none */
+	uint32_t mate;         /* the round of the receiver's that it is connected to; 0: none yet */
 	uint32_t frame_max;    /* longest record, head and all, that its receives take */
 	uint32_t bay;          /* bytes of one */
 	uint32_t landing_key;

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/verbs/card.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	CARD_SLOTS = 128, CARD_RECEIVES = 256, CARD_SLOT = 8192, CARD_BAY = 65536, CARD_BAYS = 16, CARD_QUEUES = 32,
+	CARD_LEAST = 4,             /* slots, receives and bays: with fewer it is of no use */
+	CARD_BAY_LEAST = 8192,
+	CARD_KEPT = 256,
+	CARD_PAGE = 4096,
+};
+
+void card_setup_default(struct card_setup *setup)
+{
+	*setup = (struct card_setup){
+		.slots = CARD_SLOTS, .receives = CARD_RECEIVES, .slot = CARD_SLOT, .bay = CARD_BAY, .bays = CARD_BAYS,
+		.queues = CARD_QUEUES, .registrations = CARD_KEPT,
+	};
+}
+
+/* ---- Opening -------------------------------------------------------------------------------------- */
+
+static uint64_t setup_bytes(const struct card_setup *setup)
+{
+	return (uint64_t)(setup->slots + setup->receives) * setup->slot + 2 * (uint64_t)setup->bays * setup->bay;
+}
+
+/* Less of everything; false: it is as little as can be. */
+static bool setup_halve(struct card_setup *setup)
+{
+	if (setup->slots / 2 < CARD_LEAST)
+		return false;
+	setup->slots /= 2;
+	setup->receives /= 2;
+	if (setup->bays / 2 >= CARD_LEAST)
+		setup->bays /= 2;
+	else if (setup->bay / 2 >= CARD_BAY_LEAST)
+		setup->bay /= 2;
+	if (setup->queues > setup->receives / 2)
+		setup->queues = setup->receives / 2;
+	return true;
+}
+
+static int card_register(struct card *card)
+{
+	struct nic *nic = card->nic;
+	int error;
+
+	do {
+		uint64_t bytes = setup_bytes(&card->setup);
+
+		card->memory = aligned_alloc(CARD_PAGE, (bytes + CARD_PAGE - 1) / CARD_PAGE * CARD_PAGE);
+		if (!card->memory)
+			return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
+		memset(card->memory, 0, bytes); /* flags of chunks are not 0 */
+		error = nic->calls->register_memory(nic, card->memory, bytes, NIC_ACCESS_WRITE | NIC_ACCESS_PEER_WRITE,
+						    &card->registered);
+		if (!error)
+			return 0;
+		free(card->memory);
+		card->memory = NULL;
+	} while (setup_halve(&card->setup));
+	return error;
+}
+
+static void card_receive(struct card *card, uint32_t index)
+{
+	const struct card_setup *setup = &card->setup;
+	struct nic_segment segment = {card->memory + (uint64_t)(setup->slots + index) * setup->slot, setup->slot,
+				      card->registered.local_key};
+
+	card->nic->calls->post_receive(card->nic, &segment, index);
+}
+
+static int card_lay_out(struct card *card)
+{
+	const struct card_setup *setup = &card->setup;
+	uint8_t *bays = card->memory + (uint64_t)(setup->slots + setup->receives) * setup->slot;
+
+	card->slots = calloc(setup->slots, sizeof(*card->slots));
+	card->bays = calloc(setup->bays, sizeof(*card->bays));
+	card->landing_used = calloc(setup->bays, 1);
+	if (!card->slots || !card->bays || !card->landing_used)
+		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
+	card->landing = bays + (uint64_t)setup->bays * setup->bay;
+	card->landing_free = setup->bays;
+	for (uint32_t i = 0; i < setup->slots; i++) {
+		card->slots[i] = (struct send_slot){.bytes = card->memory + (uint64_t)i * setup->slot, .index = i};
+		list_push_back(&card->free_slots, &card->slots[i].node);
+	}
+	for (uint32_t i = 0; i < setup->bays; i++) {
+		card->bays[i] = (struct bay){.bytes = bays + (uint64_t)i * setup->bay, .index = i};
+		list_push_back(&card->free_bays, &card->bays[i].node);
+	}
+	for (uint32_t i = 0; i < setup->receives; i++)
+		card_receive(card, i);
+	return 0;
+}
+
+static void card_free(struct card *card)
+{
+	if (card->registered.handle)
+		card->nic->calls->deregister(card->nic, &card->registered);
+	bulk_verbs_close(card);
+	card->nic->calls->close(card->nic);
+	card->owner->state[TRANSPORT_VERBS] = NULL;
+	free(card->pairs);
+	free(card->slots);
+	free(card->bays);
+	free(card->landing_used);
+	free(card->memory);
+	free(card);
+}
+
+int card_open(struct transport_owner *owner, struct nic *nic, const struct card_setup *setup,
+	      const struct card_carrier *carrier, void *carrier_arg)
+{
+	struct card *card = calloc(1, sizeof(*card));
+	int error;
+
+	if (!card) {
+		nic->calls->close(nic);
+		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter");
+	}
+	*card = (struct card){.owner = owner, .nic = nic, .setup = *setup, .carrier = carrier,
+			      .carrier_arg = carrier_arg, .next_id = 1};
+	list_init(&card->free_slots);
+	list_init(&card->free_bays);
+	list_init(&card->early);
+	list_init(&card->list);
+	list_init(&card->due);
+	list_init(&card->hungry);
+	if (card->setup.queues > nic->limits.queues)
+		card->setup.queues = nic->limits.queues;
+	if (card->setup.receives > nic->limits.receives)
+		card->setup.receives = nic->limits.receives;
+	owner->state[TRANSPORT_VERBS] = card;
+	choose_init(&card->choose, nic->limits.latency_ns, nic->limits.rate);
+	error = bulk_verbs_open(card);
+	if (!error)
+		error = card_register(card);
+	if (!error)
+		error = card_lay_out(card);
+	if (error) {
+		card_free(card);
+		return error;
+	}
+	card->share = card->setup.receives / card->setup.queues;
+	if (card->share < 2)
+		card->share = 2;
+	return 0;
+}
+
+/* ---- Completions ---------------------------------------------------------------------------------- */
+
+static void card_received(struct card *card, struct pair *pair, const struct nic_completion *completion)
+{
+	const struct card_setup *setup = &card->setup;
+	uint32_t index = (uint32_t)completion->id;
+
+	if (completion->status == 0 && pair && !pair->dead && completion->operation == NIC_RECEIVE)
+		records_arrived(pair, card->memory + (uint64_t)(setup->slots + index) * setup->slot,
+				completion->length);
+	else if (completion->status == 0 && pair && !pair->dead) {
+		pair->arrived++;
+		pair_alive(pair);
+		card_attend(pair);
+	}
+	if (!card->gone)
+		card_receive(card, index);
+}
+
+static void card_completed(struct card *card, const struct nic_completion *completion)
+{
+	struct pair *pair = completion->queue < card->pair_count ? card->pairs[completion->queue] : NULL;
+	uint32_t index = (uint32_t)completion->id;
+
+	if (completion->operation == NIC_RECEIVE || completion->operation == NIC_RECEIVE_IMM) {
+		card_received(card, pair, completion);
+		return;
+	}
+	if (!pair)
+		return;
+	card_attend(pair);
+	if (completion->operation == NIC_STOPPED) {
+		pair_stopped(pair);
+		return;
+	}
+	pair->works--;
+	switch (completion->id >> 56) {
+	case WORK_SLOT:
+		records_ended(card, index);
+		break;
+	case WORK_BAY:
+		pipeline_bay_ended(card, index);
+		break;
+	case WORK_READ:
+		bulk_verbs_read_ended(card, index, completion->status);
+		break;
+	default:
+		break;
+	}
+	if (completion->status && pair->state != PAIR_STOPPING) {
+		transport_count(card->owner, COUNTER_QUEUES_BROKEN);
+		pair_break(pair);
+	}
+}
+
+static unsigned card_poll(struct card *card)
+{
+	struct nic_completion completions[CARD_COMPLETIONS];
+	unsigned total = 0, n;
+
+	do {
+		n = card->nic->calls->poll(card->nic, completions, CARD_COMPLETIONS);
+		for (unsigned i = 0; i < n; i++)
+			card_completed(card, &completions[i]);
+		total += n;
+	} while (n == CARD_COMPLETIONS && total < CARD_BUDGET);
+	return total;
+}
+
+static void card_events(struct card *card)
+{
+	enum nic_event event;
+
+	while ((event = card->nic->calls->event(card->nic)) != NIC_EVENT_NONE) {
+		if (event == NIC_EVENT_GONE)
+			card->gone = true;
+		if (event != NIC_EVENT_GONE && event != NIC_EVENT_LOST)
+			continue;
+		for (uint32_t i = 0; i < card->pair_count; i++)
+			if (card->pairs[i])
+				pair_break(card->pairs[i]);
+	}
+}
+
+/* ---- Running -------------------------------------------------------------------------------------- */
+
+void card_attend(struct pair *pair)
+{
+	if (list_empty(&pair->due))
+		list_push_back(&pair->card->due, &pair->due);
+}
+
+static void card_time(struct card *card)
+{
+	card->now_ns = card->owner->simulated ? card->owner->now_ns : card->nic->calls->now_ns(card->nic);
+}
+
+/* Each pair that is due once. Returns whether any of them did something. */
+static int card_turn(struct card *card)
+{
+	struct list_node *last = card->due.prev, *node;
+	int n = 0;
+	bool more = !list_empty(&card->due);
+
+	while (more) {
+		struct pair *pair;
+
+		node = list_first(&card->due);
+		if (!node)
+			break;
+		more = node != last;
+		pair = container_of(node, struct pair, due);
+		list_remove(&pair->due);
+		if (!pair->dead) {
+			pair_turn(pair);
+			n += !pair->dead && bulk_verbs_turn(pair);
+		}
+		if (pair->dead && !pair->queue && list_empty(&pair->fetches)) {
+			pair->peer->pair = NULL;
+			pair_free(pair);
+		} else if (!pair->dead && (pair_deadline(pair) != UINT64_MAX || pair_is_needed(pair) || pair->early ||
+					   pair->again)) {
+			card_attend(pair);
+		}
+	}
+	return n;
+}
+
+int card_progress(struct card *card)
+{
+	int n;
+
+	card_time(card);
+	n = (int)card_poll(card);
+	card_events(card);
+	n += card_turn(card);
+	bulk_verbs_feed(card);
+	return n;
+}
+
+int card_transmit(struct card *card)
+{
+	int n = 0;
+
+	for (struct list_node *node = list_first(&card->due); node; node = list_next(&card->due, node)) {
+		struct pair *pair = container_of(node, struct pair, due);
+
+		if (pair->early && !pair->dead) {
+			pipeline_early(pair);
+			n++;
+		}
+	}
+	return n;
+}
+
+uint64_t card_deadline(const struct card *card)
+{
+	uint64_t deadline_ns = UINT64_MAX;
+
+	for (struct list_node *node = list_first(&card->due); node; node = list_next(&card->due, node)) {
+		uint64_t its_ns = pair_deadline(container_of(node, struct pair, due));
+
+		if (its_ns < deadline_ns)
+			deadline_ns = its_ns;
+	}
+	return deadline_ns;
+}
+
+bool card_drained(const struct card *card)
+{
+	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
+		const struct pair *pair = container_of(node, struct pair, node);
+
+		if (!pair->dead && (!list_empty(&pair->sent) || pair->owed_ns != UINT64_MAX))
+			return false;
+	}
+	return true;
+}
+
+void card_close(struct card *card)
+{
+	struct nic_completion completions[CARD_COMPLETIONS];
+	struct list_node *node;
+
+	card->closing = true;
+	for (node = list_first(&card->list); node; node = list_next(&card->list, node))
+		pair_disconnect(container_of(node, struct pair, node));
+	while (card->queue_count > 0) { /* nothing touches memory any more when they have stopped */
+		unsigned n = card->nic->calls->poll(card->nic, completions, CARD_COMPLETIONS);
+
+		for (unsigned i = 0; i < n; i++)
+			card_completed(card, &completions[i]);
+		if (n == 0 && card->owner->simulated)
+			break;
+	}
+	while ((node = list_first(&card->list))) {
+		struct pair *pair = container_of(node, struct pair, node);
+
+		pair->peer->pair = NULL;
+		pair_free(pair);
+	}
+	card_free(card);
+}
+
+/* ---- Copies --------------------------------------------------------------------------------------- */
+
+static void card_copied(struct card *card, uint64_t bytes, uint64_t whole, uint64_t start_ns)
+{
+	if (card->nic->calls->copied)
+		card->nic->calls->copied(card->nic, bytes, whole);
+	if (bytes >= PLAN_DATA)
+		choose_copied(&card->choose, bytes, whole, card->nic->calls->now_ns(card->nic) - start_ns);
+}
+
+static uint64_t copy_start(struct card *card, size_t length)
+{
+	return length >= PLAN_DATA ? card->nic->calls->now_ns(card->nic) : 0;
+}
+
+void card_copy_out(struct card *card, const struct vector *vector, uint64_t offset, void *to, size_t length,
+		   uint64_t whole)
+{
+	uint64_t start_ns = copy_start(card, length);
+
+	vector_read(vector, offset, to, length);
+	card_copied(card, length, whole, start_ns);
+}
+
+void card_copy_in(struct card *card, const struct vector *vector, uint64_t offset, const void *from, size_t length,
+		  uint64_t whole)
+{
+	uint64_t start_ns = copy_start(card, length);
+
+	vector_write(vector, offset, from, length);
+	card_copied(card, length, whole, start_ns);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * card: one endpoint's adapter for remote DMA, and the pairs over it: what there is of each peer. Pure, over struct
+ * nic: it makes no system call and reads no clock but the adapter's.
+ *
+ * card.c       opening, registered memory, completions, timers
+ * pair.c       the queue to one peer: how it begins, breaks, is closed for others, and is made anew
+ * records.c    records: numbers, slots, credit
+ * bulk.c       windows that are fetched, and lent; which way each takes
+ * pipeline.c   bulk by copies through registered memory, while the wire is busy (the superpipeline)
+ * choose.c     what ways were seen to take
+ *
+ * Registered memory is of the card, in four arenas of fixed size: slots that records are sent from, slots that they
+ * arrive in (the shared receive queue), bays that chunks are sent from (staging) and bays that they arrive in
+ * (landing). So it does not grow with the number of peers. Nor do queues: where there is no room for another one, the
+ * least recently used is closed, and made anew when it is needed.
+ *
+ * A record has a number, and its slot is kept until the peer has said that it has handled it. When a queue fails, a
+ * new one is made, and what the peer has not handled goes again.
+ */
+#ifndef THOLE_TRANSPORT_VERBS_CARD_H
+#define THOLE_TRANSPORT_VERBS_CARD_H
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "memory/cache.h"
+#include "transport/transport.h"
+#include "transport/verbs/choose.h"
+#include "transport/verbs/hello.h"
+#include "transport/verbs/plan.h"
+
+enum card_limits {
+	CARD_COMPLETIONS = 16,      /* polled at once */
+	CARD_BUDGET = 64,           /* of a progress call */
+	CARD_BAYS_MAX = 8,          /* that a transfer lands in */
+	CARD_BAYS_LEAST = 2,
+	CARD_EARLY_MAX = 4,         /* first chunks that are copied before they are asked for */
+	CARD_TRANSFERS = 1 << 16,
+	CARD_LENT_MAX = 1 << 10,    /* windows that peers may read now */
+	CARD_READ = 16 << 20,       /* bytes of a read */
+};
+
+/* Nanoseconds. */
+enum card_times {
+	CARD_HELLO_LEAST = 200000,  /* until a hello is said again, doubling */
+	CARD_HELLO_MOST = 50000000,
+	CARD_OWED = 20000,          /* longest that a peer is not told what was handled */
+	CARD_PROBE = 20000000,      /* a queue by which nothing comes that is waited for is tried after it */
+	CARD_CROWDED = 1000000,     /* a queue is waited for so long, until one that is in use is closed */
+	CARD_ENDED = 10000000,      /* what a peer that ends has sent is waited for so long */
+};
+
+struct card_setup {
+	uint32_t slots;             /* that records are sent from */
+	uint32_t receives;          /* that they arrive in */
+	uint32_t slot;              /* bytes of each */
+	uint32_t bay;               /* bytes */
+	uint32_t bays;              /* of staging and of landing each */
+	uint32_t queues;            /* at most; no more than the adapter has */
+	uint32_t registrations;     /* kept for the next use */
+	/* For comparisons. 0: as it is learnt. */
+	uint32_t first, cap;        /* bytes of chunks */
+	uint32_t growth;            /* PLAN_ONE: none */
+	enum choose_way way;
+};
+
+/* How hellos get to peers, and whether memory still is what it was. */
+struct card_carrier {
+	/* May be lost, doubled, and overtaken by others. */
+	void (*say)(void *arg, struct transport_peer *peer, const uint8_t *bytes, uint32_t length);
+	/* A word that changes when the mapping of this memory does; NULL: nobody watches it. */
+	const uint32_t *(*watch)(void *arg, uint64_t address, uint64_t length, uint64_t *id_p);
+	void (*unwatch)(void *arg, uint64_t id);
+};
+
+/* Before each record, in its slot and on the wire. */
+struct head {
+	uint32_t number;            /* low half; of a note, which is no record: of the next one */
+	uint32_t handled;           /* records of the other direction up to this one were */
+	uint32_t granted;           /* and up to this one may be sent */
+	uint16_t flags;             /* enum head_flags */
+	uint16_t length;            /* of the payload */
+};
+
+enum head_flags {
+	HEAD_RECORD = 1 << 0,
+	HEAD_LENT = 1 << 1,         /* a struct lent_there follows the record */
+};
+
+/* A window of a peer that may be read. */
+struct lent_there {
+	uint64_t address;
+	uint32_t key;
+	uint32_t zero;
+};
+
+/* Records of the transport's own. */
+enum verbs_record {
+	/* send me window tag, as transfer imm: arg 0: from this offset on; arg 1: struct plan; arg 2: bytes in all;
+	 * arg 3: bays, a byte each, from the lowest on; 0xff: no more */
+	VERBS_PULL = RECORD_BULK + 16,
+	VERBS_LANDED,   /* arg 0: so many chunks of transfer imm are out of their bays */
+	VERBS_ASK,      /* lend me window tag, for transfer imm */
+	VERBS_LENT,     /* transfer imm: arg 0: address, arg 1: key; both 0: no */
+	VERBS_FAILED,   /* transfer imm: there is no such window */
+};
+
+struct send_slot {
+	struct list_node node;      /* of the free ones, or of its pair's, in order */
+	uint8_t *bytes;
+	uint32_t length;            /* head and all */
+	uint32_t index;
+	uint64_t number;
+	bool flying;                /* the adapter has not let go of it */
+	bool handled;               /* its peer has it, and it is free once it does not fly */
+};
+
+/* A bay of staging: a chunk, from its copy until the adapter lets go of it. */
+struct bay {
+	struct list_node node;      /* of the free ones, or of the early ones */
+	uint8_t *bytes;
+	uint32_t index;
+	bool flying;
+	/* Of an early one: what it holds. */
+	struct pair *pair;
+	uint64_t window;
+	uint32_t length;
+};
+
+enum pair_state {
+	PAIR_IDLE,      /* no queue, and nobody wants one */
+	PAIR_WAITING,   /* wants one, and has none: there is no room, or the old one has not stopped */
+	PAIR_ASKING,    /* has one, and the peer has not said that it knows it */
+	PAIR_OPEN,
+	PAIR_STOPPING,
+};
+
+struct pair {
+	struct transport_peer *peer;
+	struct card *card;
+	uint32_t number;            /* of its queues, for completions: index in card->pairs */
+	uint8_t state;              /* enum pair_state */
+	bool connected;             /* queue_connect was called */
+	bool wanted;                /* a queue, when the one that stops has */
+	bool again;                 /* what was sent has to go again */
+	bool dead;                  /* disconnected; its memory goes when its queue has stopped */
+	bool told;                  /* the upcall connected was made */
+	bool ending;                /* the peer's endpoint closes, with ended_at records sent */
+	struct nic_queue *queue;    /* NULL: none */
+	struct nic_name name;       /* its */
+	struct hello theirs;        /* the newest */
+	uint32_t round;             /* queues so far */
+	uint64_t say_ns, gap_ns;    /* when to say hello again */
+	uint64_t since_ns;          /* of WAITING, or of ending */
+	uint64_t ended_at;
+	uint32_t works;             /* posted, and not ended */
+	uint64_t probe_ns;          /* when to see whether the queue is one still, if it is needed */
+	struct list_node node;      /* in card->pairs_list: least recently used first */
+	struct list_node due;       /* in card->due, while there is something to do at a time or in each turn */
+
+	/* Records out. */
+	uint64_t next;              /* number */
+	uint64_t granted;
+	struct list_node sent;      /* slots that are not handled, in order */
+	/* and in. */
+	uint64_t expected;
+	uint64_t told_handled;      /* the peer was told of so many */
+	uint64_t owed_ns;           /* when it is to be told of the rest; UINT64_MAX: there is none */
+
+	/* Bulk. */
+	struct list_node fetches;   /* in order of their pulls */
+	struct list_node serves;    /* in order of their pulls */
+	struct list_node lends;     /* of ours */
+	struct list_node offers;    /* of theirs */
+	uint64_t landed;            /* chunks that were consumed, since the queue was made, */
+	uint64_t arrived;           /* and that the adapter has reported */
+	uint64_t early;             /* a window whose first chunk is to be copied; 0: none */
+	uint32_t early_length;      /* of that chunk */
+};
+
+struct verbs_fetch {
+	struct list_node node;
+	struct list_node hungry;    /* of the card's, while it waits for bays */
+	struct transport_fetch *job;
+	struct pair *pair;
+	uint32_t id;                /* its number, ours; unique */
+	uint8_t state;              /* enum fetch_state */
+	enum choose_way way;
+	bool reused;                /* choose_begin's: both sides had it registered */
+	uint64_t length, at;        /* bytes; at: they are in their place */
+	uint64_t start_ns;
+	/* READ */
+	struct lent_there there;
+	struct cache_entry *here;   /* NULL: not registered */
+	uint32_t reads;             /* bytes of the read that has not ended; 0: there is none */
+	/* PIPELINE */
+	bool pulled;                /* it lands, in its turn */
+	struct plan_walk walk;      /* of the chunk that lands next */
+	uint64_t chunk_at;          /* bytes of it that were consumed */
+	uint32_t chunks;            /* consumed */
+	uint32_t bays[CARD_BAYS_MAX], bay_count;
+};
+
+struct verbs_serve {
+	struct list_node node;
+	struct pair *pair;
+	uint64_t window;
+	uint32_t id;                /* the peer's */
+	uint64_t length;
+	struct plan_walk walk;      /* of the next chunk */
+	uint32_t chunks;            /* sent */
+	uint32_t allowed;           /* chunks that have room at the peer */
+	uint8_t bays[CARD_BAYS_MAX], bay_count;
+};
+
+/* A window of ours that the peer may read. */
+struct verbs_lend {
+	struct list_node node;
+	uint64_t window;
+	struct cache_entry *entry;
+};
+
+/* A window of the peer's that we may. */
+struct verbs_offer {
+	struct list_node node;
+	uint64_t window;
+	struct lent_there there;
+};
+
+struct card {
+	struct transport_owner *owner;
+	struct nic *nic;
+	struct card_setup setup;
+	const struct card_carrier *carrier;
+	void *carrier_arg;
+	uint64_t now_ns;            /* the owner's clock */
+	uint8_t *memory;            /* the four arenas */
+	uint8_t *landing;
+	struct nic_memory registered;
+	struct send_slot *slots;
+	struct bay *bays;           /* of staging */
+	struct list_node free_slots, free_bays, early;
+	uint32_t early_count;
+	uint8_t *landing_used;      /* a byte a bay */
+	uint32_t landing_free;
+	struct pair **pairs;        /* by number; NULL: none */
+	uint32_t pair_count, pair_room;
+	struct list_node list;      /* of all, least recently used first */
+	struct list_node due;
+	uint32_t queue_count;
+	uint32_t share;             /* records that a peer may send beyond what was handled */
+	uint32_t next_id;
+	struct pool fetches, serves, lends, offers;
+	struct list_node hungry;    /* fetches that wait for bays */
+	void *cache_memory;
+	struct cache cache;
+	struct choose choose;
+	bool gone;                  /* the device is */
+	bool closing;               /* nothing is told to anybody any more */
+};
+
+static inline struct card *card_of(const struct transport_owner *owner)
+{
+	return owner->state[TRANSPORT_VERBS];
+}
+
+static inline struct pair *pair_of(const struct transport_peer *peer)
+{
+	return peer->pair;
+}
+
+/* ---- card.c --------------------------------------------------------------------------------------- */
+
+void card_setup_default(struct card_setup *setup);
+/* The adapter is the card's from now on, also where this fails. Errors: MEMORY. */
+int card_open(struct transport_owner *owner, struct nic *nic, const struct card_setup *setup,
+	      const struct card_carrier *carrier, void *carrier_arg);
+/* Waits until the adapter has let go of everything, but of a simulated one: that is said to have crashed. */
+void card_close(struct card *card);
+int card_progress(struct card *card);
+/* What was pushed is out; continue bulk. Returns how much was done. */
+int card_transmit(struct card *card);
+uint64_t card_deadline(const struct card *card);
+bool card_drained(const struct card *card);
+/* Have a pair looked at in each turn, from now on until nothing is left to be done. */
+void card_attend(struct pair *pair);
+/* What works are for, in their ids: a kind in the upper byte. */
+enum { WORK_SLOT, WORK_BAY, WORK_READ, WORK_NOTE, WORK_PROBE };
+
+static inline uint64_t work_id(uint64_t kind, uint64_t index)
+{
+	return kind << 56 | index;
+}
+
+/* Copy as vector_read and vector_write do, and let a simulated adapter know. */
+void card_copy_out(struct card *card, const struct vector *vector, uint64_t offset, void *to, size_t length,
+		   uint64_t whole);
+void card_copy_in(struct card *card, const struct vector *vector, uint64_t offset, const void *from, size_t length,
+		  uint64_t whole);
+
+/* ---- pair.c --------------------------------------------------------------------------------------- */
+
+/* The peer's, made if there is none; NULL without memory. */
+struct pair *pair_get(struct transport_peer *peer);
+/* Its queue is needed: begin to make it, if there is none. */
+void pair_want(struct pair *pair);
+/* A hello of the peer's has come. */
+void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t length);
+/* Something was wrong with the queue: it is stopped, and made anew if it is needed. */
+void pair_break(struct pair *pair);
+void pair_stopped(struct pair *pair);
+/* Something of this peer's has come by the queue. */
+void pair_alive(struct pair *pair);
+/* Whether a queue is needed. */
+bool pair_is_needed(const struct pair *pair);
+/* What is due by card->now_ns. */
+void pair_turn(struct pair *pair);
+uint64_t pair_deadline(const struct pair *pair);
+/* Its endpoint closes: tell the peer. */
+void pair_end(struct pair *pair);
+/* Forget it; its memory goes when it may. */
+void pair_disconnect(struct pair *pair);
+void pair_free(struct pair *pair);
+/* Post, and count. Errors as nic->calls->post; where it breaks, the pair is told later. */
+int pair_post(struct pair *pair, const struct nic_work *work);
+
+/* ---- records.c ------------------------------------------------------------------------------------ */
+
+int records_push(struct pair *pair, const struct record *record, const struct vector *payload, uint64_t offset,
+		 uint32_t length);
+uint32_t records_piece_max(const struct card *card);
+/* Bytes that a receive was filled with. */
+void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length);
+/* The peer takes records from this number on. */
+void records_again(struct pair *pair, uint64_t expected, uint32_t share);
+void records_ended(struct card *card, uint32_t slot);
+/* Tell the peer what was handled, if there is something to tell. */
+void records_tell(struct pair *pair);
+void records_release(struct pair *pair);
+
+/* ---- bulk.c --------------------------------------------------------------------------------------- */
+
+int bulk_verbs_open(struct card *card);
+void bulk_verbs_close(struct card *card);
+void bulk_verbs_fetch(struct transport_fetch *job);
+/* A window is about to be told of: what the peer is told beside. Returns whether lent_p was filled in. */
+bool bulk_verbs_offer(struct pair *pair, struct record *record, struct lent_there *lent_p);
+/* The peer has told of a window, and of how it may be had. */
+void bulk_verbs_offered(struct pair *pair, uint64_t window, const struct lent_there *there);
+/* A record ends the window of ours, or of theirs. */
+void bulk_verbs_window_end(struct pair *pair, uint64_t window, bool ours);
+void bulk_verbs_record(struct pair *pair, const struct record *record);
+void bulk_verbs_read_ended(struct card *card, uint32_t fetch, int status);
+/* Continue what can be; returns whether something was done. */
+bool bulk_verbs_turn(struct pair *pair);
+bool bulk_verbs_busy(const struct pair *pair);
+/* The queue has stopped: nothing is under way any more. */
+void bulk_verbs_broken(struct pair *pair);
+/* It is there again. */
+void bulk_verbs_again(struct pair *pair);
+void bulk_verbs_lost(struct pair *pair);
+void bulk_verbs_end(struct verbs_fetch *fetch, int status);
+void bulk_verbs_feed(struct card *card);
+
+/* ---- pipeline.c ----------------------------------------------------------------------------------- */
+
+/* What to begin with, by what was measured. */
+void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p);
+/* The window's first chunk is copied before it is asked for. */
+void pipeline_early(struct pair *pair);
+/* Bays for it, and the pull. False: there are none now. */
+bool pipeline_pull(struct verbs_fetch *fetch);
+bool pipeline_serve(struct verbs_serve *serve);
+/* Copy what is there of the transfer that lands. Returns whether something was. */
+bool pipeline_land(struct pair *pair);
+void pipeline_free_bays(struct verbs_fetch *fetch);
+void pipeline_bay_ended(struct card *card, uint32_t bay);
+/* First chunks of a pair's windows, or of one of them, are not needed any more. */
+void pipeline_early_drop(struct card *card, const struct pair *pair, uint64_t window, bool all);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * records: numbers, slots, credit.
+ *
+ * A record may be sent while its number is below what the peer has granted, and a slot is free. Its slot is free again
+ * when the peer has said that it was handled, and the adapter does not read it any more. After a queue was made anew,
+ * all that the peer does not have go again, in order; what comes twice is dropped by its number.
+ *
+ * What was handled and granted is said in each head; a note, which has no number, says it where no record goes.
+ */
+#include <string.h>
+
+#include "transport/verbs/card.h"
+
+/* A number from its low half, near one that is known. */
+static uint64_t number_near(uint64_t known, uint32_t low)
+{
+	return known + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)known);
+}
+
+static uint32_t head_bytes(const struct head *head)
+{
+	return (uint32_t)(sizeof(struct head) + (head->flags & HEAD_RECORD ? sizeof(struct record) : 0) +
+			  (head->flags & HEAD_LENT ? sizeof(struct lent_there) : 0));
+}
+
+uint32_t records_piece_max(const struct card *card)
+{
+	return card->setup.slot - (uint32_t)(sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there));
+}
+
+/* Say in a head what was handled. */
+static void records_stamp(struct pair *pair, struct head *head)
+{
+	head->handled = (uint32_t)pair->expected;
+	head->granted = (uint32_t)(pair->expected + pair->card->share);
+	pair->told_handled = pair->expected;
+	pair->owed_ns = UINT64_MAX;
+}
+
+static int slot_post(struct pair *pair, struct send_slot *slot)
+{
+	struct card *card = pair->card;
+	struct nic_segment segment = {slot->bytes, slot->length, card->registered.local_key};
+	struct nic_work work = {.operation = NIC_SEND, .count = 1, .segments = &segment,
+				.id = work_id(WORK_SLOT, slot->index)};
+	int status;
+
+	records_stamp(pair, (struct head *)(void *)slot->bytes);
+	if (slot->length <= card->nic->limits.inline_max)
+		work.flags = NIC_POST_INLINE;
+	status = pair_post(pair, &work);
+	slot->flying = !status;
+	return status;
+}
+
+static void slot_put(struct card *card, struct send_slot *slot)
+{
+	slot->handled = false;
+	list_push_front(&card->free_slots, &slot->node);
+}
+
+void records_ended(struct card *card, uint32_t index)
+{
+	struct send_slot *slot = &card->slots[index];
+
+	slot->flying = false;
+	if (slot->handled)
+		slot_put(card, slot);
+}
+
+/* Records of ours up to this one were handled. */
+static void records_handled(struct pair *pair, uint64_t handled)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&pair->sent))) {
+		struct send_slot *slot = container_of(node, struct send_slot, node);
+
+		if (slot->number >= handled)
+			return;
+		list_remove(node);
+		slot->handled = true;
+		if (!slot->flying)
+			slot_put(pair->card, slot);
+	}
+}
+
+void records_release(struct pair *pair)
+{
+	records_handled(pair, UINT64_MAX);
+}
+
+static bool record_has_window(const struct record *record)
+{
+	return record->kind == RECORD_RTS || (record->kind < RECORD_MESSAGE_KINDS && record->flags & RECORD_WINDOW);
+}
+
+static bool record_ends_window(const struct record *record)
+{
+	return record->kind == RECORD_FINISH || record->kind == RECORD_REPLY;
+}
+
+/* Write head, record and payload into a slot. */
+static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
+		       const struct vector *payload, uint64_t offset, uint32_t length)
+{
+	struct head head = {.number = (uint32_t)pair->next, .flags = HEAD_RECORD, .length = (uint16_t)length};
+	struct record *copy = (struct record *)(void *)(slot->bytes + sizeof(head));
+	struct lent_there there;
+	uint8_t *at = slot->bytes + sizeof(head) + sizeof(*copy);
+
+	*copy = *record;
+	if (record_has_window(record) && bulk_verbs_offer(pair, copy, &there)) {
+		memcpy(at, &there, sizeof(there));
+		at += sizeof(there);
+		head.flags |= HEAD_LENT;
+	}
+	if (record->flags & RECORD_MORE)
+		copy->length = RECORD_EXTERNAL;
+	if (length > 0 && length <= RECORD_INLINE_MAX && copy->length != RECORD_EXTERNAL) {
+		card_copy_out(pair->card, payload, offset, copy->payload, length, length);
+		copy->length = (uint16_t)length;
+		head.length = 0;
+		length = 0;
+	} else if (length > 0 && copy->length != RECORD_EXTERNAL) {
+		memset(copy->payload, 0, sizeof(copy->payload));
+		copy->length = RECORD_EXTERNAL;
+	}
+	if (length > 0)
+		card_copy_out(pair->card, payload, offset, at, length, length);
+	memcpy(slot->bytes, &head, sizeof(head));
+	slot->length = (uint32_t)(at - slot->bytes) + length;
+	slot->number = pair->next++;
+}
+
+int records_push(struct pair *pair, const struct record *record, const struct vector *payload, uint64_t offset,
+		 uint32_t length)
+{
+	struct card *card = pair->card;
+	struct list_node *node = list_first(&card->free_slots);
+	struct send_slot *slot;
+
+	if (pair->state != PAIR_OPEN) {
+		pair_want(pair);
+		return THOLE_ERR_AGAIN;
+	}
+	if (pair->next >= pair->granted || !node || pair->again || pair->works >= card->nic->limits.works / 2) {
+		transport_count(card->owner, COUNTER_RING_STALLS);
+		return THOLE_ERR_AGAIN;
+	}
+	slot = container_of(node, struct send_slot, node);
+	list_remove(node);
+	if (record_ends_window(record))
+		bulk_verbs_window_end(pair, record->tag, false);
+	slot_write(pair, slot, record, payload, offset, length);
+	list_push_back(&pair->sent, &slot->node);
+	pair_alive(pair);
+	slot_post(pair, slot); /* where it fails, it goes by the next queue */
+	return 0;
+}
+
+void records_again(struct pair *pair, uint64_t expected, uint32_t share)
+{
+	bool gap = expected > pair->next;
+
+	records_handled(pair, gap ? pair->next : expected);
+	if (pair->granted < expected + share)
+		pair->granted = expected + share;
+	for (struct list_node *node = list_first(&pair->sent); node; node = list_next(&pair->sent, node))
+		if (slot_post(pair, container_of(node, struct send_slot, node)) != 0)
+			return;
+	pair->again = false;
+}
+
+void records_tell(struct pair *pair)
+{
+	struct head head = {.number = (uint32_t)pair->next};
+	struct nic_segment segment = {&head, sizeof(head), 0};
+	struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE, .count = 1, .segments = &segment,
+				.id = work_id(WORK_NOTE, 0)};
+
+	if (pair->state != PAIR_OPEN) {
+		pair->owed_ns = UINT64_MAX; /* the next queue begins with it */
+		return;
+	}
+	if (pair->works >= pair->card->nic->limits.works / 2)
+		return;
+	records_stamp(pair, &head);
+	transport_count(pair->card->owner, COUNTER_ACKS_SENT);
+	pair_post(pair, &work);
+}
+
+static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)
+{
+	return length >= sizeof(*head) && !(head->flags & (uint16_t)~(HEAD_RECORD | HEAD_LENT)) &&
+	       head_bytes(head) + head->length == length && (head->flags & HEAD_RECORD || head->length == 0) &&
+	       number_near(pair->next, head->handled) <= pair->next;
+}
+
+static void record_deliver(struct pair *pair, const struct head *head, const uint8_t *bytes)
+{
+	struct transport_peer *peer = pair->peer;
+	const uint8_t *at = bytes + sizeof(*head) + sizeof(struct record);
+	struct record record;
+	struct lent_there there;
+
+	memcpy(&record, bytes + sizeof(*head), sizeof(record));
+	if (record.length != RECORD_EXTERNAL && (record.length > RECORD_INLINE_MAX || head->length > 0)) {
+		transport_bad(peer);
+		return;
+	}
+	if (head->flags & HEAD_LENT) {
+		memcpy(&there, at, sizeof(there));
+		at += sizeof(there);
+		bulk_verbs_offered(pair, record.arg[2], &there);
+	}
+	if (record_ends_window(&record))
+		bulk_verbs_window_end(pair, record.tag, true);
+	if (record.kind >= RECORD_BULK)
+		bulk_verbs_record(pair, &record);
+	else
+		peer->owner->up->delivered(peer, &record,
+					   record.length == RECORD_EXTERNAL ? (const void *)at : record.payload,
+					   record.length == RECORD_EXTERNAL ? head->length : record.length);
+}
+
+void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
+{
+	struct head head = {0};
+	uint64_t number, granted;
+
+	memcpy(&head, bytes, length < sizeof(head) ? length : sizeof(head));
+	if (!head_is_good(pair, &head, length)) {
+		transport_bad(pair->peer);
+		return;
+	}
+	pair_alive(pair);
+	number = number_near(pair->expected, head.number);
+	records_handled(pair, number_near(pair->next, head.handled));
+	granted = number_near(pair->granted, head.granted);
+	if (granted > pair->granted && granted <= pair->next + UINT16_MAX)
+		pair->granted = granted;
+	if (!(head.flags & HEAD_RECORD))
+		return;
+	if (number != pair->expected) { /* it came by the queue before */
+		if (number > pair->expected)
+			transport_bad(pair->peer);
+		return;
+	}
+	pair->expected++;
+	if (pair->owed_ns == UINT64_MAX)
+		pair->owed_ns = pair->card->now_ns + CARD_OWED;
+	if (pair->expected - pair->told_handled >= (pair->card->share + 1) / 2)
+		pair->owed_ns = pair->card->now_ns;
+	card_attend(pair);
+	record_deliver(pair, &head, bytes);
+}
