@@ -622,6 +622,9 @@ static int nic_post(struct nic_queue *base, const struct nic_work *posted)
 		work_bytes(work, 0, copy, work->length, false);
 		work->copy = copy;
 	}
+	if (posted->operation == NIC_WRITE && posted->flags & NIC_POST_IMM &&
+	    queue->fabric->chunk_count < queue->fabric->chunk_room)
+		queue->fabric->chunks[queue->fabric->chunk_count++] = posted->imm;
 	list_push_back(&queue->works, &work->node);
 	queue->work_count++;
 	if (!work_is_allowed(queue, work))

@@ -60,6 +60,8 @@ struct fabric {
 	struct sim_queue **queues; /* all there ever were, by their number; NULL: freed */
 	uint32_t queue_count, queue_room;
 	uint64_t works, bytes, broken; /* carried; queues that broke */
+	uint32_t *chunks;          /* lengths of writes with immediate data, which it says, are noted here */
+	uint32_t chunk_count, chunk_room;
 };
 
 struct sim_nic {
