@@ -35,6 +35,7 @@ struct offered {
 	struct list_node node;
 	struct memory *memory;
 	uint64_t window;
+	bool lost;                         /* it is not served any more */
 };
 
 struct moving {
@@ -313,12 +314,16 @@ static uint64_t waiting_send(struct known *known, struct waiting *waiting)
 	uint8_t *bytes;
 	bool sent;
 
-	if (!offered || !answer_next(&waiting->answer, &at, waiting->answer.length, &frame)) {
+	if (!offered || offered->lost || !answer_next(&waiting->answer, &at, waiting->answer.length, &frame)) {
 		waiting_free(known, waiting);
 		return 1;
 	}
-	if (!memory_ready(offered->memory, frame.offset, frame.length))
+	if (!memory_ready(offered->memory, frame.offset, frame.length)) {
+		offered->lost = dice_below(&mover->dice, 256) == 0;
+		if (offered->lost)
+			process_wake(mover->wire->process, mover->world->now_ns);
 		return AGAIN_NS;
+	}
 	packet.data.transfer = waiting->answer.transfer;
 	packet.data.offset = frame.offset;
 	packet.length = frame.length;
@@ -364,7 +369,7 @@ static void known_pull(struct known *known, const struct packet *packet)
 	struct waiting *waiting;
 	struct list_node *node;
 
-	if (!offered || (packet->flags & PACKET_ASIDE) || known->answer_count == ANSWERS_MAX ||
+	if (!offered || offered->lost || (packet->flags & PACKET_ASIDE) || known->answer_count == ANSWERS_MAX ||
 	    !answer_is_right(pull, offered->memory->vector.length, (ENGINE_FRAME_MIN - head) & ~7u, most))
 		return;
 	for (node = list_first(&known->answers); node; node = list_next(&known->answers, node))
@@ -589,7 +594,25 @@ static void mover_cancel(struct mover *calls, uint32_t id, uint64_t transfer)
 	mover_schedule(mover);
 }
 
-static unsigned mover_poll(struct mover *calls)
+/* Windows that cannot be read any more, each reported once. Withdrawn, they are no longer listed. */
+static unsigned mover_lost(struct known *known, const struct mover_reports *reports, struct engine *engine)
+{
+	struct list_node *node, *next;
+	unsigned n = 0;
+
+	for (node = list_first(&known->offers); node; node = next) {
+		struct offered *offered = container_of(node, struct offered, node);
+
+		next = list_next(&known->offers, node);
+		if (!offered->lost)
+			continue;
+		reports->lost(engine, known->said.index, offered->window);
+		n++;
+	}
+	return n;
+}
+
+static unsigned mover_poll(struct mover *calls, const struct mover_reports *reports, struct engine *engine)
 {
 	struct sim_mover *mover = mover_of(calls);
 	struct list_node *node;
@@ -600,9 +623,11 @@ static unsigned mover_poll(struct mover *calls)
 		uint64_t transfer = moving->transfer;
 
 		moving_free(moving);
-		handover_fetched(mover->wire->link.engine, transfer, 0);
+		reports->fetched(engine, transfer, 0);
 		n++;
 	}
+	for (node = list_first(&mover->knowns); node && !mover_is_gone(mover); node = list_next(&mover->knowns, node))
+		n += mover_lost(container_of(node, struct known, node), reports, engine);
 	return n;
 }
 

@@ -81,6 +81,9 @@
 	ROW(BULK_SERVED, "bulk_served", "bytes of bulk data sent over the network") \
 	ROW(BULK_HANDED_OVER, "bulk_handed_over", "windows and fetches that were left to the driver") \
 	ROW(BULK_TAKEN_BACK, "bulk_taken_back", "of those, what the library had to do itself after all") \
+	ROW(DRIVER_SENT, "driver_sent", "bytes of bulk data that the driver has sent") \
+	ROW(DRIVER_RECEIVED, "driver_received", "bytes of bulk data that the driver has put in place") \
+	ROW(OVERLAP_MISS, "overlap_miss", "frames that came for pages which were not pinned yet: they come again") \
 	ROW(BULK_REPAIRS, "bulk_repairs", "bulk frames that landed elsewhere than foreseen and were moved") \
 	ROW(BULK_READ, "bulk_read", "bulk fetches read by remote DMA from the sender's registered memory") \
 	ROW(BULK_PIPELINE, "bulk_pipeline", "bulk fetches copied through registered memory while the wire is busy") \

@@ -106,6 +106,14 @@ def test_fuzz(driver: Run, build: Path, seed: int) -> None:
     driver(f"{build}/test/vm/thole-driver-fuzz {seed} 30000", cpus=2)
 
 
+def test_overlap(driver: Run, build: Path) -> None:
+    """Messages are there when both ranks have computed without a call, and nothing stays."""
+    ways = ("", "--thread", "--thread --option job_key=4711", "--option pin=before", "--drivers 1 --thread")
+    program = f"{build}/test/vm/thole-driver-overlap --bytes 4194304 --option interface=lo"
+    runs = "\n".join(f"{program} {way}" for way in ways)
+    assert driver(f"ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways)
+
+
 def test_others(driver: Run, build: Path) -> None:
     """A user without rights, and one who is root of a user namespace and has a network of its own: no more than its own
     memory, and within its own limit."""

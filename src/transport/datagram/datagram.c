@@ -94,15 +94,26 @@ static struct datagram *datagram_new(struct transport_owner *owner, const struct
 	return datagram;
 }
 
+/* Whether the driver may move bulk: frames that it understands, and nothing that is to be done frame by frame. */
+static bool datagram_moves(const struct transport_owner *owner)
+{
+	const struct options *options = &owner->options;
+
+	return owner->driver && options->pin != OPTION_PIN_NEVER && options->codec == OPTION_CODEC_NATIVE &&
+	       !options->checksum && !options->inject_loss && options->integrity != OPTION_INTEGRITY_FULL;
+}
+
 static int udp_link(struct datagram *datagram, struct link **link_p)
 {
 	uint8_t *network = datagram->owner->parts.network;
 	int error = link_udp_open(&datagram->engine, &datagram->interface, datagram->owner->parts.endpoint,
 				  datagram->owner->counters, link_p);
-	const struct link *link = *link_p;
+	struct link *link = *link_p;
 
 	if (error)
 		return error;
+	if (datagram_moves(datagram->owner))
+		link_udp_move(link, datagram->owner);
 	memcpy(network + 2, link->own.bytes + 16, 2);
 	if (interface_is_ipv4(link->own.bytes)) {
 		network[0] = ADDRESS_IPV4;

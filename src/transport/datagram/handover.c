@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "transport/datagram/connection.h"
 
 void handover_init(struct engine *engine)
@@ -88,7 +89,7 @@ static struct handover *handover_ready(struct connection *connection)
 	handover->mover = mover;
 	handover->link = link;
 	handover->frame_max = (uint16_t)peer.frame_max;
-	handover->heard = __atomic_load_n(&handover->way->heard, __ATOMIC_RELAXED);
+	handover->heard = load_relaxed(&handover->way->heard);
 	if (connection->guard)
 		connection->guard->shared = &handover->way->counter;
 	arrival_tell(connection);
@@ -109,7 +110,7 @@ static void handover_leave(struct connection *connection)
 		return;
 	handover->mover->calls->disconnect(handover->mover, handover->id);
 	if (connection->guard) {
-		connection->guard->counter = __atomic_load_n(&handover->way->counter, __ATOMIC_RELAXED);
+		connection->guard->counter = load_relaxed(&handover->way->counter);
 		connection->guard->shared = NULL;
 	}
 	handover->mover = NULL;
@@ -144,8 +145,8 @@ void handover_report(struct connection *connection, const struct packet *packet)
 {
 	if (!connection->handover->mover)
 		return;
-	__atomic_store_n(&connection->handover->way->ack, packet->ack, __ATOMIC_RELAXED);
-	__atomic_store_n(&connection->handover->way->credit, packet->credit, __ATOMIC_RELAXED);
+	store_relaxed(&connection->handover->way->ack, packet->ack);
+	store_relaxed(&connection->handover->way->credit, packet->credit);
 }
 
 void handover_end(struct connection *connection)
@@ -308,7 +309,8 @@ void handover_cancel(struct fetch *fetch)
 	list_remove(&fetch->blocks.node);
 }
 
-void handover_fetched(struct engine *engine, uint64_t transfer, int status)
+/* A mover's: a fetch is over. */
+static void handover_fetched(struct engine *engine, uint64_t transfer, int status)
 {
 	struct fetch *fetch = pull_by_id(engine, transfer);
 	struct handover *handover;
@@ -330,13 +332,24 @@ void handover_fetched(struct engine *engine, uint64_t transfer, int status)
 
 /* ---- Now and then --------------------------------------------------------------------------------------- */
 
+static void handover_lost(struct engine *engine, uint32_t index, uint64_t window)
+{
+	struct connection *connection = pool_at(&engine->connections, index);
+
+	if (!connection || !pool_is_live(&engine->connections, connection))
+		return;
+	engine_count(engine, COUNTER_BULK_TAKEN_BACK);
+	handover_withdraw(connection, window);
+}
+
 unsigned handover_poll(struct engine *engine)
 {
+	static const struct mover_reports reports = {.fetched = handover_fetched, .lost = handover_lost};
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < engine->link_count; i++)
 		if (engine->links[i]->mover)
-			n += engine->links[i]->mover->calls->poll(engine->links[i]->mover);
+			n += engine->links[i]->mover->calls->poll(engine->links[i]->mover, &reports, engine);
 	return n;
 }
 
@@ -347,7 +360,7 @@ uint64_t handover_expire(struct connection *connection)
 
 	if (!handover || list_empty(&handover->moved))
 		return UINT64_MAX;
-	heard = __atomic_load_n(&handover->way->heard, __ATOMIC_RELAXED);
+	heard = load_relaxed(&handover->way->heard);
 	if (heard != handover->heard) {
 		handover->heard = heard;
 		handover->heard_ns = connection->pull.fed_ns = connection->silence.heard_ns = now_ns;

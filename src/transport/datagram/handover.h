@@ -10,12 +10,12 @@
 
 enum handover_limits {
 	HANDOVER_LOOK_NS = 50000000,    /* between two looks at whether handed over fetches get on */
-	HANDOVER_STALL_NS = 500000000,  /* without a frame they are taken back */
+	HANDOVER_STALL_NS = 1000000000, /* without a frame they are taken back */
 	HANDOVER_AGAIN_NS = 1000000000, /* and nothing is handed over for so long; then twice as long */
 	HANDOVER_AGAIN_MAX = 6,         /* times that this doubles */
 	/* PULLs in so long that ask for nothing new: the mover does not serve that window */
 	HANDOVER_REPEATS = 4,
-	HANDOVER_REPEATS_NS = 100000000,
+	HANDOVER_REPEATS_NS = 1000000000,
 };
 
 struct connection;
@@ -61,10 +61,8 @@ void handover_withdraw(struct connection *connection, uint64_t window);
 bool handover_serves(struct connection *connection, const struct packet *pull);
 /* Begin a fetch by a mover. False: it is the engine's. */
 bool handover_fetch(struct fetch *fetch);
-/* It ends, other than by handover_fetched. */
+/* It ends, other than by its mover's word. */
 void handover_cancel(struct fetch *fetch);
-/* A mover's: a fetch is over, with 0 or a negative errno. */
-void handover_fetched(struct engine *engine, uint64_t transfer, int status);
 /* What the mover's PULLs are to say of the peer's records. */
 void handover_report(struct connection *connection, const struct packet *packet);
 /* The ways to the peer have changed. */

@@ -25,7 +25,7 @@ static bool udp_ready(struct link *link)
 	struct pollfd polls[UDP_SOCKETS];
 	bool ready = false;
 
-	if (!alarm_set(&udp->alarm, udp->fd, UDP_SOCKETS))
+	if (!alarm_set(&udp->alarm, udp->fd, UDP_SOCKETS + 1))
 		return false;
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		polls[i] = (struct pollfd){.fd = udp->fd[i], .events = POLLIN};
@@ -68,6 +68,7 @@ static void udp_close(struct link *link)
 {
 	struct link_udp *udp = udp_of(link);
 
+	udp_driver_close(udp);
 	forked_remove(&udp->forked);
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		udp_socket_close(udp, i);
@@ -222,7 +223,7 @@ int link_udp_open(struct engine *engine, const struct interface *interface, uint
 				  .fd = {-1, -1}, .counters = counters};
 	udp->liveness.interface = interface->index;
 	udp->alarm.fd = -1;
-	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+	for (unsigned i = 0; i <= UDP_SOCKETS; i++)
 		udp->fd[i] = -1;
 	forked_add(&udp->forked, udp->fd, UDP_SOCKETS);
 	udp->family = interface->has_ipv4 ? AF_INET : AF_INET6;
@@ -237,4 +238,9 @@ int link_udp_open(struct engine *engine, const struct interface *interface, uint
 	}
 	*link_p = &udp->link;
 	return 0;
+}
+
+void link_udp_move(struct link *link, struct transport_owner *owner)
+{
+	udp_driver_open(udp_of(link), owner);
 }

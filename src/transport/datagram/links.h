@@ -25,6 +25,9 @@ enum link_raw_head {
 int link_udp_open(struct engine *engine, const struct interface *interface, uint64_t endpoint, uint64_t *counters,
 		  struct link **link_p);
 
+/* Where the driver is there, it moves this link's bulk. */
+void link_udp_move(struct link *link, struct transport_owner *owner);
+
 /* A packet socket of this type, unbound: nothing comes yet. native: UDP would do, too. Errors: ACCESS (with what to do
  * about it), SYSTEM. */
 int link_raw_socket(int type, bool native, int *fd_p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mover: what moves bulk of a link by itself, while the program computes: a driver in the kernel (link_driver.c), the
+ * mover: what moves bulk of a link by itself, while the program computes: a driver in the kernel (udp_driver.c), the
  * simulator's. It takes the frames of DATA and PULLs that are for what it was handed; all others, and each PULL too for
  * what else it says, arrive at the link as ever. The engine decides what is handed over, and takes it back
  * (handover.c): it can do all of it itself.
@@ -44,6 +44,13 @@ struct mover_fetch {
 	uint32_t frame;                 /* bytes of payload a frame */
 };
 
+struct mover_reports {
+	/* A fetch is over, with 0 or a negative errno. */
+	void (*fetched)(struct engine *engine, uint64_t transfer, int status);
+	/* A window cannot be read any more, of the connection with this index of ours: it is to be withdrawn. */
+	void (*lost)(struct engine *engine, uint32_t index, uint64_t window);
+};
+
 struct mover_calls {
 	/* The ways stay mapped until the mover is closed. */
 	int (*connect)(struct mover *mover, const struct mover_peer *peer, uint32_t *id_p, struct mover_way **way_p);
@@ -52,12 +59,12 @@ struct mover_calls {
 	/* The peer may fetch this memory by this name, until it is withdrawn. */
 	int (*offer)(struct mover *mover, uint32_t connection, uint64_t window, const struct vector *memory);
 	void (*withdraw)(struct mover *mover, uint32_t connection, uint64_t window);
-	/* Begin to fetch; its end is reported by handover_fetched, from poll. */
+	/* Begin to fetch; poll reports its end. */
 	int (*fetch)(struct mover *mover, const struct mover_fetch *fetch);
 	/* Afterwards nothing more is written. Its end may be reported yet, if it was before this. */
 	void (*cancel)(struct mover *mover, uint32_t connection, uint64_t transfer);
-	/* Report what is over. Cheap: no system call while nothing is. Returns how much was reported. */
-	unsigned (*poll)(struct mover *mover);
+	/* Report what has happened. Cheap: no system call while nothing has. Returns how much. */
+	unsigned (*poll)(struct mover *mover, const struct mover_reports *reports, struct engine *engine);
 };
 
 struct mover {

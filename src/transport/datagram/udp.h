@@ -6,6 +6,7 @@
  * udp_send.c     bursts to the kernel
  * udp_receive.c  packets and errors from it
  * udp_lane.c     sockets of their own for the peers that are talked to most
+ * udp_driver.c   the driver in the kernel, which moves bulk
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_UDP_H
 #define THOLE_TRANSPORT_DATAGRAM_UDP_H
@@ -89,7 +90,8 @@ struct link_udp {
 	unsigned batch;                  /* packets asked for at the next poll */
 	unsigned polls;
 	uint64_t room_min;
-	int fd[UDP_SOCKETS];             /* by channel, then their lanes; -1: none */
+	/* by channel, then their lanes, then what tells of bulk that the driver has moved; -1: none */
+	int fd[UDP_SOCKETS + 1];
 	struct udp_socket sockets[UDP_SOCKETS];
 	struct alarm alarm;
 	struct liveness liveness;
@@ -147,5 +149,15 @@ void udp_lane_vote(struct link_udp *udp, unsigned channel, const struct path *pe
 void udp_lane_update(struct link_udp *udp, unsigned channel);
 /* The socket for packets to a peer: its lane or the one for all. */
 unsigned udp_lane_for(const struct link_udp *udp, unsigned channel, const struct path *peer);
+
+/* ---- udp_driver.c --------------------------------------------------------------------------------- */
+
+/* Give the link a mover, and the driver the link's sockets. Errors (SYSTEM, MEMORY; without a sentence): it goes
+ * without. */
+int udp_driver_open(struct link_udp *udp, struct transport_owner *owner);
+/* Before its sockets are closed; of a link that has none, too. */
+void udp_driver_close(struct link_udp *udp);
+/* The link has another socket. */
+void udp_driver_socket(struct link_udp *udp, unsigned index);
 
 #endif

@@ -65,6 +65,7 @@ static int lane_open(struct link_udp *udp, unsigned channel, const struct path *
 		return error;
 	}
 	udp_share(udp, lane, false);
+	udp_driver_socket(udp, lane);
 	udp->sockets[lane].peer = *peer;
 	udp->sockets[lane].fresh = true;
 	udp->sockets[lane].fresh_until = udp->sockets[channel].packets + udp_waiting(udp, channel);

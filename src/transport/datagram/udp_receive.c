@@ -271,7 +271,7 @@ unsigned udp_receive(struct link *link, unsigned budget)
 	unsigned frames;
 
 	if (udp->alarm.set)
-		alarm_clear(&udp->alarm, udp->fd, UDP_SOCKETS);
+		alarm_clear(&udp->alarm, udp->fd, UDP_SOCKETS + 1);
 	frames = udp_poll(udp, CHANNEL_RECORDS, budget);
 	if (bulk || link->engine->blocks.outstanding > 0 || udp->polls % UDP_IDLE_POLLS == 0) {
 		udp->bulk_waits = false;
