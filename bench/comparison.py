@@ -42,7 +42,7 @@ from results import SPREAD, Condition, Results
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-PARTS = ("node", "network", "all")
+PARTS = ("node", "network", "driver", "all")  # all: what is timed; the driver is counted
 POLLS = ("test", "testany", "iprobe", "waitany")
 TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise", *POLLS)
 # From 16 KiB on it matters whether a buffer is written before it is sent; programs do that.

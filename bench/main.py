@@ -13,6 +13,7 @@ from rich.console import Console
 from thole.base import paths
 from thole_lab.testbed import missing_right
 
+import driver
 import host
 import network
 import record
@@ -60,6 +61,9 @@ def main() -> int:
     except ValueError as error:
         console.print(str(error), markup=False)
         return 2
+    name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    if options.part == "driver":
+        return driver.main(options, console, name, host.facts() | {"commit": host.commit(options.build)})
     bench = Bench(options, console)
     os.sched_setaffinity(0, bench.cpus)
     bench.programs = compile_programs(bench.found, options.build, bench.results.failures)
@@ -78,7 +82,6 @@ def main() -> int:
         network.measure(bench, choose(options, NETWORK_PEERS), compared)
     for part in compared.parts:
         part.show(console)
-    name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     facts["starts_repeated"] = compared.repeated
     extra = {"commands": compared.commands, **compared.extra}
     files = report.write(options.results, name, facts, compared.parts, extra)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rich.table import Table as RichTable
 
 import before
 from results import Condition, Results, size_text
-from targets import Check
+from targets import DRIVER_ROWS, Check
 
 NODE = "Inside a node"
 HOSTS = "Between two hosts"
@@ -101,6 +102,17 @@ def target_table(checks: list[Check]) -> Table:
     return Table("Targets", ["target", "", "measured"], rows)
 
 
+def driver_table(found: dict[str, float]) -> Table:
+    """Every row that there is, measured or not."""
+    made = []
+    for row in DRIVER_ROWS:
+        value = found.get(row.name)
+        goal = "" if row.goal is None else f"{row.goal:g}"
+        state = "-" if value is None else "" if row.goal is None else "met" if value <= row.goal else "missed"
+        made.append([row.title, "-" if value is None else f"{value:.4g}", row.unit, goal, state])
+    return Table("The driver", ["what", "measured", "", "at most", ""], made)
+
+
 @dataclass(frozen=True)
 class Section:
     """What was measured under one condition of the machine."""
@@ -180,12 +192,18 @@ def _facts(facts: dict[str, object]) -> str:
 
 
 def write(
-    folder: Path, name: str, facts: dict[str, object], parts: list[Part], extra: dict[str, object]
+    folder: Path,
+    name: str,
+    facts: dict[str, object],
+    parts: list[Part],
+    extra: dict[str, object],
+    more: Sequence[Table] = (),
 ) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     text = ["# Side by side\n", _facts(facts)]
     for part in parts:
         text += part.markdown()
+    text += [table.markdown() for table in more]
     markdown, data = folder / f"{name}.md", folder / f"{name}.json"
     markdown.write_text("\n".join(text))
     document = {"host": facts, "parts": [part.record() for part in parts], **extra}

@@ -289,3 +289,36 @@ def check_crowd(crowd: list[dict[str, object]] | None) -> list[Check]:
         state = "met" if beside <= BESIDE * alone * LEVEL else "missed"
         checks.append(Check(f"{where}: at most {BESIDE} of alone", state, summary))
     return checks or [Check(f"8 beside silent peers: at most {BESIDE} of alone", "not measured")]
+
+
+@dataclass(frozen=True)
+class DriverRow:
+    """What a program of the part "driver" measures under a name, and what it is to be at most."""
+
+    name: str
+    title: str
+    goal: float | None = None
+    unit: str = "instructions"
+
+
+DRIVER_ROWS = (
+    DriverRow("pin", "pin a page, in chunks"),
+    DriverRow("unpin", "unpin a page"),
+    DriverRow("page", "pin and unpin a page, in chunks", 420),
+    DriverRow("first_overlapped", "first data of 8 MiB, pinned while they move"),
+    DriverRow("first_before", "first data of 8 MiB, pinned before"),
+    DriverRow("first_share", "the former by the latter", 0.1, ""),
+    DriverRow("cached", "a cached region, of a transfer", 300),
+)
+
+
+def check_driver(found: dict[str, float]) -> list[Check]:
+    checks = []
+    for row in (row for row in DRIVER_ROWS if row.goal is not None):
+        target = f"{row.title}: at most {row.goal:g} {row.unit}".rstrip()
+        value = found.get(row.name)
+        if value is None:
+            checks.append(Check(target, "not measured"))
+        else:
+            checks.append(Check(target, "met" if value <= row.goal else "missed", f"{value:.4g} {row.unit}".rstrip()))
+    return checks

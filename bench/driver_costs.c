@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the driver costs, in instructions: for a guest whose clock goes by the instruction (guest.py, counted), where a
+ * loop of known length tells how much time one takes. Prints lines "row NAME VALUE", for bench/driver.py.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "memory/cache.h"
+#include "memory/driver.h"
+#include "thole.h"
+
+enum { PAGE = 4096, PAGES = 2048, LENGTH = PAGES * PAGE, FIRST = 32 * PAGE, ROUNDS = 5, HITS = 10000 };
+
+static double instruction_ns;
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Two instructions a turn. */
+static void calibrate(void)
+{
+	uint64_t turns = 5000000, start = now_ns();
+
+#if defined(__x86_64__)
+	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns));
+#else
+	while (turns)
+		__asm__ volatile("" : "+r"(turns) : "0"(turns - 1));
+#endif
+	instruction_ns = (double)(now_ns() - start) / 1e7;
+}
+
+static double instructions(uint64_t start)
+{
+	return (double)(now_ns() - start) / instruction_ns;
+}
+
+static void least(double *best, double value)
+{
+	if (*best == 0 || value < *best)
+		*best = value;
+}
+
+static void check(int error)
+{
+	if (!error)
+		return;
+	printf("%s\n", thole_detail());
+	exit(1);
+}
+
+static uint32_t declare(const struct driver *driver, void *memory, size_t length)
+{
+	struct iovec segment = {memory, length};
+	uint32_t id;
+
+	check(driver_declare(driver, &segment, 1, THOLE_DRIVER_WRITE, &id));
+	return id;
+}
+
+static void pages(const struct driver *driver, void *memory)
+{
+	double pin = 0, unpin = 0, whole = 0;
+	struct thole_driver_pin state;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		uint32_t id = declare(driver, memory, LENGTH);
+		uint64_t start = now_ns();
+
+		check(driver_pin(driver, id, LENGTH, 0, &state));
+		least(&pin, instructions(start) / PAGES);
+		start = now_ns();
+		driver_forget(driver, id);
+		least(&unpin, instructions(start) / PAGES);
+		least(&whole, pin + unpin);
+	}
+	printf("row pin %.0f\nrow unpin %.0f\nrow page %.0f\n", pin, unpin, whole);
+}
+
+/* From the call that begins a transfer to its first bytes: with so much pinned before. */
+static double first_data(const struct driver *driver, void *memory, uint64_t before)
+{
+	static char other[PAGE];
+	double best = 0;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		struct thole_driver_pin state;
+		uint64_t start = now_ns();
+		uint32_t id = declare(driver, memory, LENGTH);
+
+		check(driver_pin(driver, id, before, 0, &state));
+		check(driver_copy(driver, id, 0, other, PAGE, 0));
+		least(&best, instructions(start));
+		driver_forget(driver, id);
+	}
+	return best;
+}
+
+static void first(const struct driver *driver, void *memory)
+{
+	double overlapped = first_data(driver, memory, FIRST), before = first_data(driver, memory, LENGTH);
+
+	printf("row first_overlapped %.0f\nrow first_before %.0f\nrow first_share %.4f\n", overlapped, before,
+	       overlapped / before);
+}
+
+/* What a transfer from a region that is in the cache costs for that: to take it, ask nothing, and give it back. */
+static void cached(struct driver *driver, char *memory)
+{
+	uint32_t room = 256;
+	void *place = malloc(cache_size(room));
+	struct cache_entry *entry;
+	struct cache cache;
+	uint64_t start;
+
+	if (!place)
+		exit(1);
+	cache_init(&cache, place, room, room, UINT64_MAX);
+	cache_serve(&cache, &driver_registrar, driver);
+	for (uint32_t i = 0; i < room; i++) {
+		check(cache_take(&cache, (uintptr_t)memory + i * PAGE, 8 * PAGE, CACHE_WRITE, &entry));
+		cache_give(&cache, entry);
+	}
+	start = now_ns();
+	for (uint32_t i = 0; i < HITS; i++) {
+		check(cache_take(&cache, (uintptr_t)memory + i * 97 % room * PAGE, 8 * PAGE, CACHE_WRITE, &entry));
+		cache_give(&cache, entry);
+	}
+	printf("row cached %.0f\n", instructions(start) / HITS);
+	if (cache.counts.hits != HITS)
+		exit(1);
+	cache_fini(&cache);
+	free(place);
+}
+
+int main(void)
+{
+	char *memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct driver driver;
+
+	if (memory == MAP_FAILED || madvise(memory, LENGTH, MADV_NOHUGEPAGE) != 0)
+		return 1;
+	memset(memory, 1, LENGTH);
+	check(driver_open(&driver));
+	calibrate();
+	printf("row instruction_ns %.3f\n", instruction_ns);
+	pages(&driver, memory);
+	first(&driver, memory);
+	cached(&driver, memory);
+	driver_close(&driver);
+	return 0;
+}
