@@ -7,11 +7,14 @@
  *     thole-driver-bulk MTU [CASE...]      each case in two processes of its own; no tags where MTU is negative
  */
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -23,7 +26,7 @@ enum {
 	RECORDS_PORT = 4000,
 	BULK_PORT = 4001,
 	WINDOW = 7, /* a window's name */
-	LENGTH = 3 << 20,
+	LENGTH = 3 << 19,
 	WAIT_MS = 60000, /* a guest is slow */
 	SOON_MS = 300,   /* what should not come */
 };
@@ -411,6 +414,14 @@ static void plain_fetch(struct side *side, uint64_t offset, uint64_t length, uns
 	}
 }
 
+static int open_kind(int family, int type)
+{
+	int fd = socket(family, type | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0);
+	return fd;
+}
+
 /* ---- Cases: side 0 exposes, side 1 fetches ------------------------------------------------------- */
 
 /* Lengths and places at random, driver to driver. */
@@ -474,8 +485,353 @@ static void case_plain_fetch(struct side *side)
 	}
 }
 
-static void (*const cases[])(struct side *) = {case_both, case_plain_serve, case_plain_fetch};
-static const char *const names[] = {"both", "plain_serve", "plain_fetch"};
+/* Cut into frames before they leave, one by one or put together again by the receiver. */
+static void case_cut(struct side *side)
+{
+	struct {
+		uint32_t command, value;
+	} on = {0x2c /* ETHTOOL_SGRO */, 1};
+	struct ifreq request = {.ifr_name = "ve1", .ifr_data = (void *)&on};
+
+	if (side->number == 0)
+		run("ip link set ve0 gso_max_segs 1");
+	for (unsigned i = 0; i < 2; i++) {
+		on.value = i;
+		if (side->number == 1)
+			CHECK(ioctl(side->sockets[0], SIOCETHTOOL, &request) == 0);
+		if (i == 0)
+			side_drive(side);
+		if (side->number == 0) {
+			fill(side, 40 + i);
+			if (i == 0)
+				CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+			say(side);
+			hear(side);
+		} else {
+			hear(side);
+			fetch_right(side, 1, LENGTH / 2, 5, 40 + i);
+			say(side);
+		}
+	}
+}
+
+/* The interface is down for a while. */
+static void case_down(struct side *side)
+{
+	side_drive(side);
+	if (side->number == 0) {
+		fill(side, 8);
+		run("ip link set ve0 down");
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		say(side);
+		usleep(200000);
+		run("ip link set ve0 up");
+		hear(side);
+	} else {
+		hear(side);
+		fetch_right(side, 0, LENGTH, 0, 8);
+		say(side);
+	}
+}
+
+/* Memory goes away where data is to come: while nothing comes yet, since the other side shows it later. */
+static void case_gone(struct side *side)
+{
+	side_drive(side);
+	if (side->number == 0) {
+		fill(side, 2);
+		hear(side);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		hear(side);
+		return;
+	}
+	CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0 && !next_event(side, &(struct thole_driver_event){0}, SOON_MS));
+	CHECK(munmap(side->memory + LENGTH / 2, PAGE) == 0);
+	say(side);
+	CHECK(fetched(side) == -EFAULT && pages_pinned() < LENGTH / PAGE);
+	CHECK(end(side, THOLE_DRIVER_FETCH_END, side->transfer) == -ENOENT);
+	/* Before it is gone, it is the other side's; and with other memory there, all is well. */
+	CHECK(mmap(side->memory + LENGTH / 2, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		   0) != MAP_FAILED);
+	fetch_right(side, 0, LENGTH, 0, 2);
+	CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0 && forget(&side->driver, side->region) == 0);
+	CHECK(fetched(side) == 0 || side->driver.shared->locked == 0);
+	CHECK(pages_pinned() == 0);
+	say(side);
+}
+
+/* Pages are taken and given while data comes and goes. */
+static void case_vanish(struct side *side)
+{
+	side_drive(side);
+	if (side->number == 0) {
+		fill(side, 6);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		say(side);
+		for (struct pollfd done = {.fd = side->other, .events = POLLIN}; poll(&done, 1, 60) == 0;) {
+			pid_t child = fork();
+
+			if (child == 0)
+				_exit(0);
+			CHECK(child > 0 && waitpid(child, NULL, 0) == child);
+			/* pins go, and the data stays */
+			CHECK(mprotect(side->memory, LENGTH, PROT_READ | PROT_WRITE | PROT_EXEC) == 0 &&
+			      mprotect(side->memory, LENGTH, PROT_READ | PROT_WRITE) == 0);
+		}
+		hear(side);
+	} else {
+		hear(side);
+		for (unsigned i = 0; i < 4; i++) {
+			struct thole_driver_event event;
+
+			CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0);
+			for (;;) {
+				CHECK(mprotect(side->memory, LENGTH, PROT_READ | PROT_WRITE | PROT_EXEC) == 0 &&
+				      mprotect(side->memory, LENGTH, PROT_READ | PROT_WRITE) == 0);
+				if (next_event(side, &event, 40))
+					break;
+			}
+			CHECK(((struct thole_driver_fetched *)event.data)->status == 0);
+			check(side, 0, 6, 0, LENGTH);
+			memset(side->memory, 0, LENGTH);
+		}
+		CHECK(side->driver.shared->invalidations > 0);
+		say(side);
+	}
+}
+
+/* The owner's memory goes: it is told, PULLs are the program's, and the other side gives up. */
+static void case_lost(struct side *side)
+{
+	struct thole_driver_event event;
+
+	side_drive(side);
+	if (side->number == 0) {
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0 && munmap(side->memory, PAGE) == 0);
+		say(side);
+		CHECK(next_event(side, &event, WAIT_MS) && event.kind == THOLE_DRIVER_EVENT_LOST &&
+		      event.cookie == WINDOW);
+		CHECK(end(side, THOLE_DRIVER_WINDOW_END, WINDOW) == -ENOENT && side->driver.shared->sent == 0);
+		say(side);
+		hear(side);
+	} else {
+		memset(side->memory, 0x55, LENGTH);
+		hear(side);
+		CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0);
+		hear(side);
+		CHECK(end(side, THOLE_DRIVER_FETCH_END, side->transfer) == 0);
+		CHECK(!next_event(side, &event, SOON_MS) && side->memory[LENGTH - 1] == 0x55 &&
+		      side->memory[0] == 0x55);
+		say(side);
+	}
+}
+
+/* Either side is killed in the middle; what is left of the other ends as ever. */
+static void case_killed(struct side *side)
+{
+	for (unsigned victim = 0; victim < 2; victim++) {
+		int ready[2];
+		char byte;
+		pid_t child;
+
+		for (unsigned i = 0; i < CHANNELS && victim == 0; i++)
+			close(side->sockets[i]);
+		CHECK(pipe(ready) == 0);
+		child = fork();
+		CHECK(child >= 0);
+		if (child == 0) { /* which has the only sockets */
+			struct side own = *side;
+
+			side_open(&own);
+			side_drive(&own);
+			fill(&own, 1);
+			CHECK(expose(&own, WINDOW, 0, LENGTH) == 0 && write(ready[1], "", 1) == 1);
+			for (;;)
+				if (fetch(&own, WINDOW, 0, LENGTH, 0) == 0 && side->number != victim)
+					(void)next_event(&own, &(struct thole_driver_event){0}, 50);
+		}
+		CHECK(read(ready[0], &byte, 1) == 1);
+		say(side);
+		hear(side);
+		usleep(side->number == victim ? 100000 : 400000);
+		CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+		say(side);
+		hear(side);
+	}
+}
+
+/* What is not the driver's, or not any more, comes to the sockets. */
+static void case_sockets(struct side *side)
+{
+	static uint8_t bytes[65536];
+	struct packet data = {.type = PACKET_DATA, .data = {.transfer = 12345}};
+	struct thole_driver_socket socket = {.fd = side->sockets[0]};
+	size_t segment;
+
+	if (side->number == 0) {
+		hear(side);
+		for (unsigned i = 0; i < 3; i++) {
+			plain_send(side, CHANNEL_BULK, &data, side->memory, 500);
+			plain_send(side, CHANNEL_RECORDS, &(struct packet){.type = PACKET_ACK}, NULL, 0);
+			say(side);
+			hear(side);
+		}
+		return;
+	}
+	side_drive(side);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == EBUSY);
+	CHECK(expose(side, WINDOW, 0, LENGTH) == 0 && fetch(side, WINDOW, 0, 100, 0) == 0);
+	for (unsigned i = 0; i < 3; i++) {
+		say(side);
+		hear(side);
+		CHECK(plain_packet(side, CHANNEL_BULK, bytes, sizeof(bytes), &segment, WAIT_MS) ==
+		      500u + 48u - !tagged * 16u);
+		CHECK(plain_packet(side, CHANNEL_RECORDS, bytes, sizeof(bytes), &segment, WAIT_MS) ==
+		      56u - !tagged * 16u);
+		if (i == 0) {
+			for (unsigned j = 0; j < CHANNELS; j++)
+				CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET_BACK, side->sockets[j]) == 0);
+			CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET_BACK, side->sockets[0]) == -1 &&
+			      errno == ENOENT);
+			take_sockets(side);
+		} else {
+			close(side->driver.fd);
+		}
+	}
+	say(side);
+}
+
+/* What nobody sends who is right, to memory and sockets that it does not change. */
+static void case_hostile(struct side *side)
+{
+	if (side->number == 1) {
+		side_drive(side);
+		memset(side->memory, 0x33, LENGTH);
+		CHECK(fetch(side, WINDOW, 0, 100000, 0) == 0 && expose(side, WINDOW, 0, 10000) == 0);
+		say(side);
+		hear(side);
+		for (size_t i = 0; i < LENGTH; i++)
+			CHECK(side->memory[i] == 0x33);
+		CHECK(side->driver.shared->received == 0 && side->driver.shared->sent == 0);
+		CHECK(side->driver.shared->malformed > 0 && (!tagged || side->driver.shared->forged > 0));
+		CHECK(!next_event(side, &(struct thole_driver_event){0}, 0));
+		CHECK(end(side, THOLE_DRIVER_FETCH_END, side->transfer) == 0);
+		say(side);
+		hear(side);
+		fetch_right(side, 0, LENGTH, 0, 1);
+		say(side);
+		return;
+	}
+	hear(side);
+	fill(side, 1);
+	for (unsigned i = 0; i < 400; i++) {
+		struct packet data = {.type = PACKET_DATA, .data = {.transfer = 1, .offset = (uint64_t)i * 977}};
+		struct packet pull = {.type = PACKET_PULL,
+				      .pull = {.window = WINDOW, .transfer = i, .length = 10000, .frame = side->frame}};
+		struct guard saved = side->guard;
+		uint8_t junk[300];
+
+		/* lengths and places that were not asked for */
+		if (data.data.offset % side->frame)
+			plain_send(side, CHANNEL_BULK, &data, side->memory, side->frame);
+		data.data.offset = 100000 + i;
+		plain_send(side, CHANNEL_BULK, &data, side->memory, i);
+		/* windows that are not there, or end before; frames of no lawful length */
+		pull.pull.window = i % 4 == 0 ? WINDOW + 1 : WINDOW;
+		pull.pull.offset = i % 4 == 1 ? 1 : 0;
+		pull.pull.length = i % 4 == 2 ? 10001 : 10000;
+		pull.pull.frame = i % 4 == 3 ? i % 100 + 1 : side->frame;
+		plain_send(side, CHANNEL_RECORDS, &pull, NULL, 0);
+		for (size_t j = 0; j < sizeof(junk); j++)
+			junk[j] = (uint8_t)rand();
+		junk[0] = i & 1 ? PACKET_DATA : PACKET_PULL;
+		junk[1] = 2;
+		for (unsigned channel = 0; channel < CHANNELS; channel++) {
+			struct sockaddr_in to = address_of(1, channel);
+
+			sendto(side->sockets[channel], junk, 1 + (unsigned)rand() % sizeof(junk), 0,
+			       (struct sockaddr *)&to, sizeof(to));
+		}
+		if (!tagged)
+			continue;
+		/* right but for their tags: made with another key; and counters that were there */
+		side->guard.out.secret[0] ^= 1;
+		side->guard.out.epoch = UINT64_MAX;
+		data.data.offset = 0;
+		plain_send(side, CHANNEL_BULK, &data, side->memory, side->frame);
+		pull.pull =
+			(struct packet_pull){.window = WINDOW, .transfer = i, .length = 10000, .frame = side->frame};
+		plain_send(side, CHANNEL_RECORDS, &pull, NULL, 0);
+		saved.counter = side->guard.counter;
+		side->guard = saved;
+	}
+	usleep(100000);
+	say(side);
+	hear(side);
+	side_drive(side);
+	CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+	say(side);
+	hear(side);
+}
+
+/* What the driver refuses. */
+static void case_refused(struct side *side)
+{
+	struct thole_driver_socket socket = {.fd = -1};
+	struct thole_driver_connection wanted = connection_to(side);
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	uint32_t shut;
+
+	side_drive(side);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_CONNECTION, &wanted) == -1 && errno == EEXIST);
+	wanted.index = 99;
+	wanted.address[10] = 1;
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_CONNECTION, &wanted) == -1 && errno == EAFNOSUPPORT);
+	wanted.address[10] = 255;
+	wanted.mode = GUARD_FULL;
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_CONNECTION, &wanted) == -1 && errno == EINVAL);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_CONNECTION_END, 77) == -1 && errno == ENOENT);
+
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == EBADF);
+	socket.fd = side->other;
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == ENOTSOCK);
+	socket.fd = side->driver.fd;
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == ENOTSOCK);
+	socket.fd = open_kind(AF_INET, SOCK_STREAM);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == ENOTSOCK);
+	socket.fd = open_kind(AF_INET6, SOCK_DGRAM);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == EAFNOSUPPORT);
+	socket.fd = open_kind(AF_INET, SOCK_DGRAM);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == EINVAL); /* no port */
+	CHECK(seteuid(65534) == 0);
+	socket.fd = open_kind(AF_INET, SOCK_DGRAM);
+	CHECK(bind(socket.fd, (struct sockaddr *)&any, sizeof(any)) == 0 && seteuid(0) == 0);
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET, &socket) == -1 && errno == EPERM);
+
+	shut = declare(&side->driver, side->memory, LENGTH, 0);
+	CHECK(fetch(side, 1, 0, 0, 0) == -EINVAL && fetch(side, 1, 0, LENGTH + 1, 0) == -EINVAL);
+	CHECK(fetch(side, 1, 0, 2, LENGTH - 1) == -EINVAL && fetch(side, 1, UINT64_MAX - 3, 10, 0) == -EINVAL);
+	CHECK(expose(side, 1, 1, LENGTH) == -EINVAL && expose(side, 1, UINT64_MAX, 2) == -EINVAL);
+	side->region++;
+	CHECK(side->region == shut && fetch(side, 1, 0, 10, 0) == -EACCES && expose(side, 1, 0, 10) == 0);
+	side->region += 100;
+	CHECK(fetch(side, 1, 0, 10, 0) == -ENOENT && expose(side, 2, 0, 10) == -ENOENT);
+	side->region = 1;
+	side->connection += 5;
+	CHECK(fetch(side, 1, 0, 10, 0) == -ENOENT && expose(side, 2, 0, 10) == -ENOENT);
+	CHECK(end(side, THOLE_DRIVER_WINDOW_END, 1) == -ENOENT && end(side, THOLE_DRIVER_FETCH_END, 1) == -ENOENT);
+	side->connection -= 5;
+
+	/* More than may be pinned: an event, not a call, says so. */
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){16 * PAGE, 16 * PAGE}) == 0 && seteuid(65534) == 0);
+	CHECK(fetch(side, 1, 0, LENGTH, 0) == 0 && fetched(side) == -ENOMEM);
+}
+
+static void (*const cases[])(struct side *) = {case_both,   case_plain_serve, case_plain_fetch, case_cut,
+					       case_down,   case_gone,        case_vanish,      case_lost,
+					       case_killed, case_sockets,     case_hostile,     case_refused};
+static const char *const names[] = {"both",   "plain_serve", "plain_fetch", "cut",     "down",    "gone",
+				    "vanish", "lost",        "killed",      "sockets", "hostile", "refused"};
 
 /* ---- Two processes --------------------------------------------------------------------------- */
 

@@ -5,17 +5,21 @@
  *
  *     thole-driver-fuzz SEED CALLS
  */
+#include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "driver.h"
+#include "transport/datagram/wire/codec.h"
 
-enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE };
+enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE, PORT = 4100, WINDOWS = 6, FRAME = 1000 };
 
 static struct driver drivers[DRIVERS];
 static uint32_t *rings[DRIVERS]; /* of events; one is not mapped */
 static unsigned char *area;
+static int sockets[2 * DRIVERS]; /* for records, then for bulk */
 static unsigned long calls, seed;
 
 static uint64_t next(uint64_t *state)
@@ -134,6 +138,134 @@ static void view(uint64_t *state, const struct driver *driver, uint32_t id)
 		(void)munmap(memory, length);
 }
 
+/* ---- Bulk, among the drivers by the loopback interface --------------------------------------------- */
+
+static struct sockaddr_in place(unsigned i)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)(PORT + i)),
+				    .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+static void open_socket(unsigned i)
+{
+	struct sockaddr_in name = place(i);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+	(void)bind(fd, (struct sockaddr *)&name, sizeof(name));
+	sockets[i] = fd;
+}
+
+static uint32_t index_of(uint64_t from, uint64_t to)
+{
+	return (uint32_t)(100 + 10 * from + to);
+}
+
+/* What a peer without tags may say; mostly. */
+static void frame(uint64_t *state)
+{
+	uint64_t from = below(state, DRIVERS), to = below(state, DRIVERS);
+	bool data = below(state, 2);
+	struct sockaddr_in name = place((unsigned)(data ? DRIVERS + to : to));
+	struct packet packet = {.type = data ? PACKET_DATA : PACKET_PULL, .to = index_of(to, from),
+				.session = index_of(to, from)};
+	uint8_t bytes[2000] = {0};
+	size_t head;
+
+	if (data) {
+		packet.data.transfer = number(state, 64);
+		packet.data.offset = below(state, 8) * FRAME;
+		packet.length = FRAME;
+	} else {
+		packet.pull.window = number(state, WINDOWS);
+		packet.pull.transfer = number(state, 64);
+		packet.pull.offset = number(state, 4 * PAGE);
+		packet.pull.length = (uint32_t)number(state, 20 * PAGE);
+		packet.pull.frame = (uint32_t)number(state, 2000);
+		packet.pull.wanted = below(state, 2) ? next(state) : 0;
+	}
+	head = codec_native.encode(&packet, bytes);
+	if (below(state, 8) == 0)
+		bytes[below(state, 64)] = (uint8_t)next(state);
+	(void)sendto(sockets[0], bytes, data ? head + FRAME : head, 0, (struct sockaddr *)&name, sizeof(name));
+}
+
+static void hand_over(uint64_t *state, unsigned driver)
+{
+	unsigned i = (unsigned)below(state, 2 * DRIVERS);
+	struct thole_driver_socket socket = {.fd = sockets[i], .channel = i / DRIVERS};
+
+	if (below(state, 8))
+		driver = i % DRIVERS;
+	else
+		socket.fd = (int)number(state, 20);
+	switch (below(state, 8)) {
+	case 0:
+		(void)ioctl(drivers[driver].fd, THOLE_DRIVER_SOCKET_BACK, (unsigned long)socket.fd);
+		break;
+	case 1:
+		close(sockets[i]);
+		open_socket(i);
+		break;
+	default:
+		(void)ioctl(drivers[driver].fd, THOLE_DRIVER_SOCKET, &socket);
+	}
+}
+
+static void know(uint64_t *state, unsigned driver)
+{
+	unsigned peer = (unsigned)below(state, DRIVERS);
+	struct thole_driver_connection wanted = {
+		.session = index_of(driver, peer), .index = index_of(driver, peer),
+		.peer_session = index_of(peer, driver), .peer_index = index_of(peer, driver),
+		.address = {[10] = 255, 255, 127, 0, 0, 1}, .records_port = (uint16_t)(PORT + peer),
+		.bulk_port = (uint16_t)(PORT + DRIVERS + peer), .frame_max = (uint32_t)(548 + number(state, 1000)),
+		.mode = below(state, 16) == 0};
+
+	if (below(state, 16) == 0)
+		((unsigned char *)&wanted)[below(state, sizeof(wanted))] = (unsigned char)next(state);
+	(void)ioctl(drivers[driver].fd, THOLE_DRIVER_CONNECTION, &wanted);
+}
+
+static void move(uint64_t *state, uint32_t id)
+{
+	unsigned driver = (unsigned)below(state, DRIVERS);
+	uint32_t connection = (uint32_t)(1 + number(state, 3));
+	struct thole_driver_window window = {.window = below(state, WINDOWS), .offset = number(state, 64),
+					     .length = number(state, 4 * PAGE), .connection = connection, .region = id};
+	struct thole_driver_fetch fetch = {
+		.window = number(state, WINDOWS), .transfer = number(state, 64), .offset = number(state, 64),
+		.length = number(state, 4 * PAGE), .region_offset = number(state, 64), .connection = connection,
+		.region = id, .frame = below(state, 8) ? FRAME : (uint32_t)next(state)};
+	struct thole_driver_name name = {.name = number(state, 64), .connection = connection};
+	int fd = drivers[driver].fd;
+
+	switch (below(state, 10)) {
+	case 0:
+		hand_over(state, driver);
+		break;
+	case 1:
+		know(state, driver);
+		break;
+	case 2:
+		(void)ioctl(fd, below(state, 4) ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);
+		break;
+	case 3:
+		if (below(state, 8) == 0)
+			(void)ioctl(fd, THOLE_DRIVER_CONNECTION_END, (unsigned long)connection);
+		break;
+	case 4:
+	case 5:
+		(void)ioctl(fd, THOLE_DRIVER_WINDOW, &window);
+		break;
+	case 6:
+	case 7:
+		(void)ioctl(fd, THOLE_DRIVER_FETCH, &fetch);
+		break;
+	default:
+		frame(state);
+	}
+}
+
 static void call(uint64_t *state)
 {
 	const struct driver *driver = drivers + below(state, DRIVERS);
@@ -142,7 +274,7 @@ static void call(uint64_t *state)
 	struct thole_driver_pin answer;
 	unsigned char junk[64];
 
-	switch (below(state, 10)) {
+	switch (below(state, 16)) {
 	case 0:
 		for (unsigned i = 0; i < 4; i++)
 			segments[i] = (struct thole_driver_segment){address(state), number(state, 20 * PAGE)};
@@ -167,6 +299,13 @@ static void call(uint64_t *state)
 		break;
 	case 6:
 		view(state, driver, id);
+		break;
+	case 7:
+	case 8:
+	case 9:
+	case 10:
+	case 11:
+		move(state, id);
 		break;
 	default:
 		(void)copy(driver, id, number(state, 20 * PAGE), (void *)(uintptr_t)address(state),
@@ -202,6 +341,8 @@ int main(int argc, char **argv)
 				drivers[i].fd, THOLE_DRIVER_AT_EVENTS);
 		CHECK(rings[i] != MAP_FAILED);
 	}
+	for (unsigned i = 0; i < 2 * DRIVERS; i++)
+		open_socket(i);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
 	for (unsigned i = 0; i < THREADS; i++)
@@ -215,8 +356,10 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < DRIVERS; i++) {
 		const struct thole_driver_shared *shared = drivers[i].shared;
 
-		printf("pins %llu invalidations %llu late %llu\n", (unsigned long long)shared->pins,
-		       (unsigned long long)shared->invalidations, (unsigned long long)shared->late);
+		printf("pins %llu invalidations %llu late %llu sent %llu received %llu miss %llu\n",
+		       (unsigned long long)shared->pins, (unsigned long long)shared->invalidations,
+		       (unsigned long long)shared->late, (unsigned long long)shared->sent,
+		       (unsigned long long)shared->received, (unsigned long long)shared->overlap_miss);
 	}
 	return 0;
 }
