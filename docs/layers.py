@@ -27,7 +27,7 @@ BELOW = {
     "src/endpoint": ("src/message", "src/transport/datagram", "src/memory", "src/base"),
     "src/message": ("src/match", "src/transport", "src/memory", "src/base"),
     "src/match": ("src/base",),
-    "src/transport/shm": ("src/transport", "src/base"),
+    "src/transport/shm": ("src/transport", "src/memory", "src/base"),
     "src/transport/datagram": ("src/memory", "src/transport/datagram/wire", "src/transport", "src/base"),
     "src/transport/datagram/wire": ("src/transport", "src/base"),
     "src/transport/verbs": ("src/transport", "src/memory", "src/base"),

@@ -38,8 +38,8 @@
 	ROW(BULK_FALLBACKS, "bulk_fallbacks", \
 	    "fetches continued through the ring, process_vm having been refused or a mapping having ended") \
 	ROW(ONE_COPY_REFUSED, "one_copy_refused", "peers that the kernel does not let this process read") \
-	ROW(ATTACHED, "attached", "arenas of peers mapped") \
-	ROW(ATTACH_REFUSED, "attach_refused", "arenas of peers that could not be mapped, or were no arenas") \
+	ROW(ATTACHED, "attached", "arenas and buffers of peers mapped") \
+	ROW(ATTACH_REFUSED, "attach_refused", "those that could not be mapped, or were none") \
 	ROW(RING_STALLS, "ring_stalls", "records that found no room in a ring") \
 	ROW(LARGE_AREAS, "large_areas", "rings that were given their large area") \
 	ROW(LARGE_AREA_REFUSED, "large_area_refused", "rings that could not get it for want of memory") \

@@ -1551,8 +1551,8 @@ FAULTS = [
     Fault(
         "mapped memory is handed over though one_copy is off",
         "src/transport/shm/attach.c",
-        "\t    !peer->owner->options.one_copy ||\n",
-        "",
+        "if (vector->count != 1 || !link->connected || !peer->owner->options.one_copy)",
+        "if (vector->count != 1 || !link->connected)",
     ),
     Fault(
         "calloc takes freed memory for zeros",

@@ -7,6 +7,7 @@ of it is held any more.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import module
 import pytest
 
 Run = Callable[..., guests.Result]
+FULL = os.environ.get("MPI_TESTS") == "full"
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
     "swap shrink vector overlapping background limit arguments many watch"
@@ -73,6 +75,19 @@ def test_views(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     hold += "if $k rmmod thole; then exit 1; fi; kill -9 $held; wait $held || true"
     result = driver(f"swapon /dev/vda; {program}; {program} --race 3 0\n{hold}", devices=drive, cpus=2)
     assert [line for line in result.output.split() if line in VIEWS] == VIEWS
+
+
+def test_lent(driver: Run, build: Path) -> None:
+    """Large messages of buffers that are remapped, given back and forked in between, by views of both sides: few and
+    many, learnt, and where process_vm is refused. `make test-all` has more of them, ranks that are killed, and the
+    library's stress test."""
+    program = f"{build}/test/system/thole-views"
+    rounds = "1 2 3" if FULL else "1"
+    command = f"for s in {rounds}; do for c in $({program}); do {program} $c $s {400 if FULL else 60}; done; done"
+    if FULL:
+        command += f"\n{build}/test/system/thole-kill --kills 10"
+        command += f"\n{build}/test/system/thole-stress --seconds 10 --options driver=required"
+    driver(command, cpus=2)
 
 
 def test_ring(driver: Run, build: Path) -> None:

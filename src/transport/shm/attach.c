@@ -2,9 +2,9 @@
 /*
  * attach: memory of a peer that this process has mapped: where an address of the peer's is here.
  *
- * Owns the mappings, and how they come to be: who is about to move large messages from or into an arena of its own
- * (base/arena.h) hands the peer its descriptor over their connection, once an arena. Does not own when they are used
- * (bulk.c, choose.c).
+ * Owns the mappings of arenas, and how they come to be: who is about to move large messages from or into an arena of
+ * its own (base/arena.h) hands the peer its descriptor over their connection, once an arena. All other memory is lent
+ * by the driver, where there is one (lend.c). Does not own when mappings are used (bulk.c, choose.c).
  *
  * What always holds: a mapping shows what its owner has at that address as long as the arena is not retired, which
  * each use looks at. A window that was announced before stays what it was, since nobody writes to a retired arena but
@@ -48,16 +48,20 @@ struct attachment {
 
 /* ---- Telling --------------------------------------------------------------------------------------- */
 
-void attach_tell(struct transport_peer *peer, const struct vector *vector)
+void attach_tell(struct transport_peer *peer, const struct vector *vector, bool write)
 {
 	struct shm_peer *link = shm_link(peer);
 	struct announcement announcement;
 	struct arena_place place;
 
-	if (vector->count != 1 || !arena_is_near(vector->segments->iov_base) || !link->connected ||
-	    !peer->owner->options.one_copy ||
-	    !blocks()->find(vector->segments->iov_base, vector->segments->iov_len, &place) ||
-	    place.number == link->told)
+	if (vector->count != 1 || !link->connected || !peer->owner->options.one_copy)
+		return;
+	if (!arena_is_near(vector->segments->iov_base) ||
+	    !blocks()->find(vector->segments->iov_base, vector->segments->iov_len, &place)) {
+		lend_tell(peer, vector, write);
+		return;
+	}
+	if (place.number == link->told)
 		return;
 	announcement = (struct announcement){ANNOUNCEMENT_MAGIC, place.base, place.size};
 	if (connect_send(link->watch_out.fd, &announcement, sizeof(announcement), place.fd))
@@ -115,8 +119,11 @@ void attach_arrived(struct transport_peer *peer, const void *message, size_t siz
 	struct announcement announcement;
 	struct attachment attachment;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (size > 1) /* else it is a wake-up */
+			lend_arrived(peer, message, size);
 		return;
+	}
 	if (!link->attachments)
 		link->attachments = calloc(ATTACHMENTS, sizeof(*link->attachments));
 	if (size == sizeof(announcement))
@@ -139,10 +146,13 @@ void attach_review(struct shm_peer *link)
 	for (int i = 0; link->attachments && i < ATTACHMENTS; i++)
 		if (link->attachments[i].memory && load_relaxed(&attachment_header(&link->attachments[i])->retired))
 			attachment_end(&link->attachments[i]);
+	lend_review(link->views);
 }
 
 void attach_release(struct shm_peer *link)
 {
+	lend_release(link->views);
+	link->views = NULL;
 	for (int i = 0; link->attachments && i < ATTACHMENTS; i++)
 		attachment_end(&link->attachments[i]);
 	free(link->attachments);
@@ -182,8 +192,10 @@ void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length
 	struct attachment *attachment = attachment_of(shm_link(peer), address);
 	uint64_t at;
 
-	if (!attachment || !peer->owner->options.one_copy)
+	if (!peer->owner->options.one_copy)
 		return NULL;
+	if (!attachment)
+		return lend_find(shm_link(peer)->views, address, length, write);
 	at = address - attachment->base;
 	if (load_acquire(&attachment_header(attachment)->retired)) { /* pairs with the fence in arena_retire */
 		attachment_end(attachment);
@@ -201,10 +213,14 @@ void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length
 	return attachment->memory + at;
 }
 
-bool attach_is_current(struct transport_peer *peer, uint64_t address)
+bool attach_is_current(struct transport_peer *peer, uint64_t address, uint64_t length, bool write, const void *place)
 {
 	const struct attachment *attachment = attachment_of(shm_link(peer), address);
 
+	if (!attachment)
+		return lend_find(shm_link(peer)->views, address, length, write) == place; /* or by another view */
+	if (!write)
+		return true; /* nobody writes to what has been retired */
 	fence_full(); /* pairs with the one in arena_retire */
-	return attachment && !load_relaxed(&attachment_header(attachment)->retired);
+	return !load_relaxed(&attachment_header(attachment)->retired);
 }

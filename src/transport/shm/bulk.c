@@ -391,17 +391,20 @@ static int fetch_wait(struct fetch *fetch, uint32_t back)
 /* Copy from the sender's memory where it is mapped here. ENOENT: it is not any more. */
 static int fetch_mapped(const struct fetch *fetch, uint64_t length, uint64_t *done_p)
 {
-	const void *from = attach_find(fetch->peer, fetch->job->window.address + fetch->offset, length, false);
+	uint64_t address = fetch->job->window.address + fetch->offset;
+	const void *from = attach_find(fetch->peer, address, length, false);
 
 	*done_p = 0;
 	if (!from)
 		return ENOENT;
 	vector_write(fetch->job->vector, fetch->offset, from, length);
+	if (!attach_is_current(fetch->peer, address, length, false, from))
+		return ENOENT;
 	*done_p = length;
 	return 0;
 }
 
-/* The mapping has ended, since its owner has forked: the rest goes through the ring. */
+/* The mapping has ended, since its owner has forked, or lends it no more: the rest goes through the ring. */
 static int fetch_unmapped(struct fetch *fetch)
 {
 	fetch->method = BULK_RING;
@@ -500,7 +503,7 @@ void bulk_fetch(struct transport_fetch *job)
 				  : 0;
 	bulk_activate(shm, link);
 	list_push_back(&link->fetches, &fetch->node);
-	attach_tell(peer, job->vector);
+	attach_tell(peer, job->vector, true);
 	if (fetch->method == BULK_COOPERATIVE) {
 		fetch_offer(fetch);
 	} else if (fetch->method == BULK_DIRECT) {
@@ -591,7 +594,7 @@ static void arrived_pull(struct transport_peer *peer, const struct record *recor
 		peer->owner->up->control(peer, &failure);
 		return;
 	}
-	attach_tell(peer, vector);
+	attach_tell(peer, vector, false);
 	serve->id = record->imm;
 	serve->offset = record->arg[0];
 	serve->end = record->arg[0] + record->arg[1];
@@ -616,7 +619,7 @@ static void arrived_offer(struct transport_peer *peer, const struct record *reco
 	/* Finished already, or too long: the receiver does it all. */
 	if (!vector || length == 0 || length > vector->length || !link->connected)
 		return;
-	attach_tell(peer, vector);
+	attach_tell(peer, vector, false);
 	if (!(count == 1 && attach_find(peer, record->arg[1], length, true)) && !copy_allowed(peer))
 		return;
 	serve = serve_new(peer, record->tag);
@@ -724,8 +727,8 @@ static bool serve_mapped(struct transport_peer *peer, const struct serve *serve,
 	if (!to)
 		return false;
 	vector_read(vector, from, to, length);
-	if (!attach_is_current(peer, address))
-		return false; /* the receiver forked meanwhile: it may or may not have it */
+	if (!attach_is_current(peer, address + from, length, true, to))
+		return false; /* the receiver forked or took it back meanwhile: it may or may not have it */
 	transport_count(peer->owner, COUNTER_BULK_BLOCKS_DIRECT);
 	return true;
 }
@@ -795,6 +798,8 @@ static void fetch_unshare(struct fetch *fetch)
 
 	for (size_t i = 0; i < vector->count && !fetch->unshared; i++)
 		blocks()->withdraw(vector->segments[i].iov_base, vector->segments[i].iov_len);
+	if (!fetch->unshared)
+		lend_withdraw(fetch->peer->owner, vector);
 	fetch->unshared = true;
 }
 

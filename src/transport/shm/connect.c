@@ -348,6 +348,8 @@ bool connect_send(int socket, const void *message, size_t size, int fd)
 	rights->cmsg_type = SCM_RIGHTS;
 	rights->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(rights), &fd, sizeof(int));
+	if (fd < 0)
+		header.msg_controllen = 0;
 	return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
 }
 

@@ -66,9 +66,11 @@ static int shm_open_endpoint(struct transport_owner *owner)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* EINVAL where there is no Yama: as well */
 	list_init(&shm->links);
 	bulk_open(owner);
+	lend_open(owner);
 	error = connect_open(owner);
 	transport_set_polled(owner, TRANSPORT_SHM, !error);
 	if (error) {
+		lend_close(shm);
 		bulk_close(owner);
 		door_page_free(shm->cookie);
 		free(shm);
@@ -152,6 +154,7 @@ static void shm_close_endpoint(struct transport_owner *owner)
 	}
 	connect_close(owner);
 	bulk_close(owner);
+	lend_close(shm);
 	door_page_free(shm->cookie);
 	free(shm->in);
 	free(shm);

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/pool.h"
+#include "memory/cache.h"
 #include "transport/transport.h"
 
 enum {
@@ -183,6 +184,34 @@ struct eager_sample {
 	enum pace pace;
 };
 
+enum {
+	VIEWS = 16,         /* by the driver, of a peer's memory, and by a peer of this process's */
+	LENDINGS_SEEN = 64, /* buffers of which is known that they were used */
+};
+
+/* What an endpoint lends by the driver. */
+struct lendings {
+	struct cache cache;
+	void *memory;          /* the cache's; NULL: nothing is lent */
+	struct list_node all;
+	uint64_t serial;       /* of the last one */
+	uint64_t seen[LENDINGS_SEEN];
+};
+
+/* A view of a peer's memory. */
+struct view {
+	char *mapping;         /* NULL: none */
+	uint64_t mapped;
+	uint64_t base, length; /* in the peer */
+	bool write;
+};
+
+struct views {
+	uint64_t told[VIEWS];  /* serials of what the peer was told, in a ring */
+	uint32_t next;
+	struct view views[VIEWS];
+};
+
 /* The transport's part of a peer. */
 struct shm_peer {
 	struct ring_out out;
@@ -212,6 +241,7 @@ struct shm_peer {
 	uint32_t offer_sequence;
 	uint64_t told;            /* number of the arena of this process that the peer was told of; 0: none */
 	struct attachment *attachments; /* arenas of the peer, ATTACHMENTS of them; NULL: none yet */
+	struct views *views;      /* what else of it is mapped; NULL: nothing yet */
 };
 
 enum { COST_CLASSES = 48 };
@@ -244,6 +274,7 @@ struct shm {
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
 	struct watch listener;
+	struct lendings lendings; /* memory of this process that peers map by the driver */
 	struct list_node greetings;
 	uint32_t greeting_count;
 	struct list_node links;   /* all peers */
@@ -395,17 +426,33 @@ void copy_refused(struct transport_peer *peer);
 /* attach.c: memory of peers that this process has mapped */
 /* Where it is here; NULL: it is not mapped, or not any more. Valid until the next call that makes progress. */
 void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
-/* After a write there: whether it has reached the peer. */
-bool attach_is_current(struct transport_peer *peer, uint64_t address);
-/* Tell the peer where it finds this memory, if that can be and it was not told. */
-void attach_tell(struct transport_peer *peer, const struct vector *vector);
+/* After it was read or written where attach_find had it: whether that was the peer's memory all the time. */
+bool attach_is_current(struct transport_peer *peer, uint64_t address, uint64_t length, bool write, const void *place);
+/* Tell the peer where it finds this memory, to read or to write it, if that can be and it was not told. */
+void attach_tell(struct transport_peer *peer, const struct vector *vector, bool write);
 /* What has come by the peer's socket; closes fd, which is -1 where none came. */
 void attach_arrived(struct transport_peer *peer, const void *message, size_t size, int fd);
 /* Unmap what the peer does not use any more. */
 void attach_review(struct shm_peer *link);
 void attach_release(struct shm_peer *link);
 
-/* connect.c's for it: a message with a descriptor. Whether it was sent. */
+/* lend.c: any other memory, by the driver */
+void lend_open(struct transport_owner *owner);
+/* All that is lent is taken back. */
+void lend_close(struct shm *shm);
+/* Lend a buffer to a peer for the next time, if it is used for the second time. */
+void lend_tell(struct transport_peer *peer, const struct vector *vector, bool write);
+/* A message of the peer's that came without a descriptor: perhaps it lends. */
+void lend_arrived(struct transport_peer *peer, const void *message, size_t size);
+/* Nobody reaches this memory by a view any more. */
+void lend_withdraw(struct transport_owner *owner, const struct vector *vector);
+/* Where memory of the peer's is here; NULL: nowhere. */
+void *lend_find(struct views *views, uint64_t address, uint64_t length, bool write);
+/* Unmap what is lent no more. */
+void lend_review(struct views *views);
+void lend_release(struct views *views);
+
+/* connect.c's for both: a message, with a descriptor or -1. Whether it was sent. */
 bool connect_send(int socket, const void *message, size_t size, int fd);
 
 /* bulk.c */
