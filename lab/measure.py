@@ -68,11 +68,11 @@ def _read(found: dict[str, Any]) -> Measured:
     return Measured(latency, rate)
 
 
-def _run(words: Sequence[str], what: str) -> dict[str, Any]:
+def _run(words: Sequence[str], what: str) -> Any:
     done = process.run(words, dict(os.environ), LIMIT_S)
     if done.failure:
         raise Trouble(f"{what}: {done.failure}", "see what `thole perf` says by itself")
-    return dict(json.loads(done.output))
+    return json.loads(done.output)
 
 
 class Bed:
@@ -91,7 +91,7 @@ class Bed:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def simulate(self, program: str, *words: str) -> dict[str, Any]:
+    def simulate(self, program: str, *words: str) -> Any:
         """What a program of the simulator prints."""
         return _run([str(self.build / "sim" / program), *words], program)
 
