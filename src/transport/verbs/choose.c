@@ -6,13 +6,15 @@
 enum {
 	CHOOSE_LATENCY_NS = 2000,
 	CHOOSE_RATE = 3000,        /* bytes in a microsecond */
-	CHOOSE_COPY_RATE = 6000,
+	CHOOSE_COPY_RATE = 10000,
 	CHOOSE_CHUNK_NS = 400,     /* posting, completion and credit */
 	CHOOSE_REGISTER_NS = 20000,
 	CHOOSE_REGISTER_MIB_NS = 60000,
 	CHOOSE_WEIGHT = 8,         /* a sample is one part in so many */
 	CHOOSE_TRY = 64,           /* one choice in so many takes the other way, where that is not far off */
-	CHOOSE_USES = 8,           /* of a registration that is kept, before anything is known */
+	CHOOSE_USES = 128,         /* of a registration that is kept, before anything is known */
+	CHOOSE_GROWTH = PLAN_ONE + PLAN_ONE / 4, /* least: to get from the first chunk to the cap */
+	CHOOSE_SAMPLES = 2,        /* of a way, before it is judged */
 	CHOOSE_RECENT = 1024,      /* registrations after which the older count half */
 };
 
@@ -106,11 +108,15 @@ static uint64_t model_ns(const struct choose *choose, enum choose_way way, uint6
 	return trip_ns + (copy_ns > ns ? copy_ns : ns) + 4 * choose->chunk_ns;
 }
 
+static const struct choose_mean *mean_of(const struct choose *choose, enum choose_way way, uint32_t class, bool found)
+{
+	return way == CHOOSE_READ ? &choose->read[found ? CHOOSE_BOTH : CHOOSE_NONE][class] : &choose->pipeline[class];
+}
+
 static uint64_t expect_ns(const struct choose *choose, enum choose_way way, uint64_t length, bool found)
 {
 	uint32_t class = class_of(length);
-	const struct choose_mean *mean = way == CHOOSE_READ ? &choose->read[found ? CHOOSE_BOTH : CHOOSE_NONE][class]
-							    : &choose->pipeline[class];
+	const struct choose_mean *mean = mean_of(choose, way, class, found);
 
 	/* Lengths of a class differ: means are of the longest of it. */
 	return mean->samples ? (uint64_t)((double)mean->ns * (double)length / (double)(UINT64_C(1) << class))
@@ -119,18 +125,23 @@ static uint64_t expect_ns(const struct choose *choose, enum choose_way way, uint
 
 enum choose_way choose_way(struct choose *choose, uint64_t length, bool can_read, bool found)
 {
-	uint64_t read_ns, pipeline_ns, better_ns, worse_ns;
-	enum choose_way best;
+	uint32_t class = class_of(length);
+	uint64_t read_ns, pipeline_ns;
+	enum choose_way best, other;
+	bool close;
 
 	if (!can_read)
 		return CHOOSE_PIPELINE;
 	read_ns = expect_ns(choose, CHOOSE_READ, length, found);
 	pipeline_ns = expect_ns(choose, CHOOSE_PIPELINE, length, found);
 	best = read_ns <= pipeline_ns ? CHOOSE_READ : CHOOSE_PIPELINE;
-	better_ns = best == CHOOSE_READ ? read_ns : pipeline_ns;
-	worse_ns = best == CHOOSE_READ ? pipeline_ns : read_ns;
-	if (++choose->choices[class_of(length)] % CHOOSE_TRY == 0 && worse_ns < better_ns + better_ns / 2)
-		return best == CHOOSE_READ ? CHOOSE_PIPELINE : CHOOSE_READ;
+	other = best == CHOOSE_READ ? CHOOSE_PIPELINE : CHOOSE_READ;
+	close = read_ns < 2 * pipeline_ns && pipeline_ns < 2 * read_ns;
+	choose->choices[class]++;
+	if (close && mean_of(choose, best, class, found)->samples >= CHOOSE_SAMPLES &&
+	    (mean_of(choose, other, class, found)->samples < CHOOSE_SAMPLES ||
+	     choose->choices[class] % CHOOSE_TRY == 0))
+		return other;
 	return best;
 }
 
@@ -184,6 +195,10 @@ void choose_plan(const struct choose *choose, uint64_t length, bool flags, uint3
 		if (first > cap)
 			first = cap;
 	}
+	if (growth < CHOOSE_GROWTH)
+		growth = CHOOSE_GROWTH;
+	if (growth > PLAN_GROWTH_MAX)
+		growth = PLAN_GROWTH_MAX;
 	first = first / PLAN_UNIT * PLAN_UNIT;
 	cap = (cap + PLAN_UNIT - 1) / PLAN_UNIT * PLAN_UNIT;
 	if (first < PLAN_UNIT)
@@ -193,7 +208,7 @@ void choose_plan(const struct choose *choose, uint64_t length, bool flags, uint3
 	*plan_p = (struct plan){
 		.first = (uint32_t)(first < cap ? first : cap),
 		.cap = (uint32_t)cap,
-		.growth = growth < PLAN_ONE ? PLAN_ONE : growth > PLAN_GROWTH_MAX ? PLAN_GROWTH_MAX : (uint32_t)growth,
+		.growth = (uint32_t)growth,
 		.flags = flags,
 	};
 }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints over simulated adapters: what does not grow with peers, what survives a queue, whose memory is used, and
+ * that what is chosen without being told is as good as what would have been best. */
+#include "carrier.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+enum { HOSTS = 40, BYTES = 1 << 20, QUEUES = 4 };
+
+static struct bench {
+	struct world world;
+	struct network network;
+	struct carrier carrier;
+	struct process *process[HOSTS];
+	uint32_t count;
+	uint64_t ended, failed, end_ns;
+	uint8_t *from, *to;
+} bench;
+
+static bool unwatched; /* the next ones have no monitor */
+
+static void step(struct process *process)
+{
+	process->act_ns = UINT64_MAX;
+}
+
+static void complete(struct process *process, const struct thole_completion *completion)
+{
+	bench.ended++;
+	bench.failed += completion->status != 0;
+	bench.end_ns = process->nic->nic.calls->now_ns(&process->nic->nic);
+}
+
+static const struct application application = {.step = step, .complete = complete};
+
+static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32_t queues)
+{
+	struct process_setup setup = {.application = &application, .codec = &codec_native};
+
+	memset(&bench, 0, sizeof(bench));
+	world_init(&bench.world, 1, false);
+	network_init(&bench.network, &bench.world, hosts);
+	carrier_init(&bench.carrier, &bench.network, nic_model_find(model));
+	bench.carrier.monitor = !unwatched;
+	bench.carrier.setup.way = way;
+	bench.carrier.setup.queues = queues;
+	assert_int_equal(options_defaults(&setup.options, NULL), 0);
+	bench.count = hosts;
+	for (uint32_t i = 0; i < hosts; i++)
+		bench.process[i] = process_new(&bench.network, &bench.network.hosts[i], i, 0, &setup);
+	bench.from = malloc(2 * BYTES);
+	bench.to = malloc(2 * BYTES);
+}
+
+static void end(void)
+{
+	if (bench.world.failed)
+		print_error("%s\n", bench.world.failure);
+	assert_false(bench.world.failed);
+	assert_int_equal(bench.failed, 0);
+	for (uint32_t i = 0; i < bench.count; i++)
+		process_free(bench.process[i]);
+	carrier_fini(&bench.carrier);
+	network_fini(&bench.network);
+	world_fini(&bench.world);
+	free(bench.from);
+	free(bench.to);
+}
+
+static uint64_t counter(uint32_t process, enum counter counter)
+{
+	return bench.process[process]->endpoint->base.counters[counter];
+}
+
+static uint32_t handle_of(uint32_t from, uint32_t to)
+{
+	uint32_t peer;
+
+	assert_int_equal(thole_peer(bench.process[from]->endpoint, &bench.process[to]->address, &peer), 0);
+	return peer;
+}
+
+static void wake(void)
+{
+	for (uint32_t i = 0; i < bench.count; i++)
+		process_wake(bench.process[i], bench.world.now_ns);
+}
+
+/* One message, compared. Returns what it took. */
+static uint64_t message(uint32_t from, uint32_t to, uint64_t offset, uint64_t bytes)
+{
+	uint64_t start_ns, before = bench.ended;
+
+	for (uint32_t i = 0; i < bench.count; i++)
+		if (bench.world.now_ns < bench.process[i]->nic->cpu_ns)
+			bench.world.now_ns = bench.process[i]->nic->cpu_ns;
+	start_ns = bench.world.now_ns;
+	for (uint64_t i = 0; i < bytes; i++)
+		bench.from[offset + i] = (uint8_t)random_mix(start_ns + i);
+	assert_int_equal(thole_recv(bench.process[to]->endpoint, THOLE_ANY, bench.to + offset, bytes, 1, UINT64_MAX, 0,
+				    NULL, NULL), 0);
+	assert_int_equal(thole_send(bench.process[from]->endpoint, handle_of(from, to), bench.from + offset, bytes, 1,
+				    0, 0, NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, UINT64_MAX);
+	assert_int_equal(bench.ended, before + 2);
+	assert_memory_equal(bench.from + offset, bench.to + offset, bytes);
+	return bench.end_ns - start_ns;
+}
+
+/* Many peers, few queues: each is heard, and what is registered stays what it was. */
+static void test_many_peers(void **state)
+{
+	uint64_t registered;
+
+	(void)state;
+	begin("ib-ddr", HOSTS, CHOOSE_PIPELINE, QUEUES);
+	registered = bench.process[0]->nic->registered;
+	for (int round = 0; round < 2; round++)
+		for (uint32_t i = 1; i < HOSTS; i++) {
+			message(0, i, 0, 100);
+			message(i, 0, 0, 100000);
+			assert_true(bench.process[0]->nic->queues <= QUEUES);
+		}
+	assert_int_equal(bench.process[0]->nic->registered, registered);
+	assert_true(counter(0, COUNTER_QUEUES_CLOSED) > 2 * (HOSTS - 1) - QUEUES - 1);
+	end();
+}
+
+/* Each way ends well though one work in ten breaks its queue. */
+static void test_queues_break(void **state)
+{
+	(void)state;
+	for (enum choose_way way = CHOOSE_READ; way <= CHOOSE_PIPELINE; way++) {
+		begin("ib-ddr", 2, way, QUEUES);
+		bench.carrier.fabric.faults.error = 100000;
+		for (int i = 0; i < 40; i++)
+			message(i & 1, !(i & 1), 0, i % 3 ? BYTES : 1000);
+		assert_true(counter(0, COUNTER_QUEUES_BROKEN) > 0);
+		assert_true(counter(0, COUNTER_QUEUES_MADE) > 1);
+		assert_int_equal(counter(0, COUNTER_BAD_RECORDS) + counter(1, COUNTER_BAD_RECORDS), 0);
+		end();
+	}
+}
+
+/* What was freed and mapped anew is never used by its old registration, on either side. */
+static void test_memory_changes(void **state)
+{
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, BYTES);
+	message(0, 1, 0, BYTES);
+	assert_true(counter(0, COUNTER_REGISTER_HITS) == 1 && counter(1, COUNTER_REGISTER_HITS) == 1);
+	for (int side = 0; side < 2; side++) {
+		sim_nic_unmap(bench.process[side]->nic, (side ? bench.to : bench.from) + 4096, 1);
+		message(0, 1, 0, BYTES); /* the adapter says so where it is used */
+		assert_int_equal(counter((uint32_t)side, COUNTER_REGISTERED), 2);
+	}
+	end();
+	/* Without a monitor nothing is kept. */
+	unwatched = true;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	unwatched = false;
+	for (int i = 0; i < 3; i++) {
+		uint64_t registered = bench.process[0]->nic->registered;
+
+		message(0, 1, 0, BYTES);
+		assert_int_equal(bench.process[0]->nic->registered, registered);
+		sim_nic_unmap(bench.process[0]->nic, bench.from, BYTES);
+		sim_nic_unmap(bench.process[1]->nic, bench.to, BYTES);
+	}
+	end();
+}
+
+/* Where no memory can be registered, the pipeline carries everything. */
+static void test_refused(void **state)
+{
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	bench.carrier.fabric.faults.refuse = 1000000;
+	message(0, 1, 0, BYTES);
+	assert_int_equal(counter(1, COUNTER_BULK_PIPELINE), 1);
+	assert_true(counter(0, COUNTER_REGISTER_REFUSED) + counter(1, COUNTER_REGISTER_REFUSED) > 0);
+	end();
+}
+
+/* The last of so many messages. */
+static uint64_t last_ns(const char *model, enum choose_way way, bool reuse, uint64_t bytes, int messages)
+{
+	uint64_t ns = 0;
+
+	begin(model, 2, way, QUEUES);
+	for (int i = 0; i < messages; i++)
+		ns = message(0, 1, reuse ? 0 : (uint64_t)i * 4096, bytes);
+	end();
+	return ns;
+}
+
+/* The superpipeline at first touch beside a read of registered memory, and beside registering for each message. */
+static void test_superpipeline(void **state)
+{
+	(void)state;
+	for (uint64_t bytes = 16384; bytes <= BYTES; bytes *= 2) {
+		uint64_t raw_ns = last_ns("ib-ddr", CHOOSE_READ, true, bytes, 4);
+		uint64_t super_ns = last_ns("ib-ddr", CHOOSE_PIPELINE, false, bytes, 4);
+
+		assert_true(super_ns * 100 < raw_ns * (bytes < 65536 ? 115 : 105));
+		if (bytes == 65536)
+			assert_true(last_ns("ib-ddr", CHOOSE_READ, false, bytes, 4) > 2 * super_ns);
+	}
+}
+
+/* After 20 messages. */
+static void test_choice(void **state)
+{
+	(void)state;
+	for (uint64_t bytes = 16384; bytes <= BYTES; bytes *= 8)
+		for (int reuse = 0; reuse < 2; reuse++) {
+			uint64_t read_ns = last_ns("100g", CHOOSE_READ, reuse, bytes, 4);
+			uint64_t pipeline_ns = last_ns("100g", CHOOSE_PIPELINE, reuse, bytes, 4);
+			uint64_t best_ns = read_ns < pipeline_ns ? read_ns : pipeline_ns;
+
+			assert_true(last_ns("100g", CHOOSE_LEARN, reuse, bytes, 21) * 100 <= best_ns * 105);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_peers),
+		cmocka_unit_test(test_queues_break),
+		cmocka_unit_test(test_memory_changes),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_superpipeline),
+		cmocka_unit_test(test_choice),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
