@@ -1590,6 +1590,12 @@ FAULTS = [
         "in += BYTES_STEP)\n\t\tmemcpy(out, in, BYTES_STEP);\n\tmemcpy(out, in, length);",
         "in += BYTES_STEP)\n\t\tmemcpy(out, in, BYTES_STEP);",
     ),
+    Fault(
+        "behind a message's first piece a stream begins",
+        "src/transport/shm/ring.c",
+        "\t\tlink->in_pieces = record->flags & RECORD_MORE;",
+        "\t\tlink->in_pieces = false;",
+    ),
 ]
 
 

@@ -244,6 +244,42 @@ static void poll__payload_longer_than_its_slots(void **state)
 
 /* The question's memory, which the answer lies in, is not given back to the asker before it has handled the answer: it
  * would write the next question there. */
+/* Send `length` bytes from a to b; how many slots that took. */
+static uint64_t slots_of(struct pair *pair, uint64_t id, size_t length)
+{
+	uint64_t before = out_of(pair)->produced;
+	void *out = pair_filled(id, length), *in = malloc(length);
+	struct thole_request *send, *receive;
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, in, length, id, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, out, length, id, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(pair, pair->b, receive, NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->a, send, NULL), 0);
+	pair_check(id, in, length);
+	free(out);
+	free(in);
+	return out_of(pair)->produced - before;
+}
+
+/* In a dialogue all pieces of a message are short, so that both copies overlap; what follows it is a stream. */
+static void pieces__of_dialogues_and_streams(void **state)
+{
+	static const char *const options[] = {"bulk=ring", "eager_max=64k", "look_again=0", NULL};
+	struct pair pair, back;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+	for (uint64_t turn = 0; turn < 3; turn++) {
+		assert_int_equal(slots_of(&back, 10 * turn + 1, 65536), 65536 / PIECE_OVERLAP);
+		assert_int_equal(slots_of(&pair, 10 * turn + 2, 65536), 65536 / PIECE_OVERLAP);
+		assert_int_equal(slots_of(&pair, 10 * turn + 3, 65536), 65536 / PIECE_STREAM);
+		assert_int_equal(slots_of(&pair, 10 * turn + 4, 100), 1);
+	}
+	pair_close(&pair);
+}
+
 static void publish__not_while_memory_is_lent(void **state)
 {
 	struct pair pair;
@@ -351,6 +387,7 @@ int main(void)
 		cmocka_unit_test(stamp__differs_from_lap_to_lap),
 		cmocka_unit_test(poll__payload_anywhere),
 		cmocka_unit_test(poll__payload_longer_than_its_slots),
+		cmocka_unit_test(pieces__of_dialogues_and_streams),
 		cmocka_unit_test(publish__not_while_memory_is_lent),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),

@@ -243,6 +243,22 @@ static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 		peer->rendezvous_classes = load_relaxed(&link->out.segment->rendezvous_classes[pace]);
 }
 
+/* A message, or a piece of one, is out. What goes next is in a stream with it once the whole message is: in a dialogue
+ * all its pieces are such as a dialogue has. */
+static inline void ring_sent(struct transport_peer *peer, const struct record *record, bool more)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (record->kind != RECORD_PIECE)
+		link->in_pieces = record->flags & RECORD_MORE;
+	else if (link->in_pieces)
+		link->in_pieces = more;
+	else
+		return; /* an answer's */
+	if (!link->in_pieces)
+		ring_pace(peer, PACE_STREAM);
+}
+
 /* After a record: does the consumer sleep? */
 static inline void ring_attend(struct transport_peer *peer, struct segment *segment)
 {
@@ -357,8 +373,8 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	store_release(&slot->stamp, ring_stamp(ring->produced));
 	ring->produced += slots;
 	ring_lines(link, ring->produced - slots, slots, outside, outside ? length : 0);
-	if (record_is_message(record->kind))
-		ring_pace(peer, PACE_STREAM);
+	if (record_is_message(record->kind) || record->kind == RECORD_PIECE)
+		ring_sent(peer, record, payload && offset + length < payload->length);
 	ring_attend(peer, ring->segment);
 	return 0;
 }

@@ -234,6 +234,7 @@ struct shm_peer {
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
 	bool streaming;           /* nothing was received since the last message to it */
+	bool in_pieces;           /* a message to it is not out to its end */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
 	bool ended;               /* its process has */
