@@ -61,6 +61,7 @@ RECEIVE = "src/message/receive.c"
 MESSAGE = "src/message/message.c"
 MEMORY = "src/message/memory.c"
 DECLARED = "src/memory/declared.c"
+DRIVER = "src/memory/driver.c"
 REMOTE = "src/message/remote.c"
 PEER = "src/message/peer.c"
 REQUEST = "src/message/request.c"
@@ -1199,6 +1200,24 @@ FAULTS = [
         CACHE,
         "while (status == CACHE_FULL && cache_evict(cache));",
         "while (status && cache_evict(cache));",
+    ),
+    Fault(
+        "a driver of another version is used",
+        DRIVER,
+        "if (version == THOLE_DRIVER_VERSION)",
+        "if (version >= THOLE_DRIVER_VERSION)",
+    ),
+    Fault(
+        "what the driver keeps right by itself may be written to without having been declared so",
+        DRIVER,
+        "entry->access & CACHE_WRITE ? THOLE_DRIVER_WRITE : 0, &id);",
+        "0, &id);",
+    ),
+    Fault(
+        "a forked child keeps the regions of its parent alive",
+        DRIVER,
+        "\t(void)madvise(page, sizeof(*driver->shared), MADV_DONTFORK); /* else a child keeps the regions alive */\n",
+        "",
     ),
     Fault(
         "what lies over the end of a declared segment counts as in it",

@@ -71,7 +71,7 @@ def test_wheel__is_for_all_pythons_and_glibc_2_34(wheel: Path, build: Path) -> N
     assert found and int(found[1]) <= 34, said
 
 
-def test_wheel__has_all_that_a_user_needs(wheel: Path) -> None:
+def test_wheel__has_all_that_a_user_needs(wheel: Path, build: Path) -> None:
     names = {
         name.partition("/share/")[2]
         for name in zipfile.ZipFile(wheel).namelist()
@@ -79,7 +79,12 @@ def test_wheel__has_all_that_a_user_needs(wheel: Path) -> None:
     }
     assert {f"man/{page}" for page in PAGES} <= names
     assert {"thole/wireshark/thole.lua", "bash-completion/completions/thole"} <= names
-    whole = zipfile.ZipFile(wheel).namelist()
+    # The driver's sources, for `thole driver install`.
+    inside = {name.removeprefix("thole/driver/") for name in names if name.startswith("thole/driver/")}
+    driver = {name for name in inside if name and not name.endswith("/")}
+    built = build / "kernel/driver"
+    assert driver == {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
+    whole = [name for name in zipfile.ZipFile(wheel).namelist() if "/share/thole/driver/" not in name]
     assert not [name for name in whole if name.endswith((".h", ".a", ".pc", ".3"))], (
         "that is for `make install`"
     )
