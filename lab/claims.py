@@ -52,6 +52,8 @@ class Section:
 def number(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
+    if unit != "" and value == int(value):
+        return f"{value:,.0f}"
     if unit == "" or abs(value) < 10:
         return f"{value:.3g}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
