@@ -110,7 +110,8 @@ static void fault_compute(struct faults *faults)
 
 void faults_exhaust(struct process *process, bool requests, bool on)
 {
-	struct engine *engine = process_engine(process);
+	static struct engine none; /* its pools are nobody's */
+	struct engine *engine = process->nic ? &none : process_engine(process);
 	struct card *card = card_of(&process->endpoint->base);
 	struct pool *of_links[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
 				   &engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,

@@ -611,7 +611,8 @@ static int nic_post(struct nic_queue *base, const struct nic_work *posted)
 	nic_spend(nic, queue->fabric->model->overhead_ns);
 	work = sim_alloc(sizeof(*work));
 	work->work = *posted;
-	memcpy(work->segments, posted->segments, posted->count * sizeof(*posted->segments));
+	if (posted->count > 0)
+		memcpy(work->segments, posted->segments, posted->count * sizeof(*posted->segments));
 	for (uint32_t i = 0; i < posted->count; i++)
 		work->length += posted->segments[i].length;
 	if (posted->flags & NIC_POST_INLINE) {

@@ -430,14 +430,14 @@ static void window_lent(struct pair *pair, const struct record *record)
 		fetch_pipeline(fetch);
 }
 
-/* Ask for the window while this side registers. */
-static void fetch_borrow(struct verbs_fetch *fetch)
+/* Ask for the window while this side registers. False: there is no room for a question now. */
+static bool fetch_borrow(struct verbs_fetch *fetch)
 {
 	struct record record = {.kind = VERBS_ASK, .length = RECORD_EXTERNAL, .tag = fetch->job->window.id,
 				.imm = fetch->id};
 
 	fetch->state = FETCH_ASKED;
-	fetch->pair->card->owner->up->control(fetch->pair->peer, &record);
+	return records_say(fetch->pair, &record);
 }
 
 /* Which way. */
@@ -468,10 +468,12 @@ static void fetch_begin(struct verbs_fetch *fetch)
 		return;
 	}
 	fetch->way = CHOOSE_READ;
-	if (offer)
+	if (offer) {
 		fetch->there = offer->there;
-	else
-		fetch_borrow(fetch);
+	} else if (!fetch_borrow(fetch)) {
+		fetch_pipeline(fetch);
+		return;
+	}
 	fetch->here = registration_take(pair->card, (uintptr_t)fetch->job->vector->segments->iov_base, fetch->length,
 					CACHE_WRITE);
 	if (!offer)

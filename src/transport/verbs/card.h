@@ -196,6 +196,7 @@ struct verbs_fetch {
 	uint32_t reads;             /* bytes of the read that has not ended; 0: there is none */
 	/* PIPELINE */
 	bool pulled;                /* it lands, in its turn */
+	bool owing;                 /* the peer is to be told how many chunks are consumed */
 	struct plan_walk walk;      /* of the chunk that lands next */
 	uint64_t chunk_at;          /* bytes of it that were consumed */
 	uint32_t chunks;            /* consumed */
@@ -329,6 +330,8 @@ int pair_post(struct pair *pair, const struct nic_work *work);
 
 int records_push(struct pair *pair, const struct record *record, const struct vector *payload, uint64_t offset,
 		 uint32_t length);
+/* A record of the transport's own, before whatever waits in the backlog. False: there is no room now. */
+bool records_say(struct pair *pair, const struct record *record);
 uint32_t records_piece_max(const struct card *card);
 /* Bytes that a receive was filled with. */
 void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length);

@@ -339,6 +339,16 @@ static void pair_heard_queue(struct pair *pair, const struct hello *hello)
 		pair_say(pair, 0);
 }
 
+/* For us this peer is gone, for good: it has to know. */
+static void pair_refuse(struct transport_peer *peer)
+{
+	struct card *card = card_of(peer->owner);
+	struct hello hello = {.flags = HELLO_ENDED, .share = 1};
+	uint8_t bytes[HELLO_MAX];
+
+	card->carrier->say(card->carrier_arg, peer, bytes, hello_encode(&hello, bytes));
+}
+
 void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t length)
 {
 	struct hello hello;
@@ -348,8 +358,11 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
 		transport_bad(peer);
 		return;
 	}
-	if (peer->gone)
+	if (peer->gone) {
+		if (!(hello.flags & HELLO_ENDED))
+			pair_refuse(peer);
 		return;
+	}
 	pair = pair_get(peer);
 	if (!pair || pair->dead)
 		return;

@@ -261,10 +261,14 @@ bool pipeline_pull(struct verbs_fetch *fetch)
 	record.arg[0] = fetch->at;
 	record.arg[1] = plan_pack(&plan);
 	record.arg[2] = fetch->length;
+	if (!records_say(pair, &record)) {
+		pipeline_free_bays(fetch);
+		return false;
+	}
 	list_remove(&fetch->node); /* chunks land in the order of pulls */
 	list_push_back(&pair->fetches, &fetch->node);
 	fetch->pulled = true;
-	card->owner->up->control(pair->peer, &record);
+	fetch->owing = false;
 	return true;
 }
 
@@ -303,11 +307,19 @@ static void chunk_take(struct verbs_fetch *fetch, const uint8_t *bay, uint32_t h
 	}
 }
 
+/* Say how many chunks are out of their bays; where there is no room for that, later. */
+static void fetch_say_landed(struct verbs_fetch *fetch)
+{
+	struct record record = {.kind = VERBS_LANDED, .length = RECORD_EXTERNAL, .imm = fetch->id,
+				.arg = {fetch->chunks}};
+
+	fetch->owing = !records_say(fetch->pair, &record);
+}
+
 /* A chunk is out of its bay: the next one but some may have it. */
 static void chunk_done(struct verbs_fetch *fetch)
 {
 	struct pair *pair = fetch->pair;
-	struct record record = {.kind = VERBS_LANDED, .length = RECORD_EXTERNAL, .imm = fetch->id};
 
 	pair->landed++;
 	fetch->chunks++;
@@ -317,8 +329,7 @@ static void chunk_done(struct verbs_fetch *fetch)
 	if (fetch->walk.length == 0) {
 		bulk_verbs_end(fetch, 0);
 	} else if (chunks_left(fetch->walk, fetch->bay_count) >= fetch->bay_count) {
-		record.arg[0] = fetch->chunks;
-		pair->card->owner->up->control(pair->peer, &record);
+		fetch_say_landed(fetch);
 	}
 }
 
@@ -335,6 +346,8 @@ bool pipeline_land(struct pair *pair)
 			fetch = container_of(node, struct verbs_fetch, node);
 	if (!fetch)
 		return false;
+	if (fetch->owing)
+		fetch_say_landed(fetch);
 	bay = card->landing + (uint64_t)fetch->bays[fetch->chunks % fetch->bay_count] * card->setup.bay;
 	here = chunk_here(fetch, bay);
 	if (here == 0)

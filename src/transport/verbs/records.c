@@ -160,6 +160,11 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	return 0;
 }
 
+bool records_say(struct pair *pair, const struct record *record)
+{
+	return records_push(pair, record, NULL, 0, 0) == 0;
+}
+
 void records_again(struct pair *pair, uint64_t expected, uint32_t share)
 {
 	bool gap = expected > pair->next;
