@@ -4,9 +4,13 @@
  * stand-in for the engine that only counts. Not a test. Prints one line: best and median.
  *
  *     thole-link-bench [key=value ...]
- *     link=udp|raw|driver  mtu=1500  mode=latency|stream  size=8 (latency)  frames=44 (of a block)  blocks=8 (asked for
+ *     link=udp|raw|driver  mtu=1500  mode=latency|stream|cost  size=8 (latency, cost)
+ *     frames=44 (of a block)  blocks=8 (asked for
  *     at a time) heads=1 (between the payloads; 0: none, as if frames were contiguous)  total=16 (MiB)  rounds=100
  *     cores=0,1
+ *
+ * Cost: one process has both ends, sends a frame and takes it, for guests whose clock counts instructions; prints the
+ * time of one in nanoseconds, which a loop of known length tells the instructions of.
  *
  * Stream: the receiver asks for blocks, a small frame each, and the sender answers with frames that have a head of 32
  * bytes in front of the payload, which comes from and goes to a buffer of 16 MiB.
@@ -24,7 +28,7 @@
 enum { BUFFER = 16 << 20, FRAMES_MAX = 64, HEAD = 32, ROUNDS_MAX = 200, TURNS = 400 };
 
 static struct {
-	int raw, driver, mtu, stream, size, frames, blocks, heads, total, rounds, core[2];
+	int raw, driver, mtu, stream, cost, size, frames, blocks, heads, total, rounds, core[2];
 } how = {.mtu = 1500, .size = 8, .frames = 44, .blocks = 8, .heads = 1, .total = 16, .rounds = 100, .core = {0, 1}};
 
 static struct shared {
@@ -35,9 +39,9 @@ static struct shared {
 
 static unsigned me;
 static struct engine engine;
-static struct driver driver;
+static struct driver drivers[2];
 static uint64_t counters[COUNTER_COUNT];
-static struct link *bench_link;
+static struct link *bench_link, *links[2];
 static uint8_t *buffer;
 static uint32_t payload;          /* bytes of a frame */
 /* frames in, next one, out of place; blocks asked for, requests in */
@@ -224,30 +228,99 @@ static void fetch(uint64_t blocks)
 	}
 }
 
-static void side(void)
+static struct link *open_end(void)
 {
 	struct interface interface;
-	cpu_set_t set;
 	int error;
 
-	CPU_ZERO(&set);
-	CPU_SET((unsigned)how.core[me], &set);
-	sched_setaffinity(0, sizeof(set), &set);
 	pair_enter(me);
 	error = interface_choose(pair_devices[me], &interface);
 	if (!error && how.raw)
 		error = link_raw_open(&engine, &interface, LINK_RAW_ETHERTYPE, 7 + me, counters, &bench_link);
 	else if (!error && how.driver)
-		error = driver_open(&driver);
+		error = driver_open(&drivers[me]);
 	else if (!error)
 		error = link_udp_open(&engine, &interface, 1, counters, &bench_link);
 	if (!error && how.driver)
-		error = link_ether_open(&engine, &driver, &interface, LINK_RAW_ETHERTYPE, 7 + me, counters,
+		error = link_ether_open(&engine, &drivers[me], &interface, LINK_RAW_ETHERTYPE, 7 + me, counters,
 					&bench_link);
 	if (error) {
 		fprintf(stderr, "%s\n", thole_detail());
 		exit(1);
 	}
+	return bench_link;
+}
+
+/* Two instructions a turn. */
+static double loop_ns(void)
+{
+	uint64_t turns = 5000000;
+	double start = now();
+
+#if defined(__x86_64__)
+	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns));
+#else
+	while (turns--)
+		__asm__ volatile("");
+#endif
+	return (now() - start) / 1e7 * 1e9;
+}
+
+/* To send a frame, and where somebody takes it, to take it, at best. */
+static double cost_of(const struct frame_out *frame, bool taken)
+{
+	double best = 0;
+
+	for (int round = 0; round < how.rounds; round++) {
+		double start = now(), one;
+
+		for (int i = 0; i < TURNS; i++) {
+			unsigned before = pings;
+
+			links[0]->calls->send(links[0], frame, 1);
+			while (taken && pings == before)
+				links[1]->calls->receive(links[1], 64);
+		}
+		one = (now() - start) / TURNS;
+		best = best == 0 || one < best ? one : best;
+	}
+	return best * 1e9;
+}
+
+static void cost(void)
+{
+	uint8_t bytes[ENGINE_FRAME_MAX] = {0};
+	struct frame_out frame = {.head = bytes, .head_length = (uint32_t)how.size};
+	struct path nobody;
+	double port, none;
+
+	payload = 1024;
+	buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (me = 0; me < 2; me++)
+		links[me] = open_end();
+	frame.to = &links[1]->own;
+	pair_enter(0);
+	printf("row small_%s %.0f\n", links[0]->calls->name, cost_of(&frame, true) / loop_ns());
+	if (!how.driver)
+		return;
+	/* Of a frame that is nobody's, with a port at the interface and without. */
+	nobody = links[1]->own;
+	nobody.bytes[9] ^= 64;
+	frame.to = &nobody;
+	port = cost_of(&frame, false);
+	links[1]->calls->close(links[1]);
+	none = cost_of(&frame, false);
+	printf("row nobody %.0f\n", (port - none) / loop_ns());
+}
+
+static void side(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)how.core[me], &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	bench_link = open_end();
 	shared->own[me] = shared->bulk[me] = bench_link->own;
 	shared->bulk[me].bytes[16] = (uint8_t)(bench_link->bulk_port >> 8);
 	shared->bulk[me].bytes[17] = (uint8_t)bench_link->bulk_port;
@@ -299,10 +372,13 @@ static void parse(const char *text)
 	if (strncmp(text, "link=", 5) == 0) {
 		how.raw = strcmp(text + 5, "raw") == 0;
 		how.driver = strcmp(text + 5, "driver") == 0;
-	} else if (strcmp(text, "mode=stream") == 0 || strcmp(text, "mode=latency") == 0)
+	} else if (strcmp(text, "mode=cost") == 0) {
+		how.cost = 1;
+	} else if (strcmp(text, "mode=stream") == 0 || strcmp(text, "mode=latency") == 0) {
 		how.stream = text[5] == 's';
-	else
+	} else {
 		exit(fprintf(stderr, "unknown: %s\n", text) > 0 ? 2 : 1);
+	}
 }
 
 static int compare(const void *one, const void *other)
@@ -339,6 +415,10 @@ int main(int count, char **arguments)
 	if (how.rounds < 1 || how.rounds > ROUNDS_MAX || how.frames > FRAMES_MAX)
 		return 2;
 	pair_make((unsigned)how.mtu);
+	if (how.cost) {
+		cost();
+		return 0;
+	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (me = 0; me < 2; me++) {
 		children[me] = fork();

@@ -3,11 +3,14 @@
  * thole_ways: two endpoints in two network namespaces with both links between them, of which one stops in the middle
  * of transfers.
  *
- *   thole_ways CASE      without an argument: prints the cases, one a line
+ *   thole_ways CASE [driver]      without an argument: prints the cases, one a line
  *
  * Both are in one process, which makes progress for them in turn. Status 77: no right to make namespaces or to send
- * raw frames.
+ * raw frames; with "driver" these are sent by it.
  */
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "link_pair.h"
@@ -29,6 +32,21 @@ static struct side {
 	struct thole_request *send, *receive;
 	unsigned char *out, *in;
 } sides[2];
+
+static const char *small = "raw"; /* the way of small messages */
+
+/* What is not permitted from now on is done by the driver. */
+static void without_raw(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	CHECK(syscall(SYS_capget, &header, data) == 0);
+	data[0].effective &= ~(1u << CAP_NET_RAW);
+	data[0].permitted &= ~(1u << CAP_NET_RAW);
+	CHECK(syscall(SYS_capset, &header, data) == 0);
+	small = "driver";
+}
 
 static void open_side(unsigned i)
 {
@@ -154,11 +172,13 @@ static const struct {
 	{"no-address", no_address, address_again},
 };
 
-static void run(void (*stop)(void), void (*go_on)(void))
+static void run(void (*stop)(void), void (*go_on)(void), bool driver)
 {
 	struct thole_address address;
 
 	pair_make(1500);
+	if (driver)
+		without_raw();
 	for (unsigned i = 0; i < 2; i++)
 		open_side(i);
 	for (unsigned i = 0; i < 2; i++) {
@@ -167,15 +187,15 @@ static void run(void (*stop)(void), void (*go_on)(void))
 	}
 	begin(LENGTH);
 	end(LENGTH);
-	is_by(0, "raw", "udp");
+	is_by(0, small, "udp");
 	begin(LENGTH);
 	stop();
 	end(LENGTH);
-	is_by(1, "raw", "raw"); /* it hears no data by UDP in any of the cases */
+	is_by(1, small, small); /* it hears no data by UDP in any of the cases */
 	begin(30000);
 	end(30000);
 	go_on();
-	is_by(0, "raw", "udp");
+	is_by(0, small, "udp");
 	begin(LENGTH);
 	end(LENGTH);
 	for (unsigned i = 0; i < 2; i++) {
@@ -190,6 +210,6 @@ int main(int count, char **arguments)
 		if (count < 2)
 			puts(cases[i].name);
 		else if (strcmp(arguments[1], cases[i].name) == 0)
-			return run(cases[i].stop, cases[i].go_on), 0;
+			return run(cases[i].stop, cases[i].go_on, count > 2 && strcmp(arguments[2], "driver") == 0), 0;
 	return count < 2 ? 0 : 2;
 }

@@ -5,6 +5,7 @@
  *
  *     thole-driver-ether [CASE...]     each case in a process of its own; those that are marked need root
  *     thole-driver-ether --flood N     as root: frames of all kinds of nonsense, N of them
+ *     thole-driver-ether --reflect vb  as root: a mirror at the far end, until it is killed
  */
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -565,6 +566,26 @@ static void flood(unsigned long count)
 	close(fd);
 }
 
+/* All that comes at an interface goes back: so endpoints of the interface at the other end reach each other. */
+static void reflect(const char *interface)
+{
+	struct sockaddr_ll name = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL),
+				   .sll_ifindex = (int)if_nametoindex(interface)};
+	int fd = socket(AF_PACKET, SOCK_RAW, 0), bytes = 64 << 20;
+	uint8_t frame[9216];
+
+	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0);
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) == 0);
+	for (;;) {
+		struct sockaddr_ll from;
+		socklen_t size = sizeof(from);
+		ssize_t length = recvfrom(fd, frame, sizeof(frame), 0, (struct sockaddr *)&from, &size);
+
+		if (length > 0 && from.sll_pkttype != PACKET_OUTGOING)
+			(void)send(fd, frame, (size_t)length, 0);
+	}
+}
+
 /* Among it, what is right still arrives; and what does arrive is not longer than its place. */
 static void case_nonsense(void)
 {
@@ -607,6 +628,8 @@ int main(int argc, char **argv)
 		flood(strtoul(argv[2], NULL, 0));
 		return 0;
 	}
+	if (argc == 3 && strcmp(argv[1], "--reflect") == 0)
+		reflect(argv[2]);
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		bool wanted = argc < 2 && (!cases[i].root || geteuid() == 0);
 		int status = 0;

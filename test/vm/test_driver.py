@@ -104,6 +104,19 @@ def test_ether(driver: Run, build: Path) -> None:
     assert driver(command, cpus=2).output.split() == FRAMES + INTERFACES
 
 
+def test_links(driver: Run, build: Path) -> None:
+    """The library's link by itself, between two namespaces; endpoints that use it beside UDP, which stops in the middle;
+    and endpoints that speak MXoE by it."""
+    system = build / "test/system"
+    links = " ".join(f"driver{case}" for case in ("", "-alarm", "-full", "-down", "-peer-down", "-shrink"))
+    driver(
+        f"for case in {links}; do {system}/thole-links $case; done\n"
+        f"{system}/thole-ways blackhole driver\n"
+        f"for case in numbers restart neighbours hosts keys; do {system}/thole-mxoe $case mxoe link=driver; done",
+        cpus=2,
+    )
+
+
 def test_load(driver: Run, build: Path) -> None:
     """A hundred times, each time used, and left to the end of a process that has pages pinned."""
     once = f"$k rmmod thole; $k insmod $m; {build}/test/vm/thole-driver-events exit >/out/said"
