@@ -36,7 +36,11 @@ class Program:
     command: str
 
 
-PROGRAMS = (Program("costs", "ulimit -l unlimited; {build}/bench/thole-driver-costs"),)
+SMALL = "for l in udp raw driver; do {build}/test/system/thole-link-bench link=$l mode=cost size=40 rounds=20; done"
+PROGRAMS = (
+    Program("costs", "ulimit -l unlimited; {build}/bench/thole-driver-costs"),
+    Program("small", SMALL),
+)
 
 
 def run_program(program: Program, bed: guests.Bed, build: Path) -> dict[str, float]:

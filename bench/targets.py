@@ -309,6 +309,10 @@ DRIVER_ROWS = (
     DriverRow("first_before", "first data of 8 MiB, pinned before"),
     DriverRow("first_share", "the former by the latter", 0.1, ""),
     DriverRow("cached", "a cached region, of a transfer", 300),
+    DriverRow("small_driver", "40 bytes by the driver, both ends", 3700),
+    DriverRow("small_raw", "40 bytes by packet sockets"),
+    DriverRow("small_udp", "40 bytes by UDP"),
+    DriverRow("nobody", "a frame for nobody", 200),
 )
 
 

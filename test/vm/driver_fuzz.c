@@ -6,6 +6,7 @@
  *     thole-driver-fuzz SEED CALLS
  */
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -14,7 +15,7 @@
 #include "driver.h"
 #include "transport/datagram/wire/codec.h"
 
-enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE, PORT = 4100, WINDOWS = 6, FRAME = 1000 };
+enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE, FRAMES = 200 * PAGE, PORT = 4100, WINDOWS = 6, FRAME = 1000 };
 
 static struct driver drivers[DRIVERS];
 static uint32_t *rings[DRIVERS]; /* of events; one is not mapped */
@@ -266,6 +267,31 @@ static void move(uint64_t *state, uint32_t id)
 	}
 }
 
+/* ---- Frames of our own, over a veth pair (va, vb) where there is one ------------------------------- */
+
+static void ethernet(uint64_t *state, const struct driver *driver)
+{
+	struct thole_driver_bind bind = {
+		.interface = if_nametoindex(below(state, 2) ? "va" : "vb"),
+		.ethertype = below(state, 2) ? THOLE_DRIVER_ETHERTYPE : THOLE_DRIVER_ETHERTYPE_MXOE,
+		.endpoint = (uint32_t)number(state, 6),
+	};
+	uint32_t *words;
+
+	if (below(state, 8) == 0)
+		bind.interface = (uint32_t)number(state, 8);
+	(void)ioctl(driver->fd, THOLE_DRIVER_BIND, &bind);
+	words = mmap(NULL, FRAMES, PROT_READ | PROT_WRITE, MAP_SHARED, driver->fd, THOLE_DRIVER_AT_ETHER);
+	for (unsigned i = 0; i < 2000 && words != MAP_FAILED; i++)
+		words[below(state, FRAMES / sizeof(*words))] = (uint32_t)number(state, 2000);
+	for (unsigned i = 0; i < 8; i++)
+		(void)ioctl(driver->fd, THOLE_DRIVER_SEND, number(state, 64) | number(state, 65) << 16);
+	if (words != MAP_FAILED)
+		(void)munmap(words, FRAMES);
+	if (below(state, 2))
+		(void)ioctl(driver->fd, THOLE_DRIVER_UNBIND);
+}
+
 static void call(uint64_t *state)
 {
 	const struct driver *driver = drivers + below(state, DRIVERS);
@@ -301,6 +327,9 @@ static void call(uint64_t *state)
 		view(state, driver, id);
 		break;
 	case 7:
+		if (below(state, 4) == 0)
+			ethernet(state, driver);
+		break;
 	case 8:
 	case 9:
 	case 10:

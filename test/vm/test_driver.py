@@ -105,7 +105,7 @@ def test_ether(driver: Run, build: Path) -> None:
 
 
 def test_links(driver: Run, build: Path) -> None:
-    """The library's link by itself, between two namespaces; endpoints that use it beside UDP, which stops in the middle;
+    """The link by itself, between two namespaces; endpoints that use it beside UDP, which stops amid messages;
     and endpoints that speak MXoE by it."""
     system = build / "test/system"
     links = " ".join(f"driver{case}" for case in ("", "-alarm", "-full", "-down", "-peer-down", "-shrink"))
@@ -131,7 +131,7 @@ def test_bulk(driver: Run, build: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_fuzz(driver: Run, build: Path, seed: int) -> None:
-    driver(f"{build}/test/vm/thole-driver-fuzz {seed} 30000", cpus=2)
+    driver(f"{VETH}\n{build}/test/vm/thole-driver-fuzz {seed} 30000\nip link del va", cpus=2)
 
 
 def test_overlap(driver: Run, build: Path) -> None:
