@@ -1615,6 +1615,42 @@ FAULTS = [
         "\t\tlink->in_pieces = record->flags & RECORD_MORE;",
         "\t\tlink->in_pieces = false;",
     ),
+    Fault(
+        "chunks grow beyond their cap",
+        "src/transport/verbs/plan.c",
+        "\tif (walk->size > cap)\n\t\twalk->size = cap;\n",
+        "",
+    ),
+    Fault(
+        "hellos of other versions are heard",
+        "src/transport/verbs/hello.c",
+        "bytes[0] != HELLO_VERSION || ",
+        "",
+    ),
+    Fault(
+        "queues grow with the number of peers",
+        "src/transport/verbs/pair.c",
+        "card->queue_count >= card->setup.queues || ",
+        "",
+    ),
+    Fault(
+        "a window that ends stays lent",
+        "src/transport/verbs/bulk.c",
+        "\t\tlend_end(pair, container_of(node, struct verbs_lend, node));\n\twhile ((node = find(&pair->serves",
+        "\t\tlist_remove(node);\n\twhile ((node = find(&pair->serves",
+    ),
+    Fault(
+        "a bay's old flags are taken for a new chunk's",
+        "src/transport/verbs/pipeline.c",
+        "return (uint64_t)id << 32 | (chunk + 1);",
+        "return (uint64_t)id << 32 | 1;",
+    ),
+    Fault(
+        "a registration is taken for right whatever its monitor says",
+        "src/transport/verbs/bulk.c",
+        "\tif (entry->word)\n\t\tentry->generation",
+        "\tif (entry->word)\n\t\tentry->word = &entry->generation, entry->generation",
+    ),
 ]
 
 

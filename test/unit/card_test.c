@@ -3,6 +3,7 @@
  * that what is chosen without being told is as good as what would have been best. */
 #include "carrier.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ static struct bench {
 	uint8_t *from, *to;
 } bench;
 
-static bool unwatched; /* the next ones have no monitor */
+static bool unwatched; /* the next ones have no monitor, */
+static uint32_t bay;   /* and bays of so many bytes; 0: as usual */
 
 static void step(struct process *process)
 {
@@ -31,7 +33,8 @@ static void complete(struct process *process, const struct thole_completion *com
 {
 	bench.ended++;
 	bench.failed += completion->status != 0;
-	bench.end_ns = process->nic->nic.calls->now_ns(&process->nic->nic);
+	if (completion->operation == THOLE_OP_RECEIVE)
+		bench.end_ns = process->nic->nic.calls->now_ns(&process->nic->nic);
 }
 
 static const struct application application = {.step = step, .complete = complete};
@@ -47,6 +50,10 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 	bench.carrier.monitor = !unwatched;
 	bench.carrier.setup.way = way;
 	bench.carrier.setup.queues = queues;
+	if (bay) {
+		bench.carrier.setup.bay = bay;
+		bench.carrier.setup.bays = 4;
+	}
 	assert_int_equal(options_defaults(&setup.options, NULL), 0);
 	bench.count = hosts;
 	for (uint32_t i = 0; i < hosts; i++)
@@ -213,6 +220,35 @@ static void test_superpipeline(void **state)
 	}
 }
 
+/* Without a cap: as many chunks as equation 7 says, and the time of equation 9 behind a rendezvous. */
+static void test_equations(void **state)
+{
+	const struct nic_model *model = nic_model_find("ib-ddr");
+	uint32_t chunks[64];
+
+	(void)state;
+	for (uint64_t bytes = 65536; bytes <= BYTES; bytes *= 2) {
+		double copy = 1e6 / (double)nic_model_copy_ns(model, 1000000, bytes) * 1000, wire = model->rate, q, n;
+		uint64_t ns = 0;
+
+		bay = 2 * BYTES;
+		begin(model->name, 2, CHOOSE_PIPELINE, QUEUES);
+		bay = 0;
+		bench.carrier.fabric.chunks = chunks;
+		bench.carrier.fabric.chunk_room = 64;
+		for (int i = 0; i < 4; i++) {
+			bench.carrier.fabric.chunk_count = 0;
+			ns = message(0, 1, 0, bytes);
+		}
+		q = floor(copy / wire * PLAN_ONE) / PLAN_ONE;
+		n = log(1 + (double)bytes / chunks[0] * (q - 1)) / log(q);
+		assert_int_equal(bench.carrier.fabric.chunk_count, (uint32_t)ceil(n));
+		assert_true(fabs((double)ns / (PLAN_BLOCK / copy * 1e3 + n * (double)model->gap_ns +
+					       3 * (double)model->latency_ns + (double)bytes / wire * 1e3) - 1) < 0.05);
+		end();
+	}
+}
+
 /* After 20 messages. */
 static void test_choice(void **state)
 {
@@ -235,6 +271,7 @@ int main(void)
 		cmocka_unit_test(test_memory_changes),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_superpipeline),
+		cmocka_unit_test(test_equations),
 		cmocka_unit_test(test_choice),
 	};
 
