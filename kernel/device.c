@@ -500,4 +500,4 @@ MODULE_LICENSE("Dual BSD/GPL");
 MODULE_AUTHOR("the Thole authors");
 MODULE_VERSION(__stringify(THOLE_VERSION_MAJOR) "." __stringify(THOLE_VERSION_MINOR) "."
 	       __stringify(THOLE_VERSION_PATCH));
-MODULE_DESCRIPTION("memory regions of processes, pinned when they are used");
+MODULE_DESCRIPTION("message passing: pinned regions, bulk over UDP, small frames, views of peers");
