@@ -117,7 +117,8 @@ enum thole_operation {
 	THOLE_OP_CONNECT,
 	THOLE_OP_REMOTE_PUT,    /* a peer's put arrived (with THOLE_IMM, or in a THOLE_NOTIFY region) */
 	THOLE_OP_REMOTE_GET,    /* a peer read a THOLE_NOTIFY region */
-	THOLE_OP_REMOTE_ATOMIC  /* a peer's atomic was applied to a THOLE_NOTIFY region */
+	THOLE_OP_REMOTE_ATOMIC, /* a peer's atomic was applied to a THOLE_NOTIFY region */
+	THOLE_OP_ATTACH
 };
 
 /* How an operation ended. Whatever the status, its memory is the caller's again: no peer writes there any more, and
@@ -414,7 +415,8 @@ enum thole_access {
 	THOLE_ACCESS_PUT = 1 << 0,
 	THOLE_ACCESS_GET = 1 << 1,
 	THOLE_ACCESS_ATOMIC = 1 << 2, /* with PUT: operations; with GET: reading; most need both */
-	THOLE_NOTIFY = 1 << 3         /* a REMOTE_* completion here for each access by a peer */
+	THOLE_NOTIFY = 1 << 3,        /* a REMOTE_* completion here for each access by a peer, but by thole_attach */
+	THOLE_ACCESS_ATTACH = 1 << 4  /* with GET: peers of this host may map it, with PUT too also for writing */
 };
 
 /* Expose length bytes at base (NULL and SIZE_MAX: the whole address space) to peers, under a key of the caller's
@@ -437,6 +439,23 @@ THOLE_API int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const st
 THOLE_API int thole_get(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
 			uint64_t key, uint64_t offset, unsigned flags, void *context,
 			struct thole_request **request_p);
+
+/* Map length bytes at offset of a region of a peer of this host, for loads and, with write not 0, for stores (SCI's
+ * programmed I/O). The completion's buffer is where they are. The region has been exposed with THOLE_ACCESS_ATTACH, and
+ * both sides have the driver (`thole info`); what is seen are whole pages. Loads and stores reach what the peer has at
+ * these addresses at the time, also after it maps other memory there. Once it ends the exposure, unmaps the memory or
+ * dies, they reach nothing, and there is no signal: see thole_attached. A child of fork has no such memory, and the
+ * kernel does no direct I/O with it. Progress at the peer is needed until completion. Errors: ARGUMENT; UNSUPPORTED (no
+ * driver here, or another host); completion with UNSUPPORTED (no driver there, or too large a region), KEY, RANGE,
+ * ACCESS (also: another user), MEMORY, PEER, CLOSED. */
+THOLE_API int thole_attach(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, uint64_t offset, size_t length,
+			   int write, void *context, struct thole_request **request_p);
+
+/* Whether all loads and stores there so far have reached the peer's memory: 1 or 0. 0 stays 0: attach again. */
+THOLE_API int thole_attached(struct thole_endpoint *endpoint, const void *memory);
+
+/* Unmap what thole_attach has mapped. Closing the endpoint does that, too. What is none is ignored. */
+THOLE_API void thole_detach(struct thole_endpoint *endpoint, void *memory);
 
 enum thole_type {
 	THOLE_INT8, THOLE_UINT8, THOLE_INT16, THOLE_UINT16, THOLE_INT32, THOLE_UINT32, THOLE_INT64,

@@ -28,6 +28,7 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 	for (uint32_t i = 0; i < endpoint->peer_count; i++)
 		free(endpoint->peers[i]);
 	free(endpoint->peers);
+	attach_fini(endpoint);
 	memory_fini(endpoint);
 	for (int i = 0; i < REGION_BUCKETS; i++) {
 		while (endpoint->region_buckets[i]) {
@@ -73,6 +74,7 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	list_init(&endpoint->queue);
 	list_init(&endpoint->screen);
 	list_init(&endpoint->memories);
+	list_init(&endpoint->attached);
 	pool_init(&endpoint->requests, sizeof(struct thole_request), 64, REQUESTS_MAX);
 	pool_init(&endpoint->unexpected, sizeof(struct thole_message), 64, REQUESTS_MAX);
 	for (int queue = 0; queue < MATCH_QUEUES; queue++) {

@@ -62,6 +62,27 @@ void message_fetch(struct thole_request *request, const struct window *window);
 void message_stream(struct peer *peer, struct thole_request *request, const void *payload, uint32_t length,
 		    uint64_t total);
 
+/* attach.c: regions of peers of this host as memory. What a GET asks for by imm, instead of data: */
+enum { ATTACH_READ = 1, ATTACH_WRITE = 2 };
+
+/* The answer's data: with this who has asked attaches the region itself. */
+struct attach_ticket {
+	uint32_t number, flags; /* the driver's */
+	uint64_t key[2];
+	uint64_t offset;        /* in the region */
+};
+
+/* Whether a peer may attach, and be attached. */
+static inline bool attach_is_near(const struct peer *peer)
+{
+	return peer->base.transport == &shm_transport;
+}
+
+/* Let a peer attach a region. Errors: UNSUPPORTED. */
+int attach_lend(struct thole_region *region, uint64_t offset, bool write, struct attach_ticket *ticket_p);
+/* The ticket is here, or will not come. Returns how the request has ended. */
+int attach_done(struct thole_request *request, int status);
+
 /* A request's data has arrived by pieces or bulk. */
 void receive_done(struct thole_request *request, int status);
 void remote_done(struct thole_request *request, int status);

@@ -204,6 +204,45 @@ void remote_put(struct peer *peer, const struct record *record, const void *payl
 		message_stream(peer, request, payload, length, window.length);
 }
 
+/* Answer with data that is gone when this returns. */
+static void remote_answer_data(struct peer *peer, const struct record *record, void *data, uint64_t length)
+{
+	struct thole_request *request =
+		remote_request(peer, (enum thole_operation)0, record, record->arg[2], data, length, NULL);
+
+	if (!request) {
+		remote_answer(peer, record->arg[2], THOLE_ERR_MEMORY);
+		return;
+	}
+	request->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = record->arg[2]};
+	request->flags = THOLE_INJECT;
+	request->payload = request->record.arg[0] = length;
+	if (message_submit(request) != 0) {
+		request_free(request);
+		remote_answer(peer, record->arg[2], THOLE_ERR_MEMORY);
+	}
+}
+
+/* A peer wants to map memory of a region. */
+static void remote_lend(struct peer *peer, const struct record *record)
+{
+	bool write = record->imm == ATTACH_WRITE;
+	unsigned access = THOLE_ACCESS_ATTACH | THOLE_ACCESS_GET | (write ? THOLE_ACCESS_PUT : 0);
+	struct attach_ticket ticket;
+	struct thole_region *region;
+	char *memory;
+	int status;
+
+	status = region_access(peer, record->tag, record->arg[3], record->arg[0], access, &region, &memory);
+	if (!status)
+		status = attach_is_near(peer) ? attach_lend(region, record->arg[3], write, &ticket)
+					      : THOLE_ERR_UNSUPPORTED;
+	if (status)
+		remote_answer(peer, record->arg[2], status);
+	else
+		remote_answer_data(peer, record, &ticket, sizeof(ticket));
+}
+
 void remote_get(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	uint64_t bytes = record->arg[0], id = record->arg[2];
@@ -221,6 +260,10 @@ void remote_get(struct peer *peer, const struct record *record, const void *payl
 	message_reach_back(peer);
 	if (peer->base.gone)
 		return;
+	if (record->imm) {
+		remote_lend(peer, record);
+		return;
+	}
 	status = region_access(peer, record->tag, record->arg[3], bytes, THOLE_ACCESS_GET, &region, &memory);
 	request = status ? NULL
 			 : remote_request(peer, (enum thole_operation)0, record, id, memory, bytes, region);
@@ -259,7 +302,6 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 	uint64_t length = count * size;
 	char result[THOLE_ATOMIC_BYTES_MAX];
 	struct thole_region *region;
-	struct thole_request *request;
 	char *memory;
 	int status;
 
@@ -281,20 +323,10 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 				       atomic_compares(op) ? operands + length : NULL, fetch ? result : NULL, count);
 	if (!status && (region->access & THOLE_NOTIFY))
 		remote_notify(peer, THOLE_OP_REMOTE_ATOMIC, region->context, region->key, memory, length, NULL);
-	request = status || !fetch ? NULL
-				   : remote_request(peer, (enum thole_operation)0, record, record->arg[2], result,
-						    length, NULL);
-	if (!request) {
-		remote_answer(peer, record->arg[2], status || !fetch ? status : THOLE_ERR_MEMORY);
-		return;
-	}
-	request->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = record->arg[2]};
-	request->flags = THOLE_INJECT;
-	request->payload = request->record.arg[0] = length;
-	if (message_submit(request) != 0) {
-		request_free(request);
-		remote_answer(peer, record->arg[2], THOLE_ERR_MEMORY);
-	}
+	if (!status && fetch)
+		remote_answer_data(peer, record, result, length);
+	else
+		remote_answer(peer, record->arg[2], status);
 }
 
 void remote_atomic(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -332,6 +364,9 @@ void remote_done(struct thole_request *request, int status)
 			atomic_execute(request->peer, &request->record, request->owned_data, request->vector.length);
 		request_free(request);
 		break;
+	case THOLE_OP_ATTACH:
+		request_complete(request, attach_done(request, status));
+		break;
 	default:
 		request_complete(request, status);
 	}
@@ -344,7 +379,7 @@ void remote_reply(struct peer *peer, const struct record *record, const void *pa
 	struct thole_request *request = request_find(peer, record->tag);
 	int status = (int)(int64_t)record->imm;
 	uint64_t total = record->flags & RECORD_MORE ? record->arg[0] : length;
-	bool expects_data = request && (request->operation == THOLE_OP_GET ||
+	bool expects_data = request && (request->operation == THOLE_OP_GET || request->operation == THOLE_OP_ATTACH ||
 					request->operation == THOLE_OP_ATOMIC_FETCH);
 	struct window window;
 

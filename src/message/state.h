@@ -19,6 +19,7 @@
 #include "base/lock.h"
 #include "base/pool.h"
 #include "match/match.h"
+#include "thole_driver.h"
 #include "transport/transport.h"
 
 enum request_state {
@@ -123,6 +124,7 @@ struct thole_region {
 	uint64_t length, key;
 	unsigned access;
 	void *context;
+	struct thole_driver_offer offer; /* by which peers attach it; number 0: nobody has asked yet */
 };
 
 /* Whether messages without a receive are screened: the caller sees them first. */
@@ -168,6 +170,7 @@ struct thole_endpoint {
 	uint32_t screen_out;         /* those that are handed out for it */
 
 	struct list_node memories;   /* declared ones */
+	struct list_node attached;   /* regions of peers that are mapped */
 	struct memory_locks *locks;  /* NULL: none was ever taken */
 
 	char absent[TRANSPORTS][ENDPOINT_REASON_MAX]; /* why a transport is not open */
@@ -297,6 +300,8 @@ int memory_declare(struct thole_endpoint *endpoint, const struct iovec *segments
 void memory_forget(struct thole_endpoint *endpoint, struct thole_memory *memory);
 /* Forget all, and the locks. */
 void memory_fini(struct thole_endpoint *endpoint);
+/* Unmap all regions of peers. */
+void attach_fini(struct thole_endpoint *endpoint);
 
 /* Locking (THOLE_THREAD_SAFE) */
 static inline void endpoint_lock(struct thole_endpoint *endpoint)

@@ -19,7 +19,7 @@ enum record_kind {
 	/* the owner's window `tag` is no longer needed (or: its SYNC send matched); imm: see finish_pack */
 	RECORD_FINISH,
 	RECORD_PUT,      /* tag: key; arg 3: offset; window, or data with arg 0 length and arg 2 id */
-	RECORD_GET,      /* tag: key; arg 0: length, arg 2: id, arg 3: offset */
+	RECORD_GET,      /* tag: key; arg 0: length, arg 2: id, arg 3: offset; imm: not 0 in attach.c's */
 	RECORD_ATOMIC,   /* tag: key; imm: operation, type, count; arg 0: length, arg 2: id, arg 3: offset */
 	RECORD_REPLY,    /* ends the peer's request `tag`; imm: status; its data as payload or as a window */
 	/* between two adapters for remote DMA, by a connection that is there without them: tag: which word; imm and

@@ -155,10 +155,136 @@ static void hidden(int rank)
 	buffers_of(rank, NULL, true);
 }
 
+/* ---- thole_attach ----------------------------------------------------------------------------------- */
+
+enum { KEY_READ = 7, KEY_WRITE, KEY_PLAIN, KEY_NONE };
+
+static int attach(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, uint64_t offset, size_t length,
+		  int write, unsigned char **memory_p)
+{
+	struct thole_completion completion;
+	struct thole_request *request;
+	int status = thole_attach(endpoint, peer, key, offset, length, write, NULL, &request);
+
+	if (status)
+		return status;
+	CHECK_EQUAL(thole_wait(endpoint, request, -1, &completion), 0);
+	CHECK_EQUAL(completion.operation, THOLE_OP_ATTACH);
+	CHECK_EQUAL(completion.length, completion.status ? 0 : length);
+	*memory_p = completion.buffer;
+	return completion.status;
+}
+
+static void expose(struct thole_endpoint *endpoint, char *base, size_t length, unsigned access, uint64_t key,
+		   struct thole_region **region_p)
+{
+	CHECK_EQUAL(thole_expose(endpoint, base, length, access, key, NULL, region_p), 0);
+}
+
+static void attach_owner(struct thole_endpoint *endpoint)
+{
+	struct thole_region *read, *written, *plain;
+	char *slot = slot_new();
+
+	ranks_fill(1, 0, slot, SLOT);
+	expose(endpoint, slot + 100, SLOT - 200, THOLE_ACCESS_ATTACH | THOLE_ACCESS_GET, KEY_READ, &read);
+	expose(endpoint, slot, SLOT, THOLE_ACCESS_ATTACH | THOLE_ACCESS_GET | THOLE_ACCESS_PUT, KEY_WRITE, &written);
+	expose(endpoint, slot, SLOT, THOLE_ACCESS_GET | THOLE_ACCESS_PUT, KEY_PLAIN, &plain);
+	ranks_barrier(endpoint); /* exposed */
+	ranks_barrier(endpoint); /* the peer has stored */
+	CHECK_EQUAL(ranks_compare(2, 0, slot + 5000, 100000), 100000);
+	CHECK_EQUAL(ranks_compare(1, 105000, slot + 105000, SLOT - 105000), SLOT - 105000);
+	CHECK(mmap(slot, SLOT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == slot);
+	ranks_fill(3, 0, slot, SLOT);
+	ranks_barrier(endpoint); /* other memory */
+	ranks_barrier(endpoint); /* the peer has seen it */
+	thole_unexpose(endpoint, written);
+	ranks_barrier(endpoint); /* no more */
+	ranks_barrier(endpoint); /* the peer has stored into nothing */
+	CHECK_EQUAL(ranks_compare(3, 0, slot, SLOT), SLOT);
+	thole_unexpose(endpoint, plain);
+}
+
+static void attach_user(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	unsigned char *read, *written, *other, *part;
+
+	ranks_barrier(endpoint);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_NONE, 0, 8, 0, &other), THOLE_ERR_KEY);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_PLAIN, 0, 8, 0, &other), THOLE_ERR_ACCESS);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_READ, 0, 8, 1, &other), THOLE_ERR_ACCESS);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_READ, SLOT - 207, 8, 0, &other), THOLE_ERR_RANGE);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_READ, 0, 0, 0, &other), THOLE_ERR_ARGUMENT);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_READ, 0, SLOT - 200, 0, &read), 0);
+	CHECK_EQUAL(ranks_compare(1, 100, read, SLOT - 200), SLOT - 200);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_WRITE, 0, SLOT, 1, &written), 0);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_WRITE, 5000, 100000, 1, &part), 0);
+	ranks_fill(2, 0, part, 100000);
+	CHECK_EQUAL(ranks_compare(2, 0, written + 5000, 100000), 100000);
+	CHECK_EQUAL(ranks_compare(2, 0, read + 4900, 100000), 100000);
+	thole_detach(endpoint, part);
+	thole_detach(endpoint, part + 1); /* is none */
+	ranks_barrier(endpoint);
+	ranks_barrier(endpoint);
+	CHECK_EQUAL(ranks_compare(3, 100, read, SLOT - 200), SLOT - 200);
+	CHECK_EQUAL(ranks_compare(3, 0, written, SLOT), SLOT);
+	CHECK(thole_attached(endpoint, read) && thole_attached(endpoint, written) && !thole_attached(endpoint, part));
+	ranks_barrier(endpoint);
+	ranks_barrier(endpoint);
+	CHECK(thole_attached(endpoint, read) && !thole_attached(endpoint, written));
+	memset(written, 0xee, SLOT);
+	CHECK_EQUAL(attach(endpoint, peer, KEY_WRITE, 0, 8, 0, &other), THOLE_ERR_KEY);
+	ranks_barrier(endpoint);
+}
+
+/* Regions of a peer as memory. The owner's endpoint closes first. */
+static void attached(int rank)
+{
+	struct thole_endpoint *endpoint = endpoint_open(NULL);
+	uint32_t peers[RANKS_MAX];
+	unsigned char *read = NULL;
+
+	ranks_meet(endpoint, peers);
+	if (rank == 0) {
+		attach_owner(endpoint);
+	} else {
+		attach_user(endpoint, peers[0]);
+		CHECK_EQUAL(attach(endpoint, peers[0], KEY_READ, 1, 1000, 0, &read), 0);
+		CHECK_EQUAL(ranks_compare(3, 101, read, 1000), 1000);
+	}
+	ranks_barrier(endpoint);
+	if (rank == 0)
+		thole_endpoint_close(endpoint);
+	ranks_barrier(rank ? endpoint : NULL);
+	if (rank == 1) {
+		CHECK(!thole_attached(endpoint, read) && read[0] == 0); /* nobody dies of it */
+		CHECK(attach(endpoint, peers[0], KEY_READ, 0, 8, 0, &read) < 0);
+		thole_endpoint_close(endpoint);
+	}
+}
+
+/* Without the driver there is a sentence. */
+static void missing(int rank)
+{
+	const char *const options[] = {"driver=off", "network=off", NULL};
+	struct thole_endpoint_attr attr = {.options = options};
+	struct thole_endpoint *endpoint;
+	uint32_t peers[RANKS_MAX];
+	unsigned char *memory;
+
+	CHECK_EQUAL(thole_endpoint_open(&attr, &endpoint), 0);
+	ranks_meet(endpoint, peers);
+	CHECK_EQUAL(attach(endpoint, peers[1 - rank], 1, 0, 8, 0, &memory), THOLE_ERR_UNSUPPORTED);
+	CHECK(strstr(thole_detail(), "thole info") != NULL);
+	ranks_barrier(endpoint);
+	thole_endpoint_close(endpoint);
+}
+
 static const struct {
 	const char *name;
 	ranks_body *body;
-} cases[] = {{"buffers", buffers}, {"learnt", learnt}, {"few", few}, {"hidden", hidden}};
+} cases[] = {{"buffers", buffers}, {"learnt", learnt}, {"few", few}, {"hidden", hidden},
+	     {"attached", attached}, {"missing", missing}};
 
 int main(int argc, char **argv)
 {

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attach: regions of peers of this host that a program has mapped, for loads and stores: SCI's programmed I/O.
+ *
+ * Owns these mappings, and what a peer has to be told to make one (struct attach_ticket), which travels as the answer
+ * to a GET (remote.c). Does not own regions (remote.c, memory.c), nor what is seen in a mapping: the driver takes away
+ * what its owner has no more (docs/DRIVER.md).
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memory/driver.h"
+#include "message/internal.h"
+
+/* A mapping that thole_attach has made. */
+struct attached {
+	struct list_node node;
+	const struct thole_driver_view *head; /* where it begins */
+	uint64_t mapped;
+	char *memory;                         /* as the program knows it */
+};
+
+/* ---- The owner's side ------------------------------------------------------------------------------ */
+
+int attach_lend(struct thole_region *region, uint64_t offset, bool write, struct attach_ticket *ticket_p)
+{
+	const struct driver *driver = region->endpoint->base.driver;
+
+	if (!region->memory || !region->memory->id)
+		return THOLE_ERR_UNSUPPORTED;
+	if (!region->offer.number) {
+		region->offer.id = region->memory->id;
+		if (driver_call(driver, THOLE_DRIVER_OFFER, &region->offer) < 0)
+			return THOLE_ERR_UNSUPPORTED;
+	}
+	*ticket_p = (struct attach_ticket){
+		.number = region->offer.number,
+		.flags = write ? THOLE_DRIVER_WRITE : 0,
+		.key = {region->offer.key[0], region->offer.key[1]},
+		.offset = offset,
+	};
+	return 0;
+}
+
+/* ---- Who attaches ---------------------------------------------------------------------------------- */
+
+/* Whether peers can be attached at all, and this one. Under the lock. */
+static int attach_check(struct thole_endpoint *endpoint, const struct thole_request *request)
+{
+	if (!endpoint->base.driver)
+		return error_set(THOLE_ERR_UNSUPPORTED,
+				 "to attach a peer's region needs the driver: `thole info` says how to get it");
+	if (!attach_is_near(request->peer))
+		return error_set(THOLE_ERR_UNSUPPORTED, "peer %u shares no memory with this process: its regions can "
+				 "be read and written by thole_get and thole_put only",
+				 request->peer->base.index);
+	return 0;
+}
+
+int thole_attach(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, uint64_t offset, size_t length,
+		 int write, void *context, struct thole_request **request_p)
+{
+	struct thole_request *request;
+	int error;
+
+	if (length == 0)
+		return error_set(THOLE_ERR_ARGUMENT, "no bytes to attach");
+	endpoint_lock(endpoint);
+	error = message_request(endpoint, peer, THOLE_OP_ATTACH, NULL, 0, 0, context, &request);
+	if (error)
+		goto out;
+	error = attach_check(endpoint, request);
+	if (!error) {
+		request->owned_data = calloc(1, sizeof(struct attach_ticket));
+		if (!request->owned_data)
+			error = error_set(THOLE_ERR_MEMORY, "no memory to attach a region");
+	}
+	if (error) {
+		request_free(request);
+		goto out;
+	}
+	request->segment = (struct iovec){request->owned_data, sizeof(struct attach_ticket)};
+	request->vector = (struct vector){&request->segment, 1, sizeof(struct attach_ticket)};
+	request->record = (struct record){.kind = RECORD_GET, .length = RECORD_EXTERNAL, .tag = key,
+					  .imm = write ? ATTACH_WRITE : ATTACH_READ};
+	request->record.arg[0] = length;
+	request->record.arg[2] = request_id(request);
+	request->record.arg[3] = offset;
+	error = message_start(request, request_p);
+out:
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+static int attach_map(const struct driver *driver, const struct attach_ticket *ticket, uint64_t length,
+		      struct attached *attached)
+{
+	struct thole_driver_attach attach = {
+		.number = ticket->number, .flags = ticket->flags, .key = {ticket->key[0], ticket->key[1]}};
+	int protection = ticket->flags & THOLE_DRIVER_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
+	void *mapping = MAP_FAILED;
+
+	if (driver_call(driver, THOLE_DRIVER_ATTACH, &attach) < 0)
+		return THOLE_ERR_ACCESS;
+	if (ticket->offset <= attach.length && length <= attach.length - ticket->offset) {
+		attached->mapped = (attach.offset + attach.length + 4095) & ~UINT64_C(4095);
+		mapping = mmap(NULL, attached->mapped, protection, MAP_SHARED, attach.fd, 0);
+	}
+	close(attach.fd);
+	if (mapping == MAP_FAILED)
+		return THOLE_ERR_MEMORY;
+	attached->head = mapping;
+	attached->memory = (char *)mapping + attach.offset + ticket->offset;
+	return 0;
+}
+
+int attach_done(struct thole_request *request, int status)
+{
+	struct thole_endpoint *endpoint = request->endpoint;
+	const struct attach_ticket *ticket = request->owned_data;
+	uint64_t length = request->record.arg[0];
+	struct attached *attached = status ? NULL : calloc(1, sizeof(*attached));
+
+	if (!status)
+		status = attached ? attach_map(endpoint->base.driver, ticket, length, attached) : THOLE_ERR_MEMORY;
+	request_free_owned(request);
+	request->vector.length = request->vector.count = 0;
+	if (status) {
+		free(attached);
+		return status;
+	}
+	list_push_back(&endpoint->attached, &attached->node);
+	request->segment = (struct iovec){attached->memory, length};
+	request->vector = (struct vector){&request->segment, 1, length};
+	return 0;
+}
+
+static struct attached *attached_find(struct thole_endpoint *endpoint, const void *memory)
+{
+	struct list_node *node;
+
+	for (node = list_first(&endpoint->attached); node; node = list_next(&endpoint->attached, node))
+		if (container_of(node, struct attached, node)->memory == memory)
+			return container_of(node, struct attached, node);
+	return NULL;
+}
+
+int thole_attached(struct thole_endpoint *endpoint, const void *memory)
+{
+	struct attached *attached;
+	int whole = 0;
+
+	endpoint_lock(endpoint);
+	attached = attached_find(endpoint, memory);
+	if (attached)
+		whole = !load_acquire(&attached->head->lost) && !load_acquire(&attached->head->ended);
+	endpoint_unlock(endpoint);
+	return whole;
+}
+
+static void attached_end(struct attached *attached)
+{
+	munmap((void *)(uintptr_t)attached->head, attached->mapped);
+	list_remove(&attached->node);
+	free(attached);
+}
+
+void thole_detach(struct thole_endpoint *endpoint, void *memory)
+{
+	struct attached *attached;
+
+	endpoint_lock(endpoint);
+	attached = attached_find(endpoint, memory);
+	if (attached)
+		attached_end(attached);
+	endpoint_unlock(endpoint);
+}
+
+void attach_fini(struct thole_endpoint *endpoint)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&endpoint->attached)))
+		attached_end(container_of(node, struct attached, node));
+}
