@@ -92,7 +92,7 @@ static int mover_arrived(struct sock *sk, struct sk_buff *skb)
 			mover_pulls(socket->mover, skb);
 		return 1;
 	}
-	if (!READ_ONCE(socket->mover->fetches) || mover_fetch_arrived(socket->mover, skb))
+	if (!atomic_read(&socket->mover->fetches) || mover_fetch_arrived(socket->mover, skb))
 		return 1;
 	consume_skb(skb);
 	return 0;

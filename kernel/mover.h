@@ -88,7 +88,7 @@ struct mover {
 	struct work_struct work;
 	struct blocks blocks;
 	struct list_head expecting; /* connections of whom blocks are expected */
-	u32 fetches;
+	atomic_t fetches;         /* whose memory is there, told or not */
 	struct list_head over; /* fetches whose end is being told */
 	struct hrtimer timer;
 	u64 timer_ns; /* 0: none */

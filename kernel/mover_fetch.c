@@ -25,6 +25,7 @@ static void mover_fetch_free(struct kref *references)
 {
 	struct mover_fetch *fetch = container_of(references, struct mover_fetch, references);
 
+	atomic_dec(&fetch->mover->fetches);
 	pages_put(fetch->pages);
 	mover_put(fetch->mover);
 	kfree(fetch);
@@ -43,7 +44,6 @@ static void mover_fetch_leave(struct mover_fetch *fetch)
 	xa_erase(&connection->fetches, fetch->transfer);
 	block_fetch_end(&fetch->wanted);
 	fetch->connection = NULL;
-	WRITE_ONCE(fetch->mover->fetches, fetch->mover->fetches - 1);
 }
 
 /* It is over, and the program is told. */
@@ -277,7 +277,7 @@ bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb)
 
 static int mover_fetch_enter(struct mover *mover, struct mover_connection *connection, struct mover_fetch *fetch)
 {
-	int status = mover->fetches < THOLE_DRIVER_FETCHES ? 0 : -ENOSPC;
+	int status = atomic_read(&mover->fetches) <= THOLE_DRIVER_FETCHES ? 0 : -ENOSPC;
 
 	if (!status)
 		status = xa_insert_bh(&connection->fetches, fetch->transfer, fetch, GFP_KERNEL_ACCOUNT);
@@ -285,7 +285,6 @@ static int mover_fetch_enter(struct mover *mover, struct mover_connection *conne
 		return status == -EBUSY ? -EEXIST : status;
 	fetch->connection = connection;
 	fetch->wanted.head = connection->tagged ? MOVER_HEAD : PACKET_FRONT;
-	WRITE_ONCE(mover->fetches, mover->fetches + 1);
 	mover_fetch_pin(fetch);
 	mover_lock(mover);
 	block_fetch_begin(&fetch->wanted, &connection->peer);
@@ -320,6 +319,7 @@ int mover_fetch_begin(struct mover *mover, const struct thole_driver_fetch *want
 	kref_init(&fetch->references);
 	kref_get(&pages->references);
 	mover_get(mover);
+	atomic_inc(&mover->fetches);
 	fetch->mover = mover;
 	fetch->pages = pages;
 	fetch->window = wanted->window;
