@@ -24,7 +24,7 @@ BELOW = {
     "mx": ("mx/include/mx_internals", "mx/include", "src/base"),
     "mx/include/mx_internals": ("mx/include",),
     "mx/include": (),
-    "src/endpoint": ("src/message", "src/transport/datagram", "src/memory", "src/base"),
+    "src/endpoint": ("src/message", "src/transport/datagram", "src/transport/verbs", "src/memory", "src/base"),
     "src/message": ("src/match", "src/transport", "src/memory", "src/base"),
     "src/match": ("src/base",),
     "src/transport/shm": ("src/transport", "src/memory", "src/base"),

@@ -563,6 +563,22 @@ struct thole_interface_info {
 	const char *better;  /* what would be faster, and how: a sentence a line; or "" */
 };
 
+struct thole_adapter_info {
+	const char *name;    /* e.g. "mlx5_0/1": adapter and port */
+	const char *kind;    /* "InfiniBand", "RoCE v1", "RoCE v2"; "": it has no address */
+	const char *address; /* its GID, of an IPv4 address that; "": none */
+	const char *can;     /* e.g. "read,atomic,paging": paging: what is registered may be moved and swapped */
+	uint32_t mtu;        /* bytes of a packet */
+	uint32_t rate;       /* Mbit/s; 0: not known */
+	int up;              /* 1: its port is active */
+	int software;        /* 1: processors play it, which is slower than a network without */
+	const char *better;  /* what would be faster, and how: a sentence a line; or "" */
+};
+
+/* Port number index of this host's adapters for remote DMA, counted from 0, as it is now. Strings as above. Errors:
+ * NOT_FOUND after the last, UNSUPPORTED (there is no rdma-core: thole_detail says what to install), MEMORY. */
+THOLE_API int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p);
+
 /* Network interface number index of this network namespace, counted from 0, as it is now. Strings as above. Errors:
  * NOT_FOUND after the last, MEMORY, SYSTEM. */
 THOLE_API int thole_interface_info(unsigned index, struct thole_interface_info *info_p);

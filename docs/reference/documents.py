@@ -28,6 +28,7 @@ DOCUMENTS = (
     "docs/SECURITY.md",
     "docs/MX.md",
     "docs/DRIVER.md",
+    "docs/RDMA.md",
     "docs/PERFORMANCE.md",
     "CHANGELOG.md",
     "SECURITY.md",

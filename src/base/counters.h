@@ -93,6 +93,7 @@
 	ROW(REGISTER_REFUSED, "register_refused", "registrations that an adapter or a limit refused") \
 	ROW(QUEUES_MADE, "queues_made", "queue pairs made") \
 	ROW(QUEUES_CLOSED, "queues_closed", "queue pairs closed to have room for those of other peers") \
+	ROW(VERBS_OVER, "verbs_over", "times records to a peer went over from its queue pair to the network") \
 	ROW(QUEUES_BROKEN, "queues_broken", "queue pairs that failed") \
 	ROW(RTT_NS, "rtt_ns", "round trip to the peer heard of last, smoothed, in ns") \
 	ROW(LINK_FALLBACKS, "link_fallbacks", "times a peer's frames had to take another link") \

@@ -45,6 +45,7 @@ enum option_bulk {
 enum option_network { OPTION_NETWORK_AUTO, OPTION_NETWORK_ON, OPTION_NETWORK_OFF };
 enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH, OPTION_LINK_DRIVER };
 enum option_integrity { OPTION_INTEGRITY_AUTO, OPTION_INTEGRITY_OFF, OPTION_INTEGRITY_HEAD, OPTION_INTEGRITY_FULL };
+enum option_verbs { OPTION_VERBS_AUTO, OPTION_VERBS_OFF, OPTION_VERBS_REQUIRED };
 enum option_driver { OPTION_DRIVER_AUTO, OPTION_DRIVER_OFF, OPTION_DRIVER_REQUIRED };
 enum option_pin { OPTION_PIN_OVERLAPPED, OPTION_PIN_BEFORE, OPTION_PIN_KEPT, OPTION_PIN_NEVER };
 enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JUMBO };
@@ -125,6 +126,11 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "eager_max between hosts, if it is less")						\
 	row(net_window, OPTION_BYTES, "0", 0, OPTION_GIB(1), false, "",				\
 	    "bulk data asked for and not here, of all peers, 0: as receive buffers allow")	\
+	row(verbs, OPTION_CHOICE, "off", 0, 0, false, "auto,off,required",			\
+	    "adapters for remote DMA between hosts that both have one; auto: none that processors play; "	\
+	    "required: else opening fails")								\
+	row(verbs_device, OPTION_TEXT, "", 0, 0, false, "",					\
+	    "adapter for remote DMA, such as mlx5_0; none: the one at the interface, else the fastest")	\
 	row(driver, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,required",			\
 	    "the kernel driver; auto: used where /dev/thole can be opened; required: else opening fails")	\
 	row(pin, OPTION_CHOICE, "overlapped", 0, 0, true, "overlapped,before,kept,never",	\

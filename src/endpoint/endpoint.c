@@ -89,13 +89,12 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 static int endpoint_all_off(void)
 {
 	char names[64] = "";
-
 	int count = 0;
 
 	for (int i = 0; i < TRANSPORTS; i++) {
 		size_t length = strlen(names);
 
-		if (transports[i]->option)
+		if (!transports[i]->beside_last)
 			snprintf(names + length, sizeof(names) - length, "%s%s", count++ ? " and " : "",
 				 transports[i]->option);
 	}
@@ -113,7 +112,7 @@ static int endpoint_open_transports(struct thole_endpoint *endpoint)
 
 	for (int i = 0; i < TRANSPORTS && !error; i++) {
 		error = transports[i]->wanted(&owner->options, &connects[i]);
-		left += !error && connects[i] != TRANSPORT_UNWANTED;
+		left += !error && connects[i] != TRANSPORT_UNWANTED && !transports[i]->beside_last;
 	}
 	if (!error && left == 0)
 		error = endpoint_all_off();
@@ -124,9 +123,13 @@ static int endpoint_open_transports(struct thole_endpoint *endpoint)
 			snprintf(absent, ENDPOINT_REASON_MAX, "the option %s is off", transports[i]->option);
 			continue;
 		}
-		error = transports[i]->open(owner);
+		if (!transports[i]->beside_last || owner->state[TRANSPORTS - 1])
+			error = transports[i]->open(owner);
+		else /* for the reason of that one */
+			error = error_set(THOLE_ERR_NOT_FOUND, "there is no network: %s",
+					  endpoint->absent[TRANSPORTS - 1]);
 		address_format(&owner->parts, &owner->address);
-		if (error && connects[i] == TRANSPORT_WELCOME && --left > 0) {
+		if (error && connects[i] == TRANSPORT_WELCOME && (transports[i]->beside_last || --left > 0)) {
 			snprintf(absent, ENDPOINT_REASON_MAX, "%s", thole_detail());
 			error = 0;
 		}

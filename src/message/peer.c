@@ -90,6 +90,7 @@ static int peer_new(struct thole_endpoint *endpoint, const struct thole_address 
 	peer->endpoint = endpoint;
 	peer->base.owner = &endpoint->base;
 	peer->base.transport = peer_transport(endpoint, parts);
+	peer->base.carried = peer->base.transport->carried;
 	peer->limits = (struct transport_limits){.length_max = THOLE_LENGTH_MAX};
 	if (peer->base.transport->limits)
 		peer->base.transport->limits(&peer->base, &peer->limits);

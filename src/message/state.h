@@ -288,7 +288,7 @@ static inline void endpoint_count(struct thole_endpoint *endpoint, enum counter 
 /* Something of so many bytes was started to a peer. */
 static inline void endpoint_carry(struct thole_endpoint *endpoint, const struct peer *peer, uint64_t length)
 {
-	uint64_t *carried = &endpoint->base.counters[peer->base.transport->carried];
+	uint64_t *carried = &endpoint->base.counters[peer->base.carried];
 
 	carried[0]++;
 	carried[1] += length;

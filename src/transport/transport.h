@@ -52,6 +52,7 @@ struct transport_peer {
 	void *link;            /* the transport's part; with verbs that of the datagram transport, */
 	void *pair;            /* beside which it has this */
 	uint32_t index;        /* its handle */
+	uint32_t carried;      /* enum counter: of what is started to it; its bytes are the next */
 	bool connected;        /* transport->connect was called */
 	bool gone;
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
@@ -152,8 +153,9 @@ enum transport_need {
 /* Calls that say what NULL means may be NULL. */
 struct transport {
 	const char *name;
-	const char *option; /* that turns it off; NULL: none, and nothing opens it */
-	uint32_t carried;   /* enum counter: of what was started to its peers; its bytes are the next */
+	const char *option; /* that turns it off */
+	uint32_t carried;   /* enum counter: its peers', at first */
+	bool beside_last;   /* its peers need the last transport, too: without that it is of no use */
 	uint32_t weight;    /* how long a poll takes, in polls of rings in memory */
 
 	/* Whether it is to be opened. Errors: ARGUMENT. */
@@ -167,6 +169,8 @@ struct transport {
 	void (*close)(struct transport_owner *owner);
 	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
 	bool (*drained)(struct transport_owner *owner);
+	/* The same of one peer. NULL: it has. */
+	bool (*settled)(struct transport_peer *peer);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */
 	void (*notify_close)(struct transport_owner *owner);
 	/* What thole_peer_info says of the endpoint itself. NULL: nothing. */

@@ -325,7 +325,7 @@ def test_info__json(
     done = thole("info", "--json", *words)
     assert done.returncode == 0, done.stderr
     info = json.loads(done.stdout)
-    sections = {"host", "transports", "interfaces", "options", "counters", "mpi"}
+    sections = {"host", "transports", "interfaces", "adapters", "options", "counters", "mpi"}
     assert set(info) == {"thole", *sections}
     assert Path(info["thole"]["library"]).is_file()
     assert Path(info["thole"]["provider"]).is_file()

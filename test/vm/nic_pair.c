@@ -45,7 +45,7 @@ static void end_open(struct end *end, const char *device)
 	unsigned all = NIC_ACCESS_WRITE | NIC_ACCESS_PEER_READ | NIC_ACCESS_PEER_WRITE | NIC_ACCESS_PEER_ATOMIC;
 	struct port port;
 
-	NEED(port_choose(device, 0, &port) == 0);
+	NEED(port_choose(device, NULL, false, &port) == 0);
 	NEED(port.active && port.kind == PORT_ROCE2 && port.software && port.interface != 0);
 	NEED(port_open(&port, &end->nic) == 0);
 	NEED(end->nic->limits.mtu >= 1024 && end->nic->limits.inline_max >= 64 && end->nic->limits.reads > 0);

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import guest as guests
 import pytest
 
 Run = Callable[..., guests.Result]
+in_full_only = pytest.mark.skipif(os.environ.get("MPI_TESTS") != "full", reason="make test-all runs it")
 
 
 def program(build: Path, name: str) -> Path:
@@ -31,3 +35,62 @@ def test_bed(cards_guest: Run, build: Path) -> None:
 def test_nic(cards_guest: Run, build: Path) -> None:
     """What nic.h promises of an adapter, of a real one: works, completions, sleeping, breaking and stopping."""
     assert cards_guest(f"{program(build, 'thole-nic-pair')} rxe_va rxe_vb").output == "well\n"
+
+
+# Both ends are on one host here, which has shared memory. With BESIDE the network is another one than the adapters'.
+WIRE = "shm=off;job_key=none;interface={}"
+BESIDE = "shm=off;job_key=none;verbs=auto;interface=lo;verbs_device=rxe_{}"
+UP = "ip link set va up; ip route add 10.0.0.2/32 dev va src 10.0.0.1 table 101"
+
+
+def ways(build: Path, one: str, two: str, *steps: str) -> str:
+    words = " ".join(shlex.quote(word) for word in (one, two, *steps))
+    return f"{program(build, 'thole-verbs-ways')} {words}"
+
+
+def counters(result: guests.Result) -> dict[str, int]:
+    assert " well\n" in result.output, result.output
+    return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", result.output, re.MULTILINE)}
+
+
+def test_messages(cards_guest: Run, build: Path) -> None:
+    """Messages of all lengths by remote DMA, each byte compared; the network only brings the two together."""
+    required = ";verbs=required"
+    command = ways(build, WIRE.format("va") + required, WIRE.format("vb") + required, "verbs")
+    seen = counters(cards_guest(command))
+    assert seen["verbs_messages"] > 10 * seen["network_messages"]
+    assert seen["bulk_read"] + seen["bulk_pipeline"] > 10 * seen["bulk_network"]
+    assert seen["queues_broken"] == seen["verbs_over"] == seen["bad_records"] == 0
+
+
+@in_full_only
+def test_port(cards_guest: Run, build: Path) -> None:
+    """The port goes down in the midst of messages, which go over to the network, and back when it is up; then its
+    network interface is taken away for good. Nothing is lost, doubled or altered."""
+    steps = ("verbs", "ip link set va down", "udp", UP, "verbs", "ip link del va", "udp")
+    command = ways(build, BESIDE.format("va"), BESIDE.format("vb"), *steps)
+    seen = counters(cards_guest(command))
+    assert seen["verbs_over"] >= 2 and seen["bad_records"] == 0
+
+
+@in_full_only
+def test_removed(cards_guest: Run, build: Path) -> None:
+    """Who takes an adapter away waits until nobody has it open; messages go on meanwhile."""
+    remove = "(rdma link delete rxe_vb; touch /out/removed) & sleep 1"
+    command = ways(build, BESIDE.format("va"), BESIDE.format("vb"), "verbs", remove, "any")
+    result = cards_guest(f"{command}; sleep 2")
+    assert counters(result)["bad_records"] == 0
+    assert (result.out / "removed").exists()
+
+
+@in_full_only
+def test_limits(cards_guest: Run, build: Path) -> None:
+    """Little memory that may be locked, an adapter on one side only, adapters that do not reach each other, none by
+    default where processors play them: the network carries all."""
+    locked = "ulimit -l 64; setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all"
+    one, two = BESIDE.format("va"), BESIDE.format("vb")
+    cards_guest(
+        f"chmod 666 /dev/infiniband/*; chmod o+rx /; set -e\n({locked} {ways(build, one, two, 'udp')})\n"
+        f"{ways(build, one, BESIDE.format('vb') + ';verbs=off', 'udp')}\n"
+        f"{ways(build, WIRE.format('va'), WIRE.format('vb'), 'udp')}\n"
+    )

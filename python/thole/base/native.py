@@ -54,6 +54,20 @@ class _InterfaceInfo(ctypes.Structure):
     ]
 
 
+class _AdapterInfo(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_char_p),
+        ("address", ctypes.c_char_p),
+        ("can", ctypes.c_char_p),
+        ("mtu", ctypes.c_uint32),
+        ("rate", ctypes.c_uint32),
+        ("up", ctypes.c_int),
+        ("software", ctypes.c_int),
+        ("better", ctypes.c_char_p),
+    ]
+
+
 @dataclass(frozen=True)
 class Option:
     name: str
@@ -100,6 +114,21 @@ class Interface:
     better: list[str]
 
 
+@dataclass(frozen=True)
+class Adapter:
+    """A port of an adapter for remote DMA, and what would be faster."""
+
+    name: str
+    kind: str
+    address: str
+    can: list[str]
+    mtu: int
+    rate: int  # Mbit/s; 0: not known
+    up: bool
+    software: bool
+    better: list[str]
+
+
 @functools.lru_cache
 def library() -> ctypes.CDLL:
     path = paths.find(paths.LIBRARY)
@@ -108,7 +137,7 @@ def library() -> ctypes.CDLL:
         lib.thole_version.restype = ctypes.c_char_p
         for name in ("detail", "strerror"):
             getattr(lib, f"thole_{name}").restype = ctypes.c_char_p
-        for name in ("option_info", "options_check", "counter_info", "capability", "interface_info"):
+        for name in ("option_info", "options_check", "counter_info", "capability", "interface_info", "adapter_info"):
             getattr(lib, f"thole_{name}").restype = ctypes.c_int
     except (OSError, AttributeError) as error:
         raise Trouble(f"{path} cannot be loaded: {error}", "rebuild or reinstall Thole") from None
@@ -173,6 +202,30 @@ def interfaces() -> list[Interface]:
         )
         for row in _table(library().thole_interface_info, _InterfaceInfo)
     ]
+
+
+ERR_NOT_FOUND = -14
+
+
+def adapters() -> tuple[list[Adapter], str]:
+    """All there are, and why there can be none."""
+    row = _AdapterInfo()
+    found = []
+    while (error := library().thole_adapter_info(len(found), ctypes.byref(row))) == 0:
+        found.append(
+            Adapter(
+                _text(row.name),
+                _text(row.kind),
+                _text(row.address),
+                [word for word in _text(row.can).split(",") if word],
+                row.mtu,
+                row.rate,
+                bool(row.up),
+                bool(row.software),
+                _text(row.better).splitlines(),
+            )
+        )
+    return found, "" if error == ERR_NOT_FOUND else _text(library().thole_detail())
 
 
 class _MxoeHost(ctypes.Structure):

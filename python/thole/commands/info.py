@@ -20,7 +20,7 @@ from thole.base.trouble import Trouble
 from thole.commands.arguments import add_venvs
 from thole.mpi.identify import fabric_version, installed
 
-SECTIONS = ("host", "transports", "interfaces", "options", "counters", "mpi")
+SECTIONS = ("host", "transports", "interfaces", "adapters", "options", "counters", "mpi")
 
 
 def about_thole() -> dict[str, str]:
@@ -67,6 +67,11 @@ def about_transports() -> list[dict[str, Any]]:
     return rows
 
 
+def about_adapters() -> dict[str, Any]:
+    found, why = native.adapters()
+    return {"ports": [vars(row) for row in found], "why": why}
+
+
 def about_mpis(folders: list[Path]) -> list[dict[str, Any]]:
     rows = []
     for found in installed(folders):
@@ -91,6 +96,7 @@ def collect(sections: list[str], folders: list[Path]) -> dict[str, Any]:
         "host": about_host,
         "transports": about_transports,
         "interfaces": lambda: [vars(row) for row in native.interfaces()],
+        "adapters": about_adapters,
         "options": lambda: [{**vars(row), "variable": row.variable} for row in native.options()],
         "counters": lambda: [vars(row) for row in native.counters()],
         "mpi": lambda: about_mpis(folders),
@@ -171,6 +177,20 @@ def show_interfaces(rows: list[dict[str, Any]]) -> list[Table | Text]:
     return [table, *said]
 
 
+def show_adapters(row: dict[str, Any]) -> list[Table | Text]:
+    table = output.table("adapter for remote DMA", "", "address", "can", "MTU", "Gbit/s")
+    for port in row["ports"]:
+        kind = f"{port['kind'] or 'no address'}{', by processors' if port['software'] else ''}"
+        kind += "" if port["up"] else ", down"
+        rate = f"{port['rate'] / 1000:g}" if port["rate"] else ""
+        can = ", ".join(port["can"])
+        table.add_row(escape(port["name"]), kind, escape(port["address"]), can, str(port["mtu"]), rate)
+    if not row["ports"]:
+        table.add_row("none", "", "", "", "", "")
+    said = [Text(f"{port['name']}: {line}") for port in row["ports"] for line in port["better"]]
+    return [table, *said, *([Text(row["why"])] if row["why"] else [])]
+
+
 def show_options(rows: list[dict[str, Any]]) -> list[Table]:
     table = output.table("option", "value", "default", "origin", "what it is")
     for row in rows:
@@ -204,6 +224,7 @@ SHOW = {
     "host": show_host,
     "transports": show_transports,
     "interfaces": show_interfaces,
+    "adapters": show_adapters,
     "options": show_options,
     "counters": show_counters,
     "mpi": show_mpi,
@@ -215,7 +236,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "info",
         help="this machine as Thole sees it",
         description="Show cores, what the kernel permits, transports, network interfaces with the links that they "
-        "give and what would be faster, options with their origin, and MPIs found.",
+        "give, adapters for remote DMA, what would be faster with each, options with their origin, and MPIs found.",
     )
     parser.add_argument(
         "sections",

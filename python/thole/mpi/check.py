@@ -193,16 +193,18 @@ def _totals(ranks: list[Rank]) -> Iterator[str]:
     def total(name: str) -> int:
         return sum(rank.counters.get(name, 0) for rank in used)
 
-    for title, name in (("shared memory", "shm"), ("network", "network")):
+    for title, name in (("shared memory", "shm"), ("remote DMA", "verbs"), ("network", "network")):
         if not total(f"{name}_messages"):
             continue
         frames = total("frames_sent") if name == "network" else 0
         more = f", {frames} frames, {total('frames_raw') + total('frames_driver')} of them raw" if frames else ""
+        if name == "verbs" and total("verbs_over"):
+            more = f", {total('verbs_over')} times over to the network"
         yield f"  {title}: {total(f'{name}_messages')} messages, {size_text(total(f'{name}_bytes'))}{more}"
     silent = [rank.name for rank in used if rank.state == "began"]
     if silent:
         yield f"  {_ranks(silent)} ended before it could be said how much they sent"
-    elif used and not total("shm_messages") + total("network_messages"):
+    elif used and not sum(total(f"{name}_messages") for name in ("shm", "verbs", "network")):
         yield "  they sent nothing"
 
 

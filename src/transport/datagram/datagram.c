@@ -716,6 +716,13 @@ static bool datagram_drained(struct transport_owner *owner)
 	return engine_drained(&datagram_of(owner)->engine);
 }
 
+static bool datagram_settled(struct transport_peer *peer)
+{
+	const struct connection *connection = connection_of(peer);
+
+	return connection && connection->state == CONNECTION_OPEN && list_empty(&connection->out.unacked);
+}
+
 static void datagram_notify_close(struct transport_owner *owner)
 {
 	struct datagram *datagram = datagram_of(owner);
@@ -764,6 +771,7 @@ const struct transport datagram_transport = {
 	.open = datagram_open,
 	.close = datagram_close,
 	.drained = datagram_drained,
+	.settled = datagram_settled,
 	.notify_close = datagram_notify_close,
 	.info_own = datagram_info_own,
 	.reaches = datagram_reaches,

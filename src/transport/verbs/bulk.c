@@ -367,6 +367,23 @@ void bulk_verbs_end(struct verbs_fetch *fetch, int status)
 		card->owner->up->fetched(job, status);
 }
 
+struct transport_fetch *bulk_verbs_take(struct pair *pair)
+{
+	struct list_node *node = list_first(&pair->fetches);
+	struct verbs_fetch *fetch = node ? container_of(node, struct verbs_fetch, node) : NULL;
+	struct transport_fetch *job = fetch ? fetch->job : NULL;
+
+	if (!fetch)
+		return NULL;
+	list_remove(node);
+	list_remove(&fetch->hungry);
+	pipeline_free_bays(fetch);
+	if (fetch->here)
+		cache_give(&pair->card->cache, fetch->here);
+	pool_put(&pair->card->fetches, fetch);
+	return job;
+}
+
 /* By the pipeline, as soon as there are bays. */
 static void fetch_pipeline(struct verbs_fetch *fetch)
 {

@@ -226,9 +226,14 @@ static void card_events(struct card *card)
 {
 	enum nic_event event;
 
+	if (!card->told && !card->owner->simulated) /* asking is a system call */
+		return;
+	card->told = false;
 	while ((event = card->nic->calls->event(card->nic)) != NIC_EVENT_NONE) {
 		if (event == NIC_EVENT_GONE)
 			card->gone = true;
+		if (card->carrier->event)
+			card->carrier->event(card->carrier_arg, event);
 		if (event != NIC_EVENT_GONE && event != NIC_EVENT_LOST)
 			continue;
 		for (uint32_t i = 0; i < card->pair_count; i++)

@@ -66,12 +66,18 @@ struct card_setup {
 };
 
 /* How hellos get to peers, and whether memory still is what it was. */
+struct pair;
+
 struct card_carrier {
 	/* May be lost, doubled, and overtaken by others. */
 	void (*say)(void *arg, struct transport_peer *peer, const uint8_t *bytes, uint32_t length);
 	/* A word that changes when the mapping of this memory does; NULL: nobody watches it. */
 	const uint32_t *(*watch)(void *arg, uint64_t address, uint64_t length, uint64_t *id_p);
 	void (*unwatch)(void *arg, uint64_t id);
+	/* What has happened to the adapter; NULL: nobody wants to know. */
+	void (*event)(void *arg, enum nic_event event);
+	/* A pair's queue has stopped. Returns whether it is to have none until it is wanted. NULL: it is not. */
+	bool (*stopped)(void *arg, struct pair *pair);
 };
 
 /* Before each record, in its slot and on the wire. */
@@ -136,6 +142,9 @@ enum pair_state {
 	PAIR_STOPPING,
 };
 
+/* Where records go (verbs.c). */
+enum pair_way { WAY_NETWORK, WAY_QUEUE, WAY_OVER };
+
 struct pair {
 	struct transport_peer *peer;
 	struct card *card;
@@ -158,6 +167,18 @@ struct pair {
 	uint64_t probe_ns;          /* when to see whether the queue is one still, if it is needed */
 	struct list_node node;      /* in card->pairs_list: least recently used first */
 	struct list_node due;       /* in card->due, while there is something to do at a time or in each turn */
+
+	/* Which way (verbs.c). */
+	uint8_t way;                /* enum pair_way */
+	bool proven;                /* something of the peer's has come by this queue */
+	bool over_told;             /* the peer knows that we go over */
+	uint32_t over_at;           /* bytes of the first record that is not handled that went again */
+	uint8_t *gathered;          /* a record of the peer's that comes again in pieces; NULL: none */
+	uint32_t gathered_to;       /* as far as it is here */
+	uint8_t hello[HELLO_MAX];   /* that could not be said, of so many bytes */
+	uint8_t unsaid;
+	uint64_t apart_ns;          /* since when there is no queue that is needed; 0: there is */
+	uint64_t try_ns, gap_try_ns; /* when a queue is tried again */
 
 	/* Records out. */
 	uint64_t next;              /* number */
@@ -259,6 +280,10 @@ struct card {
 	struct choose choose;
 	bool gone;                  /* the device is */
 	bool closing;               /* nothing is told to anybody any more */
+	bool down;                  /* the port is (verbs.c) */
+	bool told;                  /* there may be events of the adapter */
+	uint64_t look_ns;           /* when pairs are looked at (verbs.c) */
+	struct watcher watcher;     /* of the adapter's descriptor (verbs.c) */
 };
 
 static inline struct card *card_of(const struct transport_owner *owner)
@@ -338,9 +363,13 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length);
 /* The peer takes records from this number on. */
 void records_again(struct pair *pair, uint64_t expected, uint32_t share);
 void records_ended(struct card *card, uint32_t slot);
+/* The same of a record that was sent again by another way. */
+void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length);
 /* Tell the peer what was handled, if there is something to tell. */
 void records_tell(struct pair *pair);
 void records_release(struct pair *pair);
+/* Records of ours up to this one were handled. */
+void records_handled(struct pair *pair, uint64_t handled);
 
 /* ---- bulk.c --------------------------------------------------------------------------------------- */
 
@@ -358,6 +387,8 @@ void bulk_verbs_read_ended(struct card *card, uint32_t fetch, int status);
 /* Continue what can be; returns whether something was done. */
 bool bulk_verbs_turn(struct pair *pair);
 bool bulk_verbs_busy(const struct pair *pair);
+/* The next fetch that has not ended, which is somebody else's from now on; NULL: none. No queue may be there. */
+struct transport_fetch *bulk_verbs_take(struct pair *pair);
 /* The queue has stopped: nothing is under way any more. */
 void bulk_verbs_broken(struct pair *pair);
 /* It is there again. */

@@ -103,7 +103,7 @@ struct nic_verbs {
 	struct forked forked;
 };
 
-static struct nic_verbs *verbs_of(struct nic *nic)
+static struct nic_verbs *nic_verbs_of(struct nic *nic)
 {
 	return container_of(nic, struct nic_verbs, nic);
 }
@@ -245,9 +245,9 @@ static int pair_speak(struct nic_queue *queue, const struct nic_name *peer)
 
 /* ---- Queues --------------------------------------------------------------------------------------------- */
 
-static int verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queue **queue_p, struct nic_name *name_p)
+static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queue **queue_p, struct nic_name *name_p)
 {
-	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_verbs *verbs = nic_verbs_of(nic);
 	struct nic_queue *queue;
 	int error;
 
@@ -280,7 +280,7 @@ static int verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queue **
 	return 0;
 }
 
-static int verbs_queue_connect(struct nic_queue *queue, const struct nic_name *peer)
+static int nic_verbs_queue_connect(struct nic_queue *queue, const struct nic_name *peer)
 {
 	const struct port *port = &queue->verbs->port;
 
@@ -297,7 +297,7 @@ static int verbs_queue_connect(struct nic_queue *queue, const struct nic_name *p
 	return 0;
 }
 
-static void verbs_queue_stop(struct nic_queue *queue)
+static void nic_verbs_queue_stop(struct nic_queue *queue)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -311,7 +311,7 @@ static void verbs_queue_stop(struct nic_queue *queue)
 	list_push_back(&queue->verbs->stopping, &queue->node);
 }
 
-static void verbs_queue_free(struct nic_queue *queue)
+static void nic_verbs_queue_free(struct nic_queue *queue)
 {
 	struct nic_verbs *verbs = queue->verbs;
 	struct nic_queue **place = queue_bucket(verbs, queue->pair_number);
@@ -348,7 +348,7 @@ static void work_remote(const struct nic_work *work, struct ibv_send_wr *wr)
 	wr->wr.atomic.swap = work->operand;
 }
 
-static int verbs_post(struct nic_queue *queue, const struct nic_work *work)
+static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 {
 	const struct nic_limits *limits = &queue->verbs->nic.limits;
 	struct ibv_sge places[16];
@@ -381,9 +381,9 @@ static int verbs_post(struct nic_queue *queue, const struct nic_work *work)
 	return 0;
 }
 
-static int verbs_post_receive(struct nic *nic, const struct nic_segment *segment, uint64_t id)
+static int nic_verbs_post_receive(struct nic *nic, const struct nic_segment *segment, uint64_t id)
 {
-	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_verbs *verbs = nic_verbs_of(nic);
 	struct ibv_sge place = {(uintptr_t)segment->address, segment->length, segment->key};
 	struct ibv_recv_wr wr = {.sg_list = &place, .num_sge = 1}, *bad;
 	uint32_t index;
@@ -548,9 +548,9 @@ static void events_read(struct nic_verbs *verbs)
 	}
 }
 
-static enum nic_event verbs_event(struct nic *nic)
+static enum nic_event nic_verbs_event(struct nic *nic)
 {
-	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_verbs *verbs = nic_verbs_of(nic);
 	enum nic_event event;
 
 	events_read(verbs);
@@ -596,9 +596,9 @@ static void queue_end(struct nic_verbs *verbs)
 	ready_push(verbs, &(struct nic_completion){.operation = NIC_STOPPED, .queue = queue->number});
 }
 
-static unsigned verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
+static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
 {
-	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_verbs *verbs = nic_verbs_of(nic);
 	unsigned n;
 
 	if (verbs->ready_first == verbs->ready_end) {
@@ -614,9 +614,9 @@ static unsigned verbs_poll(struct nic *nic, struct nic_completion *completions, 
 	return n;
 }
 
-static bool verbs_arm(struct nic *nic)
+static bool nic_verbs_arm(struct nic *nic)
 {
-	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_verbs *verbs = nic_verbs_of(nic);
 	struct ibv_cq *queue;
 	void *context;
 	unsigned told = 0;
@@ -635,7 +635,7 @@ static bool verbs_arm(struct nic *nic)
 	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping);
 }
 
-static uint64_t verbs_now_ns(struct nic *nic)
+static uint64_t nic_verbs_now_ns(struct nic *nic)
 {
 	(void)nic;
 	return clock_now_ns();
@@ -660,7 +660,7 @@ static int memory_error(const struct nic *nic, size_t length)
 			 nic->device, length, (unsigned long long)limit.rlim_cur);
 }
 
-static int verbs_register(struct nic *nic, void *base, size_t length, unsigned access, struct nic_memory *memory_p)
+static int nic_verbs_register(struct nic *nic, void *base, size_t length, unsigned access, struct nic_memory *memory_p)
 {
 	static const struct {
 		unsigned ours;
@@ -670,7 +670,7 @@ static int verbs_register(struct nic *nic, void *base, size_t length, unsigned a
 		      {NIC_ACCESS_PEER_WRITE, IBV_ACCESS_REMOTE_WRITE},
 		      {NIC_ACCESS_PEER_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC},
 		      {NIC_ACCESS_PAGED, IBV_ACCESS_ON_DEMAND}};
-	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_verbs *verbs = nic_verbs_of(nic);
 	struct ibv_mr *region;
 	int theirs = 0;
 
@@ -684,17 +684,17 @@ static int verbs_register(struct nic *nic, void *base, size_t length, unsigned a
 	return 0;
 }
 
-static void verbs_deregister(struct nic *nic, struct nic_memory *memory)
+static void nic_verbs_deregister(struct nic *nic, struct nic_memory *memory)
 {
-	(void)verbs_of(nic)->verbs->dereg_mr(memory->handle);
+	(void)nic_verbs_of(nic)->verbs->dereg_mr(memory->handle);
 	memory->handle = NULL;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------------------- */
 
-static void verbs_close(struct nic *nic)
+static void nic_verbs_close(struct nic *nic)
 {
-	struct nic_verbs *verbs = verbs_of(nic);
+	struct nic_verbs *verbs = nic_verbs_of(nic);
 	const struct ibverbs *library = verbs->verbs;
 
 	forked_remove(&verbs->forked);
@@ -715,24 +715,24 @@ static void verbs_close(struct nic *nic)
 	free(verbs);
 }
 
-static const struct nic_calls verbs_calls = {
+static const struct nic_calls nic_verbs_calls = {
 	.name = "verbs",
-	.close = verbs_close,
-	.register_memory = verbs_register,
-	.deregister = verbs_deregister,
-	.queue_new = verbs_queue_new,
-	.queue_connect = verbs_queue_connect,
-	.queue_stop = verbs_queue_stop,
-	.queue_free = verbs_queue_free,
-	.post = verbs_post,
-	.post_receive = verbs_post_receive,
-	.poll = verbs_poll,
-	.arm = verbs_arm,
-	.event = verbs_event,
-	.now_ns = verbs_now_ns,
+	.close = nic_verbs_close,
+	.register_memory = nic_verbs_register,
+	.deregister = nic_verbs_deregister,
+	.queue_new = nic_verbs_queue_new,
+	.queue_connect = nic_verbs_queue_connect,
+	.queue_stop = nic_verbs_queue_stop,
+	.queue_free = nic_verbs_queue_free,
+	.post = nic_verbs_post,
+	.post_receive = nic_verbs_post_receive,
+	.poll = nic_verbs_poll,
+	.arm = nic_verbs_arm,
+	.event = nic_verbs_event,
+	.now_ns = nic_verbs_now_ns,
 };
 
-static struct ibv_context *verbs_device(const struct ibverbs *library, const char *name)
+static struct ibv_context *nic_verbs_device(const struct ibverbs *library, const char *name)
 {
 	struct ibv_device **devices = library->get_device_list(NULL);
 	struct ibv_context *context = NULL;
@@ -751,7 +751,7 @@ static struct ibv_context *verbs_device(const struct ibverbs *library, const cha
 }
 
 /* What tells of completions and events, as one descriptor. */
-static int verbs_watch(struct nic_verbs *verbs)
+static int nic_verbs_watch(struct nic_verbs *verbs)
 {
 	int fds[] = {verbs->channel->fd, verbs->context->async_fd};
 
@@ -772,7 +772,7 @@ static int verbs_watch(struct nic_verbs *verbs)
 	return 0;
 }
 
-static int verbs_queues(struct nic_verbs *verbs)
+static int nic_verbs_queues(struct nic_verbs *verbs)
 {
 	const struct ibverbs *library = verbs->verbs;
 	const struct nic_limits *limits = &verbs->nic.limits;
@@ -785,11 +785,11 @@ static int verbs_queues(struct nic_verbs *verbs)
 		return -1;
 	verbs->completions = library->create_cq(verbs->context, entries, NULL, verbs->channel, 0);
 	verbs->receives = library->create_srq(verbs->domain, &shared);
-	return verbs->completions && verbs->receives ? verbs_watch(verbs) : -1;
+	return verbs->completions && verbs->receives ? nic_verbs_watch(verbs) : -1;
 }
 
 /* How much a work can carry inside only a pair knows; and whether there are pairs at all. */
-static int verbs_try(struct nic_verbs *verbs)
+static int nic_verbs_try(struct nic_verbs *verbs)
 {
 	static const uint32_t sizes[] = {512, 256, 188, 128, 64, 0};
 	struct ibv_qp *pair = NULL;
@@ -832,13 +832,13 @@ int nic_verbs_open(const struct port *port, struct nic **nic_p)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter");
 	verbs->verbs = library;
 	verbs->port = *port;
-	verbs->nic.calls = &verbs_calls;
+	verbs->nic.calls = &nic_verbs_calls;
 	verbs->nic.limits = port->limits;
 	memcpy(verbs->nic.device, port->device, sizeof(verbs->nic.device));
 	verbs->nic.fd = -1;
 	list_init(&verbs->stopping);
-	verbs->context = verbs_device(library, port->device);
-	if (verbs->context && verbs_queues(verbs) == 0 && verbs_try(verbs) == 0 && receives_room(verbs) == 0) {
+	verbs->context = nic_verbs_device(library, port->device);
+	if (verbs->context && nic_verbs_queues(verbs) == 0 && nic_verbs_try(verbs) == 0 && receives_room(verbs) == 0) {
 		*nic_p = &verbs->nic;
 		return 0;
 	}
@@ -846,6 +846,6 @@ int nic_verbs_open(const struct port *port, struct nic **nic_p)
 										      : THOLE_ERR_SYSTEM;
 	error_set(error, "the adapter %s cannot be used: %m%s", port->device,
 		  error == THOLE_ERR_MEMORY ? "; it may be the limit of locked memory (ulimit -l)" : "");
-	verbs_close(&verbs->nic);
+	nic_verbs_close(&verbs->nic);
 	return error;
 }

@@ -46,6 +46,8 @@ struct pair *pair_get(struct transport_peer *peer)
 	pair->card = card;
 	pair->number = number;
 	pair->say_ns = pair->owed_ns = UINT64_MAX;
+	pair->way = peer->owner->state[TRANSPORT_DATAGRAM] ? WAY_NETWORK : WAY_QUEUE;
+	pair->told = pair->way == WAY_NETWORK; /* its connection tells who is connected */
 	list_init(&pair->sent);
 	list_init(&pair->fetches);
 	list_init(&pair->serves);
@@ -67,6 +69,7 @@ void pair_free(struct pair *pair)
 	list_remove(&pair->node);
 	list_remove(&pair->due);
 	card->pairs[pair->number] = NULL;
+	free(pair->gathered);
 	free(pair);
 }
 
@@ -83,6 +86,7 @@ void pair_alive(struct pair *pair)
 		pair->say_ns = UINT64_MAX;
 		records_again(pair, pair->theirs.expected, pair->theirs.share);
 		bulk_verbs_again(pair);
+		records_tell(pair); /* so that the peer sees that it works */
 		card_attend(pair);
 		first = !pair->told;
 		pair->told = true;
@@ -198,6 +202,7 @@ static void pair_make(struct pair *pair)
 	transport_count(card->owner, COUNTER_QUEUES_MADE);
 	pair->state = PAIR_ASKING;
 	pair->connected = false;
+	pair->proven = false;
 	pair->wanted = false;
 	pair->works = 0;
 	pair->round++;
@@ -265,7 +270,7 @@ void pair_stopped(struct pair *pair)
 	pair->owed_ns = UINT64_MAX;
 	bulk_verbs_broken(pair);
 	pair_next(pair->card);
-	if (pair->dead)
+	if (pair->dead || (pair->card->carrier->stopped && pair->card->carrier->stopped(pair->card->carrier_arg, pair)))
 		return;
 	if (pair->wanted || pair_is_needed(pair) || pair->theirs.name.length > 0)
 		pair_want(pair);

@@ -20,6 +20,7 @@ enum {
 	WORKS_MAX = 128,    /* posted to a queue */
 	RECEIVES_MAX = 2048, /* of all queues together */
 	SEGMENTS_MAX = 8,
+	GID_WANTED = 9,     /* the best rank */
 	READS_MAX = 16,     /* of a queue at a time: what cards have */
 };
 
@@ -86,12 +87,15 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 	port->reads = (uint8_t)least(READS_MAX, (uint64_t)device->max_qp_rd_atom);
 }
 
-/* How good an address a GID is: of an IPv4 address that is routed, of an IPv6 one, of a link, of the older kind. */
-static int gid_rank(const struct ibv_gid_entry *entry)
+/* How good an address a GID is: the one that is wanted, of an IPv4 address that is routed, of an IPv6 one, of a link,
+ * of the older kind. */
+static int gid_rank(const struct ibv_gid_entry *entry, const uint8_t *wanted)
 {
 	static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff}, link[2] = {0xfe, 0x80};
 	bool newer = entry->gid_type != IBV_GID_TYPE_ROCE_V1;
 
+	if (newer && wanted && memcmp(entry->gid.raw, wanted, sizeof(entry->gid.raw)) == 0)
+		return GID_WANTED;
 	if (memcmp(entry->gid.raw, ipv4, sizeof(ipv4)) == 0)
 		return newer ? 6 : 3;
 	return (newer ? 4 : 1) + (memcmp(entry->gid.raw, link, sizeof(link)) != 0);
@@ -99,7 +103,7 @@ static int gid_rank(const struct ibv_gid_entry *entry)
 
 /* The best address that it has; of InfiniBand the first one, by which others are not found but told apart. */
 static void port_address(const struct ibverbs *verbs, struct ibv_context *context, const struct ibv_port_attr *attr,
-			 struct port *port)
+			 const uint8_t *wanted, struct port *port)
 {
 	int best = 0;
 
@@ -107,9 +111,10 @@ static void port_address(const struct ibverbs *verbs, struct ibv_context *contex
 		struct ibv_gid_entry entry;
 
 		if (verbs->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) != 0 ||
-		    gid_rank(&entry) <= best)
+		    gid_rank(&entry, wanted) <= best)
 			continue;
-		best = gid_rank(&entry);
+		best = gid_rank(&entry, wanted);
+		port->wanted = best == GID_WANTED;
 		memcpy(port->gid, entry.gid.raw, sizeof(port->gid));
 		port->gid_index = (uint32_t)i;
 		port->interface = entry.ndev_ifindex;
@@ -123,7 +128,7 @@ static void port_address(const struct ibverbs *verbs, struct ibv_context *contex
 
 /* False: it is none of an adapter's. */
 static bool port_read(const struct ibverbs *verbs, struct ibv_context *context, const char *name, uint8_t number,
-		      struct port *port)
+		      const uint8_t *wanted, struct port *port)
 {
 	struct ibv_device_attr device;
 	struct ibv_odp_caps paging;
@@ -139,13 +144,14 @@ static bool port_read(const struct ibverbs *verbs, struct ibv_context *context, 
 	port->mtu_code = (uint8_t)attr.active_mtu;
 	port->mtu = 128u << attr.active_mtu;
 	port->mtu_max = 128u << attr.max_mtu;
-	port_address(verbs, context, &attr, port);
+	port_address(verbs, context, &attr, wanted, port);
 	port_limits(port, &device, &paging, &attr);
 	return true;
 }
 
 /* Add the ports of one adapter. Others than these would need rdma_cm (iWARP), or are no adapters for this (usNIC). */
-static int port_add(const struct ibverbs *verbs, struct ibv_device *device, struct port **list, uint32_t *count)
+static int port_add(const struct ibverbs *verbs, struct ibv_device *device, const uint8_t *wanted,
+		    struct port **list, uint32_t *count)
 {
 	struct ibv_context *context;
 	uint32_t capacity = *count;
@@ -157,8 +163,8 @@ static int port_add(const struct ibverbs *verbs, struct ibv_device *device, stru
 	context = verbs->open_device(device);
 	if (!context)
 		return 0; /* it is there, but not for us: /dev/infiniband may be forbidden */
-	for (uint8_t number = 1; !error && port_read(verbs, context, verbs->get_device_name(device), number, &port);
-	     number++) {
+	for (uint8_t number = 1;
+	     !error && port_read(verbs, context, verbs->get_device_name(device), number, wanted, &port); number++) {
 		struct port *longer = array_reserve(*list, &capacity, *count + 1, sizeof(**list));
 
 		if (!longer) {
@@ -172,7 +178,7 @@ static int port_add(const struct ibverbs *verbs, struct ibv_device *device, stru
 	return error;
 }
 
-static int port_list_all(struct port **list_p, uint32_t *count_p)
+static int port_list_all(const uint8_t *wanted, struct port **list_p, uint32_t *count_p)
 {
 	const struct ibverbs *verbs = ibverbs_load();
 	struct ibv_device **devices;
@@ -182,7 +188,7 @@ static int port_list_all(struct port **list_p, uint32_t *count_p)
 		return THOLE_ERR_UNSUPPORTED;
 	devices = verbs->get_device_list(NULL);
 	for (int i = 0; devices && devices[i] && !error; i++)
-		error = port_add(verbs, devices[i], list_p, count_p);
+		error = port_add(verbs, devices[i], wanted, list_p, count_p);
 	if (devices)
 		verbs->free_device_list(devices);
 	return error;
@@ -195,9 +201,9 @@ int port_open(const struct port *port, struct nic **nic_p)
 
 #else
 
-static int port_list_all(struct port **list_p, uint32_t *count_p)
+static int port_list_all(const uint8_t *wanted, struct port **list_p, uint32_t *count_p)
 {
-	(void)list_p, (void)count_p;
+	(void)wanted, (void)list_p, (void)count_p;
 	return error_set(THOLE_ERR_UNSUPPORTED,
 			 "this Thole was built without adapters for remote DMA: build it where "
 			 "<infiniband/verbs.h> is (Debian: libibverbs-dev; Fedora: rdma-core-devel)");
@@ -211,13 +217,13 @@ int port_open(const struct port *port, struct nic **nic_p)
 
 #endif
 
-int port_list(struct port **list_p, unsigned *count_p)
+int port_list(const uint8_t wanted[16], struct port **list_p, unsigned *count_p)
 {
 	uint32_t count = 0;
 	int error;
 
 	*list_p = NULL;
-	error = port_list_all(list_p, &count);
+	error = port_list_all(wanted, list_p, &count);
 	if (error) {
 		free(*list_p);
 		*list_p = NULL;
@@ -226,29 +232,28 @@ int port_list(struct port **list_p, unsigned *count_p)
 	return error;
 }
 
-/* Whether it is better than the other for an endpoint that uses this network interface. */
-static bool port_is_better(const struct port *port, const struct port *than, uint32_t interface)
+static bool port_is_better(const struct port *port, const struct port *than)
 {
-	bool here = interface && port->interface == interface, there = interface && than->interface == interface;
-
-	return here != there ? here : port->limits.rate > than->limits.rate;
+	return port->wanted != than->wanted ? port->wanted : port->limits.rate > than->limits.rate;
 }
 
-int port_choose(const char *device, uint32_t interface, struct port *port_p)
+int port_choose(const char *device, const uint8_t wanted[16], bool software, struct port *port_p)
 {
 	const struct port *best = NULL;
 	struct port *list;
-	unsigned count, inactive = 0;
-	int error = port_list(&list, &count);
+	unsigned count, inactive = 0, played = 0;
+	int error = port_list(wanted, &list, &count);
 
 	if (error)
 		return error;
 	for (unsigned i = 0; i < count; i++) {
-		if (*device && strcmp(list[i].device, device) != 0)
+		if (*device ? strcmp(list[i].device, device) != 0 : list[i].software && !software) {
+			played += *device == '\0';
 			continue;
+		}
 		inactive += !list[i].active;
 		if (list[i].active && list[i].kind != PORT_NONE && list[i].limits.queues > 0 &&
-		    (!best || port_is_better(&list[i], best, interface)))
+		    (!best || port_is_better(&list[i], best)))
 			best = &list[i];
 	}
 	if (best)
@@ -256,8 +261,12 @@ int port_choose(const char *device, uint32_t interface, struct port *port_p)
 	free(list);
 	if (best)
 		return 0;
+	if (played > 0 && inactive == 0)
+		return error_set(THOLE_ERR_NOT_FOUND,
+				 "the only adapters for remote DMA are played by processors, which is slower than the "
+				 "network: they are used where the options verbs=required or verbs_device say so");
 	return error_set(THOLE_ERR_NOT_FOUND,
 			 "there is no port of an adapter for remote DMA%s%s that could be used; %u are not active: "
-			 "thole info lists all",
+			 "thole info adapters lists all",
 			 *device ? " called " : "", device, inactive);
 }

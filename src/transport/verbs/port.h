@@ -24,6 +24,7 @@ struct port {
 	uint8_t number;        /* of its port, from 1 on */
 	uint8_t kind;          /* enum port_kind */
 	bool active;           /* it has a carrier and is up */
+	bool wanted;           /* it has the GID that was asked for, and it is this */
 	bool software;         /* soft-RoCE: an adapter that processors play */
 	uint8_t reads;         /* of one queue that its peer may have under way */
 	uint8_t mtu_code;      /* as verbs count MTUs */
@@ -35,11 +36,12 @@ struct port {
 	struct nic_limits limits; /* as far as they are known without a queue */
 };
 
-/* All there are, to be freed. Errors: UNSUPPORTED (no libibverbs here; says so), MEMORY. */
-int port_list(struct port **list_p, unsigned *count_p);
-/* The one of this adapter ("": any); of several that are active, the one at this network interface, then the fastest.
- * Errors: as port_list, NOT_FOUND. */
-int port_choose(const char *device, uint32_t interface, struct port *port_p);
+/* All there are, to be freed. Of a port with several GIDs its best one is told, or the one that is wanted (NULL: none).
+ * Errors: UNSUPPORTED (no libibverbs here; says so), MEMORY. */
+int port_list(const uint8_t wanted[16], struct port **list_p, unsigned *count_p);
+/* The one of this adapter ("": any, but one that processors play only if `software`); of several that are active, the
+ * one with this GID, then the fastest. Errors: as port_list, NOT_FOUND. */
+int port_choose(const char *device, const uint8_t wanted[16], bool software, struct port *port_p);
 /* Open it as a struct nic. Errors: UNSUPPORTED, ACCESS, MEMORY, SYSTEM. */
 int port_open(const struct port *port, struct nic **nic_p);
 

@@ -69,8 +69,7 @@ void records_ended(struct card *card, uint32_t index)
 		slot_put(card, slot);
 }
 
-/* Records of ours up to this one were handled. */
-static void records_handled(struct pair *pair, uint64_t handled)
+void records_handled(struct pair *pair, uint64_t handled)
 {
 	struct list_node *node;
 
@@ -203,7 +202,8 @@ static bool head_is_good(const struct pair *pair, const struct head *head, uint3
 	       number_near(pair->next, head->handled) <= pair->next;
 }
 
-static void record_deliver(struct pair *pair, const struct head *head, const uint8_t *bytes)
+/* lent: what it says of its window is of the queue that is there now */
+static void record_deliver(struct pair *pair, const struct head *head, const uint8_t *bytes, bool lent)
 {
 	struct transport_peer *peer = pair->peer;
 	const uint8_t *at = bytes + sizeof(*head) + sizeof(struct record);
@@ -218,7 +218,8 @@ static void record_deliver(struct pair *pair, const struct head *head, const uin
 	if (head->flags & HEAD_LENT) {
 		memcpy(&there, at, sizeof(there));
 		at += sizeof(there);
-		bulk_verbs_offered(pair, record.arg[2], &there);
+		if (lent)
+			bulk_verbs_offered(pair, record.arg[2], &there);
 	}
 	if (record_ends_window(&record))
 		bulk_verbs_window_end(pair, record.tag, true);
@@ -240,6 +241,7 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 		transport_bad(pair->peer);
 		return;
 	}
+	pair->proven = true;
 	pair_alive(pair);
 	number = number_near(pair->expected, head.number);
 	records_handled(pair, number_near(pair->next, head.handled));
@@ -259,5 +261,20 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 	if (pair->expected - pair->told_handled >= (pair->card->share + 1) / 2)
 		pair->owed_ns = pair->card->now_ns;
 	card_attend(pair);
-	record_deliver(pair, &head, bytes);
+	record_deliver(pair, &head, bytes, true);
+}
+
+void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length)
+{
+	struct head head = {0};
+
+	memcpy(&head, bytes, length < sizeof(head) ? length : sizeof(head));
+	if (!head_is_good(pair, &head, length) || !(head.flags & HEAD_RECORD)) {
+		transport_bad(pair->peer);
+		return;
+	}
+	if (number_near(pair->expected, head.number) != pair->expected)
+		return; /* it had come by the queue */
+	pair->expected++;
+	record_deliver(pair, &head, bytes, false);
 }

@@ -1,34 +1,436 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs: remote DMA between hosts, as endpoints see it: a card beside the connections of the datagram transport.
+ *
+ * A peer of this transport has a connection of the datagram transport from the beginning to its end. By that it is
+ * found, greeted and known, by that its death and its end are seen, and by that the two ends of a pair tell each other
+ * their queues (RECORD_CARD). Each side decides by itself which way its records go:
+ *
+ *     WAY_NETWORK   by the connection: at first, and where adapters do not reach each other
+ *     WAY_QUEUE     by the queue: from when on it is open, something has come by it, and the peer has all that went by
+ *                   the connection
+ *     WAY_OVER      back, because the queue is not to be had any more: nothing goes until the queue has stopped; then
+ *                   all records that the peer may not have go again by the connection, each in a RECORD_CARD
+ *
+ * Records of a queue have numbers that go on from one queue to the next; so what comes twice, by the queue and by the
+ * connection, is dropped, and nothing comes out of order. Fetches that a queue leaves behind begin anew by the
+ * connection, once nothing of the queue touches memory any more.
+ *
+ * In the simulator there may be a card alone, without connections: then the way is the queue always.
+ */
 #include "transport/verbs/verbs.h"
 
-enum { VERBS_POLLS = 2 }; /* polls of rings that take as long as one of a completion queue */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "memory/driver.h"
+#include "transport/verbs/port.h"
+
+enum {
+	VERBS_POLLS = 2,            /* polls of rings that take as long as one of a completion queue */
+	WORD_RECORD_MAX = 1 << 16,  /* bytes of a slot */
+	WORD_MAX = 384,             /* bytes of a RECORD_CARD: a frame on any path has room for it */
+};
+
+/* Nanoseconds. */
+enum {
+	APART_NS = 300000000,       /* without a queue a pair goes over */
+	LOOK_NS = 20000000,         /* between two looks whether one does */
+};
+
+#define TRY_NS_LEAST UINT64_C(500000000) /* until a queue is tried again that was not to be had, doubling, */
+#define TRY_NS_MOST UINT64_C(64000000000)
+
+/* Tags of RECORD_CARD. */
+enum verbs_word {
+	WORD_HELLO,                 /* a struct hello */
+	WORD_OVER,                  /* I go over to the connection: stop the queue */
+	WORD_RECORD,                /* bytes from (imm >> 32) on of imm's lower 32 bits in all: as they are in a slot */
+};
+
+static bool verbs_alone(const struct transport_owner *owner)
+{
+	return !owner->state[TRANSPORT_DATAGRAM];
+}
+
+/* A peer's pair, from its first use on. NULL without memory. */
+static struct pair *verbs_pair(struct transport_peer *peer)
+{
+	struct pair *pair = pair_of(peer);
+
+	if (pair)
+		return pair;
+	pair = pair_get(peer);
+	if (!pair)
+		return NULL;
+	transport_set_polled(peer->owner, TRANSPORT_VERBS, true);
+	return pair;
+}
+
+/* ---- Words ------------------------------------------------------------------------------------------ */
+
+static int word_push(struct transport_peer *peer, uint64_t tag, uint64_t imm, const void *bytes, uint32_t length)
+{
+	struct record record = {.kind = RECORD_CARD, .length = (uint16_t)length, .tag = tag, .imm = imm};
+	struct iovec segment = {(void *)(uintptr_t)bytes, length};
+	struct vector vector = {&segment, 1, length};
+	int error;
+
+	if (length > 0)
+		record.length = RECORD_EXTERNAL;
+	error = datagram_transport.push(peer, &record, &vector, 0, length);
+	peer->stalled = false; /* it is looked at in each turn */
+	return error;
+}
+
+/* Of hellos only the newest counts: what finds no room is said when there is some. */
+static void verbs_say(void *arg, struct transport_peer *peer, const uint8_t *bytes, uint32_t length)
+{
+	struct pair *pair = pair_of(peer);
+
+	(void)arg;
+	pair->unsaid = 0;
+	if (peer->gone || !datagram_transport.connected(peer) ||
+	    word_push(peer, WORD_HELLO, 0, bytes, length) == 0)
+		return;
+	memmove(pair->hello, bytes, length);
+	pair->unsaid = (uint8_t)length;
+}
+
+/* ---- Memory ----------------------------------------------------------------------------------------- */
+
+static const uint32_t *verbs_watch(void *arg, uint64_t address, uint64_t length, uint64_t *id_p)
+{
+	struct transport_owner *owner = arg;
+	struct iovec segment = {(void *)(uintptr_t)address, length};
+	uint32_t id;
+
+	if (!owner->driver || driver_declare(owner->driver, &segment, 1, THOLE_DRIVER_WATCH, &id) != 0)
+		return NULL;
+	*id_p = id;
+	return driver_word(owner->driver, id);
+}
+
+static void verbs_unwatch(void *arg, uint64_t id)
+{
+	struct transport_owner *owner = arg;
+
+	driver_forget(owner->driver, (uint32_t)id);
+}
+
+/* ---- Which way -------------------------------------------------------------------------------------- */
+
+static void way_set(struct pair *pair, enum pair_way way)
+{
+	pair->way = (uint8_t)way;
+	pair->apart_ns = 0;
+	pair->peer->carried = way == WAY_QUEUE ? COUNTER_VERBS_MESSAGES : COUNTER_NETWORK_MESSAGES;
+}
+
+/* The next try is later and later, until one succeeds. */
+static void way_put_off(struct pair *pair)
+{
+	pair->gap_try_ns = pair->gap_try_ns ? 2 * pair->gap_try_ns : TRY_NS_LEAST;
+	if (pair->gap_try_ns > TRY_NS_MOST)
+		pair->gap_try_ns = TRY_NS_MOST;
+	pair->try_ns = pair->card->now_ns + pair->gap_try_ns;
+}
+
+/* The queue is gone, and with it all that touched memory: what was under way begins anew by the connection. */
+static void over_stopped(struct pair *pair)
+{
+	struct transport_fetch *job;
+
+	while ((job = bulk_verbs_take(pair)))
+		datagram_transport.fetch(job);
+	bulk_verbs_lost(pair);
+	pair->again = false;
+	pair->over_at = 0;
+	card_attend(pair);
+}
+
+/* From now on by the connection. */
+static void over_begin(struct pair *pair)
+{
+	if (pair->way != WAY_QUEUE)
+		return;
+	transport_count(pair->card->owner, COUNTER_VERBS_OVER);
+	way_set(pair, WAY_OVER);
+	way_put_off(pair);
+	pair->over_told = false;
+	pair_break(pair);
+	if (!pair->queue)
+		over_stopped(pair);
+}
+
+/* One record that the peer may not have. False: there is no room. */
+static bool over_record(struct pair *pair, const struct send_slot *slot)
+{
+	uint32_t piece;
+
+	for (; pair->over_at < slot->length; pair->over_at += piece) {
+		piece = slot->length - pair->over_at < WORD_MAX ? slot->length - pair->over_at : (uint32_t)WORD_MAX;
+		if (word_push(pair->peer, WORD_RECORD, (uint64_t)pair->over_at << 32 | slot->length,
+			      slot->bytes + pair->over_at, piece) != 0)
+			return false;
+	}
+	pair->over_at = 0;
+	return true;
+}
+
+/* Once its queue has stopped. */
+static void over_turn(struct pair *pair)
+{
+	struct list_node *node;
+
+	if (pair->queue)
+		return;
+	if (!pair->over_told && word_push(pair->peer, WORD_OVER, 0, NULL, 0) != 0)
+		return;
+	pair->over_told = true;
+	while ((node = list_first(&pair->sent))) {
+		const struct send_slot *slot = container_of(node, struct send_slot, node);
+
+		if (!over_record(pair, slot))
+			return;
+		records_handled(pair, slot->number + 1);
+	}
+	pair->state = PAIR_IDLE;
+	way_set(pair, WAY_NETWORK);
+}
+
+/* Whether records may go by the queue from now on. */
+static bool way_is_open(struct pair *pair)
+{
+	struct card *card = pair->card;
+
+	if (pair->state == PAIR_IDLE && !card->down && !card->gone && card->now_ns >= pair->try_ns &&
+	    datagram_transport.connected(pair->peer)) {
+		way_put_off(pair);
+		pair_want(pair);
+	}
+	return pair->state == PAIR_OPEN && pair->proven && !card->down;
+}
+
+/* A queue that is to be had and is not: for how long already? */
+static void way_look(struct pair *pair)
+{
+	struct card *card = pair->card;
+
+	if (pair->unsaid)
+		verbs_say(NULL, pair->peer, pair->hello, pair->unsaid);
+	if (pair->way == WAY_OVER) {
+		over_turn(pair);
+	} else if (pair->way == WAY_QUEUE && !verbs_alone(card->owner)) {
+		if ((pair->state == PAIR_OPEN && pair->proven) || (pair->state == PAIR_IDLE && !pair_is_needed(pair)))
+			pair->apart_ns = 0;
+		else if (pair->apart_ns == 0)
+			pair->apart_ns = card->now_ns;
+		else if (card->now_ns - pair->apart_ns > APART_NS)
+			over_begin(pair);
+	}
+}
+
+static void ways_look(struct card *card)
+{
+	if (card->now_ns < card->look_ns)
+		return;
+	card->look_ns = card->now_ns + LOOK_NS;
+	card->told = true; /* who never sleeps hears of events so */
+	for (uint32_t i = 0; i < card->pair_count; i++)
+		if (card->pairs[i] && !card->pairs[i]->dead)
+			way_look(card->pairs[i]);
+}
+
+/* The port is down, or the device is gone. */
+static void verbs_event(void *arg, enum nic_event event)
+{
+	struct transport_owner *owner = arg;
+	struct card *card = card_of(owner);
+
+	if (verbs_alone(owner))
+		return;
+	card->down = event != NIC_EVENT_UP;
+	for (uint32_t i = 0; i < card->pair_count; i++) {
+		struct pair *pair = card->pairs[i];
+
+		if (!pair || pair->dead)
+			continue;
+		if (card->down)
+			over_begin(pair);
+		else
+			pair->try_ns = 0;
+	}
+}
+
+/* Its queue has stopped. Returns whether it is to stay so. */
+static bool verbs_stopped(void *arg, struct pair *pair)
+{
+	(void)arg;
+	if (pair->way != WAY_OVER)
+		return false;
+	over_stopped(pair);
+	over_turn(pair);
+	return true;
+}
+
+static const struct card_carrier carrier = {
+	.say = verbs_say,
+	.watch = verbs_watch,
+	.unwatch = verbs_unwatch,
+	.event = verbs_event,
+	.stopped = verbs_stopped,
+};
+
+static const struct card_carrier carrier_unwatched = {
+	.say = verbs_say,
+	.event = verbs_event,
+	.stopped = verbs_stopped,
+};
+
+/* A record that was sent by the queue, and again by the connection. */
+static void word_record(struct pair *pair, const struct record *word, const uint8_t *bytes, uint32_t length)
+{
+	uint32_t at = (uint32_t)(word->imm >> 32), whole = (uint32_t)word->imm;
+
+	if (at == 0 && !pair->gathered && whole <= WORD_RECORD_MAX) {
+		pair->gathered_to = 0;
+		pair->gathered = malloc(whole + 1);
+		if (!pair->gathered) {
+			pair->card->owner->up->lost(pair->peer, THOLE_ERR_MEMORY);
+			return;
+		}
+	}
+	if (!pair->gathered || whole > WORD_RECORD_MAX || at != pair->gathered_to || length > whole - at) {
+		transport_bad(pair->peer);
+		return;
+	}
+	memcpy(pair->gathered + at, bytes, length);
+	pair->gathered_to = at + length;
+	if (pair->gathered_to < whole)
+		return;
+	bytes = pair->gathered;
+	pair->gathered = NULL;
+	records_repeated(pair, bytes, whole);
+	free((void *)(uintptr_t)bytes);
+}
+
+static void verbs_word(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct pair *pair = verbs_pair(peer);
+
+	if (!pair || pair->dead)
+		return;
+	switch (record->tag & 0xff) {
+	case WORD_HELLO:
+		if (!pair->card->gone && pair->way != WAY_OVER) /* no queue before all has gone over */
+			pair_heard(peer, payload, length);
+		break;
+	case WORD_OVER:
+		over_begin(pair);
+		pair_break(pair); /* also if records of ours never went by it */
+		break;
+	case WORD_RECORD:
+		word_record(pair, record, payload, length);
+		break;
+	default:
+		transport_bad(peer);
+	}
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------------- */
 
 static int verbs_wanted(const struct options *options, enum transport_need *need_p)
 {
-	(void)options;
+	static const enum transport_need needs[] = {
+		[OPTION_VERBS_AUTO] = TRANSPORT_WELCOME,
+		[OPTION_VERBS_OFF] = TRANSPORT_UNWANTED,
+		[OPTION_VERBS_REQUIRED] = TRANSPORT_REQUIRED,
+	};
+	bool required = options->verbs == OPTION_VERBS_REQUIRED;
+
+	*need_p = needs[options->verbs];
+	if (options->codec == OPTION_CODEC_NATIVE && options->network != OPTION_NETWORK_OFF &&
+	    options->integrity != OPTION_INTEGRITY_HEAD && options->integrity != OPTION_INTEGRITY_FULL)
+		return 0;
 	*need_p = TRANSPORT_UNWANTED;
-	return 0;
+	return required ? error_set(THOLE_ERR_ARGUMENT,
+				    "the option verbs=required needs the network, too (options network=on and "
+				    "codec=native), and has no tags (option integrity=auto or off)")
+			: 0;
+}
+
+static void verbs_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
+{
+	(void)watcher, (void)now_ns;
+	card_of(owner)->told = true;
+	transport_set_polled(owner, TRANSPORT_VERBS, true);
+}
+
+static int verbs_observe(struct transport_owner *owner)
+{
+	struct card *card = card_of(owner);
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &card->watcher};
+
+	card->watcher.ready = verbs_ready;
+	if (epoll_ctl(owner->wait_fd, EPOLL_CTL_ADD, card->nic->fd, &event) == 0)
+		return 0;
+	return error_set(THOLE_ERR_SYSTEM, "cannot watch the adapter %s: %m", card->nic->device);
+}
+
+/* Our own address as adapters have it: of IPv4 in that of IPv6. */
+static void verbs_address(const struct address_parts *parts, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (parts->network[0] == ADDRESS_IPV6) {
+		memcpy(gid, parts->network + 4, 16);
+	} else if (parts->network[0] == ADDRESS_IPV4) {
+		memset(gid + 10, 0xff, 2);
+		memcpy(gid + 12, parts->network + 4, 4);
+	}
 }
 
 static int verbs_open(struct transport_owner *owner)
 {
-	(void)owner;
-	return error_set(THOLE_ERR_UNSUPPORTED, "adapters for remote DMA are not opened yet");
+	struct card_setup setup;
+	struct port port;
+	struct nic *nic;
+	uint8_t gid[16];
+	int error;
+
+	verbs_address(&owner->parts, gid);
+	error = port_choose(owner->options.verbs_device, gid, owner->options.verbs == OPTION_VERBS_REQUIRED, &port);
+	if (!error)
+		error = port_open(&port, &nic);
+	if (error)
+		return error;
+	card_setup_default(&setup);
+	error = card_open(owner, nic, &setup, owner->driver ? &carrier : &carrier_unwatched, owner);
+	if (error)
+		return error;
+	error = verbs_observe(owner);
+	if (error) {
+		card_close(card_of(owner));
+		return error;
+	}
+	owner->parts.network[1] |= ADDRESS_CARD;
+	return 0;
 }
 
 int verbs_attach(struct transport_owner *owner, struct nic *nic, const struct card_setup *setup,
-		 const struct card_carrier *carrier, void *carrier_arg)
+		 const struct card_carrier *carriers, void *carrier_arg)
 {
 	struct card_setup usual;
 	int error;
 
 	card_setup_default(&usual);
-	error = card_open(owner, nic, setup ? setup : &usual, carrier, carrier_arg);
+	error = card_open(owner, nic, setup ? setup : &usual, carriers, carrier_arg);
 	transport_set_polled(owner, TRANSPORT_VERBS, !error);
 	return error;
 }
 
-static void verbs_end(struct transport_owner *owner)
+static void verbs_close(struct transport_owner *owner)
 {
 	card_close(card_of(owner));
 	transport_set_polled(owner, TRANSPORT_VERBS, false);
@@ -39,51 +441,96 @@ static bool verbs_drained(struct transport_owner *owner)
 	return card_drained(card_of(owner));
 }
 
+/* By the connection peers hear of the end of ours. */
 static void verbs_notify_close(struct transport_owner *owner)
 {
 	struct card *card = card_of(owner);
 
+	if (!verbs_alone(owner))
+		return;
 	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node))
 		pair_end(container_of(node, struct pair, node));
 }
 
-/* Whose address says nothing of adapters is found out when a queue is wanted. */
+/* ---- Peers ------------------------------------------------------------------------------------------ */
+
 static bool verbs_reaches(const struct transport_owner *owner, const struct address_parts *parts)
 {
-	return parts->network[0] != ADDRESS_NONE && parts->network[0] == owner->parts.network[0];
+	if (verbs_alone(owner))
+		return parts->network[0] != ADDRESS_NONE && parts->network[0] == owner->parts.network[0];
+	return parts->network[1] & ADDRESS_CARD && datagram_transport.reaches(owner, parts);
 }
 
 static int verbs_connect(struct transport_peer *peer)
 {
-	struct pair *pair = pair_get(peer);
+	struct pair *pair = verbs_pair(peer);
 
 	if (!pair)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another peer");
+	if (!verbs_alone(peer->owner))
+		return datagram_transport.connect(peer);
 	pair_want(pair);
 	return 0;
 }
 
 static bool verbs_connected(struct transport_peer *peer)
 {
-	return pair_of(peer)->told;
+	if (!verbs_alone(peer->owner))
+		return datagram_transport.connected(peer);
+	return pair_of(peer)->state == PAIR_OPEN || pair_of(peer)->told;
 }
 
 static int verbs_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		      uint64_t offset, uint32_t length)
 {
-	return pair_of(peer) ? records_push(pair_of(peer), record, payload, offset, length) : THOLE_ERR_AGAIN;
+	struct pair *pair = verbs_pair(peer);
+
+	if (!pair)
+		return THOLE_ERR_AGAIN;
+	if (pair->way == WAY_NETWORK && record->kind < RECORD_BULK && !way_is_open(pair))
+		return datagram_transport.push(peer, record, payload, offset, length);
+	if (pair->way == WAY_OVER)
+		return record->kind < RECORD_BULK ? THOLE_ERR_AGAIN : 0;
+	if (pair->way == WAY_NETWORK) {
+		if (record->kind >= RECORD_BULK) /* of a transfer of the queue: it ends with that */
+			return pair->state == PAIR_OPEN ? records_push(pair, record, payload, offset, length) : 0;
+		if (!datagram_transport.settled(peer))
+			return THOLE_ERR_AGAIN;
+		pair->gap_try_ns = 0;
+		way_set(pair, WAY_QUEUE);
+	}
+	return records_push(pair, record, payload, offset, length);
+}
+
+static bool verbs_by_queue(const struct transport_peer *peer)
+{
+	return pair_of(peer) && pair_of(peer)->way == WAY_QUEUE;
 }
 
 static uint32_t verbs_piece_max(struct transport_peer *peer, uint64_t left)
 {
-	(void)left;
-	return records_piece_max(card_of(peer->owner));
+	uint32_t most = records_piece_max(card_of(peer->owner));
+	uint32_t network;
+
+	if (verbs_by_queue(peer))
+		return most;
+	/* the way may be the queue when it is pushed */
+	network = datagram_transport.piece_max(peer, left);
+	return network < most ? network : most;
 }
 
 /* What is longer is fetched, without a copy into a slot. */
 static uint64_t verbs_eager_max(struct transport_peer *peer)
 {
-	return peer->owner->backpressure ? 0 : records_piece_max(card_of(peer->owner));
+	if (verbs_by_queue(peer))
+		return peer->owner->backpressure ? 0 : records_piece_max(card_of(peer->owner));
+	return datagram_transport.eager_max(peer);
+}
+
+static void verbs_limits(struct transport_peer *peer, struct transport_limits *limits_p)
+{
+	if (!verbs_alone(peer->owner))
+		datagram_transport.limits(peer, limits_p);
 }
 
 static void verbs_backpressure(struct transport_owner *owner)
@@ -95,21 +542,47 @@ static void verbs_disconnect(struct transport_peer *peer)
 {
 	if (pair_of(peer))
 		pair_disconnect(pair_of(peer));
+	if (!verbs_alone(peer->owner))
+		datagram_transport.disconnect(peer);
 }
 
 static void verbs_info(struct transport_peer *peer, struct thole_peer_info *info_p)
 {
 	const struct pair *pair = pair_of(peer);
 
-	if (!pair)
-		return;
-	info_p->state = pair->told ? "connected" : "connecting"; /* its queue may be closed meanwhile */
-	info_p->records = info_p->bulk = card_of(peer->owner)->nic->device;
+	if (!verbs_alone(peer->owner))
+		datagram_transport.info(peer, info_p);
+	else if (pair)
+		info_p->state = pair->state == PAIR_OPEN ? "connected" : pair->told ? "resting" : "connecting";
+	if (verbs_by_queue(peer))
+		info_p->records = info_p->bulk = "verbs";
 }
+
+/* By the queue only what was told by it. */
+static void verbs_fetch(struct transport_fetch *fetch)
+{
+	if (verbs_by_queue(fetch->peer) && (fetch->window.address || verbs_alone(fetch->peer->owner)))
+		bulk_verbs_fetch(fetch);
+	else
+		datagram_transport.fetch(fetch);
+}
+
+/* ---- Running ---------------------------------------------------------------------------------------- */
 
 static int verbs_progress(struct transport_owner *owner)
 {
-	return card_progress(card_of(owner));
+	struct card *card = card_of(owner);
+	int n = card_progress(card);
+
+	ways_look(card);
+	for (struct list_node *node = list_first(&card->due), *next; node; node = next) {
+		struct pair *pair = container_of(node, struct pair, due);
+
+		next = list_next(&card->due, node);
+		if (!pair->dead && pair->way == WAY_OVER)
+			over_turn(pair);
+	}
+	return n;
 }
 
 static int verbs_transmit(struct transport_owner *owner)
@@ -122,23 +595,39 @@ static uint64_t verbs_deadline(const struct transport_owner *owner)
 	return card_deadline(card_of(owner));
 }
 
-static uint64_t verbs_sleep(struct transport_owner *owner)
+/* Pairs that are apart, or go over, are looked at now and then. */
+static uint64_t verbs_look_ns(const struct card *card)
+{
+	for (uint32_t i = 0; i < card->pair_count; i++) {
+		const struct pair *pair = card->pairs[i];
+
+		if (pair && !pair->dead &&
+		    (pair->way == WAY_OVER || (pair->way == WAY_QUEUE && !(pair->state == PAIR_OPEN && pair->proven))))
+			return LOOK_NS;
+	}
+	return UINT64_MAX;
+}
+
+static uint64_t verbs_arm(struct transport_owner *owner)
 {
 	struct card *card = card_of(owner);
-	uint64_t deadline_ns = card_deadline(card), now_ns = card->nic->calls->now_ns(card->nic);
+	uint64_t deadline_ns = card_deadline(card), now_ns = card->nic->calls->now_ns(card->nic), longest;
 
 	if (card->nic->calls->arm(card->nic) || deadline_ns <= now_ns)
 		return 0;
-	return deadline_ns == UINT64_MAX ? UINT64_MAX : deadline_ns - now_ns;
+	longest = verbs_look_ns(card);
+	return deadline_ns - now_ns < longest ? deadline_ns - now_ns : longest;
 }
 
 const struct transport verbs_transport = {
 	.name = "verbs",
-	.carried = COUNTER_VERBS_MESSAGES,
+	.option = "verbs",
+	.carried = COUNTER_NETWORK_MESSAGES, /* until its way is the queue */
+	.beside_last = true,
 	.weight = VERBS_POLLS,
 	.wanted = verbs_wanted,
 	.open = verbs_open,
-	.close = verbs_end,
+	.close = verbs_close,
 	.drained = verbs_drained,
 	.notify_close = verbs_notify_close,
 	.reaches = verbs_reaches,
@@ -148,11 +637,13 @@ const struct transport verbs_transport = {
 	.connected = verbs_connected,
 	.transmit = verbs_transmit,
 	.eager_max = verbs_eager_max,
+	.limits = verbs_limits,
 	.info = verbs_info,
 	.disconnect = verbs_disconnect,
 	.backpressure = verbs_backpressure,
-	.fetch = bulk_verbs_fetch,
+	.word = verbs_word,
+	.fetch = verbs_fetch,
 	.progress = verbs_progress,
 	.deadline = verbs_deadline,
-	.arm = verbs_sleep,
+	.arm = verbs_arm,
 };

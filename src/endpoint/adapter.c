@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * adapter: what a user is told of this host's adapters for remote DMA - what each port can do, and what would be faster
+ * and how. Nothing here is kept, and nothing is changed.
+ */
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "transport/verbs/port.h"
+
+enum {
+	LOCKED_LEAST = 64 << 20, /* bytes: buffers of an endpoint, and some large messages */
+	ETHERNET_MORE = 104,     /* bytes of a frame beside a RoCE packet's payload, at most */
+};
+
+static const char driver_device[] = "/dev/thole";
+
+/* The strings of one thole_adapter_info. */
+struct description {
+	char name[80];
+	char address[INET6_ADDRSTRLEN];
+	char can[64];
+	char better[1024];
+};
+
+__attribute__((format(printf, 2, 3))) static void adapter_advise(struct description *description, const char *format,
+								 ...)
+{
+	size_t length = strlen(description->better);
+	va_list arguments;
+
+	if (length > 0 && length + 1 < sizeof(description->better))
+		description->better[length++] = '\n';
+	va_start(arguments, format);
+	vsnprintf(description->better + length, sizeof(description->better) - length, format, arguments);
+	va_end(arguments);
+}
+
+static void adapter_better(struct description *description, const struct port *port)
+{
+	char interface[IF_NAMESIZE] = "INTERFACE";
+
+	if (!port->active)
+		adapter_advise(description, "its port is not active: check its cable and its switch%s",
+			       port->kind == PORT_INFINIBAND ? ", and that a subnet manager runs"
+							     : ", and that its network interface is up");
+	if (port->kind == PORT_NONE)
+		adapter_advise(description, "it has no address: give its network interface an IP address");
+	if (port->kind == PORT_ROCE1)
+		adapter_advise(description, "it has no address of RoCE v2: give its network interface an IP address");
+	if (port->software)
+		adapter_advise(description,
+			       "it is played by processors, and slower than the network without it: it is used only "
+			       "with the options verbs=required or verbs_device=%s",
+			       port->device);
+	if (port->interface)
+		if_indextoname(port->interface, interface);
+	if (port->active && port->mtu < port->mtu_max && port->kind != PORT_INFINIBAND)
+		adapter_advise(description, "its packets have %u bytes and could have %u: ip link set %s mtu %u",
+			       port->mtu, port->mtu_max, interface, port->mtu_max + ETHERNET_MORE);
+	if (port->limits.registered_max < LOCKED_LEAST)
+		adapter_advise(description,
+			       "only %llu bytes may be registered with it: raise the limit of locked memory (ulimit -l "
+			       "unlimited; for services LimitMEMLOCK=infinity)",
+			       (unsigned long long)port->limits.registered_max);
+	if (!(port->limits.can & NIC_CAN_PAGE_FAULT) && access(driver_device, R_OK | W_OK) != 0)
+		adapter_advise(description,
+			       "nobody tells when memory changes, so it is registered for each message, or copied: "
+			       "load the kernel driver (thole driver)");
+}
+
+static void adapter_describe(struct description *description, const struct port *port)
+{
+	static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
+	static const struct {
+		uint32_t can;
+		const char *name;
+	} words[] = {{NIC_CAN_READ, "read"},
+		     {NIC_CAN_ATOMIC, "atomic"},
+		     {NIC_CAN_PAGE_FAULT, "paging"},
+		     {NIC_ORDERED, "ordered"}};
+	bool is_ipv4 = memcmp(port->gid, ipv4, sizeof(ipv4)) == 0;
+
+	memset(description, 0, sizeof(*description));
+	snprintf(description->name, sizeof(description->name), "%s/%u", port->device, port->number);
+	if (port->kind != PORT_NONE)
+		inet_ntop(is_ipv4 ? AF_INET : AF_INET6, port->gid + (is_ipv4 ? sizeof(ipv4) : 0), description->address,
+			  sizeof(description->address));
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		size_t length = strlen(description->can);
+
+		if (port->limits.can & words[i].can)
+			snprintf(description->can + length, sizeof(description->can) - length, "%s%s",
+				 length ? "," : "", words[i].name);
+	}
+	adapter_better(description, port);
+}
+
+int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p)
+{
+	static const char *const kinds[] = {
+		[PORT_NONE] = "", [PORT_INFINIBAND] = "InfiniBand", [PORT_ROCE1] = "RoCE v1", [PORT_ROCE2] = "RoCE v2"};
+	static _Thread_local struct description description;
+	const struct port *port;
+	struct port *list;
+	unsigned count;
+	int error = port_list(NULL, &list, &count);
+
+	if (error)
+		return error;
+	if (index >= count) {
+		free(list);
+		return THOLE_ERR_NOT_FOUND;
+	}
+	port = &list[index];
+	adapter_describe(&description, port);
+	*info_p = (struct thole_adapter_info){
+		.name = description.name,
+		.kind = kinds[port->kind],
+		.address = description.address,
+		.can = description.can,
+		.mtu = port->mtu,
+		.rate = port->limits.rate * 8,
+		.up = port->active,
+		.software = port->software,
+		.better = description.better,
+	};
+	free(list);
+	return 0;
+}
