@@ -53,7 +53,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     wanted = metafunc.config.getoption("--kernel")
     chosen = [kernel for kernel in found if wanted in ("", kernel.series)]
-    metafunc.parametrize("kernel", chosen, ids=[kernel.series for kernel in chosen], scope="session")
+    # Tests of a kernel are one worker's, by --dist loadgroup: a module and a first file system are made once.
+    marked = [pytest.param(kernel, marks=pytest.mark.xdist_group(kernel.series), id=kernel.series) for kernel in chosen]
+    metafunc.parametrize("kernel", marked, scope="session")
 
 
 @pytest.fixture(scope="session")
