@@ -275,21 +275,25 @@ bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
+/* Its place is made first, which may sleep: whoever can find it finds it begun. */
 static int mover_fetch_enter(struct mover *mover, struct mover_connection *connection, struct mover_fetch *fetch)
 {
 	int status = atomic_read(&mover->fetches) <= THOLE_DRIVER_FETCHES ? 0 : -ENOSPC;
 
+	if (!status && xa_load(&connection->fetches, fetch->transfer))
+		status = -EEXIST;
 	if (!status)
-		status = xa_insert_bh(&connection->fetches, fetch->transfer, fetch, GFP_KERNEL_ACCOUNT);
+		status = xa_reserve_bh(&connection->fetches, fetch->transfer, GFP_KERNEL_ACCOUNT);
 	if (status)
-		return status == -EBUSY ? -EEXIST : status;
+		return status;
 	fetch->connection = connection;
 	fetch->wanted.head = connection->tagged ? MOVER_HEAD : PACKET_FRONT;
-	mover_fetch_pin(fetch);
 	mover_lock(mover);
 	block_fetch_begin(&fetch->wanted, &connection->peer);
+	xa_store(&connection->fetches, fetch->transfer, fetch, GFP_ATOMIC); /* its place is there */
 	if (list_empty(&connection->expecting))
 		list_add_tail(&connection->expecting, &mover->expecting);
+	mover_fetch_pin(fetch);
 	mover_fetch_ask(mover);
 	mover_unlock(mover);
 	return 0;
