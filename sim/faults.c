@@ -110,9 +110,10 @@ static void fault_compute(struct faults *faults)
 
 void faults_exhaust(struct process *process, bool requests, bool on)
 {
-	static struct engine none; /* its pools are nobody's */
+	static struct engine none; /* their pools are nobody's */
+	static struct card no_card;
 	struct engine *engine = process->nic ? &none : process_engine(process);
-	struct card *card = card_of(&process->endpoint->base);
+	struct card *card = process->nic ? card_of(&process->endpoint->base) : &no_card;
 	struct pool *of_links[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
 				   &engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,
 				   &process->endpoint->requests, &process->endpoint->unexpected};

@@ -441,7 +441,9 @@ static void run_restart(struct simulation *simulation)
 	b = process_at(simulation, 1);
 	traffic_receive(b, NULL, 1 << 20, 9, 0xff, 0);
 	again = traffic_send(a, b, 1 << 20, 9, 0);
-	if (!world->failed && (!run_op(simulation, again, SECOND) || again->status))
+	/* A driver that went away without a word is waited for. */
+	if (!world->failed &&
+	    (!run_op(simulation, again, (simulation->moves ? 4 : 1) * (uint64_t)SECOND) || again->status))
 		world_fail(world, "nobody reaches the process that has started again");
 	if (!world->failed)
 		traffic_settle(&simulation->traffic, settle_limit(simulation));

@@ -22,7 +22,7 @@ engine) for part in network process traffic frames world; do own+=("$root/sim/$p
 *) echo "fuzz.sh: no target $target" >&2; exit 2 ;;
 esac
 
-flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w "-I$root/include" "-I$root/src" "-I$folder/../../src")
+flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w "-I$root/include" "-I$root/src" "-I$root/kernel" "-I$folder/../../src")
 mkdir -p "$folder/corpus/$target"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return 0; }' >"$folder/$target-probe.c"
 "$clang" "${flags[@]}" "$folder/$target-probe.c" -o "$folder/$target-probe" 2>/dev/null ||

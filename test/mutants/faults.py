@@ -483,7 +483,7 @@ FAULTS = [
     Fault(
         "PULLs that wait have no bound",
         SERVE,
-        "serve = connection->serving.count < SERVES_MAX ? pool_get(&engine->serves) : NULL;",
+        "serve = connection->serves < SERVES_MAX ? pool_get(&engine->serves) : NULL;",
         "serve = pool_get(&engine->serves);",
     ),
     Fault(

@@ -13,7 +13,7 @@ void block_init(struct blocks *blocks, const struct block_rules *rules, const st
 
 void block_peer_init(struct block_peer *peer, struct blocks *blocks, uint64_t seed)
 {
-	*peer = (struct block_peer){.all = blocks, .seed = seed, .window = blocks->outstanding_max};
+	*peer = (struct block_peer){.all = blocks, .seed = (uint16_t)seed, .window = blocks->outstanding_max};
 	list_init(&peer->node);
 	list_init(&peer->fetches);
 	list_init(&peer->asked);
@@ -140,7 +140,8 @@ static uint64_t peer_patience(const struct block_peer *peer)
 	if (ns < least_ns)
 		ns = least_ns;
 	ns <<= peer->backoff;
-	return trip_spread(peer->seed, ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS, peer->backoff);
+	return trip_spread(peer->seed * UINT64_C(0x1000100010001), ns < RESEND_MAX_NS ? ns : RESEND_MAX_NS,
+			   peer->backoff);
 }
 
 static void peer_wait(struct block_peer *peer, uint64_t now_ns)

@@ -87,9 +87,9 @@ struct block_peer {
 	uint64_t window;                /* bytes that may be */
 	/* from a PULL to its block's end; the least is to the first frame that answers it */
 	struct trip trip;
-	uint64_t seed;                  /* by which its time-outs differ from others' */
 	uint64_t timeout_ns;            /* when nothing has come for too long; 0: no block is out */
 	uint32_t order;                 /* blocks asked for so far */
+	uint16_t seed;                  /* by which its time-outs differ from others' */
 	uint8_t backoff;
 };
 

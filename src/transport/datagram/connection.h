@@ -36,6 +36,7 @@ struct connection {
 	struct routes routes;
 	struct handshake handshake;
 	struct names names;
+	uint32_t serves;            /* serve.c's: how many wait; here, where there is a gap */
 	struct transmit out;
 	struct arrival in;
 	struct pull pull;

@@ -217,7 +217,7 @@ void pull_received(struct block *block, uint32_t index)
 	struct engine *engine = connection->engine;
 
 	connection->pull.fed_ns = engine->now_ns;
-	connection->pull.starved = 0;
+	connection->silence.starved = 0;
 	if (block_received(block, index, engine->now_ns))
 		pull_fetch_end(fetch, 0);
 	else
@@ -273,13 +273,14 @@ static void pull_starve(struct connection *connection)
 	uint64_t now_ns = connection->engine->now_ns;
 
 	if (pull->late_ns && connection->silence.heard_ns > pull->late_ns && pull->fed_ns < pull->late_ns &&
-	    pull->starved++ == 0)
+	    connection->silence.starved++ == 0)
 		pull->starved_ns = pull->late_ns;
 	pull->late_ns = now_ns;
-	if (pull->starved < LINK_STARVED &&
-	    (pull->starved < 2 || now_ns - pull->starved_ns < connection->engine->owner->options.peer_timeout / 4))
+	if (connection->silence.starved < LINK_STARVED &&
+	    (connection->silence.starved < 2 ||
+	     now_ns - pull->starved_ns < connection->engine->owner->options.peer_timeout / 4))
 		return;
-	pull->starved = 0;
+	connection->silence.starved = 0;
 	route_leave(connection, connection->routes.use[LINK_BULK]);
 }
 

@@ -30,8 +30,7 @@ struct pull {
 	struct block_peer peer;
 	uint64_t late_ns;           /* when the last time-out was */
 	uint64_t fed_ns;            /* when DATA last came that was asked for */
-	uint64_t starved_ns;        /* the time-out from which on `starved` counts */
-	uint8_t starved;            /* time-outs without DATA, though the peer says other things */
+	uint64_t starved_ns;        /* the time-out from which on silence.starved counts */
 };
 
 static inline struct fetch *pull_fetch_of(const struct block *block)

@@ -135,7 +135,7 @@ void route_work(struct connection *connection, unsigned link, uint32_t seen)
 	route->lost_in_row = 0;
 	route_choose(connection);
 	if (link == connection->routes.use[LINK_BULK])
-		connection->pull.starved = 0;
+		connection->silence.starved = 0;
 }
 
 void route_shrink(struct connection *connection, unsigned link, uint32_t frame_max)

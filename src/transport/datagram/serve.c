@@ -34,7 +34,7 @@ void serve_begin(struct connection *connection)
 static void serve_free(struct connection *connection, struct serve *serve)
 {
 	list_remove(&serve->node);
-	connection->serving.count--;
+	connection->serves--;
 	if (list_empty(&connection->serving.serves))
 		list_remove(&connection->serving.node);
 	pool_put(&connection->engine->serves, serve);
@@ -81,14 +81,14 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 		engine_count(engine, COUNTER_FRAMES_DUPLICATE);
 		return;
 	}
-	serve = connection->serving.count < SERVES_MAX ? pool_get(&engine->serves) : NULL;
+	serve = connection->serves < SERVES_MAX ? pool_get(&engine->serves) : NULL;
 	if (!serve) {
 		engine_count(engine, COUNTER_DROPPED_FULL);
 		return;
 	}
 	answer_begin(&serve->answer, pull);
 	serve->link = route_serve(connection, packet->flags & PACKET_ASIDE);
-	if (connection->serving.count++ == 0)
+	if (connection->serves++ == 0)
 		list_push_back(&engine->serving, &connection->serving.node);
 	list_push_back(&connection->serving.serves, &serve->node);
 }

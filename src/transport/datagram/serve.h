@@ -17,7 +17,6 @@ enum serve_limits {
 struct serving {
 	struct list_node node;      /* engine->serving */
 	struct list_node serves;    /* struct serve */
-	uint32_t count;
 };
 
 void serve_init(struct engine *engine);

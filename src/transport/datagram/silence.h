@@ -25,6 +25,7 @@ struct silence {
 	uint32_t stalled_at;        /* the oldest frame that was unacknowledged at checked_ns */
 	bool asking;                /* link->liveness is at work */
 	bool awaited;               /* somebody waits for this peer, though nothing is under way */
+	uint8_t starved;            /* time-outs without DATA, though the peer says other things */
 };
 
 /* The peer is lost. */

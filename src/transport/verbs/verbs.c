@@ -553,7 +553,7 @@ static void verbs_info(struct transport_peer *peer, struct thole_peer_info *info
 	if (!verbs_alone(peer->owner))
 		datagram_transport.info(peer, info_p);
 	else if (pair)
-		info_p->state = pair->state == PAIR_OPEN ? "connected" : pair->told ? "resting" : "connecting";
+		info_p->state = verbs_connected(peer) ? "connected" : "connecting";
 	if (verbs_by_queue(peer))
 		info_p->records = info_p->bulk = "verbs";
 }
