@@ -87,6 +87,8 @@ test-all: build-tests
 	@status=0; \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --setup all --print-errorlogs || status=1; \
 	$(MAKE) mutants || status=1; \
+	tools/packages.sh vm || true; \
+	MPI_TESTS=full $(GUESTS) || status=1; \
 	MPI_TESTS=full $(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
 	exit $$status
 

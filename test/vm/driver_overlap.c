@@ -116,7 +116,8 @@ static void body(int rank)
 	finish(endpoint, requests);
 	wait_ns = ranks_now_ns() - start_ns;
 	CHECK_EQUAL(ranks_compare((uint64_t)!rank + 2, 0, in, config.bytes), config.bytes);
-	if (rank < config.drivers)
+	/* A loaded machine loses its packets, and then the engine asks by another link for a while. */
+	if (rank < config.drivers && !config.thread)
 		CHECK(ranks_counter(endpoint, "bulk_handed_over") > 0);
 	printf("rank %d: alone %.1f ms, there after %.1f ms of computing, wait %.1f ms; overlap_miss %llu, taken back "
 	       "%llu\n",
