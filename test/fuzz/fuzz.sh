@@ -18,7 +18,7 @@ own=("$root/test/fuzz/$target.c" "$root/test/fuzz/fuzzer.c") link=() length=3000
 case $target in
 hostile) link=(-Wl,--wrap=process_vm_writev) ;;
 codec) length=9300 ;;
-engine) for part in network process traffic frames world; do own+=("$root/sim/$part.c"); done ;;
+engine) for part in carrier frames mover network nic nic_models process traffic world; do own+=("$root/sim/$part.c"); done ;;
 *) echo "fuzz.sh: no target $target" >&2; exit 2 ;;
 esac
 
