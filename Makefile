@@ -20,8 +20,8 @@ VENV  := $(BUILD)/venv
 TOOL  := $(VENV)/tool/bin
 # Workers take one test after the other, in the order that conftest.py gives.
 SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --maxschedchunk 1
-# A kernel's guests one after the other, beside the other kernel's.
-GUESTS = $(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs -n 2 --dist loadgroup
+# Two at a time, since most have one processor.
+GUESTS = $(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs -n 2 --maxschedchunk 1
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
 .PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel driver-package clean

@@ -53,9 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     wanted = metafunc.config.getoption("--kernel")
     chosen = [kernel for kernel in found if wanted in ("", kernel.series)]
-    # Tests of a kernel are one worker's, by --dist loadgroup: a module and a first file system are made once.
-    marked = [pytest.param(kernel, marks=pytest.mark.xdist_group(kernel.series), id=kernel.series) for kernel in chosen]
-    metafunc.parametrize("kernel", marked, scope="session")
+    metafunc.parametrize("kernel", chosen, ids=[kernel.series for kernel in chosen], scope="session")
 
 
 @pytest.fixture(scope="session")

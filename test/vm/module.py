@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from pathlib import Path
 
-from kernels import ROOT, Kernel, Missing, fetch_sparse, locked, run
+from kernels import ROOT, Kernel, fetch_sparse, locked, run
 
 sys.path.insert(0, str(ROOT / "tools"))
 import driver_tree  # noqa: E402
@@ -22,12 +21,5 @@ def build_module(kernel: Kernel, build: Path) -> Path:
     with locked(folder):
         driver_tree.lay(folder, build / "src")
         place = ("-C", str(kernel.headers), f"M={folder}")
-        words = ("make", "-s", f"-j{os.cpu_count()}", *place, *strict, without, "modules")
-        try:
-            run(*words)
-        except Missing as trouble:  # once a linker found an object that it did not know; what is wrong is so again
-            warnings.warn(f"compiled once more: {trouble}", stacklevel=2)
-            for path in folder.rglob("*.o"):
-                path.unlink()
-            run(*words)
+        run("make", "-s", f"-j{os.cpu_count()}", *place, *strict, without, "modules")
     return folder / "thole.ko"
