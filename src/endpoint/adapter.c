@@ -5,13 +5,13 @@
  */
 #include <arpa/inet.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "endpoint/advice.h"
 #include "transport/verbs/port.h"
 
 enum {
@@ -26,53 +26,40 @@ struct description {
 	char name[80];
 	char address[INET6_ADDRSTRLEN];
 	char can[64];
-	char better[1024];
+	struct advice better;
 };
-
-__attribute__((format(printf, 2, 3))) static void adapter_advise(struct description *description, const char *format,
-								 ...)
-{
-	size_t length = strlen(description->better);
-	va_list arguments;
-
-	if (length > 0 && length + 1 < sizeof(description->better))
-		description->better[length++] = '\n';
-	va_start(arguments, format);
-	vsnprintf(description->better + length, sizeof(description->better) - length, format, arguments);
-	va_end(arguments);
-}
 
 static void adapter_better(struct description *description, const struct port *port)
 {
 	char interface[IF_NAMESIZE] = "INTERFACE";
 
 	if (!port->active)
-		adapter_advise(description, "its port is not active: check its cable and its switch%s",
-			       port->kind == PORT_INFINIBAND ? ", and that a subnet manager runs"
-							     : ", and that its network interface is up");
+		advise(&description->better, "its port is not active: check its cable and its switch%s",
+		       port->kind == PORT_INFINIBAND ? ", and that a subnet manager runs"
+						     : ", and that its network interface is up");
 	if (port->kind == PORT_NONE)
-		adapter_advise(description, "it has no address: give its network interface an IP address");
+		advise(&description->better, "it has no address: give its network interface an IP address");
 	if (port->kind == PORT_ROCE1)
-		adapter_advise(description, "it has no address of RoCE v2: give its network interface an IP address");
+		advise(&description->better, "it has no address of RoCE v2: give its network interface an IP address");
 	if (port->software)
-		adapter_advise(description,
-			       "it is played by processors, and slower than the network without it: it is used only "
-			       "with the options verbs=required or verbs_device=%s",
-			       port->device);
+		advise(&description->better,
+		       "it is played by processors, and slower than the network without it: it is used only "
+		       "with the options verbs=required or verbs_device=%s",
+		       port->device);
 	if (port->interface)
 		if_indextoname(port->interface, interface);
 	if (port->active && port->mtu < port->mtu_max && port->kind != PORT_INFINIBAND)
-		adapter_advise(description, "its packets have %u bytes and could have %u: ip link set %s mtu %u",
-			       port->mtu, port->mtu_max, interface, port->mtu_max + ETHERNET_MORE);
+		advise(&description->better, "its packets have %u bytes and could have %u: ip link set %s mtu %u",
+		       port->mtu, port->mtu_max, interface, port->mtu_max + ETHERNET_MORE);
 	if (port->limits.registered_max < LOCKED_LEAST)
-		adapter_advise(description,
-			       "only %llu bytes may be registered with it: raise the limit of locked memory (ulimit -l "
-			       "unlimited; for services LimitMEMLOCK=infinity)",
-			       (unsigned long long)port->limits.registered_max);
+		advise(&description->better,
+		       "only %llu bytes may be registered with it: raise the limit of locked memory (ulimit -l "
+		       "unlimited; for services LimitMEMLOCK=infinity)",
+		       (unsigned long long)port->limits.registered_max);
 	if (!(port->limits.can & NIC_CAN_PAGE_FAULT) && access(driver_device, R_OK | W_OK) != 0)
-		adapter_advise(description,
-			       "nobody tells when memory changes, so it is registered for each message, or copied: "
-			       "load the kernel driver (thole driver)");
+		advise(&description->better,
+		       "nobody tells when memory changes, so it is registered for each message, or copied: "
+		       "load the kernel driver (thole driver)");
 }
 
 static void adapter_describe(struct description *description, const struct port *port)
@@ -129,7 +116,7 @@ int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p)
 		.rate = port->limits.rate * 8,
 		.up = port->active,
 		.software = port->software,
-		.better = description.better,
+		.better = description.better.text,
 	};
 	free(list);
 	return 0;

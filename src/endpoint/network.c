@@ -8,7 +8,6 @@
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <netinet/udp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "endpoint/advice.h"
 #include "endpoint/capability.h"
 #include "memory/driver.h"
 #include "transport/datagram/interface.h"
@@ -100,20 +100,8 @@ struct description {
 	char address[INET6_ADDRSTRLEN];
 	char mac[3 * INTERFACE_MAC];
 	char links[32];
-	char better[1024];
+	struct advice better;
 };
-
-__attribute__((format(printf, 2, 3))) static void advise(struct description *description, const char *format, ...)
-{
-	size_t length = strlen(description->better);
-	va_list arguments;
-
-	if (length > 0 && length + 1 < sizeof(description->better))
-		description->better[length++] = '\n';
-	va_start(arguments, format);
-	vsnprintf(description->better + length, sizeof(description->better) - length, format, arguments);
-	va_end(arguments);
-}
 
 /* How long the interface waits before it says that a frame has come, in microseconds; 0 if it does not tell. */
 static uint32_t interface_coalescing(const char *name, bool *adaptive_p)
@@ -149,11 +137,13 @@ static void describe_links(struct description *description, const struct interfa
 	snprintf(description->links, sizeof(description->links), "%s%s%s", udp ? "udp" : "",
 		 udp && *ethernet ? "," : "", ethernet);
 	if (raw && !*ethernet)
-		advise(description, "small messages would take half the time over raw frames. %s", raw_remedy);
+		advise(&description->better, "small messages would take half the time over raw frames. %s",
+		       raw_remedy);
 	if (!interface->up)
-		advise(description, "it is switched off: ip link set %s up", interface->name);
+		advise(&description->better, "it is switched off: ip link set %s up", interface->name);
 	else if (!udp)
-		advise(description, "it has no IP address: ip address add ADDRESS/BITS dev %s", interface->name);
+		advise(&description->better, "it has no IP address: ip address add ADDRESS/BITS dev %s",
+		       interface->name);
 }
 
 static void describe_speed(struct description *description, const struct interface *interface)
@@ -164,13 +154,13 @@ static void describe_speed(struct description *description, const struct interfa
 	if (!interface->ethernet || interface->loopback || !interface->up)
 		return;
 	if (interface->mtu < JUMBO_MTU)
-		advise(description,
+		advise(&description->better,
 		       "its MTU is %u: where all of the network carries longer frames, large messages take less "
 		       "time with ip link set %s mtu %d",
 		       interface->mtu, interface->name, JUMBO_MTU);
 	coalescing = interface_coalescing(interface->name, &adaptive);
 	if (coalescing > COALESCE_US_MAX || adaptive)
-		advise(description,
+		advise(&description->better,
 		       "its interrupts wait %s%u us for more frames: ethtool -C %s adaptive-rx off rx-usecs %d",
 		       adaptive ? "up to some time above " : "", coalescing, interface->name, COALESCE_US_MAX / 2);
 }
@@ -217,7 +207,7 @@ int thole_interface_info(unsigned index, struct thole_interface_info *info_p)
 		.up = list[index].up && list[index].running,
 		.chosen = is_chosen,
 		.links = description.links,
-		.better = description.better,
+		.better = description.better.text,
 	};
 	free(list);
 	return 0;
