@@ -22,7 +22,7 @@ from thole.frames.fields import Codec, Field, Packet, Term, Wrong, load  # noqa:
 
 
 def header(codec: Codec, source: str) -> Iterator[str]:
-    yield "/* SPDX-License-Identifier: BSD-3-Clause */"
+    yield "/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */"
     yield f"/* Made of {source} by tools/fields.py. */"
     guard = f"THOLE_TRANSPORT_DATAGRAM_WIRE_{codec.name.upper()}_FIELDS_H"
     yield from (f"#ifndef {guard}", f"#define {guard}", "")

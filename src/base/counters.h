@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * counters: one table of what an endpoint counts. Whatever is dropped, retried, stalled or fallen back from has
  * a row. The values are in the endpoint; only its owner writes them.

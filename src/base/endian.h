@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /* endian: big-endian numbers at any address, as the network has them. */
 #ifndef THOLE_BASE_ENDIAN_H
 #define THOLE_BASE_ENDIAN_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * siphash: SipHash-2-4 (Aumasson and Bernstein), a short keyed digest: who does not know the key cannot foresee it,
  * however many digests of other texts are known. Pure.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * record: the unit of the records service - small, reliable, in order, one source. One cache line in memory,
  * with a payload that is inside it where it fits. What kinds mean is in message.c; kinds from RECORD_BULK

@@ -110,6 +110,8 @@ def test_package(build: Path, tmp_path: Path) -> None:
     inside = tmp_path / "in"
     sources = inside / "usr/src/thole-0.1.0"
     assert files(sources) == files(tree)
+    compiled = [path for path in sources.rglob("*.[ch]") if path.is_file()]
+    assert compiled and not [path for path in compiled if "GPL-2.0" not in path.read_text().partition("\n")[0]]
     assert all((sources / name).read_bytes() == (tree / name).read_bytes() for name in files(tree))
     for path in (inside / "DEBIAN/conffiles").read_text().split():
         assert (inside / path.lstrip("/")).exists()

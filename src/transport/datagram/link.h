@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * link: a way for frames out of this host and in again. Each is one small file (link_udp.c, link_raw.c; the simulator
  * has its own). A link knows no protocol: it may lose, double or reorder frames. It is called once a burst, not once a

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * codec: packets to bytes and back. A codec's limits are data here, and the engine works with any of them. Pure.
  *

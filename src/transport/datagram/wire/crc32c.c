@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * crc32c: two implementations of one checksum; the instruction's is taken where the processor has it. The table holds
  * what four bits of input do, so it fits a cache line and needs no set-up.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * crc32c: the checksum of native frames: Castagnoli's polynomial, as iSCSI and SCTP have it, since processors compute
  * it. It finds damage, not malice. Pure.

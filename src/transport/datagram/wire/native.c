@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * native: the codec of our own peers. What is where in a frame is in native.fields, of which native_fields.h is made:
  * *_AT and

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * packet: what one frame says, decoded; the same for every codec. The engine thinks in these, a codec (codec.h) turns
  * them into bytes and back. A field that a type or codec does not carry is zero after decoding and not looked at when
