@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "thole_driver.h"
@@ -109,6 +110,35 @@ static inline uint64_t pages_pinned(void)
 		sscanf(line, "VmPin: %lu", &kib);
 	fclose(file);
 	return kib * 1024 / PAGE;
+}
+
+struct driver_case {
+	const char *name;
+	void (*run)(void);
+	bool root; /* left out for others, unless it is asked for */
+};
+
+/* Each in a process of its own: those that the arguments name, or all; says which have passed. */
+static inline void cases_run(const struct driver_case *cases, size_t count, int argc, char **argv)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool wanted = argc < 2 && (!cases[i].root || geteuid() == 0);
+		int status = 0;
+		pid_t child;
+
+		for (int n = 1; n < argc; n++)
+			wanted |= strcmp(argv[n], cases[i].name) == 0;
+		if (!wanted)
+			continue;
+		child = fork();
+		if (child == 0) {
+			cases[i].run();
+			_exit(0);
+		}
+		CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+		printf("%s\n", cases[i].name);
+		fflush(stdout);
+	}
 }
 
 #endif

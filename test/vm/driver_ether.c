@@ -610,11 +610,7 @@ static void case_nonsense(void)
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-	bool root;
-} cases[] = {
+static const struct driver_case cases[] = {
 	{"lengths", case_lengths, false},     {"bursts", case_bursts, false},   {"full", case_full, false},
 	{"sleep", case_sleep, false},         {"binding", case_binding, false}, {"stranger", case_stranger, false},
 	{"arguments", case_arguments, false}, {"child", case_child, false},     {"mxoe", case_mxoe, false},
@@ -630,23 +626,6 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3 && strcmp(argv[1], "--reflect") == 0)
 		reflect(argv[2]);
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		bool wanted = argc < 2 && (!cases[i].root || geteuid() == 0);
-		int status = 0;
-		pid_t child;
-
-		for (int n = 1; n < argc; n++)
-			wanted |= strcmp(argv[n], cases[i].name) == 0;
-		if (!wanted)
-			continue;
-		child = fork();
-		if (child == 0) {
-			cases[i].run();
-			_exit(0);
-		}
-		CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
-		printf("%s\n", cases[i].name);
-		fflush(stdout);
-	}
+	cases_run(cases, sizeof(cases) / sizeof(*cases), argc, argv);
 	return 0;
 }

@@ -259,33 +259,19 @@ static void case_mapping(void)
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
-	{"told", case_told},           {"failed", case_failed}, {"full", case_full},         {"room", case_room},
-	{"forgotten", case_forgotten}, {"sleep", case_sleep},   {"nonsense", case_nonsense}, {"mapping", case_mapping},
+static const struct driver_case cases[] = {
+	{"told", case_told, false},
+	{"failed", case_failed, false},
+	{"full", case_full, false},
+	{"room", case_room, false},
+	{"forgotten", case_forgotten, false},
+	{"sleep", case_sleep, false},
+	{"nonsense", case_nonsense, false},
+	{"mapping", case_mapping, false},
 };
 
 int main(int argc, char **argv)
 {
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		bool wanted = argc < 2;
-		int status = 0;
-		pid_t child;
-
-		for (int n = 1; n < argc; n++)
-			wanted |= strcmp(argv[n], cases[i].name) == 0;
-		if (!wanted)
-			continue;
-		child = fork();
-		if (child == 0) {
-			cases[i].run();
-			_exit(0);
-		}
-		CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
-		printf("%s\n", cases[i].name);
-		fflush(stdout);
-	}
+	cases_run(cases, sizeof(cases) / sizeof(*cases), argc, argv);
 	return 0;
 }
