@@ -36,6 +36,7 @@ static const struct member {
 	MEMBER(segment, fenced),
 	MEMBER(segment, producer_closed),
 	MEMBER(segment, withdrawn),
+	MEMBER(segment, first),
 	MEMBER(segment, consumed),
 	MEMBER(segment, handled),
 	MEMBER(segment, wake),

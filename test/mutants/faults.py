@@ -910,8 +910,8 @@ FAULTS = [
     Fault(
         "a segment of another version is taken",
         SEGMENT,
-        "if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION) {",
-        "if (segment->magic != SEGMENT_MAGIC) {",
+        "if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION || first",
+        "if (segment->magic != SEGMENT_MAGIC || first",
     ),
     # ---- Bulk in shared memory
     Fault(
@@ -1608,6 +1608,25 @@ FAULTS = [
         "src/base/bytes.c",
         "in += BYTES_STEP)\n\t\tmemcpy(out, in, BYTES_STEP);\n\tmemcpy(out, in, length);",
         "in += BYTES_STEP)\n\t\tmemcpy(out, in, BYTES_STEP);",
+    ),
+    Fault(
+        "of several rings the same are polled each time",
+        SHM,
+        "\tshm->turn = end < shm->in_count ? end : 0;\n",
+        "",
+    ),
+    Fault(
+        "what is owed to one of several producers is never told",
+        SHM,
+        "\tif (!list_empty(&shm->owing))\n\t\tshm_publish_late(shm);\n",
+        "",
+    ),
+    Fault("a ring may begin behind its end", SEGMENT, " || first >= RING_SLOTS", ""),
+    Fault(
+        "a ring that ends is still owed something",
+        SHM,
+        "\t\t\tshm_settle(shm->in[i].ring);\n\t\telse\n",
+        "\t\t\t;\n\t\telse\n",
     ),
     Fault(
         "behind a message's first piece a stream begins",

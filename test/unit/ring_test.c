@@ -3,6 +3,7 @@
  * Rings: records in order with their payloads, laps and stamps, areas that fill up and drain, and what a producer that
  * is not correct may write. The records here are messages without a receive, so that they are found by probing.
  */
+#include "message/message.h"
 #include "pair.h"
 
 static const char *const small_options[] = {"bulk_ring=64k", "unexpected_max=1g", "look_again=0", NULL};
@@ -365,7 +366,7 @@ static void reclaim__more_than_was_produced(void **state)
 	{
 		struct ring_out *out = out_of(&pair);
 		struct ring_in *in = in_of(&pair);
-		static const uint64_t lies[] = {UINT64_MAX, UINT64_C(1) << 63, 1000, 12};
+		const uint64_t lies[] = {UINT64_MAX, UINT64_C(1) << 63, 1000, out->produced + 1};
 		uint64_t consumed = out->consumed;
 
 		assert_ptr_not_equal(out->segment, in->segment); /* one memory, mapped twice */
@@ -377,6 +378,171 @@ static void reclaim__more_than_was_produced(void **state)
 		}
 	}
 	pair_close(&pair);
+}
+
+/* ---- Several rings ---------------------------------------------------------------------------------- */
+
+enum { OTHERS = 21 };
+
+/* One endpoint, and others that are connected to it. */
+struct hub {
+	struct thole_endpoint *hub, *others[OTHERS];
+	uint32_t to_hub[OTHERS];
+	uint64_t sent[OTHERS], got[OTHERS];
+};
+
+static void hub_say(struct hub *hub, int other)
+{
+	static uint8_t bytes[3000];
+	uint64_t number = hub->sent[other]++, id = number << 8 | (uint64_t)other;
+	size_t length = number * 7919 % (number % 4 ? 120 : sizeof(bytes));
+
+	for (size_t i = 0; i < length; i++)
+		bytes[i] = pair_byte(id, i);
+	assert_int_equal(thole_send(hub->others[other], hub->to_hub[other], bytes, length, (uint64_t)other, number,
+				    THOLE_IMM | THOLE_QUIET | THOLE_INJECT, NULL, NULL), 0);
+}
+
+/* One poll of the hub's, and what it has found. Returns how many messages. */
+static int hub_hear(struct hub *hub)
+{
+	struct thole_completion completion;
+	struct thole_message *message;
+	struct thole_request *request;
+	uint8_t to[3000];
+	struct iovec segment = {to, sizeof(to)};
+	int n = 0;
+
+	thole_progress(hub->hub);
+	while (receive_find(hub->hub, THOLE_ANY, 0, 0, 0)) {
+		assert_int_equal(thole_message_probe(hub->hub, THOLE_ANY, 0, 0, 0, &completion, &message), 1);
+		assert_int_equal(completion.imm, hub->got[completion.tag]);
+		assert_int_equal(thole_message_recv(hub->hub, message, &segment, 1, 0, NULL, &request), 0);
+		while (!thole_test(hub->hub, request, &completion))
+			thole_progress(hub->others[completion.tag]);
+		pair_check(hub->got[completion.tag]++ << 8 | completion.tag, to, completion.length);
+		n++;
+	}
+	return n;
+}
+
+static void hub_open(struct hub *hub)
+{
+	*hub = (struct hub){.hub = pair_endpoint(NULL, NULL, small_options)};
+	for (int i = 0; i < OTHERS; i++) {
+		hub->others[i] = pair_endpoint(NULL, NULL, small_options);
+		hub->to_hub[i] = pair_peer(hub->others[i], hub->hub);
+		hub_say(hub, i);
+		for (int turn = 0; hub->got[i] < hub->sent[i]; turn++) {
+			assert_true(turn < PAIR_TURNS_MAX);
+			thole_progress(hub->others[i]);
+			hub_hear(hub);
+		}
+	}
+}
+
+static void hub_close(struct hub *hub)
+{
+	for (int i = 0; i < OTHERS; i++)
+		thole_endpoint_close(hub->others[i]);
+	thole_endpoint_close(hub->hub);
+}
+
+static void several__in_order(void **state)
+{
+	struct hub hub;
+	uint64_t random = 3;
+	int left = 40000;
+
+	(void)state;
+	hub_open(&hub);
+	while (left > 0) {
+		int other = (int)random_below(&random, OTHERS);
+
+		for (uint32_t n = random_below(&random, 90); n > 0; n--)
+			hub_say(&hub, other);
+		for (uint32_t n = random_below(&random, 8); n > 0; n--)
+			left -= hub_hear(&hub);
+		thole_progress(hub.others[random_below(&random, OTHERS)]);
+	}
+	for (int i = 0; i < OTHERS; i++)
+		for (int turn = 0; hub.got[i] < hub.sent[i]; turn++) {
+			assert_true(turn < PAIR_TURNS_MAX);
+			thole_progress(hub.others[i]);
+			hub_hear(&hub);
+		}
+	for (int i = 0; i < 2 * PUBLISH_POLLS; i++) /* all producers are told */
+		thole_progress(hub.hub);
+	for (int i = 0; i < OTHERS; i++) {
+		struct ring_out *out = &shm_link(&hub.others[i]->peers[hub.to_hub[i]]->base)->out;
+
+		assert_int_equal(out->segment->consumed, out->produced);
+	}
+	hub_close(&hub);
+}
+
+/* One poll finds what is there, wherever that is and whatever was there before. */
+static void several__all_are_polled(void **state)
+{
+	struct hub hub;
+
+	(void)state;
+	hub_open(&hub);
+	for (int first = 0; first < OTHERS; first++) {
+		for (int other = 0; other < OTHERS; other++) {
+			hub_say(&hub, first);
+			assert_int_equal(hub_hear(&hub), 1);
+			hub_say(&hub, other);
+			assert_int_equal(hub_hear(&hub), 1);
+		}
+	}
+	hub_close(&hub);
+}
+
+/* Who always has something does not keep the others from being heard. */
+static void several__all_have_their_turn(void **state)
+{
+	struct hub hub;
+
+	(void)state;
+	hub_open(&hub);
+	for (int other = 1; other < OTHERS; other++) {
+		int polls = 0;
+
+		hub_say(&hub, 0);
+		hub_hear(&hub);
+		hub_say(&hub, other);
+		for (; hub.got[other] < hub.sent[other]; polls++) {
+			hub_say(&hub, 0);
+			hub_hear(&hub);
+		}
+		assert_true(polls <= (OTHERS + RINGS_ROW) / RINGS_ROW + 1);
+	}
+	hub_close(&hub);
+}
+
+/* The others stay whole when some end. */
+static void several__some_end(void **state)
+{
+	struct hub hub;
+
+	(void)state;
+	hub_open(&hub);
+	for (int gone = OTHERS - 1; gone > 0; gone -= 2) {
+		hub_say(&hub, gone);
+		hub_hear(&hub);
+		thole_endpoint_close(hub.others[gone]);
+		while (shm_of(&hub.hub->base)->in_count > (uint32_t)(OTHERS - (OTHERS + 1 - gone) / 2))
+			hub_hear(&hub);
+		hub.others[gone] = NULL;
+		for (int i = 0; i < OTHERS; i++) {
+			if (!hub.others[i])
+				continue;
+			hub_say(&hub, i);
+			assert_int_equal(hub_hear(&hub), 1);
+		}
+	}
+	hub_close(&hub);
 }
 
 int main(void)
@@ -391,6 +557,10 @@ int main(void)
 		cmocka_unit_test(publish__not_while_memory_is_lent),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
+		cmocka_unit_test(several__in_order),
+		cmocka_unit_test(several__all_are_polled),
+		cmocka_unit_test(several__all_have_their_turn),
+		cmocka_unit_test(several__some_end),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

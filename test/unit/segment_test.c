@@ -88,6 +88,30 @@ static void accept__another_version(void **state)
 	accept_refuses(fd);
 }
 
+static void accept__where_it_begins(void **state)
+{
+	static const uint32_t firsts[] = {RING_SLOTS - 2, RING_SLOTS, UINT32_MAX};
+	struct ring_in ring = {0};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		int fd = file_make(SIZE, true, 0);
+		struct segment *segment = mmap(NULL, SEGMENT_BASE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		segment->first = firsts[i];
+		munmap(segment, SEGMENT_BASE);
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+		if (firsts[i] >= RING_SLOTS) {
+			accept_refuses(fd);
+			continue;
+		}
+		assert_int_equal(segment_accept(&ring, fd), 0);
+		assert_int_equal(ring.next, firsts[i]);
+		segment_release_in(&ring);
+		close(fd);
+	}
+}
+
 /* Only reading is allowed to whoever sent it this way. */
 static void accept__a_descriptor_without_write(void **state)
 {
@@ -270,6 +294,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accept__only_what_cannot_change_its_size),
 		cmocka_unit_test(accept__another_version),
+		cmocka_unit_test(accept__where_it_begins),
 		cmocka_unit_test(accept__a_descriptor_without_write),
 		cmocka_unit_test(create__large_area_comes_when_it_is_needed),
 		cmocka_unit_test(create__area_for_bulk),

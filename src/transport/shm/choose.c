@@ -113,7 +113,7 @@ void choose_tell_all(struct transport_owner *owner)
 	const struct shm *shm = shm_of(owner);
 
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		choose_tell(shm->in[i]->peer);
+		choose_tell(shm->in[i].ring->peer);
 }
 
 /* A message of a class that may be sent eagerly came by one way: which should the next one take? */

@@ -225,13 +225,15 @@ static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
 
 static int ring_in_add(struct shm *shm, struct ring_in *ring)
 {
-	struct ring_in **in = array_reserve(shm->in, &shm->in_capacity, shm->in_count + 1, sizeof(*in));
+	struct ring_watch *in = array_reserve(shm->in, &shm->in_capacity, shm->in_count + 1, sizeof(*in));
 
 	if (!in)
 		return THOLE_ERR_MEMORY;
 	shm->in = in;
-	shm->in[shm->in_count++] = ring;
+	shm->in[shm->in_count++].ring = ring;
 	shm->owner->locals = shm->in_count;
+	for (uint32_t i = 0; i < shm->in_count && shm->in_count > 1; i++)
+		shm_watch(shm, i); /* while it was alone, the first did not keep this up */
 	return 0;
 }
 

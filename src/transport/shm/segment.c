@@ -17,6 +17,13 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
 
 #define SEGMENT_SIZE_MAX (SEGMENT_BASE + 24u * 1024 * 1024) /* one and a half times option bulk_ring's max */
 
+/* Where a ring begins: elsewhere in each process's segments. Who polls many silent rings, all in the same place of
+ * their pages, would look at more lines of one set of its cache than that has. Slots begin in pairs. */
+static uint32_t segment_first(const struct transport_owner *owner)
+{
+	return owner->parts.endpoint % (RING_SLOTS / 2) * 2;
+}
+
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p)
 {
 	uint64_t large = (owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1);
@@ -40,6 +47,7 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 		goto fail;
 	}
 	*ring = (struct ring_out){.segment = memory, .size = size, .large = (uint32_t)large, .fd = fd};
+	ring->produced = ring->consumed = segment_first(owner);
 	ring->areas[AREA_SMALL] = (struct area){
 		.base = ring->segment->small,
 		.size = (uint32_t)(SEGMENT_BASE - offsetof(struct segment, small)) & ~63u,
@@ -47,6 +55,8 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 	ring->segment->magic = SEGMENT_MAGIC;
 	ring->segment->version = SEGMENT_VERSION;
 	ring->segment->fenced = shm_of(owner)->membarrier;
+	ring->segment->first = (uint32_t)ring->produced;
+	ring->segment->consumed = ring->segment->handled = ring->produced;
 	*fd_p = fd;
 	return 0;
 fail:
@@ -59,6 +69,7 @@ int segment_accept(struct ring_in *ring, int fd)
 	struct segment *segment;
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
+	uint32_t first;
 	uint64_t size;
 
 	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
@@ -71,14 +82,15 @@ int segment_accept(struct ring_in *ring, int fd)
 	segment = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (segment == MAP_FAILED)
 		return THOLE_ERR_MEMORY;
-	if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION) {
+	first = load_relaxed(&segment->first);
+	if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION || first >= RING_SLOTS) {
 		munmap(segment, size);
 		return THOLE_ERR_PROTOCOL;
 	}
 	ring->segment = segment;
 	ring->size = size;
 	ring->fenced = load_relaxed(&segment->fenced) != 0;
-	ring->next = ring->handled = ring->published = ring->credited = 0;
+	ring->next = ring->handled = ring->published = ring->credited = first;
 	return 0;
 }
 

@@ -65,6 +65,7 @@ static int shm_open_endpoint(struct transport_owner *owner)
 	if (owner->options.ptracer)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* EINVAL where there is no Yama: as well */
 	list_init(&shm->links);
+	list_init(&shm->owing);
 	bulk_open(owner);
 	lend_open(owner);
 	error = connect_open(owner);
@@ -217,13 +218,97 @@ static void shm_info(struct transport_peer *peer, struct thole_peer_info *info_p
 	info_p->bulk = link->one_copy == ONE_COPY_NO ? "ring" : "memory";
 }
 
+void shm_watch(struct shm *shm, uint32_t i)
+{
+	struct ring_in *ring = shm->in[i].ring;
+
+	shm->in[i].stamp = &ring_slot(ring->segment, ring->next)->stamp;
+	shm->in[i].expected = ring_stamp(ring->next);
+	if (ring->published != ring->handled && !ring->owing) {
+		ring->owing = true;
+		list_push_back(&shm->owing, &ring->node);
+	}
+}
+
+static void shm_settle(struct ring_in *ring)
+{
+	if (ring->owing)
+		list_remove(&ring->node);
+	ring->owing = false;
+}
+
+static void shm_publish_late(struct shm *shm)
+{
+	struct list_node *node = list_first(&shm->owing);
+
+	while (node) {
+		struct ring_in *ring = container_of(node, struct ring_in, node);
+
+		node = list_next(&shm->owing, node);
+		ring_publish_late(ring);
+		if (ring->published == ring->handled)
+			shm_settle(ring);
+	}
+}
+
+static int shm_take(struct shm *shm, uint32_t i)
+{
+	int n = ring_take(shm->in[i].ring);
+
+	shm->last = i;
+	shm_watch(shm, i);
+	return n;
+}
+
+static inline bool watch_has_record(const struct ring_watch *watch)
+{
+	/* Pairs with the release of the stamp in ring_push. */
+	return __builtin_expect(load_acquire(watch->stamp) == watch->expected, 0);
+}
+
+/* Some of the rings, each time the next. */
+static inline int shm_poll_row(struct shm *shm)
+{
+	uint32_t i = shm->turn, end = i + RINGS_ROW;
+	int n = 0;
+
+	shm->turn = end < shm->in_count ? end : 0;
+	if (end > shm->in_count)
+		end = shm->in_count;
+	for (; i < end; i++)
+		if (watch_has_record(&shm->in[i]))
+			n += shm_take(shm, i);
+	return n;
+}
+
+/* A look at most rings costs a line of a slot and a third of one here. All are looked at until something is there, and
+ * the one that had something last again and again. Where there always is something, the others have their turn, too. */
+static int shm_poll_several(struct shm *shm)
+{
+	struct ring_in *last;
+	int n = 0;
+
+	for (uint32_t polled = 0; polled < shm->in_count && n == 0; polled += RINGS_ROW) {
+		if (watch_has_record(&shm->in[shm->last]))
+			n = shm_take(shm, shm->last);
+		n += shm_poll_row(shm);
+	}
+	last = shm->in[shm->last].ring;
+	prefetch_read(ring_slot(last->segment, last->next + 1)); /* its next record may need it */
+	if (!list_empty(&shm->owing))
+		shm_publish_late(shm);
+	return n;
+}
+
 static int shm_progress(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
 	int n = 0;
 
-	for (uint32_t i = 0; i < shm->in_count; i++)
-		n += ring_poll(shm->in[i]);
+	if (shm->in_count > 1)
+		n = shm_poll_several(shm);
+	else if (shm->in_count == 1)
+		n = ring_poll(shm->in->ring);
 	if (!list_empty(&shm->active))
 		n += bulk_progress(owner);
 	return n;
@@ -258,10 +343,14 @@ static void shm_reap(struct transport_owner *owner)
 	struct shm *shm = shm_of(owner);
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < shm->in_count; i++)
-		if (!shm_link(shm->in[i]->peer)->dead)
+	for (uint32_t i = 0; i < shm->in_count; i++) {
+		if (shm_link(shm->in[i].ring->peer)->dead)
+			shm_settle(shm->in[i].ring);
+		else
 			shm->in[kept++] = shm->in[i];
+	}
 	shm->in_count = owner->locals = kept;
+	shm->last = shm->turn = 0;
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
@@ -279,7 +368,7 @@ static void shm_meet(struct transport_owner *owner)
 	bool met = false;
 
 	for (uint32_t i = 0; i < shm->in_count; i++) {
-		struct ring_in *ring = shm->in[i];
+		struct ring_in *ring = shm->in[i].ring;
 		const struct segment *theirs = shm_link(ring->peer)->out.segment;
 
 		if (load_relaxed(&ring->segment->core) != core)
@@ -306,7 +395,7 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 	if (!list_empty(&shm->active))
 		bulk_maintain(owner, now_ns);
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		attach_review(shm_link(shm->in[i]->peer));
+		attach_review(shm_link(shm->in[i].ring->peer));
 }
 
 /* ---- Sleeping ------------------------------------------------------------------------------------- */
@@ -314,14 +403,14 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 static void shm_set_wake(struct shm *shm, uint32_t wake)
 {
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		store_relaxed(&shm->in[i]->segment->wake, wake);
+		store_relaxed(&shm->in[i].ring->segment->wake, wake);
 }
 
 /* Whether membarrier reaches all who may have to wake this process. It may be refused to some and not to others. */
 static bool shm_is_fenced(const struct shm *shm)
 {
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		if (!shm->in[i]->fenced)
+		if (!shm->in[i].ring->fenced)
 			return false;
 	return true;
 }
@@ -339,7 +428,7 @@ static uint64_t shm_arm(struct transport_owner *owner)
 	if (shm->ending > 0 || shm->dead > 0)
 		return 0;
 	for (uint32_t i = 0; i < shm->in_count; i++)
-		if (ring_ready(shm->in[i]))
+		if (ring_ready(shm->in[i].ring))
 			return 0;
 	if (!list_empty(&shm->active) || owner->up->backlogged(owner) || shm->connecting > 0)
 		longest = BUSY_SLEEP_NS;

@@ -25,10 +25,11 @@
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 4,
+	SEGMENT_VERSION = 5,
 	RING_SLOTS = 64,          /* a 4 KiB ring: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
+	RINGS_ROW = 8,            /* rings of several that are polled in a row, until there is something */
 	SPAN_HEAD = 8,            /* bytes of a second slot before payload: its stamp */
 	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
 	/* payloads whose lines are moved towards the one who waits for them; longer ones lose by it */
@@ -81,7 +82,8 @@ struct segment {
 	uint32_t producer_closed;
 	/* Written when its windows become its user's memory again: what is read from then on is anything. */
 	uint32_t withdrawn;
-	uint32_t unused0[10];
+	uint32_t first;           /* slot of the first record; written before the segment is handed over */
+	uint32_t unused0[9];
 	/* The consumer's line. */
 	uint64_t consumed; /* slots it is through with, memory and all */
 	uint64_t handled;  /* slots whose records it has handled; the memory of some may be lent to its answers */
@@ -157,7 +159,16 @@ struct ring_in {
 	uint32_t run_end;   /* answers may borrow */
 	uint64_t size;
 	bool fenced;        /* as the producer said in the segment */
+	bool owing;         /* in shm->owing */
+	struct list_node node;
 	struct transport_peer *peer;
+};
+
+/* A ring that is polled. Where there are several, a poll looks at what is here and at the slot, and at nothing else. */
+struct ring_watch {
+	const uint16_t *stamp; /* of its next slot, */
+	uint64_t expected;     /* when a record is there */
+	struct ring_in *ring;
 };
 
 enum { PLACE_LENT = (int)(1u << 31) }; /* in record.place: in the segment of the other direction */
@@ -269,8 +280,10 @@ enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY, BULK_DIRECT };
 
 struct shm {
 	struct transport_owner *owner;
-	struct ring_in **in;      /* rings to poll */
+	struct ring_watch *in;    /* rings to poll; one alone is by itself, only several are by stamp and expected */
 	uint32_t in_count, in_capacity;
+	uint32_t last, turn;      /* of several rings, which had something last, and which is looked at next */
+	struct list_node owing;   /* those of several that have something to tell their producer */
 	bool membarrier;          /* sleeping can rely on it */
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
@@ -302,6 +315,8 @@ static inline struct shm_peer *shm_link(struct transport_peer *peer)
 struct shm_peer *shm_peer_get(struct transport_peer *peer);
 /* How a peer that writes no more has ended: it has closed its endpoint (CLOSED), or died (PEER). */
 int shm_end_status(const struct shm_peer *link);
+/* The ring in shm->in[i] has moved on, or is new among several. */
+void shm_watch(struct shm *shm, uint32_t i);
 
 /* segment.c */
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p);
