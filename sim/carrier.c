@@ -115,9 +115,10 @@ static void carrier_unwatch(void *arg, uint64_t id)
 	sim_nic_unwatch(process->nic, id);
 }
 
-static const struct card_carrier carrier_watched = {
-	.say = carrier_say, .watch = carrier_watch, .unwatch = carrier_unwatch};
-static const struct card_carrier carrier_unwatched = {.say = carrier_say};
+bool carrier_serves(const struct carrier *carrier, uint32_t process)
+{
+	return !carrier->beside || random_mix(carrier->network->world->seed ^ process) % 6 > 0;
+}
 
 static void carrier_wake(void *arg, uint64_t when_ns)
 {
@@ -132,10 +133,15 @@ int carrier_attach(struct carrier *carrier, struct process *process)
 	uint32_t refuse = carrier->fabric.faults.refuse;
 	int error;
 
+	carrier->calls = carrier->beside ? verbs_carrier : (struct card_carrier){.say = carrier_say};
+	if (carrier->monitor) {
+		carrier->calls.watch = carrier_watch;
+		carrier->calls.unwatch = carrier_unwatch;
+	}
 	process->nic = sim_nic_open(&carrier->fabric, carrier_wake, process);
 	carrier->fabric.faults.refuse = 0;
 	error = verbs_attach(&process->endpoint->base, &process->nic->nic, &carrier->setup,
-			     carrier->monitor ? &carrier_watched : &carrier_unwatched, process);
+			     &carrier->calls, process);
 	carrier->fabric.faults.refuse = refuse;
 	return error;
 }
@@ -144,6 +150,8 @@ void carrier_ended(struct carrier *carrier, struct process *process)
 {
 	struct network *network = carrier->network;
 
+	if (carrier->beside)
+		return; /* its connections end */
 	for (uint32_t i = 0; i < network->host_count; i++) {
 		struct process *other = network->hosts[i].process;
 		struct news *news;

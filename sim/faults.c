@@ -112,16 +112,13 @@ void faults_exhaust(struct process *process, bool requests, bool on)
 {
 	static struct engine none; /* their pools are nobody's */
 	static struct card no_card;
-	struct engine *engine = process->nic ? &none : process_engine(process);
+	struct engine *engine = process->wire_count ? process_engine(process) : &none;
 	struct card *card = process->nic ? card_of(&process->endpoint->base) : &no_card;
-	struct pool *of_links[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
-				   &engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,
-				   &process->endpoint->requests, &process->endpoint->unexpected};
-	struct pool *of_card[] = {&card->lends, &card->offers, &process->endpoint->requests,
-				  &process->endpoint->unexpected};
-	struct pool **pools = process->nic ? of_card : of_links;
-	size_t count = (process->nic ? sizeof(of_card) / sizeof(*of_card) : sizeof(of_links) / sizeof(*of_links)) -
-		       (requests ? 0 : 2);
+	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
+				&engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,
+				&card->lends, &card->offers, &process->endpoint->requests,
+				&process->endpoint->unexpected};
+	size_t count = sizeof(pools) / sizeof(*pools) - (requests ? 0 : 2);
 
 	world_tell(process->world, "%u has %s memory", process->index, on ? "no more" : "enough");
 	process->low_memory |= requests && on;
@@ -189,6 +186,40 @@ static void fault_mute(struct faults *faults)
 		process->host;
 }
 
+static void port_up(struct lasting *lasting)
+{
+	if (lasting->process->endpoint)
+		sim_nic_port(lasting->process->nic, true);
+}
+
+/* An adapter's port is down for some time: queues find out, or the process is told, or both. */
+static void fault_port(struct faults *faults)
+{
+	struct process *process = faults_victim(faults);
+	struct dice *dice = &faults->traffic->world->faults;
+
+	if (!process || !process->nic)
+		return;
+	world_tell(process->world, "the port of %u is down", process->index);
+	sim_nic_port(process->nic, false);
+	lasting_begin(faults, dice_scale(dice, 10 * MICROSECOND, 2 * (uint64_t)SECOND), port_up)->process = process;
+}
+
+/* An adapter is taken out; or only says that something is wrong with it. */
+static void fault_adapter(struct faults *faults)
+{
+	struct process *process = faults_victim(faults);
+	bool gone = dice_below(&faults->traffic->world->faults, 2);
+
+	if (!process || !process->nic)
+		return;
+	world_tell(process->world, "the adapter of %u %s", process->index, gone ? "is gone" : "has lost something");
+	if (gone)
+		sim_nic_gone(process->nic);
+	else
+		sim_nic_lost(process->nic);
+}
+
 static void faults_next(struct world *world, struct event *event)
 {
 	struct faults *faults = container_of(event, struct faults, next);
@@ -203,7 +234,9 @@ static void faults_next(struct world *world, struct event *event)
 		     {faults->low_memory, fault_low_memory},
 		     {faults->close, fault_close},
 		     {faults->away, fault_away},
-		     {faults->mute, fault_mute}};
+		     {faults->mute, fault_mute},
+		     {faults->port, fault_port},
+		     {faults->adapter, fault_adapter}};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (lot < kinds[i].chance) {
@@ -236,7 +269,10 @@ void faults_random(struct faults *faults, struct traffic *traffic, const struct 
 		.mute = dice_below(dice, 3) ? 0 : 50000,
 		.crashes_max = 4,
 	};
-	if (traffic->network->carrier) /* no links */
+	if (traffic->network->carrier && traffic->network->carrier->beside) {
+		faults->port = dice_below(dice, 3) ? 300000 : 0;
+		faults->adapter = dice_below(dice, 3) ? 0 : 50000;
+	} else if (traffic->network->carrier) /* no links */
 		faults->cut = faults->long_cut = faults->away = faults->mute = 0;
 	list_init(&faults->ends);
 	world_set(world, &faults->next, world->now_ns + dice_below(dice, faults->gap_ns) + 1);

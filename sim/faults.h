@@ -14,7 +14,7 @@ struct faults {
 	const struct process_setup *setup;  /* of processes that start again */
 	uint64_t gap_ns;                    /* between two, at most */
 	uint64_t patience_ns;               /* peer_timeout */
-	uint32_t cut, long_cut, crash, compute, low_memory, close, away, mute; /* chances of each, in a million */
+	uint32_t cut, long_cut, crash, compute, low_memory, close, away, mute, port, adapter; /* chances in a million */
 	struct list_node ends;              /* of those that last: struct lasting */
 	uint32_t crashes_max;
 };

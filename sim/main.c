@@ -3,7 +3,7 @@
  * thole-sim: run whole endpoints over a simulated network.
  *
  *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list] [--codec NAME]
- *             [--integrity MODE] [--links 3] [--moves] [--adapter MODEL]
+ *             [--integrity MODE] [--links 3] [--moves] [--adapter MODEL [--beside]]
  *
  * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
  * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
@@ -34,7 +34,7 @@ static struct {
 	const struct scenario *scenario;
 	uint64_t first, count;
 	uint32_t size, links;
-	bool trace, twice, verbose, moves;
+	bool trace, twice, verbose, moves, beside;
 	const struct codec *codec;
 	const struct nic_model *nic;
 	uint64_t integrity;
@@ -66,7 +66,7 @@ static void say_replay(FILE *to, uint64_t seed)
 	if (config.moves)
 		fprintf(to, " --moves");
 	if (config.nic)
-		fprintf(to, " --adapter %s", config.nic->name);
+		fprintf(to, " --adapter %s%s", config.nic->name, config.beside ? " --beside" : "");
 	fprintf(to, " --trace\n");
 }
 
@@ -77,6 +77,7 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 
 	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size,
 					  .links = config.links, .moves = config.moves, .nic = config.nic,
+					  .beside = config.beside,
 					  .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
@@ -165,7 +166,7 @@ static int arguments(int argc, char **argv)
 		{"codec", required_argument, NULL, 'c'},    {"integrity", required_argument, NULL, 'i'},
 		{"list", no_argument, NULL, 'l'},	    {"verbose", no_argument, NULL, 'v'},
 		{"links", required_argument, NULL, 'k'},    {"moves", no_argument, NULL, 'm'},
-		{"links", required_argument, NULL, 'k'},    {"adapter", required_argument, NULL, 'a'},
+		{"beside", no_argument, NULL, 'b'},	    {"adapter", required_argument, NULL, 'a'},
 		{NULL, 0, NULL, 0}};
 	int option;
 
@@ -214,6 +215,9 @@ static int arguments(int argc, char **argv)
 				fprintf(stderr, "there is no adapter %s: see sim/nic_models.c\n", optarg);
 				return 2;
 			}
+			break;
+		case 'b':
+			config.beside = true;
 			break;
 		case 'z':
 			config.size = (uint32_t)strtoul(optarg, NULL, 0);

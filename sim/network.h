@@ -62,7 +62,7 @@ struct cut {
 
 struct network {
 	struct world *world;
-	struct carrier *carrier; /* processes have adapters for remote DMA, and no links; NULL: the other way round */
+	struct carrier *carrier; /* processes have adapters for remote DMA, alone or beside links; NULL: links */
 	struct conditions conditions;
 	struct host *hosts;
 	uint32_t host_count;

@@ -105,6 +105,8 @@ static int nic_register(struct nic *base, void *address, size_t length, unsigned
 	uint64_t cost = nic_model_register_ns(fabric->model, length);
 	uint32_t index = 0;
 
+	if (nic->gone)
+		return error_set(THOLE_ERR_SYSTEM, "the simulated adapter is gone");
 	if (dice_chance(&fabric->dice, fabric->faults.refuse))
 		return error_set(THOLE_ERR_MEMORY, "the simulated adapter does not register memory now");
 	if (length > base->limits.registered_max - nic->registered)
@@ -503,6 +505,8 @@ static int nic_queue_new(struct nic *base, uint32_t number, struct nic_queue **q
 
 	if (nic->queues == base->limits.queues)
 		return THOLE_ERR_AGAIN;
+	if (nic->gone)
+		return THOLE_ERR_SYSTEM;
 	queue = sim_alloc(sizeof(*queue));
 	*queue = (struct sim_queue){.fabric = fabric, .nic = nic, .number = number, .serial = fabric->queue_count,
 				    .peer = UINT32_MAX, .event.run = queue_run};
@@ -523,6 +527,8 @@ static int nic_queue_connect(struct nic_queue *base, const struct nic_name *peer
 {
 	struct sim_queue *queue = (struct sim_queue *)(void *)base;
 
+	if (queue->nic->gone)
+		return THOLE_ERR_SYSTEM;
 	if (peer->length != 4)
 		return error_set(THOLE_ERR_ADDRESS, "this is no name of a simulated queue");
 	queue->peer = load_be32(peer->bytes);
@@ -643,6 +649,8 @@ static int nic_post_receive(struct nic *base, const struct nic_segment *segment,
 
 	if (nic->receive_count == base->limits.receives)
 		return THOLE_ERR_AGAIN;
+	if (nic->gone)
+		return THOLE_ERR_SYSTEM;
 	if (segment->length > 0 &&
 	    !memory_holds(nic, segment->key, (uintptr_t)segment->address, segment->length, NIC_ACCESS_WRITE))
 		world_fail(nic->fabric->world, "a receive is posted whose memory is not registered");
@@ -721,10 +729,34 @@ static void nic_close(struct nic *base)
 
 void sim_nic_port(struct sim_nic *nic, bool up)
 {
+	if (nic->gone)
+		return;
 	nic->down = !up;
 	nic->events |= (uint8_t)(1u << (up ? NIC_EVENT_UP : NIC_EVENT_DOWN));
 	nic->events &= (uint8_t)~(1u << (up ? NIC_EVENT_DOWN : NIC_EVENT_UP));
 	nic->wake(nic->arg, nic->fabric->world->now_ns);
+}
+
+static void nic_tell(struct sim_nic *nic, enum nic_event event)
+{
+	nic->events |= (uint8_t)(1u << event);
+	nic->wake(nic->arg, nic->fabric->world->now_ns);
+}
+
+void sim_nic_gone(struct sim_nic *nic)
+{
+	struct fabric *fabric = nic->fabric;
+
+	nic->down = nic->gone = true;
+	for (uint32_t i = 0; i < fabric->queue_count; i++)
+		if (fabric->queues[i] && fabric->queues[i]->nic == nic && fabric->queues[i]->state == QUEUE_CONNECTED)
+			queue_break(fabric->queues[i], THOLE_ERR_CANCELED);
+	nic_tell(nic, NIC_EVENT_GONE);
+}
+
+void sim_nic_lost(struct sim_nic *nic)
+{
+	nic_tell(nic, NIC_EVENT_LOST);
 }
 
 struct sim_nic *sim_nic_open(struct fabric *fabric, void (*wake)(void *arg, uint64_t when_ns), void *arg)

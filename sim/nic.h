@@ -73,7 +73,7 @@ struct sim_nic {
 	uint64_t registered;       /* bytes, now */
 	uint32_t registrations;    /* so far */
 	uint32_t queues;
-	bool down;
+	bool down, gone;
 	uint8_t events;            /* bit i: enum nic_event i is to be told */
 	struct sim_memory *memories;
 	uint32_t memory_count, memory_room;
@@ -101,6 +101,9 @@ struct sim_nic *sim_nic_open(struct fabric *fabric, void (*wake)(void *arg, uint
 /* Its process is gone: everything of it ends, and its queues answer nobody any more. */
 void sim_nic_crash(struct sim_nic *nic);
 void sim_nic_port(struct sim_nic *nic, bool up);
+/* It was taken out, for good; or it could not report something. */
+void sim_nic_gone(struct sim_nic *nic);
+void sim_nic_lost(struct sim_nic *nic);
 /* The monitor: a word that changes with the mapping of this memory. */
 const uint32_t *sim_nic_watch(struct sim_nic *nic, uint64_t address, uint64_t length, uint64_t *id_p);
 void sim_nic_unwatch(struct sim_nic *nic, uint64_t id);

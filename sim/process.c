@@ -70,7 +70,7 @@ static void process_schedule(struct process *process)
 		process->ready_ns = process->nic->cpu_ns;
 		next_ns = process->ready_ns < next_ns ? process->ready_ns : next_ns;
 	}
-	if (!process->nic && engine_busy(process_engine(process)) && blocked_ns < next_ns)
+	if (process->wire_count && engine_busy(process_engine(process)) && blocked_ns < next_ns)
 		next_ns = blocked_ns > world->now_ns ? blocked_ns : world->now_ns;
 	if (next_ns == UINT64_MAX) {
 		world_cancel(world, &process->wake);
@@ -132,6 +132,7 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	struct thole_endpoint_attr attr = {.complete = setup->polls ? NULL : process_complete, .complete_arg = process};
 	struct address_parts parts = {.host = random_mix(host->index + 1)};
 	struct link *links[WIRES];
+	bool adapter = network->carrier && carrier_serves(network->carrier, index);
 
 	process->world = world;
 	process->network = network;
@@ -143,12 +144,14 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	process->step_ns = STEP_LEAST_NS;
 	process->frame_ns = STEP_LEAST_NS;
 	process->wake.run = process_step;
-	process->wire_count = network->carrier                                    ? 0
+	process->wire_count = network->carrier && !network->carrier->beside       ? 0
 			      : !setup->raw || network->numbered                    ? 1
 			      : setup->lane && !(setup->mixed && host->index & 1) ? 3
 										  : 2;
 	parts.endpoint = process->id;
 	network_address(host, port, parts.network);
+	if (adapter && process->wire_count)
+		parts.network[1] |= ADDRESS_CARD;
 	if (network->numbered) { /* no number comes again, so that each is known by it */
 		uint8_t mac[6];
 
@@ -163,9 +166,9 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 		if (i == WIRE_UDP && setup->moves && !network->numbered && (world->seed ^ index) % 3)
 			process->wires[i].mover = sim_mover_open(&process->wires[i], world->seed ^ process->id);
 	}
-	if (network->carrier ? carrier_attach(network->carrier, process)
-			     : datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count,
-					       process_random, process) != 0)
+	if ((process->wire_count && datagram_attach(&process->endpoint->base, setup->codec, links, process->wire_count,
+						    process_random, process) != 0) ||
+	    (adapter && carrier_attach(network->carrier, process) != 0))
 		world_fail(world, "process %u has no network: %s", index, thole_detail());
 	thole_endpoint_address(process->endpoint, &process->address);
 	host->process = process;

@@ -37,7 +37,7 @@ struct process {
 	struct thole_address address;
 	uint64_t id;                      /* its endpoint's: the low half is index */
 	uint32_t index;                   /* of all that there ever were */
-	struct sim_nic *nic;              /* NULL: it has links */
+	struct sim_nic *nic;              /* NULL: it has links alone */
 	uint32_t wire_count;
 	struct wire wires[WIRES];
 	uint8_t state;                    /* enum process_state */
@@ -81,7 +81,7 @@ void process_crash(struct process *process);
 /* Of a process with links. */
 static inline struct engine *process_engine(const struct process *process)
 {
-	return process->nic ? NULL : &datagram_of(&process->endpoint->base)->engine;
+	return process->wire_count ? &datagram_of(&process->endpoint->base)->engine : NULL;
 }
 
 /* Which process a handle of `process` names. */

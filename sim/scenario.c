@@ -35,8 +35,10 @@ static void setup_network(struct simulation *simulation, uint32_t hosts)
 	network_init(&simulation->network, &simulation->world, hosts);
 	simulation->network.numbered = numbered(simulation);
 	conditions_good(&simulation->network.conditions);
-	if (simulation->nic)
+	if (simulation->nic) {
 		carrier_init(&simulation->carrier, &simulation->network, simulation->nic);
+		simulation->carrier.beside = simulation->beside;
+	}
 	traffic_init(&simulation->traffic, &simulation->network);
 }
 

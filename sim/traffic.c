@@ -1266,7 +1266,7 @@ static void check_rest_card(struct process *process)
 		{"bays of landing in use", card->setup.bays - card->landing_free},
 		{"bays of staging in use", card->setup.bays - list_length(&card->free_bays)},
 		{"slots in use", card->setup.slots - list_length(&card->free_slots)},
-		{"receives taken", card->setup.receives - process->nic->receive_count},
+		{"receives taken", process->nic->gone ? 0 : card->setup.receives - process->nic->receive_count},
 		{"fetches that wait for bays", !list_empty(&card->hungry)},
 		{"queues more than there are", card->queue_count != process->nic->queues},
 	};
@@ -1289,7 +1289,7 @@ static void check_rest(struct process *process)
 	check_none(process, rest, sizeof(rest) / sizeof(*rest));
 	if (process->nic)
 		check_rest_card(process);
-	else
+	if (process->wire_count)
 		check_rest_engine(process);
 	/* With mxoe it says now and then that it is there. */
 	if (process->network->numbered ? heap_first(&process_engine(process)->timers) != NULL

@@ -52,6 +52,15 @@ void message_pend(struct thole_request *request, enum request_state state);
 /* Fill in a request's window on its own vector. */
 void message_window(const struct thole_request *request, struct window *window_p);
 
+/* The peer has said that it needs a request's window no more. */
+static inline void message_window_end(const struct thole_request *request)
+{
+	struct transport_peer *peer = &request->peer->base;
+
+	if (peer->transport->window_end)
+		peer->transport->window_end(peer, request_id(request));
+}
+
 /* Whether `length` bytes may be sent without asking now. */
 bool message_is_eager(struct peer *peer, uint64_t length);
 

@@ -142,6 +142,7 @@ static void arrived_finish(struct peer *peer, const struct record *record, const
 		return;
 	}
 	list_remove(&request->node);
+	message_window_end(request);
 	if (request->record.kind == RECORD_REPLY)
 		request_free(request);
 	else

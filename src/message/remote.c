@@ -393,6 +393,8 @@ void remote_reply(struct peer *peer, const struct record *record, const void *pa
 		return;
 	}
 	list_remove(&request->node);
+	if (request->record.flags & RECORD_WINDOW)
+		message_window_end(request);
 	if (status) {
 		request_complete(request, message_status(status));
 		return;

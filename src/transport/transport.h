@@ -209,6 +209,8 @@ struct transport {
 
 	/* Bulk; ends with the upcall fetched, perhaps before returning. */
 	void (*fetch)(struct transport_fetch *fetch);
+	/* The peer needs a window of ours no more: its memory is its user's again. NULL: nothing is kept for it. */
+	void (*window_end)(struct transport_peer *peer, uint64_t id);
 
 	/* Progress: handle what has arrived and continue bulk; the number of events. */
 	int (*progress)(struct transport_owner *owner);

@@ -1665,6 +1665,42 @@ FAULTS = [
         "return (uint64_t)id << 32 | 1;",
     ),
     Fault(
+        "words between adapters take a backlog from those that wait for room",
+        "src/transport/verbs/verbs.c",
+        "\tpeer->stalled = stalled; /*",
+        "\tpeer->stalled = false; /*",
+    ),
+    Fault(
+        "a try for a queue is never given up",
+        "src/transport/verbs/verbs.c",
+        "\t\tpair_give_up(pair); /* until it is tried again */",
+        "\t\t(void)pair;",
+    ),
+    Fault(
+        "windows that end by the connection stay lent",
+        "src/transport/verbs/verbs.c",
+        "\t\tbulk_verbs_window_end(pair_of(peer), id);",
+        "\t\t(void)id;",
+    ),
+    Fault(
+        "offers of windows that end by the connection are kept",
+        "src/transport/verbs/verbs.c",
+        "\t\tbulk_verbs_offer_end(pair, record->tag);",
+        "\t\t(void)pair;",
+    ),
+    Fault(
+        "a transfer of a queue that is over goes on by the next one",
+        "src/transport/verbs/records.c",
+        "\t\tif (queue)\n\t\t\tbulk_verbs_record",
+        "\t\tif (pair)\n\t\t\tbulk_verbs_record",
+    ),
+    Fault(
+        "who is given up as a queue still says hello",
+        "src/transport/verbs/pair.c",
+        "\tpair->state = PAIR_IDLE;\n\tpair->say_ns = UINT64_MAX;\n",
+        "\tpair->state = PAIR_IDLE;\n",
+    ),
+    Fault(
         "a registration is taken for right whatever its monitor says",
         "src/transport/verbs/bulk.c",
         "\tif (entry->word)\n\t\tentry->generation",

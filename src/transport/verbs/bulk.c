@@ -232,18 +232,20 @@ static void serve_drop(struct pair *pair, struct list_node *node)
 	pool_put(&pair->card->serves, container_of(node, struct verbs_serve, node));
 }
 
-void bulk_verbs_window_end(struct pair *pair, uint64_t window, bool ours)
+void bulk_verbs_offer_end(struct pair *pair, uint64_t window)
+{
+	struct list_node *node = find(&pair->offers, is_offer, window);
+
+	if (!node)
+		return;
+	list_remove(node);
+	pool_put(&pair->card->offers, container_of(node, struct verbs_offer, node));
+}
+
+void bulk_verbs_window_end(struct pair *pair, uint64_t window)
 {
 	struct list_node *node;
 
-	if (!ours) {
-		node = find(&pair->offers, is_offer, window);
-		if (node) {
-			list_remove(node);
-			pool_put(&pair->card->offers, container_of(node, struct verbs_offer, node));
-		}
-		return;
-	}
 	while ((node = find(&pair->lends, is_lend, window)))
 		lend_end(pair, container_of(node, struct verbs_lend, node));
 	while ((node = find(&pair->serves, serves_window, window)))

@@ -233,7 +233,7 @@ static void card_events(struct card *card)
 		if (event == NIC_EVENT_GONE)
 			card->gone = true;
 		if (card->carrier->event)
-			card->carrier->event(card->carrier_arg, event);
+			card->carrier->event(card->carrier_arg, card, event);
 		if (event != NIC_EVENT_GONE && event != NIC_EVENT_LOST)
 			continue;
 		for (uint32_t i = 0; i < card->pair_count; i++)

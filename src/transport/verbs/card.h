@@ -66,6 +66,7 @@ struct card_setup {
 };
 
 /* How hellos get to peers, and whether memory still is what it was. */
+struct card;
 struct pair;
 
 struct card_carrier {
@@ -75,7 +76,7 @@ struct card_carrier {
 	const uint32_t *(*watch)(void *arg, uint64_t address, uint64_t length, uint64_t *id_p);
 	void (*unwatch)(void *arg, uint64_t id);
 	/* What has happened to the adapter; NULL: nobody wants to know. */
-	void (*event)(void *arg, enum nic_event event);
+	void (*event)(void *arg, struct card *card, enum nic_event event);
 	/* A pair's queue has stopped. Returns whether it is to have none until it is wanted. NULL: it is not. */
 	bool (*stopped)(void *arg, struct pair *pair);
 };
@@ -335,6 +336,8 @@ void pair_want(struct pair *pair);
 void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t length);
 /* Something was wrong with the queue: it is stopped, and made anew if it is needed. */
 void pair_break(struct pair *pair);
+/* It is of no use: stopped, and not made anew until it is wanted again. */
+void pair_give_up(struct pair *pair);
 void pair_stopped(struct pair *pair);
 /* Something of this peer's has come by the queue. */
 void pair_alive(struct pair *pair);
@@ -380,8 +383,10 @@ void bulk_verbs_fetch(struct transport_fetch *job);
 bool bulk_verbs_offer(struct pair *pair, struct record *record, struct lent_there *lent_p);
 /* The peer has told of a window, and of how it may be had. */
 void bulk_verbs_offered(struct pair *pair, uint64_t window, const struct lent_there *there);
-/* A record ends the window of ours, or of theirs. */
-void bulk_verbs_window_end(struct pair *pair, uint64_t window, bool ours);
+/* The peer needs the window of ours no more, */
+void bulk_verbs_window_end(struct pair *pair, uint64_t window);
+/* and we that of the peer's. */
+void bulk_verbs_offer_end(struct pair *pair, uint64_t window);
 void bulk_verbs_record(struct pair *pair, const struct record *record);
 void bulk_verbs_read_ended(struct card *card, uint32_t fetch, int status);
 /* Continue what can be; returns whether something was done. */

@@ -259,6 +259,17 @@ void pair_break(struct pair *pair)
 	calls_of(pair)->queue_stop(pair->queue);
 }
 
+void pair_give_up(struct pair *pair)
+{
+	pair_break(pair);
+	pair->theirs.name.length = 0;
+	pair->wanted = false;
+	if (pair->state != PAIR_WAITING)
+		return;
+	pair->state = PAIR_IDLE;
+	pair->say_ns = UINT64_MAX;
+}
+
 void pair_stopped(struct pair *pair)
 {
 	calls_of(pair)->queue_free(pair->queue);
@@ -453,9 +464,7 @@ void pair_disconnect(struct pair *pair)
 	pair->dead = true;
 	pair->ending = false;
 	pair->say_ns = pair->owed_ns = UINT64_MAX;
-	pair_break(pair);
-	if (pair->state == PAIR_WAITING)
-		pair->state = PAIR_IDLE;
+	pair_give_up(pair);
 	records_release(pair);
 	bulk_verbs_lost(pair);
 	card_attend(pair); /* it goes in the next turn */

@@ -95,11 +95,6 @@ static bool record_has_window(const struct record *record)
 	return record->kind == RECORD_RTS || (record->kind < RECORD_MESSAGE_KINDS && record->flags & RECORD_WINDOW);
 }
 
-static bool record_ends_window(const struct record *record)
-{
-	return record->kind == RECORD_FINISH || record->kind == RECORD_REPLY;
-}
-
 /* Write head, record and payload into a slot. */
 static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
 		       const struct vector *payload, uint64_t offset, uint32_t length)
@@ -150,8 +145,6 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	}
 	slot = container_of(node, struct send_slot, node);
 	list_remove(node);
-	if (record_ends_window(record))
-		bulk_verbs_window_end(pair, record->tag, false);
 	slot_write(pair, slot, record, payload, offset, length);
 	list_push_back(&pair->sent, &slot->node);
 	pair_alive(pair);
@@ -202,8 +195,9 @@ static bool head_is_good(const struct pair *pair, const struct head *head, uint3
 	       number_near(pair->next, head->handled) <= pair->next;
 }
 
-/* lent: what it says of its window is of the queue that is there now */
-static void record_deliver(struct pair *pair, const struct head *head, const uint8_t *bytes, bool lent)
+/* queue: it has come by the queue that is there now. Of another one neither what it lends is of use, nor are records of
+ * transfers, which went with that. */
+static void record_deliver(struct pair *pair, const struct head *head, const uint8_t *bytes, bool queue)
 {
 	struct transport_peer *peer = pair->peer;
 	const uint8_t *at = bytes + sizeof(*head) + sizeof(struct record);
@@ -218,17 +212,17 @@ static void record_deliver(struct pair *pair, const struct head *head, const uin
 	if (head->flags & HEAD_LENT) {
 		memcpy(&there, at, sizeof(there));
 		at += sizeof(there);
-		if (lent)
+		if (queue)
 			bulk_verbs_offered(pair, record.arg[2], &there);
 	}
-	if (record_ends_window(&record))
-		bulk_verbs_window_end(pair, record.tag, true);
-	if (record.kind >= RECORD_BULK)
-		bulk_verbs_record(pair, &record);
-	else
+	if (record.kind >= RECORD_BULK) {
+		if (queue)
+			bulk_verbs_record(pair, &record);
+	} else {
 		peer->owner->up->delivered(peer, &record,
 					   record.length == RECORD_EXTERNAL ? (const void *)at : record.payload,
 					   record.length == RECORD_EXTERNAL ? head->length : record.length);
+	}
 }
 
 void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)

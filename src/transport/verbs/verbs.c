@@ -75,12 +75,13 @@ static int word_push(struct transport_peer *peer, uint64_t tag, uint64_t imm, co
 	struct record record = {.kind = RECORD_CARD, .length = (uint16_t)length, .tag = tag, .imm = imm};
 	struct iovec segment = {(void *)(uintptr_t)bytes, length};
 	struct vector vector = {&segment, 1, length};
+	bool stalled = peer->stalled;
 	int error;
 
 	if (length > 0)
 		record.length = RECORD_EXTERNAL;
 	error = datagram_transport.push(peer, &record, &vector, 0, length);
-	peer->stalled = false; /* it is looked at in each turn */
+	peer->stalled = stalled; /* words are tried again by themselves; the backlog waits for room as it did */
 	return error;
 }
 
@@ -150,12 +151,13 @@ static void over_stopped(struct pair *pair)
 	card_attend(pair);
 }
 
-/* From now on by the connection. */
+/* From now on by the connection. Whose records go there anyway still has to tell the peer not to use the queue. */
 static void over_begin(struct pair *pair)
 {
-	if (pair->way != WAY_QUEUE)
+	if (pair->way == WAY_OVER || (pair->way == WAY_NETWORK && !pair->queue))
 		return;
-	transport_count(pair->card->owner, COUNTER_VERBS_OVER);
+	if (pair->way == WAY_QUEUE)
+		transport_count(pair->card->owner, COUNTER_VERBS_OVER);
 	way_set(pair, WAY_OVER);
 	way_put_off(pair);
 	pair->over_told = false;
@@ -196,7 +198,7 @@ static void over_turn(struct pair *pair)
 			return;
 		records_handled(pair, slot->number + 1);
 	}
-	pair->state = PAIR_IDLE;
+	pair_give_up(pair); /* what was wanted of it goes by the connection */
 	way_set(pair, WAY_NETWORK);
 }
 
@@ -213,6 +215,24 @@ static bool way_is_open(struct pair *pair)
 	return pair->state == PAIR_OPEN && pair->proven && !card->down;
 }
 
+/* Whether its queue is as it should be: there, or not needed. */
+static bool way_is_whole(const struct pair *pair)
+{
+	if (pair->state == PAIR_OPEN)
+		return pair->proven || pair->way == WAY_NETWORK;
+	return pair->state == PAIR_IDLE && (pair->way == WAY_NETWORK || !pair_is_needed(pair));
+}
+
+/* A queue that is to be had was not for too long. */
+static void way_is_apart(struct pair *pair)
+{
+	if (pair->way == WAY_QUEUE)
+		over_begin(pair);
+	else
+		pair_give_up(pair); /* until it is tried again */
+	pair->apart_ns = 0;
+}
+
 /* A queue that is to be had and is not: for how long already? */
 static void way_look(struct pair *pair)
 {
@@ -222,13 +242,13 @@ static void way_look(struct pair *pair)
 		verbs_say(NULL, pair->peer, pair->hello, pair->unsaid);
 	if (pair->way == WAY_OVER) {
 		over_turn(pair);
-	} else if (pair->way == WAY_QUEUE && !verbs_alone(card->owner)) {
-		if ((pair->state == PAIR_OPEN && pair->proven) || (pair->state == PAIR_IDLE && !pair_is_needed(pair)))
+	} else if (!verbs_alone(card->owner)) {
+		if (way_is_whole(pair))
 			pair->apart_ns = 0;
 		else if (pair->apart_ns == 0)
 			pair->apart_ns = card->now_ns;
 		else if (card->now_ns - pair->apart_ns > APART_NS)
-			over_begin(pair);
+			way_is_apart(pair);
 	}
 }
 
@@ -244,14 +264,10 @@ static void ways_look(struct card *card)
 }
 
 /* The port is down, or the device is gone. */
-static void verbs_event(void *arg, enum nic_event event)
+static void verbs_event(void *arg, struct card *card, enum nic_event event)
 {
-	struct transport_owner *owner = arg;
-	struct card *card = card_of(owner);
-
-	if (verbs_alone(owner))
-		return;
-	card->down = event != NIC_EVENT_UP;
+	(void)arg;
+	card->down = event == NIC_EVENT_DOWN || event == NIC_EVENT_GONE;
 	for (uint32_t i = 0; i < card->pair_count; i++) {
 		struct pair *pair = card->pairs[i];
 
@@ -275,7 +291,7 @@ static bool verbs_stopped(void *arg, struct pair *pair)
 	return true;
 }
 
-static const struct card_carrier carrier = {
+static const struct card_carrier carrier_watched = {
 	.say = verbs_say,
 	.watch = verbs_watch,
 	.unwatch = verbs_unwatch,
@@ -283,7 +299,7 @@ static const struct card_carrier carrier = {
 	.stopped = verbs_stopped,
 };
 
-static const struct card_carrier carrier_unwatched = {
+const struct card_carrier verbs_carrier = {
 	.say = verbs_say,
 	.event = verbs_event,
 	.stopped = verbs_stopped,
@@ -324,12 +340,15 @@ static void verbs_word(struct transport_peer *peer, const struct record *record,
 		return;
 	switch (record->tag & 0xff) {
 	case WORD_HELLO:
-		if (!pair->card->gone && pair->way != WAY_OVER) /* no queue before all has gone over */
+		/* no queue before all has gone over, nor where it would be of no use */
+		if (!pair->card->gone && !pair->card->down && pair->way != WAY_OVER)
 			pair_heard(peer, payload, length);
 		break;
 	case WORD_OVER:
-		over_begin(pair);
-		pair_break(pair); /* also if records of ours never went by it */
+		if (pair->way == WAY_QUEUE)
+			over_begin(pair);
+		else
+			pair_give_up(pair);
 		break;
 	case WORD_RECORD:
 		word_record(pair, record, payload, length);
@@ -406,7 +425,7 @@ static int verbs_open(struct transport_owner *owner)
 	if (error)
 		return error;
 	card_setup_default(&setup);
-	error = card_open(owner, nic, &setup, owner->driver ? &carrier : &carrier_unwatched, owner);
+	error = card_open(owner, nic, &setup, owner->driver ? &carrier_watched : &verbs_carrier, owner);
 	if (error)
 		return error;
 	error = verbs_observe(owner);
@@ -480,13 +499,11 @@ static bool verbs_connected(struct transport_peer *peer)
 	return pair_of(peer)->state == PAIR_OPEN || pair_of(peer)->told;
 }
 
-static int verbs_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
-		      uint64_t offset, uint32_t length)
+static int push_by_way(struct pair *pair, const struct record *record, const struct vector *payload, uint64_t offset,
+		       uint32_t length)
 {
-	struct pair *pair = verbs_pair(peer);
+	struct transport_peer *peer = pair->peer;
 
-	if (!pair)
-		return THOLE_ERR_AGAIN;
 	if (pair->way == WAY_NETWORK && record->kind < RECORD_BULK && !way_is_open(pair))
 		return datagram_transport.push(peer, record, payload, offset, length);
 	if (pair->way == WAY_OVER)
@@ -500,6 +517,26 @@ static int verbs_push(struct transport_peer *peer, const struct record *record, 
 		way_set(pair, WAY_QUEUE);
 	}
 	return records_push(pair, record, payload, offset, length);
+}
+
+static int verbs_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+		      uint64_t offset, uint32_t length)
+{
+	struct pair *pair = verbs_pair(peer);
+	int error;
+
+	if (!pair)
+		return THOLE_ERR_AGAIN;
+	error = push_by_way(pair, record, payload, offset, length);
+	if (!error && (record->kind == RECORD_FINISH || record->kind == RECORD_REPLY))
+		bulk_verbs_offer_end(pair, record->tag); /* whichever way it goes */
+	return error;
+}
+
+static void verbs_window_end(struct transport_peer *peer, uint64_t id)
+{
+	if (pair_of(peer))
+		bulk_verbs_window_end(pair_of(peer), id);
 }
 
 static bool verbs_by_queue(const struct transport_peer *peer)
@@ -590,22 +627,28 @@ static int verbs_transmit(struct transport_owner *owner)
 	return card_transmit(card_of(owner));
 }
 
-static uint64_t verbs_deadline(const struct transport_owner *owner)
-{
-	return card_deadline(card_of(owner));
-}
-
 /* Pairs that are apart, or go over, are looked at now and then. */
 static uint64_t verbs_look_ns(const struct card *card)
 {
+	if (verbs_alone(card->owner))
+		return UINT64_MAX;
 	for (uint32_t i = 0; i < card->pair_count; i++) {
 		const struct pair *pair = card->pairs[i];
 
-		if (pair && !pair->dead &&
-		    (pair->way == WAY_OVER || (pair->way == WAY_QUEUE && !(pair->state == PAIR_OPEN && pair->proven))))
+		if (pair && !pair->dead && (pair->unsaid || pair->way == WAY_OVER || !way_is_whole(pair)))
 			return LOOK_NS;
 	}
 	return UINT64_MAX;
+}
+
+static uint64_t verbs_deadline(const struct transport_owner *owner)
+{
+	const struct card *card = card_of(owner);
+	uint64_t deadline_ns = card_deadline(card);
+
+	if (card->look_ns < deadline_ns && verbs_look_ns(card) != UINT64_MAX)
+		deadline_ns = card->look_ns;
+	return deadline_ns;
 }
 
 static uint64_t verbs_arm(struct transport_owner *owner)
@@ -643,6 +686,7 @@ const struct transport verbs_transport = {
 	.backpressure = verbs_backpressure,
 	.word = verbs_word,
 	.fetch = verbs_fetch,
+	.window_end = verbs_window_end,
 	.progress = verbs_progress,
 	.deadline = verbs_deadline,
 	.arm = verbs_arm,
