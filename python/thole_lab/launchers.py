@@ -102,6 +102,20 @@ def on_cores(mpi: Mpi, cores: Sequence[int], ranks: int) -> list[str]:
     return words or inside(mpi, cores, ranks)
 
 
+def across(mpi: Mpi, names: Sequence[str], agent: str, interface: str, ranks: int) -> list[str]:
+    """The launcher's command line, to be run on the first of these hosts, for ranks in blocks on all of them."""
+    each = -(-ranks // len(names))
+    places = {
+        "agent": agent,
+        "first": names[0],
+        "names": ",".join(names),
+        "slots": ",".join(f"{name}:{each}" for name in names),
+        "each": str(each),
+        "interface": interface,
+    }
+    return [str(mpi.launcher), "-n", str(ranks), *(word.format(**places) for word in launcher_of(mpi).across)]
+
+
 def over_tcp(mpi: Mpi, interface: str) -> dict[str, str]:
     """What sends all messages of an MPI over its own TCP, by this interface."""
     return {name: value.format(interface=interface) for name, value in launcher_of(mpi).tcp}

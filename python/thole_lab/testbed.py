@@ -25,7 +25,7 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 
 from thole_lab import hostd
-from thole_lab.launchers import inside, launcher_of
+from thole_lab.launchers import across, inside
 from thole_lab.process import reap, wait_until
 
 HERE = Path(__file__).resolve().parent
@@ -307,17 +307,8 @@ class Testbed(Made):
 
     def launch(self, mpi: Mpi, ranks: int, *program: str | os.PathLike[str]) -> list[str]:
         """The launcher's command line, to be run in host 0, for ranks in blocks on all hosts."""
-        each = -(-ranks // len(self.names))
-        places = {
-            "agent": str(self.agent),
-            "first": self.names[0],
-            "names": ",".join(self.names),
-            "slots": ",".join(f"{name}:{each}" for name in self.names),
-            "each": str(each),
-            "interface": self.interface,
-        }
-        words = [word.format(**places) for word in launcher_of(mpi).across]
-        return [str(mpi.launcher), "-n", str(ranks), *words, *map(str, program)]
+        words = across(mpi, self.names, str(self.agent), self.interface, ranks)
+        return [*words, *map(str, program)]
 
     def pin(self, cpus: Sequence[int]) -> None:
         """From now on all that is started in host i runs on CPU number i of these, in turn; none: on all."""

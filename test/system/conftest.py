@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conform import COMPILED, SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
@@ -51,7 +52,6 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 
 TIMEOUT_S = 120.0
 HERE = Path(__file__).resolve().parent
-SOURCES = sorted(HERE.glob("mpi_*.c"))
 SUITE_MPIS = ("mpich", "openmpi")  # whose Pythons mpi4py's suite is run with
 
 
@@ -288,7 +288,7 @@ def conform(mpis: dict[str, InstalledMpi], common: Path) -> Compile:
         with locked(program.with_suffix(".lock")):
             if not program.exists():
                 made = program.with_suffix(".new")
-                compile_mpi(mpi.mpi, lender, ("-std=gnu11", "-O2", "-g"), SOURCES, made)
+                compile_mpi(mpi.mpi, lender, COMPILED, SOURCES, made)
                 made.rename(program)
         return program
 

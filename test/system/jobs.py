@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Running MPI jobs in tests, on this host or over those of a testbed, and reading what they leave behind.
 
-The programs are mpi_conform (its groups, and what an MPI cannot do) and mpi4py's own suite (mpi4py_suite.py).
+The programs are mpi_conform (conform.py) and mpi4py's own suite (mpi4py_suite.py).
 """
 
 from __future__ import annotations
 
-import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,19 +26,6 @@ def in_full_only() -> None:
     if not FULL:
         pytest.skip(IN_FULL)
 
-
-# All of mpi_conform's groups that run when none is named.
-GROUPS = (
-    "modes order wildcards probe cancel truncation types collectives nonblocking-collectives onesided threads"
-).split()
-
-# Open MPI 4.1 sends a persistent buffered send's first bytes again, and its osc/rdma crashes in a
-# compare-and-swap on a rank's own window, or on one that it allocated. So it does without Thole.
-CONFORM_FLAGS = {"openmpi4": ("--stale-bsend", "--swap-fails")}
-
-# Between hosts, Open MPI up to 4.1.4 takes an exclusive lock in osc/rdma's dynamic windows, and then the same one
-# shared: its release 4.1.5 mended that (open-mpi/ompi, pull request 10518).
-NETWORK_FLAGS = {"openmpi4": ("--dynamic-hangs",)}
 
 # Of mpi4py's suite with more ranks than two: each kind of communication once.
 SELECTION = (
@@ -116,16 +102,6 @@ def launch(
 
 
 # ---- What jobs leave ----------------------------------------------------------------------------------
-
-LOG = {"FI_LOG_LEVEL": "info", "FI_LOG_PROV": "thole"}
-
-
-def counters(text: str) -> dict[str, int]:
-    """Thole's counters over all ranks, as the provider logs them when an endpoint closes."""
-    sums: dict[str, int] = {}
-    for name, value in re.findall(r"\bcounter (\w+) (\d+)", text):
-        sums[name] = sums.get(name, 0) + int(value)
-    return sums
 
 
 @dataclass

@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conform import CONFORM_FLAGS, LOG, counters
 from conftest import Compile, InstalledMpi
-from jobs import CONFORM_FLAGS, LOG, counters
 from thole_lab import process
 
 TIMEOUT_S = 300.0

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conform import LOG, counters
 from conftest import InstalledMpi, Tool
-from jobs import LOG, counters
 from rich.console import Console
 from slurm import Slurm, missing_program
 from test_tool import refused, script

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conform import LOG, counters
 from conftest import InstalledMpi
-from jobs import LOG, counters, launch
+from jobs import launch
 
 HERE = Path(__file__).parent
 NAMED = os.environ.get("THOLE_SOS", "")

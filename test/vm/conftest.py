@@ -11,6 +11,7 @@ Where there is no QEMU, or no kernel can be fetched, all are skipped with the re
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from typing import Any
 import guest as guests
 import kernels
 import pytest
+
+# The laboratory, which knows MPIs, and mpi_conform.
+sys.path[:0] = [str(kernels.ROOT / "python"), str(kernels.ROOT / "test/system")]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

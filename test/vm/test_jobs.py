@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whole MPIs and programs of MX between two guests: with the driver in both, in one, in none, and over soft-RoCE.
+
+mpi_conform checks every byte of every kind of communication; counters say what carried it. `make test` runs one MPI by
+the driver and one by remote DMA; `make test-all` the rest, on each kernel.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import guest as guests
+import kernels
+import module
+import pytest
+from conform import COMPILED, GROUPS, SOURCES, assert_conformed, counters, network_flags
+from conftest import assert_well
+from pair import NOBODY, Pair
+from thole_lab import venvs
+from thole_lab.compiler import compile_mpi
+
+FULL = os.environ.get("MPI_TESTS") == "full"
+in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
+ADAPTER = "ip link set eth0 mtu 4200; rdma link add rxe0 type rxe netdev eth0\nchmod 666 /dev/infiniband/*\n"
+MPIS = ("mpich", "openmpi", "openmpi4", "impi")
+LIMIT_S = 1200.0 if FULL else 200.0
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What guests do before and after a job so that `where` of them have the driver."""
+
+    both: str
+    after: str
+
+
+NOTHING = Loading("", "")
+
+
+@dataclass
+class Jobs:
+    """A pair of guests for one test, and what MPIs run in it."""
+
+    pair: Pair
+    found: dict[str, venvs.Environment]
+    before: str = ""  # in both guests
+
+    def mpi(self, name: str) -> venvs.Environment:
+        if name not in self.found:
+            pytest.skip(f"{name} is not installed")
+        return self.found[name]
+
+    def program(self, what: str, name: str, sources: list[Path]) -> Path:
+        """Compiled where guests see it, which this machine's /tmp is not."""
+        program = self.pair.build / "vm/jobs" / f"{what}-{name}"
+        lender = self.found["mpich"].mpi if "mpich" in self.found else None
+        with kernels.locked(program.parent):
+            if not program.exists() or program.stat().st_mtime < max(file.stat().st_mtime for file in sources):
+                compile_mpi(self.mpi(name).mpi, lender, COMPILED, sources, program)
+        return program
+
+    def conform(self, name: str, *words: str, ranks: int = 2, wrapper: str = "", **options: str) -> str:
+        """A line that runs mpi_conform; `wrapper` is a script that sets variables, which each rank runs before."""
+        program = [str(self.program("conform", name, SOURCES)), *network_flags(name), *words]
+        if wrapper:
+            program = ["sh", "-c", f'{wrapper}; exec "$0" "$@"', *program]
+        return self.pair.over_thole(self.mpi(name), ranks, *program, **options)
+
+    def run(self, command: str, user: str = "", load: Loading = NOTHING, **wishes: Any) -> guests.Result:
+        wishes = {"limit_s": LIMIT_S, "memory_mib": 1024, **wishes}
+        one, two = self.pair.run(command, self.before + load.both, load.after, user, **wishes)
+        for result in (one, two):
+            assert_well(result)
+        return one
+
+
+def make_jobs(bed: guests.Bed, build: Path, folder: Path, before: str = "") -> Jobs:
+    return Jobs(Pair(bed, build, folder), venvs.find([build / "venv"]), before)
+
+
+@pytest.fixture
+def jobs(bed: guests.Bed, build: Path, tmp_path: Path) -> Jobs:
+    return make_jobs(bed, build, tmp_path)
+
+
+@pytest.fixture
+def card_jobs(cards: guests.Bed, build: Path, tmp_path: Path) -> Jobs:
+    return make_jobs(cards, build, tmp_path, ADAPTER)
+
+
+def loading(kernel: kernels.Kernel, build: Path, where: str) -> Loading:
+    if where == "none":
+        return NOTHING
+    try:
+        file, tool = module.build_module(kernel, build), kernels.fetch_busybox(build)
+    except kernels.Missing as trouble:
+        pytest.fail(str(trouble))
+    lines = (f"{tool} insmod {file}", f"{tool} rmmod thole")
+    return Loading(*(line if where == "both" else f"if [ $(hostname) = g1 ]; then {line}; fi" for line in lines))
+
+
+def quick_on(kernel: kernels.Kernel, series: str) -> None:
+    """In `make test` each job runs on one kernel."""
+    if not FULL and kernel.series != series:
+        pytest.skip("make test-all runs it on this kernel, too")
+
+
+# ---- By the driver -------------------------------------------------------------------------------------
+
+
+# What the two have in common for small frames, and what each does for large messages. "required" is asked for only
+# where the driver is.
+WANTED = "if [ -e /dev/thole ]; then export THOLE_DRIVER=required; fi"
+
+
+def test_driver(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> None:
+    """A user without rights, the driver in both guests: it carries all frames."""
+    quick_on(kernel, "6.12")
+    groups = GROUPS if FULL else ["modes", "types", "threads"]
+    load = loading(kernel, build, "both")
+    said = jobs.run(jobs.conform("mpich", "--small", *groups, link="driver"), NOBODY, load).output
+    assert_conformed(said, groups)
+    seen = counters(said)
+    assert seen["frames_driver"] == seen["frames_sent"] > 500, seen
+
+
+@in_full_only
+@pytest.mark.parametrize("where", ["both", "one", "none"])
+@pytest.mark.parametrize("name", MPIS)
+def test_driver__bulk(jobs: Jobs, kernel: kernels.Kernel, build: Path, name: str, where: str) -> None:
+    """Large messages are the driver's where it is, and whoever has none has as good a peer."""
+    line = jobs.conform(name, "--small", wrapper=WANTED, link="udp")
+    said = jobs.run(line, NOBODY, loading(kernel, build, where)).output
+    assert_conformed(said)
+    seen = counters(said)
+    assert (seen.get("bulk_handed_over", 0) > 0) == (where != "none"), seen
+    assert (seen.get("driver_received", 0) > 0) == (where != "none"), seen
+
+
+@in_full_only
+@pytest.mark.parametrize("link", ["raw", "auto"])
+def test_driver__none_of_it(jobs: Jobs, kernel: kernels.Kernel, build: Path, link: str) -> None:
+    """As root with packet sockets, beside the driver in one guest: they are the same on the wire."""
+    said = jobs.run(jobs.conform("mpich", "--small", link=link), "", loading(kernel, build, "one")).output
+    assert_conformed(said)
+
+
+# ---- By remote DMA --------------------------------------------------------------------------------------
+
+
+def assert_by_adapters(seen: dict[str, int]) -> None:
+    assert seen["verbs_messages"] > 10 * seen.get("network_messages", 0), seen
+    assert seen["bulk_read"] + seen["bulk_pipeline"] > 0, seen
+    assert seen.get("bulk_network", 0) == seen.get("queues_broken", 0) == seen.get("bad_records", 0) == 0, seen
+
+
+def test_adapters(card_jobs: Jobs, kernel: kernels.Kernel) -> None:
+    quick_on(kernel, "6.1")
+    groups = GROUPS if FULL else ["modes", "types", "threads"]
+    said = card_jobs.run(card_jobs.conform("mpich", "--small", *groups, verbs="required")).output
+    assert_conformed(said, groups)
+    assert_by_adapters(counters(said))
+
+
+@in_full_only
+@pytest.mark.parametrize("name", MPIS)
+def test_adapters__all_groups(card_jobs: Jobs, kernel: kernels.Kernel, name: str) -> None:
+    said = card_jobs.run(card_jobs.conform(name, "--small", verbs="auto", verbs_device="rxe0")).output
+    assert_conformed(said)
+    assert_by_adapters(counters(said))
+
+
+@in_full_only
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_adapters__mixed(card_jobs: Jobs, name: str) -> None:
+    """Two ranks a guest, of which one has no adapter: each pair goes its own way."""
+    alone = "if [ ${PMI_RANK-$OMPI_COMM_WORLD_RANK} = 3 ]; then export THOLE_VERBS=off; fi"
+    options = {"verbs": "auto", "verbs_device": "rxe0", "yield": "always"}
+    said = card_jobs.run(card_jobs.conform(name, "--small", ranks=4, wrapper=alone, **options), cpus=2).output
+    assert_conformed(said)
+    seen = counters(said)
+    assert seen["verbs_messages"] > 100 and seen["network_messages"] > 100 and seen["shm_messages"] > 100, seen
+    assert seen["bulk_network"] > 0 and seen["bulk_read"] + seen["bulk_pipeline"] > 0, seen
