@@ -9,8 +9,11 @@
 enum {
 	ROUNDS_WORD = 2,
 	ROUNDS_END = 4,
-	/* texts side by side, in two halves: while one waits for a sum there is the other's to be computed */
-	LANES = 8,
+	/* texts side by side, in sets of a register each: while one waits for a sum there are the others' to be
+	 * computed. As many sets as the processor has registers for. */
+	LANES = 4,
+	SETS = 2,
+	SETS_MAX = 4,
 	LANES_MIN = 3, /* fewer take no longer one by one */
 };
 
@@ -78,6 +81,7 @@ uint64_t siphash(const uint64_t key[2], const void *bytes, size_t length)
 typedef uint64_t lanes __attribute__((vector_size(32)));
 
 #define LANES_INLINE static inline __attribute__((always_inline)) /* into what says which instructions there are */
+#define UNROLLED _Pragma("GCC unroll 4") /* else the sets are memory, and no registers */
 
 LANES_INLINE void lanes_round(lanes v[4])
 {
@@ -93,12 +97,11 @@ LANES_INLINE void lanes_round(lanes v[4])
 	v[2] = v[2] << 32 | v[2] >> 32;
 }
 
-LANES_INLINE void lanes_rounds(lanes v[4], lanes w[4], int rounds)
+LANES_INLINE void lanes_rounds(lanes v[][4], int sets, int rounds)
 {
-	for (int i = 0; i < rounds; i++) {
-		lanes_round(v);
-		lanes_round(w);
-	}
+	for (int i = 0; i < rounds; i++)
+		UNROLLED for (int set = 0; set < sets; set++)
+			lanes_round(v[set]);
 }
 
 LANES_INLINE void lanes_words(const uint8_t *const texts[], size_t length, size_t at, lanes *words)
@@ -111,90 +114,139 @@ LANES_INLINE void lanes_words(const uint8_t *const texts[], size_t length, size_
 				 last_word(texts[3], length)};
 }
 
-LANES_INLINE void lanes_digest(const uint64_t key[2], const uint8_t *const texts[LANES], size_t length,
-			       uint64_t digests[LANES])
+/* The next four words of each text: as many loads as texts, and turned. */
+LANES_INLINE void lanes_four(const uint8_t *const texts[], size_t at, lanes words[4])
+{
+	lanes rows[LANES], pairs[4];
+
+	UNROLLED for (int i = 0; i < LANES; i++)
+		memcpy(&rows[i], texts[i] + at, sizeof(rows[i]));
+	pairs[0] = __builtin_shuffle(rows[0], rows[1], (lanes){0, 4, 2, 6});
+	pairs[1] = __builtin_shuffle(rows[0], rows[1], (lanes){1, 5, 3, 7});
+	pairs[2] = __builtin_shuffle(rows[2], rows[3], (lanes){0, 4, 2, 6});
+	pairs[3] = __builtin_shuffle(rows[2], rows[3], (lanes){1, 5, 3, 7});
+	words[0] = __builtin_shuffle(pairs[0], pairs[2], (lanes){0, 1, 4, 5});
+	words[1] = __builtin_shuffle(pairs[1], pairs[3], (lanes){0, 1, 4, 5});
+	words[2] = __builtin_shuffle(pairs[0], pairs[2], (lanes){2, 3, 6, 7});
+	words[3] = __builtin_shuffle(pairs[1], pairs[3], (lanes){2, 3, 6, 7});
+}
+
+LANES_INLINE void lanes_absorb(lanes v[][4], int sets, const lanes words[])
+{
+	UNROLLED for (int set = 0; set < sets; set++)
+		v[set][3] ^= words[set];
+	lanes_rounds(v, sets, ROUNDS_WORD);
+	UNROLLED for (int set = 0; set < sets; set++)
+		v[set][0] ^= words[set];
+}
+
+LANES_INLINE void lanes_digest(const uint64_t key[2], const uint8_t *const texts[], size_t length, int sets,
+			       uint64_t digests[])
 {
 	const uint64_t start[4] = SIPHASH_START(key);
-	lanes v[4], w[4], words[2];
+	lanes v[SETS_MAX][4], words[SETS_MAX] = {{0}}, four[SETS_MAX][4];
+	size_t at = 0;
 
-	for (int i = 0; i < 4; i++)
-		v[i] = w[i] = (lanes){start[i], start[i], start[i], start[i]};
-	for (size_t at = 0; at <= length; at += 8) {
-		lanes_words(texts, length, at, &words[0]);
-		lanes_words(texts + 4, length, at, &words[1]);
-		v[3] ^= words[0];
-		w[3] ^= words[1];
-		lanes_rounds(v, w, ROUNDS_WORD);
-		v[0] ^= words[0];
-		w[0] ^= words[1];
+	UNROLLED for (int set = 0; set < sets; set++)
+		UNROLLED for (int i = 0; i < 4; i++)
+			v[set][i] = (lanes){start[i], start[i], start[i], start[i]};
+	for (; at + 4 * sizeof(uint64_t) <= length; at += 4 * sizeof(uint64_t)) {
+		UNROLLED for (int set = 0; set < sets; set++)
+			lanes_four(texts + set * LANES, at, four[set]);
+		UNROLLED for (int i = 0; i < 4; i++) {
+			UNROLLED for (int set = 0; set < sets; set++)
+				words[set] = four[set][i];
+			lanes_absorb(v, sets, words);
+		}
 	}
-	v[2] ^= 0xff;
-	w[2] ^= 0xff;
-	lanes_rounds(v, w, ROUNDS_END);
-	words[0] = v[0] ^ v[1] ^ v[2] ^ v[3];
-	words[1] = w[0] ^ w[1] ^ w[2] ^ w[3];
-	memcpy(digests, words, sizeof(words));
+	for (; at <= length; at += sizeof(uint64_t)) {
+		UNROLLED for (int set = 0; set < sets; set++)
+			lanes_words(texts + set * LANES, length, at, &words[set]);
+		lanes_absorb(v, sets, words);
+	}
+	UNROLLED for (int set = 0; set < sets; set++)
+		v[set][2] ^= 0xff;
+	lanes_rounds(v, sets, ROUNDS_END);
+	UNROLLED for (int set = 0; set < sets; set++) {
+		words[set] = v[set][0] ^ v[set][1] ^ v[set][2] ^ v[set][3];
+		memcpy(digests + set * LANES, &words[set], sizeof(words[set]));
+	}
 }
 
-__attribute__((target("avx512vl"))) static void lanes_avx512(const uint64_t key[2], const uint8_t *const texts[LANES],
-							     size_t length, uint64_t digests[LANES])
+__attribute__((target("avx512vl"))) static void lanes_avx512(const uint64_t key[2], const uint8_t *const texts[],
+							     size_t length, uint64_t digests[])
 {
-	lanes_digest(key, texts, length, digests);
+	lanes_digest(key, texts, length, SETS_MAX, digests);
 }
 
-__attribute__((target("avx2"))) static void lanes_avx2(const uint64_t key[2], const uint8_t *const texts[LANES],
-						       size_t length, uint64_t digests[LANES])
+__attribute__((target("avx2"))) static void lanes_avx2(const uint64_t key[2], const uint8_t *const texts[],
+						       size_t length, uint64_t digests[])
 {
-	lanes_digest(key, texts, length, digests);
+	lanes_digest(key, texts, length, SETS, digests);
 }
 
-/* What is fastest here; false: one by one is. */
-static bool lanes_try(const uint64_t key[2], const uint8_t *const texts[LANES], size_t length, uint64_t digests[LANES])
+/* How many are fastest side by side here; 0: one by one is. */
+static size_t lanes_wide(void)
 {
 	if (__builtin_cpu_supports("avx512vl"))
+		return LANES * SETS_MAX;
+	return __builtin_cpu_supports("avx2") ? LANES * SETS : 0;
+}
+
+static void lanes_try(size_t wide, const uint64_t key[2], const uint8_t *const texts[], size_t length,
+		      uint64_t digests[])
+{
+	if (wide > LANES * SETS)
 		lanes_avx512(key, texts, length, digests);
-	else if (__builtin_cpu_supports("avx2"))
-		lanes_avx2(key, texts, length, digests);
 	else
-		return false;
-	return true;
+		lanes_avx2(key, texts, length, digests);
 }
 
 #else
 
-static bool lanes_try(const uint64_t key[2], const uint8_t *const texts[LANES], size_t length, uint64_t digests[LANES])
+static size_t lanes_wide(void)
 {
-	(void)key, (void)texts, (void)length, (void)digests;
-	return false;
+	return 0;
+}
+
+static void lanes_try(size_t wide, const uint64_t key[2], const uint8_t *const texts[], size_t length,
+		      uint64_t digests[])
+{
+	(void)wide, (void)key, (void)texts, (void)length, (void)digests;
 }
 
 #endif
 
-/* Up to as many as there are lanes, if that is faster. */
-static bool lanes_some(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length,
-		       uint64_t *digests)
+/* The first of them, if that is faster side by side. Returns how many; 0: it is not. */
+static size_t lanes_some(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length,
+			 uint64_t *digests)
 {
-	const uint8_t *side[LANES];
-	uint64_t found[LANES];
+	size_t wide = count < LANES_MIN ? 0 : lanes_wide();
+	const uint8_t *side[SETS_MAX * LANES];
+	uint64_t found[SETS_MAX * LANES];
 
-	if (count < LANES_MIN)
-		return false;
-	for (size_t i = 0; i < LANES; i++)
+	if (wide == 0)
+		return 0;
+	if (count >= wide) {
+		lanes_try(wide, key, texts, length, digests);
+		return wide;
+	}
+	for (size_t i = 0; i < wide; i++)
 		side[i] = texts[i < count ? i : 0];
-	if (!lanes_try(key, side, length, found))
-		return false;
+	lanes_try(wide, key, side, length, found);
 	memcpy(digests, found, count * sizeof(*digests));
-	return true;
+	return count;
 }
 
 void siphash_many(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length, uint64_t *digests)
 {
-	for (size_t at = 0; at < count; at += LANES) {
-		size_t some = count - at < LANES ? count - at : LANES;
+	for (size_t at = 0; at < count;) {
+		size_t some = lanes_some(key, texts + at, count - at, length, digests + at);
 
-		if (lanes_some(key, texts + at, some, length, digests + at))
-			continue;
-		for (size_t i = at; i < at + some; i++)
-			digests[i] = siphash(key, texts[i], length);
+		if (some == 0) {
+			digests[at] = siphash(key, texts[at], length);
+			some = 1;
+		}
+		at += some;
 	}
 }
