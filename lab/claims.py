@@ -16,7 +16,7 @@ class Claim:
     where: str  # in the paper
     what: str
     unit: str  # "" for a ratio
-    theirs: float
+    theirs: float | None  # None: it says nothing
     modelled: float | None = None  # with the paper's machine's costs
     here: float | None = None  # measured on this machine, or with its costs
     why: str = ""  # why they differ

@@ -11,6 +11,10 @@
  *   first      chosen without being told, each message from memory of its own, after 20 messages
  *   reuse      the same from the same memory each time, with a monitor
  *   blind      the same without one
+ *
+ * thole-sim-nic --caps [MODEL...]: the superpipeline with each of several caps of its chunks, and with the one that is
+ * learnt, after 20 messages: with what the adapter says of itself; where it says nothing; where that is four times
+ * too slow, and too fast. Fails where a learnt one takes more than 5% longer than the best.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +38,14 @@ struct way {
 	enum choose_way way;
 	bool monitor, reuse, whole, uncapped;
 	unsigned messages;
+	uint32_t cap;      /* 0: learnt */
 };
 
 static const struct way ways[] = {
 	{.name = "raw", .way = CHOOSE_READ, .monitor = true, .reuse = true, .messages = FEW},
 	{.name = "register", .way = CHOOSE_READ, .messages = FEW},
 	{.name = "copy", .way = CHOOSE_PIPELINE, .whole = true, .messages = FEW},
-	{.name = "super", .way = CHOOSE_PIPELINE, .messages = FEW},
+	{.name = "super", .way = CHOOSE_PIPELINE, .messages = LEARNT},
 	{.name = "uncapped", .way = CHOOSE_PIPELINE, .uncapped = true, .messages = FEW},
 	{.name = "first", .monitor = true, .messages = LEARNT},
 	{.name = "reuse", .monitor = true, .reuse = true, .messages = LEARNT},
@@ -84,10 +89,13 @@ static void bench_begin(const struct nic_model *model, const struct way *way, ui
 	carrier_init(&bench.carrier, &bench.network, model);
 	bench.carrier.monitor = way->monitor;
 	card->way = way->way;
+	card->cap = way->cap;
 	if (way->whole || way->uncapped) {
 		card->bay = (uint32_t)(bytes + bytes / 256 + 2 * PLAN_BLOCK) / PLAN_BLOCK * PLAN_BLOCK;
 		card->bays = 4;
 	}
+	if (way->uncapped)
+		card->cap = plan_fits(model->limits.can & NIC_ORDERED, card->bay);
 	if (way->whole)
 		card->first = card->cap = (uint32_t)(bytes + PLAN_UNIT - 1) / PLAN_UNIT * PLAN_UNIT;
 	if (card->first > PLAN_LENGTH_MAX)
@@ -141,8 +149,19 @@ static void print_chunks(void)
 	printf("]");
 }
 
-/* The mean of the last ones. */
-static bool bench_way(const struct nic_model *model, const struct way *way, uint64_t bytes)
+static uint32_t longest_chunk(void)
+{
+	const struct fabric *fabric = &bench.carrier.fabric;
+	uint32_t longest = 0;
+
+	for (uint32_t i = 0; i < fabric->chunk_count && i < fabric->chunk_room; i++)
+		if (fabric->chunks[i] > longest)
+			longest = fabric->chunks[i];
+	return longest;
+}
+
+/* Prints the mean of the last ones, and returns it; 0: that failed. */
+static uint64_t bench_way(const struct nic_model *model, const struct way *way, uint64_t bytes)
 {
 	uint64_t span = bytes + (uint64_t)way->messages * STRIDE, sum = 0;
 	uint8_t *memory[2] = {sim_alloc(span), sim_alloc(span)};
@@ -164,10 +183,12 @@ static bool bench_way(const struct nic_model *model, const struct way *way, uint
 	printf(", \"%s\": %llu", way->name, (unsigned long long)(sum / LAST));
 	if (way->uncapped)
 		print_chunks();
+	if (way->way == CHOOSE_PIPELINE && !way->whole && !way->uncapped && !way->cap)
+		printf(", \"%s_chunk\": %u", way->name, longest_chunk());
 	bench_end();
 	free(memory[0]);
 	free(memory[1]);
-	return !failed;
+	return failed ? 0 : sum / LAST;
 }
 
 static void print_model(const struct nic_model *model)
@@ -196,7 +217,69 @@ static bool curves(const struct nic_model *model)
 	for (uint64_t bytes = LEAST; bytes <= MOST; bytes *= 2) {
 		printf("%s\n  {\"bytes\": %llu", bytes > LEAST ? "," : "", (unsigned long long)bytes);
 		for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
-			fine &= bench_way(model, &ways[i], bytes);
+			fine &= bench_way(model, &ways[i], bytes) > 0;
+		printf("}");
+	}
+	printf("]}");
+	return fine;
+}
+
+/* ---- Caps ----------------------------------------------------------------------------------------- */
+
+static const struct way fixed[] = {
+	{.name = "4096", .way = CHOOSE_PIPELINE, .messages = FEW, .cap = 4096},
+	{.name = "8192", .way = CHOOSE_PIPELINE, .messages = FEW, .cap = 8192},
+	{.name = "16384", .way = CHOOSE_PIPELINE, .messages = FEW, .cap = 16384},
+	{.name = "32768", .way = CHOOSE_PIPELINE, .messages = FEW, .cap = 32768},
+	{.name = "65536", .way = CHOOSE_PIPELINE, .messages = FEW, .cap = 65536},
+};
+
+/* What the adapter says: the truth in these parts; 0: nothing. */
+static const struct {
+	struct way way;
+	unsigned number, parts;
+} learnt[] = {
+	{{.name = "hinted", .way = CHOOSE_PIPELINE, .messages = LEARNT}, 1, 1},
+	{{.name = "unhinted", .way = CHOOSE_PIPELINE, .messages = LEARNT}, 0, 1},
+	{{.name = "slow_hint", .way = CHOOSE_PIPELINE, .messages = LEARNT}, 1, 4},
+	{{.name = "fast_hint", .way = CHOOSE_PIPELINE, .messages = LEARNT}, 4, 1},
+};
+
+static bool caps_of_length(const struct nic_model *model, uint64_t bytes)
+{
+	uint64_t best = UINT64_MAX, ns;
+	bool fine = true;
+
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++) {
+		ns = bench_way(model, &fixed[i], bytes);
+		fine &= ns > 0;
+		best = ns < best ? ns : best;
+	}
+	for (size_t i = 0; i < sizeof(learnt) / sizeof(*learnt); i++) {
+		struct nic_model said = *model;
+
+		said.limits.rate = said.limits.rate * learnt[i].number / learnt[i].parts;
+		said.limits.latency_ns = learnt[i].number
+						 ? said.limits.latency_ns * learnt[i].parts / learnt[i].number : 0;
+		ns = bench_way(&said, &learnt[i].way, bytes);
+		if (ns > 0 && ns * 100 <= best * 105)
+			continue;
+		fine = false;
+		fprintf(stderr, "%s, %llu bytes, %s: %llu ns; the best fixed cap takes %llu ns\n", model->name,
+			(unsigned long long)bytes, learnt[i].way.name, (unsigned long long)ns,
+			(unsigned long long)best);
+	}
+	return fine;
+}
+
+static bool caps(const struct nic_model *model)
+{
+	bool fine = true;
+
+	printf("{\"name\": \"%s\", \"messages\": [", model->name);
+	for (uint64_t bytes = 2 * LEAST; bytes <= MOST; bytes *= 2) {
+		printf("%s\n  {\"bytes\": %llu", bytes > 2 * LEAST ? "," : "", (unsigned long long)bytes);
+		fine &= caps_of_length(model, bytes);
 		printf("}");
 	}
 	printf("]}");
@@ -205,8 +288,12 @@ static bool curves(const struct nic_model *model)
 
 int main(int argc, char **argv)
 {
-	bool fine = true, some = false;
+	bool fine = true, some = false, compare = argc > 1 && strcmp(argv[1], "--caps") == 0;
 
+	if (compare) {
+		argc--;
+		argv++;
+	}
 	printf("[");
 	for (const struct nic_model *model = nic_models; model->name; model++) {
 		bool wanted = argc == 1;
@@ -217,7 +304,7 @@ int main(int argc, char **argv)
 			continue;
 		printf("%s", some ? ",\n" : "");
 		some = true;
-		fine &= curves(model);
+		fine &= compare ? caps(model) : curves(model);
 	}
 	printf("]\n");
 	return fine && some ? 0 : 1;

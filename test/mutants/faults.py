@@ -1706,6 +1706,24 @@ FAULTS = [
         "\tif (entry->word)\n\t\tentry->generation",
         "\tif (entry->word)\n\t\tentry->word = &entry->generation, entry->generation",
     ),
+    Fault(
+        "the last cap is kept whatever was measured",
+        "src/transport/verbs/choose.c",
+        "if (means[i].samples && means[best].samples && means[i].ns < means[best].ns)",
+        "if (means[i].samples && !means[best].samples)",
+    ),
+    Fault(
+        "a first chunk that took too long to copy stays so long",
+        "src/transport/verbs/choose.c",
+        "\tif (busy)\n\t\ttrip_ns -= trip_ns / (early ? 4 : 8);\n\telse if (ns > trip_ns)",
+        "\tif (ns > trip_ns)",
+    ),
+    Fault(
+        "an adapter's hint is taken for right whatever was seen",
+        "src/transport/verbs/choose.c",
+        "return hint - hint / 6 <= seen && seen <= hint + hint / 6 ? hint : seen;",
+        "return hint ? hint : seen;",
+    ),
 ]
 
 

@@ -52,6 +52,7 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 	bench.carrier.setup.queues = queues;
 	if (bay) {
 		bench.carrier.setup.bay = bay;
+		bench.carrier.setup.cap = bay;
 		bench.carrier.setup.bays = 4;
 	}
 	assert_int_equal(options_defaults(&setup.options, NULL), 0);

@@ -184,6 +184,7 @@ bool bulk_verbs_offer(struct pair *pair, struct record *record, struct lent_ther
 		lend = lend_window(pair, window.id, window.address, window.length);
 	if (!lend) {
 		pair->early = window.id;
+		pair->told_ns = card->nic->calls->now_ns(card->nic);
 		pair->early_length = plan.first < window.length ? plan.first : (uint32_t)window.length;
 		card_attend(pair);
 		return false;
@@ -294,7 +295,8 @@ static void window_pulled(struct pair *pair, const struct record *record)
 	serve = vector ? pool_get(&card->serves) : NULL;
 	if (!serve || !plan_unpack(record->arg[1], &plan) || record->arg[2] > vector->length ||
 	    record->arg[0] >= record->arg[2] ||
-	    plan_room(&plan, plan.cap) > (pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)) {
+	    plan_room(&plan, plan_longest(&plan)) >
+		    (pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)) {
 		if (serve)
 			pool_put(&card->serves, serve);
 		window_answer(pair, VERBS_FAILED, (uint32_t)record->imm, 0, 0);
@@ -305,6 +307,10 @@ static void window_pulled(struct pair *pair, const struct record *record)
 	for (uint32_t i = 0; i < CARD_BAYS_MAX && (uint8_t)(record->arg[3] >> 8 * i) < pair->theirs.bays; i++)
 		serve->bays[serve->bay_count++] = (uint8_t)(record->arg[3] >> 8 * i);
 	serve->allowed = serve->bay_count;
+	if (record->arg[0] == 0) {
+		pipeline_pulled(pair, record->tag);
+		choose_cap_told(&card->choose, record->arg[2], plan.cap);
+	}
 	plan_begin(&serve->walk, &plan, record->arg[0], record->arg[2]);
 	list_push_back(&pair->serves, &serve->node);
 	card_attend(pair);
@@ -359,8 +365,12 @@ void bulk_verbs_end(struct verbs_fetch *fetch, int status)
 	if (fetch->here)
 		cache_give(&card->cache, fetch->here);
 	if (!status) {
-		choose_measured(&card->choose, fetch->way, fetch->reused, fetch->length,
-			    card->nic->calls->now_ns(card->nic) - fetch->start_ns);
+		uint64_t now_ns = card->nic->calls->now_ns(card->nic), ns = now_ns - fetch->start_ns;
+
+		choose_measured(&card->choose, fetch->way, fetch->reused, fetch->length, ns);
+		choose_carried(&card->choose, fetch->length - fetch->first_at, now_ns - fetch->first_ns);
+		if (fetch->way == CHOOSE_PIPELINE && fetch->cap < CHOOSE_CAPS)
+			choose_cap_measured(&card->choose, fetch->length, fetch->cap, ns);
 		transport_count(card->owner, fetch->way == CHOOSE_READ ? COUNTER_BULK_READ : COUNTER_BULK_PIPELINE);
 		card->owner->counters[COUNTER_BULK_BYTES] += fetch->length;
 	}
@@ -416,6 +426,8 @@ static void fetch_read(struct verbs_fetch *fetch)
 	};
 
 	fetch->state = FETCH_READING;
+	if (fetch->first_ns == 0)
+		pipeline_first(fetch, fetch->at);
 	if (pair->state == PAIR_OPEN && fetch->reads == 0 && pair_post(pair, &work) == 0)
 		fetch->reads = segment.length;
 }

@@ -133,6 +133,7 @@ struct bay {
 	struct pair *pair;
 	uint64_t window;
 	uint32_t length;
+	uint64_t told_ns, filled_ns; /* when the peer was told of the window, and when it was copied */
 };
 
 enum pair_state {
@@ -199,6 +200,7 @@ struct pair {
 	uint64_t arrived;           /* and that the adapter has reported */
 	uint64_t early;             /* a window whose first chunk is to be copied; 0: none */
 	uint32_t early_length;      /* of that chunk */
+	uint64_t told_ns;           /* when the peer was told of it */
 };
 
 struct verbs_fetch {
@@ -222,6 +224,8 @@ struct verbs_fetch {
 	struct plan_walk walk;      /* of the chunk that lands next */
 	uint64_t chunk_at;          /* bytes of it that were consumed */
 	uint32_t chunks;            /* consumed */
+	uint32_t cap;               /* number of its cap, for choose_cap_measured; CHOOSE_CAPS: it was not chosen */
+	uint64_t first_ns, first_at; /* when so many bytes were here, to see the wire's rate by the rest */
 	uint32_t bays[CARD_BAYS_MAX], bay_count;
 };
 
@@ -410,7 +414,11 @@ void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p
 void pipeline_early(struct pair *pair);
 /* Bays for it, and the pull. False: there are none now. */
 bool pipeline_pull(struct verbs_fetch *fetch);
+/* It is asked for. */
+void pipeline_pulled(const struct pair *pair, uint64_t window);
 bool pipeline_serve(struct verbs_serve *serve);
+/* Bytes up to `at` are here, and nothing was said of the wire's rate yet. */
+void pipeline_first(struct verbs_fetch *fetch, uint64_t at);
 /* Copy what is there of the transfer that lands. Returns whether something was. */
 bool pipeline_land(struct pair *pair);
 void pipeline_free_bays(struct verbs_fetch *fetch);

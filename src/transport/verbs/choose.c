@@ -16,6 +16,9 @@ enum {
 	CHOOSE_GROWTH = PLAN_ONE + PLAN_ONE / 4, /* least: to get from the first chunk to the cap */
 	CHOOSE_SAMPLES = 2,        /* of a way, before it is judged */
 	CHOOSE_RECENT = 1024,      /* registrations after which the older count half */
+	CHOOSE_TRIP_MOST_NS = 1000000, /* a peer that answers later than that computes */
+	CHOOSE_CAP_MODEL = CHOOSE_CAPS / 2, /* number of the model's cap */
+	CHOOSE_CARRIED_LEAST = 1 << 18, /* bytes, to say something of the wire */
 };
 
 static uint32_t class_of(uint64_t length)
@@ -28,8 +31,8 @@ static uint32_t class_of(uint64_t length)
 void choose_init(struct choose *choose, uint64_t latency_ns, uint32_t rate)
 {
 	*choose = (struct choose){
-		.latency_ns = latency_ns ? latency_ns : CHOOSE_LATENCY_NS,
-		.rate = rate ? rate : CHOOSE_RATE,
+		.trip_ns = 2 * (latency_ns ? latency_ns : CHOOSE_LATENCY_NS),
+		.hint_rate = rate,
 		.chunk_ns = CHOOSE_CHUNK_NS,
 		.register_ns = CHOOSE_REGISTER_NS,
 		.register_mib_ns = CHOOSE_REGISTER_MIB_NS,
@@ -72,6 +75,46 @@ void choose_registered(struct choose *choose, uint64_t bytes, uint64_t ns)
 	}
 }
 
+/* Peers answer late where they compute, so what is shorter counts more. Where the answer was there when the first chunk
+ * was copied, that took too long. */
+void choose_trip(struct choose *choose, uint64_t ns, bool busy)
+{
+	uint64_t trip_ns = choose->trip_ns;
+	bool early = choose->trips < 2 * CHOOSE_WEIGHT;
+
+	if (ns < trip_ns)
+		trip_ns = busy ? ns : trip_ns - (trip_ns - ns) / 2;
+	if (busy)
+		trip_ns -= trip_ns / (early ? 4 : 8);
+	else if (ns > trip_ns)
+		trip_ns += (ns - trip_ns < trip_ns ? ns - trip_ns : trip_ns) / (early ? 4 : 32);
+	choose->trip_ns = trip_ns < CHOOSE_TRIP_MOST_NS ? trip_ns : CHOOSE_TRIP_MOST_NS;
+	choose->trips++;
+}
+
+/* Copies and other traffic can make it less than the wire has, nothing more. */
+void choose_carried(struct choose *choose, uint64_t bytes, uint64_t ns)
+{
+	uint64_t rate = ns ? bytes * 1000 / ns : 0;
+
+	if (bytes < CHOOSE_CARRIED_LEAST || rate == 0 || rate > UINT32_MAX)
+		return;
+	if (rate > choose->seen_rate)
+		choose->seen_rate = (uint32_t)rate;
+	else
+		choose->seen_rate -= (uint32_t)((choose->seen_rate - rate) / CHOOSE_TRY);
+}
+
+uint32_t choose_rate(const struct choose *choose)
+{
+	uint32_t hint = choose->hint_rate, seen = choose->seen_rate;
+
+	if (seen == 0)
+		return hint ? hint : CHOOSE_RATE;
+	/* What an adapter says is exact, if it is true. */
+	return hint - hint / 6 <= seen && seen <= hint + hint / 6 ? hint : seen;
+}
+
 uint32_t choose_copy_rate(const struct choose *choose, uint64_t whole)
 {
 	uint32_t class = class_of(whole);
@@ -89,7 +132,7 @@ uint32_t choose_copy_rate(const struct choose *choose, uint64_t whole)
 
 static uint64_t wire_ns(const struct choose *choose, uint64_t length)
 {
-	return length * 1000 / choose->rate;
+	return length * 1000 / choose_rate(choose);
 }
 
 static uint64_t register_ns(const struct choose *choose, uint64_t length)
@@ -101,7 +144,7 @@ static uint64_t register_ns(const struct choose *choose, uint64_t length)
 static uint64_t model_ns(const struct choose *choose, enum choose_way way, uint64_t length, bool found)
 {
 	uint64_t copy_ns = length * 1000 / choose_copy_rate(choose, length), ns = wire_ns(choose, length);
-	uint64_t trip_ns = 2 * choose->latency_ns;
+	uint64_t trip_ns = choose->trip_ns;
 
 	if (way == CHOOSE_READ)
 		return trip_ns + ns + (found ? 0 : trip_ns + register_ns(choose, length));
@@ -183,32 +226,103 @@ static uint64_t root(uint64_t square)
 	return low;
 }
 
+/* Without flags the last chunk is copied when all of it is here: chunks are as long as that and the cost of their
+ * number make best (equation 3). */
+static uint32_t plan_cap(const struct choose *choose, uint64_t length, bool flags, uint32_t longest)
+{
+	uint64_t cap = longest;
+
+	if (!flags)
+		cap = root(length * choose->chunk_ns / 2000 * choose_copy_rate(choose, length));
+	cap = (cap + PLAN_UNIT - 1) / PLAN_UNIT * PLAN_UNIT;
+	return cap < longest ? (uint32_t)cap : longest;
+}
+
 void choose_plan(const struct choose *choose, uint64_t length, bool flags, uint32_t longest, struct plan *plan_p)
 {
-	uint64_t copy_rate = choose_copy_rate(choose, length), first = copy_rate * 2 * choose->latency_ns / 1000;
-	uint64_t growth = copy_rate * PLAN_ONE / choose->rate, cap = longest;
+	uint64_t copy_rate = choose_copy_rate(choose, length), first = copy_rate * choose->trip_ns / 1000;
+	uint64_t growth = copy_rate * PLAN_ONE / choose_rate(choose);
+	uint32_t told = choose->told_cap[class_of(length)];
+	uint32_t cap = told ? told : plan_cap(choose, length, flags, longest);
 
-	/* Without flags the last chunk is copied when all of it is here: chunks are as long as that and the cost of
-	 * their number make best (equation 3). */
-	if (!flags) {
-		cap = root(length * choose->chunk_ns / 2000 * copy_rate);
-		if (first > cap)
-			first = cap;
-	}
+	if (!flags && first > cap)
+		first = cap;
 	if (growth < CHOOSE_GROWTH)
 		growth = CHOOSE_GROWTH;
 	if (growth > PLAN_GROWTH_MAX)
 		growth = PLAN_GROWTH_MAX;
 	first = first / PLAN_UNIT * PLAN_UNIT;
-	cap = (cap + PLAN_UNIT - 1) / PLAN_UNIT * PLAN_UNIT;
 	if (first < PLAN_UNIT)
 		first = PLAN_UNIT;
-	if (cap > longest)
-		cap = longest;
 	*plan_p = (struct plan){
-		.first = (uint32_t)(first < cap ? first : cap),
-		.cap = (uint32_t)cap,
+		.first = (uint32_t)(first < longest ? first : longest),
+		.cap = cap,
 		.growth = (uint32_t)growth,
 		.flags = flags,
 	};
+}
+
+/* ---- Caps ----------------------------------------------------------------------------------------- */
+
+/* In steps of the square root of 2. */
+static uint32_t cap_of(const struct plan *model, uint32_t longest, uint32_t number)
+{
+	uint32_t up = CHOOSE_CAP_MODEL + number; /* steps, from a model of 1 >> CHOOSE_CAP_MODEL on */
+	uint64_t cap = (uint64_t)model->cap << up / 2 >> CHOOSE_CAP_MODEL;
+
+	cap = (up % 2 ? cap * 181 / 128 : cap) / PLAN_UNIT * PLAN_UNIT;
+
+	if (cap > longest)
+		return longest;
+	return cap > PLAN_UNIT ? (uint32_t)cap : PLAN_UNIT;
+}
+
+/* The best, or one beside it that was not seen enough, or not for long. */
+static uint32_t cap_try(const struct choose *choose, uint32_t class, const struct plan *model, uint32_t longest)
+{
+	const struct choose_mean *means = choose->caps[class];
+	uint32_t best = CHOOSE_CAP_MODEL, turn = choose->pulls[class] / CHOOSE_TRY % 2;
+
+	for (uint32_t i = 0; i < CHOOSE_CAPS; i++)
+		if (means[i].samples && means[best].samples && means[i].ns < means[best].ns)
+			best = i;
+	for (uint32_t side = 0; side < 2 && means[best].samples >= CHOOSE_SAMPLES; side++) {
+		uint32_t other = side ? best + 1 : best - 1;
+
+		if (other < CHOOSE_CAPS && cap_of(model, longest, other) != cap_of(model, longest, best) &&
+		    (means[other].samples < CHOOSE_SAMPLES ||
+		     (choose->pulls[class] % CHOOSE_TRY == 0 && side == turn)))
+			return other;
+	}
+	return best;
+}
+
+uint32_t choose_cap(struct choose *choose, uint64_t length, uint32_t longest, struct plan *plan)
+{
+	uint32_t class = class_of(length), number;
+	struct plan model = {.cap = plan_cap(choose, length, plan->flags, longest)};
+
+	choose->pulls[class]++;
+	number = cap_try(choose, class, &model, longest);
+	plan->cap = cap_of(&model, longest, number);
+	return number;
+}
+
+/* What was slow by chance counts little. */
+void choose_cap_measured(struct choose *choose, uint64_t length, uint32_t cap, uint64_t ns)
+{
+	uint32_t class = class_of(length);
+	struct choose_mean *mean = &choose->caps[class][cap];
+
+	ns = (uint64_t)((double)ns * (double)(UINT64_C(1) << class) / (double)(length ? length : 1));
+	if (mean->samples == 0 || ns < mean->ns)
+		mean->ns = ns;
+	else
+		mean->ns += (ns - mean->ns < mean->ns / 4 ? ns - mean->ns : mean->ns / 4) / CHOOSE_WEIGHT;
+	mean->samples++;
+}
+
+void choose_cap_told(struct choose *choose, uint64_t length, uint32_t cap)
+{
+	choose->told_cap[class_of(length)] = cap;
 }

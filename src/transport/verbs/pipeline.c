@@ -17,15 +17,24 @@
 #include "base/atomic.h"
 #include "transport/verbs/card.h"
 
-enum { PIPELINE_BAYS = 4 };
+enum {
+	PIPELINE_BAYS = 4,
+	PIPELINE_BUSY = 8, /* a pull that is found so soon after the first chunk's copy, in parts of that, was there */
+};
+
+static uint32_t pipeline_longest(const struct pair *pair)
+{
+	uint32_t ours = pair->card->setup.bay, theirs = pair->theirs.bay;
+
+	return plan_fits(pair->card->nic->limits.can & NIC_ORDERED, theirs && theirs < ours ? theirs : ours);
+}
 
 void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p)
 {
 	const struct card *card = pair->card;
 	const struct card_setup *setup = &card->setup;
 	bool flags = card->nic->limits.can & NIC_ORDERED;
-	uint32_t bay = pair->theirs.bay && pair->theirs.bay < setup->bay ? pair->theirs.bay : setup->bay;
-	uint32_t longest = plan_fits(flags, bay);
+	uint32_t longest = pipeline_longest(pair);
 
 	if (setup->cap && setup->cap < longest)
 		longest = setup->cap;
@@ -33,7 +42,7 @@ void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p
 	if (setup->cap)
 		plan_p->cap = longest;
 	if (setup->first)
-		plan_p->first = setup->first < plan_p->cap ? setup->first : plan_p->cap;
+		plan_p->first = setup->first < longest ? setup->first : longest;
 	if (setup->growth)
 		plan_p->growth = setup->growth;
 }
@@ -128,8 +137,24 @@ void pipeline_early(struct pair *pair)
 	bay->window = window;
 	bay->length = pair->early_length;
 	chunk_fill(card, &plan, vector, 0, bay->bytes, bay->length);
+	bay->told_ns = pair->told_ns;
+	bay->filled_ns = card->nic->calls->now_ns(card->nic);
 	list_push_back(&card->early, node);
 	card->early_count++;
+}
+
+void pipeline_pulled(const struct pair *pair, uint64_t window)
+{
+	struct card *card = pair->card;
+	uint64_t now_ns = card->nic->calls->now_ns(card->nic);
+
+	for (struct list_node *node = list_first(&card->early); node; node = list_next(&card->early, node)) {
+		const struct bay *bay = container_of(node, struct bay, node);
+
+		if (bay->pair == pair && bay->window == window)
+			choose_trip(&card->choose, now_ns - bay->told_ns,
+				    now_ns - bay->filled_ns < (bay->filled_ns - bay->told_ns) / PIPELINE_BUSY);
+	}
 }
 
 /* The chunk that was copied early, or a free bay; NULL: there is none now. */
@@ -239,8 +264,11 @@ bool pipeline_pull(struct verbs_fetch *fetch)
 	struct plan plan;
 	uint32_t wanted;
 
-	if (!plan_unpack(fetch->job->window.address, &plan) || plan_room(&plan, plan.cap) > card->setup.bay)
+	if (!plan_unpack(fetch->job->window.address, &plan) || plan_room(&plan, plan_longest(&plan)) > card->setup.bay)
 		pipeline_plan(pair, fetch->length, &plan);
+	fetch->cap = CHOOSE_CAPS;
+	if (!card->setup.cap)
+		fetch->cap = choose_cap(&card->choose, fetch->length, pipeline_longest(pair), &plan);
 	plan_begin(&fetch->walk, &plan, fetch->at, fetch->length);
 	wanted = chunks_left(fetch->walk, PIPELINE_BAYS);
 	if (card->landing_free < wanted && card->landing_free < CARD_BAYS_LEAST)
@@ -316,14 +344,22 @@ static void fetch_say_landed(struct verbs_fetch *fetch)
 	fetch->owing = !records_say(fetch->pair, &record);
 }
 
+/* The wire's rate is seen from here on. */
+void pipeline_first(struct verbs_fetch *fetch, uint64_t at)
+{
+	fetch->first_at = at;
+	fetch->first_ns = fetch->pair->card->nic->calls->now_ns(fetch->pair->card->nic);
+}
+
 /* A chunk is out of its bay: the next one but some may have it. */
 static void chunk_done(struct verbs_fetch *fetch)
 {
 	struct pair *pair = fetch->pair;
 
 	pair->landed++;
-	fetch->chunks++;
 	fetch->at += fetch->walk.length;
+	if (fetch->chunks++ == 0)
+		pipeline_first(fetch, fetch->at);
 	fetch->chunk_at = 0;
 	plan_next(&fetch->walk);
 	if (fetch->walk.length == 0) {

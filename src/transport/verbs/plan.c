@@ -20,7 +20,7 @@ bool plan_unpack(uint64_t word, struct plan *plan_p)
 		.growth = (uint32_t)(word >> (2 * PLAN_LENGTH_BITS) & 0xffff),
 		.flags = word >> 62 & 1,
 	};
-	return word >> 63 && plan_p->first > 0 && plan_p->cap >= plan_p->first && plan_p->growth >= PLAN_ONE;
+	return word >> 63 && plan_p->first > 0 && plan_p->cap > 0 && plan_p->growth >= PLAN_ONE;
 }
 
 /* The chunk at walk->at ends at the edge, or with the transfer. */
@@ -48,6 +48,11 @@ void plan_next(struct plan_walk *walk)
 		walk->size = cap;
 	walk->edge += walk->size;
 	plan_cut(walk);
+}
+
+uint32_t plan_longest(const struct plan *plan)
+{
+	return plan->first > plan->cap ? plan->first : plan->cap;
 }
 
 static uint32_t plan_blocks(uint32_t length)

@@ -25,7 +25,7 @@ enum {
 
 struct plan {
 	uint32_t first;     /* bytes of the first chunk, a multiple of PLAN_UNIT, at most PLAN_LENGTH_MAX */
-	uint32_t cap;       /* and of the longest */
+	uint32_t cap;       /* and at most of the others */
 	uint32_t growth;    /* in parts of PLAN_ONE, at least that */
 	bool flags;         /* blocks have flags */
 };
@@ -48,6 +48,8 @@ struct plan_walk {
 /* From `at` on; the growth begins there. */
 void plan_begin(struct plan_walk *walk, const struct plan *plan, uint64_t at, uint64_t end);
 void plan_next(struct plan_walk *walk);
+/* Bytes of the longest chunk that there may be. */
+uint32_t plan_longest(const struct plan *plan);
 /* Bytes that a chunk of so many takes in a bay, from the bay's start on. */
 uint32_t plan_room(const struct plan *plan, uint32_t length);
 /* Longest chunk for a bay. */
