@@ -107,7 +107,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(job_key, OPTION_KEY, "file", 0, UINT64_MAX, false, "",					\
 	    "number that both ends of a connection between hosts must know; file: the user's own; none: no key") \
 	row(integrity, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,head,full",		\
-	    "what of frames a keyed tag covers; auto: head with a job key, as peers ask for more")	\
+	    "what of frames a keyed tag covers; auto: head with a job key, as peers ask for more, "	\
+	    "beside adapters for remote DMA, whose frames have none; head, full: without adapters")	\
 	row(codec, OPTION_CHOICE, "native", 0, 0, false, "native,mxoe,mxoe-jumbo",		\
 	    "what frames look like; mxoe: as those of MX and Open-MX, over raw frames")		\
 	row(number, OPTION_COUNT_OF, "256", 0, 256, false, "",					\
@@ -126,7 +127,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "eager_max between hosts, if it is less")						\
 	row(net_window, OPTION_BYTES, "0", 0, OPTION_GIB(1), false, "",				\
 	    "bulk data asked for and not here, of all peers, 0: as receive buffers allow")	\
-	row(verbs, OPTION_CHOICE, "off", 0, 0, false, "auto,off,required",			\
+	row(verbs, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,required",			\
 	    "adapters for remote DMA between hosts that both have one; auto: none that processors play; "	\
 	    "required: else opening fails")								\
 	row(verbs_device, OPTION_TEXT, "", 0, 0, false, "",					\

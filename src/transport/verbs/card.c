@@ -43,9 +43,25 @@ static bool setup_halve(struct card_setup *setup)
 	return true;
 }
 
-static int card_register(struct card *card)
+/* Peers write to the landing, and to nothing else. */
+static int card_register_arenas(struct card *card, uint64_t bytes)
 {
 	struct nic *nic = card->nic;
+	uint64_t landing = (uint64_t)card->setup.bays * card->setup.bay;
+	int error;
+
+	error = nic->calls->register_memory(nic, card->memory, bytes - landing, NIC_ACCESS_WRITE, &card->registered);
+	if (error)
+		return error;
+	error = nic->calls->register_memory(nic, card->memory + bytes - landing, landing,
+					    NIC_ACCESS_WRITE | NIC_ACCESS_PEER_WRITE, &card->registered_landing);
+	if (error)
+		nic->calls->deregister(nic, &card->registered);
+	return error;
+}
+
+static int card_register(struct card *card)
+{
 	int error;
 
 	do {
@@ -55,8 +71,7 @@ static int card_register(struct card *card)
 		if (!card->memory)
 			return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
 		memset(card->memory, 0, bytes); /* flags of chunks are not 0 */
-		error = nic->calls->register_memory(nic, card->memory, bytes, NIC_ACCESS_WRITE | NIC_ACCESS_PEER_WRITE,
-						    &card->registered);
+		error = card_register_arenas(card, bytes);
 		if (!error)
 			return 0;
 		free(card->memory);
@@ -101,6 +116,8 @@ static int card_lay_out(struct card *card)
 
 static void card_free(struct card *card)
 {
+	if (card->registered_landing.handle)
+		card->nic->calls->deregister(card->nic, &card->registered_landing);
 	if (card->registered.handle)
 		card->nic->calls->deregister(card->nic, &card->registered);
 	bulk_verbs_close(card);

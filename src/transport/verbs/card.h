@@ -264,7 +264,8 @@ struct card {
 	uint64_t now_ns;            /* the owner's clock */
 	uint8_t *memory;            /* the four arenas */
 	uint8_t *landing;
-	struct nic_memory registered;
+	struct nic_memory registered;         /* all but the landing, */
+	struct nic_memory registered_landing; /* which peers write to */
 	struct send_slot *slots;
 	struct bay *bays;           /* of staging */
 	struct list_node free_slots, free_bays, early;

@@ -117,7 +117,7 @@ static void pair_say(struct pair *pair, uint8_t flags)
 		.mate = pair->connected ? pair->theirs.round : 0,
 		.frame_max = card->setup.slot,
 		.bay = card->setup.bay,
-		.landing_key = card->registered.peer_key,
+		.landing_key = card->registered_landing.peer_key,
 		.landing = (uintptr_t)card->landing,
 		.expected = flags & HELLO_ENDED ? pair->next : pair->expected,
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/verbs/port.h"
 
+#include <dirent.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +233,19 @@ int port_list(const uint8_t wanted[16], struct port **list_p, unsigned *count_p)
 	return error;
 }
 
+/* Where the kernel knows of no adapter, libibverbs is not even loaded: that takes longer than all else of opening. */
+static bool port_is_any(void)
+{
+	DIR *folder = opendir("/sys/class/infiniband");
+	const struct dirent *entry = NULL;
+
+	while (folder && (entry = readdir(folder)) && entry->d_name[0] == '.')
+		;
+	if (folder)
+		closedir(folder);
+	return entry;
+}
+
 static bool port_is_better(const struct port *port, const struct port *than)
 {
 	return port->wanted != than->wanted ? port->wanted : port->limits.rate > than->limits.rate;
@@ -242,8 +256,12 @@ int port_choose(const char *device, const uint8_t wanted[16], bool software, str
 	const struct port *best = NULL;
 	struct port *list;
 	unsigned count, inactive = 0, played = 0;
-	int error = port_list(wanted, &list, &count);
+	int error;
 
+	if (!port_is_any())
+		return error_set(THOLE_ERR_NOT_FOUND, "this host has no adapter for remote DMA%s%s",
+				 *device ? " called " : "", device);
+	error = port_list(wanted, &list, &count);
 	if (error)
 		return error;
 	for (unsigned i = 0; i < count; i++) {
