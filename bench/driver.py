@@ -37,9 +37,11 @@ class Program:
 
 
 SMALL = "for l in udp raw driver; do {build}/test/system/thole-link-bench link=$l mode=cost size=40 rounds=20; done"
+BULK = "b={build}/test/vm/thole-driver-bulk; $b 1500 cost && $b -1500 cost && $b 1500 cost_udp"
 PROGRAMS = (
     Program("costs", "ulimit -l unlimited; {build}/bench/thole-driver-costs"),
     Program("small", SMALL),
+    Program("bulk", BULK),
 )
 
 

@@ -85,6 +85,7 @@ static int mover_arrived(struct sock *sk, struct sk_buff *skb)
 {
 	struct mover_socket *socket = rcu_dereference_sk_user_data(sk);
 
+	mover_whole_unmark(skb);
 	if (!socket)
 		return 1;
 	if (socket->channel == CHANNEL_RECORDS) {
@@ -114,6 +115,7 @@ static void mover_leave_socket(struct mover_socket *socket)
 	list_del(&socket->node);
 	socket->mover->socket_count--;
 	spin_unlock_bh(&socket->mover->lock);
+	mover_whole_end(&socket->whole);
 	synchronize_net();
 	sock_put(sk);
 	kfree(socket);
@@ -163,6 +165,7 @@ static int mover_enter_socket(struct mover *mover, struct sock *sk, u32 channel)
 		kfree(socket);
 		return status;
 	}
+	mover_whole_begin(&socket->whole, sk);
 	spin_lock_bh(&mover->lock);
 	list_add_tail(&socket->node, &mover->sockets);
 	mover->socket_count++;

@@ -29,6 +29,7 @@
 #include <linux/skbuff.h>
 #include <linux/xarray.h>
 
+#include "mover_whole.h"
 #include "pages.h"
 #include "protocol.h"
 
@@ -46,6 +47,7 @@ struct mover_socket {
 	struct list_head node;
 	struct mover *mover;
 	struct sock *sk;
+	struct mover_whole whole;
 	u32 channel; /* enum channel */
 };
 

@@ -268,6 +268,7 @@ bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb)
 	while ((length = mover_read_frame(&reader, head, PACKET_FRONT)))
 		others |= !mover_fetch_frame(mover, &reader, head, length);
 	mover_read_end(&reader);
+	mover_count(mover, &mover->holder->shared->packets, 1);
 	mover_fetch_ask(mover);
 	mover_unlock(mover);
 	return others;

@@ -12,7 +12,7 @@
 #include <linux/types.h>
 
 enum thole_driver_limits {
-	THOLE_DRIVER_VERSION = 2,      /* of this file; another one is another interface */
+	THOLE_DRIVER_VERSION = 3,      /* of this file; another one is another interface */
 	THOLE_DRIVER_REGIONS = 4096,   /* of one descriptor; ids are 1 to THOLE_DRIVER_REGIONS - 1 */
 	THOLE_DRIVER_SEGMENTS = 256,   /* of one region */
 	THOLE_DRIVER_PAGES = 1 << 22,  /* of one region */
@@ -333,6 +333,7 @@ struct thole_driver_shared {
 	__u64 sent_bytes;    /* their payload */
 	__u64 received;      /* frames of DATA that were put in place */
 	__u64 received_bytes;
+	__u64 packets;       /* packets with frames of DATA, as the kernel handed them over: many frames each */
 	__u64 asked;         /* PULLs sent, */
 	__u64 asked_again;   /* those of them that asked once more */
 	__u64 overlap_miss;  /* frames that came for pages which were not there: they come again */

@@ -5,6 +5,9 @@
  * sockets are closed and processes are killed; and what nobody who is right would send has no effect.
  *
  *     thole-driver-bulk MTU [CASE...]      each case in two processes of its own; no tags where MTU is negative
+ *
+ * The cases `cost` and `cost_udp`, which have to be named, are for a guest whose clock goes by the instruction: they
+ * print lines "row NAME VALUE" for bench/driver.py, in instructions a byte.
  */
 #include <arpa/inet.h>
 #include <linux/sockios.h>
@@ -17,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "driver.h"
 #include "transport/datagram/block.h"
@@ -94,6 +98,7 @@ static int open_socket(unsigned number, unsigned channel)
 
 	CHECK(fd >= 0 && setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes));
 	CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
 	return fd;
 }
@@ -446,6 +451,7 @@ static void case_both(struct side *side)
 			fetch_right(side, parts[i].offset, parts[i].length, parts[i].to, 3);
 		CHECK(side->driver.shared->received_bytes >= LENGTH && side->driver.shared->forged == 0 &&
 		      side->driver.shared->malformed == 0);
+		CHECK(side->driver.shared->received > 4 * side->driver.shared->packets); /* which come whole */
 		say(side);
 	}
 }
@@ -827,11 +833,94 @@ static void case_refused(struct side *side)
 	CHECK(fetch(side, 1, 0, LENGTH, 0) == 0 && fetched(side) == -ENOMEM);
 }
 
+/* ---- Costs ----------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Two instructions a turn. */
+static double instruction_ns(void)
+{
+	uint64_t turns = 5000000, start = now_ns();
+
+#if defined(__x86_64__)
+	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns));
+#else
+	while (turns)
+		__asm__ volatile("" : "+r"(turns) : "0"(turns - 1));
+#endif
+	return (double)(now_ns() - start) / 1e7;
+}
+
+static void cost_row(const char *name, uint64_t start, double bytes)
+{
+	uint64_t ns = now_ns() - start;
+
+	printf("row %s%s_%u %.4f\n", name, tagged ? "" : "_plain", mtu, (double)ns / instruction_ns() / bytes);
+	fflush(stdout);
+}
+
+enum { COST_ROUNDS = 8, COST_FRAMES = 44 };
+
+/* What a byte costs both ends together, from pinned pages to pinned pages. */
+static void case_cost(struct side *side)
+{
+	uint64_t start = 0;
+
+	side_drive(side);
+	memset(side->memory, 1, LENGTH);
+	if (side->number == 0) {
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		say(side);
+		hear(side);
+		return;
+	}
+	hear(side);
+	for (unsigned round = 0; round <= COST_ROUNDS; round++) {
+		if (round == 1) /* all is pinned now */
+			start = now_ns();
+		CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0 && fetched(side) == 0);
+	}
+	cost_row("bulk_driver", start, (double)COST_ROUNDS * LENGTH);
+	say(side);
+}
+
+/* The same by UDP with the kernel's segmentation, copied in and out by the program; each packet is asked for. */
+static void case_cost_udp(struct side *side)
+{
+	uint32_t frame = mtu - 28, bytes = COST_FRAMES * frame, packets = COST_ROUNDS * (LENGTH / bytes);
+	struct sockaddr_in to = address_of(1, CHANNEL_BULK);
+	uint64_t start = now_ns();
+	size_t segment;
+
+	memset(side->memory, 1, LENGTH);
+	CHECK(setsockopt(side->sockets[CHANNEL_BULK], IPPROTO_UDP, UDP_SEGMENT, &(int){(int)frame}, sizeof(int)) == 0);
+	for (uint32_t i = 0; i < packets; i++) {
+		if (side->number == 1) {
+			say(side);
+			CHECK(plain_packet(side, CHANNEL_BULK, side->memory, 65536, &segment, WAIT_MS) == bytes);
+			continue;
+		}
+		hear(side);
+		CHECK(sendto(side->sockets[CHANNEL_BULK], side->memory, bytes, 0, (struct sockaddr *)&to, sizeof(to)) ==
+		      (ssize_t)bytes);
+	}
+	if (side->number == 1)
+		cost_row("bulk_udp", start, (double)packets * bytes);
+}
+
 static void (*const cases[])(struct side *) = {case_both,   case_plain_serve, case_plain_fetch, case_cut,
 					       case_down,   case_gone,        case_vanish,      case_lost,
-					       case_killed, case_sockets,     case_hostile,     case_refused};
+					       case_killed, case_sockets,     case_hostile,     case_refused,
+					       case_cost,   case_cost_udp};
 static const char *const names[] = {"both",   "plain_serve", "plain_fetch", "cut",     "down",    "gone",
-				    "vanish", "lost",        "killed",      "sockets", "hostile", "refused"};
+				    "vanish", "lost",        "killed",      "sockets", "hostile", "refused", "cost",
+				    "cost_udp"};
 
 /* ---- Two processes --------------------------------------------------------------------------- */
 
@@ -869,7 +958,7 @@ int main(int argc, char **argv)
 	mtu = (unsigned)abs(atoi(argv[1]));
 	tagged = argv[1][0] != '-';
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		bool wanted = argc == 2;
+		bool wanted = argc == 2 && strncmp(names[i], "cost", 4) != 0;
 		pid_t child;
 
 		for (int j = 2; j < argc; j++)
