@@ -112,6 +112,43 @@ static void test_takers(MPI_Comm comm)
 	}
 }
 
+/* Each thread writes to the right and reads back, all by one window: every flush waits beside the others' puts. */
+static MPI_Win window;
+
+static void *putter_run(void *arg)
+{
+	const struct worker *worker = arg;
+	MPI_Aint place = (MPI_Aint)((unsigned)worker->number * sizeof(uint64_t));
+
+	for (int round = 1; round <= SHARED; round++) {
+		uint64_t out = seed_of(me, worker->number, round), in = 0;
+
+		MPI_Put(&out, sizeof(out), MPI_BYTE, right_of(1), place, sizeof(out), MPI_BYTE, window);
+		MPI_Win_flush(right_of(1), window);
+		if (round % 4)
+			continue;
+		MPI_Get(&in, sizeof(in), MPI_BYTE, right_of(1), place, sizeof(in), MPI_BYTE, window);
+		MPI_Win_flush(right_of(1), window);
+		expect(in == out);
+	}
+	return NULL;
+}
+
+static void test_putters(struct worker *workers)
+{
+	/* Not of MPI_Win_allocate: ranks of a node would store to that by themselves. */
+	static uint64_t memory[THREADS];
+
+	MPI_Win_create(memory, sizeof(memory), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+	MPI_Win_lock_all(0, window);
+	for (int t = 0; t < THREADS; t++)
+		expect(pthread_create(&workers[t].thread, NULL, putter_run, &workers[t]) == 0);
+	for (int t = 0; t < THREADS; t++)
+		pthread_join(workers[t].thread, NULL);
+	MPI_Win_unlock_all(window);
+	MPI_Win_free(&window);
+}
+
 bool test_threads(void)
 {
 	struct worker workers[THREADS];
@@ -132,6 +169,7 @@ bool test_threads(void)
 	for (int t = 0; t < THREADS; t++)
 		pthread_join(workers[t].thread, NULL);
 	test_takers(shared);
+	test_putters(workers);
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (int t = 0; t < THREADS; t++)
 		MPI_Comm_free(&workers[t].own);
