@@ -77,6 +77,9 @@ class Plan:
     rounds: int = 25
     round_ms: int = 3
 
+    def suits(self, peer: Peer) -> bool:
+        return not peer.heap or "touched" in self.tests
+
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -261,8 +264,8 @@ class Bench:
         """The command up to the program, and the variables that it needs."""
         mpi = self.found[peer.mpi]
         command = launch.command(mpi, self.cpus, ranks, list(peer.arguments))
-        settings = thole_plan(command).environment() if peer.thole else peer.settings(mpi)
-        return command, dict(launcher_of(mpi).environment) | settings | peer.provided()
+        ours = thole_plan(command, shared_heap=peer.heap).environment() if peer.thole else {}
+        return command, dict(launcher_of(mpi).environment) | (ours or peer.settings(mpi)) | peer.provided()
 
     def measure_hpcc(self, chosen: list[Peer], rounds: int) -> None:
         """As often as the others are started, each peer after the other."""
@@ -282,10 +285,11 @@ class Bench:
                     self.results.failures[f"{peer.name} {hpcc.TEST}"] = failure
 
     def measure(self, chosen: list[Peer], todo: list[Plan], rounds: int) -> None:
-        with progress(rounds * len(chosen) * len(todo), self.console, still=True) as step:
+        starts = [(plan, [peer for peer in chosen if plan.suits(peer)]) for plan in todo]
+        with progress(rounds * sum(len(peers) for _, peers in starts), self.console, still=True) as step:
             for number in range(rounds):
-                for plan in todo:
-                    for peer in chosen if number % 2 == 0 else reversed(chosen):
+                for plan, peers in starts:
+                    for peer in peers if number % 2 == 0 else reversed(peers):
                         step(f"{number + 1}/{rounds} {plan.tests[0]} {peer.name}")
                         if peer.name not in self.results.failures or number == 0:
                             self.start(peer, plan)

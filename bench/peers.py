@@ -25,6 +25,7 @@ class Peer:
     default: bool = False  # what a user of this MPI gets without asking
     options: tuple[str, ...] = ()  # of Thole
     provider: Path | None = None  # folder of that of another build of Thole
+    heap: bool = False  # its buffers are in the shared heap: measured where these are large
 
     @property
     def thole(self) -> bool:
@@ -82,6 +83,9 @@ PEERS = (
     Peer("thole-openmpi5", "openmpi", "Thole"),
     Peer("thole-openmpi4", "openmpi4", "Thole"),
     Peer("thole-intel", "impi", "Thole"),
+    Peer("thole-mpich-heap", "mpich", "Thole, shared heap", heap=True),
+    Peer("thole-openmpi5-heap", "openmpi", "Thole, shared heap", heap=True),
+    Peer("thole-intel-heap", "impi", "Thole, shared heap", heap=True),
 )
 
 _MPICH_TCP = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}

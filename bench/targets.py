@@ -86,6 +86,8 @@ NODE_PINGPONG: Factors = {
     **{8: 1.0, **SMALL, 16 * KIB: 0.95, 64 * KIB: 0.9, 256 * KIB: 0.9},
     **{MIB: (0.9, 0.6), 4 * MIB: 0.65},
 }
+# Where both buffers are in it.
+NODE_HEAP: Factors = {MIB: (0.75, 0.4), 4 * MIB: 0.35}
 NODE_WINDOW: Factors = {
     **{8: 1.0, 64: 1.05, 512: 1.05, 4 * KIB: 1.05, 16 * KIB: 1.05, 64 * KIB: 1.05, 256 * KIB: 1.05},
     **{MIB: 1.1, 4 * MIB: (1.1, 1.5)},
@@ -134,15 +136,19 @@ class Row:
         return made or [Check(self.title, "not measured")]
 
 
-def _names(table: tuple[Peer, ...], thole: bool, links: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return tuple(peer.name for peer in table if peer.thole == thole and (not links or peer.link in links))
+def _names(
+    table: tuple[Peer, ...], thole: bool, links: tuple[str, ...] = (), *, heap: bool = False
+) -> tuple[str, ...]:
+    wanted = (peer for peer in table if peer.thole == thole and peer.heap == heap)
+    return tuple(peer.name for peer in wanted if not links or peer.link in links)
 
 
-_OURS, _THEIRS = _names(PEERS, True), _names(PEERS, False)
+_OURS, _THEIRS, _HEAP = _names(PEERS, True), _names(PEERS, False), _names(PEERS, True, heap=True)
 _TCP = _names(NETWORK_PEERS, False)
 NODE_ROWS = (
     Row("ping-pong", "latency", _OURS, _THEIRS, NODE_PINGPONG),
     Row("ping-pong, written", "touched", _OURS, _THEIRS, NODE_PINGPONG),
+    Row("ping-pong, written, shared heap", "touched", _HEAP, _THEIRS, NODE_HEAP),
     Row("window", "bandwidth", _OURS, _THEIRS, NODE_WINDOW),
     Row("4 ranks on 2 cores, allreduce", "allreduce", _OURS, _THEIRS, {8: 1.0}),
     Row("4 ranks on 2 cores, two pairs", "pairwise", _OURS, _THEIRS, {8: 1.0}),
@@ -179,7 +185,7 @@ def _defaults(results: Results, table: tuple[Peer, ...]) -> list[Check]:
     """Under each MPI at least what it does as it ships, at every size."""
     checks = []
     for peer in (peer for peer in table if peer.default):
-        ours = [other.name for other in table if other.thole and other.mpi == peer.mpi]
+        ours = [other.name for other in table if other.thole and not other.heap and other.mpi == peer.mpi]
         for test in ("latency", "touched", "bandwidth"):
             found = [_compare(results, test, size, ours, [peer.name], 1.0) for size in results.sizes(test)]
             unit = "GB/s" if test in RATE_TESTS else "us"

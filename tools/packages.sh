@@ -8,7 +8,7 @@ case "${1:-}" in
 build) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
 	iproute2 libibverbs-dev) ;;
 test) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
-	libcmocka-dev libseccomp-dev libibverbs-dev openmpi-bin libopenmpi-dev iproute2 procps strace clang
+	libcmocka-dev libseccomp-dev libibverbs-dev openmpi-bin libopenmpi-dev gfortran iproute2 procps strace clang
 	libclang-rt-dev tshark munge slurmctld slurmd slurm-client) ;;
 bench) wanted=(openmpi-bin libopenmpi-dev hpcc) ;;
 vm) wanted=(qemu-system-x86 make gcc zstd iproute2 libibverbs-dev ibverbs-providers) ;;

@@ -8,6 +8,7 @@ take that way and arrive unaltered, and Python and numpy behave as ever.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -108,6 +109,22 @@ def test_messages_of_numpy_need_no_system_call(mpi: InstalledMpi, build: Path) -
     assert seen["attached"] >= 2
     assert seen["bulk_direct"] > seen.get("bulk_ring", 0) + seen.get("bulk_cooperative", 0)
     assert seen["bulk_blocks_direct"] > 0
+
+
+@pytest.mark.over("openmpi4")
+def test_arrays_of_fortran(mpi: InstalledMpi, build: Path, tmp_path: Path) -> None:
+    library(build)
+    wrapper = shutil.which("mpif90.openmpi")
+    if wrapper is None or shutil.which("gfortran") is None:
+        pytest.skip("there is no Fortran for Open MPI 4 (Debian's packages gfortran and libopenmpi-dev)")
+    program = tmp_path / "heap_exchange"
+    source = Path(__file__).with_name("heap_exchange.f90")
+    compile_it = [wrapper, "-O2", "-J", str(tmp_path), "-o", str(program), str(source)]
+    done = process.run(compile_it, mpi.environment(), TIMEOUT_S)
+    assert done.status == 0, done.errors
+    ran = shared(mpi, program, words=("--option", "bulk=direct"))
+    assert ran.stdout.count("exchange ok") == 2
+    assert counters(ran.stdout + ran.stderr)["bulk_direct"] > 0
 
 
 @pytest.mark.over("mpich")
