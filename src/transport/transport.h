@@ -55,6 +55,7 @@ struct transport_peer {
 	uint32_t carried;      /* enum counter: of what is started to it; its bytes are the next */
 	bool connected;        /* transport->connect was called */
 	bool gone;
+	bool core_shared;      /* the transport's: it was last seen on the core that this process runs on */
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
 	/* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to begin with an RTS */

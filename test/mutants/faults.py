@@ -1629,6 +1629,12 @@ FAULTS = [
         "\t\t\t;\n\t\telse\n",
     ),
     Fault(
+        "who waits for a peer of the same core is made to wait",
+        "src/endpoint/wait.c",
+        "return peer->transport == transports[TRANSPORT_SHM] && !peer->core_shared;",
+        "return peer->transport == transports[TRANSPORT_SHM];",
+    ),
+    Fault(
         "behind a message's first piece a stream begins",
         "src/transport/shm/ring.c",
         "\t\tlink->in_pieces = record->flags & RECORD_MORE;",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeping where the kernel, or a container's filter, has no epoll_pwait2: as long, and ended by the same things.
+ * Sleeping where the kernel, or a container's filter, has no epoll_pwait2: as long, and ended by the same things. And
+ * for whom a caller that polls is made to wait where processes share cores.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/clock.h"
+#include "endpoint/endpoint.h"
 #include "thole.h"
 
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -128,12 +131,60 @@ static void sleep__ends_with_a_message(void **state)
 	}
 }
 
+/* Whether a call that finds nothing looks again, once in many that come soon after each other. `here`: the peer is on
+ * this core, as far as is known. */
+static bool looks_again(struct thole_endpoint *endpoint, struct transport_peer *peer, bool here)
+{
+	for (int i = 0; i < 2000; i++) {
+		struct endpoint *outer = endpoint_of(endpoint);
+		uint32_t before = outer->idle;
+
+		peer->core_shared = here;
+		outer->patience = (struct patience){.account = PATIENCE_MAX, .told_ns = clock_now_ns()};
+		assert_int_equal(thole_progress(endpoint), 0);
+		/* A maintenance finds out by itself that it is this very process, which counts as elsewhere. */
+		if (peer->core_shared == here && outer->idle > before + 1)
+			return true;
+	}
+	return false;
+}
+
+/* Where there are more processes than cores, only who waits for one peer, and that on another core. */
+static void again__for_who_may_be_running(void **state)
+{
+	static const char *const options[] = {"network=off", "local_ranks=100000", "yield=never", NULL};
+	const struct thole_endpoint_attr attr = {.options = options};
+	struct thole_endpoint *from, *to;
+	struct thole_request *request, *receive;
+	struct thole_completion done;
+	struct thole_address address;
+	uint32_t peer;
+	int number = 42;
+
+	(void)state;
+	assert_int_equal(thole_endpoint_open(&attr, &from), 0);
+	assert_int_equal(thole_endpoint_open(&attr, &to), 0);
+	thole_endpoint_address(from, &address);
+	assert_int_equal(thole_peer(to, &address, &peer), 0);
+	assert_int_equal(thole_recv(to, peer, &number, sizeof(number), 1, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_true(looks_again(to, &to->peers[peer]->base, false));
+	assert_false(looks_again(to, &to->peers[peer]->base, true));
+	assert_int_equal(thole_recv(to, THOLE_ANY, &number, sizeof(number), 2, UINT64_MAX, 0, NULL, &request), 0);
+	assert_false(looks_again(to, &to->peers[peer]->base, false));
+	assert_int_equal(thole_cancel(to, request), 1);
+	assert_int_equal(thole_wait(to, request, -1, &done), 0);
+	assert_true(looks_again(to, &to->peers[peer]->base, false));
+	thole_endpoint_close(from);
+	thole_endpoint_close(to);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sleep__by_number),
 		cmocka_unit_test(sleep__without_the_call),
 		cmocka_unit_test(sleep__ends_with_a_message),
+		cmocka_unit_test(again__for_who_may_be_running),
 	};
 
 	return cmocka_run_group_tests_name("wait", tests, NULL, NULL);

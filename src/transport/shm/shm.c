@@ -373,8 +373,10 @@ static void shm_meet(struct transport_owner *owner)
 
 		if (load_relaxed(&ring->segment->core) != core)
 			store_relaxed(&ring->segment->core, core);
-		met |= theirs && core > 0 && theirs != ring->segment && load_relaxed(&theirs->core) == core &&
-		       shm_link(ring->peer)->pid != getpid();
+		ring->peer->core_shared = theirs && core > 0 && theirs != ring->segment &&
+					  load_relaxed(&theirs->core) == core &&
+					  shm_link(ring->peer)->pid != getpid();
+		met |= ring->peer->core_shared;
 	}
 	owner->core_shared = met;
 }
