@@ -16,22 +16,23 @@ static struct workqueue_struct *workers;
 
 /* ---- Frames that come ------------------------------------------------------------------------ */
 
-struct mover_connection *mover_admit(struct mover *mover, const struct packet *packet, u8 *head, u32 head_length,
-				     u32 length)
+bool mover_admit(struct mover_connection *connection, const struct packet *packet, u8 *head, u32 head_length,
+		 u32 length)
 {
-	struct mover_connection *connection = xa_load(&mover->indexes, packet->to);
 	struct iovec parts[2] = {{head, head_length}, {NULL, length - head_length}};
-	struct guard_frame frame = guard_frame(packet, parts, 2);
+	struct guard_frame frame;
 
-	if (!connection || connection->session != packet->session)
-		return NULL;
-	if (connection->tagged && guard_check(&connection->guard, &codec_native, &frame, 1) != GUARD_FINE) {
-		mover_count(mover, &mover->holder->shared->forged, 1);
-		return NULL;
+	if (connection->session != packet->session)
+		return false;
+	if (!connection->tagged)
+		return true;
+	frame = guard_frame(packet, parts, 2);
+	if (guard_check(&connection->guard, &codec_native, &frame, 1) != GUARD_FINE) {
+		mover_count(connection->mover, &connection->mover->holder->shared->forged, 1);
+		return false;
 	}
-	if (connection->tagged)
-		guard_seen(&connection->guard, &frame, 1);
-	return connection;
+	guard_seen(&connection->guard, &frame, 1);
+	return true;
 }
 
 /* Whether one of a packet's frames is a PULL. */
@@ -59,8 +60,8 @@ static void mover_pull(struct mover *mover, struct mover_reader *reader, u8 *hea
 	    codec_native.decode(&packet, head, length) || packet.flags & (PACKET_SEALED | PACKET_CHECKSUM))
 		return;
 	length = codec_native.unpadded(head, length);
-	connection = mover_admit(mover, &packet, head, length, length);
-	if (connection)
+	connection = xa_load(&mover->indexes, packet.to);
+	if (connection && mover_admit(connection, &packet, head, length, length))
 		mover_serve_pull(connection, &packet);
 }
 

@@ -122,9 +122,9 @@ void mover_unlock(struct mover *mover) __releases(&mover->lock);
 struct mover_connection *mover_find(struct mover *mover, u32 id);
 /* A worker's turn. */
 bool mover_queue(struct work_struct *work);
-/* Whose frame it is, if it is right: its session, and its tag, which is never taken again. */
-struct mover_connection *mover_admit(struct mover *mover, const struct packet *packet, u8 *head, u32 head_length,
-				     u32 length);
+/* Whether a frame is of this connection and right: its session, and its tag, which is never taken again. */
+bool mover_admit(struct mover_connection *connection, const struct packet *packet, u8 *head, u32 head_length,
+		 u32 length);
 
 int mover_start(void);
 void mover_stop(void);

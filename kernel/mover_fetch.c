@@ -206,7 +206,8 @@ static bool mover_fetch_land(struct mover_fetch *fetch, struct mover_reader *rea
 	return landed;
 }
 
-static void mover_fetch_take(struct mover_fetch *fetch, const struct packet *packet, struct mover_reader *reader)
+static void mover_fetch_take(struct mover_fetch *fetch, const struct packet *packet, struct mover_reader *reader,
+			     u64 now_ns)
 {
 	struct mover *mover = fetch->mover;
 	struct thole_driver_shared *shared = mover->holder->shared;
@@ -227,12 +228,35 @@ static void mover_fetch_take(struct mover_fetch *fetch, const struct packet *pac
 	}
 	mover_count(mover, &shared->received, 1);
 	mover_count(mover, &shared->received_bytes, packet->length);
-	if (block_received(block, index, ktime_get_ns()))
+	if (block_received(block, index, now_ns))
 		mover_fetch_over(fetch, 0);
 }
 
+/* The frames of a packet, and the fetch that the last of them was for: mostly the next one's, too. */
+struct fetch_run {
+	struct mover *mover;
+	struct mover_reader reader;
+	struct mover_fetch *fetch; /* or NULL */
+	u32 index;                 /* of its connection */
+	u64 now_ns;
+};
+
+/* The fetch that a frame is for, if it is one of ours; under the lock, which is held for the whole run. */
+static struct mover_fetch *mover_fetch_of(struct fetch_run *run, const struct packet *packet)
+{
+	struct mover_fetch *fetch = run->fetch;
+	struct mover_connection *connection;
+
+	if (fetch && fetch->connection && run->index == packet->to && fetch->transfer == packet->data.transfer)
+		return fetch;
+	connection = xa_load(&run->mover->indexes, packet->to);
+	run->index = packet->to;
+	run->fetch = connection ? xa_load(&connection->fetches, packet->data.transfer) : NULL;
+	return run->fetch;
+}
+
 /* Whether a frame is for a fetch here. One that is, but not as it should be, is dropped. */
-static bool mover_fetch_frame(struct mover *mover, struct mover_reader *reader, u8 *head, u32 length)
+static bool mover_fetch_frame(struct fetch_run *run, u8 *head, u32 length)
 {
 	struct mover_connection *connection;
 	struct mover_fetch *fetch;
@@ -242,34 +266,35 @@ static bool mover_fetch_frame(struct mover *mover, struct mover_reader *reader, 
 	if (length < PACKET_FRONT || codec_native.type(head) != PACKET_DATA)
 		return false;
 	guard = packet_guard_bytes(codec_native.flags(head));
-	if (guard > MOVER_HEAD - PACKET_FRONT || !mover_read(reader, head + PACKET_FRONT, guard) ||
+	if (guard > MOVER_HEAD - PACKET_FRONT || !mover_read(&run->reader, head + PACKET_FRONT, guard) ||
 	    codec_native.decode(&packet, head, length) || packet.flags & (PACKET_SEALED | PACKET_CHECKSUM))
 		return false;
-	connection = xa_load(&mover->indexes, packet.to);
-	fetch = connection ? xa_load(&connection->fetches, packet.data.transfer) : NULL;
-	if (!fetch || connection->session != packet.session)
+	fetch = mover_fetch_of(run, &packet);
+	if (!fetch || fetch->connection->session != packet.session)
 		return false;
-	if (mover_admit(mover, &packet, head, PACKET_FRONT + guard, codec_native.unpadded(head, length))) {
+	connection = fetch->connection;
+	if (mover_admit(connection, &packet, head, PACKET_FRONT + guard, codec_native.unpadded(head, length))) {
 		connection->way->heard++;
-		mover_fetch_take(fetch, &packet, reader);
+		mover_fetch_take(fetch, &packet, &run->reader, run->now_ns);
 	}
 	return true;
 }
 
 bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb)
 {
-	struct mover_reader reader;
+	struct fetch_run run = {.mover = mover};
 	bool others = false;
 	u8 head[MOVER_HEAD];
 	u32 length;
 
-	mover_read_begin(&reader, skb);
+	mover_read_begin(&run.reader, skb);
 	mover_lock(mover);
-	while ((length = mover_read_frame(&reader, head, PACKET_FRONT)))
-		others |= !mover_fetch_frame(mover, &reader, head, length);
-	mover_read_end(&reader);
+	run.now_ns = ktime_get_ns();
+	while ((length = mover_read_frame(&run.reader, head, PACKET_FRONT)))
+		others |= !mover_fetch_frame(&run, head, length);
+	mover_read_end(&run.reader);
 	mover_count(mover, &mover->holder->shared->packets, 1);
-	mover_fetch_ask(mover);
+	block_ask(&mover->blocks, run.now_ns);
 	mover_unlock(mover);
 	return others;
 }

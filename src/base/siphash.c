@@ -27,26 +27,28 @@ static uint64_t rotate(uint64_t value, unsigned bits)
 	return value << bits | value >> (64 - bits);
 }
 
-static void siphash_rounds(uint64_t v[4], int rounds)
+/* The state stays in registers only where this is inlined, and the rounds are not a loop. */
+#define SIPHASH_INLINE static inline __attribute__((always_inline))
+
+SIPHASH_INLINE void siphash_round(uint64_t v[4])
 {
-	for (int i = 0; i < rounds; i++) {
-		v[0] += v[1];
-		v[2] += v[3];
-		v[1] = rotate(v[1], 13) ^ v[0];
-		v[3] = rotate(v[3], 16) ^ v[2];
-		v[0] = rotate(v[0], 32);
-		v[2] += v[1];
-		v[0] += v[3];
-		v[1] = rotate(v[1], 17) ^ v[2];
-		v[3] = rotate(v[3], 21) ^ v[0];
-		v[2] = rotate(v[2], 32);
-	}
+	v[0] += v[1];
+	v[2] += v[3];
+	v[1] = rotate(v[1], 13) ^ v[0];
+	v[3] = rotate(v[3], 16) ^ v[2];
+	v[0] = rotate(v[0], 32);
+	v[2] += v[1];
+	v[0] += v[3];
+	v[1] = rotate(v[1], 17) ^ v[2];
+	v[3] = rotate(v[3], 21) ^ v[0];
+	v[2] = rotate(v[2], 32);
 }
 
-static void siphash_word(uint64_t v[4], uint64_t word)
+SIPHASH_INLINE void siphash_word(uint64_t v[4], uint64_t word)
 {
 	v[3] ^= word;
-	siphash_rounds(v, ROUNDS_WORD);
+	siphash_round(v);
+	siphash_round(v);
 	v[0] ^= word;
 }
 
@@ -69,7 +71,10 @@ uint64_t siphash(const uint64_t key[2], const void *bytes, size_t length)
 		siphash_word(v, load_le64(at));
 	siphash_word(v, last_word(bytes, length));
 	v[2] ^= 0xff;
-	siphash_rounds(v, ROUNDS_END);
+	siphash_round(v);
+	siphash_round(v);
+	siphash_round(v);
+	siphash_round(v);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
