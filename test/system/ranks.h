@@ -11,6 +11,7 @@
 #define RANKS_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -207,6 +208,23 @@ static inline void ranks_run_threads(int count, unsigned limit_s, ranks_body *bo
 	alarm(0);
 }
 
+/* With RANKS_NETWORKS=N rank r is on host r modulo N, in the network of that name that `ip netns add` has made. */
+static inline void ranks_enter_network(int rank)
+{
+	const char *networks = getenv("RANKS_NETWORKS");
+	char path[64], host[16];
+	int fd;
+
+	if (!networks)
+		return;
+	snprintf(host, sizeof(host), "%d", rank % atoi(networks));
+	snprintf(path, sizeof(path), "/run/netns/%s", host);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && setns(fd, CLONE_NEWNET) == 0);
+	close(fd);
+	setenv("THOLE_HOST", host, 1);
+}
+
 static inline pid_t ranks_fork(int rank, unsigned limit_s, ranks_body *body)
 {
 	pid_t pid = fork();
@@ -217,6 +235,7 @@ static inline pid_t ranks_fork(int rank, unsigned limit_s, ranks_body *body)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(limit_s);
 	ranks_self = rank;
+	ranks_enter_network(rank);
 	body(rank);
 	fflush(NULL);
 	exit(0); /* for the sanitizers' last words */

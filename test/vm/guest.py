@@ -25,7 +25,7 @@ from kernels import Kernel, Missing
 
 HERE = Path(__file__).resolve().parent
 QEMU = "qemu-system-x86_64"
-MODULES = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay", "virtio_rng", "virtio_blk", "af_packet", "veth")
+MODULES = tuple("virtio_pci virtio_net 9pnet_virtio 9p overlay virtio_rng virtio_blk af_packet veth bridge".split())
 CARDS = ("crc32_generic", "ib_uverbs", "rdma_rxe")  # beside these where guests have soft-RoCE
 FOLDERS = ("bin", "dev", "proc", "sys", "host", "layer", "root", "modules")
 LIMIT_S = 300.0  # a guest that has not ended then is lost

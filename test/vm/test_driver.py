@@ -20,6 +20,7 @@ import pytest
 
 Run = Callable[..., guests.Result]
 FULL = os.environ.get("MPI_TESTS") == "full"
+in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
     "swap shrink vector overlapping background limit arguments many watch"
@@ -115,6 +116,22 @@ def test_links(driver: Run, build: Path) -> None:
         f"{system}/thole-ways blackhole driver\n"
         f"for case in numbers restart neighbours hosts keys; do {system}/thole-mxoe $case mxoe link=driver; done",
         cpus=2,
+    )
+
+
+@in_full_only
+def test_networks(driver: Run, build: Path) -> None:
+    """The library's stress and kill tests, each rank in a network of its own: all frames by the driver, large messages
+    too."""
+    system = build / "test/system"
+    kill = f"{system}/thole-kill --kills 6"
+    driver(
+        f". {guests.HERE}/networks.sh\nexport THOLE_SHM=off\n"
+        f"{system}/thole-stress --seconds 5 --ranks 4 --hosts 4 --options 'link=driver;interface=v0'\n"
+        f"{system}/thole-stress --seconds 5 --ranks 4 --hosts 4 --options 'driver=required;interface=v0'\n"
+        f"THOLE_LINK=driver {kill}\nTHOLE_DRIVER=required {kill}",
+        cpus=2,
+        memory_mib=1024,
     )
 
 

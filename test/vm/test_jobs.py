@@ -8,6 +8,9 @@ the driver and one by remote DMA; `make test-all` the rest, on each kernel.
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ import guest as guests
 import kernels
 import module
 import pytest
-from conform import COMPILED, GROUPS, SOURCES, assert_conformed, counters, network_flags
+from conform import COMPILED, GROUPS, LOG, SOURCES, assert_conformed, counters, network_flags
 from conftest import assert_well
 from pair import NOBODY, Pair
 from thole_lab import venvs
@@ -146,6 +149,77 @@ def test_driver__none_of_it(jobs: Jobs, kernel: kernels.Kernel, build: Path, lin
     """As root with packet sockets, beside the driver in one guest: they are the same on the wire."""
     said = jobs.run(jobs.conform("mpich", "--small", link=link), "", loading(kernel, build, "one")).output
     assert_conformed(said)
+
+
+def overlapped(jobs: Jobs, load: Loading, **options: str) -> tuple[list[int], str]:
+    """Pages of 4 MiB that were there when each rank had computed, of 1024; and what was measured."""
+    program = jobs.program("overlap", "mpich", [guests.HERE / "mpi_overlap.c"])
+    line = jobs.pair.over_thole(jobs.mpi("mpich"), 2, program, "4", "8", link="udp", peer_timeout="60s", **options)
+    said = jobs.run(line, "", load).output
+    return [int(pages) for pages in re.findall(r"^here (\d+) of 1024 pages$", said, re.M)], said
+
+
+@in_full_only
+def test_driver__overlap(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> None:
+    """Large messages come while both ranks compute without a call of MPI, and do not without the driver."""
+    here, said = overlapped(jobs, loading(kernel, build, "both"), driver="required", progress_thread="on")
+    assert len(here) == 2 and min(here) == 1024, said
+    here, said = overlapped(jobs, NOTHING)
+    assert len(here) == 2 and max(here) < 1024, said
+
+
+@in_full_only
+def test_driver__views(bed: guests.Bed, jobs: Jobs, kernel: kernels.Kernel, build: Path, tmp_path: Path) -> None:
+    """Ranks of one guest have each other's buffers mapped."""
+    mpi = jobs.mpi("mpich")
+    program = [str(jobs.program("conform", "mpich", SOURCES)), "--small"]
+    settings = [f"{name}={value}" for name, value in LOG.items()]
+    options = ("--option", "bulk=direct", "--option", "driver=required")
+    line = ["env", *settings, *jobs.pair.thole, "run", *options, *mpi.command(2, *program)]
+    load = loading(kernel, build, "both")
+    command = f"set -e; chmod 1777 /tmp; cd /tmp\n{load.both}\n{shlex.join(line)}\n{load.after}"
+    result = guests.run(bed, guests.Job(command, tmp_path / "one", cpus=2, memory_mib=1024, limit_s=LIMIT_S))
+    assert_well(result)
+    assert_conformed(result.output)
+    seen = counters(result.output)
+    assert seen["bulk_direct"] > 0, seen
+
+
+# ---- Programs of MX -------------------------------------------------------------------------------------
+
+
+MX = {
+    "pingpong": ("-M", "-L", "300000"),
+    "stream": ("-M", "-n", "160"),
+    "cancel": (),
+    "truncate": (),
+    "vectors": (),
+    "unexpected": (),
+    "wait-any": (),
+    "connect": (),
+}
+
+
+def mx_lines(build: Path, settings: str, name: str, words: Sequence[str]) -> str:
+    """The receiver in g1 says where it is; then the sender starts in g2."""
+    program = f"env {settings} {build}/test/system/mx-{name} {' '.join(words)}"
+    return (
+        f"coproc {program}; pid=$COPROC_PID\nread -r -u ${{COPROC[0]}} ready nic endpoint; [ $ready = ready ]\n"
+        f"on g2 {program} -d $nic -r $endpoint\nwait $pid; echo both ended"
+    )
+
+
+@in_full_only
+def test_driver__mx(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> None:
+    """They speak MXoE as a user without rights."""
+    settings = "THOLE_CODEC=mxoe THOLE_LINK=driver THOLE_JOB_KEY=4711"
+    lines = "\n".join(mx_lines(build, settings, name, words) for name, words in MX.items())
+    load = loading(kernel, build, "both")
+    large = Loading(f"{load.both}\nip link set eth0 mtu 9000", load.after)
+    said = jobs.run(lines, NOBODY, large).output
+    assert said.count("both ended") == len(MX), said
+    for name in MX:
+        assert f"ok mx_{name.replace('-', '_')}" in said, said
 
 
 # ---- By remote DMA --------------------------------------------------------------------------------------
