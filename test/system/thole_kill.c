@@ -8,10 +8,13 @@
  * and atomics with all, until one of the new ones gets SIGKILL, at any moment from before it has an endpoint. Then
  * everything pending between it and the others must end in an error, everything later too, and the others must go on
  * talking; the other new rank then ends by closing. At the end of each turn a veteran has as many descriptors and
- * shared mappings as before it, and at the end of the run there is no process, no socket and no file of ours.
+ * shared mappings as before it (but for UDP sockets of its own for whom it talks to most: these come and go), and at
+ * the end of the run there is no process, no socket and no file of ours.
  */
 #include <dirent.h>
 #include <getopt.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "transport/address.h"
 #include "ranks.h"
@@ -22,10 +25,14 @@ enum {
 	TAG_EXCHANGE = 1, TAG_NOBODY = 2,
 	LIMIT_S = 170,
 	GO_ON = 3, /* exchanges between survivors after each kill */
+	LANES = 2, /* sockets of the UDP link for its favourites, at most */
+	TRAFFIC = 24, /* operations that a victim lives through, at most */
 };
 
 /* What all know. words[]: see below. */
-enum { WORD_TURN, WORD_KILLED, WORD_DONE, WORD_FINAL, WORD_PUBLISHED, WORD_OVER = WORD_PUBLISHED + RANKS };
+enum {
+	WORD_TURN, WORD_KILLED, WORD_DONE, WORD_FINAL, WORD_TRAFFIC, WORD_PUBLISHED, WORD_OVER = WORD_PUBLISHED + RANKS
+};
 
 static uint64_t seed;
 static int kills = 200;
@@ -165,6 +172,8 @@ static void link_progress(struct rank *rank, struct link *link)
 		status_check(link, kind, completion.status);
 		if (kind == REQUEST_RECEIVE && completion.status == 0)
 			exchange_check(link, &completion);
+		if (ranks_self == VICTIM)
+			__atomic_add_fetch(&ranks_shared->words[WORD_TRAFFIC], 1, __ATOMIC_ACQ_REL);
 		if (kind == REQUEST_REMOTE)
 			link->remotes++;
 		else if (!link->requests[REQUEST_SEND] && !link->requests[REQUEST_RECEIVE] && link->open)
@@ -266,6 +275,33 @@ static int mappings(void)
 	return count;
 }
 
+static int udp_sockets(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		int protocol = 0;
+		socklen_t size = sizeof(protocol);
+
+		count += getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_UDP;
+	}
+	return count;
+}
+
+struct held {
+	int sockets; /* of UDP, when it had talked to nobody */
+	int others;  /* descriptors */
+	int maps;
+};
+
+static bool held_is(const struct held *before)
+{
+	int sockets = udp_sockets();
+
+	return sockets >= before->sockets && sockets <= before->sockets + LANES &&
+	       ranks_descriptors() - sockets == before->others && mappings() == before->maps;
+}
+
 /* Everything later to and from a dead peer ends in an error, too. */
 static void dead_check(struct rank *rank, struct link *link)
 {
@@ -303,7 +339,7 @@ static void dead_check(struct rank *rank, struct link *link)
 	}
 }
 
-static void veteran_turn(struct rank *rank, uint64_t turn, int descriptors, int maps)
+static void veteran_turn(struct rank *rank, uint64_t turn, const struct held *before)
 {
 	struct link *victim = &rank->links[VICTIM], *companion = &rank->links[COMPANION];
 	struct link *veteran = &rank->links[1 - ranks_self];
@@ -340,7 +376,7 @@ static void veteran_turn(struct rank *rank, uint64_t turn, int descriptors, int 
 	__atomic_add_fetch(&ranks_shared->words[WORD_DONE], 1, __ATOMIC_ACQ_REL);
 	while (companion->open || !link_idle(companion)) /* the parent has it close */
 		rank_progress(rank);
-	while (ranks_descriptors() != descriptors || mappings() != maps)
+	while (!held_is(before))
 		for (int i = 0; i < 100; i++)
 			rank_progress(rank);
 	__atomic_add_fetch(&ranks_shared->words[WORD_DONE], 1, __ATOMIC_ACQ_REL);
@@ -351,22 +387,23 @@ static void veteran(int self)
 	const char *const options[] = {self == 1 ? "progress_thread=on" : "progress_thread=off", NULL};
 	struct thole_request *never;
 	struct rank rank;
+	struct held before;
 	char byte;
-	int descriptors, maps;
 
 	rank_open(&rank, options);
+	before.sockets = udp_sockets();
 	CHECK_EQUAL(thole_recv(rank.endpoint, THOLE_ANY, &byte, 1, TAG_NOBODY, ~UINT64_C(0), 0, NULL, &never), 0);
 	ranks_barrier_of(rank.endpoint, VETERANS);
 	link_open(&rank, 1 - self, 0);
 	while (rank.links[1 - self].sequence < 20)
 		rank_progress(&rank);
-	descriptors = ranks_descriptors();
-	maps = mappings();
+	before.others = ranks_descriptors() - udp_sockets();
+	before.maps = mappings();
 	word_set(WORD_PUBLISHED + self, 1);
 	for (uint64_t turn = 1; turn <= (uint64_t)kills; turn++) {
 		while (word(WORD_TURN) < turn)
 			rank_progress(&rank);
-		veteran_turn(&rank, turn, descriptors, maps);
+		veteran_turn(&rank, turn, &before);
 	}
 	/* Until the other has counted its descriptors, too: with nothing to send it would not get back what traffic
 	 * opens. */
@@ -412,6 +449,19 @@ static void await(const pid_t *pids, int index, uint64_t value)
 			}
 		pause_ns(200000);
 	}
+}
+
+/* From before it has an endpoint, through its connections, to full traffic: by time, and by what it has done where time
+ * means little. */
+static void victim_lives(const pid_t *pids, uint64_t *random)
+{
+	static const uint32_t ns[] = {1000000, 4000000, 30000000};
+	uint32_t mood = random_below(random, 4);
+
+	if (mood < 3)
+		pause_ns(random_below(random, ns[mood]));
+	else
+		await(pids, WORD_TRAFFIC, 1 + random_below(random, TRAFFIC));
 }
 
 static bool socket_exists(const struct thole_address *address)
@@ -474,14 +524,11 @@ int main(int argc, char **argv)
 	for (int i = 0; i < VETERANS; i++)
 		await(pids, WORD_PUBLISHED + i, 1);
 	for (uint64_t turn = 1; turn <= (uint64_t)kills; turn++) {
-		uint32_t mood = random_below(&random, 4);
-
+		word_set(WORD_TRAFFIC, 0);
 		word_set(WORD_TURN, turn);
 		for (int i = VETERANS; i < RANKS; i++)
 			pids[i] = ranks_fork(i, LIMIT_S, newcomer);
-		/* From before it has an endpoint, through its connections, to full traffic. */
-		pause_ns(mood == 0 ? random_below(&random, 1000000) : mood == 1 ? random_below(&random, 4000000)
-									      : random_below(&random, 30000000));
+		victim_lives(pids, &random);
 		kill(pids[VICTIM], SIGKILL);
 		CHECK(waitpid(pids[VICTIM], &status, 0) == pids[VICTIM] && WIFSIGNALED(status));
 		pids[VICTIM] = 0;
