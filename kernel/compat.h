@@ -5,12 +5,19 @@
 #ifndef THOLE_KERNEL_COMPAT_H
 #define THOLE_KERNEL_COMPAT_H
 
+#include <linux/errqueue.h>
 #include <linux/hrtimer.h>
+#include <linux/icmp.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
+#include <linux/udp.h>
 #include <linux/version.h>
+#include <net/icmp.h>
+#include <net/ip.h>
+#include <net/sock.h>
+#include <net/tcp_states.h>
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 #include <asm/unaligned.h>
 #else
@@ -121,6 +128,68 @@ static inline void compat_timer(struct hrtimer *timer, enum hrtimer_restart (*fu
 #else
 	hrtimer_setup(timer, function, clock, mode);
 #endif
+}
+
+/* ICMP messages about what a socket has sent, told to its program: udp.c tells nobody of them where there is an
+ * encap_rcv. As it does without one: to who wants reports, and to who is connected. */
+static inline bool compat_wants_reports(struct sock *sk)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
+	return inet_sk(sk)->recverr;
+#else
+	return inet_test_bit(RECVERR, sk);
+#endif
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+static inline int compat_icmp_error(const struct icmphdr *icmp)
+{
+	if (icmp->type != ICMP_DEST_UNREACH || icmp->code > NR_ICMP_UNREACH)
+		return EHOSTUNREACH;
+	return icmp->code == ICMP_FRAG_NEEDED ? EMSGSIZE : icmp_err_convert[icmp->code].errno;
+}
+
+/* As ip_icmp_error, which is not exported. */
+static inline void compat_report(struct sock *sk, struct sk_buff *skb, int err, unsigned int udp_offset)
+{
+	const struct icmphdr *icmp = icmp_hdr(skb);
+	struct sk_buff *copy = skb_clone(skb, GFP_ATOMIC);
+	struct sock_exterr_skb *said;
+
+	if (!copy)
+		return;
+	said = SKB_EXT_ERR(copy);
+	said->ee = (struct sock_extended_err){.ee_errno = err,
+					      .ee_origin = SO_EE_ORIGIN_ICMP,
+					      .ee_type = icmp->type,
+					      .ee_code = icmp->code,
+					      .ee_info = err == EMSGSIZE ? ntohs(icmp->un.frag.mtu) : 0};
+	said->addr_offset = (u8 *)&((struct iphdr *)(icmp + 1))->daddr - skb_network_header(copy);
+	said->port = ((const struct udphdr *)(skb->data + udp_offset))->dest;
+	if (skb_pull(copy, udp_offset + sizeof(struct udphdr))) {
+		skb_reset_transport_header(copy);
+		if (sock_queue_err_skb(sk, copy) == 0)
+			return;
+	}
+	kfree_skb(copy);
+}
+
+static inline void compat_encap_error(struct sock *sk, struct sk_buff *skb, unsigned int udp_offset)
+{
+	int err = compat_icmp_error(icmp_hdr(skb));
+
+	if (compat_wants_reports(sk))
+		compat_report(sk, skb, err, udp_offset);
+#else
+static inline void compat_encap_error(struct sock *sk, struct sk_buff *skb, int err, __be16 port, u32 info, u8 *payload)
+{
+	if (compat_wants_reports(sk))
+		ip_icmp_error(sk, skb, err, port, info, payload);
+#endif
+	else if (err != ECONNREFUSED || sk->sk_state != TCP_ESTABLISHED)
+		return;
+	sk->sk_err = err;
+	sk_error_report(sk);
 }
 
 #endif

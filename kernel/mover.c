@@ -118,6 +118,10 @@ static void mover_leave_socket(struct mover_socket *socket)
 	spin_unlock_bh(&socket->mover->lock);
 	mover_whole_end(&socket->whole);
 	synchronize_net();
+	lock_sock(sk);
+	if (!udp_sk(sk)->encap_type) /* else it is somebody's already */
+		udp_sk(sk)->encap_err_rcv = NULL; /* udp.c reads it twice, so not before nobody does */
+	release_sock(sk);
 	sock_put(sk);
 	kfree(socket);
 }
@@ -158,6 +162,7 @@ static int mover_enter_socket(struct mover *mover, struct sock *sk, u32 channel)
 		sock_hold(sk);
 		rcu_assign_sk_user_data(sk, socket);
 		WRITE_ONCE(udp_sk(sk)->encap_rcv, mover_arrived);
+		WRITE_ONCE(udp_sk(sk)->encap_err_rcv, compat_encap_error);
 		WRITE_ONCE(udp_sk(sk)->encap_type, 1); /* of none that the kernel knows */
 		udp_tunnel_encap_enable(sk);
 	}

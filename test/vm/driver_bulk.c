@@ -10,6 +10,7 @@
  * print lines "row NAME VALUE" for bench/driver.py, in instructions a byte.
  */
 #include <arpa/inet.h>
+#include <linux/errqueue.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -419,6 +420,32 @@ static void plain_fetch(struct side *side, uint64_t offset, uint64_t length, uns
 	}
 }
 
+/* The report that there is nobody at a port of the other side. */
+static void report_of(struct side *side, unsigned channel)
+{
+	struct sockaddr_in wanted = address_of(!side->number, channel), name = {0};
+	union {
+		char bytes[256];
+		struct cmsghdr align;
+	} control;
+	struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof(name), .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	struct pollfd error = {.fd = side->sockets[channel]};
+	const struct cmsghdr *header;
+
+	/* Hosts say so seldom: about once a second after the first few. */
+	for (unsigned i = 0; i < WAIT_MS / SOON_MS && poll(&error, 1, SOON_MS) == 0; i++)
+		plain_send(side, channel, &(struct packet){.type = PACKET_ACK}, NULL, 0);
+	CHECK(error.revents & POLLERR);
+	CHECK(recvmsg(side->sockets[channel], &message, MSG_ERRQUEUE) >= 0);
+	header = CMSG_FIRSTHDR(&message);
+	CHECK(header && header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR);
+	CHECK(((const struct sock_extended_err *)CMSG_DATA(header))->ee_errno == ECONNREFUSED);
+	CHECK(name.sin_port == wanted.sin_port && name.sin_addr.s_addr == wanted.sin_addr.s_addr);
+	while (recvmsg(side->sockets[channel], &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0)
+		;
+}
+
 static int open_kind(int family, int type)
 {
 	int fd = socket(family, type | SOCK_CLOEXEC, 0);
@@ -707,6 +734,32 @@ static void case_sockets(struct side *side)
 	say(side);
 }
 
+/* Nobody has the port any more: the program hears of it, whether it or the driver sends. */
+static void case_icmp(struct side *side)
+{
+	int on = 1;
+
+	if (side->number == 1) {
+		for (unsigned i = 0; i < CHANNELS; i++)
+			close(side->sockets[i]);
+		say(side);
+		hear(side);
+		return;
+	}
+	hear(side);
+	side_drive(side);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		CHECK(setsockopt(side->sockets[i], IPPROTO_IP, IP_RECVERR, &on, sizeof(on)) == 0);
+	CHECK(fetch(side, WINDOW, 0, 100000, 0) == 0); /* its PULL */
+	report_of(side, CHANNEL_RECORDS);
+	CHECK(end(side, THOLE_DRIVER_FETCH_END, side->transfer) == 0);
+	report_of(side, CHANNEL_BULK);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		CHECK(ioctl(side->driver.fd, THOLE_DRIVER_SOCKET_BACK, side->sockets[i]) == 0);
+	report_of(side, CHANNEL_BULK);
+	say(side);
+}
+
 /* What nobody sends who is right, to memory and sockets that it does not change. */
 static void case_hostile(struct side *side)
 {
@@ -916,11 +969,11 @@ static void case_cost_udp(struct side *side)
 
 static void (*const cases[])(struct side *) = {case_both,   case_plain_serve, case_plain_fetch, case_cut,
 					       case_down,   case_gone,        case_vanish,      case_lost,
-					       case_killed, case_sockets,     case_hostile,     case_refused,
-					       case_cost,   case_cost_udp};
+					       case_killed, case_sockets,     case_icmp,        case_hostile,
+					       case_refused, case_cost,      case_cost_udp};
 static const char *const names[] = {"both",   "plain_serve", "plain_fetch", "cut",     "down",    "gone",
-				    "vanish", "lost",        "killed",      "sockets", "hostile", "refused", "cost",
-				    "cost_udp"};
+				    "vanish", "lost",        "killed",      "sockets", "icmp",    "hostile",
+				    "refused", "cost",       "cost_udp"};
 
 /* ---- Two processes --------------------------------------------------------------------------- */
 

@@ -29,7 +29,7 @@ VIEWS = (
     "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
 ).split()
-BULK = "both plain_serve plain_fetch cut down gone vanish lost killed sockets hostile refused".split()
+BULK = "both plain_serve plain_fetch cut down gone vanish lost killed sockets icmp hostile refused".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
 FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
