@@ -133,8 +133,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(verbs_device, OPTION_TEXT, "", 0, 0, false, "",					\
 	    "adapter for remote DMA, such as mlx5_0; none: the one at the interface, else the fastest")	\
 	row(driver, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,required",			\
-	    "the kernel driver; auto: used where /dev/thole can be opened, but not for large messages between "	\
-	    "hosts yet; required: for these too, and opening fails without it")			\
+	    "the kernel driver; auto: used where /dev/thole can be opened; required: else opening fails")	\
 	row(pin, OPTION_CHOICE, "overlapped", 0, 0, true, "overlapped,before,kept,never",	\
 	    "large messages by the driver: pages are pinned while they move; all before and unpinned after; "	\
 	    "all before and kept; never, so that the driver moves none")			\

@@ -35,7 +35,7 @@ static struct thole_endpoint *open_endpoint(int rank)
 	snprintf(thread, sizeof(thread), "progress_thread=%s", config.thread ? "on" : "off");
 	strings[n++] = host;
 	strings[n++] = thread;
-	strings[n++] = rank < config.drivers ? "driver=required" : "driver=off";
+	strings[n++] = rank < config.drivers ? "driver=auto" : "driver=off";
 	strings[n++] = "link=udp";
 	strings[n++] = "peer_timeout=60s";
 	for (int i = 0; i < config.option_count; i++)

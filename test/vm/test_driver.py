@@ -144,7 +144,8 @@ def test_load(driver: Run, build: Path) -> None:
 def test_bulk(driver: Run, build: Path) -> None:
     """Frames with tags; then long ones without."""
     program = f"{build}/test/vm/thole-driver-bulk"
-    assert driver(f"{program} 1500; {program} -9000 both cut", cpus=2).output.split() == [*BULK, "both", "cut"]
+    said = driver(f"{program} 1500; {program} -9000 both cut", cpus=2).output.split()
+    assert said == [*BULK, "both", "cut"]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -154,11 +155,23 @@ def test_fuzz(driver: Run, build: Path, seed: int) -> None:
 
 
 def test_overlap(driver: Run, build: Path) -> None:
-    """Messages are there when both ranks have computed without a call, and nothing stays."""
+    """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come."""
     ways = ("", "--thread", "--thread --option job_key=4711", "--option pin=before", "--drivers 1 --thread")
     program = f"{build}/test/vm/thole-driver-overlap --bytes 4194304 --option interface=lo"
     runs = "\n".join(f"{program} {way}" for way in ways)
     assert driver(f"ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways)
+
+
+def test_killed(driver: Run, build: Path) -> None:
+    """Ranks killed amid large messages between hosts: the survivors hear of it, and lose nothing. `make test-all` has
+    more of them, the stress test on two hosts and with losses, and ways that end."""
+    system = build / "test/system"
+    command = f"THOLE_SHM=off {system}/thole-kill --kills {40 if FULL else 3}"
+    if FULL:
+        stress = f"{system}/thole-stress --seconds 5"
+        command += f"\n{stress} --ranks 4 --hosts 2\n{stress} --ranks 3 --hosts 3 --options inject_loss=50"
+        command += f"\nfor way in blackhole blackhole-one-way no-address; do {system}/thole-ways $way; done"
+    driver(command, cpus=2)
 
 
 def test_others(driver: Run, build: Path) -> None:

@@ -99,9 +99,8 @@ static bool datagram_moves(const struct transport_owner *owner)
 {
 	const struct options *options = &owner->options;
 
-	return owner->driver && options->driver == OPTION_DRIVER_REQUIRED && options->pin != OPTION_PIN_NEVER &&
-	       options->codec == OPTION_CODEC_NATIVE && !options->checksum && !options->inject_loss &&
-	       options->integrity != OPTION_INTEGRITY_FULL;
+	return owner->driver && options->pin != OPTION_PIN_NEVER && options->codec == OPTION_CODEC_NATIVE &&
+	       !options->checksum && !options->inject_loss && options->integrity != OPTION_INTEGRITY_FULL;
 }
 
 static int udp_link(struct datagram *datagram, struct link **link_p)
