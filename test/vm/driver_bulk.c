@@ -5,6 +5,7 @@
  * sockets are closed and processes are killed; and what nobody who is right would send has no effect.
  *
  *     thole-driver-bulk MTU [CASE...]      each case in two processes of its own; no tags where MTU is negative
+ *     thole-driver-bulk MTU amid [WHAT...] what happens to memory and processes amid a transfer, on either side
  *
  * The cases `cost` and `cost_udp`, which have to be named, are for a guest whose clock goes by the instruction: they
  * print lines "row NAME VALUE" for bench/driver.py, in instructions a byte.
@@ -32,6 +33,7 @@ enum {
 	BULK_PORT = 4001,
 	WINDOW = 7, /* a window's name */
 	LENGTH = 3 << 19,
+	HALF = LENGTH / 2,
 	WAIT_MS = 60000, /* a guest is slow */
 	SOON_MS = 300,   /* what should not come */
 };
@@ -53,6 +55,7 @@ struct side {
 	struct guard guard;
 	unsigned char *memory;
 	uint32_t region;
+	uint64_t served; /* plain_serve: bytes of the window, so far */
 };
 
 /* ---- Both ends ------------------------------------------------------------------------------- */
@@ -153,6 +156,7 @@ static void side_open(struct side *side)
 	side->sockets[CHANNEL_RECORDS] = open_socket(side->number, CHANNEL_RECORDS);
 	side->sockets[CHANNEL_BULK] = open_socket(side->number, CHANNEL_BULK);
 	side->memory = memory_new(LENGTH);
+	side->served = LENGTH;
 	side->frame = (mtu - 28 - PACKET_FRONT - (tagged ? PACKET_COUNTER + PACKET_TAG_SHORT : 0)) & ~7u;
 	guard_begin(&side->guard, GUARD_HEADS, 4711, &own, &peer, NULL);
 }
@@ -369,6 +373,8 @@ static void plain_serve(struct side *side, unsigned lossy)
 
 			if ((pull.pull.wanted && !(pull.pull.wanted >> i & 1)) || ++count % lossy == 0)
 				continue;
+			if (pull.pull.offset + at >= side->served)
+				break;
 			data.data.transfer = pull.pull.transfer;
 			data.data.offset = pull.pull.offset + at;
 			plain_send(side, CHANNEL_BULK, &data, side->memory + data.data.offset,
@@ -886,6 +892,243 @@ static void case_refused(struct side *side)
 	CHECK(fetch(side, 1, 0, LENGTH, 0) == 0 && fetched(side) == -ENOMEM);
 }
 
+/* ---- Amid a transfer, of which half is there --------------------------------------------------- */
+
+static void amid_dontneed(struct side *side)
+{
+	CHECK(madvise(side->memory, LENGTH, MADV_DONTNEED) == 0);
+}
+
+static void amid_swap(struct side *side)
+{
+	CHECK(madvise(side->memory, LENGTH, MADV_PAGEOUT) == 0);
+}
+
+static void amid_munmap(struct side *side)
+{
+	CHECK(munmap(side->memory + HALF, LENGTH - HALF) == 0);
+}
+
+static void amid_mremap(struct side *side)
+{
+	void *to = mremap(side->memory + HALF, LENGTH - HALF, LENGTH - HALF, MREMAP_MAYMOVE | MREMAP_FIXED,
+			  memory_new(LENGTH));
+
+	CHECK(to != MAP_FAILED);
+}
+
+/* The memory is a file's. */
+static int amid_file = -1;
+
+static void amid_map_file(struct side *side)
+{
+	amid_file = memfd_create("amid", MFD_CLOEXEC);
+	CHECK(amid_file >= 0 && ftruncate(amid_file, LENGTH) == 0);
+	CHECK(mmap(side->memory, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, amid_file, 0) ==
+	      side->memory);
+}
+
+static void amid_truncate(struct side *side)
+{
+	(void)side;
+	CHECK(ftruncate(amid_file, HALF) == 0);
+}
+
+static void amid_exit(struct side *side)
+{
+	(void)side;
+	_exit(0);
+}
+
+static void amid_kill(struct side *side)
+{
+	(void)side;
+	kill(getpid(), SIGKILL);
+}
+
+/* Which keeps the descriptor, but not the memory. */
+static void amid_exec(struct side *side)
+{
+	(void)side;
+	execl("/bin/sh", "sh", "-c", "sleep 0.5", (char *)NULL);
+}
+
+static const struct amid {
+	const char *name;
+	void (*happen)(struct side *);
+	void (*before)(struct side *); /* what memory it needs */
+	bool lost;                     /* the second half is gone */
+	bool ends;                     /* the process does */
+} *amid, amids[] = {
+	{"dontneed", amid_dontneed, NULL, false, false},
+	{"swap", amid_swap, NULL, false, false},
+	{"munmap", amid_munmap, NULL, true, false},
+	{"mremap", amid_mremap, NULL, true, false},
+	{"truncate", amid_truncate, amid_map_file, true, false},
+	{"exit", amid_exit, NULL, true, true},
+	{"exec", amid_exec, NULL, true, true},
+	{"kill", amid_kill, NULL, true, true},
+};
+
+/* Nothing is held: no page, and no packet of ours is under way. */
+static void amid_check(struct side *side)
+{
+	int waiting = 1;
+
+	CHECK(forget(&side->driver, side->region) == 0 && pages_pinned() == 0);
+	for (unsigned i = 0; i < WAIT_MS && waiting; i++) {
+		CHECK(ioctl(side->sockets[CHANNEL_BULK], SIOCOUTQ, &waiting) == 0);
+		usleep(1000);
+	}
+	CHECK(waiting == 0);
+}
+
+/* In a child, which has the only sockets, where the process ends. Then all of it goes well anew. */
+static bool amid_child(struct side *side)
+{
+	pid_t child;
+
+	for (unsigned i = 0; i < CHANNELS; i++)
+		close(side->sockets[i]);
+	child = fork();
+	CHECK(child >= 0);
+	if (child > 0)
+		CHECK(waitpid(child, NULL, 0) == child);
+	side_open(side);
+	side->guard.counter = child ? 1000000 : 0; /* none that were used */
+	return child > 0;
+}
+
+static void amid_begin(struct side *side)
+{
+	if (amid->before)
+		amid->before(side);
+	side_drive(side);
+}
+
+/* Where data comes to. */
+static void amid_fetch(struct side *side)
+{
+	uint64_t wanted = HALF;
+
+	amid_begin(side);
+	CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0);
+	for (unsigned i = 0; i < WAIT_MS && side->driver.shared->received_bytes < wanted; i++)
+		usleep(1000);
+	CHECK(side->driver.shared->received_bytes >= wanted);
+	if (amid->ends)
+		say(side);
+	amid->happen(side);
+	say(side);
+	CHECK(fetched(side) == (amid->lost ? -EFAULT : 0));
+	if (amid->happen == amid_dontneed)
+		CHECK(side->memory[0] == 0 && side->memory[HALF - 1500] == 0);
+	else
+		check(side, 0, 4, 0, HALF - 1500);
+	if (!amid->lost)
+		check(side, HALF + 1500, 4, HALF + 1500, LENGTH - HALF - 1500);
+	amid_check(side);
+}
+
+static void case_amid_fetch(struct side *side)
+{
+	if (side->number == 0) {
+		fill(side, 4);
+		side->served = HALF;
+		plain_serve(side, UINT32_MAX);
+		hear(side);
+		side->served = LENGTH;
+		plain_serve(side, UINT32_MAX);
+		return;
+	}
+	if (!amid->ends) {
+		amid_fetch(side);
+	} else if (amid_child(side)) {
+		side_drive(side);
+		fetch_right(side, 0, LENGTH, 0, 4);
+		amid_check(side);
+	} else {
+		amid_fetch(side);
+	}
+	say(side);
+}
+
+/* Where data comes from. */
+static void amid_serve(struct side *side)
+{
+	struct thole_driver_event event;
+
+	amid_begin(side);
+	fill(side, 5);
+	CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+	say(side);
+	hear(side);
+	CHECK(side->driver.shared->sent_bytes >= HALF);
+	if (amid->ends)
+		say(side);
+	amid->happen(side);
+	if (amid->happen == amid_dontneed)
+		fill(side, 5);
+	say(side);
+	if (amid->lost)
+		CHECK(next_event(side, &event, WAIT_MS) && event.kind == THOLE_DRIVER_EVENT_LOST &&
+		      event.cookie == WINDOW);
+	say(side);
+	hear(side);
+	amid_check(side);
+}
+
+/* PULLs of what is gone, until the other side has noticed. */
+static void amid_pull(struct side *side)
+{
+	struct packet pull = {.type = PACKET_PULL,
+			      .pull = {.window = WINDOW, .offset = HALF, .length = 10 * side->frame,
+				       .frame = side->frame}};
+	struct pollfd told = {.fd = side->other, .events = POLLIN};
+	uint8_t bytes[10000];
+	size_t segment;
+
+	pull.pull.transfer = ++side->transfer;
+	do {
+		plain_send(side, CHANNEL_RECORDS, &pull, NULL, 0);
+	} while (poll(&told, 1, SOON_MS) == 0);
+	CHECK(amid->ends || plain_packet(side, CHANNEL_BULK, bytes, sizeof(bytes), &segment, SOON_MS) == 0);
+}
+
+static void case_amid_serve(struct side *side)
+{
+	if (side->number == 0) {
+		if (!amid->ends) {
+			amid_serve(side);
+		} else if (amid_child(side)) {
+			side_drive(side);
+			fill(side, 5);
+			CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+			say(side);
+			hear(side);
+			amid_check(side);
+		} else {
+			amid_serve(side);
+		}
+		return;
+	}
+	hear(side);
+	plain_fetch(side, 0, HALF, 0);
+	check(side, 0, 5, 0, HALF);
+	say(side);
+	hear(side);
+	if (amid->lost)
+		amid_pull(side);
+	hear(side);
+	if (amid->ends)
+		memset(side->memory, 0, LENGTH);
+	if (!amid->lost || amid->ends) {
+		plain_fetch(side, HALF, LENGTH - HALF, 0);
+		check(side, HALF, 5, HALF, LENGTH - HALF);
+	}
+	say(side);
+}
+
 /* ---- Costs ----------------------------------------------------------------------------------- */
 
 static uint64_t now_ns(void)
@@ -1003,6 +1246,33 @@ static int run_case(void (*what)(struct side *))
 	return status == 0 ? 0 : 1;
 }
 
+static bool run_amid(const char *side, void (*what)(struct side *))
+{
+	pid_t child = fork();
+	int status;
+
+	CHECK(child >= 0);
+	if (child == 0)
+		_exit(run_case(what));
+	CHECK(waitpid(child, &status, 0) == child);
+	printf("%s_%s%s\n", side, amid->name, status ? " FAILED" : "");
+	fflush(stdout);
+	return status == 0;
+}
+
+static int main_amid(int count, char **words)
+{
+	for (amid = amids; amid < amids + sizeof(amids) / sizeof(amids[0]); amid++) {
+		bool wanted = count == 0;
+
+		for (int i = 0; i < count; i++)
+			wanted |= strcmp(words[i], amid->name) == 0;
+		if (wanted && (!run_amid("fetch", case_amid_fetch) || !run_amid("serve", case_amid_serve)))
+			return 1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int status;
@@ -1010,6 +1280,8 @@ int main(int argc, char **argv)
 	CHECK(argc > 1);
 	mtu = (unsigned)abs(atoi(argv[1]));
 	tagged = argv[1][0] != '-';
+	if (argc > 2 && strcmp(argv[2], "amid") == 0)
+		return main_amid(argc - 3, argv + 3);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bool wanted = argc == 2 && strncmp(names[i], "cost", 4) != 0;
 		pid_t child;

@@ -30,6 +30,7 @@ VIEWS = (
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
 ).split()
 BULK = "both plain_serve plain_fetch cut down gone vanish lost killed sockets icmp hostile refused".split()
+AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
 FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
@@ -142,10 +143,18 @@ def test_load(driver: Run, build: Path) -> None:
 
 
 def test_bulk(driver: Run, build: Path) -> None:
-    """Frames with tags; then long ones without."""
+    """Frames with tags, and memory that goes amid a transfer; then long ones without."""
     program = f"{build}/test/vm/thole-driver-bulk"
-    said = driver(f"{program} 1500; {program} -9000 both cut", cpus=2).output.split()
-    assert said == [*BULK, "both", "cut"]
+    said = driver(f"{program} 1500; {program} 1500 amid munmap; {program} -9000 both cut", cpus=2).output.split()
+    assert said == [*BULK, "fetch_munmap", "serve_munmap", "both", "cut"]
+
+
+@pytest.mark.skipif(not FULL, reason="make test-all runs it")
+def test_amid(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
+    """What happens to memory and processes on either side when half of a transfer is there: data is right or the end
+    is told, nothing stays pinned and no packet under way."""
+    said = driver(f"swapon /dev/vda; {build}/test/vm/thole-driver-bulk 1500 amid", devices=drive, cpus=2).output.split()
+    assert said == [f"{side}_{what}" for what in AMID for side in ("fetch", "serve")]
 
 
 @pytest.mark.parametrize("seed", range(2))
