@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls to /dev/thole at random, likely ones and junk, from threads that share descriptors and memory, while others
- * change the memory below and write nonsense into the rings of events.
+ * change the memory below, write nonsense into the rings of events and the ways of connections, and close descriptors.
  *
  *     thole-driver-fuzz SEED CALLS
  */
@@ -19,6 +19,7 @@ enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE, FRAMES = 200 * PAGE, PORT = 4
 
 static struct driver drivers[DRIVERS];
 static uint32_t *rings[DRIVERS]; /* of events; one is not mapped */
+static uint64_t *ways[DRIVERS];  /* of connections; one is not mapped */
 static unsigned char *area;
 static int sockets[2 * DRIVERS]; /* for records, then for bulk */
 static unsigned long calls, seed;
@@ -84,12 +85,14 @@ static void change(uint64_t *state)
 	}
 }
 
-/* What a program may write into the ring of its events. */
+/* What a program may write into the ring of its events, and to its ways. */
 static void scribble(uint64_t *state)
 {
 	uint32_t *ring = rings[below(state, DRIVERS)];
-	uint64_t words = sizeof(struct thole_driver_events) / sizeof(*ring);
+	uint64_t words = sizeof(struct thole_driver_events) / sizeof(*ring), *way = ways[below(state, DRIVERS)];
 
+	if (way)
+		way[below(state, 8 * sizeof(struct thole_driver_way) / sizeof(*way))] = next(state);
 	if (!ring)
 		return;
 	if (below(state, 2))
@@ -212,7 +215,7 @@ static void hand_over(uint64_t *state, unsigned driver)
 	}
 }
 
-static void know(uint64_t *state, unsigned driver)
+static void know(uint64_t *state, int fd, unsigned driver)
 {
 	unsigned peer = (unsigned)below(state, DRIVERS);
 	struct thole_driver_connection wanted = {
@@ -224,7 +227,31 @@ static void know(uint64_t *state, unsigned driver)
 
 	if (below(state, 16) == 0)
 		((unsigned char *)&wanted)[below(state, sizeof(wanted))] = (unsigned char)next(state);
-	(void)ioctl(drivers[driver].fd, THOLE_DRIVER_CONNECTION, &wanted);
+	(void)ioctl(fd, THOLE_DRIVER_CONNECTION, &wanted);
+}
+
+/* A descriptor that is closed amid what it was handed. */
+static void visit(uint64_t *state)
+{
+	unsigned i = (unsigned)below(state, DRIVERS);
+	struct thole_driver_socket records = {.fd = sockets[i], .channel = 0};
+	struct thole_driver_socket bulk = {.fd = sockets[DRIVERS + i], .channel = 1};
+	struct thole_driver_window window = {.window = 1, .length = 4 * PAGE, .connection = 1};
+	struct thole_driver_fetch fetch = {.window = 1, .transfer = 1, .length = 4 * PAGE, .connection = 1,
+					   .frame = FRAME};
+	struct driver own = {.fd = open("/dev/thole", O_RDWR)};
+
+	if (own.fd < 0)
+		return;
+	window.region = fetch.region = declare(&own, area, 8 * PAGE, THOLE_DRIVER_WRITE);
+	(void)ioctl(own.fd, THOLE_DRIVER_SOCKET, &records);
+	(void)ioctl(own.fd, THOLE_DRIVER_SOCKET, &bulk);
+	know(state, own.fd, i);
+	(void)ioctl(own.fd, THOLE_DRIVER_WINDOW, &window);
+	(void)ioctl(own.fd, THOLE_DRIVER_FETCH, &fetch);
+	for (unsigned n = 0; n < 8; n++)
+		frame(state);
+	close(own.fd);
 }
 
 static void move(uint64_t *state, uint32_t id)
@@ -245,7 +272,7 @@ static void move(uint64_t *state, uint32_t id)
 		hand_over(state, driver);
 		break;
 	case 1:
-		know(state, driver);
+		know(state, fd, driver);
 		break;
 	case 2:
 		(void)ioctl(fd, below(state, 4) ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);
@@ -253,6 +280,8 @@ static void move(uint64_t *state, uint32_t id)
 	case 3:
 		if (below(state, 8) == 0)
 			(void)ioctl(fd, THOLE_DRIVER_CONNECTION_END, (unsigned long)connection);
+		else if (below(state, 8) == 0)
+			visit(state);
 		break;
 	case 4:
 	case 5:
@@ -368,7 +397,9 @@ int main(int argc, char **argv)
 	for (unsigned i = 1; i < DRIVERS; i++) {
 		rings[i] = mmap(NULL, sizeof(struct thole_driver_events), PROT_READ | PROT_WRITE, MAP_SHARED,
 				drivers[i].fd, THOLE_DRIVER_AT_EVENTS);
-		CHECK(rings[i] != MAP_FAILED);
+		ways[i] = mmap(NULL, THOLE_DRIVER_CONNECTIONS * sizeof(struct thole_driver_way), PROT_READ | PROT_WRITE,
+			       MAP_SHARED, drivers[i].fd, THOLE_DRIVER_AT_WAYS);
+		CHECK(rings[i] != MAP_FAILED && ways[i] != MAP_FAILED);
 	}
 	for (unsigned i = 0; i < 2 * DRIVERS; i++)
 		open_socket(i);
