@@ -95,6 +95,10 @@ int attach_done(struct thole_request *request, int status);
 /* A request's data has arrived by pieces or bulk. */
 void receive_done(struct thole_request *request, int status);
 void remote_done(struct thole_request *request, int status);
+/* A put or get that the transport has done by itself, or not (AGAIN). */
+void remote_accessed(struct thole_request *request, int status);
+/* The upcall region. */
+bool remote_region(struct transport_peer *peer, uint64_t key, struct iovec *memory_p, unsigned *access_p);
 
 /* Handlers of records, and of handed over requests: the rows of the table. */
 void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length);

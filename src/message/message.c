@@ -708,6 +708,11 @@ static void up_fetched(struct transport_fetch *fetch, int status)
 	message_fetched(container_of(fetch, struct thole_request, fetch), status);
 }
 
+static void up_accessed(struct transport_access *access, int status)
+{
+	remote_accessed(container_of(access, struct thole_request, access), status);
+}
+
 static void up_connected(struct transport_peer *peer, int status)
 {
 	peer_connected(peer_of(peer), status);
@@ -803,6 +808,8 @@ static bool up_backlogged(const struct transport_owner *owner)
 const struct transport_upcalls message_upcalls = {
 	.delivered = message_arrived,
 	.fetched = up_fetched,
+	.accessed = up_accessed,
+	.region = remote_region,
 	.connected = up_connected,
 	.lost = up_lost,
 	.room = up_room,

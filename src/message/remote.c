@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * remote: regions, and put, get and atomics on them, from both sides. The target's own process makes every access, so
- * a peer can reach nothing but what a region exposes, and needs no right to read this process.
+ * a peer can reach nothing but what a region exposes, and needs no right to read this process; or a transport does, for
+ * puts and gets whose target needs to know nothing of them.
  *
  * Export of arbitrary user memory after the SCI paper, section 3: a region is declared, nothing is pinned.
  */
@@ -70,6 +71,9 @@ void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region
 	slot = region_slot(endpoint, region->key);
 	if (*slot == region)
 		*slot = region->hash_next;
+	for (int i = transport_next(&endpoint->base, -1); i < TRANSPORTS; i = transport_next(&endpoint->base, i))
+		if (transports[i]->region_end)
+			transports[i]->region_end(&endpoint->base, region->key);
 	if (region->memory)
 		memory_forget(endpoint, region->memory);
 	endpoint_unlock(endpoint);
@@ -96,6 +100,17 @@ static int region_access(struct peer *peer, uint64_t key, uint64_t offset, uint6
 	*region_p = region;
 	*memory_p = (char *)((uintptr_t)region->base + offset); /* base may be NULL: the whole address space */
 	return 0;
+}
+
+bool remote_region(struct transport_peer *peer, uint64_t key, struct iovec *memory_p, unsigned *access_p)
+{
+	const struct thole_region *region = *region_slot(peer_of(peer)->endpoint, key);
+
+	if (!region || region->access & THOLE_NOTIFY)
+		return false;
+	*memory_p = (struct iovec){region->base, region->length};
+	*access_p = region->access & (THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
+	return *access_p != 0;
 }
 
 /* ---- The target's side ---------------------------------------------------------------------------- */
@@ -416,6 +431,38 @@ void remote_reply(struct peer *peer, const struct record *record, const void *pa
 	request_complete(request, THOLE_ERR_PROTOCOL);
 }
 
+void remote_accessed(struct thole_request *request, int status)
+{
+	if (status == THOLE_ERR_AGAIN) {
+		status = message_submit(request);
+		if (!status)
+			return;
+	}
+	request_complete(request, status);
+}
+
+/* Start a put or get: by the transport alone where it can, and nothing is to be overtaken. The request's record is how
+ * else. */
+static int remote_start(struct thole_request *request, uint64_t key, uint64_t offset, struct thole_request **request_p)
+{
+	const struct transport *transport = request->peer->base.transport;
+	uint64_t length = request->vector.length;
+
+	if (!transport->access || request->flags & (THOLE_IMM | THOLE_INJECT) || request->peer->backlog_count)
+		return message_start(request, request_p);
+	request->access = (struct transport_access){.peer = &request->peer->base, .vector = &request->vector,
+						    .key = key, .offset = offset,
+						    .put = request->operation == THOLE_OP_PUT};
+	request->state = REQUEST_ACCESSING;
+	request->handle = request_p != NULL;
+	if (!transport->access(&request->access))
+		return message_start(request, request_p);
+	if (request_p)
+		*request_p = request;
+	endpoint_carry(request->endpoint, request->peer, length);
+	return 0;
+}
+
 int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
 	      uint64_t key, uint64_t offset, uint64_t imm, unsigned flags, void *context,
 	      struct thole_request **request_p)
@@ -445,7 +492,7 @@ int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec
 		request->record.flags |= RECORD_WINDOW;
 	}
 	request->record.arg[3] = offset;
-	error = message_start(request, request_p);
+	error = remote_start(request, key, offset, request_p);
 out:
 	endpoint_unlock(endpoint);
 	return error;
@@ -465,7 +512,7 @@ int thole_get(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec
 		request->record.arg[0] = request->vector.length;
 		request->record.arg[2] = request_id(request);
 		request->record.arg[3] = offset;
-		error = message_start(request, request_p);
+		error = remote_start(request, key, offset, request_p);
 	}
 	endpoint_unlock(endpoint);
 	return error;

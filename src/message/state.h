@@ -30,6 +30,7 @@ enum request_state {
 	REQUEST_WAITING,   /* for a FINISH or REPLY */
 	REQUEST_STREAMING, /* its data is arriving in pieces */
 	REQUEST_FETCHING,  /* bulk is at work */
+	REQUEST_ACCESSING, /* a put or get by the transport alone is */
 	REQUEST_CLAIMED,   /* a receive that waits for the rest of an unexpected message */
 	REQUEST_PARENT,    /* a THOLE_MULTI receive that is used up, with parts under way */
 	REQUEST_DONE,      /* complete, its handle not yet tested */
@@ -69,7 +70,10 @@ struct thole_request {
 	uint64_t remote_id;            /* the peer's request that a REPLY is owed to */
 	struct iovec result;           /* of an atomic: where the former values go */
 	struct record record;          /* what goes out first */
-	struct transport_fetch fetch;  /* FETCHING */
+	union {
+		struct transport_fetch fetch;   /* FETCHING */
+		struct transport_access access; /* ACCESSING */
+	};
 };
 
 /* A message that arrived before its receive. */

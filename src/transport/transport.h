@@ -73,6 +73,14 @@ struct transport_fetch {
 	bool stream;           /* its message came with RECORD_STREAM */
 };
 
+/* A put into, or get from, a region of a peer's. */
+struct transport_access {
+	struct transport_peer *peer;
+	const struct vector *vector;
+	uint64_t key, offset;
+	bool put;
+};
+
 /* An endpoint, as its transports know it. */
 struct transport_owner {
 	const struct transport_upcalls *up;
@@ -101,6 +109,8 @@ struct transport_upcalls {
 			  uint32_t length);
 	/* A fetch has ended: the first bytes of its window, up to the end of its vector, are in that. May call any. */
 	void (*fetched)(struct transport_fetch *fetch, int status);
+	/* An access has ended. AGAIN: nobody knows whether it has happened, and it has to be done by records. */
+	void (*accessed)(struct transport_access *access, int status);
 	/* What connect began has succeeded, or (with a status) not by what was tried, and yet the peer is not gone. */
 	void (*connected)(struct transport_peer *peer, int status);
 	/* The peer is gone for good, and nothing more of it will arrive. Calls disconnect. */
@@ -117,6 +127,8 @@ struct transport_upcalls {
 	void (*control)(struct transport_peer *peer, const struct record *record);
 	/* The memory that this peer was told of by this id and may read; NULL: none, or no longer. */
 	const struct vector *(*window)(struct transport_peer *peer, uint64_t id);
+	/* Whether a peer may reach the region of this key without asking each time: where it is, what is allowed. */
+	bool (*region)(struct transport_peer *peer, uint64_t key, struct iovec *memory_p, unsigned *access_p);
 	/* Whether an operation with this peer has this id, in whatever state. */
 	bool (*id_used)(struct transport_peer *peer, uint64_t id);
 	/* Whether the message that is arriving from this peer in pieces goes to its receive. */
@@ -210,6 +222,11 @@ struct transport {
 
 	/* Bulk; ends with the upcall fetched, perhaps before returning. */
 	void (*fetch)(struct transport_fetch *fetch);
+	/* Put or get without the peer's process; ends with the upcall accessed, not before returning. False: nothing
+	 * has happened, and it goes by records. NULL: it always does. */
+	bool (*access)(struct transport_access *access);
+	/* A region of ours is exposed no more. NULL: nobody reaches it but by records. */
+	void (*region_end)(struct transport_owner *owner, uint64_t key);
 	/* The peer needs a window of ours no more: its memory is its user's again. NULL: nothing is kept for it. */
 	void (*window_end)(struct transport_peer *peer, uint64_t id);
 

@@ -1707,6 +1707,36 @@ FAULTS = [
         "\tpair->state = PAIR_IDLE;\n",
     ),
     Fault(
+        "a region that is exposed no more is still reached",
+        "src/transport/verbs/access.c",
+        "\tif (export)\n\t\texport_withdraw(card, export);",
+        "\t(void)export;",
+    ),
+    Fault(
+        "a region whose mapping has changed is still reached",
+        "src/transport/verbs/access.c",
+        "\t\tif (__atomic_load_n(export->word, __ATOMIC_ACQUIRE) != export->generation)\n\t\t\texport_withdraw",
+        "\t\tif (!export->word)\n\t\t\texport_withdraw",
+    ),
+    Fault(
+        "puts and gets end with their queue",
+        "src/transport/verbs/access.c",
+        "pair->dead ? gone : THOLE_ERR_AGAIN",
+        "pair->dead ? gone : 0",
+    ),
+    Fault(
+        "accesses reach beyond regions",
+        "src/transport/verbs/access.c",
+        " ||\n\t    job->offset > view->length || length > view->length - job->offset)",
+        ")",
+    ),
+    Fault(
+        "queues in use are closed before anything has gone by them",
+        "src/transport/verbs/pair.c",
+        "card->now_ns - pair->open_ns < CARD_HELD",
+        "!pair->queue",
+    ),
+    Fault(
         "a registration is taken for right whatever its monitor says",
         "src/transport/verbs/bulk.c",
         "\tif (entry->word)\n\t\tentry->generation",

@@ -183,6 +183,71 @@ static void test_memory_changes(void **state)
 	end();
 }
 
+enum { REGION_KEY = 9, REGION_BYTES = 32768 };
+
+/* A put or get by process 0 of a region of process 1, compared; patience_ns 0: however long it takes. Whether it
+ * succeeded. */
+static bool access_region(bool put, uint64_t offset, uint64_t bytes, uint64_t patience_ns)
+{
+	struct iovec segment = {bench.from, bytes};
+	uint64_t before = bench.ended, failed = bench.failed;
+	uint8_t *there = bench.to + offset;
+
+	for (uint32_t i = 0; i < 2; i++)
+		if (bench.world.now_ns < bench.process[i]->nic->cpu_ns)
+			bench.world.now_ns = bench.process[i]->nic->cpu_ns;
+	for (uint64_t i = 0; i < bytes; i++)
+		(put ? bench.from : there)[i] = (uint8_t)random_mix(bench.world.now_ns + i);
+	assert_int_equal((put ? thole_put(bench.process[0]->endpoint, handle_of(0, 1), &segment, 1, REGION_KEY, offset,
+					  0, 0, NULL, NULL)
+			      : thole_get(bench.process[0]->endpoint, handle_of(0, 1), &segment, 1, REGION_KEY, offset,
+					  0, NULL, NULL)), 0);
+	process_wake(bench.process[0], bench.world.now_ns);
+	process_wake(bench.process[1], bench.world.now_ns);
+	world_run(&bench.world, patience_ns ? bench.world.now_ns + patience_ns : UINT64_MAX);
+	assert_int_equal(bench.ended, before + 1);
+	if (bench.failed == failed)
+		assert_memory_equal(bench.from, there, bytes);
+	return bench.failed == failed;
+}
+
+/* From the second on, a put or get needs nothing of the target's process; not after what has changed, though. */
+static void test_access(void **state)
+{
+	struct thole_region *region;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_LEARN, QUEUES);
+	assert_int_equal(thole_expose(bench.process[1]->endpoint, bench.to, REGION_BYTES,
+				      THOLE_ACCESS_PUT | THOLE_ACCESS_GET, REGION_KEY, NULL, &region), 0);
+	message(0, 1, REGION_BYTES, 8);
+	message(1, 0, REGION_BYTES, 8);
+	for (uint32_t round = 1; round < 3; round++) {
+		access_region(true, 0, 100, 0);
+		process_compute(bench.process[1], SECOND);
+		assert_true(access_region(true, 5, 3001, MILLISECOND));
+		assert_true(access_region(false, 777, REGION_BYTES - 777, MILLISECOND));
+		assert_int_equal(counter(0, COUNTER_VERBS_PUTS), round);
+		assert_int_equal(counter(0, COUNTER_VERBS_GETS), round);
+		assert_int_equal(counter(1, COUNTER_REGISTERED), round);
+		sim_nic_unmap(bench.process[1]->nic, bench.to + 4096, 1);
+		wake();
+		world_run(&bench.world, UINT64_MAX);
+	}
+	access_region(true, 0, 100, 0);
+	assert_false(access_region(true, REGION_BYTES - 50, 100, 0));
+	bench.carrier.fabric.faults.error = 200000;
+	for (uint64_t i = 0; i < 60; i++)
+		assert_true(access_region(i & 1, 64 * i, 1 + 200 * i, 0));
+	assert_true(counter(0, COUNTER_VERBS_PUTS) > 2 && counter(0, COUNTER_QUEUES_BROKEN) > 0);
+	bench.carrier.fabric.faults.error = 0;
+	thole_unexpose(bench.process[1]->endpoint, region);
+	assert_false(access_region(true, 0, 100, 0));
+	assert_false(access_region(false, 0, 100, 0));
+	bench.failed = 0;
+	end();
+}
+
 /* Where no memory can be registered, the pipeline carries everything. */
 static void test_refused(void **state)
 {
@@ -270,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_memory_changes),
+		cmocka_unit_test(test_access),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_superpipeline),
 		cmocka_unit_test(test_equations),

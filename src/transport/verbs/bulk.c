@@ -347,6 +347,11 @@ void bulk_verbs_record(struct pair *pair, const struct record *record)
 		if (node)
 			bulk_verbs_end(container_of(node, struct verbs_fetch, node), THOLE_ERR_PROTOCOL);
 		break;
+	case VERBS_REGION:
+	case VERBS_REGION_IS:
+	case VERBS_REGION_END:
+		access_record(pair, record);
+		break;
 	default:
 		transport_bad(pair->peer);
 	}

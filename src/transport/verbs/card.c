@@ -121,6 +121,7 @@ static void card_free(struct card *card)
 	if (card->registered.handle)
 		card->nic->calls->deregister(card->nic, &card->registered);
 	bulk_verbs_close(card);
+	access_close(card);
 	card->nic->calls->close(card->nic);
 	card->owner->state[TRANSPORT_VERBS] = NULL;
 	free(card->pairs);
@@ -149,6 +150,7 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 	list_init(&card->list);
 	list_init(&card->due);
 	list_init(&card->hungry);
+	access_open(card);
 	if (card->setup.queues > nic->limits.queues)
 		card->setup.queues = nic->limits.queues;
 	if (card->setup.receives > nic->limits.receives)
@@ -215,6 +217,9 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 		break;
 	case WORK_READ:
 		bulk_verbs_read_ended(card, index, completion->status);
+		break;
+	case WORK_ACCESS:
+		access_ended(card, index, completion->status);
 		break;
 	default:
 		break;
@@ -311,6 +316,7 @@ int card_progress(struct card *card)
 	n = (int)card_poll(card);
 	card_events(card);
 	n += card_turn(card);
+	access_turn(card);
 	bulk_verbs_feed(card);
 	return n;
 }

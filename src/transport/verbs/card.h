@@ -9,6 +9,7 @@
  * bulk.c       windows that are fetched, and lent; which way each takes
  * pipeline.c   bulk by copies through registered memory, while the wire is busy (the superpipeline)
  * choose.c     what ways were seen to take
+ * access.c     puts and gets without the target's process
  *
  * Registered memory is of the card, in four arenas of fixed size: slots that records are sent from, slots that they
  * arrive in (the shared receive queue), bays that chunks are sent from (staging) and bays that they arrive in
@@ -47,7 +48,8 @@ enum card_times {
 	CARD_HELLO_MOST = 50000000,
 	CARD_OWED = 20000,          /* longest that a peer is not told what was handled */
 	CARD_PROBE = 20000000,      /* a queue by which nothing comes that is waited for is tried after it */
-	CARD_CROWDED = 1000000,     /* a queue is waited for so long, until one that is in use is closed */
+	CARD_CROWDED = 1000000,     /* a queue is waited for so long, until one that is in use is closed, */
+	CARD_HELD = 4000000,        /* which was open for so long: else none of them gets anything done */
 	CARD_ENDED = 10000000,      /* what a peer that ends has sent is waited for so long */
 };
 
@@ -111,6 +113,9 @@ enum verbs_record {
 	VERBS_ASK,      /* lend me window tag, for transfer imm */
 	VERBS_LENT,     /* transfer imm: arg 0: address, arg 1: key; both 0: no */
 	VERBS_FAILED,   /* transfer imm: there is no such window */
+	VERBS_REGION,   /* let me reach your region tag */
+	VERBS_REGION_IS, /* it is at arg 0, arg 1 bytes, key arg 2, and arg 3 (enum thole_access) is allowed; 0s: no */
+	VERBS_REGION_END, /* and is no more */
 };
 
 struct send_slot {
@@ -164,6 +169,7 @@ struct pair {
 	uint32_t round;             /* queues so far */
 	uint64_t say_ns, gap_ns;    /* when to say hello again */
 	uint64_t since_ns;          /* of WAITING, or of ending */
+	uint64_t open_ns;           /* of OPEN */
 	uint64_t ended_at;
 	uint32_t works;             /* posted, and not ended */
 	uint64_t probe_ns;          /* when to see whether the queue is one still, if it is needed */
@@ -198,6 +204,9 @@ struct pair {
 	struct list_node offers;    /* of theirs */
 	uint64_t landed;            /* chunks that were consumed, since the queue was made, */
 	uint64_t arrived;           /* and that the adapter has reported */
+	struct list_node views;     /* regions of the peer's that are known: longest unused first */
+	uint32_t view_count;
+	struct list_node accesses;  /* puts and gets under way */
 	uint64_t early;             /* a window whose first chunk is to be copied; 0: none */
 	uint32_t early_length;      /* of that chunk */
 	uint64_t told_ns;           /* when the peer was told of it */
@@ -255,6 +264,31 @@ struct verbs_offer {
 	struct lent_there there;
 };
 
+/* A region of ours that peers reach. */
+struct verbs_export {
+	struct list_node node;
+	uint64_t key;
+	struct nic_memory memory;
+	const uint32_t *word;       /* the monitor's, */
+	uint32_t generation;        /* and what it was before */
+	uint64_t watch;
+};
+
+/* A region of the peer's; address 0: it has not answered, or says no. */
+struct verbs_view {
+	struct list_node node;
+	uint64_t key, length;
+	struct lent_there there;
+	unsigned access;
+};
+
+struct verbs_access {
+	struct list_node node;
+	struct pair *pair;
+	struct transport_access *job;
+	uint32_t bay, length;
+};
+
 struct card {
 	struct transport_owner *owner;
 	struct nic *nic;
@@ -281,6 +315,8 @@ struct card {
 	uint32_t next_id;
 	struct pool fetches, serves, lends, offers;
 	struct list_node hungry;    /* fetches that wait for bays */
+	struct pool views, accesses, export_pool;
+	struct list_node exports;
 	void *cache_memory;
 	struct cache cache;
 	struct choose choose;
@@ -318,7 +354,7 @@ bool card_drained(const struct card *card);
 /* Have a pair looked at in each turn, from now on until nothing is left to be done. */
 void card_attend(struct pair *pair);
 /* What works are for, in their ids: a kind in the upper byte. */
-enum { WORK_SLOT, WORK_BAY, WORK_READ, WORK_NOTE, WORK_PROBE };
+enum { WORK_SLOT, WORK_BAY, WORK_READ, WORK_NOTE, WORK_PROBE, WORK_PUT, WORK_ACCESS };
 
 static inline uint64_t work_id(uint64_t kind, uint64_t index)
 {
@@ -406,6 +442,22 @@ void bulk_verbs_again(struct pair *pair);
 void bulk_verbs_lost(struct pair *pair);
 void bulk_verbs_end(struct verbs_fetch *fetch, int status);
 void bulk_verbs_feed(struct card *card);
+
+/* ---- access.c ------------------------------------------------------------------------------------- */
+
+void access_open(struct card *card);
+/* No queue is there any more. */
+void access_close(struct card *card);
+/* False: it goes by records. */
+bool access_begin(struct pair *pair, struct transport_access *job);
+void access_record(struct pair *pair, const struct record *record);
+void access_ended(struct card *card, uint32_t access, int status);
+/* The queue has stopped: what was under way is done by records. */
+void access_broken(struct pair *pair);
+/* Regions whose mapping has changed are not reached any more; */
+void access_turn(struct card *card);
+/* nor one that is not exposed any more. */
+void access_region_end(struct card *card, uint64_t key);
 
 /* ---- pipeline.c ----------------------------------------------------------------------------------- */
 

@@ -53,6 +53,8 @@ struct pair *pair_get(struct transport_peer *peer)
 	list_init(&pair->serves);
 	list_init(&pair->lends);
 	list_init(&pair->offers);
+	list_init(&pair->views);
+	list_init(&pair->accesses);
 	list_init(&pair->due);
 	list_push_back(&card->list, &pair->node);
 	pairs[number] = pair;
@@ -83,6 +85,7 @@ void pair_alive(struct pair *pair)
 	pair->probe_ns = card->now_ns + CARD_PROBE;
 	if (pair->state == PAIR_ASKING) {
 		pair->state = PAIR_OPEN;
+		pair->open_ns = card->now_ns;
 		pair->say_ns = UINT64_MAX;
 		records_again(pair, pair->theirs.expected, pair->theirs.share);
 		bulk_verbs_again(pair);
@@ -178,7 +181,7 @@ static void pair_crowd_out(struct card *card, const struct pair *wanting)
 			victim = pair;
 			break;
 		}
-		if (!victim)
+		if (!victim && !(pair->state == PAIR_OPEN && card->now_ns - pair->open_ns < CARD_HELD))
 			victim = pair;
 	}
 	if (!victim || (patient && (victim->state != PAIR_OPEN || pair_is_needed(victim))))
@@ -244,7 +247,7 @@ void pair_want(struct pair *pair)
 
 bool pair_is_needed(const struct pair *pair)
 {
-	return !list_empty(&pair->sent) || bulk_verbs_busy(pair);
+	return !list_empty(&pair->sent) || !list_empty(&pair->accesses) || bulk_verbs_busy(pair);
 }
 
 void pair_break(struct pair *pair)
@@ -280,6 +283,7 @@ void pair_stopped(struct pair *pair)
 	pair->state = PAIR_IDLE;
 	pair->owed_ns = UINT64_MAX;
 	bulk_verbs_broken(pair);
+	access_broken(pair);
 	pair_next(pair->card);
 	if (pair->dead || (pair->card->carrier->stopped && pair->card->carrier->stopped(pair->card->carrier_arg, pair)))
 		return;

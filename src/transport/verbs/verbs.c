@@ -161,7 +161,7 @@ static void over_begin(struct pair *pair)
 	way_set(pair, WAY_OVER);
 	way_put_off(pair);
 	pair->over_told = false;
-	pair_break(pair);
+	pair_give_up(pair);
 	if (!pair->queue)
 		over_stopped(pair);
 }
@@ -198,7 +198,6 @@ static void over_turn(struct pair *pair)
 			return;
 		records_handled(pair, slot->number + 1);
 	}
-	pair_give_up(pair); /* what was wanted of it goes by the connection */
 	way_set(pair, WAY_NETWORK);
 }
 
@@ -539,6 +538,11 @@ static void verbs_window_end(struct transport_peer *peer, uint64_t id)
 		bulk_verbs_window_end(pair_of(peer), id);
 }
 
+static void verbs_region_end(struct transport_owner *owner, uint64_t key)
+{
+	access_region_end(card_of(owner), key);
+}
+
 static bool verbs_by_queue(const struct transport_peer *peer)
 {
 	return pair_of(peer) && pair_of(peer)->way == WAY_QUEUE;
@@ -602,6 +606,11 @@ static void verbs_fetch(struct transport_fetch *fetch)
 		bulk_verbs_fetch(fetch);
 	else
 		datagram_transport.fetch(fetch);
+}
+
+static bool verbs_access(struct transport_access *access)
+{
+	return verbs_by_queue(access->peer) && access_begin(pair_of(access->peer), access);
 }
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
@@ -687,6 +696,8 @@ const struct transport verbs_transport = {
 	.word = verbs_word,
 	.fetch = verbs_fetch,
 	.window_end = verbs_window_end,
+	.access = verbs_access,
+	.region_end = verbs_region_end,
 	.progress = verbs_progress,
 	.deadline = verbs_deadline,
 	.arm = verbs_arm,
