@@ -151,10 +151,11 @@ def test_driver__none_of_it(jobs: Jobs, kernel: kernels.Kernel, build: Path, lin
     assert_conformed(said)
 
 
-def overlapped(jobs: Jobs, load: Loading, **options: str) -> tuple[list[int], str]:
+def overlapped(jobs: Jobs, load: Loading, seconds: int, **options: str) -> tuple[list[int], str]:
     """Pages of 4 MiB that were there when each rank had computed, of 1024; and what was measured."""
     program = jobs.program("overlap", "mpich", [guests.HERE / "mpi_overlap.c"])
-    line = jobs.pair.over_thole(jobs.mpi("mpich"), 2, program, "4", "8", link="udp", peer_timeout="60s", **options)
+    options |= {"link": "udp", "peer_timeout": "60s"}
+    line = jobs.pair.over_thole(jobs.mpi("mpich"), 2, program, "4", str(seconds), **options)
     said = jobs.run(line, "", load).output
     return [int(pages) for pages in re.findall(r"^here (\d+) of 1024 pages$", said, re.M)], said
 
@@ -162,9 +163,9 @@ def overlapped(jobs: Jobs, load: Loading, **options: str) -> tuple[list[int], st
 @in_full_only
 def test_driver__overlap(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> None:
     """Large messages come while both ranks compute without a call of MPI, and do not without the driver."""
-    here, said = overlapped(jobs, loading(kernel, build, "both"), driver="required", progress_thread="on")
+    here, said = overlapped(jobs, loading(kernel, build, "both"), 300, driver="required", progress_thread="on")
     assert len(here) == 2 and min(here) == 1024, said
-    here, said = overlapped(jobs, NOTHING)
+    here, said = overlapped(jobs, NOTHING, 3)
     assert len(here) == 2 and max(here) < 1024, said
 
 
