@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,31 @@ def test_load(driver: Run, build: Path) -> None:
     """A hundred times, each time used, and left to the end of a process that has pages pinned."""
     once = f"$k rmmod thole; $k insmod $m; {build}/test/vm/thole-driver-events exit >/out/said"
     driver(f"for i in $(seq 100); do {once}; done")
+
+
+STRANGER = """
+import os, random, socket
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    for line in open("/proc/net/udp").readlines()[1:]:
+        port = int(line.split()[1].split(":")[1], 16)
+        own.sendto(bytes([random.randrange(20), 2]) + os.urandom(random.randrange(1400)), ("127.0.0.1", port))
+"""
+
+
+@pytest.mark.skipif(not FULL, reason="make test-all runs it")
+def test_unload(driver: Run, build: Path) -> None:
+    """A hundred times after ranks with large messages, one of them killed, while a stranger sends to each port there
+    is; ranks whose sockets the driver never had go on all the time."""
+    kill = f"THOLE_SHM=off {build}/test/system/thole-kill --kills"
+    once = f"{kill} 1 >/out/said; $k rmmod thole; $k insmod $m"
+    driver(
+        f"cat >/out/stranger <<'END'{STRANGER}END\n{sys.executable} /out/stranger & stranger=$!\n"
+        f"THOLE_DRIVER=off {kill} 60 >/out/others & others=$!\n"
+        f"for i in $(seq 100); do {once}; done\nkill $stranger; wait $others",
+        cpus=2,
+        limit_s=900,
+    )
 
 
 def test_bulk(driver: Run, build: Path) -> None:
