@@ -12,20 +12,28 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { BYTES_STEP = 2048 }; /* below the length from which the C library changes */
+enum {
+	BYTES_STEP = 2048, /* below the length from which the C library changes */
+	/* A copy so long is one instruction where the processor has it fast: the C library comes to it by a detour, and
+	 * takes other ways from some length on. */
+	BYTES_MOVE_MIN = 8 * 1024,
+	BYTES_MOVE_MAX = 64 * 1024,
+};
 
 /* Whether long copies between addresses that are not aligned alike go in steps. */
 extern bool bytes_in_steps;
 
-/* Find that out, once in a process: some ten microseconds. */
+/* Find that out, and whether `rep movsb` is fast, once in a process: some ten microseconds. */
 void bytes_learn(void);
 
 void bytes_copy_steps(void *to, const void *from, size_t length);
+/* More than BYTES_STEP. */
+void bytes_copy_long(void *to, const void *from, size_t length);
 
 static inline void bytes_copy(void *to, const void *from, size_t length)
 {
-	if (length > BYTES_STEP && bytes_in_steps && (((uintptr_t)to ^ (uintptr_t)from) & 63) != 0)
-		bytes_copy_steps(to, from, length);
+	if (length > BYTES_STEP)
+		bytes_copy_long(to, from, length);
 	else
 		memcpy(to, from, length);
 }

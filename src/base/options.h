@@ -58,7 +58,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 #define OPTION_SECONDS(count) ((count)*UINT64_C(1000000000))
 /* clang-format off */
 #define OPTION_TABLE(row)									\
-	row(eager_max, OPTION_BYTES, "64k", 0, OPTION_MIB(1), true, "",				\
+	row(eager_max, OPTION_BYTES, "256k", 0, OPTION_MIB(1), true, "",				\
 	    "largest message sent without asking the receiver first; with bulk=auto perhaps fewer")	\
 	row(unexpected_max, OPTION_BYTES, "64m", OPTION_KIB(64), OPTION_GIB(1024), true, "",	\
 	    "memory for messages that arrive before their receives are posted")			\

@@ -954,8 +954,8 @@ FAULTS = [
     Fault(
         "a stream has the pieces of a dialogue",
         SHM,
-        "link->streaming ? PIECE_STREAM : PIECE_OVERLAP",
-        "link->streaming ? PIECE_OVERLAP : PIECE_OVERLAP",
+        "link->streaming || left > PIECE_LONG ? PIECE_STREAM",
+        "left > PIECE_LONG ? PIECE_STREAM",
     ),
     Fault(
         "an offer is not given back",

@@ -174,7 +174,7 @@ static void learn__of_single_records(void **state)
 static void learn__not_of_late_or_foreign_ones(void **state)
 {
 	struct record record = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL};
-	static const uint64_t lengths[] = {0, 100, PIECE, 65537, UINT32_MAX, UINT64_MAX};
+	static const uint64_t lengths[] = {0, 100, PIECE, (256 << 10) + 1, UINT32_MAX, UINT64_MAX};
 	struct pair pair;
 	struct transport_peer *peer;
 
@@ -262,8 +262,8 @@ static void send__as_the_receiver_wants_it(void **state)
 /* Only the second of two messages without an answer between them is in a stream. */
 static void send__says_whether_it_is_in_a_stream(void **state)
 {
-	static const size_t lengths[] = {SPAN_MAX + 1, 8192, LENGTH, 100000};
-	static uint8_t bytes[100000];
+	static const size_t lengths[] = {SPAN_MAX + 1, 8192, LENGTH, 300000};
+	static uint8_t bytes[300000];
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {

@@ -487,12 +487,12 @@ static void ring_handle(struct ring_in *ring, const struct record *slot)
 /* Whether the producer should have its memory back. */
 static inline bool ring_is_due(const struct ring_in *ring)
 {
-	uint64_t quarter = (ring->size - SEGMENT_BASE) / 4;
+	uint64_t half = (ring->size - SEGMENT_BASE) / 3; /* of AREA_LARGE: the other half is the producer's */
 
 	if (__builtin_expect(ring->bytes < PUBLISH_BYTES, 1))
 		return false;
-	return ring->tries == 0 || ring->run_start == ring->run_end || ring->bytes >= PUBLISH_BYTES_LENT ||
-	       ring->bytes >= quarter;
+	return ring->tries == 0 || ring->run_start == ring->run_end || ring->bytes > PUBLISH_BYTES_LENT ||
+	       ring->bytes > half;
 }
 
 int ring_take(struct ring_in *ring)

@@ -176,9 +176,11 @@ static int shm_push(struct transport_peer *peer, const struct record *record, co
 static uint32_t shm_piece_max(struct transport_peer *peer, uint64_t left)
 {
 	struct shm_peer *link = shm_link(peer);
-	uint32_t max = ring_piece_max(&link->out), piece = link->streaming ? PIECE_STREAM : PIECE_OVERLAP;
+	uint32_t max = ring_piece_max(&link->out);
+	uint32_t piece = link->streaming || left > PIECE_LONG ? PIECE_STREAM
+			 : left > PIECE_SHORT		      ? PIECE_MIDDLE
+							      : PIECE_OVERLAP;
 
-	(void)left;
 	return max < piece ? max : piece;
 }
 

@@ -37,15 +37,20 @@ enum {
 	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed */
 	/* times that small payloads found no place, after which the large area is theirs too */
 	SMALL_STALLS = 64,
-	PIECE_OVERLAP = 8 * 1024, /* piece of an eager message: small enough for both copies to overlap */
-	PIECE_STREAM = 32 * 1024, /* in a stream, where those of several messages do */
+	/* Pieces of an eager message: the last ones small enough for both copies to overlap to the end, those before
+	 * them larger, since each costs a wait. */
+	PIECE_OVERLAP = 8 * 1024, /* while at most PIECE_SHORT are left, */
+	PIECE_SHORT = 32 * 1024,
+	PIECE_MIDDLE = 16 * 1024, /* at most PIECE_LONG, */
+	PIECE_LONG = 64 * 1024,
+	PIECE_STREAM = 32 * 1024, /* or more, and in a stream, where the copies of several messages overlap */
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
 	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
 	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
-	PUBLISH_BYTES_LENT = 2 * AREA_REUSE, /* or so much of it while answers borrow, if the ring is not smaller */
+	PUBLISH_BYTES_LENT = 4 * AREA_REUSE, /* or more than this while answers borrow, if the ring is not smaller */
 	LEND_TRIES = 8,           /* messages that are held for answers to borrow after one could have */
 	PUBLISH_POLLS = 8,        /* polls of an empty ring before it is told of anything: an answer may borrow */
 	PULLS_MAX = 4,            /* ring fetches from one peer under way: hides the round trip */
