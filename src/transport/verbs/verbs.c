@@ -526,6 +526,7 @@ static int verbs_push(struct transport_peer *peer, const struct record *record, 
 
 	if (!pair)
 		return THOLE_ERR_AGAIN;
+	access_turn(pair->card); /* whom this tells that memory was mapped anew finds no registration of the old one */
 	error = push_by_way(pair, record, payload, offset, length);
 	if (!error && (record->kind == RECORD_FINISH || record->kind == RECORD_REPLY))
 		bulk_verbs_offer_end(pair, record->tag); /* whichever way it goes */
