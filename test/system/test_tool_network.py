@@ -258,6 +258,23 @@ def test_perf_network__every_test_over_the_network(thole: Tool, listener: Listen
     assert "TCP, us" in done.stdout
 
 
+def test_perf_network__networks_by_turns(thole: Tool, listener: Listener) -> None:
+    """Side by side in one run, each with what it went by. Nobody here has an adapter; a listener's own options win."""
+    words = ("--host", "localhost", "--port", str(listener.port), *HERE_HOST, "--sizes", "8,64k", *QUICK)
+    done = thole("perf", "--networks", "udp,udp", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["networks"]
+    assert list(found) == ["udp"]
+    assert [row["size"] for row in found["udp"]["latency"]] == [8, 65536]
+    assert found["udp"]["ways"]["here"]["bulk"] == "udp"
+    done = thole("perf", "--networks", "udp", *words)
+    assert "udp, here: small messages by udp, large ones by udp" in done.stdout
+    assert len(re.findall(r"^\W*(8 B|8|64 KiB)\W+udp\W", done.stdout, re.MULTILINE)) == 2, done.stdout
+    refused(thole("perf", "--networks", "tcp", *words), "there is no 'tcp'", "verbs, udp")
+    refused(thole("perf", "--networks", "udp"), "--host")
+    refused(thole("perf", "--networks", "udp", "--mx", *words), "--mx")
+
+
 def test_perf_network__this_very_host_is_shared_memory(thole: Tool) -> None:
     with listening([*thole.command, "perf", "--listen", "--port", "0"]) as one:
         done = thole("perf", "--host", "127.0.0.1", "--port", str(one.port), "--sizes", "8", *QUICK)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import guest as guests
 import pytest
+from pair import Pair
 
 Run = Callable[..., guests.Result]
 in_full_only = pytest.mark.skipif(os.environ.get("MPI_TESTS") != "full", reason="make test-all runs it")
@@ -61,6 +63,24 @@ def test_messages(cards_guest: Run, build: Path) -> None:
     assert seen["verbs_messages"] > 10 * seen["network_messages"]
     assert seen["bulk_read"] + seen["bulk_pipeline"] > 10 * seen["bulk_network"]
     assert seen["queues_broken"] == seen["verbs_over"] == seen["bad_records"] == 0
+
+
+def test_perf(cards: guests.Bed, build: Path, cards_guest: Run, tmp_path: Path) -> None:
+    """`thole perf` measures the adapter beside UDP in one run, and says what each really went by."""
+    thole = shlex.join(Pair(cards, build, tmp_path).thole)
+    own = "--option interface={0} --option verbs_device=rxe_{0}"
+    words = "--networks verbs,udp --sizes 8,64k --latency --bandwidth --rounds 1 --sample-ms 1 --json"
+    result = cards_guest(
+        f"{thole} perf --listen --option host=there {own.format('vb')} >/dev/null &\n"
+        "until (exec 3<>/dev/tcp/127.0.0.1/7471) 2>/dev/null; do sleep 0.1; done\n"
+        f"{thole} perf --host 127.0.0.1 {own.format('va')} {words} >/out/found; status=$?; kill $!; exit $status"
+    )
+    found = json.loads((result.out / "found").read_text())["networks"]
+    for name, one in found.items():
+        assert [row["size"] for row in one["latency"]] == [8, 65536]
+        assert {(way["records"], way["bulk"]) for way in one["ways"].values()} == {(name, name)}
+        assert (one["counters"].get("verbs_messages", 0) > 0) == (name == "verbs")
+    assert list(found) == ["verbs", "udp"]
 
 
 @in_full_only

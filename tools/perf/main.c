@@ -47,8 +47,14 @@ static const char usage_text[] =
 	"  --port N          of the listener (default 7471; listening, 0: any that is free)\n"
 	"  --bind ADDRESS    listen at this address only\n"
 	"  --once            listen for one client, and end as it did\n"
+	"  --network NAME    verbs or udp: what both sides use, where their own options say nothing else\n"
 	"  --size-limit N    listening: the largest message that a client may ask for (default 256m)\n"
 	"  --connect-ms N    how long the listener may take to answer (default 5000)\n";
+
+static const struct perf_network networks[] = {
+	{ "verbs", { "verbs=required", "shm=off" } },
+	{ "udp", { "verbs=off", "shm=off", "link=udp" } },
+};
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
@@ -159,6 +165,16 @@ static int apis_parse(struct perf_plan *plan, const char *text)
 	return names_parse("--apis", names, text, &plan->apis);
 }
 
+static int network_parse(struct perf_plan *plan, const char *text)
+{
+	for (unsigned i = 0; i < sizeof networks / sizeof networks[0]; i++)
+		if (strcmp(networks[i].name, text) == 0) {
+			plan->network = &networks[i];
+			return 0;
+		}
+	return refuse("--network '%s' is not verbs or udp", text);
+}
+
 static int cores_parse(struct perf_plan *plan, const char *text)
 {
 	const char *whole = text;
@@ -199,7 +215,7 @@ static int text_parse(const char *name, const char *text, const char **text_p)
 
 /* In the order of the table below, whose values these are. */
 enum argument {
-	SIZES, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, WRITE, SHARED, PATIENCE, APIS,
+	SIZES, TESTS, ROUNDS, ITERATIONS, SAMPLE, WINDOW, WRITE, SHARED, PATIENCE, APIS, NETWORK,
 	PLAN_ARGUMENTS, /* those before are what a client may set of a listener's plan */
 	CORES = PLAN_ARGUMENTS, OPTION, LISTEN, HOST, PORT, BIND, ONCE, SIZE_LIMIT, CONNECT, MX_LIBRARY, HELP,
 };
@@ -215,6 +231,7 @@ static const struct option known[] = {
 	[SHARED] = { "shared", no_argument, NULL, SHARED },
 	[PATIENCE] = { "patience-ms", required_argument, NULL, PATIENCE },
 	[APIS] = { "apis", required_argument, NULL, APIS },
+	[NETWORK] = { "network", required_argument, NULL, NETWORK },
 	[CORES] = { "cores", required_argument, NULL, CORES },
 	[OPTION] = { "option", required_argument, NULL, OPTION },
 	[LISTEN] = { "listen", no_argument, NULL, LISTEN },
@@ -238,6 +255,7 @@ static int argument_take(struct perf_plan *plan, enum argument which, const char
 	case SIZES: return sizes_parse(plan, text);
 	case TESTS: return tests_parse(plan, text);
 	case APIS: return apis_parse(plan, text);
+	case NETWORK: return network_parse(plan, text);
 	case CORES: return cores_parse(plan, text);
 	case WRITE: plan->write = true; return 0;
 	case SHARED: plan->shared = true; return 0;

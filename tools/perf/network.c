@@ -229,6 +229,19 @@ static void name_of(const struct sockaddr_storage *address, socklen_t length, ch
 	snprintf(text, size, "%s", strncmp(host, "::ffff:", 7) == 0 && strchr(host, '.') ? host + 7 : host);
 }
 
+/* The network's go first among the options: what a user says wins. */
+static void network_add(struct perf_plan *plan)
+{
+	size_t count = 0;
+
+	while (plan->network && count < PERF_NETWORK_OPTIONS && plan->network->options[count])
+		count++;
+	memmove(plan->options + count, plan->options, plan->option_count * sizeof *plan->options);
+	for (size_t i = 0; i < count; i++)
+		plan->options[i] = plan->network->options[i];
+	plan->option_count += count;
+}
+
 /* The job key goes last among the options, where it wins. */
 static int key_add(struct perf_plan *plan, uint64_t key)
 {
@@ -300,6 +313,7 @@ static int session(struct perf_plan *plan, int fd, const char *from)
 		return -1;
 	if (refused)
 		return network_trouble("%s was refused: %s", from, refused);
+	network_add(plan);
 	key_add(plan, key);
 	return rank_begin(plan, 1, fd, from);
 }
@@ -535,6 +549,8 @@ static size_t plan_write(const struct perf_plan *plan, uint64_t key, char *line)
 	for (unsigned i = 0, some = 0; plan->apis != PERF_API_THOLE && i < PERF_APIS; i++)
 		if (plan->apis & 1u << i)
 			ADD("%s%s", some++ ? "," : " apis=", apis[i]);
+	if (plan->network)
+		ADD(" network=%s", plan->network->name);
 	for (size_t i = 0; i < plan->size_count; i++)
 		ADD("%s%" PRIu64, i ? "," : " sizes=", plan->sizes[i]);
 	ADD("\n");
@@ -585,6 +601,7 @@ int perf_connect(struct perf_plan *plan)
 	       "\"peer_version\": \"%s\", \"peer_name\": \"%s\"}\n",
 	       thole_version(), plan->cores[0], plan->cores[1], address, version, name);
 	fflush(stdout);
+	network_add(plan);
 	key_add(plan, key | 1);
 	return rank_begin(plan, 0, fd, plan->host) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -30,6 +30,7 @@
 enum {
 	PERF_SIZES_MAX = 64,    /* sizes of one run */
 	PERF_OPTIONS_MAX = 64,  /* --option arguments, and the job key */
+	PERF_NETWORK_OPTIONS = 3, /* of a network, at most */
 	PERF_ITERATIONS_MAX = 1000000,
 	PERF_PORT = 7471,       /* of the TCP connection between two hosts, unless --port says otherwise */
 	PERF_WINDOW_MAX = 1024, /* sends under way at once in the bandwidth test */
@@ -49,6 +50,12 @@ enum perf_api_bit {
 	PERF_API_THOLE = 1 << 0,
 	PERF_API_MX = 1 << 1,
 	PERF_APIS = 2, /* how many */
+};
+
+/* A network by its name, and the options that make endpoints use it and nothing else. */
+struct perf_network {
+	const char *name;
+	const char *options[PERF_NETWORK_OPTIONS]; /* as many as there are before NULL */
 };
 
 struct perf_plan {
@@ -73,7 +80,9 @@ struct perf_plan {
 	unsigned port;
 	uint64_t connect_ns;    /* client: how long the listener may take to answer */
 	uint64_t size_limit;    /* listener: the largest message that a client may ask for */
-	const char *options[PERF_OPTIONS_MAX + 1]; /* for thole_endpoint_attr */
+	const struct perf_network *network; /* NULL: as the options say */
+	/* For thole_endpoint_attr; there is room for the network's. */
+	const char *options[PERF_OPTIONS_MAX + PERF_NETWORK_OPTIONS + 1];
 	size_t option_count;
 	const char *mx_library; /* path of libmyriexpress.so; NULL: there is none */
 };

@@ -19,9 +19,9 @@ from thole.base import bounds, output, paths, pictures
 from thole.base.text import size_parse, size_text
 from thole.base.trouble import Trouble
 from thole.commands.arguments import add_listener, add_option
-from thole.perf.display import picture, show
-from thole.perf.program import core_words, given_options, listen, measure
-from thole.perf.results import SIZES, TESTS
+from thole.perf.display import picture, show, show_networks
+from thole.perf.program import core_words, given_options, listen, measure, measure_networks
+from thole.perf.results import NETWORKS, SIZES, TESTS
 
 
 def _tests(arguments: argparse.Namespace) -> list[str]:
@@ -52,6 +52,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_listener(parser)
     parser.add_argument(
         "--host", metavar="HOST", help="measure with the listener on this host, by name or address"
+    )
+    parser.add_argument(
+        "--networks",
+        metavar="NAME,...",
+        help=f"with --host: by each of these ({', '.join(NETWORKS)}), by turns, in one table",
     )
     parser.add_argument(
         "--sizes", default=SIZES, help="message sizes, separated by commas, with k, m or g"
@@ -126,7 +131,20 @@ def steps_of(arguments: argparse.Namespace) -> int:
     each = ("rate" in tests) + len(sizes) * ("latency" in tests)
     each += sum(size > 0 for size in sizes) * ("bandwidth" in tests)
     each *= 2 if arguments.mx else 1
-    return (each + len(sizes) * ("bare" in tests)) * int(arguments.rounds)
+    each += len(sizes) * ("bare" in tests)
+    return each * int(arguments.rounds) * max(len(_networks(arguments)), 1)
+
+
+def _networks(arguments: argparse.Namespace) -> list[str]:
+    names = arguments.networks.split(",") if arguments.networks is not None else []
+    unknown = [name for name in names if name not in NETWORKS]
+    if unknown:
+        raise Trouble(f"--networks: there is no '{unknown[0]}'", f"it is of {', '.join(NETWORKS)}")
+    if names and arguments.host is None:
+        raise Trouble("--networks compares ways to another host", "name it with --host")
+    if names and (arguments.mx or arguments.plot):
+        raise Trouble("--networks excludes --mx and --plot", "run them by themselves")
+    return list(dict.fromkeys(names))
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -134,6 +152,7 @@ def main(arguments: argparse.Namespace) -> int:
         if arguments.host is not None:
             raise Trouble("--listen and --host exclude each other", "listen on the other host")
         return listen(arguments)
+    networks = _networks(arguments)
     words = words_of(arguments)
     if arguments.plot:
         pictures.check(arguments.plot)
@@ -143,7 +162,16 @@ def main(arguments: argparse.Namespace) -> int:
             if line["type"] == "sample":
                 step(f"{line['test']} {size_text(line['size'])}")
 
-        measured = measure(words, each)
+        if networks:
+            by_network = measure_networks(words, networks, arguments.rounds, each)
+        else:
+            measured = measure(words, each)
+    if networks:
+        if arguments.json:
+            print(json.dumps({"networks": {name: one.as_json() for name, one in by_network.items()}}, indent=2))
+        else:
+            show_networks(by_network, output.console(120))
+        return 0
     if arguments.json:
         print(json.dumps(measured.as_json(), indent=2))
     else:

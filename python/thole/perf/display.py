@@ -13,6 +13,8 @@ from thole.base import output, pictures
 from thole.base.text import size_text, time_text
 from thole.perf.results import Measured
 
+TIMED = ("latency", "bandwidth")
+
 
 def table_of(measured: Measured) -> Table:
     floor = measured.floor
@@ -132,6 +134,36 @@ def show(measured: Measured, console: Console) -> None:
         console.print(
             "MX and thole.h by turns; how they compare is the median of the rounds", highlight=False
         )
+
+
+def show_networks(found: dict[str, Measured], console: Console) -> None:
+    """One table: a row for each size and network, and which way messages really went."""
+    first = next(iter(found.values()))
+    console.print(
+        f"Thole {first.version}, this host and {first.other['name']} ({first.other['address']}); best and median of "
+        "rounds, the networks by turns",
+        highlight=False,
+    )
+    for name, measured in found.items():
+        for line in way_lines(measured):
+            console.print(f"{name}, {line}", highlight=False, soft_wrap=True)
+    table = output.table("size", "network", "latency, us", "median", "bandwidth, GB/s", "median")
+    for size in sorted({size for one in found.values() for test in TIMED for size in one.sizes(test)}):
+        for name, measured in found.items():
+            row = [size_text(size), name]
+            series = measured.of("latency", size)
+            row += [time_text(series.best), time_text(series.median)] if series else ["", ""]
+            series = measured.of("bandwidth", size)
+            row += [f"{series.best / 1e9:.3f}", f"{series.median / 1e9:.3f}"] if series else ["", ""]
+            table.add_row(*row)
+    console.print(table)
+    for name, measured in found.items():
+        for size in measured.sizes("rate"):
+            rate = measured.series["rate", size]
+            console.print(
+                f"{name}: message rate at {size} B: {rate.best / 1e6:.2f} million/s, median {rate.median / 1e6:.2f}",
+                highlight=False,
+            )
 
 
 def picture(measured: Measured, path: Path) -> None:

@@ -34,9 +34,11 @@ def _running(words: list[str], errors: int) -> Iterator[subprocess.Popen[str]]:
             process.wait()
 
 
-def measure(words: list[str], each: Callable[[dict[str, Any]], None] = lambda line: None) -> Measured:
-    """Run thole-perf with these arguments; each() sees every line as it comes."""
-    result = Measured()
+def measure(
+    words: list[str], each: Callable[[dict[str, Any]], None] = lambda line: None, into: Measured | None = None
+) -> Measured:
+    """Run thole-perf with these arguments; each() sees every line as it comes. into: more rounds of an earlier run."""
+    result = into or Measured()
     with _running(words, subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         for said in process.stdout:
@@ -58,6 +60,17 @@ def measure(words: list[str], each: Callable[[dict[str, Any]], None] = lambda li
             f"thole-perf failed: {first}", "see `thole info` for what this machine permits"
         )
     return result
+
+
+def measure_networks(
+    words: list[str], networks: list[str], rounds: int, each: Callable[[dict[str, Any]], None] = lambda line: None
+) -> dict[str, Measured]:
+    """The same by each of some networks, by turns, so that what disturbs one disturbs the others."""
+    found = {name: Measured() for name in networks}
+    for _ in range(rounds):
+        for name in networks:
+            measure([*words, "--rounds", "1", "--network", name], each, found[name])
+    return found
 
 
 def core_words(chosen: str | None) -> list[str]:

@@ -17,6 +17,7 @@ from thole.base import host
 
 SIZES = "0,1,8,64,256,512,1k,4k,8k,16k,32k,64k,128k,256k,512k,1m,2m,4m"
 TESTS = ("bare", "latency", "bandwidth", "rate")
+NETWORKS = ("verbs", "udp")  # as thole-perf has them
 PORT = 7471  # of a listener, as thole-perf has it
 WRONG_ARGUMENTS = 2  # thole-perf's exit status
 
