@@ -23,9 +23,11 @@ import pytest
 from conftest import InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole.commands import peers
+from thole.commands.tune import judge_host
 from thole.frames import packets
 from thole.mpi import families as mpi_table
 from thole.mpi import launch as launches
+from thole.perf.results import Measured, Series, Way
 from thole_lab.process import wait_until
 from thole_lab.testbed import Testbed
 
@@ -273,6 +275,44 @@ def test_perf_network__networks_by_turns(thole: Tool, listener: Listener) -> Non
     refused(thole("perf", "--networks", "tcp", *words), "there is no 'tcp'", "verbs, udp")
     refused(thole("perf", "--networks", "udp"), "--host")
     refused(thole("perf", "--networks", "udp", "--mx", *words), "--mx")
+
+
+def test_tune__to_a_host(thole: Tool, listener: Listener, tmp_path: Path) -> None:
+    """Where no adapter carries anything, that is what it says, and nothing is set; its block goes by itself."""
+    env = {"XDG_CONFIG_HOME": str(tmp_path)}
+    options = tmp_path / "thole" / "options"
+    options.parent.mkdir()
+    own = "# mine\nspin = 40us\n"
+    options.write_text(own)
+    words = ("localhost", "--port", str(listener.port), *HERE_HOST, "--rounds", "1", "--sample-ms", "1")
+    done = thole("tune", *words, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert list(found["networks"]) == ["udp"]
+    assert all(row["latency_us"] > 0 < row["bytes_per_s"] for row in found["networks"].values())
+    assert all(rate > 1e8 for rate in found["copy_bytes_per_s"].values())
+    assert found["chosen"] == found["default"] and "no adapter" in found["why"]
+    text = options.read_text()
+    assert text.startswith(own) and "thole tune HOST" in text and "\nverbs" not in text
+    done = thole("tune", *words, "--dry-run", env=env)
+    assert "learnt at run time" in done.stdout and "would write" in done.stdout
+    assert thole("tune", "--reset", env=env).returncode == 0
+    assert options.read_text() == own
+
+
+def test_tune__what_is_faster() -> None:
+    """Adapters are kept where they carry messages faster, and left where they do so slower."""
+    way = {"transport": "verbs", "rtt_ns": 1, "frames_sent": 1, "retransmitted": 0, "frame_max": 1}
+
+    def measured(us: float, name: str) -> Measured:
+        one = Measured(ways={"here": Way(records=name, bulk=name, **way)})
+        one.series["latency", 8] = Series([us])
+        return one
+
+    for verbs_us, value in ((1.0, "auto"), (4.0, "off"), (2.0, "as it is")):
+        found = {"verbs": measured(verbs_us, "verbs"), "udp": measured(2.0, "udp")}
+        assert judge_host(found, "as it is")[0] == value
+    assert judge_host({"verbs": measured(1.0, "udp"), "udp": measured(2.0, "udp")}, "as it is")[0] == "as it is"
 
 
 def test_perf_network__this_very_host_is_shared_memory(thole: Tool) -> None:

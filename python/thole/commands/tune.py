@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`thole tune`: find the protocol options that are fastest on this machine and keep them.
 
-One knob after the other, each candidate measured by thole-perf in interleaved rounds at the sizes that
+With a host it measures what there is to that host, adapters for remote DMA beside UDP, and keeps whether adapters are
+used. What the verbs transport learns at run time (rates of copies and of the wire, the trip, chunks, what registering
+costs) needs no file; it is only said how this machine stands.
+
+Without: one knob after the other, each candidate measured by thole-perf in interleaved rounds at the sizes that
 the knob matters for. A value replaces the default only where it is clearly faster, so that noise does
 not tune. What is kept is a block in the user's options file; the rest of that file stays as it is.
 """
@@ -18,15 +22,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from thole.base import bounds, host, native, output, paths
 from thole.base.blocks import Block, replace
-from thole.base.text import option_words
+from thole.base.text import option_words, size_text
 from thole.base.trouble import Trouble
-from thole.perf.program import measure
-from thole.perf.results import Measured
+from thole.commands.arguments import add_option
+from thole.perf import machine
+from thole.perf.program import core_words, measure, measure_networks
+from thole.perf.results import NETWORKS, PORT, Measured
 
 OURS = Block("# >>> written by thole tune; thole tune --reset takes it out", "# <<< thole tune")
+HOSTS = Block("# >>> written by thole tune HOST; thole tune --reset takes it out", "# <<< thole tune HOST")
+HOST_SIZES = "8,4k,64k,1m"
 GAIN_MIN = 1.04  # a value must be so many times faster than the default to replace it
 
 
@@ -183,6 +192,20 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=f"Measure protocol choices and keep the faster ones in {paths.options_file()}. "
         "Options that you set yourself stay.",
     )
+    parser.add_argument(
+        "host",
+        nargs="?",
+        metavar="HOST",
+        help="measure to this host instead, where `thole perf --listen` runs, and keep whether adapters for remote DMA "
+        "are used",
+    )
+    parser.add_argument(
+        "--port",
+        type=bounds.whole("--port", 1, bounds.PORT_MAX),
+        default=PORT,
+        help=f"of the listener on HOST (default {PORT})",
+    )
+    add_option(parser)
     parser.add_argument("--dry-run", action="store_true", help="measure and show, write nothing")
     parser.add_argument("--reset", action="store_true", help="take out what tune wrote")
     parser.add_argument(
@@ -205,7 +228,7 @@ def main(arguments: argparse.Namespace) -> int:
     path = paths.options_file()
     before = _read(path)
     if arguments.reset:
-        rest = OURS.taken_from(before)
+        rest = HOSTS.taken_from(OURS.taken_from(before))
         if rest == before:
             print(f"{path} has nothing that tune wrote")
         elif arguments.dry_run:
@@ -216,6 +239,8 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.dry_run and not output.writable(path):
         raise Trouble(f"{path} cannot be written", "run it as who may, or with --dry-run")
+    if arguments.host is not None:
+        return tune_host(arguments, path, before)
     total = arguments.rounds * sum(len(knob.values) for knob in KNOBS)
     with output.progress(total) as step:
         outcomes = tune(arguments.rounds, arguments.sample_ms, step)
@@ -227,6 +252,121 @@ def main(arguments: argparse.Namespace) -> int:
         write(path, OURS.put_in(before, lines))
         print(f"wrote {path}", file=sys.stderr)
     return 0
+
+
+# ---- To a host -------------------------------------------------------------------------------------
+
+
+@dataclass
+class HostOutcome:
+    """What networks to a host did, and whether adapters are to be used. default: as it is without the file."""
+
+    found: dict[str, Measured]
+    rates: dict[int, float]
+    default: str
+    chosen: str
+    why: str
+
+    def latency_us(self, name: str) -> float:
+        return self.found[name].series["latency", 8].best
+
+    def bytes_per_s(self, name: str) -> float:
+        return max(series.best for (test, _), series in self.found[name].series.items() if test == "bandwidth")
+
+
+def judge_host(found: dict[str, Measured], default: str) -> tuple[str, str]:
+    """The value of the option verbs, and why."""
+    ways = found["verbs"].ways.values() if "verbs" in found else ()
+    if not any("verbs" in (way.records, way.bulk) for way in ways):
+        return default, "no adapter carried anything: there is none on both hosts, or they do not reach each other"
+    gain = speed(judge([found["verbs"]]), judge([found["udp"]]))
+    if gain >= GAIN_MIN:
+        return "auto", f"adapters are {gain:.2f} times as fast as UDP"
+    if gain <= 1 / GAIN_MIN:
+        return "off", f"UDP is {1 / gain:.2f} times as fast as adapters"
+    return default, "adapters and UDP are equally fast"
+
+
+def without_verbs(words: list[str]) -> str:
+    """Why adapters cannot be measured; empty: they can."""
+    try:
+        measure([*words, "--rounds", "1", "--iterations", "1", "--network", "verbs"])
+    except Trouble as trouble:
+        return f"no adapter carried anything: {trouble}"
+    return ""
+
+
+def host_lines(outcome: HostOutcome, host_name: str) -> list[str]:
+    lines = [f"# {time.strftime('%Y-%m-%d')} on {platform.node()} to {host_name}: {outcome.why}"]
+    for name in outcome.found:
+        lines.append(f"# {name}: {outcome.latency_us(name):.2f} us, {outcome.bytes_per_s(name) / 1e9:.2f} GB/s")
+    if outcome.chosen != outcome.default:
+        lines.append(f"verbs = {outcome.chosen}")
+    return lines
+
+
+def tune_host(arguments: argparse.Namespace, path: Path, before: bytes) -> int:
+    words = ["--host", arguments.host, "--port", str(arguments.port), "--tests", "latency,bandwidth"]
+    words += ["--sizes", HOST_SIZES, "--sample-ms", str(arguments.sample_ms), *core_words(None)]
+    words += option_words(dict(native.check_options(arguments.option)))
+    missing = without_verbs(words)
+    networks = [name for name in NETWORKS if name != "verbs" or not missing]
+    steps = arguments.rounds * len(networks) * 2 * len(HOST_SIZES.split(","))
+    with output.progress(steps) as step:
+
+        def each(line: dict[str, Any]) -> None:
+            if line["type"] == "sample":
+                step(f"{line['test']} {size_text(line['size'])}")
+
+        found = measure_networks(words, networks, arguments.rounds, each)
+    option = next(option for option in native.options() if option.name == "verbs")
+    chosen, why = judge_host(found, option.default)
+    outcome = HostOutcome(found, machine.copy_rates(), option.default, chosen, missing or why)
+    by_tune = "verbs" in re.findall(r"^(\w+)\s*=", HOSTS.within(before), flags=re.MULTILINE)
+    if option.origin != "default" and not by_tune:
+        outcome.chosen, outcome.why = option.value, f"set by {option.origin}"
+    show_host(outcome, arguments.json)
+    lines = host_lines(outcome, arguments.host)
+    if outcome.why.startswith("set by"):
+        lines = [line for line in lines if line.startswith("#")]
+    if arguments.dry_run:
+        print(f"would write to {path}:\n{HOSTS.of(lines)}" if not arguments.json else "", end="")
+    else:
+        write(path, HOSTS.put_in(before, lines))
+        print(f"wrote {path}", file=sys.stderr)
+    return 0
+
+
+LEARNT = (
+    "learnt at run time, and kept nowhere: how long the first chunk of a large message is, how chunks grow and their "
+    "cap (by the rates of copies and of the wire, and the trip), what registering memory costs, and which way large "
+    "messages go"
+)
+
+
+def show_host(outcome: HostOutcome, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({
+            "networks": {
+                name: {"latency_us": outcome.latency_us(name), "bytes_per_s": outcome.bytes_per_s(name)}
+                for name in outcome.found
+            },
+            "copy_bytes_per_s": {str(length): rate for length, rate in outcome.rates.items()},
+            "option": "verbs",
+            "default": outcome.default,
+            "chosen": outcome.chosen,
+            "why": outcome.why,
+        }, indent=2))  # fmt: skip
+        return
+    table = output.table("to the host by", "latency, us", "GB/s")
+    for name in outcome.found:
+        table.add_row(name, f"{outcome.latency_us(name):.2f}", f"{outcome.bytes_per_s(name) / 1e9:.2f}")
+    console = output.console(120)
+    console.print(table, highlight=False)
+    copies = ", ".join(f"{size_text(length)} {rate / 1e9:.1f}" for length, rate in outcome.rates.items())
+    console.print(f"copies here, GB/s by length: {copies}", highlight=False)
+    console.print(f"verbs = {outcome.chosen}: {outcome.why}", highlight=False)
+    console.print(LEARNT, highlight=False)
 
 
 def show(outcomes: list[Outcome], as_json: bool) -> None:
