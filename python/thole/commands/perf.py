@@ -40,6 +40,17 @@ def _add_buffers(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_host(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", metavar="HOST", help="measure with the listener on this host, by name or address"
+    )
+    parser.add_argument(
+        "--networks",
+        metavar="NAME,...",
+        help=f"with --host: by each of these ({', '.join(NETWORKS)}), by turns, in one table",
+    )
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "perf",
@@ -50,14 +61,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog="example, between hosts a and b: on b: thole perf --listen; on a: thole perf --host b",
     )
     add_listener(parser)
-    parser.add_argument(
-        "--host", metavar="HOST", help="measure with the listener on this host, by name or address"
-    )
-    parser.add_argument(
-        "--networks",
-        metavar="NAME,...",
-        help=f"with --host: by each of these ({', '.join(NETWORKS)}), by turns, in one table",
-    )
+    _add_host(parser)
     parser.add_argument(
         "--sizes", default=SIZES, help="message sizes, separated by commas, with k, m or g"
     )
