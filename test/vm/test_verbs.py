@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import guest as guests
+import kernels
+import module
 import pytest
 from pair import Pair
 
@@ -92,6 +94,26 @@ def test_port(cards_guest: Run, build: Path) -> None:
     command = ways(build, BESIDE.format("va"), BESIDE.format("vb"), *steps)
     seen = counters(cards_guest(command))
     assert seen["verbs_over"] >= 2 and seen["bad_records"] == 0
+
+
+@in_full_only
+def test_memory(cards_guest: Run, kernel: kernels.Kernel, build: Path) -> None:
+    """Buffers are mapped anew between messages, puts and gets. With the driver as monitor registrations are kept, puts
+    go without the target; without it nothing is kept. A stale registration is never used: each byte is right."""
+    try:
+        file = module.build_module(kernel, build)
+        tool = kernels.fetch_busybox(build)
+    except kernels.Missing as trouble:
+        pytest.fail(str(trouble))
+    required = ";verbs=required"
+    options = (WIRE.format("va") + required, WIRE.format("vb") + required)
+    command = f"{program(build, 'thole-verbs-memory')} '{options[0]}' '{options[1]}'"
+    alone = counters(cards_guest(command))
+    assert alone["verbs_messages"] > 0 and alone["bad_records"] == 0
+    assert alone["register_hits"] == alone["verbs_puts"] == alone["verbs_gets"] == 0
+    watched = counters(cards_guest(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole"))
+    assert watched["verbs_puts"] > 0 and watched["verbs_gets"] > 0 and watched["register_hits"] > 0
+    assert watched["bad_records"] == 0
 
 
 @in_full_only
