@@ -125,6 +125,9 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "how long a silent peer of another host is waited for before it counts as gone")	\
 	row(net_eager_max, OPTION_BYTES, "64k", 0, OPTION_MIB(1), true, "",			\
 	    "eager_max between hosts, if it is less")						\
+	row(net_eager_alone, OPTION_BYTES, "256k", 0, OPTION_MIB(1), true, "",			\
+	    "the same where nothing else is on its way to a peer, if that is more, and both "	\
+	    "eager_max and net_eager_max are 64k or more")					\
 	row(net_window, OPTION_BYTES, "0", 0, OPTION_GIB(1), false, "",				\
 	    "bulk data asked for and not here, of all peers, 0: as receive buffers allow")	\
 	row(verbs, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,required",			\

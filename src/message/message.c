@@ -441,10 +441,10 @@ bool message_is_eager(struct peer *peer, uint64_t length)
 {
 	if (length <= RECORD_INLINE_MAX)
 		return true;
-	if (peer->base.transport->eager_max && length > peer->base.transport->eager_max(&peer->base))
+	if (peer->base.transport->eager_max ? length > peer->base.transport->eager_max(&peer->base)
+					    : length > peer->endpoint->base.options.eager_max)
 		return false;
-	return length <= peer->endpoint->base.options.eager_max &&
-	       !(peer->base.rendezvous_classes >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
+	return !(peer->base.rendezvous_classes >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
 }
 
 int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)

@@ -205,7 +205,7 @@ struct transport {
 	/* What was pushed and asked for goes out now: once after a burst. Returns how much of it has. NULL: it is
 	 * out. */
 	int (*transmit)(struct transport_owner *owner);
-	/* Longest message that may be pushed unasked now, if less than the option eager_max. NULL: any. */
+	/* Longest message that may be pushed unasked now. NULL: what the option eager_max says. */
 	uint64_t (*eager_max)(struct transport_peer *peer);
 	/* What there is less of for this peer. NULL: nothing. Asked once, when the peer is made. */
 	void (*limits)(struct transport_peer *peer, struct transport_limits *limits_p);

@@ -135,10 +135,28 @@ FAULTS = [
         "\tcut.many = false;\n",
     ),
     Fault(
-        "a message in two packets has a long and a short one",
+        "a piece like the one before has its number",
+        "src/transport/datagram/wire/native.c",
+        "\tmemcpy(head, before, length);\n\tstore_be32(head + RECORD_SEQUENCE_AT, sequence);\n",
+        "\tmemcpy(head, before, length);\n",
+    ),
+    Fault(
+        "pieces that come together are taken in any order",
+        ARRIVAL,
+        "packet->sequence != connection->in.next)\n\t\t\tbreak;",
+        "0)\n\t\t\tbreak;",
+    ),
+    Fault(
+        "whoever asks for short messages gets long ones unasked",
         ENGINE,
-        "return packets > 1 ? (uint32_t)((left + packets - 1) / packets) : most;",
-        "return most;",
+        "options->net_eager_max < ENGINE_PIECE_MAX || ",
+        "",
+    ),
+    Fault(
+        "what is left of a long message goes at once, among others",
+        ENGINE,
+        "(left <= ENGINE_PIECE_MAX && !list_empty(&connection->out.unacked))",
+        "!list_empty(&connection->out.unacked)",
     ),
     # ---- Links
     Fault(

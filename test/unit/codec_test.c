@@ -314,6 +314,45 @@ static void native__there_and_back(void **state)
 	}
 }
 
+/* What is written, and read, of a piece by the one before is what it is by itself; other frames are told from it. */
+static void native__pieces_follow(void **state)
+{
+	static const uint8_t flags[] = {0, PACKET_TAGGED, PACKET_SEALED};
+	static const unsigned other[] = {0, 1, 2, 3, 4, 15, 24, 28, 30, 31};
+	uint64_t random = 5;
+
+	(void)state;
+	for (int i = 0; i < 3000; i++) {
+		uint8_t frames[2][1500], head[PACKET_HEAD_MAX];
+		struct packet packet = {.type = PACKET_RECORD, .payload = payload}, back, decoded;
+		size_t size, length;
+
+		packet.flags = flags[i % 3];
+		packet.to = (uint32_t)random_next(&random);
+		packet.session = random_next(&random);
+		packet.sequence = (uint32_t)random_next(&random);
+		packet.ack = (uint32_t)random_next(&random);
+		packet.credit = (uint16_t)random_next(&random);
+		packet.length = 64 + random_below(&random, 1000);
+		packet.message.record.kind = RECORD_PIECE;
+		memset(frames, 0, sizeof(frames));
+		size = codec_native.encode(&packet, frames[0]);
+		packet.sequence++;
+		assert_int_equal(codec_native.encode(&packet, head), size);
+		codec_native.encode_next(frames[1], frames[0], size, packet.sequence);
+		assert_memory_equal(frames[1], head, size);
+		length = size + packet.length - random_below(&random, 30);
+		assert_int_equal(codec_native.decode(&back, frames[0], size + packet.length), 0);
+		assert_true(codec_native.decode_next(&back, frames[0], frames[1], length));
+		assert_int_equal(codec_native.decode(&decoded, frames[1], length), 0);
+		same(&decoded, &back);
+		assert_int_equal(back.message.record.length, decoded.message.record.length);
+		assert_false(codec_native.decode_next(&back, frames[0], frames[1], 63));
+		frames[1][other[random_below(&random, 10)]] ^= (uint8_t)(1 + random_below(&random, 255));
+		assert_false(codec_native.decode_next(&back, frames[0], frames[1], length));
+	}
+}
+
 /* A network card pads to 60 bytes; that is no payload, whatever the type and length. */
 static void native__padded(void **state)
 {
@@ -1248,6 +1287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(native__there_and_back),
 		cmocka_unit_test(native__padded),
+		cmocka_unit_test(native__pieces_follow),
 		cmocka_unit_test(native__connect_padded),
 		cmocka_unit_test(native__bytes),
 		cmocka_unit_test(native__lengths),

@@ -294,6 +294,37 @@ static void exchange__net_eager_max_decides(void **state)
 	pair_close(&pair);
 }
 
+/* Nothing is on its way any more. */
+static void two_settle(struct pair *pair)
+{
+	while (!endpoint_drained(pair->a) || !endpoint_drained(pair->b)) {
+		thole_progress(pair->a);
+		thole_progress(pair->b);
+	}
+}
+
+/* By itself a message may be longer, but where less was asked for. */
+static void exchange__net_eager_alone_decides(void **state)
+{
+	static const char *const alone[] = {HOST_A, "net_eager_alone=70000", NULL};
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, alone, host_b);
+	two_exchange(&pair, 0, 65536); /* until then frames are short, and few */
+	two_settle(&pair);
+	two_exchange(&pair, 1, 70000);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
+	two_settle(&pair);
+	two_exchange(&pair, 2, 70001);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 1);
+	two_settle(&pair);
+	assert_int_equal(thole_option_set(pair.a, "net_eager_max", "65535"), 0);
+	two_exchange(&pair, 3, 65536);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 2);
+	pair_close(&pair);
+}
+
 static void exchange__put_get_atomic(void **state)
 {
 	static uint64_t memory[10000], here[10000];
@@ -738,6 +769,7 @@ int main(void)
 		cmocka_unit_test(address__says_where),
 		cmocka_unit_test(exchange__all_lengths),
 		cmocka_unit_test(exchange__net_eager_max_decides),
+		cmocka_unit_test(exchange__net_eager_alone_decides),
 		cmocka_unit_test(exchange__put_get_atomic),
 		cmocka_unit_test(exchange__frames_are_lost),
 		cmocka_unit_test(exchange__every_fifth_frame_is_lost),

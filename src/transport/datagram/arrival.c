@@ -219,8 +219,8 @@ static void arrival_hold(struct connection *connection, const struct packet *pac
 static void arrival_owe(struct connection *connection, bool now)
 {
 	struct engine *engine = connection->engine;
-	uint32_t quarter = connection->in.credit / 4u;
-	uint32_t often = quarter < engine->codec->ack_every ? quarter : engine->codec->ack_every;
+	uint32_t half = connection->in.credit / 2u;
+	uint32_t often = half < engine->codec->ack_every ? half : engine->codec->ack_every;
 
 	if (now || connection->in.unreported >= often) {
 		connection->in.ack_now = true;
@@ -261,6 +261,30 @@ void arrival_record(struct connection *connection, const struct packet *packet, 
 		arrival_drain(connection);
 	if (connection->state == CONNECTION_OPEN)
 		arrival_owe(connection, !list_empty(&connection->in.held) && engine->codec->selective);
+}
+
+unsigned arrival_pieces(struct connection *connection, const struct packet *packets, unsigned count)
+{
+	static const struct record piece = {.kind = RECORD_PIECE, .length = RECORD_EXTERNAL};
+	struct transport_peer *peer = connection->peer;
+	unsigned taken = 0;
+
+	if (!list_empty(&connection->in.held) || connection->engine->codec->fragments_max > 1)
+		return 0;
+	while (taken < count && connection->state == CONNECTION_OPEN) {
+		const struct packet *packet = &packets[taken];
+
+		if (packet->message.record.kind != RECORD_PIECE || packet->length <= RECORD_INLINE_MAX ||
+		    packet->sequence != connection->in.next)
+			break;
+		connection->in.next++;
+		connection->in.unreported++;
+		peer->owner->up->delivered(peer, &piece, packet->payload, packet->length);
+		taken++;
+	}
+	if (taken > 0 && connection->state == CONNECTION_OPEN)
+		arrival_owe(connection, false);
+	return taken;
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------------- */

@@ -30,6 +30,9 @@ void arrival_begin(struct connection *connection);
 void arrival_end(struct connection *connection);
 /* A RECORD. */
 void arrival_record(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
+/* RECORDs that have come behind one that arrival_record took, and say the same of ours: takes those that are pieces of
+ * one record, in order. Returns how many. */
+unsigned arrival_pieces(struct connection *connection, const struct packet *packets, unsigned count);
 /* Fill in what an outgoing packet says of the records that came. */
 /* Tell a mover what it would say now. */
 void arrival_tell(struct connection *connection);

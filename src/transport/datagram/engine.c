@@ -98,18 +98,18 @@ void engine_add_link(struct engine *engine, struct link *link)
 		transmit_frame_init(engine);
 }
 
-/* ---- Time ----------------------------------------------------------------------------------------------- */
-
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t lesser(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
+
+/* ---- Time ----------------------------------------------------------------------------------------------- */
 
 uint64_t engine_deadline(const struct engine *engine)
 {
 	const struct heap_node *first = heap_first(&engine->timers);
 
-	return earlier(first ? first->key : UINT64_MAX, engine->naming->deadline(engine));
+	return lesser(first ? first->key : UINT64_MAX, engine->naming->deadline(engine));
 }
 
 unsigned engine_expire(struct engine *engine)
@@ -126,10 +126,10 @@ unsigned engine_expire(struct engine *engine)
 		n++;
 		if (connection->state == CONNECTION_DEAD)
 			continue;
-		next_ns = earlier(pull_expire(connection), handover_expire(connection));
-		next_ns = earlier(next_ns, transmit_expire(connection));
-		next_ns = earlier(next_ns, arrival_expire(connection));
-		next_ns = earlier(next_ns, connection_expire(connection));
+		next_ns = lesser(pull_expire(connection), handover_expire(connection));
+		next_ns = lesser(next_ns, transmit_expire(connection));
+		next_ns = lesser(next_ns, arrival_expire(connection));
+		next_ns = lesser(next_ns, connection_expire(connection));
 		if (next_ns != UINT64_MAX && connection->state != CONNECTION_DEAD)
 			connection_wake(connection, next_ns > engine->now_ns ? next_ns : engine->now_ns + 1);
 	}
@@ -180,30 +180,44 @@ bool engine_drained(const struct engine *engine)
 	return true;
 }
 
-/* A message by itself that needs several packets of the kernel's goes in pieces of one length, a packet each: while
- * one is sent the receiver works on the one before. Among others it goes as one: the receiver has work. So do
- * fragments, which say themselves what they are of. */
+/* A message that needs several packets of the kernel's goes in pieces of a packet each: while one is sent the receiver
+ * works on the one before. They are full, since a packet takes its sender about as long as its bytes. Among others,
+ * what is left of one goes at once, if that is not too much: the receiver has work. So do fragments, which say
+ * themselves what they are of. */
 uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer, uint64_t left)
 {
 	const struct connection *connection = connection_of(peer);
 	uint32_t most = ENGINE_PIECE_MAX;
-	uint64_t packets;
 
-	if (engine->codec->fragments_max > 1 || !connection || !list_empty(&connection->out.unacked))
+	if (engine->codec->fragments_max > 1 || !connection ||
+	    (left <= ENGINE_PIECE_MAX && !list_empty(&connection->out.unacked)))
 		return engine->codec->eager_max < most ? (uint32_t)engine->codec->eager_max : most;
-	most = transmit_piece_max(connection);
-	packets = (left + most - 1) / most;
-	return packets > 1 ? (uint32_t)((left + packets - 1) / packets) : most;
+	return transmit_piece_max(connection);
+}
+
+/* A message by itself waits for the trip that asking for it takes, and its copies cost less: so it may be longer, if
+ * the window takes all of it at once, and nothing moves bulk by itself. Among others the trip costs nothing. Whoever
+ * wants messages to be asked for from less on wants that here too. */
+static uint64_t engine_eager_alone(const struct engine *engine, const struct connection *connection)
+{
+	const struct options *options = &engine->owner->options;
+
+	if (options->net_eager_max < ENGINE_PIECE_MAX || options->eager_max < ENGINE_PIECE_MAX ||
+	    !list_empty(&connection->out.unacked) || engine->links[connection->routes.use[LINK_BULK]]->mover)
+		return 0;
+	return lesser(options->net_eager_alone, transmit_bytes_max(connection));
 }
 
 uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *peer)
 {
-	uint64_t most = engine->owner->options.net_eager_max;
+	const struct options *options = &engine->owner->options;
 	const struct connection *connection = connection_of(peer);
+	uint64_t most = lesser(options->net_eager_max, options->eager_max), alone;
 
 	if (connection && connection->out.rts_only)
 		return 0;
-	return most < engine->codec->eager_max ? most : engine->codec->eager_max;
+	alone = connection ? engine_eager_alone(engine, connection) : 0;
+	return lesser(alone > most ? alone : most, engine->codec->eager_max);
 }
 
 /* Tell all senders. Who misses it goes on sending data, and hears of it again with the next acknowledgement. */
@@ -276,6 +290,18 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 	}
 }
 
+/* How many packets behind one say the same of our records, and ask the same. */
+static unsigned engine_same(const struct packet *packets, unsigned at, unsigned count)
+{
+	const struct packet *packet = &packets[at];
+	unsigned end = at + 1;
+
+	while (end < count && packets[end].flags == packet->flags && packets[end].ack == packet->ack &&
+	       packets[end].credit == packet->credit)
+		end++;
+	return end - at - 1;
+}
+
 void engine_records(struct connection *connection, const struct packet *packets, const struct iovec *frames,
 		    unsigned count)
 {
@@ -283,6 +309,7 @@ void engine_records(struct connection *connection, const struct packet *packets,
 
 	for (unsigned i = 0; i < count && connection->state == CONNECTION_OPEN; before = &packets[i++]) {
 		const struct packet *packet = &packets[i];
+		unsigned same = engine_same(packets, i, count);
 
 		connection->silence.heard_ns = connection->engine->now_ns;
 		if (packet->flags & PACKET_ANSWER) {
@@ -292,6 +319,8 @@ void engine_records(struct connection *connection, const struct packet *packets,
 		if (!before || packet->ack != before->ack || packet->credit != before->credit)
 			transmit_acked(connection, packet);
 		arrival_record(connection, packet, frames[i].iov_base, frames[i].iov_len);
+		if (same > 0 && connection->state == CONNECTION_OPEN)
+			i += arrival_pieces(connection, packet + 1, same);
 	}
 }
 

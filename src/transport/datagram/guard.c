@@ -8,6 +8,7 @@
 
 enum {
 	GUARD_LABEL = 0x47,                          /* what no packet's type is: proofs of those have the same key */
+	SHORTS_BEHIND = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT, /* where a frame goes on behind its tag */
 	GUARD_TEXT = CODEC_FRONT + GUARD_WHOLE,      /* of a short tag, at most */
 #ifdef __KERNEL__
 	SHORTS_MAX = 8,                              /* short tags that are made at once: its stack is small, */
@@ -161,7 +162,7 @@ static bool shorts_end(struct shorts *shorts)
  * Returns as shorts_end, of those before. */
 static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length)
 {
-	size_t behind = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT;
+	size_t behind = SHORTS_BEHIND;
 	size_t end = short_is_whole(type, length) ? length : type == PACKET_DATA ? behind : (size_t)GUARD_HEAD;
 	size_t text_length = CODEC_FRONT + end - behind;
 	bool right = true;
@@ -174,7 +175,9 @@ static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigne
 	shorts->length = text_length;
 	shorts->tags[shorts->count++] = frame + PACKET_FRONT + PACKET_COUNTER;
 	codec->front(frame, length, text);
-	if (end > behind)
+	if (end == GUARD_HEAD) /* of most, so that it is done without a call */
+		memcpy(text + CODEC_FRONT, frame + SHORTS_BEHIND, GUARD_HEAD - SHORTS_BEHIND);
+	else if (end > behind)
 		memcpy(text + CODEC_FRONT, frame + behind, end - behind);
 	return right;
 }

@@ -408,6 +408,17 @@ static bool native_follows(const struct packet *packets, unsigned at)
 	       (at == 0 || !(packet->flags & (PACKET_TAGGED | PACKET_SEALED)) || packet->counter > before->counter);
 }
 
+/* Whether a frame is a piece like the one before. */
+static bool native_next(const struct codec *codec, struct packet *packets, unsigned at, const uint8_t *frame,
+			size_t length, size_t segment)
+{
+	if (at == 0 || !codec->decode_next || packets[at - 1].type != PACKET_RECORD ||
+	    packets[at - 1].message.record.kind != RECORD_PIECE)
+		return false;
+	packets[at] = packets[at - 1];
+	return codec->decode_next(&packets[at], frame - segment, frame, length);
+}
+
 /* What costs something in each frame is done once for all of them: tags above all. */
 static bool native_records(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
 			   size_t length, size_t segment, bool *known_p)
@@ -421,7 +432,10 @@ static bool native_records(struct engine *engine, struct link *link, const struc
 	for (size_t at = 0; at < length; at += segment, count++) {
 		size_t bytes = length - at < segment ? length - at : segment;
 
-		if (engine->codec->decode(&packets[count], frames + at, bytes) != 0 || !native_follows(packets, count))
+		if (!native_next(engine->codec, packets, count, frames + at, bytes, segment) &&
+		    engine->codec->decode(&packets[count], frames + at, bytes) != 0)
+			return false;
+		if (!native_follows(packets, count))
 			return false;
 		parts[count].iov_base = (void *)(uintptr_t)(frames + at);
 		parts[count].iov_len = engine->codec->unpadded(frames + at, bytes);

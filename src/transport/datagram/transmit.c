@@ -70,6 +70,9 @@ struct cut {
 	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
 	bool many;     /* a record of many frames, which lie behind each other */
 	struct transmit_train *train; /* where */
+	uint64_t bytes; /* of all frames from the next one on, about */
+	uint32_t head;  /* of the piece before, if that fills its frame: */
+	const uint8_t *piece; /* this one; the next one's head is like it. NULL: there is none */
 };
 
 /* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have.
@@ -93,25 +96,37 @@ static size_t transmit_head(const struct codec *codec, struct packet *packet, ui
 	return size;
 }
 
+/* Whether a piece that is as long may have the same head, but for its number. */
+static bool transmit_likes(const struct codec *codec, const struct packet *packet, bool full)
+{
+	return full && codec->encode_next && packet->message.record.kind == RECORD_PIECE;
+}
+
 /* Keep one frame of a record: from `offset` of the payload on. Returns the bytes of payload in it, or -1. */
 static int64_t transmit_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
 			      uint64_t offset, uint64_t left, bool wide, struct cut *cut)
 {
 	struct engine *engine = connection->engine;
+	bool like = cut->piece && left >= cut->room;
 	uint8_t head[PACKET_HEAD_MAX];
 	struct transmit_frame *frame;
 	uint32_t length;
 	size_t size;
 
 	packet->sequence = sequence_narrow(engine->codec, connection->out.next) | connection->out.epoch;
-	size = transmit_head(engine->codec, packet, head, left, cut);
+	size = like ? cut->head : transmit_head(engine->codec, packet, head, left, cut);
 	length = packet->length;
-	frame = cut->many ? transmit_frame_behind(engine, &cut->train, (uint32_t)size + length,
-						  left + (left / cut->room + 1) * size)
+	frame = cut->many ? transmit_frame_behind(engine, &cut->train, (uint32_t)size + length, cut->bytes)
 			  : transmit_frame_new(engine, (uint32_t)size + length);
 	if (!frame)
 		return -1;
-	memcpy(frame->bytes, head, size);
+	if (like)
+		engine->codec->encode_next(frame->bytes, cut->piece, size, packet->sequence);
+	else
+		memcpy(frame->bytes, head, size);
+	cut->bytes -= smaller((uint32_t)size + length, (uint32_t)cut->bytes);
+	cut->head = (uint32_t)size;
+	cut->piece = transmit_likes(engine->codec, packet, length == cut->room) ? frame->bytes : NULL;
 	if (payload)
 		vector_read(payload, offset, frame->bytes + size, length);
 	else
@@ -208,6 +223,13 @@ uint32_t transmit_piece_max(const struct connection *connection)
 	return frames * (frame - piece_head) - (codec->record_head - codec->piece_head);
 }
 
+uint64_t transmit_bytes_max(const struct connection *connection)
+{
+	uint32_t head = connection_record_head(connection);
+
+	return (uint64_t)transmit_room(connection, true) * (connection->routes.frame - head);
+}
+
 int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record,
 		  const struct vector *payload, uint64_t offset, uint32_t length)
 {
@@ -246,6 +268,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
 	cut = (struct cut){.most = connection->routes.frame, .room = connection->routes.frame};
 	cut.many = left > WIDE_FRAMES * cut.most;
+	cut.bytes = left + (left / cut.most + 1) * (uint64_t)connection_record_head(connection);
 	for (;;) {
 		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, wide, &cut);
 

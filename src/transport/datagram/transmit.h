@@ -52,6 +52,8 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		  const struct vector *payload, uint64_t offset, uint32_t length);
 /* Bytes of a record's payload whose frames are one packet of the kernel's. */
 uint32_t transmit_piece_max(const struct connection *connection);
+/* Bytes of a record's payload that the window takes now, about. */
+uint64_t transmit_bytes_max(const struct connection *connection);
 /* An acknowledgement came, on whatever packet. */
 void transmit_acked(struct connection *connection, const struct packet *packet);
 /* Send what may be sent, and an acknowledgement if one is due. */

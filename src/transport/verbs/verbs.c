@@ -564,8 +564,12 @@ static uint32_t verbs_piece_max(struct transport_peer *peer, uint64_t left)
 /* What is longer is fetched, without a copy into a slot. */
 static uint64_t verbs_eager_max(struct transport_peer *peer)
 {
-	if (verbs_by_queue(peer))
-		return peer->owner->backpressure ? 0 : records_piece_max(card_of(peer->owner));
+	uint64_t most = peer->owner->options.eager_max, piece;
+
+	if (verbs_by_queue(peer)) {
+		piece = peer->owner->backpressure ? 0 : records_piece_max(card_of(peer->owner));
+		return piece < most ? piece : most;
+	}
 	return datagram_transport.eager_max(peer);
 }
 

@@ -270,6 +270,32 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 	return rc;
 }
 
+/* ---- Pieces, which follow each other ------------------------------------------------------------- */
+
+/* All that is in front of the number, and behind it up to the counter, is the same. */
+static bool native_decode_next(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length)
+{
+	size_t head = RECORD_PIECE_LENGTH + packet_guard_bytes(packet->flags);
+
+	if (before[HEAD_TYPE_AT] != PACKET_RECORD || before[RECORD_KIND_AT] != RECORD_PIECE ||
+	    before[HEAD_SHORT_AT] != 0 || length < NATIVE_SHORT || length - head >= RECORD_EXTERNAL ||
+	    memcmp(before, frame, HEAD_CHECKSUM_AT) != 0 ||
+	    memcmp(before + ACKED_ACK_AT, frame + ACKED_ACK_AT, RECORD_LENGTH - ACKED_ACK_AT) != 0)
+		return false;
+	packet->sequence = load_be32(frame + RECORD_SEQUENCE_AT);
+	if (head > RECORD_PIECE_LENGTH)
+		tagged_load(packet, frame);
+	native_decode_payload(packet, frame, head, length);
+	packet->message.record.length = (uint16_t)packet->length;
+	return true;
+}
+
+static void native_encode_next(uint8_t *head, const uint8_t *before, size_t length, uint32_t sequence)
+{
+	memcpy(head, before, length);
+	store_be32(head + RECORD_SEQUENCE_AT, sequence);
+}
+
 /* ---- Frames that are encoded already -------------------------------------------------------------- */
 
 static void native_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags)
@@ -332,11 +358,11 @@ const struct codec codec_native = {
 	.sequence_bits = 32,
 	.ahead_max = 256,
 	.unacked_max = 256,
-	.ack_every = 64,
+	.ack_every = 128,
 	.ack_delay_ns = 100000,
 	.fragment = UINT32_MAX,
 	.fragments_max = 1,
-	.eager_max = 64 << 10,
+	.eager_max = 1 << 20,
 	.selective = true,
 	.credit_first = 64,
 	.credit_unsaid = 1,
@@ -355,6 +381,8 @@ const struct codec codec_native = {
 	.nack = NACK_LENGTH,
 	.encode = native_encode,
 	.decode = native_decode,
+	.decode_next = native_decode_next,
+	.encode_next = native_encode_next,
 	.restamp = native_restamp,
 	.seal = native_seal,
 	.intact = native_intact,
