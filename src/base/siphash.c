@@ -119,6 +119,13 @@ LANES_INLINE void lanes_words(const uint8_t *const texts[], size_t length, size_
 				 last_word(texts[3], length)};
 }
 
+/* Lanes of two sets, by number. */
+#ifdef __clang__
+#define LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define LANES_OF(a, b, ...) __builtin_shuffle(a, b, (lanes){__VA_ARGS__})
+#endif
+
 /* The next four words of each text: as many loads as texts, and turned. */
 LANES_INLINE void lanes_four(const uint8_t *const texts[], size_t at, lanes words[4])
 {
@@ -126,14 +133,14 @@ LANES_INLINE void lanes_four(const uint8_t *const texts[], size_t at, lanes word
 
 	UNROLLED for (int i = 0; i < LANES; i++)
 		memcpy(&rows[i], texts[i] + at, sizeof(rows[i]));
-	pairs[0] = __builtin_shuffle(rows[0], rows[1], (lanes){0, 4, 2, 6});
-	pairs[1] = __builtin_shuffle(rows[0], rows[1], (lanes){1, 5, 3, 7});
-	pairs[2] = __builtin_shuffle(rows[2], rows[3], (lanes){0, 4, 2, 6});
-	pairs[3] = __builtin_shuffle(rows[2], rows[3], (lanes){1, 5, 3, 7});
-	words[0] = __builtin_shuffle(pairs[0], pairs[2], (lanes){0, 1, 4, 5});
-	words[1] = __builtin_shuffle(pairs[1], pairs[3], (lanes){0, 1, 4, 5});
-	words[2] = __builtin_shuffle(pairs[0], pairs[2], (lanes){2, 3, 6, 7});
-	words[3] = __builtin_shuffle(pairs[1], pairs[3], (lanes){2, 3, 6, 7});
+	pairs[0] = LANES_OF(rows[0], rows[1], 0, 4, 2, 6);
+	pairs[1] = LANES_OF(rows[0], rows[1], 1, 5, 3, 7);
+	pairs[2] = LANES_OF(rows[2], rows[3], 0, 4, 2, 6);
+	pairs[3] = LANES_OF(rows[2], rows[3], 1, 5, 3, 7);
+	words[0] = LANES_OF(pairs[0], pairs[2], 0, 1, 4, 5);
+	words[1] = LANES_OF(pairs[1], pairs[3], 0, 1, 4, 5);
+	words[2] = LANES_OF(pairs[0], pairs[2], 2, 3, 6, 7);
+	words[3] = LANES_OF(pairs[1], pairs[3], 2, 3, 6, 7);
 }
 
 LANES_INLINE void lanes_absorb(lanes v[][4], int sets, const lanes words[])

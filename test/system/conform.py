@@ -41,7 +41,7 @@ def counters(text: str) -> dict[str, int]:
 
 
 def assert_conformed(said: str, groups: list[str] = GROUPS) -> None:
-    """Each group made checks, and all came to the end."""
+    """Each group made checks, and all came to the end. What ranks say may stand before and behind it in a line."""
     for group in groups:
-        assert re.search(rf"^{group} ok [1-9]\d*$", said, re.M), f"{group}\n{said}"
-    assert re.search(r"^conform ok$", said, re.M), said
+        assert re.search(rf"{group} ok [1-9]\d*", said), f"{group}\n{said}"
+    assert "conform ok" in said, said

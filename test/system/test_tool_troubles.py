@@ -360,6 +360,7 @@ NUMBERS = [
     (("compare", "--size-max"), "0 -1 x", "from 1"),
     (("tune", "--rounds"), "0 -1 x", "from 1 to 10000"),
     (("tune", "--sample-ms"), "0 -1 x 100000000", "from 1 to 60000"),
+    (("tune", "--port"), "0 65536 x", "from 1 to 65535"),
 ]
 
 
