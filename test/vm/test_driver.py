@@ -22,6 +22,7 @@ import pytest
 Run = Callable[..., guests.Result]
 FULL = os.environ.get("MPI_TESTS") == "full"
 in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
+LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
     "swap shrink vector overlapping background limit arguments many watch"
@@ -49,7 +50,8 @@ def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
         pytest.fail(str(trouble))
 
     def run(command: str, **wishes: Any) -> guests.Result:
-        return guest(f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n$k rmmod thole", **wishes)
+        line = f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n$k rmmod thole"
+        return guest(line, limit_s=LIMIT_S, **wishes)
 
     return run
 
@@ -153,7 +155,7 @@ while True:
 """
 
 
-@pytest.mark.skipif(not FULL, reason="make test-all runs it")
+@in_full_only
 def test_unload(driver: Run, build: Path) -> None:
     """A hundred times after ranks with large messages, one of them killed, while a stranger sends to each port there
     is; ranks whose sockets the driver never had go on all the time."""
@@ -164,7 +166,6 @@ def test_unload(driver: Run, build: Path) -> None:
         f"THOLE_DRIVER=off {kill} 60 >/out/others & others=$!\n"
         f"for i in $(seq 100); do {once}; done\nkill $stranger; wait $others",
         cpus=2,
-        limit_s=900,
     )
 
 
@@ -175,7 +176,7 @@ def test_bulk(driver: Run, build: Path) -> None:
     assert said == [*BULK, "fetch_munmap", "serve_munmap", "both", "cut"]
 
 
-@pytest.mark.skipif(not FULL, reason="make test-all runs it")
+@in_full_only
 def test_amid(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     """What happens to memory and processes on either side when half of a transfer is there: data is right or the end
     is told, nothing stays pinned and no packet under way."""

@@ -203,7 +203,7 @@ MX = {
 
 def mx_lines(build: Path, settings: str, name: str, words: Sequence[str]) -> str:
     """The receiver in g1 says where it is; then the sender starts in g2."""
-    program = f"env {settings} {build}/test/system/mx-{name} {' '.join(words)}"
+    program = f"env {settings} {build}/test/system/mx-{name} -t 900 {' '.join(words)}"
     return (
         f"coproc {program}; pid=$COPROC_PID\nread -r -u ${{COPROC[0]}} ready nic endpoint; [ $ready = ready ]\n"
         f"on g2 {program} -d $nic -r $endpoint\nwait $pid; echo both ended"
