@@ -26,7 +26,8 @@ static uint64_t next(uint64_t *state)
 
 static struct thole_endpoint *endpoint_open(const char *more)
 {
-	const char *const options[] = {"driver=required", "network=off", bulk, "cooperative_block=64k", more, NULL};
+	const char *const options[] = {"driver=required", "network=off", bulk, "eager_max=64k",
+				       "cooperative_block=64k", more, NULL};
 	struct thole_endpoint_attr attr = {.options = options};
 	struct thole_endpoint *endpoint;
 

@@ -22,6 +22,7 @@ import pytest
 from conform import COMPILED, GROUPS, LOG, SOURCES, assert_conformed, counters, network_flags
 from conftest import assert_well
 from pair import NOBODY, Pair
+from thole.base.text import option_words
 from thole_lab import venvs
 from thole_lab.compiler import compile_mpi
 
@@ -171,11 +172,11 @@ def test_driver__overlap(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> Non
 
 @in_full_only
 def test_driver__views(bed: guests.Bed, jobs: Jobs, kernel: kernels.Kernel, build: Path, tmp_path: Path) -> None:
-    """Ranks of one guest have each other's buffers mapped."""
+    """Ranks of one guest have each other's buffers mapped, for messages that are asked for."""
     mpi = jobs.mpi("mpich")
     program = [str(jobs.program("conform", "mpich", SOURCES)), "--small"]
     settings = [f"{name}={value}" for name, value in LOG.items()]
-    options = ("--option", "bulk=direct", "--option", "driver=required")
+    options = option_words({"bulk": "direct", "driver": "required", "eager_max": "64k"})
     line = ["env", *settings, *jobs.pair.thole, "run", *options, *mpi.command(2, *program)]
     load = loading(kernel, build, "both")
     command = f"set -e; chmod 1777 /tmp; cd /tmp\n{load.both}\n{shlex.join(line)}\n{load.after}"
@@ -251,9 +252,10 @@ def test_adapters__all_groups(card_jobs: Jobs, kernel: kernels.Kernel, name: str
 @in_full_only
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])
 def test_adapters__mixed(card_jobs: Jobs, name: str) -> None:
-    """Two ranks a guest, of which one has no adapter: each pair goes its own way."""
+    """Two ranks a guest, of which one has no adapter: each pair goes its own way, by which large messages are asked
+    for."""
     alone = "if [ ${PMI_RANK-$OMPI_COMM_WORLD_RANK} = 3 ]; then export THOLE_VERBS=off; fi"
-    options = {"verbs": "auto", "verbs_device": "rxe0", "yield": "always"}
+    options = {"verbs": "auto", "verbs_device": "rxe0", "yield": "always", "net_eager_alone": "0"}
     said = card_jobs.run(card_jobs.conform(name, "--small", ranks=4, wrapper=alone, **options), cpus=2).output
     assert_conformed(said)
     seen = counters(said)
