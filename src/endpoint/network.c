@@ -103,19 +103,38 @@ struct description {
 	struct advice better;
 };
 
-/* How long the interface waits before it says that a frame has come, in microseconds; 0 if it does not tell. */
-static uint32_t interface_coalescing(const char *name, bool *adaptive_p)
+/* A question of ethtool; false: the interface does not answer. */
+static bool interface_ask(const char *name, void *question)
 {
-	struct ethtool_coalesce coalesce = {.cmd = ETHTOOL_GCOALESCE};
-	struct ifreq request = {.ifr_data = (char *)&coalesce};
+	struct ifreq request = {.ifr_data = question};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), asked;
 
 	memcpy(request.ifr_name, name, IF_NAMESIZE);
 	asked = fd >= 0 ? ioctl(fd, SIOCETHTOOL, &request) : -1;
 	if (fd >= 0)
 		close(fd);
-	*adaptive_p = asked == 0 && coalesce.use_adaptive_rx_coalesce;
-	return asked == 0 ? coalesce.rx_coalesce_usecs : 0;
+	return asked == 0;
+}
+
+/* How long the interface waits before it says that a frame has come, in microseconds; 0 if it does not tell. */
+static uint32_t interface_coalescing(const char *name, bool *adaptive_p)
+{
+	struct ethtool_coalesce coalesce = {.cmd = ETHTOOL_GCOALESCE};
+	bool told = interface_ask(name, &coalesce);
+
+	*adaptive_p = told && coalesce.use_adaptive_rx_coalesce;
+	return told ? coalesce.rx_coalesce_usecs : 0;
+}
+
+/* The number of queues, where which of them a UDP packet comes by depends on its addresses alone; otherwise 0. */
+static unsigned interface_queues_by_host(const char *name)
+{
+	struct ethtool_rxnfc queues = {.cmd = ETHTOOL_GRXRINGS};
+	struct ethtool_rxnfc hash = {.cmd = ETHTOOL_GRXFH, .flow_type = UDP_V4_FLOW};
+
+	if (!interface_ask(name, &queues) || queues.data < 2 || !interface_ask(name, &hash))
+		return 0;
+	return hash.data != 0 && !(hash.data & (RXH_L4_B_0_1 | RXH_L4_B_2_3)) ? (unsigned)queues.data : 0;
 }
 
 /* Whether small messages can go by it where raw frames are not permitted. */
@@ -150,6 +169,7 @@ static void describe_speed(struct description *description, const struct interfa
 {
 	bool adaptive;
 	uint32_t coalescing;
+	unsigned queues;
 
 	if (!interface->ethernet || interface->loopback || !interface->up)
 		return;
@@ -163,6 +183,12 @@ static void describe_speed(struct description *description, const struct interfa
 		advise(&description->better,
 		       "its interrupts wait %s%u us for more frames: ethtool -C %s adaptive-rx off rx-usecs %d",
 		       adaptive ? "up to some time above " : "", coalescing, interface->name, COALESCE_US_MAX / 2);
+	queues = interface_queues_by_host(interface->name);
+	if (queues)
+		advise(&description->better,
+		       "all that one host sends comes by one of its %u queues, to one processor: ethtool -N %s "
+		       "rx-flow-hash udp4 sdfn",
+		       queues, interface->name);
 }
 
 static void describe(struct description *description, const struct interface *interface)
