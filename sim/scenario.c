@@ -329,7 +329,7 @@ static void run_incast(struct simulation *simulation)
 		 senders, (unsigned long long)bytes >> 20, (double)(taken_ns - start_ns) / MILLISECOND,
 		 (double)ideal_ns / MILLISECOND, (unsigned long long)simulation->network.overrun,
 		 (unsigned long long)simulation->network.carried);
-	/* Whoever is last may wait for some of its timeouts: of 40 seeds half took at most 1.4 times as long, and all 2.3. */
+	/* Whoever is last may wait for some timeouts: of 40 seeds half took at most 1.4 times as long, and all 2.3. */
 	if (taken_ns - start_ns > 5 * ideal_ns / 2)
 		world_fail(world, "%s more than 2.5 times as long as the line needs", simulation->note);
 }

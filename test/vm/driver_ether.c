@@ -494,7 +494,7 @@ static void case_moved(void)
 	command("ip netns add there && ip link set va netns there");
 	unbound(&ends[0], interface);
 	CHECK(ends[1].shared->unbound == 0);
-	command("ip netns del there"); /* and the pair with it, in a while; drivers hear of it when its names are gone */
+	command("ip netns del there"); /* and the pair, in a while; drivers hear of it when its names are gone */
 	for (unsigned i = 0; i < 60000 && !ends[1].shared->unbound; i++)
 		usleep(1000);
 	CHECK(ends[1].shared->unbound == 1);
