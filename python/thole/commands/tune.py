@@ -245,13 +245,17 @@ def main(arguments: argparse.Namespace) -> int:
     with output.progress(total) as step:
         outcomes = tune(arguments.rounds, arguments.sample_ms, step)
     show(outcomes, arguments.json)
-    lines = lines_of(outcomes)
-    if arguments.dry_run:
-        print(f"would write to {path}:\n{OURS.of(lines)}" if not arguments.json else "", end="")
-    else:
-        write(path, OURS.put_in(before, lines))
-        print(f"wrote {path}", file=sys.stderr)
+    keep(arguments, path, before, OURS, lines_of(outcomes))
     return 0
+
+
+def keep(arguments: argparse.Namespace, path: Path, before: bytes, block: Block, lines: list[str]) -> None:
+    """Write a block of the options file, or say what it would be."""
+    if arguments.dry_run:
+        print(f"would write to {path}:\n{block.of(lines)}" if not arguments.json else "", end="")
+    else:
+        write(path, block.put_in(before, lines))
+        print(f"wrote {path}", file=sys.stderr)
 
 
 # ---- To a host -------------------------------------------------------------------------------------
@@ -329,11 +333,7 @@ def tune_host(arguments: argparse.Namespace, path: Path, before: bytes) -> int:
     lines = host_lines(outcome, arguments.host)
     if outcome.why.startswith("set by"):
         lines = [line for line in lines if line.startswith("#")]
-    if arguments.dry_run:
-        print(f"would write to {path}:\n{HOSTS.of(lines)}" if not arguments.json else "", end="")
-    else:
-        write(path, HOSTS.put_in(before, lines))
-        print(f"wrote {path}", file=sys.stderr)
+    keep(arguments, path, before, HOSTS, lines)
     return 0
 
 
