@@ -80,7 +80,7 @@ def size_text(size: int) -> str:
 
 
 def wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 130, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def files() -> list[Path]:

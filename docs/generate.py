@@ -38,6 +38,7 @@ from reference.protocol import PROTOCOL, field_tables, wrong_layouts, wrong_prot
 from reference.sources import (
     long_signatures,
     twice_defined,
+    wide_lines,
     wrong_externals,
     wrong_functions,
     wrong_includes,
@@ -52,8 +53,9 @@ def check(tables: Tables) -> int:
     for name in DOCUMENTS:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
-    wrong += [*unnamed_files(), *wrong_lines(), *long_signatures(), *wrong_includes(), *wrong_functions()]
-    wrong += [*wrong_externals(), *twice_defined(), *wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
+    wrong += [*unnamed_files(), *wrong_lines(), *wide_lines(), *long_signatures(), *wrong_includes()]
+    wrong += [*wrong_functions(), *wrong_externals(), *twice_defined(), *wrong_protocol()]
+    wrong += [*wrong_layouts(tables), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

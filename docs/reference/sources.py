@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules for the sources in C that a compiler does not know: width, names, parameters, includes."""
+"""Rules for sources and documents that no compiler knows: width of lines, names, parameters, includes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def wrong_lines() -> Iterator[str]:
                     yield f"{path.relative_to(ROOT)}:{number} has more than {WIDTH_MAX} columns"
                 if re.match(r"\t* {8}| +\t", line):
                     yield f"{path.relative_to(ROOT)}:{number} is not indented by tabs and less than 8 spaces"
+
+
+def wide_lines() -> Iterator[str]:
+    """Of documents, but for the rows of tables, which cannot be broken."""
+    for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))):
+        for number, line in enumerate(path.read_text().split("\n"), 1):
+            if len(line.expandtabs(8)) > WIDTH_MAX and not line.startswith("|"):
+                yield f"{path.relative_to(ROOT)}:{number} has more than {WIDTH_MAX} columns"
 
 
 PARAMETERS_MAX = 8
