@@ -1683,6 +1683,12 @@ FAULTS = [
         "\t\tlist_remove(node);\n\twhile ((node = find(&pair->serves",
     ),
     Fault(
+        "who has lost a peer tells it that it has closed",
+        "src/transport/verbs/pair.c",
+        "{.flags = HELLO_LOST, .share = 1}",
+        "{.flags = HELLO_ENDED, .share = 1}",
+    ),
+    Fault(
         "a bay's old flags are taken for a new chunk's",
         "src/transport/verbs/pipeline.c",
         "return (uint64_t)id << 32 | (chunk + 1);",

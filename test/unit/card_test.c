@@ -154,6 +154,27 @@ static void test_queues_break(void **state)
 	}
 }
 
+/* Who has lost a peer says so to it: that it is gone, not that it has closed. */
+static void test_lost(void **state)
+{
+	struct thole_endpoint *endpoint;
+	struct transport_peer *peer;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	endpoint = bench.process[1]->endpoint;
+	endpoint->base.up->lost(&endpoint->peers[handle_of(1, 0)]->base, THOLE_ERR_MEMORY);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 8, 1, 0, 0, NULL, NULL),
+			 0);
+	wake();
+	world_run(&bench.world, UINT64_MAX);
+	peer = &bench.process[0]->endpoint->peers[handle_of(0, 1)]->base;
+	assert_true(peer->gone && peer->gone_status == THOLE_ERR_PEER);
+	bench.failed = 0;
+	end();
+}
+
 /* What was freed and mapped anew is never used by its old registration, on either side. */
 static void test_memory_changes(void **state)
 {
@@ -334,6 +355,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_queues_break),
+		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_memory_changes),
 		cmocka_unit_test(test_access),
 		cmocka_unit_test(test_refused),

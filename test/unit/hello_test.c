@@ -52,6 +52,8 @@ static void test_closed(void **state)
 	(void)state;
 	assert_true(hello_decode(bytes, length, &again));
 	assert_int_equal(again.flags, HELLO_CLOSED);
+	bytes[1] = HELLO_LOST;
+	assert_true(hello_decode(bytes, length, &again));
 	bytes[1] = 0;
 	assert_false(hello_decode(bytes, length, &again));
 }

@@ -53,5 +53,5 @@ bool hello_decode(const uint8_t *bytes, uint32_t length, struct hello *hello_p)
 		.name.length = bytes[7],
 	};
 	memcpy(hello_p->name.bytes, bytes + HELLO_HEAD, bytes[7]);
-	return (hello_p->name.length > 0) == !(hello_p->flags & (HELLO_CLOSED | HELLO_ENDED));
+	return (hello_p->name.length > 0) == !(hello_p->flags & (HELLO_CLOSED | HELLO_ENDED | HELLO_LOST));
 }

@@ -16,6 +16,7 @@ enum hello_flags {
 	HELLO_CLOSED = 1 << 0, /* the sender has no queue now, and has stopped the one of `round` */
 	HELLO_ENDED = 1 << 1,  /* nor will it have one any more: its endpoint closes */
 	HELLO_ASKING = 1 << 2, /* the sender does not know yet that its queue is the mate of the receiver's */
+	HELLO_LOST = 1 << 3,   /* nor will it have one to the receiver any more, which is gone for it */
 };
 
 struct hello {

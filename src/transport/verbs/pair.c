@@ -363,7 +363,7 @@ static void pair_heard_queue(struct pair *pair, const struct hello *hello)
 static void pair_refuse(struct transport_peer *peer)
 {
 	struct card *card = card_of(peer->owner);
-	struct hello hello = {.flags = HELLO_ENDED, .share = 1};
+	struct hello hello = {.flags = HELLO_LOST, .share = 1};
 	uint8_t bytes[HELLO_MAX];
 
 	card->carrier->say(card->carrier_arg, peer, bytes, hello_encode(&hello, bytes));
@@ -379,14 +379,16 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
 		return;
 	}
 	if (peer->gone) {
-		if (!(hello.flags & HELLO_ENDED))
+		if (!(hello.flags & (HELLO_ENDED | HELLO_LOST)))
 			pair_refuse(peer);
 		return;
 	}
 	pair = pair_get(peer);
 	if (!pair || pair->dead)
 		return;
-	if (hello.flags & HELLO_ENDED)
+	if (hello.flags & HELLO_LOST)
+		peer->owner->up->lost(peer, THOLE_ERR_PEER); /* its reason was its own, such as no memory */
+	else if (hello.flags & HELLO_ENDED)
 		pair_heard_end(pair, &hello);
 	else if (hello.flags & HELLO_CLOSED)
 		pair_heard_closed(pair, &hello);
