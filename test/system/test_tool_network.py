@@ -7,6 +7,7 @@ Hosts are those of thole_lab.testbed. What needs none of its own uses this one, 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -16,14 +17,13 @@ import socket
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from conftest import InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole.commands import peers
-from thole.commands.tune import judge_host
+from thole.commands.tune import HostOutcome, host_lines, judge_host
 from thole.frames import packets
 from thole.mpi import families as mpi_table
 from thole.mpi import launch as launches
@@ -192,7 +192,7 @@ def test_hosts__of_all_programs_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> 
 # ---- A listener ------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclasses.dataclass
 class Listener:
     """`thole-perf --listen`, or the tool's, with the lines that it has printed."""
 
@@ -313,6 +313,12 @@ def test_tune__what_is_faster() -> None:
         found = {"verbs": measured(verbs_us, "verbs"), "udp": measured(2.0, "udp")}
         assert judge_host(found, "as it is")[0] == value
     assert judge_host({"verbs": measured(1.0, "udp"), "udp": measured(2.0, "udp")}, "as it is")[0] == "as it is"
+
+
+def test_tune__what_the_user_set_is_not_kept() -> None:
+    outcome = HostOutcome({}, {}, "auto", "off", "UDP is twice as fast as adapters")
+    assert host_lines(outcome, "b")[1:] == ["verbs = off"]
+    assert not host_lines(dataclasses.replace(outcome, why="set by the user", by_user=True), "b")[1:]
 
 
 def test_perf_network__this_very_host_is_shared_memory(thole: Tool) -> None:

@@ -270,6 +270,7 @@ class HostOutcome:
     default: str
     chosen: str
     why: str
+    by_user: bool = False  # the option is set already: it stays, and nothing is kept of it
 
     def latency_us(self, name: str) -> float:
         return self.found[name].series["latency", 8].best
@@ -304,7 +305,7 @@ def host_lines(outcome: HostOutcome, host_name: str) -> list[str]:
     lines = [f"# {time.strftime('%Y-%m-%d')} on {platform.node()} to {host_name}: {outcome.why}"]
     for name in outcome.found:
         lines.append(f"# {name}: {outcome.latency_us(name):.2f} us, {outcome.bytes_per_s(name) / 1e9:.2f} GB/s")
-    if outcome.chosen != outcome.default:
+    if outcome.chosen != outcome.default and not outcome.by_user:
         lines.append(f"verbs = {outcome.chosen}")
     return lines
 
@@ -328,12 +329,9 @@ def tune_host(arguments: argparse.Namespace, path: Path, before: bytes) -> int:
     outcome = HostOutcome(found, machine.copy_rates(), option.default, chosen, missing or why)
     by_tune = "verbs" in re.findall(r"^(\w+)\s*=", HOSTS.within(before), flags=re.MULTILINE)
     if option.origin != "default" and not by_tune:
-        outcome.chosen, outcome.why = option.value, f"set by {option.origin}"
+        outcome.chosen, outcome.why, outcome.by_user = option.value, f"set by {option.origin}", True
     show_host(outcome, arguments.json)
-    lines = host_lines(outcome, arguments.host)
-    if outcome.why.startswith("set by"):
-        lines = [line for line in lines if line.startswith("#")]
-    keep(arguments, path, before, HOSTS, lines)
+    keep(arguments, path, before, HOSTS, host_lines(outcome, arguments.host))
     return 0
 
 
