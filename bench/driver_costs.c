@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the driver costs, in instructions: for a guest whose clock goes by the instruction (guest.py, counted), where a
- * loop of known length tells how much time one takes. Prints lines "row NAME VALUE", for bench/driver.py.
+ * What the driver costs, in instructions: for a guest whose clock goes by the instruction (instructions.h). Prints
+ * lines "row NAME VALUE", for bench/driver.py.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,41 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "instructions.h"
 #include "memory/cache.h"
 #include "memory/driver.h"
 #include "thole.h"
 
 enum { PAGE = 4096, PAGES = 2048, LENGTH = PAGES * PAGE, FIRST = 32 * PAGE, ROUNDS = 5, HITS = 10000 };
 
-static double instruction_ns;
-
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-/* Two instructions a turn. */
-static void calibrate(void)
-{
-	uint64_t turns = 5000000, start = now_ns();
-
-#if defined(__x86_64__)
-	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns));
-#else
-	while (turns)
-		__asm__ volatile("" : "+r"(turns) : "0"(turns - 1));
-#endif
-	instruction_ns = (double)(now_ns() - start) / 1e7;
-}
+static double instruction_ns; /* how long one takes here */
 
 static double instructions(uint64_t start)
 {
-	return (double)(now_ns() - start) / instruction_ns;
+	return (double)(clock_now_ns() - start) / instruction_ns;
 }
 
 static void least(double *best, double value)
@@ -76,11 +54,11 @@ static void pages(const struct driver *driver, void *memory)
 
 	for (int round = 0; round < ROUNDS; round++) {
 		uint32_t id = declare(driver, memory, LENGTH);
-		uint64_t start = now_ns();
+		uint64_t start = clock_now_ns();
 
 		check(driver_pin(driver, id, LENGTH, 0, &state));
 		least(&pin, instructions(start) / PAGES);
-		start = now_ns();
+		start = clock_now_ns();
 		driver_forget(driver, id);
 		least(&unpin, instructions(start) / PAGES);
 		least(&whole, pin + unpin);
@@ -96,7 +74,7 @@ static double first_data(const struct driver *driver, void *memory, uint64_t bef
 
 	for (int round = 0; round < ROUNDS; round++) {
 		struct thole_driver_pin state;
-		uint64_t start = now_ns();
+		uint64_t start = clock_now_ns();
 		uint32_t id = declare(driver, memory, LENGTH);
 
 		check(driver_pin(driver, id, before, 0, &state));
@@ -132,7 +110,7 @@ static void cached(struct driver *driver, char *memory)
 		check(cache_take(&cache, (uintptr_t)memory + i * PAGE, 8 * PAGE, CACHE_WRITE, &entry));
 		cache_give(&cache, entry);
 	}
-	start = now_ns();
+	start = clock_now_ns();
 	for (uint32_t i = 0; i < HITS; i++) {
 		check(cache_take(&cache, (uintptr_t)memory + i * 97 % room * PAGE, 8 * PAGE, CACHE_WRITE, &entry));
 		cache_give(&cache, entry);
@@ -153,7 +131,7 @@ int main(void)
 		return 1;
 	memset(memory, 1, LENGTH);
 	check(driver_open(&driver));
-	calibrate();
+	instruction_ns = instructions_each_ns();
 	printf("row instruction_ns %.3f\n", instruction_ns);
 	pages(&driver, memory);
 	first(&driver, memory);

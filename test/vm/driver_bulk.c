@@ -22,8 +22,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "../../bench/instructions.h"
 #include "driver.h"
 #include "transport/datagram/block.h"
 #include "transport/datagram/guard.h"
@@ -1131,33 +1131,11 @@ static void case_amid_serve(struct side *side)
 
 /* ---- Costs ----------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-/* Two instructions a turn. */
-static double instruction_ns(void)
-{
-	uint64_t turns = 5000000, start = now_ns();
-
-#if defined(__x86_64__)
-	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns));
-#else
-	while (turns)
-		__asm__ volatile("" : "+r"(turns) : "0"(turns - 1));
-#endif
-	return (double)(now_ns() - start) / 1e7;
-}
-
 static void cost_row(const char *name, uint64_t start, double bytes)
 {
-	uint64_t ns = now_ns() - start;
+	uint64_t ns = clock_now_ns() - start;
 
-	printf("row %s%s_%u %.4f\n", name, tagged ? "" : "_plain", mtu, (double)ns / instruction_ns() / bytes);
+	printf("row %s%s_%u %.4f\n", name, tagged ? "" : "_plain", mtu, (double)ns / instructions_each_ns() / bytes);
 	fflush(stdout);
 }
 
@@ -1179,7 +1157,7 @@ static void case_cost(struct side *side)
 	hear(side);
 	for (unsigned round = 0; round <= COST_ROUNDS; round++) {
 		if (round == 1) /* all is pinned now */
-			start = now_ns();
+			start = clock_now_ns();
 		CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0 && fetched(side) == 0);
 	}
 	cost_row("bulk_driver", start, (double)COST_ROUNDS * LENGTH);
@@ -1191,7 +1169,7 @@ static void case_cost_udp(struct side *side)
 {
 	uint32_t frame = mtu - 28, bytes = COST_FRAMES * frame, packets = COST_ROUNDS * (LENGTH / bytes);
 	struct sockaddr_in to = address_of(1, CHANNEL_BULK);
-	uint64_t start = now_ns();
+	uint64_t start = clock_now_ns();
 	size_t segment;
 
 	memset(side->memory, 1, LENGTH);
