@@ -21,23 +21,13 @@ from typing import IO
 import pytest
 from conftest import clean_environment
 from jobs import in_full_only
+from mx_programs import ALONE, PAIRS, SHORTER
 from test_network import wire
 from thole_lab.testbed import Testbed
 
 TIMEOUT_S = 150.0  # beyond that at which programs give up by themselves
-PAIRS = {
-    "pingpong": ("-M", "-L", "2000000"),
-    "stream": ("-M",),
-    "cancel": (),
-    "truncate": (),
-    "vectors": (),
-    "unexpected": (),
-    "wait-any": (),
-    "connect": (),
-}
-ALONE = ("endpoints", "wakeup", "contexts", "misc")
 LOSS = {"THOLE_LINK": "udp", "THOLE_INJECT_LOSS": "20"}  # of a thousand
-LOSSY = {"pingpong": ("-M", "-L", "300000"), "stream": ("-M", "-n", "160"), "unexpected": (), "connect": ()}
+LOSSY = ("pingpong", "stream", "unexpected", "connect")
 SENDERS = 4
 USUAL = ("pingpong", "connect", "unexpected", "endpoints")  # what `make test` runs over every kind of wire
 
@@ -298,7 +288,7 @@ def test_alone__mxoe(bench: Bench, two: Testbed, name: str, codec: str, folder: 
 
 @pytest.mark.parametrize("name", LOSSY)
 def test_pair__lossy(bench: Bench, two: Testbed, name: str) -> None:
-    bench.pair(between(two, LOSS), name, *LOSSY[name])
+    bench.pair(between(two, LOSS), name, *SHORTER[name])
 
 
 def test_many__of_both_hosts(bench: Bench, two: Testbed) -> None:

@@ -21,6 +21,7 @@ import module
 import pytest
 from conform import COMPILED, GROUPS, LOG, SOURCES, assert_conformed, counters, network_flags
 from conftest import assert_well
+from mx_programs import SHORTER
 from pair import NOBODY, Pair
 from thole.base.text import option_words
 from thole_lab import venvs
@@ -190,18 +191,6 @@ def test_driver__views(bed: guests.Bed, jobs: Jobs, kernel: kernels.Kernel, buil
 # ---- Programs of MX -------------------------------------------------------------------------------------
 
 
-MX = {
-    "pingpong": ("-M", "-L", "300000"),
-    "stream": ("-M", "-n", "160"),
-    "cancel": (),
-    "truncate": (),
-    "vectors": (),
-    "unexpected": (),
-    "wait-any": (),
-    "connect": (),
-}
-
-
 def mx_lines(build: Path, settings: str, name: str, words: Sequence[str]) -> str:
     """The receiver in g1 says where it is; then the sender starts in g2."""
     program = f"env {settings} {build}/test/system/mx-{name} -t 900 {' '.join(words)}"
@@ -215,12 +204,12 @@ def mx_lines(build: Path, settings: str, name: str, words: Sequence[str]) -> str
 def test_driver__mx(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> None:
     """They speak MXoE as a user without rights."""
     settings = "THOLE_CODEC=mxoe THOLE_LINK=driver THOLE_JOB_KEY=4711"
-    lines = "\n".join(mx_lines(build, settings, name, words) for name, words in MX.items())
+    lines = "\n".join(mx_lines(build, settings, name, words) for name, words in SHORTER.items())
     load = loading(kernel, build, "both")
     large = Loading(f"{load.both}\nip link set eth0 mtu 9000", load.after)
     said = jobs.run(lines, NOBODY, large).output
-    assert said.count("both ended") == len(MX), said
-    for name in MX:
+    assert said.count("both ended") == len(SHORTER), said
+    for name in SHORTER:
         assert f"ok mx_{name.replace('-', '_')}" in said, said
 
 
