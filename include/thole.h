@@ -173,8 +173,9 @@ THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, str
 #define THOLE_ANY UINT32_MAX /* as the source of a receive or probe: any peer */
 
 /* The handle of an address: the same for the same address each time, counted from 0, valid until the endpoint
- * closes. It only looks it up: the first send, or thole_connect, connects. An endpoint's own address works. A peer
- * that sends first gets a handle too, which this function then returns for it.
+ * closes. It only looks it up: the first send, or thole_connect, connects. An endpoint's own address works (by
+ * shared memory, or where that is off by UDP). A peer that sends first gets a handle too, which this function then
+ * returns for it.
  * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on
  * hosts with MX or Open-MX as with Thole. An endpoint in the place of one that is gone has the same address, and gets
  * another handle. Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation

@@ -350,6 +350,40 @@ static void silent_peer__is_asked_by_each_link(void **state)
 	host_close(host);
 }
 
+/* ---- Within the host -------------------------------------------------------------------------------------- */
+
+/* Begins to connect to an endpoint at the same interface. */
+static int neighbour_connect(struct host *host)
+{
+	struct thole_address address;
+	struct address_parts parts;
+	uint32_t peer;
+
+	host_parts(1, &parts);
+	parts.host = 9; /* no shared memory with that one */
+	parts.endpoint = 55;
+	address_format(&parts, &address);
+	assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
+	return thole_connect(host->endpoint, peer, 0, NULL, NULL);
+}
+
+/* An interface does not hear itself. */
+static void own_interface__is_no_way_for_raw_frames(void **state)
+{
+	struct host *host = host_open(0);
+
+	(void)state;
+	assert_int_equal(neighbour_connect(host), 0);
+	host_run(host, SECOND_NS);
+	assert_true(host->sinks[UDP].frames > 1);
+	assert_int_equal(host->sinks[RAW].frames, 0);
+	host_close(host);
+	host = host_open_some(0, RAW, 1);
+	assert_int_equal(neighbour_connect(host), THOLE_ERR_ADDRESS);
+	assert_non_null(strstr(thole_detail(), "option shm"));
+	host_close(host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +399,7 @@ int main(void)
 		cmocka_unit_test(pull__shows_the_way),
 		cmocka_unit_test(data__goes_the_way_of_its_pull),
 		cmocka_unit_test(silent_peer__is_asked_by_each_link),
+		cmocka_unit_test(own_interface__is_no_way_for_raw_frames),
 	};
 
 	return cmocka_run_group_tests_name("route", tests, NULL, NULL);

@@ -134,8 +134,8 @@ static inline struct path host_path(unsigned link, uint8_t number)
 			   : (struct path){{2, 0, 0, 0, 0, number, 0, 0, 0, (uint8_t)(100 + number)}};
 }
 
-/* With so many of the links. */
-static inline struct host *host_open_links(uint64_t key, unsigned count)
+/* With so many of the links, from that one on. */
+static inline struct host *host_open_some(uint64_t key, unsigned first, unsigned count)
 {
 	struct host *host = malloc(sizeof(*host));
 	struct link *links[LINKS];
@@ -146,10 +146,10 @@ static inline struct host *host_open_links(uint64_t key, unsigned count)
 	assert_non_null(host);
 	*host = (struct host){.now_ns = SECOND_NS};
 	random_state = 1;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = first; i < first + count; i++) {
 		host->sinks[i].link = (struct link){.calls = &sink_calls[i], .fd = {-1, -1}, .room = 1 << 20,
 						    .own = host_path(i, 1), .ethertype = i == RAW ? ETHERTYPE : 0};
-		links[i] = &host->sinks[i].link;
+		links[i - first] = &host->sinks[i].link;
 	}
 	host_parts(1, &parts);
 	assert_int_equal(options_defaults(&options, NULL), 0);
@@ -160,6 +160,11 @@ static inline struct host *host_open_links(uint64_t key, unsigned count)
 	host->engine = &datagram_of(&host->endpoint->base)->engine;
 	endpoint_advance(host->endpoint, host->now_ns);
 	return host;
+}
+
+static inline struct host *host_open_links(uint64_t key, unsigned count)
+{
+	return host_open_some(key, 0, count);
 }
 
 static inline struct host *host_open(uint64_t key)

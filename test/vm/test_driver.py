@@ -130,7 +130,7 @@ def test_networks(driver: Run, build: Path) -> None:
     system = build / "test/system"
     kill = f"{system}/thole-kill --kills 6"
     driver(
-        f". {guests.HERE}/networks.sh\nexport THOLE_SHM=off\n"
+        f". {guests.HERE}/networks.sh\n"
         f"{system}/thole-stress --seconds 5 --ranks 4 --hosts 4 --options 'link=driver;interface=v0'\n"
         f"{system}/thole-stress --seconds 5 --ranks 4 --hosts 4 --options 'driver=required;interface=v0'\n"
         f"THOLE_LINK=driver {kill}\nTHOLE_DRIVER=required {kill}",

@@ -103,7 +103,8 @@ int handshake_connect(struct engine *engine, struct transport_peer *peer)
 	first = handshake_first(engine, peer, &path);
 	if (!first)
 		return error_set(THOLE_ERR_ADDRESS,
-				 "%s has no address for the link %s: open it with the same option link",
+				 "%s has no address for the link %s: open it with the same option link; within a host "
+				 "only shared memory (option shm) and the link udp reach",
 				 peer->address.text, engine->links[engine->order[LINK_CONNECT][0]]->calls->name);
 	route_reach(connection, first->index, &path);
 	connection_begin(connection);

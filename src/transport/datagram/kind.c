@@ -44,7 +44,8 @@ const struct link_kind kind_ip = {.path = ip_path, .tell = ip_tell};
 
 /* ---- By the MAC of an interface, and the lower half of an endpoint's id ------------------------------------------ */
 
-/* Addresses have MACs too, but who listens there to which EtherType is told by handshakes alone. */
+/* Addresses have MACs too, but who listens there to which EtherType is told by handshakes alone. An interface does not
+ * hear what it sends itself: its own MAC is no way to anybody. */
 static bool ethernet_path(const struct link *link, const struct address_parts *parts,
 			  const struct packet_connect *connect, struct path *path_p)
 {
@@ -53,6 +54,8 @@ static bool ethernet_path(const struct link *link, const struct address_parts *p
 
 	*path_p = (struct path){0};
 	if (connect ? connect->ethertype != link->ethertype : network[0] == ADDRESS_IPV6 || network[0] == ADDRESS_NONE)
+		return false;
+	if (memcmp(mac, link->own.bytes, sizeof(connect->mac)) == 0)
 		return false;
 	memcpy(path_p->bytes, mac, sizeof(connect->mac));
 	store_be32(path_p->bytes + sizeof(connect->mac), numbered ? 0 : (uint32_t)parts->endpoint);
