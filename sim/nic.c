@@ -612,6 +612,8 @@ static int nic_post(struct nic_queue *base, const struct nic_work *posted)
 		return THOLE_ERR_PEER;
 	if (queue->work_count == nic->nic.limits.works)
 		return THOLE_ERR_AGAIN;
+	if (posted->flags & NIC_POST_IMM && !(nic->nic.limits.can & NIC_CAN_IMM))
+		world_fail(queue->fabric->world, "immediate data is posted to an adapter that has none");
 	if (posted->count > nic->nic.limits.segments)
 		return error_set(THOLE_ERR_ARGUMENT, "a work of %u segments", posted->count);
 	nic_spend(nic, queue->fabric->model->overhead_ns);

@@ -73,6 +73,23 @@ const struct nic_model nic_models[] = {
 		.retry_ns = 10000,
 		.timeout_ns = 1000000,
 	},
+	/* The same without immediate data, as iWARP is (RFC 5040). */
+	{
+		.name = "iwarp",
+		.about = "100g without immediate data and atomics",
+		.limits = {.can = NIC_CAN_READ, .mtu = 4096, .latency_ns = 1000, .rate = 12000, COMMON_LIMITS},
+		.register_ns = 16000,
+		.register_page_ns = 246,
+		.copy = {{ALL, 11000}},
+		.overhead_ns = 150,
+		.poll_ns = 50,
+		.gap_ns = 20,
+		.latency_ns = 1000,
+		.rate = 12000,
+		.piece = 4096,
+		.retry_ns = 10000,
+		.timeout_ns = 1000000,
+	},
 	{.name = NULL},
 };
 

@@ -1689,6 +1689,24 @@ FAULTS = [
         "{.flags = HELLO_ENDED, .share = 1}",
     ),
     Fault(
+        "a fetch goes before those that wait for bays",
+        "src/transport/verbs/bulk.c",
+        "list_empty(&fetch->pair->card->hungry) && ",
+        "",
+    ),
+    Fault(
+        "bays to send from go to the first pairs alone",
+        "src/transport/verbs/card.c",
+        "\tif (starved)\n\t\tcard_turn_from(card, starved);\n",
+        "\t(void)card_turn_from;\n",
+    ),
+    Fault(
+        "a chunk without immediate data is not told of",
+        "src/transport/verbs/pipeline.c",
+        "\tif (!imm)\n\t\trecords_tell_chunk(pair);\n",
+        "",
+    ),
+    Fault(
         "a bay's old flags are taken for a new chunk's",
         "src/transport/verbs/pipeline.c",
         "return (uint64_t)id << 32 | (chunk + 1);",

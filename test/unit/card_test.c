@@ -35,6 +35,8 @@ static void complete(struct process *process, const struct thole_completion *com
 	bench.failed += completion->status != 0;
 	if (completion->operation == THOLE_OP_RECEIVE)
 		bench.end_ns = process->nic->nic.calls->now_ns(&process->nic->nic);
+	if (completion->context)
+		++*(uint32_t *)completion->context;
 }
 
 static const struct application application = {.step = step, .complete = complete};
@@ -138,15 +140,15 @@ static void test_many_peers(void **state)
 	end();
 }
 
-/* Each way ends well though one work in ten breaks its queue. */
+/* Each way ends well though one work in ten breaks its queue, with immediate data and without. */
 static void test_queues_break(void **state)
 {
 	(void)state;
-	for (enum choose_way way = CHOOSE_READ; way <= CHOOSE_PIPELINE; way++) {
-		begin("ib-ddr", 2, way, QUEUES);
+	for (int i = 0; i < 4; i++) {
+		begin(i & 1 ? "iwarp" : "ib-ddr", 2, i & 2 ? CHOOSE_READ : CHOOSE_PIPELINE, QUEUES);
 		bench.carrier.fabric.faults.error = 100000;
-		for (int i = 0; i < 40; i++)
-			message(i & 1, !(i & 1), 0, i % 3 ? BYTES : 1000);
+		for (int j = 0; j < 40; j++)
+			message(j & 1, !(j & 1), 0, j % 3 ? BYTES : 1000);
 		assert_true(counter(0, COUNTER_QUEUES_BROKEN) > 0);
 		assert_true(counter(0, COUNTER_QUEUES_MADE) > 1);
 		assert_int_equal(counter(0, COUNTER_BAD_RECORDS) + counter(1, COUNTER_BAD_RECORDS), 0);
@@ -173,6 +175,88 @@ static void test_lost(void **state)
 	assert_true(peer->gone && peer->gone_status == THOLE_ERR_PEER);
 	bench.failed = 0;
 	end();
+}
+
+/* Messages from one to another, one after the other. */
+struct flow {
+	uint32_t from, to;
+	uint32_t begun, sent, ended;
+};
+
+enum { SHARERS = 6, FLOWS = 2 * SHARERS, FLOW_MESSAGES = 12, FLOW_BYTES = 65536 };
+
+static void flow_next(struct flow *flow, uint32_t number)
+{
+	uint8_t *from = bench.from + number * FLOW_BYTES, *to = bench.to + number * FLOW_BYTES;
+	struct thole_endpoint *sender = bench.process[flow->from]->endpoint;
+	struct thole_endpoint *receiver = bench.process[flow->to]->endpoint;
+
+	if (flow->begun > flow->ended || flow->begun > flow->sent)
+		return;
+	if (flow->begun > 0)
+		assert_memory_equal(from, to, FLOW_BYTES);
+	if (flow->begun++ == FLOW_MESSAGES)
+		return;
+	for (uint64_t i = 0; i < FLOW_BYTES; i++)
+		from[i] = (uint8_t)random_mix(i << 32 | number << 16 | flow->begun);
+	assert_int_equal(thole_recv(receiver, handle_of(flow->to, flow->from), to, FLOW_BYTES, 1, UINT64_MAX, 0,
+				    &flow->ended, NULL), 0);
+	assert_int_equal(thole_send(sender, handle_of(flow->from, flow->to), from, FLOW_BYTES, 1, 0, 0, &flow->sent,
+				    NULL), 0);
+}
+
+/* All at once, with bays for one transfer at a time: none gets less than half of what another does. The second message
+ * of each comes when all are connected. */
+static void flows_share(const char *model, struct flow *flows, uint32_t count)
+{
+	uint32_t least = 0, most;
+	uint64_t start_ns;
+
+	bay = 16384;
+	begin(model, SHARERS, CHOOSE_PIPELINE, QUEUES + SHARERS);
+	bay = 0;
+	start_ns = bench.world.now_ns;
+	while (least < FLOW_MESSAGES) {
+		for (uint32_t i = 0; i < count; i++)
+			if (flows[i].begun == 0 || least > 0)
+				flow_next(&flows[i], i);
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 5 * MICROSECOND);
+		least = most = flows[0].ended;
+		for (uint32_t i = 1; i < count; i++) {
+			least = flows[i].ended < least ? flows[i].ended : least;
+			most = flows[i].ended > most ? flows[i].ended : most;
+		}
+		assert_true(most <= 2 * least + 2 && bench.world.now_ns < start_ns + SECOND);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		flow_next(&flows[i], i);
+	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
+/* Several peers and both directions share the bays of a card. */
+static void test_bays_are_shared(void **state)
+{
+	static const char *const models[] = {"ib-ddr", "100g", "iwarp"};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct flow in[SHARERS - 1] = {{0}}, out[SHARERS - 1] = {{0}}, both[FLOWS] = {{0}}, ring[FLOWS] = {{0}};
+
+		for (uint32_t j = 1; j < SHARERS; j++) {
+			in[j - 1] = both[2 * j - 2] = (struct flow){.from = j};
+			out[j - 1] = both[2 * j - 1] = (struct flow){.to = j};
+		}
+		for (uint32_t j = 0; j < SHARERS; j++) {
+			ring[2 * j] = (struct flow){.from = j, .to = (j + 1) % SHARERS};
+			ring[2 * j + 1] = (struct flow){.from = (j + 1) % SHARERS, .to = j};
+		}
+		flows_share(models[i], in, SHARERS - 1);
+		flows_share(models[i], out, SHARERS - 1);
+		flows_share(models[i], both, FLOWS - 2);
+		flows_share(models[i], ring, FLOWS);
+	}
 }
 
 /* What was freed and mapped anew is never used by its old registration, on either side. */
@@ -356,6 +440,7 @@ int main(void)
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_bays_are_shared),
 		cmocka_unit_test(test_memory_changes),
 		cmocka_unit_test(test_access),
 		cmocka_unit_test(test_refused),

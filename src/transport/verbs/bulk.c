@@ -99,9 +99,6 @@ int bulk_verbs_open(struct card *card)
 	pool_init(&card->serves, sizeof(struct verbs_serve), 64, CARD_TRANSFERS);
 	pool_init(&card->lends, sizeof(struct verbs_lend), 64, CARD_LENT_MAX);
 	pool_init(&card->offers, sizeof(struct verbs_offer), 64, CARD_TRANSFERS);
-	if (!(card->nic->limits.can & NIC_CAN_IMM))
-		return error_set(THOLE_ERR_UNSUPPORTED, "the adapter %s has no writes with immediate data",
-				 card->nic->device);
 	card->cache_memory = malloc(cache_size(room));
 	if (!card->cache_memory)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter");

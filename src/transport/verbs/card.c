@@ -277,10 +277,23 @@ static void card_time(struct card *card)
 	card->now_ns = card->owner->simulated ? card->owner->now_ns : card->nic->calls->now_ns(card->nic);
 }
 
-/* Each pair that is due once. Returns whether any of them did something. */
+/* The next turn begins with this pair, the order being what it was. */
+static void card_turn_from(struct card *card, struct pair *pair)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&card->due)) != &pair->due) {
+		list_remove(node);
+		list_push_back(&card->due, node);
+	}
+}
+
+/* Each pair that is due once. Returns whether any of them did something. Bays of staging go round: the first that found
+ * none is the first one of the next turn. */
 static int card_turn(struct card *card)
 {
 	struct list_node *last = card->due.prev, *node;
+	struct pair *starved = NULL;
 	int n = 0;
 	bool more = !list_empty(&card->due);
 
@@ -293,6 +306,7 @@ static int card_turn(struct card *card)
 		more = node != last;
 		pair = container_of(node, struct pair, due);
 		list_remove(&pair->due);
+		pair->starved = false;
 		if (!pair->dead) {
 			pair_turn(pair);
 			n += !pair->dead && bulk_verbs_turn(pair);
@@ -303,8 +317,12 @@ static int card_turn(struct card *card)
 		} else if (!pair->dead && (pair_deadline(pair) != UINT64_MAX || pair_is_needed(pair) || pair->early ||
 					   pair->again)) {
 			card_attend(pair);
+			if (pair->starved && !starved)
+				starved = pair;
 		}
 	}
+	if (starved)
+		card_turn_from(card, starved);
 	return n;
 }
 

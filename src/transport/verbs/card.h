@@ -95,6 +95,7 @@ struct head {
 enum head_flags {
 	HEAD_RECORD = 1 << 0,
 	HEAD_LENT = 1 << 1,         /* a struct lent_there follows the record */
+	HEAD_CHUNK = 1 << 2,        /* of a note: a chunk was written before it */
 };
 
 /* A window of a peer that may be read. */
@@ -203,10 +204,11 @@ struct pair {
 	struct list_node lends;     /* of ours */
 	struct list_node offers;    /* of theirs */
 	uint64_t landed;            /* chunks that were consumed, since the queue was made, */
-	uint64_t arrived;           /* and that the adapter has reported */
+	uint64_t arrived;           /* and that the adapter or a note has reported */
 	struct list_node views;     /* regions of the peer's that are known: longest unused first */
 	uint32_t view_count;
 	struct list_node accesses;  /* puts and gets under way */
+	bool starved;               /* there was no bay of staging for its next chunk */
 	uint64_t early;             /* a window whose first chunk is to be copied; 0: none */
 	uint32_t early_length;      /* of that chunk */
 	uint64_t told_ns;           /* when the peer was told of it */
@@ -411,6 +413,8 @@ void records_ended(struct card *card, uint32_t slot);
 void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length);
 /* Tell the peer what was handled, if there is something to tell. */
 void records_tell(struct pair *pair);
+/* Tell it that a chunk was written, where writes have no immediate data. There is room for a work. */
+void records_tell_chunk(struct pair *pair);
 void records_release(struct pair *pair);
 /* Records of ours up to this one were handled. */
 void records_handled(struct pair *pair, uint64_t handled);

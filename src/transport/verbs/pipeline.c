@@ -8,9 +8,9 @@
  * Bays are a resource of the card: transfers of several peers, in both directions, share them, and those that find none
  * wait in order. A transfer has up to PIPELINE_BAYS of them, so the sender need not wait for the chunk before.
  *
- * Each chunk ends with immediate data, by which the receiver knows that it is here. Where adapters write in order, each
- * block of it has a flag, so the receiver copies one block while the next arrives. A flag is a number that was never at
- * that place before.
+ * Each chunk ends with immediate data, by which the receiver knows that it is here; of an adapter that has none, with a
+ * note behind the write, which the queue's order keeps there. Where adapters write in order, each block of it has a
+ * flag, so the receiver copies one block while the next arrives. A flag is a number that was never there before.
  */
 #include <string.h>
 
@@ -201,14 +201,16 @@ bool pipeline_serve(struct verbs_serve *serve)
 	const struct plan *plan = &serve->walk.plan;
 	const struct vector *vector = card->owner->up->window(pair->peer, serve->window);
 	uint32_t start = chunk_start(plan, serve->walk.length), slot;
+	bool imm = card->nic->limits.can & NIC_CAN_IMM;
 	struct nic_segment segment;
 	struct nic_work work;
 	struct bay *bay;
 	bool filled;
 
-	if (serve->chunks >= serve->allowed || pair->works >= card->nic->limits.works - 1 || !vector)
+	if (serve->chunks >= serve->allowed || pair->works >= card->nic->limits.works - 2 || !vector)
 		return false;
 	bay = serve_bay(serve, &filled);
+	pair->starved = !bay;
 	if (!bay)
 		return false;
 	if (!filled)
@@ -218,7 +220,7 @@ bool pipeline_serve(struct verbs_serve *serve)
 	segment = (struct nic_segment){bay->bytes + start, plan_room(plan, serve->walk.length) - start,
 				       card->registered.local_key};
 	work = (struct nic_work){
-		.operation = NIC_WRITE, .flags = NIC_POST_IMM, .imm = serve->walk.length, .count = 1,
+		.operation = NIC_WRITE, .flags = imm ? NIC_POST_IMM : 0, .imm = serve->walk.length, .count = 1,
 		.segments = &segment, .remote_key = pair->theirs.landing_key,
 		.remote_address = pair->theirs.landing + (uint64_t)slot * pair->theirs.bay + start,
 		.id = work_id(WORK_BAY, bay->index),
@@ -228,6 +230,8 @@ bool pipeline_serve(struct verbs_serve *serve)
 		return false;
 	}
 	bay->flying = true;
+	if (!imm)
+		records_tell_chunk(pair);
 	card->owner->counters[COUNTER_BULK_CHUNKS]++;
 	serve->chunks++;
 	plan_next(&serve->walk);

@@ -170,27 +170,38 @@ void records_again(struct pair *pair, uint64_t expected, uint32_t share)
 	pair->again = false;
 }
 
-void records_tell(struct pair *pair)
+static void note_post(struct pair *pair, uint16_t flags)
 {
-	struct head head = {.number = (uint32_t)pair->next};
+	struct head head = {.number = (uint32_t)pair->next, .flags = flags};
 	struct nic_segment segment = {&head, sizeof(head), 0};
 	struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE, .count = 1, .segments = &segment,
 				.id = work_id(WORK_NOTE, 0)};
 
+	records_stamp(pair, &head);
+	pair_post(pair, &work); /* where it fails, the queue is broken, and says so */
+}
+
+void records_tell(struct pair *pair)
+{
 	if (pair->state != PAIR_OPEN) {
 		pair->owed_ns = UINT64_MAX; /* the next queue begins with it */
 		return;
 	}
 	if (pair->works >= pair->card->nic->limits.works / 2)
 		return;
-	records_stamp(pair, &head);
 	transport_count(pair->card->owner, COUNTER_ACKS_SENT);
-	pair_post(pair, &work);
+	note_post(pair, 0);
+}
+
+void records_tell_chunk(struct pair *pair)
+{
+	note_post(pair, HEAD_CHUNK);
 }
 
 static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)
 {
-	return length >= sizeof(*head) && !(head->flags & (uint16_t)~(HEAD_RECORD | HEAD_LENT)) &&
+	return length >= sizeof(*head) &&
+	       (head->flags == HEAD_CHUNK || !(head->flags & (uint16_t)~(HEAD_RECORD | HEAD_LENT))) &&
 	       head_bytes(head) + head->length == length && (head->flags & HEAD_RECORD || head->length == 0) &&
 	       number_near(pair->next, head->handled) <= pair->next;
 }
@@ -242,6 +253,10 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 	granted = number_near(pair->granted, head.granted);
 	if (granted > pair->granted && granted <= pair->next + UINT16_MAX)
 		pair->granted = granted;
+	if (head.flags & HEAD_CHUNK) {
+		pair->arrived++;
+		card_attend(pair);
+	}
 	if (!(head.flags & HEAD_RECORD))
 		return;
 	if (number != pair->expected) { /* it came by the queue before */
