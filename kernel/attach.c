@@ -7,6 +7,7 @@
 #include <linux/cred.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mount.h>
@@ -49,6 +50,7 @@ struct offer {
 struct view {
 	struct offer *offer;
 	struct list_head node;
+	struct mm_struct *mm;           /* of who has attached, the only one who may map it */
 	struct thole_driver_view *head; /* a page: the first one that is mapped */
 	void *blank;                    /* a page: what is mapped where there is nothing */
 	bool write;
@@ -76,6 +78,16 @@ static void offer_put(struct offer *offer)
 	kref_put(&offer->references, offer_free);
 }
 
+/* Zap pages of views from within a notifier. That calls notifiers of those who have them mapped, where lockdep knows no
+ * order: all notifiers are one lock to it, and locks of mappings (i_mmap_rwsem) one class. attach.h says why nobody
+ * waits for ever; without this lockdep would end itself at the first change, and so see nothing else. */
+static void offer_zap(struct offer *offer, u64 first, u64 end)
+{
+	lockdep_off();
+	unmap_mapping_range(offer->inode->i_mapping, (first + 1) << PAGE_SHIFT, (end - first) << PAGE_SHIFT, 0);
+	lockdep_on();
+}
+
 /* The owner's mapping changes: what is there of it in views goes first. Pages are not counted by views, so nothing of
  * them may be left when this returns. */
 static bool offer_invalidate(struct mmu_interval_notifier *notifier, const struct mmu_notifier_range *range,
@@ -98,7 +110,7 @@ static bool offer_invalidate(struct mmu_interval_notifier *notifier, const struc
 		bitmap_clear(offer->mapped, first, end - first);
 	spin_unlock(&offer->lock);
 	if (some)
-		unmap_mapping_range(offer->inode->i_mapping, (first + 1) << PAGE_SHIFT, (end - first) << PAGE_SHIFT, 0);
+		offer_zap(offer, first, end);
 	return true;
 }
 
@@ -371,6 +383,8 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	const struct view *view = file->private_data;
 
+	if (vma->vm_mm != view->mm)
+		return -EPERM; /* see view_foresee */
 	if (!(vma->vm_flags & VM_MAYSHARE) || (vma->vm_flags & VM_EXEC) || vma->vm_pgoff ||
 	    vma_pages(vma) != view->offer->pages + 1)
 		return -EINVAL;
@@ -389,6 +403,7 @@ static void view_free(struct view *view)
 	spin_unlock(&offer->lock);
 	free_page((unsigned long)view->head);
 	free_page((unsigned long)view->blank);
+	mmdrop(view->mm);
 	kfree(view);
 	offer_put(offer);
 }
@@ -406,6 +421,28 @@ static const struct file_operations view_calls = {
 	.llseek = noop_llseek,
 };
 
+static bool foresee_invalidate(struct mmu_interval_notifier *notifier, const struct mmu_notifier_range *range,
+			       unsigned long sequence)
+{
+	mmu_interval_set_seq(notifier, sequence);
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops foresee_calls = {.invalidate = foresee_invalidate};
+
+/* A process gets its first notifier before it maps a view. For that the kernel takes all locks of its mappings at once
+ * (mm_take_all_locks), the i_mmap_rwsem of views before those of its memory, which a child shares with its parent. In
+ * reclaim these are taken first, then notifiers called, which want to zap views: both would wait for ever. */
+static int view_foresee(void)
+{
+	struct mmu_interval_notifier notifier;
+	int status = mmu_interval_notifier_insert(&notifier, current->mm, 0, PAGE_SIZE, &foresee_calls);
+
+	if (!status)
+		mmu_interval_notifier_remove(&notifier);
+	return status;
+}
+
 /* Takes the reference over. */
 static struct view *view_new(struct offer *offer, bool write)
 {
@@ -417,6 +454,8 @@ static struct view *view_new(struct offer *offer, bool write)
 	}
 	view->offer = offer;
 	view->write = write;
+	view->mm = current->mm;
+	mmgrab(view->mm);
 	INIT_LIST_HEAD(&view->node);
 	view->head = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 	view->blank = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
@@ -455,9 +494,15 @@ struct file *attach_view(struct thole_driver_attach *attach)
 	struct offer *offer = offer_find(attach);
 	struct file *file;
 	struct view *view;
+	int status;
 
 	if (!offer)
 		return ERR_PTR(-EACCES);
+	status = view_foresee();
+	if (status) {
+		offer_put(offer);
+		return ERR_PTR(status);
+	}
 	view = view_new(offer, write);
 	if (!view)
 		return ERR_PTR(-ENOMEM);

@@ -15,8 +15,9 @@
  *   offers_lock   mutex: whether a region has an offer
  *   offer.lock    spinlock: `ended`, views, and which pages are mapped by any; views' page tables are written under it
  * i_mmap_rwsem of an offer's inode is taken by the kernel to map, unmap and zap views. Nobody calls a notifier while it
- * writes there, since views cannot be split (view_may_split); and a zap of a view calls no notifier that zaps again,
- * since what is mapped in a view is never found for another one.
+ * writes there, since views cannot be split (view_may_split); nor waits then for a lock under which notifiers are
+ * called, since who maps a view has had his first notifier before (view_foresee). And a zap of a view calls no notifier
+ * that zaps again, since what is mapped in a view is never found for another one.
  */
 #ifndef THOLE_KERNEL_ATTACH_H
 #define THOLE_KERNEL_ATTACH_H

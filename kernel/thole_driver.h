@@ -93,8 +93,8 @@ struct thole_driver_offer {
 };
 
 /* What was offered, as a descriptor to be mapped: whole, from 0 on, MAP_SHARED. The mapping has struct
- * thole_driver_view in front. It stays when the descriptor is closed; it is in no child, and is unmapped whole. EACCES:
- * there is no such offer, or not to this user, or not for writing. */
+ * thole_driver_view in front. It stays when the descriptor is closed; it is in no child, and is unmapped whole. Only
+ * the process that attached may map it. EACCES: there is no such offer, or not to this user, or not for writing. */
 struct thole_driver_attach {
 	__u32 number;
 	__u32 flags; /* THOLE_DRIVER_WRITE */

@@ -716,6 +716,17 @@ static void case_limit(void)
 
 /* ---- Views as mappings ---------------------------------------------------------------------------- */
 
+/* Why a child cannot map what its parent has attached; 0: it can. */
+static int child_maps(int fd)
+{
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0)
+		_exit(mmap(NULL, LENGTH + PAGE, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? errno : 0);
+	return WEXITSTATUS(wait_for(child));
+}
+
 static void case_mapping(void)
 {
 	struct driver driver = driver_open();
@@ -737,6 +748,7 @@ static void case_mapping(void)
 	CHECK(mmap(NULL, LENGTH + 2 * PAGE, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EINVAL);
 	CHECK(mmap(NULL, LENGTH + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EACCES);
 	CHECK(mmap(NULL, LENGTH + PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) == MAP_FAILED);
+	CHECK(child_maps(fd) == EPERM);
 	view = mmap(NULL, LENGTH + PAGE, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
 	CHECK(view != MAP_FAILED && close(fd) == 0);
 	memory[0] = 5;
