@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "instructions.h"
 #include "memory/cache.h"
@@ -122,6 +123,44 @@ static void cached(struct driver *driver, char *memory)
 	free(place);
 }
 
+/* A view of a region, in the owner's own process, which is what it costs in another one: making it, the first touch of
+ * a run of pages and of all pages, a touch of what is mapped, and its end. */
+static void views(const struct driver *driver, char *memory)
+{
+	struct thole_driver_offer offer = {.id = declare(driver, memory, LENGTH)};
+	struct thole_driver_attach attach = {.flags = THOLE_DRIVER_WRITE};
+	double make = 0, first = 0, page = 0, mapped = 0, end = 0;
+
+	check(driver_call(driver, THOLE_DRIVER_OFFER, &offer) < 0);
+	attach.number = offer.number;
+	memcpy(attach.key, offer.key, sizeof(attach.key));
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t start = clock_now_ns();
+		volatile char *view;
+
+		check(driver_call(driver, THOLE_DRIVER_ATTACH, &attach) < 0);
+		view = mmap(NULL, PAGE + LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, attach.fd, 0);
+		if (view == MAP_FAILED || close(attach.fd) != 0)
+			exit(1);
+		least(&make, instructions(start));
+		for (int pass = 0; pass < 2; pass++) {
+			start = clock_now_ns();
+			view[PAGE] = 1;
+			if (pass == 0)
+				least(&first, instructions(start));
+			for (int i = 1; i < PAGES; i++)
+				view[PAGE + i * PAGE] = 1;
+			least(pass == 0 ? &page : &mapped, instructions(start) / PAGES);
+		}
+		start = clock_now_ns();
+		munmap((void *)(uintptr_t)view, PAGE + LENGTH);
+		least(&end, instructions(start));
+	}
+	printf("row view_make %.0f\nrow view_first %.0f\nrow view_page %.0f\nrow view_mapped %.0f\nrow view_end %.0f\n",
+	       make, first, page, mapped, end);
+	driver_forget(driver, offer.id);
+}
+
 int main(void)
 {
 	char *memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -136,6 +175,7 @@ int main(void)
 	pages(&driver, memory);
 	first(&driver, memory);
 	cached(&driver, memory);
+	views(&driver, memory);
 	driver_close(&driver);
 	return 0;
 }

@@ -243,28 +243,42 @@ static long view_find(const struct view *view, const struct vm_fault *vmf, struc
 	return got ? got : -EFAULT;
 }
 
-/* Map pages, unless the owner's mapping has changed since they were found. */
+/* Pages that go into a view's page table one after the other. */
+struct view_run {
+	struct view *view;
+	struct vm_area_struct *vma;
+	struct page **next;
+};
+
+/* One of them, under the table's lock. What is there already is the same: nobody has lost it meanwhile. */
+static int view_set(pte_t *pte, unsigned long address, void *argument)
+{
+	struct view_run *run = argument;
+	struct vm_area_struct *vma = run->vma;
+	struct page *page = *run->next++;
+
+	if (pte_none(ptep_get(pte)))
+		set_pte_at(vma->vm_mm, address, pte, pte_mkspecial(pfn_pte(page_to_pfn(page), vma->vm_page_prot)));
+	__set_bit(((address - vma->vm_start) >> PAGE_SHIFT) - 1, run->view->offer->mapped);
+	return 0;
+}
+
+/* Map pages, unless the owner's mapping has changed since they were found. The table is there (view_table), so this
+ * does not sleep. */
 static int view_commit(struct view *view, struct vm_fault *vmf, struct page **list, long count, unsigned long sequence)
 {
+	struct view_run run = {.view = view, .vma = vmf->vma, .next = list};
 	struct offer *offer = view->offer;
-	unsigned long address = vmf->address & PAGE_MASK;
-	int status = 0;
-	long i;
+	int status;
 
 	spin_lock(&offer->lock);
 	if (offer->ended)
 		status = -ENOENT;
 	else if (mmu_interval_read_retry(&offer->notifier, sequence))
 		status = -EAGAIN;
-	for (i = 0; !status && i < count; i++) {
-		/* The table is there (view_table), so this does not sleep. */
-		if (vmf_insert_pfn(vmf->vma, address + (i << PAGE_SHIFT), page_to_pfn(list[i])) != VM_FAULT_NOPAGE)
-			status = i ? 0 : -ENOMEM;
-		else
-			__set_bit(vmf->pgoff - 1 + i, offer->mapped);
-		if (status)
-			break;
-	}
+	else
+		status = apply_to_page_range(vmf->vma->vm_mm, vmf->address & PAGE_MASK, count << PAGE_SHIFT, view_set,
+					     &run);
 	spin_unlock(&offer->lock);
 	return status;
 }
