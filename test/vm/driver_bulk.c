@@ -489,6 +489,35 @@ static void case_both(struct side *side)
 	}
 }
 
+/* How many times a processor was handed packets that came on another one. */
+static uint64_t steered(void)
+{
+	FILE *file = fopen("/proc/net/softnet_stat", "r");
+	uint64_t sum = 0;
+	unsigned times;
+
+	CHECK(file);
+	while (fscanf(file, "%*x %*x %*x %*x %*x %*x %*x %*x %*x %x%*[^\n]", &times) == 1)
+		sum += times;
+	fclose(file);
+	return sum;
+}
+
+/* Packets go to another processor than they come on (RPS): to each side one of its own. */
+static void case_steered(struct side *side)
+{
+	uint64_t before = steered();
+	char command[200];
+
+	CHECK(unshare(CLONE_NEWNS) == 0);
+	snprintf(command, sizeof(command),
+		 "mount -t sysfs sys /sys && echo %u > /sys/class/net/ve%u/queues/rx-0/rps_cpus", 1U << side->number,
+		 side->number);
+	run(command);
+	case_both(side);
+	CHECK(steered() > before);
+}
+
 /* A peer in user space that loses frames. */
 static void case_plain_serve(struct side *side)
 {
@@ -1191,10 +1220,10 @@ static void case_cost_udp(struct side *side)
 static void (*const cases[])(struct side *) = {case_both,   case_plain_serve, case_plain_fetch, case_cut,
 					       case_down,   case_gone,        case_vanish,      case_lost,
 					       case_killed, case_sockets,     case_icmp,        case_hostile,
-					       case_refused, case_cost,      case_cost_udp};
+					       case_refused, case_steered,   case_cost,        case_cost_udp};
 static const char *const names[] = {"both",   "plain_serve", "plain_fetch", "cut",     "down",    "gone",
 				    "vanish", "lost",        "killed",      "sockets", "icmp",    "hostile",
-				    "refused", "cost",       "cost_udp"};
+				    "refused", "steered",    "cost",        "cost_udp"};
 
 /* ---- Two processes --------------------------------------------------------------------------- */
 
