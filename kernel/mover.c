@@ -131,8 +131,10 @@ static void mover_reap_sockets(struct mover *mover)
 {
 	struct mover_socket *socket, *next;
 
-	list_for_each_entry_safe(socket, next, &mover->sockets, node) if (sock_flag(socket->sk, SOCK_DEAD))
-		mover_leave_socket(socket);
+	list_for_each_entry_safe(socket, next, &mover->sockets, node) {
+		if (sock_flag(socket->sk, SOCK_DEAD))
+			mover_leave_socket(socket);
+	}
 }
 
 static int mover_check_socket(const struct sock *sk)
@@ -208,8 +210,7 @@ int mover_give_back(struct mover *mover, int fd)
 		return status;
 	status = -ENOENT;
 	mutex_lock(&mover->calls);
-	list_for_each_entry(socket, &mover->sockets, node)
-	{
+	list_for_each_entry(socket, &mover->sockets, node) {
 		if (socket->sk != named->sk)
 			continue;
 		mover_leave_socket(socket);
@@ -361,10 +362,10 @@ static void mover_set_timer(struct mover *mover)
 	struct mover_connection *connection;
 	u64 first_ns = 0;
 
-	list_for_each_entry(connection, &mover->expecting,
-			    expecting) if (connection->peer.timeout_ns &&
-					   (!first_ns || connection->peer.timeout_ns < first_ns)) first_ns =
-		connection->peer.timeout_ns;
+	list_for_each_entry(connection, &mover->expecting, expecting) {
+		if (connection->peer.timeout_ns && (!first_ns || connection->peer.timeout_ns < first_ns))
+			first_ns = connection->peer.timeout_ns;
+	}
 	if (!first_ns || (mover->timer_ns && mover->timer_ns <= first_ns))
 		return;
 	mover->timer_ns = first_ns;
@@ -447,8 +448,10 @@ void mover_end(struct mover *mover)
 	unsigned long id;
 
 	mutex_lock(&mover->calls);
-	list_for_each_entry_safe(socket, next, &mover->sockets, node) mover_leave_socket(socket);
-	xa_for_each(&mover->connections, id, connection) mover_drop(mover, connection);
+	list_for_each_entry_safe(socket, next, &mover->sockets, node)
+		mover_leave_socket(socket);
+	xa_for_each(&mover->connections, id, connection)
+		mover_drop(mover, connection);
 	mover_fetch_reap(mover, true);
 	mutex_unlock(&mover->calls);
 	hrtimer_cancel(&mover->timer);

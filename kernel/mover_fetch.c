@@ -64,11 +64,12 @@ void mover_fetch_reap(struct mover *mover, bool all)
 	LIST_HEAD(told);
 
 	mover_lock(mover);
-	list_for_each_entry_safe(fetch, next, &mover->over, node) if (all || list_empty_careful(&fetch->event.waiting))
-		list_move_tail(&fetch->node, &told);
+	list_for_each_entry_safe(fetch, next, &mover->over, node) {
+		if (all || list_empty_careful(&fetch->event.waiting))
+			list_move_tail(&fetch->node, &told);
+	}
 	mover_unlock(mover);
-	list_for_each_entry_safe(fetch, next, &told, node)
-	{
+	list_for_each_entry_safe(fetch, next, &told, node) {
 		events_withdraw(&mover->holder->events, &fetch->event);
 		mover_fetch_put(fetch);
 	}
@@ -173,8 +174,7 @@ void mover_fetch_late(struct mover *mover)
 	struct mover_connection *connection, *next;
 	u64 now_ns = ktime_get_ns();
 
-	list_for_each_entry_safe(connection, next, &mover->expecting, expecting)
-	{
+	list_for_each_entry_safe(connection, next, &mover->expecting, expecting) {
 		if (xa_empty(&connection->fetches))
 			list_del_init(&connection->expecting);
 		else if (connection->peer.timeout_ns && connection->peer.timeout_ns <= now_ns)
@@ -395,8 +395,7 @@ void mover_fetch_forget(struct mover_connection *connection)
 	struct mover_fetch *fetch;
 	unsigned long transfer;
 
-	xa_for_each(&connection->fetches, transfer, fetch)
-	{
+	xa_for_each(&connection->fetches, transfer, fetch) {
 		mover_fetch_leave(fetch);
 		mover_fetch_put(fetch);
 	}

@@ -34,8 +34,7 @@ static struct sock *send_socket(struct mover *mover, enum channel channel)
 	struct mover_socket *socket;
 	struct sock *found = NULL;
 
-	list_for_each_entry(socket, &mover->sockets, node)
-	{
+	list_for_each_entry(socket, &mover->sockets, node) {
 		if (socket->channel != channel || sock_flag(socket->sk, SOCK_DEAD))
 			continue;
 		if (!inet_sk(socket->sk)->inet_dport)

@@ -83,7 +83,8 @@ void mover_serve_forget(struct mover_connection *connection)
 
 	list_del_init(&connection->serving);
 	connection->waiting = 0;
-	xa_for_each(&connection->windows, name, window) mover_serve_leave(connection, window);
+	xa_for_each(&connection->windows, name, window)
+		mover_serve_leave(connection, window);
 }
 
 /* It cannot be pinned, so nobody can read it here: the program may still. */

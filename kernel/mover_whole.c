@@ -69,7 +69,10 @@ static struct whole_net *whole_find_net(const struct net *net)
 {
 	struct whole_net *found;
 
-	list_for_each_entry(found, &whole_nets, node) if (net_eq(found->net, net)) return found;
+	list_for_each_entry(found, &whole_nets, node) {
+		if (net_eq(found->net, net))
+			return found;
+	}
 	return NULL;
 }
 
