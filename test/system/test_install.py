@@ -120,13 +120,19 @@ def test_wheel__in_a_python(wheel: Path, which: str, tmp_path: Path) -> None:
     # matplotlib, which it needs for pictures alone, takes longer than all the rest.
     ran(*pip, "install", "--no-compile", "--no-deps", wheel)
     ran(*pip, "install", "--no-compile", "rich>=12")
-    env = clean_environment(PYTHONPATH="", PATH=f"{home / 'bin'}:{os.environ['PATH']}")
+    without = tmp_path / "without"  # rdma-core: no system's libibverbs is found behind this file
+    without.mkdir()
+    (without / "libibverbs.so.1").touch()
+    path = f"{home / 'bin'}:{os.environ['PATH']}"
+    env = clean_environment(PYTHONPATH="", PATH=path, LD_LIBRARY_PATH=str(without))
     thole = home / "bin" / "thole"
     assert ran(thole, "--version", env=env).startswith("thole ")
     info = json.loads(ran(thole, "info", "--json", "transports", "options", env=env))
     for part in ("library", "provider", "perf", "mx"):
         assert info["thole"][part].startswith(f"{home}/"), info["thole"]
     assert info["transports"][0]["available"]
+    adapters = json.loads(ran(thole, "info", "--json", "adapters", env=env))["adapters"]
+    assert not adapters["ports"] and "libibverbs" in adapters["why"], adapters
     words = ("perf", "--json", "--latency", "--sizes", "8", "--rounds", "1", "--sample-ms", "1")
     assert json.loads(ran(thole, *words, env=env))["latency"][0]["best_us"] > 0
     assert json.loads(ran(thole, "mx-info", "--json", "--wait", "0", env=env))["boards"]

@@ -352,6 +352,28 @@ def test_info__json(
     assert {row["name"] for row in info["mpi"]} >= set(mpis)
 
 
+@pytest.mark.parametrize("lacks", ["head", "symbol"])
+def test_info__libibverbs_of_no_use(thole: Tool, tmp_path: Path, lacks: str) -> None:
+    """A libibverbs that cannot be loaded, or is too old: one sentence says so, and all else is as without."""
+    library = tmp_path / "libibverbs.so.1"
+    library.touch()
+    if lacks == "symbol":
+        if shutil.which("cc") is None:
+            pytest.skip("there is no C compiler")
+        code = "void **ibv_get_device_list(int *n) { return (void *)0 + (*n = 0); }"
+        words = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+        subprocess.run(words, input=code, text=True, check=True)
+    env = {"LD_LIBRARY_PATH": str(tmp_path)}
+    found = json.loads(thole("info", "--json", "adapters", "transports", env=env).stdout)
+    assert not found["adapters"]["ports"] and found["transports"][0]["available"]
+    why = found["adapters"]["why"]
+    if "was built without" in why:
+        pytest.skip(why)
+    assert "version 32" in why and ("ibv_" if lacks == "symbol" else str(library)) in why
+    table = thole("info", "adapters", env=env)
+    assert table.returncode == 0 and why in table.stdout
+
+
 def test_info__tables_have_every_row(thole: Tool) -> None:
     info = json.loads(thole("info", "--json", "options", "counters").stdout)
     tables = thole("info", "options", "counters")
