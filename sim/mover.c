@@ -693,6 +693,20 @@ void sim_mover_stop(struct sim_mover *mover)
 	world_cancel(mover->world, &mover->sends);
 }
 
+uint32_t sim_mover_windows(const struct sim_mover *mover)
+{
+	struct list_node *node, *offer;
+	uint32_t count = 0;
+
+	for (node = list_first(&mover->knowns); node; node = list_next(&mover->knowns, node)) {
+		const struct known *known = container_of(node, struct known, node);
+
+		for (offer = list_first(&known->offers); offer; offer = list_next(&known->offers, offer))
+			count++;
+	}
+	return count;
+}
+
 void sim_mover_close(struct sim_mover *mover)
 {
 	struct list_node *node;

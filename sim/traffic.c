@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/counters.h"
+#include "mover.h"
 #include "transport/datagram/connection.h"
 
 enum {
@@ -1225,6 +1226,16 @@ static void check_none(struct process *process, const struct rest *rest, size_t 
 				   (unsigned long long)rest[i].count, rest[i].what);
 }
 
+static uint64_t windows_moved(const struct process *process)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < process->wire_count; i++)
+		if (process->wires[i].mover)
+			n += sim_mover_windows(process->wires[i].mover);
+	return n;
+}
+
 static void check_rest_engine(struct process *process)
 {
 	const struct engine *engine = process_engine(process);
@@ -1232,6 +1243,7 @@ static void check_rest_engine(struct process *process)
 		{"fetches", engine->fetches.live},
 		{"serves", engine->serves.live},
 		{"windows handed over", engine->offer_pool.live},
+		{"windows that its mover has", windows_moved(process)},
 		{"small frames", engine->small_frames.live},
 		{"large frames", engine->large_frames.live},
 		{"frames in trains", engine->train_frames.live},

@@ -140,6 +140,33 @@ static void test_many_peers(void **state)
 	end();
 }
 
+/* All to all, and each has a queue for one peer at a time: it carries something before another peer gets its place. */
+static void test_crowd(void **state)
+{
+	enum { CROWD = 6, MESSAGES = 10, LONG = 300000 };
+	uint64_t closed = 0;
+
+	(void)state;
+	begin("ib-ddr", CROWD, CHOOSE_PIPELINE, 1);
+	for (uint32_t i = 0; i < MESSAGES * CROWD * CROWD; i++) {
+		uint32_t from = i / CROWD % CROWD, to = i % CROWD;
+
+		if (from == to)
+			continue;
+		assert_int_equal(thole_recv(bench.process[to]->endpoint, handle_of(to, from),
+					    bench.to, LONG, 1, UINT64_MAX, 0, NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[from]->endpoint, handle_of(from, to), bench.from, LONG, 1, 0,
+					    0, NULL, NULL), 0);
+	}
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 2 * (uint64_t)SECOND);
+	for (uint32_t i = 0; i < CROWD; i++)
+		closed += counter(i, COUNTER_QUEUES_CLOSED);
+	assert_int_equal(bench.ended, 2 * MESSAGES * CROWD * (CROWD - 1));
+	assert_true(closed < MESSAGES * CROWD);
+	end();
+}
+
 /* Each way ends well though one work in ten breaks its queue, with immediate data and without. */
 static void test_queues_break(void **state)
 {
@@ -320,6 +347,7 @@ static bool access_region(bool put, uint64_t offset, uint64_t bytes, uint64_t pa
 static void test_access(void **state)
 {
 	struct thole_region *region;
+	uint64_t before;
 
 	(void)state;
 	begin("ib-ddr", 2, CHOOSE_LEARN, QUEUES);
@@ -341,11 +369,16 @@ static void test_access(void **state)
 	}
 	access_region(true, 0, 100, 0);
 	assert_false(access_region(true, REGION_BYTES - 50, 100, 0));
+	assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN), 0); /* the adapter was not asked */
 	bench.carrier.fabric.faults.error = 200000;
 	for (uint64_t i = 0; i < 60; i++)
 		assert_true(access_region(i & 1, 64 * i, 1 + 200 * i, 0));
 	assert_true(counter(0, COUNTER_VERBS_PUTS) > 2 && counter(0, COUNTER_QUEUES_BROKEN) > 0);
 	bench.carrier.fabric.faults.error = 0;
+	access_region(true, 0, 100, 0);
+	before = counter(0, COUNTER_VERBS_PUTS);
+	assert_true(access_region(true, 0, 100, 0));
+	assert_int_equal(counter(0, COUNTER_VERBS_PUTS), before + 1);
 	thole_unexpose(bench.process[1]->endpoint, region);
 	assert_false(access_region(true, 0, 100, 0));
 	assert_false(access_region(false, 0, 100, 0));
@@ -438,6 +471,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_peers),
+		cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_bays_are_shared),
