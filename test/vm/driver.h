@@ -112,6 +112,33 @@ static inline uint64_t pages_pinned(void)
 	return kib * 1024 / PAGE;
 }
 
+/* Have the kernel write pages to the disk it swaps to; how many went there. */
+static inline uint64_t pages_out(void *memory, size_t length)
+{
+	unsigned long long before = 0, after = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		FILE *file = fopen("/proc/vmstat", "r");
+		char line[256];
+
+		CHECK(file != NULL);
+		while (fgets(line, sizeof(line), file))
+			sscanf(line, "pswpout %llu", i == 0 ? &before : &after);
+		fclose(file);
+		if (i == 0)
+			CHECK(madvise(memory, length, MADV_PAGEOUT) == 0);
+	}
+	return after - before;
+}
+
+/* All pins of regions go, as under pressure; root may do that. */
+static inline void pins_shrink(void)
+{
+	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
+
+	CHECK(fd >= 0 && write(fd, "2", 1) == 1 && close(fd) == 0);
+}
+
 struct driver_case {
 	const char *name;
 	void (*run)(void);

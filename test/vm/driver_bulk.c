@@ -928,9 +928,16 @@ static void amid_dontneed(struct side *side)
 	CHECK(madvise(side->memory, LENGTH, MADV_DONTNEED) == 0);
 }
 
+/* Pages that are pinned stay; so their pins go first, as under pressure, and a worker may be faster than we. */
 static void amid_swap(struct side *side)
 {
-	CHECK(madvise(side->memory, LENGTH, MADV_PAGEOUT) == 0);
+	uint64_t pages = 0;
+
+	for (unsigned i = 0; i < WAIT_MS && pages < HALF / PAGE / 2; i++) {
+		pins_shrink();
+		pages += pages_out(side->memory, LENGTH);
+	}
+	CHECK(pages >= HALF / PAGE / 2);
 }
 
 static void amid_munmap(struct side *side)
