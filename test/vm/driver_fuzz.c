@@ -254,16 +254,45 @@ static void visit(uint64_t *state)
 	close(own.fd);
 }
 
+/* All of it right, of one region each: so calls at random begin, and come back to that, that bulk moves. */
+static uint32_t agreed[DRIVERS];
+
+static void agree(uint64_t *state)
+{
+	for (unsigned i = 0; i < DRIVERS; i++) {
+		uint32_t region = declare(&drivers[i], area, AREA, THOLE_DRIVER_WRITE);
+
+		if (region)
+			agreed[i] = region;
+		for (unsigned channel = 0; channel < 2; channel++) {
+			struct thole_driver_socket socket = {.fd = sockets[channel * DRIVERS + i], .channel = channel};
+
+			(void)ioctl(drivers[i].fd, THOLE_DRIVER_SOCKET, &socket);
+		}
+		for (unsigned n = 0; n < 16; n++)
+			know(state, drivers[i].fd, i);
+		for (uint32_t connection = 1; connection <= DRIVERS; connection++) {
+			for (uint64_t name = 0; name < WINDOWS; name++) {
+				struct thole_driver_window window = {.window = name, .length = 8 * PAGE,
+								     .connection = connection, .region = region};
+
+				(void)ioctl(drivers[i].fd, THOLE_DRIVER_WINDOW, &window);
+			}
+		}
+	}
+}
+
 static void move(uint64_t *state, uint32_t id)
 {
 	unsigned driver = (unsigned)below(state, DRIVERS);
-	uint32_t connection = (uint32_t)(1 + number(state, 3));
+	uint32_t connection = (uint32_t)(1 + number(state, 3)), region = below(state, 4) ? agreed[driver] : id;
 	struct thole_driver_window window = {.window = below(state, WINDOWS), .offset = number(state, 64),
-					     .length = number(state, 4 * PAGE), .connection = connection, .region = id};
+					     .length = number(state, 8 * PAGE), .connection = connection,
+					     .region = region};
 	struct thole_driver_fetch fetch = {
-		.window = number(state, WINDOWS), .transfer = number(state, 64), .offset = number(state, 64),
+		.window = number(state, WINDOWS), .transfer = number(state, 64), .offset = FRAME * below(state, 2),
 		.length = number(state, 4 * PAGE), .region_offset = number(state, 64), .connection = connection,
-		.region = id, .frame = below(state, 8) ? FRAME : (uint32_t)next(state)};
+		.region = region, .frame = below(state, 8) ? FRAME : (uint32_t)next(state)};
 	struct thole_driver_name name = {.name = number(state, 64), .connection = connection};
 	int fd = drivers[driver].fd;
 
@@ -282,6 +311,8 @@ static void move(uint64_t *state, uint32_t id)
 			(void)ioctl(fd, THOLE_DRIVER_CONNECTION_END, (unsigned long)connection);
 		else if (below(state, 8) == 0)
 			visit(state);
+		else if (below(state, 16) == 0)
+			agree(state);
 		break;
 	case 4:
 	case 5:
@@ -403,6 +434,7 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < 2 * DRIVERS; i++)
 		open_socket(i);
+	agree(&(uint64_t){seed});
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
 	for (unsigned i = 0; i < THREADS; i++)
