@@ -145,9 +145,12 @@ def test_load(driver: Run, build: Path) -> None:
     driver(f"for i in $(seq 100); do {once}; done")
 
 
+# Its own socket is a tunnel's (UDP_ENCAP, L2TP), so that the kernel has its code for these in place all the time: where
+# that is patched while another processor runs it, QEMU 7.2 may die of a breakpoint that has gone already.
 STRANGER = """
 import os, random, socket
 own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.setsockopt(socket.IPPROTO_UDP, 100, 3)
 while True:
     for line in open("/proc/net/udp").readlines()[1:]:
         port = int(line.split()[1].split(":")[1], 16)
@@ -186,7 +189,7 @@ def test_amid(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_fuzz(driver: Run, build: Path, seed: int) -> None:
-    calls = 100000 if FULL else 8000
+    calls = 100000 if FULL else 4000
     driver(f"{VETH}\n{build}/test/vm/thole-driver-fuzz {seed} {calls}\nip link del va", cpus=2)
 
 
