@@ -976,6 +976,18 @@ FAULTS = [
         "left > PIECE_LONG ? PIECE_STREAM",
     ),
     Fault(
+        "the first of many messages is of a dialogue",
+        RING,
+        "ring_pace(peer, link->turns_long ? PACE_STREAM : PACE_DIALOGUE)",
+        "ring_pace(peer, PACE_DIALOGUE)",
+    ),
+    Fault(
+        "an answer of its own makes a stream of a dialogue",
+        RING,
+        "link->turns_long = link->turn >= TURN_LONG",
+        "link->turns_long |= link->turn >= TURN_LONG",
+    ),
+    Fault(
         "an offer is not given back",
         BULK,
         "\tif (fetch->offer >= 0)\n\t\tlink->offers_used &= ~(1u << fetch->offer);\n",

@@ -295,6 +295,41 @@ static void send__says_whether_it_is_in_a_stream(void **state)
 	}
 }
 
+/* So many messages, and one back; whether the first was sent as in a stream. */
+static bool turn(struct pair *pair, int count)
+{
+	static uint8_t bytes[SPAN_MAX + 1];
+	struct ring_out *out = &shm_link(&pair->a->peers[pair->a_to_b]->base)->out;
+	bool stream = false;
+
+	for (int i = 0; i < count; i++) {
+		uint64_t slot = out->produced;
+
+		assert_int_equal(
+			thole_send(pair->a, pair->a_to_b, bytes, sizeof(bytes), 0, 0, THOLE_QUIET, NULL, NULL), 0);
+		stream |= i == 0 && (ring_slot(out->segment, slot)->flags & RECORD_STREAM);
+		thole_progress(pair->b);
+	}
+	assert_int_equal(thole_send(pair->b, pair->b_to_a, bytes, 1, 0, 0, THOLE_QUIET, NULL, NULL), 0);
+	thole_progress(pair->a);
+	return stream;
+}
+
+/* Where many follow each other each time, the first of them is not taken for one that waits for its answer. */
+static void send__knows_the_first_of_many(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	assert_false(turn(&pair, TURN_LONG - 1));
+	assert_false(turn(&pair, TURN_LONG));
+	assert_true(turn(&pair, TURN_LONG));
+	assert_true(turn(&pair, 1));
+	assert_false(turn(&pair, 1));
+	pair_close(&pair);
+}
+
 static void fixed_ways__are_not_learnt(void **state)
 {
 	static const char *const bulks[] = {"bulk=ring", "bulk=one-copy", "bulk=cooperative"};
@@ -325,6 +360,7 @@ int main(void)
 		cmocka_unit_test(learn__late_polls_end),
 		cmocka_unit_test(send__as_the_receiver_wants_it),
 		cmocka_unit_test(send__says_whether_it_is_in_a_stream),
+		cmocka_unit_test(send__knows_the_first_of_many),
 		cmocka_unit_test(fixed_ways__are_not_learnt),
 	};
 

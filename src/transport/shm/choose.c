@@ -24,7 +24,7 @@ enum {
 	ROW = 16,                /* messages of a trial, where they fill a pipeline, */
 	ROW_SKIP = 8,            /* the first of which find it filled the other way, and say nothing; */
 	ROW_SCALE = 8,           /* there is so much more between two trials; */
-	ROW_CLASS_MAX = 17,      /* it is so in streams of messages up to 128 KiB */
+	ROW_CLASS_MAX = 18,      /* it is so in streams of messages up to 256 KiB */
 	TIMED = 4,               /* messages of a dialogue of which one is timed, of those by the way that is taken; */
 	TIMED_ROW = 16,          /* of a stream of short ones */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */

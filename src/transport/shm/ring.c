@@ -243,6 +243,18 @@ static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 		peer->rendezvous_classes = load_relaxed(&link->out.segment->rendezvous_classes[pace]);
 }
 
+/* A message has come, so what goes next is an answer. If many followed the last one, many will follow this one, and it
+ * is the first of a stream: in a dialogue's way it would be learnt to take as long as those behind it. */
+static inline void ring_turn(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (link->turn > 0)
+		link->turns_long = link->turn >= TURN_LONG;
+	link->turn = 0;
+	ring_pace(peer, link->turns_long ? PACE_STREAM : PACE_DIALOGUE);
+}
+
 /* A message, or a piece of one, is out. What goes next is in a stream with it once the whole message is: in a dialogue
  * all its pieces are such as a dialogue has. */
 static inline void ring_sent(struct transport_peer *peer, const struct record *record, bool more)
@@ -255,8 +267,10 @@ static inline void ring_sent(struct transport_peer *peer, const struct record *r
 		link->in_pieces = more;
 	else
 		return; /* an answer's */
-	if (!link->in_pieces)
-		ring_pace(peer, PACE_STREAM);
+	if (link->in_pieces)
+		return;
+	link->turn++;
+	ring_pace(peer, PACE_STREAM);
 }
 
 /* After a record: does the consumer sleep? */
@@ -459,7 +473,7 @@ static void ring_handle(struct ring_in *ring, const struct record *slot)
 			payload = ring_payload(ring, record);
 	}
 	if (record_is_message(record->kind))
-		ring_pace(peer, PACE_DIALOGUE);
+		ring_turn(peer);
 	if (!payload || (record->length != RECORD_EXTERNAL && length > SPAN_MAX))
 		transport_count(peer->owner, COUNTER_BAD_RECORDS);
 	else if (record->kind >= RECORD_BULK)

@@ -47,6 +47,7 @@ enum {
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
+	TURN_LONG = 8,            /* messages without one the other way, of which the first counts as of a stream, too */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
 	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
 	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
@@ -249,7 +250,10 @@ struct shm_peer {
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
-	bool streaming;           /* nothing was received since the last message to it */
+	/* nothing was received since the last message to it, or so many follow each other that it makes no difference */
+	bool streaming;
+	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
+	uint32_t turn;            /* and so many since one was received */
 	bool in_pieces;           /* a message to it is not out to its end */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
