@@ -972,8 +972,14 @@ FAULTS = [
     Fault(
         "a stream has the pieces of a dialogue",
         SHM,
-        "link->streaming || left > PIECE_LONG ? PIECE_STREAM",
-        "left > PIECE_LONG ? PIECE_STREAM",
+        "link->streaming ? PIECE_STREAM : piece_alone",
+        "piece_alone",
+    ),
+    Fault(
+        "the first piece is as long as the others",
+        SHM,
+        "sent ? 2 * sent : PIECE_OVERLAP",
+        "UINT64_MAX",
     ),
     Fault(
         "the first of many messages is of a dialogue",

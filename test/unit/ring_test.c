@@ -262,10 +262,12 @@ static uint64_t slots_of(struct pair *pair, uint64_t id, size_t length)
 	return out_of(pair)->produced - before;
 }
 
-/* In a dialogue the pieces of a message get shorter, so that both copies overlap; what follows it is a stream. */
+/* In a dialogue the pieces of a message get longer, so that its receiver begins soon, and shorter again, so that both
+ * copies overlap; what follows it is a stream. */
 static void pieces__of_dialogues_and_streams(void **state)
 {
-	static const unsigned pieces = (65536 - PIECE_SHORT) / PIECE_MIDDLE + PIECE_SHORT / PIECE_OVERLAP;
+	static const uint32_t kilobytes[] = {8, 16, 16, 8, 8, 8};
+	static const unsigned pieces = sizeof(kilobytes) / sizeof(kilobytes[0]);
 	static const char *const options[] = {"bulk=ring", "eager_max=64k", "look_again=0", NULL};
 	struct pair pair, back;
 
@@ -276,6 +278,9 @@ static void pieces__of_dialogues_and_streams(void **state)
 	for (uint64_t turn = 0; turn < 3; turn++) {
 		assert_int_equal(slots_of(&back, 10 * turn + 1, 65536), pieces);
 		assert_int_equal(slots_of(&pair, 10 * turn + 2, 65536), pieces);
+		for (unsigned i = 0; i < pieces; i++)
+			assert_int_equal(ring_slot(out_of(&pair)->segment, out_of(&pair)->produced - pieces + i)->bytes,
+					 kilobytes[i] * 1024);
 		assert_int_equal(slots_of(&pair, 10 * turn + 3, 65536), 65536 / PIECE_STREAM);
 		assert_int_equal(slots_of(&pair, 10 * turn + 4, 100), 1);
 	}

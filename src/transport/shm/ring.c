@@ -257,10 +257,12 @@ static inline void ring_turn(struct transport_peer *peer)
 
 /* A message, or a piece of one, is out. What goes next is in a stream with it once the whole message is: in a dialogue
  * all its pieces are such as a dialogue has. */
-static inline void ring_sent(struct transport_peer *peer, const struct record *record, bool more)
+static inline void ring_sent(struct transport_peer *peer, const struct record *record, uint64_t sent, uint64_t whole)
 {
 	struct shm_peer *link = shm_link(peer);
+	bool more = sent < whole;
 
+	link->sent = more ? sent : 0;
 	if (record->kind != RECORD_PIECE)
 		link->in_pieces = record->flags & RECORD_MORE;
 	else if (link->in_pieces)
@@ -388,7 +390,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	ring->produced += slots;
 	ring_lines(link, ring->produced - slots, slots, outside, outside ? length : 0);
 	if (record_is_message(record->kind) || record->kind == RECORD_PIECE)
-		ring_sent(peer, record, payload && offset + length < payload->length);
+		ring_sent(peer, record, offset + length, payload ? payload->length : 0);
 	ring_attend(peer, ring->segment);
 	return 0;
 }

@@ -173,13 +173,20 @@ static int shm_push(struct transport_peer *peer, const struct record *record, co
 	return ring_push(peer, record, payload, offset, length);
 }
 
+/* Of a message in a dialogue: its pieces grow, and shrink again. */
+static inline uint32_t piece_alone(uint64_t sent, uint64_t left)
+{
+	uint32_t last = left > PIECE_LONG ? PIECE_STREAM : left > PIECE_SHORT ? PIECE_MIDDLE : PIECE_OVERLAP;
+	uint64_t first = sent ? 2 * sent : PIECE_OVERLAP;
+
+	return first < last ? (uint32_t)first : last;
+}
+
 static uint32_t shm_piece_max(struct transport_peer *peer, uint64_t left)
 {
 	struct shm_peer *link = shm_link(peer);
 	uint32_t max = ring_piece_max(&link->out);
-	uint32_t piece = link->streaming || left > PIECE_LONG ? PIECE_STREAM
-			 : left > PIECE_SHORT		      ? PIECE_MIDDLE
-							      : PIECE_OVERLAP;
+	uint32_t piece = link->streaming ? PIECE_STREAM : piece_alone(link->sent, left);
 
 	return max < piece ? max : piece;
 }

@@ -37,17 +37,18 @@ enum {
 	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed */
 	/* times that small payloads found no place, after which the large area is theirs too */
 	SMALL_STALLS = 64,
-	/* Pieces of an eager message: the last ones small enough for both copies to overlap to the end, those before
-	 * them larger, since each costs a wait. */
+	/* Pieces of an eager message: the first ones small enough for the receiver to begin soon (PIECE_OVERLAP, then
+	 * twice as long as what is out), the last ones for both copies to overlap to the end, those between them
+	 * larger, since each costs a wait. */
 	PIECE_OVERLAP = 8 * 1024, /* while at most PIECE_SHORT are left, */
 	PIECE_SHORT = 32 * 1024,
 	PIECE_MIDDLE = 16 * 1024, /* at most PIECE_LONG, */
-	PIECE_LONG = 64 * 1024,
+	PIECE_LONG = 128 * 1024,
 	PIECE_STREAM = 32 * 1024, /* or more, and in a stream, where the copies of several messages overlap */
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
-	TURN_LONG = 8,            /* messages without one the other way, of which the first counts as of a stream, too */
+	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
 	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
 	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
@@ -250,11 +251,11 @@ struct shm_peer {
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
-	/* nothing was received since the last message to it, or so many follow each other that it makes no difference */
-	bool streaming;
+	bool streaming;           /* nothing was received since the last message to it, or it is as if: */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
 	uint32_t turn;            /* and so many since one was received */
-	bool in_pieces;           /* a message to it is not out to its end */
+	bool in_pieces;           /* a message to it is not out to its end, */
+	uint64_t sent;            /* but so many bytes of it; else 0 */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
 	bool ended;               /* its process has */
