@@ -41,9 +41,14 @@ static inline void bytes_move(void *to, const void *from, size_t length)
 #endif
 }
 
+static inline bool are_aligned_alike(const void *to, const void *from)
+{
+	return (((uintptr_t)to ^ (uintptr_t)from) & 63) == 0;
+}
+
 void bytes_copy_long(void *to, const void *from, size_t length)
 {
-	bool alike = (((uintptr_t)to ^ (uintptr_t)from) & 63) == 0;
+	bool alike = are_aligned_alike(to, from);
 
 	if (bytes_in_one && alike && length >= BYTES_MOVE_MIN && length <= BYTES_MOVE_MAX)
 		bytes_move(to, from, length);
@@ -51,6 +56,15 @@ void bytes_copy_long(void *to, const void *from, size_t length)
 		bytes_copy_steps(to, from, length);
 	else
 		memcpy(to, from, length);
+}
+
+/* Of plain stores each waits for its line; the instruction asks for many at a time. */
+void bytes_copy_over(void *to, const void *from, size_t length)
+{
+	if (bytes_in_one && length < BYTES_MOVE_MIN && (!bytes_in_steps || are_aligned_alike(to, from)))
+		bytes_move(to, from, length);
+	else
+		bytes_copy(to, from, length);
 }
 
 static void bytes_copy_whole(void *to, const void *from, size_t length)

@@ -18,6 +18,7 @@ enum {
 	 * takes other ways from some length on. */
 	BYTES_MOVE_MIN = 8 * 1024,
 	BYTES_MOVE_MAX = 64 * 1024,
+	BYTES_OVER_MIN = 1024, /* so is a shorter one where each line has to come from another core first */
 };
 
 /* Whether long copies between addresses that are not aligned alike go in steps. */
@@ -29,6 +30,9 @@ void bytes_learn(void);
 void bytes_copy_steps(void *to, const void *from, size_t length);
 /* More than BYTES_STEP. */
 void bytes_copy_long(void *to, const void *from, size_t length);
+
+/* To where another core was the last to read; of use from BYTES_OVER_MIN on. */
+void bytes_copy_over(void *to, const void *from, size_t length);
 
 static inline void bytes_copy(void *to, const void *from, size_t length)
 {

@@ -1646,6 +1646,12 @@ FAULTS = [
         "in += BYTES_STEP)\n\t\tmemcpy(out, in, BYTES_STEP);",
     ),
     Fault(
+        "what is copied to where another core read is a byte short",
+        "src/base/bytes.c",
+        "are_aligned_alike(to, from)))\n\t\tbytes_move(to, from, length);",
+        "are_aligned_alike(to, from)))\n\t\tbytes_move(to, from, length - 1);",
+    ),
+    Fault(
         "of several rings the same are polled each time",
         SHM,
         "\tshm->turn = end < shm->in_count ? end : 0;\n",

@@ -99,17 +99,19 @@ static void copy__all_alignments(void **state)
 {
 	static unsigned char from[3 * BYTES_STEP + 256], to[sizeof(from)];
 	static const size_t lengths[] = {1, BYTES_STEP - 1, BYTES_STEP, BYTES_STEP + 1, 2 * BYTES_STEP, 3 * BYTES_STEP};
-	bool steps = bytes_in_steps;
+	bool steps;
 
 	(void)state;
+	bytes_learn();
+	steps = bytes_in_steps;
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (unsigned char)(i % 251);
-	for (unsigned turn = 0; turn < 2 * 16 * 6; turn++) {
-		size_t length = lengths[turn / 2 % 6], out = 1 + turn / 12, in = 64;
+	for (unsigned turn = 0; turn < 4 * 16 * 6; turn++) {
+		size_t length = lengths[turn / 4 % 6], out = 1 + turn / 24 * 4, in = 61;
 
 		bytes_in_steps = turn % 2;
 		memset(to, 0xee, sizeof(to));
-		bytes_copy(to + out, from + in, length);
+		(turn & 2 ? bytes_copy_over : bytes_copy)(to + out, from + in, length);
 		assert_memory_equal(to + out, from + in, length);
 		assert_int_equal(to[out - 1], 0xee);
 		assert_int_equal(to[out + length], 0xee);

@@ -303,6 +303,17 @@ static inline void slot_fill(struct record *slot, const struct record *record)
 	}
 }
 
+/* A payload into its place. In a stream that was last read by the other side some time ago; in a dialogue the place is
+ * this core's (ring_borrow). */
+static inline void ring_copy(const struct shm_peer *link, const struct vector *payload, uint64_t offset, void *to,
+			     uint32_t length)
+{
+	if (link->streaming && length >= BYTES_OVER_MIN && payload->count == 1)
+		bytes_copy_over(to, (const char *)payload->segments->iov_base + offset, length);
+	else
+		vector_read(payload, offset, to, length);
+}
+
 /* The second slot of a record. Its stamp is written like any other's, so that what a later lap finds there is no
  * accident. */
 static void ring_span(struct ring_out *ring, const struct vector *payload, uint64_t offset, uint32_t length)
@@ -375,7 +386,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		slot->place = at;
 		slot->bytes = length;
 		outside = ring_memory(link, at);
-		vector_read(payload, offset, outside, length);
+		ring_copy(link, payload, offset, outside, length);
 		more = lent && link->in.run_start < link->in.run_end;
 	}
 	if (link->streaming && (outside || record->length == RECORD_EXTERNAL))
