@@ -514,7 +514,8 @@ THOLE_API int thole_option_info(unsigned index, struct thole_option_info *info_p
 
 /* What opening an endpoint with these strings (NULL: none) would say of them, and of the options that the environment
  * and files set; nothing is opened. Errors: ARGUMENT, with thole_detail() saying which value, from where, and what it
- * may be. */
+ * may be. 1 where all is well but a name of the environment or a file, which is no option of this version and is
+ * skipped; thole_detail() says which. */
 THOLE_API int thole_options_check(const char *const *options);
 
 /* An open endpoint's value of an option, as text; set it where that is possible while it runs. Asked for with endpoint

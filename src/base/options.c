@@ -27,6 +27,7 @@ enum {
 static const char system_path[] = "/etc/thole/options";
 static const char environment_prefix[] = "THOLE_";
 static const char file_variable[] = "THOLE_OPTIONS_FILE";
+static const char *const no_options[] = {"PREFIX", "REPORT"}; /* what the tool hands on behind the prefix */
 static const char key_file[] = "file"; /* as the value of a key */
 
 struct option_row {
@@ -300,8 +301,8 @@ static void warn_unknown(struct options *options, const char *where, const char 
 {
 	if (options->warning[0] == '\0')
 		snprintf(options->warning, sizeof(options->warning),
-			 "%.160s: skipped \"%.*s\", which is no option of Thole %s", where,
-			 length > QUOTE_MAX ? QUOTE_MAX : (int)length, name, thole_version());
+			 "%.120s: skipped \"%.*s\", which is no option of Thole %s; thole info options lists them",
+			 where, length > QUOTE_MAX ? QUOTE_MAX : (int)length, name, thole_version());
 }
 
 static char *trim(char *text)
@@ -489,6 +490,10 @@ static void variable_load(struct load *load, const char *variable)
 
 	if (!equals || equals[1] == '\0' || equals < name)
 		return;
+	for (size_t i = 0; i < sizeof(no_options) / sizeof(no_options[0]); i++)
+		if (strlen(no_options[i]) == (size_t)(equals - name) &&
+		    strncmp(name, no_options[i], (size_t)(equals - name)) == 0)
+			return;
 	row = row_find(name, (size_t)(equals - name));
 	if (!row)
 		warn_unknown(load->options, "environment", variable, (size_t)(equals - variable));
@@ -697,6 +702,7 @@ int thole_option_info(unsigned index, struct thole_option_info *info_p)
 int thole_options_check(const char *const *options)
 {
 	struct options values;
+	int error = options_load(&values, options);
 
-	return options_load(&values, options);
+	return error || !values.warning[0] ? error : error_set(1, "%s", values.warning);
 }

@@ -609,6 +609,14 @@ static void check__says_what_opening_would(void **state)
 	assert_int_equal(thole_options_check(NULL), THOLE_ERR_ARGUMENT);
 	assert_non_null(strstr(thole_detail(), "environment, THOLE_SPIN: "));
 	unsetenv("THOLE_SPIN");
+	setenv("THOLE_PREFIX", "/opt/thole", 1);
+	assert_int_equal(thole_options_check(NULL), 0);
+	setenv("THOLE_PREFIXES", "/opt/thole", 1);
+	assert_int_equal(thole_options_check((const char *const[]){"eager_max=8k", NULL}), 1);
+	assert_non_null(strstr(thole_detail(), "environment: skipped \"THOLE_PREFIXES\", which is no option of Thole"));
+	assert_int_equal(thole_options_check((const char *const[]){"eager_max=banana", NULL}), THOLE_ERR_ARGUMENT);
+	unsetenv("THOLE_PREFIXES");
+	unsetenv("THOLE_PREFIX");
 }
 
 int main(void)

@@ -315,9 +315,15 @@ def check_options(texts: Iterable[str], more: Iterable[str] = ()) -> list[tuple[
     pairs = [_split(text) for text in texts]
     strings = _strings([*more, *(f"{name}={value}" for name, value in pairs)])
     error = library().thole_options_check(strings)
-    if error != 0:
+    if error < 0:
         raise Trouble(_said(error))
     return pairs
+
+
+def options_complaint() -> str:
+    """What is wrong with what environment and files set, or which name there is no option and skipped; else ""."""
+    error = library().thole_options_check(None)
+    return _said(error) if error != 0 else ""
 
 
 def _split(text: str) -> tuple[str, str]:

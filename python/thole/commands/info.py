@@ -279,6 +279,8 @@ def main(arguments: argparse.Namespace) -> int:
         path = paths.options_file()
         state = "read" if os.access(path, os.R_OK) else "none yet; `thole tune` writes it"
         console.print(f"\noptions file: {path} ({state})", highlight=False, soft_wrap=True)
+        if complaint := native.options_complaint():
+            console.print(complaint, style="red", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

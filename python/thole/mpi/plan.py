@@ -74,6 +74,8 @@ def plan(
     way = mpi.launch
     result = Plan(mpi, list(command), launch.find(way, command), provider)
     chosen = native.check_options(options or [], _of_fabric())
+    if complaint := native.options_complaint():
+        result.warnings.append(complaint)
     fabric = str(mpi.fabric or "")
     for setting in mpi.family.settings:
         if setting.name == mpi.family.launch.export_list or ("{fabric}" in setting.value and not fabric):
