@@ -40,6 +40,8 @@ def parser() -> argparse.ArgumentParser:
     for name in COMMANDS:
         if importlib.util.find_spec(name.partition(".")[0]):
             importlib.import_module(name).add_parser(commands)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return top
 
 
@@ -80,7 +82,9 @@ def _status(words: list[str] | None) -> int:
 
 def _command(words: list[str] | None) -> int:
     try:
-        arguments = parser().parse_args(words)
+        arguments, rest = parser().parse_known_args(words)
+        if rest:
+            arguments.parser.error(f"unrecognized arguments: {' '.join(rest)}")  # with the command's usage
     except SystemExit as end:
         # argparse has said all: help, the version, or what it does not understand.
         return int(end.code or 0)

@@ -307,6 +307,19 @@ def test_setup__nothing_to_undo(thole: Tool, tmp_path: Path) -> None:
     refused(thole("setup", "--root", tmp_path / "absent"), "absent")
 
 
+def test_setup__undo_is_for_all(thole: Tool, tmp_path: Path) -> None:
+    refused(thole("setup", "--undo", "--mpi", "x", "--root", tmp_path), "--undo", "--mpi")
+
+
+def test_tool__what_no_command_knows(thole: Tool) -> None:
+    """The command's own usage says what there is."""
+    for command in ("perf", "trace"):
+        done = thole(command, "--nonsense")
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr.startswith(f"usage: thole {command} ")
+        assert done.stderr.endswith(f"thole {command}: error: unrecognized arguments: --nonsense\n")
+
+
 def test_setup__damaged_state(thole: Tool, tmp_path: Path) -> None:
     state = tmp_path / HOME_STATE["XDG_STATE_HOME"].lstrip("/") / "thole" / "setup.json"
     state.parent.mkdir(parents=True)
@@ -402,6 +415,20 @@ def test_info__what_is_missing_and_how_to_allow_it(thole: Tool) -> None:
     if not any(row["mac"] and row["up"] for row in rows):
         pytest.skip("no interface carries Ethernet")
     assert info().count("setcap cap_net_raw+ep") == 1
+
+
+def test_info__an_option_that_is_none(thole: Tool, tmp_path: Path) -> None:
+    """Where the library skips a name, which may be of another version, the tool says so; its own are no such."""
+    env = {"THOLE_EAGRE_MAX": "8k", "THOLE_PREFIX": str(tmp_path)}
+    assert 'skipped "THOLE_EAGRE_MAX"' in thole("info", "options", env=env).stdout
+    done = thole("run", "--mpi", "mpich", script(tmp_path / "srun", "true"), env=env)
+    assert 'thole: environment: skipped "THOLE_EAGRE_MAX"' in done.stderr
+    assert "skipped" not in thole("info", "options", env={"THOLE_PREFIX": str(tmp_path)}).stdout
+    options = tmp_path / "thole" / "options"
+    options.parent.mkdir()
+    options.write_text("eager_max 8k\n")
+    done = thole("info", "options", env={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert f'{options}, line 1: "eager_max 8k"' in done.stdout
 
 
 def test_info__option_from_the_environment(thole: Tool) -> None:

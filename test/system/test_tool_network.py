@@ -370,6 +370,9 @@ def test_perf_network__nobody_there(thole: Tool) -> None:
     refused(thole("perf", "--host", "x", "--port", "70000"), "70000")
     refused(thole("perf", "--host", "x", "--listen"), "exclude")
     refused(thole("perf", "--listen", "--bind", "no-such-host.invalid"), "no-such-host.invalid")
+    refused(thole("perf", "--listen", "--bind", "192.0.2.250"), "--bind 192.0.2.250", "ip address")
+    refused(thole("perf", "--once"), "--once", "--listen")
+    refused(thole("peers", "--bind", "127.0.0.1", "a"), "--bind", "--listen")
     refused(thole("perf", "--listen", "--option", "no_such=1"), "no_such")
 
 

@@ -330,7 +330,8 @@ static int listen_at(struct perf_plan *plan)
 		error = errno;
 		found = NULL;
 		if (plan->bind)
-			return network_trouble("--bind %s: no such address of this host", plan->bind);
+			return network_trouble("--bind %s is no address of this host; `ip address` lists them",
+					       plan->bind);
 	}
 	for (each = found; each; each = each->ai_next) {
 		fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -351,6 +352,8 @@ static int listen_at(struct perf_plan *plan)
 		plan->bind = "0.0.0.0"; /* a host without IPv6 */
 		return listen_at(plan);
 	}
+	if (fd < 0 && error == EADDRNOTAVAIL)
+		return network_trouble("--bind %s is no address of this host; `ip address` lists them", plan->bind);
 	if (fd < 0)
 		return network_trouble("port %u cannot be listened at: %s; is another listener running? "
 				       "choose another --port", plan->port, strerror(error));
@@ -513,7 +516,8 @@ static int network_dial(const struct perf_plan *plan, char *address, size_t size
 	snprintf(port, sizeof port, "%u", plan->port);
 	error = getaddrinfo(plan->host, port, &hints, &found);
 	if (error)
-		return network_trouble("the name %s is not known: %s", plan->host, gai_strerror(error));
+		return network_trouble("the name %s is not known: %s; give an address instead", plan->host,
+				       gai_strerror(error));
 	for (struct addrinfo *each = found; each && fd < 0; each = each->ai_next)
 		fd = connect_to(each, plan->connect_ns);
 	error = errno;

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from thole.base import bounds
+from thole.base.trouble import Trouble
 from thole.mx.hosts import HELLO_S, WAIT_S
 from thole.perf.results import PORT
 
@@ -40,6 +41,13 @@ def add_listener(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--once", action="store_true", help="listen for one client, and end as it did"
     )
+
+
+def check_listener(arguments: argparse.Namespace) -> None:
+    """Arguments of a listener, where none is wanted."""
+    for name in ("bind", "once"):
+        if getattr(arguments, name) and not arguments.listen:
+            raise Trouble(f"--{name} is of a listener", "give it with --listen")
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:

@@ -25,7 +25,7 @@ from rich.table import Table
 from thole.base import bounds, native, output, paths
 from thole.base.text import size_text, time_text
 from thole.base.trouble import Trouble
-from thole.commands.arguments import add_listener, add_option, add_wait
+from thole.commands.arguments import add_listener, add_option, add_wait, check_listener
 from thole.commands.mx_info import peers_table
 from thole.mx.hosts import Known, find_peers, mxoe_hosts
 from thole.perf.program import given_options, listen, measure
@@ -265,6 +265,7 @@ def main(arguments: argparse.Namespace) -> int:
         if arguments.hosts or arguments.file:
             raise Trouble("--listen takes no hosts", "name them where you want the table")
         return listen(arguments)
+    check_listener(arguments)
     hosts = choose(arguments)
     given_options(arguments)  # what is wrong with them is said once
     known = known_to_mx(arguments)

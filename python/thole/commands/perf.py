@@ -18,7 +18,7 @@ from typing import Any
 from thole.base import bounds, output, paths, pictures
 from thole.base.text import size_parse, size_text
 from thole.base.trouble import Trouble
-from thole.commands.arguments import add_listener, add_option
+from thole.commands.arguments import add_listener, add_option, check_listener
 from thole.perf.display import picture, show, show_networks
 from thole.perf.program import core_words, given_options, listen, measure, measure_networks
 from thole.perf.results import NETWORKS, SIZES, TESTS
@@ -156,6 +156,7 @@ def main(arguments: argparse.Namespace) -> int:
         if arguments.host is not None:
             raise Trouble("--listen and --host exclude each other", "listen on the other host")
         return listen(arguments)
+    check_listener(arguments)
     networks = _networks(arguments)
     words = words_of(arguments)
     if arguments.plot:

@@ -305,6 +305,8 @@ def main(arguments: argparse.Namespace) -> int:
     setup.dry = arguments.dry_run
     failed = 0
     if arguments.undo:
+        if arguments.mpi:
+            raise Trouble("--undo takes back what was done for all MPIs", "leave out --mpi")
         undo(setup)
     else:
         provider = paths.find(paths.PROVIDER).resolve()

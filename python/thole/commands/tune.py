@@ -152,7 +152,7 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise Trouble(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
+        raise Trouble(f"{path} cannot be read: {error.strerror}", "it has to be a file that you may read") from None
 
 
 def tuned_names(content: bytes) -> set[str]:

@@ -411,6 +411,7 @@ static void verbs_address(const struct address_parts *parts, uint8_t gid[16])
 
 static int verbs_open(struct transport_owner *owner)
 {
+	bool required = owner->options.verbs == OPTION_VERBS_REQUIRED;
 	struct card_setup setup;
 	struct port port;
 	struct nic *nic;
@@ -418,11 +419,11 @@ static int verbs_open(struct transport_owner *owner)
 	int error;
 
 	verbs_address(&owner->parts, gid);
-	error = port_choose(owner->options.verbs_device, gid, owner->options.verbs == OPTION_VERBS_REQUIRED, &port);
+	error = port_choose(owner->options.verbs_device, gid, required, &port);
 	if (!error)
 		error = port_open(&port, &nic);
 	if (error)
-		return error;
+		return required ? error_prefix(error, "option verbs=required: ") : error;
 	card_setup_default(&setup);
 	error = card_open(owner, nic, &setup, owner->driver ? &carrier_watched : &verbs_carrier, owner);
 	if (error)
