@@ -14,6 +14,8 @@
  *  - A function that returns int returns 0 (or a documented non-negative value) for success and one
  *    negative THOLE_ERR_* for failure. Nothing prints, aborts or raises a signal. thole_detail()
  *    explains the calling thread's last failure in a sentence.
+ *  - Pointers and handles are valid, and not NULL unless it is said that they may be. Flags that mean nothing to a
+ *    call are ignored.
  *  - Sizes are bytes, times are nanoseconds, and outputs are the last parameters, ending in _p.
  *  - Match order is MPI's: of two messages from one source that both match a receive, the one that was
  *    sent first is received first, whatever their sizes and protocols; of two receives that both
@@ -80,7 +82,8 @@ enum thole_error {
 THOLE_API const char *thole_strerror(int error);
 
 /* A sentence about the last failure of a call made by this thread: what was wrong with which thing, and
- * the remedy where there is one. "" if there was none. Valid until this thread's next failing call. */
+ * the remedy where there is one. "" if there was none. Valid until this thread's next failing call. TIMEOUT and
+ * thole_arm's AGAIN, which say all, leave it as it is, and so does the status of a completion. */
 THOLE_API const char *thole_detail(void);
 
 /* "0.1.0"; the library's version, which may differ from the header's. */
@@ -133,7 +136,7 @@ struct thole_completion {
 	uint32_t peer;         /* the other side; for a receive, the source */
 	uint32_t flags;        /* the operation's flags, with THOLE_IMM, THOLE_MULTI_END as they apply */
 	int32_t operation;     /* enum thole_operation */
-	int32_t status;        /* 0 or THOLE_ERR_* */
+	int32_t status;        /* 0 or THOLE_ERR_*, for thole_strerror */
 };
 
 /* Called for each completion of an operation that was started with request_p NULL, from inside the call that completes
@@ -150,7 +153,7 @@ struct thole_endpoint_attr {
 
 /* Open an endpoint. attr NULL means all defaults. Opening measures nothing that takes over a
  * millisecond and needs no privilege. The first one of a user whose option job_key is "file" makes that file.
- * Thread-safe. Errors: ARGUMENT (an unknown option, or a value out of range), MEMORY, SYSTEM (no sockets, no memfd),
+ * Thread-safe. Errors: ARGUMENT (threads, an unknown option, a value out of range), MEMORY, SYSTEM (no sockets, memfd),
  * BUSY (another endpoint has the option's number); where the network is needed (network=on, shm=off, a codec other
  * than native) also NOT_FOUND (no such interface, or no home for the job key's file), ADDRESS (it has none, or is too
  * narrow for the codec), ACCESS (no raw frames, or the job key's file belongs to others or is open to them),
@@ -200,12 +203,13 @@ THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint
 
 /* How a peer is reached now. Strings are constant. */
 struct thole_peer_info {
-	const char *transport;     /* "shm", "network", or "none": nothing leads there */
+	const char *transport;     /* "shm", "network", "verbs", or "none": nothing leads there */
 	const char *state;         /* "new" (nothing was sent to it), "connecting", "connected", "gone" */
 	/* why it is gone: "closed" (its endpoint), "ended" (it has, or was never there), "silent", "refused" (a key),
 	 * "failed"; else "" */
 	const char *reason;
-	const char *records;       /* of small messages: "ring", "udp", "raw", "driver"; "" while not connected */
+	/* of small messages: "ring", "udp", "raw", "driver", "verbs"; "" while not connected */
+	const char *records;
 	const char *bulk;          /* of large ones: "memory" (directly between processes), or as records */
 	uint64_t rtt_ns;           /* smoothed round trip over the network; 0: not measured */
 	uint64_t frames_sent;      /* records' frames, over the network, to this peer */
@@ -251,7 +255,7 @@ enum {
  * to the receiver (small: it is in memory shared with the receiver, or kept here until a receiver on another host has
  * it); with THOLE_SYNC, that it matched.
  *
- * Errors: ARGUMENT (length, segments, flags), NOT_FOUND (peer), AGAIN (too many sends under way to this
+ * Errors: ARGUMENT (length, segments), NOT_FOUND (peer), AGAIN (too many sends under way to this
  * peer, option sends_max), MEMORY; what is known of a peer that is gone: PEER, CLOSED, ACCESS, ADDRESS.
  * Eager and rendezvous: MPICH-PM/CLUMP, section 2.2; what fetches a large message: section 4.
  */
@@ -423,7 +427,7 @@ enum thole_access {
 /* Expose length bytes at base (NULL and SIZE_MAX: the whole address space) to peers, under a key of the caller's
  * choice. Peers address it by offset from base. It is declared (as by thole_declare), so nothing is pinned yet:
  * export of arbitrary user memory, after the SCI paper, section 3. Its mapping stays as it is while peers may access
- * it: an adapter for remote DMA may reach it. Errors: ARGUMENT, KEY (in use), MEMORY. */
+ * it: an adapter for remote DMA may reach it. Errors: ARGUMENT (access), KEY (in use), MEMORY. */
 THOLE_API int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access,
 			   uint64_t key, void *context, struct thole_region **region_p);
 
@@ -433,7 +437,8 @@ THOLE_API void thole_unexpose(struct thole_endpoint *endpoint, struct thole_regi
 
 /* Copy to, or from, a peer's region. A put's completion means that the data is in the peer's memory. Operations to
  * one peer are started in order and may complete in any. A send after a put may arrive before it: wait for the
- * put first. Progress at the peer is needed. A put with THOLE_IMM makes a REMOTE_PUT completion at the peer.
+ * put first. Progress at the peer is needed, but where an adapter reaches the region. A put with THOLE_IMM makes a
+ * REMOTE_PUT completion at the peer.
  * Errors: as thole_send; completion with KEY, RANGE, ACCESS, FAULT, PEER, CLOSED. */
 THOLE_API int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
 			uint64_t key, uint64_t offset, uint64_t imm, unsigned flags, void *context,

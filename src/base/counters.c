@@ -13,7 +13,7 @@ _Static_assert(sizeof(counter_rows) / sizeof(counter_rows[0]) == COUNTER_COUNT, 
 int thole_counter_info(unsigned index, struct thole_counter_info *info_p)
 {
 	if (index >= COUNTER_COUNT)
-		return THOLE_ERR_NOT_FOUND;
+		return error_set(THOLE_ERR_NOT_FOUND, "counter number %u: there are %d", index, COUNTER_COUNT);
 	*info_p = counter_rows[index];
 	return 0;
 }

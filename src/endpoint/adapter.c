@@ -103,7 +103,7 @@ int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p)
 		return error;
 	if (index >= count) {
 		free(list);
-		return THOLE_ERR_NOT_FOUND;
+		return error_set(THOLE_ERR_NOT_FOUND, "adapter's port number %u: there are %u", index, count);
 	}
 	port = &list[index];
 	adapter_describe(&description, port);

@@ -163,7 +163,8 @@ int thole_capability(unsigned index, struct thole_capability *capability_p)
 	static __thread char why[512];
 
 	if (index >= sizeof(capabilities) / sizeof(capabilities[0]))
-		return THOLE_ERR_NOT_FOUND;
+		return error_set(THOLE_ERR_NOT_FOUND, "capability number %u: there are %zu", index,
+				 sizeof(capabilities) / sizeof(capabilities[0]));
 	why[0] = '\0';
 	*capability_p = (struct thole_capability){
 		.name = capabilities[index].name,

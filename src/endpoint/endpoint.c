@@ -211,6 +211,9 @@ int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_end
 		attr = &defaults;
 	bytes_learn();
 	error = options_load(&options, attr->options);
+	if (!error && attr->threads != THOLE_THREAD_SINGLE && attr->threads != THOLE_THREAD_SAFE)
+		error = error_set(THOLE_ERR_ARGUMENT, "the attribute threads is %d, neither THOLE_THREAD_SINGLE nor "
+				  "THOLE_THREAD_SAFE", (int)attr->threads);
 	if (!error)
 		error = endpoint_open(attr, &options, endpoint_p);
 	if (error)

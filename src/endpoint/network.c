@@ -221,7 +221,7 @@ int thole_interface_info(unsigned index, struct thole_interface_info *info_p)
 		return error;
 	if (index >= count) {
 		free(list);
-		return THOLE_ERR_NOT_FOUND;
+		return error_set(THOLE_ERR_NOT_FOUND, "interface number %u: there are %u", index, count);
 	}
 	describe(&description, &list[index]);
 	is_chosen = interface_choose(NULL, &chosen) == 0 && chosen.index == list[index].index;

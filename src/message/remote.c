@@ -38,10 +38,16 @@ static void region_declare(struct thole_region *region)
 int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access, uint64_t key,
 		 void *context, struct thole_region **region_p)
 {
+	const unsigned known = THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC | THOLE_NOTIFY |
+			       THOLE_ACCESS_ATTACH;
 	struct thole_region **slot;
-	struct thole_region *region = calloc(1, sizeof(*region));
+	struct thole_region *region;
 	int error = 0;
 
+	if (access & ~known)
+		return error_set(THOLE_ERR_ARGUMENT, "access %#x of a region has bits that are no enum thole_access",
+				 access);
+	region = calloc(1, sizeof(*region));
 	if (!region)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another region");
 	*region = (struct thole_region){.endpoint = endpoint, .base = base, .length = length, .key = key,

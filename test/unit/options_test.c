@@ -596,6 +596,26 @@ static void number__is_what_the_text_says(void **state)
 	unsetenv("THOLE_SPIN");
 }
 
+/* What is asked for behind the last row, or is nothing that there is, is said so. */
+static void check__what_there_is_none_of(void **state)
+{
+	struct thole_endpoint_attr attr = {.threads = (enum thole_threads)(THOLE_THREAD_SAFE + 1)};
+	struct thole_capability capability;
+	struct thole_interface_info interface;
+	struct thole_counter_info counter;
+	struct thole_endpoint *endpoint;
+
+	(void)state;
+	assert_int_equal(thole_counter_info(9999, &counter), THOLE_ERR_NOT_FOUND);
+	detail_check("counter number 9999: there are ");
+	assert_int_equal(thole_capability(9999, &capability), THOLE_ERR_NOT_FOUND);
+	detail_check("capability number 9999: there are ");
+	assert_int_equal(thole_interface_info(9999, &interface), THOLE_ERR_NOT_FOUND);
+	detail_check("interface number 9999: there are ");
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_ARGUMENT);
+	detail_check("threads is 2");
+}
+
 static void check__says_what_opening_would(void **state)
 {
 	(void)state;
@@ -642,6 +662,7 @@ int main(void)
 		WITH_HOME(load__named_file_must_be_readable),
 		WITH_HOME(number__is_what_the_text_says),
 		WITH_HOME(check__says_what_opening_would),
+		WITH_HOME(check__what_there_is_none_of),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);

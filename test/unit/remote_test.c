@@ -152,6 +152,8 @@ static void expose__keys_are_unique_and_free_again(void **state)
 	(void)state;
 	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
 	assert_int_equal(thole_expose(target.pair.b, bytes, 8, THOLE_ACCESS_PUT, KEY, NULL, &region), THOLE_ERR_KEY);
+	assert_int_equal(thole_expose(target.pair.b, bytes, 8, THOLE_ACCESS_ATTACH << 1, KEY + 1, NULL, &region),
+			 THOLE_ERR_ARGUMENT);
 	for (uint64_t key = 1000; key < 3000; key++) /* more than there are chains */
 		assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD + key, 8, THOLE_ACCESS_PUT,
 					      key << 20, NULL, &region),
