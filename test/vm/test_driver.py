@@ -154,7 +154,8 @@ own.setsockopt(socket.IPPROTO_UDP, 100, 3)
 while True:
     for line in open("/proc/net/udp").readlines()[1:]:
         port = int(line.split()[1].split(":")[1], 16)
-        own.sendto(bytes([random.randrange(20), 2]) + os.urandom(random.randrange(1400)), ("127.0.0.1", port))
+        if port:  # and not one that is being closed
+            own.sendto(bytes([random.randrange(20), 2]) + os.urandom(random.randrange(1400)), ("127.0.0.1", port))
 """
 
 
