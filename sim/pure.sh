@@ -8,10 +8,14 @@ set -euo pipefail
 library=$1
 allowed='aligned_alloc|calloc|free|malloc|memchr|memcmp|memcpy|memmove|memset|realloc|strlen'
 # What compilers, sanitizers and position independent code call on their own.
-allowed+='|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__(memcpy|memmove|memset)_chk|__cpu_model|__cpu_indicator_init|__popcountdi2'
+allowed+='|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__(memcpy|memmove|memset)_chk|__cpu_model|__cpu_indicator_init'
+allowed+='|__popcountdi2'
 allowed+='|__(asan|ubsan|tsan|sanitizer)_.*|__gcov_.*'
-pure='base_(array|heap|pool|siphash|vector)|match_match|memory_(area|cache|region)|message_(message|peer|receive|remote|request)'
-pure+='|transport_datagram_(answer|arrival|block|burst|connection|engine|guard|handover|handshake|kind|naming_(mxoe|native)|pull|route|scatter|sequence|serve|silence|transmit|transmit_frame|trip|wire_(crc32c|mxoe|native))|transport_verbs_(bulk|card|choose|hello|pair|pipeline|plan|records)'
+pure='base_(array|heap|pool|siphash|vector)|match_match|memory_(area|cache|region)'
+pure+='|message_(message|peer|receive|remote|request)'
+pure+='|transport_datagram_(answer|arrival|block|burst|connection|engine|guard|handover|handshake|kind'
+pure+='|naming_(mxoe|native)|pull|route|scatter|sequence|serve|silence|transmit|transmit_frame|trip'
+pure+='|wire_(crc32c|mxoe|native))|transport_verbs_(bulk|card|choose|hello|pair|pipeline|plan|records)'
 
 defined=$(mktemp) && trap 'rm -f "$defined"' EXIT
 nm --defined-only "$library" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$defined"

@@ -31,7 +31,7 @@ done
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
 	if ! command -v sudo >/dev/null; then
-		echo "thole: these packages are missing and there is no sudo; as root: apt-get install ${missing[*]}" >&2
+		echo "thole: packages are missing and there is no sudo; as root: apt-get install ${missing[*]}" >&2
 		exit 2
 	fi
 	as_root=(sudo)
@@ -39,7 +39,10 @@ fi
 echo "installing system packages: ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Dpkg::Use-Pty=0 "$@" </dev/null >>"$log" 2>&1; }
+apt() {
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Dpkg::Use-Pty=0 "$@" \
+		</dev/null >>"$log" 2>&1
+}
 # The lists may be missing or old: update only if the first try fails.
 if ! apt install --no-install-recommends "${missing[@]}"; then
 	if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; then

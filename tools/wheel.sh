@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Make the wheel: wheel.sh VENVS BUILD OUT
-# One for all versions of Python, and by its tag for all systems with glibc 2.34; auditwheel looks whether that is true. VENVS
-# has the environments "tool" and "wheel" (venvs.sh), BUILD is kept for the next time, OUT gets the one file.
+# One for all versions of Python, and by its tag for all systems with glibc 2.34; auditwheel looks whether that is true.
+# VENVS has the environments "tool" and "wheel" (venvs.sh), BUILD is kept for the next time, OUT gets the one file.
 set -euo pipefail
 
 venvs=$(realpath "$1")

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Compile a target and what it runs with clang's fuzzer, and let it look for a while: fuzz.sh FOLDER SECONDS [TARGET]
-# Targets: hostile (a peer beside a whole endpoint, the default), codec (frames) and engine (frames into live endpoints over the
-# simulated network). The folder keeps each target's corpus, so that a later call goes on from it, and the library that all
-# of them are linked with, until a source changes. Status 77: no clang, or it has no fuzzer.
+# Targets: hostile (a peer beside a whole endpoint, the default), codec (frames) and engine (frames into live endpoints
+# over the simulated network). The folder keeps each target's corpus, so that a later call goes on from it, and the
+# library that all of them are linked with, until a source changes. Status 77: no clang, or it has no fuzzer.
 set -euo pipefail
 
 folder=$1 seconds=$2 target=${3:-hostile}
@@ -18,11 +18,15 @@ own=("$root/test/fuzz/$target.c" "$root/test/fuzz/fuzzer.c") link=() length=3000
 case $target in
 hostile) link=(-Wl,--wrap=process_vm_writev) ;;
 codec) length=9300 ;;
-engine) for part in carrier frames mover network nic nic_models process traffic world; do own+=("$root/sim/$part.c"); done ;;
+engine)
+	for part in carrier frames mover network nic nic_models process traffic world; do
+		own+=("$root/sim/$part.c")
+	done ;;
 *) echo "fuzz.sh: no target $target" >&2; exit 2 ;;
 esac
 
-flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w "-I$root/include" "-I$root/src" "-I$root/kernel" "-I$folder/../../src")
+flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w)
+flags+=("-I$root/include" "-I$root/src" "-I$root/kernel" "-I$folder/../../src")
 mkdir -p "$folder/corpus/$target"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return 0; }' >"$folder/$target-probe.c"
 "$clang" "${flags[@]}" "$folder/$target-probe.c" -o "$folder/$target-probe" 2>/dev/null ||
@@ -32,7 +36,8 @@ echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { retu
 library=$folder/fuzzed.a
 exec {lock}>"$folder/lock"
 flock "$lock"
-if [ ! -e "$library" ] || [ -n "$(find "$root/src" "$root/include" \( -name '*.[ch]' -o -name '*.fields' \) -newer "$library" -print -quit)" ]; then
+sources=("$root/src" "$root/include" '(' -name '*.[ch]' -o -name '*.fields' ')')
+if [ ! -e "$library" ] || [ -n "$(find "${sources[@]}" -newer "$library" -print -quit)" ]; then
 	objects=$(mktemp -d "$folder/objects.XXXXXX")
 	trap 'rm -rf "$objects"' EXIT
 	find "$root/src" -name '*.c' | while read -r source; do

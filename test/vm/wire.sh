@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced in a guest: a wire with both ends here, va (10.0.0.1) and vb (10.0.0.2), and an adapter for remote DMA at each,
-# rxe_va and rxe_vb. Both are in one network namespace, since soft-RoCE knows no other before 6.17; so rules send what
-# goes from one to the other out over the wire, which the kernel would hand over inside else.
+# Sourced in a guest: a wire with both ends here, va (10.0.0.1) and vb (10.0.0.2), and an adapter for remote DMA at
+# each, rxe_va and rxe_vb. Both are in one network namespace, since soft-RoCE knows no other before 6.17; so rules send
+# what goes from one to the other out over the wire, which the kernel would hand over inside else.
 wire_mtu=${wire_mtu:-4200} # so that adapters send 4096 bytes a frame
 ip link add va type veth peer name vb
 for end in va:1 vb:2; do
