@@ -167,7 +167,7 @@ def test_unload(driver: Run, build: Path) -> None:
     once = f"{kill} 1 >/out/said; $k rmmod thole; $k insmod $m"
     driver(
         f"cat >/out/stranger <<'END'{STRANGER}END\n{sys.executable} /out/stranger & stranger=$!\n"
-        f"THOLE_DRIVER=off {kill} 60 >/out/others & others=$!\n"
+        f"(for i in $(seq 6); do THOLE_DRIVER=off {kill} 10 >/out/others; done) & others=$!\n"
         f"for i in $(seq 100); do {once}; done\nkill $stranger; wait $others",
         cpus=2,
     )
