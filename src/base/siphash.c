@@ -9,12 +9,9 @@
 enum {
 	ROUNDS_WORD = 2,
 	ROUNDS_END = 4,
-	/* texts side by side, in sets of a register each: while one waits for a sum there are the others' to be
-	 * computed. As many sets as the processor has registers for. */
-	LANES = 4,
-	SETS = 2,
-	SETS_MAX = 4,
-	LANES_MIN = 3, /* fewer take no longer one by one */
+	QUAD = 4,
+	LANES_MAX = 16, /* texts side by side, */
+	LANES_MIN = 3, /* and fewer take no longer one by one */
 };
 
 /* "somepseudorandomlygeneratedbytes", as the definition has it. */
@@ -80,151 +77,98 @@ uint64_t siphash(const uint64_t key[2], const void *bytes, size_t length)
 
 /* ---- Many of one length ------------------------------------------------------------------------------ */
 
+/* A way to make so many side by side; 0: one by one is faster. */
+struct lanes_way {
+	size_t lanes;
+	void (*digest)(const uint64_t key[2], const uint8_t *const texts[], size_t length, uint64_t digests[]);
+};
+
 #if defined(__x86_64__) && !defined(__KERNEL__) /* which has no vectors of its own */
 
-/* Four states: each operation is the definition's, on all of them. */
-typedef uint64_t lanes __attribute__((vector_size(32)));
+/* Words of four texts: what is loaded and turned at a time, however wide the vectors are that compute. */
+typedef uint64_t quad __attribute__((vector_size(32)));
 
 #define LANES_INLINE static inline __attribute__((always_inline)) /* into what says which instructions there are */
 #define UNROLLED _Pragma("GCC unroll 4") /* else the sets are memory, and no registers */
 
-LANES_INLINE void lanes_round(lanes v[4])
-{
-	v[0] += v[1];
-	v[2] += v[3];
-	v[1] = (v[1] << 13 | v[1] >> 51) ^ v[0];
-	v[3] = (v[3] << 16 | v[3] >> 48) ^ v[2];
-	v[0] = v[0] << 32 | v[0] >> 32;
-	v[2] += v[1];
-	v[0] += v[3];
-	v[1] = (v[1] << 17 | v[1] >> 47) ^ v[2];
-	v[3] = (v[3] << 21 | v[3] >> 43) ^ v[0];
-	v[2] = v[2] << 32 | v[2] >> 32;
-}
-
-LANES_INLINE void lanes_rounds(lanes v[][4], int sets, int rounds)
-{
-	for (int i = 0; i < rounds; i++)
-		UNROLLED for (int set = 0; set < sets; set++)
-			lanes_round(v[set]);
-}
-
-LANES_INLINE void lanes_words(const uint8_t *const texts[], size_t length, size_t at, lanes *words)
-{
-	if (at + 8 <= length)
-		*words = (lanes){load_le64(texts[0] + at), load_le64(texts[1] + at), load_le64(texts[2] + at),
-				 load_le64(texts[3] + at)};
-	else
-		*words = (lanes){last_word(texts[0], length), last_word(texts[1], length), last_word(texts[2], length),
-				 last_word(texts[3], length)};
-}
-
-/* Lanes of two sets, by number. */
+/* Lanes of two quads, by number. */
 #ifdef __clang__
-#define LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define QUAD_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define LANES_OF(a, b, ...) __builtin_shuffle(a, b, (lanes){__VA_ARGS__})
+#define QUAD_OF(a, b, ...) __builtin_shuffle(a, b, (quad){__VA_ARGS__})
 #endif
 
-/* The next four words of each text: as many loads as texts, and turned. */
-LANES_INLINE void lanes_four(const uint8_t *const texts[], size_t at, lanes words[4])
+LANES_INLINE void quad_word(const uint8_t *const texts[], size_t length, size_t at, quad *word)
 {
-	lanes rows[LANES], pairs[4];
-
-	UNROLLED for (int i = 0; i < LANES; i++)
-		memcpy(&rows[i], texts[i] + at, sizeof(rows[i]));
-	pairs[0] = LANES_OF(rows[0], rows[1], 0, 4, 2, 6);
-	pairs[1] = LANES_OF(rows[0], rows[1], 1, 5, 3, 7);
-	pairs[2] = LANES_OF(rows[2], rows[3], 0, 4, 2, 6);
-	pairs[3] = LANES_OF(rows[2], rows[3], 1, 5, 3, 7);
-	words[0] = LANES_OF(pairs[0], pairs[2], 0, 1, 4, 5);
-	words[1] = LANES_OF(pairs[1], pairs[3], 0, 1, 4, 5);
-	words[2] = LANES_OF(pairs[0], pairs[2], 2, 3, 6, 7);
-	words[3] = LANES_OF(pairs[1], pairs[3], 2, 3, 6, 7);
-}
-
-LANES_INLINE void lanes_absorb(lanes v[][4], int sets, const lanes words[])
-{
-	UNROLLED for (int set = 0; set < sets; set++)
-		v[set][3] ^= words[set];
-	lanes_rounds(v, sets, ROUNDS_WORD);
-	UNROLLED for (int set = 0; set < sets; set++)
-		v[set][0] ^= words[set];
-}
-
-LANES_INLINE void lanes_digest(const uint64_t key[2], const uint8_t *const texts[], size_t length, int sets,
-			       uint64_t digests[])
-{
-	const uint64_t start[4] = SIPHASH_START(key);
-	lanes v[SETS_MAX][4], words[SETS_MAX] = {{0}}, four[SETS_MAX][4];
-	size_t at = 0;
-
-	UNROLLED for (int set = 0; set < sets; set++)
-		UNROLLED for (int i = 0; i < 4; i++)
-			v[set][i] = (lanes){start[i], start[i], start[i], start[i]};
-	for (; at + 4 * sizeof(uint64_t) <= length; at += 4 * sizeof(uint64_t)) {
-		UNROLLED for (int set = 0; set < sets; set++)
-			lanes_four(texts + set * LANES, at, four[set]);
-		UNROLLED for (int i = 0; i < 4; i++) {
-			UNROLLED for (int set = 0; set < sets; set++)
-				words[set] = four[set][i];
-			lanes_absorb(v, sets, words);
-		}
-	}
-	for (; at <= length; at += sizeof(uint64_t)) {
-		UNROLLED for (int set = 0; set < sets; set++)
-			lanes_words(texts + set * LANES, length, at, &words[set]);
-		lanes_absorb(v, sets, words);
-	}
-	UNROLLED for (int set = 0; set < sets; set++)
-		v[set][2] ^= 0xff;
-	lanes_rounds(v, sets, ROUNDS_END);
-	UNROLLED for (int set = 0; set < sets; set++) {
-		words[set] = v[set][0] ^ v[set][1] ^ v[set][2] ^ v[set][3];
-		memcpy(digests + set * LANES, &words[set], sizeof(words[set]));
-	}
-}
-
-__attribute__((target("avx512vl"))) static void lanes_avx512(const uint64_t key[2], const uint8_t *const texts[],
-							     size_t length, uint64_t digests[])
-{
-	lanes_digest(key, texts, length, SETS_MAX, digests);
-}
-
-__attribute__((target("avx2"))) static void lanes_avx2(const uint64_t key[2], const uint8_t *const texts[],
-						       size_t length, uint64_t digests[])
-{
-	lanes_digest(key, texts, length, SETS, digests);
-}
-
-/* How many are fastest side by side here; 0: one by one is. */
-static size_t lanes_wide(void)
-{
-	if (__builtin_cpu_supports("avx512vl"))
-		return LANES * SETS_MAX;
-	return __builtin_cpu_supports("avx2") ? LANES * SETS : 0;
-}
-
-static void lanes_try(size_t wide, const uint64_t key[2], const uint8_t *const texts[], size_t length,
-		      uint64_t digests[])
-{
-	if (wide > LANES * SETS)
-		lanes_avx512(key, texts, length, digests);
+	if (at + 8 <= length)
+		*word = (quad){load_le64(texts[0] + at), load_le64(texts[1] + at), load_le64(texts[2] + at),
+			       load_le64(texts[3] + at)};
 	else
-		lanes_avx2(key, texts, length, digests);
+		*word = (quad){last_word(texts[0], length), last_word(texts[1], length), last_word(texts[2], length),
+			       last_word(texts[3], length)};
+}
+
+/* The next four words of each text: as many loads as texts, and turned. */
+LANES_INLINE void quad_four(const uint8_t *const texts[], size_t at, quad words[4])
+{
+	quad rows[QUAD], pairs[4];
+
+	UNROLLED for (int i = 0; i < QUAD; i++)
+		memcpy(&rows[i], texts[i] + at, sizeof(rows[i]));
+	pairs[0] = QUAD_OF(rows[0], rows[1], 0, 4, 2, 6);
+	pairs[1] = QUAD_OF(rows[0], rows[1], 1, 5, 3, 7);
+	pairs[2] = QUAD_OF(rows[2], rows[3], 0, 4, 2, 6);
+	pairs[3] = QUAD_OF(rows[2], rows[3], 1, 5, 3, 7);
+	words[0] = QUAD_OF(pairs[0], pairs[2], 0, 1, 4, 5);
+	words[1] = QUAD_OF(pairs[1], pairs[3], 0, 1, 4, 5);
+	words[2] = QUAD_OF(pairs[0], pairs[2], 2, 3, 6, 7);
+	words[3] = QUAD_OF(pairs[1], pairs[3], 2, 3, 6, 7);
+}
+
+/* Both as one vector, which old compilers cannot say. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define QUAD_JOIN(low, high) __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7)
+#endif
+#endif
+
+#define LANES_NAME(what) what##_avx2
+#define LANES_TARGET "avx2"
+#define LANES_QUADS 1
+#define LANES_SETS 2
+#include "base/siphash_lanes.h"
+
+#define LANES_NAME(what) what##_avx512vl /* rotates, and has twice the registers */
+#define LANES_TARGET "avx512vl"
+#define LANES_QUADS 1
+#define LANES_SETS 4
+#include "base/siphash_lanes.h"
+
+#ifdef QUAD_JOIN
+#define LANES_NAME(what) what##_avx512
+#define LANES_TARGET "avx512vl"
+#define LANES_QUADS 2
+#define LANES_SETS 2
+#include "base/siphash_lanes.h"
+#endif
+
+/* The fastest here. Processors that were made before there was AVX512-VBMI2 slow down for the widest vectors. */
+static struct lanes_way lanes_best(void)
+{
+#ifdef QUAD_JOIN
+	if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2"))
+		return (struct lanes_way){16, lanes_digest_avx512};
+#endif
+	if (__builtin_cpu_supports("avx512vl"))
+		return (struct lanes_way){16, lanes_digest_avx512vl};
+	return __builtin_cpu_supports("avx2") ? (struct lanes_way){8, lanes_digest_avx2} : (struct lanes_way){0, NULL};
 }
 
 #else
 
-static size_t lanes_wide(void)
+static struct lanes_way lanes_best(void)
 {
-	return 0;
-}
-
-static void lanes_try(size_t wide, const uint64_t key[2], const uint8_t *const texts[], size_t length,
-		      uint64_t digests[])
-{
-	(void)wide, (void)key, (void)texts, (void)length, (void)digests;
+	return (struct lanes_way){0, NULL};
 }
 
 #endif
@@ -233,19 +177,19 @@ static void lanes_try(size_t wide, const uint64_t key[2], const uint8_t *const t
 static size_t lanes_some(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length,
 			 uint64_t *digests)
 {
-	size_t wide = count < LANES_MIN ? 0 : lanes_wide();
-	const uint8_t *side[SETS_MAX * LANES];
-	uint64_t found[SETS_MAX * LANES];
+	const struct lanes_way way = count < LANES_MIN ? (struct lanes_way){0, NULL} : lanes_best();
+	const uint8_t *side[LANES_MAX];
+	uint64_t found[LANES_MAX];
 
-	if (wide == 0)
+	if (way.lanes == 0)
 		return 0;
-	if (count >= wide) {
-		lanes_try(wide, key, texts, length, digests);
-		return wide;
+	if (count >= way.lanes) {
+		way.digest(key, texts, length, digests);
+		return way.lanes;
 	}
-	for (size_t i = 0; i < wide; i++)
+	for (size_t i = 0; i < way.lanes; i++)
 		side[i] = texts[i < count ? i : 0];
-	lanes_try(wide, key, side, length, found);
+	way.digest(key, side, length, found);
 	memcpy(digests, found, count * sizeof(*digests));
 	return count;
 }

@@ -1520,6 +1520,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "tags made side by side are not those made one by one",
+        "src/base/siphash_lanes.h",
+        "v[1] = (v[1] << 17 | v[1] >> 47) ^ v[2];",
+        "v[1] = (v[1] << 16 | v[1] >> 48) ^ v[2];",
+    ),
+    Fault(
+        "fewer tags than there are lanes are made of the first text alone",
+        "src/base/siphash.c",
+        "side[i] = texts[i < count ? i : 0];",
+        "side[i] = texts[0];",
+    ),
+    Fault(
         "a freed extent forgets its neighbour behind",
         "src/base/arena.c",
         "\t\textent_take(arena, after);\n\t\tlength += arena->tags[after].length;\n",
