@@ -216,6 +216,8 @@ static void work_report(struct sim_queue *queue, struct sim_work *work, int stat
 
 	if (status || !(work->work.flags & NIC_POST_SILENT))
 		nic_complete(queue, &completion, when_ns);
+	else
+		queue->nic->silent++;
 	list_unlink(&work->node);
 	queue->work_count--;
 	free(work->copy);

@@ -70,6 +70,7 @@ struct sim_nic {
 	uint64_t cpu_ns;           /* until then its process is busy */
 	uint64_t send_free_ns, receive_free_ns; /* its lines */
 	uint64_t copied_ns, registering_ns; /* of the processor's time, so far */
+	uint64_t silent;            /* works that ended and were not reported */
 	uint64_t registered;       /* bytes, now */
 	uint32_t registrations;    /* so far */
 	uint32_t queues;

@@ -184,6 +184,8 @@ struct transport {
 	bool (*drained)(struct transport_owner *owner);
 	/* The same of one peer. NULL: it has. */
 	bool (*settled)(struct transport_peer *peer);
+	/* An answer is awaited to what went to this peer by another transport: find out if it dies. NULL: none is. */
+	void (*watch)(struct transport_peer *peer);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */
 	void (*notify_close)(struct transport_owner *owner);
 	/* What thole_peer_info says of the endpoint itself. NULL: nothing. */

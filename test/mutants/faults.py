@@ -1737,6 +1737,24 @@ FAULTS = [
         "\t(void)card_turn_from;\n",
     ),
     Fault(
+        "a sender with few slots does not say so",
+        "src/transport/verbs/records.c",
+        "\t\thead->flags |= HEAD_SOON;\n",
+        "\t\thead->flags |= 0;\n",
+    ),
+    Fault(
+        "each message of a slow stream has a note of its own",
+        "src/transport/verbs/card.h",
+        "CARD_OWED = 1000000, ",
+        "CARD_OWED = 20000, ",
+    ),
+    Fault(
+        "silent works are not over with the next one",
+        "src/transport/verbs/pair.c",
+        "1 + (id >> ID_SILENT_SHIFT & ID_SILENT)",
+        "1 + (id >> ID_SILENT_SHIFT & 0)",
+    ),
+    Fault(
         "a chunk without immediate data is not told of",
         "src/transport/verbs/pipeline.c",
         "\tif (!imm)\n\t\trecords_tell_chunk(pair);\n",

@@ -723,6 +723,14 @@ static bool datagram_settled(struct transport_peer *peer)
 	return connection && connection->state == CONNECTION_OPEN && list_empty(&connection->out.unacked);
 }
 
+static void datagram_watch(struct transport_peer *peer)
+{
+	struct connection *connection = connection_of(peer);
+
+	if (connection && connection->state == CONNECTION_OPEN && connection->silence.checked_ns == 0)
+		connection_wake(connection, connection->engine->now_ns); /* silence_check sees what is pending */
+}
+
 static void datagram_notify_close(struct transport_owner *owner)
 {
 	struct datagram *datagram = datagram_of(owner);
@@ -772,6 +780,7 @@ const struct transport datagram_transport = {
 	.close = datagram_close,
 	.drained = datagram_drained,
 	.settled = datagram_settled,
+	.watch = datagram_watch,
 	.notify_close = datagram_notify_close,
 	.info_own = datagram_info_own,
 	.reaches = datagram_reaches,

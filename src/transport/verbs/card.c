@@ -105,6 +105,7 @@ static int card_lay_out(struct card *card)
 		card->slots[i] = (struct send_slot){.bytes = card->memory + (uint64_t)i * setup->slot, .index = i};
 		list_push_back(&card->free_slots, &card->slots[i].node);
 	}
+	card->free_slot_count = setup->slots;
 	for (uint32_t i = 0; i < setup->bays; i++) {
 		card->bays[i] = (struct bay){.bytes = bays + (uint64_t)i * setup->bay, .index = i};
 		list_push_back(&card->free_bays, &card->bays[i].node);
@@ -143,7 +144,7 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter");
 	}
 	*card = (struct card){.owner = owner, .nic = nic, .setup = *setup, .carrier = carrier,
-			      .carrier_arg = carrier_arg, .next_id = 1};
+			      .carrier_arg = carrier_arg, .next_id = 1, .timer_ns = UINT64_MAX};
 	list_init(&card->free_slots);
 	list_init(&card->free_bays);
 	list_init(&card->early);
@@ -207,7 +208,7 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 		pair_stopped(pair);
 		return;
 	}
-	pair->works--;
+	pair_work_ended(pair, completion->id);
 	switch (completion->id >> 56) {
 	case WORK_SLOT:
 		records_ended(card, index);
@@ -314,16 +315,32 @@ static int card_turn(struct card *card)
 		if (pair->dead && !pair->queue && list_empty(&pair->fetches)) {
 			pair->peer->pair = NULL;
 			pair_free(pair);
-		} else if (!pair->dead && (pair_deadline(pair) != UINT64_MAX || pair_is_needed(pair) || pair->early ||
-					   pair->again)) {
+		} else if (!pair->dead && pair_is_busy(pair)) {
 			card_attend(pair);
 			if (pair->starved && !starved)
 				starved = pair;
+		} else if (!pair->dead) {
+			card_wake(card, pair_deadline(pair));
 		}
 	}
 	if (starved)
 		card_turn_from(card, starved);
 	return n;
+}
+
+/* Pairs whose time has come are due. */
+static void card_timer(struct card *card)
+{
+	card->timer_ns = UINT64_MAX;
+	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
+		struct pair *pair = container_of(node, struct pair, node);
+		uint64_t deadline_ns = pair->dead ? UINT64_MAX : pair_deadline(pair);
+
+		if (deadline_ns <= card->now_ns)
+			card_attend(pair);
+		else
+			card_wake(card, deadline_ns);
+	}
 }
 
 int card_progress(struct card *card)
@@ -333,6 +350,8 @@ int card_progress(struct card *card)
 	card_time(card);
 	n = (int)card_poll(card);
 	card_events(card);
+	if (card->timer_ns <= card->now_ns)
+		card_timer(card);
 	n += card_turn(card);
 	access_turn(card);
 	bulk_verbs_feed(card);
@@ -356,7 +375,7 @@ int card_transmit(struct card *card)
 
 uint64_t card_deadline(const struct card *card)
 {
-	uint64_t deadline_ns = UINT64_MAX;
+	uint64_t deadline_ns = card->timer_ns;
 
 	for (struct list_node *node = list_first(&card->due); node; node = list_next(&card->due, node)) {
 		uint64_t its_ns = pair_deadline(container_of(node, struct pair, due));

@@ -40,13 +40,14 @@ enum card_limits {
 	CARD_TRANSFERS = 1 << 16,
 	CARD_LENT_MAX = 1 << 10,    /* windows that peers may read now */
 	CARD_READ = 16 << 20,       /* bytes of a read */
+	CARD_SILENT = 15,           /* works of a queue one after the other whose end is not reported */
 };
 
 /* Nanoseconds. */
 enum card_times {
 	CARD_HELLO_LEAST = 200000,  /* until a hello is said again, doubling */
 	CARD_HELLO_MOST = 50000000,
-	CARD_OWED = 20000,          /* longest that a peer is not told what was handled */
+	CARD_OWED = 1000000,        /* longest that a peer is not told what was handled */
 	CARD_PROBE = 20000000,      /* a queue by which nothing comes that is waited for is tried after it */
 	CARD_CROWDED = 1000000,     /* a queue is waited for so long, until one that is in use is closed, */
 	CARD_HELD = 4000000,        /* which was open for so long: else none of them gets anything done */
@@ -96,6 +97,7 @@ enum head_flags {
 	HEAD_RECORD = 1 << 0,
 	HEAD_LENT = 1 << 1,         /* a struct lent_there follows the record */
 	HEAD_CHUNK = 1 << 2,        /* of a note: a chunk was written before it */
+	HEAD_SOON = 1 << 3,         /* of a record: say at once that it was handled, slots are few */
 };
 
 /* A window of a peer that may be read. */
@@ -172,10 +174,11 @@ struct pair {
 	uint64_t since_ns;          /* of WAITING, or of ending */
 	uint64_t open_ns;           /* of OPEN */
 	uint64_t ended_at;
-	uint32_t works;             /* posted, and not ended */
+	uint32_t works;             /* posted, and not known to have ended; */
+	uint32_t silent;            /* the last so many of them are silent */
 	uint64_t probe_ns;          /* when to see whether the queue is one still, if it is needed */
 	struct list_node node;      /* in card->pairs_list: least recently used first */
-	struct list_node due;       /* in card->due, while there is something to do at a time or in each turn */
+	struct list_node due;       /* in card->due, while there is something to do in each turn */
 
 	/* Which way (verbs.c). */
 	uint8_t way;                /* enum pair_way */
@@ -305,6 +308,7 @@ struct card {
 	struct send_slot *slots;
 	struct bay *bays;           /* of staging */
 	struct list_node free_slots, free_bays, early;
+	uint32_t free_slot_count;
 	uint32_t early_count;
 	uint8_t *landing_used;      /* a byte a bay */
 	uint32_t landing_free;
@@ -312,6 +316,7 @@ struct card {
 	uint32_t pair_count, pair_room;
 	struct list_node list;      /* of all, least recently used first */
 	struct list_node due;
+	uint64_t timer_ns;          /* no pair that is not due has something to do before; UINT64_MAX: none has */
 	uint32_t queue_count;
 	uint32_t share;             /* records that a peer may send beyond what was handled */
 	uint32_t next_id;
@@ -353,9 +358,16 @@ int card_progress(struct card *card);
 int card_transmit(struct card *card);
 uint64_t card_deadline(const struct card *card);
 bool card_drained(const struct card *card);
-/* Have a pair looked at in each turn, from now on until nothing is left to be done. */
+/* Have a pair looked at in each turn, from now on until nothing is left to be done but at a time. */
 void card_attend(struct pair *pair);
-/* What works are for, in their ids: a kind in the upper byte. */
+/* Have all pairs looked at for what is due at this time. */
+static inline void card_wake(struct card *card, uint64_t when_ns)
+{
+	if (when_ns < card->timer_ns)
+		card->timer_ns = when_ns;
+}
+/* What works are for, in their ids: a kind in the upper byte, then how many silent ones it ends (pair_post), and an
+ * index. */
 enum { WORK_SLOT, WORK_BAY, WORK_READ, WORK_NOTE, WORK_PROBE, WORK_PUT, WORK_ACCESS };
 
 static inline uint64_t work_id(uint64_t kind, uint64_t index)
@@ -388,14 +400,19 @@ void pair_alive(struct pair *pair);
 bool pair_is_needed(const struct pair *pair);
 /* What is due by card->now_ns. */
 void pair_turn(struct pair *pair);
+/* Whether something is to be looked at in each turn. */
+bool pair_is_busy(const struct pair *pair);
 uint64_t pair_deadline(const struct pair *pair);
 /* Its endpoint closes: tell the peer. */
 void pair_end(struct pair *pair);
 /* Forget it; its memory goes when it may. */
 void pair_disconnect(struct pair *pair);
 void pair_free(struct pair *pair);
-/* Post, and count. Errors as nic->calls->post; where it breaks, the pair is told later. */
-int pair_post(struct pair *pair, const struct nic_work *work);
+/* Post, and count; a silent work now and then loudly. Errors as nic->calls->post; where it breaks, the pair is told
+ * later. */
+int pair_post(struct pair *pair, struct nic_work *work);
+/* A work of this id has ended, and with it the silent ones before. */
+void pair_work_ended(struct pair *pair, uint64_t id);
 
 /* ---- records.c ------------------------------------------------------------------------------------ */
 

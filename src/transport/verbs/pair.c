@@ -98,13 +98,31 @@ void pair_alive(struct pair *pair)
 	}
 }
 
-int pair_post(struct pair *pair, const struct nic_work *work)
-{
-	int status = calls_of(pair)->post(pair->queue, work);
+enum { ID_SILENT_SHIFT = 48, ID_SILENT = 0xff };
 
-	if (!status)
-		pair->works++;
-	return status;
+int pair_post(struct pair *pair, struct nic_work *work)
+{
+	bool silent = work->flags & NIC_POST_SILENT && pair->silent < CARD_SILENT &&
+		      pair->silent < pair->card->nic->limits.works / 8;
+	int status;
+
+	if (!silent) {
+		work->flags &= (uint8_t)~NIC_POST_SILENT;
+		work->id |= (uint64_t)pair->silent << ID_SILENT_SHIFT;
+	}
+	status = calls_of(pair)->post(pair->queue, work);
+	if (status)
+		return status;
+	pair->works++;
+	pair->silent = silent ? pair->silent + 1 : 0;
+	return 0;
+}
+
+void pair_work_ended(struct pair *pair, uint64_t id)
+{
+	uint32_t ended = 1 + (id >> ID_SILENT_SHIFT & ID_SILENT);
+
+	pair->works -= ended < pair->works ? ended : pair->works; /* silent ones that failed were counted alone */
 }
 
 /* ---- Hellos --------------------------------------------------------------------------------------- */
@@ -207,7 +225,7 @@ static void pair_make(struct pair *pair)
 	pair->connected = false;
 	pair->proven = false;
 	pair->wanted = false;
-	pair->works = 0;
+	pair->works = pair->silent = 0;
 	pair->round++;
 	pair_connect(pair);
 	if (pair->state != PAIR_ASKING)
@@ -250,6 +268,11 @@ bool pair_is_needed(const struct pair *pair)
 	return !list_empty(&pair->sent) || !list_empty(&pair->accesses) || bulk_verbs_busy(pair);
 }
 
+bool pair_is_busy(const struct pair *pair)
+{
+	return pair->early || pair->again || (pair->state == PAIR_OPEN ? bulk_verbs_busy(pair) : pair_is_needed(pair));
+}
+
 void pair_break(struct pair *pair)
 {
 	if (!pair->queue || pair->state == PAIR_STOPPING)
@@ -278,7 +301,7 @@ void pair_stopped(struct pair *pair)
 	calls_of(pair)->queue_free(pair->queue);
 	pair->queue = NULL;
 	pair->card->queue_count--;
-	pair->works = 0;
+	pair->works = pair->silent = 0;
 	pair->connected = false;
 	pair->state = PAIR_IDLE;
 	pair->owed_ns = UINT64_MAX;
@@ -402,7 +425,7 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
  * a hello that was lost. */
 static bool pair_probes(const struct pair *pair)
 {
-	return pair->state == PAIR_OPEN && pair->works == 0 && pair_is_needed(pair);
+	return pair->state == PAIR_OPEN && pair->works == pair->silent && pair_is_needed(pair);
 }
 
 static void pair_probe(struct pair *pair)

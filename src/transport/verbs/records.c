@@ -6,7 +6,8 @@
  * when the peer has said that it was handled, and the adapter does not read it any more. After a queue was made anew,
  * all that the peer does not have go again, in order; what comes twice is dropped by its number.
  *
- * What was handled and granted is said in each head; a note, which has no number, says it where no record goes.
+ * What was handled and granted is said in each head; a note, which has no number, says it where no record goes: when
+ * half of what may come has come, when the sender's slots are few (HEAD_SOON), or after CARD_OWED.
  */
 #include <string.h>
 
@@ -38,19 +39,24 @@ static void records_stamp(struct pair *pair, struct head *head)
 	pair->owed_ns = UINT64_MAX;
 }
 
+/* An adapter that has the bytes needs the slot no more, and nobody waits for the end of its work. */
 static int slot_post(struct pair *pair, struct send_slot *slot)
 {
 	struct card *card = pair->card;
+	struct head *head = (struct head *)(void *)slot->bytes;
+	bool has = slot->length <= card->nic->limits.inline_max;
 	struct nic_segment segment = {slot->bytes, slot->length, card->registered.local_key};
 	struct nic_work work = {.operation = NIC_SEND, .count = 1, .segments = &segment,
-				.id = work_id(WORK_SLOT, slot->index)};
+				.id = has ? work_id(WORK_NOTE, 0) : work_id(WORK_SLOT, slot->index)};
 	int status;
 
-	records_stamp(pair, (struct head *)(void *)slot->bytes);
-	if (slot->length <= card->nic->limits.inline_max)
-		work.flags = NIC_POST_INLINE;
+	records_stamp(pair, head);
+	if (card->free_slot_count < card->setup.slots / 4)
+		head->flags |= HEAD_SOON;
+	if (has)
+		work.flags = NIC_POST_INLINE | NIC_POST_SILENT;
 	status = pair_post(pair, &work);
-	slot->flying = !status;
+	slot->flying = !status && !has;
 	return status;
 }
 
@@ -58,6 +64,7 @@ static void slot_put(struct card *card, struct send_slot *slot)
 {
 	slot->handled = false;
 	list_push_front(&card->free_slots, &slot->node);
+	card->free_slot_count++;
 }
 
 void records_ended(struct card *card, uint32_t index)
@@ -145,9 +152,11 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	}
 	slot = container_of(node, struct send_slot, node);
 	list_remove(node);
+	card->free_slot_count--;
 	slot_write(pair, slot, record, payload, offset, length);
 	list_push_back(&pair->sent, &slot->node);
 	pair_alive(pair);
+	card_wake(card, pair->probe_ns);
 	slot_post(pair, slot); /* where it fails, it goes by the next queue */
 	return 0;
 }
@@ -174,8 +183,8 @@ static void note_post(struct pair *pair, uint16_t flags)
 {
 	struct head head = {.number = (uint32_t)pair->next, .flags = flags};
 	struct nic_segment segment = {&head, sizeof(head), 0};
-	struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE, .count = 1, .segments = &segment,
-				.id = work_id(WORK_NOTE, 0)};
+	struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE | NIC_POST_SILENT, .count = 1,
+				.segments = &segment, .id = work_id(WORK_NOTE, 0)};
 
 	records_stamp(pair, &head);
 	pair_post(pair, &work); /* where it fails, the queue is broken, and says so */
@@ -201,7 +210,7 @@ void records_tell_chunk(struct pair *pair)
 static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)
 {
 	return length >= sizeof(*head) &&
-	       (head->flags == HEAD_CHUNK || !(head->flags & (uint16_t)~(HEAD_RECORD | HEAD_LENT))) &&
+	       (head->flags == HEAD_CHUNK || !(head->flags & (uint16_t)~(HEAD_RECORD | HEAD_LENT | HEAD_SOON))) &&
 	       head_bytes(head) + head->length == length && (head->flags & HEAD_RECORD || head->length == 0) &&
 	       number_near(pair->next, head->handled) <= pair->next;
 }
@@ -267,9 +276,11 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 	pair->expected++;
 	if (pair->owed_ns == UINT64_MAX)
 		pair->owed_ns = pair->card->now_ns + CARD_OWED;
-	if (pair->expected - pair->told_handled >= (pair->card->share + 1) / 2)
+	if (head.flags & HEAD_SOON || pair->expected - pair->told_handled >= (pair->card->share + 1) / 2)
 		pair->owed_ns = pair->card->now_ns;
-	card_attend(pair);
+	if (pair->ending)
+		card_attend(pair);
+	card_wake(pair->card, pair->owed_ns);
 	record_deliver(pair, &head, bytes, true);
 }
 

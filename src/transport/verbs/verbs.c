@@ -519,6 +519,14 @@ static int push_by_way(struct pair *pair, const struct record *record, const str
 	return records_push(pair, record, payload, offset, length);
 }
 
+/* Whether its sender waits for an answer, also when the peer has said that the record was handled. */
+static bool record_is_answered(const struct record *record)
+{
+	return record->kind == RECORD_EAGER ? record->flags & RECORD_SYNC
+					    : record->kind >= RECORD_RTS && record->kind < RECORD_MESSAGE_KINDS &&
+						      record->kind != RECORD_FINISH;
+}
+
 static int verbs_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		      uint64_t offset, uint32_t length)
 {
@@ -529,6 +537,8 @@ static int verbs_push(struct transport_peer *peer, const struct record *record, 
 		return THOLE_ERR_AGAIN;
 	access_turn(pair->card); /* whom this tells that memory was mapped anew finds no registration of the old one */
 	error = push_by_way(pair, record, payload, offset, length);
+	if (!error && pair->way == WAY_QUEUE && !verbs_alone(peer->owner) && record_is_answered(record))
+		datagram_transport.watch(peer);
 	if (!error && (record->kind == RECORD_FINISH || record->kind == RECORD_REPLY))
 		bulk_verbs_offer_end(pair, record->tag); /* whichever way it goes */
 	return error;
