@@ -203,19 +203,3 @@ void cache_give(struct cache *cache, struct cache_entry *entry)
 	if (cache->idle_count > cache->idle_max)
 		cache_evict(cache);
 }
-
-uint32_t cache_sweep(struct cache *cache)
-{
-	struct cache_entry *entry = cache->idle.newer, *next;
-	uint32_t count = 0;
-
-	for (; entry != &cache->idle; entry = next) {
-		next = entry->newer;
-		if (entry_right(entry))
-			continue;
-		cache->counts.invalidations++;
-		entry_drop(cache, entry);
-		count++;
-	}
-	return count;
-}

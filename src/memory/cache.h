@@ -91,7 +91,4 @@ void cache_give(struct cache *cache, struct cache_entry *entry);
 /* Whether cache_take would find it. */
 bool cache_has(struct cache *cache, uint64_t address, uint64_t length, uint32_t access);
 
-/* Idle ones that have become wrong go, which would else stay until somebody wants that memory. Returns how many. */
-uint32_t cache_sweep(struct cache *cache);
-
 #endif

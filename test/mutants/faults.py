@@ -1851,6 +1851,18 @@ FAULTS = [
         "\tif (ns > trip_ns)",
     ),
     Fault(
+        "a name that is no option goes unsaid",
+        "src/base/options.c",
+        "\treturn error || !values.warning[0] ? error : ",
+        "\tif (error || values.warning[0])\n\t\treturn error;\n\treturn !values.warning[0] ? 0 : ",
+    ),
+    Fault(
+        "a region is exposed for what nobody knows",
+        REMOTE,
+        "\tif (access & ~known)\n",
+        "\tif (access & known & ~known)\n",
+    ),
+    Fault(
         "an adapter's hint is taken for right whatever was seen",
         "src/transport/verbs/choose.c",
         "return hint - hint / 6 <= seen && seen <= hint + hint / 6 ? hint : seen;",
