@@ -32,7 +32,7 @@ LEVEL = 1.03  # times as long is still as fast
 # What README.md shows: how a row begins there, and the row's name and sizes.
 SHOWN = (
     ("inside a node", "ping-pong", (8, 512, 65536, 1 << 20, 4 << 20)),
-    ("between hosts, raw frames", "ping-pong, raw and UDP", (8, 4096, 65536, 1 << 20, 4 << 20)),
+    ("between hosts, raw and UDP", "ping-pong, raw and UDP", (8, 4096, 65536, 1 << 20, 4 << 20)),
     ("between hosts, UDP alone", "ping-pong, UDP alone", (8,)),
 )
 
