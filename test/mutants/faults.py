@@ -288,6 +288,12 @@ FAULTS = [
         "\t\tengine_count(engine, COUNTER_FRAMES_DUPLICATE);\n",
     ),
     Fault(
+        "who was asked once is asked for ever",
+        ENGINE,
+        "\tALONE_FRAMES = 1,",
+        "\tALONE_FRAMES = 0,",
+    ),
+    Fault(
         "a record that found no frame leaves some behind",
         TRANSMIT,
         "\t\t\ttransmit_take_back(connection, first);\n",

@@ -325,6 +325,26 @@ static void exchange__net_eager_alone_decides(void **state)
 	pair_close(&pair);
 }
 
+/* The word that a transfer before it is done may still be under way: whoever was asked once is not asked for ever. */
+static void exchange__net_eager_alone_after_a_transfer(void **state)
+{
+	static const char *const a[] = {HOST_A, "net_eager_alone=70000", NULL};
+	static const char *const b[] = {HOST_B, "net_eager_alone=70000", NULL};
+	struct pair pair, back;
+
+	(void)state;
+	two_open(&pair, a, b);
+	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+	two_exchange(&pair, 0, 65536);
+	two_settle(&pair);
+	two_exchange(&back, 1, 70001);
+	assert_int_equal(pair_counter(pair.b, "sent_rendezvous"), 1);
+	assert_false(endpoint_drained(pair.a));
+	two_exchange(&pair, 2, 70000);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
+	pair_close(&pair);
+}
+
 static void exchange__put_get_atomic(void **state)
 {
 	static uint64_t memory[10000], here[10000];
@@ -773,6 +793,7 @@ int main(void)
 		cmocka_unit_test(exchange__all_lengths),
 		cmocka_unit_test(exchange__net_eager_max_decides),
 		cmocka_unit_test(exchange__net_eager_alone_decides),
+		cmocka_unit_test(exchange__net_eager_alone_after_a_transfer),
 		cmocka_unit_test(exchange__put_get_atomic),
 		cmocka_unit_test(exchange__frames_are_lost),
 		cmocka_unit_test(exchange__every_fifth_frame_is_lost),
