@@ -290,8 +290,8 @@ FAULTS = [
     Fault(
         "who was asked once is asked for ever",
         ENGINE,
-        "\tALONE_FRAMES = 1,",
-        "\tALONE_FRAMES = 0,",
+        "list_has_more(&connection->out.unacked) ||",
+        "!list_empty(&connection->out.unacked) ||",
     ),
     Fault(
         "a record that found no frame leaves some behind",

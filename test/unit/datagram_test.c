@@ -330,6 +330,8 @@ static void exchange__net_eager_alone_after_a_transfer(void **state)
 {
 	static const char *const a[] = {HOST_A, "net_eager_alone=70000", NULL};
 	static const char *const b[] = {HOST_B, "net_eager_alone=70000", NULL};
+	static uint8_t out[70000], in[70000];
+	struct thole_request *send[3], *receive[3];
 	struct pair pair, back;
 
 	(void)state;
@@ -342,6 +344,18 @@ static void exchange__net_eager_alone_after_a_transfer(void **state)
 	assert_false(endpoint_drained(pair.a));
 	two_exchange(&pair, 2, 70000);
 	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
+	two_settle(&pair);
+	/* Behind others that were sent, or only gathered to be sent, it is asked for. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, sizeof(in), 3, UINT64_MAX, 0, NULL, &receive[i]),
+				 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, out, i < 2 ? 100 : 70000, 3, 0, 0, NULL, &send[i]), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(two_finish(&pair, pair.b, receive[i], NULL), 0);
+		assert_int_equal(two_finish(&pair, pair.a, send[i], NULL), 0);
+	}
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 1);
 	pair_close(&pair);
 }
 

@@ -195,19 +195,16 @@ uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *pe
 	return transmit_piece_max(connection);
 }
 
-enum {
-	ALONE_FRAMES = 1, /* in flight beside a message by itself: what said that a transfer before it is done */
-};
-
 /* A message by itself waits for the trip that asking for it takes, and its copies cost less: so it may be longer, if
- * the window takes all of it at once, and nothing moves bulk by itself. Among others the trip costs nothing. Whoever
- * wants messages to be asked for from less on wants that here too. */
+ * the window takes all of it at once, and nothing moves bulk by itself. Among others the trip costs nothing; one frame
+ * is no other, since it may say that a transfer before is done. Whoever wants messages to be asked for from less on
+ * wants that here too. */
 static uint64_t engine_eager_alone(const struct engine *engine, const struct connection *connection)
 {
 	const struct options *options = &engine->owner->options;
 
 	if (options->net_eager_max < ENGINE_PIECE_MAX || options->eager_max < ENGINE_PIECE_MAX ||
-	    connection->out.flight > ALONE_FRAMES || engine->links[connection->routes.use[LINK_BULK]]->mover)
+	    list_has_more(&connection->out.unacked) || engine->links[connection->routes.use[LINK_BULK]]->mover)
 		return 0;
 	return lesser(options->net_eager_alone, transmit_bytes_max(connection));
 }
