@@ -345,7 +345,7 @@ static void exchange__net_eager_alone_after_a_transfer(void **state)
 	two_exchange(&pair, 2, 70000);
 	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
 	two_settle(&pair);
-	/* Behind others that were sent, or only gathered to be sent, it is asked for. */
+	/* Behind several it is asked for. */
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, sizeof(in), 3, UINT64_MAX, 0, NULL, &receive[i]),
 				 0);
