@@ -513,8 +513,9 @@ struct thole_option_info {
 	const char *help;     /* one line */
 };
 
-/* Option number index, counted from 0. Errors: NOT_FOUND after the last. The strings live until this thread's
- * next call of it. Sizes take the suffixes k, m, g (powers of 1024), times ns, us, ms, s. */
+/* Option number index, counted from 0. Errors: NOT_FOUND after the last. A walk from 0 on reads files
+ * and environment once, at its beginning; else each call does. The strings live until this thread's next call of it.
+ * Sizes take the suffixes k, m, g (powers of 1024), times ns, us, ms, s. */
 THOLE_API int thole_option_info(unsigned index, struct thole_option_info *info_p);
 
 /* What opening an endpoint with these strings (NULL: none) would say of them, and of the options that the environment

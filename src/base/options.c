@@ -673,17 +673,20 @@ int thole_option_info(unsigned index, struct thole_option_info *info_p)
 		[OPTION_BOOL] = "bool",   [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",
 		[OPTION_KEY] = "key",
 	};
+	static _Thread_local struct options options;
+	static _Thread_local unsigned next;
 	const struct option_row *row;
-	struct options options;
 
 	if (index >= OPTIONS_COUNT || !info_p)
 		return error_set(index >= OPTIONS_COUNT ? THOLE_ERR_NOT_FOUND : THOLE_ERR_ARGUMENT,
 				 "option number %u: there are %d, and the result must not be NULL",
 				 index, (int)OPTIONS_COUNT);
 	row = &rows[index];
-	/* A bad value somewhere makes opening fail with the reason; what is asked here are the
-	 * good ones. */
-	(void)options_load(&options, NULL);
+	/* A walk over all options reads the files once. A bad value somewhere makes opening fail with the reason; what
+	 * is asked here are the good ones. */
+	if (index == 0 || index != next)
+		(void)options_load(&options, NULL);
+	next = index + 1;
 	value_print(&options, row, value);
 	*info_p = (struct thole_option_info){
 		.name = row->name,
