@@ -23,7 +23,6 @@ BOUNDS = {
     "pull.h": ("pull_limits",),
     "serve.h": ("serve_limits",),
     "scatter.c": ("",),
-    "burst.h": ("",),
     "silence.h": ("silence_limits",),
     "naming.h": ("",),
     "liveness.h": ("liveness_limits",),

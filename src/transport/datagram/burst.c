@@ -3,19 +3,18 @@
  * burst: frames to be sent gather here, and go to one link at a time; see burst.h. Pure.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/transmit_frame.h"
-
-static uint8_t zeros[ENGINE_FRAME_MAX];
 
 int burst_init(struct engine *engine)
 {
 	engine->burst = malloc(sizeof(*engine->burst));
 	if (!engine->burst)
 		return THOLE_ERR_MEMORY;
-	engine->burst->count = 0;
+	engine->burst->count = engine->burst->used = 0;
 	engine->burst->full = false;
 	return 0;
 }
@@ -25,19 +24,16 @@ void burst_fini(struct engine *engine)
 	free(engine->burst);
 }
 
-uint8_t *burst_head(struct engine *engine)
+uint8_t *burst_bytes(struct engine *engine, uint8_t link, uint32_t length)
 {
-	return engine->burst->heads[engine->burst->count];
-}
+	struct burst *burst = engine->burst;
+	uint8_t *bytes;
 
-struct iovec *burst_iov(struct engine *engine)
-{
-	return engine->burst->iov[engine->burst->count];
-}
-
-uint8_t *burst_bounce(struct engine *engine)
-{
-	return engine->burst->bounces[engine->burst->count];
+	if (burst->count > 0 && burst->link != link)
+		burst_send(engine, 0);
+	bytes = burst->bytes + burst->used;
+	burst->used += length;
+	return bytes;
 }
 
 /* Counters, tags and checksums, as late as can be: those of many frames are made at once. The heads are ours to write:
@@ -68,7 +64,7 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 
 	if (count == 0)
 		return 0;
-	burst->count = 0;
+	burst->count = burst->used = 0;
 	if (!burst->full) {
 		struct link *link = engine->links[burst->link];
 
@@ -112,25 +108,20 @@ void burst_post(struct engine *engine, uint8_t link, const struct path *to, cons
 {
 	struct frame_out frame = {.channel = CHANNEL_RECORDS};
 	struct path *path;
-	uint8_t *head;
+	uint8_t *bytes = burst_bytes(engine, link, size > PACKET_HEAD_MAX ? size : PACKET_HEAD_MAX);
+	uint32_t length;
 
-	if (engine->burst->count > 0 && engine->burst->link != link)
-		burst_send(engine, 0);
-	head = burst_head(engine);
 	path = &engine->burst->paths[engine->burst->count];
 	*path = *to; /* the caller's may be a link's, and change */
-	frame.to = path;
-	frame.head = head;
-	frame.head_length = (uint32_t)engine->codec->encode(packet, head);
-	if (frame.head_length == 0)
+	length = (uint32_t)engine->codec->encode(packet, bytes);
+	if (length == 0)
 		return; /* the codec has no such packet */
-	if (size > frame.head_length) {
-		struct iovec *iov = burst_iov(engine);
-
-		iov[0] = (struct iovec){zeros, size - frame.head_length};
-		frame.body = iov;
-		frame.body_count = 1;
-		frame.body_length = size - frame.head_length;
+	if (size > length) {
+		memset(bytes + length, 0, size - length);
+		length = size;
 	}
+	frame.to = path;
+	frame.head = bytes;
+	frame.head_length = length;
 	burst_add(engine, link, &frame, packet->guard, NULL, NULL);
 }

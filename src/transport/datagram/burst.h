@@ -10,17 +10,14 @@
 
 #include "transport/datagram/engine.h"
 
-enum { FRAME_PIECES = 8 }; /* segments of user memory in one frame; a frame of more is put together first */
-
 struct burst {
 	struct frame_out frames[ENGINE_BURST];
 	struct guard *guards[ENGINE_BURST];           /* that make the tags when it is sent; NULL: none */
 	struct connection *connections[ENGINE_BURST];
 	struct transmit_frame *transmit[ENGINE_BURST]; /* of a RECORD that was not sent before, else NULL */
-	struct iovec iov[ENGINE_BURST][FRAME_PIECES];
-	uint8_t heads[ENGINE_BURST][PACKET_HEAD_MAX];
 	struct path paths[ENGINE_BURST];
-	uint8_t bounces[ENGINE_BURST][ENGINE_FRAME_MAX]; /* not touched unless user memory is very scattered */
+	uint8_t bytes[ENGINE_BURST * ENGINE_FRAME_MAX]; /* of frames that are made here, behind each other */
+	uint32_t used;                                /* of these, from the front */
 	unsigned count;
 	uint8_t link;
 	/* a link had no room: nothing more is tried until the next transmit */
@@ -38,9 +35,8 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
 /* Send the burst off. Returns how many of its last `tail` frames were taken. */
 unsigned burst_send(struct engine *engine, unsigned tail);
-/* Memory that lasts until the burst is sent: for the next frame's head, its iovecs (FRAME_PIECES), its body. */
-uint8_t *burst_head(struct engine *engine);
-struct iovec *burst_iov(struct engine *engine);
-uint8_t *burst_bounce(struct engine *engine);
+/* Memory for the next frame, at most ENGINE_FRAME_MAX bytes, which lasts until the burst is sent: behind the frame
+ * before. */
+uint8_t *burst_bytes(struct engine *engine, uint8_t link, uint32_t length);
 
 #endif

@@ -93,32 +93,22 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 	list_push_back(&connection->serving.serves, &serve->node);
 }
 
-/* Put one frame into the burst. */
+/* Put one frame into the burst: its payload is copied behind its head, which is behind the frame before, since each
+ * part that the kernel is handed costs it more than to copy a frame. */
 static void serve_frame(struct connection *connection, uint8_t link, const struct vector *vector, struct packet *packet)
 {
 	struct engine *engine = connection->engine;
-	uint64_t offset = packet->data.offset, covered;
-	uint32_t length = packet->length;
-	uint8_t *head = burst_head(engine);
-	struct iovec *body = burst_iov(engine);
+	uint8_t *bytes = burst_bytes(engine, link, connection_data_head(connection) + packet->length);
+	size_t head = engine->codec->encode(packet, bytes);
 	struct frame_out frame = {
 		.to = &connection->route[link].bulk,
-		.head = head,
-		.body = body,
-		.body_length = length,
+		.head = bytes,
+		.head_length = (uint32_t)head + packet->length,
 		.channel = CHANNEL_BULK,
 	};
 
-	frame.head_length = (uint32_t)engine->codec->encode(packet, head);
-	frame.body_count = (uint16_t)vector_slice(vector, offset, length, body, FRAME_PIECES, &covered);
-	if (covered < length) { /* scattered too finely */
-		uint8_t *bounce = burst_bounce(engine);
-
-		vector_read(vector, offset, bounce, length);
-		body[0] = (struct iovec){bounce, length};
-		frame.body_count = 1;
-	}
-	engine->owner->counters[COUNTER_BULK_SERVED] += length;
+	vector_read(vector, packet->data.offset, bytes + head, packet->length);
+	engine->owner->counters[COUNTER_BULK_SERVED] += packet->length;
 	burst_add(engine, link, &frame, connection->guard, connection, NULL);
 }
 
