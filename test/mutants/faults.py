@@ -1751,8 +1751,20 @@ FAULTS = [
     Fault(
         "each message of a slow stream has a note of its own",
         "src/transport/verbs/card.h",
-        "CARD_OWED = 1000000, ",
+        "CARD_OWED = 100000000, ",
         "CARD_OWED = 20000, ",
+    ),
+    Fault(
+        "a peer alone may send as little as one of many",
+        "src/transport/verbs/card.c",
+        "2 * queues < setup->queues ? 2 * queues : setup->queues",
+        "setup->queues",
+    ),
+    Fault(
+        "who closes waits for what it could ask for",
+        "src/transport/verbs/records.c",
+        "\t\tnote_post(pair, HEAD_SOON);\n",
+        "",
     ),
     Fault(
         "silent works are not over with the next one",

@@ -161,10 +161,11 @@ static void test_many_peers(void **state)
 static void test_crowd(void **state)
 {
 	enum { CROWD = 6, MESSAGES = 10, LONG = 300000 };
-	uint64_t closed = 0;
+	uint64_t closed = 0, start_ns;
 
 	(void)state;
 	begin("ib-ddr", CROWD, CHOOSE_PIPELINE, 1);
+	start_ns = bench.world.now_ns;
 	for (uint32_t i = 0; i < MESSAGES * CROWD * CROWD; i++) {
 		uint32_t from = i / CROWD % CROWD, to = i % CROWD;
 
@@ -176,9 +177,11 @@ static void test_crowd(void **state)
 					    0, NULL, NULL), 0);
 	}
 	wake();
-	world_run(&bench.world, bench.world.now_ns + 2 * (uint64_t)SECOND);
+	world_run(&bench.world, start_ns + 2 * (uint64_t)SECOND);
 	for (uint32_t i = 0; i < CROWD; i++)
 		closed += counter(i, COUNTER_QUEUES_CLOSED);
+	/* a host's line needs 8 ms for what it gets */
+	assert_true(bench.end_ns - start_ns < 30 * (uint64_t)MILLISECOND);
 	assert_int_equal(bench.ended, 2 * MESSAGES * CROWD * (CROWD - 1));
 	assert_true(closed < MESSAGES * CROWD);
 	end();
@@ -214,6 +217,32 @@ static void test_notes(void **state)
 	for (uint32_t i = 1; i < HOSTS; i++)
 		message_within(0, i, 100, 50 * MICROSECOND);
 	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
+/* Who has few peers may send each of them much before it hears of any of it; and who closes hears at once. */
+static void test_credit(void **state)
+{
+	enum { MESSAGES = 100 };
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0,
+					    NULL, NULL), 0);
+	}
+	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
+	world_run(&bench.world, bench.world.now_ns + 200 * MICROSECOND);
+	assert_int_equal(bench.ended, 2 + 2 * MESSAGES);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 20 * MICROSECOND);
+	message_within(0, 1, 100, 50 * MICROSECOND);
+	assert_false(endpoint_drained(bench.process[0]->endpoint));
+	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+	assert_true(endpoint_drained(bench.process[0]->endpoint));
 	end();
 }
 
@@ -532,6 +561,7 @@ int main(void)
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_bays_are_shared),

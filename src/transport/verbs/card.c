@@ -167,10 +167,18 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 		card_free(card);
 		return error;
 	}
-	card->share = card->setup.receives / card->setup.queues;
-	if (card->share < 2)
-		card->share = 2;
 	return 0;
+}
+
+/* Of half of the receives an equal part for each queue that is there, and at least that of as many as may be. What was
+ * granted stays so when there are more: then a send may find no receive, and its adapter tries it again. */
+uint32_t card_share(const struct card *card)
+{
+	const struct card_setup *setup = &card->setup;
+	uint32_t queues = card->queue_count ? card->queue_count : 1, share;
+
+	share = setup->receives / (2 * queues < setup->queues ? 2 * queues : setup->queues);
+	return share < 2 ? 2 : share;
 }
 
 /* ---- Completions ---------------------------------------------------------------------------------- */
@@ -386,15 +394,16 @@ uint64_t card_deadline(const struct card *card)
 	return deadline_ns;
 }
 
-bool card_drained(const struct card *card)
+bool card_drained(struct card *card)
 {
-	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
-		const struct pair *pair = container_of(node, struct pair, node);
+	bool drained = true;
 
-		if (!pair->dead && (!list_empty(&pair->sent) || pair->owed_ns != UINT64_MAX))
-			return false;
+	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
+		struct pair *pair = container_of(node, struct pair, node);
+
+		drained &= pair->dead || records_drained(pair);
 	}
-	return true;
+	return drained;
 }
 
 void card_close(struct card *card)

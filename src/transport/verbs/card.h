@@ -47,8 +47,9 @@ enum card_limits {
 enum card_times {
 	CARD_HELLO_LEAST = 200000,  /* until a hello is said again, doubling */
 	CARD_HELLO_MOST = 50000000,
-	CARD_OWED = 1000000,        /* longest that a peer is not told what was handled */
-	CARD_PROBE = 20000000,      /* a queue by which nothing comes that is waited for is tried after it */
+	CARD_OWED = 100000000,      /* longest that a peer is not told what was handled */
+	CARD_PROBE = 20000000,      /* a queue by which nothing comes that is waited for is tried after it, */
+	CARD_PROBE_TOLD = 250000000, /* and where only that is waited for that records were handled */
 	CARD_CROWDED = 1000000,     /* a queue is waited for so long, until one that is in use is closed, */
 	CARD_HELD = 4000000,        /* which was open for so long: else none of them gets anything done */
 	CARD_ENDED = 10000000,      /* what a peer that ends has sent is waited for so long */
@@ -97,7 +98,7 @@ enum head_flags {
 	HEAD_RECORD = 1 << 0,
 	HEAD_LENT = 1 << 1,         /* a struct lent_there follows the record */
 	HEAD_CHUNK = 1 << 2,        /* of a note: a chunk was written before it */
-	HEAD_SOON = 1 << 3,         /* of a record: say at once that it was handled, slots are few */
+	HEAD_SOON = 1 << 3,         /* say at once what was handled */
 };
 
 /* A window of a peer that may be read. */
@@ -176,7 +177,7 @@ struct pair {
 	uint64_t ended_at;
 	uint32_t works;             /* posted, and not known to have ended; */
 	uint32_t silent;            /* the last so many of them are silent */
-	uint64_t probe_ns;          /* when to see whether the queue is one still, if it is needed */
+	uint64_t alive_ns;          /* when the queue was last seen to be one, or tried */
 	struct list_node node;      /* in card->pairs_list: least recently used first */
 	struct list_node due;       /* in card->due, while there is something to do in each turn */
 
@@ -195,10 +196,12 @@ struct pair {
 	/* Records out. */
 	uint64_t next;              /* number */
 	uint64_t granted;
+	uint64_t asked;             /* the peer was asked to say at once that those before this one were handled */
 	struct list_node sent;      /* slots that are not handled, in order */
 	/* and in. */
 	uint64_t expected;
-	uint64_t told_handled;      /* the peer was told of so many */
+	uint64_t told_handled;      /* the peer was told of so many, */
+	uint32_t told_share;        /* and that it may send so many more */
 	uint64_t owed_ns;           /* when it is to be told of the rest; UINT64_MAX: there is none */
 
 	/* Bulk. */
@@ -318,7 +321,6 @@ struct card {
 	struct list_node due;
 	uint64_t timer_ns;          /* no pair that is not due has something to do before; UINT64_MAX: none has */
 	uint32_t queue_count;
-	uint32_t share;             /* records that a peer may send beyond what was handled */
 	uint32_t next_id;
 	struct pool fetches, serves, lends, offers;
 	struct list_node hungry;    /* fetches that wait for bays */
@@ -353,11 +355,14 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 	      const struct card_carrier *carrier, void *carrier_arg);
 /* Waits until the adapter has let go of everything, but of a simulated one: that is said to have crashed. */
 void card_close(struct card *card);
+/* Records that a peer may send now beyond what was handled. */
+uint32_t card_share(const struct card *card);
 int card_progress(struct card *card);
 /* What was pushed is out; continue bulk. Returns how much was done. */
 int card_transmit(struct card *card);
 uint64_t card_deadline(const struct card *card);
-bool card_drained(const struct card *card);
+/* Whether all that was sent was handled, and said to be; else it soon is. */
+bool card_drained(struct card *card);
 /* Have a pair looked at in each turn, from now on until nothing is left to be done but at a time. */
 void card_attend(struct pair *pair);
 /* Have all pairs looked at for what is due at this time. */
@@ -430,6 +435,8 @@ void records_ended(struct card *card, uint32_t slot);
 void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length);
 /* Tell the peer what was handled, if there is something to tell. */
 void records_tell(struct pair *pair);
+/* Whether there is nothing to tell, and nothing to be told of; else either is done at once. */
+bool records_drained(struct pair *pair);
 /* Tell it that a chunk was written, where writes have no immediate data. There is room for a work. */
 void records_tell_chunk(struct pair *pair);
 void records_release(struct pair *pair);

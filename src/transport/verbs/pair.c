@@ -82,7 +82,7 @@ void pair_alive(struct pair *pair)
 
 	list_remove(&pair->node);
 	list_push_back(&card->list, &pair->node);
-	pair->probe_ns = card->now_ns + CARD_PROBE;
+	pair->alive_ns = card->now_ns;
 	if (pair->state == PAIR_ASKING) {
 		pair->state = PAIR_OPEN;
 		pair->open_ns = card->now_ns;
@@ -132,7 +132,7 @@ static void pair_say(struct pair *pair, uint8_t flags)
 	struct card *card = pair->card;
 	struct hello hello = {
 		.flags = flags | (pair->state == PAIR_ASKING ? HELLO_ASKING : 0),
-		.share = (uint16_t)card->share,
+		.share = (uint16_t)card_share(card),
 		.bays = (uint16_t)card->setup.bays,
 		.round = pair->round,
 		.mate = pair->connected ? pair->theirs.round : 0,
@@ -199,6 +199,7 @@ static void pair_crowd_out(struct card *card, const struct pair *wanting)
 			victim = pair;
 			break;
 		}
+		records_drained(pair); /* it may be needed for what was handled only */
 		if (!victim && !(pair->state == PAIR_OPEN && card->now_ns - pair->open_ns < CARD_HELD))
 			victim = pair;
 	}
@@ -428,13 +429,20 @@ static bool pair_probes(const struct pair *pair)
 	return pair->state == PAIR_OPEN && pair->works == pair->silent && pair_is_needed(pair);
 }
 
+static uint64_t pair_probe_ns(const struct pair *pair)
+{
+	bool told = list_empty(&pair->accesses) && !bulk_verbs_busy(pair);
+
+	return pair_probes(pair) ? pair->alive_ns + (told ? CARD_PROBE_TOLD : CARD_PROBE) : UINT64_MAX;
+}
+
 static void pair_probe(struct pair *pair)
 {
 	struct nic_work work = {.operation = NIC_WRITE, .id = work_id(WORK_PROBE, 0)};
 
-	if (!pair_probes(pair) || pair->probe_ns > pair->card->now_ns)
+	if (pair_probe_ns(pair) > pair->card->now_ns)
 		return;
-	pair->probe_ns = pair->card->now_ns + CARD_PROBE;
+	pair->alive_ns = pair->card->now_ns;
 	pair_post(pair, &work);
 }
 
@@ -471,13 +479,12 @@ void pair_turn(struct pair *pair)
 
 uint64_t pair_deadline(const struct pair *pair)
 {
-	uint64_t deadline_ns = pair->owed_ns < pair->say_ns ? pair->owed_ns : pair->say_ns;
+	uint64_t deadline_ns = pair->owed_ns < pair->say_ns ? pair->owed_ns : pair->say_ns, probe_ns;
 
 	if (pair->ending && pair->since_ns + CARD_ENDED < deadline_ns)
 		deadline_ns = pair->since_ns + CARD_ENDED;
-	if (pair_probes(pair) && pair->probe_ns < deadline_ns)
-		deadline_ns = pair->probe_ns;
-	return deadline_ns;
+	probe_ns = pair_probe_ns(pair);
+	return probe_ns < deadline_ns ? probe_ns : deadline_ns;
 }
 
 void pair_end(struct pair *pair)

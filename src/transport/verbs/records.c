@@ -7,7 +7,8 @@
  * all that the peer does not have go again, in order; what comes twice is dropped by its number.
  *
  * What was handled and granted is said in each head; a note, which has no number, says it where no record goes: when
- * half of what may come has come, when the sender's slots are few (HEAD_SOON), or after CARD_OWED.
+ * half of what may come has come, when the sender asks for it (HEAD_SOON: its slots are few, its queue is wanted for
+ * another peer, or it closes), or after CARD_OWED.
  */
 #include <string.h>
 
@@ -33,9 +34,10 @@ uint32_t records_piece_max(const struct card *card)
 /* Say in a head what was handled. */
 static void records_stamp(struct pair *pair, struct head *head)
 {
-	head->handled = (uint32_t)pair->expected;
-	head->granted = (uint32_t)(pair->expected + pair->card->share);
 	pair->told_handled = pair->expected;
+	pair->told_share = card_share(pair->card);
+	head->handled = (uint32_t)pair->expected;
+	head->granted = (uint32_t)(pair->expected + pair->told_share);
 	pair->owed_ns = UINT64_MAX;
 }
 
@@ -156,7 +158,7 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	slot_write(pair, slot, record, payload, offset, length);
 	list_push_back(&pair->sent, &slot->node);
 	pair_alive(pair);
-	card_wake(card, pair->probe_ns);
+	card_wake(card, pair->alive_ns + CARD_PROBE_TOLD);
 	slot_post(pair, slot); /* where it fails, it goes by the next queue */
 	return 0;
 }
@@ -205,6 +207,29 @@ void records_tell(struct pair *pair)
 void records_tell_chunk(struct pair *pair)
 {
 	note_post(pair, HEAD_CHUNK);
+}
+
+/* The peer is to be told what was handled, by then at the latest. */
+static void records_owe(struct pair *pair, uint64_t when_ns)
+{
+	if (when_ns >= pair->owed_ns)
+		return;
+	pair->owed_ns = when_ns;
+	card_wake(pair->card, when_ns);
+}
+
+bool records_drained(struct pair *pair)
+{
+	if (pair->owed_ns != UINT64_MAX)
+		records_owe(pair, pair->card->now_ns);
+	if (list_empty(&pair->sent))
+		return pair->owed_ns == UINT64_MAX;
+	if (pair->asked < pair->next && pair->state == PAIR_OPEN && !pair->again &&
+	    pair->works < pair->card->nic->limits.works / 2) {
+		pair->asked = pair->next;
+		note_post(pair, HEAD_SOON);
+	}
+	return false;
 }
 
 static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)
@@ -266,6 +291,8 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 		pair->arrived++;
 		card_attend(pair);
 	}
+	if (head.flags & HEAD_SOON)
+		records_owe(pair, pair->card->now_ns);
 	if (!(head.flags & HEAD_RECORD))
 		return;
 	if (number != pair->expected) { /* it came by the queue before */
@@ -274,13 +301,11 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 		return;
 	}
 	pair->expected++;
-	if (pair->owed_ns == UINT64_MAX)
-		pair->owed_ns = pair->card->now_ns + CARD_OWED;
-	if (head.flags & HEAD_SOON || pair->expected - pair->told_handled >= (pair->card->share + 1) / 2)
-		pair->owed_ns = pair->card->now_ns;
+	records_owe(pair, pair->expected - pair->told_handled >= (pair->told_share + 1) / 2
+				  ? pair->card->now_ns
+				  : pair->card->now_ns + CARD_OWED);
 	if (pair->ending)
 		card_attend(pair);
-	card_wake(pair->card, pair->owed_ns);
 	record_deliver(pair, &head, bytes, true);
 }
 
