@@ -108,7 +108,8 @@ static void fault_compute(struct faults *faults)
 							    : faults->patience_ns / 4)); /* nobody answers for it */
 }
 
-void faults_exhaust(struct process *process, bool requests, bool on)
+/* Pools grow no more: of the engine's frames, which nobody may notice, or of requests, too. */
+static void faults_exhaust(struct process *process, bool requests, bool on)
 {
 	static struct engine none; /* their pools are nobody's */
 	static struct card no_card;

@@ -28,7 +28,4 @@ void conditions_good(struct conditions *conditions);
 void faults_random(struct faults *faults, struct traffic *traffic, const struct process_setup *setup, uint64_t ns);
 void faults_stop(struct faults *faults);
 
-/* Pools grow no more: of the engine's frames, which nobody may notice, or of requests, too. */
-void faults_exhaust(struct process *process, bool requests, bool on);
-
 #endif

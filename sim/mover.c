@@ -682,7 +682,8 @@ struct sim_mover *sim_mover_open(struct wire *wire, uint64_t seed)
 	return mover;
 }
 
-void sim_mover_stop(struct sim_mover *mover)
+/* Its process has ended: nothing of it is there any more. */
+static void sim_mover_stop(struct sim_mover *mover)
 {
 	struct list_node *node;
 

@@ -38,8 +38,6 @@ struct sim_mover *sim_mover_open(struct wire *wire, uint64_t seed);
 void sim_mover_close(struct sim_mover *mover);
 /* A frame has arrived at its link. Returns whether it is the mover's, and nobody else's. */
 bool sim_mover_frame(struct sim_mover *mover, const uint8_t *bytes, uint32_t length);
-/* Its process has ended: nothing of it is there any more. */
-void sim_mover_stop(struct sim_mover *mover);
 /* Windows that are handed over to it. */
 uint32_t sim_mover_windows(const struct sim_mover *mover);
 /* Of all movers there ever were. */

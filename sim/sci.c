@@ -185,7 +185,8 @@ void sci_unpack(const uint8_t *bytes, uint32_t count, uint32_t *addresses)
 						      << bit % SCI_ADDRESS_BITS;
 }
 
-uint32_t sci_list_messages(const struct sci_model *model, uint32_t addresses)
+/* Messages behind ACK1 that bring such a list. */
+static uint32_t sci_list_messages(const struct sci_model *model, uint32_t addresses)
 {
 	uint32_t each = model->list_addresses ? model->list_addresses : SCI_ACKI_ADDRESSES;
 

@@ -112,8 +112,6 @@ void sci_release(struct sci *sci, unsigned host, struct sci_segment *segment);
 /* Connect from host 1 - owner to a prepared segment: the page list comes over by messages. */
 void sci_connect(struct sci *sci, unsigned owner, const struct sci_segment *segment, struct sci_remote *remote);
 void sci_disconnect(struct sci *sci, unsigned owner, struct sci_remote *remote);
-/* Messages behind ACK1 that bring such a list. */
-uint32_t sci_list_messages(const struct sci_model *model, uint32_t addresses);
 /* Up to eight addresses of 20 bits as they are in a message. */
 void sci_pack(const uint32_t *addresses, uint32_t count, uint8_t bytes[SCI_ACKI_ADDRESSES * SCI_ADDRESS_BITS / 8]);
 void sci_unpack(const uint8_t *bytes, uint32_t count, uint32_t *addresses);

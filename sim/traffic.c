@@ -78,7 +78,8 @@ static bool parted(const struct process *process, const struct process *other)
 	       lost_for_memory(process, other) || lost_for_memory(other, process);
 }
 
-bool traffic_excused(const struct process *process, const struct process *other)
+/* Whether `process` may truly say that it has lost the other. */
+static bool traffic_excused(const struct process *process, const struct process *other)
 {
 	return other->state != PROCESS_ALIVE || process->state != PROCESS_ALIVE || parted(process, other);
 }

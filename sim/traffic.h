@@ -121,8 +121,6 @@ void traffic_settle(struct traffic *traffic, uint64_t limit_ns);
 struct op *traffic_send(struct process *process, struct process *to, uint64_t length, uint32_t tag, unsigned flags);
 struct op *traffic_receive(struct process *process, struct process *from, uint64_t capacity, uint32_t tag,
 			   uint64_t mask, unsigned flags);
-/* Whether `process` may truly say that it has lost the other. */
-bool traffic_excused(const struct process *process, const struct process *other);
 
 static inline struct player *player_of(const struct process *process)
 {

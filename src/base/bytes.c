@@ -22,7 +22,7 @@ enum {
 bool bytes_in_steps;
 static bool bytes_in_one; /* the processor has `rep movsb` fast */
 
-void bytes_copy_steps(void *to, const void *from, size_t length)
+static void bytes_copy_steps(void *to, const void *from, size_t length)
 {
 	const char *in = from;
 	char *out = to;

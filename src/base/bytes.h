@@ -27,7 +27,6 @@ extern bool bytes_in_steps;
 /* Find that out, and whether `rep movsb` is fast, once in a process: some ten microseconds. */
 void bytes_learn(void);
 
-void bytes_copy_steps(void *to, const void *from, size_t length);
 /* More than BYTES_STEP. */
 void bytes_copy_long(void *to, const void *from, size_t length);
 

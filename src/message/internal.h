@@ -10,9 +10,6 @@ enum {
 	EAGER_TOTAL_MAX = 1 << 20, /* bytes a peer may send in pieces that were not asked for; option eager_max's max */
 };
 
-/* The peer for a new operation, connecting to it on first use. Errors as thole_send. */
-int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p);
-
 /* Hand an outgoing request over, or put it on the backlog, with its data copied if it is THOLE_INJECT. The request
  * may be gone afterwards. Where it fails (MEMORY), nothing of the request has left, and it is still the caller's. */
 int message_submit(struct thole_request *request);
@@ -45,9 +42,6 @@ static inline void message_transmit(struct peer *peer)
 	if (peer->base.transport->transmit && !peer->endpoint->corked)
 		peer->base.transport->transmit(&peer->endpoint->base);
 }
-
-/* Wait for the peer: on its pending list in this state. */
-void message_pend(struct thole_request *request, enum request_state state);
 
 /* Fill in a request's window on its own vector. */
 void message_window(const struct thole_request *request, struct window *window_p);

@@ -21,6 +21,13 @@ enum {
 
 /* ---- What happens to a request that has been handed over ----------------------------------------- */
 
+/* Wait for the peer: on its pending list in this state. */
+static void message_pend(struct thole_request *request, enum request_state state)
+{
+	request->state = (uint8_t)state;
+	list_push_back(&request->peer->pending, &request->node);
+}
+
 static void emitted_eager(struct thole_request *request)
 {
 	if (request->answered)
@@ -59,6 +66,27 @@ static void emitted_reply(struct thole_request *request)
 		message_pend(request, REQUEST_WAITING);
 	else
 		request_free(request);
+}
+
+/* Why less was fetched than the RTS had offered, if it was. */
+static int fetched_short(const struct thole_request *request)
+{
+	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->fetch.window.length
+		       ? THOLE_ERR_TRUNCATED
+		       : 0;
+}
+
+/* A request's data has arrived, by pieces or bulk, or will not. */
+static void message_fetched(struct thole_request *request, int status)
+{
+	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
+	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
+		message_finish(request->peer, request->fetch.window.id, status ? status : fetched_short(request),
+			       status ? 0 : request->fetch.window.length);
+	if (request->operation == THOLE_OP_RECEIVE)
+		receive_done(request, status);
+	else
+		remote_done(request, status);
 }
 
 static void arrived_piece(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -272,6 +300,27 @@ int message_submit(struct thole_request *request)
 	return 0;
 }
 
+/* The peer for a new operation, connecting to it on first use. Errors as thole_send. */
+static int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
+{
+	struct peer *peer = endpoint_peer(endpoint, index);
+	int error;
+
+	if (!peer)
+		return error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u: thole_peer makes one of an address",
+				 index);
+	error = peer->base.gone ? 0 : message_reach(peer);
+	if (error)
+		return error; /* with its reason */
+	if (peer->base.gone)
+		return peer_gone(peer);
+	if (peer->backlog_count >= endpoint->base.options.sends_max)
+		return error_set(THOLE_ERR_AGAIN, "%u operations to peer %u wait for room: make progress, or "
+				 "raise the option sends_max", peer->backlog_count, index);
+	*peer_p = peer;
+	return 0;
+}
+
 int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_operation operation,
 		    const struct iovec *segments, size_t count, unsigned flags, void *context,
 		    struct thole_request **request_p)
@@ -411,12 +460,6 @@ void message_finish(struct peer *peer, uint64_t id, int status, uint64_t bytes)
 	message_control(peer, &record);
 }
 
-void message_pend(struct thole_request *request, enum request_state state)
-{
-	request->state = (uint8_t)state;
-	list_push_back(&request->peer->pending, &request->node);
-}
-
 void message_window(const struct thole_request *request, struct window *window_p)
 {
 	window_p->length = request->vector.length;
@@ -426,7 +469,9 @@ void message_window(const struct thole_request *request, struct window *window_p
 	window_p->id = request_id(request);
 }
 
-struct thole_request *message_owner(struct peer *peer, uint64_t id)
+/* The request whose memory a peer may read, as the owner of a window that it was told of by this id; NULL: none
+ * is, or no longer. */
+static struct thole_request *message_owner(struct peer *peer, uint64_t id)
 {
 	struct thole_request *request = request_find(peer, id);
 
@@ -445,26 +490,6 @@ bool message_is_eager(struct peer *peer, uint64_t length)
 					    : length > peer->endpoint->base.options.eager_max)
 		return false;
 	return !(peer->base.rendezvous_classes >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
-}
-
-int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct peer **peer_p)
-{
-	struct peer *peer = endpoint_peer(endpoint, index);
-	int error;
-
-	if (!peer)
-		return error_set(THOLE_ERR_NOT_FOUND, "there is no peer %u: thole_peer makes one of an address",
-				 index);
-	error = peer->base.gone ? 0 : message_reach(peer);
-	if (error)
-		return error; /* with its reason */
-	if (peer->base.gone)
-		return peer_gone(peer);
-	if (peer->backlog_count >= endpoint->base.options.sends_max)
-		return error_set(THOLE_ERR_AGAIN, "%u operations to peer %u wait for room: make progress, or "
-				 "raise the option sends_max", peer->backlog_count, index);
-	*peer_p = peer;
-	return 0;
 }
 
 /* ---- Streams ------------------------------------------------------------------------------------ */
@@ -497,26 +522,6 @@ void message_stream_lost(struct peer *peer, int status)
 	} else if (stream.unexpected) {
 		unexpected_done(stream.unexpected, status);
 	}
-}
-
-/* Why less was fetched than the RTS had offered, if it was. */
-static int fetched_short(const struct thole_request *request)
-{
-	return request->operation == THOLE_OP_RECEIVE && request->message_length > request->fetch.window.length
-		       ? THOLE_ERR_TRUNCATED
-		       : 0;
-}
-
-void message_fetched(struct thole_request *request, int status)
-{
-	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
-	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
-		message_finish(request->peer, request->fetch.window.id, status ? status : fetched_short(request),
-			       status ? 0 : request->fetch.window.length);
-	if (request->operation == THOLE_OP_RECEIVE)
-		receive_done(request, status);
-	else
-		remote_done(request, status);
 }
 
 void message_fetch(struct thole_request *request, const struct window *window)

@@ -11,9 +11,6 @@
 /* What transports call (message.c). */
 extern const struct transport_upcalls message_upcalls;
 
-/* A request's data has arrived, by pieces or bulk, or will not. */
-void message_fetched(struct thole_request *request, int status);
-
 /* Hand over as much of an outgoing request as the transport takes. 0: all of it; AGAIN: try later; PEER. */
 int message_emit(struct thole_request *request);
 
@@ -25,10 +22,6 @@ int message_reach(struct peer *peer);
 
 /* Send a record without data, behind whatever waits to be sent. */
 void message_control(struct peer *peer, const struct record *record);
-
-/* The request whose memory a peer may read, as the owner of a window that it was told of by this id; NULL: none
- * is, or no longer. */
-struct thole_request *message_owner(struct peer *peer, uint64_t id);
 
 /* Count a record that no correct peer writes. */
 static inline void message_bad(struct peer *peer)

@@ -116,7 +116,8 @@ static void handover_leave(struct connection *connection)
 	handover->mover = NULL;
 }
 
-void handover_back(struct connection *connection)
+/* All of a connection goes back to the engine, which goes on with it; or the connection ends. */
+static void handover_back(struct connection *connection)
 {
 	struct handover *handover = connection->handover;
 	struct list_node *node;

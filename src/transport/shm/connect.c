@@ -58,6 +58,8 @@ socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
+static void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t now_ns);
+
 static void watch_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
 	connect_event(owner, container_of(watcher, struct watch, watcher), now_ns);
@@ -514,7 +516,7 @@ static bool connect_drain(struct transport_peer *peer, int socket)
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t now_ns)
+static void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t now_ns)
 {
 	switch (watch->kind) {
 	case WATCH_LISTENER:

@@ -410,7 +410,6 @@ void connect_close(struct transport_owner *owner);
 void connect_accept(struct transport_owner *owner, uint64_t now_ns);
 int connect_peer(struct transport_peer *peer);
 void connect_retry(struct transport_owner *owner);
-void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t now_ns);
 void connect_expire(struct transport_owner *owner, uint64_t now_ns);
 void connect_release(struct transport_peer *peer);
 void connect_wake(struct transport_peer *peer);

@@ -115,7 +115,8 @@ uint32_t choose_rate(const struct choose *choose)
 	return hint - hint / 6 <= seen && seen <= hint + hint / 6 ? hint : seen;
 }
 
-uint32_t choose_copy_rate(const struct choose *choose, uint64_t whole)
+/* Bytes in a microsecond, of something so long. */
+static uint32_t choose_copy_rate(const struct choose *choose, uint64_t whole)
 {
 	uint32_t class = class_of(whole);
 

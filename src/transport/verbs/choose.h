@@ -66,8 +66,6 @@ void choose_trip(struct choose *choose, uint64_t ns, bool busy);
 void choose_carried(struct choose *choose, uint64_t bytes, uint64_t ns);
 /* Bytes in a microsecond, of the wire. */
 uint32_t choose_rate(const struct choose *choose);
-/* Bytes in a microsecond, of something so long. */
-uint32_t choose_copy_rate(const struct choose *choose, uint64_t whole);
 /* Which way now. can_read: it can be had so; found: and nothing needs to be registered for it. */
 enum choose_way choose_way(struct choose *choose, uint64_t length, bool can_read, bool found);
 void choose_measured(struct choose *choose, enum choose_way way, bool found, uint64_t length, uint64_t ns);
