@@ -24,22 +24,19 @@ static inline void prov_completion_entry_push(struct prov_endpoint *endpoint, co
 					      const struct thole_completion *completion, void *context, uint64_t flags)
 {
 	struct prov_cq *cq = sink->cq;
-	struct prov_cq_slot *slot;
+	struct fi_cq_tagged_entry *entry;
 
 	if (__builtin_expect(!cq, 0))
 		return;
-	slot = prov_cq_slot(cq);
-	if (__builtin_expect(!slot, 0))
+	entry = prov_cq_enter(cq, prov_completion_source_of(endpoint, completion->peer));
+	if (__builtin_expect(!entry, 0))
 		return;
-	slot->entry.op_context = context;
-	slot->entry.flags = flags | (completion->flags & THOLE_IMM ? sink->imm_flag : 0);
-	slot->entry.len = completion->length;
-	slot->entry.buf = completion->buffer;
-	slot->entry.data = completion->imm;
-	slot->entry.tag = completion->tag;
-	slot->error = NULL;
-	slot->source = prov_completion_source_of(endpoint, completion->peer);
-	prov_cq_count(&cq->tail);
+	entry->op_context = context;
+	entry->flags = flags | (completion->flags & THOLE_IMM ? sink->imm_flag : 0);
+	entry->len = completion->length;
+	entry->buf = completion->buffer;
+	entry->data = completion->imm;
+	entry->tag = completion->tag;
 	prov_watch_note(&cq->watch);
 }
 

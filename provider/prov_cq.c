@@ -42,6 +42,7 @@ void prov_cq_push_error(struct prov_cq *cq, const struct fi_cq_err_entry *error)
 	struct prov_cq_slot *slot = prov_cq_slot(cq);
 	struct fi_cq_err_entry *copy = cq->spare ? cq->spare : malloc(sizeof *copy);
 
+	cq->room = 0; /* what follows waits behind it */
 	cq->spare = NULL;
 	if (!slot || !copy) {
 		cq->overrun = true;
@@ -55,12 +56,14 @@ void prov_cq_push_error(struct prov_cq *cq, const struct fi_cq_err_entry *error)
 	prov_watch_note(&cq->watch);
 }
 
+/* By words, as they were written: a wider load would have to wait until those stores are out of the processor's store
+ * buffer. */
 static inline void prov_cq_entry_copy(void *to, const struct fi_cq_tagged_entry *from, size_t size)
 {
-	if (__builtin_expect(size == sizeof *from, 1))
-		memcpy(to, from, sizeof *from);
-	else
-		memcpy(to, from, size);
+	const uint64_t *words = (const void *)from;
+
+	for (size_t i = 0; i < size / sizeof *words; i++)
+		((uint64_t *)to)[i] = load_relaxed(&words[i]);
 }
 
 /* Take up to count entries, with the lock. */
@@ -80,7 +83,7 @@ static ssize_t prov_cq_take(struct prov_cq *cq, char *to, size_t count, fi_addr_
 		taken++;
 		prov_cq_count(&cq->head);
 	}
-	if (__builtin_expect(taken > 0, 1))
+	if (taken > 0)
 		return (ssize_t)taken;
 	if (cq->head != cq->tail)
 		return cq->slots[cq->head & cq->mask].error ? -FI_EAVAIL : 0;
@@ -89,27 +92,33 @@ static ssize_t prov_cq_take(struct prov_cq *cq, char *to, size_t count, fi_addr_
 
 /* Many callers read until there is nothing more. The read that ends such a round is no waiting,
  * which thole_progress would take it for and look several times; thole_poll looks once. Where
- * something was posted since, it is a new round's first read. */
-static inline void prov_cq_progress(struct prov_cq *cq)
+ * something was posted since, it is a new round's first read. Returns how many entries are in the reader's memory. */
+static inline size_t prov_cq_progress(struct prov_cq *cq, void *to, size_t count, fi_addr_t *sources)
 {
+	cq->to = to;
+	cq->sources = sources;
+	cq->room = cq->entry_size == sizeof *cq->to ? count : 0;
 	if (cq->draining && !cq->domain->posted)
 		prov_watch_poll(&cq->watch);
 	else
 		prov_watch_progress(&cq->watch);
+	cq->room = 0;
+	return (size_t)(cq->to - (struct fi_cq_tagged_entry *)to);
 }
 
 static ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, fi_addr_t *sources)
 {
 	struct prov_cq *cq = prov_cq_of(fid);
-	ssize_t taken;
+	ssize_t taken = 0;
 
 	if (!prov_cq_empty(cq))
 		prov_domain_lock(cq->domain);
 	else if (!prov_domain_poll(cq->domain))
 		return -FI_EAGAIN; /* somebody else is making the progress that we would */
 	if (cq->head == cq->tail || !count)
-		prov_cq_progress(cq);
-	taken = prov_cq_take(cq, buffer, count, sources);
+		taken = (ssize_t)prov_cq_progress(cq, buffer, count, sources);
+	if (taken == 0)
+		taken = prov_cq_take(cq, buffer, count, sources);
 	cq->draining = taken > 0;
 	cq->domain->posted = false;
 	prov_domain_unlock(cq->domain);

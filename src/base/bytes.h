@@ -33,12 +33,21 @@ void bytes_copy_long(void *to, const void *from, size_t length);
 /* To where another core was the last to read; of use from BYTES_OVER_MIN on. */
 void bytes_copy_over(void *to, const void *from, size_t length);
 
+/* Of a few bytes a call takes longer than the copy. */
 static inline void bytes_copy(void *to, const void *from, size_t length)
 {
-	if (length > BYTES_STEP)
+	uint64_t head, tail;
+
+	if (length >= sizeof(head) && length <= 2 * sizeof(head)) {
+		memcpy(&head, from, sizeof(head));
+		memcpy(&tail, (const char *)from + length - sizeof(tail), sizeof(tail));
+		memcpy(to, &head, sizeof(head));
+		memcpy((char *)to + length - sizeof(tail), &tail, sizeof(tail));
+	} else if (length > BYTES_STEP) {
 		bytes_copy_long(to, from, length);
-	else
+	} else {
 		memcpy(to, from, length);
+	}
 }
 
 #endif

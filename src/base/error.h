@@ -14,7 +14,7 @@ enum { ERROR_DETAIL_MAX = 512 }; /* bytes of a sentence, its NUL included; longe
 
 /* Set this thread's sentence, as by printf, and return code, so that a failing function ends with
  * "return error_set(...)". errno is kept, and %m prints it. */
-int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int error_set(int code, const char *format, ...) __attribute__((cold, format(printf, 2, 3)));
 
 /* Put a text before this thread's sentence, for a caller that knows more of the circumstances
  * ("/etc/file, line 3: "). Returns code. */

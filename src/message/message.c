@@ -194,19 +194,15 @@ static const struct message_kind kinds[RECORD_MESSAGE_KINDS] = {
 	[RECORD_REPLY] = {"reply", remote_reply, emitted_reply},
 };
 
-/* The upcall delivered. */
-static void message_arrived(struct transport_peer *base, const struct record *record, const void *payload,
-			    uint32_t length)
+/* All but messages that come as a whole, and what no correct peer sends. */
+__attribute__((noinline)) static void message_arrived_other(struct peer *peer, const struct record *record,
+							    const void *payload, uint32_t length)
 {
-	struct peer *peer = peer_of(base);
+	const struct transport *transport = peer->base.transport;
 	unsigned kind = record->kind;
 
-	if (__builtin_expect(kind == RECORD_EAGER && peer->stream.left == 0 && !peer->base.gone, 1)) {
-		receive_eager(peer, record, payload, length);
-		return;
-	}
-	if (kind == RECORD_CARD && base->transport->word && !peer->base.gone) {
-		base->transport->word(base, record, payload, length);
+	if (kind == RECORD_CARD && transport->word && !peer->base.gone) {
+		transport->word(&peer->base, record, payload, length);
 		return;
 	}
 	if (kind == RECORD_NONE || kind >= RECORD_CARD || peer->base.gone) {
@@ -218,6 +214,18 @@ static void message_arrived(struct transport_peer *base, const struct record *re
 		message_stream_lost(peer, THOLE_ERR_PROTOCOL);
 	}
 	kinds[kind].arrived(peer, record, payload, length);
+}
+
+/* The upcall delivered. */
+static void message_arrived(struct transport_peer *base, const struct record *record, const void *payload,
+			    uint32_t length)
+{
+	struct peer *peer = peer_of(base);
+
+	if (__builtin_expect(record->kind == RECORD_EAGER && peer->stream.left == 0 && !peer->base.gone, 1))
+		receive_eager(peer, record, payload, length);
+	else
+		message_arrived_other(peer, record, payload, length);
 }
 
 /* ---- Outgoing ----------------------------------------------------------------------------------- */
@@ -489,7 +497,8 @@ bool message_is_eager(struct peer *peer, uint64_t length)
 	if (peer->base.transport->eager_max ? length > peer->base.transport->eager_max(&peer->base)
 					    : length > peer->endpoint->base.options.eager_max)
 		return false;
-	return !(peer->base.rendezvous_classes >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
+	return !peer->base.rendezvous_classes ||
+	       !(load_relaxed(peer->base.rendezvous_classes) >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
 }
 
 /* ---- Streams ------------------------------------------------------------------------------------ */
@@ -539,47 +548,6 @@ void message_fetch(struct thole_request *request, const struct window *window)
 
 /* ---- Sends -------------------------------------------------------------------------------------- */
 
-/* An operation ended inside the call that started it. */
-static int send_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion,
-			 struct thole_request **request_p)
-{
-	struct thole_request *request;
-
-	if (!request_p) {
-		if (!(completion->flags & THOLE_QUIET))
-			endpoint_complete(endpoint, completion);
-		return 0;
-	}
-	request = request_new(endpoint, THOLE_OP_SEND, completion->context, completion->flags);
-	if (!request)
-		return THOLE_ERR_MEMORY;
-	request->tag = completion->tag;
-	request->imm = completion->imm;
-	request->vector.length = completion->length;
-	request->segment = (struct iovec){completion->buffer, completion->length};
-	request->peer = endpoint->peers[completion->peer];
-	request->handle = true;
-	*request_p = request;
-	request_complete(request, 0);
-	return 0;
-}
-
-static inline void record_copy_short(uint8_t *to, const uint8_t *from, size_t length)
-{
-	uint64_t head, tail;
-
-	if (length == 8) {
-		memcpy(to, from, 8);
-	} else if (length > 8 && length <= 16) {
-		memcpy(&head, from, 8);
-		memcpy(&tail, from + length - 8, 8);
-		memcpy(to, &head, 8);
-		memcpy(to + length - 8, &tail, 8);
-	} else if (length > 0) { /* of nothing the place may be NULL */
-		memcpy(to, from, length);
-	}
-}
-
 /* What a send is asked for, but its data. */
 struct sending {
 	uint64_t tag, imm;
@@ -588,8 +556,38 @@ struct sending {
 	unsigned flags;
 };
 
-static int send_vector(struct thole_endpoint *endpoint, const struct sending *send, const struct iovec *segments,
-		       size_t count, struct thole_request **request_p)
+/* A send of one piece ended inside the call that started it, and somebody wants to know. */
+__attribute__((noinline)) static int send_complete(struct thole_endpoint *endpoint, const struct sending *send,
+						const void *buffer, size_t length, struct thole_request **request_p)
+{
+	struct thole_request *request;
+
+	if (!request_p) {
+		endpoint_complete(endpoint, &(struct thole_completion){.context = send->context, .tag = send->tag,
+								       .imm = send->imm, .length = length,
+								       .message_length = length,
+								       .buffer = (void *)(uintptr_t)buffer,
+								       .peer = send->peer, .flags = send->flags,
+								       .operation = THOLE_OP_SEND});
+		return 0;
+	}
+	request = request_new(endpoint, THOLE_OP_SEND, send->context, send->flags);
+	if (!request)
+		return THOLE_ERR_MEMORY;
+	request->tag = send->tag;
+	request->imm = send->imm;
+	request->vector.length = length;
+	request->segment = (struct iovec){(void *)(uintptr_t)buffer, length};
+	request->peer = endpoint->peers[send->peer];
+	request->handle = true;
+	*request_p = request;
+	request_complete(request, 0);
+	return 0;
+}
+
+__attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint, const struct sending *send,
+						 const struct iovec *segments, size_t count,
+						 struct thole_request **request_p)
 {
 	struct thole_request *request;
 	unsigned flags = send->flags;
@@ -651,7 +649,8 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 	record.imm = send.imm;
 	if (length <= RECORD_INLINE_MAX) {
 		record.length = (uint16_t)length;
-		record_copy_short(record.payload, buffer, length);
+		if (length > 0) /* of nothing the place may be NULL */
+			bytes_copy(record.payload, buffer, length);
 		error = peer->base.transport->push(&peer->base, &record, NULL, 0, 0);
 	} else {
 		const struct iovec segment = {(void *)(uintptr_t)buffer, length};
@@ -668,16 +667,11 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 	message_transmit(peer);
 	endpoint_count(endpoint, COUNTER_SENT_EAGER);
 	endpoint_carry(endpoint, peer, length);
-	if (!request_p && (flags & THOLE_QUIET)) {
-		*error_p = 0;
-		return true;
-	}
-	*error_p = send_complete(endpoint,
-				 &(struct thole_completion){.context = send.context, .tag = send.tag, .imm = send.imm,
-							    .length = length, .message_length = length,
-							    .buffer = (void *)(uintptr_t)buffer, .peer = send.peer,
-							    .flags = flags, .operation = THOLE_OP_SEND},
-				 request_p);
+	*error_p = 0;
+	if (request_p || !(flags & THOLE_QUIET))
+		*error_p = send_complete(endpoint,
+					 &(struct sending){send.tag, send.imm, send.context, send.peer, flags},
+					 buffer, length, request_p);
 	return true;
 }
 

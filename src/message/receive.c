@@ -324,32 +324,47 @@ static inline void receive_whole(struct thole_request *request, struct peer *pee
 	endpoint->complete(endpoint->complete_arg, &completion);
 }
 
-void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+/* What is not so: no receive, more of the message to come, an answer owed, or a receive that is more than that. */
+__attribute__((noinline)) static void receive_part_of(struct thole_request *request, struct peer *peer,
+						      const struct record *record, const void *payload,
+						      uint32_t length, uint64_t total)
 {
-	uint64_t total = record->flags & RECORD_MORE ? record->arg[0] : length;
-	struct thole_request *request;
-
-	if ((record->flags & (RECORD_MORE | RECORD_SYNC)) &&
-	    (record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)) {
-		message_bad(peer);
-		return;
-	}
-	request = receive_arrive(peer, record, total);
 	if (!request) {
 		unexpected_eager(peer, record, payload, length, total);
-		return;
-	}
-	if (__builtin_expect(!(record->flags & (RECORD_MORE | RECORD_SYNC)) && !request->handle &&
-				     !(request->flags & (THOLE_MULTI | THOLE_QUIET)) &&
-				     length <= request->vector.length && peer->endpoint->complete,
-			     1)) {
-		receive_whole(request, peer, record, payload, length);
 		return;
 	}
 	receive_begin(request, peer, record, total);
 	message_stream(peer, request, payload, length, total);
 	if (record->flags & RECORD_SYNC) /* after the copy: any record to the peer says that its payload is free */
 		message_finish(peer, record->arg[2], 0, 0);
+}
+
+__attribute__((noinline)) static void receive_with_args(struct peer *peer, const struct record *record,
+							const void *payload, uint32_t length)
+{
+	uint64_t total = record->flags & RECORD_MORE ? record->arg[0] : length;
+
+	if (record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)
+		message_bad(peer);
+	else
+		receive_part_of(receive_arrive(peer, record, total), peer, record, payload, length, total);
+}
+
+void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct thole_request *request;
+
+	if (__builtin_expect(record->flags & (RECORD_MORE | RECORD_SYNC), 0)) {
+		receive_with_args(peer, record, payload, length);
+		return;
+	}
+	request = receive_arrive(peer, record, length);
+	if (__builtin_expect(request && !request->handle && !(request->flags & (THOLE_MULTI | THOLE_QUIET)) &&
+				     length <= request->vector.length && peer->endpoint->complete,
+			     1))
+		receive_whole(request, peer, record, payload, length);
+	else
+		receive_part_of(request, peer, record, payload, length, length);
 }
 
 void receive_rts(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -413,8 +428,8 @@ static void receive_post_multi(struct thole_request *parent)
 	}
 }
 
-static int receive_check(struct thole_endpoint *endpoint, uint32_t source, size_t count, unsigned flags,
-			 struct thole_request **request_p)
+static inline int receive_check(struct thole_endpoint *endpoint, uint32_t source, size_t count, unsigned flags,
+				struct thole_request **request_p)
 {
 	struct peer *peer;
 
@@ -457,7 +472,7 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 		return error;
 	if (!(flags & THOLE_MULTI))
 		unexpected = receive_find(endpoint, source, posting->tag, posting->mask, flags);
-	if (!unexpected && source != THOLE_ANY && endpoint->peers[source]->base.gone &&
+	if (source != THOLE_ANY && __builtin_expect(endpoint->peers[source]->base.gone, 0) && !unexpected &&
 	    !endpoint->peers[source]->screened && !(flags & THOLE_MULTI))
 		return error_set(endpoint->peers[source]->base.gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED
 											       : THOLE_ERR_PEER,
@@ -479,12 +494,12 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 		request->handle = true;
 		*request_p = request;
 	}
-	if (unexpected) {
+	if (__builtin_expect(unexpected != NULL, 0)) {
 		receive_take(endpoint, unexpected);
 		unexpected_deliver(unexpected, request);
 		return 0;
 	}
-	if (flags & THOLE_MULTI) {
+	if (__builtin_expect(flags & THOLE_MULTI, 0)) {
 		receive_post_multi(request);
 		if (request->state == REQUEST_PARENT || request->state == REQUEST_FREE)
 			return 0; /* used up by what was here */

@@ -58,8 +58,9 @@ struct transport_peer {
 	bool core_shared;      /* the transport's: it was last seen on the core that this process runs on */
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
-	/* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to begin with an RTS */
-	uint16_t rendezvous_classes;
+	/* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to begin with an RTS,
+	 * where the peer writes them; NULL: none */
+	const uint16_t *rendezvous_classes;
 	int32_t gone_status;
 	struct thole_address address;
 	struct address_parts parts;

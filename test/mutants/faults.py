@@ -835,7 +835,7 @@ FAULTS = [
         "credit is taken before the record is handled",
         RING,
         "\tring->next++; /* first, so that what is handled now cannot be handled twice */\n",
-        "\tring_reclaim_to(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));\n"
+        "\tring_heard(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));\n"
         "\tring->next++;\n",
     ),
     Fault(
@@ -853,10 +853,9 @@ FAULTS = [
     Fault(
         "a record of two slots needs room for one",
         RING,
-        "if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {\n\t\tring_reclaim(ring);\n"
-        "\t\tif (ring->produced - ring->consumed + slots > RING_SLOTS) {",
-        "if (__builtin_expect(ring->produced - ring->consumed + 1 > RING_SLOTS, 0)) {\n\t\tring_reclaim(ring);\n"
-        "\t\tif (ring->produced - ring->consumed + 1 > RING_SLOTS) {",
+        "if (__builtin_expect(ring->produced - ring->reclaimed + slots > RING_SLOTS, 0) && "
+        "!ring_make_room(ring, slots))",
+        "if (__builtin_expect(ring->produced - ring->reclaimed + 1 > RING_SLOTS, 0) && !ring_make_room(ring, 1))",
     ),
     Fault(
         "what is put at the end of an area may lie over the oldest",
@@ -873,14 +872,14 @@ FAULTS = [
     Fault(
         "what lies nowhere is memory to answer in",
         RING,
-        "if (payload && record->length == RECORD_EXTERNAL) {",
-        "if (record->length == RECORD_EXTERNAL) {",
+        "if (record->length == RECORD_EXTERNAL && payload)",
+        "if (record->length == RECORD_EXTERNAL)",
     ),
     Fault(
         "a record may be longer than its slots",
         RING,
-        "if (!payload || (record->length != RECORD_EXTERNAL && length > SPAN_MAX))",
-        "if (!payload)",
+        "\tif (record->length > SPAN_MAX)\n\t\treturn NULL;\n",
+        "",
     ),
     Fault(
         "memory is lent of which its owner was told that it is free",
@@ -1333,8 +1332,8 @@ FAULTS = [
     Fault(
         "an eager message may be of any length",
         RECEIVE,
-        "(record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)) {",
-        "(record->length != RECORD_EXTERNAL || total > EAGER_TOTAL_MAX)) {",
+        "if (record->length != RECORD_EXTERNAL || total < length || total > EAGER_TOTAL_MAX)",
+        "if (record->length != RECORD_EXTERNAL || total > EAGER_TOTAL_MAX)",
     ),
     Fault(
         "a message overtakes those that are to be screened",
@@ -1464,6 +1463,30 @@ FAULTS = [
         "provider/prov_cq.c",
         "slots[i & (2 * size - 1)] = cq->slots[i & cq->mask];",
         "slots[i - cq->head] = cq->slots[i & cq->mask];",
+    ),
+    Fault(
+        "what ends behind an error overtakes it",
+        "provider/prov_cq.c",
+        "\tcq->room = 0; /* what follows waits behind it */\n",
+        "",
+    ),
+    Fault(
+        "what ends after a read goes to its memory",
+        "provider/prov_cq.c",
+        "\tcq->room = 0;\n\treturn",
+        "\treturn",
+    ),
+    Fault(
+        "entries of short formats are entered whole",
+        "provider/prov_cq.c",
+        "cq->entry_size == sizeof *cq->to ? count : 0",
+        "count",
+    ),
+    Fault(
+        "slots are used again though their payloads are still counted",
+        "src/transport/shm/ring.c",
+        "\tring_take_back(ring);\n\tif (ring->produced - ring->reclaimed + slots > RING_SLOTS)\n",
+        "\tring->reclaimed = ring->consumed;\n\tif (ring->produced - ring->reclaimed + slots > RING_SLOTS)\n",
     ),
     Fault(
         "an event queue is closed though it is in use",
@@ -1697,7 +1720,7 @@ FAULTS = [
     Fault(
         "behind a message's first piece a stream begins",
         "src/transport/shm/ring.c",
-        "\t\tlink->in_pieces = record->flags & RECORD_MORE;",
+        "\t\tlink->in_pieces = true;",
         "\t\tlink->in_pieces = false;",
     ),
     Fault(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: order, growth, errors in their place, and what is said when memory has run
- * out. */
+/* Completion queues: order, growth, what goes past the ring, errors in their place, and what is said when memory has
+ * run out. */
 #include "prov_objects.h"
 
 #include <stdbool.h>
@@ -31,16 +31,12 @@ static struct prov_cq *cq_open(enum fi_cq_format format, enum fi_wait_obj wait_o
 /* Enter one whose context is its number. */
 static bool push(struct prov_cq *cq, uintptr_t number)
 {
-	struct prov_cq_slot *slot = prov_cq_slot(cq);
+	struct fi_cq_tagged_entry *entry = prov_cq_enter(cq, number + 3);
 
-	if (!slot)
-		return false;
-	slot->entry = (struct fi_cq_tagged_entry){
-		.op_context = (void *)number, .tag = number + 1, .len = number + 2};
-	slot->error = NULL;
-	slot->source = number + 3;
-	prov_cq_count(&cq->tail);
-	return true;
+	if (entry)
+		*entry = (struct fi_cq_tagged_entry){
+			.op_context = (void *)number, .tag = number + 1, .len = number + 2};
+	return entry != NULL;
 }
 
 static void push_error(struct prov_cq *cq, uintptr_t number)
@@ -49,6 +45,32 @@ static void push_error(struct prov_cq *cq, uintptr_t number)
 		.op_context = (void *)number, .err = FI_ETRUNC, .prov_errno = THOLE_ERR_TRUNCATED};
 
 	prov_cq_push_error(cq, &error);
+}
+
+/* What ends in the queue's next progress: numbers up to 0, negative ones as errors. */
+static const int *ending;
+static struct prov_cq *ending_at;
+
+int __wrap_thole_progress(struct thole_endpoint *endpoint);
+int __wrap_thole_poll(struct thole_endpoint *endpoint, struct thole_completion *completions, size_t count);
+
+int __wrap_thole_progress(struct thole_endpoint *endpoint)
+{
+	(void)endpoint;
+	for (; ending && *ending; ending++) {
+		if (*ending < 0)
+			push_error(ending_at, (uintptr_t)-*ending);
+		else
+			push(ending_at, (uintptr_t)*ending);
+	}
+	ending = NULL;
+	return 0;
+}
+
+int __wrap_thole_poll(struct thole_endpoint *endpoint, struct thole_completion *completions, size_t count)
+{
+	(void)completions, (void)count;
+	return __wrap_thole_progress(endpoint);
 }
 
 static void ring__keeps_order_while_it_grows(void **state)
@@ -132,6 +154,77 @@ static void error__stands_in_its_place(void **state)
 	assert_int_equal(fi_close(&cq->fid.fid), 0);
 }
 
+/* A queue whose progress is as above. */
+static struct prov_cq *cq_ending(enum fi_cq_format format, const int *numbers)
+{
+	static int endpoint; /* stands for one */
+
+	ending_at = cq_open(format, FI_WAIT_NONE);
+	ending = numbers;
+	assert_int_equal(prov_watch_add(&ending_at->watch, (struct thole_endpoint *)(void *)&endpoint), 0);
+	return ending_at;
+}
+
+/* Up to count, from one read; the rest of the memory is as it was. */
+static void assert_read(struct prov_cq *cq, size_t count, const int *numbers, ssize_t taken)
+{
+	struct fi_cq_tagged_entry entries[6] = {{.op_context = &entries}};
+	fi_addr_t sources[6] = {0};
+
+	entries[taken > 0 ? taken : 0].op_context = &entries;
+	assert_int_equal(fi_cq_readfrom(&cq->fid, entries, count, sources), taken);
+	for (ssize_t i = 0; i < taken; i++) {
+		assert_ptr_equal(entries[i].op_context, (void *)(uintptr_t)numbers[i]);
+		assert_int_equal(sources[i], numbers[i] + 3);
+	}
+	assert_ptr_equal(entries[taken > 0 ? taken : 0].op_context, &entries);
+	assert_int_equal(sources[taken > 0 ? taken : 0], 0);
+}
+
+static void progress__enters_in_the_readers_memory(void **state)
+{
+	static const int numbers[] = {1, 2, 3, 4, 5, 0}, late = 6;
+	struct prov_cq *cq = cq_ending(FI_CQ_FORMAT_TAGGED, numbers);
+
+	(void)state;
+	assert_read(cq, 3, numbers, 3);
+	assert_int_equal(cq->tail, 2); /* for which there was no room */
+	assert_true(push(cq, 6));      /* after the read */
+	assert_read(cq, 2, numbers + 3, 2);
+	assert_read(cq, 5, &late, 1);
+	assert_read(cq, 5, NULL, -FI_EAGAIN);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
+static void progress__keeps_errors_in_their_place(void **state)
+{
+	static const int numbers[] = {1, 2, -3, 4, 0};
+	struct prov_cq *cq = cq_ending(FI_CQ_FORMAT_TAGGED, numbers);
+	struct fi_cq_err_entry error = {0};
+
+	(void)state;
+	assert_read(cq, 5, numbers, 2);
+	assert_read(cq, 5, NULL, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
+	assert_ptr_equal(error.op_context, (void *)3);
+	assert_read(cq, 5, numbers + 3, 1);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
+static void progress__keeps_to_the_format(void **state)
+{
+	static const int numbers[] = {1, 2, 0};
+	struct prov_cq *cq = cq_ending(FI_CQ_FORMAT_CONTEXT, numbers);
+	struct fi_cq_entry entries[4] = {{NULL}, {NULL}, {entries}};
+
+	(void)state;
+	assert_int_equal(fi_cq_read(&cq->fid, entries, 3), 2);
+	assert_ptr_equal(entries[0].op_context, (void *)1);
+	assert_ptr_equal(entries[1].op_context, (void *)2);
+	assert_ptr_equal(entries[2].op_context, entries);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
 static void overrun__is_said_behind_what_is_there(void **state)
 {
 	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
@@ -180,6 +273,9 @@ int main(void)
 		cmocka_unit_test(ring__keeps_order_while_it_grows),
 		cmocka_unit_test(format__is_what_was_asked_for),
 		cmocka_unit_test(error__stands_in_its_place),
+		cmocka_unit_test(progress__enters_in_the_readers_memory),
+		cmocka_unit_test(progress__keeps_errors_in_their_place),
+		cmocka_unit_test(progress__keeps_to_the_format),
 		cmocka_unit_test(overrun__is_said_behind_what_is_there),
 		cmocka_unit_test(waiting__ends_by_time_and_by_signal),
 	};

@@ -35,13 +35,18 @@ static int64_t area_take(struct area *area, uint32_t bytes)
 	return at;
 }
 
-/* The consumer is through with this many slots: take back their memory. */
-static void ring_reclaim_to(struct ring_out *ring, uint64_t consumed)
+/* The consumer says that it is through with this many slots. Their memory is taken back when it is needed. */
+static inline void ring_heard(struct ring_out *ring, uint64_t consumed)
 {
 	if (consumed - ring->consumed > ring->produced - ring->consumed)
 		return; /* no correct consumer says that: it stalls itself */
-	for (; ring->consumed < consumed; ring->consumed++) {
-		struct placement *placed = &ring->placed[ring->consumed % RING_SLOTS];
+	ring->consumed = consumed;
+}
+
+static void ring_take_back(struct ring_out *ring)
+{
+	for (; ring->reclaimed < ring->consumed; ring->reclaimed++) {
+		struct placement *placed = &ring->placed[ring->reclaimed % RING_SLOTS];
 
 		if (placed->area < AREAS) {
 			ring->areas[placed->area].tail = placed->end;
@@ -54,7 +59,17 @@ static void ring_reclaim_to(struct ring_out *ring, uint64_t consumed)
 static void ring_reclaim(struct ring_out *ring)
 {
 	/* Pairs with the release in ring_publish: what was read from the areas has been read. */
-	ring_reclaim_to(ring, load_acquire(&ring->segment->consumed));
+	ring_heard(ring, load_acquire(&ring->segment->consumed));
+	ring_take_back(ring);
+}
+
+/* The out of line part of ring_push's look for room. */
+__attribute__((noinline)) static bool ring_make_room(struct ring_out *ring, uint32_t slots)
+{
+	ring_take_back(ring);
+	if (ring->produced - ring->reclaimed + slots > RING_SLOTS)
+		ring_reclaim(ring);
+	return ring->produced - ring->reclaimed + slots <= RING_SLOTS;
 }
 
 bool ring_has_room(struct ring_out *ring, uint32_t reserve)
@@ -202,6 +217,7 @@ static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, s
 	struct ring_out *ring = &shm_link(peer)->out;
 	uint32_t bytes = (length + 63) & ~63u, first, last;
 
+	ring_take_back(ring);
 	if ((length > SMALL_PAYLOAD_MAX || ring->small_stalls >= SMALL_STALLS) && !ring->areas[AREA_LARGE].size)
 		segment_enlarge(peer->owner, ring, AREA_LARGE);
 	ring_areas(ring, bulk, length, &first, &last);
@@ -240,7 +256,7 @@ static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 
 	link->streaming = pace == PACE_STREAM;
 	if (link->out.segment)
-		peer->rendezvous_classes = load_relaxed(&link->out.segment->rendezvous_classes[pace]);
+		peer->rendezvous_classes = &link->out.segment->rendezvous_classes[pace];
 }
 
 /* A message has come, so what goes next is an answer. If many followed the last one, many will follow this one, and it
@@ -255,16 +271,16 @@ static inline void ring_turn(struct transport_peer *peer)
 	ring_pace(peer, link->turns_long ? PACE_STREAM : PACE_DIALOGUE);
 }
 
-/* A message, or a piece of one, is out. What goes next is in a stream with it once the whole message is: in a dialogue
- * all its pieces are such as a dialogue has. */
-static inline void ring_sent(struct transport_peer *peer, const struct record *record, uint64_t sent, uint64_t whole)
+/* A piece of a message, or of an answer, is out. */
+__attribute__((noinline)) static void ring_sent_piece(struct transport_peer *peer, const struct record *record,
+						      uint64_t sent, uint64_t whole)
 {
 	struct shm_peer *link = shm_link(peer);
 	bool more = sent < whole;
 
 	link->sent = more ? sent : 0;
 	if (record->kind != RECORD_PIECE)
-		link->in_pieces = record->flags & RECORD_MORE;
+		link->in_pieces = true;
 	else if (link->in_pieces)
 		link->in_pieces = more;
 	else
@@ -275,8 +291,25 @@ static inline void ring_sent(struct transport_peer *peer, const struct record *r
 	ring_pace(peer, PACE_STREAM);
 }
 
+/* What goes next is in a stream with a message once the whole of that is out: in a dialogue all its pieces are such as
+ * a dialogue has. */
+static inline void ring_sent(struct transport_peer *peer, const struct record *record, uint64_t sent,
+			     const struct vector *payload)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (__builtin_expect((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE, 0)) {
+		ring_sent_piece(peer, record, sent, payload->length);
+		return;
+	}
+	link->sent = 0;
+	link->in_pieces = false;
+	link->turn++;
+	ring_pace(peer, PACE_STREAM);
+}
+
 /* After a record: does the consumer sleep? */
-static inline void ring_attend(struct transport_peer *peer, struct segment *segment)
+static inline void ring_attend(struct transport_peer *peer, const struct segment *segment)
 {
 	/* A sleeper sets wake, then has all processes fence (membarrier), then polls the ring: so either it sees
 	 * the record, or this sees its wake, without a fence here. */
@@ -345,55 +378,70 @@ static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slo
 			line_demote(payload + i);
 }
 
+/* A record whose payload lies in an area, into its slot: where the payload is now; NULL if there is no room for it. */
+__attribute__((noinline)) static const char *ring_fill_outside(struct transport_peer *peer, const struct record *record,
+							       const struct vector *payload, uint64_t offset,
+							       uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct ring_out *ring = &link->out;
+	struct record *slot = ring_slot(ring->segment, ring->produced);
+	bool bulk = record->kind >= RECORD_BULK;
+	uint32_t at;
+	char *outside;
+
+	if ((bulk || !ring_borrow(ring, &link->in, length, &at)) &&
+	    ring_place(peer, bulk, length, &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
+		return NULL;
+	memcpy(&slot->kind, &record->kind, sizeof(*record) - offsetof(struct record, kind));
+	slot->length = RECORD_EXTERNAL;
+	slot->place = at;
+	slot->bytes = length;
+	outside = ring_memory(link, at);
+	ring_copy(link, payload, offset, outside, length);
+	return outside;
+}
+
+/* Another time: the consumer is to hear of what is there already. */
+__attribute__((noinline)) static int ring_stalled(struct transport_peer *peer)
+{
+	transport_count(peer->owner, COUNTER_RING_STALLS);
+	ring_attend(peer, shm_link(peer)->out.segment);
+	return THOLE_ERR_AGAIN;
+}
+
 int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length)
 {
 	struct shm_peer *link = shm_link(peer);
 	struct ring_out *ring = &link->out;
-	struct record *slot = ring_slot(ring->segment, ring->produced);
-	struct placement *placed = &ring->placed[ring->produced % RING_SLOTS];
-	bool inside = length <= SPAN_MAX && record->length != RECORD_EXTERNAL, more = false;
-	uint32_t slots = inside ? ring_slots(length) : 1, at;
-	char *outside = NULL; /* payload in an area */
+	struct segment *segment = ring->segment;
+	struct record *slot = ring_slot(segment, ring->produced);
+	bool external = record->length == RECORD_EXTERNAL || length > SPAN_MAX;
+	uint32_t slots = external ? 1 : ring_slots(length);
+	const char *outside = NULL; /* payload in an area */
 
-	if (__builtin_expect(ring->produced - ring->consumed + slots > RING_SLOTS, 0)) {
-		ring_reclaim(ring);
-		if (ring->produced - ring->consumed + slots > RING_SLOTS) {
-			transport_count(peer->owner, COUNTER_RING_STALLS);
-			ring_attend(peer, ring->segment);
-			return THOLE_ERR_AGAIN;
-		}
-	}
-	placed->area = AREAS;
+	if (__builtin_expect(ring->produced - ring->reclaimed + slots > RING_SLOTS, 0) && !ring_make_room(ring, slots))
+		return ring_stalled(peer);
+	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
 	if (length == 0) {
 		slot_fill(slot, record);
-	} else if (inside) {
+	} else if (!external) {
 		memcpy(&slot->kind, &record->kind, offsetof(struct record, payload) - offsetof(struct record, kind));
 		slot->length = (uint16_t)length;
 		if (slots > 1)
 			ring_span(ring, payload, offset + RECORD_INLINE_MAX, length - RECORD_INLINE_MAX);
 		vector_read(payload, offset, slot->payload, slots > 1 ? RECORD_INLINE_MAX : length);
 	} else {
-		bool bulk = record->kind >= RECORD_BULK, lent = !bulk && ring_borrow(ring, &link->in, length, &at);
-
-		if (!lent && ring_place(peer, bulk, length, placed, &at) != 0) {
-			transport_count(peer->owner, COUNTER_RING_STALLS);
-			ring_attend(peer, ring->segment);
-			return THOLE_ERR_AGAIN;
-		}
-		memcpy(&slot->kind, &record->kind, sizeof(*record) - offsetof(struct record, kind));
-		slot->length = RECORD_EXTERNAL;
-		slot->place = at;
-		slot->bytes = length;
-		outside = ring_memory(link, at);
-		ring_copy(link, payload, offset, outside, length);
-		more = lent && link->in.run_start < link->in.run_end;
+		outside = ring_fill_outside(peer, record, payload, offset, length);
+		if (!outside)
+			return ring_stalled(peer);
 	}
-	if (link->streaming && (outside || record->length == RECORD_EXTERNAL))
+	if (__builtin_expect(external, 0) && link->streaming)
 		slot->flags |= RECORD_STREAM;
 	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
 	 * their area, in lines that are warm; but for what the next piece may still borrow. */
-	if (!more)
+	if (!outside || ring->lent_until != ring->produced + 1 || link->in.run_start == link->in.run_end)
 		ring_tell(&link->in);
 	slot->credit = (uint16_t)link->in.credited;
 	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
@@ -401,8 +449,8 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	ring->produced += slots;
 	ring_lines(link, ring->produced - slots, slots, outside, outside ? length : 0);
 	if (record_is_message(record->kind) || record->kind == RECORD_PIECE)
-		ring_sent(peer, record, offset + length, payload ? payload->length : 0);
-	ring_attend(peer, ring->segment);
+		ring_sent(peer, record, offset + length, payload);
+	ring_attend(peer, segment);
 	return 0;
 }
 
@@ -459,56 +507,88 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
 }
 
-/* Handle one record: from a private copy, since the producer could still write to the slot. */
-static void ring_handle(struct ring_in *ring, const struct record *slot)
-{
-	struct {
-		struct record record;
-		char more[SPAN_MAX - RECORD_INLINE_MAX];
-	} copy;
-	struct transport_peer *peer = ring->peer;
-	struct ring_out *back = &shm_link(peer)->out;
-	const void *payload = (const char *)&copy + offsetof(struct record, payload);
-	const struct record *record = &copy.record;
-	uint32_t length;
+/* A record's private copy, since the producer could still write to the slot. */
+struct record_copy {
+	struct record record;
+	char more[SPAN_MAX - RECORD_INLINE_MAX];
+};
 
-	copy.record = *slot;
-	length = record->length;
-	if (ring_slots(length) > 1) {
-		ring->next++;
-		prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
-		memcpy(copy.more, (const char *)ring_slot(ring->segment, ring->next) + SPAN_HEAD, sizeof(copy.more));
+/* The payload of a record that has not all of it in its slot; NULL: no correct producer writes that. */
+__attribute__((noinline)) static const void *ring_gather(struct ring_in *ring, struct record_copy *copy,
+							 uint32_t *length_p)
+{
+	const struct record *record = &copy->record;
+
+	*length_p = record->length;
+	if (record->length == RECORD_EXTERNAL) {
+		*length_p = record->bytes;
+		return record->bytes ? ring_payload(ring, record) : record->payload;
 	}
-	ring->next++; /* first, so that what is handled now cannot be handled twice */
-	if (length == RECORD_EXTERNAL) {
-		length = record->bytes;
-		if (length)
-			payload = ring_payload(ring, record);
-	}
+	if (record->length > SPAN_MAX)
+		return NULL;
+	prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
+	memcpy(copy->more, (const char *)ring_slot(ring->segment, ring->next) + SPAN_HEAD, sizeof(copy->more));
+	ring->next++;
+	return (const char *)copy + offsetof(struct record, payload);
+}
+
+/* All records but short messages. */
+__attribute__((noinline)) static void ring_dispatch(struct ring_in *ring, const struct record *record,
+						    const void *payload, uint32_t length)
+{
+	struct transport_peer *peer = ring->peer;
+
 	if (record_is_message(record->kind))
 		ring_turn(peer);
-	if (!payload || (record->length != RECORD_EXTERNAL && length > SPAN_MAX))
+	if (!payload)
 		transport_count(peer->owner, COUNTER_BAD_RECORDS);
 	else if (record->kind >= RECORD_BULK)
 		bulk_arrived(peer, record, payload, length);
-	else if (__builtin_expect((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE ||
-					  length > PIECE_OVERLAP,
-				  0))
+	else if ((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE || length > PIECE_OVERLAP)
 		ring_timed(ring, record, payload, length);
 	else
 		peer->owner->up->delivered(peer, record, payload, length);
-	ring->handled = ring->next;
-	/* What lies nowhere is no memory to write an answer to. Pieces of bulk are waited for wherever they lie. */
-	if (payload && record->length == RECORD_EXTERNAL) {
-		bool bulk = record->kind >= RECORD_BULK, lent = record->place & (uint32_t)PLACE_LENT;
+}
 
-		if (bulk || !lent)
-			ring->bytes += length;
-		if (length && !bulk && !lent)
-			ring_lendable(ring, record->place, length);
+/* A payload in an area was handled. What lies nowhere is no memory to write an answer to. Pieces of bulk are waited
+ * for wherever they lie. */
+static void ring_handled_outside(struct ring_in *ring, const struct record *record, uint32_t length)
+{
+	bool bulk = record->kind >= RECORD_BULK, lent = record->place & (uint32_t)PLACE_LENT;
+
+	if (bulk || !lent)
+		ring->bytes += length;
+	if (length && !bulk && !lent)
+		ring_lendable(ring, record->place, length);
+}
+
+static inline void ring_handle(struct ring_in *ring, const struct record *slot)
+{
+	struct record_copy copy;
+	const struct record *record = &copy.record;
+	const void *payload = record->payload;
+	struct transport_peer *peer = ring->peer;
+	struct ring_out *back = &shm_link(peer)->out;
+	uint32_t length;
+
+	copy.record = *slot;
+	ring->next++; /* first, so that what is handled now cannot be handled twice */
+	length = record->length;
+	if (length > RECORD_INLINE_MAX)
+		payload = ring_gather(ring, &copy, &length);
+	if (__builtin_expect(record->kind == RECORD_EAGER && !(record->flags & RECORD_MORE) && payload &&
+				     length <= PIECE_OVERLAP,
+			     1)) {
+		ring_turn(peer);
+		peer->owner->up->delivered(peer, record, payload, length);
+	} else {
+		ring_dispatch(ring, record, payload, length);
 	}
+	ring->handled = ring->next;
+	if (record->length == RECORD_EXTERNAL && payload)
+		ring_handled_outside(ring, record, length);
 	/* Only now: what the record gives back may be what its payload lay in. */
-	ring_reclaim_to(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));
+	ring_heard(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));
 }
 
 /* Whether the producer should have its memory back. */

@@ -47,7 +47,7 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 		goto fail;
 	}
 	*ring = (struct ring_out){.segment = memory, .size = size, .large = (uint32_t)large, .fd = fd};
-	ring->produced = ring->consumed = segment_first(owner);
+	ring->produced = ring->consumed = ring->reclaimed = segment_first(owner);
 	ring->areas[AREA_SMALL] = (struct area){
 		.base = ring->segment->small,
 		.size = (uint32_t)(SEGMENT_BASE - offsetof(struct segment, small)) & ~63u,

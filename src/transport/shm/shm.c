@@ -107,6 +107,7 @@ static void shm_release(struct transport_peer *peer)
 		return;
 	connect_release(peer);
 	segment_withdraw(&link->out);
+	peer->rendezvous_classes = NULL; /* it was in the segment */
 	segment_release_out(&link->out);
 	segment_release_in(&link->in);
 	door_close(link);

@@ -137,7 +137,8 @@ struct placement {
 struct ring_out {
 	struct segment *segment;
 	uint64_t produced;  /* slots */
-	uint64_t consumed;  /* of those known to be consumed; their placements are reclaimed */
+	uint64_t consumed;  /* of those, known to be consumed, */
+	uint64_t reclaimed; /* and of these, whose memory has been taken back */
 	uint64_t size;      /* of the mapping */
 	uint32_t large;     /* what AREA_LARGE has, or would have */
 	bool refused[AREAS];
