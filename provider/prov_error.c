@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "prov_core.h"
 #include "thole.h"
 
 static const int errors[THOLE_ERR_COUNT] = {
@@ -33,6 +34,13 @@ int prov_error_of(int status)
 	if (status <= -THOLE_ERR_COUNT)
 		return FI_EOTHER;
 	return errors[-status];
+}
+
+int prov_error_failed(int status)
+{
+	if (status == THOLE_ERR_SYSTEM)
+		PROV_WARN(FI_LOG_CORE, "%s", thole_detail());
+	return -prov_error_of(status);
 }
 
 /* Runtimes that end at different times, such as GASNet's, take FI_ECANCELED

@@ -20,6 +20,7 @@
 
 #include "base/atomic.h"
 #include "base/host.h"
+#include "base/limits.h"
 
 enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
@@ -361,7 +362,7 @@ static void children_come(void)
 
 	if (children.fd < 0) {
 		children.fd = memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		if (children.fd >= 0 && ftruncate(children.fd, (off_t)size) != 0) {
+		if (children.fd >= 0 && (!limits_file(size) || ftruncate(children.fd, (off_t)size) != 0)) {
 			close(children.fd);
 			children.fd = -1;
 		}

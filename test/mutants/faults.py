@@ -41,6 +41,7 @@ NATIVE = "src/transport/datagram/wire/native.c"
 NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
 CHOOSE = "src/transport/shm/choose.c"
 CONNECT = "src/transport/shm/connect.c"
+LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 BULK = "src/transport/shm/bulk.c"
@@ -888,6 +889,24 @@ FAULTS = [
         "\tring->credited = ring->handled;\n",
     ),
     # ---- Who comes to the door
+    Fault(
+        "who waits at a listener without descriptors waits for ever",
+        CONNECT,
+        "if (errno == EMFILE || errno == ENFILE)\n\t\t\t\tconnect_turn_away(owner);\n\t\t\t",
+        "",
+    ),
+    Fault(
+        "connections take the program's descriptors",
+        LIMITS,
+        "if ((rlim_t)fd < limit.rlim_cur / 2)",
+        "if ((rlim_t)fd < limit.rlim_cur)",
+    ),
+    Fault(
+        "a file that may not be so long ends in a signal",
+        LIMITS,
+        "errno = EFBIG;\n\treturn false;",
+        "return true;",
+    ),
     Fault(
         "another user's process is let in",
         CONNECT,

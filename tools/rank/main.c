@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "endpoint/report.h"
 #include "evidence.h"
 #include "thole.h"
@@ -118,7 +119,7 @@ static int report_make(struct rank *rank)
 	int fd = memfd_create("thole-rank", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	char path[64];
 
-	if (fd < 0 || ftruncate(fd, sizeof(*rank->report)) != 0 ||
+	if (fd < 0 || !limits_file(sizeof(*rank->report)) || ftruncate(fd, sizeof(*rank->report)) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
 		return -1;
 	rank->report = mmap(NULL, sizeof(*rank->report), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/limits.h"
 #include "base/siphash.h"
 #include "transport/shm/shm.h"
 
@@ -104,9 +106,14 @@ static void process_watch(struct transport_peer *peer)
 	if (link->watch_process.fd >= 0 || link->pid <= 0 || link->pid == getpid())
 		return;
 	link->watch_process = (struct watch){.kind = WATCH_PROCESS, .peer = peer,
-					     .fd = (int)syscall(SYS_pidfd_open, link->pid, 0)};
+					     .fd = limits_descriptor((int)syscall(SYS_pidfd_open, link->pid, 0))};
 	if (link->watch_process.fd >= 0 && watch_add(peer->owner, &link->watch_process) != 0)
 		watch_close(&link->watch_process);
+}
+
+static int connect_socket(void)
+{
+	return limits_descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /* ---- The consumer's side -------------------------------------------------------------------------- */
@@ -116,14 +123,15 @@ int connect_open(struct transport_owner *owner)
 	struct shm *shm = shm_of(owner);
 	struct sockaddr_un name;
 	socklen_t length = connect_name(owner->parts.endpoint, &name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = connect_socket();
 
+	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
 	list_init(&shm->greetings);
 	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
 	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
 	    watch_add(owner, &shm->listener) != 0) {
 		error_set(THOLE_ERR_SYSTEM, "cannot listen on a Unix socket: %m");
-		watch_close(&shm->listener);
+		connect_close(owner);
 		return THOLE_ERR_SYSTEM;
 	}
 	return 0;
@@ -145,6 +153,9 @@ void connect_close(struct transport_owner *owner)
 	struct shm *shm = shm_of(owner);
 
 	watch_close(&shm->listener);
+	if (shm->spare_fd >= 0)
+		close(shm->spare_fd);
+	shm->spare_fd = -1;
 	while (!list_empty(&shm->greetings)) {
 		struct watch *watch = container_of(list_first(&shm->greetings), struct watch, node);
 
@@ -153,17 +164,37 @@ void connect_close(struct transport_owner *owner)
 	}
 }
 
+/* No descriptor is left for who waits at the listener, and already believes to be connected: he learns that he is not,
+ * rather than wait for ever. */
+static void connect_turn_away(struct transport_owner *owner)
+{
+	struct shm *shm = shm_of(owner);
+	int fd;
+
+	if (shm->spare_fd >= 0)
+		close(shm->spare_fd);
+	fd = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0) {
+		transport_count(owner, COUNTER_REFUSED);
+		close(fd);
+	}
+	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
+}
+
 void connect_accept(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
 
 	for (int i = 0; i < EVENT_BURST && shm->greeting_count < GREETINGS_MAX; i++) {
-		int fd = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = limits_descriptor(accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		struct watch *watch;
 		pid_t pid = 0;
 
-		if (fd < 0)
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE)
+				connect_turn_away(owner);
 			return;
+		}
 		watch = malloc(sizeof(*watch));
 		if (!watch || socket_credentials(fd, &pid) != 0) {
 			transport_count(owner, COUNTER_REFUSED);
@@ -402,6 +433,7 @@ int connect_peer(struct transport_peer *peer)
 {
 	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_peer_get(peer);
+	char remedy[LIMITS_REMEDY_MAX];
 	int error, fd;
 
 	if (!link)
@@ -409,11 +441,11 @@ int connect_peer(struct transport_peer *peer)
 	error = segment_create(owner, &link->out, &fd);
 	if (error)
 		return error;
-	link->watch_out = (struct watch){.kind = WATCH_OUT, .peer = peer,
-					 .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+	link->watch_out = (struct watch){.kind = WATCH_OUT, .peer = peer, .fd = connect_socket()};
 	if (link->watch_out.fd < 0) {
+		error = error_set(THOLE_ERR_SYSTEM, "cannot make a socket: %m%s", limits_remedy(errno, remedy));
 		segment_release_out(&link->out);
-		return error_set(THOLE_ERR_SYSTEM, "cannot make a socket: %m");
+		return error;
 	}
 	error = connect_try(peer);
 	if (error == THOLE_ERR_AGAIN) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "transport/shm/shm.h"
 
 enum { BULK_AREA_MIN = 128 * 1024 }; /* a shorter one for bulk is of no use */
@@ -29,15 +30,17 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 	uint64_t large = (owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 	uint64_t bulk = (large / 2 + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 	uint64_t size = SEGMENT_BASE + large + (bulk < BULK_AREA_MIN ? 0 : bulk);
-	int fd = memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = limits_descriptor(memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	char remedy[LIMITS_REMEDY_MAX];
 	void *memory;
 
 	if (fd < 0)
-		return error_set(THOLE_ERR_SYSTEM, "memfd_create failed: %m");
-	if (ftruncate(fd, (off_t)size) != 0 || fallocate(fd, 0, 0, SEGMENT_BASE) != 0 ||
+		return error_set(THOLE_ERR_SYSTEM, "memfd_create failed: %m%s", limits_remedy(errno, remedy));
+	if (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 || fallocate(fd, 0, 0, SEGMENT_BASE) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
 		error_set(errno == ENOMEM || errno == ENOSPC ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM,
-			  "cannot make a shared segment of %d bytes: %m", SEGMENT_BASE);
+			  "cannot make a shared segment of %llu bytes: %m%s", (unsigned long long)size,
+			  limits_remedy(errno, remedy));
 		goto fail;
 	}
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

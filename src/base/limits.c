@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* limits: see limits.h. */
+#include "base/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static rlim_t program; /* numbers below are the program's: the soft limit when half of them were taken; 0: not yet */
+
+/* A number beyond the program's, once there are more of them. errno is left as it was. */
+static int descriptor_away(int fd)
+{
+	struct rlimit limit;
+	int error = errno, away = -1;
+
+	for (int try = 0; try < 2 && away < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0; try++) {
+		if (!program) {
+			if ((rlim_t)fd < limit.rlim_cur / 2)
+				break;
+			program = limit.rlim_cur;
+		}
+		if (program < limit.rlim_cur)
+			away = fcntl(fd, F_DUPFD_CLOEXEC, (int)program);
+		if (away < 0) {
+			limit.rlim_cur = limit.rlim_max / 2 > limit.rlim_cur ? 2 * limit.rlim_cur : limit.rlim_max;
+			if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+				break;
+		}
+	}
+	errno = error;
+	return away;
+}
+
+int limits_descriptor(int fd)
+{
+	int away;
+
+	if (fd < 0)
+		return fd;
+	pthread_mutex_lock(&lock);
+	away = descriptor_away(fd);
+	pthread_mutex_unlock(&lock);
+	if (away < 0)
+		return fd;
+	close(fd);
+	return away;
+}
+
+bool limits_file(uint64_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur)
+		return true;
+	errno = EFBIG;
+	return false;
+}
+
+const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX])
+{
+	struct rlimit limit;
+
+	text[0] = '\0';
+	if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		snprintf(text, LIMITS_REMEDY_MAX, "; each local peer takes four, and %llu are permitted (ulimit -Hn)",
+			 (unsigned long long)limit.rlim_max);
+	else if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0)
+		snprintf(text, LIMITS_REMEDY_MAX, "; files may have %llu bytes (ulimit -f), shared memory too",
+			 (unsigned long long)limit.rlim_cur);
+	return text;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * limits: those of the process (setrlimit) that many ranks on one host come to, and what is done before they are
+ * reached.
+ *
+ * Owns no limit but the soft one of descriptors, which it raises when it has to. Whatever is refused in spite of that
+ * has errno, and limits_remedy says what to do.
+ */
+#ifndef THOLE_BASE_LIMITS_H
+#define THOLE_BASE_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LIMITS_REMEDY_MAX = 128 };
+
+/* A descriptor that was just made, or -1: where it is one of a connection, of which there may be thousands. Beyond half
+ * of the soft limit it gets a number that the program could not have had, and the soft limit is raised as far as the
+ * hard one permits: what the program opens still finds room, and numbers that select() can take. Returns the
+ * descriptor, by its new number if there is one. Thread-safe. */
+int limits_descriptor(int fd);
+
+/* Whether a file may be so long; if not, errno is EFBIG. Going on would end in SIGXFSZ. */
+bool limits_file(uint64_t size);
+
+/* What helps against an error of the kernel that comes from a limit, as the end of a sentence: "" where none does. */
+const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX]);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Limits of the process: descriptors of many local peers have numbers that the program could not have had, and where
+ * no more are permitted, or files may not be so long, there is an error that says so; no signal, and nobody waits for
+ * ever. Each case is a child's, since a limit that was lowered stays so.
+ */
+#include "pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/limits.h"
+
+enum { SOFT = 64, HARD = 512 };
+
+#define MUST(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition, thole_detail()); \
+			_exit(1); \
+		} \
+	} while (0)
+
+static void in_child(void (*test)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		test();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void limit_set(int what, rlim_t soft, rlim_t hard)
+{
+	MUST(setrlimit(what, &(struct rlimit){soft, hard}) == 0);
+}
+
+static rlim_t soft_limit(void)
+{
+	struct rlimit limit;
+
+	MUST(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	return limit.rlim_cur;
+}
+
+/* Descriptors of the program's, until as many numbers are left. */
+static void take_all_but(rlim_t limit, int left)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd < (int)limit - left - 1);
+	MUST(fd >= 0);
+}
+
+/* ---- Numbers of descriptors ------------------------------------------------------------------------ */
+
+static void grow(void)
+{
+	int fd, last = -1;
+
+	limit_set(RLIMIT_NOFILE, SOFT, HARD);
+	MUST(limits_descriptor(-1) == -1);
+	fd = limits_descriptor(open("/dev/null", O_RDONLY));
+	MUST(fd >= 0 && fd < SOFT / 2 && soft_limit() == SOFT); /* few were taken: as it was */
+	take_all_but(SOFT, SOFT / 4);
+	while (last < HARD - 1) {
+		errno = EDOM;
+		fd = limits_descriptor(open("/dev/null", O_RDONLY));
+		MUST(fd >= SOFT && fd > last && errno == EDOM);
+		MUST(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+		last = fd;
+	}
+	MUST(soft_limit() == HARD);
+	/* All of those are taken; what is left are the program's. */
+	fd = limits_descriptor(open("/dev/null", O_RDONLY));
+	MUST(fd >= 0 && fd < SOFT);
+}
+
+static void descriptors__beyond_the_programs(void **state)
+{
+	(void)state;
+	in_child(grow);
+}
+
+static void no_growth(void)
+{
+	int fd;
+
+	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
+	take_all_but(SOFT, 1);
+	fd = limits_descriptor(open("/dev/null", O_RDONLY));
+	MUST(fd == SOFT - 1 && soft_limit() == SOFT);
+}
+
+static void descriptors__as_the_hard_limit_permits(void **state)
+{
+	(void)state;
+	in_child(no_growth);
+}
+
+/* ---- Peers -------------------------------------------------------------------------------------------- */
+
+static const char *const local[] = {"network=off", NULL};
+
+static int send_number(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	static const uint64_t number = 7;
+
+	return thole_send(endpoint, peer, &number, sizeof(number), 1, 0, 0, NULL, NULL);
+}
+
+static void many_peers(void)
+{
+	struct thole_endpoint *endpoints[SOFT], *center;
+	uint64_t number;
+
+	limit_set(RLIMIT_NOFILE, 4096, 4096);
+	center = pair_endpoint(NULL, NULL, local);
+	for (int i = 0; i < SOFT; i++)
+		endpoints[i] = pair_endpoint(NULL, NULL, local);
+	/* Numbers as they are now, and half as many again: fewer than the connections take. */
+	limit_set(RLIMIT_NOFILE, (rlim_t)open("/dev/null", O_RDONLY) * 3 / 2, 4096);
+	for (int i = 0; i < SOFT; i++) {
+		struct thole_request *request;
+
+		MUST(send_number(center, pair_peer(center, endpoints[i])) == 0);
+		MUST(thole_recv(endpoints[i], THOLE_ANY, &number, sizeof(number), 0, 0, 0, NULL, &request) == 0);
+		for (int turn = 0; turn < PAIR_TURNS_MAX && thole_test(endpoints[i], request, NULL) == 0; turn++)
+			thole_progress(center);
+	}
+	MUST(open("/dev/null", O_RDONLY) >= 0);
+}
+
+static void peers__more_than_the_soft_limit(void **state)
+{
+	(void)state;
+	in_child(many_peers);
+}
+
+static void no_peers(void)
+{
+	struct pair pair;
+
+	pair_open(&pair, local);
+	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
+	take_all_but(SOFT, 0);
+	MUST(send_number(pair.a, pair.a_to_b) == THOLE_ERR_SYSTEM);
+	MUST(strstr(thole_detail(), "ulimit -Hn"));
+	close(SOFT - 1);
+	MUST(send_number(pair.a, pair.a_to_b) == THOLE_ERR_SYSTEM);
+	MUST(strstr(thole_detail(), "ulimit -Hn"));
+	/* Two are enough for who begins. The other side has none for him, and says so by its end of the connection. */
+	close(SOFT - 1);
+	close(SOFT - 2);
+	MUST(send_number(pair.a, pair.a_to_b) == 0);
+	for (int i = 0; i < PAIR_TURNS_MAX; i++) {
+		struct thole_peer_info info;
+
+		pair_progress(&pair, 1);
+		MUST(thole_peer_info(pair.a, pair.a_to_b, &info) == 0);
+		if (strcmp(info.state, "gone") == 0)
+			return;
+	}
+	MUST(!"it is told that it is not connected");
+}
+
+static void peers__no_more_than_the_hard_limit(void **state)
+{
+	(void)state;
+	in_child(no_peers);
+}
+
+/* ---- Sizes of files ------------------------------------------------------------------------------------ */
+
+static void short_files(void)
+{
+	struct pair pair;
+
+	limit_set(RLIMIT_FSIZE, 4096, RLIM_INFINITY);
+	MUST(limits_file(4096) && !limits_file(4097) && errno == EFBIG);
+	pair_open(&pair, local);
+	MUST(send_number(pair.a, pair.a_to_b) == THOLE_ERR_SYSTEM);
+	MUST(strstr(thole_detail(), "ulimit -f"));
+	limit_set(RLIMIT_FSIZE, RLIM_INFINITY, RLIM_INFINITY);
+	MUST(limits_file(UINT64_MAX));
+	MUST(send_number(pair.a, pair.a_to_b) == 0);
+	pair_close(&pair);
+}
+
+static void files__too_short_for_a_segment(void **state)
+{
+	(void)state;
+	in_child(short_files);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(descriptors__beyond_the_programs),
+		cmocka_unit_test(descriptors__as_the_hard_limit_permits),
+		cmocka_unit_test(peers__more_than_the_soft_limit),
+		cmocka_unit_test(peers__no_more_than_the_hard_limit),
+		cmocka_unit_test(files__too_short_for_a_segment),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
