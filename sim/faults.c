@@ -315,21 +315,6 @@ void faults_stop(struct faults *faults)
 
 /* ---- Networks ------------------------------------------------------------------------------------------- */
 
-void conditions_good(struct conditions *conditions)
-{
-	*conditions = (struct conditions){
-		.latency_ns = 5 * MICROSECOND,
-		.rate = 1250000,
-		.send_room = 1 << 20,
-		.port_room = 1 << 20,
-		.receive_room = 4 << 20,
-		.frame_max = 1472,
-		.route_max = 1472,
-		.told = true,
-		.refused = true,
-	};
-}
-
 /* Often none, at times up to `most`. */
 static uint32_t chance_random(struct dice *dice, uint32_t most)
 {

@@ -21,8 +21,6 @@ struct faults {
 
 /* What a network is like, from a seed. */
 void conditions_random(struct conditions *conditions, struct dice *dice);
-/* A network without faults, as between machines of a rack. */
-void conditions_good(struct conditions *conditions);
 
 /* Some, within about this time. */
 void faults_random(struct faults *faults, struct traffic *traffic, const struct process_setup *setup, uint64_t ns);

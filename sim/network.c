@@ -823,6 +823,21 @@ void wire_open(struct wire *wire, struct network *network, struct process *proce
 	list_init(&wire->queue[CHANNEL_BULK]);
 }
 
+void conditions_good(struct conditions *conditions)
+{
+	*conditions = (struct conditions){
+		.latency_ns = 5 * MICROSECOND,
+		.rate = 1250000,
+		.send_room = 1 << 20,
+		.port_room = 1 << 20,
+		.receive_room = 4 << 20,
+		.frame_max = 1472,
+		.route_max = 1472,
+		.told = true,
+		.refused = true,
+	};
+}
+
 void network_init(struct network *network, struct world *world, uint32_t hosts)
 {
 	*network = (struct network){

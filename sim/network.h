@@ -96,6 +96,8 @@ struct wire {
 	} questions[8];               /* hosts that were asked whether a process lives */
 };
 
+/* A network without faults, as between machines of a rack. */
+void conditions_good(struct conditions *conditions);
 void network_init(struct network *network, struct world *world, uint32_t hosts);
 void network_fini(struct network *network);
 /* Open a process's links; its host has no other process. */

@@ -646,15 +646,10 @@ static int nic_post(struct nic_queue *base, const struct nic_work *posted)
 	return 0;
 }
 
-static int nic_post_receive(struct nic *base, const struct nic_segment *segment, uint64_t id)
+static void buffer_post(struct sim_nic *nic, const struct nic_segment *segment, uint64_t id)
 {
-	struct sim_nic *nic = sim_nic_of(base);
 	struct sim_receive *receive;
 
-	if (nic->receive_count == base->limits.receives)
-		return THOLE_ERR_AGAIN;
-	if (nic->gone)
-		return THOLE_ERR_SYSTEM;
 	if (segment->length > 0 &&
 	    !memory_holds(nic, segment->key, (uintptr_t)segment->address, segment->length, NIC_ACCESS_WRITE))
 		world_fail(nic->fabric->world, "a receive is posted whose memory is not registered");
@@ -663,6 +658,18 @@ static int nic_post_receive(struct nic *base, const struct nic_segment *segment,
 	receive->id = id;
 	list_push_back(&nic->receives, &receive->node);
 	nic->receive_count++;
+}
+
+static int nic_post_receives(struct nic *base, const struct nic_segment *segments, const uint64_t *ids, unsigned count)
+{
+	struct sim_nic *nic = sim_nic_of(base);
+
+	if (nic->receive_count + count > base->limits.receives)
+		return THOLE_ERR_AGAIN;
+	if (nic->gone)
+		return THOLE_ERR_SYSTEM;
+	for (unsigned i = 0; i < count; i++)
+		buffer_post(nic, &segments[i], ids[i]);
 	return 0;
 }
 
@@ -775,7 +782,7 @@ struct sim_nic *sim_nic_open(struct fabric *fabric, void (*wake)(void *arg, uint
 		.queue_stop = nic_queue_stop,
 		.queue_free = nic_queue_free,
 		.post = nic_post,
-		.post_receive = nic_post_receive,
+		.post_receives = nic_post_receives,
 		.poll = nic_poll,
 		.arm = nic_arm,
 		.event = nic_event,

@@ -1279,7 +1279,9 @@ static void check_rest_card(struct process *process)
 		{"bays of landing in use", card->setup.bays - card->landing_free},
 		{"bays of staging in use", card->setup.bays - list_length(&card->free_bays)},
 		{"slots in use", card->setup.slots - list_length(&card->free_slots)},
-		{"receives taken", process->nic->gone ? 0 : card->setup.receives - process->nic->receive_count},
+		{"receives taken", process->nic->gone
+				    ? 0
+				    : card->setup.receives - card->empty_count - process->nic->receive_count},
 		{"fetches that wait for bays", !list_empty(&card->hungry)},
 		{"queues more than there are", card->queue_count != process->nic->queues},
 	};

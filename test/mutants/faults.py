@@ -1696,8 +1696,14 @@ FAULTS = [
     Fault(
         "a network rests where there are no rings",
         "src/transport/datagram/datagram.c",
-        "owner->locals > 0 && !owner->simulated",
-        "!owner->simulated",
+        "return owner->locals > 0 ? QUIET_POLLS : UINT32_MAX;",
+        "return QUIET_POLLS;",
+    ),
+    Fault(
+        "a network rests though only some of its peers go by adapters",
+        "src/transport/verbs/pair.c",
+        "\tbool counted = !pair->dead && (pair->way == WAY_QUEUE || pair->heard);\n",
+        "\tbool counted = !pair->dead;\n",
     ),
     Fault(
         "a copy in steps forgets its end",
@@ -1807,6 +1813,18 @@ FAULTS = [
         "src/transport/verbs/records.c",
         "\t\tnote_post(pair, HEAD_SOON);\n",
         "",
+    ),
+    Fault(
+        "who waits for an answer to what went by the queue watches nobody",
+        "src/transport/verbs/verbs.c",
+        "\t\tdatagram_transport.watch(peer);\n",
+        "\t\t(void)peer;\n",
+    ),
+    Fault(
+        "a transfer begins anew with the next queue",
+        "src/transport/verbs/pipeline.c",
+        "\tplan_begin(&fetch->walk, &plan, fetch->at, fetch->length);\n",
+        "\tfetch->at = 0;\n\tplan_begin(&fetch->walk, &plan, fetch->at, fetch->length);\n",
     ),
     Fault(
         "silent works are not over with the next one",

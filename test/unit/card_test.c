@@ -24,6 +24,7 @@ static struct bench {
 static bool unwatched; /* the next ones have no monitor, */
 static uint32_t bay;   /* and bays of so many bytes; 0: as usual */
 static uint32_t few_slots; /* to send from; 0: as usual */
+static bool beside;    /* they have links, too */
 
 static void step(struct process *process)
 {
@@ -49,8 +50,12 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 	memset(&bench, 0, sizeof(bench));
 	world_init(&bench.world, 1, false);
 	network_init(&bench.network, &bench.world, hosts);
+	conditions_good(&bench.network.conditions);
 	carrier_init(&bench.carrier, &bench.network, nic_model_find(model));
 	bench.carrier.monitor = !unwatched;
+	bench.carrier.beside = beside;
+	while (beside && !(carrier_serves(&bench.carrier, 0) && carrier_serves(&bench.carrier, 1)))
+		bench.world.seed++;
 	bench.carrier.setup.way = way;
 	bench.carrier.setup.queues = queues;
 	if (bay) {
@@ -243,6 +248,74 @@ static void test_credit(void **state)
 	assert_false(endpoint_drained(bench.process[0]->endpoint));
 	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 	assert_true(endpoint_drained(bench.process[0]->endpoint));
+	end();
+}
+
+/* What was under way goes on by the next queue, where it was: not from its beginning. */
+static void test_next_queue(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		uint64_t before, bytes;
+
+		begin(i ? "iwarp" : "ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+		message(0, 1, 0, BYTES);
+		before = bench.ended;
+		bytes = bench.carrier.fabric.bytes;
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, BYTES, 1, 0, 0,
+					    NULL, NULL), 0);
+		memset(bench.to, 0, BYTES);
+		wake();
+		while (bench.carrier.fabric.bytes < bytes + BYTES / 2)
+			world_run(&bench.world, bench.world.now_ns + MICROSECOND);
+		assert_int_equal(bench.ended, before);
+		pair_break(pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base));
+		wake();
+		world_run(&bench.world, UINT64_MAX);
+		assert_int_equal(bench.ended, before + 2);
+		assert_memory_equal(bench.from, bench.to, BYTES);
+		assert_true(counter(0, COUNTER_QUEUES_MADE) == 2 && counter(1, COUNTER_QUEUES_MADE) == 2);
+		assert_true(bench.carrier.fabric.bytes - bytes < BYTES + BYTES / 3);
+		end();
+	}
+}
+
+/* Beside connections: who waits for what a peer has got by the queue hears of its death by the connection. */
+static void test_death(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	beside = true;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	beside = false;
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
+			 0);
+	assert_int_equal(bench.process[0]->endpoint->base.queues, 0);
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+	for (int i = 0; i < 3; i++) { /* by the connection, until the queue is there */
+		message_within(0, 1, 100, MILLISECOND);
+		message_within(1, 0, 100, MILLISECOND);
+	}
+	assert_int_equal(bench.process[0]->endpoint->base.queues, 1);
+	before = counter(0, COUNTER_VERBS_MESSAGES);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, THOLE_SYNC,
+				    NULL, NULL), 0);
+	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), before + 1);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	before = bench.ended;
+	process_crash(bench.process[1]);
+	world_run(&bench.world, bench.world.now_ns + 30 * (uint64_t)SECOND);
+	assert_int_equal(bench.ended, before + 1);
+	assert_int_equal(bench.failed, 1);
+	assert_int_equal(bench.process[0]->endpoint->base.queues, 0);
+	bench.failed = 0;
 	end();
 }
 
@@ -562,6 +635,8 @@ int main(void)
 		cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_next_queue),
+		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_bays_are_shared),

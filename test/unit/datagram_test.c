@@ -686,6 +686,13 @@ static void rest__ends(void **state)
 	two_exchange(&pair, 1, 10);
 	pair_progress(&pair, 20000);
 	assert_int_equal(pair.a->base.resting, 0); /* there is no ring */
+	pair.a->base.queues = 1; /* its one peer goes by an adapter */
+	rest_begin(&pair);
+	two_exchange(&pair, 2, 10);
+	assert_int_equal(pair.a->base.resting, 0);
+	pair.a->base.queues = 0;
+	pair_progress(&pair, 20000);
+	assert_int_equal(pair.a->base.resting, 0);
 	local = pair_endpoint(NULL, NULL, host_a);
 	rings = (struct pair){.a = local, .b = pair.a, .a_to_b = pair_peer(local, pair.a),
 			      .b_to_a = pair_peer(pair.a, local)};

@@ -43,6 +43,8 @@ static void fill(struct end *end, unsigned seed)
 static void end_open(struct end *end, const char *device)
 {
 	unsigned all = NIC_ACCESS_WRITE | NIC_ACCESS_PEER_READ | NIC_ACCESS_PEER_WRITE | NIC_ACCESS_PEER_ATOMIC;
+	struct nic_segment segments[RECEIVES];
+	uint64_t ids[RECEIVES];
 	struct port port;
 
 	NEED(port_choose(device, NULL, false, &port) == 0);
@@ -52,9 +54,11 @@ static void end_open(struct end *end, const char *device)
 	NEED(end->nic->calls->register_memory(end->nic, end->bytes, BYTES, all, &end->memory) == 0);
 	NEED(end->nic->calls->register_memory(end->nic, end->slot, sizeof(end->slot), NIC_ACCESS_WRITE,
 					      &end->slots) == 0);
-	for (uint32_t i = 0; i < RECEIVES; i++)
-		NEED(end->nic->calls->post_receive(
-			     end->nic, &(struct nic_segment){end->slot[i], SLOT, end->slots.local_key}, 1000 + i) == 0);
+	for (uint32_t i = 0; i < RECEIVES; i++) {
+		segments[i] = (struct nic_segment){end->slot[i], SLOT, end->slots.local_key};
+		ids[i] = 1000 + i;
+	}
+	NEED(end->nic->calls->post_receives(end->nic, segments, ids, RECEIVES) == 0);
 }
 
 static void end_begin(struct end *end, uint32_t number)
@@ -73,8 +77,9 @@ static struct nic_completion end_await(struct end *end)
 
 static void again(struct end *end, uint64_t id)
 {
-	NEED(end->nic->calls->post_receive(
-		     end->nic, &(struct nic_segment){end->slot[id - 1000], SLOT, end->slots.local_key}, id) == 0);
+	struct nic_segment segment = {end->slot[id - 1000], SLOT, end->slots.local_key};
+
+	NEED(end->nic->calls->post_receives(end->nic, &segment, &id, 1) == 0);
 }
 
 static int post(struct end *end, struct nic_work work, const void *from, uint32_t length)

@@ -23,6 +23,7 @@ enum {
 	IDLE_POLLS = 16,        /* once in so many, where memory is polled in between, */
 	ALONE_POLLS = 4,        /* or nothing is: a poll in vain that does not look is short */
 	QUIET_POLLS = 4096,     /* after which a network beside rings rests: some 100 us */
+	QUIET_QUEUE_POLLS = 16, /* and one beside adapters */
 	CLOCK_POLLS = 16,       /* fruitless polls between two readings of the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
 	WATCH_TURNS = 4,        /* checks in one peer_timeout of the peers that receives wait for */
@@ -650,13 +651,22 @@ static uint64_t datagram_watch_ns(const struct datagram *datagram)
 	return datagram->engine.open > 0 && owner->up->receiving(owner) ? datagram->watch_ns : UINT64_MAX;
 }
 
-/* Beside rings, a network that brings nothing is polled seldom: what comes by them would wait for each vain look. */
+/* How often a network that brought nothing is polled before it rests. Beside rings it is polled seldom then: what comes
+ * by them would wait for each vain look. So is one whose peers all go by adapters, sooner: by it come words now and
+ * then. */
+static uint32_t datagram_rests_after(const struct transport_owner *owner, const struct engine *engine)
+{
+	if (owner->queues > 0 && owner->queues >= engine->open)
+		return QUIET_QUEUE_POLLS;
+	return owner->locals > 0 ? QUIET_POLLS : UINT32_MAX;
+}
+
 static void datagram_quieten(struct datagram *datagram)
 {
 	const struct engine *engine = &datagram->engine;
 	const struct transport_owner *owner = datagram->owner;
 
-	if (++datagram->quiet >= QUIET_POLLS && owner->locals > 0 && !owner->simulated &&
+	if (++datagram->quiet >= datagram_rests_after(owner, engine) && !owner->simulated &&
 	    engine->blocks.outstanding == 0 && !engine_busy(engine))
 		transport_rest(datagram->owner, TRANSPORT_DATAGRAM);
 }

@@ -10,6 +10,7 @@ enum {
 	CARD_BAY_LEAST = 8192,
 	CARD_KEPT = 256,
 	CARD_PAGE = 4096,
+	CARD_EMPTY = 16,            /* of the receives this part may be empty and not posted */
 };
 
 void card_setup_default(struct card_setup *setup)
@@ -80,13 +81,20 @@ static int card_register(struct card *card)
 	return error;
 }
 
+/* Receives that were filled are posted again, several at a time. */
 static void card_receive(struct card *card, uint32_t index)
 {
 	const struct card_setup *setup = &card->setup;
-	struct nic_segment segment = {card->memory + (uint64_t)(setup->slots + index) * setup->slot, setup->slot,
-				      card->registered.local_key};
 
-	card->nic->calls->post_receive(card->nic, &segment, index);
+	card->empty[card->empty_count] =
+		(struct nic_segment){card->memory + (uint64_t)(setup->slots + index) * setup->slot, setup->slot,
+				     card->registered.local_key};
+	card->empty_ids[card->empty_count++] = index;
+	if (card->empty_count < NIC_RECEIVES_MAX && card->empty_count < setup->receives / CARD_EMPTY)
+		return;
+	if (!card->gone)
+		card->nic->calls->post_receives(card->nic, card->empty, card->empty_ids, card->empty_count);
+	card->empty_count = 0;
 }
 
 static int card_lay_out(struct card *card)
@@ -196,8 +204,7 @@ static void card_received(struct card *card, struct pair *pair, const struct nic
 		pair_alive(pair);
 		card_attend(pair);
 	}
-	if (!card->gone)
-		card_receive(card, index);
+	card_receive(card, index);
 }
 
 static void card_completed(struct card *card, const struct nic_completion *completion)
@@ -239,6 +246,11 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 	}
 }
 
+static void card_time(struct card *card)
+{
+	card->now_ns = card->owner->simulated ? card->owner->now_ns : card->nic->calls->now_ns(card->nic);
+}
+
 static unsigned card_poll(struct card *card)
 {
 	struct nic_completion completions[CARD_COMPLETIONS];
@@ -246,6 +258,8 @@ static unsigned card_poll(struct card *card)
 
 	do {
 		n = card->nic->calls->poll(card->nic, completions, CARD_COMPLETIONS);
+		if (n > 0 && total == 0)
+			card_time(card);
 		for (unsigned i = 0; i < n; i++)
 			card_completed(card, &completions[i]);
 		total += n;
@@ -279,11 +293,6 @@ void card_attend(struct pair *pair)
 {
 	if (list_empty(&pair->due))
 		list_push_back(&pair->card->due, &pair->due);
-}
-
-static void card_time(struct card *card)
-{
-	card->now_ns = card->owner->simulated ? card->owner->now_ns : card->nic->calls->now_ns(card->nic);
 }
 
 /* The next turn begins with this pair, the order being what it was. */
@@ -353,10 +362,12 @@ static void card_timer(struct card *card)
 
 int card_progress(struct card *card)
 {
-	int n;
+	int n = (int)card_poll(card);
 
-	card_time(card);
-	n = (int)card_poll(card);
+	if (n == 0 && list_empty(&card->due) && ++card->polls % CARD_CLOCK_POLLS != 0 && !card->owner->simulated)
+		return 0; /* no time has passed */
+	if (n == 0)
+		card_time(card);
 	card_events(card);
 	if (card->timer_ns <= card->now_ns)
 		card_timer(card);

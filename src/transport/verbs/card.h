@@ -34,6 +34,7 @@
 enum card_limits {
 	CARD_COMPLETIONS = 16,      /* polled at once */
 	CARD_BUDGET = 64,           /* of a progress call */
+	CARD_CLOCK_POLLS = 16,      /* that find nothing, between two looks at the clock */
 	CARD_BAYS_MAX = 8,          /* that a transfer lands in */
 	CARD_BAYS_LEAST = 2,
 	CARD_EARLY_MAX = 4,         /* first chunks that are copied before they are asked for */
@@ -183,7 +184,9 @@ struct pair {
 
 	/* Which way (verbs.c). */
 	uint8_t way;                /* enum pair_way */
-	bool proven;                /* something of the peer's has come by this queue */
+	bool proven;                /* something of the peer's has come by this queue, */
+	bool heard;                 /* and a record */
+	bool counted;               /* in owner->queues */
 	bool over_told;             /* the peer knows that we go over */
 	uint32_t over_at;           /* bytes of the first record that is not handled that went again */
 	uint8_t *gathered;          /* a record of the peer's that comes again in pieces; NULL: none */
@@ -304,12 +307,16 @@ struct card {
 	const struct card_carrier *carrier;
 	void *carrier_arg;
 	uint64_t now_ns;            /* the owner's clock */
+	uint32_t polls;             /* that found nothing */
 	uint8_t *memory;            /* the four arenas */
 	uint8_t *landing;
 	struct nic_memory registered;         /* all but the landing, */
 	struct nic_memory registered_landing; /* which peers write to */
 	struct send_slot *slots;
 	struct bay *bays;           /* of staging */
+	struct nic_segment empty[NIC_RECEIVES_MAX]; /* receives that are to be posted */
+	uint64_t empty_ids[NIC_RECEIVES_MAX];
+	uint32_t empty_count;
 	struct list_node free_slots, free_bays, early;
 	uint32_t free_slot_count;
 	uint32_t early_count;
@@ -399,6 +406,8 @@ void pair_break(struct pair *pair);
 /* It is of no use: stopped, and not made anew until it is wanted again. */
 void pair_give_up(struct pair *pair);
 void pair_stopped(struct pair *pair);
+/* Whether its records go by the queue, or the peer's do, has changed perhaps. */
+void pair_count(struct pair *pair);
 /* Something of this peer's has come by the queue. */
 void pair_alive(struct pair *pair);
 /* Whether a queue is needed. */
@@ -416,6 +425,11 @@ void pair_free(struct pair *pair);
 /* Post, and count; a silent work now and then loudly. Errors as nic->calls->post; where it breaks, the pair is told
  * later. */
 int pair_post(struct pair *pair, struct nic_work *work);
+/* For one more work that is a record or a note: the rest is for bulk. */
+static inline bool pair_has_room(const struct pair *pair)
+{
+	return pair->works < pair->card->nic->limits.works / 4 * 3;
+}
 /* A work of this id has ended, and with it the silent ones before. */
 void pair_work_ended(struct pair *pair, uint64_t id);
 

@@ -137,6 +137,8 @@ struct nic_completion {
 				* it was) */
 };
 
+enum { NIC_RECEIVES_MAX = 16 };
+
 enum nic_event {
 	NIC_EVENT_NONE,
 	NIC_EVENT_DOWN,        /* the port is down: works may take until their time-out to fail */
@@ -168,8 +170,9 @@ struct nic_calls {
 
 	/* Errors: AGAIN (limits->works), PEER (it is broken), SYSTEM. */
 	int (*post)(struct nic_queue *queue, const struct nic_work *work);
-	/* A buffer for one receive, of any queue. Errors: AGAIN (limits->receives), SYSTEM. */
-	int (*post_receive)(struct nic *nic, const struct nic_segment *segment, uint64_t id);
+	/* Buffers for one receive each, of any queue; at most NIC_RECEIVES_MAX at a time. All or none. Errors: AGAIN
+	 * (limits->receives), SYSTEM. */
+	int (*post_receives)(struct nic *nic, const struct nic_segment *segments, const uint64_t *ids, unsigned count);
 	/* At most max completions, in order for each queue. Returns how many. */
 	unsigned (*poll)(struct nic *nic, struct nic_completion *completions, unsigned max);
 

@@ -93,7 +93,8 @@ struct nic_verbs {
 	uint64_t *receive_ids;      /* limits.receives of them */
 	uint32_t *receive_free;
 	uint32_t receive_free_count;
-	/* taken from the library, and not yet from us: first..end */
+	struct nic_completion *to;  /* where the next completion goes */
+	/* those that nobody has asked for: first..end */
 	struct nic_completion ready[2 * BATCH];
 	unsigned ready_first, ready_end;
 	uint8_t events[EVENTS_MAX]; /* enum nic_event */
@@ -381,21 +382,26 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 	return 0;
 }
 
-static int nic_verbs_post_receive(struct nic *nic, const struct nic_segment *segment, uint64_t id)
+static int nic_verbs_post_receives(struct nic *nic, const struct nic_segment *segments, const uint64_t *ids,
+				   unsigned count)
 {
 	struct nic_verbs *verbs = nic_verbs_of(nic);
-	struct ibv_sge place = {(uintptr_t)segment->address, segment->length, segment->key};
-	struct ibv_recv_wr wr = {.sg_list = &place, .num_sge = 1}, *bad;
-	uint32_t index;
+	struct ibv_sge places[NIC_RECEIVES_MAX];
+	struct ibv_recv_wr works[NIC_RECEIVES_MAX], *bad;
 
-	if (verbs->receive_free_count == 0)
+	if (verbs->receive_free_count < count)
 		return THOLE_ERR_AGAIN;
-	index = verbs->receive_free[verbs->receive_free_count - 1];
-	wr.wr_id = RECEIVE_MARK | index;
-	if (verbs->receives->context->ops.post_srq_recv(verbs->receives, &wr, &bad) != 0)
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t index = verbs->receive_free[verbs->receive_free_count - 1 - i];
+
+		places[i] = (struct ibv_sge){(uintptr_t)segments[i].address, segments[i].length, segments[i].key};
+		works[i] = (struct ibv_recv_wr){.wr_id = RECEIVE_MARK | index, .sg_list = &places[i], .num_sge = 1,
+						.next = i + 1 < count ? &works[i + 1] : NULL};
+		verbs->receive_ids[index] = ids[i];
+	}
+	if (verbs->receives->context->ops.post_srq_recv(verbs->receives, works, &bad) != 0)
 		return THOLE_ERR_SYSTEM;
-	verbs->receive_free_count--;
-	verbs->receive_ids[index] = id;
+	verbs->receive_free_count -= count;
 	return 0;
 }
 
@@ -422,9 +428,16 @@ static int status_of(enum ibv_wc_status status)
 	}
 }
 
-static void ready_push(struct nic_verbs *verbs, const struct nic_completion *completion)
+/* What comes from now on is kept until somebody asks for it; nothing is kept yet. */
+static void ready_begin(struct nic_verbs *verbs)
 {
-	verbs->ready[verbs->ready_end++] = *completion;
+	verbs->ready_first = 0;
+	verbs->to = verbs->ready;
+}
+
+static void ready_end(struct nic_verbs *verbs)
+{
+	verbs->ready_end = (unsigned)(verbs->to - verbs->ready);
 }
 
 /* The oldest work of a queue has ended. */
@@ -434,10 +447,8 @@ static void work_end(struct nic_queue *queue, int status)
 
 	if (posted->silent && status == 0)
 		return;
-	ready_push(queue->verbs, &(struct nic_completion){.operation = posted->operation,
-							  .status = status,
-							  .queue = queue->number,
-							  .id = posted->id});
+	*queue->verbs->to++ = (struct nic_completion){.operation = posted->operation, .status = status,
+						      .queue = queue->number, .id = posted->id};
 }
 
 static void sent(struct nic_verbs *verbs, const struct ibv_wc *wc)
@@ -461,19 +472,20 @@ static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 	bool imm = wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
 
 	verbs->receive_free[verbs->receive_free_count++] = index;
-	ready_push(verbs, &(struct nic_completion){.operation = imm ? NIC_RECEIVE_IMM : NIC_RECEIVE,
-						   .status = status_of(wc->status),
-						   .queue = queue ? queue->number : UINT32_MAX,
-						   .length = wc->status == IBV_WC_SUCCESS ? wc->byte_len : 0,
-						   .imm = wc->wc_flags & IBV_WC_WITH_IMM ? be32toh(wc->imm_data) : 0,
-						   .id = verbs->receive_ids[index]});
+	*verbs->to++ = (struct nic_completion){.operation = imm ? NIC_RECEIVE_IMM : NIC_RECEIVE,
+					       .status = status_of(wc->status),
+					       .queue = queue ? queue->number : UINT32_MAX,
+					       .length = wc->status == IBV_WC_SUCCESS ? wc->byte_len : 0,
+					       .imm = wc->wc_flags & IBV_WC_WITH_IMM ? be32toh(wc->imm_data) : 0,
+					       .id = verbs->receive_ids[index]};
 }
 
-/* Take some from the library, of which each may end several silent works, but reports one. Returns how many. */
-static unsigned completions_take(struct nic_verbs *verbs)
+/* Take at most so many from the library, of which each may end several silent works, but reports one. Returns how
+ * many. */
+static unsigned completions_take(struct nic_verbs *verbs, unsigned max)
 {
 	struct ibv_wc wc[BATCH];
-	int n = verbs->completions->context->ops.poll_cq(verbs->completions, BATCH, wc);
+	int n = verbs->completions->context->ops.poll_cq(verbs->completions, (int)(max < BATCH ? max : BATCH), wc);
 
 	for (int i = 0; i < n; i++) {
 		if (wc[i].wr_id & RECEIVE_MARK)
@@ -587,13 +599,13 @@ static void queue_end(struct nic_verbs *verbs)
 		queue->pair = NULL;
 		return; /* what it has left in the completion queue comes first */
 	}
-	while (queue->ended != queue->posted && verbs->ready_end < BATCH)
+	while (queue->ended != queue->posted && verbs->to < verbs->ready + BATCH)
 		work_end(queue, THOLE_ERR_CANCELED);
 	if (queue->ended != queue->posted)
 		return;
 	list_remove(&queue->node);
 	queue->state = QUEUE_STOPPED;
-	ready_push(verbs, &(struct nic_completion){.operation = NIC_STOPPED, .queue = queue->number});
+	*verbs->to++ = (struct nic_completion){.operation = NIC_STOPPED, .queue = queue->number};
 }
 
 static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
@@ -602,9 +614,12 @@ static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completio
 	unsigned n;
 
 	if (verbs->ready_first == verbs->ready_end) {
-		verbs->ready_first = verbs->ready_end = 0;
-		if (completions_take(verbs) == 0 && !list_empty(&verbs->stopping))
-			queue_end(verbs);
+		verbs->to = completions;
+		if (completions_take(verbs, max) > 0 || list_empty(&verbs->stopping))
+			return (unsigned)(verbs->to - completions);
+		ready_begin(verbs);
+		queue_end(verbs);
+		ready_end(verbs);
 	}
 	n = verbs->ready_end - verbs->ready_first;
 	if (n > max)
@@ -628,8 +643,9 @@ static bool nic_verbs_arm(struct nic *nic)
 	if (verbs->completions->context->ops.req_notify_cq(verbs->completions, 0) != 0)
 		return true;
 	if (verbs->ready_first == verbs->ready_end) {
-		verbs->ready_first = verbs->ready_end = 0;
-		(void)completions_take(verbs);
+		ready_begin(verbs);
+		(void)completions_take(verbs, BATCH);
+		ready_end(verbs);
 	}
 	/* queues that stop are waited for by polling */
 	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping);
@@ -725,7 +741,7 @@ static const struct nic_calls nic_verbs_calls = {
 	.queue_stop = nic_verbs_queue_stop,
 	.queue_free = nic_verbs_queue_free,
 	.post = nic_verbs_post,
-	.post_receive = nic_verbs_post_receive,
+	.post_receives = nic_verbs_post_receives,
 	.poll = nic_verbs_poll,
 	.arm = nic_verbs_arm,
 	.event = nic_verbs_event,

@@ -75,13 +75,24 @@ void pair_free(struct pair *pair)
 	free(pair);
 }
 
+void pair_count(struct pair *pair)
+{
+	bool counted = !pair->dead && (pair->way == WAY_QUEUE || pair->heard);
+
+	if (counted != pair->counted)
+		pair->card->owner->queues += counted ? 1 : UINT32_MAX;
+	pair->counted = counted;
+}
+
 void pair_alive(struct pair *pair)
 {
 	struct card *card = pair->card;
 	bool first;
 
-	list_remove(&pair->node);
-	list_push_back(&card->list, &pair->node);
+	if (card->list.prev != &pair->node) {
+		list_remove(&pair->node);
+		list_push_back(&card->list, &pair->node);
+	}
 	pair->alive_ns = card->now_ns;
 	if (pair->state == PAIR_ASKING) {
 		pair->state = PAIR_OPEN;
@@ -303,9 +314,10 @@ void pair_stopped(struct pair *pair)
 	pair->queue = NULL;
 	pair->card->queue_count--;
 	pair->works = pair->silent = 0;
-	pair->connected = false;
+	pair->connected = pair->heard = false;
 	pair->state = PAIR_IDLE;
 	pair->owed_ns = UINT64_MAX;
+	pair_count(pair);
 	bulk_verbs_broken(pair);
 	access_broken(pair);
 	pair_next(pair->card);
@@ -499,6 +511,7 @@ void pair_disconnect(struct pair *pair)
 		return;
 	pair->dead = true;
 	pair->ending = false;
+	pair_count(pair);
 	pair->say_ns = pair->owed_ns = UINT64_MAX;
 	pair_give_up(pair);
 	records_release(pair);

@@ -148,7 +148,7 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 		pair_want(pair);
 		return THOLE_ERR_AGAIN;
 	}
-	if (pair->next >= pair->granted || !node || pair->again || pair->works >= card->nic->limits.works / 2) {
+	if (pair->next >= pair->granted || !node || pair->again || !pair_has_room(pair)) {
 		transport_count(card->owner, COUNTER_RING_STALLS);
 		return THOLE_ERR_AGAIN;
 	}
@@ -198,7 +198,7 @@ void records_tell(struct pair *pair)
 		pair->owed_ns = UINT64_MAX; /* the next queue begins with it */
 		return;
 	}
-	if (pair->works >= pair->card->nic->limits.works / 2)
+	if (!pair_has_room(pair))
 		return;
 	transport_count(pair->card->owner, COUNTER_ACKS_SENT);
 	note_post(pair, 0);
@@ -224,8 +224,7 @@ bool records_drained(struct pair *pair)
 		records_owe(pair, pair->card->now_ns);
 	if (list_empty(&pair->sent))
 		return pair->owed_ns == UINT64_MAX;
-	if (pair->asked < pair->next && pair->state == PAIR_OPEN && !pair->again &&
-	    pair->works < pair->card->nic->limits.works / 2) {
+	if (pair->asked < pair->next && pair->state == PAIR_OPEN && !pair->again && pair_has_room(pair)) {
 		pair->asked = pair->next;
 		note_post(pair, HEAD_SOON);
 	}
@@ -246,11 +245,10 @@ static void record_deliver(struct pair *pair, const struct head *head, const uin
 {
 	struct transport_peer *peer = pair->peer;
 	const uint8_t *at = bytes + sizeof(*head) + sizeof(struct record);
-	struct record record;
+	const struct record *record = (const void *)(bytes + sizeof(*head)); /* slots are aligned */
 	struct lent_there there;
 
-	memcpy(&record, bytes + sizeof(*head), sizeof(record));
-	if (record.length != RECORD_EXTERNAL && (record.length > RECORD_INLINE_MAX || head->length > 0)) {
+	if (record->length != RECORD_EXTERNAL && (record->length > RECORD_INLINE_MAX || head->length > 0)) {
 		transport_bad(peer);
 		return;
 	}
@@ -258,15 +256,15 @@ static void record_deliver(struct pair *pair, const struct head *head, const uin
 		memcpy(&there, at, sizeof(there));
 		at += sizeof(there);
 		if (queue)
-			bulk_verbs_offered(pair, record.arg[2], &there);
+			bulk_verbs_offered(pair, record->arg[2], &there);
 	}
-	if (record.kind >= RECORD_BULK) {
+	if (record->kind >= RECORD_BULK) {
 		if (queue)
-			bulk_verbs_record(pair, &record);
+			bulk_verbs_record(pair, record);
 	} else {
-		peer->owner->up->delivered(peer, &record,
-					   record.length == RECORD_EXTERNAL ? (const void *)at : record.payload,
-					   record.length == RECORD_EXTERNAL ? head->length : record.length);
+		peer->owner->up->delivered(peer, record,
+					   record->length == RECORD_EXTERNAL ? (const void *)at : record->payload,
+					   record->length == RECORD_EXTERNAL ? head->length : record->length);
 	}
 }
 
@@ -301,6 +299,10 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 		return;
 	}
 	pair->expected++;
+	if (!pair->heard) {
+		pair->heard = true;
+		pair_count(pair);
+	}
 	records_owe(pair, pair->expected - pair->told_handled >= (pair->told_share + 1) / 2
 				  ? pair->card->now_ns
 				  : pair->card->now_ns + CARD_OWED);

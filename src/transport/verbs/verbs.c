@@ -68,6 +68,20 @@ static struct pair *verbs_pair(struct transport_peer *peer)
 	return pair;
 }
 
+/* By the connection: it may rest beside queues. */
+static int network_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+			uint64_t offset, uint32_t length)
+{
+	transport_set_polled(peer->owner, TRANSPORT_DATAGRAM, true);
+	return datagram_transport.push(peer, record, payload, offset, length);
+}
+
+static void network_fetch(struct transport_fetch *fetch)
+{
+	transport_set_polled(fetch->peer->owner, TRANSPORT_DATAGRAM, true);
+	datagram_transport.fetch(fetch);
+}
+
 /* ---- Words ------------------------------------------------------------------------------------------ */
 
 static int word_push(struct transport_peer *peer, uint64_t tag, uint64_t imm, const void *bytes, uint32_t length)
@@ -80,7 +94,7 @@ static int word_push(struct transport_peer *peer, uint64_t tag, uint64_t imm, co
 
 	if (length > 0)
 		record.length = RECORD_EXTERNAL;
-	error = datagram_transport.push(peer, &record, &vector, 0, length);
+	error = network_push(peer, &record, &vector, 0, length);
 	peer->stalled = stalled; /* words are tried again by themselves; the backlog waits for room as it did */
 	return error;
 }
@@ -125,6 +139,7 @@ static void verbs_unwatch(void *arg, uint64_t id)
 static void way_set(struct pair *pair, enum pair_way way)
 {
 	pair->way = (uint8_t)way;
+	pair_count(pair);
 	pair->apart_ns = 0;
 	pair->peer->carried = way == WAY_QUEUE ? COUNTER_VERBS_MESSAGES : COUNTER_NETWORK_MESSAGES;
 }
@@ -144,7 +159,7 @@ static void over_stopped(struct pair *pair)
 	struct transport_fetch *job;
 
 	while ((job = bulk_verbs_take(pair)))
-		datagram_transport.fetch(job);
+		network_fetch(job);
 	bulk_verbs_lost(pair);
 	pair->again = false;
 	pair->over_at = 0;
@@ -505,7 +520,7 @@ static int push_by_way(struct pair *pair, const struct record *record, const str
 	struct transport_peer *peer = pair->peer;
 
 	if (pair->way == WAY_NETWORK && record->kind < RECORD_BULK && !way_is_open(pair))
-		return datagram_transport.push(peer, record, payload, offset, length);
+		return network_push(peer, record, payload, offset, length);
 	if (pair->way == WAY_OVER)
 		return record->kind < RECORD_BULK ? THOLE_ERR_AGAIN : 0;
 	if (pair->way == WAY_NETWORK) {
@@ -535,7 +550,9 @@ static int verbs_push(struct transport_peer *peer, const struct record *record, 
 
 	if (!pair)
 		return THOLE_ERR_AGAIN;
-	access_turn(pair->card); /* whom this tells that memory was mapped anew finds no registration of the old one */
+	/* whom this tells that memory was mapped anew finds no registration of the old one */
+	if (!list_empty(&pair->card->exports))
+		access_turn(pair->card);
 	error = push_by_way(pair, record, payload, offset, length);
 	if (!error && pair->way == WAY_QUEUE && !verbs_alone(peer->owner) && record_is_answered(record))
 		datagram_transport.watch(peer);
@@ -621,7 +638,7 @@ static void verbs_fetch(struct transport_fetch *fetch)
 	if (verbs_by_queue(fetch->peer) && (fetch->window.address || verbs_alone(fetch->peer->owner)))
 		bulk_verbs_fetch(fetch);
 	else
-		datagram_transport.fetch(fetch);
+		network_fetch(fetch);
 }
 
 static bool verbs_access(struct transport_access *access)
