@@ -588,6 +588,10 @@ struct thole_adapter_info {
  * NOT_FOUND after the last, UNSUPPORTED (there is no rdma-core: thole_detail says what to install), MEMORY. */
 THOLE_API int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p);
 
+/* What it takes to register length bytes of memory with that port's adapter, and to end that, in nanoseconds: the best
+ * of some tries. Errors: as above, ARGUMENT (length 0), MEMORY (a limit of locked memory, too), ACCESS, SYSTEM. */
+THOLE_API int thole_adapter_registering(unsigned index, size_t length, uint64_t *ns_p);
+
 /* Network interface number index of this network namespace, counted from 0, as it is now. Strings as above. Errors:
  * NOT_FOUND after the last, MEMORY, SYSTEM. */
 THOLE_API int thole_interface_info(unsigned index, struct thole_interface_info *info_p);

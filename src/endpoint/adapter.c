@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * adapter: what a user is told of this host's adapters for remote DMA - what each port can do, and what would be faster
- * and how. Nothing here is kept, and nothing is changed.
+ * adapter: what a user is told of this host's adapters for remote DMA - what each port can do, what would be faster and
+ * how, and what registering memory takes. Nothing here is kept, and nothing is changed.
  */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -17,6 +18,7 @@
 enum {
 	LOCKED_LEAST = 64 << 20, /* bytes: buffers of an endpoint, and some large messages */
 	ETHERNET_MORE = 104,     /* bytes of a frame beside a RoCE packet's payload, at most */
+	REGISTERING_TRIES = 8,
 };
 
 static const char driver_device[] = "/dev/thole";
@@ -89,35 +91,87 @@ static void adapter_describe(struct description *description, const struct port 
 	adapter_better(description, port);
 }
 
-int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p)
+/* Port number index. Errors: as thole_adapter_info. */
+static int adapter_port(unsigned index, struct port *port_p)
 {
-	static const char *const kinds[] = {
-		[PORT_NONE] = "", [PORT_INFINIBAND] = "InfiniBand", [PORT_ROCE1] = "RoCE v1", [PORT_ROCE2] = "RoCE v2"};
-	static _Thread_local struct description description;
-	const struct port *port;
 	struct port *list;
 	unsigned count;
 	int error = port_list(NULL, &list, &count);
 
 	if (error)
 		return error;
-	if (index >= count) {
-		free(list);
-		return error_set(THOLE_ERR_NOT_FOUND, "adapter's port number %u: there are %u", index, count);
-	}
-	port = &list[index];
-	adapter_describe(&description, port);
+	if (index < count)
+		*port_p = list[index];
+	else
+		error = error_set(THOLE_ERR_NOT_FOUND, "adapter's port number %u: there are %u", index, count);
+	free(list);
+	return error;
+}
+
+int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p)
+{
+	static const char *const kinds[] = {
+		[PORT_NONE] = "", [PORT_INFINIBAND] = "InfiniBand", [PORT_ROCE1] = "RoCE v1", [PORT_ROCE2] = "RoCE v2"};
+	static _Thread_local struct description description;
+	struct port port;
+	int error = adapter_port(index, &port);
+
+	if (error)
+		return error;
+	adapter_describe(&description, &port);
 	*info_p = (struct thole_adapter_info){
 		.name = description.name,
-		.kind = kinds[port->kind],
+		.kind = kinds[port.kind],
 		.address = description.address,
 		.can = description.can,
-		.mtu = port->mtu,
-		.rate = port->limits.rate * 8,
-		.up = port->active,
-		.software = port->software,
+		.mtu = port.mtu,
+		.rate = port.limits.rate * 8,
+		.up = port.active,
+		.software = port.software,
 		.better = description.better.text,
 	};
-	free(list);
 	return 0;
+}
+
+/* The best of some tries. */
+static int adapter_try(struct nic *nic, void *base, size_t length, uint64_t *ns_p)
+{
+	*ns_p = UINT64_MAX;
+	for (int i = 0; i < REGISTERING_TRIES; i++) {
+		uint64_t start_ns = nic->calls->now_ns(nic), ns;
+		struct nic_memory memory;
+		int error = nic->calls->register_memory(nic, base, length, NIC_ACCESS_WRITE, &memory);
+
+		if (error)
+			return error;
+		nic->calls->deregister(nic, &memory);
+		ns = nic->calls->now_ns(nic) - start_ns;
+		*ns_p = ns < *ns_p ? ns : *ns_p;
+	}
+	return 0;
+}
+
+int thole_adapter_registering(unsigned index, size_t length, uint64_t *ns_p)
+{
+	struct port port;
+	struct nic *nic;
+	void *base;
+	int error = adapter_port(index, &port);
+
+	if (error)
+		return error;
+	if (length == 0)
+		return error_set(THOLE_ERR_ARGUMENT, "no bytes to register");
+	error = port_open(&port, &nic);
+	if (error)
+		return error;
+	base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (base == MAP_FAILED) {
+		error = error_set(THOLE_ERR_MEMORY, "no memory for %zu bytes: %m", length);
+	} else {
+		error = adapter_try(nic, base, length, ns_p);
+		munmap(base, length);
+	}
+	nic->calls->close(nic);
+	return error;
 }

@@ -290,6 +290,8 @@ def test_tune__to_a_host(thole: Tool, listener: Listener, tmp_path: Path) -> Non
     found = json.loads(done.stdout)
     assert list(found["networks"]) == ["udp"]
     assert all(row["latency_us"] > 0 < row["bytes_per_s"] for row in found["networks"].values())
+    assert all(row["gap_us"] > 0 for row in found["networks"].values())
+    assert all(row for row in found["registering_ns"].values())  # of each adapter, where there are some
     assert all(rate > 1e8 for rate in found["copy_bytes_per_s"].values())
     assert found["chosen"] == found["default"] and "no adapter" in found["why"]
     text = options.read_text()
@@ -319,6 +321,11 @@ def test_tune__what_the_user_set_is_not_kept() -> None:
     outcome = HostOutcome({}, {}, "auto", "off", "UDP is twice as fast as adapters")
     assert host_lines(outcome, "b")[1:] == ["verbs = off"]
     assert not host_lines(dataclasses.replace(outcome, why="set by the user", by_user=True), "b")[1:]
+
+
+def test_tune__says_what_registering_takes() -> None:
+    outcome = HostOutcome({}, {}, "auto", "auto", "", registering={"a/1": {4096: 1200, 1 << 20: 45000}, "b/1": {}})
+    assert host_lines(outcome, "b")[1:] == ["# registering with a/1, us by length: 4 KiB 1.2, 1 MiB 45.0"]
 
 
 def test_perf_network__this_very_host_is_shared_memory(thole: Tool) -> None:

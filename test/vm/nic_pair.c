@@ -227,12 +227,24 @@ static void end_close(struct end *end)
 	end->nic->calls->close(end->nic);
 }
 
+/* What registering takes: more for more memory. */
+static void registering(void)
+{
+	uint64_t little, much;
+
+	NEED(thole_adapter_registering(0, 4096, &little) == 0 && little > 0);
+	NEED(thole_adapter_registering(1, 16 << 20, &much) == 0 && much > little);
+	NEED(thole_adapter_registering(0, 0, &little) == THOLE_ERR_ARGUMENT);
+	NEED(thole_adapter_registering(99, 4096, &little) == THOLE_ERR_NOT_FOUND);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3) {
 		printf("usage: %s FROM TO\n", argv[0]);
 		return 2;
 	}
+	registering();
 	end_open(&one, argv[1]);
 	end_open(&two, argv[2]);
 	for (int round = 0; round < 2; round++) {

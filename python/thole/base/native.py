@@ -228,6 +228,13 @@ def adapters() -> tuple[list[Adapter], str]:
     return found, "" if error == ERR_NOT_FOUND else _text(library().thole_detail())
 
 
+def registering_ns(index: int, length: int) -> int | None:
+    """What it takes to register so many bytes with adapters()[index], and to end that; None: it is refused."""
+    taken = ctypes.c_uint64()
+    error = library().thole_adapter_registering(index, ctypes.c_size_t(length), ctypes.byref(taken))
+    return None if error else taken.value
+
+
 class _MxoeHost(ctypes.Structure):
     _fields_ = [
         ("mac", ctypes.c_char * 18),

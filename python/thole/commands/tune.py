@@ -3,7 +3,8 @@
 
 With a host it measures what there is to that host, adapters for remote DMA beside UDP, and keeps whether adapters are
 used. What the verbs transport learns at run time (rates of copies and of the wire, the trip, chunks, what registering
-costs) needs no file; it is only said how this machine stands.
+costs) needs no file; it is only said how this machine stands: copies, registering, and the gap, the time from one small
+message to the next where many are under way (LogP's g).
 
 Without: one knob after the other, each candidate measured by thole-perf in interleaved rounds at the sizes that
 the knob matters for. A value replaces the default only where it is clearly faster, so that noise does
@@ -20,7 +21,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -271,9 +272,13 @@ class HostOutcome:
     chosen: str
     why: str
     by_user: bool = False  # the option is set already: it stays, and nothing is kept of it
+    registering: dict[str, dict[int, int]] = field(default_factory=dict)  # ns, by adapter's port and length
 
     def latency_us(self, name: str) -> float:
         return self.found[name].series["latency", 8].best
+
+    def gap_us(self, name: str) -> float:
+        return 8e6 / self.found[name].series["bandwidth", 8].best
 
     def bytes_per_s(self, name: str) -> float:
         return max(series.best for (test, _), series in self.found[name].series.items() if test == "bandwidth")
@@ -301,10 +306,21 @@ def without_verbs(words: list[str]) -> str:
     return ""
 
 
+def registering_lines(outcome: HostOutcome) -> list[str]:
+    return [
+        f"registering with {name}, us by length: "
+        + ", ".join(f"{size_text(length)} {ns / 1e3:.1f}" for length, ns in row.items())
+        for name, row in outcome.registering.items()
+        if row
+    ]
+
+
 def host_lines(outcome: HostOutcome, host_name: str) -> list[str]:
     lines = [f"# {time.strftime('%Y-%m-%d')} on {platform.node()} to {host_name}: {outcome.why}"]
     for name in outcome.found:
-        lines.append(f"# {name}: {outcome.latency_us(name):.2f} us, {outcome.bytes_per_s(name) / 1e9:.2f} GB/s")
+        speed = f"{outcome.bytes_per_s(name) / 1e9:.2f} GB/s"
+        lines.append(f"# {name}: {outcome.latency_us(name):.2f} us, gap {outcome.gap_us(name):.2f} us, {speed}")
+    lines += [f"# {line}" for line in registering_lines(outcome)]
     if outcome.chosen != outcome.default and not outcome.by_user:
         lines.append(f"verbs = {outcome.chosen}")
     return lines
@@ -326,7 +342,9 @@ def tune_host(arguments: argparse.Namespace, path: Path, before: bytes) -> int:
         found = measure_networks(words, networks, arguments.rounds, each)
     option = next(option for option in native.options() if option.name == "verbs")
     chosen, why = judge_host(found, option.default)
-    outcome = HostOutcome(found, machine.copy_rates(), option.default, chosen, missing or why)
+    outcome = HostOutcome(
+        found, machine.copy_rates(), option.default, chosen, missing or why, registering=machine.registering()
+    )
     by_tune = "verbs" in re.findall(r"^(\w+)\s*=", HOSTS.within(before), flags=re.MULTILINE)
     if option.origin != "default" and not by_tune:
         outcome.chosen, outcome.why, outcome.by_user = option.value, f"set by {option.origin}", True
@@ -346,8 +364,15 @@ def show_host(outcome: HostOutcome, as_json: bool) -> None:
     if as_json:
         print(json.dumps({
             "networks": {
-                name: {"latency_us": outcome.latency_us(name), "bytes_per_s": outcome.bytes_per_s(name)}
+                name: {
+                    "latency_us": outcome.latency_us(name),
+                    "gap_us": outcome.gap_us(name),
+                    "bytes_per_s": outcome.bytes_per_s(name),
+                }
                 for name in outcome.found
+            },
+            "registering_ns": {
+                name: {str(length): ns for length, ns in row.items()} for name, row in outcome.registering.items()
             },
             "copy_bytes_per_s": {str(length): rate for length, rate in outcome.rates.items()},
             "option": "verbs",
@@ -356,13 +381,16 @@ def show_host(outcome: HostOutcome, as_json: bool) -> None:
             "why": outcome.why,
         }, indent=2))  # fmt: skip
         return
-    table = output.table("to the host by", "latency, us", "GB/s")
+    table = output.table("to the host by", "latency, us", "gap, us", "GB/s")
     for name in outcome.found:
-        table.add_row(name, f"{outcome.latency_us(name):.2f}", f"{outcome.bytes_per_s(name) / 1e9:.2f}")
+        numbers = (outcome.latency_us(name), outcome.gap_us(name), outcome.bytes_per_s(name) / 1e9)
+        table.add_row(name, *(f"{number:.2f}" for number in numbers))
     console = output.console(120)
     console.print(table, highlight=False)
     copies = ", ".join(f"{size_text(length)} {rate / 1e9:.1f}" for length, rate in outcome.rates.items())
     console.print(f"copies here, GB/s by length: {copies}", highlight=False)
+    for line in registering_lines(outcome):
+        console.print(line, highlight=False)
     console.print(f"verbs = {outcome.chosen}: {outcome.why}", highlight=False)
     console.print(LEARNT, highlight=False)
 
