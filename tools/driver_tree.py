@@ -23,6 +23,7 @@ PURE = (
     "base/counters.h",
     "base/endian.h",
     "base/siphash.[ch]",
+    "base/siphash_lanes.h",
     "transport/record.h",
     "transport/datagram/answer.[ch]",
     "transport/datagram/block.[ch]",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/endian.h"
+#include "base/vectors.h"
 
 enum {
 	ROUNDS_WORD = 2,
@@ -83,7 +84,7 @@ struct lanes_way {
 	void (*digest)(const uint64_t key[2], const uint8_t *const texts[], size_t length, uint64_t digests[]);
 };
 
-#if defined(__x86_64__) && !defined(__KERNEL__) /* which has no vectors of its own */
+#if defined(__x86_64__) && !defined(__CHECKER__) /* sparse knows no vectors */
 
 /* Words of four texts: what is loaded and turned at a time, however wide the vectors are that compute. */
 typedef uint64_t quad __attribute__((vector_size(32)));
@@ -156,12 +157,12 @@ LANES_INLINE void quad_four(const uint8_t *const texts[], size_t at, quad words[
 static struct lanes_way lanes_best(void)
 {
 #ifdef QUAD_JOIN
-	if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2"))
+	if (vectors_have("avx512vl") && vectors_have("avx512vbmi2"))
 		return (struct lanes_way){16, lanes_digest_avx512};
 #endif
-	if (__builtin_cpu_supports("avx512vl"))
+	if (vectors_have("avx512vl"))
 		return (struct lanes_way){16, lanes_digest_avx512vl};
-	return __builtin_cpu_supports("avx2") ? (struct lanes_way){8, lanes_digest_avx2} : (struct lanes_way){0, NULL};
+	return vectors_have("avx2") ? (struct lanes_way){8, lanes_digest_avx2} : (struct lanes_way){0, NULL};
 }
 
 #else
@@ -173,36 +174,42 @@ static struct lanes_way lanes_best(void)
 
 #endif
 
-/* The first of them, if that is faster side by side. Returns how many; 0: it is not. */
-static size_t lanes_some(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length,
-			 uint64_t *digests)
+/* The first of them side by side. Returns how many. */
+static size_t lanes_some(const struct lanes_way *way, const uint64_t key[2], const uint8_t *const texts[], size_t count,
+			 size_t length, uint64_t *digests)
 {
-	const struct lanes_way way = count < LANES_MIN ? (struct lanes_way){0, NULL} : lanes_best();
 	const uint8_t *side[LANES_MAX];
 	uint64_t found[LANES_MAX];
 
-	if (way.lanes == 0)
-		return 0;
-	if (count >= way.lanes) {
-		way.digest(key, texts, length, digests);
-		return way.lanes;
+	if (count >= way->lanes) {
+		way->digest(key, texts, length, digests);
+		return way->lanes;
 	}
-	for (size_t i = 0; i < way.lanes; i++)
+	for (size_t i = 0; i < way->lanes; i++)
 		side[i] = texts[i < count ? i : 0];
-	way.digest(key, side, length, found);
+	way->digest(key, side, length, found);
 	memcpy(digests, found, count * sizeof(*digests));
 	return count;
 }
 
+/* As long as that is faster. Returns how many those were. */
+static size_t lanes_many(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length,
+			 uint64_t *digests)
+{
+	struct lanes_way way;
+	size_t at = 0;
+
+	if (count < LANES_MIN || !vectors_begin())
+		return 0;
+	way = lanes_best();
+	while (way.lanes && count - at >= LANES_MIN)
+		at += lanes_some(&way, key, texts + at, count - at, length, digests + at);
+	vectors_end();
+	return at;
+}
+
 void siphash_many(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length, uint64_t *digests)
 {
-	for (size_t at = 0; at < count;) {
-		size_t some = lanes_some(key, texts + at, count - at, length, digests + at);
-
-		if (some == 0) {
-			digests[at] = siphash(key, texts[at], length);
-			some = 1;
-		}
-		at += some;
-	}
+	for (size_t at = lanes_many(key, texts, count, length, digests); at < count; at++)
+		digests[at] = siphash(key, texts[at], length);
 }

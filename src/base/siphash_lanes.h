@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * siphash_lanes: SipHash of many texts side by side, in sets of a register each: while one waits for a sum there are
  * the others' to be computed. siphash.c includes this once for each width of vectors that processors have, and has
