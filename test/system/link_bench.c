@@ -4,13 +4,13 @@
  * stand-in for the engine that only counts. Not a test. Prints one line: best and median.
  *
  *     thole-link-bench [key=value ...]
- *     link=udp|raw|driver  mtu=1500  mode=latency|stream|cost  size=8 (latency, cost)
+ *     link=udp|raw|driver  mtu=1500  mode=latency|stream|cost|bulk  size=8 (latency, cost)
  *     frames=44 (of a block)  blocks=8 (asked for
  *     at a time) heads=1 (between the payloads; 0: none, as if frames were contiguous)  total=16 (MiB)  rounds=100
  *     cores=0,1
  *
  * Cost: one process has both ends, sends a frame and takes it, for guests whose clock counts instructions; prints the
- * time of one in nanoseconds, which a loop of known length tells the instructions of.
+ * instructions of one, which a loop of known length tells of the time. Bulk: the same of a byte of a stream's blocks.
  *
  * Stream: the receiver asks for blocks, a small frame each, and the sender answers with frames that have a head of 32
  * bytes in front of the payload, which comes from and goes to a buffer of 16 MiB.
@@ -28,7 +28,7 @@
 enum { BUFFER = 16 << 20, FRAMES_MAX = 64, HEAD = 32, ROUNDS_MAX = 200, TURNS = 400 };
 
 static struct {
-	int raw, driver, mtu, stream, cost, size, frames, blocks, heads, total, rounds, core[2];
+	int raw, driver, mtu, stream, cost, bulk, size, frames, blocks, heads, total, rounds, core[2];
 } how = {.mtu = 1500, .size = 8, .frames = 44, .blocks = 8, .heads = 1, .total = 16, .rounds = 100, .core = {0, 1}};
 
 static struct shared {
@@ -180,33 +180,39 @@ static void latency(unsigned turns)
 	}
 }
 
-static void serve(uint64_t blocks)
+/* The next block, from the frame of this number on. */
+static void answer(uint64_t number)
 {
 	static uint64_t heads[FRAMES_MAX][HEAD / 8];
 	struct frame_out frames[FRAMES_MAX];
 	struct iovec bodies[FRAMES_MAX];
-	uint64_t number = 0, served = 0;
+
+	for (unsigned i = 0; i < (unsigned)how.frames; i++, number++) {
+		heads[i][0] = number;
+		bodies[i] = (struct iovec){place(number), payload};
+		frames[i] = (struct frame_out){.to = how.raw ? &shared->own[1] : &shared->bulk[1],
+					       .head = (uint8_t *)heads[i],
+					       .head_length = how.heads ? HEAD : 0,
+					       .body = &bodies[i],
+					       .body_length = payload,
+					       .body_count = 1,
+					       .channel = CHANNEL_BULK};
+		if (!how.heads)
+			frames[i].head = bodies[i].iov_base, frames[i].head_length = payload, frames[i].body_count = 0,
+			frames[i].body_length = 0;
+	}
+	must_send(frames, (unsigned)how.frames);
+}
+
+static void serve(uint64_t blocks)
+{
+	uint64_t served = 0;
 
 	asks = 0;
 	while (served < blocks) {
 		bench_link->calls->receive(bench_link, 64);
-		for (; served < asks; served++) {
-			for (unsigned i = 0; i < (unsigned)how.frames; i++, number++) {
-				heads[i][0] = number;
-				bodies[i] = (struct iovec){place(number), payload};
-				frames[i] = (struct frame_out){.to = how.raw ? &shared->own[1] : &shared->bulk[1],
-							       .head = (uint8_t *)heads[i],
-							       .head_length = how.heads ? HEAD : 0,
-							       .body = &bodies[i],
-							       .body_length = payload,
-							       .body_count = 1,
-							       .channel = CHANNEL_BULK};
-				if (!how.heads)
-					frames[i].head = bodies[i].iov_base, frames[i].head_length = payload,
-					frames[i].body_count = 0, frames[i].body_length = 0;
-			}
-			must_send(frames, (unsigned)how.frames);
-		}
+		for (; served < asks; served++)
+			answer(served * (uint64_t)how.frames);
 	}
 }
 
@@ -249,6 +255,13 @@ static struct link *open_end(void)
 		exit(1);
 	}
 	return bench_link;
+}
+
+static void say_paths(void)
+{
+	shared->own[me] = shared->bulk[me] = bench_link->own;
+	shared->bulk[me].bytes[16] = (uint8_t)(bench_link->bulk_port >> 8);
+	shared->bulk[me].bytes[17] = (uint8_t)bench_link->bulk_port;
 }
 
 /* Two instructions a turn. */
@@ -313,6 +326,56 @@ static void cost(void)
 	printf("row nobody %.0f\n", (port - none) / loop_ns());
 }
 
+static void turn_to(unsigned which)
+{
+	me = which;
+	bench_link = links[which];
+}
+
+/* Blocks, each asked for, sent and taken before the next: what a byte costs at best. */
+static double bulk_of(uint64_t blocks)
+{
+	uint8_t request[64] = {0};
+	struct frame_out ask = {.to = &shared->own[0], .head = request, .head_length = sizeof(request)};
+	double start = now();
+
+	asks = arrived = expected = 0;
+	for (uint64_t block = 0; block < blocks; block++) {
+		turn_to(1);
+		must_send(&ask, 1);
+		turn_to(0);
+		while (asks <= block)
+			bench_link->calls->receive(bench_link, 64);
+		answer(block * (uint64_t)how.frames);
+		turn_to(1);
+		while (arrived < (block + 1) * (uint64_t)how.frames) {
+			engine.blocks.outstanding = 1;
+			bench_link->calls->receive(bench_link, 64);
+		}
+	}
+	return (now() - start) / (double)(blocks * (uint64_t)how.frames * payload) * 1e9;
+}
+
+static void bulk(void)
+{
+	double best = 0, one;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(buffer, 1, BUFFER);
+	for (me = 0; me < 2; me++) {
+		links[me] = open_end();
+		say_paths();
+	}
+	pair_enter(0);
+	payload = links[0]->calls->frame_max(links[0], &shared->own[1]) - HEAD;
+	for (int round = 0; round < how.rounds; round++) {
+		one = bulk_of(((uint64_t)how.total << 20) / ((uint64_t)how.frames * payload));
+		best = best == 0 || one < best ? one : best;
+	}
+	printf("row bulk_link_%s_%d %.4f\n", links[0]->calls->name, how.mtu, best / loop_ns());
+}
+
 static void side(void)
 {
 	cpu_set_t set;
@@ -321,9 +384,7 @@ static void side(void)
 	CPU_SET((unsigned)how.core[me], &set);
 	sched_setaffinity(0, sizeof(set), &set);
 	bench_link = open_end();
-	shared->own[me] = shared->bulk[me] = bench_link->own;
-	shared->bulk[me].bytes[16] = (uint8_t)(bench_link->bulk_port >> 8);
-	shared->bulk[me].bytes[17] = (uint8_t)bench_link->bulk_port;
+	say_paths();
 	barrier();
 	payload = bench_link->calls->frame_max(bench_link, &shared->own[!me]) - (how.heads ? HEAD : 0);
 	buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -374,6 +435,8 @@ static void parse(const char *text)
 		how.driver = strcmp(text + 5, "driver") == 0;
 	} else if (strcmp(text, "mode=cost") == 0) {
 		how.cost = 1;
+	} else if (strcmp(text, "mode=bulk") == 0) {
+		how.bulk = how.stream = 1;
 	} else if (strcmp(text, "mode=stream") == 0 || strcmp(text, "mode=latency") == 0) {
 		how.stream = text[5] == 's';
 	} else {
@@ -415,8 +478,11 @@ int main(int count, char **arguments)
 	if (how.rounds < 1 || how.rounds > ROUNDS_MAX || how.frames > FRAMES_MAX)
 		return 2;
 	pair_make((unsigned)how.mtu);
-	if (how.cost) {
-		cost();
+	if (how.cost || how.bulk) {
+		if (how.cost)
+			cost();
+		else
+			bulk();
 		return 0;
 	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
