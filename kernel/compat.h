@@ -11,13 +11,19 @@
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/shrinker.h>
+#include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/udp.h>
 #include <linux/version.h>
 #include <net/icmp.h>
 #include <net/ip.h>
+#include <net/ip_tunnels.h>
+#include <net/route.h>
 #include <net/sock.h>
 #include <net/tcp_states.h>
+#ifdef CONFIG_X86_64
+#include <asm/cpufeature.h>
+#endif
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 #include <asm/unaligned.h>
 #else
@@ -128,6 +134,49 @@ static inline void compat_timer(struct hrtimer *timer, enum hrtimer_restart (*fu
 #else
 	hrtimer_setup(timer, function, clock, mode);
 #endif
+}
+
+/* With an IPv4 header, to where the route leads; nothing of it was in a packet before. */
+static inline void compat_tunnel_xmit(struct sock *sk, struct rtable *route, struct sk_buff *skb, __be32 from,
+				      __be32 to, u8 protocol, __be16 whole)
+{
+	u8 tos = inet_sk(sk)->tos, hops = ip4_dst_hoplimit(&route->dst);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+	iptunnel_xmit(sk, route, skb, from, to, protocol, tos, hops, whole, false);
+#else
+	iptunnel_xmit(sk, route, skb, from, to, protocol, tos, hops, whole, false, 0);
+#endif
+}
+
+/* Whether a packet's bytes are memory of the host's, and not of some device. */
+static inline bool compat_readable(const struct sk_buff *skb)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+	return true;
+#else
+	return skb_frags_readable(skb);
+#endif
+}
+
+enum { COMPAT_COPY_LONG = 256 };
+
+/* As the kernel copies for programs: its memcpy uses an instruction for all of it only on the newest processors. */
+static inline void compat_copy(void *to, const void *from, size_t length)
+{
+#ifdef CONFIG_X86_64
+	if (length >= COMPAT_COPY_LONG) {
+		size_t words = length / 8, rest = length % 8;
+
+		if (cpu_feature_enabled(X86_FEATURE_ERMS))
+			asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
+		else
+			asm volatile("rep movsq\n\tmov %3, %%rcx\n\trep movsb"
+				     : "+&D"(to), "+&S"(from), "+&c"(words) : "r"(rest) : "memory");
+		return;
+	}
+#endif
+	memcpy(to, from, length);
 }
 
 /* ICMP messages about what a socket has sent, told to its program: udp.c tells nobody of them where there is an

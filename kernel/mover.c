@@ -16,22 +16,13 @@ static struct workqueue_struct *workers;
 
 /* ---- Frames that come ------------------------------------------------------------------------ */
 
-bool mover_admit(struct mover_connection *connection, const struct packet *packet, u8 *head, u32 head_length,
-		 u32 length)
+bool mover_admit(struct mover_connection *connection, const struct guard_frame *frames, u32 count)
 {
-	struct iovec parts[2] = {{head, head_length}, {NULL, length - head_length}};
-	struct guard_frame frame;
-
-	if (connection->session != packet->session)
-		return false;
 	if (!connection->tagged)
 		return true;
-	frame = guard_frame(packet, parts, 2);
-	if (guard_check(&connection->guard, &codec_native, &frame, 1) != GUARD_FINE) {
-		mover_count(connection->mover, &connection->mover->holder->shared->forged, 1);
+	if (guard_check(&connection->guard, &codec_native, frames, count) != GUARD_FINE)
 		return false;
-	}
-	guard_seen(&connection->guard, &frame, 1);
+	guard_seen(&connection->guard, frames, count);
 	return true;
 }
 
@@ -43,26 +34,31 @@ static bool mover_has_pull(struct sk_buff *skb)
 	u8 type;
 
 	mover_read_begin(&reader, skb);
-	while (!has && mover_read_frame(&reader, &type, 1))
+	while (!has && mover_read_next(&reader) && mover_read_front(&reader, &type, 1))
 		has = codec_native.type(&type) == PACKET_PULL;
-	mover_read_end(&reader);
 	return has;
 }
 
 /* A frame, if it is a PULL of a peer's. */
-static void mover_pull(struct mover *mover, struct mover_reader *reader, u8 *head, u32 length)
+static void mover_pull(struct mover *mover, u8 *head, u32 length)
 {
 	struct mover_connection *connection;
+	struct guard_frame frame;
 	struct packet packet;
+	struct iovec all;
 
 	if (codec_native.type(head) != PACKET_PULL || length < PACKET_FRONT || length > PACKET_HEAD_MAX ||
-	    !mover_read(reader, head + PACKET_FRONT, length - PACKET_FRONT) ||
 	    codec_native.decode(&packet, head, length) || packet.flags & (PACKET_SEALED | PACKET_CHECKSUM))
 		return;
-	length = codec_native.unpadded(head, length);
+	all = (struct iovec){head, codec_native.unpadded(head, length)};
+	frame = guard_frame(&packet, &all, 1);
 	connection = xa_load(&mover->indexes, packet.to);
-	if (connection && mover_admit(connection, &packet, head, length, length))
+	if (!connection || connection->session != packet.session)
+		return;
+	if (mover_admit(connection, &frame, 1))
 		mover_serve_pull(connection, &packet);
+	else
+		mover_count(mover, &mover->holder->shared->forged, 1);
 }
 
 /* Among records: PULLs. Nothing is taken away: each goes on. */
@@ -74,9 +70,8 @@ static void mover_pulls(struct mover *mover, struct sk_buff *skb)
 
 	mover_read_begin(&reader, skb);
 	mover_lock(mover);
-	while ((length = mover_read_frame(&reader, head, PACKET_FRONT)))
-		mover_pull(mover, &reader, head, length);
-	mover_read_end(&reader);
+	while ((length = mover_read_next(&reader)) && mover_read_front(&reader, head, sizeof(head)))
+		mover_pull(mover, head, length);
 	mover_unlock(mover);
 	mover_serve_some(mover);
 }

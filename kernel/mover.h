@@ -36,6 +36,7 @@
 enum mover_limits {
 	MOVER_ANSWERS = 32,     /* PULLs of one peer that wait; further ones are dropped, and asked again */
 	MOVER_BLOCKS = 64,      /* blocks of one peer that are asked for and not here */
+	MOVER_RUN = 32,         /* frames that are looked at together */
 	MOVER_SOFTIRQ = 4,      /* packets that are sent from softirq before a worker goes on */
 	MOVER_HEAD = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT, /* bytes of DATA's, at most */
 	MOVER_UDP_HEADERS = 28, /* bytes of IPv4's and UDP's */
@@ -73,6 +74,17 @@ struct mover_connection {
 	struct block blocks[MOVER_BLOCKS];
 };
 
+/* Frames of one transfer that follow each other in a packet: their heads say the same but for counters and places. */
+struct mover_run {
+	u32 count;
+	u32 head; /* bytes of each one's */
+	u8 heads[MOVER_RUN][MOVER_HEAD];
+	struct iovec parts[MOVER_RUN][2];
+	struct guard_frame frames[MOVER_RUN];
+	u64 offset[MOVER_RUN]; /* in the fetch; what is not in it is far beyond */
+	u32 length[MOVER_RUN]; /* of payload */
+};
+
 /* Of one descriptor. */
 struct mover {
 	struct kref references; /* of the descriptor, and of fetches */
@@ -95,6 +107,7 @@ struct mover {
 	struct hrtimer timer;
 	u64 timer_ns; /* 0: none */
 	struct sk_buff_head out; /* to be sent by whoever unlocks */
+	struct mover_run run;    /* of the packet that is looked at */
 };
 
 static inline void mover_count(struct mover *mover, __u64 *counter, u64 more)
@@ -122,9 +135,8 @@ void mover_unlock(struct mover *mover) __releases(&mover->lock);
 struct mover_connection *mover_find(struct mover *mover, u32 id);
 /* A worker's turn. */
 bool mover_queue(struct work_struct *work);
-/* Whether a frame is of this connection and right: its session, and its tag, which is never taken again. */
-bool mover_admit(struct mover_connection *connection, const struct packet *packet, u8 *head, u32 head_length,
-		 u32 length);
+/* Whether frames, no two of one counter, have right tags, or need none. Those are never taken again. */
+bool mover_admit(struct mover_connection *connection, const struct guard_frame *frames, u32 count);
 
 int mover_start(void);
 void mover_stop(void);

@@ -185,118 +185,253 @@ void mover_fetch_late(struct mover *mover)
 
 /* ---- What comes: under the lock -------------------------------------------------------------------- */
 
-/* The rest of a frame goes where it belongs. */
-static bool mover_fetch_land(struct mover_fetch *fetch, struct mover_reader *reader, u64 offset, u32 length)
+/* A packet, and the fetch that a run of its frames is for. */
+struct arrival {
+	struct mover *mover;
+	struct mover_reader reader; /* behind the run */
+	struct mover_reader place;  /* the same in front of its frames that are not done */
+	struct mover_fetch *fetch;  /* or NULL; mostly the next one's, too */
+	u32 index;                  /* of its connection */
+	u64 now_ns;
+	bool others; /* there are frames that are not for us */
+};
+
+/* Frames of a run come to nothing. */
+static void arrival_skip(struct arrival *arrival, u32 count)
 {
-	u32 done = 0;
+	while (count--)
+		mover_read_next(&arrival->place);
+}
+
+/* Payloads of frames of a run go where they belong, one behind the other. */
+static bool arrival_copy(struct arrival *arrival, u32 first, u32 end, u64 offset, u64 length)
+{
+	const struct pages *pages = arrival->fetch->pages;
+	const struct mover_run *run = &arrival->mover->run;
+	struct region_piece piece = {0};
+	struct page *page = NULL;
+	u32 i, left, some;
+
+	for (i = first; i < end; i++) {
+		if (!mover_read_next(&arrival->place) || !mover_read_over(&arrival->place, run->head))
+			return false;
+		for (left = run->length[i]; left; left -= some) {
+			if (!piece.length)
+				page = pages_at(pages, offset, length, &piece);
+			some = min(left, piece.length);
+			if (!mover_read_page(&arrival->place, page, piece.within, some))
+				return false;
+			piece.within += some;
+			piece.length -= some;
+			offset += some;
+			length -= some;
+		}
+	}
+	return true;
+}
+
+/* The same, if there is memory for all of them. */
+static bool arrival_land(struct arrival *arrival, u32 first, u32 end, u64 length)
+{
+	const struct mover_run *run = &arrival->mover->run;
+	struct mover_fetch *fetch = arrival->fetch;
+	u64 offset = fetch->region_offset + run->offset[first];
 	bool landed;
 
-	read_lock_bh(&fetch->pages->lock);
+	read_lock(&fetch->pages->lock); /* softirqs are off */
 	landed = pages_ready(fetch->pages, offset, length);
-	while (landed && done < length) {
-		struct region_piece piece;
-		struct page *page = pages_at(fetch->pages, offset + done, length - done, &piece);
-
-		landed = mover_read_page(reader, page, piece.within, piece.length);
-		done += piece.length;
-	}
-	if (landed)
+	if (landed) {
+		landed = arrival_copy(arrival, first, end, offset, length);
 		pages_write(fetch->pages);
-	read_unlock_bh(&fetch->pages->lock);
+	} else {
+		arrival_skip(arrival, end - first);
+	}
+	read_unlock(&fetch->pages->lock);
 	return landed;
 }
 
-static void mover_fetch_take(struct mover_fetch *fetch, const struct packet *packet, struct mover_reader *reader,
-			     u64 now_ns)
+/* Where the frames of a run end that are missing frames of one block, one behind the other, from this one on, and how
+ * many bytes they have. */
+static u32 run_together(const struct mover_run *run, const struct block *block, u32 index, u32 first, u32 end,
+			u64 *length_p)
 {
-	struct mover *mover = fetch->mover;
-	struct thole_driver_shared *shared = mover->holder->shared;
-	u64 offset = packet->data.offset - fetch->offset; /* below it: far beyond */
+	u32 i, length;
+	u64 sum = run->length[first];
+
+	for (i = first + 1; i < end && block->missing >> ++index & 1; i++) {
+		if (run->offset[i] != block_frame(block, index, &length) || run->length[i] != length)
+			break;
+		sum += length;
+	}
+	*length_p = sum;
+	return i;
+}
+
+/* Frames of a run from this one on, which are right: at least one. Returns the first that was not looked at. */
+static u32 arrival_take_some(struct arrival *arrival, u32 first, u32 end)
+{
+	struct thole_driver_shared *shared = arrival->mover->holder->shared;
+	const struct mover_run *run = &arrival->mover->run;
+	struct mover_fetch *fetch = arrival->fetch;
 	enum block_verdict verdict;
 	struct block *block;
 	u32 index;
+	u64 length;
 
-	block = block_find(&fetch->wanted, offset, packet->length, &index, &verdict);
+	block = block_find(&fetch->wanted, run->offset[first], run->length[first], &index, &verdict);
 	if (!block) {
-		mover_count(mover, verdict == BLOCK_DUPLICATE ? &shared->duplicate : &shared->malformed, 1);
-		return;
+		mover_count(arrival->mover, verdict == BLOCK_DUPLICATE ? &shared->duplicate : &shared->malformed, 1);
+		arrival_skip(arrival, 1);
+		return first + 1;
 	}
-	if (!mover_fetch_land(fetch, reader, fetch->region_offset + offset, packet->length)) {
-		mover_count(mover, &shared->overlap_miss, 1);
+	end = run_together(run, block, index, first, end, &length);
+	if (!arrival_land(arrival, first, end, length)) {
+		mover_count(arrival->mover, &shared->overlap_miss, end - first);
 		mover_fetch_pin(fetch);
+		return end;
+	}
+	mover_count(arrival->mover, &shared->received, end - first);
+	mover_count(arrival->mover, &shared->received_bytes, length);
+	if (block_received(block, index, end - first, arrival->now_ns))
+		mover_fetch_over(fetch, 0);
+	return end;
+}
+
+/* Frames of a run whose tags are right. Those behind the end of the fetch are nobody's here. */
+static void arrival_take(struct arrival *arrival, u32 first, u32 end)
+{
+	struct mover_fetch *fetch = arrival->fetch;
+
+	if (fetch->connection)
+		fetch->connection->way->heard += end - first;
+	while (first < end && fetch->connection)
+		first = arrival_take_some(arrival, first, end);
+	arrival_skip(arrival, end - first);
+	arrival->others |= first < end;
+}
+
+/* A run. What is not right in it is looked for frame by frame, and dropped. */
+static void arrival_judge(struct arrival *arrival)
+{
+	const struct mover_run *run = &arrival->mover->run;
+	struct mover_connection *connection = arrival->fetch->connection;
+	u32 i;
+
+	if (mover_admit(connection, run->frames, run->count)) {
+		arrival_take(arrival, 0, run->count);
 		return;
 	}
-	mover_count(mover, &shared->received, 1);
-	mover_count(mover, &shared->received_bytes, packet->length);
-	if (block_received(block, index, now_ns))
-		mover_fetch_over(fetch, 0);
+	for (i = 0; i < run->count; i++) {
+		if (run->count > 1 && mover_admit(connection, &run->frames[i], 1)) {
+			arrival_take(arrival, i, i + 1);
+		} else {
+			arrival_skip(arrival, 1);
+			mover_count(arrival->mover, &arrival->mover->holder->shared->forged, 1);
+		}
+	}
 }
 
-/* The frames of a packet, and the fetch that the last of them was for: mostly the next one's, too. */
-struct fetch_run {
-	struct mover *mover;
-	struct mover_reader reader;
-	struct mover_fetch *fetch; /* or NULL */
-	u32 index;                 /* of its connection */
-	u64 now_ns;
-};
-
-/* The fetch that a frame is for, if it is one of ours; under the lock, which is held for the whole run. */
-static struct mover_fetch *mover_fetch_of(struct fetch_run *run, const struct packet *packet)
+/* The fetch that a frame of DATA is for, if it is one of ours; under the lock, which is held for the whole packet. */
+static struct mover_fetch *arrival_find(struct arrival *arrival, const struct packet *packet)
 {
-	struct mover_fetch *fetch = run->fetch;
+	struct mover_fetch *fetch = arrival->fetch;
 	struct mover_connection *connection;
 
-	if (fetch && fetch->connection && run->index == packet->to && fetch->transfer == packet->data.transfer)
-		return fetch;
-	connection = xa_load(&run->mover->indexes, packet->to);
-	run->index = packet->to;
-	run->fetch = connection ? xa_load(&connection->fetches, packet->data.transfer) : NULL;
-	return run->fetch;
+	if (!fetch || !fetch->connection || arrival->index != packet->to ||
+	    fetch->transfer != packet->data.transfer) {
+		connection = xa_load(&arrival->mover->indexes, packet->to);
+		fetch = connection ? xa_load(&connection->fetches, packet->data.transfer) : NULL;
+		arrival->index = packet->to;
+		arrival->fetch = fetch;
+	}
+	return fetch && fetch->connection->session == packet->session ? fetch : NULL;
 }
 
-/* Whether a frame is for a fetch here. One that is, but not as it should be, is dropped. */
-static bool mover_fetch_frame(struct fetch_run *run, u8 *head, u32 length)
+/* A frame joins the run. */
+static void arrival_add(struct arrival *arrival, const struct packet *packet)
 {
-	struct mover_connection *connection;
-	struct mover_fetch *fetch;
+	struct mover_run *run = &arrival->mover->run;
+	u32 i = run->count++;
+
+	run->parts[i][0] = (struct iovec){run->heads[i], run->head};
+	run->parts[i][1] = (struct iovec){NULL, packet->length};
+	run->frames[i] = guard_frame(packet, run->parts[i], 2);
+	run->offset[i] = packet->data.offset - arrival->fetch->offset;
+	run->length[i] = packet->length;
+}
+
+/* The first frame of a run; false: it is not for a fetch here. */
+static bool arrival_first(struct arrival *arrival, struct packet *packet, u32 length)
+{
+	struct mover_run *run = &arrival->mover->run;
+	const u8 *head = run->heads[0];
+
+	if (length < PACKET_FRONT || codec_native.type(head) != PACKET_DATA ||
+	    codec_native.decode(packet, head, length) || packet->flags & (PACKET_SEALED | PACKET_CHECKSUM) ||
+	    !arrival_find(arrival, packet))
+		return false;
+	run->head = PACKET_FRONT + packet_guard_bytes(packet->flags);
+	arrival_add(arrival, packet);
+	return true;
+}
+
+static u32 arrival_next(struct arrival *arrival)
+{
+	struct mover_run *run = &arrival->mover->run;
+	u32 length = mover_read_next(&arrival->reader);
+
+	return length && mover_read_front(&arrival->reader, run->heads[run->count], MOVER_HEAD) ? length : 0;
+}
+
+/* The next run of a packet, or a frame that is not ours. False: there is none. */
+static bool arrival_gather(struct arrival *arrival)
+{
+	struct mover_run *run = &arrival->mover->run;
+	struct mover_reader before;
 	struct packet packet;
-	u32 guard;
+	u64 counter;
+	u32 length;
 
-	if (length < PACKET_FRONT || codec_native.type(head) != PACKET_DATA)
+	run->count = 0;
+	arrival->place = arrival->reader;
+	length = arrival_next(arrival);
+	if (!length)
 		return false;
-	guard = packet_guard_bytes(codec_native.flags(head));
-	if (guard > MOVER_HEAD - PACKET_FRONT || !mover_read(&run->reader, head + PACKET_FRONT, guard) ||
-	    codec_native.decode(&packet, head, length) || packet.flags & (PACKET_SEALED | PACKET_CHECKSUM))
-		return false;
-	fetch = mover_fetch_of(run, &packet);
-	if (!fetch || fetch->connection->session != packet.session)
-		return false;
-	connection = fetch->connection;
-	if (mover_admit(connection, &packet, head, PACKET_FRONT + guard, codec_native.unpadded(head, length))) {
-		connection->way->heard++;
-		mover_fetch_take(fetch, &packet, &run->reader, run->now_ns);
+	if (!arrival_first(arrival, &packet, length))
+		return true;
+	while (run->count < MOVER_RUN) {
+		before = arrival->reader;
+		counter = packet.counter;
+		length = arrival_next(arrival);
+		if (!length)
+			break;
+		if (!codec_native.decode_next(&packet, run->heads[run->count - 1], run->heads[run->count], length) ||
+		    (packet.flags & PACKET_TAGGED && packet.counter <= counter)) {
+			arrival->reader = before;
+			break;
+		}
+		arrival_add(arrival, &packet);
 	}
 	return true;
 }
 
 bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb)
 {
-	struct fetch_run run = {.mover = mover};
-	bool others = false;
-	u8 head[MOVER_HEAD];
-	u32 length;
+	struct arrival arrival = {.mover = mover};
 
-	mover_read_begin(&run.reader, skb);
+	mover_read_begin(&arrival.reader, skb);
 	mover_lock(mover);
-	run.now_ns = ktime_get_ns();
-	while ((length = mover_read_frame(&run.reader, head, PACKET_FRONT)))
-		others |= !mover_fetch_frame(&run, head, length);
-	mover_read_end(&run.reader);
+	arrival.now_ns = ktime_get_ns();
+	while (arrival_gather(&arrival)) {
+		if (mover->run.count)
+			arrival_judge(&arrival);
+		else
+			arrival.others = true;
+	}
 	mover_count(mover, &mover->holder->shared->packets, 1);
-	block_ask(&mover->blocks, run.now_ns);
+	block_ask(&mover->blocks, arrival.now_ns);
 	mover_unlock(mover);
-	return others;
+	return arrival.others;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */

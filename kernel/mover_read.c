@@ -4,91 +4,122 @@
 #include <linux/highmem.h>
 #include <linux/udp.h>
 
+#include "compat.h"
+
 void mover_read_begin(struct mover_reader *reader, struct sk_buff *skb)
 {
-	u32 bytes = skb->len - sizeof(struct udphdr);
+	u32 bytes = compat_readable(skb) ? skb->len - sizeof(struct udphdr) : 0;
 
-	skb_prepare_seq_read(skb, sizeof(struct udphdr), skb->len, &reader->state);
-	reader->data = NULL;
-	reader->have = reader->consumed = reader->frame = 0;
-	reader->left = bytes;
-	reader->segment = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : bytes;
+	BUILD_BUG_ON(IS_ENABLED(CONFIG_HIGHMEM)); /* pages have addresses */
+	*reader = (struct mover_reader){
+		.next = skb_shinfo(skb)->frag_list,
+		.page = skb_shinfo(skb)->frags,
+		.pages_end = skb_shinfo(skb)->frags + skb_shinfo(skb)->nr_frags,
+		.data = skb->data + sizeof(struct udphdr),
+		.have = skb_headlen(skb) - sizeof(struct udphdr),
+		.left = bytes,
+		.segment = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : bytes,
+	};
 }
 
-void mover_read_end(struct mover_reader *reader)
+/* A packet that hangs on the first. */
+static bool read_hung(struct mover_reader *reader)
 {
-	skb_abort_seq_read(&reader->state);
+	struct sk_buff *skb = reader->next;
+
+	if (!skb || !compat_readable(skb) || skb_has_frag_list(skb))
+		return false;
+	reader->next = skb->next;
+	reader->page = skb_shinfo(skb)->frags;
+	reader->pages_end = reader->page + skb_shinfo(skb)->nr_frags;
+	reader->data = skb->data;
+	reader->have = skb_headlen(skb);
+	return true;
 }
 
-/* Some of the next bytes: as many as lie together, of so many. 0: there are none. */
-static u32 read_some(struct mover_reader *reader, u32 most, const u8 **at_p)
+/* The next bytes that lie together. False: there are none, or none that can be read. */
+static inline bool read_more(struct mover_reader *reader)
 {
-	u32 some;
-
-	if (!reader->have)
-		reader->have = skb_seq_read(reader->consumed, &reader->data, &reader->state);
-	some = min(most, reader->have);
-	*at_p = reader->data;
-	reader->data += some;
-	reader->have -= some;
-	reader->consumed += some;
-	return some;
-}
-
-static bool read_over(struct mover_reader *reader, u32 length)
-{
-	const u8 *at;
-	u32 some;
-
-	for (; length; length -= some) {
-		some = read_some(reader, length, &at);
-		if (!some)
+	while (!reader->have) {
+		if (reader->page < reader->pages_end) {
+			reader->data = skb_frag_address(reader->page);
+			reader->have = skb_frag_size(reader->page);
+			reader->page++;
+		} else if (!read_hung(reader)) {
 			return false;
+		}
 	}
 	return true;
 }
 
-u32 mover_read_frame(struct mover_reader *reader, u8 *front, u32 most)
+static inline bool read_skip(struct mover_reader *reader, u32 length)
+{
+	while (length > reader->have) {
+		length -= reader->have;
+		reader->have = 0;
+		if (!read_more(reader))
+			return false;
+	}
+	reader->data += length;
+	reader->have -= length;
+	return true;
+}
+
+static bool read_bytes(struct mover_reader *reader, u8 *to, u32 length)
+{
+	u32 some;
+
+	for (; length; length -= some, to += some) {
+		if (!read_more(reader))
+			return false;
+		some = min(length, reader->have);
+		compat_copy(to, reader->data, some);
+		reader->data += some;
+		reader->have -= some;
+	}
+	return true;
+}
+
+u32 mover_read_next(struct mover_reader *reader)
 {
 	u32 length = min(reader->segment, reader->left);
 
-	if (!length || !read_over(reader, reader->frame))
+	if (!length || !read_skip(reader, reader->frame) || !read_more(reader))
 		return 0;
 	reader->left -= length;
 	reader->frame = length;
-	return mover_read(reader, front, min(most, length)) ? length : 0;
+	return length;
 }
 
-bool mover_read(struct mover_reader *reader, u8 *to, u32 length)
+bool mover_read_front(const struct mover_reader *reader, u8 *front, u32 most)
 {
-	const u8 *at;
-	u32 some;
+	u32 some = min(most, reader->frame);
+	struct mover_reader ahead;
 
+	if (reader->have >= some) {
+		memcpy(front, reader->data, some);
+		return true;
+	}
+	ahead = *reader;
+	return read_bytes(&ahead, front, some);
+}
+
+bool mover_read_over(struct mover_reader *reader, u32 length)
+{
 	if (length > reader->frame)
 		return false;
 	reader->frame -= length;
-	for (; length; length -= some, to += some) {
-		some = read_some(reader, length, &at);
-		if (!some)
-			return false;
-		memcpy(to, at, some);
-	}
-	return true;
+	return read_skip(reader, length);
 }
 
 bool mover_read_page(struct mover_reader *reader, struct page *page, u32 within, u32 length)
 {
-	const u8 *at;
-	u32 some;
+	bool read;
 
 	if (length > reader->frame)
 		return false;
 	reader->frame -= length;
-	for (; length; length -= some, within += some) {
-		some = read_some(reader, length, &at);
-		if (!some)
-			return false;
-		memcpy_to_page(page, within, at, some);
-	}
-	return true;
+	read = read_bytes(reader, (u8 *)page_address(page) + within, length);
+	flush_dcache_page(page);
+	return read;
 }

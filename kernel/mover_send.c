@@ -4,10 +4,10 @@
 #include <linux/ip.h>
 #include <linux/security.h>
 #include <linux/udp.h>
-#include <net/ip_tunnels.h>
-#include <net/route.h>
 #include <net/sock.h>
 #include <net/udp.h>
+
+#include "compat.h"
 
 enum {
 	SEND_ROOM = LL_MAX_HEADER + sizeof(struct iphdr) + sizeof(struct udphdr),
@@ -111,64 +111,106 @@ void mover_send_packet(struct mover_connection *connection, struct packet *packe
 
 /* A packet of many frames: one packet of the kernel's, with others behind it where its places for pages are full. */
 struct send_packet {
-	struct sk_buff *first, *last; /* last: which gets the next page */
+	struct sk_buff *first, *last; /* last: which gets the next page, */
+	u32 pages, more;              /* and has so many of them, with so many bytes; it does not know of them yet */
 	struct page *heads;
 	u32 head, frame, frames; /* bytes of a head, of a frame's payload; frames so far */
 	u32 bytes;               /* of the last frame's payload */
+	struct page *page; /* of the region: */
+	u32 within, left;  /* where the next frame begins, if it lies behind the last; bytes of the page from there */
+	u64 next;          /* its offset in the window */
 };
 
-static bool send_add(struct send_packet *send, struct page *page, u32 within, u32 length)
+/* What was added to the last is part of it, and of the whole. */
+static void send_count(struct send_packet *send)
 {
-	struct skb_shared_info *shared = skb_shinfo(send->last);
-	struct sk_buff *more;
-
-	if (skb_can_coalesce(send->last, shared->nr_frags, page, within)) {
-		skb_frag_size_add(&shared->frags[shared->nr_frags - 1], length);
-	} else {
-		if (shared->nr_frags == MAX_SKB_FRAGS) {
-			more = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
-			if (!more)
-				return false;
-			if (send->last == send->first)
-				shared->frag_list = more;
-			else
-				send->last->next = more;
-			send->first->truesize += more->truesize;
-			send->last = more;
-			shared = skb_shinfo(more);
-		}
-		get_page(page);
-		skb_fill_page_desc(send->last, shared->nr_frags, page, within, length);
-	}
-	skb_len_add(send->first, length);
+	skb_shinfo(send->last)->nr_frags = send->pages;
+	skb_len_add(send->first, send->more);
 	if (send->last != send->first)
-		skb_len_add(send->last, length);
+		skb_len_add(send->last, send->more);
+	send->more = send->pages = 0;
+}
+
+static bool send_hang(struct send_packet *send)
+{
+	struct sk_buff *more = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!more)
+		return false;
+	send_count(send);
+	if (send->last == send->first)
+		skb_shinfo(send->first)->frag_list = more;
+	else
+		send->last->next = more;
+	send->first->truesize += more->truesize;
+	send->last = more;
 	return true;
 }
 
-static bool send_add_frame(struct send_packet *send, struct mover_connection *connection, const struct answer *answer,
-			   const struct answer_frame *frame, struct pages *pages, u64 offset)
+/* Pages of programs are none of the kernel's reserve, which a packet would have to say. */
+static bool send_add(struct send_packet *send, struct page *page, u32 within, u32 length)
 {
-	u8 *head = page_address(send->heads) + send->frames * send->head;
-	struct packet packet = {.type = PACKET_DATA, .flags = connection->tagged ? PACKET_TAGGED : 0};
-	u32 done = 0;
-
-	packet.to = connection->peer_index;
-	packet.session = connection->peer_session;
-	packet.data.transfer = answer->transfer;
-	packet.data.offset = frame->offset;
-	packet.length = frame->length;
-	codec_native.encode(&packet, head);
-	if (!send_add(send, send->heads, send->frames * send->head, send->head))
+	if (send->pages == MAX_SKB_FRAGS && !send_hang(send))
 		return false;
-	while (done < frame->length) {
-		struct region_piece piece;
-		struct page *page = pages_at(pages, offset + frame->offset + done, frame->length - done, &piece);
+	get_page(page);
+	__skb_fill_page_desc_noacc(skb_shinfo(send->last), send->pages++, page, within, length);
+	send->more += length;
+	return true;
+}
 
-		if (!send_add(send, page, piece.within, piece.length))
+/* Payload from an offset in a window on. */
+static bool send_add_payload(struct send_packet *send, const struct pages *pages, u64 start, u64 offset, u32 length)
+{
+	struct region_piece piece;
+	u32 some;
+
+	if (offset != send->next)
+		send->left = 0;
+	for (send->next = offset + length; length; length -= some, offset += some) {
+		if (!send->left) {
+			send->page = pages_at(pages, start + offset, PAGE_SIZE, &piece);
+			send->within = piece.within;
+			send->left = piece.length;
+		}
+		some = min(length, send->left);
+		if (!send_add(send, send->page, send->within, some))
 			return false;
-		done += piece.length;
+		send->within += some;
+		send->left -= some;
 	}
+	return true;
+}
+
+/* The head of a frame: as the one before, where that is as long. */
+static void send_encode(const struct send_packet *send, const struct mover_connection *connection,
+			const struct answer *answer, const struct answer_frame *frame, u8 *head)
+{
+	struct packet packet;
+
+	if (send->frames && frame->length == send->bytes) {
+		codec_native.encode_next(head, head - send->head, send->head, frame->offset);
+		return;
+	}
+	packet = (struct packet){
+		.type = PACKET_DATA,
+		.flags = connection->tagged ? PACKET_TAGGED : 0,
+		.to = connection->peer_index,
+		.session = connection->peer_session,
+		.data = {.transfer = answer->transfer, .offset = frame->offset},
+		.length = frame->length,
+	};
+	codec_native.encode(&packet, head);
+}
+
+static bool send_add_frame(struct send_packet *send, struct mover_connection *connection, const struct answer *answer,
+			   const struct answer_frame *frame, const struct pages *pages, u64 start)
+{
+	u32 within = send->frames * send->head;
+
+	send_encode(send, connection, answer, frame, (u8 *)page_address(send->heads) + within);
+	if (!send_add(send, send->heads, within, send->head) ||
+	    !send_add_payload(send, pages, start, frame->offset, frame->length))
+		return false;
 	send->frames++;
 	send->bytes = frame->length;
 	return true;
@@ -188,7 +230,8 @@ int mover_send_data(struct mover_connection *connection, struct answer *answer, 
 {
 	struct mover *mover = connection->mover;
 	struct sock *sk = send_socket(mover, CHANNEL_BULK);
-	struct send_packet send = {.head = connection->tagged ? MOVER_HEAD : PACKET_FRONT, .frame = answer->frame};
+	struct send_packet send = {
+		.head = connection->tagged ? MOVER_HEAD : PACKET_FRONT, .frame = answer->frame, .next = U64_MAX};
 	u32 end = answer_end(answer, block_bytes(&mover->blocks.rules, answer->frame, send.head)), at = answer->done;
 	struct answer_frame frame;
 	u64 bytes = 0;
@@ -199,10 +242,14 @@ int mover_send_data(struct mover_connection *connection, struct answer *answer, 
 	send.first = send.last = send_begin(connection, CHANNEL_BULK, 0);
 	send.heads = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
 	made = send.first && send.heads;
+	if (made)
+		send.first->pfmemalloc |= page_is_pfmemalloc(send.heads);
 	while (made && answer_next(answer, &at, end, &frame)) {
 		made = send_add_frame(&send, connection, answer, &frame, pages, offset);
 		bytes += frame.length;
 	}
+	if (send.first)
+		send_count(&send);
 	if (made && send.frames) {
 		send_stamp(connection, page_address(send.heads), send.head, send.frame, send.bytes, send.frames);
 		if (send.frames > 1)
@@ -266,8 +313,7 @@ static void send_skb(struct sk_buff *skb)
 	memset(skb->cb, 0, sizeof(skb->cb));
 	skb->priority = READ_ONCE(sk->sk_priority);
 	udp_set_csum(false, skb, flow.saddr, to.address, skb->len);
-	iptunnel_xmit(sk, route, skb, flow.saddr, to.address, IPPROTO_UDP, inet_sk(sk)->tos,
-		      ip4_dst_hoplimit(&route->dst), send_whole(skb, route), false);
+	compat_tunnel_xmit(sk, route, skb, flow.saddr, to.address, IPPROTO_UDP, send_whole(skb, route));
 }
 
 void mover_send_all(struct sk_buff_head *packets)

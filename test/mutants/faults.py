@@ -138,8 +138,26 @@ FAULTS = [
     Fault(
         "a piece like the one before has its number",
         "src/transport/datagram/wire/native.c",
-        "\tmemcpy(head, before, length);\n\tstore_be32(head + RECORD_SEQUENCE_AT, sequence);\n",
-        "\tmemcpy(head, before, length);\n",
+        "\t\tstore_be32(head + RECORD_SEQUENCE_AT, (uint32_t)number);\n",
+        "\t\t(void)number;\n",
+    ),
+    Fault(
+        "DATA like the one before has its offset",
+        "src/transport/datagram/wire/native.c",
+        "\tstore_be64(at + 4, transfer << PLACE_OFFSET_BITS | offset);\n}\n\n#include",
+        "\tstore_be64(at + 4, transfer << PLACE_OFFSET_BITS);\n\t(void)offset;\n}\n\n#include",
+    ),
+    Fault(
+        "DATA of another transfer is taken for the same",
+        "src/transport/datagram/wire/native.c",
+        "if (transfer != packet->data.transfer || payload",
+        "if (payload",
+    ),
+    Fault(
+        "of frames that are counted together, the first is",
+        "src/transport/datagram/block.c",
+        "block->missing &= ~(block_mask(count) << index);",
+        "block->missing &= ~(UINT64_C(1) << index);",
     ),
     Fault(
         "pieces that come together are taken in any order",

@@ -353,6 +353,45 @@ static void native__pieces_follow(void **state)
 	}
 }
 
+/* The same of DATA: its offset is the number; another transfer, or one that ends beyond all messages, is none. */
+static void native__data_follow(void **state)
+{
+	static const uint8_t flags[] = {0, PACKET_TAGGED, PACKET_SEALED};
+	uint64_t random = 7;
+
+	(void)state;
+	for (int i = 0; i < 3000; i++) {
+		uint8_t frames[2][1500], head[PACKET_HEAD_MAX];
+		struct packet packet = {.type = PACKET_DATA, .flags = flags[i % 3], .payload = payload}, back, decoded;
+		size_t size, length;
+
+		packet.to = (uint32_t)random_next(&random);
+		packet.session = random_next(&random);
+		packet.data.transfer = random_next(&random) >> (64 - PACKET_TRANSFER_BITS);
+		packet.data.offset = random_next(&random) % (THOLE_LENGTH_MAX - 4096);
+		packet.length = 64 + random_below(&random, 1000);
+		memset(frames, 0, sizeof(frames));
+		size = codec_native.encode(&packet, frames[0]);
+		packet.data.offset += packet.length;
+		assert_int_equal(codec_native.encode(&packet, head), size);
+		codec_native.encode_next(frames[1], frames[0], size, packet.data.offset);
+		assert_memory_equal(frames[1], head, size);
+		length = size + packet.length - random_below(&random, 30);
+		assert_int_equal(codec_native.decode(&back, frames[0], size + packet.length), 0);
+		assert_true(codec_native.decode_next(&back, frames[0], frames[1], length));
+		assert_int_equal(codec_native.decode(&decoded, frames[1], length), 0);
+		same(&decoded, &back);
+		assert_false(codec_native.decode_next(&back, frames[0], frames[1], 63));
+		codec_native.encode_next(frames[1], frames[0], size, THOLE_LENGTH_MAX - 1);
+		assert_false(codec_native.decode_next(&back, frames[0], frames[1], length));
+		same(&decoded, &back);
+		packet.data.transfer ^= UINT64_C(1) << random_below(&random, PACKET_TRANSFER_BITS);
+		codec_native.encode(&packet, frames[1]);
+		assert_false(codec_native.decode_next(&back, frames[0], frames[1], length));
+		same(&decoded, &back);
+	}
+}
+
 /* A network card pads to 60 bytes; that is no payload, whatever the type and length. */
 static void native__padded(void **state)
 {
@@ -1288,6 +1327,7 @@ int main(void)
 		cmocka_unit_test(native__there_and_back),
 		cmocka_unit_test(native__padded),
 		cmocka_unit_test(native__pieces_follow),
+		cmocka_unit_test(native__data_follow),
 		cmocka_unit_test(native__connect_padded),
 		cmocka_unit_test(native__bytes),
 		cmocka_unit_test(native__lengths),

@@ -518,9 +518,102 @@ static void window__follows_what_comes(void **state)
 	long_close();
 }
 
+/* ---- Frames that are counted together ---------------------------------------------------------------------------- */
+
+enum { TOGETHER_BLOCKS = 8 };
+
+/* A fetch by itself, whose PULLs are counted. */
+struct together {
+	struct blocks blocks;
+	struct block_peer peer;
+	struct block_fetch fetch;
+	struct block memory[TOGETHER_BLOCKS];
+	unsigned used, pulls;
+};
+
+static struct block *together_get(struct block_peer *peer)
+{
+	struct together *one_of = container_of(peer, struct together, peer);
+
+	return one_of->used < TOGETHER_BLOCKS ? &one_of->memory[one_of->used++] : NULL;
+}
+
+static void together_put(struct block_peer *peer, struct block *block)
+{
+	(void)peer;
+	(void)block;
+}
+
+static void together_pull(struct block_fetch *fetch, const struct block_pull *pull)
+{
+	(void)pull;
+	container_of(fetch, struct together, fetch)->pulls++;
+}
+
+static void together_open(struct together *it)
+{
+	static const struct block_calls calls = {together_get, together_put, together_pull};
+	const struct block_rules rules = {
+		.frames_max = 32, .blocks_max = 64, .pull_blocks = 1, .selective = true};
+
+	memset(it, 0, sizeof(*it));
+	block_init(&it->blocks, &rules, &calls);
+	it->blocks.outstanding_max = WINDOW_AUTO;
+	block_peer_init(&it->peer, &it->blocks, 1);
+	it->fetch = (struct block_fetch){.length = 3 * 32 * FRAME_BYTES - 5, .frame = FRAME_BYTES, .head = 48};
+	block_fetch_begin(&it->fetch, &it->peer);
+	block_ask(&it->blocks, 1000);
+	assert_true(it->fetch.blocks >= 2);
+}
+
+/* Frames of a block, from one on. */
+static bool together_receive(struct block *block, unsigned first, unsigned count, bool singly, uint64_t now)
+{
+	bool over = false;
+
+	if (!singly)
+		return block_received(block, first, count, now);
+	for (unsigned i = 0; i < count; i++)
+		over = block_received(block, first + i, 1, now);
+	return over;
+}
+
+/* What is known after them is what would be if they had been counted one by one: what is missing, the window, the trip,
+ * what is asked for again. */
+static void together__as_one_by_one(void **state)
+{
+	struct together both[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct together *it = &both[i];
+		bool singly = i;
+		unsigned pulls;
+
+		together_open(it);
+		pulls = it->pulls;
+		it->peer.window = 5 * FRAME_BYTES;
+		assert_false(together_receive(&it->memory[0], 0, 7, singly, 51000));
+		assert_int_equal(it->pulls, pulls); /* nothing is known to be lost */
+		assert_int_equal(it->memory[0].missing, block_mask(32) & ~block_mask(7));
+		assert_false(together_receive(&it->memory[0], 9, 23, singly, 52000)); /* 7 and 8 are not here */
+		assert_int_equal(it->memory[0].missing, UINT64_C(3) << 7);
+		assert_int_equal(it->pulls, pulls + 1);
+		assert_false(together_receive(&it->memory[1], 0, 32, singly, 53000));
+		assert_false(together_receive(&it->memory[0], 7, 2, singly, 54000));
+		assert_int_equal(it->fetch.received, 2 * 32 * FRAME_BYTES);
+	}
+	assert_int_equal(both[0].peer.window, both[1].peer.window);
+	assert_int_equal(both[0].peer.timeout_ns, both[1].peer.timeout_ns);
+	assert_int_equal(both[0].peer.outstanding, both[1].peer.outstanding);
+	assert_int_equal(both[0].pulls, both[1].pulls);
+	assert_memory_equal(&both[0].peer.trip, &both[1].peer.trip, sizeof(struct trip));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(together__as_one_by_one),
 		cmocka_unit_test(transfers__do_not_come_again),
 		cmocka_unit_test(window__of_another_peer),
 		cmocka_unit_test(range__is_checked),

@@ -291,10 +291,10 @@ static void fetch_right(struct side *side, uint64_t offset, uint64_t length, uin
 
 /* ---- A peer without the driver ----------------------------------------------------------------- */
 
-static void plain_send(struct side *side, unsigned channel, struct packet *packet, const void *payload, uint32_t length)
+/* A frame, as it goes; returns its bytes. */
+static size_t plain_frame(struct side *side, struct packet *packet, const void *payload, uint32_t length,
+			  uint8_t *frame)
 {
-	struct sockaddr_in to = address_of(!side->number, channel);
-	uint8_t frame[10000];
 	size_t head;
 
 	packet->to = 10 + !side->number;
@@ -309,7 +309,16 @@ static void plain_send(struct side *side, unsigned channel, struct packet *packe
 	}
 	if (length)
 		memcpy(frame + head, payload, length);
-	sendto(side->sockets[channel], frame, head + length, 0, (struct sockaddr *)&to, sizeof(to));
+	return head + length;
+}
+
+static void plain_send(struct side *side, unsigned channel, struct packet *packet, const void *payload, uint32_t length)
+{
+	struct sockaddr_in to = address_of(!side->number, channel);
+	uint8_t frame[10000];
+	size_t bytes = plain_frame(side, packet, payload, length, frame);
+
+	sendto(side->sockets[channel], frame, bytes, 0, (struct sockaddr *)&to, sizeof(to));
 }
 
 /* The next packet of a socket, as its frames; its length, 0: none. */
@@ -795,6 +804,62 @@ static void case_icmp(struct side *side)
 	say(side);
 }
 
+enum { MIXED_FRAMES = 12, MIXED_WRONG = 2 };
+
+/* A packet that is handed over whole, of frames that are right but for one amid them, one that is there twice, two in
+ * the wrong order, and some that lack. */
+static void mixed_packet(struct side *side, uint64_t transfer)
+{
+	static const unsigned numbers[] = {0, 1, MIXED_WRONG, 3, 4, 4, 6, 5, 7, MIXED_FRAMES - 1};
+	struct sockaddr_in to = address_of(1, CHANNEL_BULK);
+	static uint8_t bytes[65536];
+	size_t length = 0, each = 0;
+
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct packet data = {.type = PACKET_DATA,
+				      .data = {.transfer = transfer, .offset = (uint64_t)numbers[i] * side->frame}};
+
+		each = plain_frame(side, &data, side->memory + data.data.offset, side->frame, bytes + length);
+		if (numbers[i] == MIXED_WRONG)
+			bytes[length + (tagged ? PACKET_FRONT + PACKET_COUNTER : 8)] ^= 1; /* its tag, its session */
+		length += each;
+	}
+	CHECK(setsockopt(side->sockets[CHANNEL_BULK], IPPROTO_UDP, UDP_SEGMENT, &(int){(int)each}, sizeof(int)) == 0);
+	CHECK(sendto(side->sockets[CHANNEL_BULK], bytes, length, 0, (struct sockaddr *)&to, sizeof(to)) ==
+	      (ssize_t)length);
+	CHECK(setsockopt(side->sockets[CHANNEL_BULK], IPPROTO_UDP, UDP_SEGMENT, &(int){0}, sizeof(int)) == 0);
+}
+
+/* What was right of it is there, and just the rest is asked for. */
+static void case_mixed(struct side *side)
+{
+	const struct thole_driver_shared *shared;
+	struct packet pull = {0};
+	uint8_t bytes[200];
+	size_t segment;
+
+	if (side->number == 1) {
+		side_drive(side);
+		hear(side);
+		fetch_right(side, 0, (uint64_t)MIXED_FRAMES * side->frame, 4000, 9);
+		shared = side->driver.shared;
+		CHECK(shared->received == MIXED_FRAMES && shared->duplicate == 1 && shared->forged == (tagged ? 1 : 0));
+		say(side);
+		return;
+	}
+	fill(side, 9);
+	say(side);
+	while (pull.pull.wanted == 0) { /* at first all, perhaps more than once */
+		size_t length = plain_packet(side, CHANNEL_RECORDS, bytes, sizeof(bytes), &segment, WAIT_MS);
+
+		CHECK(length && plain_admit(side, &pull, bytes, length) && pull.type == PACKET_PULL);
+		if (side->transfer++ == 0)
+			mixed_packet(side, pull.pull.transfer);
+	}
+	CHECK(pull.pull.wanted == (1u << MIXED_WRONG | 7u << 8));
+	plain_serve(side, UINT32_MAX);
+}
+
 /* What nobody sends who is right, to memory and sockets that it does not change. */
 static void case_hostile(struct side *side)
 {
@@ -1224,12 +1289,13 @@ static void case_cost_udp(struct side *side)
 		cost_row("bulk_udp", start, (double)packets * bytes);
 }
 
-static void (*const cases[])(struct side *) = {case_both,   case_plain_serve, case_plain_fetch, case_cut,
-					       case_down,   case_gone,        case_vanish,      case_lost,
-					       case_killed, case_sockets,     case_icmp,        case_hostile,
-					       case_refused, case_steered,   case_cost,        case_cost_udp};
+static void (*const cases[])(struct side *) = {
+	case_both, case_plain_serve, case_plain_fetch, case_cut, case_down, case_gone, case_vanish, case_lost,
+	case_killed, case_sockets, case_icmp, case_hostile, case_mixed, case_refused, case_steered, case_cost,
+	case_cost_udp,
+};
 static const char *const names[] = {"both",   "plain_serve", "plain_fetch", "cut",     "down",    "gone",
-				    "vanish", "lost",        "killed",      "sockets", "icmp",    "hostile",
+				    "vanish", "lost",        "killed",      "sockets", "icmp",    "hostile", "mixed",
 				    "refused", "steered",    "cost",        "cost_udp"};
 
 /* ---- Two processes --------------------------------------------------------------------------- */

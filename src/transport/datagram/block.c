@@ -277,7 +277,7 @@ void block_ask(struct blocks *blocks, uint64_t now_ns)
 
 /* The window grows by what comes and narrows by twice what is lost: so it stays wide where as much as one in five is
  * by bad luck, and becomes least where a third is for want of room. */
-static void peer_grow(struct block_peer *peer, uint32_t bytes)
+static void peer_grow(struct block_peer *peer, uint64_t bytes)
 {
 	uint64_t most = peer->all->outstanding_max;
 
@@ -372,20 +372,20 @@ static bool block_answers(const struct block *block, uint64_t now_ns)
 	return true;
 }
 
-bool block_received(struct block *block, uint32_t index, uint64_t now_ns)
+bool block_received(struct block *block, uint32_t index, uint32_t count, uint64_t now_ns)
 {
 	struct block_fetch *fetch = block->fetch;
 	struct block_peer *peer = fetch->peer;
 	uint32_t order = block->order, length = block->length;
 	bool answers = block_answers(block, now_ns), last;
 
-	block->missing &= ~(UINT64_C(1) << index);
+	block->missing &= ~(block_mask(count) << index);
 	peer->all->version++;
 	peer->backoff = 0; /* there is a way: whatever else was lost is no reason to wait longer */
-	last = block->missing >> index == 0;
+	last = block->missing >> index == 0; /* behind them nothing is missing */
 	if (last && block->tries == 0) /* else it would not be known which PULL the trip was of */
 		trip_measure(&peer->trip, now_ns - block->asked_ns);
-	peer_grow(peer, fetch->frame);
+	peer_grow(peer, (uint64_t)count * fetch->frame);
 	if (block->missing == 0) {
 		fetch->received += length;
 		block_free(block);

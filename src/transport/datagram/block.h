@@ -143,9 +143,10 @@ void block_ask(struct blocks *blocks, uint64_t now_ns);
 struct block *block_find(const struct block_fetch *fetch, uint64_t offset, uint32_t length, uint32_t *index_p,
 			 enum block_verdict *verdict_p);
 
-/* A frame that was missing is in its place. What it shows to be lost is asked for again. Returns whether the fetch has
- * all now; it is not ended. The block may be gone. The peer's timeout_ns changes. */
-bool block_received(struct block *block, uint32_t index, uint64_t now_ns);
+/* So many frames that were missing, from this one on, are in their places. What they show to be lost is asked for
+ * again. Returns whether the fetch has all now; it is not ended. The block may be gone. The peer's timeout_ns changes.
+ */
+bool block_received(struct block *block, uint32_t index, uint32_t count, uint64_t now_ns);
 
 /* Nothing has come by timeout_ns: ask again. timeout_ns is set anew, 0: nothing is out. */
 void block_expire(struct block_peer *peer, uint64_t now_ns);

@@ -218,7 +218,7 @@ void pull_received(struct block *block, uint32_t index)
 
 	connection->pull.fed_ns = engine->now_ns;
 	connection->silence.starved = 0;
-	if (block_received(block, index, engine->now_ns))
+	if (block_received(block, index, 1, engine->now_ns))
 		pull_fetch_end(fetch, 0);
 	else
 		pull_wake(connection);

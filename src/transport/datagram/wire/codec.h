@@ -57,12 +57,13 @@ struct codec {
 	/* Read a frame, which may be padded. Returns 0, or THOLE_ERR_PROTOCOL where no correct peer writes this. Any
 	 * length and any bytes are allowed. */
 	int (*decode)(struct packet *packet, const uint8_t *frame, size_t length);
-	/* Read a frame that has come behind another, of which `packet` was read, if both are pieces of records and say
-	 * the same but for number, counter and payload: then packet becomes what it says. False: it is as it was, and
-	 * the frame is to be decoded. NULL with encode_next. */
+	/* Read a frame that has come behind another, of which `packet` was read, if both are pieces of records, or DATA
+	 * of one transfer, and say the same but for number or offset, counter and payload: then packet becomes what it
+	 * says. False: it is as it was, and the frame is to be decoded. NULL with encode_next. */
 	bool (*decode_next)(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length);
-	/* Write the head of a piece as long as the one before, whose head this is; NULL: it is to be encoded. */
-	void (*encode_next)(uint8_t *head, const uint8_t *before, size_t length, uint32_t sequence);
+	/* Write the head of a piece, or of DATA, as long as the one before, whose head this is; number: its sequence
+	 * number, or its offset. NULL: it is to be encoded. */
+	void (*encode_next)(uint8_t *head, const uint8_t *before, size_t length, uint64_t number);
 	/* Update ack, credit and flags (but PACKET_CHECKSUM) in an encoded RECORD that is sent, perhaps again. */
 	void (*restamp)(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags);
 	/* Fill in the checksum over the head and `count` further parts, and set its flag; NULL: the codec has none.

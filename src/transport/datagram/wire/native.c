@@ -37,6 +37,14 @@ static void place_load(const uint8_t *at, uint64_t *transfer_p, uint64_t *offset
 	*offset_p = low & ((UINT64_C(1) << PLACE_OFFSET_BITS) - 1);
 }
 
+/* The offset alone. */
+static void place_move(uint8_t *at, uint64_t offset)
+{
+	uint64_t transfer = load_be64(at + 4) >> PLACE_OFFSET_BITS;
+
+	store_be64(at + 4, transfer << PLACE_OFFSET_BITS | offset);
+}
+
 #include "transport/datagram/wire/native_fields.h" /* which has a use for places */
 
 enum {
@@ -272,28 +280,51 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 
 /* ---- Pieces, which follow each other ------------------------------------------------------------- */
 
-/* All that is in front of the number, and behind it up to the counter, is the same. */
-static bool native_decode_next(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length)
-{
-	size_t head = RECORD_PIECE_LENGTH + packet_guard_bytes(packet->flags);
+_Static_assert((int)RECORD_PIECE_LENGTH == (int)DATA_LENGTH, "heads of both have one length");
 
-	if (before[HEAD_TYPE_AT] != PACKET_RECORD || before[RECORD_KIND_AT] != RECORD_PIECE ||
-	    before[HEAD_SHORT_AT] != 0 || length < NATIVE_SHORT || length - head >= RECORD_EXTERNAL ||
-	    memcmp(before, frame, HEAD_CHECKSUM_AT) != 0 ||
+/* All that is in front of the number, and behind it up to the counter, is the same. */
+static bool native_next_piece(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t payload)
+{
+	if (before[RECORD_KIND_AT] != RECORD_PIECE || payload >= RECORD_EXTERNAL ||
 	    memcmp(before + ACKED_ACK_AT, frame + ACKED_ACK_AT, RECORD_LENGTH - ACKED_ACK_AT) != 0)
 		return false;
 	packet->sequence = load_be32(frame + RECORD_SEQUENCE_AT);
-	if (head > RECORD_PIECE_LENGTH)
-		tagged_load(packet, frame);
-	native_decode_payload(packet, frame, head, length);
-	packet->message.record.length = (uint16_t)packet->length;
+	packet->message.record.length = (uint16_t)payload;
 	return true;
 }
 
-static void native_encode_next(uint8_t *head, const uint8_t *before, size_t length, uint32_t sequence)
+static bool native_next_data(struct packet *packet, const uint8_t *frame, size_t payload)
+{
+	uint64_t transfer, offset;
+
+	place_load(frame + DATA_TRANSFER_AT, &transfer, &offset);
+	if (transfer != packet->data.transfer || payload > THOLE_LENGTH_MAX - offset)
+		return false;
+	packet->data.offset = offset;
+	return true;
+}
+
+static bool native_decode_next(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length)
+{
+	size_t head = DATA_LENGTH + packet_guard_bytes(packet->flags);
+
+	if (before[HEAD_SHORT_AT] != 0 || length < NATIVE_SHORT || memcmp(before, frame, HEAD_CHECKSUM_AT) != 0 ||
+	    !(before[HEAD_TYPE_AT] == PACKET_RECORD ? native_next_piece(packet, before, frame, length - head) :
+	      before[HEAD_TYPE_AT] == PACKET_DATA && native_next_data(packet, frame, length - head)))
+		return false;
+	if (head > DATA_LENGTH)
+		tagged_load(packet, frame);
+	native_decode_payload(packet, frame, head, length);
+	return true;
+}
+
+static void native_encode_next(uint8_t *head, const uint8_t *before, size_t length, uint64_t number)
 {
 	memcpy(head, before, length);
-	store_be32(head + RECORD_SEQUENCE_AT, sequence);
+	if (head[HEAD_TYPE_AT] == PACKET_DATA)
+		place_move(head + DATA_TRANSFER_AT, number);
+	else
+		store_be32(head + RECORD_SEQUENCE_AT, (uint32_t)number);
 }
 
 /* ---- Frames that are encoded already -------------------------------------------------------------- */
