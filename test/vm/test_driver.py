@@ -31,7 +31,9 @@ VIEWS = (
     "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
 ).split()
-BULK = "both plain_serve plain_fetch cut down gone vanish lost killed sockets icmp hostile mixed refused steered".split()
+BULK = (
+    "both plain_serve plain_fetch cut down gone vanish lost killed sockets icmp hostile mixed refused steered"
+).split()
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
