@@ -57,6 +57,7 @@ struct sim_memory {
 	uint32_t generation;
 	bool there;
 	bool stale;              /* its mapping has changed since */
+	uint64_t known;          /* paged: of its bytes so many, from the first on, the adapter has found */
 };
 
 struct sim_watch {
@@ -102,7 +103,7 @@ static int nic_register(struct nic *base, void *address, size_t length, unsigned
 {
 	struct sim_nic *nic = sim_nic_of(base);
 	struct fabric *fabric = nic->fabric;
-	uint64_t cost = nic_model_register_ns(fabric->model, length);
+	uint64_t cost = nic_model_register_ns(fabric->model, access & NIC_ACCESS_PAGED ? 0 : length);
 	uint32_t index = 0;
 
 	if (nic->gone)
@@ -172,9 +173,16 @@ void sim_nic_unwatch(struct sim_nic *nic, uint64_t id)
 
 void sim_nic_unmap(struct sim_nic *nic, const void *address, uint64_t length)
 {
-	for (uint32_t i = 0; i < nic->memory_count; i++)
-		nic->memories[i].stale |= overlap((uintptr_t)address, length, nic->memories[i].address,
-						  nic->memories[i].length);
+	for (uint32_t i = 0; i < nic->memory_count; i++) {
+		struct sim_memory *memory = &nic->memories[i];
+
+		if (!overlap((uintptr_t)address, length, memory->address, memory->length))
+			continue;
+		if (memory->access & NIC_ACCESS_PAGED)
+			memory->known = 0;
+		else
+			memory->stale = true;
+	}
 	for (struct list_node *node = list_first(&nic->watches); node; node = list_next(&nic->watches, node)) {
 		struct sim_watch *watch = container_of(node, struct sim_watch, node);
 
@@ -349,6 +357,30 @@ static bool work_may(const struct sim_queue *target, const struct sim_work *work
 			    access[work->work.operation]);
 }
 
+/* Whether the adapter has to find pages of it first: all up to these, at once. */
+static bool memory_faults(struct sim_nic *nic, uint32_t key, uint64_t address, uint64_t length)
+{
+	struct sim_memory *memory = (struct sim_memory *)(uintptr_t)memory_of(nic, key);
+
+	if (!memory || !(memory->access & NIC_ACCESS_PAGED) || address + length <= memory->address + memory->known)
+		return false;
+	memory->known = address + length - memory->address;
+	nic->faults++;
+	return true;
+}
+
+static bool work_faults(struct sim_queue *queue, struct sim_queue *target, const struct sim_work *work)
+{
+	bool faults = false;
+
+	for (uint32_t i = 0; i < work->work.count && !work->copy; i++)
+		faults |= memory_faults(queue->nic, work->segments[i].key, (uintptr_t)work->segments[i].address,
+					work->segments[i].length);
+	if (work->work.operation != NIC_SEND && work->length > 0)
+		faults |= memory_faults(target->nic, work->work.remote_key, work->work.remote_address, work->length);
+	return faults;
+}
+
 static void work_atomic(const struct sim_work *work)
 {
 	uint64_t *there = (uint64_t *)(uintptr_t)work->work.remote_address, before = *there;
@@ -483,7 +515,9 @@ static void queue_run(struct world *world, struct event *event)
 		queue_break(queue, THOLE_ERR_ACCESS);
 		return;
 	}
-	if (work_step(queue, target, work, now_ns)) {
+	if (work->moved == 0 && !work->turned && work_faults(queue, target, work)) {
+		work->next_ns = now_ns + fabric->model->fault_ns;
+	} else if (work_step(queue, target, work, now_ns)) {
 		bool back = work->turned;
 
 		fabric->works++;

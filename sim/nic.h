@@ -25,6 +25,7 @@ struct nic_model {
 	uint64_t register_ns;      /* a registration, */
 	uint64_t register_page_ns; /* and each page of it */
 	uint64_t deregister_ns;
+	uint64_t fault_ns;         /* of a work with pages that the adapter does not know yet (NIC_ACCESS_PAGED) */
 	/* Of a copy of something that is so long: up to `bytes`, at `rate` bytes in a microsecond. */
 	struct nic_level {
 		uint64_t bytes;
@@ -71,6 +72,7 @@ struct sim_nic {
 	uint64_t send_free_ns, receive_free_ns; /* its lines */
 	uint64_t copied_ns, registering_ns; /* of the processor's time, so far */
 	uint64_t silent;            /* works that ended and were not reported */
+	uint64_t faults;            /* works that waited for pages */
 	uint64_t registered;       /* bytes, now */
 	uint32_t registrations;    /* so far */
 	uint32_t queues;

@@ -1845,6 +1845,18 @@ FAULTS = [
         "\tfetch->at = 0;\n\tplan_begin(&fetch->walk, &plan, fetch->at, fetch->length);\n",
     ),
     Fault(
+        "what is kept without a monitor does not follow its mapping",
+        "src/transport/verbs/card.c",
+        "\t*access |= NIC_ACCESS_PAGED;\n",
+        "\t(void)access;\n",
+    ),
+    Fault(
+        "page faults make no registration last",
+        "src/transport/verbs/card.h",
+        "return card->carrier->watch || card->nic->limits.can & NIC_CAN_PAGE_FAULT;",
+        "return card->carrier->watch;",
+    ),
+    Fault(
         "silent works are not over with the next one",
         "src/transport/verbs/pair.c",
         "1 + (id >> ID_SILENT_SHIFT & ID_SILENT)",

@@ -475,6 +475,33 @@ static void test_memory_changes(void **state)
 	end();
 }
 
+/* An adapter that follows the mapping of memory needs no monitor: what is registered stays so, whatever happens to its
+ * memory; also where puts and gets reach it. */
+static void test_paging(void **state)
+{
+	uint64_t known_ns, faults;
+
+	(void)state;
+	unwatched = true;
+	begin("odp", 2, CHOOSE_READ, QUEUES);
+	unwatched = false;
+	message(0, 1, 0, BYTES);
+	known_ns = message(0, 1, 0, BYTES);
+	assert_true(counter(0, COUNTER_REGISTER_HITS) == 1 && counter(1, COUNTER_REGISTER_HITS) == 1);
+	faults = bench.process[0]->nic->faults + bench.process[1]->nic->faults;
+	assert_int_equal(message(0, 1, 0, BYTES), known_ns);
+	assert_int_equal(bench.process[0]->nic->faults + bench.process[1]->nic->faults, faults);
+	for (int side = 0; side < 2; side++) {
+		sim_nic_unmap(bench.process[side]->nic, side ? bench.to : bench.from, BYTES);
+		assert_true(message(0, 1, 0, BYTES) > known_ns);
+		assert_int_equal(message(0, 1, 0, BYTES), known_ns);
+	}
+	assert_int_equal(bench.process[0]->nic->faults + bench.process[1]->nic->faults, faults + 2);
+	assert_int_equal(counter(0, COUNTER_REGISTERED), 1);
+	assert_int_equal(counter(1, COUNTER_REGISTERED), 1);
+	end();
+}
+
 enum { REGION_KEY = 9, REGION_BYTES = 32768 };
 
 /* A put or get by process 0 of a region of process 1, compared; patience_ns 0: however long it takes. Whether it
@@ -564,7 +591,9 @@ static uint64_t last_ns(const char *model, enum choose_way way, bool reuse, uint
 {
 	uint64_t ns = 0;
 
+	unwatched = nic_model_find(model)->limits.can & NIC_CAN_PAGE_FAULT; /* the adapter alone */
 	begin(model, 2, way, QUEUES);
+	unwatched = false;
 	for (int i = 0; i < messages; i++)
 		ns = message(0, 1, reuse ? 0 : (uint64_t)i * 4096, bytes);
 	end();
@@ -614,17 +643,21 @@ static void test_equations(void **state)
 	}
 }
 
-/* After 20 messages. */
+/* After 20 messages; of what is registered before, with page faults, and copied. */
 static void test_choice(void **state)
 {
+	static const char *const models[] = {"100g", "odp"};
+
 	(void)state;
 	for (uint64_t bytes = 16384; bytes <= BYTES; bytes *= 8)
-		for (int reuse = 0; reuse < 2; reuse++) {
-			uint64_t read_ns = last_ns("100g", CHOOSE_READ, reuse, bytes, 4);
-			uint64_t pipeline_ns = last_ns("100g", CHOOSE_PIPELINE, reuse, bytes, 4);
+		for (int i = 0; i < 4; i++) {
+			const char *model = models[i / 2];
+			bool reuse = i & 1;
+			uint64_t read_ns = last_ns(model, CHOOSE_READ, reuse, bytes, 4);
+			uint64_t pipeline_ns = last_ns(model, CHOOSE_PIPELINE, reuse, bytes, 4);
 			uint64_t best_ns = read_ns < pipeline_ns ? read_ns : pipeline_ns;
 
-			assert_true(last_ns("100g", CHOOSE_LEARN, reuse, bytes, 21) * 100 <= best_ns * 105);
+			assert_true(last_ns(model, CHOOSE_LEARN, reuse, bytes, 21) * 100 <= best_ns * 105);
 		}
 }
 
@@ -641,6 +674,7 @@ int main(void)
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_bays_are_shared),
 		cmocka_unit_test(test_memory_changes),
+		cmocka_unit_test(test_paging),
 		cmocka_unit_test(test_access),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_superpipeline),

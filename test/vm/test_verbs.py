@@ -10,10 +10,12 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import conform
 import guest as guests
 import kernels
 import module
 import pytest
+import test_fabtests as fabtests
 from pair import Pair
 
 Run = Callable[..., guests.Result]
@@ -137,3 +139,38 @@ def test_limits(cards_guest: Run, build: Path) -> None:
         f"{ways(build, one, BESIDE.format('vb') + ';verbs=off', 'udp')}\n"
         f"{ways(build, WIRE.format('va'), WIRE.format('vb'), 'raw')}\n"
     )
+
+
+# One end of each of libfabric's tests at each end of the wire; what did not end well is named.
+FABTESTS = """
+at() {{ THOLE_INTERFACE=v$1 THOLE_VERBS_DEVICE=rxe_v$1 timeout {limit_s} "${{@:2}}" -p thole; }}
+both() {{
+	at a "$@" -E >/out/server 2>&1 &
+	sleep 0.5
+	at b "$@" -E 127.0.0.1 >/out/client 2>&1
+	client=$?
+	wait $!
+	server=$?
+	grep -h 'counter ' /out/server /out/client
+	[ $client = 0 ] && [ $server = 0 ] && return
+	echo "failed: $*: $server $client"
+	tail -n 5 /out/server /out/client
+}}
+"""
+
+
+@in_full_only
+@pytest.mark.skipif(not fabtests.PROGRAMS.name, reason="THOLE_FABTESTS does not name built fabtests")
+@pytest.mark.parametrize("part", range(3))
+def test_fabtests(cards_guest: Run, build: Path, part: int) -> None:
+    """libfabric's own tests over the provider, by the adapters."""
+    settings = {**conform.LOG, "FI_PROVIDER": "thole", "FI_PROVIDER_PATH": str(build / "provider")}
+    settings |= {"THOLE_SHM": "off", "THOLE_VERBS": "required", "THOLE_JOB_KEY": "none"}
+    tests = fabtests.applicable(fabtests.PAIRS)[part::3]
+    lines = [FABTESTS.format(limit_s=60), *(f"export {name}={value}" for name, value in settings.items())]
+    lines += [f"both {fabtests.PROGRAMS}/{test}" for test in tests]
+    said = cards_guest("\n".join(lines), limit_s=400).output
+    assert "failed: " not in said, said
+    seen = conform.counters(said)
+    assert seen["verbs_messages"] > 10 * seen["network_messages"], seen
+    assert seen.get("queues_broken", 0) == seen.get("bad_records", 0) == 0, seen

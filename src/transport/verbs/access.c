@@ -41,8 +41,7 @@ static struct verbs_export *export_new(struct card *card, uint64_t key, const st
 	if (!export)
 		return NULL;
 	*export = (struct verbs_export){.key = key};
-	export->word = card->carrier->watch(card->carrier_arg, (uintptr_t)memory->iov_base, memory->iov_len,
-					    &export->watch);
+	export->word = card_watch(card, (uintptr_t)memory->iov_base, memory->iov_len, &access, &export->watch);
 	if (export->word) {
 		export->generation = __atomic_load_n(export->word, __ATOMIC_ACQUIRE);
 		if (card->nic->calls->register_memory(card->nic, memory->iov_base, memory->iov_len, access,
@@ -52,7 +51,7 @@ static struct verbs_export *export_new(struct card *card, uint64_t key, const st
 			return export;
 		}
 		transport_count(card->owner, COUNTER_REGISTER_REFUSED);
-		card->carrier->unwatch(card->carrier_arg, export->watch);
+		card_unwatch(card, export->watch);
 	}
 	pool_put(&card->export_pool, export);
 	return NULL;
@@ -63,7 +62,7 @@ static void export_end(struct card *card, struct verbs_export *export)
 {
 	list_remove(&export->node);
 	card->nic->calls->deregister(card->nic, &export->memory);
-	card->carrier->unwatch(card->carrier_arg, export->watch);
+	card_unwatch(card, export->watch);
 	pool_put(&card->export_pool, export);
 }
 
@@ -109,7 +108,7 @@ static void region_asked(struct pair *pair, const struct record *record)
 	unsigned access;
 
 	access_turn(card);
-	if (card->carrier->watch && card->owner->up->region(pair->peer, record->tag, &memory, &access) &&
+	if (card_keeps(card) && card->owner->up->region(pair->peer, record->tag, &memory, &access) &&
 	    memory.iov_base && memory.iov_len > 0 && memory.iov_len <= ACCESS_REGION_MAX) {
 		export = export_find(card, record->tag);
 		if (!export)

@@ -40,16 +40,14 @@ static int registration_enter(void *arg, struct cache_entry *entry)
 
 	if (!registration)
 		return THOLE_ERR_MEMORY;
-	entry->word = card->carrier->watch ? card->carrier->watch(card->carrier_arg, entry->address, entry->length,
-								  &registration->watch)
-					   : NULL;
+	entry->word = card_watch(card, entry->address, entry->length, &access, &registration->watch);
 	if (entry->word)
 		entry->generation = __atomic_load_n(entry->word, __ATOMIC_ACQUIRE);
 	error = card->nic->calls->register_memory(card->nic, (void *)(uintptr_t)entry->address, entry->length, access,
 						  &registration->memory);
 	if (error) {
 		if (entry->word)
-			card->carrier->unwatch(card->carrier_arg, registration->watch);
+			card_unwatch(card, registration->watch);
 		transport_count(card->owner, COUNTER_REGISTER_REFUSED);
 		free(registration);
 		return error == THOLE_ERR_MEMORY ? CACHE_FULL : error;
@@ -67,7 +65,7 @@ static void registration_leave(void *arg, struct cache_entry *entry)
 
 	card->nic->calls->deregister(card->nic, &registration->memory);
 	if (entry->word)
-		card->carrier->unwatch(card->carrier_arg, registration->watch);
+		card_unwatch(card, registration->watch);
 	free(registration);
 }
 
@@ -174,7 +172,7 @@ bool bulk_verbs_offer(struct pair *pair, struct record *record, struct lent_ther
 	record->arg[1] = plan_pack(&plan);
 	if (window.length == 0)
 		return false;
-	if (window.count == 1 && card->nic->limits.can & NIC_CAN_READ && card->carrier->watch &&
+	if (window.count == 1 && card->nic->limits.can & NIC_CAN_READ && card_keeps(card) &&
 	    card->setup.way != CHOOSE_PIPELINE &&
 	    (card->setup.way == CHOOSE_READ || cache_has(&card->cache, window.address, window.length, ACCESS_LENT) ||
 	     choose_keep(&card->choose, window.address, window.length)))

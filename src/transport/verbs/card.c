@@ -189,6 +189,31 @@ uint32_t card_share(const struct card *card)
 	return share < 2 ? 2 : share;
 }
 
+/* ---- Memory ----------------------------------------------------------------------------------------- */
+
+/* Of what the adapter follows by page faults: it stays. */
+static const uint32_t paged_word;
+#define PAGED_ID UINT64_MAX
+
+const uint32_t *card_watch(struct card *card, uint64_t address, uint64_t length, unsigned *access, uint64_t *id_p)
+{
+	const uint32_t *word = NULL;
+
+	if (card->carrier->watch)
+		word = card->carrier->watch(card->carrier_arg, address, length, id_p);
+	if (word || !(card->nic->limits.can & NIC_CAN_PAGE_FAULT))
+		return word;
+	*id_p = PAGED_ID;
+	*access |= NIC_ACCESS_PAGED;
+	return &paged_word;
+}
+
+void card_unwatch(struct card *card, uint64_t id)
+{
+	if (id != PAGED_ID)
+		card->carrier->unwatch(card->carrier_arg, id);
+}
+
 /* ---- Completions ---------------------------------------------------------------------------------- */
 
 static void card_received(struct card *card, struct pair *pair, const struct nic_completion *completion)

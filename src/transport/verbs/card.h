@@ -364,6 +364,15 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 void card_close(struct card *card);
 /* Records that a peer may send now beyond what was handled. */
 uint32_t card_share(const struct card *card);
+/* Whether registrations may outlast a transfer: somebody watches memory, or the adapter follows its mapping. */
+static inline bool card_keeps(const struct card *card)
+{
+	return card->carrier->watch || card->nic->limits.can & NIC_CAN_PAGE_FAULT;
+}
+/* A word that changes when a registration of this memory is of no use any more; NULL: nobody says so. Adds to the
+ * access that it is to be registered with. */
+const uint32_t *card_watch(struct card *card, uint64_t address, uint64_t length, unsigned *access, uint64_t *id_p);
+void card_unwatch(struct card *card, uint64_t id);
 int card_progress(struct card *card);
 /* What was pushed is out; continue bulk. Returns how much was done. */
 int card_transmit(struct card *card);
