@@ -230,8 +230,9 @@ static bool arrival_copy(struct arrival *arrival, u32 first, u32 end, u64 offset
 	return true;
 }
 
-/* The same, if there is memory for all of them. */
-static bool arrival_land(struct arrival *arrival, u32 first, u32 end, u64 length)
+/* The same, if there is memory for all of them; else for the first alone: pins come from the front. *end_p and
+ * *length_p become what that was. */
+static bool arrival_land(struct arrival *arrival, u32 first, u32 *end_p, u64 *length_p)
 {
 	const struct mover_run *run = &arrival->mover->run;
 	struct mover_fetch *fetch = arrival->fetch;
@@ -239,12 +240,17 @@ static bool arrival_land(struct arrival *arrival, u32 first, u32 end, u64 length
 	bool landed;
 
 	read_lock(&fetch->pages->lock); /* softirqs are off */
-	landed = pages_ready(fetch->pages, offset, length);
+	landed = pages_ready(fetch->pages, offset, *length_p);
+	if (!landed && *end_p > first + 1) {
+		*end_p = first + 1;
+		*length_p = run->length[first];
+		landed = pages_ready(fetch->pages, offset, *length_p);
+	}
 	if (landed) {
-		landed = arrival_copy(arrival, first, end, offset, length);
+		landed = arrival_copy(arrival, first, *end_p, offset, *length_p);
 		pages_write(fetch->pages);
 	} else {
-		arrival_skip(arrival, end - first);
+		arrival_skip(arrival, 1);
 	}
 	read_unlock(&fetch->pages->lock);
 	return landed;
@@ -285,8 +291,8 @@ static u32 arrival_take_some(struct arrival *arrival, u32 first, u32 end)
 		return first + 1;
 	}
 	end = run_together(run, block, index, first, end, &length);
-	if (!arrival_land(arrival, first, end, length)) {
-		mover_count(arrival->mover, &shared->overlap_miss, end - first);
+	if (!arrival_land(arrival, first, &end, &length)) {
+		mover_count(arrival->mover, &shared->overlap_miss, 1);
 		mover_fetch_pin(fetch);
 		return end;
 	}
