@@ -834,12 +834,14 @@ static void mixed_packet(struct side *side, uint64_t transfer)
 static void case_mixed(struct side *side)
 {
 	const struct thole_driver_shared *shared;
+	struct thole_driver_pin all;
 	struct packet pull = {0};
 	uint8_t bytes[200];
 	size_t segment;
 
 	if (side->number == 1) {
 		side_drive(side);
+		CHECK(pin(&side->driver, side->region, LENGTH, 0, &all) == 0); /* else it comes too early */
 		hear(side);
 		fetch_right(side, 0, (uint64_t)MIXED_FRAMES * side->frame, 4000, 9);
 		shared = side->driver.shared;
