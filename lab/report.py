@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from thole.base import pictures
 import claims
 from claims import Picture, Section
 
+COLUMNS = 120  # of prose, as in all documents
 TITLE = "Five papers, measured again"
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em}"
@@ -33,7 +35,8 @@ def markdown(facts: Sequence[str], sections: Sequence[Section], folder: str | No
     lines = [f"# {TITLE}", ""]
     lines += [f"- {fact}" for fact in facts]
     for section in sections:
-        lines += ["", f"## {section.title}", "", section.text, "", *_table(claims.rows(section))]
+        text = textwrap.wrap(section.text, COLUMNS, break_long_words=False, break_on_hyphens=False)
+        lines += ["", f"## {section.title}", "", *text, "", *_table(claims.rows(section))]
         lines += ["", *(f"Missing: {reason}." for reason in section.missing)] if section.missing else []
         if folder is not None:
             lines += [f"\n![{picture.title}]({folder}{picture.name}.svg)" for picture in section.pictures]

@@ -282,31 +282,52 @@ static void test_next_queue(void **state)
 	}
 }
 
-/* Beside connections: who waits for what a peer has got by the queue hears of its death by the connection. */
-static void test_death(void **state)
+/* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
+static void begin_beside(void)
 {
-	uint64_t before;
-
-	(void)state;
 	beside = true;
 	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
 	beside = false;
 	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
 			 0);
-	assert_int_equal(bench.process[0]->endpoint->base.queues, 0);
 	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0, NULL,
 				    NULL), 0);
 	wake();
-	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
-	for (int i = 0; i < 3; i++) { /* by the connection, until the queue is there */
-		message_within(0, 1, 100, MILLISECOND);
-		message_within(1, 0, 100, MILLISECOND);
-	}
+	world_run(&bench.world, bench.world.now_ns + 10 * MILLISECOND);
+	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 0);
+	message_within(0, 1, 100, MILLISECOND);
+	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 1);
+}
+
+/* Who sends by the queue hears nothing by the connection, nor does who gets by it: as long as it is that queue. */
+static void test_by_queue(void **state)
+{
+	(void)state;
+	begin_beside();
 	assert_int_equal(bench.process[0]->endpoint->base.queues, 1);
-	before = counter(0, COUNTER_VERBS_MESSAGES);
+	assert_int_equal(bench.process[1]->endpoint->base.queues, 1);
+	pair_break(pair_of(&bench.process[1]->endpoint->peers[handle_of(1, 0)]->base));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 10 * MILLISECOND);
+	assert_int_equal(bench.process[1]->endpoint->base.queues, 0);
+	message_within(0, 1, 100, 10 * MILLISECOND);
+	assert_int_equal(bench.process[1]->endpoint->base.queues, 1);
+	end();
+}
+
+/* Who waits for what a peer has got by the queue hears of its death by the connection. */
+static void test_death(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	begin_beside();
+	world_run(&bench.world, bench.world.now_ns + 60 * (uint64_t)SECOND); /* nobody looks at the connection now */
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
 	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, THOLE_SYNC,
 				    NULL, NULL), 0);
-	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), before + 1);
+	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 2);
 	wake();
 	world_run(&bench.world, bench.world.now_ns + SECOND);
 	before = bench.ended;
@@ -669,6 +690,7 @@ int main(void)
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_next_queue),
+		cmocka_unit_test(test_by_queue),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_lost),
