@@ -58,12 +58,18 @@ void prov_cq_push_error(struct prov_cq *cq, const struct fi_cq_err_entry *error)
 
 /* By words, as they were written: a wider load would have to wait until those stores are out of the processor's store
  * buffer. */
+static inline void prov_cq_words_copy(uint64_t *to, const uint64_t *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		to[i] = load_relaxed(&from[i]);
+}
+
 static inline void prov_cq_entry_copy(void *to, const struct fi_cq_tagged_entry *from, size_t size)
 {
-	const uint64_t *words = (const void *)from;
-
-	for (size_t i = 0; i < size / sizeof *words; i++)
-		((uint64_t *)to)[i] = load_relaxed(&words[i]);
+	if (__builtin_expect(size == sizeof *from, 1))
+		prov_cq_words_copy(to, (const void *)from, sizeof *from / sizeof(uint64_t));
+	else
+		prov_cq_words_copy(to, (const void *)from, size / sizeof(uint64_t));
 }
 
 /* Take up to count entries, with the lock. */
