@@ -839,6 +839,8 @@ static void case_mixed(struct side *side)
 	uint8_t bytes[200];
 	size_t segment;
 
+	if (MIXED_FRAMES * (side->frame + 64) > BATCH_MAX) /* no packet has so many */
+		return;
 	if (side->number == 1) {
 		side_drive(side);
 		CHECK(pin(&side->driver, side->region, LENGTH, 0, &all) == 0); /* else it comes too early */
