@@ -452,6 +452,34 @@ static void timeout__doubles_until_something_comes(void **state)
 	long_close();
 }
 
+/* Who says other things is at work, and is not asked again so soon; who says nothing is. */
+static void busy__is_not_asked_again(void **state)
+{
+	struct block_peer *peer;
+	struct packet ack = {.type = PACKET_ACK, .credit = 64};
+	unsigned pulls = 0;
+
+	(void)state;
+	long_open(LONG_BYTES);
+	peer = &connection_b()->pull.peer;
+	lose(0, 0);
+	peer->trip.smoothed_ns = PULL_PROBE_NS / 10;
+	peer->timeout_ns = now_ns + PULL_PROBE_NS;
+	connection_wake(connection_b(), peer->timeout_ns);
+	ack.to = connection_b()->index;
+	ack.session = connection_b()->session;
+	ack.ack = connection_b()->out.next;
+	for (int i = 0; i < 10; i++, now_ns += PULL_PROBE_NS / 2) {
+		hand(1, &ack);
+		endpoint_advance(one.pair.b, now_ns);
+		pulls += lose(0, PACKET_PULL);
+	}
+	assert_int_equal(pulls, 0);
+	assert_true(unheard(now_ns + 3 * PULL_PROBE_NS) > 0);
+	long_finish(LONG_BYTES);
+	long_close();
+}
+
 /* The last frame that was asked for comes, and others have not: those are asked for again at once, by name; and once
  * more when the last of these has come. */
 static void lost__are_asked_for_at_once(void **state)
@@ -621,6 +649,7 @@ int main(void)
 		cmocka_unit_test(transfer__of_another_peer),
 		cmocka_unit_test(data__is_a_whole_frame),
 		cmocka_unit_test(timeout__doubles_until_something_comes),
+		cmocka_unit_test(busy__is_not_asked_again),
 		cmocka_unit_test(lost__are_asked_for_at_once),
 		cmocka_unit_test(window__follows_what_comes),
 	};

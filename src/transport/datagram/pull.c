@@ -284,10 +284,23 @@ static void pull_starve(struct connection *connection)
 	route_leave(connection, connection->routes.use[LINK_BULK]);
 }
 
+/* Whether who was asked just now is at work: it says other things, and has made no call yet that looks for PULLs. Then
+ * nothing is lost; to ask again would have all come twice. */
+static bool pull_is_early(const struct connection *connection)
+{
+	const struct block_peer *peer = &connection->pull.peer;
+	const struct block *oldest = container_of(list_first(&peer->blocks), struct block, peer_node);
+	uint64_t now_ns = connection->engine->now_ns;
+
+	return now_ns - connection->silence.heard_ns < PULL_PROBE_NS && now_ns - oldest->asked_ns < PULL_MIN_NS;
+}
+
 uint64_t pull_expire(struct connection *connection)
 {
 	struct block_peer *peer = &connection->pull.peer;
 
+	if (peer->timeout_ns && peer->timeout_ns <= connection->engine->now_ns && pull_is_early(connection))
+		peer->timeout_ns = connection->silence.heard_ns + PULL_PROBE_NS;
 	if (peer->timeout_ns && peer->timeout_ns <= connection->engine->now_ns) {
 		pull_starve(connection);
 		block_expire(peer, connection->engine->now_ns);
