@@ -115,8 +115,8 @@ static void faults_exhaust(struct process *process, bool requests, bool on)
 	static struct card no_card;
 	struct engine *engine = process->wire_count ? process_engine(process) : &none;
 	struct card *card = process->nic ? card_of(&process->endpoint->base) : &no_card;
-	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->train_frames,
-				&engine->trains[0], &engine->trains[1], &engine->trains[2], &engine->serves,
+	struct pool *pools[] = {&engine->small_frames, &engine->large_frames, &engine->trains[0],
+				&engine->trains[1], &engine->trains[2], &engine->serves,
 				&card->lends, &card->offers, &process->endpoint->requests,
 				&process->endpoint->unexpected};
 	size_t count = sizeof(pools) / sizeof(*pools) - (requests ? 0 : 2);

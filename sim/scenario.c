@@ -667,7 +667,6 @@ static void run_low_memory(struct simulation *simulation)
 
 		engine->small_frames.bound = 64; /* a chunk; and the frames of one longest record and a few more */
 		engine->large_frames.bound = ENGINE_PIECE_MAX / (1472 - PACKET_HEAD_MAX) + 8;
-		engine->train_frames.bound = 64;
 		engine->trains[0].bound = engine->trains[1].bound = engine->trains[2].bound = 1;
 		engine->serves.bound = engine->block_pool.bound = 16;
 	}

@@ -1247,12 +1247,12 @@ static void check_rest_engine(struct process *process)
 		{"windows that its mover has", windows_moved(process)},
 		{"small frames", engine->small_frames.live},
 		{"large frames", engine->large_frames.live},
-		{"frames in trains", engine->train_frames.live},
 		{"trains", engine->trains[0].live + engine->trains[1].live + engine->trains[2].live},
 		{"bytes asked for", engine->blocks.outstanding},
 		{"held frames", engine->held},
 		{"timers", engine->timers.count},
-		{"connections with something to transmit", !list_empty(&engine->dirty)},
+		{"connections with something to transmit",
+		 !list_empty(&engine->dirty) || !list_empty(&engine->patient)},
 		{"blocks", !list_empty(&engine->blocks.list)},
 	};
 

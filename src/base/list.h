@@ -32,12 +32,6 @@ static inline bool list_empty(const struct list_node *head)
 	return head->next == head;
 }
 
-/* Whether there are two or more. */
-static inline bool list_has_more(const struct list_node *head)
-{
-	return head->next != head->prev;
-}
-
 /* The oldest member's node, or NULL. */
 static inline struct list_node *list_first(const struct list_node *head)
 {

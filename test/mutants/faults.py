@@ -120,14 +120,44 @@ FAULTS = [
     Fault(
         "a train is never free again",
         TRANSMIT_FRAME,
-        "\tif (--train->live == 0)\n",
-        "\tif (--train->live == UINT32_MAX)\n",
+        "\tif (train->live == 0)\n\t\tpool_put",
+        "\tif (train->live == UINT32_MAX)\n\t\tpool_put",
     ),
     Fault(
-        "an empty train stays where its frame has no memory",
-        TRANSMIT_FRAME,
-        "\t\tif (train && train->live == 0)\n",
+        "a run of which some frames have arrived is there as a whole",
+        TRANSMIT,
+        "if (ack - frame->sequence < frame->count)",
+        "if (false)",
+    ),
+    Fault(
+        "no RTS waits for others",
+        TRANSMIT,
+        "transmit_kept(connection) > PATIENT_FRAMES &&",
+        "false &&",
+    ),
+    Fault(
+        "who posts many sends is asked again before it can answer",
+        "src/transport/datagram/pull.c",
+        "now_ns - connection->silence.heard_ns < PULL_PROBE_NS &&",
+        "false &&",
+    ),
+    Fault(
+        "a run is sent as a whole, whatever the window",
+        TRANSMIT,
+        "if (!frame->held && frame->count > room)",
+        "if (false)",
+    ),
+    Fault(
+        "a run of which some frames are held is held as a whole",
+        TRANSMIT,
+        "\t\tif (same < frame->count)\n",
         "\t\tif (false)\n",
+    ),
+    Fault(
+        "a run of which a link took some frames goes again as a whole",
+        TRANSMIT,
+        "taken ? transmit_frame_split(run, taken) : run;",
+        "run;\n\n\t(void)taken;",
     ),
     Fault(
         "frames of a record lie apart",
@@ -267,7 +297,7 @@ FAULTS = [
     Fault(
         "the window of records does not shrink when frames are lost",
         TRANSMIT,
-        "out->window = out->window > least + LOSS_FRAMES ? out->window - LOSS_FRAMES : least;",
+        "out->window = out->window > least + lost * LOSS_FRAMES ? out->window - lost * LOSS_FRAMES : least;",
         "(void)least;",
     ),
     Fault(
@@ -297,8 +327,8 @@ FAULTS = [
     Fault(
         "a selective acknowledgement is off by one",
         TRANSMIT,
-        "if (ahead == 0 || ahead > 64 || !(held >> (ahead - 1) & 1))",
-        "if (ahead == 0 || ahead > 63 || !(held >> ahead & 1))",
+        "return ahead > 0 && ahead <= 64 && (held >> (ahead - 1) & 1);",
+        "return ahead > 0 && ahead <= 63 && (held >> ahead & 1);",
     ),
     Fault(
         "a duplicate is not acknowledged",
@@ -309,8 +339,8 @@ FAULTS = [
     Fault(
         "who was asked once is asked for ever",
         ENGINE,
-        "list_has_more(&connection->out.unacked) ||",
-        "!list_empty(&connection->out.unacked) ||",
+        "transmit_kept(connection) > 1 ||",
+        "transmit_kept(connection) > 0 ||",
     ),
     Fault(
         "a record that found no frame leaves some behind",
@@ -387,8 +417,8 @@ FAULTS = [
     Fault(
         "what has arrived is still under way",
         TRANSMIT,
-        "\t\ttransmit_frame_in(connection, frame);\n\t\tacked++;\n",
-        "\t\tacked++;\n",
+        "\t\ttransmit_frame_in(connection, frame);\n\t\tacked += frame->count;\n",
+        "\t\tacked += frame->count;\n",
     ),
     # ---- Bulk over frames
     Fault(

@@ -102,19 +102,21 @@ static uint32_t trains(void)
 	return live;
 }
 
-/* How many frames that are kept lie directly behind the one before. */
-static unsigned neighbours(void)
+/* Bounds of the memory for frames that lie behind each other. */
+static void trains_bound(uint32_t bound)
+{
+	for (unsigned i = 0; i < TRAIN_SIZES; i++)
+		engine_a()->trains[i].bound = bound;
+}
+
+/* How many runs there are of the frames that are kept. */
+static unsigned runs(void)
 {
 	const struct list_node *list = &connection_a()->out.unacked;
-	const struct transmit_frame *before = NULL;
 	unsigned count = 0;
 
-	for (const struct list_node *node = list->next; node != list; node = node->next) {
-		const struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
-
-		count += before && before->bytes + before->length == frame->bytes;
-		before = frame;
-	}
+	for (const struct list_node *node = list->next; node != list; node = node->next)
+		count++;
 	return count;
 }
 
@@ -123,19 +125,19 @@ static void frames__of_a_record_lie_together(void **state)
 {
 	static const struct {
 		uint64_t length;
-		uint32_t frames, trains;
-	} cases[] = {{2000, 2, 0}, {4000, 3, 1}, {20000, 15, 1}, {60000, 44, 1}, {65536, 46, 1}};
+		uint32_t frames, trains, runs;
+	} cases[] = {{2000, 2, 0, 2}, {4000, 3, 1, 1}, {20000, 15, 1, 1}, {60000, 44, 1, 1}, {65536, 48, 1, 3}};
 
 	(void)state;
 	open_both();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		send_one(cases[i].length);
 		assert_int_equal(trains(), cases[i].trains);
-		assert_int_equal(engine_a()->train_frames.live, cases[i].trains ? cases[i].frames : 0);
-		assert_int_equal(neighbours(), cases[i].trains ? cases[i].frames - cases[i].trains : 0);
+		assert_int_equal(runs(), cases[i].runs);
+		assert_int_equal(transmit_kept(connection_a()), cases[i].frames);
 		pass(10000000);
 		assert_true(endpoint_drained(pair.a));
-		assert_int_equal(trains() + engine_a()->train_frames.live, 0);
+		assert_int_equal(trains(), 0);
 	}
 	vanish_both();
 }
@@ -145,14 +147,13 @@ static void frames__lie_apart_without_memory(void **state)
 {
 	(void)state;
 	open_both();
-	engine_a()->train_frames.bound = 1;
+	trains_bound(0);
 	send_one(4000);
-	assert_int_equal(engine_a()->train_frames.live, 1); /* the first that there is */
-	assert_int_equal(trains(), 1);
-	assert_int_equal(engine_a()->large_frames.live, 2);
+	assert_int_equal(trains(), 0);
+	assert_int_equal(engine_a()->large_frames.live, 3);
 	pass(10000000);
 	assert_true(endpoint_drained(pair.a));
-	assert_int_equal(engine_a()->train_frames.live + trains() + engine_a()->large_frames.live, 0);
+	assert_int_equal(engine_a()->large_frames.live, 0);
 	vanish_both();
 }
 
@@ -166,14 +167,13 @@ static void frames__of_half_a_record_are_taken_back(void **state)
 	(void)state;
 	open_both();
 	next = connection_a()->out.next;
-	engine_a()->train_frames.bound = 1;
+	trains_bound(0);
 	engine_a()->large_frames.bound = TAKEN + 1;
 	for (int i = 0; i < TAKEN; i++)
 		taken[i] = pool_get(&engine_a()->large_frames);
 	send_one(4000);
 	assert_true(engine_a()->owner->counters[COUNTER_FRAMES_EXHAUSTED] > 0);
 	assert_true(list_empty(&connection_a()->out.unacked));
-	assert_int_equal(engine_a()->train_frames.live + trains(), 0);
 	assert_int_equal(engine_a()->large_frames.live, TAKEN);
 	assert_int_equal(connection_a()->out.next, next);
 	for (int i = 0; i < TAKEN; i++)
@@ -202,6 +202,66 @@ static void pieces__are_packets_at_rest(void **state)
 	assert_int_equal(engine_piece_max(engine_a(), peer, 65537), most);
 	pass(10000000);
 	assert_int_equal(engine_piece_max(engine_a(), peer, 65536), most);
+	vanish_both();
+}
+
+/* What is true of some frames of a run alone makes entries of their own of these. */
+static void runs__are_split(void **state)
+{
+	uint32_t first;
+	uint16_t credit;
+
+	(void)state;
+	open_both();
+	first = connection_a()->out.next;
+	credit = (uint16_t)connection_a()->out.credit;
+	send_one(20000);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 15);
+	assert_int_equal(runs(), 1);
+	acknowledge(first + 5, credit, 0);
+	assert_int_equal(runs(), 1);
+	assert_int_equal(transmit_kept(connection_a()), 10);
+	assert_int_equal(connection_a()->out.flight, 10);
+	acknowledge(first + 5, credit, 6); /* two are held, behind two that are not */
+	assert_int_equal(runs(), 3);
+	assert_int_equal(connection_a()->out.flight, 8);
+	acknowledge(first + 15, credit, 0);
+	assert_true(endpoint_drained(pair.a));
+	assert_int_equal(trains(), 0);
+	vanish_both();
+}
+
+/* Of a run as much goes as there is credit for, and of that as much as its link takes. */
+static void runs__go_as_far_as_there_is_room(void **state)
+{
+	struct wire *wire = &wires[1];
+
+	(void)state;
+	open_both();
+	acknowledge(connection_a()->out.next, 12, 0);
+	wire->tail += 256 - 7; /* there is room for seven */
+	send_one(20000);
+	wire->head += 256 - 7;
+	assert_int_equal(lose(1), 7);
+	assert_int_equal(connection_a()->out.flight, 7);
+	assert_int_equal(runs(), 3);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 5);
+	assert_int_equal(connection_a()->out.flight, 12);
+	vanish_both();
+}
+
+/* The first of several RTS goes at once, those behind it go together. */
+static void rts__of_a_window_go_together(void **state)
+{
+	(void)state;
+	open_both();
+	for (int i = 0; i < 5; i++)
+		send_one(200000);
+	assert_int_equal(lose(1), 2);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 3);
 	vanish_both();
 }
 
@@ -493,6 +553,9 @@ int main(void)
 		cmocka_unit_test(frames__lie_apart_without_memory),
 		cmocka_unit_test(frames__of_half_a_record_are_taken_back),
 		cmocka_unit_test(pieces__are_packets_at_rest),
+		cmocka_unit_test(runs__are_split),
+		cmocka_unit_test(runs__go_as_far_as_there_is_room),
+		cmocka_unit_test(rts__of_a_window_go_together),
 		cmocka_unit_test(ack__of_what_was_not_sent),
 		cmocka_unit_test(ack__of_what_waits_for_credit),
 		cmocka_unit_test(ack__of_records_that_come_together),

@@ -11,10 +11,11 @@
 
 int burst_init(struct engine *engine)
 {
-	engine->burst = malloc(sizeof(*engine->burst));
+	engine->burst = aligned_alloc(64, sizeof(*engine->burst));
 	if (!engine->burst)
 		return THOLE_ERR_MEMORY;
-	engine->burst->count = engine->burst->used = 0;
+	engine->burst->count = 0;
+	engine->burst->used = 64 - BURST_FRONT;
 	engine->burst->full = false;
 	return 0;
 }
@@ -64,7 +65,8 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 
 	if (count == 0)
 		return 0;
-	burst->count = burst->used = 0;
+	burst->count = 0;
+	burst->used = 64 - BURST_FRONT;
 	if (!burst->full) {
 		struct link *link = engine->links[burst->link];
 
@@ -78,8 +80,8 @@ unsigned burst_send(struct engine *engine, unsigned tail)
 		burst->full = true;
 		engine->owner->counters[COUNTER_FRAMES_BLOCKED] += count - taken;
 		for (unsigned i = count; i-- > taken;) /* the earliest last: all behind it are taken back with it */
-			if (burst->transmit[i])
-				transmit_unsend(burst->connections[i], burst->transmit[i]);
+			if (burst->transmit[i] && (i == taken || burst->transmit[i - 1] != burst->transmit[i]))
+				transmit_unsend(burst->connections[i], burst->transmit[i], burst->frames[i].head);
 	}
 	return taken > count - tail ? taken - (count - tail) : 0;
 }
@@ -102,6 +104,24 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	if (burst->count == ENGINE_BURST)
 		burst_send(engine, 0);
 	return !burst->full;
+}
+
+bool burst_add_run(struct engine *engine, uint8_t link, struct connection *connection, struct transmit_frame *run,
+		   bool again)
+{
+	struct frame_out frame = {.to = &connection->route[link].records, .channel = CHANNEL_RECORDS};
+	const uint8_t *bytes = run->bytes;
+	uint32_t count = run->count, length = run->length, last = run->last; /* it is split if there is no room */
+
+	if (engine->burst->count + count > ENGINE_BURST) /* or what could be one packet of the kernel's became two */
+		burst_send(engine, 0);
+	for (uint32_t i = 0; i < count; i++, bytes += length) {
+		frame.head = bytes;
+		frame.head_length = i + 1 == count ? last : length;
+		if (!burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : run))
+			return false;
+	}
+	return true;
 }
 
 void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size)

@@ -10,13 +10,18 @@
 
 #include "transport/datagram/engine.h"
 
+/* Heads of DATA and of pieces are mostly as long: frames begin so many bytes in front of a line, and are multiples of
+ * lines where they are as long as an MTU of 1500 allows. */
+enum { BURST_FRONT = 48 };
+
 struct burst {
 	struct frame_out frames[ENGINE_BURST];
 	struct guard *guards[ENGINE_BURST];           /* that make the tags when it is sent; NULL: none */
 	struct connection *connections[ENGINE_BURST];
 	struct transmit_frame *transmit[ENGINE_BURST]; /* of a RECORD that was not sent before, else NULL */
 	struct path paths[ENGINE_BURST];
-	uint8_t bytes[ENGINE_BURST * ENGINE_FRAME_MAX]; /* of frames that are made here, behind each other */
+	/* of frames that are made here, behind each other */
+	_Alignas(64) uint8_t bytes[64 + ENGINE_BURST * ENGINE_FRAME_MAX];
 	uint32_t used;                                /* of these, from the front */
 	unsigned count;
 	uint8_t link;
@@ -33,6 +38,10 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	       struct connection *connection, struct transmit_frame *transmit);
 /* Put a packet without payload into it, padded to `size` bytes if that is more. */
 void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
+/* The same for a run of RECORD frames of a connection. again: they were sent before; if the link has no room now, the
+ * time-out will see to them. */
+bool burst_add_run(struct engine *engine, uint8_t link, struct connection *connection, struct transmit_frame *run,
+		   bool again);
 /* Send the burst off. Returns how many of its last `tail` frames were taken. */
 unsigned burst_send(struct engine *engine, unsigned tail);
 /* Memory for the next frame, at most ENGINE_FRAME_MAX bytes, which lasts until the burst is sent: behind the frame

@@ -130,6 +130,7 @@ static void connection_rest(struct connection *connection)
 	pull_end(connection);
 	connection_unguard(connection);
 	list_remove(&connection->dirty_node);
+	connection->patient = false;
 	heap_remove(&engine->timers, &connection->timer);
 	route_end(connection);
 	connection->handshake.connect_ns = 0;
@@ -162,8 +163,19 @@ void connection_wake(struct connection *connection, uint64_t when_ns)
 		heap_set(&connection->engine->timers, &connection->timer, when_ns);
 }
 
+void connection_patient(struct connection *connection)
+{
+	if (connection->dirty_node.next != &connection->dirty_node)
+		return;
+	list_push_back(&connection->engine->patient, &connection->dirty_node);
+	connection->patient = true;
+}
+
 void connection_dirty(struct connection *connection)
 {
+	if (connection->patient)
+		list_remove(&connection->dirty_node);
+	connection->patient = false;
 	if (connection->dirty_node.next == &connection->dirty_node)
 		list_push_back(&connection->engine->dirty, &connection->dirty_node);
 }

@@ -27,6 +27,7 @@ struct connection {
 	struct transport_peer *peer;
 	struct heap_node timer;
 	struct list_node dirty_node;
+	bool patient;               /* it is in the list of that name */
 	struct guard *guard;        /* NULL: frames have no tags, or the peer is not known yet */
 	uint64_t session;           /* ours: what frames to us carry */
 	uint64_t peer_session;      /* the peer's; 0: not known yet */
@@ -94,8 +95,9 @@ void connection_disconnect(struct engine *engine, struct transport_peer *peer);
 void connection_wake(struct connection *connection, uint64_t when_ns);
 /* Do what is due; when something is next, UINT64_MAX: never. The peer may be lost by it. */
 uint64_t connection_expire(struct connection *connection);
-/* It has something to be sent. */
+/* It has something to be sent; something that may wait for the next poll, so that more goes with it. */
 void connection_dirty(struct connection *connection);
+void connection_patient(struct connection *connection);
 /* Fill in who sends to whom. */
 void connection_packet(const struct connection *connection, struct packet *packet, enum packet_type type);
 /* Whether frames that name this connection are its peer's (guard_check). */

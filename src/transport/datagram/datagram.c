@@ -679,6 +679,7 @@ static int datagram_progress(struct transport_owner *owner)
 	unsigned n = 0;
 
 	datagram_add_later(datagram);
+	engine_hurry(engine);
 	for (unsigned i = 0; i < engine->link_count; i++) {
 		if (datagram_looks(datagram, engine->links[i], due)) {
 			n += datagram_receive(datagram, engine->links[i]);

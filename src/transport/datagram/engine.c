@@ -32,6 +32,7 @@ int engine_init(struct engine *engine, struct transport_owner *owner, const stru
 	engine->lots = (owner->options.inject_seed ^ owner->parts.endpoint) | 1;
 	engine->frame_max = ENGINE_FRAME_MIN;
 	list_init(&engine->dirty);
+	list_init(&engine->patient);
 	if (engine->naming->init(engine) != 0)
 		return error_set(THOLE_ERR_MEMORY, "no memory for the network");
 	pool_init(&engine->guards, sizeof(struct guard), 16, ENGINE_CONNECTIONS_MAX);
@@ -138,6 +139,14 @@ unsigned engine_expire(struct engine *engine)
 
 /* ---- Out ------------------------------------------------------------------------------------------------ */
 
+void engine_hurry(struct engine *engine)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&engine->patient)))
+		connection_dirty(container_of(node, struct connection, dirty_node));
+}
+
 unsigned engine_transmit(struct engine *engine)
 {
 	uint64_t sent = engine->owner->counters[COUNTER_FRAMES_SENT];
@@ -204,7 +213,7 @@ static uint64_t engine_eager_alone(const struct engine *engine, const struct con
 	const struct options *options = &engine->owner->options;
 
 	if (options->net_eager_max < ENGINE_PIECE_MAX || options->eager_max < ENGINE_PIECE_MAX ||
-	    list_has_more(&connection->out.unacked) || engine->links[connection->routes.use[LINK_BULK]]->mover)
+	    transmit_kept(connection) > 1 || engine->links[connection->routes.use[LINK_BULK]]->mover)
 		return 0;
 	return lesser(options->net_eager_alone, transmit_bytes_max(connection));
 }

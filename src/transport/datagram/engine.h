@@ -73,9 +73,10 @@ struct engine {
 	void *random_arg;
 	struct pool connections, guards, fetches, block_pool, serves, small_frames, large_frames;
 	struct pool handovers, offer_pool;
-	struct pool train_frames, trains[TRAIN_SIZES];
+	struct pool trains[TRAIN_SIZES];
 	struct heap timers;             /* connections by when they want to be called */
-	struct list_node dirty;         /* connections with frames to send */
+	struct list_node dirty;         /* connections with frames to send, */
+	struct list_node patient;       /* and with such as may wait for the next poll */
 	struct list_node offers;        /* windows that are to be offered to a mover */
 	struct list_node serving;       /* connections whose windows are being sent */
 	struct blocks blocks;           /* what is asked for, of all fetches */
@@ -125,6 +126,8 @@ void engine_backpressure(struct engine *engine);
 
 /* ---- Run ------------------------------------------------------------------------------------------ */
 
+/* What may wait for the next poll does not wait any longer. */
+void engine_hurry(struct engine *engine);
 /* Send what is due: pushed records, blocks asked for, serves. Returns how many frames left. */
 unsigned engine_transmit(struct engine *engine);
 /* Timers that have run out by now_ns. Returns how many. */

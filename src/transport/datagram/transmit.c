@@ -4,7 +4,8 @@
  *
  * transmit_push encodes a record into frames, which stay in `unacked` until the peer has them. Invariants: `unacked`
  * is in order; the frames from `unsent` on are to be sent, some of them again; those before it are out, or the peer
- * holds them; `flight` counts what is out.
+ * holds them; `flight` counts what is out. Frames that lie behind each other are one entry, a run, until something is
+ * true of some of them alone.
  *
  * Fast retransmission from selective acknowledgements, a time-out from measured round trips with doubling, which
  * begins as a probe of what has become of the last frames, and a window that narrows by some frames for each that is
@@ -32,7 +33,8 @@ static uint32_t transmit_window_least(const struct codec *codec)
 /* It is not under way any more. */
 static void transmit_frame_in(struct connection *connection, struct transmit_frame *frame)
 {
-	connection->out.flight -= frame->out;
+	if (frame->out)
+		connection->out.flight -= frame->count;
 	frame->out = false;
 }
 
@@ -69,7 +71,8 @@ struct cut {
 	uint32_t most; /* bytes of a frame */
 	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
 	bool many;     /* a record of many frames, which lie behind each other */
-	struct transmit_train *train; /* where */
+	struct transmit_train *train; /* where, */
+	struct transmit_frame *run;   /* and the run that goes on; NULL: none does */
 	uint64_t bytes; /* of all frames from the next one on, about */
 	uint32_t head;  /* of the piece before, if that fills its frame: */
 	const uint8_t *piece; /* this one; the next one's head is like it. NULL: there is none */
@@ -102,44 +105,60 @@ static bool transmit_likes(const struct codec *codec, const struct packet *packe
 	return full && codec->encode_next && packet->message.record.kind == RECORD_PIECE;
 }
 
+/* Where a record's next frame goes, which is kept from now on; NULL: there is no memory. */
+static uint8_t *transmit_place(struct connection *connection, const struct packet *packet, uint32_t length, bool wide,
+			       struct cut *cut)
+{
+	struct engine *engine = connection->engine;
+	uint8_t *bytes = cut->run ? transmit_frame_extend(cut->run, length) : NULL;
+	struct transmit_frame *frame;
+
+	if (bytes)
+		return bytes;
+	frame = cut->many ? transmit_frame_behind(engine, &cut->train, length, cut->bytes)
+			  : transmit_frame_new(engine, length);
+	if (!frame)
+		return NULL;
+	cut->run = engine->codec->fragments_max <= 1 ? frame : NULL; /* fragments have one number */
+	frame->sequence = connection->out.next;
+	frame->fragment = packet->message.fragment;
+	frame->wide = wide;
+	list_push_back(&connection->out.unacked, &frame->node);
+	if (connection->out.unsent == &connection->out.unacked)
+		connection->out.unsent = &frame->node;
+	return frame->bytes;
+}
+
 /* Keep one frame of a record: from `offset` of the payload on. Returns the bytes of payload in it, or -1. */
 static int64_t transmit_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
 			      uint64_t offset, uint64_t left, bool wide, struct cut *cut)
 {
 	struct engine *engine = connection->engine;
 	bool like = cut->piece && left >= cut->room;
-	uint8_t head[PACKET_HEAD_MAX];
-	struct transmit_frame *frame;
+	uint8_t head[PACKET_HEAD_MAX], *bytes;
 	uint32_t length;
 	size_t size;
 
 	packet->sequence = sequence_narrow(engine->codec, connection->out.next) | connection->out.epoch;
 	size = like ? cut->head : transmit_head(engine->codec, packet, head, left, cut);
 	length = packet->length;
-	frame = cut->many ? transmit_frame_behind(engine, &cut->train, (uint32_t)size + length, cut->bytes)
-			  : transmit_frame_new(engine, (uint32_t)size + length);
-	if (!frame)
+	bytes = transmit_place(connection, packet, (uint32_t)size + length, wide, cut);
+	if (!bytes)
 		return -1;
 	if (like)
-		engine->codec->encode_next(frame->bytes, cut->piece, size, packet->sequence);
+		engine->codec->encode_next(bytes, cut->piece, size, packet->sequence);
 	else
-		memcpy(frame->bytes, head, size);
+		memcpy(bytes, head, size);
 	cut->bytes -= smaller((uint32_t)size + length, (uint32_t)cut->bytes);
 	cut->head = (uint32_t)size;
-	cut->piece = transmit_likes(engine->codec, packet, length == cut->room) ? frame->bytes : NULL;
+	cut->piece = transmit_likes(engine->codec, packet, length == cut->room) ? bytes : NULL;
 	if (payload)
-		vector_read(payload, offset, frame->bytes + size, length);
+		vector_read(payload, offset, bytes + size, length);
 	else
-		memcpy(frame->bytes + size, packet->message.record.payload, length);
-	frame->sequence = connection->out.next;
-	frame->fragment = packet->message.fragment;
-	frame->wide = wide;
+		memcpy(bytes + size, packet->message.record.payload, length);
 	connection->out.next += engine->codec->fragments_max <= 1 || length == left;
 	if (wide)
 		connection->out.wide_end = connection->out.next;
-	list_push_back(&connection->out.unacked, &frame->node);
-	if (connection->out.unsent == &connection->out.unacked)
-		connection->out.unsent = &frame->node;
 	return length;
 }
 
@@ -181,8 +200,11 @@ static uint32_t transmit_queued(const struct connection *connection)
 	const struct list_node *node = connection->out.unsent;
 	uint32_t count = 0;
 
-	for (; node != &connection->out.unacked; node = node->next)
-		count += !container_of(node, struct transmit_frame, node)->held;
+	for (; node != &connection->out.unacked; node = node->next) {
+		const struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
+
+		count += frame->held ? 0 : frame->count;
+	}
 	return count;
 }
 
@@ -228,6 +250,14 @@ uint64_t transmit_bytes_max(const struct connection *connection)
 	uint32_t head = connection_record_head(connection);
 
 	return (uint64_t)transmit_room(connection, true) * (connection->routes.frame - head);
+}
+
+/* Whether an RTS that was pushed may wait for the next poll, and others with it, which go as one packet then: those
+ * before it keep the peer busy, and it is served by polls alone. */
+static bool transmit_is_patient(const struct connection *connection)
+{
+	return connection->out.flight > 0 && transmit_kept(connection) > PATIENT_FRAMES &&
+	       !connection->engine->links[connection->routes.use[LINK_BULK]]->mover;
 }
 
 int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record,
@@ -288,7 +318,10 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		else
 			packet.message.record = (struct record){.kind = RECORD_PIECE};
 	}
-	connection_dirty(connection);
+	if (record->kind == RECORD_RTS && transmit_is_patient(connection))
+		connection_patient(connection);
+	else
+		connection_dirty(connection);
 	return 0;
 }
 
@@ -331,26 +364,21 @@ static uint8_t transmit_link(const struct connection *connection, const struct t
 	return frame->resends & 1 ? route_other(connection, usual, frame->resends / 2, frame->length) : usual;
 }
 
-/* report: what the peer is told of its own frames (arrival_report). answer: this one is to be acknowledged at once.
- * again: it was sent before; if the link has no room now the time-out will see to it. */
-static bool transmit_send(struct connection *connection, struct transmit_frame *transmit, const struct packet *report,
-			  bool again, bool answer)
+/* report: what the peer is told of its own frames (arrival_report). calm: so many of them from the front need not be
+ * acknowledged at once. again: as burst_add_run. */
+static bool transmit_send(struct connection *connection, struct transmit_frame *run, const struct packet *report,
+			  bool again, uint32_t calm)
 {
 	struct engine *engine = connection->engine;
-	uint8_t link = transmit_link(connection, transmit);
-	struct frame_out frame = {
-		.to = &connection->route[link].records,
-		.head = transmit->bytes,
-		.head_length = transmit->length,
-		.channel = CHANNEL_RECORDS,
-	};
+	uint8_t link = transmit_link(connection, run), *bytes = run->bytes;
 
-	engine->codec->restamp(transmit->bytes, report->ack, report->credit, answer ? PACKET_ANSWER : 0);
-	transmit->sent_ns = engine->now_ns;
-	if (transmit->resends == 0)
-		transmit->link = link;
-	connection->out.frames_sent++;
-	return burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : transmit);
+	for (uint32_t i = 0; i < run->count; i++, bytes += run->length)
+		engine->codec->restamp(bytes, report->ack, report->credit, i < calm ? 0 : PACKET_ANSWER);
+	run->sent_ns = engine->now_ns;
+	if (run->resends == 0)
+		run->link = link;
+	connection->out.frames_sent += run->count;
+	return burst_add_run(engine, link, connection, run, again);
 }
 
 static bool transmit_precedes(const struct transmit_frame *a, const struct transmit_frame *b)
@@ -360,8 +388,10 @@ static bool transmit_precedes(const struct transmit_frame *a, const struct trans
 
 /* The link did not take it, nor those behind it, which were of the same burst: as if they had never been sent. What
  * another link did not take may have been before it. */
-void transmit_unsend(struct connection *connection, struct transmit_frame *frame)
+void transmit_unsend(struct connection *connection, struct transmit_frame *run, const uint8_t *bytes)
 {
+	uint32_t taken = (uint32_t)(bytes - run->bytes) / run->length;
+	struct transmit_frame *frame = taken ? transmit_frame_split(run, taken) : run;
 	struct list_node *node = &frame->node;
 
 	for (; node != &connection->out.unacked && node != connection->out.unsent; node = node->next)
@@ -376,8 +406,8 @@ static void transmit_repeated(struct connection *connection, struct transmit_fra
 {
 	if (frame->resends < UINT8_MAX)
 		frame->resends++;
-	connection->out.frames_resent++;
-	engine_count(connection->engine, COUNTER_FRAMES_RETRANSMITTED);
+	connection->out.frames_resent += frame->count;
+	connection->engine->owner->counters[COUNTER_FRAMES_RETRANSMITTED] += frame->count;
 }
 
 static void transmit_resend(struct connection *connection, struct transmit_frame *frame)
@@ -386,7 +416,7 @@ static void transmit_resend(struct connection *connection, struct transmit_frame
 
 	transmit_repeated(connection, frame);
 	arrival_report(connection, &report);
-	transmit_send(connection, frame, &report, true, true);
+	transmit_send(connection, frame, &report, true, 0);
 }
 
 /* ---- What has arrived there ----------------------------------------------------------------------------- */
@@ -398,12 +428,12 @@ static void transmit_grow(struct connection *connection, uint32_t acked)
 
 /* Narrower by some frames for each that is lost, and wider by one for each that is not: single losses hardly cost
  * anything, and where one in LOSS_FRAMES is lost there are too many under way. */
-static void transmit_shrink(struct connection *connection)
+static void transmit_shrink(struct connection *connection, uint32_t lost)
 {
 	uint32_t least = transmit_window_least(connection->engine->codec);
 	struct transmit *out = &connection->out;
 
-	out->window = out->window > least + LOSS_FRAMES ? out->window - LOSS_FRAMES : least;
+	out->window = out->window > least + lost * LOSS_FRAMES ? out->window - lost * LOSS_FRAMES : least;
 }
 
 /* How long a frame is given that others have overtaken. */
@@ -464,13 +494,15 @@ static void transmit_release(struct connection *connection, uint32_t ack)
 
 		if (sequence_after(frame->sequence, ack) >= 0 || frame->sent_ns == 0)
 			break;
+		if (ack - frame->sequence < frame->count)
+			transmit_frame_split(frame, ack - frame->sequence);
 		if (node == connection->out.unsent)
 			connection->out.unsent = node->next; /* taken for lost, and was not */
 		if (!frame->held)
 			transmit_delivered(connection, frame);
 		transmit_judge(connection, frame);
 		transmit_frame_in(connection, frame);
-		acked++;
+		acked += frame->count;
 		list_remove(node);
 		transmit_frame_free(engine, frame);
 	}
@@ -503,7 +535,7 @@ static void transmit_overtaken(struct connection *connection)
 		if (frame->held || !frame->out)
 			continue;
 		if (transmit_lost(connection, frame)) {
-			transmit_shrink(connection);
+			transmit_shrink(connection, frame->count);
 			transmit_resend(connection, frame);
 		} else if (frame->resends == 0 && connection->out.gap_ns == 0) {
 			connection->out.gap_ns = frame->sent_ns + transmit_patience(connection) + 1;
@@ -513,6 +545,12 @@ static void transmit_overtaken(struct connection *connection)
 	burst_send(connection->engine, 0); /* before any of them is acknowledged and freed */
 }
 
+/* Whether an acknowledgement says of a frame that the peer holds it. */
+static bool transmit_is_held(uint32_t ahead, uint64_t held)
+{
+	return ahead > 0 && ahead <= 64 && (held >> (ahead - 1) & 1);
+}
+
 static void transmit_selective(struct connection *connection, uint32_t ack, uint64_t held)
 {
 	struct list_node *node = list_first(&connection->out.unacked);
@@ -520,11 +558,15 @@ static void transmit_selective(struct connection *connection, uint32_t ack, uint
 	connection->out.held_end = ack + 1 + (64 - (uint32_t)__builtin_clzll(held));
 	for (; node; node = list_next(&connection->out.unacked, node)) {
 		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
-		uint32_t ahead = frame->sequence - ack;
+		uint32_t ahead = frame->sequence - ack, same = 1;
 
 		if (sequence_after(frame->sequence, connection->out.held_end) >= 0)
 			break;
-		if (ahead == 0 || ahead > 64 || !(held >> (ahead - 1) & 1))
+		while (same < frame->count && transmit_is_held(ahead + same, held) == transmit_is_held(ahead, held))
+			same++;
+		if (same < frame->count)
+			transmit_frame_split(frame, same);
+		if (!transmit_is_held(ahead, held))
 			continue;
 		if (!frame->held)
 			transmit_delivered(connection, frame);
@@ -555,6 +597,13 @@ void transmit_acked(struct connection *connection, const struct packet *packet)
 	transmit_ready(connection);
 }
 
+uint32_t transmit_kept(const struct connection *connection)
+{
+	const struct list_node *first = list_first(&connection->out.unacked);
+
+	return first ? connection->out.next - container_of(first, struct transmit_frame, node)->sequence : 0;
+}
+
 bool transmit_is_out(const struct connection *connection, uint32_t wire)
 {
 	const struct codec *codec = connection->engine->codec;
@@ -580,18 +629,20 @@ void transmit_connection(struct connection *connection)
 		if (room == 0 && !frame->held)
 			break;
 
+		if (!frame->held && frame->count > room)
+			transmit_frame_split(frame, room);
 		connection->out.unsent = connection->out.unsent->next;
 		if (frame->held)
 			continue;
 		frame->out = true;
-		connection->out.flight++;
+		connection->out.flight += frame->count;
 		if (frame->sent_ns)
 			transmit_repeated(connection, frame);
 		if (!reported)
 			arrival_report(connection, &report);
 		reported = true;
 		/* What fills the window is to be acknowledged at once: nothing follows that would have it done. */
-		if (!transmit_send(connection, frame, &report, false, room == 1))
+		if (!transmit_send(connection, frame, &report, false, room - 1))
 			break;
 	}
 	if (idle && connection->out.flight > 0)
@@ -599,6 +650,16 @@ void transmit_connection(struct connection *connection)
 	if (connection->in.ack_now)
 		arrival_acknowledge(connection);
 	transmit_ready(connection);
+}
+
+/* One frame of a run becomes an entry by itself. */
+static struct transmit_frame *transmit_single(struct transmit_frame *run, uint32_t at)
+{
+	if (at > 0)
+		run = transmit_frame_split(run, at);
+	if (run->count > 1)
+		transmit_frame_split(run, 1);
+	return run;
 }
 
 /* Nothing is heard for a short time: perhaps the last frames or their acknowledgement were lost. The oldest goes
@@ -614,9 +675,14 @@ static void transmit_poll(struct connection *connection)
 		if (!frame->out)
 			continue;
 		if (!oldest)
-			oldest = frame;
+			oldest = transmit_single(frame, 0); /* what follows comes next */
 		else if (frame->sequence - oldest->sequence <= 64)
 			newest = frame;
+	}
+	if (newest) {
+		uint32_t most = oldest->sequence + 64 - newest->sequence;
+
+		newest = transmit_single(newest, smaller(most, newest->count - 1u));
 	}
 	if (oldest)
 		transmit_resend(connection, oldest);

@@ -22,6 +22,7 @@ enum transmit_limits {
 	RECORD_SMALL = 96,
 	/* a record of more is quicker by the link for bulk, whose frames the kernel takes together */
 	WIDE_FRAMES = 2,
+	PATIENT_FRAMES = 2,            /* so many, the last of a transfer and an RTS, go at once */
 };
 
 struct transmit {
@@ -62,9 +63,11 @@ void transmit_connection(struct connection *connection);
 void transmit_ready(struct connection *connection);
 /* Do what is due; when something is next, UINT64_MAX: never. */
 uint64_t transmit_expire(struct connection *connection);
+/* Frames without acknowledgement, about: those of a codec that has fragments count as one. */
+uint32_t transmit_kept(const struct connection *connection);
 /* Whether a frame with this number, as on the wire, has been sent and not acknowledged. */
 bool transmit_is_out(const struct connection *connection, uint32_t wire);
-/* The link had no room for it: it is to be sent again, without delay. */
-void transmit_unsend(struct connection *connection, struct transmit_frame *frame);
+/* The link had no room for a run from the frame with these bytes on: they are to be sent again, without delay. */
+void transmit_unsend(struct connection *connection, struct transmit_frame *run, const uint8_t *bytes);
 
 #endif

@@ -2,10 +2,31 @@
 /*
  * transmit_frame: RECORD frames that are kept, and the pools that they are of; see transmit_frame.h. Pure.
  */
+#include "transport/datagram/burst.h"
 #include "transport/datagram/transmit_frame.h"
 
-/* Bytes of trains; the longest is what the kernel carries as one packet. */
+/* Bytes of trains, the longest being what the kernel carries as one packet, and how many frames there may be in them:
+ * none but the last of a record is shorter than the shortest path's. */
 static const uint32_t train_bytes[TRAIN_SIZES] = {6 << 10, 24 << 10, 64 << 10};
+static const uint8_t train_frames[TRAIN_SIZES] = {12, 45, 120};
+
+/* What is in front of the bytes, which begin where the payload of pieces begins lines: it is copied faster. */
+static size_t transmit_train_front(unsigned size)
+{
+	size_t bytes = sizeof(struct transmit_train) + train_frames[size] * sizeof(struct transmit_frame);
+
+	return (bytes + BURST_FRONT + 63) / 64 * 64 - BURST_FRONT;
+}
+
+static uint8_t *transmit_train_bytes(struct transmit_train *train)
+{
+	return (uint8_t *)train + transmit_train_front(train->size);
+}
+
+static bool transmit_train_has_room(const struct transmit_train *train, uint32_t length)
+{
+	return train_bytes[train->size] - train->used >= length && train->made < train_frames[train->size];
+}
 
 void transmit_frame_init(struct engine *engine)
 {
@@ -13,9 +34,9 @@ void transmit_frame_init(struct engine *engine)
 		  ENGINE_TRANSMIT_FRAMES_MAX);
 	pool_init(&engine->large_frames, sizeof(struct transmit_frame) + engine->frame_max, 16,
 		  ENGINE_TRANSMIT_FRAMES_MAX);
-	pool_init(&engine->train_frames, sizeof(struct transmit_frame), 64, ENGINE_TRANSMIT_FRAMES_MAX);
 	for (unsigned i = 0; i < TRAIN_SIZES; i++)
-		pool_init(&engine->trains[i], sizeof(struct transmit_train) + train_bytes[i], 4,
+		pool_init(&engine->trains[i],
+			  transmit_train_front(i) + train_bytes[i], 4,
 			  (uint32_t)((uint64_t)ENGINE_TRANSMIT_FRAMES_MAX * engine->frame_max / train_bytes[i]));
 }
 
@@ -23,7 +44,6 @@ void transmit_frame_fini(struct engine *engine)
 {
 	pool_fini(&engine->small_frames);
 	pool_fini(&engine->large_frames);
-	pool_fini(&engine->train_frames);
 	for (unsigned i = 0; i < TRAIN_SIZES; i++)
 		pool_fini(&engine->trains[i]);
 }
@@ -34,7 +54,8 @@ static struct transmit_frame *transmit_frame_begin(struct transmit_frame *frame,
 	frame->bytes = bytes;
 	frame->train = NULL;
 	frame->sent_ns = 0;
-	frame->length = (uint16_t)length;
+	frame->length = frame->last = (uint16_t)length;
+	frame->count = 1;
 	frame->fragment = frame->resends = 0;
 	frame->large = large;
 	frame->held = frame->out = false;
@@ -60,7 +81,7 @@ static struct transmit_train *transmit_frame_train(struct engine *engine, uint64
 	train = pool_get(&engine->trains[size]);
 	if (!train)
 		return NULL;
-	train->live = train->used = 0;
+	train->live = train->used = train->made = 0;
 	train->size = size;
 	return train;
 }
@@ -71,20 +92,47 @@ struct transmit_frame *transmit_frame_behind(struct engine *engine, struct trans
 	struct transmit_train *train = *train_p;
 	struct transmit_frame *frame;
 
-	if (!train || train_bytes[train->size] - train->used < length)
+	if (!train || !transmit_train_has_room(train, length))
 		train = *train_p = transmit_frame_train(engine, left > length ? left : length);
-	frame = train ? pool_get(&engine->train_frames) : NULL;
-	if (!frame) { /* it goes without, if there is other memory */
-		if (train && train->live == 0)
-			pool_put(&engine->trains[train->size], train);
-		*train_p = NULL;
+	if (!train) /* it goes without, if there is other memory */
 		return transmit_frame_new(engine, length);
-	}
-	transmit_frame_begin(frame, train->bytes + train->used, length, true);
+	frame = transmit_frame_begin(&train->frames[train->made++], transmit_train_bytes(train) + train->used, length,
+				     true);
 	frame->train = train;
 	train->used += length;
 	train->live++;
 	return frame;
+}
+
+uint8_t *transmit_frame_extend(struct transmit_frame *run, uint32_t length)
+{
+	struct transmit_train *train = run->train;
+	uint8_t *bytes;
+
+	if (!train || run + run->count != train->frames + train->made || run->last < run->length ||
+	    length > run->length || !transmit_train_has_room(train, length))
+		return NULL;
+	bytes = transmit_train_bytes(train) + train->used;
+	run->last = (uint16_t)length;
+	run->count++;
+	train->made++;
+	train->used += length;
+	train->live++;
+	return bytes;
+}
+
+struct transmit_frame *transmit_frame_split(struct transmit_frame *run, uint32_t count)
+{
+	struct transmit_frame *others = run + count; /* in their train */
+
+	*others = *run;
+	others->bytes += count * run->length;
+	others->sequence += count;
+	others->count = (uint8_t)(run->count - count);
+	run->count = (uint8_t)count;
+	run->last = run->length;
+	list_push_front(&run->node, &others->node);
+	return others;
 }
 
 void transmit_frame_free(struct engine *engine, struct transmit_frame *frame)
@@ -95,8 +143,8 @@ void transmit_frame_free(struct engine *engine, struct transmit_frame *frame)
 		pool_put(frame->large ? &engine->large_frames : &engine->small_frames, frame);
 		return;
 	}
-	pool_put(&engine->train_frames, frame);
-	if (--train->live == 0)
+	train->live -= frame->count;
+	if (train->live == 0)
 		pool_put(&engine->trains[train->size], train);
 }
 
