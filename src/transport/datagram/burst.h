@@ -38,7 +38,7 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	       struct connection *connection, struct transmit_frame *transmit);
 /* Put a packet without payload into it, padded to `size` bytes if that is more. */
 void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
-/* The same for a run of RECORD frames of a connection. again: they were sent before; if the link has no room now, the
+/* burst_add for a run of RECORD frames of a connection. again: they were sent before; if the link has no room now, the
  * time-out will see to them. */
 bool burst_add_run(struct engine *engine, uint8_t link, struct connection *connection, struct transmit_frame *run,
 		   bool again);

@@ -27,13 +27,13 @@ struct connection {
 	struct transport_peer *peer;
 	struct heap_node timer;
 	struct list_node dirty_node;
-	bool patient;               /* it is in the list of that name */
 	struct guard *guard;        /* NULL: frames have no tags, or the peer is not known yet */
 	uint64_t session;           /* ours: what frames to us carry */
 	uint64_t peer_session;      /* the peer's; 0: not known yet */
 	uint32_t index;             /* ours: `to` in frames to us */
 	uint32_t peer_index;        /* `to` in frames to it: its connection; mxoe: its endpoint's number */
 	uint8_t state;              /* enum connection_state */
+	bool patient;               /* dirty_node is in the engine's list of that name */
 	struct routes routes;
 	struct handshake handshake;
 	struct names names;
