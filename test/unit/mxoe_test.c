@@ -16,6 +16,7 @@
 #include "capture.h"
 #include "endpoint/endpoint.h"
 #include "message/message.h"
+#include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
 #include "transport/datagram/datagram.h"
 
@@ -1160,6 +1161,23 @@ static void blocked__as_the_client(void **state)
 	play_close();
 }
 
+/* What a codec has no packet for takes no memory of the burst, which is there for so many frames and no more. */
+static void burst__of_packets_that_there_are_not(void **state)
+{
+	struct packet packet = {.type = PACKET_CLOSE};
+	struct engine *engine;
+	uint32_t used;
+
+	(void)state;
+	play_open("blocked-jumbo", 2, 1);
+	engine = &datagram_of(&play.endpoint->base)->engine;
+	used = engine->burst->used;
+	burst_post(engine, 0, &play.other, &packet, 0);
+	assert_int_equal(engine->burst->used, used);
+	assert_int_equal(engine->burst->count, 0);
+	play_close();
+}
+
 /* ---- Windows that begin within a page ------------------------------------------------------------------ */
 
 enum { PAGE_OFFSET = 1000, PAGE_LENGTH = 100000, PAGE_WINDOWS = 300 };
@@ -1994,6 +2012,7 @@ int main(void)
 		cmocka_unit_test(blocked__given_up),
 		cmocka_unit_test(blocked__lost),
 		cmocka_unit_test(blocked__as_the_client),
+		cmocka_unit_test(burst__of_packets_that_there_are_not),
 		cmocka_unit_test(pages__pulled),
 		cmocka_unit_test(pages__served),
 		cmocka_unit_test(former__other_names),

@@ -134,12 +134,13 @@ void burst_post(struct engine *engine, uint8_t link, const struct path *to, cons
 	path = &engine->burst->paths[engine->burst->count];
 	*path = *to; /* the caller's may be a link's, and change */
 	length = (uint32_t)engine->codec->encode(packet, bytes);
-	if (length == 0)
-		return; /* the codec has no such packet */
-	if (size > length) {
+	if (length > 0 && length < size) {
 		memset(bytes + length, 0, size - length);
 		length = size;
 	}
+	engine->burst->used = (uint32_t)(bytes - engine->burst->bytes) + length;
+	if (length == 0)
+		return; /* the codec has no such packet */
 	frame.to = path;
 	frame.head = bytes;
 	frame.head_length = length;
