@@ -4,13 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static rlim_t program; /* numbers below are the program's: the soft limit when half of them were taken; 0: not yet */
+#include "base/atomic.h"
+
+/* Numbers below are the program's: the soft limit when half of them were taken; 0: not yet. Without a lock, which a
+ * forked child could find taken for ever: threads that come at once raise the limit twice at worst. */
+static rlim_t program;
 
 /* A number beyond the program's, once there are more of them. errno is left as it was. */
 static int descriptor_away(int fd)
@@ -19,13 +21,16 @@ static int descriptor_away(int fd)
 	int error = errno, away = -1;
 
 	for (int try = 0; try < 2 && away < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0; try++) {
-		if (!program) {
+		rlim_t first = load_relaxed(&program);
+
+		if (!first) {
 			if ((rlim_t)fd < limit.rlim_cur / 2)
 				break;
-			program = limit.rlim_cur;
+			first = limit.rlim_cur;
+			store_relaxed(&program, first);
 		}
-		if (program < limit.rlim_cur)
-			away = fcntl(fd, F_DUPFD_CLOEXEC, (int)program);
+		if (first < limit.rlim_cur)
+			away = fcntl(fd, F_DUPFD_CLOEXEC, (int)first);
 		if (away < 0) {
 			limit.rlim_cur = limit.rlim_max / 2 > limit.rlim_cur ? 2 * limit.rlim_cur : limit.rlim_max;
 			if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -38,13 +43,8 @@ static int descriptor_away(int fd)
 
 int limits_descriptor(int fd)
 {
-	int away;
+	int away = fd < 0 ? -1 : descriptor_away(fd);
 
-	if (fd < 0)
-		return fd;
-	pthread_mutex_lock(&lock);
-	away = descriptor_away(fd);
-	pthread_mutex_unlock(&lock);
 	if (away < 0)
 		return fd;
 	close(fd);
