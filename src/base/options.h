@@ -45,6 +45,7 @@ enum option_bulk {
 enum option_network { OPTION_NETWORK_AUTO, OPTION_NETWORK_ON, OPTION_NETWORK_OFF };
 enum option_link { OPTION_LINK_AUTO, OPTION_LINK_UDP, OPTION_LINK_RAW, OPTION_LINK_BOTH, OPTION_LINK_DRIVER };
 enum option_integrity { OPTION_INTEGRITY_AUTO, OPTION_INTEGRITY_OFF, OPTION_INTEGRITY_HEAD, OPTION_INTEGRITY_FULL };
+enum option_verbs_paging { OPTION_VERBS_PAGING_AUTO, OPTION_VERBS_PAGING_OFF, OPTION_VERBS_PAGING_ON };
 enum option_verbs { OPTION_VERBS_AUTO, OPTION_VERBS_OFF, OPTION_VERBS_REQUIRED };
 enum option_driver { OPTION_DRIVER_AUTO, OPTION_DRIVER_OFF, OPTION_DRIVER_REQUIRED };
 enum option_pin { OPTION_PIN_OVERLAPPED, OPTION_PIN_BEFORE, OPTION_PIN_KEPT, OPTION_PIN_NEVER };
@@ -135,6 +136,9 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "required: else opening fails")								\
 	row(verbs_device, OPTION_TEXT, "", 0, 0, false, "",					\
 	    "adapter for remote DMA, such as mlx5_0; none: the one at the interface, else the fastest")	\
+	row(verbs_paging, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,on",			\
+	    "memory stays registered by the adapter's page faults (ODP) where there is no driver; "	\
+	    "auto: but for soft-RoCE, which reaches wrong bytes where they do not begin a page")	\
 	row(driver, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,required",			\
 	    "the kernel driver; auto: used where /dev/thole can be opened; required: else opening fails")	\
 	row(pin, OPTION_CHOICE, "overlapped", 0, 0, true, "overlapped,before,kept,never",	\

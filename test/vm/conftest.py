@@ -5,12 +5,16 @@
     cards     the same, with soft-RoCE: adapters for remote DMA made of any network interface
     guest     guest("command") runs it in a guest of `bed`, asserts that it ended well, and returns its result
 
+A test that is marked `later_kernel` runs on a kernel of the next Debian, too, in `make test-all`; any other does only
+if `--kernel` names that one's series.
+
 Where there is no QEMU, or no kernel can be fetched, all are skipped with the reason.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[BUILD] = Path(config.getoption("--build")).resolve()
+    config.addinivalue_line("markers", "later_kernel: in `make test-all` on a kernel of the next Debian, too")
 
 
 BUILD = pytest.StashKey[Path]()
@@ -47,6 +52,29 @@ def find_kernels(build: Path) -> list[kernels.Kernel] | kernels.Missing:
         return trouble
 
 
+@functools.lru_cache
+def find_later(build: Path) -> kernels.Kernel | kernels.Missing:
+    try:
+        guests.need_qemu()
+        return kernels.fetch_later(build)
+    except kernels.Missing as trouble:
+        return trouble
+
+
+def choose_kernels(found: Sequence[kernels.Kernel], wanted: str, also_later: bool, build: Path) -> list[Any]:
+    """Those that a test runs on, as its parameters."""
+    chosen = [pytest.param(kernel, id=kernel.series) for kernel in found if wanted in ("", kernel.series)]
+    if chosen if wanted else not also_later:
+        return chosen
+    later = find_later(build)
+    if isinstance(later, kernels.Missing):
+        skip = pytest.mark.skip(reason=f"no kernel of {kernels.LATER}: {later}")
+        return [*chosen, pytest.param(None, marks=skip, id="later")]
+    if wanted not in ("", later.series):
+        raise pytest.UsageError(f"--kernel {wanted}: there are {', '.join(k.series for k in (*found, later))}")
+    return [*chosen, pytest.param(later, id=later.series)]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kernel" not in metafunc.fixturenames:
         return
@@ -55,9 +83,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         skip = pytest.mark.skip(reason=str(found))
         metafunc.parametrize("kernel", [pytest.param(None, marks=skip, id="none")], scope="session")
         return
-    wanted = metafunc.config.getoption("--kernel")
-    chosen = [kernel for kernel in found if wanted in ("", kernel.series)]
-    metafunc.parametrize("kernel", chosen, ids=[kernel.series for kernel in chosen], scope="session")
+    marks = [mark.name for mark in metafunc.definition.iter_markers()]
+    also_later = "later_kernel" in marks and os.environ.get("MPI_TESTS") == "full"
+    chosen = choose_kernels(found, metafunc.config.getoption("--kernel"), also_later, metafunc.config.stash[BUILD])
+    metafunc.parametrize("kernel", chosen, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,9 @@
 Owns build/vm/: a folder a kernel with its image, modules and headers; a static busybox, and sparse. What is there is
 fetched again only when apt knows a newer one; without apt, or without a network, what is there serves. A kernel's
 folder counts when its file `whole` is there, which is written last.
+
+Beside these there is a later kernel, of the next Debian's backports, without headers: this machine's compiler is not
+the one that it was built with. Its packages are found by an apt of its own, which changes nothing of the system's.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Packages that stand for the newest kernel of a kind; a distribution has some of them.
 METAS = ("amd64", "6.12-amd64")
-NEEDED = re.compile(r"linux-(image|headers|kbuild)-\d")  # of what they depend on
+NEEDED = re.compile(r"linux-(image|headers|kbuild|binary|modules)-\d")  # of what they depend on
+LATER = "trixie-backports"
 
 
 class Missing(Exception):
@@ -44,6 +48,11 @@ class Kernel:
         return ".".join(self.release.split(".")[:2])
 
     @property
+    def number(self) -> tuple[int, int]:
+        major, minor = self.series.split(".")
+        return int(major), int(minor)
+
+    @property
     def image(self) -> Path:
         return self.root / "vmlinux"
 
@@ -54,7 +63,8 @@ class Kernel:
     def module(self, name: str) -> Path | None:
         """The file of a module; None if it is built in."""
         names = (name.replace("-", "_"), name.replace("_", "-"))
-        found = [path for each in names for path in (self.root / "lib/modules").rglob(f"{each}.ko*")]
+        places = [self.root / place for place in ("lib/modules", "usr/lib/modules")]
+        found = [path for each in names for place in places for path in place.rglob(f"{each}.ko*")]
         return found[0] if found else None
 
 
@@ -68,10 +78,10 @@ def run(*command: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def depends(package: str) -> list[str]:
+def depends(package: str, apt: Sequence[str] = ()) -> list[str]:
     """What it depends on of the kernel's packages, without the second of two alternatives."""
     names, chosen = [], False
-    for line in run("apt-cache", "depends", package).splitlines():
+    for line in run("apt-cache", *apt, "depends", package).splitlines():
         match = re.match(r"\s*(\|?)Depends: (\S+)", line)
         if match and not chosen and NEEDED.match(match[2]):
             names.append(match[2])
@@ -91,12 +101,12 @@ def closure(meta: str) -> tuple[str, set[str]]:
     return image[len("linux-image-") :], packages
 
 
-def unpack(packages: set[str], to: Path) -> None:
+def unpack(packages: set[str], to: Path, apt: Sequence[str] = ()) -> None:
     """Fetch and unpack in a folder beside it, so that it is there whole or not at all."""
     new = to.with_name(to.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
     (new / "archives").mkdir(parents=True)
-    run("apt-get", "-q", "download", *sorted(packages), cwd=new / "archives")
+    run("apt-get", *apt, "-q", "download", *sorted(packages), cwd=new / "archives")
     for archive in sorted((new / "archives").iterdir()):
         run("dpkg", "-x", str(archive), str(new))
     shutil.rmtree(new / "archives")
@@ -120,9 +130,11 @@ def decompress(image: Path) -> bytes:
 
 def prepare(kernel: Kernel) -> None:
     """What boots, and headers that find each other where they are."""
-    kernel.image.write_bytes(decompress(kernel.root / "boot" / f"vmlinuz-{kernel.release}"))
+    images = (f"boot/vmlinuz-{kernel.release}", f"usr/lib/modules/{kernel.release}/vmlinuz")
+    kernel.image.write_bytes(decompress(next(kernel.root / path for path in images if (kernel.root / path).exists())))
     makefile = kernel.headers / "Makefile"
-    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{kernel.root}/usr/src/"))
+    if makefile.exists():
+        makefile.write_text(makefile.read_text().replace("/usr/src/", f"{kernel.root}/usr/src/"))
     (kernel.root / "whole").touch()
 
 
@@ -162,6 +174,40 @@ def fetch(build: Path) -> list[Kernel]:
     if not newest:
         raise Missing("no kernel for a guest: " + "; ".join(troubles))
     return list(newest.values())
+
+
+def later_apt(folder: Path) -> tuple[str, ...]:
+    """Options for an apt that knows the packages of LATER alone, from the mirror that this machine's own takes."""
+    mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian")
+    if not mirror:
+        raise Missing("apt has no package list of Debian's: `apt-get update` fetches them")
+    for name in ("lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    keys = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg"
+    (folder / "sources").write_text(f"deb [{keys} arch=amd64] {mirror.split()[0]} {LATER} main\n")
+    settings = {
+        "Dir::Etc::sourcelist": folder / "sources",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": folder / "lists",
+        "Dir::Cache": folder / "cache",
+        "APT::Sandbox::User": "",
+        "Acquire::Languages": "none",
+    }
+    return tuple(f"-o{name}={value}" for name, value in settings.items())
+
+
+def fetch_later(build: Path) -> Kernel:
+    """The newest kernel of LATER; raises Missing if there is none."""
+    folder = build.resolve() / "vm" / "later"
+    with locked(folder.parent):
+        if not cached(folder):
+            apt = later_apt(folder / "apt")
+            run("apt-get", *apt, "-q", "update")
+            (image,) = depends("linux-image-amd64", apt)
+            kernel = Kernel(image[len("linux-image-") :], folder / image[len("linux-image-") :])
+            unpack({image, *depends(image, apt)}, kernel.root, apt)
+            prepare(kernel)
+        return cached(folder)[-1]
 
 
 def fetch_program(build: Path, package: str, path: str) -> Path:

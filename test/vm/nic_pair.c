@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nic_pair FROM TO: two adapters of this machine as struct nic, a queue at each, joined to each other; everything that
- * nic.h promises of them. Says "well", or what is not.
+ * nic.h promises of them. Says what their page faults are like, and "well", or what is not.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "thole.h"
 #include "transport/verbs/port.h"
 
-enum { BYTES = 100000, RECEIVES = 16, SLOT = 2048 };
+enum { BYTES = 100000, RECEIVES = 16, SLOT = 2048, PAGED = 6000 };
 
 struct end {
 	struct nic *nic;
@@ -19,7 +19,7 @@ struct end {
 	struct nic_name name;
 	struct nic_memory memory, slots;
 	uint32_t receives;
-	_Alignas(64) unsigned char bytes[BYTES], slot[RECEIVES][SLOT];
+	_Alignas(4096) unsigned char bytes[BYTES], slot[RECEIVES][SLOT];
 };
 
 static struct end one, two;
@@ -238,6 +238,45 @@ static void registering(void)
 	NEED(thole_adapter_registering(99, 4096, &little) == THOLE_ERR_NOT_FOUND);
 }
 
+/* Bytes of TO's memory from `at` on are read by page faults of both; whether they are the right ones. */
+static bool paged_read(struct nic_memory *from, struct nic_memory *to, uint32_t at)
+{
+	struct nic_segment segment = {one.bytes + at, PAGED, from->local_key};
+	struct nic_work work = {.operation = NIC_READ, .segments = &segment, .count = 1, .id = 13,
+				.remote_address = (uintptr_t)two.bytes + at, .remote_key = to->peer_key};
+	struct nic_completion done;
+
+	fill(&two, 4);
+	fill(&one, 5);
+	NEED(one.nic->calls->post(one.queue, &work) == 0);
+	done = end_await(&one);
+	NEED(done.id == 13 && done.status == 0);
+	return memcmp(one.bytes + at, two.bytes + at, PAGED) == 0;
+}
+
+/* What of NIC_ACCESS_PAGED holds. */
+static void paging(const char *device)
+{
+	unsigned access = NIC_ACCESS_WRITE | NIC_ACCESS_PEER_READ | NIC_ACCESS_PAGED;
+	struct nic_memory from, to;
+	struct port port;
+	bool begins, within;
+
+	NEED(port_choose(device, NULL, false, &port) == 0);
+	if (!port.paging) {
+		puts("no page faults");
+		return;
+	}
+	NEED(one.nic->calls->register_memory(one.nic, one.bytes, BYTES, access, &from) == 0);
+	NEED(two.nic->calls->register_memory(two.nic, two.bytes, BYTES, access, &to) == 0);
+	begins = paged_read(&from, &to, 0);
+	within = paged_read(&from, &to, 1000);
+	printf("page faults: %s where a page begins, %s within one, used: %s\n", begins ? "right" : "wrong",
+	       within ? "right" : "wrong", port.limits.can & NIC_CAN_PAGE_FAULT ? "yes" : "no");
+	one.nic->calls->deregister(one.nic, &from);
+	two.nic->calls->deregister(two.nic, &to);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3) {
@@ -256,6 +295,8 @@ int main(int argc, char **argv)
 		many();
 		memory();
 		sleeping();
+		if (round == 0)
+			paging(argv[1]);
 		breaking();
 	}
 	limits();

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whole MPIs and programs of MX between two guests: with the driver in both, in one, in none, and over soft-RoCE.
+"""Whole MPIs and programs of MX between two guests: with the driver in both, in one, in none, and over soft-RoCE;
+libfabric's own tests over that, too.
 
 mpi_conform checks every byte of every kind of communication; counters say what carried it. `make test` runs one MPI by
 the driver and one by remote DMA; `make test-all` the rest, on each kernel.
@@ -19,10 +20,11 @@ import guest as guests
 import kernels
 import module
 import pytest
+import test_fabtests as fabtests
 from conform import COMPILED, GROUPS, LOG, SOURCES, assert_conformed, counters, network_flags
 from conftest import assert_well
 from mx_programs import SHORTER
-from pair import NOBODY, Pair
+from pair import AGENT, NOBODY, Pair
 from thole.base.text import option_words
 from thole_lab import venvs
 from thole_lab.compiler import compile_mpi
@@ -224,6 +226,7 @@ def assert_by_adapters(seen: dict[str, int]) -> None:
     assert seen.get("bulk_network", 0) == seen.get("queues_broken", 0) == seen.get("bad_records", 0) == 0, seen
 
 
+@pytest.mark.later_kernel
 def test_adapters(card_jobs: Jobs, kernel: kernels.Kernel) -> None:
     quick_on(kernel, "6.1")
     groups = GROUPS if FULL else ["modes", "types", "threads"]
@@ -252,3 +255,24 @@ def test_adapters__mixed(card_jobs: Jobs, name: str) -> None:
     seen = counters(said)
     assert seen["verbs_messages"] > 100 and seen["network_messages"] > 100 and seen["shm_messages"] > 100, seen
     assert seen["bulk_network"] > 0 and seen["bulk_read"] + seen["bulk_pipeline"] > 0, seen
+
+
+FABTESTS = fabtests.applicable(fabtests.PAIRS)
+PARTS = 12  # so that none takes long
+
+
+@in_full_only
+@pytest.mark.skipif(not fabtests.PROGRAMS.name, reason="THOLE_FABTESTS does not name built fabtests")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_fabtests(card_jobs: Jobs, kernel: kernels.Kernel, build: Path, part: int) -> None:
+    """libfabric's own tests over the provider, by the adapters."""
+    settings = {**LOG, "FI_PROVIDER": "thole", "FI_PROVIDER_PATH": str(build / "provider")}
+    options = {"verbs": "required", "verbs_device": "rxe0", "interface": "eth0", "job_key": "none", "yield": "always"}
+    settings |= {f"THOLE_{name.upper()}": value for name, value in {**options, "peer_timeout": "60s"}.items()}
+    both = "".join(f"export {name}={value}\n" for name, value in settings.items())
+    run = f"{guests.HERE}/fabtests.sh 'python3 -S -E {AGENT}' g2 {fabtests.PROGRAMS}"
+    lines = "\n".join(f"{run}/{test} -p thole" for test in FABTESTS[part::PARTS])
+    said = card_jobs.run(lines, load=Loading(both, ""), memory_mib=3000).output  # some ask for 1 GiB, and touch little
+    assert "failed: " not in said, said
+    seen = counters(said)
+    assert seen["verbs_messages"] > 0 == seen.get("bad_records", 0), seen  # many end before there is a queue

@@ -10,15 +10,14 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-import conform
 import guest as guests
 import kernels
 import module
 import pytest
-import test_fabtests as fabtests
 from pair import Pair
 
 Run = Callable[..., guests.Result]
+PAGE_FAULTS = (6, 15)  # from here on soft-RoCE has them
 in_full_only = pytest.mark.skipif(os.environ.get("MPI_TESTS") != "full", reason="make test-all runs it")
 
 
@@ -38,9 +37,15 @@ def test_bed(cards_guest: Run, build: Path) -> None:
     assert sent > 40000 and received > 20000  # over the wire: sent and written; read
 
 
-def test_nic(cards_guest: Run, build: Path) -> None:
+@pytest.mark.later_kernel
+def test_nic(cards_guest: Run, kernel: kernels.Kernel, build: Path) -> None:
     """What nic.h promises of an adapter, of a real one: works, completions, sleeping, breaking and stopping."""
-    assert cards_guest(f"{program(build, 'thole-nic-pair')} rxe_va rxe_vb").output == "well\n"
+    said = cards_guest(f"{program(build, 'thole-nic-pair')} rxe_va rxe_vb").output
+    assert said.endswith("\nwell\n")
+    # Soft-RoCE reaches the beginning of a page by them, wherever in it the bytes are, so they are not used by default.
+    # A kernel with which this fails may be mended: see port_limits.
+    wrong = "page faults: right where a page begins, wrong within one, used: no"
+    assert said.startswith(wrong if kernel.number >= PAGE_FAULTS else "no page faults")
 
 
 # Both ends are on one host here, which has shared memory. With BESIDE the network is another one than the adapters'.
@@ -59,6 +64,7 @@ def counters(result: guests.Result) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", result.output, re.MULTILINE)}
 
 
+@pytest.mark.later_kernel
 def test_messages(cards_guest: Run, build: Path) -> None:
     """Messages of all lengths by remote DMA, each byte compared; the network only brings the two together."""
     required = ";verbs=required"
@@ -98,24 +104,39 @@ def test_port(cards_guest: Run, build: Path) -> None:
     assert seen["verbs_over"] >= 2 and seen["bad_records"] == 0
 
 
+def remapped(build: Path, wanted: str) -> str:
+    one, two = WIRE.format("va") + wanted, WIRE.format("vb") + wanted
+    return f"{program(build, 'thole-verbs-memory')} '{one}' '{two}'"
+
+
+def assert_kept(seen: dict[str, int]) -> None:
+    """Registrations were used again, and puts and gets went without the target."""
+    assert seen["verbs_puts"] > 0 and seen["verbs_gets"] > 0 and seen["register_hits"] > 0, seen
+    assert seen["bad_records"] == seen["queues_broken"] == 0, seen
+
+
 @in_full_only
+@pytest.mark.later_kernel
 def test_memory(cards_guest: Run, kernel: kernels.Kernel, build: Path) -> None:
-    """Buffers are mapped anew between messages, puts and gets. With the driver as monitor registrations are kept, puts
-    go without the target; without it nothing is kept. A stale registration is never used: each byte is right."""
+    """Buffers are mapped anew between messages, puts and gets. Without a monitor nothing stays registered; by page
+    faults of the adapter, where it has them, registrations are kept. A stale one is never used: each byte is right."""
+    alone = counters(cards_guest(remapped(build, ";verbs=required")))
+    assert alone["verbs_messages"] > 0 and alone["bad_records"] == 0
+    assert alone["register_hits"] == alone["verbs_puts"] == alone["verbs_gets"] == 0
+    if kernel.number >= PAGE_FAULTS:
+        assert_kept(counters(cards_guest(remapped(build, ";verbs=required;verbs_paging=on"))))
+
+
+@in_full_only
+def test_memory__driver(cards_guest: Run, kernel: kernels.Kernel, build: Path) -> None:
+    """The same with the driver as monitor: what is kept is registered anew when its mapping changes."""
     try:
         file = module.build_module(kernel, build)
         tool = kernels.fetch_busybox(build)
     except kernels.Missing as trouble:
         pytest.fail(str(trouble))
-    required = ";verbs=required"
-    options = (WIRE.format("va") + required, WIRE.format("vb") + required)
-    command = f"{program(build, 'thole-verbs-memory')} '{options[0]}' '{options[1]}'"
-    alone = counters(cards_guest(command))
-    assert alone["verbs_messages"] > 0 and alone["bad_records"] == 0
-    assert alone["register_hits"] == alone["verbs_puts"] == alone["verbs_gets"] == 0
-    watched = counters(cards_guest(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole"))
-    assert watched["verbs_puts"] > 0 and watched["verbs_gets"] > 0 and watched["register_hits"] > 0
-    assert watched["bad_records"] == 0
+    command = remapped(build, ";verbs=required")
+    assert_kept(counters(cards_guest(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole")))
 
 
 @in_full_only
@@ -139,37 +160,3 @@ def test_limits(cards_guest: Run, build: Path) -> None:
         f"{ways(build, one, BESIDE.format('vb') + ';verbs=off', 'udp')}\n"
         f"{ways(build, WIRE.format('va'), WIRE.format('vb'), 'raw')}\n"
     )
-
-
-# One end of each of libfabric's tests at each end of the wire; what did not end well is named.
-FABTESTS = """
-at() {{ THOLE_INTERFACE=v$1 THOLE_VERBS_DEVICE=rxe_v$1 timeout {limit_s} "${{@:2}}" -p thole; }}
-both() {{
-	at a "$@" -E >/out/server 2>&1 &
-	sleep 0.5
-	at b "$@" -E 127.0.0.1 >/out/client 2>&1
-	client=$?
-	wait $!
-	server=$?
-	grep -h 'counter ' /out/server /out/client
-	[ $client = 0 ] && [ $server = 0 ] && return
-	echo "failed: $*: $server $client"
-	grep -h -v ':core:' /out/server /out/client | tail -n 20
-}}
-"""
-
-
-@in_full_only
-@pytest.mark.skipif(not fabtests.PROGRAMS.name, reason="THOLE_FABTESTS does not name built fabtests")
-@pytest.mark.parametrize("part", range(3))
-def test_fabtests(cards_guest: Run, build: Path, part: int) -> None:
-    """libfabric's own tests over the provider, by the adapters."""
-    settings = {**conform.LOG, "FI_PROVIDER": "thole", "FI_PROVIDER_PATH": str(build / "provider")}
-    settings |= {"THOLE_YIELD": "always", "THOLE_SHM": "off", "THOLE_VERBS": "required", "THOLE_JOB_KEY": "none"}
-    tests = fabtests.applicable(fabtests.PAIRS)[part::3]
-    lines = [FABTESTS.format(limit_s=60), *(f"export {name}={value}" for name, value in settings.items())]
-    lines += [f"both {fabtests.PROGRAMS}/{test}" for test in tests]
-    said = cards_guest("\n".join(lines), limit_s=400, memory_mib=3000).output  # some ask for 1 GiB, and touch little
-    assert "failed: " not in said, said
-    seen = conform.counters(said)
-    assert seen["verbs_messages"] > 0 == seen.get("bad_records", 0), seen  # many tests end before there is a queue

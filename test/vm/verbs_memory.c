@@ -159,7 +159,8 @@ static void counters_print(void)
 
 	for (int i = 0; i < count && thole_counter_info((unsigned)i, &info) == 0; i++)
 		if (strncmp(info.name, "verbs_", 6) == 0 || strncmp(info.name, "regist", 6) == 0 ||
-		    strncmp(info.name, "bulk_", 5) == 0 || strcmp(info.name, "bad_records") == 0)
+		    strncmp(info.name, "bulk_", 5) == 0 || strncmp(info.name, "queues_", 7) == 0 ||
+		    strcmp(info.name, "bad_records") == 0)
 			printf("%s %llu\n", info.name, (unsigned long long)values[i]);
 }
 

@@ -83,8 +83,11 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 		port->limits.can |= NIC_CAN_ATOMIC;
 	if (device->atomic_cap == IBV_ATOMIC_GLOB)
 		port->limits.can |= NIC_CAN_COHERENT;
-	if (paging->general_caps & IBV_ODP_SUPPORT && (paging->per_transport_caps.rc_odp_caps & paged) == paged)
-		port->limits.can |= NIC_CAN_PAGE_FAULT;
+	port->paging = paging->general_caps & IBV_ODP_SUPPORT &&
+		       (paging->per_transport_caps.rc_odp_caps & paged) == paged;
+	/* Soft-RoCE's copy from and to the beginning of a page, wherever in it the bytes are: from Linux 6.15 to 7.3 at
+	 * least (rxe_odp_mr_copy). */
+	port_page(port, !port->software);
 	port->reads = (uint8_t)least(READS_MAX, (uint64_t)device->max_qp_rd_atom);
 }
 

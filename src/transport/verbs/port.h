@@ -26,6 +26,7 @@ struct port {
 	bool active;           /* it has a carrier and is up */
 	bool wanted;           /* it has the GID that was asked for, and it is this */
 	bool software;         /* soft-RoCE: an adapter that processors play */
+	bool paging;           /* it has page faults, which are among limits.can if they are to be trusted */
 	uint8_t reads;         /* of one queue that its peer may have under way */
 	uint8_t mtu_code;      /* as verbs count MTUs */
 	uint16_t lid;
@@ -42,6 +43,12 @@ int port_list(const uint8_t wanted[16], struct port **list_p, unsigned *count_p)
 /* The one of this adapter ("": any, but one that processors play only if `software`); of several that are active, the
  * one with this GID, then the fastest. Errors: as port_list, NOT_FOUND. */
 int port_choose(const char *device, const uint8_t wanted[16], bool software, struct port *port_p);
+/* Have its page faults used, if it has any, whether they are to be trusted or not; or have them left. */
+static inline void port_page(struct port *port, bool use)
+{
+	port->limits.can &= ~(uint32_t)NIC_CAN_PAGE_FAULT;
+	port->limits.can |= use && port->paging ? NIC_CAN_PAGE_FAULT : 0;
+}
 /* Open it as a struct nic. Errors: UNSUPPORTED, ACCESS, MEMORY, SYSTEM. */
 int port_open(const struct port *port, struct nic **nic_p);
 

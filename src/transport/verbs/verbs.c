@@ -435,6 +435,8 @@ static int verbs_open(struct transport_owner *owner)
 
 	verbs_address(&owner->parts, gid);
 	error = port_choose(owner->options.verbs_device, gid, required, &port);
+	if (!error && owner->options.verbs_paging != OPTION_VERBS_PAGING_AUTO)
+		port_page(&port, owner->options.verbs_paging == OPTION_VERBS_PAGING_ON);
 	if (!error)
 		error = port_open(&port, &nic);
 	if (error)
