@@ -1881,6 +1881,12 @@ FAULTS = [
         "\t(void)access;\n",
     ),
     Fault(
+        "the length of a short record is not looked at",
+        "src/transport/verbs/records.c",
+        "\t\treturn record->length == head->length && head->length <= RECORD_INLINE_MAX;\n",
+        "\t\treturn true;\n",
+    ),
+    Fault(
         "page faults make no registration last",
         "src/transport/verbs/card.h",
         "return card->carrier->watch || card->nic->limits.can & NIC_CAN_PAGE_FAULT;",

@@ -356,6 +356,41 @@ static void test_queues_break(void **state)
 	}
 }
 
+/* A record that ends with its payload: what comes says how long that is twice, and it fits. */
+static void test_short_records(void **state)
+{
+	const struct {
+		uint16_t flags, head, record;
+		bool good;
+	} cases[] = {{HEAD_RECORD | HEAD_SHORT, 8, 8, true},
+		     {HEAD_RECORD | HEAD_SHORT, 8, 7, false},
+		     {HEAD_RECORD | HEAD_SHORT, 8, 9, false},
+		     {HEAD_RECORD | HEAD_SHORT, 8, RECORD_EXTERNAL, false},
+		     {HEAD_RECORD | HEAD_SHORT, RECORD_INLINE_MAX + 1, RECORD_INLINE_MAX + 1, false},
+		     {HEAD_RECORD | HEAD_SHORT | HEAD_LENT, 8, 8, false},
+		     {HEAD_RECORD, 8, 8, false}};
+	_Alignas(64) uint8_t bytes[256] = {0};
+	uint64_t bad = 0;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, 8);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct pair *pair = pair_of(&bench.process[1]->endpoint->peers[handle_of(1, 0)]->base);
+		struct head head = {.number = (uint32_t)pair->expected, .flags = cases[i].flags,
+				    .length = cases[i].head};
+		struct record record = {.kind = RECORD_EAGER, .length = cases[i].record, .tag = 77};
+
+		memcpy(bytes, &head, sizeof(head));
+		memcpy(bytes + sizeof(head), &record, sizeof(record));
+		records_arrived(pair, bytes, (uint32_t)sizeof(head) + (head.flags & HEAD_SHORT ? 24 : 64) +
+						     (head.flags & HEAD_LENT ? 16 : 0) + head.length);
+		bad += !cases[i].good;
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), bad);
+	}
+	end();
+}
+
 /* Who has lost a peer says so to it: that it is gone, not that it has closed. */
 static void test_lost(void **state)
 {
@@ -693,6 +728,7 @@ int main(void)
 		cmocka_unit_test(test_by_queue),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_queues_break),
+		cmocka_unit_test(test_short_records),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_bays_are_shared),
 		cmocka_unit_test(test_memory_changes),

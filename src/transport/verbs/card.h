@@ -100,6 +100,7 @@ enum head_flags {
 	HEAD_LENT = 1 << 1,         /* a struct lent_there follows the record */
 	HEAD_CHUNK = 1 << 2,        /* of a note: a chunk was written before it */
 	HEAD_SOON = 1 << 3,         /* say at once what was handled */
+	HEAD_SHORT = 1 << 4,        /* the record ends with its payload, which is in it */
 };
 
 /* A window of a peer that may be read. */

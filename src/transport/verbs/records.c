@@ -20,9 +20,12 @@ static uint64_t number_near(uint64_t known, uint32_t low)
 	return known + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)known);
 }
 
+/* What stands in front of the payload. */
 static uint32_t head_bytes(const struct head *head)
 {
-	return (uint32_t)(sizeof(struct head) + (head->flags & HEAD_RECORD ? sizeof(struct record) : 0) +
+	size_t record = head->flags & HEAD_SHORT ? offsetof(struct record, payload) : sizeof(struct record);
+
+	return (uint32_t)(sizeof(struct head) + (head->flags & HEAD_RECORD ? record : 0) +
 			  (head->flags & HEAD_LENT ? sizeof(struct lent_there) : 0));
 }
 
@@ -122,10 +125,9 @@ static void slot_write(struct pair *pair, struct send_slot *slot, const struct r
 	if (record->flags & RECORD_MORE)
 		copy->length = RECORD_EXTERNAL;
 	if (length > 0 && length <= RECORD_INLINE_MAX && copy->length != RECORD_EXTERNAL) {
-		card_copy_out(pair->card, payload, offset, copy->payload, length, length);
+		at = copy->payload;
 		copy->length = (uint16_t)length;
-		head.length = 0;
-		length = 0;
+		head.flags |= HEAD_SHORT;
 	} else if (length > 0 && copy->length != RECORD_EXTERNAL) {
 		memset(copy->payload, 0, sizeof(copy->payload));
 		copy->length = RECORD_EXTERNAL;
@@ -233,10 +235,19 @@ bool records_drained(struct pair *pair)
 
 static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)
 {
+	const uint16_t whole = HEAD_RECORD | HEAD_LENT | HEAD_SOON, briefly = HEAD_RECORD | HEAD_SHORT | HEAD_SOON;
+
 	return length >= sizeof(*head) &&
-	       (head->flags == HEAD_CHUNK || !(head->flags & (uint16_t)~(HEAD_RECORD | HEAD_LENT | HEAD_SOON))) &&
+	       (head->flags == HEAD_CHUNK || !(head->flags & ~whole) || !(head->flags & ~briefly)) &&
 	       head_bytes(head) + head->length == length && (head->flags & HEAD_RECORD || head->length == 0) &&
 	       number_near(pair->next, head->handled) <= pair->next;
+}
+
+static bool record_is_good(const struct head *head, const struct record *record)
+{
+	if (head->flags & HEAD_SHORT)
+		return record->length == head->length && head->length <= RECORD_INLINE_MAX;
+	return record->length == RECORD_EXTERNAL || (record->length <= RECORD_INLINE_MAX && head->length == 0);
 }
 
 /* queue: it has come by the queue that is there now. Of another one neither what it lends is of use, nor are records of
@@ -248,7 +259,7 @@ static void record_deliver(struct pair *pair, const struct head *head, const uin
 	const struct record *record = (const void *)(bytes + sizeof(*head)); /* slots are aligned */
 	struct lent_there there;
 
-	if (record->length != RECORD_EXTERNAL && (record->length > RECORD_INLINE_MAX || head->length > 0)) {
+	if (!record_is_good(head, record)) {
 		transport_bad(peer);
 		return;
 	}
