@@ -134,7 +134,7 @@ static uint64_t allocated(int fd)
 	return (uint64_t)status.st_blocks * 512;
 }
 
-/* A pair that sends little has three pages; the rest is allocated by the first larger payload, before it is touched. */
+/* A pair that sends little has four pages; the rest is allocated by the first larger payload, before it is touched. */
 static void create__large_area_comes_when_it_is_needed(void **state)
 {
 	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);

@@ -25,8 +25,8 @@
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 5,
-	RING_SLOTS = 64,          /* a 4 KiB ring: memory grows with the number of pairs */
+	SEGMENT_VERSION = 6,
+	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
 	RINGS_ROW = 8,            /* rings of several that are polled in a row, until there is something */
@@ -46,7 +46,7 @@ enum {
 	PIECE_LONG = 128 * 1024,
 	PIECE_STREAM = 32 * 1024, /* or more, and in a stream, where the copies of several messages overlap */
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
-	SEGMENT_BASE = 3 * 4096,  /* bytes of a segment that small messages touch */
+	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
 	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
