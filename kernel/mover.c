@@ -20,6 +20,7 @@ bool mover_admit(struct mover_connection *connection, const struct guard_frame *
 {
 	if (!connection->tagged)
 		return true;
+	guard_follow(&connection->guard, READ_ONCE(connection->way->epoch));
 	if (guard_check(&connection->guard, &codec_native, frames, count) != GUARD_FINE)
 		return false;
 	guard_seen(&connection->guard, frames, count);

@@ -228,7 +228,8 @@ struct thole_driver_way {
 	__u16 reserved;
 	/* The driver's: frames that came for it. */
 	__u64 heard;
-	__u64 reserved_too;
+	/* The program's: the upper half of the newest counter of frames from the peer, by which their keys turn. */
+	__u64 epoch;
 };
 
 /* What a descriptor shows by mmap, each from its offset. Written by the kernel alone but where it says so. */

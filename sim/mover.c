@@ -448,6 +448,8 @@ bool sim_mover_frame(struct sim_mover *mover, const uint8_t *bytes, uint32_t len
 			continue;
 		if (packet.type == PACKET_DATA && !(moving = moving_find(known, packet.data.transfer)))
 			return false;
+		if (known->said.guard)
+			guard_follow(&known->guard, known->way.epoch);
 		if (known->said.guard ? guard_check(&known->guard, &codec_native, &frame, 1) != GUARD_FINE
 				      : (packet.flags & (PACKET_TAGGED | PACKET_SEALED)) != 0)
 			return false;

@@ -801,6 +801,12 @@ FAULTS = [
         "\tif (!(frame->flags & (PACKET_TAGGED | PACKET_SEALED)))\n\t\treturn GUARD_FORGED;\n",
     ),
     Fault(
+        "nobody is told which keys' turn it is",
+        GUARD,
+        "if (guard->in.epoch == UINT64_MAX || guard->in.epoch < epoch)",
+        "if (guard->in.epoch == UINT64_MAX)",
+    ),
+    Fault(
         "a frame may come again",
         GUARD,
         "if (frame->counter == 0 || !window_is_new(window_of(guard, frame), frame->counter))",

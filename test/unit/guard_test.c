@@ -362,6 +362,30 @@ static void epoch__has_a_key_of_its_own(void **state)
 	}
 }
 
+/* Who was not sent frames for long hears from somebody else how far they are, or nearly; and is never put back. */
+static void epoch__is_followed(void **state)
+{
+	enum { EPOCH = 7 };
+	uint8_t frame[PACKET_HEAD_MAX + PAYLOAD];
+
+	(void)state;
+	for (uint64_t told = EPOCH - 2; told <= EPOCH + 2; told++) {
+		bool near = told >= EPOCH - 1 && told <= EPOCH + 1;
+		struct two two;
+		size_t length;
+
+		two_begin(&two, GUARD_HEADS);
+		two.one.counter = (uint64_t)EPOCH << GUARD_EPOCH_BITS;
+		guard_follow(&two.other, told);
+		assert_int_equal(guard_epoch(&two.other), told);
+		guard_follow(&two.other, told - 1);
+		length = frame_make(&two.one, PACKET_DATA, PAYLOAD, frame);
+		assert_int_equal(frame_judge(&two.other, frame, length, true), near ? GUARD_FINE : GUARD_FORGED);
+		assert_int_equal(guard_epoch(&two.other), told < EPOCH && near ? EPOCH : told);
+		two_end(&two);
+	}
+}
+
 /* As the definition of GCM has it, its first two test cases. */
 static void mac__is_gcm(void **state)
 {
@@ -719,6 +743,7 @@ int main(void)
 		cmocka_unit_test(window__of_data),
 		cmocka_unit_test(burst__is_as_one_by_one),
 		cmocka_unit_test(epoch__has_a_key_of_its_own),
+		cmocka_unit_test(epoch__is_followed),
 		cmocka_unit_test(mac__is_gcm),
 		cmocka_unit_test(frames__that_are_forged_do_nothing),
 		cmocka_unit_test(together__all_but_the_forged_are_taken),

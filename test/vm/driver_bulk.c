@@ -527,6 +527,31 @@ static void case_steered(struct side *side)
 	CHECK(steered() > before);
 }
 
+/* Of a connection that had many frames of which the driver saw none, before it is handed over and afterwards; and whose
+ * keys change amid the transfer. */
+static void case_epochs(struct side *side)
+{
+	side_drive(side);
+	for (uint64_t epoch = 3; epoch <= 10; epoch += 7) {
+		side->way->counter = ((epoch + 1) << GUARD_EPOCH_BITS) - 1000;
+		side->way->epoch = epoch;
+		if (side->number == 0) {
+			fill(side, 6);
+			CHECK(expose(side, epoch, 0, LENGTH) == 0);
+			say(side);
+			hear(side);
+			CHECK(!tagged || side->way->counter >> GUARD_EPOCH_BITS == epoch + 1);
+		} else {
+			hear(side);
+			memset(side->memory, 0, LENGTH);
+			CHECK(fetch(side, epoch, 0, LENGTH, 0) == 0 && fetched(side) == 0);
+			check(side, 0, 6, 0, LENGTH);
+			CHECK(side->driver.shared->forged == 0);
+			say(side);
+		}
+	}
+}
+
 /* A peer in user space that loses frames. */
 static void case_plain_serve(struct side *side)
 {
@@ -1294,13 +1319,13 @@ static void case_cost_udp(struct side *side)
 }
 
 static void (*const cases[])(struct side *) = {
-	case_both, case_plain_serve, case_plain_fetch, case_cut, case_down, case_gone, case_vanish, case_lost,
-	case_killed, case_sockets, case_icmp, case_hostile, case_mixed, case_refused, case_steered, case_cost,
-	case_cost_udp,
+	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_cut, case_down, case_gone, case_vanish,
+	case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed, case_refused, case_steered,
+	case_cost, case_cost_udp,
 };
-static const char *const names[] = {"both",   "plain_serve", "plain_fetch", "cut",     "down",    "gone",
-				    "vanish", "lost",        "killed",      "sockets", "icmp",    "hostile", "mixed",
-				    "refused", "steered",    "cost",        "cost_udp"};
+static const char *const names[] = {"both", "epochs", "plain_serve", "plain_fetch", "cut",   "down",
+				    "gone", "vanish", "lost",        "killed",      "sockets", "icmp",
+				    "hostile", "mixed", "refused",   "steered",     "cost",  "cost_udp"};
 
 /* ---- Two processes --------------------------------------------------------------------------- */
 

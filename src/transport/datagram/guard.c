@@ -85,6 +85,12 @@ void guard_begin(struct guard *guard, enum guard_mode mode, uint64_t job_key, co
 	way_begin(&guard->in, mode, job_key, peer, own);
 }
 
+void guard_follow(struct guard *guard, uint64_t epoch)
+{
+	if (guard->in.epoch == UINT64_MAX || guard->in.epoch < epoch)
+		way_turn(&guard->in, guard->mac, epoch);
+}
+
 void guard_end(struct guard *guard)
 {
 	way_end(&guard->out, guard->mac);

@@ -83,6 +83,13 @@ enum guard_verdict { GUARD_FINE, GUARD_FORGED, GUARD_REPLAYED };
 void guard_begin(struct guard *guard, enum guard_mode mode, uint64_t job_key, const struct guard_end *own,
 		 const struct guard_end *peer, const struct mac *mac);
 void guard_end(struct guard *guard);
+/* Somebody else has frames of the peer, too, and the newest of those is of this epoch. */
+void guard_follow(struct guard *guard, uint64_t epoch);
+/* The epoch of the newest frame from the peer. */
+static inline uint64_t guard_epoch(const struct guard *guard)
+{
+	return guard->in.epoch == UINT64_MAX ? 0 : guard->in.epoch;
+}
 
 /* Flags of a packet with at most `length` bytes of payload. */
 unsigned guard_flags(const struct guard *guard, unsigned type, size_t length);

@@ -148,6 +148,8 @@ void handover_report(struct connection *connection, const struct packet *packet)
 		return;
 	store_relaxed(&connection->handover->way->ack, packet->ack);
 	store_relaxed(&connection->handover->way->credit, packet->credit);
+	if (connection->guard)
+		store_relaxed(&connection->handover->way->epoch, guard_epoch(connection->guard));
 }
 
 void handover_end(struct connection *connection)

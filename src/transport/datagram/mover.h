@@ -23,7 +23,7 @@ struct mover_way {
 	uint16_t credit;
 	uint16_t reserved;
 	uint64_t heard; /* the mover's: frames of DATA that came for it */
-	uint64_t reserved_too;
+	uint64_t epoch; /* the engine's: of the newest frame from the peer (guard.h) */
 };
 
 /* A peer, as the handshake has named both sides. */

@@ -26,6 +26,7 @@ enum {
 
 _Static_assert(sizeof(struct mover_way) == sizeof(struct thole_driver_way) &&
 	       offsetof(struct mover_way, heard) == offsetof(struct thole_driver_way, heard) &&
+	       offsetof(struct mover_way, epoch) == offsetof(struct thole_driver_way, epoch) &&
 	       offsetof(struct mover_way, credit) == offsetof(struct thole_driver_way, credit),
 	       "they are one");
 
