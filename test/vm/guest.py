@@ -28,9 +28,16 @@ QEMU = "qemu-system-x86_64"
 MODULES = tuple("virtio_pci virtio_net 9pnet_virtio 9p overlay virtio_rng virtio_blk af_packet veth bridge".split())
 CARDS = ("crc32_generic", "ib_uverbs", "rdma_rxe")  # beside these where guests have soft-RoCE
 FOLDERS = ("bin", "dev", "proc", "sys", "host", "layer", "root", "modules")
+# What stock kernels have to check the use of memory: what lies around objects of slabs and in freed ones, whether freed
+# pages are written, and, where a kernel has it, objects whose neighbour pages fault (KFENCE).
+CHECKING = "slub_debug=FZP page_poison=on kfence.sample_interval=20"
+# Fails where that is not in force; else looks at all objects there are, and the log says what it finds.
+CHECK = "cd /sys/kernel/slab; [ $(cat kmalloc-64/red_zone) = 1 ]; for each in */validate; do echo 1 >$each; done"
 LIMIT_S = 300.0  # a guest that has not ended then is lost
 # What a clean kernel log does not have.
-COMPLAINTS = re.compile(r"BUG:|WARNING:|Oops|Call Trace|general protection|refcount_t:|[Bb]ad page|blocked for more")
+COMPLAINTS = re.compile(
+    r"\bBUG\b|WARNING:|pagealloc:|Oops|Call Trace|general protection|refcount_t:|[Bb]ad page|blocked for more"
+)
 
 
 class Panic(Exception):
@@ -73,6 +80,7 @@ class Job:
     devices: Sequence[str] = field(default_factory=tuple)  # more arguments for QEMU
     # Time goes by the instruction, 2 ns each, and is the same in each run: for costs. Nothing else has a meaning there.
     counted: bool = False
+    words: str = ""  # more of the kernel's command line, such as CHECKING
 
 
 # ---- The first file system -------------------------------------------------------------------------
@@ -160,6 +168,7 @@ def command_line(bed: Bed, job: Job) -> list[str]:
         counting = ("-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm")
     else:
         words += f" {clock_khz()}"
+    words += f" {job.words}"
     return [
         *(QEMU, "-M", "pc", "-accel", "tcg", "-cpu", processor, "-smp", str(job.cpus), "-m", str(job.memory_mib)),
         *counting,

@@ -44,7 +44,8 @@ VETH = "ip link add va type veth peer name vb; ip link set va up; ip link set vb
 
 @pytest.fixture
 def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
-    """driver("command") with the module loaded before and unloaded afterwards, which fails where a use is left."""
+    """driver("command") with the module loaded before and unloaded afterwards, which fails where a use is left; in a
+    kernel that checks the use of memory."""
     try:
         file = module.build_module(kernel, build)
         tool = kernels.fetch_busybox(build)
@@ -52,8 +53,8 @@ def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
         pytest.fail(str(trouble))
 
     def run(command: str, **wishes: Any) -> guests.Result:
-        line = f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n$k rmmod thole"
-        return guest(line, limit_s=LIMIT_S, **wishes)
+        line = f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n$k rmmod thole\n{guests.CHECK}"
+        return guest(line, limit_s=LIMIT_S, words=guests.CHECKING, **wishes)
 
     return run
 
@@ -203,6 +204,7 @@ def test_fuzz(driver: Run, build: Path, seed: int) -> None:
 def test_overlap(driver: Run, build: Path) -> None:
     """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come."""
     ways = ("", "--thread", "--thread --option job_key=4711", "--option pin=before", "--drivers 1 --thread")
+    ways = (*ways, "--drivers 1 --covered --option job_key=4711")
     program = f"{build}/test/vm/thole-driver-overlap --bytes 4194304 --option interface=lo"
     runs = "\n".join(f"{program} {way}" for way in ways)
     assert driver(f"ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways)
