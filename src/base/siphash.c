@@ -95,9 +95,20 @@ typedef uint64_t quad __attribute__((vector_size(32)));
 /* Lanes of two quads, by number. */
 #ifdef __clang__
 #define QUAD_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define QUAD_ORDER(type, a, ...) ((quad)__builtin_shufflevector((type)(a), (type)(a), __VA_ARGS__))
 #else
 #define QUAD_OF(a, b, ...) __builtin_shuffle(a, b, (quad){__VA_ARGS__})
+#define QUAD_ORDER(type, a, ...) ((quad)__builtin_shuffle((type)(a), (type){__VA_ARGS__}))
 #endif
+
+/* Turning by whole parts of a word is to change their order: one instruction, where turning is three. */
+typedef uint16_t quad_quarters __attribute__((vector_size(32)));
+typedef uint32_t quad_halves __attribute__((vector_size(32)));
+#define QUAD_TURN16(a) QUAD_ORDER(quad_quarters, a, 3, 0, 1, 2, 7, 4, 5, 6, 11, 8, 9, 10, 15, 12, 13, 14)
+#define QUAD_TURN32(a) QUAD_ORDER(quad_halves, a, 1, 0, 3, 2, 5, 4, 7, 6)
+/* Processors that turn words need no help. */
+#define WORDS_TURN16(a) ((a) << 16 | (a) >> 48)
+#define WORDS_TURN32(a) ((a) << 32 | (a) >> 32)
 
 LANES_INLINE void quad_word(const uint8_t *const texts[], size_t length, size_t at, quad *word)
 {
@@ -137,12 +148,16 @@ LANES_INLINE void quad_four(const uint8_t *const texts[], size_t at, quad words[
 #define LANES_TARGET "avx2"
 #define LANES_QUADS 1
 #define LANES_SETS 2
+#define LANES_TURN16 QUAD_TURN16
+#define LANES_TURN32 QUAD_TURN32
 #include "base/siphash_lanes.h"
 
 #define LANES_NAME(what) what##_avx512vl /* rotates, and has twice the registers */
 #define LANES_TARGET "avx512vl"
 #define LANES_QUADS 1
 #define LANES_SETS 4
+#define LANES_TURN16 WORDS_TURN16
+#define LANES_TURN32 WORDS_TURN32
 #include "base/siphash_lanes.h"
 
 #ifdef QUAD_JOIN
@@ -150,6 +165,8 @@ LANES_INLINE void quad_four(const uint8_t *const texts[], size_t at, quad words[
 #define LANES_TARGET "avx512vl"
 #define LANES_QUADS 2
 #define LANES_SETS 2
+#define LANES_TURN16 WORDS_TURN16
+#define LANES_TURN32 WORDS_TURN32
 #include "base/siphash_lanes.h"
 #endif
 

@@ -2,8 +2,8 @@
 /*
  * siphash_lanes: SipHash of many texts side by side, in sets of a register each: while one waits for a sum there are
  * the others' to be computed. siphash.c includes this once for each width of vectors that processors have, and has
- * defined LANES_NAME(what), LANES_TARGET (the instructions), LANES_QUADS (fours of lanes in a register) and LANES_SETS
- * (as many as the processor has registers for).
+ * defined LANES_NAME(what), LANES_TARGET (the instructions), LANES_QUADS (fours of lanes in a register), LANES_SETS (as
+ * many as the processor has registers for), and LANES_TURN16 and LANES_TURN32: words turned by so many bits.
  *
  * Each operation is the definition's, on all lanes. Owns nothing; what is defined here has LANES_NAME's names.
  */
@@ -22,13 +22,13 @@ LANES_INLINE void lanes_round(lanes v[4])
 	v[0] += v[1];
 	v[2] += v[3];
 	v[1] = (v[1] << 13 | v[1] >> 51) ^ v[0];
-	v[3] = (v[3] << 16 | v[3] >> 48) ^ v[2];
-	v[0] = v[0] << 32 | v[0] >> 32;
+	v[3] = LANES_TURN16(v[3]) ^ v[2];
+	v[0] = LANES_TURN32(v[0]);
 	v[2] += v[1];
 	v[0] += v[3];
 	v[1] = (v[1] << 17 | v[1] >> 47) ^ v[2];
 	v[3] = (v[3] << 21 | v[3] >> 43) ^ v[0];
-	v[2] = v[2] << 32 | v[2] >> 32;
+	v[2] = LANES_TURN32(v[2]);
 }
 
 LANES_INLINE void lanes_rounds(lanes v[][4], int rounds)
@@ -120,3 +120,5 @@ __attribute__((target(LANES_TARGET))) static void LANES_NAME(lanes_digest)(const
 #undef LANES_TARGET
 #undef LANES_QUADS
 #undef LANES_SETS
+#undef LANES_TURN16
+#undef LANES_TURN32
