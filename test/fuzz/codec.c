@@ -105,7 +105,7 @@ static void packet_again(const struct codec *codec, const struct packet *packet)
 		MUST(codec->decode(&back, frame, length) == 0 && (back.flags & PACKET_CHECKSUM));
 	}
 	if (packet->type == PACKET_RECORD) {
-		codec->restamp(frame, 77, 88, 0);
+		codec->restamp(frame, 1, 0, 77, 88, 0);
 		MUST(codec->decode(&back, frame, length) == 0 && back.ack == 77);
 	}
 	free(frame);

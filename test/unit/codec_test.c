@@ -708,7 +708,7 @@ static void native__restamped(void **state)
 	packet.flags = PACKET_TAGGED;
 	frame = frame_encode(&codec_native, &packet, 0);
 	codec_native.seal(frame.bytes, frame.length, NULL, 0);
-	codec_native.restamp(frame.bytes, 0xfffffffe, 77, PACKET_ANSWER);
+	codec_native.restamp(frame.bytes, 1, frame.length, 0xfffffffe, 77, PACKET_ANSWER);
 	assert_false(codec_native.intact(frame.bytes, frame.length, &unset));
 	codec_native.seal(frame.bytes, frame.length, NULL, 0);
 	assert_true(codec_native.intact(frame.bytes, frame.length, &unset));
@@ -995,7 +995,7 @@ static void captures__restamped(void **state)
 			struct packet packet, back;
 
 			assert_int_equal(codec->decode(&packet, bytes, length), 0);
-			codec->restamp(bytes, 0x1234, 9, 0);
+			codec->restamp(bytes, 1, 0, 0x1234, 9, 0);
 			assert_int_equal(codec->decode(&back, bytes, length), 0);
 			if (packet.type == PACKET_RECORD) {
 				assert_int_equal(back.ack, 0x1234);

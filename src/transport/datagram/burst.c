@@ -106,19 +106,34 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	return !burst->full;
 }
 
-bool burst_add_run(struct engine *engine, uint8_t link, struct connection *connection, struct transmit_frame *run,
-		   bool again)
+bool burst_add_run(struct engine *engine, uint8_t link, const struct frame_out *first, uint32_t count, uint32_t last,
+		   struct connection *connection, struct transmit_frame *transmit)
 {
-	struct frame_out frame = {.to = &connection->route[link].records, .channel = CHANNEL_RECORDS};
-	const uint8_t *bytes = run->bytes;
-	uint32_t count = run->count, length = run->length, last = run->last; /* it is split if there is no room */
+	struct burst *burst = engine->burst;
+	struct frame_out frame = *first;
 
-	if (engine->burst->count + count > ENGINE_BURST) /* or what could be one packet of the kernel's became two */
-		burst_send(engine, 0);
-	for (uint32_t i = 0; i < count; i++, bytes += length) {
-		frame.head = bytes;
-		frame.head_length = i + 1 == count ? last : length;
-		if (!burst_add(engine, link, &frame, connection->guard, connection, again ? NULL : run))
+	frame.known = true;
+	while (count > 0) {
+		uint32_t some = count < ENGINE_BURST ? count : ENGINE_BURST;
+
+		/* or what could be one packet of the kernel's became two */
+		if (burst->count > 0 && (burst->link != link || burst->count + some > ENGINE_BURST))
+			burst_send(engine, 0);
+		burst->link = link;
+		for (unsigned at = burst->count, end = at + some; at < end; at++, frame.head += frame.head_length) {
+			frame.behind = (uint16_t)(end - at - 1);
+			burst->frames[at] = frame;
+			burst->guards[at] = connection->guard;
+			burst->connections[at] = connection;
+			burst->transmit[at] = transmit;
+		}
+		burst->count += some;
+		count -= some;
+		if (count == 0)
+			burst->frames[burst->count - 1].head_length = last;
+		if (burst->count == ENGINE_BURST)
+			burst_send(engine, 0);
+		if (burst->full)
 			return false;
 	}
 	return true;

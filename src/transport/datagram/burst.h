@@ -38,10 +38,10 @@ bool burst_add(struct engine *engine, uint8_t link, const struct frame_out *fram
 	       struct connection *connection, struct transmit_frame *transmit);
 /* Put a packet without payload into it, padded to `size` bytes if that is more. */
 void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size);
-/* burst_add for a run of RECORD frames of a connection. again: they were sent before; if the link has no room now, the
- * time-out will see to them. */
-bool burst_add_run(struct engine *engine, uint8_t link, struct connection *connection, struct transmit_frame *run,
-		   bool again);
+/* burst_add for `count` frames of a connection that lie behind each other: all as long as the first, but for the last,
+ * which has `last` bytes. False: there is no room now. */
+bool burst_add_run(struct engine *engine, uint8_t link, const struct frame_out *first, uint32_t count, uint32_t last,
+		   struct connection *connection, struct transmit_frame *transmit);
 /* Send the burst off. Returns how many of its last `tail` frames were taken. */
 unsigned burst_send(struct engine *engine, unsigned tail);
 /* Memory for the next frame, at most ENGINE_FRAME_MAX bytes, which lasts until the burst is sent: behind the frame

@@ -47,6 +47,9 @@ struct frame_out {
 	uint16_t body_count;      /* 0: none */
 	uint8_t channel;          /* enum channel */
 	bool known;               /* to the peer of an open connection: not an answer to whoever asks */
+	/* so many of the frames after it go the same way and lie directly behind it, each as long, but for the last of
+	 * them perhaps, which is shorter */
+	uint16_t behind;
 };
 
 enum link_liveness { /* of a host and process that was asked after */

@@ -93,23 +93,47 @@ void serve_pull_arrived(struct connection *connection, const struct packet *pack
 	list_push_back(&connection->serving.serves, &serve->node);
 }
 
-/* Put one frame into the burst: its payload is copied behind its head, which is behind the frame before, since each
- * part that the kernel is handed costs it more than to copy a frame. */
-static void serve_frame(struct connection *connection, uint8_t link, const struct vector *vector, struct packet *packet)
+/* Frames that are made, behind each other in the burst's memory: all as long as the first, but for the last. */
+struct serve_run {
+	uint8_t *bytes;
+	uint32_t count, length, last; /* bytes of each, and of the last */
+	size_t head;
+};
+
+/* Into the burst. */
+static void serve_run_end(struct connection *connection, uint8_t link, struct serve_run *run)
+{
+	struct frame_out first = {.to = &connection->route[link].bulk, .head = run->bytes,
+				  .head_length = run->length, .channel = CHANNEL_BULK};
+
+	if (run->count > 0)
+		burst_add_run(connection->engine, link, &first, run->count, run->last, connection, NULL);
+	run->count = 0;
+}
+
+/* Make one frame: its payload is copied behind its head, which is behind the frame before, since each part that the
+ * kernel is handed costs it more than to copy a frame. */
+static void serve_frame(struct connection *connection, uint8_t link, const struct vector *vector, struct packet *packet,
+			struct serve_run *run)
 {
 	struct engine *engine = connection->engine;
-	uint8_t *bytes = burst_bytes(engine, link, connection_data_head(connection) + packet->length);
-	size_t head = engine->codec->encode(packet, bytes);
-	struct frame_out frame = {
-		.to = &connection->route[link].bulk,
-		.head = bytes,
-		.head_length = (uint32_t)head + packet->length,
-		.channel = CHANNEL_BULK,
-	};
+	const struct codec *codec = engine->codec;
+	uint32_t room = connection_data_head(connection) + packet->length;
+	uint8_t *bytes;
 
-	vector_read(vector, packet->data.offset, bytes + head, packet->length);
-	engine->owner->counters[COUNTER_BULK_SERVED] += packet->length;
-	burst_add(engine, link, &frame, connection->guard, connection, NULL);
+	if (run->count > 0 && (run->last < run->length || room > run->length))
+		serve_run_end(connection, link, run);
+	bytes = burst_bytes(engine, link, room);
+	if (run->count > 0 && codec->encode_next && room == run->length)
+		codec->encode_next(bytes, bytes - run->length, run->head, packet->data.offset);
+	else
+		run->head = codec->encode(packet, bytes);
+	vector_read(vector, packet->data.offset, bytes + run->head, packet->length);
+	if (run->count++ == 0) {
+		run->bytes = bytes;
+		run->length = room;
+	}
+	run->last = room;
 }
 
 /* Send the next block of a serve, or what is wanted of it. Returns whether the link took it all. */
@@ -119,6 +143,7 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 	struct answer *answer = &serve->answer;
 	const struct vector *vector = connection->peer->owner->up->window(connection->peer, answer->window);
 	uint32_t at = answer->done, starts[ENGINE_BURST], end;
+	struct serve_run run = {.count = 0};
 	struct answer_frame frame;
 	struct packet packet;
 	unsigned taken, frames = 0;
@@ -135,9 +160,11 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 		packet.data.offset = frame.offset;
 		packet.data.frame = (uint8_t)frame.index;
 		packet.length = frame.length;
-		serve_frame(connection, serve->link, vector, &packet);
+		serve_frame(connection, serve->link, vector, &packet, &run);
+		engine->owner->counters[COUNTER_BULK_SERVED] += packet.length;
 		starts[frames++] = frame.at;
 	}
+	serve_run_end(connection, serve->link, &run);
 	taken = burst_send(engine, frames);
 	if (taken < frames) { /* no room: the rest later */
 		answer->done = starts[taken];

@@ -71,6 +71,7 @@ struct cut {
 	uint32_t most; /* bytes of a frame */
 	uint32_t room; /* of payload in it, behind a head as long as that of the frame before */
 	bool many;     /* a record of many frames, which lie behind each other */
+	bool wide;     /* they go by the link for bulk */
 	struct transmit_train *train; /* where, */
 	struct transmit_frame *run;   /* and the run that goes on; NULL: none does */
 	uint64_t bytes; /* of all frames from the next one on, about */
@@ -106,11 +107,11 @@ static bool transmit_likes(const struct codec *codec, const struct packet *packe
 }
 
 /* Where a record's next frame goes, which is kept from now on; NULL: there is no memory. */
-static uint8_t *transmit_place(struct connection *connection, const struct packet *packet, uint32_t length, bool wide,
+static uint8_t *transmit_place(struct connection *connection, const struct packet *packet, uint32_t length,
 			       struct cut *cut)
 {
 	struct engine *engine = connection->engine;
-	uint8_t *bytes = cut->run ? transmit_frame_extend(cut->run, length) : NULL;
+	uint8_t *bytes = cut->run ? transmit_frame_extend(cut->run, length, 1) : NULL;
 	struct transmit_frame *frame;
 
 	if (bytes)
@@ -122,44 +123,70 @@ static uint8_t *transmit_place(struct connection *connection, const struct packe
 	cut->run = engine->codec->fragments_max <= 1 ? frame : NULL; /* fragments have one number */
 	frame->sequence = connection->out.next;
 	frame->fragment = packet->message.fragment;
-	frame->wide = wide;
+	frame->wide = cut->wide;
 	list_push_back(&connection->out.unacked, &frame->node);
 	if (connection->out.unsent == &connection->out.unacked)
 		connection->out.unsent = &frame->node;
 	return frame->bytes;
 }
 
+/* Frames with so many bytes in all were made. */
+static void transmit_made(struct connection *connection, struct cut *cut, uint32_t frames, uint64_t bytes)
+{
+	connection->out.next += frames;
+	cut->bytes -= bytes < cut->bytes ? bytes : cut->bytes;
+	if (cut->wide)
+		connection->out.wide_end = connection->out.next;
+}
+
 /* Keep one frame of a record: from `offset` of the payload on. Returns the bytes of payload in it, or -1. */
 static int64_t transmit_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
-			      uint64_t offset, uint64_t left, bool wide, struct cut *cut)
+			      uint64_t offset, uint64_t left, struct cut *cut)
 {
 	struct engine *engine = connection->engine;
-	bool like = cut->piece && left >= cut->room;
 	uint8_t head[PACKET_HEAD_MAX], *bytes;
 	uint32_t length;
 	size_t size;
 
 	packet->sequence = sequence_narrow(engine->codec, connection->out.next) | connection->out.epoch;
-	size = like ? cut->head : transmit_head(engine->codec, packet, head, left, cut);
+	size = transmit_head(engine->codec, packet, head, left, cut);
 	length = packet->length;
-	bytes = transmit_place(connection, packet, (uint32_t)size + length, wide, cut);
+	bytes = transmit_place(connection, packet, (uint32_t)size + length, cut);
 	if (!bytes)
 		return -1;
-	if (like)
-		engine->codec->encode_next(bytes, cut->piece, size, packet->sequence);
-	else
-		memcpy(bytes, head, size);
-	cut->bytes -= smaller((uint32_t)size + length, (uint32_t)cut->bytes);
+	memcpy(bytes, head, size);
 	cut->head = (uint32_t)size;
 	cut->piece = transmit_likes(engine->codec, packet, length == cut->room) ? bytes : NULL;
 	if (payload)
 		vector_read(payload, offset, bytes + size, length);
 	else
 		memcpy(bytes + size, packet->message.record.payload, length);
-	connection->out.next += engine->codec->fragments_max <= 1 || length == left;
-	if (wide)
-		connection->out.wide_end = connection->out.next;
+	transmit_made(connection, cut, engine->codec->fragments_max <= 1 || length == left, size + length);
 	return length;
+}
+
+/* Keep the pieces that are like the one before, as long, and have room behind it. Returns the bytes of payload in
+ * them. */
+static uint64_t transmit_pieces(struct connection *connection, const struct vector *payload, uint64_t offset,
+				uint64_t left, struct cut *cut)
+{
+	uint32_t room = cut->room, head = cut->head, count;
+	const struct codec *codec = connection->engine->codec;
+	uint8_t *bytes;
+
+	if (!cut->piece || !cut->run || !payload || left < room)
+		return 0;
+	count = smaller(left / room < UINT8_MAX ? (uint32_t)(left / room) : UINT8_MAX,
+			transmit_frame_room(cut->run, head + room));
+	bytes = count > 0 ? transmit_frame_extend(cut->run, head + room, count) : NULL;
+	if (!bytes)
+		return 0;
+	for (uint32_t i = 0; i < count; i++, bytes += head + room, offset += room) {
+		codec->encode_next(bytes, cut->piece, head, connection->out.next + i);
+		vector_read(payload, offset, bytes + head, room);
+	}
+	transmit_made(connection, cut, count, (uint64_t)count * (head + room));
+	return (uint64_t)count * room;
 }
 
 /* Take back the frames that a record had up to here: nothing of it has left. */
@@ -267,13 +294,11 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	struct packet packet;
 	uint32_t first, left = length;
 	struct cut cut;
-	bool wide;
 
 	if (!connection || !transmit_takes(connection, length > RECORD_SMALL)) {
 		peer->stalled = connection != NULL; /* the backlog keeps it */
 		return THOLE_ERR_AGAIN;
 	}
-	wide = transmit_wide(connection, length);
 	first = connection->out.next;
 	connection_packet(connection, &packet, PACKET_RECORD);
 	packet.message.record = *record;
@@ -297,10 +322,11 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	}
 	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
 	cut = (struct cut){.most = connection->routes.frame, .room = connection->routes.frame};
+	cut.wide = transmit_wide(connection, length);
 	cut.many = left > WIDE_FRAMES * cut.most;
 	cut.bytes = left + (left / cut.most + 1) * (uint64_t)connection_record_head(connection);
 	for (;;) {
-		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, wide, &cut);
+		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, &cut);
 
 		if (taken < 0) {
 			transmit_take_back(connection, first);
@@ -309,6 +335,8 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 			engine_count(engine, COUNTER_FRAMES_EXHAUSTED);
 			return THOLE_ERR_AGAIN;
 		}
+		taken += (int64_t)transmit_pieces(connection, payload, offset + (uint64_t)taken, left - (uint64_t)taken,
+						  &cut);
 		offset += (uint64_t)taken;
 		left -= (uint32_t)taken;
 		if (left == 0)
@@ -365,20 +393,24 @@ static uint8_t transmit_link(const struct connection *connection, const struct t
 }
 
 /* report: what the peer is told of its own frames (arrival_report). calm: so many of them from the front need not be
- * acknowledged at once. again: as burst_add_run. */
+ * acknowledged at once. again: they were sent before; if the link has no room now, the time-out will see to them. */
 static bool transmit_send(struct connection *connection, struct transmit_frame *run, const struct packet *report,
 			  bool again, uint32_t calm)
 {
-	struct engine *engine = connection->engine;
+	const struct codec *codec = connection->engine->codec;
 	uint8_t link = transmit_link(connection, run), *bytes = run->bytes;
+	struct frame_out first = {.to = &connection->route[link].records, .head = bytes, .channel = CHANNEL_RECORDS};
+	/* It is split if there is no room. */
+	uint32_t count = run->count, length = run->length, calms = smaller(calm, count);
 
-	for (uint32_t i = 0; i < run->count; i++, bytes += run->length)
-		engine->codec->restamp(bytes, report->ack, report->credit, i < calm ? 0 : PACKET_ANSWER);
-	run->sent_ns = engine->now_ns;
+	codec->restamp(bytes, calms, length, report->ack, report->credit, 0);
+	codec->restamp(bytes + calms * length, count - calms, length, report->ack, report->credit, PACKET_ANSWER);
+	run->sent_ns = connection->engine->now_ns;
 	if (run->resends == 0)
 		run->link = link;
-	connection->out.frames_sent += run->count;
-	return burst_add_run(engine, link, connection, run, again);
+	connection->out.frames_sent += count;
+	first.head_length = count > 1 ? length : run->last;
+	return burst_add_run(connection->engine, link, &first, count, run->last, connection, again ? NULL : run);
 }
 
 static bool transmit_precedes(const struct transmit_frame *a, const struct transmit_frame *b)

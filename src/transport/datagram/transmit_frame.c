@@ -104,20 +104,32 @@ struct transmit_frame *transmit_frame_behind(struct engine *engine, struct trans
 	return frame;
 }
 
-uint8_t *transmit_frame_extend(struct transmit_frame *run, uint32_t length)
+uint32_t transmit_frame_room(const struct transmit_frame *run, uint32_t length)
+{
+	const struct transmit_train *train = run->train;
+	uint32_t bytes, frames;
+
+	if (!train || run + run->count != train->frames + train->made || run->last < run->length ||
+	    length > run->length)
+		return 0;
+	bytes = (train_bytes[train->size] - train->used) / length;
+	frames = train_frames[train->size] - train->made;
+	return bytes < frames ? bytes : frames;
+}
+
+uint8_t *transmit_frame_extend(struct transmit_frame *run, uint32_t length, uint32_t count)
 {
 	struct transmit_train *train = run->train;
 	uint8_t *bytes;
 
-	if (!train || run + run->count != train->frames + train->made || run->last < run->length ||
-	    length > run->length || !transmit_train_has_room(train, length))
+	if (transmit_frame_room(run, length) < count || (length < run->length && count > 1))
 		return NULL;
 	bytes = transmit_train_bytes(train) + train->used;
 	run->last = (uint16_t)length;
-	run->count++;
-	train->made++;
-	train->used += length;
-	train->live++;
+	run->count = (uint8_t)(run->count + count);
+	train->made = (uint8_t)(train->made + count);
+	train->used += count * length;
+	train->live += count;
 	return bytes;
 }
 

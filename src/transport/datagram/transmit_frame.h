@@ -50,9 +50,10 @@ struct transmit_frame *transmit_frame_new(struct engine *engine, uint32_t length
  * NULL at first. left: bytes of all frames from this one on, about. */
 struct transmit_frame *transmit_frame_behind(struct engine *engine, struct transmit_train **train_p, uint32_t length,
 					     uint64_t left);
-/* Make a run of a frame, or a longer one of a run: with one more frame, of so many bytes, behind its last. Returns
- * where that is; NULL: it cannot be. */
-uint8_t *transmit_frame_extend(struct transmit_frame *run, uint32_t length);
+/* How many frames of so many bytes there is room for behind a run's last (or a frame, which is a run of one). */
+uint32_t transmit_frame_room(const struct transmit_frame *run, uint32_t length);
+/* Make a run longer by `count` such frames. Returns where they are; NULL: it cannot be. */
+uint8_t *transmit_frame_extend(struct transmit_frame *run, uint32_t length, uint32_t count);
 /* Let a run end after so many frames. Returns the run of the others, which is behind it in its list. */
 struct transmit_frame *transmit_frame_split(struct transmit_frame *run, uint32_t count);
 void transmit_frame_free(struct engine *engine, struct transmit_frame *frame);

@@ -48,6 +48,12 @@ static bool udp_scattered(const struct frame_out *frame)
 	return frame->body_count >= UDP_PARTS_MAX;
 }
 
+/* How many of these frames lie behind each other as a run, so that they are one part. */
+static unsigned run_of(const struct frame_out *frames, unsigned count)
+{
+	return frames[0].behind < count ? frames[0].behind + 1u : count;
+}
+
 /* How many of these frames the kernel may carry as one packet: all as long as the first, but the last may be
  * shorter. */
 static unsigned group(const struct link_udp *udp, const struct frame_out *frames, unsigned count)
@@ -57,8 +63,16 @@ static unsigned group(const struct link_udp *udp, const struct frame_out *frames
 
 	if (!udp->segmenting || length == 0 || udp_scattered(&frames[0]))
 		return 1;
-	while (n < count && n < UDP_SEGMENTS_MAX && frames[n].channel == frames[0].channel &&
-	       path_equal(frames[n].to, frames[0].to) && !udp_scattered(&frames[n])) {
+	count = count < UDP_SEGMENTS_MAX ? count : UDP_SEGMENTS_MAX;
+	if (frames[0].behind > 0) { /* all but the last are as long for certain */
+		unsigned run = run_of(frames, count), most = UDP_PACKET_MAX / length;
+
+		n = run < most ? run : most;
+		n -= n > 1;
+		total = n * length;
+	}
+	while (n < count && frames[n].channel == frames[0].channel && path_equal(frames[n].to, frames[0].to) &&
+	       !udp_scattered(&frames[n])) {
 		uint32_t next = frame_length(&frames[n]);
 
 		if (next > length || next == 0 || total + next > UDP_PACKET_MAX)
@@ -69,6 +83,19 @@ static unsigned group(const struct link_udp *udp, const struct frame_out *frames
 			break;
 	}
 	return n;
+}
+
+/* The frames of a packet, a run as one part. */
+static void append_frames(struct msghdr *message, const struct frame_out *frames, unsigned count)
+{
+	for (unsigned run; count > 0; frames += run, count -= run) {
+		run = run_of(frames, count);
+		if (run > 1)
+			append(message, frames[0].head,
+			       (run - 1) * frames[0].head_length + (size_t)frames[run - 1].head_length);
+		else
+			append_frame(message, frames);
+	}
 }
 
 static void segment_size(struct msghdr *message, char *control, uint32_t length)
@@ -123,8 +150,7 @@ static unsigned udp_gather(struct link_udp *udp, unsigned socket, const struct f
 		if (alone)
 			append_together(udp, message, &frames[at]);
 		else
-			for (unsigned i = 0; i < n; i++)
-				append_frame(message, &frames[at + i]);
+			append_frames(message, &frames[at], n);
 		part += message->msg_iovlen;
 		at += n;
 		out->frames[messages++] = (uint8_t)n;

@@ -64,8 +64,9 @@ struct codec {
 	/* Write the head of a piece, or of DATA, as long as the one before, whose head this is; number: its sequence
 	 * number, or its offset. NULL: it is to be encoded. */
 	void (*encode_next)(uint8_t *head, const uint8_t *before, size_t length, uint64_t number);
-	/* Update ack, credit and flags (but PACKET_CHECKSUM) in an encoded RECORD that is sent, perhaps again. */
-	void (*restamp)(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags);
+	/* Update ack, credit and flags (but PACKET_CHECKSUM) in encoded RECORDs that are sent, perhaps again: `count`
+	 * frames, each so many bytes behind the one before. */
+	void (*restamp)(uint8_t *frames, size_t count, size_t length, uint32_t ack, uint16_t credit, uint8_t flags);
 	/* Fill in the checksum over the head and `count` further parts, and set its flag; NULL: the codec has none.
 	 * decode does not look at it: */
 	void (*seal)(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count);

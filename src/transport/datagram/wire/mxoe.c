@@ -538,16 +538,18 @@ static int mxoe_decode_jumbo(struct packet *packet, const uint8_t *frame, size_t
 /* ---- Frames that are encoded already -------------------------------------------------------------- */
 
 /* A connect has no acknowledgement. */
-static void mxoe_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags)
+static void mxoe_restamp(uint8_t *frames, size_t count, size_t length, uint32_t ack, uint16_t credit, uint8_t flags)
 {
-	(void)flags;
-	uint8_t *body = frame + FRAME_LENGTH, type = body[FRONT_TYPE_AT];
-
 	(void)credit;
-	if (type == MXOE_NOTIFY)
-		store_be16(body + NOTIFY_ACK_AT, (uint16_t)ack);
-	else if (type >= MXOE_TINY && type <= MXOE_RENDEZVOUS)
-		store_be16(body + MESSAGE_ACK_AT, (uint16_t)ack);
+	(void)flags;
+	for (uint8_t *body = frames + FRAME_LENGTH; count > 0; count--, body += length) {
+		uint8_t type = body[FRONT_TYPE_AT];
+
+		if (type == MXOE_NOTIFY)
+			store_be16(body + NOTIFY_ACK_AT, (uint16_t)ack);
+		else if (type >= MXOE_TINY && type <= MXOE_RENDEZVOUS)
+			store_be16(body + MESSAGE_ACK_AT, (uint16_t)ack);
+	}
 }
 
 /* What both modes have in common. A receiver holds 255 messages ahead; half of the sequence numbers less one may be

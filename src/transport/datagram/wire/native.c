@@ -320,7 +320,10 @@ static bool native_decode_next(struct packet *packet, const uint8_t *before, con
 
 static void native_encode_next(uint8_t *head, const uint8_t *before, size_t length, uint64_t number)
 {
-	memcpy(head, before, length);
+	if (length == PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT) /* of most, so that it is done without a call */
+		memcpy(head, before, PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT);
+	else
+		memcpy(head, before, length);
 	if (head[HEAD_TYPE_AT] == PACKET_DATA)
 		place_move(head + DATA_TRANSFER_AT, number);
 	else
@@ -329,12 +332,14 @@ static void native_encode_next(uint8_t *head, const uint8_t *before, size_t leng
 
 /* ---- Frames that are encoded already -------------------------------------------------------------- */
 
-static void native_restamp(uint8_t *frame, uint32_t ack, uint16_t credit, uint8_t flags)
+static void native_restamp(uint8_t *frames, size_t count, size_t length, uint32_t ack, uint16_t credit, uint8_t flags)
 {
-	frame[HEAD_FLAGS_AT] = (uint8_t)((frame[HEAD_FLAGS_AT] & NATIVE_KEPT_FLAGS) |
-					 (flags & HEAD_FLAGS_BITS & ~NATIVE_KEPT_FLAGS));
-	store_be32(frame + ACKED_ACK_AT, ack);
-	store_be16(frame + ACKED_CREDIT_AT, credit);
+	for (uint8_t *frame = frames; count > 0; count--, frame += length) {
+		frame[HEAD_FLAGS_AT] = (uint8_t)((frame[HEAD_FLAGS_AT] & NATIVE_KEPT_FLAGS) |
+						 (flags & HEAD_FLAGS_BITS & ~NATIVE_KEPT_FLAGS));
+		store_be32(frame + ACKED_ACK_AT, ack);
+		store_be16(frame + ACKED_CREDIT_AT, credit);
+	}
 }
 
 static void native_seal(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count)
