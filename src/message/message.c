@@ -89,17 +89,12 @@ static void message_fetched(struct thole_request *request, int status)
 		remote_done(request, status);
 }
 
-static void arrived_piece(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+/* The next bytes of a message; there are so many left. */
+static void stream_take(struct stream *stream, const void *payload, uint32_t length)
 {
-	struct stream *stream = &peer->stream;
 	struct thole_request *request = stream->request;
 	struct thole_message *unexpected = stream->unexpected;
 
-	(void)record;
-	if (length == 0 || length > stream->left) {
-		message_bad(peer);
-		return;
-	}
 	stream->left -= length;
 	if (request) {
 		uint64_t capacity = request->vector.length;
@@ -112,15 +107,33 @@ static void arrived_piece(struct peer *peer, const struct record *record, const 
 		memcpy(unexpected->data + unexpected->arrived, payload, length);
 		unexpected->arrived += length;
 	}
-	if (stream->left > 0)
-		return;
-	*stream = (struct stream){0};
+}
+
+/* Nothing is left: all has come. */
+static void stream_end(struct peer *peer)
+{
+	struct thole_request *request = peer->stream.request;
+	struct thole_message *unexpected = peer->stream.unexpected;
+
+	peer->stream = (struct stream){0};
 	if (request) {
 		list_remove(&request->node);
 		message_fetched(request, 0);
 	} else if (unexpected) {
 		unexpected_done(unexpected, 0);
 	}
+}
+
+static void arrived_piece(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	(void)record;
+	if (length == 0 || length > peer->stream.left) {
+		message_bad(peer);
+		return;
+	}
+	stream_take(&peer->stream, payload, length);
+	if (peer->stream.left == 0)
+		stream_end(peer);
 }
 
 int message_status(int status)
@@ -226,6 +239,26 @@ static void message_arrived(struct transport_peer *base, const struct record *re
 		receive_eager(peer, record, payload, length);
 	else
 		message_arrived_other(peer, record, payload, length);
+}
+
+/* The upcall pieces. */
+static void message_pieces(struct transport_peer *base, const void *payload, size_t step, uint32_t count,
+			   uint32_t length, uint32_t last)
+{
+	static const struct record piece = {.kind = RECORD_PIECE, .length = RECORD_EXTERNAL};
+	uint64_t bytes = (uint64_t)(count - 1) * length + last;
+	struct peer *peer = peer_of(base);
+	const char *at = payload;
+
+	if (length == 0 || last == 0 || bytes > peer->stream.left) { /* no correct peer's: each is judged by itself */
+		for (uint32_t i = 0; i < count && !base->gone; i++, at += step)
+			message_arrived(base, &piece, at, i + 1 < count ? length : last);
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++, at += step)
+		stream_take(&peer->stream, at, i + 1 < count ? length : last);
+	if (peer->stream.left == 0)
+		stream_end(peer);
 }
 
 /* ---- Outgoing ----------------------------------------------------------------------------------- */
@@ -806,6 +839,7 @@ static bool up_backlogged(const struct transport_owner *owner)
 
 const struct transport_upcalls message_upcalls = {
 	.delivered = message_arrived,
+	.pieces = message_pieces,
 	.fetched = up_fetched,
 	.accessed = up_accessed,
 	.region = remote_region,

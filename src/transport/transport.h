@@ -109,6 +109,10 @@ struct transport_upcalls {
 	 * May call any of the peer's transport. */
 	void (*delivered)(struct transport_peer *peer, const struct record *record, const void *payload,
 			  uint32_t length);
+	/* `count` records of the kind PIECE that follow each other, at steps of so many bytes: all have `length` bytes
+	 * of payload, but the last, which has `last`. As delivered. */
+	void (*pieces)(struct transport_peer *peer, const void *payload, size_t step, uint32_t count, uint32_t length,
+		       uint32_t last);
 	/* A fetch has ended: the first bytes of its window, up to the end of its vector, are in that. May call any. */
 	void (*fetched)(struct transport_fetch *fetch, int status);
 	/* An access has ended. AGAIN: nobody knows whether it has happened, and it has to be done by records. */

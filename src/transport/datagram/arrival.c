@@ -263,28 +263,43 @@ void arrival_record(struct connection *connection, const struct packet *packet, 
 		arrival_owe(connection, !list_empty(&connection->in.held) && engine->codec->selective);
 }
 
-unsigned arrival_pieces(struct connection *connection, const struct packet *packets, unsigned count)
+/* Pieces that are next, all at once. */
+static void arrival_pieces(struct connection *connection, const struct arrival_run *run)
 {
-	static const struct record piece = {.kind = RECORD_PIECE, .length = RECORD_EXTERNAL};
 	struct transport_peer *peer = connection->peer;
-	unsigned taken = 0;
 
-	if (!list_empty(&connection->in.held) || connection->engine->codec->fragments_max > 1)
-		return 0;
-	while (taken < count && connection->state == CONNECTION_OPEN) {
-		const struct packet *packet = &packets[taken];
-
-		if (packet->message.record.kind != RECORD_PIECE || packet->length <= RECORD_INLINE_MAX ||
-		    packet->sequence != connection->in.next)
-			break;
-		connection->in.next++;
-		connection->in.unreported++;
-		peer->owner->up->delivered(peer, &piece, packet->payload, packet->length);
-		taken++;
-	}
-	if (taken > 0 && connection->state == CONNECTION_OPEN)
+	connection->in.next += run->behind + 1;
+	connection->in.unreported += run->behind + 1;
+	peer->owner->up->pieces(peer, run->packet.payload, run->length, run->behind + 1, run->packet.length, run->last);
+	if (connection->state == CONNECTION_OPEN)
 		arrival_owe(connection, false);
-	return taken;
+}
+
+void arrival_run(struct connection *connection, const struct arrival_run *run)
+{
+	const uint8_t *frame = run->frame;
+	struct packet packet;
+
+	if (run->behind > 0 && run->packet.sequence == connection->in.next && list_empty(&connection->in.held) &&
+	    connection->in.heard_lately) {
+		arrival_pieces(connection, run);
+		return;
+	}
+	packet = run->packet;
+	for (uint32_t i = 0; i <= run->behind && connection->state == CONNECTION_OPEN; i++) {
+		size_t length = run->length;
+
+		if (i > 0 && i == run->behind) {
+			length -= packet.length - run->last;
+			packet.length = run->last;
+		}
+		if (packet.message.record.length != RECORD_EXTERNAL)
+			packet.message.record.length = (uint16_t)packet.length;
+		arrival_record(connection, &packet, frame, length);
+		frame += run->length;
+		packet.payload += run->length;
+		packet.sequence++;
+	}
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------------- */

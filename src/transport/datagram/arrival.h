@@ -26,13 +26,22 @@ struct arrival {
 	bool heard_lately;          /* counted in engine->senders */
 };
 
+/* A RECORD that came with others, or a run of them: pieces that say the same, each with the next number and counter
+ * and directly behind the one before. All are as long, but the last. */
+struct arrival_run {
+	struct packet packet; /* of the first */
+	const uint8_t *frame; /* the first */
+	size_t length;        /* of each but the last */
+	uint32_t behind;      /* frames that follow the first */
+	uint32_t last;        /* bytes of payload of the last */
+};
+
 void arrival_begin(struct connection *connection);
 void arrival_end(struct connection *connection);
 /* A RECORD. */
 void arrival_record(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
-/* RECORDs that have come behind one that arrival_record took, and say the same of ours: takes those that are pieces of
- * one record, in order. Returns how many. */
-unsigned arrival_pieces(struct connection *connection, const struct packet *packets, unsigned count);
+/* The same of frames that came together. */
+void arrival_run(struct connection *connection, const struct arrival_run *run);
 /* Fill in what an outgoing packet says of the records that came. */
 /* Tell a mover what it would say now. */
 void arrival_tell(struct connection *connection);

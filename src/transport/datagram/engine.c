@@ -300,26 +300,12 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 	}
 }
 
-/* How many packets behind one say the same of our records, and ask the same. */
-static unsigned engine_same(const struct packet *packets, unsigned at, unsigned count)
-{
-	const struct packet *packet = &packets[at];
-	unsigned end = at + 1;
-
-	while (end < count && packets[end].flags == packet->flags && packets[end].ack == packet->ack &&
-	       packets[end].credit == packet->credit)
-		end++;
-	return end - at - 1;
-}
-
-void engine_records(struct connection *connection, const struct packet *packets, const struct iovec *frames,
-		    unsigned count)
+void engine_records(struct connection *connection, const struct arrival_run *runs, unsigned count)
 {
 	const struct packet *before = NULL;
 
-	for (unsigned i = 0; i < count && connection->state == CONNECTION_OPEN; before = &packets[i++]) {
-		const struct packet *packet = &packets[i];
-		unsigned same = engine_same(packets, i, count);
+	for (unsigned i = 0; i < count && connection->state == CONNECTION_OPEN; before = &runs[i++].packet) {
+		const struct packet *packet = &runs[i].packet;
 
 		connection->silence.heard_ns = connection->engine->now_ns;
 		if (packet->flags & PACKET_ANSWER) {
@@ -328,9 +314,7 @@ void engine_records(struct connection *connection, const struct packet *packets,
 		}
 		if (!before || packet->ack != before->ack || packet->credit != before->credit)
 			transmit_acked(connection, packet);
-		arrival_record(connection, packet, frames[i].iov_base, frames[i].iov_len);
-		if (same > 0 && connection->state == CONNECTION_OPEN)
-			i += arrival_pieces(connection, packet + 1, same);
+		arrival_run(connection, &runs[i]);
 	}
 }
 

@@ -51,6 +51,7 @@ enum engine_limits {
 	ENGINE_REORDER_TOTAL = 8192,       /* and of all connections: bounds the memory that peers can make us use */
 };
 
+struct arrival_run;
 struct burst;
 struct connection;
 struct transmit_frame;
@@ -144,8 +145,7 @@ bool engine_drained(const struct engine *engine);
 /* A frame of an open connection's peer. */
 void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length);
 /* RECORDs of an open connection's peer, which have come together. */
-void engine_records(struct connection *connection, const struct packet *packets, const struct iovec *frames,
-		    unsigned count);
+void engine_records(struct connection *connection, const struct arrival_run *runs, unsigned count);
 
 static inline void engine_count(struct engine *engine, enum counter counter)
 {

@@ -399,58 +399,92 @@ static bool native_frame(struct engine *engine, struct link *link, const struct 
 	return known;
 }
 
-/* Whether a frame is a RECORD of the connection that the first one is of, and behind the one before. */
-static bool native_follows(const struct packet *packets, unsigned at)
-{
-	const struct packet *packet = &packets[at], *before = &packets[at - (at > 0)];
+/* RECORD frames that came together, and what is to be judged of each run. */
+struct native_runs {
+	unsigned count;
+	struct packet last; /* of the last run: what its last frame says */
+	struct arrival_run runs[ENGINE_TOGETHER];
+	struct guard_frame judged[ENGINE_TOGETHER];
+	struct iovec parts[ENGINE_TOGETHER];
+};
 
-	return packet->type == PACKET_RECORD && packet->to == packets->to && packet->session == packets->session &&
-	       (at == 0 || !(packet->flags & (PACKET_TAGGED | PACKET_SEALED)) || packet->counter > before->counter);
+/* Whether a frame is a RECORD of the connection that the first one is of, and behind the one before. */
+static bool native_follows(const struct native_runs *all, const struct packet *packet)
+{
+	const struct packet *first = &all->runs[0].packet;
+
+	return packet->type == PACKET_RECORD &&
+	       (all->count == 0 || (packet->to == first->to && packet->session == first->session &&
+				    (!(packet->flags & (PACKET_TAGGED | PACKET_SEALED)) ||
+				     packet->counter > all->last.counter)));
 }
 
-/* Whether a frame is a piece like the one before. */
-static bool native_next(const struct codec *codec, struct packet *packets, unsigned at, const uint8_t *frame,
-			size_t length, size_t segment)
+/* Take a frame for the next one of the last run. False: it is none. */
+static bool native_next(const struct codec *codec, struct native_runs *all, const uint8_t *frame, size_t length)
 {
-	if (at == 0 || !codec->decode_next || packets[at - 1].type != PACKET_RECORD ||
-	    packets[at - 1].message.record.kind != RECORD_PIECE)
+	struct arrival_run *run = &all->runs[all->count - 1];
+	struct packet *last = &all->last;
+	uint64_t counter = last->counter;
+	uint32_t sequence = last->sequence;
+
+	if (!codec->decode_next || last->message.record.kind != RECORD_PIECE || last->length < run->packet.length ||
+	    length > run->length || !codec->decode_next(last, frame - run->length, frame, length))
 		return false;
-	packets[at] = packets[at - 1];
-	return codec->decode_next(&packets[at], frame - segment, frame, length);
+	if (last->sequence != sequence + 1 || last->length <= RECORD_INLINE_MAX ||
+	    ((last->flags & (PACKET_TAGGED | PACKET_SEALED)) && last->counter != counter + 1)) {
+		last->sequence = sequence; /* what it was */
+		last->counter = counter;
+		return false;
+	}
+	run->last = last->length;
+	all->judged[all->count - 1].behind = (uint16_t)++run->behind;
+	all->judged[all->count - 1].last = (uint32_t)length;
+	return true;
+}
+
+/* Take the next frame. False: these are not such as may be judged together. */
+static bool native_take(const struct codec *codec, struct native_runs *all, const uint8_t *frame, size_t length)
+{
+	struct arrival_run *run = &all->runs[all->count];
+
+	if (all->count > 0 && native_next(codec, all, frame, length))
+		return true;
+	if (codec->decode(&run->packet, frame, length) != 0 || !native_follows(all, &run->packet))
+		return false;
+	run->frame = frame;
+	run->length = length;
+	run->behind = 0;
+	run->last = run->packet.length;
+	all->last = run->packet;
+	all->parts[all->count] = (struct iovec){(void *)(uintptr_t)frame, codec->unpadded(frame, length)};
+	all->judged[all->count] = guard_frame(&run->packet, &all->parts[all->count], 1);
+	all->count++;
+	return true;
 }
 
 /* What costs something in each frame is done once for all of them: tags above all. */
 static bool native_records(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
 			   size_t length, size_t segment, bool *known_p)
 {
-	struct packet packets[ENGINE_TOGETHER];
-	struct guard_frame judged[ENGINE_TOGETHER];
-	struct iovec parts[ENGINE_TOGETHER];
 	struct connection *connection;
+	struct native_runs all;
+	const struct packet *first = &all.runs[0].packet;
 	unsigned count = 0;
 
-	for (size_t at = 0; at < length; at += segment, count++) {
-		size_t bytes = length - at < segment ? length - at : segment;
-
-		if (!native_next(engine->codec, packets, count, frames + at, bytes, segment) &&
-		    engine->codec->decode(&packets[count], frames + at, bytes) != 0)
+	all.count = 0;
+	for (size_t at = 0; at < length; at += segment, count++)
+		if (!native_take(engine->codec, &all, frames + at, length - at < segment ? length - at : segment))
 			return false;
-		if (!native_follows(packets, count))
-			return false;
-		parts[count].iov_base = (void *)(uintptr_t)(frames + at);
-		parts[count].iov_len = engine->codec->unpadded(frames + at, bytes);
-		judged[count] = guard_frame(&packets[count], &parts[count], 1);
-	}
-	connection = connection_by_index(engine, packets->to, packets->session);
+	connection = connection_by_index(engine, first->to, first->session);
 	if (!connection || connection->state != CONNECTION_OPEN ||
-	    connection_judge(connection, judged, count) != GUARD_FINE)
+	    connection_judge(connection, all.judged, all.count) != GUARD_FINE)
 		return false;
 	if (connection->guard)
-		guard_seen(connection->guard, judged, count);
+		guard_seen(connection->guard, all.judged, all.count);
 	engine->owner->counters[COUNTER_FRAMES_RECEIVED] += count;
 	connection->routes.heard = (uint8_t)link->index;
-	*known_p |= native_known(connection, link, from, packets);
-	engine_records(connection, packets, parts, count);
+	*known_p |= native_known(connection, link, from, first);
+	engine_records(connection, all.runs, all.count);
 	return true;
 }
 
