@@ -11,14 +11,13 @@ enum {
 	SHORTS_BEHIND = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT, /* where a frame goes on behind its tag */
 	GUARD_TEXT = CODEC_FRONT + GUARD_WHOLE,      /* of a short tag, at most */
 #ifdef __KERNEL__
-	SHORTS_MAX = 8,                              /* short tags that are made at once: its stack is small, */
+	SHORTS_MAX = 8,                              /* short tags that are made at once: its stack is small */
 #else
-	SHORTS_MAX = 64,                             /* short tags that are made at once, */
+	SHORTS_MAX = 64,                             /* short tags that are made at once */
 #endif
-	SHORTS_TEXTS = SHORTS_MAX * CODEC_FRONT,     /* and their texts together: so many of DATA */
 };
 
-_Static_assert((int)SHORTS_TEXTS >= (int)GUARD_TEXT, "there is room for one at least");
+_Static_assert((int)SHORTS_BEHIND == (int)CODEC_FRONT, "a frame with its length in place of the tag is its text");
 
 /* ---- Keys ------------------------------------------------------------------------------------------- */
 
@@ -130,13 +129,16 @@ static bool short_is_whole(unsigned type, size_t length)
 	return type != PACKET_DATA && length <= GUARD_WHOLE;
 }
 
-/* Short tags over texts of one length, to be made or to be compared with those that are there. */
+/* Short tags over texts of one length, to be made or to be compared with those that are there. The text is the frame
+ * itself, up to where the tag covers, with its length in place of the tag; of one with a checksum it is a copy. */
 struct shorts {
 	const struct guard_way *way;
 	bool make;
 	size_t count, length;
 	uint8_t *tags[SHORTS_MAX];
-	uint8_t texts[SHORTS_TEXTS];
+	uint64_t was[SHORTS_MAX]; /* what is in the tags' places */
+	const uint8_t *texts[SHORTS_MAX];
+	uint8_t copy[GUARD_TEXT];
 };
 
 static void shorts_begin(struct shorts *shorts, const struct guard_way *way, bool make)
@@ -146,45 +148,43 @@ static void shorts_begin(struct shorts *shorts, const struct guard_way *way, boo
 	shorts->count = 0;
 }
 
-/* Returns whether all tags that were compared are right. In a time that says nothing. */
+/* Returns whether all tags that were compared are right, and then in their places. In a time that says nothing. */
 static bool shorts_end(struct shorts *shorts)
 {
-	const uint8_t *texts[SHORTS_MAX];
 	uint64_t right[SHORTS_MAX], difference = 0;
 
-	for (size_t i = 0; i < shorts->count; i++)
-		texts[i] = shorts->texts + i * shorts->length;
-	siphash_many(shorts->way->key, texts, shorts->count, shorts->length, right);
-	for (size_t i = 0; i < shorts->count; i++)
-		if (shorts->make)
-			store_be64(shorts->tags[i], right[i]);
-		else
-			difference |= load_be64(shorts->tags[i]) ^ right[i];
+	siphash_many(shorts->way->key, shorts->texts, shorts->count, shorts->length, right);
+	for (size_t i = 0; i < shorts->count; i++) {
+		store_be64(shorts->tags[i], shorts->make ? right[i] : shorts->was[i]);
+		difference |= shorts->was[i] ^ right[i];
+	}
 	shorts->count = 0;
-	return difference == 0;
+	return shorts->make || difference == 0;
 }
 
-/* The text is the front and what is behind the tag, up to where it covers: all that is in a frame's first part.
- * Returns as shorts_end, of those before. */
+/* All that is covered is in a frame's first part. Returns as shorts_end, of those before. */
 static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length)
 {
-	size_t behind = SHORTS_BEHIND;
-	size_t end = short_is_whole(type, length) ? length : type == PACKET_DATA ? behind : (size_t)GUARD_HEAD;
-	size_t text_length = CODEC_FRONT + end - behind;
-	bool right = true;
-	uint8_t *text;
+	bool copied = codec->flags(frame) & PACKET_CHECKSUM, right = true;
+	size_t end = short_is_whole(type, length) ? length : type == PACKET_DATA ? (size_t)SHORTS_BEHIND
+									      : (size_t)GUARD_HEAD;
+	size_t at;
 
-	if (shorts->count > 0 && (text_length != shorts->length || shorts->count == SHORTS_MAX ||
-				  (shorts->count + 1) * text_length > SHORTS_TEXTS))
+	if (shorts->count > 0 && (end != shorts->length || shorts->count == SHORTS_MAX || copied))
 		right = shorts_end(shorts);
-	text = shorts->texts + shorts->count * text_length;
-	shorts->length = text_length;
-	shorts->tags[shorts->count++] = frame + PACKET_FRONT + PACKET_COUNTER;
-	codec->front(frame, length, text);
-	if (end == GUARD_HEAD) /* of most, so that it is done without a call */
-		memcpy(text + CODEC_FRONT, frame + SHORTS_BEHIND, GUARD_HEAD - SHORTS_BEHIND);
-	else if (end > behind)
-		memcpy(text + CODEC_FRONT, frame + behind, end - behind);
+	at = shorts->count++;
+	shorts->length = end;
+	shorts->tags[at] = frame + PACKET_FRONT + PACKET_COUNTER;
+	shorts->was[at] = load_be64(shorts->tags[at]);
+	shorts->texts[at] = frame;
+	if (copied) {
+		codec->front(frame, length, shorts->copy);
+		memcpy(shorts->copy + SHORTS_BEHIND, frame + SHORTS_BEHIND, end - SHORTS_BEHIND);
+		shorts->texts[at] = shorts->copy;
+		right &= shorts_end(shorts);
+	} else {
+		store_be64(shorts->tags[at], length);
+	}
 	return right;
 }
 
