@@ -402,7 +402,6 @@ static bool native_frame(struct engine *engine, struct link *link, const struct 
 /* RECORD frames that came together, and what is to be judged of each run. */
 struct native_runs {
 	unsigned count;
-	struct packet last; /* of the last run: what its last frame says */
 	struct arrival_run runs[ENGINE_TOGETHER];
 	struct guard_frame judged[ENGINE_TOGETHER];
 	struct iovec parts[ENGINE_TOGETHER];
@@ -412,54 +411,43 @@ struct native_runs {
 static bool native_follows(const struct native_runs *all, const struct packet *packet)
 {
 	const struct packet *first = &all->runs[0].packet;
+	const struct guard_frame *before = &all->judged[all->count - (all->count > 0)];
 
 	return packet->type == PACKET_RECORD &&
 	       (all->count == 0 || (packet->to == first->to && packet->session == first->session &&
 				    (!(packet->flags & (PACKET_TAGGED | PACKET_SEALED)) ||
-				     packet->counter > all->last.counter)));
+				     packet->counter > before->counter + before->behind)));
 }
 
-/* Take a frame for the next one of the last run. False: it is none. */
-static bool native_next(const struct codec *codec, struct native_runs *all, const uint8_t *frame, size_t length)
-{
-	struct arrival_run *run = &all->runs[all->count - 1];
-	struct packet *last = &all->last;
-	uint64_t counter = last->counter;
-	uint32_t sequence = last->sequence;
-
-	if (!codec->decode_next || last->message.record.kind != RECORD_PIECE || last->length < run->packet.length ||
-	    length > run->length || !codec->decode_next(last, frame - run->length, frame, length))
-		return false;
-	if (last->sequence != sequence + 1 || last->length <= RECORD_INLINE_MAX ||
-	    ((last->flags & (PACKET_TAGGED | PACKET_SEALED)) && last->counter != counter + 1)) {
-		last->sequence = sequence; /* what it was */
-		last->counter = counter;
-		return false;
-	}
-	run->last = last->length;
-	all->judged[all->count - 1].behind = (uint16_t)++run->behind;
-	all->judged[all->count - 1].last = (uint32_t)length;
-	return true;
-}
-
-/* Take the next frame. False: these are not such as may be judged together. */
-static bool native_take(const struct codec *codec, struct native_runs *all, const uint8_t *frame, size_t length)
+/* Take the next frame, the first of those that are left, with the pieces that follow it in a run. Returns their bytes;
+ * 0: these are not such as may be judged together. */
+static size_t native_take(const struct codec *codec, struct native_runs *all, const uint8_t *frame, size_t left,
+			  size_t segment)
 {
 	struct arrival_run *run = &all->runs[all->count];
+	size_t length = left < segment ? left : segment, bytes = length;
 
-	if (all->count > 0 && native_next(codec, all, frame, length))
-		return true;
 	if (codec->decode(&run->packet, frame, length) != 0 || !native_follows(all, &run->packet))
-		return false;
+		return 0;
+	all->parts[all->count] = (struct iovec){(void *)(uintptr_t)frame, codec->unpadded(frame, length)};
+	all->judged[all->count] = guard_frame(&run->packet, &all->parts[all->count], 1);
 	run->frame = frame;
 	run->length = length;
 	run->behind = 0;
 	run->last = run->packet.length;
-	all->last = run->packet;
-	all->parts[all->count] = (struct iovec){(void *)(uintptr_t)frame, codec->unpadded(frame, length)};
-	all->judged[all->count] = guard_frame(&run->packet, &all->parts[all->count], 1);
+	if (codec->run && run->packet.message.record.kind == RECORD_PIECE && run->packet.length > RECORD_INLINE_MAX)
+		run->behind = codec->run(frame, length, left, RECORD_INLINE_MAX);
+	if (run->behind > 0) {
+		size_t last = left - run->behind * length;
+
+		last = last < length ? last : length;
+		bytes = run->behind * length + last;
+		run->last -= (uint32_t)(length - last);
+		all->judged[all->count].behind = (uint16_t)run->behind;
+		all->judged[all->count].last = (uint32_t)last;
+	}
 	all->count++;
-	return true;
+	return bytes;
 }
 
 /* What costs something in each frame is done once for all of them: tags above all. */
@@ -469,19 +457,21 @@ static bool native_records(struct engine *engine, struct link *link, const struc
 	struct connection *connection;
 	struct native_runs all;
 	const struct packet *first = &all.runs[0].packet;
-	unsigned count = 0;
+	size_t taken;
 
 	all.count = 0;
-	for (size_t at = 0; at < length; at += segment, count++)
-		if (!native_take(engine->codec, &all, frames + at, length - at < segment ? length - at : segment))
+	for (size_t at = 0; at < length; at += taken) {
+		taken = native_take(engine->codec, &all, frames + at, length - at, segment);
+		if (taken == 0)
 			return false;
+	}
 	connection = connection_by_index(engine, first->to, first->session);
 	if (!connection || connection->state != CONNECTION_OPEN ||
 	    connection_judge(connection, all.judged, all.count) != GUARD_FINE)
 		return false;
 	if (connection->guard)
 		guard_seen(connection->guard, all.judged, all.count);
-	engine->owner->counters[COUNTER_FRAMES_RECEIVED] += count;
+	engine->owner->counters[COUNTER_FRAMES_RECEIVED] += (length + segment - 1) / segment;
 	connection->routes.heard = (uint8_t)link->index;
 	*known_p |= native_known(connection, link, from, first);
 	engine_records(connection, all.runs, all.count);

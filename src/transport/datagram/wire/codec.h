@@ -61,6 +61,10 @@ struct codec {
 	 * of one transfer, and say the same but for number or offset, counter and payload: then packet becomes what it
 	 * says. False: it is as it was, and the frame is to be decoded. NULL with encode_next. */
 	bool (*decode_next)(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length);
+	/* Of frames that came as one, each of `length` bytes but the last, `all` in all: how many follow the first one, a
+	 * piece that was decoded, in that they are pieces that say the same but for number and counter, which are
+	 * always the next, and have more than `least` bytes of payload. NULL: none do. */
+	uint32_t (*run)(const uint8_t *first, size_t length, size_t all, size_t least);
 	/* Write the head of a piece, or of DATA, as long as the one before, whose head this is; number: its sequence
 	 * number, or its offset. NULL: it is to be encoded. */
 	void (*encode_next)(uint8_t *head, const uint8_t *before, size_t length, uint64_t number);

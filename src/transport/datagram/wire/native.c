@@ -318,6 +318,28 @@ static bool native_decode_next(struct packet *packet, const uint8_t *before, con
 	return true;
 }
 
+static uint32_t native_run(const uint8_t *first, size_t length, size_t all, size_t least)
+{
+	size_t guard = packet_guard_bytes(first[HEAD_FLAGS_AT]), head = RECORD_PIECE_LENGTH + guard;
+	uint32_t sequence = load_be32(first + RECORD_SEQUENCE_AT), count = 0;
+	uint64_t counter = guard ? load_be64(first + TAGGED_COUNTER_AT) : 0;
+
+	if (first[HEAD_SHORT_AT] != 0 || length - head >= RECORD_EXTERNAL)
+		return 0;
+	for (size_t left = all - length; left > 0; left -= length, count++) {
+		const uint8_t *frame = first + (count + 1) * length;
+
+		if (left < length)
+			length = left;
+		if (length < NATIVE_SHORT || length <= head + least || memcmp(first, frame, HEAD_CHECKSUM_AT) != 0 ||
+		    memcmp(first + ACKED_ACK_AT, frame + ACKED_ACK_AT, RECORD_LENGTH - ACKED_ACK_AT) != 0 ||
+		    load_be32(frame + RECORD_SEQUENCE_AT) != sequence + count + 1 ||
+		    (guard && load_be64(frame + TAGGED_COUNTER_AT) != counter + count + 1))
+			break;
+	}
+	return count;
+}
+
 static void native_encode_next(uint8_t *head, const uint8_t *before, size_t length, uint64_t number)
 {
 	if (length == PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT) /* of most, so that it is done without a call */
@@ -418,6 +440,7 @@ const struct codec codec_native = {
 	.encode = native_encode,
 	.decode = native_decode,
 	.decode_next = native_decode_next,
+	.run = native_run,
 	.encode_next = native_encode_next,
 	.restamp = native_restamp,
 	.seal = native_seal,
