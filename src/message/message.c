@@ -110,7 +110,7 @@ static void stream_take(struct stream *stream, const void *payload, uint32_t len
 }
 
 /* Nothing is left: all has come. */
-static void stream_end(struct peer *peer)
+static void stream_ended(struct peer *peer)
 {
 	struct thole_request *request = peer->stream.request;
 	struct thole_message *unexpected = peer->stream.unexpected;
@@ -133,7 +133,7 @@ static void arrived_piece(struct peer *peer, const struct record *record, const 
 	}
 	stream_take(&peer->stream, payload, length);
 	if (peer->stream.left == 0)
-		stream_end(peer);
+		stream_ended(peer);
 }
 
 int message_status(int status)
@@ -258,7 +258,7 @@ static void message_pieces(struct transport_peer *base, const void *payload, siz
 	for (uint32_t i = 0; i < count; i++, at += step)
 		stream_take(&peer->stream, at, i + 1 < count ? length : last);
 	if (peer->stream.left == 0)
-		stream_end(peer);
+		stream_ended(peer);
 }
 
 /* ---- Outgoing ----------------------------------------------------------------------------------- */

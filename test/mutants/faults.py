@@ -36,6 +36,7 @@ SERVE = "src/transport/datagram/serve.c"
 SILENCE = "src/transport/datagram/silence.c"
 TRANSMIT = "src/transport/datagram/transmit.c"
 TRANSMIT_FRAME = "src/transport/datagram/transmit_frame.c"
+BURST = "src/transport/datagram/burst.c"
 UDP_SEND = "src/transport/datagram/udp_send.c"
 NATIVE = "src/transport/datagram/wire/native.c"
 NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
@@ -90,19 +91,19 @@ FAULTS = [
     Fault(
         "a frame that comes twice in one packet is taken twice",
         NAMING_NATIVE,
-        "packet->counter > before->counter);",
-        "true);",
+        "packet->counter > before->counter + before->behind)));",
+        "true)));",
     ),
     Fault(
         "frames that come together are taken again",
         NAMING_NATIVE,
-        "\t\tguard_seen(connection->guard, judged, count);\n",
-        "\t\tguard_seen(connection->guard, judged, 1);\n",
+        "\t\tguard_seen(connection->guard, all.judged, all.count);\n",
+        "\t\tguard_seen(connection->guard, all.judged, 1);\n",
     ),
     Fault(
         "frames that come together are not judged",
         NAMING_NATIVE,
-        " ||\n\t    connection_judge(connection, judged, count) != GUARD_FINE)\n",
+        " ||\n\t    connection_judge(connection, all.judged, all.count) != GUARD_FINE)\n",
         ")\n",
     ),
     Fault(
@@ -180,8 +181,8 @@ FAULTS = [
     Fault(
         "DATA of another transfer is taken for the same",
         "src/transport/datagram/wire/native.c",
-        "if (transfer != packet->data.transfer || payload",
-        "if (payload",
+        "if (transfer != packet->data.transfer || length",
+        "if (length",
     ),
     Fault(
         "of frames that are counted together, the first is",
@@ -192,8 +193,32 @@ FAULTS = [
     Fault(
         "pieces that come together are taken in any order",
         ARRIVAL,
-        "packet->sequence != connection->in.next)\n\t\t\tbreak;",
-        "0)\n\t\t\tbreak;",
+        "run->packet.sequence == connection->in.next && ",
+        "",
+    ),
+    Fault(
+        "pieces that come together need not be each behind the one before",
+        "src/transport/datagram/wire/native.c",
+        "\t\t    load_be32(frame + RECORD_SEQUENCE_AT) != sequence + count + 1 ||\n",
+        "",
+    ),
+    Fault(
+        "of a run's counters only the first is remembered",
+        GUARD,
+        "frames[i].counter, frames[i].behind);",
+        "frames[i].counter, 0);",
+    ),
+    Fault(
+        "of a run only the first tag is compared",
+        GUARD,
+        "right &= shorts_add(shorts, codec, run->type",
+        "right &= i > 0 || shorts_add(shorts, codec, run->type",
+    ),
+    Fault(
+        "the last of a run's frames is as long as the others",
+        BURST,
+        "burst->frames[burst->count - 1].head_length = last;",
+        ";",
     ),
     Fault(
         "whoever asks for short messages gets long ones unasked",
@@ -833,13 +858,13 @@ FAULTS = [
     Fault(
         "the last byte of a tag is not compared",
         GUARD,
-        "difference |= load_be64(shorts->tags[i]) ^ right[i];",
-        "difference |= (load_be64(shorts->tags[i]) ^ right[i]) >> 8;",
+        "difference |= shorts->was[i] ^ right[i];",
+        "difference |= (shorts->was[i] ^ right[i]) >> 8;",
     ),
     Fault(
         "of tags that are made at once one length is taken for all",
         GUARD,
-        "(text_length != shorts->length || shorts->count == SHORTS_MAX ||",
+        "(end != shorts->length || shorts->count == SHORTS_MAX ||",
         "(shorts->count == SHORTS_MAX ||",
     ),
     Fault(
@@ -1435,7 +1460,7 @@ FAULTS = [
     Fault(
         "a piece may be longer than what is left",
         MESSAGE,
-        "if (length == 0 || length > stream->left) {",
+        "if (length == 0 || length > peer->stream.left) {",
         "if (length == 0) {",
     ),
     Fault(

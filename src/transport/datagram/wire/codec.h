@@ -57,13 +57,13 @@ struct codec {
 	/* Read a frame, which may be padded. Returns 0, or THOLE_ERR_PROTOCOL where no correct peer writes this. Any
 	 * length and any bytes are allowed. */
 	int (*decode)(struct packet *packet, const uint8_t *frame, size_t length);
-	/* Read a frame that has come behind another, of which `packet` was read, if both are pieces of records, or DATA
-	 * of one transfer, and say the same but for number or offset, counter and payload: then packet becomes what it
-	 * says. False: it is as it was, and the frame is to be decoded. NULL with encode_next. */
+	/* Read a frame that has come behind another, of which `packet` was read, if both are DATA of one transfer and
+	 * say the same but for offset, counter and payload: then packet becomes what it says. False: it is as it was,
+	 * and the frame is to be decoded. NULL with encode_next. */
 	bool (*decode_next)(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length);
-	/* Of frames that came as one, each of `length` bytes but the last, `all` in all: how many follow the first one, a
-	 * piece that was decoded, in that they are pieces that say the same but for number and counter, which are
-	 * always the next, and have more than `least` bytes of payload. NULL: none do. */
+	/* Of frames that came as one, each of `length` bytes but the last, `all` in all: how many follow the first
+	 * one, a piece that was decoded, in that they are pieces that say the same but for number and counter, which
+	 * are always the next, and have more than `least` bytes of payload. NULL: none do. */
 	uint32_t (*run)(const uint8_t *first, size_t length, size_t all, size_t least);
 	/* Write the head of a piece, or of DATA, as long as the one before, whose head this is; number: its sequence
 	 * number, or its offset. NULL: it is to be encoded. */

@@ -278,46 +278,29 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 	return rc;
 }
 
-/* ---- Pieces, which follow each other ------------------------------------------------------------- */
+/* ---- Frames that follow each other --------------------------------------------------------------- */
 
 _Static_assert((int)RECORD_PIECE_LENGTH == (int)DATA_LENGTH, "heads of both have one length");
-
-/* All that is in front of the number, and behind it up to the counter, is the same. */
-static bool native_next_piece(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t payload)
-{
-	if (before[RECORD_KIND_AT] != RECORD_PIECE || payload >= RECORD_EXTERNAL ||
-	    memcmp(before + ACKED_ACK_AT, frame + ACKED_ACK_AT, RECORD_LENGTH - ACKED_ACK_AT) != 0)
-		return false;
-	packet->sequence = load_be32(frame + RECORD_SEQUENCE_AT);
-	packet->message.record.length = (uint16_t)payload;
-	return true;
-}
-
-static bool native_next_data(struct packet *packet, const uint8_t *frame, size_t payload)
-{
-	uint64_t transfer, offset;
-
-	place_load(frame + DATA_TRANSFER_AT, &transfer, &offset);
-	if (transfer != packet->data.transfer || payload > THOLE_LENGTH_MAX - offset)
-		return false;
-	packet->data.offset = offset;
-	return true;
-}
 
 static bool native_decode_next(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length)
 {
 	size_t head = DATA_LENGTH + packet_guard_bytes(packet->flags);
+	uint64_t transfer, offset;
 
-	if (before[HEAD_SHORT_AT] != 0 || length < NATIVE_SHORT || memcmp(before, frame, HEAD_CHECKSUM_AT) != 0 ||
-	    !(before[HEAD_TYPE_AT] == PACKET_RECORD ? native_next_piece(packet, before, frame, length - head) :
-	      before[HEAD_TYPE_AT] == PACKET_DATA && native_next_data(packet, frame, length - head)))
+	if (before[HEAD_TYPE_AT] != PACKET_DATA || before[HEAD_SHORT_AT] != 0 || length < NATIVE_SHORT ||
+	    memcmp(before, frame, HEAD_CHECKSUM_AT) != 0)
 		return false;
+	place_load(frame + DATA_TRANSFER_AT, &transfer, &offset);
+	if (transfer != packet->data.transfer || length - head > THOLE_LENGTH_MAX - offset)
+		return false;
+	packet->data.offset = offset;
 	if (head > DATA_LENGTH)
 		tagged_load(packet, frame);
 	native_decode_payload(packet, frame, head, length);
 	return true;
 }
 
+/* All that is in front of the number, and behind it up to the counter, is the same. */
 static uint32_t native_run(const uint8_t *first, size_t length, size_t all, size_t least)
 {
 	size_t guard = packet_guard_bytes(first[HEAD_FLAGS_AT]), head = RECORD_PIECE_LENGTH + guard;
