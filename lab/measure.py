@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces)."""
+"""This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces); and
+what counted.py finds in guests."""
 
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ from typing import Any
 from thole.base.trouble import Trouble
 from thole_lab import process
 from thole_lab.testbed import Testbed
+
+from claims import Section
+from counted import Counts, Way, count
 
 LIMIT_S = 180.0
 START_S = 20.0
@@ -76,10 +80,11 @@ def _run(words: Sequence[str], what: str) -> Any:
 
 
 class Bed:
-    """Where `thole perf` is, and two hosts once they are asked for."""
+    """Where `thole perf` is, and two hosts once they are asked for. Guests take minutes."""
 
-    def __init__(self, build: Path, effort: Effort) -> None:
+    def __init__(self, build: Path, effort: Effort, guests: bool) -> None:
         self.build = build
+        self.guests = guests
         self.tool = [sys.executable, str(build / "python" / "thole"), "perf"]
         self.effort = effort
         self.hosts: Testbed | None = None
@@ -94,6 +99,16 @@ class Bed:
     def simulate(self, program: str, *words: str) -> Any:
         """What a program of the simulator prints."""
         return _run([str(self.build / "sim" / program), *words], program)
+
+    def count(self, made: Section, ways: Sequence[Way], sizes: Sequence[int], mtu: int) -> Counts:
+        """As counted.count; where there are no guests the section says so, and nothing is counted."""
+        try:
+            if not self.guests:
+                raise Trouble("--quick leaves guests out")
+            return count(self.build, ways, sizes, mtu)
+        except Trouble as trouble:
+            made.missing.append(f"what is counted in guests: {trouble}")
+            return {}
 
     def node(self, sizes: str, *options: str) -> Measured:
         words = [*self.tool, "--json", "--latency", "--bandwidth", "--sizes", sizes, *self.effort.words()]

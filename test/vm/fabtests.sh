@@ -29,6 +29,7 @@ client=$?
 wait $!
 server=$?
 grep -h 'counter ' "$said"/*
+echo "$SECONDS s: $*"
 [ $client = 0 ] && [ $server = 0 ] && exit
 echo "failed: $*: $server at the server, $client at the client"
 tail -n 20 "$said/server" "$said/client"
