@@ -21,21 +21,24 @@ def _best(measured: Measured) -> float:
 
 
 def _counted(bed: Bed, made: Section) -> None:
-    """The same between guests, by instructions: a network card there has no segmentation, as theirs had none."""
+    """The same by instructions, which guests count."""
     mxoe, own, today, small, long = Way("thole", MXOE), Way("thole", NATIVE), Way("thole"), 8, 1 << 20
     found = bed.count(made, (mxoe, own, today, TCP), (small, long), 9000)
     if not found:
         return
+    made.claims.append(
+        Claim("figure 5", "between guests, 8 bytes, MXoE frames over TCP's instructions", "", 11.8 / 12.1,
+              here=found[mxoe, small] / found[TCP, small],
+              why="both sleep while they wait, so each frame is an interrupt, as theirs, and a program that wakes")
+    )  # fmt: skip
     made.claims += [
-        Claim("figure 5", f"between guests, 8 bytes, {name} over TCP's instructions", "", 11.8 / 12.1,
-              here=found[way, small] / found[TCP, small], why=why)
-        for way, name, why in ((mxoe, "MXoE frames", "both ends sleep while they wait"), (today, "today's", ""))
-    ]  # fmt: skip
-    made.claims += [
-        Claim("figure 5", f"between guests, 1 MiB, TCP's instructions over those of {name}", "", 700 / 500,
+        Claim("figure 5", f"between guests, 1 MiB, TCP's instructions over {name}'s", "", 700 / 500,
               here=found[TCP, long] / found[way, long], why=why)
-        for way, name, why in ((mxoe, "MXoE frames", "4 KiB in a frame, where TCP's have 9000 bytes"),
-                               (own, "own frames", ""), (today, "today's", ""))
+        for way, name, why in (
+            (mxoe, "MXoE", "a frame of it has 4 KiB, TCP's have 9000 bytes; the program takes part in each"),
+            (own, "own frames", "the program takes part in each frame, and each has a keyed tag"),
+            (today, "today", ""),
+        )
     ]  # fmt: skip
 
 

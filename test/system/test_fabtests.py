@@ -33,8 +33,8 @@ ALONE = [
     "fi_setopt_test",
 ]
 
-# Started as a server and a client.
-PAIRS = [
+# The quick set's that are started as a server and a client.
+QUICK = [
     "fi_av_xfer -e rdm",
     "fi_cm_data",
     "fi_cq_data -e rdm -o senddata",
@@ -73,7 +73,11 @@ PAIRS = [
         for v in ("", " -v")
         for u in ("", " -U")
     ],
-    # Beyond the quick set.
+]
+
+# Those, and some more.
+PAIRS = [
+    *QUICK,
     "fi_rdm_multi_domain -V",
     "fi_resmgmt_test",
     "fi_rma_pingpong -o write -I 5",

@@ -257,7 +257,7 @@ def test_adapters__mixed(card_jobs: Jobs, name: str) -> None:
     assert seen["bulk_network"] > 0 and seen["bulk_read"] + seen["bulk_pipeline"] > 0, seen
 
 
-FABTESTS = fabtests.applicable(fabtests.PAIRS)
+FABTESTS = fabtests.applicable(fabtests.QUICK)
 PARTS = 12  # so that none takes long
 
 
@@ -265,7 +265,7 @@ PARTS = 12  # so that none takes long
 @pytest.mark.skipif(not fabtests.PROGRAMS.name, reason="THOLE_FABTESTS does not name built fabtests")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_fabtests(card_jobs: Jobs, kernel: kernels.Kernel, build: Path, part: int) -> None:
-    """libfabric's own tests over the provider, by the adapters."""
+    """The quick set of libfabric's own tests over the provider, by the adapters."""
     settings = {**LOG, "FI_PROVIDER": "thole", "FI_PROVIDER_PATH": str(build / "provider")}
     options = {"verbs": "required", "verbs_device": "rxe0", "interface": "eth0", "job_key": "none", "yield": "always"}
     settings |= {f"THOLE_{name.upper()}": value for name, value in {**options, "peer_timeout": "60s"}.items()}
