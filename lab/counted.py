@@ -14,7 +14,7 @@ from pathlib import Path
 from thole.base.trouble import Trouble
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "test" / "vm"))
+sys.path.append(str(ROOT / "test" / "vm"))
 import guest as guests  # noqa: E402  (the path comes first)
 import kernels  # noqa: E402
 

@@ -82,7 +82,7 @@ def _run(words: Sequence[str], what: str) -> Any:
 class Bed:
     """Where `thole perf` is, and two hosts once they are asked for. Guests take minutes."""
 
-    def __init__(self, build: Path, effort: Effort, guests: bool) -> None:
+    def __init__(self, build: Path, effort: Effort, guests: bool = True) -> None:
         self.build = build
         self.guests = guests
         self.tool = [sys.executable, str(build / "python" / "thole"), "perf"]

@@ -1924,6 +1924,12 @@ FAULTS = [
         "\t\treturn true;\n",
     ),
     Fault(
+        "page faults are used of an adapter that has none",
+        "src/transport/verbs/port.h",
+        "use && port->paging ? NIC_CAN_PAGE_FAULT : 0",
+        "use ? NIC_CAN_PAGE_FAULT : 0",
+    ),
+    Fault(
         "page faults make no registration last",
         "src/transport/verbs/card.h",
         "return card->carrier->watch || card->nic->limits.can & NIC_CAN_PAGE_FAULT;",

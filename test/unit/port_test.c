@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said of adapters for remote DMA by a Thole that was built without the header of libibverbs. */
+/* What is said of adapters for remote DMA by a Thole that was built without the header of libibverbs; and which page
+ * faults are used. */
 #include "transport/verbs/port.h"
 
 #include <dirent.h>
@@ -43,11 +44,27 @@ static void test_none_is_chosen(void **state)
 	assert_int_equal(port_open(&port, &nic), THOLE_ERR_UNSUPPORTED);
 }
 
+/* Page faults are used of an adapter that has them, where they are to be. */
+static void test_paging(void **state)
+{
+	struct port port = {.paging = true, .limits.can = NIC_CAN_READ};
+
+	(void)state;
+	port_page(&port, true);
+	assert_int_equal(port.limits.can, NIC_CAN_READ | NIC_CAN_PAGE_FAULT);
+	port_page(&port, false);
+	assert_int_equal(port.limits.can, NIC_CAN_READ);
+	port.paging = false;
+	port_page(&port, true);
+	assert_int_equal(port.limits.can, NIC_CAN_READ);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_none_is_listed),
 		cmocka_unit_test(test_none_is_chosen),
+		cmocka_unit_test(test_paging),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

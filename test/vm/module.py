@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from kernels import ROOT, Kernel, fetch_sparse, locked, run
+from kernels import ROOT, Kernel, Missing, fetch_sparse, locked, run
 
 sys.path.insert(0, str(ROOT / "tools"))
 import driver_tree  # noqa: E402
@@ -15,6 +15,8 @@ import driver_tree  # noqa: E402
 
 def build_module(kernel: Kernel, build: Path) -> Path:
     """The module, newly compiled where its sources have changed; no warning is allowed, neither gcc's nor sparse's."""
+    if not kernel.headers.exists():
+        raise Missing(f"no module can be made for {kernel.release}, which is here without headers")
     folder = build / "vm" / "modules" / kernel.release
     strict = ("KCFLAGS=-Werror", "C=1", f"CHECK={fetch_sparse(build)}", "CF=-Wsparse-error")
     without = "CONFIG_DEBUG_INFO_BTF_MODULES="  # types that only the kernel's own build can add to a module
