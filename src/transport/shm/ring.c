@@ -318,22 +318,22 @@ static inline void ring_attend(struct transport_peer *peer, const struct segment
 		connect_wake(peer);
 }
 
-/* Copy a record into its slot, all but stamp and credit, in the units in which its fields were written: wider loads
- * would have to wait until those stores are out of the processor's store buffer. */
-static inline void slot_fill(struct record *slot, const struct record *record)
+/* Copy a record into its slot: its head, and so many words of its payload or arguments. By words, as they were written:
+ * a wider load would have to wait until those stores are out of the processor's store buffer, and so are all before
+ * them, to lines that the reader still has. */
+static inline void slot_fill(struct record *slot, const struct record *record, uint16_t length, uint32_t words)
 {
-	uint32_t words = record->length == RECORD_EXTERNAL ? RECORD_INLINE_MAX / 8 : (record->length + 7u) / 8;
-	uint64_t word;
+	typedef uint64_t __attribute__((may_alias)) word;
+	const word *from = (const word *)(const void *)record->payload;
+	word *to = (word *)(void *)slot->payload;
 
-	slot->kind = record->kind;
-	slot->flags = record->flags;
-	slot->length = record->length;
-	slot->tag = record->tag;
-	slot->imm = record->imm;
-	for (uint32_t i = 0; i < words; i++) {
-		memcpy(&word, record->payload + 8 * (size_t)i, sizeof(word));
-		memcpy(slot->payload + 8 * (size_t)i, &word, sizeof(word));
-	}
+	slot->kind = load_relaxed(&record->kind);
+	slot->flags = load_relaxed(&record->flags);
+	slot->length = length;
+	slot->tag = load_relaxed(&record->tag);
+	slot->imm = load_relaxed(&record->imm);
+	for (uint32_t i = 0; i < words; i++)
+		to[i] = load_relaxed(&from[i]);
 }
 
 /* A payload into its place. In a stream that was last read by the other side some time ago; in a dialogue the place is
@@ -358,9 +358,9 @@ static void ring_span(struct ring_out *ring, const struct vector *payload, uint6
 	store_relaxed(&slot->stamp, ring_stamp(ring->produced + 1));
 }
 
-/* A record is out. In a stream the next lines are taken from their reader before they are written; without that each
- * store waits until the line is here, and those behind it too. In a dialogue the reader is looking at them, and gets
- * what was written faster from a cache that both cores share than from this core's. */
+/* A record is out. In a stream the next lines are taken from their reader before they are written, those of short
+ * payloads too; without that each store waits until the line is here, and those behind it too. In a dialogue the reader
+ * is looking at them, and gets what was written faster from a cache that both cores share than from this core's. */
 static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slots, const char *payload,
 			      uint32_t length)
 {
@@ -369,6 +369,9 @@ static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slo
 	if (link->streaming) {
 		for (uint32_t i = 0; i < slots; i++)
 			prefetch_write(ring_slot(segment, slot + AHEAD + i));
+		if (length <= ASK_MAX)
+			for (uint32_t i = 0; i < length; i += 64)
+				prefetch_write(payload + AHEAD * ((length + 63) & ~63u) + i);
 		return;
 	}
 	for (uint32_t i = 0; i < slots; i++)
@@ -393,8 +396,7 @@ __attribute__((noinline)) static const char *ring_fill_outside(struct transport_
 	if ((bulk || !ring_borrow(ring, &link->in, length, &at)) &&
 	    ring_place(peer, bulk, length, &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
 		return NULL;
-	memcpy(&slot->kind, &record->kind, sizeof(*record) - offsetof(struct record, kind));
-	slot->length = RECORD_EXTERNAL;
+	slot_fill(slot, record, RECORD_EXTERNAL, RECORD_INLINE_MAX / 8);
 	slot->place = at;
 	slot->bytes = length;
 	outside = ring_memory(link, at);
@@ -425,10 +427,10 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		return ring_stalled(peer);
 	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
 	if (length == 0) {
-		slot_fill(slot, record);
+		slot_fill(slot, record, record->length,
+			  record->length == RECORD_EXTERNAL ? RECORD_INLINE_MAX / 8 : (record->length + 7u) / 8);
 	} else if (!external) {
-		memcpy(&slot->kind, &record->kind, offsetof(struct record, payload) - offsetof(struct record, kind));
-		slot->length = (uint16_t)length;
+		slot_fill(slot, record, (uint16_t)length, 0);
 		if (slots > 1)
 			ring_span(ring, payload, offset + RECORD_INLINE_MAX, length - RECORD_INLINE_MAX);
 		vector_read(payload, offset, slot->payload, slots > 1 ? RECORD_INLINE_MAX : length);

@@ -34,7 +34,8 @@ enum {
 	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
 	/* payloads whose lines are moved towards the one who waits for them; longer ones lose by it */
 	DEMOTE_MAX = 1024,
-	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed */
+	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed, */
+	ASK_MAX = 128,            /* and payloads of a stream that are not longer */
 	/* times that small payloads found no place, after which the large area is theirs too */
 	SMALL_STALLS = 64,
 	/* Pieces of an eager message: the first ones small enough for the receiver to begin soon (PIECE_OVERLAP, then
