@@ -376,6 +376,7 @@ static void epoch__is_followed(void **state)
 
 		two_begin(&two, GUARD_HEADS);
 		two.one.counter = (uint64_t)EPOCH << GUARD_EPOCH_BITS;
+		guard_follow(&two.other, 1);
 		guard_follow(&two.other, told);
 		assert_int_equal(guard_epoch(&two.other), told);
 		guard_follow(&two.other, told - 1);
