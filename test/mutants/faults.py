@@ -891,6 +891,12 @@ FAULTS = [
         "if (status->st_uid != geteuid())",
         "if (false)",
     ),
+    Fault(
+        "that a peer is gone is believed before what it sent is read",
+        "src/transport/datagram/udp_receive.c",
+        "\t\t\tframes += udp_drain(udp, i, UDP_HEED_POLLS);\n",
+        "\t\t\tframes += 0;\n",
+    ),
     # ---- Waiting
     Fault(
         "looking again in vain costs nothing",

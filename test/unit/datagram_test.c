@@ -459,6 +459,27 @@ static void end__peer_closes(void **state)
 	thole_endpoint_close(pair.a);
 }
 
+/* What a peer has sent before it closed is received, though its host says meanwhile that it is gone. */
+static void end__last_words(void **state)
+{
+	struct thole_request *receive;
+	struct thole_completion completion;
+	struct pair pair;
+	char byte = 0, word = 42;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 10);
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 7, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &word, 1, 7, 0, 0, NULL, NULL), 0);
+	thole_endpoint_close(pair.b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &word, 1, 7, 0, 0, NULL, NULL), 0);
+	assert_int_equal(thole_wait(pair.a, receive, -1, &completion), 0);
+	assert_int_equal(completion.status, 0);
+	assert_int_equal(byte, word);
+	thole_endpoint_close(pair.a);
+}
+
 /* Nobody is at the address any more: its host says so. */
 static void end__nobody_was_there(void **state)
 {
@@ -819,6 +840,7 @@ int main(void)
 		cmocka_unit_test(exchange__frames_are_lost),
 		cmocka_unit_test(exchange__every_fifth_frame_is_lost),
 		cmocka_unit_test(end__peer_closes),
+		cmocka_unit_test(end__last_words),
 		cmocka_unit_test(end__nobody_was_there),
 		cmocka_unit_test(end__other_key),
 		cmocka_unit_test(close__delivers),

@@ -37,6 +37,7 @@ enum udp_limits {
 	UDP_AROUND_POLLS = 4096,      /* the same for packets that were lost */
 	UDP_CONTROL = 256,            /* bytes of what the kernel says beside a packet */
 	UDP_DRAIN_POLLS = 4096,       /* at a socket that is to be closed: its sender cannot hold us */
+	UDP_HEED_POLLS = 64,          /* at one, before what the network says of frames is believed */
 	UDP_PACKET_LEAST = 256,       /* bytes of a buffer that the shortest packet takes, with the kernel's own */
 	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
 	LANE_OTHERS_POLLS = 4,        /* one poll in so many is of all others, where there is a lane */
@@ -138,8 +139,8 @@ unsigned udp_receive(struct link *link, unsigned budget);
 void udp_check(struct link_udp *udp, unsigned index);
 /* At most how many packets wait in a socket. */
 uint64_t udp_waiting(const struct link_udp *udp, unsigned index);
-/* All that a socket has. */
-void udp_drain(struct link_udp *udp, unsigned index);
+/* What a socket has, by so many receives at most; how many frames. */
+unsigned udp_drain(struct link_udp *udp, unsigned index, unsigned polls);
 
 /* ---- udp_lane.c ----------------------------------------------------------------------------------- */
 

@@ -37,7 +37,7 @@ static void lane_close(struct link_udp *udp, unsigned channel)
 
 	if (udp->fd[lane] < 0)
 		return;
-	udp_drain(udp, lane);
+	(void)udp_drain(udp, lane, UDP_DRAIN_POLLS);
 	udp_check(udp, lane);
 	udp_socket_close(udp, lane);
 }

@@ -107,13 +107,14 @@ static void take_too_long(struct link_udp *udp)
 		engine_shrink(link->engine, link, &udp->narrow, max);
 }
 
-/* Nothing was received, perhaps because of an error of a frame that was sent. Whether another try is worth it. */
+/* Nothing was received, perhaps because of an error of a frame that was sent: the kernel tells that first, though
+ * packets wait. Whether another try is worth it. */
 static bool receive_failed(struct link_udp *udp, unsigned index)
 {
 	if (errno == EAGAIN)
 		return false;
 	if (errno != EINTR)
-		take_errors(udp, index);
+		udp->sockets[index].errors = true;
 	return true;
 }
 
@@ -227,10 +228,28 @@ static unsigned receive_from(struct link_udp *udp, unsigned index, unsigned budg
 							   : receive_records(udp, index);
 }
 
-void udp_drain(struct link_udp *udp, unsigned index)
+unsigned udp_drain(struct link_udp *udp, unsigned index, unsigned polls)
 {
-	for (unsigned i = 0; i < UDP_DRAIN_POLLS && receive_from(udp, index, ENGINE_RECEIVE_BUDGET) > 0; i++)
-		;
+	unsigned all = 0, frames = 1;
+
+	for (unsigned i = 0; i < polls && frames > 0; i++, all += frames)
+		frames = receive_from(udp, index, ENGINE_RECEIVE_BUDGET);
+	return all;
+}
+
+/* What the network says of frames that were sent comes after what was received: a peer that has closed, and whose host
+ * says so, may have sent its last messages before. */
+static unsigned udp_heed_errors(struct link_udp *udp)
+{
+	unsigned frames = 0;
+
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		if (udp->fd[i] >= 0)
+			frames += udp_drain(udp, i, UDP_HEED_POLLS);
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		if (udp->sockets[i].errors && udp->fd[i] >= 0)
+			take_errors(udp, i);
+	return frames;
 }
 
 /* Who has a lane is heard at each poll, all others at some. After a lane's opening, what came before it comes first
@@ -267,7 +286,7 @@ static void udp_poll_all(struct link_udp *udp)
 unsigned udp_receive(struct link *link, unsigned budget)
 {
 	struct link_udp *udp = udp_of(link);
-	bool bulk = udp->bulk_waits;
+	bool bulk = udp->bulk_waits, errors = false;
 	unsigned frames;
 
 	if (udp->alarm.set)
@@ -278,8 +297,9 @@ unsigned udp_receive(struct link *link, unsigned budget)
 		frames += udp_poll(udp, CHANNEL_BULK, budget);
 	}
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
-		if (udp->sockets[i].errors && udp->fd[i] >= 0)
-			take_errors(udp, i);
+		errors |= udp->sockets[i].errors && udp->fd[i] >= 0;
+	if (errors)
+		frames += udp_heed_errors(udp);
 	if (udp->too_long)
 		take_too_long(udp);
 	if (++udp->polls % UDP_AROUND_POLLS == 0)
