@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock: the one place that reads the time. Pure parts get time as an argument instead. */
+/* clock: the one place that reads times. Pure parts get them as arguments instead. */
 #ifndef THOLE_BASE_CLOCK_H
 #define THOLE_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-static inline uint64_t clock_now_ns(void)
+static inline uint64_t clock_read_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t clock_now_ns(void)
+{
+	return clock_read_ns(CLOCK_MONOTONIC);
+}
+
+/* How long the calling thread has run: a system call. */
+static inline uint64_t clock_thread_ns(void)
+{
+	return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 #endif

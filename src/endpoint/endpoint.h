@@ -6,6 +6,7 @@
 #ifndef THOLE_ENDPOINT_ENDPOINT_H
 #define THOLE_ENDPOINT_ENDPOINT_H
 
+#include "endpoint/contention.h"
 #include "endpoint/patience.h"
 #include "memory/driver.h"
 #include "message/state.h"
@@ -19,7 +20,8 @@ struct endpoint {
 	uint32_t calls;              /* that found something, */
 	uint32_t idle_calls;         /* and that did not */
 	uint32_t found_live;         /* requests after the last call, if it found something */
-	struct patience patience;    /* of callers that poll */
+	struct patience patience;    /* of callers that poll, */
+	struct contention contention; /* and whether others want their core */
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */
 	struct watcher timer;
 	uint64_t maintained_ns;

@@ -8,8 +8,8 @@
  * where the awaited process does run, its answer comes within some hundred polls.
  *
  * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that
- * was seen to gain by it is answered "nothing" only after some more polls (patience.h); all others are answered at
- * once.
+ * was seen to gain by it is answered "nothing" only after some more polls (patience.h); and one whose core others took
+ * sleeps in the call (contention.h). All others are answered at once.
  *
  * Transports are polled in order of preference, in each progress call those that ask for it (transport_set_polled):
  * shared memory always, the network only while there are connections. Without, what comes there is seen by maintenance.
@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ enum {
 	MAINTAIN_NS = 20000,    /* between two maintenances while idle */
 	MAINTAIN_POLL = 16,     /* idle calls between two readings of the clock */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
+	ABSENCE_POLLS = 32,     /* idle calls, in a row or not, between two looks whether the core was lost */
 	REST_POLLS = 1024,      /* idle calls between two polls of transports that rest, */
 	REST_CALLS = 64,        /* or so many busy ones */
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
@@ -121,8 +123,21 @@ static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 {
 	if (endpoint->base.options.yield != OPTION_YIELD_AUTO)
 		return endpoint->base.options.yield == OPTION_YIELD_ALWAYS;
-	return endpoint_shares(endpoint) &&
+	return endpoint_shares(endpoint) && !contention_sleeps(&endpoint_of(endpoint)->contention) &&
 	       endpoint_of(endpoint)->idle % (YIELD_POLLS / endpoint_poll_weight(endpoint)) == 0;
+}
+
+/* The caller was away for long: because others had the core? A switch away from a thread that could have gone on
+ * counts as involuntary for the kernel, also one that sched_yield caused. */
+static void endpoint_was_absent(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct contention_usage usage = {.run_ns = clock_thread_ns()};
+	struct rusage rusage;
+
+	if (endpoint->base.options.yield != OPTION_YIELD_AUTO || getrusage(RUSAGE_THREAD, &rusage) != 0)
+		return;
+	usage.taken = (uint64_t)rusage.ru_nivcsw;
+	contention_judge(&endpoint_of(endpoint)->contention, now_ns, &usage, endpoint_of(endpoint)->calls);
 }
 
 static void endpoint_idle(struct thole_endpoint *endpoint)
@@ -136,10 +151,13 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 		endpoint->base.polled |= endpoint->base.resting;
 	if (endpoint_should_yield(endpoint))
 		now_ns = endpoint_yield(endpoint);
-	else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0)
+	else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0 ||
+		 endpoint_of(endpoint)->idle_calls % ABSENCE_POLLS == 0)
 		now_ns = clock_now_ns();
 	else
 		return;
+	if (contention_absent(&endpoint_of(endpoint)->contention, now_ns))
+		endpoint_was_absent(endpoint, now_ns);
 	if (now_ns - endpoint_of(endpoint)->maintained_ns > MAINTAIN_NS)
 		endpoint_maintain(endpoint, now_ns);
 }
@@ -290,34 +308,6 @@ static bool endpoint_awaits_elsewhere(const struct thole_endpoint *endpoint)
 	return false;
 }
 
-/* Progress for a caller outside, which perhaps waits in a loop of its own. */
-static int endpoint_progress_outside(struct thole_endpoint *endpoint)
-{
-	int n = endpoint_poll(endpoint);
-
-	if (n == 0 && !endpoint->base.simulated) {
-		bool shared = endpoint_shares(endpoint) && !endpoint_awaits_elsewhere(endpoint);
-		uint64_t most = shared ? endpoint->base.options.look_again_shared : endpoint->base.options.look_again;
-
-		endpoint_idle(endpoint); /* in any case: connections are made here */
-		if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
-			n = endpoint_poll_again(endpoint, (uint32_t)most);
-	}
-	if (n > 0)
-		endpoint_of(endpoint)->found_live = endpoint->requests.live;
-	return n;
-}
-
-int thole_progress(struct thole_endpoint *endpoint)
-{
-	int n;
-
-	endpoint_lock(endpoint);
-	n = endpoint_progress_outside(endpoint);
-	endpoint_unlock(endpoint);
-	return n;
-}
-
 /* ---- Sleeping -------------------------------------------------------------------------------------- */
 
 int thole_fd(struct thole_endpoint *endpoint)
@@ -412,6 +402,60 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 	}
 	endpoint_disarm(endpoint);
 	endpoint_maintain(endpoint, clock_now_ns());
+}
+
+/* A caller outside that polls while others want its core: if it waits, as it does who computes nothing between two
+ * polls, look for a while, then sleep, as it would in a call that waits. */
+static int endpoint_give_way(struct thole_endpoint *endpoint)
+{
+	struct contention *contention = &endpoint_of(endpoint)->contention;
+	uint64_t start_ns = clock_now_ns(), now_ns = start_ns;
+	int n = 0;
+
+	if (contention_waits(contention, clock_thread_ns())) {
+		while (n == 0 && now_ns - start_ns < CONTENTION_SPIN_NS) {
+			cpu_pause();
+			n = endpoint_poll(endpoint);
+			now_ns = clock_now_ns();
+		}
+		if (n == 0) {
+			contention_slept(contention, endpoint_of(endpoint)->calls);
+			endpoint_sleep(endpoint, now_ns, now_ns + CONTENTION_SLEEP_NS);
+			n = endpoint_poll(endpoint);
+		}
+	}
+	contention_told(contention, clock_thread_ns());
+	return n;
+}
+
+/* Progress for a caller outside, which perhaps waits in a loop of its own. */
+static int endpoint_progress_outside(struct thole_endpoint *endpoint)
+{
+	int n = endpoint_poll(endpoint);
+
+	if (n == 0 && !endpoint->base.simulated) {
+		bool shared = endpoint_shares(endpoint) && !endpoint_awaits_elsewhere(endpoint);
+		uint64_t most = shared ? endpoint->base.options.look_again_shared : endpoint->base.options.look_again;
+
+		endpoint_idle(endpoint); /* in any case: connections are made here */
+		if (__builtin_expect(contention_sleeps(&endpoint_of(endpoint)->contention), 0))
+			n = endpoint_awaits(endpoint) ? endpoint_give_way(endpoint) : 0;
+		else if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
+			n = endpoint_poll_again(endpoint, (uint32_t)most);
+	}
+	if (n > 0)
+		endpoint_of(endpoint)->found_live = endpoint->requests.live;
+	return n;
+}
+
+int thole_progress(struct thole_endpoint *endpoint)
+{
+	int n;
+
+	endpoint_lock(endpoint);
+	n = endpoint_progress_outside(endpoint);
+	endpoint_unlock(endpoint);
+	return n;
 }
 
 static uint64_t deadline_of(uint64_t now_ns, int64_t timeout_ns)

@@ -53,6 +53,7 @@ CACHE = "src/memory/cache.c"
 REGION = "src/memory/region.c"
 MATCH_H = "src/match/match.h"
 SCI = "sim/sci.c"
+CONTENTION = "src/endpoint/contention.h"
 COPY = "src/transport/shm/copy.c"
 DOOR = "src/transport/shm/door.c"
 GUARD = "src/transport/datagram/guard.c"
@@ -60,6 +61,7 @@ KEY = "src/base/key.c"
 LIVENESS = "src/transport/datagram/liveness.c"
 PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
+WAIT = "src/endpoint/wait.c"
 MESSAGE = "src/message/message.c"
 MEMORY = "src/message/memory.c"
 DECLARED = "src/memory/declared.c"
@@ -909,6 +911,30 @@ FAULTS = [
         PATIENCE,
         "return away_ns >= PATIENCE_WAITING_NS ? 0 : polls < patience->account ? polls : patience->account;",
         "return polls < patience->account ? polls : patience->account;",
+    ),
+    Fault(
+        "a thread that computed has lost its core",
+        CONTENTION,
+        " &&\n\t\t    2 * (usage->run_ns - contention->usage.run_ns) < now_ns - contention->asked_ns",
+        "",
+    ),
+    Fault(
+        "a thread that slept by itself has lost its core",
+        CONTENTION,
+        "usage->taken > contention->usage.taken &&\n\t\t    ",
+        "",
+    ),
+    Fault(
+        "sleeps are bought though much comes",
+        CONTENTION,
+        "if (found - contention->found >= CONTENTION_MANY)",
+        "if (false)",
+    ),
+    Fault(
+        "who computes is made to sleep",
+        WAIT,
+        "if (contention_waits(contention, clock_thread_ns())) {",
+        "if (true) {",
     ),
     # ---- Rings
     Fault(

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * contention: whether others want the core of a caller who waits by polling, so that it had better sleep. Pure: times
+ * and what the kernel says of the thread are given.
+ *
+ * To wait by polling, and by yielding now and then, is best among ranks that all wait. Beside a process that computes,
+ * whoever yields is back only after a slice of the scheduler's, some milliseconds later, and so is one that has used
+ * up its own; one that sleeps is let in as soon as it is woken. So a caller who polls sleeps, for a number of times,
+ * after it has lost its core. When they are used up it polls again. If the core is soon lost once more, that was too
+ * early, and it sleeps for twice as many times. A loss after which, and before which, much came is no reason: ranks
+ * that share cores and answer each other for a whole slice, then let others have theirs, do well. So a loss costs about
+ * as much as the sleeps that it has bought.
+ */
+#ifndef THOLE_ENDPOINT_CONTENTION_H
+#define THOLE_ENDPOINT_CONTENTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	CONTENTION_ABSENCE_NS = 1000000, /* between two idle polls: worth asking the kernel why */
+	CONTENTION_WAITING_NS = 20000,   /* a caller that has run for longer between two polls computes */
+	CONTENTION_SPIN_NS = 5000,       /* before a sleep: who answers may be running */
+	CONTENTION_SLEEP_NS = 4000000,   /* a sleep at most: the caller may have other things to poll */
+	CONTENTION_MANY = 128,           /* polls with success since the last loss: sleeping would cost them more */
+	CONTENTION_FREE = 4,             /* losses that buy nothing: a start of many ranks is full of them */
+	CONTENTION_SLEEPS_MIN = 8,       /* that the next one is worth, */
+	CONTENTION_SLEEPS_MAX = 4096,    /* and those after it: some 100 ms */
+};
+
+/* What the kernel says of a thread. */
+struct contention_usage {
+	uint64_t run_ns; /* it has run so long, */
+	uint64_t taken;  /* and lost its core so often though it had something to do, be it only yielding */
+};
+
+struct contention {
+	uint64_t polled_ns; /* the last idle poll that read the clock */
+	uint64_t asked_ns;  /* when the kernel was last asked, */
+	struct contention_usage usage; /* and what it said */
+	uint64_t ran_ns;    /* what the thread had run when its caller was last told that there is nothing */
+	uint32_t losses;    /* one after the other, without much between */
+	uint32_t sleeps;    /* still to be taken */
+	uint32_t bought;    /* by the last loss */
+	uint32_t found;     /* the caller's polls that found something, then or after the last of the sleeps */
+};
+
+/* An idle poll read the clock: whether the time since the one before is a reason for contention_judge. */
+static inline bool contention_absent(struct contention *contention, uint64_t now_ns)
+{
+	uint64_t away_ns = now_ns - contention->polled_ns;
+
+	contention->polled_ns = now_ns;
+	return away_ns >= CONTENTION_ABSENCE_NS;
+}
+
+/* The thread was away. It has lost the core if others took it, and had most of the time since the last absence.
+ * `found`: how many of its polls have found something, modulo 2^32. */
+static inline void contention_judge(struct contention *contention, uint64_t now_ns,
+				    const struct contention_usage *usage, uint32_t found)
+{
+	bool lost = usage->taken > contention->usage.taken &&
+		    2 * (usage->run_ns - contention->usage.run_ns) < now_ns - contention->asked_ns;
+
+	contention->asked_ns = now_ns;
+	contention->usage = *usage;
+	if (!lost || contention->sleeps > 0)
+		return;
+	if (found - contention->found >= CONTENTION_MANY)
+		contention->losses = contention->bought = 0;
+	else if (contention->losses < CONTENTION_FREE)
+		contention->losses++;
+	else if (contention->bought == 0)
+		contention->bought = CONTENTION_SLEEPS_MIN;
+	else if (contention->bought < CONTENTION_SLEEPS_MAX)
+		contention->bought *= 2;
+	contention->sleeps = contention->bought;
+	contention->found = found;
+}
+
+/* Whether a caller that found nothing is to sleep rather than be told. */
+static inline bool contention_sleeps(const struct contention *contention)
+{
+	return contention->sleeps > 0;
+}
+
+/* It has run so long, and is about to be told: whether it waits, having done nothing since it was told last. */
+static inline bool contention_waits(const struct contention *contention, uint64_t run_ns)
+{
+	return run_ns - contention->ran_ns < CONTENTION_WAITING_NS;
+}
+
+static inline void contention_slept(struct contention *contention, uint32_t found)
+{
+	contention->sleeps--;
+	contention->found = found;
+}
+
+static inline void contention_told(struct contention *contention, uint64_t run_ns)
+{
+	contention->ran_ns = run_ns;
+}
+
+#endif

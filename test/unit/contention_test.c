@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who sleeps though it polls: the rule by itself, with given times and losses, and an endpoint that is told by a clock
+ * and a kernel of ours that others have its core. */
+#include "unit.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include "endpoint/contention.h"
+#include "endpoint/endpoint.h"
+#include "pair.h"
+
+/* A thread, and what it has had of its core. */
+struct thread {
+	struct contention contention;
+	struct contention_usage usage;
+	uint64_t now_ns;
+	uint32_t found;
+};
+
+static const struct thread stranger = {.now_ns = 1000000000, .usage = {.run_ns = 900000000, .taken = 7}};
+
+/* So long a time, of which the thread had so much, and in which so many others had its core. */
+static void thread_goes_on(struct thread *thread, uint64_t wall_ns, uint64_t run_ns, uint64_t taken)
+{
+	thread->now_ns += wall_ns;
+	thread->usage.run_ns += run_ns;
+	thread->usage.taken += taken;
+	if (contention_absent(&thread->contention, thread->now_ns))
+		contention_judge(&thread->contention, thread->now_ns, &thread->usage, thread->found);
+}
+
+/* It polls in vain and yields, and is back after a slice of somebody else's. */
+static void thread_loses(struct thread *thread)
+{
+	thread_goes_on(thread, 3000000, 2000, 1);
+}
+
+static struct thread begun(void)
+{
+	struct thread thread = stranger;
+
+	thread_goes_on(&thread, 3000000, 3000000, 0);
+	assert_false(contention_sleeps(&thread.contention));
+	return thread;
+}
+
+/* The losses that buy nothing. */
+static void thread_loses_freely(struct thread *thread)
+{
+	for (int i = 0; i < CONTENTION_FREE; i++) {
+		thread_loses(thread);
+		assert_false(contention_sleeps(&thread->contention));
+	}
+}
+
+/* It takes its sleeps, each ended by what it waits for. Returns how many. */
+static uint32_t sleeps(struct thread *thread)
+{
+	uint32_t slept = 0;
+
+	for (; contention_sleeps(&thread->contention); slept++) {
+		thread->found++;
+		contention_slept(&thread->contention, thread->found);
+	}
+	return slept;
+}
+
+static void loss__buys_sleeps(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
+}
+
+/* Short absences are not even asked about. */
+static void loss__none_while_it_is_back_soon(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		assert_false(contention_absent(&thread.contention, thread.now_ns + CONTENTION_ABSENCE_NS - 1));
+		thread.now_ns += CONTENTION_ABSENCE_NS - 1;
+	}
+}
+
+/* One that computes has had its core, and one that sleeps by itself was not bereft of it. */
+static void loss__none_of_who_computes_or_sleeps(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		thread_goes_on(&thread, 3000000, 2900000, 1);
+		assert_false(contention_sleeps(&thread.contention));
+		thread_goes_on(&thread, 3000000, 2000, 0);
+		assert_false(contention_sleeps(&thread.contention));
+	}
+}
+
+/* Losses that follow each other buy twice as many each time, within a bound; one more while it sleeps buys nothing. */
+static void loss__again(void **state)
+{
+	struct thread thread = begun();
+	uint32_t before = 0;
+
+	(void)state;
+	thread_loses_freely(&thread);
+	for (int i = 0; i < 20; i++) {
+		uint32_t slept;
+
+		thread_loses(&thread);
+		contention_slept(&thread.contention, thread.found);
+		thread_loses(&thread);
+		slept = 1 + sleeps(&thread);
+		assert_int_equal(slept, i == 0 ? CONTENTION_SLEEPS_MIN
+				 : 2 * before < CONTENTION_SLEEPS_MAX ? 2 * before : CONTENTION_SLEEPS_MAX);
+		before = slept;
+	}
+	assert_int_equal(before, CONTENTION_SLEEPS_MAX);
+}
+
+/* Where much came since the last loss, sleeping would have cost more. */
+static void loss__worth_it(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	thread_loses_freely(&thread);
+	for (int i = 0; i < 5; i++) {
+		thread_loses(&thread);
+		assert_true(sleeps(&thread) >= CONTENTION_SLEEPS_MIN);
+	}
+	for (int i = 0; i < 100; i++) {
+		thread.found += CONTENTION_MANY;
+		thread_loses(&thread);
+		assert_false(contention_sleeps(&thread.contention));
+	}
+	thread.found += CONTENTION_MANY - 1;
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
+}
+
+/* ---- An endpoint ------------------------------------------------------------------------------------------------- */
+
+enum { LONG = 1000 }; /* polls */
+
+static uint64_t clock_ns, run_ns, computed_ns;
+static long taken;
+
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+int __real_getrusage(__rusage_who_t who, struct rusage *usage);
+int __wrap_getrusage(__rusage_who_t who, struct rusage *usage);
+
+/* Each look at the clock takes 100 ns; the thread runs only where a test says so. */
+int __wrap_clock_gettime(clockid_t id, struct timespec *now)
+{
+	uint64_t ns = id == CLOCK_THREAD_CPUTIME_ID ? run_ns : clock_ns;
+
+	if (clock_ns == 0)
+		return __real_clock_gettime(id, now);
+	clock_ns += 100;
+	*now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	return 0;
+}
+
+int __wrap_getrusage(__rusage_who_t who, struct rusage *usage)
+{
+	int error = __real_getrusage(who, usage);
+
+	usage->ru_nivcsw = taken;
+	return error;
+}
+
+/* Polls by a caller whose core others have for 3 ms after each, and who has computed for so long. How often it slept
+ * meanwhile. */
+static uint64_t polls(struct thole_endpoint *endpoint, unsigned count)
+{
+	uint64_t before = endpoint_of(endpoint)->own_counters[COUNTER_SLEEPS];
+
+	clock_ns = clock_ns ? clock_ns : 1000000000;
+	for (unsigned i = 0; i < count; i++) {
+		clock_ns += 3000000;
+		run_ns += computed_ns;
+		taken++;
+		assert_int_equal(thole_progress(endpoint), 0);
+	}
+	return endpoint_of(endpoint)->own_counters[COUNTER_SLEEPS] - before;
+}
+
+static void endpoint__sleeps(const char *yield, unsigned least, unsigned most)
+{
+	const char *const options[] = {"network=off", yield, NULL};
+	struct thole_request *receive;
+	struct thole_completion completion;
+	struct pair pair;
+	char byte = 1;
+
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	assert_int_equal(polls(pair.a, LONG), 0); /* it waits for nothing */
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+	assert_in_range(polls(pair.a, LONG), least, most);
+	computed_ns = 1000000;
+	assert_int_equal(polls(pair.a, LONG), 0); /* it computes between two polls */
+	clock_ns = 0;
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, receive, &completion), 0);
+	pair_close(&pair);
+}
+
+static void endpoint__sleeps_while_others_have_its_core(void **state)
+{
+	(void)state;
+	endpoint__sleeps("yield=auto", CONTENTION_SLEEPS_MIN, LONG);
+}
+
+static void endpoint__gives_nothing_away(void **state)
+{
+	(void)state;
+	endpoint__sleeps("yield=never", 0, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(loss__buys_sleeps),
+		cmocka_unit_test(loss__none_while_it_is_back_soon),
+		cmocka_unit_test(loss__none_of_who_computes_or_sleeps),
+		cmocka_unit_test(loss__again),
+		cmocka_unit_test(loss__worth_it),
+		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
+		cmocka_unit_test(endpoint__gives_nothing_away),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
