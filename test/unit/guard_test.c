@@ -173,6 +173,69 @@ static void tag__is_the_one_that_is_due(void **state)
 	two_end(&weak);
 }
 
+enum { RUN = 20, RUN_LAST = PAYLOAD / 2 };
+
+/* Frames of a type behind each other, the last one shorter; as one. */
+static struct guard_frame run_make(struct guard *guard, uint8_t type, uint8_t *frames, struct iovec *first)
+{
+	struct guard_frame run;
+	struct packet packet;
+
+	*first = (struct iovec){frames, frame_make(guard, type, PAYLOAD, frames)};
+	assert_int_equal(codec_native.decode(&packet, frames, first->iov_len), 0);
+	run = guard_frame(&packet, first, 1);
+	run.behind = RUN - 1;
+	for (size_t i = 1; i < RUN; i++)
+		run.last = (uint32_t)frame_make(guard, type, i < RUN - 1 ? PAYLOAD : RUN_LAST,
+						frames + i * first->iov_len);
+	return run;
+}
+
+/* Whatever is altered in any frame of a run, the whole is forged. */
+static void run_is_covered(struct guard *guard, const struct guard_frame *run, uint8_t *frames)
+{
+	assert_int_equal(guard_check(guard, &codec_native, run, 1), GUARD_FINE);
+	for (size_t i = 0; i < RUN; i++)
+		for (size_t at = 0; at < GUARD_HEAD; at++) {
+			uint8_t *byte = frames + i * run->parts[0].iov_len + at;
+
+			if (at < FLAGS_AT + 1 || (at >= CHECKSUM_AT && at < CHECKSUM_AT + CHECKSUM_BYTES))
+				continue; /* who finds runs compares these */
+			if (run->type == PACKET_DATA && at >= run->parts[0].iov_len - PAYLOAD)
+				continue;
+			*byte ^= 0x10;
+			assert_int_equal(guard_check(guard, &codec_native, run, 1), GUARD_FORGED);
+			*byte ^= 0x10;
+		}
+}
+
+/* Frames that lie behind each other are judged as one: where all are newer than what came, and where they are late. */
+static void tag__of_each_frame_of_a_run(void **state)
+{
+	static const uint8_t types[] = {PACKET_RECORD, PACKET_DATA};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types); i++) {
+		static uint8_t frames[RUN * (PACKET_HEAD_MAX + PAYLOAD)], later[PACKET_HEAD_MAX + PAYLOAD];
+		struct guard_frame run;
+		struct iovec first;
+		struct two two;
+
+		two_begin(&two, GUARD_HEADS);
+		run = run_make(&two.one, types[i], frames, &first);
+		run_is_covered(&two.other, &run, frames);
+		assert_int_equal(frame_judge(&two.other, later, frame_make(&two.one, types[i], PAYLOAD, later), true),
+				 GUARD_FINE);
+		run_is_covered(&two.other, &run, frames);
+		guard_seen(&two.other, &run, 1);
+		assert_int_equal(guard_check(&two.other, &codec_native, &run, 1), GUARD_REPLAYED);
+		for (size_t k = 0; k < RUN; k++)
+			assert_int_equal(frame_judge(&two.other, frames + k * first.iov_len,
+						     k < RUN - 1 ? first.iov_len : run.last, false), GUARD_REPLAYED);
+		two_end(&two);
+	}
+}
+
 static void key__of_somebody_else(void **state)
 {
 	const struct guard_end ends[] = {{9, 11, 111}, {1, 9, 111}, {1, 11, 9}, other_end};
@@ -739,6 +802,7 @@ int main(void)
 		cmocka_unit_test(tag__covers_every_bit),
 		cmocka_unit_test(tag__covers_the_length),
 		cmocka_unit_test(tag__is_the_one_that_is_due),
+		cmocka_unit_test(tag__of_each_frame_of_a_run),
 		cmocka_unit_test(key__of_somebody_else),
 		cmocka_unit_test(window__takes_each_once),
 		cmocka_unit_test(window__of_data),
