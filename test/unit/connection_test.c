@@ -617,6 +617,26 @@ static void link__is_left_after_losses(void **state)
 	}
 }
 
+/* What was lost together is one loss. */
+static void link__is_not_left_for_one_loss(void **state)
+{
+	size_t lengths[4 * LINK_LOSSES];
+	struct packet packet;
+	struct host *host = host_open(0);
+	struct connection *connection = stranger_opens_both(host, &packet);
+
+	(void)state;
+	packet.credit = 64;
+	connection->out.trip.least_ns = TRIP_NS;
+	stranger_repeated(host, connection, &packet, NARROW, LINK_TRIP_NS + 1); /* says the credit, and no more */
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		lengths[i] = 1000 + 8 * i;
+	assert_true(stranger_repeated_all(host, connection, &packet, lengths, sizeof(lengths) / sizeof(lengths[0]),
+					  TRIP_NS) >= LINK_LOSSES);
+	assert_int_equal(host_count(host, COUNTER_LINK_FALLBACKS), 0);
+	host_close(host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -642,6 +662,7 @@ int main(void)
 		cmocka_unit_test(stalled__neither),
 		cmocka_unit_test(silent__by_what_its_host_says),
 		cmocka_unit_test(link__is_left_after_losses),
+		cmocka_unit_test(link__is_not_left_for_one_loss),
 	};
 
 	return cmocka_run_group_tests_name("connection", tests, NULL, NULL);

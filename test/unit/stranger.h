@@ -286,17 +286,20 @@ static inline struct connection *host_connection(const struct host *host)
 
 enum { WIDE = 60000, NARROW = 8, TRIP_NS = 50000 };
 
-/* A message arrives, as it seems by a repetition of all of its frames so long ago. */
-static inline void stranger_repeated(struct host *host, struct connection *connection, struct packet *packet,
-				     size_t length, uint64_t ago_ns)
+/* Messages arrive, as it seems by a repetition of all of their frames so long ago. Returns how many entries of the
+ * sender's books these were. */
+static inline unsigned stranger_repeated_all(struct host *host, struct connection *connection, struct packet *packet,
+					     const size_t *lengths, unsigned count, uint64_t ago_ns)
 {
 	static const uint8_t bytes[WIDE];
+	unsigned entries = 0;
 
-	assert_int_equal(thole_send(host->endpoint, 0, bytes, length, 0, 0, 0, NULL, NULL), 0);
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(thole_send(host->endpoint, 0, bytes, lengths[i], 0, 0, 0, NULL, NULL), 0);
 	while (endpoint_advance(host->endpoint, ++host->now_ns) > 0)
 		;
 	for (struct list_node *node = list_first(&connection->out.unacked); node;
-	     node = list_next(&connection->out.unacked, node)) {
+	     node = list_next(&connection->out.unacked, node), entries++) {
 		struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
 
 		frame->resends = 1;
@@ -307,6 +310,13 @@ static inline void stranger_repeated(struct host *host, struct connection *conne
 	packet->ack = connection->out.next;
 	stranger_says(host, RAW, packet, 0);
 	assert_true(list_empty(&connection->out.unacked));
+	return entries;
+}
+
+static inline void stranger_repeated(struct host *host, struct connection *connection, struct packet *packet,
+				     size_t length, uint64_t ago_ns)
+{
+	stranger_repeated_all(host, connection, packet, &length, 1, ago_ns);
 }
 
 #endif
