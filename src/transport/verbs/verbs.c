@@ -326,7 +326,8 @@ static void word_record(struct pair *pair, const struct record *word, const uint
 
 	if (at == 0 && !pair->gathered && whole <= WORD_RECORD_MAX) {
 		pair->gathered_to = 0;
-		pair->gathered = malloc(whole + 1);
+		/* as in a slot, where a record that ends with its payload has room for all of one */
+		pair->gathered = calloc(1, sizeof(struct head) + sizeof(struct record) + whole);
 		if (!pair->gathered) {
 			pair->card->owner->up->lost(pair->peer, THOLE_ERR_MEMORY);
 			return;
