@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "../test/vm/need.h"
 #include "instructions.h"
 #include "thole.h"
 
@@ -31,16 +32,6 @@ static char *buffer;
 static size_t size;
 static double each_ns; /* how long an instruction takes here */
 static uint64_t *idle; /* turns of idle's loop, of two instructions each */
-
-#define NEED(condition) need((condition), #condition, __LINE__)
-
-static void need(bool well, const char *what, int line)
-{
-	if (well)
-		return;
-	printf("line %d: not %s: %s\n", line, what, thole_detail());
-	exit(1);
-}
 
 /* Runs when nobody else wants the processor, and counts instructions in the place of its sleep: the clock goes by
  * instructions alone then, where it would leap otherwise. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "need.h"
 #include "thole.h"
 #include "transport/verbs/port.h"
 
@@ -23,16 +24,6 @@ struct end {
 };
 
 static struct end one, two;
-
-#define NEED(condition) need((condition), #condition, __LINE__)
-
-static void need(bool well, const char *what, int line)
-{
-	if (well)
-		return;
-	printf("line %d: not %s: %s\n", line, what, thole_detail());
-	exit(1);
-}
 
 static void fill(struct end *end, unsigned seed)
 {

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "need.h"
 #include "thole.h"
 
 enum { BYTES = 1 << 20, ROUNDS = 60, SHORT = 8192, ACCESSES = 40, KEY = 7 };
@@ -18,17 +19,6 @@ enum { BYTES = 1 << 20, ROUNDS = 60, SHORT = 8192, ACCESSES = 40, KEY = 7 };
 static struct thole_endpoint *endpoint;
 static uint32_t peer;
 static unsigned char *buffer;
-
-#define NEED(condition) need((condition), #condition, __LINE__)
-
-static void need(int well, const char *what, int line)
-{
-	if (well)
-		return;
-	printf("line %d: not %s: %s\n", line, what, thole_detail());
-	fflush(stdout);
-	_exit(1);
-}
 
 static void open_with(char *options, int to, int from)
 {
