@@ -404,6 +404,8 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 	endpoint_maintain(endpoint, clock_now_ns());
 }
 
+/* ---- Callers that poll ------------------------------------------------------------------------------ */
+
 /* A caller outside that polls while others want its core: if it waits, as it does who computes nothing between two
  * polls, look for a while, then sleep, as it would in a call that waits. */
 static int endpoint_give_way(struct thole_endpoint *endpoint)
@@ -457,6 +459,8 @@ int thole_progress(struct thole_endpoint *endpoint)
 	endpoint_unlock(endpoint);
 	return n;
 }
+
+/* ---- Calls that wait ------------------------------------------------------------------------------- */
 
 static uint64_t deadline_of(uint64_t now_ns, int64_t timeout_ns)
 {
