@@ -214,11 +214,13 @@ __attribute__((noinline)) static void message_arrived_other(struct peer *peer, c
 	const struct transport *transport = peer->base.transport;
 	unsigned kind = record->kind;
 
-	if (kind == RECORD_CARD && transport->word && !peer->base.gone) {
+	if (peer->base.gone) /* since a record before this one, of the same burst */
+		return;
+	if (kind == RECORD_CARD && transport->word) {
 		transport->word(&peer->base, record, payload, length);
 		return;
 	}
-	if (kind == RECORD_NONE || kind >= RECORD_CARD || peer->base.gone) {
+	if (kind == RECORD_NONE || kind >= RECORD_CARD) {
 		message_bad(peer);
 		return;
 	}

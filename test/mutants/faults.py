@@ -1019,6 +1019,24 @@ FAULTS = [
         "return true;",
     ),
     Fault(
+        "who sends to a peer that has ended loses what it wrote",
+        CONNECT,
+        "if (link->in.segment && ring_ready(&link->in)) {",
+        "if (false) {",
+    ),
+    Fault(
+        "a greeting that was not read yet ends with its sender",
+        CONNECT,
+        "\t\tconnect_accept_all(owner, clock_now_ns());\n",
+        "\t\t;\n",
+    ),
+    Fault(
+        "records of a peer that is gone are called wrong",
+        MESSAGE,
+        "if (peer->base.gone) /* since a record before this one, of the same burst */\n\t\treturn;",
+        "if (peer->base.gone) {\n\t\tmessage_bad(peer);\n\t\treturn;\n\t}",
+    ),
+    Fault(
         "another user's process is let in",
         CONNECT,
         " || credentials.uid != geteuid())",

@@ -310,7 +310,7 @@ static void greeting__does_not_come(void **state)
 	greet_open(&pair);
 	shm = shm_of(&pair.b->base);
 	fd = greet_connect(&pair);
-	connect_accept(&pair.b->base, 5);
+	connect_accept_all(&pair.b->base, 5);
 	assert_int_equal(shm->greeting_count, 2); /* a has said nothing either */
 	connect_expire(&pair.b->base, 500000000);
 	assert_int_equal(shm->greeting_count, 2);
@@ -350,6 +350,59 @@ static void shm__closed_is_not_dead(void **state)
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), expected);
 		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), expected);
 		thole_endpoint_close(pair.a);
+	}
+}
+
+enum { WORDS = 100 };
+
+/* a says so much to b, of which b handles a part or has not even read the greeting, and is gone. */
+static void words_say(struct pair *pair, bool known, bool sync, bool dies)
+{
+	static const char *const options[] = {"network=off", NULL};
+
+	pair_open(pair, options);
+	for (uint8_t i = 0; i < WORDS; i++)
+		assert_int_equal(thole_send(pair->a, pair->a_to_b, &i, 1, 0, 0, sync ? THOLE_SYNC : 0, NULL, NULL), 0);
+	if (known)
+		for (int i = 0; i < 200 && pair_counter(pair->b, "accepts") == 0; i++)
+			thole_progress(pair->b);
+	if (dies)
+		endpoint_vanish(pair->a);
+	else
+		thole_endpoint_close(pair->a);
+}
+
+/* What arrived comes before its sender's end, also where it is seen because an answer to it finds nobody. */
+static void shm__last_words_before_the_end(void **state)
+{
+	(void)state;
+	for (int row = 0; row < 16; row++) {
+		bool known = row & 1, sync = row & 2, dies = row & 4, answers = row & 8;
+		int expected = dies ? THOLE_ERR_PEER : THOLE_ERR_CLOSED;
+		struct thole_request *answer = NULL, *receive;
+		struct thole_completion completion;
+		struct pair pair;
+		uint8_t byte = 0;
+
+		words_say(&pair, known, sync, dies);
+		if (answers)
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &answer), 0);
+		for (int i = 0; i < WORDS; i++) {
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+			assert_int_equal(thole_wait(pair.b, receive, -1, &completion), 0);
+			assert_int_equal(completion.status, 0);
+			assert_int_equal(byte, i);
+		}
+		if (answers) {
+			assert_int_equal(thole_wait(pair.b, answer, -1, &completion), 0);
+			assert_int_equal(completion.status, expected);
+		}
+		completion.status = thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive);
+		if (completion.status == 0)
+			assert_int_equal(thole_wait(pair.b, receive, -1, &completion), 0);
+		assert_int_equal(completion.status, expected);
+		assert_int_equal(pair_counter(pair.b, "bad_records"), 0);
+		thole_endpoint_close(pair.b);
 	}
 }
 
@@ -750,6 +803,7 @@ int main(void)
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),
 		cmocka_unit_test(shm__closed_is_not_dead),
+		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(network__connects),
 		cmocka_unit_test(network__refused),
 		cmocka_unit_test(network__of_one_user),

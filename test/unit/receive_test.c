@@ -327,6 +327,25 @@ static void eager__of_a_length_that_cannot_be(void **state)
 	}
 }
 
+/* A record before them, of the same burst, has shown that the peer is gone: the rest is nobody's, and not wrong. */
+static void records__of_a_peer_that_is_gone(void **state)
+{
+	static const uint8_t kinds[] = {RECORD_EAGER, RECORD_PIECE, RECORD_RTS, RECORD_FINISH, RECORD_PUT, RECORD_CARD};
+	struct thole_completion completion;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, no_options);
+	peer_lost(endpoint_peer(pair.b, pair.b_to_a), THOLE_ERR_PEER);
+	for (size_t i = 0; i < sizeof(kinds); i++) {
+		struct record record = {.kind = kinds[i]};
+
+		assert_false(refused(&pair, &record, 0));
+		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 0);
+	}
+	pair_close(&pair);
+}
+
 /* Between the pieces of a message comes nothing else, and they are no longer than it: else it has failed. */
 static void pieces__are_disturbed(void **state)
 {
@@ -1444,6 +1463,7 @@ int main(void)
 		cmocka_unit_test(sync__answered_after_the_payload_was_copied),
 		cmocka_unit_test(rts__of_a_window_that_cannot_be),
 		cmocka_unit_test(eager__of_a_length_that_cannot_be),
+		cmocka_unit_test(records__of_a_peer_that_is_gone),
 		cmocka_unit_test(pieces__are_disturbed),
 		cmocka_unit_test(multi__takes_messages_until_full),
 		cmocka_unit_test(multi__cancel_gives_the_buffer_back_once),

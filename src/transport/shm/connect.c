@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/siphash.h"
 #include "transport/shm/shm.h"
@@ -181,11 +182,13 @@ static void connect_turn_away(struct transport_owner *owner)
 	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
 }
 
-void connect_accept(struct transport_owner *owner, uint64_t now_ns)
+/* Take up to EVENT_BURST connections that wait at the listener, and their greetings. Returns how many there were. */
+static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
+	int count = 0;
 
-	for (int i = 0; i < EVENT_BURST && shm->greeting_count < GREETINGS_MAX; i++) {
+	for (; count < EVENT_BURST && shm->greeting_count < GREETINGS_MAX; count++) {
 		int fd = limits_descriptor(accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 		struct watch *watch;
 		pid_t pid = 0;
@@ -193,7 +196,7 @@ void connect_accept(struct transport_owner *owner, uint64_t now_ns)
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE)
 				connect_turn_away(owner);
-			return;
+			break;
 		}
 		watch = malloc(sizeof(*watch));
 		if (!watch || socket_credentials(fd, &pid) != 0) {
@@ -210,6 +213,19 @@ void connect_accept(struct transport_owner *owner, uint64_t now_ns)
 		else
 			connect_event(owner, watch, now_ns); /* it is usually there already */
 	}
+	return count;
+}
+
+void connect_accept_all(struct transport_owner *owner, uint64_t now_ns)
+{
+	struct shm *shm = shm_of(owner);
+
+	for (struct list_node *node = list_first(&shm->greetings), *next; node; node = next) {
+		next = list_next(&shm->greetings, node);
+		connect_event(owner, container_of(node, struct watch, node), now_ns);
+	}
+	for (int i = 0; i < SOMAXCONN && connect_accept(owner, now_ns) == EVENT_BURST; i += EVENT_BURST)
+		;
 }
 
 /* Receive a message, and the one descriptor that may come with it: -1 where there is none, or are several. */
@@ -429,6 +445,27 @@ static int connect_try(struct transport_peer *peer)
 	return 0;
 }
 
+/* Nobody answers for the peer. What it wrote before it ended comes first, and so does a greeting that was not read:
+ * then 0, and it is lost once all that is handled. */
+static int connect_failed(struct transport_peer *peer, int error)
+{
+	struct transport_owner *owner = peer->owner;
+	struct shm_peer *link = shm_link(peer);
+
+	if (!link->in.segment) /* so this is no answer to a record, and rings may be added */
+		connect_accept_all(owner, clock_now_ns());
+	if (link->in.segment && ring_ready(&link->in)) {
+		connect_ending(peer);
+		return 0;
+	}
+	if (link->in.segment)
+		error = shm_end_status(link);
+	watch_close(&link->watch_out);
+	segment_release_out(&link->out);
+	owner->up->lost(peer, error);
+	return error;
+}
+
 int connect_peer(struct transport_peer *peer)
 {
 	struct transport_owner *owner = peer->owner;
@@ -453,12 +490,7 @@ int connect_peer(struct transport_peer *peer)
 		shm_of(owner)->connecting++;
 		return 0;
 	}
-	if (error) {
-		watch_close(&link->watch_out);
-		segment_release_out(&link->out);
-		peer->owner->up->lost(peer, error);
-	}
-	return error;
+	return error ? connect_failed(peer, error) : 0;
 }
 
 /* Peers whose listeners were full. */
@@ -479,7 +511,7 @@ void connect_retry(struct transport_owner *owner)
 		link->connecting = false;
 		shm->connecting--;
 		if (error)
-			owner->up->lost(link->peer, error);
+			connect_failed(link->peer, error);
 		else
 			owner->up->connected(link->peer, 0);
 	}

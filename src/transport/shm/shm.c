@@ -130,7 +130,7 @@ static void shm_notify_close(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
 
-	connect_accept(owner, clock_now_ns());
+	connect_accept_all(owner, clock_now_ns());
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 

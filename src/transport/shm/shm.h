@@ -409,8 +409,8 @@ static inline int ring_poll(struct ring_in *ring)
 socklen_t connect_name(uint64_t endpoint, struct sockaddr_un *name);
 int connect_open(struct transport_owner *owner);
 void connect_close(struct transport_owner *owner);
-/* Take connections that wait at the listener, and their greetings. */
-void connect_accept(struct transport_owner *owner, uint64_t now_ns);
+/* Take all connections that wait at the listener, and all greetings that are here. Not while rings are polled. */
+void connect_accept_all(struct transport_owner *owner, uint64_t now_ns);
 int connect_peer(struct transport_peer *peer);
 void connect_retry(struct transport_owner *owner);
 void connect_expire(struct transport_owner *owner, uint64_t now_ns);
