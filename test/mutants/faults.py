@@ -899,6 +899,24 @@ FAULTS = [
         "\t\t\tframes += udp_drain(udp, i, UDP_HEED_POLLS);\n",
         "\t\t\tframes += 0;\n",
     ),
+    Fault(
+        "that a peer is gone is believed before other links are polled",
+        "src/transport/datagram/silence.c",
+        "bool more = silence->refused_polls == 1 || silence",
+        "bool more = silence",
+    ),
+    Fault(
+        "that a peer is gone is believed after one poll of other links",
+        "src/transport/datagram/silence.c",
+        "silence->refused_polls == 1 || silence->heard_ns >= silence->checked_ns;",
+        "silence->refused_polls == 1;",
+    ),
+    Fault(
+        "that a peer is gone is not believed while it is heard",
+        "src/transport/datagram/silence.c",
+        "if (more && silence->refused_polls < REFUSED_POLLS) {",
+        "if (more) {",
+    ),
     # ---- Waiting
     Fault(
         "looking again in vain costs nothing",

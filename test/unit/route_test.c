@@ -384,6 +384,68 @@ static void own_interface__is_no_way_for_raw_frames(void **state)
 	host_close(host);
 }
 
+/* ---- A host that says that nobody is there ---------------------------------------------------------------- */
+
+static struct connection *three_refused(struct host **host_p, struct packet *packet_p)
+{
+	struct connection *connection = three_open(host_p, packet_p);
+	struct path path = host_path(UDP, 2);
+
+	engine_refused((*host_p)->engine, &(*host_p)->sinks[UDP].link, &path);
+	assert_int_equal(connection->state, CONNECTION_OPEN);
+	return connection;
+}
+
+/* What the peer has sent before waits in the memory of another link, and is more than a poll of that brings. */
+static void refused__after_what_other_links_have(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_refused(&host, &packet);
+	struct thole_request *receives[2];
+	struct thole_completion completion;
+
+	(void)state;
+	packet.type = PACKET_RECORD;
+	packet.message = (struct packet_message){.record = {.kind = RECORD_EAGER, .tag = 1}};
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(thole_recv(host->endpoint, 0, NULL, 0, 1, UINT64_MAX, 0, NULL, &receives[i]), 0);
+		packet.sequence = 1 + i;
+		stranger_leaves(host, RAW, &packet);
+	}
+	host->engine->now_ns = ++host->now_ns;
+	engine_expire(host->engine); /* in the poll that has told it */
+	assert_int_equal(connection->state, CONNECTION_OPEN);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(connection->state, CONNECTION_OPEN);
+		endpoint_advance(host->endpoint, ++host->now_ns);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(thole_wait(host->endpoint, receives[i], 0, &completion), 0);
+		assert_int_equal(completion.status, 0);
+	}
+	assert_int_equal(connection->state, CONNECTION_DEAD);
+	host_close(host);
+}
+
+/* Though it is heard. */
+static void refused__in_the_end(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_refused(&host, &packet);
+
+	(void)state;
+	for (unsigned i = 1; i <= REFUSED_POLLS; i++) {
+		assert_int_equal(connection->state, CONNECTION_OPEN);
+		host->engine->now_ns = ++host->now_ns;
+		stranger_says(host, RAW, &packet, 0);
+		endpoint_advance(host->endpoint, host->now_ns);
+	}
+	assert_int_equal(connection->state, CONNECTION_DEAD);
+	host_close(host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +462,8 @@ int main(void)
 		cmocka_unit_test(data__goes_the_way_of_its_pull),
 		cmocka_unit_test(silent_peer__is_asked_by_each_link),
 		cmocka_unit_test(own_interface__is_no_way_for_raw_frames),
+		cmocka_unit_test(refused__after_what_other_links_have),
+		cmocka_unit_test(refused__in_the_end),
 	};
 
 	return cmocka_run_group_tests_name("route", tests, NULL, NULL);

@@ -14,7 +14,7 @@
 
 /* LANE: a third one, the best for DATA, which goes by UDP without it. */
 enum { UDP, RAW, LINKS_USUAL, LANE = LINKS_USUAL, LINKS };
-enum { ETHERTYPE = 0x88b5, JOB_KEY = 77 };
+enum { ETHERTYPE = 0x88b5, JOB_KEY = 77, FRAME_SHORT = 256 };
 
 /* A link that keeps the last frame, and counts bytes. */
 struct sink {
@@ -23,6 +23,12 @@ struct sink {
 	size_t last_length;
 	size_t longest;
 	uint64_t bytes, frames;
+	/* what lies in its memory; each call to receive hands over one */
+	struct {
+		uint8_t bytes[FRAME_SHORT];
+		size_t length;
+	} in[2];
+	unsigned in_count, in_taken;
 };
 
 struct host {
@@ -57,11 +63,23 @@ static inline unsigned sink_send(struct link *link, const struct frame_out *fram
 	return count;
 }
 
+static inline struct path host_path(unsigned link, uint8_t number)
+{
+	return link != RAW ? (struct path){{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = number, [16] = 1, [17] = 1}}
+			   : (struct path){{2, 0, 0, 0, 0, number, 0, 0, 0, (uint8_t)(100 + number)}};
+}
+
 static inline unsigned sink_receive(struct link *link, unsigned budget)
 {
-	(void)link;
+	struct sink *sink = (struct sink *)link;
+	struct path from = host_path(link->index, 2);
+
 	(void)budget;
-	return 0;
+	if (sink->in_taken == sink->in_count)
+		return 0;
+	engine_frame(link->engine, link, &from, sink->in[sink->in_taken].bytes, sink->in[sink->in_taken].length);
+	sink->in_taken++;
+	return 1;
 }
 
 static inline bool sink_ready(struct link *link)
@@ -126,12 +144,6 @@ static inline void host_parts(uint8_t number, struct address_parts *parts)
 {
 	*parts = (struct address_parts){.host = number, .endpoint = 100u + number,
 					.network = {ADDRESS_IPV4, 0, 1, 1, 10, 0, 0, number, 2, 0, 0, 0, 0, number}};
-}
-
-static inline struct path host_path(unsigned link, uint8_t number)
-{
-	return link != RAW ? (struct path){{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = number, [16] = 1, [17] = 1}}
-			   : (struct path){{2, 0, 0, 0, 0, number, 0, 0, 0, (uint8_t)(100 + number)}};
 }
 
 /* With so many of the links, from that one on. */
@@ -218,6 +230,17 @@ static inline void stranger_says_from(struct host *host, unsigned link, uint8_t 
 static inline void stranger_says(struct host *host, unsigned link, const struct packet *packet, size_t length)
 {
 	stranger_says_from(host, link, 2, packet, length);
+}
+
+/* The same, but the frame waits in the link's memory until that is polled. */
+static inline void stranger_leaves(struct host *host, unsigned link, const struct packet *packet)
+{
+	struct sink *sink = &host->sinks[link];
+	size_t at = sink->in_count++;
+
+	assert_true(at < sizeof(sink->in) / sizeof(*sink->in));
+	sink->in[at].length = codec_native.encode(packet, sink->in[at].bytes) + packet->length;
+	assert_true(sink->in[at].length <= FRAME_SHORT);
 }
 
 /* From where it says that it is, and that is somebody else. */

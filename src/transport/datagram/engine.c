@@ -365,13 +365,11 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 
 void engine_refused(struct engine *engine, struct link *link, const struct path *to)
 {
-	struct connection *connection = connection_by_path(engine, link, to), *next;
+	struct connection *connection = connection_by_path(engine, link, to);
 
-	for (; connection; connection = next) {
-		next = connection_next_by_path(connection, link, to);
+	for (; connection; connection = connection_next_by_path(connection, link, to))
 		if (connection->state != CONNECTION_DEAD)
-			connection_lost(connection, THOLE_ERR_PEER);
-	}
+			silence_refused(connection);
 }
 
 void engine_shrink(struct engine *engine, struct link *link, const struct path *to, uint32_t frame_max)

@@ -114,7 +114,7 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 bool engine_frames(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
 		   size_t length, size_t segment);
 
-/* A host answers that nobody is at this path (ICMP port unreachable). */
+/* A host answers that nobody is at this path (ICMP port unreachable). What other links have comes first. */
 void engine_refused(struct engine *engine, struct link *link, const struct path *to);
 /* Frames of this length do not fit the path any more. */
 void engine_shrink(struct engine *engine, struct link *link, const struct path *to, uint32_t frame_max);

@@ -3,7 +3,7 @@
  * silence: whether a silent peer lives, and whether one that is heard lets anything get on. Pure.
  *
  * Only while something is pending does anybody ask. A process that computes answers nothing, so its host is asked
-(link->liveness). Time counts as silence only while we polled.
+ * (link->liveness). Time counts as silence only while we polled.
  */
 #include "transport/datagram/connection.h"
 #include "transport/datagram/transmit_frame.h"
@@ -119,6 +119,33 @@ static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 	return connection->silence.unfed_ns >= patience_ns || connection->silence.untaken_ns >= patience_ns;
 }
 
+void silence_refused(struct connection *connection)
+{
+	if (connection->silence.refused_polls > 0)
+		return;
+	connection->silence.refused_polls = 1;
+	connection->silence.checked_ns = connection->engine->now_ns + 1;
+	connection_wake(connection, connection->silence.checked_ns);
+}
+
+/* What it sent before it ended may be in the memory of any link. So it is lost when all of them were polled (the first
+ * look may be within the poll that has told it) and brought nothing of it; at the latest after some polls, as somebody
+ * may say so of a peer that goes on sending. */
+static uint64_t silence_check_refused(struct connection *connection)
+{
+	struct silence *silence = &connection->silence;
+	bool more = silence->refused_polls == 1 || silence->heard_ns >= silence->checked_ns;
+
+	if (connection->engine->now_ns < silence->checked_ns)
+		return silence->checked_ns;
+	if (more && silence->refused_polls < REFUSED_POLLS) {
+		silence->refused_polls++;
+		return silence->checked_ns = connection->engine->now_ns + 1;
+	}
+	connection_lost(connection, THOLE_ERR_PEER);
+	return UINT64_MAX;
+}
+
 /* Time counts as silence only while we polled, and only while something was pending. */
 uint64_t silence_check(struct connection *connection)
 {
@@ -126,6 +153,8 @@ uint64_t silence_check(struct connection *connection)
 	uint64_t patience_ns = engine->owner->options.peer_timeout, now_ns = engine->now_ns;
 	uint64_t turn_ns = patience_ns / 8 ? patience_ns / 8 : 1, since_ns;
 
+	if (connection->silence.refused_polls > 0)
+		return silence_check_refused(connection);
 	if (!silence_pending(connection)) {
 		silence_ask_no_more(connection);
 		connection->silence.checked_ns = 0;

@@ -9,6 +9,7 @@
 
 enum silence_limits {
 	LIVENESS_NS = 50000000, /* between two checks whether a silent peer's process lives */
+	REFUSED_POLLS = 64,     /* that may bring something of a peer whose host says that it is gone */
 };
 
 /* A peer whose host has its port while nobody answers there is stopped, or dead with a copy of the socket left: its
@@ -26,10 +27,13 @@ struct silence {
 	bool asking;                /* link->liveness is at work */
 	bool awaited;               /* somebody waits for this peer, though nothing is under way */
 	uint8_t starved;            /* time-outs without DATA, though the peer says other things */
+	uint8_t refused_polls;      /* since its host said that it is gone, from 1 on; 0: it does not */
 };
 
 /* The peer is lost. */
 void silence_end(struct connection *connection);
+/* Its host says that nobody is there. */
+void silence_refused(struct connection *connection);
 /* Do what is due; when something is next, UINT64_MAX: never. The peer may be lost by it. */
 uint64_t silence_check(struct connection *connection);
 /* Find the peers that only receives wait for, so that their silence is noticed. The engine's owner calls it now
