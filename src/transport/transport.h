@@ -188,8 +188,6 @@ struct transport {
 	void (*close)(struct transport_owner *owner);
 	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
 	bool (*drained)(struct transport_owner *owner);
-	/* The same of one peer. NULL: it has. */
-	bool (*settled)(struct transport_peer *peer);
 	/* An answer is awaited to what went to this peer by another transport: find out if it dies. NULL: none is. */
 	void (*watch)(struct transport_peer *peer);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */

@@ -1968,6 +1968,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "records by the queue do not wait for those by the connection",
+        "src/transport/verbs/pair.c",
+        "\tpair->behind = pair->way == WAY_NETWORK;\n",
+        "",
+    ),
+    Fault(
         "who waits for an answer to what went by the queue watches nobody",
         "src/transport/verbs/verbs.c",
         "\t\tdatagram_transport.watch(peer);\n",

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/datagram/connection.h"
 #include "unit.h"
 
 enum { HOSTS = 40, BYTES = 1 << 20, QUEUES = 4 };
@@ -297,6 +298,61 @@ static void begin_beside(void)
 	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 0);
 	message_within(0, 1, 100, MILLISECOND);
 	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 1);
+}
+
+/* The order in which messages came. */
+enum { MESSAGES = 256 };
+static uint64_t came[MESSAGES], came_count;
+
+static void complete_in_order(struct process *process, const struct thole_completion *completion)
+{
+	complete(process, completion);
+	if (completion->operation == THOLE_OP_RECEIVE && came_count < MESSAGES)
+		came[came_count++] = completion->tag;
+}
+
+/* What was sent as the way went from the connection to the queue is under way, though its sender looks at nothing any
+ * more; and it is there in order. */
+static void test_sender_leaves(void **state)
+{
+	static const struct application ordered = {.step = step, .complete = complete_in_order};
+	uint32_t sent = 0, peer;
+	struct pair *pair;
+
+	(void)state;
+	came_count = 0;
+	beside = true;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	beside = false;
+	bench.process[1]->application = &ordered;
+	peer = handle_of(0, 1);
+	for (int i = 0; i < MESSAGES; i++)
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 0, 0, 0, NULL, NULL),
+				 0);
+	do { /* one after the other by the connection, until the queue is there */
+		if (came_count == sent)
+			assert_int_equal(thole_send(bench.process[0]->endpoint, peer, bench.from, 100, sent++, 0,
+						    THOLE_INJECT, NULL, NULL), 0);
+		wake();
+		world_run(&bench.world, bench.world.now_ns + MICROSECOND);
+		pair = pair_of(&bench.process[0]->endpoint->peers[peer]->base);
+	} while (sent < MESSAGES - 3 && !(pair && pair->state == PAIR_OPEN && pair->proven));
+	assert_false(list_empty(&connection_of(pair->peer)->out.unacked)); /* of the last one */
+	bench.network.conditions.latency_ns = 5 * MILLISECOND; /* the last word by the connection comes late */
+	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(thole_send(bench.process[0]->endpoint, peer, bench.from, 100, sent++, 0,
+					    THOLE_INJECT, NULL, NULL), 0);
+	process_advance(bench.process[0]);
+	process_compute(bench.process[0], 1000 * MILLISECOND);
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+	assert_int_equal(came_count, sent - 3); /* which are there, and wait for it */
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+	assert_int_equal(came_count, sent);
+	for (uint32_t i = 0; i < sent; i++)
+		assert_int_equal(came[i], i);
+	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 3);
+	end();
 }
 
 /* Who sends by the queue hears nothing by the connection, nor does who gets by it: as long as it is that queue. */
@@ -725,6 +781,7 @@ int main(void)
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_next_queue),
+		cmocka_unit_test(test_sender_leaves),
 		cmocka_unit_test(test_by_queue),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_queues_break),

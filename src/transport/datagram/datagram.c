@@ -727,13 +727,6 @@ static bool datagram_drained(struct transport_owner *owner)
 	return engine_drained(&datagram_of(owner)->engine);
 }
 
-static bool datagram_settled(struct transport_peer *peer)
-{
-	const struct connection *connection = connection_of(peer);
-
-	return connection && connection->state == CONNECTION_OPEN && list_empty(&connection->out.unacked);
-}
-
 static void datagram_watch(struct transport_peer *peer)
 {
 	struct connection *connection = connection_of(peer);
@@ -790,7 +783,6 @@ const struct transport datagram_transport = {
 	.open = datagram_open,
 	.close = datagram_close,
 	.drained = datagram_drained,
-	.settled = datagram_settled,
 	.watch = datagram_watch,
 	.notify_close = datagram_notify_close,
 	.info_own = datagram_info_own,

@@ -82,13 +82,12 @@ static int card_register(struct card *card)
 }
 
 /* Receives that were filled are posted again, several at a time. */
-static void card_receive(struct card *card, uint32_t index)
+void card_receive(struct card *card, uint32_t index)
 {
 	const struct card_setup *setup = &card->setup;
 
 	card->empty[card->empty_count] =
-		(struct nic_segment){card->memory + (uint64_t)(setup->slots + index) * setup->slot, setup->slot,
-				     card->registered.local_key};
+		(struct nic_segment){card_received_at(card, index), setup->slot, card->registered.local_key};
 	card->empty_ids[card->empty_count++] = index;
 	if (card->empty_count < NIC_RECEIVES_MAX && card->empty_count < setup->receives / CARD_EMPTY)
 		return;
@@ -105,7 +104,8 @@ static int card_lay_out(struct card *card)
 	card->slots = calloc(setup->slots, sizeof(*card->slots));
 	card->bays = calloc(setup->bays, sizeof(*card->bays));
 	card->landing_used = calloc(setup->bays, 1);
-	if (!card->slots || !card->bays || !card->landing_used)
+	card->held = calloc(setup->receives, sizeof(*card->held));
+	if (!card->slots || !card->bays || !card->landing_used || !card->held)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
 	card->landing = bays + (uint64_t)setup->bays * setup->bay;
 	card->landing_free = setup->bays;
@@ -137,6 +137,7 @@ static void card_free(struct card *card)
 	free(card->slots);
 	free(card->bays);
 	free(card->landing_used);
+	free(card->held);
 	free(card->memory);
 	free(card);
 }
@@ -218,13 +219,14 @@ void card_unwatch(struct card *card, uint64_t id)
 
 static void card_received(struct card *card, struct pair *pair, const struct nic_completion *completion)
 {
-	const struct card_setup *setup = &card->setup;
 	uint32_t index = (uint32_t)completion->id;
 
-	if (completion->status == 0 && pair && !pair->dead && completion->operation == NIC_RECEIVE)
-		records_arrived(pair, card->memory + (uint64_t)(setup->slots + index) * setup->slot,
-				completion->length);
-	else if (completion->status == 0 && pair && !pair->dead) {
+	if (completion->status == 0 && pair && !pair->dead && completion->operation == NIC_RECEIVE) {
+		if (!records_arrived(pair, card_received_at(card, index), completion->length)) {
+			records_hold(pair, index);
+			return;
+		}
+	} else if (completion->status == 0 && pair && !pair->dead) {
 		pair->arrived++;
 		pair_alive(pair);
 		card_attend(pair);

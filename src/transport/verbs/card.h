@@ -187,6 +187,8 @@ struct pair {
 	uint8_t way;                /* enum pair_way */
 	bool proven;                /* something of the peer's has come by this queue, */
 	bool heard;                 /* and a record */
+	bool behind;                /* the peer's records by it wait for those that went by the connection: */
+	uint32_t held, held_last;   /* receives, by index, one more; 0: none */
 	bool counted;               /* in owner->queues */
 	bool over_told;             /* the peer knows that we go over */
 	uint32_t over_at;           /* bytes of the first record that is not handled that went again */
@@ -318,6 +320,7 @@ struct card {
 	struct nic_segment empty[NIC_RECEIVES_MAX]; /* receives that are to be posted */
 	uint64_t empty_ids[NIC_RECEIVES_MAX];
 	uint32_t empty_count;
+	uint32_t *held;             /* by index of a receive that waits: that of the one behind it, one more; 0: none */
 	struct list_node free_slots, free_bays, early;
 	uint32_t free_slot_count;
 	uint32_t early_count;
@@ -380,6 +383,13 @@ int card_transmit(struct card *card);
 uint64_t card_deadline(const struct card *card);
 /* Whether all that was sent was handled, and said to be; else it soon is. */
 bool card_drained(struct card *card);
+/* A receive was dealt with, and may be filled again. */
+void card_receive(struct card *card, uint32_t index);
+/* Where it is. */
+static inline uint8_t *card_received_at(const struct card *card, uint32_t index)
+{
+	return card->memory + (uint64_t)(card->setup.slots + index) * card->setup.slot;
+}
 /* Have a pair looked at in each turn, from now on until nothing is left to be done but at a time. */
 void card_attend(struct pair *pair);
 /* Have all pairs looked at for what is due at this time. */
@@ -450,8 +460,13 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 /* A record of the transport's own, before whatever waits in the backlog. False: there is no room now. */
 bool records_say(struct pair *pair, const struct record *record);
 uint32_t records_piece_max(const struct card *card);
-/* Bytes that a receive was filled with. */
-void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length);
+/* Bytes that a receive was filled with. False: they wait for others, and are to be held. */
+bool records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length);
+void records_hold(struct pair *pair, uint32_t receive);
+/* All that the peer sent by the connection is here: those that are held follow. */
+void records_follow(struct pair *pair);
+/* Those that are held come again, by the next queue or by the connection. */
+void records_forget(struct pair *pair);
 /* The peer takes records from this number on. */
 void records_again(struct pair *pair, uint64_t expected, uint32_t share);
 void records_ended(struct card *card, uint32_t slot);

@@ -48,6 +48,7 @@ struct pair *pair_get(struct transport_peer *peer)
 	pair->say_ns = pair->owed_ns = UINT64_MAX;
 	pair->way = peer->owner->state[TRANSPORT_DATAGRAM] ? WAY_NETWORK : WAY_QUEUE;
 	pair->told = pair->way == WAY_NETWORK; /* its connection tells who is connected */
+	pair->behind = pair->way == WAY_NETWORK;
 	list_init(&pair->sent);
 	list_init(&pair->fetches);
 	list_init(&pair->serves);
@@ -318,6 +319,7 @@ void pair_stopped(struct pair *pair)
 	pair->state = PAIR_IDLE;
 	pair->owed_ns = UINT64_MAX;
 	pair_count(pair);
+	records_forget(pair);
 	bulk_verbs_broken(pair);
 	access_broken(pair);
 	pair_next(pair->card);
@@ -515,6 +517,7 @@ void pair_disconnect(struct pair *pair)
 	pair->say_ns = pair->owed_ns = UINT64_MAX;
 	pair_give_up(pair);
 	records_release(pair);
+	records_forget(pair);
 	bulk_verbs_lost(pair);
 	card_attend(pair); /* it goes in the next turn */
 }

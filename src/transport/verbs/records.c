@@ -279,31 +279,14 @@ static void record_deliver(struct pair *pair, const struct head *head, const uin
 	}
 }
 
-void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
+/* Its bytes, which have a good head. */
+static void record_take(struct pair *pair, const uint8_t *bytes)
 {
-	struct head head = {0};
-	uint64_t number, granted;
+	struct head head;
+	uint64_t number;
 
-	memcpy(&head, bytes, length < sizeof(head) ? length : sizeof(head));
-	if (!head_is_good(pair, &head, length)) {
-		transport_bad(pair->peer);
-		return;
-	}
-	pair->proven = true;
-	pair_alive(pair);
+	memcpy(&head, bytes, sizeof(head));
 	number = number_near(pair->expected, head.number);
-	records_handled(pair, number_near(pair->next, head.handled));
-	granted = number_near(pair->granted, head.granted);
-	if (granted > pair->granted && granted <= pair->next + UINT16_MAX)
-		pair->granted = granted;
-	if (head.flags & HEAD_CHUNK) {
-		pair->arrived++;
-		card_attend(pair);
-	}
-	if (head.flags & HEAD_SOON)
-		records_owe(pair, pair->card->now_ns);
-	if (!(head.flags & HEAD_RECORD))
-		return;
 	if (number != pair->expected) { /* it came by the queue before */
 		if (number > pair->expected)
 			transport_bad(pair->peer);
@@ -320,6 +303,81 @@ void records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 	if (pair->ending)
 		card_attend(pair);
 	record_deliver(pair, &head, bytes, true);
+}
+
+/* Whether a record by the queue waits for those that went by the connection before. Those of transfers go by the queue
+ * alone, but keep their places. */
+static bool record_waits(const struct pair *pair, const struct record *record)
+{
+	return pair->held || (pair->behind && record->kind < RECORD_BULK);
+}
+
+bool records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
+{
+	struct head head = {0};
+	uint64_t granted;
+
+	memcpy(&head, bytes, length < sizeof(head) ? length : sizeof(head));
+	if (!head_is_good(pair, &head, length)) {
+		transport_bad(pair->peer);
+		return true;
+	}
+	pair->proven = true;
+	pair_alive(pair);
+	records_handled(pair, number_near(pair->next, head.handled));
+	granted = number_near(pair->granted, head.granted);
+	if (granted > pair->granted && granted <= pair->next + UINT16_MAX)
+		pair->granted = granted;
+	if (head.flags & HEAD_CHUNK) {
+		pair->arrived++;
+		card_attend(pair);
+	}
+	if (head.flags & HEAD_SOON)
+		records_owe(pair, pair->card->now_ns);
+	if (!(head.flags & HEAD_RECORD))
+		return true;
+	if (record_waits(pair, (const void *)(bytes + sizeof(head))))
+		return false;
+	record_take(pair, bytes);
+	return true;
+}
+
+void records_hold(struct pair *pair, uint32_t receive)
+{
+	uint32_t *held = pair->card->held;
+
+	held[receive] = 0;
+	if (pair->held)
+		held[pair->held_last - 1] = receive + 1;
+	else
+		pair->held = receive + 1;
+	pair->held_last = receive + 1;
+}
+
+/* Take the first one of those that are held off. */
+static uint32_t held_first(struct pair *pair)
+{
+	uint32_t receive = pair->held - 1;
+
+	pair->held = pair->card->held[receive];
+	return receive;
+}
+
+void records_follow(struct pair *pair)
+{
+	pair->behind = false;
+	while (pair->held) {
+		uint32_t receive = held_first(pair);
+
+		record_take(pair, card_received_at(pair->card, receive)); /* if the pair dies by that, none is held */
+		card_receive(pair->card, receive);
+	}
+}
+
+void records_forget(struct pair *pair)
+{
+	while (pair->held)
+		card_receive(pair->card, held_first(pair));
 }
 
 void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length)

@@ -7,8 +7,9 @@
  * their queues (RECORD_CARD). Each side decides by itself which way its records go:
  *
  *     WAY_NETWORK   by the connection: at first, and where adapters do not reach each other
- *     WAY_QUEUE     by the queue: from when on it is open, something has come by it, and the peer has all that went by
- *                   the connection
+ *     WAY_QUEUE     by the queue: from when on it is open, and something has come by it. The last word by the
+ *                   connection is WORD_QUEUE: until that is there, the peer holds back what comes by the queue. So
+ *                   nothing is overtaken, and what was pushed is under way, also if its sender looks at nothing again
  *     WAY_OVER      back, because the queue is not to be had any more: nothing goes until the queue has stopped; then
  *                   all records that the peer may not have go again by the connection, each in a RECORD_CARD
  *
@@ -46,6 +47,7 @@ enum {
 enum verbs_word {
 	WORD_HELLO,                 /* a struct hello */
 	WORD_OVER,                  /* I go over to the connection: stop the queue */
+	WORD_QUEUE,                 /* from now on by the queue: what is held follows */
 	WORD_RECORD,                /* bytes from (imm >> 32) on of imm's lower 32 bits in all: as they are in a slot */
 };
 
@@ -359,7 +361,11 @@ static void verbs_word(struct transport_peer *peer, const struct record *record,
 		if (!pair->card->gone && !pair->card->down && pair->way != WAY_OVER)
 			pair_heard(peer, payload, length);
 		break;
+	case WORD_QUEUE:
+		records_follow(pair);
+		break;
 	case WORD_OVER:
+		pair->behind = true;
 		if (pair->way == WAY_QUEUE)
 			over_begin(pair);
 		else
@@ -521,6 +527,7 @@ static int push_by_way(struct pair *pair, const struct record *record, const str
 		       uint32_t length)
 {
 	struct transport_peer *peer = pair->peer;
+	int error;
 
 	if (pair->way == WAY_NETWORK && record->kind < RECORD_BULK && !way_is_open(pair))
 		return network_push(peer, record, payload, offset, length);
@@ -529,8 +536,9 @@ static int push_by_way(struct pair *pair, const struct record *record, const str
 	if (pair->way == WAY_NETWORK) {
 		if (record->kind >= RECORD_BULK) /* of a transfer of the queue: it ends with that */
 			return pair->state == PAIR_OPEN ? records_push(pair, record, payload, offset, length) : 0;
-		if (!datagram_transport.settled(peer))
-			return THOLE_ERR_AGAIN;
+		error = word_push(peer, WORD_QUEUE, 0, NULL, 0);
+		if (error)
+			return error;
 		pair->gap_try_ns = 0;
 		way_set(pair, WAY_QUEUE);
 	}
