@@ -44,7 +44,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PARTS = ("node", "network", "driver", "all")  # all: what is timed; the driver is counted
 POLLS = ("test", "testany", "iprobe", "waitany")
-TESTS = ("latency", "touched", "bandwidth", "allreduce", "pairwise", *POLLS)
+SHARED = ("allreduce", "pairwise")  # tests where ranks share cores, among themselves
+BUSY = ("busy allreduce", "busy pairwise")  # and with programs that compute
+TESTS = ("latency", "touched", "bandwidth", *SHARED, *BUSY, *POLLS)
 # From 16 KiB on it matters whether a buffer is written before it is sent; programs do that.
 QUICK = {
     "latency": "8,64,512,4k",
@@ -59,7 +61,8 @@ WHOLE = {
 WORK_NS = "0,500"  # between two polls
 TRIES = 3  # of a start, where the machine changed during it, or others used it
 QUIET = 0.1  # share of the machine that others may use
-SHARED_RANKS = 4  # ranks of the tests where ranks share cores
+SHARED_RANKS = 4
+COMPUTING = 2  # programs beside them
 SECRETS = ("THOLE_JOB_KEY",)
 LIMIT_S = 120.0
 FLAGS = ("-O3", "-g", "-std=gnu11", "-D_GNU_SOURCE")
@@ -76,6 +79,7 @@ class Plan:
     # Many short rounds: where others use the machine too, some fall between their slices.
     rounds: int = 25
     round_ms: int = 3
+    computing: int = 0  # other programs
 
     def suits(self, peer: Peer) -> bool:
         return not peer.heap or "touched" in self.tests
@@ -120,10 +124,13 @@ def plans(options: argparse.Namespace) -> list[Plan]:
     polls = tuple(test for test in POLLS if test in wanted)
     if polls:
         made.append(Plan(polls, 2, WORK_NS))
-    shared = tuple(test for test in ("allreduce", "pairwise") if test in wanted)
+    shared = tuple(test for test in SHARED if test in wanted)
     if shared:
         # Ranks that share a core need many slices of the scheduler for one sample.
         made.append(Plan(shared, SHARED_RANKS, "8", rounds=7, round_ms=50))
+    busy = tuple(test for test in BUSY if test in wanted)
+    if busy:
+        made.append(Plan(busy, SHARED_RANKS, "8", rounds=5, round_ms=200, computing=COMPUTING))
     return made
 
 
@@ -217,7 +224,8 @@ class Bench:
             with locked(self.options.lock):
                 host.settle(self.options.settle)
                 before, watch = self.floor(), host.Watch(self.elsewhere)
-                outcome = self.once(command, settings)
+                with host.busy(plan.computing):
+                    outcome = self.once(command, settings)
                 others, after = watch.share(), self.floor()
             same = max(before, after) <= SPREAD * min(before, after)
             if outcome.failure or (same and others < QUIET):

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from thole.base import host as machine
@@ -111,6 +114,18 @@ class Watch:
         busy, total = busy_now - self.start[0], total_now - self.start[1]
         own = (self._own() - self.start[2]) * os.sysconf("SC_CLK_TCK")
         return max(0.0, busy - own) / max(1, total)
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Meanwhile so many programs compute on our cores. What they use counts as ours."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
 
 
 def settle(limit_s: float) -> float:

@@ -25,6 +25,8 @@ NODE_TITLES = {
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
     "bandwidth": "Windowed bandwidth, GB/s",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores",
+    "busy allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores, beside 2 programs that compute",
+    "busy pairwise": "Two pairs at a time, 8 bytes, us one way, 4 ranks on 2 cores, beside 2 programs that compute",
     "test": "An MPI_Test that finds nothing, us; the size is the work between two, ns",
     "testany": "An MPI_Testany of 8 that finds nothing, us; the size is the work between two, ns",
     "iprobe": "An MPI_Iprobe that finds nothing, us; the size is the work between two, ns",

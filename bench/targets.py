@@ -152,6 +152,8 @@ NODE_ROWS = (
     Row("window", "bandwidth", _OURS, _THEIRS, NODE_WINDOW),
     Row("4 ranks on 2 cores, allreduce", "allreduce", _OURS, _THEIRS, {8: 1.0}),
     Row("4 ranks on 2 cores, two pairs", "pairwise", _OURS, _THEIRS, {8: 1.0}),
+    Row("4 ranks on 2 busy cores, allreduce", "busy allreduce", _OURS, _THEIRS, {8: 1.0}),
+    Row("4 ranks on 2 busy cores, two pairs", "busy pairwise", _OURS, _THEIRS, {8: 1.0}),
     Row("hpcc, ping-pong", "hpcc ping-pong", ("thole-openmpi4",), ("openmpi4",), {8: 1.0}),
     Row("hpcc, ring", "hpcc ring", ("thole-openmpi4",), ("openmpi4",), {8: 1.0}),
 )

@@ -10,6 +10,9 @@
  * early, and it sleeps for twice as many times. A loss after which, and before which, much came is no reason: ranks
  * that share cores and answer each other for a whole slice, then let others have theirs, do well. So a loss costs about
  * as much as the sleeps that it has bought.
+ *
+ * A caller that sleeps by itself between two polls is told from one that waits by how often it leaves its core. The
+ * sleeps that it takes here are not counted: while there are any nothing is judged, and counting begins after the last.
  */
 #ifndef THOLE_ENDPOINT_CONTENTION_H
 #define THOLE_ENDPOINT_CONTENTION_H
@@ -31,12 +34,13 @@ enum {
 /* What the kernel says of a thread. */
 struct contention_usage {
 	uint64_t run_ns; /* it has run so long, */
-	uint64_t taken;  /* and lost its core so often though it had something to do, be it only yielding */
+	uint64_t taken;  /* lost its core so often though it had something to do, be it only yielding, */
+	uint64_t left;   /* and left it so often, to sleep */
 };
 
 struct contention {
 	uint64_t polled_ns; /* the last idle poll that read the clock */
-	uint64_t asked_ns;  /* when the kernel was last asked, */
+	uint64_t asked_ns;  /* when the kernel was last asked (0: not yet), */
 	struct contention_usage usage; /* and what it said */
 	uint64_t ran_ns;    /* what the thread had run when its caller was last told that there is nothing */
 	uint32_t losses;    /* one after the other, without much between */
@@ -54,13 +58,19 @@ static inline bool contention_absent(struct contention *contention, uint64_t now
 	return away_ns >= CONTENTION_ABSENCE_NS;
 }
 
-/* The thread was away. It has lost the core if others took it, and had most of the time since the last absence.
- * `found`: how many of its polls have found something, modulo 2^32. */
+/* Whether others took the core more often than the thread left it, and had most of the time since it was asked last. */
+static inline bool contention_lost(const struct contention *contention, uint64_t now_ns,
+				   const struct contention_usage *usage)
+{
+	return usage->taken - contention->usage.taken > usage->left - contention->usage.left &&
+	       2 * (usage->run_ns - contention->usage.run_ns) < now_ns - contention->asked_ns;
+}
+
+/* The thread was away. `found`: how many of its polls have found something, modulo 2^32. */
 static inline void contention_judge(struct contention *contention, uint64_t now_ns,
 				    const struct contention_usage *usage, uint32_t found)
 {
-	bool lost = usage->taken > contention->usage.taken &&
-		    2 * (usage->run_ns - contention->usage.run_ns) < now_ns - contention->asked_ns;
+	bool lost = contention->asked_ns > 0 && contention_lost(contention, now_ns, usage);
 
 	contention->asked_ns = now_ns;
 	contention->usage = *usage;
@@ -90,10 +100,17 @@ static inline bool contention_waits(const struct contention *contention, uint64_
 	return run_ns - contention->ran_ns < CONTENTION_WAITING_NS;
 }
 
-static inline void contention_slept(struct contention *contention, uint32_t found)
+/* It is about to sleep. Returns whether for the last time: then contention_awake follows. */
+static inline bool contention_slept(struct contention *contention, uint32_t found)
 {
-	contention->sleeps--;
 	contention->found = found;
+	return --contention->sleeps == 0;
+}
+
+/* The last of the sleeps is over. */
+static inline void contention_awake(struct contention *contention, const struct contention_usage *usage)
+{
+	contention->usage.left = usage->left;
 }
 
 static inline void contention_told(struct contention *contention, uint64_t run_ns)

@@ -127,17 +127,27 @@ static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 	       endpoint_of(endpoint)->idle % (YIELD_POLLS / endpoint_poll_weight(endpoint)) == 0;
 }
 
-/* The caller was away for long: because others had the core? A switch away from a thread that could have gone on
- * counts as involuntary for the kernel, also one that sched_yield caused. */
-static void endpoint_was_absent(struct thole_endpoint *endpoint, uint64_t now_ns)
+/* What the kernel says of this thread. A switch away from a thread that could have gone on counts as involuntary for
+ * it, also one that sched_yield caused. */
+static bool thread_usage(struct contention_usage *usage)
 {
-	struct contention_usage usage = {.run_ns = clock_thread_ns()};
 	struct rusage rusage;
 
-	if (endpoint->base.options.yield != OPTION_YIELD_AUTO || getrusage(RUSAGE_THREAD, &rusage) != 0)
-		return;
-	usage.taken = (uint64_t)rusage.ru_nivcsw;
-	contention_judge(&endpoint_of(endpoint)->contention, now_ns, &usage, endpoint_of(endpoint)->calls);
+	if (getrusage(RUSAGE_THREAD, &rusage) != 0)
+		return false;
+	*usage = (struct contention_usage){.run_ns = clock_thread_ns(),
+					   .taken = (uint64_t)rusage.ru_nivcsw,
+					   .left = (uint64_t)rusage.ru_nvcsw};
+	return true;
+}
+
+/* The caller was away for long: because others had the core? */
+static void endpoint_was_absent(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct contention_usage usage;
+
+	if (endpoint->base.options.yield == OPTION_YIELD_AUTO && thread_usage(&usage))
+		contention_judge(&endpoint_of(endpoint)->contention, now_ns, &usage, endpoint_of(endpoint)->calls);
 }
 
 static void endpoint_idle(struct thole_endpoint *endpoint)
@@ -412,6 +422,7 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 {
 	struct contention *contention = &endpoint_of(endpoint)->contention;
 	uint64_t start_ns = clock_now_ns(), now_ns = start_ns;
+	struct contention_usage usage;
 	int n = 0;
 
 	if (contention_waits(contention, clock_thread_ns())) {
@@ -421,8 +432,11 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 			now_ns = clock_now_ns();
 		}
 		if (n == 0) {
-			contention_slept(contention, endpoint_of(endpoint)->calls);
+			bool last = contention_slept(contention, endpoint_of(endpoint)->calls);
+
 			endpoint_sleep(endpoint, now_ns, now_ns + CONTENTION_SLEEP_NS);
+			if (last && thread_usage(&usage))
+				contention_awake(contention, &usage);
 			n = endpoint_poll(endpoint);
 		}
 	}

@@ -933,14 +933,26 @@ FAULTS = [
     Fault(
         "a thread that computed has lost its core",
         CONTENTION,
-        " &&\n\t\t    2 * (usage->run_ns - contention->usage.run_ns) < now_ns - contention->asked_ns",
+        " &&\n\t       2 * (usage->run_ns - contention->usage.run_ns) < now_ns - contention->asked_ns",
         "",
     ),
     Fault(
         "a thread that slept by itself has lost its core",
         CONTENTION,
-        "usage->taken > contention->usage.taken &&\n\t\t    ",
+        "usage->taken - contention->usage.taken > usage->left - contention->usage.left &&\n\t       ",
         "",
+    ),
+    Fault(
+        "sleeps of ours are taken for the caller's",
+        WAIT,
+        "\t\t\tif (last && thread_usage(&usage))\n\t\t\t\tcontention_awake(contention, &usage);\n",
+        "",
+    ),
+    Fault(
+        "a thread is judged by what it did before the endpoint looked",
+        CONTENTION,
+        "contention->asked_ns > 0 && contention_lost",
+        "contention_lost",
     ),
     Fault(
         "sleeps are bought though much comes",

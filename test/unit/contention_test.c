@@ -20,12 +20,13 @@ struct thread {
 
 static const struct thread stranger = {.now_ns = 1000000000, .usage = {.run_ns = 900000000, .taken = 7}};
 
-/* So long a time, of which the thread had so much, and in which so many others had its core. */
-static void thread_goes_on(struct thread *thread, uint64_t wall_ns, uint64_t run_ns, uint64_t taken)
+/* So long a time, of which the thread had so much, and in which it lost its core, and left it, so often. */
+static void thread_goes_on(struct thread *thread, uint64_t wall_ns, uint64_t run_ns, uint64_t taken, uint64_t left)
 {
 	thread->now_ns += wall_ns;
 	thread->usage.run_ns += run_ns;
 	thread->usage.taken += taken;
+	thread->usage.left += left;
 	if (contention_absent(&thread->contention, thread->now_ns))
 		contention_judge(&thread->contention, thread->now_ns, &thread->usage, thread->found);
 }
@@ -33,14 +34,14 @@ static void thread_goes_on(struct thread *thread, uint64_t wall_ns, uint64_t run
 /* It polls in vain and yields, and is back after a slice of somebody else's. */
 static void thread_loses(struct thread *thread)
 {
-	thread_goes_on(thread, 3000000, 2000, 1);
+	thread_goes_on(thread, 3000000, 2000, 1, 0);
 }
 
 static struct thread begun(void)
 {
 	struct thread thread = stranger;
 
-	thread_goes_on(&thread, 3000000, 3000000, 0);
+	thread_goes_on(&thread, 3000000, 3000000, 0, 0);
 	assert_false(contention_sleeps(&thread.contention));
 	return thread;
 }
@@ -60,8 +61,11 @@ static uint32_t sleeps(struct thread *thread)
 	uint32_t slept = 0;
 
 	for (; contention_sleeps(&thread->contention); slept++) {
-		thread->found++;
-		contention_slept(&thread->contention, thread->found);
+		bool last = contention_slept(&thread->contention, ++thread->found);
+
+		thread->usage.left++;
+		if (last)
+			contention_awake(&thread->contention, &thread->usage);
 	}
 	return slept;
 }
@@ -95,11 +99,26 @@ static void loss__none_of_who_computes_or_sleeps(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100; i++) {
-		thread_goes_on(&thread, 3000000, 2900000, 1);
+		thread_goes_on(&thread, 3000000, 2900000, 1, 0);
 		assert_false(contention_sleeps(&thread.contention));
-		thread_goes_on(&thread, 3000000, 2000, 0);
+		thread_goes_on(&thread, 3000000, 2000, 0, 1);
+		assert_false(contention_sleeps(&thread.contention));
+		thread_goes_on(&thread, 30000000, 2000, 20, 20);
 		assert_false(contention_sleeps(&thread.contention));
 	}
+}
+
+/* What a thread has had before its endpoint looked first says nothing of it. */
+static void loss__none_before_the_first_look(void **state)
+{
+	struct thread thread = stranger;
+
+	(void)state;
+	thread.usage.run_ns = 1000; /* of all the time since the machine began */
+	thread_loses(&thread);
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
 }
 
 /* Losses that follow each other buy twice as many each time, within a bound; one more while it sleeps buys nothing. */
@@ -152,6 +171,7 @@ enum { LONG = 1000 }; /* polls */
 
 static uint64_t clock_ns, run_ns, computed_ns;
 static long taken;
+static const struct thole_endpoint *sleeper;
 
 int __real_clock_gettime(clockid_t id, struct timespec *now);
 int __wrap_clock_gettime(clockid_t id, struct timespec *now);
@@ -175,44 +195,69 @@ int __wrap_getrusage(__rusage_who_t who, struct rusage *usage)
 	int error = __real_getrusage(who, usage);
 
 	usage->ru_nivcsw = taken;
+	usage->ru_nvcsw = sleeper ? 100 * (long)endpoint_of(sleeper)->own_counters[COUNTER_SLEEPS] : 0;
 	return error;
 }
 
-/* Polls by a caller whose core others have for 3 ms after each, and who has computed for so long. How often it slept
- * meanwhile. */
-static uint64_t polls(struct thole_endpoint *endpoint, unsigned count)
+/* A poll by a caller whose core others had for 3 ms, and who has computed for so long. Whether it slept in it, by which
+ * it has left its core more often than others take it. */
+static bool poll_sleeps(struct thole_endpoint *endpoint)
 {
 	uint64_t before = endpoint_of(endpoint)->own_counters[COUNTER_SLEEPS];
 
-	clock_ns = clock_ns ? clock_ns : 1000000000;
-	for (unsigned i = 0; i < count; i++) {
-		clock_ns += 3000000;
-		run_ns += computed_ns;
-		taken++;
-		assert_int_equal(thole_progress(endpoint), 0);
-	}
-	return endpoint_of(endpoint)->own_counters[COUNTER_SLEEPS] - before;
+	clock_ns = (clock_ns ? clock_ns : 1000000000) + 3000000;
+	run_ns += computed_ns;
+	taken++;
+	sleeper = endpoint;
+	assert_int_equal(thole_progress(endpoint), 0);
+	return endpoint_of(endpoint)->own_counters[COUNTER_SLEEPS] > before;
+}
+
+/* Of so many such polls, how many slept. */
+static unsigned polls(struct thole_endpoint *endpoint, unsigned count)
+{
+	unsigned slept = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		slept += poll_sleeps(endpoint);
+	return slept;
+}
+
+static char byte;
+
+static struct thole_request *waiting_begin(struct pair *pair)
+{
+	struct thole_request *receive;
+
+	assert_int_equal(thole_recv(pair->a, pair->a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+	return receive;
+}
+
+static void waiting_end(struct pair *pair, struct thole_request *receive)
+{
+	struct thole_completion completion;
+
+	clock_ns = 0;
+	sleeper = NULL;
+	assert_int_equal(thole_send(pair->b, pair->b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->a, receive, &completion), 0);
+	pair_close(pair);
 }
 
 static void endpoint__sleeps(const char *yield, unsigned least, unsigned most)
 {
 	const char *const options[] = {"network=off", yield, NULL};
 	struct thole_request *receive;
-	struct thole_completion completion;
 	struct pair pair;
-	char byte = 1;
 
 	computed_ns = 1000;
 	pair_open(&pair, options);
 	assert_int_equal(polls(pair.a, LONG), 0); /* it waits for nothing */
-	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+	receive = waiting_begin(&pair);
 	assert_in_range(polls(pair.a, LONG), least, most);
 	computed_ns = 1000000;
 	assert_int_equal(polls(pair.a, LONG), 0); /* it computes between two polls */
-	clock_ns = 0;
-	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
-	assert_int_equal(pair_finish(&pair, pair.a, receive, &completion), 0);
-	pair_close(&pair);
+	waiting_end(&pair, receive);
 }
 
 static void endpoint__sleeps_while_others_have_its_core(void **state)
@@ -227,15 +272,38 @@ static void endpoint__gives_nothing_away(void **state)
 	endpoint__sleeps("yield=never", 0, 0);
 }
 
+/* The sleeps that it takes here say nothing of its caller: the first loss after them counts. */
+static void endpoint__sleeps_of_ours_do_not_count(void **state)
+{
+	const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+	struct pair pair;
+	unsigned awake = 0;
+
+	(void)state;
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	receive = waiting_begin(&pair);
+	while (!poll_sleeps(pair.a))
+		assert_in_range(++awake, 0, LONG);
+	while (poll_sleeps(pair.a))
+		;
+	for (awake = 1; !poll_sleeps(pair.a); awake++)
+		assert_in_range(awake, 1, 16); /* once in so many polls the clock is read */
+	waiting_end(&pair, receive);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss__buys_sleeps),
 		cmocka_unit_test(loss__none_while_it_is_back_soon),
 		cmocka_unit_test(loss__none_of_who_computes_or_sleeps),
+		cmocka_unit_test(loss__none_before_the_first_look),
 		cmocka_unit_test(loss__again),
 		cmocka_unit_test(loss__worth_it),
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
+		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
 		cmocka_unit_test(endpoint__gives_nothing_away),
 	};
 
