@@ -11,8 +11,7 @@ enum {
 	ROUNDS_WORD = 2,
 	ROUNDS_END = 4,
 	QUAD = 4,
-	LANES_MAX = 16, /* texts side by side, */
-	LANES_MIN = 3, /* and fewer take no longer one by one */
+	LANES_MAX = 16, /* texts side by side */
 };
 
 /* "somepseudorandomlygeneratedbytes", as the definition has it. */
@@ -78,7 +77,7 @@ uint64_t siphash(const uint64_t key[2], const void *bytes, size_t length)
 
 /* ---- Many of one length ------------------------------------------------------------------------------ */
 
-/* A way to make so many side by side; 0: one by one is faster. */
+/* A way to make so many side by side; 0: there is none. */
 struct lanes_way {
 	size_t lanes;
 	void (*digest)(const uint64_t key[2], const uint8_t *const texts[], size_t length, uint64_t digests[]);
@@ -160,6 +159,14 @@ LANES_INLINE void quad_four(const uint8_t *const texts[], size_t at, quad words[
 #define LANES_TURN32 WORDS_TURN32
 #include "base/siphash_lanes.h"
 
+#define LANES_NAME(what) what##_few /* as quick as one text by itself */
+#define LANES_TARGET "avx512vl"
+#define LANES_QUADS 1
+#define LANES_SETS 1
+#define LANES_TURN16 WORDS_TURN16
+#define LANES_TURN32 WORDS_TURN32
+#include "base/siphash_lanes.h"
+
 #ifdef QUAD_JOIN
 #define LANES_NAME(what) what##_avx512
 #define LANES_TARGET "avx512vl"
@@ -170,9 +177,12 @@ LANES_INLINE void quad_four(const uint8_t *const texts[], size_t at, quad words[
 #include "base/siphash_lanes.h"
 #endif
 
-/* The fastest here. Processors that were made before there was AVX512-VBMI2 slow down for the widest vectors. */
-static struct lanes_way lanes_best(void)
+/* The fastest here for so many. Processors that were made before there was AVX512-VBMI2 slow down for the widest
+ * vectors. */
+static struct lanes_way lanes_best(size_t count)
 {
+	if (count <= QUAD && vectors_have("avx512vl"))
+		return (struct lanes_way){QUAD, lanes_digest_few};
 #ifdef QUAD_JOIN
 	if (vectors_have("avx512vl") && vectors_have("avx512vbmi2"))
 		return (struct lanes_way){16, lanes_digest_avx512};
@@ -182,10 +192,22 @@ static struct lanes_way lanes_best(void)
 	return vectors_have("avx2") ? (struct lanes_way){8, lanes_digest_avx2} : (struct lanes_way){0, NULL};
 }
 
+/* Fewer take no longer one by one. */
+static size_t lanes_least(void)
+{
+	return vectors_have("avx512vl") ? 2 : 3;
+}
+
 #else
 
-static struct lanes_way lanes_best(void)
+static size_t lanes_least(void)
 {
+	return SIZE_MAX;
+}
+
+static struct lanes_way lanes_best(size_t count)
+{
+	(void)count;
 	return (struct lanes_way){0, NULL};
 }
 
@@ -213,14 +235,17 @@ static size_t lanes_some(const struct lanes_way *way, const uint64_t key[2], con
 static size_t lanes_many(const uint64_t key[2], const uint8_t *const texts[], size_t count, size_t length,
 			 uint64_t *digests)
 {
-	struct lanes_way way;
-	size_t at = 0;
+	size_t at = 0, least = lanes_least();
 
-	if (count < LANES_MIN || !vectors_begin())
+	if (count < least || !vectors_begin())
 		return 0;
-	way = lanes_best();
-	while (way.lanes && count - at >= LANES_MIN)
+	while (count - at >= least) {
+		struct lanes_way way = lanes_best(count - at);
+
+		if (!way.lanes)
+			break;
 		at += lanes_some(&way, key, texts + at, count - at, length, digests + at);
+	}
 	vectors_end();
 	return at;
 }

@@ -213,8 +213,8 @@ FAULTS = [
     Fault(
         "of a run only the first tag is compared",
         GUARD,
-        "right &= shorts_add(shorts, codec, run->type",
-        "right &= i > 0 || shorts_add(shorts, codec, run->type",
+        "part.iov_len, run->behind);",
+        "part.iov_len, 1);",
     ),
     Fault(
         "the last of a run's frames is as long as the others",
@@ -854,8 +854,14 @@ FAULTS = [
     Fault(
         "a counter is used twice",
         GUARD,
-        "for (unsigned i = 0; i < count; i++, counter++) {",
-        "for (unsigned i = 0; i < count; i++) {",
+        "frames += run, count -= run, counter += run) {",
+        "frames += run, count -= run) {",
+    ),
+    Fault(
+        "the frames of a run have one counter",
+        GUARD,
+        "PACKET_FRONT, counter + i);",
+        "PACKET_FRONT, counter);",
     ),
     Fault(
         "the last byte of a tag is not compared",
@@ -866,8 +872,8 @@ FAULTS = [
     Fault(
         "of tags that are made at once one length is taken for all",
         GUARD,
-        "(end != shorts->length || shorts->count == SHORTS_MAX ||",
-        "(shorts->count == SHORTS_MAX ||",
+        "(end != shorts->length || shorts->count == SHORTS_MAX))",
+        "(shorts->count == SHORTS_MAX))",
     ),
     Fault(
         "tags of two keys are made with the later one",

@@ -33,7 +33,9 @@ enum block_limits {
 	PULL_LOSS = 2,
 	PULL_SHARE = 4,                 /* the credit is asked for in parts of 1/4, to spare PULLs */
 	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
-	BATCH_MAX = 65507,              /* bytes of a UDP packet, and of what the kernel cuts into several */
+	/* bytes of a packet that the kernel carries as one and cuts into several later: at once, if with the heads of
+	 * IPv6, UDP and Ethernet (with a VLAN's) it has 64 KiB or more */
+	BATCH_MAX = 65535 - 40 - 8 - 18,
 	RESEND_BURST = 16,              /* blocks that one time-out asks for again */
 };
 

@@ -130,16 +130,19 @@ static bool short_is_whole(unsigned type, size_t length)
 }
 
 /* Short tags over texts of one length, to be made or to be compared with those that are there. The text is the frame
- * itself, up to where the tag covers, with its length in place of the tag; of one with a checksum it is a copy. */
+ * itself, up to where the tag covers, with its length in place of the tag. */
 struct shorts {
 	const struct guard_way *way;
 	bool make;
 	size_t count, length;
-	uint8_t *tags[SHORTS_MAX];
+	uint8_t *frames[SHORTS_MAX];
 	uint64_t was[SHORTS_MAX]; /* what is in the tags' places */
-	const uint8_t *texts[SHORTS_MAX];
-	uint8_t copy[GUARD_TEXT];
 };
+
+static uint8_t *short_place(uint8_t *frame)
+{
+	return frame + PACKET_FRONT + PACKET_COUNTER;
+}
 
 static void shorts_begin(struct shorts *shorts, const struct guard_way *way, bool make)
 {
@@ -153,37 +156,48 @@ static bool shorts_end(struct shorts *shorts)
 {
 	uint64_t right[SHORTS_MAX], difference = 0;
 
-	siphash_many(shorts->way->key, shorts->texts, shorts->count, shorts->length, right);
+	siphash_many(shorts->way->key, (const uint8_t *const *)shorts->frames, shorts->count, shorts->length, right);
 	for (size_t i = 0; i < shorts->count; i++) {
-		store_be64(shorts->tags[i], shorts->make ? right[i] : shorts->was[i]);
+		store_be64(short_place(shorts->frames[i]), shorts->make ? right[i] : shorts->was[i]);
 		difference |= shorts->was[i] ^ right[i];
 	}
 	shorts->count = 0;
 	return shorts->make || difference == 0;
 }
 
-/* All that is covered is in a frame's first part. Returns as shorts_end, of those before. */
-static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length)
+/* At once, of a frame with a checksum, whose text is a copy. */
+static bool short_copied(const struct shorts *shorts, const struct codec *codec, uint8_t *frame, size_t length,
+			 size_t end)
+{
+	uint64_t was = load_be64(short_place(frame)), right;
+	uint8_t copy[GUARD_TEXT];
+
+	codec->front(frame, length, copy);
+	memcpy(copy + SHORTS_BEHIND, frame + SHORTS_BEHIND, end - SHORTS_BEHIND);
+	right = siphash(shorts->way->key, copy, end);
+	if (shorts->make)
+		store_be64(short_place(frame), right);
+	return shorts->make || was == right;
+}
+
+/* Of frames behind each other, each as long and with the same flags; all that is covered is in their first part.
+ * Returns as shorts_end, of those before. */
+static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length,
+		       unsigned count)
 {
 	bool copied = codec->flags(frame) & PACKET_CHECKSUM, right = true;
 	size_t end = short_is_whole(type, length) ? length : type == PACKET_DATA ? (size_t)SHORTS_BEHIND
 									      : (size_t)GUARD_HEAD;
-	size_t at;
 
-	if (shorts->count > 0 && (end != shorts->length || shorts->count == SHORTS_MAX || copied))
-		right = shorts_end(shorts);
-	at = shorts->count++;
-	shorts->length = end;
-	shorts->tags[at] = frame + PACKET_FRONT + PACKET_COUNTER;
-	shorts->was[at] = load_be64(shorts->tags[at]);
-	shorts->texts[at] = frame;
-	if (copied) {
-		codec->front(frame, length, shorts->copy);
-		memcpy(shorts->copy + SHORTS_BEHIND, frame + SHORTS_BEHIND, end - SHORTS_BEHIND);
-		shorts->texts[at] = shorts->copy;
-		right &= shorts_end(shorts);
-	} else {
-		store_be64(shorts->tags[at], length);
+	for (; copied && count > 0; count--, frame += length)
+		right &= short_copied(shorts, codec, frame, length, end);
+	for (; count > 0; count--, frame += length) {
+		if (shorts->count > 0 && (end != shorts->length || shorts->count == SHORTS_MAX))
+			right &= shorts_end(shorts);
+		shorts->length = end;
+		shorts->was[shorts->count] = load_be64(short_place(frame));
+		shorts->frames[shorts->count++] = frame;
+		store_be64(short_place(frame), length);
 	}
 	return right;
 }
@@ -229,6 +243,14 @@ static uint64_t guard_draw(struct guard *guard, unsigned count)
 	return guard->counter - count + 1;
 }
 
+/* How many of these frames are as long as the first, lie behind each other and have a key of one epoch. */
+static unsigned stamp_run(const struct frame_out *frames, unsigned count, uint64_t counter)
+{
+	unsigned run = frames->behind < count ? frames->behind : count; /* the last of a run may be shorter */
+
+	return run > 1 && (counter + run - 1) >> GUARD_EPOCH_BITS == counter >> GUARD_EPOCH_BITS ? run : 1;
+}
+
 bool guard_stamp(struct guard *guard, const struct codec *codec, const struct frame_out *frames, unsigned count)
 {
 	uint64_t counter = guard_draw(guard, count);
@@ -236,19 +258,22 @@ bool guard_stamp(struct guard *guard, const struct codec *codec, const struct fr
 	bool made = true;
 
 	shorts_begin(&shorts, &guard->out, true);
-	for (unsigned i = 0; i < count; i++, counter++) {
-		uint8_t *head = (uint8_t *)(uintptr_t)frames[i].head; /* it is ours to write */
+	for (unsigned run; count > 0; frames += run, count -= run, counter += run) {
+		uint8_t *head = (uint8_t *)(uintptr_t)frames->head; /* it is ours to write */
+		size_t length = frames->head_length;
 
+		run = stamp_run(frames, count, counter);
 		if (counter >> GUARD_EPOCH_BITS != guard->out.epoch) {
 			shorts_end(&shorts); /* with the key that was */
 			way_turn(&guard->out, guard->mac, counter >> GUARD_EPOCH_BITS);
 		}
-		store_be64(head + PACKET_FRONT, counter);
-		if (codec->flags(head) & PACKET_SEALED)
-			made &= stamp_long(guard, codec, &frames[i], counter, head);
+		for (unsigned i = 0; i < run; i++)
+			store_be64(head + i * length + PACKET_FRONT, counter + i);
+		if (!(codec->flags(head) & PACKET_SEALED))
+			shorts_add(&shorts, codec, codec->type(head), head, length + frames->body_length, run);
 		else
-			shorts_add(&shorts, codec, codec->type(head), head,
-				   frames[i].head_length + frames[i].body_length);
+			for (unsigned i = 0; i < run; i++)
+				made &= stamp_long(guard, codec, &frames[i], counter + i, head + i * length);
 	}
 	shorts_end(&shorts);
 	return made;
@@ -278,8 +303,10 @@ static void window_see(struct guard_window *window, uint64_t counter, uint64_t b
 		from = to - words;
 	while (from < to) /* what these words said is too old now */
 		window->seen[++from % words] = 0;
-	for (; counter <= newest; counter++)
-		window->seen[counter / 64 % words] |= UINT64_C(1) << counter % 64;
+	for (uint64_t some; counter <= newest; counter += some) { /* those of a word at once */
+		some = 64 - counter % 64 < newest - counter + 1 ? 64 - counter % 64 : newest - counter + 1;
+		window->seen[counter / 64 % words] |= UINT64_MAX >> (64 - some) << counter % 64;
+	}
 	if (newest > window->newest)
 		window->newest = newest;
 }
@@ -314,7 +341,7 @@ static bool frame_is_right(struct guard_way *way, const struct mac *mac, const s
 	uint8_t *head = frame->parts[0].iov_base, right[PACKET_TAG_LONG];
 
 	if (!(frame->flags & PACKET_SEALED))
-		return shorts_add(shorts, codec, frame->type, head, length);
+		return shorts_add(shorts, codec, frame->type, head, length, 1);
 	return tag_long(way, mac, codec, frame->counter, frame->parts, frame->count, length, right) &&
 	       tags_are_equal(head + PACKET_FRONT + PACKET_COUNTER, right, PACKET_TAG_LONG);
 }
@@ -376,22 +403,25 @@ static bool run_is_plain(const struct guard *guard, const struct guard_frame *ru
 static enum guard_verdict run_check(struct guard *guard, const struct codec *codec, const struct guard_frame *run,
 				    struct shorts *shorts)
 {
-	bool plain = run_is_plain(guard, run), right = true;
 	enum guard_verdict verdict = GUARD_FINE;
 	struct guard_frame frame = *run;
 	struct iovec part = run->parts[0];
+	uint8_t *first = part.iov_base, *last = first + run->behind * part.iov_len;
 
+	if (run_is_plain(guard, run)) {
+		bool right = shorts_add(shorts, codec, run->type, first, part.iov_len, run->behind);
+
+		right &= shorts_add(shorts, codec, run->type, last, run->last, 1);
+		return right ? GUARD_FINE : GUARD_FORGED;
+	}
 	frame.parts = &part;
 	for (unsigned i = 0; i <= run->behind && verdict == GUARD_FINE; i++, frame.counter++) {
-		if (i > 0 && i == run->behind)
+		if (i == run->behind)
 			part.iov_len = run->last;
-		if (plain)
-			right &= shorts_add(shorts, codec, run->type, part.iov_base, part.iov_len);
-		else
-			verdict = frame_check(guard, codec, &frame, shorts);
+		verdict = frame_check(guard, codec, &frame, shorts);
 		part.iov_base = (uint8_t *)part.iov_base + run->parts[0].iov_len;
 	}
-	return right ? verdict : GUARD_FORGED;
+	return verdict;
 }
 
 enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames,

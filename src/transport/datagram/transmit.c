@@ -264,12 +264,12 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 uint32_t transmit_piece_max(const struct connection *connection)
 {
 	const struct codec *codec = connection->engine->codec;
-	uint32_t frame = connection->routes.frame, frames = BATCH_MAX / frame;
-	uint32_t piece_head = codec->piece_head + guard_bytes(connection->guard);
+	uint32_t frame = connection->routes.frame, frames = smaller(BATCH_MAX / frame, ENGINE_BURST - 1);
+	uint32_t piece_head = codec->piece_head + guard_bytes(connection->guard), last = BATCH_MAX - frames * frame;
 
-	if (frames >= ENGINE_BURST)
-		frames = ENGINE_BURST - 1;
-	return frames * (frame - piece_head) - (codec->record_head - codec->piece_head);
+	/* one that is shorter, where it is worth its head */
+	last = last < frame && last > piece_head + RECORD_INLINE_MAX ? last - piece_head : 0;
+	return frames * (frame - piece_head) - (codec->record_head - codec->piece_head) + last;
 }
 
 uint64_t transmit_bytes_max(const struct connection *connection)

@@ -25,7 +25,6 @@
 #include "transport/datagram/responder.h"
 
 enum udp_limits {
-	UDP_PACKET_MAX = 65507,       /* bytes of a datagram, and of one that is segmented later */
 	UDP_SEGMENTS_MAX = 64,        /* frames in one: the kernel's bound */
 	UDP_PARTS_MAX = 16,           /* iovecs of a frame; one that has more is copied together first */
 	UDP_BATCH_MAX = 8,            /* packets of records that are taken from the kernel at once */

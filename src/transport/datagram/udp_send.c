@@ -65,7 +65,7 @@ static unsigned group(const struct link_udp *udp, const struct frame_out *frames
 		return 1;
 	count = count < UDP_SEGMENTS_MAX ? count : UDP_SEGMENTS_MAX;
 	if (frames[0].behind > 0) { /* all but the last are as long for certain */
-		unsigned run = run_of(frames, count), most = UDP_PACKET_MAX / length;
+		unsigned run = run_of(frames, count), most = BATCH_MAX / length;
 
 		n = run < most ? run : most;
 		n -= n > 1;
@@ -75,7 +75,7 @@ static unsigned group(const struct link_udp *udp, const struct frame_out *frames
 	       !udp_scattered(&frames[n])) {
 		uint32_t next = frame_length(&frames[n]);
 
-		if (next > length || next == 0 || total + next > UDP_PACKET_MAX)
+		if (next > length || next == 0 || total + next > BATCH_MAX)
 			break;
 		total += next;
 		n++;
