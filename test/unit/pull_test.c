@@ -578,14 +578,12 @@ static void together_pull(struct block_fetch *fetch, const struct block_pull *pu
 	container_of(fetch, struct together, fetch)->pulls++;
 }
 
-static void together_open(struct together *it)
+static void together_open(struct together *it, const struct block_rules *rules)
 {
 	static const struct block_calls calls = {together_get, together_put, together_pull};
-	const struct block_rules rules = {
-		.frames_max = 32, .blocks_max = 64, .pull_blocks = 1, .selective = true};
 
 	memset(it, 0, sizeof(*it));
-	block_init(&it->blocks, &rules, &calls);
+	block_init(&it->blocks, rules, &calls);
 	it->blocks.outstanding_max = WINDOW_AUTO;
 	block_peer_init(&it->peer, &it->blocks, 1);
 	it->fetch = (struct block_fetch){.length = 3 * 32 * FRAME_BYTES - 5, .frame = FRAME_BYTES, .head = 48};
@@ -610,6 +608,7 @@ static bool together_receive(struct block *block, unsigned first, unsigned count
  * what is asked for again. */
 static void together__as_one_by_one(void **state)
 {
+	const struct block_rules rules = {.frames_max = 32, .blocks_max = 64, .pull_blocks = 1, .selective = true};
 	struct together both[2];
 
 	(void)state;
@@ -618,7 +617,7 @@ static void together__as_one_by_one(void **state)
 		bool singly = i;
 		unsigned pulls;
 
-		together_open(it);
+		together_open(it, &rules);
 		pulls = it->pulls;
 		it->peer.window = 5 * FRAME_BYTES;
 		assert_false(together_receive(&it->memory[0], 0, 7, singly, 51000));
@@ -638,10 +637,33 @@ static void together__as_one_by_one(void **state)
 	assert_memory_equal(&both[0].peer.trip, &both[1].peer.trip, sizeof(struct trip));
 }
 
+/* What came and could not be taken is asked for again as soon as it can be, once; what is only on its way is not. */
+static void refused__are_asked_for_when_they_can_be_taken(void **state)
+{
+	const struct block_rules rules = {
+		.frames_max = 32, .blocks_max = 64, .pull_blocks = 1, .data = FRAME_BYTES, .pull_ns = 1000000000};
+	struct together it;
+	unsigned pulls;
+
+	(void)state;
+	together_open(&it, &rules);
+	pulls = it.pulls;
+	block_welcome(&it.fetch, 50000);
+	assert_int_equal(it.pulls, pulls);
+	it.memory[0].refused = true;
+	block_welcome(&it.fetch, 51000);
+	assert_int_equal(it.pulls, pulls + 1);
+	assert_int_equal(it.memory[0].tries, 1);
+	assert_int_equal(it.memory[1].tries, 0);
+	block_welcome(&it.fetch, 52000);
+	assert_int_equal(it.pulls, pulls + 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(together__as_one_by_one),
+		cmocka_unit_test(refused__are_asked_for_when_they_can_be_taken),
 		cmocka_unit_test(transfers__do_not_come_again),
 		cmocka_unit_test(window__of_another_peer),
 		cmocka_unit_test(range__is_checked),

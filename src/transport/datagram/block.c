@@ -110,6 +110,7 @@ static void block_again(struct block *block, uint64_t now_ns)
 	};
 
 	blocks->version++;
+	block->refused = false;
 	block->asked_ns = now_ns;
 	block->order = ++peer->order;
 	if (block->tries < UINT8_MAX)
@@ -398,6 +399,23 @@ bool block_received(struct block *block, uint32_t index, uint32_t count, uint64_
 	    container_of(list_first(&peer->blocks), struct block, peer_node)->order != order)
 		blocks_overtaken(peer, order, now_ns);
 	return fetch->received == fetch->length;
+}
+
+void block_welcome(struct block_fetch *fetch, uint64_t now_ns)
+{
+	struct block_peer *peer = fetch->peer;
+	struct list_node *node = list_first(&peer->blocks);
+	uint32_t newest = peer->order;
+
+	while (node && peer->all->rules.pull_ns) {
+		struct block *block = container_of(node, struct block, peer_node);
+
+		node = list_next(&peer->blocks, node);
+		if ((int32_t)(block->order - newest) > 0)
+			break;
+		if (block->fetch == fetch && block->refused)
+			block_again(block, now_ns);
+	}
 }
 
 /* A block that is late takes no credit from others: one slow or dead peer delays no other. */

@@ -5,7 +5,8 @@
  *
  * Owns which frames are missing, how much may be asked of whom and what comes next, when something is late, and what is
  * asked for again. Does not own memory, frames, time, or how a PULL is sent: `struct block_calls` does that, once a
- * block or less. Nothing is called but from block_ask, block_received, block_expire and block_fetch_end.
+ * block or less. Nothing is called but from block_ask, block_received, block_welcome, block_expire and
+ * block_fetch_end.
  *
  * A fetch's bytes are asked for from the front. A block is a range that was asked for and is not all here. Invariants:
  * the bytes of all blocks that are not late are blocks->outstanding, at most outstanding_max and one block for each
@@ -65,6 +66,7 @@ struct block {
 	uint32_t order;                 /* counts the PULLs of this peer */
 	uint8_t tries;
 	bool late;                      /* it timed out: not in blocks->outstanding any more */
+	bool refused;                   /* since it was asked for, frames came that could not be taken: the owner's */
 };
 
 struct block_fetch {
@@ -149,6 +151,9 @@ struct block *block_find(const struct block_fetch *fetch, uint64_t offset, uint3
  * again. Returns whether the fetch has all now; it is not ended. The block may be gone. The peer's timeout_ns changes.
  */
 bool block_received(struct block *block, uint32_t index, uint32_t count, uint64_t now_ns);
+
+/* Frames that were refused can be taken now: where a time-out is long, their blocks are asked for again at once. */
+void block_welcome(struct block_fetch *fetch, uint64_t now_ns);
 
 /* Nothing has come by timeout_ns: ask again. timeout_ns is set anew, 0: nothing is out. */
 void block_expire(struct block_peer *peer, uint64_t now_ns);
