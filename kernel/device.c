@@ -26,7 +26,6 @@
 struct descriptor {
 	struct holder *holder;
 	struct xarray regions; /* by id; each has a reference */
-	struct ether ether;
 	struct mover *mover;
 };
 
@@ -177,9 +176,9 @@ static long device_bind(struct descriptor *descriptor, void __user *argument)
 
 	if (copy_from_user(&bind, argument, sizeof(bind)))
 		return -EFAULT;
-	status = ether_bind(&descriptor->ether, descriptor->holder, &bind);
+	status = ether_bind(descriptor->mover, &bind);
 	if (!status && copy_to_user(argument, &bind, sizeof(bind))) {
-		ether_unbind(&descriptor->ether);
+		ether_unbind(&descriptor->mover->ether);
 		status = -EFAULT;
 	}
 	return status;
@@ -343,7 +342,7 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 	if (current->mm != descriptor->holder->mm)
 		return -EPERM;
 	if (command == THOLE_DRIVER_SEND) /* the shortest way */
-		return ether_send(&descriptor->ether, argument);
+		return ether_send(&descriptor->mover->ether, argument);
 	holder_permit(descriptor->holder);
 	switch (command) {
 	case THOLE_DRIVER_DECLARE:
@@ -357,7 +356,7 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 	case THOLE_DRIVER_BIND:
 		return device_bind(descriptor, memory);
 	case THOLE_DRIVER_UNBIND:
-		return ether_unbind(&descriptor->ether);
+		return ether_unbind(&descriptor->mover->ether);
 	case THOLE_DRIVER_ROOM:
 		events_flush(&descriptor->holder->events);
 		return 0;
@@ -381,7 +380,7 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 	case THOLE_DRIVER_AT_EVENTS:
 		return events_mmap(&descriptor->holder->events, vma);
 	case THOLE_DRIVER_AT_ETHER:
-		return ether_mmap(&descriptor->ether, vma);
+		return ether_mmap(&descriptor->mover->ether, vma);
 	case THOLE_DRIVER_AT_WAYS:
 		return mover_mmap(descriptor->mover, vma);
 	}
@@ -393,7 +392,7 @@ static __poll_t device_poll(struct file *file, poll_table *table)
 	struct descriptor *descriptor = file->private_data;
 	__poll_t ready = events_poll(&descriptor->holder->events, file, table);
 
-	return ether_ready(&descriptor->ether) ? EPOLLIN | EPOLLRDNORM : ready;
+	return ether_ready(&descriptor->mover->ether) ? EPOLLIN | EPOLLRDNORM : ready;
 }
 
 static int device_open(struct inode *inode, struct file *file)
@@ -422,7 +421,7 @@ static int device_release(struct inode *inode, struct file *file)
 	struct pages *pages;
 	unsigned long id;
 
-	ether_unbind(&descriptor->ether);
+	ether_unbind(&descriptor->mover->ether);
 	mover_end(descriptor->mover);
 	xa_for_each(&descriptor->regions, id, pages)
 		device_forget_region(pages);

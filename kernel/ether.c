@@ -15,8 +15,11 @@
 #include "compat.h"
 #include "events.h"
 #include "mapped.h"
-#include "pages.h"
+#include "mover.h"
 #include "ring.h"
+
+#include "base/endian.h"
+#include "transport/datagram/wire/mxoe_fields.h"
 
 enum {
 	BUCKETS = 64,         /* of endpoints at a port */
@@ -55,7 +58,8 @@ struct ether_end {
 	struct hlist_node node;
 	struct ether_port __rcu *port; /* NULL: its interface has gone */
 	u32 number;
-	struct holder *holder;
+	struct mover *mover;
+	struct holder *holder; /* its */
 	struct mapped mapped;
 	struct thole_driver_ether *shared; /* that */
 	void *out;
@@ -93,7 +97,7 @@ static void end_free(struct work_struct *work)
 	struct ether_end *end = container_of(to_rcu_work(work), struct ether_end, free);
 
 	events_withdraw(&end->holder->events, &end->gone);
-	holder_put(end->holder);
+	mover_put(end->mover);
 	mapped_free(&end->mapped);
 	kfree(end);
 }
@@ -107,7 +111,7 @@ static void end_release(struct kref *references)
 	queue_rcu_work(workers, &end->free);
 }
 
-static struct ether_end *end_new(struct holder *holder, u32 mtu, struct thole_driver_bind *bind)
+static struct ether_end *end_new(struct mover *mover, u32 mtu, struct thole_driver_bind *bind)
 {
 	struct ether_end *end = kzalloc(sizeof(*end), GFP_KERNEL_ACCOUNT);
 	struct thole_driver_frame *frames;
@@ -123,8 +127,9 @@ static struct ether_end *end_new(struct holder *holder, u32 mtu, struct thole_dr
 		return NULL;
 	}
 	kref_init(&end->references);
-	kref_get(&holder->references);
-	end->holder = holder;
+	mover_get(mover);
+	end->mover = mover;
+	end->holder = mover->holder;
 	end->number = bind->endpoint;
 	end->place = bind->place;
 	end->shared = end->mapped.at;
@@ -192,26 +197,17 @@ static void native_receive(struct ether_port *port, struct sk_buff *skb)
 		end_deliver(end, skb, head + 4, NATIVE_HEAD, length, length);
 }
 
-/* What a frame of MXoE is, by its third byte. The other places are in its wire format, too. */
+/* Where a frame of MXoE says what it is, and whose. */
 enum mxoe {
-	MXOE_RAW = 1,
-	MXOE_QUERY = 3,
-	MXOE_REPLY = 4,
-	MXOE_PULL = 41,
-	MXOE_PULL_REPLY = 42,
-	MXOE_NACK_LIBRARY = 44,
-	MXOE_NACK_DRIVER = 45,
-	MXOE_TYPE_AT = 2,
-	MXOE_TO_AT = 3,
-	MXOE_FROM_AT = 4,
-	MXOE_NACK_FROM_AT = 3,
-	MXOE_NACK_TO_AT = 11,
-	MXOE_REPLY_MAGIC_AT = 17,      /* the lowest byte of a pull's magic says whose it is: */
-	MXOE_MAGIC = 0x80,
-	MXOE_PULL_LENGTH = 34,
-	MXOE_PULL_MAGIC_AT = 25,
-	MXOE_PULL_JUMBO_LENGTH = 46,
-	MXOE_PULL_JUMBO_MAGIC_AT = 33
+	MXOE_TYPE_AT = FRAME_LENGTH + FRONT_TYPE_AT,
+	MXOE_TO_AT = FRAME_LENGTH + FRONT_TO_AT,
+	MXOE_FROM_AT = FRAME_LENGTH + FRONT_FROM_AT,
+	MXOE_NACK_FROM_AT = FRAME_LENGTH + NACK_LIBRARY_FROM_AT,
+	MXOE_NACK_TO_AT = FRAME_LENGTH + NACK_LIBRARY_TO_AT,
+	MXOE_MAGIC = 0x80, /* the lowest byte of a pull's magic says whose it is, that of a transfer's 8 bytes: */
+	MXOE_REPLY_MAGIC_AT = FRAME_LENGTH + PULL_REPLY_TRANSFER_AT + 7,
+	MXOE_PULL_MAGIC_AT = FRAME_LENGTH + PULL_TRANSFER_AT + 7,
+	MXOE_PULL_JUMBO_MAGIC_AT = FRAME_LENGTH + PULL_JUMBO_TRANSFER_AT + 7
 };
 
 static const u8 nobody[4];
@@ -260,6 +256,8 @@ static void mxoe_receive(struct ether_port *port, struct sk_buff *skb)
 	else
 		number = head[type == MXOE_NACK_LIBRARY ? MXOE_NACK_TO_AT : MXOE_TO_AT];
 	end = end_find(port, number);
+	if (end && (type == MXOE_PULL || type == MXOE_PULL_REPLY) && mover_mxoe_arrived(end->mover, skb))
+		return;
 	if (end)
 		end_deliver(end, skb, nobody, 0, skb->len, skb->len);
 	else if (type != MXOE_PULL_REPLY && type != MXOE_NACK_LIBRARY && type != MXOE_NACK_DRIVER)
@@ -311,8 +309,8 @@ static bool mxoe_head_write(const struct ether_end *end, u8 *frame, u32 length, 
 		return !other || other == end;
 	case MXOE_PULL:
 		return frame[MXOE_FROM_AT] == end->number &&
-		       ((length == MXOE_PULL_LENGTH && frame[MXOE_PULL_MAGIC_AT] == magic) ||
-			(length == MXOE_PULL_JUMBO_LENGTH && frame[MXOE_PULL_JUMBO_MAGIC_AT] == magic));
+		       ((length == FRAME_LENGTH + PULL_LENGTH && frame[MXOE_PULL_MAGIC_AT] == magic) ||
+			(length == FRAME_LENGTH + PULL_JUMBO_LENGTH && frame[MXOE_PULL_JUMBO_MAGIC_AT] == magic));
 	}
 	return frame[MXOE_FROM_AT] == end->number;
 }
@@ -398,6 +396,49 @@ long ether_send(struct ether *ether, unsigned long which)
 	rcu_read_unlock();
 	local_bh_enable();
 	return status;
+}
+
+/* Whether this may leave from the endpoint, with its Ethernet header then. */
+static bool end_address(const struct ether_end *end, const struct ether_port *port, struct sk_buff *skb, const u8 *to)
+{
+	struct net_device *device = port->device;
+
+	if (htons(port->kind->type) != skb->protocol || !(READ_ONCE(device->flags) & IFF_UP) ||
+	    skb->len > READ_ONCE(device->mtu) || !port->kind->head_write(end, skb->data, skb_headlen(skb), to))
+		return false;
+	skb->dev = device;
+	skb_reset_network_header(skb);
+	return dev_hard_header(skb, device, port->kind->type, to, NULL, skb->len) >= 0;
+}
+
+void ether_transmit(struct ether *ether, struct sk_buff *skb, const u8 *to)
+{
+	const struct ether_port *port;
+	const struct ether_end *end;
+
+	memset(skb->cb, 0, sizeof(skb->cb));
+	rcu_read_lock();
+	end = rcu_dereference(ether->end);
+	port = end ? rcu_dereference(end->port) : NULL;
+	if (port && end_address(end, port, skb, to))
+		dev_queue_xmit(skb);
+	else
+		kfree_skb(skb);
+	rcu_read_unlock();
+}
+
+bool ether_is(struct ether *ether, u16 type, u32 number, u32 length)
+{
+	const struct ether_port *port;
+	const struct ether_end *end;
+	bool is;
+
+	rcu_read_lock();
+	end = rcu_dereference(ether->end);
+	port = end ? rcu_dereference(end->port) : NULL;
+	is = port && port->kind->type == type && end->number == number && length <= READ_ONCE(port->device->mtu);
+	rcu_read_unlock();
+	return is;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -516,7 +557,7 @@ static int ether_join(struct ether *ether, struct ether_end *end, const struct e
 	return status;
 }
 
-int ether_bind(struct ether *ether, struct holder *holder, struct thole_driver_bind *bind)
+int ether_bind(struct mover *mover, struct thole_driver_bind *bind)
 {
 	const struct ether_kind *kind = kind_of(bind->ethertype);
 	struct net_device *device;
@@ -536,11 +577,11 @@ int ether_bind(struct ether *ether, struct holder *holder, struct thole_driver_b
 	rcu_read_unlock();
 	if (status)
 		return status;
-	end = end_new(holder, mtu, bind);
+	end = end_new(mover, mtu, bind);
 	if (!end)
 		return -ENOMEM;
 	rtnl_lock();
-	status = ether_join(ether, end, kind, bind->interface);
+	status = ether_join(&mover->ether, end, kind, bind->interface);
 	rtnl_unlock();
 	if (status)
 		kref_put(&end->references, end_release);

@@ -6,9 +6,10 @@
  * out, which a program maps. Does not own what is in frames, but for what says whose they are.
  *
  * Invariants. A program sends frames of these EtherTypes alone, from the interface's own address and in its own
- * endpoint's name, and gets those alone that are to it. An endpoint is of the network namespace in which it was bound:
- * when its interface leaves that, or ends, it is bound to nothing any more, and told so. Nothing is allocated for who
- * sends here. No frame that is under way knows of an endpoint or of this module.
+ * endpoint's name, and gets those alone that are to it. What mover.c moves of MXoE obeys the same. An endpoint is of
+ * the network namespace in which it was bound: when its interface leaves that, or ends, it is bound to nothing any
+ * more, and told so. Nothing is allocated for who sends here. No frame that is under way knows of an endpoint or of
+ * this module.
  *
  * Frames come in softirq, under RCU; they take the endpoint's lock, under which there is no other. Binding and its end
  * are under RTNL. Endpoints and ports are freed after a grace period.
@@ -22,19 +23,26 @@
 #include "thole_driver.h"
 
 struct ether_end;
-struct holder;
+struct mover;
+struct sk_buff;
 
-/* A descriptor's: one endpoint at most. */
+/* A mover's: one endpoint at most. */
 struct ether {
 	struct ether_end __rcu *end;
 };
 
-/* Bind an endpoint, in the network namespace of the running process. */
-int ether_bind(struct ether *ether, struct holder *holder, struct thole_driver_bind *bind);
+/* Bind a mover's endpoint, in the network namespace of the running process. */
+int ether_bind(struct mover *mover, struct thole_driver_bind *bind);
 int ether_unbind(struct ether *ether);
 
 /* As THOLE_DRIVER_SEND says. */
 long ether_send(struct ether *ether, unsigned long which);
+
+/* Send a frame of the protocol that its packet says, as if the program had: in any context. The packet is taken. */
+void ether_transmit(struct ether *ether, struct sk_buff *skb, const u8 *to);
+
+/* Whether it is bound for this EtherType under this number, to an interface that takes frames so long. */
+bool ether_is(struct ether *ether, u16 type, u32 number, u32 length);
 
 int ether_mmap(struct ether *ether, struct vm_area_struct *vma);
 

@@ -34,7 +34,7 @@ static bool mover_has_pull(struct sk_buff *skb)
 	bool has = false;
 	u8 type;
 
-	mover_read_begin(&reader, skb);
+	mover_read_begin(&reader, skb, sizeof(struct udphdr));
 	while (!has && mover_read_next(&reader) && mover_read_front(&reader, &type, 1))
 		has = codec_native.type(&type) == PACKET_PULL;
 	return has;
@@ -53,8 +53,8 @@ static void mover_pull(struct mover *mover, u8 *head, u32 length)
 		return;
 	all = (struct iovec){head, codec_native.unpadded(head, length)};
 	frame = guard_frame(&packet, &all, 1);
-	connection = xa_load(&mover->indexes, packet.to);
-	if (!connection || connection->session != packet.session)
+	connection = mover_find_peer(mover, &mover_native, packet.to, packet.session);
+	if (!connection)
 		return;
 	if (mover_admit(connection, &frame, 1))
 		mover_serve_pull(connection, &packet);
@@ -69,7 +69,7 @@ static void mover_pulls(struct mover *mover, struct sk_buff *skb)
 	u8 head[PACKET_HEAD_MAX];
 	u32 length;
 
-	mover_read_begin(&reader, skb);
+	mover_read_begin(&reader, skb, sizeof(struct udphdr));
 	mover_lock(mover);
 	while ((length = mover_read_next(&reader)) && mover_read_front(&reader, head, sizeof(head)))
 		mover_pull(mover, head, length);
@@ -225,33 +225,98 @@ struct mover_connection *mover_find(struct mover *mover, u32 id)
 	return xa_load(&mover->connections, id);
 }
 
-static int mover_check_connection(const struct thole_driver_connection *wanted)
+struct mover_connection *mover_find_peer(struct mover *mover, const struct mover_kind *kind, u64 key, u64 session)
 {
-	if (!wanted->session || !wanted->records_port || !wanted->bulk_port || wanted->reserved ||
-	    wanted->mode > GUARD_HEADS)
+	struct mover_connection *connection = mover->kind == kind ? xa_load(&mover->peers, key) : NULL;
+
+	return connection && connection->session == session ? connection : NULL;
+}
+
+static int mover_native_check(struct mover *mover, const struct thole_driver_connection *wanted)
+{
+	if (!wanted->session || !wanted->records_port || !wanted->bulk_port || wanted->mode > GUARD_HEADS)
 		return -EINVAL;
 	if (!ipv6_addr_v4mapped((const struct in6_addr *)wanted->address))
 		return -EAFNOSUPPORT;
 	return wanted->frame_max < MOVER_FRAME_LEAST || wanted->frame_max > BATCH_MAX ? -EINVAL : 0;
 }
 
-static void mover_fill_connection(struct mover_connection *connection, const struct thole_driver_connection *wanted)
+static void mover_native_fill(struct mover_connection *connection, const struct thole_driver_connection *wanted)
 {
 	struct guard *guard = &connection->guard;
 
-	connection->session = wanted->session;
-	connection->peer_session = wanted->peer_session;
-	connection->index = wanted->index;
-	connection->peer_index = wanted->peer_index;
+	connection->key = wanted->index;
 	memcpy(&connection->address, wanted->address + 12, sizeof(connection->address));
 	connection->port[CHANNEL_RECORDS] = htons(wanted->records_port);
 	connection->port[CHANNEL_BULK] = htons(wanted->bulk_port);
-	connection->frame_max = wanted->frame_max;
 	connection->tagged = wanted->mode == GUARD_HEADS;
+	connection->head = connection->tagged ? MOVER_HEAD : PACKET_FRONT;
 	guard->mode = GUARD_HEADS;
 	memcpy(guard->out.secret, wanted->out_secret, sizeof(guard->out.secret));
 	memcpy(guard->in.secret, wanted->in_secret, sizeof(guard->in.secret));
 	guard->out.epoch = guard->in.epoch = U64_MAX;
+}
+
+static bool mover_native_fits(const struct mover_connection *connection, const struct thole_driver_fetch *wanted)
+{
+	return !(wanted->transfer >> PACKET_TRANSFER_BITS) && wanted->frame >= MOVER_FRAME_LEAST / 2 &&
+	       wanted->frame <= U16_MAX - MOVER_HEAD;
+}
+
+static void mover_native_name(const struct mover_connection *connection, struct packet *packet)
+{
+	packet->to = connection->peer_index;
+	packet->session = connection->peer_session;
+	packet->flags |= connection->tagged ? PACKET_TAGGED : 0;
+}
+
+const struct mover_kind mover_native = {
+	.codec = &codec_native,
+	.check = mover_native_check,
+	.fill = mover_native_fill,
+	.fits = mover_native_fits,
+	.name = mover_native_name,
+	.data = mover_send_data,
+};
+
+static const struct mover_kind *const kinds[THOLE_DRIVER_CODECS] = {
+	[THOLE_DRIVER_CODEC_NATIVE] = &mover_native,
+	[THOLE_DRIVER_CODEC_MXOE] = &mover_mxoe,
+	[THOLE_DRIVER_CODEC_MXOE_JUMBO] = &mover_mxoe_jumbo,
+};
+
+/* All connections of a descriptor are of one kind, since the books of what is asked for are of all of them. */
+static int mover_become(struct mover *mover, const struct mover_kind *kind)
+{
+	struct socket *counter = NULL;
+	int status = 0;
+
+	if (mover->kind == kind)
+		return 0;
+	if (!xa_empty(&mover->connections))
+		return -EBUSY;
+	if (kind->counted)
+		status = sock_create(AF_INET, SOCK_DGRAM, IPPROTO_UDP, &counter);
+	if (status)
+		return status;
+	mover_lock(mover);
+	mover->kind = kind;
+	swap(mover->counter, counter);
+	mover_fetch_init(mover);
+	mover_unlock(mover);
+	if (counter)
+		sock_release(counter);
+	return 0;
+}
+
+static void mover_fill_connection(struct mover_connection *connection, const struct thole_driver_connection *wanted)
+{
+	connection->session = wanted->session;
+	connection->peer_session = wanted->peer_session;
+	connection->index = wanted->index;
+	connection->peer_index = wanted->peer_index;
+	connection->frame_max = wanted->frame_max;
+	connection->mover->kind->fill(connection, wanted);
 	xa_init(&connection->windows);
 	xa_init(&connection->fetches);
 	INIT_LIST_HEAD(&connection->serving);
@@ -279,7 +344,7 @@ static int mover_enter_connection(struct mover *mover, struct mover_connection *
 	connection->way = (struct thole_driver_way *)mover->ways.at + connection->id;
 	*connection->way = (struct thole_driver_way){.counter = counter};
 	connection->guard.shared = &connection->way->counter;
-	status = xa_insert_bh(&mover->indexes, connection->index, connection, GFP_KERNEL_ACCOUNT);
+	status = xa_insert_bh(&mover->peers, connection->key, connection, GFP_KERNEL_ACCOUNT);
 	if (status)
 		xa_erase_bh(&mover->connections, connection->id);
 	return status == -EBUSY ? -EEXIST : status;
@@ -287,9 +352,12 @@ static int mover_enter_connection(struct mover *mover, struct mover_connection *
 
 int mover_add_peer(struct mover *mover, struct thole_driver_connection *wanted)
 {
-	int status = mover_check_connection(wanted);
 	struct mover_connection *connection;
+	int status;
 
+	if (wanted->codec >= THOLE_DRIVER_CODECS)
+		return -EINVAL;
+	status = kinds[wanted->codec]->check(mover, wanted);
 	if (status)
 		return status;
 	connection = kzalloc(sizeof(*connection), GFP_KERNEL_ACCOUNT);
@@ -297,8 +365,11 @@ int mover_add_peer(struct mover *mover, struct thole_driver_connection *wanted)
 		return -ENOMEM;
 	mutex_lock(&mover->calls);
 	connection->mover = mover;
-	mover_fill_connection(connection, wanted);
-	status = mover_enter_connection(mover, connection, wanted->counter);
+	status = mover_become(mover, kinds[wanted->codec]);
+	if (!status) {
+		mover_fill_connection(connection, wanted);
+		status = mover_enter_connection(mover, connection, wanted->counter);
+	}
 	if (status)
 		kfree(connection);
 	else
@@ -317,7 +388,7 @@ static void mover_drop(struct mover *mover, struct mover_connection *connection)
 {
 	mover_lock(mover);
 	xa_erase(&mover->connections, connection->id);
-	xa_erase(&mover->indexes, connection->index);
+	xa_erase(&mover->peers, connection->key);
 	mover_serve_forget(connection);
 	mover_fetch_forget(connection);
 	list_del_init(&connection->expecting);
@@ -381,7 +452,7 @@ void mover_unlock(struct mover *mover) __releases(&mover->lock)
 	skb_queue_splice_init(&mover->out, &packets);
 	mover_set_timer(mover);
 	spin_unlock_bh(&mover->lock);
-	mover_send_all(&packets);
+	mover_send_all(mover, &packets);
 }
 
 bool mover_queue(struct work_struct *work)
@@ -407,10 +478,11 @@ struct mover *mover_new(struct holder *holder)
 	INIT_LIST_HEAD(&mover->expecting);
 	INIT_LIST_HEAD(&mover->over);
 	xa_init_flags(&mover->connections, XA_FLAGS_ALLOC1);
-	xa_init(&mover->indexes);
+	xa_init(&mover->peers);
 	INIT_WORK(&mover->work, mover_serve_work);
 	__skb_queue_head_init(&mover->out);
 	compat_timer(&mover->timer, mover_late, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	mover->kind = &mover_native;
 	mover_fetch_init(mover);
 	return mover;
 }
@@ -420,7 +492,7 @@ static void mover_free(struct kref *references)
 	struct mover *mover = container_of(references, struct mover, references);
 
 	xa_destroy(&mover->connections);
-	xa_destroy(&mover->indexes);
+	xa_destroy(&mover->peers);
 	if (mover->ways.at)
 		mapped_free(&mover->ways);
 	holder_put(mover->holder);
@@ -452,6 +524,8 @@ void mover_end(struct mover *mover)
 	mutex_unlock(&mover->calls);
 	hrtimer_cancel(&mover->timer);
 	cancel_work_sync(&mover->work);
+	if (mover->counter)
+		sock_release(mover->counter); /* what is under way keeps of it what it needs */
 	mover_put(mover);
 }
 

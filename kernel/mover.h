@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
- * mover: DATA and PULLs of an endpoint's UDP sockets, handled where they arrive, in softirq.
+ * mover: DATA and PULLs of an endpoint, handled where they arrive, in softirq: native ones at its UDP sockets, those of
+ * MXoE at the interface that it is bound to.
  *
  * mover.c        sockets, connections, and what they are told apart by; times
+ * mover_mxoe.c   connections and frames of MXoE
  * mover_serve.c  windows, and PULLs that are answered from their pages
  * mover_fetch.c  fetches, whose DATA goes into their pages
  * mover_send.c   packets that are made and sent
  *
- * Owns nothing of the protocol: that is the library's, compiled in (wire/native.c, guard.c, block.c, answer.c). Does
- * not own how user space asks (device.c), nor pages (pages.c).
+ * Owns nothing of the protocol: that is the library's, compiled in (wire/, guard.c, block.c, answer.c). Does not own
+ * how user space asks (device.c), pages (pages.c), nor what is bound to interfaces (ether.c).
  *
- * Contexts. mover_arrived runs in softirq, mover_late too (a timer), calls in the process; workers pin and serve.
+ * Contexts. mover_arrived and mover_mxoe_arrived run in softirq, mover_late too (a timer), calls in the process;
+ * workers pin and serve.
  *
  * Locks, outer first.
  *   mover.calls  mutex: one call at a time; nobody who holds the next takes it
@@ -19,8 +22,9 @@
  *   pages.lock   as in pages.h; then events'
  *
  * Invariants. Nothing is believed of a frame, and no memory is taken for it, before session and tag are found right.
- * What is not for a fetch or a window here goes on to the socket as it came; a PULL does in any case, for it
- * acknowledges records. Once an END has returned, nothing more is written, and no packet made.
+ * (MXoE has no tags: there it is who sent it, and a session or a handle.) What is not for a fetch or a window here goes
+ * on to the program as it came; a native PULL does in any case, for it acknowledges records. Once an END has returned,
+ * nothing more is written, and no packet made.
  */
 #ifndef THOLE_KERNEL_MOVER_H
 #define THOLE_KERNEL_MOVER_H
@@ -29,6 +33,7 @@
 #include <linux/skbuff.h>
 #include <linux/xarray.h>
 
+#include "ether.h"
 #include "mover_whole.h"
 #include "pages.h"
 #include "protocol.h"
@@ -57,9 +62,12 @@ struct mover_connection {
 	u32 id;
 	u64 session, peer_session;
 	u32 index, peer_index;
-	__be32 address;
+	u64 key;           /* in mover.peers */
+	__be32 address;    /* native: of the peer, */
 	__be16 port[CHANNELS];
+	u8 mac[ETH_ALEN] __aligned(2); /* MXoE: the same */
 	u32 frame_max;
+	u32 head;          /* bytes of DATA's */
 	bool tagged;
 	struct guard guard;
 	struct thole_driver_way *way;
@@ -85,16 +93,34 @@ struct mover_run {
 	u32 length[MOVER_RUN]; /* of payload */
 };
 
+/* What frames are, and how they come and go. */
+struct mover_kind {
+	const struct codec *codec;
+	bool counted; /* what is under way is counted by a socket of the kernel's: there is no program's */
+	int (*check)(struct mover *mover, const struct thole_driver_connection *wanted);
+	/* Who the peer is, and by which key it is found. */
+	void (*fill)(struct mover_connection *connection, const struct thole_driver_connection *wanted);
+	bool (*fits)(const struct mover_connection *connection, const struct thole_driver_fetch *wanted);
+	/* Fill in who a packet is of and for. */
+	void (*name)(const struct mover_connection *connection, struct packet *packet);
+	/* The next frames of an answer, from pages whose lock is held and that are there, into mover.out. Returns 0,
+	 * -ENOBUFS or -ENOTCONN. */
+	int (*data)(struct mover_connection *connection, struct answer *answer, struct pages *pages, u64 offset);
+};
+
 /* Of one descriptor. */
 struct mover {
-	struct kref references; /* of the descriptor, and of fetches */
+	struct kref references; /* of the descriptor, of fetches, and of who is bound to an interface */
 	struct holder *holder;
+	struct ether ether;
+	const struct mover_kind *kind; /* of all connections; changes while there are none */
+	struct socket *counter; /* NULL: the kind has none */
 	struct mutex calls;
 	spinlock_t lock;
 	struct list_head sockets;
 	u32 socket_count;
 	struct xarray connections; /* struct mover_connection, by id */
-	struct xarray indexes;     /* the same, by index */
+	struct xarray peers;       /* the same, by key */
 	struct mapped ways;
 	u32 windows;
 	struct list_head serving; /* connections with answers that wait, in turn */
@@ -133,10 +159,14 @@ void mover_lock(struct mover *mover) __acquires(&mover->lock);
 /* And what was made is sent, and the timer set. */
 void mover_unlock(struct mover *mover) __releases(&mover->lock);
 struct mover_connection *mover_find(struct mover *mover, u32 id);
+/* The peer of a kind; NULL: there is none. */
+struct mover_connection *mover_find_peer(struct mover *mover, const struct mover_kind *kind, u64 key, u64 session);
 /* A worker's turn. */
 bool mover_queue(struct work_struct *work);
 /* Whether frames, no two of one counter, have right tags, or need none. Those are never taken again. */
 bool mover_admit(struct mover_connection *connection, const struct guard_frame *frames, u32 count);
+
+extern const struct mover_kind mover_native;
 
 int mover_start(void);
 void mover_stop(void);
@@ -147,8 +177,8 @@ int mover_serve_window(struct mover *mover, const struct thole_driver_window *wi
 int mover_serve_end(struct mover *mover, const struct thole_driver_name *name);
 /* All of a connection that ends; under the lock. */
 void mover_serve_forget(struct mover_connection *connection);
-/* A PULL has come; under the lock. Whether it was for a window here. */
-bool mover_serve_pull(struct mover_connection *connection, const struct packet *packet);
+/* A PULL has come; under the lock. -ENOENT: not of a window here. -ENOBUFS: too many wait already. */
+int mover_serve_pull(struct mover_connection *connection, const struct packet *packet);
 /* Answer what waits: some of it, and a worker the rest. */
 void mover_serve_some(struct mover *mover);
 void mover_serve_work(struct work_struct *work);
@@ -163,19 +193,32 @@ void mover_fetch_forget(struct mover_connection *connection);
 void mover_fetch_reap(struct mover *mover, bool all);
 /* Frames have come by a socket for bulk. Returns whether some are not ours. */
 bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb);
+/* The same of one frame that is all of a packet, which names nothing but the transfer: from whom it came. Returns
+ * whether it was ours. */
+bool mover_fetch_frame(struct mover *mover, struct sk_buff *skb, const u8 *from);
 /* Ask for what there is credit for; under the lock. */
 void mover_fetch_ask(struct mover *mover);
 void mover_fetch_late(struct mover *mover);
 
 /* ---- mover_send.c ---- */
 
-/* The next block of an answer, from pages whose lock is held and that are there, into mover.out. Returns 0, -ENOBUFS or
- * -ENOTCONN. */
+/* mover_kind.data: as one packet, which the kernel cuts; as a packet a frame. */
 int mover_send_data(struct mover_connection *connection, struct answer *answer, struct pages *pages, u64 offset);
+int mover_send_frames(struct mover_connection *connection, struct answer *answer, struct pages *pages, u64 offset);
 /* A packet without payload. */
 void mover_send_packet(struct mover_connection *connection, struct packet *packet, enum channel channel);
 /* Whether the socket of a channel has room for more. */
 bool mover_send_room(struct mover *mover, enum channel channel);
-void mover_send_all(struct sk_buff_head *packets);
+void mover_send_all(struct mover *mover, struct sk_buff_head *packets);
+
+/* ---- mover_mxoe.c ---- */
+
+extern const struct mover_kind mover_mxoe, mover_mxoe_jumbo;
+
+/* A PULL or a PULL REPLY to the endpoint of a mover that may have no connection; in softirq. Nothing of it is changed.
+ * Returns whether it was taken: else it is the program's. */
+bool mover_mxoe_arrived(struct mover *mover, struct sk_buff *skb);
+/* Whether this is the front of a PULL REPLY, which the kind's codec can read. */
+bool mover_mxoe_is_data(const struct mover *mover, const u8 *head, u32 length);
 
 #endif

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 #include "mover.h"
 
+#include <linux/etherdevice.h>
 #include <linux/slab.h>
+#include <linux/udp.h>
 
 #include "mover_read.h"
 
@@ -86,6 +88,8 @@ static void mover_fetch_work(struct work_struct *work)
 	mover_lock(fetch->mover);
 	if (status && fetch->connection)
 		mover_fetch_over(fetch, status);
+	else if (fetch->connection)
+		block_welcome(&fetch->wanted, ktime_get_ns());
 	mover_unlock(fetch->mover);
 	mover_fetch_put(fetch);
 }
@@ -137,7 +141,7 @@ static void mover_fetch_pull(struct block_fetch *wanted, const struct block_pull
 				.wanted = pull->wanted,
 				.length = pull->length,
 				.frame = wanted->frame,
-				.total = wanted->length,
+				.total = fetch->offset + wanted->length,
 			},
 	};
 
@@ -153,11 +157,14 @@ static const struct block_calls fetch_calls = {
 
 void mover_fetch_init(struct mover *mover)
 {
+	const struct codec *codec = mover->kind->codec;
 	const struct block_rules rules = {
-		.frames_max = codec_native.block_frames,
-		.blocks_max = codec_native.blocks_max,
-		.pull_blocks = codec_native.pull_blocks,
-		.selective = true,
+		.frames_max = codec->block_frames,
+		.blocks_max = codec->blocks_max,
+		.pull_blocks = codec->pull_blocks,
+		.data = codec->data,
+		.pull_ns = codec->pull_ns,
+		.selective = codec->selective,
 	};
 
 	block_init(&mover->blocks, &rules, &fetch_calls);
@@ -293,6 +300,7 @@ static u32 arrival_take_some(struct arrival *arrival, u32 first, u32 end)
 	end = run_together(run, block, index, first, end, &length);
 	if (!arrival_land(arrival, first, &end, &length)) {
 		mover_count(arrival->mover, &shared->overlap_miss, 1);
+		block->refused = true;
 		mover_fetch_pin(fetch);
 		return end;
 	}
@@ -345,7 +353,7 @@ static struct mover_fetch *arrival_find(struct arrival *arrival, const struct pa
 
 	if (!fetch || !fetch->connection || arrival->index != packet->to ||
 	    fetch->transfer != packet->data.transfer) {
-		connection = xa_load(&arrival->mover->indexes, packet->to);
+		connection = mover_find_peer(arrival->mover, &mover_native, packet->to, packet->session);
 		fetch = connection ? xa_load(&connection->fetches, packet->data.transfer) : NULL;
 		arrival->index = packet->to;
 		arrival->fetch = fetch;
@@ -425,7 +433,7 @@ bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb)
 {
 	struct arrival arrival = {.mover = mover};
 
-	mover_read_begin(&arrival.reader, skb);
+	mover_read_begin(&arrival.reader, skb, sizeof(struct udphdr));
 	mover_lock(mover);
 	arrival.now_ns = ktime_get_ns();
 	while (arrival_gather(&arrival)) {
@@ -438,6 +446,49 @@ bool mover_fetch_arrived(struct mover *mover, struct sk_buff *skb)
 	block_ask(&mover->blocks, arrival.now_ns);
 	mover_unlock(mover);
 	return arrival.others;
+}
+
+/* The fetch that a pull of a host's is for. Few are fetched from at a time. */
+static struct mover_fetch *frame_find(struct mover *mover, const u8 *from, u64 transfer)
+{
+	struct mover_connection *connection;
+	struct mover_fetch *fetch;
+
+	list_for_each_entry(connection, &mover->expecting, expecting) {
+		if (!ether_addr_equal(connection->mac, from))
+			continue;
+		fetch = xa_load(&connection->fetches, transfer);
+		if (fetch)
+			return fetch;
+	}
+	return NULL;
+}
+
+bool mover_fetch_frame(struct mover *mover, struct sk_buff *skb, const u8 *from)
+{
+	struct arrival arrival = {.mover = mover};
+	struct mover_run *run = &mover->run;
+	struct packet packet;
+	u32 length;
+
+	mover_read_begin(&arrival.reader, skb, 0);
+	mover_lock(mover);
+	arrival.now_ns = ktime_get_ns();
+	arrival.place = arrival.reader;
+	run->count = 0;
+	length = arrival_next(&arrival);
+	if (length && mover_mxoe_is_data(mover, run->heads[0], length) &&
+	    mover->kind->codec->decode(&packet, run->heads[0], length) == 0)
+		arrival.fetch = frame_find(mover, from, packet.data.transfer);
+	if (arrival.fetch) {
+		run->head = arrival.fetch->connection->head;
+		arrival_add(&arrival, &packet);
+		mover_count(mover, &mover->holder->shared->packets, 1);
+		arrival_take(&arrival, 0, run->count);
+		block_ask(&mover->blocks, arrival.now_ns);
+	}
+	mover_unlock(mover);
+	return arrival.fetch;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
@@ -454,7 +505,8 @@ static int mover_fetch_enter(struct mover *mover, struct mover_connection *conne
 	if (status)
 		return status;
 	fetch->connection = connection;
-	fetch->wanted.head = connection->tagged ? MOVER_HEAD : PACKET_FRONT;
+	fetch->wanted.head = connection->head;
+	fetch->wanted.place = (fetch->window >> 16) + fetch->offset; /* of MXoE's windows */
 	mover_lock(mover);
 	block_fetch_begin(&fetch->wanted, &connection->peer);
 	xa_store(&connection->fetches, fetch->transfer, fetch, GFP_ATOMIC); /* its place is there */
@@ -468,9 +520,8 @@ static int mover_fetch_enter(struct mover *mover, struct mover_connection *conne
 
 static int mover_fetch_check(const struct thole_driver_fetch *wanted, const struct pages *pages)
 {
-	if (!wanted->length || wanted->reserved || wanted->transfer >> PACKET_TRANSFER_BITS ||
-	    wanted->length > THOLE_LENGTH_MAX || wanted->offset > THOLE_LENGTH_MAX - wanted->length ||
-	    wanted->frame < MOVER_FRAME_LEAST / 2 || wanted->frame > U16_MAX - MOVER_HEAD ||
+	if (!wanted->length || wanted->reserved || wanted->length > THOLE_LENGTH_MAX ||
+	    wanted->offset > THOLE_LENGTH_MAX - wanted->length ||
 	    !region_holds(&pages->region, wanted->region_offset, wanted->length))
 		return -EINVAL;
 	return pages->flags & THOLE_DRIVER_WRITE ? 0 : -EACCES;
@@ -504,7 +555,12 @@ int mover_fetch_begin(struct mover *mover, const struct thole_driver_fetch *want
 	mover_fetch_reap(mover, false);
 	mutex_lock(&mover->calls);
 	connection = mover_find(mover, wanted->connection);
-	status = connection ? mover_fetch_enter(mover, connection, fetch) : -ENOENT;
+	if (!connection)
+		status = -ENOENT;
+	else if (!mover->kind->fits(connection, wanted))
+		status = -EINVAL;
+	else
+		status = mover_fetch_enter(mover, connection, fetch);
 	mutex_unlock(&mover->calls);
 	if (status)
 		mover_fetch_put(fetch);

@@ -2,21 +2,20 @@
 #include "mover_read.h"
 
 #include <linux/highmem.h>
-#include <linux/udp.h>
 
 #include "compat.h"
 
-void mover_read_begin(struct mover_reader *reader, struct sk_buff *skb)
+void mover_read_begin(struct mover_reader *reader, struct sk_buff *skb, u32 before)
 {
-	u32 bytes = compat_readable(skb) ? skb->len - sizeof(struct udphdr) : 0;
+	u32 bytes = compat_readable(skb) ? skb->len - before : 0;
 
 	BUILD_BUG_ON(IS_ENABLED(CONFIG_HIGHMEM)); /* pages have addresses */
 	*reader = (struct mover_reader){
 		.next = skb_shinfo(skb)->frag_list,
 		.page = skb_shinfo(skb)->frags,
 		.pages_end = skb_shinfo(skb)->frags + skb_shinfo(skb)->nr_frags,
-		.data = skb->data + sizeof(struct udphdr),
-		.have = skb_headlen(skb) - sizeof(struct udphdr),
+		.data = skb->data + before,
+		.have = skb_headlen(skb) - before,
 		.left = bytes,
 		.segment = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : bytes,
 	};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
- * mover_read: the frames of a UDP packet, one after the other, wherever their bytes lie. The kernel hands over up to
+ * mover_read: the frames of a packet, one after the other, wherever their bytes lie. The kernel hands over up to
  * 64 KiB of frames as one (GRO), in pages and in packets that hang on packets.
  *
  * A reader is a place in a packet, and owns nothing: a copy of it is the same place once more. Invariant: nothing
@@ -21,8 +21,8 @@ struct mover_reader {
 	u32 segment;    /* of each frame but the last */
 };
 
-/* A packet as encap_rcv gets it, with its UDP header. */
-void mover_read_begin(struct mover_reader *reader, struct sk_buff *skb);
+/* A packet as it was got, behind so many bytes, which lie together. */
+void mover_read_begin(struct mover_reader *reader, struct sk_buff *skb, u32 before);
 
 /* Go to the next frame. Returns its length; 0: there is none. */
 u32 mover_read_next(struct mover_reader *reader);

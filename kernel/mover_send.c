@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 #include "mover.h"
 
+#include <linux/etherdevice.h>
 #include <linux/ip.h>
+#include <linux/net.h>
 #include <linux/security.h>
 #include <linux/udp.h>
 #include <net/sock.h>
@@ -14,10 +16,11 @@ enum {
 	SEND_TAGS = 8 /* tags that are made at once */
 };
 
-/* Whom a packet is to, while it is in mover.out. */
+/* Whom a packet is to, while it is in mover.out. By its protocol it is one to an interface, else one of UDP. */
 struct send_to {
 	__be32 address;
 	__be16 port;
+	u8 mac[ETH_ALEN];
 };
 
 static struct send_to *send_to(struct sk_buff *skb)
@@ -28,12 +31,15 @@ static struct send_to *send_to(struct sk_buff *skb)
 
 /* ---- Packets that are made: under mover.lock ------------------------------------------------------ */
 
-/* The socket that packets of a channel leave by: the first that is not connected, as lanes are; all have one port. */
+/* The socket that packets of a channel leave by: the first that is not connected, as lanes are; all have one port. Or
+ * the one that counts them. */
 static struct sock *send_socket(struct mover *mover, enum channel channel)
 {
 	struct mover_socket *socket;
 	struct sock *found = NULL;
 
+	if (mover->counter)
+		return mover->counter->sk;
 	list_for_each_entry(socket, &mover->sockets, node) {
 		if (socket->channel != channel || sock_flag(socket->sk, SOCK_DEAD))
 			continue;
@@ -59,6 +65,10 @@ static struct sk_buff *send_begin(const struct mover_connection *connection, enu
 		return NULL;
 	skb_reserve(skb, SEND_ROOM);
 	*send_to(skb) = (struct send_to){connection->address, connection->port[channel]};
+	if (connection->mover->counter) {
+		skb->protocol = htons(THOLE_DRIVER_ETHERTYPE_MXOE);
+		ether_addr_copy(send_to(skb)->mac, connection->mac);
+	}
 	return skb;
 }
 
@@ -97,11 +107,9 @@ void mover_send_packet(struct mover_connection *connection, struct packet *packe
 		mover_count(connection->mover, &connection->mover->holder->shared->full, 1);
 		return;
 	}
-	packet->to = connection->peer_index;
-	packet->session = connection->peer_session;
-	packet->flags |= connection->tagged ? PACKET_TAGGED : 0;
+	connection->mover->kind->name(connection, packet);
 	head = skb->data;
-	length = codec_native.encode(packet, head);
+	length = connection->mover->kind->codec->encode(packet, head);
 	skb_put(skb, length);
 	send_stamp(connection, head, length, 0, 0, 1);
 	send_end(connection->mover, skb, sk);
@@ -226,13 +234,20 @@ static void send_segments(struct sk_buff *skb, const struct send_packet *send)
 	skb->csum_offset = offsetof(struct udphdr, check);
 }
 
+/* How far an answer gets by one turn: all that it reads is known to be there (mover_serve_packet). */
+static u32 send_until(const struct mover_connection *connection, const struct answer *answer)
+{
+	u32 block = block_bytes(&connection->mover->blocks.rules, answer->frame, connection->head);
+
+	return answer_end(answer, min_t(u32, block, BATCH_MAX / answer->frame * answer->frame));
+}
+
 int mover_send_data(struct mover_connection *connection, struct answer *answer, struct pages *pages, u64 offset)
 {
 	struct mover *mover = connection->mover;
 	struct sock *sk = send_socket(mover, CHANNEL_BULK);
-	struct send_packet send = {
-		.head = connection->tagged ? MOVER_HEAD : PACKET_FRONT, .frame = answer->frame, .next = U64_MAX};
-	u32 end = answer_end(answer, block_bytes(&mover->blocks.rules, answer->frame, send.head)), at = answer->done;
+	struct send_packet send = {.head = connection->head, .frame = answer->frame, .next = U64_MAX};
+	u32 end = send_until(connection, answer), at = answer->done;
 	struct answer_frame frame;
 	u64 bytes = 0;
 	bool made;
@@ -264,6 +279,53 @@ int mover_send_data(struct mover_connection *connection, struct answer *answer, 
 		put_page(send.heads); /* the packet has references of its own */
 	if (!made)
 		return -ENOBUFS;
+	answer->done = end;
+	return 0;
+}
+
+/* A frame that is a packet. */
+static struct sk_buff *send_frame(struct mover_connection *connection, const struct answer *answer,
+				  const struct answer_frame *frame, const struct pages *pages, u64 start)
+{
+	struct send_packet send = {.next = U64_MAX};
+	struct packet packet = {
+		.type = PACKET_DATA,
+		.data = {.transfer = answer->transfer, .offset = frame->offset, .frame = frame->index},
+		.length = frame->length,
+	};
+	bool made;
+
+	send.first = send.last = send_begin(connection, CHANNEL_BULK, PACKET_HEAD_MAX);
+	if (!send.first)
+		return NULL;
+	connection->mover->kind->name(connection, &packet);
+	skb_put(send.first, connection->mover->kind->codec->encode(&packet, send.first->data));
+	made = send_add_payload(&send, pages, start, frame->offset, frame->length);
+	send_count(&send);
+	if (made)
+		return send.first;
+	kfree_skb(send.first);
+	return NULL;
+}
+
+int mover_send_frames(struct mover_connection *connection, struct answer *answer, struct pages *pages, u64 offset)
+{
+	struct mover *mover = connection->mover;
+	struct sock *sk = send_socket(mover, CHANNEL_BULK);
+	u32 end = send_until(connection, answer), at = answer->done;
+	struct answer_frame frame;
+	struct sk_buff *skb;
+
+	if (!sk)
+		return -ENOTCONN;
+	while (answer_next(answer, &at, end, &frame)) {
+		skb = send_frame(connection, answer, &frame, pages, offset);
+		if (!skb)
+			return -ENOBUFS;
+		send_end(mover, skb, sk);
+		mover_count(mover, &mover->holder->shared->sent, 1);
+		mover_count(mover, &mover->holder->shared->sent_bytes, frame.length);
+	}
 	answer->done = end;
 	return 0;
 }
@@ -316,14 +378,20 @@ static void send_skb(struct sk_buff *skb)
 	compat_tunnel_xmit(sk, route, skb, flow.saddr, to.address, IPPROTO_UDP, send_whole(skb, route));
 }
 
-void mover_send_all(struct sk_buff_head *packets)
+void mover_send_all(struct mover *mover, struct sk_buff_head *packets)
 {
 	struct sk_buff *skb;
 
 	if (skb_queue_empty(packets))
 		return;
 	local_bh_disable();
-	while ((skb = __skb_dequeue(packets)))
-		send_skb(skb);
+	while ((skb = __skb_dequeue(packets))) {
+		struct send_to to = *send_to(skb);
+
+		if (skb->protocol)
+			ether_transmit(&mover->ether, skb, to.mac);
+		else
+			send_skb(skb);
+	}
 	local_bh_enable();
 }

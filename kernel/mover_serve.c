@@ -111,27 +111,30 @@ static bool mover_serve_is_known(const struct mover_connection *connection, cons
 	return false;
 }
 
-bool mover_serve_pull(struct mover_connection *connection, const struct packet *packet)
+int mover_serve_pull(struct mover_connection *connection, const struct packet *packet)
 {
 	struct mover *mover = connection->mover;
 	struct thole_driver_shared *shared = mover->holder->shared;
 	const struct packet_pull *pull = &packet->pull;
 	struct mover_window *window = xa_load(&connection->windows, pull->window);
-	u32 head = connection->tagged ? MOVER_HEAD : PACKET_FRONT;
+	u32 head = connection->head;
+	int status = 0;
 
 	if (!window)
-		return false;
+		return -ENOENT;
 	if (!answer_is_right(pull, window->length, (MOVER_FRAME_LEAST - head) & ~7u, connection->frame_max - head))
 		mover_count(mover, &shared->malformed, 1);
 	else if (mover_serve_is_known(connection, pull))
 		mover_count(mover, &shared->duplicate, 1);
 	else if (connection->waiting == MOVER_ANSWERS)
-		mover_count(mover, &shared->full, 1);
+		status = -ENOBUFS;
 	else
 		answer_begin(&connection->answers[(connection->first + connection->waiting++) % MOVER_ANSWERS], pull);
 	if (connection->waiting && list_empty(&connection->serving))
 		list_add_tail(&connection->serving, &mover->serving);
-	return true;
+	if (status)
+		mover_count(mover, &shared->full, 1);
+	return status;
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -184,7 +187,7 @@ static int mover_serve_packet(struct mover *mover, struct serve_want *want)
 	read_lock_bh(&window->pages->lock);
 	ready = pages_ready(window->pages, start, bytes);
 	if (ready)
-		status = mover_send_data(connection, answer, window->pages, window->offset);
+		status = mover->kind->data(connection, answer, window->pages, window->offset);
 	read_unlock_bh(&window->pages->lock);
 	if (!ready) {
 		kref_get(&window->pages->references);

@@ -15,6 +15,7 @@
 #include "transport/datagram/answer.h"
 #include "transport/datagram/block.h"
 #include "transport/datagram/guard.h"
+#include "transport/datagram/wire/codec.h"
 
 #undef packet_type
 #undef path

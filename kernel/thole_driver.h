@@ -12,7 +12,7 @@
 #include <linux/types.h>
 
 enum thole_driver_limits {
-	THOLE_DRIVER_VERSION = 3,      /* of this file; another one is another interface */
+	THOLE_DRIVER_VERSION = 4,      /* of this file; another one is another interface */
 	THOLE_DRIVER_REGIONS = 4096,   /* of one descriptor; ids are 1 to THOLE_DRIVER_REGIONS - 1 */
 	THOLE_DRIVER_SEGMENTS = 256,   /* of one region */
 	THOLE_DRIVER_PAGES = 1 << 22,  /* of one region */
@@ -149,9 +149,18 @@ enum thole_driver_ethertype {
  * Those that cannot be sent at all have left too, and are counted. ENODEV: the interface has gone. */
 #define THOLE_DRIVER_SEND    _IO(0xE7, 34)
 
-/* ---- Bulk by UDP (docs/PROTOCOL.md): PULLs of an endpoint's windows are answered, and its fetches' DATA is put in
- * place, while the program computes. Of native frames over IPv4, with short tags or none. Whatever is not for the
- * driver, and each PULL for what else it says, goes on to the program's sockets. ---- */
+/* ---- Bulk (docs/PROTOCOL.md): PULLs of an endpoint's windows are answered, and its fetches' DATA is put in place,
+ * while the program computes. Of native frames over IPv4, with short tags or none, by the program's sockets: whatever
+ * is not for the driver, and each PULL for what else it says, goes on to these. Of MXoE's frames, by the interface that
+ * the endpoint is bound to: what is not for the driver goes on to the places there. ---- */
+
+/* What frames of a connection are. All of a descriptor's connections have the same. */
+enum thole_driver_codec {
+	THOLE_DRIVER_CODEC_NATIVE,
+	THOLE_DRIVER_CODEC_MXOE, /* as MX has them */
+	THOLE_DRIVER_CODEC_MXOE_JUMBO,
+	THOLE_DRIVER_CODECS
+};
 
 /* A UDP socket of the process's own, bound to a port. Closing it, or the descriptor, gives it back. EBUSY: somebody has
  * it already. EPERM: it was made by another user. */
@@ -160,13 +169,15 @@ struct thole_driver_socket {
 	__u32 channel; /* 0: of records, where PULLs come to; 1: of bulk, where DATA does */
 };
 
-/* A peer, as both sides' handshake has named it. EEXIST: there is one of this index. */
+/* A peer, as both sides' handshake has named it. EEXIST: there is one of this index; MXoE: of this address and number.
+ * EBUSY: there are some of another codec. MXoE: sessions have 32 bits, the indices are the endpoints' numbers, ports
+ * and what is about tags is 0. ENXIO: the descriptor is not bound under this number. */
 struct thole_driver_connection {
 	__u64 session; /* ours, in frames to us */
 	__u64 peer_session;
 	__u32 index; /* ours */
 	__u32 peer_index;
-	__u8 address[16]; /* IPv4, mapped into IPv6 */
+	__u8 address[16]; /* IPv4, mapped into IPv6. MXoE: the MAC, then zeros */
 	__u16 records_port;
 	__u16 bulk_port;
 	__u32 frame_max; /* bytes of a frame to it */
@@ -176,7 +187,7 @@ struct thole_driver_connection {
 	__u64 in_secret[2];  /* and from it */
 	__u64 counter;       /* of the frame that was sent to it last */
 	__u32 id;            /* the answer */
-	__u32 reserved;      /* 0 */
+	__u32 codec;         /* enum thole_driver_codec */
 };
 
 /* The peer may fetch a part of a region by a name. EEXIST: it may fetch another by this one. */
@@ -191,14 +202,14 @@ struct thole_driver_window {
 /* Fetch a part of a window of the peer's into a region. The end is an event, THOLE_DRIVER_EVENT_FETCHED. */
 struct thole_driver_fetch {
 	__u64 window;
-	__u64 transfer; /* our name for it, of 56 bits, which never comes again */
+	__u64 transfer; /* our name for it, of 56 bits, which never comes again. MXoE: handle and magic */
 	__u64 offset;   /* in the window */
 	__u64 length;   /* not 0 */
 	__u64 region_offset;
 	__u64 cookie;   /* comes back in the event */
 	__u32 connection;
 	__u32 region;
-	__u32 frame;    /* bytes of payload of a frame */
+	__u32 frame;    /* bytes of payload of a frame; MXoE: as many as the codec has */
 	__u32 reserved; /* 0 */
 };
 
@@ -225,7 +236,7 @@ struct thole_driver_way {
 	/* The program's: what PULLs carry for the peer's records. */
 	__u32 ack;
 	__u16 credit;
-	__u16 reserved;
+	__u16 host_index; /* MXoE: by which the peer's host knows ours */
 	/* The driver's: frames that came for it. */
 	__u64 heard;
 	/* The program's: the upper half of the newest counter of frames from the peer, by which their keys turn. */

@@ -43,7 +43,7 @@ struct moving {
 	struct block_fetch blocks;
 	struct known *known;
 	struct memory *memory;
-	uint64_t transfer, window;
+	uint64_t transfer, window, id;
 };
 
 struct waiting {
@@ -571,6 +571,7 @@ static int mover_fetch(struct mover *calls, const struct mover_fetch *fetch)
 	moving->known = known;
 	moving->memory = memory_new(mover, fetch->into);
 	moving->transfer = fetch->transfer;
+	moving->id = fetch->id;
 	moving->window = fetch->window;
 	moving->blocks.length = fetch->length;
 	moving->blocks.frame = fetch->frame;
@@ -622,10 +623,10 @@ static unsigned mover_poll(struct mover *calls, const struct mover_reports *repo
 
 	while (!mover_is_gone(mover) && (node = list_first(&mover->over))) {
 		struct moving *moving = container_of(node, struct moving, node);
-		uint64_t transfer = moving->transfer;
+		uint64_t id = moving->id;
 
 		moving_free(moving);
-		reports->fetched(engine, transfer, 0);
+		reports->fetched(engine, id, 0);
 		n++;
 	}
 	for (node = list_first(&mover->knowns); node && !mover_is_gone(mover); node = list_next(&mover->knowns, node))

@@ -32,6 +32,7 @@ PURE = (
     "transport/datagram/trip.h",
     "transport/datagram/wire/codec.h",
     "transport/datagram/wire/crc32c.[ch]",
+    "transport/datagram/wire/mxoe.c",
     "transport/datagram/wire/native.c",
     "transport/datagram/wire/packet.h",
 )
@@ -43,7 +44,7 @@ PARTS = (
     (ROOT / "include", ("thole.h",)),
     (ROOT, ("LICENSE",)),
 )
-MADE = ("transport/datagram/wire/native_fields.h",)
+MADE = ("transport/datagram/wire/mxoe_fields.h", "transport/datagram/wire/native_fields.h")
 # Left where they are: what make has made, and the lock of who makes it (test/vm/kernels.py).
 COMPILED = ("lock", "*.cmd", "*.o", "*.ko", "*.mod", "*.mod.c", "modules.order", "Module.symvers")
 

@@ -457,7 +457,7 @@ FAULTS = [
     Fault(
         "a mover that does not get on keeps what it has",
         HANDOVER,
-        "now_ns - handover->heard_ns >= HANDOVER_STALL_NS",
+        "now_ns - handover->heard_ns >= handover_patience(connection)",
         "false",
     ),
     Fault(
@@ -469,7 +469,37 @@ FAULTS = [
     Fault(
         "a window stays handed over when its request has ended",
         HANDOVER,
-        "\thandover->mover->calls->withdraw(handover->mover, handover->id, window);\n",
+        "\thandover->mover->calls->withdraw(handover->mover, handover->id, offer->name);\n",
+        "",
+    ),
+    Fault(
+        "what was refused waits for a time-out",
+        BLOCK,
+        "if (block->fetch == fetch && block->refused)",
+        "if (false)",
+    ),
+    Fault(
+        "the engine leaves to a mover what that does not answer",
+        HANDOVER,
+        " ||\n\t    connection->handover->mover->keeps)",
+        ")",
+    ),
+    Fault(
+        "who pulls by a mover is not heard",
+        HANDOVER,
+        "(handover->mover->keeps && !list_empty(&handover->offers))",
+        "false",
+    ),
+    Fault(
+        "a mover gets a transfer's name of ours",
+        HANDOVER,
+        ".transfer = engine->naming->transfer(engine, pull_id(engine, fetch)),",
+        ".transfer = pull_id(engine, fetch),",
+    ),
+    Fault(
+        "a mover is not told of a host's new index",
+        NAMING_MXOE,
+        "\t\tif (connection->handover)\n\t\t\tarrival_tell(connection);\n",
         "",
     ),
     Fault(

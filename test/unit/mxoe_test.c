@@ -1742,6 +1742,179 @@ static void windows__all_in_use(void **state)
 	stray_close();
 }
 
+/* ---- What a mover has ---------------------------------------------------------------------------------------- */
+
+/* What a mover was told, and the end that it has to report. */
+static struct told {
+	struct mover_peer peer;
+	struct path records;
+	struct mover_fetch fetch;
+	struct mover_way way;
+	const struct vector *memory;
+	uint64_t window, withdrawn, cancelled;
+	unsigned offers, fetches;
+	bool over;
+} told;
+
+static int told_connect(struct mover *mover, const struct mover_peer *peer, uint32_t *id_p, struct mover_way **way_p)
+{
+	(void)mover;
+	told.peer = *peer;
+	told.records = *peer->records;
+	*id_p = 3;
+	*way_p = &told.way;
+	return 0;
+}
+
+static void told_disconnect(struct mover *mover, uint32_t connection)
+{
+	(void)mover;
+	assert_int_equal(connection, 3);
+}
+
+static int told_offer(struct mover *mover, uint32_t connection, uint64_t window, const struct vector *memory)
+{
+	(void)mover;
+	assert_int_equal(connection, 3);
+	told.window = window;
+	told.memory = memory;
+	told.offers++;
+	return 0;
+}
+
+static void told_withdraw(struct mover *mover, uint32_t connection, uint64_t window)
+{
+	(void)mover;
+	assert_int_equal(connection, 3);
+	told.withdrawn = window;
+}
+
+static int told_fetch(struct mover *mover, const struct mover_fetch *fetch)
+{
+	(void)mover;
+	told.fetch = *fetch;
+	told.fetches++;
+	return 0;
+}
+
+static void told_cancel(struct mover *mover, uint32_t connection, uint64_t transfer)
+{
+	(void)mover;
+	(void)connection;
+	told.cancelled = transfer;
+}
+
+static unsigned told_poll(struct mover *mover, const struct mover_reports *reports, struct engine *engine)
+{
+	(void)mover;
+	if (!told.over)
+		return 0;
+	told.over = false;
+	reports->fetched(engine, told.fetch.id, 0);
+	return 1;
+}
+
+static struct mover *told_open(void)
+{
+	static const struct mover_calls told_calls = {
+		.connect = told_connect,
+		.disconnect = told_disconnect,
+		.offer = told_offer,
+		.withdraw = told_withdraw,
+		.fetch = told_fetch,
+		.cancel = told_cancel,
+		.poll = told_poll,
+	};
+	static struct mover mover = {.calls = &told_calls, .least = 1, .keeps = true};
+
+	page_open();
+	told = (struct told){.offers = 0};
+	play.link.mover = &mover;
+	return &mover;
+}
+
+static void partner_offers(uint32_t length)
+{
+	struct packet rts = partner_message(NULL);
+	struct window window = {.length = length, .count = 1, .id = 5 | 9 << 8 | PAGE_OFFSET << 16};
+
+	rts.message.record.kind = RECORD_RTS;
+	rts.message.total = rts.length = 0;
+	window_store(&window, &rts.message.record);
+	partner_sends(&rts);
+}
+
+/* It gets the names that are in frames, and reports by ours. Hosts' indices may change meanwhile. */
+static void moved__fetch(void **state)
+{
+	struct packet nack = {.type = PACKET_NACK, .nack = {.driver = true, .reason = NACK_BAD_WINDOW}};
+	struct packet query = {.type = PACKET_QUERY, .host = {.index = 77, .magic = MXOE_QUERY_MAGIC}};
+
+	(void)state;
+	told_open();
+	play.endpoint->complete = send_ended;
+	partner_offers(50000);
+	assert_int_equal(told.fetches, 1);
+	assert_int_equal(page.count, 0);
+	assert_int_equal(told.peer.number, 1);
+	assert_int_equal(told.peer.peer_index, 2);
+	assert_int_equal(told.peer.session, play.session);
+	assert_int_equal(told.peer.peer_session, partner(2)->session);
+	assert_memory_equal(&told.records, &play.other, sizeof(struct path));
+	assert_int_equal(told.way.host_index, partner(2)->index);
+	assert_int_equal(told.fetch.window, 5 | 9 << 8 | PAGE_OFFSET << 16);
+	assert_int_equal(told.fetch.transfer & 0xff, (0x80 ^ 1));
+	assert_int_equal(told.fetch.frame, 4096);
+	partner_sends(&query);
+	assert_int_equal(told.way.host_index, 77);
+	told.over = true;
+	step();
+	assert_int_equal(page.finishes, 1);
+	assert_int_equal(sent.message_length, 50000);
+	partner_offers(50000); /* refused */
+	assert_int_equal(told.fetches, 2);
+	nack.to = 1;
+	nack.nack.transfer = told.fetch.transfer;
+	partner_sends(&nack);
+	assert_int_equal(told.cancelled, told.fetch.transfer);
+	assert_int_equal(sent.status, THOLE_ERR_PROTOCOL);
+	stray_close();
+}
+
+/* A PULL that arrives is one that the mover does not answer; the mover's own say that the peer is there. */
+static void moved__window(void **state)
+{
+	struct packet packet = partner_says(PACKET_PULL), finish = partner_says(PACKET_RECORD);
+	uint8_t *bytes = calloc(1, PAGE_LENGTH);
+	const struct connection *connection;
+
+	(void)state;
+	told_open();
+	play.endpoint->complete = send_ended;
+	assert_int_equal(thole_send(play.endpoint, handle_of(2), bytes, PAGE_LENGTH, 7, 0, THOLE_SYNC, NULL, NULL), 0);
+	step();
+	assert_int_equal(told.offers, 1);
+	assert_int_equal(told.window, page.window);
+	assert_int_equal(told.memory->length, PAGE_LENGTH);
+	packet.pull = (struct packet_pull){
+		.window = page.window, .transfer = 0x1234500021071982, .total = PAGE_LENGTH, .length = 20000};
+	partner_sends(&packet);
+	assert_int_equal(page.frames, 5);
+	connection = connection_of(&endpoint_peer(play.endpoint, handle_of(2))->base);
+	told.way.heard++;
+	play.now_ns += 2 * HANDOVER_LOOK_NS;
+	step();
+	assert_true(connection->silence.heard_ns + HANDOVER_LOOK_NS > play.now_ns);
+	finish.sequence = partner(2)->next;
+	finish.message.record = (struct record){.kind = RECORD_FINISH, .tag = page.window};
+	finish.message.total = PAGE_LENGTH;
+	partner_sends(&finish);
+	assert_int_equal(told.withdrawn, page.window);
+	assert_int_equal(sent.status, 0);
+	free(bytes);
+	stray_close();
+}
+
 /* ---- Keys, and what becomes of a connect ------------------------------------------------------------------ */
 
 /* What the engine has said last: one CONNECT or ACCEPT, and how often. */
@@ -2015,6 +2188,8 @@ int main(void)
 		cmocka_unit_test(burst__of_packets_that_there_are_not),
 		cmocka_unit_test(pages__pulled),
 		cmocka_unit_test(pages__served),
+		cmocka_unit_test(moved__fetch),
+		cmocka_unit_test(moved__window),
 		cmocka_unit_test(former__other_names),
 		cmocka_unit_test(former__notify),
 		cmocka_unit_test(stray__refusals_are_few),

@@ -6,6 +6,7 @@
  *     thole-driver-fuzz SEED CALLS
  */
 #include <arpa/inet.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
@@ -327,6 +328,166 @@ static void move(uint64_t *state, uint32_t id)
 	}
 }
 
+/* ---- Bulk of MXoE, between the ends of a veth pair (va, vb) where there is one ---------------------- */
+
+enum { HOSTS = 2, HOST_NUMBER = 7, MAC = 6 };
+
+static const char *const ends[HOSTS] = {"va", "vb"};
+
+static struct host {
+	struct driver driver;
+	uint8_t mac[MAC];
+	int packets; /* a packet socket, by which the other one gets junk */
+	uint32_t region;
+} hosts[HOSTS];
+
+static uint64_t host_transfer(uint64_t *state, unsigned own)
+{
+	return number(state, 32) << 32 | (UINT64_C(0x21071980) ^ (HOST_NUMBER + own));
+}
+
+static void host_bind(unsigned own)
+{
+	struct thole_driver_bind bind = {.interface = if_nametoindex(ends[own]),
+					 .ethertype = THOLE_DRIVER_ETHERTYPE_MXOE, .endpoint = HOST_NUMBER + own};
+
+	(void)ioctl(hosts[own].driver.fd, THOLE_DRIVER_BIND, &bind);
+}
+
+static void host_know(uint64_t *state, unsigned own)
+{
+	struct thole_driver_connection wanted = {.session = 50 + own, .peer_session = 50 + !own,
+						 .index = HOST_NUMBER + own, .peer_index = HOST_NUMBER + !own,
+						 .frame_max = 9000, .codec = THOLE_DRIVER_CODEC_MXOE};
+
+	memcpy(wanted.address, hosts[!own].mac, MAC);
+	if (below(state, 16) == 0)
+		((unsigned char *)&wanted)[below(state, sizeof(wanted))] = (unsigned char)next(state);
+	(void)ioctl(hosts[own].driver.fd, THOLE_DRIVER_CONNECTION, &wanted);
+}
+
+static void host_window(uint64_t *state, unsigned own)
+{
+	struct thole_driver_window window = {.window = below(state, WINDOWS), .offset = number(state, PAGE),
+					     .length = number(state, 64 * PAGE), .connection = 1,
+					     .region = hosts[own].region};
+
+	(void)ioctl(hosts[own].driver.fd, THOLE_DRIVER_WINDOW, &window);
+}
+
+static void host_fetch(uint64_t *state, unsigned own)
+{
+	struct thole_driver_fetch fetch = {
+		.window = below(state, WINDOWS) | (below(state, 4) ? 0 : number(state, PAGE) << 16),
+		.transfer = host_transfer(state, own), .length = number(state, 64 * PAGE),
+		.region_offset = number(state, 16 * PAGE), .connection = 1, .region = hosts[own].region,
+		.frame = below(state, 8) ? PAGE : (uint32_t)next(state)};
+
+	(void)ioctl(hosts[own].driver.fd, THOLE_DRIVER_FETCH, &fetch);
+}
+
+/* What the other host may say, mostly. */
+static void host_frame(uint64_t *state, unsigned to)
+{
+	bool data = below(state, 2);
+	struct packet packet = {.type = data ? PACKET_DATA : PACKET_PULL, .to = HOST_NUMBER + to,
+				.from = HOST_NUMBER + !to, .session = 50 + to};
+	uint8_t bytes[14 + PACKET_HEAD_MAX + PAGE] = {0};
+	size_t length;
+
+	if (data) {
+		packet.data.transfer = host_transfer(state, to);
+		packet.data.offset = below(state, 64) * PAGE;
+		packet.length = PAGE;
+	} else {
+		packet.pull = (struct packet_pull){.window = number(state, WINDOWS), .transfer = next(state),
+						   .total = number(state, 64 * PAGE), .frame = PAGE,
+						   .offset = number(state, 64 * PAGE),
+						   .length = (uint32_t)below(state, 9 * PAGE)};
+		packet_pull_place(&packet.pull);
+	}
+	memcpy(bytes, hosts[to].mac, MAC);
+	memcpy(bytes + MAC, hosts[!to].mac, MAC);
+	bytes[12] = 0x86;
+	bytes[13] = 0xdf;
+	length = 14 + codec_mxoe.encode(&packet, bytes + 14) + packet.length;
+	if (below(state, 8) == 0)
+		bytes[14 + below(state, 48)] = (uint8_t)next(state);
+	if (below(state, 8) == 0)
+		length = 14 + below(state, length - 13);
+	(void)send(hosts[!to].packets, bytes, length, MSG_DONTWAIT);
+}
+
+/* Both know each other, and have windows. */
+static void host_agree(uint64_t *state)
+{
+	for (unsigned own = 0; own < HOSTS; own++) {
+		uint32_t region = declare(&hosts[own].driver, area, AREA, THOLE_DRIVER_WRITE);
+
+		if (region)
+			hosts[own].region = region;
+		host_bind(own);
+		for (unsigned n = 0; n < 4; n++)
+			host_know(state, own);
+		for (unsigned n = 0; n < 2 * WINDOWS; n++)
+			host_window(state, own);
+	}
+}
+
+static void host_move(uint64_t *state)
+{
+	unsigned own = (unsigned)below(state, HOSTS);
+	struct thole_driver_name name = {.name = below(state, 2) ? below(state, WINDOWS) : host_transfer(state, own),
+					 .connection = 1};
+	int fd = hosts[own].driver.fd;
+
+	switch (below(state, 10)) {
+	case 0:
+		host_know(state, own);
+		break;
+	case 1:
+		(void)ioctl(fd, below(state, 2) ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);
+		break;
+	case 2:
+		if (below(state, 16) == 0)
+			(void)ioctl(fd, THOLE_DRIVER_CONNECTION_END, 1ul);
+		else if (below(state, 32) == 0)
+			(void)ioctl(fd, THOLE_DRIVER_UNBIND);
+		else if (below(state, 64) == 0)
+			(void)forget(&hosts[own].driver, hosts[own].region);
+		else if (below(state, 16) == 0)
+			host_agree(state);
+		break;
+	case 3:
+	case 4:
+		host_window(state, own);
+		break;
+	case 5:
+	case 6:
+		host_fetch(state, own);
+		break;
+	default:
+		host_frame(state, own);
+	}
+}
+
+static void host_open(unsigned own)
+{
+	struct sockaddr_ll name = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(ends[own])};
+	char path[64], text[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/address", ends[own]);
+	file = fopen(path, "r");
+	CHECK(file && fgets(text, sizeof(text), file));
+	for (unsigned i = 0; i < MAC; i++)
+		hosts[own].mac[i] = (uint8_t)strtoul(text + 3 * i, NULL, 16);
+	fclose(file);
+	hosts[own].driver = driver_open();
+	hosts[own].packets = socket(AF_PACKET, SOCK_RAW, 0);
+	CHECK(bind(hosts[own].packets, (struct sockaddr *)&name, sizeof(name)) == 0);
+}
+
 /* ---- Frames of our own, over a veth pair (va, vb) where there is one ------------------------------- */
 
 static void ethernet(uint64_t *state, const struct driver *driver)
@@ -389,6 +550,8 @@ static void call(uint64_t *state)
 	case 7:
 		if (below(state, 4) == 0)
 			ethernet(state, driver);
+		else if (hosts[0].region)
+			host_move(state);
 		break;
 	case 8:
 	case 9:
@@ -415,6 +578,14 @@ static void *work(void *argument)
 	return NULL;
 }
 
+static void report(const struct thole_driver_shared *shared)
+{
+	printf("pins %llu invalidations %llu late %llu sent %llu received %llu miss %llu\n",
+	       (unsigned long long)shared->pins, (unsigned long long)shared->invalidations,
+	       (unsigned long long)shared->late, (unsigned long long)shared->sent,
+	       (unsigned long long)shared->received, (unsigned long long)shared->overlap_miss);
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t threads[THREADS];
@@ -435,6 +606,11 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 2 * DRIVERS; i++)
 		open_socket(i);
 	agree(&(uint64_t){seed});
+	if (if_nametoindex("vb")) {
+		for (unsigned own = 0; own < HOSTS; own++)
+			host_open(own);
+		host_agree(&(uint64_t){seed});
+	}
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
 	for (unsigned i = 0; i < THREADS; i++)
@@ -444,14 +620,16 @@ int main(int argc, char **argv)
 			(void)forget(&drivers[i], id);
 		CHECK(drivers[i].shared->locked == 0 && drivers[i].shared->pins == drivers[i].shared->unpins);
 	}
-	CHECK(pages_pinned() == 0);
-	for (unsigned i = 0; i < DRIVERS; i++) {
-		const struct thole_driver_shared *shared = drivers[i].shared;
+	for (unsigned own = 0; own < HOSTS && hosts[0].region; own++) {
+		const struct thole_driver_shared *shared = hosts[own].driver.shared;
 
-		printf("pins %llu invalidations %llu late %llu sent %llu received %llu miss %llu\n",
-		       (unsigned long long)shared->pins, (unsigned long long)shared->invalidations,
-		       (unsigned long long)shared->late, (unsigned long long)shared->sent,
-		       (unsigned long long)shared->received, (unsigned long long)shared->overlap_miss);
+		for (uint32_t id = 1; id < THOLE_DRIVER_REGIONS; id++)
+			(void)forget(&hosts[own].driver, id);
+		CHECK(shared->locked == 0 && shared->pins == shared->unpins);
+		report(shared);
 	}
+	CHECK(pages_pinned() == 0);
+	for (unsigned i = 0; i < DRIVERS; i++)
+		report(drivers[i].shared);
 	return 0;
 }

@@ -3,11 +3,12 @@
  * driver_overlap: two ranks of two hosts send each other a large message and then compute without a call; with the
  * driver it is there when they have computed.
  *
- *   thole-driver-overlap [--bytes N] [--thread] [--drivers 0|1|2] [--covered] [--option NAME=VALUE ...]
+ *   thole-driver-overlap [--bytes N] [--thread] [--drivers 0|1|2] [--covered] [--codec C] [--option NAME=VALUE ...]
  *
  * --drivers: how many of the ranks have the driver; with 2 the bytes have to come while nobody calls. --thread: RTS are
  * matched by the progress thread; without it a rank begins to compute when the driver has its message. --covered: the
- * last rank asks for tags over everything, which the driver does not make, so it moves nothing. Prints what was
+ * last rank asks for tags over everything, which the driver does not make, so it moves nothing. --codec: of MXoE, by
+ * interfaces in two networks (ranks.h). Prints what was
  * measured, which means nothing in a guest but for the ratio.
  */
 #include <getopt.h>
@@ -20,13 +21,14 @@ static struct {
 	size_t bytes;
 	int drivers;
 	bool thread, covered;
+	const char *codec;
 	const char *options[OPTIONS_MAX];
 	int option_count;
 } config = {.bytes = 16 << 20, .drivers = 2};
 
 static struct thole_endpoint *open_endpoint(int rank)
 {
-	char host[32], thread[32];
+	char host[32], thread[32], codec[32];
 	const char *strings[OPTIONS_MAX + 8];
 	struct thole_endpoint_attr attr = {.options = strings};
 	struct thole_endpoint *endpoint;
@@ -37,7 +39,12 @@ static struct thole_endpoint *open_endpoint(int rank)
 	strings[n++] = host;
 	strings[n++] = thread;
 	strings[n++] = rank < config.drivers ? "driver=auto" : "driver=off";
-	strings[n++] = "link=udp";
+	if (config.codec) {
+		snprintf(codec, sizeof(codec), "codec=%s", config.codec);
+		strings[n++] = codec;
+	} else {
+		strings[n++] = "link=udp";
+	}
 	strings[n++] = "peer_timeout=60s";
 	if (config.covered && rank == 1)
 		strings[n++] = "integrity=full";
@@ -140,6 +147,7 @@ int main(int argc, char **argv)
 					      {"thread", no_argument, NULL, 't'},
 					      {"covered", no_argument, NULL, 'c'},
 					      {"drivers", required_argument, NULL, 'd'},
+					      {"codec", required_argument, NULL, 'x'},
 					      {"option", required_argument, NULL, 'o'},
 					      {NULL, 0, NULL, 0}};
 	int option;
@@ -151,6 +159,8 @@ int main(int argc, char **argv)
 			config.thread = true;
 		else if (option == 'c')
 			config.covered = true;
+		else if (option == 'x')
+			config.codec = optarg;
 		else if (option == 'd')
 			config.drivers = atoi(optarg);
 		else if (option == 'o' && config.option_count < OPTIONS_MAX)

@@ -37,9 +37,11 @@ BULK = (
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
+PULL = "fetch jumbo lost vanish strange serve serve_jumbo refused gone closed arguments".split()
+
 FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
 INTERFACES = "down shrunk removed moved elsewhere nonsense".split()
-VETH = "ip link add va type veth peer name vb; ip link set va up; ip link set vb up"
+VETH = "ip link add va mtu {0} type veth peer name vb mtu {0}; ip link set va up; ip link set vb up"
 
 
 @pytest.fixture
@@ -109,8 +111,8 @@ def test_ether(driver: Run, build: Path) -> None:
     which nothing may hold it."""
     program = f"{build}/test/vm/thole-driver-ether"
     as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
-    command = f"{VETH}\nchmod o+rx /\n{as_nobody} {program}\n{program} {' '.join(INTERFACES)}\nip link del va"
-    assert driver(command, cpus=2).output.split() == FRAMES + INTERFACES
+    command = f"{VETH.format(1500)}\nchmod o+rx /\n{as_nobody} {program}\n{program} {' '.join(INTERFACES)}"
+    assert driver(f"{command}\nip link del va", cpus=2).output.split() == FRAMES + INTERFACES
 
 
 def test_links(driver: Run, build: Path) -> None:
@@ -198,7 +200,7 @@ def test_amid(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_fuzz(driver: Run, build: Path, seed: int) -> None:
     calls = 100000 if FULL else 4000
-    driver(f"{VETH}\n{build}/test/vm/thole-driver-fuzz {seed} {calls}\nip link del va", cpus=2)
+    driver(f"{VETH.format(9000)}\n{build}/test/vm/thole-driver-fuzz {seed} {calls}\nip link del va", cpus=2)
 
 
 def test_overlap(driver: Run, build: Path) -> None:
@@ -208,6 +210,23 @@ def test_overlap(driver: Run, build: Path) -> None:
     program = f"{build}/test/vm/thole-driver-overlap --bytes 4194304 --option interface=lo"
     runs = "\n".join(f"{program} {way}" for way in ways)
     assert driver(f"ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways)
+
+
+def test_pull(driver: Run, build: Path) -> None:
+    """MXoE's frames beside a host that has no driver: byte for byte what it takes; amid losses, junk, and ends."""
+    assert driver(f"{build}/test/vm/thole-driver-pull", cpus=2).output.split() == PULL
+
+
+def test_pulled(driver: Run, build: Path) -> None:
+    """The same by MXoE, between two networks: with the driver at both ranks, and at one beside one without; both modes.
+    Then messages of all lengths. `make test-all` has more of each."""
+    ways = ["mxoe", "mxoe --thread --drivers 1", "mxoe-jumbo --thread"]
+    ways += ["mxoe --thread", "mxoe-jumbo", "mxoe --option pin=before"] if FULL else []
+    program = f"{build}/test/vm/thole-driver-overlap --bytes 4194304"
+    runs = "\n".join(f"{program} --codec {way}" for way in ways)
+    runs += "".join(f"\n{build}/test/system/thole-mxoe messages {codec}" for codec in ("mxoe", "mxoe-jumbo") if FULL)
+    said = driver(f"MTU=9000; . {guests.HERE}/networks.sh\n{runs}", cpus=2, memory_mib=1024).output
+    assert said.count("there after") == 2 * len(ways)
 
 
 def test_killed(driver: Run, build: Path) -> None:

@@ -95,13 +95,13 @@ static struct datagram *datagram_new(struct transport_owner *owner, const struct
 	return datagram;
 }
 
-/* Whether the driver may move bulk: frames that it understands, and nothing that is to be done frame by frame. */
+/* Whether the driver may move bulk: nothing is to be done frame by frame. */
 static bool datagram_moves(const struct transport_owner *owner)
 {
 	const struct options *options = &owner->options;
 
-	return owner->driver && options->pin != OPTION_PIN_NEVER && options->codec == OPTION_CODEC_NATIVE &&
-	       !options->checksum && !options->inject_loss && options->integrity != OPTION_INTEGRITY_FULL;
+	return owner->driver && options->pin != OPTION_PIN_NEVER && !options->checksum && !options->inject_loss &&
+	       options->integrity != OPTION_INTEGRITY_FULL;
 }
 
 static int udp_link(struct datagram *datagram, struct link **link_p)
@@ -248,23 +248,37 @@ static int mxoe_fits(const struct datagram *datagram, struct link *link)
 			 datagram->interface.name, least, other);
 }
 
-/* Raw frames by a packet socket; by the driver where that is asked for, or where packet sockets are not permitted. */
+static int ethernet_by_driver(struct datagram *datagram, uint16_t ethertype, uint32_t number, struct link **link_p)
+{
+	struct transport_owner *owner = datagram->owner;
+	int error = link_ether_open(&datagram->engine, owner->driver, &datagram->interface, ethertype, number,
+				    owner->counters, link_p);
+
+	if (!error && ethertype == LINK_RAW_ETHERTYPE_MXOE && datagram_moves(owner))
+		link_ether_move(*link_p, owner);
+	return error;
+}
+
+/* Raw frames by a packet socket; by the driver where that is asked for, or where packet sockets are not permitted, or
+ * where it moves bulk by them. */
 static int ethernet_open(struct datagram *datagram, uint16_t ethertype, uint32_t number, struct link **link_p)
 {
 	const struct transport_owner *owner = datagram->owner;
 	enum option_link option = (enum option_link)owner->options.link;
-	uint64_t *counters = datagram->owner->counters;
+	bool moves = ethertype == LINK_RAW_ETHERTYPE_MXOE && datagram_moves(owner);
 	int error = THOLE_ERR_ACCESS;
 
 	if (option == OPTION_LINK_DRIVER && !owner->driver)
 		return error_set(THOLE_ERR_UNSUPPORTED, "the option link is driver, and the driver is not in use here: "
 							"see thole info, or set link to auto");
+	if (option == OPTION_LINK_AUTO && moves && ethernet_by_driver(datagram, ethertype, number, link_p) == 0)
+		return 0;
 	if (option != OPTION_LINK_DRIVER)
-		error = link_raw_open(&datagram->engine, &datagram->interface, ethertype, number, counters, link_p);
+		error = link_raw_open(&datagram->engine, &datagram->interface, ethertype, number,
+				      datagram->owner->counters, link_p);
 	if (error != THOLE_ERR_ACCESS || option == OPTION_LINK_RAW || !owner->driver)
 		return error;
-	return link_ether_open(&datagram->engine, owner->driver, &datagram->interface, ethertype, number, counters,
-			       link_p);
+	return ethernet_by_driver(datagram, ethertype, number, link_p);
 }
 
 static int ethernet_link(struct datagram *datagram, struct link **link_p)

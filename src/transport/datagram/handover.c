@@ -69,6 +69,7 @@ static struct handover *handover_ready(struct connection *connection)
 		.peer_session = connection->peer_session,
 		.index = connection->index,
 		.peer_index = connection->peer_index,
+		.number = connection->names.number,
 		.records = &connection->route[link].records,
 		.bulk = &connection->route[link].bulk,
 		.guard = connection->guard,
@@ -148,6 +149,7 @@ void handover_report(struct connection *connection, const struct packet *packet)
 		return;
 	store_relaxed(&connection->handover->way->ack, packet->ack);
 	store_relaxed(&connection->handover->way->credit, packet->credit);
+	store_relaxed(&connection->handover->way->host_index, connection->names.host_index);
 	if (connection->guard)
 		store_relaxed(&connection->handover->way->epoch, guard_epoch(connection->guard));
 }
@@ -186,6 +188,12 @@ static void handover_stalls(struct connection *connection)
 	handover_back(connection);
 }
 
+/* What it has is looked at now and then. */
+static void handover_watch(struct connection *connection)
+{
+	connection_wake(connection, connection->engine->now_ns + HANDOVER_LOOK_NS);
+}
+
 /* ---- Windows -------------------------------------------------------------------------------------------- */
 
 void handover_note(struct connection *connection, const struct record *record)
@@ -201,7 +209,11 @@ void handover_note(struct connection *connection, const struct record *record)
 	offer = pool_get(&engine->offer_pool);
 	if (!offer)
 		return;
-	*offer = (struct handover_window){.connection = connection, .window = window.id};
+	*offer = (struct handover_window){
+		.connection = connection,
+		.window = engine->naming->request(connection, window.id),
+		.name = window.id,
+	};
 	list_push_back(&engine->offers, &offer->node);
 }
 
@@ -216,12 +228,14 @@ void handover_offer(struct engine *engine)
 		struct handover *handover = memory ? handover_ready(connection) : NULL;
 
 		list_remove(node);
-		if (!handover || handover->mover->calls->offer(handover->mover, handover->id, offer->window, memory)) {
+		if (!handover || handover->mover->calls->offer(handover->mover, handover->id, offer->name, memory)) {
 			pool_put(&engine->offer_pool, offer);
 			continue;
 		}
 		engine_count(engine, COUNTER_BULK_HANDED_OVER);
 		list_push_back(&handover->offers, &offer->node);
+		if (handover->mover->keeps)
+			handover_watch(connection);
 	}
 }
 
@@ -243,7 +257,7 @@ void handover_withdraw(struct connection *connection, uint64_t window)
 
 	if (!offer)
 		return;
-	handover->mover->calls->withdraw(handover->mover, handover->id, window);
+	handover->mover->calls->withdraw(handover->mover, handover->id, offer->name);
 	list_remove(&offer->node);
 	pool_put(&connection->engine->offer_pool, offer);
 }
@@ -255,7 +269,8 @@ bool handover_serves(struct connection *connection, const struct packet *pull)
 
 	if (!offer)
 		return false;
-	if (connection->routes.heard != connection->handover->link || (pull->flags & PACKET_ASIDE))
+	if (connection->routes.heard != connection->handover->link || (pull->flags & PACKET_ASIDE) ||
+	    connection->handover->mover->keeps)
 		return false; /* the mover has not seen it */
 	end = pull->pull.offset + pull->pull.length;
 	if (end > offer->asked) {
@@ -283,7 +298,8 @@ bool handover_fetch(struct fetch *fetch)
 	struct mover_fetch moved = {
 		.into = fetch->job->vector,
 		.window = fetch->job->window.id,
-		.transfer = pull_id(engine, fetch),
+		.transfer = engine->naming->transfer(engine, pull_id(engine, fetch)),
+		.id = pull_id(engine, fetch),
 		.length = fetch->blocks.length,
 		.frame = fetch->blocks.frame,
 	};
@@ -298,24 +314,25 @@ bool handover_fetch(struct fetch *fetch)
 		handover->heard_ns = engine->now_ns;
 	fetch->moved = true;
 	list_push_back(&handover->moved, &fetch->blocks.node);
-	connection_wake(connection, engine->now_ns + HANDOVER_LOOK_NS);
+	handover_watch(connection);
 	return true;
 }
 
 void handover_cancel(struct fetch *fetch)
 {
 	struct handover *handover = fetch->connection->handover;
+	struct engine *engine = fetch->connection->engine;
 
 	if (handover->mover)
 		handover->mover->calls->cancel(handover->mover, handover->id,
-					       pull_id(fetch->connection->engine, fetch));
+					       engine->naming->transfer(engine, pull_id(engine, fetch)));
 	list_remove(&fetch->blocks.node);
 }
 
 /* A mover's: a fetch is over. */
-static void handover_fetched(struct engine *engine, uint64_t transfer, int status)
+static void handover_fetched(struct engine *engine, uint64_t id, int status)
 {
-	struct fetch *fetch = pull_by_id(engine, transfer);
+	struct fetch *fetch = pull_by_id(engine, id);
 	struct handover *handover;
 
 	if (!fetch || !fetch->moved)
@@ -335,14 +352,14 @@ static void handover_fetched(struct engine *engine, uint64_t transfer, int statu
 
 /* ---- Now and then --------------------------------------------------------------------------------------- */
 
-static void handover_lost(struct engine *engine, uint32_t index, uint64_t window)
+static void handover_lost(struct engine *engine, uint32_t index, uint64_t name)
 {
 	struct connection *connection = pool_at(&engine->connections, index);
 
 	if (!connection || !pool_is_live(&engine->connections, connection))
 		return;
 	engine_count(engine, COUNTER_BULK_TAKEN_BACK);
-	handover_withdraw(connection, window);
+	handover_withdraw(connection, engine->naming->request(connection, name));
 }
 
 unsigned handover_poll(struct engine *engine)
@@ -356,18 +373,30 @@ unsigned handover_poll(struct engine *engine)
 	return n;
 }
 
+/* Whether it has something of which the engine sees no frames. */
+static bool handover_has(const struct handover *handover)
+{
+	return !list_empty(&handover->moved) || (handover->mover->keeps && !list_empty(&handover->offers));
+}
+
+/* A peer that is asked again after a fixed time may be so twice, and say nothing before. */
+static uint64_t handover_patience(const struct connection *connection)
+{
+	return HANDOVER_STALL_NS + 2 * connection->engine->codec->pull_ns;
+}
+
 uint64_t handover_expire(struct connection *connection)
 {
 	struct handover *handover = connection->handover;
 	uint64_t now_ns = connection->engine->now_ns, heard;
 
-	if (!handover || list_empty(&handover->moved))
+	if (!handover || !handover->mover || !handover_has(handover))
 		return UINT64_MAX;
 	heard = load_relaxed(&handover->way->heard);
 	if (heard != handover->heard) {
 		handover->heard = heard;
 		handover->heard_ns = connection->pull.fed_ns = connection->silence.heard_ns = now_ns;
-	} else if (now_ns - handover->heard_ns >= HANDOVER_STALL_NS) {
+	} else if (!list_empty(&handover->moved) && now_ns - handover->heard_ns >= handover_patience(connection)) {
 		handover_stalls(connection);
 		return UINT64_MAX;
 	}

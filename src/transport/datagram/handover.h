@@ -28,7 +28,8 @@ struct record;
 struct handover_window {
 	struct list_node node;          /* handover->offers, or engine->offers until it is */
 	struct connection *connection;
-	uint64_t window;
+	uint64_t window;                /* the request's id, */
+	uint64_t name;                  /* and what PULLs call it */
 	uint64_t asked;                 /* bytes from the front that were asked for */
 	uint64_t asked_ns;              /* when that became more, */
 	uint32_t repeats;               /* and PULLs since then that ask once more */

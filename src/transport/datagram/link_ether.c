@@ -21,6 +21,7 @@
 #include "memory/driver.h"
 #include "transport/datagram/alarm.h"
 #include "transport/datagram/links.h"
+#include "transport/datagram/mover_driver.h"
 
 enum { ETHER_PATH = sizeof(((struct thole_driver_frame *)NULL)->path) };
 
@@ -182,6 +183,7 @@ static void link_ether_close(struct link *link)
 {
 	struct link_ether *ether = ether_of(link);
 
+	mover_driver_close(link);
 	if (ether->bound)
 		driver_call(ether->driver, THOLE_DRIVER_UNBIND, NULL);
 	if (ether->mapped)
@@ -264,4 +266,19 @@ int link_ether_open(struct engine *engine, struct driver *driver, const struct i
 	}
 	*link_p = &ether->link;
 	return 0;
+}
+
+static void ether_name_peer(const struct link *link, const struct mover_peer *peer,
+			    struct thole_driver_connection *wanted)
+{
+	bool jumbo = link->engine->codec == &codec_mxoe_jumbo;
+
+	memcpy(wanted->address, peer->records->bytes, INTERFACE_MAC);
+	wanted->index = peer->number;
+	wanted->codec = jumbo ? THOLE_DRIVER_CODEC_MXOE_JUMBO : THOLE_DRIVER_CODEC_MXOE;
+}
+
+void link_ether_move(struct link *link, struct transport_owner *owner)
+{
+	mover_driver_open(link, owner, ether_name_peer);
 }

@@ -45,4 +45,7 @@ int link_raw_open(struct engine *engine, const struct interface *interface, uint
 int link_ether_open(struct engine *engine, struct driver *driver, const struct interface *interface, uint16_t ethertype,
 		    uint32_t endpoint, uint64_t *counters, struct link **link_p);
 
+/* It moves the bulk of MXoE, too. */
+void link_ether_move(struct link *link, struct transport_owner *owner);
+
 #endif

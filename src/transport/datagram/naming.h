@@ -85,10 +85,14 @@ struct naming {
 
 	/* A request's id becomes its window's. False: there is none now. */
 	bool (*window)(struct connection *connection, uint64_t *id_p);
+	/* The request behind such an id. */
+	uint64_t (*request)(const struct connection *connection, uint64_t id);
 	/* Give such an id back, which no peer was told. */
 	void (*window_back)(struct connection *connection, uint64_t id);
 	/* Fill in what a FINISH of so many bytes is about. */
 	void (*finish)(const struct connection *connection, struct record *record, uint64_t bytes);
+	/* What PULLs call the fetch of this id. */
+	uint64_t (*transfer)(const struct engine *engine, uint64_t id);
 	/* Fill in what the codec says in a PULL beside what any does. */
 	void (*pull)(struct connection *connection, struct packet *packet);
 };

@@ -159,8 +159,11 @@ static void mxoe_index_arrived(struct engine *engine, const struct link *link, c
 {
 	struct connection *connection = connection_by_path(engine, link, from);
 
-	for (; connection; connection = connection_next_by_path(connection, link, from))
+	for (; connection; connection = connection_next_by_path(connection, link, from)) {
 		connection->names.host_index = (uint16_t)index;
+		if (connection->handover)
+			arrival_tell(connection);
+	}
 }
 
 /* ---- Who it is -------------------------------------------------------------------------------------------- */
@@ -408,7 +411,7 @@ static void mxoe_finish(const struct connection *connection, struct record *reco
 
 /* Handle and magic come back with the data. The magic says whose pull it is by its lowest byte; what a transfer's id
  * has above the handle's 32 bits changes the others. */
-static uint64_t mxoe_handle_pack(const struct engine *engine, uint64_t id)
+static uint64_t mxoe_transfer(const struct engine *engine, uint64_t id)
 {
 	return (id ^ engine->mxoe->handles) << 32 | (MAGIC_PULL ^ mxoe_own(engine) ^ (uint32_t)(id >> 32 << 8));
 }
@@ -424,12 +427,8 @@ static bool mxoe_handle_unpack(const struct engine *engine, uint64_t transfer, u
 
 static void mxoe_pull(struct connection *connection, struct packet *packet)
 {
-	struct packet_pull *pull = &packet->pull;
-	uint64_t at = pull->offset + (pull->window >> 16);
-
-	pull->transfer = mxoe_handle_pack(connection->engine, pull->transfer);
-	pull->frame_index = (uint32_t)(at / pull->frame);
-	pull->frame_offset = (uint32_t)(at % pull->frame);
+	packet->pull.transfer = mxoe_transfer(connection->engine, packet->pull.transfer);
+	packet_pull_place(&packet->pull);
 }
 
 /* Nothing else is answered for a program that computes: a host with MX refuses a window that is not there whatever its
@@ -443,7 +442,7 @@ static void mxoe_ask(struct connection *connection)
 		return;
 	connection_packet(connection, &packet, PACKET_PULL);
 	packet.pull = (struct packet_pull){
-		.window = WINDOW_NONE, .transfer = mxoe_handle_pack(engine, connection->index), .total = 1, .length = 1,
+		.window = WINDOW_NONE, .transfer = mxoe_transfer(engine, connection->index), .total = 1, .length = 1,
 	};
 	burst_post(engine, connection->routes.use[LINK_RECORDS],
 		   &connection->route[connection->routes.use[LINK_RECORDS]].records, &packet, 0);
@@ -669,7 +668,9 @@ const struct naming naming_mxoe = {
 	.refuse = mxoe_refuse,
 	.refuse_window = mxoe_refuse_window,
 	.window = mxoe_window,
+	.request = mxoe_request,
 	.window_back = mxoe_window_back,
 	.finish = mxoe_finish,
+	.transfer = mxoe_transfer,
 	.pull = mxoe_pull,
 };

@@ -500,6 +500,18 @@ static void native_finish(const struct connection *connection, struct record *re
 	(void)bytes;
 }
 
+static uint64_t native_request(const struct connection *connection, uint64_t id)
+{
+	(void)connection;
+	return id;
+}
+
+static uint64_t native_transfer(const struct engine *engine, uint64_t id)
+{
+	(void)engine;
+	return id;
+}
+
 static void native_pull(struct connection *connection, struct packet *packet)
 {
 	arrival_report(connection, packet);
@@ -528,7 +540,9 @@ const struct naming naming_native = {
 	.refuse = native_refuse,
 	.refuse_window = native_refuse_window,
 	.window = native_window,
+	.request = native_request,
 	.window_back = native_window_back,
 	.finish = native_finish,
+	.transfer = native_transfer,
 	.pull = native_pull,
 };

@@ -6,7 +6,7 @@
  * udp_send.c     bursts to the kernel
  * udp_receive.c  packets and errors from it
  * udp_lane.c     sockets of their own for the peers that are talked to most
- * udp_driver.c   the driver in the kernel, which moves bulk
+ * udp_driver.c   the driver in the kernel, which has the sockets and moves bulk
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_UDP_H
 #define THOLE_TRANSPORT_DATAGRAM_UDP_H
@@ -100,6 +100,7 @@ struct link_udp {
 	struct outgoing out;
 	struct incoming in;
 	struct scatter scatter;
+	struct driver *driver;           /* which has the sockets; NULL: none */
 };
 
 static inline struct link_udp *udp_of(struct link *link)
@@ -152,9 +153,8 @@ unsigned udp_lane_for(const struct link_udp *udp, unsigned channel, const struct
 
 /* ---- udp_driver.c --------------------------------------------------------------------------------- */
 
-/* Give the link a mover, and the driver the link's sockets. Errors (SYSTEM, MEMORY; without a sentence): it goes
- * without. */
-int udp_driver_open(struct link_udp *udp, struct transport_owner *owner);
+/* Give the link a mover, and the driver the link's sockets. Where that fails, it goes without. */
+void udp_driver_open(struct link_udp *udp, struct transport_owner *owner);
 /* Before its sockets are closed; of a link that has none, too. */
 void udp_driver_close(struct link_udp *udp);
 /* The link has another socket. */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * mxoe: the codec of hosts with MX or Open-MX, in both its modes. MX mode has payloads of 4096 bytes and is what MX
  * speaks; jumbo mode, which only Open-MX has, fills frames of 9000 bytes. What is where in a body is in

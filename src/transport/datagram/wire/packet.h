@@ -122,6 +122,15 @@ struct packet_pull {
 	uint32_t frame_offset;  /* mxoe: first byte in the first frame; offset is worked out of both */
 };
 
+/* mxoe: where a block begins in frames of the sender's window. */
+static inline void packet_pull_place(struct packet_pull *pull)
+{
+	uint64_t at = pull->offset + (pull->window >> 16);
+
+	pull->frame_index = (uint32_t)(at / pull->frame);
+	pull->frame_offset = (uint32_t)(at % pull->frame);
+}
+
 struct packet_data {
 	uint64_t transfer; /* as in the PULL */
 	uint64_t offset;   /* of the payload in the message */
