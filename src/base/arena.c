@@ -247,16 +247,10 @@ static bool arena_map(const struct arena *arena, uint32_t from, uint32_t to)
 
 static int arena_memfd(uint64_t size)
 {
-	int fd = memfd_create("thole-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING), high;
+	int fd = limits_unnoticed(memfd_create("thole-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
 	if (fd < 0)
 		return -1;
-	/* Not among those that select() can take, where there is room elsewhere. */
-	high = fcntl(fd, F_DUPFD_CLOEXEC, 1024);
-	if (high >= 0) {
-		close(fd);
-		fd = high;
-	}
 	if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
 		return fd;
 	close(fd);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -41,14 +42,26 @@ static int descriptor_away(int fd)
 	return away;
 }
 
-int limits_descriptor(int fd)
+/* Either of the two, of which the second one may be -1. */
+static int descriptor_instead(int fd, int away)
 {
-	int away = fd < 0 ? -1 : descriptor_away(fd);
-
 	if (away < 0)
 		return fd;
 	close(fd);
 	return away;
+}
+
+int limits_descriptor(int fd)
+{
+	return descriptor_instead(fd, fd < 0 ? -1 : descriptor_away(fd));
+}
+
+int limits_unnoticed(int fd)
+{
+	int error = errno, away = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_SETSIZE);
+
+	errno = error;
+	return descriptor_instead(fd, away);
 }
 
 bool limits_file(uint64_t size)

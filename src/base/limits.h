@@ -20,6 +20,10 @@ enum { LIMITS_REMEDY_MAX = 128 };
  * descriptor, by its new number if there is one. Thread-safe. */
 int limits_descriptor(int fd);
 
+/* The same where it is one that the program knows nothing of, not even that it has called the library (the heap's): at
+ * once not among those that select() can take, where the soft limit permits. */
+int limits_unnoticed(int fd);
+
 /* Whether a file may be so long; if not, errno is EFBIG. Going on would end in SIGXFSZ. */
 bool limits_file(uint64_t size);
 

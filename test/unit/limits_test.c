@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/wait.h>
 
 #include "base/limits.h"
@@ -89,6 +90,35 @@ static void descriptors__beyond_the_programs(void **state)
 {
 	(void)state;
 	in_child(grow);
+}
+
+static void unnoticed(void)
+{
+	int fd;
+
+	MUST(limits_unnoticed(-1) == -1);
+	limit_set(RLIMIT_NOFILE, FD_SETSIZE, FD_SETSIZE);
+	errno = EDOM;
+	fd = limits_unnoticed(open("/dev/null", O_RDONLY));
+	MUST(fd >= 0 && fd < FD_SETSIZE && errno == EDOM && soft_limit() == FD_SETSIZE);
+}
+
+static void unnoticed_high(void)
+{
+	int low, fd;
+
+	limit_set(RLIMIT_NOFILE, 2 * FD_SETSIZE, 2 * FD_SETSIZE);
+	low = open("/dev/null", O_RDONLY);
+	fd = limits_unnoticed(low);
+	MUST(fd >= FD_SETSIZE && fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	MUST(fcntl(low, F_GETFD) == -1);
+}
+
+static void descriptors__nobody_notices(void **state)
+{
+	(void)state;
+	in_child(unnoticed);
+	in_child(unnoticed_high);
 }
 
 static void no_growth(void)
@@ -207,6 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(descriptors__beyond_the_programs),
 		cmocka_unit_test(descriptors__as_the_hard_limit_permits),
+		cmocka_unit_test(descriptors__nobody_notices),
 		cmocka_unit_test(peers__more_than_the_soft_limit),
 		cmocka_unit_test(peers__no_more_than_the_hard_limit),
 		cmocka_unit_test(files__too_short_for_a_segment),

@@ -5,6 +5,7 @@
 #define NEED_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -12,11 +13,16 @@
 
 #define NEED(condition) need((condition), #condition, __LINE__)
 
+static uint64_t need_round; /* so many rounds of the program are over, if it has any */
+
 static inline void need(bool well, const char *what, int line)
 {
 	if (well)
 		return;
-	printf("line %d: not %s: %s\n", line, what, thole_detail());
+	printf("line %d: not %s", line, what);
+	if (need_round)
+		printf(", after %llu rounds", (unsigned long long)need_round);
+	printf(": %s\n", thole_detail());
 	fflush(stdout);
 	_exit(1);
 }

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "thole.h"
+#include "need.h"
 
 enum {
 	WINDOW = 8,            /* messages under way each way */
@@ -25,18 +25,6 @@ enum {
 static struct thole_endpoint *endpoint;
 static uint32_t peer;
 static unsigned char *out[WINDOW], *in[WINDOW];
-static uint64_t round_number;
-
-#define NEED(condition) need((condition), #condition, __LINE__)
-
-static void need(int well, const char *what, int line)
-{
-	if (well)
-		return;
-	printf("line %d: not %s, in round %llu: %s\n", line, what, (unsigned long long)round_number, thole_detail());
-	fflush(stdout);
-	_exit(1);
-}
 
 static void open_with(char *options)
 {
@@ -77,21 +65,21 @@ static int round_do(int self, int stop)
 		NEED(thole_recv(endpoint, peer, in[i], LENGTH_MAX, (uint64_t)i, UINT64_MAX, 0, NULL, &receives[i]) ==
 		     0);
 	for (int i = 0; i < WINDOW; i++) {
-		size_t length = length_of(round_number, i, self);
+		size_t length = length_of(need_round, i, self);
 
 		for (size_t at = 0; at < length; at++)
-			out[i][at] = byte_of(round_number, i, self, at);
+			out[i][at] = byte_of(need_round, i, self, at);
 		NEED(thole_send(endpoint, peer, out[i], length, (uint64_t)i, (uint64_t)(stop && i == WINDOW - 1),
 				THOLE_IMM, NULL, &sends[i]) == 0);
 	}
 	for (int i = 0; i < WINDOW; i++) {
 		struct thole_completion done;
-		size_t length = length_of(round_number, i, 1 - self);
+		size_t length = length_of(need_round, i, 1 - self);
 
 		NEED(thole_wait(endpoint, receives[i], PATIENCE_S * INT64_C(1000000000), &done) == 0);
 		NEED(done.status == 0 && done.length == length);
 		for (size_t at = 0; at < length; at++)
-			if (in[i][at] != byte_of(round_number, i, 1 - self, at))
+			if (in[i][at] != byte_of(need_round, i, 1 - self, at))
 				need(0, "the byte that was sent", (int)at);
 		stopped |= done.imm != 0;
 	}
@@ -100,7 +88,7 @@ static int round_do(int self, int stop)
 
 		NEED(thole_wait(endpoint, sends[i], PATIENCE_S * INT64_C(1000000000), &done) == 0 && done.status == 0);
 	}
-	round_number++;
+	need_round++;
 	return stopped;
 }
 
