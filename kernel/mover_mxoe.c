@@ -54,7 +54,7 @@ static bool mover_mxoe_fits(const struct mover_connection *connection, const str
 static void mover_mxoe_name(const struct mover_connection *connection, struct packet *packet)
 {
 	if (packet->type != PACKET_PULL)
-		return; /* a reply names nobody */
+		return; /* others name nobody, or who asked */
 	packet->peer_index = READ_ONCE(connection->way->host_index);
 	packet->to = connection->peer_index;
 	packet->from = connection->index;
@@ -89,6 +89,20 @@ bool mover_mxoe_is_data(const struct mover *mover, const u8 *head, u32 length)
 	return mover->kind->counted && length > TYPE_AT && head[TYPE_AT] == MXOE_PULL_REPLY;
 }
 
+/* A host with MX says so whatever its programs do; who asks for a window that nobody has wants to know just that. */
+static void mover_mxoe_refuse(struct mover_connection *connection, const struct packet *pull)
+{
+	struct packet packet = {
+		.type = PACKET_NACK,
+		.to = pull->from,
+		.from = pull->to,
+		.peer_index = MXOE_INDEX_ANY,
+		.nack = {.reason = NACK_BAD_WINDOW, .driver = true, .transfer = pull->pull.transfer},
+	};
+
+	mover_send_packet(connection, &packet, CHANNEL_RECORDS);
+}
+
 /* Under the lock. What too many wait for already is the program's, and what it has no window for. */
 static bool mover_mxoe_pull(struct mover *mover, const u8 *head, u32 length, const u8 *from)
 {
@@ -101,7 +115,9 @@ static bool mover_mxoe_pull(struct mover *mover, const u8 *head, u32 length, con
 	if (!connection || connection->index != packet.to)
 		return false;
 	packet.pull.frame = mover->kind->codec->data;
-	if (mover_serve_pull(connection, &packet))
+	if (packet.pull.window == MXOE_WINDOW_NONE)
+		mover_mxoe_refuse(connection, &packet);
+	else if (mover_serve_pull(connection, &packet))
 		return false;
 	connection->way->heard++;
 	return true;
@@ -129,7 +145,8 @@ bool mover_mxoe_arrived(struct mover *mover, struct sk_buff *skb)
 
 	if (skb->pkt_type != PACKET_HOST)
 		return false;
-	if (READ_ONCE(mover->windows) && mover_mxoe_pull_arrived(mover, skb, from))
-		return true;
-	return atomic_read(&mover->fetches) && mover_fetch_frame(mover, skb, from);
+	if (!READ_ONCE(mover->kind)->counted)
+		return false;
+	return mover_mxoe_pull_arrived(mover, skb, from) ||
+	       (atomic_read(&mover->fetches) && mover_fetch_frame(mover, skb, from));
 }

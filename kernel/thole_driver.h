@@ -190,7 +190,8 @@ struct thole_driver_connection {
 	__u32 codec;         /* enum thole_driver_codec */
 };
 
-/* The peer may fetch a part of a region by a name. EEXIST: it may fetch another by this one. */
+/* The peer may fetch a part of a region by a name. EEXIST: it may fetch another by this one. MXoE: who asks for 0xffff
+ * is told that there is no such window. */
 struct thole_driver_window {
 	__u64 window; /* the name in PULLs */
 	__u64 offset; /* in the region */

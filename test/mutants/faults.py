@@ -491,6 +491,12 @@ FAULTS = [
         "false",
     ),
     Fault(
+        "a mover does not know who may ask whether we are there",
+        NAMING_MXOE,
+        "\thandover_opened(connection);\n",
+        "\t(void)connection;\n",
+    ),
+    Fault(
         "a mover gets a transfer's name of ours",
         HANDOVER,
         ".transfer = engine->naming->transfer(engine, pull_id(engine, fetch)),",
@@ -499,7 +505,7 @@ FAULTS = [
     Fault(
         "a mover is not told of a host's new index",
         NAMING_MXOE,
-        "\t\tif (connection->handover)\n\t\t\tarrival_tell(connection);\n",
+        "\tif (connection->handover)\n\t\tarrival_tell(connection);\n",
         "",
     ),
     Fault(

@@ -1752,7 +1752,7 @@ static struct told {
 	struct mover_way way;
 	const struct vector *memory;
 	uint64_t window, withdrawn, cancelled;
-	unsigned offers, fetches;
+	unsigned connects, offers, fetches;
 	bool over;
 } told;
 
@@ -1761,6 +1761,7 @@ static int told_connect(struct mover *mover, const struct mover_peer *peer, uint
 	(void)mover;
 	told.peer = *peer;
 	told.records = *peer->records;
+	told.connects++;
 	*id_p = 3;
 	*way_p = &told.way;
 	return 0;
@@ -1814,7 +1815,7 @@ static unsigned told_poll(struct mover *mover, const struct mover_reports *repor
 	return 1;
 }
 
-static struct mover *told_open(void)
+static struct mover *told_mover(void)
 {
 	static const struct mover_calls told_calls = {
 		.connect = told_connect,
@@ -1827,10 +1828,29 @@ static struct mover *told_open(void)
 	};
 	static struct mover mover = {.calls = &told_calls, .least = 1, .keeps = true};
 
-	page_open();
 	told = (struct told){.offers = 0};
-	play.link.mover = &mover;
 	return &mover;
+}
+
+static void told_open(void)
+{
+	page_open();
+	play.link.mover = told_mover();
+}
+
+/* Whether something is handed over or not: so that it can answer who asks whether we are there. */
+static void moved__known_when_open(void **state)
+{
+	(void)state;
+	play_open("openmx-mxwire", 2, 1);
+	play.link.mover = told_mover();
+	for (unsigned i = 0; i < 22; i++)
+		play_frame(i, false);
+	assert_true(partner(2)->opened);
+	assert_int_equal(told.connects, 1);
+	assert_int_equal(told.peer.peer_session, partner(2)->session);
+	assert_int_equal(told.way.host_index, partner(2)->index);
+	play_close();
 }
 
 static void partner_offers(uint32_t length)
@@ -2188,6 +2208,7 @@ int main(void)
 		cmocka_unit_test(burst__of_packets_that_there_are_not),
 		cmocka_unit_test(pages__pulled),
 		cmocka_unit_test(pages__served),
+		cmocka_unit_test(moved__known_when_open),
 		cmocka_unit_test(moved__fetch),
 		cmocka_unit_test(moved__window),
 		cmocka_unit_test(former__other_names),

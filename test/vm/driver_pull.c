@@ -564,6 +564,25 @@ static void case_refused(void)
 	test_close();
 }
 
+/* Whether we are there, which hosts with MX say whatever their programs do. */
+static void case_asked(void)
+{
+	uint8_t bytes[14 + FRAME_MAX];
+	struct packet pull, packet;
+
+	test_open(&codec_mxoe);
+	pull = pull_of(0, 1);
+	pull.pull.window = MXOE_WINDOW_NONE;
+	say(&pull);
+	CHECK(host_hears(&packet, bytes, WAIT_MS) && packet.type == PACKET_NACK && packet.nack.driver);
+	CHECK(packet.nack.reason == NACK_BAD_WINDOW && packet.nack.transfer == pull.pull.transfer);
+	CHECK(packet.to == THEIRS && packet.peer_index == MXOE_INDEX_ANY && test.way->heard == 1);
+	pull.session ^= 1;
+	say(&pull);
+	program_has_no_less(1);
+	test_close();
+}
+
 /* ---- Ends -------------------------------------------------------------------------------------- */
 
 /* Interfaces that go down amid a fetch lose frames; one that ends takes nothing with it. */
@@ -662,7 +681,7 @@ int main(int argc, char **argv)
 		{"strange", case_strange, false},   {"serve", case_serve, false},
 		{"serve_jumbo", case_serve_jumbo, false}, {"refused", case_refused, false},
 		{"gone", case_gone, false},         {"closed", case_closed, false},
-		{"arguments", case_arguments, false},
+		{"asked", case_asked, false},       {"arguments", case_arguments, false},
 	};
 
 	cases_run(cases, sizeof(cases) / sizeof(*cases), argc, argv);

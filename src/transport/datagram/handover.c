@@ -97,6 +97,14 @@ static struct handover *handover_ready(struct connection *connection)
 	return handover;
 }
 
+void handover_opened(struct connection *connection)
+{
+	const struct mover *mover = handover_mover(connection);
+
+	if (mover && mover->keeps)
+		handover_ready(connection);
+}
+
 /* The mover forgets the connection. */
 static void handover_leave(struct connection *connection)
 {

@@ -52,6 +52,8 @@ struct handover {
 
 void handover_init(struct engine *engine);
 void handover_fini(struct engine *engine);
+/* A connection is open: a mover that answers for the endpoint is to know it. */
+void handover_opened(struct connection *connection);
 /* A record goes out that tells the peer of a window: the window is offered to a mover when frames have been sent. */
 void handover_note(struct connection *connection, const struct record *record);
 /* Offer what was noted. */

@@ -73,7 +73,9 @@ struct mover_calls {
 struct mover {
 	const struct mover_calls *calls;
 	uint64_t least; /* bytes of a window: fewer cost more to hand over than that saves */
-	bool keeps;     /* PULLs that it answers do not arrive at the link: those that do are the engine's */
+	/* PULLs that it answers do not arrive at the link: those that do are the engine's. It refuses those that only
+	 * ask whether the endpoint is there (MXOE_WINDOW_NONE) */
+	bool keeps;
 };
 
 #endif

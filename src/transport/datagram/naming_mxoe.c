@@ -24,9 +24,6 @@
 
 enum {
 	WINDOWS = 256,            /* short ids: what fits a byte */
-	WINDOW_NONE = 0xffff,     /* on the wire: one that nobody has opened, most likely */
-	/* our index at a host: it is to look for our MAC. A host takes no other index that it has not given */
-	HOST_INDEX_ANY = 0xffff,
 	/* handles below are connections, those of fetches are above: their generation is not 0 */
 	HANDLE_PLAIN = 1 << 20,
 };
@@ -154,16 +151,21 @@ static void mxoe_query_arrived(struct engine *engine, const struct link *link, c
 	burst_post(engine, (uint8_t)link->index, from, &packet, 0);
 }
 
+/* By which its host knows ours, from now on. */
+static void mxoe_index(struct connection *connection, uint32_t index)
+{
+	connection->names.host_index = (uint16_t)index;
+	if (connection->handover)
+		arrival_tell(connection);
+}
+
 /* A host says which index it has given us. */
 static void mxoe_index_arrived(struct engine *engine, const struct link *link, const struct path *from, uint32_t index)
 {
 	struct connection *connection = connection_by_path(engine, link, from);
 
-	for (; connection; connection = connection_next_by_path(connection, link, from)) {
-		connection->names.host_index = (uint16_t)index;
-		if (connection->handover)
-			arrival_tell(connection);
-	}
+	for (; connection; connection = connection_next_by_path(connection, link, from))
+		mxoe_index(connection, index);
 }
 
 /* ---- Who it is -------------------------------------------------------------------------------------------- */
@@ -300,7 +302,7 @@ static bool mxoe_learn(struct connection *connection, const struct link *link, c
 	const struct packet_connect *connect = &packet->connect;
 
 	(void)link;
-	connection->names.host_index = (uint16_t)connect->index;
+	mxoe_index(connection, connect->index);
 	if (!connection->peer_session && connection->state == CONNECTION_NEW &&
 	    connection->names.former_session != connect->session)
 		connection->in.epoch = 0; /* it knows of none before */
@@ -317,10 +319,11 @@ static bool mxoe_learn(struct connection *connection, const struct link *link, c
 	return true;
 }
 
-/* Keys are checked in each direction by itself, so the layer above is not told yet. */
+/* Keys are checked in each direction by itself, so the layer above is not told yet. A mover can say that we are there
+ * whatever this program does. */
 static void mxoe_opened(struct connection *connection)
 {
-	(void)connection;
+	handover_opened(connection);
 }
 
 /* Our key is not what the peer wants to hear. If it has itself connected to us, it takes our frames all the same. */
@@ -381,6 +384,8 @@ static bool mxoe_window(struct connection *connection, uint64_t *id_p)
 		window->connection = connection;
 		window->request = *id_p;
 		window->sequence++;
+		if ((at | (uint32_t)window->sequence << 8) == MXOE_WINDOW_NONE)
+			window->sequence++;
 		/* from the start of the memory on: an offset of 0 above */
 		*id_p = at | (uint32_t)window->sequence << 8;
 		return true;
@@ -442,7 +447,10 @@ static void mxoe_ask(struct connection *connection)
 		return;
 	connection_packet(connection, &packet, PACKET_PULL);
 	packet.pull = (struct packet_pull){
-		.window = WINDOW_NONE, .transfer = mxoe_transfer(engine, connection->index), .total = 1, .length = 1,
+		.window = MXOE_WINDOW_NONE,
+		.transfer = mxoe_transfer(engine, connection->index),
+		.total = 1,
+		.length = 1,
 	};
 	burst_post(engine, connection->routes.use[LINK_RECORDS],
 		   &connection->route[connection->routes.use[LINK_RECORDS]].records, &packet, 0);
@@ -489,11 +497,11 @@ static void mxoe_refuse(struct engine *engine, const struct link *link, const st
 	struct packet packet = {.type = PACKET_NACK,
 				.to = refused->from,
 				.from = refused->to,
-				.peer_index = HOST_INDEX_ANY,
+				.peer_index = MXOE_INDEX_ANY,
 				.sequence = refused->sequence};
 
 	packet.nack.reason = (uint8_t)reason;
-	packet.nack.index = HOST_INDEX_ANY;
+	packet.nack.index = MXOE_INDEX_ANY;
 	packet.nack.driver = refused->type == PACKET_PULL;
 	packet.nack.transfer = packet.nack.driver ? refused->pull.transfer : 0;
 	engine_count(engine, COUNTER_NACKS_SENT);

@@ -68,6 +68,12 @@ enum {
 	PACKET_GUARD_MAX = PACKET_COUNTER + PACKET_TAG_LONG,
 };
 
+/* mxoe: a window that nobody has: a PULL of it asks whether the endpoint is there. */
+#define MXOE_WINDOW_NONE UINT32_C(0xffff)
+
+/* mxoe: our index at a host: it is to look for our MAC. A host takes no other index that it has not given. */
+#define MXOE_INDEX_ANY UINT32_C(0xffff)
+
 /* mxoe: of queries. All of MX agrees on it. */
 #define MXOE_QUERY_MAGIC UINT32_C(0x13052008)
 
