@@ -224,8 +224,7 @@ class Bench:
             with locked(self.options.lock):
                 host.settle(self.options.settle)
                 before, watch = self.floor(), host.Watch(self.elsewhere)
-                with host.busy(plan.computing):
-                    outcome = self.once(command, settings)
+                outcome = self.once(host.busy(command, plan.computing), settings)
                 others, after = watch.share(), self.floor()
             same = max(before, after) <= SPREAD * min(before, after)
             if outcome.failure or (same and others < QUIET):

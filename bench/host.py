@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from thole.base import host as machine
@@ -116,16 +114,24 @@ class Watch:
         return max(0.0, busy - own) / max(1, total)
 
 
-@contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Meanwhile so many programs compute on our cores. What they use counts as ours."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
+# In the session of what they run beside: the kernel may share cores out among sessions first, and then within each.
+_BUSY = """
+others=
+for one in $(seq "$1"); do
+    "$2" -c 'while True: pass' & others="$others $!"
+done
+shift 2
+"$@"
+code=$?
+kill $others
+wait
+exit $code
+"""
+
+
+def busy(command: list[str], count: int) -> list[str]:
+    """The command beside so many programs that compute; what these use counts as its own."""
+    return ["sh", "-c", _BUSY, "sh", str(count), sys.executable, *command] if count else command
 
 
 def settle(limit_s: float) -> float:
