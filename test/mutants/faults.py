@@ -147,8 +147,8 @@ FAULTS = [
     Fault(
         "a run is sent as a whole, whatever the window",
         TRANSMIT,
-        "if (!frame->held && frame->count > room)",
-        "if (false)",
+        "frame->count > smaller(room, fitting))",
+        "false)",
     ),
     Fault(
         "a run of which some frames are held is held as a whole",
@@ -203,6 +203,18 @@ FAULTS = [
         "src/transport/datagram/wire/native.c",
         "\t\t    load_be32(frame + RECORD_SEQUENCE_AT) != sequence + count + 1 ||\n",
         "",
+    ),
+    Fault(
+        "the short frame of a record is its last, wherever its packet ends",
+        TRANSMIT,
+        "cut.before = transmit_packet_left(connection, cut.most) - 1;",
+        "cut.before = UINT32_MAX;",
+    ),
+    Fault(
+        "what may be sent is sent, though it is no packet",
+        TRANSMIT,
+        "return run->train && room < all &&",
+        "return false && room < all &&",
     ),
     Fault(
         "of a run's counters only the first is remembered",

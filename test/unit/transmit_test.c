@@ -252,6 +252,64 @@ static void runs__go_as_far_as_there_is_room(void **state)
 	vanish_both();
 }
 
+/* Packets of the kernel's that the frames from here on are: each ends with a short frame, or is full. */
+static unsigned packets_from(const struct list_node *node)
+{
+	const struct list_node *list = &connection_a()->out.unacked;
+	uint32_t bytes = 0, last = 0;
+	unsigned count = 0;
+
+	for (; node != list; node = node->next) {
+		const struct transmit_frame *run = container_of(node, struct transmit_frame, node);
+
+		for (uint32_t i = 0; i < run->count; i++) {
+			uint32_t length = i + 1 < run->count ? run->length : run->last;
+
+			count += bytes == 0 || bytes + length > BATCH_MAX || length > last;
+			bytes = bytes == 0 || bytes + length > BATCH_MAX || length > last ? length : bytes + length;
+			last = length;
+		}
+	}
+	return count;
+}
+
+/* The frames of 64 KiB are more than a packet, but not two: the next ones share it. */
+static void messages__share_packets(void **state)
+{
+	struct wire *wire = &wires[1];
+
+	(void)state;
+	open_both();
+	acknowledge(connection_a()->out.next, 256, 0);
+	connection_a()->out.window = 256;
+	wire->tail += 256; /* there is no room */
+	for (int i = 0; i < 4; i++)
+		send_one(65536);
+	wire->head += 256;
+	assert_int_equal(packets_from(connection_a()->out.unsent), 6);
+	pass(10000000);
+	assert_true(endpoint_drained(pair.a));
+	vanish_both();
+}
+
+/* While an answer is awaited that says how much more may go, no less than a packet does. */
+static void packets__are_waited_for(void **state)
+{
+	enum { CREDIT = 200 };
+
+	(void)state;
+	open_both();
+	acknowledge(connection_a()->out.next, CREDIT, 0);
+	connection_a()->out.window = 256;
+	for (int i = 0; i < 6; i++)
+		send_one(65536);
+	assert_in_range(connection_a()->out.flight, CREDIT / 2, CREDIT - 1);
+	assert_int_not_equal(connection_a()->out.unsent, &connection_a()->out.unacked);
+	pass(10000000);
+	assert_true(endpoint_drained(pair.a));
+	vanish_both();
+}
+
 /* The first of several RTS goes at once, those behind it go together. */
 static void rts__of_a_window_go_together(void **state)
 {
@@ -555,6 +613,8 @@ int main(void)
 		cmocka_unit_test(pieces__are_packets_at_rest),
 		cmocka_unit_test(runs__are_split),
 		cmocka_unit_test(runs__go_as_far_as_there_is_room),
+		cmocka_unit_test(messages__share_packets),
+		cmocka_unit_test(packets__are_waited_for),
 		cmocka_unit_test(rts__of_a_window_go_together),
 		cmocka_unit_test(ack__of_what_was_not_sent),
 		cmocka_unit_test(ack__of_what_waits_for_credit),

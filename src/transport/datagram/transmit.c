@@ -77,6 +77,9 @@ struct cut {
 	uint64_t bytes; /* of all frames from the next one on, about */
 	uint32_t head;  /* of the piece before, if that fills its frame: */
 	const uint8_t *piece; /* this one; the next one's head is like it. NULL: there is none */
+	/* Frames before the short one: it is the last of a packet of the kernel's, and not of the record, whose last
+	 * frames then begin a packet that the next record goes on with. UINT32_MAX: as it comes. */
+	uint32_t before;
 };
 
 /* Encode the head of a record's next frame, which has as much of what is left as fits, or as a fragment may have.
@@ -139,6 +142,18 @@ static void transmit_made(struct connection *connection, struct cut *cut, uint32
 		connection->out.wide_end = connection->out.next;
 }
 
+/* Bytes of payload in a record's next frame, at most. */
+static uint64_t transmit_wanted(const struct connection *connection, const struct packet *packet, uint64_t left,
+				struct cut *cut)
+{
+	uint32_t room = cut->most - connection->engine->codec->piece_head - guard_bytes(connection->guard);
+	bool now = cut->before == 0;
+
+	if (cut->before != UINT32_MAX)
+		cut->before--;
+	return now && packet->message.record.kind == RECORD_PIECE && left % room > 0 ? left % room : left;
+}
+
 /* Keep one frame of a record: from `offset` of the payload on. Returns the bytes of payload in it, or -1. */
 static int64_t transmit_frame(struct connection *connection, struct packet *packet, const struct vector *payload,
 			      uint64_t offset, uint64_t left, struct cut *cut)
@@ -149,7 +164,7 @@ static int64_t transmit_frame(struct connection *connection, struct packet *pack
 	size_t size;
 
 	packet->sequence = sequence_narrow(engine->codec, connection->out.next) | connection->out.epoch;
-	size = transmit_head(engine->codec, packet, head, left, cut);
+	size = transmit_head(engine->codec, packet, head, transmit_wanted(connection, packet, left, cut), cut);
 	length = packet->length;
 	bytes = transmit_place(connection, packet, (uint32_t)size + length, cut);
 	if (!bytes)
@@ -177,7 +192,7 @@ static uint64_t transmit_pieces(struct connection *connection, const struct vect
 	if (!cut->piece || !cut->run || !payload || left < room)
 		return 0;
 	count = smaller(left / room < UINT8_MAX ? (uint32_t)(left / room) : UINT8_MAX,
-			transmit_frame_room(cut->run, head + room));
+			smaller(cut->before, transmit_frame_room(cut->run, head + room)));
 	bytes = count > 0 ? transmit_frame_extend(cut->run, head + room, count) : NULL;
 	if (!bytes)
 		return 0;
@@ -185,6 +200,8 @@ static uint64_t transmit_pieces(struct connection *connection, const struct vect
 		codec->encode_next(bytes, cut->piece, head, connection->out.next + i);
 		vector_read(payload, offset, bytes + head, room);
 	}
+	if (cut->before != UINT32_MAX)
+		cut->before -= count;
 	transmit_made(connection, cut, count, (uint64_t)count * (head + room));
 	return (uint64_t)count * room;
 }
@@ -272,6 +289,20 @@ uint32_t transmit_piece_max(const struct connection *connection)
 	return frames * (frame - piece_head) - (codec->record_head - codec->piece_head) + last;
 }
 
+/* How many frames of such a length still belong into the packet that the last of those that wait are in. */
+static uint32_t transmit_packet_left(const struct connection *connection, uint32_t length)
+{
+	const struct list_node *node = connection->out.unsent;
+	uint32_t all = smaller(BATCH_MAX / length, ENGINE_BURST - 1), count = 0;
+
+	for (; node != &connection->out.unacked; node = node->next) {
+		const struct transmit_frame *frame = container_of(node, struct transmit_frame, node);
+
+		count = frame->length == length && frame->last == length ? (count + frame->count) % all : 0;
+	}
+	return all - count;
+}
+
 uint64_t transmit_bytes_max(const struct connection *connection)
 {
 	uint32_t head = connection_record_head(connection);
@@ -321,10 +352,12 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		packet.message.record.length = RECORD_EXTERNAL;
 	}
 	packet.message.total = record->kind == RECORD_FINISH ? finish_bytes(record->imm) : left;
-	cut = (struct cut){.most = connection->routes.frame, .room = connection->routes.frame};
+	cut = (struct cut){.most = connection->routes.frame, .room = connection->routes.frame, .before = UINT32_MAX};
 	cut.wide = transmit_wide(connection, length);
 	cut.many = left > WIDE_FRAMES * cut.most;
 	cut.bytes = left + (left / cut.most + 1) * (uint64_t)connection_record_head(connection);
+	if (cut.many && engine->codec->fragments_max <= 1 && left > transmit_piece_max(connection))
+		cut.before = transmit_packet_left(connection, cut.most) - 1;
 	for (;;) {
 		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, &cut);
 
@@ -649,20 +682,46 @@ bool transmit_is_out(const struct connection *connection, uint32_t wire)
 
 /* ---- Out, and time -------------------------------------------------------------------------------------- */
 
+/* Whether what waits is better sent once it is a packet: there is more than may be sent now, and an acknowledgement
+ * is due, which says that more may be. */
+static bool transmit_gathers(const struct connection *connection, const struct transmit_frame *run, uint32_t room)
+{
+	uint32_t due = smaller(connection->engine->codec->ack_every, connection->out.credit / 2);
+	uint32_t all = BATCH_MAX / run->length;
+
+	return run->train && room < all && all <= due && connection->out.flight >= due &&
+	       room < transmit_queued(connection);
+}
+
+/* How many of a run's frames go into a packet of the kernel's that has so many bytes. */
+static uint32_t transmit_fitting(const struct transmit_frame *run, uint32_t packet)
+{
+	uint32_t all = (run->count - 1u) * run->length + run->last;
+
+	return !run->train || packet + all <= BATCH_MAX ? run->count : (BATCH_MAX - packet) / run->length;
+}
+
 void transmit_connection(struct connection *connection)
 {
 	bool idle = connection->out.flight == 0, reported = false;
+	uint32_t packet = 0; /* bytes of the packet of the kernel's that gathers */
 	struct packet report;
 
 	while (connection->out.unsent != &connection->out.unacked) {
 		struct transmit_frame *frame = container_of(connection->out.unsent, struct transmit_frame, node);
 		uint32_t room = transmit_room(connection, frame->large);
 
-		if (room == 0 && !frame->held)
-			break;
+		uint32_t fitting = transmit_fitting(frame, packet);
 
-		if (!frame->held && frame->count > room)
-			transmit_frame_split(frame, room);
+		if (!frame->held && (room == 0 || (packet == 0 && transmit_gathers(connection, frame, room))))
+			break;
+		if (!frame->held && fitting == 0) {
+			burst_send(connection->engine, 0);
+			packet = 0;
+			continue;
+		}
+		if (!frame->held && frame->count > smaller(room, fitting))
+			transmit_frame_split(frame, smaller(room, fitting));
 		connection->out.unsent = connection->out.unsent->next;
 		if (frame->held)
 			continue;
@@ -676,6 +735,12 @@ void transmit_connection(struct connection *connection)
 		/* What fills the window is to be acknowledged at once: nothing follows that would have it done. */
 		if (!transmit_send(connection, frame, &report, false, room - 1))
 			break;
+		packet += frame->count * frame->length;
+		if (!frame->train || frame->last < frame->length) { /* nothing can follow in it */
+			if (packet > BATCH_MAX / 2) /* else the next would be cut where the burst ends */
+				burst_send(connection->engine, 0);
+			packet = 0;
+		}
 	}
 	if (idle && connection->out.flight > 0)
 		transmit_arm(connection);
