@@ -21,7 +21,7 @@
  *    sent first is received first, whatever their sizes and protocols; of two receives that both
  *    match a message, the one that was posted first gets it.
  *  - Communication makes progress only inside calls that say so ("progresses"), unless the option
- *    progress_thread is on.
+ *    progress_thread is on. thole_tend is for those who make none for long.
  *  - Threads: an endpoint opened with THOLE_THREAD_SINGLE is used by one thread at a time; with
  *    THOLE_THREAD_SAFE any thread may call anything, except that thole_endpoint_close is the last
  *    call. Different endpoints are independent. After fork() a child must not use the parent's
@@ -352,6 +352,13 @@ THOLE_API int thole_poll(struct thole_endpoint *endpoint, struct thole_completio
 /* Sleep until something arrives that progress would handle, or timeout_ns has passed (negative: for ever).
  * Returns 0 or TIMEOUT; may return 0 for nothing. Progresses. */
 THOLE_API int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns);
+
+/* For whoever looks after an endpoint while its user does something else: a thread or a timer that keeps the endpoint's
+ * thread rules. Messages that were reported complete may still wait for room at the peer, for a connection, or for word
+ * that they were not lost; this makes progress for them. It does nothing where there are none, or while an event loop
+ * sleeps on thole_fd, and neither looks several times nor yields or sleeps as thole_progress may. Returns whether some
+ * are still under way: 1 or 0. */
+THOLE_API int thole_tend(struct thole_endpoint *endpoint);
 
 /* For an event loop: a file descriptor that becomes readable when there is something to progress, provided that
  * thole_arm returned 0 just before. thole_arm returns AGAIN while there is something already. */

@@ -5,7 +5,8 @@
  *
  * The lock guards everything that belongs to the domain: endpoints and what Thole keeps for them,
  * address vectors, queues, counters, regions. Where only one thread uses a domain
- * (FI_THREAD_DOMAIN) there is no lock at all. So Thole's endpoints are always opened for a single
+ * (FI_THREAD_DOMAIN) it is one that costs this thread next to nothing (base/biased.h), for the
+ * sake of the caretaker (prov_caretaker.h). So Thole's endpoints are always opened for a single
  * thread: one lock taken once an operation is cheaper than Thole's, a queue's and an address
  * vector's. Nobody sleeps with the lock held. How domains are opened is in prov_fabric.c.
  */
@@ -16,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/biased.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "prov_compat.h"
@@ -38,31 +40,41 @@ struct prov_domain {
 	struct prov_thread *thread;        /* makes progress for FI_PROGRESS_AUTO, else NULL */
 	uint32_t api_version;              /* of libfabric, that the program was written for */
 	bool safe;                         /* more than one thread may come: take the lock */
+	bool tended;                       /* the caretaker knows it */
 	bool posted;                       /* a message, since a queue was read */
 	bool rma_event;                    /* peers' accesses to regions are counted */
 	struct thole_endpoint **endpoints; /* the open ones, by slot; NULL: the slot is free */
 	size_t endpoint_count;             /* slots, free ones too */
 	struct list_node regions;          /* all that are open, for endpoints that come later */
 	unsigned users;                    /* objects opened in the domain */
-	struct lock lock;                  /* taken where `safe` */
+	struct lock lock;                  /* taken where `safe`, */
+	struct biased biased;              /* and this elsewhere */
+	struct list_node tended_node;      /* among the caretaker's */
 };
 
 static inline void prov_domain_lock(struct prov_domain *domain)
 {
 	if (__builtin_expect(domain->safe, 0))
 		lock_take(&domain->lock);
+	else
+		biased_enter(&domain->biased);
 }
 
 /* For who would only make progress, which the holder makes anyway. */
 static inline bool prov_domain_poll(struct prov_domain *domain)
 {
-	return __builtin_expect(!domain->safe, 1) || lock_poll(&domain->lock);
+	if (__builtin_expect(domain->safe, 0))
+		return lock_poll(&domain->lock);
+	biased_enter(&domain->biased);
+	return true;
 }
 
 static inline void prov_domain_unlock(struct prov_domain *domain)
 {
 	if (__builtin_expect(domain->safe, 0))
 		lock_leave(&domain->lock);
+	else
+		biased_leave(&domain->biased);
 }
 
 /* An object more in the domain, or one less. */

@@ -6,6 +6,7 @@
 
 #include "prov_atomic.h"
 #include "prov_av.h"
+#include "prov_caretaker.h"
 #include "prov_core.h"
 #include "prov_counter.h"
 #include "prov_cq.h"
@@ -31,6 +32,7 @@ static int prov_fabric_domain_close(struct fid *fid)
 
 	if (domain->users)
 		return -FI_EBUSY;
+	prov_caretaker_remove(domain);
 	prov_thread_stop(domain->thread);
 	if (domain->eq)
 		prov_users_drop(&domain->eq->users);
@@ -115,7 +117,10 @@ static int prov_fabric_domain_start(struct prov_domain *domain, const struct fi_
 	bool automatic = attr->data_progress == FI_PROGRESS_AUTO || prov_option_thread();
 
 	domain->safe = attr->threading != FI_THREAD_DOMAIN || automatic;
-	return automatic ? prov_thread_start(domain, &domain->thread) : 0;
+	if (automatic)
+		return prov_thread_start(domain, &domain->thread);
+	prov_caretaker_add(domain);
+	return 0;
 }
 
 static int prov_fabric_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain_p,

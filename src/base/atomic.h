@@ -48,6 +48,12 @@ static inline void fence_full(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* The compiler keeps what is before it before what is after it; the processor need not. */
+static inline void fence_compiler(void)
+{
+	__asm__ __volatile__("" ::: "memory");
+}
+
 /* In the body of a spin loop: frees the core's other thread and leaves the loop without a
  * penalty. */
 static inline void cpu_pause(void)

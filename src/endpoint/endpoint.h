@@ -16,6 +16,7 @@ struct endpoint {
 
 	/* waiting (wait.c) */
 	bool oversubscribed;         /* the job has more processes here than there are cores */
+	bool armed;                  /* thole_arm has said 0, and nothing was progressed since */
 	uint32_t idle;               /* progress calls in a row that found nothing */
 	uint32_t calls;              /* that found something, */
 	uint32_t idle_calls;         /* and that did not */

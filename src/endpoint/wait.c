@@ -33,6 +33,7 @@ enum {
 	YIELD_POLLS = 100,      /* polls of rings between two yields where the core is shared */
 	MAINTAIN_NS = 20000,    /* between two maintenances while idle */
 	MAINTAIN_POLL = 16,     /* idle calls between two readings of the clock */
+	TEND_POLLS = 64,        /* of one thole_tend: who comes back waits for no more */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
 	ABSENCE_POLLS = 32,     /* idle calls, in a row or not, between two looks whether the core was lost */
 	REST_POLLS = 1024,      /* idle calls between two polls of transports that rest, */
@@ -157,6 +158,7 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 	if (__builtin_expect(endpoint->base.simulated, 0))
 		return;
 	endpoint_of(endpoint)->idle++;
+	endpoint_of(endpoint)->armed = false;
 	if (++endpoint_of(endpoint)->idle_calls % REST_POLLS == 0)
 		endpoint->base.polled |= endpoint->base.resting;
 	if (endpoint_should_yield(endpoint))
@@ -224,6 +226,7 @@ static inline int endpoint_poll(struct thole_endpoint *endpoint)
 	}
 	if (n > 0) {
 		endpoint_of(endpoint)->idle = 0;
+		endpoint_of(endpoint)->armed = false;
 		if (++endpoint_of(endpoint)->calls % REST_CALLS == 0 && !endpoint->base.simulated)
 			endpoint_now_and_then(endpoint);
 	}
@@ -368,6 +371,7 @@ int thole_arm(struct thole_endpoint *endpoint)
 		endpoint_progress(endpoint);
 		longest = 0;
 	}
+	endpoint_of(endpoint)->armed = longest > 0;
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }
@@ -472,6 +476,22 @@ int thole_progress(struct thole_endpoint *endpoint)
 	n = endpoint_progress_outside(endpoint);
 	endpoint_unlock(endpoint);
 	return n;
+}
+
+int thole_tend(struct thole_endpoint *endpoint)
+{
+	bool drained;
+
+	endpoint_lock(endpoint);
+	drained = endpoint_drained(endpoint);
+	if (!drained && !endpoint_of(endpoint)->armed && !endpoint->base.simulated) {
+		endpoint_maintain(endpoint, clock_now_ns());
+		for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
+			;
+		drained = endpoint_drained(endpoint);
+	}
+	endpoint_unlock(endpoint);
+	return !drained;
 }
 
 /* ---- Calls that wait ------------------------------------------------------------------------------- */

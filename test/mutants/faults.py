@@ -62,6 +62,9 @@ LIVENESS = "src/transport/datagram/liveness.c"
 PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
 WAIT = "src/endpoint/wait.c"
+BIASED = "src/base/biased.c"
+BIASED_H = "src/base/biased.h"
+CARETAKER = "provider/prov_caretaker.c"
 MESSAGE = "src/message/message.c"
 MEMORY = "src/message/memory.c"
 DECLARED = "src/memory/declared.c"
@@ -71,6 +74,49 @@ PEER = "src/message/peer.c"
 REQUEST = "src/message/request.c"
 
 FAULTS = [
+    # ---- What was sent gets there
+    Fault(
+        "a visitor has nobody fence",
+        BIASED,
+        "syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 &&",
+        "true &&",
+    ),
+    Fault(
+        "a visitor comes in where the owner is",
+        BIASED,
+        "!load_acquire(&biased->inside)) /* partner: biased_leave */",
+        "true)",
+    ),
+    Fault(
+        "the owner comes in where a visitor is",
+        BIASED_H,
+        "if (__builtin_expect(load_acquire(&biased->wanted), 0))",
+        "if (false)",
+    ),
+    Fault(
+        "nobody tends a domain",
+        CARETAKER,
+        "if (domain->endpoints[i] && thole_tend(domain->endpoints[i]))",
+        "if (false)",
+    ),
+    Fault(
+        "a child's domains are tended by nobody, and counted as if",
+        CARETAKER,
+        "tended_node)->tended = false;",
+        "tended_node)->tended = true;",
+    ),
+    Fault(
+        "what is sent and waits for room is not tended",
+        WAIT,
+        "\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
+        "\tdrained = true;\n\tif (!drained",
+    ),
+    Fault(
+        "a sleeping event loop is robbed of what should wake it",
+        WAIT,
+        "if (!drained && !endpoint_of(endpoint)->armed && ",
+        "if (!drained && ",
+    ),
     Fault(
         "sci: a control block does not end with the remote page",
         SCI,

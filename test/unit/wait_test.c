@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "endpoint/endpoint.h"
+#include "pair.h"
 #include "thole.h"
 
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -178,6 +179,57 @@ static void again__for_who_may_be_running(void **state)
 	thole_endpoint_close(to);
 }
 
+/* What was reported complete and waits for room at its peer is what there is to see to, and nothing else. */
+static void tend__what_was_sent(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+	struct pair pair;
+	uint8_t byte = 0;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_tend(pair.a), 0);
+	for (int i = 0; i < 1000; i++) /* more than a ring holds */
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+	assert_int_equal(thole_tend(pair.a), 1); /* b has read nothing */
+	for (int i = 0; i < 1000 && thole_tend(pair.a); i++)
+		for (int k = 0; k < 100; k++)
+			thole_progress(pair.b);
+	assert_int_equal(thole_tend(pair.a), 0);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_wait(pair.b, receive, -1, NULL), 0);
+	}
+	pair_close(&pair);
+}
+
+/* An event loop that sleeps on the descriptor is woken by what comes, so it is left to it. */
+static void tend__not_while_a_loop_sleeps(void **state)
+{
+	static const char *const options[] = {"shm=off", "job_key=1", "interface=lo", NULL};
+	struct thole_completion completion;
+	struct pair pair;
+	uint8_t byte = 0;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+	while (thole_arm(pair.a) != 0)
+		;
+	for (int i = 0; i < 1000; i++) {
+		thole_progress(pair.b); /* its answer waits at a's socket */
+		assert_int_equal(thole_tend(pair.a), 1);
+	}
+	assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 0);
+	while (thole_progress(pair.a) == 0)
+		;
+	while (thole_tend(pair.a))
+		thole_progress(pair.b);
+	assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 1);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +237,8 @@ int main(void)
 		cmocka_unit_test(sleep__without_the_call),
 		cmocka_unit_test(sleep__ends_with_a_message),
 		cmocka_unit_test(again__for_who_may_be_running),
+		cmocka_unit_test(tend__what_was_sent),
+		cmocka_unit_test(tend__not_while_a_loop_sleeps),
 	};
 
 	return cmocka_run_group_tests_name("wait", tests, NULL, NULL);

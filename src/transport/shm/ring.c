@@ -313,7 +313,7 @@ static inline void ring_attend(struct transport_peer *peer, const struct segment
 {
 	/* A sleeper sets wake, then has all processes fence (membarrier), then polls the ring: so either it sees
 	 * the record, or this sees its wake, without a fence here. */
-	__asm__ __volatile__("" ::: "memory");
+	fence_compiler();
 	if (__builtin_expect(load_relaxed(&segment->wake) != 0, 0))
 		connect_wake(peer);
 }
