@@ -7,6 +7,7 @@
  * Two things are checked. What the engine says is judged by what the other host would have taken: a model of its
  * rules, not the bytes of the capture. And all messages that were sent to it arrive, with their bytes, in order.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -1754,6 +1755,7 @@ static struct told {
 	uint64_t window, withdrawn, cancelled;
 	unsigned connects, offers, fetches;
 	bool over;
+	int status; /* of the end */
 } told;
 
 static int told_connect(struct mover *mover, const struct mover_peer *peer, uint32_t *id_p, struct mover_way **way_p)
@@ -1811,7 +1813,7 @@ static unsigned told_poll(struct mover *mover, const struct mover_reports *repor
 	if (!told.over)
 		return 0;
 	told.over = false;
-	reports->fetched(engine, told.fetch.id, 0);
+	reports->fetched(engine, told.fetch.id, told.status);
 	return 1;
 }
 
@@ -1898,6 +1900,13 @@ static void moved__fetch(void **state)
 	partner_sends(&nack);
 	assert_int_equal(told.cancelled, told.fetch.transfer);
 	assert_int_equal(sent.status, THOLE_ERR_PROTOCOL);
+	partner_offers(50000); /* the mover cannot have the memory: the engine asks, by another name */
+	assert_int_equal(told.fetches, 3);
+	told.over = true;
+	told.status = -ENOMEM;
+	step();
+	assert_true(page.count > 0);
+	assert_int_not_equal(page.pulls[0].transfer, told.fetch.transfer);
 	stray_close();
 }
 

@@ -330,7 +330,7 @@ static void fetch_one(const struct codec *codec)
 	CHECK(fetch(LENGTH) == 0);
 	serve(LENGTH, 0);
 	check_from(0, LENGTH);
-	CHECK(!program_has());
+	CHECK(!program_has() || test.driver.shared->asked_again); /* what comes once more may come behind the end */
 	CHECK(test.driver.shared->received_bytes == LENGTH && test.way->heard > 0);
 	memset(test.memory, 0, HUGE);
 	CHECK(fetch(7) == 0);
@@ -356,7 +356,7 @@ static void case_lost(void)
 	CHECK(fetch(LENGTH) == 0);
 	serve(LENGTH, 11);
 	check_from(0, LENGTH);
-	CHECK(test.driver.shared->asked_again > 0 && !program_has());
+	CHECK(test.driver.shared->asked_again > 0);
 	test_close();
 }
 
@@ -433,8 +433,10 @@ static void case_strange(void)
 	AWAIT(test.driver.shared->duplicate > 0);
 	serve(LENGTH, 0);
 	check_from(0, LENGTH);
+	before = test.driver.shared->received;
 	host_says(reply_bytes, reply(&packet.pull, 0, 0, 3096)); /* it is over */
-	program_has_no_less(1);
+	AWAIT(program_has());
+	CHECK(test.driver.shared->received == before);
 	test_close();
 }
 
