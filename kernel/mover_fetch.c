@@ -157,15 +157,7 @@ static const struct block_calls fetch_calls = {
 
 void mover_fetch_init(struct mover *mover)
 {
-	const struct codec *codec = mover->kind->codec;
-	const struct block_rules rules = {
-		.frames_max = codec->block_frames,
-		.blocks_max = codec->blocks_max,
-		.pull_blocks = codec->pull_blocks,
-		.data = codec->data,
-		.pull_ns = codec->pull_ns,
-		.selective = codec->selective,
-	};
+	const struct block_rules rules = block_rules(mover->kind->codec);
 
 	block_init(&mover->blocks, &rules, &fetch_calls);
 	mover->blocks.outstanding_max = WINDOW_AUTO;

@@ -662,12 +662,7 @@ struct sim_mover *sim_mover_open(struct wire *wire, uint64_t seed)
 		.poll = mover_poll,
 	};
 	static const struct block_calls blocks = {.get = moving_get, .put = moving_put, .pull = moving_pull};
-	const struct block_rules rules = {
-		.frames_max = codec_native.block_frames,
-		.blocks_max = codec_native.blocks_max,
-		.pull_blocks = codec_native.pull_blocks,
-		.selective = true,
-	};
+	const struct block_rules rules = block_rules(&codec_native);
 	struct sim_mover *mover = sim_alloc(sizeof(*mover));
 
 	mover->mover = (struct mover){.calls = &calls, .least = LEAST};

@@ -19,7 +19,7 @@
 
 #include "thole_driver.h"
 
-enum { PAGE = 4096, HUGE = 2 << 20 };
+enum { PAGE = 4096, HUGE = 2 << 20, MAC = 6 };
 
 #define CHECK(condition) \
 	do { \
@@ -137,6 +137,20 @@ static inline void pins_shrink(void)
 	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
 
 	CHECK(fd >= 0 && write(fd, "2", 1) == 1 && close(fd) == 0);
+}
+
+/* Of an interface. */
+static inline void mac_of(const char *interface, uint8_t *mac)
+{
+	char path[64], text[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/address", interface);
+	file = fopen(path, "r");
+	CHECK(file && fgets(text, sizeof(text), file));
+	for (unsigned i = 0; i < MAC; i++)
+		mac[i] = (uint8_t)strtoul(text + 3 * i, NULL, 16);
+	fclose(file);
 }
 
 struct driver_case {

@@ -19,7 +19,7 @@
 
 #include "driver.h"
 
-enum { MAC = 6, HEAD = 12, MXOE_PULL = 41, MXOE_REPLY = 42, MXOE_NACK = 44 };
+enum { HEAD = 12, MXOE_PULL = 41, MXOE_REPLY = 42, MXOE_NACK = 44 };
 
 static const char *const names[2] = {"va", "vb"};
 
@@ -38,19 +38,6 @@ static int bind_to(const struct driver *driver, const char *interface, uint16_t 
 	*bind_p = (struct thole_driver_bind){
 		.interface = if_nametoindex(interface), .ethertype = ethertype, .endpoint = endpoint};
 	return ioctl(driver->fd, THOLE_DRIVER_BIND, bind_p) == 0 ? 0 : -errno;
-}
-
-static void mac_of(const char *interface, uint8_t *mac)
-{
-	char path[64], text[32];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/address", interface);
-	file = fopen(path, "r");
-	CHECK(file && fgets(text, sizeof(text), file));
-	for (unsigned i = 0; i < MAC; i++)
-		mac[i] = (uint8_t)strtoul(text + 3 * i, NULL, 16);
-	fclose(file);
 }
 
 static struct end end_new(const char *interface, uint16_t ethertype, uint32_t endpoint)

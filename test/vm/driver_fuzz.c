@@ -330,7 +330,7 @@ static void move(uint64_t *state, uint32_t id)
 
 /* ---- Bulk of MXoE, between the ends of a veth pair (va, vb) where there is one ---------------------- */
 
-enum { HOSTS = 2, HOST_NUMBER = 7, MAC = 6 };
+enum { HOSTS = 2, HOST_NUMBER = 7 };
 
 static const char *const ends[HOSTS] = {"va", "vb"};
 
@@ -474,15 +474,8 @@ static void host_move(uint64_t *state)
 static void host_open(unsigned own)
 {
 	struct sockaddr_ll name = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(ends[own])};
-	char path[64], text[32];
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/sys/class/net/%s/address", ends[own]);
-	file = fopen(path, "r");
-	CHECK(file && fgets(text, sizeof(text), file));
-	for (unsigned i = 0; i < MAC; i++)
-		hosts[own].mac[i] = (uint8_t)strtoul(text + 3 * i, NULL, 16);
-	fclose(file);
+	mac_of(ends[own], hosts[own].mac);
 	hosts[own].driver = driver_open();
 	hosts[own].packets = socket(AF_PACKET, SOCK_RAW, 0);
 	CHECK(bind(hosts[own].packets, (struct sockaddr *)&name, sizeof(name)) == 0);

@@ -18,7 +18,6 @@
 #include "transport/datagram/wire/codec.h"
 
 enum {
-	MAC = 6,
 	OURS = 3, THEIRS = 5, /* endpoints */
 	HOST_INDEX = 7,
 	SESSION = 0x11111111, PEER_SESSION = 0x22222222,
@@ -64,19 +63,6 @@ static void run(const char *command)
 		fflush(stdout);
 		_exit(1);
 	}
-}
-
-static void mac_of(const char *interface, uint8_t *mac)
-{
-	char path[64], text[32];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/address", interface);
-	file = fopen(path, "r");
-	CHECK(file && fgets(text, sizeof(text), file));
-	for (unsigned i = 0; i < MAC; i++)
-		mac[i] = (uint8_t)strtoul(text + 3 * i, NULL, 16);
-	fclose(file);
 }
 
 static struct thole_driver_connection connection_to(unsigned number)
@@ -587,11 +573,20 @@ static void case_asked(void)
 
 /* ---- Ends -------------------------------------------------------------------------------------- */
 
+static void ask_for_all(void)
+{
+	for (unsigned i = 0; i < 9; i++) {
+		struct packet pull = pull_of(i * 32768, 32768);
+
+		say(&pull);
+	}
+}
+
 /* Interfaces that go down amid a fetch lose frames; one that ends takes nothing with it. */
 static void case_gone(void)
 {
 	struct thole_driver_name name;
-	struct packet packet, pull;
+	struct packet packet;
 	uint8_t bytes[14 + FRAME_MAX];
 
 	test_open(&codec_mxoe);
@@ -604,10 +599,7 @@ static void case_gone(void)
 	serve(LENGTH, 0);
 	check_from(0, LENGTH);
 	CHECK(fetch(LENGTH) == 0);
-	for (unsigned i = 0; i < 9; i++) {
-		pull = pull_of(i * 32768, 32768);
-		say(&pull);
-	}
+	ask_for_all();
 	run("ip link del pa");
 	CHECK(test.ether->unbound == 1);
 	name = (struct thole_driver_name){.name = test.transfers << 32 | MAGIC, .connection = test.connection};
@@ -619,17 +611,14 @@ static void case_gone(void)
 /* A descriptor that is closed amid both. */
 static void case_closed(void)
 {
-	struct packet packet, pull;
+	struct packet packet;
 	uint8_t bytes[14 + FRAME_MAX];
 
 	test_open(&codec_mxoe);
 	expose();
 	CHECK(fetch(LENGTH) == 0);
 	CHECK(host_hears(&packet, bytes, WAIT_MS));
-	for (unsigned i = 0; i < 9; i++) {
-		pull = pull_of(i * 32768, 32768);
-		say(&pull);
-	}
+	ask_for_all();
 	driver_close();
 	answer(&packet.pull, &(unsigned){0}, 0);
 	run("ip link del pa");

@@ -4,6 +4,20 @@
  */
 #include "transport/datagram/block.h"
 
+#include "transport/datagram/wire/codec.h"
+
+struct block_rules block_rules(const struct codec *codec)
+{
+	return (struct block_rules){
+		.frames_max = codec->block_frames,
+		.blocks_max = codec->blocks_max,
+		.pull_blocks = codec->pull_blocks,
+		.data = codec->data,
+		.pull_ns = codec->pull_ns,
+		.selective = codec->selective,
+	};
+}
+
 void block_init(struct blocks *blocks, const struct block_rules *rules, const struct block_calls *calls)
 {
 	*blocks = (struct blocks){.rules = *rules, .calls = calls, .version = 1};

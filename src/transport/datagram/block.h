@@ -43,6 +43,7 @@ enum block_limits {
 struct block_fetch;
 struct block_peer;
 struct blocks;
+struct codec;
 
 /* What a codec has to say (codec.h). */
 struct block_rules {
@@ -129,6 +130,8 @@ enum block_verdict {
 	BLOCK_DUPLICATE,                /* it is here already */
 	BLOCK_MALFORMED,                /* nobody asked for such a frame */
 };
+
+struct block_rules block_rules(const struct codec *codec);
 
 void block_init(struct blocks *blocks, const struct block_rules *rules, const struct block_calls *calls);
 

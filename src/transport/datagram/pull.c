@@ -62,15 +62,7 @@ static void pull_send(struct block_fetch *blocks, const struct block_pull *pull)
 void pull_init(struct engine *engine)
 {
 	static const struct block_calls calls = {.get = pull_block_get, .put = pull_block_put, .pull = pull_send};
-	const struct codec *codec = engine->codec;
-	struct block_rules rules = {
-		.frames_max = codec->block_frames,
-		.blocks_max = codec->blocks_max,
-		.pull_blocks = codec->pull_blocks,
-		.data = codec->data,
-		.pull_ns = codec->pull_ns,
-		.selective = codec->selective,
-	};
+	struct block_rules rules = block_rules(engine->codec);
 
 	pool_init(&engine->fetches, sizeof(struct fetch), 16, ENGINE_TRANSFERS_MAX);
 	pool_init(&engine->block_pool, sizeof(struct block), 16, ENGINE_TRANSFERS_MAX);
