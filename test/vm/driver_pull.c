@@ -11,7 +11,6 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 
 #include "driver.h"
@@ -208,6 +207,13 @@ static int fetch(uint64_t length)
 	return ioctl(test.driver.fd, THOLE_DRIVER_FETCH, &wanted) == 0 ? 0 : -errno;
 }
 
+/* All of it is pinned, and who did that has ended. */
+static void await_pins(void)
+{
+	AWAIT(test.driver.shared->locked >= (PAGE + LENGTH) / PAGE + 1);
+	usleep(SOON_MS * 1000);
+}
+
 /* How it has ended; 1: it has not. */
 static int fetched(int wait_ms)
 {
@@ -356,8 +362,7 @@ static void case_vanish(void)
 	test_open(&codec_mxoe);
 	CHECK(fetch(LENGTH) == 0);
 	CHECK(host_hears(&packet, bytes, WAIT_MS));
-	while (__atomic_load_n(&test.driver.shared->locked, __ATOMIC_RELAXED) < (LENGTH + PAGE) / PAGE + 1)
-		sched_yield();
+	await_pins();
 	CHECK(madvise(test.memory, 2 * HUGE, MADV_DONTNEED) == 0);
 	answer(&packet.pull, &count, 0);
 	serve(LENGTH, 0);
@@ -388,6 +393,7 @@ static void case_strange(void)
 	test_open(&codec_mxoe);
 	CHECK(fetch(LENGTH) == 0);
 	CHECK(host_hears(&packet, bytes, WAIT_MS));
+	await_pins(); /* so that nothing is refused for want of them */
 	pull = packet.pull;
 	pull.transfer += UINT64_C(1) << 32; /* a handle that is not there, and a magic that is another's */
 	host_says(reply_bytes, reply(&pull, 0, 0, 3096));
