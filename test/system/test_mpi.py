@@ -44,6 +44,13 @@ def test_spawn(mpi: InstalledMpi, conform: Compile) -> None:
     assert re.search(r"^spawn ok [1-9]\d*$", done.stdout, re.M), done.stdout
 
 
+@pytest.mark.over("mpich", "openmpi", "openmpi4", "impi")
+def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
+    done = launch(mpi, 2, mpi.python, HERE / "mpi_leaving.py", tmp_path, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "arrived " in done.stdout
+
+
 @pytest.mark.alone
 @pytest.mark.over("mpich")
 def test_huge__over_4_gib(mpi: InstalledMpi, conform: Compile) -> None:

@@ -443,6 +443,16 @@ def test_frames_are_lost(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: 
     assert seen.get("peers_gone", 0) == 0 or seen.get("peers_silent", 0) == 0, seen
 
 
+@each_once
+@pytest.mark.parametrize("permille", [0, 50])
+def test_what_was_sent_arrives(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str, permille: int) -> None:
+    with lossy(two, permille) if permille else contextlib.nullcontext():
+        line = [mpi.python, HERE / "mpi_leaving.py", tmp_path]
+        done = launch(mpi, 2, *line, timeout=WAIT_S, hosts=two, options={"link": link})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "arrived " in done.stdout
+
+
 @pytest.mark.over("mpich-udp", "mpich-both", "openmpi-both")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_conform__under_loss(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
