@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The first rank sends, then calls nothing of MPI's until the last one has received everything and says so by a file.
+"""The first rank sends to the last one, which looks only later; then it calls nothing of MPI's until that one has all.
 
-mpi_leaving.py FOLDER. Whether a send waits for its receive is the MPI's choice; one that does not has to arrive.
+mpi_leaving.py FOLDER. All means: what the sender was told is sent; whether a send waits for its receive is the MPI's
+choice. The two tell each other by files.
 """
 
+import json
 import os
 import sys
 import time
+from typing import Any
 
 import numpy
 from mpi4py import MPI
@@ -16,20 +19,43 @@ SIZES = [8] * 300 + [2000, 9000, 30000, 60000, 8]
 
 folder, world = sys.argv[1], MPI.COMM_WORLD
 rank, last = world.Get_rank(), world.Get_size() - 1
+
+
+def tell(name: str, what: object) -> None:
+    with open(f"{folder}/{name}.new", "w", encoding="utf-8") as file:
+        json.dump(what, file)
+    os.rename(f"{folder}/{name}.new", f"{folder}/{name}")
+
+
+def told(name: str) -> Any:
+    while not os.path.exists(f"{folder}/{name}"):
+        time.sleep(0.005)
+    with open(f"{folder}/{name}", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def receive(number: int) -> None:
+    received = numpy.zeros(SIZES[number], dtype="u1")
+    world.Recv(received, 0, number)
+    assert (received == number % 251).all(), number
+
+
+arrived = 0
 for turn in range(TURNS):
-    told = f"{folder}/received{turn}"
     if rank == 0:
-        for number, size in enumerate(SIZES):
-            world.Send(numpy.full(size, number % 251, dtype="u1"), last, number)
-        while not os.path.exists(told):
-            time.sleep(0.01)
+        data = [numpy.full(size, number % 251, dtype="u1") for number, size in enumerate(SIZES)]
+        requests = [world.Isend(data[number], last, number) for number in range(len(SIZES))]
+        sent = [number for number, request in enumerate(requests) if request.Test()]
+        tell(f"sent{turn}", sent)
+        arrived += told(f"arrived{turn}")
+        MPI.Request.Waitall(requests)
     elif rank == last:
-        for number, size in enumerate(SIZES):
-            received = numpy.zeros(size, dtype="u1")
-            world.Recv(received, 0, number)
-            assert (received == number % 251).all(), (turn, number)
-        with open(told, "w"):
-            pass
+        sent = told(f"sent{turn}")
+        for number in sent:
+            receive(number)
+        tell(f"arrived{turn}", len(sent))
+        for number in set(range(len(SIZES))) - set(sent):
+            receive(number)
 world.Barrier()
 if rank == 0:
-    print("arrived", TURNS * len(SIZES))
+    print("arrived", arrived)
