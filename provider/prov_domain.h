@@ -39,6 +39,8 @@ struct prov_domain {
 	struct prov_eq *eq;                /* bound to it, NULL: none; nothing is ever reported there */
 	struct prov_thread *thread;        /* makes progress for FI_PROGRESS_AUTO, else NULL */
 	uint32_t api_version;              /* of libfabric, that the program was written for */
+	struct lock lock;                  /* taken where `safe`, */
+	struct biased biased;              /* and this elsewhere */
 	bool safe;                         /* more than one thread may come: take the lock */
 	bool tended;                       /* the caretaker knows it */
 	bool posted;                       /* a message, since a queue was read */
@@ -47,8 +49,6 @@ struct prov_domain {
 	size_t endpoint_count;             /* slots, free ones too */
 	struct list_node regions;          /* all that are open, for endpoints that come later */
 	unsigned users;                    /* objects opened in the domain */
-	struct lock lock;                  /* taken where `safe`, */
-	struct biased biased;              /* and this elsewhere */
 	struct list_node tended_node;      /* among the caretaker's */
 };
 
