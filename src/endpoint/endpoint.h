@@ -16,10 +16,10 @@ struct endpoint {
 
 	/* waiting (wait.c) */
 	bool oversubscribed;         /* the job has more processes here than there are cores */
-	bool armed;                  /* thole_arm has said 0, and nothing was progressed since */
 	uint32_t idle;               /* progress calls in a row that found nothing */
 	uint32_t calls;              /* that found something, */
 	uint32_t idle_calls;         /* and that did not */
+	uint32_t armed_at;           /* endpoint_turns when thole_arm said 0: as long as it is that, a loop may sleep */
 	uint32_t found_live;         /* requests after the last call, if it found something */
 	struct patience patience;    /* of callers that poll, */
 	struct contention contention; /* and whether others want their core */

@@ -158,7 +158,6 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 	if (__builtin_expect(endpoint->base.simulated, 0))
 		return;
 	endpoint_of(endpoint)->idle++;
-	endpoint_of(endpoint)->armed = false;
 	if (++endpoint_of(endpoint)->idle_calls % REST_POLLS == 0)
 		endpoint->base.polled |= endpoint->base.resting;
 	if (endpoint_should_yield(endpoint))
@@ -226,7 +225,6 @@ static inline int endpoint_poll(struct thole_endpoint *endpoint)
 	}
 	if (n > 0) {
 		endpoint_of(endpoint)->idle = 0;
-		endpoint_of(endpoint)->armed = false;
 		if (++endpoint_of(endpoint)->calls % REST_CALLS == 0 && !endpoint->base.simulated)
 			endpoint_now_and_then(endpoint);
 	}
@@ -358,6 +356,12 @@ static bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
 	return timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
 }
 
+/* Another number after each progress; not 0, but for one of 2^32. */
+static uint32_t endpoint_turns(const struct thole_endpoint *endpoint)
+{
+	return endpoint_of(endpoint)->calls + endpoint_of(endpoint)->idle_calls + 1;
+}
+
 int thole_arm(struct thole_endpoint *endpoint)
 {
 	uint64_t longest;
@@ -371,7 +375,7 @@ int thole_arm(struct thole_endpoint *endpoint)
 		endpoint_progress(endpoint);
 		longest = 0;
 	}
-	endpoint_of(endpoint)->armed = longest > 0;
+	endpoint_of(endpoint)->armed_at = longest > 0 ? endpoint_turns(endpoint) : 0;
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }
@@ -484,7 +488,7 @@ int thole_tend(struct thole_endpoint *endpoint)
 
 	endpoint_lock(endpoint);
 	drained = endpoint_drained(endpoint);
-	if (!drained && !endpoint_of(endpoint)->armed && !endpoint->base.simulated) {
+	if (!drained && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && !endpoint->base.simulated) {
 		endpoint_maintain(endpoint, clock_now_ns());
 		for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
 			;

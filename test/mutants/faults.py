@@ -114,7 +114,7 @@ FAULTS = [
     Fault(
         "a sleeping event loop is robbed of what should wake it",
         WAIT,
-        "if (!drained && !endpoint_of(endpoint)->armed && ",
+        "if (!drained && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && ",
         "if (!drained && ",
     ),
     Fault(
