@@ -710,7 +710,6 @@ void transmit_connection(struct connection *connection)
 	while (connection->out.unsent != &connection->out.unacked) {
 		struct transmit_frame *frame = container_of(connection->out.unsent, struct transmit_frame, node);
 		uint32_t room = transmit_room(connection, frame->large);
-
 		uint32_t fitting = transmit_fitting(frame, packet);
 
 		if (!frame->held && (room == 0 || (packet == 0 && transmit_gathers(connection, frame, room))))
