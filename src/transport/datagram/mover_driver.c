@@ -238,15 +238,21 @@ static int driver_offer(struct mover *mover, uint32_t connection, uint64_t windo
 	return held_begin(self, held, connection, window, status);
 }
 
-static void driver_withdraw(struct mover *mover, uint32_t connection, uint64_t window)
+/* A window that is offered no more, or a fetch that is cancelled. */
+static void driver_end(struct mover *mover, uint32_t connection, uint64_t which, bool fetch)
 {
 	struct mover_driver *self = driver_of(mover);
-	struct thole_driver_name name = {.name = window, .connection = connection};
-	struct held *held = held_find(self, connection, window, false);
+	struct thole_driver_name name = {.name = which, .connection = connection};
+	struct held *held = held_find(self, connection, which, fetch);
 
-	driver_call(self->driver, THOLE_DRIVER_WINDOW_END, &name);
+	driver_call(self->driver, fetch ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);
 	if (held)
 		held_give(self, held);
+}
+
+static void driver_withdraw(struct mover *mover, uint32_t connection, uint64_t window)
+{
+	driver_end(mover, connection, window, false);
 }
 
 static int driver_fetch(struct mover *mover, const struct mover_fetch *fetch)
@@ -275,13 +281,7 @@ static int driver_fetch(struct mover *mover, const struct mover_fetch *fetch)
 
 static void driver_cancel(struct mover *mover, uint32_t connection, uint64_t transfer)
 {
-	struct mover_driver *self = driver_of(mover);
-	struct thole_driver_name name = {.name = transfer, .connection = connection};
-	struct held *held = held_find(self, connection, transfer, true);
-
-	driver_call(self->driver, THOLE_DRIVER_FETCH_END, &name);
-	if (held)
-		held_give(self, held);
+	driver_end(mover, connection, transfer, true);
 }
 
 /* ---- Events --------------------------------------------------------------------------------------------- */
