@@ -279,8 +279,7 @@ void faults_random(struct faults *faults, struct traffic *traffic, const struct 
 	world_set(world, &faults->next, world->now_ns + dice_below(dice, faults->gap_ns) + 1);
 }
 
-/* But what they were opened with. */
-static void faults_stop_adapters(struct nic_faults *faults)
+void faults_stop_adapters(struct nic_faults *faults)
 {
 	*faults = (struct nic_faults){.reorder = faults->reorder};
 }

@@ -25,5 +25,7 @@ void conditions_random(struct conditions *conditions, struct dice *dice);
 /* Some, within about this time. */
 void faults_random(struct faults *faults, struct traffic *traffic, const struct process_setup *setup, uint64_t ns);
 void faults_stop(struct faults *faults);
+/* All that goes wrong with adapters, but what they were opened with. */
+void faults_stop_adapters(struct nic_faults *faults);
 
 #endif

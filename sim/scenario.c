@@ -753,6 +753,51 @@ static void run_apart(struct simulation *simulation)
 		world_fail(&simulation->world, "%s they hold up the others", simulation->note);
 }
 
+/* ---- Starved peers while ways change ------------------------------------------------------------------------ */
+
+/* A process that others leave no processor looks at nothing for up to seconds, in the midst of going over to an
+ * adapter's queue and back: ports go down, queues break, frames are lost. It is shorter than anybody's patience, so
+ * nothing may fail, and nothing may wait for ever. */
+static void run_starved(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+	struct traffic_plan *plan = &simulation->traffic.plan;
+	struct dice *dice = &world->faults;
+	uint64_t gap_ns, most_ns;
+
+	setup_network(simulation, (uint32_t)dice_between(dice, 2, 4));
+	simulation->network.conditions.loss = dice_below(dice, 2) ? 0 : (uint32_t)dice_scale(dice, 1000, 200000);
+	traffic_plan_random(plan, &world->traffic);
+	plan->cancel = 0;
+	gap_ns = plan->gap_ns;
+	most_ns = simulation->setup.options.peer_timeout / 3;
+	if (simulation->nic) {
+		carrier_random(&simulation->carrier, dice);
+		simulation->carrier.loss = simulation->carrier.duplicate = 0;
+	}
+	start_all(simulation);
+	for (int i = 0; i < 20 && !world->failed; i++) {
+		uint32_t host = (uint32_t)dice_below(dice, simulation->network.host_count);
+		struct process *process = process_at(simulation, host);
+		uint64_t ns = dice_scale(dice, 100 * MICROSECOND, most_ns);
+
+		world_run(world, world->now_ns + dice_below(dice, 20 * gap_ns));
+		if (process->nic && dice_below(dice, 3) == 0)
+			sim_nic_port(process->nic, false);
+		process_compute(process, ns);
+		plan->gap_ns = gap_ns > ns / 100 ? gap_ns : ns / 100;
+		world_run(world, world->now_ns + dice_below(dice, ns));
+		if (process->nic)
+			sim_nic_port(process->nic, true);
+		world_run(world, process->computing_ns);
+		plan->gap_ns = gap_ns;
+	}
+	simulation->network.conditions.loss = 0;
+	if (simulation->nic)
+		faults_stop_adapters(&simulation->carrier.fabric.faults);
+	settle_without_errors(simulation);
+}
+
 /* ---- Many peers ----------------------------------------------------------------------------------------------- */
 
 static uint64_t memory_used(void)
@@ -855,6 +900,7 @@ const struct scenario scenarios[] = {
 	{"flood", run_flood, "a receiver that never posts"},
 	{"low-memory", run_low_memory, "pools that are exhausted"},
 	{"apart", run_apart, "one slow and one dead peer beside others"},
+	{"starved", run_starved, "processes that get no processor for seconds, as ways change"},
 	{"all-to-all", run_all_to_all, "a thousand processes, each to each"},
 	{"idle", run_idle, "ten thousand peers at rest"},
 	{NULL, NULL, NULL},

@@ -2206,6 +2206,12 @@ FAULTS = [
         "!pair->queue",
     ),
     Fault(
+        "an answer that was lost with its queue is waited for",
+        "src/transport/verbs/bulk.c",
+        "fetch->state == FETCH_PULLED || fetch->state == FETCH_ASKED",
+        "fetch->state == FETCH_PULLED",
+    ),
+    Fault(
         "a registration is taken for right whatever its monitor says",
         "src/transport/verbs/bulk.c",
         "\tif (entry->word)\n\t\tentry->generation",

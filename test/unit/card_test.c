@@ -284,10 +284,10 @@ static void test_next_queue(void **state)
 }
 
 /* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
-static void begin_beside(void)
+static void begin_beside_by(enum choose_way way)
 {
 	beside = true;
-	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	begin("ib-ddr", 2, way, QUEUES);
 	beside = false;
 	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
 			 0);
@@ -298,6 +298,48 @@ static void begin_beside(void)
 	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 0);
 	message_within(0, 1, 100, MILLISECOND);
 	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 1);
+}
+
+static void begin_beside(void)
+{
+	begin_beside_by(CHOOSE_PIPELINE);
+}
+
+static struct pair *pair_between(uint32_t from, uint32_t to)
+{
+	return pair_of(&bench.process[from]->endpoint->peers[handle_of(from, to)]->base);
+}
+
+/* Who asks for a window by the queue is answered by it alone. Where that breaks before the answer, and its owner's
+ * records go by the connection meanwhile, the answer comes by no way: the window is had by the next queue. */
+static void test_answer_lost(void **state)
+{
+	struct thole_endpoint *receiver;
+	uint64_t before;
+
+	(void)state;
+	unwatched = true; /* so that nothing is lent unasked */
+	begin_beside_by(CHOOSE_READ);
+	unwatched = false;
+	message_within(1, 0, 100, 20 * MILLISECOND);
+	receiver = bench.process[1]->endpoint;
+	before = bench.ended;
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, BYTES, 1, 0, 0, NULL,
+				    NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND); /* the window was told of */
+	assert_int_equal(pair_between(1, 0)->way, WAY_QUEUE);
+	process_compute(bench.process[0], MILLISECOND);
+	assert_int_equal(thole_recv(receiver, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0, NULL, NULL), 0);
+	process_wake(bench.process[1], bench.world.now_ns);
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND / 2); /* it is asked for */
+	pair_between(0, 1)->way = WAY_NETWORK;                        /* as who was over, and is back there */
+	pair_break(pair_between(0, 1));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+	assert_int_equal(bench.ended, before + 2);
+	assert_memory_equal(bench.from, bench.to, BYTES);
+	end();
 }
 
 /* The order in which messages came. */
@@ -781,6 +823,7 @@ int main(void)
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_next_queue),
+		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_sender_leaves),
 		cmocka_unit_test(test_by_queue),
 		cmocka_unit_test(test_death),

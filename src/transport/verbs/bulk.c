@@ -597,7 +597,8 @@ void bulk_verbs_broken(struct pair *pair)
 	for (node = list_first(&pair->fetches); node; node = list_next(&pair->fetches, node)) {
 		struct verbs_fetch *fetch = container_of(node, struct verbs_fetch, node);
 
-		if (fetch->state == FETCH_PULLED) {
+		/* who was asked may have had the answer dropped with the queue */
+		if (fetch->state == FETCH_PULLED || fetch->state == FETCH_ASKED) {
 			pipeline_free_bays(fetch);
 			fetch->pulled = false;
 			fetch->id = pair->card->next_id++;
