@@ -2212,6 +2212,12 @@ FAULTS = [
         "fetch->state == FETCH_PULLED",
     ),
     Fault(
+        "a read that found no room in its queue is not tried again",
+        "src/transport/verbs/bulk.c",
+        "if (pair->unread && pair_has_room(pair))",
+        "if (pair->unread && pair->dead)",
+    ),
+    Fault(
         "a registration is taken for right whatever its monitor says",
         "src/transport/verbs/bulk.c",
         "\tif (entry->word)\n\t\tentry->generation",

@@ -283,6 +283,32 @@ static void test_next_queue(void **state)
 	}
 }
 
+/* More windows at once than a queue has room for works: those whose reads found none are read when there is some. */
+static void test_many_reads(void **state)
+{
+	enum { WINDOWS = 600, LENGTH = 16384 };
+	uint32_t peer;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	peer = handle_of(0, 1);
+	message(0, 1, 0, LENGTH);
+	for (int i = 0; i < WINDOWS; i++)
+		assert_int_equal(thole_send(bench.process[0]->endpoint, peer, bench.from, LENGTH, 1, 0, 0, NULL, NULL),
+				 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND); /* they are told of */
+	for (int i = 0; i < WINDOWS; i++)
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, LENGTH, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 1000 * MILLISECOND);
+	assert_int_equal(bench.ended, 2 + 2 * WINDOWS);
+	assert_int_equal(counter(1, COUNTER_BULK_READ), 1 + WINDOWS);
+	assert_memory_equal(bench.from, bench.to, LENGTH);
+	end();
+}
+
 /* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
 static void begin_beside_by(enum choose_way way)
 {
@@ -823,6 +849,7 @@ int main(void)
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_next_queue),
+		cmocka_unit_test(test_many_reads),
 		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_sender_leaves),
 		cmocka_unit_test(test_by_queue),

@@ -428,8 +428,12 @@ static void fetch_read(struct verbs_fetch *fetch)
 	fetch->state = FETCH_READING;
 	if (fetch->first_ns == 0)
 		pipeline_first(fetch, fetch->at);
-	if (pair->state == PAIR_OPEN && fetch->reads == 0 && pair_post(pair, &work) == 0)
+	if (pair->state != PAIR_OPEN || fetch->reads > 0)
+		return;
+	if (pair_post(pair, &work) == 0)
 		fetch->reads = segment.length;
+	else
+		pair->unread = true;
 }
 
 void bulk_verbs_read_ended(struct card *card, uint32_t index, int status)
@@ -559,6 +563,8 @@ bool bulk_verbs_turn(struct pair *pair)
 
 	if (pair->dead || pair->state != PAIR_OPEN)
 		return done;
+	if (pair->unread && pair_has_room(pair))
+		bulk_verbs_again(pair);
 	node = list_first(&pair->serves);
 	if (node) {
 		struct verbs_serve *serve = container_of(node, struct verbs_serve, node);
@@ -619,7 +625,8 @@ void bulk_verbs_again(struct pair *pair)
 {
 	struct list_node *next;
 
-	for (struct list_node *node = list_first(&pair->fetches); node; node = next) {
+	pair->unread = false;
+	for (struct list_node *node = list_first(&pair->fetches); node && !pair->unread; node = next) {
 		struct verbs_fetch *fetch = container_of(node, struct verbs_fetch, node);
 
 		next = list_next(&pair->fetches, node);

@@ -221,6 +221,7 @@ struct pair {
 	uint32_t view_count;
 	struct list_node accesses;  /* puts and gets under way */
 	bool starved;               /* there was no bay of staging for its next chunk */
+	bool unread;                /* the queue had no room for a fetch's read */
 	uint64_t early;             /* a window whose first chunk is to be copied; 0: none */
 	uint32_t early_length;      /* of that chunk */
 	uint64_t told_ns;           /* when the peer was told of it */
@@ -504,7 +505,7 @@ bool bulk_verbs_busy(const struct pair *pair);
 struct transport_fetch *bulk_verbs_take(struct pair *pair);
 /* The queue has stopped: nothing is under way any more. */
 void bulk_verbs_broken(struct pair *pair);
-/* It is there again. */
+/* It is there again, or has room again. */
 void bulk_verbs_again(struct pair *pair);
 void bulk_verbs_lost(struct pair *pair);
 void bulk_verbs_end(struct verbs_fetch *fetch, int status);
