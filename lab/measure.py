@@ -115,6 +115,12 @@ class Bed:
         words += [word for option in options for word in ("--option", option)]
         return _read(_run(words, "thole perf inside this host"))
 
+    def line(self) -> float:
+        """Nanoseconds that a cache line takes from one core to another now: what all that is measured in a node, and
+        half of what is between hosts, hangs on."""
+        words = [*self.tool, "--json", "--latency", "--sizes", "8", "--rounds", "3", "--sample-ms", "2"]
+        return float(_run(words, "thole perf inside this host")["bare"]["best_us"]) * 1e3
+
     def between(self, sizes: str, mtu: int, *options: str, bare: bool = False) -> Measured:
         """bare: TCP in place of Thole."""
         if self.hosts is None:

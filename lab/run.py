@@ -37,6 +37,8 @@ PAPERS: dict[str, Callable[[Bed], Section]] = {
     "clump": clump.section,
     "openmx": openmx.section,
 }
+MEASURED = ("clump", "openmx")
+NEAR_NS = 100.0  # as bench/host.py has it
 
 
 def parse() -> argparse.Namespace:
@@ -54,20 +56,31 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def nearness(lines: list[float]) -> str:
+    """Whether two cores were near each other, as in docs/PERFORMANCE.md; that changes by the minute."""
+    words = " and ".join(sorted({"near" if line < NEAR_NS else "apart" for line in lines}, reverse=True))
+    said = ", ".join(f"{line:.0f}" for line in lines)
+    return f"a cache line one way {said} ns before and after what is measured here ({words})"
+
+
 def main() -> int:
     options = parse()
     paths.use_build(str(options.build))
     effort = Effort(1, 2) if options.quick else Effort(5, 20)
     sections = []
     failed = 0
+    lines: list[float] = []
     with Bed(options.build.resolve(), effort, guests=not options.quick) as bed:
         for name in options.wanted:
             try:
+                lines += [bed.line()] if name in MEASURED else []
                 sections.append(PAPERS[name](bed))
+                lines += [bed.line()] if name in MEASURED else []
             except Trouble as trouble:
                 print(f"{name}: {trouble}", file=sys.stderr)
                 failed = 1
     facts = [f"{host.processor()}, {len(host.cores())} CPUs, {datetime.date.today():%Y-%m-%d}"]
+    facts += [nearness(lines)] if lines else []
     for path in report.write(options.out or options.build / "papers", facts, sections):
         print(f"Written: {path}")
     if options.record:
