@@ -221,14 +221,24 @@ int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_end
 	return error;
 }
 
-bool endpoint_drained(struct thole_endpoint *endpoint)
+static bool endpoint_has_arrived(struct thole_endpoint *endpoint, bool soon)
 {
 	struct transport_owner *owner = &endpoint->base;
 	bool drained = list_empty(&endpoint->backlogged) && list_empty(&endpoint->stalled);
 
 	for (int i = transport_next(owner, -1); i < TRANSPORTS && drained; i = transport_next(owner, i))
-		drained = !transports[i]->drained || transports[i]->drained(owner);
+		drained = !transports[i]->drained || transports[i]->drained(owner, soon);
 	return drained;
+}
+
+bool endpoint_drained(struct thole_endpoint *endpoint)
+{
+	return endpoint_has_arrived(endpoint, true);
+}
+
+bool endpoint_settled(struct thole_endpoint *endpoint)
+{
+	return endpoint_has_arrived(endpoint, false);
 }
 
 /* Peers must get what was reported complete; progress that long. */

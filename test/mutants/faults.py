@@ -108,7 +108,7 @@ FAULTS = [
     Fault(
         "what is sent and waits for room is not tended",
         WAIT,
-        "\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
+        "\tdrained = endpoint_settled(endpoint);\n\tif (!drained",
         "\tdrained = true;\n\tif (!drained",
     ),
     Fault(
@@ -2204,6 +2204,12 @@ FAULTS = [
         "src/transport/verbs/pair.c",
         "card->now_ns - pair->open_ns < CARD_HELD",
         "!pair->queue",
+    ),
+    Fault(
+        "who looks after what was sent has peers say at once what they handled",
+        "src/transport/verbs/records.c",
+        "if (!soon)",
+        "if (!soon && pair->dead)",
     ),
     Fault(
         "an answer that was lost with its queue is waited for",

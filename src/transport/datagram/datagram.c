@@ -736,8 +736,9 @@ static int datagram_transmit(struct transport_owner *owner)
 	return (int)sent;
 }
 
-static bool datagram_drained(struct transport_owner *owner)
+static bool datagram_drained(struct transport_owner *owner, bool soon)
 {
+	(void)soon; /* peers acknowledge soon in any case */
 	return engine_drained(&datagram_of(owner)->engine);
 }
 

@@ -432,14 +432,14 @@ uint64_t card_deadline(const struct card *card)
 	return deadline_ns;
 }
 
-bool card_drained(struct card *card)
+bool card_drained(struct card *card, bool soon)
 {
 	bool drained = true;
 
 	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
 		struct pair *pair = container_of(node, struct pair, node);
 
-		drained &= pair->dead || records_drained(pair);
+		drained &= pair->dead || records_drained(pair, soon);
 	}
 	return drained;
 }

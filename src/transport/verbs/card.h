@@ -383,7 +383,7 @@ int card_progress(struct card *card);
 int card_transmit(struct card *card);
 uint64_t card_deadline(const struct card *card);
 /* Whether all that was sent was handled, and said to be; else it soon is. */
-bool card_drained(struct card *card);
+bool card_drained(struct card *card, bool soon);
 /* A receive was dealt with, and may be filled again. */
 void card_receive(struct card *card, uint32_t index);
 /* Where it is. */
@@ -476,7 +476,7 @@ void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length);
 /* Tell the peer what was handled, if there is something to tell. */
 void records_tell(struct pair *pair);
 /* Whether there is nothing to tell, and nothing to be told of; else either is done at once. */
-bool records_drained(struct pair *pair);
+bool records_drained(struct pair *pair, bool soon);
 /* Tell it that a chunk was written, where writes have no immediate data. There is room for a work. */
 void records_tell_chunk(struct pair *pair);
 void records_release(struct pair *pair);

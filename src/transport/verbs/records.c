@@ -220,8 +220,10 @@ static void records_owe(struct pair *pair, uint64_t when_ns)
 	card_wake(pair->card, when_ns);
 }
 
-bool records_drained(struct pair *pair)
+bool records_drained(struct pair *pair, bool soon)
 {
+	if (!soon)
+		return list_empty(&pair->sent) && pair->owed_ns == UINT64_MAX;
 	if (pair->owed_ns != UINT64_MAX)
 		records_owe(pair, pair->card->now_ns);
 	if (list_empty(&pair->sent))

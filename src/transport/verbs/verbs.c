@@ -479,9 +479,9 @@ static void verbs_close(struct transport_owner *owner)
 	transport_set_polled(owner, TRANSPORT_VERBS, false);
 }
 
-static bool verbs_drained(struct transport_owner *owner)
+static bool verbs_drained(struct transport_owner *owner, bool soon)
 {
-	return card_drained(card_of(owner));
+	return card_drained(card_of(owner), soon);
 }
 
 /* By the connection peers hear of the end of ours. */
