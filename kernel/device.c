@@ -374,6 +374,8 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct descriptor *descriptor = file->private_data;
 
+	if (vma->vm_mm != descriptor->holder->mm)
+		return -EPERM;
 	switch ((u64)vma->vm_pgoff << PAGE_SHIFT) {
 	case THOLE_DRIVER_AT_SHARED:
 		return vma->vm_flags & VM_WRITE ? -EPERM : mapped_show(&descriptor->holder->mapped, vma);

@@ -3,7 +3,7 @@
  * thole_driver: what /dev/thole takes and shows.
  *
  * A descriptor belongs to the process that opened it: the memory that it declares is that process's, and to all others,
- * children of fork and successors by exec too, the calls answer EPERM. Closing it forgets all.
+ * children of fork and successors by exec too, the calls and mmap answer EPERM. Closing it forgets all.
  */
 #ifndef THOLE_DRIVER_H
 #define THOLE_DRIVER_H

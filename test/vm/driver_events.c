@@ -258,6 +258,11 @@ static int wait_for(pid_t child)
 	return status;
 }
 
+static void cannot_map(const struct driver *driver, off_t at)
+{
+	CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, driver->fd, at) == MAP_FAILED && errno == EPERM);
+}
+
 /* The parent keeps its pages, whoever writes first. */
 static void case_fork(void)
 {
@@ -280,6 +285,9 @@ static void case_fork(void)
 		CHECK(pages_pinned() == 0);
 		CHECK(pin(&bed.driver, bed.id, PAGE, 0, &answer) == -EPERM); /* not the child's */
 		CHECK(use(&bed) == -EPERM && forget(&bed.driver, bed.id) == -EPERM);
+		cannot_map(&bed.driver, THOLE_DRIVER_AT_SHARED);
+		cannot_map(&bed.driver, THOLE_DRIVER_AT_EVENTS);
+		cannot_map(&bed.driver, THOLE_DRIVER_AT_WAYS);
 		_exit(0);
 	}
 	fill(bed.memory + 50 * PAGE, LENGTH - 50 * PAGE, 4);
