@@ -4,6 +4,7 @@
 #include <linux/cred.h>
 #include <linux/ipv6.h>
 #include <linux/net.h>
+#include <linux/nospec.h>
 #include <linux/slab.h>
 #include <linux/udp.h>
 #include <net/udp.h>
@@ -232,7 +233,8 @@ struct mover_connection *mover_find_peer(struct mover *mover, const struct mover
 	return connection && connection->session == session ? connection : NULL;
 }
 
-static int mover_native_check(struct mover *mover, const struct thole_driver_connection *wanted)
+static int mover_native_check(const struct mover_kind *kind, struct mover *mover,
+			      const struct thole_driver_connection *wanted)
 {
 	if (!wanted->session || !wanted->records_port || !wanted->bulk_port || wanted->mode > GUARD_HEADS)
 		return -EINVAL;
@@ -353,11 +355,13 @@ static int mover_enter_connection(struct mover *mover, struct mover_connection *
 int mover_add_peer(struct mover *mover, struct thole_driver_connection *wanted)
 {
 	struct mover_connection *connection;
+	const struct mover_kind *kind;
 	int status;
 
 	if (wanted->codec >= THOLE_DRIVER_CODECS)
 		return -EINVAL;
-	status = kinds[wanted->codec]->check(mover, wanted);
+	kind = kinds[array_index_nospec(wanted->codec, THOLE_DRIVER_CODECS)];
+	status = kind->check(kind, mover, wanted);
 	if (status)
 		return status;
 	connection = kzalloc(sizeof(*connection), GFP_KERNEL_ACCOUNT);
@@ -365,7 +369,7 @@ int mover_add_peer(struct mover *mover, struct thole_driver_connection *wanted)
 		return -ENOMEM;
 	mutex_lock(&mover->calls);
 	connection->mover = mover;
-	status = mover_become(mover, kinds[wanted->codec]);
+	status = mover_become(mover, kind);
 	if (!status) {
 		mover_fill_connection(connection, wanted);
 		status = mover_enter_connection(mover, connection, wanted->counter);

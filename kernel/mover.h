@@ -97,7 +97,8 @@ struct mover_run {
 struct mover_kind {
 	const struct codec *codec;
 	bool counted; /* what is under way is counted by a socket of the kernel's: there is no program's */
-	int (*check)(struct mover *mover, const struct thole_driver_connection *wanted);
+	int (*check)(const struct mover_kind *kind, struct mover *mover,
+		     const struct thole_driver_connection *wanted);
 	/* Who the peer is, and by which key it is found. */
 	void (*fill)(struct mover_connection *connection, const struct thole_driver_connection *wanted);
 	bool (*fits)(const struct mover_connection *connection, const struct thole_driver_fetch *wanted);

@@ -15,11 +15,11 @@ static u64 mover_mxoe_key(const u8 *mac, u32 number)
 	return ether_addr_to_u64(mac) << 8 | number;
 }
 
-static int mover_mxoe_check(struct mover *mover, const struct thole_driver_connection *wanted,
-			    const struct codec *codec)
+static int mover_mxoe_check(const struct mover_kind *kind, struct mover *mover,
+			    const struct thole_driver_connection *wanted)
 {
 	static const u8 zeros[16 - ETH_ALEN];
-	u32 least = codec->data_head + codec->data;
+	u32 least = kind->codec->data_head + kind->codec->data;
 
 	if (wanted->mode || wanted->records_port || wanted->bulk_port || wanted->counter ||
 	    wanted->session > U32_MAX || wanted->peer_session > U32_MAX || wanted->index > U8_MAX ||
@@ -27,16 +27,6 @@ static int mover_mxoe_check(struct mover *mover, const struct thole_driver_conne
 	    !is_valid_ether_addr(wanted->address) || memcmp(wanted->address + ETH_ALEN, zeros, sizeof(zeros)))
 		return -EINVAL;
 	return ether_is(&mover->ether, THOLE_DRIVER_ETHERTYPE_MXOE, wanted->index, least) ? 0 : -ENXIO;
-}
-
-static int mover_mxoe_check_mx(struct mover *mover, const struct thole_driver_connection *wanted)
-{
-	return mover_mxoe_check(mover, wanted, &codec_mxoe);
-}
-
-static int mover_mxoe_check_jumbo(struct mover *mover, const struct thole_driver_connection *wanted)
-{
-	return mover_mxoe_check(mover, wanted, &codec_mxoe_jumbo);
 }
 
 static void mover_mxoe_fill(struct mover_connection *connection, const struct thole_driver_connection *wanted)
@@ -65,7 +55,7 @@ static void mover_mxoe_name(const struct mover_connection *connection, struct pa
 const struct mover_kind mover_mxoe = {
 	.codec = &codec_mxoe,
 	.counted = true,
-	.check = mover_mxoe_check_mx,
+	.check = mover_mxoe_check,
 	.fill = mover_mxoe_fill,
 	.fits = mover_mxoe_fits,
 	.name = mover_mxoe_name,
@@ -75,7 +65,7 @@ const struct mover_kind mover_mxoe = {
 const struct mover_kind mover_mxoe_jumbo = {
 	.codec = &codec_mxoe_jumbo,
 	.counted = true,
-	.check = mover_mxoe_check_jumbo,
+	.check = mover_mxoe_check,
 	.fill = mover_mxoe_fill,
 	.fits = mover_mxoe_fits,
 	.name = mover_mxoe_name,

@@ -219,12 +219,12 @@ static void mover_serve_pin(struct mover *mover, const struct serve_want *want)
 }
 
 /* Whether it is our turn: packets of a peer leave in their order where one sends them. */
-static bool mover_serve_claim(struct mover *mover, bool mine)
+static bool mover_serve_claim(struct mover *mover)
 {
 	bool claimed;
 
 	mover_lock(mover);
-	claimed = mine || (!mover->busy && !list_empty(&mover->serving));
+	claimed = !mover->busy && !list_empty(&mover->serving);
 	mover->busy |= claimed;
 	mover_unlock(mover);
 	return claimed;
@@ -243,20 +243,32 @@ static int mover_serve_turn(struct mover *mover, struct serve_want *want)
 	return status;
 }
 
+/* A worker goes on, if anything waits still. Said under the lock: once all connections have ended, which may be amid
+ * this, nobody queues it any more. */
+static void mover_serve_pass(struct mover *mover)
+{
+	mover_lock(mover);
+	if (list_empty(&mover->serving))
+		mover->busy = false;
+	else
+		mover_queue(&mover->work);
+	mover_unlock(mover);
+}
+
 void mover_serve_some(struct mover *mover)
 {
 	struct serve_want want;
 	int status = 0;
 	u32 i;
 
-	if (!mover_serve_claim(mover, false))
+	if (!mover_serve_claim(mover))
 		return;
 	for (i = 0; !status && i < MOVER_SOFTIRQ; i++)
 		status = mover_serve_turn(mover, &want);
 	if (status == -EAGAIN)
 		pages_put(want.pages);
 	if (status != -ENOENT)
-		mover_queue(&mover->work);
+		mover_serve_pass(mover);
 }
 
 void mover_serve_work(struct work_struct *work)
