@@ -609,17 +609,24 @@ static void ask_for_all(void)
 	}
 }
 
-/* Interfaces that go down amid a fetch lose frames; one that ends takes nothing with it. */
-static void case_gone(void)
+/* A window that may be fetched, and a fetch whose first PULL the host has heard. */
+static void begin_both(struct packet *pull)
 {
-	struct thole_driver_name name;
-	struct packet packet;
 	uint8_t bytes[14 + FRAME_MAX];
 
 	test_open(&codec_mxoe);
 	expose();
 	CHECK(fetch(LENGTH) == 0);
-	CHECK(host_hears(&packet, bytes, WAIT_MS));
+	CHECK(host_hears(pull, bytes, WAIT_MS));
+}
+
+/* Interfaces that go down amid a fetch lose frames; one that ends takes nothing with it. */
+static void case_gone(void)
+{
+	struct thole_driver_name name;
+	struct packet packet;
+
+	begin_both(&packet);
 	run("ip link set pa down && ip link set pa up");
 	run("until [ $(cat /sys/class/net/pb/operstate) = up ]; do sleep 0.1; done");
 	answer(&packet.pull, &(unsigned){0}, 0);
@@ -639,12 +646,8 @@ static void case_gone(void)
 static void case_closed(void)
 {
 	struct packet packet;
-	uint8_t bytes[14 + FRAME_MAX];
 
-	test_open(&codec_mxoe);
-	expose();
-	CHECK(fetch(LENGTH) == 0);
-	CHECK(host_hears(&packet, bytes, WAIT_MS));
+	begin_both(&packet);
 	ask_for_all();
 	driver_close();
 	answer(&packet.pull, &(unsigned){0}, 0);

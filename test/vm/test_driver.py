@@ -204,12 +204,14 @@ def test_fuzz(driver: Run, build: Path, seed: int) -> None:
 
 
 def test_overlap(driver: Run, build: Path) -> None:
-    """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come."""
+    """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come.
+    At last the interface has IPv6 alone, which the driver leaves to the program."""
     ways = ("", "--thread", "--thread --option job_key=4711", "--option pin=before", "--drivers 1 --thread")
     ways = (*ways, "--drivers 1 --covered --option job_key=4711")
     program = f"{build}/test/vm/thole-driver-overlap --bytes 4194304 --option interface=lo"
     runs = "\n".join(f"{program} {way}" for way in ways)
-    assert driver(f"ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways)
+    runs += f"\nip addr del 127.0.0.1/8 dev lo\n{program} --none"
+    assert driver(f"ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways) + 2
 
 
 def test_pull(driver: Run, build: Path) -> None:
