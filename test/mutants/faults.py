@@ -30,6 +30,7 @@ HANDSHAKE = "src/transport/datagram/handshake.c"
 SCATTER = "src/transport/datagram/scatter.c"
 NAMING_MXOE = "src/transport/datagram/naming_mxoe.c"
 NAMING_NATIVE = "src/transport/datagram/naming_native.c"
+MOVER_DRIVER = "src/transport/datagram/mover_driver.c"
 PULL = "src/transport/datagram/pull.c"
 ROUTE = "src/transport/datagram/route.c"
 SERVE = "src/transport/datagram/serve.c"
@@ -1537,6 +1538,26 @@ FAULTS = [
         DRIVER,
         "\t(void)madvise(page, sizeof(*driver->shared), MADV_DONTFORK); /* else a child keeps the regions alive */\n",
         "",
+    ),
+    Fault(
+        "a window that is withdrawn is not ended in the driver",
+        MOVER_DRIVER,
+        "driver_end(mover, connection, window, false);",
+        "driver_end(mover, connection, window, true);",
+    ),
+    Fault(
+        "a window's region is given back before the driver has forgotten the window",
+        MOVER_DRIVER,
+        "\tdriver_call(self->driver, fetch ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);\n"
+        "\tif (held)\n\t\theld_give(self, held);\n",
+        "\tif (held)\n\t\theld_give(self, held);\n"
+        "\tdriver_call(self->driver, fetch ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);\n",
+    ),
+    Fault(
+        "the end of a fetch that was refused leaves its region",
+        MOVER_DRIVER,
+        "\theld_give(self, held);\n\treturn status;",
+        "\treturn status;",
     ),
     Fault(
         "what lies over the end of a declared segment counts as in it",
