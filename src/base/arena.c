@@ -177,7 +177,7 @@ static uint32_t extent_search(const struct arena *arena, uint32_t length)
 
 /* ---- An arena -------------------------------------------------------------------------------------- */
 
-static bool limit_is_set(int what)
+static bool limit_is_set(__rlimit_resource_t what)
 {
 	struct rlimit limit;
 

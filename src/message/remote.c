@@ -140,7 +140,7 @@ static void remote_notify(struct peer *peer, enum thole_operation operation, voi
 		.buffer = (void *)(uintptr_t)memory,
 		.peer = peer->base.index,
 		.flags = imm ? THOLE_IMM : 0,
-		.operation = operation,
+		.operation = (int32_t)operation,
 	});
 }
 

@@ -266,7 +266,7 @@ static inline int transport_next(const struct transport_owner *owner, int number
 	return number;
 }
 
-static inline bool transport_is_polled(const struct transport_owner *owner, enum transport_number number)
+static inline bool transport_is_polled(const struct transport_owner *owner, int number)
 {
 	return owner->polled >> number & 1;
 }

@@ -109,7 +109,7 @@ static inline uint64_t ranks_counter(struct thole_endpoint *endpoint, const char
 	for (unsigned i = 0; thole_counter_info(i, &info) == 0; i++)
 		if (strcmp(info.name, name) == 0)
 			return values[i];
-	CHECK(!"no such counter");
+	CHECK(false && "no such counter");
 	return 0;
 }
 

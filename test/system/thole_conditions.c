@@ -585,7 +585,7 @@ static void many(int self)
 				CHECK(got[2 * tag] == UINT64_MAX ? got[2 * tag + 1] == order[i] : true);
 				got[2 * tag] = UINT64_MAX;
 			} else {
-				CHECK(!"overtaken");
+				CHECK(false && "overtaken");
 			}
 		}
 	}

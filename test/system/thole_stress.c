@@ -258,7 +258,7 @@ static uint32_t rank_of_peer(const struct rank *rank, uint32_t peer)
 	for (uint32_t i = 0; i < (uint32_t)config.ranks; i++)
 		if (rank->peers[i] == peer)
 			return i;
-	CHECK(!"a completion names no peer of ours");
+	CHECK(false && "a completion names no peer of ours");
 	return 0;
 }
 

@@ -501,7 +501,7 @@ static void withdraw__is_for_good(void **state)
 /* ---- Limits ---------------------------------------------------------------------------------------- */
 
 /* In a child, under a limit that is set before there is an arena. NULL is no signal. */
-static bool works_under(int what, rlim_t limit)
+static bool works_under(__rlimit_resource_t what, rlim_t limit)
 {
 	pid_t child = fork();
 	int status;

@@ -38,7 +38,7 @@ static void in_child(void (*test)(void))
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void limit_set(int what, rlim_t soft, rlim_t hard)
+static void limit_set(__rlimit_resource_t what, rlim_t soft, rlim_t hard)
 {
 	MUST(setrlimit(what, &(struct rlimit){soft, hard}) == 0);
 }
@@ -200,7 +200,7 @@ static void no_peers(void)
 		if (strcmp(info.state, "gone") == 0)
 			return;
 	}
-	MUST(!"it is told that it is not connected");
+	MUST(false && "it is told that it is not connected");
 }
 
 static void peers__no_more_than_the_hard_limit(void **state)

@@ -79,7 +79,7 @@ static void attachment_end(struct attachment *attachment)
 {
 	if (attachment->memory)
 		munmap(attachment->memory, attachment->mapped);
-	*attachment = (struct attachment){NULL};
+	*attachment = (struct attachment){0};
 }
 
 /* Whether a descriptor is a memfd as announced, of which all that is mapped can be read whatever its owner does: not

@@ -199,7 +199,7 @@ static void view_end(struct view *view)
 {
 	if (view->mapping)
 		munmap(view->mapping, view->mapped);
-	*view = (struct view){NULL};
+	*view = (struct view){0};
 }
 
 /* Whether all that it has shown was the peer's memory. */
