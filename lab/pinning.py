@@ -61,4 +61,9 @@ def section(bed: Bed) -> Section:
         made.pictures.append(
             Picture(f"pinning-{name.split()[-1]}", f"{name}: throughput by when pages are pinned", "MiB/s",
                     tuple(Curve(way, tuple(rates.items())) for way, rates in curves.rate.items())))  # fmt: skip
+    overlapped = {way: counts for way, counts in busy.missed.items() if any(counts.values())}
+    made.pictures.append(
+        Picture("pinning-misses", f"{BUSY}: frames that found no page, of all", "",
+                tuple(Curve(way, tuple((size, count * FRAME / size) for size, count in counts.items()))
+                      for way, counts in overlapped.items())))  # fmt: skip
     return made
