@@ -38,11 +38,13 @@ class Program:
 
 SMALL = "for l in udp raw driver; do {build}/test/system/thole-link-bench link=$l mode=cost size=40 rounds=20; done"
 BULK = "b={build}/test/vm/thole-driver-bulk; $b 1500 cost && $b -1500 cost && $b 1500 cost_udp"
+PULL = "{build}/test/vm/thole-driver-pull cost"
 LINKS = "for l in udp raw; do {build}/test/system/thole-link-bench link=$l mode=bulk total=2 rounds=3; done"
 PROGRAMS = (
     Program("costs", "ulimit -l unlimited; {build}/bench/thole-driver-costs"),
     Program("small", SMALL),
     Program("bulk", BULK),
+    Program("mxoe", PULL),
     Program("links", LINKS),
 )
 

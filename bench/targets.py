@@ -328,6 +328,7 @@ DRIVER_ROWS = (
     DriverRow("nobody", "a frame for nobody", 200),
     DriverRow("bulk_driver_1500", "a byte of bulk at MTU 1500 by the driver, with tags, both ends", 0.85),
     DriverRow("bulk_driver_plain_1500", "the same without tags", 0.85),
+    DriverRow("bulk_driver_mxoe", "a byte of MXoE's bulk by the driver, a packet a frame of 4 KiB, both ends"),
     DriverRow("bulk_udp_1500", "the same by UDP with segmentation, copied in and out by programs"),
     DriverRow("bulk_link_udp_1500", "the same by the link udp, without tags and books"),
     DriverRow("bulk_link_raw_1500", "the same by the link raw, without tags and books"),

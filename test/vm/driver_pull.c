@@ -5,6 +5,8 @@
  * lost, memory goes away and interfaces end; what nobody who is right would send has no effect.
  *
  *     thole-driver-pull [CASE...]      as root; each case in a process of its own, with a pair of its own
+ *     thole-driver-pull cost           the driver at both ends, in a guest whose clock goes by the instruction: prints
+ *                                      a line "row NAME VALUE" for bench/driver.py, in instructions a byte
  */
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -13,6 +15,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "../../bench/instructions.h"
 #include "driver.h"
 #include "transport/datagram/wire/codec.h"
 
@@ -694,6 +697,44 @@ static void case_arguments(void)
 	test_close();
 }
 
+enum { COST_ROUNDS = 8 };
+
+/* An endpoint at the host's place, which lets ours fetch. */
+static void cost_serve(void)
+{
+	struct thole_driver_bind bind = {.interface = if_nametoindex("pb"), .endpoint = THEIRS,
+					 .ethertype = THOLE_DRIVER_ETHERTYPE_MXOE};
+	struct thole_driver_connection back = connection_to(OURS);
+	struct thole_driver_window window = {.window = WINDOW, .offset = PLACE, .length = HUGE};
+	struct driver driver = driver_open();
+
+	back.session = PEER_SESSION;
+	back.peer_session = SESSION;
+	back.index = THEIRS;
+	memcpy(back.address, test.mac[0], MAC);
+	CHECK(ioctl(driver.fd, THOLE_DRIVER_BIND, &bind) == 0 && ioctl(driver.fd, THOLE_DRIVER_CONNECTION, &back) == 0);
+	window.connection = back.id;
+	window.region = declare(&driver, memory_new(2 * HUGE), 2 * HUGE, 0);
+	CHECK(ioctl(driver.fd, THOLE_DRIVER_WINDOW, &window) == 0);
+}
+
+/* What a byte costs both ends together, from pinned pages to pinned pages. */
+static void cost(void)
+{
+	uint64_t start = 0, ns;
+
+	test_open(&codec_mxoe);
+	close(test.host);
+	cost_serve();
+	for (unsigned round = 0; round <= COST_ROUNDS; round++) {
+		if (round == 1) /* all is pinned now */
+			start = clock_now_ns();
+		CHECK(fetch(HUGE) == 0 && fetched(WAIT_MS) == 0);
+	}
+	ns = clock_now_ns() - start;
+	printf("row bulk_driver_mxoe %.4f\n", (double)ns / instructions_each_ns() / ((double)COST_ROUNDS * HUGE));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct driver_case cases[] = {
@@ -705,6 +746,9 @@ int main(int argc, char **argv)
 		{"asked", case_asked, false},       {"arguments", case_arguments, false},
 	};
 
-	cases_run(cases, sizeof(cases) / sizeof(*cases), argc, argv);
+	if (argc == 2 && strcmp(argv[1], "cost") == 0)
+		cost();
+	else
+		cases_run(cases, sizeof(cases) / sizeof(*cases), argc, argv);
 	return 0;
 }
