@@ -194,7 +194,7 @@ FAULTS = [
     Fault(
         "a run is sent as a whole, whatever the window",
         TRANSMIT,
-        "frame->count > smaller(room, fitting))",
+        "run->count > smaller(room, count))",
         "false)",
     ),
     Fault(
@@ -963,6 +963,12 @@ FAULTS = [
         GUARD,
         "difference |= shorts->was[i] ^ right[i];",
         "difference |= (shorts->was[i] ^ right[i]) >> 8;",
+    ),
+    Fault(
+        "the last byte of a single frame's tag is not compared",
+        GUARD,
+        "return make || was == right;",
+        "return make || (was ^ right) >> 8 == 0;",
     ),
     Fault(
         "of tags that are made at once one length is taken for all",

@@ -146,12 +146,12 @@ static void transmit_made(struct connection *connection, struct cut *cut, uint32
 static uint64_t transmit_wanted(const struct connection *connection, const struct packet *packet, uint64_t left,
 				struct cut *cut)
 {
-	uint32_t room = cut->most - connection->engine->codec->piece_head - guard_bytes(connection->guard);
-	bool now = cut->before == 0;
+	uint32_t room;
 
-	if (cut->before != UINT32_MAX)
-		cut->before--;
-	return now && packet->message.record.kind == RECORD_PIECE && left % room > 0 ? left % room : left;
+	if (cut->before == UINT32_MAX || cut->before-- > 0 || packet->message.record.kind != RECORD_PIECE)
+		return left;
+	room = cut->most - connection->engine->codec->piece_head - guard_bytes(connection->guard);
+	return left % room > 0 ? left % room : left;
 }
 
 /* Keep one frame of a record: from `offset` of the payload on. Returns the bytes of payload in it, or -1. */
@@ -436,13 +436,18 @@ static bool transmit_send(struct connection *connection, struct transmit_frame *
 	/* It is split if there is no room. */
 	uint32_t count = run->count, length = run->length, calms = smaller(calm, count);
 
-	codec->restamp(bytes, calms, length, report->ack, report->credit, 0);
-	codec->restamp(bytes + calms * length, count - calms, length, report->ack, report->credit, PACKET_ANSWER);
+	if (calms > 0)
+		codec->restamp(bytes, calms, length, report->ack, report->credit, 0);
+	if (calms < count)
+		codec->restamp(bytes + calms * length, count - calms, length, report->ack, report->credit,
+			       PACKET_ANSWER);
 	run->sent_ns = connection->engine->now_ns;
 	if (run->resends == 0)
 		run->link = link;
 	connection->out.frames_sent += count;
 	first.head_length = count > 1 ? length : run->last;
+	if (count == 1)
+		return burst_add(connection->engine, link, &first, connection->guard, connection, again ? NULL : run);
 	return burst_add_run(connection->engine, link, &first, count, run->last, connection, again ? NULL : run);
 }
 
@@ -689,16 +694,18 @@ static bool transmit_gathers(const struct connection *connection, const struct t
 	uint32_t due = smaller(connection->engine->codec->ack_every, connection->out.credit / 2);
 	uint32_t all = BATCH_MAX / run->length;
 
-	return run->train && room < all && all <= due && connection->out.flight >= due &&
-	       room < transmit_queued(connection);
+	return room < all && all <= due && connection->out.flight >= due && room < transmit_queued(connection);
 }
 
-/* How many of a run's frames go into a packet of the kernel's that has so many bytes. */
-static uint32_t transmit_fitting(const struct transmit_frame *run, uint32_t packet)
+/* A run becomes what may be sent of it in a packet of the kernel's that has so many bytes. False: nothing of it. */
+static bool transmit_trim(struct transmit_frame *run, uint32_t room, uint32_t packet)
 {
 	uint32_t all = (run->count - 1u) * run->length + run->last;
+	uint32_t count = packet + all <= BATCH_MAX ? run->count : (BATCH_MAX - packet) / run->length;
 
-	return !run->train || packet + all <= BATCH_MAX ? run->count : (BATCH_MAX - packet) / run->length;
+	if (count > 0 && run->count > smaller(room, count))
+		transmit_frame_split(run, smaller(room, count));
+	return count > 0;
 }
 
 void transmit_connection(struct connection *connection)
@@ -710,20 +717,19 @@ void transmit_connection(struct connection *connection)
 	while (connection->out.unsent != &connection->out.unacked) {
 		struct transmit_frame *frame = container_of(connection->out.unsent, struct transmit_frame, node);
 		uint32_t room = transmit_room(connection, frame->large);
-		uint32_t fitting = transmit_fitting(frame, packet);
 
-		if (!frame->held && (room == 0 || (packet == 0 && transmit_gathers(connection, frame, room))))
+		if (frame->held) {
+			connection->out.unsent = frame->node.next;
+			continue;
+		}
+		if (room == 0 || (frame->train && packet == 0 && transmit_gathers(connection, frame, room)))
 			break;
-		if (!frame->held && fitting == 0) {
+		if (frame->train && !transmit_trim(frame, room, packet)) {
 			burst_send(connection->engine, 0);
 			packet = 0;
 			continue;
 		}
-		if (!frame->held && frame->count > smaller(room, fitting))
-			transmit_frame_split(frame, smaller(room, fitting));
-		connection->out.unsent = connection->out.unsent->next;
-		if (frame->held)
-			continue;
+		connection->out.unsent = frame->node.next;
 		frame->out = true;
 		connection->out.flight += frame->count;
 		if (frame->sent_ns)
