@@ -260,8 +260,8 @@ FAULTS = [
     Fault(
         "what may be sent is sent, though it is no packet",
         TRANSMIT,
-        "return run->train && room < all &&",
-        "return false && room < all &&",
+        "return room < all && all <= due &&",
+        "return false && room < all && all <= due &&",
     ),
     Fault(
         "of a run's counters only the first is remembered",
@@ -272,8 +272,8 @@ FAULTS = [
     Fault(
         "of a run only the first tag is compared",
         GUARD,
-        "part.iov_len, run->behind);",
-        "part.iov_len, 1);",
+        "length, stride, run->behind);",
+        "length, stride, 1);",
     ),
     Fault(
         "the last of a run's frames is as long as the others",
@@ -594,19 +594,43 @@ FAULTS = [
     Fault(
         "DATA lands for another session",
         SCATTER,
-        "packet.to == connection->index && packet.session == connection->session &&",
-        "packet.to == connection->index &&",
+        "packet->session == connection->session &&",
+        "true &&",
     ),
     Fault(
         "DATA lands at another offset",
         SCATTER,
-        "packet.data.offset == block->offset + (uint64_t)scatter->frame_index[slot] * block->fetch->frame &&\n",
+        "packet->data.offset == block->offset + (uint64_t)scatter->frame_index[slot] * block->fetch->frame &&\n",
         "true &&\n",
+    ),
+    Fault(
+        "DATA lands at another offset, behind a frame that is right",
+        SCATTER,
+        "packet->data.offset == offset && packet->counter == counter;",
+        "packet->counter == counter;",
+    ),
+    Fault(
+        "of DATA that came together counters are not compared",
+        SCATTER,
+        "packet->data.offset == offset && packet->counter == counter;",
+        "packet->data.offset == offset;",
+    ),
+    Fault(
+        "late frames of a run that lie apart are looked for behind each other",
+        GUARD,
+        "(uint8_t *)parts[0].iov_base + stride;",
+        "(uint8_t *)parts[0].iov_base + length;",
+    ),
+    Fault(
+        "all frames of a block but the first have the payload of the second",
+        "src/transport/datagram/serve.c",
+        "count--, offset += length, bytes",
+        "count--, bytes",
     ),
     Fault(
         "DATA lands whatever its tag says",
         SCATTER,
-        "\tif (connection_judge(connection, frames, slot) != GUARD_FINE)\n\t\treturn false;\n",
+        "\tif (connection_judge(connection, runs, count) != GUARD_FINE)\n\t\treturn 0;\n",
         "",
     ),
     Fault(

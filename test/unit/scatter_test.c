@@ -244,6 +244,29 @@ static void scatter__twice(void **state)
 	}
 }
 
+/* One that was sent again has another counter than those around it: that is what is not taken again, and only
+ * that. */
+static void scatter__with_another_counter(void **state)
+{
+	struct frame_out again = {.head = one.frames[2].bytes};
+	struct frame first;
+
+	(void)state;
+	open_one(GUARD_HEADS);
+	first = one.frames[2];
+	again.head_length = (uint32_t)first.length;
+	assert_true(guard_stamp(connection_of(&endpoint_peer(one.pair.a, 0)->base)->guard, &codec_native, &again, 1));
+	land(one.frames, 4);
+	assert_int_equal(pair_counter(one.pair.b, "bulk_repairs"), 0);
+	engine_frame(engine_b(), &wires[1].link, &wires[0].link.own, first.bytes, first.length);
+	assert_int_equal(pair_counter(one.pair.b, "frames_duplicate"), 1);
+	engine_frame(engine_b(), &wires[1].link, &wires[0].link.own, one.frames[2].bytes, first.length);
+	assert_int_equal(pair_counter(one.pair.b, "dropped_replayed"), 1);
+	land(one.frames + 4, FRAMES - 4);
+	assert_true(is_received());
+	close_one();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +274,7 @@ int main(void)
 		cmocka_unit_test(scatter__of_something_else),
 		cmocka_unit_test(scatter__of_another_length),
 		cmocka_unit_test(scatter__twice),
+		cmocka_unit_test(scatter__with_another_counter),
 	};
 
 	return cmocka_run_group_tests_name("scatter", tests, NULL, NULL);

@@ -193,16 +193,17 @@ static bool short_single(const struct guard_way *way, bool make, const struct co
 	return make || was == right;
 }
 
-/* Of frames behind each other, each as long and with the same flags. Returns as shorts_end, of those before. */
+/* Of frames so many bytes from each other, each as long and with the same flags. Returns as shorts_end, of those
+ * before. */
 static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length,
-		       unsigned count)
+		       size_t stride, unsigned count)
 {
 	bool copied = codec->flags(frame) & PACKET_CHECKSUM, right = true;
 	size_t end = short_covers(type, length);
 
-	for (; copied && count > 0; count--, frame += length)
+	for (; copied && count > 0; count--, frame += stride)
 		right &= short_single(shorts->way, shorts->make, codec, type, frame, length);
-	for (; count > 0; count--, frame += length) {
+	for (; count > 0; count--, frame += stride) {
 		if (shorts->count > 0 && (end != shorts->length || shorts->count == SHORTS_MAX))
 			right &= shorts_end(shorts);
 		shorts->length = end;
@@ -289,7 +290,7 @@ bool guard_stamp(struct guard *guard, const struct codec *codec, const struct fr
 		for (unsigned i = 0; i < run; i++)
 			store_be64(head + i * length + PACKET_FRONT, counter + i);
 		if (!(codec->flags(head) & PACKET_SEALED))
-			shorts_add(&shorts, codec, codec->type(head), head, length + frames->body_length, run);
+			shorts_add(&shorts, codec, codec->type(head), head, length + frames->body_length, length, run);
 		else
 			for (unsigned i = 0; i < run; i++)
 				made &= stamp_long(guard, codec, &frames[i], counter + i, head + i * length);
@@ -361,7 +362,7 @@ static bool frame_is_right(struct guard_way *way, const struct mac *mac, const s
 	uint8_t *head = frame->parts[0].iov_base, right[PACKET_TAG_LONG];
 
 	if (!(frame->flags & PACKET_SEALED))
-		return shorts ? shorts_add(shorts, codec, frame->type, head, length, 1)
+		return shorts ? shorts_add(shorts, codec, frame->type, head, length, 0, 1)
 			      : short_single(way, false, codec, frame->type, head, length);
 	return tag_long(way, mac, codec, frame->counter, frame->parts, frame->count, length, right) &&
 	       tags_are_equal(head + PACKET_FRONT + PACKET_COUNTER, right, PACKET_TAG_LONG);
@@ -408,38 +409,47 @@ static enum guard_verdict frame_check(struct guard *guard, const struct codec *c
 	return right ? GUARD_FINE : GUARD_FORGED;
 }
 
-/* Whether the frames of a run have short tags of this epoch, and newer counters than all: then only the tags are to be
- * compared. */
-static bool run_is_plain(const struct guard *guard, const struct guard_frame *run)
+/* Whether the frames of a run, of so many bytes, have short tags of this epoch, and newer counters than all: then only
+ * the tags are to be compared. */
+static bool run_is_plain(const struct guard *guard, const struct guard_frame *run, size_t length)
 {
-	return !(run->flags & PACKET_SEALED) && tag_is_due(guard, run, run->parts[0].iov_len) &&
-	       tag_is_due(guard, run, run->last) && run->counter > guard->windows[run->type == PACKET_DATA].newest &&
+	return !(run->flags & PACKET_SEALED) && tag_is_due(guard, run, length) && tag_is_due(guard, run, run->last) &&
+	       run->counter > guard->windows[run->type == PACKET_DATA].newest &&
 	       run->counter >> GUARD_EPOCH_BITS == guard->in.epoch &&
 	       (run->counter + run->behind) >> GUARD_EPOCH_BITS == guard->in.epoch;
+}
+
+/* Each frame of a run by itself. What of it is not in its first part is not looked at, but counts for its length. */
+static enum guard_verdict run_check_each(struct guard *guard, const struct codec *codec, const struct guard_frame *run,
+					 size_t length, struct shorts *shorts)
+{
+	size_t stride = run->stride ? run->stride : length;
+	enum guard_verdict verdict = GUARD_FINE;
+	struct iovec parts[2] = {run->parts[0], {NULL, length - run->parts[0].iov_len}};
+	struct guard_frame frame = *run;
+
+	frame.parts = parts;
+	for (unsigned i = 0; i <= run->behind && verdict == GUARD_FINE; i++, frame.counter++) {
+		if (i == run->behind)
+			parts[run->count - 1].iov_len -= length - run->last;
+		verdict = frame_check(guard, codec, &frame, shorts);
+		parts[0].iov_base = (uint8_t *)parts[0].iov_base + stride;
+	}
+	return verdict;
 }
 
 static enum guard_verdict run_check(struct guard *guard, const struct codec *codec, const struct guard_frame *run,
 				    struct shorts *shorts)
 {
-	enum guard_verdict verdict = GUARD_FINE;
-	struct guard_frame frame = *run;
-	struct iovec part = run->parts[0];
-	uint8_t *first = part.iov_base, *last = first + run->behind * part.iov_len;
+	size_t length = parts_length(run->parts, run->count), stride = run->stride ? run->stride : length;
+	uint8_t *first = run->parts[0].iov_base;
+	bool right;
 
-	if (run_is_plain(guard, run)) {
-		bool right = shorts_add(shorts, codec, run->type, first, part.iov_len, run->behind);
-
-		right &= shorts_add(shorts, codec, run->type, last, run->last, 1);
-		return right ? GUARD_FINE : GUARD_FORGED;
-	}
-	frame.parts = &part;
-	for (unsigned i = 0; i <= run->behind && verdict == GUARD_FINE; i++, frame.counter++) {
-		if (i == run->behind)
-			part.iov_len = run->last;
-		verdict = frame_check(guard, codec, &frame, shorts);
-		part.iov_base = (uint8_t *)part.iov_base + run->parts[0].iov_len;
-	}
-	return verdict;
+	if (!run_is_plain(guard, run, length))
+		return run_check_each(guard, codec, run, length, shorts);
+	right = shorts_add(shorts, codec, run->type, first, length, stride, run->behind);
+	right &= shorts_add(shorts, codec, run->type, first + run->behind * stride, run->last, stride, 1);
+	return right ? GUARD_FINE : GUARD_FORGED;
 }
 
 enum guard_verdict guard_check(struct guard *guard, const struct codec *codec, const struct guard_frame *frames,

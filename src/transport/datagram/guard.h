@@ -102,16 +102,17 @@ struct guard_frame {
 	const struct iovec *parts;
 	uint32_t count;
 	uint8_t type, flags;
-	/* so many more like it, of one part each, with the counters behind its own: each is as long as the first and
-	 * directly behind the one before, but the last has `last` bytes */
+	/* so many more like it, with the counters behind its own: each is as long as the first, but the last has `last`
+	 * bytes. Of one part each, directly behind the one before; or, where tags are short, their first parts are
+	 * `stride` bytes from each other, and have all that tags cover */
 	uint16_t behind;
-	uint32_t last;
+	uint32_t last, stride; /* stride 0: as long as the first */
 };
 
 /* What a packet says of the frame that it was in. */
 static inline struct guard_frame guard_frame(const struct packet *packet, const struct iovec *parts, uint32_t count)
 {
-	return (struct guard_frame){packet->counter, parts, count, packet->type, packet->flags, 0, 0};
+	return (struct guard_frame){packet->counter, parts, count, packet->type, packet->flags, 0, 0, 0};
 }
 
 /* Give frames that are sent now, in this order, counters and tags, in their heads. False: that failed for some, and

@@ -202,7 +202,7 @@ void pull_ask(struct engine *engine)
 
 /* ---- What comes, and what does not ---------------------------------------------------------------------- */
 
-void pull_received(struct block *block, uint32_t index)
+void pull_received(struct block *block, uint32_t index, uint32_t count)
 {
 	struct fetch *fetch = pull_fetch_of(block);
 	struct connection *connection = fetch->connection;
@@ -210,7 +210,7 @@ void pull_received(struct block *block, uint32_t index)
 
 	connection->pull.fed_ns = engine->now_ns;
 	connection->silence.starved = 0;
-	if (block_received(block, index, 1, engine->now_ns))
+	if (block_received(block, index, count, engine->now_ns))
 		pull_fetch_end(fetch, 0);
 	else
 		pull_wake(connection);
@@ -232,7 +232,7 @@ void pull_data_arrived(struct connection *connection, const struct packet *packe
 		return;
 	}
 	vector_write(fetch->job->vector, packet->data.offset, packet->payload, packet->length);
-	pull_received(block, index);
+	pull_received(block, index, 1);
 }
 
 void pull_nacked(struct connection *connection, uint64_t transfer)

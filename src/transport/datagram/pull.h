@@ -63,8 +63,8 @@ struct fetch *pull_by_id(struct engine *engine, uint64_t id);
 void pull_moved(struct fetch *fetch);
 void pull_anew(struct fetch *fetch);
 void pull_lost(struct fetch *fetch);
-/* A frame of a block is in its place. */
-void pull_received(struct block *block, uint32_t index);
+/* So many frames of a block, from this one on, are in their places. */
+void pull_received(struct block *block, uint32_t index, uint32_t count);
 /* Bytes of a block. */
 uint32_t pull_block_bytes(const struct connection *connection, uint32_t frame);
 

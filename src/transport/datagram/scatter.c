@@ -23,14 +23,11 @@ void scatter_fini(struct engine *engine)
 }
 
 /* The memory of a frame, where it is one piece. */
-static void *scatter_place(const struct block *block, uint32_t index, uint32_t length)
+static void *scatter_place(const struct block *block, const struct vector *vector, uint32_t index, uint32_t length)
 {
-	const struct vector *vector = pull_fetch_of(block)->job->vector;
 	uint64_t offset = block->offset + (uint64_t)index * block->fetch->frame, covered;
 	struct iovec place[2];
 
-	if (vector->count == 1)
-		return (char *)vector->segments->iov_base + offset;
 	return vector_slice(vector, offset, length, place, 2, &covered) == 1 && covered == length ? place[0].iov_base
 												  : NULL;
 }
@@ -41,10 +38,23 @@ static unsigned scatter_most(const struct scatter *scatter)
 	return scatter->most ? scatter->most : SCATTER_FRAMES;
 }
 
+/* Add a frame that is missing, and belongs there. */
+static void scatter_slot(struct scatter *scatter, struct block *block, uint32_t index, void *place, uint32_t length)
+{
+	unsigned slot = scatter->frames++;
+
+	scatter->where[slot] = block;
+	scatter->frame_index[slot] = (uint8_t)index;
+	scatter->iov[2 * slot] = (struct iovec){scatter->heads[slot], block->fetch->head};
+	scatter->iov[2 * slot + 1] = (struct iovec){place, length};
+}
+
 /* Add the missing frames of a block. False: nothing can follow them in the same batch. */
 static bool scatter_add(struct scatter *scatter, struct block *block)
 {
+	const struct vector *vector = pull_fetch_of(block)->job->vector;
 	uint32_t frame = block->fetch->frame, head = block->fetch->head;
+	unsigned most = scatter_most(scatter);
 
 	if (scatter->frames == 0)
 		scatter->frame = head + frame;
@@ -55,15 +65,13 @@ static bool scatter_add(struct scatter *scatter, struct block *block)
 		uint32_t length = block->length - at < frame ? block->length - at : frame;
 		void *place;
 
-		if (scatter->frames == scatter_most(scatter))
+		if (scatter->frames == most)
 			return false;
-		place = scatter_place(block, index, length);
+		place = vector->count == 1 ? (char *)vector->segments->iov_base + block->offset + at
+					   : scatter_place(block, vector, index, length);
 		if (!place)
 			return false;
-		scatter->where[scatter->frames] = block;
-		scatter->frame_index[scatter->frames] = (uint8_t)index;
-		scatter->iov[scatter->count++] = (struct iovec){scatter->heads[scatter->frames++], head};
-		scatter->iov[scatter->count++] = (struct iovec){place, length};
+		scatter_slot(scatter, block, index, place, length);
 		if (length < frame)
 			return false; /* the kernel puts nothing behind a short frame */
 	}
@@ -84,6 +92,7 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 	if (engine->codec->data == 0 && !options->checksum && !options->inject_loss)
 		while (node && scatter_add(scatter, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks.list, node);
+	scatter->count = 2 * scatter->frames;
 	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, sizeof(scatter->spill)};
 }
 
@@ -101,23 +110,64 @@ static void scatter_learn(struct scatter *scatter, unsigned frames)
 	scatter->most = (uint8_t)(most < SCATTER_FRAMES ? most : SCATTER_FRAMES);
 }
 
-/* Is the frame that came into a slot the one that was foreseen there? Its tag is checked with those of all others. */
-static bool scatter_hit(struct engine *engine, const struct scatter *scatter, unsigned slot, uint32_t length,
-			struct guard_frame *frame_p)
+/* Whether a packet that came into a slot is what was foreseen there. */
+static bool scatter_hit(struct engine *engine, const struct scatter *scatter, unsigned slot,
+			const struct packet *packet)
 {
 	const struct block *block = scatter->where[slot];
-	struct connection *connection = pull_fetch_of(block)->connection;
-	const struct iovec *parts = &scatter->iov[2 * slot];
-	struct packet packet;
+	const struct connection *connection = pull_fetch_of(block)->connection;
 
-	if (length != parts[0].iov_len + parts[1].iov_len ||
-	    engine->codec->decode(&packet, scatter->heads[slot], length) != 0)
-		return false;
-	*frame_p = guard_frame(&packet, parts, 2);
-	return packet.type == PACKET_DATA && packet.to == connection->index && packet.session == connection->session &&
-	       packet.data.transfer == pull_id(engine, pull_fetch_of(block)) &&
-	       packet.data.offset == block->offset + (uint64_t)scatter->frame_index[slot] * block->fetch->frame &&
+	return packet->type == PACKET_DATA && packet->to == connection->index &&
+	       packet->session == connection->session &&
+	       packet->data.transfer == pull_id(engine, pull_fetch_of(block)) &&
+	       packet->data.offset == block->offset + (uint64_t)scatter->frame_index[slot] * block->fetch->frame &&
 	       connection == pull_fetch_of(scatter->where[0])->connection;
+}
+
+static size_t scatter_length(const struct scatter *scatter, unsigned slot)
+{
+	return scatter->iov[2 * slot].iov_len + scatter->iov[2 * slot + 1].iov_len;
+}
+
+/* Whether the frame in a slot is the next of the run that the packet before it is of. */
+static bool scatter_follows(const struct engine *engine, const struct scatter *scatter, unsigned slot, uint32_t length,
+			    struct packet *packet)
+{
+	const struct block *block = scatter->where[slot];
+	uint64_t offset = packet->data.offset + block->fetch->frame;
+	uint64_t counter = packet->counter + ((packet->flags & PACKET_TAGGED) != 0);
+
+	return block == scatter->where[slot - 1] && scatter->frame_index[slot] == scatter->frame_index[slot - 1] + 1 &&
+	       length == scatter_length(scatter, slot) && !(packet->flags & PACKET_SEALED) &&
+	       engine->codec->decode_next(packet, scatter->heads[slot - 1], scatter->heads[slot], length) &&
+	       packet->data.offset == offset && packet->counter == counter;
+}
+
+/* How many frames from a slot on, of those that came, are the ones that were foreseen, as a run of one block's: the
+ * last that came is so long. 0: the first is not. Their tags are checked with those of all others. */
+static unsigned scatter_run(struct engine *engine, const struct scatter *scatter, unsigned slot, unsigned came,
+			    uint32_t last, struct guard_frame *run)
+{
+	uint32_t length = slot + 1 == came ? last : scatter->frame;
+	struct packet packet;
+	unsigned count = 1;
+
+	if (length != scatter_length(scatter, slot) ||
+	    engine->codec->decode(&packet, scatter->heads[slot], length) != 0 ||
+	    !scatter_hit(engine, scatter, slot, &packet))
+		return 0;
+	*run = guard_frame(&packet, &scatter->iov[2 * slot], 2);
+	for (; slot + count < came && engine->codec->decode_next; count++) {
+		uint32_t next = slot + count + 1 == came ? last : scatter->frame;
+
+		if (!scatter_follows(engine, scatter, slot + count, next, &packet))
+			break;
+		length = next;
+	}
+	run->behind = (uint16_t)(count - 1);
+	run->last = length;
+	run->stride = sizeof(scatter->heads[0]);
+	return count;
 }
 
 /* Whether it came from where the peer sends DATA from. */
@@ -126,48 +176,48 @@ static bool scatter_known(const struct block *block, const struct link *link, co
 	return memcmp(&pull_fetch_of(block)->connection->route[link->index].bulk, from, sizeof(*from)) == 0;
 }
 
-/* All as foreseen: only the books are to be kept. No counter of theirs is taken again. */
-static bool scatter_all_hit(struct engine *engine, const struct scatter *scatter, size_t bytes, size_t segment)
+/* All as foreseen, in how many runs: only the books are to be kept. No counter of theirs is taken again. 0: not so. */
+static unsigned scatter_all_hit(struct engine *engine, const struct scatter *scatter, size_t bytes, size_t segment,
+				struct guard_frame runs[SCATTER_FRAMES])
 {
-	struct guard_frame frames[SCATTER_FRAMES];
+	unsigned came = scatter->frame ? (unsigned)((bytes + scatter->frame - 1) / scatter->frame) : 0, count = 0;
 	struct connection *connection;
-	unsigned slot = 0;
 
-	if (scatter->frames == 0 || bytes == 0 || (bytes > segment && segment != scatter->frame))
-		return false;
-	for (size_t at = 0; at < bytes; at += scatter->frame, slot++) {
-		size_t length = bytes - at < scatter->frame ? bytes - at : scatter->frame;
-
-		if (slot == scatter->frames || !scatter_hit(engine, scatter, slot, (uint32_t)length, &frames[slot]))
-			return false;
-	}
+	if (came == 0 || came > scatter->frames || (bytes > segment && segment != scatter->frame))
+		return 0;
+	for (unsigned slot = 0; slot < came; slot += runs[count++].behind + 1u)
+		if (scatter_run(engine, scatter, slot, came, (uint32_t)(bytes - (came - 1u) * scatter->frame),
+				&runs[count]) == 0)
+			return 0;
 	connection = pull_fetch_of(scatter->where[0])->connection;
-	if (connection_judge(connection, frames, slot) != GUARD_FINE)
-		return false;
+	if (connection_judge(connection, runs, count) != GUARD_FINE)
+		return 0;
 	if (connection->guard)
-		guard_seen(connection->guard, frames, slot);
-	return true;
+		guard_seen(connection->guard, runs, count);
+	return count;
 }
 
 unsigned scatter_arrived(struct engine *engine, struct link *link, const struct path *from, struct scatter *scatter,
 			 size_t bytes, size_t segment)
 {
 	struct vector all = {scatter->iov, scatter->count, 0};
-	unsigned frames = 0;
+	struct guard_frame runs[SCATTER_FRAMES];
+	unsigned frames = 0, count;
 
 	if (segment == 0)
 		segment = bytes;
 	scatter->known = false;
-	if (scatter_all_hit(engine, scatter, bytes, segment)) {
+	count = scatter_all_hit(engine, scatter, bytes, segment, runs);
+	if (count > 0) {
 		uint32_t deaths = engine->deaths;
 
 		/* A connection that ends takes its blocks with it. */
-		for (size_t at = 0; at < bytes && engine->deaths == deaths; at += scatter->frame, frames++) {
+		for (unsigned i = 0; i < count && engine->deaths == deaths; frames += runs[i++].behind + 1u) {
 			struct block *block = scatter->where[frames];
 
 			pull_fetch_of(block)->connection->silence.heard_ns = engine->now_ns;
 			scatter->known |= scatter_known(block, link, from);
-			pull_received(block, scatter->frame_index[frames]);
+			pull_received(block, scatter->frame_index[frames], runs[i].behind + 1u);
 		}
 		engine->owner->counters[COUNTER_FRAMES_RECEIVED] += frames;
 		scatter_learn(scatter, frames);

@@ -136,6 +136,27 @@ static void serve_frame(struct connection *connection, uint8_t link, const struc
 	run->last = room;
 }
 
+/* Make so many frames like the one before, with the payload behind its own, from `offset` on. */
+static void serve_like(struct engine *engine, uint8_t link, const struct vector *vector, uint64_t offset,
+		       uint32_t count, struct serve_run *run)
+{
+	uint32_t length = run->length - (uint32_t)run->head;
+	uint8_t *bytes = burst_bytes(engine, link, count * run->length);
+
+	run->count += count;
+	for (; count > 0; count--, offset += length, bytes += run->length) {
+		engine->codec->encode_next(bytes, bytes - run->length, run->head, offset);
+		vector_read(vector, offset, bytes + run->head, length);
+	}
+}
+
+/* How many frames up to the end of a block are as long as the one before, all of them wanted. */
+static uint32_t serve_alike(const struct engine *engine, const struct answer *answer, uint32_t at, uint32_t end,
+			    uint32_t length)
+{
+	return engine->codec->encode_next && !answer->wanted && length == answer->frame ? (end - at) / length : 0;
+}
+
 /* Send the next block of a serve, or what is wanted of it. Returns whether the link took it all. */
 static bool serve_block(struct connection *connection, struct serve *serve)
 {
@@ -147,6 +168,7 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 	struct answer_frame frame;
 	struct packet packet;
 	unsigned taken, frames = 0;
+	uint32_t alike;
 
 	if (!vector) { /* it ended while the PULL waited: nobody wants it any more */
 		serve_free(connection, serve);
@@ -163,6 +185,12 @@ static bool serve_block(struct connection *connection, struct serve *serve)
 		serve_frame(connection, serve->link, vector, &packet, &run);
 		engine->owner->counters[COUNTER_BULK_SERVED] += packet.length;
 		starts[frames++] = frame.at;
+		alike = serve_alike(engine, answer, at, end, frame.length);
+		if (alike > 0)
+			serve_like(engine, serve->link, vector, answer->offset + at, alike, &run);
+		engine->owner->counters[COUNTER_BULK_SERVED] += (uint64_t)alike * frame.length;
+		for (; alike > 0; alike--, at += frame.length)
+			starts[frames++] = at;
 	}
 	serve_run_end(connection, serve->link, &run);
 	taken = burst_send(engine, frames);
