@@ -258,6 +258,12 @@ FAULTS = [
         "cut.before = UINT32_MAX;",
     ),
     Fault(
+        "each packet of a message ends with a short frame",
+        TRANSMIT,
+        "left / room > (left - last) / room ?",
+        "true ?",
+    ),
+    Fault(
         "what may be sent is sent, though it is no packet",
         TRANSMIT,
         "return room < all && all <= due &&",

@@ -126,7 +126,7 @@ static void frames__of_a_record_lie_together(void **state)
 	static const struct {
 		uint64_t length;
 		uint32_t frames, trains, runs;
-	} cases[] = {{2000, 2, 0, 2}, {4000, 3, 1, 1}, {20000, 15, 1, 1}, {60000, 44, 1, 1}, {65536, 49, 1, 3}};
+	} cases[] = {{2000, 2, 0, 2}, {4000, 3, 1, 1}, {20000, 15, 1, 1}, {60000, 44, 1, 1}, {65536, 48, 1, 3}};
 
 	(void)state;
 	open_both();
@@ -202,6 +202,33 @@ static void pieces__are_packets_at_rest(void **state)
 	assert_int_equal(engine_piece_max(engine_a(), peer, 65537), most);
 	pass(10000000);
 	assert_int_equal(engine_piece_max(engine_a(), peer, 65536), most);
+	vanish_both();
+}
+
+/* A packet ends with a frame that is short where that spares one behind it, and else makes no frames more. */
+static void pieces__end_short_where_that_spares_a_frame(void **state)
+{
+	uint32_t whole = UINT32_MAX, longest = 0, room;
+	struct transport_peer *peer;
+
+	(void)state;
+	open_both();
+	peer = &pair.a->peers[pair.a_to_b]->base;
+	room = connection_a()->routes.frame - codec_native.piece_head - guard_bytes(connection_a()->guard);
+	for (uint32_t left = 70000; left < 300000; left += 100) {
+		uint32_t most = engine_piece_max(engine_a(), peer, left);
+
+		whole = most < whole ? most : whole;
+		longest = most > longest ? most : longest;
+	}
+	assert_in_range(longest - whole, 1, room - 1);
+	for (uint32_t left = 70000; left < 300000; left += 100) {
+		uint32_t most = engine_piece_max(engine_a(), peer, left);
+		uint32_t plain = (left - whole + room - 1) / room, some = (left - most + room - 1) / room;
+
+		assert_int_equal(most > whole, (left - longest + room - 1) / room < plain);
+		assert_true(some + (most > whole) <= plain);
+	}
 	vanish_both();
 }
 
@@ -611,6 +638,7 @@ int main(void)
 		cmocka_unit_test(frames__lie_apart_without_memory),
 		cmocka_unit_test(frames__of_half_a_record_are_taken_back),
 		cmocka_unit_test(pieces__are_packets_at_rest),
+		cmocka_unit_test(pieces__end_short_where_that_spares_a_frame),
 		cmocka_unit_test(runs__are_split),
 		cmocka_unit_test(runs__go_as_far_as_there_is_room),
 		cmocka_unit_test(messages__share_packets),

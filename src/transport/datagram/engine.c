@@ -201,7 +201,7 @@ uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *pe
 	if (engine->codec->fragments_max > 1 || !connection ||
 	    (left <= ENGINE_PIECE_MAX && !list_empty(&connection->out.unacked)))
 		return engine->codec->eager_max < most ? (uint32_t)engine->codec->eager_max : most;
-	return transmit_piece_max(connection);
+	return transmit_piece_max(connection, left);
 }
 
 /* A message by itself waits for the trip that asking for it takes, and its copies cost less: so it may be longer, if

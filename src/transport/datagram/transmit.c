@@ -278,15 +278,19 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 					container_of(first, struct transmit_frame, node)->sequence) > 0);
 }
 
-uint32_t transmit_piece_max(const struct connection *connection)
+uint32_t transmit_piece_max(const struct connection *connection, uint64_t left)
 {
 	const struct codec *codec = connection->engine->codec;
 	uint32_t frame = connection->routes.frame, frames = smaller(BATCH_MAX / frame, ENGINE_BURST - 1);
 	uint32_t piece_head = codec->piece_head + guard_bytes(connection->guard), last = BATCH_MAX - frames * frame;
+	uint32_t room = frame - piece_head, whole = frames * room - (codec->record_head - codec->piece_head);
 
-	/* one that is shorter, where it is worth its head */
-	last = last < frame && last > piece_head + RECORD_INLINE_MAX ? last - piece_head : 0;
-	return frames * (frame - piece_head) - (codec->record_head - codec->piece_head) + last;
+	/* and one that is shorter, where that is worth its head and spares a frame behind the packet */
+	if (last >= frame || last <= piece_head + RECORD_INLINE_MAX || left <= whole)
+		return whole;
+	last -= piece_head;
+	left -= whole + 1;
+	return left < last || left / room > (left - last) / room ? whole + last : whole;
 }
 
 /* How many frames of such a length still belong into the packet that the last of those that wait are in. */
@@ -356,7 +360,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	cut.wide = transmit_wide(connection, length);
 	cut.many = left > WIDE_FRAMES * cut.most;
 	cut.bytes = left + (left / cut.most + 1) * (uint64_t)connection_record_head(connection);
-	if (cut.many && engine->codec->fragments_max <= 1 && left > transmit_piece_max(connection))
+	if (cut.many && engine->codec->fragments_max <= 1 && left > transmit_piece_max(connection, left))
 		cut.before = transmit_packet_left(connection, cut.most) - 1;
 	for (;;) {
 		int64_t taken = transmit_frame(connection, &packet, payload, offset, left, &cut);
