@@ -2269,6 +2269,12 @@ FAULTS = [
         "if (!soon && pair->dead)",
     ),
     Fault(
+        "the wire is taken for as slow as a read that waits for pages",
+        "src/transport/verbs/bulk.c",
+        "if (fetch->way == CHOOSE_PIPELINE || fetch->reused)",
+        "if (fetch->way)",
+    ),
+    Fault(
         "an answer that was lost with its queue is waited for",
         "src/transport/verbs/bulk.c",
         "fetch->state == FETCH_PULLED || fetch->state == FETCH_ASKED",

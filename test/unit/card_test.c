@@ -835,7 +835,7 @@ static void test_choice(void **state)
 	static const char *const models[] = {"100g", "odp"};
 
 	(void)state;
-	for (uint64_t bytes = 16384; bytes <= BYTES; bytes *= 8)
+	for (uint64_t bytes = 8192; bytes <= BYTES; bytes *= 2)
 		for (int i = 0; i < 4; i++) {
 			const char *model = models[i / 2];
 			bool reuse = i & 1;

@@ -368,7 +368,9 @@ void bulk_verbs_end(struct verbs_fetch *fetch, int status)
 		uint64_t now_ns = card->nic->calls->now_ns(card->nic), ns = now_ns - fetch->start_ns;
 
 		choose_measured(&card->choose, fetch->way, fetch->reused, fetch->length, ns);
-		choose_carried(&card->choose, fetch->length - fetch->first_at, now_ns - fetch->first_ns);
+		/* an adapter that reads memory for the first time may wait for its pages */
+		if (fetch->way == CHOOSE_PIPELINE || fetch->reused)
+			choose_carried(&card->choose, fetch->length - fetch->first_at, now_ns - fetch->first_ns);
 		if (fetch->way == CHOOSE_PIPELINE && fetch->cap < CHOOSE_CAPS)
 			choose_cap_measured(&card->choose, fetch->length, fetch->cap, ns);
 		transport_count(card->owner, fetch->way == CHOOSE_READ ? COUNTER_BULK_READ : COUNTER_BULK_PIPELINE);
