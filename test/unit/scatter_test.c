@@ -264,6 +264,7 @@ static void scatter__with_another_counter(void **state)
 	assert_int_equal(pair_counter(one.pair.b, "dropped_replayed"), 1);
 	land(one.frames + 4, FRAMES - 4);
 	assert_true(is_received());
+	assert_int_equal(pair_counter(one.pair.b, "bulk_repairs"), 0);
 	close_one();
 }
 
