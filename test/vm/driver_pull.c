@@ -705,7 +705,7 @@ static void cost_serve(void)
 	struct thole_driver_bind bind = {.interface = if_nametoindex("pb"), .endpoint = THEIRS,
 					 .ethertype = THOLE_DRIVER_ETHERTYPE_MXOE};
 	struct thole_driver_connection back = connection_to(OURS);
-	struct thole_driver_window window = {.window = WINDOW, .offset = PLACE, .length = HUGE};
+	struct thole_driver_window window = {.window = WINDOW | PLACE << 16, .offset = PLACE, .length = HUGE};
 	struct driver driver = driver_open();
 
 	back.session = PEER_SESSION;
