@@ -2275,6 +2275,18 @@ FAULTS = [
         "if (fetch->way)",
     ),
     Fault(
+        "a record that an adapter had no room for keeps its number",
+        "src/transport/verbs/records.c",
+        "\t\tpair->next--;\n\t\treturn THOLE_ERR_AGAIN;",
+        "\t\treturn THOLE_ERR_AGAIN;",
+    ),
+    Fault(
+        "a queue that has refused a record is used on",
+        "src/transport/verbs/pair.c",
+        "if (status == THOLE_ERR_SYSTEM) /*",
+        "if (status > 0) /*",
+    ),
+    Fault(
         "an answer that was lost with its queue is waited for",
         "src/transport/verbs/bulk.c",
         "fetch->state == FETCH_PULLED || fetch->state == FETCH_ASKED",

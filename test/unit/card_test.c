@@ -315,6 +315,44 @@ static void test_many_reads(void **state)
 	end();
 }
 
+static const struct nic_calls *usual;
+static int refusal; /* of the next send; 0: none */
+
+static int post_or_refuse(struct nic_queue *queue, const struct nic_work *work)
+{
+	int status = work->operation == NIC_SEND ? refusal : 0;
+
+	refusal = status ? 0 : refusal;
+	return status ? status : usual->post(queue, work);
+}
+
+/* What the adapter does not take goes later, or by the next queue, and what comes behind it does not overtake it. */
+static void test_post_refused(void **state)
+{
+	static const int refusals[] = {THOLE_ERR_AGAIN, THOLE_ERR_SYSTEM};
+	struct nic_calls calls;
+	struct nic *nic;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+		message(0, 1, 0, 100);
+		nic = &bench.process[0]->nic->nic;
+		usual = nic->calls;
+		calls = *usual;
+		calls.post = post_or_refuse;
+		nic->calls = &calls;
+		refusal = refusals[i];
+		message_within(0, 1, 100, 10 * MILLISECOND);
+		message_within(0, 1, 100, 10 * MILLISECOND);
+		assert_int_equal(refusal, 0);
+		assert_int_equal(counter(0, COUNTER_QUEUES_MADE), 1 + i);
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 0);
+		nic->calls = usual;
+		end();
+	}
+}
+
 /* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
 static void begin_beside_by(enum choose_way way)
 {
@@ -856,6 +894,7 @@ int main(void)
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_next_queue),
 		cmocka_unit_test(test_many_reads),
+		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_sender_leaves),
 		cmocka_unit_test(test_by_queue),

@@ -123,6 +123,8 @@ int pair_post(struct pair *pair, struct nic_work *work)
 		work->id |= (uint64_t)pair->silent << ID_SILENT_SHIFT;
 	}
 	status = calls_of(pair)->post(pair->queue, work);
+	if (status == THOLE_ERR_SYSTEM) /* nothing else says so, and what comes behind may not overtake it */
+		pair_break(pair);
 	if (status)
 		return status;
 	pair->works++;

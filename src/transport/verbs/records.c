@@ -159,9 +159,14 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	card->free_slot_count--;
 	slot_write(pair, slot, record, payload, offset, length);
 	list_push_back(&pair->sent, &slot->node);
+	if (slot_post(pair, slot) == THOLE_ERR_AGAIN) { /* else, where it fails, it goes by the next queue */
+		list_remove(&slot->node);
+		slot_put(card, slot);
+		pair->next--;
+		return THOLE_ERR_AGAIN;
+	}
 	pair_alive(pair);
 	card_wake(card, pair->alive_ns + CARD_PROBE_TOLD);
-	slot_post(pair, slot); /* where it fails, it goes by the next queue */
 	return 0;
 }
 
