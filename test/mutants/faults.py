@@ -2287,6 +2287,12 @@ FAULTS = [
         "if (status > 0) /*",
     ),
     Fault(
+        "each record asks for news while slots are few",
+        "src/transport/verbs/records.c",
+        "container_of(first, struct send_slot, node)->number >= pair->asked)",
+        "pair->asked + 1)",
+    ),
+    Fault(
         "an answer that was lost with its queue is waited for",
         "src/transport/verbs/bulk.c",
         "fetch->state == FETCH_PULLED || fetch->state == FETCH_ASKED",

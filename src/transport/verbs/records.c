@@ -44,6 +44,16 @@ static void records_stamp(struct pair *pair, struct head *head)
 	pair->owed_ns = UINT64_MAX;
 }
 
+/* Whether to have the peer say at once what it has handled: slots are few, and all that it was asked for is told of. */
+static bool slot_asks(const struct pair *pair)
+{
+	const struct card *card = pair->card;
+	const struct list_node *first = list_first(&pair->sent);
+
+	return card->free_slot_count < card->setup.slots / 4 &&
+	       (!first || container_of(first, struct send_slot, node)->number >= pair->asked);
+}
+
 /* An adapter that has the bytes needs the slot no more, and nobody waits for the end of its work. */
 static int slot_post(struct pair *pair, struct send_slot *slot)
 {
@@ -56,8 +66,10 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 	int status;
 
 	records_stamp(pair, head);
-	if (card->free_slot_count < card->setup.slots / 4)
+	if (slot_asks(pair)) {
 		head->flags |= HEAD_SOON;
+		pair->asked = slot->number + 1;
+	}
 	if (has)
 		work.flags = NIC_POST_INLINE | NIC_POST_SILENT;
 	status = pair_post(pair, &work);
