@@ -318,6 +318,65 @@ static void publish__not_while_memory_is_lent(void **state)
 	pair_close(&pair);
 }
 
+/* A piece of a message of 64 KiB, by itself. */
+static void push_half(struct pair *pair, const char *bytes, bool first)
+{
+	const struct record head = {
+		.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL, .tag = 9, .arg = {65536}};
+	const struct record piece = {.kind = RECORD_PIECE, .length = RECORD_EXTERNAL};
+	struct iovec segment = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = 65536};
+	struct vector payload = {.segments = &segment, .count = 1, .length = 65536};
+
+	assert_int_equal(ring_push(&pair->a->peers[pair->a_to_b]->base, first ? &head : &piece, &payload,
+				   first ? 0 : 32768, 32768),
+			 0);
+}
+
+/* While a message of a dialogue comes in pieces, the memory of those that are here is held, so that the answer borrows
+ * all of it, but not for ever: the other side may need it. */
+static void publish__not_amid_a_message(void **state)
+{
+	static const char *const options[] = {"bulk=ring", "eager_max=64k", "look_again=0", NULL};
+	struct pair pair, back;
+	struct ring_in *in;
+	struct ring_out *answers;
+	char *bytes = pair_filled(3, 65536), *got = malloc(65536);
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+	in = in_of(&pair);
+	answers = out_of(&back);
+	for (int late = 0; late < 2; late++) {
+		struct thole_request *receive;
+		uint64_t consumed;
+		uint32_t place;
+
+		slots_of(&pair, 1, 65536);
+		slots_of(&back, 2, 65536);
+		pair_progress(&pair, 5 * PUBLISH_POLLS);
+		consumed = in->segment->consumed;
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, got, 65536, 9, UINT64_MAX, 0, NULL, &receive), 0);
+		push_half(&pair, bytes, true);
+		for (int i = 0; i < (late ? 2 * PUBLISH_POLLS_AMID : 5 * PUBLISH_POLLS); i++)
+			thole_progress(pair.b);
+		assert_int_equal(in->segment->consumed > consumed, late);
+		push_half(&pair, bytes, false);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		pair_check(3, got, 65536);
+		assert_int_equal(in->run_end - in->run_start, late ? 32768 : 65536);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 65536, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+		place = ring_slot(answers->segment, answers->produced - 1)->place;
+		assert_int_equal((place & (uint32_t)PLACE_LENT) != 0, !late);
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, got, 65536, 1, UINT64_MAX, 0, NULL, &receive), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
+	}
+	free(bytes);
+	free(got);
+	pair_close(&pair);
+}
+
 static struct pair *answered;
 static uint64_t consumed_inside;
 
@@ -566,6 +625,7 @@ int main(void)
 		cmocka_unit_test(poll__payload_longer_than_its_slots),
 		cmocka_unit_test(pieces__of_dialogues_and_streams),
 		cmocka_unit_test(publish__not_while_memory_is_lent),
+		cmocka_unit_test(publish__not_amid_a_message),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
 		cmocka_unit_test(several__in_order),

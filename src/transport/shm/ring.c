@@ -621,8 +621,20 @@ int ring_take(struct ring_in *ring)
 	return n;
 }
 
+/* In a dialogue what has come of a message is held until its next piece is here: the answer is to borrow all of it. If
+ * it borrowed a part, the rest of it would go to lines that have to be fetched back, and the next question's too, for
+ * which both sides would wait longer, and tell each other again. */
+static bool ring_is_held(const struct ring_in *ring)
+{
+	return ring->tries > 0 && ring->run_start != ring->run_end && ring->peer->owner->up->placing(ring->peer);
+}
+
 void ring_publish_late(struct ring_in *ring)
 {
-	if (++ring->polls >= PUBLISH_POLLS)
+	if (++ring->polls < PUBLISH_POLLS)
+		return;
+	if (ring->polls == PUBLISH_POLLS)
+		ring->held = ring_is_held(ring);
+	if (!ring->held || ring->polls >= PUBLISH_POLLS_AMID)
 		ring_publish(ring);
 }

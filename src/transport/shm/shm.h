@@ -55,7 +55,8 @@ enum {
 	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
 	PUBLISH_BYTES_LENT = 4 * AREA_REUSE, /* or more than this while answers borrow, if the ring is not smaller */
 	LEND_TRIES = 8,           /* messages that are held for answers to borrow after one could have */
-	PUBLISH_POLLS = 8,        /* polls of an empty ring before it is told of anything: an answer may borrow */
+	PUBLISH_POLLS = 8,        /* polls of an empty ring before it is told of anything: an answer may borrow; */
+	PUBLISH_POLLS_AMID = 1024, /* in the middle of a message: longer than its next piece takes, cores apart */
 	PULLS_MAX = 4,            /* ring fetches from one peer under way: hides the round trip */
 	SEGMENTS_A_CALL = 64,     /* segments of one process_vm call; bounds the stack */
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
@@ -164,6 +165,7 @@ struct ring_in {
 	uint32_t polls;     /* at the empty ring, in a row */
 	uint32_t tries;     /* how often memory is still held for answers; 0: this is a stream */
 	bool unanswered;    /* payload was handled since one was last sent */
+	bool held;          /* what is not published yet, beyond PUBLISH_POLLS */
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
 	uint32_t run_end;   /* answers may borrow */
 	uint64_t size;
