@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bytes: how long copies between addresses that are not aligned alike go; see bytes.h. No list of processors says that:
- * those where `rep movsb` is slow then (AMD Zen 3) claim that it is fast, as do those where it is.
+ * those where `rep movsb` is slow then (AMD Zen 3), or where its destination is a little ahead of its source as seen
+ * within a page (Zen 4), claim that it is fast, as do those where it is (Zen 5).
  */
 #include "base/bytes.h"
 
 #include <pthread.h>
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <immintrin.h>
 #endif
 
 #include "base/clock.h"
@@ -19,14 +21,47 @@ enum {
 	LEARN_PAGE = 4096,
 };
 
-bool bytes_in_steps;
-static bool bytes_in_one; /* the processor has `rep movsb` fast */
+bool bytes_slow_unlike, bytes_slow_ahead;
+static bool bytes_in_one;     /* the processor has `rep movsb` fast */
+static bool bytes_in_vectors; /* and vectors of 32 bytes */
 
+/* To whole vectors: a load that crosses lines costs less than such a store. */
+#ifdef __x86_64__
+__attribute__((target("avx"))) static void bytes_copy_vectors(void *to, const void *from, size_t length)
+{
+	size_t head = -(uintptr_t)to & 31;
+	const char *in = (const char *)from + head;
+	char *out = (char *)to + head;
+
+	_mm256_storeu_si256(to, _mm256_loadu_si256(from));
+	for (length -= head; length >= 128; length -= 128, in += 128, out += 128) {
+		__m256i a = _mm256_loadu_si256((const void *)in), b = _mm256_loadu_si256((const void *)(in + 32));
+		__m256i c = _mm256_loadu_si256((const void *)(in + 64)), d = _mm256_loadu_si256((const void *)(in + 96));
+
+		_mm256_store_si256((void *)out, a);
+		_mm256_store_si256((void *)(out + 32), b);
+		_mm256_store_si256((void *)(out + 64), c);
+		_mm256_store_si256((void *)(out + 96), d);
+	}
+	memcpy(out, in, length);
+}
+#else
+static void bytes_copy_vectors(void *to, const void *from, size_t length)
+{
+	memcpy(to, from, length);
+}
+#endif
+
+/* Without `rep movsb`. */
 static void bytes_copy_steps(void *to, const void *from, size_t length)
 {
 	const char *in = from;
 	char *out = to;
 
+	if (bytes_in_vectors) {
+		bytes_copy_vectors(to, from, length);
+		return;
+	}
 	for (; length > BYTES_STEP; length -= BYTES_STEP, out += BYTES_STEP, in += BYTES_STEP)
 		memcpy(out, in, BYTES_STEP);
 	memcpy(out, in, length);
@@ -41,19 +76,20 @@ static inline void bytes_move(void *to, const void *from, size_t length)
 #endif
 }
 
-static inline bool are_aligned_alike(const void *to, const void *from)
+/* Whether `rep movsb`, and with it the C library, is slow between these. */
+static inline bool is_slow(const void *to, const void *from)
 {
-	return (((uintptr_t)to ^ (uintptr_t)from) & 63) == 0;
+	uintptr_t ahead = ((uintptr_t)to - (uintptr_t)from) % LEARN_PAGE;
+
+	return (bytes_slow_unlike && ahead % 64 != 0) || (bytes_slow_ahead && ahead > 0 && ahead < 64);
 }
 
 void bytes_copy_long(void *to, const void *from, size_t length)
 {
-	bool alike = are_aligned_alike(to, from);
-
-	if (bytes_in_one && alike && length >= BYTES_MOVE_MIN && length <= BYTES_MOVE_MAX)
-		bytes_move(to, from, length);
-	else if (bytes_in_steps && !alike)
+	if (is_slow(to, from))
 		bytes_copy_steps(to, from, length);
+	else if (bytes_in_one && length >= BYTES_MOVE_MIN && length <= BYTES_MOVE_MAX)
+		bytes_move(to, from, length);
 	else
 		memcpy(to, from, length);
 }
@@ -61,7 +97,7 @@ void bytes_copy_long(void *to, const void *from, size_t length)
 /* Of plain stores each waits for its line; the instruction asks for many at a time. */
 void bytes_copy_over(void *to, const void *from, size_t length)
 {
-	if (bytes_in_one && length < BYTES_MOVE_MIN && (!bytes_in_steps || are_aligned_alike(to, from)))
+	if (bytes_in_one && length < BYTES_MOVE_MIN && !is_slow(to, from))
 		bytes_move(to, from, length);
 	else
 		bytes_copy(to, from, length);
@@ -99,23 +135,33 @@ static bool has_fast_move(void)
 #endif
 }
 
-/* Both a little ahead of the other, as seen within a page: `rep movsb` may take the one for an overlap. */
+static bool has_vectors(void)
+{
+#ifdef __x86_64__
+	return __builtin_cpu_supports("avx");
+#else
+	return false;
+#endif
+}
+
+/* Whether the C library's copy is slow where these are so many bytes behind the beginning of a page. */
+static bool learn_is_slow(char *memory, uint8_t to, uint8_t from)
+{
+	char *out = memory + to;
+	const char *in = memory + LEARN_BYTES + LEARN_PAGE + from;
+
+	return 2 * learn_time(bytes_copy_whole, out, in) > 3 * learn_time(bytes_copy_steps, out, in);
+}
+
 static void learn(void)
 {
-	static const struct {
-		uint8_t to, from;
-	} offsets[] = {{0, 16}, {16, 0}, {8, 0}, {1, 0}};
 	char memory[2 * (LEARN_BYTES + LEARN_PAGE)] __attribute__((aligned(64)));
 
 	bytes_in_one = has_fast_move();
+	bytes_in_vectors = has_vectors();
 	memset(memory, 0, sizeof(memory));
-	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
-		char *to = memory + offsets[i].to;
-		const char *from = memory + LEARN_BYTES + LEARN_PAGE + offsets[i].from;
-
-		bytes_in_steps |=
-			2 * learn_time(bytes_copy_whole, to, from) > 3 * learn_time(bytes_copy_steps, to, from);
-	}
+	bytes_slow_unlike = learn_is_slow(memory, 0, 16) || learn_is_slow(memory, 80, 0);
+	bytes_slow_ahead = learn_is_slow(memory, 16, 0) || learn_is_slow(memory, 8, 0) || learn_is_slow(memory, 1, 0);
 }
 
 void bytes_learn(void)

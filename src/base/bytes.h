@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bytes: memcpy for payloads. The C library changes to the `rep movsb` instruction from a few KiB on. Where source and
- * destination are not aligned alike, that is five times slower than its vector loops on some processors and the fastest
- * way on others, so it is measured once; see bytes.c.
+ * destination are not aligned alike, that is five to twenty times slower than vectors on some processors and the
+ * fastest way on others, so it is measured once; see bytes.c.
  */
 #ifndef THOLE_BASE_BYTES_H
 #define THOLE_BASE_BYTES_H
@@ -21,8 +21,9 @@ enum {
 	BYTES_OVER_MIN = 1024, /* so is a shorter one where each line has to come from another core first */
 };
 
-/* Whether long copies between addresses that are not aligned alike go in steps. */
-extern bool bytes_in_steps;
+/* Whether the C library is slow with long copies between addresses that are not aligned alike (within 64 bytes), or
+ * whose destination is less than 64 bytes ahead of the source as seen within a page. Vectors, or steps, are not. */
+extern bool bytes_slow_unlike, bytes_slow_ahead;
 
 /* Find that out, and whether `rep movsb` is fast, once in a process: some ten microseconds. */
 void bytes_learn(void);

@@ -94,29 +94,32 @@ static void write__nothing_outside(void **state)
 	}
 }
 
-/* However they are aligned, whole and in steps, and nothing beside. */
+/* However they are aligned, by the C library, by steps and by vectors, and nothing beside. */
 static void copy__all_alignments(void **state)
 {
 	static unsigned char from[3 * BYTES_STEP + 256], to[sizeof(from)];
 	static const size_t lengths[] = {1, BYTES_STEP - 1, BYTES_STEP, BYTES_STEP + 1, 2 * BYTES_STEP, 3 * BYTES_STEP};
-	bool steps;
+	bool unlike, ahead;
 
 	(void)state;
 	bytes_learn();
-	steps = bytes_in_steps;
+	unlike = bytes_slow_unlike;
+	ahead = bytes_slow_ahead;
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (unsigned char)(i % 251);
-	for (unsigned turn = 0; turn < 4 * 16 * 6; turn++) {
-		size_t length = lengths[turn / 4 % 6], out = 1 + turn / 24 * 4, in = 61;
+	for (unsigned turn = 0; turn < 8 * 16 * 6; turn++) {
+		size_t length = lengths[turn / 8 % 6], out = 1 + turn / 48 * 4, in = 61;
 
-		bytes_in_steps = turn % 2;
+		bytes_slow_unlike = turn & 1;
+		bytes_slow_ahead = turn & 4;
 		memset(to, 0xee, sizeof(to));
 		(turn & 2 ? bytes_copy_over : bytes_copy)(to + out, from + in, length);
 		assert_memory_equal(to + out, from + in, length);
 		assert_int_equal(to[out - 1], 0xee);
 		assert_int_equal(to[out + length], 0xee);
 	}
-	bytes_in_steps = steps;
+	bytes_slow_unlike = unlike;
+	bytes_slow_ahead = ahead;
 }
 
 static void slice__covers_in_order_what_fits(void **state)
