@@ -1275,6 +1275,13 @@ FAULTS = [
     Fault("anything may be lent", BULK, "place >= offsetof(struct segment, small) && place + size", "place + size"),
     Fault("more may be lent than there is", BULK, " && place + size <= link->in.size", ""),
     Fault("pieces of bulk in lent memory are not reported as consumed", RING, "if (bulk || !lent)", "if (!lent)"),
+    Fault("what has come of a message is not held until its rest is here", RING, "return ring->tries > 0 &&", "return 0 &&"),
+    Fault(
+        "what has come of a message is held for ever",
+        RING,
+        "!ring->held || ring->polls >= PUBLISH_POLLS_AMID",
+        "!ring->held",
+    ),
     Fault("what is dear is tried as often as what is not", CHOOSE, "return wanted < least ?", "return 1 ?"),
     Fault(
         "every message is timed",
