@@ -199,6 +199,17 @@ static uint64_t kernel_touched(struct bench *bench, size_t size, unsigned count)
 	return elapsed > sum ? elapsed - sum : 1;
 }
 
+/* Both send at once, and receive: what neighbours in a grid do. */
+static uint64_t kernel_exchange(struct bench *bench, size_t size, unsigned count)
+{
+	uint64_t start = clock_ns();
+
+	for (unsigned i = 0; i < count; i++)
+		MPI_Sendrecv(bench->send, (int)size, MPI_BYTE, partner(bench), TAG_DATA, bench->recv, (int)size, MPI_BYTE,
+			     partner(bench), TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	return span_ns(bench, start);
+}
+
 /* Messages under way: 64, but at most 8 MiB of them, but at least four. */
 static unsigned window(size_t size)
 {
@@ -448,6 +459,7 @@ static double floor_ns(struct bench *bench)
 static const struct test tests[] = {
 	{ "latency", "us", kernel_latency, 2, 2, 1, 0 },
 	{ "touched", "us", kernel_touched, 2, 2, 1, 0 },
+	{ "exchange", "us", kernel_exchange, 2, 1, 1, 0 },
 	{ "bandwidth", "GB/s", kernel_bandwidth, 2, 1, 1, 0 },
 	{ "allreduce", "us", kernel_allreduce, 0, 1, 0, 0 },
 	{ "pairwise", "us", kernel_latency, 0, 2, 0, 0 },

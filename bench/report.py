@@ -23,6 +23,7 @@ HOSTS = "Between two hosts"
 NODE_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
+    "exchange": "Both ranks send and receive at once (MPI_Sendrecv), us for both",
     "bandwidth": "Windowed bandwidth, GB/s",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores",
     "busy allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores, beside 2 programs that compute",
@@ -40,6 +41,7 @@ NODE_TITLES = {
 NETWORK_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
+    "exchange": "Both ranks send and receive at once (MPI_Sendrecv), us for both",
     "bandwidth": "Windowed bandwidth, GB/s",
     "test": "An MPI_Test that finds nothing, us; the size is the work between two, ns",
     "cpu_send": "CPU seconds of the sender for each GB of it",

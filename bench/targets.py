@@ -92,6 +92,7 @@ NODE_WINDOW: Factors = {
     **{8: 1.0, 64: 1.05, 512: 1.05, 4 * KIB: 1.05, 16 * KIB: 1.05, 64 * KIB: 1.05, 256 * KIB: 1.05},
     **{MIB: 1.1, 4 * MIB: (1.1, 1.5)},
 }
+EXCHANGE: Factors = {8: 1.0, 4 * KIB: 1.0, 16 * KIB: 1.0, 64 * KIB: 1.0, 256 * KIB: 1.0, MIB: 1.0}
 HOSTS_PINGPONG: Factors = {
     **{8: 0.45, 64: 0.5, 512: 0.5, 4 * KIB: 0.75, 16 * KIB: 0.75, 64 * KIB: 0.7, 256 * KIB: 0.75},
     **{MIB: 0.6, 4 * MIB: 0.3},
@@ -149,6 +150,7 @@ NODE_ROWS = (
     Row("ping-pong", "latency", _OURS, _THEIRS, NODE_PINGPONG),
     Row("ping-pong, written", "touched", _OURS, _THEIRS, NODE_PINGPONG),
     Row("ping-pong, written, shared heap", "touched", _HEAP, _THEIRS, NODE_HEAP),
+    Row("both at once", "exchange", _OURS, _THEIRS, EXCHANGE),
     Row("window", "bandwidth", _OURS, _THEIRS, NODE_WINDOW),
     Row("4 ranks on 2 cores, allreduce", "allreduce", _OURS, _THEIRS, {8: 1.0}),
     Row("4 ranks on 2 cores, two pairs", "pairwise", _OURS, _THEIRS, {8: 1.0}),
@@ -162,6 +164,7 @@ HOSTS_ROWS = (
     Row("ping-pong, raw and UDP, written", "touched", _names(NETWORK_PEERS, True, ("both",)), _TCP, HOSTS_PINGPONG),
     Row("ping-pong, UDP alone", "latency", _names(NETWORK_PEERS, True, ("udp",)), _TCP, UDP_PINGPONG),
     Row("ping-pong, UDP alone, written", "touched", _names(NETWORK_PEERS, True, ("udp",)), _TCP, UDP_PINGPONG),
+    Row("both at once", "exchange", _names(NETWORK_PEERS, True), _TCP, EXCHANGE),
     Row("window", "bandwidth", _names(NETWORK_PEERS, True), _TCP, HOSTS_WINDOW),
 )
 
@@ -188,7 +191,7 @@ def _defaults(results: Results, table: tuple[Peer, ...]) -> list[Check]:
     checks = []
     for peer in (peer for peer in table if peer.default):
         ours = [other.name for other in table if other.thole and not other.heap and other.mpi == peer.mpi]
-        for test in ("latency", "touched", "bandwidth"):
+        for test in ("latency", "touched", "exchange", "bandwidth"):
             found = [_compare(results, test, size, ours, [peer.name], 1.0) for size in results.sizes(test)]
             unit = "GB/s" if test in RATE_TESTS else "us"
             checks.append(_check(f"{test}: Thole at least as good as {peer.name}", unit, found))
