@@ -205,8 +205,9 @@ static uint64_t kernel_exchange(struct bench *bench, size_t size, unsigned count
 	uint64_t start = clock_ns();
 
 	for (unsigned i = 0; i < count; i++)
-		MPI_Sendrecv(bench->send, (int)size, MPI_BYTE, partner(bench), TAG_DATA, bench->recv, (int)size, MPI_BYTE,
-			     partner(bench), TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Sendrecv(bench->send, (int)size, MPI_BYTE, partner(bench), TAG_DATA,
+			     bench->recv, (int)size, MPI_BYTE, partner(bench), TAG_DATA,
+			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	return span_ns(bench, start);
 }
 

@@ -35,8 +35,10 @@ __attribute__((target("avx"))) static void bytes_copy_vectors(void *to, const vo
 
 	_mm256_storeu_si256(to, _mm256_loadu_si256(from));
 	for (length -= head; length >= 128; length -= 128, in += 128, out += 128) {
-		__m256i a = _mm256_loadu_si256((const void *)in), b = _mm256_loadu_si256((const void *)(in + 32));
-		__m256i c = _mm256_loadu_si256((const void *)(in + 64)), d = _mm256_loadu_si256((const void *)(in + 96));
+		__m256i a = _mm256_loadu_si256((const void *)in);
+		__m256i b = _mm256_loadu_si256((const void *)(in + 32));
+		__m256i c = _mm256_loadu_si256((const void *)(in + 64));
+		__m256i d = _mm256_loadu_si256((const void *)(in + 96));
 
 		_mm256_store_si256((void *)out, a);
 		_mm256_store_si256((void *)(out + 32), b);

@@ -47,6 +47,7 @@ LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 BULK = "src/transport/shm/bulk.c"
+BYTES = "src/base/bytes.c"
 SHM = "src/transport/shm/shm.c"
 MATCH = "src/match/match.c"
 AREA = "src/memory/area.c"
@@ -1137,6 +1138,24 @@ FAULTS = [
         "if (__builtin_expect(ring->produced - ring->reclaimed + 1 > RING_SLOTS, 0) && !ring_make_room(ring, 1))",
     ),
     Fault(
+        "vectors miss the bytes before the first whole one",
+        BYTES,
+        "\t_mm256_storeu_si256(to, _mm256_loadu_si256(from));\n",
+        "",
+    ),
+    Fault(
+        "vectors leave out the rest",
+        BYTES,
+        "\t\t_mm256_store_si256((void *)(out + 96), d);\n\t}\n\tmemcpy(out, in, length);\n",
+        "\t\t_mm256_store_si256((void *)(out + 96), d);\n\t}\n",
+    ),
+    Fault(
+        "the area for bulk is as long as the ring",
+        SEGMENT,
+        "BULK_AREA_RINGS = 2,",
+        "BULK_AREA_RINGS = 1,",
+    ),
+    Fault(
         "what is put at the end of an area may lie over the oldest",
         RING,
         "\t\tif (area->tail - area->head <= bytes)\n\t\t\treturn -1;\n",
@@ -2043,8 +2062,8 @@ FAULTS = [
     Fault(
         "what is copied to where another core read is a byte short",
         "src/base/bytes.c",
-        "are_aligned_alike(to, from)))\n\t\tbytes_move(to, from, length);",
-        "are_aligned_alike(to, from)))\n\t\tbytes_move(to, from, length - 1);",
+        "length < BYTES_MOVE_MIN && !is_slow(to, from))\n\t\tbytes_move(to, from, length);",
+        "length < BYTES_MOVE_MIN && !is_slow(to, from))\n\t\tbytes_move(to, from, length - 1);",
     ),
     Fault(
         "of several rings the same are polled each time",

@@ -323,7 +323,8 @@ static void lent__in_a_dialogue(void **state)
  * send has ended by then or the kernel refuses, so that it goes on with what nobody waits for. */
 static void lent__comes_back(void **state)
 {
-	const char *const options[] = {"bulk=auto", "cooperative_block=16k", "look_again=0", NULL};
+	const char *const options[] = {"bulk=auto", "cooperative_block=16k", "look_again=0",
+				       "bulk_ring=256k", NULL}; /* shorter than the message */
 
 	(void)state;
 	for (int refused = 0; refused < 2; refused++) {
@@ -412,7 +413,7 @@ static void lent__anywhere(void **state)
 					  64,
 					  offsetof(struct segment, small) - 64,
 					  SEGMENT_BASE + 32,
-					  SEGMENT_BASE + 768 * 1024 - 4096,
+					  SEGMENT_BASE + 1536 * 1024 - 4096,
 					  UINT32_MAX - 63};
 	struct pair pair;
 

@@ -67,7 +67,7 @@ static void accept__only_what_cannot_change_its_size(void **state)
 	accept_refuses(file_make(SIZE, false, SEALS)); /* no magic */
 	accept_refuses(file_make(SEGMENT_BASE, true, SEALS)); /* too small to have an area */
 	accept_refuses(file_make(0, false, SEALS));
-	accept_refuses(file_make(SEGMENT_BASE + (32 << 20), true, SEALS));
+	accept_refuses(file_make(SEGMENT_BASE + (64 << 20), true, SEALS));
 	assert_int_equal(pipe(pipes), 0);
 	close(pipes[1]);
 	accept_refuses(pipes[0]);
@@ -176,8 +176,8 @@ static void create__area_for_bulk(void **state)
 		assert_int_equal(segment_create(&endpoint->base, &ring, &fd), 0);
 		copy = dup(fd);
 		segment_enlarge(&endpoint->base, &ring, AREA_BULK);
-		assert_int_equal(ring.areas[AREA_BULK].size, small ? 0 : 132 * 1024);
-		assert_int_equal(allocated(copy), SEGMENT_BASE + (small ? 0 : 132 * 1024));
+		assert_int_equal(ring.areas[AREA_BULK].size, small ? 0 : 520 * 1024);
+		assert_int_equal(allocated(copy), SEGMENT_BASE + (small ? 0 : 520 * 1024));
 		assert_int_equal(ring.areas[AREA_LARGE].size, 0);
 		assert_true(ring.fd >= 0);
 		segment_enlarge(&endpoint->base, &ring, AREA_LARGE);

@@ -13,10 +13,15 @@
 #include "base/limits.h"
 #include "transport/shm/shm.h"
 
-enum { BULK_AREA_MIN = 128 * 1024 }; /* a shorter one for bulk is of no use */
+enum {
+	BULK_AREA_FROM = 256 * 1024, /* a shorter ring has no area for bulk */
+	/* So long that its lines have left the sender's own cache for a common one before they are read, where that is
+	 * faster than from one core's cache to the other's; the beginning is used again as soon as all is read. */
+	BULK_AREA_RINGS = 2,
+};
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
 
-#define SEGMENT_SIZE_MAX (SEGMENT_BASE + 24u * 1024 * 1024) /* one and a half times option bulk_ring's max */
+#define SEGMENT_SIZE_MAX (SEGMENT_BASE + 48u * 1024 * 1024) /* three times option bulk_ring's max */
 
 /* Where a ring begins: elsewhere in each process's segments. Who polls many silent rings, all in the same place of
  * their pages, would look at more lines of one set of its cache than that has. Slots begin in pairs. */
@@ -28,8 +33,8 @@ static uint32_t segment_first(const struct transport_owner *owner)
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p)
 {
 	uint64_t large = (owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	uint64_t bulk = (large / 2 + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	uint64_t size = SEGMENT_BASE + large + (bulk < BULK_AREA_MIN ? 0 : bulk);
+	uint64_t bulk = large < BULK_AREA_FROM ? 0 : BULK_AREA_RINGS * large;
+	uint64_t size = SEGMENT_BASE + large + bulk;
 	int fd = limits_descriptor(memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	char remedy[LIMITS_REMEDY_MAX];
 	void *memory;
