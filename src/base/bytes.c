@@ -21,9 +21,8 @@ enum {
 	LEARN_PAGE = 4096,
 };
 
-bool bytes_slow_unlike, bytes_slow_ahead;
-static bool bytes_in_one;     /* the processor has `rep movsb` fast */
-static bool bytes_in_vectors; /* and vectors of 32 bytes */
+bool bytes_slow_unlike, bytes_slow_ahead, bytes_in_vectors;
+static bool bytes_in_one; /* the processor has `rep movsb` fast */
 
 /* To whole vectors: a load that crosses lines costs less than such a store. */
 #ifdef __x86_64__

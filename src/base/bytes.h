@@ -24,6 +24,8 @@ enum {
 /* Whether the C library is slow with long copies between addresses that are not aligned alike (within 64 bytes), or
  * whose destination is less than 64 bytes ahead of the source as seen within a page. Vectors, or steps, are not. */
 extern bool bytes_slow_unlike, bytes_slow_ahead;
+/* Whether the processor has vectors of 32 bytes. */
+extern bool bytes_in_vectors;
 
 /* Find that out, and whether `rep movsb` is fast, once in a process: some ten microseconds. */
 void bytes_learn(void);

@@ -1144,6 +1144,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "steps leave out the rest",
+        BYTES,
+        "\t\tmemcpy(out, in, BYTES_STEP);\n\tmemcpy(out, in, length);\n",
+        "\t\tmemcpy(out, in, BYTES_STEP);\n",
+    ),
+    Fault(
         "vectors leave out the rest",
         BYTES,
         "\t\t_mm256_store_si256((void *)(out + 96), d);\n\t}\n\tmemcpy(out, in, length);\n",

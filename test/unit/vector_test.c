@@ -99,19 +99,21 @@ static void copy__all_alignments(void **state)
 {
 	static unsigned char from[3 * BYTES_STEP + 256], to[sizeof(from)];
 	static const size_t lengths[] = {1, BYTES_STEP - 1, BYTES_STEP, BYTES_STEP + 1, 2 * BYTES_STEP, 3 * BYTES_STEP};
-	bool unlike, ahead;
+	bool unlike, ahead, vectors;
 
 	(void)state;
 	bytes_learn();
 	unlike = bytes_slow_unlike;
 	ahead = bytes_slow_ahead;
+	vectors = bytes_in_vectors;
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (unsigned char)(i % 251);
-	for (unsigned turn = 0; turn < 8 * 16 * 6; turn++) {
-		size_t length = lengths[turn / 8 % 6], out = 1 + turn / 48 * 4, in = 61;
+	for (unsigned turn = 0; turn < 16 * 16 * 6; turn++) {
+		size_t length = lengths[turn / 16 % 6], out = 1 + turn / 96 * 4, in = 61;
 
 		bytes_slow_unlike = turn & 1;
 		bytes_slow_ahead = turn & 4;
+		bytes_in_vectors = vectors && (turn & 8);
 		memset(to, 0xee, sizeof(to));
 		(turn & 2 ? bytes_copy_over : bytes_copy)(to + out, from + in, length);
 		assert_memory_equal(to + out, from + in, length);
@@ -120,6 +122,7 @@ static void copy__all_alignments(void **state)
 	}
 	bytes_slow_unlike = unlike;
 	bytes_slow_ahead = ahead;
+	bytes_in_vectors = vectors;
 }
 
 static void slice__covers_in_order_what_fits(void **state)
