@@ -140,7 +140,8 @@ struct thole_completion {
 };
 
 /* Called for each completion of an operation that was started with request_p NULL, from inside the call that completes
- * it: progress, or a call that starts it, cancels it, or gives a message back to matching.
+ * it: progress, or a call that starts an operation (which makes progress where it finds no room), cancels it, or gives
+ * a message back to matching.
  * It may record the completion and must not call Thole. */
 typedef void thole_complete_fn(void *arg, const struct thole_completion *completion);
 

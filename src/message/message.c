@@ -17,6 +17,7 @@
 
 enum {
 	SEND_SHORT_MAX = 8192, /* what may go as one piece, if the transport agrees */
+	LOOK_TURNS = 32,       /* a link is looked at in one of several */
 };
 
 /* ---- What happens to a request that has been handed over ----------------------------------------- */
@@ -399,6 +400,23 @@ int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_
 	return error;
 }
 
+/* There was no room, or it waits behind what found none. That there is some again may have come already, and its user
+ * may look at nothing for long: look now, and again each time that twice as much waits. */
+static void message_look(struct peer *peer)
+{
+	struct transport_owner *owner = &peer->endpoint->base;
+
+	if (peer->backlog_count & (peer->backlog_count - 1))
+		return;
+	for (int turn = 0; turn < LOOK_TURNS && peer->backlog_count; turn++) {
+		for (int i = 0; i < TRANSPORTS; i++)
+			if (transport_is_polled(owner, i))
+				transports[i]->progress(owner);
+		peer_backlog_push(peer->endpoint);
+	}
+	message_transmit(peer);
+}
+
 int message_start(struct thole_request *request, struct thole_request **request_p)
 {
 	struct peer *peer = request->peer;
@@ -409,11 +427,14 @@ int message_start(struct thole_request *request, struct thole_request **request_
 	if (request_p)
 		*request_p = request;
 	error = message_submit(request);
-	if (error)
+	if (error) {
 		request_free(request);
-	else
-		endpoint_carry(peer->endpoint, peer, length); /* the request may have ended */
-	return error;
+		return error;
+	}
+	endpoint_carry(peer->endpoint, peer, length); /* the request may have ended */
+	if (peer->backlog_count)
+		message_look(peer);
+	return 0;
 }
 
 int message_reach(struct peer *peer)

@@ -2325,6 +2325,18 @@ FAULTS = [
         "pair->asked + 1)",
     ),
     Fault(
+        "who finds no room waits until somebody looks",
+        MESSAGE,
+        "\tif (peer->backlog_count)\n\t\tmessage_look(peer);",
+        "",
+    ),
+    Fault(
+        "who finds no room looks once, and the link was not polled",
+        MESSAGE,
+        "turn < LOOK_TURNS && peer->backlog_count",
+        "turn < 1 && peer->backlog_count",
+    ),
+    Fault(
         "an answer that was lost with its queue is waited for",
         "src/transport/verbs/bulk.c",
         "fetch->state == FETCH_PULLED || fetch->state == FETCH_ASKED",

@@ -283,6 +283,27 @@ static void test_asks_once(void **state)
 	end();
 }
 
+/* Who looks at nothing after what it sends has room for each message all the same: where it finds none, it looks. */
+static void test_never_looks(void **state)
+{
+	enum { MESSAGES = 1000 };
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	process_compute(bench.process[0], 1000 * MILLISECOND);
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0,
+					    THOLE_INJECT, NULL, NULL), 0);
+		world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+		assert_int_equal(bench.ended, 2 + 2 * (i + 1));
+	}
+	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
 /* What was under way goes on by the next queue, where it was: not from its beginning. */
 static void test_next_queue(void **state)
 {
@@ -918,6 +939,7 @@ int main(void)
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_asks_once),
+		cmocka_unit_test(test_never_looks),
 		cmocka_unit_test(test_next_queue),
 		cmocka_unit_test(test_many_reads),
 		cmocka_unit_test(test_post_refused),

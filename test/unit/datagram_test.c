@@ -276,6 +276,33 @@ static void exchange__all_lengths(void **state)
 	pair_close(&pair);
 }
 
+/* Who looks at nothing after what it sends has room for each message all the same: what the peer has acknowledged lies
+ * in its socket, where it looks when it finds none. */
+static void exchange__sender_never_looks(void **state)
+{
+	enum { MESSAGES = 1000, LENGTH = 2000 };
+	void *out = pair_filled(1, LENGTH), *in = malloc(LENGTH);
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, LENGTH);
+	for (int i = 0; i < MESSAGES; i++) {
+		uint64_t start_ns = clock_now_ns();
+		struct thole_request *receive;
+
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, LENGTH, 1, UINT64_MAX, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, out, LENGTH, 1, 0, THOLE_INJECT | THOLE_QUIET, NULL,
+					    NULL), 0);
+		while (!thole_test(pair.b, receive, NULL))
+			assert_true(clock_now_ns() - start_ns < FINISH_NS_MAX / 10);
+	}
+	pair_check(1, in, LENGTH);
+	free(out);
+	free(in);
+	pair_close(&pair);
+}
+
 static void exchange__net_eager_max_decides(void **state)
 {
 	static const char *const small[] = {HOST_A, "net_eager_max=1000", NULL};
@@ -835,6 +862,7 @@ int main(void)
 		cmocka_unit_test(open__integrity_that_cannot_be_had),
 		cmocka_unit_test(address__says_where),
 		cmocka_unit_test(exchange__all_lengths),
+		cmocka_unit_test(exchange__sender_never_looks),
 		cmocka_unit_test(exchange__net_eager_max_decides),
 		cmocka_unit_test(exchange__net_eager_alone_decides),
 		cmocka_unit_test(exchange__net_eager_alone_after_a_transfer),

@@ -318,6 +318,37 @@ static void publish__not_while_memory_is_lent(void **state)
 	pair_close(&pair);
 }
 
+/* An answer lies in memory of the asker, who looks at nothing and sends on: he has that memory and his slots back when
+ * he finds no room, since then he looks, and so handles the answer. */
+static void push__asker_never_looks(void **state)
+{
+	enum { MESSAGES = 4 * RING_SLOTS };
+	static uint8_t bytes[1000], there[1000];
+	struct thole_request *receive;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	pair_progress(&pair, 20);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	thole_progress(pair.b);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	assert_true(shm_link(in_of(&pair)->peer)->out.lent_until > 0);
+	for (int i = 0; i < MESSAGES; i++) {
+		bool done = false;
+
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, there, sizeof(there), 2, UINT64_MAX, 0, NULL,
+					    &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 10, 2, 0, THOLE_INJECT | THOLE_QUIET, NULL,
+					    NULL), 0);
+		for (int turn = 0; turn < 100 * PUBLISH_POLLS && !done; turn++)
+			done = thole_test(pair.b, receive, NULL);
+		assert_true(done);
+	}
+	pair_close(&pair);
+}
+
 /* A piece of a message of 64 KiB, by itself. */
 static void push_half(struct pair *pair, const char *bytes, bool first)
 {
@@ -625,6 +656,7 @@ int main(void)
 		cmocka_unit_test(poll__payload_longer_than_its_slots),
 		cmocka_unit_test(pieces__of_dialogues_and_streams),
 		cmocka_unit_test(publish__not_while_memory_is_lent),
+		cmocka_unit_test(push__asker_never_looks),
 		cmocka_unit_test(publish__not_amid_a_message),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
