@@ -1021,6 +1021,8 @@ static void traffic_step(struct process *process)
 		process->drained = endpoint_drained(process->endpoint);
 		if (process->drained || world->now_ns - player->closing_ns > CLOSE_LIMIT_NS)
 			traffic_close(process);
+		else
+			endpoint_hasten(process->endpoint);
 		return;
 	} else if (world->now_ns >= process->act_ns) {
 		if (traffic->plan.screen)

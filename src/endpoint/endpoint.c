@@ -221,24 +221,23 @@ int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_end
 	return error;
 }
 
-static bool endpoint_has_arrived(struct thole_endpoint *endpoint, bool soon)
+bool endpoint_drained(const struct thole_endpoint *endpoint)
 {
-	struct transport_owner *owner = &endpoint->base;
+	const struct transport_owner *owner = &endpoint->base;
 	bool drained = list_empty(&endpoint->backlogged) && list_empty(&endpoint->stalled);
 
 	for (int i = transport_next(owner, -1); i < TRANSPORTS && drained; i = transport_next(owner, i))
-		drained = !transports[i]->drained || transports[i]->drained(owner, soon);
+		drained = !transports[i]->drained || transports[i]->drained(owner);
 	return drained;
 }
 
-bool endpoint_drained(struct thole_endpoint *endpoint)
+void endpoint_hasten(struct thole_endpoint *endpoint)
 {
-	return endpoint_has_arrived(endpoint, true);
-}
+	struct transport_owner *owner = &endpoint->base;
 
-bool endpoint_settled(struct thole_endpoint *endpoint)
-{
-	return endpoint_has_arrived(endpoint, false);
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->hasten)
+			transports[i]->hasten(owner);
 }
 
 /* Peers must get what was reported complete; progress that long. */
@@ -246,8 +245,10 @@ static void endpoint_drain(struct thole_endpoint *endpoint)
 {
 	uint64_t start_ns = clock_now_ns();
 
-	while (!endpoint_drained(endpoint) && clock_now_ns() - start_ns < endpoint->base.options.close_timeout)
+	while (!endpoint_drained(endpoint) && clock_now_ns() - start_ns < endpoint->base.options.close_timeout) {
+		endpoint_hasten(endpoint);
 		endpoint_progress(endpoint);
+	}
 }
 
 /* In a match queue or out of it, what was held for them is ours. */

@@ -61,11 +61,10 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns);
 /* When it has to be advanced next though nothing arrives; UINT64_MAX: never. */
 uint64_t endpoint_deadline(const struct thole_endpoint *endpoint);
-/* Whether all that was sent has reached its peers, but those that are gone. Who asks waits for it: peers are to say it
- * at once. */
-bool endpoint_drained(struct thole_endpoint *endpoint);
-/* The same of who only looks. */
-bool endpoint_settled(struct thole_endpoint *endpoint);
+/* Whether all that was sent has reached its peers, but those that are gone. */
+bool endpoint_drained(const struct thole_endpoint *endpoint);
+/* Somebody waits for that: peers are to say it at once. */
+void endpoint_hasten(struct thole_endpoint *endpoint);
 /* Free everything, and say nothing to anybody. */
 void endpoint_vanish(struct thole_endpoint *endpoint);
 

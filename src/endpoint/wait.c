@@ -487,12 +487,12 @@ int thole_tend(struct thole_endpoint *endpoint)
 	bool drained;
 
 	endpoint_lock(endpoint);
-	drained = endpoint_settled(endpoint);
+	drained = endpoint_drained(endpoint);
 	if (!drained && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && !endpoint->base.simulated) {
 		endpoint_maintain(endpoint, clock_now_ns());
 		for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
 			;
-		drained = endpoint_settled(endpoint);
+		drained = endpoint_drained(endpoint);
 	}
 	endpoint_unlock(endpoint);
 	return !drained;

@@ -186,9 +186,11 @@ struct transport {
 	 * nobody does. */
 	void (*withdraw)(struct transport_owner *owner);
 	void (*close)(struct transport_owner *owner);
-	/* Whether whatever was pushed has reached its peers, but those that are gone. soon: somebody waits for it, so
-	 * peers are asked to say it at once. NULL: it has, once pushed. */
-	bool (*drained)(struct transport_owner *owner, bool soon);
+	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
+	bool (*drained)(const struct transport_owner *owner);
+	/* Somebody waits for that: peers are to say it at once, and are told what they wait for. NULL: they are soon in
+	 * any case. */
+	void (*hasten)(struct transport_owner *owner);
 	/* An answer is awaited to what went to this peer by another transport: find out if it dies. NULL: none is. */
 	void (*watch)(struct transport_peer *peer);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */

@@ -110,7 +110,7 @@ FAULTS = [
     Fault(
         "what is sent and waits for room is not tended",
         WAIT,
-        "\tdrained = endpoint_settled(endpoint);\n\tif (!drained",
+        "\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
         "\tdrained = true;\n\tif (!drained",
     ),
     Fault(
@@ -2296,9 +2296,9 @@ FAULTS = [
     ),
     Fault(
         "who looks after what was sent has peers say at once what they handled",
-        "src/transport/verbs/records.c",
-        "if (!soon)",
-        "if (!soon && pair->dead)",
+        WAIT,
+        "\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
+        "\tendpoint_hasten(endpoint);\n\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
     ),
     Fault(
         "the wire is taken for as slow as a read that waits for pages",

@@ -736,9 +736,8 @@ static int datagram_transmit(struct transport_owner *owner)
 	return (int)sent;
 }
 
-static bool datagram_drained(struct transport_owner *owner, bool soon)
+static bool datagram_drained(const struct transport_owner *owner)
 {
-	(void)soon; /* peers acknowledge soon in any case */
 	return engine_drained(&datagram_of(owner)->engine);
 }
 

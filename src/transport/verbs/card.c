@@ -432,16 +432,25 @@ uint64_t card_deadline(const struct card *card)
 	return deadline_ns;
 }
 
-bool card_drained(struct card *card, bool soon)
+bool card_drained(const struct card *card)
 {
-	bool drained = true;
+	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
+		const struct pair *pair = container_of(node, struct pair, node);
 
+		if (!pair->dead && !records_drained(pair))
+			return false;
+	}
+	return true;
+}
+
+void card_hasten(struct card *card)
+{
 	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
 		struct pair *pair = container_of(node, struct pair, node);
 
-		drained &= pair->dead || records_drained(pair, soon);
+		if (!pair->dead)
+			records_hasten(pair);
 	}
-	return drained;
 }
 
 void card_close(struct card *card)

@@ -382,8 +382,10 @@ int card_progress(struct card *card);
 /* What was pushed is out; continue bulk. Returns how much was done. */
 int card_transmit(struct card *card);
 uint64_t card_deadline(const struct card *card);
-/* Whether all that was sent was handled, and said to be; else it soon is. */
-bool card_drained(struct card *card, bool soon);
+/* Whether all that was sent was handled, and said to be. */
+bool card_drained(const struct card *card);
+/* See to it that it soon is. */
+void card_hasten(struct card *card);
 /* A receive was dealt with, and may be filled again. */
 void card_receive(struct card *card, uint32_t index);
 /* Where it is. */
@@ -475,8 +477,10 @@ void records_ended(struct card *card, uint32_t slot);
 void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length);
 /* Tell the peer what was handled, if there is something to tell. */
 void records_tell(struct pair *pair);
-/* Whether there is nothing to tell, and nothing to be told of; else either is done at once. */
-bool records_drained(struct pair *pair, bool soon);
+/* Whether there is nothing to tell, and nothing to be told of. */
+bool records_drained(const struct pair *pair);
+/* Either is done at once. */
+void records_hasten(struct pair *pair);
 /* Tell it that a chunk was written, where writes have no immediate data. There is room for a work. */
 void records_tell_chunk(struct pair *pair);
 void records_release(struct pair *pair);

@@ -213,7 +213,7 @@ static void pair_crowd_out(struct card *card, const struct pair *wanting)
 			victim = pair;
 			break;
 		}
-		records_drained(pair, true); /* it may be needed for what was handled only */
+		records_hasten(pair); /* it may be needed for what was handled only */
 		if (!victim && !(pair->state == PAIR_OPEN && card->now_ns - pair->open_ns < CARD_HELD))
 			victim = pair;
 	}

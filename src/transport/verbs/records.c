@@ -237,19 +237,20 @@ static void records_owe(struct pair *pair, uint64_t when_ns)
 	card_wake(pair->card, when_ns);
 }
 
-bool records_drained(struct pair *pair, bool soon)
+bool records_drained(const struct pair *pair)
 {
-	if (!soon)
-		return list_empty(&pair->sent) && pair->owed_ns == UINT64_MAX;
+	return list_empty(&pair->sent) && pair->owed_ns == UINT64_MAX;
+}
+
+void records_hasten(struct pair *pair)
+{
 	if (pair->owed_ns != UINT64_MAX)
 		records_owe(pair, pair->card->now_ns);
-	if (list_empty(&pair->sent))
-		return pair->owed_ns == UINT64_MAX;
-	if (pair->asked < pair->next && pair->state == PAIR_OPEN && !pair->again && pair_has_room(pair)) {
+	if (!list_empty(&pair->sent) && pair->asked < pair->next && pair->state == PAIR_OPEN && !pair->again &&
+	    pair_has_room(pair)) {
 		pair->asked = pair->next;
 		note_post(pair, HEAD_SOON);
 	}
-	return false;
 }
 
 static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)

@@ -479,9 +479,14 @@ static void verbs_close(struct transport_owner *owner)
 	transport_set_polled(owner, TRANSPORT_VERBS, false);
 }
 
-static bool verbs_drained(struct transport_owner *owner, bool soon)
+static bool verbs_drained(const struct transport_owner *owner)
 {
-	return card_drained(card_of(owner), soon);
+	return card_drained(card_of(owner));
+}
+
+static void verbs_hasten(struct transport_owner *owner)
+{
+	card_hasten(card_of(owner));
 }
 
 /* By the connection peers hear of the end of ours. */
@@ -725,6 +730,7 @@ const struct transport verbs_transport = {
 	.open = verbs_open,
 	.close = verbs_close,
 	.drained = verbs_drained,
+	.hasten = verbs_hasten,
 	.notify_close = verbs_notify_close,
 	.reaches = verbs_reaches,
 	.connect = verbs_connect,
