@@ -5,8 +5,9 @@
     cards     the same, with soft-RoCE: adapters for remote DMA made of any network interface
     guest     guest("command") runs it in a guest of `bed`, asserts that it ended well, and returns its result
 
-A test that is marked `later_kernel` runs on a kernel of the next Debian, too, in `make test-all`; any other does only
-if `--kernel` names that one's series.
+A test that is marked `quick_on` runs on one kernel, that of the named series, but in `make test-all`. One that is
+marked `later_kernel` runs there on a kernel of the next Debian, too; any other does only if `--kernel` names that one's
+series.
 
 Where there is no QEMU, or no kernel can be fetched, all are skipped with the reason.
 """
@@ -37,9 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[BUILD] = Path(config.getoption("--build")).resolve()
     config.addinivalue_line("markers", "later_kernel: in `make test-all` on a kernel of the next Debian, too")
+    config.addinivalue_line("markers", "quick_on(series): on other kernels in `make test-all` only")
 
 
 BUILD = pytest.StashKey[Path]()
+FULL = os.environ.get("MPI_TESTS") == "full"
 
 
 @functools.lru_cache
@@ -61,9 +64,16 @@ def find_later(build: Path) -> kernels.Kernel | kernels.Missing:
         return trouble
 
 
-def choose_kernels(found: Sequence[kernels.Kernel], wanted: str, also_later: bool, build: Path) -> list[Any]:
-    """Those that a test runs on, as its parameters."""
-    chosen = [pytest.param(kernel, id=kernel.series) for kernel in found if wanted in ("", kernel.series)]
+def choose_kernels(
+    found: Sequence[kernels.Kernel], wanted: str, quick: str, also_later: bool, build: Path
+) -> list[Any]:
+    """Those that a test runs on, as its parameters; on all but `quick` it is skipped."""
+    skip = pytest.mark.skip(reason="make test-all runs it on this kernel, too")
+    chosen = [
+        pytest.param(kernel, marks=[] if quick in ("", kernel.series) else skip, id=kernel.series)
+        for kernel in found
+        if wanted in ("", kernel.series)
+    ]
     if chosen if wanted else not also_later:
         return chosen
     later = find_later(build)
@@ -83,9 +93,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         skip = pytest.mark.skip(reason=str(found))
         metafunc.parametrize("kernel", [pytest.param(None, marks=skip, id="none")], scope="session")
         return
-    marks = [mark.name for mark in metafunc.definition.iter_markers()]
-    also_later = "later_kernel" in marks and os.environ.get("MPI_TESTS") == "full"
-    chosen = choose_kernels(found, metafunc.config.getoption("--kernel"), also_later, metafunc.config.stash[BUILD])
+    wanted = metafunc.config.getoption("--kernel")
+    quick = metafunc.definition.get_closest_marker("quick_on")
+    chosen = choose_kernels(
+        found,
+        wanted,
+        quick.args[0] if quick and not FULL and not wanted else "",
+        FULL and metafunc.definition.get_closest_marker("later_kernel") is not None,
+        metafunc.config.stash[BUILD],
+    )
     metafunc.parametrize("kernel", chosen, scope="session")
 
 

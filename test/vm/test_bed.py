@@ -9,6 +9,8 @@ from pathlib import Path
 import guest as guests
 import pytest
 
+pytestmark = pytest.mark.quick_on("6.1")
+
 
 def test_command(bed: guests.Bed, build: Path, guest: Callable[..., guests.Result]) -> None:
     """Status, output, files and kernel log come back; a unit test of ours passes; the host's root stays as it is."""

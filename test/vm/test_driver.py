@@ -115,6 +115,7 @@ def test_ether(driver: Run, build: Path) -> None:
     assert driver(f"{command}\nip link del va", cpus=2).output.split() == FRAMES + INTERFACES
 
 
+@pytest.mark.quick_on("6.12")
 def test_links(driver: Run, build: Path) -> None:
     """The link by itself, between two namespaces; endpoints that use it beside UDP, which stops amid messages;
     and endpoints that speak MXoE by it."""
@@ -144,6 +145,7 @@ def test_networks(driver: Run, build: Path) -> None:
     )
 
 
+@pytest.mark.quick_on("6.1")
 def test_load(driver: Run, build: Path) -> None:
     """A hundred times, each time used, and left to the end of a process that has pages pinned."""
     once = f"$k rmmod thole; $k insmod $m; {build}/test/vm/thole-driver-events exit >/out/said"
@@ -197,7 +199,7 @@ def test_amid(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     assert said == [f"{side}_{what}" for what in AMID for side in ("fetch", "serve")]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(2 if FULL else 1))
 def test_fuzz(driver: Run, build: Path, seed: int) -> None:
     calls = 100000 if FULL else 4000
     driver(f"{VETH.format(9000)}\n{build}/test/vm/thole-driver-fuzz {seed} {calls}\nip link del va", cpus=2)
@@ -231,6 +233,7 @@ def test_pulled(driver: Run, build: Path) -> None:
     assert said.count("there after") == 2 * len(ways)
 
 
+@pytest.mark.quick_on("6.1")
 def test_killed(driver: Run, build: Path) -> None:
     """Ranks killed amid large messages between hosts: the survivors hear of it, and lose nothing. `make test-all` has
     more of them, the stress test on two hosts and with losses, and ways that end."""
@@ -243,6 +246,7 @@ def test_killed(driver: Run, build: Path) -> None:
     driver(command, cpus=2)
 
 
+@pytest.mark.quick_on("6.12")
 def test_others(driver: Run, build: Path) -> None:
     """A user without rights, and one who is root of a user namespace and has a network of its own: no more than its own
     memory, and within its own limit."""

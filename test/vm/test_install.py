@@ -58,6 +58,7 @@ def files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
+@pytest.mark.quick_on("6.1")
 def test_driver(kernel: kernels.Kernel, build: Path, system: Path, thole: Thole, guest: Run) -> None:
     """Compiled by DKMS of the sources alone; the kernel takes it; removed, nothing is left but what was edited."""
     if os.geteuid() != 0:

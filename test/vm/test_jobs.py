@@ -109,12 +109,6 @@ def loading(kernel: kernels.Kernel, build: Path, where: str) -> Loading:
     return Loading(*(line if where == "both" else f"if [ $(hostname) = g1 ]; then {line}; fi" for line in lines))
 
 
-def quick_on(kernel: kernels.Kernel, series: str) -> None:
-    """In `make test` each job runs on one kernel."""
-    if not FULL and kernel.series != series:
-        pytest.skip("make test-all runs it on this kernel, too")
-
-
 # ---- By the driver -------------------------------------------------------------------------------------
 
 
@@ -123,9 +117,9 @@ def quick_on(kernel: kernels.Kernel, series: str) -> None:
 WANTED = "if [ -e /dev/thole ]; then export THOLE_DRIVER=required; fi"
 
 
+@pytest.mark.quick_on("6.12")
 def test_driver(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> None:
     """A user without rights, the driver in both guests: it carries all frames."""
-    quick_on(kernel, "6.12")
     groups = GROUPS if FULL else ["modes", "types", "threads"]
     load = loading(kernel, build, "both")
     said = jobs.run(jobs.conform("mpich", "--small", *groups, link="driver"), NOBODY, load).output
@@ -227,8 +221,8 @@ def assert_by_adapters(seen: dict[str, int]) -> None:
 
 
 @pytest.mark.later_kernel
-def test_adapters(card_jobs: Jobs, kernel: kernels.Kernel) -> None:
-    quick_on(kernel, "6.1")
+@pytest.mark.quick_on("6.1")
+def test_adapters(card_jobs: Jobs) -> None:
     groups = GROUPS if FULL else ["modes", "types", "threads"]
     said = card_jobs.run(card_jobs.conform("mpich", "--small", *groups, verbs="required")).output
     assert_conformed(said, groups)
