@@ -1188,8 +1188,8 @@ FAULTS = [
     Fault(
         "memory is lent of which its owner was told that it is free",
         RING,
-        "\tring->credited = ring->handled;\n\tring->run_start = ring->run_end = 0;\n",
-        "\tring->credited = ring->handled;\n",
+        "\tring->bytes = 0;\n\tring->run_start = ring->run_end = 0;\n",
+        "\tring->bytes = 0;\n",
     ),
     # ---- Who comes to the door
     Fault(
@@ -1306,6 +1306,48 @@ FAULTS = [
         RING,
         "!ring->held || ring->polls >= PUBLISH_POLLS_AMID",
         "!ring->held",
+    ),
+    Fault(
+        "an answer borrows for a part of it",
+        RING,
+        "back->borrowed = back->run_end - back->run_start >= whole;",
+        "back->borrowed = true;",
+    ),
+    Fault(
+        "an area of messages that cross does not start again at its front",
+        RING,
+        "if (area->live > 0 && front > 0 && area->tail > front)",
+        "if (area->live == UINT32_MAX)",
+    ),
+    Fault(
+        "what records have told is told again",
+        RING,
+        "ring->handled - ring->credited >= PUBLISH_SLOTS",
+        "ring->handled - ring->published >= PUBLISH_SLOTS",
+    ),
+    Fault(
+        "what records have told still counts as owed",
+        RING,
+        "\tring->bytes = 0;\n\tring->run_start",
+        "\tring->run_start",
+    ),
+    Fault(
+        "a poll goes on behind a message of a dialogue",
+        RING,
+        "ring->ended = piece && ring->alone",
+        "ring->ended = 0 && ring->alone",
+    ),
+    Fault(
+        "a poll ends with each message of a stream",
+        RING,
+        "ring->alone = !(record->flags & RECORD_STREAM);",
+        "ring->alone = true;",
+    ),
+    Fault(
+        "long messages that cross are read before they are written",
+        BULK,
+        "list_empty(&link->fetches) ? BULK_SHARE",
+        "true ? BULK_SHARE",
     ),
     Fault("what is dear is tried as often as what is not", CHOOSE, "return wanted < least ?", "return 1 ?"),
     Fault(

@@ -319,6 +319,53 @@ static void lent__in_a_dialogue(void **state)
 	pair_close(&pair);
 }
 
+/* Where long messages cross, all that there is room for is written before the other's is read, and each lies where its
+ * sender has just read. */
+static void crossed__is_written_before_it_is_read(void **state)
+{
+	const char *const options[] = {"bulk=ring", "look_again=0", NULL};
+	struct pair pair, back;
+
+	(void)state;
+	pair_open(&pair, options);
+	back = turned(&pair);
+	for (uint64_t turn = 0; turn < 6; turn++) {
+		uint8_t *from[2], *to[2];
+		struct thole_request *sends[2], *receives[2];
+		uint64_t most = 0; /* pushed in one poll */
+
+		for (int i = 0; i < 2; i++) {
+			const struct pair *side = i ? &back : &pair;
+
+			from[i] = pair_filled(2 * turn + (uint64_t)i, LENGTH);
+			to[i] = calloc(1, LENGTH);
+			assert_int_equal(
+				thole_recv(side->a, side->a_to_b, to[i], LENGTH, 1, 0, 0, NULL, &receives[i]), 0);
+			assert_int_equal(
+				thole_send(side->a, side->a_to_b, from[i], LENGTH, 1, 0, 0, NULL, &sends[i]), 0);
+		}
+		for (int i = 0; i < 8; i++) {
+			const struct pair *side = i % 2 ? &back : &pair;
+			uint64_t before = out_of(side)->produced;
+
+			thole_progress(side->a);
+			if (out_of(side)->produced - before > most)
+				most = out_of(side)->produced - before;
+		}
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(pair_finish(&pair, i ? pair.b : pair.a, receives[i], NULL), 0);
+			assert_int_equal(pair_finish(&pair, i ? pair.b : pair.a, sends[i], NULL), 0);
+			pair_check(2 * turn + 1 - (uint64_t)i, to[i], LENGTH);
+			assert_true(turn == 0 || most > LENGTH / (32 << 10));
+			assert_true(pieces(i ? &back : &pair, turn % 2) > 20);
+			assert_int_equal(pieces(i ? &back : &pair, turn % 2 == 0), 0);
+			free(from[i]);
+			free(to[i]);
+		}
+	}
+	pair_close(&pair);
+}
+
 /* A sender that was lent memory is taken over: the memory comes back once it has nothing more to write, whether its
  * send has ended by then or the kernel refuses, so that it goes on with what nobody waits for. */
 static void lent__comes_back(void **state)
@@ -1233,6 +1280,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(refused__before_anything, kernel_open),
 		cmocka_unit_test_setup(taken_over__then_refused, kernel_open),
 		cmocka_unit_test_setup(lent__in_a_dialogue, kernel_open),
+		cmocka_unit_test_setup(crossed__is_written_before_it_is_read, kernel_open),
 		cmocka_unit_test_setup(lent__comes_back, kernel_open),
 		cmocka_unit_test_setup(lent__is_not_written_by_its_owner, kernel_open),
 		cmocka_unit_test_setup(lent__anywhere, kernel_open),

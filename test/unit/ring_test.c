@@ -363,6 +363,20 @@ static void push_half(struct pair *pair, const char *bytes, bool first)
 			 0);
 }
 
+/* Bytes of the last message, of 64 KiB, that lie in memory that it borrows. */
+static uint32_t lent_pieces(const struct ring_out *out)
+{
+	uint32_t bytes = 0, lent = 0;
+
+	for (uint64_t slot = out->produced; bytes < 65536;) {
+		const struct record *record = ring_slot(out->segment, --slot);
+
+		bytes += record->bytes;
+		lent += record->place & (uint32_t)PLACE_LENT ? record->bytes : 0;
+	}
+	return lent;
+}
+
 /* While a message of a dialogue comes in pieces, the memory of those that are here is held, so that the answer borrows
  * all of it, but not for ever: the other side may need it. */
 static void publish__not_amid_a_message(void **state)
@@ -400,11 +414,120 @@ static void publish__not_amid_a_message(void **state)
 		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 65536, 1, 0, THOLE_QUIET, NULL, NULL), 0);
 		place = ring_slot(answers->segment, answers->produced - 1)->place;
 		assert_int_equal((place & (uint32_t)PLACE_LENT) != 0, !late);
+		/* All of it or nothing. */
+		assert_int_equal(lent_pieces(answers), late ? 0 : 65536);
 		assert_int_equal(thole_recv(pair.a, pair.a_to_b, got, 65536, 1, UINT64_MAX, 0, NULL, &receive), 0);
 		assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
 	}
 	free(bytes);
 	free(got);
+	pair_close(&pair);
+}
+
+/* Both send and then receive. */
+struct crossing {
+	struct thole_endpoint *ends[2];
+	uint32_t peers[2];
+	struct thole_request *sends[2], *receives[2];
+	char *out[2], *in[2];
+};
+
+static void crossing_send(struct crossing *crossing, int side, uint64_t id)
+{
+	for (size_t i = 0; i < 65536; i++)
+		crossing->out[side][i] = (char)pair_byte(id << 1 | (uint64_t)side, i);
+	assert_int_equal(thole_recv(crossing->ends[side], crossing->peers[side], crossing->in[side], 65536, id,
+				    UINT64_MAX, 0, NULL, &crossing->receives[side]),
+			 0);
+	assert_int_equal(thole_send(crossing->ends[side], crossing->peers[side], crossing->out[side], 65536, id, 0, 0,
+				    NULL, &crossing->sends[side]),
+			 0);
+}
+
+static void crossing_finish(struct crossing *crossing, int side, uint64_t id)
+{
+	struct thole_completion completion;
+
+	for (int i = 0; !thole_test(crossing->ends[side], crossing->receives[side], &completion); i++)
+		assert_true(i < 100);
+	pair_check(id << 1 | (uint64_t)(1 - side), crossing->in[side], 65536);
+	assert_int_equal(thole_test(crossing->ends[side], crossing->sends[side], &completion), 1);
+}
+
+/* Where messages cross, each is written by the side that has just read there. At first only one side sends, whose
+ * message the other's is an answer to, or none does. */
+static void crossed__each_writes_what_it_read(void **state)
+{
+	static const char *const options[] = {"bulk=ring", "look_again=0", NULL};
+
+	(void)state;
+	for (int even = 0; even < 2; even++) {
+		struct pair pair, back;
+		struct crossing crossing;
+
+		pair_open(&pair, options);
+		connect_both(&pair);
+		back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+		crossing = (struct crossing){.ends = {pair.a, pair.b}, .peers = {pair.a_to_b, pair.b_to_a}};
+		for (int i = 0; i < 2; i++) {
+			crossing.out[i] = malloc(65536);
+			crossing.in[i] = malloc(65536);
+		}
+		if (!even)
+			slots_of(&pair, 1, 65536);
+		for (uint64_t id = 0; id < 40; id++) {
+			crossing_send(&crossing, 0, id);
+			crossing_send(&crossing, 1, id);
+			crossing_finish(&crossing, 0, id);
+			crossing_finish(&crossing, 1, id);
+			if (id < 2)
+				continue;
+			if (even) { /* both in their own memory, or both in the other's */
+				assert_int_equal(lent_pieces(out_of(&pair)), id % 2 ? 0 : 65536);
+				assert_int_equal(lent_pieces(out_of(&back)), id % 2 ? 0 : 65536);
+			} else {
+				assert_int_equal(lent_pieces(out_of(&pair)), 0);
+				assert_int_equal(lent_pieces(out_of(&back)), 65536);
+			}
+			assert_true(out_of(&pair)->areas[AREA_LARGE].head <= 3 * 65536);
+		}
+		for (int i = 0; i < 2; i++) {
+			free(crossing.out[i]);
+			free(crossing.in[i]);
+		}
+		pair_close(&pair);
+	}
+}
+
+/* A poll ends with a message, since its receiver answers, but not in a stream. */
+static void take__ends_with_a_message(void **state)
+{
+	static const char *const options[] = {"bulk=ring", "look_again=0", NULL};
+	struct thole_completion completion;
+	struct thole_request *receives[4];
+	char *bytes = pair_filled(1, 65536), *to = malloc(4 * 65536);
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	pair_progress(&pair, 20);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to + i * 65536, 65536, 1, UINT64_MAX, 0, NULL,
+					    &receives[i]), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 65536, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	}
+	thole_progress(pair.b);
+	assert_true(in_of(&pair)->next < out_of(&pair)->produced);
+	assert_int_equal(out_of(&pair)->produced - in_of(&pair)->next, 3 * 65536 / PIECE_STREAM);
+	thole_progress(pair.b);
+	assert_int_equal(in_of(&pair)->next, out_of(&pair)->produced);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(thole_test(pair.b, receives[i], &completion), 1);
+		pair_check(1, to + i * 65536, 65536);
+	}
+	free(bytes);
+	free(to);
 	pair_close(&pair);
 }
 
@@ -658,6 +781,8 @@ int main(void)
 		cmocka_unit_test(publish__not_while_memory_is_lent),
 		cmocka_unit_test(push__asker_never_looks),
 		cmocka_unit_test(publish__not_amid_a_message),
+		cmocka_unit_test(crossed__each_writes_what_it_read),
+		cmocka_unit_test(take__ends_with_a_message),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
 		cmocka_unit_test(several__in_order),

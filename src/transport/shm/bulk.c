@@ -25,7 +25,10 @@
 #include "transport/shm/shm.h"
 
 enum {
-	BULK_SHARE = 256 * 1024,  /* bytes pushed before the next poll */
+	BULK_SHARE = 256 * 1024,  /* bytes pushed before the next poll, */
+	/* or, while something is fetched from there, so many: what is read as soon as it is written, in a place that is
+	 * written again at once, is slower for both sides */
+	BULK_SHARE_CROSSED = 1 << 20,
 	PIECE_SOON = 128 * 1024,  /* transfers up to this long use half pieces, to overlap at all, */
 	PIECE_LATE = 512 * 1024,  /* and from this length on, and in streams, twice as long ones: each costs a wait */
 	COOPERATIVE_MIN = 32 * 1024,         /* below this a second system call costs more than it saves, */
@@ -646,7 +649,7 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 	const struct vector *vector = peer->owner->up->window(peer, serve->window);
 	struct record record = {.kind = RECORD_BULK_DATA, .length = RECORD_EXTERNAL, .tag = serve->id};
 	uint64_t piece_max = ring_piece_max(&link->out), piece = serve->piece;
-	uint64_t stop = serve->offset + BULK_SHARE;
+	uint64_t stop = serve->offset + (list_empty(&link->fetches) ? BULK_SHARE : BULK_SHARE_CROSSED);
 	int pushed = 0;
 
 	if (!vector) {

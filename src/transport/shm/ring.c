@@ -11,15 +11,18 @@
 
 /* ---- Areas: private to the producer --------------------------------------------------------------- */
 
-/* A place for `bytes` (a multiple of a line), or -1. Invariant: while anything is live, head != tail. */
-static int64_t area_take(struct area *area, uint32_t bytes)
+/* A place for `bytes` (a multiple of a line), or -1. At the front if more than `front` is free there; front 0: only if
+ * need be. Invariant: while anything is live, head != tail. */
+static int64_t area_take(struct area *area, uint32_t bytes, uint64_t front)
 {
 	uint32_t at;
 
 	if (area->live == 0)
 		area->head = area->tail = 0;
 	if (area->live == 0 || area->head > area->tail) {
-		if (area->size - area->head >= bytes)
+		if (area->live > 0 && front > 0 && area->tail > front)
+			at = 0;
+		else if (area->size - area->head >= bytes)
 			at = area->head;
 		else if (area->tail > bytes)
 			at = 0;
@@ -101,18 +104,24 @@ uint32_t ring_piece_max(struct ring_out *ring)
 static void ring_tell(struct ring_in *ring)
 {
 	ring->credited = ring->handled;
+	ring->bytes = 0;
 	ring->run_start = ring->run_end = 0;
 }
 
-/* A place in the other direction's segment, if there is one. */
-static bool ring_borrow(struct ring_out *ring, struct ring_in *back, uint32_t length, uint32_t *at_p)
+/* A place in the other direction's segment for what begins, or goes on, at offset of a payload of `whole` bytes, if
+ * there is one for all of it: if a part of each message borrowed, no area would ever be empty, and start again at its
+ * front. */
+static bool ring_borrow(struct ring_out *ring, struct ring_in *back, uint64_t offset, uint64_t whole, uint32_t length,
+			uint32_t *at_p)
 {
 	uint32_t bytes = (length + 63) & ~63u;
 
 	if (back->unanswered)
 		back->tries = LEND_TRIES;
 	back->unanswered = false;
-	if (back->run_end - back->run_start < bytes)
+	if (offset == 0)
+		back->borrowed = back->run_end - back->run_start >= whole;
+	if (!back->borrowed || back->run_end - back->run_start < bytes)
 		return false;
 	*at_p = back->run_start | (uint32_t)PLACE_LENT;
 	back->run_start += bytes;
@@ -211,8 +220,10 @@ static void ring_areas(const struct ring_out *ring, bool bulk, uint32_t length, 
 	*last_p = AREA_LARGE;
 }
 
-/* Put a payload into an area. *at_p is in the segment of this direction, with PLACE_LENT in the other's. */
-static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, struct placement *placed, uint32_t *at_p)
+/* Put a payload into an area; with `front`, where that of the message before the last was, if it can be. *at_p is in
+ * the segment of this direction, with PLACE_LENT in the other's. */
+static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, uint64_t front,
+		      struct placement *placed, uint32_t *at_p)
 {
 	struct ring_out *ring = &shm_link(peer)->out;
 	uint32_t bytes = (length + 63) & ~63u, first, last;
@@ -230,7 +241,7 @@ static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, s
 			 * A stream, whose consumer lags behind, is better off with all of the area. */
 			if (turn == 0 && area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE)
 				ring_reclaim(ring);
-			at = area->size ? area_take(area, bytes) : -1;
+			at = area->size ? area_take(area, bytes, front) : -1;
 			if (at >= 0) {
 				*placed = (struct placement){.area = i, .end = area->head};
 				*at_p = ring_at(shm_link(peer), area->base + at, i == AREA_LENT);
@@ -393,8 +404,9 @@ __attribute__((noinline)) static const char *ring_fill_outside(struct transport_
 	uint32_t at;
 	char *outside;
 
-	if ((bulk || !ring_borrow(ring, &link->in, length, &at)) &&
-	    ring_place(peer, bulk, length, &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
+	if ((bulk || !ring_borrow(ring, &link->in, offset, payload->length, length, &at)) &&
+	    ring_place(peer, bulk, length, offset == 0 && !bulk && !link->streaming ? payload->length : 0,
+		       &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
 		return NULL;
 	slot_fill(slot, record, RECORD_EXTERNAL, RECORD_INLINE_MAX / 8);
 	slot->place = at;
@@ -493,11 +505,17 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 	return (const char *)segment + place;
 }
 
-/* Of eager messages that might come by another way: how long they take is what choosing is about. */
+/* Of eager messages that might come by another way: how long they take is what choosing is about. When the last piece
+ * of one that is not in a stream is in its place, the poll ends: if both sides send at once, the next one may be here
+ * already, and would be taken before its receive is posted and the program's own next one is sent. From then on the two
+ * would not copy at the same time any more, but wait for each other. */
 static void ring_timed(struct ring_in *ring, const struct record *record, const void *payload, uint32_t length)
 {
 	struct transport_peer *peer = ring->peer;
+	bool piece = record->kind == RECORD_PIECE && peer->owner->up->placing(peer);
 
+	if (record->kind == RECORD_EAGER)
+		ring->alone = !(record->flags & RECORD_STREAM);
 	if (record->kind == RECORD_EAGER && record->length == RECORD_EXTERNAL)
 		choose_eager_begin(peer, record, length, ring_ready(ring));
 	peer->owner->up->delivered(peer, record, payload, length);
@@ -507,6 +525,7 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 		choose_eager_piece(peer, 0);
 	else if (!peer->owner->up->placing(peer))
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
+	ring->ended = piece && ring->alone && !peer->owner->up->placing(peer);
 }
 
 /* A record's private copy, since the producer could still write to the slot. */
@@ -613,11 +632,12 @@ int ring_take(struct ring_in *ring)
 			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
 		ring_handle(ring, ring_slot(ring->segment, ring->next));
 		ring->polls = 0;
-		if (ring->handled - ring->published >= PUBLISH_SLOTS || ring_is_due(ring))
+		if (ring->handled - ring->credited >= PUBLISH_SLOTS || ring_is_due(ring))
 			ring_publish(ring);
-		if (++n == RING_BURST)
-			return n;
+		if (++n == RING_BURST || ring->ended)
+			break;
 	}
+	ring->ended = false;
 	return n;
 }
 

@@ -161,10 +161,13 @@ struct ring_in {
 	uint64_t handled;   /* slots whose payload is not needed any more: next, but while one is handled */
 	uint64_t published; /* what segment->consumed says */
 	uint64_t credited;  /* what the producer was told by any way */
-	uint64_t bytes;     /* of payload in slots handled and not published */
+	uint64_t bytes;     /* of payload in slots handled and not credited */
 	uint32_t polls;     /* at the empty ring, in a row */
 	uint32_t tries;     /* how often memory is still held for answers; 0: this is a stream */
+	bool borrowed;      /* the answer that is being sent lies here */
 	bool unanswered;    /* payload was handled since one was last sent */
+	bool alone;         /* the long message that was last begun is not in a stream, */
+	bool ended;         /* and is in its place: the poll ends */
 	bool held;          /* what is not published yet, beyond PUBLISH_POLLS */
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
 	uint32_t run_end;   /* answers may borrow */
