@@ -95,4 +95,10 @@ static inline void prefetch_read(const void *address)
 	__builtin_prefetch(address, 0, 3);
 }
 
+/* For a line that is read once. */
+static inline void prefetch_once(const void *address)
+{
+	__builtin_prefetch(address, 0, 0);
+}
+
 #endif /* BASE_ATOMIC_H */

@@ -46,6 +46,7 @@ CONNECT = "src/transport/shm/connect.c"
 LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
+WALK = "src/transport/shm/walk.c"
 BULK = "src/transport/shm/bulk.c"
 BYTES = "src/base/bytes.c"
 SHM = "src/transport/shm/shm.c"
@@ -1160,6 +1161,22 @@ FAULTS = [
         SEGMENT,
         "BULK_AREA_RINGS = 2,",
         "BULK_AREA_RINGS = 1,",
+    ),
+    Fault(
+        "a stream that walks goes back to the front",
+        RING,
+        "if (front != ONWARD || area->size - area->head < bytes)",
+        "if (true)",
+    ),
+    Fault("each stream walks", WALK, "if (took_ps >= WALK_SLOW_PS)", "if (true)"),
+    Fault("walking is kept though it is no better", WALK, "else if (took_ps <= walk->stays_ps / 4 * 3)", "else if (true)"),
+    Fault("a try that was disturbed counts", WALK, "WALK_SAMPLES / 4]", "WALK_SAMPLES - 1]"),
+    Fault("any number of peers has a longer area", RING, " && shm->walks < WALKS_MAX)", ")"),
+    Fault(
+        "the area for streams lies over that for bulk",
+        SEGMENT,
+        "(1 + BULK_AREA_RINGS) * (uint64_t)ring->large",
+        "BULK_AREA_RINGS * (uint64_t)ring->large",
     ),
     Fault(
         "what is put at the end of an area may lie over the oldest",

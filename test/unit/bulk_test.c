@@ -460,7 +460,7 @@ static void lent__anywhere(void **state)
 					  64,
 					  offsetof(struct segment, small) - 64,
 					  SEGMENT_BASE + 32,
-					  SEGMENT_BASE + 1536 * 1024 - 4096,
+					  SEGMENT_BASE + 3584 * 1024 - 4096,
 					  UINT32_MAX - 63};
 	struct pair pair;
 

@@ -3,6 +3,9 @@
  * Rings: records in order with their payloads, laps and stamps, areas that fill up and drain, and what a producer that
  * is not correct may write. The records here are messages without a receive, so that they are found by probing.
  */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "message/message.h"
 #include "pair.h"
 
@@ -599,6 +602,100 @@ static void reclaim__more_than_was_produced(void **state)
 	pair_close(&pair);
 }
 
+/* ---- Streams that walk ------------------------------------------------------------------------------ */
+
+enum { STRIDE = 8192 };
+
+/* One message one way, which is received. */
+static void walk_message(struct pair *pair, uint64_t id, bool back)
+{
+	struct thole_endpoint *from = back ? pair->b : pair->a, *to = back ? pair->a : pair->b;
+	uint8_t *sent = pair_filled(id, STRIDE), *got = calloc(1, STRIDE);
+	struct thole_request *request;
+
+	assert_int_equal(thole_recv(to, back ? pair->a_to_b : pair->b_to_a, got, STRIDE, 3, 0, 0, NULL, &request), 0);
+	assert_int_equal(thole_send(from, back ? pair->b_to_a : pair->a_to_b, sent, STRIDE, 3, 0, THOLE_QUIET, NULL,
+				    NULL), 0);
+	assert_int_equal(pair_finish(pair, to, request, NULL), 0);
+	pair_check(id, got, STRIDE);
+	free(sent);
+	free(got);
+}
+
+/* The next copy is timed, and with it lines were seen to be slow. */
+static void walk_is_near(struct ring_out *out)
+{
+	for (int i = 0; i < WALK_SAMPLES; i++)
+		out->walk.samples[i] = 1000000;
+	out->walk.count = WALK_SAMPLES - 1;
+	out->walk.messages = 1;
+}
+
+/* A stream whose copies are slow goes through all of the longer area, over and over, though it is empty in between; a
+ * dialogue and a stream of other copies do not. */
+static void walk__through_the_longer_area(void **state)
+{
+	enum { LAP = 4 * 512 * 1024 / STRIDE };
+	struct ring_out *out;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"look_again=0", NULL});
+	connect_both(&pair);
+	out = out_of(&pair);
+	for (uint64_t i = 0; i < 20; i++) {
+		walk_message(&pair, i, false);
+		assert_true(out->areas[AREA_LARGE].head <= AREA_REUSE + STRIDE);
+	}
+	walk_is_near(out);
+	walk_message(&pair, 20, false);
+	assert_int_equal(out->walk.state, WALK_TRIES);
+	assert_int_equal(shm_of(&pair.a->base)->walks, 1);
+	for (uint64_t i = 0; i < 2 * LAP + 10; i++) {
+		walk_message(&pair, 21 + i, false);
+		assert_int_equal(out->areas[AREA_WALK].head, (i % LAP + 1) * STRIDE);
+		out->walk.state = i > LAP ? WALK_GOES : WALK_TRIES;
+	}
+	for (uint64_t i = 0; i < 10; i++) {
+		walk_message(&pair, i, true);
+		walk_message(&pair, i, false);
+	}
+	/* The first one was a stream's, for all that was known. */
+	assert_int_equal(out->areas[AREA_WALK].head, 11 * STRIDE);
+	assert_int_equal(pair_counter(pair.a, "bad_records") + pair_counter(pair.b, "bad_records"), 0);
+	pair_close(&pair);
+}
+
+/* Where there is no memory for it, or too many peers have one, streams stay where they were. */
+static void walk__refused(void **state)
+{
+	(void)state;
+	for (int full = 0; full < 2; full++) {
+		struct ring_out *out;
+		struct pair pair;
+
+		pair_open(&pair, (const char *const[]){"look_again=0", NULL});
+		connect_both(&pair);
+		out = out_of(&pair);
+		walk_message(&pair, 1, false);
+		walk_message(&pair, 2, false);
+		if (full) {
+			close(out->fd);
+			out->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		} else {
+			shm_of(&pair.a->base)->walks = WALKS_MAX;
+		}
+		walk_is_near(out);
+		for (uint64_t i = 0; i < 20; i++)
+			walk_message(&pair, i, false);
+		assert_int_equal(out->areas[AREA_WALK].size, 0);
+		assert_int_equal(out->walk.state, WALK_LOOKS);
+		assert_int_equal(out->walk.rest, WALK_REST_MIN);
+		assert_true(out->areas[AREA_LARGE].head <= AREA_REUSE + STRIDE);
+		pair_close(&pair);
+	}
+}
+
 /* ---- Several rings ---------------------------------------------------------------------------------- */
 
 enum { OTHERS = 21 };
@@ -785,6 +882,8 @@ int main(void)
 		cmocka_unit_test(take__ends_with_a_message),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
+		cmocka_unit_test(walk__through_the_longer_area),
+		cmocka_unit_test(walk__refused),
 		cmocka_unit_test(several__in_order),
 		cmocka_unit_test(several__all_are_polled),
 		cmocka_unit_test(several__all_have_their_turn),

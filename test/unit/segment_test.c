@@ -67,7 +67,7 @@ static void accept__only_what_cannot_change_its_size(void **state)
 	accept_refuses(file_make(SIZE, false, SEALS)); /* no magic */
 	accept_refuses(file_make(SEGMENT_BASE, true, SEALS)); /* too small to have an area */
 	accept_refuses(file_make(0, false, SEALS));
-	accept_refuses(file_make(SEGMENT_BASE + (64 << 20), true, SEALS));
+	accept_refuses(file_make(SEGMENT_BASE + (113 << 20), true, SEALS));
 	assert_int_equal(pipe(pipes), 0);
 	close(pipes[1]);
 	accept_refuses(pipes[0]);
@@ -163,31 +163,43 @@ static void create__large_area_comes_when_it_is_needed(void **state)
 	thole_endpoint_close(endpoint);
 }
 
-/* The area for pieces of bulk comes by itself, behind the large one. A ring that is too small for one has none. */
-static void create__area_for_bulk(void **state)
+/* The areas for pieces of bulk and for streams that walk come by themselves, behind the large one. A ring that is too
+ * small for them has none, and its consumer finds none. */
+static void create__areas_for_bulk_and_streams(void **state)
 {
 	(void)state;
 	for (int small = 0; small < 2; small++) {
 		const char *const bulk_options[] = {small ? "bulk_ring=248k" : "bulk_ring=260k", NULL};
 		struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, bulk_options);
+		const uint64_t large = (small ? 248 : 260) * 1024;
 		struct ring_out ring;
+		struct ring_in in = {0};
 		int fd, copy;
 
 		assert_int_equal(segment_create(&endpoint->base, &ring, &fd), 0);
 		copy = dup(fd);
+		assert_int_equal(segment_accept(&in, copy), 0);
+		assert_int_equal(in.half, large / 2);
+		assert_int_equal(in.walk_from, small ? in.size : SEGMENT_BASE + 3 * large);
+		segment_release_in(&in);
 		segment_enlarge(&endpoint->base, &ring, AREA_BULK);
 		assert_int_equal(ring.areas[AREA_BULK].size, small ? 0 : 520 * 1024);
 		assert_int_equal(allocated(copy), SEGMENT_BASE + (small ? 0 : 520 * 1024));
 		assert_int_equal(ring.areas[AREA_LARGE].size, 0);
 		assert_true(ring.fd >= 0);
 		segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
-		assert_int_equal(ring.areas[AREA_LARGE].size, (small ? 248 : 260) * 1024);
+		assert_int_equal(ring.areas[AREA_LARGE].size, large);
+		assert_int_equal(ring.fd < 0, small);
+		segment_enlarge(&endpoint->base, &ring, AREA_WALK);
+		assert_int_equal(ring.areas[AREA_WALK].size, small ? 0 : 4 * large);
 		assert_int_equal(allocated(copy), ring.size);
 		assert_int_equal(ring.fd, -1);
 		if (!small) {
-			memset(ring.areas[AREA_BULK].base, 2, ring.areas[AREA_BULK].size);
-			assert_ptr_equal(ring.areas[AREA_BULK].base + ring.areas[AREA_BULK].size,
+			assert_ptr_equal(ring.areas[AREA_BULK].base, ring.areas[AREA_LARGE].base + large);
+			assert_ptr_equal(ring.areas[AREA_WALK].base, ring.areas[AREA_BULK].base + 2 * large);
+			assert_ptr_equal(ring.areas[AREA_WALK].base + ring.areas[AREA_WALK].size,
 					 (char *)ring.segment + ring.size);
+			memset(ring.areas[AREA_BULK].base, 2, 6 * large);
 		}
 		segment_release_out(&ring);
 		close(copy);
@@ -297,7 +309,7 @@ int main(void)
 		cmocka_unit_test(accept__where_it_begins),
 		cmocka_unit_test(accept__a_descriptor_without_write),
 		cmocka_unit_test(create__large_area_comes_when_it_is_needed),
-		cmocka_unit_test(create__area_for_bulk),
+		cmocka_unit_test(create__areas_for_bulk_and_streams),
 		cmocka_unit_test(enlarge__refused),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 	};

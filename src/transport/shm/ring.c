@@ -7,18 +7,25 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "transport/shm/shm.h"
 
 /* ---- Areas: private to the producer --------------------------------------------------------------- */
 
+#define ONWARD UINT64_MAX
+
 /* A place for `bytes` (a multiple of a line), or -1. At the front if more than `front` is free there; front 0: only if
- * need be. Invariant: while anything is live, head != tail. */
+ * need be; ONWARD: not even where nothing is live, since the lines that were used last are not the best. Invariant:
+ * while anything is live, head != tail. */
 static int64_t area_take(struct area *area, uint32_t bytes, uint64_t front)
 {
 	uint32_t at;
 
-	if (area->live == 0)
-		area->head = area->tail = 0;
+	if (area->live == 0) {
+		if (front != ONWARD || area->size - area->head < bytes)
+			area->head = 0;
+		area->tail = area->head;
+	}
 	if (area->live == 0 || area->head > area->tail) {
 		if (area->live > 0 && front > 0 && area->tail > front)
 			at = 0;
@@ -209,11 +216,18 @@ static inline char *ring_memory(const struct shm_peer *link, uint32_t place)
 	return (char *)segment + (place & ~(uint32_t)PLACE_LENT);
 }
 
-/* The areas that a payload may lie in, [*first_p, *last_p]. */
-static void ring_areas(const struct ring_out *ring, bool bulk, uint32_t length, uint32_t *first_p, uint32_t *last_p)
+/* Of a stream of such payloads is learnt where they go best. */
+static inline bool ring_walks(const struct shm_peer *link, uint32_t length)
 {
-	if (bulk) {
-		*first_p = *last_p = ring->bulk;
+	return link->streaming && length > SMALL_PAYLOAD_MAX;
+}
+
+/* The areas that a payload may lie in, [*first_p, *last_p]. */
+static void ring_areas(const struct ring_out *ring, bool bulk, bool walks, uint32_t length, uint32_t *first_p,
+		       uint32_t *last_p)
+{
+	if (bulk || walks) {
+		*first_p = *last_p = bulk ? ring->bulk : AREA_WALK;
 		return;
 	}
 	*first_p = length > SMALL_PAYLOAD_MAX && ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
@@ -226,12 +240,13 @@ static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, u
 		      struct placement *placed, uint32_t *at_p)
 {
 	struct ring_out *ring = &shm_link(peer)->out;
+	bool walks = !bulk && ring_walks(shm_link(peer), length) && ring->walk.state != WALK_LOOKS;
 	uint32_t bytes = (length + 63) & ~63u, first, last;
 
 	ring_take_back(ring);
 	if ((length > SMALL_PAYLOAD_MAX || ring->small_stalls >= SMALL_STALLS) && !ring->areas[AREA_LARGE].size)
 		segment_enlarge(peer->owner, ring, AREA_LARGE);
-	ring_areas(ring, bulk, length, &first, &last);
+	ring_areas(ring, bulk, walks, length, &first, &last);
 	for (int turn = 0; turn < 2; turn++) {
 		for (uint32_t i = first; i <= last; i++) {
 			struct area *area = &ring->areas[i];
@@ -239,9 +254,9 @@ static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, u
 
 			/* A look now and then: if the area has drained, it starts again at its front, which is warm.
 			 * A stream, whose consumer lags behind, is better off with all of the area. */
-			if (turn == 0 && area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE)
+			if (turn == 0 && !walks && area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE)
 				ring_reclaim(ring);
-			at = area->size ? area_take(area, bytes, front) : -1;
+			at = area->size ? area_take(area, bytes, walks ? ONWARD : front) : -1;
 			if (at >= 0) {
 				*placed = (struct placement){.area = i, .end = area->head};
 				*at_p = ring_at(shm_link(peer), area->base + at, i == AREA_LENT);
@@ -358,6 +373,33 @@ static inline void ring_copy(const struct shm_peer *link, const struct vector *p
 		vector_read(payload, offset, to, length);
 }
 
+/* The longer area is made where it may be worth it. */
+static void ring_walk(struct transport_peer *peer, uint32_t length)
+{
+	struct shm *shm = shm_of(peer->owner);
+	struct ring_out *ring = &shm_link(peer)->out;
+
+	if (!ring->areas[AREA_WALK].size && shm->walks < WALKS_MAX) {
+		segment_enlarge(peer->owner, ring, AREA_WALK);
+		shm->walks += ring->areas[AREA_WALK].size > 0;
+	}
+	if (ring->areas[AREA_WALK].size) /* pages are touched first, then lines are everywhere */
+		walk_try(&ring->walk, 2 * ring->areas[AREA_WALK].size / length + 1);
+	else
+		walk_rest(&ring->walk);
+}
+
+__attribute__((noinline)) static void ring_copy_timed(struct transport_peer *peer, const struct vector *payload,
+						      uint64_t offset, void *to, uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+	uint64_t start_ns = clock_now_ns();
+
+	ring_copy(link, payload, offset, to, length);
+	if (walk_note(&link->out.walk, (clock_now_ns() - start_ns) * 64000 / length))
+		ring_walk(peer, length);
+}
+
 /* The second slot of a record. Its stamp is written like any other's, so that what a later lap finds there is no
  * accident. */
 static void ring_span(struct ring_out *ring, const struct vector *payload, uint64_t offset, uint32_t length)
@@ -412,7 +454,11 @@ __attribute__((noinline)) static const char *ring_fill_outside(struct transport_
 	slot->place = at;
 	slot->bytes = length;
 	outside = ring_memory(link, at);
-	ring_copy(link, payload, offset, outside, length);
+	if (!bulk && ring_walks(link, length) && length >= WALK_TIMED_MIN && !(at & (uint32_t)PLACE_LENT) &&
+	    walk_is_due(&ring->walk))
+		ring_copy_timed(peer, payload, offset, outside, length);
+	else
+		ring_copy(link, payload, offset, outside, length);
 	return outside;
 }
 
@@ -534,16 +580,33 @@ struct record_copy {
 	char more[SPAN_MAX - RECORD_INLINE_MAX];
 };
 
+/* What walks is soon not wanted any more: its lines had better not stay in this core's cache, where the producer would
+ * have to fetch them from for the next lap. */
+static inline void ring_pass(const struct ring_in *ring, const struct record *record, const char *payload)
+{
+	bool walks = record->place >= ring->walk_from && !(record->place & (uint32_t)PLACE_LENT);
+
+	if (__builtin_expect(!walks || record->bytes > WALK_NEARLY || !payload, 1))
+		return;
+	for (uint32_t i = 0; i < record->bytes; i += 64)
+		prefetch_once(payload + i);
+}
+
 /* The payload of a record that has not all of it in its slot; NULL: no correct producer writes that. */
 __attribute__((noinline)) static const void *ring_gather(struct ring_in *ring, struct record_copy *copy,
 							 uint32_t *length_p)
 {
 	const struct record *record = &copy->record;
+	const void *payload;
 
 	*length_p = record->length;
 	if (record->length == RECORD_EXTERNAL) {
 		*length_p = record->bytes;
-		return record->bytes ? ring_payload(ring, record) : record->payload;
+		if (record->bytes == 0)
+			return record->payload;
+		payload = ring_payload(ring, record);
+		ring_pass(ring, record, payload);
+		return payload;
 	}
 	if (record->length > SPAN_MAX)
 		return NULL;
@@ -615,12 +678,10 @@ static inline void ring_handle(struct ring_in *ring, const struct record *slot)
 /* Whether the producer should have its memory back. */
 static inline bool ring_is_due(const struct ring_in *ring)
 {
-	uint64_t half = (ring->size - SEGMENT_BASE) / 3; /* of AREA_LARGE: the other half is the producer's */
-
 	if (__builtin_expect(ring->bytes < PUBLISH_BYTES, 1))
 		return false;
 	return ring->tries == 0 || ring->run_start == ring->run_end || ring->bytes > PUBLISH_BYTES_LENT ||
-	       ring->bytes > half;
+	       ring->bytes > ring->half; /* the other half is the producer's */
 }
 
 int ring_take(struct ring_in *ring)

@@ -18,10 +18,12 @@ enum {
 	/* So long that its lines have left the sender's own cache for a common one before they are read, where that is
 	 * faster than from one core's cache to the other's; the beginning is used again as soon as all is read. */
 	BULK_AREA_RINGS = 2,
+	WALK_AREA_RINGS = 4, /* the same of streams; it is there where the area for bulk is */
+	LONG_RINGS = 1 + BULK_AREA_RINGS + WALK_AREA_RINGS,
 };
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
 
-#define SEGMENT_SIZE_MAX (SEGMENT_BASE + 48u * 1024 * 1024) /* three times option bulk_ring's max */
+#define SEGMENT_SIZE_MAX (SEGMENT_BASE + LONG_RINGS * 16u * 1024 * 1024) /* with option bulk_ring's max */
 
 /* Where a ring begins: elsewhere in each process's segments. Who polls many silent rings, all in the same place of
  * their pages, would look at more lines of one set of its cache than that has. Slots begin in pairs. */
@@ -33,8 +35,7 @@ static uint32_t segment_first(const struct transport_owner *owner)
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p)
 {
 	uint64_t large = (owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	uint64_t bulk = large < BULK_AREA_FROM ? 0 : BULK_AREA_RINGS * large;
-	uint64_t size = SEGMENT_BASE + large + bulk;
+	uint64_t size = SEGMENT_BASE + (large < BULK_AREA_FROM ? large : LONG_RINGS * large);
 	int fd = limits_descriptor(memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	char remedy[LIMITS_REMEDY_MAX];
 	void *memory;
@@ -72,6 +73,19 @@ fail:
 	return THOLE_ERR_SYSTEM;
 }
 
+/* What the consumer sees of the areas from the segment's size. */
+static void segment_split(struct ring_in *ring)
+{
+	uint64_t all = ring->size - SEGMENT_BASE;
+
+	ring->half = all / 2;
+	ring->walk_from = ring->size;
+	if (all < LONG_RINGS * (uint64_t)BULK_AREA_FROM)
+		return;
+	ring->half = all / LONG_RINGS / 2;
+	ring->walk_from = ring->size - all / LONG_RINGS * WALK_AREA_RINGS;
+}
+
 int segment_accept(struct ring_in *ring, int fd)
 {
 	struct segment *segment;
@@ -97,15 +111,39 @@ int segment_accept(struct ring_in *ring, int fd)
 	}
 	ring->segment = segment;
 	ring->size = size;
+	segment_split(ring);
 	ring->fenced = load_relaxed(&segment->fenced) != 0;
 	ring->next = ring->handled = ring->published = ring->credited = first;
 	return 0;
 }
 
+/* Where an area lies, and how long it is; 0: this segment has none. */
+static uint32_t segment_area(const struct ring_out *ring, uint32_t which, uint64_t *from_p)
+{
+	bool only = ring->size == SEGMENT_BASE + (uint64_t)ring->large;
+
+	*from_p = SEGMENT_BASE;
+	if (which == AREA_LARGE)
+		return ring->large;
+	*from_p += which == AREA_BULK ? ring->large : (1 + BULK_AREA_RINGS) * (uint64_t)ring->large;
+	return only ? 0 : which == AREA_BULK ? BULK_AREA_RINGS * ring->large : WALK_AREA_RINGS * ring->large;
+}
+
+/* All that there is of it is allocated, or never will be. */
+static bool segment_is_whole(const struct ring_out *ring)
+{
+	uint64_t from;
+
+	for (uint32_t i = AREA_LARGE; i <= AREA_WALK; i++)
+		if (!ring->areas[i].size && !ring->refused[i] && segment_area(ring, i, &from) > 0)
+			return false;
+	return true;
+}
+
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which)
 {
-	uint64_t bulk = SEGMENT_BASE + ring->large, from = which == AREA_BULK ? bulk : SEGMENT_BASE;
-	uint32_t size = (uint32_t)((which == AREA_BULK ? ring->size : bulk) - from);
+	uint64_t from;
+	uint32_t size = segment_area(ring, which, &from);
 
 	if (ring->areas[which].size || ring->refused[which] || !size)
 		return;
@@ -117,9 +155,7 @@ void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint3
 			transport_count(owner, COUNTER_LARGE_AREAS);
 		ring->areas[which] = (struct area){.base = (char *)ring->segment + from, .size = size};
 	}
-	ring->refused[AREA_BULK] |= ring->size == bulk;
-	if ((ring->areas[AREA_LARGE].size || ring->refused[AREA_LARGE]) &&
-	    (ring->areas[AREA_BULK].size || ring->refused[AREA_BULK])) {
+	if (segment_is_whole(ring)) {
 		close(ring->fd);
 		ring->fd = -1;
 	}

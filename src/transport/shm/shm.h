@@ -22,10 +22,11 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
+#include "transport/shm/walk.h"
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 6,
+	SEGMENT_VERSION = 7,
 	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
@@ -49,6 +50,9 @@ enum {
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
+	WALK_TIMED_MIN = 2048,    /* copies whose time says something: reading the clock takes as long as 1 KiB */
+	WALK_NEARLY = 8 * 1024,   /* payloads up to which a walking stream's consumer keeps its cache clean of them */
+	WALKS_MAX = 32,           /* peers with an AREA_WALK, which has 2 MiB */
 	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
 	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
@@ -127,8 +131,9 @@ struct area {
 	uint32_t live; /* payloads in it */
 };
 
-/* AREA_BULK is for pieces of bulk; AREA_LENT is the peer's, while it lends that. */
-enum { AREA_SMALL, AREA_LARGE, AREA_BULK, AREA_LENT, AREAS };
+/* AREA_BULK is for pieces of bulk; AREA_LENT is the peer's, while it lends that; AREA_WALK is for streams that walk
+ * (walk.h). */
+enum { AREA_SMALL, AREA_LARGE, AREA_BULK, AREA_WALK, AREA_LENT, AREAS };
 
 struct placement {
 	uint32_t end;   /* in the area */
@@ -150,6 +155,7 @@ struct ring_out {
 	uint32_t bulk;       /* AREA_*, of the pieces that are pushed now */
 	bool bulk_own;       /* AREA_BULK was last written here, so the peer has its lines */
 	bool bulk_lent;      /* the peer writes there now */
+	struct walk walk;    /* of streams of payloads that AREA_LARGE could hold */
 	struct area areas[AREAS];
 	struct placement placed[RING_SLOTS];
 };
@@ -172,6 +178,8 @@ struct ring_in {
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
 	uint32_t run_end;   /* answers may borrow */
 	uint64_t size;
+	uint64_t half;      /* of the producer's AREA_LARGE */
+	uint64_t walk_from; /* its AREA_WALK goes from here to the end */
 	bool fenced;        /* as the producer said in the segment */
 	bool owing;         /* in shm->owing */
 	struct list_node node;
@@ -301,6 +309,7 @@ struct shm {
 	uint32_t in_count, in_capacity;
 	uint32_t last, turn;      /* of several rings, which had something last, and which is looked at next */
 	struct list_node owing;   /* those of several that have something to tell their producer */
+	uint32_t walks;           /* peers that have an AREA_WALK */
 	bool membarrier;          /* sleeping can rely on it */
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
@@ -343,7 +352,7 @@ void segment_release_out(struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
 /* Say to the consumer that the windows it was told of through this ring are no more. */
 void segment_withdraw(struct ring_out *ring);
-/* Give the ring AREA_LARGE or AREA_BULK, if it can have it. */
+/* Give the ring AREA_LARGE, AREA_BULK or AREA_WALK, if it can have it. */
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which);
 
 /* choose.c */
