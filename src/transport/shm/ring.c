@@ -393,10 +393,12 @@ __attribute__((noinline)) static void ring_copy_timed(struct transport_peer *pee
 						      uint64_t offset, void *to, uint32_t length)
 {
 	struct shm_peer *link = shm_link(peer);
-	uint64_t start_ns = clock_now_ns();
+	uint64_t before_ns = clock_now_ns(), start_ns = clock_now_ns(), clock_ns = start_ns - before_ns, took_ns;
 
 	ring_copy(link, payload, offset, to, length);
-	if (walk_note(&link->out.walk, (clock_now_ns() - start_ns) * 64000 / length))
+	took_ns = clock_now_ns() - start_ns;
+	took_ns -= clock_ns < took_ns ? clock_ns : took_ns;
+	if (walk_note(&link->out.walk, took_ns * 64000 / length))
 		ring_walk(peer, length);
 }
 

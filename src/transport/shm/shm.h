@@ -50,7 +50,7 @@ enum {
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
-	WALK_TIMED_MIN = 2048,    /* copies whose time says something: reading the clock takes as long as 1 KiB */
+	WALK_TIMED_MIN = 2048,    /* copies whose time says something beside the clock's */
 	WALK_NEARLY = 8 * 1024,   /* payloads up to which a walking stream's consumer keeps its cache clean of them */
 	WALKS_MAX = 32,           /* peers with an AREA_WALK, which has 2 MiB */
 	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */

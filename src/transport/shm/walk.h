@@ -7,7 +7,7 @@
  * keeps the writer waiting: there lines are better that have been out of both cores' caches for a while. No flag tells
  * them apart, and it changes with the cores that the two run on. So of a stream one copy in WALK_EVERY is timed, until
  * a line's time is known. Where that is long, the longer area is tried, and taken for good if it makes this shorter by
- * a fourth at least; else the next look is after some ten thousand messages, then twice as many.
+ * a fourth at least; else the next look is after some thousand messages, then twice as many.
  */
 #ifndef THOLE_TRANSPORT_SHM_WALK_H
 #define THOLE_TRANSPORT_SHM_WALK_H
@@ -18,8 +18,8 @@
 enum {
 	WALK_EVERY = 16,         /* messages, one of which is timed */
 	WALK_SAMPLES = 31,       /* of which the first quartile counts */
-	WALK_SLOW_PS = 3500,     /* a line: worth a try; 2000 is usual, reading the clock included */
-	WALK_REST_MIN = 1 << 14, /* messages between two tries: at first, */
+	WALK_SLOW_PS = 1500,     /* a line: worth a try; half of it is usual where nothing is waited for */
+	WALK_REST_MIN = 1 << 12, /* messages between two tries: at first, */
 	WALK_REST_MAX = 1 << 24, /* and at last */
 };
 
