@@ -22,6 +22,7 @@ class Fault(NamedTuple):
 
 ANSWER = "src/transport/datagram/answer.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
+UDP_HOLD = "src/transport/datagram/udp_hold.c"
 BLOCK = "src/transport/datagram/block.c"
 CONNECTION = "src/transport/datagram/connection.c"
 ENGINE = "src/transport/datagram/engine.c"
@@ -1031,6 +1032,42 @@ FAULTS = [
         KEY,
         "if (status->st_uid != geteuid())",
         "if (false)",
+    ),
+    Fault(
+        "what is held is read again",
+        UDP_HOLD,
+        "(holds ? MSG_PEEK : 0)",
+        "0",
+    ),
+    Fault(
+        "what is taken out unread moves no offset",
+        UDP_HOLD,
+        "MSG_DONTWAIT | MSG_TRUNC",
+        "MSG_DONTWAIT",
+    ),
+    Fault(
+        "packets that came together are taken for held",
+        "src/transport/datagram/udp_receive.c",
+        "\tudp_hold_heed(udp, index, in->messages[received - 1].msg_len);",
+        "\tfor (int i = 0; i < received; i++)\n\t\tudp_hold_heed(udp, index, in->messages[i].msg_len);",
+    ),
+    Fault(
+        "packets that were read stay for ever",
+        UDP_HOLD,
+        "socket->held > 0 && (socket->held_bytes > bytes || socket->held > UDP_HOLD_PACKETS)",
+        "false",
+    ),
+    Fault(
+        "short packets are held, too",
+        UDP_HOLD,
+        "if (socket->shorts > UDP_HOLD_SHORTS)",
+        "if (false)",
+    ),
+    Fault(
+        "what was read wakes who sleeps",
+        "src/transport/datagram/link_udp.c",
+        "\t\tudp_hold_end(udp, i);\n",
+        "\t\t;\n",
     ),
     Fault(
         "that a peer is gone is believed before what it sent is read",

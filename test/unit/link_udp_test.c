@@ -13,10 +13,12 @@
 #include "base/endian.h"
 #include "transport/datagram/scatter.h"
 #include "transport/datagram/links.h"
+#include "transport/datagram/udp.h"
 
-enum { CALLS_MAX = 64, PARTS = 40 };
+enum { CALLS_MAX = 64, PARTS = 40, HOLD = 50000 };
 
-static struct engine engine;
+static struct transport_owner owner;
+static struct engine engine = {.owner = &owner};
 static struct interface interface;
 static struct link *link_under_test, *other;
 static const struct path *sender; /* whom frames are to come from; NULL: anybody */
@@ -229,6 +231,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	memset(counters, 0, sizeof(counters));
+	owner.options.net_hold = HOLD;
 	error_count = error_at = refusals = shrinks = 0;
 	assert_int_equal(interface_choose("127.0.0.1", &interface), 0);
 	assert_int_equal(link_udp_open(&engine, &interface, 1, counters, &link_under_test), 0);
@@ -578,6 +581,119 @@ static void lane__changes_with_the_favourite(void **state)
 	other->calls->close(other);
 }
 
+static const struct udp_socket *lane_of_records(void)
+{
+	return &udp_of(link_under_test)->sockets[UDP_LANES + CHANNEL_RECORDS];
+}
+
+/* A lane to itself. */
+static void lane_to_itself(void)
+{
+	for (unsigned i = 0; i < 40; i++) {
+		post_from(link_under_test, &own, CHANNEL_RECORDS);
+		link_under_test->calls->receive(link_under_test, 64);
+	}
+	assert_false(post_from(link_under_test, &own, CHANNEL_RECORDS));
+	collect();
+}
+
+/* Send frames to itself that are a long packet. */
+static void post_long(void)
+{
+	for (unsigned i = 0; i < 20; i++)
+		frame_set(i, 1000, 1);
+	assert_int_equal(post(20), 20);
+}
+
+/* Long packets stay where they are for a while after they were read, and are read once; so are those behind them. */
+static void lane__holds_what_was_read(void **state)
+{
+	(void)state;
+	lane_to_itself();
+	assert_false(lane_of_records()->holds);
+	for (unsigned round = 0; round < 50; round++) {
+		post_long();
+		if (round % 10 == 0)
+			post_long(); /* two at a time */
+		collect();
+		assert_int_equal(seen_count, round % 10 ? 20 : 40);
+		seen_count = 20;
+		check_seen(0, 20);
+		assert_true(lane_of_records()->holds);
+		assert_in_range(lane_of_records()->held_bytes, round ? 20000 : 0, HOLD);
+		assert_int_equal(lane_of_records()->held_bytes, 20000 * lane_of_records()->held);
+	}
+	assert_false(link_under_test->calls->ready(link_under_test)); /* nothing that was read keeps anybody awake */
+	assert_false(lane_of_records()->holds);
+	assert_int_equal(lane_of_records()->held, 0);
+	post_long();
+	collect();
+	check_seen(0, 20);
+	post_long();
+	collect();
+	assert_int_equal(lane_of_records()->held, 1);
+	post_long();
+	assert_true(link_under_test->calls->ready(link_under_test)); /* what was not read does, and is not lost */
+	assert_int_equal(lane_of_records()->held, 0);
+	collect();
+	check_seen(0, 20);
+}
+
+/* Of those that come several at a time none is held; the next ones are. */
+static void lane__holds_amid_others(void **state)
+{
+	(void)state;
+	lane_to_itself();
+	for (unsigned shorts = 0; shorts < 8; shorts++) { /* so many at a time as come after them */
+		for (unsigned i = 0; i < shorts; i++)
+			post_from(link_under_test, &own, CHANNEL_RECORDS);
+		for (unsigned i = 0; i < 8; i++)
+			post_long();
+		collect();
+		assert_int_equal(seen_count, shorts + 8 * 20);
+		assert_true(lane_of_records()->holds);
+		assert_false(link_under_test->calls->ready(link_under_test));
+		assert_int_equal(lane_of_records()->held, 0);
+		post_long();
+		collect();
+		check_seen(0, 20);
+		assert_false(link_under_test->calls->ready(link_under_test));
+	}
+}
+
+/* Where they get short, they are taken out as they come. */
+static void lane__holds_no_short_ones(void **state)
+{
+	(void)state;
+	lane_to_itself();
+	for (unsigned i = 0; i < 2; i++) {
+		post_long();
+		collect();
+	}
+	assert_int_equal(lane_of_records()->held, 1);
+	for (unsigned i = 0; i < 3 * UDP_HOLD_SHORTS; i++) {
+		post_from(link_under_test, &own, CHANNEL_RECORDS);
+		collect();
+		check_seen(0, 1);
+	}
+	assert_false(lane_of_records()->holds);
+	assert_int_equal(lane_of_records()->held, 0);
+}
+
+/* Nor are any held where that is not wanted. */
+static void lane__holds_nothing(void **state)
+{
+	(void)state;
+	udp_of(link_under_test)->hold = 0;
+	lane_to_itself();
+	for (unsigned i = 0; i < 4; i++) {
+		post_long();
+		collect();
+		check_seen(0, 20);
+	}
+	assert_false(lane_of_records()->holds);
+}
+
 /* A lane that does not work is given up. */
 static void lane__breaks(void **state)
 {
@@ -812,6 +928,10 @@ int main(void)
 		TEST(refused__told_from_receive_only),
 		TEST(lane__for_a_favourite),
 		TEST(lane__changes_with_the_favourite),
+		TEST(lane__holds_what_was_read),
+		TEST(lane__holds_amid_others),
+		TEST(lane__holds_no_short_ones),
+		TEST(lane__holds_nothing),
 		TEST(lane__breaks),
 		TEST(lane__keeps_the_order),
 		TEST(lane__ends),

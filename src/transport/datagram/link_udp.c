@@ -25,6 +25,8 @@ static bool udp_ready(struct link *link)
 	struct pollfd polls[UDP_SOCKETS];
 	bool ready = false;
 
+	for (unsigned i = UDP_LANES; i < UDP_SOCKETS; i++)
+		udp_hold_end(udp, i);
 	if (!alarm_set(&udp->alarm, udp->fd, UDP_SOCKETS + 1))
 		return false;
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
@@ -132,7 +134,7 @@ int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool
 
 	udp->fd[index] = fd;
 	socket->channel = (uint8_t)(index % CHANNELS);
-	socket->connected = socket->errors = socket->broken = socket->fresh = false;
+	socket->connected = socket->errors = socket->broken = socket->fresh = socket->holds = false;
 	socket->overflows = 0;
 	socket->packets = 0;
 	if (fd < 0)
@@ -193,6 +195,9 @@ static int open_sockets(struct link_udp *udp, uint64_t endpoint)
 	getsockopt(udp->fd[CHANNEL_BULK], SOL_SOCKET, SO_RCVBUF, &value, &size);
 	link->room = (uint64_t)value / 2;
 	udp->room_min = (uint64_t)value / 8;
+	udp->hold = link->engine->owner->options.net_hold;
+	if (udp->hold > (uint64_t)value / 4)
+		udp->hold = 0; /* what is on its way needs the buffer */
 	return 0;
 }
 

@@ -5,6 +5,7 @@
  * link_udp.c     opening, waiting, paths
  * udp_send.c     bursts to the kernel
  * udp_receive.c  packets and errors from it
+ * udp_hold.c     packets that stay in the kernel after they were read
  * udp_lane.c     sockets of their own for the peers that are talked to most
  * udp_driver.c   the driver in the kernel, which has the sockets and moves bulk
  */
@@ -38,6 +39,10 @@ enum udp_limits {
 	UDP_DRAIN_POLLS = 4096,       /* at a socket that is to be closed: its sender cannot hold us */
 	UDP_HEED_POLLS = 64,          /* at one, before what the network says of frames is believed */
 	UDP_PACKET_LEAST = 256,       /* bytes of a buffer that the shortest packet takes, with the kernel's own */
+	UDP_HOLD_LONG = 16384,        /* bytes of a packet from which on it and others are held */
+	UDP_HOLD_SHORTS = 32,         /* shorter ones in a row, after which none is any more: each costs a call more */
+	UDP_HOLD_PACKETS = 64,        /* held at most, since a receive goes past all of them */
+	UDP_HOLD_TRIES = 4,           /* receives that may fail, before what is held stays for another time */
 	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
 	LANE_OTHERS_POLLS = 4,        /* one poll in so many is of all others, where there is a lane */
 };
@@ -53,6 +58,8 @@ struct udp_socket {
 	bool errors;             /* reports wait in the error queue */
 	bool broken;             /* a lane that does not work, a channel that cannot have one */
 	bool fresh;              /* a lane whose peer may have sent to the other socket just before */
+	bool holds;              /* what was read stays for a while (udp_hold.c): */
+	uint32_t held, held_bytes, shorts; /* packets that do, their bytes, and short ones that came last in a row */
 	uint32_t overflows;      /* the kernel's count of packets that found no room */
 	uint64_t packets;        /* that came */
 	uint64_t fresh_until;    /* of a lane: the other socket's packets that may be from before it */
@@ -90,6 +97,7 @@ struct link_udp {
 	unsigned batch;                  /* packets asked for at the next poll */
 	unsigned polls;
 	uint64_t room_min;
+	uint64_t hold;                   /* bytes that a lane may hold; 0: none does */
 	/* by channel, then their lanes, then what tells of bulk that the driver has moved; -1: none */
 	int fd[UDP_SOCKETS + 1];
 	struct udp_socket sockets[UDP_SOCKETS];
@@ -141,6 +149,15 @@ void udp_check(struct link_udp *udp, unsigned index);
 uint64_t udp_waiting(const struct link_udp *udp, unsigned index);
 /* What a socket has, by so many receives at most; how many frames. */
 unsigned udp_drain(struct link_udp *udp, unsigned index, unsigned polls);
+
+/* ---- udp_hold.c ----------------------------------------------------------------------------------- */
+
+/* recvmsg; what comes is to be told to udp_hold_heed. */
+ssize_t udp_hold_receive(struct link_udp *udp, unsigned index, struct msghdr *message);
+/* A packet of so many bytes has come; of several at once the last. */
+void udp_hold_heed(struct link_udp *udp, unsigned index, size_t bytes);
+/* Nothing is held any more, if the kernel lets it. */
+void udp_hold_end(struct link_udp *udp, unsigned index);
 
 /* ---- udp_lane.c ----------------------------------------------------------------------------------- */
 

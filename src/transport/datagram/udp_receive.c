@@ -162,8 +162,8 @@ static unsigned receive_records(struct link_udp *udp, unsigned index)
 		message->msg_namelen = socket->connected ? 0 : sizeof(in->names[i]);
 		message->msg_controllen = sizeof(in->control[i]);
 	}
-	if (udp->batch == 1) {
-		ssize_t bytes = recvmsg(udp->fd[index], &in->messages[0].msg_hdr, MSG_DONTWAIT);
+	if (udp->batch == 1 || socket->holds) {
+		ssize_t bytes = udp_hold_receive(udp, index, &in->messages[0].msg_hdr);
 
 		in->messages[0].msg_len = (unsigned)bytes;
 		received = bytes < 0 ? -1 : 1;
@@ -177,7 +177,8 @@ static unsigned receive_records(struct link_udp *udp, unsigned index)
 	}
 	for (int i = 0; i < received; i++)
 		frames += hand_over(udp, socket, (unsigned)i, in->messages[i].msg_len);
-	udp->batch = (unsigned)received < udp->batch ? 1 : 2 * udp->batch;
+	udp_hold_heed(udp, index, in->messages[received - 1].msg_len); /* of several none is held */
+	udp->batch = (unsigned)received < udp->batch || socket->holds ? 1 : 2 * udp->batch;
 	if (udp->batch > UDP_BATCH_MAX)
 		udp->batch = UDP_BATCH_MAX;
 	return frames;
@@ -201,11 +202,12 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 
 		scatter_foresee(link->engine, scatter);
 		message.msg_iovlen = scatter->count;
-		bytes = recvmsg(udp->fd[index], &message, MSG_DONTWAIT);
+		bytes = udp_hold_receive(udp, index, &message);
 		if (bytes < 0) {
 			udp->bulk_waits |= receive_failed(udp, index);
 			break;
 		}
+		udp_hold_heed(udp, index, (size_t)bytes);
 		read_sender(socket, &name, &from);
 		socket->packets++;
 		scatter->known = false;
