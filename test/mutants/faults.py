@@ -2325,10 +2325,22 @@ FAULTS = [
         "\t(void)access;\n",
     ),
     Fault(
-        "the length of a short record is not looked at",
+        "a short record of any flags is taken",
         "src/transport/verbs/records.c",
-        "\t\treturn record->length == head->length && head->length <= RECORD_INLINE_MAX;\n",
-        "\t\treturn true;\n",
+        "may = HEAD_SOON | (RECORD_IMM | RECORD_PLAIN) << HEAD_RECORD_FLAGS;",
+        "may = HEAD_SOON | 0xff << HEAD_RECORD_FLAGS;",
+    ),
+    Fault(
+        "a short record that is longer than a record is said to have its payload",
+        "src/transport/verbs/records.c",
+        "head->length <= RECORD_INLINE_MAX ? head->length : RECORD_EXTERNAL;",
+        "head->length;",
+    ),
+    Fault(
+        "a message that is waited for goes as a short record",
+        "src/transport/verbs/records.c",
+        "\t       !(record->flags & ~(RECORD_IMM | RECORD_PLAIN));",
+        "\t       !(record->flags & ~(RECORD_IMM | RECORD_PLAIN | RECORD_MORE));",
     ),
     Fault(
         "page faults are used of an adapter that has none",

@@ -571,37 +571,44 @@ static void test_queues_break(void **state)
 	}
 }
 
-/* A record that ends with its payload: what comes says how long that is twice, and it fits. */
+/* A message that is whole and has no more to say than its tag: of what comes nothing else is taken for one. */
 static void test_short_records(void **state)
 {
 	const struct {
 		uint16_t flags, head, record;
 		bool good;
-	} cases[] = {{HEAD_RECORD | HEAD_SHORT, 8, 8, true},
-		     {HEAD_RECORD | HEAD_SHORT, 8, 7, false},
-		     {HEAD_RECORD | HEAD_SHORT, 8, 9, false},
-		     {HEAD_RECORD | HEAD_SHORT, 8, RECORD_EXTERNAL, false},
-		     {HEAD_RECORD | HEAD_SHORT, RECORD_INLINE_MAX + 1, RECORD_INLINE_MAX + 1, false},
-		     {HEAD_RECORD | HEAD_SHORT | HEAD_LENT, 8, 8, false},
+	} cases[] = {{HEAD_RECORD | HEAD_SHORT, 8, 0, true},
+		     {HEAD_RECORD | HEAD_SHORT, 0, 0, true},
+		     {HEAD_RECORD | HEAD_SHORT | HEAD_SOON, RECORD_INLINE_MAX, 0, true},
+		     {HEAD_RECORD | HEAD_SHORT | RECORD_IMM << HEAD_RECORD_FLAGS, RECORD_INLINE_MAX + 1, 0, true},
+		     {HEAD_RECORD | HEAD_SHORT | RECORD_MORE << HEAD_RECORD_FLAGS, 8, 0, false},
+		     {HEAD_RECORD | HEAD_SHORT | RECORD_SYNC << HEAD_RECORD_FLAGS, 8, 0, false},
+		     {HEAD_RECORD | RECORD_IMM << HEAD_RECORD_FLAGS, 8, RECORD_EXTERNAL, false},
+		     {HEAD_SHORT, 8, 0, false},
+		     {HEAD_RECORD | HEAD_SHORT | HEAD_LENT, 8, 0, false},
 		     {HEAD_RECORD, 8, 8, false}};
 	_Alignas(64) uint8_t bytes[256] = {0};
-	uint64_t bad = 0;
+	uint64_t bad = 0, good = 0, before;
 
 	(void)state;
 	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
 	message(0, 1, 0, 8);
+	before = counter(1, COUNTER_UNEXPECTED);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct pair *pair = pair_of(&bench.process[1]->endpoint->peers[handle_of(1, 0)]->base);
 		struct head head = {.number = (uint32_t)pair->expected, .flags = cases[i].flags,
 				    .length = cases[i].head};
 		struct record record = {.kind = RECORD_EAGER, .length = cases[i].record, .tag = 77};
+		bool brief = head.flags & HEAD_SHORT;
 
 		memcpy(bytes, &head, sizeof(head));
-		memcpy(bytes + sizeof(head), &record, sizeof(record));
-		records_arrived(pair, bytes, (uint32_t)sizeof(head) + (head.flags & HEAD_SHORT ? 24 : 64) +
+		memcpy(bytes + sizeof(head), brief ? (void *)&record.tag : &record, brief ? 16 : sizeof(record));
+		records_arrived(pair, bytes, (uint32_t)sizeof(head) + (brief ? 16 : 64) +
 						     (head.flags & HEAD_LENT ? 16 : 0) + head.length);
 		bad += !cases[i].good;
+		good += cases[i].good;
 		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), bad);
+		assert_int_equal(counter(1, COUNTER_UNEXPECTED), before + good);
 	}
 	end();
 }

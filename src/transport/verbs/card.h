@@ -91,8 +91,14 @@ struct head {
 	uint32_t number;            /* low half; of a note, which is no record: of the next one */
 	uint32_t handled;           /* records of the other direction up to this one were */
 	uint32_t granted;           /* and up to this one may be sent */
-	uint16_t flags;             /* enum head_flags */
+	uint16_t flags;             /* enum head_flags; of HEAD_SHORT with the record's, from HEAD_RECORD_FLAGS on */
 	uint16_t length;            /* of the payload */
+};
+
+/* With HEAD_SHORT all that stands in front of the payload. The head's last bytes are where a record has its own. */
+struct head_short {
+	struct head head;
+	uint64_t tag, imm;
 };
 
 enum head_flags {
@@ -100,7 +106,8 @@ enum head_flags {
 	HEAD_LENT = 1 << 1,         /* a struct lent_there follows the record */
 	HEAD_CHUNK = 1 << 2,        /* of a note: a chunk was written before it */
 	HEAD_SOON = 1 << 3,         /* say at once what was handled */
-	HEAD_SHORT = 1 << 4,        /* the record ends with its payload, which is in it */
+	HEAD_SHORT = 1 << 4,        /* a struct head_short: the record is a whole message, and has no more to say */
+	HEAD_RECORD_FLAGS = 8,
 };
 
 /* A window of a peer that may be read. */
@@ -463,8 +470,9 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 /* A record of the transport's own, before whatever waits in the backlog. False: there is no room now. */
 bool records_say(struct pair *pair, const struct record *record);
 uint32_t records_piece_max(const struct card *card);
-/* Bytes that a receive was filled with. False: they wait for others, and are to be held. */
-bool records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length);
+/* Bytes that a receive was filled with, which are aligned and the caller's; what they are altered to is of no use to
+ * him. False: they wait for others, and are to be held. */
+bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length);
 void records_hold(struct pair *pair, uint32_t receive);
 /* All that the peer sent by the connection is here: those that are held follow. */
 void records_follow(struct pair *pair);
@@ -474,7 +482,7 @@ void records_forget(struct pair *pair);
 void records_again(struct pair *pair, uint64_t expected, uint32_t share);
 void records_ended(struct card *card, uint32_t slot);
 /* The same of a record that was sent again by another way. */
-void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length);
+void records_repeated(struct pair *pair, uint8_t *bytes, uint32_t length);
 /* Tell the peer what was handled, if there is something to tell. */
 void records_tell(struct pair *pair);
 /* Whether there is nothing to tell, and nothing to be told of. */

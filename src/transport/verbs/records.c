@@ -23,9 +23,9 @@ static uint64_t number_near(uint64_t known, uint32_t low)
 /* What stands in front of the payload. */
 static uint32_t head_bytes(const struct head *head)
 {
-	size_t record = head->flags & HEAD_SHORT ? offsetof(struct record, payload) : sizeof(struct record);
-
-	return (uint32_t)(sizeof(struct head) + (head->flags & HEAD_RECORD ? record : 0) +
+	if (head->flags & HEAD_SHORT)
+		return sizeof(struct head_short);
+	return (uint32_t)(sizeof(struct head) + (head->flags & HEAD_RECORD ? sizeof(struct record) : 0) +
 			  (head->flags & HEAD_LENT ? sizeof(struct lent_there) : 0));
 }
 
@@ -119,9 +119,36 @@ static bool record_has_window(const struct record *record)
 	return record->kind == RECORD_RTS || (record->kind < RECORD_MESSAGE_KINDS && record->flags & RECORD_WINDOW);
 }
 
-/* Write head, record and payload into a slot. */
-static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
-		       const struct vector *payload, uint64_t offset, uint32_t length)
+static bool record_is_short(const struct record *record)
+{
+	return record->kind == RECORD_EAGER && record->length != RECORD_EXTERNAL &&
+	       !(record->flags & ~(RECORD_IMM | RECORD_PLAIN));
+}
+
+/* As struct head_short. The payload may be in the record. Returns where it ends. */
+static uint8_t *slot_write_short(struct pair *pair, struct send_slot *slot, const struct record *record,
+				 const struct vector *payload, uint64_t offset, uint32_t length)
+{
+	struct head_short *at = (void *)slot->bytes;
+	uint8_t *to = slot->bytes + sizeof(*at);
+
+	at->head = (struct head){
+		.number = (uint32_t)pair->next,
+		.flags = (uint16_t)(HEAD_RECORD | HEAD_SHORT | record->flags << HEAD_RECORD_FLAGS),
+		.length = (uint16_t)(length ? length : record->length),
+	};
+	at->tag = record->tag;
+	at->imm = record->imm;
+	if (length > 0)
+		card_copy_out(pair->card, payload, offset, to, length, length);
+	else if (record->length > 0)
+		bytes_copy(to, record->payload, record->length);
+	return to + at->head.length;
+}
+
+/* Write head and record into a slot, as they are, and the payload behind them. Returns where it ends. */
+static uint8_t *slot_write_whole(struct pair *pair, struct send_slot *slot, const struct record *record,
+				 const struct vector *payload, uint64_t offset, uint32_t length)
 {
 	struct head head = {.number = (uint32_t)pair->next, .flags = HEAD_RECORD, .length = (uint16_t)length};
 	struct record *copy = (struct record *)(void *)(slot->bytes + sizeof(head));
@@ -134,20 +161,23 @@ static void slot_write(struct pair *pair, struct send_slot *slot, const struct r
 		at += sizeof(there);
 		head.flags |= HEAD_LENT;
 	}
-	if (record->flags & RECORD_MORE)
+	if (length > 0 && copy->length != RECORD_EXTERNAL && !(record->flags & RECORD_MORE))
+		memset(copy->payload, 0, sizeof(copy->payload)); /* it has no arguments */
+	if (length > 0 || record->flags & RECORD_MORE)
 		copy->length = RECORD_EXTERNAL;
-	if (length > 0 && length <= RECORD_INLINE_MAX && copy->length != RECORD_EXTERNAL) {
-		at = copy->payload;
-		copy->length = (uint16_t)length;
-		head.flags |= HEAD_SHORT;
-	} else if (length > 0 && copy->length != RECORD_EXTERNAL) {
-		memset(copy->payload, 0, sizeof(copy->payload));
-		copy->length = RECORD_EXTERNAL;
-	}
 	if (length > 0)
 		card_copy_out(pair->card, payload, offset, at, length, length);
 	memcpy(slot->bytes, &head, sizeof(head));
-	slot->length = (uint32_t)(at - slot->bytes) + length;
+	return at + length;
+}
+
+static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
+		       const struct vector *payload, uint64_t offset, uint32_t length)
+{
+	const uint8_t *end = record_is_short(record) ? slot_write_short(pair, slot, record, payload, offset, length)
+						     : slot_write_whole(pair, slot, record, payload, offset, length);
+
+	slot->length = (uint32_t)(end - slot->bytes);
 	slot->number = pair->next++;
 }
 
@@ -255,30 +285,45 @@ void records_hasten(struct pair *pair)
 
 static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)
 {
-	const uint16_t whole = HEAD_RECORD | HEAD_LENT | HEAD_SOON, briefly = HEAD_RECORD | HEAD_SHORT | HEAD_SOON;
+	const uint16_t whole = HEAD_RECORD | HEAD_LENT | HEAD_SOON, briefly = HEAD_RECORD | HEAD_SHORT,
+		       may = HEAD_SOON | (RECORD_IMM | RECORD_PLAIN) << HEAD_RECORD_FLAGS;
 
 	return length >= sizeof(*head) &&
-	       (head->flags == HEAD_CHUNK || !(head->flags & ~whole) || !(head->flags & ~briefly)) &&
+	       (head->flags == HEAD_CHUNK || !(head->flags & ~whole) || (head->flags & ~may) == briefly) &&
 	       head_bytes(head) + head->length == length && (head->flags & HEAD_RECORD || head->length == 0) &&
 	       number_near(pair->next, head->handled) <= pair->next;
 }
 
+/* What came as a struct head_short, as a record, which ends where the payload begins or has all of it. */
+static const struct record *record_of_short(uint8_t *bytes, const struct head *head)
+{
+	struct record *record = (void *)(bytes + sizeof(struct head_short) - offsetof(struct record, payload));
+
+	record->kind = RECORD_EAGER;
+	record->flags = (uint8_t)(head->flags >> HEAD_RECORD_FLAGS);
+	record->length = head->length <= RECORD_INLINE_MAX ? head->length : RECORD_EXTERNAL;
+	return record;
+}
+
 static bool record_is_good(const struct head *head, const struct record *record)
 {
-	if (head->flags & HEAD_SHORT)
-		return record->length == head->length && head->length <= RECORD_INLINE_MAX;
 	return record->length == RECORD_EXTERNAL || (record->length <= RECORD_INLINE_MAX && head->length == 0);
 }
 
 /* queue: it has come by the queue that is there now. Of another one neither what it lends is of use, nor are records of
  * transfers, which went with that. */
-static void record_deliver(struct pair *pair, const struct head *head, const uint8_t *bytes, bool queue)
+static void record_deliver(struct pair *pair, const struct head *head, uint8_t *bytes, bool queue)
 {
 	struct transport_peer *peer = pair->peer;
 	const uint8_t *at = bytes + sizeof(*head) + sizeof(struct record);
 	const struct record *record = (const void *)(bytes + sizeof(*head)); /* slots are aligned */
 	struct lent_there there;
 
+	if (head->flags & HEAD_SHORT) {
+		peer->owner->up->delivered(peer, record_of_short(bytes, head), bytes + sizeof(struct head_short),
+					   head->length);
+		return;
+	}
 	if (!record_is_good(head, record)) {
 		transport_bad(peer);
 		return;
@@ -300,7 +345,7 @@ static void record_deliver(struct pair *pair, const struct head *head, const uin
 }
 
 /* Its bytes, which have a good head. */
-static void record_take(struct pair *pair, const uint8_t *bytes)
+static void record_take(struct pair *pair, uint8_t *bytes)
 {
 	struct head head;
 	uint64_t number;
@@ -327,12 +372,14 @@ static void record_take(struct pair *pair, const uint8_t *bytes)
 
 /* Whether a record by the queue waits for those that went by the connection before. Those of transfers go by the queue
  * alone, but keep their places. */
-static bool record_waits(const struct pair *pair, const struct record *record)
+static bool record_waits(const struct pair *pair, const struct head *head, const uint8_t *bytes)
 {
-	return pair->held || (pair->behind && record->kind < RECORD_BULK);
+	const struct record *record = (const void *)(bytes + sizeof(*head));
+
+	return pair->held || (pair->behind && (head->flags & HEAD_SHORT || record->kind < RECORD_BULK));
 }
 
-bool records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
+bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 {
 	struct head head = {0};
 	uint64_t granted;
@@ -356,7 +403,7 @@ bool records_arrived(struct pair *pair, const uint8_t *bytes, uint32_t length)
 		records_owe(pair, pair->card->now_ns);
 	if (!(head.flags & HEAD_RECORD))
 		return true;
-	if (record_waits(pair, (const void *)(bytes + sizeof(head))))
+	if (record_waits(pair, &head, bytes))
 		return false;
 	record_take(pair, bytes);
 	return true;
@@ -400,7 +447,7 @@ void records_forget(struct pair *pair)
 		card_receive(pair->card, held_first(pair));
 }
 
-void records_repeated(struct pair *pair, const uint8_t *bytes, uint32_t length)
+void records_repeated(struct pair *pair, uint8_t *bytes, uint32_t length)
 {
 	struct head head = {0};
 

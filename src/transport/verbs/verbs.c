@@ -325,6 +325,7 @@ const struct card_carrier verbs_carrier = {
 static void word_record(struct pair *pair, const struct record *word, const uint8_t *bytes, uint32_t length)
 {
 	uint32_t at = (uint32_t)(word->imm >> 32), whole = (uint32_t)word->imm;
+	uint8_t *gathered;
 
 	if (at == 0 && !pair->gathered && whole <= WORD_RECORD_MAX) {
 		pair->gathered_to = 0;
@@ -343,10 +344,10 @@ static void word_record(struct pair *pair, const struct record *word, const uint
 	pair->gathered_to = at + length;
 	if (pair->gathered_to < whole)
 		return;
-	bytes = pair->gathered;
+	gathered = pair->gathered;
 	pair->gathered = NULL;
-	records_repeated(pair, bytes, whole);
-	free((void *)(uintptr_t)bytes);
+	records_repeated(pair, gathered, whole);
+	free(gathered);
 }
 
 static void verbs_word(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
