@@ -376,6 +376,7 @@ static void shm_meet(struct transport_owner *owner)
 {
 	const struct shm *shm = shm_of(owner);
 	uint32_t core = (uint32_t)(sched_getcpu() + 1);
+	pid_t self = getpid(); /* a system call */
 	bool met = false;
 
 	for (uint32_t i = 0; i < shm->in_count; i++) {
@@ -386,7 +387,7 @@ static void shm_meet(struct transport_owner *owner)
 			store_relaxed(&ring->segment->core, core);
 		ring->peer->core_shared = theirs && core > 0 && theirs != ring->segment &&
 					  load_relaxed(&theirs->core) == core &&
-					  shm_link(ring->peer)->pid != getpid();
+					  shm_link(ring->peer)->pid != self;
 		met |= ring->peer->core_shared;
 	}
 	owner->core_shared = met;
