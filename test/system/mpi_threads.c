@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 3, ROUNDS = 40, LONGEST = 120000, SHARED = 60, CHILDREN = 2, CHILD_BYTES = 100000 };
+enum { THREADS = 4, ROUNDS = 40, LONGEST = 120000, SHARED = 60, PUT_LONGEST = 3000 };
+enum { CHILDREN = 2, CHILD_BYTES = 100000 };
 
 struct worker {
 	pthread_t thread;
@@ -112,24 +113,64 @@ static void test_takers(MPI_Comm comm)
 	}
 }
 
+/* Question and answer: each thread of a rank and its partner's of the same number, none of which can go on without the
+ * other. */
+static void *pinger_run(void *arg)
+{
+	const struct worker *worker = arg;
+	int partner = me ^ 1;
+
+	for (int round = 0; round < SHARED && partner < ranks; round++) {
+		struct area area = area_make((size_t)round_size(worker->number, 4 * round + 1));
+
+		for (int turn = 0; turn < 2; turn++) {
+			uint64_t seed = seed_of(turn, worker->number, round);
+
+			if (turn == (me & 1)) {
+				fill(area.bytes, area.length, seed);
+				MPI_Send(area.bytes, (int)area.length, MPI_BYTE, partner, 5, worker->own);
+			} else {
+				MPI_Recv(area.bytes, (int)area.length, MPI_BYTE, partner, 5, worker->own,
+					 MPI_STATUS_IGNORE);
+				check(area.bytes, area.length, seed, "question or answer of a thread");
+			}
+		}
+		area_free(&area);
+	}
+	return NULL;
+}
+
+static void test_pingers(struct worker *workers)
+{
+	for (int t = 0; t < THREADS; t++)
+		expect(pthread_create(&workers[t].thread, NULL, pinger_run, &workers[t]) == 0);
+	for (int t = 0; t < THREADS; t++)
+		pthread_join(workers[t].thread, NULL);
+}
+
 /* Each thread writes to the right and reads back, all by one window: every flush waits beside the others' puts. */
 static MPI_Win window;
 
 static void *putter_run(void *arg)
 {
 	const struct worker *worker = arg;
-	MPI_Aint place = (MPI_Aint)((unsigned)worker->number * sizeof(uint64_t));
+	MPI_Aint place = (MPI_Aint)worker->number * PUT_LONGEST;
 
 	for (int round = 1; round <= SHARED; round++) {
-		uint64_t out = seed_of(me, worker->number, round), in = 0;
+		size_t size = round % 3 ? sizeof(uint64_t) : PUT_LONGEST;
+		uint64_t seed = seed_of(me, worker->number, round);
+		struct area out = area_make(size), in = area_make(size);
 
-		MPI_Put(&out, sizeof(out), MPI_BYTE, right_of(1), place, sizeof(out), MPI_BYTE, window);
+		fill(out.bytes, size, seed);
+		MPI_Put(out.bytes, (int)size, MPI_BYTE, right_of(1), place, (int)size, MPI_BYTE, window);
 		MPI_Win_flush(right_of(1), window);
-		if (round % 4)
-			continue;
-		MPI_Get(&in, sizeof(in), MPI_BYTE, right_of(1), place, sizeof(in), MPI_BYTE, window);
-		MPI_Win_flush(right_of(1), window);
-		expect(in == out);
+		if (round % 4 == 0) {
+			MPI_Get(in.bytes, (int)size, MPI_BYTE, right_of(1), place, (int)size, MPI_BYTE, window);
+			MPI_Win_flush(right_of(1), window);
+			check(in.bytes, size, seed, "what a thread has put");
+		}
+		area_free(&out);
+		area_free(&in);
 	}
 	return NULL;
 }
@@ -137,7 +178,7 @@ static void *putter_run(void *arg)
 static void test_putters(struct worker *workers)
 {
 	/* Not of MPI_Win_allocate: ranks of a node would store to that by themselves. */
-	static uint64_t memory[THREADS];
+	static uint8_t memory[THREADS * PUT_LONGEST];
 
 	MPI_Win_create(memory, sizeof(memory), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
 	MPI_Win_lock_all(0, window);
@@ -169,6 +210,7 @@ bool test_threads(void)
 	for (int t = 0; t < THREADS; t++)
 		pthread_join(workers[t].thread, NULL);
 	test_takers(shared);
+	test_pingers(workers);
 	test_putters(workers);
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (int t = 0; t < THREADS; t++)
