@@ -2,10 +2,12 @@
 /*
  * thole_mxoe: endpoints that speak mxoe over real raw links, between two namespaces.
  *
- *   thole_mxoe messages|wrap|restart|neighbours|numbers|hosts|keys|board|short-mtu mxoe|mxoe-jumbo [OPTION=VALUE]...
+ *   thole_mxoe CASE mxoe|mxoe-jumbo [OPTION=VALUE]...
  *
- * Everything but `board` is in one process, which makes progress for all endpoints in turn. Status 77: no right to make
- * namespaces.
+ *   cases: messages, wrap, restart, killed, neighbours, numbers, hosts, keys, board, short-mtu
+ *
+ * Everything but `killed` and `board` is in one process, which makes progress for all endpoints in turn. Status 77: no
+ * right to make namespaces.
  */
 #include "link_pair.h"
 
@@ -279,6 +281,106 @@ static void restart(void)
 	    finish(b, request, &completion) != THOLE_ERR_PEER)
 		fail("what goes to the one before ends with %d", completion.status);
 	exchange(b, a, 7, 10);
+}
+
+/* ---- A process that is killed amid large messages --------------------------------------------------------------- */
+
+enum { KILLED_ROUNDS = 4, KILLED_EACH = 3, KILLED_HELLO = 99 };
+
+/* The first is there long before the others. */
+static const uint64_t killed_length[KILLED_EACH] = {200000, 8 << 20, 8 << 20};
+
+/* It has large messages on their way from and to the other side, until it is killed. */
+static void killed_process(const struct thole_address *to)
+{
+	struct thole_endpoint *endpoint;
+	struct thole_request *request;
+	uint32_t peer;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	test.count = 0; /* its parent's */
+	endpoint = must_open(1);
+	if (thole_peer(endpoint, to, &peer) != 0 ||
+	    thole_send(endpoint, peer, NULL, 0, KILLED_HELLO, 0, THOLE_QUIET, NULL, NULL) != 0)
+		fail("it cannot speak");
+	for (uint64_t tag = 0; tag < KILLED_EACH; tag++)
+		if (thole_recv(endpoint, peer, malloc(killed_length[tag]), killed_length[tag], tag, ~UINT64_C(0), 0,
+			       NULL, &request) != 0 ||
+		    send_one(endpoint, peer, tag, killed_length[tag], 0, malloc(killed_length[tag]), &request) != 0)
+			fail("message %u cannot be started", (unsigned)tag);
+	for (;;)
+		thole_progress(endpoint);
+}
+
+static uint32_t killed_peer(struct thole_endpoint *endpoint)
+{
+	struct thole_completion completion;
+	struct thole_request *request;
+
+	if (thole_recv(endpoint, THOLE_ANY, NULL, 0, KILLED_HELLO, ~UINT64_C(0), 0, NULL, &request) != 0 ||
+	    finish(endpoint, request, &completion) != 0)
+		fail("it does not speak");
+	return completion.peer;
+}
+
+/* Its first message is here, of the others a part. */
+static void killed_once(struct thole_endpoint *a, pid_t child, bool replaced)
+{
+	struct transfer out[KILLED_EACH], in[KILLED_EACH];
+	struct thole_completion completion;
+	struct thole_endpoint *b = NULL;
+	uint32_t peer = killed_peer(a);
+	unsigned errors = 0;
+
+	for (uint64_t tag = 0; tag < KILLED_EACH; tag++) {
+		out[tag].length = in[tag].length = killed_length[tag];
+		out[tag].buffer = malloc(out[tag].length);
+		in[tag].buffer = malloc(in[tag].length);
+		if (thole_recv(a, peer, in[tag].buffer, in[tag].length, tag, ~UINT64_C(0), 0, NULL, &in[tag].request) !=
+			    0 ||
+		    send_one(a, peer, tag, out[tag].length, 0, out[tag].buffer, &out[tag].request) != 0)
+			fail("message %u cannot be started", (unsigned)tag);
+	}
+	finish(a, in[0].request, &completion);
+	check_one(&completion, 0, in[0].length, in[0].buffer);
+	if (kill(child, SIGKILL) != 0 || waitpid(child, NULL, 0) != child)
+		fail("no child");
+	if (replaced)
+		b = must_open(1); /* under the same number, of which a hears that it is another's now */
+	for (uint64_t tag = 0; tag < KILLED_EACH; tag++) {
+		errors += finish(a, out[tag].request, &completion) == THOLE_ERR_PEER;
+		if (tag > 0 && finish(a, in[tag].request, &completion) == 0)
+			check_one(&completion, tag, in[tag].length, in[tag].buffer);
+		errors += tag > 0 && completion.status == THOLE_ERR_PEER;
+		free(out[tag].buffer);
+		free(in[tag].buffer);
+	}
+	if (errors == 0)
+		fail("nothing was on its way");
+	if (b) {
+		exchange(b, a, 1, killed_length[1]);
+		exchange(a, b, 2, killed_length[1]);
+		close_endpoint(b);
+	}
+}
+
+/* Everything that is on its way ends, in an error where it was not there yet; whoever comes in its place is served. */
+static void killed(void)
+{
+	static const char *const options[] = {"peer_timeout=5s", NULL};
+	struct thole_endpoint *a = must_open_with(0, options);
+	struct thole_address address;
+
+	thole_endpoint_address(a, &address);
+	for (unsigned round = 0; round < KILLED_ROUNDS; round++) {
+		pid_t child = fork();
+
+		if (child < 0)
+			fail("no process");
+		if (child == 0)
+			killed_process(&address);
+		killed_once(a, child, round % 2 == 0);
+	}
 }
 
 /* ---- Several endpoints at one interface ---------------------------------------------------------------------- */
@@ -646,6 +748,8 @@ int main(int argc, char **argv)
 		wrap();
 	else if (strcmp(what, "restart") == 0)
 		restart();
+	else if (strcmp(what, "killed") == 0)
+		killed();
 	else if (strcmp(what, "neighbours") == 0)
 		neighbours();
 	else if (strcmp(what, "numbers") == 0)

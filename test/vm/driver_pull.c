@@ -13,6 +13,7 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include "../../bench/instructions.h"
@@ -114,12 +115,11 @@ static void pair_open(void)
 	CHECK(test.host >= 0 && bind(test.host, (struct sockaddr *)&name, sizeof(name)) == 0);
 }
 
-static void test_open(const struct codec *codec)
+/* With a connection to the host, at the pair that is there. */
+static void endpoint_open(void)
 {
 	struct thole_driver_connection wanted;
 
-	test.codec = codec;
-	pair_open();
 	test.driver = driver_open();
 	test.events = map(sizeof(*test.events), THOLE_DRIVER_AT_EVENTS);
 	test.bind = (struct thole_driver_bind){.interface = if_nametoindex("pa"),
@@ -135,6 +135,13 @@ static void test_open(const struct codec *codec)
 	test.memory = memory_new(2 * HUGE);
 	test.region = declare(&test.driver, test.memory, 2 * HUGE, THOLE_DRIVER_WRITE);
 	CHECK(test.region != 0);
+}
+
+static void test_open(const struct codec *codec)
+{
+	test.codec = codec;
+	pair_open();
+	endpoint_open();
 }
 
 /* All that keeps the descriptor open. */
@@ -657,6 +664,94 @@ static void case_closed(void)
 	run("ip link del pa");
 }
 
+/* Of all processes: how often the kernel has pinned a page, less how often it has let go of one. */
+static long long pins_held(void)
+{
+	FILE *file = fopen("/proc/vmstat", "r");
+	long long pins = 0, value;
+	char name[128];
+
+	CHECK(file != NULL);
+	while (fscanf(file, "%127s %lld", name, &value) == 2)
+		pins += strcmp(name, "nr_foll_pin_acquired") == 0   ? value
+			: strcmp(name, "nr_foll_pin_released") == 0 ? -value
+								     : 0;
+	fclose(file);
+	return pins;
+}
+
+/* A process with a window and a fetch, until it is killed. */
+static void killed_process(void)
+{
+	endpoint_open();
+	expose();
+	CHECK(fetch(LENGTH) == 0);
+	for (;;)
+		pause();
+}
+
+/* What of its window is still under way comes as it was sent. */
+static void hear_the_dead(void)
+{
+	uint8_t bytes[14 + FRAME_MAX];
+	struct packet packet;
+
+	while (host_hears(&packet, bytes, SOON_MS)) {
+		CHECK(packet.type == PACKET_DATA || packet.type == PACKET_PULL);
+		for (uint32_t i = 0; packet.type == PACKET_DATA && i < packet.length; i++)
+			CHECK(packet.payload[i] == pattern(packet.data.offset + i));
+	}
+}
+
+/* A process that is killed while its fetch is answered and its window is asked for: no page stays pinned, and the next
+ * one under its number has nothing of it. */
+static void killed_amid(const struct codec *codec)
+{
+	uint8_t bytes[14 + FRAME_MAX];
+	struct packet packet;
+	struct packet_pull pull;
+	long long before;
+	pid_t child;
+
+	test.codec = codec;
+	pair_open();
+	before = pins_held();
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		killed_process();
+	test.transfers = 1;
+	CHECK(host_hears(&packet, bytes, WAIT_MS) && packet.type == PACKET_PULL);
+	pull = packet.pull;
+	ask_for_all();
+	answer(&pull, &(unsigned){0}, 0);
+	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	answer(&pull, &(unsigned){0}, 0);
+	ask_for_all();
+	hear_the_dead();
+	AWAIT(pins_held() == before);
+	endpoint_open();
+	answer(&pull, &(unsigned){0}, 0);
+	ask_for_all();
+	AWAIT(program_has());
+	CHECK(!host_hears(&packet, bytes, SOON_MS) && test.driver.shared->sent + test.driver.shared->received == 0);
+	expose();
+	packet = pull_of(0, 4096);
+	say(&packet);
+	hear(&packet.pull);
+	CHECK(fetch(LENGTH) == 0);
+	serve(LENGTH, 0);
+	check_from(0, LENGTH);
+	test_close();
+	AWAIT(pins_held() == before);
+}
+
+static void case_killed(void)
+{
+	killed_amid(&codec_mxoe);
+	killed_amid(&codec_mxoe_jumbo);
+}
+
 static void case_arguments(void)
 {
 	const struct thole_driver_connection right = (test_open(&codec_mxoe), connection_to(THEIRS + 1));
@@ -743,7 +838,8 @@ int main(int argc, char **argv)
 		{"strange", case_strange, false},   {"serve", case_serve, false},
 		{"serve_jumbo", case_serve_jumbo, false}, {"refused", case_refused, false},
 		{"gone", case_gone, false},         {"closed", case_closed, false},
-		{"asked", case_asked, false},       {"arguments", case_arguments, false},
+		{"killed", case_killed, false},     {"asked", case_asked, false},
+		{"arguments", case_arguments, false},
 	};
 
 	if (argc == 2 && strcmp(argv[1], "cost") == 0)

@@ -37,7 +37,7 @@ BULK = (
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
 
-PULL = "fetch jumbo lost vanish strange serve serve_jumbo refused gone closed asked arguments".split()
+PULL = "fetch jumbo lost vanish strange serve serve_jumbo refused gone closed killed asked arguments".split()
 
 FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
 INTERFACES = "down shrunk removed moved elsewhere nonsense".split()
