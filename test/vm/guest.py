@@ -32,12 +32,20 @@ FOLDERS = ("bin", "dev", "proc", "sys", "host", "layer", "root", "modules")
 # pages are written, and, where a kernel has it, objects whose neighbour pages fault (KFENCE).
 CHECKING = "slub_debug=FZP page_poison=on kfence.sample_interval=20"
 # Fails where that is not in force; else looks at all objects there are, and the log says what it finds.
-CHECK = "cd /sys/kernel/slab; [ $(cat kmalloc-64/red_zone) = 1 ]; for each in */validate; do echo 1 >$each; done"
+CHECK = """cd /sys/kernel/slab; [ $(cat kmalloc-64/red_zone) = 1 ]; for each in */validate; do echo 1 >$each; done
+leaks=/sys/kernel/debug/kmemleak
+if mount -t debugfs debug /sys/kernel/debug 2>/dev/null && [ -e $leaks ]; then
+	sleep 6; echo scan >$leaks; echo scan >$leaks; while read -r line; do echo "$line" >/dev/kmsg; done <$leaks
+fi"""
 LIMIT_S = 300.0  # a guest that has not ended then is lost
+SLOWER, LARGER = 6, 2  # a kernel with KASAN and lockdep, in time and memory
 # What a clean kernel log does not have.
 COMPLAINTS = re.compile(
     r"\bBUG\b|WARNING:|pagealloc:|Oops|Call Trace|general protection|refcount_t:|[Bb]ad page|blocked for more"
+    r"|unreferenced object"
 )
+# What a kernel with DEBUG_VM says where somebody finds a page that a userfault is to bring, and does not wait for that.
+EXPECTED = re.compile(r"FAULT_FLAG_ALLOW_RETRY missing.*?</TASK>", flags=re.DOTALL)
 
 
 class Panic(Exception):
@@ -64,7 +72,7 @@ class Result:
     out: Path  # the folder that was /out
 
     def complaints(self) -> list[str]:
-        return [line for line in self.log.splitlines() if COMPLAINTS.search(line)]
+        return [line for line in EXPECTED.sub("", self.log).splitlines() if COMPLAINTS.search(line)]
 
 
 @dataclass
@@ -170,7 +178,8 @@ def command_line(bed: Bed, job: Job) -> list[str]:
         words += f" {clock_khz()}"
     words += f" {job.words}"
     return [
-        *(QEMU, "-M", "pc", "-accel", "tcg", "-cpu", processor, "-smp", str(job.cpus), "-m", str(job.memory_mib)),
+        *(QEMU, "-M", "pc", "-accel", "tcg", "-cpu", processor, "-smp", str(job.cpus)),
+        *("-m", str(job.memory_mib * (LARGER if bed.kernel.compiled else 1))),
         *counting,
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-serial", "stdio"),
         *("-fsdev", f"{shared},id=host,path=/,readonly=on,multidevs=remap"),
@@ -202,9 +211,9 @@ class Guest:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def wait(self) -> Result:
-        late = False
+        late, limit_s = False, self.job.limit_s * (SLOWER if self.bed.kernel.compiled else 1)
         try:
-            console_bytes, _ = self.process.communicate(timeout=self.job.limit_s)
+            console_bytes, _ = self.process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             late = True
             self.end()
@@ -216,7 +225,7 @@ class Guest:
         tail = f"guest {self.job.name}, {self.bed.kernel.release}:\n{self.text('output')[-2000:]}\n{console[-4000:]}"
         if "Kernel panic" in console:
             raise Panic(tail)
-        raise Lost((f"not ended after {self.job.limit_s:.0f} s: " if late else "ended too early: ") + tail)
+        raise Lost((f"not ended after {limit_s:.0f} s: " if late else "ended too early: ") + tail)
 
     def end(self) -> None:
         if self.process.poll() is None:

@@ -10,6 +10,9 @@ folder counts when its file `whole` is there, which is written last.
 
 Beside these there is a later kernel, of the next Debian's backports, without headers: this machine's compiler is not
 the one that it was built with. Its packages are found by an apt of its own, which changes nothing of the system's.
+
+With THOLE_VM_KERNEL in the environment there is but one: the folder that it names has a kernel's source, compiled there
+(docs/DRIVER.md says how, and what for).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import lzma
+import os
 import re
 import shutil
 import subprocess
@@ -41,7 +45,8 @@ class Missing(Exception):
 @dataclass(frozen=True)
 class Kernel:
     release: str  # as `uname -r` says it
-    root: Path  # its packages, unpacked
+    root: Path  # its packages, unpacked; or its source
+    compiled: bool = False  # there, with all that guests need built in, and with checks that make it many times slower
 
     @property
     def series(self) -> str:
@@ -54,11 +59,11 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        return self.root / "vmlinux"
+        return self.root / ("arch/x86/boot/bzImage" if self.compiled else "vmlinux")
 
     @property
     def headers(self) -> Path:
-        return self.root / "usr/src" / f"linux-headers-{self.release}"
+        return self.root if self.compiled else self.root / "usr/src" / f"linux-headers-{self.release}"
 
     def module(self, name: str) -> Path | None:
         """The file of a module; None if it is built in."""
@@ -160,8 +165,18 @@ def fetch_kernel(folder: Path, meta: str) -> None:
         prepare(kernel)
 
 
+def compiled(root: Path) -> Kernel:
+    """One that was not fetched."""
+    try:
+        return Kernel((root / "include/config/kernel.release").read_text().strip(), root.resolve(), compiled=True)
+    except OSError as error:
+        raise Missing(f"THOLE_VM_KERNEL: no kernel was compiled there: {error}") from error
+
+
 def fetch(build: Path) -> list[Kernel]:
     """The newest kernel of each series that can be had; raises Missing if there is none."""
+    if "THOLE_VM_KERNEL" in os.environ:
+        return [compiled(Path(os.environ["THOLE_VM_KERNEL"]))]
     folder = build.resolve() / "vm" / "kernels"
     troubles = []
     with locked(folder):
