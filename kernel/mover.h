@@ -34,6 +34,7 @@
 #include <linux/xarray.h>
 
 #include "ether.h"
+#include "mover_read.h"
 #include "mover_whole.h"
 #include "pages.h"
 #include "protocol.h"
@@ -86,11 +87,14 @@ struct mover_connection {
 struct mover_run {
 	u32 count;
 	u32 head; /* bytes of each one's */
+	u8 flags; /* enum packet_flags */
 	u8 heads[MOVER_RUN][MOVER_HEAD];
-	struct iovec parts[MOVER_RUN][2];
-	struct guard_frame frames[MOVER_RUN];
+	struct mover_reader places[MOVER_RUN]; /* in front of them */
+	u64 counter[MOVER_RUN];
 	u64 offset[MOVER_RUN]; /* in the fetch; what is not in it is far beyond */
 	u32 length[MOVER_RUN]; /* of payload */
+	struct guard_frame judged[MOVER_RUN]; /* those whose counters follow each other are one, */
+	struct iovec parts[MOVER_RUN][2];     /* of this head and so much payload */
 };
 
 /* What frames are, and how they come and go. */

@@ -5,8 +5,6 @@
 #include <linux/slab.h>
 #include <linux/udp.h>
 
-#include "mover_read.h"
-
 /* Over: not in its connection any more, and in mover.over until its end was told. */
 struct mover_fetch {
 	struct kref references; /* of its connection or mover.over, and of its work */
@@ -187,38 +185,30 @@ void mover_fetch_late(struct mover *mover)
 /* A packet, and the fetch that a run of its frames is for. */
 struct arrival {
 	struct mover *mover;
-	struct mover_reader reader; /* behind the run */
-	struct mover_reader place;  /* the same in front of its frames that are not done */
+	struct mover_reader reader; /* at the last frame that was looked at */
 	struct mover_fetch *fetch;  /* or NULL; mostly the next one's, too */
 	u32 index;                  /* of its connection */
 	u64 now_ns;
 	bool others; /* there are frames that are not for us */
 };
 
-/* Frames of a run come to nothing. */
-static void arrival_skip(struct arrival *arrival, u32 count)
-{
-	while (count--)
-		mover_read_next(&arrival->place);
-}
-
 /* Payloads of frames of a run go where they belong, one behind the other. */
 static bool arrival_copy(struct arrival *arrival, u32 first, u32 end, u64 offset, u64 length)
 {
 	const struct pages *pages = arrival->fetch->pages;
-	const struct mover_run *run = &arrival->mover->run;
+	struct mover_run *run = &arrival->mover->run;
 	struct region_piece piece = {0};
 	struct page *page = NULL;
 	u32 i, left, some;
 
 	for (i = first; i < end; i++) {
-		if (!mover_read_next(&arrival->place) || !mover_read_over(&arrival->place, run->head))
+		if (!mover_read_over(&run->places[i], run->head))
 			return false;
 		for (left = run->length[i]; left; left -= some) {
 			if (!piece.length)
 				page = pages_at(pages, offset, length, &piece);
 			some = min(left, piece.length);
-			if (!mover_read_page(&arrival->place, page, piece.within, some))
+			if (!mover_read_page(&run->places[i], page, piece.within, some))
 				return false;
 			piece.within += some;
 			piece.length -= some;
@@ -248,8 +238,6 @@ static bool arrival_land(struct arrival *arrival, u32 first, u32 *end_p, u64 *le
 	if (landed) {
 		landed = arrival_copy(arrival, first, *end_p, offset, *length_p);
 		pages_write(fetch->pages);
-	} else {
-		arrival_skip(arrival, 1);
 	}
 	read_unlock(&fetch->pages->lock);
 	return landed;
@@ -286,7 +274,6 @@ static u32 arrival_take_some(struct arrival *arrival, u32 first, u32 end)
 	block = block_find(&fetch->wanted, run->offset[first], run->length[first], &index, &verdict);
 	if (!block) {
 		mover_count(arrival->mover, verdict == BLOCK_DUPLICATE ? &shared->duplicate : &shared->malformed, 1);
-		arrival_skip(arrival, 1);
 		return first + 1;
 	}
 	end = run_together(run, block, index, first, end, &length);
@@ -312,28 +299,53 @@ static void arrival_take(struct arrival *arrival, u32 first, u32 end)
 		fetch->connection->way->heard += end - first;
 	while (first < end && fetch->connection)
 		first = arrival_take_some(arrival, first, end);
-	arrival_skip(arrival, end - first);
 	arrival->others |= first < end;
+}
+
+/* Whether frames of a run have right tags: those whose counters follow each other are as one, where they are as long,
+ * but for the last of them. */
+static bool arrival_admit(struct mover_connection *connection, struct mover_run *run, u32 first, u32 end)
+{
+	u32 i, count = 0;
+
+	if (!connection->tagged)
+		return true;
+	for (; first < end; first = i, count++) {
+		for (i = first + 1; i < end && run->counter[i] == run->counter[i - 1] + 1; i++)
+			if (run->length[i - 1] != run->length[first])
+				break;
+		run->parts[count][0] = (struct iovec){run->heads[first], run->head};
+		run->parts[count][1] = (struct iovec){NULL, run->length[first]};
+		run->judged[count] = (struct guard_frame){
+			.counter = run->counter[first],
+			.parts = run->parts[count],
+			.count = 2,
+			.type = PACKET_DATA,
+			.flags = run->flags,
+			.behind = i - 1 - first,
+			.last = run->head + run->length[i - 1],
+			.stride = MOVER_HEAD,
+		};
+	}
+	return mover_admit(connection, run->judged, count);
 }
 
 /* A run. What is not right in it is looked for frame by frame, and dropped. */
 static void arrival_judge(struct arrival *arrival)
 {
-	const struct mover_run *run = &arrival->mover->run;
 	struct mover_connection *connection = arrival->fetch->connection;
+	struct mover_run *run = &arrival->mover->run;
 	u32 i;
 
-	if (mover_admit(connection, run->frames, run->count)) {
+	if (arrival_admit(connection, run, 0, run->count)) {
 		arrival_take(arrival, 0, run->count);
 		return;
 	}
 	for (i = 0; i < run->count; i++) {
-		if (run->count > 1 && mover_admit(connection, &run->frames[i], 1)) {
+		if (run->count > 1 && arrival_admit(connection, run, i, i + 1))
 			arrival_take(arrival, i, i + 1);
-		} else {
-			arrival_skip(arrival, 1);
+		else
 			mover_count(arrival->mover, &arrival->mover->holder->shared->forged, 1);
-		}
 	}
 }
 
@@ -359,9 +371,8 @@ static void arrival_add(struct arrival *arrival, const struct packet *packet)
 	struct mover_run *run = &arrival->mover->run;
 	u32 i = run->count++;
 
-	run->parts[i][0] = (struct iovec){run->heads[i], run->head};
-	run->parts[i][1] = (struct iovec){NULL, packet->length};
-	run->frames[i] = guard_frame(packet, run->parts[i], 2);
+	run->places[i] = arrival->reader;
+	run->counter[i] = packet->counter;
 	run->offset[i] = packet->data.offset - arrival->fetch->offset;
 	run->length[i] = packet->length;
 }
@@ -377,43 +388,42 @@ static bool arrival_first(struct arrival *arrival, struct packet *packet, u32 le
 	    !arrival_find(arrival, packet))
 		return false;
 	run->head = PACKET_FRONT + packet_guard_bytes(packet->flags);
+	run->flags = packet->flags;
 	arrival_add(arrival, packet);
 	return true;
 }
 
-static u32 arrival_next(struct arrival *arrival)
+/* Look at the next frame's front, of so many bytes. Returns its length; 0: there is none. */
+static u32 arrival_next(struct arrival *arrival, u32 front)
 {
 	struct mover_run *run = &arrival->mover->run;
 	u32 length = mover_read_next(&arrival->reader);
 
-	return length && mover_read_front(&arrival->reader, run->heads[run->count], MOVER_HEAD) ? length : 0;
+	return length && mover_read_front(&arrival->reader, run->heads[run->count], front) ? length : 0;
 }
 
 /* The next run of a packet, or a frame that is not ours. False: there is none. */
 static bool arrival_gather(struct arrival *arrival)
 {
 	struct mover_run *run = &arrival->mover->run;
-	struct mover_reader before;
 	struct packet packet;
 	u64 counter;
 	u32 length;
 
 	run->count = 0;
-	arrival->place = arrival->reader;
-	length = arrival_next(arrival);
+	length = arrival_next(arrival, MOVER_HEAD);
 	if (!length)
 		return false;
 	if (!arrival_first(arrival, &packet, length))
 		return true;
 	while (run->count < MOVER_RUN) {
-		before = arrival->reader;
 		counter = packet.counter;
-		length = arrival_next(arrival);
+		length = arrival_next(arrival, run->head);
 		if (!length)
 			break;
 		if (!codec_native.decode_next(&packet, run->heads[run->count - 1], run->heads[run->count], length) ||
 		    (packet.flags & PACKET_TAGGED && packet.counter <= counter)) {
-			arrival->reader = before;
+			arrival->reader = run->places[run->count - 1];
 			break;
 		}
 		arrival_add(arrival, &packet);
@@ -466,9 +476,8 @@ bool mover_fetch_frame(struct mover *mover, struct sk_buff *skb, const u8 *from)
 	mover_read_begin(&arrival.reader, skb, 0);
 	mover_lock(mover);
 	arrival.now_ns = ktime_get_ns();
-	arrival.place = arrival.reader;
 	run->count = 0;
-	length = arrival_next(&arrival);
+	length = arrival_next(&arrival, MOVER_HEAD);
 	if (length && mover_mxoe_is_data(mover, run->heads[0], length) &&
 	    mover->kind->codec->decode(&packet, run->heads[0], length) == 0)
 		arrival.fetch = frame_find(mover, from, packet.data.transfer);

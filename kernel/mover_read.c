@@ -4,6 +4,11 @@
 #include <linux/highmem.h>
 
 #include "compat.h"
+#include "protocol.h"
+
+enum {
+	READ_HEAD = PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT /* bytes of DATA's with a tag */
+};
 
 void mover_read_begin(struct mover_reader *reader, struct sk_buff *skb, u32 before)
 {
@@ -96,7 +101,12 @@ bool mover_read_front(const struct mover_reader *reader, u8 *front, u32 most)
 	struct mover_reader ahead;
 
 	if (reader->have >= some) {
-		memcpy(front, reader->data, some);
+		if (some == READ_HEAD) /* of most, so that it is done without a call */
+			memcpy(front, reader->data, READ_HEAD);
+		else if (some == PACKET_FRONT)
+			memcpy(front, reader->data, PACKET_FRONT);
+		else
+			memcpy(front, reader->data, some);
 		return true;
 	}
 	ahead = *reader;

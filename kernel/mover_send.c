@@ -78,20 +78,22 @@ static void send_end(struct mover *mover, struct sk_buff *skb, struct sock *sk)
 	__skb_queue_tail(&mover->out, skb);
 }
 
-/* Counters and tags for frames whose heads are encoded, each of so many bytes. */
+/* Counters and tags for frames whose heads are encoded, each of so many bytes, one directly behind the other. */
 static void send_stamp(struct mover_connection *connection, u8 *heads, u32 head, u32 frame, u32 last, u32 count)
 {
-	struct frame_out frames[SEND_TAGS];
+	struct frame_out frames[SEND_TAGS] = {};
 	u32 i, some;
 
 	if (!connection->tagged)
 		return;
 	for (; count; count -= some, heads += some * head) {
 		some = min_t(u32, count, SEND_TAGS);
-		for (i = 0; i < some; i++)
-			frames[i] = (struct frame_out){.head = heads + i * head,
-						       .head_length = head,
-						       .body_length = i + 1 == count ? last : frame};
+		for (i = 0; i < some; i++) {
+			frames[i].head = heads + i * head;
+			frames[i].head_length = head;
+			frames[i].body_length = i + 1 == count ? last : frame;
+			frames[i].behind = some - 1 - i;
+		}
 		guard_stamp(&connection->guard, &codec_native, frames, some);
 	}
 }
@@ -156,13 +158,26 @@ static bool send_hang(struct send_packet *send)
 }
 
 /* Pages of programs are none of the kernel's reserve, which a packet would have to say. */
-static bool send_add(struct send_packet *send, struct page *page, u32 within, u32 length)
+static inline void send_put(struct send_packet *send, struct page *page, u32 within, u32 length)
 {
-	if (send->pages == MAX_SKB_FRAGS && !send_hang(send))
-		return false;
 	get_page(page);
 	__skb_fill_page_desc_noacc(skb_shinfo(send->last), send->pages++, page, within, length);
 	send->more += length;
+}
+
+static noinline bool send_put_behind(struct send_packet *send, struct page *page, u32 within, u32 length)
+{
+	if (!send_hang(send))
+		return false;
+	send_put(send, page, within, length);
+	return true;
+}
+
+static inline bool send_add(struct send_packet *send, struct page *page, u32 within, u32 length)
+{
+	if (send->pages == MAX_SKB_FRAGS) /* by itself, so that nothing is saved for that where there is room */
+		return send_put_behind(send, page, within, length);
+	send_put(send, page, within, length);
 	return true;
 }
 
@@ -189,17 +204,12 @@ static bool send_add_payload(struct send_packet *send, const struct pages *pages
 	return true;
 }
 
-/* The head of a frame: as the one before, where that is as long. */
-static void send_encode(const struct send_packet *send, const struct mover_connection *connection,
-			const struct answer *answer, const struct answer_frame *frame, u8 *head)
+/* The head of a frame. Not inlined: the kernel clears what a function may have on its stack, and most frames need none
+ * of this. */
+static noinline_for_stack void send_encode(const struct mover_connection *connection, const struct answer *answer,
+					   const struct answer_frame *frame, u8 *head)
 {
-	struct packet packet;
-
-	if (send->frames && frame->length == send->bytes) {
-		codec_native.encode_next(head, head - send->head, send->head, frame->offset);
-		return;
-	}
-	packet = (struct packet){
+	const struct packet packet = {
 		.type = PACKET_DATA,
 		.flags = connection->tagged ? PACKET_TAGGED : 0,
 		.to = connection->peer_index,
@@ -207,6 +217,7 @@ static void send_encode(const struct send_packet *send, const struct mover_conne
 		.data = {.transfer = answer->transfer, .offset = frame->offset},
 		.length = frame->length,
 	};
+
 	codec_native.encode(&packet, head);
 }
 
@@ -214,8 +225,12 @@ static bool send_add_frame(struct send_packet *send, struct mover_connection *co
 			   const struct answer_frame *frame, const struct pages *pages, u64 start)
 {
 	u32 within = send->frames * send->head;
+	u8 *head = (u8 *)page_address(send->heads) + within;
 
-	send_encode(send, connection, answer, frame, (u8 *)page_address(send->heads) + within);
+	if (send->frames && frame->length == send->bytes)
+		codec_native.encode_next(head, head - send->head, send->head, frame->offset);
+	else
+		send_encode(connection, answer, frame, head);
 	if (!send_add(send, send->heads, within, send->head) ||
 	    !send_add_payload(send, pages, start, frame->offset, frame->length))
 		return false;

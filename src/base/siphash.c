@@ -213,22 +213,30 @@ static struct lanes_way lanes_best(size_t count)
 
 #endif
 
-/* The first of them side by side. Returns how many. */
-static size_t lanes_some(const struct lanes_way *way, const uint64_t key[2], const uint8_t *const texts[], size_t count,
-			 size_t length, uint64_t *digests)
+/* Fewer than there are lanes: those that are over have any text. Not inlined, since the kernel clears its arrays. */
+static __attribute__((__noinline__)) void lanes_part(const struct lanes_way *way, const uint64_t key[2],
+						 const uint8_t *const texts[], size_t count, size_t length,
+						 uint64_t *digests)
 {
 	const uint8_t *side[LANES_MAX];
 	uint64_t found[LANES_MAX];
 
-	if (count >= way->lanes) {
-		way->digest(key, texts, length, digests);
-		return way->lanes;
-	}
 	for (size_t i = 0; i < way->lanes; i++)
 		side[i] = texts[i < count ? i : 0];
 	way->digest(key, side, length, found);
 	memcpy(digests, found, count * sizeof(*digests));
-	return count;
+}
+
+/* The first of them side by side. Returns how many. */
+static size_t lanes_some(const struct lanes_way *way, const uint64_t key[2], const uint8_t *const texts[], size_t count,
+			 size_t length, uint64_t *digests)
+{
+	if (count < way->lanes) {
+		lanes_part(way, key, texts, count, length, digests);
+		return count;
+	}
+	way->digest(key, texts, length, digests);
+	return way->lanes;
 }
 
 /* As long as that is faster. Returns how many those were. */

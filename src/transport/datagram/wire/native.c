@@ -327,6 +327,8 @@ static void native_encode_next(uint8_t *head, const uint8_t *before, size_t leng
 {
 	if (length == PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT) /* of most, so that it is done without a call */
 		memcpy(head, before, PACKET_FRONT + PACKET_COUNTER + PACKET_TAG_SHORT);
+	else if (length == PACKET_FRONT)
+		memcpy(head, before, PACKET_FRONT);
 	else
 		memcpy(head, before, length);
 	if (head[HEAD_TYPE_AT] == PACKET_DATA)
