@@ -1412,7 +1412,7 @@ FAULTS = [
     Fault(
         "the first messages of a dialogue by another way count",
         CHOOSE,
-        "if (goes_in_rows(class) && costs->row",
+        "if (goes_in_rows(pace, class) && costs->row",
         "if (class > 99 && costs->row",
     ),
     Fault(
@@ -1443,8 +1443,8 @@ FAULTS = [
     Fault(
         "every message is timed",
         CHOOSE,
-        "row % TIMED == 0 : !goes_in_rows(class) || row % TIMED_ROW == 0",
-        "row % 1 == 0 : !goes_in_rows(class) || row % 1 == 0",
+        "row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0",
+        "row % 1 == 0 : !goes_in_rows(pace, class) || row % 1 == 0",
     ),
     Fault(
         "a stream's time does not begin where the message before it ended",

@@ -26,16 +26,17 @@ enum {
 	ROW = 16,
 	ROW_SKIP = 8,
 	ROW_SCALE = 8,           /* there is so much more between two trials; */
-	ROW_CLASS_MAX = 18,      /* it is so of messages up to 256 KiB */
+	ROW_CLASS_STREAM = 18,   /* it is so in streams of messages up to 256 KiB, */
+	ROW_CLASS_MAX = 20,      /* else up to 1 MiB */
 	/* messages of a dialogue of which one is timed, of those by the way that is taken, and of all that cross; */
 	TIMED = 4,
 	TIMED_ROW = 16,          /* of a stream of short ones */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
 
-static inline bool goes_in_rows(uint32_t class)
+static inline bool goes_in_rows(enum pace pace, uint32_t class)
 {
-	return class <= ROW_CLASS_MAX;
+	return class <= (pace == PACE_STREAM ? ROW_CLASS_STREAM : ROW_CLASS_MAX);
 }
 
 /* Messages between two trials of a way that was seen to take other_ns where best_ns are possible; in powers of two but
@@ -71,7 +72,7 @@ static bool cost_tries(struct costs *costs, enum pace pace, uint32_t scale, uint
 /* The way that the next message should take. */
 static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t class)
 {
-	uint32_t scale = goes_in_rows(class) ? ROW_SCALE : 1;
+	uint32_t scale = goes_in_rows(pace, class) ? ROW_SCALE : 1;
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
 	enum cost_way best, other;
 
@@ -96,12 +97,12 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 
 /* A moving mean. A long delay is somebody else's more often than the way's, and counts for little; the best would
  * be no measure, since where transfers overlap one may have been finished by another's time. */
-static void cost_learn(struct costs *costs, uint32_t class, enum cost_way way, uint64_t took_ns)
+static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum cost_way way, uint64_t took_ns)
 {
 	struct cost *cost = &costs->ways[way];
 	uint64_t most_ns = 2 * cost->mean_ns;
 
-	if (goes_in_rows(class) && costs->row <= ROW_SKIP)
+	if (goes_in_rows(pace, class) && costs->row <= ROW_SKIP)
 		return;
 	if (cost->samples < TRIES)
 		cost->samples++;
@@ -177,7 +178,7 @@ static bool cost_is_due(const struct costs *costs, enum pace pace, uint32_t clas
 	if (ring->samples < TRIES || copy->samples < TRIES ||
 	    way != (copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING))
 		return true;
-	return pace != PACE_STREAM ? row % TIMED == 0 : !goes_in_rows(class) || row % TIMED_ROW == 0;
+	return pace != PACE_STREAM ? row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0;
 }
 
 static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, bool direct)
@@ -243,7 +244,7 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 	else if (length <= owner->options.eager_max && way == COST_COPY && (pace == PACE_STREAM || direct))
 		took_ns += took_ns / 3;
 	if (start_ns)
-		cost_learn(costs, class, way, took_ns);
+		cost_learn(costs, pace, class, way, took_ns);
 	if (class >= EAGER_CLASS_MIN && length <= owner->options.eager_max)
 		choose_eager_next(owner, pace, way, class);
 }
