@@ -2334,7 +2334,7 @@ FAULTS = [
         "a short record that is longer than a record is said to have its payload",
         "src/transport/verbs/records.c",
         "head->length <= RECORD_INLINE_MAX ? head->length : RECORD_EXTERNAL;",
-        "head->length;",
+        "head->length <= RECORD_INLINE_MAX ? head->length : RECORD_INLINE_MAX;",
     ),
     Fault(
         "a message that is waited for goes as a short record",
