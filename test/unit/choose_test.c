@@ -61,7 +61,7 @@ static bool message(const struct pair *pair, enum pace pace, uint64_t ring_ns, u
 	shm_link(peer)->crossed = pace == PACE_CROSSED;
 	assert_int_equal(choose_pace(shm_link(peer), pace == PACE_STREAM), pace);
 	if (pace == PACE_CROSSED)
-		choose_crossing(shm_link(peer));
+		choose_crossing(peer, LENGTH);
 	if (copy) {
 		enum bulk_method method = pace == PACE_CROSSED ? BULK_ONE_COPY : BULK_COOPERATIVE;
 		uint64_t start_ns;

@@ -28,8 +28,7 @@ enum {
 	ROW_SCALE = 8,           /* there is so much more between two trials; */
 	ROW_CLASS_STREAM = 18,   /* it is so in streams of messages up to 256 KiB, */
 	ROW_CLASS_MAX = 20,      /* else up to 1 MiB */
-	/* messages of a dialogue of which one is timed, of those by the way that is taken, and of all that cross; */
-	TIMED = 4,
+	TIMED = 4,               /* messages of which one is timed, of those by the way that is taken; */
 	TIMED_ROW = 16,          /* of a stream of short ones */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
@@ -199,9 +198,13 @@ static uint64_t choose_start(struct transport_peer *peer, enum pace pace, enum c
 	return choose_is_due(peer, pace, way, length, direct) ? clock_now_ns() : 0;
 }
 
-void choose_crossing(struct shm_peer *link)
+/* As what comes from there, which is of the same length as a rule. */
+void choose_crossing(struct transport_peer *peer, uint64_t length)
 {
-	link->sent_ns = link->crossings++ % TIMED == 0 ? clock_now_ns() : 0;
+	const struct costs *costs = choose_costs(peer, PACE_CROSSED, length, false);
+	bool due = choose_is_due(peer, PACE_CROSSED, costs->last, length, false);
+
+	shm_link(peer)->sent_ns = due ? clock_now_ns() : 0;
 }
 
 enum pace choose_pace(const struct shm_peer *link, bool stream)

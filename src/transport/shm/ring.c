@@ -281,6 +281,14 @@ static inline bool record_begins_long(const struct record *record)
 	return record->kind == RECORD_RTS || (record->kind == RECORD_EAGER && (record->flags & RECORD_MORE));
 }
 
+static inline uint64_t record_whole(const struct record *record)
+{
+	struct window window;
+
+	window_load(&window, record); /* a whole length alone looks like one */
+	return window.length;
+}
+
 /* What goes to the peer next is in a stream, or in a dialogue. */
 static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 {
@@ -504,7 +512,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		return ring_stalled(peer);
 	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
 	if (__builtin_expect(external && link->crossed, 0) && record_begins_long(record))
-		choose_crossing(link);
+		choose_crossing(peer, record_whole(record));
 	if (length == 0) {
 		slot_fill(slot, record, record->length,
 			  record->length == RECORD_EXTERNAL ? RECORD_INLINE_MAX / 8 : (record->length + 7u) / 8);

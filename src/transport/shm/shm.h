@@ -270,8 +270,7 @@ struct shm_peer {
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
 	uint32_t turn;            /* and so many since one was received */
 	bool crossed;             /* the last long message came from one who had not yet had what was sent to it */
-	uint32_t crossings;       /* long messages sent since then, */
-	uint64_t sent_ns;         /* and when the last one was begun; 0: it is not timed */
+	uint64_t sent_ns;         /* when the last long one was begun since then; 0: it is not timed */
 	bool in_pieces;           /* a message to it is not out to its end, */
 	uint64_t sent;            /* but so many bytes of it; else 0 */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
@@ -370,7 +369,7 @@ void choose_eager_piece(struct transport_peer *peer, uint32_t length);
 uint64_t choose_fetch_start(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
 			    bool direct);
 /* A long message is about to be sent that will probably cross one of the peer's. */
-void choose_crossing(struct shm_peer *link);
+void choose_crossing(struct transport_peer *peer, uint64_t length);
 /* In which pace what comes from the peer is; stream: it says so. */
 enum pace choose_pace(const struct shm_peer *link, bool stream);
 /* Write the rendezvous classes of a sender, or of each, where it reads them. */
