@@ -48,7 +48,7 @@ help:
 
 run: build venvs
 	@$(TOOL)/python $(BUILD)/python/thole compare --plot $(BUILD)/thole-run.png --json $(BUILD)/thole-run.json \
-		--seconds 100
+		--seconds 160
 
 venvs: $(TOOL)/meson
 	@tools/venvs.sh $(VENV) $(MPIS)
