@@ -1034,6 +1034,12 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "packets of an adapter stay in their socket",
+        "src/transport/datagram/link_udp.c",
+        "if (interface->inside)",
+        "if (interface)",
+    ),
+    Fault(
         "what is held is read again",
         UDP_HOLD,
         "(holds ? MSG_PEEK : 0)",

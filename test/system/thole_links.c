@@ -725,7 +725,7 @@ static void interfaces(void)
 	CHECK(interface_list(&list, &count) == 0 && count == 2);
 	free(list);
 	CHECK(interface_choose(NULL, &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
-	CHECK(one.mtu == 1500 && one.ethernet && one.up && one.running && !one.loopback && one.has_ipv4 &&
+	CHECK(one.mtu == 1500 && one.ethernet && one.up && one.running && !one.loopback && one.inside && one.has_ipv4 &&
 	      one.has_ipv6);
 	CHECK(one.mac[0] == 2 && one.mac[5] == 1 && one.ipv4[15] == 1 && one.ipv6[0] == 0xfd && one.ipv6[15] == 1);
 	CHECK(interface_can_udp(&one) && interface_can_raw(&one));

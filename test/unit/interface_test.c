@@ -75,7 +75,7 @@ static void choose__by_address(void **state)
 
 	(void)state;
 	assert_int_equal(interface_choose("127.0.0.1", &interface), 0);
-	assert_true(interface.loopback && interface.has_ipv4 && interface_can_udp(&interface));
+	assert_true(interface.loopback && interface.inside && interface.has_ipv4 && interface_can_udp(&interface));
 	assert_memory_equal(interface.ipv4, ipv4.bytes, INTERFACE_ADDRESS);
 }
 

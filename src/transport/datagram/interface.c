@@ -7,7 +7,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -92,14 +94,18 @@ static void add_address(struct interface *interface, const struct sockaddr *addr
 	}
 }
 
-static void add_mtu(struct interface *interface, int fd)
+static void add_device(struct interface *interface, int fd)
 {
+	struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
 	struct ifreq request = {0};
 
 	interface->index = if_nametoindex(interface->name);
 	memcpy(request.ifr_name, interface->name, IF_NAMESIZE);
 	if (ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
 		interface->mtu = (uint32_t)request.ifr_mtu;
+	request.ifr_data = (char *)&driver;
+	interface->inside = interface->loopback ||
+			    (ioctl(fd, SIOCETHTOOL, &request) == 0 && strcmp(driver.driver, "veth") == 0);
 }
 
 int interface_list(struct interface **list_p, unsigned *count_p)
@@ -129,7 +135,7 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 			add_address(interface, one->ifa_addr);
 	}
 	for (unsigned i = 0; i < count && fd >= 0; i++)
-		add_mtu(&list[i], fd);
+		add_device(&list[i], fd);
 	freeifaddrs(all);
 	if (fd >= 0)
 		close(fd);

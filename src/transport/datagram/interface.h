@@ -25,6 +25,7 @@ struct interface {
 	uint8_t mac[INTERFACE_MAC];       /* of an Ethernet interface */
 	bool ethernet;                    /* it has a MAC, and carries Ethernet frames */
 	bool loopback;
+	bool inside;                      /* packets that come by it were made by a core of this machine, as a rule */
 	bool up;                          /* somebody has switched it on */
 	bool running;                     /* and it has a carrier */
 	bool has_ipv4, has_ipv6;

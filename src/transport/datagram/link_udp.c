@@ -195,7 +195,6 @@ static int open_sockets(struct link_udp *udp, uint64_t endpoint)
 	getsockopt(udp->fd[CHANNEL_BULK], SOL_SOCKET, SO_RCVBUF, &value, &size);
 	link->room = (uint64_t)value / 2;
 	udp->room_min = (uint64_t)value / 8;
-	udp->hold = link->engine->owner->options.net_hold;
 	if (udp->hold > (uint64_t)value / 4)
 		udp->hold = 0; /* what is on its way needs the buffer */
 	return 0;
@@ -234,6 +233,8 @@ int link_udp_open(struct engine *engine, const struct interface *interface, uint
 	udp->family = interface->has_ipv4 ? AF_INET : AF_INET6;
 	udp->headers = udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
 	memcpy(udp->link.own.bytes, interface->has_ipv4 ? interface->ipv4 : interface->ipv6, INTERFACE_ADDRESS);
+	if (interface->inside) /* an adapter's packets are made of its own memory */
+		udp->hold = engine->owner->options.net_hold;
 	prepare(udp);
 	error = open_sockets(udp, endpoint);
 	if (error) {

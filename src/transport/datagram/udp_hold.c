@@ -2,7 +2,8 @@
 /*
  * udp_hold: packets that were read stay in their socket for a while. The kernel makes the next packet of the pages of
  * the last one that was freed; so each copy into one waits for lines that another core had last. If some have to be
- * freed before these are, the pages come around when that core's cache has let them go.
+ * freed before these are, the pages come around when that core's cache has let them go. That is so between hosts that
+ * are namespaces of one machine, whose cores make packets for each other; an adapter makes them of memory of its own.
  *
  * A lane that long packets come by is read by MSG_PEEK, from an offset that goes on with each packet (SO_PEEK_OFF);
  * what was read is taken out by receives of nothing, the oldest first.
