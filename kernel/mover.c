@@ -330,8 +330,13 @@ static void mover_fill_connection(struct mover_connection *connection, const str
 /* The memory that both sides write, made with the first connection, or when it is mapped. */
 static int mover_make_ways(struct mover *mover)
 {
-	return mover->ways.at ? 0
-			      : mapped_new(&mover->ways, THOLE_DRIVER_CONNECTIONS * sizeof(struct thole_driver_way));
+	int status = 0;
+
+	mutex_lock(&mover->making);
+	if (!mover->ways.at)
+		status = mapped_new(&mover->ways, THOLE_DRIVER_CONNECTIONS * sizeof(struct thole_driver_way));
+	mutex_unlock(&mover->making);
+	return status;
 }
 
 static int mover_enter_connection(struct mover *mover, struct mover_connection *connection, u64 counter)
@@ -476,6 +481,7 @@ struct mover *mover_new(struct holder *holder)
 	kref_get(&holder->references);
 	mover->holder = holder;
 	mutex_init(&mover->calls);
+	mutex_init(&mover->making);
 	spin_lock_init(&mover->lock);
 	INIT_LIST_HEAD(&mover->sockets);
 	INIT_LIST_HEAD(&mover->serving);
@@ -535,14 +541,9 @@ void mover_end(struct mover *mover)
 
 int mover_mmap(struct mover *mover, struct vm_area_struct *vma)
 {
-	int status;
+	int status = mover_make_ways(mover);
 
-	mutex_lock(&mover->calls);
-	status = mover_make_ways(mover);
-	if (!status)
-		status = mapped_show(&mover->ways, vma);
-	mutex_unlock(&mover->calls);
-	return status;
+	return status ? status : mapped_show(&mover->ways, vma);
 }
 
 int mover_start(void)

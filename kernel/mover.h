@@ -16,7 +16,9 @@
  * workers pin and serve.
  *
  * Locks, outer first.
- *   mover.calls  mutex: one call at a time; nobody who holds the next takes it
+ *   mover.calls  mutex: one call at a time; nobody who holds the next takes it. A socket's lock is taken with it held,
+ *                and whoever has that may wait for a mmap_lock: so mmap, which has one, must not take it
+ *   mover.making mutex: the ways are made once, and stay; taken by calls and by mmap
  *   mover.lock   spinlock, softirqs off: all else. Frames are looked at, copied and made with it held, and sent
  *                without it
  *   pages.lock   as in pages.h; then events'
@@ -120,7 +122,7 @@ struct mover {
 	struct ether ether;
 	const struct mover_kind *kind; /* of all connections; changes while there are none */
 	struct socket *counter; /* NULL: the kind has none */
-	struct mutex calls;
+	struct mutex calls, making;
 	spinlock_t lock;
 	struct list_head sockets;
 	u32 socket_count;
