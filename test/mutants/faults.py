@@ -1349,7 +1349,7 @@ FAULTS = [
         "|| !ring->bulk_own || ring->bulk_lent",
         "|| ring->bulk_lent",
     ),
-    Fault("memory is lent for a stream", BULK, "if (fetch->pace != PACE_STREAM && ring_lend", "if (ring_lend"),
+    Fault("memory is lent for a stream", BULK, "if (fetch_pace(fetch) == PACE_DIALOGUE && ring_lend", "if (ring_lend"),
     Fault("what was lent is never over", BULK, "|| record->imm + length == link->lease_end))", "))"),
     Fault(
         "a sender whose send has ended keeps what it was lent",
@@ -1409,43 +1409,7 @@ FAULTS = [
         "list_empty(&link->fetches) ? BULK_SHARE",
         "true ? BULK_SHARE",
     ),
-    Fault(
-        "the two sides of a dialogue try other ways at different times",
-        CHOOSE,
-        "interval *= 2;",
-        "interval += 777;",
-    ),
-    Fault(
-        "the first messages of a dialogue by another way count",
-        CHOOSE,
-        "if (goes_in_rows(pace, class) && costs->row",
-        "if (class > 99 && costs->row",
-    ),
-    Fault(
-        "messages that cross are learnt with dialogues",
-        CHOOSE,
-        "return stream ? PACE_STREAM : link->crossed ? PACE_CROSSED : PACE_DIALOGUE;",
-        "return stream ? PACE_STREAM : PACE_DIALOGUE;",
-    ),
-    Fault(
-        "who has a message of its own to copy helps",
-        CHOOSE,
-        "pace == PACE_CROSSED ? BULK_ONE_COPY : BULK_COOPERATIVE",
-        "BULK_COOPERATIVE",
-    ),
-    Fault(
-        "each answer crosses",
-        RING,
-        "link->crossed = record->credit != (uint16_t)link->out.produced;",
-        "link->crossed = true;",
-    ),
-    Fault(
-        "an answer shorter than its question does not say that it had that",
-        RING,
-        "(record->kind == RECORD_PIECE && offset + length == payload->length)",
-        "false",
-    ),
-    Fault("what is dear is tried as often as what is not", CHOOSE, "interval < wanted &&", "0 &&"),
+    Fault("what is dear is tried as often as what is not", CHOOSE, "return wanted < least ?", "return 1 ?"),
     Fault(
         "every message is timed",
         CHOOSE,
@@ -1474,8 +1438,8 @@ FAULTS = [
     Fault(
         "the first of many messages is of a dialogue",
         RING,
-        "\tlink->turn = 0;\n\tring_pace(peer, choose_pace(link, link->turns_long));",
-        "\tlink->turn = 0;\n\tring_pace(peer, choose_pace(link, false));",
+        "ring_pace(peer, link->turns_long ? PACE_STREAM : PACE_DIALOGUE)",
+        "ring_pace(peer, PACE_DIALOGUE)",
     ),
     Fault(
         "an answer of its own makes a stream of a dialogue",
@@ -1578,8 +1542,8 @@ FAULTS = [
     Fault(
         "the slower way is never tried again",
         CHOOSE,
-        "return costs->messages % interval == 0;",
-        "return costs->messages % interval == UINT64_MAX;",
+        "if (++costs->waited < cost_interval(",
+        "if (++costs->waited > 0 || cost_interval(",
     ),
     # ---- Matching
     Fault(

@@ -457,34 +457,6 @@ static void crossing_finish(struct crossing *crossing, int side, uint64_t id)
 	assert_int_equal(thole_test(crossing->ends[side], crossing->sends[side], &completion), 1);
 }
 
-/* As which pace a asks b how to send the next message. */
-static enum pace next_pace(const struct pair *pair)
-{
-	struct transport_peer *peer = &pair->a->peers[pair->a_to_b]->base;
-
-	return (enum pace)(peer->rendezvous_classes - shm_link(peer)->out.segment->rendezvous_classes);
-}
-
-/* Each waits for the other's message before it answers, with as much, less or more, in pieces or by a window. */
-static void crossed__not_by_an_answer(void **state)
-{
-	static const char *const options[] = {"bulk=ring", "look_again=0", NULL};
-	static const size_t lengths[] = {65536, 65536, 20000, 100000, 20000, 8000, 65536, 300000, 300000, 65536};
-	enum { TURNS = sizeof(lengths) / sizeof(lengths[0]) };
-	struct pair pair, back;
-
-	(void)state;
-	pair_open(&pair, options);
-	connect_both(&pair);
-	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
-	for (unsigned turn = 0; turn < 2 * TURNS + 1; turn++) {
-		slots_of(turn % 2 ? &back : &pair, turn, lengths[turn % TURNS]);
-		if (turn > 0)
-			assert_int_equal(next_pace(turn % 2 ? &pair : &back), PACE_DIALOGUE);
-	}
-	pair_close(&pair);
-}
-
 /* Where messages cross, each is written by the side that has just read there. At first only one side sends, whose
  * message the other's is an answer to, or none does. */
 static void crossed__each_writes_what_it_read(void **state)
@@ -521,8 +493,6 @@ static void crossed__each_writes_what_it_read(void **state)
 				assert_int_equal(lent_pieces(out_of(&back)), 65536);
 			}
 			assert_true(out_of(&pair)->areas[AREA_LARGE].head <= 3 * 65536);
-			assert_int_equal(next_pace(&pair), PACE_CROSSED);
-			assert_int_equal(next_pace(&back), PACE_CROSSED);
 		}
 		for (int i = 0; i < 2; i++) {
 			free(crossing.out[i]);
@@ -908,7 +878,6 @@ int main(void)
 		cmocka_unit_test(publish__not_while_memory_is_lent),
 		cmocka_unit_test(push__asker_never_looks),
 		cmocka_unit_test(publish__not_amid_a_message),
-		cmocka_unit_test(crossed__not_by_an_answer),
 		cmocka_unit_test(crossed__each_writes_what_it_read),
 		cmocka_unit_test(take__ends_with_a_message),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),

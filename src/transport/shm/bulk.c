@@ -66,7 +66,6 @@ struct fetch {
 	struct transport_peer *peer;
 	uint32_t generation;
 	uint8_t method;            /* enum bulk_method: how the rest is being fetched */
-	enum pace pace;            /* of its message */
 	uint8_t chosen;            /* how it began, for its cost */
 	bool pulled;               /* ring: the sender was asked */
 	int offer;                 /* index, or -1 */
@@ -168,6 +167,11 @@ static void fetch_free(struct shm *shm, struct fetch *fetch)
 	pool_put(&shm->fetches, fetch);
 }
 
+static enum pace fetch_pace(const struct fetch *fetch)
+{
+	return fetch->job->stream ? PACE_STREAM : PACE_DIALOGUE;
+}
+
 /* Whether what was read from the sender's memory may be something else: its send had ended. */
 static bool fetch_is_void(const struct fetch *fetch)
 {
@@ -187,7 +191,7 @@ static void bulk_fetch_end(struct fetch *fetch, int status)
 		status = shm_end_status(shm_link(fetch->peer));
 	if (!status) {
 		owner->counters[COUNTER_BULK_BYTES] += fetch->length;
-		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch->pace,
+		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch),
 			       fetch->direct, fetch->start_ns);
 	}
 	fetch_free(shm, fetch);
@@ -198,7 +202,7 @@ static uint64_t fetch_piece(const struct fetch *fetch)
 {
 	uint64_t piece = fetch->peer->owner->options.bulk_piece;
 
-	if (fetch->pace == PACE_STREAM || fetch->length >= PIECE_LATE)
+	if (fetch_pace(fetch) == PACE_STREAM || fetch->length >= PIECE_LATE)
 		return 2 * piece;
 	return fetch->length <= PIECE_SOON ? piece / 2 : piece;
 }
@@ -220,7 +224,7 @@ static void fetch_pull(struct fetch *fetch)
 	record.arg[0] = fetch->offset;
 	record.arg[1] = fetch->end - fetch->offset;
 	record.arg[2] = fetch_piece(fetch);
-	if (fetch->pace != PACE_STREAM && ring_lend(&link->out, &place, &size)) {
+	if (fetch_pace(fetch) == PACE_DIALOGUE && ring_lend(&link->out, &place, &size)) {
 		record.arg[3] = place | (uint64_t)size << 32;
 		link->lease = record.imm;
 		link->lease_end = fetch->end;
@@ -264,7 +268,7 @@ static void fetch_offer(struct fetch *fetch)
 	struct record record = {.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL,
 				.tag = fetch->job->window.id};
 	uint64_t shares = length >= BALANCE_MIN ? BALANCE_BLOCKS : 2;
-	uint64_t shortest = fetch->pace == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
+	uint64_t shortest = fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
 	struct offer *offer;
 	int index;
 
@@ -495,10 +499,11 @@ void bulk_fetch(struct transport_fetch *job)
 	fetch->left_ns = 0;
 	fetch->remote.count = 0;
 	fetch->seen_ns = 0;
-	fetch->pace = choose_pace(link, job->stream);
 	fetch->direct = job->window.count == 1 && attach_find(peer, job->window.address, length, false) != NULL;
-	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch->pace, fetch->direct);
-	fetch->start_ns = choose_fetch_start(peer, fetch->method, length, fetch->pace, fetch->direct);
+	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch_pace(fetch), fetch->direct);
+	fetch->start_ns = choose_fetch_is_due(peer, fetch->method, length, fetch_pace(fetch), fetch->direct)
+				  ? clock_now_ns()
+				  : 0;
 	bulk_activate(shm, link);
 	list_push_back(&link->fetches, &fetch->node);
 	attach_tell(peer, job->vector, true);

@@ -3,8 +3,8 @@
  * choose: which way the data of a message takes - through the ring, or by a copy between the two memories.
  *
  * Which is faster depends on the machine, on how far apart the two cores are just now, and on whether messages
- * follow each other (a stream), answer each other (a dialogue) or cross. So the receiver times both ways for each class
- * of lengths and each of the three, a few times at first and again now and then, and takes the one that was faster.
+ * follow each other (a stream) or answer each other (a dialogue). So the receiver times both ways for each class of
+ * lengths and each of the two, a few times at first and again now and then, and takes the one that was faster.
  * Reading the clock twice takes a fifth of what 16 KiB take, so once both ways are known few messages are timed.
  *
  * Through the ring means: sent without being asked (eager) up to option eager_max, above it asked for. What is
@@ -16,56 +16,34 @@
 
 enum {
 	TRIES = 4,               /* of each way in a class, before choosing */
-	RETRY_SOON = 8,          /* messages from one trial of the other way to the next, for the first */
+	RETRY_SOON = 8,          /* messages between two trials of the other way, for the first */
 	RETRY_SOON_CHOICES = 64, /* so many, since early measurements are of cold memory */
 	RETRY = 128,             /* and from then on, but more where a trial would take more than */
 	TRIAL_SHARE = 128,       /* one part in so many of the time, up to */
 	RETRY_MOST = 64,         /* times as many */
-	/* Messages of a trial, the first of which say nothing: in a stream they find the pipeline filled the other way,
-	 * else the ring's lines where its last message left them, and no memory to borrow. */
-	ROW = 16,
-	ROW_SKIP = 8,
+	ROW = 16,                /* messages of a trial, where they fill a pipeline, */
+	ROW_SKIP = 8,            /* the first of which find it filled the other way, and say nothing; */
 	ROW_SCALE = 8,           /* there is so much more between two trials; */
-	ROW_CLASS_STREAM = 18,   /* it is so in streams of messages up to 256 KiB, */
-	ROW_CLASS_MAX = 20,      /* else up to 1 MiB */
-	TIMED = 4,               /* messages of which one is timed, of those by the way that is taken; */
+	ROW_CLASS_MAX = 18,      /* it is so in streams of messages up to 256 KiB */
+	TIMED = 4,               /* messages of a dialogue of which one is timed, of those by the way that is taken; */
 	TIMED_ROW = 16,          /* of a stream of short ones */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
 
 static inline bool goes_in_rows(enum pace pace, uint32_t class)
 {
-	return class <= (pace == PACE_STREAM ? ROW_CLASS_STREAM : ROW_CLASS_MAX);
+	return pace == PACE_STREAM && class <= ROW_CLASS_MAX;
 }
 
-/* Messages between two trials of a way that was seen to take other_ns where best_ns are possible; in powers of two but
- * in streams. */
-static uint64_t cost_interval(enum pace pace, uint32_t scale, uint64_t best_ns, uint64_t other_ns)
+/* Messages between two trials of a way that was seen to take other_ns where best_ns are possible. */
+static uint64_t cost_interval(const struct costs *costs, uint32_t scale, uint64_t best_ns, uint64_t other_ns)
 {
-	uint64_t least = (uint64_t)scale * RETRY, most = least * RETRY_MOST, length = scale > 1 ? ROW : 1;
-	uint64_t wanted = length * TRIAL_SHARE * (other_ns - best_ns) / (best_ns + 1), interval = least;
-
-	if (pace == PACE_STREAM)
-		return wanted < least ? least : wanted > most ? most : wanted;
-	while (interval < wanted && interval < most)
-		interval *= 2;
-	return interval;
-}
-
-/* Whether a trial begins. Where both sides send, trials begin at multiples of powers of two, so that those of the two
- * coincide: the ring in one direction alone has no memory to borrow, and would seem slow to each of them for ever. */
-static bool cost_tries(struct costs *costs, enum pace pace, uint32_t scale, uint64_t best_ns, uint64_t other_ns)
-{
-	uint64_t interval = cost_interval(pace, scale, best_ns, other_ns), soon = (uint64_t)scale * RETRY_SOON;
+	uint64_t least = (uint64_t)scale * RETRY, most = least * RETRY_MOST, length = scale > 1 ? ROW : 1, wanted;
 
 	if (costs->choices <= RETRY_SOON_CHOICES)
-		interval = soon;
-	if (pace != PACE_STREAM)
-		return costs->messages % interval == 0;
-	if (++costs->waited < interval)
-		return false;
-	costs->waited = 0;
-	return true;
+		return (uint64_t)scale * RETRY_SOON;
+	wanted = length * TRIAL_SHARE * (other_ns - best_ns) / (best_ns + 1);
+	return wanted < least ? least : wanted > most ? most : wanted;
 }
 
 /* The way that the next message should take. */
@@ -73,9 +51,8 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 {
 	uint32_t scale = goes_in_rows(pace, class) ? ROW_SCALE : 1;
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
-	enum cost_way best, other;
+	enum cost_way best;
 
-	costs->messages++;
 	if (ring->samples < TRIES)
 		return COST_RING;
 	if (copy->samples < TRIES)
@@ -85,13 +62,14 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 		return costs->tried;
 	}
 	best = copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING;
-	other = best == COST_RING ? COST_COPY : COST_RING;
 	costs->choices++;
-	if (!cost_tries(costs, pace, scale, costs->ways[best].mean_ns, costs->ways[other].mean_ns))
+	if (++costs->waited < cost_interval(costs, scale, costs->ways[best].mean_ns,
+					    costs->ways[best == COST_RING ? COST_COPY : COST_RING].mean_ns))
 		return best;
+	costs->waited = 0;
 	costs->trial = scale > 1 ? ROW - 1 : 0;
-	costs->tried = other;
-	return other;
+	costs->tried = best == COST_RING ? COST_COPY : COST_RING;
+	return costs->tried;
 }
 
 /* A moving mean. A long delay is somebody else's more often than the way's, and counts for little; the best would
@@ -177,7 +155,7 @@ static bool cost_is_due(const struct costs *costs, enum pace pace, uint32_t clas
 	if (ring->samples < TRIES || copy->samples < TRIES ||
 	    way != (copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING))
 		return true;
-	return pace != PACE_STREAM ? row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0;
+	return pace == PACE_DIALOGUE ? row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0;
 }
 
 static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, bool direct)
@@ -186,30 +164,6 @@ static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost
 	const struct costs *costs = choose_costs(peer, pace, length, direct);
 
 	return choose_learns(peer->owner) && cost_is_due(costs, pace, class, way, costs->row + 1);
-}
-
-/* From when on a message that comes now is timed; 0: it is not. Where messages cross, each side writes its own before
- * it reads the other's, or has it read: the time from the beginning of that is what both take. */
-static uint64_t choose_start(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length,
-			     bool direct)
-{
-	if (pace == PACE_CROSSED)
-		return choose_learns(peer->owner) ? shm_link(peer)->sent_ns : 0;
-	return choose_is_due(peer, pace, way, length, direct) ? clock_now_ns() : 0;
-}
-
-/* As what comes from there, which is of the same length as a rule. */
-void choose_crossing(struct transport_peer *peer, uint64_t length)
-{
-	const struct costs *costs = choose_costs(peer, PACE_CROSSED, length, false);
-	bool due = choose_is_due(peer, PACE_CROSSED, costs->last, length, false);
-
-	shm_link(peer)->sent_ns = due ? clock_now_ns() : 0;
-}
-
-enum pace choose_pace(const struct shm_peer *link, bool stream)
-{
-	return stream ? PACE_STREAM : link->crossed ? PACE_CROSSED : PACE_DIALOGUE;
 }
 
 /* What a message took that began at start_ns. */
@@ -257,8 +211,7 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace, bool direct)
 {
 	const struct transport_owner *owner = peer->owner;
-	/* Where messages cross, who would help has one of its own to copy. */
-	enum bulk_method copy = direct ? BULK_DIRECT : pace == PACE_CROSSED ? BULK_ONE_COPY : BULK_COOPERATIVE;
+	enum bulk_method copy = direct ? BULK_DIRECT : BULK_COOPERATIVE;
 	uint32_t class = length_class(length);
 
 	if (owner->options.bulk == OPTION_BULK_RING)
@@ -277,10 +230,10 @@ enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum
 	return cost_next(choose_costs(peer, pace, length, direct), pace, class) == COST_RING ? BULK_RING : copy;
 }
 
-uint64_t choose_fetch_start(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
-			    bool direct)
+bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+			 bool direct)
 {
-	return choose_start(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, direct);
+	return choose_is_due(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, direct);
 }
 
 void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, bool direct,
@@ -296,7 +249,7 @@ void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late)
 {
 	struct eager_sample *sample = &shm_link(peer)->sample;
-	enum pace pace = choose_pace(shm_link(peer), record->flags & RECORD_STREAM);
+	enum pace pace = record->flags & RECORD_STREAM ? PACE_STREAM : PACE_DIALOGUE;
 	uint64_t whole = record->flags & RECORD_MORE ? record->arg[0] : length;
 
 	*sample = (struct eager_sample){.length = 0};
@@ -309,7 +262,8 @@ void choose_eager_begin(struct transport_peer *peer, const struct record *record
 	}
 	*sample = (struct eager_sample){
 		.length = (uint32_t)whole, .piece = length, .left = (uint32_t)whole - length, .pace = pace};
-	sample->start_ns = choose_start(peer, pace, COST_RING, whole, false);
+	if (choose_is_due(peer, pace, COST_RING, whole, false))
+		sample->start_ns = clock_now_ns();
 }
 
 /* Another piece has been copied, or, with length 0, the only one. */

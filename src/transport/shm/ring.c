@@ -275,20 +275,6 @@ static inline bool record_is_message(uint8_t kind)
 	return kind <= RECORD_RTS || (kind >= RECORD_PUT && kind <= RECORD_ATOMIC);
 }
 
-/* Whether it is the first of a message whose way is chosen. */
-static inline bool record_begins_long(const struct record *record)
-{
-	return record->kind == RECORD_RTS || (record->kind == RECORD_EAGER && (record->flags & RECORD_MORE));
-}
-
-static inline uint64_t record_whole(const struct record *record)
-{
-	struct window window;
-
-	window_load(&window, record); /* a whole length alone looks like one */
-	return window.length;
-}
-
 /* What goes to the peer next is in a stream, or in a dialogue. */
 static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 {
@@ -308,18 +294,7 @@ static inline void ring_turn(struct transport_peer *peer)
 	if (link->turn > 0)
 		link->turns_long = link->turn >= TURN_LONG;
 	link->turn = 0;
-	ring_pace(peer, choose_pace(link, link->turns_long));
-}
-
-/* With the last record of a long message: did its sender send it before it had all that was sent to it? Two that do so
- * once will do so again. */
-static void ring_cross(struct transport_peer *peer, const struct record *record)
-{
-	struct shm_peer *link = shm_link(peer);
-
-	link->crossed = record->credit != (uint16_t)link->out.produced;
-	if (link->turn == 0)
-		ring_pace(peer, choose_pace(link, link->turns_long));
+	ring_pace(peer, link->turns_long ? PACE_STREAM : PACE_DIALOGUE);
 }
 
 /* A piece of a message, or of an answer, is out. */
@@ -511,8 +486,6 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	if (__builtin_expect(ring->produced - ring->reclaimed + slots > RING_SLOTS, 0) && !ring_make_room(ring, slots))
 		return ring_stalled(peer);
 	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
-	if (__builtin_expect(external && link->crossed, 0) && record_begins_long(record))
-		choose_crossing(peer, record_whole(record));
 	if (length == 0) {
 		slot_fill(slot, record, record->length,
 			  record->length == RECORD_EXTERNAL ? RECORD_INLINE_MAX / 8 : (record->length + 7u) / 8);
@@ -530,8 +503,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		slot->flags |= RECORD_STREAM;
 	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
 	 * their area, in lines that are warm; but for what the next piece may still borrow. */
-	if (!outside || ring->lent_until != ring->produced + 1 || link->in.run_start == link->in.run_end ||
-	    (record->kind == RECORD_PIECE && offset + length == payload->length))
+	if (!outside || ring->lent_until != ring->produced + 1 || link->in.run_start == link->in.run_end)
 		ring_tell(&link->in);
 	slot->credit = (uint16_t)link->in.credited;
 	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
@@ -602,8 +574,6 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 	else if (!peer->owner->up->placing(peer))
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
 	ring->ended = piece && ring->alone && !peer->owner->up->placing(peer);
-	if (ring->ended)
-		ring_cross(peer, record);
 }
 
 /* A record's private copy, since the producer could still write to the slot. */
@@ -656,8 +626,6 @@ __attribute__((noinline)) static void ring_dispatch(struct ring_in *ring, const 
 
 	if (record_is_message(record->kind))
 		ring_turn(peer);
-	if (record->kind == RECORD_RTS)
-		ring_cross(peer, record);
 	if (!payload)
 		transport_count(peer->owner, COUNTER_BAD_RECORDS);
 	else if (record->kind >= RECORD_BULK)

@@ -66,8 +66,8 @@ enum {
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
 };
 
-/* How messages of one sender come: each after an answer; one after the other; or while one goes to it. */
-enum pace { PACE_DIALOGUE, PACE_STREAM, PACE_CROSSED, PACES };
+/* How messages of one sender come: each after an answer, or one after the other. */
+enum pace { PACE_DIALOGUE, PACE_STREAM, PACES };
 
 #define SEGMENT_MAGIC 0x74686f6c65733031u /* "tholes01" */
 
@@ -104,12 +104,12 @@ struct segment {
 	/* Rarely written, so that the producer reads it for nothing after each record. */
 	uint32_t wake;             /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
 	uint16_t rendezvous_classes[PACES]; /* classes of lengths of which the consumer wants RTS */
-	uint16_t unused2;
-	uint32_t accepted;       /* the consumer has the segment, and its cookie holds */
+	uint32_t accepted;       /* the consumer has the segment, and the next two hold */
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
-	uint32_t consumer_closed; /* its endpoint closes in good order */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
 	uint64_t cookie;
+	uint32_t consumer_closed; /* its endpoint closes in good order */
+	uint32_t unused2;
 	uint64_t unused3[11];     /* the slots begin a pair of lines */
 
 	struct record slots[RING_SLOTS];
@@ -269,8 +269,6 @@ struct shm_peer {
 	bool streaming;           /* nothing was received since the last message to it, or it is as if: */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
 	uint32_t turn;            /* and so many since one was received */
-	bool crossed;             /* the last long message came from one who had not yet had what was sent to it */
-	uint64_t sent_ns;         /* when the last long one was begun since then; 0: it is not timed */
 	bool in_pieces;           /* a message to it is not out to its end, */
 	uint64_t sent;            /* but so many bytes of it; else 0 */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
@@ -295,9 +293,8 @@ enum cost_way { COST_RING, COST_COPY, COST_WAYS };
 
 struct costs {
 	struct cost ways[COST_WAYS];
-	uint32_t messages;
-	uint32_t choices;    /* of which way they were to take, once both were known */
-	uint32_t waited;     /* of them since the last trial, in a stream */
+	uint32_t choices;
+	uint32_t waited;     /* of them since the last trial */
 	uint32_t row;        /* messages that came by one way one after the other, up to the last, */
 	enum cost_way last;  /* by this one */
 	uint32_t trial;      /* messages that are still to take the slower way, */
@@ -365,13 +362,9 @@ void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64
 		    uint64_t start_ns);
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late);
 void choose_eager_piece(struct transport_peer *peer, uint32_t length);
-/* From when on a fetch that begins now is timed; 0: it is not. */
-uint64_t choose_fetch_start(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
-			    bool direct);
-/* A long message is about to be sent that will probably cross one of the peer's. */
-void choose_crossing(struct transport_peer *peer, uint64_t length);
-/* In which pace what comes from the peer is; stream: it says so. */
-enum pace choose_pace(const struct shm_peer *link, bool stream);
+/* Whether a fetch is to be timed from its beginning on. */
+bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace,
+			 bool direct);
 /* Write the rendezvous classes of a sender, or of each, where it reads them. */
 void choose_tell(struct transport_peer *peer);
 void choose_tell_all(struct transport_owner *owner);
