@@ -34,6 +34,7 @@ enum { LIMIT_S = 20, HEAD = 8, ROUNDS = 300, PARTS = 24 };
 
 static struct host {
 	struct engine engine; /* first, so that it tells the host */
+	struct transport_owner owner;
 	struct interface interface;
 	struct driver driver;
 	struct link *link;
@@ -183,6 +184,8 @@ static int open_link(unsigned side, enum kind kind)
 	memset(&host->engine, 0, sizeof(host->engine));
 	CHECK(interface_choose(pair_devices[side], &host->interface) == 0);
 	host->engine.blocks.outstanding = 1;
+	host->owner.options.net_hold = 1 << 20; /* as it comes */
+	host->engine.owner = &host->owner;
 	if (kind == DRIVER && driver_open(&host->driver) != 0) {
 		printf("skipped: %s\n", thole_detail());
 		exit(PAIR_SKIP);
