@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 BUILD = pytest.StashKey[Path]()
 FULL = os.environ.get("MPI_TESTS") == "full"
+in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
 
 
 @functools.lru_cache
@@ -67,10 +68,11 @@ def find_later(build: Path) -> kernels.Kernel | kernels.Missing:
 def choose_kernels(
     found: Sequence[kernels.Kernel], wanted: str, quick: str, also_later: bool, build: Path
 ) -> list[Any]:
-    """Those that a test runs on, as its parameters; on all but `quick` it is skipped."""
+    """Those that a test runs on, as its parameters; if `quick` is among them it is skipped on the others."""
     skip = pytest.mark.skip(reason="make test-all runs it on this kernel, too")
+    enough = [kernel for kernel in found if kernel.series == quick] or found
     chosen = [
-        pytest.param(kernel, marks=[] if quick in ("", kernel.series) else skip, id=kernel.series)
+        pytest.param(kernel, marks=[] if kernel in enough else skip, id=kernel.series)
         for kernel in found
         if wanted in ("", kernel.series)
     ]

@@ -7,7 +7,6 @@ of it is held any more.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,10 +17,9 @@ import guest as guests
 import kernels
 import module
 import pytest
+from conftest import FULL, in_full_only
 
 Run = Callable[..., guests.Result]
-FULL = os.environ.get("MPI_TESTS") == "full"
-in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "

@@ -8,7 +8,6 @@ the driver and one by remote DMA; `make test-all` the rest, on each kernel.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -22,15 +21,13 @@ import module
 import pytest
 import test_fabtests as fabtests
 from conform import COMPILED, GROUPS, LOG, SOURCES, assert_conformed, counters, network_flags
-from conftest import assert_well
+from conftest import FULL, assert_well, in_full_only
 from mx_programs import SHORTER
 from pair import AGENT, NOBODY, Pair
 from thole.base.text import option_words
 from thole_lab import venvs
 from thole_lab.compiler import compile_mpi
 
-FULL = os.environ.get("MPI_TESTS") == "full"
-in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
 ADAPTER = "ip link set eth0 mtu 4200; rdma link add rxe0 type rxe netdev eth0\nchmod 666 /dev/infiniband/*\n"
 MPIS = ("mpich", "openmpi", "openmpi4", "impi")
 LIMIT_S = 1200.0 if FULL else 200.0

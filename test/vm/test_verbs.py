@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -14,11 +13,11 @@ import guest as guests
 import kernels
 import module
 import pytest
+from conftest import in_full_only
 from pair import Pair
 
 Run = Callable[..., guests.Result]
 PAGE_FAULTS = (6, 15)  # from here on soft-RoCE has them
-in_full_only = pytest.mark.skipif(os.environ.get("MPI_TESTS") != "full", reason="make test-all runs it")
 
 
 def program(build: Path, name: str) -> Path:
