@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "endpoint/endpoint.h"
+#include "message/message.h"
 
 enum {
 	YIELD_POLLS = 100,      /* polls of rings between two yields where the core is shared */
@@ -173,36 +174,6 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 		endpoint_maintain(endpoint, now_ns);
 }
 
-/* What was pushed since the last poll goes out, in one burst. */
-static int endpoint_uncork(struct thole_endpoint *endpoint)
-{
-	int n = 0;
-
-	endpoint->corked = false;
-	for (int i = 0; i < TRANSPORTS; i++)
-		if (transport_is_polled(&endpoint->base, i) && transports[i]->transmit)
-			n += transports[i]->transmit(&endpoint->base);
-	return n; /* who sends has no time to sleep */
-}
-
-/* Poll all that are to be polled. What those that transmit have pushed, and the backlog after them, goes out at the
- * end. */
-static int endpoint_poll_all(struct thole_endpoint *endpoint)
-{
-	int n = 0;
-
-	for (int i = 0; i < TRANSPORTS; i++) {
-		if (!transport_is_polled(&endpoint->base, i))
-			continue;
-		if (transports[i]->transmit)
-			endpoint->corked = true;
-		n += transports[i]->progress(&endpoint->base);
-	}
-	if (!list_empty(&endpoint->backlogged))
-		n += peer_backlog_push(endpoint);
-	return endpoint->corked ? n + endpoint_uncork(endpoint) : n;
-}
-
 /* Among busy calls. */
 static void endpoint_now_and_then(struct thole_endpoint *endpoint)
 {
@@ -217,7 +188,7 @@ static inline int endpoint_poll(struct thole_endpoint *endpoint)
 	int n;
 
 	if (__builtin_expect(endpoint->base.polled != 1u << 0, 0)) {
-		n = endpoint_poll_all(endpoint);
+		n = message_poll(endpoint);
 	} else {
 		n = transports[0]->progress(&endpoint->base);
 		if (!list_empty(&endpoint->backlogged))

@@ -400,21 +400,42 @@ int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_
 	return error;
 }
 
+/* What was pushed since the poll began goes out, in one burst. */
+static int message_uncork(struct thole_endpoint *endpoint)
+{
+	int n = 0;
+
+	endpoint->corked = false;
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (transport_is_polled(&endpoint->base, i) && transports[i]->transmit)
+			n += transports[i]->transmit(&endpoint->base);
+	return n; /* who sends has no time to sleep */
+}
+
+int message_poll(struct thole_endpoint *endpoint)
+{
+	int n = 0;
+
+	for (int i = 0; i < TRANSPORTS; i++) {
+		if (!transport_is_polled(&endpoint->base, i))
+			continue;
+		if (transports[i]->transmit)
+			endpoint->corked = true;
+		n += transports[i]->progress(&endpoint->base);
+	}
+	if (!list_empty(&endpoint->backlogged))
+		n += peer_backlog_push(endpoint);
+	return endpoint->corked ? n + message_uncork(endpoint) : n;
+}
+
 /* There was no room, or it waits behind what found none. That there is some again may have come already, and its user
  * may look at nothing for long: look now, and again each time that twice as much waits. */
 static void message_look(struct peer *peer)
 {
-	struct transport_owner *owner = &peer->endpoint->base;
-
 	if (peer->backlog_count & (peer->backlog_count - 1))
 		return;
-	for (int turn = 0; turn < LOOK_TURNS && peer->backlog_count; turn++) {
-		for (int i = 0; i < TRANSPORTS; i++)
-			if (transport_is_polled(owner, i))
-				transports[i]->progress(owner);
-		peer_backlog_push(peer->endpoint);
-	}
-	message_transmit(peer);
+	for (int turn = 0; turn < LOOK_TURNS && peer->backlog_count; turn++)
+		message_poll(peer->endpoint);
 }
 
 int message_start(struct thole_request *request, struct thole_request **request_p)

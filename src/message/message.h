@@ -23,6 +23,10 @@ int message_reach(struct peer *peer);
 /* Send a record without data, behind whatever waits to be sent. */
 void message_control(struct peer *peer, const struct record *record);
 
+/* Poll all transports that are to be polled. What those that transmit have pushed, and the backlog after them, goes out
+ * at the end. Returns how much was done. Not within an upcall. */
+int message_poll(struct thole_endpoint *endpoint);
+
 /* Count a record that no correct peer writes. */
 static inline void message_bad(struct peer *peer)
 {
