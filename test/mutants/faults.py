@@ -2469,6 +2469,36 @@ FAULTS = [
         "\tif (entry->word)\n\t\tentry->word = &entry->generation, entry->generation",
     ),
     Fault(
+        "a record that comes again may get longer",
+        "src/transport/verbs/verbs.c",
+        "whole != pair->gathered_whole",
+        "whole > WORD_RECORD_MAX",
+    ),
+    Fault(
+        "chunks may land in no bay",
+        "src/transport/verbs/bulk.c",
+        "\treturn serve->bay_count > 0;\n",
+        "\treturn true;\n",
+    ),
+    Fault(
+        "a window is pulled as often as a peer likes",
+        "src/transport/verbs/bulk.c",
+        "\tif (former) /* nobody",
+        "\tif (former && !vector) /* nobody",
+    ),
+    Fault(
+        "a peer ends what an adapter is at",
+        "src/transport/verbs/bulk.c",
+        "if (fetch && (fetch->state == FETCH_ASKED || fetch->state == FETCH_PULLED))",
+        "if (fetch)",
+    ),
+    Fault(
+        "a peer has all receives held for it",
+        "src/transport/verbs/records.c",
+        "\tif (number >= pair->promised) {",
+        "\tif (number > UINT64_MAX / 2) {",
+    ),
+    Fault(
         "the last cap is kept whatever was measured",
         "src/transport/verbs/choose.c",
         "if (means[i].samples && means[best].samples && means[i].ns < means[best].ns)",

@@ -24,7 +24,7 @@ static struct bench {
 
 static bool unwatched; /* the next ones have no monitor, */
 static uint32_t bay;   /* and bays of so many bytes; 0: as usual */
-static uint32_t few_slots; /* to send from; 0: as usual */
+static uint32_t few_slots; /* or many, to send from; 0: as usual */
 static bool beside;    /* they have links, too */
 
 static void step(struct process *process)
@@ -940,6 +940,190 @@ static void test_choice(void **state)
 		}
 }
 
+/* ---- A hostile peer: 0 ---------------------------------------------------------------------------- */
+
+static void begin_message(uint32_t from, uint32_t to, uint64_t bytes, uint64_t run_ns)
+{
+	assert_int_equal(thole_send(bench.process[from]->endpoint, handle_of(from, to), bench.from, bytes, 1, 0, 0,
+				    NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + run_ns);
+}
+
+static void hostile_says(const struct record *record)
+{
+	assert_true(records_say(pair_between(0, 1), record));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+}
+
+/* The victim's first window that the hostile one was told of. */
+static uint64_t window_told(void)
+{
+	struct list_node *node = list_first(&pair_between(0, 1)->offers);
+
+	assert_non_null(node);
+	return container_of(node, struct verbs_offer, node)->window;
+}
+
+static struct record hostile_pull(uint64_t window, uint32_t id, uint64_t bays)
+{
+	struct plan plan = {.first = 8192, .cap = 8192, .growth = PLAN_ONE};
+
+	return (struct record){.kind = VERBS_PULL, .length = RECORD_EXTERNAL, .tag = window,
+			       .imm = id | (uint64_t)pair_between(0, 1)->round << 32,
+			       .arg = {0, plan_pack(&plan), BYTES, bays}};
+}
+
+/* Chunks that are to land in no bay, and room for some of them. */
+static void test_no_bays(void **state)
+{
+	struct record record;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, 100);
+	begin_message(1, 0, BYTES, MILLISECOND);
+	record = hostile_pull(window_told(), 7, UINT64_MAX);
+	hostile_says(&record);
+	record = (struct record){.kind = VERBS_LANDED, .length = RECORD_EXTERNAL, .imm = 7, .arg = {4}};
+	hostile_says(&record);
+	assert_true(list_empty(&pair_between(1, 0)->serves));
+	assert_int_equal(thole_recv(bench.process[0]->endpoint, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	wake();
+	world_run(&bench.world, UINT64_MAX);
+	assert_memory_equal(bench.from, bench.to, BYTES);
+	end();
+}
+
+/* One window is pulled more often than others have transfers: they have theirs all the same. */
+static void test_pulled_often(void **state)
+{
+	struct record record;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, 100);
+	begin_message(1, 0, BYTES, MILLISECOND);
+	for (uint32_t i = 0; i < 100; i++) {
+		record = hostile_pull(window_told(), 7 + i, UINT64_MAX << 8);
+		hostile_says(&record);
+	}
+	assert_in_range(pair_between(1, 0)->card->serves.live, 0, 1);
+	assert_int_equal(thole_recv(bench.process[0]->endpoint, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	wake();
+	world_run(&bench.world, UINT64_MAX);
+	assert_memory_equal(bench.from, bench.to, BYTES);
+	end();
+}
+
+/* "There is no such window" of a transfer that has begun: the adapter is at its memory, or it waits in a row. */
+static void test_failed_amid(void **state)
+{
+	enum { FETCHES = 12 };
+	struct pair *pair;
+
+	(void)state;
+	for (int way = 0; way < 2; way++) {
+		uint64_t ended;
+
+		begin("ib-ddr", 3, way ? CHOOSE_READ : CHOOSE_PIPELINE, QUEUES);
+		message(0, 1, 0, 100);
+		message(2, 1, 0, 100);
+		ended = bench.ended;
+		for (uint32_t i = 0; i < FETCHES; i++) {
+			uint32_t from = i % 2 * 2;
+
+			assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, BYTES, 1,
+						    UINT64_MAX, 0, NULL, NULL), 0);
+			assert_int_equal(thole_send(bench.process[from]->endpoint, handle_of(from, 1), bench.from,
+						    BYTES, 1, 0, 0, NULL, NULL), 0);
+		}
+		wake();
+		pair = pair_between(1, 0);
+		while (list_empty(&pair->fetches))
+			world_run(&bench.world, bench.world.now_ns + MICROSECOND);
+		world_run(&bench.world, bench.world.now_ns + 100 * MICROSECOND);
+		for (uint32_t id = 1; id < 2 * FETCHES; id++)
+			assert_true(records_say(pair_between(0, 1),
+						&(struct record){.kind = VERBS_FAILED, .length = RECORD_EXTERNAL,
+								 .imm = id}));
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 1000 * MILLISECOND);
+		assert_int_equal(bench.ended, ended + 2 * FETCHES);
+		assert_true(counter(1, COUNTER_BAD_RECORDS) > 0);
+		assert_memory_equal(bench.from, bench.to, BYTES);
+		bench.failed = 0; /* those of its own that it says have failed, did */
+		end();
+	}
+}
+
+/* Records that wait keep receives that all peers share: no more than were granted. */
+static void test_held_off(void **state)
+{
+	const struct record record = {.kind = RECORD_EAGER, .length = 0};
+	struct pair *pair;
+	uint32_t count = 0;
+
+	(void)state;
+	few_slots = 256;
+	begin("ib-ddr", 3, CHOOSE_READ, QUEUES);
+	few_slots = 0;
+	message(2, 1, 0, 100);
+	message(0, 1, 0, 100);
+	pair = pair_between(1, 0);
+	pair->behind = true;
+	pair_between(0, 1)->granted += 1000;
+	for (uint32_t i = 0; i < 240; i++) {
+		assert_true(records_say(pair_between(0, 1), &record));
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 10 * MICROSECOND);
+	}
+	for (uint32_t receive = pair->held; receive; receive = pair->card->held[receive - 1])
+		count++;
+	assert_in_range(count, 1, pair->card->setup.receives / 2);
+	assert_true(counter(1, COUNTER_BAD_RECORDS) > 0);
+	records_follow(pair);
+	assert_int_equal(counter(1, COUNTER_UNEXPECTED), count);
+	message_within(2, 1, 100, 10 * MILLISECOND);
+	end();
+}
+
+/* A piece of a record that comes again, as the connection brings it. */
+static void hostile_repeats(uint32_t at, uint32_t whole, uint32_t length)
+{
+	enum { WORD_RECORD = 3 };
+	static const uint8_t bytes[384];
+	const struct record record = {.kind = RECORD_CARD, .tag = WORD_RECORD, .imm = (uint64_t)at << 32 | whole};
+	struct iovec part = {(void *)(uintptr_t)bytes, length};
+	const struct vector payload = {&part, 1, length};
+
+	assert_int_equal(datagram_transport.push(pair_between(0, 1)->peer, &record, &payload, 0, length), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 10 * MILLISECOND);
+}
+
+/* One that gets longer while it comes is not put behind the end of its memory. */
+static void test_repeated_longer(void **state)
+{
+	struct pair *pair;
+
+	(void)state;
+	begin_beside();
+	pair = pair_between(1, 0);
+	hostile_repeats(0, 20, 10);
+	assert_int_equal(pair->gathered_to, 10);
+	hostile_repeats(10, 400, 384);
+	assert_int_equal(pair->gathered_to, 10);
+	assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);
+	hostile_repeats(10, 20, 10);
+	assert_null(pair->gathered);
+	message_within(0, 1, 100, 10 * MILLISECOND);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -967,6 +1151,11 @@ int main(void)
 		cmocka_unit_test(test_superpipeline),
 		cmocka_unit_test(test_equations),
 		cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_no_bays),
+		cmocka_unit_test(test_pulled_often),
+		cmocka_unit_test(test_failed_amid),
+		cmocka_unit_test(test_held_off),
+		cmocka_unit_test(test_repeated_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -278,18 +278,33 @@ static void window_asked(struct pair *pair, const struct record *record)
 	window_answer(pair, VERBS_LENT, record->imm, there.address, there.key);
 }
 
+/* What a pull says of where its chunks are to land. False: nowhere. */
+static bool serve_bays(struct verbs_serve *serve, uint64_t bays)
+{
+	for (; serve->bay_count < CARD_BAYS_MAX && (uint8_t)bays < serve->pair->theirs.bays; bays >>= 8)
+		serve->bays[serve->bay_count++] = (uint8_t)bays;
+	serve->allowed = serve->bay_count;
+	return serve->bay_count > 0;
+}
+
 static void window_pulled(struct pair *pair, const struct record *record)
 {
 	struct card *card = pair->card;
 	const struct vector *vector = card->owner->up->window(pair->peer, record->tag);
+	struct list_node *former = find(&pair->serves, serves_window, record->tag);
 	struct verbs_serve *serve;
 	struct plan plan;
 
 	if (record->imm >> 32 != pair->theirs.round)
 		return; /* for a queue that is no more: it was asked for anew */
+	if (former) /* nobody pulls a window twice: so there are no more than there are windows */
+		serve_drop(pair, former);
 	serve = vector ? pool_get(&card->serves) : NULL;
-	if (!serve || !plan_unpack(record->arg[1], &plan) || record->arg[2] > vector->length ||
-	    record->arg[0] >= record->arg[2] ||
+	if (serve)
+		*serve = (struct verbs_serve){.pair = pair, .window = record->tag, .id = (uint32_t)record->imm,
+					      .length = record->arg[2]};
+	if (!serve || !serve_bays(serve, record->arg[3]) || !plan_unpack(record->arg[1], &plan) ||
+	    record->arg[2] > vector->length || record->arg[0] >= record->arg[2] ||
 	    plan_room(&plan, plan_longest(&plan)) >
 		    (pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)) {
 		if (serve)
@@ -297,11 +312,6 @@ static void window_pulled(struct pair *pair, const struct record *record)
 		window_answer(pair, VERBS_FAILED, (uint32_t)record->imm, 0, 0);
 		return;
 	}
-	*serve = (struct verbs_serve){.pair = pair, .window = record->tag, .id = (uint32_t)record->imm,
-				.length = record->arg[2]};
-	for (uint32_t i = 0; i < CARD_BAYS_MAX && (uint8_t)(record->arg[3] >> 8 * i) < pair->theirs.bays; i++)
-		serve->bays[serve->bay_count++] = (uint8_t)(record->arg[3] >> 8 * i);
-	serve->allowed = serve->bay_count;
 	if (record->arg[0] == 0) {
 		pipeline_pulled(pair, record->tag);
 		choose_cap_told(&card->choose, record->arg[2], plan.cap);
@@ -312,6 +322,7 @@ static void window_pulled(struct pair *pair, const struct record *record)
 }
 
 static void window_lent(struct pair *pair, const struct record *record);
+static void window_failed(struct pair *pair, const struct record *record);
 
 void bulk_verbs_record(struct pair *pair, const struct record *record)
 {
@@ -338,9 +349,7 @@ void bulk_verbs_record(struct pair *pair, const struct record *record)
 				container_of(node, struct verbs_serve, node)->bay_count + (uint32_t)record->arg[0];
 		break;
 	case VERBS_FAILED:
-		node = find(&pair->fetches, is_fetch, record->imm);
-		if (node)
-			bulk_verbs_end(container_of(node, struct verbs_fetch, node), THOLE_ERR_PROTOCOL);
+		window_failed(pair, record);
 		break;
 	case VERBS_REGION:
 	case VERBS_REGION_IS:
@@ -465,6 +474,18 @@ static void window_lent(struct pair *pair, const struct record *record)
 		fetch_read(fetch);
 	else
 		fetch_pipeline(fetch);
+}
+
+/* An answer to what was asked: else the adapter may be at the memory, and the end of its work names the fetch. */
+static void window_failed(struct pair *pair, const struct record *record)
+{
+	struct list_node *node = find(&pair->fetches, is_fetch, record->imm);
+	struct verbs_fetch *fetch = node ? container_of(node, struct verbs_fetch, node) : NULL;
+
+	if (fetch && (fetch->state == FETCH_ASKED || fetch->state == FETCH_PULLED))
+		bulk_verbs_end(fetch, THOLE_ERR_PROTOCOL);
+	else if (fetch)
+		transport_bad(pair->peer);
 }
 
 /* Ask for the window while this side registers. False: there is no room for a question now. */

@@ -196,11 +196,13 @@ struct pair {
 	bool heard;                 /* and a record */
 	bool behind;                /* the peer's records by it wait for those that went by the connection: */
 	uint32_t held, held_last;   /* receives, by index, one more; 0: none */
+	uint64_t held_next;         /* the number behind the last of them */
 	bool counted;               /* in owner->queues */
 	bool over_told;             /* the peer knows that we go over */
 	uint32_t over_at;           /* bytes of the first record that is not handled that went again */
 	uint8_t *gathered;          /* a record of the peer's that comes again in pieces; NULL: none */
-	uint32_t gathered_to;       /* as far as it is here */
+	uint32_t gathered_to;       /* as far as it is here, */
+	uint32_t gathered_whole;    /* of so many bytes */
 	uint8_t hello[HELLO_MAX];   /* that could not be said, of so many bytes */
 	uint8_t unsaid;
 	uint64_t apart_ns;          /* since when there is no queue that is needed; 0: there is */
@@ -214,7 +216,8 @@ struct pair {
 	/* and in. */
 	uint64_t expected;
 	uint64_t told_handled;      /* the peer was told of so many, */
-	uint32_t told_share;        /* and that it may send so many more */
+	uint32_t told_share;        /* and that it may send so many more; */
+	uint64_t promised;          /* the first one that it was never told it may send */
 	uint64_t owed_ns;           /* when it is to be told of the rest; UINT64_MAX: there is none */
 
 	/* Bulk. */
@@ -470,6 +473,8 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 /* A record of the transport's own, before whatever waits in the backlog. False: there is no room now. */
 bool records_say(struct pair *pair, const struct record *record);
 uint32_t records_piece_max(const struct card *card);
+/* The peer is being told that it may send so many more than were handled. */
+uint32_t records_promise(struct pair *pair);
 /* Bytes that a receive was filled with, which are aligned and the caller's; what they are altered to is of no use to
  * him. False: they wait for others, and are to be held. */
 bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length);

@@ -146,7 +146,7 @@ static void pair_say(struct pair *pair, uint8_t flags)
 	struct card *card = pair->card;
 	struct hello hello = {
 		.flags = flags | (pair->state == PAIR_ASKING ? HELLO_ASKING : 0),
-		.share = (uint16_t)card_share(card),
+		.share = (uint16_t)records_promise(pair),
 		.bays = (uint16_t)card->setup.bays,
 		.round = pair->round,
 		.mate = pair->connected ? pair->theirs.round : 0,

@@ -34,11 +34,20 @@ uint32_t records_piece_max(const struct card *card)
 	return card->setup.slot - (uint32_t)(sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there));
 }
 
+uint32_t records_promise(struct pair *pair)
+{
+	uint32_t share = card_share(pair->card);
+
+	if (pair->promised < pair->expected + share)
+		pair->promised = pair->expected + share;
+	return share;
+}
+
 /* Say in a head what was handled. */
 static void records_stamp(struct pair *pair, struct head *head)
 {
 	pair->told_handled = pair->expected;
-	pair->told_share = card_share(pair->card);
+	pair->told_share = records_promise(pair);
 	head->handled = (uint32_t)pair->expected;
 	head->granted = (uint32_t)(pair->expected + pair->told_share);
 	pair->owed_ns = UINT64_MAX;
@@ -379,6 +388,22 @@ static bool record_waits(const struct pair *pair, const struct head *head, const
 	return pair->held || (pair->behind && (head->flags & HEAD_SHORT || record->kind < RECORD_BULK));
 }
 
+/* Whether one that waits is to be kept: it is not here yet, and may have been sent. All peers share the receives that
+ * such are kept in. */
+static bool record_keeps(struct pair *pair, const struct head *head)
+{
+	uint64_t number = number_near(pair->expected, head->number);
+
+	if (number < pair->expected || (pair->held && number < pair->held_next))
+		return false;
+	if (number >= pair->promised) {
+		transport_bad(pair->peer);
+		return false;
+	}
+	pair->held_next = number + 1;
+	return true;
+}
+
 bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 {
 	struct head head = {0};
@@ -404,7 +429,7 @@ bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 	if (!(head.flags & HEAD_RECORD))
 		return true;
 	if (record_waits(pair, &head, bytes))
-		return false;
+		return !record_keeps(pair, &head);
 	record_take(pair, bytes);
 	return true;
 }

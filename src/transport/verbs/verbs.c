@@ -329,6 +329,7 @@ static void word_record(struct pair *pair, const struct record *word, const uint
 
 	if (at == 0 && !pair->gathered && whole <= WORD_RECORD_MAX) {
 		pair->gathered_to = 0;
+		pair->gathered_whole = whole;
 		/* as in a slot, where a record that ends with its payload has room for all of one */
 		pair->gathered = calloc(1, sizeof(struct head) + sizeof(struct record) + whole);
 		if (!pair->gathered) {
@@ -336,7 +337,7 @@ static void word_record(struct pair *pair, const struct record *word, const uint
 			return;
 		}
 	}
-	if (!pair->gathered || whole > WORD_RECORD_MAX || at != pair->gathered_to || length > whole - at) {
+	if (!pair->gathered || whole != pair->gathered_whole || at != pair->gathered_to || length > whole - at) {
 		transport_bad(pair->peer);
 		return;
 	}
