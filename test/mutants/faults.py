@@ -1208,7 +1208,7 @@ FAULTS = [
     Fault(
         "a stream that walks goes back to the front",
         RING,
-        "if (front != ONWARD || area->size - area->head < bytes)",
+        "if (!onward || area->size - area->head < bytes)",
         "if (true)",
     ),
     Fault("each stream walks", WALK, "if (took_ps >= WALK_SLOW_PS)", "if (true)"),
@@ -1218,8 +1218,8 @@ FAULTS = [
     Fault(
         "the area for streams lies over that for bulk",
         SEGMENT,
-        "(1 + BULK_AREA_RINGS) * (uint64_t)ring->large",
-        "BULK_AREA_RINGS * (uint64_t)ring->large",
+        "(1 + BULK_AREA_RINGS) * (uint64_t)large",
+        "BULK_AREA_RINGS * (uint64_t)large",
     ),
     Fault(
         "what is put at the end of an area may lie over the oldest",
@@ -1376,7 +1376,7 @@ FAULTS = [
     Fault(
         "an area of messages that cross does not start again at its front",
         RING,
-        "if (area->live > 0 && front > 0 && area->tail > front)",
+        "if (area->live > 0 && area->tail > enough)",
         "if (area->live == UINT32_MAX)",
     ),
     Fault(

@@ -12,22 +12,21 @@
 
 /* ---- Areas: private to the producer --------------------------------------------------------------- */
 
-#define ONWARD UINT64_MAX
-
-/* A place for `bytes` (a multiple of a line), or -1. At the front if more than `front` is free there; front 0: only if
- * need be; ONWARD: not even where nothing is live, since the lines that were used last are not the best. Invariant:
- * while anything is live, head != tail. */
-static int64_t area_take(struct area *area, uint32_t bytes, uint64_t front)
+/* A place for `bytes` (a multiple of a line), or -1: behind the last one, or at the front, where there is no room
+ * behind it or more than `enough` is free. Where nothing is live it is at the front, whose lines are warm; onward: not
+ * there either, since the lines that were used last are not the best. Invariant: while anything is live, head != tail.
+ */
+static int64_t area_take(struct area *area, uint32_t bytes, bool onward, uint64_t enough)
 {
 	uint32_t at;
 
 	if (area->live == 0) {
-		if (front != ONWARD || area->size - area->head < bytes)
+		if (!onward || area->size - area->head < bytes)
 			area->head = 0;
 		area->tail = area->head;
 	}
 	if (area->live == 0 || area->head > area->tail) {
-		if (area->live > 0 && front > 0 && area->tail > front)
+		if (area->live > 0 && area->tail > enough)
 			at = 0;
 		else if (area->size - area->head >= bytes)
 			at = area->head;
@@ -234,9 +233,9 @@ static void ring_areas(const struct ring_out *ring, bool bulk, bool walks, uint3
 	*last_p = AREA_LARGE;
 }
 
-/* Put a payload into an area; with `front`, where that of the message before the last was, if it can be. *at_p is in
- * the segment of this direction, with PLACE_LENT in the other's. */
-static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, uint64_t front,
+/* Put a payload into an area, at its front if more than `enough` is free there. *at_p is in the segment of this
+ * direction, with PLACE_LENT in the other's. */
+static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, uint64_t enough,
 		      struct placement *placed, uint32_t *at_p)
 {
 	struct ring_out *ring = &shm_link(peer)->out;
@@ -256,7 +255,7 @@ static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, u
 			 * A stream, whose consumer lags behind, is better off with all of the area. */
 			if (turn == 0 && !walks && area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE)
 				ring_reclaim(ring);
-			at = area->size ? area_take(area, bytes, walks ? ONWARD : front) : -1;
+			at = area->size ? area_take(area, bytes, walks, enough) : -1;
 			if (at >= 0) {
 				*placed = (struct placement){.area = i, .end = area->head};
 				*at_p = ring_at(shm_link(peer), area->base + at, i == AREA_LENT);
@@ -445,12 +444,13 @@ __attribute__((noinline)) static const char *ring_fill_outside(struct transport_
 	struct ring_out *ring = &link->out;
 	struct record *slot = ring_slot(ring->segment, ring->produced);
 	bool bulk = record->kind >= RECORD_BULK;
+	/* In a dialogue a message goes where the one before the last was, if it can. */
+	uint64_t enough = offset == 0 && !bulk && !link->streaming ? payload->length : UINT64_MAX;
 	uint32_t at;
 	char *outside;
 
 	if ((bulk || !ring_borrow(ring, &link->in, offset, payload->length, length, &at)) &&
-	    ring_place(peer, bulk, length, offset == 0 && !bulk && !link->streaming ? payload->length : 0,
-		       &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
+	    ring_place(peer, bulk, length, enough, &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
 		return NULL;
 	slot_fill(slot, record, RECORD_EXTERNAL, RECORD_INLINE_MAX / 8);
 	slot->place = at;
@@ -535,7 +535,6 @@ static void ring_publish(struct ring_in *ring)
 		ring->tries--; /* it was held for nothing */
 	ring_tell(ring);
 	ring->published = ring->handled;
-	ring->bytes = 0;
 	/* Pairs with the acquire in ring_reclaim. */
 	store_release(&ring->segment->consumed, ring->published);
 }

@@ -25,6 +25,21 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
 
 #define SEGMENT_SIZE_MAX (SEGMENT_BASE + LONG_RINGS * 16u * 1024 * 1024) /* with option bulk_ring's max */
 
+/* Where an area behind the small one lies in a segment of this size, and how long it is; 0: there is none. Both sides
+ * go by this. */
+static uint32_t segment_area(uint64_t size, uint32_t which, uint64_t *from_p)
+{
+	uint64_t all = size - SEGMENT_BASE;
+	bool only = all < LONG_RINGS * (uint64_t)BULK_AREA_FROM;
+	uint32_t large = (uint32_t)(only ? all : all / LONG_RINGS);
+
+	*from_p = SEGMENT_BASE;
+	if (which == AREA_LARGE)
+		return large;
+	*from_p += which == AREA_BULK ? large : (1 + BULK_AREA_RINGS) * (uint64_t)large;
+	return only ? 0 : which == AREA_BULK ? BULK_AREA_RINGS * large : WALK_AREA_RINGS * large;
+}
+
 /* Where a ring begins: elsewhere in each process's segments. Who polls many silent rings, all in the same place of
  * their pages, would look at more lines of one set of its cache than that has. Slots begin in pairs. */
 static uint32_t segment_first(const struct transport_owner *owner)
@@ -39,23 +54,24 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 	int fd = limits_descriptor(memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	char remedy[LIMITS_REMEDY_MAX];
 	void *memory;
+	int error;
 
 	if (fd < 0)
 		return error_set(THOLE_ERR_SYSTEM, "memfd_create failed: %m%s", limits_remedy(errno, remedy));
 	if (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 || fallocate(fd, 0, 0, SEGMENT_BASE) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
-		error_set(errno == ENOMEM || errno == ENOSPC ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM,
-			  "cannot make a shared segment of %llu bytes: %m%s", (unsigned long long)size,
-			  limits_remedy(errno, remedy));
+		error = error_set(errno == ENOMEM || errno == ENOSPC ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM,
+				  "cannot make a shared segment of %llu bytes: %m%s", (unsigned long long)size,
+				  limits_remedy(errno, remedy));
 		goto fail;
 	}
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED) {
-		error_set(THOLE_ERR_MEMORY, "cannot map a shared segment of %llu bytes: %m",
-			  (unsigned long long)size);
+		error = error_set(THOLE_ERR_MEMORY, "cannot map a shared segment of %llu bytes: %m",
+				  (unsigned long long)size);
 		goto fail;
 	}
-	*ring = (struct ring_out){.segment = memory, .size = size, .large = (uint32_t)large, .fd = fd};
+	*ring = (struct ring_out){.segment = memory, .size = size, .fd = fd};
 	ring->produced = ring->consumed = ring->reclaimed = segment_first(owner);
 	ring->areas[AREA_SMALL] = (struct area){
 		.base = ring->segment->small,
@@ -70,20 +86,7 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 	return 0;
 fail:
 	close(fd);
-	return THOLE_ERR_SYSTEM;
-}
-
-/* What the consumer sees of the areas from the segment's size. */
-static void segment_split(struct ring_in *ring)
-{
-	uint64_t all = ring->size - SEGMENT_BASE;
-
-	ring->half = all / 2;
-	ring->walk_from = ring->size;
-	if (all < LONG_RINGS * (uint64_t)BULK_AREA_FROM)
-		return;
-	ring->half = all / LONG_RINGS / 2;
-	ring->walk_from = ring->size - all / LONG_RINGS * WALK_AREA_RINGS;
+	return error;
 }
 
 int segment_accept(struct ring_in *ring, int fd)
@@ -91,8 +94,8 @@ int segment_accept(struct ring_in *ring, int fd)
 	struct segment *segment;
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
+	uint64_t size, from;
 	uint32_t first;
-	uint64_t size;
 
 	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
 	    fstat(fd, &status) != 0 || status.st_size < SEGMENT_BASE + PAGE || status.st_size > SEGMENT_SIZE_MAX)
@@ -111,22 +114,11 @@ int segment_accept(struct ring_in *ring, int fd)
 	}
 	ring->segment = segment;
 	ring->size = size;
-	segment_split(ring);
+	ring->walk_from = segment_area(size, AREA_WALK, &from) ? from : size;
+	ring->half = segment_area(size, AREA_LARGE, &from) / 2;
 	ring->fenced = load_relaxed(&segment->fenced) != 0;
 	ring->next = ring->handled = ring->published = ring->credited = first;
 	return 0;
-}
-
-/* Where an area lies, and how long it is; 0: this segment has none. */
-static uint32_t segment_area(const struct ring_out *ring, uint32_t which, uint64_t *from_p)
-{
-	bool only = ring->size == SEGMENT_BASE + (uint64_t)ring->large;
-
-	*from_p = SEGMENT_BASE;
-	if (which == AREA_LARGE)
-		return ring->large;
-	*from_p += which == AREA_BULK ? ring->large : (1 + BULK_AREA_RINGS) * (uint64_t)ring->large;
-	return only ? 0 : which == AREA_BULK ? BULK_AREA_RINGS * ring->large : WALK_AREA_RINGS * ring->large;
 }
 
 /* All that there is of it is allocated, or never will be. */
@@ -135,7 +127,7 @@ static bool segment_is_whole(const struct ring_out *ring)
 	uint64_t from;
 
 	for (uint32_t i = AREA_LARGE; i <= AREA_WALK; i++)
-		if (!ring->areas[i].size && !ring->refused[i] && segment_area(ring, i, &from) > 0)
+		if (!ring->areas[i].size && !ring->refused[i] && segment_area(ring->size, i, &from) > 0)
 			return false;
 	return true;
 }
@@ -143,7 +135,7 @@ static bool segment_is_whole(const struct ring_out *ring)
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which)
 {
 	uint64_t from;
-	uint32_t size = segment_area(ring, which, &from);
+	uint32_t size = segment_area(ring->size, which, &from);
 
 	if (ring->areas[which].size || ring->refused[which] || !size)
 		return;

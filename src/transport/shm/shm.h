@@ -147,7 +147,6 @@ struct ring_out {
 	uint64_t consumed;  /* of those, known to be consumed, */
 	uint64_t reclaimed; /* and of these, whose memory has been taken back */
 	uint64_t size;      /* of the mapping */
-	uint32_t large;     /* what AREA_LARGE has, or would have */
 	bool refused[AREAS];
 	int fd;             /* the memfd, until all of it is allocated */
 	uint32_t small_stalls;
@@ -178,8 +177,8 @@ struct ring_in {
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
 	uint32_t run_end;   /* answers may borrow */
 	uint64_t size;
-	uint64_t half;      /* of the producer's AREA_LARGE */
-	uint64_t walk_from; /* its AREA_WALK goes from here to the end */
+	uint64_t half;      /* bytes of the producer's AREA_LARGE, and where */
+	uint64_t walk_from; /* its AREA_WALK begins, which goes to the end */
 	bool fenced;        /* as the producer said in the segment */
 	bool owing;         /* in shm->owing */
 	struct list_node node;
