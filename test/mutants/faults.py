@@ -2435,8 +2435,20 @@ FAULTS = [
     Fault(
         "each record asks for news while slots are few",
         "src/transport/verbs/records.c",
-        "container_of(first, struct send_slot, node)->number >= pair->asked)",
-        "pair->asked + 1)",
+        "first >= pair->asked &&",
+        "",
+    ),
+    Fault(
+        "a sender asks for what its peer says by itself",
+        "src/transport/verbs/records.c",
+        "\t       !share_is_used(slot->number - first, pair->granted - first);",
+        "\t       pair->granted > first;",
+    ),
+    Fault(
+        "notes come when half of the share is used",
+        "src/transport/verbs/records.c",
+        "share / 4) >= share",
+        "share / 2) >= share",
     ),
     Fault(
         "who finds no room waits until somebody looks",

@@ -7,8 +7,8 @@
  * all that the peer does not have go again, in order; what comes twice is dropped by its number.
  *
  * What was handled and granted is said in each head; a note, which has no number, says it where no record goes: when
- * half of what may come has come, when the sender asks for it (HEAD_SOON: its slots are few, its queue is wanted for
- * another peer, or it closes), or after CARD_OWED.
+ * three quarters of what may come have come, when the sender asks for it (HEAD_SOON: its slots are few before that, its
+ * queue is wanted for another peer, or it closes), or after CARD_OWED. A note costs both sides as much as a record.
  */
 #include <string.h>
 
@@ -53,14 +53,22 @@ static void records_stamp(struct pair *pair, struct head *head)
 	pair->owed_ns = UINT64_MAX;
 }
 
-/* Whether to have the peer say at once what it has handled: slots are few, and all that it was asked for is told of. */
-static bool slot_asks(const struct pair *pair)
+/* Whether so many records are worth a note to who may send that many, before he has to wait. */
+static bool share_is_used(uint64_t records, uint64_t share)
+{
+	return records + (share < 8 ? 1 : share / 4) >= share;
+}
+
+/* Whether to have the peer say at once what it has handled: slots are few, all that it was asked for is told of, and it
+ * does not say so by itself. */
+static bool slot_asks(const struct pair *pair, const struct send_slot *slot)
 {
 	const struct card *card = pair->card;
-	const struct list_node *first = list_first(&pair->sent);
+	const struct list_node *node = list_first(&pair->sent);
+	uint64_t first = node ? container_of(node, struct send_slot, node)->number : slot->number;
 
-	return card->free_slot_count < card->setup.slots / 4 &&
-	       (!first || container_of(first, struct send_slot, node)->number >= pair->asked);
+	return card->free_slot_count < card->setup.slots / 4 && first >= pair->asked &&
+	       !share_is_used(slot->number - first, pair->granted - first);
 }
 
 /* An adapter that has the bytes needs the slot no more, and nobody waits for the end of its work. */
@@ -75,7 +83,7 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 	int status;
 
 	records_stamp(pair, head);
-	if (slot_asks(pair)) {
+	if (slot_asks(pair, slot)) {
 		head->flags |= HEAD_SOON;
 		pair->asked = slot->number + 1;
 	}
@@ -371,7 +379,7 @@ static void record_take(struct pair *pair, uint8_t *bytes)
 		pair->heard = true;
 		pair_count(pair);
 	}
-	records_owe(pair, pair->expected - pair->told_handled >= (pair->told_share + 1) / 2
+	records_owe(pair, share_is_used(pair->expected - pair->told_handled, pair->told_share)
 				  ? pair->card->now_ns
 				  : pair->card->now_ns + CARD_OWED);
 	if (pair->ending)
