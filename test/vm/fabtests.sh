@@ -5,7 +5,7 @@
 #     fabtests.sh serve PROGRAM WORDS...      its server; says `listening` when a client can find it
 #     fabtests.sh AGENT HOST PROGRAM WORDS... starts that on HOST by AGENT, and runs the client; names the test if one
 #                                             end fails, with what both said last
-limit_s=100
+limit_s=250
 port=0BB8 # 3000, in hexadecimal: where fabtests exchange addresses out of band
 
 serve() {
