@@ -83,10 +83,17 @@ def run(*command: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def depends(package: str, apt: Sequence[str] = ()) -> list[str]:
-    """What it depends on of the kernel's packages, without the second of two alternatives."""
+def quick_apt(folder: Path) -> tuple[str, ...]:
+    """Options for an apt that keeps what it has read of its lists, even where this machine's is told not to: each of
+    the calls below would read them anew, for most of a second."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return tuple(f"-oDir::Cache::{name}={folder}/{name}.bin" for name in ("pkgcache", "srcpkgcache"))
+
+
+def depends(apt: Sequence[str], *packages: str) -> list[str]:
+    """What these depend on of the kernel's packages, without the second of two alternatives."""
     names, chosen = [], False
-    for line in run("apt-cache", *apt, "depends", package).splitlines():
+    for line in run("apt-cache", *apt, "depends", *packages).splitlines():
         match = re.match(r"\s*(\|?)Depends: (\S+)", line)
         if match and not chosen and NEEDED.match(match[2]):
             names.append(match[2])
@@ -94,19 +101,17 @@ def depends(package: str, apt: Sequence[str] = ()) -> list[str]:
     return names
 
 
-def closure(meta: str) -> tuple[str, set[str]]:
+def closure(meta: str, apt: Sequence[str]) -> tuple[str, set[str]]:
     """A kernel's release, and the packages that have its image and what modules of ours are built with."""
-    (image,) = depends(f"linux-image-{meta}")
-    packages, todo = {image}, depends(f"linux-headers-{meta}")
-    while todo:
-        package = todo.pop()
-        if package not in packages and not package.startswith("linux-image"):
-            packages.add(package)
-            todo += depends(package)
+    (image,) = depends(apt, f"linux-image-{meta}")
+    packages, found = {image}, depends(apt, f"linux-headers-{meta}")
+    while new := {name for name in found if not name.startswith("linux-image")} - packages:
+        packages |= new
+        found = depends(apt, *sorted(new))
     return image[len("linux-image-") :], packages
 
 
-def unpack(packages: set[str], to: Path, apt: Sequence[str] = ()) -> None:
+def unpack(packages: set[str], to: Path, apt: Sequence[str]) -> None:
     """Fetch and unpack in a folder beside it, so that it is there whole or not at all."""
     new = to.with_name(to.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
@@ -157,11 +162,11 @@ def cached(folder: Path) -> list[Kernel]:
     return sorted(found, key=lambda kernel: [int(part) for part in re.findall(r"\d+", kernel.release)])
 
 
-def fetch_kernel(folder: Path, meta: str) -> None:
-    release, packages = closure(meta)
+def fetch_kernel(folder: Path, meta: str, apt: Sequence[str]) -> None:
+    release, packages = closure(meta, apt)
     kernel = Kernel(release, folder / release)
     if not (kernel.root / "whole").exists():
-        unpack(packages, kernel.root)
+        unpack(packages, kernel.root, apt)
         prepare(kernel)
 
 
@@ -182,7 +187,7 @@ def fetch(build: Path) -> list[Kernel]:
     with locked(folder):
         for meta in METAS:
             try:
-                fetch_kernel(folder, meta)
+                fetch_kernel(folder, meta, quick_apt(folder.parent / "apt"))
             except (Missing, ValueError) as trouble:
                 troubles.append(f"linux-image-{meta}: {trouble}")
         newest = {kernel.series: kernel for kernel in cached(folder)}
@@ -218,9 +223,9 @@ def fetch_later(build: Path) -> Kernel:
         if not cached(folder):
             apt = later_apt(folder / "apt")
             run("apt-get", *apt, "-q", "update")
-            (image,) = depends("linux-image-amd64", apt)
+            (image,) = depends(apt, "linux-image-amd64")
             kernel = Kernel(image[len("linux-image-") :], folder / image[len("linux-image-") :])
-            unpack({image, *depends(image, apt)}, kernel.root, apt)
+            unpack({image, *depends(apt, image)}, kernel.root, apt)
             prepare(kernel)
         return cached(folder)[-1]
 
@@ -230,7 +235,7 @@ def fetch_program(build: Path, package: str, path: str) -> Path:
     folder = build.resolve() / "vm" / package
     with locked(folder.parent):
         if not (folder / path).exists():
-            unpack({package}, folder)
+            unpack({package}, folder, quick_apt(folder.parent / "apt"))
     return folder / path
 
 
