@@ -10,6 +10,7 @@
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/xarray.h>
@@ -417,6 +418,19 @@ static int device_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
+/* Somebody closes a number of the descriptor's. If it is the owner without the memory, he has ended, or is another
+ * program: nobody can use the descriptor any more. It ends with the last mapping of it, which may be later, since there
+ * are others who hold a process's memory for a while, such as who looks at it. Who waits for the owner's end may take
+ * his place at once, though: so the endpoint is given up here. */
+static int device_flush(struct file *file, fl_owner_t files)
+{
+	struct descriptor *descriptor = file->private_data;
+
+	if (task_tgid(current) == descriptor->holder->process && current->mm != descriptor->holder->mm)
+		ether_unbind(&descriptor->mover->ether);
+	return 0;
+}
+
 static int device_release(struct inode *inode, struct file *file)
 {
 	struct descriptor *descriptor = file->private_data;
@@ -436,6 +450,7 @@ static int device_release(struct inode *inode, struct file *file)
 static const struct file_operations device_calls = {
 	.owner = THIS_MODULE,
 	.open = device_open,
+	.flush = device_flush,
 	.release = device_release,
 	.unlocked_ioctl = device_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,

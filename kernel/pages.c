@@ -5,6 +5,7 @@
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/pid.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -45,6 +46,7 @@ struct holder *holder_new(void)
 	area_init(&holder->areas, NULL, 0);
 	holder->mm = current->mm;
 	mmgrab(holder->mm);
+	holder->process = get_pid(task_tgid(current));
 	return holder;
 }
 
@@ -53,6 +55,7 @@ static void holder_free(struct kref *references)
 	struct holder *holder = container_of(references, struct holder, references);
 
 	WARN_ON(holder->areas.count);
+	put_pid(holder->process);
 	mmdrop(holder->mm);
 	kvfree(holder->areas.areas);
 	events_fini(&holder->events);
@@ -269,8 +272,8 @@ static struct watch *watch_of(struct pages *pages, const struct region_run *run)
 	return pages->watches + at;
 }
 
-/* Pin the next run. Returns 0, or why not; -EAGAIN: in vain. Under pages.pinning. */
-static int pages_pin_run(struct pages *pages, const struct region_run *run)
+/* Pin the next run, of memory that stays meanwhile. Returns 0, or why not; -EAGAIN: in vain. Under pages.pinning. */
+static int pages_pin_there(struct pages *pages, const struct region_run *run)
 {
 	struct holder *holder = pages->holder;
 	struct watch *watch = watch_of(pages, run);
@@ -297,6 +300,21 @@ static int pages_pin_run(struct pages *pages, const struct region_run *run)
 		if (pressure_relieve(holder, run->pages))
 			status = -EAGAIN;
 	}
+	return status;
+}
+
+/* The same for a process that may have ended: its memory is held for one run only, or a worker would go on for all of a
+ * region, and keep whoever was killed from giving it back. */
+static int pages_pin_run(struct pages *pages, const struct region_run *run)
+{
+	struct mm_struct *mm = pages->holder->mm;
+	int status;
+
+	if (!mmget_not_zero(mm))
+		return -EFAULT;
+	status = pages_pin_there(pages, run);
+	/* Not here: who is last takes all of the memory down, which waits for what our caller may hold. */
+	mmput_async(mm);
 	return status;
 }
 
@@ -334,18 +352,12 @@ static int pages_pin_all(struct pages *pages, u64 bytes)
 
 int pages_pin(struct pages *pages, u64 bytes)
 {
-	struct holder *holder = pages->holder;
-	int status;
+	int status = mutex_lock_killable(&pages->pinning);
 
-	if (!mmget_not_zero(holder->mm))
-		return -EFAULT; /* the process has ended */
-	status = mutex_lock_killable(&pages->pinning);
-	if (!status) {
-		status = pages_pin_all(pages, bytes);
-		mutex_unlock(&pages->pinning);
-	}
-	/* Not here: who is last takes all of the memory down, which waits for what our caller may hold. */
-	mmput_async(holder->mm);
+	if (status)
+		return status;
+	status = pages_pin_all(pages, bytes);
+	mutex_unlock(&pages->pinning);
 	return status;
 }
 

@@ -40,6 +40,7 @@
 struct holder {
 	struct kref references; /* of its file, and of each region */
 	struct mm_struct *mm;   /* whose memory regions are of */
+	struct pid *process;    /* who opened it */
 	struct mapped mapped;
 	struct thole_driver_shared *shared; /* that */
 	struct events events;

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -501,6 +502,57 @@ static void case_elsewhere(void)
 	CHECK(bind_to(&driver, "va", THOLE_DRIVER_ETHERTYPE, 4, &bind) == 0);
 }
 
+/* Pages that the kernel has pinned since it began. */
+static uint64_t pins_ever(void)
+{
+	FILE *file = fopen("/proc/vmstat", "r");
+	unsigned long long pins = 0;
+	char line[256];
+
+	CHECK(file != NULL);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "nr_foll_pin_acquired %llu", &pins);
+	fclose(file);
+	return pins;
+}
+
+enum { LARGE = 64 << 20, KILLED_PINS = 2000 /* more than processors keep to themselves of that number */ };
+
+/* Killed while a worker pins its memory, which is not touched yet. Its number is free as soon as anybody can know that
+ * it has ended, and the worker does not go on. */
+static void case_killed(void)
+{
+	struct driver driver = driver_open();
+	struct thole_driver_bind bind;
+	uint64_t first, pins, before;
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	CHECK(pipe(ready) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		struct end end = end_new("va", THOLE_DRIVER_ETHERTYPE_MXOE, 9);
+		uint32_t region = declare(&end.driver, memory_new(LARGE), LARGE, THOLE_DRIVER_WRITE);
+		struct thole_driver_pin answer;
+
+		CHECK(region && pin(&end.driver, region, LARGE, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+		CHECK(write(ready[1], "", 1) == 1);
+		for (;;)
+			pause();
+	}
+	CHECK(read(ready[0], &byte, 1) == 1 && kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	first = pins = pins_ever();
+	CHECK(bind_to(&driver, "va", THOLE_DRIVER_ETHERTYPE_MXOE, 9, &bind) == 0);
+	do {
+		before = pins;
+		usleep(100000);
+		pins = pins_ever();
+	} while (pins > before);
+	CHECK(pins - first < KILLED_PINS);
+}
+
 /* ---- Nonsense, as root ----------------------------------------------------------------------- */
 
 static uint64_t next(uint64_t *state)
@@ -602,7 +654,8 @@ static const struct driver_case cases[] = {
 	{"sleep", case_sleep, false},         {"binding", case_binding, false}, {"stranger", case_stranger, false},
 	{"arguments", case_arguments, false}, {"child", case_child, false},     {"mxoe", case_mxoe, false},
 	{"down", case_down, true},            {"shrunk", case_shrunk, true},    {"removed", case_removed, true},
-	{"moved", case_moved, true},          {"elsewhere", case_elsewhere, true}, {"nonsense", case_nonsense, true},
+	{"moved", case_moved, true},          {"elsewhere", case_elsewhere, true}, {"killed", case_killed, true},
+	{"nonsense", case_nonsense, true},
 };
 
 int main(int argc, char **argv)

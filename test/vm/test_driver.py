@@ -38,7 +38,7 @@ RING = "told failed full room forgotten sleep nonsense mapping".split()
 PULL = "fetch jumbo lost vanish strange serve serve_jumbo refused gone closed killed asked arguments".split()
 
 FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
-INTERFACES = "down shrunk removed moved elsewhere nonsense".split()
+INTERFACES = "down shrunk removed moved elsewhere killed nonsense".split()
 VETH = "ip link add va mtu {0} type veth peer name vb mtu {0}; ip link set va up; ip link set vb up"
 
 
@@ -119,10 +119,11 @@ def test_links(driver: Run, build: Path) -> None:
     and endpoints that speak MXoE by it."""
     system = build / "test/system"
     links = " ".join(f"driver{case}" for case in ("", "-alarm", "-full", "-down", "-peer-down", "-shrink"))
+    mxoe = "numbers restart killed neighbours hosts keys"
     driver(
         f"for case in {links}; do {system}/thole-links $case; done\n"
         f"{system}/thole-ways blackhole driver\n"
-        f"for case in numbers restart neighbours hosts keys; do {system}/thole-mxoe $case mxoe link=driver; done",
+        f"for case in {mxoe}; do {system}/thole-mxoe $case mxoe link=driver; done",
         cpus=2,
     )
 
