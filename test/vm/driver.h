@@ -112,23 +112,29 @@ static inline uint64_t pages_pinned(void)
 	return kib * 1024 / PAGE;
 }
 
+/* Of these pages of this process, those whose place in its memory has the name of a place on the disk it swaps to. */
+static inline uint64_t pages_swapped(const void *memory, size_t length)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t entry, count = 0;
+
+	CHECK(fd >= 0);
+	for (size_t page = (uintptr_t)memory / PAGE; page < ((uintptr_t)memory + length) / PAGE; page++) {
+		CHECK(pread(fd, &entry, sizeof(entry), (off_t)(page * sizeof(entry))) == sizeof(entry));
+		count += entry >> 62 & 1;
+	}
+	close(fd);
+	return count;
+}
+
 /* Have the kernel write pages to the disk it swaps to; how many went there. */
 static inline uint64_t pages_out(void *memory, size_t length)
 {
-	unsigned long long before = 0, after = 0;
+	uint64_t before = pages_swapped(memory, length), after;
 
-	for (unsigned i = 0; i < 2; i++) {
-		FILE *file = fopen("/proc/vmstat", "r");
-		char line[256];
-
-		CHECK(file != NULL);
-		while (fgets(line, sizeof(line), file))
-			sscanf(line, "pswpout %llu", i == 0 ? &before : &after);
-		fclose(file);
-		if (i == 0)
-			CHECK(madvise(memory, length, MADV_PAGEOUT) == 0);
-	}
-	return after - before;
+	CHECK(madvise(memory, length, MADV_PAGEOUT) == 0);
+	after = pages_swapped(memory, length);
+	return after > before ? after - before : 0;
 }
 
 /* All pins of regions go, as under pressure; root may do that. */

@@ -362,33 +362,64 @@ static bool plain_admit(struct side *side, struct packet *packet, uint8_t *frame
 	return true;
 }
 
+enum { PULLS_MAX = 32 };
+
+/* PULLs that have come; of those for one block the newest alone, as hosts do: else who is slow is asked for more than
+ * it can ever answer. */
+static unsigned plain_pulls(struct side *side, struct packet *pulls)
+{
+	unsigned count = 0, i;
+	uint8_t bytes[200];
+	size_t segment, length;
+
+	while (count < PULLS_MAX &&
+	       (length = plain_packet(side, CHANNEL_RECORDS, bytes, sizeof(bytes), &segment, count ? 0 : 20)) > 0) {
+		struct packet pull;
+
+		if (!plain_admit(side, &pull, bytes, length))
+			continue;
+		CHECK(pull.type == PACKET_PULL && pull.pull.window == WINDOW);
+		for (i = 0; i < count; i++)
+			if (pulls[i].pull.transfer == pull.pull.transfer && pulls[i].pull.offset == pull.pull.offset)
+				break;
+		pulls[i] = pull;
+		count += i == count;
+	}
+	return count;
+}
+
+/* Answer a PULL, but for every `lossy`th frame. */
+static void plain_answer(struct side *side, const struct packet_pull *pull, unsigned lossy, unsigned *count_p)
+{
+	struct packet data = {.type = PACKET_DATA};
+
+	for (uint32_t at = 0, i = 0; at < pull->length; at += pull->frame, i++) {
+		uint32_t left = pull->length - at;
+
+		if ((pull->wanted && !(pull->wanted >> i & 1)) || ++*count_p % lossy == 0)
+			continue;
+		if (pull->offset + at >= side->served)
+			break;
+		data.data.transfer = pull->transfer;
+		data.data.offset = pull->offset + at;
+		plain_send(side, CHANNEL_BULK, &data, side->memory + data.data.offset,
+			   left < pull->frame ? left : pull->frame);
+	}
+}
+
 /* Answer PULLs until the other side says that it is done; every `lossy`th frame and PULL is lost. */
 static void plain_serve(struct side *side, unsigned lossy)
 {
 	struct pollfd done = {.fd = side->other, .events = POLLIN};
+	struct packet pulls[PULLS_MAX];
 	unsigned count = 0;
-	uint8_t bytes[200];
-	size_t segment;
 
 	while (poll(&done, 1, 0) == 0) {
-		size_t length = plain_packet(side, CHANNEL_RECORDS, bytes, sizeof(bytes), &segment, 20);
-		struct packet pull, data = {.type = PACKET_DATA};
+		unsigned some = plain_pulls(side, pulls);
 
-		if (!length || !plain_admit(side, &pull, bytes, length) || ++count % lossy == 0)
-			continue;
-		CHECK(pull.type == PACKET_PULL && pull.pull.window == WINDOW);
-		for (uint32_t at = 0, i = 0; at < pull.pull.length; at += pull.pull.frame, i++) {
-			uint32_t left = pull.pull.length - at;
-
-			if ((pull.pull.wanted && !(pull.pull.wanted >> i & 1)) || ++count % lossy == 0)
-				continue;
-			if (pull.pull.offset + at >= side->served)
-				break;
-			data.data.transfer = pull.pull.transfer;
-			data.data.offset = pull.pull.offset + at;
-			plain_send(side, CHANNEL_BULK, &data, side->memory + data.data.offset,
-				   left < pull.pull.frame ? left : pull.pull.frame);
-		}
+		for (unsigned i = 0; i < some; i++)
+			if (++count % lossy)
+				plain_answer(side, &pulls[i].pull, lossy, &count);
 	}
 }
 
