@@ -40,12 +40,17 @@ SMALL = "for l in udp raw driver; do {build}/test/system/thole-link-bench link=$
 BULK = "b={build}/test/vm/thole-driver-bulk; $b 1500 cost && $b -1500 cost && $b 1500 cost_udp"
 PULL = "{build}/test/vm/thole-driver-pull cost"
 LINKS = "for l in udp raw; do {build}/test/system/thole-link-bench link=$l mode=bulk total=2 rounds=3; done"
+# Two ranks to each other, as whole messages of 16 MiB: the engine's work, and that of programs, is in these.
+MESSAGES = """ip link set lo mtu 1500 up
+one() {{ {build}/test/vm/thole-driver-overlap --row $1 --drivers $2 --option job_key=$3 --option interface=lo; }}
+one message_driver 2 4711; one message_udp 0 4711; one message_driver_plain 2 none; one message_udp_plain 0 none"""
 PROGRAMS = (
     Program("costs", "ulimit -l unlimited; {build}/bench/thole-driver-costs"),
     Program("small", SMALL),
     Program("bulk", BULK),
     Program("mxoe", PULL),
     Program("links", LINKS),
+    Program("messages", MESSAGES),
 )
 
 

@@ -110,9 +110,9 @@ def driver_table(found: dict[str, float]) -> Table:
     """Every row that there is, measured or not."""
     made = []
     for row in DRIVER_ROWS:
-        value = found.get(row.name)
-        goal = "" if row.goal is None else f"{row.goal:g}"
-        state = "-" if value is None else "" if row.goal is None else "met" if value <= row.goal else "missed"
+        value, limit = found.get(row.name), row.limit(found)
+        goal = "" if limit is None else f"{limit:.4g}"
+        state = "-" if value is None else "" if limit is None else "met" if value <= limit else "missed"
         made.append([row.title, "-" if value is None else f"{value:.4g}", row.unit, goal, state])
     return Table("The driver", ["what", "measured", "", "at most", ""], made)
 

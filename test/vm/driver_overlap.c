@@ -4,16 +4,19 @@
  * driver it is there when they have computed.
  *
  *   thole-driver-overlap [--bytes N] [--thread] [--drivers 0|1|2] [--none] [--covered] [--codec C]
- *                        [--option NAME=VALUE ...]
+ *                        [--option NAME=VALUE ...] [--row NAME]
  *
  * --drivers: how many of the ranks have the driver; with 2 the bytes have to come while nobody calls. --thread: RTS are
  * matched by the progress thread; without it a rank begins to compute when the driver has its message. --none: what is
  * between them is not the driver's, such as IPv6, so it moves nothing. --covered: the same, since the last rank asks
  * for tags over everything, which the driver does not make. --codec: of MXoE, by interfaces in two networks (ranks.h).
- * Prints what was measured, which means nothing in a guest but for the ratio.
+ * Prints what was measured, which means nothing in a guest but for the ratio. --row: in a guest whose clock goes by the
+ * instruction, only what a byte of both messages costs both ranks, all that they and the kernel do, as "row NAME VALUE"
+ * for bench/driver.py.
  */
 #include <getopt.h>
 
+#include "../../bench/instructions.h"
 #include "../system/ranks.h"
 
 enum { OPTIONS_MAX = 16, LIMIT_S = 240, MESSAGES = 2 };
@@ -22,7 +25,7 @@ static struct {
 	size_t bytes;
 	int drivers;
 	bool thread, none, covered;
-	const char *codec;
+	const char *codec, *row;
 	const char *options[OPTIONS_MAX];
 	int option_count;
 } config = {.bytes = 16 << 20, .drivers = 2};
@@ -110,7 +113,15 @@ static void body(int rank)
 	start(endpoint, peers[!rank], in, out, 2, requests);
 	finish(endpoint, requests);
 	alone_ns = ranks_now_ns() - start_ns;
+	if (config.row && rank == 0)
+		printf("row %s %.4f\n", config.row,
+		       (double)alone_ns / instructions_each_ns() / (double)(MESSAGES * config.bytes));
 	CHECK_EQUAL(ranks_compare((uint64_t)!rank, 0, in, config.bytes), config.bytes);
+	if (config.row) {
+		ranks_barrier(endpoint);
+		thole_endpoint_close(endpoint);
+		return;
+	}
 	memset(in, 0, config.bytes);
 	ranks_fill((uint64_t)rank + 2, 0, out, config.bytes);
 	ranks_barrier(endpoint);
@@ -151,6 +162,7 @@ int main(int argc, char **argv)
 					      {"covered", no_argument, NULL, 'c'},
 					      {"drivers", required_argument, NULL, 'd'},
 					      {"codec", required_argument, NULL, 'x'},
+					      {"row", required_argument, NULL, 'r'},
 					      {"option", required_argument, NULL, 'o'},
 					      {NULL, 0, NULL, 0}};
 	int option;
@@ -166,6 +178,8 @@ int main(int argc, char **argv)
 			config.covered = config.none = true;
 		else if (option == 'x')
 			config.codec = optarg;
+		else if (option == 'r')
+			config.row = optarg;
 		else if (option == 'd')
 			config.drivers = atoi(optarg);
 		else if (option == 'o' && config.option_count < OPTIONS_MAX)
