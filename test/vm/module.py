@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -13,8 +14,10 @@ sys.path.insert(0, str(ROOT / "tools"))
 import driver_tree  # noqa: E402
 
 
+@functools.lru_cache
 def build_module(kernel: Kernel, build: Path) -> Path:
-    """The module, newly compiled where its sources have changed; no warning is allowed, neither gcc's nor sparse's."""
+    """The module, newly compiled where its sources have changed; no warning is allowed, neither gcc's nor sparse's.
+    Looked at once a process: make takes a second to find that nothing has."""
     if not kernel.headers.exists():
         raise Missing(f"no module can be made for {kernel.release}, which is here without headers")
     folder = build / "vm" / "modules" / kernel.release
