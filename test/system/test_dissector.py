@@ -57,17 +57,27 @@ def numbers(pcap: Path, chosen: str, *words: str) -> list[int]:
     return [int(line) for line in out.split()]
 
 
-def fields(pcap: Path, frame: int, *names: str) -> dict[str, str]:
-    """The values of fields of one frame, several of one name separated by commas."""
+def table(pcap: Path, chosen: str, *names: str) -> list[dict[str, str]]:
+    """The values of fields of the frames that a filter chooses, several of one name separated by commas."""
     words = [word for name in names for word in ("-e", name)]
-    out = tshark(pcap, "-Y", f"frame.number == {frame}", "-T", "fields", *words)
-    return dict(zip(names, out.rstrip("\n").split("\t")))
+    out = tshark(pcap, "-Y", chosen, "-T", "fields", *words)
+    return [dict(zip(names, line.split("\t"))) for line in out.split("\n")[:-1]]
 
 
-def expect(pcap: Path, frame: int, **values: str) -> None:
-    """Fields' values; in a keyword, __ stands for the point of a name."""
-    wanted = {name.replace("__", "."): value for name, value in values.items()}
-    assert fields(pcap, frame, *wanted) == wanted
+def fields(pcap: Path, frame: int, *names: str) -> dict[str, str]:
+    (values,) = table(pcap, f"frame.number == {frame}", *names)
+    return values
+
+
+def expect(pcap: Path, wanted: dict[int, dict[str, str]]) -> None:
+    """Fields' values in some frames, of which tshark is asked once; in their names, __ stands for a point."""
+    named = {
+        frame: {name.replace("__", "."): value for name, value in values.items()} for frame, values in wanted.items()
+    }
+    names = dict.fromkeys(name for values in named.values() for name in values)
+    chosen = "frame.number in {" + ", ".join(str(frame) for frame in named) + "}"
+    found = {int(row["frame.number"]): row for row in table(pcap, chosen, "frame.number", *names)}
+    assert {frame: {name: found[frame][name] for name in values} for frame, values in named.items()} == named
 
 
 def frames(pcap: Path) -> Iterator[tuple[int, bytes]]:
@@ -137,13 +147,20 @@ def sent_again(pcap: Path, jumbo: bool) -> set[int]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_mxoe_every_frame(name: str) -> None:
-    """Each is recognised by its type; only the one that no correct peer writes is called so."""
+    """Each is recognised by its type; only the one that no correct peer writes is called so; what was sent again is
+    marked, and what is refused."""
     pcap = CAPTURES / f"{name}.pcap"
-    out = tshark(pcap, "-T", "fields", "-e", "mxoe.type")
-    shown = [int(line) for line in out.split("\n")[:-1]]
-    assert shown == [frame[16] for _, frame in frames(pcap)]
-    unlawful = [171] if name == "probes-jumbo" else []
-    assert numbers(pcap, "mxoe.malformed || _ws.malformed") == unlawful
+    marks = ("mxoe.malformed", "_ws.malformed", "mxoe.resent", "mxoe.nack")
+    rows = table(pcap, "frame", "frame.number", "mxoe.type", *marks)
+    assert [int(row["mxoe.type"]) for row in rows] == [frame[16] for _, frame in frames(pcap)]
+    malformed, broken, resent, nacks = ([int(row["frame.number"]) for row in rows if row[mark]] for mark in marks)
+    assert {*malformed, *broken} == ({171} if name == "probes-jumbo" else set())
+    again = sorted(sent_again(pcap, jumbo="jumbo" in name))
+    assert resent == again
+    assert numbers(pcap, "mxoe.resent", "-2") == again  # the same when it is all dissected twice
+    if name == "lossy-jumbo":
+        assert len(again) == 77
+    assert nacks == [number for number, frame in frames(pcap) if frame[16] in (44, 45)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,73 +168,63 @@ def test_mxoe_every_byte(name: str) -> None:
     check_covered(CAPTURES / f"{name}.pcap", "mxoe")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_mxoe_sent_again(name: str) -> None:
-    pcap = CAPTURES / f"{name}.pcap"
-    again = sorted(sent_again(pcap, jumbo="jumbo" in name))
-    assert numbers(pcap, "mxoe.resent") == again
-    assert numbers(pcap, "mxoe.resent", "-2") == again  # the same when it is all dissected twice
-    if name == "lossy-jumbo":
-        assert len(again) == 77
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_mxoe_refused(name: str) -> None:
-    pcap = CAPTURES / f"{name}.pcap"
-    nacks = [number for number, frame in frames(pcap) if frame[16] in (44, 45)]
-    assert numbers(pcap, "mxoe.nack") == nacks
-
-
 def test_mxoe_fields() -> None:
     """A frame of each type, against the bytes as read by hand; codec_test.c has the same ones."""
     pcap = CAPTURES / "openmx-mxwire.pcap"
-    expect(pcap, 1, mxoe__hello__mac="0x0000525400123401", mxoe__hello__serial="0x232b829e")
-    expect(pcap, 3, mxoe__host__index="3", mxoe__host__magic="0x13052008")
-    expect(pcap, 5, mxoe__host__name="omx1:0", mxoe__host__index="2")
-    expect(pcap, 11, mxoe__index="3", mxoe__to="9", mxoe__from="2", mxoe__connect__key="0x0c0ffee5")
-    expect(pcap, 12, mxoe__nack__reason="2", mxoe__from="9", mxoe__to="2")
     expect(
         pcap,
-        16,
-        mxoe__connect__status="11",
-        mxoe__connect__session="0x2f14ab0b",
-        mxoe__connect__target="0xe61cf7a1",
+        {
+            1: dict(mxoe__hello__mac="0x0000525400123401", mxoe__hello__serial="0x232b829e"),
+            3: dict(mxoe__host__index="3", mxoe__host__magic="0x13052008"),
+            5: dict(mxoe__host__name="omx1:0", mxoe__host__index="2"),
+            11: dict(
+                mxoe__index="3",
+                mxoe__to="9",
+                mxoe__from="2",
+                mxoe__connect__key="0x0c0ffee5",
+            ),
+            12: dict(mxoe__nack__reason="2", mxoe__from="9", mxoe__to="2"),
+            16: dict(
+                mxoe__connect__status="11",
+                mxoe__connect__session="0x2f14ab0b",
+                mxoe__connect__target="0xe61cf7a1",
+            ),
+            41: dict(
+                mxoe__type="37",
+                mxoe__length="32",
+                mxoe__checksum="0xffff",
+                mxoe__match="0xc0de001400000020",
+                mxoe__sequence="0x000a",
+                mxoe__ack="0x000c",
+            ),
+            79: dict(
+                mxoe__total="20000",
+                mxoe__fragment__number="1",
+                mxoe__fragment__length="4096",
+                mxoe__fragment__log="12",
+            ),
+            120: dict(
+                mxoe__window__sequence="23",
+                mxoe__handle="0x00000023",
+                mxoe__magic="0x21071982",
+                mxoe__pull__frame="8",
+                mxoe__pull__length="1",
+                mxoe__total="32769",
+            ),
+            129: dict(mxoe__data__frame="8", mxoe__data__offset="32768", mxoe__length="1"),
+            130: dict(mxoe__type="43", mxoe__sequence__number="32", mxoe__total="32769"),
+            132: dict(mxoe__type="40", mxoe__total="65536", mxoe__window__sequence="24"),
+            556: dict(mxoe__type="45", mxoe__to="1", mxoe__handle="0x01c00023"),
+        },
     )
     assert numbers(pcap, "mxoe.refused") == [16]
-    expect(
-        pcap,
-        41,
-        mxoe__type="37",
-        mxoe__length="32",
-        mxoe__checksum="0xffff",
-        mxoe__match="0xc0de001400000020",
-        mxoe__sequence="0x000a",
-        mxoe__ack="0x000c",
-    )
-    expect(
-        pcap,
-        79,
-        mxoe__total="20000",
-        mxoe__fragment__number="1",
-        mxoe__fragment__length="4096",
-        mxoe__fragment__log="12",
-    )
-    expect(
-        pcap,
-        120,
-        mxoe__window__sequence="23",
-        mxoe__handle="0x00000023",
-        mxoe__magic="0x21071982",
-        mxoe__pull__frame="8",
-        mxoe__pull__length="1",
-        mxoe__total="32769",
-    )
-    expect(pcap, 129, mxoe__data__frame="8", mxoe__data__offset="32768", mxoe__length="1")
-    expect(pcap, 130, mxoe__type="43", mxoe__sequence__number="32", mxoe__total="32769")
-    expect(pcap, 132, mxoe__type="40", mxoe__total="65536", mxoe__window__sequence="24")
-    expect(pcap, 556, mxoe__type="45", mxoe__to="1", mxoe__handle="0x01c00023")
     jumbo = CAPTURES / "extra-jumbo.pcap"
-    expect(jumbo, 40, mxoe__ack="0x0005", mxoe__truc__number="1", mxoe__truc__send="0x0005")
+    expect(
+        jumbo,
+        {
+            40: dict(mxoe__ack="0x0005", mxoe__truc__number="1", mxoe__truc__send="0x0005"),
+        },
+    )
 
 
 def test_mxoe_mode_is_a_preference() -> None:
@@ -281,94 +288,117 @@ def test_native_every_byte(native: Path) -> None:
 def test_native_connects(native: Path) -> None:
     expect(
         native,
-        1,
-        thole__to="4294967295",
-        thole__connect__host="0xa1a2a3a4a5a6a7a8",
-        thole__connect__endpoint="0xb1b2b3b4b5b6b7b8",
-        thole__connect__target="0xc1c2c3c4c5c6c7c8",
-        thole__connect__session="0xd1d2d3d4d5d6d7d8",
-        thole__connect__proof="0xe1e2e3e4e5e6e7e8",
-        thole__connect__index="3",
-        thole__connect__next="1000",
-        thole__connect__size="1472",
-        thole__connect__bulk_port="40002",
-        thole__connect__ethertype="0x88b5",
-        thole__connect__mac="02:00:00:00:00:01",
-        thole__connect__attempt="1",
-        thole__connect__network__kind="1",
-        thole__connect__network__port="40001",
-        thole__connect__network__ipv4="10.0.0.1",
-        thole__connect__network__mac="02:00:00:00:00:01",
+        {
+            1: dict(
+                thole__to="4294967295",
+                thole__connect__host="0xa1a2a3a4a5a6a7a8",
+                thole__connect__endpoint="0xb1b2b3b4b5b6b7b8",
+                thole__connect__target="0xc1c2c3c4c5c6c7c8",
+                thole__connect__session="0xd1d2d3d4d5d6d7d8",
+                thole__connect__proof="0xe1e2e3e4e5e6e7e8",
+                thole__connect__index="3",
+                thole__connect__next="1000",
+                thole__connect__size="1472",
+                thole__connect__bulk_port="40002",
+                thole__connect__ethertype="0x88b5",
+                thole__connect__mac="02:00:00:00:00:01",
+                thole__connect__attempt="1",
+                thole__connect__network__kind="1",
+                thole__connect__network__port="40001",
+                thole__connect__network__ipv4="10.0.0.1",
+                thole__connect__network__mac="02:00:00:00:00:01",
+            ),
+            2: dict(thole__connect__seen="1472", thole__connect__status="11"),
+        },
     )
-    expect(native, 2, thole__connect__seen="1472", thole__connect__status="11")
     assert numbers(native, "thole.refused") == [2]
 
 
 def test_native_records(native: Path) -> None:
     expect(
         native,
-        3,
-        thole__short="45",
-        thole__flags__backpressure="1",
-        thole__flags__answer="1",
-        thole__to="7",
-        thole__session="0x1122334455667788",
-        thole__sequence="1000",
-        thole__ack="2000",
-        thole__credit="30",
-        thole__record__kind="1",
-        thole__record__flags__plain="1",
-        thole__record__tag="0x000000000000004d",
-        thole__record__imm="",
-        thole__payload="48656c6c6f",
-    )
-    expect(
-        native,
-        4,
-        thole__record__kind="3",
-        thole__record__flags__imm="1",
-        thole__record__flags__stream="1",
-        thole__record__flags__args="1",
-        thole__record__tag="0x000000000000004e",
-        thole__record__imm="0x000000000000004f",
-        thole__record__arg0="0x0000000000000050",
-        thole__record__arg3="0x0000000000000053",
-        thole__payload="",
+        {
+            3: dict(
+                thole__short="45",
+                thole__flags__backpressure="1",
+                thole__flags__answer="1",
+                thole__to="7",
+                thole__session="0x1122334455667788",
+                thole__sequence="1000",
+                thole__ack="2000",
+                thole__credit="30",
+                thole__record__kind="1",
+                thole__record__flags__plain="1",
+                thole__record__tag="0x000000000000004d",
+                thole__record__imm="",
+                thole__payload="48656c6c6f",
+            ),
+            4: dict(
+                thole__record__kind="3",
+                thole__record__flags__imm="1",
+                thole__record__flags__stream="1",
+                thole__record__flags__args="1",
+                thole__record__tag="0x000000000000004e",
+                thole__record__imm="0x000000000000004f",
+                thole__record__arg0="0x0000000000000050",
+                thole__record__arg3="0x0000000000000053",
+                thole__payload="",
+            ),
+        },
     )
     assert fields(native, 5, "thole.payload")["thole.payload"].startswith("48656c6c6f00")
     assert len(fields(native, 5, "thole.payload")["thole.payload"]) == 200
 
 
 def test_native_others(native: Path) -> None:
-    expect(native, 7, thole__ack__held="0x0000000000000005", thole__sequence="1000")
+    expect(
+        native,
+        {
+            7: dict(thole__ack__held="0x0000000000000005", thole__sequence="1000"),
+            8: dict(
+                thole__pull__window="0x0000000000000077",
+                thole__transfer="0x0000000000000099",
+                thole__pull__offset="123456789012",
+                thole__pull__length="5760",
+                thole__pull__frame="1440",
+                thole__pull__wanted="0x000000000000000a",
+            ),
+            10: dict(
+                thole__nack__reason="4",
+                thole__nack__refused="0xd1d2d3d4d5d6d7d8",
+                thole__nack__proof="0xf1f2f3f4f5f6f7f8",
+            ),
+            11: dict(
+                thole__type="8",
+                thole__sequence="1000",
+                thole__ack="2000",
+                thole__credit="30",
+            ),
+        },
+    )
     assert numbers(native, "thole.gap") == [7, 20]
-    expect(
-        native,
-        8,
-        thole__pull__window="0x0000000000000077",
-        thole__transfer="0x0000000000000099",
-        thole__pull__offset="123456789012",
-        thole__pull__length="5760",
-        thole__pull__frame="1440",
-        thole__pull__wanted="0x000000000000000a",
-    )
-    expect(
-        native,
-        10,
-        thole__nack__reason="4",
-        thole__nack__refused="0xd1d2d3d4d5d6d7d8",
-        thole__nack__proof="0xf1f2f3f4f5f6f7f8",
-    )
     assert numbers(native, "thole.nack") == [10]
-    expect(native, 11, thole__type="8", thole__sequence="1000", thole__ack="2000", thole__credit="30")
 
 
 def test_native_tagged(native: Path) -> None:
     """What is behind counter and tag has moved by their length."""
-    expect(native, 20, thole__flags__tagged="1", thole__counter="1")
-    expect(native, 20, thole__ack__held="0x0000000000000009", thole__ack="2000")
+    expect(
+        native,
+        {
+            20: dict(
+                thole__flags__tagged="1",
+                thole__counter="1",
+                thole__ack__held="0x0000000000000009",
+                thole__ack="2000",
+            ),
+            21: dict(
+                thole__flags__sealed="1",
+                thole__record__tag="0x000000000000004d",
+                thole__payload="48656c6c6f",
+            ),
+        },
+    )
     assert len(fields(native, 20, "thole.tag")["thole.tag"]) == 16
-    expect(native, 21, thole__flags__sealed="1", thole__record__tag="0x000000000000004d", thole__payload="48656c6c6f")
     assert len(fields(native, 21, "thole.tag")["thole.tag"]) == 32
 
 
@@ -380,15 +410,25 @@ def test_native_sent_again(native: Path) -> None:
 
 def test_native_packet_of_many_frames(native: Path) -> None:
     """As the sender's host hands it to the kernel, before it is cut up."""
-    expect(native, 12, thole__data__offset="0,1440,2880,4320,5760")
+    expect(
+        native,
+        {
+            12: dict(thole__data__offset="0,1440,2880,4320,5760"),
+        },
+    )
     payloads = fields(native, 12, "thole.payload")["thole.payload"].split(",")
     assert [len(payload) // 2 for payload in payloads] == [1440] * 4 + [7]
 
 
 def test_native_raw(native: Path) -> None:
     """Padding is not payload, and not part of the checksum."""
-    expect(native, 14, thole__short="40", thole__payload="", thole__padding="000000000000")
-    expect(native, 15, thole__payload="6162", thole__padding="00000000")
+    expect(
+        native,
+        {
+            14: dict(thole__short="40", thole__payload="", thole__padding="000000000000"),
+            15: dict(thole__payload="6162", thole__padding="00000000"),
+        },
+    )
     assert numbers(native, "thole.checksum.bad") == [16]
     assert numbers(native, "thole.checksum.bad", "-o", "thole.check:FALSE") == []
     assert numbers(native, "thole.malformed") == [17]
