@@ -272,7 +272,7 @@ int peer_backlog_push(struct thole_endpoint *endpoint)
 	return left;
 }
 
-static void peer_fail_list(struct peer *peer, struct list_node *list, int status)
+static void peer_fail_list(struct list_node *list, int status)
 {
 	while (!list_empty(list)) {
 		struct thole_request *request = container_of(list_first(list), struct thole_request, node);
@@ -287,7 +287,6 @@ static void peer_fail_list(struct peer *peer, struct list_node *list, int status
 		else
 			request_complete(request, status);
 	}
-	(void)peer;
 }
 
 void peer_connected(struct peer *peer, int status)
@@ -359,8 +358,8 @@ void peer_lost(struct peer *peer, int status)
 	endpoint_count(endpoint, COUNTER_PEERS_GONE);
 	peer->base.transport->disconnect(&peer->base);
 	message_stream_lost(peer, status);
-	peer_fail_list(peer, &peer->backlog, status);
-	peer_fail_list(peer, &peer->pending, status);
+	peer_fail_list(&peer->backlog, status);
+	peer_fail_list(&peer->pending, status);
 	if (!peer->screened) /* else after the last of its messages that are screened: they may be for these */
 		peer_fail_receives(peer);
 }

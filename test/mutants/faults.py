@@ -1879,7 +1879,7 @@ FAULTS = [
     Fault(
         "what was sent to a peer that is lost waits for ever",
         PEER,
-        "\tpeer_fail_list(peer, &peer->pending, status);\n",
+        "\tpeer_fail_list(&peer->pending, status);\n",
         "",
     ),
     Fault(
