@@ -1321,8 +1321,8 @@ FAULTS = [
     Fault(
         "a segment may get shorter while it is mapped",
         SEGMENT,
-        "seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||",
-        "seals < 0 ||",
+        "(seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW) &&",
+        "(seals & F_SEAL_GROW) &&",
     ),
     Fault(
         "a segment may be shorter than what is in it",
@@ -2098,8 +2098,8 @@ FAULTS = [
     Fault(
         "an arena that can be cut short is mapped",
         "src/transport/shm/attach.c",
-        "(seals & SEALS) == SEALS",
-        "(seals & F_SEAL_GROW)",
+        "return segment_is_safe(fd) && ",
+        "return ",
     ),
     Fault(
         "a retired arena is still used",
@@ -2485,6 +2485,12 @@ FAULTS = [
         "src/transport/verbs/verbs.c",
         "whole != pair->gathered_whole",
         "whole > WORD_RECORD_MAX",
+    ),
+    Fault(
+        "memory of a peer may be of huge pages",
+        "src/transport/shm/segment.c",
+        "system.f_type == TMPFS_MAGIC",
+        "system.f_type != 0",
     ),
     Fault(
         "chunks may land in no bay",

@@ -48,6 +48,22 @@ static void accept_refuses(int fd)
 	close(fd);
 }
 
+/* Huge pages are kept for a file only until its owner punches a hole: then the next touch may find none. */
+static void accept__no_huge_pages(void **state)
+{
+	struct ring_in ring = {0};
+	int fd = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	assert_int_equal(ftruncate(fd, 64 << 20), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	assert_int_equal(segment_accept(&ring, fd), THOLE_ERR_PROTOCOL);
+	assert_null(ring.segment);
+	close(fd);
+}
+
 static void accept__only_what_cannot_change_its_size(void **state)
 {
 	struct ring_in ring = {0};
@@ -305,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accept__only_what_cannot_change_its_size),
+		cmocka_unit_test(accept__no_huge_pages),
 		cmocka_unit_test(accept__another_version),
 		cmocka_unit_test(accept__where_it_begins),
 		cmocka_unit_test(accept__a_descriptor_without_write),

@@ -11,14 +11,11 @@
  * those who had begun to; these look again afterwards. A mapping is only as long as it was needed for, can be written
  * from the first write on, and is in no child.
  */
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/blocks.h"
@@ -28,7 +25,6 @@ enum {
 	ATTACHMENTS = 4,         /* arenas of one peer: the newest ones */
 	MAPPED_MIN = 2 << 20,    /* bytes mapped at first */
 	HEADER = ARENA_GRANULE,  /* bytes before the first block */
-	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
 };
 
 #define ANNOUNCEMENT_MAGIC UINT64_C(0x74686f6c65617431) /* "tholeat1" */
@@ -82,16 +78,12 @@ static void attachment_end(struct attachment *attachment)
 	*attachment = (struct attachment){0};
 }
 
-/* Whether a descriptor is a memfd as announced, of which all that is mapped can be read whatever its owner does: not
- * one of hugetlbfs, which may have no page for the first touch. */
+/* Whether a descriptor is a memfd as announced. */
 static bool descriptor_fits(int fd, const struct announcement *announcement)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct statfs system;
 	struct stat status;
 
-	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &status) == 0 && fstatfs(fd, &system) == 0 &&
-	       system.f_type == TMPFS_MAGIC && (uint64_t)status.st_size == announcement->size &&
+	return segment_is_safe(fd) && fstat(fd, &status) == 0 && (uint64_t)status.st_size == announcement->size &&
 	       announcement->size >= MAPPED_MIN && announcement->size <= ARENA_SIZE_MAX &&
 	       announcement->base <= UINT64_MAX - announcement->size;
 }

@@ -6,8 +6,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -89,16 +91,26 @@ fail:
 	return error;
 }
 
+/* Whether all of a descriptor's file can be read and written whatever its owner does: not one of hugetlbfs, which may
+ * have no page for the next touch. */
+bool segment_is_safe(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs system;
+
+	return seals >= 0 && (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW) &&
+	       fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
+
 int segment_accept(struct ring_in *ring, int fd)
 {
 	struct segment *segment;
 	struct stat status;
-	int seals = fcntl(fd, F_GET_SEALS);
 	uint64_t size, from;
 	uint32_t first;
 
-	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
-	    fstat(fd, &status) != 0 || status.st_size < SEGMENT_BASE + PAGE || status.st_size > SEGMENT_SIZE_MAX)
+	if (!segment_is_safe(fd) || fstat(fd, &status) != 0 ||
+	    status.st_size < SEGMENT_BASE + PAGE || status.st_size > SEGMENT_SIZE_MAX)
 		return THOLE_ERR_PROTOCOL;
 	size = (uint64_t)status.st_size;
 	/* Its first pages may be a hole: then they are allocated now, or this is an error and not a fault. */

@@ -346,6 +346,7 @@ void shm_watch(struct shm *shm, uint32_t i);
 
 /* segment.c */
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p);
+bool segment_is_safe(int fd);
 int segment_accept(struct ring_in *ring, int fd);
 void segment_release_out(struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
