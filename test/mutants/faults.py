@@ -1404,6 +1404,18 @@ FAULTS = [
         "ring->alone = true;",
     ),
     Fault(
+        "messages that cross go in pieces of a dialogue",
+        RING,
+        "->crossed = record->credit",
+        "->crossed = 0 && record->credit",
+    ),
+    Fault(
+        "of messages that crossed once all are said to cross",
+        RING,
+        "->crossed = record->credit",
+        "->crossed |= record->credit",
+    ),
+    Fault(
         "long messages that cross are read before they are written",
         BULK,
         "list_empty(&link->fetches) ? BULK_SHARE",
@@ -1426,7 +1438,7 @@ FAULTS = [
     Fault(
         "a stream has the pieces of a dialogue",
         SHM,
-        "link->streaming ? PIECE_STREAM : piece_alone",
+        "link->streaming || link->crossed ? PIECE_STREAM : piece_alone",
         "piece_alone",
     ),
     Fault(

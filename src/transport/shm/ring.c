@@ -573,6 +573,8 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 	else if (!peer->owner->up->placing(peer))
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
 	ring->ended = piece && ring->alone && !peer->owner->up->placing(peer);
+	if (!peer->owner->up->placing(peer)) /* the last piece says whether the peer had handled what was sent to it */
+		shm_link(peer)->crossed = record->credit != (uint16_t)shm_link(peer)->out.produced;
 }
 
 /* A record's private copy, since the producer could still write to the slot. */

@@ -188,7 +188,7 @@ static uint32_t shm_piece_max(struct transport_peer *peer, uint64_t left)
 {
 	struct shm_peer *link = shm_link(peer);
 	uint32_t max = ring_piece_max(&link->out);
-	uint32_t piece = link->streaming ? PIECE_STREAM : piece_alone(link->sent, left);
+	uint32_t piece = link->streaming || link->crossed ? PIECE_STREAM : piece_alone(link->sent, left);
 
 	return max < piece ? max : piece;
 }

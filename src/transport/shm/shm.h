@@ -46,7 +46,9 @@ enum {
 	PIECE_SHORT = 32 * 1024,
 	PIECE_MIDDLE = 16 * 1024, /* at most PIECE_LONG, */
 	PIECE_LONG = 128 * 1024,
-	PIECE_STREAM = 32 * 1024, /* or more, and in a stream, where the copies of several messages overlap */
+	/* or more, in a stream, where the copies of several messages overlap, and of messages that cross, which are
+	 * copied out when both are there */
+	PIECE_STREAM = 32 * 1024,
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
@@ -270,6 +272,7 @@ struct shm_peer {
 	uint32_t turn;            /* and so many since one was received */
 	bool in_pieces;           /* a message to it is not out to its end, */
 	uint64_t sent;            /* but so many bytes of it; else 0 */
+	bool crossed;             /* its last long message and ours crossed */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
 	bool ended;               /* its process has */
