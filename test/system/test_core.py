@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 TIMEOUT_S = 200.0
-STRESS = ["--rounds", "3", "--ranks", "3"]
+# Whatever differs in such places shows when endpoints meet and memory comes: in the first round, which has all kinds of
+# operations. meson's tests have more of them.
+STRESS = ["--rounds", "1", "--ranks", "3"]
 BULKS = ["bulk=auto", "bulk=ring;one_copy=off"]
 
 
@@ -66,7 +68,7 @@ def test_shm_folder_is_not_needed(build: Path, mounts: str, bulk: str) -> None:
     stress = program(build, "thole-stress")
     script = f'set -e; {mounts}; exec "$0" "$@"'
     out = succeed(*namespaces("-m"), "sh", "-c", script, stress, *STRESS, "--options", bulk)
-    assert "3 rounds" in out
+    assert "1 rounds" in out
 
 
 @pytest.mark.parametrize("bulk", BULKS)
