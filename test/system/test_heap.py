@@ -26,10 +26,11 @@ world = MPI.COMM_WORLD
 other = 1 - world.rank
 for length in (1 << 17, 1 << 20, 5_000_001):
     out, into = np.empty(length, np.uint8), np.zeros(length, np.uint8)
+    pattern = (np.arange(length) * 7 & 255).astype(np.uint8)
     for turn in range(60):
-        out[:] = (np.arange(length) * 7 + turn + world.rank) & 255
+        np.add(pattern, turn + world.rank, out=out)
         world.Sendrecv(out, other, recvbuf=into, source=other)
-        assert (into == (np.arange(length) * 7 + turn + other) & 255).all(), (length, turn)
+        assert (into == pattern + np.uint8(turn + other)).all(), (length, turn)
 """
 
 # Both sides of a fork write where the other does not look, while messages go on.
