@@ -71,10 +71,13 @@ setup-tests: $(TOOL)/meson
 build-tests: setup-tests
 	@$(MESON) compile -C $(BUILD)
 
-# All kinds run even if one fails, and any failure is the result. No $(MAKE): `make -n` would run that. What guests are
-# made of is fetched meanwhile; what goes wrong with that, the tests say.
-test: build-tests
-	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel papers
+# All kinds run even if one fails, and any failure is the result. No $(MAKE): `make -n` would run that. MPIs are
+# fetched while the library is compiled, and what guests are made of during the first tests; what goes wrong with that,
+# the tests say.
+test: setup-tests
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel papers & venvs=$$!; \
+	$(MESON) compile -C $(BUILD); built=$$?; \
+	wait $$venvs && exit $$built
 	@status=0; \
 	{ tools/packages.sh vm; $(TOOL)/python test/vm/kernels.py --build $(BUILD); } >$(BUILD)/vm.log 2>&1 & \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --print-errorlogs || status=1; \
