@@ -2505,6 +2505,12 @@ FAULTS = [
         "system.f_type != 0",
     ),
     Fault(
+        "words come by a queue, too",
+        "src/transport/verbs/records.c",
+        "\treturn record->kind != RECORD_CARD &&\n",
+        "\treturn record->kind != RECORD_NONE &&\n",
+    ),
+    Fault(
         "chunks may land in no bay",
         "src/transport/verbs/bulk.c",
         "\treturn serve->bay_count > 0;\n",

@@ -1130,6 +1130,21 @@ static void test_repeated_longer(void **state)
 	end();
 }
 
+/* Words come by the connection alone: records in words in records would go as deep as the peer likes. */
+static void test_word_by_queue(void **state)
+{
+	enum { WORD_OVER = 1 };
+
+	(void)state;
+	begin_beside();
+	message_within(1, 0, 100, 20 * MILLISECOND);
+	hostile_says(&(struct record){.kind = RECORD_CARD, .tag = WORD_OVER});
+	assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);
+	assert_int_equal(counter(1, COUNTER_VERBS_OVER), 0);
+	message_within(0, 1, 100, 10 * MILLISECOND);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1162,6 +1177,7 @@ int main(void)
 		cmocka_unit_test(test_failed_amid),
 		cmocka_unit_test(test_held_off),
 		cmocka_unit_test(test_repeated_longer),
+		cmocka_unit_test(test_word_by_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

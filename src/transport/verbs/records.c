@@ -322,9 +322,11 @@ static const struct record *record_of_short(uint8_t *bytes, const struct head *h
 	return record;
 }
 
+/* Words come by the connection alone: one within a word could have another within it, as deep as a peer likes. */
 static bool record_is_good(const struct head *head, const struct record *record)
 {
-	return record->length == RECORD_EXTERNAL || (record->length <= RECORD_INLINE_MAX && head->length == 0);
+	return record->kind != RECORD_CARD &&
+	       (record->length == RECORD_EXTERNAL || (record->length <= RECORD_INLINE_MAX && head->length == 0));
 }
 
 /* queue: it has come by the queue that is there now. Of another one neither what it lends is of use, nor are records of
