@@ -10,7 +10,7 @@
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/xarray.h>
@@ -418,15 +418,25 @@ static int device_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* Somebody closes a number of the descriptor's. If it is the owner without the memory, he has ended, or is another
- * program: nobody can use the descriptor any more. It ends with the last mapping of it, which may be later, since there
- * are others who hold a process's memory for a while, such as who looks at it. Who waits for the owner's end may take
- * his place at once, though: so the endpoint is given up here. */
+/* Whether the process that opened the descriptor has ended, or is another program. A thread that ends has no memory
+ * either, and may have descriptors of its own to close: it is the last one's end that counts. */
+static bool descriptor_is_over(const struct descriptor *descriptor)
+{
+	const struct holder *holder = descriptor->holder;
+
+	if (task_tgid(current) != holder->process)
+		return false;
+	return current->mm ? current->mm != holder->mm : atomic_read(&current->signal->live) == 0;
+}
+
+/* Somebody closes a number of the descriptor's. If nobody can use it any more, the endpoint is given up here: the
+ * descriptor ends with the last mapping of it, which may be later, since there are others who hold a process's memory
+ * for a while, such as who looks at it, and who waits for the owner's end may take his place at once. */
 static int device_flush(struct file *file, fl_owner_t files)
 {
 	struct descriptor *descriptor = file->private_data;
 
-	if (task_tgid(current) == descriptor->holder->process && current->mm != descriptor->holder->mm)
+	if (descriptor_is_over(descriptor))
 		ether_unbind(&descriptor->mover->ether);
 	return 0;
 }

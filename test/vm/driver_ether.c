@@ -317,6 +317,28 @@ static void case_child(void)
 	nothing(&ends[1]);
 }
 
+static void *descriptors_of_its_own(void *argument)
+{
+	CHECK(unshare(CLONE_FILES) == 0);
+	return argument;
+}
+
+/* A thread that has descriptors of its own closes them when it ends, without memory then, and the process goes on. */
+static void case_thread(void)
+{
+	struct end ends[2];
+	pthread_t thread;
+	int closed[2];
+	char byte;
+
+	native_pair(ends);
+	CHECK(pipe(closed) == 0); /* behind the driver's descriptors, so closed after them */
+	CHECK(pthread_create(&thread, NULL, descriptors_of_its_own, NULL) == 0 && pthread_join(thread, NULL) == 0);
+	CHECK(close(closed[1]) == 0 && read(closed[0], &byte, 1) == 0);
+	pass(&ends[0], &ends[1], 40);
+	pass(&ends[1], &ends[0], 40);
+}
+
 /* ---- MXoE ------------------------------------------------------------------------------------ */
 
 static void mxoe_frame(struct end *from, const struct end *to, const uint8_t *bytes, size_t count, uint16_t length)
@@ -652,7 +674,8 @@ static void case_nonsense(void)
 static const struct driver_case cases[] = {
 	{"lengths", case_lengths, false},     {"bursts", case_bursts, false},   {"full", case_full, false},
 	{"sleep", case_sleep, false},         {"binding", case_binding, false}, {"stranger", case_stranger, false},
-	{"arguments", case_arguments, false}, {"child", case_child, false},     {"mxoe", case_mxoe, false},
+	{"arguments", case_arguments, false}, {"child", case_child, false},     {"thread", case_thread, false},
+	{"mxoe", case_mxoe, false},
 	{"down", case_down, true},            {"shrunk", case_shrunk, true},    {"removed", case_removed, true},
 	{"moved", case_moved, true},          {"elsewhere", case_elsewhere, true}, {"killed", case_killed, true},
 	{"nonsense", case_nonsense, true},

@@ -37,7 +37,7 @@ RING = "told failed full room forgotten sleep nonsense mapping".split()
 
 PULL = "fetch jumbo lost vanish strange serve serve_jumbo refused gone closed killed asked arguments".split()
 
-FRAMES = "lengths bursts full sleep binding stranger arguments child mxoe".split()
+FRAMES = "lengths bursts full sleep binding stranger arguments child thread mxoe".split()
 INTERFACES = "down shrunk removed moved elsewhere killed nonsense".split()
 VETH = "ip link add va mtu {0} type veth peer name vb mtu {0}; ip link set va up; ip link set vb up"
 
