@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "pair.h"
@@ -224,6 +226,25 @@ static void create__areas_for_bulk_and_streams(void **state)
 }
 
 /* Without memory for it, payloads go through the small area. */
+/* Where no memory can be mapped that is what its caller is told, too. */
+static void create__no_memory(void **state)
+{
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
+	int before = pair_descriptors(), fd;
+	struct rlimit limit, none;
+	struct ring_out ring;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+	none = (struct rlimit){0, limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+	assert_int_equal(segment_create(&endpoint->base, &ring, &fd), THOLE_ERR_MEMORY);
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	assert_non_null(strstr(thole_detail(), "cannot map a shared segment"));
+	assert_int_equal(pair_descriptors(), before);
+	thole_endpoint_close(endpoint);
+}
+
 static void enlarge__refused(void **state)
 {
 	struct pair pair;
@@ -327,6 +348,7 @@ int main(void)
 		cmocka_unit_test(accept__a_descriptor_without_write),
 		cmocka_unit_test(create__large_area_comes_when_it_is_needed),
 		cmocka_unit_test(create__areas_for_bulk_and_streams),
+		cmocka_unit_test(create__no_memory),
 		cmocka_unit_test(enlarge__refused),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 	};
