@@ -139,6 +139,22 @@ def test_memory__driver(cards_guest: Run, kernel: kernels.Kernel, build: Path) -
 
 
 @in_full_only
+def test_stress(cards_guest: Run, build: Path) -> None:
+    """Ranks that send each other everything at once, each byte compared; then ranks that are killed amid that. All by
+    one adapter, which takes what it sends. They yield, since threads of the kernel do the adapter's work."""
+    options = {"interface": "lo", "verbs": "required", "verbs_device": "rxe_va", "yield": "always"}
+    words = ";".join(f"{name}={value}" for name, value in options.items())
+    settings = " ".join(f"THOLE_{name.upper()}={value}" for name, value in {**options, "shm": "off"}.items())
+    programs, sent = build / "test/system", "cat /sys/class/infiniband/rxe_va/ports/1/hw_counters/rdma_sends"
+    result = cards_guest(
+        f"set -e; {programs}/thole-stress --seconds 5 --ranks 3 --hosts 3 --options '{words}'; {sent} >/out/stress\n"
+        f"env {settings} {programs}/thole-kill --kills 4; {sent} >/out/kill"
+    )
+    stress, both = (int((result.out / name).read_text()) for name in ("stress", "kill"))
+    assert stress > 1000 and both - stress > 1000
+
+
+@in_full_only
 def test_removed(cards_guest: Run, build: Path) -> None:
     """Who takes an adapter away waits until nobody has it open; messages go on meanwhile."""
     remove = "(rdma link delete rxe_vb; touch /out/removed) & sleep 1"
