@@ -225,7 +225,6 @@ static void create__areas_for_bulk_and_streams(void **state)
 	}
 }
 
-/* Without memory for it, payloads go through the small area. */
 /* Where no memory can be mapped that is what its caller is told, too. */
 static void create__no_memory(void **state)
 {
@@ -245,6 +244,7 @@ static void create__no_memory(void **state)
 	thole_endpoint_close(endpoint);
 }
 
+/* Without memory for it, payloads go through the small area. */
 static void enlarge__refused(void **state)
 {
 	struct pair pair;

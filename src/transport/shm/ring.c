@@ -559,21 +559,22 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 static void ring_timed(struct ring_in *ring, const struct record *record, const void *payload, uint32_t length)
 {
 	struct transport_peer *peer = ring->peer;
-	bool piece = record->kind == RECORD_PIECE && peer->owner->up->placing(peer);
+	bool piece = record->kind == RECORD_PIECE && peer->owner->up->placing(peer), more;
 
 	if (record->kind == RECORD_EAGER)
 		ring->alone = !(record->flags & RECORD_STREAM);
 	if (record->kind == RECORD_EAGER && record->length == RECORD_EXTERNAL)
 		choose_eager_begin(peer, record, length, ring_ready(ring));
 	peer->owner->up->delivered(peer, record, payload, length);
+	more = peer->owner->up->placing(peer);
 	if (record->kind == RECORD_PIECE)
 		choose_eager_piece(peer, length);
 	else if (record->kind == RECORD_EAGER && !(record->flags & RECORD_MORE))
 		choose_eager_piece(peer, 0);
-	else if (!peer->owner->up->placing(peer))
+	else if (!more)
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
-	ring->ended = piece && ring->alone && !peer->owner->up->placing(peer);
-	if (!peer->owner->up->placing(peer)) /* the last piece says whether the peer had handled what was sent to it */
+	ring->ended = piece && ring->alone && !more;
+	if (!more) /* the last piece says whether the peer had handled what was sent to it */
 		shm_link(peer)->crossed = record->credit != (uint16_t)shm_link(peer)->out.produced;
 }
 
