@@ -2355,6 +2355,36 @@ FAULTS = [
         "return (uint64_t)id << 32 | 1;",
     ),
     Fault(
+        "what a sender without flags has written stays where flags are",
+        "src/transport/verbs/pipeline.c",
+        "if (pipeline_flags(card) && !fetch->walk.plan.flags)",
+        "if (pipeline_flags(card) && !fetch->bay_count)",
+    ),
+    Fault(
+        "a cap is as if the fetcher's adapter had sent the chunks",
+        "src/transport/verbs/pipeline.c",
+        "fetch->length, pipeline_longest(pair, plan.flags), &plan",
+        "fetch->length, pipeline_longest(pair, pipeline_flags(card)), &plan",
+    ),
+    Fault(
+        "a first chunk goes to who has asked for another layout",
+        "src/transport/verbs/pipeline.c",
+        " && serve->walk.plan.flags == pipeline_flags(card);",
+        ";",
+    ),
+    Fault(
+        "one peer's cap is another's",
+        "src/transport/verbs/choose.c",
+        "if (cap > longest) /* it",
+        "if (cap > 2 * longest) /* it",
+    ),
+    Fault(
+        "a window is lent as often as it is asked for",
+        "src/transport/verbs/bulk.c",
+        "if (address && !lend) /* once",
+        "if (address) /* once",
+    ),
+    Fault(
         "words between adapters take a backlog from those that wait for room",
         "src/transport/verbs/verbs.c",
         "\tpeer->stalled = stalled; /*",

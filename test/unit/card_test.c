@@ -899,6 +899,45 @@ static void test_superpipeline(void **state)
 	}
 }
 
+/* Adapters of which one writes in order and the other does not: blocks have flags, or not, as the sender's does, and
+ * its first chunk is laid out so before anybody asks for it. */
+static void test_mixed_order(void **state)
+{
+	(void)state;
+	for (uint32_t plain = 0; plain < 2; plain++) {
+		begin("ib-ddr", 3, CHOOSE_PIPELINE, QUEUES);
+		bench.process[plain]->nic->nic.limits.can &= ~(uint32_t)NIC_ORDERED;
+		for (uint32_t turn = 0; turn < 4; turn++) {
+			for (uint64_t bytes = 16384; bytes <= BYTES; bytes *= 2) {
+				message(0, 1, 0, bytes);
+				message(1, 2, 0, bytes);
+				message(0, 2, 0, bytes);
+				message(2, 0, 0, bytes);
+			}
+		}
+		end();
+	}
+}
+
+/* What a sender without flags has written where flags are is not taken for one. */
+static void test_like_flags(void **state)
+{
+	enum { BYTES_PLAIN = 1 << 17 };
+	uint64_t flag;
+
+	(void)state;
+	begin("ib-ddr", 3, CHOOSE_PIPELINE, QUEUES);
+	bench.process[0]->nic->nic.limits.can &= ~(uint32_t)NIC_ORDERED;
+	message(0, 1, 0, BYTES_PLAIN);
+	message(2, 1, 0, BYTES_PLAIN);
+	flag = (uint64_t)(pair_between(1, 0)->card->next_id + 1) << 32 | 1;
+	for (uint64_t at = 0; at < BYTES_PLAIN; at += sizeof(flag))
+		memcpy(bench.from + at, &flag, sizeof(flag));
+	message_within(0, 1, BYTES_PLAIN, 10 * MILLISECOND);
+	message(2, 1, 0, BYTES_PLAIN);
+	end();
+}
+
 /* Without a cap: as many chunks as equation 7 says, and the time of equation 9 behind a rendezvous. */
 static void test_equations(void **state)
 {
@@ -1009,6 +1048,31 @@ static void test_no_bays(void **state)
 	end();
 }
 
+/* Who asks for chunks without flags gets no first chunk that was laid out for some: not the bytes that the bay had
+ * before, which may be another peer's. */
+static void test_pulled_plain(void **state)
+{
+	const struct card *hostile;
+	struct record record;
+	struct plan plan;
+	const struct bay *early;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	for (uint64_t i = 0; i < BYTES; i++)
+		bench.from[i] = (uint8_t)random_mix(i);
+	begin_message(1, 0, BYTES, MILLISECOND);
+	hostile = pair_between(0, 1)->card;
+	early = container_of(list_first(&pair_between(1, 0)->card->early), struct bay, node);
+	plan = (struct plan){.first = early->length, .cap = early->length, .growth = PLAN_ONE};
+	record = hostile_pull(early->window, 7, UINT64_MAX << 8);
+	record.arg[1] = plan_pack(&plan);
+	hostile_says(&record);
+	assert_memory_equal(hostile->landing, bench.from, plan.first);
+	end();
+}
+
 /* One window is pulled more often than others have transfers: they have theirs all the same. */
 static void test_pulled_often(void **state)
 {
@@ -1023,6 +1087,23 @@ static void test_pulled_often(void **state)
 		hostile_says(&record);
 	}
 	assert_in_range(pair_between(1, 0)->card->serves.live, 0, 1);
+	message_arrives();
+	end();
+}
+
+/* One window is asked for more often than there are places for windows that are lent: others are lent theirs. */
+static void test_asked_often(void **state)
+{
+	struct record record;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, 100);
+	begin_message(1, 0, BYTES, MILLISECOND);
+	record = (struct record){.kind = VERBS_ASK, .length = RECORD_EXTERNAL, .tag = window_told()};
+	for (record.imm = 1; record.imm <= 100; record.imm++)
+		hostile_says(&record);
+	assert_in_range(pair_between(1, 0)->card->lends.live, 0, 1);
 	message_arrives();
 	end();
 }
@@ -1172,10 +1253,14 @@ int main(void)
 		cmocka_unit_test(test_access),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_superpipeline),
+		cmocka_unit_test(test_mixed_order),
+		cmocka_unit_test(test_like_flags),
 		cmocka_unit_test(test_equations),
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_no_bays),
+		cmocka_unit_test(test_pulled_plain),
 		cmocka_unit_test(test_pulled_often),
+		cmocka_unit_test(test_asked_often),
 		cmocka_unit_test(test_failed_amid),
 		cmocka_unit_test(test_held_off),
 		cmocka_unit_test(test_repeated_longer),

@@ -111,6 +111,18 @@ static void test_caps_again(void **state)
 	assert_true(plan.cap < 30000);
 }
 
+/* One peer's bays are longer than another's: what it has asked for is no measure for that one. */
+static void test_caps_told(void **state)
+{
+	struct plan plan;
+
+	(void)state;
+	begin(1000, 12000);
+	choose_cap_told(&choose, LENGTH, LONGEST);
+	choose_plan(&choose, LENGTH, true, LONGEST / 2, &plan);
+	assert_in_range(plan.cap, PLAN_UNIT, LONGEST / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +130,7 @@ int main(void)
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_caps_again),
+		cmocka_unit_test(test_caps_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,7 +263,8 @@ static void window_answer(struct pair *pair, uint8_t kind, uint64_t id, uint64_t
 static void window_asked(struct pair *pair, const struct record *record)
 {
 	const struct vector *vector = pair->card->owner->up->window(pair->peer, record->tag);
-	struct verbs_lend *lend = NULL;
+	struct list_node *former = find(&pair->lends, is_lend, record->tag);
+	struct verbs_lend *lend = former ? container_of(former, struct verbs_lend, node) : NULL;
 	struct lent_there there = {0};
 	uint64_t address = vector && vector->count == 1 ? (uintptr_t)vector->segments->iov_base : 0;
 
@@ -271,7 +272,7 @@ static void window_asked(struct pair *pair, const struct record *record)
 		window_answer(pair, VERBS_FAILED, record->imm, 0, 0);
 		return;
 	}
-	if (address)
+	if (address && !lend) /* once: so no more are lent than there are windows */
 		lend = lend_window(pair, record->tag, address, vector->length);
 	if (lend)
 		lend_say(lend, address, &there);

@@ -246,6 +246,9 @@ void choose_plan(const struct choose *choose, uint64_t length, bool flags, uint3
 	uint32_t told = choose->told_cap[class_of(length)];
 	uint32_t cap = told ? told : plan_cap(choose, length, flags, longest);
 
+	if (cap > longest) /* it was another peer that told it, whose bays are longer */
+		cap = longest;
+
 	if (!flags && first > cap)
 		first = cap;
 	if (growth < CHOOSE_GROWTH)

@@ -7,7 +7,7 @@
  *
  * A pipeline's first chunk is its sender's choice, by the trip that it sees from telling of a window to its being
  * pulled, and its growth, too, by the rates of copies and of the wire. The cap is the fetcher's, who sees what a
- * transfer takes: it halves or doubles the model's and stays with the best. Senders are told it with each pull.
+ * transfer takes: it tries those around the model's and stays with the best. Senders are told it with each pull.
  */
 #ifndef THOLE_TRANSPORT_VERBS_CHOOSE_H
 #define THOLE_TRANSPORT_VERBS_CHOOSE_H
@@ -34,7 +34,7 @@ enum {
 };
 
 struct choose_mean {
-	uint64_t ns;         /* of bytes_of_class */
+	uint64_t ns;         /* of the longest of a class */
 	uint32_t samples;
 };
 

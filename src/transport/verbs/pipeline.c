@@ -22,19 +22,25 @@ enum {
 	PIPELINE_BUSY = 8, /* a pull that is found so soon after the first chunk's copy, in parts of that, was there */
 };
 
-static uint32_t pipeline_longest(const struct pair *pair)
+static uint32_t pipeline_longest(const struct pair *pair, bool flags)
 {
 	uint32_t ours = pair->card->setup.bay, theirs = pair->theirs.bay;
 
-	return plan_fits(pair->card->nic->limits.can & NIC_ORDERED, theirs && theirs < ours ? theirs : ours);
+	return plan_fits(flags, theirs && theirs < ours ? theirs : ours);
+}
+
+/* Whether blocks of what this card sends have flags. */
+static bool pipeline_flags(const struct card *card)
+{
+	return card->nic->limits.can & NIC_ORDERED;
 }
 
 void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p)
 {
 	const struct card *card = pair->card;
 	const struct card_setup *setup = &card->setup;
-	bool flags = card->nic->limits.can & NIC_ORDERED;
-	uint32_t longest = pipeline_longest(pair);
+	bool flags = pipeline_flags(card);
+	uint32_t longest = pipeline_longest(pair, flags);
 
 	if (setup->cap && setup->cap < longest)
 		longest = setup->cap;
@@ -124,7 +130,7 @@ void pipeline_early(struct pair *pair)
 	uint64_t window = pair->early;
 	const struct vector *vector = card->owner->up->window(pair->peer, window);
 	struct list_node *node = list_first(&card->free_bays);
-	struct plan plan = {.flags = card->nic->limits.can & NIC_ORDERED};
+	struct plan plan = {.flags = pipeline_flags(card)};
 	struct bay *bay;
 
 	pair->early = 0;
@@ -170,7 +176,7 @@ static struct bay *serve_bay(const struct verbs_serve *serve, bool *filled_p)
 		if (bay->pair != serve->pair || bay->window != serve->window)
 			continue;
 		early_end(card, bay);
-		*filled_p = bay->length == serve->walk.length;
+		*filled_p = bay->length == serve->walk.length && serve->walk.plan.flags == pipeline_flags(card);
 		return bay;
 	}
 	node = list_first(&card->free_bays);
@@ -240,12 +246,24 @@ bool pipeline_serve(struct verbs_serve *serve)
 
 /* ---- Receiving ------------------------------------------------------------------------------------ */
 
+/* A bay that was written to without flags has none where others look for theirs. */
+static void flags_clear(const struct card *card, uint32_t bay)
+{
+	uint8_t *bytes = card->landing + (uint64_t)bay * card->setup.bay;
+
+	for (uint32_t block = PLAN_BLOCK; block <= card->setup.bay; block += PLAN_BLOCK)
+		memset(bytes + block - PLAN_FLAG, 0, PLAN_FLAG);
+}
+
 void pipeline_free_bays(struct verbs_fetch *fetch)
 {
 	struct card *card = fetch->pair->card;
 
-	for (uint32_t i = 0; i < fetch->bay_count; i++)
+	for (uint32_t i = 0; i < fetch->bay_count; i++) {
+		if (pipeline_flags(card) && !fetch->walk.plan.flags)
+			flags_clear(card, fetch->bays[i]);
 		card->landing_used[fetch->bays[i]] = 0;
+	}
 	card->landing_free += fetch->bay_count;
 	fetch->bay_count = 0;
 }
@@ -272,7 +290,7 @@ bool pipeline_pull(struct verbs_fetch *fetch)
 		pipeline_plan(pair, fetch->length, &plan);
 	fetch->cap = CHOOSE_CAPS;
 	if (!card->setup.cap)
-		fetch->cap = choose_cap(&card->choose, fetch->length, pipeline_longest(pair), &plan);
+		fetch->cap = choose_cap(&card->choose, fetch->length, pipeline_longest(pair, plan.flags), &plan);
 	plan_begin(&fetch->walk, &plan, fetch->at, fetch->length);
 	wanted = chunks_left(fetch->walk, PIPELINE_BAYS);
 	if (card->landing_free < wanted && card->landing_free < CARD_BAYS_LEAST)
