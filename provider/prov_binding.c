@@ -23,12 +23,16 @@ static int prov_binding_bind_cq(struct prov_endpoint *endpoint, struct prov_cq *
 				      THOLE_OP_ATOMIC_FETCH};
 	static const unsigned rx[] = {THOLE_OP_RECEIVE, THOLE_OP_REMOTE_PUT, THOLE_OP_REMOTE_GET,
 				      THOLE_OP_REMOTE_ATOMIC};
+	int error;
 
 	if (!(flags & (FI_TRANSMIT | FI_RECV)))
 		return -FI_EBADFLAGS;
 	if (((flags & FI_TRANSMIT) && prov_endpoint_sink(endpoint, THOLE_OP_SEND, 0)->cq) ||
 	    ((flags & FI_RECV) && prov_endpoint_sink(endpoint, THOLE_OP_RECEIVE, 0)->cq))
 		return -FI_EINVAL;
+	error = prov_watch_add(&cq->watch, endpoint->thole);
+	if (error)
+		return error;
 	if (flags & FI_TRANSMIT) {
 		endpoint->tx_selective = flags & FI_SELECTIVE_COMPLETION;
 		for (size_t i = 0; i < sizeof tx / sizeof tx[0]; i++)
@@ -39,44 +43,56 @@ static int prov_binding_bind_cq(struct prov_endpoint *endpoint, struct prov_cq *
 		for (size_t i = 0; i < sizeof rx / sizeof rx[0]; i++)
 			prov_binding_sink_set_cq(endpoint, rx[i], cq);
 	}
-	return prov_watch_add(&cq->watch, endpoint->thole);
+	return 0;
+}
+
+/* Which operations' ends a counter counts, by the flags that it is bound with. */
+static const struct {
+	uint64_t flag;
+	unsigned operation;
+} counted[] = {
+	{FI_SEND, THOLE_OP_SEND},
+	{FI_RECV, THOLE_OP_RECEIVE},
+	{FI_WRITE, THOLE_OP_PUT},
+	{FI_WRITE, THOLE_OP_ATOMIC},
+	{FI_READ, THOLE_OP_GET},
+	{FI_READ, THOLE_OP_ATOMIC_FETCH},
+	{FI_REMOTE_READ, THOLE_OP_REMOTE_GET},
+	{FI_REMOTE_WRITE, THOLE_OP_REMOTE_PUT},
+	{FI_REMOTE_WRITE, THOLE_OP_REMOTE_ATOMIC},
+};
+
+enum { COUNTED = sizeof counted / sizeof counted[0] };
+
+/* Whether another counter is bound to any of it. */
+static bool prov_binding_counts(struct prov_endpoint *endpoint, uint64_t flags)
+{
+	for (size_t i = 0; i < COUNTED; i++)
+		if (flags & counted[i].flag && prov_endpoint_sink(endpoint, counted[i].operation, 0)->counter)
+			return true;
+	return false;
 }
 
 static int prov_binding_bind_counter(struct prov_endpoint *endpoint, struct prov_counter *counter, uint64_t flags)
 {
-	static const struct {
-		uint64_t flag;
-		unsigned operation;
-	} rows[] = {
-		{FI_SEND, THOLE_OP_SEND},
-		{FI_RECV, THOLE_OP_RECEIVE},
-		{FI_WRITE, THOLE_OP_PUT},
-		{FI_WRITE, THOLE_OP_ATOMIC},
-		{FI_READ, THOLE_OP_GET},
-		{FI_READ, THOLE_OP_ATOMIC_FETCH},
-		{FI_REMOTE_READ, THOLE_OP_REMOTE_GET},
-		{FI_REMOTE_WRITE, THOLE_OP_REMOTE_PUT},
-		{FI_REMOTE_WRITE, THOLE_OP_REMOTE_ATOMIC},
-	};
+	int error;
 
 	if (!(flags & (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))
 		return -FI_EBADFLAGS;
-	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		if (!(flags & rows[i].flag))
-			continue;
-		for (unsigned plain = 0; plain < 2; plain++) {
-			struct prov_sink *sink =
-				prov_endpoint_sink(endpoint, rows[i].operation, plain ? THOLE_PLAIN : 0);
-
-			if (sink->counter)
-				return -FI_EINVAL;
-			sink->counter = counter;
+	if (prov_binding_counts(endpoint, flags))
+		return -FI_EINVAL;
+	error = prov_watch_add(&counter->watch, endpoint->thole);
+	if (error)
+		return error;
+	for (size_t i = 0; i < COUNTED; i++) {
+		for (unsigned plain = 0; plain < 2 && flags & counted[i].flag; plain++) {
+			prov_endpoint_sink(endpoint, counted[i].operation, plain ? THOLE_PLAIN : 0)->counter = counter;
 			counter->users++;
 		}
 	}
 	if (endpoint->enabled)
 		prov_flags_settle(endpoint);
-	return prov_watch_add(&counter->watch, endpoint->thole);
+	return 0;
 }
 
 static int prov_binding_bind_av(struct prov_endpoint *endpoint, struct prov_av *av)
@@ -133,16 +149,12 @@ void prov_binding_leave(struct prov_endpoint *endpoint)
 	if (endpoint->eq)
 		prov_users_drop(&endpoint->eq->users);
 	for (size_t i = 0; i < PROV_SINKS; i++) {
-		struct prov_sink *sink = &endpoint->sinks[i];
+		const struct prov_sink *sink = &endpoint->sinks[i];
 
-		if (sink->cq) {
-			prov_watch_remove(&sink->cq->watch, endpoint->thole);
+		if (sink->cq)
 			sink->cq->users--;
-		}
-		if (sink->counter) {
-			prov_watch_remove(&sink->counter->watch, endpoint->thole);
+		if (sink->counter)
 			sink->counter->users--;
-		}
 	}
 	memset(endpoint->sinks, 0, sizeof endpoint->sinks);
 }

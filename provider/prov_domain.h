@@ -48,6 +48,7 @@ struct prov_domain {
 	struct thole_endpoint **endpoints; /* the open ones, by slot; NULL: the slot is free */
 	size_t endpoint_count;             /* slots, free ones too */
 	struct list_node regions;          /* all that are open, for endpoints that come later */
+	struct list_node watches;          /* all that are open, for endpoints that go */
 	unsigned users;                    /* objects opened in the domain */
 	struct list_node tended_node;      /* among the caretaker's */
 };

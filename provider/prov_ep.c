@@ -19,6 +19,7 @@
 #include "prov_rma.h"
 #include "prov_stub.h"
 #include "prov_thread.h"
+#include "prov_watch.h"
 
 enum { COUNTERS_MAX = 128 }; /* Thole's counters that are written to the log; more than there are */
 
@@ -42,8 +43,10 @@ static int prov_ep_slot_take(struct prov_endpoint *endpoint)
 		endpoints[slot] = NULL;
 	}
 	error = prov_region_expose_all(domain, endpoint->thole, slot);
-	if (error)
+	if (error) {
+		prov_region_unexpose_all(domain, endpoint->thole, slot);
 		return error;
+	}
 	domain->endpoints[slot] = endpoint->thole;
 	domain->users++;
 	return 0;
@@ -91,7 +94,7 @@ static int prov_ep_close(struct fid *fid)
 	struct prov_domain *domain = endpoint->domain;
 
 	prov_domain_lock(domain);
-	prov_thread_remove(domain->thread, endpoint->thole);
+	prov_watch_forget(domain, endpoint->thole);
 	prov_ep_slot_leave(endpoint);
 	prov_binding_leave(endpoint);
 	prov_ep_counters_log(endpoint);
@@ -366,6 +369,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	return 0;
 close:
 	prov_domain_lock(endpoint->domain);
+	prov_watch_forget(endpoint->domain, endpoint->thole);
 	prov_ep_slot_leave(endpoint);
 	prov_domain_unlock(endpoint->domain);
 	thole_endpoint_close(endpoint->thole);

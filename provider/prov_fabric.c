@@ -139,6 +139,7 @@ static int prov_fabric_domain_open(struct fid_fabric *fabric, struct fi_info *in
 	domain->fabric = container_of(fabric, struct prov_fabric, fid);
 	domain->api_version = fabric->api_version;
 	list_init(&domain->regions);
+	list_init(&domain->watches);
 	domain->rma_event = info->caps & FI_RMA_EVENT;
 	error = prov_fabric_domain_start(domain, info->domain_attr);
 	if (error) {

@@ -147,11 +147,10 @@ static int prov_message_claim_reserve(struct prov_endpoint *endpoint)
 	return 0;
 }
 
-static void prov_message_claim_keep(struct prov_endpoint *endpoint, void *context, struct thole_message *message,
-				    const struct thole_completion *found)
+/* There is room for it. */
+static void prov_message_claim_keep(struct prov_endpoint *endpoint, const struct prov_claim *claim)
 {
-	endpoint->claims[endpoint->claim_count++] =
-		(struct prov_claim){.context = context, .message = message, .completion = *found};
+	endpoint->claims[endpoint->claim_count++] = *claim;
 }
 
 static bool prov_message_claim_take(struct prov_endpoint *endpoint, void *context, struct prov_claim *claim_p)
@@ -190,7 +189,7 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 			count = thole_message_probe(endpoint->thole, peer, message->tag, ~message->ignore, plain,
 						    &found, &claimed);
 		if (count == 1)
-			prov_message_claim_keep(endpoint, message->context, claimed, &found);
+			prov_message_claim_keep(endpoint, &(struct prov_claim){message->context, claimed, found});
 	} else {
 		count = thole_probe(endpoint->thole, peer, message->tag, ~message->ignore, probe_flags, &found);
 	}
@@ -209,13 +208,17 @@ static int prov_message_claimed(struct prov_endpoint *endpoint, const struct fi_
 	struct prov_claim claim;
 	int error;
 
-	if (!prov_message_claim_take(endpoint, message->context, &claim))
+	if ((!(flags & FI_DISCARD) && message->iov_count > PROV_SEGMENTS_MAX) ||
+	    !prov_message_claim_take(endpoint, message->context, &claim))
 		return THOLE_ERR_ARGUMENT;
-	if (!(flags & FI_DISCARD))
-		return thole_message_recv(endpoint->thole, claim.message, message->msg_iov, message->iov_count,
-					  prov_flags_recv(endpoint, plain, flags), message->context, NULL);
-	error = thole_message_drop(endpoint->thole, claim.message);
-	if (!error)
+	if (flags & FI_DISCARD)
+		error = thole_message_drop(endpoint->thole, claim.message);
+	else
+		error = thole_message_recv(endpoint->thole, claim.message, message->msg_iov, message->iov_count,
+					   prov_flags_recv(endpoint, plain, flags), message->context, NULL);
+	if (error)
+		prov_message_claim_keep(endpoint, &claim);
+	else if (flags & FI_DISCARD)
 		prov_message_peek_found(endpoint, message, &claim.completion, plain);
 	return error;
 }

@@ -161,12 +161,28 @@ static unsigned prov_region_access(const struct prov_domain *domain, uint64_t ac
 	return thole;
 }
 
-static int prov_region_publish(struct prov_region *region)
+/* Thole refuses a key twice. Where there is no endpoint to refuse it, look here. */
+static bool prov_region_key_taken(const struct prov_domain *domain, uint64_t key)
+{
+	const struct prov_region *region = NULL;
+
+	for (size_t slot = 0; slot < domain->endpoint_count; slot++)
+		if (domain->endpoints[slot])
+			return false;
+	while ((region = prov_region_next(domain, region)))
+		if (region->access && region->fid.key == key)
+			return true;
+	return false;
+}
+
+/* With the lock. */
+static int prov_region_expose_everywhere(struct prov_region *region)
 {
 	struct prov_domain *domain = region->domain;
 	int error = 0;
 
-	prov_domain_lock(domain);
+	if (region->access && prov_region_key_taken(domain, region->fid.key))
+		return -FI_ENOKEY;
 	list_push_front(&domain->regions, &region->node);
 	domain->users++;
 	for (size_t slot = 0; slot < domain->endpoint_count && !error; slot++)
@@ -174,21 +190,17 @@ static int prov_region_publish(struct prov_region *region)
 			error = prov_region_expose(region, domain->endpoints[slot], slot);
 	if (error)
 		prov_region_withdraw(region);
-	prov_domain_unlock(domain);
 	return error;
 }
 
-/* Thole refuses a key twice. Before there is an endpoint to refuse it, look here. */
-static bool prov_region_key_taken(struct prov_domain *domain, uint64_t key)
+static int prov_region_publish(struct prov_region *region)
 {
-	struct prov_region *region = NULL;
+	int error;
 
-	if (domain->endpoint_count)
-		return false;
-	while ((region = prov_region_next(domain, region)))
-		if (region->access && region->fid.key == key)
-			return true;
-	return false;
+	prov_domain_lock(region->domain);
+	error = prov_region_expose_everywhere(region);
+	prov_domain_unlock(region->domain);
+	return error;
 }
 
 static int prov_region_open(struct prov_domain *domain, const struct iovec *segment, uint64_t access, uint64_t key,
@@ -221,15 +233,9 @@ static int prov_region_open(struct prov_domain *domain, const struct iovec *segm
 static int prov_region_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
 			    uint64_t key, uint64_t flags, struct fid_mr **mr_p, void *context)
 {
-	struct prov_domain *domain = container_of(fid, struct prov_domain, fid.fid);
-	bool taken;
-
 	if (fid->fclass != FI_CLASS_DOMAIN || count != 1 || offset || (flags & PROV_MR_DMABUF))
 		return -FI_EINVAL;
-	prov_domain_lock(domain);
-	taken = prov_region_access(domain, access) && prov_region_key_taken(domain, key);
-	prov_domain_unlock(domain);
-	return taken ? -FI_ENOKEY : prov_region_open(domain, iov, access, key, mr_p, context);
+	return prov_region_open(container_of(fid, struct prov_domain, fid.fid), iov, access, key, mr_p, context);
 }
 
 static int prov_region_reg(struct fid *fid, const void *buffer, size_t length, uint64_t access, uint64_t offset,

@@ -61,12 +61,6 @@ int prov_thread_add(struct prov_thread *thread, struct thole_endpoint *endpoint)
 	return error;
 }
 
-void prov_thread_remove(struct prov_thread *thread, struct thole_endpoint *endpoint)
-{
-	if (thread)
-		prov_watch_remove(&thread->watch, endpoint);
-}
-
 void prov_thread_stop(struct prov_thread *thread)
 {
 	if (!thread)

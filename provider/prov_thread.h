@@ -15,9 +15,8 @@ struct prov_thread;
 
 int prov_thread_start(struct prov_domain *domain, struct prov_thread **thread_p);
 
-/* An endpoint more, or one less. With the domain's lock; NULL is no thread, and nothing happens. */
+/* An endpoint more. With the domain's lock; NULL is no thread, and nothing happens. */
 int prov_thread_add(struct prov_thread *thread, struct thole_endpoint *endpoint);
-void prov_thread_remove(struct prov_thread *thread, struct thole_endpoint *endpoint);
 
 /* Without the lock. */
 void prov_thread_stop(struct prov_thread *thread);

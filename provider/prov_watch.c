@@ -47,22 +47,27 @@ close:
 
 int prov_watch_open(struct prov_watch *watch, struct prov_domain *domain, enum fi_wait_obj wait_obj)
 {
+	int error = 0;
+
 	watch->domain = domain;
 	watch->epoll = watch->event = -1;
-	switch (wait_obj) {
-	case FI_WAIT_NONE:
-	case FI_WAIT_UNSPEC:
-	case FI_WAIT_YIELD:
-		return 0;
-	case FI_WAIT_FD:
-		return prov_watch_descriptors(watch);
-	default:
-		return -FI_ENOSYS;
-	}
+	if (wait_obj == FI_WAIT_FD)
+		error = prov_watch_descriptors(watch);
+	else if (wait_obj != FI_WAIT_NONE && wait_obj != FI_WAIT_UNSPEC && wait_obj != FI_WAIT_YIELD)
+		error = -FI_ENOSYS;
+	if (error)
+		return error;
+	prov_domain_lock(domain);
+	list_push_back(&domain->watches, &watch->node);
+	prov_domain_unlock(domain);
+	return 0;
 }
 
 void prov_watch_close(struct prov_watch *watch)
 {
+	prov_domain_lock(watch->domain);
+	list_unlink(&watch->node);
+	prov_domain_unlock(watch->domain);
 	if (watch->epoll >= 0) {
 		close(watch->epoll);
 		close(watch->event);
@@ -85,7 +90,7 @@ int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint)
 	return watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));
 }
 
-void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *endpoint)
+static void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *endpoint)
 {
 	for (size_t i = 0; i < watch->count; i++) {
 		if (watch->endpoints[i] != endpoint)
@@ -95,6 +100,12 @@ void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *endpoint
 		watch->endpoints[i] = watch->endpoints[--watch->count];
 		return;
 	}
+}
+
+void prov_watch_forget(struct prov_domain *domain, struct thole_endpoint *endpoint)
+{
+	for (struct list_node *node = list_first(&domain->watches); node; node = list_next(&domain->watches, node))
+		prov_watch_remove(container_of(node, struct prov_watch, node), endpoint);
 }
 
 int prov_watch_arm(struct prov_watch *watch)

@@ -8,8 +8,9 @@
  * thread's call, or the caller's own send, has entered since, and fi_cq_signal. `armed` is set
  * before sleeping and cleared by the first who writes the event; one write too many only costs a
  * sleeper a look around. Sleeps are cut into slices, so that whatever a descriptor does not show (a
- * peer's death noticed by a timer) is found soon enough. Under the domain's lock, but for the sleep
- * itself.
+ * peer's death noticed by a timer) is found soon enough. An endpoint that closes leaves all watches
+ * of its domain, whoever has added it: a queue or counter that it is bound to, or a region's
+ * counter. Under the domain's lock, but for opening, closing and the sleep itself.
  */
 #ifndef PROV_WATCH_H
 #define PROV_WATCH_H
@@ -23,6 +24,7 @@
 
 struct prov_watch {
 	struct prov_domain *domain;
+	struct list_node node;             /* among its domain's */
 	struct thole_endpoint **endpoints; /* the array is its own; NULL: none yet */
 	size_t count;                      /* of endpoints */
 	int epoll;     /* readable when an endpoint or the event is; -1 until somebody wants to sleep */
@@ -37,7 +39,8 @@ void prov_watch_close(struct prov_watch *watch);
 
 /* Once, however often it is added. */
 int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint);
-void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *endpoint);
+/* The endpoint closes: it is in no watch of the domain's any more. */
+void prov_watch_forget(struct prov_domain *domain, struct thole_endpoint *endpoint);
 
 /* With the domain's lock: get ready to sleep. -FI_EAGAIN: do not, there is something to do. */
 int prov_watch_arm(struct prov_watch *watch);

@@ -231,6 +231,9 @@ static void test_peek(void)
 		CHECK_EQUAL(entry.len, sizeof big);
 		peek(&pair, 2, FI_PEEK, contexts + 3); /* it is out of matching */
 		CHECK_EQUAL(pair_take_error(&pair, contexts + 3).err, FI_ENOMSG);
+		claim.iov_count = 2000;
+		CHECK(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_COMPLETION) < 0);
+		claim.iov_count = 1; /* what was refused is still claimed */
 		CHECK_EQUAL(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_COMPLETION), 0);
 		entry = pair_take(&pair, contexts + 2);
 		CHECK_EQUAL(entry.len, sizeof big);

@@ -64,6 +64,24 @@ static void enable__needs_a_vector_and_a_queue(void **state)
 	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
 }
 
+/* A counter that cannot be bound to all that was asked for is bound to nothing. */
+static void bind__all_or_nothing(void **state)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *one, *other;
+
+	(void)state;
+	assert_int_equal(fi_cntr_open(objects.domain, &attr, &one, NULL), 0);
+	assert_int_equal(fi_cntr_open(objects.domain, &attr, &other, NULL), 0);
+	assert_int_equal(fi_ep_bind(ep, &one->fid, FI_WRITE), 0);
+	assert_int_equal(fi_ep_bind(ep, &other->fid, FI_SEND | FI_WRITE), -FI_EINVAL);
+	assert_int_equal(fi_close(&other->fid), 0);
+	assert_int_equal(fi_close(&one->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_close(&one->fid), 0);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+}
+
 static void option__multi_min_is_bytes(void **state)
 {
 	size_t value = 0, length = sizeof value;
@@ -127,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(enable__needs_a_vector_and_a_queue, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(bind__all_or_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(option__multi_min_is_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(option__limits_may_be_wished_smaller, setup,
 						teardown),

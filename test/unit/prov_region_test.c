@@ -90,6 +90,50 @@ static void counter__needs_notices(void **state)
 	assert_int_equal(fi_close(&cntr->fid), 0);
 }
 
+/* A region's counter is fed by all endpoints; it outlives each of them, and the region. */
+static void counter__forgets_endpoints(void **state)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_ep *first, *second;
+	struct prov_counter *counter;
+	struct fid_cntr *cntr;
+	struct fid_mr *mr;
+
+	(void)state;
+	objects_domain(&objects)->rma_event = true;
+	assert_int_equal(fi_cntr_open(objects.domain, &attr, &cntr, NULL), 0);
+	counter = container_of(cntr, struct prov_counter, fid);
+	assert_int_equal(reg(FI_REMOTE_WRITE, 1, &mr), 0);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &first, NULL), 0);
+	assert_int_equal(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), 0);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &second, NULL), 0);
+	assert_int_equal(counter->watch.count, 2);
+	assert_int_equal(fi_close(&first->fid), 0);
+	assert_int_equal(counter->watch.count, 1);
+	assert_int_equal(fi_cntr_read(cntr), 0);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_int_equal(fi_close(&second->fid), 0);
+	assert_int_equal(counter->watch.count, 0);
+	assert_int_equal(fi_cntr_read(cntr), 0);
+	assert_int_equal(fi_close(&cntr->fid), 0);
+}
+
+/* Also where there was an endpoint before, and is none now. */
+static void key__is_taken_once_without_endpoints(void **state)
+{
+	struct fid_mr *one, *another;
+	struct fid_ep *ep;
+
+	(void)state;
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(reg(FI_REMOTE_WRITE, 5, &one), 0);
+	assert_int_equal(reg(FI_REMOTE_READ, 5, &another), -FI_ENOKEY);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_close(&one->fid), 0);
+}
+
 static void reg__of_one_piece_of_memory(void **state)
 {
 	struct iovec two[2] = {{memory, 8}, {memory + 8, 8}};
@@ -111,6 +155,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(region__is_on_all_endpoints, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(key__is_taken_once, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(counter__needs_notices, objects_setup, objects_teardown),
+		cmocka_unit_test_setup_teardown(counter__forgets_endpoints, objects_setup, objects_teardown),
+		cmocka_unit_test_setup_teardown(key__is_taken_once_without_endpoints, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(reg__of_one_piece_of_memory, objects_setup, objects_teardown),
 	};
 
