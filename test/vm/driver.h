@@ -112,6 +112,21 @@ static inline uint64_t pages_pinned(void)
 	return kib * 1024 / PAGE;
 }
 
+/* What the kernel counts, of all processes, under this name. */
+static inline uint64_t count_of_kernel(const char *wanted)
+{
+	FILE *file = fopen("/proc/vmstat", "r");
+	unsigned long long value;
+	char name[128];
+
+	CHECK(file != NULL);
+	do
+		CHECK(fscanf(file, "%127s %llu", name, &value) == 2); /* a kernel may lack it */
+	while (strcmp(name, wanted) != 0);
+	fclose(file);
+	return value;
+}
+
 /* Of these pages of this process, those whose place in its memory has the name of a place on the disk it swaps to. */
 static inline uint64_t pages_swapped(const void *memory, size_t length)
 {

@@ -524,20 +524,6 @@ static void case_elsewhere(void)
 	CHECK(bind_to(&driver, "va", THOLE_DRIVER_ETHERTYPE, 4, &bind) == 0);
 }
 
-/* Pages that the kernel has pinned since it began. */
-static uint64_t pins_ever(void)
-{
-	FILE *file = fopen("/proc/vmstat", "r");
-	unsigned long long pins = 0;
-	char line[256];
-
-	CHECK(file != NULL);
-	while (fgets(line, sizeof(line), file))
-		sscanf(line, "nr_foll_pin_acquired %llu", &pins);
-	fclose(file);
-	return pins;
-}
-
 enum { LARGE = 64 << 20, KILLED_PINS = 2000 /* more than processors keep to themselves of that number */ };
 
 /* Killed while a worker pins its memory, which is not touched yet. Its number is free as soon as anybody can know that
@@ -565,12 +551,12 @@ static void case_killed(void)
 			pause();
 	}
 	CHECK(read(ready[0], &byte, 1) == 1 && kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
-	first = pins = pins_ever();
+	first = pins = count_of_kernel("nr_foll_pin_acquired");
 	CHECK(bind_to(&driver, "va", THOLE_DRIVER_ETHERTYPE_MXOE, 9, &bind) == 0);
 	do {
 		before = pins;
 		usleep(100000);
-		pins = pins_ever();
+		pins = count_of_kernel("nr_foll_pin_acquired");
 	} while (pins > before);
 	CHECK(pins - first < KILLED_PINS);
 }

@@ -665,19 +665,9 @@ static void case_closed(void)
 }
 
 /* Of all processes: how often the kernel has pinned a page, less how often it has let go of one. */
-static long long pins_held(void)
+static uint64_t pins_held(void)
 {
-	FILE *file = fopen("/proc/vmstat", "r");
-	long long pins = 0, value;
-	char name[128];
-
-	CHECK(file != NULL);
-	while (fscanf(file, "%127s %lld", name, &value) == 2)
-		pins += strcmp(name, "nr_foll_pin_acquired") == 0   ? value
-			: strcmp(name, "nr_foll_pin_released") == 0 ? -value
-								     : 0;
-	fclose(file);
-	return pins;
+	return count_of_kernel("nr_foll_pin_acquired") - count_of_kernel("nr_foll_pin_released");
 }
 
 /* A process with a window and a fetch, until it is killed. */
@@ -710,7 +700,7 @@ static void killed_amid(const struct codec *codec)
 	uint8_t bytes[14 + FRAME_MAX];
 	struct packet packet;
 	struct packet_pull pull;
-	long long before;
+	uint64_t before;
 	pid_t child;
 
 	test.codec = codec;
