@@ -2,12 +2,27 @@
 #include "mx_endpoint.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 enum { SEIZE_TRIES = 1000 }; /* some milliseconds */
 
 static pthread_mutex_t endpoints_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list_node endpoints = {&endpoints, &endpoints};
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+/* Those in the list are the parent's, whose threads may have been amid it. The mutex is held while endpoints are
+ * polled, which takes other locks, so a fork cannot wait for it. */
+static void mxi_endpoint_fork_child(void)
+{
+	static const pthread_mutex_t nobody_has = PTHREAD_MUTEX_INITIALIZER;
+
+	endpoints_mutex = nobody_has;
+	list_init(&endpoints);
+}
+
+static void mxi_endpoint_forks_register(void)
+{
+	pthread_atfork(NULL, NULL, mxi_endpoint_fork_child);
+}
 
 void mxi_endpoint_each(void (*visit)(struct mx_endpoint *endpoint, void *arg), void *arg)
 {
@@ -26,6 +41,7 @@ void mxi_endpoint_counters(struct mx_endpoint *endpoint, uint64_t *values, size_
 
 void mxi_endpoint_enlist(struct mx_endpoint *endpoint)
 {
+	pthread_once(&forks_once, mxi_endpoint_forks_register);
 	pthread_mutex_lock(&endpoints_mutex);
 	list_push_back(&endpoints, &endpoint->node);
 	pthread_mutex_unlock(&endpoints_mutex);
@@ -51,13 +67,13 @@ static bool mxi_endpoint_seize(struct mx_endpoint *endpoint)
 }
 
 /* Programs of MX end without closing, and what they were told is sent has to arrive. Whoever still
- * calls stays in that call until the process is gone. A forked child's copies are not its own. */
+ * calls stays in that call until the process is gone. */
 __attribute__((destructor)) static void mxi_endpoint_drain(void)
 {
 	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
 		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
 
-		if (endpoint->owner == getpid() && mxi_endpoint_seize(endpoint))
+		if (mxi_endpoint_seize(endpoint))
 			thole_endpoint_close(endpoint->thole);
 	}
 }

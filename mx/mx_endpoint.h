@@ -79,7 +79,7 @@ static inline mx_error_handler_t mxi_endpoint_handler(const struct mx_endpoint *
 /* All open endpoints of this process, in no order, under a lock of the list's own. */
 void mxi_endpoint_each(void (*visit)(struct mx_endpoint *endpoint, void *arg), void *arg);
 
-/* It is open from now on, or no longer. */
+/* It is open from now on, or no longer. A forked child has none of its parent's. */
 void mxi_endpoint_enlist(struct mx_endpoint *endpoint);
 void mxi_endpoint_delist(struct mx_endpoint *endpoint);
 

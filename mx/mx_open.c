@@ -296,8 +296,10 @@ mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
 	if (inside)
 		return mxi_error(mxi_endpoint_handler(endpoint), MX_CLOSE_IN_HANDLER,
 				 "mx_close_endpoint in the endpoint's own unexpected handler");
-	mxi_endpoint_delist(endpoint);
-	mxi_tick_leave();
+	if (endpoint->owner == getpid()) { /* a forked child has it in no list */
+		mxi_endpoint_delist(endpoint);
+		mxi_tick_leave();
+	}
 	mxi_open_tear_down(endpoint);
 	return MX_SUCCESS;
 }

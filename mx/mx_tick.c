@@ -68,11 +68,28 @@ static void mxi_tick_init(void)
 	pthread_condattr_destroy(&clock);
 }
 
+/* The thread is the parent's, which may have been amid anything, and so are its users. */
+static void mxi_tick_fork_child(void)
+{
+	static const pthread_mutex_t nobody_has = PTHREAD_MUTEX_INITIALIZER;
+
+	mutex = nobody_has;
+	users = 0;
+	running = false;
+	mxi_tick_init();
+}
+
+static void mxi_tick_begin(void)
+{
+	mxi_tick_init();
+	pthread_atfork(NULL, NULL, mxi_tick_fork_child);
+}
+
 static bool mxi_tick_start(void)
 {
 	pthread_t thread;
 
-	pthread_once(&once, mxi_tick_init);
+	pthread_once(&once, mxi_tick_begin);
 	return thread_start(&thread, "thole-mx-tick", mxi_tick_run, NULL) == 0 && pthread_detach(thread) == 0;
 }
 

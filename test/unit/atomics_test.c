@@ -15,13 +15,15 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/atomics.h"
 
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
 
-enum { ELEMENT_MAX = 32, COUNT_MAX = 9, ROUNDS = 200 };
+enum { ELEMENT_MAX = 32, COUNT_MAX = 9, ROUNDS = 200, FORKS = 20 };
 
 enum domain { SIGNED, UNSIGNED, REAL, COMPLEX };
 
@@ -519,6 +521,40 @@ static void threads__no_update_is_lost(void **state)
 	assert_int_equal(shared.swapped, total);
 }
 
+/* Long ones, so that most forks find it amid one. */
+static void *apply_until_told(void *arg)
+{
+	static long double sums[4096], ones[4096];
+
+	while (!atomic_load((atomic_bool *)arg))
+		atomics_apply(THOLE_SUM, THOLE_LONG_DOUBLE, sums, ones, NULL, NULL, 4096);
+	return NULL;
+}
+
+static void fork__child_waits_for_nobody(void **state)
+{
+	static atomic_bool stop;
+	const int16_t one = 1;
+	int16_t sum = 0;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, apply_until_told, &stop), 0);
+	for (int i = 0, status; i < FORKS; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child == 0) {
+			alarm(60); /* where it waits for ever */
+			_exit(atomics_apply(THOLE_SUM, THOLE_INT16, &sum, &one, NULL, NULL, 1));
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+	atomic_store(&stop, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -529,6 +565,7 @@ int main(void)
 		cmocka_unit_test(read__memory_that_cannot_be_written),
 		cmocka_unit_test(apply__not_a_number),
 		cmocka_unit_test(threads__no_update_is_lost),
+		cmocka_unit_test(fork__child_waits_for_nobody),
 	};
 
 	return cmocka_run_group_tests_name("atomics", tests, NULL, NULL);

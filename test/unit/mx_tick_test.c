@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Forks of a program of MX: the child has a thread and a list of its own, and leaves its parent's endpoints alone. */
+#include "unit.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "mx_endpoint.h"
+
+enum { TICKS = 7 };
+
+static struct mx_endpoint *open_endpoint(void)
+{
+	mx_endpoint_t endpoint;
+
+	return mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 0, NULL, 0, &endpoint) == MX_SUCCESS ? endpoint : NULL;
+}
+
+/* Until the thread has come by since this call. */
+static void await_tick(struct mx_endpoint *endpoint)
+{
+	static const struct timespec nap = {.tv_nsec = 1000000};
+	uint32_t polls = load_relaxed(&endpoint->polls_before) + TICKS;
+
+	store_relaxed(&endpoint->polls, polls);
+	while (load_relaxed(&endpoint->polls_before) != polls)
+		nanosleep(&nap, NULL);
+}
+
+/* 0: all is well. */
+static int child_looks(struct mx_endpoint *parents)
+{
+	uint32_t before = load_relaxed(&parents->polls_before);
+	struct mx_endpoint *own = open_endpoint();
+
+	if (!own)
+		return 1;
+	store_relaxed(&parents->polls, before + TICKS);
+	await_tick(own);
+	await_tick(own); /* all of the list was looked at in between */
+	if (load_relaxed(&parents->polls_before) != before)
+		return 2;
+	return mx_close_endpoint(own) == MX_SUCCESS ? 0 : 3;
+}
+
+static void fork__child_has_its_own(void **state)
+{
+	struct mx_endpoint *parents;
+	int status;
+	pid_t child;
+
+	(void)state;
+	setenv("THOLE_NETWORK", "off", 1);
+	assert_int_equal(mx_init(), MX_SUCCESS);
+	parents = open_endpoint();
+	assert_non_null(parents);
+	await_tick(parents);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		alarm(60); /* where no thread ever comes */
+		_exit(child_looks(parents));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	await_tick(parents);
+	assert_int_equal(mx_close_endpoint(parents), MX_SUCCESS);
+	assert_int_equal(mx_finalize(), MX_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fork__child_has_its_own),
+	};
+
+	return cmocka_run_group_tests_name("mx_tick", tests, NULL, NULL);
+}
