@@ -2385,6 +2385,13 @@ FAULTS = [
         "if (address) /* once",
     ),
     Fault(
+        "a window is handed over whether its peer is told of it or not",
+        "src/transport/datagram/transmit.c",
+        "\t\t\treturn THOLE_ERR_AGAIN;\n\t}\n\tif (length == 0 && record->length",
+        "\t\t\treturn THOLE_ERR_AGAIN;\n\t\thandover_note(connection, &packet.message.record);\n\t}\n"
+        "\tif (length == 0 && record->length",
+    ),
+    Fault(
         "words between adapters take a backlog from those that wait for room",
         "src/transport/verbs/verbs.c",
         "\tpeer->stalled = stalled; /*",

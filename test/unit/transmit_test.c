@@ -183,6 +183,81 @@ static void frames__of_half_a_record_are_taken_back(void **state)
 	vanish_both();
 }
 
+static unsigned offered;
+
+static int mover_connects(struct mover *mover, const struct mover_peer *peer, uint32_t *id_p, struct mover_way **way_p)
+{
+	static struct mover_way way;
+
+	(void)mover, (void)peer;
+	*id_p = 0;
+	*way_p = &way;
+	return 0;
+}
+
+static void mover_disconnects(struct mover *mover, uint32_t connection)
+{
+	(void)mover, (void)connection;
+}
+
+static int mover_offers(struct mover *mover, uint32_t connection, uint64_t window, const struct vector *memory)
+{
+	(void)mover, (void)connection, (void)window, (void)memory;
+	offered++;
+	return 0;
+}
+
+static void mover_withdraws(struct mover *mover, uint32_t connection, uint64_t window)
+{
+	(void)mover, (void)connection, (void)window;
+	offered--;
+}
+
+static int mover_fetches(struct mover *mover, const struct mover_fetch *fetch)
+{
+	(void)mover, (void)fetch;
+	return -1;
+}
+
+static unsigned mover_polls(struct mover *mover, const struct mover_reports *reports, struct engine *engine)
+{
+	(void)mover, (void)reports, (void)engine;
+	return 0;
+}
+
+/* A window that nobody could be told of is offered to no mover: it would have it twice, and once for ever. */
+static void rts__that_found_no_memory(void **state)
+{
+	static const struct mover_calls calls = {
+		.connect = mover_connects, .disconnect = mover_disconnects, .offer = mover_offers,
+		.withdraw = mover_withdraws, .fetch = mover_fetches, .poll = mover_polls,
+	};
+	enum { FRAMES = 4096 };
+	static void *taken[FRAMES];
+	struct mover mover = {.calls = &calls, .least = 1};
+	struct pool *pool;
+	unsigned count = 0;
+
+	(void)state;
+	open_both();
+	offered = 0;
+	wires[0].link.mover = &mover;
+	pool = &engine_a()->small_frames;
+	pool->bound = pool->capacity;
+	while (count < FRAMES && (taken[count] = pool_get(pool)))
+		count++;
+	send_one(200000);
+	quiet();
+	assert_true(engine_a()->owner->counters[COUNTER_FRAMES_EXHAUSTED] > 0);
+	assert_int_equal(offered, 0);
+	while (count > 0)
+		pool_put(pool, taken[--count]);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(offered, 1);
+	assert_int_equal(engine_a()->offer_pool.live, 1);
+	vanish_both();
+}
+
 /* A message that is more than one packet of the kernel's goes in full ones, unless the receiver has work anyway, and
  * what is left is not much. */
 static void pieces__are_packets_at_rest(void **state)
@@ -637,6 +712,7 @@ int main(void)
 		cmocka_unit_test(frames__of_a_record_lie_together),
 		cmocka_unit_test(frames__lie_apart_without_memory),
 		cmocka_unit_test(frames__of_half_a_record_are_taken_back),
+		cmocka_unit_test(rts__that_found_no_memory),
 		cmocka_unit_test(pieces__are_packets_at_rest),
 		cmocka_unit_test(pieces__end_short_where_that_spares_a_frame),
 		cmocka_unit_test(runs__are_split),

@@ -322,11 +322,17 @@ static bool transmit_is_patient(const struct connection *connection)
 	       !connection->engine->links[connection->routes.use[LINK_BULK]]->mover;
 }
 
+static bool transmit_has_window(const struct record *record)
+{
+	return record->kind == RECORD_RTS || record->flags & RECORD_WINDOW;
+}
+
 int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record,
 		  const struct vector *payload, uint64_t offset, uint32_t length)
 {
 	struct connection *connection = connection_of(peer);
 	struct packet packet;
+	bool window = transmit_has_window(record);
 	uint32_t first, left = length;
 	struct cut cut;
 
@@ -337,11 +343,10 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	first = connection->out.next;
 	connection_packet(connection, &packet, PACKET_RECORD);
 	packet.message.record = *record;
-	if (record->kind == RECORD_RTS || (record->flags & RECORD_WINDOW)) {
+	if (window) {
 		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
 		if (!engine->naming->window(connection, &packet.message.record.arg[2]))
 			return THOLE_ERR_AGAIN;
-		handover_note(connection, &packet.message.record);
 	}
 	if (length == 0 && record->length != RECORD_EXTERNAL) { /* the data is inside the record */
 		left = record->length;
@@ -383,7 +388,9 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		else
 			packet.message.record = (struct record){.kind = RECORD_PIECE};
 	}
-	if (record->kind == RECORD_RTS && transmit_is_patient(connection))
+	if (window) /* it has no payload: the packet is still its own */
+		handover_note(connection, &packet.message.record);
+	if (window && record->kind == RECORD_RTS && transmit_is_patient(connection))
 		connection_patient(connection);
 	else
 		connection_dirty(connection);
