@@ -66,7 +66,7 @@ struct prov_endpoint {
 	struct prov_eq *eq;              /* NULL: none is bound; nothing is ever reported there */
 	struct prov_claim *claims;       /* in no order */
 	size_t claim_count;
-	bool peeked; /* the last peek at messages from anyone was told that there is none */
+	bool peeked; /* the last peek was told that there is nothing, without a look */
 };
 
 static inline struct prov_endpoint *prov_endpoint_of(struct fid_ep *fid)

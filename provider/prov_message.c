@@ -172,12 +172,13 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 	struct thole_completion found = {0};
 	struct thole_message *claimed;
 	int count;
-	bool early = peer == THOLE_ANY && !(flags & FI_CLAIM) && !endpoint->peeked;
+	bool early = peer == THOLE_ANY && !(flags & FI_CLAIM) && endpoint->domain->posted && !endpoint->peeked;
 
 	/* MPICH carries messages of a rank to itself, and for any source asks there first. What was
 	 * sent there is found only after its progress; a peek that was answered before that would
-	 * name a message that is not the one which a receive gets next. So the first peek finds
-	 * nothing. */
+	 * name a message that is not the one which a receive gets next. A rank that sends to itself
+	 * usually sends to others too. So a peek behind something posted, before a queue was read,
+	 * finds nothing; the next one looks. */
 	if (early) {
 		endpoint->peeked = true;
 		prov_message_peek_missed(endpoint, message, plain);
@@ -197,8 +198,7 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 		prov_message_peek_found(endpoint, message, &found, plain);
 	else if (!count)
 		prov_message_peek_missed(endpoint, message, plain);
-	if (peer == THOLE_ANY)
-		endpoint->peeked = count == 0;
+	endpoint->peeked = false;
 	return count < 0 ? count : 0;
 }
 

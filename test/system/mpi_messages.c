@@ -338,6 +338,26 @@ static void probe_anyone(void)
 	free(sends);
 }
 
+/* One look finds what lies there: a later message from the same rank has been received. */
+static void probe_once(void)
+{
+	MPI_Request sends[2];
+	MPI_Status status;
+	int out = me, in, found;
+
+	MPI_Isend(&out, 1, MPI_INT, right_of(1), 12, MPI_COMM_WORLD, &sends[0]);
+	MPI_Isend(&out, 1, MPI_INT, right_of(1), 13, MPI_COMM_WORLD, &sends[1]);
+	MPI_Recv(&in, 1, MPI_INT, left_of(1), 13, MPI_COMM_WORLD, &status);
+	MPI_Iprobe(MPI_ANY_SOURCE, 12, MPI_COMM_WORLD, &found, &status);
+	expect(found && status.MPI_SOURCE == left_of(1));
+	MPI_Iprobe(MPI_ANY_SOURCE, 12, MPI_COMM_WORLD, &found, &status);
+	expect(found && status.MPI_SOURCE == left_of(1));
+	MPI_Recv(&in, 1, MPI_INT, MPI_ANY_SOURCE, 12, MPI_COMM_WORLD, &status);
+	expect(in == left_of(1));
+	MPI_Waitall(2, sends, MPI_STATUSES_IGNORE);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
 bool test_probe(void)
 {
 	MPI_Message message;
@@ -350,6 +370,8 @@ bool test_probe(void)
 	}
 	for (int round = 0; round < (small ? 20 : 200); round++)
 		probe_anyone();
+	for (int round = 0; round < 20; round++)
+		probe_once();
 	MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, &status);
 	expect(!found);
 	MPI_Mprobe(MPI_PROC_NULL, 1, MPI_COMM_WORLD, &message, &status);
