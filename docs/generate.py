@@ -41,6 +41,7 @@ from reference.sources import (
     wide_lines,
     wrong_externals,
     wrong_functions,
+    wrong_heads,
     wrong_includes,
     wrong_lines,
 )
@@ -54,8 +55,8 @@ def check(tables: Tables) -> int:
         document = ROOT / name
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
     wrong += [*unnamed_files(), *wrong_lines(), *wide_lines(), *long_signatures(), *wrong_includes()]
-    wrong += [*wrong_functions(), *wrong_externals(), *twice_defined(), *wrong_protocol()]
-    wrong += [*wrong_layouts(tables), *wrong_changes(tables)]
+    wrong += [*wrong_functions(), *wrong_externals(), *wrong_heads(), *twice_defined()]
+    wrong += [*wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mx_askers - who has asked for an endpoint: from addresses of Thole to the names of MX behind
+ * mx_clients - who has asked for an endpoint: from addresses of Thole to the names of MX behind
  * them.
  *
  * A table for one entry of the directory, found by hashing, that grows up to a bound; beyond it the
@@ -26,7 +26,7 @@ struct mxi_client; /* a row; in mx_clients.c */
 
 struct mxi_clients {
 	struct mxi_client *rows; /* its own; NULL: none yet */
-	uint32_t *heads;         /* as many as there is room for: the first row of each hash, or ASKER_NONE */
+	uint32_t *heads;         /* as many as there is room for: the first row of each hash, or client_none */
 	uint32_t count, room;    /* rows in use, and how many there is memory for */
 	uint64_t key[2];         /* of the hash: who may ask cannot choose addresses that all have the same */
 	uint32_t oldest;         /* the next to make room once count is MXI_CLIENTS_MAX */

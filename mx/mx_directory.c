@@ -331,9 +331,9 @@ static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 }
 
 /* Settings are those of the first entry. */
-static mx_return_t mxi_directory_poll_around(void)
+static mx_return_t mxi_directory_look_around(void)
 {
-	if (mxi_world_poll(&directory.world, list_empty(&directory.entries)) != 0)
+	if (mxi_world_look(&directory.world, list_empty(&directory.entries)) != 0)
 		return MX_NO_RESOURCES;
 	mxi_directory_group_join();
 	return MX_SUCCESS;
@@ -341,7 +341,7 @@ static mx_return_t mxi_directory_poll_around(void)
 
 static mx_return_t mxi_directory_entry_claim(struct mxi_entry *entry)
 {
-	mx_return_t code = mxi_directory_poll_around();
+	mx_return_t code = mxi_directory_look_around();
 
 	if (code == MX_SUCCESS)
 		code = mxi_directory_bind_local(entry);

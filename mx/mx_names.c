@@ -193,7 +193,7 @@ static bool mxi_names_search_boards(struct wanted *wanted, const struct mxi_boar
 }
 
 /* Wherever it may be known, the nearest first. */
-static bool mxi_names_poll_up(struct wanted *wanted)
+static bool mxi_names_look_up(struct wanted *wanted)
 {
 	struct mxi_board boards[MXI_BOARDS_MAX];
 	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
@@ -211,7 +211,7 @@ mx_return_t mxi_names_to_nic(const char *name, uint64_t *nic_id_p)
 {
 	struct wanted wanted;
 
-	if (!mxi_names_wanted_name(&wanted, name) || !mxi_names_poll_up(&wanted)) {
+	if (!mxi_names_wanted_name(&wanted, name) || !mxi_names_look_up(&wanted)) {
 		error_set(THOLE_ERR_NOT_FOUND,
 			  "no board is named \"%.80s\": neither here, nor in the file of the option "
 			  "mx_hosts, and no host says so",
@@ -226,7 +226,7 @@ mx_return_t mxi_names_of_nic(uint64_t nic_id, char name[MX_MAX_HOSTNAME_LEN])
 {
 	struct wanted wanted = {.nic_id = nic_id};
 
-	if (nic_id == 0 || !mxi_names_poll_up(&wanted)) {
+	if (nic_id == 0 || !mxi_names_look_up(&wanted)) {
 		error_set(THOLE_ERR_NOT_FOUND,
 			  "no board has the NIC id %012llx: neither here, nor in the file of the "
 			  "option mx_hosts, and no host says so",

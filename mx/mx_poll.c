@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mx_look - all calls that look for something that is done or has come: test, wait, peek and
+/* mx_poll - all calls that look for something that is done or has come: test, wait, peek and
  * probe. */
 #include "mx_error.h"
 #include "mx_handler.h"

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-int mxi_world_poll(struct mxi_world *world, bool all)
+int mxi_world_look(struct mxi_world *world, bool all)
 {
 	int error = all ? mxi_setting_load(&world->settings) : 0;
 

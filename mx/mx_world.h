@@ -19,7 +19,7 @@ struct mxi_world {
 };
 
 /* Look at the boards, and where all is true at the settings. Errors: THOLE_ERR_ARGUMENT. */
-int mxi_world_poll(struct mxi_world *world, bool all);
+int mxi_world_look(struct mxi_world *world, bool all);
 
 /* The board of this host with a NIC id; NULL: it is none of this host's. */
 const struct mxi_board *mxi_world_board(const struct mxi_world *world, uint64_t nic_id);

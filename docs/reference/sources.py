@@ -105,6 +105,15 @@ def twice_defined() -> Iterator[str]:
                     yield f"{path.relative_to(ROOT)} defines {name}(), as {home} does"
 
 
+def wrong_heads() -> Iterator[str]:
+    """A head comment that begins with a name begins with the file's own."""
+    for folder in ("src", "sim", "provider", "mx", "kernel", "tools", "include"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            head = re.match(r"/\* SPDX[^\n]*\n/\*(?:\n \*)? (\w+)(?:\.[ch])?(?: -|:) ", path.read_text())
+            if head and head[1] != path.stem:
+                yield f"{path.relative_to(ROOT)} calls itself {head[1]} in its first comment"
+
+
 # What is of a file by another name: its family's, or that of a layer above which it stands in for.
 EXTERNALS = {
     "link_udp.c": r"udp_\w+",

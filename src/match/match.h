@@ -198,11 +198,6 @@ static inline struct match_receive *match_receive_next(const struct match *match
 	return node ? container_of(node, struct match_receive, posted) : NULL;
 }
 
-static inline uint32_t match_receive_count(const struct match *match)
-{
-	return match->receive_count;
-}
-
 /* ---- Unexpected messages ------------------------------------------------------------------- */
 
 /* Append an unexpected message. */
@@ -239,21 +234,6 @@ static inline struct match_message *match_find(struct match *match, uint32_t sou
 	if (match->message_count == 1)
 		return NULL;
 	return match_find_search(match, source, tag, mask);
-}
-
-/* As match_receive_next, for unexpected messages. */
-static inline struct match_message *match_message_next(const struct match *match,
-						       const struct match_message *message)
-{
-	struct list_node *node =
-		list_next(&match->messages, message ? &message->arrived : &match->messages);
-
-	return node ? container_of(node, struct match_message, arrived) : NULL;
-}
-
-static inline uint32_t match_message_count(const struct match *match)
-{
-	return match->message_count;
 }
 
 #endif /* MATCH_MATCH_H */
