@@ -27,6 +27,7 @@ def program(build: Path, name: str) -> Path:
     return path
 
 
+@pytest.mark.quick_on("6.12")
 def test_bed(cards_guest: Run, build: Path) -> None:
     """Two adapters at the ends of one wire move bytes by each kind of work, without anything of Thole's."""
     moved = "cat /sys/class/net/va/statistics/[rt]x_bytes >/out/bytes"
@@ -74,6 +75,7 @@ def test_messages(cards_guest: Run, build: Path) -> None:
     assert seen["queues_broken"] == seen["verbs_over"] == seen["bad_records"] == 0
 
 
+@pytest.mark.quick_on("6.12")
 def test_perf(cards: guests.Bed, build: Path, cards_guest: Run, tmp_path: Path) -> None:
     """`thole perf` measures the adapter beside UDP in one run, and says what each really went by."""
     thole = shlex.join(Pair(cards, build, tmp_path).thole)
