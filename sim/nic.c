@@ -659,6 +659,8 @@ static int nic_post(struct nic_queue *base, const struct nic_work *posted)
 		memcpy(work->segments, posted->segments, posted->count * sizeof(*posted->segments));
 	for (uint32_t i = 0; i < posted->count; i++)
 		work->length += posted->segments[i].length;
+	if (work->length > nic->nic.limits.length_max)
+		world_fail(queue->fabric->world, "a work of %u bytes is posted", work->length);
 	if (posted->flags & NIC_POST_INLINE) {
 		uint8_t *copy = sim_alloc(work->length + 1);
 

@@ -379,6 +379,16 @@ static int post_or_refuse(struct nic_queue *queue, const struct nic_work *work)
 	return status ? status : usual->post(queue, work);
 }
 
+/* A read is no longer than the adapter's works may be. */
+static void test_short_works(void **state)
+{
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	bench.process[1]->nic->nic.limits.length_max = 100000;
+	message(0, 1, 0, BYTES);
+	end();
+}
+
 /* What the adapter does not take goes later, or by the next queue, and what comes behind it does not overtake it. */
 static void test_post_refused(void **state)
 {
@@ -1239,6 +1249,7 @@ int main(void)
 		cmocka_unit_test(test_never_looks),
 		cmocka_unit_test(test_next_queue),
 		cmocka_unit_test(test_many_reads),
+		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_sender_leaves),

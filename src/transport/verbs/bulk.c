@@ -424,12 +424,20 @@ static void fetch_pipeline(struct verbs_fetch *fetch)
 	list_push_back(&fetch->pair->card->hungry, &fetch->hungry);
 }
 
+/* Bytes of its next read. */
+static uint32_t read_length(const struct verbs_fetch *fetch)
+{
+	uint64_t left = fetch->length - fetch->at, most = fetch->pair->card->nic->limits.length_max;
+
+	if (most > CARD_READ)
+		most = CARD_READ;
+	return (uint32_t)(left < most ? left : most);
+}
+
 static void fetch_read(struct verbs_fetch *fetch)
 {
 	struct pair *pair = fetch->pair;
-	uint64_t left = fetch->length - fetch->at;
-	struct nic_segment segment = {(char *)fetch->job->vector->segments->iov_base + fetch->at,
-				      (uint32_t)(left < CARD_READ ? left : CARD_READ),
+	struct nic_segment segment = {(char *)fetch->job->vector->segments->iov_base + fetch->at, read_length(fetch),
 				      registration_of(fetch->here)->local_key};
 	struct nic_work work = {
 		.operation = NIC_READ, .count = 1, .segments = &segment, .remote_key = fetch->there.key,

@@ -40,7 +40,7 @@ enum card_limits {
 	CARD_EARLY_MAX = 4,         /* first chunks that are copied before they are asked for */
 	CARD_TRANSFERS = 1 << 16,
 	CARD_LENT_MAX = 1 << 10,    /* windows that peers may read now */
-	CARD_READ = 16 << 20,       /* bytes of a read */
+	CARD_READ = 16 << 20,       /* bytes of a read, at most */
 	CARD_SILENT = 15,           /* works of a queue one after the other whose end is not reported */
 };
 

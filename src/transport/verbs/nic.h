@@ -41,10 +41,8 @@ struct nic_queue;
 enum nic_can {
 	NIC_CAN_IMM = 1 << 0,       /* write with immediate data, which takes a receive at the peer */
 	NIC_CAN_READ = 1 << 1,
-	NIC_CAN_ATOMIC = 1 << 2,    /* fetch-add and compare-and-swap of 8 bytes, atomic to other adapters' ones, */
-	NIC_CAN_COHERENT = 1 << 3,  /* and to this host's processors */
+	NIC_CAN_ATOMIC = 1 << 2,    /* fetch-add and compare-and-swap of 8 bytes, atomic to other adapters' ones */
 	NIC_CAN_PAGE_FAULT = 1 << 4, /* (ODP) memory registered with NIC_ACCESS_PAGED follows the mapping */
-	NIC_CAN_SLEEP = 1 << 5,     /* arm works */
 	/* The bytes of one write arrive in order of their addresses: who sees the last 8, aligned, sees all. */
 	NIC_ORDERED = 1 << 6,
 };

@@ -68,7 +68,7 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 	uint32_t entries = (uint32_t)device->max_cqe > receives ? (uint32_t)device->max_cqe - receives : 0;
 
 	port->limits = (struct nic_limits){
-		.can = NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_SLEEP,
+		.can = NIC_CAN_IMM | NIC_CAN_READ,
 		.queues = least(least(QUEUES_MAX, (uint64_t)device->max_qp), entries / (works ? works : 1)),
 		.works = works,
 		.reads = least(READS_MAX, (uint64_t)device->max_qp_init_rd_atom),
@@ -81,8 +81,6 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 	};
 	if (device->atomic_cap != IBV_ATOMIC_NONE)
 		port->limits.can |= NIC_CAN_ATOMIC;
-	if (device->atomic_cap == IBV_ATOMIC_GLOB)
-		port->limits.can |= NIC_CAN_COHERENT;
 	port->paging = paging->general_caps & IBV_ODP_SUPPORT &&
 		       (paging->per_transport_caps.rc_odp_caps & paged) == paged;
 	/* Soft-RoCE's copy from and to the beginning of a page, wherever in it the bytes are: from Linux 6.15 to 7.3 at
