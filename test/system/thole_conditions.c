@@ -9,8 +9,12 @@
  * call Thole for a while waits for a word in shared memory, not for a time.
  */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <stddef.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "ranks.h"
 
@@ -678,6 +682,46 @@ static void huge(int self)
 	munmap(bytes, length);
 }
 
+static void accept_refuse(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_accept4, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+}
+
+/* Who may take no connections: whoever sends to it is told that it is lost, and does not wait for an answer. */
+static void no_accept(int self)
+{
+	struct thole_endpoint *endpoint;
+	struct thole_completion completion;
+	struct thole_request *request;
+	uint32_t peers[2];
+	uint64_t number = 0;
+
+	if (self == 1)
+		accept_refuse();
+	endpoint = endpoint_open(NULL, NULL, THOLE_THREAD_SINGLE);
+	ranks_meet(endpoint, peers);
+	if (self == 0) {
+		CHECK_EQUAL(thole_recv(endpoint, peers[1], &number, sizeof(number), 1, ~UINT64_C(0), 0, NULL, &request),
+			    0);
+		CHECK_EQUAL(thole_send(endpoint, peers[1], &number, sizeof(number), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+		CHECK_EQUAL(thole_wait(endpoint, request, -1, &completion), 0);
+		CHECK_EQUAL(completion.status, THOLE_ERR_PEER);
+		word_set(0, 1);
+	}
+	while (!word(0))
+		thole_progress(endpoint);
+	thole_endpoint_close(endpoint);
+}
+
 static const struct {
 	const char *name;
 	int ranks;
@@ -696,6 +740,7 @@ static const struct {
 	{"many", 2, many},
 	{"flood", 2, flood},
 	{"huge", 2, huge},
+	{"no-accept", 2, no_accept},
 };
 
 int main(int argc, char **argv)

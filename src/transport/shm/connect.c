@@ -182,6 +182,14 @@ static void connect_turn_away(struct transport_owner *owner)
 	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
 }
 
+/* No connection will ever be taken: the kernel refuses the call itself (seccomp). Who waits at the listener, and who
+ * comes later, learns it as it would of a process that has ended. */
+static void connect_refuse_all(struct transport_owner *owner)
+{
+	transport_count(owner, COUNTER_REFUSED);
+	watch_close(&shm_of(owner)->listener);
+}
+
 /* Take up to EVENT_BURST connections that wait at the listener, and their greetings. Returns how many there were. */
 static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 {
@@ -196,6 +204,8 @@ static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE)
 				connect_turn_away(owner);
+			else if (errno == ENOSYS || errno == EPERM || errno == EACCES)
+				connect_refuse_all(owner);
 			break;
 		}
 		watch = malloc(sizeof(*watch));
