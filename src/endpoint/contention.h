@@ -42,7 +42,8 @@ struct contention {
 	uint64_t polled_ns; /* the last idle poll that read the clock */
 	uint64_t asked_ns;  /* when the kernel was last asked (0: not yet), */
 	struct contention_usage usage; /* and what it said */
-	uint64_t ran_ns;    /* what the thread had run when its caller was last told that there is nothing */
+	uint64_t told_ns;   /* when its caller was last answered here, */
+	uint64_t ran_ns;    /* and what the thread had run when that was last told that there is nothing */
 	uint32_t losses;    /* one after the other, without much between */
 	uint32_t sleeps;    /* still to be taken */
 	uint32_t bought;    /* by the last loss */
@@ -94,6 +95,13 @@ static inline bool contention_sleeps(const struct contention *contention)
 	return contention->sleeps > 0;
 }
 
+/* Whether a caller is back so soon after an answer that it cannot have computed. Says so without the time that the
+ * thread has run, which takes a system call; else contention_waits decides. */
+static inline bool contention_is_back(const struct contention *contention, uint64_t now_ns)
+{
+	return now_ns - contention->told_ns < CONTENTION_WAITING_NS;
+}
+
 /* It has run so long, and is about to be told: whether it waits, having done nothing since it was told last. */
 static inline bool contention_waits(const struct contention *contention, uint64_t run_ns)
 {
@@ -111,6 +119,12 @@ static inline bool contention_slept(struct contention *contention, uint32_t foun
 static inline void contention_awake(struct contention *contention, const struct contention_usage *usage)
 {
 	contention->usage.left = usage->left;
+}
+
+/* The caller gets an answer; if that is that there is nothing, contention_told follows. */
+static inline void contention_answered(struct contention *contention, uint64_t now_ns)
+{
+	contention->told_ns = now_ns;
 }
 
 static inline void contention_told(struct contention *contention, uint64_t run_ns)

@@ -404,7 +404,7 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 	struct contention_usage usage;
 	int n = 0;
 
-	if (contention_waits(contention, clock_thread_ns())) {
+	if (contention_is_back(contention, start_ns) || contention_waits(contention, clock_thread_ns())) {
 		while (n == 0 && now_ns - start_ns < CONTENTION_SPIN_NS) {
 			cpu_pause();
 			n = endpoint_poll(endpoint);
@@ -419,7 +419,9 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 			n = endpoint_poll(endpoint);
 		}
 	}
-	contention_told(contention, clock_thread_ns());
+	contention_answered(contention, clock_now_ns());
+	if (n == 0)
+		contention_told(contention, clock_thread_ns());
 	return n;
 }
 

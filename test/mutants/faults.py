@@ -1145,8 +1145,20 @@ FAULTS = [
     Fault(
         "who computes is made to sleep",
         WAIT,
-        "if (contention_waits(contention, clock_thread_ns())) {",
+        "if (contention_is_back(contention, start_ns) || contention_waits(contention, clock_thread_ns())) {",
         "if (true) {",
+    ),
+    Fault(
+        "beside strangers the kernel is asked about each answer",
+        WAIT,
+        "contention_is_back(contention, start_ns) || ",
+        "",
+    ),
+    Fault(
+        "beside strangers the kernel is asked after each answer",
+        WAIT,
+        "\tif (n == 0)\n\t\tcontention_told(",
+        "\tcontention_told(",
     ),
     # ---- Rings
     Fault(

@@ -171,12 +171,25 @@ enum { LONG = 1000 }; /* polls */
 
 static uint64_t clock_ns, run_ns, computed_ns;
 static long taken;
+static unsigned asked; /* how often for what the thread has run, which is a system call */
 static const struct thole_endpoint *sleeper;
+static struct pair *answering; /* b sends a byte as soon as anybody looks at the clock */
 
 int __real_clock_gettime(clockid_t id, struct timespec *now);
 int __wrap_clock_gettime(clockid_t id, struct timespec *now);
 int __real_getrusage(__rusage_who_t who, struct rusage *usage);
 int __wrap_getrusage(__rusage_who_t who, struct rusage *usage);
+
+static char byte;
+
+static void answer(void)
+{
+	struct pair *pair = answering;
+
+	answering = NULL;
+	if (pair)
+		assert_int_equal(thole_send(pair->b, pair->b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+}
 
 /* Each look at the clock takes 100 ns; the thread runs only where a test says so. */
 int __wrap_clock_gettime(clockid_t id, struct timespec *now)
@@ -186,6 +199,8 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 	if (clock_ns == 0)
 		return __real_clock_gettime(id, now);
 	clock_ns += 100;
+	asked += id == CLOCK_THREAD_CPUTIME_ID;
+	answer();
 	*now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 	return 0;
 }
@@ -222,8 +237,6 @@ static unsigned polls(struct thole_endpoint *endpoint, unsigned count)
 		slept += poll_sleeps(endpoint);
 	return slept;
 }
-
-static char byte;
 
 static struct thole_request *waiting_begin(struct pair *pair)
 {
@@ -293,6 +306,38 @@ static void endpoint__sleeps_of_ours_do_not_count(void **state)
 	waiting_end(&pair, receive);
 }
 
+/* As long as each answer comes while it looks, and it is back at once, it asks the kernel for nothing. */
+static void endpoint__asks_nothing_while_answers_come(void **state)
+{
+	const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+	struct thole_completion done;
+	struct pair pair;
+	unsigned before;
+
+	(void)state;
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	receive = waiting_begin(&pair);
+	answering = &pair;
+	answer(); /* which connects them */
+	assert_int_equal(pair_finish(&pair, pair.a, receive, &done), 0);
+	receive = waiting_begin(&pair);
+	while (!poll_sleeps(pair.a))
+		;
+	before = asked;
+	for (int i = 0; i < LONG; i++) {
+		assert_true(contention_sleeps(&endpoint_of(pair.a)->contention));
+		answering = &pair;
+		if (thole_progress(pair.a) == 0) /* perhaps the end of a round of reads */
+			assert_int_equal(thole_progress(pair.a), 1);
+		assert_int_equal(thole_test(pair.a, receive, &done), 1);
+		receive = waiting_begin(&pair);
+	}
+	assert_in_range(asked - before, 0, 1); /* once about the absence before */
+	waiting_end(&pair, receive);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +350,7 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
 		cmocka_unit_test(endpoint__gives_nothing_away),
+		cmocka_unit_test(endpoint__asks_nothing_while_answers_come),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
