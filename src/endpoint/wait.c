@@ -32,7 +32,8 @@
 
 enum {
 	YIELD_POLLS = 100,      /* polls of rings between two yields where the core is shared */
-	MAINTAIN_NS = 20000,    /* between two maintenances while idle */
+	MAINTAIN_NS = 20000,    /* between two maintenances while idle, */
+	MAINTAIN_SHARED_NS = 100000, /* and where others of this job wait for the core: most of that time is theirs */
 	MAINTAIN_POLL = 16,     /* idle calls between two readings of the clock */
 	TEND_POLLS = 64,        /* of one thole_tend: who comes back waits for no more */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
@@ -170,7 +171,8 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 		return;
 	if (contention_absent(&endpoint_of(endpoint)->contention, now_ns))
 		endpoint_was_absent(endpoint, now_ns);
-	if (now_ns - endpoint_of(endpoint)->maintained_ns > MAINTAIN_NS)
+	if (now_ns - endpoint_of(endpoint)->maintained_ns >
+	    (uint64_t)(endpoint_shares(endpoint) ? MAINTAIN_SHARED_NS : MAINTAIN_NS))
 		endpoint_maintain(endpoint, now_ns);
 }
 
