@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`thole run`: start an unmodified MPI program so that its messages go over Thole."""
+"""What `thole run` sets, in which words of the command line, and what it warns of: all is decided, nothing is run."""
 
 from __future__ import annotations
 
