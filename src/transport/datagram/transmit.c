@@ -332,7 +332,6 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 {
 	struct connection *connection = connection_of(peer);
 	struct packet packet;
-	bool window = transmit_has_window(record);
 	uint32_t first, left = length;
 	struct cut cut;
 
@@ -343,7 +342,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	first = connection->out.next;
 	connection_packet(connection, &packet, PACKET_RECORD);
 	packet.message.record = *record;
-	if (window) {
+	if (transmit_has_window(record)) {
 		packet.message.record.arg[1] = 0; /* where our memory is, is none of another host's business */
 		if (!engine->naming->window(connection, &packet.message.record.arg[2]))
 			return THOLE_ERR_AGAIN;
@@ -388,9 +387,9 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		else
 			packet.message.record = (struct record){.kind = RECORD_PIECE};
 	}
-	if (window) /* it has no payload: the packet is still its own */
+	if (__builtin_expect(transmit_has_window(record), 0)) /* it has no payload: the packet is still its own */
 		handover_note(connection, &packet.message.record);
-	if (window && record->kind == RECORD_RTS && transmit_is_patient(connection))
+	if (record->kind == RECORD_RTS && transmit_is_patient(connection))
 		connection_patient(connection);
 	else
 		connection_dirty(connection);
