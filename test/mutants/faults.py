@@ -1418,14 +1418,26 @@ FAULTS = [
     Fault(
         "messages that cross go in pieces of a dialogue",
         RING,
-        "->crossed = record->credit",
-        "->crossed = 0 && record->credit",
+        "->crossed = unhandled > 0",
+        "->crossed = 0 && unhandled > 0",
     ),
     Fault(
         "of messages that crossed once all are said to cross",
         RING,
-        "->crossed = record->credit",
-        "->crossed |= record->credit",
+        "->crossed = unhandled > 0",
+        "->crossed |= unhandled > 0",
+    ),
+    Fault(
+        "windows that cross are dialogues",
+        RING,
+        "->crossed_several = unhandled >",
+        "->crossed_several = 0 && unhandled >",
+    ),
+    Fault(
+        "messages that cross one by one are streams",
+        RING,
+        "unhandled > link->out.produced - link->begun",
+        "unhandled > 0",
     ),
     Fault(
         "long messages that cross are read before they are written",
@@ -1462,8 +1474,8 @@ FAULTS = [
     Fault(
         "the first of many messages is of a dialogue",
         RING,
-        "ring_pace(peer, link->turns_long ? PACE_STREAM : PACE_DIALOGUE)",
-        "ring_pace(peer, PACE_DIALOGUE)",
+        "return link->turns_long || link->crossed_several",
+        "return link->crossed_several",
     ),
     Fault(
         "an answer of its own makes a stream of a dialogue",

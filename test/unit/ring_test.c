@@ -549,6 +549,58 @@ static void crossed__goes_in_longer_pieces(void **state)
 	pair_close(&pair);
 }
 
+/* Where several messages cross, both sides stream, from the first message of a window on. One alone each is a dialogue
+ * again. */
+static void crossed__windows_are_streams(void **state)
+{
+	static const char *const options[] = {"bulk=ring", "look_again=0", NULL};
+	enum { WINDOW = 3, LENGTH = 65536 };
+	struct thole_request *receives[2][WINDOW], *sends[2][WINDOW];
+	struct thole_completion completion;
+	char *to = malloc(2 * WINDOW * LENGTH);
+	struct pair pair, back;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+	for (int round = 0; round < 16; round++) {
+		int window = round < 8 ? WINDOW : 1;
+		uint64_t before[2] = {out_of(&pair)->produced, out_of(&back)->produced};
+
+		for (int i = 0; i < 2 * window; i++) {
+			const struct pair *way = i < window ? &pair : &back;
+			int side = i < window ? 0 : 1, k = i % window;
+
+			assert_int_equal(thole_recv(way->a, way->a_to_b, to + i * LENGTH, LENGTH, 7, UINT64_MAX, 0,
+						    NULL, &receives[side][k]), 0);
+			assert_int_equal(thole_send(way->a, way->a_to_b, to, LENGTH, 7, 0, 0, NULL, &sends[side][k]),
+					 0);
+		}
+		for (int side = 0; side < 2; side++) {
+			const struct ring_out *out = out_of(side ? &back : &pair);
+			bool stream = ring_slot(out->segment, before[side])->flags & RECORD_STREAM;
+
+			if (round > 1 && (round < 8 || round > 9))
+				assert_int_equal(stream, round < 8);
+		}
+		for (int i = 0; i < 2 * window; i++) {
+			const struct pair *way = i < window ? &pair : &back;
+
+			for (int n = 0; !thole_test(way->a, receives[i / window][i % window], &completion); n++) {
+				assert_true(n < 1000);
+				thole_progress(way->b);
+			}
+			assert_int_equal(completion.status, 0);
+		}
+		for (int i = 0; i < 2 * window; i++)
+			assert_int_equal(thole_test((i < window ? &pair : &back)->a, sends[i / window][i % window],
+						    &completion), 1);
+	}
+	free(to);
+	pair_close(&pair);
+}
+
 /* A poll ends with a message, since its receiver answers, but not in a stream. */
 static void take__ends_with_a_message(void **state)
 {
@@ -927,6 +979,7 @@ int main(void)
 		cmocka_unit_test(publish__not_amid_a_message),
 		cmocka_unit_test(crossed__each_writes_what_it_read),
 		cmocka_unit_test(crossed__goes_in_longer_pieces),
+		cmocka_unit_test(crossed__windows_are_streams),
 		cmocka_unit_test(take__ends_with_a_message),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),

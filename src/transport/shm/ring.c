@@ -284,6 +284,12 @@ static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 		peer->rendezvous_classes = &link->out.segment->rendezvous_classes[pace];
 }
 
+/* How what goes next to a peer that something has come from is taken. */
+static inline enum pace ring_answer_pace(const struct shm_peer *link)
+{
+	return link->turns_long || link->crossed_several ? PACE_STREAM : PACE_DIALOGUE;
+}
+
 /* A message has come, so what goes next is an answer. If many followed the last one, many will follow this one, and it
  * is the first of a stream: in a dialogue's way it would be learnt to take as long as those behind it. */
 static inline void ring_turn(struct transport_peer *peer)
@@ -293,7 +299,21 @@ static inline void ring_turn(struct transport_peer *peer)
 	if (link->turn > 0)
 		link->turns_long = link->turn >= TURN_LONG;
 	link->turn = 0;
-	ring_pace(peer, link->turns_long ? PACE_STREAM : PACE_DIALOGUE);
+	ring_pace(peer, ring_answer_pace(link));
+}
+
+/* The last record of a long message says what of ours its sender had not handled as it wrote that. A credit says less
+ * than that, where the answer borrows. */
+static void ring_cross(struct transport_peer *peer, const struct record *record)
+{
+	struct shm_peer *link = shm_link(peer);
+	uint64_t handled = record->kind == RECORD_PIECE ? record->imm : record->credit;
+	uint16_t unhandled = (uint16_t)(link->out.produced - handled);
+
+	link->crossed = unhandled > 0;
+	link->crossed_several = unhandled > link->out.produced - link->begun;
+	if (link->turn == 0)
+		ring_pace(peer, ring_answer_pace(link));
 }
 
 /* A piece of a message, or of an answer, is out. */
@@ -304,12 +324,14 @@ __attribute__((noinline)) static void ring_sent_piece(struct transport_peer *pee
 	bool more = sent < whole;
 
 	link->sent = more ? sent : 0;
-	if (record->kind != RECORD_PIECE)
+	if (record->kind != RECORD_PIECE) {
 		link->in_pieces = true;
-	else if (link->in_pieces)
+		link->begun = link->out.produced - 1;
+	} else if (link->in_pieces) {
 		link->in_pieces = more;
-	else
+	} else {
 		return; /* an answer's */
+	}
 	if (link->in_pieces)
 		return;
 	link->turn++;
@@ -506,6 +528,8 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	if (!outside || ring->lent_until != ring->produced + 1 || link->in.run_start == link->in.run_end)
 		ring_tell(&link->in);
 	slot->credit = (uint16_t)link->in.credited;
+	if (record->kind == RECORD_PIECE)
+		slot->imm = link->in.handled; /* ring_cross */
 	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
 	store_release(&slot->stamp, ring_stamp(ring->produced));
 	ring->produced += slots;
@@ -574,8 +598,8 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 	else if (!more)
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
 	ring->ended = piece && ring->alone && !more;
-	if (!more) /* the last piece says whether the peer had handled what was sent to it */
-		shm_link(peer)->crossed = record->credit != (uint16_t)shm_link(peer)->out.produced;
+	if (!more)
+		ring_cross(peer, record);
 }
 
 /* A record's private copy, since the producer could still write to the slot. */

@@ -26,7 +26,7 @@
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 7,
+	SEGMENT_VERSION = 8,
 	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
@@ -272,7 +272,9 @@ struct shm_peer {
 	uint32_t turn;            /* and so many since one was received */
 	bool in_pieces;           /* a message to it is not out to its end, */
 	uint64_t sent;            /* but so many bytes of it; else 0 */
-	bool crossed;             /* its last long message and ours crossed */
+	uint64_t begun;           /* the slot where the last message in pieces begins */
+	bool crossed;             /* its last long message and ours crossed, */
+	bool crossed_several;     /* several of ours: both sides stream */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
 	bool ended;               /* its process has */
