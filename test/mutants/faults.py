@@ -1303,7 +1303,13 @@ FAULTS = [
     Fault(
         "another user's process is let in",
         CONNECT,
-        " || credentials.uid != geteuid())",
+        "credentials.uid != shm->opened_by)",
+        "false)",
+    ),
+    Fault(
+        "who has another user since opening knows nobody any more",
+        CONNECT,
+        " && credentials.uid != shm->opened_by)",
         ")",
     ),
     Fault(

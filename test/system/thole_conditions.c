@@ -230,6 +230,25 @@ static void other_user(int self)
 	thole_endpoint_close(endpoint);
 }
 
+/* Both become another user between opening and connecting. */
+static void changed_user(int self)
+{
+	struct thole_endpoint *endpoint;
+	uint32_t peers[2];
+
+	if (geteuid() != 0)
+		_exit(RANKS_SKIP);
+	endpoint = endpoint_open(NULL, NULL, THOLE_THREAD_SINGLE);
+	ranks_meet(endpoint, peers);
+	CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ranks_barrier(endpoint);
+	exchanges(endpoint, peers[1 - self], self, 1 - self);
+	CHECK_EQUAL(ranks_counter(endpoint, "refused"), 0);
+	ranks_barrier(endpoint);
+	thole_endpoint_close(endpoint);
+}
+
 /* ---- A rank that computes -------------------------------------------------------------------------- */
 
 static bool one_copy_permitted(void)
@@ -731,6 +750,7 @@ static const struct {
 	{"pid-namespace", 2, pid_namespace},
 	{"network-namespace", 2, network_namespace},
 	{"other-user", 3, other_user},
+	{"changed-user", 2, changed_user},
 	{"computing", 3, computing},
 	{"computing-sender", 2, computing_sender},
 	{"computing-thread", 2, computing_thread},

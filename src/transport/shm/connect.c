@@ -88,12 +88,15 @@ static void watch_close(struct watch *watch)
 	watch->fd = -1;
 }
 
-static int socket_credentials(int fd, pid_t *pid_p)
+/* Whose process is at the other end: this one's user's, or of who it was when it opened its endpoint. A listener keeps
+ * the user that made it, whoever its process is by now. */
+static int socket_credentials(const struct shm *shm, int fd, pid_t *pid_p)
 {
 	struct ucred credentials;
 	socklen_t size = sizeof(credentials);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 || credentials.uid != geteuid())
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
+	    (credentials.uid != geteuid() && credentials.uid != shm->opened_by))
 		return THOLE_ERR_ACCESS;
 	*pid_p = credentials.pid;
 	return 0;
@@ -126,6 +129,7 @@ int connect_open(struct transport_owner *owner)
 	socklen_t length = connect_name(owner->parts.endpoint, &name);
 	int fd = connect_socket();
 
+	shm->opened_by = geteuid();
 	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
 	list_init(&shm->greetings);
 	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
@@ -209,7 +213,7 @@ static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 			break;
 		}
 		watch = malloc(sizeof(*watch));
-		if (!watch || socket_credentials(fd, &pid) != 0) {
+		if (!watch || socket_credentials(shm, fd, &pid) != 0) {
 			transport_count(owner, COUNTER_REFUSED);
 			close(fd);
 			free(watch);
@@ -443,7 +447,7 @@ static int connect_try(struct transport_peer *peer)
 			       ? THOLE_ERR_AGAIN
 			       : error_set(THOLE_ERR_PEER, "no process answers for %s: it has ended, or is of another "
 					   "network namespace", peer->address.text);
-	error = socket_credentials(link->watch_out.fd, &link->pid);
+	error = socket_credentials(shm_of(peer->owner), link->watch_out.fd, &link->pid);
 	if (error)
 		return error_set(THOLE_ERR_PEER, "%s belongs to another user", peer->address.text);
 	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0 ||

@@ -318,6 +318,7 @@ struct shm {
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
 	struct watch listener;
+	uid_t opened_by; /* the effective user then */
 	int spare_fd; /* for a connection that there is no descriptor for */
 	struct lendings lendings; /* memory of this process that peers map by the driver */
 	struct list_node greetings;
