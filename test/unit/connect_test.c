@@ -252,6 +252,30 @@ static void greeting__is_checked(void **state)
 	greet_close(&pair, -1);
 }
 
+/* A listener is of who opened it, also if its process has another user by now. */
+static void greeting__of_who_it_was(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *request;
+
+	(void)state;
+	for (int was = 0; was < 2; was++) {
+		struct pair pair;
+
+		pair_open(&pair, options);
+		greeted.foreign = true;
+		if (was) {
+			shm_of(&pair.a->base)->opened_by = shm_of(&pair.b->base)->opened_by = geteuid() + 1;
+			assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+		} else {
+			assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
+			assert_non_null(strstr(thole_detail(), "another user"));
+		}
+		greeted.foreign = false;
+		pair_close(&pair);
+	}
+}
+
 /* One ring from each peer, as long as it lives. */
 static void greeting__comes_once(void **state)
 {
@@ -799,6 +823,7 @@ int main(void)
 		cmocka_unit_test(shm__names_tell_no_id),
 		cmocka_unit_test(shm__nobody_is_there),
 		cmocka_unit_test(greeting__is_checked),
+		cmocka_unit_test(greeting__of_who_it_was),
 		cmocka_unit_test(greeting__comes_once),
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),
