@@ -560,6 +560,33 @@ static void case_limit(void)
 	CHECK(pages_pinned() == 40);
 }
 
+/* Room for three of them: which one gives way to the fourth. */
+static void case_order(void)
+{
+	static const uint32_t states[] = {THOLE_DRIVER_PINNED, THOLE_DRIVER_INVALID, THOLE_DRIVER_PINNED,
+					  THOLE_DRIVER_PINNED};
+	unsigned char *memory = memory_new(LENGTH), other[PAGE];
+	struct driver driver;
+	struct thole_driver_pin answer;
+	uint32_t ids[4];
+
+	become_other();
+	driver = driver_open();
+	for (unsigned i = 0; i < 4; i++) {
+		ids[i] = declare(&driver, memory + i * 20 * PAGE, 20 * PAGE, THOLE_DRIVER_WRITE);
+		CHECK(ids[i] && pin(&driver, ids[i], 20 * PAGE, 0, &answer) == 0);
+		if (i == 2) { /* the first is used again, by which the second is who has waited for longest */
+			CHECK(pages_pinned() == 60);
+			CHECK(copy(&driver, ids[0], 0, other, PAGE, 0) == 0);
+		}
+	}
+	CHECK(driver.shared->yielded == 20 && pages_pinned() == 60);
+	for (unsigned i = 0; i < 4; i++) {
+		CHECK(pin(&driver, ids[i], 0, 0, &answer) == 0);
+		CHECK(answer.state == states[i]);
+	}
+}
+
 static void case_arguments(void)
 {
 	struct bed bed = bed_new();
@@ -636,7 +663,7 @@ static const struct {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(fork), CASE(exec), CASE(exit), CASE(kill), CASE(userfault),
 	CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background), CASE(limit),
-	CASE(arguments), CASE(many), CASE(watch),
+	CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

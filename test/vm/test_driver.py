@@ -23,7 +23,7 @@ Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate fork exec exit kill userfault "
-    "swap shrink vector overlapping background limit arguments many watch"
+    "swap shrink vector overlapping background limit order arguments many watch"
 ).split()
 VIEWS = (
     "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
