@@ -6,6 +6,7 @@
  *
  * Needs /dev/thole, so guests run it (test/vm). Nothing here depends on how long something takes.
  */
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "ranks.h"
@@ -264,6 +265,46 @@ static void attached(int rank)
 	}
 }
 
+/* The owner unmaps one of two regions, and then is killed. */
+static void revoked(int rank)
+{
+	struct thole_endpoint *endpoint = endpoint_open(NULL);
+	uint32_t peers[RANKS_MAX];
+	struct thole_region *region;
+	unsigned char *views[2];
+	char *slots[2];
+
+	ranks_meet(endpoint, peers);
+	for (uint64_t i = 0; rank == 0 && i < 2; i++) {
+		slots[i] = slot_new();
+		ranks_fill(i, 0, slots[i], SLOT);
+		expose(endpoint, slots[i], SLOT, THOLE_ACCESS_ATTACH | THOLE_ACCESS_GET | THOLE_ACCESS_PUT,
+		       KEY_READ + i, &region);
+	}
+	ranks_barrier(endpoint);
+	for (uint64_t i = 0; rank == 1 && i < 2; i++) {
+		CHECK_EQUAL(attach(endpoint, peers[0], KEY_READ + i, 0, SLOT, 1, &views[i]), 0);
+		CHECK_EQUAL(ranks_compare(i, 0, views[i], SLOT), SLOT);
+	}
+	ranks_barrier(endpoint);
+	if (rank == 0)
+		CHECK(munmap(slots[0], SLOT) == 0);
+	ranks_barrier(endpoint);
+	if (rank == 1) {
+		memset(views[0], 0xee, SLOT); /* reaches nothing */
+		CHECK(!thole_attached(endpoint, views[0]));
+		CHECK_EQUAL(ranks_compare(1, 0, views[1], SLOT), SLOT);
+		CHECK(thole_attached(endpoint, views[1]));
+	}
+	ranks_barrier(endpoint);
+	if (rank == 0)
+		raise(SIGKILL);
+	while (thole_attached(endpoint, views[1]))
+		usleep(1000);
+	memset(views[1], 0xee, SLOT); /* nobody dies of it */
+	thole_endpoint_close(endpoint);
+}
+
 /* Without the driver there is a sentence. */
 static void missing(int rank)
 {
@@ -284,11 +325,14 @@ static void missing(int rank)
 static const struct {
 	const char *name;
 	ranks_body *body;
-} cases[] = {{"buffers", buffers}, {"learnt", learnt}, {"few", few}, {"hidden", hidden},
-	     {"attached", attached}, {"missing", missing}};
+	uint32_t killed; /* a bit for each rank that is */
+} cases[] = {{"buffers", buffers, 0},   {"learnt", learnt, 0},   {"few", few, 0},        {"hidden", hidden, 0},
+	     {"attached", attached, 0}, {"revoked", revoked, 1}, {"missing", missing, 0}};
 
 int main(int argc, char **argv)
 {
+	pid_t pids[2];
+
 	if (argc > 2)
 		seed = strtoull(argv[2], NULL, 0);
 	if (argc > 3)
@@ -296,8 +340,10 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		if (argc < 2)
 			printf("%s\n", cases[i].name);
-		else if (strcmp(cases[i].name, argv[1]) == 0)
-			return ranks_run(2, LIMIT_S, cases[i].body);
+		if (argc < 2 || strcmp(cases[i].name, argv[1]) != 0)
+			continue;
+		ranks_start(pids, 2, LIMIT_S, cases[i].body);
+		return ranks_wait(pids, 2, cases[i].killed);
 	}
 	return argc < 2 ? 0 : 2;
 }
