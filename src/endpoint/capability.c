@@ -154,7 +154,10 @@ static const struct {
 	{"raw_frames", "small messages to other hosts as raw Ethernet frames, in half the time of UDP", probe_raw},
 	{"udp_segmentation", "hand 64 KiB of frames to the kernel at once", probe_udp_segment},
 	{"udp_receive_offload", "and take as much from it", probe_udp_gro},
-	{"driver", "move large messages between hosts while programs compute, and see mappings change", probe_driver},
+	{"driver",
+	 "move large messages between hosts while programs compute, send small ones as raw frames, see mappings "
+	 "change, map memory of peers",
+	 probe_driver},
 	{"receive_buffers", "sockets that hold what several senders send at once", probe_receive_buffer},
 };
 
