@@ -696,17 +696,19 @@ static void buffer_post(struct sim_nic *nic, const struct nic_segment *segment, 
 	nic->receive_count++;
 }
 
-static int nic_post_receives(struct nic *base, const struct nic_segment *segments, const uint64_t *ids, unsigned count)
+static unsigned nic_post_receives(struct nic *base, const struct nic_segment *segments, const uint64_t *ids,
+				  unsigned count)
 {
 	struct sim_nic *nic = sim_nic_of(base);
+	unsigned room = base->limits.receives - nic->receive_count;
 
-	if (nic->receive_count + count > base->limits.receives)
-		return THOLE_ERR_AGAIN;
 	if (nic->gone)
-		return THOLE_ERR_SYSTEM;
+		return 0;
+	if (count > room)
+		count = room;
 	for (unsigned i = 0; i < count; i++)
 		buffer_post(nic, &segments[i], ids[i]);
-	return 0;
+	return count;
 }
 
 /* ---- Adapters ------------------------------------------------------------------------------------- */

@@ -2631,6 +2631,84 @@ FAULTS = [
         "return hint - hint / 6 <= seen && seen <= hint + hint / 6 ? hint : seen;",
         "return hint ? hint : seen;",
     ),
+    Fault(
+        "receives that a library refuses amid a list are taken for posted",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tcount = (unsigned)(bad - works); /* those before it were taken */",
+        "\t\tcount += 0 * (unsigned)(bad - works);",
+    ),
+    Fault(
+        "receives that a library has taken before it refused are free",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tcount = (unsigned)(bad - works); /* those before it were taken */",
+        "\t\treturn 0 * (unsigned)(bad - works);",
+    ),
+    Fault(
+        "a pair with the number of one that may have completions is taken",
+        "src/transport/verbs/nic_verbs.c",
+        "\tif (queue_find(verbs, queue->pair_number)) {",
+        "\tif (queue_find(verbs, queue->pair_number + 1)) {",
+    ),
+    Fault(
+        "a reason that the library returns is looked for in errno",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\terrno = error;\n\treturn error;",
+        "\t\treturn error;\n\treturn error;",
+    ),
+    Fault(
+        "a port's new address is told to nobody",
+        "src/transport/verbs/nic_verbs.c",
+        "\tif (port_renew(verbs->verbs, verbs->context, &verbs->port))",
+        "\tif (0 && port_renew(verbs->verbs, verbs->context, &verbs->port))",
+    ),
+    Fault(
+        "a completion queue that cannot be read is an empty one",
+        "src/transport/verbs/nic_verbs.c",
+        "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",
+        "",
+    ),
+    Fault(
+        "a pair that is not destroyed is as if it were",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tif (!pair_destroy(verbs, queue->pair))",
+        "\t\tif (!pair_destroy(verbs, queue->pair) && queue->verbs->gone)",
+    ),
+    Fault(
+        "that a device is gone is lost among other events",
+        "src/transport/verbs/nic_verbs.c",
+        "\telse if (verbs->events[EVENTS_MAX - 1] != NIC_EVENT_GONE)",
+        "\telse if (!verbs->gone)",
+    ),
+    Fault(
+        "an address beyond what a queue pair can name is chosen",
+        "src/transport/verbs/port.c",
+        " && i <= UINT8_MAX; i++)",
+        "; i++)",
+    ),
+    Fault(
+        "receives that the adapter refuses are lost",
+        "src/transport/verbs/card.c",
+        "\t\tcard->empty_count -= taken;",
+        "\t\tcard->empty_count -= n;",
+    ),
+    Fault(
+        "receives that the adapter refuses wait for one that is filled",
+        "src/transport/verbs/card.c",
+        "\tif (card->empty_count > 0 && card->empty_count >= card->empty_most)",
+        "\tif (card->empty_count > card->setup.receives)",
+    ),
+    Fault(
+        "what was posted to a new queue is posted again",
+        "src/transport/verbs/records.c",
+        "\t\tpair->again_at = slot->number + 1;",
+        "\t\tpair->again_at = 0;",
+    ),
+    Fault(
+        "a new queue gets only what the one before did not have",
+        "src/transport/verbs/pair.c",
+        "\tpair->again_at = 0;\n",
+        "",
+    ),
 ]
 
 

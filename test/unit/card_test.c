@@ -416,6 +416,100 @@ static void test_post_refused(void **state)
 	}
 }
 
+static unsigned receives_room = UINT32_MAX; /* that the adapter takes */
+
+static unsigned receives_or_fewer(struct nic *nic, const struct nic_segment *segments, const uint64_t *ids,
+				  unsigned count)
+{
+	unsigned taken = usual->post_receives(nic, segments, ids, count < receives_room ? count : receives_room);
+
+	receives_room -= taken;
+	return taken;
+}
+
+/* Receives that the adapter refuses for some time are posted later: none is lost, though nothing comes meanwhile. */
+static void test_receives_refused(void **state)
+{
+	enum { MESSAGES = 1000 };
+	const struct card *card;
+	struct nic_calls calls;
+	struct nic *nic;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	bench.ended = 0;
+	card = pair_of(&bench.process[1]->endpoint->peers[handle_of(1, 0)]->base)->card;
+	nic = &bench.process[1]->nic->nic;
+	usual = nic->calls;
+	calls = *usual;
+	calls.post_receives = receives_or_fewer;
+	nic->calls = &calls;
+	for (int i = 0; i < MESSAGES; i++) {
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0,
+					    NULL, NULL), 0);
+	}
+	receives_room = 5;
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 20 * MILLISECOND);
+	assert_int_equal(receives_room, 0);
+	assert_true(bench.ended < 2 * MESSAGES); /* there were no more receives than these */
+	receives_room = UINT32_MAX;
+	world_run(&bench.world, bench.world.now_ns + 20 * MILLISECOND);
+	assert_int_equal(bench.ended, 2 * MESSAGES);
+	assert_int_equal(bench.process[1]->nic->receive_count + card->empty_count, card->setup.receives);
+	nic->calls = usual;
+	end();
+}
+
+static unsigned posts, posts_room;
+
+static int post_and_count(struct nic_queue *queue, const struct nic_work *work)
+{
+	if (posts_room == 0)
+		return THOLE_ERR_AGAIN;
+	posts_room--;
+	posts++;
+	return usual->post(queue, work);
+}
+
+/* What goes again to a new queue goes once, also where that has room for a part at a time. */
+static void test_again_in_parts(void **state)
+{
+	enum { MESSAGES = 20, ROOM = 7 };
+	struct nic_calls calls;
+	struct pair *pair;
+	struct nic *nic;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	for (int i = 0; i < MESSAGES; i++)
+		message_within(0, 1, 4000, 50 * MICROSECOND);
+	nic = &bench.process[0]->nic->nic;
+	usual = nic->calls;
+	calls = *usual;
+	calls.post = post_and_count;
+	nic->calls = &calls;
+	pair = pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base);
+	pair->again = true; /* as if the queue were a new one, and the peer had not told of these */
+	posts = 0;
+	for (int i = 0; pair->again; i++) {
+		assert_true(i < MESSAGES);
+		posts_room = ROOM;
+		pair->again_at = i == 0 ? 0 : pair->again_at;
+		records_again(pair, 1, UINT16_MAX);
+	}
+	assert_int_equal(posts, MESSAGES);
+	nic->calls = usual;
+	world_run(&bench.world, UINT64_MAX);
+	assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 0);
+	message(0, 1, 0, 100);
+	end();
+}
+
 /* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
 static void begin_beside_by(enum choose_way way)
 {
@@ -1251,6 +1345,8 @@ int main(void)
 		cmocka_unit_test(test_many_reads),
 		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
+		cmocka_unit_test(test_receives_refused),
+		cmocka_unit_test(test_again_in_parts),
 		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_sender_leaves),
 		cmocka_unit_test(test_by_queue),

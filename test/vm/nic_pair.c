@@ -49,7 +49,7 @@ static void end_open(struct end *end, const char *device)
 		segments[i] = (struct nic_segment){end->slot[i], SLOT, end->slots.local_key};
 		ids[i] = 1000 + i;
 	}
-	NEED(end->nic->calls->post_receives(end->nic, segments, ids, RECEIVES) == 0);
+	NEED(end->nic->calls->post_receives(end->nic, segments, ids, RECEIVES) == RECEIVES);
 }
 
 static void end_begin(struct end *end, uint32_t number)
@@ -70,7 +70,7 @@ static void again(struct end *end, uint64_t id)
 {
 	struct nic_segment segment = {end->slot[id - 1000], SLOT, end->slots.local_key};
 
-	NEED(end->nic->calls->post_receives(end->nic, &segment, &id, 1) == 0);
+	NEED(end->nic->calls->post_receives(end->nic, &segment, &id, 1) == 1);
 }
 
 static int post(struct end *end, struct nic_work work, const void *from, uint32_t length)

@@ -81,19 +81,34 @@ static int card_register(struct card *card)
 	return error;
 }
 
+/* Post what is empty, the latest first. What the adapter refuses stays, and is tried again soon. */
+static void card_refill(struct card *card)
+{
+	struct nic_segment segments[NIC_RECEIVES_MAX];
+
+	while (card->empty_count > 0 && !card->gone) {
+		unsigned n = card->empty_count < NIC_RECEIVES_MAX ? card->empty_count : NIC_RECEIVES_MAX, taken;
+		uint64_t *ids = card->empty + card->empty_count - n;
+
+		for (unsigned i = 0; i < n; i++)
+			segments[i] = (struct nic_segment){card_received_at(card, (uint32_t)ids[i]), card->setup.slot,
+							   card->registered.local_key};
+		taken = card->nic->calls->post_receives(card->nic, segments, ids, n);
+		card->empty_count -= taken;
+		if (taken < n) {
+			memmove(ids, ids + taken, (n - taken) * sizeof(*ids));
+			card_wake(card, card->now_ns + CARD_REFUSED);
+			return;
+		}
+	}
+}
+
 /* Receives that were filled are posted again, several at a time. */
 void card_receive(struct card *card, uint32_t index)
 {
-	const struct card_setup *setup = &card->setup;
-
-	card->empty[card->empty_count] =
-		(struct nic_segment){card_received_at(card, index), setup->slot, card->registered.local_key};
-	card->empty_ids[card->empty_count++] = index;
-	if (card->empty_count < NIC_RECEIVES_MAX && card->empty_count < setup->receives / CARD_EMPTY)
-		return;
-	if (!card->gone)
-		card->nic->calls->post_receives(card->nic, card->empty, card->empty_ids, card->empty_count);
-	card->empty_count = 0;
+	card->empty[card->empty_count++] = index;
+	if (card->empty_count >= card->empty_most)
+		card_refill(card);
 }
 
 static int card_lay_out(struct card *card)
@@ -105,8 +120,11 @@ static int card_lay_out(struct card *card)
 	card->bays = calloc(setup->bays, sizeof(*card->bays));
 	card->landing_used = calloc(setup->bays, 1);
 	card->held = calloc(setup->receives, sizeof(*card->held));
-	if (!card->slots || !card->bays || !card->landing_used || !card->held)
+	card->empty = calloc(setup->receives, sizeof(*card->empty));
+	if (!card->slots || !card->bays || !card->landing_used || !card->held || !card->empty)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
+	card->empty_most = setup->receives / CARD_EMPTY < NIC_RECEIVES_MAX ? setup->receives / CARD_EMPTY
+									  : NIC_RECEIVES_MAX;
 	card->landing = bays + (uint64_t)setup->bays * setup->bay;
 	card->landing_free = setup->bays;
 	for (uint32_t i = 0; i < setup->slots; i++) {
@@ -119,7 +137,8 @@ static int card_lay_out(struct card *card)
 		list_push_back(&card->free_bays, &card->bays[i].node);
 	}
 	for (uint32_t i = 0; i < setup->receives; i++)
-		card_receive(card, i);
+		card->empty[card->empty_count++] = i;
+	card_refill(card);
 	return 0;
 }
 
@@ -138,6 +157,7 @@ static void card_free(struct card *card)
 	free(card->bays);
 	free(card->landing_used);
 	free(card->held);
+	free(card->empty);
 	free(card->memory);
 	free(card);
 }
@@ -398,6 +418,8 @@ int card_progress(struct card *card)
 	card_events(card);
 	if (card->timer_ns <= card->now_ns)
 		card_timer(card);
+	if (card->empty_count > 0 && card->empty_count >= card->empty_most)
+		card_refill(card);
 	n += card_turn(card);
 	access_turn(card);
 	bulk_verbs_feed(card);

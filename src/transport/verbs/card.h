@@ -53,6 +53,7 @@ enum card_times {
 	CARD_PROBE_TOLD = 250000000, /* and where only that is waited for that records were handled */
 	CARD_CROWDED = 1000000,     /* a queue is waited for so long, until one that is in use is closed, */
 	CARD_HELD = 4000000,        /* which was open for so long: else none of them gets anything done */
+	CARD_REFUSED = 1000000,     /* receives that the adapter has refused are posted again after it */
 	CARD_ENDED = 10000000,      /* what a peer that ends has sent is waited for so long */
 };
 
@@ -173,6 +174,7 @@ struct pair {
 	bool connected;             /* queue_connect was called */
 	bool wanted;                /* a queue, when the one that stops has */
 	bool again;                 /* what was sent has to go again */
+	uint64_t again_at;          /* from this number on: what is below was posted to the queue that is there */
 	bool dead;                  /* disconnected; its memory goes when its queue has stopped */
 	bool told;                  /* the upcall connected was made */
 	bool ending;                /* the peer's endpoint closes, with ended_at records sent */
@@ -328,9 +330,9 @@ struct card {
 	struct nic_memory registered_landing; /* which peers write to */
 	struct send_slot *slots;
 	struct bay *bays;           /* of staging */
-	struct nic_segment empty[NIC_RECEIVES_MAX]; /* receives that are to be posted */
-	uint64_t empty_ids[NIC_RECEIVES_MAX];
-	uint32_t empty_count;
+	uint64_t *empty;            /* receives that are to be posted: */
+	uint32_t empty_count;       /* so many of them, */
+	uint32_t empty_most;        /* with as many as these at once */
 	uint32_t *held;             /* by index of a receive that waits: that of the one behind it, one more; 0: none */
 	struct list_node free_slots, free_bays, early;
 	uint32_t free_slot_count;

@@ -168,9 +168,10 @@ struct nic_calls {
 
 	/* Errors: AGAIN (limits->works), PEER (it is broken), SYSTEM. */
 	int (*post)(struct nic_queue *queue, const struct nic_work *work);
-	/* Buffers for one receive each, of any queue; at most NIC_RECEIVES_MAX at a time. All or none. Errors: AGAIN
-	 * (limits->receives), SYSTEM. */
-	int (*post_receives)(struct nic *nic, const struct nic_segment *segments, const uint64_t *ids, unsigned count);
+	/* Buffers for one receive each, of any queue; at most NIC_RECEIVES_MAX at a time. Returns how many it has
+	 * taken, the first ones: fewer where it has limits->receives, or refuses them for now. */
+	unsigned (*post_receives)(struct nic *nic, const struct nic_segment *segments, const uint64_t *ids,
+				  unsigned count);
 	/* At most max completions, in order for each queue. Returns how many. */
 	unsigned (*poll)(struct nic *nic, struct nic_completion *completions, unsigned max);
 

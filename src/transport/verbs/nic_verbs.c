@@ -109,6 +109,25 @@ static struct nic_verbs *nic_verbs_of(struct nic *nic)
 	return container_of(nic, struct nic_verbs, nic);
 }
 
+/* ---- What is reported without being asked for ---------------------------------------------------------- */
+
+static void event_push(struct nic_verbs *verbs, enum nic_event event)
+{
+	if (verbs->event_count < EVENTS_MAX)
+		verbs->events[verbs->event_count++] = (uint8_t)event;
+	else if (verbs->events[EVENTS_MAX - 1] != NIC_EVENT_GONE)
+		verbs->events[EVENTS_MAX - 1] = verbs->gone ? NIC_EVENT_GONE : NIC_EVENT_LOST;
+}
+
+/* The device is gone, or as good as that. */
+static void nic_verbs_lose(struct nic_verbs *verbs)
+{
+	if (verbs->gone)
+		return;
+	verbs->gone = true;
+	event_push(verbs, NIC_EVENT_GONE);
+}
+
 /* ---- Names ---------------------------------------------------------------------------------------------- */
 
 enum name_layout {
@@ -188,6 +207,22 @@ static struct ibv_qp *pair_new(struct nic_verbs *verbs, uint32_t inline_max, str
 	return verbs->verbs->create_qp(verbs->domain, &wanted);
 }
 
+/* False: the adapter may go on to reach memory through it. */
+static bool pair_destroy(struct nic_verbs *verbs, struct ibv_qp *pair)
+{
+	return !pair || verbs->verbs->destroy_qp(pair) == 0;
+}
+
+/* Returns 0 or an errno, which not all libraries leave in errno, too. */
+static int pair_modify(const struct nic_verbs *verbs, struct ibv_qp *pair, struct ibv_qp_attr *attr, int mask)
+{
+	int error = verbs->verbs->modify_qp(pair, attr, mask);
+
+	if (error)
+		errno = error;
+	return error;
+}
+
 static int pair_begin(struct nic_verbs *verbs, struct ibv_qp *pair)
 {
 	struct ibv_qp_attr attr = {
@@ -197,8 +232,7 @@ static int pair_begin(struct nic_verbs *verbs, struct ibv_qp *pair)
 				   (verbs->nic.limits.can & NIC_CAN_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0),
 	};
 
-	return verbs->verbs->modify_qp(
-		pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return pair_modify(verbs, pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 /* It takes what the peer sends, */
@@ -220,10 +254,9 @@ static int pair_listen(struct nic_queue *queue, const struct nic_name *peer)
 	};
 
 	memcpy(attr.ah_attr.grh.dgid.raw, peer->bytes + NAME_AT_GID, sizeof(port->gid));
-	return queue->verbs->verbs->modify_qp(queue->pair, &attr,
-					      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-						      IBV_QP_MIN_RNR_TIMER);
+	return pair_modify(queue->verbs, queue->pair, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 /* and sends. */
@@ -239,9 +272,9 @@ static int pair_speak(struct nic_queue *queue, const struct nic_name *peer)
 		.rnr_retry = ROOM_TRIES,
 	};
 
-	return queue->verbs->verbs->modify_qp(queue->pair, &attr,
-					      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT |
-						      IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	return pair_modify(queue->verbs, queue->pair, &attr,
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT |
+				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
 }
 
 /* ---- Queues --------------------------------------------------------------------------------------------- */
@@ -264,12 +297,16 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	if (!queue->pair || pair_begin(verbs, queue->pair) != 0) {
 		error = errno == ENOMEM ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM;
 		error_set(error, "the adapter %s gives no queue pair beside %u: %m", nic->device, verbs->queues);
-		if (queue->pair)
-			verbs->verbs->destroy_qp(queue->pair);
+		pair_destroy(verbs, queue->pair);
 		free(queue);
 		return error;
 	}
 	queue->pair_number = queue->pair->qp_num;
+	if (queue_find(verbs, queue->pair_number)) { /* of one that was destroyed, which may have completions still */
+		pair_destroy(verbs, queue->pair);
+		free(queue);
+		return THOLE_ERR_AGAIN;
+	}
 	if (getrandom(&queue->own_sequence, sizeof(queue->own_sequence), 0) != sizeof(queue->own_sequence))
 		queue->own_sequence = queue->pair_number;
 	queue->own_sequence &= 0xffffff;
@@ -306,7 +343,7 @@ static void nic_verbs_queue_stop(struct nic_queue *queue)
 		return;
 	queue->last_receive = queue->state == QUEUE_NEW; /* it never took one */
 	/* if it fails the device is gone, or the pair: either way it ends */
-	(void)queue->verbs->verbs->modify_qp(queue->pair, &attr, IBV_QP_STATE);
+	(void)pair_modify(queue->verbs, queue->pair, &attr, IBV_QP_STATE);
 	queue->state = QUEUE_STOPPING;
 	queue->stop_ns = clock_now_ns();
 	list_push_back(&queue->verbs->stopping, &queue->node);
@@ -382,15 +419,17 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 	return 0;
 }
 
-static int nic_verbs_post_receives(struct nic *nic, const struct nic_segment *segments, const uint64_t *ids,
-				   unsigned count)
+static unsigned nic_verbs_post_receives(struct nic *nic, const struct nic_segment *segments, const uint64_t *ids,
+					unsigned count)
 {
 	struct nic_verbs *verbs = nic_verbs_of(nic);
 	struct ibv_sge places[NIC_RECEIVES_MAX];
-	struct ibv_recv_wr works[NIC_RECEIVES_MAX], *bad;
+	struct ibv_recv_wr works[NIC_RECEIVES_MAX], *bad = works;
 
-	if (verbs->receive_free_count < count)
-		return THOLE_ERR_AGAIN;
+	if (count > verbs->receive_free_count)
+		count = verbs->receive_free_count;
+	if (count == 0)
+		return 0;
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t index = verbs->receive_free[verbs->receive_free_count - 1 - i];
 
@@ -400,9 +439,9 @@ static int nic_verbs_post_receives(struct nic *nic, const struct nic_segment *se
 		verbs->receive_ids[index] = ids[i];
 	}
 	if (verbs->receives->context->ops.post_srq_recv(verbs->receives, works, &bad) != 0)
-		return THOLE_ERR_SYSTEM;
+		count = (unsigned)(bad - works); /* those before it were taken */
 	verbs->receive_free_count -= count;
-	return 0;
+	return count;
 }
 
 /* ---- Completions ---------------------------------------------------------------------------------------- */
@@ -493,18 +532,12 @@ static unsigned completions_take(struct nic_verbs *verbs, unsigned max)
 		else
 			sent(verbs, &wc[i]);
 	}
+	if (n < 0)
+		nic_verbs_lose(verbs);
 	return n > 0 ? (unsigned)n : 0;
 }
 
 /* ---- Events --------------------------------------------------------------------------------------------- */
-
-static void event_push(struct nic_verbs *verbs, enum nic_event event)
-{
-	if (verbs->event_count < EVENTS_MAX)
-		verbs->events[verbs->event_count++] = (uint8_t)event;
-	else
-		verbs->events[EVENTS_MAX - 1] = NIC_EVENT_LOST;
-}
 
 static void event_of_pair(const struct ibv_async_event *event)
 {
@@ -516,6 +549,13 @@ static void event_of_pair(const struct ibv_async_event *event)
 		queue->last_receive = true;
 	else if (queue->state == QUEUE_CONNECTED)
 		queue->state = QUEUE_BROKEN;
+}
+
+/* Who told peers of an address that the port has no more has them told of the new one, by new queues. */
+static void address_renew(struct nic_verbs *verbs)
+{
+	if (port_renew(verbs->verbs, verbs->context, &verbs->port))
+		event_push(verbs, NIC_EVENT_LOST);
 }
 
 static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *event)
@@ -534,16 +574,21 @@ static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *ev
 			event_push(verbs, NIC_EVENT_DOWN);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
-		if (ours)
+		if (ours) {
+			address_renew(verbs);
 			event_push(verbs, NIC_EVENT_UP);
+		}
+		break;
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		if (ours)
+			address_renew(verbs);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		verbs->gone = true;
-		event_push(verbs, NIC_EVENT_GONE);
-		break;
-	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_CQ_ERR: /* nothing comes by these any more, by whatever queue */
 	case IBV_EVENT_SRQ_ERR:
-		event_push(verbs, NIC_EVENT_LOST);
+		nic_verbs_lose(verbs);
 		break;
 	default:
 		break;
@@ -595,7 +640,8 @@ static void queue_end(struct nic_verbs *verbs)
 		events_read(verbs);
 		if (!queue_is_flushed(queue, clock_now_ns()))
 			return;
-		(void)verbs->verbs->destroy_qp(queue->pair);
+		if (!pair_destroy(verbs, queue->pair))
+			nic_verbs_lose(verbs); /* in the error state, as far as one can tell */
 		queue->pair = NULL;
 		return; /* what it has left in the completion queue comes first */
 	}
@@ -819,7 +865,7 @@ static int nic_verbs_try(struct nic_verbs *verbs)
 	if (pair_begin(verbs, pair) == 0 && verbs->verbs->query_qp_data_in_order &&
 	    verbs->verbs->query_qp_data_in_order(pair, IBV_WR_RDMA_WRITE, 0) == 1)
 		verbs->nic.limits.can |= NIC_ORDERED;
-	(void)verbs->verbs->destroy_qp(pair);
+	pair_destroy(verbs, pair);
 	return 0;
 }
 

@@ -184,6 +184,7 @@ static void pair_connect(struct pair *pair)
 	}
 	pair->connected = true;
 	pair->again = true;
+	pair->again_at = 0;
 }
 
 /* ---- Queues --------------------------------------------------------------------------------------- */

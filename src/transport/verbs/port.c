@@ -109,7 +109,7 @@ static void port_address(const struct ibverbs *verbs, struct ibv_context *contex
 {
 	int best = 0;
 
-	for (int i = 0; i < attr->gid_tbl_len; i++) {
+	for (int i = 0; i < attr->gid_tbl_len && i <= UINT8_MAX; i++) { /* queue pairs know no others */
 		struct ibv_gid_entry entry;
 
 		if (verbs->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) != 0 ||
@@ -126,6 +126,27 @@ static void port_address(const struct ibverbs *verbs, struct ibv_context *contex
 		if (port->kind == PORT_INFINIBAND)
 			return;
 	}
+}
+
+bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, struct port *port)
+{
+	struct port now = {.number = port->number};
+	struct ibv_port_attr attr;
+
+	if (ibverbs_port(verbs, context, port->number, &attr) != 0)
+		return false;
+	port_address(verbs, context, &attr, port->gid, &now);
+	if (now.kind == PORT_NONE)
+		return false;
+	if (attr.lid == port->lid && now.kind == port->kind && now.gid_index == port->gid_index &&
+	    memcmp(now.gid, port->gid, sizeof(now.gid)) == 0)
+		return false;
+	port->lid = attr.lid;
+	port->kind = now.kind;
+	port->gid_index = now.gid_index;
+	port->interface = now.interface;
+	memcpy(port->gid, now.gid, sizeof(port->gid));
+	return true;
 }
 
 /* False: it is none of an adapter's. */

@@ -49,6 +49,11 @@ static inline void port_page(struct port *port, bool use)
 	port->limits.can &= ~(uint32_t)NIC_CAN_PAGE_FAULT;
 	port->limits.can |= use && port->paging ? NIC_CAN_PAGE_FAULT : 0;
 }
+struct ibverbs;
+struct ibv_context;
+/* Its LID, its GID or where that stands may have changed; returns whether any of these has. A port without any GID
+ * keeps the one that it had. */
+bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, struct port *port);
 /* Open it as a struct nic. Errors: UNSUPPORTED, ACCESS, MEMORY, SYSTEM. */
 int port_open(const struct port *port, struct nic **nic_p);
 

@@ -241,9 +241,15 @@ void records_again(struct pair *pair, uint64_t expected, uint32_t share)
 	records_handled(pair, gap ? pair->next : expected);
 	if (pair->granted < expected + share)
 		pair->granted = expected + share;
-	for (struct list_node *node = list_first(&pair->sent); node; node = list_next(&pair->sent, node))
-		if (slot_post(pair, container_of(node, struct send_slot, node)) != 0)
+	for (struct list_node *node = list_first(&pair->sent); node; node = list_next(&pair->sent, node)) {
+		struct send_slot *slot = container_of(node, struct send_slot, node);
+
+		if (slot->number < pair->again_at)
+			continue; /* this queue has it: who posts it twice is told twice that it does not fly */
+		if (slot_post(pair, slot) != 0)
 			return;
+		pair->again_at = slot->number + 1;
+	}
 	pair->again = false;
 }
 

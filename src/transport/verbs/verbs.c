@@ -283,7 +283,8 @@ static void ways_look(struct card *card)
 static void verbs_event(void *arg, struct card *card, enum nic_event event)
 {
 	(void)arg;
-	card->down = event == NIC_EVENT_DOWN || event == NIC_EVENT_GONE;
+	if (event != NIC_EVENT_LOST)
+		card->down = card->gone || event == NIC_EVENT_DOWN;
 	for (uint32_t i = 0; i < card->pair_count; i++) {
 		struct pair *pair = card->pairs[i];
 

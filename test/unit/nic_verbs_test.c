@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_verbs over a libibverbs that is made up here: it takes what it is told to, gives what the test puts into it, and
+ * remembers what it was asked for. What real ones do is shown in guests; this one refuses.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "thole.h"
+#include "transport/verbs/ibverbs.h"
+#include "transport/verbs/port.h"
+#include "unit.h"
+
+enum { RECEIVES = 40, WORKS = 8, LIST = 64, PAIRS = 8 };
+
+static struct {
+	struct ibv_context context;
+	struct ibv_device device;
+	struct ibv_pd domain;
+	struct ibv_comp_channel channel;
+	struct ibv_cq completions;
+	struct ibv_srq receives;
+	struct ibv_mr region;
+	struct ibv_qp pairs[PAIRS];
+	unsigned pair_count;
+	uint32_t pair_number;          /* of the next pair; 0: counted */
+	struct ibv_wc wc[LIST];        /* what is to be polled */
+	unsigned wc_first, wc_count;
+	struct ibv_async_event events[LIST];
+	unsigned event_first, event_count;
+	unsigned room;                 /* for receives; what is posted lessens it */
+	uint64_t posted[LIST];         /* wr_ids of receives */
+	unsigned posted_count;
+	struct ibv_send_wr sent[LIST];
+	unsigned sent_count;
+	int send_error;
+	int modify_error[IBV_QPS_ERR + 1]; /* returned, by the state that is asked for, and not left in errno */
+	int poll_error, destroy_error;
+	unsigned destroyed;
+	int gids;                      /* in the table; the last one is the address */
+	uint16_t lid;
+	uint8_t address;               /* its last byte */
+	struct ibv_qp_attr listening;  /* what a pair was told to */
+} fake;
+
+/* ---- What libibverbs has ----------------------------------------------------------------------------------- */
+
+static struct ibv_device *devices[] = {&fake.device, NULL};
+
+static struct ibv_device **fake_devices(int *count)
+{
+	if (count)
+		*count = 1;
+	return devices;
+}
+
+static void fake_devices_free(struct ibv_device **list)
+{
+	assert_ptr_equal(list, devices);
+}
+
+static const char *fake_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+static int fake_poll(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	int n = 0;
+
+	assert_ptr_equal(cq, &fake.completions);
+	if (fake.poll_error)
+		return fake.poll_error;
+	while (n < max && fake.wc_first < fake.wc_count)
+		wc[n++] = fake.wc[fake.wc_first++];
+	return n;
+}
+
+static int fake_arm(struct ibv_cq *cq, int solicited)
+{
+	(void)cq, (void)solicited;
+	return 0;
+}
+
+static int fake_receive(struct ibv_srq *srq, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
+{
+	assert_ptr_equal(srq, &fake.receives);
+	for (; work; work = work->next) {
+		if (fake.room == 0) {
+			*bad = work;
+			return ENOMEM;
+		}
+		fake.room--;
+		fake.posted[fake.posted_count++ % LIST] = work->wr_id;
+	}
+	return 0;
+}
+
+static int fake_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	*bad = work;
+	if (fake.send_error)
+		return fake.send_error;
+	fake.sent[fake.sent_count++ % LIST] = *work;
+	return 0;
+}
+
+static struct ibv_context *fake_open(struct ibv_device *device)
+{
+	assert_ptr_equal(device, &fake.device);
+	fake.context.ops.poll_cq = fake_poll;
+	fake.context.ops.req_notify_cq = fake_arm;
+	fake.context.ops.post_srq_recv = fake_receive;
+	fake.context.ops.post_send = fake_send;
+	fake.context.async_fd = eventfd(0, EFD_CLOEXEC);
+	fake.context.cmd_fd = -1;
+	return &fake.context;
+}
+
+static int fake_close(struct ibv_context *context)
+{
+	close(context->async_fd);
+	return 0;
+}
+
+static int fake_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	struct ibv_port_attr *whole = (void *)attr;
+
+	(void)context;
+	assert_int_equal(port, 1);
+	whole->state = IBV_PORT_ACTIVE;
+	whole->lid = fake.lid;
+	whole->gid_tbl_len = fake.gids;
+	return 0;
+}
+
+static int fake_gid(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+		    uint32_t flags, size_t size)
+{
+	(void)context, (void)port, (void)flags, (void)size;
+	if ((int)index != fake.gids - 1)
+		return ENODATA;
+	*entry = (struct ibv_gid_entry){.gid_index = index, .gid_type = IBV_GID_TYPE_ROCE_V2};
+	memcpy(entry->gid.raw, (uint8_t[]){0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, fake.address}, 16);
+	return 0;
+}
+
+static struct ibv_pd *fake_domain(struct ibv_context *context)
+{
+	(void)context;
+	return &fake.domain;
+}
+
+static struct ibv_mr *fake_register(struct ibv_pd *domain, void *base, size_t length, int access)
+{
+	(void)domain, (void)base, (void)length, (void)access;
+	return &fake.region;
+}
+
+static struct ibv_comp_channel *fake_channel(struct ibv_context *context)
+{
+	fake.channel = (struct ibv_comp_channel){.context = context, .fd = eventfd(0, EFD_CLOEXEC)};
+	return &fake.channel;
+}
+
+static int fake_channel_end(struct ibv_comp_channel *channel)
+{
+	close(channel->fd);
+	return 0;
+}
+
+static struct ibv_cq *fake_completions(struct ibv_context *context, int entries, void *arg,
+				       struct ibv_comp_channel *channel, int vector)
+{
+	(void)entries, (void)arg, (void)channel, (void)vector;
+	fake.completions.context = context;
+	return &fake.completions;
+}
+
+static int fake_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **arg)
+{
+	(void)channel, (void)cq, (void)arg;
+	return -1;
+}
+
+static struct ibv_srq *fake_receives(struct ibv_pd *domain, struct ibv_srq_init_attr *attr)
+{
+	(void)domain;
+	fake.receives.context = &fake.context;
+	fake.room = attr->attr.max_wr;
+	return &fake.receives;
+}
+
+static struct ibv_qp *fake_pair(struct ibv_pd *domain, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *pair = &fake.pairs[fake.pair_count++ % PAIRS];
+
+	(void)domain;
+	*pair = (struct ibv_qp){.context = &fake.context, .qp_context = attr->qp_context,
+				.qp_num = fake.pair_number ? fake.pair_number : 100 + fake.pair_count};
+	return pair;
+}
+
+static int fake_modify(struct ibv_qp *pair, struct ibv_qp_attr *attr, int mask)
+{
+	(void)pair, (void)mask;
+	errno = 0;
+	if (attr->qp_state == IBV_QPS_RTR)
+		fake.listening = *attr;
+	return fake.modify_error[attr->qp_state];
+}
+
+static int fake_pair_end(struct ibv_qp *pair)
+{
+	(void)pair;
+	fake.destroyed++;
+	return fake.destroy_error;
+}
+
+static int fake_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	(void)context;
+	if (fake.event_first == fake.event_count)
+		return -1;
+	*event = fake.events[fake.event_first++];
+	return 0;
+}
+
+static int fake_nothing(void *thing)
+{
+	(void)thing;
+	return 0;
+}
+
+/* ---- How it is found --------------------------------------------------------------------------------------- */
+
+void *__wrap_dlopen(const char *name, int flags);
+void *__wrap_dlsym(void *handle, const char *name);
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+	(void)flags;
+	assert_string_equal(name, "libibverbs.so.1");
+	return &fake;
+}
+
+void *__wrap_dlsym(void *handle, const char *name)
+{
+	static const struct {
+		const char *name;
+		void (*function)(void);
+	} symbols[] = {
+#define FAKE(name, function) {"ibv_" #name, (void (*)(void))(function)}
+		FAKE(get_device_list, fake_devices), FAKE(free_device_list, fake_devices_free),
+		FAKE(get_device_name, fake_name), FAKE(open_device, fake_open), FAKE(close_device, fake_close),
+		FAKE(query_port, fake_query_port), FAKE(alloc_pd, fake_domain), FAKE(reg_mr, fake_register),
+		FAKE(create_comp_channel, fake_channel), FAKE(destroy_comp_channel, fake_channel_end),
+		FAKE(create_cq, fake_completions), FAKE(get_cq_event, fake_cq_event),
+		FAKE(create_srq, fake_receives), FAKE(create_qp, fake_pair), FAKE(modify_qp, fake_modify),
+		FAKE(destroy_qp, fake_pair_end), FAKE(get_async_event, fake_event),
+		{"_ibv_query_gid_ex", (void (*)(void))fake_gid},
+#undef FAKE
+	};
+	void (*function)(void) = (void (*)(void))fake_nothing;
+	void *found = NULL;
+
+	assert_ptr_equal(handle, &fake);
+	if (strcmp(name, "ibv_query_qp_data_in_order") == 0)
+		return NULL;
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++)
+		if (strcmp(symbols[i].name, name) == 0)
+			function = symbols[i].function;
+	memcpy(&found, &function, sizeof(found));
+	return found;
+}
+
+/* ---- An adapter --------------------------------------------------------------------------------------------- */
+
+static struct nic *nic;
+
+static int begin(void **state)
+{
+	struct port port = {.device = "fake0", .number = 1, .kind = PORT_ROCE2, .mtu_code = IBV_MTU_1024, .reads = 4,
+			    .gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .gid_index = 2,
+			    .limits = {.can = NIC_CAN_IMM | NIC_CAN_READ, .queues = 4, .works = WORKS, .reads = 4,
+				       .receives = RECEIVES, .segments = 8, .mtu = 1024}};
+
+	(void)state;
+	memset(&fake, 0, sizeof(fake));
+	strcpy(fake.device.name, "fake0");
+	fake.gids = 3;
+	fake.address = 1;
+	assert_int_equal(nic_verbs_open(&port, &nic), 0);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	nic->calls->close(nic);
+	return 0;
+}
+
+static struct nic_queue *queue_new(uint32_t number, struct nic_name *name_p)
+{
+	struct nic_queue *queue;
+
+	assert_int_equal(nic->calls->queue_new(nic, number, &queue, name_p), 0);
+	return queue;
+}
+
+static struct nic_queue *queue_connected(uint32_t number)
+{
+	struct nic_name name;
+	struct nic_queue *queue = queue_new(number, &name);
+
+	assert_int_equal(nic->calls->queue_connect(queue, &name), 0);
+	return queue;
+}
+
+static unsigned poll_all(struct nic_completion *completions, unsigned max)
+{
+	unsigned total = 0, n;
+
+	while ((n = nic->calls->poll(nic, completions + total, max - total)) > 0)
+		total += n;
+	return total;
+}
+
+/* Until it is freed; what comes meanwhile is of no interest. */
+static void queue_end(struct nic_queue *queue)
+{
+	struct nic_completion completion;
+
+	nic->calls->queue_stop(queue);
+	while (nic->calls->poll(nic, &completion, 1) == 0 || completion.operation != NIC_STOPPED)
+		;
+	nic->calls->queue_free(queue);
+}
+
+static unsigned receives_post(uint64_t first, unsigned count)
+{
+	struct nic_segment segments[NIC_RECEIVES_MAX] = {0};
+	uint64_t ids[NIC_RECEIVES_MAX];
+
+	for (unsigned i = 0; i < count; i++)
+		ids[i] = first + i;
+	return nic->calls->post_receives(nic, segments, ids, count);
+}
+
+/* The n-th receive that was posted has come. */
+static void receive_fill(unsigned n, uint32_t pair_number)
+{
+	fake.room++;
+	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.posted[n], .opcode = IBV_WC_RECV,
+						   .qp_num = pair_number, .byte_len = 5};
+}
+
+/* Of those that the library refuses amid a list, the ones before are posted, and the rest are free: each comes back by
+ * its own id, once, and there is room for as many as before. */
+static void test_receives_in_part(void **state)
+{
+	struct nic_completion completions[RECEIVES];
+
+	(void)state;
+	fake.room = 5;
+	assert_int_equal(receives_post(10, 12), 5);
+	assert_int_equal(receives_post(15, 3), 0);
+	for (unsigned i = 0; i < 5; i++)
+		receive_fill(i, 0);
+	assert_int_equal(poll_all(completions, RECEIVES), 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(completions[i].id, 10 + i);
+	fake.room = RECEIVES + 10; /* the library has more than it was asked for: nobody posts more than that */
+	fake.posted_count = fake.wc_first = fake.wc_count = 0;
+	for (unsigned i = 0; i < RECEIVES; i += 8)
+		assert_int_equal(receives_post(100 + i, 8), 8);
+	assert_int_equal(receives_post(200, 8), 0);
+	for (unsigned i = 0; i < RECEIVES; i++)
+		receive_fill(i, 0);
+	assert_int_equal(poll_all(completions, RECEIVES), RECEIVES);
+	for (unsigned i = 0; i < RECEIVES; i++)
+		assert_int_equal(completions[i].id, 100 + i);
+}
+
+/* A work that is refused leaves nothing behind: the next one takes its place. */
+static void test_work_refused(void **state)
+{
+	struct nic_work work = {.operation = NIC_SEND, .id = 7};
+	struct nic_queue *queue = queue_connected(3);
+	struct nic_completion completion;
+
+	(void)state;
+	fake.send_error = ENOMEM;
+	for (int i = 0; i < 2 * WORKS; i++)
+		assert_int_equal(nic->calls->post(queue, &work), THOLE_ERR_AGAIN);
+	fake.send_error = EINVAL;
+	assert_int_equal(nic->calls->post(queue, &work), THOLE_ERR_SYSTEM);
+	fake.send_error = 0;
+	work.id = 8;
+	assert_int_equal(nic->calls->post(queue, &work), 0);
+	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.sent[0].wr_id};
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.id, 8);
+	assert_int_equal(completion.queue, 3);
+	queue_end(queue);
+}
+
+/* A pair whose number is that of one that was destroyed, and may have completions still, is not taken. */
+static void test_number_again(void **state)
+{
+	struct nic_work work = {.operation = NIC_SEND, .id = 7};
+	struct nic_queue *first, *second;
+	struct nic_completion completion;
+	struct nic_name name;
+
+	(void)state;
+	fake.pair_number = 77;
+	first = queue_connected(1);
+	assert_int_equal(nic->calls->post(first, &work), 0);
+	assert_int_equal(nic->calls->queue_new(nic, 2, &second, &name), THOLE_ERR_AGAIN);
+	queue_end(first);
+	second = queue_new(2, &name);
+	assert_int_equal(nic->calls->queue_connect(second, &name), 0);
+	assert_int_equal(nic->calls->post(second, &work), 0);
+	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.sent[1].wr_id};
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.queue, 2);
+	queue_end(second);
+}
+
+/* The library's reason is what it returns: it need not be in errno. */
+static void test_connect_refused(void **state)
+{
+	struct nic_name name;
+	struct nic_queue *queue = queue_new(1, &name), *other;
+
+	(void)state;
+	fake.modify_error[IBV_QPS_RTR] = ENETUNREACH;
+	assert_int_equal(nic->calls->queue_connect(queue, &name), THOLE_ERR_ADDRESS);
+	fake.modify_error[IBV_QPS_RTR] = 0;
+	fake.modify_error[IBV_QPS_RTS] = EIO;
+	assert_int_equal(nic->calls->queue_connect(queue, &name), THOLE_ERR_SYSTEM);
+	assert_non_null(strstr(thole_detail(), strerror(EIO)));
+	fake.modify_error[IBV_QPS_INIT] = ENOMEM;
+	fake.destroyed = 0;
+	assert_int_equal(nic->calls->queue_new(nic, 2, &other, &name), THOLE_ERR_MEMORY);
+	assert_int_equal(fake.destroyed, 1);
+	queue_end(queue);
+}
+
+static void event(enum ibv_event_type type, int port)
+{
+	fake.events[fake.event_count++] = (struct ibv_async_event){.event_type = type, .element.port_num = port};
+}
+
+static enum nic_event next_event(void)
+{
+	return nic->calls->event(nic);
+}
+
+static void test_events(void **state)
+{
+	(void)state;
+	event(IBV_EVENT_PORT_ERR, 2); /* another port's */
+	event(IBV_EVENT_PORT_ERR, 1);
+	event(IBV_EVENT_PORT_ACTIVE, 1);
+	event(IBV_EVENT_SM_CHANGE, 1);
+	event(IBV_EVENT_DEVICE_FATAL, 0);
+	event(IBV_EVENT_CQ_ERR, 0); /* it is gone already */
+	assert_int_equal(next_event(), NIC_EVENT_DOWN);
+	assert_int_equal(next_event(), NIC_EVENT_UP);
+	assert_int_equal(next_event(), NIC_EVENT_GONE);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+}
+
+/* By a completion queue or a shared receive queue that has failed nothing comes any more, whatever queues are made. */
+static void test_queue_fails(void **state)
+{
+	(void)state;
+	event(IBV_EVENT_SRQ_ERR, 0);
+	assert_int_equal(next_event(), NIC_EVENT_GONE);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+}
+
+static void test_poll_fails(void **state)
+{
+	struct nic_completion completion;
+
+	(void)state;
+	fake.poll_error = -2;
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	assert_true(nic->calls->arm(nic)); /* nobody sleeps over it */
+	assert_int_equal(next_event(), NIC_EVENT_GONE);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+}
+
+static void test_pair_stays(void **state)
+{
+	(void)state;
+	fake.destroy_error = EBUSY;
+	queue_end(queue_connected(1));
+	assert_int_equal(next_event(), NIC_EVENT_GONE);
+}
+
+/* What is queued is bounded, and that the device is gone is never lost. */
+static void test_events_flood(void **state)
+{
+	unsigned n = 0;
+	enum nic_event got, last = NIC_EVENT_NONE;
+
+	(void)state;
+	for (int i = 0; i < 40; i++)
+		event(i % 2 ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 1);
+	event(IBV_EVENT_DEVICE_FATAL, 0);
+	event(IBV_EVENT_PORT_ERR, 1);
+	for (; (got = next_event()) != NIC_EVENT_NONE; n++)
+		last = got;
+	assert_int_equal(n, 16);
+	assert_int_equal(last, NIC_EVENT_GONE);
+}
+
+/* A port's address stands elsewhere, is another one, or is there no more: queues are made anew with the one that is,
+ * and are left as they are where nothing has changed. */
+static void test_address_changes(void **state)
+{
+	struct nic_name before, after;
+	struct nic_queue *queue;
+
+	(void)state;
+	queue_end(queue_new(1, &before));
+	event(IBV_EVENT_GID_CHANGE, 1);
+	event(IBV_EVENT_PORT_ACTIVE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_UP);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	fake.gids = 5;
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_LOST);
+	queue_end(queue_connected(1));
+	assert_int_equal(fake.listening.ah_attr.grh.sgid_index, 4);
+	fake.address = 9;
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_LOST);
+	queue = queue_new(1, &after);
+	assert_int_equal(after.bytes[31], 9);
+	queue_end(queue);
+	fake.lid = 33;
+	event(IBV_EVENT_LID_CHANGE, 2);
+	event(IBV_EVENT_LID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_LOST);
+	fake.gids = 300; /* a queue pair's index of it has one byte */
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		CASE(test_receives_in_part), CASE(test_work_refused), CASE(test_number_again),
+		CASE(test_connect_refused), CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
+		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
