@@ -162,6 +162,11 @@ static void endpoint_close_transports(struct thole_endpoint *endpoint)
 		transports[i]->close(owner);
 }
 
+static void endpoint_trouble(const struct transport_owner *owner)
+{
+	report_trouble(endpoint_of(container_of(owner, struct thole_endpoint, base))->report, thole_detail());
+}
+
 static int endpoint_open(const struct thole_endpoint_attr *attr, const struct options *options,
 			 struct thole_endpoint **endpoint_p)
 {
@@ -180,6 +185,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	endpoint->base.simulated = false;
 	endpoint->base.counters =
 		report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
+	endpoint->base.trouble = endpoint_of(endpoint)->report ? endpoint_trouble : NULL;
 	endpoint_of(endpoint)->oversubscribed = options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->base.wait_fd = epoll_create1(EPOLL_CLOEXEC);

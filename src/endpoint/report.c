@@ -63,18 +63,27 @@ void report_opened(struct report *report)
 	if (!report)
 		return;
 	atomic_fetch_add(&report->opened, 1);
-	report_wake(report);
+	report_wake(&report->opened);
 }
 
-void report_wait(struct report *report)
+void report_trouble(struct report *report, const char *sentence)
 {
-	if (atomic_load(&report->opened) == 0)
-		syscall(SYS_futex, &report->opened, FUTEX_WAIT, 0, NULL, NULL, 0);
+	if (atomic_fetch_add(&report->troubles, 1) != 0)
+		return;
+	snprintf(report->trouble, sizeof(report->trouble), "%s", sentence);
+	atomic_store(&report->troubled, 1);
+	report_wake(&report->troubled);
 }
 
-void report_wake(struct report *report)
+void report_wait(_Atomic uint32_t *word)
 {
-	syscall(SYS_futex, &report->opened, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	if (atomic_load(word) == 0)
+		syscall(SYS_futex, word, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+void report_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void report_failure(const char *path, const char *reason)

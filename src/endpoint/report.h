@@ -28,6 +28,9 @@ struct report {
 	_Atomic uint32_t opened; /* endpoints, counted or not; a futex */
 	_Atomic uint32_t failed; /* openings that failed; the first writes its sentence */
 	char reason[REPORT_REASON_MAX];
+	_Atomic uint32_t troubles; /* of open endpoints; the first writes its sentence, */
+	_Atomic uint32_t troubled; /* and then this: 1; a futex */
+	char trouble[REPORT_REASON_MAX];
 	uint64_t places[REPORT_PLACES][COUNTER_COUNT];
 };
 
@@ -41,9 +44,12 @@ void report_leave(struct report *report);
 /* The endpoint that joined it is open. Wakes who waits for that. */
 void report_opened(struct report *report);
 
-/* Wait for the first, or for report_wake. */
-void report_wait(struct report *report);
-void report_wake(struct report *report);
+/* Something of an open endpoint has failed. Wakes who waits for that. */
+void report_trouble(struct report *report, const char *sentence);
+
+/* Wait for the first of one kind (&report->opened, &report->troubled), or for report_wake. */
+void report_wait(_Atomic uint32_t *word);
+void report_wake(_Atomic uint32_t *word);
 
 /* No endpoint could be opened, for this reason. */
 void report_failure(const char *path, const char *reason);

@@ -468,6 +468,8 @@ int message_reach(struct peer *peer)
 		return 0;
 	error = peer->base.transport->connect(&peer->base);
 	peer->base.connected = error == 0;
+	if (error)
+		transport_trouble(&peer->endpoint->base);
 	return error;
 }
 

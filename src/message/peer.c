@@ -353,8 +353,10 @@ void peer_lost(struct peer *peer, int status)
 		return;
 	peer->base.gone = true;
 	peer->base.gone_status = status;
-	if (status == THOLE_ERR_ACCESS)
+	if (status == THOLE_ERR_ACCESS) {
 		peer_gone(peer); /* whoever gets to know of it now can say why */
+		transport_trouble(&endpoint->base);
+	}
 	endpoint_count(endpoint, COUNTER_PEERS_GONE);
 	peer->base.transport->disconnect(&peer->base);
 	message_stream_lost(peer, status);

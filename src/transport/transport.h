@@ -86,6 +86,8 @@ struct transport_access {
 struct transport_owner {
 	const struct transport_upcalls *up;
 	uint64_t *counters;    /* by enum counter */
+	/* tells who started the program the sentence of this thread's last error; NULL: nobody wants to know */
+	void (*trouble)(const struct transport_owner *owner);
 	void *state[TRANSPORTS]; /* each transport's own; NULL: it is not open */
 	uint32_t polled;       /* a bit for each transport that is to be polled in each progress call, */
 	uint32_t resting;      /* and for each that is polled once in many; transport_rest */
@@ -289,6 +291,13 @@ static inline void transport_rest(struct transport_owner *owner, enum transport_
 static inline void transport_count(struct transport_owner *owner, enum counter counter)
 {
 	owner->counters[counter]++;
+}
+
+/* Something has failed for good; why is this thread's last error's sentence (error_set). */
+static inline void transport_trouble(const struct transport_owner *owner)
+{
+	if (owner->trouble)
+		owner->trouble(owner);
 }
 
 /* Count a record that no correct peer writes. */

@@ -1267,7 +1267,7 @@ FAULTS = [
     Fault(
         "who waits at a listener without descriptors waits for ever",
         CONNECT,
-        "if (errno == EMFILE || errno == ENFILE)\n\t\t\t\tconnect_turn_away(owner);\n\t\t\t",
+        "if (errno == EMFILE || errno == ENFILE)\n\t\t\t\tconnect_turn_away(owner, errno);\n\t\t\t",
         "",
     ),
     Fault(
@@ -1299,6 +1299,12 @@ FAULTS = [
         MESSAGE,
         "if (peer->base.gone) /* since a record before this one, of the same burst */\n\t\treturn;",
         "if (peer->base.gone) {\n\t\tmessage_bad(peer);\n\t\treturn;\n\t}",
+    ),
+    Fault(
+        "nobody hears why a peer could not be connected to",
+        MESSAGE,
+        "\tif (error)\n\t\ttransport_trouble(",
+        "\tif (!error)\n\t\ttransport_trouble(",
     ),
     Fault(
         "another user's process is let in",

@@ -93,6 +93,23 @@ def test_judge__each_rank_by_its_last_word() -> None:
     assert "no rank was heard of" in check.judge([]).failures[0]
 
 
+def test_judge__what_failed_in_ranks_that_used_it() -> None:
+    def rank(number: int, state: str, why: str = "") -> check.Rank:
+        return check.Rank(str(number), "a", state, why, {"network_messages": 1}, 7)
+
+    heard = [rank(0, "ended"), rank(1, "began", "no memory"), rank(2, "ended", "no memory"), rank(3, "ended", "full")]
+    heard += [rank(number, "ended", f"reason {number}") for number in (4, 5, 6)]
+    result = check.judge(heard)
+    assert result.lines[2:] == [
+        "  rank 1 ended before it could be said how much they sent",
+        "  ranks 1, 2 on a: no memory",
+        "  rank 3 on a: full",
+        "  rank 4 on a: reason 4",
+        "  rank 5 on a: reason 5",
+    ]
+    assert result.failures == []
+
+
 # ---- Ranks -----------------------------------------------------------------------------------------
 
 
@@ -145,6 +162,18 @@ def test_check__reason_of_an_endpoint_that_does_not_open(mpis: dict[str, Install
         done = checked(mpi, thole, mpi.python, "-c", TALK, before=options)
         assert done.returncode != 0
         assert re.search(r"ran without Thole: no endpoint could be opened: .*nosuch0", done.stderr), done.stderr
+
+
+def test_check__says_why_a_connection_failed(mpi: InstalledMpi, thole: Tool) -> None:
+    """MPIs that connect at the first message, and whose ranks may then make no file in memory."""
+    if mpi.mpi.family.name not in ("openmpi", "openmpi4"):
+        pytest.skip("it connects in MPI_Init")
+    code = TALK.replace("; c = ", "; import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (0, 0)); c = ")
+    done = checked(mpi, thole, mpi.python, "-c", code)
+    assert done.returncode != 0, done.stderr
+    lines = told(done.stderr)
+    assert lines[0].startswith("all of 2 ranks on "), done.stderr
+    assert re.fullmatch(r"  ranks? [01, ]+ on \S+: .*; files may have 0 bytes \(ulimit -f\), shared memory too", lines[-1])
 
 
 @pytest.mark.parametrize("how", ["c.Abort(9)", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9)"])

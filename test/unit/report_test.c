@@ -91,6 +91,45 @@ static void failure__has_its_reason(void **state)
 	file_end(&file);
 }
 
+/* To a peer that has ended before: nobody answers, and the first to say so is heard. */
+static int send_to(struct thole_endpoint *endpoint, const struct thole_address *address)
+{
+	uint32_t peer;
+
+	assert_int_equal(thole_peer(endpoint, address, &peer), 0);
+	return thole_send(endpoint, peer, "x", 1, 1, 0, 0, NULL, NULL);
+}
+
+static void trouble__of_an_open_endpoint_has_its_sentence(void **state)
+{
+	struct thole_address ended[2];
+	struct file file;
+	struct pair pair;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, NULL);
+
+		thole_endpoint_address(endpoint, &ended[i]);
+		thole_endpoint_close(endpoint);
+	}
+	file_make(&file, sizeof(struct report));
+	report_init(file.report);
+	pair_open(&pair, (const char *const[]){file.option, "network=off", NULL});
+	pair_talk(&pair, 8);
+	assert_int_equal(file.report->troubled, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_true(send_to(pair.a, &ended[i]) < 0);
+		assert_int_equal(file.report->troubles, i + 1);
+		assert_int_equal(file.report->troubled, 1);
+		assert_non_null(strstr(file.report->trouble, "no process answers for "));
+		assert_non_null(strstr(file.report->trouble, ended[0].text));
+	}
+	assert_int_equal(file.report->failed, 0);
+	pair_close(&pair);
+	file_end(&file);
+}
+
 static void opens_without(const char *option)
 {
 	struct thole_endpoint_attr attr = {.options = (const char *const[]){option, NULL}};
@@ -149,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counters__stay_when_the_endpoint_is_gone),
 		cmocka_unit_test(failure__has_its_reason),
+		cmocka_unit_test(trouble__of_an_open_endpoint_has_its_sentence),
 		cmocka_unit_test(file__that_is_wrong_is_left_alone),
 		cmocka_unit_test(places__run_out),
 	};

@@ -87,6 +87,16 @@ static void rank_say(const struct rank *rank, const char *state, const char *mor
 		poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
 }
 
+/* What of its endpoints has failed first; "": nothing. The program, which writes it, may be any. */
+static const char *rank_trouble(const struct rank *rank)
+{
+	static char text[REPORT_REASON_MAX];
+
+	if (rank->report->troubled)
+		snprintf(text, sizeof(text), "%.*s", REPORT_REASON_MAX - 1, rank->report->trouble);
+	return text;
+}
+
 static void rank_say_end(const struct rank *rank)
 {
 	char more[512], reason[REASON_MAX];
@@ -108,7 +118,7 @@ static void rank_say_end(const struct rank *rank)
 		length += snprintf(more + length, sizeof(more) - (size_t)length, " %s=%llu", info.name,
 				   (unsigned long long)sum);
 	}
-	rank_say(rank, "ended", more, "");
+	rank_say(rank, "ended", more, rank_trouble(rank));
 }
 
 /* ---- The program ------------------------------------------------------------------------------ */
@@ -151,15 +161,19 @@ static void descriptors_leave(void)
 	}
 }
 
-/* Say at once that there is an endpoint: the next moment may be the last. */
+/* Say at once that there is an endpoint, and what of it has failed: the next moment may be the last. */
 static void *announce(void *argument)
 {
 	struct rank *rank = argument;
 
 	while (!rank->report->opened && !rank->ended)
-		report_wait(rank->report);
+		report_wait(&rank->report->opened);
 	if (rank->report->opened)
 		rank_say(rank, "began", "", "");
+	while (!rank->report->troubled && !rank->ended)
+		report_wait(&rank->report->troubled);
+	if (rank->report->opened && rank->report->troubled)
+		rank_say(rank, "began", "", rank_trouble(rank));
 	return NULL;
 }
 
@@ -172,7 +186,8 @@ static void announce_end(struct rank *rank)
 	if (!rank->announcer)
 		return;
 	do {
-		report_wake(rank->report);
+		report_wake(&rank->report->opened);
+		report_wake(&rank->report->troubled);
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += LOOK_FIRST_NS;
 		until.tv_sec += until.tv_nsec / 1000000000;

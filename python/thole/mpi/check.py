@@ -34,6 +34,8 @@ LAST_WORDS_S = 5.0  # for what is under way when the launcher has ended
 REFUSED_S = 1.0  # for others to be refused too; ranks that were started may wait for them for ever
 KILLED_S = 10.0  # for the launcher to end when it was asked to
 NAMED_MAX = 8  # ranks that a sentence names
+TROUBLES_MAX = 4  # what failed in ranks, in sentences; the first of each
+USED = ("began", "ended")  # states of ranks that have an endpoint
 FAILED = 1  # exit status where the launcher's own is 0
 HANDED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 FROM_KERNEL = 128  # si_code of signals by a terminal, which the launcher has got by itself
@@ -153,7 +155,7 @@ def judge(said: list[Rank]) -> Verdict:
     unheard = [str(number) for number in range(size) if str(number) not in known]
     if unheard and len(last) < size:
         result.failures.append(f"nothing was heard of {_ranks(unheard)}")
-    result.lines = list(_totals(last))
+    result.lines = [*_totals(last), *_troubles(last)]
     return result
 
 
@@ -184,7 +186,7 @@ def _name(ranks: list[Rank]) -> str:
 
 
 def _totals(ranks: list[Rank]) -> Iterator[str]:
-    used = [rank for rank in ranks if rank.state in ("ended", "began")]
+    used = [rank for rank in ranks if rank.state in USED]
     hosts = list(dict.fromkeys(rank.host for rank in ranks))
     many = "all of" if len(used) == len(ranks) else f"{len(used)} of"
     where = f"{len(hosts)} hosts ({', '.join(hosts[:NAMED_MAX])})" if len(hosts) > 1 else hosts[0]
@@ -206,6 +208,16 @@ def _totals(ranks: list[Rank]) -> Iterator[str]:
         yield f"  {_ranks(silent)} ended before it could be said how much they sent"
     elif used and not sum(total(f"{name}_messages") for name in ("shm", "verbs", "network")):
         yield "  they sent nothing"
+
+
+def _troubles(ranks: list[Rank]) -> Iterator[str]:
+    """What failed in ranks that used Thole, in its own words: an MPI says but a number of it, or less."""
+    told: dict[str, list[Rank]] = {}
+    for rank in ranks:
+        if rank.state in USED and rank.why:
+            told.setdefault(rank.why, []).append(rank)
+    for why, same in list(told.items())[:TROUBLES_MAX]:
+        yield f"  {_name(same)}: {why}"
 
 
 # ---- Running it ------------------------------------------------------------------------------------

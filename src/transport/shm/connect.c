@@ -171,9 +171,10 @@ void connect_close(struct transport_owner *owner)
 
 /* No descriptor is left for who waits at the listener, and already believes to be connected: he learns that he is not,
  * rather than wait for ever. */
-static void connect_turn_away(struct transport_owner *owner)
+static void connect_turn_away(struct transport_owner *owner, int reason)
 {
 	struct shm *shm = shm_of(owner);
+	char remedy[LIMITS_REMEDY_MAX];
 	int fd;
 
 	if (shm->spare_fd >= 0)
@@ -182,6 +183,10 @@ static void connect_turn_away(struct transport_owner *owner)
 	if (fd >= 0) {
 		transport_count(owner, COUNTER_REFUSED);
 		close(fd);
+		errno = reason;
+		error_set(THOLE_ERR_SYSTEM, "a process that connects is turned away: %m%s",
+			  limits_remedy(reason, remedy));
+		transport_trouble(owner);
 	}
 	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
 }
@@ -191,6 +196,8 @@ static void connect_turn_away(struct transport_owner *owner)
 static void connect_refuse_all(struct transport_owner *owner)
 {
 	transport_count(owner, COUNTER_REFUSED);
+	error_set(THOLE_ERR_SYSTEM, "processes that connect are not let in: %m");
+	transport_trouble(owner);
 	watch_close(&shm_of(owner)->listener);
 }
 
@@ -207,7 +214,7 @@ static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE)
-				connect_turn_away(owner);
+				connect_turn_away(owner, errno);
 			else if (errno == ENOSYS || errno == EPERM || errno == EACCES)
 				connect_refuse_all(owner);
 			break;
