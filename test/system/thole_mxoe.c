@@ -564,6 +564,7 @@ static void hosts(void)
 
 	must_answer("02:00:00:00:98:02", long_ns, "v?m:0");
 	must_answer("V?M:0", long_ns, "v?m:0");
+	must_answer("V?M:0", UINT64_MAX, "v?m:0"); /* however long that is */
 	must_answer(NULL, turn_ns, "v?m:0"); /* once, though two endpoints say it */
 	if (ask_hosts("02:00:00:00:98:03", short_ns, &host) != 0 || ask_hosts("elsewhere:0", short_ns, &host) != 0)
 		fail("somebody answers for nobody");

@@ -164,7 +164,7 @@ static void listen_until(struct search *search, uint64_t until_ns)
 
 static void search_run(struct search *search, uint64_t wait_ns)
 {
-	uint64_t now_ns = clock_now_ns(), end_ns = now_ns + wait_ns;
+	uint64_t now_ns = clock_now_ns(), end_ns = wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
 
 	for (; now_ns < end_ns && !search->found; now_ns = clock_now_ns()) {
 		say_hello(search);
