@@ -286,9 +286,8 @@ static void mxi_directory_fork_child(void)
 
 static void mxi_directory_forks_register(void)
 {
-	/* The lock that is taken inside of ours is registered before, since forks take the last one
+	/* The lock that is taken inside of ours (mx_known.c) is registered before, since forks take the last one
 	 * first. */
-	mxi_known_list(NULL, 0);
 	pthread_atfork(mxi_directory_fork_prepare, mxi_directory_fork_parent, mxi_directory_fork_child);
 }
 

@@ -221,8 +221,14 @@ static void mxi_known_unlock(void)
 	pthread_mutex_unlock(&known.mutex);
 }
 
-/* Take the lock, with the file as it is now. A fork waits until nobody is inside, so that the child
- * has whole tables. */
+/* A fork waits until nobody is inside, so that the child has whole tables: from when the library is loaded, or one that
+ * is made amid the first call would find the lock taken for ever. */
+__attribute__((constructor)) static void mxi_known_begin(void)
+{
+	pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock);
+}
+
+/* Take the lock, with the file as it is now. */
 static void mxi_known_enter(void)
 {
 	struct mxi_settings settings;
@@ -231,7 +237,7 @@ static void mxi_known_enter(void)
 	if (!known.begun) {
 		(void)mxi_setting_load(&settings);
 		strcpy(known.path, settings.hosts);
-		known.begun = pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock) == 0;
+		known.begun = true;
 	}
 	mxi_known_file_poll();
 }

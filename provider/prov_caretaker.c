@@ -160,11 +160,15 @@ static struct caretaker *prov_caretaker_start(void)
 	return NULL;
 }
 
+/* When the provider is loaded: a child that is made while the lock is held has to find it free. */
+__attribute__((constructor)) static void prov_caretaker_begin(void)
+{
+	begun = pthread_atfork(prov_caretaker_lock, prov_caretaker_unlock, prov_caretaker_child) == 0;
+}
+
 void prov_caretaker_add(struct prov_domain *domain)
 {
 	prov_caretaker_lock();
-	if (!begun)
-		begun = pthread_atfork(prov_caretaker_lock, prov_caretaker_unlock, prov_caretaker_child) == 0;
 	if (!able)
 		able = begun && biased_prepare();
 	if (able && !current)

@@ -472,13 +472,20 @@ static void arena_child(void)
 
 /* ---- Blocks ---------------------------------------------------------------------------------------- */
 
+/* When the library is loaded: a child that is made while the lock is held has to find it free. Only where it is malloc
+ * itself that has arenas is there a block before, with one thread. */
+__attribute__((constructor)) static void arena_begin(void)
+{
+	if (!handled)
+		handled = pthread_atfork(arena_fork, arena_forked, arena_child) == 0;
+}
+
 static bool current_ready(void)
 {
 	if (current || forking || refused)
 		return current && !forking;
 	retired_review();
-	if (!handled)
-		handled = pthread_atfork(arena_fork, arena_forked, arena_child) == 0;
+	arena_begin();
 	for (int i = 0; i < ARENAS_MAX && !current; i++) {
 		if (arenas[i].base)
 			continue;

@@ -7,7 +7,6 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list_node all = {&all, &all};
-static bool begun;
 
 static void forked_lock(void)
 {
@@ -33,11 +32,16 @@ static void forked_child(void)
 	forked_unlock();
 }
 
+/* Not with the first descriptor: a child that is made while its lock is held, and before its handlers are known, would
+ * find it taken for ever. Those who take it inside locks of their own are registered after this. */
+__attribute__((constructor(FORKED_FIRST))) static void forked_begin(void)
+{
+	pthread_atfork(forked_lock, forked_unlock, forked_child);
+}
+
 void forked_add(struct forked *forked, int *fds, unsigned count)
 {
 	forked_lock();
-	if (!begun)
-		begun = pthread_atfork(forked_lock, forked_unlock, forked_child) == 0;
 	forked->fds = fds;
 	forked->count = count;
 	list_push_back(&all, &forked->node);

@@ -12,6 +12,10 @@
 
 #include "base/list.h"
 
+/* Handlers of fork are registered when the library is loaded, while no lock of its can be held. Forks take the last one
+ * first, so the lock that is taken inside of others has this priority, the others none. */
+enum { FORKED_FIRST = 101 };
+
 struct forked {
 	struct list_node node;
 	int *fds;

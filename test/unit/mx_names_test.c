@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names and NIC ids: the file of hosts and its lines, what was heard, this host's own boards. Nothing goes over a
  * network. */
-#include "unit.h"
+#include "atfork.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,9 +303,22 @@ static void heard__is_bounded_and_forgets_the_first(void **state)
 	assert_true(mxi_known_find(0x020000000000 + MXI_KNOWN_MAX + 9, &known));
 }
 
+static void look(void)
+{
+	mxi_known_list(NULL, 0);
+}
+
+/* The first in this program, so that the table is used for the first time. */
+static void fork__amid_the_first_look(void **state)
+{
+	(void)state;
+	atfork_try(look);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fork__amid_the_first_look),
 		cmocka_unit_test(nic__is_read_in_its_spellings),
 		cmocka_unit_test(line__is_read),
 		cmocka_unit_test(line__may_say_nothing),

@@ -2,7 +2,8 @@
 /* What was sent gets there though its sender does not call any more. */
 #include "prov_objects.h"
 
-#include <sys/wait.h>
+#include "atfork.h"
+
 #include <time.h>
 #include <unistd.h>
 
@@ -137,9 +138,25 @@ static void fork__leaves_the_caretaker_behind(void **state)
 	side_close(&side);
 }
 
+static void open_one(void)
+{
+	struct side side;
+
+	side_open(&side, FI_THREAD_DOMAIN);
+	side_close(&side);
+}
+
+/* The first in this program, so that the caretaker is used for the first time. */
+static void fork__amid_the_first_domain(void **state)
+{
+	(void)state;
+	atfork_try(open_one);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fork__amid_the_first_domain),
 		cmocka_unit_test(send__and_leave),
 		cmocka_unit_test(send__and_leave_shared),
 		cmocka_unit_test(fork__leaves_the_caretaker_behind),

@@ -139,6 +139,11 @@ static void in_child(void)
 	pthread_mutex_unlock(&lock);
 }
 
+__attribute__((constructor)) static void service_begin(void) /* see forked.h */
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
 static void service_free(struct service *own)
 {
 	forked_remove(&own->forked);
@@ -167,13 +172,10 @@ static struct service *service_new(void)
 
 static bool service_add(struct responder *responder)
 {
-	static bool begun;
 	struct epoll_event event = {.events = EPOLLIN};
 	bool added;
 
 	pthread_mutex_lock(&lock);
-	if (!begun)
-		begun = pthread_atfork(before_fork, after_fork, in_child) == 0;
 	if (!service)
 		service = service_new();
 	added = service && epoll_ctl(service->fds[0], EPOLL_CTL_ADD, responder->fds[0], &event) == 0 &&

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Locks that a fork takes: a child that is made amid the first use of one finds it free, and so does its parent. What a
+ * fork closes is closed in the child alone.
+ */
+#include "atfork.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/forked.h"
+#include "thole.h"
+#include "transport/datagram/responder.h"
+
+static void add_one(void)
+{
+	int fds[1] = {dup(0)};
+	struct forked forked = {0};
+
+	forked_add(&forked, fds, 1);
+	forked_remove(&forked);
+	forked_close(&fds[0]);
+}
+
+static void allocate_one(void)
+{
+	void *block;
+
+	assert_int_equal(thole_alloc(100, &block), 0);
+	thole_free(block);
+}
+
+static void answer_one(void)
+{
+	struct responder responder;
+	struct path own;
+
+	for (uint16_t port = 20001; port < 60000; port += 2) {
+		memset(&own, 0, sizeof(own));
+		own.bytes[10] = own.bytes[11] = 0xff;
+		own.bytes[12] = 127;
+		own.bytes[15] = 1;
+		own.bytes[INTERFACE_ADDRESS] = (uint8_t)(port >> 8);
+		own.bytes[INTERFACE_ADDRESS + 1] = (uint8_t)port;
+		if (responder_open(&responder, 0, &own, 1, 2) != THOLE_ERR_BUSY)
+			break;
+	}
+	responder_close(&responder);
+}
+
+static void test_first_use(void **state)
+{
+	(void)state;
+	atfork_try(add_one);
+	atfork_try(allocate_one);
+	atfork_try(answer_one);
+}
+
+static void test_closed_in_the_child_alone(void **state)
+{
+	int fds[2] = {dup(0), -1}, one = fds[0], status;
+	struct forked forked = {0};
+	pid_t pid;
+
+	(void)state;
+	forked_add(&forked, fds, 2);
+	if ((pid = fork()) == 0)
+		_exit(fds[0] == -1 && fcntl(one, F_GETFD) < 0 ? 0 : 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(fds[0], one);
+	assert_true(fcntl(one, F_GETFD) >= 0);
+	forked_remove(&forked);
+	forked_close(&fds[0]);
+	assert_true(fcntl(one, F_GETFD) < 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first_use),
+		cmocka_unit_test(test_closed_in_the_child_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
