@@ -218,7 +218,7 @@ u64 pages_yield(struct pages *pages)
 
 	if (!mutex_trylock(&pages->pinning))
 		return 0;
-	if (!READ_ONCE(pages->users) && !(pages->flags & THOLE_DRIVER_KEEP))
+	if (!(pages->flags & THOLE_DRIVER_KEEP))
 		count = pages_drop(pages, NULL, 0);
 	mutex_unlock(&pages->pinning);
 	return count;

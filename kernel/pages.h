@@ -68,7 +68,6 @@ struct pages {
 	struct region region;
 	struct page **list; /* made with the first pins */
 	bool written;       /* something was copied into them */
-	u32 users;          /* who wants the pins to stay */
 	struct list_head order; /* pressure.c's */
 	struct work_struct work;
 	u64 wanted; /* bytes that work pins */
@@ -112,7 +111,7 @@ void pages_write(struct pages *pages);
 /* Copy between the region, through its pins, and memory of the running process. */
 int pages_copy(struct pages *pages, const struct thole_driver_copy *copy);
 
-/* Unpin for somebody else, unless it is in use. Returns how many pages. */
+/* Unpin for somebody else, unless it is being pinned, or is to stay. Returns how many pages. */
 u64 pages_yield(struct pages *pages);
 
 int pages_start(void);

@@ -3,7 +3,8 @@
  * pressure: which regions are unpinned first, when memory is short or a limit is reached.
  *
  * Owns the order in which regions with pins were used, of all processes, and the shrinker by which the kernel asks for
- * memory back. Least recently used goes first; what is in use stays.
+ * memory back. Least recently used goes first, so regions of transfers that move are the last; one that is being pinned
+ * stays, and one that is to (THOLE_DRIVER_KEEP).
  */
 #ifndef THOLE_KERNEL_PRESSURE_H
 #define THOLE_KERNEL_PRESSURE_H
