@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,6 +18,23 @@ void report_init(struct report *report)
 	report->counters = COUNTER_COUNT;
 }
 
+/* A descriptor of the file; -1: none. A path ends with the descriptor's number at its maker, who hands it on as well:
+ * in another user namespace, as of a container, nobody may look into /proc of its maker. */
+static int report_find(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	const char *number = strrchr(path, '/');
+	char *end = NULL;
+	long inherited;
+
+	if (fd >= 0 || !number)
+		return fd;
+	inherited = strtol(number + 1, &end, 10);
+	if (end == number + 1 || *end || inherited <= STDERR_FILENO || inherited > INT_MAX)
+		return -1;
+	return fcntl((int)inherited, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
 /* NULL: there is none, or it is not of this build. */
 static struct report *report_map(const char *path)
 {
@@ -25,7 +44,7 @@ static struct report *report_map(const char *path)
 
 	if (!*path)
 		return NULL;
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = report_find(path);
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &status) == 0 && status.st_size == sizeof(*report))

@@ -1301,6 +1301,12 @@ FAULTS = [
         "if (peer->base.gone) {\n\t\tmessage_bad(peer);\n\t\treturn;\n\t}",
     ),
     Fault(
+        "ranks in containers have no report",
+        "src/endpoint/report.c",
+        "if (fd >= 0 || !number)",
+        "if (fd >= 0 || number)",
+    ),
+    Fault(
         "nobody hears why a peer could not be connected to",
         MESSAGE,
         "\tif (error)\n\t\ttransport_trouble(",

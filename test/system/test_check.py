@@ -126,6 +126,16 @@ def test_check__every_rank_used_thole(mpi: InstalledMpi, thole: Tool) -> None:
     assert sent is not None and int(sent[1]) >= 2 and float(sent[2]) >= 19.5, second
 
 
+def test_check__a_rank_in_a_container(mpi: InstalledMpi, thole: Tool) -> None:
+    """A user namespace of its own, as unprivileged containers have: there /proc says nothing of processes outside."""
+    one_of(mpi, "mpich")
+    if subprocess.run(["unshare", "-Ur", "true"], check=False).returncode != 0:
+        pytest.skip("no user namespaces here")
+    done = checked(mpi, thole, "unshare", "-Ur", mpi.python, "-c", TALK)
+    assert done.returncode == 0, done.stderr
+    assert told(done.stderr)[0].startswith("all of 2 ranks on "), done.stderr
+
+
 def test_check__exit_status_is_the_programs(mpi: InstalledMpi, thole: Tool) -> None:
     one_of(mpi, "mpich")
     done = checked(mpi, thole, mpi.python, "-c", f"{TALK}; c.Barrier(); MPI.Finalize(); raise SystemExit(7)")

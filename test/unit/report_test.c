@@ -161,6 +161,27 @@ static void file__that_is_wrong_is_left_alone(void **state)
 	file_end(&file);
 }
 
+/* Its maker's /proc may not be for us: another user namespace, as of a container. The descriptor is inherited. */
+static void file__is_found_by_its_descriptor(void **state)
+{
+	char *beyond, option[80];
+	struct file file;
+
+	(void)state;
+	file_make(&file, sizeof(struct report));
+	report_init(file.report);
+	snprintf(option, sizeof(option), "report=/nowhere/fd/%d", file.fd);
+	thole_endpoint_close(pair_endpoint(NULL, NULL, (const char *const[]){option, NULL}));
+	assert_int_equal(file.report->opened, 1);
+	beyond = option + strlen(option);
+	strcpy(beyond, "x");
+	opens_without(option);
+	strcpy(beyond, "/");
+	opens_without(option);
+	assert_int_equal(file.report->opened, 1);
+	file_end(&file);
+}
+
 static void places__run_out(void **state)
 {
 	struct file file;
@@ -190,6 +211,7 @@ int main(void)
 		cmocka_unit_test(failure__has_its_reason),
 		cmocka_unit_test(trouble__of_an_open_endpoint_has_its_sentence),
 		cmocka_unit_test(file__that_is_wrong_is_left_alone),
+		cmocka_unit_test(file__is_found_by_its_descriptor),
 		cmocka_unit_test(places__run_out),
 	};
 

@@ -123,10 +123,11 @@ static void rank_say_end(const struct rank *rank)
 
 /* ---- The program ------------------------------------------------------------------------------ */
 
-/* Where endpoints of the program count: memory of ours, that they find by a name which is gone with us. */
+/* Where endpoints of the program count: memory of ours, that they find by a name which is gone with us, or where they
+ * may not look, by the descriptor itself, which the program inherits. */
 static int report_make(struct rank *rank)
 {
-	int fd = memfd_create("thole-rank", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create("thole-rank", MFD_ALLOW_SEALING);
 	char path[64];
 
 	if (fd < 0 || !limits_file(sizeof(*rank->report)) || ftruncate(fd, sizeof(*rank->report)) != 0 ||
