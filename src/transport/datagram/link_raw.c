@@ -6,7 +6,8 @@
  * Owns two packet sockets, one for each direction (the sender's receives nothing), and the ring. A filter in the
  * kernel keeps what is not for this endpoint out of it. Invariants: a slot of the ring is ours from when the kernel
  * sets its status until we give it back, and slots are taken in their order. VLAN tags are no part of what we see:
- * frames of a VLAN come from the interface of that VLAN.
+ * frames of a VLAN come from the interface of that VLAN. A forked child keeps a copy of the ring, and with that the
+ * sockets, which is why nothing closes them there: they hold no port, and nobody is told that they are there.
  */
 #include <errno.h>
 #include <linux/filter.h>

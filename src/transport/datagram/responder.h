@@ -6,7 +6,8 @@
  * a process that is stopped.
  *
  * Beside that the endpoint listens on the records' TCP port, where the host's kernel answers by itself: that the port
- * is there, or not. Whoever fills that queue hides no more than this.
+ * is there, or not. Whoever fills that queue hides no more than this. What the thread cannot take, since the process
+ * has no descriptor left, waits in the queue, and has its answer by then: the thread looks again after each rest.
  *
  * Owns the thread, and for each endpoint two sockets. The thread is there as long as there is an endpoint; it sleeps
  * unless somebody asks, and works a bounded part of the time whoever does what: the kernel drops datagrams that are no
