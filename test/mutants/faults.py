@@ -2271,6 +2271,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a queue whose receives are shorter than records is taken",
+        "src/transport/verbs/pair.c",
+        "hello.frame_max >= pair->card->setup.slot)",
+        "hello.frame_max > sizeof(struct head))",
+    ),
+    Fault(
         "queues grow with the number of peers",
         "src/transport/verbs/pair.c",
         "card->queue_count >= card->setup.queues || ",

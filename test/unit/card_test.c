@@ -745,6 +745,28 @@ static void test_lost(void **state)
 	end();
 }
 
+/* Whose receives are shorter than the records that it would get has no queue: the other way is left to it. */
+static void test_short_receives(void **state)
+{
+	struct hello hello = {.share = 16, .bays = 4, .bay = PLAN_BLOCK, .name.length = 8};
+	uint8_t bytes[HELLO_MAX];
+	struct transport_peer *peer;
+	uint64_t bad;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	peer = &bench.process[0]->endpoint->peers[handle_of(0, 1)]->base;
+	bad = counter(0, COUNTER_BAD_RECORDS);
+	hello.frame_max = card_of(peer->owner)->setup.slot;
+	pair_heard(peer, bytes, hello_encode(&hello, bytes));
+	assert_true(counter(0, COUNTER_BAD_RECORDS) == bad);
+	hello.frame_max--;
+	pair_heard(peer, bytes, hello_encode(&hello, bytes));
+	assert_true(counter(0, COUNTER_BAD_RECORDS) == bad + 1);
+	end();
+}
+
 /* Messages from one to another, one after the other. */
 struct flow {
 	uint32_t from, to;
@@ -1354,6 +1376,7 @@ int main(void)
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_short_records),
 		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_short_receives),
 		cmocka_unit_test(test_bays_are_shared),
 		cmocka_unit_test(test_memory_changes),
 		cmocka_unit_test(test_paging),

@@ -433,7 +433,8 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
 		pair_heard_end(pair, &hello);
 	else if (hello.flags & HELLO_CLOSED)
 		pair_heard_closed(pair, &hello);
-	else if (hello.bay >= PLAN_BLOCK && hello.bays > 0 && hello.share > 0 && hello.frame_max > sizeof(struct head))
+	else if (hello.bay >= PLAN_BLOCK && hello.bays > 0 && hello.share > 0 &&
+		 hello.frame_max >= pair->card->setup.slot) /* or a long record would break the queue, each time anew */
 		pair_heard_queue(pair, &hello);
 	else
 		transport_bad(peer);
