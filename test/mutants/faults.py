@@ -2277,6 +2277,12 @@ FAULTS = [
         "hello.frame_max > sizeof(struct head))",
     ),
     Fault(
+        "maintenance comes as often where ranks share a core",
+        "src/endpoint/wait.c",
+        "endpoint_shares(endpoint) ? MAINTAIN_SHARED_NS : MAINTAIN_NS",
+        "MAINTAIN_NS",
+    ),
+    Fault(
         "queues grow with the number of peers",
         "src/transport/verbs/pair.c",
         "card->queue_count >= card->setup.queues || ",

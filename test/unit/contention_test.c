@@ -338,6 +338,39 @@ static void endpoint__asks_nothing_while_answers_come(void **state)
 	waiting_end(&pair, receive);
 }
 
+/* How often maintenance comes to one that polls in vain once a microsecond of our clock, in so many of them. */
+static unsigned maintenances(struct thole_endpoint *endpoint, bool shared, unsigned microseconds)
+{
+	unsigned count = 0;
+
+	endpoint_of(endpoint)->oversubscribed = shared;
+	for (unsigned i = 0; i < microseconds; i++) {
+		uint64_t before_ns = endpoint_of(endpoint)->maintained_ns;
+
+		clock_ns += 1000;
+		assert_int_equal(thole_progress(endpoint), 0);
+		count += endpoint_of(endpoint)->maintained_ns != before_ns;
+	}
+	return count;
+}
+
+/* One whose core others of its job wait for leaves them most of it: there maintenance is rarer. */
+static void endpoint__maintains_less_where_cores_are_shared(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	const struct thole_endpoint_attr attr = {.options = options};
+	struct thole_endpoint *endpoint;
+
+	(void)state;
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+	clock_ns = 1000000000;
+	maintenances(endpoint, false, 100);
+	assert_in_range(maintenances(endpoint, false, 2000), 40, 100);
+	assert_in_range(maintenances(endpoint, true, 2000), 10, 20);
+	clock_ns = 0;
+	thole_endpoint_close(endpoint);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +384,7 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
 		cmocka_unit_test(endpoint__gives_nothing_away),
 		cmocka_unit_test(endpoint__asks_nothing_while_answers_come),
+		cmocka_unit_test(endpoint__maintains_less_where_cores_are_shared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
