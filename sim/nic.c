@@ -397,8 +397,9 @@ static bool work_receive(struct sim_queue *target, struct sim_work *work, uint64
 {
 	struct list_node *node = list_first(&target->nic->receives);
 	bool send = work->work.operation == NIC_SEND;
-	struct nic_completion completion = {.operation = send ? NIC_RECEIVE : NIC_RECEIVE_IMM, .imm = work->work.imm,
-					    .length = work->length};
+	bool imm = work->work.flags & NIC_POST_IMM;
+	struct nic_completion completion = {.operation = !send ? NIC_RECEIVE_IMM : imm ? NIC_RECEIVE_WORD : NIC_RECEIVE,
+					    .imm = work->work.imm, .length = work->length};
 	struct sim_receive *receive;
 
 	if (!node)

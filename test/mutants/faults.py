@@ -2273,7 +2273,7 @@ FAULTS = [
     Fault(
         "a queue whose receives are shorter than records is taken",
         "src/transport/verbs/pair.c",
-        "hello.frame_max >= pair->card->setup.slot)",
+        "hello.frame_max >= pair->card->setup.slot - CARD_FRONT)",
         "hello.frame_max > sizeof(struct head))",
     ),
     Fault(
@@ -2732,6 +2732,54 @@ FAULTS = [
         "src/transport/verbs/pair.c",
         "\tpair->again_at = 0;\n",
         "",
+    ),
+    Fault(
+        "a message on a new queue may go without its front",
+        "src/transport/verbs/records.c",
+        "\tpair->like_out = UINT64_MAX;\n",
+        "",
+    ),
+    Fault(
+        "a message is like one with another tag",
+        "src/transport/verbs/records.c",
+        " && front->tag == before->tag",
+        " && front->tag + 1",
+    ),
+    Fault(
+        "a message is like one of other flags",
+        "src/transport/verbs/records.c",
+        "(front->head.flags & ~HEAD_SOON) == before->head.flags",
+        "front->head.flags",
+    ),
+    Fault(
+        "a message without a front has the number of the one before",
+        "src/transport/verbs/records.c",
+        "\tfront.head.number++;\n",
+        "",
+    ),
+    Fault(
+        "a message without a front is taken where there was none before",
+        "src/transport/verbs/records.c",
+        "\tif (!front.head.flags || payload > UINT16_MAX) {",
+        "\tif (payload > UINT16_MAX) {",
+    ),
+    Fault(
+        "a message without a front asks for nothing",
+        "src/transport/verbs/records.c",
+        "\tfront.head.flags |= word >> WORD_SOON ? HEAD_SOON : 0;\n",
+        "",
+    ),
+    Fault(
+        "a message that is held begins where all others do",
+        "src/transport/verbs/card.c",
+        "\t\tmemcpy(slot, &at, sizeof(at));",
+        "\t\tmemcpy(slot, &(uint32_t){CARD_FRONT}, sizeof(at));",
+    ),
+    Fault(
+        "a send with immediate data is one without",
+        "src/transport/verbs/nic_verbs.c",
+        "NIC_RECEIVE_IMM : NIC_RECEIVE_WORD;",
+        "NIC_RECEIVE_IMM : NIC_RECEIVE;",
     ),
 ]
 

@@ -510,6 +510,62 @@ static void test_again_in_parts(void **state)
 	end();
 }
 
+/* What a message of 100 bytes and this tag takes on the wire. */
+static uint64_t bytes_of(uint64_t tag)
+{
+	uint64_t before = bench.carrier.fabric.bytes, ended = bench.ended;
+
+	for (int i = 0; i < 100; i++)
+		bench.from[i] = (uint8_t)random_mix(before + tag + (uint64_t)i);
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, tag, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, tag, 0, 0, NULL,
+				    NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+	assert_int_equal(bench.ended, ended + 2);
+	assert_memory_equal(bench.from, bench.to, 100);
+	return bench.carrier.fabric.bytes - before;
+}
+
+/* A message like the one before goes without what stands in front of it: not to a new queue, not behind what is no
+ * whole message, and not by an adapter without immediate data. */
+static void test_like_messages(void **state)
+{
+	enum { WHOLE = 100 + sizeof(struct head_short) };
+	struct pair *pair;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	assert_int_equal(bytes_of(5), WHOLE);
+	assert_int_equal(bytes_of(5), 100);
+	assert_int_equal(bytes_of(6), WHOLE);
+	assert_int_equal(bytes_of(6), 100);
+	message(0, 1, 0, 100000); /* with tag 1 */
+	assert_int_equal(bytes_of(6), WHOLE);
+	assert_int_equal(bytes_of(6), 100);
+	pair_break(pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base));
+	message(0, 1, 0, 10); /* by the next queue */
+	assert_int_equal(bytes_of(1), 100);
+	for (int i = 0; i < 300; i++) /* through all that may be granted */
+		assert_true(bytes_of(1) <= 100 + sizeof(struct head));
+	pair = pair_of(&bench.process[1]->endpoint->peers[handle_of(1, 0)]->base);
+	records_anew(pair); /* as if the peer left out what it has never sent */
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
+			 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+	assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);
+	bench.failed = 0;
+	end();
+	begin("iwarp", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	assert_int_equal(bytes_of(5), WHOLE);
+	assert_int_equal(bytes_of(5), WHOLE);
+	end();
+}
+
 /* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
 static void begin_beside_by(enum choose_way way)
 {
@@ -758,7 +814,7 @@ static void test_short_receives(void **state)
 	message(0, 1, 0, 100);
 	peer = &bench.process[0]->endpoint->peers[handle_of(0, 1)]->base;
 	bad = counter(0, COUNTER_BAD_RECORDS);
-	hello.frame_max = card_of(peer->owner)->setup.slot;
+	hello.frame_max = card_of(peer->owner)->setup.slot - CARD_FRONT;
 	pair_heard(peer, bytes, hello_encode(&hello, bytes));
 	assert_true(counter(0, COUNTER_BAD_RECORDS) == bad);
 	hello.frame_max--;
@@ -1367,6 +1423,7 @@ int main(void)
 		cmocka_unit_test(test_many_reads),
 		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
+		cmocka_unit_test(test_like_messages),
 		cmocka_unit_test(test_receives_refused),
 		cmocka_unit_test(test_again_in_parts),
 		cmocka_unit_test(test_answer_lost),

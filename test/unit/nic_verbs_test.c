@@ -4,6 +4,7 @@
  * remembers what it was asked for. What real ones do is shown in guests; this one refuses.
  */
 #include <dlfcn.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -389,6 +390,35 @@ static void test_receives_in_part(void **state)
 		assert_int_equal(completions[i].id, 100 + i);
 }
 
+/* Which of three ways something has come by, and its word. */
+static void test_words(void **state)
+{
+	const struct {
+		enum ibv_wc_opcode opcode;
+		unsigned flags;
+		enum nic_operation operation;
+		uint32_t imm;
+	} cases[] = {{IBV_WC_RECV, 0, NIC_RECEIVE, 0},
+		     {IBV_WC_RECV, IBV_WC_WITH_IMM, NIC_RECEIVE_WORD, 0x01020304},
+		     {IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM, NIC_RECEIVE_IMM, 0x01020304}};
+	struct nic_completion completions[3];
+
+	(void)state;
+	assert_int_equal(receives_post(0, 3), 3);
+	for (unsigned i = 0; i < 3; i++) {
+		receive_fill(i, 0);
+		fake.wc[i].opcode = cases[i].opcode;
+		fake.wc[i].wc_flags = cases[i].flags;
+		fake.wc[i].imm_data = htobe32(0x01020304);
+	}
+	assert_int_equal(poll_all(completions, 3), 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(completions[i].operation, cases[i].operation);
+		assert_int_equal(completions[i].imm, cases[i].imm);
+		assert_int_equal(completions[i].length, 5);
+	}
+}
+
 /* A work that is refused leaves nothing behind: the next one takes its place. */
 static void test_work_refused(void **state)
 {
@@ -564,7 +594,7 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
-		CASE(test_receives_in_part), CASE(test_work_refused), CASE(test_number_again),
+		CASE(test_receives_in_part), CASE(test_words), CASE(test_work_refused), CASE(test_number_again),
 		CASE(test_connect_refused), CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes),
 	};

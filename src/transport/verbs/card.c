@@ -91,8 +91,8 @@ static void card_refill(struct card *card)
 		uint64_t *ids = card->empty + card->empty_count - n;
 
 		for (unsigned i = 0; i < n; i++)
-			segments[i] = (struct nic_segment){card_received_at(card, (uint32_t)ids[i]), card->setup.slot,
-							   card->registered.local_key};
+			segments[i] = (struct nic_segment){card_received_at(card, (uint32_t)ids[i]) + CARD_FRONT,
+							   card->setup.slot - CARD_FRONT, card->registered.local_key};
 		taken = card->nic->calls->post_receives(card->nic, segments, ids, n);
 		card->empty_count -= taken;
 		if (taken < n) {
@@ -237,12 +237,31 @@ void card_unwatch(struct card *card, uint64_t id)
 
 /* ---- Completions ---------------------------------------------------------------------------------- */
 
+/* False: it is to be held, and where it begins is kept at the beginning of its slot. */
+static bool card_record(struct card *card, struct pair *pair, const struct nic_completion *completion)
+{
+	uint8_t *slot = card_received_at(card, (uint32_t)completion->id);
+	uint32_t at = CARD_FRONT, length = completion->length;
+	bool done = completion->operation == NIC_RECEIVE_WORD;
+
+	if (done) { /* the front is not here */
+		at -= (uint32_t)sizeof(struct head_short);
+		length += (uint32_t)sizeof(struct head_short);
+		if (!records_front(pair, slot + at, length, completion->imm))
+			return true;
+	}
+	done = records_arrived(pair, slot + at, length);
+	if (!done)
+		memcpy(slot, &at, sizeof(at));
+	return done;
+}
+
 static void card_received(struct card *card, struct pair *pair, const struct nic_completion *completion)
 {
 	uint32_t index = (uint32_t)completion->id;
 
-	if (completion->status == 0 && pair && !pair->dead && completion->operation == NIC_RECEIVE) {
-		if (!records_arrived(pair, card_received_at(card, index), completion->length)) {
+	if (completion->status == 0 && pair && !pair->dead && completion->operation != NIC_RECEIVE_IMM) {
+		if (!card_record(card, pair, completion)) {
 			records_hold(pair, index);
 			return;
 		}
@@ -259,7 +278,7 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 	struct pair *pair = completion->queue < card->pair_count ? card->pairs[completion->queue] : NULL;
 	uint32_t index = (uint32_t)completion->id;
 
-	if (completion->operation == NIC_RECEIVE || completion->operation == NIC_RECEIVE_IMM) {
+	if (completion->operation >= NIC_RECEIVE && completion->operation <= NIC_RECEIVE_WORD) {
 		card_received(card, pair, completion);
 		return;
 	}

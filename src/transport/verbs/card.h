@@ -34,6 +34,7 @@
 enum card_limits {
 	CARD_COMPLETIONS = 16,      /* polled at once */
 	CARD_BUDGET = 64,           /* of a progress call */
+	CARD_FRONT = 64,            /* bytes of a receive's slot in front of what comes: for a head that was left out */
 	CARD_CLOCK_POLLS = 16,      /* that find nothing, between two looks at the clock */
 	CARD_BAYS_MAX = 8,          /* that a transfer lands in */
 	CARD_BAYS_LEAST = 2,
@@ -100,6 +101,14 @@ struct head {
 struct head_short {
 	struct head head;
 	uint64_t tag, imm;
+};
+
+/* A message that is as the one before it on its queue, but for its number and its payload, goes without all that: as a
+ * send with immediate data, which has the rest. */
+enum head_word {
+	WORD_GRANTED = 16,          /* from this bit on what may be sent beyond what was handled; below it that */
+	WORD_GRANTED_MAX = 0x7fff,
+	WORD_SOON = 31,             /* the bit of HEAD_SOON */
 };
 
 enum head_flags {
@@ -212,10 +221,13 @@ struct pair {
 
 	/* Records out. */
 	uint64_t next;              /* number */
+	uint64_t like_out;          /* of the record that may go without a front */
+	struct head_short front_out; /* the one before it has */
 	uint64_t granted;
 	uint64_t asked;             /* the peer was asked to say at once that those before this one were handled */
 	struct list_node sent;      /* slots that are not handled, in order */
 	/* and in. */
+	struct head_short front_in; /* that the last message by this queue had; no flags: none had */
 	uint64_t expected;
 	uint64_t told_handled;      /* the peer was told of so many, */
 	uint32_t told_share;        /* and that it may send so many more; */
@@ -480,6 +492,10 @@ uint32_t records_promise(struct pair *pair);
 /* Bytes that a receive was filled with, which are aligned and the caller's; what they are altered to is of no use to
  * him. False: they wait for others, and are to be held. */
 bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length);
+/* The front of a record that has come without it, of so many bytes with it. False: there can be none. */
+bool records_front(struct pair *pair, uint8_t *bytes, uint32_t length, uint32_t word);
+/* A queue is new: what goes and comes by it is like nothing before. */
+void records_anew(struct pair *pair);
 void records_hold(struct pair *pair, uint32_t receive);
 /* All that the peer sent by the connection is here: those that are held follow. */
 void records_follow(struct pair *pair);

@@ -39,7 +39,7 @@ struct nic_queue;
 
 /* What it can do beyond send and write. */
 enum nic_can {
-	NIC_CAN_IMM = 1 << 0,       /* write with immediate data, which takes a receive at the peer */
+	NIC_CAN_IMM = 1 << 0,       /* immediate data: of sends, and of writes, which take a receive at the peer so */
 	NIC_CAN_READ = 1 << 1,
 	NIC_CAN_ATOMIC = 1 << 2,    /* fetch-add and compare-and-swap of 8 bytes, atomic to other adapters' ones */
 	NIC_CAN_PAGE_FAULT = 1 << 4, /* (ODP) memory registered with NIC_ACCESS_PAGED follows the mapping */
@@ -102,6 +102,7 @@ enum nic_operation {
 	NIC_COMPARE_SWAP,
 	NIC_RECEIVE,           /* of completions only, as those that follow */
 	NIC_RECEIVE_IMM,       /* a write with immediate data has arrived, all of it */
+	NIC_RECEIVE_WORD,      /* a send with immediate data */
 	NIC_STOPPED,
 };
 

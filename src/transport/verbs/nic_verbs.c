@@ -508,14 +508,17 @@ static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 {
 	const struct nic_queue *queue = queue_find(verbs, wc->qp_num);
 	uint32_t index = (uint32_t)wc->wr_id;
-	bool imm = wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+	bool good = wc->status == IBV_WC_SUCCESS;
+	enum nic_operation operation = NIC_RECEIVE;
 
 	verbs->receive_free[verbs->receive_free_count++] = index;
-	*verbs->to++ = (struct nic_completion){.operation = imm ? NIC_RECEIVE_IMM : NIC_RECEIVE,
+	if (good && wc->wc_flags & IBV_WC_WITH_IMM)
+		operation = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? NIC_RECEIVE_IMM : NIC_RECEIVE_WORD;
+	*verbs->to++ = (struct nic_completion){.operation = operation,
 					       .status = status_of(wc->status),
 					       .queue = queue ? queue->number : UINT32_MAX,
-					       .length = wc->status == IBV_WC_SUCCESS ? wc->byte_len : 0,
-					       .imm = wc->wc_flags & IBV_WC_WITH_IMM ? be32toh(wc->imm_data) : 0,
+					       .length = good ? wc->byte_len : 0,
+					       .imm = operation == NIC_RECEIVE ? 0 : be32toh(wc->imm_data),
 					       .id = verbs->receive_ids[index]};
 }
 

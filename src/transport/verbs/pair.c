@@ -150,7 +150,7 @@ static void pair_say(struct pair *pair, uint8_t flags)
 		.bays = (uint16_t)card->setup.bays,
 		.round = pair->round,
 		.mate = pair->connected ? pair->theirs.round : 0,
-		.frame_max = card->setup.slot,
+		.frame_max = card->setup.slot - CARD_FRONT,
 		.bay = card->setup.bay,
 		.landing_key = card->registered_landing.peer_key,
 		.landing = (uintptr_t)card->landing,
@@ -242,6 +242,7 @@ static void pair_make(struct pair *pair)
 	pair->proven = false;
 	pair->wanted = false;
 	pair->works = pair->silent = 0;
+	records_anew(pair);
 	pair->round++;
 	pair_connect(pair);
 	if (pair->state != PAIR_ASKING)
@@ -434,7 +435,8 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
 	else if (hello.flags & HELLO_CLOSED)
 		pair_heard_closed(pair, &hello);
 	else if (hello.bay >= PLAN_BLOCK && hello.bays > 0 && hello.share > 0 &&
-		 hello.frame_max >= pair->card->setup.slot) /* or a long record would break the queue, each time anew */
+		 hello.frame_max >= pair->card->setup.slot - CARD_FRONT)
+		/* with less a long record would break the queue, each time anew */
 		pair_heard_queue(pair, &hello);
 	else
 		transport_bad(peer);

@@ -31,7 +31,8 @@ static uint32_t head_bytes(const struct head *head)
 
 uint32_t records_piece_max(const struct card *card)
 {
-	return card->setup.slot - (uint32_t)(sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there));
+	return card->setup.slot - CARD_FRONT -
+	       (uint32_t)(sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there));
 }
 
 uint32_t records_promise(struct pair *pair)
@@ -71,15 +72,57 @@ static bool slot_asks(const struct pair *pair, const struct send_slot *slot)
 	       !share_is_used(slot->number - first, pair->granted - first);
 }
 
+void records_anew(struct pair *pair)
+{
+	pair->like_out = UINT64_MAX;
+	pair->front_in.head.flags = 0;
+}
+
+/* Whether the peer can make up what stands in front of the payload from what the record before it had. */
+static bool slot_is_like(const struct pair *pair, const struct send_slot *slot)
+{
+	const struct head_short *front = (const void *)slot->bytes, *before = &pair->front_out;
+
+	return slot->number == pair->like_out && front->tag == before->tag && front->imm == before->imm &&
+	       (front->head.flags & ~HEAD_SOON) == before->head.flags && pair->told_share <= WORD_GRANTED_MAX;
+}
+
+/* It was posted: the next one may be like it. */
+static void slot_front(struct pair *pair, const struct send_slot *slot, bool like)
+{
+	const struct head_short *front = (const void *)slot->bytes;
+
+	if (!(front->head.flags & HEAD_SHORT))
+		return; /* and the next one's number is not that of like_out */
+	pair->like_out = slot->number + 1;
+	if (like)
+		return;
+	pair->front_out = *front;
+	pair->front_out.head.flags &= (uint16_t)~HEAD_SOON;
+}
+
+/* Without the front, and with the word that says what that would. */
+static void slot_shorten(const struct pair *pair, const struct send_slot *slot, struct nic_segment *segment,
+			 struct nic_work *work)
+{
+	const struct head *head = (const void *)slot->bytes;
+
+	segment->address = slot->bytes + sizeof(struct head_short);
+	segment->length -= (uint32_t)sizeof(struct head_short);
+	work->count = segment->length > 0;
+	work->flags |= NIC_POST_IMM;
+	work->imm = (head->handled & UINT16_MAX) | pair->told_share << WORD_GRANTED |
+		    (uint32_t)!!(head->flags & HEAD_SOON) << WORD_SOON;
+}
+
 /* An adapter that has the bytes needs the slot no more, and nobody waits for the end of its work. */
 static int slot_post(struct pair *pair, struct send_slot *slot)
 {
 	struct card *card = pair->card;
 	struct head *head = (struct head *)(void *)slot->bytes;
-	bool has = slot->length <= card->nic->limits.inline_max;
 	struct nic_segment segment = {slot->bytes, slot->length, card->registered.local_key};
-	struct nic_work work = {.operation = NIC_SEND, .count = 1, .segments = &segment,
-				.id = has ? work_id(WORK_NOTE, 0) : work_id(WORK_SLOT, slot->index)};
+	struct nic_work work = {.operation = NIC_SEND, .count = 1, .segments = &segment};
+	bool like, has;
 	int status;
 
 	records_stamp(pair, head);
@@ -87,10 +130,17 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 		head->flags |= HEAD_SOON;
 		pair->asked = slot->number + 1;
 	}
+	like = card->nic->limits.can & NIC_CAN_IMM && slot_is_like(pair, slot);
+	if (like)
+		slot_shorten(pair, slot, &segment, &work);
+	has = segment.length <= card->nic->limits.inline_max;
+	work.id = has ? work_id(WORK_NOTE, 0) : work_id(WORK_SLOT, slot->index);
 	if (has)
-		work.flags = NIC_POST_INLINE | NIC_POST_SILENT;
+		work.flags |= NIC_POST_INLINE | NIC_POST_SILENT;
 	status = pair_post(pair, &work);
 	slot->flying = !status && !has;
+	if (status == 0)
+		slot_front(pair, slot, like);
 	return status;
 }
 
@@ -420,6 +470,24 @@ static bool record_keeps(struct pair *pair, const struct head *head)
 	return true;
 }
 
+bool records_front(struct pair *pair, uint8_t *bytes, uint32_t length, uint32_t word)
+{
+	struct head_short front = pair->front_in;
+	uint32_t payload = length - (uint32_t)sizeof(front);
+
+	if (!front.head.flags || payload > UINT16_MAX) {
+		transport_bad(pair->peer);
+		return false;
+	}
+	front.head.number++;
+	front.head.handled = (uint32_t)pair->next + (uint32_t)(int16_t)(uint16_t)(word - (uint32_t)pair->next);
+	front.head.granted = front.head.handled + (word >> WORD_GRANTED & WORD_GRANTED_MAX);
+	front.head.flags |= word >> WORD_SOON ? HEAD_SOON : 0;
+	front.head.length = (uint16_t)payload;
+	memcpy(bytes, &front, sizeof(front));
+	return true;
+}
+
 bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 {
 	struct head head = {0};
@@ -444,6 +512,10 @@ bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 		records_owe(pair, pair->card->now_ns);
 	if (!(head.flags & HEAD_RECORD))
 		return true;
+	if (head.flags & HEAD_SHORT) {
+		memcpy(&pair->front_in, bytes, sizeof(pair->front_in));
+		pair->front_in.head.flags &= (uint16_t)~HEAD_SOON;
+	}
 	if (record_waits(pair, &head, bytes))
 		return !record_keeps(pair, &head);
 	record_take(pair, bytes);
@@ -477,7 +549,11 @@ void records_follow(struct pair *pair)
 	while (pair->held) {
 		uint32_t receive = held_first(pair);
 
-		record_take(pair, card_received_at(pair->card, receive)); /* if the pair dies by that, none is held */
+		uint8_t *slot = card_received_at(pair->card, receive);
+		uint32_t at;
+
+		memcpy(&at, slot, sizeof(at));
+		record_take(pair, slot + at); /* if the pair dies by that, none is held */
 		card_receive(pair->card, receive);
 	}
 }
