@@ -39,6 +39,7 @@ PULL = "fetch jumbo lost vanish strange serve serve_jumbo refused gone closed ki
 
 FRAMES = "lengths bursts full sleep binding stranger arguments child thread mxoe".split()
 INTERFACES = "down shrunk removed moved elsewhere killed nonsense".split()
+AS_NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups"
 VETH = "ip link add va mtu {0} type veth peer name vb mtu {0}; ip link set va up; ip link set vb up"
 
 
@@ -108,8 +109,7 @@ def test_ether(driver: Run, build: Path) -> None:
     """Frames of our own: by a user without rights, and as root what happens to interfaces; the pair goes at last, for
     which nothing may hold it."""
     program = f"{build}/test/vm/thole-driver-ether"
-    as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
-    command = f"{VETH.format(1500)}\nchmod o+rx /\n{as_nobody} {program}\n{program} {' '.join(INTERFACES)}"
+    command = f"{VETH.format(1500)}\nchmod o+rx /\n{AS_NOBODY} {program}\n{program} {' '.join(INTERFACES)}"
     assert driver(f"{command}\nip link del va", cpus=2).output.split() == FRAMES + INTERFACES
 
 
@@ -206,13 +206,15 @@ def test_fuzz(driver: Run, build: Path, seed: int) -> None:
 
 def test_overlap(driver: Run, build: Path) -> None:
     """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come.
-    At last the interface has IPv6 alone, which the driver leaves to the program."""
+    Then for a user whose limit has no room for both ways at once, so that pins give way amid messages. At last the
+    interface has IPv6 alone, which the driver leaves to the program."""
     ways = ("", "--thread", "--thread --option job_key=4711", "--option pin=before", "--drivers 1 --thread")
     ways = (*ways, "--drivers 1 --covered --option job_key=4711")
     program = f"{build}/test/vm/thole-driver-overlap --bytes 4194304 --option interface=lo"
     runs = "\n".join(f"{program} {way}" for way in ways)
+    runs += f"\n(ulimit -l 6144; {AS_NOBODY} {program} --drivers 1 --option job_key=4711)"
     runs += f"\nip addr del 127.0.0.1/8 dev lo\n{program} --none"
-    assert driver(f"ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways) + 2
+    assert driver(f"chmod o+rx /; ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways) + 4
 
 
 def test_pull(driver: Run, build: Path) -> None:
@@ -249,10 +251,9 @@ def test_killed(driver: Run, build: Path) -> None:
 def test_others(driver: Run, build: Path) -> None:
     """A user without rights, and one who is root of a user namespace and has a network of its own: no more than its own
     memory, and within its own limit."""
-    as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
     program = f"{build}/test/vm/thole-driver-events"
     driver(
         f"chmod o+rx /; ulimit -l 2048\n"
-        f"{as_nobody} {program} munmap fork kill arguments\n"
-        f"{as_nobody} unshare --user --map-root-user --net {program} munmap fork kill arguments\n"
+        f"{AS_NOBODY} {program} munmap fork kill arguments\n"
+        f"{AS_NOBODY} unshare --user --map-root-user --net {program} munmap fork kill arguments\n"
     )
