@@ -2758,12 +2758,6 @@ FAULTS = [
         "",
     ),
     Fault(
-        "a message without a front is taken where there was none before",
-        "src/transport/verbs/records.c",
-        "\tif (!front.head.flags || payload > UINT16_MAX) {",
-        "\tif (payload > UINT16_MAX) {",
-    ),
-    Fault(
         "a message without a front asks for nothing",
         "src/transport/verbs/records.c",
         "\tfront.head.flags |= word >> WORD_SOON ? HEAD_SOON : 0;\n",

@@ -510,8 +510,8 @@ static void test_again_in_parts(void **state)
 	end();
 }
 
-/* What a message of 100 bytes and this tag takes on the wire. */
-static uint64_t bytes_of(uint64_t tag)
+/* What a message of 100 bytes, this tag and these flags takes on the wire. */
+static uint64_t bytes_with(uint64_t tag, unsigned flags)
 {
 	uint64_t before = bench.carrier.fabric.bytes, ended = bench.ended;
 
@@ -519,13 +519,18 @@ static uint64_t bytes_of(uint64_t tag)
 		bench.from[i] = (uint8_t)random_mix(before + tag + (uint64_t)i);
 	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, tag, UINT64_MAX, 0, NULL,
 				    NULL), 0);
-	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, tag, 0, 0, NULL,
-				    NULL), 0);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, tag, 0, flags,
+				    NULL, NULL), 0);
 	wake();
 	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 	assert_int_equal(bench.ended, ended + 2);
 	assert_memory_equal(bench.from, bench.to, 100);
 	return bench.carrier.fabric.bytes - before;
+}
+
+static uint64_t bytes_of(uint64_t tag)
+{
+	return bytes_with(tag, 0);
 }
 
 /* A message like the one before goes without what stands in front of it: not to a new queue, not behind what is no
@@ -542,6 +547,9 @@ static void test_like_messages(void **state)
 	assert_int_equal(bytes_of(5), 100);
 	assert_int_equal(bytes_of(6), WHOLE);
 	assert_int_equal(bytes_of(6), 100);
+	assert_int_equal(bytes_with(6, THOLE_IMM), WHOLE); /* immediate data of 0 is not none */
+	assert_int_equal(bytes_with(6, THOLE_IMM), 100);
+	assert_int_equal(bytes_of(6), WHOLE);
 	message(0, 1, 0, 100000); /* with tag 1 */
 	assert_int_equal(bytes_of(6), WHOLE);
 	assert_int_equal(bytes_of(6), 100);
