@@ -235,7 +235,7 @@ def test_adapters__all_groups(card_jobs: Jobs, kernel: kernels.Kernel, name: str
 
 
 @in_full_only
-@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+@pytest.mark.parametrize("name", ["mpich", "openmpi", "impi"])
 def test_adapters__mixed(card_jobs: Jobs, name: str) -> None:
     """Two ranks a guest, of which one has no adapter: each pair goes its own way, by which large messages are asked
     for."""
