@@ -7,8 +7,9 @@
  * One thread a process, as long as a domain is open that has no thread of its own. It sleeps, and
  * looks at each domain a few times a second: where no thread is inside, and something that was
  * reported complete has not reached its peer, it makes progress (thole_tend). Where all is
- * delivered, as nearly always, it does nothing. A domain whose user is inside is left alone: the
- * user makes progress.
+ * delivered, as nearly always, it does nothing, but where the kernel driver moves large messages
+ * meanwhile, if only they are matched: there it makes progress for all that is under way. A domain
+ * whose user is inside is left alone: the user makes progress.
  */
 #ifndef PROV_CARETAKER_H
 #define PROV_CARETAKER_H

@@ -237,6 +237,18 @@ bool endpoint_drained(const struct thole_endpoint *endpoint)
 	return drained;
 }
 
+bool endpoint_moves_alone(const struct thole_endpoint *endpoint)
+{
+	const struct transport_owner *owner = &endpoint->base;
+	bool alone = false;
+
+	if (endpoint->requests.live <= endpoint->multi_posted) /* those are for what is not large */
+		return false;
+	for (int i = transport_next(owner, -1); i < TRANSPORTS && !alone; i = transport_next(owner, i))
+		alone = transports[i]->moves_alone && transports[i]->moves_alone(owner);
+	return alone;
+}
+
 void endpoint_hasten(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;

@@ -457,20 +457,25 @@ int thole_progress(struct thole_endpoint *endpoint)
 	return n;
 }
 
+static bool endpoint_is_tended(const struct thole_endpoint *endpoint)
+{
+	return !endpoint_drained(endpoint) || endpoint_moves_alone(endpoint);
+}
+
 int thole_tend(struct thole_endpoint *endpoint)
 {
-	bool drained;
+	bool under_way;
 
 	endpoint_lock(endpoint);
-	drained = endpoint_drained(endpoint);
-	if (!drained && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && !endpoint->base.simulated) {
+	under_way = endpoint_is_tended(endpoint);
+	if (under_way && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && !endpoint->base.simulated) {
 		endpoint_maintain(endpoint, clock_now_ns());
 		for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
 			;
-		drained = endpoint_drained(endpoint);
+		under_way = endpoint_is_tended(endpoint);
 	}
 	endpoint_unlock(endpoint);
-	return !drained;
+	return under_way;
 }
 
 /* ---- Calls that wait ------------------------------------------------------------------------------- */

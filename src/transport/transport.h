@@ -193,6 +193,9 @@ struct transport {
 	/* Somebody waits for that: peers are to say it at once, and are told what they wait for. NULL: they are soon in
 	 * any case. */
 	void (*hasten)(struct transport_owner *owner);
+	/* Whether something moves large messages here while the program computes, once they have matched. NULL: nothing
+	 * does. */
+	bool (*moves_alone)(const struct transport_owner *owner);
 	/* An answer is awaited to what went to this peer by another transport: find out if it dies. NULL: none is. */
 	void (*watch)(struct transport_peer *peer);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */

@@ -112,14 +112,26 @@ FAULTS = [
     Fault(
         "what is sent and waits for room is not tended",
         WAIT,
-        "\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
-        "\tdrained = true;\n\tif (!drained",
+        "return !endpoint_drained(endpoint) || endpoint_moves_alone(endpoint);",
+        "return endpoint_moves_alone(endpoint);",
+    ),
+    Fault(
+        "what the driver would move waits until the program calls",
+        WAIT,
+        "return !endpoint_drained(endpoint) || endpoint_moves_alone(endpoint);",
+        "return !endpoint_drained(endpoint);",
+    ),
+    Fault(
+        "whatever is awaited is tended, though nothing moves it meanwhile",
+        "src/transport/datagram/handover.c",
+        "return moves && !handover_is_barred(engine);",
+        "return moves || !handover_is_barred(engine);",
     ),
     Fault(
         "a sleeping event loop is robbed of what should wake it",
         WAIT,
-        "if (!drained && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && ",
-        "if (!drained && ",
+        "if (under_way && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && ",
+        "if (under_way && ",
     ),
     Fault(
         "sci: a control block does not end with the remote page",
@@ -2514,8 +2526,8 @@ FAULTS = [
     Fault(
         "who looks after what was sent has peers say at once what they handled",
         WAIT,
-        "\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
-        "\tendpoint_hasten(endpoint);\n\tdrained = endpoint_drained(endpoint);\n\tif (!drained",
+        "\tunder_way = endpoint_is_tended(endpoint);\n\tif (under_way",
+        "\tendpoint_hasten(endpoint);\n\tunder_way = endpoint_is_tended(endpoint);\n\tif (under_way",
     ),
     Fault(
         "the wire is taken for as slow as a read that waits for pages",

@@ -19,6 +19,8 @@
 #include "endpoint/endpoint.h"
 #include "pair.h"
 #include "thole.h"
+#include "transport/datagram/datagram.h"
+#include "transport/datagram/mover.h"
 
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
@@ -230,6 +232,53 @@ static void tend__not_while_a_loop_sleeps(void **state)
 	pair_close(&pair);
 }
 
+static unsigned no_reports(struct mover *mover, const struct mover_reports *reports, struct engine *engine)
+{
+	(void)mover;
+	(void)reports;
+	(void)engine;
+	return 0;
+}
+
+/* Where something moves large messages while the program computes, they are matched meanwhile: so is whatever is
+ * awaited. Elsewhere that waits for a call. */
+static void tend__what_moves_by_itself(void **state)
+{
+	static const char *const options[] = {"shm=off", "job_key=1", "interface=lo", "driver=off", NULL};
+	static const struct mover_calls calls = {.poll = no_reports};
+	struct mover mover = {.calls = &calls, .least = UINT64_MAX};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	for (int moves = -1; moves < 2; moves++) { /* first they connect */
+		struct link *link = datagram_of(&pair.b->base)->engine.links[0];
+		struct thole_request *send, *receive;
+		struct thole_completion done;
+		uint8_t byte = 0;
+
+		link->mover = moves > 0 ? &mover : NULL;
+		while (thole_tend(pair.b))
+			thole_progress(pair.a);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_tend(pair.b), moves > 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, "x", 1, 0, 0, 0, NULL, &send), 0);
+		for (int i = 0; i < 1000 && receive->state != REQUEST_DONE; i++) {
+			thole_progress(pair.a);
+			thole_tend(pair.b);
+		}
+		if (moves >= 0)
+			assert_int_equal(receive->state == REQUEST_DONE, moves);
+		while (thole_test(pair.b, receive, &done) == 0)
+			thole_progress(pair.a);
+		while (thole_test(pair.a, send, &done) == 0)
+			thole_progress(pair.b);
+		assert_int_equal(byte, 'x');
+		link->mover = NULL;
+	}
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +288,7 @@ int main(void)
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(tend__what_was_sent),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
+		cmocka_unit_test(tend__what_moves_by_itself),
 	};
 
 	return cmocka_run_group_tests_name("wait", tests, NULL, NULL);

@@ -159,7 +159,7 @@ def overlapped(jobs: Jobs, load: Loading, seconds: int, **options: str) -> tuple
 def test_driver__overlap(jobs: Jobs, kernel: kernels.Kernel, build: Path) -> None:
     """Large messages come while both ranks compute without a call of MPI: there is nothing to wait for afterwards.
     Without the driver there is all that goes beyond the first pieces."""
-    here, said = overlapped(jobs, loading(kernel, build, "both"), 300, driver="required", progress_thread="on")
+    here, said = overlapped(jobs, loading(kernel, build, "both"), 300, driver="required")
     assert len(here) == 2 and min(here) == 4096, said
     here, said = overlapped(jobs, NOTHING, 3)
     assert len(here) == 2 and max(here) < 4096 // 10, said

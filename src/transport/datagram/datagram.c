@@ -741,6 +741,11 @@ static bool datagram_drained(const struct transport_owner *owner)
 	return engine_drained(&datagram_of(owner)->engine);
 }
 
+static bool datagram_moves_alone(const struct transport_owner *owner)
+{
+	return handover_moves(&datagram_of(owner)->engine);
+}
+
 static void datagram_watch(struct transport_peer *peer)
 {
 	struct connection *connection = connection_of(peer);
@@ -797,6 +802,7 @@ const struct transport datagram_transport = {
 	.open = datagram_open,
 	.close = datagram_close,
 	.drained = datagram_drained,
+	.moves_alone = datagram_moves_alone,
 	.watch = datagram_watch,
 	.notify_close = datagram_notify_close,
 	.info_own = datagram_info_own,

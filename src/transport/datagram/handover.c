@@ -30,13 +30,27 @@ void handover_fini(struct engine *engine)
 
 /* ---- Connections ---------------------------------------------------------------------------------------- */
 
+/* Frame by frame, by the engine. */
+static bool handover_is_barred(const struct engine *engine)
+{
+	return engine->owner->options.checksum || engine->owner->options.inject_loss;
+}
+
+bool handover_moves(const struct engine *engine)
+{
+	bool moves = false;
+
+	for (unsigned i = 0; i < engine->link_count; i++)
+		moves |= engine->links[i]->mover != NULL;
+	return moves && !handover_is_barred(engine);
+}
+
 /* The mover of the link by which the peer's bulk goes; NULL: none, or not that way now. */
 static struct mover *handover_mover(const struct connection *connection)
 {
 	const struct engine *engine = connection->engine;
-	const struct options *options = &engine->owner->options;
 
-	if (options->checksum || options->inject_loss) /* frame by frame, by the engine */
+	if (handover_is_barred(engine))
 		return NULL;
 	return connection->routes.aside ? NULL : engine->links[connection->routes.use[LINK_BULK]]->mover;
 }

@@ -52,6 +52,8 @@ struct handover {
 
 void handover_init(struct engine *engine);
 void handover_fini(struct engine *engine);
+/* Whether there is a mover that windows and fetches may be handed over to. */
+bool handover_moves(const struct engine *engine);
 /* A connection is open: a mover that answers for the endpoint is to know it. */
 void handover_opened(struct connection *connection);
 /* A record goes out that tells the peer of a window: the window is offered to a mover when frames have been sent. */
