@@ -48,7 +48,8 @@ LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 WALK = "src/transport/shm/walk.c"
-BULK = "src/transport/shm/bulk.c"
+FETCH = "src/transport/shm/fetch.c"
+SHM_SERVE = "src/transport/shm/serve.c"
 BYTES = "src/base/bytes.c"
 SHM = "src/transport/shm/shm.c"
 MATCH = "src/match/match.c"
@@ -1391,16 +1392,16 @@ FAULTS = [
         "|| !ring->bulk_own || ring->bulk_lent",
         "|| ring->bulk_lent",
     ),
-    Fault("memory is lent for a stream", BULK, "if (fetch_pace(fetch) == PACE_DIALOGUE && ring_lend", "if (ring_lend"),
-    Fault("what was lent is never over", BULK, "|| record->imm + length == link->lease_end))", "))"),
+    Fault("memory is lent for a stream", FETCH, "if (fetch_pace(fetch) == PACE_DIALOGUE && ring_lend", "if (ring_lend"),
+    Fault("what was lent is never over", FETCH, "|| record->imm + length == link->lease_end))", "))"),
     Fault(
         "a sender whose send has ended keeps what it was lent",
-        BULK,
+        SHM_SERVE,
         "if (serve->lent_size) /* it is the peer's again */",
         "if (0)",
     ),
-    Fault("anything may be lent", BULK, "place >= offsetof(struct segment, small) && place + size", "place + size"),
-    Fault("more may be lent than there is", BULK, " && place + size <= link->in.size", ""),
+    Fault("anything may be lent", SHM_SERVE, "place >= offsetof(struct segment, small) && place + size", "place + size"),
+    Fault("more may be lent than there is", SHM_SERVE, " && place + size <= link->in.size", ""),
     Fault("pieces of bulk in lent memory are not reported as consumed", RING, "if (bulk || !lent)", "if (!lent)"),
     Fault("what has come of a message is not held until its rest is here", RING, "return ring->tries > 0 &&", "return 0 &&"),
     Fault(
@@ -1471,7 +1472,7 @@ FAULTS = [
     ),
     Fault(
         "long messages that cross are read before they are written",
-        BULK,
+        SHM_SERVE,
         "list_empty(&link->fetches) ? BULK_SHARE",
         "true ? BULK_SHARE",
     ),
@@ -1515,14 +1516,14 @@ FAULTS = [
     ),
     Fault(
         "an offer is not given back",
-        BULK,
+        FETCH,
         "\tif (fetch->offer >= 0)\n\t\tlink->offers_used &= ~(1u << fetch->offer);\n",
         "",
     ),
-    Fault("the sequence of a claim is not checked", BULK, "claim.sequence != serve->id || ", ""),
+    Fault("the sequence of a claim is not checked", SHM_SERVE, "claim.sequence != serve->id || ", ""),
     Fault(
         "the sender's blocks are not waited for",
-        BULK,
+        FETCH,
         "\treturn *done_p == back || failed;",
         "\t*done_p = back;\n\treturn true;",
     ),
@@ -1541,61 +1542,61 @@ FAULTS = [
     Fault("a forked child inherits the door", DOOR, "\tmadvise(page, size, MADV_DONTFORK);\n", ""),
     Fault(
         "a sender may claim more blocks than there are",
-        BULK,
+        FETCH,
         " || claim.back > fetch->blocks - front)",
         ")",
     ),
     Fault(
         "data for a fetch before this one is taken",
-        BULK,
+        FETCH,
         "fetch->generation != (uint32_t)(record->tag >> 32) || ",
         "",
     ),
     Fault(
         "data of another peer is taken",
-        BULK,
+        FETCH,
         " || fetch->peer != peer ||\n",
         " ||\n",
     ),
     Fault(
         "data may go beyond its window",
-        BULK,
+        FETCH,
         "if (record->imm != fetch->offset || length > fetch->end - fetch->offset) {",
         "if (record->imm != fetch->offset) {",
     ),
     Fault(
         "data may come in any order",
-        BULK,
+        FETCH,
         "if (record->imm != fetch->offset || length",
         "if (length",
     ),
     Fault(
         "a peer may ask for more than a window has",
-        BULK,
+        SHM_SERVE,
         " &&\n\t    record->arg[1] <= vector->length - record->arg[0])",
         ")",
     ),
     Fault(
         "an offer may be any",
-        BULK,
+        SHM_SERVE,
         "index >= OFFERS || ",
         "",
     ),
     Fault(
         "an offer may be longer than its window",
-        BULK,
+        SHM_SERVE,
         "length == 0 || length > vector->length || ",
         "length == 0 || ",
     ),
     Fault(
         "what the sender could not write is missing",
-        BULK,
-        "\tif (done == back)\n\t\tbulk_fetch_end(fetch, 0);",
-        "\tif (true)\n\t\tbulk_fetch_end(fetch, 0);",
+        FETCH,
+        "\tif (done == back)\n\t\tfetch_end(fetch, 0);",
+        "\tif (true)\n\t\tfetch_end(fetch, 0);",
     ),
     Fault(
         "what was read of a send that had ended is a success",
-        BULK,
+        FETCH,
         "return load_relaxed(&shm_link(fetch->peer)->in.segment->withdrawn);",
         "return false;",
     ),
@@ -2181,7 +2182,7 @@ FAULTS = [
     ),
     Fault(
         "a stopped sender's mapping is not withdrawn",
-        "src/transport/shm/bulk.c",
+        FETCH,
         "\tfetch_unshare(fetch);\n",
         "",
     ),

@@ -4,7 +4,7 @@
  *
  * Owns the mappings of arenas, and how they come to be: who is about to move large messages from or into an arena of
  * its own (base/arena.h) hands the peer its descriptor over their connection, once an arena. All other memory is lent
- * by the driver, where there is one (lend.c). Does not own when mappings are used (bulk.c, choose.c).
+ * by the driver, where there is one (lend.c). Does not own when mappings are used (fetch.c, serve.c, choose.c).
  *
  * What always holds: a mapping shows what its owner has at that address as long as the arena is not retired, which
  * each use looks at. A window that was announced before stays what it was, since nobody writes to a retired arena but

@@ -3,7 +3,7 @@
  * lend: memory that peers map through the driver, which can be any memory (docs/DRIVER.md).
  *
  * Owns which buffers of this process are lent to peers, and views of those that peers have lent. Does not own when they
- * are used (bulk.c), nor what goes over the pair's connection besides (attach.c, connect.c).
+ * are used (fetch.c, serve.c), nor what goes over the pair's connection besides (attach.c, connect.c).
  *
  * What always holds: a view shows what its owner has at that address at the time. Where that is nothing, or is not lent
  * any more, the view says so afterwards; so each use looks again. Of what was told to a peer last, VIEWS and no more,

@@ -5,7 +5,7 @@
  * Each direction of a pair has a segment of its own, made by its producer when it first sends, and a socket
  * over which the consumer got it (connect.c). Both are unnamed, so that nothing is left behind whatever ends
  * a process. A segment is a ring of records, a small and a large area for payloads, and offers of
- * shared work (bulk.c). Each word in it has one writer, but for offers' claims and the wake word.
+ * shared work (bulk.h). Each word in it has one writer, but for offers' claims and the wake word.
  *
  * Whatever the other side can write is read once and checked; the producer's book-keeping of slots and
  * areas is private. A broken peer can lose its own messages only.
@@ -76,7 +76,7 @@ enum pace { PACE_DIALOGUE, PACE_STREAM, PACES };
 /* Two processes' shares of one transfer: blocks claimed from the front by the receiver, from the back by the
  * sender. Made by the receiver, in the segment that it consumes. */
 struct offer {
-	uint64_t claim;  /* packed: see bulk.c; both sides compare-and-swap it */
+	uint64_t claim;  /* packed: see bulk.h; both sides compare-and-swap it */
 	uint32_t done;   /* blocks the sender has copied; it writes this */
 	uint32_t failed; /* the sender was refused and has stopped; it writes this */
 	uint8_t unused[48];
@@ -503,10 +503,12 @@ void lend_release(struct views *views);
 /* connect.c's for both: a message, with a descriptor or -1. Whether it was sent. */
 bool connect_send(int socket, const void *message, size_t size, int fd);
 
+/* fetch.c */
+void fetch_window(struct transport_fetch *job);
+
 /* bulk.c */
 int bulk_open(struct transport_owner *owner);
 void bulk_close(struct transport_owner *owner);
-void bulk_fetch(struct transport_fetch *job);
 void bulk_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
 int bulk_progress(struct transport_owner *owner);
 void bulk_maintain(struct transport_owner *owner, uint64_t now_ns);
