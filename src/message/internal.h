@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the message layer share: message.c (table, outgoing), receive.c (matching, delivery), remote.c
- * (put, get, atomics). */
+/* What the files of the message layer share: message.c (table, outgoing requests), send.c (sends), receive.c (matching,
+ * delivery), remote.c (put, get, atomics). */
 #ifndef THOLE_MESSAGE_INTERNAL_H
 #define THOLE_MESSAGE_INTERNAL_H
 
@@ -54,6 +54,9 @@ static inline void message_window_end(const struct thole_request *request)
 	if (peer->transport->window_end)
 		peer->transport->window_end(peer, request_id(request));
 }
+
+/* Have a send's record be an RTS: its data stays where it is. */
+void message_rts(struct thole_request *request);
 
 /* Whether `length` bytes may be sent without asking now. */
 bool message_is_eager(struct peer *peer, uint64_t length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message: the table of record kinds, outgoing requests, streams of pieces, and sends.
+ * message: the table of record kinds, outgoing requests, streams of pieces, and what transports call.
  *
  * An outgoing request is a record and perhaps data; message_emit hands both to the transport, in pieces
  * that follow each other directly. What happens then is its row's `emitted`. Invariant: pieces of one request are never
@@ -16,8 +16,7 @@
 #include "message/message.h"
 
 enum {
-	SEND_SHORT_MAX = 8192, /* what may go as one piece, if the transport agrees */
-	LOOK_TURNS = 32,       /* a link is looked at in one of several */
+	LOOK_TURNS = 32, /* a link is looked at in one of several */
 };
 
 /* ---- What happens to a request that has been handed over ----------------------------------------- */
@@ -266,8 +265,7 @@ static void message_pieces(struct transport_peer *base, const void *payload, siz
 
 /* ---- Outgoing ----------------------------------------------------------------------------------- */
 
-/* Send a message's RTS; its data stays where it is. */
-static void message_rts(struct thole_request *request)
+void message_rts(struct thole_request *request)
 {
 	struct window window;
 
@@ -623,160 +621,6 @@ void message_fetch(struct thole_request *request, const struct window *window)
 	request->state = REQUEST_FETCHING;
 	peer->base.transport->fetch(&request->fetch);
 	message_transmit(peer);
-}
-
-/* ---- Sends -------------------------------------------------------------------------------------- */
-
-/* What a send is asked for, but its data. */
-struct sending {
-	uint64_t tag, imm;
-	void *context;
-	uint32_t peer;
-	unsigned flags;
-};
-
-/* A send of one piece ended inside the call that started it, and somebody wants to know. */
-__attribute__((noinline)) static int send_complete(struct thole_endpoint *endpoint, const struct sending *send,
-						const void *buffer, size_t length, struct thole_request **request_p)
-{
-	struct thole_request *request;
-
-	if (!request_p) {
-		endpoint_complete(endpoint, &(struct thole_completion){.context = send->context, .tag = send->tag,
-								       .imm = send->imm, .length = length,
-								       .message_length = length,
-								       .buffer = (void *)(uintptr_t)buffer,
-								       .peer = send->peer, .flags = send->flags,
-								       .operation = THOLE_OP_SEND});
-		return 0;
-	}
-	request = request_new(endpoint, THOLE_OP_SEND, send->context, send->flags);
-	if (!request)
-		return THOLE_ERR_MEMORY;
-	request->tag = send->tag;
-	request->imm = send->imm;
-	request->vector.length = length;
-	request->segment = (struct iovec){(void *)(uintptr_t)buffer, length};
-	request->peer = endpoint->peers[send->peer];
-	request->handle = true;
-	*request_p = request;
-	request_complete(request, 0);
-	return 0;
-}
-
-__attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint, const struct sending *send,
-						 const struct iovec *segments, size_t count,
-						 struct thole_request **request_p)
-{
-	struct thole_request *request;
-	unsigned flags = send->flags;
-	int error = message_request(endpoint, send->peer, THOLE_OP_SEND, segments, count, flags, send->context,
-				    &request);
-
-	if (error)
-		return error;
-	request->tag = send->tag;
-	request->imm = send->imm;
-	request->record = (struct record){
-		.kind = RECORD_EAGER,
-		.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0) |
-				   (flags & THOLE_SYNC ? RECORD_SYNC : 0)),
-		.length = RECORD_EXTERNAL,
-		.tag = send->tag,
-		.imm = send->imm,
-	};
-	/* Where only messages exist, the end of a rendezvous' fetch is the one sign that it matched. */
-	if (message_is_eager(request->peer, request->vector.length) &&
-	    !((flags & THOLE_SYNC) && request->peer->limits.messages_only)) {
-		endpoint_count(endpoint, COUNTER_SENT_EAGER);
-		request->payload = request->vector.length;
-		request->record.arg[0] = request->payload;
-		request->record.arg[2] = request_id(request);
-		if (!(flags & THOLE_SYNC))
-			request->record.length = 0; /* no args: short data goes into the record */
-		return message_start(request, request_p);
-	}
-	if (flags & THOLE_INJECT) {
-		error = request_own_data(request);
-		if (error) {
-			request_free(request);
-			return error;
-		}
-	}
-	message_rts(request);
-	return message_start(request, request_p);
-}
-
-/* The short way for one piece: no request is made. False: take the other way. `send` is a value, so it stays in
- * registers. */
-static inline bool send_short(struct thole_endpoint *endpoint, struct sending send, const void *buffer,
-			      size_t length, struct thole_request **request_p, int *error_p)
-{
-	struct peer *peer = endpoint_peer(endpoint, send.peer);
-	struct record record;
-	unsigned flags = send.flags;
-	int error;
-
-	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->base.connected || peer->backlog_count ||
-	    peer->base.gone || (__builtin_expect(peer->limits.messages_only, 0) && (flags & (THOLE_IMM | THOLE_PLAIN))))
-		return false;
-	if ((request_p || !endpoint->complete) && !endpoint->requests.free && pool_grow(&endpoint->requests) != 0)
-		return false; /* its end needs one to be told by, and nothing may leave without */
-	record.kind = RECORD_EAGER;
-	record.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
-	record.tag = send.tag;
-	record.imm = send.imm;
-	if (length <= RECORD_INLINE_MAX) {
-		record.length = (uint16_t)length;
-		if (length > 0) /* of nothing the place may be NULL */
-			bytes_copy(record.payload, buffer, length);
-		error = peer->base.transport->push(&peer->base, &record, NULL, 0, 0);
-	} else {
-		const struct iovec segment = {(void *)(uintptr_t)buffer, length};
-
-		if (!message_is_eager(peer, length) || length > peer->base.transport->piece_max(&peer->base, length))
-			return false;
-		record.length = 0;
-		memset(record.payload, 0, sizeof(record.payload)); /* goes along */
-		error = peer->base.transport->push(&peer->base, &record, &(struct vector){&segment, 1, length}, 0,
-					      (uint32_t)length);
-	}
-	if (error)
-		return false;
-	message_transmit(peer);
-	endpoint_count(endpoint, COUNTER_SENT_EAGER);
-	endpoint_carry(endpoint, peer, length);
-	*error_p = 0;
-	if (request_p || !(flags & THOLE_QUIET))
-		*error_p = send_complete(endpoint,
-					 &(struct sending){send.tag, send.imm, send.context, send.peer, flags},
-					 buffer, length, request_p);
-	return true;
-}
-
-int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
-	       uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
-{
-	struct sending send = {tag, imm, context, peer, flags};
-	int error;
-
-	endpoint_lock(endpoint);
-	if (!send_short(endpoint, send, buffer, length, request_p, &error))
-		error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags},
-				    &(struct iovec){(void *)(uintptr_t)buffer, length}, 1, request_p);
-	endpoint_unlock(endpoint);
-	return error;
-}
-
-int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
-		uint64_t tag, uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
-{
-	int error;
-
-	endpoint_lock(endpoint);
-	error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags}, segments, count, request_p);
-	endpoint_unlock(endpoint);
-	return error;
 }
 
 /* ---- What transports call --------------------------------------------------------------------------- */
