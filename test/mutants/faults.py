@@ -1441,6 +1441,18 @@ FAULTS = [
         "ring->ended = 0 && ring->alone",
     ),
     Fault(
+        "a poll goes on behind a short message of a dialogue",
+        RING,
+        "ring->ended = !(record->flags & RECORD_STREAM);",
+        "ring->ended = false;",
+    ),
+    Fault(
+        "a poll ends with each short message of a stream",
+        RING,
+        "ring->ended = !(record->flags & RECORD_STREAM);",
+        "ring->ended = true;",
+    ),
+    Fault(
         "a poll ends with each message of a stream",
         RING,
         "ring->alone = !(record->flags & RECORD_STREAM);",

@@ -633,6 +633,52 @@ static void take__ends_with_a_message(void **state)
 	pair_close(&pair);
 }
 
+/* So it does with a short one, wherever its payload lies: both sides may send at once, and the next one be here
+ * already, for which no receive is posted yet. In a stream it goes on. */
+static void take__ends_with_a_short_message(void **state)
+{
+	static const char *const options[] = {"look_again=0", NULL};
+	static const uint32_t lengths[] = {0, 8, RECORD_INLINE_MAX + 1, SPAN_MAX + 1, 512, PIECE_OVERLAP};
+	enum { MESSAGES = 4 };
+	char to[PIECE_OVERLAP], *bytes = pair_filled(1, sizeof(to));
+	struct thole_completion completion;
+	struct thole_request *receive;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	for (uint32_t i = 0; i < 2 * sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint32_t length = lengths[i / 2], each = ring_slots(length > SPAN_MAX ? RECORD_EXTERNAL : length);
+		bool stream = i % 2;
+
+		for (uint32_t n = 0; n < MESSAGES; n++) {
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, length, 1, 0, THOLE_QUIET, NULL, NULL),
+					 0);
+			if (stream)
+				continue;
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 8, 2, 0, THOLE_QUIET, NULL, NULL), 0);
+			thole_progress(pair.a);
+		}
+		for (uint32_t n = 0; n < MESSAGES; n++) {
+			uint64_t left = out_of(&pair)->produced - in_of(&pair)->next;
+
+			assert_int_equal(left, n > 0 && stream ? 0 : (MESSAGES - n) * each);
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, sizeof(to), 1, UINT64_MAX, 0, NULL,
+						    &receive), 0);
+			thole_progress(pair.b);
+			if (stream && n == 0)
+				thole_progress(pair.b); /* its first one was an answer */
+			assert_int_equal(thole_test(pair.b, receive, &completion), 1);
+			pair_check(1, to, length);
+		}
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, 8, 2, 0, THOLE_QUIET, NULL, NULL), 0);
+		pair_progress(&pair, 20);
+	}
+	free(bytes);
+	pair_close(&pair);
+}
+
 static struct pair *answered;
 static uint64_t consumed_inside;
 
@@ -981,6 +1027,7 @@ int main(void)
 		cmocka_unit_test(crossed__goes_in_longer_pieces),
 		cmocka_unit_test(crossed__windows_are_streams),
 		cmocka_unit_test(take__ends_with_a_message),
+		cmocka_unit_test(take__ends_with_a_short_message),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
 		cmocka_unit_test(walk__through_the_longer_area),

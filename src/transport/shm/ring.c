@@ -521,7 +521,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		if (!outside)
 			return ring_stalled(peer);
 	}
-	if (__builtin_expect(external, 0) && link->streaming)
+	if (link->streaming)
 		slot->flags |= RECORD_STREAM;
 	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
 	 * their area, in lines that are warm; but for what the next piece may still borrow. */
@@ -576,10 +576,7 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 	return (const char *)segment + place;
 }
 
-/* Of eager messages that might come by another way: how long they take is what choosing is about. When the last piece
- * of one that is not in a stream is in its place, the poll ends: if both sides send at once, the next one may be here
- * already, and would be taken before its receive is posted and the program's own next one is sent. From then on the two
- * would not copy at the same time any more, but wait for each other. */
+/* Of eager messages that might come by another way: how long they take is what choosing is about. */
 static void ring_timed(struct ring_in *ring, const struct record *record, const void *payload, uint32_t length)
 {
 	struct transport_peer *peer = ring->peer;
@@ -693,6 +690,7 @@ static inline void ring_handle(struct ring_in *ring, const struct record *slot)
 			     1)) {
 		ring_turn(peer);
 		peer->owner->up->delivered(peer, record, payload, length);
+		ring->ended = !(record->flags & RECORD_STREAM);
 	} else {
 		ring_dispatch(ring, record, payload, length);
 	}
@@ -712,6 +710,9 @@ static inline bool ring_is_due(const struct ring_in *ring)
 	       ring->bytes > ring->half; /* the other half is the producer's */
 }
 
+/* With a message that is not in a stream the poll ends, or with its last piece. If both sides send at once, the next
+ * one may be here already, and would be taken before its receive is posted and the program's own next one is sent. From
+ * then on the two would not copy at the same time any more, but wait for each other. */
 int ring_take(struct ring_in *ring)
 {
 	int n = 0;

@@ -173,8 +173,8 @@ struct ring_in {
 	uint32_t tries;     /* how often memory is still held for answers; 0: this is a stream */
 	bool borrowed;      /* the answer that is being sent lies here */
 	bool unanswered;    /* payload was handled since one was last sent */
-	bool alone;         /* the long message that was last begun is not in a stream, */
-	bool ended;         /* and is in its place: the poll ends */
+	bool alone;         /* the long message that was last begun is not in a stream */
+	bool ended;         /* a message that is not in a stream is here: the poll ends */
 	bool held;          /* what is not published yet, beyond PUBLISH_POLLS */
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
 	uint32_t run_end;   /* answers may borrow */
