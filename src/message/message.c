@@ -617,7 +617,7 @@ void message_fetch(struct thole_request *request, const struct window *window)
 	request->fetch.peer = &peer->base;
 	request->fetch.vector = &request->vector;
 	request->fetch.window = *window;
-	request->fetch.stream = request->stream;
+	request->fetch.pace = request->pace;
 	request->state = REQUEST_FETCHING;
 	peer->base.transport->fetch(&request->fetch);
 	message_transmit(peer);

@@ -88,7 +88,7 @@ static inline void receive_begin(struct thole_request *request, struct peer *pee
 	request->imm = record->flags & RECORD_IMM ? record->imm : 0;
 	request->flags |= record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0;
 	request->message_length = total;
-	request->stream = record->flags & RECORD_STREAM;
+	request->pace = record->flags & RECORD_PACE;
 }
 
 /* Fetch a message that an RTS offered, or as much as there is room for. */

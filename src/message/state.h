@@ -60,7 +60,7 @@ struct thole_request {
 	uint8_t state;
 	bool handle;                   /* somebody holds a thole_request for it */
 	bool head_sent;
-	bool stream;                   /* a receive's message came with RECORD_STREAM */
+	uint8_t pace;                  /* what of RECORD_PACE a receive's message came with */
 	bool answered;                 /* the peer has answered, and status is the answer, before all is handed over */
 	bool retired;                  /* a MULTI receive that takes no more messages */
 	bool notify;                   /* a peer's access that makes a completion here */
@@ -213,8 +213,8 @@ static inline struct thole_request *request_new(struct thole_endpoint *endpoint,
 	request->parts = 0;
 	request->operation = (uint8_t)operation;
 	request->state = REQUEST_BACKLOG;
-	request->handle = request->head_sent = request->retired = request->notify = request->answered =
-		request->stream = false;
+	request->handle = request->head_sent = request->retired = request->notify = request->answered = false;
+	request->pace = 0;
 	request->status = 0;
 	request->parent = NULL;
 	return request;

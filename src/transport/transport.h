@@ -71,7 +71,7 @@ struct transport_fetch {
 	struct transport_peer *peer;
 	const struct vector *vector;
 	struct window window;
-	bool stream;           /* its message came with RECORD_STREAM */
+	uint8_t pace;          /* what of RECORD_PACE its message came with */
 };
 
 /* A put into, or get from, a region of a peer's. */

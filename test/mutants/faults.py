@@ -1441,6 +1441,30 @@ FAULTS = [
         "ring->ended = 0 && ring->alone",
     ),
     Fault(
+        "where messages cross each side learns for itself",
+        CHOOSE,
+        "return peer->owner->parts.endpoint <= peer->parts.endpoint;",
+        "return true;",
+    ),
+    Fault(
+        "where messages cross nobody follows who learns",
+        CHOOSE,
+        "\tif (copy_allowed(peer))\n\t\tchoose_tell(peer);\n",
+        "",
+    ),
+    Fault(
+        "of messages that cross one copy of two counts",
+        CHOOSE,
+        "pace == PACE_CROSSED ? took_ns : took_ns *",
+        "took_ns *",
+    ),
+    Fault(
+        "an RTS does not say that it crosses",
+        RING,
+        "if (record->kind == RECORD_RTS)\n\t\tring_cross(peer, record);",
+        "",
+    ),
+    Fault(
         "a poll goes on behind a short message of a dialogue",
         RING,
         "ring->ended = !(record->flags & RECORD_STREAM);",
@@ -1517,8 +1541,8 @@ FAULTS = [
     Fault(
         "the first of many messages is of a dialogue",
         RING,
-        "return link->turns_long || link->crossed_several",
-        "return link->crossed_several",
+        "if (link->turns_long || link->crossed_several",
+        "if (link->crossed_several",
     ),
     Fault(
         "an answer of its own makes a stream of a dialogue",

@@ -28,6 +28,8 @@ static void connect_both(struct pair *pair, const char *const *options)
 	char byte = 1, got;
 
 	pair_open(pair, options);
+	if (pair->a->base.parts.endpoint < pair->b->base.parts.endpoint) /* b is to learn of what crosses */
+		*pair = (struct pair){.a = pair->b, .b = pair->a, .a_to_b = pair->b_to_a, .b_to_a = pair->a_to_b};
 	for (int i = 0; i < 2; i++) {
 		struct thole_endpoint *from = i ? pair->b : pair->a, *to = i ? pair->a : pair->b;
 		struct thole_request *send, *receive;
@@ -66,8 +68,7 @@ static bool message(const struct pair *pair, enum pace pace, uint64_t ring_ns, u
 		choose_fetched(peer, BULK_COOPERATIVE, LENGTH, pace, false, start_ns);
 		return true;
 	}
-	if (pace == PACE_STREAM)
-		record.flags |= RECORD_STREAM;
+	record.flags |= (uint8_t)(pace == PACE_STREAM ? RECORD_STREAM : pace == PACE_CROSSED ? RECORD_CROSSED : 0);
 	choose_eager_begin(peer, &record, PIECE, false);
 	now_ns += ring_ns / 2;
 	choose_eager_piece(peer, PIECE);
@@ -96,8 +97,10 @@ static void learn__the_faster_way_by_pace(void **state)
 		assert_false(offered(&pair, (enum pace)pace));
 	copies[PACE_DIALOGUE] = messages(&pair, 400, PACE_DIALOGUE, 5000, 3000);
 	copies[PACE_STREAM] = messages(&pair, 400, PACE_STREAM, 3000, 5000);
+	copies[PACE_CROSSED] = messages(&pair, 400, PACE_CROSSED, 3000, 5000);
 	assert_in_range(copies[PACE_DIALOGUE], 350, 400 - 4);
 	assert_in_range(copies[PACE_STREAM], 4, 50);
+	assert_in_range(copies[PACE_CROSSED], 250, 400); /* 3000 is one copy of two that each side makes */
 	assert_true(offered(&pair, PACE_DIALOGUE));
 	assert_false(offered(&pair, PACE_STREAM));
 	pair_close(&pair);
@@ -126,7 +129,7 @@ static void learn__few_messages_are_timed(void **state)
 
 	(void)state;
 	connect_both(&pair, NULL);
-	for (int pace = 0; pace < PACES; pace++) {
+	for (int pace = 0; pace <= PACE_STREAM; pace++) {
 		messages(&pair, 400, (enum pace)pace, 3000, 5000);
 		looks = 0;
 		messages(&pair, 128, (enum pace)pace, 3000, 5000);
@@ -216,6 +219,80 @@ static void learn__late_polls_end(void **state)
 	}
 	assert_in_range(late, 1, 40);
 	pair_close(&pair);
+}
+
+/* Where messages cross both sides take the way that one of them has learnt. */
+static void learn__for_both_where_messages_cross(void **state)
+{
+	struct pair pair, back;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+	messages(&back, 400, PACE_CROSSED, 9000, 1000); /* whatever the other sees */
+	assert_false(offered(&back, PACE_CROSSED));
+	for (int turn = 0; turn < 4; turn++) {
+		uint64_t ring_ns = turn % 2 ? 1000 : 9000;
+		int mixed = 0;
+
+		messages(&pair, 4000, PACE_CROSSED, ring_ns, 4000);
+		for (int i = 0; i < 4000; i++) {
+			bool copy = message(&pair, PACE_CROSSED, ring_ns, 4000);
+
+			mixed += message(&back, PACE_CROSSED, 1000, 9000) != copy;
+		}
+		assert_int_equal(offered(&pair, PACE_CROSSED), offered(&back, PACE_CROSSED));
+		assert_in_range(mixed, 0, 8); /* the first of a trial, and the first behind it */
+		assert_in_range(messages(&pair, 256, PACE_CROSSED, ring_ns, 4000), turn % 2 ? 0 : 200,
+				turn % 2 ? 32 : 256);
+	}
+	shm_link(&pair.a->peers[pair.a_to_b]->base)->one_copy = ONE_COPY_NO; /* what one side cannot it does not want */
+	choose_tell_all(&pair.a->base);
+	assert_false(offered(&back, PACE_CROSSED));
+	pair_close(&pair);
+}
+
+/* A message that begins with an RTS says that it crosses as one does that does not. */
+static void send__says_that_it_crosses(void **state)
+{
+	static uint8_t from[LENGTH], to[2][LENGTH];
+
+	(void)state;
+	for (int asked = 0; asked < 2; asked++) {
+		struct pair pair, back;
+
+		connect_both(&pair, NULL);
+		back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+		pair.a->base.backpressure = pair.b->base.backpressure = asked;
+		choose_tell_all(&pair.a->base);
+		choose_tell_all(&pair.b->base);
+		for (int turn = 0; turn < 8; turn++) {
+			struct thole_request *sends[2], *receives[2];
+			bool cross = turn < 4;
+
+			for (int i = 0; i < 2; i++) {
+				const struct pair *way = i ? &back : &pair;
+				struct ring_out *out = &shm_link(&way->a->peers[way->a_to_b]->base)->out;
+				const struct record *record = ring_slot(out->segment, out->produced);
+
+				assert_int_equal(thole_recv(way->b, way->b_to_a, to[i], LENGTH, 0, 0, 0, NULL,
+							    &receives[i]), 0);
+				assert_int_equal(thole_send(way->a, way->a_to_b, from, LENGTH, 0, 0, 0, NULL,
+							    &sends[i]), 0);
+				assert_int_equal(record->kind, asked ? RECORD_RTS : RECORD_EAGER);
+				if (turn % 4 > 1)
+					assert_int_equal(record->flags & RECORD_PACE, cross ? RECORD_CROSSED : 0);
+				if (!cross)
+					assert_int_equal(pair_finish(&pair, way->b, receives[i], NULL), 0);
+			}
+			for (int i = 0; i < 2; i++) {
+				if (cross)
+					assert_int_equal(pair_finish(&pair, i ? pair.a : pair.b, receives[i], NULL), 0);
+				assert_int_equal(pair_finish(&pair, i ? pair.b : pair.a, sends[i], NULL), 0);
+			}
+		}
+		pair_close(&pair);
+	}
 }
 
 static uint64_t rendezvous(struct pair *pair)
@@ -358,6 +435,8 @@ int main(void)
 		cmocka_unit_test(learn__of_single_records),
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
 		cmocka_unit_test(learn__late_polls_end),
+		cmocka_unit_test(learn__for_both_where_messages_cross),
+		cmocka_unit_test(send__says_that_it_crosses),
 		cmocka_unit_test(send__as_the_receiver_wants_it),
 		cmocka_unit_test(send__says_whether_it_is_in_a_stream),
 		cmocka_unit_test(send__knows_the_first_of_many),

@@ -32,7 +32,7 @@ enum {
 
 static inline bool goes_in_rows(enum pace pace, uint32_t class)
 {
-	return pace == PACE_STREAM && class <= ROW_CLASS_MAX;
+	return pace != PACE_DIALOGUE && class <= ROW_CLASS_MAX;
 }
 
 /* Messages between two trials of a way that was seen to take other_ns where best_ns are possible. */
@@ -91,17 +91,36 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 
 /* ---- Telling senders ------------------------------------------------------------------------------- */
 
+/* Of messages that cross both have to take the same way: who copies a message out of the other's memory while that
+ * waits for pieces, or has copied some in, learns what a mixture takes, by which each way looks slow to who is alone
+ * with it. So one of the two learns, and the other wants what that wants. */
+static inline bool choose_leads(const struct transport_peer *peer)
+{
+	return peer->owner->parts.endpoint <= peer->parts.endpoint;
+}
+
+/* The classes of which a peer's next messages are to begin with an RTS. */
+static uint16_t choose_wanted(struct transport_peer *peer, enum pace pace)
+{
+	const struct shm_peer *link = shm_link(peer);
+
+	if (peer->owner->backpressure)
+		return UINT16_MAX;
+	if (link->one_copy != ONE_COPY_YES)
+		return 0;
+	if (pace != PACE_CROSSED || choose_leads(peer))
+		return shm_of(peer->owner)->rendezvous_classes[pace];
+	return link->out.segment ? load_relaxed(&link->out.segment->rendezvous_classes[pace]) : 0;
+}
+
 void choose_tell(struct transport_peer *peer)
 {
-	const struct shm *shm = shm_of(peer->owner);
 	const struct shm_peer *link = shm_link(peer);
 
 	if (!link || !link->in.segment)
 		return;
 	for (int pace = 0; pace < PACES; pace++) {
-		uint16_t wanted = peer->owner->backpressure ? UINT16_MAX
-				  : link->one_copy == ONE_COPY_YES ? shm->rendezvous_classes[pace]
-								   : 0;
+		uint16_t wanted = choose_wanted(peer, (enum pace)pace);
 
 		if (load_relaxed(&link->in.segment->rendezvous_classes[pace]) != wanted)
 			store_relaxed(&link->in.segment->rendezvous_classes[pace], wanted);
@@ -133,9 +152,16 @@ static void choose_eager_next(struct transport_owner *owner, enum pace pace, enu
 	choose_tell_all(owner);
 }
 
-static bool choose_learns(const struct transport_owner *owner)
+/* Whether such messages are learnt from. If not by this side, what it wants is what the peer wants now. */
+static bool choose_learns(struct transport_peer *peer, enum pace pace)
 {
-	return owner->options.bulk == OPTION_BULK_AUTO;
+	if (peer->owner->options.bulk != OPTION_BULK_AUTO)
+		return false;
+	if (pace != PACE_CROSSED || choose_leads(peer))
+		return true;
+	if (copy_allowed(peer))
+		choose_tell(peer);
+	return false;
 }
 
 /* What is known of such messages; up to eager_max nobody knows before where they come from. */
@@ -163,7 +189,7 @@ static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost
 	uint32_t class = length_class(length);
 	const struct costs *costs = choose_costs(peer, pace, length, direct);
 
-	return choose_learns(peer->owner) && cost_is_due(costs, pace, class, way, costs->row + 1);
+	return choose_learns(peer, pace) && cost_is_due(costs, pace, class, way, costs->row + 1);
 }
 
 /* What a message took that began at start_ns. */
@@ -194,10 +220,10 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 	if (!start_ns && pace == PACE_STREAM && cost_is_due(costs, pace, class, way, costs->row + 1))
 		link->placed_ns = clock_now_ns();
 	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides
-	 * about the same; a stream of RTS has gaps that one of data has not; and beside a copy without the kernel RTS
-	 * and FINISH count. */
-	if (length <= owner->options.eager_max && way == COST_RING && pace == PACE_DIALOGUE)
-		took_ns += took_ns * link->sample.piece / length;
+	 * about the same, or, where messages cross, all pieces; a stream of RTS has gaps that one of data has not; and
+	 * beside a copy without the kernel RTS and FINISH count. */
+	if (length <= owner->options.eager_max && way == COST_RING && pace != PACE_STREAM)
+		took_ns += pace == PACE_CROSSED ? took_ns : took_ns * link->sample.piece / length;
 	else if (length <= owner->options.eager_max && way == COST_COPY && (pace == PACE_STREAM || direct))
 		took_ns += took_ns / 3;
 	if (start_ns)
@@ -239,7 +265,7 @@ bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, u
 void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, bool direct,
 		    uint64_t start_ns)
 {
-	if (choose_learns(peer->owner))
+	if (choose_learns(peer, pace))
 		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, direct, start_ns);
 }
 
@@ -249,11 +275,11 @@ void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64
 void choose_eager_begin(struct transport_peer *peer, const struct record *record, uint32_t length, bool late)
 {
 	struct eager_sample *sample = &shm_link(peer)->sample;
-	enum pace pace = record->flags & RECORD_STREAM ? PACE_STREAM : PACE_DIALOGUE;
+	enum pace pace = pace_of(record->flags);
 	uint64_t whole = record->flags & RECORD_MORE ? record->arg[0] : length;
 
 	*sample = (struct eager_sample){.length = 0};
-	if (!choose_learns(peer->owner) || whole < length || whole > peer->owner->options.eager_max ||
+	if (!choose_learns(peer, pace) || whole < length || whole > peer->owner->options.eager_max ||
 	    length_class(whole) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
 	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a trial must not wait for ever */

@@ -88,9 +88,12 @@ static void fetch_free(struct shm *shm, struct fetch *fetch)
 	pool_put(&shm->fetches, fetch);
 }
 
+/* What is always asked for is as in a dialogue where it crosses. */
 static enum pace fetch_pace(const struct fetch *fetch)
 {
-	return fetch->job->stream ? PACE_STREAM : PACE_DIALOGUE;
+	bool asked = fetch->length > fetch->peer->owner->options.eager_max;
+
+	return asked ? pace_of(fetch->job->pace & (uint8_t)RECORD_STREAM) : pace_of(fetch->job->pace);
 }
 
 /* Whether what was read from the sender's memory may be something else: its send had ended. */

@@ -287,7 +287,9 @@ static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 /* How what goes next to a peer that something has come from is taken. */
 static inline enum pace ring_answer_pace(const struct shm_peer *link)
 {
-	return link->turns_long || link->crossed_several ? PACE_STREAM : PACE_DIALOGUE;
+	if (link->turns_long || link->crossed_several)
+		return PACE_STREAM;
+	return link->crossed ? PACE_CROSSED : PACE_DIALOGUE;
 }
 
 /* A message has come, so what goes next is an answer. If many followed the last one, many will follow this one, and it
@@ -302,8 +304,8 @@ static inline void ring_turn(struct transport_peer *peer)
 	ring_pace(peer, ring_answer_pace(link));
 }
 
-/* The last record of a long message says what of ours its sender had not handled as it wrote that. A credit says less
- * than that, where the answer borrows. */
+/* The last record of a long message says what of ours its sender had not handled as it wrote that, and so does an RTS.
+ * A credit says less than that, where the answer borrows. */
 static void ring_cross(struct transport_peer *peer, const struct record *record)
 {
 	struct shm_peer *link = shm_link(peer);
@@ -311,7 +313,8 @@ static void ring_cross(struct transport_peer *peer, const struct record *record)
 	uint16_t unhandled = (uint16_t)(link->out.produced - handled);
 
 	link->crossed = unhandled > 0;
-	link->crossed_several = unhandled > link->out.produced - link->begun;
+	if (record->kind != RECORD_RTS) /* behind which other records than messages may be unhandled */
+		link->crossed_several = unhandled > link->out.produced - link->begun;
 	if (link->turn == 0)
 		ring_pace(peer, ring_answer_pace(link));
 }
@@ -523,6 +526,8 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	}
 	if (link->streaming)
 		slot->flags |= RECORD_STREAM;
+	else if (link->crossed)
+		slot->flags |= RECORD_CROSSED;
 	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
 	 * their area, in lines that are warm; but for what the next piece may still borrow. */
 	if (!outside || ring->lent_until != ring->produced + 1 || link->in.run_start == link->in.run_end)
@@ -641,6 +646,13 @@ __attribute__((noinline)) static const void *ring_gather(struct ring_in *ring, s
 	return (const char *)copy + offsetof(struct record, payload);
 }
 
+static void ring_deliver(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	if (record->kind == RECORD_RTS)
+		ring_cross(peer, record);
+	peer->owner->up->delivered(peer, record, payload, length);
+}
+
 /* All records but short messages. */
 __attribute__((noinline)) static void ring_dispatch(struct ring_in *ring, const struct record *record,
 						    const void *payload, uint32_t length)
@@ -656,7 +668,7 @@ __attribute__((noinline)) static void ring_dispatch(struct ring_in *ring, const 
 	else if ((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE || length > PIECE_OVERLAP)
 		ring_timed(ring, record, payload, length);
 	else
-		peer->owner->up->delivered(peer, record, payload, length);
+		ring_deliver(peer, record, payload, length);
 }
 
 /* A payload in an area was handled. What lies nowhere is no memory to write an answer to. Pieces of bulk are waited

@@ -26,7 +26,7 @@
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 8,
+	SEGMENT_VERSION = 9,
 	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
@@ -68,8 +68,9 @@ enum {
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
 };
 
-/* How messages of one sender come: each after an answer, or one after the other. */
-enum pace { PACE_DIALOGUE, PACE_STREAM, PACES };
+/* How messages of one sender come: each after an answer, or one after the other, or at the same time as one the other
+ * way. */
+enum pace { PACE_DIALOGUE, PACE_STREAM, PACE_CROSSED, PACES };
 
 #define SEGMENT_MAGIC 0x74686f6c65733031u /* "tholes01" */
 
@@ -106,12 +107,12 @@ struct segment {
 	/* Rarely written, so that the producer reads it for nothing after each record. */
 	uint32_t wake;             /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
 	uint16_t rendezvous_classes[PACES]; /* classes of lengths of which the consumer wants RTS */
-	uint32_t accepted;       /* the consumer has the segment, and the next two hold */
+	uint16_t unused2;
+	uint32_t accepted;       /* the consumer has the segment, and cookie and its address hold */
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
+	uint32_t consumer_closed; /* its endpoint closes in good order */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
 	uint64_t cookie;
-	uint32_t consumer_closed; /* its endpoint closes in good order */
-	uint32_t unused2;
 	uint64_t unused3[11];     /* the slots begin a pair of lines */
 
 	struct record slots[RING_SLOTS];
@@ -332,6 +333,12 @@ struct shm {
 	/* of those longer than eager_max that could be copied from mapped memory: COST_COPY is that */
 	struct costs direct_costs[PACES][COST_CLASSES];
 };
+
+/* By a record's flags. */
+static inline enum pace pace_of(uint8_t flags)
+{
+	return flags & RECORD_STREAM ? PACE_STREAM : flags & RECORD_CROSSED ? PACE_CROSSED : PACE_DIALOGUE;
+}
 
 static inline struct shm *shm_of(struct transport_owner *owner)
 {
