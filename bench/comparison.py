@@ -46,18 +46,20 @@ PARTS = ("node", "network", "driver", "all")  # all: what is timed; the driver i
 POLLS = ("test", "testany", "iprobe", "waitany")
 SHARED = ("allreduce", "pairwise")  # tests where ranks share cores, among themselves
 BUSY = ("busy allreduce", "busy pairwise")  # and with programs that compute
-TESTS = ("latency", "touched", "exchange", "bandwidth", *SHARED, *BUSY, *POLLS)
+TESTS = ("latency", "touched", "exchange", "several", "bandwidth", *SHARED, *BUSY, *POLLS)
 # From 16 KiB on it matters whether a buffer is written before it is sent; programs do that.
 QUICK = {
     "latency": "8,64,512,4k",
     "touched": "16k,64k,256k,1m,4m",
     "exchange": "8,4k,16k,64k,256k,1m",
+    "several": "8,4k,64k,256k",
     "bandwidth": "8,512,4k,16k,64k,256k,1m,4m",
 }
 WHOLE = {
     "latency": "0,8,64,512,4k,16k,64k,256k,1m,4m,16m",
     "touched": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
     "exchange": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
+    "several": "8,512,4k,16k,64k,256k,1m",
     "bandwidth": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
 }
 WORK_NS = "0,500"  # between two polls

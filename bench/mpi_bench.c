@@ -33,6 +33,7 @@ enum {
 	TAG_DATA = 1,
 	TAG_ACK = 2,
 	WINDOW_MAX = 64,
+	SEVERAL = 4,
 	SIZES_MAX = 64,
 	ROUNDS_MAX = 1000,
 	WARM_ITERATIONS = 2,
@@ -208,6 +209,24 @@ static uint64_t kernel_exchange(struct bench *bench, size_t size, unsigned count
 		MPI_Sendrecv(bench->send, (int)size, MPI_BYTE, partner(bench), TAG_DATA,
 			     bench->recv, (int)size, MPI_BYTE, partner(bench), TAG_DATA,
 			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	return span_ns(bench, start);
+}
+
+/* The same of several messages each way, all posted before one is waited for. */
+static uint64_t kernel_several(struct bench *bench, size_t size, unsigned count)
+{
+	MPI_Request requests[2 * SEVERAL];
+	uint64_t start = clock_ns();
+
+	for (unsigned i = 0; i < count; i++) {
+		for (int j = 0; j < SEVERAL; j++)
+			MPI_Irecv(bench->recv, (int)size, MPI_BYTE, partner(bench), TAG_DATA, MPI_COMM_WORLD,
+				  &requests[j]);
+		for (int j = 0; j < SEVERAL; j++)
+			MPI_Isend(bench->send, (int)size, MPI_BYTE, partner(bench), TAG_DATA, MPI_COMM_WORLD,
+				  &requests[SEVERAL + j]);
+		MPI_Waitall(2 * SEVERAL, requests, MPI_STATUSES_IGNORE);
+	}
 	return span_ns(bench, start);
 }
 
@@ -461,6 +480,7 @@ static const struct test tests[] = {
 	{ "latency", "us", kernel_latency, 2, 2, 1, 0 },
 	{ "touched", "us", kernel_touched, 2, 2, 1, 0 },
 	{ "exchange", "us", kernel_exchange, 2, 1, 1, 0 },
+	{ "several", "us", kernel_several, 2, 1, 1, 0 },
 	{ "bandwidth", "GB/s", kernel_bandwidth, 2, 1, 1, 0 },
 	{ "allreduce", "us", kernel_allreduce, 0, 1, 0, 0 },
 	{ "pairwise", "us", kernel_latency, 0, 2, 0, 0 },

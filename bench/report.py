@@ -24,6 +24,7 @@ NODE_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
     "exchange": "Both ranks send and receive at once (MPI_Sendrecv), us for both",
+    "several": "Four messages each way at once, of which all are posted before one is waited for, us for all",
     "bandwidth": "Windowed bandwidth, GB/s",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores",
     "busy allreduce": "Allreduce of 8 bytes, us, 4 ranks on 2 cores, beside 2 programs that compute",

@@ -151,6 +151,7 @@ NODE_ROWS = (
     Row("ping-pong, written", "touched", _OURS, _THEIRS, NODE_PINGPONG),
     Row("ping-pong, written, shared heap", "touched", _HEAP, _THEIRS, NODE_HEAP),
     Row("both at once", "exchange", _OURS, _THEIRS, EXCHANGE),
+    Row("four each way at once", "several", _OURS, _THEIRS, EXCHANGE),
     Row("window", "bandwidth", _OURS, _THEIRS, NODE_WINDOW),
     Row("4 ranks on 2 cores, allreduce", "allreduce", _OURS, _THEIRS, {8: 1.0}),
     Row("4 ranks on 2 cores, two pairs", "pairwise", _OURS, _THEIRS, {8: 1.0}),

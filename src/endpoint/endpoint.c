@@ -42,6 +42,7 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 		match_fini(&endpoint->match[queue]);
 	pool_fini(&endpoint->requests);
 	pool_fini(&endpoint->unexpected);
+	spare_fini(&endpoint->spares);
 	if (endpoint_of(endpoint)->timer_fd >= 0)
 		close(endpoint_of(endpoint)->timer_fd);
 	if (endpoint->base.wait_fd >= 0)
@@ -288,7 +289,7 @@ static void endpoint_drop_requests(struct thole_endpoint *endpoint)
 
 		if (pool_is_live(&endpoint->requests, request)) {
 			free(request->owned_segments);
-			free(request->owned_data);
+			spare_put(&endpoint->spares, request->owned_data);
 		}
 	}
 }

@@ -72,8 +72,10 @@ int thole_attach(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, u
 		goto out;
 	error = attach_check(endpoint, request);
 	if (!error) {
-		request->owned_data = calloc(1, sizeof(struct attach_ticket));
-		if (!request->owned_data)
+		request->owned_data = spare_get(&endpoint->spares, sizeof(struct attach_ticket));
+		if (request->owned_data)
+			memset(request->owned_data, 0, sizeof(struct attach_ticket));
+		else
 			error = error_set(THOLE_ERR_MEMORY, "no memory to attach a region");
 	}
 	if (error) {

@@ -119,7 +119,7 @@ void unexpected_free(struct thole_endpoint *endpoint, struct thole_message *unex
 {
 	if (unexpected->data && unexpected->data != unexpected->record.payload) {
 		endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] -= unexpected->length;
-		free(unexpected->data);
+		spare_put(&endpoint->spares, unexpected->data);
 		if (endpoint->base.backpressure &&
 		    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] < endpoint->base.options.unexpected_max / 2) {
 			unexpected_backpressure(endpoint, false);
@@ -186,7 +186,7 @@ static bool unexpected_keep_data(struct thole_message *unexpected, const void *p
 	}
 	if (total == 0)
 		return true;
-	unexpected->data = malloc(total);
+	unexpected->data = spare_get(&endpoint->spares, total);
 	if (!unexpected->data)
 		return false;
 	memcpy(unexpected->data, payload, length);

@@ -364,7 +364,8 @@ void remote_atomic(struct peer *peer, const struct record *record, const void *p
 	}
 	request = remote_request(peer, THOLE_OP_REMOTE_ATOMIC, record, record->arg[2], NULL, record->arg[0], NULL);
 	if (request)
-		request->owned_data = request->segment.iov_base = malloc(record->arg[0]);
+		request->owned_data = request->segment.iov_base =
+			spare_get(&peer->endpoint->spares, record->arg[0]);
 	if (!request || !request->owned_data) {
 		if (request)
 			request_free(request);

@@ -32,7 +32,7 @@ int request_own_data(struct thole_request *request)
 {
 	uint64_t length = request->vector.length;
 
-	request->owned_data = malloc(length ? length : 1);
+	request->owned_data = spare_get(&request->endpoint->spares, length);
 	if (!request->owned_data)
 		return error_set(THOLE_ERR_MEMORY, "no memory to copy a message of %llu bytes",
 				 (unsigned long long)length);
@@ -60,7 +60,7 @@ struct thole_request *request_find(struct peer *peer, uint64_t id)
 void request_free_owned(struct thole_request *request)
 {
 	free(request->owned_segments);
-	free(request->owned_data);
+	spare_put(&request->endpoint->spares, request->owned_data);
 	request->owned_segments = NULL;
 	request->owned_data = NULL;
 }

@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/pool.h"
+#include "base/spare.h"
 #include "match/match.h"
 #include "thole_driver.h"
 #include "transport/transport.h"
@@ -154,6 +155,7 @@ struct thole_endpoint {
 	struct transport_owner base; /* what transports know of it */
 	struct match match[MATCH_QUEUES];
 	struct pool requests, unexpected;
+	struct spares spares;        /* for data of unexpected messages, and copies of what is sent */
 	struct peer **peers;
 	struct list_node backlogged; /* peers with a backlog, to be tried; */
 	struct list_node stalled;    /* those that are known to have no room */

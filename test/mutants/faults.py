@@ -47,6 +47,7 @@ CONNECT = "src/transport/shm/connect.c"
 LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
+SPARE = "src/base/spare.c"
 WALK = "src/transport/shm/walk.c"
 FETCH = "src/transport/shm/fetch.c"
 SHM_SERVE = "src/transport/shm/serve.c"
@@ -1437,8 +1438,44 @@ FAULTS = [
     Fault(
         "a poll goes on behind a message of a dialogue",
         RING,
-        "ring->ended = piece && ring->alone",
-        "ring->ended = 0 && ring->alone",
+        "ring->ended = ring->alone ? piece :",
+        "ring->ended = ring->alone ? false :",
+    ),
+    Fault(
+        "a poll ends with each piece of a long message without a receive",
+        RING,
+        "if (ring->left == 0)\n\t\tring->ended",
+        "if (!more)\n\t\tring->ended",
+    ),
+    Fault(
+        "the first of several short messages ends a poll",
+        RING,
+        "link->turns_several = link->turn > 1;",
+        "link->turns_several = false;",
+    ),
+    Fault(
+        "a poll of a stream goes on where messages have no receive",
+        RING,
+        ": !peer->owner->up->expected(peer, ring->tag);",
+        ": false;",
+    ),
+    Fault(
+        "long blocks go back to the kernel each time",
+        SPARE,
+        "spare->class == SPARE_CLASSES ||",
+        "spare->class <= SPARE_CLASSES ||",
+    ),
+    Fault(
+        "any number of spare blocks is kept",
+        SPARE,
+        "spare_length(spare->class) > SPARE_KEPT_MAX",
+        "spare_length(spare->class) > 2 * SPARE_KEPT_MAX",
+    ),
+    Fault(
+        "a block that was kept counts for good",
+        SPARE,
+        "\t\tspares->bytes -= spare_length(class);\n",
+        "",
     ),
     Fault(
         "where messages cross each side learns for itself",

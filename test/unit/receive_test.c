@@ -15,11 +15,11 @@ int __real_ring_push(struct transport_peer *peer, const struct record *record, c
 int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		     uint64_t offset, uint32_t length);
 
-static size_t refuse_size; /* requests for so many bytes are refused; 0: none */
+static size_t refuse_size; /* requests for so many bytes or more are refused; 0: none */
 
 void *__wrap_malloc(size_t size)
 {
-	return refuse_size && size == refuse_size ? NULL : __real_malloc(size);
+	return refuse_size && size >= refuse_size ? NULL : __real_malloc(size);
 }
 
 static const char *const no_options[] = {NULL};

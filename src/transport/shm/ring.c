@@ -274,6 +274,12 @@ static inline bool record_is_message(uint8_t kind)
 	return kind <= RECORD_RTS || (kind >= RECORD_PUT && kind <= RECORD_ATOMIC);
 }
 
+/* A message of which nothing is learnt, and so also the first one of several is in a stream. */
+static inline bool ring_is_short(const struct record *record, uint32_t length)
+{
+	return record->kind == RECORD_EAGER && !(record->flags & RECORD_MORE) && length <= PIECE_OVERLAP;
+}
+
 /* What goes to the peer next is in a stream, or in a dialogue. */
 static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 {
@@ -298,8 +304,10 @@ static inline void ring_turn(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
-	if (link->turn > 0)
+	if (link->turn > 0) {
 		link->turns_long = link->turn >= TURN_LONG;
+		link->turns_several = link->turn > 1;
+	}
 	link->turn = 0;
 	ring_pace(peer, ring_answer_pace(link));
 }
@@ -524,7 +532,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		if (!outside)
 			return ring_stalled(peer);
 	}
-	if (link->streaming)
+	if (link->streaming || (link->turns_several && ring_is_short(record, length)))
 		slot->flags |= RECORD_STREAM;
 	else if (link->crossed)
 		slot->flags |= RECORD_CROSSED;
@@ -587,8 +595,13 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 	struct transport_peer *peer = ring->peer;
 	bool piece = record->kind == RECORD_PIECE && peer->owner->up->placing(peer), more;
 
-	if (record->kind == RECORD_EAGER)
+	if (record->kind != RECORD_PIECE) {
 		ring->alone = !(record->flags & RECORD_STREAM);
+		ring->tag = record->tag;
+		ring->left = record->kind != RECORD_EAGER ? UINT64_MAX : /* no poll ends with it */
+			     record->flags & RECORD_MORE ? record->arg[0] : length;
+	}
+	ring->left -= length < ring->left ? length : ring->left;
 	if (record->kind == RECORD_EAGER && record->length == RECORD_EXTERNAL)
 		choose_eager_begin(peer, record, length, ring_ready(ring));
 	peer->owner->up->delivered(peer, record, payload, length);
@@ -599,7 +612,8 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 		choose_eager_piece(peer, 0);
 	else if (!more)
 		shm_link(peer)->sample.length = 0; /* unexpected: not in place yet */
-	ring->ended = piece && ring->alone && !more;
+	if (ring->left == 0)
+		ring->ended = ring->alone ? piece : !peer->owner->up->expected(peer, ring->tag);
 	if (!more)
 		ring_cross(peer, record);
 }
@@ -697,9 +711,7 @@ static inline void ring_handle(struct ring_in *ring, const struct record *slot)
 	length = record->length;
 	if (length > RECORD_INLINE_MAX)
 		payload = ring_gather(ring, &copy, &length);
-	if (__builtin_expect(record->kind == RECORD_EAGER && !(record->flags & RECORD_MORE) && payload &&
-				     length <= PIECE_OVERLAP,
-			     1)) {
+	if (__builtin_expect(payload && ring_is_short(record, length), 1)) {
 		ring_turn(peer);
 		peer->owner->up->delivered(peer, record, payload, length);
 		ring->ended = !(record->flags & RECORD_STREAM);
@@ -724,7 +736,8 @@ static inline bool ring_is_due(const struct ring_in *ring)
 
 /* With a message that is not in a stream the poll ends, or with its last piece. If both sides send at once, the next
  * one may be here already, and would be taken before its receive is posted and the program's own next one is sent. From
- * then on the two would not copy at the same time any more, but wait for each other. */
+ * then on the two would not copy at the same time any more, but wait for each other. In a stream a poll ends with a
+ * long message, the like of which has no receive yet: the next one would be copied twice. */
 int ring_take(struct ring_in *ring)
 {
 	int n = 0;

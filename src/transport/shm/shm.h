@@ -175,7 +175,8 @@ struct ring_in {
 	bool borrowed;      /* the answer that is being sent lies here */
 	bool unanswered;    /* payload was handled since one was last sent */
 	bool alone;         /* the long message that was last begun is not in a stream */
-	bool ended;         /* a message that is not in a stream is here: the poll ends */
+	bool ended;         /* a message is here with which the poll ends */
+	uint64_t tag, left; /* of the long message that was last begun, and how many bytes of it are to come */
 	bool held;          /* what is not published yet, beyond PUBLISH_POLLS */
 	uint32_t run_start; /* consecutive payloads of slots handled and not credited: memory that */
 	uint32_t run_end;   /* answers may borrow */
@@ -270,6 +271,7 @@ struct shm_peer {
 	struct eager_sample sample;
 	bool streaming;           /* nothing was received since the last message to it, or it is as if: */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
+	bool turns_several;       /* or more than one */
 	uint32_t turn;            /* and so many since one was received */
 	bool in_pieces;           /* a message to it is not out to its end, */
 	uint64_t sent;            /* but so many bytes of it; else 0 */
