@@ -197,6 +197,38 @@ def test_check__a_killed_rank_has_used_thole(mpi: InstalledMpi, thole: Tool, how
     assert "without Thole" not in done.stderr
 
 
+DAEMON = """import os, time
+for _ in range(2):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+time.sleep(.2)
+"""
+
+
+def test_check__a_rank_that_becomes_a_daemon(mpi: InstalledMpi, thole: Tool) -> None:
+    """The process that was started ends before there is an endpoint; its grandchild is the rank."""
+    one_of(mpi, "mpich", "openmpi")
+    done = checked(mpi, thole, mpi.python, "-c", DAEMON + TALK + "; print('out')")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("out") == 2
+    first, second = told(done.stderr)
+    assert first.startswith("all of 2 ranks on ")
+    assert re.fullmatch(r"  shared memory: \d+ messages, [\d.]+ KiB", second), done.stderr
+
+
+def test_check__what_a_rank_left_running_is_not_waited_for(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    one_of(mpi, "mpich")
+    left = tmp_path / "left"
+    sleeper = f"import subprocess as s; n = s.DEVNULL; p = s.Popen(['sleep', '{2 * WAIT_S}'], stdin=n, stdout=n, stderr=n)"
+    code = f"{sleeper}; open({str(left)!r}, 'a').write(f'{{p.pid}} '); {TALK}"
+    done = checked(mpi, thole, mpi.python, "-c", code)
+    for pid in left.read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    assert done.returncode == 0, done.stderr
+    assert told(done.stderr)[0].startswith("all of 2 ranks on ")
+
+
 def test_check__a_signal_reaches_the_launcher(mpis: dict[str, InstalledMpi], thole: Tool, tmp_path: Path) -> None:
     for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
         mark = tmp_path / "up"

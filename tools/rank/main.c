@@ -2,7 +2,8 @@
 /*
  * thole-rank: what `thole run --check` puts before the program of each rank. It starts the program, waits for it, and
  * says in lines on its standard error whether it used Thole and how much; launchers carry these to `thole run` from
- * any host. It does nothing else: input, output, signals and exit status are the program's.
+ * any host. It does nothing else: input, output, signals and exit status are the program's. A program that has become a
+ * daemon goes on in a process that it left: that one is waited for as well.
  *
  * A line is [thole TOKEN name=value ... why=TEXT], written at once. Its state is one of: refused (the program is not
  * started), started, began (it has an endpoint), ended, without (it ended and never had one). What a rank counted is
@@ -34,6 +35,7 @@ enum {
 	LINE_MAX_BYTES = 2048,    /* below PIPE_BUF, so that no other writer's text comes between */
 	LOOK_FIRST_NS = 10000000, /* between looks for an endpoint: from a short program's start */
 	LOOK_LAST_NS = 1000000000,
+	ORPHAN_LOOKS = 30, /* of that length, for an endpoint in what the program has left running */
 	STATUS_REFUSED = 1,
 	STATUS_CANNOT_RUN = 127
 };
@@ -203,6 +205,21 @@ static bool signal_is_everyones(const struct rank *rank, const siginfo_t *info)
 	return rank->grouped || info->si_code == SI_KERNEL;
 }
 
+/* Whether the program has ended: its status. What it has left running, and what has ended since, is ours. */
+static bool program_reap(const struct rank *rank, int *status_p)
+{
+	pid_t ended;
+	int status;
+
+	while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (ended != rank->process)
+			continue;
+		*status_p = status;
+		return true;
+	}
+	return false;
+}
+
 /* Until the program has ended: its status. Signals that were meant for it are handed on. */
 static int program_wait(struct rank *rank, const sigset_t *signals)
 {
@@ -213,7 +230,7 @@ static int program_wait(struct rank *rank, const sigset_t *signals)
 	for (;;) {
 		int number = sigtimedwait(signals, &info, rank->report->opened ? NULL : &pause);
 
-		if (waitpid(rank->process, &status, WNOHANG) == rank->process)
+		if (program_reap(rank, &status))
 			return status;
 		if (number > 0 && number != SIGCHLD && !signal_is_everyones(rank, &info))
 			kill(rank->process, number);
@@ -223,6 +240,27 @@ static int program_wait(struct rank *rank, const sigset_t *signals)
 		pause.tv_nsec = 2 * pause.tv_nsec;
 		if (pause.tv_nsec >= LOOK_LAST_NS)
 			pause = (struct timespec){LOOK_LAST_NS / 1000000000, 0};
+	}
+}
+
+/* A program that has become a daemon ends at once, and one that it has left is the rank: until there are none, or a
+ * signal comes. Others that are left have no endpoint. */
+static void orphans_wait(const struct rank *rank, const sigset_t *signals)
+{
+	const struct timespec pause = {LOOK_LAST_NS / 1000000000, 0};
+
+	for (int looks = 0; rank->report->opened || looks < ORPHAN_LOOKS;) {
+		pid_t ended = waitpid(-1, NULL, WNOHANG);
+		int number;
+
+		if (ended > 0)
+			continue;
+		if (ended < 0)
+			return;
+		number = sigtimedwait(signals, NULL, &pause);
+		if (number > 0 && number != SIGCHLD)
+			return;
+		looks += number < 0;
 	}
 }
 
@@ -251,6 +289,7 @@ static int rank_run(struct rank *rank)
 	     stop++)
 		sigdelset(&signals, *stop);
 	signal(SIGCHLD, SIG_DFL); /* who ignores it hears of no end */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* what the program leaves is handed to us */
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	rank->grouped = getpgrp() != getpgid(getppid());
 	rank->process = fork();
@@ -265,6 +304,8 @@ static int rank_run(struct rank *rank)
 	if (pthread_create(&rank->announcer, NULL, announce, rank) != 0)
 		rank->announcer = 0;
 	status = program_wait(rank, &signals);
+	if (!rank->report->opened && status == 0)
+		orphans_wait(rank, &signals);
 	announce_end(rank);
 	rank_say_end(rank);
 	return status_repeat(status);
