@@ -284,10 +284,9 @@ static void mxi_directory_fork_child(void)
 	pthread_mutex_unlock(&directory.mutex);
 }
 
-static void mxi_directory_forks_register(void)
+/* As forked.h says, and behind mx_known.c, whose lock is taken inside of ours. */
+__attribute__((constructor)) static void mxi_directory_begin(void)
 {
-	/* The lock that is taken inside of ours (mx_known.c) is registered before, since forks take the last one
-	 * first. */
 	pthread_atfork(mxi_directory_fork_prepare, mxi_directory_fork_parent, mxi_directory_fork_child);
 }
 
@@ -357,7 +356,6 @@ static mx_return_t mxi_directory_entry_claim(struct mxi_entry *entry)
 
 mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board *board, uint32_t endpoint_id)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	mx_return_t code;
 
 	*entry = (struct mxi_entry){
@@ -375,7 +373,6 @@ mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board 
 			  MXI_ENDPOINT_ID_MAX);
 		return MX_BAD_ENDPOINT_ID;
 	}
-	pthread_once(&once, mxi_directory_forks_register);
 	pthread_mutex_lock(&directory.mutex);
 	code = mxi_directory_entry_claim(entry);
 	pthread_mutex_unlock(&directory.mutex);

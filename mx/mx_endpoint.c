@@ -7,7 +7,6 @@ enum { SEIZE_TRIES = 1000 }; /* some milliseconds */
 
 static pthread_mutex_t endpoints_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list_node endpoints = {&endpoints, &endpoints};
-static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
 
 /* Those in the list are the parent's, whose threads may have been amid it. The mutex is held while endpoints are
  * polled, which takes other locks, so a fork cannot wait for it. */
@@ -19,7 +18,7 @@ static void mxi_endpoint_fork_child(void)
 	list_init(&endpoints);
 }
 
-static void mxi_endpoint_forks_register(void)
+__attribute__((constructor)) static void mxi_endpoint_begin(void) /* see forked.h */
 {
 	pthread_atfork(NULL, NULL, mxi_endpoint_fork_child);
 }
@@ -41,7 +40,6 @@ void mxi_endpoint_counters(struct mx_endpoint *endpoint, uint64_t *values, size_
 
 void mxi_endpoint_enlist(struct mx_endpoint *endpoint)
 {
-	pthread_once(&forks_once, mxi_endpoint_forks_register);
 	pthread_mutex_lock(&endpoints_mutex);
 	list_push_back(&endpoints, &endpoint->node);
 	pthread_mutex_unlock(&endpoints_mutex);

@@ -223,7 +223,7 @@ static void mxi_known_unlock(void)
 
 /* A fork waits until nobody is inside, so that the child has whole tables: from when the library is loaded, or one that
  * is made amid the first call would find the lock taken for ever. */
-__attribute__((constructor)) static void mxi_known_begin(void)
+__attribute__((constructor(MXI_KNOWN_FIRST))) static void mxi_known_begin(void)
 {
 	pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock);
 }

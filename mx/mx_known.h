@@ -25,6 +25,8 @@
 enum {
 	/* boards of other hosts, in the file and in the table each: more than a cluster of this kind has */
 	MXI_KNOWN_MAX = 4096,
+	/* of the constructor: before those whose locks are held when the one of this is taken (base/forked.h) */
+	MXI_KNOWN_FIRST = 102,
 };
 
 /* A board of another host. */

@@ -15,7 +15,6 @@ enum {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_cond_t left; /* the last user has */
 static unsigned users;
 static bool running;
@@ -79,7 +78,7 @@ static void mxi_tick_fork_child(void)
 	mxi_tick_init();
 }
 
-static void mxi_tick_begin(void)
+__attribute__((constructor)) static void mxi_tick_begin(void) /* see forked.h */
 {
 	mxi_tick_init();
 	pthread_atfork(NULL, NULL, mxi_tick_fork_child);
@@ -89,7 +88,6 @@ static bool mxi_tick_start(void)
 {
 	pthread_t thread;
 
-	pthread_once(&once, mxi_tick_begin);
 	return thread_start(&thread, "thole-mx-tick", mxi_tick_run, NULL) == 0 && pthread_detach(thread) == 0;
 }
 

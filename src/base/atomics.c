@@ -20,7 +20,6 @@
 /* Protects every target against other calls of atomics_apply. Order: taken last, and nothing is
  * called while it is held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
 
 /* Whoever held it is in the parent. */
 static void atomics_fork_child(void)
@@ -30,7 +29,7 @@ static void atomics_fork_child(void)
 	lock = nobody_has;
 }
 
-static void atomics_forks_register(void)
+__attribute__((constructor)) static void atomics_begin(void) /* see forked.h */
 {
 	pthread_atfork(NULL, NULL, atomics_fork_child);
 }
@@ -257,7 +256,6 @@ int atomics_apply(enum thole_atomic_op op, enum thole_type type, void *target, c
 	if (!target || (!operand && op != THOLE_READ) || (!compare && op_compares(op)))
 		return error_set(THOLE_ERR_ARGUMENT,
 				 "atomic operation %d without target, operand or compare", (int)op);
-	pthread_once(&forks_once, atomics_forks_register);
 	pthread_mutex_lock(&lock);
 	apply(target, operand, op_compares(op) ? compare : NULL, result, count);
 	pthread_mutex_unlock(&lock);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forks of a program of MX: the child has a thread and a list of its own, and leaves its parent's endpoints alone. */
-#include "unit.h"
+/* Forks of a program of MX: the child has a thread and a list of its own, and leaves its parent's endpoints alone; one
+ * that is made amid the first use of what has locks waits for nobody. */
+#include "atfork.h"
 
 #include <stdlib.h>
 #include <time.h>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/atomic.h"
 #include "mx_endpoint.h"
@@ -47,6 +45,24 @@ static int child_looks(struct mx_endpoint *parents)
 	return mx_close_endpoint(own) == MX_SUCCESS ? 0 : 3;
 }
 
+static void use_endpoint(void)
+{
+	struct mx_endpoint *own = open_endpoint();
+
+	if (!own || mx_close_endpoint(own) != MX_SUCCESS)
+		_exit(1);
+}
+
+/* The first in this program. */
+static void fork__amid_the_first_endpoint(void **state)
+{
+	(void)state;
+	setenv("THOLE_NETWORK", "off", 1);
+	assert_int_equal(mx_init(), MX_SUCCESS);
+	atfork_try(use_endpoint);
+	assert_int_equal(mx_finalize(), MX_SUCCESS);
+}
+
 static void fork__child_has_its_own(void **state)
 {
 	struct mx_endpoint *parents;
@@ -54,7 +70,6 @@ static void fork__child_has_its_own(void **state)
 	pid_t child;
 
 	(void)state;
-	setenv("THOLE_NETWORK", "off", 1);
 	assert_int_equal(mx_init(), MX_SUCCESS);
 	parents = open_endpoint();
 	assert_non_null(parents);
@@ -75,6 +90,7 @@ static void fork__child_has_its_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fork__amid_the_first_endpoint),
 		cmocka_unit_test(fork__child_has_its_own),
 	};
 
