@@ -9,7 +9,8 @@
  * after it has lost its core. When they are used up it polls again. If the core is soon lost once more, that was too
  * early, and it sleeps for twice as many times. A loss after which, and before which, much came is no reason: ranks
  * that share cores and answer each other for a whole slice, then let others have theirs, do well. So a loss costs about
- * as much as the sleeps that it has bought.
+ * as much as the sleeps that it has bought. Those that are not taken in a second are forgotten: to whom all comes at
+ * once a loss long ago says nothing, and each of his polls in vain would read the clock for it.
  *
  * A caller that sleeps by itself between two polls is told from one that waits by how often it leaves its core. The
  * sleeps that it takes here are not counted: while there are any nothing is judged, and counting begins after the last.
@@ -29,6 +30,7 @@ enum {
 	CONTENTION_FREE = 4,             /* losses that buy nothing: a start of many ranks is full of them */
 	CONTENTION_SLEEPS_MIN = 8,       /* that the next one is worth, */
 	CONTENTION_SLEEPS_MAX = 4096,    /* and those after it: some 100 ms */
+	CONTENTION_AGE_NS = 1000000000,  /* after a loss its sleeps are forgotten */
 };
 
 /* What the kernel says of a thread. */
@@ -42,6 +44,7 @@ struct contention {
 	uint64_t polled_ns; /* the last idle poll that read the clock */
 	uint64_t asked_ns;  /* when the kernel was last asked (0: not yet), */
 	struct contention_usage usage; /* and what it said */
+	uint64_t lost_ns;   /* when sleeps were bought last */
 	uint64_t told_ns;   /* when its caller was last answered here, */
 	uint64_t ran_ns;    /* and what the thread had run when that was last told that there is nothing */
 	uint32_t losses;    /* one after the other, without much between */
@@ -86,6 +89,7 @@ static inline void contention_judge(struct contention *contention, uint64_t now_
 	else if (contention->bought < CONTENTION_SLEEPS_MAX)
 		contention->bought *= 2;
 	contention->sleeps = contention->bought;
+	contention->lost_ns = now_ns;
 	contention->found = found;
 }
 
@@ -93,6 +97,15 @@ static inline void contention_judge(struct contention *contention, uint64_t now_
 static inline bool contention_sleeps(const struct contention *contention)
 {
 	return contention->sleeps > 0;
+}
+
+/* Whether those sleeps are too old: then there are none any more, and contention_awake follows. */
+static inline bool contention_expires(struct contention *contention, uint64_t now_ns)
+{
+	if (now_ns - contention->lost_ns < CONTENTION_AGE_NS)
+		return false;
+	contention->sleeps = 0;
+	return true;
 }
 
 /* Whether a caller is back so soon after an answer that it cannot have computed. Says so without the time that the
@@ -115,7 +128,7 @@ static inline bool contention_slept(struct contention *contention, uint32_t foun
 	return --contention->sleeps == 0;
 }
 
-/* The last of the sleeps is over. */
+/* The last of the sleeps is over, or too old. */
 static inline void contention_awake(struct contention *contention, const struct contention_usage *usage)
 {
 	contention->usage.left = usage->left;

@@ -397,15 +397,27 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 
 /* ---- Callers that poll ------------------------------------------------------------------------------ */
 
+/* There are no sleeps any more, the last being over or too old. */
+static void endpoint_awake(struct thole_endpoint *endpoint)
+{
+	struct contention_usage usage;
+
+	if (thread_usage(&usage))
+		contention_awake(&endpoint_of(endpoint)->contention, &usage);
+}
+
 /* A caller outside that polls while others want its core: if it waits, as it does who computes nothing between two
  * polls, look for a while, then sleep, as it would in a call that waits. */
 static int endpoint_give_way(struct thole_endpoint *endpoint)
 {
 	struct contention *contention = &endpoint_of(endpoint)->contention;
 	uint64_t start_ns = clock_now_ns(), now_ns = start_ns;
-	struct contention_usage usage;
 	int n = 0;
 
+	if (contention_expires(contention, start_ns)) {
+		endpoint_awake(endpoint);
+		return 0;
+	}
 	if (contention_is_back(contention, start_ns) || contention_waits(contention, clock_thread_ns())) {
 		while (n == 0 && now_ns - start_ns < CONTENTION_SPIN_NS) {
 			cpu_pause();
@@ -416,8 +428,8 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 			bool last = contention_slept(contention, endpoint_of(endpoint)->calls);
 
 			endpoint_sleep(endpoint, now_ns, now_ns + CONTENTION_SLEEP_NS);
-			if (last && thread_usage(&usage))
-				contention_awake(contention, &usage);
+			if (last)
+				endpoint_awake(endpoint);
 			n = endpoint_poll(endpoint);
 		}
 	}

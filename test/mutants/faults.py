@@ -1141,8 +1141,20 @@ FAULTS = [
     Fault(
         "sleeps of ours are taken for the caller's",
         WAIT,
-        "\t\t\tif (last && thread_usage(&usage))\n\t\t\t\tcontention_awake(contention, &usage);\n",
+        "\t\t\tif (last)\n\t\t\t\tendpoint_awake(endpoint);\n",
         "",
+    ),
+    Fault(
+        "sleeps that were bought are never too old",
+        CONTENTION,
+        "\tcontention->sleeps = 0;\n\treturn true;",
+        "\treturn false;",
+    ),
+    Fault(
+        "after sleeps that became too old those before are taken for the caller's",
+        WAIT,
+        "\t\tendpoint_awake(endpoint);\n\t\treturn 0;\n",
+        "\t\treturn 0;\n",
     ),
     Fault(
         "a thread is judged by what it did before the endpoint looked",

@@ -165,6 +165,20 @@ static void loss__worth_it(void **state)
 	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
 }
 
+/* What was bought long ago says nothing of now. */
+static void loss__is_forgotten(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	assert_false(contention_expires(&thread.contention, thread.now_ns + CONTENTION_AGE_NS - 1));
+	assert_true(contention_sleeps(&thread.contention));
+	assert_true(contention_expires(&thread.contention, thread.now_ns + CONTENTION_AGE_NS));
+	assert_int_equal(sleeps(&thread), 0);
+}
+
 /* ---- An endpoint ------------------------------------------------------------------------------------------------- */
 
 enum { LONG = 1000 }; /* polls */
@@ -306,6 +320,30 @@ static void endpoint__sleeps_of_ours_do_not_count(void **state)
 	waiting_end(&pair, receive);
 }
 
+/* Nor when they are too old to be taken. */
+static void endpoint__forgets_sleeps(void **state)
+{
+	const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+	struct pair pair;
+	unsigned awake;
+
+	(void)state;
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	receive = waiting_begin(&pair);
+	while (!poll_sleeps(pair.a))
+		;
+	assert_true(contention_sleeps(&endpoint_of(pair.a)->contention));
+	clock_ns += CONTENTION_AGE_NS;
+	taken--; /* this time nobody takes it */
+	assert_false(poll_sleeps(pair.a));
+	assert_false(contention_sleeps(&endpoint_of(pair.a)->contention));
+	for (awake = 1; !poll_sleeps(pair.a); awake++)
+		assert_in_range(awake, 1, 16);
+	waiting_end(&pair, receive);
+}
+
 /* As long as each answer comes while it looks, and it is back at once, it asks the kernel for nothing. */
 static void endpoint__asks_nothing_while_answers_come(void **state)
 {
@@ -380,8 +418,10 @@ int main(void)
 		cmocka_unit_test(loss__none_before_the_first_look),
 		cmocka_unit_test(loss__again),
 		cmocka_unit_test(loss__worth_it),
+		cmocka_unit_test(loss__is_forgotten),
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
+		cmocka_unit_test(endpoint__forgets_sleeps),
 		cmocka_unit_test(endpoint__gives_nothing_away),
 		cmocka_unit_test(endpoint__asks_nothing_while_answers_come),
 		cmocka_unit_test(endpoint__maintains_less_where_cores_are_shared),
