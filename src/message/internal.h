@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the message layer share: message.c (table, outgoing requests), send.c (sends), receive.c (matching,
- * delivery), remote.c (put, get, atomics). */
+ * delivery), remote.c (put, get, atomics), upcalls.c (what transports call). */
 #ifndef THOLE_MESSAGE_INTERNAL_H
 #define THOLE_MESSAGE_INTERNAL_H
 
@@ -67,6 +67,12 @@ void message_fetch(struct thole_request *request, const struct window *window);
 /* Data of a request arrives: the first piece, and whether it was all; or a later piece. */
 void message_stream(struct peer *peer, struct thole_request *request, const void *payload, uint32_t length,
 		    uint64_t total);
+
+/* The upcalls delivered, pieces and fetched. */
+void message_arrived(struct transport_peer *base, const struct record *record, const void *payload, uint32_t length);
+void message_pieces(struct transport_peer *base, const void *payload, size_t step, uint32_t count, uint32_t length,
+		    uint32_t last);
+void message_bulk_fetched(struct transport_fetch *fetch, int status);
 
 /* attach.c: regions of peers of this host as memory. What a GET asks for by imm, instead of data: */
 enum { ATTACH_READ = 1, ATTACH_WRITE = 2 };

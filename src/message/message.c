@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message: the table of record kinds, outgoing requests, streams of pieces, and what transports call.
+ * message: the table of record kinds, outgoing requests, and streams of pieces.
  *
  * An outgoing request is a record and perhaps data; message_emit hands both to the transport, in pieces
  * that follow each other directly. What happens then is its row's `emitted`. Invariant: pieces of one request are never
@@ -231,9 +231,7 @@ __attribute__((noinline)) static void message_arrived_other(struct peer *peer, c
 	kinds[kind].arrived(peer, record, payload, length);
 }
 
-/* The upcall delivered. */
-static void message_arrived(struct transport_peer *base, const struct record *record, const void *payload,
-			    uint32_t length)
+void message_arrived(struct transport_peer *base, const struct record *record, const void *payload, uint32_t length)
 {
 	struct peer *peer = peer_of(base);
 
@@ -243,9 +241,8 @@ static void message_arrived(struct transport_peer *base, const struct record *re
 		message_arrived_other(peer, record, payload, length);
 }
 
-/* The upcall pieces. */
-static void message_pieces(struct transport_peer *base, const void *payload, size_t step, uint32_t count,
-			   uint32_t length, uint32_t last)
+void message_pieces(struct transport_peer *base, const void *payload, size_t step, uint32_t count, uint32_t length,
+		    uint32_t last)
 {
 	static const struct record piece = {.kind = RECORD_PIECE, .length = RECORD_EXTERNAL};
 	uint64_t bytes = (uint64_t)(count - 1) * length + last;
@@ -554,19 +551,6 @@ void message_window(const struct thole_request *request, struct window *window_p
 	window_p->id = request_id(request);
 }
 
-/* The request whose memory a peer may read, as the owner of a window that it was told of by this id; NULL: none
- * is, or no longer. */
-static struct thole_request *message_owner(struct peer *peer, uint64_t id)
-{
-	struct thole_request *request = request_find(peer, id);
-
-	return request && request->state == REQUEST_WAITING &&
-			       (request->record.kind == RECORD_RTS || request->record.kind == RECORD_PUT ||
-				request->record.kind == RECORD_REPLY)
-		       ? request
-		       : NULL;
-}
-
 bool message_is_eager(struct peer *peer, uint64_t length)
 {
 	if (length <= RECORD_INLINE_MAX)
@@ -623,128 +607,7 @@ void message_fetch(struct thole_request *request, const struct window *window)
 	message_transmit(peer);
 }
 
-/* ---- What transports call --------------------------------------------------------------------------- */
-
-static void up_fetched(struct transport_fetch *fetch, int status)
+void message_bulk_fetched(struct transport_fetch *fetch, int status)
 {
 	message_fetched(container_of(fetch, struct thole_request, fetch), status);
 }
-
-static void up_accessed(struct transport_access *access, int status)
-{
-	remote_accessed(container_of(access, struct thole_request, access), status);
-}
-
-static void up_connected(struct transport_peer *peer, int status)
-{
-	peer_connected(peer_of(peer), status);
-}
-
-static void up_lost(struct transport_peer *peer, int status)
-{
-	peer_lost(peer_of(peer), status);
-}
-
-static void up_room(struct transport_peer *peer)
-{
-	peer_ready(peer_of(peer));
-}
-
-static int up_peer(struct transport_owner *owner, const struct thole_address *address, struct transport_peer **peer_p)
-{
-	struct peer *peer;
-	int error = peer_by_address(endpoint_of_owner(owner), address, &peer);
-
-	if (!error)
-		*peer_p = &peer->base;
-	return error;
-}
-
-static int up_reach(struct transport_peer *peer)
-{
-	return message_reach(peer_of(peer));
-}
-
-static void up_control(struct transport_peer *peer, const struct record *record)
-{
-	message_control(peer_of(peer), record);
-}
-
-static const struct vector *up_window(struct transport_peer *peer, uint64_t id)
-{
-	const struct thole_request *request = message_owner(peer_of(peer), id);
-
-	return request ? &request->vector : NULL;
-}
-
-static bool up_id_used(struct transport_peer *peer, uint64_t id)
-{
-	return request_find(peer_of(peer), id) != NULL;
-}
-
-static bool up_placing(const struct transport_peer *peer)
-{
-	return peer_of(peer)->stream.request != NULL;
-}
-
-static bool up_pending(const struct transport_peer *peer)
-{
-	return peer_of(peer)->stream.left > 0 || !list_empty(&peer_of(peer)->pending);
-}
-
-static bool up_expected(struct transport_peer *peer, uint64_t tag)
-{
-	struct thole_endpoint *endpoint = peer_of(peer)->endpoint;
-
-	return endpoint->screened == 0 && match_arrive_peek(&endpoint->match[MATCH_TAGGED], peer->index, tag);
-}
-
-static bool up_receiving(const struct transport_owner *owner)
-{
-	const struct thole_endpoint *endpoint = endpoint_of_owner(owner);
-	bool posted = false;
-
-	for (int queue = 0; queue < MATCH_QUEUES; queue++)
-		posted |= match_receive_next(&endpoint->match[queue], NULL) != NULL;
-	return posted;
-}
-
-static void up_awaited(struct transport_owner *owner, void (*each)(void *arg, struct transport_peer *peer), void *arg)
-{
-	struct thole_endpoint *endpoint = endpoint_of_owner(owner);
-
-	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
-		struct match_receive *receive = NULL;
-
-		while ((receive = match_receive_next(&endpoint->match[queue], receive)))
-			if (receive->source != THOLE_ANY)
-				each(arg, &endpoint->peers[receive->source]->base);
-	}
-}
-
-static bool up_backlogged(const struct transport_owner *owner)
-{
-	return !list_empty(&endpoint_of_owner(owner)->backlogged);
-}
-
-const struct transport_upcalls message_upcalls = {
-	.delivered = message_arrived,
-	.pieces = message_pieces,
-	.fetched = up_fetched,
-	.accessed = up_accessed,
-	.region = remote_region,
-	.connected = up_connected,
-	.lost = up_lost,
-	.room = up_room,
-	.peer = up_peer,
-	.reach = up_reach,
-	.control = up_control,
-	.window = up_window,
-	.id_used = up_id_used,
-	.placing = up_placing,
-	.pending = up_pending,
-	.expected = up_expected,
-	.receiving = up_receiving,
-	.awaited = up_awaited,
-	.backlogged = up_backlogged,
-};

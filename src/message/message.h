@@ -8,7 +8,7 @@
 
 #include "message/state.h"
 
-/* What transports call (message.c). */
+/* What transports call (upcalls.c). */
 extern const struct transport_upcalls message_upcalls;
 
 /* Hand over as much of an outgoing request as the transport takes. 0: all of it; AGAIN: try later; PEER. */
