@@ -30,6 +30,7 @@ from reference.documents import (
     source_words,
     unnamed_files,
     wrong_changes,
+    wrong_index,
     wrong_commands,
     wrong_names,
 )
@@ -56,7 +57,7 @@ def check(tables: Tables) -> int:
         wrong += [*wrong_names(document, words), *broken_links(document), *wrong_commands(document, commands)]
     wrong += [*unnamed_files(), *wrong_lines(), *wide_lines(), *long_signatures(), *wrong_includes()]
     wrong += [*wrong_functions(), *wrong_externals(), *wrong_heads(), *twice_defined()]
-    wrong += [*wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables)]
+    wrong += [*wrong_protocol(), *wrong_layouts(tables), *wrong_changes(tables), *wrong_index()]
     for line in wrong:
         print(line, file=sys.stderr)
     looked = f"{len(tables.options)} options, {len(tables.counters)} counters, {len(DOCUMENTS)} documents"

@@ -174,6 +174,15 @@ def wrong_changes(tables: Tables) -> Iterator[str]:
             yield f"{name} is not of version {tables.version}"
 
 
+def wrong_index() -> Iterator[str]:
+    """What DECISIONS.md says of where to look is there: words that a paragraph begins with in bold."""
+    text = (ROOT / "docs/DECISIONS.md").read_text()
+    titles = [title.replace("\n", " ") for title in re.findall(r"^\*\*(.+?)\*\*", text, flags=re.DOTALL | re.MULTILINE)]
+    for words in (words for row in rows(section(text, "Where to look")) for words in re.findall(r'"(.+?)"', row[1])):
+        if not any(title.startswith(words) for title in titles):
+            yield f'DECISIONS.md: no paragraph begins with "{words}"'
+
+
 def rows(text: str) -> Iterator[list[str]]:
     """The cells of each row of the tables."""
     for line in text.splitlines():

@@ -18,7 +18,6 @@ from thole_lab.testbed import Loopback, Testbed
 from thole_lab.venvs import Environment
 
 WAYS = ("own", "thole")
-PLACES = ("node", "network")
 RUN_SECONDS_MAX = 40.0
 
 PINGPONGS = {"node": "pingpong", "network": "hosts-pingpong"}

@@ -258,14 +258,13 @@ MXOE_HOSTS_MAX = 4096
 def mxoe_hosts(interface: str, wanted: str, wait_s: float) -> list[MxoeHost]:
     """Those on an interface that answer; or the one of this MAC or name. Trouble: nobody can be asked."""
     lib = library()
-    lib.thole_detail.restype = ctypes.c_char_p
     rows = (_MxoeHost * MXOE_HOSTS_MAX)()
     wait_ns = ctypes.c_uint64(round(wait_s * 1e9))
     count = lib.thole_mxoe_hosts(
         interface.encode(), wanted.encode(), wait_ns, rows, ctypes.c_uint(MXOE_HOSTS_MAX)
     )
     if count < 0:
-        raise Trouble(_text(lib.thole_detail()))
+        raise Trouble(_said(count))
     return [
         MxoeHost(_text(row.mac), _text(row.name), row.trip_ns)
         for row in rows[: min(count, MXOE_HOSTS_MAX)]
