@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the message layer share: message.c (table, outgoing requests), send.c (sends), receive.c (matching,
- * delivery), remote.c (put, get, atomics), upcalls.c (what transports call). */
+ * delivery), screen.c (screening), remote.c (put, get, atomics), upcalls.c (what transports call). */
 #ifndef THOLE_MESSAGE_INTERNAL_H
 #define THOLE_MESSAGE_INTERNAL_H
 
@@ -110,6 +110,18 @@ void remote_put(struct peer *peer, const struct record *record, const void *payl
 void remote_get(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_atomic(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
 void remote_reply(struct peer *peer, const struct record *record, const void *payload, uint32_t length);
+
+/* Give an unexpected message that is in no queue to a posted receive, if one matches. */
+bool unexpected_offer(struct thole_message *unexpected);
+
+/* The peer whose message this is, if it is handed out to be screened; else NULL. */
+static inline struct peer *unexpected_screened(const struct thole_message *unexpected)
+{
+	return unexpected->screened ? unexpected->peer : NULL;
+}
+
+/* That message has been given back, and perhaps freed; peer: NULL, if it was not screened. */
+void screen_back(struct peer *peer);
 
 /* An unexpected message's data has all arrived (or will not). */
 void unexpected_done(struct thole_message *unexpected, int status);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive: posted receives, messages that arrive before them, their screening, probes, and delivery.
+ * receive: posted receives, messages that arrive before them, and delivery.
  *
  * An unexpected message holds its data, if it came with data, else only its RTS. The data that an endpoint holds is
  * bounded: from unexpected_max on it asks its senders for RTS only (backpressure), until half of it is free again. What
  * was under way by then is at most a ring for each sender.
- *
- * A message to be screened is in the endpoint's list `screen` or handed out, and in no match queue. Messages in the
- * list are newer than all in the queues.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -534,10 +531,9 @@ int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct i
 	return error;
 }
 
-/* ---- Screening ------------------------------------------------------------------------------------ */
+/* ---- Messages that wait elsewhere ------------------------------------------------------------------- */
 
-/* To a posted receive, if one matches. */
-static bool unexpected_offer(struct thole_message *unexpected)
+bool unexpected_offer(struct thole_message *unexpected)
 {
 	struct thole_request *request =
 		receive_match(unexpected->peer, &unexpected->record, unexpected_total(unexpected));
@@ -546,115 +542,6 @@ static bool unexpected_offer(struct thole_message *unexpected)
 		unexpected_deliver(unexpected, request);
 	return request != NULL;
 }
-
-/* Into matching, as if it arrived now and nothing were screened. */
-static void unexpected_match(struct thole_message *unexpected)
-{
-	unexpected->screened = false;
-	if (!unexpected_offer(unexpected))
-		match_store(&unexpected->peer->endpoint->match[unexpected->queue], &unexpected->match);
-}
-
-/* A message of the peer that was screened is where it belongs. Receives from a peer that is gone wait for its last. */
-static void screen_left(struct peer *peer)
-{
-	peer->endpoint->screened--;
-	if (--peer->screened == 0 && peer->base.gone)
-		peer_fail_receives(peer);
-}
-
-/* The oldest message to be screened, out of the list; or NULL. */
-static struct thole_message *screen_take(struct thole_endpoint *endpoint)
-{
-	struct list_node *node = list_first(&endpoint->screen);
-
-	if (!node)
-		return NULL;
-	list_unlink(node);
-	return container_of(node, struct thole_message, node);
-}
-
-static void screen_end(struct thole_endpoint *endpoint)
-{
-	struct thole_message *unexpected;
-
-	while ((unexpected = screen_take(endpoint))) {
-		struct peer *peer = unexpected->peer;
-
-		unexpected_match(unexpected);
-		screen_left(peer);
-	}
-	endpoint->screening = SCREENING_OFF;
-}
-
-/* The peer whose message this is, if it is handed out to be screened; else NULL. */
-static struct peer *unexpected_screened(const struct thole_message *unexpected)
-{
-	return unexpected->screened ? unexpected->peer : NULL;
-}
-
-/* A message that was handed out has been given back, and perhaps freed. */
-static void screen_back(struct peer *peer)
-{
-	struct thole_endpoint *endpoint;
-
-	if (!peer)
-		return;
-	endpoint = peer->endpoint;
-	endpoint->screen_out--;
-	screen_left(peer);
-	if (endpoint->screen_out == 0 && endpoint->screening == SCREENING_ENDS)
-		screen_end(endpoint);
-}
-
-int thole_screen(struct thole_endpoint *endpoint, int on)
-{
-	endpoint_lock(endpoint);
-	if (on)
-		endpoint->screening = SCREENING_ON;
-	else if (endpoint->screen_out > 0)
-		endpoint->screening = SCREENING_ENDS;
-	else
-		screen_end(endpoint);
-	endpoint_unlock(endpoint);
-	return 0;
-}
-
-/* The oldest message that no receive matches, handed out; or NULL. */
-static struct thole_message *screen_next(struct thole_endpoint *endpoint)
-{
-	struct thole_message *unexpected;
-
-	while (endpoint->screening == SCREENING_ON && (unexpected = screen_take(endpoint))) {
-		struct peer *peer = unexpected->peer;
-
-		if (!unexpected_offer(unexpected)) {
-			unexpected->screened = true;
-			endpoint->screen_out++;
-			return unexpected;
-		}
-		screen_left(peer);
-	}
-	return NULL;
-}
-
-int thole_screen_next(struct thole_endpoint *endpoint, struct thole_completion *completion_p, const void **data_p,
-		      struct thole_message **message_p)
-{
-	struct thole_message *unexpected;
-
-	endpoint_lock(endpoint);
-	unexpected = screen_next(endpoint);
-	if (unexpected) {
-		unexpected_describe(unexpected, completion_p);
-		*data_p = unexpected->length > 0 && unexpected->arrived == unexpected->length ? unexpected->data : NULL;
-		*message_p = unexpected;
-	}
-	endpoint_unlock(endpoint);
-	return unexpected != NULL;
-}
-
-/* ---- Messages that were taken ------------------------------------------------------------------------ */
 
 int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *message, const struct iovec *segments,
 		       size_t count, unsigned flags, void *context, struct thole_request **request_p)
@@ -686,129 +573,4 @@ int thole_message_recv(struct thole_endpoint *endpoint, struct thole_message *me
 out:
 	endpoint_unlock(endpoint);
 	return error;
-}
-
-static int message_back(struct thole_endpoint *endpoint, struct thole_message *message,
-			void (*end)(struct thole_message *unexpected))
-{
-	struct peer *screened;
-
-	endpoint_lock(endpoint);
-	screened = unexpected_screened(message);
-	end(message);
-	screen_back(screened);
-	endpoint_unlock(endpoint);
-	return 0;
-}
-
-int thole_message_drop(struct thole_endpoint *endpoint, struct thole_message *message)
-{
-	return message_back(endpoint, message, unexpected_drop);
-}
-
-int thole_message_keep(struct thole_endpoint *endpoint, struct thole_message *message)
-{
-	return message_back(endpoint, message, unexpected_match);
-}
-
-/* ---- Cancel --------------------------------------------------------------------------------------- */
-
-static int request_cancel(struct thole_request *request)
-{
-	struct thole_endpoint *endpoint = request->endpoint;
-
-	if (request->state == REQUEST_POSTED) {
-		match_withdraw(&endpoint->match[request->queue], &request->match);
-		if (request->flags & THOLE_MULTI) {
-			endpoint->multi_posted--;
-			request->retired = true;
-			request->state = REQUEST_PARENT;
-			if (request->parts > 0)
-				return 1; /* its last part says THOLE_MULTI_END */
-			request->flags |= THOLE_MULTI_END;
-		}
-	} else if (request->state == REQUEST_BACKLOG && !request->head_sent &&
-		   request->operation == THOLE_OP_SEND) {
-		peer_backlog_remove(request);
-	} else if (request->state == REQUEST_CONNECTING) {
-		list_remove(&request->node);
-	} else {
-		return 0;
-	}
-	request_complete(request, THOLE_ERR_CANCELED);
-	return 1;
-}
-
-int thole_cancel(struct thole_endpoint *endpoint, struct thole_request *handle)
-{
-	int canceled;
-
-	endpoint_lock(endpoint);
-	canceled = request_cancel(handle);
-	endpoint_unlock(endpoint);
-	return canceled;
-}
-
-static struct thole_request *backlog_by_context(struct list_node *peers, const void *context)
-{
-	for (struct list_node *p = list_first(peers); p; p = list_next(peers, p)) {
-		struct peer *peer = container_of(p, struct peer, backlogged_node);
-
-		for (struct list_node *r = list_first(&peer->backlog); r; r = list_next(&peer->backlog, r)) {
-			struct thole_request *request = container_of(r, struct thole_request, node);
-
-			if (request->context == context && !request->handle && request->operation)
-				return request;
-		}
-	}
-	return NULL;
-}
-
-static struct thole_request *connecting_by_context(struct thole_endpoint *endpoint, const void *context)
-{
-	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-		struct list_node *pending = &endpoint->peers[i]->pending;
-
-		for (struct list_node *r = list_first(pending); r; r = list_next(pending, r)) {
-			struct thole_request *request = container_of(r, struct thole_request, node);
-
-			if (request->state == REQUEST_CONNECTING && request->context == context && !request->handle)
-				return request;
-		}
-	}
-	return NULL;
-}
-
-static struct thole_request *request_by_context(struct thole_endpoint *endpoint, const void *context)
-{
-	for (int queue = 0; queue < MATCH_QUEUES; queue++) {
-		struct match_receive *receive = NULL;
-
-		while ((receive = match_receive_next(&endpoint->match[queue], receive))) {
-			struct thole_request *request = container_of(receive, struct thole_request, match);
-
-			if (request->context == context && !request->handle)
-				return request;
-		}
-	}
-	for (size_t i = 0; i < 2; i++) {
-		struct thole_request *request =
-			backlog_by_context(i ? &endpoint->stalled : &endpoint->backlogged, context);
-
-		if (request)
-			return request;
-	}
-	return connecting_by_context(endpoint, context);
-}
-
-int thole_cancel_context(struct thole_endpoint *endpoint, const void *context)
-{
-	struct thole_request *request;
-	int canceled;
-
-	endpoint_lock(endpoint);
-	request = request_by_context(endpoint, context);
-	canceled = request ? request_cancel(request) : 0;
-	endpoint_unlock(endpoint);
-	return canceled;
 }

@@ -67,6 +67,7 @@ KEY = "src/base/key.c"
 LIVENESS = "src/transport/datagram/liveness.c"
 PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
+CANCEL = "src/message/cancel.c"
 WAIT = "src/endpoint/wait.c"
 BIASED = "src/base/biased.c"
 BIASED_H = "src/base/biased.h"
@@ -1976,7 +1977,7 @@ FAULTS = [
     ),
     Fault(
         "a canceled buffer is free while messages come into it",
-        RECEIVE,
+        CANCEL,
         "\t\t\tif (request->parts > 0)\n\t\t\t\treturn 1; /*",
         "\t\t\t/*",
     ),
