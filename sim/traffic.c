@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "base/counters.h"
-#include "mover.h"
-#include "transport/datagram/connection.h"
 
 enum {
 	SEGMENTS_MAX = 9,
-	SETTLE_STEP_NS = 5 * MILLISECOND,
 	CLOSE_LIMIT_NS = 2000000000, /* a process that closes waits so long for its peers */
 	PORT_FIRST = 1024, PORTS = 30000, /* pairs of them */
 	UNTOUCHED = 0xa5,
@@ -74,8 +71,7 @@ static bool lost_for_memory(const struct process *process, const struct process 
 	return false;
 }
 
-/* Whether what is between two processes may have parted them, though both were there. */
-static bool parted(const struct process *process, const struct process *other)
+bool traffic_parted(const struct process *process, const struct process *other)
 {
 	const struct thole_endpoint *endpoint = process->endpoint ? process->endpoint : other->endpoint;
 	uint64_t patience_ns = endpoint ? endpoint->base.options.peer_timeout : 0;
@@ -88,12 +84,12 @@ static bool parted(const struct process *process, const struct process *other)
 /* Whether `process` may truly say that it has lost the other. */
 static bool traffic_excused(const struct process *process, const struct process *other)
 {
-	return other->state != PROCESS_ALIVE || process->state != PROCESS_ALIVE || parted(process, other);
+	return other->state != PROCESS_ALIVE || process->state != PROCESS_ALIVE || traffic_parted(process, other);
 }
 
 /* ---- Operations ----------------------------------------------------------------------------------------- */
 
-static void op_fail(const struct op *op, const char *what)
+void op_fail(const struct op *op, const char *what)
 {
 	static const char *const kinds[] = {"send", "receive", "put", "get", "atomic", "connect"};
 
@@ -922,7 +918,7 @@ static void act(struct process *process)
 /* ---- Steps ---------------------------------------------------------------------------------------------- */
 
 /* Handles that are done. */
-static void player_test(struct player *player)
+void player_test(struct player *player)
 {
 	struct process *process = player->process;
 	struct thole_completion completion;
@@ -1120,242 +1116,6 @@ void traffic_fini(struct traffic *traffic)
 	}
 	free(traffic->processes);
 	free(traffic->ops);
-}
-
-/* ---- The end -------------------------------------------------------------------------------------------- */
-
-/* A message that was sent, and must have arrived. */
-static bool message_is_owed(const struct op *op)
-{
-	return op->kind == OP_SEND && op->ended && op->status == 0 && !op->received &&
-	       op->peer->state == PROCESS_ALIVE &&
-	       (op->by->state == PROCESS_ALIVE || (op->by->state == PROCESS_CLOSED && op->by->drained)) &&
-	       !parted(op->by, op->peer);
-}
-
-static bool process_is_connected(const struct process *process, const struct process *other)
-{
-	struct peer *peer;
-
-	return peer_by_address(process->endpoint, &other->address, &peer) == 0 && peer->base.connected;
-}
-
-static bool op_is_open(const struct op *op)
-{
-	if (!op->by || op->ended)
-		return false;
-	/* A receive waits for ever, but not for somebody who is gone and was known. */
-	return op->kind != OP_RECEIVE ||
-	       (op->peer && op->peer->state != PROCESS_ALIVE && process_is_connected(op->by, op->peer));
-}
-
-static struct op *traffic_unfinished(struct traffic *traffic)
-{
-	for (uint64_t i = 1; i < traffic->op_count; i++)
-		if (op_is_open(traffic->ops[i]) || message_is_owed(traffic->ops[i]))
-			return traffic->ops[i];
-	return NULL;
-}
-
-static struct op *traffic_open_receive(struct traffic *traffic)
-{
-	uint64_t i = 1;
-
-	while (traffic->ops[i]->ended || traffic->ops[i]->kind != OP_RECEIVE)
-		i++;
-	return traffic->ops[i];
-}
-
-/* Receives that nothing has come for are canceled. True: none is left at work. */
-static bool traffic_cancel_all(struct traffic *traffic)
-{
-	bool all = true;
-
-	for (uint64_t i = 1; i < traffic->op_count && !traffic->world->failed; i++) {
-		struct op *op = traffic->ops[i];
-
-		if (op->ended || op->kind != OP_RECEIVE || op->expected)
-			continue;
-		op->expected = THOLE_ERR_CANCELED;
-		if (op->request ? thole_cancel(op->by->endpoint, op->request)
-				: thole_cancel_context(op->by->endpoint, op))
-			continue;
-		op->expected = 0;
-		all = false;
-	}
-	for (uint32_t i = 0; i < traffic->process_count && !traffic->world->failed; i++)
-		if (traffic->processes[i]->state == PROCESS_ALIVE)
-			player_test(player_of(traffic->processes[i]));
-	return all;
-}
-
-/* Each fetched value is there once, and each source sees its own in order. */
-static void check_atomics(struct traffic *traffic, struct process *target)
-{
-	struct player *player = player_of(target);
-	uint64_t done = 0, failed = 0, most = player->cells[0];
-	uint8_t *seen = sim_alloc(most + 1);
-	uint64_t last[TRAFFIC_CELLS][2] = {{0}};
-
-	for (uint64_t i = 1; i < traffic->op_count; i++) {
-		struct op *op = traffic->ops[i];
-		uint64_t *newest;
-
-		if (op->kind != OP_ATOMIC || op->peer != target || op->dropped)
-			continue;
-		newest = &last[op->by->index][op->offset != 0];
-		if (op->offset == 0) {
-			done += op->status == 0;
-			failed += op->status != 0;
-		}
-		if (op->status)
-			continue;
-		if (op->result + 1 <= *newest)
-			op_fail(op, "it was applied out of order");
-		*newest = op->result + 1;
-		if (op->offset == 0 && (op->result >= most || seen[op->result]++))
-			op_fail(op, "two of them have had the same value");
-	}
-	if (most < done || most > done + failed)
-		world_fail(traffic->world, "%llu atomics succeeded on %u and %llu failed, but %llu were applied",
-			   (unsigned long long)done, target->index, (unsigned long long)failed,
-			   (unsigned long long)most);
-	free(seen);
-}
-
-struct rest {
-	const char *what;
-	uint64_t count;
-};
-
-static void check_none(struct process *process, const struct rest *rest, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (rest[i].count)
-			world_fail(process->world, "process %u at rest has %llu %s", process->index,
-				   (unsigned long long)rest[i].count, rest[i].what);
-}
-
-static uint64_t windows_moved(const struct process *process)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < process->wire_count; i++)
-		if (process->wires[i].mover)
-			n += sim_mover_windows(process->wires[i].mover);
-	return n;
-}
-
-static void check_rest_engine(struct process *process)
-{
-	const struct engine *engine = process_engine(process);
-	const struct rest rest[] = {
-		{"fetches", engine->fetches.live},
-		{"serves", engine->serves.live},
-		{"windows handed over", engine->offer_pool.live},
-		{"windows that its mover has", windows_moved(process)},
-		{"small frames", engine->small_frames.live},
-		{"large frames", engine->large_frames.live},
-		{"trains", engine->trains[0].live + engine->trains[1].live + engine->trains[2].live},
-		{"bytes asked for", engine->blocks.outstanding},
-		{"held frames", engine->held},
-		{"timers", engine->timers.count},
-		{"connections with something to transmit",
-		 !list_empty(&engine->dirty) || !list_empty(&engine->patient)},
-		{"blocks", !list_empty(&engine->blocks.list)},
-	};
-
-	check_none(process, rest, sizeof(rest) / sizeof(*rest));
-}
-
-static uint64_t list_length(const struct list_node *list)
-{
-	uint64_t n = 0;
-
-	for (const struct list_node *node = list->next; node != list; node = node->next)
-		n++;
-	return n;
-}
-
-static void check_rest_card(struct process *process)
-{
-	const struct card *card = card_of(&process->endpoint->base);
-	const struct rest rest[] = {
-		{"fetches", card->fetches.live},
-		{"serves", card->serves.live},
-		{"windows lent", card->lends.live},
-		{"windows offered", card->offers.live},
-		{"bays of landing in use", card->setup.bays - card->landing_free},
-		{"bays of staging in use", card->setup.bays - list_length(&card->free_bays)},
-		{"slots in use", card->setup.slots - list_length(&card->free_slots)},
-		{"receives taken", process->nic->gone
-				    ? 0
-				    : card->setup.receives - card->empty_count - process->nic->receive_count},
-		{"fetches that wait for bays", !list_empty(&card->hungry)},
-		{"queues more than there are", card->queue_count != process->nic->queues},
-	};
-
-	check_none(process, rest, sizeof(rest) / sizeof(*rest));
-}
-
-static void check_rest(struct process *process)
-{
-	struct thole_endpoint *endpoint = process->endpoint;
-	const struct rest rest[] = {
-		{"requests", endpoint->requests.live},
-		{"unexpected messages", endpoint->unexpected.live},
-		{"screened messages", endpoint->screened},
-		{"bytes of unexpected messages", endpoint->base.counters[COUNTER_UNEXPECTED_BYTES]},
-		{"peers with a backlog", !list_empty(&endpoint->backlogged) || !list_empty(&endpoint->stalled)},
-		{"bad records", process->slandered ? 0 : endpoint->base.counters[COUNTER_BAD_RECORDS]},
-	};
-
-	check_none(process, rest, sizeof(rest) / sizeof(*rest));
-	if (process->nic)
-		check_rest_card(process);
-	if (process->wire_count)
-		check_rest_engine(process);
-	/* With mxoe it says now and then that it is there. */
-	if (process->network->numbered ? heap_first(&process_engine(process)->timers) != NULL
-				       : endpoint_deadline(endpoint) != UINT64_MAX)
-		world_fail(process->world, "process %u at rest has a deadline", process->index);
-}
-
-void traffic_settle(struct traffic *traffic, uint64_t limit_ns)
-{
-	struct world *world = traffic->world;
-	uint64_t end_ns = world->now_ns + limit_ns;
-	uint32_t awake = 0;
-	struct op *op;
-
-	world_tell(world, "faults are over, and nothing new is started");
-	traffic->settling = true;
-	for (uint32_t i = 0; i < traffic->process_count; i++)
-		if (traffic->processes[i]->state == PROCESS_ALIVE)
-			process_wake(traffic->processes[i], world->now_ns);
-	while (!world->failed && ((op = traffic_unfinished(traffic)) || !traffic_cancel_all(traffic))) {
-		if (world->now_ns >= end_ns) {
-			op_fail(op ? op : traffic_open_receive(traffic),
-				op && op->ended ? "it never arrived" : "it never ends");
-			return;
-		}
-		world_run(world, world->now_ns + SETTLE_STEP_NS);
-	}
-	world_run(world, world->now_ns + limit_ns); /* the last acknowledgements */
-	if (world->failed)
-		return;
-	for (uint32_t i = 0; i < traffic->process_count && !world->failed; i++) {
-		struct process *process = traffic->processes[i];
-
-		if (process->state != PROCESS_ALIVE)
-			continue;
-		check_rest(process);
-		awake += traffic->network->numbered; /* for its next word that it is there */
-		if (process->index < TRAFFIC_PROCESSES_MAX)
-			check_atomics(traffic, process);
-	}
-	if (!world->failed && world->heap.count > awake)
-		world_fail(world, "something still goes on though all is at rest");
 }
 
 /* ---- Plans ---------------------------------------------------------------------------------------------- */

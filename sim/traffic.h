@@ -122,6 +122,13 @@ struct op *traffic_send(struct process *process, struct process *to, uint64_t le
 struct op *traffic_receive(struct process *process, struct process *from, uint64_t capacity, uint32_t tag,
 			   uint64_t mask, unsigned flags);
 
+/* For settle.c. Whether what is between two processes may have parted them, though both were there. */
+bool traffic_parted(const struct process *process, const struct process *other);
+/* A failure that was found with this operation. */
+void op_fail(const struct op *op, const char *what);
+/* Look whether operations of a process with a handle have ended. */
+void player_test(struct player *player);
+
 static inline struct player *player_of(const struct process *process)
 {
 	return process->state_of_application;
