@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading, parsing and printing the options; see options.h.
+ * Where the values of options come from, and setting and asking for one; see options.h.
  *
  * The only file of the library that looks at the environment or at configuration files.
  */
@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/key.h"
+#include "base/option_text.h"
 
 enum {
 	FILE_BYTES_MAX = 65536, /* a larger file is not one of ours */
@@ -28,45 +29,11 @@ static const char system_path[] = "/etc/thole/options";
 static const char environment_prefix[] = "THOLE_";
 static const char file_variable[] = "THOLE_OPTIONS_FILE";
 static const char *const no_options[] = {"PREFIX", "REPORT"}; /* what the tool hands on behind the prefix */
-static const char key_file[] = "file"; /* as the value of a key */
-
-struct option_row {
-	const char *name;
-	enum option_kind kind;
-	const char *fallback;
-	uint64_t min, max;
-	bool running;
-	const char *choices;
-	const char *help;
-	size_t offset; /* of the value in struct options */
-};
 
 #define OPTION_ROW(name, kind, fallback, min, max, running, choices, help) \
 	{#name, kind, fallback, min, max, running, choices, help, offsetof(struct options, name)},
 static const struct option_row rows[OPTIONS_COUNT] = {OPTION_TABLE(OPTION_ROW)};
 #undef OPTION_ROW
-
-struct unit {
-	const char *name;
-	uint64_t size;
-};
-
-/* From the largest, for printing; the rest of the spellings are for reading. */
-/* clang-format off */
-static const struct unit size_units[] = {
-	{"g", UINT64_C(1) << 30}, {"m", 1 << 20}, {"k", 1 << 10}, {"", 1},
-	{"gib", UINT64_C(1) << 30}, {"mib", 1 << 20}, {"kib", 1 << 10}, {"b", 1},
-	{"t", UINT64_C(1) << 40}, {NULL, 0},
-};
-static const struct unit time_units[] = {
-	{"s", 1000000000}, {"ms", 1000000}, {"us", 1000}, {"ns", 1}, {"", 1}, {NULL, 0},
-};
-/* clang-format on */
-
-static const struct unit *units_of(enum option_kind kind)
-{
-	return kind == OPTION_NS ? time_units : size_units;
-}
 
 static uint64_t *value_of(struct options *options, const struct option_row *row)
 {
@@ -81,138 +48,6 @@ static const struct option_row *row_find(const char *name, size_t length)
 	return NULL;
 }
 
-/* ---- Values as text ------------------------------------------------------------------------ */
-
-/* The name of choice number index, and its length; NULL if there are fewer. */
-static const char *choice_at(const char *choices, uint64_t index, size_t *length_p)
-{
-	for (; index > 0; index--) {
-		choices = strchr(choices, ',');
-		if (!choices)
-			return NULL;
-		choices++;
-	}
-	*length_p = strcspn(choices, ",");
-	return choices;
-}
-
-static bool choice_parse(const char *choices, const char *text, uint64_t *value_p)
-{
-	size_t length;
-	const char *choice;
-
-	for (uint64_t i = 0; (choice = choice_at(choices, i, &length)) != NULL; i++) {
-		if (strlen(text) == length && strncasecmp(choice, text, length) == 0) {
-			*value_p = i;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool bool_parse(const char *text, uint64_t *value_p)
-{
-	static const char names[] = "off,on,no,yes,0,1,false,true";
-	uint64_t index;
-
-	if (!choice_parse(names, text, &index))
-		return false;
-	*value_p = index & 1; /* the names alternate */
-	return true;
-}
-
-/* Hexadecimal digits, behind 0x. */
-static bool hexadecimal_parse(const char *text, uint64_t *value_p)
-{
-	size_t length = strlen(text);
-
-	if (length == 0 || length > 16 || strspn(text, "0123456789abcdefABCDEF") != length)
-		return false;
-	*value_p = strtoull(text, NULL, 16);
-	return true;
-}
-
-static bool options_number_parse(const struct unit *units, const char *text, uint64_t *value_p)
-{
-	const struct unit *unit = units;
-	uint64_t number = 0;
-
-	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-		return hexadecimal_parse(text + 2, value_p);
-	if (*text < '0' || *text > '9')
-		return false;
-	for (; *text >= '0' && *text <= '9'; text++)
-		if (__builtin_mul_overflow(number, UINT64_C(10), &number) ||
-		    __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
-			return false;
-	while (*text == ' ')
-		text++;
-	while (unit->name && strcasecmp(unit->name, text) != 0)
-		unit++;
-	return unit->name && !__builtin_mul_overflow(number, unit->size, value_p);
-}
-
-/* False if the text is no value of the option. */
-static bool value_parse(const struct option_row *row, const char *text, uint64_t *value_p)
-{
-	switch (row->kind) {
-	case OPTION_BOOL:
-		return bool_parse(text, value_p);
-	case OPTION_CHOICE:
-		return choice_parse(row->choices, text, value_p);
-	case OPTION_KEY:
-		if (strcasecmp(text, key_file) == 0 || strcasecmp(text, "none") == 0) {
-			*value_p = 0;
-			return true;
-		}
-		break;
-	case OPTION_TEXT: /* row_set takes it as it is */
-		return strlen(text) < OPTION_TEXT_MAX;
-	case OPTION_BYTES:
-	case OPTION_NS:
-	case OPTION_COUNT_OF:
-		break;
-	}
-	return options_number_parse(units_of(row->kind), text, value_p) && *value_p >= row->min &&
-	       *value_p <= row->max;
-}
-
-static void number_print(const struct option_row *row, uint64_t value, char text[OPTION_NUMBER_MAX])
-{
-	const struct unit *unit = units_of(row->kind);
-	const char *choice;
-	size_t length;
-
-	switch (row->kind) {
-	case OPTION_BOOL:
-		snprintf(text, OPTION_NUMBER_MAX, "%s", value ? "on" : "off");
-		return;
-	case OPTION_CHOICE:
-		choice = choice_at(row->choices, value, &length);
-		snprintf(text, OPTION_NUMBER_MAX, "%.*s", choice ? (int)length : 0,
-			 choice ? choice : "");
-		return;
-	case OPTION_KEY:
-		snprintf(text, OPTION_NUMBER_MAX, "%s", value ? "hidden" : "0");
-		return;
-	case OPTION_COUNT_OF:
-		snprintf(text, OPTION_NUMBER_MAX, "%llu", (unsigned long long)value);
-		return;
-	case OPTION_TEXT:
-	case OPTION_BYTES:
-	case OPTION_NS:
-		break;
-	}
-	if (value == 0) {
-		snprintf(text, OPTION_NUMBER_MAX, "0");
-		return;
-	}
-	while (value % unit->size != 0)
-		unit++;
-	snprintf(text, OPTION_NUMBER_MAX, "%llu%s", (unsigned long long)(value / unit->size),
-		 unit->name);
-}
-
 static void value_print(const struct options *options, const struct option_row *row, char text[OPTION_TEXT_MAX])
 {
 	const uint64_t *value = value_of((struct options *)(uintptr_t)options, row);
@@ -220,39 +55,9 @@ static void value_print(const struct options *options, const struct option_row *
 	if (row->kind == OPTION_TEXT)
 		memcpy(text, value, OPTION_TEXT_MAX);
 	else if (row->kind == OPTION_KEY && options->key_is_file)
-		strcpy(text, key_file);
+		strcpy(text, OPTION_KEY_FILE);
 	else
-		number_print(row, *value, text);
-}
-
-/* What value_parse accepts, as the end of the sentence "must be ...". */
-static void allowed_print(const struct option_row *row, char *text, size_t size)
-{
-	char min[OPTION_NUMBER_MAX], max[OPTION_NUMBER_MAX];
-
-	if (row->kind == OPTION_BOOL) {
-		snprintf(text, size, "on or off");
-		return;
-	}
-	if (row->kind == OPTION_CHOICE) {
-		snprintf(text, size, "one of %s", row->choices);
-		return;
-	}
-	if (row->kind == OPTION_TEXT) {
-		snprintf(text, size, "a text of at most %d bytes", OPTION_TEXT_MAX - 1);
-		return;
-	}
-	if (row->kind == OPTION_KEY) {
-		snprintf(text, size, "a number of 64 bits, decimal or behind 0x hexadecimal, or file or none");
-		return;
-	}
-	number_print(row, row->min, min);
-	number_print(row, row->max, max);
-	snprintf(text, size, "%s from %s to %s",
-		 row->kind == OPTION_NS      ? "a time (number with ns, us, ms or s)"
-		 : row->kind == OPTION_BYTES ? "a size (number, or number with k, m or g)"
-					     : "a number",
-		 min, max);
+		option_text_print(row, *value, text);
 }
 
 /* Parse and set, whatever the source; the error says what and what else, and the caller where. */
@@ -262,8 +67,8 @@ static int row_set(struct options *options, const struct option_row *row, const 
 	char allowed[192];
 	uint64_t value = 0;
 
-	if (!value_parse(row, text, &value)) {
-		allowed_print(row, allowed, sizeof(allowed));
+	if (!option_text_parse(row, text, &value)) {
+		option_text_allowed(row, allowed, sizeof(allowed));
 		return error_set(THOLE_ERR_ARGUMENT,
 				 "option %s: \"%.*s\" must be %s; the default is %s", row->name,
 				 QUOTE_MAX, row->kind == OPTION_KEY ? "(hidden)" : text, allowed,
@@ -274,7 +79,7 @@ static int row_set(struct options *options, const struct option_row *row, const 
 	else
 		*value_of(options, row) = value;
 	if (row->kind == OPTION_KEY)
-		options->key_is_file = strcasecmp(text, key_file) == 0;
+		options->key_is_file = strcasecmp(text, OPTION_KEY_FILE) == 0;
 	options->origin[row - rows] = (uint8_t)origin;
 	return 0;
 }
@@ -425,47 +230,6 @@ static bool user_path(char path[OPTIONS_PATH_MAX])
 	return length > 0 && length < OPTIONS_PATH_MAX;
 }
 
-/* ---- The user's job key ----------------------------------------------------------------------------- */
-
-/* A folder of this process's user, or one that is not there yet. */
-static bool folder_is_ours(const char *folder)
-{
-	struct stat status;
-
-	return folder && folder[0] == '/' && (stat(folder, &status) != 0 || status.st_uid == geteuid());
-}
-
-static bool key_path(char path[OPTIONS_PATH_MAX])
-{
-	const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
-	struct passwd user, *found = NULL;
-	char text[4096];
-	int length = -1;
-
-	if (!folder_is_ours(home) && getpwuid_r(geteuid(), &user, text, sizeof(text), &found) == 0 && found)
-		home = found->pw_dir;
-	if (folder_is_ours(config))
-		length = snprintf(path, OPTIONS_PATH_MAX, "%s/thole/job_key", config);
-	else if (folder_is_ours(home))
-		length = snprintf(path, OPTIONS_PATH_MAX, "%s/.config/thole/job_key", home);
-	return length > 0 && length < OPTIONS_PATH_MAX;
-}
-
-int options_key(struct options *options)
-{
-	char path[OPTIONS_PATH_MAX];
-
-	if (!options->key_is_file)
-		return 0;
-	if (!key_path(path))
-		return error_set(
-			THOLE_ERR_NOT_FOUND,
-			"there is no job key, since user %u has no home where a file of it could be: set "
-			"the option job_key to a number that the whole job is given (thole run does), or to none",
-			geteuid());
-	return key_load(path, &options->job_key);
-}
-
 static void files_load(struct load *load)
 {
 	const char *named = secure_getenv(file_variable);
@@ -572,6 +336,47 @@ int options_load(struct options *options, const char *const *strings)
 int options_defaults(struct options *options, const char *const *strings)
 {
 	return sources_load(options, false, strings);
+}
+
+/* ---- The user's job key ----------------------------------------------------------------------------- */
+
+/* A folder of this process's user, or one that is not there yet. */
+static bool folder_is_ours(const char *folder)
+{
+	struct stat status;
+
+	return folder && folder[0] == '/' && (stat(folder, &status) != 0 || status.st_uid == geteuid());
+}
+
+static bool key_path(char path[OPTIONS_PATH_MAX])
+{
+	const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+	struct passwd user, *found = NULL;
+	char text[4096];
+	int length = -1;
+
+	if (!folder_is_ours(home) && getpwuid_r(geteuid(), &user, text, sizeof(text), &found) == 0 && found)
+		home = found->pw_dir;
+	if (folder_is_ours(config))
+		length = snprintf(path, OPTIONS_PATH_MAX, "%s/thole/job_key", config);
+	else if (folder_is_ours(home))
+		length = snprintf(path, OPTIONS_PATH_MAX, "%s/.config/thole/job_key", home);
+	return length > 0 && length < OPTIONS_PATH_MAX;
+}
+
+int options_key(struct options *options)
+{
+	char path[OPTIONS_PATH_MAX];
+
+	if (!options->key_is_file)
+		return 0;
+	if (!key_path(path))
+		return error_set(
+			THOLE_ERR_NOT_FOUND,
+			"there is no job key, since user %u has no home where a file of it could be: set "
+			"the option job_key to a number that the whole job is given (thole run does), or to none",
+			geteuid());
+	return key_load(path, &options->job_key);
 }
 
 /* ---- One option ---------------------------------------------------------------------------- */

@@ -21,17 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/option_text.h"
 #include "thole.h"
-
-enum option_kind {
-	OPTION_BYTES,
-	OPTION_NS,
-	OPTION_COUNT_OF,
-	OPTION_BOOL,
-	OPTION_CHOICE,
-	OPTION_TEXT, /* some bytes, perhaps none */
-	OPTION_KEY   /* a number that is a secret, which nothing prints; "file": that of the user's file; "none": 0 */
-};
 
 /* The values of the choices, in the order of their names in the table. */
 enum option_yield { OPTION_YIELD_AUTO, OPTION_YIELD_ALWAYS, OPTION_YIELD_NEVER };
@@ -180,8 +171,6 @@ enum option_origin {
 };
 
 enum {
-	OPTION_NUMBER_MAX = 64,    /* bytes of a number or choice as text, its NUL included */
-	OPTION_TEXT_MAX = 256,     /* bytes of a value as text, its NUL included; paths are among them */
 	OPTIONS_WARNING_MAX = 256, /* bytes of the warning, its NUL included */
 	OPTIONS_PATH_MAX = 1024    /* bytes of a file's path, its NUL included */
 };
