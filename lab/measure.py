@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces); and
-what counted.py finds in guests."""
+"""This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces); what
+its processor and kernel cost (costs.py); and what counted.py finds in guests."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from thole_lab import process
 from thole_lab.testbed import Testbed
 
 from claims import Section
+from costs import Costs
 from counted import Counts, Way, count
 
 LIMIT_S = 180.0
@@ -80,13 +81,15 @@ def _run(words: Sequence[str], what: str) -> Any:
 
 
 class Bed:
-    """Where `thole perf` is, and two hosts once they are asked for. Guests take minutes."""
+    """Where `thole perf` is, and two hosts once they are asked for. Guests take minutes. costs: this machine's, where
+    they are known already."""
 
-    def __init__(self, build: Path, effort: Effort, guests: bool = True) -> None:
+    def __init__(self, build: Path, effort: Effort, guests: bool = True, costs: Costs | None = None) -> None:
         self.build = build
         self.guests = guests
         self.tool = [sys.executable, str(build / "python" / "thole"), "perf"]
         self.effort = effort
+        self.known = costs
         self.hosts: Testbed | None = None
         self._stack = contextlib.ExitStack()
 
@@ -99,6 +102,16 @@ class Bed:
     def simulate(self, program: str, *words: str) -> Any:
         """What a program of the simulator prints."""
         return _run([str(self.build / "sim" / program), *words], program)
+
+    def costs(self, made: Section) -> Costs | None:
+        """This machine's, measured once; None, and the section says why, where that cannot be."""
+        try:
+            if self.known is None:
+                program = self.build / "bench" / "thole-machine-costs"
+                self.known = Costs.read(_run([str(program), str(4 * self.effort.rounds)], program.name))
+        except Trouble as trouble:
+            made.missing.append(f"this machine's costs: {trouble}")
+        return self.known
 
     def count(self, made: Section, ways: Sequence[Way], sizes: Sequence[int], mtu: int) -> Counts:
         """As counted.count; where there are no guests the section says so, and nothing is counted."""

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from thole.base import pictures
 
 import claims
 from claims import Picture, Section
+from costs import Costs
 
 COLUMNS = 120  # of prose, as in all documents
 TITLE = "Five papers, measured again"
@@ -22,18 +23,21 @@ STYLE = (
 )
 
 
-def _table(lines: Iterator[list[str]]) -> Iterator[str]:
-    head = next(lines)
+def _table(lines: Iterable[list[str]]) -> Iterator[str]:
+    head, *rest = lines
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
-    for line in lines:
+    for line in rest:
         yield "| " + " | ".join(line) + " |"
 
 
-def markdown(facts: Sequence[str], sections: Sequence[Section], folder: str | None) -> str:
-    """folder: of the pictures, seen from the document; None: without them."""
+def markdown(facts: Sequence[str], costs: Costs | None, sections: Sequence[Section], folder: str | None) -> str:
+    """costs: by which what was simulated has a value of this machine. folder: of the pictures, seen from the document;
+    None: without them."""
     lines = [f"# {TITLE}", ""]
     lines += [f"- {fact}" for fact in facts]
+    if costs:
+        lines += ["", *_table(costs.rows())]
     for section in sections:
         text = textwrap.wrap(section.text, COLUMNS, break_long_words=False, break_on_hyphens=False)
         lines += ["", f"## {section.title}", "", *text, "", *_table(claims.rows(section))]
@@ -58,15 +62,17 @@ def draw(picture: Picture, path: Path) -> None:
     pictures.write(path, figure, axes)
 
 
-def write(folder: Path, facts: Sequence[str], sections: Sequence[Section]) -> list[Path]:
+def write(folder: Path, facts: Sequence[str], costs: Costs | None, sections: Sequence[Section]) -> list[Path]:
     """Everything into a folder; what a reader opens comes first."""
     from markdown import markdown as html_of
 
     folder.mkdir(parents=True, exist_ok=True)
+    if costs:
+        costs.save(folder / "costs.json")
     for section in sections:
         for picture in section.pictures:
             draw(picture, folder / f"{picture.name}.svg")
-    text = markdown(facts, sections, "")
+    text = markdown(facts, costs, sections, "")
     plain, page = folder / "report.md", folder / "report.html"
     plain.write_text(text)
     body = html_of(text, extensions=["tables"])

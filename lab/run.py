@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What `make papers` starts: headline figures of five papers, theirs beside ours, as a report with pictures.
 
-    run.py --build BUILD [--out FOLDER] [--only PAPER,...] [--quick] [--record]
+    run.py --build BUILD [--out FOLDER] [--only PAPER,...] [--costs FILE] [--quick] [--record]
 
---record also writes docs/PAPERS.md, the report's tables.
+What was simulated has values with this machine's costs, too: these are measured, and kept as costs.json beside the
+report; --costs takes them from such a file. --record also writes docs/PAPERS.md, the report's tables.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import report  # noqa: E402
 import sci  # noqa: E402
 import superpipeline  # noqa: E402
 from claims import Section  # noqa: E402
+from costs import Costs  # noqa: E402
 from measure import Bed, Effort  # noqa: E402
 
 # Those that measure are last: they take the time.
@@ -46,6 +48,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the meson build directory")
     parser.add_argument("--out", type=Path, help="where the report goes (BUILD/papers)")
     parser.add_argument("--only", default="", metavar="PAPER,...", help=", ".join(PAPERS))
+    parser.add_argument("--costs", type=Path, metavar="FILE", help="this machine's costs, measured before")
     parser.add_argument("--quick", action="store_true", help="measure for a short time, without guests")
     parser.add_argument("--record", action="store_true", help="write docs/PAPERS.md too")
     options = parser.parse_args()
@@ -63,30 +66,39 @@ def nearness(lines: list[float]) -> str:
     return f"a cache line one way {said} ns before and after what is measured here ({words})"
 
 
+def make(bed: Bed, wanted: list[str], lines: list[float]) -> list[Section]:
+    """The sections of those that went well; lines: what bed.line() said."""
+    sections = []
+    for name in wanted:
+        try:
+            lines += [bed.line()] if name in MEASURED else []
+            sections.append(PAPERS[name](bed))
+            lines += [bed.line()] if name in MEASURED else []
+        except Trouble as trouble:
+            print(f"{name}: {trouble}", file=sys.stderr)
+    return sections
+
+
 def main() -> int:
     options = parse()
     paths.use_build(str(options.build))
     effort = Effort(1, 2) if options.quick else Effort(5, 20)
-    sections = []
-    failed = 0
     lines: list[float] = []
-    with Bed(options.build.resolve(), effort, guests=not options.quick) as bed:
-        for name in options.wanted:
-            try:
-                lines += [bed.line()] if name in MEASURED else []
-                sections.append(PAPERS[name](bed))
-                lines += [bed.line()] if name in MEASURED else []
-            except Trouble as trouble:
-                print(f"{name}: {trouble}", file=sys.stderr)
-                failed = 1
+    try:
+        known = Costs.load(options.costs) if options.costs else None
+    except Trouble as trouble:
+        print(trouble, file=sys.stderr)
+        return 2
+    with Bed(options.build.resolve(), effort, guests=not options.quick, costs=known) as bed:
+        sections = make(bed, options.wanted, lines)
     facts = [f"{host.processor()}, {len(host.cores())} CPUs, {datetime.date.today():%Y-%m-%d}"]
     facts += [nearness(lines)] if lines else []
-    for path in report.write(options.out or options.build / "papers", facts, sections):
+    for path in report.write(options.out or options.build / "papers", facts, bed.known, sections):
         print(f"Written: {path}")
     if options.record:
-        (ROOT / "docs" / "PAPERS.md").write_text(report.markdown(facts, sections, None))
+        (ROOT / "docs" / "PAPERS.md").write_text(report.markdown(facts, bed.known, sections, None))
         print("Written: docs/PAPERS.md")
-    return failed
+    return len(sections) != len(options.wanted)
 
 
 if __name__ == "__main__":

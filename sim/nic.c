@@ -136,13 +136,15 @@ static int nic_register(struct nic *base, void *address, size_t length, unsigned
 static void nic_deregister(struct nic *base, struct nic_memory *memory)
 {
 	struct sim_nic *nic = sim_nic_of(base);
+	const struct nic_model *model = nic->fabric->model;
+	uint64_t cost = model->deregister_ns + (memory->length + 4095) / 4096 * model->deregister_page_ns;
 
 	if (!memory_of(nic, memory->local_key))
 		world_fail(nic->fabric->world, "memory is deregistered that is not registered");
 	nic->memories[memory->local_key & ((1u << KEY_BITS) - 1)].there = false;
 	nic->registered -= memory->length;
-	nic->registering_ns += nic->fabric->model->deregister_ns;
-	nic_spend(nic, nic->fabric->model->deregister_ns);
+	nic->registering_ns += cost;
+	nic_spend(nic, cost);
 	memory->handle = NULL;
 }
 

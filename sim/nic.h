@@ -24,7 +24,7 @@ struct nic_model {
 	struct nic_limits limits;
 	uint64_t register_ns;      /* a registration, */
 	uint64_t register_page_ns; /* and each page of it */
-	uint64_t deregister_ns;
+	uint64_t deregister_ns, deregister_page_ns;
 	uint64_t fault_ns;         /* of a work with pages that the adapter does not know yet (NIC_ACCESS_PAGED) */
 	/* Of a copy of something that is so long: up to `bytes`, at `rate` bytes in a microsecond. */
 	struct nic_level {

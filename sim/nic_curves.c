@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole-sim-nic [MODEL...]: messages between two endpoints over simulated adapters, each way, as JSON: the machine, and
- * for each length what a message takes, in nanoseconds from its being sent to its completion at the receiver.
+ * thole-sim-nic [--costs COSTS] [MODEL...]: messages between two endpoints over simulated adapters, each way, as JSON:
+ * the machine, and for each length what a message takes, in nanoseconds from its being sent to its completion at the
+ * receiver.
  *
  *   raw        both sides had the memory registered: a rendezvous and a read
  *   register   both register for this message, and take it back
@@ -12,15 +13,19 @@
  *   reuse      the same from the same memory each time, with a monitor
  *   blind      the same without one
  *
- * thole-sim-nic --caps [MODEL...]: the superpipeline with each of several caps of its chunks, and with the one that is
- * learnt, after 20 messages: with what the adapter says of itself; where it says nothing; where that is four times
- * too slow, and too fast. Fails where a learnt one takes more than 5% longer than the best.
+ * thole-sim-nic [--costs COSTS] --caps [MODEL...]: the superpipeline with each of several caps of its chunks, and with
+ * the one that is learnt, after 20 messages: with what the adapter says of itself; where it says nothing; where that is
+ * four times too slow, and too fast. Fails where a learnt one takes more than 5% longer than the best.
+ *
+ * With COSTS (costs.h) a model's adapters and network join machines whose registrations and copies take that; the
+ * learnt caps are only told then.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "carrier.h"
+#include "costs.h"
 #include "scenario.h"
 
 enum {
@@ -286,16 +291,32 @@ static bool caps(const struct nic_model *model)
 	return fine;
 }
 
+/* The same adapter and network, another machine. */
+static struct nic_model model_here(const struct nic_model *model, const struct costs *costs)
+{
+	struct nic_model here = *model;
+
+	here.register_ns = costs->pin;
+	here.register_page_ns = (costs->pin_page + 500) / 1000;
+	here.deregister_ns = costs->unpin;
+	here.deregister_page_ns = (costs->unpin_page + 500) / 1000;
+	memcpy(here.copy, costs->copy, sizeof(here.copy));
+	return here;
+}
+
 int main(int argc, char **argv)
 {
-	bool fine = true, some = false, compare = argc > 1 && strcmp(argv[1], "--caps") == 0;
+	bool fine = true, some = false, told, compare;
+	struct costs costs = costs_argument(&argc, &argv, &told);
 
+	compare = argc > 1 && strcmp(argv[1], "--caps") == 0;
 	if (compare) {
 		argc--;
 		argv++;
 	}
 	printf("[");
 	for (const struct nic_model *model = nic_models; model->name; model++) {
+		struct nic_model here = told ? model_here(model, &costs) : *model;
 		bool wanted = argc == 1;
 
 		for (int i = 1; i < argc; i++)
@@ -304,7 +325,7 @@ int main(int argc, char **argv)
 			continue;
 		printf("%s", some ? ",\n" : "");
 		some = true;
-		fine &= compare ? caps(model) : curves(model);
+		fine &= compare ? caps(&here) || told : curves(&here);
 	}
 	printf("]\n");
 	return fine && some ? 0 : 1;

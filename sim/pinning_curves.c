@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole-sim-pinning: what the paper on decoupled pinning measured, in virtual time, as JSON: a large message between
- * two hosts by request and pull, with its regions (memory/region.h) pinned before it, kept pinned, pinned while it is
- * under way, or found in a cache; on the processors of its table 1, and on one that others keep busy. Times are
- * nanoseconds, as [bytes, time, frames that found no pinned page].
+ * thole-sim-pinning [--costs COSTS]: what the paper on decoupled pinning measured, in virtual time, as JSON: a large
+ * message between two hosts by request and pull, with its regions (memory/region.h) pinned before it, kept pinned,
+ * pinned while it is under way, or found in a cache; on the processors of its table 1, and on one that others keep
+ * busy; on its line, and on one ten times faster. With COSTS (costs.h) on this machine's processor alone. Times are
+ * nanoseconds, as [bytes, time, frames that found no pinned page]; and for 1 MiB by how many times slower a processor
+ * pins, as [times, time, frames].
  * (Goglin: Decoupling Memory Pinning from the Application, sections 3 and 4.)
  *
  * Each host pins with its processor, a chunk after the other. The receiver keeps the books of engine and driver
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costs.h"
 #include "memory/region.h"
 #include "transport/datagram/answer.h"
 #include "transport/datagram/block.h"
@@ -25,12 +28,15 @@ enum {
 	FRAME = 4096,              /* of MXoE: bytes of data, a page's */
 	CHUNK = 32,                /* pages that are pinned at once */
 	LINE = 1120,               /* bytes in a microsecond: what its figures reach with pins that are kept */
+	FAST_LINE = 10 * LINE,
 	TRIP_NS = 15000,           /* `usually 10-20 us with Open-MX` */
 	LOOKUP_NS = 100,           /* of the cache */
 	UNPIN_PERCENT = 27,        /* of what pinning and unpinning a page costs: 100 of 370 instructions here */
 	LEAST = 65536,
 	MOST = 16 << 20,
 	BUSY = 60,                 /* times slower is a processor whose interrupts leave it little */
+	BUSIEST = 1024,
+	LOADED = 1 << 20,          /* bytes of a message there */
 	FIRST_PAGES = 32,          /* pinned before the request, where a few are */
 };
 
@@ -38,12 +44,26 @@ enum way { BEFORE, KEPT, OVERLAPPED, CACHED, WAYS };
 
 static const char *const way_names[WAYS] = {"before", "kept", "overlapped", "cached"};
 
-/* Table 1 of the paper: a region, and a page, pinned and unpinned. */
-static const struct processor {
+struct processor {
 	const char *name;
-	uint64_t base_ns, page_ns;
-} processors[] = {
-	{"Opteron 265", 4200, 720}, {"Opteron 8347", 2200, 330}, {"Xeon E5435", 2300, 250}, {"Xeon E5460", 1300, 150},
+	uint64_t base_ns;            /* a region */
+	uint64_t pin_ps, unpin_ps;   /* each page of it */
+};
+
+#define TABLE(name, base_ns, page_ns) \
+	{name, base_ns, (page_ns) * 10 * (100 - UNPIN_PERCENT), (page_ns) * 10 * UNPIN_PERCENT}
+
+/* Table 1 of the paper: a region, and a page, pinned and unpinned. */
+static const struct processor processors[] = {
+	TABLE("Opteron 265", 4200, 720), TABLE("Opteron 8347", 2200, 330), TABLE("Xeon E5435", 2300, 250),
+	TABLE("Xeon E5460", 1300, 150),
+};
+
+/* Whose pins, over what. */
+struct setting {
+	const struct processor *processor;
+	uint64_t load;               /* times slower */
+	uint64_t line;               /* bytes in a microsecond */
 };
 
 struct host {
@@ -51,7 +71,7 @@ struct host {
 	struct region region;
 	struct region_segment segment;
 	struct region_run run;
-	uint64_t page_ns;
+	uint64_t page_ps;
 };
 
 struct message;
@@ -67,7 +87,7 @@ struct message {
 	struct world world;
 	struct host hosts[2];      /* the sender, the receiver */
 	struct event begin, line, timer;
-	const struct processor *processor;
+	uint64_t line_rate;
 	struct blocks blocks;
 	struct block_peer peer;
 	struct block_fetch fetch;
@@ -90,7 +110,7 @@ enum { ARRIVALS = 1024 };
 static void host_pin(struct world *world, struct host *host)
 {
 	if (region_next(&host->region, CHUNK, &host->run))
-		world_set(world, &host->pinned, world->now_ns + host->run.pages * host->page_ns);
+		world_set(world, &host->pinned, world->now_ns + host->run.pages * host->page_ps / 1000);
 }
 
 static void host_pinned(struct world *world, struct event *event)
@@ -109,20 +129,20 @@ static void host_pin_all(struct host *host)
 
 static uint64_t host_pin_ns(const struct processor *processor, uint64_t length)
 {
-	return processor->base_ns + (length >> PAGE_SHIFT) * processor->page_ns * (100 - UNPIN_PERCENT) / 100;
+	return processor->base_ns + (length >> PAGE_SHIFT) * processor->pin_ps / 1000;
 }
 
 static uint64_t host_unpin_ns(const struct processor *processor, uint64_t length)
 {
-	return (length >> PAGE_SHIFT) * processor->page_ns * UNPIN_PERCENT / 100;
+	return (length >> PAGE_SHIFT) * processor->unpin_ps / 1000;
 }
 
-static void host_declare(struct host *host, const struct processor *processor, uint64_t load, uint64_t length)
+static void host_declare(struct host *host, const struct setting *setting, uint64_t length)
 {
 	host->segment = (struct region_segment){.address = UINT64_C(1) << 32, .length = length};
 	region_init(&host->region, &host->segment, 1, PAGE_SHIFT);
 	host->pinned.run = host_pinned;
-	host->page_ns = processor->page_ns * (100 - UNPIN_PERCENT) / 100 * load;
+	host->page_ps = setting->processor->pin_ps * setting->load;
 }
 
 /* ---- The pull --------------------------------------------------------------------------------------- */
@@ -221,7 +241,7 @@ static void transfer_line(struct world *world, struct event *event)
 		return;
 	}
 	pull->answer.done = at;
-	world_set(world, event, world->now_ns + frame.length * 1000 / LINE);
+	world_set(world, event, world->now_ns + frame.length * 1000 / message->line_rate);
 	if (!region_ready(&message->hosts[0].region, frame.offset, frame.length)) {
 		message->misses++;
 		return;
@@ -229,7 +249,7 @@ static void transfer_line(struct world *world, struct event *event)
 	arrival = &message->arrivals[message->sent++ % ARRIVALS];
 	*arrival = (struct arrival){.event = {.run = transfer_arrived}, .message = message, .offset = frame.offset,
 				    .length = frame.length};
-	world_set(world, &arrival->event, world->now_ns + frame.length * 1000 / LINE + TRIP_NS / 2);
+	world_set(world, &arrival->event, world->now_ns + frame.length * 1000 / message->line_rate + TRIP_NS / 2);
 }
 
 /* The request has come. */
@@ -242,12 +262,12 @@ static void transfer_begin(struct world *world, struct event *event)
 	transfer_time_out(message);
 }
 
-static void transfer_init(struct message *message, const struct processor *processor, uint64_t load, uint64_t length)
+static void transfer_init(struct message *message, const struct setting *setting, uint64_t length)
 {
 	static const struct block_rules rules = {.frames_max = BLOCK_FRAMES_MAX, .blocks_max = UINT32_MAX,
 						 .pull_blocks = 4, .selective = true};
 
-	*message = (struct message){.processor = processor, .begin = {.run = transfer_begin},
+	*message = (struct message){.line_rate = setting->line, .begin = {.run = transfer_begin},
 				    .line = {.run = transfer_line}, .timer = {.run = transfer_late}};
 	world_init(&message->world, 1, false);
 	message->arrivals = sim_alloc(ARRIVALS * sizeof(*message->arrivals));
@@ -258,7 +278,7 @@ static void transfer_init(struct message *message, const struct processor *proce
 	message->fetch.length = length;
 	message->fetch.frame = FRAME;
 	for (int i = 0; i < 2; i++)
-		host_declare(&message->hosts[i], processor, load, length);
+		host_declare(&message->hosts[i], setting, length);
 }
 
 static void transfer_fini(struct message *message)
@@ -279,17 +299,19 @@ static void transfer_overlap(struct message *message, struct host *host, uint64_
 	if (pages && region_next(&host->region, pages, &host->run))
 		region_add(&host->region, &host->run, host->run.pages);
 	if (region_next(&host->region, CHUNK, &host->run))
-		world_set(&message->world, &host->pinned, from_ns + host->run.pages * host->page_ns);
+		world_set(&message->world, &host->pinned, from_ns + host->run.pages * host->page_ps / 1000);
 }
 
 /* From MPI_Send to where the receiver's MPI_Recv returns. first: pages that are pinned before anything is sent. */
-static uint64_t transfer_time(const struct processor *processor, uint64_t load, enum way way, uint64_t first,
-			     uint64_t length, uint64_t *misses_p)
+static uint64_t transfer_time(const struct setting *setting, enum way way, uint64_t first, uint64_t length,
+			      uint64_t *misses_p)
 {
+	const struct processor *processor = setting->processor;
 	struct message message;
-	uint64_t began_ns, before_ns = 0, over_ns, first_ns = first * processor->page_ns * load;
+	uint64_t load = setting->load, began_ns, before_ns = 0, over_ns;
+	uint64_t first_ns = first * (processor->pin_ps + processor->unpin_ps) / 1000 * load;
 
-	transfer_init(&message, processor, load, length);
+	transfer_init(&message, setting, length);
 	began_ns = message.world.now_ns;
 	if (way == BEFORE)
 		before_ns = host_pin_ns(processor, length) * load;
@@ -321,36 +343,63 @@ static uint64_t transfer_time(const struct processor *processor, uint64_t load, 
 
 /* ---- Curves ----------------------------------------------------------------------------------------- */
 
-static void pinning_say_curve(const char *name, const struct processor *processor, uint64_t load, enum way way,
-		      uint64_t first, const char *end)
+static void pinning_say_point(uint64_t along, const struct setting *setting, enum way way, uint64_t first,
+			      uint64_t length, const char *end)
+{
+	uint64_t misses, ns = transfer_time(setting, way, first, length, &misses);
+
+	printf("[%llu, %llu, %llu]%s", (unsigned long long)along, (unsigned long long)ns, (unsigned long long)misses,
+	       end);
+}
+
+static void pinning_say_curve(const char *name, const struct setting *setting, enum way way, uint64_t first,
+			      const char *end)
 {
 	printf("  \"%s\": [", name);
-	for (uint64_t length = LEAST; length <= MOST; length *= 2) {
-		uint64_t misses, ns = transfer_time(processor, load, way, first, length, &misses);
-
-		printf("[%llu, %llu, %llu]%s", (unsigned long long)length, (unsigned long long)ns,
-		       (unsigned long long)misses, length < MOST ? ", " : "");
-	}
+	for (uint64_t length = LEAST; length <= MOST; length *= 2)
+		pinning_say_point(length, setting, way, first, length, length < MOST ? ", " : "");
 	printf("]%s\n", end);
 }
 
-static void pinning_say(const char *name, const struct processor *processor, uint64_t load, const char *end)
+static void pinning_say(const char *name, struct setting setting, const char *end)
 {
 	printf(" \"%s\": {\n", name);
 	for (enum way way = 0; way < WAYS; way++)
-		pinning_say_curve(way_names[way], processor, load, way, 0, ",");
-	pinning_say_curve("overlapped, a few pages first", processor, load, OVERLAPPED, FIRST_PAGES, "");
+		pinning_say_curve(way_names[way], &setting, way, 0, ",");
+	pinning_say_curve("overlapped, a few pages first", &setting, OVERLAPPED, FIRST_PAGES, "");
 	printf(" }%s\n", end);
 }
 
-int main(void)
+static void pinning_say_loads(const char *name, struct setting setting, const char *end)
+{
+	printf(" \"%s\": [", name);
+	for (setting.load = 1; setting.load <= BUSIEST; setting.load *= 2)
+		pinning_say_point(setting.load, &setting, OVERLAPPED, 0, LOADED, setting.load < BUSIEST ? ", " : "");
+	printf("]%s\n", end);
+}
+
+/* A processor by itself and busy, on both lines. */
+static void pinning_say_processor(const struct processor *processor)
+{
+	pinning_say(processor->name, (struct setting){processor, 1, LINE}, ",");
+	pinning_say("busy", (struct setting){processor, BUSY, LINE}, ",");
+	pinning_say("fast line", (struct setting){processor, 1, FAST_LINE}, ",");
+	pinning_say("busy, fast line", (struct setting){processor, BUSY, FAST_LINE}, ",");
+	pinning_say_loads("loads", (struct setting){processor, 1, LINE}, ",");
+	pinning_say_loads("loads, fast line", (struct setting){processor, 1, FAST_LINE}, "");
+}
+
+int main(int argc, char **argv)
 {
 	size_t count = sizeof(processors) / sizeof(processors[0]);
+	bool told;
+	struct costs costs = costs_argument(&argc, &argv, &told);
+	struct processor own = {"this machine", costs.pin + costs.unpin, costs.pin_page, costs.unpin_page};
 
 	printf("{\n");
-	for (size_t i = 0; i < count; i++)
-		pinning_say(processors[i].name, &processors[i], 1, ",");
-	pinning_say("busy", &processors[count - 1], BUSY, "");
+	for (size_t i = 0; i + 1 < count && !told; i++)
+		pinning_say(processors[i].name, (struct setting){&processors[i], 1, LINE}, ",");
+	pinning_say_processor(told ? &own : &processors[count - 1]);
 	printf("}\n");
 	return 0;
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thole-sim-sci: what the paper on SCI measured, over its adapters in virtual time, as JSON: connecting (table I),
- * transfers by kind of segment (figures 3 and 4), by alignment (5), with what has to be set up (7); then what a cache
- * of connections, contiguous pages and longer lists make of it. Times are nanoseconds, as [bytes, time].
+ * thole-sim-sci [--costs COSTS]: what the paper on SCI measured, over its adapters in virtual time, as JSON: connecting
+ * (table I), transfers by kind of segment (figures 3 and 4), by alignment (5), with what has to be set up (7); then
+ * what a cache of connections, contiguous pages and longer lists make of it. Times are nanoseconds, as [bytes, time].
+ *
+ * With COSTS (costs.h) the same by another machine: pages are pinned, a message is one that wakes who gets it, and in
+ * the adapter's place the kernel moves bytes into another process, by a list of pieces for control blocks.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "costs.h"
 #include "memory/cache.h"
 #include "sci.h"
 #include "world.h"
@@ -153,9 +157,27 @@ static void sci_say_table(const struct sci_model *model)
 	printf("],\n");
 }
 
-int main(void)
+/* What the paper's adapter is, by another machine's costs. */
+static struct sci_model sci_here(const struct costs *costs)
 {
-	struct sci_model runs = sci_paper, lists = sci_paper;
+	struct sci_model here = sci_paper;
+
+	here.rate = (uint32_t)costs->move;
+	here.block_ns = costs->block;
+	here.scattered_ns = costs->scattered;
+	here.unaligned_ns = costs->unaligned;
+	here.prepare_ns = costs->pin;
+	here.prepare_page_ns = costs->pin_page / 1000;
+	here.connect_ns = costs->call;
+	here.message_ns = costs->wake;
+	return here;
+}
+
+int main(int argc, char **argv)
+{
+	bool told;
+	struct costs costs = costs_argument(&argc, &argv, &told);
+	struct sci_model model = told ? sci_here(&costs) : sci_paper, runs = model, lists = model;
 	struct wish users = {.local_user = true, .remote_user = true}, all = users;
 
 	runs.run = HUGE_RUN;
@@ -163,28 +185,28 @@ int main(void)
 	lists.list_addresses = LONG_LIST;
 	all.prepare = all.connect = true;
 	printf("{\n");
-	sci_say_table(&sci_paper);
+	sci_say_table(&model);
 	printf(" \"segments\": {\n");
-	sci_say_curve("regular to regular", &sci_paper, (struct wish){0}, ",");
-	sci_say_curve("regular to user", &sci_paper, (struct wish){.remote_user = true}, ",");
-	sci_say_curve("user to regular", &sci_paper, (struct wish){.local_user = true}, ",");
-	sci_say_curve("user to user", &sci_paper, users, "");
+	sci_say_curve("regular to regular", &model, (struct wish){0}, ",");
+	sci_say_curve("regular to user", &model, (struct wish){.remote_user = true}, ",");
+	sci_say_curve("user to regular", &model, (struct wish){.local_user = true}, ",");
+	sci_say_curve("user to user", &model, users, "");
 	printf(" },\n \"alignments\": {\n");
-	sci_say_curve("0 to 0", &sci_paper, users, ",");
-	sci_say_curve("2048 to 0", &sci_paper,
+	sci_say_curve("0 to 0", &model, users, ",");
+	sci_say_curve("2048 to 0", &model,
 		  (struct wish){.local_user = true, .remote_user = true, .local_offset = 2048}, ",");
-	sci_say_curve("8 to 0", &sci_paper,
+	sci_say_curve("8 to 0", &model,
 		      (struct wish){.local_user = true, .remote_user = true, .local_offset = 8}, ",");
-	sci_say_curve("0 to 8", &sci_paper,
+	sci_say_curve("0 to 8", &model,
 		  (struct wish){.local_user = true, .remote_user = true, .remote_offset = 8}, ",");
-	sci_say_curve("8 to regular", &sci_paper, (struct wish){.local_user = true, .local_offset = 8}, "");
+	sci_say_curve("8 to regular", &model, (struct wish){.local_user = true, .local_offset = 8}, "");
 	printf(" },\n \"setting up\": {\n");
-	sci_say_curve("transfer", &sci_paper, users, ",");
-	sci_say_curve("register, transfer", &sci_paper,
+	sci_say_curve("transfer", &model, users, ",");
+	sci_say_curve("register, transfer", &model,
 		  (struct wish){.local_user = true, .remote_user = true, .prepare = true}, ",");
-	sci_say_curve("register, connect, transfer", &sci_paper, all, ",");
+	sci_say_curve("register, connect, transfer", &model, all, ",");
 	all.uses = USES;
-	sci_say_curve("cached, used ten times", &sci_paper, all, ",");
+	sci_say_curve("cached, used ten times", &model, all, ",");
 	all.uses = 0;
 	sci_say_curve("lists of 512 addresses", &lists, all, ",");
 	sci_say_curve("huge pages, lists of runs", &runs, all, "");

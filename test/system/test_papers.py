@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import math
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import FULL, IN_FULL, ROOT
 
 sys.path.insert(0, str(ROOT / "lab"))
-import machines  # noqa: E402  (the path comes first)
+import costs  # noqa: E402  (the path comes first)
+import machines  # noqa: E402
 import models  # noqa: E402
 
 MACHINE = machines.GRAPHENE
+COSTS = costs.Costs.load(ROOT / "test" / "data" / "machine_costs.json")
 LENGTHS = [65536 << power for power in range(11)]
 
 
@@ -87,7 +91,7 @@ def test_sci_simulated(build: Path) -> None:
     import measure
     import sci
 
-    made = sci.section(measure.Bed(build, measure.Effort(1, 1)))
+    made = sci.section(measure.Bed(build, measure.Effort(1, 1), costs=COSTS))
     for claim in made.claims:
         assert claim.modelled is not None
         if "not in the paper" in claim.why or "huge" in claim.what:
@@ -121,20 +125,81 @@ def test_pinning_simulated(build: Path) -> None:
     import pinning
 
     bed = measure.Bed(build, measure.Effort(1, 1))
-    found = {name: pinning.Curves(ways) for name, ways in bed.simulate("thole-sim-pinning").items()}
-    for name, curves in found.items():
+    found = pinning.simulate(bed)
+    for name, curves in found.curves.items():
+        line = 11200e6 if "fast line" in name else 1120e6
         for size in curves.rate["kept"]:
             assert curves.missed["kept"][size] == curves.missed["before"][size] == 0
             assert curves.rate["cached"][size] == pytest.approx(curves.rate["kept"][size], rel=0.01)
-            assert curves.rate["kept"][size] < 1120e6 / 2**20
-            if name != "busy":
+            assert curves.rate["kept"][size] < line / 2**20
+            if "busy" not in name:
                 assert curves.rate["before"][size] < curves.rate["overlapped"][size] < curves.rate["kept"][size]
                 assert curves.missed["overlapped"][size] <= 2
-    fast, slow, busy = found[pinning.FAST], found[pinning.SLOW], found[pinning.BUSY]
+    fast, slow, busy = found.fast, found.slow, found.busy
     assert 0.04 < fast.lost(16 << 20) < 0.10 < slow.lost(16 << 20) < 0.30
     assert fast.lost(16 << 20) > 1 - fast.rate["overlapped"][16 << 20] / fast.rate["kept"][16 << 20]
     assert busy.missed["overlapped"][1 << 20] > 50
     assert busy.rate["overlapped, a few pages first"][65536] > 2 * busy.rate["overlapped"][65536]
+    # A faster line leaves less time to pin.
+    assert found.stands("loads") > found.stands("loads, fast line") > 1
+    assert found.curves["fast line"].lost(16 << 20) > 3 * fast.lost(16 << 20)
+
+
+LONG = pytest.mark.skipif(not FULL, reason=IN_FULL)
+
+
+@pytest.mark.parametrize("name", ["pinning", "sci", pytest.param("superpipeline", marks=LONG)])
+def test_costs__every_figure(build: Path, name: str) -> None:
+    """What is simulated has a value with this machine's costs in each row, and a reason why they differ; the same costs
+    make the same."""
+    import measure
+
+    section = importlib.import_module(name).section
+    bed = measure.Bed(build, measure.Effort(1, 1), costs=COSTS)
+    made = section(bed)
+    for claim in made.claims:
+        assert claim.modelled is not None and claim.here is not None and claim.why, claim
+    assert made.missing == [] and section(bed).claims == made.claims
+
+
+def test_costs__other_machine(build: Path) -> None:
+    """Half the time a page is twice the rate of table 1, and less is lost; whose copies are slower is behind more."""
+    import measure
+    import pinning
+    import superpipeline
+
+    bed = measure.Bed(build, measure.Effort(1, 1))
+    pages = {name: COSTS.numbers[name] / 2 for name in ("pin_page_ns", "unpin_page_ns")}
+    better = costs.Costs({**COSTS.numbers, **pages}, COSTS.copy)
+    assert better.pinning().rate() == pytest.approx(2 * COSTS.pinning().rate())
+    own, other = (pinning.simulate(bed, *each.words()).fast.lost(16 << 20) for each in (COSTS, better))
+    assert own == pytest.approx(2 * other, rel=0.1)
+    slow = costs.Costs(COSTS.numbers, tuple((size, rate / 8) for size, rate in COSTS.copy))
+    name, size = superpipeline.CARD, superpipeline.MIB
+    own, other = (superpipeline.simulate(bed, *each.words(), name)[name].over("super", "raw", size)
+                  for each in (COSTS, slow))  # fmt: skip
+    assert other > 1.5 * own
+
+
+def test_costs__measured(build: Path, tmp_path: Path) -> None:
+    """Each cost is a number, and what is kept in a file is what was measured."""
+    done = subprocess.run([build / "bench/thole-machine-costs", "1"], capture_output=True, text=True, check=False)
+    if done.returncode and "io_uring" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    found = costs.Costs.read(json.loads(done.stdout))
+    more = ("block_ns", "scattered_ns", "unaligned_ns")  # beside something else, and may be nothing
+    assert all(value > 0 or name in more for name, value in found.numbers.items()), found
+    assert len(found.copy) == 4 and found.copy[-1][0] == 0 and min(rate for _, rate in found.copy) > 0
+    found.save(tmp_path / "costs.json")
+    assert costs.Costs.load(tmp_path / "costs.json") == found
+    assert len(found.rows()) == 1 + len(found.numbers) + 4
+
+
+def test_costs__nonsense(build: Path) -> None:
+    for words in ("pin", "pin=", "pin=x", "nothing=1", "pin=1,", "copy=1", "copy=1:0", "pin=1 "):
+        done = subprocess.run([build / "sim/thole-sim-sci", "--costs", words], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and words in done.stderr, words
 
 
 def test_pinning() -> None:
@@ -150,13 +215,15 @@ def test_report(build: Path, tmp_path: Path) -> None:
     if not python.exists():
         pytest.skip("the report's environment is not there: make papers makes it")
     words = ["--build", build, "--out", tmp_path, "--only", "pinning,sci"]
+    words += ["--costs", ROOT / "test" / "data" / "machine_costs.json"]
     done = subprocess.run([python, ROOT / "lab" / "run.py", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     text, page = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
     assert text.count("\n## ") == 2 and page.count("<h2>") == 2
-    assert "| table I | ACKI messages, 256 KB | messages | 8 | 8 | - |" in text
-    assert page.count("<table>") == 2
-    for name in ("sci-connect", "sci-setting-up", "pinning-busy"):
+    assert "| table I | ACKI messages, 256 KB | messages | 8 | 8 | 8 |" in text
+    assert "| pin a region, by registering a buffer with io_uring | 400 | ns |" in text
+    assert page.count("<table>") == 3
+    for name in ("sci-connect", "sci-setting-up", "pinning-busy", "pinning-loads"):
         assert f"({name}.svg)" in text and "<svg" in (tmp_path / f"{name}.svg").read_text()
     refused = subprocess.run(
         [python, ROOT / "lab" / "run.py", "--only", "nonsense"], capture_output=True, text=True, check=False
