@@ -40,7 +40,7 @@ PINNING = {
 
 @dataclass(frozen=True)
 class Connecting:
-    """Seconds: a constant, and for each ACKI message (section IV's regression)."""
+    """Seconds: a constant, and for each ACKI message (section IV's regression). What it leaves out is in sim/sci.c."""
 
     fixed: float = 380e-6
     message: float = 110e-6

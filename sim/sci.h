@@ -41,7 +41,8 @@ struct sci_model {
 	uint64_t unaligned_ns;   /* more, where an address is not aligned to a line */
 	uint64_t prepare_ns, prepare_page_ns; /* lock a segment, and find out its pages */
 	uint64_t connect_ns;     /* all but the messages */
-	uint64_t message_ns;     /* each interrupts the processor of who gets it */
+	uint64_t message_ns;     /* each interrupts the processor of who gets it, */
+	uint64_t address_ns;     /* who puts each address of it into its own list */
 	uint32_t list_addresses; /* of each message behind the first; 0: SCI_ACKI_ADDRESSES */
 	bool list_runs;          /* an address stands for a run of pages, with its length */
 	uint32_t table_entries;  /* of the address translation table */

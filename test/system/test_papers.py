@@ -73,7 +73,7 @@ def test_chunks_are_capped() -> None:
 
 
 def test_sci() -> None:
-    """Table I exactly; control blocks end at each page's end of either side, and nowhere else."""
+    """Table I's messages, and its times as the paper's line has them; control blocks end at each page's end of either side, and nowhere else."""
     for length, seconds, messages in machines.SCI_TABLE:
         assert models.connect_messages(length) == messages
         assert machines.SCI_CONNECTING.time(messages) == pytest.approx(seconds, rel=0.05)
@@ -95,9 +95,11 @@ def test_sci_simulated(build: Path) -> None:
     for claim in made.claims:
         assert claim.modelled is not None
         if "not in the paper" in claim.why or "huge" in claim.what:
-            assert claim.modelled > 1.4 * claim.theirs, claim
+            assert claim.modelled > (1.2 if "lists of 512" in claim.what else 1.4) * claim.theirs, claim
         elif claim.unit == "messages":
             assert claim.modelled == claim.theirs, claim
+        elif "time to connect" in claim.what:
+            assert claim.modelled == pytest.approx(claim.theirs, rel=0.015), claim
         else:
             assert claim.modelled == pytest.approx(claim.theirs, rel=0.16 if claim.where == "figure 3" else 0.1), claim
 

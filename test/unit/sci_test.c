@@ -59,21 +59,23 @@ static void addresses__are_what_they_were(void **state)
 	}
 }
 
-/* Table I of the paper, and its regression. */
+/* Table I of the paper: within 1.5% of its times. */
 static void connect__takes_messages(void **state)
 {
 	static const uint32_t messages[] = {0, 0, 0, 1, 2, 4, 8};
+	static const uint64_t times_us[] = {389, 389, 399, 484, 600, 813, 1280};
 
 	(void)state;
 	for (uint32_t i = 0; i < 7; i++) {
-		uint64_t before_ns;
+		uint64_t before_ns, took_ns;
 
 		open_pair(&sci_paper, true, 0, 0, (uint64_t)SCI_PAGE << i);
 		assert_int_equal(sci.messages, messages[i]);
 		sci_disconnect(&sci, HOST_B, &remote);
 		before_ns = sci.now_ns;
 		sci_connect(&sci, HOST_B, &target, &remote);
-		assert_int_equal(sci.now_ns - before_ns, 380000 + messages[i] * 110000);
+		took_ns = sci.now_ns - before_ns;
+		assert_in_range(took_ns, times_us[i] * 985, times_us[i] * 1015);
 		close_pair();
 	}
 	open_pair(&sci_paper, true, 0, 8, 4 * SCI_PAGE); /* in a fifth page */
