@@ -8,8 +8,10 @@ Owns build/vm/: a folder a kernel with its image, modules and headers; a static 
 fetched again only when apt knows a newer one; without apt, or without a network, what is there serves. A kernel's
 folder counts when its file `whole` is there, which is written last.
 
-Beside these there is a later kernel, of the next Debian's backports, without headers: this machine's compiler is not
-the one that it was built with. Its packages are found by an apt of its own, which changes nothing of the system's.
+Beside these there is a later kernel, of the next Debian's backports. This machine's compiler is not the one that it was
+built with, nor do programs of its packages run with this machine's C library: so that one, and what belongs to it, is
+there, too, and modules are made in its folder as a root. Its packages are found by an apt of its own, which changes
+nothing of the system's.
 
 With THOLE_VM_KERNEL in the environment there is but one: the folder that it names has a kernel's source, compiled there
 (docs/DRIVER.md says how, and what for).
@@ -35,7 +37,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Packages that stand for the newest kernel of a kind; a distribution has some of them.
 METAS = ("amd64", "6.12-amd64")
 NEEDED = re.compile(r"linux-(image|headers|kbuild|binary|modules)-\d")  # of what they depend on
-LATER = "trixie-backports"
+NEXT, LATER = "trixie", "trixie-backports"
+# What makes modules there; what these depend on is found by apt, for a system that has nothing yet.
+LATER_TOOLS = "linux-headers-amd64 make gcc-14 binutils bash dash coreutils mawk grep sed findutils diffutils".split()
+MERGED = ("bin", "sbin", "lib", "lib64")  # folders that are those of usr, which packages count on
 
 
 class Missing(Exception):
@@ -56,6 +61,11 @@ class Kernel:
     def number(self) -> tuple[int, int]:
         major, minor = self.series.split(".")
         return int(major), int(minor)
+
+    @property
+    def is_root(self) -> bool:
+        """Its folder is one that modules can be made in, by the compiler that it was built with."""
+        return (self.root / "usr/bin/make").exists()
 
     @property
     def image(self) -> Path:
@@ -111,11 +121,15 @@ def closure(meta: str, apt: Sequence[str]) -> tuple[str, set[str]]:
     return image[len("linux-image-") :], packages
 
 
-def unpack(packages: set[str], to: Path, apt: Sequence[str]) -> None:
-    """Fetch and unpack in a folder beside it, so that it is there whole or not at all."""
+def unpack(packages: set[str], to: Path, apt: Sequence[str], merged: Sequence[str] = ()) -> None:
+    """Fetch and unpack in a folder beside it, so that it is there whole or not at all. merged: folders that are to be
+    those of usr."""
     new = to.with_name(to.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
     (new / "archives").mkdir(parents=True)
+    for name in merged:
+        (new / "usr" / name).mkdir(parents=True)
+        (new / name).symlink_to(f"usr/{name}")
     run("apt-get", *apt, "-q", "download", *sorted(packages), cwd=new / "archives")
     for archive in sorted((new / "archives").iterdir()):
         run("dpkg", "-x", str(archive), str(new))
@@ -143,7 +157,11 @@ def prepare(kernel: Kernel) -> None:
     images = (f"boot/vmlinuz-{kernel.release}", f"usr/lib/modules/{kernel.release}/vmlinuz")
     kernel.image.write_bytes(decompress(next(kernel.root / path for path in images if (kernel.root / path).exists())))
     makefile = kernel.headers / "Makefile"
-    if makefile.exists():
+    if kernel.is_root:
+        (kernel.root / "usr/bin/awk").symlink_to("mawk")
+        for name in ("proc", "module"):
+            (kernel.root / name).mkdir(exist_ok=True)
+    elif makefile.exists():
         makefile.write_text(makefile.read_text().replace("/usr/src/", f"{kernel.root}/usr/src/"))
     (kernel.root / "whole").touch()
 
@@ -197,18 +215,22 @@ def fetch(build: Path) -> list[Kernel]:
 
 
 def later_apt(folder: Path) -> tuple[str, ...]:
-    """Options for an apt that knows the packages of LATER alone, from the mirror that this machine's own takes."""
+    """Options for an apt that knows the packages of NEXT and LATER alone, from the mirror that this machine's own takes,
+    and no package that is installed."""
     mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian")
     if not mirror:
         raise Missing("apt has no package list of Debian's: `apt-get update` fetches them")
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     keys = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg"
-    (folder / "sources").write_text(f"deb [{keys} arch=amd64] {mirror.split()[0]} {LATER} main\n")
+    lines = [f"deb [{keys} arch=amd64] {mirror.split()[0]} {suite} main\n" for suite in (NEXT, LATER)]
+    (folder / "sources").write_text("".join(lines))
     settings = {
         "Dir::Etc::sourcelist": folder / "sources",
         "Dir::Etc::sourceparts": "-",
         "Dir::State::lists": folder / "lists",
+        "Dir::State::status": "/dev/null",
+        "APT::Default-Release": LATER,
         "Dir::Cache": folder / "cache",
         "APT::Sandbox::User": "",
         "Acquire::Languages": "none",
@@ -220,12 +242,14 @@ def fetch_later(build: Path) -> Kernel:
     """The newest kernel of LATER; raises Missing if there is none."""
     folder = build.resolve() / "vm" / "later"
     with locked(folder.parent):
-        if not cached(folder):
+        if not any(kernel.headers.exists() for kernel in cached(folder)):
             apt = later_apt(folder / "apt")
             run("apt-get", *apt, "-q", "update")
-            (image,) = depends(apt, "linux-image-amd64")
+            (image,) = depends(apt, f"linux-image-amd64/{LATER}")
+            said = run("apt-get", *apt, "-s", "--no-install-recommends", "install", *LATER_TOOLS)
+            tools = set(re.findall(r"^Inst (\S+)", said, flags=re.MULTILINE))
             kernel = Kernel(image[len("linux-image-") :], folder / image[len("linux-image-") :])
-            unpack({image, *depends(apt, image)}, kernel.root, apt)
+            unpack({image, *depends(apt, image), *tools}, kernel.root, apt, MERGED)
             prepare(kernel)
         return cached(folder)[-1]
 
@@ -237,6 +261,19 @@ def fetch_program(build: Path, package: str, path: str) -> Path:
         if not (folder / path).exists():
             unpack({package}, folder, quick_apt(folder.parent / "apt"))
     return folder / path
+
+
+def fetch_archives(build: Path, *packages: str) -> list[Path]:
+    """These as they are, for the dpkg of a guest."""
+    folder = build.resolve() / "vm" / "archives" / "-".join(packages)
+    with locked(folder.parent):
+        if not folder.exists():
+            new = folder.with_name(folder.name + ".new")
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
+            run("apt-get", *quick_apt(build.resolve() / "vm" / "apt"), "-q", "download", *packages, cwd=new)
+            new.rename(folder)
+    return sorted(folder.glob("*.deb"))
 
 
 def fetch_busybox(build: Path) -> Path:

@@ -70,6 +70,7 @@ def drive(tmp_path: Path) -> tuple[str, ...]:
     return ("-drive", f"file={disk},if=none,id=swap,format=raw", "-device", "virtio-blk-pci,drive=swap")
 
 
+@pytest.mark.later_kernel
 def test_events(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     """Each with its data checked, and no page pinned afterwards. Then what thole.h says of memory."""
     program = f"{build}/test/vm/thole-driver"
@@ -77,6 +78,7 @@ def test_events(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     assert result.output.split() == [*CASES, "well"]
 
 
+@pytest.mark.later_kernel
 def test_views(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     """The same of views in another process and in the owner, each end of either, who may attach, and the mapping. Then
     two processes with each other's memory, which changes all the time. The module stays as long as a view is mapped."""
@@ -100,11 +102,13 @@ def test_lent(driver: Run, build: Path) -> None:
     driver(command, cpus=2)
 
 
+@pytest.mark.later_kernel
 def test_ring(driver: Run, build: Path) -> None:
     """Events, with two processors."""
     assert driver(f"{build}/test/vm/thole-driver-ring", cpus=2).output.split() == RING
 
 
+@pytest.mark.later_kernel
 def test_ether(driver: Run, build: Path) -> None:
     """Frames of our own: by a user without rights, and as root what happens to interfaces; the pair goes at last, for
     which nothing may hold it."""
@@ -113,6 +117,7 @@ def test_ether(driver: Run, build: Path) -> None:
     assert driver(f"{command}\nip link del va", cpus=2).output.split() == FRAMES + INTERFACES
 
 
+@pytest.mark.later_kernel
 @pytest.mark.quick_on("6.12")
 def test_links(driver: Run, build: Path) -> None:
     """The link by itself, between two namespaces; endpoints that use it beside UDP, which stops amid messages;
@@ -144,6 +149,7 @@ def test_networks(driver: Run, build: Path) -> None:
     )
 
 
+@pytest.mark.later_kernel
 @pytest.mark.quick_on("6.1")
 def test_load(driver: Run, build: Path) -> None:
     """A hundred times, each time used, and left to the end of a process that has pages pinned."""
@@ -183,6 +189,7 @@ def test_unload(driver: Run, build: Path, part: int) -> None:
     )
 
 
+@pytest.mark.later_kernel
 def test_bulk(driver: Run, build: Path) -> None:
     """Frames with tags, and memory that goes amid a transfer; then long ones without."""
     program = f"{build}/test/vm/thole-driver-bulk"
@@ -204,6 +211,7 @@ def test_fuzz(driver: Run, build: Path, seed: int) -> None:
     driver(f"{VETH.format(9000)}\n{build}/test/vm/thole-driver-fuzz {seed} {calls}\nip link del va", cpus=2)
 
 
+@pytest.mark.later_kernel
 def test_overlap(driver: Run, build: Path) -> None:
     """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come.
     Then for a user whose limit has no room for both ways at once, so that pins give way amid messages. At last the
@@ -217,6 +225,7 @@ def test_overlap(driver: Run, build: Path) -> None:
     assert driver(f"chmod o+rx /; ip link set lo up\n{runs}", cpus=2).output.count("there after") == 2 * len(ways) + 4
 
 
+@pytest.mark.later_kernel
 def test_pull(driver: Run, build: Path) -> None:
     """MXoE's frames beside a host that has no driver: byte for byte what it takes; amid losses, junk, and ends."""
     assert driver(f"{build}/test/vm/thole-driver-pull", cpus=2).output.split() == PULL
