@@ -78,8 +78,9 @@ class Costs:
     def rows(self) -> list[list[str]]:
         """A table's, with its head."""
         made = [["what this machine costs", "measured", "unit"]]
-        made += [[what, f"{self.numbers[name]:,.4g}" if self.numbers[name] < 1000 else f"{self.numbers[name]:,.0f}", unit]
-                 for name, what, unit in NUMBERS]  # fmt: skip
+        for name, what, unit in NUMBERS:
+            value = self.numbers[name]
+            made.append([what, f"{value:.4g}" if value < 1000 else f"{value:,.0f}", unit])
         for size, rate in self.copy:
             what = f"copies up to {size >> 10} KiB" if size else "copies of what no cache holds"
             made.append([what, f"{rate:,.0f}", "MB/s"])

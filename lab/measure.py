@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces); what
-its processor and kernel cost (costs.py); and what counted.py finds in guests."""
+"""This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces);
+what its processor and kernel cost (costs.py); and what counted.py finds in guests."""
 
 from __future__ import annotations
 

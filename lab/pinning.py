@@ -12,7 +12,7 @@ from measure import Bed
 
 KIB, MIB = 1024, 1024 * 1024
 FAST, SLOW, BUSY, HERE = "Xeon E5460", "Opteron 265", "busy", "this machine"
-LINE_100, BUSY_100 = "fast line", "busy, fast line"
+LINE_100 = "fast line"
 LOADS = {"": "loads", ", on 100 Gbit/s": "loads, fast line"}
 FRAME = 4096
 WAYS = ("before", "kept", "overlapped", "cached")
@@ -133,12 +133,16 @@ def section(bed: Bed) -> Section:
     here = simulate(bed, *costs.words()) if costs else None
     own = costs.pinning() if costs else None
     for processor, (pinning, stated) in PINNING.items():
-        made.claims.append(Claim("table 1", f"pinning's rate, {processor}", "GB/s", stated / 1e9, pinning.rate() / 1e9,
-                                 own.rate() / 1e9 if own else None,
-                                 "4 KiB by the table's time a page; the table rounds; beside it this machine's own"))  # fmt: skip
+        made.claims.append(
+            Claim("table 1", f"pinning's rate, {processor}", "GB/s", stated / 1e9, pinning.rate() / 1e9,
+                  own.rate() / 1e9 if own else None,
+                  "4 KiB by the table's time a page; the table rounds; beside it this machine's own")
+        )  # fmt: skip
     base = PINNING[FAST][0].base
-    made.claims.append(Claim("table 1", f"a region, {FAST}", "us", base * 1e6, base * 1e6, own.base * 1e6 if own else None,
-                             "here two system calls, and a buffer's entry"))  # fmt: skip
+    made.claims.append(
+        Claim("table 1", f"a region, {FAST}", "us", base * 1e6, base * 1e6, own.base * 1e6 if own else None,
+              "here two system calls, and a buffer's entry")
+    )  # fmt: skip
     made.claims += _claims(found, here)
     pictured = {FAST: found.fast, SLOW: found.slow, BUSY: found.busy}
     if here:

@@ -32,9 +32,9 @@ def section(bed: Bed) -> Section:
         "Two hosts with simulated adapters: page lists really go by messages, transfers by control blocks "
         "between pages that lie anywhere. The costs of a block, a message, a page are the paper's, by the sentences "
         "that `sim/sci.c` names; all else follows. Of table I the paper gives a regression: 380 us, and 110 a message, "
-        "which misses its times by up to 5%. But the last message of each row has four addresses, the others eight, and "
-        "addresses are put into a list one by one: with a time a message and a time an address none is missed by more "
-        "than 1.5%. What is left then has no cause in the paper. "
+        "which misses its times by up to 5%. But the last message of each row has four addresses, the others eight, "
+        "and addresses are put into a list one by one: with a time a message and a time an address none is missed by "
+        "more than 1.5%. What is left then has no cause in the paper. "
         "This machine has no such adapter: in its place the kernel moves bytes by process_vm_writev, whose list has an "
         "entry where theirs has a control block; a message is a datagram that wakes who gets it, connecting a system "
         "call beside, making ready a page is pinning it. All of these were measured here.",
@@ -62,14 +62,14 @@ def section(bed: Bed) -> Section:
 
 def _connecting(table: list[list[int]], here: list[list[int]] | None) -> list[Claim]:
     made = []
+    why = "a constant, a time a message, a time an address: least squares; here a wake-up a message"
     for number, ((length, seconds, messages), (_, ns, counted)) in enumerate(zip(SCI_TABLE, table)):
         name = f"{length // KIB} KB"
         _, own_ns, own_counted = here[number] if here else (0, None, None)
         made.append(Claim("table I", f"ACKI messages, {name}", "messages", messages, counted, own_counted,
-                          "a list's length, and how many addresses a message has room for, whatever the machine"))  # fmt: skip
+                          "how many addresses a message has room for, whatever the machine"))  # fmt: skip
         made.append(Claim("table I", f"time to connect, {name}", "us", seconds * 1e6, ns / 1e3,
-                          own_ns / 1e3 if own_ns else None,
-                          "a constant, a time a message and a time an address, by least squares; a wake-up a message here"))  # fmt: skip
+                          own_ns / 1e3 if own_ns else None, why))  # fmt: skip
     made.append(Claim("section IV", "time to connect, 16 MB", "us", 57e3, table[-1][1] / 1e3,
                       here[-1][1] / 1e3 if here else None, "as above, `to 57 ms for 16 MB`"))  # fmt: skip
     return made
@@ -78,7 +78,8 @@ def _connecting(table: list[list[int]], here: list[list[int]] | None) -> list[Cl
 LATER = "not in the paper: what it names as future work"
 # Where, what, unit, the paper's value, why ours differ; a value that is None: what is compared with is ours.
 ROWS: tuple[tuple[str, str, str, float | None, str], ...] = (
-    ("figure 3", "bandwidth lost to pages in any place", "", 0.20, "`less than 20 percent`; a list's entry here, whose page the kernel looks up by itself"),
+    ("figure 3", "bandwidth lost to pages in any place", "", 0.20,
+     "`less than 20 percent`; a list's entry here, whose page the kernel looks up by itself"),
     ("figure 4", "regular to regular", "MB/s", 249, "the PCI bus there, a copy by the kernel here"),
     ("figure 4", "regular to user", "MB/s", 212, "a block a page: of a faster copy it takes a larger share"),
     ("figure 4", "user to regular, user to user", "MB/s", 207, "the order of this side's pages does not matter here"),
@@ -87,11 +88,14 @@ ROWS: tuple[tuple[str, str, str, float | None, str], ...] = (
      "two blocks a page, neither aligned to a line; one cost stands for this and for the next row; what "
      "a piece of 8 bytes costs more here, too"),
     ("section III-B", "8 bytes of offset, into a regular segment", "MB/s", 134, "as above"),
-    ("figure 6", "a single page made ready", "us", 15.5, "of the 15.5 the page itself is 2.1; nothing but the page is made ready here"),
+    ("figure 6", "a single page made ready", "us", 15.5,
+     "of the 15.5 the page itself is 2.1; nothing but the page is made ready here"),
     ("figure 7", "lost to making ready, medium", "MB/s", 60,
      "`about 60 MB/s for medium size`: 8 KB here; of this machine's rate it is a larger share"),
-    ("figure 7", "lost to making ready, large", "MB/s", 20, "of a rate that is far higher here, about as large a share"),
-    ("figure 7", "with connecting, large", "MB/s", 110, "a message costs a wake-up, which has not become as much faster"),
+    ("figure 7", "lost to making ready, large", "MB/s", 20,
+     "of a rate that is far higher here, about as large a share"),
+    ("figure 7", "with connecting, large", "MB/s", 110,
+     "a message costs a wake-up, which has not become as much faster"),
     ("section IV", "the same buffers ten times, by a cache, 256 KB", "MB/s", None, LATER),
     ("section III-C", "lists of 512 addresses a message, 4 MB", "MB/s", None,
      f"{LATER}; each address takes its time all the same"),

@@ -86,9 +86,9 @@ def section(bed: Bed) -> Section:
         "A high-performance superpipeline protocol for InfiniBand",
         "The transport's own code between two hosts with simulated adapters, each message behind a rendezvous: "
         + "; ".join(f"`{name}`: {one.about}" for name, one in found.items())
-        + ". Raw is a read of memory that both sides had registered before. This machine: its copies and what the kernel "
-        "takes to pin and list pages were measured here; adapter and network are the model's, so what an adapter of its "
-        "own would take to learn the pages is not in it.",
+        + ". Raw is a read of memory that both sides had registered before. This machine: its copies and what the "
+        "kernel takes to pin and list pages were measured here; adapter and network are the model's, so what an "
+        "adapter of its own would take to learn the pages is not in it.",
     )
     costs = bed.costs(made)
     words = costs.words() if costs else []
@@ -154,7 +154,8 @@ PAPER: tuple[Row, ...] = (
     ("figure 7", "reused memory: superpipeline behind the cache, 1 MB", "", 0.03, "`very similar`; NAS: 3% slower"),
     ("equation 9", "simulated over the equation, 64 KB", "", 1, "posts and polls, which the equation leaves out"),
     ("equation 9", "simulated over the equation, 64 MB", "", 1, "as above"),
-    ("equation 7", "chunks of 64 MB", "chunks", 28, "theirs by the equation; where copies are faster, chunks grow faster"),
+    ("equation 7", "chunks of 64 MB", "chunks", 28,
+     "theirs by the equation; where copies are faster, chunks grow faster"),
 )  # fmt: skip
 
 

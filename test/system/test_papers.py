@@ -73,7 +73,8 @@ def test_chunks_are_capped() -> None:
 
 
 def test_sci() -> None:
-    """Table I's messages, and its times as the paper's line has them; control blocks end at each page's end of either side, and nowhere else."""
+    """Table I's messages, and its times as the paper's line has them; control blocks end at each page's end of either
+    side, and nowhere else."""
     for length, seconds, messages in machines.SCI_TABLE:
         assert models.connect_messages(length) == messages
         assert machines.SCI_CONNECTING.time(messages) == pytest.approx(seconds, rel=0.05)
@@ -200,15 +201,16 @@ def test_costs__measured(build: Path, tmp_path: Path) -> None:
 
 def test_costs__nonsense(build: Path) -> None:
     for words in ("pin", "pin=", "pin=x", "nothing=1", "pin=1,", "copy=1", "copy=1:0", "pin=1 "):
-        done = subprocess.run([build / "sim/thole-sim-sci", "--costs", words], capture_output=True, text=True, check=False)
+        command = [build / "sim/thole-sim-sci", "--costs", words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and words in done.stderr, words
 
 
 def test_pinning() -> None:
-    for costs, stated in machines.PINNING.values():
-        assert costs.rate() == pytest.approx(stated, rel=0.05)
-        assert costs.cost(10 * 4096) == pytest.approx(costs.base + 10 * costs.page)
-        assert costs.left_of(costs.rate()) == pytest.approx(0.5)
+    for each, stated in machines.PINNING.values():
+        assert each.rate() == pytest.approx(stated, rel=0.05)
+        assert each.cost(10 * 4096) == pytest.approx(each.base + 10 * each.page)
+        assert each.left_of(each.rate()) == pytest.approx(0.5)
 
 
 def test_report(build: Path, tmp_path: Path) -> None:
