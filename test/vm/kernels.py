@@ -215,8 +215,8 @@ def fetch(build: Path) -> list[Kernel]:
 
 
 def later_apt(folder: Path) -> tuple[str, ...]:
-    """Options for an apt that knows the packages of NEXT and LATER alone, from the mirror that this machine's own takes,
-    and no package that is installed."""
+    """Options for an apt that knows the packages of NEXT and LATER alone, from the mirror that this machine's own
+    takes, and of none that is installed."""
     mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian")
     if not mirror:
         raise Missing("apt has no package list of Debian's: `apt-get update` fetches them")

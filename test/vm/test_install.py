@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`thole driver` with Debian's own dkms, below a folder that stands for a system; what it installs, in a guest; and the
-package thole-dkms."""
+package thole-dkms, looked into, and installed in a guest."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import guest as guests
 import kernels
 import pytest
+from conftest import in_full_only
 
 Run = Callable[..., guests.Result]
 Thole = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -96,12 +98,16 @@ def test_refused(system: Path, kernel: kernels.Kernel, thole: Thole) -> None:
     assert files(system) == set()
 
 
+def make_package(build: Path, folder: Path) -> Path:
+    words = [kernels.ROOT / "tools/driver_package.sh", build / "kernel/driver", folder]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return Path(done.stdout.strip())
+
+
 def test_package(build: Path, tmp_path: Path) -> None:
     """thole-dkms: the sources that DKMS takes, the administrator's files as such, scripts that a shell takes."""
-    made = kernels.ROOT / "tools/driver_package.sh"
     tree = build / "kernel/driver"
-    done = subprocess.run([made, tree, tmp_path], capture_output=True, text=True, check=True)
-    package = Path(done.stdout.strip())
+    package = make_package(build, tmp_path)
     assert package.name == "thole-dkms_0.1.0_all.deb"
     control = subprocess.run(["dpkg-deb", "--field", package], capture_output=True, text=True, check=True).stdout
     assert "Package: thole-dkms\n" in control and "Depends: dkms" in control
@@ -119,3 +125,40 @@ def test_package(build: Path, tmp_path: Path) -> None:
     for script in ("postinst", "prerm"):
         subprocess.run(["sh", "-n", inside / "DEBIAN" / script], check=True)
     assert "dkms remove -m thole -v 0.1.0 --all" in (inside / "DEBIAN/prerm").read_text()
+
+
+# {0}: the kernel's release, {1}: its headers. What dpkg, DKMS and kmod do is done to the guest's layer over our root.
+INSTALLED = """set -e; export DEBIAN_FRONTEND=noninteractive
+mkdir -p /lib/modules/{0}; ln -s {1} /lib/modules/{0}/build; touch /lib/modules/{0}/modules.order
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+dpkg -i /out/needs/*.deb
+dpkg -i /out/thole-dkms_*.deb
+echo "made: $(dkms status) $(modinfo -n thole)"
+[ -c /dev/thole ]; cat /sys/module/thole/version; {2}/python/thole driver status
+dpkg --remove thole-dkms
+[ ! -e /dev/thole ]; [ ! -e /sys/module/thole ]; [ -z "$(dkms status)" ]; [ -e /etc/modprobe.d/thole.conf ]
+dpkg --purge thole-dkms
+echo left: $(find /lib/modules /etc/modprobe.d /etc/udev /usr/lib/modules-load.d /usr/src /var/lib/dkms -name '*thole*')
+"""
+
+
+@in_full_only
+def test_package__installed(kernel: kernels.Kernel, build: Path, tmp_path: Path, guest: Run) -> None:
+    """dpkg installs it: DKMS makes the module for the kernel that runs, and it is loaded. Removed, it is neither there
+    nor loaded; purged, nothing is left. The emulated processor compiles for some minutes."""
+    if kernel.is_root:
+        pytest.skip("this machine's compiler, which the guest has, makes no module for that kernel")
+    out = tmp_path / "out"
+    (out / "needs").mkdir(parents=True)
+    try:
+        needs = kernels.fetch_archives(build, "kmod", "dkms")
+    except kernels.Missing as trouble:
+        pytest.skip(str(trouble))
+    for file in needs:
+        shutil.copy(file, out / "needs")
+    make_package(build, out)
+    command = INSTALLED.format(kernel.release, kernel.headers, build)
+    said = guest(command, cpus=2, memory_mib=2048, limit_s=1800.0).output
+    assert f"made: thole/0.1.0, {kernel.release}, x86_64: installed /lib/modules/{kernel.release}/updates/dkms" in said
+    assert "\n0.1.0\n" in said and "/dev/thole can be used" in said, said
+    assert "\nleft:\n" in said, said
