@@ -38,7 +38,8 @@ static struct shared {
 } *shared;
 
 static unsigned me;
-static struct engine engine;
+static struct transport_owner owner = {.options = {.net_hold = 1 << 20}}; /* as it comes */
+static struct engine engine = {.owner = &owner};
 static struct driver drivers[2];
 static uint64_t counters[COUNTER_COUNT];
 static struct link *bench_link, *links[2];
