@@ -401,9 +401,12 @@ static int message_uncork(struct thole_endpoint *endpoint)
 	int n = 0;
 
 	endpoint->corked = false;
-	for (int i = 0; i < TRANSPORTS; i++)
-		if (transport_is_polled(&endpoint->base, i) && transports[i]->transmit)
-			n += transports[i]->transmit(&endpoint->base);
+	for (uint32_t left = endpoint->base.polled; left; left &= left - 1) {
+		const struct transport *transport = transports[__builtin_ctz(left)];
+
+		if (transport->transmit)
+			n += transport->transmit(&endpoint->base);
+	}
 	return n; /* who sends has no time to sleep */
 }
 
@@ -411,16 +414,13 @@ int message_poll(struct thole_endpoint *endpoint)
 {
 	int n = 0;
 
-	for (int i = 0; i < TRANSPORTS; i++) {
-		if (!transport_is_polled(&endpoint->base, i))
-			continue;
-		if (transports[i]->transmit)
-			endpoint->corked = true;
-		n += transports[i]->progress(&endpoint->base);
-	}
+	endpoint->corked = true;
+	endpoint->base.tight = false;
+	for (uint32_t left = endpoint->base.polled; left; left &= left - 1)
+		n += transports[__builtin_ctz(left)]->progress(&endpoint->base);
 	if (!list_empty(&endpoint->backlogged))
 		n += peer_backlog_push(endpoint);
-	return endpoint->corked ? n + message_uncork(endpoint) : n;
+	return n + message_uncork(endpoint);
 }
 
 /* There was no room, or it waits behind what found none. That there is some again may have come already, and its user
@@ -450,6 +450,8 @@ int message_start(struct thole_request *request, struct thole_request **request_
 	endpoint_carry(peer->endpoint, peer, length); /* the request may have ended */
 	if (peer->backlog_count)
 		message_look(peer);
+	else if (peer->endpoint->base.tight)
+		message_poll(peer->endpoint);
 	return 0;
 }
 

@@ -137,6 +137,8 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 		*error_p = send_complete(endpoint,
 					 &(struct sending){send.tag, send.imm, send.context, send.peer, flags},
 					 buffer, length, request_p);
+	if (__builtin_expect(endpoint->base.tight, 0))
+		message_poll(endpoint);
 	return true;
 }
 

@@ -2426,7 +2426,7 @@ FAULTS = [
     Fault(
         "a peer alone may send as little as one of many",
         "src/transport/verbs/card.c",
-        "2 * queues < setup->queues ? 2 * queues : setup->queues",
+        "(parts < setup->queues ? parts : setup->queues)",
         "setup->queues",
     ),
     Fault(
@@ -2643,14 +2643,14 @@ FAULTS = [
     Fault(
         "a sender asks for what its peer says by itself",
         "src/transport/verbs/records.c",
-        "\t       !share_is_used(slot->number - first, pair->granted - first);",
-        "\t       pair->granted > first;",
+        " && slot->number - first < share_worth(pair->granted - first);",
+        " && pair->granted > first;",
     ),
     Fault(
         "notes come when half of the share is used",
         "src/transport/verbs/records.c",
-        "share / 4) >= share",
-        "share / 2) >= share",
+        "(share < 8 ? share > 0 : share / 4)",
+        "(share < 8 ? share > 0 : share / 2)",
     ),
     Fault(
         "who finds no room waits until somebody looks",
@@ -2853,14 +2853,38 @@ FAULTS = [
     Fault(
         "a message without a front has the number of the one before",
         "src/transport/verbs/records.c",
-        "\tfront.head.number++;\n",
+        "\tfront->head.number++;\n",
         "",
     ),
     Fault(
         "a message without a front asks for nothing",
         "src/transport/verbs/records.c",
-        "\tfront.head.flags |= word >> WORD_SOON ? HEAD_SOON : 0;\n",
+        "word >> WORD_SOON);\n",
+        "false);\n",
+    ),
+    Fault(
+        "a message without a front says that what was never sent was handled",
+        "src/transport/verbs/records.c",
+        " || payload > UINT16_MAX || handled > pair->next)",
+        " || payload > UINT16_MAX)",
+    ),
+    Fault(
+        "who sends looks for no room before there is none",
+        "src/message/send.c",
+        "if (__builtin_expect(endpoint->base.tight, 0))",
+        "if (__builtin_expect(endpoint->base.tight, 0) && !buffer)",
+    ),
+    Fault(
+        "nobody looks for credit before there is none",
+        "src/transport/verbs/records.c",
+        "slot->number >= pair->few_at || ",
         "",
+    ),
+    Fault(
+        "nobody looks for ended works before a queue is full of them",
+        "src/transport/verbs/records.c",
+        " || pair->works >= card->works_few)",
+        ")",
     ),
     Fault(
         "a message that is held begins where all others do",

@@ -132,6 +132,7 @@ static int card_lay_out(struct card *card)
 		list_push_back(&card->free_slots, &card->slots[i].node);
 	}
 	card->free_slot_count = setup->slots;
+	card->slots_few = setup->slots / 4;
 	for (uint32_t i = 0; i < setup->bays; i++) {
 		card->bays[i] = (struct bay){.bytes = bays + (uint64_t)i * setup->bay, .index = i};
 		list_push_back(&card->free_bays, &card->bays[i].node);
@@ -139,6 +140,7 @@ static int card_lay_out(struct card *card)
 	for (uint32_t i = 0; i < setup->receives; i++)
 		card->empty[card->empty_count++] = i;
 	card_refill(card);
+	card_count_queues(card, 0);
 	return 0;
 }
 
@@ -185,6 +187,9 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 		card->setup.queues = nic->limits.queues;
 	if (card->setup.receives > nic->limits.receives)
 		card->setup.receives = nic->limits.receives;
+	card->works_most = nic->limits.works / 4 * 3;
+	card->works_few = card->works_most / 4 * 3;
+	card->silent_most = nic->limits.works / 8 < CARD_SILENT ? nic->limits.works / 8 : CARD_SILENT;
 	owner->state[TRANSPORT_VERBS] = card;
 	choose_init(&card->choose, nic->limits.latency_ns, nic->limits.rate);
 	error = bulk_verbs_open(card);
@@ -201,13 +206,15 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 
 /* Of half of the receives an equal part for each queue that is there, and at least that of as many as may be. What was
  * granted stays so when there are more: then a send may find no receive, and its adapter tries it again. */
-uint32_t card_share(const struct card *card)
+void card_count_queues(struct card *card, uint32_t queues)
 {
 	const struct card_setup *setup = &card->setup;
-	uint32_t queues = card->queue_count ? card->queue_count : 1, share;
+	uint32_t parts = queues > 0 ? 2 * queues : 2;
 
-	share = setup->receives / (2 * queues < setup->queues ? 2 * queues : setup->queues);
-	return share < 2 ? 2 : share;
+	card->queue_count = queues;
+	card->share = setup->receives / (parts < setup->queues ? parts : setup->queues);
+	if (card->share < 2)
+		card->share = 2;
 }
 
 /* ---- Memory ----------------------------------------------------------------------------------------- */
@@ -241,16 +248,15 @@ void card_unwatch(struct card *card, uint64_t id)
 static bool card_record(struct card *card, struct pair *pair, const struct nic_completion *completion)
 {
 	uint8_t *slot = card_received_at(card, (uint32_t)completion->id);
-	uint32_t at = CARD_FRONT, length = completion->length;
-	bool done = completion->operation == NIC_RECEIVE_WORD;
+	uint32_t at = CARD_FRONT;
+	bool done;
 
-	if (done) { /* the front is not here */
+	if (completion->operation == NIC_RECEIVE_WORD) { /* the front is not here */
 		at -= (uint32_t)sizeof(struct head_short);
-		length += (uint32_t)sizeof(struct head_short);
-		if (!records_front(pair, slot + at, length, completion->imm))
-			return true;
+		done = records_front(pair, slot + at, completion->length, completion->imm);
+	} else {
+		done = records_arrived(pair, slot + at, completion->length);
 	}
-	done = records_arrived(pair, slot + at, length);
 	if (!done)
 		memcpy(slot, &at, sizeof(at));
 	return done;
@@ -324,8 +330,6 @@ static unsigned card_poll(struct card *card)
 
 	do {
 		n = card->nic->calls->poll(card->nic, completions, CARD_COMPLETIONS);
-		if (n > 0 && total == 0)
-			card_time(card);
 		for (unsigned i = 0; i < n; i++)
 			card_completed(card, &completions[i]);
 		total += n;
@@ -426,14 +430,25 @@ static void card_timer(struct card *card)
 	}
 }
 
+/* Whether nothing but time could give this card something to do, and little has passed since the clock was read. */
+static bool card_rests(struct card *card)
+{
+	return list_empty(&card->due) && list_empty(&card->hungry) && card->timer_ns > card->now_ns &&
+	       ++card->polls < CARD_CLOCK_POLLS;
+}
+
 int card_progress(struct card *card)
 {
-	int n = (int)card_poll(card);
+	bool exact = card->owner->simulated; /* its clock costs nothing */
+	int n;
 
-	if (n == 0 && list_empty(&card->due) && ++card->polls % CARD_CLOCK_POLLS != 0 && !card->owner->simulated)
-		return 0; /* no time has passed */
-	if (n == 0)
+	if (exact)
 		card_time(card);
+	n = (int)card_poll(card);
+	if (!exact && card_rests(card))
+		return n;
+	card->polls = 0;
+	card_time(card);
 	card_events(card);
 	if (card->timer_ns <= card->now_ns)
 		card_timer(card);

@@ -35,7 +35,7 @@ enum card_limits {
 	CARD_COMPLETIONS = 16,      /* polled at once */
 	CARD_BUDGET = 64,           /* of a progress call */
 	CARD_FRONT = 64,            /* bytes of a receive's slot in front of what comes: for a head that was left out */
-	CARD_CLOCK_POLLS = 16,      /* that find nothing, between two looks at the clock */
+	CARD_CLOCK_POLLS = 16,      /* of a card with nothing to do, between two looks at the clock */
 	CARD_BAYS_MAX = 8,          /* that a transfer lands in */
 	CARD_BAYS_LEAST = 2,
 	CARD_EARLY_MAX = 4,         /* first chunks that are copied before they are asked for */
@@ -224,13 +224,14 @@ struct pair {
 	uint64_t like_out;          /* of the record that may go without a front */
 	struct head_short front_out; /* the one before it has */
 	uint64_t granted;
+	uint64_t few_at;            /* from this number on little of that is left */
 	uint64_t asked;             /* the peer was asked to say at once that those before this one were handled */
 	struct list_node sent;      /* slots that are not handled, in order */
 	/* and in. */
 	struct head_short front_in; /* that the last message by this queue had; no flags: none had */
 	uint64_t expected;
-	uint64_t told_handled;      /* the peer was told of so many, */
-	uint32_t told_share;        /* and that it may send so many more; */
+	uint32_t told_share;        /* the peer was told that it may send so many more than were handled then; */
+	uint64_t tell_at;           /* when so many are handled, it is told at once */
 	uint64_t promised;          /* the first one that it was never told it may send */
 	uint64_t owed_ns;           /* when it is to be told of the rest; UINT64_MAX: there is none */
 
@@ -334,20 +335,24 @@ struct card {
 	struct card_setup setup;
 	const struct card_carrier *carrier;
 	void *carrier_arg;
-	uint64_t now_ns;            /* the owner's clock */
-	uint32_t polls;             /* that found nothing */
+	uint64_t now_ns;            /* the owner's clock, when it was last read: */
+	uint32_t polls;             /* so many polls ago */
 	uint8_t *memory;            /* the four arenas */
 	uint8_t *landing;
 	struct nic_memory registered;         /* all but the landing, */
 	struct nic_memory registered_landing; /* which peers write to */
 	struct send_slot *slots;
 	struct bay *bays;           /* of staging */
+	uint32_t works_most;        /* of a queue that are for records and notes */
+	uint32_t works_few;         /* with so many posted there is little room */
+	uint32_t silent_most;       /* works of a queue one after the other whose end is not reported */
 	uint64_t *empty;            /* receives that are to be posted: */
 	uint32_t empty_count;       /* so many of them, */
 	uint32_t empty_most;        /* with as many as these at once */
 	uint32_t *held;             /* by index of a receive that waits: that of the one behind it, one more; 0: none */
 	struct list_node free_slots, free_bays, early;
 	uint32_t free_slot_count;
+	uint32_t slots_few;         /* fewer free ones are few */
 	uint32_t early_count;
 	uint8_t *landing_used;      /* a byte a bay */
 	uint32_t landing_free;
@@ -357,6 +362,7 @@ struct card {
 	struct list_node due;
 	uint64_t timer_ns;          /* no pair that is not due has something to do before; UINT64_MAX: none has */
 	uint32_t queue_count;
+	uint32_t share;             /* records that a peer may send now beyond what was handled */
 	uint32_t next_id;
 	struct pool fetches, serves, lends, offers;
 	struct list_node hungry;    /* fetches that wait for bays */
@@ -391,8 +397,8 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 	      const struct card_carrier *carrier, void *carrier_arg);
 /* Waits until the adapter has let go of everything, but of a simulated one: that is said to have crashed. */
 void card_close(struct card *card);
-/* Records that a peer may send now beyond what was handled. */
-uint32_t card_share(const struct card *card);
+/* There are so many queues now. */
+void card_count_queues(struct card *card, uint32_t queues);
 /* Whether registrations may outlast a transfer: somebody watches memory, or the adapter follows its mapping. */
 static inline bool card_keeps(const struct card *card)
 {
@@ -455,8 +461,20 @@ void pair_give_up(struct pair *pair);
 void pair_stopped(struct pair *pair);
 /* Whether its records go by the queue, or the peer's do, has changed perhaps. */
 void pair_count(struct pair *pair);
-/* Something of this peer's has come by the queue. */
-void pair_alive(struct pair *pair);
+/* Something of this peer's has come by the queue: */
+void pair_proved(struct pair *pair); /* it has not been open before; */
+static inline void pair_alive(struct pair *pair)
+{
+	struct card *card = pair->card;
+
+	if (card->list.prev != &pair->node) {
+		list_remove(&pair->node);
+		list_push_back(&card->list, &pair->node);
+	}
+	pair->alive_ns = card->now_ns;
+	if (__builtin_expect(pair->state == PAIR_ASKING, 0))
+		pair_proved(pair);
+}
 /* Whether a queue is needed. */
 bool pair_is_needed(const struct pair *pair);
 /* What is due by card->now_ns. */
@@ -475,7 +493,7 @@ int pair_post(struct pair *pair, struct nic_work *work);
 /* For one more work that is a record or a note: the rest is for bulk. */
 static inline bool pair_has_room(const struct pair *pair)
 {
-	return pair->works < pair->card->nic->limits.works / 4 * 3;
+	return pair->works < pair->card->works_most;
 }
 /* A work of this id has ended, and with it the silent ones before. */
 void pair_work_ended(struct pair *pair, uint64_t id);
@@ -492,8 +510,8 @@ uint32_t records_promise(struct pair *pair);
 /* Bytes that a receive was filled with, which are aligned and the caller's; what they are altered to is of no use to
  * him. False: they wait for others, and are to be held. */
 bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length);
-/* The front of a record that has come without it, of so many bytes with it. False: there can be none. */
-bool records_front(struct pair *pair, uint8_t *bytes, uint32_t length, uint32_t word);
+/* The same of a payload that has come without its front, which has room at `bytes`, before it. */
+bool records_front(struct pair *pair, uint8_t *bytes, uint32_t payload, uint32_t word);
 /* A queue is new: what goes and comes by it is like nothing before. */
 void records_anew(struct pair *pair);
 void records_hold(struct pair *pair, uint32_t receive);

@@ -390,7 +390,7 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 {
 	const struct nic_limits *limits = &queue->verbs->nic.limits;
 	struct ibv_sge places[16];
-	struct ibv_send_wr wr = {.sg_list = places, .num_sge = (int)work->count}, *bad;
+	struct ibv_send_wr wr, *bad; /* what no opcode of ours looks at is left as it is */
 	struct posted *posted = &queue->ring[queue->posted % limits->works];
 	bool silent = work->flags & NIC_POST_SILENT;
 	int error;
@@ -403,6 +403,10 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 		places[i] = (struct ibv_sge){(uintptr_t)work->segments[i].address, work->segments[i].length,
 					     work->segments[i].key};
 	wr.wr_id = (uint64_t)queue->pair_number << 32 | queue->posted;
+	wr.next = NULL;
+	wr.sg_list = places;
+	wr.num_sge = (int)work->count;
+	wr.send_flags = 0;
 	wr.opcode = work->flags & NIC_POST_IMM ? opcodes[work->operation].with_imm : opcodes[work->operation].plain;
 	wr.imm_data = htobe32(work->imm);
 	work_remote(work, &wr);

@@ -85,37 +85,28 @@ void pair_count(struct pair *pair)
 	pair->counted = counted;
 }
 
-void pair_alive(struct pair *pair)
+void pair_proved(struct pair *pair)
 {
 	struct card *card = pair->card;
-	bool first;
+	bool first = !pair->told;
 
-	if (card->list.prev != &pair->node) {
-		list_remove(&pair->node);
-		list_push_back(&card->list, &pair->node);
-	}
-	pair->alive_ns = card->now_ns;
-	if (pair->state == PAIR_ASKING) {
-		pair->state = PAIR_OPEN;
-		pair->open_ns = card->now_ns;
-		pair->say_ns = UINT64_MAX;
-		records_again(pair, pair->theirs.expected, pair->theirs.share);
-		bulk_verbs_again(pair);
-		records_tell(pair); /* so that the peer sees that it works */
-		card_attend(pair);
-		first = !pair->told;
-		pair->told = true;
-		if (first && pair->peer->connected)
-			card->owner->up->connected(pair->peer, 0);
-	}
+	pair->state = PAIR_OPEN;
+	pair->open_ns = card->now_ns;
+	pair->say_ns = UINT64_MAX;
+	records_again(pair, pair->theirs.expected, pair->theirs.share);
+	bulk_verbs_again(pair);
+	records_tell(pair); /* so that the peer sees that it works */
+	card_attend(pair);
+	pair->told = true;
+	if (first && pair->peer->connected)
+		card->owner->up->connected(pair->peer, 0);
 }
 
 enum { ID_SILENT_SHIFT = 48, ID_SILENT = 0xff };
 
 int pair_post(struct pair *pair, struct nic_work *work)
 {
-	bool silent = work->flags & NIC_POST_SILENT && pair->silent < CARD_SILENT &&
-		      pair->silent < pair->card->nic->limits.works / 8;
+	bool silent = work->flags & NIC_POST_SILENT && pair->silent < pair->card->silent_most;
 	int status;
 
 	if (!silent) {
@@ -235,7 +226,7 @@ static void pair_make(struct pair *pair)
 		card_attend(pair);
 		return;
 	}
-	card->queue_count++;
+	card_count_queues(card, card->queue_count + 1);
 	transport_count(card->owner, COUNTER_QUEUES_MADE);
 	pair->state = PAIR_ASKING;
 	pair->connected = false;
@@ -317,7 +308,7 @@ void pair_stopped(struct pair *pair)
 {
 	calls_of(pair)->queue_free(pair->queue);
 	pair->queue = NULL;
-	pair->card->queue_count--;
+	card_count_queues(pair->card, pair->card->queue_count - 1);
 	pair->works = pair->silent = 0;
 	pair->connected = pair->heard = false;
 	pair->state = PAIR_IDLE;

@@ -37,39 +37,45 @@ uint32_t records_piece_max(const struct card *card)
 
 uint32_t records_promise(struct pair *pair)
 {
-	uint32_t share = card_share(pair->card);
+	uint32_t share = pair->card->share;
 
 	if (pair->promised < pair->expected + share)
 		pair->promised = pair->expected + share;
 	return share;
 }
 
+/* So many were handled, and up to this one may be sent. */
+static void records_grant(struct pair *pair, uint64_t handled, uint64_t granted)
+{
+	pair->granted = granted;
+	pair->few_at = granted - (granted - handled) / 4;
+}
+
+/* How many records are worth a note to who may send so many, before he has to wait. */
+static uint64_t share_worth(uint64_t share)
+{
+	return share - (share < 8 ? share > 0 : share / 4);
+}
+
 /* Say in a head what was handled. */
 static void records_stamp(struct pair *pair, struct head *head)
 {
-	pair->told_handled = pair->expected;
 	pair->told_share = records_promise(pair);
+	pair->tell_at = pair->expected + share_worth(pair->told_share);
 	head->handled = (uint32_t)pair->expected;
 	head->granted = (uint32_t)(pair->expected + pair->told_share);
 	pair->owed_ns = UINT64_MAX;
 }
 
-/* Whether so many records are worth a note to who may send that many, before he has to wait. */
-static bool share_is_used(uint64_t records, uint64_t share)
+/* Slots are few: its sender is to look whether there are more. Returns whether to have the peer say at once what it has
+ * handled: all that it was asked for is told of, and it does not say so by itself. */
+static bool slot_asks(struct pair *pair, const struct send_slot *slot)
 {
-	return records + (share < 8 ? 1 : share / 4) >= share;
-}
-
-/* Whether to have the peer say at once what it has handled: slots are few, all that it was asked for is told of, and it
- * does not say so by itself. */
-static bool slot_asks(const struct pair *pair, const struct send_slot *slot)
-{
-	const struct card *card = pair->card;
 	const struct list_node *node = list_first(&pair->sent);
 	uint64_t first = node ? container_of(node, struct send_slot, node)->number : slot->number;
 
-	return card->free_slot_count < card->setup.slots / 4 && first >= pair->asked &&
-	       !share_is_used(slot->number - first, pair->granted - first);
+	pair->card->owner->tight = true;
+	return first >= pair->asked && slot->number - first < share_worth(pair->granted - first);
 }
 
 void records_anew(struct pair *pair)
@@ -126,7 +132,9 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 	int status;
 
 	records_stamp(pair, head);
-	if (slot_asks(pair, slot)) {
+	if (slot->number >= pair->few_at || pair->works >= card->works_few)
+		card->owner->tight = true;
+	if (card->free_slot_count < card->slots_few && slot_asks(pair, slot)) {
 		head->flags |= HEAD_SOON;
 		pair->asked = slot->number + 1;
 	}
@@ -214,8 +222,9 @@ static uint8_t *slot_write_short(struct pair *pair, struct send_slot *slot, cons
 }
 
 /* Write head and record into a slot, as they are, and the payload behind them. Returns where it ends. */
-static uint8_t *slot_write_whole(struct pair *pair, struct send_slot *slot, const struct record *record,
-				 const struct vector *payload, uint64_t offset, uint32_t length)
+__attribute__((noinline)) static uint8_t *slot_write_whole(struct pair *pair, struct send_slot *slot,
+							   const struct record *record, const struct vector *payload,
+							   uint64_t offset, uint32_t length)
 {
 	struct head head = {.number = (uint32_t)pair->next, .flags = HEAD_RECORD, .length = (uint16_t)length};
 	struct record *copy = (struct record *)(void *)(slot->bytes + sizeof(head));
@@ -290,7 +299,7 @@ void records_again(struct pair *pair, uint64_t expected, uint32_t share)
 
 	records_handled(pair, gap ? pair->next : expected);
 	if (pair->granted < expected + share)
-		pair->granted = expected + share;
+		records_grant(pair, expected, expected + share);
 	for (struct list_node *node = list_first(&pair->sent); node; node = list_next(&pair->sent, node)) {
 		struct send_slot *slot = container_of(node, struct send_slot, node);
 
@@ -385,6 +394,11 @@ static bool record_is_good(const struct head *head, const struct record *record)
 	       (record->length == RECORD_EXTERNAL || (record->length <= RECORD_INLINE_MAX && head->length == 0));
 }
 
+static inline void record_deliver_short(struct transport_peer *peer, const struct head *head, uint8_t *bytes)
+{
+	peer->owner->up->delivered(peer, record_of_short(bytes, head), bytes + sizeof(struct head_short), head->length);
+}
+
 /* queue: it has come by the queue that is there now. Of another one neither what it lends is of use, nor are records of
  * transfers, which went with that. */
 static void record_deliver(struct pair *pair, const struct head *head, uint8_t *bytes, bool queue)
@@ -395,8 +409,7 @@ static void record_deliver(struct pair *pair, const struct head *head, uint8_t *
 	struct lent_there there;
 
 	if (head->flags & HEAD_SHORT) {
-		peer->owner->up->delivered(peer, record_of_short(bytes, head), bytes + sizeof(struct head_short),
-					   head->length);
+		record_deliver_short(peer, head, bytes);
 		return;
 	}
 	if (!record_is_good(head, record)) {
@@ -419,30 +432,38 @@ static void record_deliver(struct pair *pair, const struct head *head, uint8_t *
 	}
 }
 
-/* Its bytes, which have a good head. */
-static void record_take(struct pair *pair, uint8_t *bytes)
+/* Whether it is the next one, which it is then no more. */
+static bool record_is_next(struct pair *pair, uint32_t low)
 {
-	struct head head;
-	uint64_t number;
+	uint64_t number = number_near(pair->expected, low);
 
-	memcpy(&head, bytes, sizeof(head));
-	number = number_near(pair->expected, head.number);
 	if (number != pair->expected) { /* it came by the queue before */
 		if (number > pair->expected)
 			transport_bad(pair->peer);
-		return;
+		return false;
 	}
 	pair->expected++;
 	if (!pair->heard) {
 		pair->heard = true;
 		pair_count(pair);
 	}
-	records_owe(pair, share_is_used(pair->expected - pair->told_handled, pair->told_share)
-				  ? pair->card->now_ns
-				  : pair->card->now_ns + CARD_OWED);
+	if (pair->expected >= pair->tell_at)
+		records_owe(pair, pair->card->now_ns);
+	else if (pair->owed_ns == UINT64_MAX)
+		records_owe(pair, pair->card->now_ns + CARD_OWED);
 	if (pair->ending)
 		card_attend(pair);
-	record_deliver(pair, &head, bytes, true);
+	return true;
+}
+
+/* Its bytes, which have a good head. */
+static void record_take(struct pair *pair, uint8_t *bytes)
+{
+	struct head head;
+
+	memcpy(&head, bytes, sizeof(head));
+	if (record_is_next(pair, head.number))
+		record_deliver(pair, &head, bytes, true);
 }
 
 /* Whether a record by the queue waits for those that went by the connection before. Those of transfers go by the queue
@@ -470,46 +491,54 @@ static bool record_keeps(struct pair *pair, const struct head *head)
 	return true;
 }
 
-bool records_front(struct pair *pair, uint8_t *bytes, uint32_t length, uint32_t word)
+/* Something has come by the queue, and says of the other direction what heads do. */
+static inline void records_told(struct pair *pair, uint64_t handled, uint64_t granted, bool soon)
 {
-	struct head_short front = pair->front_in;
-	uint32_t payload = length - (uint32_t)sizeof(front);
+	pair->proven = true;
+	pair_alive(pair);
+	if (!list_empty(&pair->sent))
+		records_handled(pair, handled);
+	if (granted > pair->granted && granted <= pair->next + UINT16_MAX)
+		records_grant(pair, handled, granted);
+	if (soon)
+		records_owe(pair, pair->card->now_ns);
+}
 
-	if (!front.head.flags || payload > UINT16_MAX) {
+bool records_front(struct pair *pair, uint8_t *bytes, uint32_t payload, uint32_t word)
+{
+	struct head_short *front = &pair->front_in;
+	uint64_t handled = pair->next + (uint64_t)(int64_t)(int16_t)(uint16_t)(word - (uint32_t)pair->next);
+
+	if (!front->head.flags || payload > UINT16_MAX || handled > pair->next) {
 		transport_bad(pair->peer);
-		return false;
+		return true;
 	}
-	front.head.number++;
-	front.head.handled = (uint32_t)pair->next + (uint32_t)(int16_t)(uint16_t)(word - (uint32_t)pair->next);
-	front.head.granted = front.head.handled + (word >> WORD_GRANTED & WORD_GRANTED_MAX);
-	front.head.flags |= word >> WORD_SOON ? HEAD_SOON : 0;
-	front.head.length = (uint16_t)payload;
-	memcpy(bytes, &front, sizeof(front));
+	front->head.number++;
+	front->head.length = (uint16_t)payload;
+	memcpy(bytes, front, sizeof(*front));
+	records_told(pair, handled, handled + (word >> WORD_GRANTED & WORD_GRANTED_MAX), word >> WORD_SOON);
+	if (pair->held || pair->behind)
+		return !record_keeps(pair, &front->head);
+	if (record_is_next(pair, front->head.number))
+		record_deliver_short(pair->peer, &front->head, bytes);
 	return true;
 }
 
 bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 {
 	struct head head = {0};
-	uint64_t granted;
 
 	memcpy(&head, bytes, length < sizeof(head) ? length : sizeof(head));
 	if (!head_is_good(pair, &head, length)) {
 		transport_bad(pair->peer);
 		return true;
 	}
-	pair->proven = true;
-	pair_alive(pair);
-	records_handled(pair, number_near(pair->next, head.handled));
-	granted = number_near(pair->granted, head.granted);
-	if (granted > pair->granted && granted <= pair->next + UINT16_MAX)
-		pair->granted = granted;
+	records_told(pair, number_near(pair->next, head.handled), number_near(pair->granted, head.granted),
+		     head.flags & HEAD_SOON);
 	if (head.flags & HEAD_CHUNK) {
 		pair->arrived++;
 		card_attend(pair);
 	}
-	if (head.flags & HEAD_SOON)
-		records_owe(pair, pair->card->now_ns);
 	if (!(head.flags & HEAD_RECORD))
 		return true;
 	if (head.flags & HEAD_SHORT) {

@@ -270,8 +270,6 @@ static void way_look(struct pair *pair)
 
 static void ways_look(struct card *card)
 {
-	if (card->now_ns < card->look_ns)
-		return;
 	card->look_ns = card->now_ns + LOOK_NS;
 	card->told = true; /* who never sleeps hears of events so */
 	for (uint32_t i = 0; i < card->pair_count; i++)
@@ -561,8 +559,9 @@ static bool record_is_answered(const struct record *record)
 						      record->kind != RECORD_FINISH;
 }
 
-static int verbs_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
-		      uint64_t offset, uint32_t length)
+/* What is no plain message by the queue. */
+__attribute__((noinline)) static int verbs_push_other(struct transport_peer *peer, const struct record *record,
+						      const struct vector *payload, uint64_t offset, uint32_t length)
 {
 	struct pair *pair = verbs_pair(peer);
 	int error;
@@ -578,6 +577,17 @@ static int verbs_push(struct transport_peer *peer, const struct record *record, 
 	if (!error && (record->kind == RECORD_FINISH || record->kind == RECORD_REPLY))
 		bulk_verbs_offer_end(pair, record->tag); /* whichever way it goes */
 	return error;
+}
+
+static int verbs_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+		      uint64_t offset, uint32_t length)
+{
+	struct pair *pair = pair_of(peer);
+
+	if (pair && pair->way == WAY_QUEUE && record->kind == RECORD_EAGER && !(record->flags & RECORD_SYNC) &&
+	    list_empty(&pair->card->exports))
+		return records_push(pair, record, payload, offset, length);
+	return verbs_push_other(peer, record, payload, offset, length);
 }
 
 static void verbs_window_end(struct transport_peer *peer, uint64_t id)
@@ -672,7 +682,8 @@ static int verbs_progress(struct transport_owner *owner)
 	struct card *card = card_of(owner);
 	int n = card_progress(card);
 
-	ways_look(card);
+	if (card->now_ns >= card->look_ns)
+		ways_look(card);
 	for (struct list_node *node = list_first(&card->due), *next; node; node = next) {
 		struct pair *pair = container_of(node, struct pair, due);
 
@@ -683,9 +694,16 @@ static int verbs_progress(struct transport_owner *owner)
 	return n;
 }
 
+/* Time has passed, and what time brings may be due. */
+static void verbs_maintain(struct transport_owner *owner, uint64_t now_ns)
+{
+	(void)now_ns;
+	card_of(owner)->polls = CARD_CLOCK_POLLS;
+}
+
 static int verbs_transmit(struct transport_owner *owner)
 {
-	return card_transmit(card_of(owner));
+	return list_empty(&card_of(owner)->due) ? 0 : card_transmit(card_of(owner));
 }
 
 /* Pairs that are apart, or go over, are looked at now and then. */
@@ -752,6 +770,7 @@ const struct transport verbs_transport = {
 	.access = verbs_access,
 	.region_end = verbs_region_end,
 	.progress = verbs_progress,
+	.maintain = verbs_maintain,
 	.deadline = verbs_deadline,
 	.arm = verbs_arm,
 };
