@@ -359,7 +359,8 @@ THOLE_API int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns);
  * that they were not lost; this makes progress for them. Where the kernel driver moves large messages while the
  * program computes, it also does so for requests that are not complete, so that receives are matched and the driver
  * begins. It does nothing where there are none, or while an event loop sleeps on thole_fd, and neither looks several
- * times nor yields or sleeps as thole_progress may. Returns whether some are still under way: 1 or 0. */
+ * times nor yields or sleeps as thole_progress may. Returns 0 where nothing is under way any more; 2 where all that is
+ * goes by adapters, and to look some times a second is enough; else 1. */
 THOLE_API int thole_tend(struct thole_endpoint *endpoint);
 
 /* For an event loop: a file descriptor that becomes readable when there is something to progress, provided that

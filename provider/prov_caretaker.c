@@ -10,8 +10,8 @@
 #include "base/thread.h"
 
 enum {
-	PAUSE_MS_MIN = 10,  /* between two looks, while something is under way, */
-	PAUSE_MS_MAX = 100, /* and when nothing was for long */
+	PAUSE_MS_MIN = 10,  /* between two looks, while something waits here, */
+	PAUSE_MS_MAX = 100, /* and when nothing has for long */
 };
 
 /* The thread. It ends when `stop` is set; who sets it waits for that, and frees this. */
@@ -44,7 +44,7 @@ static void prov_caretaker_part(struct prov_domain *domain)
 		biased_part(&domain->biased);
 }
 
-/* Whether something is still under way, as far as can be seen: where a thread is inside, it sees to it. */
+/* Whether something waits here to be looked at soon, as far as can be seen: where a thread is inside, it sees to it. */
 static bool prov_caretaker_tend(struct caretaker *self, struct prov_domain *domain)
 {
 	bool owes = false;
@@ -53,7 +53,7 @@ static bool prov_caretaker_tend(struct caretaker *self, struct prov_domain *doma
 		return false;
 	store_relaxed(&self->inside, true);
 	for (size_t i = 0; i < domain->endpoint_count; i++)
-		if (domain->endpoints[i] && thole_tend(domain->endpoints[i]))
+		if (domain->endpoints[i] && thole_tend(domain->endpoints[i]) == 1)
 			owes = true;
 	store_relaxed(&self->inside, false);
 	prov_caretaker_part(domain);

@@ -238,6 +238,17 @@ bool endpoint_drained(const struct thole_endpoint *endpoint)
 	return drained;
 }
 
+bool endpoint_delivers(const struct thole_endpoint *endpoint)
+{
+	const struct transport_owner *owner = &endpoint->base;
+	bool delivers = list_empty(&endpoint->backlogged) && list_empty(&endpoint->stalled);
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS && delivers; i = transport_next(owner, i))
+		delivers = !transports[i]->drained || transports[i]->drained(owner) ||
+			   (transports[i]->delivers && transports[i]->delivers(owner));
+	return delivers;
+}
+
 bool endpoint_moves_alone(const struct thole_endpoint *endpoint)
 {
 	const struct transport_owner *owner = &endpoint->base;

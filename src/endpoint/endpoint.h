@@ -63,6 +63,8 @@ int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns);
 uint64_t endpoint_deadline(const struct thole_endpoint *endpoint);
 /* Whether all that was sent has reached its peers, but those that are gone. */
 bool endpoint_drained(const struct thole_endpoint *endpoint);
+/* Whether what has not, gets there though this process does nothing, but where something goes wrong. */
+bool endpoint_delivers(const struct thole_endpoint *endpoint);
 /* Whether something is under way, and large messages move while the program computes if only they are matched. */
 bool endpoint_moves_alone(const struct thole_endpoint *endpoint);
 /* Somebody waits for that: peers are to say it at once. */

@@ -474,20 +474,28 @@ static bool endpoint_is_tended(const struct thole_endpoint *endpoint)
 	return !endpoint_drained(endpoint) || endpoint_moves_alone(endpoint);
 }
 
+/* What thole_tend says of it. */
+static int endpoint_tending(const struct thole_endpoint *endpoint)
+{
+	if (!endpoint_is_tended(endpoint))
+		return 0;
+	return endpoint_delivers(endpoint) && !endpoint_moves_alone(endpoint) ? 2 : 1;
+}
+
 int thole_tend(struct thole_endpoint *endpoint)
 {
-	bool under_way;
+	int tending;
 
 	endpoint_lock(endpoint);
-	under_way = endpoint_is_tended(endpoint);
-	if (under_way && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && !endpoint->base.simulated) {
+	tending = endpoint_tending(endpoint);
+	if (tending && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && !endpoint->base.simulated) {
 		endpoint_maintain(endpoint, clock_now_ns());
 		for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
 			;
-		under_way = endpoint_is_tended(endpoint);
+		tending = endpoint_tending(endpoint);
 	}
 	endpoint_unlock(endpoint);
-	return under_way;
+	return tending;
 }
 
 /* ---- Calls that wait ------------------------------------------------------------------------------- */

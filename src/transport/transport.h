@@ -191,6 +191,9 @@ struct transport {
 	void (*close)(struct transport_owner *owner);
 	/* Whether whatever was pushed has reached its peers, but those that are gone. NULL: it has, once pushed. */
 	bool (*drained)(const struct transport_owner *owner);
+	/* Whether what was pushed and is not drained gets there though this process does nothing, but where something
+	 * goes wrong. NULL: it does not. */
+	bool (*delivers)(const struct transport_owner *owner);
 	/* Somebody waits for that: peers are to say it at once, and are told what they wait for. NULL: they are soon in
 	 * any case. */
 	void (*hasten)(struct transport_owner *owner);

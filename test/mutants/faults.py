@@ -103,7 +103,7 @@ FAULTS = [
     Fault(
         "nobody tends a domain",
         CARETAKER,
-        "if (domain->endpoints[i] && thole_tend(domain->endpoints[i]))",
+        "if (domain->endpoints[i] && thole_tend(domain->endpoints[i]) == 1)",
         "if (false)",
     ),
     Fault(
@@ -133,8 +133,8 @@ FAULTS = [
     Fault(
         "a sleeping event loop is robbed of what should wake it",
         WAIT,
-        "if (under_way && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && ",
-        "if (under_way && ",
+        "if (tending && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && ",
+        "if (tending && ",
     ),
     Fault(
         "sci: a control block does not end with the remote page",
@@ -2613,8 +2613,8 @@ FAULTS = [
     Fault(
         "who looks after what was sent has peers say at once what they handled",
         WAIT,
-        "\tunder_way = endpoint_is_tended(endpoint);\n\tif (under_way",
-        "\tendpoint_hasten(endpoint);\n\tunder_way = endpoint_is_tended(endpoint);\n\tif (under_way",
+        "\ttending = endpoint_tending(endpoint);\n\tif (tending",
+        "\tendpoint_hasten(endpoint);\n\ttending = endpoint_tending(endpoint);\n\tif (tending",
     ),
     Fault(
         "the wire is taken for as slow as a read that waits for pages",
@@ -2885,6 +2885,18 @@ FAULTS = [
         "src/transport/verbs/records.c",
         " || pair->works >= card->works_few)",
         ")",
+    ),
+    Fault(
+        "what adapters deliver is looked after as if they did not",
+        "src/transport/verbs/card.c",
+        "\treturn list_empty(&card->due);\n",
+        "\treturn false;\n",
+    ),
+    Fault(
+        "what needs another queue is left to the adapter",
+        "src/transport/verbs/card.c",
+        "\t\tif (!pair->dead && pair->state != PAIR_OPEN && !list_empty(&pair->sent))\n\t\t\treturn false;\n",
+        "",
     ),
     Fault(
         "a message that is held begins where all others do",

@@ -248,14 +248,21 @@ static void test_credit(void **state)
 	world_run(&bench.world, bench.world.now_ns + 20 * MICROSECOND);
 	message_within(0, 1, 100, 50 * MICROSECOND);
 	told = counter(1, COUNTER_ACKS_SENT);
-	assert_true(thole_tend(bench.process[0]->endpoint)); /* who only looks asks for nothing */
-	assert_true(thole_tend(bench.process[1]->endpoint));
+	assert_int_equal(thole_tend(bench.process[0]->endpoint), 2); /* who only looks asks for nothing */
+	assert_int_equal(thole_tend(bench.process[1]->endpoint), 2);
 	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 	assert_int_equal(counter(1, COUNTER_ACKS_SENT), told);
 	assert_false(endpoint_drained(bench.process[0]->endpoint));
 	endpoint_hasten(bench.process[0]->endpoint);
 	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 	assert_true(endpoint_drained(bench.process[0]->endpoint));
+	message_within(0, 1, 100, 50 * MICROSECOND);
+	assert_int_equal(thole_tend(bench.process[0]->endpoint), 2);
+	pair_break(pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base));
+	assert_int_equal(thole_tend(bench.process[0]->endpoint), 1); /* it needs another queue */
+	wake();
+	world_run(&bench.world, UINT64_MAX);
+	assert_int_equal(thole_tend(bench.process[0]->endpoint), 0);
 	end();
 }
 

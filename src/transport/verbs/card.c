@@ -499,6 +499,17 @@ bool card_drained(const struct card *card)
 	return true;
 }
 
+bool card_delivers(const struct card *card)
+{
+	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
+		const struct pair *pair = container_of(node, struct pair, node);
+
+		if (!pair->dead && pair->state != PAIR_OPEN && !list_empty(&pair->sent))
+			return false;
+	}
+	return list_empty(&card->due);
+}
+
 void card_hasten(struct card *card)
 {
 	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {

@@ -414,6 +414,8 @@ int card_transmit(struct card *card);
 uint64_t card_deadline(const struct card *card);
 /* Whether all that was sent was handled, and said to be. */
 bool card_drained(const struct card *card);
+/* Whether the adapter sees to that. */
+bool card_delivers(const struct card *card);
 /* See to it that it soon is. */
 void card_hasten(struct card *card);
 /* A receive was dealt with, and may be filled again. */

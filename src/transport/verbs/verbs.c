@@ -485,6 +485,11 @@ static bool verbs_drained(const struct transport_owner *owner)
 	return card_drained(card_of(owner));
 }
 
+static bool verbs_delivers(const struct transport_owner *owner)
+{
+	return card_delivers(card_of(owner));
+}
+
 static void verbs_hasten(struct transport_owner *owner)
 {
 	card_hasten(card_of(owner));
@@ -751,6 +756,7 @@ const struct transport verbs_transport = {
 	.open = verbs_open,
 	.close = verbs_close,
 	.drained = verbs_drained,
+	.delivers = verbs_delivers,
 	.hasten = verbs_hasten,
 	.notify_close = verbs_notify_close,
 	.reaches = verbs_reaches,
