@@ -42,7 +42,7 @@ from results import SPREAD, Condition, Results
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-PARTS = ("node", "network", "driver", "all")  # all: what is timed; the driver is counted
+PARTS = ("node", "network", "driver", "adapters", "all")  # all: what is timed; two are counted
 POLLS = ("test", "testany", "iprobe", "waitany")
 SHARED = ("allreduce", "pairwise")  # tests where ranks share cores, among themselves
 BUSY = ("busy allreduce", "busy pairwise")  # and with programs that compute

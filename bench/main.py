@@ -13,6 +13,7 @@ from rich.console import Console
 from thole.base import paths
 from thole_lab.testbed import missing_right
 
+import adapters
 import driver
 import host
 import network
@@ -62,8 +63,9 @@ def main() -> int:
         console.print(str(error), markup=False)
         return 2
     name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    if options.part == "driver":
-        return driver.main(options, console, name, host.facts() | {"commit": host.commit(options.build)})
+    if options.part in ("driver", "adapters"):
+        counted = driver if options.part == "driver" else adapters
+        return counted.main(options, console, name, host.facts() | {"commit": host.commit(options.build)})
     bench = Bench(options, console)
     os.sched_setaffinity(0, bench.cpus)
     bench.programs = compile_programs(bench.found, options.build, bench.results.failures)

@@ -358,3 +358,12 @@ def check_driver(found: dict[str, float]) -> list[Check]:
         else:
             checks.append(Check(target, "met" if value <= limit else "missed", f"{value:.4g} {row.unit}".rstrip()))
     return checks
+
+
+def check_adapters(found: dict[str, float]) -> list[Check]:
+    """Instructions of a guest, a message of 8 bytes: at most as many as over UCX."""
+    target = "8 B over soft-RoCE: at most 1.0 of UCX's instructions"
+    ours, theirs = found.get("thole_8"), found.get("ucx_8")
+    if not ours or not theirs:
+        return [Check(target, "not measured")]
+    return [Check(target, "met" if ours <= theirs else "missed", f"{ours:.0f} against {theirs:.0f}, {ours / theirs:.3f}")]
