@@ -2695,8 +2695,8 @@ FAULTS = [
     Fault(
         "a port's new address is told to nobody",
         "src/transport/verbs/nic_verbs.c",
-        "\tif (port_renew(verbs->verbs, verbs->context, &verbs->port))",
-        "\tif (0 && port_renew(verbs->verbs, verbs->context, &verbs->port))",
+        "\tif (!port_renew(verbs->verbs, verbs->context, &verbs->port))",
+        "\tif (1 || !port_renew(verbs->verbs, verbs->context, &verbs->port))",
     ),
     Fault(
         "a completion queue that cannot be read is an empty one",

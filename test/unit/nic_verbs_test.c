@@ -114,6 +114,7 @@ static int fake_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_sen
 static struct ibv_context *fake_open(struct ibv_device *device)
 {
 	assert_ptr_equal(device, &fake.device);
+	fake.context.device = device;
 	fake.context.ops.poll_cq = fake_poll;
 	fake.context.ops.req_notify_cq = fake_arm;
 	fake.context.ops.post_srq_recv = fake_receive;

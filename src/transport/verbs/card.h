@@ -180,7 +180,8 @@ struct pair {
 	struct card *card;
 	uint32_t number;            /* of its queues, for completions: index in card->pairs */
 	uint8_t state;              /* enum pair_state */
-	bool connected;             /* queue_connect was called */
+	bool connected;             /* queue_connect was called, */
+	bool linked;                /* and it may be posted to */
 	bool wanted;                /* a queue, when the one that stops has */
 	bool again;                 /* what was sent has to go again */
 	uint64_t again_at;          /* from this number on: what is below was posted to the queue that is there */
@@ -342,6 +343,7 @@ struct card {
 	struct nic_memory registered_landing; /* which peers write to */
 	struct send_slot *slots;
 	struct bay *bays;           /* of staging */
+	uint32_t beside;            /* of setup.receives so many are not granted as records */
 	uint64_t *empty;            /* receives that are to be posted: */
 	uint32_t empty_count;       /* so many of them, */
 	uint32_t empty_most;        /* with as many as these at once */
@@ -455,8 +457,10 @@ void pair_give_up(struct pair *pair);
 void pair_stopped(struct pair *pair);
 /* Whether its records go by the queue, or the peer's do, has changed perhaps. */
 void pair_count(struct pair *pair);
-/* Something of this peer's has come by the queue. */
+/* Something of this peer's has come by the queue, or it is known to be the mate of ours. */
 void pair_alive(struct pair *pair);
+/* The adapter has connected it (NIC_LATE), and we are to speak first. */
+void pair_linked(struct pair *pair);
 /* Whether a queue is needed. */
 bool pair_is_needed(const struct pair *pair);
 /* What is due by card->now_ns. */

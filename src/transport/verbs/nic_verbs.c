@@ -13,7 +13,7 @@
  * completion queue then is the last of it.
  *
  * Connecting takes as long as the kernel takes to find the peer's Ethernet address: nothing, where it has just been
- * spoken to, as it has by who told us its name.
+ * spoken to, as it has by who told us its name. Pairs of an iWARP adapter are connected by links (iwarp.c).
  */
 #include "transport/verbs/port.h"
 
@@ -33,6 +33,7 @@
 #include "base/forked.h"
 #include "base/list.h"
 #include "transport/verbs/ibverbs.h"
+#include "transport/verbs/iwarp.h"
 
 enum {
 	NAME_VERSION = 1,
@@ -42,18 +43,19 @@ enum {
 	REPORT_EACH = 16,       /* of silent works one is reported, so that places in the ring come back */
 	STOP_NS = 20000000,     /* for an adapter to say that a pair takes no more receives, */
 	FLUSH_NS = 200000000,   /* and for it to flush what was posted: then it is destroyed as it is */
+	LINK_S = 15,            /* longest that the kernel waits for who was asked to be linked to */
 	/* an answer is waited for 4.096 us x 2^14 = 67 ms, seven times: half a second */
 	ANSWER_TIME = 14,
 	ANSWER_TRIES = 7,
 	ROOM_TIME = 12,         /* 0.64 ms until a peer without a receive is tried again, for ever */
 	ROOM_TRIES = 7,
 	HOPS = 64,
-	FDS = 4,
+	FDS = 5,
 };
 
 #define RECEIVE_MARK (UINT64_C(1) << 63)
 
-enum queue_state { QUEUE_NEW, QUEUE_CONNECTED, QUEUE_BROKEN, QUEUE_STOPPING, QUEUE_STOPPED };
+enum queue_state { QUEUE_NEW, QUEUE_CONNECTING, QUEUE_CONNECTED, QUEUE_BROKEN, QUEUE_STOPPING, QUEUE_STOPPED };
 
 /* What was posted. */
 struct posted {
@@ -66,7 +68,9 @@ struct nic_queue {
 	struct nic_verbs *verbs;
 	struct nic_queue *next;     /* of its bucket */
 	struct list_node node;      /* while it is stopping */
+	struct list_node untold;    /* while NIC_CONNECTED or NIC_BROKEN is to be reported, as its state is */
 	struct ibv_qp *pair;        /* NULL: destroyed */
+	struct iwarp_link *link;    /* NULL: it is no iWARP adapter's */
 	uint32_t pair_number;
 	uint32_t number;            /* the owner's */
 	uint32_t own_sequence;      /* of our first packet */
@@ -87,8 +91,9 @@ struct nic_verbs {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *completions;
 	struct ibv_srq *receives;
+	struct iwarp *iwarp;        /* NULL: it is none */
 	struct nic_queue *buckets[BUCKETS];
-	struct list_node stopping;
+	struct list_node stopping, untold;
 	uint32_t queues;
 	uint64_t *receive_ids;      /* limits.receives of them */
 	uint32_t *receive_free;
@@ -126,6 +131,14 @@ static void nic_verbs_lose(struct nic_verbs *verbs)
 		return;
 	verbs->gone = true;
 	event_push(verbs, NIC_EVENT_GONE);
+}
+
+/* The owner is told by poll. */
+static void queue_tell(struct nic_queue *queue, enum queue_state state)
+{
+	queue->state = (uint8_t)state;
+	if (list_empty(&queue->untold))
+		list_push_back(&queue->verbs->untold, &queue->untold);
 }
 
 /* ---- Names ---------------------------------------------------------------------------------------------- */
@@ -232,7 +245,9 @@ static int pair_begin(struct nic_verbs *verbs, struct ibv_qp *pair)
 				   (verbs->nic.limits.can & NIC_CAN_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0),
 	};
 
-	return pair_modify(verbs, pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return pair_modify(verbs, pair, &attr,
+			   IBV_QP_STATE | IBV_QP_ACCESS_FLAGS |
+				   (verbs->port.kind == PORT_IWARP ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT));
 }
 
 /* It takes what the peer sends, */
@@ -293,6 +308,7 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	queue->verbs = verbs;
 	queue->number = number;
 	list_init(&queue->node);
+	list_init(&queue->untold);
 	queue->pair = pair_new(verbs, nic->limits.inline_max, queue);
 	if (!queue->pair || pair_begin(verbs, queue->pair) != 0) {
 		error = errno == ENOMEM ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM;
@@ -307,13 +323,20 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 		free(queue);
 		return THOLE_ERR_AGAIN;
 	}
+	error = verbs->iwarp ? iwarp_link_new(verbs->iwarp, queue->pair_number, queue, &queue->link, name_p) : 0;
+	if (error) {
+		pair_destroy(verbs, queue->pair);
+		free(queue);
+		return error;
+	}
 	if (getrandom(&queue->own_sequence, sizeof(queue->own_sequence), 0) != sizeof(queue->own_sequence))
 		queue->own_sequence = queue->pair_number;
 	queue->own_sequence &= 0xffffff;
 	queue->next = *queue_bucket(verbs, queue->pair_number);
 	*queue_bucket(verbs, queue->pair_number) = queue;
 	verbs->queues++;
-	name_store(queue, name_p);
+	if (!queue->link)
+		name_store(queue, name_p);
 	*queue_p = queue;
 	return 0;
 }
@@ -322,6 +345,10 @@ static int nic_verbs_queue_connect(struct nic_queue *queue, const struct nic_nam
 {
 	const struct port *port = &queue->verbs->port;
 
+	if (queue->link) {
+		queue->state = QUEUE_CONNECTING;
+		return iwarp_link_connect(queue->link, peer);
+	}
 	if (!name_is_reachable(port, peer))
 		return error_set(THOLE_ERR_ADDRESS, "the adapter %s and the peer's are of different kinds or networks",
 				 port->device);
@@ -342,8 +369,11 @@ static void nic_verbs_queue_stop(struct nic_queue *queue)
 	if (queue->state >= QUEUE_STOPPING)
 		return;
 	queue->last_receive = queue->state == QUEUE_NEW; /* it never took one */
+	list_remove(&queue->untold);
 	/* if it fails the device is gone, or the pair: either way it ends */
 	(void)pair_modify(queue->verbs, queue->pair, &attr, IBV_QP_STATE);
+	if (queue->link)
+		iwarp_link_stop(queue->link);
 	queue->state = QUEUE_STOPPING;
 	queue->stop_ns = clock_now_ns();
 	list_push_back(&queue->verbs->stopping, &queue->node);
@@ -408,6 +438,9 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 	work_remote(work, &wr);
 	if (work->flags & NIC_POST_INLINE)
 		wr.send_flags |= IBV_SEND_INLINE;
+	/* siw tells of what was posted behind a read before the read is done, unless it waits for that */
+	if (queue->link && queue->verbs->port.software && work->operation != NIC_READ)
+		wr.send_flags |= IBV_SEND_FENCE;
 	if (!silent || queue->unreported + 1 == REPORT_EACH || queue->unreported + 1 >= limits->works / 2)
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	error = queue->pair->context->ops.post_send(queue->pair, &wr, &bad);
@@ -506,11 +539,13 @@ static void sent(struct nic_verbs *verbs, const struct ibv_wc *wc)
 
 static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 {
-	const struct nic_queue *queue = queue_find(verbs, wc->qp_num);
+	struct nic_queue *queue = queue_find(verbs, wc->qp_num);
 	uint32_t index = (uint32_t)wc->wr_id;
 	bool good = wc->status == IBV_WC_SUCCESS;
 	enum nic_operation operation = NIC_RECEIVE;
 
+	if (good && queue && queue->state == QUEUE_CONNECTING)
+		queue->state = QUEUE_CONNECTED; /* who may speak first has */
 	verbs->receive_free[verbs->receive_free_count++] = index;
 	if (good && wc->wc_flags & IBV_WC_WITH_IMM)
 		operation = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? NIC_RECEIVE_IMM : NIC_RECEIVE_WORD;
@@ -550,15 +585,18 @@ static void event_of_pair(const struct ibv_async_event *event)
 		return;
 	if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
 		queue->last_receive = true;
-	else if (queue->state == QUEUE_CONNECTED)
-		queue->state = QUEUE_BROKEN;
+	else if (queue->state == QUEUE_CONNECTED || queue->state == QUEUE_CONNECTING)
+		queue_tell(queue, QUEUE_BROKEN);
 }
 
 /* Who told peers of an address that the port has no more has them told of the new one, by new queues. */
 static void address_renew(struct nic_verbs *verbs)
 {
-	if (port_renew(verbs->verbs, verbs->context, &verbs->port))
-		event_push(verbs, NIC_EVENT_LOST);
+	if (!port_renew(verbs->verbs, verbs->context, &verbs->port))
+		return;
+	if (verbs->iwarp)
+		(void)iwarp_move(verbs->iwarp, verbs->port.gid); /* else there are no new queues */
+	event_push(verbs, NIC_EVENT_LOST);
 }
 
 static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *event)
@@ -598,10 +636,30 @@ static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *ev
 	}
 }
 
+/* What has happened to links. */
+static void links_read(struct nic_verbs *verbs)
+{
+	enum iwarp_news news;
+	void *owner;
+
+	while ((news = iwarp_next(verbs->iwarp, &owner)) != IWARP_NOTHING) {
+		struct nic_queue *queue = owner;
+
+		if (news == IWARP_GONE)
+			nic_verbs_lose(verbs);
+		else if (news == IWARP_BROKEN && queue->state < QUEUE_BROKEN)
+			queue_tell(queue, QUEUE_BROKEN);
+		else if (news == IWARP_CONNECTED && queue->state == QUEUE_CONNECTING)
+			queue_tell(queue, QUEUE_CONNECTED);
+	}
+}
+
 static void events_read(struct nic_verbs *verbs)
 {
 	struct ibv_async_event event;
 
+	if (verbs->iwarp)
+		links_read(verbs);
 	while (verbs->verbs->get_async_event(verbs->context, &event) == 0) {
 		event_take(verbs, &event);
 		verbs->verbs->ack_async_event(&event);
@@ -628,9 +686,29 @@ static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
 {
 	uint64_t waited_ns = now_ns - queue->stop_ns;
 
-	if (queue->verbs->gone || waited_ns > FLUSH_NS)
+	if (queue->verbs->gone)
+		return true;
+	if (queue->link && !iwarp_link_is_over(queue->link) && waited_ns < LINK_S * UINT64_C(1000000000))
+		return false;
+	if (waited_ns > FLUSH_NS)
 		return true;
 	return queue->posted == queue->ended && (queue->last_receive || waited_ns > STOP_NS);
+}
+
+/* What links and events have said of queues, once all that has come by these is told. */
+static void queues_tell(struct nic_verbs *verbs)
+{
+	struct list_node *node;
+
+	while (verbs->to < verbs->ready + BATCH && (node = list_first(&verbs->untold))) {
+		const struct nic_queue *queue = container_of(node, struct nic_queue, untold);
+		bool broken = queue->state != QUEUE_CONNECTED;
+
+		list_remove(node);
+		*verbs->to++ = (struct nic_completion){.operation = broken ? NIC_BROKEN : NIC_CONNECTED,
+						       .status = broken ? THOLE_ERR_PEER : 0,
+						       .queue = queue->number};
+	}
 }
 
 /* The completion queue is empty: go on with the first queue that stops. Its last completions need room for all of its
@@ -643,6 +721,8 @@ static void queue_end(struct nic_verbs *verbs)
 		events_read(verbs);
 		if (!queue_is_flushed(queue, clock_now_ns()))
 			return;
+		iwarp_link_free(queue->link); /* it holds the pair */
+		queue->link = NULL;
 		if (!pair_destroy(verbs, queue->pair))
 			nic_verbs_lose(verbs); /* in the error state, as far as one can tell */
 		queue->pair = NULL;
@@ -657,6 +737,13 @@ static void queue_end(struct nic_verbs *verbs)
 	*verbs->to++ = (struct nic_completion){.operation = NIC_STOPPED, .queue = queue->number};
 }
 
+/* Whether there is more to look at than completions. */
+static bool nic_verbs_is_due(const struct nic_verbs *verbs)
+{
+	return !list_empty(&verbs->stopping) || !list_empty(&verbs->untold) ||
+	       (verbs->iwarp && iwarp_is_due(verbs->iwarp));
+}
+
 static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
 {
 	struct nic_verbs *verbs = nic_verbs_of(nic);
@@ -664,10 +751,14 @@ static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completio
 
 	if (verbs->ready_first == verbs->ready_end) {
 		verbs->to = completions;
-		if (completions_take(verbs, max) > 0 || list_empty(&verbs->stopping))
+		if (completions_take(verbs, max) > 0 || !nic_verbs_is_due(verbs))
 			return (unsigned)(verbs->to - completions);
+		if (verbs->iwarp && iwarp_is_due(verbs->iwarp))
+			links_read(verbs);
 		ready_begin(verbs);
-		queue_end(verbs);
+		queues_tell(verbs);
+		if (!list_empty(&verbs->stopping))
+			queue_end(verbs);
 		ready_end(verbs);
 	}
 	n = verbs->ready_end - verbs->ready_first;
@@ -697,7 +788,8 @@ static bool nic_verbs_arm(struct nic *nic)
 		ready_end(verbs);
 	}
 	/* queues that stop are waited for by polling */
-	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping);
+	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping) ||
+	       !list_empty(&verbs->untold);
 }
 
 static uint64_t nic_verbs_now_ns(struct nic *nic)
@@ -742,6 +834,8 @@ static int nic_verbs_register(struct nic *nic, void *base, size_t length, unsign
 	for (size_t i = 0; i < sizeof(rights) / sizeof(*rights); i++)
 		if (access & rights[i].ours)
 			theirs |= rights[i].theirs;
+	if (verbs->port.kind == PORT_IWARP && access & NIC_ACCESS_WRITE)
+		theirs |= IBV_ACCESS_REMOTE_WRITE; /* what a read brings is, for such adapters, written by the peer */
 	region = verbs->verbs->reg_mr(verbs->domain, base, length, theirs);
 	if (!region)
 		return memory_error(nic, length);
@@ -763,6 +857,7 @@ static void nic_verbs_close(struct nic *nic)
 	const struct ibverbs *library = verbs->verbs;
 
 	forked_remove(&verbs->forked);
+	iwarp_close(verbs->iwarp);
 	if (verbs->receives)
 		library->destroy_srq(verbs->receives);
 	if (verbs->completions)
@@ -818,7 +913,7 @@ static struct ibv_context *nic_verbs_device(const struct ibverbs *library, const
 /* What tells of completions and events, as one descriptor. */
 static int nic_verbs_watch(struct nic_verbs *verbs)
 {
-	int fds[] = {verbs->channel->fd, verbs->context->async_fd};
+	int fds[] = {verbs->channel->fd, verbs->context->async_fd, verbs->iwarp ? iwarp_fd(verbs->iwarp) : -1};
 
 	verbs->nic.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (verbs->nic.fd < 0)
@@ -826,13 +921,15 @@ static int nic_verbs_watch(struct nic_verbs *verbs)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
 		struct epoll_event event = {.events = EPOLLIN};
 
+		verbs->fds[1 + i] = fds[i];
+		if (fds[i] < 0)
+			continue;
 		if (fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK) != 0 ||
 		    epoll_ctl(verbs->nic.fd, EPOLL_CTL_ADD, fds[i], &event) != 0)
 			return -1;
-		verbs->fds[1 + i] = fds[i];
 	}
 	verbs->fds[0] = verbs->nic.fd;
-	verbs->fds[3] = verbs->context->cmd_fd;
+	verbs->fds[4] = verbs->context->cmd_fd;
 	forked_add(&verbs->forked, verbs->fds, FDS);
 	return 0;
 }
@@ -885,6 +982,16 @@ static int receives_room(struct nic_verbs *verbs)
 	return 0;
 }
 
+static int nic_verbs_iwarp(struct nic_verbs *verbs)
+{
+	const struct port *port = &verbs->port;
+	struct iwarp_setup setup = {.device = verbs->nic.device, .reads = (uint8_t)port->limits.reads,
+				    .peer_reads = port->reads};
+
+	memcpy(setup.address, port->gid, sizeof(setup.address));
+	return iwarp_open(&setup, &verbs->iwarp);
+}
+
 int nic_verbs_open(const struct port *port, struct nic **nic_p)
 {
 	const struct ibverbs *library = ibverbs_load();
@@ -902,6 +1009,12 @@ int nic_verbs_open(const struct port *port, struct nic **nic_p)
 	memcpy(verbs->nic.device, port->device, sizeof(verbs->nic.device));
 	verbs->nic.fd = -1;
 	list_init(&verbs->stopping);
+	list_init(&verbs->untold);
+	error = port->kind == PORT_IWARP ? nic_verbs_iwarp(verbs) : 0;
+	if (error) {
+		nic_verbs_close(&verbs->nic);
+		return error;
+	}
 	verbs->context = nic_verbs_device(library, port->device);
 	if (verbs->context && nic_verbs_queues(verbs) == 0 && nic_verbs_try(verbs) == 0 && receives_room(verbs) == 0) {
 		*nic_p = &verbs->nic;

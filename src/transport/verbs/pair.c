@@ -11,8 +11,9 @@
  * Both sides do the same, whoever begins: make a queue, and say hello with its name, its number (round), and that of
  * the peer's that it is connected to (mate). Who hears of a queue that is newer than the one that his own is connected
  * to stops his own, and makes a new one for it; a queue that is connected to none is connected to the newest, unless
- * that one has another mate. It is open when the peer says that it is the mate of its queue, or anything comes by it.
- * Hellos are said again until then. So it does not matter which of them are lost, doubled or late.
+ * that one has another mate. It is open when the peer says that it is the mate of its queue, or anything comes by it;
+ * of an adapter that connects later (NIC_LATE), when it says that it has, or anything comes. Hellos are said again
+ * until then. So it does not matter which of them are lost, doubled or late.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,7 @@ void pair_alive(struct pair *pair)
 		list_push_back(&card->list, &pair->node);
 	}
 	pair->alive_ns = card->now_ns;
+	pair->linked = true;
 	if (pair->state == PAIR_ASKING) {
 		pair->state = PAIR_OPEN;
 		pair->open_ns = card->now_ns;
@@ -108,6 +110,12 @@ void pair_alive(struct pair *pair)
 		if (first && pair->peer->connected)
 			card->owner->up->connected(pair->peer, 0);
 	}
+}
+
+void pair_linked(struct pair *pair)
+{
+	if (pair->state == PAIR_ASKING && pair->connected)
+		pair_alive(pair);
 }
 
 enum { ID_SILENT_SHIFT = 48, ID_SILENT = 0xff };
@@ -183,6 +191,7 @@ static void pair_connect(struct pair *pair)
 		return;
 	}
 	pair->connected = true;
+	pair->linked = !(pair->card->nic->limits.can & NIC_LATE);
 	pair->again = true;
 	pair->again_at = 0;
 }
@@ -238,7 +247,7 @@ static void pair_make(struct pair *pair)
 	card->queue_count++;
 	transport_count(card->owner, COUNTER_QUEUES_MADE);
 	pair->state = PAIR_ASKING;
-	pair->connected = false;
+	pair->connected = pair->linked = false;
 	pair->proven = false;
 	pair->wanted = false;
 	pair->works = pair->silent = 0;
@@ -296,8 +305,9 @@ void pair_break(struct pair *pair)
 		return;
 	pair->state = PAIR_STOPPING;
 	pair->say_ns = UINT64_MAX;
-	/* What it was connected to is of no use any more, and the peer has to know. */
-	if (pair->connected)
+	/* What it was connected to is of no use any more, and the peer has to know. What it only was to be connected to
+	 * is as it was. */
+	if (pair->connected && pair->linked)
 		pair->theirs.name.length = 0;
 	calls_of(pair)->queue_stop(pair->queue);
 }
@@ -395,7 +405,7 @@ static void pair_heard_queue(struct pair *pair, const struct hello *hello)
 	pair_connect(pair);
 	if (pair->state != PAIR_ASKING && pair->state != PAIR_OPEN)
 		return;
-	if (hello->mate == pair->round)
+	if (hello->mate == pair->round && pair->linked)
 		pair_alive(pair);
 	if (hello->flags & HELLO_ASKING)
 		pair_say(pair, 0);

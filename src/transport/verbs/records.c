@@ -60,13 +60,18 @@ static bool share_is_used(uint64_t records, uint64_t share)
 	return records + (share < 8 ? 1 : share / 4) >= share;
 }
 
+/* The first record that is not known to be handled; there is one. */
+static uint64_t records_first(const struct pair *pair)
+{
+	return container_of(list_first(&pair->sent), struct send_slot, node)->number;
+}
+
 /* Whether to have the peer say at once what it has handled: slots are few, all that it was asked for is told of, and it
  * does not say so by itself. */
 static bool slot_asks(const struct pair *pair, const struct send_slot *slot)
 {
 	const struct card *card = pair->card;
-	const struct list_node *node = list_first(&pair->sent);
-	uint64_t first = node ? container_of(node, struct send_slot, node)->number : slot->number;
+	uint64_t first = list_empty(&pair->sent) ? slot->number : records_first(pair);
 
 	return card->free_slot_count < card->setup.slots / 4 && first >= pair->asked &&
 	       !share_is_used(slot->number - first, pair->granted - first);
@@ -350,7 +355,7 @@ void records_hasten(struct pair *pair)
 	if (pair->owed_ns != UINT64_MAX)
 		records_owe(pair, pair->card->now_ns);
 	if (!list_empty(&pair->sent) && pair->asked < pair->next && pair->state == PAIR_OPEN && !pair->again &&
-	    pair_has_room(pair)) {
+	    pair_has_room(pair) && records_first(pair) >= pair->asked) {
 		pair->asked = pair->next;
 		note_post(pair, HEAD_SOON);
 	}
