@@ -21,6 +21,7 @@ class Fault(NamedTuple):
 
 
 ANSWER = "src/transport/datagram/answer.c"
+IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
 UDP_HOLD = "src/transport/datagram/udp_hold.c"
 BLOCK = "src/transport/datagram/block.c"
@@ -2787,6 +2788,84 @@ FAULTS = [
         "src/transport/verbs/nic_verbs.c",
         "NIC_RECEIVE_IMM : NIC_RECEIVE_WORD;",
         "NIC_RECEIVE_IMM : NIC_RECEIVE;",
+    ),
+    Fault(
+        "a request by a token that is not ours is taken",
+        IWARP,
+        "\t\tif (token_is(link->token, token) && link->state",
+        "\t\tif (link->state",
+    ),
+    Fault(
+        "who is refused stays",
+        IWARP,
+        "\t\tiwarp->cm->reject(id, NULL, 0);\n\t\tiwarp->cm->destroy_id(id);\n",
+        "\t\tiwarp->cm->reject(id, NULL, 0);\n",
+    ),
+    Fault(
+        "a request waits for a queue of which another waits already",
+        IWARP,
+        " && link->state <= LINK_EXPECTING && !link->id && !link->stopped",
+        " && link->state <= LINK_EXPECTING && !link->stopped",
+    ),
+    Fault(
+        "whoever has asked is connected to, whoever the peer is",
+        IWARP,
+        "\tif (link->asked && (order < 0 || memcmp(link->peer, peer->bytes + NAME_AT_TOKEN, TOKEN) != 0))\n",
+        "\tif (link->asked && order < 0)\n",
+    ),
+    Fault(
+        "who was asked is told to speak first, too",
+        IWARP,
+        "\t\treturn asking && !link->stopped ?",
+        "\t\treturn !link->stopped ?",
+    ),
+    Fault(
+        "a link is of whichever adapter its address leads to",
+        IWARP,
+        "\t\treturn id_is_ours(iwarp, link->id) && iwarp",
+        "\t\treturn iwarp",
+    ),
+    Fault(
+        "strangers are looked at for as long as they come",
+        IWARP,
+        "i < EVENTS_AT_ONCE && iwarp->cm->get",
+        "iwarp->cm->get",
+    ),
+    Fault(
+        "a pair is destroyed while the kernel is at its link",
+        "src/transport/verbs/nic_verbs.c",
+        "\tif (queue->link && !iwarp_link_is_over(queue->link) && waited",
+        "\tif (queue->link && 0 && waited",
+    ),
+    Fault(
+        "what a read brings may not be written by an iWARP peer",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\ttheirs |= IBV_ACCESS_REMOTE_WRITE; /* what",
+        "\t\ttheirs |= 0; /* what",
+    ),
+    Fault(
+        "siw is trusted to tell of works in order",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tif (!posted->done && !over)\n\t\t\treturn;\n",
+        "",
+    ),
+    Fault(
+        "a pair that fails by itself is not told of",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tqueue_tell(queue, QUEUE_BROKEN);\n}\n\n/* Who told",
+        "\t\tqueue->state = QUEUE_BROKEN;\n}\n\n/* Who told",
+    ),
+    Fault(
+        "a queue is open before it is linked",
+        "src/transport/verbs/pair.c",
+        "\tif (hello->mate == pair->round && pair->linked)",
+        "\tif (hello->mate == pair->round)",
+    ),
+    Fault(
+        "what was granted may find no receive, though none waits for one",
+        "src/transport/verbs/card.c",
+        "\tif (!card_waits(card))\n\t\treturn (setup",
+        "\tif (0)\n\t\treturn (setup",
     ),
 ]
 

@@ -5,7 +5,8 @@
  *
  * A completion that says of an error has no valid opcode. So each queue keeps what was posted to it in a ring, in
  * order, and a completion's wr_id says which entry it is; receives have a table of their own, and RECEIVE_MARK in
- * wr_id. Works of a queue end in order: an entry that is done says so for the silent ones before it.
+ * wr_id. Works of a queue end in order: an entry that is done says so for the silent ones before it. What siw tells of
+ * before a read in front of it is done waits for that.
  *
  * A queue ends in three steps, all but the first in poll: the pair goes to the error state, which flushes what was
  * posted; when all that has come, and the adapter has said that it takes no more receives (or has had STOP_NS for
@@ -62,19 +63,23 @@ struct posted {
 	uint64_t id;
 	uint8_t operation;
 	bool silent;
+	bool done;                  /* the adapter has told of it */
+	int32_t status;             /* then */
 };
 
 struct nic_queue {
 	struct nic_verbs *verbs;
 	struct nic_queue *next;     /* of its bucket */
 	struct list_node node;      /* while it is stopping */
-	struct list_node untold;    /* while NIC_CONNECTED or NIC_BROKEN is to be reported, as its state is */
+	struct list_node untold;    /* while there is something to be reported: */
+	bool news;                  /* NIC_CONNECTED or NIC_BROKEN, as its state is, behind works that are done */
 	struct ibv_qp *pair;        /* NULL: destroyed */
 	struct iwarp_link *link;    /* NULL: it is no iWARP adapter's */
 	uint32_t pair_number;
 	uint32_t number;            /* the owner's */
 	uint32_t own_sequence;      /* of our first packet */
 	uint32_t posted, ended;     /* works; the ring's places are these modulo its size */
+	uint32_t told;              /* the adapter has told of the one before this, and of none behind it */
 	uint32_t unreported;        /* silent works since the last one that will be reported */
 	uint64_t stop_ns;           /* when it began to stop */
 	uint8_t state;              /* enum queue_state */
@@ -98,7 +103,8 @@ struct nic_verbs {
 	uint64_t *receive_ids;      /* limits.receives of them */
 	uint32_t *receive_free;
 	uint32_t receive_free_count;
-	struct nic_completion *to;  /* where the next completion goes */
+	struct nic_completion *to;  /* where the next completion goes, */
+	struct nic_completion *to_end; /* before this */
 	/* those that nobody has asked for: first..end */
 	struct nic_completion ready[2 * BATCH];
 	unsigned ready_first, ready_end;
@@ -137,6 +143,7 @@ static void nic_verbs_lose(struct nic_verbs *verbs)
 static void queue_tell(struct nic_queue *queue, enum queue_state state)
 {
 	queue->state = (uint8_t)state;
+	queue->news = true;
 	if (list_empty(&queue->untold))
 		list_push_back(&queue->verbs->untold, &queue->untold);
 }
@@ -370,6 +377,7 @@ static void nic_verbs_queue_stop(struct nic_queue *queue)
 		return;
 	queue->last_receive = queue->state == QUEUE_NEW; /* it never took one */
 	list_remove(&queue->untold);
+	queue->news = false;
 	/* if it fails the device is gone, or the pair: either way it ends */
 	(void)pair_modify(queue->verbs, queue->pair, &attr, IBV_QP_STATE);
 	if (queue->link)
@@ -387,6 +395,7 @@ static void nic_verbs_queue_free(struct nic_queue *queue)
 	while (*place != queue)
 		place = &(*place)->next;
 	*place = queue->next;
+	list_remove(&queue->untold);
 	verbs->queues--;
 	free(queue);
 }
@@ -438,15 +447,12 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 	work_remote(work, &wr);
 	if (work->flags & NIC_POST_INLINE)
 		wr.send_flags |= IBV_SEND_INLINE;
-	/* siw tells of what was posted behind a read before the read is done, unless it waits for that */
-	if (queue->link && queue->verbs->port.software && work->operation != NIC_READ)
-		wr.send_flags |= IBV_SEND_FENCE;
 	if (!silent || queue->unreported + 1 == REPORT_EACH || queue->unreported + 1 >= limits->works / 2)
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	error = queue->pair->context->ops.post_send(queue->pair, &wr, &bad);
 	if (error)
 		return error == ENOMEM ? THOLE_ERR_AGAIN : THOLE_ERR_SYSTEM;
-	*posted = (struct posted){work->id, work->operation, silent};
+	*posted = (struct posted){.id = work->id, .operation = work->operation, .silent = silent};
 	queue->posted++;
 	queue->unreported = wr.send_flags & IBV_SEND_SIGNALED ? 0 : queue->unreported + 1;
 	return 0;
@@ -505,6 +511,7 @@ static void ready_begin(struct nic_verbs *verbs)
 {
 	verbs->ready_first = 0;
 	verbs->to = verbs->ready;
+	verbs->to_end = verbs->ready + BATCH;
 }
 
 static void ready_end(struct nic_verbs *verbs)
@@ -512,15 +519,32 @@ static void ready_end(struct nic_verbs *verbs)
 	verbs->ready_end = (unsigned)(verbs->to - verbs->ready);
 }
 
-/* The oldest work of a queue has ended. */
-static void work_end(struct nic_queue *queue, int status)
+static struct posted *work_at(struct nic_queue *queue, uint32_t number)
 {
-	const struct posted *posted = &queue->ring[queue->ended++ % queue->verbs->nic.limits.works];
+	return &queue->ring[number % queue->verbs->nic.limits.works];
+}
 
-	if (posted->silent && status == 0)
-		return;
-	*queue->verbs->to++ = (struct nic_completion){.operation = posted->operation, .status = status,
-						      .queue = queue->number, .id = posted->id};
+/* The oldest works of a queue that have ended, as far as there is room: the rest is told later. */
+static void works_end(struct nic_queue *queue)
+{
+	struct nic_verbs *verbs = queue->verbs;
+
+	for (; queue->ended != queue->posted; queue->ended++) {
+		const struct posted *posted = work_at(queue, queue->ended);
+		bool over = posted->silent && (int32_t)(queue->told - queue->ended) > 0;
+
+		if (!posted->done && !over)
+			return;
+		if (posted->silent && posted->status == 0)
+			continue;
+		if (verbs->to == verbs->to_end) {
+			if (list_empty(&queue->untold))
+				list_push_back(&verbs->untold, &queue->untold);
+			return;
+		}
+		*verbs->to++ = (struct nic_completion){.operation = posted->operation, .status = posted->status,
+						       .queue = queue->number, .id = posted->id};
+	}
 }
 
 static void sent(struct nic_verbs *verbs, const struct ibv_wc *wc)
@@ -530,9 +554,11 @@ static void sent(struct nic_verbs *verbs, const struct ibv_wc *wc)
 
 	if (!queue || number - queue->ended >= queue->posted - queue->ended)
 		return; /* of a pair that was destroyed */
-	while (queue->ended != number) /* silent: else each had a completion of its own */
-		work_end(queue, 0);
-	work_end(queue, status_of(wc->status));
+	work_at(queue, number)->done = true;
+	work_at(queue, number)->status = status_of(wc->status);
+	if ((int32_t)(number + 1 - queue->told) > 0)
+		queue->told = number + 1;
+	works_end(queue);
 	if (wc->status != IBV_WC_SUCCESS && queue->state == QUEUE_CONNECTED)
 		queue->state = QUEUE_BROKEN;
 }
@@ -557,14 +583,15 @@ static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 					       .id = verbs->receive_ids[index]};
 }
 
-/* Take at most so many from the library, of which each may end several silent works, but reports one. Returns how
- * many. */
+/* Take at most so many from the library, for which there is room. Returns how many. */
 static unsigned completions_take(struct nic_verbs *verbs, unsigned max)
 {
+	struct nic_completion *end = verbs->to + max;
 	struct ibv_wc wc[BATCH];
 	int n = verbs->completions->context->ops.poll_cq(verbs->completions, (int)(max < BATCH ? max : BATCH), wc);
 
 	for (int i = 0; i < n; i++) {
+		verbs->to_end = end - (n - 1 - i); /* each of those behind it has room for its own */
 		if (wc[i].wr_id & RECEIVE_MARK)
 			received(verbs, &wc[i]);
 		else
@@ -695,16 +722,25 @@ static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
 	return queue->posted == queue->ended && (queue->last_receive || waited_ns > STOP_NS);
 }
 
-/* What links and events have said of queues, once all that has come by these is told. */
+/* Works that could not be told of; then what links and events have said of queues, once all that has come by these is
+ * told. */
 static void queues_tell(struct nic_verbs *verbs)
 {
 	struct list_node *node;
 
-	while (verbs->to < verbs->ready + BATCH && (node = list_first(&verbs->untold))) {
-		const struct nic_queue *queue = container_of(node, struct nic_queue, untold);
+	while (verbs->to < verbs->to_end && (node = list_first(&verbs->untold))) {
+		struct nic_queue *queue = container_of(node, struct nic_queue, untold);
 		bool broken = queue->state != QUEUE_CONNECTED;
 
 		list_remove(node);
+		works_end(queue);
+		if (!list_empty(node) || !queue->news)
+			continue;
+		if (verbs->to == verbs->to_end) {
+			list_push_back(&verbs->untold, node);
+			return;
+		}
+		queue->news = false;
 		*verbs->to++ = (struct nic_completion){.operation = broken ? NIC_BROKEN : NIC_CONNECTED,
 						       .status = broken ? THOLE_ERR_PEER : 0,
 						       .queue = queue->number};
@@ -717,6 +753,7 @@ static void queue_end(struct nic_verbs *verbs)
 {
 	struct nic_queue *queue = container_of(list_first(&verbs->stopping), struct nic_queue, node);
 
+	works_end(queue);
 	if (queue->pair) {
 		events_read(verbs);
 		if (!queue_is_flushed(queue, clock_now_ns()))
@@ -728,8 +765,14 @@ static void queue_end(struct nic_verbs *verbs)
 		queue->pair = NULL;
 		return; /* what it has left in the completion queue comes first */
 	}
-	while (queue->ended != queue->posted && verbs->to < verbs->ready + BATCH)
-		work_end(queue, THOLE_ERR_CANCELED);
+	for (uint32_t i = queue->ended; i != queue->posted; i++) {
+		struct posted *posted = work_at(queue, i);
+
+		if (!posted->done)
+			posted->status = THOLE_ERR_CANCELED;
+		posted->done = true;
+	}
+	works_end(queue);
 	if (queue->ended != queue->posted)
 		return;
 	list_remove(&queue->node);

@@ -94,6 +94,11 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 	 * least (rxe_odp_mr_copy). */
 	port_page(port, !port->software);
 	port->reads = (uint8_t)least(READS_MAX, (uint64_t)device->max_qp_rd_atom);
+	/* siw lets a read that waits for others hold up its answers to the peer's, who may wait for these */
+	if (iwarp && port->software) {
+		port->limits.reads = least(WORKS_MAX, (uint64_t)device->max_qp_init_rd_atom);
+		port->reads = (uint8_t)least(WORKS_MAX, (uint64_t)device->max_qp_rd_atom);
+	}
 }
 
 /* An IP address as a GID is one; false: it is none. */
