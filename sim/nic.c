@@ -70,7 +70,7 @@ struct sim_watch {
 
 enum {
 	KEY_BITS = 16,
-	LINK_TIMEOUTS = 10, /* a queue that is to be connected waits so many times longer than one that is */
+	TIE_TIMEOUTS = 10, /* a queue that is to be connected waits so many times longer than one that is */
 };
 
 static uint64_t nic_time(const struct sim_nic *nic)
@@ -504,16 +504,16 @@ static bool work_step(struct sim_queue *queue, struct sim_queue *target, struct 
 }
 
 /* Whether who is asked may answer yet. */
-static bool queue_link_waits(const struct sim_queue *queue, uint64_t now_ns)
+static bool queue_tie_waits(const struct sim_queue *queue, uint64_t now_ns)
 {
 	const struct sim_queue *peer = queue->fabric->queues[queue->peer];
 
-	return now_ns - queue->since_ns < LINK_TIMEOUTS * queue->fabric->model->timeout_ns && peer && peer->nic &&
+	return now_ns - queue->since_ns < TIE_TIMEOUTS * queue->fabric->model->timeout_ns && peer && peer->nic &&
 	       (peer->state == QUEUE_NEW || queue->nic->down || peer->nic->down);
 }
 
 /* Ask the other end, which may not be there yet, or not any more. */
-static void queue_link(struct sim_queue *queue, uint64_t now_ns)
+static void queue_tie(struct sim_queue *queue, uint64_t now_ns)
 {
 	const struct nic_model *model = queue->fabric->model;
 	struct nic_completion told = {.operation = NIC_CONNECTED};
@@ -522,7 +522,7 @@ static void queue_link(struct sim_queue *queue, uint64_t now_ns)
 	if (peer) {
 		queue->state = peer->state = QUEUE_CONNECTED;
 		peer->mute = true;
-	} else if (queue_link_waits(queue, now_ns)) {
+	} else if (queue_tie_waits(queue, now_ns)) {
 		world_set(queue->fabric->world, &queue->event, now_ns + model->retry_ns);
 		return;
 	} else {
@@ -541,7 +541,7 @@ static void queue_run(struct world *world, struct event *event)
 	uint64_t now_ns = world->now_ns;
 
 	if (queue->state == QUEUE_CONNECTING)
-		queue_link(queue, now_ns);
+		queue_tie(queue, now_ns);
 	if (!work)
 		return;
 	if (!target) {

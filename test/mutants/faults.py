@@ -2792,8 +2792,8 @@ FAULTS = [
     Fault(
         "a request by a token that is not ours is taken",
         IWARP,
-        "\t\tif (token_is(link->token, token) && link->state",
-        "\t\tif (link->state",
+        "\t\tif (token_is(tie->token, token) && tie->state",
+        "\t\tif (tie->state",
     ),
     Fault(
         "who is refused stays",
@@ -2804,25 +2804,25 @@ FAULTS = [
     Fault(
         "a request waits for a queue of which another waits already",
         IWARP,
-        " && link->state <= LINK_EXPECTING && !link->id && !link->stopped",
-        " && link->state <= LINK_EXPECTING && !link->stopped",
+        " && tie->state <= TIE_EXPECTING && !tie->id && !tie->stopped",
+        " && tie->state <= TIE_EXPECTING && !tie->stopped",
     ),
     Fault(
         "whoever has asked is connected to, whoever the peer is",
         IWARP,
-        "\tif (link->asked && (order < 0 || memcmp(link->peer, peer->bytes + NAME_AT_TOKEN, TOKEN) != 0))\n",
-        "\tif (link->asked && order < 0)\n",
+        "\tif (tie->asked && (order < 0 || memcmp(tie->peer, peer->bytes + NAME_AT_TOKEN, TOKEN) != 0))\n",
+        "\tif (tie->asked && order < 0)\n",
     ),
     Fault(
         "who was asked is told to speak first, too",
         IWARP,
-        "\t\treturn asking && !link->stopped ?",
-        "\t\treturn !link->stopped ?",
+        "\t\treturn asking && !tie->stopped ?",
+        "\t\treturn !tie->stopped ?",
     ),
     Fault(
-        "a link is of whichever adapter its address leads to",
+        "a tie is of whichever adapter its address leads to",
         IWARP,
-        "\t\treturn id_is_ours(iwarp, link->id) && iwarp",
+        "\t\treturn id_is_ours(iwarp, tie->id) && iwarp",
         "\t\treturn iwarp",
     ),
     Fault(
@@ -2832,10 +2832,10 @@ FAULTS = [
         "iwarp->cm->get",
     ),
     Fault(
-        "a pair is destroyed while the kernel is at its link",
+        "a pair is destroyed while the kernel is at its tie",
         "src/transport/verbs/nic_verbs.c",
-        "\tif (queue->link && !iwarp_link_is_over(queue->link) && waited",
-        "\tif (queue->link && 0 && waited",
+        "\tif (queue->tie && !iwarp_tie_is_over(queue->tie) && waited",
+        "\tif (queue->tie && 0 && waited",
     ),
     Fault(
         "what a read brings may not be written by an iWARP peer",
@@ -2856,9 +2856,9 @@ FAULTS = [
         "\t\tqueue->state = QUEUE_BROKEN;\n}\n\n/* Who told",
     ),
     Fault(
-        "a queue is open before it is linked",
+        "a queue is open before it is tied",
         "src/transport/verbs/pair.c",
-        "\tif (hello->mate == pair->round && pair->linked)",
+        "\tif (hello->mate == pair->round && pair->tied)",
         "\tif (hello->mate == pair->round)",
     ),
     Fault(

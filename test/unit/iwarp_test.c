@@ -29,7 +29,7 @@ void *__wrap_dlsym(void *handle, const char *name)
 static struct ibv_device devices[2] = {{.name = "fake0"}, {.name = "fake1"}};
 static struct ibv_context contexts[2] = {{.device = &devices[0]}, {.device = &devices[1]}};
 static struct iwarp *iwarp;
-static struct iwarp_link *tie;
+static struct iwarp_tie *tie;
 static struct nic_name name, peer;
 static int owner;
 static const uint8_t address[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1};
@@ -48,7 +48,7 @@ static int begin(void **state)
 	memset(&cm, 0, sizeof(cm));
 	cm.found = &contexts[0];
 	assert_int_equal(open_one(), 0);
-	assert_int_equal(iwarp_link_new(iwarp, 77, &owner, &tie, &name), 0);
+	assert_int_equal(iwarp_tie_new(iwarp, 77, &owner, &tie, &name), 0);
 	peer = name;
 	return 0;
 }
@@ -56,7 +56,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
-	iwarp_link_free(tie);
+	iwarp_tie_free(tie);
 	iwarp_close(iwarp);
 	assert_int_equal(cm.ids, 0);
 	assert_int_equal(cm.channel.fd, -1);
@@ -90,7 +90,7 @@ static enum iwarp_news next(void)
 static void ask(void)
 {
 	peer_is(true);
-	assert_int_equal(iwarp_link_connect(tie, &peer), 0);
+	assert_int_equal(iwarp_tie_connect(tie, &peer), 0);
 	cm_say(RDMA_CM_EVENT_ADDR_RESOLVED, cm.id);
 	cm_say(RDMA_CM_EVENT_ROUTE_RESOLVED, cm.id);
 	assert_int_equal(next(), IWARP_NOTHING);
@@ -131,7 +131,7 @@ static void test_answers(void **state)
 
 	(void)state;
 	peer_is(false);
-	assert_int_equal(iwarp_link_connect(tie, &peer), 0);
+	assert_int_equal(iwarp_tie_connect(tie, &peer), 0);
 	assert_int_equal(cm.resolves, 0);
 	assert_true(iwarp_is_due(iwarp));
 	request_set(request, &name, &peer);
@@ -141,10 +141,10 @@ static void test_answers(void **state)
 	assert_int_equal(cm.param.qp_num, 77);
 	assert_int_equal(cm.param.initiator_depth, 16);
 	assert_int_equal(cm.param.responder_resources, 3);
-	assert_false(iwarp_link_is_over(tie));
+	assert_false(iwarp_tie_is_over(tie));
 	cm_say(RDMA_CM_EVENT_ESTABLISHED, cm.id);
 	assert_int_equal(next(), IWARP_NOTHING);
-	assert_true(iwarp_link_is_over(tie));
+	assert_true(iwarp_tie_is_over(tie));
 	assert_false(iwarp_is_due(iwarp));
 }
 
@@ -203,7 +203,7 @@ static void test_early(void **state)
 	cm_ask(other, REQUEST);
 	assert_int_equal(next(), IWARP_NOTHING);
 	assert_int_equal(cm.accepts + cm.rejects, 0);
-	assert_int_equal(iwarp_link_connect(tie, &peer), 0);
+	assert_int_equal(iwarp_tie_connect(tie, &peer), 0);
 	assert_int_equal(cm.accepts, 0);
 	assert_int_equal(cm.rejects, 1);
 	cm_ask(other, REQUEST);
@@ -225,7 +225,7 @@ static void test_early__right(void **state)
 	cm_ask(request, REQUEST);
 	assert_int_equal(next(), IWARP_NOTHING);
 	assert_int_equal(cm.rejects, 0);
-	assert_int_equal(iwarp_link_connect(tie, &peer), 0);
+	assert_int_equal(iwarp_tie_connect(tie, &peer), 0);
 	assert_int_equal(cm.accepts, 1);
 	assert_int_equal(cm.resolves, 0);
 }
@@ -240,19 +240,19 @@ static void test_failures(void **state)
 	(void)state;
 	peer_is(true);
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
-		assert_int_equal(iwarp_link_connect(tie, &peer), 0);
+		assert_int_equal(iwarp_tie_connect(tie, &peer), 0);
 		cm_say(types[i], cm.id);
 		assert_int_equal(next(), IWARP_BROKEN);
 		assert_int_equal(next(), IWARP_NOTHING);
 		assert_false(iwarp_is_due(iwarp));
-		iwarp_link_free(tie);
-		assert_int_equal(iwarp_link_new(iwarp, 77, &owner, &tie, &name), 0);
+		iwarp_tie_free(tie);
+		assert_int_equal(iwarp_tie_new(iwarp, 77, &owner, &tie, &name), 0);
 	}
 	cm.connect_error = ECONNREFUSED;
-	assert_int_equal(iwarp_link_connect(tie, &peer), 0);
+	assert_int_equal(iwarp_tie_connect(tie, &peer), 0);
 	cm_say(RDMA_CM_EVENT_ROUTE_RESOLVED, cm.id);
 	assert_int_equal(next(), IWARP_BROKEN);
-	assert_true(iwarp_link_is_over(tie));
+	assert_true(iwarp_tie_is_over(tie));
 }
 
 static void test_failures__at_once(void **state)
@@ -263,10 +263,10 @@ static void test_failures__at_once(void **state)
 	peer_is(true);
 	foreign = peer;
 	foreign.bytes[1] = 3;
-	assert_int_equal(iwarp_link_connect(tie, &foreign), THOLE_ERR_ADDRESS);
-	assert_int_equal(iwarp_link_connect(tie, &name), THOLE_ERR_ADDRESS); /* itself */
+	assert_int_equal(iwarp_tie_connect(tie, &foreign), THOLE_ERR_ADDRESS);
+	assert_int_equal(iwarp_tie_connect(tie, &name), THOLE_ERR_ADDRESS); /* itself */
 	cm.resolve_error = ENODEV;
-	assert_int_equal(iwarp_link_connect(tie, &peer), THOLE_ERR_SYSTEM);
+	assert_int_equal(iwarp_tie_connect(tie, &peer), THOLE_ERR_SYSTEM);
 	assert_non_null(strstr(thole_detail(), strerror(ENODEV)));
 }
 
@@ -276,7 +276,7 @@ static void test_other_adapter(void **state)
 	(void)state;
 	peer_is(true);
 	cm.found = &contexts[1];
-	assert_int_equal(iwarp_link_connect(tie, &peer), 0);
+	assert_int_equal(iwarp_tie_connect(tie, &peer), 0);
 	cm_say(RDMA_CM_EVENT_ADDR_RESOLVED, cm.id);
 	assert_int_equal(next(), IWARP_BROKEN);
 	assert_int_equal(cm.routes, 0);
@@ -289,14 +289,14 @@ static void test_stop(void **state)
 
 	(void)state;
 	ask();
-	iwarp_link_stop(tie);
-	assert_false(iwarp_link_is_over(tie));
+	iwarp_tie_stop(tie);
+	assert_false(iwarp_tie_is_over(tie));
 	cm_say(RDMA_CM_EVENT_ESTABLISHED, cm.id);
 	assert_int_equal(next(), IWARP_NOTHING);
-	assert_true(iwarp_link_is_over(tie));
-	iwarp_link_free(tie);
+	assert_true(iwarp_tie_is_over(tie));
+	iwarp_tie_free(tie);
 	assert_int_equal(cm.ids, before);
-	assert_int_equal(iwarp_link_new(iwarp, 77, &owner, &tie, &name), 0);
+	assert_int_equal(iwarp_tie_new(iwarp, 77, &owner, &tie, &name), 0);
 }
 
 static void test_stop__early(void **state)
@@ -308,10 +308,10 @@ static void test_stop__early(void **state)
 	request_set(request, &name, &peer);
 	cm_ask(request, REQUEST);
 	assert_int_equal(next(), IWARP_NOTHING);
-	iwarp_link_stop(tie);
+	iwarp_tie_stop(tie);
 	assert_int_equal(cm.rejects, 1);
 	assert_int_equal(cm.ids, before);
-	assert_true(iwarp_link_is_over(tie));
+	assert_true(iwarp_tie_is_over(tie));
 	cm_ask(request, REQUEST); /* it has no link any more */
 	assert_int_equal(next(), IWARP_NOTHING);
 	assert_int_equal(cm.rejects, 2);
@@ -320,13 +320,13 @@ static void test_stop__early(void **state)
 /* The device goes when nobody listens by it any more. */
 static void test_removal(void **state)
 {
-	struct iwarp_link *other;
+	struct iwarp_tie *other;
 
 	(void)state;
 	cm_say(RDMA_CM_EVENT_DEVICE_REMOVAL, cm.id);
 	assert_int_equal(next(), IWARP_GONE);
 	assert_int_equal(cm.ids, 0);
-	assert_int_equal(iwarp_link_new(iwarp, 78, &owner, &other, &name), THOLE_ERR_SYSTEM);
+	assert_int_equal(iwarp_tie_new(iwarp, 78, &owner, &other, &name), THOLE_ERR_SYSTEM);
 }
 
 /* Ports that TCP has are none of rdma_cm's: another one is tried, but not for ever; nor for what has another reason. */
@@ -341,8 +341,8 @@ static void test_listen(void **state)
 	cm.bind_errors = 3;
 	cm.bind_errno = EADDRINUSE;
 	assert_int_equal(iwarp_move(iwarp, moved), 0);
-	iwarp_link_free(tie);
-	assert_int_equal(iwarp_link_new(iwarp, 77, &owner, &tie, &name), 0);
+	iwarp_tie_free(tie);
+	assert_int_equal(iwarp_tie_new(iwarp, 77, &owner, &tie, &name), 0);
 	assert_int_equal(name.bytes[ADDRESS_AT + 15], 9);
 	cm.bind_errors = 1000;
 	assert_int_equal(iwarp_move(iwarp, moved), THOLE_ERR_SYSTEM);

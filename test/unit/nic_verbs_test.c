@@ -655,7 +655,7 @@ static void test_address_changes(void **state)
 static uint8_t request[33]; /* of the peer's */
 
 /* A queue that waits to be asked by a peer, or has asked it: by whose token is the higher one. */
-static struct nic_queue *queue_linking(bool asks)
+static struct nic_queue *queue_tying(bool asks)
 {
 	struct nic_name name;
 	struct nic_queue *queue = queue_new(3, &name);
@@ -668,11 +668,11 @@ static struct nic_queue *queue_linking(bool asks)
 	return queue;
 }
 
-/* Nothing is posted to a queue before its link is up, which its owner is told; and its end is known without a work. */
-static void test_link(void **state)
+/* Nothing is posted to a queue before its tie is up, which its owner is told; and its end is known without a work. */
+static void test_tie(void **state)
 {
 	struct nic_work send = {.operation = NIC_SEND, .id = 7};
-	struct nic_queue *queue = queue_linking(true);
+	struct nic_queue *queue = queue_tying(true);
 	struct nic_completion completion;
 
 	(void)state;
@@ -698,10 +698,10 @@ static void test_link(void **state)
 }
 
 /* The other end may speak when something has come. */
-static void test_link__asked(void **state)
+static void test_tie__asked(void **state)
 {
 	struct nic_work send = {.operation = NIC_SEND, .id = 7};
-	struct nic_queue *queue = queue_linking(false);
+	struct nic_queue *queue = queue_tying(false);
 	struct nic_completion completion;
 
 	(void)state;
@@ -719,10 +719,10 @@ static void test_link__asked(void **state)
 	queue_end(queue);
 }
 
-/* A pair is destroyed when the kernel has done with its link, which it holds. */
-static void test_link__stopped(void **state)
+/* A pair is destroyed when the kernel has done with its tie, which it holds. */
+static void test_tie__stopped(void **state)
 {
-	struct nic_queue *queue = queue_linking(true);
+	struct nic_queue *queue = queue_tying(true);
 	struct nic_completion completion;
 
 	(void)state;
@@ -755,8 +755,8 @@ static void test_sinks(void **state)
 	assert_int_equal(fake.access, IBV_ACCESS_REMOTE_READ);
 }
 
-/* The device is gone for links, too. */
-static void test_link__removed(void **state)
+/* The device is gone for ties, too. */
+static void test_tie__removed(void **state)
 {
 	(void)state;
 	cm_say(RDMA_CM_EVENT_DEVICE_REMOVAL, cm.id);
@@ -790,8 +790,8 @@ int main(void)
 		CASE(test_number_again),
 		CASE(test_connect_refused), CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes), CASE(test_pair_fails),
-		CASE(test_sinks), IWARP(test_sinks), IWARP(test_link), IWARP(test_link__asked),
-		IWARP(test_link__stopped), IWARP(test_link__removed),
+		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
+		IWARP(test_tie__stopped), IWARP(test_tie__removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

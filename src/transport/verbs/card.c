@@ -322,7 +322,7 @@ static void card_queue_fails(struct card *card, struct pair *pair)
 static void card_queue_says(struct card *card, struct pair *pair, enum nic_operation what)
 {
 	if (what == NIC_CONNECTED)
-		pair_linked(pair);
+		pair_tied(pair);
 	else if (what == NIC_BROKEN)
 		card_queue_fails(card, pair);
 	else

@@ -181,7 +181,7 @@ struct pair {
 	uint32_t number;            /* of its queues, for completions: index in card->pairs */
 	uint8_t state;              /* enum pair_state */
 	bool connected;             /* queue_connect was called, */
-	bool linked;                /* and it may be posted to */
+	bool tied;                /* and it may be posted to */
 	bool wanted;                /* a queue, when the one that stops has */
 	bool again;                 /* what was sent has to go again */
 	uint64_t again_at;          /* from this number on: what is below was posted to the queue that is there */
@@ -460,7 +460,7 @@ void pair_count(struct pair *pair);
 /* Something of this peer's has come by the queue, or it is known to be the mate of ours. */
 void pair_alive(struct pair *pair);
 /* The adapter has connected it (NIC_LATE), and we are to speak first. */
-void pair_linked(struct pair *pair);
+void pair_tied(struct pair *pair);
 /* Whether a queue is needed. */
 bool pair_is_needed(const struct pair *pair);
 /* What is due by card->now_ns. */

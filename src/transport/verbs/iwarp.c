@@ -45,14 +45,14 @@ enum request_layout {
 
 _Static_assert((int)NAME_BYTES <= (int)NIC_NAME_MAX, "a name fits");
 
-enum link_state {
-	LINK_NEW,
-	LINK_EXPECTING, /* the peer is to ask */
-	LINK_RESOLVING, /* the kernel looks for the adapter and the way */
-	LINK_ASKING,    /* the peer was asked */
-	LINK_ANSWERED,  /* it has asked, and was accepted */
-	LINK_UP,
-	LINK_BROKEN,
+enum tie_state {
+	TIE_NEW,
+	TIE_EXPECTING, /* the peer is to ask */
+	TIE_RESOLVING, /* the kernel looks for the adapter and the way */
+	TIE_ASKING,    /* the peer was asked */
+	TIE_ANSWERED,  /* it has asked, and was accepted */
+	TIE_UP,
+	TIE_BROKEN,
 };
 
 struct iwarp {
@@ -61,17 +61,17 @@ struct iwarp {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener; /* NULL: none */
 	uint16_t port;               /* its */
-	struct list_node links;
-	uint32_t due;                /* links that wait for the kernel or for the peer */
+	struct list_node ties;
+	uint32_t due;                /* ties that wait for the kernel or for the peer */
 };
 
-struct iwarp_link {
+struct iwarp_tie {
 	struct list_node node;
 	struct iwarp *iwarp;
 	void *owner;
 	struct rdma_cm_id *id;       /* NULL: none yet */
 	uint32_t pair_number;
-	uint8_t state;               /* enum link_state */
+	uint8_t state;               /* enum tie_state */
 	bool stopped;
 	bool asked;                  /* id is the peer's request, */
 	uint8_t asked_reads, asked_peer_reads; /* and wants so many of ours and of its own */
@@ -190,7 +190,7 @@ int iwarp_open(const struct iwarp_setup *setup, struct iwarp **iwarp_p)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's connections");
 	iwarp->cm = cm;
 	iwarp->setup = *setup;
-	list_init(&iwarp->links);
+	list_init(&iwarp->ties);
 	iwarp->channel = cm->create_event_channel();
 	if (!iwarp->channel ||
 	    fcntl(iwarp->channel->fd, F_SETFL, fcntl(iwarp->channel->fd, F_GETFL) | O_NONBLOCK) != 0)
@@ -217,47 +217,47 @@ bool iwarp_is_due(const struct iwarp *iwarp)
 	return iwarp->due > 0;
 }
 
-/* ---- Links ---------------------------------------------------------------------------------------------- */
+/* ---- Ties ---------------------------------------------------------------------------------------------- */
 
-static void link_set(struct iwarp_link *link, enum link_state state)
+static void tie_set(struct iwarp_tie *tie, enum tie_state state)
 {
-	link->iwarp->due -= link->state > LINK_NEW && link->state < LINK_UP;
-	link->state = (uint8_t)state;
-	link->iwarp->due += link->state > LINK_NEW && link->state < LINK_UP;
+	tie->iwarp->due -= tie->state > TIE_NEW && tie->state < TIE_UP;
+	tie->state = (uint8_t)state;
+	tie->iwarp->due += tie->state > TIE_NEW && tie->state < TIE_UP;
 }
 
-static void link_drop(struct iwarp_link *link)
+static void tie_drop(struct iwarp_tie *tie)
 {
-	if (link->id)
-		link->iwarp->cm->destroy_id(link->id);
-	link->id = NULL;
-	link->asked = false;
+	if (tie->id)
+		tie->iwarp->cm->destroy_id(tie->id);
+	tie->id = NULL;
+	tie->asked = false;
 }
 
-int iwarp_link_new(struct iwarp *iwarp, uint32_t pair_number, void *owner, struct iwarp_link **link_p,
+int iwarp_tie_new(struct iwarp *iwarp, uint32_t pair_number, void *owner, struct iwarp_tie **tie_p,
 		   struct nic_name *name_p)
 {
-	struct iwarp_link *link;
+	struct iwarp_tie *tie;
 
 	if (!iwarp->listener)
 		return error_set(THOLE_ERR_SYSTEM, "the iWARP adapter %s has no listener", iwarp->setup.device);
-	link = calloc(1, sizeof(*link));
-	if (!link)
+	tie = calloc(1, sizeof(*tie));
+	if (!tie)
 		return THOLE_ERR_MEMORY;
-	*link = (struct iwarp_link){.iwarp = iwarp, .owner = owner, .pair_number = pair_number};
-	if (getrandom(link->token, TOKEN, 0) != TOKEN) {
-		free(link);
+	*tie = (struct iwarp_tie){.iwarp = iwarp, .owner = owner, .pair_number = pair_number};
+	if (getrandom(tie->token, TOKEN, 0) != TOKEN) {
+		free(tie);
 		return error_set(THOLE_ERR_SYSTEM, "the kernel has no random bits: %m");
 	}
-	list_push_back(&iwarp->links, &link->node);
+	list_push_back(&iwarp->ties, &tie->node);
 	memset(name_p, 0, sizeof(*name_p));
 	name_p->length = NAME_BYTES;
 	name_p->bytes[0] = NAME_VERSION;
 	name_p->bytes[NAME_AT_KIND] = NAME_KIND;
 	store_be16(name_p->bytes + NAME_AT_PORT, iwarp->port);
-	memcpy(name_p->bytes + NAME_AT_TOKEN, link->token, TOKEN);
+	memcpy(name_p->bytes + NAME_AT_TOKEN, tie->token, TOKEN);
 	memcpy(name_p->bytes + NAME_AT_ADDRESS, iwarp->setup.address, sizeof(iwarp->setup.address));
-	*link_p = link;
+	*tie_p = tie;
 	return 0;
 }
 
@@ -266,43 +266,43 @@ static uint8_t fewer(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-static int link_ask(struct iwarp_link *link)
+static int tie_ask(struct iwarp_tie *tie)
 {
 	uint8_t request[REQUEST_BYTES] = {REQUEST_VERSION};
 	struct rdma_conn_param param = {
 		.private_data = request,
 		.private_data_len = sizeof(request),
-		.responder_resources = link->iwarp->setup.peer_reads,
-		.initiator_depth = link->iwarp->setup.reads,
+		.responder_resources = tie->iwarp->setup.peer_reads,
+		.initiator_depth = tie->iwarp->setup.reads,
 		.srq = 1,
-		.qp_num = link->pair_number,
+		.qp_num = tie->pair_number,
 	};
 
-	memcpy(request + REQUEST_AT_TO, link->peer, TOKEN);
-	memcpy(request + REQUEST_AT_FROM, link->token, TOKEN);
-	link_set(link, LINK_ASKING);
-	return link->iwarp->cm->connect(link->id, &param);
+	memcpy(request + REQUEST_AT_TO, tie->peer, TOKEN);
+	memcpy(request + REQUEST_AT_FROM, tie->token, TOKEN);
+	tie_set(tie, TIE_ASKING);
+	return tie->iwarp->cm->connect(tie->id, &param);
 }
 
-static int link_answer(struct iwarp_link *link)
+static int tie_answer(struct iwarp_tie *tie)
 {
 	struct rdma_conn_param param = {
-		.responder_resources = fewer(link->asked_peer_reads, link->iwarp->setup.peer_reads),
-		.initiator_depth = fewer(link->asked_reads, link->iwarp->setup.reads),
+		.responder_resources = fewer(tie->asked_peer_reads, tie->iwarp->setup.peer_reads),
+		.initiator_depth = fewer(tie->asked_reads, tie->iwarp->setup.reads),
 		.srq = 1,
-		.qp_num = link->pair_number,
+		.qp_num = tie->pair_number,
 	};
 
-	link->asked = false;
-	link_set(link, LINK_ANSWERED);
-	return link->iwarp->cm->accept(link->id, &param);
+	tie->asked = false;
+	tie_set(tie, TIE_ANSWERED);
+	return tie->iwarp->cm->accept(tie->id, &param);
 }
 
 /* Who has asked is not whom we were told of, or comes too late. */
-static void link_refuse(struct iwarp_link *link)
+static void tie_refuse(struct iwarp_tie *tie)
 {
-	link->iwarp->cm->reject(link->id, NULL, 0);
-	link_drop(link);
+	tie->iwarp->cm->reject(tie->id, NULL, 0);
+	tie_drop(tie);
 }
 
 static bool name_is_good(const struct iwarp *iwarp, const struct nic_name *name)
@@ -312,66 +312,66 @@ static bool name_is_good(const struct iwarp *iwarp, const struct nic_name *name)
 	       address_is_ipv4(name->bytes + NAME_AT_ADDRESS) == address_is_ipv4(iwarp->setup.address);
 }
 
-static int link_resolve(struct iwarp_link *link, const struct nic_name *peer)
+static int tie_resolve(struct iwarp_tie *tie, const struct nic_name *peer)
 {
-	struct iwarp *iwarp = link->iwarp;
+	struct iwarp *iwarp = tie->iwarp;
 	union place from, to;
 
 	place_set(&from, iwarp->setup.address, 0);
 	place_set(&to, peer->bytes + NAME_AT_ADDRESS, load_be16(peer->bytes + NAME_AT_PORT));
-	if (iwarp->cm->create_id(iwarp->channel, &link->id, link, RDMA_PS_TCP) != 0) {
-		link->id = NULL;
+	if (iwarp->cm->create_id(iwarp->channel, &tie->id, tie, RDMA_PS_TCP) != 0) {
+		tie->id = NULL;
 		return -1;
 	}
-	link_set(link, LINK_RESOLVING);
-	return iwarp->cm->resolve_addr(link->id, &from.any, &to.any, RESOLVE_MS);
+	tie_set(tie, TIE_RESOLVING);
+	return iwarp->cm->resolve_addr(tie->id, &from.any, &to.any, RESOLVE_MS);
 }
 
-int iwarp_link_connect(struct iwarp_link *link, const struct nic_name *peer)
+int iwarp_tie_connect(struct iwarp_tie *tie, const struct nic_name *peer)
 {
-	const struct iwarp *iwarp = link->iwarp;
-	int order = memcmp(link->token, peer->bytes + NAME_AT_TOKEN, TOKEN);
+	const struct iwarp *iwarp = tie->iwarp;
+	int order = memcmp(tie->token, peer->bytes + NAME_AT_TOKEN, TOKEN);
 
 	if (!name_is_good(iwarp, peer) || order == 0)
 		return error_set(THOLE_ERR_ADDRESS, "the adapter %s and the peer's are of different kinds or networks",
 				 iwarp->setup.device);
-	if (link->asked && (order < 0 || memcmp(link->peer, peer->bytes + NAME_AT_TOKEN, TOKEN) != 0))
-		link_refuse(link);
-	memcpy(link->peer, peer->bytes + NAME_AT_TOKEN, TOKEN);
-	if (order > 0 && !link->asked) {
-		link_set(link, LINK_EXPECTING);
+	if (tie->asked && (order < 0 || memcmp(tie->peer, peer->bytes + NAME_AT_TOKEN, TOKEN) != 0))
+		tie_refuse(tie);
+	memcpy(tie->peer, peer->bytes + NAME_AT_TOKEN, TOKEN);
+	if (order > 0 && !tie->asked) {
+		tie_set(tie, TIE_EXPECTING);
 		return 0;
 	}
-	if ((order > 0 ? link_answer(link) : link_resolve(link, peer)) == 0)
+	if ((order > 0 ? tie_answer(tie) : tie_resolve(tie, peer)) == 0)
 		return 0;
-	link_set(link, LINK_BROKEN);
+	tie_set(tie, TIE_BROKEN);
 	return error_set(THOLE_ERR_SYSTEM, "the adapter %s does not connect to the peer's: %m", iwarp->setup.device);
 }
 
-void iwarp_link_stop(struct iwarp_link *link)
+void iwarp_tie_stop(struct iwarp_tie *tie)
 {
-	link->stopped = true;
-	if (link->asked)
-		link_refuse(link);
-	if (link->state < LINK_ASKING) {
-		link_drop(link);
-		link_set(link, LINK_BROKEN);
+	tie->stopped = true;
+	if (tie->asked)
+		tie_refuse(tie);
+	if (tie->state < TIE_ASKING) {
+		tie_drop(tie);
+		tie_set(tie, TIE_BROKEN);
 	}
 }
 
-bool iwarp_link_is_over(const struct iwarp_link *link)
+bool iwarp_tie_is_over(const struct iwarp_tie *tie)
 {
-	return link->state != LINK_ASKING && link->state != LINK_ANSWERED;
+	return tie->state != TIE_ASKING && tie->state != TIE_ANSWERED;
 }
 
-void iwarp_link_free(struct iwarp_link *link)
+void iwarp_tie_free(struct iwarp_tie *tie)
 {
-	if (!link)
+	if (!tie)
 		return;
-	link_set(link, LINK_BROKEN);
-	link_drop(link);
-	list_remove(&link->node);
-	free(link);
+	tie_set(tie, TIE_BROKEN);
+	tie_drop(tie);
+	list_remove(&tie->node);
+	free(tie);
 }
 
 /* ---- Events --------------------------------------------------------------------------------------------- */
@@ -386,85 +386,85 @@ static bool token_is(const uint8_t *token, const uint8_t *other)
 	return different == 0;
 }
 
-/* The link that may be asked by this token. NULL: none. */
-static struct iwarp_link *link_find(struct iwarp *iwarp, const uint8_t *token)
+/* The tie that may be asked by this token. NULL: none. */
+static struct iwarp_tie *tie_find(struct iwarp *iwarp, const uint8_t *token)
 {
-	struct iwarp_link *found = NULL;
+	struct iwarp_tie *found = NULL;
 
-	for (struct list_node *node = list_first(&iwarp->links); node; node = list_next(&iwarp->links, node)) {
-		struct iwarp_link *link = container_of(node, struct iwarp_link, node);
+	for (struct list_node *node = list_first(&iwarp->ties); node; node = list_next(&iwarp->ties, node)) {
+		struct iwarp_tie *tie = container_of(node, struct iwarp_tie, node);
 
-		if (token_is(link->token, token) && link->state <= LINK_EXPECTING && !link->id && !link->stopped)
-			found = link;
+		if (token_is(tie->token, token) && tie->state <= TIE_EXPECTING && !tie->id && !tie->stopped)
+			found = tie;
 	}
 	return found;
 }
 
-/* Somebody asks: what is his, or a stranger's, is copied already. Returns what to tell of link_p. */
+/* Somebody asks: what is his, or a stranger's, is copied already. Returns what to tell of tie_p. */
 static enum iwarp_news request_take(struct iwarp *iwarp, struct rdma_cm_id *id, const uint8_t *request,
-				    const struct rdma_conn_param *param, struct iwarp_link **link_p)
+				    const struct rdma_conn_param *param, struct iwarp_tie **tie_p)
 {
-	struct iwarp_link *link = request[0] == REQUEST_VERSION ? link_find(iwarp, request + REQUEST_AT_TO) : NULL;
+	struct iwarp_tie *tie = request[0] == REQUEST_VERSION ? tie_find(iwarp, request + REQUEST_AT_TO) : NULL;
 
-	if (!link || !id_is_ours(iwarp, id) ||
-	    (link->state == LINK_EXPECTING && !token_is(link->peer, request + REQUEST_AT_FROM))) {
+	if (!tie || !id_is_ours(iwarp, id) ||
+	    (tie->state == TIE_EXPECTING && !token_is(tie->peer, request + REQUEST_AT_FROM))) {
 		iwarp->cm->reject(id, NULL, 0);
 		iwarp->cm->destroy_id(id);
 		return IWARP_NOTHING;
 	}
-	*link_p = link;
-	link->id = id;
-	id->context = link;
-	link->asked = true;
-	link->asked_reads = param->initiator_depth;
-	link->asked_peer_reads = param->responder_resources;
-	memcpy(link->peer, request + REQUEST_AT_FROM, TOKEN);
-	if (link->state == LINK_EXPECTING && link_answer(link) != 0) {
-		link_set(link, LINK_BROKEN);
+	*tie_p = tie;
+	tie->id = id;
+	id->context = tie;
+	tie->asked = true;
+	tie->asked_reads = param->initiator_depth;
+	tie->asked_peer_reads = param->responder_resources;
+	memcpy(tie->peer, request + REQUEST_AT_FROM, TOKEN);
+	if (tie->state == TIE_EXPECTING && tie_answer(tie) != 0) {
+		tie_set(tie, TIE_BROKEN);
 		return IWARP_BROKEN;
 	}
 	return IWARP_NOTHING;
 }
 
-static enum iwarp_news link_fails(struct iwarp_link *link)
+static enum iwarp_news tie_fails(struct iwarp_tie *tie)
 {
-	enum iwarp_news news = link->state == LINK_BROKEN || link->stopped ? IWARP_NOTHING : IWARP_BROKEN;
+	enum iwarp_news news = tie->state == TIE_BROKEN || tie->stopped ? IWARP_NOTHING : IWARP_BROKEN;
 
-	if (link->asked) { /* who has asked is gone, and his request with him; others may ask */
-		link_drop(link);
+	if (tie->asked) { /* who has asked is gone, and his request with him; others may ask */
+		tie_drop(tie);
 		return IWARP_NOTHING;
 	}
-	link_set(link, LINK_BROKEN);
+	tie_set(tie, TIE_BROKEN);
 	return news;
 }
 
-static enum iwarp_news link_goes_on(struct iwarp_link *link, enum rdma_cm_event_type type)
+static enum iwarp_news tie_goes_on(struct iwarp_tie *tie, enum rdma_cm_event_type type)
 {
-	struct iwarp *iwarp = link->iwarp;
-	bool asking = link->state == LINK_ASKING;
+	struct iwarp *iwarp = tie->iwarp;
+	bool asking = tie->state == TIE_ASKING;
 
 	switch (type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		return id_is_ours(iwarp, link->id) && iwarp->cm->resolve_route(link->id, RESOLVE_MS) == 0
+		return id_is_ours(iwarp, tie->id) && iwarp->cm->resolve_route(tie->id, RESOLVE_MS) == 0
 			       ? IWARP_NOTHING
-			       : link_fails(link);
+			       : tie_fails(tie);
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		return link_ask(link) == 0 ? IWARP_NOTHING : link_fails(link);
+		return tie_ask(tie) == 0 ? IWARP_NOTHING : tie_fails(tie);
 	case RDMA_CM_EVENT_ESTABLISHED:
-		if (link->state != LINK_ASKING && link->state != LINK_ANSWERED)
+		if (tie->state != TIE_ASKING && tie->state != TIE_ANSWERED)
 			return IWARP_NOTHING;
-		link_set(link, LINK_UP);
-		return asking && !link->stopped ? IWARP_CONNECTED : IWARP_NOTHING;
+		tie_set(tie, TIE_UP);
+		return asking && !tie->stopped ? IWARP_CONNECTED : IWARP_NOTHING;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 		return IWARP_NOTHING;
 	default:
-		return link_fails(link);
+		return tie_fails(tie);
 	}
 }
 
 /* What an event brings. It is given back first: an id is not to be had away while it is not. */
-static enum iwarp_news happened(struct iwarp *iwarp, struct rdma_cm_event *event, struct iwarp_link **link_p)
+static enum iwarp_news happened(struct iwarp *iwarp, struct rdma_cm_event *event, struct iwarp_tie **tie_p)
 {
 	enum rdma_cm_event_type type = event->event;
 	struct rdma_cm_id *id = event->id;
@@ -475,27 +475,27 @@ static enum iwarp_news happened(struct iwarp *iwarp, struct rdma_cm_event *event
 		memcpy(request, param.private_data, REQUEST_BYTES);
 	iwarp->cm->ack_cm_event(event);
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
-		return request_take(iwarp, id, request, &param, link_p);
+		return request_take(iwarp, id, request, &param, tie_p);
 	if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 		iwarp_deafen(iwarp); /* the device does not go before that has */
 		return IWARP_GONE;
 	}
-	*link_p = id->context;
-	return *link_p ? link_goes_on(*link_p, type) : IWARP_NOTHING;
+	*tie_p = id->context;
+	return *tie_p ? tie_goes_on(*tie_p, type) : IWARP_NOTHING;
 }
 
 enum iwarp_news iwarp_next(struct iwarp *iwarp, void **owner_p)
 {
 	struct rdma_cm_event *event;
-	struct iwarp_link *link = NULL;
+	struct iwarp_tie *tie = NULL;
 
 	*owner_p = NULL;
 	for (int i = 0; i < EVENTS_AT_ONCE && iwarp->cm->get_cm_event(iwarp->channel, &event) == 0; i++) {
-		enum iwarp_news news = happened(iwarp, event, &link);
+		enum iwarp_news news = happened(iwarp, event, &tie);
 
 		if (news == IWARP_NOTHING)
 			continue;
-		*owner_p = link ? link->owner : NULL;
+		*owner_p = tie ? tie->owner : NULL;
 		return news;
 	}
 	return IWARP_NOTHING;
@@ -547,33 +547,33 @@ enum iwarp_news iwarp_next(struct iwarp *iwarp, void **owner_p)
 	return IWARP_NOTHING;
 }
 
-int iwarp_link_new(struct iwarp *iwarp, uint32_t pair_number, void *owner, struct iwarp_link **link_p,
+int iwarp_tie_new(struct iwarp *iwarp, uint32_t pair_number, void *owner, struct iwarp_tie **tie_p,
 		   struct nic_name *name_p)
 {
-	(void)iwarp, (void)pair_number, (void)owner, (void)link_p, (void)name_p;
+	(void)iwarp, (void)pair_number, (void)owner, (void)tie_p, (void)name_p;
 	return THOLE_ERR_UNSUPPORTED;
 }
 
-int iwarp_link_connect(struct iwarp_link *link, const struct nic_name *peer)
+int iwarp_tie_connect(struct iwarp_tie *tie, const struct nic_name *peer)
 {
-	(void)link, (void)peer;
+	(void)tie, (void)peer;
 	return THOLE_ERR_UNSUPPORTED;
 }
 
-void iwarp_link_stop(struct iwarp_link *link)
+void iwarp_tie_stop(struct iwarp_tie *tie)
 {
-	(void)link;
+	(void)tie;
 }
 
-bool iwarp_link_is_over(const struct iwarp_link *link)
+bool iwarp_tie_is_over(const struct iwarp_tie *tie)
 {
-	(void)link;
+	(void)tie;
 	return true;
 }
 
-void iwarp_link_free(struct iwarp_link *link)
+void iwarp_tie_free(struct iwarp_tie *tie)
 {
-	(void)link;
+	(void)tie;
 }
 
 #endif

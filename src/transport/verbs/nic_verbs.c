@@ -14,7 +14,7 @@
  * completion queue then is the last of it.
  *
  * Connecting takes as long as the kernel takes to find the peer's Ethernet address: nothing, where it has just been
- * spoken to, as it has by who told us its name. Pairs of an iWARP adapter are connected by links (iwarp.c).
+ * spoken to, as it has by who told us its name. Pairs of an iWARP adapter are connected by ties (iwarp.c).
  */
 #include "transport/verbs/port.h"
 
@@ -44,7 +44,7 @@ enum {
 	REPORT_EACH = 16,       /* of silent works one is reported, so that places in the ring come back */
 	STOP_NS = 20000000,     /* for an adapter to say that a pair takes no more receives, */
 	FLUSH_NS = 200000000,   /* and for it to flush what was posted: then it is destroyed as it is */
-	LINK_S = 15,            /* longest that the kernel waits for who was asked to be linked to */
+	TIE_S = 15,            /* longest that the kernel waits for who was asked to be tied to */
 	/* an answer is waited for 4.096 us x 2^14 = 67 ms, seven times: half a second */
 	ANSWER_TIME = 14,
 	ANSWER_TRIES = 7,
@@ -74,7 +74,7 @@ struct nic_queue {
 	struct list_node untold;    /* while there is something to be reported: */
 	bool news;                  /* NIC_CONNECTED or NIC_BROKEN, as its state is, behind works that are done */
 	struct ibv_qp *pair;        /* NULL: destroyed */
-	struct iwarp_link *link;    /* NULL: it is no iWARP adapter's */
+	struct iwarp_tie *tie;     /* NULL: it is no iWARP adapter's */
 	uint32_t pair_number;
 	uint32_t number;            /* the owner's */
 	uint32_t own_sequence;      /* of our first packet */
@@ -330,7 +330,7 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 		free(queue);
 		return THOLE_ERR_AGAIN;
 	}
-	error = verbs->iwarp ? iwarp_link_new(verbs->iwarp, queue->pair_number, queue, &queue->link, name_p) : 0;
+	error = verbs->iwarp ? iwarp_tie_new(verbs->iwarp, queue->pair_number, queue, &queue->tie, name_p) : 0;
 	if (error) {
 		pair_destroy(verbs, queue->pair);
 		free(queue);
@@ -342,7 +342,7 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	queue->next = *queue_bucket(verbs, queue->pair_number);
 	*queue_bucket(verbs, queue->pair_number) = queue;
 	verbs->queues++;
-	if (!queue->link)
+	if (!queue->tie)
 		name_store(queue, name_p);
 	*queue_p = queue;
 	return 0;
@@ -352,9 +352,9 @@ static int nic_verbs_queue_connect(struct nic_queue *queue, const struct nic_nam
 {
 	const struct port *port = &queue->verbs->port;
 
-	if (queue->link) {
+	if (queue->tie) {
 		queue->state = QUEUE_CONNECTING;
-		return iwarp_link_connect(queue->link, peer);
+		return iwarp_tie_connect(queue->tie, peer);
 	}
 	if (!name_is_reachable(port, peer))
 		return error_set(THOLE_ERR_ADDRESS, "the adapter %s and the peer's are of different kinds or networks",
@@ -380,8 +380,8 @@ static void nic_verbs_queue_stop(struct nic_queue *queue)
 	queue->news = false;
 	/* if it fails the device is gone, or the pair: either way it ends */
 	(void)pair_modify(queue->verbs, queue->pair, &attr, IBV_QP_STATE);
-	if (queue->link)
-		iwarp_link_stop(queue->link);
+	if (queue->tie)
+		iwarp_tie_stop(queue->tie);
 	queue->state = QUEUE_STOPPING;
 	queue->stop_ns = clock_now_ns();
 	list_push_back(&queue->verbs->stopping, &queue->node);
@@ -663,8 +663,8 @@ static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *ev
 	}
 }
 
-/* What has happened to links. */
-static void links_read(struct nic_verbs *verbs)
+/* What has happened to ties. */
+static void ties_read(struct nic_verbs *verbs)
 {
 	enum iwarp_news news;
 	void *owner;
@@ -686,7 +686,7 @@ static void events_read(struct nic_verbs *verbs)
 	struct ibv_async_event event;
 
 	if (verbs->iwarp)
-		links_read(verbs);
+		ties_read(verbs);
 	while (verbs->verbs->get_async_event(verbs->context, &event) == 0) {
 		event_take(verbs, &event);
 		verbs->verbs->ack_async_event(&event);
@@ -715,14 +715,14 @@ static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
 
 	if (queue->verbs->gone)
 		return true;
-	if (queue->link && !iwarp_link_is_over(queue->link) && waited_ns < LINK_S * UINT64_C(1000000000))
+	if (queue->tie && !iwarp_tie_is_over(queue->tie) && waited_ns < TIE_S * UINT64_C(1000000000))
 		return false;
 	if (waited_ns > FLUSH_NS)
 		return true;
 	return queue->posted == queue->ended && (queue->last_receive || waited_ns > STOP_NS);
 }
 
-/* Works that could not be told of; then what links and events have said of queues, once all that has come by these is
+/* Works that could not be told of; then what ties and events have said of queues, once all that has come by these is
  * told. */
 static void queues_tell(struct nic_verbs *verbs)
 {
@@ -758,8 +758,8 @@ static void queue_end(struct nic_verbs *verbs)
 		events_read(verbs);
 		if (!queue_is_flushed(queue, clock_now_ns()))
 			return;
-		iwarp_link_free(queue->link); /* it holds the pair */
-		queue->link = NULL;
+		iwarp_tie_free(queue->tie); /* it holds the pair */
+		queue->tie = NULL;
 		if (!pair_destroy(verbs, queue->pair))
 			nic_verbs_lose(verbs); /* in the error state, as far as one can tell */
 		queue->pair = NULL;
@@ -797,7 +797,7 @@ static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completio
 		if (completions_take(verbs, max) > 0 || !nic_verbs_is_due(verbs))
 			return (unsigned)(verbs->to - completions);
 		if (verbs->iwarp && iwarp_is_due(verbs->iwarp))
-			links_read(verbs);
+			ties_read(verbs);
 		ready_begin(verbs);
 		queues_tell(verbs);
 		if (!list_empty(&verbs->stopping))

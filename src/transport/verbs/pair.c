@@ -96,7 +96,7 @@ void pair_alive(struct pair *pair)
 		list_push_back(&card->list, &pair->node);
 	}
 	pair->alive_ns = card->now_ns;
-	pair->linked = true;
+	pair->tied = true;
 	if (pair->state == PAIR_ASKING) {
 		pair->state = PAIR_OPEN;
 		pair->open_ns = card->now_ns;
@@ -112,7 +112,7 @@ void pair_alive(struct pair *pair)
 	}
 }
 
-void pair_linked(struct pair *pair)
+void pair_tied(struct pair *pair)
 {
 	if (pair->state == PAIR_ASKING && pair->connected)
 		pair_alive(pair);
@@ -191,7 +191,7 @@ static void pair_connect(struct pair *pair)
 		return;
 	}
 	pair->connected = true;
-	pair->linked = !(pair->card->nic->limits.can & NIC_LATE);
+	pair->tied = !(pair->card->nic->limits.can & NIC_LATE);
 	pair->again = true;
 	pair->again_at = 0;
 }
@@ -247,7 +247,7 @@ static void pair_make(struct pair *pair)
 	card->queue_count++;
 	transport_count(card->owner, COUNTER_QUEUES_MADE);
 	pair->state = PAIR_ASKING;
-	pair->connected = pair->linked = false;
+	pair->connected = pair->tied = false;
 	pair->proven = false;
 	pair->wanted = false;
 	pair->works = pair->silent = 0;
@@ -307,7 +307,7 @@ void pair_break(struct pair *pair)
 	pair->say_ns = UINT64_MAX;
 	/* What it was connected to is of no use any more, and the peer has to know. What it only was to be connected to
 	 * is as it was. */
-	if (pair->connected && pair->linked)
+	if (pair->connected && pair->tied)
 		pair->theirs.name.length = 0;
 	calls_of(pair)->queue_stop(pair->queue);
 }
@@ -405,7 +405,7 @@ static void pair_heard_queue(struct pair *pair, const struct hello *hello)
 	pair_connect(pair);
 	if (pair->state != PAIR_ASKING && pair->state != PAIR_OPEN)
 		return;
-	if (hello->mate == pair->round && pair->linked)
+	if (hello->mate == pair->round && pair->tied)
 		pair_alive(pair);
 	if (hello->flags & HELLO_ASKING)
 		pair_say(pair, 0);
