@@ -151,19 +151,19 @@ static void test_answers(void **state)
 /* Who does not know a token of ours is refused at once, and nothing of him stays; so is who comes second. */
 static void test_strangers(void **state)
 {
-	uint8_t request[REQUEST], wrong[REQUEST];
+	uint8_t request[REQUEST], wrong[REQUEST], later[REQUEST];
 	int before = cm.ids;
 
 	(void)state;
 	request_set(request, &name, &peer);
 	request_set(wrong, &name, &peer);
+	request_set(later, &name, &peer);
 	wrong[1 + TOKEN - 1] ^= 1;
+	later[0] = 2;
 	cm_ask(NULL, 0);
 	cm_ask(request, REQUEST - 1);
 	cm_ask(wrong, REQUEST);
-	wrong[1 + TOKEN - 1] ^= 1;
-	wrong[0] = 2;
-	cm_ask(wrong, REQUEST);
+	cm_ask(later, REQUEST);
 	assert_int_equal(next(), IWARP_NOTHING);
 	assert_int_equal(cm.rejects, 4);
 	assert_int_equal(cm.ids, before);
