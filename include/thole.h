@@ -584,7 +584,7 @@ struct thole_interface_info {
 
 struct thole_adapter_info {
 	const char *name;    /* e.g. "mlx5_0/1": adapter and port */
-	const char *kind;    /* "InfiniBand", "RoCE v1", "RoCE v2"; "": it has no address */
+	const char *kind;    /* "InfiniBand", "RoCE v1", "RoCE v2", "iWARP"; "": it has no address */
 	const char *address; /* its GID, of an IPv4 address that; "": none */
 	const char *can;     /* e.g. "read,atomic,paging": paging: what is registered may be moved and swapped */
 	uint32_t mtu;        /* bytes of a packet */

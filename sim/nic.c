@@ -8,7 +8,7 @@
 #include "base/endian.h"
 #include "base/error.h"
 
-enum queue_state { QUEUE_NEW, QUEUE_CONNECTED, QUEUE_BROKEN, QUEUE_STOPPED };
+enum queue_state { QUEUE_NEW, QUEUE_CONNECTING, QUEUE_CONNECTED, QUEUE_BROKEN, QUEUE_STOPPED };
 
 /* A work that was posted and has not been reported. */
 struct sim_work {
@@ -32,6 +32,8 @@ struct sim_queue {
 	uint32_t serial;         /* the fabric's */
 	uint32_t peer;           /* the other's serial, of QUEUE_CONNECTED */
 	uint8_t state;           /* enum queue_state */
+	bool mute;               /* connected, and the other has to speak first (NIC_LATE) */
+	uint64_t since_ns;       /* when it began to connect */
 	struct list_node works;
 	uint32_t work_count;
 	struct event event;      /* of the first work that is not done */
@@ -66,7 +68,10 @@ struct sim_watch {
 	uint32_t word;
 };
 
-enum { KEY_BITS = 16 };
+enum {
+	KEY_BITS = 16,
+	TIE_TIMEOUTS = 10, /* a queue that is to be connected waits so many times longer than one that is */
+};
 
 static uint64_t nic_time(const struct sim_nic *nic)
 {
@@ -220,6 +225,22 @@ static struct sim_completion *nic_complete(struct sim_queue *queue, const struct
 	return entry;
 }
 
+/* Who has its name for the peer's, and is reached. */
+static struct sim_queue *queue_peer(const struct sim_queue *queue, enum queue_state state)
+{
+	struct sim_queue *peer = queue->peer < queue->fabric->queue_count ? queue->fabric->queues[queue->peer] : NULL;
+
+	if (!peer || !peer->nic || peer->state != state || peer->peer != queue->serial || peer->nic->down ||
+	    queue->nic->down)
+		return NULL;
+	return peer;
+}
+
+static struct sim_queue *queue_target(const struct sim_queue *queue)
+{
+	return queue_peer(queue, QUEUE_CONNECTED);
+}
+
 static void work_report(struct sim_queue *queue, struct sim_work *work, int status, uint64_t when_ns)
 {
 	struct nic_completion completion = {.operation = work->work.operation, .status = status, .id = work->work.id};
@@ -234,14 +255,21 @@ static void work_report(struct sim_queue *queue, struct sim_work *work, int stat
 	free(work);
 }
 
-/* All that was posted and is not done, with a reason for the first. */
+/* All that was posted and is not done, with a reason for the first. Where queues are connections, the other end sees
+ * that this one ends. */
 static void queue_break(struct sim_queue *queue, int status)
 {
+	struct nic_completion broken = {.operation = NIC_BROKEN, .status = THOLE_ERR_PEER};
+	struct sim_queue *other = queue->nic->nic.limits.can & NIC_LATE ? queue_target(queue) : NULL;
 	struct list_node *node;
 
 	if (queue->state == QUEUE_BROKEN || queue->state == QUEUE_STOPPED)
 		return;
 	queue->state = QUEUE_BROKEN;
+	if (other) {
+		queue_break(other, THOLE_ERR_PEER);
+		nic_complete(other, &broken, queue->fabric->world->now_ns + queue->fabric->model->latency_ns);
+	}
 	queue->fabric->broken++;
 	world_cancel(queue->fabric->world, &queue->event);
 	while ((node = list_first(&queue->works))) {
@@ -282,16 +310,6 @@ uint64_t sim_nic_due(const struct sim_nic *nic)
 }
 
 /* ---- What is under way ---------------------------------------------------------------------------- */
-
-static struct sim_queue *queue_target(const struct sim_queue *queue)
-{
-	struct sim_queue *peer = queue->peer < queue->fabric->queue_count ? queue->fabric->queues[queue->peer] : NULL;
-
-	if (!peer || !peer->nic || peer->state != QUEUE_CONNECTED || peer->peer != queue->serial ||
-	    peer->nic->down || queue->nic->down)
-		return NULL;
-	return peer;
-}
 
 static struct sim_work *queue_first(const struct sim_queue *queue)
 {
@@ -413,6 +431,7 @@ static bool work_receive(struct sim_queue *target, struct sim_work *work, uint64
 	else if (send)
 		work_bytes(work, 0, (uint8_t *)(uintptr_t)receive->segment.address, work->length, false);
 	nic_complete(target, &completion, now_ns);
+	target->mute = false;
 	list_unlink(node);
 	target->nic->receive_count--;
 	free(receive);
@@ -478,10 +497,41 @@ static bool work_step(struct sim_queue *queue, struct sim_queue *target, struct 
 	}
 	if ((work->work.operation == NIC_SEND || work->work.flags & NIC_POST_IMM) &&
 	    !work_receive(target, work, now_ns)) {
+		if (!(queue->nic->nic.limits.can & NIC_CAN_WAIT))
+			world_fail(queue->fabric->world, "a send finds no receive, which none waits for");
 		work->next_ns = now_ns + model->retry_ns;
 		return false;
 	}
 	return true;
+}
+
+/* Whether who is asked may answer yet. */
+static bool queue_tie_waits(const struct sim_queue *queue, uint64_t now_ns)
+{
+	const struct sim_queue *peer = queue->fabric->queues[queue->peer];
+
+	return now_ns - queue->since_ns < TIE_TIMEOUTS * queue->fabric->model->timeout_ns && peer && peer->nic &&
+	       (peer->state == QUEUE_NEW || queue->nic->down || peer->nic->down);
+}
+
+/* Ask the other end, which may not be there yet, or not any more. */
+static void queue_tie(struct sim_queue *queue, uint64_t now_ns)
+{
+	const struct nic_model *model = queue->fabric->model;
+	struct nic_completion told = {.operation = NIC_CONNECTED};
+	struct sim_queue *peer = queue_peer(queue, QUEUE_CONNECTING);
+
+	if (peer) {
+		queue->state = peer->state = QUEUE_CONNECTED;
+		peer->mute = true;
+	} else if (queue_tie_waits(queue, now_ns)) {
+		world_set(queue->fabric->world, &queue->event, now_ns + model->retry_ns);
+		return;
+	} else {
+		queue->state = QUEUE_BROKEN;
+		told = (struct nic_completion){.operation = NIC_BROKEN, .status = THOLE_ERR_PEER};
+	}
+	nic_complete(queue, &told, now_ns + model->latency_ns);
 }
 
 static void queue_run(struct world *world, struct event *event)
@@ -492,6 +542,8 @@ static void queue_run(struct world *world, struct event *event)
 	struct fabric *fabric = queue->fabric;
 	uint64_t now_ns = world->now_ns;
 
+	if (queue->state == QUEUE_CONNECTING)
+		queue_tie(queue, now_ns);
 	if (!work)
 		return;
 	if (!target) {
@@ -572,6 +624,12 @@ static int nic_queue_connect(struct nic_queue *base, const struct nic_name *peer
 		return error_set(THOLE_ERR_ADDRESS, "this is no name of a simulated queue");
 	queue->peer = load_be32(peer->bytes);
 	queue->state = QUEUE_CONNECTED;
+	if (!(queue->nic->nic.limits.can & NIC_LATE))
+		return 0;
+	queue->state = QUEUE_CONNECTING;
+	queue->since_ns = queue->fabric->world->now_ns;
+	if (queue->serial < queue->peer) /* the other is asked */
+		world_set(queue->fabric->world, &queue->event, queue->since_ns + 2 * queue->fabric->model->latency_ns);
 	return 0;
 }
 
@@ -581,7 +639,7 @@ static void nic_queue_stop(struct nic_queue *base)
 	struct nic_completion completion = {.operation = NIC_STOPPED};
 	uint64_t broken = queue->fabric->broken;
 
-	queue->state = queue->state == QUEUE_NEW ? QUEUE_CONNECTED : queue->state;
+	queue->state = queue->state < QUEUE_CONNECTED ? QUEUE_CONNECTED : queue->state;
 	queue_break(queue, THOLE_ERR_CANCELED);
 	queue->fabric->broken = broken;
 	nic_complete(queue, &completion, queue->fabric->world->now_ns)->stopped = queue;
@@ -649,6 +707,8 @@ static int nic_post(struct nic_queue *base, const struct nic_work *posted)
 
 	if (queue->state != QUEUE_CONNECTED)
 		return THOLE_ERR_PEER;
+	if (queue->mute)
+		world_fail(queue->fabric->world, "who is not to speak first posts");
 	if (queue->work_count == nic->nic.limits.works)
 		return THOLE_ERR_AGAIN;
 	if (posted->flags & NIC_POST_IMM && !(nic->nic.limits.can & NIC_CAN_IMM))

@@ -28,7 +28,7 @@ const struct nic_model nic_models[] = {
 	{
 		.name = "ib-ddr",
 		.about = "ConnectX DDR, Xeon X3440: Denis 2011, cluster graphene",
-		.limits = {.can = NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC | NIC_ORDERED, .mtu = 2048,
+		.limits = {.can = NIC_CAN_WAIT | NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC | NIC_ORDERED, .mtu = 2048,
 			   .latency_ns = 2000, .rate = 1980, COMMON_LIMITS},
 		.register_ns = 68000,
 		.register_page_ns = 200,
@@ -47,7 +47,7 @@ const struct nic_model nic_models[] = {
 	{
 		.name = "ib-qdr",
 		.about = "ConnectX2 QDR, Xeon X5570: Denis 2011, cluster infini",
-		.limits = {.can = NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC | NIC_ORDERED, .mtu = 2048,
+		.limits = {.can = NIC_CAN_WAIT | NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC | NIC_ORDERED, .mtu = 2048,
 			   .latency_ns = 1500, .rate = 3200, COMMON_LIMITS},
 		.register_ns = 68000,
 		.register_page_ns = 200,
@@ -64,14 +64,15 @@ const struct nic_model nic_models[] = {
 	{
 		.name = "100g",
 		.about = "100 Gbit/s, a server of the 2020s",
-		.limits = {.can = NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC, LIMITS_100G},
+		.limits = {.can = NIC_CAN_WAIT | NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC, LIMITS_100G},
 		COSTS_100G,
 	},
-	/* The same without immediate data, as iWARP is (RFC 5040). */
+	/* The same without immediate data, as iWARP is (RFC 5040), where one end speaks first and a send that finds no
+	 * receive ends all. */
 	{
 		.name = "iwarp",
 		.about = "100g without immediate data and atomics",
-		.limits = {.can = NIC_CAN_READ, LIMITS_100G},
+		.limits = {.can = NIC_CAN_READ | NIC_LATE, LIMITS_100G},
 		COSTS_100G,
 	},
 	/* The same with page faults (ODP). One takes some 200 us, most of it in the card's firmware (Lesokhin et al.,
@@ -79,7 +80,8 @@ const struct nic_model nic_models[] = {
 	{
 		.name = "odp",
 		.about = "100g that finds pages by itself",
-		.limits = {.can = NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC | NIC_CAN_PAGE_FAULT, LIMITS_100G},
+		.limits = {.can = NIC_CAN_WAIT | NIC_CAN_IMM | NIC_CAN_READ | NIC_CAN_ATOMIC | NIC_CAN_PAGE_FAULT,
+			   LIMITS_100G},
 		COSTS_100G,
 		.fault_ns = 200000,
 	},

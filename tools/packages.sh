@@ -6,12 +6,12 @@ set -euo pipefail
 
 case "${1:-}" in
 build) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
-	iproute2 libibverbs-dev) ;;
+	iproute2 libibverbs-dev librdmacm-dev) ;;
 test) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
-	libcmocka-dev libseccomp-dev libibverbs-dev openmpi-bin libopenmpi-dev gfortran iproute2 procps strace clang
-	libclang-rt-dev tshark munge slurmctld slurmd slurm-client) ;;
+	libcmocka-dev libseccomp-dev libibverbs-dev librdmacm-dev openmpi-bin libopenmpi-dev gfortran iproute2 procps
+	strace clang libclang-rt-dev tshark munge slurmctld slurmd slurm-client) ;;
 bench) wanted=(openmpi-bin libopenmpi-dev hpcc) ;;
-vm) wanted=(qemu-system-x86 make gcc zstd iproute2 libibverbs-dev ibverbs-providers) ;;
+vm) wanted=(qemu-system-x86 make gcc zstd iproute2 libibverbs-dev librdmacm-dev ibverbs-providers) ;;
 install) wanted=(python3-rich python3-matplotlib) ;;
 *) echo "usage: $0 build|test|bench|install|vm" >&2; exit 2 ;;
 esac

@@ -43,6 +43,9 @@ static void adapter_better(struct description *description, const struct port *p
 		advise(&description->better, "it has no address: give its network interface an IP address");
 	if (port->kind == PORT_ROCE1)
 		advise(&description->better, "it has no address of RoCE v2: give its network interface an IP address");
+	if (port->orphaned)
+		advise(&description->better, "its connections need rdma-core's librdmacm.so.1, and Thole built with "
+					     "its header: install it (Debian: librdmacm1; Fedora: librdmacm)");
 	if (port->software)
 		advise(&description->better,
 		       "it is played by processors, and slower than the network without it: it is used only "
@@ -111,7 +114,8 @@ static int adapter_port(unsigned index, struct port *port_p)
 int thole_adapter_info(unsigned index, struct thole_adapter_info *info_p)
 {
 	static const char *const kinds[] = {
-		[PORT_NONE] = "", [PORT_INFINIBAND] = "InfiniBand", [PORT_ROCE1] = "RoCE v1", [PORT_ROCE2] = "RoCE v2"};
+		[PORT_NONE] = "", [PORT_INFINIBAND] = "InfiniBand", [PORT_ROCE1] = "RoCE v1", [PORT_ROCE2] = "RoCE v2",
+		[PORT_IWARP] = "iWARP"};
 	static _Thread_local struct description description;
 	struct port port;
 	int error = adapter_port(index, &port);

@@ -21,6 +21,7 @@ class Fault(NamedTuple):
 
 
 ANSWER = "src/transport/datagram/answer.c"
+IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
 UDP_HOLD = "src/transport/datagram/udp_hold.c"
 BLOCK = "src/transport/datagram/block.c"
@@ -2781,8 +2782,8 @@ FAULTS = [
     Fault(
         "a port's new address is told to nobody",
         "src/transport/verbs/nic_verbs.c",
-        "\tif (port_renew(verbs->verbs, verbs->context, &verbs->port))",
-        "\tif (0 && port_renew(verbs->verbs, verbs->context, &verbs->port))",
+        "\tif (!port_renew(verbs->verbs, verbs->context, &verbs->port))",
+        "\tif (1 || !port_renew(verbs->verbs, verbs->context, &verbs->port))",
     ),
     Fault(
         "a completion queue that cannot be read is an empty one",
@@ -2909,6 +2910,84 @@ FAULTS = [
         "src/transport/verbs/nic_verbs.c",
         "NIC_RECEIVE_IMM : NIC_RECEIVE_WORD;",
         "NIC_RECEIVE_IMM : NIC_RECEIVE;",
+    ),
+    Fault(
+        "a request by a token that is not ours is taken",
+        IWARP,
+        "\t\tif (token_is(tie->token, token) && tie->state",
+        "\t\tif (tie->state",
+    ),
+    Fault(
+        "who is refused stays",
+        IWARP,
+        "\t\tiwarp->cm->reject(id, NULL, 0);\n\t\tiwarp->cm->destroy_id(id);\n",
+        "\t\tiwarp->cm->reject(id, NULL, 0);\n",
+    ),
+    Fault(
+        "a request waits for a queue of which another waits already",
+        IWARP,
+        " && tie->state <= TIE_EXPECTING && !tie->id && !tie->stopped",
+        " && tie->state <= TIE_EXPECTING && !tie->stopped",
+    ),
+    Fault(
+        "whoever has asked is connected to, whoever the peer is",
+        IWARP,
+        "\tif (tie->asked && (order < 0 || memcmp(tie->peer, peer->bytes + NAME_AT_TOKEN, TOKEN) != 0))\n",
+        "\tif (tie->asked && order < 0)\n",
+    ),
+    Fault(
+        "who was asked is told to speak first, too",
+        IWARP,
+        "\t\treturn asking && !tie->stopped ?",
+        "\t\treturn !tie->stopped ?",
+    ),
+    Fault(
+        "a tie is of whichever adapter its address leads to",
+        IWARP,
+        "\t\treturn id_is_ours(iwarp, tie->id) && iwarp",
+        "\t\treturn iwarp",
+    ),
+    Fault(
+        "strangers are looked at for as long as they come",
+        IWARP,
+        "i < EVENTS_AT_ONCE && iwarp->cm->get",
+        "iwarp->cm->get",
+    ),
+    Fault(
+        "a pair is destroyed while the kernel is at its tie",
+        "src/transport/verbs/nic_verbs.c",
+        "\tif (queue->tie && !iwarp_tie_is_over(queue->tie) && waited",
+        "\tif (queue->tie && 0 && waited",
+    ),
+    Fault(
+        "what a read brings may not be written by an iWARP peer",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\ttheirs |= IBV_ACCESS_REMOTE_WRITE; /* what",
+        "\t\ttheirs |= 0; /* what",
+    ),
+    Fault(
+        "siw is trusted to tell of works in order",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tif (!posted->done && !over)\n\t\t\treturn;\n",
+        "",
+    ),
+    Fault(
+        "a pair that fails by itself is not told of",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tqueue_tell(queue, QUEUE_BROKEN);\n}\n\n/* Who told",
+        "\t\tqueue->state = QUEUE_BROKEN;\n}\n\n/* Who told",
+    ),
+    Fault(
+        "a queue is open before it is tied",
+        "src/transport/verbs/pair.c",
+        "\tif (hello->mate == pair->round && pair->tied)",
+        "\tif (hello->mate == pair->round)",
+    ),
+    Fault(
+        "what was granted may find no receive, though none waits for one",
+        "src/transport/verbs/card.c",
+        "if (!card_waits(card)) {\n\t\tcard->share =",
+        "if (false) {\n\t\tcard->share =",
     ),
 ]
 

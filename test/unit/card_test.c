@@ -458,6 +458,26 @@ static unsigned receives_or_fewer(struct nic *nic, const struct nic_segment *seg
 	return taken;
 }
 
+/* By an adapter that waits for no receive, what all queues that may be there are granted at a time has room, with notes
+ * and chunks: however few there are now. */
+static void test_strict(void **state)
+{
+	enum { NOTES = 3 }; /* of a queue, beside those for our records */
+	const struct card *card;
+	const struct card_setup *setup;
+
+	(void)state;
+	begin("iwarp", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	card = pair_of(&bench.process[1]->endpoint->peers[handle_of(1, 0)]->base)->card;
+	setup = &card->setup;
+	assert_int_equal(card->queue_count, 1);
+	assert_true(card->share >= 2);
+	assert_true(setup->queues * (card->share + NOTES) + setup->slots + setup->bays + card->empty_most <=
+		    setup->receives);
+	end();
+}
+
 /* Receives that the adapter refuses for some time are posted later: none is lost, though nothing comes meanwhile. */
 static void test_receives_refused(void **state)
 {
@@ -1469,6 +1489,7 @@ int main(void)
 		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_like_messages),
 		cmocka_unit_test(test_receives_refused),
+		cmocka_unit_test(test_strict),
 		cmocka_unit_test(test_again_in_parts),
 		cmocka_unit_test(test_answer_lost),
 		cmocka_unit_test(test_sender_leaves),

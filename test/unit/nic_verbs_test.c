@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "rdmacm_fake.h"
 #include "thole.h"
 #include "transport/verbs/ibverbs.h"
 #include "transport/verbs/port.h"
@@ -42,6 +43,8 @@ static struct {
 	int modify_error[IBV_QPS_ERR + 1]; /* returned, by the state that is asked for, and not left in errno */
 	int poll_error, destroy_error;
 	unsigned destroyed;
+	int begin_mask;                /* what of a pair was set first */
+	int access;                    /* that memory was last registered with */
 	int gids;                      /* in the table; the last one is the address */
 	uint16_t lid;
 	uint8_t address;               /* its last byte */
@@ -160,7 +163,8 @@ static struct ibv_pd *fake_domain(struct ibv_context *context)
 
 static struct ibv_mr *fake_register(struct ibv_pd *domain, void *base, size_t length, int access)
 {
-	(void)domain, (void)base, (void)length, (void)access;
+	(void)domain, (void)base, (void)length;
+	fake.access = access;
 	return &fake.region;
 }
 
@@ -210,8 +214,10 @@ static struct ibv_qp *fake_pair(struct ibv_pd *domain, struct ibv_qp_init_attr *
 
 static int fake_modify(struct ibv_qp *pair, struct ibv_qp_attr *attr, int mask)
 {
-	(void)pair, (void)mask;
+	(void)pair;
 	errno = 0;
+	if (attr->qp_state == IBV_QPS_INIT)
+		fake.begin_mask = mask;
 	if (attr->qp_state == IBV_QPS_RTR)
 		fake.listening = *attr;
 	return fake.modify_error[attr->qp_state];
@@ -247,6 +253,8 @@ void *__wrap_dlsym(void *handle, const char *name);
 void *__wrap_dlopen(const char *name, int flags)
 {
 	(void)flags;
+	if (strcmp(name, "librdmacm.so.1") == 0)
+		return &cm;
 	assert_string_equal(name, "libibverbs.so.1");
 	return &fake;
 }
@@ -271,6 +279,8 @@ void *__wrap_dlsym(void *handle, const char *name)
 	void (*function)(void) = (void (*)(void))fake_nothing;
 	void *found = NULL;
 
+	if (handle == &cm)
+		return cm_symbol(name);
 	assert_ptr_equal(handle, &fake);
 	if (strcmp(name, "ibv_query_qp_data_in_order") == 0)
 		return NULL;
@@ -285,19 +295,34 @@ void *__wrap_dlsym(void *handle, const char *name)
 
 static struct nic *nic;
 
-static int begin(void **state)
+static void begin_kind(enum port_kind kind)
 {
-	struct port port = {.device = "fake0", .number = 1, .kind = PORT_ROCE2, .mtu_code = IBV_MTU_1024, .reads = 4,
-			    .gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .gid_index = 2,
+	struct port port = {.device = "fake0", .number = 1, .kind = kind, .mtu_code = IBV_MTU_1024, .reads = 4,
+			    .gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .gid_index = 2, .software = true,
 			    .limits = {.can = NIC_CAN_IMM | NIC_CAN_READ, .queues = 4, .works = WORKS, .reads = 4,
 				       .receives = RECEIVES, .segments = 8, .mtu = 1024}};
 
-	(void)state;
 	memset(&fake, 0, sizeof(fake));
+	memset(&cm, 0, sizeof(cm));
+	cm.found = &fake.context;
 	strcpy(fake.device.name, "fake0");
+	fake.context.device = &fake.device;
 	fake.gids = 3;
 	fake.address = 1;
 	assert_int_equal(nic_verbs_open(&port, &nic), 0);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	begin_kind(PORT_ROCE2);
+	return 0;
+}
+
+static int begin_iwarp(void **state)
+{
+	(void)state;
+	begin_kind(PORT_IWARP);
 	return 0;
 }
 
@@ -439,6 +464,41 @@ static void test_work_refused(void **state)
 	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
 	assert_int_equal(completion.id, 8);
 	assert_int_equal(completion.queue, 3);
+	queue_end(queue);
+}
+
+/* What the adapter tells of before a read in front of it is done waits for that; then all come, in order, and no more
+ * at a time than there is room for. So do silent ones, which have no completion of their own. */
+static void test_overtaken(void **state)
+{
+	struct nic_work read = {.operation = NIC_READ, .id = 1}, send = {.operation = NIC_SEND};
+	struct nic_queue *queue = queue_connected(3);
+	struct nic_completion completions[WORKS];
+
+	(void)state;
+	assert_int_equal(nic->calls->post(queue, &read), 0);
+	for (unsigned i = 1; i < WORKS; i++) {
+		send.id = 1 + i;
+		send.flags = i == 2 ? NIC_POST_SILENT : 0;
+		assert_int_equal(nic->calls->post(queue, &send), 0);
+	}
+	for (unsigned i = WORKS - 1; i > 0; i--)
+		if (i != 2)
+			fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.sent[i].wr_id};
+	assert_int_equal(nic->calls->poll(nic, completions, WORKS), 0);
+	assert_int_equal(nic->calls->post(queue, &send), THOLE_ERR_AGAIN);
+	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.sent[0].wr_id};
+	assert_int_equal(receives_post(50, 1), 1);
+	receive_fill(0, fake.pairs[1].qp_num);
+	assert_int_equal(nic->calls->poll(nic, completions, 3), 3); /* the receive has room */
+	assert_int_equal(completions[0].operation, NIC_READ);
+	assert_int_equal(completions[1].id, 2);
+	assert_int_equal(completions[2].id, 50);
+	assert_true(nic->calls->arm(nic));
+	assert_int_equal(poll_all(completions, WORKS), WORKS - 3);
+	for (unsigned i = 0; i < WORKS - 3; i++)
+		assert_int_equal(completions[i].id, 4 + i);
+	assert_int_equal(nic->calls->post(queue, &send), 0);
 	queue_end(queue);
 }
 
@@ -590,13 +650,148 @@ static void test_address_changes(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_NONE);
 }
 
+/* ---- iWARP ------------------------------------------------------------------------------------------------- */
+
+static uint8_t request[33]; /* of the peer's */
+
+/* A queue that waits to be asked by a peer, or has asked it: by whose token is the higher one. */
+static struct nic_queue *queue_tying(bool asks)
+{
+	struct nic_name name;
+	struct nic_queue *queue = queue_new(3, &name);
+
+	memset(request, 0, sizeof(request));
+	request[0] = 1;
+	memcpy(request + 1, name.bytes + 4, 16);
+	memset(name.bytes + 4, asks ? 0xff : 0, 16);
+	assert_int_equal(nic->calls->queue_connect(queue, &name), 0);
+	return queue;
+}
+
+/* Nothing is posted to a queue before its tie is up, which its owner is told; and its end is known without a work. */
+static void test_tie(void **state)
+{
+	struct nic_work send = {.operation = NIC_SEND, .id = 7};
+	struct nic_queue *queue = queue_tying(true);
+	struct nic_completion completion;
+
+	(void)state;
+	assert_int_equal(fake.begin_mask, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS);
+	assert_int_equal(nic->calls->post(queue, &send), THOLE_ERR_PEER);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	cm_say(RDMA_CM_EVENT_ROUTE_RESOLVED, cm.id);
+	cm_say(RDMA_CM_EVENT_ESTABLISHED, cm.id);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.operation, NIC_CONNECTED);
+	assert_int_equal(completion.queue, 3);
+	assert_int_equal(cm.param.qp_num, fake.pairs[1].qp_num); /* the first one was a try */
+	cm_say(RDMA_CM_EVENT_DISCONNECTED, cm.id);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	assert_true(nic->calls->arm(nic));
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.operation, NIC_BROKEN);
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	assert_int_equal(nic->calls->post(queue, &send), THOLE_ERR_PEER);
+	queue_end(queue);
+	assert_int_equal(cm.ids, 1); /* the listener */
+}
+
+/* The other end may speak when something has come. */
+static void test_tie__asked(void **state)
+{
+	struct nic_work send = {.operation = NIC_SEND, .id = 7};
+	struct nic_queue *queue = queue_tying(false);
+	struct nic_completion completion;
+
+	(void)state;
+	assert_int_equal(receives_post(10, 1), 1);
+	cm_ask(request, sizeof(request));
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	assert_int_equal(cm.accepts, 1);
+	cm_say(RDMA_CM_EVENT_ESTABLISHED, cm.id);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	assert_int_equal(nic->calls->post(queue, &send), THOLE_ERR_PEER);
+	receive_fill(0, fake.pairs[1].qp_num);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.operation, NIC_RECEIVE);
+	assert_int_equal(nic->calls->post(queue, &send), 0);
+	queue_end(queue);
+}
+
+/* A pair is destroyed when the kernel has done with its tie, which it holds. */
+static void test_tie__stopped(void **state)
+{
+	struct nic_queue *queue = queue_tying(true);
+	struct nic_completion completion;
+
+	(void)state;
+	cm_say(RDMA_CM_EVENT_ROUTE_RESOLVED, cm.id);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	fake.destroyed = 0;
+	nic->calls->queue_stop(queue);
+	usleep(250000); /* longer than a pair is waited for */
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	assert_int_equal(fake.destroyed, 0);
+	cm_say(RDMA_CM_EVENT_REJECTED, cm.id);
+	while (nic->calls->poll(nic, &completion, 1) == 0)
+		;
+	assert_int_equal(completion.operation, NIC_STOPPED);
+	assert_int_equal(fake.destroyed, 1);
+	assert_int_equal(cm.ids, 1);
+	nic->calls->queue_free(queue);
+}
+
+/* What reads write to is what peers may write, for such an adapter; and no more than that. */
+static void test_sinks(void **state)
+{
+	struct nic_memory memory;
+	bool iwarp = cm.listens > 0;
+
+	(void)state;
+	assert_int_equal(nic->calls->register_memory(nic, &memory, 1, NIC_ACCESS_WRITE, &memory), 0);
+	assert_int_equal(fake.access, IBV_ACCESS_LOCAL_WRITE | (iwarp ? IBV_ACCESS_REMOTE_WRITE : 0));
+	assert_int_equal(nic->calls->register_memory(nic, &memory, 1, NIC_ACCESS_PEER_READ, &memory), 0);
+	assert_int_equal(fake.access, IBV_ACCESS_REMOTE_READ);
+}
+
+/* The device is gone for ties, too. */
+static void test_tie__removed(void **state)
+{
+	(void)state;
+	cm_say(RDMA_CM_EVENT_DEVICE_REMOVAL, cm.id);
+	assert_int_equal(next_event(), NIC_EVENT_GONE);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	assert_int_equal(cm.ids, 0);
+}
+
+/* An event says that a pair has failed of which nothing is under way: its owner is told, whatever adapter it is. */
+static void test_pair_fails(void **state)
+{
+	struct nic_queue *queue = queue_connected(4);
+	struct nic_completion completion;
+
+	(void)state;
+	fake.events[fake.event_count++] = (struct ibv_async_event){.event_type = IBV_EVENT_QP_FATAL,
+								   .element.qp = &fake.pairs[1]};
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.operation, NIC_BROKEN);
+	assert_int_equal(completion.queue, 4);
+	queue_end(queue);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define IWARP(name) cmocka_unit_test_setup_teardown(name, begin_iwarp, end)
 	const struct CMUnitTest tests[] = {
-		CASE(test_receives_in_part), CASE(test_words), CASE(test_work_refused), CASE(test_number_again),
+		CASE(test_receives_in_part), CASE(test_words), CASE(test_work_refused), CASE(test_overtaken),
+		CASE(test_number_again),
 		CASE(test_connect_refused), CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
-		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes),
+		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes), CASE(test_pair_fails),
+		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
+		IWARP(test_tie__stopped), IWARP(test_tie__removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

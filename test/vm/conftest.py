@@ -2,7 +2,8 @@
 """What tests in guests share: kernels, and one guest or two of each.
 
     bed       what guests of a kernel are made of; a test with this argument runs once for each kernel
-    cards     the same, with soft-RoCE: adapters for remote DMA made of any network interface
+    cards     the same, with adapters for remote DMA that the kernel makes of any network interface: `adapter` of them,
+              soft-RoCE (rxe), or iWARP (siw) where a test is marked `both_adapters`
     guest     guest("command") runs it in a guest of `bed`, asserts that it ended well, and returns its result
 
 A test that is marked `quick_on` runs on one kernel, that of the named series, but in `make test-all`. One that is
@@ -23,6 +24,7 @@ from typing import Any
 
 import guest as guests
 import kernels
+import module
 import pytest
 
 # The laboratory, which knows MPIs, and mpi_conform.
@@ -43,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 BUILD = pytest.StashKey[Path]()
 FULL = os.environ.get("MPI_TESTS") == "full"
+both_adapters = pytest.mark.parametrize("adapter", list(guests.CARDS))
 in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
 
 
@@ -124,9 +127,39 @@ def bed(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFa
     return make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"))
 
 
+@pytest.fixture
+def adapter() -> str:
+    return "rxe"
+
+
 @pytest.fixture(scope="session")
-def cards(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFactory) -> guests.Bed:
-    return make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"), guests.CARDS)
+def beds() -> dict[tuple[str, str], guests.Bed]:
+    return {}
+
+
+@pytest.fixture
+def cards(
+    adapter: str,
+    kernel: kernels.Kernel,
+    build: Path,
+    beds: dict[tuple[str, str], guests.Bed],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> guests.Bed:
+    key = (adapter, kernel.release)
+    if key not in beds:
+        beds[key] = make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"), guests.CARDS[adapter])
+    return beds[key]
+
+
+@pytest.fixture
+def loads(adapter: str, kernel: kernels.Kernel, build: Path) -> str:
+    """What a guest of `cards` begins with. Before Linux 6.12 siw has root keep to the limit of locked memory."""
+    if adapter != "siw":
+        return ""
+    try:
+        return f"{kernels.fetch_busybox(build)} insmod {module.build_siw(kernel, build)}; ulimit -l unlimited\n"
+    except kernels.Missing as trouble:
+        pytest.skip(str(trouble))
 
 
 def assert_well(result: guests.Result) -> None:
@@ -146,11 +179,11 @@ def guest(bed: guests.Bed, tmp_path: Path) -> Callable[..., guests.Result]:
 
 
 @pytest.fixture
-def cards_guest(cards: guests.Bed, tmp_path: Path) -> Callable[..., guests.Result]:
+def cards_guest(cards: guests.Bed, adapter: str, loads: str, tmp_path: Path) -> Callable[..., guests.Result]:
     """The same in a guest of `cards`, behind wire.sh: adapters rxe_va and rxe_vb at the two ends of a wire."""
 
     def run(command: str, **wishes: Any) -> guests.Result:
-        command = f". {guests.HERE}/wire.sh\n{command}"
+        command = f"{loads}wire_cards={adapter}; . {guests.HERE}/wire.sh\n{command}"
         result = guests.run(cards, guests.Job(command, tmp_path / "out", **wishes))
         assert_well(result)
         return result

@@ -26,7 +26,11 @@ from kernels import Kernel, Missing
 HERE = Path(__file__).resolve().parent
 QEMU = "qemu-system-x86_64"
 MODULES = tuple("virtio_pci virtio_net 9pnet_virtio 9p overlay virtio_rng virtio_blk af_packet veth bridge".split())
-CARDS = ("crc32_generic", "ib_uverbs", "rdma_rxe")  # beside these where guests have soft-RoCE
+# Beside these where guests have adapters that the kernel plays: soft-RoCE, iWARP.
+CARDS = {
+    "rxe": ("crc32_generic", "ib_uverbs", "rdma_rxe"),
+    "siw": ("crc32c_generic", "libcrc32c", "ib_uverbs", "rdma_ucm"),
+}
 FOLDERS = ("bin", "dev", "proc", "sys", "host", "layer", "root", "modules")
 # What stock kernels have to check the use of memory: what lies around objects of slabs and in freed ones, whether freed
 # pages are written, and, where a kernel has it, objects whose neighbour pages fault (KFENCE).

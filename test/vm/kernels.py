@@ -254,6 +254,30 @@ def fetch_later(build: Path) -> Kernel:
         return cached(folder)[-1]
 
 
+def fetch_source(kernel: Kernel, build: Path, path: str) -> Path:
+    """A folder of the kernel's own source: of what Debian leaves out of its kernels."""
+    folder = build.resolve() / "vm" / "source" / kernel.release
+    if kernel.compiled:
+        return kernel.root / path
+    with locked(folder.parent):
+        if not (folder / path).exists():
+            apt = quick_apt(folder.parent.parent / "apt")
+            shown = run("apt-cache", *apt, "show", "--no-all-versions", f"linux-headers-{kernel.release}")
+            version = re.search(r"^Version: (\S+)", shown, flags=re.MULTILINE)
+            if not version:
+                raise Missing(f"apt knows nothing of linux-headers-{kernel.release}")
+            new = folder.with_name(folder.name + ".new")
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(parents=True)
+            run("apt-get", *apt, "-q", "download", f"linux-source-{kernel.series}={version[1]}", cwd=new)
+            unpack = f"dpkg --fsys-tarfile *.deb | tar -xO --wildcards '*.tar.xz'"
+            wanted = f"tar -xJ --strip-components=1 --wildcards '*/{path}'"
+            run("sh", "-c", f"{unpack} | {wanted} && rm *.deb", cwd=new)
+            shutil.rmtree(folder, ignore_errors=True)
+            new.rename(folder)
+    return folder / path
+
+
 def fetch_program(build: Path, package: str, path: str) -> Path:
     """A program that needs nothing else of its package or of others."""
     folder = build.resolve() / "vm" / package

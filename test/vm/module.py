@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""thole.ko for a kernel: its sources, laid together below the build folder (tools/driver_tree.py), and compiled; for a
-later kernel with its own compiler, in its own root, which takes root's rights or a user namespace."""
+"""Modules for a kernel, compiled below the build folder: thole.ko, whose sources are laid together there
+(tools/driver_tree.py), and siw.ko, the kernel's own iWARP, which Debian leaves out. For a later kernel thole.ko is made
+with its own compiler, in its own root, which takes root's rights or a user namespace."""
 
 from __future__ import annotations
 
 import functools
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernels import ROOT, Kernel, Missing, fetch_sparse, locked, run
+from kernels import ROOT, Kernel, Missing, fetch_source, fetch_sparse, locked, run
 
 sys.path.insert(0, str(ROOT / "tools"))
 import driver_tree  # noqa: E402
+
+WITHOUT = "CONFIG_DEBUG_INFO_BTF_MODULES="  # types that only the kernel's own build can add to a module
 
 
 def make_in_root(kernel: Kernel, folder: Path, words: Sequence[str]) -> None:
@@ -27,22 +31,39 @@ def make_in_root(kernel: Kernel, folder: Path, words: Sequence[str]) -> None:
     run("unshare", *user, "--mount", "--pid", "--fork", f"--mount-proc={kernel.root}/proc", "sh", "-c", line)
 
 
+def need_headers(kernel: Kernel) -> None:
+    if not kernel.headers.exists():
+        raise Missing(f"no module can be made for {kernel.release}, which is here without headers")
+
+
+@functools.lru_cache
+def build_siw(kernel: Kernel, build: Path) -> Path:
+    need_headers(kernel)
+    source = fetch_source(kernel, build, "drivers/infiniband/sw/siw")
+    folder = build / "vm" / "modules" / f"siw-{kernel.release}"
+    with locked(folder.parent):
+        if not (folder / "siw.ko").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(source, folder)
+            place = ("-C", str(kernel.headers), f"M={folder}")
+            run("make", "-s", f"-j{os.cpu_count()}", *place, "CONFIG_RDMA_SIW=m", WITHOUT, "modules")
+    return folder / "siw.ko"
+
+
 @functools.lru_cache
 def build_module(kernel: Kernel, build: Path) -> Path:
     """The module, newly compiled where its sources have changed; no warning is allowed, neither gcc's nor sparse's (but
     for a later kernel, whose headers this sparse does not know).
     Looked at once a process: make takes a second to find that nothing has."""
-    if not kernel.headers.exists():
-        raise Missing(f"no module can be made for {kernel.release}, which is here without headers")
+    need_headers(kernel)
     folder = build / "vm" / "modules" / kernel.release
     strict = ("KCFLAGS=-Werror",)
     sparse = ("C=1", f"CHECK={fetch_sparse(build)}", "CF=-Wsparse-error")
-    without = "CONFIG_DEBUG_INFO_BTF_MODULES="  # types that only the kernel's own build can add to a module
     with locked(folder):
         driver_tree.lay(folder, build / "src")
         if kernel.is_root:
-            make_in_root(kernel, folder, (*strict, without, "modules"))
+            make_in_root(kernel, folder, (*strict, WITHOUT, "modules"))
         else:
             place = ("-C", str(kernel.headers), f"M={folder}")
-            run("make", "-s", f"-j{os.cpu_count()}", *place, *strict, *sparse, without, "modules")
+            run("make", "-s", f"-j{os.cpu_count()}", *place, *strict, *sparse, WITHOUT, "modules")
     return folder / "thole.ko"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whole MPIs and programs of MX between two guests: with the driver in both, in one, in none, and over soft-RoCE;
-libfabric's own tests over that, too.
+"""Whole MPIs and programs of MX between two guests: with the driver in both, in one, in none, and over soft-RoCE and
+software iWARP; libfabric's own tests over soft-RoCE, too.
 
 mpi_conform checks every byte of every kind of communication; counters say what carried it. `make test` runs one MPI by
 the driver and one by remote DMA; `make test-all` the rest, on each kernel.
@@ -21,14 +21,14 @@ import module
 import pytest
 import test_fabtests as fabtests
 from conform import COMPILED, GROUPS, LOG, SOURCES, assert_conformed, counters, network_flags
-from conftest import FULL, assert_well, in_full_only
+from conftest import FULL, assert_well, both_adapters, in_full_only
 from mx_programs import SHORTER
 from pair import AGENT, NOBODY, Pair
 from thole.base.text import option_words
 from thole_lab import venvs
 from thole_lab.compiler import compile_mpi
 
-ADAPTER = "ip link set eth0 mtu 4200; rdma link add rxe0 type rxe netdev eth0\nchmod 666 /dev/infiniband/*\n"
+ADAPTER = "ip link set eth0 mtu 4200; rdma link add {0}0 type {0} netdev eth0\nchmod 666 /dev/infiniband/*\n"
 MPIS = ("mpich", "openmpi", "openmpi4", "impi")
 LIMIT_S = 1200.0 if FULL else 200.0
 
@@ -91,8 +91,8 @@ def jobs(bed: guests.Bed, build: Path, tmp_path: Path) -> Jobs:
 
 
 @pytest.fixture
-def card_jobs(cards: guests.Bed, build: Path, tmp_path: Path) -> Jobs:
-    return make_jobs(cards, build, tmp_path, ADAPTER)
+def card_jobs(cards: guests.Bed, adapter: str, loads: str, build: Path, tmp_path: Path) -> Jobs:
+    return make_jobs(cards, build, tmp_path, loads + ADAPTER.format(adapter))
 
 
 def loading(kernel: kernels.Kernel, build: Path, where: str) -> Loading:
@@ -219,6 +219,7 @@ def assert_by_adapters(seen: dict[str, int]) -> None:
 
 @pytest.mark.later_kernel
 @pytest.mark.quick_on("6.1")
+@both_adapters
 def test_adapters(card_jobs: Jobs) -> None:
     groups = GROUPS if FULL else ["modes", "types", "threads"]
     said = card_jobs.run(card_jobs.conform("mpich", "--small", *groups, verbs="required")).output
@@ -227,20 +228,22 @@ def test_adapters(card_jobs: Jobs) -> None:
 
 
 @in_full_only
+@both_adapters
 @pytest.mark.parametrize("name", MPIS)
-def test_adapters__all_groups(card_jobs: Jobs, kernel: kernels.Kernel, name: str) -> None:
-    said = card_jobs.run(card_jobs.conform(name, "--small", verbs="auto", verbs_device="rxe0")).output
+def test_adapters__all_groups(card_jobs: Jobs, adapter: str, kernel: kernels.Kernel, name: str) -> None:
+    said = card_jobs.run(card_jobs.conform(name, "--small", verbs="auto", verbs_device=f"{adapter}0")).output
     assert_conformed(said)
     assert_by_adapters(counters(said))
 
 
 @in_full_only
+@both_adapters
 @pytest.mark.parametrize("name", ["mpich", "openmpi", "impi"])
-def test_adapters__mixed(card_jobs: Jobs, name: str) -> None:
+def test_adapters__mixed(card_jobs: Jobs, adapter: str, name: str) -> None:
     """Two ranks a guest, of which one has no adapter: each pair goes its own way, by which large messages are asked
     for."""
     alone = "if [ ${PMI_RANK-$OMPI_COMM_WORLD_RANK} = 3 ]; then export THOLE_VERBS=off; fi"
-    options = {"verbs": "auto", "verbs_device": "rxe0", "yield": "always", "net_eager_alone": "0"}
+    options = {"verbs": "auto", "verbs_device": f"{adapter}0", "yield": "always", "net_eager_alone": "0"}
     said = card_jobs.run(card_jobs.conform(name, "--small", ranks=4, wrapper=alone, **options), cpus=2).output
     assert_conformed(said)
     seen = counters(said)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remote DMA over soft-RoCE in guests: what the kernel and rdma-core give, and what Thole makes of it."""
+"""Remote DMA over soft-RoCE and software iWARP in guests: what the kernel and rdma-core give, and what Thole makes of
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import guest as guests
 import kernels
 import module
 import pytest
-from conftest import in_full_only
+from conftest import both_adapters, in_full_only
 from pair import Pair
 
 Run = Callable[..., guests.Result]
@@ -38,19 +39,20 @@ def test_bed(cards_guest: Run, build: Path) -> None:
 
 
 @pytest.mark.later_kernel
-def test_nic(cards_guest: Run, kernel: kernels.Kernel, build: Path) -> None:
+@both_adapters
+def test_nic(cards_guest: Run, adapter: str, kernel: kernels.Kernel, build: Path) -> None:
     """What nic.h promises of an adapter, of a real one: works, completions, sleeping, breaking and stopping."""
-    said = cards_guest(f"{program(build, 'thole-nic-pair')} rxe_va rxe_vb").output
+    said = cards_guest(f"{program(build, 'thole-nic-pair')} {adapter}_va {adapter}_vb").output
     assert said.endswith("\nwell\n")
     # Soft-RoCE reaches the beginning of a page by them, wherever in it the bytes are, so they are not used by default.
     # A kernel with which this fails may be mended: see port_limits.
     wrong = "page faults: right where a page begins, wrong within one, used: no"
-    assert said.startswith(wrong if kernel.number >= PAGE_FAULTS else "no page faults")
+    assert said.startswith(wrong if kernel.number >= PAGE_FAULTS and adapter == "rxe" else "no page faults")
 
 
 # Both ends are on one host here, which has shared memory. With BESIDE the network is another one than the adapters'.
 WIRE = "shm=off;job_key=none;interface={}"
-BESIDE = "shm=off;job_key=none;verbs=auto;interface=lo;verbs_device=rxe_{}"
+BESIDE = "shm=off;job_key=none;verbs=auto;interface=lo;verbs_device={}_{}"
 UP = "ip link set va up; ip route add 10.0.0.2/32 dev va src 10.0.0.1 table 101"
 
 
@@ -65,6 +67,7 @@ def counters(result: guests.Result) -> dict[str, int]:
 
 
 @pytest.mark.later_kernel
+@both_adapters
 def test_messages(cards_guest: Run, build: Path) -> None:
     """Messages of all lengths by remote DMA, each byte compared; the network only brings the two together."""
     required = ";verbs=required"
@@ -95,12 +98,13 @@ def test_perf(cards: guests.Bed, build: Path, cards_guest: Run, tmp_path: Path) 
 
 
 @in_full_only
-def test_port(cards_guest: Run, build: Path) -> None:
+@both_adapters
+def test_port(cards_guest: Run, adapter: str, build: Path) -> None:
     """The port goes down in the midst of messages, which go over to the network, and back when it is up; then its
     network interface is taken away for good, which the kernel ends when nobody has the adapter open any more. Nothing
     is lost, doubled or altered."""
     steps = ("verbs", "ip link set va down", "udp", UP, "verbs", "ip link del va & sleep 1", "udp")
-    command = ways(build, BESIDE.format("va"), BESIDE.format("vb"), *steps)
+    command = ways(build, BESIDE.format(adapter, "va"), BESIDE.format(adapter, "vb"), *steps)
     seen = counters(cards_guest(command))
     assert seen["verbs_over"] >= 2 and seen["bad_records"] == 0
 
@@ -142,14 +146,22 @@ def test_memory__driver(cards_guest: Run, kernel: kernels.Kernel, build: Path) -
     assert_kept(counters(cards_guest(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole")))
 
 
+# What the adapter has sent: messages, or where it does not count them, segments of TCP, which nobody else speaks.
+SENT = {
+    "rxe": "cat /sys/class/infiniband/rxe_va/ports/1/hw_counters/rdma_sends",
+    "siw": "awk '/^Tcp:/ {sent = $12} END {print sent}' /proc/net/snmp",
+}
+
+
 @in_full_only
-def test_stress(cards_guest: Run, build: Path) -> None:
+@both_adapters
+def test_stress(cards_guest: Run, adapter: str, build: Path) -> None:
     """Ranks that send each other everything at once, each byte compared; then ranks that are killed amid that. All by
     one adapter, which takes what it sends. They yield, since threads of the kernel do the adapter's work."""
-    options = {"interface": "lo", "verbs": "required", "verbs_device": "rxe_va", "yield": "always"}
+    options = {"interface": "lo", "verbs": "required", "verbs_device": f"{adapter}_va", "yield": "always"}
     words = ";".join(f"{name}={value}" for name, value in options.items())
     settings = " ".join(f"THOLE_{name.upper()}={value}" for name, value in {**options, "shm": "off"}.items())
-    programs, sent = build / "test/system", "cat /sys/class/infiniband/rxe_va/ports/1/hw_counters/rdma_sends"
+    programs, sent = build / "test/system", SENT[adapter]
     result = cards_guest(
         f"set -e; {programs}/thole-stress --seconds 5 --ranks 3 --hosts 3 --options '{words}'; {sent} >/out/stress\n"
         f"env {settings} {programs}/thole-kill --kills 4; {sent} >/out/kill"
@@ -159,23 +171,25 @@ def test_stress(cards_guest: Run, build: Path) -> None:
 
 
 @in_full_only
-def test_removed(cards_guest: Run, build: Path) -> None:
+@both_adapters
+def test_removed(cards_guest: Run, adapter: str, build: Path) -> None:
     """Who takes an adapter away waits until nobody has it open; messages go on meanwhile."""
-    remove = "(rdma link delete rxe_vb; touch /out/removed) & sleep 1"
-    command = ways(build, BESIDE.format("va"), BESIDE.format("vb"), "verbs", remove, "any")
+    remove = f"(rdma link delete {adapter}_vb; touch /out/removed) & sleep 1"
+    command = ways(build, BESIDE.format(adapter, "va"), BESIDE.format(adapter, "vb"), "verbs", remove, "any")
     result = cards_guest(f"{command}; sleep 2")
     assert counters(result)["bad_records"] == 0
     assert (result.out / "removed").exists()
 
 
 @in_full_only
-def test_limits(cards_guest: Run, build: Path) -> None:
+@both_adapters
+def test_limits(cards_guest: Run, adapter: str, build: Path) -> None:
     """Little memory that may be locked, an adapter on one side only, adapters that do not reach each other, none by
     default where processors play them: the network carries all."""
     locked = "ulimit -l 64; setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all"
-    one, two = BESIDE.format("va"), BESIDE.format("vb")
+    one, two = BESIDE.format(adapter, "va"), BESIDE.format(adapter, "vb")
     cards_guest(
         f"chmod 666 /dev/infiniband/*; chmod o+rx /; set -e\n({locked} {ways(build, one, two, 'udp')})\n"
-        f"{ways(build, one, BESIDE.format('vb') + ';verbs=off', 'udp')}\n"
+        f"{ways(build, one, two + ';verbs=off', 'udp')}\n"
         f"{ways(build, WIRE.format('va'), WIRE.format('vb'), 'raw')}\n"
     )

@@ -11,6 +11,10 @@ enum {
 	CARD_KEPT = 256,
 	CARD_PAGE = 4096,
 	CARD_EMPTY = 16,            /* of the receives this part may be empty and not posted */
+	/* notes of a queue that are under way beside those for our records: the first one, one that asks, one that we
+	 * asked for; and how many receives it has with as few records as are of use */
+	CARD_STRICT_NOTES = 3,
+	CARD_STRICT_LEAST = CARD_STRICT_NOTES + 2,
 };
 
 void card_setup_default(struct card_setup *setup)
@@ -61,13 +65,40 @@ static int card_register_arenas(struct card *card, uint64_t bytes)
 	return error;
 }
 
+/* Whether a send that finds no receive is tried again by its adapter. */
+static bool card_waits(const struct card *card)
+{
+	return card->nic->limits.can & NIC_CAN_WAIT;
+}
+
+/* Where no receive may be missing, some are there beside those that peers are granted records for: for those that are
+ * empty, for a note for each record of ours, and for one for each chunk. */
+static void setup_beside(struct card *card)
+{
+	struct card_setup *setup = &card->setup;
+	uint32_t most = card->nic->limits.receives;
+
+	if (card_waits(card))
+		return;
+	card->beside = setup->slots + setup->bays + NIC_RECEIVES_MAX;
+	if (most > card->beside && setup->receives > most - card->beside)
+		setup->receives = most - card->beside;
+	if (setup->receives < CARD_STRICT_LEAST)
+		setup->receives = CARD_STRICT_LEAST;
+	if (setup->queues > setup->receives / CARD_STRICT_LEAST)
+		setup->queues = setup->receives / CARD_STRICT_LEAST;
+	setup->receives += card->beside;
+}
+
 static int card_register(struct card *card)
 {
 	int error;
 
 	do {
-		uint64_t bytes = setup_bytes(&card->setup);
+		uint64_t bytes;
 
+		setup_beside(card);
+		bytes = setup_bytes(&card->setup);
 		card->memory = aligned_alloc(CARD_PAGE, (bytes + CARD_PAGE - 1) / CARD_PAGE * CARD_PAGE);
 		if (!card->memory)
 			return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
@@ -77,6 +108,7 @@ static int card_register(struct card *card)
 			return 0;
 		free(card->memory);
 		card->memory = NULL;
+		card->setup.receives -= card->beside;
 	} while (setup_halve(&card->setup));
 	return error;
 }
@@ -205,13 +237,18 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 }
 
 /* Of half of the receives an equal part for each queue that is there, and at least that of as many as may be. What was
- * granted stays so when there are more: then a send may find no receive, and its adapter tries it again. */
+ * granted stays so when there are more: then a send may find no receive, and its adapter tries it again. If it does
+ * not, each of as many as may be has the same part, beside receives for notes, so that none is ever missing. */
 void card_count_queues(struct card *card, uint32_t queues)
 {
 	const struct card_setup *setup = &card->setup;
 	uint32_t parts = queues > 0 ? 2 * queues : 2;
 
 	card->queue_count = queues;
+	if (!card_waits(card)) {
+		card->share = (setup->receives - card->beside) / setup->queues - CARD_STRICT_NOTES;
+		return;
+	}
 	card->share = setup->receives / (parts < setup->queues ? parts : setup->queues);
 	if (card->share < 2)
 		card->share = 2;
@@ -279,6 +316,27 @@ static void card_received(struct card *card, struct pair *pair, const struct nic
 	card_receive(card, index);
 }
 
+/* One that never was open has only not been connected. */
+static void card_queue_fails(struct card *card, struct pair *pair)
+{
+	if (pair->state == PAIR_STOPPING)
+		return;
+	if (pair->state == PAIR_OPEN)
+		transport_count(card->owner, COUNTER_QUEUES_BROKEN);
+	pair_break(pair);
+}
+
+/* What is not said of a work. */
+static void card_queue_says(struct card *card, struct pair *pair, enum nic_operation what)
+{
+	if (what == NIC_CONNECTED)
+		pair_tied(pair);
+	else if (what == NIC_BROKEN)
+		card_queue_fails(card, pair);
+	else
+		pair_stopped(pair);
+}
+
 static void card_completed(struct card *card, const struct nic_completion *completion)
 {
 	struct pair *pair = completion->queue < card->pair_count ? card->pairs[completion->queue] : NULL;
@@ -291,8 +349,8 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 	if (!pair)
 		return;
 	card_attend(pair);
-	if (completion->operation == NIC_STOPPED) {
-		pair_stopped(pair);
+	if (completion->operation >= NIC_CONNECTED) {
+		card_queue_says(card, pair, completion->operation);
 		return;
 	}
 	pair_work_ended(pair, completion->id);
@@ -312,10 +370,8 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 	default:
 		break;
 	}
-	if (completion->status && pair->state != PAIR_STOPPING) {
-		transport_count(card->owner, COUNTER_QUEUES_BROKEN);
-		pair_break(pair);
-	}
+	if (completion->status)
+		card_queue_fails(card, pair);
 }
 
 static void card_time(struct card *card)

@@ -180,7 +180,8 @@ struct pair {
 	struct card *card;
 	uint32_t number;            /* of its queues, for completions: index in card->pairs */
 	uint8_t state;              /* enum pair_state */
-	bool connected;             /* queue_connect was called */
+	bool connected;             /* queue_connect was called, */
+	bool tied;                /* and it may be posted to */
 	bool wanted;                /* a queue, when the one that stops has */
 	bool again;                 /* what was sent has to go again */
 	uint64_t again_at;          /* from this number on: what is below was posted to the queue that is there */
@@ -346,6 +347,7 @@ struct card {
 	uint32_t works_most;        /* of a queue that are for records and notes */
 	uint32_t works_few;         /* with so many posted there is little room */
 	uint32_t silent_most;       /* works of a queue one after the other whose end is not reported */
+	uint32_t beside;            /* of setup.receives so many are not granted as records */
 	uint64_t *empty;            /* receives that are to be posted: */
 	uint32_t empty_count;       /* so many of them, */
 	uint32_t empty_most;        /* with as many as these at once */
@@ -463,7 +465,7 @@ void pair_give_up(struct pair *pair);
 void pair_stopped(struct pair *pair);
 /* Whether its records go by the queue, or the peer's do, has changed perhaps. */
 void pair_count(struct pair *pair);
-/* Something of this peer's has come by the queue: */
+/* Something of this peer's has come by the queue, or it is known to be the mate of ours: */
 void pair_proved(struct pair *pair); /* it has not been open before; */
 static inline void pair_alive(struct pair *pair)
 {
@@ -474,9 +476,12 @@ static inline void pair_alive(struct pair *pair)
 		list_push_back(&card->list, &pair->node);
 	}
 	pair->alive_ns = card->now_ns;
+	pair->tied = true;
 	if (__builtin_expect(pair->state == PAIR_ASKING, 0))
 		pair_proved(pair);
 }
+/* The adapter has connected it (NIC_LATE), and we are to speak first. */
+void pair_tied(struct pair *pair);
 /* Whether a queue is needed. */
 bool pair_is_needed(const struct pair *pair);
 /* What is due by card->now_ns. */

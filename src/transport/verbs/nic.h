@@ -20,10 +20,15 @@
  *      |                         | an error                ^
  *      +--queue_stop-------------+--(broken)---------------+
  *
- * A queue that breaks reports one work with a status, and all later ones with THOLE_ERR_CANCELED; it stays until its
- * owner stops it. queue_stop ends all works of a queue: those that have not ended are reported with
- * THOLE_ERR_CANCELED. NIC_STOPPED is the last completion of a queue; after it nothing of the peer touches memory
- * through it. queue_free is for queues that have reported it.
+ * Of an adapter with NIC_LATE it takes its time until a queue is connected, and one of the two ends, which the adapters
+ * choose, has to speak first. It is that one whose queue reports NIC_CONNECTED, and may be posted to from then on; the
+ * other one's may from when on something has come by it.
+ *
+ * A queue that breaks reports one work with a status, and all later ones with THOLE_ERR_CANCELED; or NIC_BROKEN, where
+ * no work of its own says so, to who asks for events, too. It stays until its owner stops it. By an adapter with
+ * NIC_LATE a work that the peer's adapter refuses may have ended well before. queue_stop ends all works of a queue:
+ * those that have not ended are reported with THOLE_ERR_CANCELED. NIC_STOPPED is the last completion of a queue; after
+ * it nothing of the peer touches memory through it. queue_free is for queues that have reported it.
  *
  * Errors are THOLE_ERR_*, with a sentence (error_set) where it says so.
  */
@@ -43,8 +48,10 @@ enum nic_can {
 	NIC_CAN_READ = 1 << 1,
 	NIC_CAN_ATOMIC = 1 << 2,    /* fetch-add and compare-and-swap of 8 bytes, atomic to other adapters' ones */
 	NIC_CAN_PAGE_FAULT = 1 << 4, /* (ODP) memory registered with NIC_ACCESS_PAGED follows the mapping */
+	NIC_CAN_WAIT = 1 << 5,      /* what finds no receive at the peer waits for one; else that breaks both queues */
 	/* The bytes of one write arrive in order of their addresses: who sees the last 8, aligned, sees all. */
 	NIC_ORDERED = 1 << 6,
+	NIC_LATE = 1 << 7,          /* queues are connected later than queue_connect says: see above */
 };
 
 struct nic_limits {
@@ -74,7 +81,8 @@ struct nic_name {
 
 enum nic_access {
 	NIC_ACCESS_LOCAL = 0,         /* works of this adapter may read it, */
-	NIC_ACCESS_WRITE = 1 << 0,    /* and write it: receives, reads */
+	/* and write it: receives, reads. By iWARP so may a peer that is read from, who hears the key. */
+	NIC_ACCESS_WRITE = 1 << 0,
 	NIC_ACCESS_PEER_READ = 1 << 1,
 	NIC_ACCESS_PEER_WRITE = 1 << 2, /* needs NIC_ACCESS_WRITE */
 	NIC_ACCESS_PEER_ATOMIC = 1 << 3, /* needs NIC_ACCESS_WRITE */
@@ -103,6 +111,8 @@ enum nic_operation {
 	NIC_RECEIVE,           /* of completions only, as those that follow */
 	NIC_RECEIVE_IMM,       /* a write with immediate data has arrived, all of it */
 	NIC_RECEIVE_WORD,      /* a send with immediate data */
+	NIC_CONNECTED,         /* of NIC_LATE: say something */
+	NIC_BROKEN,            /* it has a status */
 	NIC_STOPPED,
 };
 
@@ -161,8 +171,8 @@ struct nic_calls {
 	/* number: the owner's, in completions; it comes again only after queue_free. Errors: AGAIN (there are
 	 * limits->queues), MEMORY, SYSTEM. */
 	int (*queue_new)(struct nic *nic, uint32_t number, struct nic_queue **queue_p, struct nic_name *name_p);
-	/* From now on it can be posted to; the peer's may not be connected yet, for at most some 100 ms. Errors:
-	 * ADDRESS (it is no name of an adapter that this one reaches), SYSTEM. */
+	/* From now on it can be posted to, but with NIC_LATE; the peer's may not be connected yet, for at most some
+	 * 100 ms. Errors: ADDRESS (it is no name of an adapter that this one reaches), SYSTEM. */
 	int (*queue_connect)(struct nic_queue *queue, const struct nic_name *peer);
 	void (*queue_stop)(struct nic_queue *queue);
 	void (*queue_free)(struct nic_queue *queue);

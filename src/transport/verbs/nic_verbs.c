@@ -5,7 +5,8 @@
  *
  * A completion that says of an error has no valid opcode. So each queue keeps what was posted to it in a ring, in
  * order, and a completion's wr_id says which entry it is; receives have a table of their own, and RECEIVE_MARK in
- * wr_id. Works of a queue end in order: an entry that is done says so for the silent ones before it.
+ * wr_id. Works of a queue end in order: an entry that is done says so for the silent ones before it. What siw tells of
+ * before a read in front of it is done waits for that.
  *
  * A queue ends in three steps, all but the first in poll: the pair goes to the error state, which flushes what was
  * posted; when all that has come, and the adapter has said that it takes no more receives (or has had STOP_NS for
@@ -13,7 +14,7 @@
  * completion queue then is the last of it.
  *
  * Connecting takes as long as the kernel takes to find the peer's Ethernet address: nothing, where it has just been
- * spoken to, as it has by who told us its name.
+ * spoken to, as it has by who told us its name. Pairs of an iWARP adapter are connected by ties (iwarp.c).
  */
 #include "transport/verbs/port.h"
 
@@ -33,6 +34,7 @@
 #include "base/forked.h"
 #include "base/list.h"
 #include "transport/verbs/ibverbs.h"
+#include "transport/verbs/iwarp.h"
 
 enum {
 	NAME_VERSION = 1,
@@ -42,35 +44,42 @@ enum {
 	REPORT_EACH = 16,       /* of silent works one is reported, so that places in the ring come back */
 	STOP_NS = 20000000,     /* for an adapter to say that a pair takes no more receives, */
 	FLUSH_NS = 200000000,   /* and for it to flush what was posted: then it is destroyed as it is */
+	TIE_S = 15,            /* longest that the kernel waits for who was asked to be tied to */
 	/* an answer is waited for 4.096 us x 2^14 = 67 ms, seven times: half a second */
 	ANSWER_TIME = 14,
 	ANSWER_TRIES = 7,
 	ROOM_TIME = 12,         /* 0.64 ms until a peer without a receive is tried again, for ever */
 	ROOM_TRIES = 7,
 	HOPS = 64,
-	FDS = 4,
+	FDS = 5,
 };
 
 #define RECEIVE_MARK (UINT64_C(1) << 63)
 
-enum queue_state { QUEUE_NEW, QUEUE_CONNECTED, QUEUE_BROKEN, QUEUE_STOPPING, QUEUE_STOPPED };
+enum queue_state { QUEUE_NEW, QUEUE_CONNECTING, QUEUE_CONNECTED, QUEUE_BROKEN, QUEUE_STOPPING, QUEUE_STOPPED };
 
 /* What was posted. */
 struct posted {
 	uint64_t id;
 	uint8_t operation;
 	bool silent;
+	bool done;                  /* the adapter has told of it */
+	int32_t status;             /* then */
 };
 
 struct nic_queue {
 	struct nic_verbs *verbs;
 	struct nic_queue *next;     /* of its bucket */
 	struct list_node node;      /* while it is stopping */
+	struct list_node untold;    /* while there is something to be reported: */
+	bool news;                  /* NIC_CONNECTED or NIC_BROKEN, as its state is, behind works that are done */
 	struct ibv_qp *pair;        /* NULL: destroyed */
+	struct iwarp_tie *tie;     /* NULL: it is no iWARP adapter's */
 	uint32_t pair_number;
 	uint32_t number;            /* the owner's */
 	uint32_t own_sequence;      /* of our first packet */
 	uint32_t posted, ended;     /* works; the ring's places are these modulo its size */
+	uint32_t told;              /* the adapter has told of the one before this, and of none behind it */
 	uint32_t unreported;        /* silent works since the last one that will be reported */
 	uint64_t stop_ns;           /* when it began to stop */
 	uint8_t state;              /* enum queue_state */
@@ -87,13 +96,15 @@ struct nic_verbs {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *completions;
 	struct ibv_srq *receives;
+	struct iwarp *iwarp;        /* NULL: it is none */
 	struct nic_queue *buckets[BUCKETS];
-	struct list_node stopping;
+	struct list_node stopping, untold;
 	uint32_t queues;
 	uint64_t *receive_ids;      /* limits.receives of them */
 	uint32_t *receive_free;
 	uint32_t receive_free_count;
-	struct nic_completion *to;  /* where the next completion goes */
+	struct nic_completion *to;  /* where the next completion goes, */
+	struct nic_completion *to_end; /* before this */
 	/* those that nobody has asked for: first..end */
 	struct nic_completion ready[2 * BATCH];
 	unsigned ready_first, ready_end;
@@ -126,6 +137,15 @@ static void nic_verbs_lose(struct nic_verbs *verbs)
 		return;
 	verbs->gone = true;
 	event_push(verbs, NIC_EVENT_GONE);
+}
+
+/* The owner is told by poll. */
+static void queue_tell(struct nic_queue *queue, enum queue_state state)
+{
+	queue->state = (uint8_t)state;
+	queue->news = true;
+	if (list_empty(&queue->untold))
+		list_push_back(&queue->verbs->untold, &queue->untold);
 }
 
 /* ---- Names ---------------------------------------------------------------------------------------------- */
@@ -232,7 +252,9 @@ static int pair_begin(struct nic_verbs *verbs, struct ibv_qp *pair)
 				   (verbs->nic.limits.can & NIC_CAN_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0),
 	};
 
-	return pair_modify(verbs, pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return pair_modify(verbs, pair, &attr,
+			   IBV_QP_STATE | IBV_QP_ACCESS_FLAGS |
+				   (verbs->port.kind == PORT_IWARP ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT));
 }
 
 /* It takes what the peer sends, */
@@ -293,6 +315,7 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	queue->verbs = verbs;
 	queue->number = number;
 	list_init(&queue->node);
+	list_init(&queue->untold);
 	queue->pair = pair_new(verbs, nic->limits.inline_max, queue);
 	if (!queue->pair || pair_begin(verbs, queue->pair) != 0) {
 		error = errno == ENOMEM ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM;
@@ -307,13 +330,20 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 		free(queue);
 		return THOLE_ERR_AGAIN;
 	}
+	error = verbs->iwarp ? iwarp_tie_new(verbs->iwarp, queue->pair_number, queue, &queue->tie, name_p) : 0;
+	if (error) {
+		pair_destroy(verbs, queue->pair);
+		free(queue);
+		return error;
+	}
 	if (getrandom(&queue->own_sequence, sizeof(queue->own_sequence), 0) != sizeof(queue->own_sequence))
 		queue->own_sequence = queue->pair_number;
 	queue->own_sequence &= 0xffffff;
 	queue->next = *queue_bucket(verbs, queue->pair_number);
 	*queue_bucket(verbs, queue->pair_number) = queue;
 	verbs->queues++;
-	name_store(queue, name_p);
+	if (!queue->tie)
+		name_store(queue, name_p);
 	*queue_p = queue;
 	return 0;
 }
@@ -322,6 +352,10 @@ static int nic_verbs_queue_connect(struct nic_queue *queue, const struct nic_nam
 {
 	const struct port *port = &queue->verbs->port;
 
+	if (queue->tie) {
+		queue->state = QUEUE_CONNECTING;
+		return iwarp_tie_connect(queue->tie, peer);
+	}
 	if (!name_is_reachable(port, peer))
 		return error_set(THOLE_ERR_ADDRESS, "the adapter %s and the peer's are of different kinds or networks",
 				 port->device);
@@ -342,8 +376,12 @@ static void nic_verbs_queue_stop(struct nic_queue *queue)
 	if (queue->state >= QUEUE_STOPPING)
 		return;
 	queue->last_receive = queue->state == QUEUE_NEW; /* it never took one */
+	list_remove(&queue->untold);
+	queue->news = false;
 	/* if it fails the device is gone, or the pair: either way it ends */
 	(void)pair_modify(queue->verbs, queue->pair, &attr, IBV_QP_STATE);
+	if (queue->tie)
+		iwarp_tie_stop(queue->tie);
 	queue->state = QUEUE_STOPPING;
 	queue->stop_ns = clock_now_ns();
 	list_push_back(&queue->verbs->stopping, &queue->node);
@@ -357,6 +395,7 @@ static void nic_verbs_queue_free(struct nic_queue *queue)
 	while (*place != queue)
 		place = &(*place)->next;
 	*place = queue->next;
+	list_remove(&queue->untold);
 	verbs->queues--;
 	free(queue);
 }
@@ -417,7 +456,7 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 	error = queue->pair->context->ops.post_send(queue->pair, &wr, &bad);
 	if (error)
 		return error == ENOMEM ? THOLE_ERR_AGAIN : THOLE_ERR_SYSTEM;
-	*posted = (struct posted){work->id, work->operation, silent};
+	*posted = (struct posted){.id = work->id, .operation = work->operation, .silent = silent};
 	queue->posted++;
 	queue->unreported = wr.send_flags & IBV_SEND_SIGNALED ? 0 : queue->unreported + 1;
 	return 0;
@@ -476,6 +515,7 @@ static void ready_begin(struct nic_verbs *verbs)
 {
 	verbs->ready_first = 0;
 	verbs->to = verbs->ready;
+	verbs->to_end = verbs->ready + BATCH;
 }
 
 static void ready_end(struct nic_verbs *verbs)
@@ -483,15 +523,32 @@ static void ready_end(struct nic_verbs *verbs)
 	verbs->ready_end = (unsigned)(verbs->to - verbs->ready);
 }
 
-/* The oldest work of a queue has ended. */
-static void work_end(struct nic_queue *queue, int status)
+static struct posted *work_at(struct nic_queue *queue, uint32_t number)
 {
-	const struct posted *posted = &queue->ring[queue->ended++ % queue->verbs->nic.limits.works];
+	return &queue->ring[number % queue->verbs->nic.limits.works];
+}
 
-	if (posted->silent && status == 0)
-		return;
-	*queue->verbs->to++ = (struct nic_completion){.operation = posted->operation, .status = status,
-						      .queue = queue->number, .id = posted->id};
+/* The oldest works of a queue that have ended, as far as there is room: the rest is told later. */
+static void works_end(struct nic_queue *queue)
+{
+	struct nic_verbs *verbs = queue->verbs;
+
+	for (; queue->ended != queue->posted; queue->ended++) {
+		const struct posted *posted = work_at(queue, queue->ended);
+		bool over = posted->silent && (int32_t)(queue->told - queue->ended) > 0;
+
+		if (!posted->done && !over)
+			return;
+		if (posted->silent && posted->status == 0)
+			continue;
+		if (verbs->to == verbs->to_end) {
+			if (list_empty(&queue->untold))
+				list_push_back(&verbs->untold, &queue->untold);
+			return;
+		}
+		*verbs->to++ = (struct nic_completion){.operation = posted->operation, .status = posted->status,
+						       .queue = queue->number, .id = posted->id};
+	}
 }
 
 static void sent(struct nic_verbs *verbs, const struct ibv_wc *wc)
@@ -501,20 +558,24 @@ static void sent(struct nic_verbs *verbs, const struct ibv_wc *wc)
 
 	if (!queue || number - queue->ended >= queue->posted - queue->ended)
 		return; /* of a pair that was destroyed */
-	while (queue->ended != number) /* silent: else each had a completion of its own */
-		work_end(queue, 0);
-	work_end(queue, status_of(wc->status));
+	work_at(queue, number)->done = true;
+	work_at(queue, number)->status = status_of(wc->status);
+	if ((int32_t)(number + 1 - queue->told) > 0)
+		queue->told = number + 1;
+	works_end(queue);
 	if (wc->status != IBV_WC_SUCCESS && queue->state == QUEUE_CONNECTED)
 		queue->state = QUEUE_BROKEN;
 }
 
 static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 {
-	const struct nic_queue *queue = queue_find(verbs, wc->qp_num);
+	struct nic_queue *queue = queue_find(verbs, wc->qp_num);
 	uint32_t index = (uint32_t)wc->wr_id;
 	bool good = wc->status == IBV_WC_SUCCESS;
 	enum nic_operation operation = NIC_RECEIVE;
 
+	if (good && queue && queue->state == QUEUE_CONNECTING)
+		queue->state = QUEUE_CONNECTED; /* who may speak first has */
 	verbs->receive_free[verbs->receive_free_count++] = index;
 	if (good && wc->wc_flags & IBV_WC_WITH_IMM)
 		operation = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? NIC_RECEIVE_IMM : NIC_RECEIVE_WORD;
@@ -526,14 +587,15 @@ static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 					       .id = verbs->receive_ids[index]};
 }
 
-/* Take at most so many from the library, of which each may end several silent works, but reports one. Returns how
- * many. */
+/* Take at most so many from the library, for which there is room. Returns how many. */
 static unsigned completions_take(struct nic_verbs *verbs, unsigned max)
 {
+	struct nic_completion *end = verbs->to + max;
 	struct ibv_wc wc[BATCH];
 	int n = verbs->completions->context->ops.poll_cq(verbs->completions, (int)(max < BATCH ? max : BATCH), wc);
 
 	for (int i = 0; i < n; i++) {
+		verbs->to_end = end - (n - 1 - i); /* each of those behind it has room for its own */
 		if (wc[i].wr_id & RECEIVE_MARK)
 			received(verbs, &wc[i]);
 		else
@@ -554,15 +616,18 @@ static void event_of_pair(const struct ibv_async_event *event)
 		return;
 	if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
 		queue->last_receive = true;
-	else if (queue->state == QUEUE_CONNECTED)
-		queue->state = QUEUE_BROKEN;
+	else if (queue->state == QUEUE_CONNECTED || queue->state == QUEUE_CONNECTING)
+		queue_tell(queue, QUEUE_BROKEN);
 }
 
 /* Who told peers of an address that the port has no more has them told of the new one, by new queues. */
 static void address_renew(struct nic_verbs *verbs)
 {
-	if (port_renew(verbs->verbs, verbs->context, &verbs->port))
-		event_push(verbs, NIC_EVENT_LOST);
+	if (!port_renew(verbs->verbs, verbs->context, &verbs->port))
+		return;
+	if (verbs->iwarp)
+		(void)iwarp_move(verbs->iwarp, verbs->port.gid); /* else there are no new queues */
+	event_push(verbs, NIC_EVENT_LOST);
 }
 
 static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *event)
@@ -602,10 +667,30 @@ static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *ev
 	}
 }
 
+/* What has happened to ties. */
+static void ties_read(struct nic_verbs *verbs)
+{
+	enum iwarp_news news;
+	void *owner;
+
+	while ((news = iwarp_next(verbs->iwarp, &owner)) != IWARP_NOTHING) {
+		struct nic_queue *queue = owner;
+
+		if (news == IWARP_GONE)
+			nic_verbs_lose(verbs);
+		else if (news == IWARP_BROKEN && queue->state < QUEUE_BROKEN)
+			queue_tell(queue, QUEUE_BROKEN);
+		else if (news == IWARP_CONNECTED && queue->state == QUEUE_CONNECTING)
+			queue_tell(queue, QUEUE_CONNECTED);
+	}
+}
+
 static void events_read(struct nic_verbs *verbs)
 {
 	struct ibv_async_event event;
 
+	if (verbs->iwarp)
+		ties_read(verbs);
 	while (verbs->verbs->get_async_event(verbs->context, &event) == 0) {
 		event_take(verbs, &event);
 		verbs->verbs->ack_async_event(&event);
@@ -632,9 +717,38 @@ static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
 {
 	uint64_t waited_ns = now_ns - queue->stop_ns;
 
-	if (queue->verbs->gone || waited_ns > FLUSH_NS)
+	if (queue->verbs->gone)
+		return true;
+	if (queue->tie && !iwarp_tie_is_over(queue->tie) && waited_ns < TIE_S * UINT64_C(1000000000))
+		return false;
+	if (waited_ns > FLUSH_NS)
 		return true;
 	return queue->posted == queue->ended && (queue->last_receive || waited_ns > STOP_NS);
+}
+
+/* Works that could not be told of; then what ties and events have said of queues, once all that has come by these is
+ * told. */
+static void queues_tell(struct nic_verbs *verbs)
+{
+	struct list_node *node;
+
+	while (verbs->to < verbs->to_end && (node = list_first(&verbs->untold))) {
+		struct nic_queue *queue = container_of(node, struct nic_queue, untold);
+		bool broken = queue->state != QUEUE_CONNECTED;
+
+		list_remove(node);
+		works_end(queue);
+		if (!list_empty(node) || !queue->news)
+			continue;
+		if (verbs->to == verbs->to_end) {
+			list_push_back(&verbs->untold, node);
+			return;
+		}
+		queue->news = false;
+		*verbs->to++ = (struct nic_completion){.operation = broken ? NIC_BROKEN : NIC_CONNECTED,
+						       .status = broken ? THOLE_ERR_PEER : 0,
+						       .queue = queue->number};
+	}
 }
 
 /* The completion queue is empty: go on with the first queue that stops. Its last completions need room for all of its
@@ -643,22 +757,38 @@ static void queue_end(struct nic_verbs *verbs)
 {
 	struct nic_queue *queue = container_of(list_first(&verbs->stopping), struct nic_queue, node);
 
+	works_end(queue);
 	if (queue->pair) {
 		events_read(verbs);
 		if (!queue_is_flushed(queue, clock_now_ns()))
 			return;
+		iwarp_tie_free(queue->tie); /* it holds the pair */
+		queue->tie = NULL;
 		if (!pair_destroy(verbs, queue->pair))
 			nic_verbs_lose(verbs); /* in the error state, as far as one can tell */
 		queue->pair = NULL;
 		return; /* what it has left in the completion queue comes first */
 	}
-	while (queue->ended != queue->posted && verbs->to < verbs->ready + BATCH)
-		work_end(queue, THOLE_ERR_CANCELED);
+	for (uint32_t i = queue->ended; i != queue->posted; i++) {
+		struct posted *posted = work_at(queue, i);
+
+		if (!posted->done)
+			posted->status = THOLE_ERR_CANCELED;
+		posted->done = true;
+	}
+	works_end(queue);
 	if (queue->ended != queue->posted)
 		return;
 	list_remove(&queue->node);
 	queue->state = QUEUE_STOPPED;
 	*verbs->to++ = (struct nic_completion){.operation = NIC_STOPPED, .queue = queue->number};
+}
+
+/* Whether there is more to look at than completions. */
+static bool nic_verbs_is_due(const struct nic_verbs *verbs)
+{
+	return !list_empty(&verbs->stopping) || !list_empty(&verbs->untold) ||
+	       (verbs->iwarp && iwarp_is_due(verbs->iwarp));
 }
 
 static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
@@ -668,10 +798,14 @@ static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completio
 
 	if (verbs->ready_first == verbs->ready_end) {
 		verbs->to = completions;
-		if (completions_take(verbs, max) > 0 || list_empty(&verbs->stopping))
+		if (completions_take(verbs, max) > 0 || !nic_verbs_is_due(verbs))
 			return (unsigned)(verbs->to - completions);
+		if (verbs->iwarp && iwarp_is_due(verbs->iwarp))
+			ties_read(verbs);
 		ready_begin(verbs);
-		queue_end(verbs);
+		queues_tell(verbs);
+		if (!list_empty(&verbs->stopping))
+			queue_end(verbs);
 		ready_end(verbs);
 	}
 	n = verbs->ready_end - verbs->ready_first;
@@ -701,7 +835,8 @@ static bool nic_verbs_arm(struct nic *nic)
 		ready_end(verbs);
 	}
 	/* queues that stop are waited for by polling */
-	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping);
+	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping) ||
+	       !list_empty(&verbs->untold);
 }
 
 static uint64_t nic_verbs_now_ns(struct nic *nic)
@@ -746,6 +881,8 @@ static int nic_verbs_register(struct nic *nic, void *base, size_t length, unsign
 	for (size_t i = 0; i < sizeof(rights) / sizeof(*rights); i++)
 		if (access & rights[i].ours)
 			theirs |= rights[i].theirs;
+	if (verbs->port.kind == PORT_IWARP && access & NIC_ACCESS_WRITE)
+		theirs |= IBV_ACCESS_REMOTE_WRITE; /* what a read brings is, for such adapters, written by the peer */
 	region = verbs->verbs->reg_mr(verbs->domain, base, length, theirs);
 	if (!region)
 		return memory_error(nic, length);
@@ -767,6 +904,7 @@ static void nic_verbs_close(struct nic *nic)
 	const struct ibverbs *library = verbs->verbs;
 
 	forked_remove(&verbs->forked);
+	iwarp_close(verbs->iwarp);
 	if (verbs->receives)
 		library->destroy_srq(verbs->receives);
 	if (verbs->completions)
@@ -822,7 +960,7 @@ static struct ibv_context *nic_verbs_device(const struct ibverbs *library, const
 /* What tells of completions and events, as one descriptor. */
 static int nic_verbs_watch(struct nic_verbs *verbs)
 {
-	int fds[] = {verbs->channel->fd, verbs->context->async_fd};
+	int fds[] = {verbs->channel->fd, verbs->context->async_fd, verbs->iwarp ? iwarp_fd(verbs->iwarp) : -1};
 
 	verbs->nic.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (verbs->nic.fd < 0)
@@ -830,13 +968,15 @@ static int nic_verbs_watch(struct nic_verbs *verbs)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
 		struct epoll_event event = {.events = EPOLLIN};
 
+		verbs->fds[1 + i] = fds[i];
+		if (fds[i] < 0)
+			continue;
 		if (fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK) != 0 ||
 		    epoll_ctl(verbs->nic.fd, EPOLL_CTL_ADD, fds[i], &event) != 0)
 			return -1;
-		verbs->fds[1 + i] = fds[i];
 	}
 	verbs->fds[0] = verbs->nic.fd;
-	verbs->fds[3] = verbs->context->cmd_fd;
+	verbs->fds[4] = verbs->context->cmd_fd;
 	forked_add(&verbs->forked, verbs->fds, FDS);
 	return 0;
 }
@@ -889,6 +1029,16 @@ static int receives_room(struct nic_verbs *verbs)
 	return 0;
 }
 
+static int nic_verbs_iwarp(struct nic_verbs *verbs)
+{
+	const struct port *port = &verbs->port;
+	struct iwarp_setup setup = {.device = verbs->nic.device, .reads = (uint8_t)port->limits.reads,
+				    .peer_reads = port->reads};
+
+	memcpy(setup.address, port->gid, sizeof(setup.address));
+	return iwarp_open(&setup, &verbs->iwarp);
+}
+
 int nic_verbs_open(const struct port *port, struct nic **nic_p)
 {
 	const struct ibverbs *library = ibverbs_load();
@@ -906,6 +1056,12 @@ int nic_verbs_open(const struct port *port, struct nic **nic_p)
 	memcpy(verbs->nic.device, port->device, sizeof(verbs->nic.device));
 	verbs->nic.fd = -1;
 	list_init(&verbs->stopping);
+	list_init(&verbs->untold);
+	error = port->kind == PORT_IWARP ? nic_verbs_iwarp(verbs) : 0;
+	if (error) {
+		nic_verbs_close(&verbs->nic);
+		return error;
+	}
 	verbs->context = nic_verbs_device(library, port->device);
 	if (verbs->context && nic_verbs_queues(verbs) == 0 && nic_verbs_try(verbs) == 0 && receives_room(verbs) == 0) {
 		*nic_p = &verbs->nic;

@@ -11,8 +11,9 @@
  * Both sides do the same, whoever begins: make a queue, and say hello with its name, its number (round), and that of
  * the peer's that it is connected to (mate). Who hears of a queue that is newer than the one that his own is connected
  * to stops his own, and makes a new one for it; a queue that is connected to none is connected to the newest, unless
- * that one has another mate. It is open when the peer says that it is the mate of its queue, or anything comes by it.
- * Hellos are said again until then. So it does not matter which of them are lost, doubled or late.
+ * that one has another mate. It is open when the peer says that it is the mate of its queue, or anything comes by it;
+ * of an adapter that connects later (NIC_LATE), when it says that it has, or anything comes. Hellos are said again
+ * until then. So it does not matter which of them are lost, doubled or late.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,12 @@ void pair_proved(struct pair *pair)
 		card->owner->up->connected(pair->peer, 0);
 }
 
+void pair_tied(struct pair *pair)
+{
+	if (pair->state == PAIR_ASKING && pair->connected)
+		pair_alive(pair);
+}
+
 enum { ID_SILENT_SHIFT = 48, ID_SILENT = 0xff };
 
 int pair_post(struct pair *pair, struct nic_work *work)
@@ -174,6 +181,7 @@ static void pair_connect(struct pair *pair)
 		return;
 	}
 	pair->connected = true;
+	pair->tied = !(pair->card->nic->limits.can & NIC_LATE);
 	pair->again = true;
 	pair->again_at = 0;
 }
@@ -229,7 +237,7 @@ static void pair_make(struct pair *pair)
 	card_count_queues(card, card->queue_count + 1);
 	transport_count(card->owner, COUNTER_QUEUES_MADE);
 	pair->state = PAIR_ASKING;
-	pair->connected = false;
+	pair->connected = pair->tied = false;
 	pair->proven = false;
 	pair->wanted = false;
 	pair->works = pair->silent = 0;
@@ -287,8 +295,9 @@ void pair_break(struct pair *pair)
 		return;
 	pair->state = PAIR_STOPPING;
 	pair->say_ns = UINT64_MAX;
-	/* What it was connected to is of no use any more, and the peer has to know. */
-	if (pair->connected)
+	/* What it was connected to is of no use any more, and the peer has to know. What it only was to be connected to
+	 * is as it was. */
+	if (pair->connected && pair->tied)
 		pair->theirs.name.length = 0;
 	calls_of(pair)->queue_stop(pair->queue);
 }
@@ -386,7 +395,7 @@ static void pair_heard_queue(struct pair *pair, const struct hello *hello)
 	pair_connect(pair);
 	if (pair->state != PAIR_ASKING && pair->state != PAIR_OPEN)
 		return;
-	if (hello->mate == pair->round)
+	if (hello->mate == pair->round && pair->tied)
 		pair_alive(pair);
 	if (hello->flags & HELLO_ASKING)
 		pair_say(pair, 0);

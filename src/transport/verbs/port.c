@@ -2,7 +2,11 @@
 #include "transport/verbs/port.h"
 
 #include <dirent.h>
+#include <ifaddrs.h>
 #include <linux/capability.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +19,7 @@
 
 #ifdef THOLE_HAVE_VERBS
 #include "transport/verbs/ibverbs.h"
+#include "transport/verbs/iwarp.h"
 
 enum {
 	QUEUES_MAX = 128,   /* of an endpoint: those that are used seldom make room */
@@ -23,6 +28,7 @@ enum {
 	SEGMENTS_MAX = 8,
 	GID_WANTED = 9,     /* the best rank */
 	READS_MAX = 16,     /* of a queue at a time: what cards have */
+	VENDOR_SIW = 0x626d74, /* of the kernel's iWARP, which says so */
 };
 
 static uint32_t least(uint64_t a, uint64_t b)
@@ -62,13 +68,14 @@ static uint64_t port_lockable(void)
 static void port_limits(struct port *port, const struct ibv_device_attr *device, const struct ibv_odp_caps *paging,
 			const struct ibv_port_attr *attr)
 {
+	bool iwarp = port->kind == PORT_IWARP;
 	uint32_t paged = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
 	uint32_t receives = least(RECEIVES_MAX, (uint64_t)device->max_srq_wr);
 	uint32_t works = least(WORKS_MAX, (uint64_t)device->max_qp_wr);
 	uint32_t entries = (uint32_t)device->max_cqe > receives ? (uint32_t)device->max_cqe - receives : 0;
 
 	port->limits = (struct nic_limits){
-		.can = NIC_CAN_IMM | NIC_CAN_READ,
+		.can = NIC_CAN_READ | (iwarp ? NIC_LATE : NIC_CAN_IMM | NIC_CAN_WAIT),
 		.queues = least(least(QUEUES_MAX, (uint64_t)device->max_qp), entries / (works ? works : 1)),
 		.works = works,
 		.reads = least(READS_MAX, (uint64_t)device->max_qp_init_rd_atom),
@@ -79,7 +86,7 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 		.registered_max = port_lockable(),
 		.rate = port->software ? 0 : port_rate(attr), /* what that says of itself is made up */
 	};
-	if (device->atomic_cap != IBV_ATOMIC_NONE)
+	if (device->atomic_cap != IBV_ATOMIC_NONE && !iwarp)
 		port->limits.can |= NIC_CAN_ATOMIC;
 	port->paging = paging->general_caps & IBV_ODP_SUPPORT &&
 		       (paging->per_transport_caps.rc_odp_caps & paged) == paged;
@@ -87,6 +94,40 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 	 * least (rxe_odp_mr_copy). */
 	port_page(port, !port->software);
 	port->reads = (uint8_t)least(READS_MAX, (uint64_t)device->max_qp_rd_atom);
+	/* siw lets a read that waits for others hold up its answers to the peer's, who may wait for these */
+	if (iwarp && port->software) {
+		port->limits.reads = least(WORKS_MAX, (uint64_t)device->max_qp_init_rd_atom);
+		port->reads = (uint8_t)least(WORKS_MAX, (uint64_t)device->max_qp_rd_atom);
+	}
+}
+
+/* An IP address as a GID is one; false: it is none. */
+static bool address_as_gid(const struct sockaddr *address, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (address->sa_family == AF_INET6) {
+		memcpy(gid, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
+	} else if (address->sa_family == AF_INET) {
+		memset(gid + 10, 0xff, 2);
+		memcpy(gid + 12, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* The network interface of an iWARP adapter, where the kernel does not say it (before Linux 6.5): the one with that
+ * Ethernet address, which is the GID. 0: none. */
+static uint32_t interface_of_gid(const struct ifaddrs *all, const uint8_t gid[16])
+{
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+		const struct sockaddr_ll *link = (const void *)one->ifa_addr;
+
+		if (link && link->sll_family == AF_PACKET && link->sll_halen == 6 &&
+		    memcmp(link->sll_addr, gid, 6) == 0)
+			return (uint32_t)link->sll_ifindex;
+	}
+	return 0;
 }
 
 /* How good an address a GID is: the one that is wanted, of an IPv4 address that is routed, of an IPv6 one, of a link,
@@ -103,6 +144,30 @@ static int gid_rank(const struct ibv_gid_entry *entry, const uint8_t *wanted)
 	return (newer ? 4 : 1) + (memcmp(entry->gid.raw, link, sizeof(link)) != 0);
 }
 
+/* The best IP address of an iWARP adapter's network interface. */
+static void port_address_ip(const struct ibv_gid_entry *entry, const uint8_t *wanted, struct port *port)
+{
+	struct ifaddrs *all = NULL;
+	char name[IF_NAMESIZE];
+	int best = 0;
+
+	if (getifaddrs(&all) != 0)
+		return;
+	port->interface = entry->ndev_ifindex ? entry->ndev_ifindex : interface_of_gid(all, entry->gid.raw);
+	for (const struct ifaddrs *one = if_indextoname(port->interface, name) ? all : NULL; one; one = one->ifa_next) {
+		struct ibv_gid_entry place = {.gid_type = IBV_GID_TYPE_ROCE_V2}; /* ranked as such */
+
+		if (strcmp(one->ifa_name, name) != 0 || !one->ifa_addr ||
+		    !address_as_gid(one->ifa_addr, place.gid.raw) || gid_rank(&place, wanted) <= best)
+			continue;
+		best = gid_rank(&place, wanted);
+		port->wanted = best == GID_WANTED;
+		port->kind = PORT_IWARP;
+		memcpy(port->gid, place.gid.raw, sizeof(port->gid));
+	}
+	freeifaddrs(all);
+}
+
 /* The best address that it has; of InfiniBand the first one, by which others are not found but told apart. */
 static void port_address(const struct ibverbs *verbs, struct ibv_context *context, const struct ibv_port_attr *attr,
 			 const uint8_t *wanted, struct port *port)
@@ -113,8 +178,12 @@ static void port_address(const struct ibverbs *verbs, struct ibv_context *contex
 		struct ibv_gid_entry entry;
 
 		if (verbs->query_gid_ex(context, port->number, (uint32_t)i, &entry, 0, sizeof(entry)) != 0 ||
-		    gid_rank(&entry, wanted) <= best)
+		    (context->device->transport_type != IBV_TRANSPORT_IWARP && gid_rank(&entry, wanted) <= best))
 			continue;
+		if (context->device->transport_type == IBV_TRANSPORT_IWARP) {
+			port_address_ip(&entry, wanted, port);
+			return;
+		}
 		best = gid_rank(&entry, wanted);
 		port->wanted = best == GID_WANTED;
 		memcpy(port->gid, entry.gid.raw, sizeof(port->gid));
@@ -163,16 +232,17 @@ static bool port_read(const struct ibverbs *verbs, struct ibv_context *context, 
 	*port = (struct port){.number = number, .active = attr.state == IBV_PORT_ACTIVE, .lid = attr.lid};
 	snprintf(port->device, sizeof(port->device), "%s", name);
 	/* an adapter of no vendor is one that the kernel plays */
-	port->software = device.vendor_id == 0 || device.vendor_id == 0xffffff;
+	port->software = device.vendor_id == 0 || device.vendor_id == 0xffffff || device.vendor_id == VENDOR_SIW;
 	port->mtu_code = (uint8_t)attr.active_mtu;
 	port->mtu = 128u << attr.active_mtu;
 	port->mtu_max = 128u << attr.max_mtu;
 	port_address(verbs, context, &attr, wanted, port);
+	port->orphaned = port->kind == PORT_IWARP && !iwarp_is_here();
 	port_limits(port, &device, &paging, &attr);
 	return true;
 }
 
-/* Add the ports of one adapter. Others than these would need rdma_cm (iWARP), or are no adapters for this (usNIC). */
+/* Add the ports of one adapter. Others than these are no adapters for this (usNIC). */
 static int port_add(const struct ibverbs *verbs, struct ibv_device *device, const uint8_t *wanted,
 		    struct port **list, uint32_t *count)
 {
@@ -181,7 +251,7 @@ static int port_add(const struct ibverbs *verbs, struct ibv_device *device, cons
 	struct port port;
 	int error = 0;
 
-	if (device->transport_type != IBV_TRANSPORT_IB)
+	if (device->transport_type != IBV_TRANSPORT_IB && device->transport_type != IBV_TRANSPORT_IWARP)
 		return 0;
 	context = verbs->open_device(device);
 	if (!context)
@@ -292,7 +362,7 @@ int port_choose(const char *device, const uint8_t wanted[16], bool software, str
 			continue;
 		}
 		inactive += !list[i].active;
-		if (list[i].active && list[i].kind != PORT_NONE && list[i].limits.queues > 0 &&
+		if (list[i].active && list[i].kind != PORT_NONE && !list[i].orphaned && list[i].limits.queues > 0 &&
 		    (!best || port_is_better(&list[i], best)))
 			best = &list[i];
 	}

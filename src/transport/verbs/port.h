@@ -17,6 +17,7 @@ enum port_kind {
 	PORT_INFINIBAND,
 	PORT_ROCE1,        /* RDMA over Ethernet frames of its own */
 	PORT_ROCE2,        /* and over UDP */
+	PORT_IWARP,        /* over TCP, which the adapter speaks */
 };
 
 struct port {
@@ -25,14 +26,15 @@ struct port {
 	uint8_t kind;          /* enum port_kind */
 	bool active;           /* it has a carrier and is up */
 	bool wanted;           /* it has the GID that was asked for, and it is this */
-	bool software;         /* soft-RoCE: an adapter that processors play */
+	bool software;         /* soft-RoCE, siw: an adapter that processors play */
+	bool orphaned;         /* iWARP, and rdma_cm is not here: not usable */
 	bool paging;           /* it has page faults, which are among limits.can if they are to be trusted */
 	uint8_t reads;         /* of one queue that its peer may have under way */
 	uint8_t mtu_code;      /* as verbs count MTUs */
 	uint16_t lid;
-	uint8_t gid[16];
+	uint8_t gid[16];       /* of iWARP, which has none, the IP address of its network interface */
 	uint32_t gid_index;
-	uint32_t interface;    /* the network interface's index of that GID; 0: none */
+	uint32_t interface;    /* that GID's network interface, its index; 0: none */
 	uint32_t mtu, mtu_max; /* bytes of a packet: now, and what the adapter could */
 	struct nic_limits limits; /* as far as they are known without a queue */
 };

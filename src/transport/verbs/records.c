@@ -67,12 +67,17 @@ static void records_stamp(struct pair *pair, struct head *head)
 	pair->owed_ns = UINT64_MAX;
 }
 
+/* The first record that is not known to be handled; there is one. */
+static uint64_t records_first(const struct pair *pair)
+{
+	return container_of(list_first(&pair->sent), struct send_slot, node)->number;
+}
+
 /* Slots are few: its sender is to look whether there are more. Returns whether to have the peer say at once what it has
  * handled: all that it was asked for is told of, and it does not say so by itself. */
 static bool slot_asks(struct pair *pair, const struct send_slot *slot)
 {
-	const struct list_node *node = list_first(&pair->sent);
-	uint64_t first = node ? container_of(node, struct send_slot, node)->number : slot->number;
+	uint64_t first = list_empty(&pair->sent) ? slot->number : records_first(pair);
 
 	pair->card->owner->tight = true;
 	return first >= pair->asked && slot->number - first < share_worth(pair->granted - first);
@@ -359,7 +364,7 @@ void records_hasten(struct pair *pair)
 	if (pair->owed_ns != UINT64_MAX)
 		records_owe(pair, pair->card->now_ns);
 	if (!list_empty(&pair->sent) && pair->asked < pair->next && pair->state == PAIR_OPEN && !pair->again &&
-	    pair_has_room(pair)) {
+	    pair_has_room(pair) && records_first(pair) >= pair->asked) {
 		pair->asked = pair->next;
 		note_post(pair, HEAD_SOON);
 	}
