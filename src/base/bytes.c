@@ -104,6 +104,28 @@ void bytes_copy_over(void *to, const void *from, size_t length)
 		bytes_copy(to, from, length);
 }
 
+void bytes_copy_past(void *to, const void *from, size_t length)
+{
+	const char *in = from;
+	char *out = to;
+
+#ifdef __x86_64__
+	for (; length >= 64; length -= 64, in += 64, out += 64) {
+		__m128i a = _mm_loadu_si128((const void *)in);
+		__m128i b = _mm_loadu_si128((const void *)(in + 16));
+		__m128i c = _mm_loadu_si128((const void *)(in + 32));
+		__m128i d = _mm_loadu_si128((const void *)(in + 48));
+
+		_mm_stream_si128((void *)out, a);
+		_mm_stream_si128((void *)(out + 16), b);
+		_mm_stream_si128((void *)(out + 32), c);
+		_mm_stream_si128((void *)(out + 48), d);
+	}
+	_mm_sfence(); /* such stores are in no order with others */
+#endif
+	memcpy(out, in, length);
+}
+
 static void bytes_copy_whole(void *to, const void *from, size_t length)
 {
 	memcpy(to, from, length);

@@ -36,6 +36,15 @@ void bytes_copy_long(void *to, const void *from, size_t length);
 /* To where another core was the last to read; of use from BYTES_OVER_MIN on. */
 void bytes_copy_over(void *to, const void *from, size_t length);
 
+/* Past the caches, to memory: another core that reads it next fetches it from there. `to` begins a line. Only where
+ * BYTES_CAN_PASS is it other than bytes_copy. What is stored after it is seen after it. */
+#ifdef __x86_64__
+enum { BYTES_CAN_PASS = 1 };
+#else
+enum { BYTES_CAN_PASS = 0 };
+#endif
+void bytes_copy_past(void *to, const void *from, size_t length);
+
 /* Of a few bytes a call takes longer than the copy. */
 static inline void bytes_copy(void *to, const void *from, size_t length)
 {

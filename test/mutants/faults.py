@@ -50,6 +50,7 @@ SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 SPARE = "src/base/spare.c"
 WALK = "src/transport/shm/walk.c"
+BYPASS = "src/transport/shm/bypass.c"
 FETCH = "src/transport/shm/fetch.c"
 SHM_SERVE = "src/transport/shm/serve.c"
 BYTES = "src/base/bytes.c"
@@ -1254,6 +1255,35 @@ FAULTS = [
     Fault("each stream walks", WALK, "if (took_ps >= WALK_SLOW_PS)", "if (true)"),
     Fault("walking is kept though it is no better", WALK, "else if (took_ps <= walk->stays_ps / 4 * 3)", "else if (true)"),
     Fault("a try that was disturbed counts", WALK, "WALK_SAMPLES / 4]", "WALK_SAMPLES - 1]"),
+    Fault("each stream goes past the caches", BYPASS, "if (line_ps < BYPASS_SLOW_PS)", "if (false)"),
+    Fault(
+        "going past the caches is kept though it is no faster",
+        BYPASS,
+        "if (line_ps > bypass->cached_ps / 8 * 7)",
+        "if (false)",
+    ),
+    Fault(
+        "what goes past the caches does so for ever",
+        BYPASS,
+        "\tif (bypass->state == BYPASS_GOES)\n\t\tbypass->state = BYPASS_LOOKS;\n",
+        "",
+    ),
+    Fault(
+        "a stretch counts that something came amid", BYPASS, " && turn - bypass->turn == BYPASS_STRETCH;", ";"
+    ),
+    Fault("a stretch that was disturbed counts", BYPASS, "\treturn second;", "\treturn bypass->samples[0];"),
+    Fault(
+        "the rest of a copy past the caches is forgotten",
+        BYTES,
+        "#endif\n\tmemcpy(out, in, length);\n}\n\nstatic void bytes_copy_whole(",
+        "#endif\n}\n\nstatic void bytes_copy_whole(",
+    ),
+    Fault(
+        "answers are timed as streams are",
+        RING,
+        "if (!BYTES_CAN_PASS || !link->streaming || ",
+        "if (!BYTES_CAN_PASS || ",
+    ),
     Fault("any number of peers has a longer area", RING, " && shm->walks < WALKS_MAX)", ")"),
     Fault(
         "the area for streams lies over that for bulk",

@@ -764,19 +764,24 @@ static void reclaim__more_than_was_produced(void **state)
 enum { STRIDE = 8192 };
 
 /* One message one way, which is received. */
-static void walk_message(struct pair *pair, uint64_t id, bool back)
+static void one_message(struct pair *pair, uint64_t id, size_t length, bool back)
 {
 	struct thole_endpoint *from = back ? pair->b : pair->a, *to = back ? pair->a : pair->b;
-	uint8_t *sent = pair_filled(id, STRIDE), *got = calloc(1, STRIDE);
+	uint8_t *sent = pair_filled(id, length), *got = calloc(1, length);
 	struct thole_request *request;
 
-	assert_int_equal(thole_recv(to, back ? pair->a_to_b : pair->b_to_a, got, STRIDE, 3, 0, 0, NULL, &request), 0);
-	assert_int_equal(thole_send(from, back ? pair->b_to_a : pair->a_to_b, sent, STRIDE, 3, 0, THOLE_QUIET, NULL,
+	assert_int_equal(thole_recv(to, back ? pair->a_to_b : pair->b_to_a, got, length, 3, 0, 0, NULL, &request), 0);
+	assert_int_equal(thole_send(from, back ? pair->b_to_a : pair->a_to_b, sent, length, 3, 0, THOLE_QUIET, NULL,
 				    NULL), 0);
 	assert_int_equal(pair_finish(pair, to, request, NULL), 0);
-	pair_check(id, got, STRIDE);
+	pair_check(id, got, length);
 	free(sent);
 	free(got);
+}
+
+static void walk_message(struct pair *pair, uint64_t id, bool back)
+{
+	one_message(pair, id, STRIDE, back);
 }
 
 /* The next copy is timed, and with it lines were seen to be slow. */
@@ -851,6 +856,44 @@ static void walk__refused(void **state)
 		assert_true(out->areas[AREA_LARGE].head <= AREA_REUSE + STRIDE);
 		pair_close(&pair);
 	}
+}
+
+/* ---- Streams past the caches ------------------------------------------------------------------------ */
+
+/* Stretches of a stream are timed, and none of a dialogue or of short messages. What goes past the caches is there
+ * whole. */
+static void bypass__of_streams(void **state)
+{
+	struct ring_out *out;
+	struct pair pair;
+	uint32_t count, left = 0;
+
+	(void)state;
+	if (!BYTES_CAN_PASS)
+		skip();
+	pair_open(&pair, (const char *const[]){"look_again=0", NULL});
+	connect_both(&pair);
+	out = out_of(&pair);
+	for (uint64_t i = 0; i < 3 * BYPASS_STRETCH; i++)
+		one_message(&pair, i, BYPASS_MIN, false);
+	count = out->bypass.count;
+	assert_true(count >= 2);
+	for (uint64_t i = 0; i < 2 * BYPASS_STRETCH; i++) {
+		one_message(&pair, i, BYPASS_MIN, true);
+		left = i < 2 ? out->bypass.left : left; /* until it is known for a dialogue */
+		one_message(&pair, i, BYPASS_MIN, false);
+	}
+	assert_int_equal(out->bypass.left, left);
+	for (uint64_t i = 0; i < 3 * BYPASS_STRETCH; i++)
+		one_message(&pair, i, BYPASS_MIN - 1, false);
+	assert_int_equal(out->bypass.left, left);
+	assert_int_equal(out->bypass.count, count);
+	out->bypass = (struct bypass){.state = BYPASS_GOES, .left = UINT32_MAX};
+	for (uint64_t i = 0; i < 200; i++)
+		one_message(&pair, i, BYPASS_MIN + i * (STRIDE - BYPASS_MIN) / 199, false);
+	assert_int_equal(out->bypass.left, UINT32_MAX - 200);
+	assert_int_equal(pair_counter(pair.a, "bad_records") + pair_counter(pair.b, "bad_records"), 0);
+	pair_close(&pair);
 }
 
 /* ---- Several rings ---------------------------------------------------------------------------------- */
@@ -1044,6 +1087,7 @@ int main(void)
 		cmocka_unit_test(reclaim__more_than_was_produced),
 		cmocka_unit_test(walk__through_the_longer_area),
 		cmocka_unit_test(walk__refused),
+		cmocka_unit_test(bypass__of_streams),
 		cmocka_unit_test(several__in_order),
 		cmocka_unit_test(several__all_are_polled),
 		cmocka_unit_test(several__all_have_their_turn),

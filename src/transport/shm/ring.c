@@ -405,6 +405,21 @@ static inline void ring_copy(const struct shm_peer *link, const struct vector *p
 		vector_read(payload, offset, to, length);
 }
 
+/* Whether this payload goes past the caches. Of a stream of such messages is learnt whether they had better. */
+static bool ring_bypasses(struct shm_peer *link, const struct vector *payload, uint32_t length, uint32_t at)
+{
+	struct ring_out *ring = &link->out;
+
+	if (!BYTES_CAN_PASS || !link->streaming || length < BYPASS_MIN || length > BYPASS_MAX)
+		return false;
+	if (payload->count != 1 || payload->length != length || (at & (uint32_t)PLACE_LENT) ||
+	    ring->walk.state != WALK_LOOKS)
+		return false;
+	if (bypass_is_due(&ring->bypass, length))
+		bypass_note(&ring->bypass, clock_now_ns(), link->turn, length);
+	return bypass_goes(&ring->bypass);
+}
+
 /* The longer area is made where it may be worth it. */
 static void ring_walk(struct transport_peer *peer, uint32_t length)
 {
@@ -489,7 +504,9 @@ __attribute__((noinline)) static const char *ring_fill_outside(struct transport_
 	slot->place = at;
 	slot->bytes = length;
 	outside = ring_memory(link, at);
-	if (!bulk && ring_walks(link, length) && length >= WALK_TIMED_MIN && !(at & (uint32_t)PLACE_LENT) &&
+	if (!bulk && ring_bypasses(link, payload, length, at))
+		bytes_copy_past(outside, (const char *)payload->segments->iov_base + offset, length);
+	else if (!bulk && ring_walks(link, length) && length >= WALK_TIMED_MIN && !(at & (uint32_t)PLACE_LENT) &&
 	    walk_is_due(&ring->walk))
 		ring_copy_timed(peer, payload, offset, outside, length);
 	else

@@ -22,6 +22,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
+#include "transport/shm/bypass.h"
 #include "transport/shm/walk.h"
 #include "transport/transport.h"
 
@@ -157,7 +158,8 @@ struct ring_out {
 	uint32_t bulk;       /* AREA_*, of the pieces that are pushed now */
 	bool bulk_own;       /* AREA_BULK was last written here, so the peer has its lines */
 	bool bulk_lent;      /* the peer writes there now */
-	struct walk walk;    /* of streams of payloads that AREA_LARGE could hold */
+	struct walk walk;     /* of streams of payloads that AREA_LARGE could hold */
+	struct bypass bypass; /* of those that do not walk */
 	struct area areas[AREAS];
 	struct placement placed[RING_SLOTS];
 };
