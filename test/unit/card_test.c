@@ -561,27 +561,66 @@ static void test_again_in_parts(void **state)
 	end();
 }
 
-/* What a message of 100 bytes, this tag and these flags takes on the wire. */
-static uint64_t bytes_with(uint64_t tag, unsigned flags)
+/* What a message of this length, tag and flags takes on the wire. */
+static uint64_t bytes_long(uint32_t length, uint64_t tag, unsigned flags)
 {
 	uint64_t before = bench.carrier.fabric.bytes, ended = bench.ended;
 
-	for (int i = 0; i < 100; i++)
-		bench.from[i] = (uint8_t)random_mix(before + tag + (uint64_t)i);
-	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, tag, UINT64_MAX, 0, NULL,
+	for (uint32_t i = 0; i < length; i++)
+		bench.from[i] = (uint8_t)random_mix(before + tag + i);
+	memset(bench.to, 0, length);
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, length, tag, UINT64_MAX, 0, NULL,
 				    NULL), 0);
-	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, tag, 0, flags,
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, length, tag, 0, flags,
 				    NULL, NULL), 0);
 	wake();
 	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 	assert_int_equal(bench.ended, ended + 2);
-	assert_memory_equal(bench.from, bench.to, 100);
+	assert_memory_equal(bench.from, bench.to, length);
 	return bench.carrier.fabric.bytes - before;
+}
+
+static uint64_t bytes_with(uint64_t tag, unsigned flags)
+{
+	return bytes_long(100, tag, flags);
 }
 
 static uint64_t bytes_of(uint64_t tag)
 {
 	return bytes_with(tag, 0);
+}
+
+/* What is less than a head has the word that goes without a front behind it, by each adapter. */
+static void test_tiny_messages(void **state)
+{
+	enum { WORD = 4, TINY = sizeof(struct head) - WORD };
+	static const char *const adapters[] = {"ib-ddr", "iwarp"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct nic_segment segment = {bench.from, WORD - 1, 0};
+		struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE, .count = 1,
+					.segments = &segment, .id = work_id(WORK_NOTE, 0)};
+
+		begin(adapters[i], 2, CHOOSE_PIPELINE, QUEUES);
+		message(0, 1, 0, 100);
+		assert_int_equal(bytes_long(8, 5, 0), 8 + sizeof(struct head_short));
+		for (uint32_t length = 0; length < TINY; length++)
+			assert_int_equal(bytes_long(length, 5, 0), length + WORD);
+		/* one byte more, and the word is beside it, or the front before it */
+		assert_int_equal(bytes_long(TINY, 5, 0), i == 0 ? TINY : TINY + sizeof(struct head_short));
+		assert_int_equal(bytes_long(8, 5, 0), 8 + WORD);
+		for (int n = 0; n < 300; n++) /* through all that may be granted */
+			assert_true(bytes_long(8, 5, 0) <= 8 + WORD + sizeof(struct head));
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 0);
+		/* less than the word */
+		assert_int_equal(pair_post(pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base), &work), 0);
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);
+		bench.failed = 0;
+		end();
+	}
 }
 
 /* A message like the one before goes without what stands in front of it: not to a new queue, not behind what is no
@@ -1488,6 +1527,7 @@ int main(void)
 		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_like_messages),
+		cmocka_unit_test(test_tiny_messages),
 		cmocka_unit_test(test_receives_refused),
 		cmocka_unit_test(test_strict),
 		cmocka_unit_test(test_again_in_parts),

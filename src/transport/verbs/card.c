@@ -285,14 +285,19 @@ void card_unwatch(struct card *card, uint64_t id)
 static bool card_record(struct card *card, struct pair *pair, const struct nic_completion *completion)
 {
 	uint8_t *slot = card_received_at(card, (uint32_t)completion->id);
-	uint32_t at = CARD_FRONT;
-	bool done;
+	uint32_t at = CARD_FRONT, length = completion->length, word = completion->imm;
+	bool bare = completion->operation == NIC_RECEIVE_WORD, done; /* the front is not here */
 
-	if (completion->operation == NIC_RECEIVE_WORD) { /* the front is not here */
+	if (!bare && length < sizeof(struct head) && length >= sizeof(word)) {
+		bare = true;
+		length -= (uint32_t)sizeof(word);
+		memcpy(&word, slot + at + length, sizeof(word));
+	}
+	if (bare) {
 		at -= (uint32_t)sizeof(struct head_short);
-		done = records_front(pair, slot + at, completion->length, completion->imm);
+		done = records_front(pair, slot + at, length, word);
 	} else {
-		done = records_arrived(pair, slot + at, completion->length);
+		done = records_arrived(pair, slot + at, length);
 	}
 	if (!done)
 		memcpy(slot, &at, sizeof(at));

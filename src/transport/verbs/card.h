@@ -103,8 +103,8 @@ struct head_short {
 	uint64_t tag, imm;
 };
 
-/* A message that is as the one before it on its queue, but for its number and its payload, goes without all that: as a
- * send with immediate data, which has the rest. */
+/* A message that is as the one before it on its queue, but for its number and its payload, goes without all that: with
+ * a word that has the rest, behind the payload where both are less than a head, else as immediate data. */
 enum head_word {
 	WORD_GRANTED = 16,          /* from this bit on what may be sent beyond what was handled; below it that */
 	WORD_GRANTED_MAX = 0x7fff,

@@ -112,18 +112,31 @@ static void slot_front(struct pair *pair, const struct send_slot *slot, bool lik
 	pair->front_out.head.flags &= (uint16_t)~HEAD_SOON;
 }
 
-/* Without the front, and with the word that says what that would. */
+/* Whether without its front it is less than a head, with the word behind it. */
+static bool slot_is_tiny(const struct send_slot *slot)
+{
+	return slot->length - sizeof(struct head_short) < sizeof(struct head) - sizeof(uint32_t);
+}
+
+/* Without the front, and with the word that says what that would: what is tiny costs less with it behind the payload
+ * than beside it. */
 static void slot_shorten(const struct pair *pair, const struct send_slot *slot, struct nic_segment *segment,
 			 struct nic_work *work)
 {
 	const struct head *head = (const void *)slot->bytes;
+	uint32_t word = (head->handled & UINT16_MAX) | pair->told_share << WORD_GRANTED |
+			(uint32_t)!!(head->flags & HEAD_SOON) << WORD_SOON;
 
 	segment->address = slot->bytes + sizeof(struct head_short);
 	segment->length -= (uint32_t)sizeof(struct head_short);
+	if (slot_is_tiny(slot)) {
+		memcpy(slot->bytes + slot->length, &word, sizeof(word));
+		segment->length += (uint32_t)sizeof(word);
+		return;
+	}
 	work->count = segment->length > 0;
 	work->flags |= NIC_POST_IMM;
-	work->imm = (head->handled & UINT16_MAX) | pair->told_share << WORD_GRANTED |
-		    (uint32_t)!!(head->flags & HEAD_SOON) << WORD_SOON;
+	work->imm = word;
 }
 
 /* An adapter that has the bytes needs the slot no more, and nobody waits for the end of its work. */
@@ -143,7 +156,7 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 		head->flags |= HEAD_SOON;
 		pair->asked = slot->number + 1;
 	}
-	like = card->nic->limits.can & NIC_CAN_IMM && slot_is_like(pair, slot);
+	like = (slot_is_tiny(slot) || card->nic->limits.can & NIC_CAN_IMM) && slot_is_like(pair, slot);
 	if (like)
 		slot_shorten(pair, slot, &segment, &work);
 	has = segment.length <= card->nic->limits.inline_max;
