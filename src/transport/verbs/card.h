@@ -11,7 +11,7 @@
  * choose.c     what ways were seen to take
  * access.c     puts and gets without the target's process
  *
- * Registered memory is of the card, in four arenas of fixed size: slots that records are sent from, slots that they
+ * Registered memory is of the card, in four arenas of fixed size: slots that long records are sent from, slots that all
  * arrive in (the shared receive queue), bays that chunks are sent from (staging) and bays that they arrive in
  * (landing). So it does not grow with the number of peers. Nor do queues: where there is no room for another one, the
  * least recently used is closed, and made anew when it is needed.
@@ -34,6 +34,7 @@
 enum card_limits {
 	CARD_COMPLETIONS = 16,      /* polled at once */
 	CARD_BUDGET = 64,           /* of a progress call */
+	CARD_SMALL = 256,           /* bytes of a slot for what goes inline */
 	CARD_FRONT = 64,            /* bytes of a receive's slot in front of what comes: for a head that was left out */
 	CARD_CLOCK_POLLS = 16,      /* of a card with nothing to do, between two looks at the clock */
 	CARD_BAYS_MAX = 8,          /* that a transfer lands in */
@@ -62,6 +63,7 @@ struct card_setup {
 	uint32_t slots;             /* that records are sent from */
 	uint32_t receives;          /* that they arrive in */
 	uint32_t slot;              /* bytes of each */
+	uint32_t small;             /* slots of CARD_SMALL bytes beside those that records are sent from, not registered */
 	uint32_t bay;               /* bytes */
 	uint32_t bays;              /* of staging and of landing each */
 	uint32_t queues;            /* at most; no more than the adapter has */
@@ -141,8 +143,16 @@ enum verbs_record {
 	VERBS_REGION_END, /* and is no more */
 };
 
+/* Slots for what goes inline, or for what does not. */
+struct slots {
+	struct list_node free;
+	uint32_t count;             /* of the free ones */
+	uint32_t few;               /* fewer are few */
+};
+
 struct send_slot {
 	struct list_node node;      /* of the free ones, or of its pair's, in order */
+	struct slots *slots;        /* whose it is */
 	uint8_t *bytes;
 	uint32_t length;            /* head and all */
 	uint32_t index;
@@ -352,9 +362,10 @@ struct card {
 	uint32_t empty_count;       /* so many of them, */
 	uint32_t empty_most;        /* with as many as these at once */
 	uint32_t *held;             /* by index of a receive that waits: that of the one behind it, one more; 0: none */
-	struct list_node free_slots, free_bays, early;
-	uint32_t free_slot_count;
-	uint32_t slots_few;         /* fewer free ones are few */
+	struct slots large, small;
+	uint8_t *small_memory;
+	uint32_t small_most;        /* bytes of a record that has a small slot; 0: none has */
+	struct list_node free_bays, early;
 	uint32_t early_count;
 	uint8_t *landing_used;      /* a byte a bay */
 	uint32_t landing_free;

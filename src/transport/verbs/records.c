@@ -14,6 +14,9 @@
 
 #include "transport/verbs/card.h"
 
+/* What stands in front of a payload at most. */
+enum { RECORD_FRONT = sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there) };
+
 /* A number from its low half, near one that is known. */
 static uint64_t number_near(uint64_t known, uint32_t low)
 {
@@ -31,8 +34,7 @@ static uint32_t head_bytes(const struct head *head)
 
 uint32_t records_piece_max(const struct card *card)
 {
-	return card->setup.slot - CARD_FRONT -
-	       (uint32_t)(sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there));
+	return card->setup.slot - CARD_FRONT - RECORD_FRONT;
 }
 
 uint32_t records_promise(struct pair *pair)
@@ -152,7 +154,7 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 	records_stamp(pair, head);
 	if (slot->number >= pair->few_at || pair->works >= card->works_few)
 		card->owner->tight = true;
-	if (card->free_slot_count < card->slots_few && slot_asks(pair, slot)) {
+	if (slot->slots->count < slot->slots->few && slot_asks(pair, slot)) {
 		head->flags |= HEAD_SOON;
 		pair->asked = slot->number + 1;
 	}
@@ -170,11 +172,11 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 	return status;
 }
 
-static void slot_put(struct card *card, struct send_slot *slot)
+static void slot_put(struct send_slot *slot)
 {
 	slot->handled = false;
-	list_push_front(&card->free_slots, &slot->node);
-	card->free_slot_count++;
+	list_push_front(&slot->slots->free, &slot->node);
+	slot->slots->count++;
 }
 
 void records_ended(struct card *card, uint32_t index)
@@ -183,7 +185,7 @@ void records_ended(struct card *card, uint32_t index)
 
 	slot->flying = false;
 	if (slot->handled)
-		slot_put(card, slot);
+		slot_put(slot);
 }
 
 void records_handled(struct pair *pair, uint64_t handled)
@@ -198,7 +200,7 @@ void records_handled(struct pair *pair, uint64_t handled)
 		list_remove(node);
 		slot->handled = true;
 		if (!slot->flying)
-			slot_put(pair->card, slot);
+			slot_put(slot);
 	}
 }
 
@@ -265,6 +267,15 @@ __attribute__((noinline)) static uint8_t *slot_write_whole(struct pair *pair, st
 	return at + length;
 }
 
+/* Slots that have room for a record: the small ones, if it has there. */
+static struct slots *slots_for(struct card *card, const struct record *record, uint32_t length)
+{
+	uint32_t bytes = record_is_short(record) ? (uint32_t)sizeof(struct head_short) + (length ? length : record->length)
+						 : RECORD_FRONT + length;
+
+	return bytes <= card->small_most ? &card->small : &card->large;
+}
+
 static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
 		       const struct vector *payload, uint64_t offset, uint32_t length)
 {
@@ -279,7 +290,8 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 		 uint32_t length)
 {
 	struct card *card = pair->card;
-	struct list_node *node = list_first(&card->free_slots);
+	struct slots *slots = slots_for(card, record, length);
+	struct list_node *node = list_first(&slots->free);
 	struct send_slot *slot;
 
 	if (pair->state != PAIR_OPEN) {
@@ -292,12 +304,12 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	}
 	slot = container_of(node, struct send_slot, node);
 	list_remove(node);
-	card->free_slot_count--;
+	slots->count--;
 	slot_write(pair, slot, record, payload, offset, length);
 	list_push_back(&pair->sent, &slot->node);
 	if (slot_post(pair, slot) == THOLE_ERR_AGAIN) { /* else, where it fails, it goes by the next queue */
 		list_remove(&slot->node);
-		slot_put(card, slot);
+		slot_put(slot);
 		pair->next--;
 		return THOLE_ERR_AGAIN;
 	}
