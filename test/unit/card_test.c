@@ -315,7 +315,7 @@ static uint64_t notes_of(uint32_t messages, uint32_t length)
  * are used; but for slots of long records, of which there are fewer than that. */
 static void test_never_looks(void **state)
 {
-	enum { MESSAGES = 1000, NOTE_EACH = 144, LONG = 1000, LONG_EACH = 96, WORKS = 32, FEW = 5 };
+	enum { MESSAGES = 1000, NOTE_EACH = 144, LONG = 1000, LONG_EACH = 96, WORKS = 64, FEW = 5 };
 	uint64_t notes;
 
 	(void)state;

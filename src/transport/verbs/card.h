@@ -43,7 +43,7 @@ enum card_limits {
 	CARD_TRANSFERS = 1 << 16,
 	CARD_LENT_MAX = 1 << 10,    /* windows that peers may read now */
 	CARD_READ = 16 << 20,       /* bytes of a read, at most */
-	CARD_SILENT = 15,           /* works of a queue one after the other whose end is not reported */
+	CARD_SILENT = 31,           /* works of a queue one after the other whose end is not reported */
 };
 
 /* Nanoseconds. */
@@ -63,7 +63,7 @@ struct card_setup {
 	uint32_t slots;             /* that records are sent from */
 	uint32_t receives;          /* that they arrive in */
 	uint32_t slot;              /* bytes of each */
-	uint32_t small;             /* slots of CARD_SMALL bytes beside those that records are sent from, not registered */
+	uint32_t small;             /* slots of CARD_SMALL bytes for what goes inline, which are not registered */
 	uint32_t bay;               /* bytes */
 	uint32_t bays;              /* of staging and of landing each */
 	uint32_t queues;            /* at most; no more than the adapter has */
@@ -449,6 +449,7 @@ static inline void card_wake(struct card *card, uint64_t when_ns)
 /* What works are for, in their ids: a kind in the upper byte, then how many silent ones it ends (pair_post), and an
  * index. */
 enum { WORK_SLOT, WORK_BAY, WORK_READ, WORK_NOTE, WORK_PROBE, WORK_PUT, WORK_ACCESS };
+enum { WORK_SILENT_SHIFT = 48, WORK_SILENT = 0xff };
 
 static inline uint64_t work_id(uint64_t kind, uint64_t index)
 {
@@ -507,7 +508,24 @@ void pair_disconnect(struct pair *pair);
 void pair_free(struct pair *pair);
 /* Post, and count; a silent work now and then loudly. Errors as nic->calls->post; where it breaks, the pair is told
  * later. */
-int pair_post(struct pair *pair, struct nic_work *work);
+static inline int pair_post(struct pair *pair, struct nic_work *work)
+{
+	bool silent = work->flags & NIC_POST_SILENT && pair->silent < pair->card->silent_most;
+	int status;
+
+	if (!silent) {
+		work->flags &= (uint8_t)~NIC_POST_SILENT;
+		work->id |= (uint64_t)pair->silent << WORK_SILENT_SHIFT;
+	}
+	status = pair->card->nic->calls->post(pair->queue, work);
+	if (status == THOLE_ERR_SYSTEM) /* nothing else says so, and what comes behind may not overtake it */
+		pair_break(pair);
+	if (status)
+		return status;
+	pair->works++;
+	pair->silent = silent ? pair->silent + 1 : 0;
+	return 0;
+}
 /* For one more work that is a record or a note: the rest is for bulk. */
 static inline bool pair_has_room(const struct pair *pair)
 {

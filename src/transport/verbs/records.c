@@ -122,7 +122,7 @@ static bool slot_is_tiny(const struct send_slot *slot)
 
 /* Without the front, and with the word that says what that would: what is tiny costs less with it behind the payload
  * than beside it. */
-static void slot_shorten(const struct pair *pair, const struct send_slot *slot, struct nic_segment *segment,
+static inline void slot_shorten(const struct pair *pair, const struct send_slot *slot, struct nic_segment *segment,
 			 struct nic_work *work)
 {
 	const struct head *head = (const void *)slot->bytes;
@@ -142,7 +142,7 @@ static void slot_shorten(const struct pair *pair, const struct send_slot *slot, 
 }
 
 /* An adapter that has the bytes needs the slot no more, and nobody waits for the end of its work. */
-static int slot_post(struct pair *pair, struct send_slot *slot)
+static inline __attribute__((always_inline)) int slot_post(struct pair *pair, struct send_slot *slot)
 {
 	struct card *card = pair->card;
 	struct head *head = (struct head *)(void *)slot->bytes;
@@ -268,19 +268,19 @@ __attribute__((noinline)) static uint8_t *slot_write_whole(struct pair *pair, st
 }
 
 /* Slots that have room for a record: the small ones, if it has there. */
-static struct slots *slots_for(struct card *card, const struct record *record, uint32_t length)
+static struct slots *slots_for(struct card *card, const struct record *record, uint32_t length, bool brief)
 {
-	uint32_t bytes = record_is_short(record) ? (uint32_t)sizeof(struct head_short) + (length ? length : record->length)
-						 : RECORD_FRONT + length;
+	uint32_t bytes = brief ? (uint32_t)sizeof(struct head_short) + (length ? length : record->length)
+			       : RECORD_FRONT + length;
 
 	return bytes <= card->small_most ? &card->small : &card->large;
 }
 
 static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
-		       const struct vector *payload, uint64_t offset, uint32_t length)
+		       const struct vector *payload, uint64_t offset, uint32_t length, bool brief)
 {
-	const uint8_t *end = record_is_short(record) ? slot_write_short(pair, slot, record, payload, offset, length)
-						     : slot_write_whole(pair, slot, record, payload, offset, length);
+	const uint8_t *end = brief ? slot_write_short(pair, slot, record, payload, offset, length)
+				   : slot_write_whole(pair, slot, record, payload, offset, length);
 
 	slot->length = (uint32_t)(end - slot->bytes);
 	slot->number = pair->next++;
@@ -290,7 +290,8 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 		 uint32_t length)
 {
 	struct card *card = pair->card;
-	struct slots *slots = slots_for(card, record, length);
+	bool brief = record_is_short(record);
+	struct slots *slots = slots_for(card, record, length, brief);
 	struct list_node *node = list_first(&slots->free);
 	struct send_slot *slot;
 
@@ -305,7 +306,7 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	slot = container_of(node, struct send_slot, node);
 	list_remove(node);
 	slots->count--;
-	slot_write(pair, slot, record, payload, offset, length);
+	slot_write(pair, slot, record, payload, offset, length, brief);
 	list_push_back(&pair->sent, &slot->node);
 	if (slot_post(pair, slot) == THOLE_ERR_AGAIN) { /* else, where it fails, it goes by the next queue */
 		list_remove(&slot->node);
@@ -463,7 +464,7 @@ static void record_deliver(struct pair *pair, const struct head *head, uint8_t *
 }
 
 /* Whether it is the next one, which it is then no more. */
-static bool record_is_next(struct pair *pair, uint32_t low)
+static inline bool record_is_next(struct pair *pair, uint32_t low)
 {
 	uint64_t number = number_near(pair->expected, low);
 
