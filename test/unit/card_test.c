@@ -316,6 +316,7 @@ static uint64_t notes_of(uint32_t messages, uint32_t length)
 static void test_never_looks(void **state)
 {
 	enum { MESSAGES = 1000, NOTE_EACH = 144, LONG = 1000, LONG_EACH = 96, WORKS = 64, FEW = 5 };
+	const struct card *card;
 	uint64_t notes;
 
 	(void)state;
@@ -335,14 +336,45 @@ static void test_never_looks(void **state)
 	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
 	world_run(&bench.world, UINT64_MAX);
 	end();
-	begin("ib-ddr", FEW, CHOOSE_PIPELINE, QUEUES); /* credit */
+	begin("ib-ddr", FEW, CHOOSE_PIPELINE, 4 * FEW); /* credit */
 	for (uint32_t i = 2; i < FEW; i++)
 		message(i, 1, 0, 100);
 	message(0, 1, 0, 100);
 	message(0, 1, 0, 100);
+	card = card_of(&bench.process[1]->endpoint->base);
+	assert_int_equal(card->share, card->setup.receives / (2 * (FEW - 1)));
 	notes_of(MESSAGES, 100);
 	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
 	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
+/* What goes inline, with all that may stand in front of it, is sent from slots of its own, which are not registered. */
+static void test_small_slots(void **state)
+{
+	enum { FRONT = sizeof(struct head_short), LAST = CARD_SMALL + 8 };
+	struct card *card;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	world_run(&bench.world, UINT64_MAX);
+	card = card_of(&bench.process[0]->endpoint->base);
+	assert_in_range(card->nic->limits.inline_max, FRONT + 1, CARD_SMALL - 1);
+	for (uint32_t length = 0; length < LAST; length++) {
+		uint32_t large = card->large.count, small = card->small.count;
+		bool is_small = FRONT + length <= card->nic->limits.inline_max;
+
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, length, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, length, 1, 0, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(small - card->small.count, is_small);
+		assert_int_equal(large - card->large.count, !is_small);
+		wake();
+		world_run(&bench.world, UINT64_MAX);
+		assert_memory_equal(bench.from, bench.to, length);
+	}
 	end();
 }
 
@@ -477,6 +509,7 @@ static void test_strict(void **state)
 	setup = &card->setup;
 	assert_int_equal(card->queue_count, 1);
 	assert_true(card->share >= 2);
+	assert_int_equal(setup->small, 0); /* each slot would take a receive for its note */
 	assert_true(setup->queues * (card->share + NOTES) + setup->slots + setup->bays + card->empty_most <=
 		    setup->receives);
 	end();
@@ -1526,6 +1559,7 @@ int main(void)
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_asks_once),
 		cmocka_unit_test(test_never_looks),
+		cmocka_unit_test(test_small_slots),
 		cmocka_unit_test(test_next_queue),
 		cmocka_unit_test(test_many_reads),
 		cmocka_unit_test(test_short_works),
