@@ -293,7 +293,8 @@ static void test_asks_once(void **state)
 	end();
 }
 
-/* 0 sends so many of such a length to 1, one after the other, and looks at nothing by itself. Returns how many notes that makes. */
+/* 0 sends so many of such a length to 1, one after the other, and looks at nothing by itself. Returns how many notes
+ * that makes. */
 static uint64_t notes_of(uint32_t messages, uint32_t length)
 {
 	uint64_t told = counter(1, COUNTER_ACKS_SENT), ended = bench.ended;
@@ -638,6 +639,7 @@ static void test_tiny_messages(void **state)
 		struct nic_segment segment = {bench.from, WORD - 1, 0};
 		struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE, .count = 1,
 					.segments = &segment, .id = work_id(WORK_NOTE, 0)};
+		struct pair *pair;
 
 		begin(adapters[i], 2, CHOOSE_PIPELINE, QUEUES);
 		message(0, 1, 0, 100);
@@ -651,7 +653,8 @@ static void test_tiny_messages(void **state)
 			assert_true(bytes_long(8, 5, 0) <= 8 + WORD + sizeof(struct head));
 		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 0);
 		/* less than the word */
-		assert_int_equal(pair_post(pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base), &work), 0);
+		pair = pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base);
+		assert_int_equal(pair_post(pair, &work), 0);
 		wake();
 		world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);

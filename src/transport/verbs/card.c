@@ -21,8 +21,8 @@ enum {
 void card_setup_default(struct card_setup *setup)
 {
 	*setup = (struct card_setup){
-		.slots = CARD_SLOTS, .small = CARD_SMALL_SLOTS, .receives = CARD_RECEIVES, .slot = CARD_SLOT, .bay = CARD_BAY, .bays = CARD_BAYS,
-		.queues = CARD_QUEUES, .registrations = CARD_KEPT,
+		.slots = CARD_SLOTS, .small = CARD_SMALL_SLOTS, .receives = CARD_RECEIVES, .slot = CARD_SLOT,
+		.bay = CARD_BAY, .bays = CARD_BAYS, .queues = CARD_QUEUES, .registrations = CARD_KEPT,
 	};
 }
 
@@ -266,8 +266,9 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 }
 
 /* Of half of the receives an equal part for each queue that is there, and at least that of as many as may be; for one
- * alone three quarters, since there are few notes and chunks beside its records. What was granted stays so when there are more: then a send may find no receive, and its adapter tries it again. If it does
- * not, each of as many as may be has the same part, beside receives for notes, so that none is ever missing. */
+ * alone three quarters, since there are few notes and chunks beside its records. What was granted stays so when there
+ * are more: then a send may find no receive, and its adapter tries it again. If it does not, each of as many as may be
+ * has the same part, beside receives for notes, so that none is ever missing. */
 void card_count_queues(struct card *card, uint32_t queues)
 {
 	const struct card_setup *setup = &card->setup;

@@ -13,8 +13,9 @@
  *
  * Registered memory is of the card, in four arenas of fixed size: slots that long records are sent from, slots that all
  * arrive in (the shared receive queue), bays that chunks are sent from (staging) and bays that they arrive in
- * (landing). So it does not grow with the number of peers. Nor do queues: where there is no room for another one, the
- * least recently used is closed, and made anew when it is needed.
+ * (landing). Slots for records that go inline need not be registered. So memory does not grow with the number of peers.
+ * Nor do queues: where there is no room for another one, the least recently used is closed, and made anew when it is
+ * needed.
  *
  * A record has a number, and its slot is kept until the peer has said that it has handled it. When a queue fails, a
  * new one is made, and what the peer has not handled goes again.
