@@ -77,7 +77,7 @@ def measure(options: argparse.Namespace, console: Console) -> tuple[str, dict[st
     kernel = kernels.fetch(build)[-1]
     values: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="thole-bench-") as folder:
-        bed = guests.make_bed(kernel, kernels.fetch_busybox(build), Path(folder), guests.CARDS)
+        bed = guests.make_bed(kernel, kernels.fetch_busybox(build), Path(folder), guests.CARDS["rxe"])
         for name in SETTINGS:
             job = guests.Job(command(name, mpi.launcher, program, build), Path(folder) / name, counted=True)
             try:

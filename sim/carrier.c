@@ -215,4 +215,5 @@ void carrier_random(struct carrier *carrier, struct dice *dice)
 	if (setup->queues > setup->receives / 2)
 		setup->queues = setup->receives / 2;
 	setup->way = (enum choose_way)dice_below(dice, CHOOSE_WAYS);
+	setup->small = dice_below(dice, 4) ? (uint32_t)dice_scale(dice, 4, 256) : 0;
 }

@@ -178,7 +178,8 @@ static void check_rest_card(struct process *process)
 		{"windows offered", card->offers.live},
 		{"bays of landing in use", card->setup.bays - card->landing_free},
 		{"bays of staging in use", card->setup.bays - list_length(&card->free_bays)},
-		{"slots in use", card->setup.slots - list_length(&card->free_slots)},
+		{"slots in use", card->setup.slots - list_length(&card->large.free)},
+		{"small slots in use", card->setup.small - list_length(&card->small.free)},
 		{"receives taken", process->nic->gone
 				    ? 0
 				    : card->setup.receives - card->empty_count - process->nic->receive_count},

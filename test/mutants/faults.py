@@ -2523,8 +2523,8 @@ FAULTS = [
     Fault(
         "silent works are not over with the next one",
         "src/transport/verbs/pair.c",
-        "1 + (id >> ID_SILENT_SHIFT & ID_SILENT)",
-        "1 + (id >> ID_SILENT_SHIFT & 0)",
+        "1 + (id >> WORK_SILENT_SHIFT & WORK_SILENT)",
+        "1 + (id >> WORK_SILENT_SHIFT & 0)",
     ),
     Fault(
         "a chunk without immediate data is not told of",
@@ -2661,7 +2661,7 @@ FAULTS = [
     ),
     Fault(
         "a queue that has refused a record is used on",
-        "src/transport/verbs/pair.c",
+        "src/transport/verbs/card.h",
         "if (status == THOLE_ERR_SYSTEM) /*",
         "if (status > 0) /*",
     ),
@@ -2862,6 +2862,42 @@ FAULTS = [
         "src/transport/verbs/pair.c",
         "\tpair->again_at = 0;\n",
         "",
+    ),
+    Fault(
+        "a tiny message has its word beside it",
+        "src/transport/verbs/records.c",
+        "\treturn slot->length - sizeof(struct head_short) < sizeof(struct head) - sizeof(uint32_t);\n",
+        "\treturn slot->length == 0;\n",
+    ),
+    Fault(
+        "what is as long as a head goes as a tiny message",
+        "src/transport/verbs/records.c",
+        "sizeof(struct head_short) < sizeof(struct head) - sizeof(uint32_t);",
+        "sizeof(struct head_short) <= sizeof(struct head) - sizeof(uint32_t);",
+    ),
+    Fault(
+        "a peer alone has half of the receives",
+        "src/transport/verbs/card.c",
+        "\t\tcard->share = setup->receives / 4 * 3;",
+        "\t\tcard->share = setup->receives / 2;",
+    ),
+    Fault(
+        "notes that small slots bring may find no receive, though none waits for one",
+        "src/transport/verbs/card.c",
+        "\tsetup->small = 0; /*",
+        "\tsetup->small += 0; /*",
+    ),
+    Fault(
+        "what does not go inline is sent from memory that is not registered",
+        "src/transport/verbs/card.c",
+        "card->small_most = most < CARD_SMALL ? most : CARD_SMALL;",
+        "card->small_most = CARD_SMALL;",
+    ),
+    Fault(
+        "short messages take slots of long ones",
+        "src/transport/verbs/records.c",
+        "\treturn bytes <= card->small_most ? &card->small : &card->large;",
+        "\treturn bytes == 0 ? &card->small : &card->large;",
     ),
     Fault(
         "a message on a new queue may go without its front",

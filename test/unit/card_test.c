@@ -65,7 +65,7 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 		bench.carrier.setup.bays = 4;
 	}
 	if (few_slots)
-		bench.carrier.setup.slots = few_slots;
+		bench.carrier.setup.slots = bench.carrier.setup.small = few_slots;
 	assert_int_equal(options_defaults(&setup.options, NULL), 0);
 	bench.count = hosts;
 	for (uint32_t i = 0; i < hosts; i++)
@@ -293,16 +293,17 @@ static void test_asks_once(void **state)
 	end();
 }
 
-/* 0 sends so many to 1, one after the other, and looks at nothing by itself. Returns how many notes that makes. */
-static uint64_t notes_of(uint32_t messages)
+/* 0 sends so many of such a length to 1, one after the other, and looks at nothing by itself. Returns how many notes
+ * that makes. */
+static uint64_t notes_of(uint32_t messages, uint32_t length)
 {
 	uint64_t told = counter(1, COUNTER_ACKS_SENT), ended = bench.ended;
 
 	process_compute(bench.process[0], 1000 * MILLISECOND);
 	for (uint32_t i = 0; i < messages; i++) {
-		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0,
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, length, 1, UINT64_MAX, 0,
 					    NULL, NULL), 0);
-		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0,
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, length, 1, 0,
 					    THOLE_INJECT, NULL, NULL), 0);
 		world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 		assert_int_equal(bench.ended, ended + 2 * (i + 1));
@@ -311,34 +312,70 @@ static uint64_t notes_of(uint32_t messages)
 }
 
 /* Who looks at nothing after what it sends never finds that there is no room: before it comes to that, of whatever room
- * is made, its sends look. It asks for nothing, since notes come by themselves: when three quarters of its share of 128
- * are used. */
+ * is made, its sends look. It asks for nothing, since notes come by themselves: when three quarters of its share of 192
+ * are used; but for slots of long records, of which there are fewer than that. */
 static void test_never_looks(void **state)
 {
-	enum { MESSAGES = 1000, NOTE_EACH = 96, WORKS = 32, FEW = 5 };
+	enum { MESSAGES = 1000, NOTE_EACH = 144, LONG = 1000, LONG_EACH = 96, WORKS = 64, FEW = 5 };
+	const struct card *card;
 	uint64_t notes;
 
 	(void)state;
 	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES); /* slots */
 	message(0, 1, 0, 100);
-	notes = notes_of(MESSAGES);
+	notes = notes_of(MESSAGES, 100);
 	assert_in_range(notes, MESSAGES / NOTE_EACH, MESSAGES / NOTE_EACH + 1);
+	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
+	world_run(&bench.world, UINT64_MAX);
+	notes = notes_of(MESSAGES, LONG);
+	assert_in_range(notes, MESSAGES / LONG_EACH, MESSAGES / LONG_EACH + 1);
 	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
 	world_run(&bench.world, UINT64_MAX);
 	card_of(&bench.process[0]->endpoint->base)->works_most = WORKS; /* works */
 	card_of(&bench.process[0]->endpoint->base)->works_few = WORKS / 4 * 3;
-	notes_of(MESSAGES);
+	notes_of(MESSAGES, 100);
 	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
 	world_run(&bench.world, UINT64_MAX);
 	end();
-	begin("ib-ddr", FEW, CHOOSE_PIPELINE, QUEUES); /* credit */
+	begin("ib-ddr", FEW, CHOOSE_PIPELINE, 4 * FEW); /* credit */
 	for (uint32_t i = 2; i < FEW; i++)
 		message(i, 1, 0, 100);
 	message(0, 1, 0, 100);
 	message(0, 1, 0, 100);
-	notes_of(MESSAGES);
+	card = card_of(&bench.process[1]->endpoint->base);
+	assert_int_equal(card->share, card->setup.receives / (2 * (FEW - 1)));
+	notes_of(MESSAGES, 100);
 	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
 	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
+/* What goes inline, with all that may stand in front of it, is sent from slots of its own, which are not registered. */
+static void test_small_slots(void **state)
+{
+	enum { FRONT = sizeof(struct head_short), LAST = CARD_SMALL + 8 };
+	struct card *card;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	world_run(&bench.world, UINT64_MAX);
+	card = card_of(&bench.process[0]->endpoint->base);
+	assert_in_range(card->nic->limits.inline_max, FRONT + 1, CARD_SMALL - 1);
+	for (uint32_t length = 0; length < LAST; length++) {
+		uint32_t large = card->large.count, small = card->small.count;
+		bool is_small = FRONT + length <= card->nic->limits.inline_max;
+
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, length, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, length, 1, 0, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(small - card->small.count, is_small);
+		assert_int_equal(large - card->large.count, !is_small);
+		wake();
+		world_run(&bench.world, UINT64_MAX);
+		assert_memory_equal(bench.from, bench.to, length);
+	}
 	end();
 }
 
@@ -473,6 +510,7 @@ static void test_strict(void **state)
 	setup = &card->setup;
 	assert_int_equal(card->queue_count, 1);
 	assert_true(card->share >= 2);
+	assert_int_equal(setup->small, 0); /* each slot would take a receive for its note */
 	assert_true(setup->queues * (card->share + NOTES) + setup->slots + setup->bays + card->empty_most <=
 		    setup->receives);
 	end();
@@ -561,27 +599,68 @@ static void test_again_in_parts(void **state)
 	end();
 }
 
-/* What a message of 100 bytes, this tag and these flags takes on the wire. */
-static uint64_t bytes_with(uint64_t tag, unsigned flags)
+/* What a message of this length, tag and flags takes on the wire. */
+static uint64_t bytes_long(uint32_t length, uint64_t tag, unsigned flags)
 {
 	uint64_t before = bench.carrier.fabric.bytes, ended = bench.ended;
 
-	for (int i = 0; i < 100; i++)
-		bench.from[i] = (uint8_t)random_mix(before + tag + (uint64_t)i);
-	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, tag, UINT64_MAX, 0, NULL,
+	for (uint32_t i = 0; i < length; i++)
+		bench.from[i] = (uint8_t)random_mix(before + tag + i);
+	memset(bench.to, 0, length);
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, length, tag, UINT64_MAX, 0, NULL,
 				    NULL), 0);
-	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, tag, 0, flags,
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, length, tag, 0, flags,
 				    NULL, NULL), 0);
 	wake();
 	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
 	assert_int_equal(bench.ended, ended + 2);
-	assert_memory_equal(bench.from, bench.to, 100);
+	assert_memory_equal(bench.from, bench.to, length);
 	return bench.carrier.fabric.bytes - before;
+}
+
+static uint64_t bytes_with(uint64_t tag, unsigned flags)
+{
+	return bytes_long(100, tag, flags);
 }
 
 static uint64_t bytes_of(uint64_t tag)
 {
 	return bytes_with(tag, 0);
+}
+
+/* What is less than a head has the word that goes without a front behind it, by each adapter. */
+static void test_tiny_messages(void **state)
+{
+	enum { WORD = 4, TINY = sizeof(struct head) - WORD };
+	static const char *const adapters[] = {"ib-ddr", "iwarp"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct nic_segment segment = {bench.from, WORD - 1, 0};
+		struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE, .count = 1,
+					.segments = &segment, .id = work_id(WORK_NOTE, 0)};
+		struct pair *pair;
+
+		begin(adapters[i], 2, CHOOSE_PIPELINE, QUEUES);
+		message(0, 1, 0, 100);
+		assert_int_equal(bytes_long(8, 5, 0), 8 + sizeof(struct head_short));
+		for (uint32_t length = 0; length < TINY; length++)
+			assert_int_equal(bytes_long(length, 5, 0), length + WORD);
+		/* one byte more, and the word is beside it, or the front before it */
+		assert_int_equal(bytes_long(TINY, 5, 0), i == 0 ? TINY : TINY + sizeof(struct head_short));
+		assert_int_equal(bytes_long(8, 5, 0), 8 + WORD);
+		for (int n = 0; n < 300; n++) /* through all that may be granted */
+			assert_true(bytes_long(8, 5, 0) <= 8 + WORD + sizeof(struct head));
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 0);
+		/* less than the word */
+		pair = pair_of(&bench.process[0]->endpoint->peers[handle_of(0, 1)]->base);
+		assert_int_equal(pair_post(pair, &work), 0);
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);
+		bench.failed = 0;
+		end();
+	}
 }
 
 /* A message like the one before goes without what stands in front of it: not to a new queue, not behind what is no
@@ -1483,11 +1562,13 @@ int main(void)
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_asks_once),
 		cmocka_unit_test(test_never_looks),
+		cmocka_unit_test(test_small_slots),
 		cmocka_unit_test(test_next_queue),
 		cmocka_unit_test(test_many_reads),
 		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_like_messages),
+		cmocka_unit_test(test_tiny_messages),
 		cmocka_unit_test(test_receives_refused),
 		cmocka_unit_test(test_strict),
 		cmocka_unit_test(test_again_in_parts),

@@ -6,6 +6,7 @@
 
 enum {
 	CARD_SLOTS = 128, CARD_RECEIVES = 256, CARD_SLOT = 8192, CARD_BAY = 65536, CARD_BAYS = 16, CARD_QUEUES = 32,
+	CARD_SMALL_SLOTS = 256,
 	CARD_LEAST = 4,             /* slots, receives and bays: with fewer it is of no use */
 	CARD_BAY_LEAST = 8192,
 	CARD_KEPT = 256,
@@ -20,8 +21,8 @@ enum {
 void card_setup_default(struct card_setup *setup)
 {
 	*setup = (struct card_setup){
-		.slots = CARD_SLOTS, .receives = CARD_RECEIVES, .slot = CARD_SLOT, .bay = CARD_BAY, .bays = CARD_BAYS,
-		.queues = CARD_QUEUES, .registrations = CARD_KEPT,
+		.slots = CARD_SLOTS, .small = CARD_SMALL_SLOTS, .receives = CARD_RECEIVES, .slot = CARD_SLOT,
+		.bay = CARD_BAY, .bays = CARD_BAYS, .queues = CARD_QUEUES, .registrations = CARD_KEPT,
 	};
 }
 
@@ -38,6 +39,7 @@ static bool setup_halve(struct card_setup *setup)
 	if (setup->slots / 2 < CARD_LEAST)
 		return false;
 	setup->slots /= 2;
+	setup->small /= 2;
 	setup->receives /= 2;
 	if (setup->bays / 2 >= CARD_LEAST)
 		setup->bays /= 2;
@@ -80,6 +82,7 @@ static void setup_beside(struct card *card)
 
 	if (card_waits(card))
 		return;
+	setup->small = 0; /* each slot takes one of them */
 	card->beside = setup->slots + setup->bays + NIC_RECEIVES_MAX;
 	if (most > card->beside && setup->receives > most - card->beside)
 		setup->receives = most - card->beside;
@@ -143,28 +146,54 @@ void card_receive(struct card *card, uint32_t index)
 		card_refill(card);
 }
 
+static void slots_lay_out(struct slots *slots, uint32_t count)
+{
+	list_init(&slots->free);
+	slots->count = count;
+	slots->few = count / 4;
+}
+
+static void slot_lay_out(struct card *card, struct slots *slots, uint8_t *bytes, uint32_t index)
+{
+	struct send_slot *slot = &card->slots[index];
+
+	*slot = (struct send_slot){.slots = slots, .bytes = bytes, .index = index};
+	list_push_back(&slots->free, &slot->node);
+}
+
+static void card_lay_out_slots(struct card *card)
+{
+	const struct card_setup *setup = &card->setup;
+	uint32_t most = card->nic->limits.inline_max;
+
+	slots_lay_out(&card->large, setup->slots);
+	slots_lay_out(&card->small, setup->small);
+	for (uint32_t i = 0; i < setup->slots; i++)
+		slot_lay_out(card, &card->large, card->memory + (uint64_t)i * setup->slot, i);
+	for (uint32_t i = 0; i < setup->small; i++)
+		slot_lay_out(card, &card->small, card->small_memory + (uint64_t)i * CARD_SMALL, setup->slots + i);
+	if (setup->small > 0)
+		card->small_most = most < CARD_SMALL ? most : CARD_SMALL;
+}
+
 static int card_lay_out(struct card *card)
 {
 	const struct card_setup *setup = &card->setup;
 	uint8_t *bays = card->memory + (uint64_t)(setup->slots + setup->receives) * setup->slot;
 
-	card->slots = calloc(setup->slots, sizeof(*card->slots));
+	card->slots = calloc(setup->slots + setup->small, sizeof(*card->slots));
+	card->small_memory = calloc(setup->small + 1, CARD_SMALL);
 	card->bays = calloc(setup->bays, sizeof(*card->bays));
 	card->landing_used = calloc(setup->bays, 1);
 	card->held = calloc(setup->receives, sizeof(*card->held));
 	card->empty = calloc(setup->receives, sizeof(*card->empty));
-	if (!card->slots || !card->bays || !card->landing_used || !card->held || !card->empty)
+	if (!card->slots || !card->small_memory || !card->bays || !card->landing_used || !card->held || !card->empty)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
 	card->empty_most = setup->receives / CARD_EMPTY < NIC_RECEIVES_MAX ? setup->receives / CARD_EMPTY
 									  : NIC_RECEIVES_MAX;
 	card->landing = bays + (uint64_t)setup->bays * setup->bay;
 	card->landing_free = setup->bays;
-	for (uint32_t i = 0; i < setup->slots; i++) {
-		card->slots[i] = (struct send_slot){.bytes = card->memory + (uint64_t)i * setup->slot, .index = i};
-		list_push_back(&card->free_slots, &card->slots[i].node);
-	}
-	card->free_slot_count = setup->slots;
-	card->slots_few = setup->slots / 4;
+	card_lay_out_slots(card);
 	for (uint32_t i = 0; i < setup->bays; i++) {
 		card->bays[i] = (struct bay){.bytes = bays + (uint64_t)i * setup->bay, .index = i};
 		list_push_back(&card->free_bays, &card->bays[i].node);
@@ -188,6 +217,7 @@ static void card_free(struct card *card)
 	card->owner->state[TRANSPORT_VERBS] = NULL;
 	free(card->pairs);
 	free(card->slots);
+	free(card->small_memory);
 	free(card->bays);
 	free(card->landing_used);
 	free(card->held);
@@ -208,7 +238,6 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 	}
 	*card = (struct card){.owner = owner, .nic = nic, .setup = *setup, .carrier = carrier,
 			      .carrier_arg = carrier_arg, .next_id = 1, .timer_ns = UINT64_MAX};
-	list_init(&card->free_slots);
 	list_init(&card->free_bays);
 	list_init(&card->early);
 	list_init(&card->list);
@@ -236,9 +265,10 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 	return 0;
 }
 
-/* Of half of the receives an equal part for each queue that is there, and at least that of as many as may be. What was
- * granted stays so when there are more: then a send may find no receive, and its adapter tries it again. If it does
- * not, each of as many as may be has the same part, beside receives for notes, so that none is ever missing. */
+/* Of half of the receives an equal part for each queue that is there, and at least that of as many as may be; for one
+ * alone three quarters, since there are few notes and chunks beside its records. What was granted stays so when there
+ * are more: then a send may find no receive, and its adapter tries it again. If it does not, each of as many as may be
+ * has the same part, beside receives for notes, so that none is ever missing. */
 void card_count_queues(struct card *card, uint32_t queues)
 {
 	const struct card_setup *setup = &card->setup;
@@ -250,6 +280,8 @@ void card_count_queues(struct card *card, uint32_t queues)
 		return;
 	}
 	card->share = setup->receives / (parts < setup->queues ? parts : setup->queues);
+	if (queues <= 1 && card->share < setup->receives / 4 * 3)
+		card->share = setup->receives / 4 * 3;
 	if (card->share < 2)
 		card->share = 2;
 }
@@ -285,14 +317,19 @@ void card_unwatch(struct card *card, uint64_t id)
 static bool card_record(struct card *card, struct pair *pair, const struct nic_completion *completion)
 {
 	uint8_t *slot = card_received_at(card, (uint32_t)completion->id);
-	uint32_t at = CARD_FRONT;
-	bool done;
+	uint32_t at = CARD_FRONT, length = completion->length, word = completion->imm;
+	bool bare = completion->operation == NIC_RECEIVE_WORD, done; /* the front is not here */
 
-	if (completion->operation == NIC_RECEIVE_WORD) { /* the front is not here */
+	if (!bare && length < sizeof(struct head) && length >= sizeof(word)) {
+		bare = true;
+		length -= (uint32_t)sizeof(word);
+		memcpy(&word, slot + at + length, sizeof(word));
+	}
+	if (bare) {
 		at -= (uint32_t)sizeof(struct head_short);
-		done = records_front(pair, slot + at, completion->length, completion->imm);
+		done = records_front(pair, slot + at, length, word);
 	} else {
-		done = records_arrived(pair, slot + at, completion->length);
+		done = records_arrived(pair, slot + at, length);
 	}
 	if (!done)
 		memcpy(slot, &at, sizeof(at));
@@ -379,7 +416,7 @@ static void card_time(struct card *card)
 	card->now_ns = card->owner->simulated ? card->owner->now_ns : card->nic->calls->now_ns(card->nic);
 }
 
-static unsigned card_poll(struct card *card)
+static inline unsigned card_poll(struct card *card)
 {
 	struct nic_completion completions[CARD_COMPLETIONS];
 	unsigned total = 0, n;
@@ -493,6 +530,24 @@ static bool card_rests(struct card *card)
 	       ++card->polls < CARD_CLOCK_POLLS;
 }
 
+/* What is due beside completions. */
+__attribute__((noinline)) static int card_go_on(struct card *card)
+{
+	int n;
+
+	card->polls = 0;
+	card_time(card);
+	card_events(card);
+	if (card->timer_ns <= card->now_ns)
+		card_timer(card);
+	if (card->empty_count > 0 && card->empty_count >= card->empty_most)
+		card_refill(card);
+	n = card_turn(card);
+	access_turn(card);
+	bulk_verbs_feed(card);
+	return n;
+}
+
 int card_progress(struct card *card)
 {
 	bool exact = card->owner->simulated; /* its clock costs nothing */
@@ -501,19 +556,7 @@ int card_progress(struct card *card)
 	if (exact)
 		card_time(card);
 	n = (int)card_poll(card);
-	if (!exact && card_rests(card))
-		return n;
-	card->polls = 0;
-	card_time(card);
-	card_events(card);
-	if (card->timer_ns <= card->now_ns)
-		card_timer(card);
-	if (card->empty_count > 0 && card->empty_count >= card->empty_most)
-		card_refill(card);
-	n += card_turn(card);
-	access_turn(card);
-	bulk_verbs_feed(card);
-	return n;
+	return !exact && card_rests(card) ? n : n + card_go_on(card);
 }
 
 int card_transmit(struct card *card)

@@ -11,10 +11,11 @@
  * choose.c     what ways were seen to take
  * access.c     puts and gets without the target's process
  *
- * Registered memory is of the card, in four arenas of fixed size: slots that records are sent from, slots that they
+ * Registered memory is of the card, in four arenas of fixed size: slots that long records are sent from, slots that all
  * arrive in (the shared receive queue), bays that chunks are sent from (staging) and bays that they arrive in
- * (landing). So it does not grow with the number of peers. Nor do queues: where there is no room for another one, the
- * least recently used is closed, and made anew when it is needed.
+ * (landing). Slots for records that go inline need not be registered. So memory does not grow with the number of peers.
+ * Nor do queues: where there is no room for another one, the least recently used is closed, and made anew when it is
+ * needed.
  *
  * A record has a number, and its slot is kept until the peer has said that it has handled it. When a queue fails, a
  * new one is made, and what the peer has not handled goes again.
@@ -34,6 +35,7 @@
 enum card_limits {
 	CARD_COMPLETIONS = 16,      /* polled at once */
 	CARD_BUDGET = 64,           /* of a progress call */
+	CARD_SMALL = 256,           /* bytes of a slot for what goes inline */
 	CARD_FRONT = 64,            /* bytes of a receive's slot in front of what comes: for a head that was left out */
 	CARD_CLOCK_POLLS = 16,      /* of a card with nothing to do, between two looks at the clock */
 	CARD_BAYS_MAX = 8,          /* that a transfer lands in */
@@ -42,7 +44,7 @@ enum card_limits {
 	CARD_TRANSFERS = 1 << 16,
 	CARD_LENT_MAX = 1 << 10,    /* windows that peers may read now */
 	CARD_READ = 16 << 20,       /* bytes of a read, at most */
-	CARD_SILENT = 15,           /* works of a queue one after the other whose end is not reported */
+	CARD_SILENT = 31,           /* works of a queue one after the other whose end is not reported */
 };
 
 /* Nanoseconds. */
@@ -62,6 +64,7 @@ struct card_setup {
 	uint32_t slots;             /* that records are sent from */
 	uint32_t receives;          /* that they arrive in */
 	uint32_t slot;              /* bytes of each */
+	uint32_t small;             /* slots of CARD_SMALL bytes for what goes inline, which are not registered */
 	uint32_t bay;               /* bytes */
 	uint32_t bays;              /* of staging and of landing each */
 	uint32_t queues;            /* at most; no more than the adapter has */
@@ -103,8 +106,8 @@ struct head_short {
 	uint64_t tag, imm;
 };
 
-/* A message that is as the one before it on its queue, but for its number and its payload, goes without all that: as a
- * send with immediate data, which has the rest. */
+/* A message that is as the one before it on its queue, but for its number and its payload, goes without all that: with
+ * a word that has the rest, behind the payload where both are less than a head, else as immediate data. */
 enum head_word {
 	WORD_GRANTED = 16,          /* from this bit on what may be sent beyond what was handled; below it that */
 	WORD_GRANTED_MAX = 0x7fff,
@@ -141,8 +144,16 @@ enum verbs_record {
 	VERBS_REGION_END, /* and is no more */
 };
 
+/* Slots for what goes inline, or for what does not. */
+struct slots {
+	struct list_node free;
+	uint32_t count;             /* of the free ones */
+	uint32_t few;               /* fewer are few */
+};
+
 struct send_slot {
 	struct list_node node;      /* of the free ones, or of its pair's, in order */
+	struct slots *slots;        /* whose it is */
 	uint8_t *bytes;
 	uint32_t length;            /* head and all */
 	uint32_t index;
@@ -352,9 +363,10 @@ struct card {
 	uint32_t empty_count;       /* so many of them, */
 	uint32_t empty_most;        /* with as many as these at once */
 	uint32_t *held;             /* by index of a receive that waits: that of the one behind it, one more; 0: none */
-	struct list_node free_slots, free_bays, early;
-	uint32_t free_slot_count;
-	uint32_t slots_few;         /* fewer free ones are few */
+	struct slots large, small;
+	uint8_t *small_memory;
+	uint32_t small_most;        /* bytes of a record that has a small slot; 0: none has */
+	struct list_node free_bays, early;
 	uint32_t early_count;
 	uint8_t *landing_used;      /* a byte a bay */
 	uint32_t landing_free;
@@ -438,6 +450,7 @@ static inline void card_wake(struct card *card, uint64_t when_ns)
 /* What works are for, in their ids: a kind in the upper byte, then how many silent ones it ends (pair_post), and an
  * index. */
 enum { WORK_SLOT, WORK_BAY, WORK_READ, WORK_NOTE, WORK_PROBE, WORK_PUT, WORK_ACCESS };
+enum { WORK_SILENT_SHIFT = 48, WORK_SILENT = 0xff };
 
 static inline uint64_t work_id(uint64_t kind, uint64_t index)
 {
@@ -496,7 +509,24 @@ void pair_disconnect(struct pair *pair);
 void pair_free(struct pair *pair);
 /* Post, and count; a silent work now and then loudly. Errors as nic->calls->post; where it breaks, the pair is told
  * later. */
-int pair_post(struct pair *pair, struct nic_work *work);
+static inline int pair_post(struct pair *pair, struct nic_work *work)
+{
+	bool silent = work->flags & NIC_POST_SILENT && pair->silent < pair->card->silent_most;
+	int status;
+
+	if (!silent) {
+		work->flags &= (uint8_t)~NIC_POST_SILENT;
+		work->id |= (uint64_t)pair->silent << WORK_SILENT_SHIFT;
+	}
+	status = pair->card->nic->calls->post(pair->queue, work);
+	if (status == THOLE_ERR_SYSTEM) /* nothing else says so, and what comes behind may not overtake it */
+		pair_break(pair);
+	if (status)
+		return status;
+	pair->works++;
+	pair->silent = silent ? pair->silent + 1 : 0;
+	return 0;
+}
 /* For one more work that is a record or a note: the rest is for bulk. */
 static inline bool pair_has_room(const struct pair *pair)
 {

@@ -41,7 +41,7 @@ enum {
 	BUCKETS = 256,          /* of queues by their pairs' numbers */
 	BATCH = 32,             /* completions taken from the library at once */
 	EVENTS_MAX = 16,        /* that nobody has asked for; one more is NIC_EVENT_LOST */
-	REPORT_EACH = 16,       /* of silent works one is reported, so that places in the ring come back */
+	REPORT_EACH = 32,       /* of silent works one is reported, so that places in the ring come back */
 	STOP_NS = 20000000,     /* for an adapter to say that a pair takes no more receives, */
 	FLUSH_NS = 200000000,   /* and for it to flush what was posted: then it is destroyed as it is */
 	TIE_S = 15,            /* longest that the kernel waits for who was asked to be tied to */
@@ -448,7 +448,8 @@ static int nic_verbs_post(struct nic_queue *queue, const struct nic_work *work)
 	wr.send_flags = 0;
 	wr.opcode = work->flags & NIC_POST_IMM ? opcodes[work->operation].with_imm : opcodes[work->operation].plain;
 	wr.imm_data = htobe32(work->imm);
-	work_remote(work, &wr);
+	if (work->operation != NIC_SEND)
+		work_remote(work, &wr);
 	if (work->flags & NIC_POST_INLINE)
 		wr.send_flags |= IBV_SEND_INLINE;
 	if (!silent || queue->unreported + 1 == REPORT_EACH || queue->unreported + 1 >= limits->works / 2)
@@ -588,7 +589,7 @@ static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 }
 
 /* Take at most so many from the library, for which there is room. Returns how many. */
-static unsigned completions_take(struct nic_verbs *verbs, unsigned max)
+static inline __attribute__((always_inline)) unsigned completions_take(struct nic_verbs *verbs, unsigned max)
 {
 	struct nic_completion *end = verbs->to + max;
 	struct ibv_wc wc[BATCH];
@@ -791,15 +792,13 @@ static bool nic_verbs_is_due(const struct nic_verbs *verbs)
 	       (verbs->iwarp && iwarp_is_due(verbs->iwarp));
 }
 
-static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
+/* What nobody has asked for yet, and what is due where there are no completions. */
+__attribute__((noinline)) static unsigned nic_verbs_poll_rest(struct nic_verbs *verbs,
+							      struct nic_completion *completions, unsigned max)
 {
-	struct nic_verbs *verbs = nic_verbs_of(nic);
 	unsigned n;
 
 	if (verbs->ready_first == verbs->ready_end) {
-		verbs->to = completions;
-		if (completions_take(verbs, max) > 0 || !nic_verbs_is_due(verbs))
-			return (unsigned)(verbs->to - completions);
 		if (verbs->iwarp && iwarp_is_due(verbs->iwarp))
 			ties_read(verbs);
 		ready_begin(verbs);
@@ -814,6 +813,18 @@ static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completio
 	memcpy(completions, verbs->ready + verbs->ready_first, n * sizeof(*completions));
 	verbs->ready_first += n;
 	return n;
+}
+
+static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
+{
+	struct nic_verbs *verbs = nic_verbs_of(nic);
+
+	if (verbs->ready_first == verbs->ready_end) {
+		verbs->to = completions;
+		if (completions_take(verbs, max) > 0 || !nic_verbs_is_due(verbs))
+			return (unsigned)(verbs->to - completions);
+	}
+	return nic_verbs_poll_rest(verbs, completions, max);
 }
 
 static bool nic_verbs_arm(struct nic *nic)

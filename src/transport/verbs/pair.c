@@ -109,30 +109,9 @@ void pair_tied(struct pair *pair)
 		pair_alive(pair);
 }
 
-enum { ID_SILENT_SHIFT = 48, ID_SILENT = 0xff };
-
-int pair_post(struct pair *pair, struct nic_work *work)
-{
-	bool silent = work->flags & NIC_POST_SILENT && pair->silent < pair->card->silent_most;
-	int status;
-
-	if (!silent) {
-		work->flags &= (uint8_t)~NIC_POST_SILENT;
-		work->id |= (uint64_t)pair->silent << ID_SILENT_SHIFT;
-	}
-	status = calls_of(pair)->post(pair->queue, work);
-	if (status == THOLE_ERR_SYSTEM) /* nothing else says so, and what comes behind may not overtake it */
-		pair_break(pair);
-	if (status)
-		return status;
-	pair->works++;
-	pair->silent = silent ? pair->silent + 1 : 0;
-	return 0;
-}
-
 void pair_work_ended(struct pair *pair, uint64_t id)
 {
-	uint32_t ended = 1 + (id >> ID_SILENT_SHIFT & ID_SILENT);
+	uint32_t ended = 1 + (id >> WORK_SILENT_SHIFT & WORK_SILENT);
 
 	pair->works -= ended < pair->works ? ended : pair->works; /* silent ones that failed were counted alone */
 }

@@ -14,6 +14,9 @@
 
 #include "transport/verbs/card.h"
 
+/* What stands in front of a payload at most. */
+enum { RECORD_FRONT = sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there) };
+
 /* A number from its low half, near one that is known. */
 static uint64_t number_near(uint64_t known, uint32_t low)
 {
@@ -31,8 +34,7 @@ static uint32_t head_bytes(const struct head *head)
 
 uint32_t records_piece_max(const struct card *card)
 {
-	return card->setup.slot - CARD_FRONT -
-	       (uint32_t)(sizeof(struct head) + sizeof(struct record) + sizeof(struct lent_there));
+	return card->setup.slot - CARD_FRONT - RECORD_FRONT;
 }
 
 uint32_t records_promise(struct pair *pair)
@@ -112,22 +114,35 @@ static void slot_front(struct pair *pair, const struct send_slot *slot, bool lik
 	pair->front_out.head.flags &= (uint16_t)~HEAD_SOON;
 }
 
-/* Without the front, and with the word that says what that would. */
-static void slot_shorten(const struct pair *pair, const struct send_slot *slot, struct nic_segment *segment,
+/* Whether without its front it is less than a head, with the word behind it. */
+static bool slot_is_tiny(const struct send_slot *slot)
+{
+	return slot->length - sizeof(struct head_short) < sizeof(struct head) - sizeof(uint32_t);
+}
+
+/* Without the front, and with the word that says what that would: what is tiny costs less with it behind the payload
+ * than beside it. */
+static inline void slot_shorten(const struct pair *pair, const struct send_slot *slot, struct nic_segment *segment,
 			 struct nic_work *work)
 {
 	const struct head *head = (const void *)slot->bytes;
+	uint32_t word = (head->handled & UINT16_MAX) | pair->told_share << WORD_GRANTED |
+			(uint32_t)!!(head->flags & HEAD_SOON) << WORD_SOON;
 
 	segment->address = slot->bytes + sizeof(struct head_short);
 	segment->length -= (uint32_t)sizeof(struct head_short);
+	if (slot_is_tiny(slot)) {
+		memcpy(slot->bytes + slot->length, &word, sizeof(word));
+		segment->length += (uint32_t)sizeof(word);
+		return;
+	}
 	work->count = segment->length > 0;
 	work->flags |= NIC_POST_IMM;
-	work->imm = (head->handled & UINT16_MAX) | pair->told_share << WORD_GRANTED |
-		    (uint32_t)!!(head->flags & HEAD_SOON) << WORD_SOON;
+	work->imm = word;
 }
 
 /* An adapter that has the bytes needs the slot no more, and nobody waits for the end of its work. */
-static int slot_post(struct pair *pair, struct send_slot *slot)
+static inline __attribute__((always_inline)) int slot_post(struct pair *pair, struct send_slot *slot)
 {
 	struct card *card = pair->card;
 	struct head *head = (struct head *)(void *)slot->bytes;
@@ -139,11 +154,11 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 	records_stamp(pair, head);
 	if (slot->number >= pair->few_at || pair->works >= card->works_few)
 		card->owner->tight = true;
-	if (card->free_slot_count < card->slots_few && slot_asks(pair, slot)) {
+	if (slot->slots->count < slot->slots->few && slot_asks(pair, slot)) {
 		head->flags |= HEAD_SOON;
 		pair->asked = slot->number + 1;
 	}
-	like = card->nic->limits.can & NIC_CAN_IMM && slot_is_like(pair, slot);
+	like = (slot_is_tiny(slot) || card->nic->limits.can & NIC_CAN_IMM) && slot_is_like(pair, slot);
 	if (like)
 		slot_shorten(pair, slot, &segment, &work);
 	has = segment.length <= card->nic->limits.inline_max;
@@ -157,11 +172,11 @@ static int slot_post(struct pair *pair, struct send_slot *slot)
 	return status;
 }
 
-static void slot_put(struct card *card, struct send_slot *slot)
+static void slot_put(struct send_slot *slot)
 {
 	slot->handled = false;
-	list_push_front(&card->free_slots, &slot->node);
-	card->free_slot_count++;
+	list_push_front(&slot->slots->free, &slot->node);
+	slot->slots->count++;
 }
 
 void records_ended(struct card *card, uint32_t index)
@@ -170,7 +185,7 @@ void records_ended(struct card *card, uint32_t index)
 
 	slot->flying = false;
 	if (slot->handled)
-		slot_put(card, slot);
+		slot_put(slot);
 }
 
 void records_handled(struct pair *pair, uint64_t handled)
@@ -185,7 +200,7 @@ void records_handled(struct pair *pair, uint64_t handled)
 		list_remove(node);
 		slot->handled = true;
 		if (!slot->flying)
-			slot_put(pair->card, slot);
+			slot_put(slot);
 	}
 }
 
@@ -252,11 +267,20 @@ __attribute__((noinline)) static uint8_t *slot_write_whole(struct pair *pair, st
 	return at + length;
 }
 
-static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
-		       const struct vector *payload, uint64_t offset, uint32_t length)
+/* Slots that have room for a record: the small ones, if it has there. */
+static struct slots *slots_for(struct card *card, const struct record *record, uint32_t length, bool brief)
 {
-	const uint8_t *end = record_is_short(record) ? slot_write_short(pair, slot, record, payload, offset, length)
-						     : slot_write_whole(pair, slot, record, payload, offset, length);
+	uint32_t bytes = brief ? (uint32_t)sizeof(struct head_short) + (length ? length : record->length)
+			       : RECORD_FRONT + length;
+
+	return bytes <= card->small_most ? &card->small : &card->large;
+}
+
+static void slot_write(struct pair *pair, struct send_slot *slot, const struct record *record,
+		       const struct vector *payload, uint64_t offset, uint32_t length, bool brief)
+{
+	const uint8_t *end = brief ? slot_write_short(pair, slot, record, payload, offset, length)
+				   : slot_write_whole(pair, slot, record, payload, offset, length);
 
 	slot->length = (uint32_t)(end - slot->bytes);
 	slot->number = pair->next++;
@@ -266,7 +290,9 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 		 uint32_t length)
 {
 	struct card *card = pair->card;
-	struct list_node *node = list_first(&card->free_slots);
+	bool brief = record_is_short(record);
+	struct slots *slots = slots_for(card, record, length, brief);
+	struct list_node *node = list_first(&slots->free);
 	struct send_slot *slot;
 
 	if (pair->state != PAIR_OPEN) {
@@ -279,12 +305,12 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	}
 	slot = container_of(node, struct send_slot, node);
 	list_remove(node);
-	card->free_slot_count--;
-	slot_write(pair, slot, record, payload, offset, length);
+	slots->count--;
+	slot_write(pair, slot, record, payload, offset, length, brief);
 	list_push_back(&pair->sent, &slot->node);
 	if (slot_post(pair, slot) == THOLE_ERR_AGAIN) { /* else, where it fails, it goes by the next queue */
 		list_remove(&slot->node);
-		slot_put(card, slot);
+		slot_put(slot);
 		pair->next--;
 		return THOLE_ERR_AGAIN;
 	}
@@ -438,7 +464,7 @@ static void record_deliver(struct pair *pair, const struct head *head, uint8_t *
 }
 
 /* Whether it is the next one, which it is then no more. */
-static bool record_is_next(struct pair *pair, uint32_t low)
+static inline bool record_is_next(struct pair *pair, uint32_t low)
 {
 	uint64_t number = number_near(pair->expected, low);
 

@@ -268,7 +268,7 @@ static void way_look(struct pair *pair)
 	}
 }
 
-static void ways_look(struct card *card)
+__attribute__((noinline)) static void ways_look(struct card *card)
 {
 	card->look_ns = card->now_ns + LOOK_NS;
 	card->told = true; /* who never sleeps hears of events so */
@@ -682,13 +682,8 @@ static bool verbs_access(struct transport_access *access)
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
 
-static int verbs_progress(struct transport_owner *owner)
+__attribute__((noinline)) static void ways_go_over(struct card *card)
 {
-	struct card *card = card_of(owner);
-	int n = card_progress(card);
-
-	if (card->now_ns >= card->look_ns)
-		ways_look(card);
 	for (struct list_node *node = list_first(&card->due), *next; node; node = next) {
 		struct pair *pair = container_of(node, struct pair, due);
 
@@ -696,6 +691,17 @@ static int verbs_progress(struct transport_owner *owner)
 		if (!pair->dead && pair->way == WAY_OVER)
 			over_turn(pair);
 	}
+}
+
+static int verbs_progress(struct transport_owner *owner)
+{
+	struct card *card = card_of(owner);
+	int n = card_progress(card);
+
+	if (card->now_ns >= card->look_ns)
+		ways_look(card);
+	if (!list_empty(&card->due))
+		ways_go_over(card);
 	return n;
 }
 
