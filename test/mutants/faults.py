@@ -2383,6 +2383,12 @@ FAULTS = [
         "MAINTAIN_NS",
     ),
     Fault(
+        "whose queue gave way is not asked again whether it is connected",
+        "src/transport/verbs/pair.c",
+        " || pair_is_awaited(pair))",
+        ")",
+    ),
+    Fault(
         "queues grow with the number of peers",
         "src/transport/verbs/pair.c",
         "card->queue_count >= card->setup.queues || ",

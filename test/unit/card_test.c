@@ -193,6 +193,27 @@ static void test_crowd(void **state)
 	end();
 }
 
+/* Whose queue gave way to another peer's before it was connected is asked again: somebody waits to hear that it is
+ * connected, though no record does. */
+static void test_crowded_out(void **state)
+{
+	uint32_t connected = 0, first, other;
+
+	(void)state;
+	begin("ib-ddr", 3, CHOOSE_PIPELINE, 1);
+	first = bench.process[1]->id < bench.process[2]->id ? 1 : 2;
+	other = 3 - first; /* by the order of endpoints it is given way to */
+	process_compute(bench.process[first], 10 * (uint64_t)MILLISECOND);
+	assert_int_equal(thole_connect(bench.process[0]->endpoint, handle_of(0, first), 0, &connected, NULL), 0);
+	wake();
+	message_within(other, 0, 8, 8 * (uint64_t)MILLISECOND);
+	assert_int_equal(connected, 0);
+	assert_true(counter(0, COUNTER_QUEUES_CLOSED) > 0);
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	assert_int_equal(connected, 1);
+	end();
+}
+
 /* What was handled is told beside what goes the other way, or of several messages at once; where slots to send from are
  * few, at once. */
 static void test_notes(void **state)
@@ -1479,6 +1500,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_crowded_out),
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_asks_once),
