@@ -651,6 +651,49 @@ static void test_like_messages(void **state)
 	end();
 }
 
+enum { UNAWAITED = 3000 };
+
+/* A message that nobody awaits. Returns whether it came with its data. */
+static bool comes_whole(uint32_t from, uint32_t to)
+{
+	uint64_t before = counter(to, COUNTER_UNEXPECTED_BYTES);
+
+	assert_int_equal(thole_send(bench.process[from]->endpoint, handle_of(from, to), bench.from, UNAWAITED, 9, 0, 0,
+				    NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+	return counter(to, COUNTER_UNEXPECTED_BYTES) > before;
+}
+
+/* Who holds more bytes that nobody awaits than he may has the others say no more than that there are some, after their
+ * next message, until half of it is free again. It is in each head, and in the front that messages go without. */
+static void test_backpressure(void **state)
+{
+	enum { MOST = 10 * UNAWAITED };
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	bench.process[0]->endpoint->base.options.unexpected_max = MOST;
+	message(0, 1, 0, 100);
+	message(1, 0, 0, 100);
+	for (int i = 0; i <= MOST / UNAWAITED + 1; i++)
+		assert_true(comes_whole(1, 0));
+	assert_false(comes_whole(1, 0));
+	assert_true(comes_whole(0, 1)); /* that is one's own affair */
+	for (int i = 0; i < 3; i++)
+		bytes_of(5);
+	assert_false(comes_whole(1, 0));
+	for (int i = 0; i < MOST / UNAWAITED + 4; i++)
+		assert_int_equal(thole_recv(bench.process[0]->endpoint, THOLE_ANY, bench.to, UNAWAITED, 9, UINT64_MAX,
+					    0, NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+	assert_int_equal(counter(0, COUNTER_UNEXPECTED_BYTES), 0);
+	comes_whole(1, 0);
+	assert_true(comes_whole(1, 0));
+	end();
+}
+
 /* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
 static void begin_beside_by(enum choose_way way)
 {
@@ -1510,6 +1553,7 @@ int main(void)
 		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_like_messages),
+		cmocka_unit_test(test_backpressure),
 		cmocka_unit_test(test_receives_refused),
 		cmocka_unit_test(test_strict),
 		cmocka_unit_test(test_again_in_parts),

@@ -10,7 +10,7 @@
 
 #include "transport/verbs/nic.h"
 
-enum { HELLO_VERSION = 5, HELLO_MAX = 128 /* bytes */ };
+enum { HELLO_VERSION = 6, HELLO_MAX = 128 /* bytes */ };
 
 enum hello_flags {
 	HELLO_CLOSED = 1 << 0, /* the sender has no queue now, and has stopped the one of `round` */
