@@ -191,11 +191,13 @@ void carrier_random(struct carrier *carrier, struct dice *dice)
 {
 	struct nic_faults *faults = &carrier->fabric.faults;
 	struct card_setup *setup = &carrier->setup;
-	uint32_t models = 0;
+	uint32_t models = 0, drawn;
 
 	while (nic_models[models].name)
 		models++;
-	carrier->fabric.model = &nic_models[dice_below(dice, models)];
+	drawn = (uint32_t)dice_below(dice, models);
+	if (carrier->any)
+		carrier->fabric.model = &nic_models[drawn];
 	carrier->monitor = dice_below(dice, 2);
 	carrier->loss = dice_below(dice, 2) ? 0 : (uint32_t)dice_scale(dice, 1000, 300000);
 	carrier->duplicate = dice_below(dice, 2) ? 0 : (uint32_t)dice_scale(dice, 1000, 300000);

@@ -13,6 +13,7 @@ struct carrier {
 	struct network *network;
 	struct fabric fabric;
 	struct card_setup setup;       /* of each process's card */
+	bool any;                      /* random histories draw their adapters' model */
 	bool monitor;                  /* there is one */
 	bool beside;                   /* processes have links, too */
 	struct card_carrier calls;
@@ -23,7 +24,7 @@ struct carrier {
 
 void carrier_init(struct carrier *carrier, struct network *network, const struct nic_model *model);
 void carrier_fini(struct carrier *carrier);
-/* Any model, any faults, any size of a card. */
+/* Any faults, any size of a card; and any model, where none is wanted. */
 void carrier_random(struct carrier *carrier, struct dice *dice);
 /* Whether a process is to have an adapter: beside links not each has. */
 bool carrier_serves(const struct carrier *carrier, uint32_t process);

@@ -3,7 +3,7 @@
  * thole-sim: run whole endpoints over a simulated network.
  *
  *   thole-sim [--scenario NAME] [--seed FIRST] [--seeds COUNT] [--twice] [--trace] [--size N] [--list] [--codec NAME]
- *             [--integrity MODE] [--links 3] [--moves] [--adapter MODEL [--beside]]
+ *             [--integrity MODE] [--links 3] [--moves] [--adapter MODEL|any [--beside]]
  *
  * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
  * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
@@ -34,7 +34,7 @@ static struct {
 	const struct scenario *scenario;
 	uint64_t first, count;
 	uint32_t size, links;
-	bool trace, twice, verbose, moves, beside;
+	bool trace, twice, verbose, moves, any_nic, beside;
 	const struct codec *codec;
 	const struct nic_model *nic;
 	uint64_t integrity;
@@ -66,7 +66,8 @@ static void say_replay(FILE *to, uint64_t seed)
 	if (config.moves)
 		fprintf(to, " --moves");
 	if (config.nic)
-		fprintf(to, " --adapter %s%s", config.nic->name, config.beside ? " --beside" : "");
+		fprintf(to, " --adapter %s%s", config.any_nic ? "any" : config.nic->name,
+			config.beside ? " --beside" : "");
 	fprintf(to, " --trace\n");
 }
 
@@ -77,7 +78,7 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 
 	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size,
 					  .links = config.links, .moves = config.moves, .nic = config.nic,
-					  .beside = config.beside,
+					  .any_nic = config.any_nic, .beside = config.beside,
 					  .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
@@ -228,7 +229,8 @@ static int arguments(int argc, char **argv)
 			config.moves = true;
 			break;
 		case 'a':
-			config.nic = nic_model_find(optarg);
+			config.any_nic = strcmp(optarg, "any") == 0;
+			config.nic = config.any_nic ? nic_models : nic_model_find(optarg);
 			if (!config.nic) {
 				fprintf(stderr, "there is no adapter %s: see sim/nic_models.c\n", optarg);
 				return 2;

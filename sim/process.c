@@ -48,11 +48,11 @@ void process_advance(struct process *process)
 	}
 }
 
-/* When it has to run again. */
-static void process_schedule(struct process *process)
+/* When it has to run again; at once where its application has not seen all that was found. */
+static void process_schedule(struct process *process, bool found)
 {
 	struct world *world = process->world;
-	uint64_t next_ns = endpoint_deadline(process->endpoint), blocked_ns = 0;
+	uint64_t next_ns = found ? world->now_ns : endpoint_deadline(process->endpoint), blocked_ns = 0;
 
 	if (process->act_ns < next_ns)
 		next_ns = process->act_ns;
@@ -87,6 +87,7 @@ static void process_step(struct world *world, struct event *event)
 {
 	struct process *process = container_of(event, struct process, wake);
 	uint64_t frames = 0;
+	uint32_t calls;
 
 	if (world->now_ns < process->computing_ns) {
 		world_set(world, event, process->computing_ns);
@@ -94,6 +95,7 @@ static void process_step(struct world *world, struct event *event)
 	}
 	process->steps++;
 	process_advance(process);
+	calls = endpoint_of(process->endpoint)->calls;
 	if (process->application)
 		process->application->step(process);
 	if (!process->endpoint)
@@ -104,7 +106,7 @@ static void process_step(struct world *world, struct event *event)
 		process->wires[i].received = 0;
 	}
 	process->ready_ns = world->now_ns + process->step_ns + frames * process->frame_ns;
-	process_schedule(process);
+	process_schedule(process, endpoint_of(process->endpoint)->calls != calls);
 }
 
 void process_wake(struct process *process, uint64_t when_ns)

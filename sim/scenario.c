@@ -37,6 +37,7 @@ static void setup_network(struct simulation *simulation, uint32_t hosts)
 	conditions_good(&simulation->network.conditions);
 	if (simulation->nic) {
 		carrier_init(&simulation->carrier, &simulation->network, simulation->nic);
+		simulation->carrier.any = simulation->any_nic;
 		simulation->carrier.beside = simulation->beside;
 	}
 	traffic_init(&simulation->traffic, &simulation->network);

@@ -19,6 +19,7 @@ struct simulation {
 	struct process_setup setup;
 	const struct codec *codec; /* NULL: native */
 	const struct nic_model *nic; /* processes have adapters like this; NULL: links */
+	bool any_nic;             /* or, in random histories, like any other */
 	bool beside;              /* and links, too */
 	struct carrier carrier;   /* of those */
 	uint64_t integrity;       /* enum option_integrity */

@@ -2413,6 +2413,30 @@ FAULTS = [
         "MAINTAIN_NS",
     ),
     Fault(
+        "who has backpressure sends no data by an adapter himself",
+        "src/transport/verbs/verbs.c",
+        "pair_of(peer)->rts_only ? 0",
+        "peer->owner->backpressure ? 0",
+    ),
+    Fault(
+        "backpressure is told by an adapter when credit is",
+        "src/transport/verbs/records.c",
+        "\tpair->tell_at = 0;\n",
+        "",
+    ),
+    Fault(
+        "backpressure is over with the first message that goes without its front",
+        "src/transport/verbs/records.c",
+        "(front->head.flags & HEAD_BACKPRESSURE) | ",
+        "",
+    ),
+    Fault(
+        "whose queue gave way is not asked again whether it is connected",
+        "src/transport/verbs/pair.c",
+        " || pair_is_awaited(pair))",
+        ")",
+    ),
+    Fault(
         "queues grow with the number of peers",
         "src/transport/verbs/pair.c",
         "card->queue_count >= card->setup.queues || ",
@@ -2493,8 +2517,8 @@ FAULTS = [
     Fault(
         "a short record of any flags is taken",
         "src/transport/verbs/records.c",
-        "may = HEAD_SOON | (RECORD_IMM | RECORD_PLAIN) << HEAD_RECORD_FLAGS;",
-        "may = HEAD_SOON | 0xff << HEAD_RECORD_FLAGS;",
+        "may = HEAD_SOON | (RECORD_IMM | RECORD_PLAIN) << HEAD_RECORD_FLAGS,",
+        "may = HEAD_SOON | 0xff << HEAD_RECORD_FLAGS,",
     ),
     Fault(
         "a short record that is longer than a record is said to have its payload",
@@ -2926,8 +2950,8 @@ FAULTS = [
     Fault(
         "a message without a front asks for nothing",
         "src/transport/verbs/records.c",
-        "word >> WORD_SOON);\n",
-        "false);\n",
+        "(word >> WORD_SOON ? HEAD_SOON : 0)",
+        "0",
     ),
     Fault(
         "a message without a front says that what was never sent was handled",

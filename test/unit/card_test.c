@@ -193,6 +193,27 @@ static void test_crowd(void **state)
 	end();
 }
 
+/* Whose queue gave way to another peer's before it was connected is asked again: somebody waits to hear that it is
+ * connected, though no record does. */
+static void test_crowded_out(void **state)
+{
+	uint32_t connected = 0, first, other;
+
+	(void)state;
+	begin("ib-ddr", 3, CHOOSE_PIPELINE, 1);
+	first = bench.process[1]->id < bench.process[2]->id ? 1 : 2;
+	other = 3 - first; /* by the order of endpoints it is given way to */
+	process_compute(bench.process[first], 10 * (uint64_t)MILLISECOND);
+	assert_int_equal(thole_connect(bench.process[0]->endpoint, handle_of(0, first), 0, &connected, NULL), 0);
+	wake();
+	message_within(other, 0, 8, 8 * (uint64_t)MILLISECOND);
+	assert_int_equal(connected, 0);
+	assert_true(counter(0, COUNTER_QUEUES_CLOSED) > 0);
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	assert_int_equal(connected, 1);
+	end();
+}
+
 /* What was handled is told beside what goes the other way, or of several messages at once; where slots to send from are
  * few, at once. */
 static void test_notes(void **state)
@@ -706,6 +727,49 @@ static void test_like_messages(void **state)
 	message(0, 1, 0, 100);
 	assert_int_equal(bytes_of(5), WHOLE);
 	assert_int_equal(bytes_of(5), WHOLE);
+	end();
+}
+
+enum { UNAWAITED = 3000 };
+
+/* A message that nobody awaits. Returns whether it came with its data. */
+static bool comes_whole(uint32_t from, uint32_t to)
+{
+	uint64_t before = counter(to, COUNTER_UNEXPECTED_BYTES);
+
+	assert_int_equal(thole_send(bench.process[from]->endpoint, handle_of(from, to), bench.from, UNAWAITED, 9, 0, 0,
+				    NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 50 * MICROSECOND);
+	return counter(to, COUNTER_UNEXPECTED_BYTES) > before;
+}
+
+/* Who holds more bytes that nobody awaits than he may has the others say no more than that there are some, after their
+ * next message, until half of it is free again. It is in each head, and in the front that messages go without. */
+static void test_backpressure(void **state)
+{
+	enum { MOST = 10 * UNAWAITED };
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	bench.process[0]->endpoint->base.options.unexpected_max = MOST;
+	message(0, 1, 0, 100);
+	message(1, 0, 0, 100);
+	for (int i = 0; i <= MOST / UNAWAITED + 1; i++)
+		assert_true(comes_whole(1, 0));
+	assert_false(comes_whole(1, 0));
+	assert_true(comes_whole(0, 1)); /* that is one's own affair */
+	for (int i = 0; i < 3; i++)
+		bytes_of(5);
+	assert_false(comes_whole(1, 0));
+	for (int i = 0; i < MOST / UNAWAITED + 4; i++)
+		assert_int_equal(thole_recv(bench.process[0]->endpoint, THOLE_ANY, bench.to, UNAWAITED, 9, UINT64_MAX,
+					    0, NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+	assert_int_equal(counter(0, COUNTER_UNEXPECTED_BYTES), 0);
+	comes_whole(1, 0);
+	assert_true(comes_whole(1, 0));
 	end();
 }
 
@@ -1558,6 +1622,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_crowded_out),
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_asks_once),
@@ -1569,6 +1634,7 @@ int main(void)
 		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_like_messages),
 		cmocka_unit_test(test_tiny_messages),
+		cmocka_unit_test(test_backpressure),
 		cmocka_unit_test(test_receives_refused),
 		cmocka_unit_test(test_strict),
 		cmocka_unit_test(test_again_in_parts),

@@ -18,14 +18,26 @@ static struct mx_endpoint *open_endpoint(void)
 	return mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 0, NULL, 0, &endpoint) == MX_SUCCESS ? endpoint : NULL;
 }
 
+/* What the thread saw last; `more` is added to what it is to see next. */
+static uint32_t seen_polls(struct mx_endpoint *endpoint, uint32_t more)
+{
+	uint32_t before;
+
+	lock_take(&endpoint->lock);
+	before = endpoint->polls_before;
+	if (more)
+		endpoint->polls = before + more;
+	lock_leave(&endpoint->lock);
+	return before;
+}
+
 /* Until the thread has come by since this call. */
 static void await_tick(struct mx_endpoint *endpoint)
 {
 	static const struct timespec nap = {.tv_nsec = 1000000};
-	uint32_t polls = load_relaxed(&endpoint->polls_before) + TICKS;
+	uint32_t polls = seen_polls(endpoint, TICKS) + TICKS;
 
-	store_relaxed(&endpoint->polls, polls);
-	while (load_relaxed(&endpoint->polls_before) != polls)
+	while (seen_polls(endpoint, 0) != polls)
 		nanosleep(&nap, NULL);
 }
 

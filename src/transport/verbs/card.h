@@ -120,6 +120,7 @@ enum head_flags {
 	HEAD_CHUNK = 1 << 2,        /* of a note: a chunk was written before it */
 	HEAD_SOON = 1 << 3,         /* say at once what was handled */
 	HEAD_SHORT = 1 << 4,        /* a struct head_short: the record is a whole message, and has no more to say */
+	HEAD_BACKPRESSURE = 1 << 5, /* send an RTS instead of data from now on; without it: no longer */
 	HEAD_RECORD_FLAGS = 8,
 };
 
@@ -238,6 +239,7 @@ struct pair {
 	uint64_t granted;
 	uint64_t few_at;            /* from this number on little of that is left */
 	uint64_t asked;             /* the peer was asked to say at once that those before this one were handled */
+	bool rts_only;              /* the peer has backpressure */
 	struct list_node sent;      /* slots that are not handled, in order */
 	/* and in. */
 	struct head_short front_in; /* that the last message by this queue had; no flags: none had */
@@ -567,6 +569,8 @@ void records_tell(struct pair *pair);
 bool records_drained(const struct pair *pair);
 /* Either is done at once. */
 void records_hasten(struct pair *pair);
+/* Whether we have backpressure has changed: the peer's next record is answered at once. */
+void records_press(struct pair *pair);
 /* Tell it that a chunk was written, where writes have no immediate data. There is room for a work. */
 void records_tell_chunk(struct pair *pair);
 void records_release(struct pair *pair);

@@ -263,6 +263,12 @@ bool pair_is_needed(const struct pair *pair)
 	return !list_empty(&pair->sent) || !list_empty(&pair->accesses) || bulk_verbs_busy(pair);
 }
 
+/* Whether it has yet to be told that the peer is connected. */
+static bool pair_is_awaited(const struct pair *pair)
+{
+	return pair->peer->connected && !pair->told;
+}
+
 bool pair_is_busy(const struct pair *pair)
 {
 	return pair->early || pair->again || (pair->state == PAIR_OPEN ? bulk_verbs_busy(pair) : pair_is_needed(pair));
@@ -308,7 +314,7 @@ void pair_stopped(struct pair *pair)
 	pair_next(pair->card);
 	if (pair->dead || (pair->card->carrier->stopped && pair->card->carrier->stopped(pair->card->carrier_arg, pair)))
 		return;
-	if (pair->wanted || pair_is_needed(pair) || pair->theirs.name.length > 0)
+	if (pair->wanted || pair_is_needed(pair) || pair->theirs.name.length > 0 || pair_is_awaited(pair))
 		pair_want(pair);
 	if (pair->state != PAIR_ASKING)
 		pair_say(pair, HELLO_CLOSED);

@@ -9,6 +9,8 @@
  * What was handled and granted is said in each head; a note, which has no number, says it where no record goes: when
  * three quarters of what may come have come, when the sender asks for it (HEAD_SOON: its slots are few before that, its
  * queue is wanted for another peer, or it closes), or after CARD_OWED. A note costs both sides as much as a record.
+ * Each head says, too, whether there is backpressure. When that changes, who sends hears of it after his next record;
+ * who sends nothing need not, and a note to him would need a receive that strict credit does not count.
  */
 #include <string.h>
 
@@ -59,13 +61,16 @@ static uint64_t share_worth(uint64_t share)
 	return share - (share < 8 ? share > 0 : share / 4);
 }
 
-/* Say in a head what was handled. */
+/* Say in a head what was handled, and whether there is backpressure. */
 static void records_stamp(struct pair *pair, struct head *head)
 {
 	pair->told_share = records_promise(pair);
 	pair->tell_at = pair->expected + share_worth(pair->told_share);
 	head->handled = (uint32_t)pair->expected;
 	head->granted = (uint32_t)(pair->expected + pair->told_share);
+	head->flags &= (uint16_t)~HEAD_BACKPRESSURE;
+	if (pair->card->owner->backpressure)
+		head->flags |= HEAD_BACKPRESSURE;
 	pair->owed_ns = UINT64_MAX;
 }
 
@@ -396,13 +401,19 @@ void records_hasten(struct pair *pair)
 	}
 }
 
+void records_press(struct pair *pair)
+{
+	pair->tell_at = 0;
+}
+
 static bool head_is_good(const struct pair *pair, const struct head *head, uint32_t length)
 {
 	const uint16_t whole = HEAD_RECORD | HEAD_LENT | HEAD_SOON, briefly = HEAD_RECORD | HEAD_SHORT,
-		       may = HEAD_SOON | (RECORD_IMM | RECORD_PLAIN) << HEAD_RECORD_FLAGS;
+		       may = HEAD_SOON | (RECORD_IMM | RECORD_PLAIN) << HEAD_RECORD_FLAGS,
+		       flags = head->flags & (uint16_t)~HEAD_BACKPRESSURE;
 
 	return length >= sizeof(*head) &&
-	       (head->flags == HEAD_CHUNK || !(head->flags & ~whole) || (head->flags & ~may) == briefly) &&
+	       (flags == HEAD_CHUNK || !(flags & ~whole) || (flags & ~may) == briefly) &&
 	       head_bytes(head) + head->length == length && (head->flags & HEAD_RECORD || head->length == 0) &&
 	       number_near(pair->next, head->handled) <= pair->next;
 }
@@ -523,15 +534,16 @@ static bool record_keeps(struct pair *pair, const struct head *head)
 }
 
 /* Something has come by the queue, and says of the other direction what heads do. */
-static inline void records_told(struct pair *pair, uint64_t handled, uint64_t granted, bool soon)
+static inline void records_told(struct pair *pair, uint64_t handled, uint64_t granted, unsigned flags)
 {
 	pair->proven = true;
+	pair->rts_only = flags & HEAD_BACKPRESSURE;
 	pair_alive(pair);
 	if (!list_empty(&pair->sent))
 		records_handled(pair, handled);
 	if (granted > pair->granted && granted <= pair->next + UINT16_MAX)
 		records_grant(pair, handled, granted);
-	if (soon)
+	if (flags & HEAD_SOON)
 		records_owe(pair, pair->card->now_ns);
 }
 
@@ -547,7 +559,8 @@ bool records_front(struct pair *pair, uint8_t *bytes, uint32_t payload, uint32_t
 	front->head.number++;
 	front->head.length = (uint16_t)payload;
 	memcpy(bytes, front, sizeof(*front));
-	records_told(pair, handled, handled + (word >> WORD_GRANTED & WORD_GRANTED_MAX), word >> WORD_SOON);
+	records_told(pair, handled, handled + (word >> WORD_GRANTED & WORD_GRANTED_MAX),
+		     (front->head.flags & HEAD_BACKPRESSURE) | (word >> WORD_SOON ? HEAD_SOON : 0));
 	if (pair->held || pair->behind)
 		return !record_keeps(pair, &front->head);
 	if (record_is_next(pair, front->head.number))
@@ -565,7 +578,7 @@ bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 		return true;
 	}
 	records_told(pair, number_near(pair->next, head.handled), number_near(pair->granted, head.granted),
-		     head.flags & HEAD_SOON);
+		     head.flags);
 	if (head.flags & HEAD_CHUNK) {
 		pair->arrived++;
 		card_attend(pair);

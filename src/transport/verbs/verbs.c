@@ -629,7 +629,7 @@ static uint64_t verbs_eager_max(struct transport_peer *peer)
 	uint64_t most = peer->owner->options.eager_max, piece;
 
 	if (verbs_by_queue(peer)) {
-		piece = peer->owner->backpressure ? 0 : records_piece_max(card_of(peer->owner));
+		piece = pair_of(peer)->rts_only ? 0 : records_piece_max(card_of(peer->owner));
 		return piece < most ? piece : most;
 	}
 	return datagram_transport.eager_max(peer);
@@ -643,7 +643,10 @@ static void verbs_limits(struct transport_peer *peer, struct transport_limits *l
 
 static void verbs_backpressure(struct transport_owner *owner)
 {
-	(void)owner;
+	struct card *card = card_of(owner);
+
+	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node))
+		records_press(container_of(node, struct pair, node));
 }
 
 static void verbs_disconnect(struct transport_peer *peer)
