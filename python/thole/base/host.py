@@ -26,7 +26,7 @@ class Core:
 def read(path: Path, fallback: str = "") -> str:
     """A small file of the kernel's, or the fallback where it cannot be read."""
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return fallback
 
