@@ -20,6 +20,7 @@ import pytest
 from conftest import Tool, clean_environment
 from test_tool import ALL_BUT_ONE, refused, script
 from test_tool_troubles import HYDRA
+from thole.base import host
 from thole.mpi import families, launch
 from thole.mpi.check import wrap
 
@@ -230,3 +231,27 @@ def test_perf__says_which_signal_ended_it(thole: Tool, build: Path) -> None:
         check=False,
     )
     assert "ended by SIGKILL" in done.stderr, done.stderr
+
+
+# ---- Containers ------------------------------------------------------------------------------------
+
+
+def test_host__limits_of_control_groups(tmp_path: Path) -> None:
+    def write(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+
+    write("memory.max", "max")
+    write("job/memory.max", "4096")
+    write("job/step/memory.max", "8192")
+    write("job/cpu.max", "150000 100000")
+    write("job/step/cpu.max", "max 100000")
+    second = "0::/job/step\n"
+    assert (host.group_processors(second, tmp_path), host.group_memory_bytes(second, tmp_path)) == (1.5, 4096)
+    write("memory/docker/memory.limit_in_bytes", "1024")
+    write("memory/memory.limit_in_bytes", "9223372036854771712")
+    write("cpu,cpuacct/docker/cpu.cfs_quota_us", "-1")
+    write("cpu,cpuacct/docker/cpu.cfs_period_us", "100000")
+    first = "4:memory:/docker\n2:cpu,cpuacct:/docker\n1:name=systemd:/\n"
+    assert (host.group_processors(first, tmp_path), host.group_memory_bytes(first, tmp_path)) == (None, 1024)
+    assert (host.group_processors("0::/\n", tmp_path), host.group_memory_bytes("", tmp_path)) == (None, None)
