@@ -48,6 +48,7 @@ CONNECT = "src/transport/shm/connect.c"
 LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
+PLACE = "src/transport/shm/place.c"
 SPARE = "src/base/spare.c"
 WALK = "src/transport/shm/walk.c"
 FETCH = "src/transport/shm/fetch.c"
@@ -1204,7 +1205,7 @@ FAULTS = [
     ),
     Fault(
         "a consumer may claim more than was produced",
-        RING,
+        "src/transport/shm/shm.h",
         "if (consumed - ring->consumed > ring->produced - ring->consumed)",
         "if (false)",
     ),
@@ -1247,14 +1248,14 @@ FAULTS = [
     ),
     Fault(
         "a stream that walks goes back to the front",
-        RING,
+        PLACE,
         "if (!onward || area->size - area->head < bytes)",
         "if (true)",
     ),
     Fault("each stream walks", WALK, "if (took_ps >= WALK_SLOW_PS)", "if (true)"),
     Fault("walking is kept though it is no better", WALK, "else if (took_ps <= walk->stays_ps / 4 * 3)", "else if (true)"),
     Fault("a try that was disturbed counts", WALK, "WALK_SAMPLES / 4]", "WALK_SAMPLES - 1]"),
-    Fault("any number of peers has a longer area", RING, " && shm->walks < WALKS_MAX)", ")"),
+    Fault("any number of peers has a longer area", PLACE, " && shm->walks < WALKS_MAX)", ")"),
     Fault(
         "the area for streams lies over that for bulk",
         SEGMENT,
@@ -1263,13 +1264,13 @@ FAULTS = [
     ),
     Fault(
         "what is put at the end of an area may lie over the oldest",
-        RING,
+        PLACE,
         "\t\tif (area->tail - area->head <= bytes)\n\t\t\treturn -1;\n",
         "",
     ),
     Fault(
         "what begins an area anew may lie over the oldest",
-        RING,
+        PLACE,
         "else if (area->tail > bytes)",
         "else if (true)",
     ),
@@ -1397,13 +1398,13 @@ FAULTS = [
     # ---- Bulk in shared memory
     Fault(
         "what is lent is written by its owner",
-        RING,
+        PLACE,
         "if (ring->areas[AREA_BULK].size && !ring->bulk_lent) {",
         "if (ring->areas[AREA_BULK].size) {",
     ),
     Fault(
         "memory is lent that the peer does not have in its cache",
-        RING,
+        PLACE,
         "|| !ring->bulk_own || ring->bulk_lent",
         "|| ring->bulk_lent",
     ),
@@ -1427,13 +1428,13 @@ FAULTS = [
     ),
     Fault(
         "an answer borrows for a part of it",
-        RING,
+        PLACE,
         "back->borrowed = back->run_end - back->run_start >= whole;",
         "back->borrowed = true;",
     ),
     Fault(
         "an area of messages that cross does not start again at its front",
-        RING,
+        PLACE,
         "if (area->live > 0 && area->tail > enough)",
         "if (area->live == UINT32_MAX)",
     ),
@@ -2107,7 +2108,7 @@ FAULTS = [
     ),
     Fault(
         "slots are used again though their payloads are still counted",
-        "src/transport/shm/ring.c",
+        PLACE,
         "\tring_take_back(ring);\n\tif (ring->produced - ring->reclaimed + slots > RING_SLOTS)\n",
         "\tring->reclaimed = ring->consumed;\n\tif (ring->produced - ring->reclaimed + slots > RING_SLOTS)\n",
     ),
