@@ -16,11 +16,14 @@ from thole_lab.testbed import missing_right
 import adapters
 import driver
 import host
+import instructions
 import network
 import record
 import report
 from comparison import Bench, Compared, compile_programs, measure_node, parse, unavailable
 from peers import NETWORK_PEERS, PEERS, Peer, select
+
+COUNTED = {part.name: part for part in (driver.PART, adapters.PART)}
 
 
 def tables(part: str) -> list[tuple[Peer, ...]]:
@@ -63,9 +66,9 @@ def main() -> int:
         console.print(str(error), markup=False)
         return 2
     name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    if options.part in ("driver", "adapters"):
-        counted = driver if options.part == "driver" else adapters
-        return counted.main(options, console, name, host.facts() | {"commit": host.commit(options.build)})
+    if options.part in COUNTED:
+        facts = host.facts() | {"commit": host.commit(options.build)}
+        return instructions.run(COUNTED[options.part], options, console, name, facts)
     bench = Bench(options, console)
     os.sched_setaffinity(0, bench.cpus)
     bench.programs = compile_programs(bench.found, options.build, bench.results.failures)

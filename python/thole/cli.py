@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib.util
+import io
 import os
 import sys
 from typing import TextIO
@@ -100,10 +101,16 @@ def _complain(text: str, status: int = 2) -> int:
 
 
 def _have_streams() -> None:
-    """Who closes an output (>&-) wants none of it."""
+    """Who closes an output (>&-) wants none of it; what its encoding lacks is written in ASCII."""
+    while (above := os.open(os.devnull, os.O_RDWR)) <= 2:  # else a pipe might become one; what is started inherits none
+        pass
+    os.close(above)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_streams(*streams: TextIO) -> None:

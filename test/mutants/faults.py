@@ -48,6 +48,7 @@ CONNECT = "src/transport/shm/connect.c"
 LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
+PLACE = "src/transport/shm/place.c"
 SPARE = "src/base/spare.c"
 WALK = "src/transport/shm/walk.c"
 BYPASS = "src/transport/shm/bypass.c"
@@ -1205,7 +1206,7 @@ FAULTS = [
     ),
     Fault(
         "a consumer may claim more than was produced",
-        RING,
+        "src/transport/shm/shm.h",
         "if (consumed - ring->consumed > ring->produced - ring->consumed)",
         "if (false)",
     ),
@@ -1248,7 +1249,7 @@ FAULTS = [
     ),
     Fault(
         "a stream that walks goes back to the front",
-        RING,
+        PLACE,
         "if (!onward || area->size - area->head < bytes)",
         "if (true)",
     ),
@@ -1280,11 +1281,11 @@ FAULTS = [
     ),
     Fault(
         "answers are timed as streams are",
-        RING,
+        PLACE,
         "if (!BYTES_CAN_PASS || !link->streaming || ",
         "if (!BYTES_CAN_PASS || ",
     ),
-    Fault("any number of peers has a longer area", RING, " && shm->walks < WALKS_MAX)", ")"),
+    Fault("any number of peers has a longer area", PLACE, " && shm->walks < WALKS_MAX)", ")"),
     Fault(
         "the area for streams lies over that for bulk",
         SEGMENT,
@@ -1293,13 +1294,13 @@ FAULTS = [
     ),
     Fault(
         "what is put at the end of an area may lie over the oldest",
-        RING,
+        PLACE,
         "\t\tif (area->tail - area->head <= bytes)\n\t\t\treturn -1;\n",
         "",
     ),
     Fault(
         "what begins an area anew may lie over the oldest",
-        RING,
+        PLACE,
         "else if (area->tail > bytes)",
         "else if (true)",
     ),
@@ -1427,13 +1428,13 @@ FAULTS = [
     # ---- Bulk in shared memory
     Fault(
         "what is lent is written by its owner",
-        RING,
+        PLACE,
         "if (ring->areas[AREA_BULK].size && !ring->bulk_lent) {",
         "if (ring->areas[AREA_BULK].size) {",
     ),
     Fault(
         "memory is lent that the peer does not have in its cache",
-        RING,
+        PLACE,
         "|| !ring->bulk_own || ring->bulk_lent",
         "|| ring->bulk_lent",
     ),
@@ -1457,13 +1458,13 @@ FAULTS = [
     ),
     Fault(
         "an answer borrows for a part of it",
-        RING,
+        PLACE,
         "back->borrowed = back->run_end - back->run_start >= whole;",
         "back->borrowed = true;",
     ),
     Fault(
         "an area of messages that cross does not start again at its front",
-        RING,
+        PLACE,
         "if (area->live > 0 && area->tail > enough)",
         "if (area->live == UINT32_MAX)",
     ),
@@ -2137,7 +2138,7 @@ FAULTS = [
     ),
     Fault(
         "slots are used again though their payloads are still counted",
-        "src/transport/shm/ring.c",
+        PLACE,
         "\tring_take_back(ring);\n\tif (ring->produced - ring->reclaimed + slots > RING_SLOTS)\n",
         "\tring->reclaimed = ring->consumed;\n\tif (ring->produced - ring->reclaimed + slots > RING_SLOTS)\n",
     ),

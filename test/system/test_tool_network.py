@@ -23,7 +23,7 @@ import pytest
 from conftest import InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole.commands import peers
-from thole.commands.tune import HostOutcome, host_lines, judge_host
+from thole.commands.tune_host import HostOutcome, host_lines, judge_host
 from thole.frames import packets
 from thole.mpi import families as mpi_table
 from thole.mpi import launch as launches

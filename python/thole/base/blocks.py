@@ -44,8 +44,12 @@ class Block:
         return re.escape(self.begin.encode()) + rb"\n(.*?)" + re.escape(self.end.encode()) + rb"\n?"
 
 
-def replace(path: Path, content: bytes, mode: int) -> None:
-    """Write a file so that it is either the old one or the new one, with the old one's owner."""
+def replace(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file so that it is either the old one or the new one, with the old one's owner, and its mode unless
+    another is given. A link stays one."""
+    path = path.resolve()
+    if mode is None:
+        mode = path.stat().st_mode & 0o7777 if os.path.exists(path) else 0o644
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

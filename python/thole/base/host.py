@@ -6,10 +6,13 @@ from __future__ import annotations
 import os
 import platform
 import resource
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 CPU = Path("/sys/devices/system/cpu")
+GROUPS = Path("/sys/fs/cgroup")
+NO_LIMIT = 1 << 62  # of a control group: what is more is none
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Core:
 def read(path: Path, fallback: str = "") -> str:
     """A small file of the kernel's, or the fallback where it cannot be read."""
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return fallback
 
@@ -97,6 +100,38 @@ def locked_bytes() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
+def _group_files(controller: str, files: tuple[str, str], memberships: str, root: Path) -> Iterator[str]:
+    """What a file says, of this process's control group and of those above it; files: in version 1 and in 2."""
+    for line in memberships.splitlines():
+        _, controllers, name = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        base, file = (root / controllers, files[0]) if controllers else (root, files[1])
+        group = base / name.lstrip("/")
+        for folder in (group, *group.parents):
+            if text := read(folder / file):
+                yield text
+            if folder == base:
+                break
+
+
+def group_memory_bytes(memberships: str | None = None, root: Path = GROUPS) -> int | None:
+    """How much memory the control group leaves to this process and those beside it; None without a limit."""
+    said = read(Path("/proc/self/cgroup")) if memberships is None else memberships
+    files = ("memory.limit_in_bytes", "memory.max")
+    limits = [_number(text, NO_LIMIT) for text in _group_files("memory", files, said, root)]
+    return min((limit for limit in limits if limit < NO_LIMIT), default=None)
+
+
+def group_processors(memberships: str | None = None, root: Path = GROUPS) -> float | None:
+    """How many processors' time it leaves to them; None without a limit."""
+    said = read(Path("/proc/self/cgroup")) if memberships is None else memberships
+    quotas = list(_group_files("cpu", ("cpu.cfs_quota_us", "cpu.max"), said, root))
+    periods = list(_group_files("cpu", ("cpu.cfs_period_us", "cpu.max"), said, root))
+    shares = [_number(quota.split()[0], -1) / int(period.split()[-1]) for quota, period in zip(quotas, periods)]
+    return min((share for share in shares if share > 0), default=None)
+
+
 def describe() -> dict[str, object]:
     available = cores()
     return {
@@ -110,6 +145,8 @@ def describe() -> dict[str, object]:
         "cores_allowed": len({(core.package, core.core) for core in available}),
         "numa_nodes": len({core.node for core in available}),
         "memory_bytes": memory_bytes(),
+        "group_processors": group_processors(),
+        "group_memory_bytes": group_memory_bytes(),
         "shm_bytes": shm_bytes(),
         "locked_bytes_max": locked_bytes(),
     }

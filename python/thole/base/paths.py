@@ -131,18 +131,23 @@ def driver_tree() -> Path | None:
     return next((path for path in (*built, *shared) if is_file(path / "dkms.conf")), None)
 
 
+def _of_user(variable: str, usual: str) -> Path:
+    """A folder of the user's. The XDG specification has relative paths ignored."""
+    named = os.environ.get(variable, "")
+    return (Path(named) if named.startswith("/") else home() / usual) / "thole"
+
+
 def options_file() -> Path:
     """The file of options that every endpoint of this user reads."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(home() / ".config")
-    return Path(base) / "thole" / "options"
+    named = os.environ.get("THOLE_OPTIONS_FILE")
+    return Path(named) if named else _of_user("XDG_CONFIG_HOME", ".config") / "options"
 
 
 def hosts_files() -> list[Path]:
     """Where `thole peers` finds hosts, the user's own file first."""
-    return [options_file().with_name("hosts"), Path("/etc/thole/hosts")]
+    return [_of_user("XDG_CONFIG_HOME", ".config") / "hosts", Path("/etc/thole/hosts")]
 
 
 def state_file() -> Path:
     """What `thole setup` changed, so that it can be undone."""
-    base = os.environ.get("XDG_STATE_HOME") or str(home() / ".local" / "state")
-    return Path(base) / "thole" / "setup.json"
+    return _of_user("XDG_STATE_HOME", ".local/state") / "setup.json"

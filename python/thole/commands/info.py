@@ -126,6 +126,7 @@ def show_host(row: dict[str, Any]) -> list[Table]:
             "memory",
             f"{size_text(row['memory_bytes'])}; /dev/shm {shm} (Thole needs none); may pin {locked}",
         ),
+        *_group_rows(row),
     ):
         table.add_row(name, escape(value))
     permits = output.table("the kernel permits", "", "what for, or why not")
@@ -135,6 +136,14 @@ def show_host(row: dict[str, Any]) -> list[Table]:
             text = f"{capability['why']} (for: {text})"
         permits.add_row(escape(capability["name"]), _yes(capability["available"]), escape(text))
     return [table, permits]
+
+
+def _group_rows(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a container or a batch system leaves of the machine."""
+    share, memory = row["group_processors"], row["group_memory_bytes"]
+    limits = [f"the time of {share:g} processors; ranks that wait spin it away"] if share else []
+    limits += [size_text(memory)] if memory and memory < row["memory_bytes"] else []
+    return [("control group", f"at most {', '.join(reversed(limits))}")] if limits else []
 
 
 def _ranges(numbers: list[int]) -> str:

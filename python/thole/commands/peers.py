@@ -117,7 +117,7 @@ def host_parse(text: str, port: int) -> Host:
 def hosts_in(path: Path, port: int) -> list[Host]:
     """The first word of each line; what follows a # is a comment."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(errors="surrogateescape").splitlines()
     except OSError as error:
         raise Trouble(f"{path} cannot be read: {error.strerror}", "name hosts instead") from None
     words = [line.partition("#")[0].split() for line in lines]
@@ -174,13 +174,8 @@ def ask(host: Host, arguments: argparse.Namespace) -> Answer:
 
 
 def table_of(answers: list[Answer]) -> Table:
-    table = output.table()
-    for title in ("host", "address", "small by", "large by"):
-        table.add_column(title, no_wrap=True)
-    for title in ("frame, B", "round trip, us", f"{size_text(SMALL)} one way, us"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("GB/s", justify="right", no_wrap=True)
-    table.add_column("loss", no_wrap=True)
+    numbers = ("frame, B", "round trip, us", f"{size_text(SMALL)} one way, us", "GB/s")
+    table = output.table("host", "address", "small by", "large by", *numbers, "loss", right=numbers)
     for answer in answers:
         name = escape(answer.host.name)
         if answer.mxoe:

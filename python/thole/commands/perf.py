@@ -63,10 +63,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_listener(parser)
     _add_host(parser)
     parser.add_argument(
-        "--sizes", default=SIZES, help="message sizes, separated by commas, with k, m or g"
+        "--sizes", default=SIZES, help=f"message sizes in bytes, separated by commas, with k, m or g (default {SIZES})"
     )
     parser.add_argument(
-        "--latency", action="store_true", help="only latency; may be combined with the next two"
+        "--latency", action="store_true", help="only latency (default: all tests); may be combined with the next two"
     )
     parser.add_argument(
         "--bandwidth", action="store_true", help="a window of sends under way at once"
@@ -82,13 +82,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="go through everything so many times (default 5)",
     )
     parser.add_argument(
-        "--iterations", help="of one sample (default: as many as take --sample-ms)"
+        "--iterations", metavar="N", help="of one sample (default: as many as take --sample-ms)"
     )
     parser.add_argument(
-        "--sample-ms", default="20", help="how long one sample takes (default 20)"
+        "--sample-ms", default="20", metavar="MS", help="how many milliseconds one sample takes (default 20)"
     )
     parser.add_argument(
-        "--window", help="sends under way at once in the bandwidth test (default 64)"
+        "--window", metavar="N", help="sends under way at once in the bandwidth test (default 64)"
     )
     parser.add_argument(
         "--cores", metavar="A,B", help="where the two processes run (default: chosen)"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import signal
 import sys
 
 from rich.console import Console
@@ -38,7 +40,7 @@ def explain(result: Plan, console: Console) -> None:
         console.print(f"stays as it is: {note.what} {note.why}", highlight=False, soft_wrap=True)
     for warning in result.warnings:
         console.print(f"note: {warning}", highlight=False, soft_wrap=True)
-    console.print("would run: " + " ".join(result.command), highlight=False, soft_wrap=True)
+    console.print("would run: " + shlex.join(result.command), highlight=False, soft_wrap=True)
 
 
 def _about_hosts(result: Plan) -> list[str]:
@@ -139,6 +141,8 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.check:
         return check.run(result.mpi.launch, result.command, list(result.environment()))
     sys.stdout.flush()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # that Python ignores, and what it becomes would, too
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(command[0], result.command)
     except OSError as error:

@@ -255,7 +255,7 @@ def _undo_one(change: Change, path: Path, dry: bool) -> str:
         rest = OURS.taken_from(content)
         if not dry:
             if rest.strip() or before is not None:
-                replace(path, rest, path.stat().st_mode & 0o7777)
+                replace(path, rest)
             else:
                 path.unlink()
         return "our block removed; other changes since were kept"

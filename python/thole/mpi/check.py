@@ -8,12 +8,14 @@ and judged. A rank without Thole is an error, and so is one of which nothing is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
+import select
+import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -55,7 +57,7 @@ def wrap(way: Launch, command: list[str], names: list[str], token: str) -> list[
     places = launch.programs(way, command)
     remedy = "put the values of the launcher's arguments behind a =, or go without --check"
     if not places:
-        raise Trouble(f"no program is seen in `{' '.join(command)}`, to be checked", remedy)
+        raise Trouble(f"no program is seen in `{shlex.join(command)}`, to be checked", remedy)
     expected = [name + EXPECTED.get(name, "") for name in names if name.startswith(EXPECTED_OF)]
     words = [str(paths.find(paths.RANK)), token, *expected, "--"]
     result = list(command)
@@ -230,8 +232,13 @@ def _pass_on(source: IO[bytes], sieve: Filter) -> None:
 
 
 def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(2, data) :]
+    """To whoever reads our standard error. Where nobody does, ranks are still heard, and the launcher never waits."""
+    with contextlib.suppress(OSError):
+        while data:
+            try:
+                data = data[os.write(2, data) :]
+            except BlockingIOError:  # a terminal that some program has made one that does not wait
+                select.select([], [2], [])
 
 
 def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
@@ -271,7 +278,7 @@ def run(way: Launch, command: list[str], names: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     verdict = judge(list(sieve.ranks))
     for line in verdict.lines + verdict.failures:
-        print(f"thole: {line}", file=sys.stderr)
+        _write(f"thole: {line}\n".encode(errors="backslashreplace"))
     if status < 0:
         return 128 - status
     return status or (FAILED if verdict.failures else 0)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which MPI a launcher belongs to, and what each MPI needs to send everything over Thole.
+"""What each MPI needs to send everything over Thole: its settings, its launcher's arguments, its files.
 
-An MPI is a row of FAMILIES; nothing outside the table knows one MPI from another. A launcher is
-judged by what it prints for --version and by the library beside it, never by its name alone. Launchers
-that belong to no MPI, such as srun, are in starters.py.
+An MPI is a row of FAMILIES; nothing outside the table knows one MPI from another. Which of them a launcher belongs to
+is identify.py's to find out; launchers that belong to no MPI, such as srun, are in starters.py.
 """
 
 from __future__ import annotations
@@ -108,8 +107,8 @@ HYDRA_LAUNCH = Launch(
     pairs=("genv", "env"),
     flags=tuple(
         "genvnone genvall envnone envall l prepend-rank v verbose info profile enable-x disable-x "
-        "disable-auto-cleanup disable-hostname-propagation hybrid-hosts skip-launch-node prot "
-        "print-all-exitcodes".split()
+        "disable-auto-cleanup disable-hostname-propagation hybrid-hosts skip-launch-node prot pmi-port "
+        "print-all-exitcodes print-rank-map h help V version".split()
     ),
     forwards="Hydra hands the whole environment to all ranks",
     own="Hydra's connections between hosts (to choose their interface: -iface NAME)",
@@ -120,6 +119,8 @@ HYDRA_LAUNCH = Launch(
 INTEL_LAUNCH = replace(
     HYDRA_LAUNCH,
     files=("f", "hostfile", "machinefile", "machine"),
+    flags=HYDRA_LAUNCH.flags
+    + tuple("aps mps gdb rr nolocal silent-abort prepend-timestamp ordered-output cleanup noconf ilp64".split()),
     variables=("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"),
     withheld_by=("I_MPI_HYDRA_ENV", "HYDRA_ENV"),
 )
@@ -133,11 +134,17 @@ OPENMPI_LAUNCH = Launch(
         "PRTE_MCA_prte_default_hostfile",
         "OMPI_MCA_orte_default_hostfile",
     ),
-    pairs=("mca", "gmca", "prtemca", "pmixmca"),
+    pairs=("mca", "gmca", "prtemca", "pmixmca", "gpmixmca"),
     flags=tuple(
-        "oversubscribe nooversubscribe nolocal bynode byslot bycore v verbose q quiet tag-output "
-        "timestamp-output xml display-map display-allocation report-bindings allow-run-as-root "
-        "use-hwthread-cpus bind-to-core bind-to-none do-not-launch novm pernode".split()
+        "oversubscribe nooversubscribe nolocal bynode byslot bycore bysocket v verbose q quiet V version tag-output "
+        "timestamp-output xml merge-stderr-to-stdout display-map display-allocation display-devel-map "
+        "display-devel-allocation display-diffable-map display-topo report-bindings allow-run-as-root "
+        "use-hwthread-cpus bind-to-core bind-to-socket bind-to-none do-not-launch do-not-resolve novm pernode "
+        "continuous enable-recovery disable-recovery debug tv d debug-devel debug-daemons debug-daemons-file "
+        "enable-instant-on-support get-stack-traces hetero-nodes index-argv-by-rank leave-session-attached "
+        "no-app-prefix no-ready-msg noprefix output-proctable s preload-binary report-child-jobs-separately "
+        "report-state-on-timeout set-cwd-to-session-dir set-sid show-progress stop-in-app stop-in-init stop-on-exec "
+        "use-regexp".split()
     ),
     forwards="those in OMPI_MCA_mca_base_env_list are handed to all ranks",
     own="Open MPI's own connections between hosts (to choose their interface: "

@@ -77,7 +77,7 @@ def _witnesses(launcher: Path) -> list[Path]:
 @functools.lru_cache
 def _banner(launcher: Path) -> str:
     # Intel's mpirun is a script that wants its neighbour mpiexec.hydra in PATH.
-    path = f"{launcher.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    path = os.pathsep.join([str(launcher.parent), *filter(None, [os.environ.get("PATH")])])
     environment = {
         **os.environ,
         "PATH": path,
@@ -155,16 +155,32 @@ def find_fabric(mpi: Mpi) -> None:
         return
 
 
+def said_by(*command: str, limit_s: float = 20) -> str:
+    """What a command prints that is only asked; nothing where it cannot be run, or does not end in time."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=limit_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return os.fsdecode(done.stdout)
+
+
 @functools.lru_cache
 def linked(path: Path) -> dict[str, Path]:
     """The libraries that the dynamic linker would load with a file: soname to path."""
     ldd = shutil.which("ldd")
     if ldd is None or not os.path.exists(path):
         return {}
-    done = subprocess.run([ldd, str(path)], capture_output=True, text=True, timeout=20, check=False)
+    said = said_by(ldd, str(path))
     return {
         match[1]: Path(match[2])
-        for match in re.finditer(r"^\s*(\S+) => (/\S+)", done.stdout, flags=re.MULTILINE)
+        for match in re.finditer(r"^\s*(\S+) => (/.*?)(?: \(0x\w+\))?$", said, flags=re.MULTILINE)
     }
 
 
@@ -176,8 +192,11 @@ def _linked_fabric(path: Path) -> Path | None:
 
 
 def _holds(path: Path, text: bytes) -> bool:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(text) >= 0
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(text) >= 0
+    except (OSError, ValueError):  # it may not be read, or is empty
+        return False
 
 
 def require_fabric(mpi: Mpi) -> None:
@@ -196,14 +215,7 @@ def fabric_version(fabric: Path) -> str:
         "import ctypes,sys\nf=ctypes.CDLL(sys.argv[1]).fi_version\nf.restype=ctypes.c_uint32\n"
         "v=f()\nprint(f'{v>>16}.{v&65535}')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(fabric)],
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
-    return done.stdout.strip()
+    return said_by(sys.executable, "-c", code, str(fabric)).strip()
 
 
 def installed(extra: Iterable[Path] = ()) -> list[Mpi]:

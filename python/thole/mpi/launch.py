@@ -3,7 +3,7 @@
 environment tell.
 
 The hosts found here are shown and warned about; the settings of a run are the same with one host and with many.
-How a launcher is told things is a row of its table: an MPI's own in mpi.py, others in starters.py.
+How a launcher is told things is a row of its table: an MPI's own in families.py, others in starters.py.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ BATCH_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "LSB_HOSTS")
 
 # Programs that run the rest of their command line: a launcher or a program may come after them.
 WRAPPERS = frozenset(
-    "env timeout taskset numactl nice ionice stdbuf strace ltrace time perf setarch sudo "
-    "valgrind flock unshare ip gdb".split()
+    "env timeout taskset numactl nice ionice chrt stdbuf strace ltrace time perf setarch prlimit hwloc-bind nohup "
+    "setsid systemd-run sudo doas runuser setpriv valgrind flock unshare ip gdb".split()
 )
+# Of these, the ones that give it an environment of its own: unless they have such an argument, or if they have.
+CLEANS_UNLESS = {"sudo": r"-\w*E\w*|--preserve-env.*", "doas": r"(?!)", "systemd-run": r"--scope"}
+CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment"}
 LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
 
 
@@ -91,6 +94,19 @@ def starter_in(command: list[str]) -> Starter | None:
     return None if word is None else _starter_at(command, command.index(word))
 
 
+def cleaner_in(command: list[str]) -> str | None:
+    """The word before the launcher that keeps variables from it, or None."""
+    launcher = launcher_in(command)
+    before = command[: command.index(launcher)] if launcher is not None else []
+    for index, word in enumerate(before):
+        name, behind = Path(word).name, before[index + 1 :]
+        if name in CLEANS_UNLESS and not any(re.fullmatch(CLEANS_UNLESS[name], one) for one in behind):
+            return name
+        if name in CLEANS_IF and any(re.fullmatch(CLEANS_IF[name], one) for one in behind):
+            return name
+    return None
+
+
 @dataclass(frozen=True)
 class Word:
     """An argument of a launcher, or (name "") the program that it is to start."""
@@ -129,11 +145,11 @@ def words(launch: Launch, command: list[str]) -> Iterator[Word]:
 
 
 def _by_words(launch: Launch, command: list[str], index: int) -> list[Word]:
-    """-name value, --name value or --name=value."""
+    """-name value, --name value or --name=value. What looks like the next argument is no value."""
     name, sign, value = command[index].lstrip("-").partition("=")
-    if sign or name in launch.flags:
-        return [Word(index, name, value, index)]
     following = command[index + 1] if index + 1 < len(command) else ""
+    if sign or name in launch.flags or re.match(r"-[-a-zA-Z]", following):
+        return [Word(index, name, value, index)]
     return [Word(index, name, following, index + 1)]
 
 

@@ -73,6 +73,11 @@ def plan(
     provider = paths.find(paths.PROVIDER)
     way = mpi.launch
     result = Plan(mpi, list(command), launch.find(way, command), provider)
+    if cleaner := launch.cleaner_in(command):
+        result.warnings.append(
+            f"{cleaner} gives the launcher an environment of its own, so that messages may not go over Thole; put "
+            f"`thole run` behind {cleaner} and its arguments"
+        )
     chosen = native.check_options(options or [], _of_fabric())
     if complaint := native.options_complaint():
         result.warnings.append(complaint)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from thole.base.trouble import Trouble
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
-from thole.mpi.identify import find_fabric, linked
+from thole.mpi.identify import find_fabric, linked, said_by
 
 LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh)\.so(\.\d+)*")
 PYTHON = re.compile(r"python[\d.]*")
@@ -84,21 +83,9 @@ def _of_python(python: str) -> Path | None:
     return Path(said.split("\n")[0]) if said.startswith("/") else None
 
 
-def _ask(*words: str) -> str:
+def _ask(python: str, *code: str) -> str:
     """What a Python prints that runs a few lines; nothing where it fails."""
-    python, *code = words
-    try:
-        done = subprocess.run(
-            [python, "-c", *code],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ASK_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return said_by(python, "-c", *code, limit_s=ASK_S).strip()
 
 
 def _of_library(library: Path, launcher: Path, why: str) -> Mpi:

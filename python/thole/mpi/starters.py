@@ -90,6 +90,11 @@ OUTSIDE = {
     r"sbatch|qsub|bsub": ("submits a script", INSIDE),
     r"salloc": ("starts a command on this host alone", "for example: salloc -N 2 thole run srun ./app"),
     r"flux": ("with this word starts no ranks", "for example: thole run flux run -n 4 ./app"),
+    r"ssh|rsh|pdsh|clush": ("starts a command on another host", "put it inside: ssh HOST thole run mpiexec ..."),
+    r"docker|podman|apptainer|singularity|enroot|ch-run": (
+        "starts a command in a container",
+        "install Thole in there, and put `thole run` before the mpiexec that the container starts",
+    ),
     r"blaunch|lsrun|pbsdsh|pbs_tmrsh": ("starts single processes that know nothing of each other", SINGLE),
 }
 

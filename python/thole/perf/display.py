@@ -18,28 +18,21 @@ TIMED = ("latency", "bandwidth")
 
 def table_of(measured: Measured) -> Table:
     floor = measured.floor
-    table = output.table()
-    table.add_column("size", justify="right", no_wrap=True)
     latency = measured.sizes("latency")
     bandwidth = measured.sizes("bandwidth")
     tcp = measured.sizes("tcp")
     mx = bool(measured.mx)
+    titles = ["size"]
     if latency:
-        for title in ("latency, us", "median"):
-            table.add_column(title, justify="right", no_wrap=True)
-        for title in ("MX, us", "median", "MX more, ns") if mx else ():
-            table.add_column(title, justify="right", no_wrap=True)
-        if floor:
-            table.add_column("x floor", justify="right", no_wrap=True)
+        titles += ["latency, us", "median"]
+        titles += ["MX, us", "median", "MX more, ns"] if mx else []
+        titles += ["x floor"] if floor else []
     if tcp:
-        table.add_column("TCP, us", justify="right", no_wrap=True)
-        if latency:
-            table.add_column("x TCP", justify="right", no_wrap=True)
+        titles += ["TCP, us", "x TCP"] if latency else ["TCP, us"]
     if bandwidth:
-        for title in ("bandwidth, GB/s", "median", "messages/s"):
-            table.add_column(title, justify="right", no_wrap=True)
-        if mx:
-            table.add_column("MX, GB/s", justify="right", no_wrap=True)
+        titles += ["bandwidth, GB/s", "median", "messages/s"]
+        titles += ["MX, GB/s"] if mx else []
+    table = output.table(*titles, right=titles)
     for size in sorted({*latency, *bandwidth, *tcp}):
         row = [size_text(size)]
         series = measured.of("latency", size)

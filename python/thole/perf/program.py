@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ def _running(words: list[str], errors: int) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
+        errors="replace",
     )
     try:
         yield process
@@ -42,6 +44,8 @@ def measure(
     with _running(words, subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         for said in process.stdout:
+            if not said.endswith("\n"):  # it was ended in the middle of a line
+                break
             line = json.loads(said)
             each(line)
             result.take(dict(line))
@@ -49,17 +53,17 @@ def measure(
         complaint = process.stderr.read().strip()
         process.wait()
     if process.returncode != 0:
-        first = (
-            complaint.splitlines()[0].removeprefix("thole-perf: ")
-            if complaint
-            else f"exit {process.returncode}"
-        )
+        first = complaint.partition("\n")[0].removeprefix("thole-perf: ") or _how_it_ended(process.returncode)
         if process.returncode == WRONG_ARGUMENTS or "--host" in words:
             raise Trouble(first)  # it says what to do about it
         raise Trouble(
             f"thole-perf failed: {first}", "see `thole info` for what this machine permits"
         )
     return result
+
+
+def _how_it_ended(status: int) -> str:
+    return f"it was ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
 def measure_networks(

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`thole perf`: latency and bandwidth between two processes, beside what the machine itself can do.
+"""What thole-perf said: samples, which become best and median over rounds, and JSON.
 
-The two are on this host, or on two: one listens, the other names it. Beside them stands the bare cache line, or TCP,
-and with --mx the same messages through MX, sample by sample.
-thole-perf, a C program, does the timing and prints samples; here they become best and median, a table,
-JSON or a picture. Best and median are over rounds: machines are shared, so one number says little.
+Machines are shared, so one number says little. How it looks to people is display.py's.
 """
 
 from __future__ import annotations

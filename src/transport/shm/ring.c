@@ -2,270 +2,21 @@
 /*
  * ring: records from one process to one other. A slot is a cache line whose stamp, written last, says that it is whole,
  * and of which lap: a short message costs its consumer one line. A payload that does not fit takes the next slot too,
- * but for its stamp; one that does not fit there lies in an area, and is free again when its slot is.
+ * but for its stamp. Where one lies that does not fit there is place.c's to say.
  */
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/clock.h"
 #include "transport/shm/shm.h"
 
-/* ---- Areas: private to the producer --------------------------------------------------------------- */
+/* ---- Producing ------------------------------------------------------------------------------------ */
 
-/* A place for `bytes` (a multiple of a line), or -1: behind the last one, or at the front, where there is no room
- * behind it or more than `enough` is free. Where nothing is live it is at the front, whose lines are warm; onward: not
- * there either, since the lines that were used last are not the best. Invariant: while anything is live, head != tail.
- */
-static int64_t area_take(struct area *area, uint32_t bytes, bool onward, uint64_t enough)
-{
-	uint32_t at;
-
-	if (area->live == 0) {
-		if (!onward || area->size - area->head < bytes)
-			area->head = 0;
-		area->tail = area->head;
-	}
-	if (area->live == 0 || area->head > area->tail) {
-		if (area->live > 0 && area->tail > enough)
-			at = 0;
-		else if (area->size - area->head >= bytes)
-			at = area->head;
-		else if (area->tail > bytes)
-			at = 0;
-		else
-			return -1;
-	} else {
-		if (area->tail - area->head <= bytes)
-			return -1;
-		at = area->head;
-	}
-	area->head = at + bytes;
-	area->live++;
-	return at;
-}
-
-/* The consumer says that it is through with this many slots. Their memory is taken back when it is needed. */
-static inline void ring_heard(struct ring_out *ring, uint64_t consumed)
-{
-	if (consumed - ring->consumed > ring->produced - ring->consumed)
-		return; /* no correct consumer says that: it stalls itself */
-	ring->consumed = consumed;
-}
-
-static void ring_take_back(struct ring_out *ring)
-{
-	for (; ring->reclaimed < ring->consumed; ring->reclaimed++) {
-		struct placement *placed = &ring->placed[ring->reclaimed % RING_SLOTS];
-
-		if (placed->area < AREAS) {
-			ring->areas[placed->area].tail = placed->end;
-			ring->areas[placed->area].live--;
-		}
-	}
-}
-
-/* Ask how far the consumer is: costs a cache miss where it has moved. */
-static void ring_reclaim(struct ring_out *ring)
-{
-	/* Pairs with the release in ring_publish: what was read from the areas has been read. */
-	ring_heard(ring, load_acquire(&ring->segment->consumed));
-	ring_take_back(ring);
-}
-
-/* The out of line part of ring_push's look for room. */
-__attribute__((noinline)) static bool ring_make_room(struct ring_out *ring, uint32_t slots)
-{
-	ring_take_back(ring);
-	if (ring->produced - ring->reclaimed + slots > RING_SLOTS)
-		ring_reclaim(ring);
-	return ring->produced - ring->reclaimed + slots <= RING_SLOTS;
-}
-
-bool ring_has_room(struct ring_out *ring, uint32_t reserve)
-{
-	if (ring->produced - ring->consumed + reserve < RING_SLOTS)
-		return true;
-	ring_reclaim(ring);
-	return ring->produced - ring->consumed + reserve < RING_SLOTS;
-}
-
-uint32_t ring_piece_max(struct ring_out *ring)
-{
-	const struct area *large = &ring->areas[AREA_LARGE];
-
-	return large->size ? large->size / 4 : ring->refused[AREA_LARGE] ? ring->areas[AREA_SMALL].size / 4 : 1u << 16;
-}
-
-/* ---- Lending ---------------------------------------------------------------------------------------
- *
- * A payload that was just read is in this core's cache, and its lines are this core's to write, while lines of the
- * own area have to be fetched back from the reader of their last use. So an answer's payload goes where
- * the question's was, in the segment of the other direction, and each line crosses once for two messages.
- *
- * The memory is the consumer's from the time it has handled the question until the producer learns that it has. So
- * only payloads may be borrowed of which the producer was told nothing (`credited`), and while an answer that borrowed
- * is not handled nothing is published (`lent_until`). A credit in a record is applied only after the record is
- * handled, so the answer that borrows last carries it. */
-
+/* The producer is told with the next record what was handled, and so has the memory of it back. */
 static void ring_tell(struct ring_in *ring)
 {
 	ring->credited = ring->handled;
 	ring->bytes = 0;
 	ring->run_start = ring->run_end = 0;
-}
-
-/* A place in the other direction's segment for what begins, or goes on, at offset of a payload of `whole` bytes, if
- * there is one for all of it: if a part of each message borrowed, no area would ever be empty, and start again at its
- * front. */
-static bool ring_borrow(struct ring_out *ring, struct ring_in *back, uint64_t offset, uint64_t whole, uint32_t length,
-			uint32_t *at_p)
-{
-	uint32_t bytes = (length + 63) & ~63u;
-
-	if (back->unanswered)
-		back->tries = LEND_TRIES;
-	back->unanswered = false;
-	if (offset == 0)
-		back->borrowed = back->run_end - back->run_start >= whole;
-	if (!back->borrowed || back->run_end - back->run_start < bytes)
-		return false;
-	*at_p = back->run_start | (uint32_t)PLACE_LENT;
-	back->run_start += bytes;
-	ring->lent_until = ring->produced + 1;
-	return true;
-}
-
-/* Note a handled payload as memory to borrow. */
-static void ring_lendable(struct ring_in *ring, uint32_t place, uint32_t length)
-{
-	uint32_t end = (place + length + 63) & ~63u;
-
-	ring->unanswered = true;
-	if (place % 64 != 0 || end > ring->size)
-		return; /* not as ring_place does it */
-	if (place != ring->run_end || ring->run_start == ring->run_end)
-		ring->run_start = place;
-	ring->run_end = end;
-}
-
-/* ---- Bulk ------------------------------------------------------------------------------------------
- *
- * The same for messages that go through the ring in pieces, which are more than a consumer could hold back: who asks
- * for an answer lends its AREA_BULK for it, where the question's pieces were. So in a dialogue both directions use one
- * area of one segment. The question's sender has it back when it has the last piece. */
-
-bool ring_lend(struct ring_out *ring, uint32_t *place_p, uint32_t *size_p)
-{
-	const struct area *bulk = &ring->areas[AREA_BULK];
-
-	if (!bulk->size || !ring->bulk_own || ring->bulk_lent)
-		return false;
-	if (bulk->live > 0)
-		ring_reclaim(ring);
-	if (bulk->live > 0)
-		return false;
-	*place_p = (uint32_t)(bulk->base - (char *)ring->segment);
-	*size_p = bulk->size;
-	ring->bulk_own = false;
-	ring->bulk_lent = true;
-	return true;
-}
-
-bool ring_lease(struct shm_peer *link, uint32_t place, uint32_t size)
-{
-	struct area *lent = &link->out.areas[AREA_LENT];
-
-	if (lent->live > 0)
-		ring_reclaim(&link->out);
-	if (lent->live > 0)
-		return false;
-	*lent = (struct area){.base = (char *)link->in.segment + place, .size = size};
-	return true;
-}
-
-void ring_bulk(struct transport_peer *peer, bool leased)
-{
-	struct ring_out *ring = &shm_link(peer)->out;
-
-	if (leased) {
-		ring->bulk = AREA_LENT;
-		return;
-	}
-	segment_enlarge(peer->owner, ring, AREA_BULK);
-	if (ring->areas[AREA_BULK].size && !ring->bulk_lent) {
-		ring->bulk = AREA_BULK;
-		ring->bulk_own = true;
-		return;
-	}
-	segment_enlarge(peer->owner, ring, AREA_LARGE);
-	ring->bulk = ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
-}
-
-static inline uint32_t ring_at(const struct shm_peer *link, const char *memory, bool lent)
-{
-	const struct segment *segment = lent ? link->in.segment : link->out.segment;
-
-	return (uint32_t)(memory - (const char *)segment) | (lent ? (uint32_t)PLACE_LENT : 0);
-}
-
-static inline char *ring_memory(const struct shm_peer *link, uint32_t place)
-{
-	struct segment *segment = place & (uint32_t)PLACE_LENT ? link->in.segment : link->out.segment;
-
-	return (char *)segment + (place & ~(uint32_t)PLACE_LENT);
-}
-
-/* Of a stream of such payloads is learnt where they go best. */
-static inline bool ring_walks(const struct shm_peer *link, uint32_t length)
-{
-	return link->streaming && length > SMALL_PAYLOAD_MAX;
-}
-
-/* The areas that a payload may lie in, [*first_p, *last_p]. */
-static void ring_areas(const struct ring_out *ring, bool bulk, bool walks, uint32_t length, uint32_t *first_p,
-		       uint32_t *last_p)
-{
-	if (bulk || walks) {
-		*first_p = *last_p = bulk ? ring->bulk : AREA_WALK;
-		return;
-	}
-	*first_p = length > SMALL_PAYLOAD_MAX && ring->areas[AREA_LARGE].size ? AREA_LARGE : AREA_SMALL;
-	*last_p = AREA_LARGE;
-}
-
-/* Put a payload into an area, at its front if more than `enough` is free there. *at_p is in the segment of this
- * direction, with PLACE_LENT in the other's. */
-static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, uint64_t enough,
-		      struct placement *placed, uint32_t *at_p)
-{
-	struct ring_out *ring = &shm_link(peer)->out;
-	bool walks = !bulk && ring_walks(shm_link(peer), length) && ring->walk.state != WALK_LOOKS;
-	uint32_t bytes = (length + 63) & ~63u, first, last;
-
-	ring_take_back(ring);
-	if ((length > SMALL_PAYLOAD_MAX || ring->small_stalls >= SMALL_STALLS) && !ring->areas[AREA_LARGE].size)
-		segment_enlarge(peer->owner, ring, AREA_LARGE);
-	ring_areas(ring, bulk, walks, length, &first, &last);
-	for (int turn = 0; turn < 2; turn++) {
-		for (uint32_t i = first; i <= last; i++) {
-			struct area *area = &ring->areas[i];
-			int64_t at;
-
-			/* A look now and then: if the area has drained, it starts again at its front, which is warm.
-			 * A stream, whose consumer lags behind, is better off with all of the area. */
-			if (turn == 0 && !walks && area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE)
-				ring_reclaim(ring);
-			at = area->size ? area_take(area, bytes, walks, enough) : -1;
-			if (at >= 0) {
-				*placed = (struct placement){.area = i, .end = area->head};
-				*at_p = ring_at(shm_link(peer), area->base + at, i == AREA_LENT);
-				return 0;
-			}
-		}
-		ring_reclaim(ring);
-	}
-	ring->small_stalls++;
-	return THOLE_ERR_AGAIN;
 }
 
 /* Records that are a part of what a program does, and not an answer of the protocol. */
@@ -376,79 +127,6 @@ static inline void ring_attend(struct transport_peer *peer, const struct segment
 		connect_wake(peer);
 }
 
-/* Copy a record into its slot: its head, and so many words of its payload or arguments. By words, as they were written:
- * a wider load would have to wait until those stores are out of the processor's store buffer, and so are all before
- * them, to lines that the reader still has. */
-static inline void slot_fill(struct record *slot, const struct record *record, uint16_t length, uint32_t words)
-{
-	typedef uint64_t __attribute__((may_alias)) word;
-	const word *from = (const word *)(const void *)record->payload;
-	word *to = (word *)(void *)slot->payload;
-
-	slot->kind = load_relaxed(&record->kind);
-	slot->flags = load_relaxed(&record->flags);
-	slot->length = length;
-	slot->tag = load_relaxed(&record->tag);
-	slot->imm = load_relaxed(&record->imm);
-	for (uint32_t i = 0; i < words; i++)
-		to[i] = load_relaxed(&from[i]);
-}
-
-/* A payload into its place. In a stream that was last read by the other side some time ago; in a dialogue the place is
- * this core's (ring_borrow). */
-static inline void ring_copy(const struct shm_peer *link, const struct vector *payload, uint64_t offset, void *to,
-			     uint32_t length)
-{
-	if (link->streaming && length >= BYTES_OVER_MIN && payload->count == 1)
-		bytes_copy_over(to, (const char *)payload->segments->iov_base + offset, length);
-	else
-		vector_read(payload, offset, to, length);
-}
-
-/* Whether this payload goes past the caches. Of a stream of such messages is learnt whether they had better. */
-static bool ring_bypasses(struct shm_peer *link, const struct vector *payload, uint32_t length, uint32_t at)
-{
-	struct ring_out *ring = &link->out;
-
-	if (!BYTES_CAN_PASS || !link->streaming || length < BYPASS_MIN || length > BYPASS_MAX)
-		return false;
-	if (payload->count != 1 || payload->length != length || (at & (uint32_t)PLACE_LENT) ||
-	    ring->walk.state != WALK_LOOKS)
-		return false;
-	if (bypass_is_due(&ring->bypass, length))
-		bypass_note(&ring->bypass, clock_now_ns(), link->turn, length);
-	return bypass_goes(&ring->bypass);
-}
-
-/* The longer area is made where it may be worth it. */
-static void ring_walk(struct transport_peer *peer, uint32_t length)
-{
-	struct shm *shm = shm_of(peer->owner);
-	struct ring_out *ring = &shm_link(peer)->out;
-
-	if (!ring->areas[AREA_WALK].size && shm->walks < WALKS_MAX) {
-		segment_enlarge(peer->owner, ring, AREA_WALK);
-		shm->walks += ring->areas[AREA_WALK].size > 0;
-	}
-	if (ring->areas[AREA_WALK].size) /* pages are touched first, then lines are everywhere */
-		walk_try(&ring->walk, 2 * ring->areas[AREA_WALK].size / length + 1);
-	else
-		walk_rest(&ring->walk);
-}
-
-__attribute__((noinline)) static void ring_copy_timed(struct transport_peer *peer, const struct vector *payload,
-						      uint64_t offset, void *to, uint32_t length)
-{
-	struct shm_peer *link = shm_link(peer);
-	uint64_t before_ns = clock_now_ns(), start_ns = clock_now_ns(), clock_ns = start_ns - before_ns, took_ns;
-
-	ring_copy(link, payload, offset, to, length);
-	took_ns = clock_now_ns() - start_ns;
-	took_ns -= clock_ns < took_ns ? clock_ns : took_ns;
-	if (walk_note(&link->out.walk, took_ns * 64000 / length))
-		ring_walk(peer, length);
-}
-
 /* The second slot of a record. Its stamp is written like any other's, so that what a later lap finds there is no
  * accident. */
 static void ring_span(struct ring_out *ring, const struct vector *payload, uint64_t offset, uint32_t length)
@@ -481,37 +159,6 @@ static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slo
 	if (length <= DEMOTE_MAX)
 		for (uint32_t i = 0; i < length; i += 64)
 			line_demote(payload + i);
-}
-
-/* A record whose payload lies in an area, into its slot: where the payload is now; NULL if there is no room for it. */
-__attribute__((noinline)) static const char *ring_fill_outside(struct transport_peer *peer, const struct record *record,
-							       const struct vector *payload, uint64_t offset,
-							       uint32_t length)
-{
-	struct shm_peer *link = shm_link(peer);
-	struct ring_out *ring = &link->out;
-	struct record *slot = ring_slot(ring->segment, ring->produced);
-	bool bulk = record->kind >= RECORD_BULK;
-	/* In a dialogue a message goes where the one before the last was, if it can. */
-	uint64_t enough = offset == 0 && !bulk && !link->streaming ? payload->length : UINT64_MAX;
-	uint32_t at;
-	char *outside;
-
-	if ((bulk || !ring_borrow(ring, &link->in, offset, payload->length, length, &at)) &&
-	    ring_place(peer, bulk, length, enough, &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
-		return NULL;
-	slot_fill(slot, record, RECORD_EXTERNAL, RECORD_INLINE_MAX / 8);
-	slot->place = at;
-	slot->bytes = length;
-	outside = ring_memory(link, at);
-	if (!bulk && ring_bypasses(link, payload, length, at))
-		bytes_copy_past(outside, (const char *)payload->segments->iov_base + offset, length);
-	else if (!bulk && ring_walks(link, length) && length >= WALK_TIMED_MIN && !(at & (uint32_t)PLACE_LENT) &&
-	    walk_is_due(&ring->walk))
-		ring_copy_timed(peer, payload, offset, outside, length);
-	else
-		ring_copy(link, payload, offset, outside, length);
-	return outside;
 }
 
 /* Another time: the consumer is to hear of what is there already. */
@@ -700,6 +347,19 @@ __attribute__((noinline)) static void ring_dispatch(struct ring_in *ring, const 
 		ring_timed(ring, record, payload, length);
 	else
 		ring_deliver(peer, record, payload, length);
+}
+
+/* Note a handled payload as memory to borrow (ring_borrow). */
+static void ring_lendable(struct ring_in *ring, uint32_t place, uint32_t length)
+{
+	uint32_t end = (place + length + 63) & ~63u;
+
+	ring->unanswered = true;
+	if (place % 64 != 0 || end > ring->size)
+		return; /* not as ring_place does it */
+	if (place != ring->run_end || ring->run_start == ring->run_end)
+		ring->run_start = place;
+	ring->run_end = end;
 }
 
 /* A payload in an area was handled. What lies nowhere is no memory to write an answer to. Pieces of bulk are waited

@@ -386,10 +386,13 @@ bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, u
 void choose_tell(struct transport_peer *peer);
 void choose_tell_all(struct transport_owner *owner);
 
-/* ring.c */
-int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
-	      uint32_t length);
+/* place.c */
 bool ring_has_room(struct ring_out *ring, uint32_t reserve);
+/* Room for so many slots, asking the consumer if need be. */
+bool ring_make_room(struct ring_out *ring, uint32_t slots);
+/* A record whose payload lies in an area, into its slot: where the payload is now; NULL if there is no room for it. */
+const char *ring_fill_outside(struct transport_peer *peer, const struct record *record, const struct vector *payload,
+			      uint64_t offset, uint32_t length);
 /* Lend AREA_BULK to the peer, where its lines are: the place in the segment, and the size. False: rather not. */
 bool ring_lend(struct ring_out *ring, uint32_t *place_p, uint32_t *size_p);
 /* Take what the peer lends; false: pieces of the last time are still there. */
@@ -397,6 +400,36 @@ bool ring_lease(struct shm_peer *link, uint32_t place, uint32_t size);
 /* Pieces of bulk that are pushed from now on go to what is leased, or into this side's segment. */
 void ring_bulk(struct transport_peer *peer, bool leased);
 uint32_t ring_piece_max(struct ring_out *ring);
+
+/* The consumer says that it is through with this many slots. Their memory is taken back when it is needed. */
+static inline void ring_heard(struct ring_out *ring, uint64_t consumed)
+{
+	if (consumed - ring->consumed > ring->produced - ring->consumed)
+		return; /* no correct consumer says that: it stalls itself */
+	ring->consumed = consumed;
+}
+
+/* Copy a record into its slot: its head, and so many words of its payload or arguments. By words, as they were written:
+ * a wider load would have to wait until those stores are out of the processor's store buffer, and so are all before
+ * them, to lines that the reader still has. */
+static inline void slot_fill(struct record *slot, const struct record *record, uint16_t length, uint32_t words)
+{
+	typedef uint64_t __attribute__((may_alias)) word;
+	const word *from = (const word *)(const void *)record->payload;
+	word *to = (word *)(void *)slot->payload;
+
+	slot->kind = load_relaxed(&record->kind);
+	slot->flags = load_relaxed(&record->flags);
+	slot->length = length;
+	slot->tag = load_relaxed(&record->tag);
+	slot->imm = load_relaxed(&record->imm);
+	for (uint32_t i = 0; i < words; i++)
+		to[i] = load_relaxed(&from[i]);
+}
+
+/* ring.c */
+int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
+	      uint32_t length);
 /* Handle what is there, at most RING_BURST records. */
 int ring_take(struct ring_in *ring);
 /* At a poll that found nothing, where the producer is to be told of something yet. */

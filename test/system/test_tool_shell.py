@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tool as shells, batch scripts and terminals start it: signals, streams, encodings, and words before the launcher.
+
+What `thole run` starts behaves as it does without: the same signals, outputs and arguments, byte by byte.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+from pathlib import Path
+
+import pytest
+from conftest import Tool, clean_environment
+from test_tool import ALL_BUT_ONE, refused, script
+from test_tool_troubles import HYDRA
+from thole.base import host
+from thole.mpi import families, launch
+from thole.mpi.check import wrap
+
+IGNORED = 'grep SigIgn: /proc/self/status; printf "%s\\n" "$@"'
+LIMIT_S = 60
+# Much on the standard error, and a status of its own.
+NOISE = "i=0; while test $i -lt 3000; do printf '%0100d\\n' $i >&2; i=$((i + 1)); done; exit 7"
+LOUD = f"last=; for word; do last=$word; done\ntest \"$last\" = loud && {{ {NOISE}; }}"
+
+
+@pytest.fixture
+def hydra(tmp_path: Path) -> Path:
+    """What says that it is MPICH's launcher, and else which signals it ignores, and its arguments."""
+    folder = tmp_path / "with a space"
+    return script(folder / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\n{LOUD}\n{IGNORED}')
+
+
+def started(
+    thole: Tool, *words: bytes | str | Path, before: str = '"$@"', **env: str
+) -> subprocess.CompletedProcess[bytes]:
+    """By a shell, that may do something to its outputs; what was said as it is."""
+    command = ["sh", "-c", before, "sh", *thole.command, *words]
+    return subprocess.run(
+        command,
+        env=clean_environment(**env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+# ---- Signals and streams ---------------------------------------------------------------------------
+
+
+def test_run__ignores_no_signal_for_what_it_starts(thole: Tool, hydra: Path) -> None:
+    """Python ignores SIGPIPE; a program in `thole run mpiexec ... | head` would write on for ever."""
+    ignored = int(started(thole, "run", hydra, "x").stdout.split()[1], 16)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        assert not ignored >> (number - 1) & 1
+    kept = started(thole, "run", hydra, "x", before="trap '' HUP; exec \"$@\"")
+    assert int(kept.stdout.split()[1], 16) >> (signal.SIGHUP - 1) & 1, "nohup's stays"
+
+
+def test_check__goes_on_where_nobody_reads(thole: Tool, hydra: Path) -> None:
+    """Else the launcher would wait for ever, for somebody to read what its ranks have to say."""
+    for before in ('"$@" 2>&1 | head -n 1', '"$@" 2>&-', '"$@" 2>&- <&- >&-', '"$@" 2>/dev/full'):
+        done = started(thole, "run", "--check", hydra, "./app", "loud", before=before)
+        assert b"Traceback" not in done.stdout + done.stderr
+        assert done.returncode == (0 if "|" in before else 7), "the launcher's"
+
+
+def test_run__closed_outputs_stay_closed(thole: Tool, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    shows = f'for i in 0 2; do test -e /proc/$$/fd/$i && echo $i; done >{seen}'
+    loose = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\n{shows}')
+    started(thole, "run", loose, "x", before='"$@" <&- 2>&-')
+    assert seen.read_text() == ""
+
+
+# ---- Encodings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "latin-1", "ascii"])
+def test_run__arguments_in_any_encoding(thole: Tool, hydra: Path, encoding: str) -> None:
+    word = b"caf\xe9 \xc5\x82 a"
+    assert started(thole, "run", hydra, "./app", word).stdout.split(b"\n")[2] == word
+    done = started(thole, "run", "--explain", hydra, word, PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_explain__command_can_be_given_to_a_shell(thole: Tool, hydra: Path) -> None:
+    done = started(thole, "run", "--explain", hydra, "./app", "two words", "$HOME")
+    line = done.stdout.decode().splitlines()[-1]
+    assert line.startswith("would run: ")
+    shown = subprocess.run(["sh", "-c", line.removeprefix("would run: ")], capture_output=True, text=True, check=False)
+    assert shown.stdout.splitlines()[1:] == ["./app", "two words", "$HOME"]
+
+
+def test_peers__file_in_any_encoding(thole: Tool, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_bytes(b"127.0.0.1:1 # caf\xe9\ncaf\xe9\n")
+    done = started(thole, "peers", "--file", hosts, "--timeout", "0.2")
+    assert done.returncode == 1 and b"Traceback" not in done.stderr, done.stderr
+
+
+def test_tables__lose_nothing_in_a_narrow_terminal(thole: Tool) -> None:
+    own, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 24, 40, 0, 0))
+    with os.fdopen(own, "rb", buffering=0) as screen, os.fdopen(its, "wb") as terminal:
+        command = [*thole.command, "peers", "127.0.0.1:1", "--timeout", "0.2"]
+        done = subprocess.run(command, env=clean_environment(), stdout=terminal, timeout=LIMIT_S, check=False)
+        shown = screen.read(65536).decode()
+    assert done.returncode == 1
+    assert "127.0.0.1" in re.sub(r"\x1b\[[\d;]*m|\s", "", shown) and "…" not in shown, shown
+
+
+# ---- Words before the launcher, and its arguments --------------------------------------------------
+
+
+def test_run__behind_what_hands_on_the_environment(thole: Tool, hydra: Path) -> None:
+    for words in (["nohup"], ["setsid", "-w"], ["chrt", "-o", "0"], ["prlimit", "--core=0"]):
+        done = started(thole, "run", "--explain", *words, hydra, "./app")
+        assert done.returncode == 0 and b"note:" not in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        ("sudo", True),
+        ("sudo -E", False),
+        ("sudo -nE", False),
+        ("sudo --preserve-env=FI_PROVIDER", False),
+        ("nice -n 1 sudo -u somebody", True),
+        ("env -i A=1", True),
+        ("env A=1", False),
+        ("systemd-run --pty", True),
+        ("systemd-run --scope", False),
+    ],
+)
+def test_run__behind_what_takes_the_environment_away(hydra: Path, words: str, warned: bool) -> None:
+    command = [*words.split(), str(hydra), "-i", "./app"]
+    assert (launch.cleaner_in(command) is not None) == warned
+
+
+def test_run__says_where_it_belongs(thole: Tool) -> None:
+    for word, remedy in (("ssh", "ssh HOST thole run"), ("apptainer", "the container")):
+        refused(thole("run", word, "x", "mpiexec", "./app"), f"{word} starts", remedy)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("openmpi4", "--leave-session-attached -np 2"),
+        ("openmpi4", "--leave-session-attached"),
+        ("openmpi", "--stop-on-exec --map-by core"),
+        ("openmpi", "--a-flag-of-tomorrow -np 2"),
+        ("mpich", "-pmi-port -n 2 -genv OMP_NUM_THREADS -1"),
+        ("impi", "-silent-abort -rr -n 2"),
+    ],
+)
+def test_launch__program_is_found_behind_the_launchers_arguments(
+    hydra: Path, build: Path, name: str, arguments: str
+) -> None:
+    command = [str(hydra), *arguments.split(), "./app", "-x"]
+    words = wrap(families.family_named(name).launch, command, [], "token")
+    assert words[words.index("--") + 1] == "./app"
+    assert words[: words.index("token") - 1] == command[:-2]
+
+
+# ---- Files -----------------------------------------------------------------------------------------
+
+
+def test_files__relative_folders_of_the_environment_are_ignored(thole: Tool, tmp_path: Path) -> None:
+    """The library does so, as the XDG specification has it: what was written there would be read by nobody."""
+    env = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state"}
+    assert f"{tmp_path}/.config/thole/options" in thole("tune", "--reset", env=env, cwd=tmp_path).stdout
+    done = thole("setup", "--undo", "--root", tmp_path, env=env, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_files__options_file_of_the_environment(thole: Tool, tmp_path: Path) -> None:
+    file = tmp_path / "mine"
+    file.write_text("spin = 7us\n")
+    env = {"THOLE_OPTIONS_FILE": str(file)}
+    assert f"options file: {file} (read)" in thole("info", "options", env=env).stdout
+    assert str(file) in thole("tune", "--reset", env=env).stdout
+
+
+def test_tune__a_link_stays_one_with_its_mode(thole: Tool, tmp_path: Path) -> None:
+    kept = tmp_path / "dotfiles"
+    begin, end = "# >>> written by thole tune; thole tune --reset takes it out", "# <<< thole tune"
+    kept.write_text(f"spin = 7us\n{begin}\nbulk = ring\n{end}\n")
+    kept.chmod(0o600)
+    link = tmp_path / "thole" / "options"
+    link.parent.mkdir()
+    link.symlink_to(kept)
+    done = thole("tune", "--reset", env={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert link.is_symlink() and kept.read_text() == "spin = 7us\n"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_tune__measures_with_the_options_given(thole: Tool, tmp_path: Path) -> None:
+    env = {"XDG_CONFIG_HOME": str(tmp_path), **ALL_BUT_ONE}
+    done = thole("tune", "--dry-run", "--option", "eager_max=32k", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "eager_max: set by --option" in done.stdout
+    refused(thole("tune", "--dry-run", "--option", "eager_max=banana", env=env), "eager_max", "banana")
+
+
+def test_run__library_that_is_empty(thole: Tool, tmp_path: Path) -> None:
+    hydra = script(tmp_path / "bin" / "mpiexec", HYDRA)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libmpi.so.12").touch()
+    refused(thole("run", hydra, "x"), "without libfabric")
+
+
+def test_perf__says_which_signal_ended_it(thole: Tool, build: Path) -> None:
+    script_text = "import sys; from thole.perf import program; from thole.base import paths\n"
+    script_text += f"paths.use_build({str(build)!r}); paths.find = lambda name: sys.argv[1]; program.measure([])"
+    killed = script(Path(os.environ["XDG_CONFIG_HOME"]) / "killed", "printf '{\"type\":'; kill -9 $$")
+    done = subprocess.run(
+        [thole.command[0], "-c", script_text, killed],
+        env=clean_environment(PYTHONPATH=str(Path(launch.__file__).resolve().parents[2])),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ended by SIGKILL" in done.stderr, done.stderr
+
+
+# ---- Containers ------------------------------------------------------------------------------------
+
+
+def test_host__limits_of_control_groups(tmp_path: Path) -> None:
+    def write(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+
+    write("memory.max", "max")
+    write("job/memory.max", "4096")
+    write("job/step/memory.max", "8192")
+    write("job/cpu.max", "150000 100000")
+    write("job/step/cpu.max", "max 100000")
+    second = "0::/job/step\n"
+    assert (host.group_processors(second, tmp_path), host.group_memory_bytes(second, tmp_path)) == (1.5, 4096)
+    write("memory/docker/memory.limit_in_bytes", "1024")
+    write("memory/memory.limit_in_bytes", "9223372036854771712")
+    write("cpu,cpuacct/docker/cpu.cfs_quota_us", "-1")
+    write("cpu,cpuacct/docker/cpu.cfs_period_us", "100000")
+    first = "4:memory:/docker\n2:cpu,cpuacct:/docker\n1:name=systemd:/\n"
+    assert (host.group_processors(first, tmp_path), host.group_memory_bytes(first, tmp_path)) == (None, 1024)
+    assert (host.group_processors("0::/\n", tmp_path), host.group_memory_bytes("", tmp_path)) == (None, None)
