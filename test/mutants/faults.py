@@ -189,6 +189,36 @@ FAULTS = [
         "\tif (first->msg_iovlen == 1)\n",
     ),
     Fault(
+        "what a lane does not remember is not told",
+        UDP_SEND,
+        "\tif (count > 1 ? length != socket->segment : ",
+        "\tif (count > 1 ? socket->segment == 0 : ",
+    ),
+    Fault(
+        "one frame that is longer than a lane remembers is cut",
+        UDP_SEND,
+        "socket->segment > 0 && length > socket->segment)",
+        "false)",
+    ),
+    Fault(
+        "a lane remembers what comes later in a burst",
+        UDP_SEND,
+        "\tif (message == 0 && count > 1 && length > socket->segment",
+        "\tif (count > 1 && length > socket->segment",
+    ),
+    Fault(
+        "what a lane remembers stays when it refuses a packet",
+        UDP_SEND,
+        "\tif (socket->segment == 0)\n\t\treturn false;",
+        "\tif (socket->segment < UINT16_MAX)\n\t\treturn false;",
+    ),
+    Fault(
+        "a lane that refused a packet remembers again",
+        UDP_SEND,
+        "\tsocket->segment = 0;\n\tsocket->forgets = true;",
+        "\tsocket->segment = 0;",
+    ),
+    Fault(
         "a train is never free again",
         TRANSMIT_FRAME,
         "\tif (train->live == 0)\n\t\tpool_put",

@@ -610,6 +610,76 @@ static void post_long(void)
 	assert_int_equal(post(20), 20);
 }
 
+/* Send a burst of frames so long each to itself, which is one packet, that is told this of its frames' length. */
+static void post_told(unsigned count, uint32_t length, uint16_t told)
+{
+	for (unsigned i = 0; i < count; i++)
+		frame_set(i, length, 1);
+	call_count = 0;
+	assert_int_equal(post(count), count);
+	assert_int_equal(calls[call_count - 1].segment, told);
+	collect();
+	check_seen(0, count);
+}
+
+/* A lane remembers how long frames are, the longest that packets of several had. */
+static void lane__remembers_frames(void **state)
+{
+	(void)state;
+	post_told(4, 500, 500);
+	lane_to_itself();
+	post_told(4, 500, 0);
+	post_told(4, 500, 0);
+	post_told(4, 400, 400);
+	post_told(1, 300, 0);
+	post_told(1, 900, 0); /* one frame as well */
+	assert_int_equal(lane_of_records()->segment, 500);
+	post_told(4, 1000, 0);
+	post_told(4, 500, 500);
+	post_told(1, 900, 0);
+	assert_int_equal(lane_of_records()->segment, 1000);
+}
+
+/* Nothing is remembered in the middle of a burst, of which a packet before was told nothing. */
+static void lane__remembers_no_later_frames(void **state)
+{
+	(void)state;
+	lane_to_itself();
+	post_told(3, 500, 0);
+	for (unsigned i = 0; i < 6; i++)
+		frame_set(i, i < 3 ? 500 : 1000, 1);
+	call_count = 0;
+	assert_int_equal(post(6), 6);
+	assert_int_equal(call_count, 2);
+	assert_int_equal(calls[0].segment, 0);
+	assert_int_equal(calls[1].segment, 1000);
+	collect();
+	check_seen(0, 6);
+	assert_int_equal(lane_of_records()->segment, 500);
+}
+
+/* It may be why a lane refuses packets. Then each is told, and nothing is lost for it. */
+static void lane__forgets_frames(void **state)
+{
+	static const int list[] = {EIO, EINVAL, EOPNOTSUPP, EMSGSIZE};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(list) / sizeof(*list); i++) {
+		tear_down(NULL);
+		set_up(NULL);
+		lane_to_itself();
+		post_told(4, 500, 0);
+		expect_errors(&list[i], 1);
+		post_told(i % 2 ? 4 : 1, 500, i % 2 ? 500 : 0);
+		assert_int_equal(call_count, 2);
+		assert_int_equal(lane_of_records()->segment, 0);
+		post_told(4, 1000, 1000);
+		post_told(1, 1200, 0);
+		assert_int_equal(counters[COUNTER_LINK_SEPARATED], 0);
+		assert_int_equal(counters[COUNTER_LINK_LOST], 0);
+	}
+}
+
 /* Long packets stay where they are for a while after they were read, and are read once; so are those behind them. */
 static void lane__holds_what_was_read(void **state)
 {
@@ -936,6 +1006,9 @@ int main(void)
 		TEST(refused__told_from_receive_only),
 		TEST(lane__for_a_favourite),
 		TEST(lane__changes_with_the_favourite),
+		TEST(lane__remembers_frames),
+		TEST(lane__remembers_no_later_frames),
+		TEST(lane__forgets_frames),
 		TEST(lane__holds_what_was_read),
 		TEST(lane__holds_amid_others),
 		TEST(lane__holds_no_short_ones),

@@ -135,6 +135,8 @@ int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool
 	udp->fd[index] = fd;
 	socket->channel = (uint8_t)(index % CHANNELS);
 	socket->connected = socket->errors = socket->broken = socket->fresh = socket->holds = false;
+	socket->forgets = false;
+	socket->segment = 0;
 	socket->overflows = 0;
 	socket->packets = 0;
 	if (fd < 0)

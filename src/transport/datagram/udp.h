@@ -57,6 +57,8 @@ struct udp_socket {
 	bool connected;          /* only what `peer` sends comes here */
 	bool errors;             /* reports wait in the error queue */
 	bool broken;             /* a lane that does not work, a channel that cannot have one */
+	bool forgets;            /* a lane that is told with each packet how long its frames are */
+	uint16_t segment;        /* bytes of frames that a lane makes of a packet, told nothing; 0: it is one */
 	bool fresh;              /* a lane whose peer may have sent to the other socket just before */
 	bool holds;              /* what was read stays for a while (udp_hold.c): */
 	uint32_t held, held_bytes, shorts; /* packets that do, their bytes, and short ones that came last in a row */
