@@ -2955,6 +2955,12 @@ FAULTS = [
         "\treturn bytes == 0 ? &card->small : &card->large;",
     ),
     Fault(
+        "what waits for the word of who died waits for ever",
+        "src/transport/verbs/pair.c",
+        " && (pair_is_needed(pair) || pair->held);",
+        " && pair_is_needed(pair);",
+    ),
+    Fault(
         "a message on a new queue may go without its front",
         "src/transport/verbs/records.c",
         "\tpair->like_out = UINT64_MAX;\n",

@@ -428,10 +428,10 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
 }
 
 /* Whether the queue is one still, where something is waited for and nothing is under way: its end may have been told by
- * a hello that was lost. */
+ * a hello that was lost. So who died between what he sent by the queue and his word by the connection is noticed. */
 static bool pair_probes(const struct pair *pair)
 {
-	return pair->state == PAIR_OPEN && pair->works == pair->silent && pair_is_needed(pair);
+	return pair->state == PAIR_OPEN && pair->works == pair->silent && (pair_is_needed(pair) || pair->held);
 }
 
 static uint64_t pair_probe_ns(const struct pair *pair)

@@ -605,6 +605,7 @@ void records_hold(struct pair *pair, uint32_t receive)
 	else
 		pair->held = receive + 1;
 	pair->held_last = receive + 1;
+	card_wake(pair->card, pair->alive_ns + CARD_PROBE_TOLD);
 }
 
 /* Take the first one of those that are held off. */
