@@ -749,6 +749,7 @@ def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
 
 
 @needs_capture
+@pytest.mark.alone  # all of the loopback is captured
 def test_trace__what_thole_really_sends(thole: Tool, listener: Listener, tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with tracing(thole, "-w", path) as process:
