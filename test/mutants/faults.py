@@ -213,6 +213,12 @@ FAULTS = [
         "\tif (socket->segment < UINT16_MAX)\n\t\treturn false;",
     ),
     Fault(
+        "what a lane remembers ends packets of many frames when it is refused",
+        UDP_SEND,
+        "if (udp->out.frames[0] > 1 && socket->segment == 0)",
+        "if (udp->out.frames[0] > 1)",
+    ),
+    Fault(
         "a lane that refused a packet remembers again",
         UDP_SEND,
         "\tsocket->segment = 0;\n\tsocket->forgets = true;",

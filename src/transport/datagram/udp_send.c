@@ -250,9 +250,7 @@ static enum trouble trouble(struct link_udp *udp, struct udp_socket *socket, con
 		return TROUBLE_AGAIN;
 	case EIO: /* the interface computes no checksums, which segmenting needs */
 	case EOPNOTSUPP:
-		if (segment_forget(udp, socket))
-			return TROUBLE_AGAIN;
-		if (udp->out.frames[0] > 1)
+		if (udp->out.frames[0] > 1 && socket->segment == 0)
 			udp->segmenting = false;
 		/* fall through */
 	case EINVAL:
