@@ -633,7 +633,11 @@ def send_samples() -> int:
         return int(to[1])
 
 
+# Those that capture all of the loopback, and miss none of their own: alone, since others may flood it.
+
+
 @needs_capture
+@pytest.mark.alone
 def test_trace__lines(thole: Tool) -> None:
     with tracing(thole, "-i", "lo") as process:
         send_samples()
@@ -693,6 +697,7 @@ def ip_sum(words: bytes) -> int:
 
 
 @needs_capture
+@pytest.mark.alone
 def test_trace__file(thole: Tool, tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with tracing(thole, "-i", "lo", "-w", path) as process:
@@ -749,7 +754,7 @@ def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
 
 
 @needs_capture
-@pytest.mark.alone  # all of the loopback is captured
+@pytest.mark.alone
 def test_trace__what_thole_really_sends(thole: Tool, listener: Listener, tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with tracing(thole, "-w", path) as process:
