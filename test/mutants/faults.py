@@ -50,8 +50,7 @@ SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 PLACE = "src/transport/shm/place.c"
 SPARE = "src/base/spare.c"
-WALK = "src/transport/shm/walk.c"
-BYPASS = "src/transport/shm/bypass.c"
+PASSAGE = "src/transport/shm/passage.c"
 FETCH = "src/transport/shm/fetch.c"
 SHM_SERVE = "src/transport/shm/serve.c"
 BYTES = "src/base/bytes.c"
@@ -1289,38 +1288,37 @@ FAULTS = [
         "if (!onward || area->size - area->head < bytes)",
         "if (true)",
     ),
-    Fault("each stream walks", WALK, "if (took_ps >= WALK_SLOW_PS)", "if (true)"),
-    Fault("walking is kept though it is no better", WALK, "else if (took_ps <= walk->stays_ps / 4 * 3)", "else if (true)"),
-    Fault("a try that was disturbed counts", WALK, "WALK_SAMPLES / 4]", "WALK_SAMPLES - 1]"),
-    Fault("each stream goes past the caches", BYPASS, "if (line_ps < BYPASS_SLOW_PS)", "if (false)"),
     Fault(
-        "going past the caches is kept though it is no faster",
-        BYPASS,
-        "if (line_ps > bypass->cached_ps / 8 * 7)",
-        "if (false)",
+        "a way is taken though it is no better",
+        PASSAGE,
+        "passage->line_ps[way] < line_ps - line_ps / PASSAGE_BETTER;",
+        "true;",
     ),
+    Fault("the last way that is better is taken", PASSAGE, "passage_is_better(passage, way, best))", "passage->line_ps[way])"),
     Fault(
-        "what goes past the caches does so for ever",
-        BYPASS,
-        "\tif (bypass->state == BYPASS_GOES)\n\t\tbypass->state = BYPASS_LOOKS;\n",
-        "",
+        "each stream is tried past the caches", PASSAGE, "passage->line_ps[PASSAGE_STAYS] >= PASSAGE_PAST_PS;", "true;"
     ),
+    Fault("a way is tried that such messages may not take", PASSAGE, "(ways & 1u << way) && ", ""),
+    Fault("nobody waits for walking to become better", PASSAGE, "PASSAGE_WALKS_TRIES;\n}", "1;\n}"),
     Fault(
-        "a stretch counts that something came amid", BYPASS, " && turn - bypass->turn == BYPASS_STRETCH;", ";"
+        "walking is waited for where it is far from better",
+        PASSAGE,
+        "passage->line_ps[PASSAGE_WALKS] / 5 * 2 <= passage->line_ps[PASSAGE_STAYS]",
+        "true",
     ),
-    Fault("a stretch that was disturbed counts", BYPASS, "\treturn second;", "\treturn bypass->samples[0];"),
+    Fault("a way is timed before it has settled", PASSAGE, "\t\tpassage->left = payloads;\n", "\t\t;\n"),
+    Fault("where a way is not to be had the round goes on", PASSAGE, "\tpassage_end(passage);\n}\n\nstatic void passage_sample", "}\n\nstatic void passage_sample"),
+    Fault("a stretch that was disturbed counts", PASSAGE, "\treturn second;", "\treturn passage->samples[4];"),
+    Fault("a change does not shorten the rest", PASSAGE, "best != passage->best || ", ""),
+    Fault("rounds are as often as at first", PASSAGE, "\t\tpassage->rest *= 2;\n", "\t\t;\n"),
+    Fault("no reader keeps its cache clean", PLACE, "(way == PASSAGE_WALKS_ONCE ? (uint32_t)PLACE_ONCE : 0)", "0"),
     Fault(
         "the rest of a copy past the caches is forgotten",
         BYTES,
         "#endif\n\tmemcpy(out, in, length);\n}\n\nstatic void bytes_copy_whole(",
         "#endif\n}\n\nstatic void bytes_copy_whole(",
     ),
-    Fault(
-        "answers are timed as streams are",
-        PLACE,
-        "if (!BYTES_CAN_PASS || !link->streaming || ",
-        "if (!BYTES_CAN_PASS || ",
-    ),
+    Fault("answers are timed as streams are", PLACE, "if (!link->streaming || length <= ", "if (length <= "),
     Fault("any number of peers has a longer area", PLACE, " && shm->walks < WALKS_MAX)", ")"),
     Fault(
         "the area for streams lies over that for bulk",

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "message/message.h"
 #include "pair.h"
 
@@ -779,25 +780,28 @@ static void one_message(struct pair *pair, uint64_t id, size_t length, bool back
 	free(got);
 }
 
-static void walk_message(struct pair *pair, uint64_t id, bool back)
+static void stride_message(struct pair *pair, uint64_t id, bool back)
 {
 	one_message(pair, id, STRIDE, back);
 }
 
-/* The next copy is timed, and with it lines were seen to be slow. */
-static void walk_is_near(struct ring_out *out)
+/* Walking is what is to be tried next of such messages. */
+static struct passage *passage_before_walking(struct ring_out *out)
 {
-	for (int i = 0; i < WALK_SAMPLES; i++)
-		out->walk.samples[i] = 1000000;
-	out->walk.count = WALK_SAMPLES - 1;
-	out->walk.messages = 1;
+	struct passage *passage = &out->passages[passage_class(STRIDE)];
+
+	*passage = (struct passage){.looks = true, .way = PASSAGE_STAYS, .timing = true, .bytes = STRIDE};
+	passage->count = PASSAGE_SAMPLES - 1;
+	passage->rest = PASSAGE_FIRST;
+	return passage;
 }
 
-/* A stream whose copies are slow goes through all of the longer area, over and over, though it is empty in between; a
- * dialogue and a stream of other copies do not. */
+/* A stream goes through all of the longer area, over and over, though it is empty in between; a dialogue and a stream
+ * of other copies do not. */
 static void walk__through_the_longer_area(void **state)
 {
 	enum { LAP = 4 * 512 * 1024 / STRIDE };
+	struct passage *passage;
 	struct ring_out *out;
 	struct pair pair;
 
@@ -806,21 +810,27 @@ static void walk__through_the_longer_area(void **state)
 	connect_both(&pair);
 	out = out_of(&pair);
 	for (uint64_t i = 0; i < 20; i++) {
-		walk_message(&pair, i, false);
+		stride_message(&pair, i, false);
 		assert_true(out->areas[AREA_LARGE].head <= AREA_REUSE + STRIDE);
 	}
-	walk_is_near(out);
-	walk_message(&pair, 20, false);
-	assert_int_equal(out->walk.state, WALK_TRIES);
+	passage = passage_before_walking(out);
+	passage->start_ns = clock_now_ns(); /* a fast line: past the caches is not tried */
+	passage->bytes = 1ull << 40;
+	stride_message(&pair, 20, false);
+	assert_int_equal(passage->way, PASSAGE_WALKS);
+	assert_int_equal(passage->left, LAP);
 	assert_int_equal(shm_of(&pair.a->base)->walks, 1);
 	for (uint64_t i = 0; i < 2 * LAP + 10; i++) {
-		walk_message(&pair, 21 + i, false);
+		passage->left = UINT32_MAX;
+		passage->way = i > LAP ? PASSAGE_WALKS_ONCE : PASSAGE_WALKS;
+		stride_message(&pair, 21 + i, false);
 		assert_int_equal(out->areas[AREA_WALK].head, (i % LAP + 1) * STRIDE);
-		out->walk.state = i > LAP ? WALK_GOES : WALK_TRIES;
+		assert_int_equal((ring_slot(out->segment, out->produced - 1)->place & (uint32_t)PLACE_ONCE) != 0,
+				 i > LAP);
 	}
 	for (uint64_t i = 0; i < 10; i++) {
-		walk_message(&pair, i, true);
-		walk_message(&pair, i, false);
+		stride_message(&pair, i, true);
+		stride_message(&pair, i, false);
 	}
 	/* The first one was a stream's, for all that was known. */
 	assert_int_equal(out->areas[AREA_WALK].head, 11 * STRIDE);
@@ -833,65 +843,70 @@ static void walk__refused(void **state)
 {
 	(void)state;
 	for (int full = 0; full < 2; full++) {
+		struct passage *passage;
 		struct ring_out *out;
 		struct pair pair;
 
 		pair_open(&pair, (const char *const[]){"look_again=0", NULL});
 		connect_both(&pair);
 		out = out_of(&pair);
-		walk_message(&pair, 1, false);
-		walk_message(&pair, 2, false);
+		stride_message(&pair, 1, false);
+		stride_message(&pair, 2, false);
 		if (full) {
 			close(out->fd);
 			out->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 		} else {
 			shm_of(&pair.a->base)->walks = WALKS_MAX;
 		}
-		walk_is_near(out);
+		passage = passage_before_walking(out);
+		passage->start_ns = clock_now_ns();
+		passage->bytes = 1ull << 40;
 		for (uint64_t i = 0; i < 20; i++)
-			walk_message(&pair, i, false);
+			stride_message(&pair, i, false);
 		assert_int_equal(out->areas[AREA_WALK].size, 0);
-		assert_int_equal(out->walk.state, WALK_LOOKS);
-		assert_int_equal(out->walk.rest, WALK_REST_MIN);
+		assert_int_equal(passage->way, PASSAGE_STAYS);
+		assert_int_equal(passage->rest, PASSAGE_REST_MIN);
 		assert_true(out->areas[AREA_LARGE].head <= AREA_REUSE + STRIDE);
 		pair_close(&pair);
 	}
 }
 
-/* ---- Streams past the caches ------------------------------------------------------------------------ */
-
-/* Stretches of a stream are timed, and none of a dialogue or of short messages. What goes past the caches is there
+/* What a stream does is learnt, and nothing of a dialogue or of short messages. What goes past the caches is there
  * whole. */
-static void bypass__of_streams(void **state)
+static void passage__of_streams(void **state)
 {
+	enum { SHORTEST = SMALL_PAYLOAD_MAX + 1 };
+	struct passage *passage;
 	struct ring_out *out;
 	struct pair pair;
-	uint32_t count, left = 0;
+	uint32_t left = 0;
 
 	(void)state;
-	if (!BYTES_CAN_PASS)
-		skip();
 	pair_open(&pair, (const char *const[]){"look_again=0", NULL});
 	connect_both(&pair);
 	out = out_of(&pair);
-	for (uint64_t i = 0; i < 3 * BYPASS_STRETCH; i++)
-		one_message(&pair, i, BYPASS_MIN, false);
-	count = out->bypass.count;
-	assert_true(count >= 2);
-	for (uint64_t i = 0; i < 2 * BYPASS_STRETCH; i++) {
+	passage = &out->passages[0];
+	for (uint64_t i = 0; i < 50; i++)
+		one_message(&pair, i, SHORTEST, false);
+	assert_int_equal(passage->rest, PASSAGE_FIRST);
+	assert_in_range(passage->left, PASSAGE_FIRST - 50, PASSAGE_FIRST - 40);
+	for (uint64_t i = 0; i < 30; i++) {
 		one_message(&pair, i, 8, true); /* too short to lend its memory */
-		left = i < 2 ? out->bypass.left : left; /* until it is known for a dialogue */
-		one_message(&pair, i, BYPASS_MIN, false);
+		left = i < 2 ? passage->left : left; /* until it is known for a dialogue */
+		one_message(&pair, i, SHORTEST, false);
 	}
-	assert_int_equal(out->bypass.left, left);
-	for (uint64_t i = 0; i < 3 * BYPASS_STRETCH; i++)
-		one_message(&pair, i, BYPASS_MIN - 1, false);
-	assert_int_equal(out->bypass.left, left);
-	assert_int_equal(out->bypass.count, count);
-	out->bypass = (struct bypass){.state = BYPASS_GOES, .left = UINT32_MAX};
+	assert_int_equal(passage->left, left);
+	for (uint64_t i = 0; i < 30; i++)
+		one_message(&pair, i, SHORTEST - 1, false);
+	assert_int_equal(passage->left, left);
+	for (uint32_t i = 0; i < PASSAGE_CLASSES - 1; i++)
+		out->passages[i] = (struct passage){.way = PASSAGE_PAST, .left = UINT32_MAX, .rest = PASSAGE_REST_MIN};
 	for (uint64_t i = 0; i < 200; i++)
-		one_message(&pair, i, BYPASS_MIN + i * (STRIDE - BYPASS_MIN) / 199, false);
-	assert_int_equal(out->bypass.left, UINT32_MAX - 200);
+		one_message(&pair, i, SHORTEST + i * (STRIDE - SHORTEST) / 199, false);
+	left = 0;
+	for (uint32_t i = 0; i < PASSAGE_CLASSES - 1; i++)
+		left += UINT32_MAX - out->passages[i].left;
+	assert_int_equal(left, 200);
 	assert_int_equal(pair_counter(pair.a, "bad_records") + pair_counter(pair.b, "bad_records"), 0);
 	pair_close(&pair);
 }
@@ -1087,7 +1102,7 @@ int main(void)
 		cmocka_unit_test(reclaim__more_than_was_produced),
 		cmocka_unit_test(walk__through_the_longer_area),
 		cmocka_unit_test(walk__refused),
-		cmocka_unit_test(bypass__of_streams),
+		cmocka_unit_test(passage__of_streams),
 		cmocka_unit_test(several__in_order),
 		cmocka_unit_test(several__all_are_polled),
 		cmocka_unit_test(several__all_have_their_turn),

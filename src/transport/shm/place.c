@@ -183,10 +183,9 @@ static inline char *ring_memory(const struct shm_peer *link, uint32_t place)
 	return (char *)segment + (place & ~(uint32_t)PLACE_LENT);
 }
 
-/* Of a stream of such payloads is learnt where they go best. */
-static inline bool ring_walks(const struct shm_peer *link, uint32_t length)
+static inline bool way_walks(enum passage_way way)
 {
-	return link->streaming && length > SMALL_PAYLOAD_MAX;
+	return way >= PASSAGE_WALKS;
 }
 
 /* The areas that a payload may lie in, [*first_p, *last_p]. */
@@ -203,11 +202,10 @@ static void ring_areas(const struct ring_out *ring, bool bulk, bool walks, uint3
 
 /* Put a payload into an area, at its front if more than `enough` is free there. *at_p is in the segment of this
  * direction, with PLACE_LENT in the other's. */
-static int ring_place(struct transport_peer *peer, bool bulk, uint32_t length, uint64_t enough,
+static int ring_place(struct transport_peer *peer, bool bulk, bool walks, uint32_t length, uint64_t enough,
 		      struct placement *placed, uint32_t *at_p)
 {
 	struct ring_out *ring = &shm_link(peer)->out;
-	bool walks = !bulk && ring_walks(shm_link(peer), length) && ring->walk.state != WALK_LOOKS;
 	uint32_t bytes = (length + 63) & ~63u, first, last;
 
 	ring_take_back(ring);
@@ -249,23 +247,8 @@ static inline void ring_copy(const struct shm_peer *link, const struct vector *p
 		vector_read(payload, offset, to, length);
 }
 
-/* Whether this payload goes past the caches. Of a stream of such messages is learnt whether they had better. */
-static bool ring_bypasses(struct shm_peer *link, const struct vector *payload, uint32_t length, uint32_t at)
-{
-	struct ring_out *ring = &link->out;
-
-	if (!BYTES_CAN_PASS || !link->streaming || length < BYPASS_MIN || length > BYPASS_MAX)
-		return false;
-	if (payload->count != 1 || payload->length != length || (at & (uint32_t)PLACE_LENT) ||
-	    ring->walk.state != WALK_LOOKS)
-		return false;
-	if (bypass_is_due(&ring->bypass, length))
-		bypass_note(&ring->bypass, clock_now_ns(), link->turn, length);
-	return bypass_goes(&ring->bypass);
-}
-
-/* The longer area is made where it may be worth it. */
-static void ring_walk(struct transport_peer *peer, uint32_t length)
+/* The longer area is made where it may be worth it. Whether it is there. */
+static bool ring_walk(struct transport_peer *peer)
 {
 	struct shm *shm = shm_of(peer->owner);
 	struct ring_out *ring = &shm_link(peer)->out;
@@ -274,23 +257,38 @@ static void ring_walk(struct transport_peer *peer, uint32_t length)
 		segment_enlarge(peer->owner, ring, AREA_WALK);
 		shm->walks += ring->areas[AREA_WALK].size > 0;
 	}
-	if (ring->areas[AREA_WALK].size) /* pages are touched first, then lines are everywhere */
-		walk_try(&ring->walk, 2 * ring->areas[AREA_WALK].size / length + 1);
-	else
-		walk_rest(&ring->walk);
+	return ring->areas[AREA_WALK].size > 0;
 }
 
-__attribute__((noinline)) static void ring_copy_timed(struct transport_peer *peer, const struct vector *payload,
-						      uint64_t offset, void *to, uint32_t length)
+/* The ways that such payloads may take. */
+static uint32_t passage_ways(const struct vector *payload)
 {
-	struct shm_peer *link = shm_link(peer);
-	uint64_t before_ns = clock_now_ns(), start_ns = clock_now_ns(), clock_ns = start_ns - before_ns, took_ns;
+	uint32_t ways = 1u << PASSAGE_STAYS | 1u << PASSAGE_WALKS;
 
-	ring_copy(link, payload, offset, to, length);
-	took_ns = clock_now_ns() - start_ns;
-	took_ns -= clock_ns < took_ns ? clock_ns : took_ns;
-	if (walk_note(&link->out.walk, took_ns * 64000 / length))
-		ring_walk(peer, length);
+	if (BYTES_CAN_PASS && payload->length <= PASSAGE_PAST_MAX)
+		ways |= 1u << PASSAGE_PAST;
+	if (payload->length <= PASSAGE_ONCE_MAX)
+		ways |= 1u << PASSAGE_WALKS_ONCE;
+	return ways;
+}
+
+__attribute__((noinline)) static void ring_note(struct transport_peer *peer, struct passage *passage,
+						const struct vector *payload, uint32_t length)
+{
+	if (!passage_note(passage, clock_now_ns(), length, passage_ways(payload)) || !way_walks(passage->way))
+		return;
+	if (ring_walk(peer)) /* pages are touched first */
+		passage_settle(passage, shm_link(peer)->out.areas[AREA_WALK].size / length);
+	else
+		passage_refuse(passage);
+}
+
+/* What is learnt of a stream of such payloads. */
+static inline struct passage *ring_passage(struct shm_peer *link, const struct vector *payload, uint32_t length)
+{
+	if (!link->streaming || length <= SMALL_PAYLOAD_MAX || payload->count != 1)
+		return NULL;
+	return &link->out.passages[passage_class(payload->length)];
 }
 
 const char *ring_fill_outside(struct transport_peer *peer, const struct record *record, const struct vector *payload,
@@ -300,23 +298,29 @@ const char *ring_fill_outside(struct transport_peer *peer, const struct record *
 	struct ring_out *ring = &link->out;
 	struct record *slot = ring_slot(ring->segment, ring->produced);
 	bool bulk = record->kind >= RECORD_BULK;
+	struct passage *passage = bulk ? NULL : ring_passage(link, payload, length);
+	enum passage_way way = passage ? passage->way : PASSAGE_STAYS;
 	/* In a dialogue a message goes where the one before the last was, if it can. */
 	uint64_t enough = offset == 0 && !bulk && !link->streaming ? payload->length : UINT64_MAX;
 	uint32_t at;
 	char *outside;
 
-	if ((bulk || !ring_borrow(ring, &link->in, offset, payload->length, length, &at)) &&
-	    ring_place(peer, bulk, length, enough, &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
-		return NULL;
+	if (bulk || !ring_borrow(ring, &link->in, offset, payload->length, length, &at)) {
+		if (ring_place(peer, bulk, way_walks(way), length, enough,
+			       &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
+			return NULL;
+	} else {
+		passage = NULL;
+		way = PASSAGE_STAYS;
+	}
 	slot_fill(slot, record, RECORD_EXTERNAL, RECORD_INLINE_MAX / 8);
-	slot->place = at;
+	slot->place = at | (way == PASSAGE_WALKS_ONCE ? (uint32_t)PLACE_ONCE : 0);
 	slot->bytes = length;
 	outside = ring_memory(link, at);
-	if (!bulk && ring_bypasses(link, payload, length, at))
+	if (passage && passage_is_due(passage, length))
+		ring_note(peer, passage, payload, length);
+	if (way == PASSAGE_PAST)
 		bytes_copy_past(outside, (const char *)payload->segments->iov_base + offset, length);
-	else if (!bulk && ring_walks(link, length) && length >= WALK_TIMED_MIN && !(at & (uint32_t)PLACE_LENT) &&
-	    walk_is_due(&ring->walk))
-		ring_copy_timed(peer, payload, offset, outside, length);
 	else
 		ring_copy(link, payload, offset, outside, length);
 	return outside;

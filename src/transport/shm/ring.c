@@ -245,7 +245,7 @@ static const void *ring_payload(const struct ring_in *ring, const struct record 
 {
 	const struct ring_out *back = &shm_link(ring->peer)->out;
 	bool lent = record->place & (uint32_t)PLACE_LENT;
-	uint64_t place = record->place & ~(uint32_t)PLACE_LENT, size = lent ? back->size : ring->size;
+	uint64_t place = place_at(record->place), size = lent ? back->size : ring->size;
 	const struct segment *segment = lent ? back->segment : ring->segment;
 
 	if (!segment || place < offsetof(struct segment, small) || place > size || record->bytes > size - place)
@@ -288,15 +288,11 @@ struct record_copy {
 	char more[SPAN_MAX - RECORD_INLINE_MAX];
 };
 
-/* What walks is soon not wanted any more: its lines had better not stay in this core's cache, where the producer would
- * have to fetch them from for the next lap. */
-static inline void ring_pass(const struct ring_in *ring, const struct record *record, const char *payload)
+/* Such lines had better not stay in this core's cache, where the producer would have to fetch them from for the next
+ * lap. */
+static void ring_pass_once(const char *payload, uint32_t length)
 {
-	bool walks = record->place >= ring->walk_from && !(record->place & (uint32_t)PLACE_LENT);
-
-	if (__builtin_expect(!walks || record->bytes > WALK_NEARLY || !payload, 1))
-		return;
-	for (uint32_t i = 0; i < record->bytes; i += 64)
+	for (uint32_t i = 0; i < length; i += 64)
 		prefetch_once(payload + i);
 }
 
@@ -313,7 +309,8 @@ __attribute__((noinline)) static const void *ring_gather(struct ring_in *ring, s
 		if (record->bytes == 0)
 			return record->payload;
 		payload = ring_payload(ring, record);
-		ring_pass(ring, record, payload);
+		if (payload && record->place & (uint32_t)PLACE_ONCE)
+			ring_pass_once(payload, record->bytes);
 		return payload;
 	}
 	if (record->length > SPAN_MAX)
@@ -371,7 +368,7 @@ static void ring_handled_outside(struct ring_in *ring, const struct record *reco
 	if (bulk || !lent)
 		ring->bytes += length;
 	if (length && !bulk && !lent)
-		ring_lendable(ring, record->place, length);
+		ring_lendable(ring, place_at(record->place), length);
 }
 
 static inline void ring_handle(struct ring_in *ring, const struct record *slot)

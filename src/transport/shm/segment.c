@@ -126,7 +126,6 @@ int segment_accept(struct ring_in *ring, int fd)
 	}
 	ring->segment = segment;
 	ring->size = size;
-	ring->walk_from = segment_area(size, AREA_WALK, &from) ? from : size;
 	ring->half = segment_area(size, AREA_LARGE, &from) / 2;
 	ring->fenced = load_relaxed(&segment->fenced) != 0;
 	ring->next = ring->handled = ring->published = ring->credited = first;

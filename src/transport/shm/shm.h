@@ -22,12 +22,11 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
-#include "transport/shm/bypass.h"
-#include "transport/shm/walk.h"
+#include "transport/shm/passage.h"
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 9,
+	SEGMENT_VERSION = 10,
 	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
@@ -53,8 +52,6 @@ enum {
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
-	WALK_TIMED_MIN = 2048,    /* copies whose time says something beside the clock's */
-	WALK_NEARLY = 8 * 1024,   /* payloads up to which a walking stream's consumer keeps its cache clean of them */
 	WALKS_MAX = 32,           /* peers with an AREA_WALK, which has 2 MiB */
 	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
@@ -136,7 +133,7 @@ struct area {
 };
 
 /* AREA_BULK is for pieces of bulk; AREA_LENT is the peer's, while it lends that; AREA_WALK is for streams that walk
- * (walk.h). */
+ * (passage.h). */
 enum { AREA_SMALL, AREA_LARGE, AREA_BULK, AREA_WALK, AREA_LENT, AREAS };
 
 struct placement {
@@ -158,8 +155,7 @@ struct ring_out {
 	uint32_t bulk;       /* AREA_*, of the pieces that are pushed now */
 	bool bulk_own;       /* AREA_BULK was last written here, so the peer has its lines */
 	bool bulk_lent;      /* the peer writes there now */
-	struct walk walk;     /* of streams of payloads that AREA_LARGE could hold */
-	struct bypass bypass; /* of those that do not walk */
+	struct passage passages[PASSAGE_CLASSES]; /* of streams of payloads that AREA_LARGE could hold */
 	struct area areas[AREAS];
 	struct placement placed[RING_SLOTS];
 };
@@ -184,7 +180,6 @@ struct ring_in {
 	uint32_t run_end;   /* answers may borrow */
 	uint64_t size;
 	uint64_t half;      /* bytes of the producer's AREA_LARGE, and where */
-	uint64_t walk_from; /* its AREA_WALK begins, which goes to the end */
 	bool fenced;        /* as the producer said in the segment */
 	bool owing;         /* in shm->owing */
 	struct list_node node;
@@ -198,7 +193,13 @@ struct ring_watch {
 	struct ring_in *ring;
 };
 
-enum { PLACE_LENT = (int)(1u << 31) }; /* in record.place: in the segment of the other direction */
+/* In record.place: in the segment of the other direction; to be kept out of the reader's cache. */
+enum { PLACE_LENT = (int)(1u << 31), PLACE_ONCE = 1 << 30 };
+
+static inline uint32_t place_at(uint32_t place)
+{
+	return place & ~((uint32_t)PLACE_LENT | (uint32_t)PLACE_ONCE);
+}
 
 /* What an epoll event is about. */
 enum watch_kind { WATCH_LISTENER, WATCH_GREETING, WATCH_IN, WATCH_OUT, WATCH_PROCESS };
