@@ -2866,15 +2866,15 @@ FAULTS = [
     ),
     Fault(
         "a reason that the library returns is looked for in errno",
-        "src/transport/verbs/nic_verbs.c",
+        "src/transport/verbs/qp.c",
         "\t\terrno = error;\n\treturn error;",
         "\t\treturn error;\n\treturn error;",
     ),
     Fault(
         "a port's new address is told to nobody",
         "src/transport/verbs/nic_verbs.c",
-        "\tif (!port_renew(verbs->verbs, verbs->context, &verbs->port))",
-        "\tif (1 || !port_renew(verbs->verbs, verbs->context, &verbs->port))",
+        "\tif (context_renew(&verbs->context))",
+        "\tif (context_renew(&verbs->context) && 0)",
     ),
     Fault(
         "a completion queue that cannot be read is an empty one",
@@ -2885,8 +2885,8 @@ FAULTS = [
     Fault(
         "a pair that is not destroyed is as if it were",
         "src/transport/verbs/nic_verbs.c",
-        "\t\tif (!pair_destroy(verbs, queue->pair))",
-        "\t\tif (!pair_destroy(verbs, queue->pair) && queue->verbs->gone)",
+        "\t\tif (!qp_destroy(&verbs->context, queue->pair))",
+        "\t\tif (!qp_destroy(&verbs->context, queue->pair) && queue->verbs->gone)",
     ),
     Fault(
         "that a device is gone is lost among other events",
@@ -3094,7 +3094,7 @@ FAULTS = [
     ),
     Fault(
         "what a read brings may not be written by an iWARP peer",
-        "src/transport/verbs/nic_verbs.c",
+        "src/transport/verbs/context.c",
         "\t\ttheirs |= IBV_ACCESS_REMOTE_WRITE; /* what",
         "\t\ttheirs |= 0; /* what",
     ),
