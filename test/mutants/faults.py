@@ -2258,26 +2258,38 @@ FAULTS = [
     ),
     Fault(
         "a freed extent forgets its neighbour behind",
-        "src/base/arena.c",
-        "\t\textent_take(arena, after);\n\t\tlength += arena->tags[after].length;\n",
-        "\t\tlength += arena->tags[after].length;\n",
+        "src/base/extents.c",
+        "\t\textent_remove(extents, after);\n\t\textent.length += tags[after].length;\n",
+        "\t\textent.length += tags[after].length;\n",
+    ),
+    Fault(
+        "an extent behind one that has pages is clean",
+        "src/base/extents.c",
+        "extent.kind = tags[extent.at - 1].kind == EXTENT_KEPT ? EXTENT_KEPT : extent.kind;",
+        ";",
+    ),
+    Fault(
+        "a stretched extent takes all that is free behind it",
+        "src/base/extents.c",
+        "(void)extent_split(extents, after, more);",
+        "extent_remove(extents, after);",
     ),
     Fault(
         "freed memory is said to be zeros",
         "src/base/arena.c",
-        "extent_give(arena, at, arena->tags[at].length, EXTENT_KEPT);",
-        "extent_give(arena, at, arena->tags[at].length, EXTENT_CLEAN);",
+        "arena_give(arena, at, length, EXTENT_KEPT);",
+        "arena_give(arena, at, length, EXTENT_CLEAN);",
     ),
     Fault(
         "long freed extents keep their pages",
         "src/base/arena.c",
-        "\t\tarena_punch(arena, at, length);\n\t\tkind = EXTENT_CLEAN;\n",
+        "\t\tarena_punch(arena, extent.at, extent.length);\n\t\textent.kind = EXTENT_CLEAN;\n",
         "\t\t;\n",
     ),
     Fault(
         "fork leaves an arena shared",
         "src/base/arena.c",
-        "\tif (current && (current->blocks > 0 || current->kept > 0))\n\t\tarena_retire(current);\n",
+        "\tif (current && (current->blocks > 0 || current->extents.kept > 0))\n\t\tarena_retire(current);\n",
         "",
     ),
     Fault(
@@ -2295,7 +2307,7 @@ FAULTS = [
     Fault(
         "what no child has is not given back",
         "src/base/arena.c",
-        "if (arenas[i].tags[at].kind == EXTENT_NONE)\n",
+        "if (extents_kind(extents, at) == EXTENT_NONE)\n",
         "if (0)\n",
     ),
     Fault(
