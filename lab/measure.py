@@ -18,6 +18,7 @@ from typing import Any
 from thole.base.trouble import Trouble
 from thole_lab import process
 from thole_lab.testbed import Testbed
+from thole_lab.venvs import clean_environment
 
 from claims import Section
 from costs import Costs
@@ -74,7 +75,7 @@ def _read(found: dict[str, Any]) -> Measured:
 
 
 def _run(words: Sequence[str], what: str) -> Any:
-    done = process.run(words, dict(os.environ), LIMIT_S)
+    done = process.run(words, clean_environment(), LIMIT_S)
     if done.failure:
         raise Trouble(f"{what}: {done.failure}", "see what `thole perf` says by itself")
     return json.loads(done.output)
@@ -158,7 +159,9 @@ def _bare(found: dict[str, Any]) -> Measured:
 def listener(hosts: Testbed, tool: Sequence[str], chosen: Sequence[str]) -> Iterator[str]:
     """`thole perf --listen` in the second host; its port."""
     command = hosts.command(1, *tool, "--listen", "--once", "--port", "0", *chosen)
-    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    job = subprocess.Popen(
+        command, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         assert job.stdout is not None
         said = ""
