@@ -55,10 +55,6 @@ class Measured:
     def peak(self) -> float:
         return max(rate for _, rate in self.rate)
 
-    def half(self) -> float:
-        """The smallest measured size that reaches half of the peak."""
-        return min(size for size, rate in self.rate if rate >= self.peak() / 2)
-
 
 def crossing(low: Points, high: Points) -> float | None:
     """The smallest size from which on the second is never worse; rates."""
