@@ -2263,6 +2263,36 @@ FAULTS = [
         "\t\textent.length += tags[after].length;\n",
     ),
     Fault(
+        "a child finds the list of descriptors locked",
+        "src/base/forked.c",
+        "pthread_atfork(forked_lock, forked_unlock, forked_child);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds the responders locked",
+        "src/transport/datagram/responder.c",
+        "pthread_atfork(before_fork, after_fork, in_child);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds MX's known hosts locked",
+        "mx/mx_known.c",
+        "pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds MX's tick locked",
+        "mx/mx_tick.c",
+        "pthread_atfork(NULL, NULL, mxi_tick_fork_child);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds the caretaker locked",
+        "provider/prov_caretaker.c",
+        "begun = pthread_atfork(prov_caretaker_lock, prov_caretaker_unlock, prov_caretaker_child) == 0;",
+        "begun = pthread_atfork(NULL, NULL, NULL) == 0;",
+    ),
+    Fault(
         "an extent behind one that has pages is clean",
         "src/base/extents.c",
         "extent.kind = tags[extent.at - 1].kind == EXTENT_KEPT ? EXTENT_KEPT : extent.kind;",
