@@ -78,5 +78,5 @@ def table_of(values: Rows) -> report.Table:
 
 
 PART = Part(
-    "adapters", "A message over soft-RoCE", programs, table_of, targets.check_adapters, guests.CARDS["rxe"]
+    "adapters", "A message over soft-RoCE", programs, table_of, targets.check_adapters, SETTINGS, guests.CARDS["rxe"]
 )

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import fcntl
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
-from thole.base import paths
+from thole.base import bounds, paths
 from thole.base.output import progress
 from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
@@ -37,7 +38,7 @@ import launch
 import ours
 import report
 import targets
-from peers import Peer
+from peers import Peer, build_label
 from results import SPREAD, Condition, Results
 
 HERE = Path(__file__).resolve().parent
@@ -68,7 +69,12 @@ QUIET = 0.1  # share of the machine that others may use
 SHARED_RANKS = 4
 COMPUTING = 2  # programs beside them
 SECRETS = ("THOLE_JOB_KEY",)
+INNER_MAX = 1000  # as mpi_bench has it
+SIZES = r"\d+[kKmM]?(,\d+[kKmM]?)*"
 LIMIT_S = 120.0
+# Arguments that say nothing in a part.
+COUNTED_IGNORES = ("peers", "settings", "sizes", "rounds", "inner", "quick", "against", "record")
+IGNORED = {"node": ("settings",), "driver": COUNTED_IGNORES, "adapters": COUNTED_IGNORES}
 FLAGS = ("-O3", "-g", "-std=gnu11", "-D_GNU_SOURCE")
 Result = TypeVar("Result")
 
@@ -106,19 +112,53 @@ def parse() -> argparse.Namespace:
         "--settings", help="of the network: numbers between commas, as --list shows them"
     )
     parser.add_argument("--sizes", help="of the two-rank tests, such as 8,4k,1m")
-    parser.add_argument("--rounds", type=int, help="starts of each peer (default 3)")
     parser.add_argument(
-        "--inner", type=int, help="rounds within one start (default 25, or 7 with 4 ranks)"
+        "--rounds", type=bounds.whole("--rounds", 1, bounds.ROUNDS_MAX), help="starts of each peer (default 3)"
+    )
+    parser.add_argument(
+        "--inner",
+        type=bounds.whole("--inner", 1, INNER_MAX),
+        help="rounds within one start (default 25, or 7 with 4 ranks)",
     )
     parser.add_argument("--quick", action="store_true", help="one round, fewer sizes")
-    parser.add_argument("--settle", type=float, default=3.0, help="s to wait for a quiet machine")
+    parser.add_argument(
+        "--settle", type=bounds.seconds("--settle", 0), default=3.0, help="s to wait for a quiet machine (default 3)"
+    )
     parser.add_argument(
         "--against", type=Path, action="append", default=[], help="another build of Thole, to be compared with this one"
     )
     parser.add_argument("--record", action="store_true", help="bring the tables of the documents up to date")
     parser.add_argument("--lock", type=Path, help="file to hold locked while measuring")
     parser.add_argument("--list", action="store_true", help="name the peers and end")
-    return parser.parse_args()
+    options = parser.parse_args()
+    refuse(options)
+    return options
+
+
+def refuse(options: argparse.Namespace) -> None:
+    """What cannot be meant, before anything is measured. What belongs to one part alone is said there."""
+    if not (options.build / "build.ninja").is_file():
+        raise Trouble(f"--build {options.build}: Thole is not built there", "run `make build`")
+    for folder in options.venvs or []:
+        paths.environments(folder, "--venvs")
+    for build in options.against:
+        if not (build / "provider" / paths.PROVIDER).is_file():
+            raise Trouble(f"--against {build}: there is no {paths.PROVIDER}", "name a folder where Thole is built")
+    labels = [build_label(build) for build in options.against]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise Trouble(f"two builds to compare with are called {label}", "give one of their folders another name")
+    if options.sizes and not re.fullmatch(SIZES, options.sizes):
+        raise Trouble(f"--sizes {options.sizes} are no sizes", "give them as 8,4k,1m")
+    if options.name != Path(options.name).name:
+        raise Trouble(f"--name {options.name} is no name of a file", "--results has the folder")
+    ignored = [name for name in IGNORED.get(options.part, ()) if getattr(options, name)]
+    if ignored:
+        raise Trouble(f"the part {options.part} makes no use of --{ignored[0]}", "leave it out")
+    try:
+        options.results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Trouble(f"--results {options.results}: {error.strerror}", "name a folder to write to") from None
 
 
 def plans(options: argparse.Namespace) -> list[Plan]:
@@ -264,12 +304,12 @@ class Bench:
         return self.options.build / "bench" / name
 
     def floor(self) -> float:
-        """Nanoseconds of a cache line from core to core, just now; 1 where there is one core."""
+        """Nanoseconds of a cache line from core to core, just now; 0: not known, as where there is one core."""
         if len(self.cpus) < 2:
-            return 1.0
+            return 0.0
         command = [str(self.tool("floor")), *map(str, self.cpus)]
         outcome = run(command, dict(os.environ), 10.0)
-        return 1.0 if outcome.failure else float(outcome.output)
+        return 0.0 if outcome.failure else float(outcome.output)
 
     def launcher(self, peer: Peer, ranks: int) -> tuple[list[str], dict[str, str]]:
         """The command up to the program, and the variables that it needs."""
@@ -316,6 +356,7 @@ class Compared:
         self.extra: dict[str, object] = {}
         self.commands: dict[str, str] = {}
         self.repeated = 0
+        self.interrupted = False  # nothing more is to be measured
 
     def take(self, bench: Bench, part: report.Part) -> None:
         self.parts.append(part)
@@ -338,19 +379,21 @@ def ready(bench: Bench, chosen: list[Peer]) -> list[Peer]:
 
 
 def measure_node(bench: Bench, chosen: list[Peer], compared: Compared) -> None:
-    with contextlib.suppress(KeyboardInterrupt):  # what has been measured by then is still reported
+    perf = memory = crowd = None
+    try:
         able = ready(bench, with_others(chosen, bench.options.against))
         bench.measure(able, plans(bench.options), rounds(bench.options))
         if compared.wanted(hpcc.TEST):
             bench.measure_hpcc(able, rounds(bench.options))
-    perf = memory = crowd = None
-    with locked(bench.options.lock):
-        if compared.wanted("perf"):
-            perf = bench.attempt("thole-perf", lambda: ours.perf(bench.cpus))
-        if compared.wanted("memory"):
-            memory = bench.attempt("thole-memory", lambda: ours.memory(bench.options.build))
-        if compared.wanted("crowd"):
-            crowd = bench.attempt("thole-crowd", lambda: ours.crowd(bench.options.build, bench.cpus))
+        with locked(bench.options.lock):
+            if compared.wanted("perf"):
+                perf = bench.attempt("thole-perf", lambda: ours.perf(bench.cpus))
+            if compared.wanted("memory"):
+                memory = bench.attempt("thole-memory", lambda: ours.memory(bench.options.build))
+            if compared.wanted("crowd"):
+                crowd = bench.attempt("thole-crowd", lambda: ours.crowd(bench.options.build, bench.cpus))
+    except KeyboardInterrupt:  # what has been measured by then is still reported
+        compared.interrupted = True
     compared.extra |= {"perf": perf and asdict(perf), "memory": memory, "crowd": crowd}
     own = [*targets.check_perf(perf), *targets.check_memory(memory), *targets.check_crowd(crowd)]
     part = bench.part(report.NODE, report.NODE_TITLES, targets.check)

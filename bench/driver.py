@@ -40,4 +40,4 @@ def programs(options: argparse.Namespace, kernel: kernels.Kernel) -> list[Progra
     return [Program(name, load + command.format(build=build)) for name, command in PROGRAMS.items()]
 
 
-PART = Part("driver", "The driver", programs, report.driver_table, targets.check_driver)
+PART = Part("driver", "The driver", programs, report.driver_table, targets.check_driver, PROGRAMS)

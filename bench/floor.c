@@ -10,12 +10,14 @@
  * byte, and GB/s of calls for a MiB; "refused" where the kernel refuses it.
  */
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -37,13 +39,36 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Returns 0 if this process runs there and nowhere else. */
 static int pin(const char *text)
 {
 	cpu_set_t set;
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
 
+	if (end == text || *end || number >= CPU_SETSIZE)
+		return -1;
 	CPU_ZERO(&set);
-	CPU_SET((size_t)atoi(text), &set);
+	CPU_SET(number, &set);
 	return sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* A child on the second processor, and this process on the first: both before either waits for the other. The child
+ * ends with this process. -1: not to be had. */
+static pid_t fork_on(char **processors)
+{
+	pid_t parent = getpid(), child;
+
+	if (pin(processors[1]))
+		return -1;
+	child = fork(); /* which stays there */
+	if (child == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent))
+		_exit(1);
+	if (child > 0 && pin(processors[0])) {
+		kill(child, SIGKILL);
+		return -1;
+	}
+	return child;
 }
 
 /* One side writes odd values, the other even ones, each after it has seen the other's. */
@@ -90,8 +115,8 @@ static int measure_copy(char **argv)
 	if (!theirs || !mine || pipe(up) || pipe(down))
 		return 1;
 	memset(mine, 1, COPY_MAX);
-	child = fork();
-	if (child < 0 || pin(argv[child ? 1 : 2]))
+	child = fork_on(argv + 1);
+	if (child < 0)
 		return 1;
 	if (!child) {
 		memset(theirs, 2, COPY_MAX);
@@ -122,8 +147,8 @@ int main(int argc, char **argv)
 		return measure_copy(argv);
 	if (argc != 3 || words == MAP_FAILED)
 		return 1;
-	child = fork();
-	if (child < 0 || pin(argv[child ? 1 : 2]))
+	child = fork_on(argv + 1);
+	if (child < 0)
 		return 1;
 	for (unsigned i = 0; i < TRIES; i++) {
 		atomic_uint *word = words + i * 1024;

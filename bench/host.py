@@ -72,6 +72,13 @@ def commit(build: Path) -> str:
     return "".join(_measured(words)) or "not known"
 
 
+def options(secrets: tuple[str, ...]) -> str:
+    """Thole's, of whoever measures: all that is started has them."""
+    names = sorted(name for name in os.environ if name.startswith("THOLE_") and name not in secrets)
+    given = [f"{name}={os.environ[name]}" for name in names]
+    return " ".join(given) or "none given"
+
+
 def facts() -> dict[str, object]:
     return {
         "cpu": machine.processor(),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from thole.base.trouble import Trouble
 
 import report
 import targets
@@ -44,6 +45,7 @@ class Part:
     programs: Callable[[argparse.Namespace, kernels.Kernel], list[Program]]  # may raise kernels.Missing
     table: Callable[[Rows], report.Table]
     check: Callable[[Rows], list[targets.Check]]
+    names: Iterable[str]  # of its programs
     modules: Iterable[str] = ()  # of the kernel, beside those that all guests have
 
 
@@ -55,11 +57,12 @@ def run_program(program: Program, bed: guests.Bed) -> Rows:
     return {name: float(value) for name, value in ROW.findall(result.output)}
 
 
-def measure(part: Part, options: argparse.Namespace, console: Console) -> tuple[str, Rows]:
-    """All programs with the newest kernel; what fails is said, and its rows are not measured."""
+def measure(part: Part, options: argparse.Namespace, console: Console) -> tuple[str, Rows, bool]:
+    """All programs with the newest kernel; what fails is said, and its rows are not measured. Whether all went well."""
     guests.need_qemu()
     kernel = kernels.fetch(options.build)[-1]
     found: Rows = {}
+    well = True
     with tempfile.TemporaryDirectory(prefix="thole-bed-") as folder:
         bed = guests.make_bed(kernel, kernels.fetch_busybox(options.build), Path(folder), part.modules)
         for program in part.programs(options, kernel):
@@ -69,14 +72,15 @@ def measure(part: Part, options: argparse.Namespace, console: Console) -> tuple[
                 found |= run_program(program, bed)
             except (kernels.Missing, guests.Panic, guests.Lost) as trouble:
                 console.print(f"{program.name}: {trouble}", markup=False)
-    return kernel.release, found
+                well = False
+    return kernel.release, found, well
 
 
 def run(part: Part, options: argparse.Namespace, console: Console, name: str, facts: dict[str, object]) -> int:
     """Measure a part, show it and write it down; the exit status."""
     try:
-        release, found = measure(part, options, console)
-    except kernels.Missing as trouble:
+        release, found, well = measure(part, options, console)
+    except (kernels.Missing, Trouble) as trouble:
         console.print(str(trouble), markup=False)
         return 2
     table = part.table(found)
@@ -86,4 +90,4 @@ def run(part: Part, options: argparse.Namespace, console: Console, name: str, fa
     extra = {part.name: {"kernel": release, "rows": found, "targets": checks}}
     files = report.write(options.results, name, facts, [], extra, [table])
     console.print(f"Written: {files[0]} and {files[1]}", markup=False)
-    return 0
+    return 0 if well else 1

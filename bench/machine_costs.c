@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -241,6 +242,7 @@ static void wakes(void)
 	if (child < 0)
 		fail("fork");
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		on_processor(1);
 		wake_answer(other);
 	}

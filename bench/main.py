@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import datetime
 import os
@@ -11,16 +12,18 @@ import sys
 
 from rich.console import Console
 from thole.base import paths
+from thole.base.trouble import Trouble
 from thole_lab.testbed import missing_right
 
 import adapters
 import driver
 import host
+import hpcc
 import instructions
 import network
 import record
 import report
-from comparison import Bench, Compared, compile_programs, measure_node, parse, unavailable
+from comparison import SECRETS, TESTS, Bench, Compared, compile_programs, measure_node, parse, unavailable
 from peers import NETWORK_PEERS, PEERS, Peer, select
 
 COUNTED = {part.name: part for part in (driver.PART, adapters.PART)}
@@ -56,19 +59,22 @@ def show_list(bench: Bench, console: Console, part: str) -> None:
             console.print(f"  setting {number}: {setting.title}", markup=False)
 
 
-def main() -> int:
-    options = parse()
-    paths.use_build(str(options.build))
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+def check_names(options: argparse.Namespace) -> None:
+    """Names that nothing has, before anything is measured."""
+    counted = COUNTED.get(options.part)
+    known = list(counted.names) if counted else [*TESTS, hpcc.TEST, "perf", "memory", "crowd"]
+    for name in options.only.split(",") if options.only else []:
+        if name not in known:
+            raise Trouble(f"--only {name}: there are {', '.join(known)}")
+    network.chosen_settings(options)
     try:
         select(options.peers, tuple(peer for table in tables(options.part) for peer in table))
     except ValueError as error:
-        console.print(str(error), markup=False)
-        return 2
-    name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    if options.part in COUNTED:
-        facts = host.facts() | {"commit": host.commit(options.build)}
-        return instructions.run(COUNTED[options.part], options, console, name, facts)
+        raise Trouble(str(error)) from None
+
+
+def compare(options: argparse.Namespace, console: Console, name: str) -> int:
+    """The parts that are timed; the exit status."""
     bench = Bench(options, console)
     os.sched_setaffinity(0, bench.cpus)
     bench.programs = compile_programs(bench.found, options.build, bench.results.failures)
@@ -76,14 +82,13 @@ def main() -> int:
         show_list(bench, console, options.part)
         return 0
     facts = host.facts() | {"machine": host.machine_line(bench.tool("floor"), bench.cpus)}
-    facts["commit"] = host.commit(options.build)
+    facts |= {"commit": host.commit(options.build), "options": host.options(SECRETS)}
     console.print(facts["machine"], markup=False)
     facts |= {mpi.family.name: mpi.label for mpi in bench.found.values()}
     compared = Compared(options, console)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.part != "network":
         measure_node(bench, choose(options, PEERS), compared)
-    if options.part != "node":
+    if options.part != "node" and not compared.interrupted:
         network.measure(bench, choose(options, NETWORK_PEERS), compared)
     for part in compared.parts:
         part.show(console)
@@ -91,7 +96,32 @@ def main() -> int:
     extra = {"commands": compared.commands, **compared.extra}
     files = report.write(options.results, name, facts, compared.parts, extra)
     console.print(f"Written: {files[0]} and {files[1]}", markup=False)
+    if compared.interrupted:
+        return 130
     if options.record:
         for changed in record.take([files[1]]):
             console.print(f"Written: {changed}", markup=False)
     return 0
+
+
+def main() -> int:
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        options = parse()
+        paths.use_build(str(options.build))
+        check_names(options)
+        name = options.name or datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        counted = COUNTED.get(options.part)
+        if counted is None:
+            return compare(options, console, name)
+        if options.list:
+            console.print(f"{counted.title}: {', '.join(counted.names)}", markup=False)
+            return 0
+        facts = host.facts() | {"commit": host.commit(options.build)}
+        return instructions.run(counted, options, console, name, facts)
+    except Trouble as trouble:
+        console.print(str(trouble), markup=False)
+        return 2
+    except KeyboardInterrupt:
+        return 130

@@ -665,7 +665,7 @@ static int parse_size(const char **text, size_t *size_p)
 	char *end;
 	unsigned long long value = strtoull(*text, &end, 10);
 
-	if (end == *text)
+	if (end == *text || value > INT32_MAX)
 		return -1;
 	if (*end == 'k' || *end == 'K')
 		value <<= 10, end++;
@@ -745,6 +745,22 @@ static int wanted(const struct bench *bench, const struct test *test)
 	return 0;
 }
 
+/* Each name is one of a test's. */
+static int check_tests(const struct bench *bench)
+{
+	for (const char *at = bench->tests, *end; at; at = *end ? end + 1 : NULL) {
+		size_t i = 0, length;
+
+		end = strchrnul(at, ',');
+		length = (size_t)(end - at);
+		while (i < TEST_COUNT && (strlen(tests[i].name) != length || strncmp(tests[i].name, at, length) != 0))
+			i++;
+		if (i == TEST_COUNT)
+			return fail(bench, "unknown test in", bench->tests);
+	}
+	return 0;
+}
+
 static int allocate(struct bench *bench)
 {
 	size_t most = sizeof(uint64_t);
@@ -792,7 +808,7 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &bench.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &bench.ranks);
-	if (parse(&bench, argc, argv) == 0 && allocate(&bench) == 0) {
+	if (parse(&bench, argc, argv) == 0 && check_tests(&bench) == 0 && allocate(&bench) == 0) {
 		word_share(&bench);
 		status = run(&bench) != 0;
 	}

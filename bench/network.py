@@ -60,6 +60,16 @@ PLAIN, JUMBO, FRAMES, LOSS, INJECTED = SETTINGS = (
 )
 
 
+def chosen_settings(options: argparse.Namespace) -> tuple[Setting, ...]:
+    if not options.settings:
+        return SETTINGS[:1] if options.quick else SETTINGS
+    known = {str(number): setting for number, setting in enumerate(SETTINGS)}
+    words = options.settings.split(",")
+    if any(word not in known for word in words):
+        raise Trouble(f"--settings {options.settings}: there are {', '.join(known)}", "see --list")
+    return tuple(known[word] for word in words)
+
+
 def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
     sizes = QUICK if options.quick else WHOLE
     if setting in (FRAMES, LOSS, INJECTED):
@@ -139,10 +149,7 @@ class NetworkBench(Bench):
 
 
 def measure(node: Bench, chosen: list[Peer], compared: Compared) -> None:
-    numbers = compared.options.settings
-    wanted = SETTINGS[:1] if compared.options.quick else SETTINGS
-    if numbers:
-        wanted = tuple(SETTINGS[int(word)] for word in numbers.split(","))
+    wanted = chosen_settings(compared.options)
     if compared.options.quick and not compared.options.peers:
         chosen = [peer for peer in chosen if peer.link != "raw"]  # "both" takes raw frames where they are better
     measured: dict[Setting, NetworkBench] = {}
@@ -162,7 +169,7 @@ def measure(node: Bench, chosen: list[Peer], compared: Compared) -> None:
                 some = ready(bench, with_others(chosen_in(setting, chosen), node.options.against))
                 bench.measure(some, plans(node.options, setting), rounds(node.options))
     except KeyboardInterrupt:  # what has been measured by then is still reported
-        pass
+        compared.interrupted = True
     except Trouble as trouble:
         refused = Results()
         refused.failures["network"] = str(trouble)

@@ -178,6 +178,23 @@ static void to_and_fro(bool first, long count)
 		one_way((i % 2 == 0) == first);
 }
 
+/* 0: it is none, or not more than that. */
+static long number_of(const char *text)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	return *end || number < 0 ? 0 : number;
+}
+
+static bool arguments_are_good(int argc, char **argv)
+{
+	bool tcp = argc > 2 && strcmp(argv[2], "tcp") == 0;
+
+	return argc >= 5 && argc <= 5 + (tcp ? 0 : OPTIONS_MAX) && (tcp || strcmp(argv[2], "thole") == 0) &&
+	       number_of(argv[3]) > 0 && number_of(argv[4]) > 0;
+}
+
 int main(int argc, char **argv)
 {
 	bool first = argc > 1 && strcmp(argv[1], "listen") != 0;
@@ -185,13 +202,14 @@ int main(int argc, char **argv)
 	double timer, least = 0;
 	long count;
 
-	if (argc < 5) {
-		printf("usage: %s listen|HOST thole|tcp SIZE COUNT [OPTION=VALUE...]\n", argv[0]);
+	if (!arguments_are_good(argc, argv)) {
+		printf("usage: %s listen|HOST thole SIZE COUNT [OPTION=VALUE...]\n"
+		       "       %s listen|HOST tcp SIZE COUNT\n", argv[0], argv[0]);
 		return 2;
 	}
 	each_ns = instructions_each_ns();
-	size = strtoull(argv[3], NULL, 0);
-	count = strtol(argv[4], NULL, 0);
+	size = (size_t)number_of(argv[3]);
+	count = number_of(argv[4]);
 	buffer = calloc(1, size);
 	NEED(buffer);
 	idle_begin(argv[1]);

@@ -52,9 +52,13 @@ class Peer:
 
     def over(self, build: Path) -> Peer:
         """The same over another build of Thole, which its name says."""
-        folder = build.resolve()
-        label = folder.parent.name if folder.name == "build" else folder.name
-        return replace(self, name=f"{self.name}@{label}", provider=folder / "provider")
+        return replace(self, name=f"{self.name}@{build_label(build)}", provider=build.resolve() / "provider")
+
+
+def build_label(build: Path) -> str:
+    """What another build of Thole is called."""
+    folder = build.resolve()
+    return folder.parent.name if folder.name == "build" else folder.name
 
 
 _UCX = ("--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any")

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
 
-import documents  # noqa: E402  (the path comes first)
+from thole.base.trouble import Trouble  # noqa: E402  (the path comes first)
+
+import documents  # noqa: E402
 import targets  # noqa: E402
 from peers import NETWORK_PEERS, PEERS  # noqa: E402
 from results import Condition, Results, Series  # noqa: E402
@@ -92,11 +94,17 @@ def part(
 
 
 def summary(given: list[dict[str, object]]) -> dict[str, object]:
-    facts = given[-1]["host"]
+    processors = dict.fromkeys(str(document["host"]["cpu"]) for document in given)
+    if len(processors) > 1:
+        raise Trouble(f"these are of different machines: {', '.join(processors)}", "record each by itself")
+    commits = dict.fromkeys(str(document["host"]["commit"]) for document in given)
+    facts: dict[str, object] = {}
+    for document in given:
+        facts |= document["host"]
     crowds = [document["crowd"] for document in given if document.get("crowd")]
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": facts["commit"],
+        "commit": ", ".join(commits),
         "machine": facts["machine"],
         "mpis": [str(facts[one.mpi]) for one in PEERS if one.default and one.mpi in facts],
         "parts": [one for title, table in PARTS for one in part(merged(given, title), title, table, facts)],
@@ -119,5 +127,9 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         sys.exit(2)
-    for changed in take([Path(word) for word in sys.argv[1:]]):
-        print(changed)
+    try:
+        for changed in take([Path(word) for word in sys.argv[1:]]):
+            print(changed)
+    except (OSError, ValueError, KeyError, Trouble) as trouble:
+        print(f"record.py: {trouble!r}" if isinstance(trouble, KeyError) else f"record.py: {trouble}", file=sys.stderr)
+        sys.exit(2)

@@ -129,7 +129,8 @@ class Section:
 
     @property
     def title(self) -> str:
-        return f"While {self.condition} one way ({self.results.count()} samples)"
+        way = " one way" if self.condition.known else ""
+        return f"While {self.condition}{way} ({self.results.count()} samples)"
 
     def tables(self) -> list[Table]:
         found = before.changes(self.results)

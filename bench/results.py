@@ -17,7 +17,7 @@ def size_text(size: int) -> str:
 
 @dataclass(frozen=True)
 class Condition:
-    """A range of cache-line times in which the machine's cores were equally far from each other."""
+    """A range of cache-line times in which the machine's cores were equally far from each other; 0: not measured."""
 
     low_ns: float
     high_ns: float
@@ -25,7 +25,13 @@ class Condition:
     def __contains__(self, floor_ns: float) -> bool:
         return self.low_ns <= floor_ns <= self.high_ns
 
+    @property
+    def known(self) -> bool:
+        return self.high_ns > 0
+
     def __str__(self) -> str:
+        if not self.known:
+            return "what a cache line takes is not known"
         return f"a cache line takes {self.low_ns:.0f} to {self.high_ns:.0f} ns"
 
 

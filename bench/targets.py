@@ -171,7 +171,7 @@ HOSTS_ROWS = (
 
 
 def is_near(condition: Condition) -> bool:
-    return condition.high_ns < NEAR_NS
+    return condition.known and condition.high_ns < NEAR_NS
 
 
 def _polls(results: Results, ours: str, theirs: str, tests: tuple[str, ...]) -> list[Check]:

@@ -26,6 +26,7 @@ NUMBERS = (
     ("scattered_ns", "more, where they do so at this one, too", "ns"),
     ("unaligned_ns", "more, where pieces end 8 bytes from a page's end at one side", "ns"),
 )
+NEVER_FREE = ("pin_page_ns", "move")  # what others are divided by
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,16 @@ class Costs:
     @classmethod
     def read(cls, found: dict[str, Any]) -> Costs:
         try:
-            return cls({name: float(found[name]) for name, _, _ in NUMBERS}, tuple((s, r) for s, r in found["copy"]))
+            numbers = {name: float(found[name]) for name, _, _ in NUMBERS}
+            copy = tuple((int(size), float(rate)) for size, rate in found["copy"])
         except (KeyError, TypeError, ValueError) as trouble:
             raise Trouble(f"a machine's costs lack something: {trouble}") from trouble
+        wrong = [name for name, value in numbers.items() if value < 0 or (value == 0 and name in NEVER_FREE)]
+        if wrong:
+            raise Trouble(f"{wrong[0]} of a machine's costs is {numbers[wrong[0]]:g}")
+        if not copy or copy[-1][0] != 0 or min(rate for _, rate in copy) <= 0:
+            raise Trouble("a machine's costs have no rate of long copies, or one that is none")
+        return cls(numbers, copy)
 
     @classmethod
     def load(cls, path: Path) -> Costs:

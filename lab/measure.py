@@ -18,6 +18,7 @@ from typing import Any
 from thole.base.trouble import Trouble
 from thole_lab import process
 from thole_lab.testbed import Testbed
+from thole_lab.venvs import clean_environment
 
 from claims import Section
 from costs import Costs
@@ -54,10 +55,6 @@ class Measured:
     def peak(self) -> float:
         return max(rate for _, rate in self.rate)
 
-    def half(self) -> float:
-        """The smallest measured size that reaches half of the peak."""
-        return min(size for size, rate in self.rate if rate >= self.peak() / 2)
-
 
 def crossing(low: Points, high: Points) -> float | None:
     """The smallest size from which on the second is never worse; rates."""
@@ -74,7 +71,7 @@ def _read(found: dict[str, Any]) -> Measured:
 
 
 def _run(words: Sequence[str], what: str) -> Any:
-    done = process.run(words, dict(os.environ), LIMIT_S)
+    done = process.run(words, clean_environment(), LIMIT_S)
     if done.failure:
         raise Trouble(f"{what}: {done.failure}", "see what `thole perf` says by itself")
     return json.loads(done.output)
@@ -158,7 +155,9 @@ def _bare(found: dict[str, Any]) -> Measured:
 def listener(hosts: Testbed, tool: Sequence[str], chosen: Sequence[str]) -> Iterator[str]:
     """`thole perf --listen` in the second host; its port."""
     command = hosts.command(1, *tool, "--listen", "--once", "--port", "0", *chosen)
-    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    job = subprocess.Popen(
+        command, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         assert job.stdout is not None
         said = ""

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from thole.base import pictures
+from thole.base.trouble import Trouble
 
 import claims
 from claims import Picture, Section
@@ -62,11 +64,21 @@ def draw(picture: Picture, path: Path) -> None:
     pictures.write(path, figure, axes)
 
 
+def check(folder: Path) -> None:
+    """Whether it could be written."""
+    if importlib.util.find_spec("markdown") is None:
+        raise Trouble("Python's package markdown is not installed", "make papers installs it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Trouble(f"{folder}: {error.strerror}", "name a folder to write to with --out") from None
+
+
 def write(folder: Path, facts: Sequence[str], costs: Costs | None, sections: Sequence[Section]) -> list[Path]:
     """Everything into a folder; what a reader opens comes first."""
     from markdown import markdown as html_of
 
-    folder.mkdir(parents=True, exist_ok=True)
+    check(folder)
     if costs:
         costs.save(folder / "costs.json")
     for section in sections:

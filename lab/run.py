@@ -40,6 +40,7 @@ PAPERS: dict[str, Callable[[Bed], Section]] = {
     "openmx": openmx.section,
 }
 MEASURED = ("clump", "openmx")
+DOCUMENT = ROOT / "docs" / "PAPERS.md"
 NEAR_NS = 100.0  # as bench/host.py has it
 
 
@@ -56,6 +57,9 @@ def parse() -> argparse.Namespace:
     unknown = [name for name in options.wanted if name not in PAPERS]
     if unknown:
         parser.error(f"there is no paper named {unknown[0]}: {', '.join(PAPERS)}")
+    if options.record and (options.quick or set(options.wanted) != set(PAPERS)):
+        parser.error("--record is for all papers, measured at length: docs/PAPERS.md is of these")
+    options.out = options.out or options.build / "papers"
     return options
 
 
@@ -79,13 +83,20 @@ def make(bed: Bed, wanted: list[str], lines: list[float]) -> list[Section]:
     return sections
 
 
+def prepare(options: argparse.Namespace) -> Costs | None:
+    """What the report needs, before it takes its time: this machine's costs, if they are given."""
+    known = Costs.load(options.costs) if options.costs else None
+    report.check(options.out)
+    return known
+
+
 def main() -> int:
     options = parse()
     paths.use_build(str(options.build))
     effort = Effort(1, 2) if options.quick else Effort(5, 20)
     lines: list[float] = []
     try:
-        known = Costs.load(options.costs) if options.costs else None
+        known = prepare(options)
     except Trouble as trouble:
         print(trouble, file=sys.stderr)
         return 2
@@ -93,12 +104,14 @@ def main() -> int:
         sections = make(bed, options.wanted, lines)
     facts = [f"{host.processor()}, {len(host.cores())} CPUs, {datetime.date.today():%Y-%m-%d}"]
     facts += [nearness(lines)] if lines else []
-    for path in report.write(options.out or options.build / "papers", facts, bed.known, sections):
+    for path in report.write(options.out, facts, bed.known, sections):
         print(f"Written: {path}")
+    if len(sections) != len(options.wanted):
+        return 1
     if options.record:
-        (ROOT / "docs" / "PAPERS.md").write_text(report.markdown(facts, bed.known, sections, None))
+        DOCUMENT.write_text(report.markdown(facts, bed.known, sections, None))
         print("Written: docs/PAPERS.md")
-    return len(sections) != len(options.wanted)
+    return 0
 
 
 if __name__ == "__main__":

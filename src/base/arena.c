@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * arena: see arena.h.
- *
- * An arena's address space is a row of extents, used and free, up to its top. Each granule has a tag: the first and
- * the last one of an extent say how long it is and what it is, so that neighbours are found from either side
- * (Knuth's boundary tags). Free extents are in lists by the logarithm of their length.
- */
+/* arena: see arena.h. Which parts of an arena's address space are used is in its extents. */
 #include "base/arena.h"
 
 #include <errno.h>
@@ -19,13 +13,12 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/extents.h"
 #include "base/host.h"
 #include "base/limits.h"
 
 enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-	BINS = 32,
-	LOOKS_MAX = 32,              /* extents of a bin that are tried: the next bin's are all long enough */
 	KEPT_MAX = 64 << 20,         /* bytes that are free and still have their pages, as the C library keeps some */
 	KEPT_EXTENT_MAX = 32 << 20,  /* of one extent; longer ones go back to the kernel at once */
 	TRIES = 16,                  /* addresses tried for an arena */
@@ -34,27 +27,16 @@ enum {
 #define PLACE_BASE (UINT64_C(1) << 45) /* see arena_is_near */
 #define PLACE_ALIGNMENT (UINT64_C(1) << 30)
 
-enum extent { EXTENT_NONE, EXTENT_USED, EXTENT_CLEAN, EXTENT_KEPT }; /* kept: free, and has pages */
-
-struct tag {
-	uint32_t kind : 2;     /* enum extent */
-	uint32_t length : 30;  /* granules */
-	uint32_t before, next; /* in a bin, by granule; 0: none, since the first granule is the header's */
-};
-
 struct arena {
 	char *base;            /* NULL: this place is free */
 	uint64_t size;
 	uint64_t number;
 	int fd;                /* -1 in a child, which may not take pages from its parent */
-	bool retired;          /* nothing new comes from here; freed extents are tagged EXTENT_NONE */
+	bool retired;          /* nothing new comes from here; freed extents are EXTENT_NONE */
 	bool huge;             /* to be asked for huge pages, as the C library's memory has them by itself */
 	struct arena_header *header; /* a mapping of its own, which stays shared */
-	struct tag *tags;      /* one a granule */
-	uint32_t top;          /* granules that are mapped: all behind are free and clean */
-	uint32_t blocks;       /* used extents */
-	uint64_t kept;         /* bytes of kept extents */
-	uint32_t bins[BINS];
+	struct extents extents; /* all below their top is mapped; the first one is the header's */
+	uint32_t blocks;       /* used extents but that */
 };
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* recursive: a fork handler may allocate */
@@ -74,52 +56,9 @@ static struct {
 	bool lost;  /* there was no memory for one: children may be there for ever */
 } children = {.fd = -1};
 
-/* ---- Extents --------------------------------------------------------------------------------------- */
+/* ---- Pages ------------------------------------------------------------------------------------------ */
 
-static uint32_t extent_bin(uint32_t length)
-{
-	return 31u - (uint32_t)__builtin_clz(length);
-}
-
-static void extent_tag(struct arena *arena, uint32_t at, uint32_t length, enum extent kind)
-{
-	struct tag *first = &arena->tags[at], *last = &arena->tags[at + length - 1];
-
-	/* EXTENT_USED stands where a block begins and nowhere else. */
-	last->kind = kind == EXTENT_USED ? EXTENT_NONE : (uint32_t)kind & 3;
-	first->kind = (uint32_t)kind & 3;
-	first->length = last->length = length & ((1u << 30) - 1);
-}
-
-static void extent_add(struct arena *arena, uint32_t at, uint32_t length, enum extent kind)
-{
-	uint32_t *head = &arena->bins[extent_bin(length)];
-
-	extent_tag(arena, at, length, kind);
-	arena->tags[at].before = 0;
-	arena->tags[at].next = *head;
-	if (*head)
-		arena->tags[*head].before = at;
-	*head = at;
-	if (kind == EXTENT_KEPT)
-		arena->kept += (uint64_t)length * ARENA_GRANULE;
-}
-
-static void extent_take(struct arena *arena, uint32_t at)
-{
-	struct tag *tag = &arena->tags[at];
-
-	if (tag->before)
-		arena->tags[tag->before].next = tag->next;
-	else
-		arena->bins[extent_bin(tag->length)] = tag->next;
-	if (tag->next)
-		arena->tags[tag->next].before = tag->before;
-	if (tag->kind == EXTENT_KEPT)
-		arena->kept -= (uint64_t)tag->length * ARENA_GRANULE;
-}
-
-static char *extent_address(const struct arena *arena, uint32_t at)
+static char *arena_address(const struct arena *arena, uint32_t at)
 {
 	return arena->base + (uint64_t)at * ARENA_GRANULE;
 }
@@ -130,49 +69,28 @@ static void arena_punch(const struct arena *arena, uint32_t at, uint32_t length)
 			 (off_t)length * ARENA_GRANULE);
 }
 
-/* Put a free extent among the others, with its free neighbours; give its pages back if it is long or there are many. */
-static void extent_give(struct arena *arena, uint32_t at, uint32_t length, enum extent kind)
+static bool extent_is_long(const struct arena *arena, const struct extent *extent)
 {
-	if (at > 1 && arena->tags[at - 1].kind >= EXTENT_CLEAN) {
-		uint32_t before = arena->tags[at - 1].length;
+	uint64_t bytes = (uint64_t)extent->length * ARENA_GRANULE;
 
-		kind = arena->tags[at - 1].kind == EXTENT_KEPT ? EXTENT_KEPT : kind;
-		extent_take(arena, at - before);
-		at -= before;
-		length += before;
-	}
-	if (at + length < arena->top && arena->tags[at + length].kind >= EXTENT_CLEAN) {
-		uint32_t after = at + length;
-
-		kind = arena->tags[after].kind == EXTENT_KEPT ? EXTENT_KEPT : kind;
-		extent_take(arena, after);
-		length += arena->tags[after].length;
-	}
-	if (kind == EXTENT_KEPT && ((uint64_t)length * ARENA_GRANULE > KEPT_EXTENT_MAX ||
-				    arena->kept + (uint64_t)length * ARENA_GRANULE > KEPT_MAX)) {
-		arena_punch(arena, at, length);
-		kind = EXTENT_CLEAN;
-	}
-	if (kind == EXTENT_CLEAN && at + length == arena->top) {
-		munmap(extent_address(arena, at), (uint64_t)length * ARENA_GRANULE);
-		arena->top = at;
-	} else {
-		extent_add(arena, at, length, kind);
-	}
+	return bytes > KEPT_EXTENT_MAX || arena->extents.kept * ARENA_GRANULE + bytes > KEPT_MAX;
 }
 
-/* The first extent that is long enough; 0: none. */
-static uint32_t extent_search(const struct arena *arena, uint32_t length)
+/* Put a free extent among the others, with its free neighbours; give its pages back if it is long or there are many. */
+static void arena_give(struct arena *arena, uint32_t at, uint32_t length, enum extent_kind kind)
 {
-	uint32_t bin = extent_bin(length), looks = 0;
+	struct extent extent = extents_join(&arena->extents, (struct extent){at, length, kind});
 
-	for (uint32_t at = arena->bins[bin]; at && looks < LOOKS_MAX; at = arena->tags[at].next, looks++)
-		if (arena->tags[at].length >= length)
-			return at;
-	while (++bin < BINS)
-		if (arena->bins[bin])
-			return arena->bins[bin];
-	return 0;
+	if (extent.kind == EXTENT_KEPT && extent_is_long(arena, &extent)) {
+		arena_punch(arena, extent.at, extent.length);
+		extent.kind = EXTENT_CLEAN;
+	}
+	if (extent.kind == EXTENT_CLEAN && extent.at + extent.length == arena->extents.top) {
+		munmap(arena_address(arena, extent.at), (uint64_t)extent.length * ARENA_GRANULE);
+		arena->extents.top = extent.at;
+	} else {
+		extents_add(&arena->extents, extent);
+	}
 }
 
 /* ---- An arena -------------------------------------------------------------------------------------- */
@@ -229,7 +147,7 @@ static uint64_t arena_size(void)
 /* Map the granules [from, to), which lie behind the others. */
 static bool arena_map(const struct arena *arena, uint32_t from, uint32_t to)
 {
-	char *address = extent_address(arena, from);
+	char *address = arena_address(arena, from);
 	size_t length = (size_t)(to - from) * ARENA_GRANULE;
 	/* A wish: where something else is, the kernel chooses another place, and so does the thread sanitizer. */
 	void *memory = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd,
@@ -257,14 +175,19 @@ static int arena_memfd(uint64_t size)
 	return -1;
 }
 
+static size_t tags_bytes(const struct arena *arena)
+{
+	return arena->size / ARENA_GRANULE * sizeof(*arena->extents.tags);
+}
+
 static void arena_drop(struct arena *arena)
 {
-	if (arena->base && arena->top > 0)
+	if (arena->base && arena->extents.top > 0)
 		munmap(arena->base, ARENA_GRANULE); /* all behind it is unmapped */
 	if (arena->header)
 		munmap(arena->header, (size_t)getpagesize());
-	if (arena->tags)
-		munmap(arena->tags, arena->size / ARENA_GRANULE * sizeof(*arena->tags));
+	if (arena->extents.tags)
+		munmap(arena->extents.tags, tags_bytes(arena));
 	if (arena->fd >= 0)
 		close(arena->fd);
 	*arena = (struct arena){.fd = -1};
@@ -305,17 +228,18 @@ static bool arena_settle(struct arena *arena)
 
 static bool arena_make(struct arena *arena)
 {
-	*arena = (struct arena){.size = arena_size(), .number = ++numbers, .fd = -1, .top = 1,
+	void *tags;
+
+	*arena = (struct arena){.size = arena_size(), .number = ++numbers, .fd = -1,
 				.huge = system_says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")};
 	arena->fd = arena_memfd(arena->size);
 	if (arena->fd < 0)
 		goto fail;
-	arena->tags = mmap(NULL, arena->size / ARENA_GRANULE * sizeof(*arena->tags), PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (arena->tags == MAP_FAILED) {
-		arena->tags = NULL;
+	tags = mmap(NULL, tags_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
+	if (tags == MAP_FAILED)
 		goto fail;
-	}
+	extents_begin(&arena->extents, tags);
 	arena->header = mmap(NULL, (size_t)getpagesize(), PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, 0);
 	if (arena->header == MAP_FAILED) {
 		arena->header = NULL;
@@ -325,7 +249,6 @@ static bool arena_make(struct arena *arena)
 	if (!arena_settle(arena))
 		goto fail;
 	*arena->header = (struct arena_header){.magic = ARENA_MAGIC, .version = ARENA_VERSION};
-	extent_tag(arena, 0, 1, EXTENT_USED);
 	return true;
 fail:
 	arena_drop(arena);
@@ -383,10 +306,10 @@ static bool children_are_gone(void)
 /* A free extent of a retired arena: its address space is given back, and its pages where no child has them. */
 static void retired_give(struct arena *arena, uint32_t at)
 {
-	uint32_t length = arena->tags[at].length;
+	uint32_t length = extents_length(&arena->extents, at);
 
-	munmap(extent_address(arena, at), (size_t)length * ARENA_GRANULE);
-	extent_tag(arena, at, length, EXTENT_NONE);
+	munmap(arena_address(arena, at), (size_t)length * ARENA_GRANULE);
+	extents_mark(&arena->extents, at, length, EXTENT_NONE);
 	if (children_are_gone())
 		arena_punch(arena, at, length);
 }
@@ -395,7 +318,7 @@ static void retired_give(struct arena *arena, uint32_t at)
  * before the memory was exchanged. */
 static bool arena_retire(struct arena *arena)
 {
-	size_t length = (size_t)arena->top * ARENA_GRANULE;
+	size_t length = (size_t)arena->extents.top * ARENA_GRANULE;
 	void *memory;
 
 	store_relaxed(&arena->header->retired, 1);
@@ -406,8 +329,8 @@ static bool arena_retire(struct arena *arena)
 	if (arena->huge)
 		madvise(memory, length, MADV_HUGEPAGE);
 	arena->retired = true;
-	for (uint32_t at = 1; at < arena->top; at += arena->tags[at].length)
-		if (arena->tags[at].kind != EXTENT_USED)
+	for (uint32_t at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
+		if (extents_kind(&arena->extents, at) != EXTENT_USED)
 			retired_give(arena, at);
 	if (arena->blocks == 0)
 		arena_drop(arena);
@@ -420,10 +343,13 @@ static void retired_review(void)
 {
 	if (children.fd < 0 || !children_are_gone())
 		return;
-	for (int i = 0; i < ARENAS_MAX; i++)
-		for (uint32_t at = 1; arenas[i].retired && at < arenas[i].top; at += arenas[i].tags[at].length)
-			if (arenas[i].tags[at].kind == EXTENT_NONE)
-				arena_punch(&arenas[i], at, arenas[i].tags[at].length);
+	for (int i = 0; i < ARENAS_MAX; i++) {
+		const struct extents *extents = &arenas[i].extents;
+
+		for (uint32_t at = 1; arenas[i].retired && at < extents->top; at += extents_length(extents, at))
+			if (extents_kind(extents, at) == EXTENT_NONE)
+				arena_punch(&arenas[i], at, extents_length(extents, at));
+	}
 }
 
 static void arena_fork(void)
@@ -432,7 +358,7 @@ static void arena_fork(void)
 
 	pthread_mutex_lock(&lock);
 	forking = true;
-	if (current && (current->blocks > 0 || current->kept > 0))
+	if (current && (current->blocks > 0 || current->extents.kept > 0))
 		arena_retire(current);
 	for (int i = 0; i < ARENAS_MAX; i++)
 		any |= arenas[i].retired;
@@ -498,40 +424,33 @@ static bool current_ready(void)
 }
 
 /* An extent of `length` granules that is in no list; 0: there is none. */
-static uint32_t block_extent(struct arena *arena, uint32_t length, enum extent *kind_p)
+static uint32_t block_extent(struct arena *arena, uint32_t length, enum extent_kind *kind_p)
 {
-	uint32_t at = extent_search(arena, length);
+	uint32_t at = extents_take(&arena->extents, length, kind_p);
 
-	if (at) {
-		uint32_t rest = arena->tags[at].length - length;
-
-		*kind_p = arena->tags[at].kind;
-		extent_take(arena, at);
-		if (rest > 0)
-			extent_add(arena, at + length, rest, *kind_p);
+	if (at)
 		return at;
-	}
-	at = arena->top;
+	at = arena->extents.top;
 	*kind_p = EXTENT_CLEAN;
 	if (length > arena->size / ARENA_GRANULE - at || !arena_map(arena, at, at + length))
 		return 0;
-	arena->top += length;
+	arena->extents.top += length;
 	return at;
 }
 
 /* The same at an alignment that is longer than a granule: what lies before and behind goes back. */
-static uint32_t block_aligned(struct arena *arena, uint32_t length, uint32_t alignment, enum extent *kind_p)
+static uint32_t block_aligned(struct arena *arena, uint32_t length, uint32_t alignment, enum extent_kind *kind_p)
 {
 	uint32_t whole = alignment > 1 ? length + alignment - 1 : length, at = block_extent(arena, whole, kind_p);
 	uint32_t before = at ? -at & (alignment - 1) : 0;
 
 	if (!at)
 		return 0;
-	extent_tag(arena, at + before, length, EXTENT_USED); /* so that neither part finds the other */
+	extents_mark(&arena->extents, at + before, length, EXTENT_USED); /* so that neither part finds the other */
 	if (whole - before - length > 0)
-		extent_give(arena, at + before + length, whole - before - length, *kind_p);
+		arena_give(arena, at + before + length, whole - before - length, *kind_p);
 	if (before > 0)
-		extent_give(arena, at, before, *kind_p);
+		arena_give(arena, at, before, *kind_p);
 	return at + before;
 }
 
@@ -539,7 +458,7 @@ void *arena_alloc(size_t length, size_t alignment, bool *zero_p)
 {
 	uint64_t granules = ((uint64_t)length + ARENA_GRANULE - 1) / ARENA_GRANULE;
 	uint64_t aligned = alignment > ARENA_GRANULE ? alignment / ARENA_GRANULE : 1;
-	enum extent kind = EXTENT_NONE;
+	enum extent_kind kind = EXTENT_NONE;
 	uint32_t at = 0;
 	void *block = NULL;
 	int error = errno;
@@ -552,7 +471,7 @@ void *arena_alloc(size_t length, size_t alignment, bool *zero_p)
 		at = block_aligned(current, (uint32_t)granules, (uint32_t)aligned, &kind);
 	if (at) {
 		current->blocks++;
-		block = extent_address(current, at);
+		block = arena_address(current, at);
 		*zero_p = kind == EXTENT_CLEAN;
 	}
 	pthread_mutex_unlock(&lock);
@@ -565,8 +484,9 @@ static struct arena *block_begins(const void *block, uint32_t *at_p)
 {
 	struct arena *arena = arena_of(block, at_p);
 
-	return arena && *at_p > 0 && *at_p < arena->top && arena->tags[*at_p].kind == EXTENT_USED &&
-			       block == extent_address(arena, *at_p)
+	return arena && *at_p > 0 && *at_p < arena->extents.top &&
+			       extents_kind(&arena->extents, *at_p) == EXTENT_USED &&
+			       block == arena_address(arena, *at_p)
 		       ? arena
 		       : NULL;
 }
@@ -582,10 +502,12 @@ bool arena_free(void *block)
 	pthread_mutex_lock(&lock);
 	arena = block_begins(block, &at);
 	if (arena) {
+		uint32_t length = extents_length(&arena->extents, at);
+
 		arena->blocks--;
-		arena->tags[at].kind = EXTENT_NONE;
+		extents_mark(&arena->extents, at, length, EXTENT_NONE);
 		if (!arena->retired) {
-			extent_give(arena, at, arena->tags[at].length, EXTENT_KEPT);
+			arena_give(arena, at, length, EXTENT_KEPT);
 		} else {
 			retired_review();
 			retired_give(arena, at);
@@ -598,42 +520,44 @@ bool arena_free(void *block)
 	return arena != NULL;
 }
 
+/* Give a block another length where it lies. Returns whether it has that. */
+static bool block_stretch(struct arena *arena, uint32_t at, uint64_t length)
+{
+	struct extents *extents = &arena->extents;
+	uint32_t had = extents_length(extents, at), after = at + had;
+
+	if (length > arena->size / ARENA_GRANULE - at)
+		return false;
+	if (length <= had) {
+		extents_mark(extents, at, (uint32_t)length, EXTENT_USED);
+		if (length < had)
+			arena_give(arena, at + (uint32_t)length, had - (uint32_t)length, EXTENT_KEPT);
+		return true;
+	}
+	if (after < extents->top)
+		return extents_stretch(extents, at, (uint32_t)length);
+	if (!arena_map(arena, after, at + (uint32_t)length))
+		return false;
+	extents->top = at + (uint32_t)length;
+	extents_mark(extents, at, (uint32_t)length, EXTENT_USED);
+	return true;
+}
+
 bool arena_resize(void *block, size_t length)
 {
 	uint64_t granules = ((uint64_t)length + ARENA_GRANULE - 1) / ARENA_GRANULE;
 	struct arena *arena;
-	uint32_t at, had, after;
+	uint32_t at;
 	bool done = false;
 
 	if (length == 0 || length >= memory_bytes())
 		return false;
 	pthread_mutex_lock(&lock);
 	arena = block_begins(block, &at);
-	if (arena && !arena->retired && !forking) {
-		had = arena->tags[at].length;
-		after = at + had;
-		if (granules < had) {
-			extent_tag(arena, at, (uint32_t)granules, EXTENT_USED);
-			extent_give(arena, at + (uint32_t)granules, had - (uint32_t)granules, EXTENT_KEPT);
-		} else if (granules > had && after == arena->top &&
-			   granules - had <= arena->size / ARENA_GRANULE - after &&
-			   arena_map(arena, after, at + (uint32_t)granules)) {
-			arena->top = at + (uint32_t)granules;
-			extent_tag(arena, at, (uint32_t)granules, EXTENT_USED);
-		} else if (granules > had && after < arena->top && arena->tags[after].kind >= EXTENT_CLEAN &&
-			   arena->tags[after].length >= granules - had) {
-			uint32_t rest = arena->tags[after].length - (uint32_t)(granules - had);
-			enum extent kind = arena->tags[after].kind;
-
-			extent_take(arena, after);
-			extent_tag(arena, at, (uint32_t)granules, EXTENT_USED);
-			if (rest > 0)
-				extent_add(arena, at + (uint32_t)granules, rest, kind);
-		}
-		done = arena->tags[at].length == granules;
-	} else if (arena) {
-		done = granules <= arena->tags[at].length;
-	}
+	if (arena && !arena->retired && !forking)
+		done = block_stretch(arena, at, granules);
+	else if (arena)
+		done = granules <= extents_length(&arena->extents, at);
 	pthread_mutex_unlock(&lock);
 	return done;
 }
@@ -649,7 +573,7 @@ size_t arena_length(const void *block)
 	pthread_mutex_lock(&lock);
 	arena = block_begins(block, &at);
 	if (arena)
-		length = (size_t)arena->tags[at].length * ARENA_GRANULE;
+		length = (size_t)extents_length(&arena->extents, at) * ARENA_GRANULE;
 	pthread_mutex_unlock(&lock);
 	return length;
 }
@@ -665,7 +589,7 @@ bool arena_find(const void *address, size_t length, struct arena_place *place_p)
 	pthread_mutex_lock(&lock);
 	arena = arena_of(address, &at);
 	found = arena && !arena->retired && at > 0 &&
-		length <= (uint64_t)arena->top * ARENA_GRANULE - (uint64_t)((const char *)address - arena->base);
+		length <= (uint64_t)(arena_address(arena, arena->extents.top) - (const char *)address);
 	if (found)
 		*place_p = (struct arena_place){arena->number, (uintptr_t)arena->base, arena->size, arena->fd};
 	pthread_mutex_unlock(&lock);

@@ -166,7 +166,7 @@ static int registrar_enter(void *arg, struct cache_entry *entry)
 {
 	static const uint32_t unchanging;
 	struct iovec segment = {(void *)(uintptr_t)entry->address, entry->length};
-	uint32_t id;
+	uint32_t id = 0;
 	int error = driver_declare(arg, &segment, 1, entry->access & CACHE_WRITE ? THOLE_DRIVER_WRITE : 0, &id);
 
 	if (error)

@@ -365,7 +365,7 @@ int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_
 		    struct thole_request **request_p)
 {
 	struct thole_request *request;
-	struct peer *peer;
+	struct peer *peer = NULL;
 	int error = message_peer(endpoint, index, &peer);
 
 	if (error)

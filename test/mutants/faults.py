@@ -2256,26 +2256,68 @@ FAULTS = [
     ),
     Fault(
         "a freed extent forgets its neighbour behind",
-        "src/base/arena.c",
-        "\t\textent_take(arena, after);\n\t\tlength += arena->tags[after].length;\n",
-        "\t\tlength += arena->tags[after].length;\n",
+        "src/base/extents.c",
+        "\t\textent_remove(extents, after);\n\t\textent.length += tags[after].length;\n",
+        "\t\textent.length += tags[after].length;\n",
+    ),
+    Fault(
+        "a child finds the list of descriptors locked",
+        "src/base/forked.c",
+        "pthread_atfork(forked_lock, forked_unlock, forked_child);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds the responders locked",
+        "src/transport/datagram/responder.c",
+        "pthread_atfork(before_fork, after_fork, in_child);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds MX's known hosts locked",
+        "mx/mx_known.c",
+        "pthread_atfork(mxi_known_lock, mxi_known_unlock, mxi_known_unlock);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds MX's tick locked",
+        "mx/mx_tick.c",
+        "pthread_atfork(NULL, NULL, mxi_tick_fork_child);",
+        "pthread_atfork(NULL, NULL, NULL);",
+    ),
+    Fault(
+        "a child finds the caretaker locked",
+        "provider/prov_caretaker.c",
+        "begun = pthread_atfork(prov_caretaker_lock, prov_caretaker_unlock, prov_caretaker_child) == 0;",
+        "begun = pthread_atfork(NULL, NULL, NULL) == 0;",
+    ),
+    Fault(
+        "an extent behind one that has pages is clean",
+        "src/base/extents.c",
+        "extent.kind = tags[extent.at - 1].kind == EXTENT_KEPT ? EXTENT_KEPT : extent.kind;",
+        ";",
+    ),
+    Fault(
+        "a stretched extent takes all that is free behind it",
+        "src/base/extents.c",
+        "(void)extent_split(extents, after, more);",
+        "extent_remove(extents, after);",
     ),
     Fault(
         "freed memory is said to be zeros",
         "src/base/arena.c",
-        "extent_give(arena, at, arena->tags[at].length, EXTENT_KEPT);",
-        "extent_give(arena, at, arena->tags[at].length, EXTENT_CLEAN);",
+        "arena_give(arena, at, length, EXTENT_KEPT);",
+        "arena_give(arena, at, length, EXTENT_CLEAN);",
     ),
     Fault(
         "long freed extents keep their pages",
         "src/base/arena.c",
-        "\t\tarena_punch(arena, at, length);\n\t\tkind = EXTENT_CLEAN;\n",
+        "\t\tarena_punch(arena, extent.at, extent.length);\n\t\textent.kind = EXTENT_CLEAN;\n",
         "\t\t;\n",
     ),
     Fault(
         "fork leaves an arena shared",
         "src/base/arena.c",
-        "\tif (current && (current->blocks > 0 || current->kept > 0))\n\t\tarena_retire(current);\n",
+        "\tif (current && (current->blocks > 0 || current->extents.kept > 0))\n\t\tarena_retire(current);\n",
         "",
     ),
     Fault(
@@ -2293,7 +2335,7 @@ FAULTS = [
     Fault(
         "what no child has is not given back",
         "src/base/arena.c",
-        "if (arenas[i].tags[at].kind == EXTENT_NONE)\n",
+        "if (extents_kind(extents, at) == EXTENT_NONE)\n",
         "if (0)\n",
     ),
     Fault(
@@ -2864,15 +2906,15 @@ FAULTS = [
     ),
     Fault(
         "a reason that the library returns is looked for in errno",
-        "src/transport/verbs/nic_verbs.c",
+        "src/transport/verbs/qp.c",
         "\t\terrno = error;\n\treturn error;",
         "\t\treturn error;\n\treturn error;",
     ),
     Fault(
         "a port's new address is told to nobody",
         "src/transport/verbs/nic_verbs.c",
-        "\tif (!port_renew(verbs->verbs, verbs->context, &verbs->port))",
-        "\tif (1 || !port_renew(verbs->verbs, verbs->context, &verbs->port))",
+        "\tif (context_renew(&verbs->context))",
+        "\tif (context_renew(&verbs->context) && 0)",
     ),
     Fault(
         "a completion queue that cannot be read is an empty one",
@@ -2883,8 +2925,8 @@ FAULTS = [
     Fault(
         "a pair that is not destroyed is as if it were",
         "src/transport/verbs/nic_verbs.c",
-        "\t\tif (!pair_destroy(verbs, queue->pair))",
-        "\t\tif (!pair_destroy(verbs, queue->pair) && queue->verbs->gone)",
+        "\t\tif (!qp_destroy(&verbs->context, queue->pair))",
+        "\t\tif (!qp_destroy(&verbs->context, queue->pair) && queue->verbs->gone)",
     ),
     Fault(
         "that a device is gone is lost among other events",
@@ -3092,7 +3134,7 @@ FAULTS = [
     ),
     Fault(
         "what a read brings may not be written by an iWARP peer",
-        "src/transport/verbs/nic_verbs.c",
+        "src/transport/verbs/context.c",
         "\t\ttheirs |= IBV_ACCESS_REMOTE_WRITE; /* what",
         "\t\ttheirs |= 0; /* what",
     ),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A child that another thread makes just when a file registers what it does at a fork: here the registering call
- * itself makes one before and one after, so it happens each time. In the child, `atfork_use` calls what the lock
- * protects, and the child forks as well: a handler that is known twice takes its lock twice. To be included by one file
- * of a program that replaces pthread_atfork.
+ * Children that are made while another thread uses what a lock protects. What a file does at a fork it has to register
+ * when it is loaded: so that is asked for first. If it did so at its first use, a child could be made just then; here
+ * the registering call itself makes one before and one after, so it happens each time. Children use what the lock
+ * protects, and fork as well: a handler that is known twice takes its lock twice. To be included by one file of a
+ * program that replaces pthread_atfork.
  */
 #ifndef ATFORK_H
 #define ATFORK_H
@@ -11,12 +12,20 @@
 #include "unit.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ATFORK_LIMIT_S = 20 }; /* until a child is taken to hang */
+#include "base/atomic.h"
 
-static void (*atfork_use)(void); /* NULL: no child is made */
+enum {
+	ATFORK_LIMIT_S = 20, /* until a child is taken to hang */
+	ATFORK_CHILDREN = 40,
+};
+
+static void (*atfork_use)(void); /* NULL: no child is made by who registers */
+static int atfork_registered;
+static bool atfork_over;
 
 int __real_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
@@ -45,6 +54,7 @@ int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
 	void (*use)(void) = atfork_use;
 	int error;
 
+	atfork_registered++;
 	atfork_use = NULL;
 	if (use)
 		atfork_child(use);
@@ -55,12 +65,30 @@ int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
 	return error;
 }
 
-/* Call it here, and in a child that is made meanwhile. */
+static void *atfork_uses(void *arg)
+{
+	void (*const *use)(void) = arg;
+
+	while (!load_acquire(&atfork_over)) /* partner: atfork_try */
+		(*use)();
+	return NULL;
+}
+
+/* Call it here, and in children that are made meanwhile. */
 static inline void atfork_try(void (*use)(void))
 {
+	pthread_t thread;
+
+	assert_true(atfork_registered > 0);
 	atfork_use = use;
 	use();
 	atfork_use = NULL;
+	store_release(&atfork_over, false);
+	assert_int_equal(pthread_create(&thread, NULL, atfork_uses, &use), 0);
+	for (int i = 0; i < ATFORK_CHILDREN; i++)
+		atfork_child(use);
+	store_release(&atfork_over, true); /* partner: atfork_uses */
+	pthread_join(thread, NULL);
 }
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "atfork.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -30,9 +31,8 @@ static void allocate_one(void)
 	thole_free(block);
 }
 
-static void answer_one(void)
+static void responder_any(struct responder *responder)
 {
-	struct responder responder;
 	struct path own;
 
 	for (uint16_t port = 20001; port < 60000; port += 2) {
@@ -42,10 +42,51 @@ static void answer_one(void)
 		own.bytes[15] = 1;
 		own.bytes[INTERFACE_ADDRESS] = (uint8_t)(port >> 8);
 		own.bytes[INTERFACE_ADDRESS + 1] = (uint8_t)port;
-		if (responder_open(&responder, 0, &own, 1, 2) != THOLE_ERR_BUSY)
-			break;
+		if (responder_open(responder, 0, &own, 1, 2) == 0)
+			return;
 	}
+	fail_msg("there is no port for a responder");
+}
+
+static void answer_one(void)
+{
+	struct responder responder;
+
+	responder_any(&responder);
 	responder_close(&responder);
+}
+
+static unsigned threads(void)
+{
+	DIR *folder = opendir("/proc/self/task");
+	unsigned count = 0;
+
+	assert_non_null(folder);
+	for (const struct dirent *entry; (entry = readdir(folder));)
+		count += entry->d_name[0] != '.';
+	closedir(folder);
+	return count;
+}
+
+/* Its parent's thread answers for nobody of its own, and is not there. */
+static void test_child_answers_by_itself(void **state)
+{
+	struct responder parents, childs;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	responder_any(&parents);
+	if ((pid = fork()) == 0) {
+		unsigned before = threads();
+
+		alarm(ATFORK_LIMIT_S);
+		responder_any(&childs);
+		_exit(threads() == before + 1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	responder_close(&parents);
 }
 
 static void test_first_use(void **state)
@@ -79,6 +120,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_use),
+		cmocka_unit_test(test_child_answers_by_itself),
 		cmocka_unit_test(test_closed_in_the_child_alone),
 	};
 

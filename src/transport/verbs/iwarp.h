@@ -2,7 +2,7 @@
 /*
  * iwarp: how queue pairs of an iWARP adapter are connected, by rdma_cm: the kernel makes a TCP connection for each, and
  * hands it to the adapter. Owns the events of one adapter's connections and its listener, and of each queue a tie. It
- * neither makes nor ends queue pairs (nic_verbs.c), and knows them by their numbers.
+ * neither makes nor ends queue pairs (qp.c), and knows them by their numbers.
  *
  * A tie's name has the address and port of its adapter's listener, and a token: 128 random bits that are told to the
  * peer alone. Of two ties the one with the lower token asks, so attempts do not cross. The request has both tokens. A

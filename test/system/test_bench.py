@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""bench/ and lab/ where nothing is timed: arguments that mean nothing are refused before anything is measured, and what
+was not measured is not shown as if it were.
+
+Their modules are imported in processes of their own: both have some of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from thole_lab import process, venvs
+from thole_lab.compiler import compile_mpi
+
+BENCH, LAB = ROOT / "bench", ROOT / "lab"
+RUN = [sys.executable, str(BENCH / "run.py")]
+LIMIT_S = 60.0
+
+
+def run(*words: object, **more: str) -> process.Outcome:
+    return process.run([str(word) for word in words], {**os.environ, **more}, LIMIT_S)
+
+
+def within(folder: Path, code: str) -> str:
+    """What Python says that has this folder's modules."""
+    done = run(sys.executable, "-c", code, PYTHONPATH=f"{folder}:{ROOT / 'python'}")
+    assert done.status == 0, done.failure
+    return done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--only latncy", "latncy"),
+        ("--part driver --only nonsense", "nonsense"),
+        ("--part driver --peers mpich --quick", "--peers"),
+        ("--part node --settings 0", "--settings"),
+        ("--settings 5", "--settings 5"),
+        ("--settings one", "--settings one"),
+        ("--sizes 8,4g", "--sizes 8,4g"),
+        ("--rounds 0", "--rounds"),
+        ("--inner 1001", "--inner"),
+        ("--settle -1", "--settle"),
+        ("--venvs /nowhere", "/nowhere"),
+        ("--build /nowhere", "/nowhere"),
+        ("--against /nowhere", "/nowhere"),
+        ("--name a/b", "--name a/b"),
+        ("--results /proc/nowhere", "/proc/nowhere"),
+    ],
+)
+def test_refused(build: Path, words: str, said: str) -> None:
+    """At once, in a line."""
+    built = [] if "--build" in words else ["--build", build]
+    done = run(*RUN, *built, *words.split())
+    assert done.status == 2, done.output[-2000:]
+    assert said in done.output + done.errors
+    assert "Traceback" not in done.errors
+    assert not Path("/nowhere").exists()
+
+
+def test_against__twice(build: Path, tmp_path: Path) -> None:
+    """Two builds of one name would be taken for one."""
+    builds = [tmp_path / name / "tree" / "build" for name in ("one", "other")]
+    for folder in builds:
+        (folder / "provider").mkdir(parents=True)
+        (folder / "provider" / "libthole-fi.so").touch()
+    done = run(*RUN, "--build", build, *(word for folder in builds for word in ("--against", folder)))
+    assert done.status == 2 and "tree" in done.output
+
+
+@pytest.mark.parametrize(("part", "names"), [("driver", "costs, small"), ("adapters", "thole, ucx")])
+def test_list__counted(build: Path, part: str, names: str) -> None:
+    """Parts that are counted are listed as the others are, and no guest is started."""
+    done = run(*RUN, "--build", build, "--part", part, "--list")
+    assert done.status == 0 and names in done.output, done.output + done.errors
+
+
+def test_counted__failure(tmp_path: Path) -> None:
+    """What fails in a guest is no success of the whole."""
+    code = f"""
+import argparse, pathlib
+import instructions, report
+from rich.console import Console
+def fails(*_):
+    raise instructions.guests.Lost("gone")
+instructions.guests.need_qemu = lambda: None
+instructions.guests.make_bed = instructions.run_program = fails
+instructions.guests.make_bed = lambda *_: None
+class Kernel: release = "6"
+instructions.kernels.fetch = lambda _: [Kernel]
+instructions.kernels.fetch_busybox = lambda _: None
+part = instructions.Part("x", "X", lambda *_: [instructions.Program("p", "")],
+                         lambda found: report.Table("X", ["a"], []), lambda found: [], ("p",))
+options = argparse.Namespace(build=pathlib.Path("."), only=None, results=pathlib.Path({str(tmp_path)!r}))
+print("status", instructions.run(part, options, Console(), "n", {{}}))
+"""
+    assert "status 1" in within(BENCH, code)
+
+
+def test_floor__unknown() -> None:
+    """Samples of a moment whose cache line nobody has measured are beside no others, and say so."""
+    code = """
+from results import Results
+from targets import is_near
+results = Results()
+results.add("a", '{"test": "t", "size": 8, "unit": "us", "samples": [1, 2]}', 0.0)
+results.add("b", '{"test": "t", "size": 8, "unit": "us", "samples": [1, 2]}', 1.0)
+for condition in results.conditions():
+    print(condition, is_near(condition), results.under(condition).count())
+"""
+    assert "is not known False 2" in within(BENCH, code)
+    code = """
+import argparse, pathlib
+import comparison
+bench = comparison.Bench.__new__(comparison.Bench)
+bench.cpus, bench.options = [0, 1], argparse.Namespace(build=pathlib.Path("/nowhere"))
+print("floor", bench.floor())
+"""
+    assert "floor 0.0" in within(BENCH, code)
+
+
+def test_floor__refused(tmp_path: Path) -> None:
+    """Where a processor is not to be had it ends at once, and waits for nobody."""
+    program = tmp_path / "floor"
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", BENCH / "floor.c", "-o", program], check=True)
+    for words in (("0", "100000"), ("100000", "0"), ("0", "100000", "copy"), ("0", "x"), ("-1", "0")):
+        began = time.monotonic()
+        done = process.run([str(program), *words], dict(os.environ), 20.0)
+        assert done.status == 1, words
+        assert time.monotonic() - began < 10
+
+
+def test_interrupt() -> None:
+    """After an interrupt nothing more is measured, and what there is is reported."""
+    code = """
+import argparse
+import comparison, ours, report
+from rich.console import Console
+def interrupt(*_):
+    raise KeyboardInterrupt
+def never(*_):
+    raise SystemExit("it went on")
+options = argparse.Namespace(against=[], lock=None, only=None, quick=True, rounds=1, build=None, sizes=None)
+bench = comparison.Bench.__new__(comparison.Bench)
+bench.options, bench.results, bench.found, bench.programs, bench.cpus = options, comparison.Results(), {}, {}, []
+bench.commands, bench.repeated, bench.console = {}, 0, Console()
+bench.measure = interrupt
+bench.measure_hpcc = ours.perf = ours.memory = ours.crowd = never
+compared = comparison.Compared(options, Console())
+comparison.measure_node(bench, [], compared)
+print("parts", len(compared.parts), "interrupted", compared.interrupted)
+"""
+    assert "parts 1 interrupted True" in within(BENCH, code)
+
+
+DOCUMENT = """
+import json, record
+def document(commit, cpu, mpis):
+    return {"host": {"commit": commit, "cpu": cpu, "kernel": "6", "machine": cpu + "; 2 CPUs", **mpis}, "parts": []}
+"""
+
+
+def test_record__pieces() -> None:
+    """Pieces of several commits say which; of two machines there is no record."""
+    code = DOCUMENT + """
+made = record.summary([document("a1", "Zen", {"mpich": "MPICH 5.0"}), document("b2", "Zen", {"impi": "Intel"})])
+print(json.dumps(made))
+try:
+    record.summary([document("a1", "Zen", {}), document("a1", "Xeon", {})])
+except record.Trouble as trouble:
+    print("refused:", trouble)
+"""
+    said, refused = within(BENCH, code).splitlines()
+    made = json.loads(said)
+    assert made["commit"] == "a1, b2"
+    assert sorted(made["mpis"]) == ["Intel", "MPICH 5.0"]
+    assert refused.startswith("refused:") and "Xeon" in refused
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--tests latncy", "latncy"),
+        ("--tests latency,,touched", "latency,,touched"),
+        ("--tests latency --sizes 17592186044416m", "17592186044416m"),
+        ("--tests latency --sizes -8", "-8"),
+        ("--tests latency --sizes 3g", "3g"),
+    ],
+)
+def test_mpi_bench__refused(build: Path, tmp_path: Path, words: str, said: str) -> None:
+    """A test that there is not, and a size that is none, are not passed over."""
+    found = venvs.find([build / "venv"]).get("mpich")
+    if found is None:
+        pytest.skip("mpich is not installed")
+    program = tmp_path / "mpi_bench"
+    compile_mpi(found.mpi, None, ("-std=gnu11", "-D_GNU_SOURCE"), [BENCH / "mpi_bench.c"], program)
+    done = process.run(
+        found.command(2, program, "--rounds", "1", *words.split()), found.environment(), LIMIT_S
+    )
+    assert done.status not in (0, None)
+    assert said in done.output + done.errors
+
+
+def test_pair_costs__refused(build: Path) -> None:
+    """A way that there is not is not taken for TCP, and options are not dropped."""
+    program = build / "bench" / "thole-pair-costs"
+    for words in ("tpc 8 2", "thole 0 2", "thole 8 0", "thole 8x 2", "thole 8 2 " + "shm=off " * 17, "tcp 8 2 shm=off"):
+        done = process.run([str(program), "listen", *words.split()], dict(os.environ), 5.0)
+        assert done.status == 2, words
+        assert "usage" in done.output + done.errors
+
+
+# ---- lab/ ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["--record --only sci", "--record --quick", "--out /proc/nowhere --only sci"])
+def test_papers__refused(build: Path, words: str) -> None:
+    """PAPERS.md is of all papers, measured at length."""
+    before = (ROOT / "docs" / "PAPERS.md").read_bytes()
+    try:
+        done = run(sys.executable, LAB / "run.py", "--build", build, *words.split())
+        assert done.status == 2 and "Traceback" not in done.errors, done.errors
+        assert (ROOT / "docs" / "PAPERS.md").read_bytes() == before
+    finally:
+        (ROOT / "docs" / "PAPERS.md").write_bytes(before)
+
+
+def test_papers__incomplete(build: Path) -> None:
+    """A paper that could not be measured leaves PAPERS.md as it was."""
+    code = f"""
+import sys
+import run, report
+def fails(bed):
+    raise run.Trouble("no such thing here")
+run.PAPERS = dict.fromkeys(run.PAPERS, fails)
+report.check, report.write = lambda *_: None, lambda *_: []
+run.MEASURED = ()
+sys.argv = ["run.py", "--build", {str(build)!r}, "--record"]
+class Nothing:
+    def write_text(self, text): print("written")
+    def __truediv__(self, name): return self
+run.DOCUMENT = Nothing()
+print("status", int(run.main()))
+"""
+    said = within(LAB, code)
+    assert "status 1" in said and "written" not in said
+
+
+def test_papers__options() -> None:
+    """What is measured has the options that the report names, and not those of who measures."""
+    code = """
+import measure
+from thole_lab import process
+def run(words, environment, limit_s):
+    print(sorted(name for name in environment if name.startswith("THOLE_")))
+    return process.Outcome(0, "{}", "", 0.0)
+measure.process.run = run
+measure._run(["x"], "x")
+"""
+    done = run(sys.executable, "-c", code, PYTHONPATH=f"{LAB}:{ROOT / 'python'}", THOLE_BULK="ring")
+    assert done.output.strip() == "[]", done.output + done.errors
+
+
+@pytest.mark.parametrize(
+    "change", [{"copy": [[1024, 5000]]}, {"copy": []}, {"pin_page_ns": 0}, {"call_ns": -1}, {"copy": [[0, 0]]}]
+)
+def test_costs__impossible(tmp_path: Path, change: dict[str, object]) -> None:
+    """What would have divided by nothing, or had no cost for a long copy."""
+    known = json.loads((ROOT / "test" / "data" / "machine_costs.json").read_text())
+    file = tmp_path / "costs.json"
+    file.write_text(json.dumps({**known, **change}))
+    code = f"""
+import pathlib
+from costs import Costs, Trouble
+try:
+    print(Costs.load(pathlib.Path({str(file)!r})))
+except Trouble as trouble:
+    print("refused:", trouble)
+"""
+    assert within(LAB, code).startswith("refused:")
