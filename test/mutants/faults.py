@@ -2275,6 +2275,18 @@ FAULTS = [
         "\t\t;\n",
     ),
     Fault(
+        "a forked child believes that it still forks",
+        "src/base/arena.c",
+        "\tcurrent = NULL;\n\tstore_relaxed(&forker, 0);\n",
+        "\tcurrent = NULL;\n",
+    ),
+    Fault(
+        "a fork handler that allocates is not known to fork",
+        "src/base/arena.c",
+        "if (current || arena_forks() || refused)\n\t\treturn current && !arena_forks();",
+        "if (current || refused)\n\t\treturn current;",
+    ),
+    Fault(
         "fork leaves an arena shared",
         "src/base/arena.c",
         "\tif (current && (current->blocks > 0 || current->kept > 0))\n\t\tarena_retire(current);\n",
