@@ -58,7 +58,7 @@ struct arena {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_t forker;      /* the thread that forks now, and has the lock whatever it calls: a handler may allocate */
+static pthread_t forker;      /* who forks now, and has the lock whatever he calls: a handler may allocate */
 static struct arena arenas[ARENAS_MAX];
 static struct arena *current; /* where new blocks come from */
 static uint64_t numbers;

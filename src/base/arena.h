@@ -34,8 +34,8 @@ enum {
 #define ARENA_MAGIC UINT64_C(0x74686f6c65617231) /* "tholear1" */
 
 /* An arena is where the highest bit of an address is this one, and has at most so many bytes of address space. There
- * neither the kernel puts programs, heaps, libraries and stacks of its own accord, nor sanitizers their shadows; but for
- * the thread sanitizer, which leaves programs little else than what lies below 2^39. */
+ * neither the kernel puts programs, heaps, libraries and stacks of its own accord, nor sanitizers their shadows, but
+ * for the thread sanitizer: it leaves programs little else than what lies below 2^39. */
 #ifdef __SANITIZE_THREAD__
 enum { ARENA_PLACE_BITS = 38 };
 #define ARENA_SIZE_MAX (UINT64_C(1) << 33)
