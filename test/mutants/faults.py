@@ -2667,6 +2667,12 @@ FAULTS = [
         "\t\t(void)id;",
     ),
     Fault(
+        "a mover keeps windows that end by a queue",
+        "src/transport/verbs/verbs.c",
+        "\t\tdatagram_transport.window_end(peer, id);",
+        "\t\t(void)id;",
+    ),
+    Fault(
         "offers of windows that end by the connection are kept",
         "src/transport/verbs/verbs.c",
         "\t\tbulk_verbs_offer_end(pair, record->tag);",
