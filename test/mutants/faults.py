@@ -1362,8 +1362,8 @@ FAULTS = [
     Fault(
         "who waits at a listener without descriptors waits for ever",
         CONNECT,
-        "if (errno == EMFILE || errno == ENFILE)\n\t\t\t\tconnect_turn_away(owner, errno);\n\t\t\t",
-        "",
+        "\t\t\t\tconnect_turn_away(owner, errno);\n",
+        "\t\t\t\t(void)connect_turn_away;\n",
     ),
     Fault(
         "connections take the program's descriptors",
