@@ -62,7 +62,7 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 	if (bay) {
 		bench.carrier.setup.bay = bay;
 		bench.carrier.setup.cap = bay;
-		bench.carrier.setup.bays = 4;
+		bench.carrier.setup.bays = 2;
 	}
 	if (few_slots)
 		bench.carrier.setup.slots = bench.carrier.setup.small = few_slots;
