@@ -2766,7 +2766,7 @@ FAULTS = [
         "who finds no room waits until somebody looks",
         MESSAGE,
         "\tif (peer->backlog_count)\n\t\tmessage_look(peer);",
-        "",
+        "\tif (peer->backlog_count)\n\t\t(void)message_look;",
     ),
     Fault(
         "who finds no room looks once, and the link was not polled",
