@@ -29,6 +29,7 @@ struct memory {
 	struct region_run run;
 	struct iovec *places;
 	struct vector vector;
+	bool refused;                      /* all of it is more than may be pinned */
 };
 
 struct offered {
@@ -44,6 +45,7 @@ struct moving {
 	struct known *known;
 	struct memory *memory;
 	uint64_t transfer, window, id;
+	int status;
 };
 
 struct waiting {
@@ -132,6 +134,7 @@ static void memory_pinned(struct world *world, struct event *event)
 	struct sim_mover *mover = memory->mover;
 
 	world_cancel(world, event);
+	memory->refused = memory->region.pages > mover->conditions.pages_max;
 	if (mover->pages + memory->run.pages > mover->conditions.pages_max) {
 		world_set(world, event, world->now_ns + MILLISECOND); /* the limit: when others have given some back */
 		if (dice_below(&mover->dice, 2))
@@ -319,7 +322,7 @@ static uint64_t waiting_send(struct known *known, struct waiting *waiting)
 		return 1;
 	}
 	if (!memory_ready(offered->memory, frame.offset, frame.length)) {
-		offered->lost = dice_below(&mover->dice, 256) == 0;
+		offered->lost = offered->memory->refused || dice_below(&mover->dice, 256) == 0;
 		if (offered->lost)
 			process_wake(mover->wire->process, mover->world->now_ns);
 		return AGAIN_NS;
@@ -402,6 +405,17 @@ static void moving_free(struct moving *moving)
 	free(moving);
 }
 
+static void moving_over(struct moving *moving, int status)
+{
+	struct sim_mover *mover = moving->known->mover;
+
+	moving->status = status;
+	block_fetch_end(&moving->blocks);
+	list_remove(&moving->node);
+	list_push_back(&mover->over, &moving->node);
+	process_wake(mover->wire->process, mover->world->now_ns);
+}
+
 static void known_data(struct known *known, struct moving *moving, const struct packet *packet)
 {
 	struct sim_mover *mover = known->mover;
@@ -415,15 +429,15 @@ static void known_data(struct known *known, struct moving *moving, const struct 
 		return;
 	if (!memory_ready(moving->memory, packet->data.offset, packet->length)) {
 		sim_mover_counts.overlap_miss++;
+		if (moving->memory->refused)
+			moving_over(moving, -ENOMEM);
+		mover_schedule(mover);
 		return;
 	}
 	vector_write(&moving->memory->vector, packet->data.offset, packet->payload, packet->length);
 	if (block_received(block, index, 1, mover->world->now_ns)) {
 		sim_mover_counts.fetched += moving->blocks.length;
-		block_fetch_end(&moving->blocks);
-		list_remove(&moving->node);
-		list_push_back(&mover->over, &moving->node);
-		process_wake(mover->wire->process, mover->world->now_ns);
+		moving_over(moving, 0);
 	}
 	block_ask(&mover->blocks, mover->world->now_ns);
 	mover_schedule(mover);
@@ -624,9 +638,10 @@ static unsigned mover_poll(struct mover *calls, const struct mover_reports *repo
 	while (!mover_is_gone(mover) && (node = list_first(&mover->over))) {
 		struct moving *moving = container_of(node, struct moving, node);
 		uint64_t id = moving->id;
+		int status = moving->status;
 
 		moving_free(moving);
-		reports->fetched(engine, id, 0);
+		reports->fetched(engine, id, status);
 		n++;
 	}
 	for (node = list_first(&mover->knowns); node && !mover_is_gone(mover); node = list_next(&mover->knowns, node))

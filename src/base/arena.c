@@ -24,7 +24,7 @@ enum {
 	TRIES = 16,                  /* addresses tried for an arena */
 };
 
-#define PLACE_BASE (UINT64_C(1) << 45) /* see arena_is_near */
+#define PLACE_BASE (UINT64_C(1) << ARENA_PLACE_BITS) /* see arena_is_near */
 #define PLACE_ALIGNMENT (UINT64_C(1) << 30)
 
 struct arena {
@@ -39,13 +39,13 @@ struct arena {
 	uint32_t blocks;       /* used extents but that */
 };
 
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* recursive: a fork handler may allocate */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t forker;      /* who forks now, and has the lock whatever he calls: a handler may allocate */
 static struct arena arenas[ARENAS_MAX];
 static struct arena *current; /* where new blocks come from */
 static uint64_t numbers;
 static bool handled;          /* fork's handlers are registered */
 static bool refused;          /* there was no arena to be had; not asked for again */
-static bool forking;
 
 /* A memfd of one page that is mapped while a fork copies the address space, and then no more. While there are children
  * that have not ended or run another program, it cannot be sealed against writing: they need what is in retired
@@ -55,6 +55,24 @@ static struct {
 	void *page; /* during a fork */
 	bool lost;  /* there was no memory for one: children may be there for ever */
 } children = {.fd = -1};
+
+/* Only this thread can have made it `forker`. */
+static bool arena_forks(void)
+{
+	return load_relaxed(&forker) == pthread_self();
+}
+
+static void arena_lock(void)
+{
+	if (!arena_forks())
+		pthread_mutex_lock(&lock);
+}
+
+static void arena_unlock(void)
+{
+	if (!arena_forks())
+		pthread_mutex_unlock(&lock);
+}
 
 /* ---- Pages ------------------------------------------------------------------------------------------ */
 
@@ -357,7 +375,7 @@ static void arena_fork(void)
 	bool any = false;
 
 	pthread_mutex_lock(&lock);
-	forking = true;
+	store_relaxed(&forker, pthread_self());
 	if (current && (current->blocks > 0 || current->extents.kept > 0))
 		arena_retire(current);
 	for (int i = 0; i < ARENAS_MAX; i++)
@@ -371,7 +389,7 @@ static void arena_forked(void)
 	if (children.page && children.page != MAP_FAILED)
 		munmap(children.page, (size_t)getpagesize());
 	children.page = NULL;
-	forking = false;
+	store_relaxed(&forker, 0);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -379,8 +397,6 @@ static void arena_forked(void)
  * give back, and the page that says that there are children stays mapped. */
 static void arena_child(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* its owner is another thread's number */
-	forking = false;
 	for (int i = 0; i < ARENAS_MAX; i++) {
 		arenas[i].header = NULL;
 		if (arenas[i].fd >= 0 && arenas[i].base)
@@ -394,6 +410,8 @@ static void arena_child(void)
 	if (current)
 		arena_drop(current);
 	current = NULL;
+	store_relaxed(&forker, 0);
+	pthread_mutex_unlock(&lock);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------------- */
@@ -408,8 +426,8 @@ __attribute__((constructor)) static void arena_begin(void)
 
 static bool current_ready(void)
 {
-	if (current || forking || refused)
-		return current && !forking;
+	if (current || arena_forks() || refused)
+		return current && !arena_forks();
 	retired_review();
 	arena_begin();
 	for (int i = 0; i < ARENAS_MAX && !current; i++) {
@@ -466,7 +484,7 @@ void *arena_alloc(size_t length, size_t alignment, bool *zero_p)
 	/* What is more than there can be is the C library's to refuse. */
 	if (length == 0 || length >= memory_bytes() || alignment > PLACE_ALIGNMENT)
 		return NULL;
-	pthread_mutex_lock(&lock);
+	arena_lock();
 	if (current_ready() && granules + aligned < current->size / ARENA_GRANULE)
 		at = block_aligned(current, (uint32_t)granules, (uint32_t)aligned, &kind);
 	if (at) {
@@ -474,7 +492,7 @@ void *arena_alloc(size_t length, size_t alignment, bool *zero_p)
 		block = arena_address(current, at);
 		*zero_p = kind == EXTENT_CLEAN;
 	}
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 	errno = error;
 	return block;
 }
@@ -499,7 +517,7 @@ bool arena_free(void *block)
 
 	if (!arena_is_near(block))
 		return false;
-	pthread_mutex_lock(&lock);
+	arena_lock();
 	arena = block_begins(block, &at);
 	if (arena) {
 		uint32_t length = extents_length(&arena->extents, at);
@@ -515,7 +533,7 @@ bool arena_free(void *block)
 				arena_drop(arena);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 	errno = error; /* as free keeps it */
 	return arena != NULL;
 }
@@ -552,13 +570,13 @@ bool arena_resize(void *block, size_t length)
 
 	if (length == 0 || length >= memory_bytes())
 		return false;
-	pthread_mutex_lock(&lock);
+	arena_lock();
 	arena = block_begins(block, &at);
-	if (arena && !arena->retired && !forking)
+	if (arena && !arena->retired && !arena_forks())
 		done = block_stretch(arena, at, granules);
 	else if (arena)
 		done = granules <= extents_length(&arena->extents, at);
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 	return done;
 }
 
@@ -570,11 +588,11 @@ size_t arena_length(const void *block)
 
 	if (!arena_is_near(block))
 		return 0;
-	pthread_mutex_lock(&lock);
+	arena_lock();
 	arena = block_begins(block, &at);
 	if (arena)
 		length = (size_t)extents_length(&arena->extents, at) * ARENA_GRANULE;
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 	return length;
 }
 
@@ -586,13 +604,13 @@ bool arena_find(const void *address, size_t length, struct arena_place *place_p)
 
 	if (!arena_is_near(address))
 		return false;
-	pthread_mutex_lock(&lock);
+	arena_lock();
 	arena = arena_of(address, &at);
 	found = arena && !arena->retired && at > 0 &&
 		length <= (uint64_t)(arena_address(arena, arena->extents.top) - (const char *)address);
 	if (found)
 		*place_p = (struct arena_place){arena->number, (uintptr_t)arena->base, arena->size, arena->fd};
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 	return found;
 }
 
@@ -604,14 +622,14 @@ void arena_withdraw(void *address, size_t length)
 
 	if (!arena_is_near(address))
 		return;
-	pthread_mutex_lock(&lock);
+	arena_lock();
 	arena = arena_of(address, &at);
 	if (arena && (arena->retired || arena_retire(arena)))
 		/* A private page that was not written yet is still the memfd's. */
 		for (uintptr_t at_byte = (uintptr_t)address & ~(page - 1); at_byte < (uintptr_t)address + length;
 		     at_byte += page)
 			__atomic_fetch_add((char *)at_byte, 0, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 }
 
 const struct arena_calls arena_calls = {

@@ -32,7 +32,17 @@ enum {
 };
 
 #define ARENA_MAGIC UINT64_C(0x74686f6c65617231) /* "tholear1" */
-#define ARENA_SIZE_MAX (UINT64_C(1) << 40)       /* bytes of address space */
+
+/* An arena is where the highest bit of an address is this one, and has at most so many bytes of address space. There
+ * neither the kernel puts programs, heaps, libraries and stacks of its own accord, nor sanitizers their shadows, but
+ * for the thread sanitizer: it leaves programs little else than what lies below 2^39. */
+#ifdef __SANITIZE_THREAD__
+enum { ARENA_PLACE_BITS = 38 };
+#define ARENA_SIZE_MAX (UINT64_C(1) << 33)
+#else
+enum { ARENA_PLACE_BITS = 45 };
+#define ARENA_SIZE_MAX (UINT64_C(1) << 40)
+#endif
 
 /* The first page of each arena, of which the rest of its first granule is unused. */
 struct arena_header {
@@ -82,9 +92,7 @@ extern const struct arena_calls arena_calls;
 /* Whether an address may be in an arena: false for nearly all that are not. */
 static inline bool arena_is_near(const void *address)
 {
-	/* Half of user space where neither the kernel puts programs, heaps, libraries and stacks of its own accord nor
-	 * sanitizers their shadows. */
-	return (uintptr_t)address >> 45 == 1;
+	return (uintptr_t)address >> ARENA_PLACE_BITS == 1;
 }
 
 #endif

@@ -26,7 +26,7 @@ engine)
 esac
 
 flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w)
-flags+=("-I$root/include" "-I$root/src" "-I$root/kernel" "-I$folder/../../src")
+flags+=("-I$root/include" "-I$root/src" "-I$root/kernel" "-I$folder/made")
 mkdir -p "$folder/corpus/$target"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return 0; }' >"$folder/$target-probe.c"
 "$clang" "${flags[@]}" "$folder/$target-probe.c" -o "$folder/$target-probe" 2>/dev/null ||
@@ -38,6 +38,11 @@ exec {lock}>"$folder/lock"
 flock "$lock"
 sources=("$root/src" "$root/include" '(' -name '*.[ch]' -o -name '*.fields' ')')
 if [ ! -e "$library" ] || [ -n "$(find "${sources[@]}" -newer "$library" -print -quit)" ]; then
+	mkdir -p "$folder/made/transport/datagram/wire"
+	for fields in "$root"/src/transport/datagram/wire/*.fields; do
+		python3 "$root/tools/fields.py" header "$fields" \
+			>"$folder/made/transport/datagram/wire/$(basename "$fields" .fields)_fields.h"
+	done
 	objects=$(mktemp -d "$folder/objects.XXXXXX")
 	trap 'rm -rf "$objects"' EXIT
 	find "$root/src" -name '*.c' | while read -r source; do

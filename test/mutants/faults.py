@@ -1360,8 +1360,8 @@ FAULTS = [
     Fault(
         "who waits at a listener without descriptors waits for ever",
         CONNECT,
-        "if (errno == EMFILE || errno == ENFILE)\n\t\t\t\tconnect_turn_away(owner, errno);\n\t\t\t",
-        "",
+        "\t\t\t\tconnect_turn_away(owner, errno);\n",
+        "\t\t\t\t(void)connect_turn_away;\n",
     ),
     Fault(
         "connections take the program's descriptors",
@@ -2315,6 +2315,18 @@ FAULTS = [
         "\t\t;\n",
     ),
     Fault(
+        "a forked child believes that it still forks",
+        "src/base/arena.c",
+        "\tcurrent = NULL;\n\tstore_relaxed(&forker, 0);\n",
+        "\tcurrent = NULL;\n",
+    ),
+    Fault(
+        "a fork handler that allocates is not known to fork",
+        "src/base/arena.c",
+        "if (current || arena_forks() || refused)\n\t\treturn current && !arena_forks();",
+        "if (current || refused)\n\t\treturn current;",
+    ),
+    Fault(
         "fork leaves an arena shared",
         "src/base/arena.c",
         "\tif (current && (current->blocks > 0 || current->extents.kept > 0))\n\t\tarena_retire(current);\n",
@@ -2695,6 +2707,12 @@ FAULTS = [
         "\t\t(void)id;",
     ),
     Fault(
+        "a mover keeps windows that end by a queue",
+        "src/transport/verbs/verbs.c",
+        "\t\tdatagram_transport.window_end(peer, id);",
+        "\t\t(void)id;",
+    ),
+    Fault(
         "offers of windows that end by the connection are kept",
         "src/transport/verbs/verbs.c",
         "\t\tbulk_verbs_offer_end(pair, record->tag);",
@@ -2788,7 +2806,7 @@ FAULTS = [
         "who finds no room waits until somebody looks",
         MESSAGE,
         "\tif (peer->backlog_count)\n\t\tmessage_look(peer);",
-        "",
+        "\tif (peer->backlog_count)\n\t\t(void)message_look;",
     ),
     Fault(
         "who finds no room looks once, and the link was not polled",

@@ -442,6 +442,88 @@ static void fork__beside_a_writing_thread(void **state)
 	assert_true(arena_free(writing.block));
 }
 
+/* A child has threads of its own, which use arenas in turn. One of them forks, as its parent did. */
+static void *take_and_give(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 100; i++)
+		if (!arena_free(block_new(MIB)))
+			_exit(1);
+	return NULL;
+}
+
+static void *fork_in_turn(void *arg)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		take_and_give(NULL);
+		_exit(0);
+	}
+	return child_status(child) == 0 ? arg : NULL;
+}
+
+static void fork__a_child_has_threads(void **state)
+{
+	char *block = block_new(MIB);
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		void *(*const runs[])(void *) = {take_and_give, take_and_give, fork_in_turn};
+		pthread_t threads[3];
+		void *well = NULL;
+
+		take_and_give(NULL);
+		for (int i = 0; i < 3; i++)
+			if (pthread_create(&threads[i], NULL, runs[i], block) != 0)
+				_exit(2);
+		for (int i = 0; i < 3; i++)
+			pthread_join(threads[i], &well);
+		exit(well ? 0 : 3);
+	}
+	assert_int_equal(child_status(child), 0);
+	assert_true(arena_free(block));
+}
+
+/* Handlers of others run while the arenas' own have the lock. */
+static struct {
+	bool on;
+	char *kept;
+	int told; /* that there is no block to be had, and how long one is */
+} handler;
+
+static void handler_allocates(void)
+{
+	bool zero;
+
+	if (!handler.on)
+		return;
+	handler.told += arena_alloc(MIB, 1, &zero) == NULL;
+	handler.told += arena_length(handler.kept) == MIB;
+}
+
+__attribute__((constructor(101))) static void handlers_register(void)
+{
+	pthread_atfork(handler_allocates, handler_allocates, handler_allocates);
+}
+
+static void fork__beside_handlers_that_allocate(void **state)
+{
+	pid_t child;
+
+	(void)state;
+	handler.kept = block_new(MIB);
+	handler.on = true;
+	child = fork();
+	handler.on = false;
+	if (child == 0)
+		_exit(handler.told);
+	assert_int_equal(handler.told, 4); /* before and after */
+	assert_int_equal(child_status(child), 4 << 8);
+	assert_true(arena_free(handler.kept));
+}
+
 /* Without fork handlers a child has no blocks: it cannot change its parent's. */
 static void fork__by_the_bare_call(void **state)
 {
@@ -567,6 +649,8 @@ int main(void)
 		cmocka_unit_test(fork__twice),
 		cmocka_unit_test(fork__again_and_again),
 		cmocka_unit_test(fork__beside_a_writing_thread),
+		cmocka_unit_test(fork__a_child_has_threads),
+		cmocka_unit_test(fork__beside_handlers_that_allocate),
 		cmocka_unit_test(fork__by_the_bare_call),
 		cmocka_unit_test(spawn__leaves_blocks_shared),
 		cmocka_unit_test(withdraw__is_for_good),

@@ -371,7 +371,8 @@ static int memfd(uint64_t size, int seals, uint64_t magic)
 
 static void announcement__that_is_none(void **state)
 {
-	static const uint64_t magic = UINT64_C(0x74686f6c65617431), size = 1 << 30, base = UINT64_C(1) << 45;
+	static const uint64_t magic = UINT64_C(0x74686f6c65617431);
+	static const uint64_t size = 1 << 30, base = UINT64_C(1) << ARENA_PLACE_BITS;
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	uint8_t *from = buffer(false), *to = buffer(false);
 	struct transport_peer *peer;

@@ -132,8 +132,6 @@ static void arrival_deliver(struct connection *connection, const struct packet *
 			memset(record.payload, 0, sizeof(record.payload));
 		}
 	}
-	if (connection->handover && (record.kind == RECORD_FINISH || record.kind == RECORD_REPLY))
-		handover_withdraw(connection, record.tag);
 	connection->peer->owner->up->delivered(connection->peer, &record, payload, packet->length);
 }
 

@@ -265,6 +265,15 @@ static void datagram_fetch(struct transport_fetch *fetch)
 	pull_fetch(engine_of(fetch->peer), fetch);
 }
 
+/* Whichever way the word of that has come: a mover has it no longer. */
+static void datagram_window_end(struct transport_peer *peer, uint64_t id)
+{
+	struct connection *connection = connection_of(peer);
+
+	if (connection && connection->handover)
+		handover_withdraw(connection, id);
+}
+
 /* What peers that are named by numbers know this endpoint by. */
 static void datagram_info_own(const struct transport_owner *owner, struct thole_peer_info *info_p)
 {
@@ -491,6 +500,7 @@ const struct transport datagram_transport = {
 	.disconnect = datagram_disconnect,
 	.backpressure = datagram_backpressure,
 	.fetch = datagram_fetch,
+	.window_end = datagram_window_end,
 	.progress = datagram_progress,
 	.deadline = datagram_deadline,
 	.arm = datagram_arm,

@@ -599,6 +599,8 @@ static void verbs_window_end(struct transport_peer *peer, uint64_t id)
 {
 	if (pair_of(peer))
 		bulk_verbs_window_end(pair_of(peer), id);
+	if (!verbs_alone(peer->owner))
+		datagram_transport.window_end(peer, id); /* of which it may have told before there was a queue */
 }
 
 static void verbs_region_end(struct transport_owner *owner, uint64_t key)
