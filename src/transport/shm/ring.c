@@ -411,6 +411,16 @@ static inline bool ring_is_due(const struct ring_in *ring)
 	       ring->bytes > ring->half; /* the other half is the producer's */
 }
 
+/* Something is here, so an answer may follow: its slot is taken from the peer, which has read it in the lap before and
+ * may poll it already, while the message is still being handled. Else the first store of the answer waits for that. */
+static inline void ring_foresee(const struct ring_in *ring)
+{
+	const struct ring_out *back = &shm_link(ring->peer)->out;
+
+	if (__builtin_expect(back->segment != NULL, 1))
+		prefetch_write(ring_slot(back->segment, back->produced));
+}
+
 /* With a message that is not in a stream the poll ends, or with its last piece. If both sides send at once, the next
  * one may be here already, and would be taken before its receive is posted and the program's own next one is sent. From
  * then on the two would not copy at the same time any more, but wait for each other. In a stream a poll ends with a
@@ -419,6 +429,7 @@ int ring_take(struct ring_in *ring)
 {
 	int n = 0;
 
+	ring_foresee(ring);
 	while (ring_ready(ring)) {
 		if (n > 0)
 			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
