@@ -411,14 +411,19 @@ static inline bool ring_is_due(const struct ring_in *ring)
 	       ring->bytes > ring->half; /* the other half is the producer's */
 }
 
-/* Something is here, so an answer may follow: its slot is taken from the peer, which has read it in the lap before and
- * may poll it already, while the message is still being handled. Else the first store of the answer waits for that. */
+/* A short message is here that is not in a stream, so an answer like it may follow. Its slots are taken from the peer,
+ * who has read them in the lap before and may poll them already, while the message is still being handled: else the
+ * first store of the answer waits for that. What the slot says is only guessed by. */
 static inline void ring_foresee(const struct ring_in *ring)
 {
 	const struct ring_out *back = &shm_link(ring->peer)->out;
+	const struct record *slot = ring_slot(ring->segment, ring->next);
 
-	if (__builtin_expect(back->segment != NULL, 1))
-		prefetch_write(ring_slot(back->segment, back->produced));
+	if (!back->segment || slot->kind != RECORD_EAGER || (slot->flags & (RECORD_STREAM | RECORD_MORE)))
+		return;
+	prefetch_write(ring_slot(back->segment, back->produced));
+	if (ring_slots(slot->length) > 1)
+		prefetch_write(ring_slot(back->segment, back->produced + 1));
 }
 
 /* With a message that is not in a stream the poll ends, or with its last piece. If both sides send at once, the next
