@@ -408,6 +408,23 @@ static inline bool ring_is_due(const struct ring_in *ring)
 	       ring->bytes > ring->half; /* the other half is the producer's */
 }
 
+/* A short message is here that is not in a stream, and whose sender has handled all that was sent to it, so an answer
+ * like it may follow. Its slots are taken from the peer, who has read them in the lap before and may poll them already,
+ * while the message is still being handled: else the first store of the answer waits for that. What the slot says is
+ * only guessed by. */
+static inline void ring_foresee(const struct ring_in *ring)
+{
+	const struct ring_out *back = &shm_link(ring->peer)->out;
+	const struct record *slot = ring_slot(ring->segment, ring->next);
+
+	if (!back->segment || slot->kind != RECORD_EAGER || (slot->flags & (RECORD_STREAM | RECORD_MORE)) ||
+	    slot->credit != (uint16_t)back->produced)
+		return;
+	prefetch_write(ring_slot(back->segment, back->produced));
+	if (ring_slots(slot->length) > 1)
+		prefetch_write(ring_slot(back->segment, back->produced + 1));
+}
+
 /* With a message that is not in a stream the poll ends, or with its last piece. If both sides send at once, the next
  * one may be here already, and would be taken before its receive is posted and the program's own next one is sent. From
  * then on the two would not copy at the same time any more, but wait for each other. In a stream a poll ends with a
@@ -416,6 +433,7 @@ int ring_take(struct ring_in *ring)
 {
 	int n = 0;
 
+	ring_foresee(ring);
 	while (ring_ready(ring)) {
 		if (n > 0)
 			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
