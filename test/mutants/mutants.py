@@ -73,10 +73,11 @@ class Trouble(Exception):
 
 
 def run(command: list[str], limit_s: float | None = None, **how: object) -> bool:
-    """Whether it succeeded in time; everything it started is gone afterwards."""
+    """Whether it succeeded in time; everything it started is gone afterwards. It does not outlive us either: a fault may
+    make it poll for ever."""
     null = subprocess.DEVNULL
     with subprocess.Popen(
-        command,
+        ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=null,
         stdout=null,
         stderr=null,
