@@ -1294,7 +1294,9 @@ FAULTS = [
         "passage->line_ps[way] < line_ps - line_ps / PASSAGE_BETTER;",
         "true;",
     ),
-    Fault("the last way that is better is taken", PASSAGE, "passage_is_better(passage, way, best))", "passage->line_ps[way])"),
+    Fault(
+        "the last way that is better is taken", PASSAGE, "passage_is_better(passage, way, best))", "passage->line_ps[way])"
+    ),
     Fault(
         "each stream is tried past the caches", PASSAGE, "passage->line_ps[PASSAGE_STAYS] >= PASSAGE_PAST_PS;", "true;"
     ),
@@ -1307,7 +1309,12 @@ FAULTS = [
         "true",
     ),
     Fault("a way is timed before it has settled", PASSAGE, "\t\tpassage->left = payloads;\n", "\t\t;\n"),
-    Fault("where a way is not to be had the round goes on", PASSAGE, "\tpassage_end(passage);\n}\n\nstatic void passage_sample", "}\n\nstatic void passage_sample"),
+    Fault(
+        "where a way is not to be had the round goes on",
+        PASSAGE,
+        "\tpassage_end(passage);\n}\n\nstatic void passage_sample",
+        "}\n\nstatic void passage_sample",
+    ),
     Fault("a stretch that was disturbed counts", PASSAGE, "\treturn second;", "\treturn passage->samples[4];"),
     Fault("a change does not shorten the rest", PASSAGE, "best != passage->best || ", ""),
     Fault("rounds are as often as at first", PASSAGE, "\t\tpassage->rest *= 2;\n", "\t\t;\n"),

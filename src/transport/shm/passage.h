@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/record.h"
+
 enum {
 	PASSAGE_STRETCH = 256,        /* payloads that are timed together */
 	PASSAGE_SAMPLES = 5,          /* stretches of a way, of which the second fastest counts */
@@ -28,6 +30,7 @@ enum {
 	PASSAGE_PAST_MAX = 16 * 1024, /* for messages of at most so many bytes */
 	PASSAGE_ONCE_MAX = 8 * 1024,  /* and for these reading once */
 	PASSAGE_CLASSES = 5,          /* of messages: up to 2, 4, 8 and 16 KiB, and longer ones */
+	PASSAGE_CLASS_MIN = 11,       /* length_class of the first */
 };
 
 /* In the order in which they are tried, what costs least first. */
@@ -59,11 +62,17 @@ struct passage {
 
 static inline uint32_t passage_class(uint64_t length)
 {
-	uint32_t class = 0;
+	uint32_t class = length_class(length);
 
-	for (uint64_t longest = 2048; class < PASSAGE_CLASSES - 1 && length > longest; longest *= 2)
-		class++;
-	return class;
+	if (class <= PASSAGE_CLASS_MIN)
+		return 0;
+	return class < PASSAGE_CLASS_MIN + PASSAGE_CLASSES ? class - PASSAGE_CLASS_MIN : PASSAGE_CLASSES - 1;
+}
+
+/* Whether it goes through the longer area. */
+static inline bool passage_walks(enum passage_way way)
+{
+	return way >= PASSAGE_WALKS;
 }
 
 /* A payload goes. Whether a note is due before it. */

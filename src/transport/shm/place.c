@@ -180,12 +180,7 @@ static inline char *ring_memory(const struct shm_peer *link, uint32_t place)
 {
 	struct segment *segment = place & (uint32_t)PLACE_LENT ? link->in.segment : link->out.segment;
 
-	return (char *)segment + (place & ~(uint32_t)PLACE_LENT);
-}
-
-static inline bool way_walks(enum passage_way way)
-{
-	return way >= PASSAGE_WALKS;
+	return (char *)segment + place_at(place);
 }
 
 /* The areas that a payload may lie in, [*first_p, *last_p]. */
@@ -275,7 +270,7 @@ static uint32_t passage_ways(const struct vector *payload)
 __attribute__((noinline)) static void ring_note(struct transport_peer *peer, struct passage *passage,
 						const struct vector *payload, uint32_t length)
 {
-	if (!passage_note(passage, clock_now_ns(), length, passage_ways(payload)) || !way_walks(passage->way))
+	if (!passage_note(passage, clock_now_ns(), length, passage_ways(payload)) || !passage_walks(passage->way))
 		return;
 	if (ring_walk(peer)) /* pages are touched first */
 		passage_settle(passage, shm_link(peer)->out.areas[AREA_WALK].size / length);
@@ -306,11 +301,11 @@ const char *ring_fill_outside(struct transport_peer *peer, const struct record *
 	char *outside;
 
 	if (bulk || !ring_borrow(ring, &link->in, offset, payload->length, length, &at)) {
-		if (ring_place(peer, bulk, way_walks(way), length, enough,
+		if (ring_place(peer, bulk, passage_walks(way), length, enough,
 			       &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
 			return NULL;
 	} else {
-		passage = NULL;
+		passage = NULL; /* it lies in lines of this core */
 		way = PASSAGE_STAYS;
 	}
 	slot_fill(slot, record, RECORD_EXTERNAL, RECORD_INLINE_MAX / 8);
