@@ -671,7 +671,7 @@ static uint64_t pins_held(void)
 }
 
 /* The same once it has been one number for two seconds: what the cases before have let go of is let go of where their
- * packets end, and each processor's counts are added up once a second. */
+ * packets end. */
 static uint64_t pins_settled(void)
 {
 	uint64_t held = pins_held();
