@@ -5,7 +5,7 @@
     layers.py       prints what is wrong, a line each
 
 BELOW is the picture of ARCHITECTURE.md as data: a folder's files include each other, thole.h, and files of the
-folders that are given here, which have to be lower in the table. Which of src/base provider/ and mx/ may use is
+folders that are given here, which have to be lower in the table. Which of src/base front ends may use is
 checked with the documents.
 """
 
@@ -19,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 BELOW = {
-    "provider": ("src/base",),
+    "provider": ("front", "src/base"),
+    "front": ("src/base",),
     "heap": ("src/base",),
     "mx": ("mx/include/mx_internals", "mx/include", "src/base"),
     "mx/include/mx_internals": ("mx/include",),
@@ -41,7 +42,7 @@ EVERYWHERE = ("include", "kernel")  # thole.h, and thole_driver.h: what the driv
 # these files works on connections.
 ENGINE = ("engine", "connection", "naming", "handshake", "route", "silence", "transmit", "arrival", "pull", "serve")
 ENGINE += ("burst", "scatter", "transmit_frame", "handover")
-PATHS = ("src", "include", "kernel", "mx/include")  # where the compiler looks, after the file's own folder
+PATHS = ("src", "include", "kernel", "mx/include", ".")  # where the compiler looks, after the file's own folder
 
 
 def folder(path: Path) -> str:

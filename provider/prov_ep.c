@@ -32,14 +32,14 @@ static int prov_ep_slot_take(struct prov_endpoint *endpoint)
 	size_t slot = 0;
 	int error;
 
-	while (slot < domain->endpoint_count && domain->endpoints[slot])
+	while (slot < domain->charge.endpoint_count && domain->charge.endpoints[slot])
 		slot++;
-	if (slot == domain->endpoint_count) {
-		endpoints = realloc(domain->endpoints, (slot + 1) * sizeof *endpoints);
+	if (slot == domain->charge.endpoint_count) {
+		endpoints = realloc(domain->charge.endpoints, (slot + 1) * sizeof *endpoints);
 		if (!endpoints)
 			return -FI_ENOMEM;
-		domain->endpoints = endpoints;
-		domain->endpoint_count++;
+		domain->charge.endpoints = endpoints;
+		domain->charge.endpoint_count++;
 		endpoints[slot] = NULL;
 	}
 	error = prov_region_expose_all(domain, endpoint->thole, slot);
@@ -47,7 +47,7 @@ static int prov_ep_slot_take(struct prov_endpoint *endpoint)
 		prov_region_unexpose_all(domain, endpoint->thole, slot);
 		return error;
 	}
-	domain->endpoints[slot] = endpoint->thole;
+	domain->charge.endpoints[slot] = endpoint->thole;
 	domain->users++;
 	return 0;
 }
@@ -56,11 +56,11 @@ static void prov_ep_slot_leave(struct prov_endpoint *endpoint)
 {
 	struct prov_domain *domain = endpoint->domain;
 
-	for (size_t slot = 0; slot < domain->endpoint_count; slot++) {
-		if (domain->endpoints[slot] != endpoint->thole)
+	for (size_t slot = 0; slot < domain->charge.endpoint_count; slot++) {
+		if (domain->charge.endpoints[slot] != endpoint->thole)
 			continue;
 		prov_region_unexpose_all(domain, endpoint->thole, slot);
-		domain->endpoints[slot] = NULL;
+		domain->charge.endpoints[slot] = NULL;
 		domain->users--;
 		return;
 	}

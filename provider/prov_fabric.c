@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "front/caretaker.h"
 #include "prov_atomic.h"
 #include "prov_av.h"
-#include "prov_caretaker.h"
 #include "prov_core.h"
 #include "prov_counter.h"
 #include "prov_cq.h"
@@ -32,12 +32,12 @@ static int prov_fabric_domain_close(struct fid *fid)
 
 	if (domain->users)
 		return -FI_EBUSY;
-	prov_caretaker_remove(domain);
+	caretaker_remove(&domain->charge);
 	prov_thread_stop(domain->thread);
 	if (domain->eq)
 		prov_users_drop(&domain->eq->users);
 	prov_users_drop(&domain->fabric->users);
-	free(domain->endpoints);
+	free(domain->charge.endpoints);
 	free(domain);
 	return 0;
 }
@@ -116,10 +116,10 @@ static int prov_fabric_domain_start(struct prov_domain *domain, const struct fi_
 {
 	bool automatic = attr->data_progress == FI_PROGRESS_AUTO || prov_option_thread();
 
-	domain->safe = attr->threading != FI_THREAD_DOMAIN || automatic;
+	domain->charge.safe = attr->threading != FI_THREAD_DOMAIN || automatic;
 	if (automatic)
 		return prov_thread_start(domain, &domain->thread);
-	prov_caretaker_add(domain);
+	caretaker_add(&domain->charge);
 	return 0;
 }
 

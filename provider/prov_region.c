@@ -78,9 +78,9 @@ static void prov_region_withdraw(struct prov_region *region)
 {
 	struct prov_domain *domain = region->domain;
 
-	for (size_t slot = 0; slot < domain->endpoint_count; slot++)
-		if (domain->endpoints[slot])
-			prov_region_unexpose(region, domain->endpoints[slot], slot);
+	for (size_t slot = 0; slot < domain->charge.endpoint_count; slot++)
+		if (domain->charge.endpoints[slot])
+			prov_region_unexpose(region, domain->charge.endpoints[slot], slot);
 	list_unlink(&region->node);
 	domain->users--;
 }
@@ -107,9 +107,9 @@ static int prov_region_bind_counter(struct prov_region *region, struct prov_coun
 
 	region->counter = counter;
 	counter->users++;
-	for (size_t slot = 0; slot < domain->endpoint_count && !error; slot++)
-		if (domain->endpoints[slot])
-			error = prov_region_watch(region, domain->endpoints[slot]);
+	for (size_t slot = 0; slot < domain->charge.endpoint_count && !error; slot++)
+		if (domain->charge.endpoints[slot])
+			error = prov_region_watch(region, domain->charge.endpoints[slot]);
 	return error;
 }
 
@@ -166,8 +166,8 @@ static bool prov_region_key_taken(const struct prov_domain *domain, uint64_t key
 {
 	const struct prov_region *region = NULL;
 
-	for (size_t slot = 0; slot < domain->endpoint_count; slot++)
-		if (domain->endpoints[slot])
+	for (size_t slot = 0; slot < domain->charge.endpoint_count; slot++)
+		if (domain->charge.endpoints[slot])
 			return false;
 	while ((region = prov_region_next(domain, region)))
 		if (region->access && region->fid.key == key)
@@ -185,9 +185,9 @@ static int prov_region_expose_everywhere(struct prov_region *region)
 		return -FI_ENOKEY;
 	list_push_front(&domain->regions, &region->node);
 	domain->users++;
-	for (size_t slot = 0; slot < domain->endpoint_count && !error; slot++)
-		if (domain->endpoints[slot])
-			error = prov_region_expose(region, domain->endpoints[slot], slot);
+	for (size_t slot = 0; slot < domain->charge.endpoint_count && !error; slot++)
+		if (domain->charge.endpoints[slot])
+			error = prov_region_expose(region, domain->charge.endpoints[slot], slot);
 	if (error)
 		prov_region_withdraw(region);
 	return error;

@@ -65,7 +65,7 @@ static inline void prov_watch_poll(const struct prov_watch *watch)
  * it. */
 static inline void prov_watch_progress(const struct prov_watch *watch)
 {
-	if (__builtin_expect(watch->domain->safe, 0)) {
+	if (__builtin_expect(watch->domain->charge.safe, 0)) {
 		prov_watch_poll(watch);
 		return;
 	}

@@ -48,7 +48,7 @@ FOREIGN = re.compile(
     r"(fi|dlopen|process_vm|pidfd|memfd|clock|epoll|sched|prctl|MPI|FI|UCX|OMPI|MPIR|I_MPI|PR|F_SEAL|SO|SCM)_\w*"
 )
 
-SOURCES = ("src", "include", "provider", "mx", "kernel", "python", "bench", "sim", "tools", "test", "docs", ".ci")
+SOURCES = ("src", "include", "front", "provider", "mx", "kernel", "python", "bench", "sim", "tools", "test", "docs", ".ci")
 ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".md", ".map", ".in", ".txt", ".toml")
 
 
@@ -157,7 +157,7 @@ def references() -> str:
 def unnamed_files() -> Iterator[str]:
     """Every source file has its line in a document."""
     text = references()
-    for folder in ("src", "provider", "mx", "kernel"):
+    for folder in ("src", "front", "provider", "mx", "kernel"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             if not re.search(rf"[`/]{re.escape(path.name)}`", text):
                 yield f"no document, such as FILES.md, says what {path.relative_to(ROOT)} is"

@@ -73,7 +73,7 @@ CANCEL = "src/message/cancel.c"
 WAIT = "src/endpoint/wait.c"
 BIASED = "src/base/biased.c"
 BIASED_H = "src/base/biased.h"
-CARETAKER = "provider/prov_caretaker.c"
+CARETAKER = "front/caretaker.c"
 MESSAGE = "src/message/message.c"
 MEMORY = "src/message/memory.c"
 DECLARED = "src/memory/declared.c"
@@ -103,16 +103,22 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
-        "nobody tends a domain",
+        "nobody tends what the caretaker knows",
         CARETAKER,
-        "if (domain->endpoints[i] && thole_tend(domain->endpoints[i]) == 1)",
+        "if (charge->endpoints[i] && thole_tend(charge->endpoints[i]) == 1)",
         "if (false)",
     ),
     Fault(
-        "a child's domains are tended by nobody, and counted as if",
+        "what a child has is tended by nobody, and counted as if",
         CARETAKER,
-        "tended_node)->tended = false;",
-        "tended_node)->tended = true;",
+        "node)->tended = false;",
+        "node)->tended = true;",
+    ),
+    Fault(
+        "the caretaker does not know a domain",
+        "provider/prov_fabric.c",
+        "caretaker_add(&domain->charge);",
+        ";",
     ),
     Fault(
         "what is sent and waits for room is not tended",
@@ -2293,8 +2299,8 @@ FAULTS = [
     ),
     Fault(
         "a child finds the caretaker locked",
-        "provider/prov_caretaker.c",
-        "begun = pthread_atfork(prov_caretaker_lock, prov_caretaker_unlock, prov_caretaker_child) == 0;",
+        CARETAKER,
+        "begun = pthread_atfork(caretaker_lock, caretaker_unlock, caretaker_child) == 0;",
         "begun = pthread_atfork(NULL, NULL, NULL) == 0;",
     ),
     Fault(

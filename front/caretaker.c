@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Nothing is called with the lock held that could take another one, so it may be held around a
- * fork. A child has no caretaker until it opens a domain of its own. */
-#include "prov_caretaker.h"
+ * fork. A child has no caretaker until it opens something of its own. */
+#include "caretaker.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,54 +21,54 @@ struct caretaker {
 	pthread_cond_t left;    /* `visited` is another one */
 	bool stop;
 	bool inside;                 /* it is in */
-	struct prov_domain *visited; /* this one, or wants to be; NULL: none. It stays until this is over */
+	struct charge *visited; /* this one, or wants to be; NULL: none. It stays until this is over */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list_node domains = {&domains, &domains};
-static struct caretaker *current; /* there is one while there are domains */
+static struct list_node charges = {&charges, &charges};
+static struct caretaker *current; /* there is one while there are any */
 static bool begun, able;
 
 /* ---- Looking ------------------------------------------------------------------------------------------- */
 
-static bool prov_caretaker_visit(struct prov_domain *domain)
+static bool caretaker_visit(struct charge *charge)
 {
-	return domain->safe ? lock_try(&domain->lock) : biased_visit(&domain->biased);
+	return charge->safe ? lock_try(&charge->lock) : biased_visit(&charge->biased);
 }
 
-static void prov_caretaker_part(struct prov_domain *domain)
+static void caretaker_part(struct charge *charge)
 {
-	if (domain->safe)
-		lock_leave(&domain->lock);
+	if (charge->safe)
+		lock_leave(&charge->lock);
 	else
-		biased_part(&domain->biased);
+		biased_part(&charge->biased);
 }
 
 /* Whether something waits here to be looked at soon, as far as can be seen: where a thread is inside, it sees to it. */
-static bool prov_caretaker_tend(struct caretaker *self, struct prov_domain *domain)
+static bool caretaker_tend(struct caretaker *self, struct charge *charge)
 {
 	bool owes = false;
 
-	if (!prov_caretaker_visit(domain))
+	if (!caretaker_visit(charge))
 		return false;
 	store_relaxed(&self->inside, true);
-	for (size_t i = 0; i < domain->endpoint_count; i++)
-		if (domain->endpoints[i] && thole_tend(domain->endpoints[i]) == 1)
+	for (size_t i = 0; i < charge->endpoint_count; i++)
+		if (charge->endpoints[i] && thole_tend(charge->endpoints[i]) == 1)
 			owes = true;
 	store_relaxed(&self->inside, false);
-	prov_caretaker_part(domain);
+	caretaker_part(charge);
 	return owes;
 }
 
 /* Look at all once. With the lock, but not around a visit. */
-static bool prov_caretaker_look(struct caretaker *self)
+static bool caretaker_look(struct caretaker *self)
 {
 	bool owes = false;
 
-	for (struct list_node *node = list_first(&domains); node; node = list_next(&domains, node)) {
-		self->visited = container_of(node, struct prov_domain, tended_node);
+	for (struct list_node *node = list_first(&charges); node; node = list_next(&charges, node)) {
+		self->visited = container_of(node, struct charge, node);
 		pthread_mutex_unlock(&lock);
-		owes |= prov_caretaker_tend(self, self->visited);
+		owes |= caretaker_tend(self, self->visited);
 		pthread_mutex_lock(&lock);
 		self->visited = NULL;
 		pthread_cond_broadcast(&self->left);
@@ -76,7 +76,7 @@ static bool prov_caretaker_look(struct caretaker *self)
 	return owes;
 }
 
-static void prov_caretaker_sleep(struct caretaker *self, int pause_ms)
+static void caretaker_sleep(struct caretaker *self, int pause_ms)
 {
 	struct timespec end;
 
@@ -89,19 +89,19 @@ static void prov_caretaker_sleep(struct caretaker *self, int pause_ms)
 	pthread_cond_timedwait(&self->stopped, &lock, &end);
 }
 
-static void *prov_caretaker_run(void *arg)
+static void *caretaker_run(void *arg)
 {
 	struct caretaker *self = arg;
 	int pause_ms = PAUSE_MS_MIN;
 
 	pthread_mutex_lock(&lock);
 	while (!self->stop) {
-		if (prov_caretaker_look(self))
+		if (caretaker_look(self))
 			pause_ms = PAUSE_MS_MIN;
 		else
 			pause_ms = 2 * pause_ms < PAUSE_MS_MAX ? 2 * pause_ms : PAUSE_MS_MAX;
 		if (!self->stop)
-			prov_caretaker_sleep(self, pause_ms);
+			caretaker_sleep(self, pause_ms);
 	}
 	pthread_mutex_unlock(&lock);
 	return NULL;
@@ -109,40 +109,40 @@ static void *prov_caretaker_run(void *arg)
 
 /* ---- Coming and going ---------------------------------------------------------------------------------- */
 
-static void prov_caretaker_lock(void)
+static void caretaker_lock(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-static void prov_caretaker_unlock(void)
+static void caretaker_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
 }
 
 /* What the thread was is the parent's, which still has it; where it was inside, the child is not kept out. */
-static void prov_caretaker_child(void)
+static void caretaker_child(void)
 {
 	struct list_node *node;
 
 	if (current && current->visited && (!current->visited->safe || current->inside))
-		prov_caretaker_part(current->visited);
-	while ((node = list_first(&domains))) {
-		container_of(node, struct prov_domain, tended_node)->tended = false;
+		caretaker_part(current->visited);
+	while ((node = list_first(&charges))) {
+		container_of(node, struct charge, node)->tended = false;
 		list_remove(node);
 	}
 	current = NULL;
 	able = false; /* membarrier is prepared once a process */
-	prov_caretaker_unlock();
+	caretaker_unlock();
 }
 
-static void prov_caretaker_free(struct caretaker *self)
+static void caretaker_free(struct caretaker *self)
 {
 	pthread_cond_destroy(&self->stopped);
 	pthread_cond_destroy(&self->left);
 	free(self);
 }
 
-static struct caretaker *prov_caretaker_start(void)
+static struct caretaker *caretaker_start(void)
 {
 	struct caretaker *self = calloc(1, sizeof *self);
 	pthread_condattr_t attr;
@@ -154,52 +154,52 @@ static struct caretaker *prov_caretaker_start(void)
 	pthread_cond_init(&self->stopped, &attr);
 	pthread_condattr_destroy(&attr);
 	pthread_cond_init(&self->left, NULL);
-	if (thread_start(&self->thread, "thole-caretaker", prov_caretaker_run, self) == 0)
+	if (thread_start(&self->thread, "thole-caretaker", caretaker_run, self) == 0)
 		return self;
-	prov_caretaker_free(self);
+	caretaker_free(self);
 	return NULL;
 }
 
-/* When the provider is loaded: a child that is made while the lock is held has to find it free. */
-__attribute__((constructor)) static void prov_caretaker_begin(void)
+/* When the library is loaded: a child that is made while the lock is held has to find it free. */
+__attribute__((constructor)) static void caretaker_begin(void)
 {
-	begun = pthread_atfork(prov_caretaker_lock, prov_caretaker_unlock, prov_caretaker_child) == 0;
+	begun = pthread_atfork(caretaker_lock, caretaker_unlock, caretaker_child) == 0;
 }
 
-void prov_caretaker_add(struct prov_domain *domain)
+void caretaker_add(struct charge *charge)
 {
-	prov_caretaker_lock();
+	caretaker_lock();
 	if (!able)
 		able = begun && biased_prepare();
 	if (able && !current)
-		current = prov_caretaker_start();
+		current = caretaker_start();
 	if (current) {
-		domain->tended = true;
-		list_push_back(&domains, &domain->tended_node);
+		charge->tended = true;
+		list_push_back(&charges, &charge->node);
 	}
-	prov_caretaker_unlock();
+	caretaker_unlock();
 }
 
-void prov_caretaker_remove(struct prov_domain *domain)
+void caretaker_remove(struct charge *charge)
 {
 	struct caretaker *last = NULL;
 
-	prov_caretaker_lock();
-	while (domain->tended && current->visited == domain)
+	caretaker_lock();
+	while (charge->tended && current->visited == charge)
 		pthread_cond_wait(&current->left, &lock);
-	if (domain->tended) {
-		domain->tended = false;
-		list_remove(&domain->tended_node);
-		if (list_empty(&domains)) {
+	if (charge->tended) {
+		charge->tended = false;
+		list_remove(&charge->node);
+		if (list_empty(&charges)) {
 			last = current;
 			last->stop = true;
 			pthread_cond_signal(&last->stopped);
 			current = NULL;
 		}
 	}
-	prov_caretaker_unlock();
+	caretaker_unlock();
 	if (!last)
 		return;
 	pthread_join(last->thread, NULL);
-	prov_caretaker_free(last);
+	caretaker_free(last);
 }

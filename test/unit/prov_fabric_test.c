@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was sent gets there though its sender does not call any more. */
+/* The caretaker knows each domain: what was sent gets there though its sender does not call any more. */
 #include "prov_objects.h"
 
-#include "atfork.h"
-
 #include <time.h>
-#include <unistd.h>
-
-#include "prov_caretaker.h"
-#include "prov_endpoint.h"
 
 enum { MESSAGES = 1000, LIMIT_S = 60 }; /* more than any ring holds; and until something is taken to hang */
 
@@ -111,59 +105,15 @@ static void send__and_leave_shared(void **state)
 	leave(FI_THREAD_SAFE);
 }
 
-/* A child's copy of a domain is looked after by nobody, and can be closed; one that it opens has its own caretaker. */
-static void fork__leaves_the_caretaker_behind(void **state)
-{
-	struct side side;
-	int status;
-	pid_t child;
-
-	(void)state;
-#ifdef __SANITIZE_THREAD__
-	skip(); /* it permits no threads in a child */
-#endif
-	side_open(&side, FI_THREAD_DOMAIN);
-	assert_true(objects_domain(&side.objects)->tended);
-	child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		if (objects_domain(&side.objects)->tended)
-			_exit(1);
-		prov_caretaker_remove(objects_domain(&side.objects));
-		leave(FI_THREAD_DOMAIN);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	side_close(&side);
-}
-
-static void open_one(void)
-{
-	struct side side;
-
-	side_open(&side, FI_THREAD_DOMAIN);
-	side_close(&side);
-}
-
-/* The first in this program, so that the caretaker is used for the first time. */
-static void fork__amid_the_first_domain(void **state)
-{
-	(void)state;
-	atfork_try(open_one);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fork__amid_the_first_domain),
 		cmocka_unit_test(send__and_leave),
 		cmocka_unit_test(send__and_leave_shared),
-		cmocka_unit_test(fork__leaves_the_caretaker_behind),
 	};
 
 	if (!biased_prepare())
 		return 77; /* membarrier is refused here */
 	setenv("THOLE_NETWORK", "off", 1);
-	return cmocka_run_group_tests_name("prov_caretaker", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("prov_fabric", tests, NULL, NULL);
 }

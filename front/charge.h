@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * charge.h - what a front end opens endpoints for (a domain, a worker) as the caretaker knows it: one lock around all
+ * of it, and the endpoints.
+ *
+ * Where only one thread uses it, the lock is one that costs this thread next to nothing (base/biased.h), for the sake
+ * of the caretaker (caretaker.h). So Thole's endpoints are opened for a single thread: one lock taken once an operation
+ * is cheaper than Thole's and the front end's. Nobody sleeps with the lock held. What else it guards is the front end's
+ * matter; whose memory the array is, too.
+ */
+#ifndef FRONT_CHARGE_H
+#define FRONT_CHARGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/biased.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "thole.h"
+
+/* All zero is free, and used by one thread. */
+struct charge {
+	struct lock lock;                  /* taken where `safe`, */
+	struct biased biased;              /* and this elsewhere */
+	bool safe;                         /* more than one thread may come: set before the first does */
+	bool tended;                       /* the caretaker knows it; the caretaker's, as is `node` */
+	struct thole_endpoint **endpoints; /* the open ones; NULL: none here. Changed with the lock */
+	size_t endpoint_count;             /* places, those without one too */
+	struct list_node node;             /* among the caretaker's */
+};
+
+static inline void charge_enter(struct charge *charge)
+{
+	if (__builtin_expect(charge->safe, 0))
+		lock_take(&charge->lock);
+	else
+		biased_enter(&charge->biased);
+}
+
+/* For who would only make progress, which the holder makes anyway: whether it is ours. */
+static inline bool charge_poll(struct charge *charge)
+{
+	if (__builtin_expect(charge->safe, 0))
+		return lock_poll(&charge->lock);
+	biased_enter(&charge->biased);
+	return true;
+}
+
+static inline void charge_leave(struct charge *charge)
+{
+	if (__builtin_expect(charge->safe, 0))
+		lock_leave(&charge->lock);
+	else
+		biased_leave(&charge->biased);
+}
+
+#endif /* FRONT_CHARGE_H */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What was sent gets there though its sender does not call any more. */
+#include "front/caretaker.h"
+
+#include "atfork.h"
+#include "pair.h"
+
+#include <time.h>
+
+enum { MESSAGES = 1000, LIMIT_S = 60 }; /* more than any ring holds; and until something is taken to hang */
+
+static const char *const near[] = {"network=off", NULL};
+
+/* A front end with one endpoint. */
+struct front {
+	struct charge charge;
+	struct thole_endpoint *endpoint;
+};
+
+static void front_open(struct front *front, bool safe)
+{
+	*front = (struct front){.charge = {.safe = safe, .endpoints = &front->endpoint, .endpoint_count = 1}};
+	front->endpoint = pair_endpoint(NULL, NULL, near);
+	caretaker_add(&front->charge);
+}
+
+static void front_close(struct front *front)
+{
+	caretaker_remove(&front->charge);
+	thole_endpoint_close(front->endpoint);
+}
+
+/* One sends all and calls nothing any more; the other one gets all. */
+static void leave(bool safe)
+{
+	struct front from;
+	struct thole_endpoint *to = pair_endpoint(NULL, NULL, near);
+	struct thole_completion completions[16];
+	time_t end = time(NULL) + LIMIT_S;
+	char in[MESSAGES];
+	uint32_t peer;
+
+	front_open(&from, safe);
+	charge_enter(&from.charge);
+	peer = pair_peer(from.endpoint, to);
+	charge_leave(&from.charge);
+	for (int i = 0; i < MESSAGES; i++)
+		assert_int_equal(thole_recv(to, THOLE_ANY, &in[i], 1, 0, ~UINT64_C(0), 0, NULL, NULL), 0);
+	for (int i = 0; i < MESSAGES; i++) {
+		char out = (char)i;
+
+		charge_enter(&from.charge);
+		assert_int_equal(thole_send(from.endpoint, peer, &out, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+		charge_leave(&from.charge);
+	}
+	for (int got = 0; got < MESSAGES; got += thole_poll(to, completions, 16))
+		if (time(NULL) >= end)
+			fail_msg("%d of %d messages came", got, MESSAGES);
+	for (int i = 0; i < MESSAGES; i++)
+		assert_int_equal(in[i], (char)i);
+	front_close(&from);
+	thole_endpoint_close(to);
+}
+
+static void send__and_leave(void **state)
+{
+	(void)state;
+	leave(false);
+}
+
+/* Where several threads come there is a lock, and the caretaker takes it. */
+static void send__and_leave_shared(void **state)
+{
+	(void)state;
+	leave(true);
+}
+
+/* A child's copy is looked after by nobody, and can be closed; what it opens itself has its own caretaker. */
+static void fork__leaves_the_caretaker_behind(void **state)
+{
+	struct front front;
+	int status;
+	pid_t child;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it permits no threads in a child */
+#endif
+	front_open(&front, false);
+	assert_true(front.charge.tended);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (front.charge.tended)
+			_exit(1);
+		caretaker_remove(&front.charge);
+		leave(false);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	front_close(&front);
+}
+
+static void open_one(void)
+{
+	struct front front;
+
+	front_open(&front, false);
+	front_close(&front);
+}
+
+/* The first in this program, so that the caretaker is used for the first time. */
+static void fork__amid_the_first(void **state)
+{
+	(void)state;
+	atfork_try(open_one);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fork__amid_the_first),
+		cmocka_unit_test(send__and_leave),
+		cmocka_unit_test(send__and_leave_shared),
+		cmocka_unit_test(fork__leaves_the_caretaker_behind),
+	};
+
+	if (!biased_prepare())
+		return 77; /* membarrier is refused here */
+	return cmocka_run_group_tests_name("caretaker", tests, NULL, NULL);
+}
