@@ -113,7 +113,7 @@ class Results:
         return min(found) if found else None
 
     def ratio(self, mpi: str, bench: str, size: int) -> float | None:
-        """How many times faster over Thole."""
+        """How many times as fast over Thole: below 1 is slower."""
         own, ours = self.best(mpi, "own", bench, size), self.best(mpi, "thole", bench, size)
         return own / ours if own and ours else None
 

@@ -36,7 +36,7 @@ def table_of(
     where: str,
 ) -> Table:
     table = output.table()
-    table.title = f"{where}: microseconds one way, best of rounds; x: times faster over Thole"
+    table.title = f"{where}: microseconds one way, best of rounds; x: times as fast over Thole"
     table.add_column("", no_wrap=True)
     for environment in environments.values():
         own = environment.mpi.version + (", TCP" if place == "network" else "")
@@ -60,12 +60,21 @@ def table_of(
     return table
 
 
+def _speed(ratio: float, other: str) -> str:
+    """How fast it is over Thole, for a reader: never a number below 1 that is called faster."""
+    times = f"{max(ratio, 1 / ratio):.2f}"
+    if times == "1.00":
+        return "as fast over Thole" + (f" as {other}" if other else "")
+    word = "faster" if ratio > 1 else "slower"
+    return f"{times} times {word} over Thole" + (f" than {other}" if other else "")
+
+
 def summary(
     results: Results, environments: dict[str, Environment], place: str
 ) -> list[str]:
     lines = []
     bench = PINGPONGS[place]
-    than = "" if place == "node" else " than over its TCP"
+    other = "" if place == "node" else "over its TCP"
     for name, environment in environments.items():
         ratios = [results.ratio(name, bench, size) for size in results.sizes(bench)]
         known = [ratio for ratio in ratios if ratio is not None]
@@ -73,7 +82,7 @@ def summary(
             mean = statistics.geometric_mean(known)
             ahead = sum(ratio >= 1.0 for ratio in known)
             lines.append(
-                f"{environment.mpi.label}: {mean:.2f} times faster over Thole{than} (geometric mean), "
+                f"{environment.mpi.label}: {_speed(mean, other)} (geometric mean), "
                 f"ahead at {ahead} of {len(known)} sizes"
             )
     return lines

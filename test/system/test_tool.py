@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,12 +13,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from jobs import in_full_only
 from thole.commands.tune import KNOBS
 from thole.mpi import families as mpi_table
+from thole_lab.benches import PINGPONGS, WAYS, Results
+from thole_lab.charts import summary
 
 # Prints, for each rank, the shared mappings that it has after a message to every other rank.
 MAPPINGS = """
@@ -580,6 +584,21 @@ def test_tune__reset_leaves_no_empty_file(thole: Tool, tmp_path: Path) -> None:
 # ---- thole compare ---------------------------------------------------------------------------------
 
 
+def test_compare__says_slower_where_it_is() -> None:
+    mpi = SimpleNamespace(label="An MPI")
+
+    def said(own_us: float, thole_us: float, place: str) -> str:
+        found = Results({("mpi", way, PINGPONGS[place], 8): [us] for way, us in zip(WAYS, (own_us, thole_us))})
+        (line,) = summary(found, {"mpi": SimpleNamespace(mpi=mpi)}, place)
+        return line.partition(" (")[0]
+
+    assert said(1.64, 1.0, "node") == "An MPI: 1.64 times faster over Thole"
+    assert said(1.0, 1.64, "node") == "An MPI: 1.64 times slower over Thole"
+    assert said(1.001, 1.0, "node") == said(1.0, 1.001, "node") == "An MPI: as fast over Thole"
+    assert said(1.0, 2.0, "network") == "An MPI: 2.00 times slower over Thole than over its TCP"
+    assert said(1.0, 1.0, "network") == "An MPI: as fast over Thole as over its TCP"
+
+
 def test_compare__both_ways_side_by_side(
     mpi: InstalledMpi, thole: Tool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -592,7 +611,7 @@ def test_compare__both_ways_side_by_side(
     words += ["--mpi", mpi.name, "--rounds", "1", "--size-max", "1024", "--hosts", "none"]
     done = thole("compare", *words, "--json", numbers, "--plot", picture)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "times faster over Thole" in done.stdout
+    assert re.search(r"(times (faster|slower)|as fast) over Thole \(geometric mean\)", done.stdout)
     rows = json.loads(numbers.read_text())["results"]
     pingpong = {(row["way"], row["size"]) for row in rows if row["bench"] == "pingpong"}
     sizes = [1 << shift for shift in range(11)]
