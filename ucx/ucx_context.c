@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucx_context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "thole.h"
+#include "ucx_request.h"
+
+/* ---- Settings: there are none ---------------------------------------------------------------------- */
+
+struct ucp_config {
+	int none;
+};
+
+ucs_status_t ucp_config_read(const char *env_prefix, const char *filename, ucp_config_t **config_p)
+{
+	(void)env_prefix;
+	(void)filename;
+	*config_p = calloc(1, sizeof **config_p);
+	return *config_p ? UCS_OK : UCS_ERR_NO_MEMORY;
+}
+
+void ucp_config_release(ucp_config_t *config)
+{
+	free(config);
+}
+
+ucs_status_t ucp_config_modify(ucp_config_t *config, const char *name, const char *value)
+{
+	(void)config;
+	(void)name;
+	(void)value;
+	return UCS_ERR_NO_ELEM;
+}
+
+void ucp_config_print(const ucp_config_t *config, FILE *stream, const char *title, ucs_config_print_flags_t print_flags)
+{
+	(void)config;
+	(void)print_flags;
+	fprintf(stream, "# %s: Thole has none of UCX's settings; see `thole info options`\n", title);
+}
+
+/* ---- Which library this is ------------------------------------------------------------------------- */
+
+void ucp_get_version(unsigned *major_version, unsigned *minor_version, unsigned *release_number)
+{
+	*major_version = UCP_API_MAJOR;
+	*minor_version = UCP_API_MINOR;
+	*release_number = 0;
+}
+
+const char *ucp_get_version_string(void)
+{
+	return thole_version();
+}
+
+ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr)
+{
+	if (attr->field_mask & UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL)
+		attr->max_thread_level = UCS_THREAD_MODE_MULTI;
+	return UCS_OK;
+}
+
+/* ---- Contexts -------------------------------------------------------------------------------------- */
+
+ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version, const ucp_params_t *params,
+			      const ucp_config_t *config, ucp_context_h *context_p)
+{
+	struct ucp_context *context;
+
+	(void)api_minor_version; /* what a later one has added is refused where it is asked for */
+	(void)config;
+	if (api_major_version != UCP_API_MAJOR)
+		return UCS_ERR_INVALID_PARAM;
+	if (!(params->field_mask & UCP_PARAM_FIELD_FEATURES) || params->features & ~(uint64_t)UCP_FEATURE_TAG)
+		return UCS_ERR_UNSUPPORTED;
+	context = calloc(1, sizeof *context);
+	if (!context)
+		return UCS_ERR_NO_MEMORY;
+	if (params->field_mask & UCP_PARAM_FIELD_REQUEST_SIZE)
+		context->request_size = params->request_size;
+	if (params->field_mask & UCP_PARAM_FIELD_REQUEST_INIT)
+		context->request_init = params->request_init;
+	if (params->field_mask & UCP_PARAM_FIELD_REQUEST_CLEANUP)
+		context->request_cleanup = params->request_cleanup;
+	*context_p = context;
+	return UCS_OK;
+}
+
+void ucp_cleanup(ucp_context_h context)
+{
+	free(context);
+}
+
+ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
+{
+	(void)context;
+	if (attr->field_mask & UCP_ATTR_FIELD_REQUEST_SIZE)
+		attr->request_size = sizeof(struct ucx_request);
+	if (attr->field_mask & UCP_ATTR_FIELD_THREAD_MODE)
+		attr->thread_mode = UCS_THREAD_MODE_MULTI;
+	if (attr->field_mask & UCP_ATTR_FIELD_MEMORY_TYPES)
+		attr->memory_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+	if (attr->field_mask & UCP_ATTR_FIELD_NAME)
+		snprintf(attr->name, sizeof attr->name, "thole");
+	return UCS_OK;
+}
+
+void ucp_context_print_info(const ucp_context_h context, FILE *stream)
+{
+	(void)context;
+	fprintf(stream, "# Thole %s\n# resource 0 : md 0 dev 0 flags -- thole/thole\n", thole_version());
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datatypes: what of a buffer is a message's data.
+ *
+ * Contiguous and scattered buffers are taken as they are. For a generic datatype, which the program packs and unpacks
+ * itself, there is a bounce buffer for the whole message. The program's functions are called inside its own calls
+ * only, never by the caretaker.
+ */
+#ifndef UCX_DATATYPE_H
+#define UCX_DATATYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+#include <ucp/api/ucp.h>
+
+/* What a ucp_datatype_t of the generic class points to. */
+struct ucx_datatype {
+	ucp_generic_dt_ops_t operations;
+	void *context; /* the program's */
+};
+
+/* The bounce buffer of one message. */
+struct ucx_bounce {
+	void *memory;                        /* NULL: there is none, the message is in the program's buffer */
+	const struct ucx_datatype *datatype; /* of a receive, else NULL */
+	void *state;                         /* the program's, of unpacking */
+};
+
+static inline bool ucx_datatype_is_contiguous(ucp_datatype_t datatype)
+{
+	return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
+}
+
+static inline size_t ucx_datatype_length(ucp_datatype_t datatype, size_t count)
+{
+	return (datatype >> UCP_DATATYPE_SHIFT) * count;
+}
+
+/* What is not contiguous, as segments for Thole: scattered ones where they are, generic ones in a bounce buffer, packed
+ * (a send) or with room (a receive). *single_p stands for the bounce buffer. Errors: NO_MEMORY, UNSUPPORTED. */
+ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
+			       const struct iovec **segments_p, struct ucx_bounce *bounce);
+ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, struct iovec *single_p,
+			       const struct iovec **segments_p, struct ucx_bounce *bounce);
+
+/* A receive has ended: unpack its `length` bytes where `status` says that they are there, and give the bounce buffer
+ * back; or a send has. Returns what the program is told. */
+ucs_status_t ucx_datatype_end(struct ucx_bounce *bounce, size_t length, ucs_status_t status);
+
+#endif /* UCX_DATATYPE_H */

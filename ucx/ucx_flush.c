@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucx_flush.h"
+
+#include "ucx_worker.h"
+
+void ucx_flush_sending(struct ucx_request *request, struct ucp_ep *endpoint)
+{
+	struct ucp_worker *worker = endpoint->worker;
+
+	request->endpoint = endpoint;
+	request->order = worker->flush_count;
+	endpoint->sends++;
+	worker->sends++;
+}
+
+void ucx_flush_sent(struct ucx_request *request)
+{
+	struct ucp_worker *worker = request->worker;
+	struct ucx_request **place = &worker->flushes;
+
+	worker->sends--;
+	request->endpoint->sends--;
+	while (*place) {
+		struct ucx_request *flush = *place;
+		bool counts = request->order < flush->order &&
+			      (!flush->endpoint || flush->endpoint == request->endpoint);
+
+		if (!counts || --flush->left) {
+			place = &flush->next;
+			continue;
+		}
+		*place = flush->next;
+		ucx_request_end(flush);
+	}
+	if (request->endpoint->closed && !request->endpoint->sends)
+		ucx_worker_endpoint_free(request->endpoint);
+}
+
+/* Of one endpoint's sends, or (NULL) of all. With the lock; NULL: there are none. */
+static ucs_status_ptr_t ucx_flush_begin(struct ucp_worker *worker, struct ucp_ep *endpoint,
+					const ucp_request_param_t *param, uint32_t flags)
+{
+	uint64_t left = endpoint ? endpoint->sends : worker->sends;
+	struct ucx_request *flush;
+
+	if (!left)
+		return NULL;
+	flush = param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST ? ucx_request_of(param->request)
+								 : ucx_request_get(worker);
+	if (!flush)
+		return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+	*flush = (struct ucx_request){
+		.flags = flags | (param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST ? 0 : (uint32_t)UCX_OURS),
+		.worker = worker,
+		.endpoint = endpoint,
+		.order = ++worker->flush_count,
+		.left = left,
+		.next = worker->flushes,
+	};
+	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_CALLBACK) {
+		flush->flags |= UCX_CALLBACK;
+		flush->callback.send = param->cb.send;
+	}
+	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA)
+		flush->user_data = param->user_data;
+	worker->flushes = flush;
+	return ucx_request_shown(flush);
+}
+
+/* The parameters of a call that takes but a callback. */
+static ucp_request_param_t ucx_flush_param(ucp_send_callback_t callback)
+{
+	ucp_request_param_t param = {.op_attr_mask = callback ? UCP_OP_ATTR_FIELD_CALLBACK : 0};
+
+	param.cb.send = (ucp_send_nbx_callback_t)(uintptr_t)callback; /* told apart by UCX_PLAIN */
+	return param;
+}
+
+static ucs_status_ptr_t ucx_flush_locked(struct ucp_worker *worker, struct ucp_ep *endpoint,
+					 const ucp_request_param_t *param, uint32_t flags)
+{
+	ucs_status_ptr_t result;
+
+	charge_enter(&worker->charge);
+	result = ucx_flush_begin(worker, endpoint, param, flags);
+	charge_leave(&worker->charge);
+	return result;
+}
+
+ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+	return ucx_flush_locked(ep->worker, ep, param, 0);
+}
+
+ucs_status_ptr_t ucp_ep_flush_nb(ucp_ep_h ep, unsigned flags, ucp_send_callback_t cb)
+{
+	ucp_request_param_t param = ucx_flush_param(cb);
+
+	(void)flags;
+	return ucx_flush_locked(ep->worker, ep, &param, UCX_PLAIN);
+}
+
+ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+	return ucx_flush_locked(worker, NULL, param, 0);
+}
+
+ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned flags, ucp_send_callback_t cb)
+{
+	ucp_request_param_t param = ucx_flush_param(cb);
+
+	(void)flags;
+	return ucx_flush_locked(worker, NULL, &param, UCX_PLAIN);
+}
+
+static ucs_status_t ucx_flush_wait(struct ucp_worker *worker, ucs_status_ptr_t pointer)
+{
+	ucs_status_t status;
+
+	if (!UCS_PTR_IS_PTR(pointer))
+		return UCS_PTR_STATUS(pointer);
+	while ((status = ucp_request_check_status(pointer)) == UCS_INPROGRESS)
+		ucp_worker_progress(worker);
+	ucp_request_free(pointer);
+	return status;
+}
+
+ucs_status_t ucp_worker_flush(ucp_worker_h worker)
+{
+	return ucx_flush_wait(worker, ucp_worker_flush_nb(worker, 0, NULL));
+}
+
+ucs_status_t ucp_ep_flush(ucp_ep_h ep)
+{
+	return ucx_flush_wait(ep->worker, ucp_ep_flush_nb(ep, 0, NULL));
+}
+
+/* Messages arrive in order, and there is nothing else. */
+ucs_status_t ucp_worker_fence(ucp_worker_h worker)
+{
+	(void)worker;
+	return UCS_OK;
+}
+
+/* ---- Closing endpoints ----------------------------------------------------------------------------- */
+
+static ucs_status_ptr_t ucx_flush_close(struct ucp_ep *endpoint, const ucp_request_param_t *param, bool wait)
+{
+	struct ucp_worker *worker = endpoint->worker;
+	ucs_status_ptr_t result = NULL;
+
+	charge_enter(&worker->charge);
+	if (wait)
+		result = ucx_flush_begin(worker, endpoint, param, 0);
+	endpoint->closed = true;
+	if (!endpoint->sends)
+		ucx_worker_endpoint_free(endpoint);
+	charge_leave(&worker->charge);
+	return result;
+}
+
+ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+	bool force = param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS && param->flags & UCP_EP_CLOSE_FLAG_FORCE;
+
+	return ucx_flush_close(ep, param, !force);
+}
+
+ucs_status_ptr_t ucp_ep_close_nb(ucp_ep_h ep, unsigned mode)
+{
+	ucp_request_param_t param = {.op_attr_mask = 0};
+
+	return ucx_flush_close(ep, &param, mode != UCP_EP_CLOSE_MODE_FORCE);
+}
+
+ucs_status_ptr_t ucp_disconnect_nb(ucp_ep_h ep)
+{
+	return ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH);
+}
+
+void ucp_ep_destroy(ucp_ep_h ep)
+{
+	struct ucp_worker *worker = ep->worker;
+
+	ucx_flush_wait(worker, ucp_disconnect_nb(ep));
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucx_request.h"
+
+#include "ucx_error.h"
+#include "ucx_flush.h"
+#include "ucx_worker.h"
+
+/* ---- Memory ---------------------------------------------------------------------------------------- */
+
+/* The program prepares its part of a request once, when this is made. */
+static __attribute__((noinline)) bool ucx_request_grow(struct ucp_worker *worker)
+{
+	const struct ucp_context *context = worker->context;
+	uint32_t before = worker->requests.capacity;
+
+	if (pool_grow(&worker->requests))
+		return false;
+	for (uint32_t i = before; context->request_init && i < worker->requests.capacity; i++)
+		context->request_init(ucx_request_shown(pool_at(&worker->requests, i)));
+	return true;
+}
+
+struct ucx_request *ucx_request_get(struct ucp_worker *worker)
+{
+	if (__builtin_expect(!worker->requests.free, 0) && !ucx_request_grow(worker))
+		return NULL;
+	return pool_get(&worker->requests);
+}
+
+void ucx_request_put(struct ucx_request *request)
+{
+	pool_put(&request->worker->requests, request);
+}
+
+void ucx_request_drop_all(struct ucp_worker *worker)
+{
+	const struct ucp_context *context = worker->context;
+
+	for (uint32_t i = 0; i < worker->requests.capacity; i++) {
+		struct ucx_request *request = pool_at(&worker->requests, i);
+
+		if (pool_is_live(&worker->requests, request) && request->bounce.memory)
+			ucx_datatype_end(&request->bounce, 0, UCS_ERR_CANCELED);
+		if (context->request_cleanup)
+			context->request_cleanup(ucx_request_shown(request));
+	}
+	pool_fini(&worker->requests);
+}
+
+/* ---- What has ended -------------------------------------------------------------------------------- */
+
+void ucx_request_end(struct ucx_request *request)
+{
+	struct ucp_worker *worker = request->worker;
+
+	if (request->flags & UCX_CALLBACK || request->bounce.memory) {
+		request->next = NULL;
+		*worker->ended_end = request;
+		worker->ended_end = &request->next;
+	} else if (request->flags & UCX_FREED) {
+		ucx_request_put(request);
+	} else {
+		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
+	}
+}
+
+void ucx_request_complete(void *arg, const struct thole_completion *completion)
+{
+	struct ucx_request *request = completion->context;
+
+	(void)arg;
+	request->info.sender_tag = completion->tag;
+	request->info.length = completion->length;
+	request->status = __builtin_expect(completion->status, 0) ? ucx_error_status(completion->status) : UCS_OK;
+	if (request->flags & UCX_STARTING) {
+		request->flags |= UCX_ENDED;
+		return;
+	}
+	if (request->flags & UCX_SEND)
+		ucx_flush_sent(request);
+	ucx_request_end(request);
+}
+
+static void ucx_request_call(struct ucx_request *request)
+{
+	void *shown = ucx_request_shown(request);
+
+	switch (request->flags & (UCX_RECEIVE | UCX_PLAIN)) {
+	case UCX_RECEIVE:
+		request->callback.receive(shown, request->status, &request->info, request->user_data);
+		break;
+	case UCX_RECEIVE | UCX_PLAIN:
+		request->callback.receive_plain(shown, request->status, &request->info);
+		break;
+	case UCX_PLAIN:
+		request->callback.send_plain(shown, request->status);
+		break;
+	default:
+		request->callback.send(shown, request->status, request->user_data);
+	}
+}
+
+void ucx_request_tell(struct ucx_request *request)
+{
+	struct ucp_worker *worker = request->worker;
+
+	if (request->bounce.memory)
+		request->status = ucx_datatype_end(&request->bounce, request->info.length, request->status);
+	if (request->flags & UCX_CALLBACK)
+		ucx_request_call(request);
+	charge_enter(&worker->charge);
+	if (request->flags & UCX_FREED)
+		ucx_request_put(request);
+	else
+		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
+	charge_leave(&worker->charge);
+}
+
+void ucx_request_tell_all(struct ucx_request *first)
+{
+	while (first) {
+		struct ucx_request *request = first;
+
+		first = request->next;
+		ucx_request_tell(request);
+	}
+}
+
+/* ---- The program's calls --------------------------------------------------------------------------- */
+
+void *ucp_request_alloc(ucp_worker_h worker)
+{
+	struct ucx_request *request;
+
+	charge_enter(&worker->charge);
+	request = ucx_request_get(worker);
+	if (request) {
+		request->worker = worker;
+		request->flags = UCX_OURS | UCX_ENDED;
+		request->status = UCS_OK;
+	}
+	charge_leave(&worker->charge);
+	return request ? ucx_request_shown(request) : NULL;
+}
+
+void ucp_request_free(void *shown)
+{
+	struct ucx_request *request = ucx_request_of(shown);
+	struct ucp_worker *worker = request->worker;
+
+	charge_enter(&worker->charge);
+	if (!(request->flags & UCX_ENDED))
+		request->flags |= UCX_FREED;
+	else if (request->flags & UCX_OURS)
+		ucx_request_put(request);
+	charge_leave(&worker->charge);
+}
+
+void ucp_request_release(void *shown)
+{
+	ucp_request_free(shown);
+}
+
+void ucp_request_cancel(ucp_worker_h worker, void *shown)
+{
+	struct ucx_request *ended;
+
+	charge_enter(&worker->charge);
+	thole_cancel_context(worker->thole, ucx_request_of(shown));
+	ended = ucx_worker_ended(worker);
+	charge_leave(&worker->charge);
+	ucx_request_tell_all(ended);
+}
+
+ucs_status_t ucp_request_check_status(void *shown)
+{
+	struct ucx_request *request = ucx_request_of(shown);
+
+	return ucx_request_has_ended(request) ? request->status : UCS_INPROGRESS;
+}
+
+int ucp_request_is_completed(void *shown)
+{
+	return ucx_request_has_ended(ucx_request_of(shown));
+}
+
+ucs_status_t ucp_tag_recv_request_test(void *shown, ucp_tag_recv_info_t *info)
+{
+	struct ucx_request *request = ucx_request_of(shown);
+
+	if (!ucx_request_has_ended(request))
+		return UCS_INPROGRESS;
+	if (request->flags & UCX_RECEIVE)
+		*info = request->info;
+	return request->status;
+}
+
+ucs_status_t ucp_request_test(void *shown, ucp_tag_recv_info_t *info)
+{
+	return ucp_tag_recv_request_test(shown, info);
+}
+
+ucs_status_t ucp_request_query(void *shown, ucp_request_attr_t *attr)
+{
+	if (attr->field_mask & ~(uint64_t)UCP_REQUEST_ATTR_FIELD_STATUS)
+		return UCS_ERR_UNSUPPORTED;
+	if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS)
+		attr->status = ucp_request_check_status(shown);
+	return UCS_OK;
+}

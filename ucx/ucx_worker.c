@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucx_worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/caretaker.h"
+#include "ucx_error.h"
+#include "ucx_flush.h"
+
+enum {
+	REQUESTS_AT_ONCE = 64,        /* that memory is asked for */
+	REQUESTS_MAX = 1 << 28,       /* programs have no bound of UCX's; memory ends before */
+};
+
+/* ---- Workers --------------------------------------------------------------------------------------- */
+
+static int ucx_worker_open(struct ucp_worker *worker)
+{
+	/* There is no word of UCX's for "later": what memory holds is under way. */
+	static const char *const options[] = {"sends_max=16777216", NULL};
+	struct thole_endpoint_attr attr = {
+		.threads = THOLE_THREAD_SINGLE, /* the charge's lock does it */
+		.options = options,
+		.complete = ucx_request_complete,
+		.complete_arg = worker,
+	};
+
+	return thole_endpoint_open(&attr, &worker->thole);
+}
+
+ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
+{
+	struct ucp_worker *worker = calloc(1, sizeof *worker);
+	int error = THOLE_ERR_MEMORY;
+
+	if (worker)
+		error = pool_init(&worker->requests, sizeof(struct ucx_request) + context->request_size,
+				  REQUESTS_AT_ONCE, REQUESTS_MAX);
+	if (!error)
+		error = ucx_worker_open(worker);
+	if (error) {
+		free(worker);
+		return ucx_error_status(error);
+	}
+	worker->context = context;
+	worker->ended_end = &worker->ended;
+	list_init(&worker->endpoints);
+	worker->charge.safe = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE &&
+			      params->thread_mode != UCS_THREAD_MODE_SINGLE;
+	worker->charge.endpoints = &worker->thole;
+	worker->charge.endpoint_count = 1;
+	caretaker_add(&worker->charge);
+	*worker_p = worker;
+	return UCS_OK;
+}
+
+void ucp_worker_destroy(ucp_worker_h worker)
+{
+	struct list_node *node;
+
+	caretaker_remove(&worker->charge);
+	thole_endpoint_close(worker->thole);
+	ucx_request_tell_all(ucx_worker_ended(worker));
+	ucx_request_drop_all(worker);
+	while ((node = list_first(&worker->endpoints)))
+		ucx_worker_endpoint_free(container_of(node, struct ucp_ep, node));
+	free(worker);
+}
+
+ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t **address_p, size_t *length_p)
+{
+	struct thole_address *address = malloc(sizeof *address);
+
+	if (!address)
+		return UCS_ERR_NO_MEMORY;
+	thole_endpoint_address(worker->thole, address);
+	*address_p = (ucp_address_t *)(void *)address;
+	*length_p = sizeof *address;
+	return UCS_OK;
+}
+
+void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address)
+{
+	(void)worker;
+	free(address);
+}
+
+ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
+{
+	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_THREAD_MODE)
+		attr->thread_mode = worker->charge.safe ? UCS_THREAD_MODE_MULTI : UCS_THREAD_MODE_SINGLE;
+	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER)
+		attr->max_am_header = 0;
+	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_NAME)
+		snprintf(attr->name, sizeof attr->name, "thole");
+	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS)
+		return ucp_worker_get_address(worker, &attr->address, &attr->address_length);
+	return UCS_OK;
+}
+
+void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
+{
+	struct thole_address address;
+
+	thole_endpoint_address(worker->thole, &address);
+	fprintf(stream, "# Thole %s, %s\n", thole_version(), address.text);
+}
+
+unsigned ucp_worker_progress(ucp_worker_h worker)
+{
+	struct ucx_request *ended;
+	int handled;
+
+	if (!charge_poll(&worker->charge))
+		return 0;
+	handled = thole_progress(worker->thole);
+	ended = ucx_worker_ended(worker);
+	charge_leave(&worker->charge);
+	if (ended)
+		ucx_request_tell_all(ended);
+	return (unsigned)handled + (ended != NULL);
+}
+
+/* ---- Endpoints ------------------------------------------------------------------------------------- */
+
+ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *endpoint_p)
+{
+	struct thole_address address = {{0}};
+	struct ucp_ep *endpoint;
+	int error;
+
+	if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) ||
+	    (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS && params->flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER))
+		return UCS_ERR_UNSUPPORTED;
+	/* Its length is not given to us; another library's may be shorter than ours. */
+	snprintf(address.text, sizeof address.text, "%s", (const char *)params->address);
+	endpoint = calloc(1, sizeof *endpoint);
+	if (!endpoint)
+		return UCS_ERR_NO_MEMORY;
+	charge_enter(&worker->charge);
+	endpoint->worker = worker;
+	endpoint->thole = worker->thole;
+	error = thole_peer(worker->thole, &address, &endpoint->peer);
+	if (!error)
+		list_push_back(&worker->endpoints, &endpoint->node);
+	charge_leave(&worker->charge);
+	if (error) {
+		free(endpoint);
+		return ucx_error_status(error);
+	}
+	*endpoint_p = endpoint;
+	return UCS_OK;
+}
+
+void ucx_worker_endpoint_free(struct ucp_ep *endpoint)
+{
+	list_remove(&endpoint->node);
+	free(endpoint);
+}
+
+ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
+{
+	if (attr->field_mask & ~(uint64_t)UCP_EP_ATTR_FIELD_NAME)
+		return UCS_ERR_UNSUPPORTED;
+	if (attr->field_mask & UCP_EP_ATTR_FIELD_NAME)
+		snprintf(attr->name, sizeof attr->name, "thole-%u", ep->peer);
+	return UCS_OK;
+}
+
+void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
+{
+	struct thole_peer_info info = {0};
+
+	charge_enter(&ep->worker->charge);
+	if (thole_peer_info(ep->thole, ep->peer, &info) == 0)
+		fprintf(stream, "# Thole %s, peer %u by %s, %s\n", thole_version(), ep->peer, info.transport, info.state);
+	charge_leave(&ep->worker->charge);
+}
