@@ -315,7 +315,7 @@ class Bench:
         """The command up to the program, and the variables that it needs."""
         mpi = self.found[peer.mpi]
         command = launch.command(mpi, self.cpus, ranks, list(peer.arguments))
-        ours = thole_plan(command, shared_heap=peer.heap).environment() if peer.thole else {}
+        ours = thole_plan(command, shared_heap=peer.heap, through=peer.through).environment() if peer.thole else {}
         return command, dict(launcher_of(mpi).environment) | (ours or peer.settings(mpi)) | peer.provided()
 
     def measure_hpcc(self, chosen: list[Peer], rounds: int) -> None:

@@ -127,7 +127,7 @@ class NetworkBench(Bench):
             options = [*peer.options]
             if self.setting.injected:
                 options.append(f"inject_loss={self.setting.injected}")
-            made = thole_plan(command, options=options)
+            made = thole_plan(command, options=options, through=peer.through)
             command, settings = made.command, settings | made.environment() | peer.provided()
         return command, settings
 

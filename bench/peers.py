@@ -26,6 +26,7 @@ class Peer:
     options: tuple[str, ...] = ()  # of Thole
     provider: Path | None = None  # folder of that of another build of Thole
     heap: bool = False  # its buffers are in the shared heap: measured where these are large
+    through: str = "libfabric"  # the MPI's interface to Thole
 
     @property
     def thole(self) -> bool:
@@ -48,7 +49,12 @@ class Peer:
 
     def provided(self) -> dict[str, str]:
         """What takes the place of what `thole run` says."""
-        return {"FI_PROVIDER_PATH": str(self.provider)} if self.provider else {}
+        if not self.provider:
+            return {}
+        folders = {"FI_PROVIDER_PATH": str(self.provider)}
+        if self.through == "ucx":
+            folders["LD_LIBRARY_PATH"] = str(self.provider.parent / "ucx")
+        return folders
 
     def over(self, build: Path) -> Peer:
         """The same over another build of Thole, which its name says."""
@@ -87,6 +93,8 @@ PEERS = (
     Peer("thole-openmpi5", "openmpi", "Thole"),
     Peer("thole-openmpi4", "openmpi4", "Thole"),
     Peer("thole-intel", "impi", "Thole"),
+    Peer("thole-openmpi5-ucx", "openmpi", "Thole through UCX's interface", through="ucx"),
+    Peer("thole-openmpi4-ucx", "openmpi4", "Thole through UCX's interface", through="ucx"),
     Peer("thole-mpich-heap", "mpich", "Thole, shared heap", heap=True),
     Peer("thole-openmpi5-heap", "openmpi", "Thole, shared heap", heap=True),
     Peer("thole-intel-heap", "impi", "Thole, shared heap", heap=True),

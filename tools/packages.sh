@@ -5,9 +5,9 @@
 set -euo pipefail
 
 case "${1:-}" in
-build) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
+build) wanted=(gcc libc6-dev pkg-config libfabric-dev libucx-dev python3 python3-venv ca-certificates
 	iproute2 libibverbs-dev librdmacm-dev) ;;
-test) wanted=(gcc libc6-dev pkg-config libfabric-dev python3 python3-venv ca-certificates
+test) wanted=(gcc libc6-dev pkg-config libfabric-dev libucx-dev python3 python3-venv ca-certificates
 	libcmocka-dev libseccomp-dev libibverbs-dev librdmacm-dev openmpi-bin libopenmpi-dev gfortran iproute2 procps
 	strace clang libclang-rt-dev tshark munge slurmctld slurmd slurm-client) ;;
 bench) wanted=(openmpi-bin libopenmpi-dev hpcc) ;;

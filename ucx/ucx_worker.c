@@ -10,16 +10,17 @@
 #include "ucx_flush.h"
 
 enum {
-	REQUESTS_AT_ONCE = 64,        /* that memory is asked for */
-	REQUESTS_MAX = 1 << 28,       /* programs have no bound of UCX's; memory ends before */
+	REQUESTS_AT_ONCE = 64,  /* that memory is asked for */
+	REQUESTS_MAX = 1 << 28, /* UCX gives programs no bound; memory ends before */
 };
 
 /* ---- Workers --------------------------------------------------------------------------------------- */
 
 static int ucx_worker_open(struct ucp_worker *worker)
 {
-	/* There is no word of UCX's for "later": what memory holds is under way. */
-	static const char *const options[] = {"sends_max=16777216", NULL};
+	/* There is no word of UCX's for "later": what memory holds is under way. And no thread but those that have the
+	 * lock may make progress. */
+	static const char *const options[] = {"sends_max=16777216", "progress_thread=off", NULL};
 	struct thole_endpoint_attr attr = {
 		.threads = THOLE_THREAD_SINGLE, /* the charge's lock does it */
 		.options = options,

@@ -28,7 +28,7 @@ enum {
 static const char system_path[] = "/etc/thole/options";
 static const char environment_prefix[] = "THOLE_";
 static const char file_variable[] = "THOLE_OPTIONS_FILE";
-static const char *const no_options[] = {"PREFIX", "REPORT"}; /* what the tool hands on behind the prefix */
+static const char *const no_options[] = {"PREFIX"}; /* what the tool hands on behind the prefix */
 
 #define OPTION_ROW(name, kind, fallback, min, max, running, choices, help) \
 	{#name, kind, fallback, min, max, running, choices, help, offsetof(struct options, name)},

@@ -21,6 +21,7 @@ PERF = "thole-perf"
 RANK = "thole-rank"
 MX = "libmyriexpress.so"
 HEAP = "libthole-heap.so"
+UCX = "libucp.so.0"
 DISSECTOR = "thole.lua"
 
 PACKAGE = Path(__file__).resolve().parent.parent  # thole, with this folder in it
@@ -71,18 +72,19 @@ def places() -> list[Path]:
     found: list[Path] = []
     tree = build_tree()
     if tree is not None:
-        found += [tree / "src", tree / "provider", tree / "mx", tree / "heap"]
+        found += [tree / "src", tree / "provider", tree / "mx", tree / "heap", tree / "ucx"]
         found += [tree / "tools" / "perf", tree / "tools" / "rank"]
     # A wheel made by meson-python keeps libraries beside the package, or beside it in lib64 where a system has both,
     # and programs with the scripts.
     for folder in (PACKAGE.parent, _twin(PACKAGE.parent)):
         bundled = folder / ".thole.mesonpy.libs"
-        found += [bundled, bundled / "thole"]
+        found += [bundled, bundled / "thole", bundled / "thole" / "ucx"]
     found.append(Path(sysconfig.get_path("scripts")))
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     for prefix in PACKAGE.parents:
         for library in ("lib", f"lib/{multiarch}", "lib64"):
-            found += [prefix / library, prefix / library / "libfabric", prefix / library / "thole"]
+            found += [prefix / library / "libfabric", prefix / library / "thole", prefix / library / "thole" / "ucx"]
+            found.append(prefix / library)
         found += [prefix / "bin", prefix / "libexec"]
         if prefix == Path(sys.prefix):
             break
@@ -103,7 +105,7 @@ def provider_folders(prefix: Path) -> list[Path]:
 
 
 def find(name: str) -> Path:
-    """The path of LIBRARY, PROVIDER, PERF, RANK, MX or HEAP."""
+    """The path of LIBRARY, PROVIDER, PERF, RANK, MX, HEAP or UCX."""
     for place in places():
         # A wheel has no symbolic links, so there the library has its full version in its name.
         for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):

