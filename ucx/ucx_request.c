@@ -143,22 +143,28 @@ void *ucp_request_alloc(ucp_worker_h worker)
 	return request ? ucx_request_shown(request) : NULL;
 }
 
-void ucp_request_free(void *shown)
+/* Of one under way, `unless` are flags that no longer hold. */
+static void ucx_request_release(struct ucx_request *request, uint32_t unless)
 {
-	struct ucx_request *request = ucx_request_of(shown);
 	struct ucp_worker *worker = request->worker;
 
 	charge_enter(&worker->charge);
 	if (!(request->flags & UCX_ENDED))
-		request->flags |= UCX_FREED;
+		request->flags = (request->flags & ~unless) | UCX_FREED;
 	else if (request->flags & UCX_OURS)
 		ucx_request_put(request);
 	charge_leave(&worker->charge);
 }
 
+/* Who has given a request back is not called for it any more. */
+void ucp_request_free(void *shown)
+{
+	ucx_request_release(ucx_request_of(shown), UCX_CALLBACK);
+}
+
 void ucp_request_release(void *shown)
 {
-	ucp_request_free(shown);
+	ucx_request_release(ucx_request_of(shown), 0);
 }
 
 void ucp_request_cancel(ucp_worker_h worker, void *shown)

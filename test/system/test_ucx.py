@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Open MPI over Thole through UCX's interface (`thole run --through ucx`), inside a node and between hosts.
+
+What programs rely on call by call is in ucx_semantics.c.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conform import CONFORM_FLAGS, assert_conformed, network_flags
+from conftest import Compile, InstalledMpi, Tool
+from jobs import launch
+from thole.base import paths
+from thole_lab.testbed import Testbed
+
+OPENMPIS = pytest.mark.over("openmpi", "openmpi4")
+NEEDS = re.compile(r" (ucp_\w+)$", re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def library(build: Path) -> Path:
+    place = build / "ucx" / paths.UCX
+    if not place.exists():
+        pytest.skip("the front end for UCX is not built: it needs UCX's headers (libucx-dev)")
+    return place
+
+
+@pytest.mark.over("openmpi-2", "openmpi4-2", "openmpi-4")
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
+    flags = CONFORM_FLAGS.get(mpi.name, ())
+    done = launch(mpi, ranks, conform(mpi), *flags, timeout=900, through="ucx")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_conformed(done.stdout)
+
+
+@OPENMPIS
+def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
+    groups = ["modes", "order", "probe", "types", "onesided"]
+    done = launch(mpi, 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two, through="ucx")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_conformed(done.stdout, groups)
+
+
+@OPENMPIS
+def test_check__counts_what_went_through_it(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
+    command = mpi.command(2, conform(mpi), "--count", "messages")
+    done = thole("run", "--through", "ucx", "--check", *command, env=mpi.environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.search(r"^counted (\d+) operations", done.stdout, re.M)
+    carried = re.search(r"shared memory: (\d+) messages", done.stderr)
+    assert said is not None and carried is not None, done.stdout + done.stderr
+    assert int(carried[1]) >= int(said[1]) > 0
+
+
+@OPENMPIS
+def test_another_ucx__is_refused(mpi: InstalledMpi, conform: Compile, thole: Tool, tmp_path: Path) -> None:
+    """Where something puts UCX's own library first, the program does not run without Thole unnoticed."""
+    start = tmp_path / "start"
+    start.write_text('#!/bin/sh\nunset LD_LIBRARY_PATH\nexec "$@"\n')
+    start.chmod(0o700)
+    command = mpi.command(2, start, conform(mpi), "modes")
+    done = thole("run", "--through", "ucx", *command, env=mpi.environment())
+    assert done.returncode != 0
+    assert "modes ok" not in done.stdout
+
+
+@pytest.mark.over("mpich", "impi")
+def test_others__are_told(mpi: InstalledMpi, thole: Tool) -> None:
+    done = thole("run", "--through", "ucx", mpi.launcher, "-n", "1", "true", env=mpi.environment())
+    assert done.returncode != 0
+    assert "has no way to Thole through UCX; go without --through" in done.stderr
+
+
+@OPENMPIS
+def test_every_name__that_open_mpi_needs_is_there(mpi: InstalledMpi, library: Path) -> None:
+    if shutil.which("nm") is None or mpi.mpi.library is None:
+        pytest.skip("nm is not installed, or the library was not found")
+    folder = mpi.mpi.library.parent
+    files = {path.resolve() for name in ("lib*.so*", "openmpi/**/*ucx*.so") for path in folder.glob(name)}
+    needed = {name for path in files if path.is_file() for name in names(path, "--undefined-only")}
+    assert needed
+    assert needed <= names(library, "--defined-only")
+
+
+def names(path: Path, which: str) -> set[str]:
+    done = subprocess.run(["nm", "-D", which, path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return set(NEEDS.findall(done.stdout))

@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What programs of UCX rely on, rule by rule, between two workers of one process: sends and receives in each of their
+ * forms, matching, probes, datatypes, cancelling, flushes, threads.
+ *
+ * It is written against UCX's interface alone, so it runs with UCX's own library as well (`foreign` as its argument
+ * leaves out what is ours alone), which is how it was checked itself.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+enum {
+	REQUEST_SIZE = 40, /* bytes of ours in each request */
+	MARK = 0x5a,
+	LARGE = 4 << 20,
+	MANY = 10000,
+	PATIENCE = 200000000, /* rounds of progress until something is taken for lost */
+};
+
+static bool ours; /* not UCX's own library, some versions of which fall short of their own rules */
+static const ucp_tag_t FULL = ~(ucp_tag_t)0;
+
+static ucp_context_h context;
+static ucp_worker_h workers[2];
+static ucp_ep_h there, back, self; /* from 0 to 1, from 1 to 0, from 0 to itself */
+static int made, gone;             /* requests prepared and cleaned up */
+static int called;
+static ucs_status_t called_status;
+static ucp_tag_recv_info_t called_info;
+static void *called_data;
+
+#define CHECK(condition) check(condition, #condition, __LINE__)
+
+static void check(bool condition, const char *text, int line)
+{
+	if (condition)
+		return;
+	fprintf(stderr, "ucx_semantics.c:%d: %s\n", line, text);
+	exit(1);
+}
+
+static void request_made(void *request)
+{
+	memset(request, MARK, REQUEST_SIZE);
+	made++;
+}
+
+static void request_gone(void *request)
+{
+	(void)request;
+	gone++;
+}
+
+static void on_send(void *request, ucs_status_t status)
+{
+	(void)request;
+	called++;
+	called_status = status;
+}
+
+static void on_send_data(void *request, ucs_status_t status, void *data)
+{
+	on_send(request, status);
+	called_data = data;
+}
+
+static void on_receive(void *request, ucs_status_t status, ucp_tag_recv_info_t *info)
+{
+	(void)request;
+	called++;
+	called_status = status;
+	called_info = *info;
+}
+
+static void on_receive_data(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *data)
+{
+	(void)request;
+	called++;
+	called_status = status;
+	called_info = *info;
+	called_data = data;
+}
+
+static void progress(void)
+{
+	ucp_worker_progress(workers[0]);
+	ucp_worker_progress(workers[1]);
+}
+
+/* Until a request has ended; it is given back. Its part of ours is as it was prepared. */
+static ucs_status_t finish(ucs_status_ptr_t request)
+{
+	ucs_status_t status;
+
+	if (!UCS_PTR_IS_PTR(request))
+		return UCS_PTR_STATUS(request);
+	for (int i = 0; (status = ucp_request_check_status(request)) == UCS_INPROGRESS; i++) {
+		CHECK(i < PATIENCE);
+		progress();
+	}
+	for (int i = 0; i < REQUEST_SIZE; i++)
+		CHECK(((unsigned char *)request)[i] == MARK);
+	ucp_request_free(request);
+	return status;
+}
+
+static void settle(void)
+{
+	for (int i = 0; i < 2000; i++)
+		progress();
+}
+
+static ucs_status_ptr_t post(void *buffer, size_t length, ucp_tag_t tag, ucp_tag_t mask)
+{
+	ucs_status_ptr_t request =
+		ucp_tag_recv_nb(workers[1], buffer, length, ucp_dt_make_contig(1), tag, mask, on_receive);
+
+	CHECK(UCS_PTR_IS_PTR(request));
+	return request;
+}
+
+static ucs_status_ptr_t push(const void *buffer, size_t length, ucp_tag_t tag)
+{
+	return ucp_tag_send_nb(there, buffer, length, ucp_dt_make_contig(1), tag, on_send);
+}
+
+static void fill(unsigned char *buffer, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; i++)
+		buffer[i] = (unsigned char)(seed + i * 7 + (i >> 9));
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------- */
+
+static void open_all(void)
+{
+	ucp_params_t params = {
+		.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_REQUEST_INIT |
+			      UCP_PARAM_FIELD_REQUEST_CLEANUP,
+		.features = UCP_FEATURE_TAG,
+		.request_size = REQUEST_SIZE,
+		.request_init = request_made,
+		.request_cleanup = request_gone,
+	};
+	ucp_worker_params_t wanted = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+				      .thread_mode = UCS_THREAD_MODE_MULTI};
+	ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
+	ucp_address_t *addresses[2];
+	size_t lengths[2];
+	ucp_config_t *config;
+	unsigned major, minor, release;
+
+	ucp_get_version(&major, &minor, &release);
+	CHECK(major == 1 && minor >= 9);
+	CHECK(ucp_config_read(NULL, NULL, &config) == UCS_OK);
+	if (ours) {
+		params.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
+		CHECK(ucp_init(&params, config, &context) == UCS_ERR_UNSUPPORTED);
+		params.features = UCP_FEATURE_TAG;
+	}
+	CHECK(ucp_init(&params, config, &context) == UCS_OK);
+	ucp_config_release(config);
+	CHECK(ucp_context_query(context, &attr) == UCS_OK && attr.request_size > 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK(ucp_worker_create(context, &wanted, &workers[i]) == UCS_OK);
+		CHECK(ucp_worker_get_address(workers[i], &addresses[i], &lengths[i]) == UCS_OK && lengths[i] > 0);
+	}
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = addresses[1]};
+	CHECK(ucp_ep_create(workers[0], &peer, &there) == UCS_OK);
+	peer.address = addresses[0];
+	CHECK(ucp_ep_create(workers[1], &peer, &back) == UCS_OK);
+	CHECK(ucp_ep_create(workers[0], &peer, &self) == UCS_OK);
+	for (int i = 0; i < 2; i++)
+		ucp_worker_release_address(workers[i], addresses[i]);
+	if (ours) {
+		static const char nonsense[64] = "not an address";
+
+		peer.address = (const ucp_address_t *)(const void *)nonsense;
+		CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_ADDR);
+	}
+}
+
+static void close_all(void)
+{
+	unsigned char buffer[8];
+
+	post(buffer, sizeof buffer, 999, FULL); /* nothing comes for it */
+	CHECK(finish(ucp_disconnect_nb(there)) == UCS_OK);
+	ucp_ep_destroy(self);
+	CHECK(finish(ucp_ep_close_nb(back, UCP_EP_CLOSE_MODE_FLUSH)) == UCS_OK);
+	for (int i = 0; i < 2; i++)
+		ucp_worker_destroy(workers[i]);
+	ucp_cleanup(context);
+	CHECK(made > 0 && (gone == made || !ours));
+}
+
+/* ---- Messages ------------------------------------------------------------------------------------------ */
+
+static void test_sizes(void)
+{
+	unsigned char *out = malloc(LARGE), *in = malloc(LARGE);
+
+	for (size_t length = 0; length <= LARGE; length = length ? length * 4 : 1) {
+		for (int early = 0; early < 2; early++) {
+			ucs_status_ptr_t send = NULL, receive;
+
+			fill(out, length, (unsigned)length + (unsigned)early);
+			memset(in, 0, length);
+			called = 0;
+			if (early) {
+				send = push(out, length, 5);
+				settle();
+			}
+			receive = post(in, length, 5, FULL);
+			if (!early)
+				send = push(out, length, 5);
+			CHECK(finish(receive) == UCS_OK);
+			CHECK(called_info.sender_tag == 5 && called_info.length == length);
+			CHECK(called >= 1 && memcmp(in, out, length) == 0);
+			CHECK(finish(send) == UCS_OK);
+		}
+	}
+	free(out);
+	free(in);
+}
+
+static void test_itself(void)
+{
+	unsigned char in[8], out[8] = "itself";
+	ucs_status_ptr_t receive =
+		ucp_tag_recv_nb(workers[0], in, sizeof in, ucp_dt_make_contig(1), 3, FULL, on_receive);
+
+	CHECK(finish(ucp_tag_send_nb(self, out, sizeof out, ucp_dt_make_contig(1), 3, on_send)) == UCS_OK);
+	CHECK(finish(receive) == UCS_OK && memcmp(in, out, sizeof in) == 0);
+}
+
+static void test_matching(void)
+{
+	int in[4] = {0}, out[4] = {1, 2, 3, 4};
+	ucs_status_ptr_t posted[3];
+
+	/* Of two receives that match, the first. */
+	posted[0] = post(&in[0], sizeof(int), 0x10, 0xf0);
+	posted[1] = post(&in[1], sizeof(int), 0x11, FULL);
+	posted[2] = post(&in[2], sizeof(int), 0x21, FULL);
+	CHECK(finish(push(&out[0], sizeof(int), 0x11)) == UCS_OK);
+	CHECK(finish(push(&out[1], sizeof(int), 0x21)) == UCS_OK);
+	CHECK(finish(push(&out[2], sizeof(int), 0x11)) == UCS_OK);
+	for (int i = 0; i < 3; i++)
+		CHECK(finish(posted[i]) == UCS_OK);
+	CHECK(in[0] == 1 && in[1] == 3 && in[2] == 2);
+	/* Of two messages, the one that came first. */
+	for (int i = 0; i < 4; i++)
+		CHECK(finish(push(&out[i], sizeof(int), 0x30 + (ucp_tag_t)(i & 1))) == UCS_OK);
+	settle();
+	for (int i = 0; i < 4; i++) {
+		static const int wanted[4] = {2, 1, 3, 4};
+
+		CHECK(finish(post(&in[0], sizeof(int), i ? 0x30 : 0x31, i ? 0xf0 : FULL)) == UCS_OK);
+		CHECK(in[0] == wanted[i]);
+	}
+}
+
+static void test_truncation(void)
+{
+	unsigned char in[64], out[64];
+
+	for (int early = 0; early < 2; early++) {
+		ucs_status_ptr_t receive = NULL;
+
+		memset(in, MARK, sizeof in);
+		fill(out, sizeof out, 1);
+		if (!early)
+			receive = post(in, 16, 8, FULL);
+		CHECK(finish(push(out, sizeof out, 8)) == UCS_OK);
+		if (early) {
+			settle();
+			receive = post(in, 16, 8, FULL);
+		}
+		CHECK(finish(receive) == UCS_ERR_MESSAGE_TRUNCATED);
+		for (size_t i = 16; i < sizeof in; i++)
+			CHECK(in[i] == MARK);
+	}
+}
+
+/* ---- The forms of calls ---------------------------------------------------------------------------------- */
+
+static void test_immediate(void)
+{
+	ucp_tag_recv_info_t info = {0};
+	int in = 0, out = 7, data;
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+				     .cb.send = on_send_data, .user_data = &data};
+	ucs_status_ptr_t request;
+
+	/* A small message is gone at once, and nobody is called. */
+	CHECK(finish(push(&out, sizeof out, 1)) == UCS_OK); /* connected by now */
+	CHECK(finish(post(&in, sizeof in, 1, FULL)) == UCS_OK);
+	called = 0;
+	request = ucp_tag_send_nbx(there, &out, sizeof out, 2, &param);
+	CHECK(!UCS_PTR_IS_ERR(request));
+	CHECK(request || called == 0);
+	CHECK(finish(request) == UCS_OK);
+	/* Unless that is what is asked for. */
+	param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+	called = 0;
+	called_data = NULL;
+	request = ucp_tag_send_nbx(there, &out, sizeof out, 2, &param);
+	CHECK(UCS_PTR_IS_PTR(request));
+	CHECK(finish(request) == UCS_OK && called == 1 && called_data == &data);
+	settle();
+	/* Of a message that is there, a receive says so in its call. */
+	called = 0;
+	param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_RECV_INFO,
+				      .cb.recv = on_receive_data, .recv_info.tag_info = &info};
+	request = ucp_tag_recv_nbx(workers[1], &in, sizeof in, 2, FULL, &param);
+	CHECK(request == NULL);
+	CHECK(called == 0);
+	CHECK(in == 7);
+	CHECK(info.sender_tag == 2 || !ours);
+	CHECK(info.length == sizeof in || !ours);
+	param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+	param.user_data = &data;
+	called_data = NULL;
+	request = ucp_tag_recv_nbx(workers[1], &in, sizeof in, 2, FULL, &param);
+	CHECK(UCS_PTR_IS_PTR(request) && finish(request) == UCS_OK && called == 1 && called_data == &data);
+}
+
+/* Requests in memory of ours, as Open MPI's blocking calls have them. */
+static void test_own_memory(void)
+{
+	ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST};
+	ucp_tag_recv_info_t info = {0};
+	unsigned char *memory, *in = calloc(1, LARGE), *out = malloc(LARGE);
+	ucs_status_ptr_t result;
+	ucs_status_t status;
+
+	CHECK(ucp_context_query(context, &attr) == UCS_OK);
+	memory = calloc(2, attr.request_size + 64);
+	for (size_t length = 8; length <= LARGE; length *= 8) {
+		for (int early = 0; early < 2; early++) {
+			void *receive = memory + attr.request_size, *send = memory + 2 * attr.request_size + 64;
+
+			fill(out, length, 3);
+			param.request = receive;
+			if (!early)
+				ucp_tag_recv_nbx(workers[1], in, length, 4, FULL, &param);
+			param.request = send;
+			result = ucp_tag_send_nbx(there, out, length, 4, &param);
+			if (early) {
+				settle();
+				CHECK(ucp_tag_recv_nbr(workers[1], in, length, ucp_dt_make_contig(1), 4, FULL,
+						       receive) == UCS_OK);
+			}
+			while ((status = ucp_request_test(receive, &info)) == UCS_INPROGRESS)
+				progress();
+			CHECK(status == UCS_OK && info.length == length && info.sender_tag == 4);
+			CHECK(memcmp(in, out, length) == 0);
+			while (UCS_PTR_IS_PTR(result) && ucp_request_check_status(send) == UCS_INPROGRESS)
+				progress();
+		}
+	}
+	free(memory);
+	free(in);
+	free(out);
+}
+
+static void test_synchronous(void)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_send_data};
+	int in = 0, out = 9;
+
+	for (int form = 0; form < 2; form++) {
+		ucs_status_ptr_t send =
+			form ? ucp_tag_send_sync_nbx(there, &out, sizeof out, 6, &param)
+			     : ucp_tag_send_sync_nb(there, &out, sizeof out, ucp_dt_make_contig(1), 6, on_send);
+
+		CHECK(UCS_PTR_IS_PTR(send));
+		settle();
+		CHECK(ucp_request_check_status(send) == UCS_INPROGRESS);
+		CHECK(finish(post(&in, sizeof in, 6, FULL)) == UCS_OK && in == 9);
+		CHECK(finish(send) == UCS_OK);
+	}
+}
+
+static void test_probe(void)
+{
+	ucp_tag_recv_info_t info = {0};
+	ucp_tag_message_h message;
+	int in = 0, out = 11;
+
+	CHECK(!ucp_tag_probe_nb(workers[1], 7, FULL, 0, &info));
+	for (int form = 0; form < 2; form++) {
+		ucp_request_param_t param = {.op_attr_mask = 0};
+
+		CHECK(finish(push(&out, sizeof out, 7)) == UCS_OK);
+		while (!ucp_tag_probe_nb(workers[1], 7, FULL, 0, &info))
+			progress();
+		CHECK(info.sender_tag == 7 && info.length == sizeof out);
+		message = ucp_tag_probe_nb(workers[1], 7, FULL, 1, &info);
+		CHECK(message && !ucp_tag_probe_nb(workers[1], 7, FULL, 0, &info));
+		in = 0;
+		CHECK(finish(form ? ucp_tag_msg_recv_nbx(workers[1], &in, sizeof in, message, &param)
+				  : ucp_tag_msg_recv_nb(workers[1], &in, sizeof in, ucp_dt_make_contig(1), message,
+							on_receive)) == UCS_OK);
+		CHECK(in == 11);
+	}
+}
+
+static void test_cancel(void)
+{
+	int in = 0, out = 13;
+	ucs_status_ptr_t request = post(&in, sizeof in, 14, FULL);
+
+	called = 0;
+	ucp_request_cancel(workers[1], request);
+	CHECK(finish(request) == UCS_ERR_CANCELED && called == 1 && called_status == UCS_ERR_CANCELED);
+	CHECK(finish(push(&out, sizeof out, 14)) == UCS_OK);
+	settle();
+	CHECK(in == 0);
+	CHECK(finish(post(&in, sizeof in, 14, FULL)) == UCS_OK && in == 13);
+}
+
+/* A request that is given back while it is under way goes when it ends: freed, without calling back; released, after
+ * that. */
+static void test_freed(void)
+{
+	volatile int in;
+	int out = 15;
+
+	for (int released = 0; released < 2; released++) {
+		in = called = 0;
+		if (released)
+			ucp_request_release(post((void *)(uintptr_t)&in, sizeof in, 16, FULL));
+		else
+			ucp_request_free(post((void *)(uintptr_t)&in, sizeof in, 16, FULL));
+		called = 0;
+		CHECK(finish(push(&out, sizeof out, 16)) == UCS_OK);
+		for (int i = 0; in != 15; i++) {
+			CHECK(i < PATIENCE);
+			progress();
+		}
+		settle();
+		CHECK(called == released);
+	}
+}
+
+static void test_many(void)
+{
+	static ucs_status_ptr_t sends[MANY], receives[MANY];
+	static int in[MANY], out[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		out[i] = i + 1;
+		receives[i] = i % 2 ? post(&in[i], sizeof(int), (ucp_tag_t)i, FULL) : NULL;
+	}
+	for (int i = 0; i < MANY; i++)
+		sends[i] = push(&out[i], sizeof(int), (ucp_tag_t)i);
+	for (int i = MANY - 2; i >= 0; i -= 2)
+		receives[i] = post(&in[i], sizeof(int), (ucp_tag_t)i, FULL);
+	for (int i = 0; i < MANY; i++)
+		CHECK(finish(receives[i]) == UCS_OK && finish(sends[i]) == UCS_OK && in[i] == i + 1);
+}
+
+static void test_flush(void)
+{
+	ucp_request_param_t param = {.op_attr_mask = 0};
+	unsigned char *out = malloc(LARGE), *in = malloc(LARGE);
+
+	for (int form = 0; form < 4; form++) {
+		ucs_status_ptr_t send, flush;
+
+		fill(out, LARGE, (unsigned)form);
+		send = push(out, LARGE, 17); /* goes on until it is received */
+		flush = form == 0   ? ucp_worker_flush_nb(workers[0], 0, on_send)
+			: form == 1 ? ucp_worker_flush_nbx(workers[0], &param)
+			: form == 2 ? ucp_ep_flush_nb(there, 0, on_send)
+				    : ucp_ep_flush_nbx(there, &param);
+		CHECK(!UCS_PTR_IS_ERR(flush));
+		CHECK(finish(post(in, LARGE, 17, FULL)) == UCS_OK && memcmp(in, out, LARGE) == 0);
+		CHECK(finish(flush) == UCS_OK);
+		CHECK(finish(send) == UCS_OK);
+	}
+	free(out);
+	free(in);
+}
+
+/* ---- Datatypes ------------------------------------------------------------------------------------------- */
+
+/* Every second byte of a buffer. */
+struct strided {
+	unsigned char *buffer;
+	size_t count;
+};
+
+static int states; /* open */
+
+static void *strided_start(void *unused, void *buffer, size_t count)
+{
+	struct strided *state = malloc(sizeof *state);
+
+	(void)unused;
+	*state = (struct strided){buffer, count};
+	states++;
+	return state;
+}
+
+static void *strided_start_pack(void *unused, const void *buffer, size_t count)
+{
+	return strided_start(unused, (void *)(uintptr_t)buffer, count);
+}
+
+static size_t strided_size(void *state)
+{
+	return ((struct strided *)state)->count;
+}
+
+static size_t strided_pack(void *state, size_t offset, void *to, size_t room)
+{
+	const struct strided *strided = state;
+	size_t count = strided->count - offset < room ? strided->count - offset : room;
+
+	for (size_t i = 0; i < count; i++)
+		((unsigned char *)to)[i] = strided->buffer[2 * (offset + i)];
+	return count;
+}
+
+static ucs_status_t strided_unpack(void *state, size_t offset, const void *from, size_t count)
+{
+	const struct strided *strided = state;
+
+	for (size_t i = 0; i < count; i++)
+		strided->buffer[2 * (offset + i)] = ((const unsigned char *)from)[i];
+	return UCS_OK;
+}
+
+static void strided_finish(void *state)
+{
+	free(state);
+	states--;
+}
+
+static const ucp_generic_dt_ops_t strided_operations = {
+	.start_pack = strided_start_pack,
+	.start_unpack = strided_start,
+	.packed_size = strided_size,
+	.pack = strided_pack,
+	.unpack = strided_unpack,
+	.finish = strided_finish,
+};
+
+static void test_generic(void)
+{
+	unsigned char *out = malloc(LARGE), *in = malloc(LARGE);
+	ucs_status_ptr_t send = NULL, receive;
+	ucp_datatype_t datatype;
+
+	CHECK(ucp_dt_create_generic(&strided_operations, NULL, &datatype) == UCS_OK);
+	for (size_t count = 1; count <= LARGE / 2; count *= 8) {
+		for (int early = 0; early < 2; early++) {
+			fill(out, 2 * count, 5);
+			memset(in, MARK, 2 * count);
+			if (early) {
+				send = ucp_tag_send_nb(there, out, count, datatype, 18, on_send);
+				settle();
+			}
+			receive = ucp_tag_recv_nb(workers[1], in, count, datatype, 18, FULL, on_receive);
+			if (!early)
+				send = ucp_tag_send_nb(there, out, count, datatype, 18, on_send);
+			CHECK(finish(receive) == UCS_OK && finish(send) == UCS_OK);
+			for (size_t i = 0; i < 2 * count; i++)
+				CHECK(in[i] == (i % 2 ? MARK : out[i]));
+		}
+	}
+	receive = ucp_tag_recv_nb(workers[1], in, 64, datatype, 19, FULL, on_receive);
+	ucp_request_cancel(workers[1], receive);
+	CHECK(finish(receive) == UCS_ERR_CANCELED);
+	CHECK(states == 0 || !ours);
+	ucp_dt_destroy(datatype);
+	free(out);
+	free(in);
+}
+
+static void test_scattered(void)
+{
+	unsigned char in[100], out[100];
+	ucp_dt_iov_t from[2] = {{out, 30}, {out + 40, 60}}, to[2] = {{in + 10, 50}, {in + 60, 40}};
+	ucs_status_ptr_t receive;
+
+	fill(out, sizeof out, 6);
+	receive = ucp_tag_recv_nb(workers[1], to, 2, ucp_dt_make_iov(), 20, FULL, on_receive);
+	CHECK(finish(ucp_tag_send_nb(there, from, 2, ucp_dt_make_iov(), 20, on_send)) == UCS_OK);
+	CHECK(finish(receive) == UCS_OK);
+	CHECK(memcmp(in + 10, out, 30) == 0 && memcmp(in + 40, out + 40, 60) == 0);
+}
+
+/* ---- Threads --------------------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+static void thread_callback(void *request, ucs_status_t status, ucp_tag_recv_info_t *info)
+{
+	(void)request;
+	(void)status;
+	(void)info;
+}
+
+static void thread_wait(ucs_status_ptr_t request)
+{
+	while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS)
+		progress();
+	if (UCS_PTR_IS_PTR(request))
+		ucp_request_free(request);
+}
+
+static void *thread_run(void *arg)
+{
+	ucp_tag_t tag = 1000 + (ucp_tag_t)(uintptr_t)arg;
+	ucp_request_param_t param = {.op_attr_mask = 0};
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int in = -1, out = i;
+		ucs_status_ptr_t receive = ucp_tag_recv_nb(workers[1], &in, sizeof in, ucp_dt_make_contig(1), tag, FULL,
+							   thread_callback);
+
+		thread_wait(ucp_tag_send_nbx(there, &out, sizeof out, tag, &param));
+		thread_wait(receive);
+		CHECK(in == i);
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	pthread_t threads[THREADS];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, thread_run, (void *)i) == 0);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+int main(int count, char **words)
+{
+	ours = count < 2 || strcmp(words[1], "foreign");
+	open_all();
+	test_sizes();
+	test_itself();
+	test_matching();
+	test_truncation();
+	test_immediate();
+	test_own_memory();
+	test_synchronous();
+	test_probe();
+	test_cancel();
+	test_freed();
+	test_many();
+	test_flush();
+	test_generic();
+	test_scattered();
+	test_threads();
+	close_all();
+	puts("ok");
+	return 0;
+}
