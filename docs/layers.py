@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 BELOW = {
     "provider": ("front", "src/base"),
+    "ucx": ("front", "src/base"),
     "front": ("src/base",),
     "heap": ("src/base",),
     "mx": ("mx/include/mx_internals", "mx/include", "src/base"),

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ucx_context.h"
-
+/*
+ * ucx_context.c - contexts: what a program says once of all its requests; and which library this is.
+ *
+ * UCX's environment is not read: options are Thole's own. What is asked for beyond tags (remote memory, atomics,
+ * streams, active messages, waking) is refused when a context is made, so that a program goes another way in time.
+ */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "thole.h"
-#include "ucx_request.h"
+#include "ucx_state.h"
 
 /* ---- Settings: there are none ---------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datatypes: what of a buffer is a message's data.
+ * ucx_datatype.h - datatypes: what of a buffer is a message's data.
  *
  * Contiguous and scattered buffers are taken as they are. For a generic datatype, which the program packs and unpacks
  * itself, there is a bounce buffer for the whole message. The program's functions are called inside its own calls

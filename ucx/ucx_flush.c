@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_flush.h"
 
-#include "ucx_worker.h"
+#include "ucx_request.h"
 
 void ucx_flush_sending(struct ucx_request *request, struct ucp_ep *endpoint)
 {
@@ -32,13 +32,10 @@ void ucx_flush_sent(struct ucx_request *request)
 		*place = flush->next;
 		ucx_request_end(flush);
 	}
-	if (request->endpoint->closed && !request->endpoint->sends)
-		ucx_worker_endpoint_free(request->endpoint);
 }
 
-/* Of one endpoint's sends, or (NULL) of all. With the lock; NULL: there are none. */
-static ucs_status_ptr_t ucx_flush_begin(struct ucp_worker *worker, struct ucp_ep *endpoint,
-					const ucp_request_param_t *param, uint32_t flags)
+ucs_status_ptr_t ucx_flush_begin(struct ucp_worker *worker, struct ucp_ep *endpoint, const ucp_request_param_t *param,
+				 uint32_t flags)
 {
 	uint64_t left = endpoint ? endpoint->sends : worker->sends;
 	struct ucx_request *flush;
@@ -113,7 +110,7 @@ ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned flags, ucp_se
 	return ucx_flush_locked(worker, NULL, &param, UCX_PLAIN);
 }
 
-static ucs_status_t ucx_flush_wait(struct ucp_worker *worker, ucs_status_ptr_t pointer)
+ucs_status_t ucx_flush_wait(struct ucp_worker *worker, ucs_status_ptr_t pointer)
 {
 	ucs_status_t status;
 
@@ -140,47 +137,4 @@ ucs_status_t ucp_worker_fence(ucp_worker_h worker)
 {
 	(void)worker;
 	return UCS_OK;
-}
-
-/* ---- Closing endpoints ----------------------------------------------------------------------------- */
-
-static ucs_status_ptr_t ucx_flush_close(struct ucp_ep *endpoint, const ucp_request_param_t *param, bool wait)
-{
-	struct ucp_worker *worker = endpoint->worker;
-	ucs_status_ptr_t result = NULL;
-
-	charge_enter(&worker->charge);
-	if (wait)
-		result = ucx_flush_begin(worker, endpoint, param, 0);
-	endpoint->closed = true;
-	if (!endpoint->sends)
-		ucx_worker_endpoint_free(endpoint);
-	charge_leave(&worker->charge);
-	return result;
-}
-
-ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
-{
-	bool force = param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS && param->flags & UCP_EP_CLOSE_FLAG_FORCE;
-
-	return ucx_flush_close(ep, param, !force);
-}
-
-ucs_status_ptr_t ucp_ep_close_nb(ucp_ep_h ep, unsigned mode)
-{
-	ucp_request_param_t param = {.op_attr_mask = 0};
-
-	return ucx_flush_close(ep, &param, mode != UCP_EP_CLOSE_MODE_FORCE);
-}
-
-ucs_status_ptr_t ucp_disconnect_nb(ucp_ep_h ep)
-{
-	return ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH);
-}
-
-void ucp_ep_destroy(ucp_ep_h ep)
-{
-	struct ucp_worker *worker = ep->worker;
-
-	ucx_flush_wait(worker, ucp_disconnect_nb(ep));
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_request.h"
 
-#include "ucx_error.h"
-#include "ucx_flush.h"
-#include "ucx_worker.h"
-
 /* ---- Memory ---------------------------------------------------------------------------------------- */
 
 /* The program prepares its part of a request once, when this is made. */
@@ -62,23 +58,6 @@ void ucx_request_end(struct ucx_request *request)
 	} else {
 		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
 	}
-}
-
-void ucx_request_complete(void *arg, const struct thole_completion *completion)
-{
-	struct ucx_request *request = completion->context;
-
-	(void)arg;
-	request->info.sender_tag = completion->tag;
-	request->info.length = completion->length;
-	request->status = __builtin_expect(completion->status, 0) ? ucx_error_status(completion->status) : UCS_OK;
-	if (request->flags & UCX_STARTING) {
-		request->flags |= UCX_ENDED;
-		return;
-	}
-	if (request->flags & UCX_SEND)
-		ucx_flush_sent(request);
-	ucx_request_end(request);
 }
 
 static void ucx_request_call(struct ucx_request *request)
@@ -173,7 +152,7 @@ void ucp_request_cancel(ucp_worker_h worker, void *shown)
 
 	charge_enter(&worker->charge);
 	thole_cancel_context(worker->thole, ucx_request_of(shown));
-	ended = ucx_worker_ended(worker);
+	ended = ucx_request_ended(worker);
 	charge_leave(&worker->charge);
 	ucx_request_tell_all(ended);
 }

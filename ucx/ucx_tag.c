@@ -6,7 +6,7 @@
  */
 #include "ucx_error.h"
 #include "ucx_flush.h"
-#include "ucx_worker.h"
+#include "ucx_request.h"
 
 /* The parameters of calls that take a datatype and a callback, which comes without user_data. */
 static inline ucp_request_param_t ucx_tag_param(ucp_datatype_t datatype, uint32_t mask)

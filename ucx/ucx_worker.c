@@ -1,20 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ucx_worker.h"
-
+/*
+ * ucx_worker.c - workers: one endpoint of Thole's each, opened, asked and closed; progress.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "front/caretaker.h"
+#include "ucx_endpoint.h"
 #include "ucx_error.h"
 #include "ucx_flush.h"
+#include "ucx_request.h"
 
 enum {
 	REQUESTS_AT_ONCE = 64,  /* that memory is asked for */
 	REQUESTS_MAX = 1 << 28, /* UCX gives programs no bound; memory ends before */
 };
 
-/* ---- Workers --------------------------------------------------------------------------------------- */
+static void ucx_worker_sent(struct ucx_request *request)
+{
+	ucx_flush_sent(request);
+	if (request->endpoint->closed && !request->endpoint->sends)
+		ucx_endpoint_free(request->endpoint);
+}
+
+/* Thole's completion function; with the lock. */
+static void ucx_worker_complete(void *arg, const struct thole_completion *completion)
+{
+	struct ucx_request *request = completion->context;
+
+	(void)arg;
+	request->info.sender_tag = completion->tag;
+	request->info.length = completion->length;
+	request->status = __builtin_expect(completion->status, 0) ? ucx_error_status(completion->status) : UCS_OK;
+	if (request->flags & UCX_STARTING) {
+		request->flags |= UCX_ENDED;
+		return;
+	}
+	if (request->flags & UCX_SEND)
+		ucx_worker_sent(request);
+	ucx_request_end(request);
+}
 
 static int ucx_worker_open(struct ucp_worker *worker)
 {
@@ -24,7 +50,7 @@ static int ucx_worker_open(struct ucp_worker *worker)
 	struct thole_endpoint_attr attr = {
 		.threads = THOLE_THREAD_SINGLE, /* the charge's lock does it */
 		.options = options,
-		.complete = ucx_request_complete,
+		.complete = ucx_worker_complete,
 		.complete_arg = worker,
 	};
 
@@ -63,10 +89,10 @@ void ucp_worker_destroy(ucp_worker_h worker)
 
 	caretaker_remove(&worker->charge);
 	thole_endpoint_close(worker->thole);
-	ucx_request_tell_all(ucx_worker_ended(worker));
+	ucx_request_tell_all(ucx_request_ended(worker));
 	ucx_request_drop_all(worker);
 	while ((node = list_first(&worker->endpoints)))
-		ucx_worker_endpoint_free(container_of(node, struct ucp_ep, node));
+		ucx_endpoint_free(container_of(node, struct ucp_ep, node));
 	free(worker);
 }
 
@@ -117,65 +143,9 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 	if (!charge_poll(&worker->charge))
 		return 0;
 	handled = thole_progress(worker->thole);
-	ended = ucx_worker_ended(worker);
+	ended = ucx_request_ended(worker);
 	charge_leave(&worker->charge);
 	if (ended)
 		ucx_request_tell_all(ended);
 	return (unsigned)handled + (ended != NULL);
-}
-
-/* ---- Endpoints ------------------------------------------------------------------------------------- */
-
-ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *endpoint_p)
-{
-	struct thole_address address = {{0}};
-	struct ucp_ep *endpoint;
-	int error;
-
-	if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) ||
-	    (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS && params->flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER))
-		return UCS_ERR_UNSUPPORTED;
-	/* Its length is not given to us; another library's may be shorter than ours. */
-	snprintf(address.text, sizeof address.text, "%s", (const char *)params->address);
-	endpoint = calloc(1, sizeof *endpoint);
-	if (!endpoint)
-		return UCS_ERR_NO_MEMORY;
-	charge_enter(&worker->charge);
-	endpoint->worker = worker;
-	endpoint->thole = worker->thole;
-	error = thole_peer(worker->thole, &address, &endpoint->peer);
-	if (!error)
-		list_push_back(&worker->endpoints, &endpoint->node);
-	charge_leave(&worker->charge);
-	if (error) {
-		free(endpoint);
-		return ucx_error_status(error);
-	}
-	*endpoint_p = endpoint;
-	return UCS_OK;
-}
-
-void ucx_worker_endpoint_free(struct ucp_ep *endpoint)
-{
-	list_remove(&endpoint->node);
-	free(endpoint);
-}
-
-ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
-{
-	if (attr->field_mask & ~(uint64_t)UCP_EP_ATTR_FIELD_NAME)
-		return UCS_ERR_UNSUPPORTED;
-	if (attr->field_mask & UCP_EP_ATTR_FIELD_NAME)
-		snprintf(attr->name, sizeof attr->name, "thole-%u", ep->peer);
-	return UCS_OK;
-}
-
-void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
-{
-	struct thole_peer_info info = {0};
-
-	charge_enter(&ep->worker->charge);
-	if (thole_peer_info(ep->thole, ep->peer, &info) == 0)
-		fprintf(stream, "# Thole %s, peer %u by %s, %s\n", thole_version(), ep->peer, info.transport, info.state);
-	charge_leave(&ep->worker->charge);
 }

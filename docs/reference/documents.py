@@ -22,6 +22,7 @@ DOCUMENTS = (
     "docs/SHM.md",
     "docs/PROGRESS.md",
     "docs/PROVIDER.md",
+    "docs/UCX.md",
     "docs/TESTING.md",
     "docs/DECISIONS.md",
     "docs/PROTOCOL.md",
@@ -45,10 +46,11 @@ def example(path: Path) -> str:
 
 # Names in documents that are not ours to define.
 FOREIGN = re.compile(
-    r"(fi|dlopen|process_vm|pidfd|memfd|clock|epoll|sched|prctl|MPI|FI|UCX|OMPI|MPIR|I_MPI|PR|F_SEAL|SO|SCM)_\w*"
+    r"(fi|ucp|dlopen|process_vm|pidfd|memfd|clock|epoll|sched|prctl|MPI|FI|UCX|OMPI|MPIR|I_MPI|PR|F_SEAL|SO|SCM)_\w*"
 )
 
-SOURCES = ("src", "include", "front", "provider", "mx", "kernel", "python", "bench", "sim", "tools", "test", "docs", ".ci")
+SOURCES = ("src", "include", "front", "provider", "ucx", "mx", "kernel", "python", "bench", "sim", "tools", "test", "docs")
+SOURCES += (".ci",)
 ENDINGS = (".c", ".h", ".py", ".sh", ".build", ".md", ".map", ".in", ".txt", ".toml")
 
 
@@ -157,7 +159,7 @@ def references() -> str:
 def unnamed_files() -> Iterator[str]:
     """Every source file has its line in a document."""
     text = references()
-    for folder in ("src", "front", "provider", "mx", "kernel"):
+    for folder in ("src", "front", "provider", "ucx", "mx", "kernel"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             if not re.search(rf"[`/]{re.escape(path.name)}`", text):
                 yield f"no document, such as FILES.md, says what {path.relative_to(ROOT)} is"

@@ -14,7 +14,7 @@ WIDTH_MAX = 120  # columns of a line, tabs to the next eighth; .clang-format and
 
 
 def wrong_lines() -> Iterator[str]:
-    for folder in ("src", "include", "front", "provider", "mx", "kernel", "sim", "tools", "test", "bench", "docs"):
+    for folder in ("src", "include", "front", "provider", "ucx", "mx", "kernel", "sim", "tools", "test", "bench", "docs"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             for number, line in enumerate(path.read_text().split("\n"), 1):
                 if len(line.expandtabs(8)) > WIDTH_MAX:
@@ -25,7 +25,7 @@ def wrong_lines() -> Iterator[str]:
 
 def wide_lines() -> Iterator[str]:
     """Of documents, but for the rows of tables, which cannot be broken; of meson's files and of scripts."""
-    folders = ("src", "front", "provider", "mx", "heap", "kernel", "sim", "tools", "python", "test", "bench", "docs")
+    folders = ("src", "front", "provider", "ucx", "mx", "heap", "kernel", "sim", "tools", "python", "test", "bench", "docs")
     scripts = [path for folder in folders for end in ("meson.build", "*.sh") for path in (ROOT / folder).rglob(end)]
     documents = [path for folder in (ROOT, ROOT / "docs") for path in folder.glob("*.md")]
     for path in sorted([*documents, *scripts, ROOT / "meson.build", ROOT / "meson_options.txt"]):
@@ -47,7 +47,7 @@ def parameters(text: str) -> int:
 
 def long_signatures() -> Iterator[str]:
     """Only what others dictate takes many parameters: public functions, and those in libfabric's tables."""
-    for folder in ("src", "sim", "front", "provider", "mx", "kernel"):
+    for folder in ("src", "sim", "front", "provider", "ucx", "mx", "kernel"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             text = without_comments(path.read_text())
             tables = set(re.findall(r"^\t\.\w+ = (\w+),$", text, flags=re.MULTILINE)) if folder == "provider" else set()
@@ -59,9 +59,9 @@ def long_signatures() -> Iterator[str]:
 def wrong_includes() -> Iterator[str]:
     """What is written on thole.h includes that, its own files in their table's order, and what src/base has for all."""
     text = references()
-    sentence = re.search(r"What `front/`, `provider/` and `mx/` may use is(.*?)\. What else", text, flags=re.DOTALL)
+    sentence = re.search(r"What `front/`, `provider/`, `ucx/` and `mx/` may use is(.*?)\. What else", text, flags=re.DOTALL)
     shared = {f"base/{name}" for name in re.findall(r"`(\w+\.h)`", sentence[1] if sentence else "")}
-    for folder in ("front", "provider", "mx"):
+    for folder in ("front", "provider", "ucx", "mx"):
         table = text.partition(f"| file in `{folder}/` | owns |\n|---|---|\n")[2].partition("\n\n")[0]
         lines = enumerate(table.split("\n"))
         rows = {name: number for number, line in lines for name in re.findall(r"`([\w./]+)`", line)}
@@ -86,6 +86,7 @@ def defined(path: Path) -> Iterator[str]:
 FRONTS = (
     ("front", "", "", "(?!)"),
     ("provider", "prov_", "prov_", "fi_prov_ini"),
+    ("ucx", "", "", r"ucp_\w+"),
     ("mx", "mx_", "mxi_", r"mx_\w+|mx__\w+"),
 )
 
@@ -107,7 +108,7 @@ TEMPLATES = r"main|loop_\w+"
 def twice_defined() -> Iterator[str]:
     """No two files define functions of one name, static or not: a name alone says which one is meant."""
     homes: dict[str, str] = {}
-    for folder in ("src", "sim", "front", "provider", "mx", "kernel", "tools"):
+    for folder in ("src", "sim", "front", "provider", "ucx", "mx", "kernel", "tools"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             for name in sorted(set(defined(path))):
                 home = homes.setdefault(name, str(path.relative_to(ROOT)))
@@ -117,7 +118,7 @@ def twice_defined() -> Iterator[str]:
 
 def wrong_heads() -> Iterator[str]:
     """A head comment that begins with a name begins with the file's own."""
-    for folder in ("src", "sim", "front", "provider", "mx", "kernel", "tools", "include"):
+    for folder in ("src", "sim", "front", "provider", "ucx", "mx", "kernel", "tools", "include"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             head = re.match(r"/\* SPDX[^\n]*\n/\*(?:\n \*)? (\w+)(?:\.[ch])?(?: -|:) ", path.read_text())
             if head and head[1] != path.stem:

@@ -166,6 +166,7 @@ class InstalledMpi(venvs.Environment):
     """An MPI with a Python that has mpi4py for it; .name is mpich, openmpi, openmpi4 or impi."""
 
     tool: Tool
+    through: str = ""  # the interface that jobs ask for; "": none
 
     @property
     def launcher(self) -> Path:

@@ -46,12 +46,11 @@ def job_line(
     over_thole: bool = True,
     hosts: Testbed | None = None,
     options: dict[str, str] | None = None,
-    through: str = "",
 ) -> list[str]:
     """The command that starts a job; with hosts, from the first of them and in blocks on all."""
     command = hosts.launch(mpi.mpi, ranks, *program) if hosts else mpi.command(ranks, *program)
     if over_thole:
-        way = ["--through", through] if through else []
+        way = ["--through", mpi.through] if mpi.through else []
         command = [*mpi.tool.command, "run", *way, *option_words(options or {}), *command]
     return hosts.command(0, *command) if hosts else command
 
@@ -73,9 +72,8 @@ def start(
     cwd: Path | None = None,
     hosts: Testbed | None = None,
     options: dict[str, str] | None = None,
-    through: str = "",
 ) -> Job:
-    line = job_line(mpi, ranks, *program, over_thole=over_thole, hosts=hosts, options=options, through=through)
+    line = job_line(mpi, ranks, *program, over_thole=over_thole, hosts=hosts, options=options)
     return process.start(line, job_environment(mpi, env, over_thole, hosts), cwd)
 
 
@@ -102,9 +100,8 @@ def launch(
     cwd: Path | None = None,
     hosts: Testbed | None = None,
     options: dict[str, str] | None = None,
-    through: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    how = {"over_thole": over_thole, "env": env, "cwd": cwd, "hosts": hosts, "options": options, "through": through}
+    how = {"over_thole": over_thole, "env": env, "cwd": cwd, "hosts": hosts, "options": options}
     return finish(start(mpi, ranks, *program, **how), timeout, hosts)  # type: ignore[arg-type]
 
 

@@ -6,6 +6,7 @@ What programs rely on call by call is in ucx_semantics.c.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -30,11 +31,15 @@ def library(build: Path) -> Path:
     return place
 
 
+def by_ucx(mpi: InstalledMpi) -> InstalledMpi:
+    return dataclasses.replace(mpi, through="ucx")
+
+
 @pytest.mark.over("openmpi-2", "openmpi4-2", "openmpi-4")
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
     flags = CONFORM_FLAGS.get(mpi.name, ())
-    done = launch(mpi, ranks, conform(mpi), *flags, timeout=900, through="ucx")
+    done = launch(by_ucx(mpi), ranks, conform(mpi), *flags, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_conformed(done.stdout)
 
@@ -42,7 +47,7 @@ def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
 @OPENMPIS
 def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
     groups = ["modes", "order", "probe", "types", "onesided"]
-    done = launch(mpi, 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two, through="ucx")
+    done = launch(by_ucx(mpi), 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_conformed(done.stdout, groups)
 

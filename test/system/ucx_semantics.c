@@ -577,6 +577,17 @@ static void test_generic(void)
 				CHECK(in[i] == (i % 2 ? MARK : out[i]));
 		}
 	}
+	/* One that is there when its receive comes is unpacked in that call, and nobody is called. */
+	CHECK(finish(ucp_tag_send_nb(there, out, 8, datatype, 18, on_send)) == UCS_OK);
+	settle();
+	called = 0;
+	memset(in, MARK, 16);
+	CHECK(ucp_tag_recv_nbx(workers[1], in, 8, 18, FULL,
+			       &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE |
+								      UCP_OP_ATTR_FIELD_CALLBACK,
+						      .datatype = datatype,
+						      .cb.recv = on_receive_data}) == NULL);
+	CHECK(called == 0 && in[14] == out[14] && in[15] == MARK);
 	receive = ucp_tag_recv_nb(workers[1], in, 64, datatype, 19, FULL, on_receive);
 	ucp_request_cancel(workers[1], receive);
 	CHECK(finish(receive) == UCS_ERR_CANCELED);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_state.h - the structures: contexts, workers, the endpoints that a program has made of one, requests.
+ *
+ * A worker is one endpoint of Thole's, and each of its own endpoints a peer of that. The charge's lock guards all of
+ * a worker. Programs' functions (callbacks, datatypes) run without it, since they may call us in turn.
+ *
+ * A request stands in front of the part that the program sees. It is the worker's, from its pool, or lies in memory of
+ * the program's in front of the address that it gave. Thole's context of an operation is its request.
+ */
+#ifndef UCX_STATE_H
+#define UCX_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "front/charge.h"
+#include "thole.h"
+#include "ucx_datatype.h"
+
+enum ucx_request_flags {
+	UCX_STARTING = 1 << 0,  /* its call has not returned: what ends now is that call's to report */
+	UCX_ENDED = 1 << 1,     /* status and info stand */
+	UCX_FREED = 1 << 2,     /* the program wants it no more */
+	UCX_OURS = 1 << 3,      /* of the pool */
+	UCX_RECEIVE = 1 << 4,
+	UCX_CALLBACK = 1 << 5,  /* there is one, */
+	UCX_PLAIN = 1 << 6,     /* which takes no user_data */
+	UCX_SEND = 1 << 7,      /* flushes wait for it */
+};
+
+struct ucx_request {
+	uint32_t flags;
+	ucs_status_t status;
+	ucp_tag_recv_info_t info; /* of a receive */
+	union {
+		ucp_send_nbx_callback_t send;
+		ucp_send_callback_t send_plain;
+		ucp_tag_recv_nbx_callback_t receive;
+		ucp_tag_recv_callback_t receive_plain;
+	} callback;
+	void *user_data;
+	struct ucp_worker *worker;
+	struct ucx_request *next; /* in the worker's list of ended ones, or of flushes */
+	struct ucp_ep *endpoint;  /* of a send; of a flush, NULL: of all */
+	uint64_t order;           /* of a send: flushes that began before it; of a flush, its number */
+	uint64_t left;            /* of a flush: sends that it waits for */
+	struct ucx_bounce bounce;
+};
+
+struct ucp_context {
+	size_t request_size; /* bytes of the program's own behind each request */
+	/* of that part, when a request is first made and when it goes for good; NULL: nothing is to be done */
+	ucp_request_init_callback_t request_init;
+	ucp_request_cleanup_callback_t request_cleanup;
+};
+
+struct ucp_worker {
+	struct charge charge;
+	struct thole_endpoint *thole;
+	struct pool requests;
+	struct ucx_request *ended;      /* that the program is to be called for, in the order in which they ended */
+	struct ucx_request **ended_end; /* where the next one goes */
+	struct ucx_request *flushes;    /* under way */
+	uint64_t flush_count;           /* begun so far */
+	uint64_t sends;                 /* under way */
+	struct list_node endpoints;
+	struct ucp_context *context;
+};
+
+struct ucp_ep {
+	struct ucp_worker *worker;
+	struct thole_endpoint *thole; /* the worker's */
+	uint32_t peer;                /* Thole's handle */
+	bool closed;                  /* by the program: it goes with its last send */
+	uint64_t sends;               /* under way */
+	struct list_node node;        /* of the worker's */
+};
+
+#endif /* UCX_STATE_H */
