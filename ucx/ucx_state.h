@@ -48,7 +48,10 @@ struct ucx_request {
 	uint64_t order;           /* of a send: flushes that began before it; of a flush, its number */
 	uint64_t left;            /* of a flush: sends that it waits for */
 	struct ucx_bounce bounce;
+	uint64_t padding; /* the program's part is aligned as memory of malloc's is */
 };
+
+_Static_assert(sizeof(struct ucx_request) % 16 == 0, "what stands behind a request is aligned to 16");
 
 struct ucp_context {
 	size_t request_size; /* bytes of the program's own behind each request */

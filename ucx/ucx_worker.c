@@ -88,8 +88,9 @@ void ucp_worker_destroy(ucp_worker_h worker)
 	struct list_node *node;
 
 	caretaker_remove(&worker->charge);
-	thole_endpoint_close(worker->thole);
+	/* While there is still an endpoint: those who are called may call us. */
 	ucx_request_tell_all(ucx_request_ended(worker));
+	thole_endpoint_close(worker->thole);
 	ucx_request_drop_all(worker);
 	while ((node = list_first(&worker->endpoints)))
 		ucx_endpoint_free(container_of(node, struct ucp_ep, node));
