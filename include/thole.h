@@ -237,6 +237,8 @@ enum thole_flags {
 	THOLE_MULTI_END = 1 << 5, /* in a completion: this THOLE_MULTI buffer is no longer in use */
 	THOLE_QUIET = 1 << 6,     /* no completion if the operation succeeds */
 	THOLE_DISCARD = 1 << 7,   /* probe: drop the message found */
+	THOLE_AT_ONCE = 1 << 8,   /* send without a request: where it is complete when the call returns, that may
+				     return 1, and then there is no completion */
 	THOLE_USER_SHIFT = 24     /* bits 24 to 31 are the caller's, and come back in the completion */
 };
 
@@ -254,7 +256,7 @@ enum {
  * *request_p is set to a handle for thole_test and its kin, which free it.
  * Completion means that the buffer is free again and the message has been handed to the transport or
  * to the receiver (small: it is in memory shared with the receiver, or kept here until a receiver on another host has
- * it); with THOLE_SYNC, that it matched.
+ * it); with THOLE_SYNC, that it matched. Returns 0, or 1 as THOLE_AT_ONCE has it.
  *
  * Errors: ARGUMENT (length, segments), NOT_FOUND (peer), AGAIN (too many sends under way to this
  * peer, option sends_max), MEMORY; what is known of a peer that is gone: PEER, CLOSED, ACCESS, ADDRESS.

@@ -4,7 +4,7 @@
 /* ---- Memory ---------------------------------------------------------------------------------------- */
 
 /* The program prepares its part of a request once, when this is made. */
-static __attribute__((noinline)) bool ucx_request_grow(struct ucp_worker *worker)
+bool ucx_request_grow(struct ucp_worker *worker)
 {
 	const struct ucp_context *context = worker->context;
 	uint32_t before = worker->requests.capacity;
@@ -14,18 +14,6 @@ static __attribute__((noinline)) bool ucx_request_grow(struct ucp_worker *worker
 	for (uint32_t i = before; context->request_init && i < worker->requests.capacity; i++)
 		context->request_init(ucx_request_shown(pool_at(&worker->requests, i)));
 	return true;
-}
-
-struct ucx_request *ucx_request_get(struct ucp_worker *worker)
-{
-	if (__builtin_expect(!worker->requests.free, 0) && !ucx_request_grow(worker))
-		return NULL;
-	return pool_get(&worker->requests);
-}
-
-void ucx_request_put(struct ucx_request *request)
-{
-	pool_put(&request->worker->requests, request);
 }
 
 void ucx_request_drop_all(struct ucp_worker *worker)
@@ -45,41 +33,22 @@ void ucx_request_drop_all(struct ucp_worker *worker)
 
 /* ---- What has ended -------------------------------------------------------------------------------- */
 
-void ucx_request_end(struct ucx_request *request)
-{
-	struct ucp_worker *worker = request->worker;
-
-	if (request->flags & UCX_CALLBACK || request->bounce.memory) {
-		request->next = NULL;
-		*worker->ended_end = request;
-		worker->ended_end = &request->next;
-	} else if (request->flags & UCX_FREED) {
-		ucx_request_put(request);
-	} else {
-		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
-	}
-}
-
-static void ucx_request_call(struct ucx_request *request)
+static inline void ucx_request_call(struct ucx_request *request)
 {
 	void *shown = ucx_request_shown(request);
+	uint32_t kind = request->flags & (UCX_RECEIVE | UCX_PLAIN);
 
-	switch (request->flags & (UCX_RECEIVE | UCX_PLAIN)) {
-	case UCX_RECEIVE:
+	if (__builtin_expect(kind == UCX_RECEIVE, 1))
 		request->callback.receive(shown, request->status, &request->info, request->user_data);
-		break;
-	case UCX_RECEIVE | UCX_PLAIN:
+	else if (kind == (UCX_RECEIVE | UCX_PLAIN))
 		request->callback.receive_plain(shown, request->status, &request->info);
-		break;
-	case UCX_PLAIN:
+	else if (kind == UCX_PLAIN)
 		request->callback.send_plain(shown, request->status);
-		break;
-	default:
+	else
 		request->callback.send(shown, request->status, request->user_data);
-	}
 }
 
-void ucx_request_tell(struct ucx_request *request)
+static inline void ucx_request_tell_one(struct ucx_request *request)
 {
 	struct ucp_worker *worker = request->worker;
 
@@ -87,6 +56,11 @@ void ucx_request_tell(struct ucx_request *request)
 		request->status = ucx_datatype_end(&request->bounce, request->info.length, request->status);
 	if (request->flags & UCX_CALLBACK)
 		ucx_request_call(request);
+	/* Of one thread, nobody else looks at a request that is in no list. */
+	if (!worker->charge.safe && !(request->flags & UCX_FREED)) {
+		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
+		return;
+	}
 	charge_enter(&worker->charge);
 	if (request->flags & UCX_FREED)
 		ucx_request_put(request);
@@ -101,8 +75,13 @@ void ucx_request_tell_all(struct ucx_request *first)
 		struct ucx_request *request = first;
 
 		first = request->next;
-		ucx_request_tell(request);
+		ucx_request_tell_one(request);
 	}
+}
+
+void ucx_request_tell(struct ucx_request *request)
+{
+	ucx_request_tell_one(request);
 }
 
 /* ---- The program's calls --------------------------------------------------------------------------- */

@@ -25,16 +25,41 @@ static inline struct ucx_request *ucx_request_of(void *shown)
 
 static inline bool ucx_request_has_ended(const struct ucx_request *request)
 {
-	return load_acquire(&request->flags) & UCX_ENDED; /* partners: ucx_request_end, ucx_request_tell */
+	return load_acquire(&request->flags) & UCX_ENDED; /* partners: ucx_request_end, ucx_request_tell_one */
 }
 
+/* The out of line part of ucx_request_get: more requests. False: there is no memory. */
+bool ucx_request_grow(struct ucp_worker *worker);
+
 /* One of the pool, with the lock; NULL where there is no memory. */
-struct ucx_request *ucx_request_get(struct ucp_worker *worker);
+static inline struct ucx_request *ucx_request_get(struct ucp_worker *worker)
+{
+	if (__builtin_expect(!worker->requests.free, 0) && !ucx_request_grow(worker))
+		return NULL;
+	return pool_get(&worker->requests);
+}
+
 /* Give one of the pool back, with the lock. */
-void ucx_request_put(struct ucx_request *request);
+static inline void ucx_request_put(struct ucx_request *request)
+{
+	pool_put(&request->worker->requests, request);
+}
 
 /* Status and info stand: show it, or let it wait for the program's call. With the lock. */
-void ucx_request_end(struct ucx_request *request);
+static inline void ucx_request_end(struct ucx_request *request)
+{
+	struct ucp_worker *worker = request->worker;
+
+	if (request->flags & UCX_CALLBACK || request->bounce.memory) {
+		request->next = NULL;
+		*worker->ended_end = request;
+		worker->ended_end = &request->next;
+	} else if (request->flags & UCX_FREED) {
+		ucx_request_put(request);
+	} else {
+		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
+	}
+}
 
 /* What has ended and waits for the program's call, taken out; with the lock. */
 static inline struct ucx_request *ucx_request_ended(struct ucp_worker *worker)

@@ -67,8 +67,9 @@ static __attribute__((noinline)) int ucx_tag_send_segments(struct ucp_ep *endpoi
 	return error;
 }
 
-static inline ucs_status_ptr_t ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
-					    const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
+static inline __attribute__((always_inline)) ucs_status_ptr_t
+ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
+	     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
 {
 	struct ucp_worker *worker = endpoint->worker;
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
@@ -86,9 +87,14 @@ static inline ucs_status_ptr_t ucx_tag_send(struct ucp_ep *endpoint, const void 
 	}
 	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1))
 		error = thole_send(endpoint->thole, endpoint->peer, buffer, ucx_datatype_length(datatype, count), tag,
-				   0, thole_flags, request, NULL);
+				   0, thole_flags | THOLE_AT_ONCE, request, NULL);
 	else
 		error = ucx_tag_send_segments(endpoint, request, buffer, count, tag, datatype, thole_flags);
+	if (error == 1) { /* complete, and nothing said so */
+		request->status = UCS_OK;
+		request->flags |= UCX_ENDED;
+		error = 0;
+	}
 	if (__builtin_expect(error || (request->flags & UCX_ENDED &&
 				       !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)), 1)) {
 		result = UCS_STATUS_PTR(error ? ucx_error_status(error) : request->status);
@@ -162,9 +168,11 @@ struct ucx_tag_wanted {
 	struct thole_message *message; /* NULL: the next */
 };
 
+/* It is a value, so that it stays in registers. */
+
 static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *worker, struct ucx_request *request,
 							   void *buffer, size_t count, ucp_datatype_t datatype,
-							   const struct ucx_tag_wanted *wanted)
+							   struct ucx_tag_wanted wanted)
 {
 	const struct iovec *segments;
 	struct iovec single;
@@ -180,10 +188,10 @@ static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *wo
 	}
 	if (status != UCS_OK)
 		return status == UCS_ERR_NO_MEMORY ? THOLE_ERR_MEMORY : THOLE_ERR_UNSUPPORTED;
-	if (wanted->message)
-		error = thole_message_recv(worker->thole, wanted->message, segments, count, 0, request, NULL);
+	if (wanted.message)
+		error = thole_message_recv(worker->thole, wanted.message, segments, count, 0, request, NULL);
 	else
-		error = thole_recvv(worker->thole, THOLE_ANY, segments, count, wanted->tag, wanted->mask, 0, request,
+		error = thole_recvv(worker->thole, THOLE_ANY, segments, count, wanted.tag, wanted.mask, 0, request,
 				    NULL);
 	if (error && request->bounce.memory)
 		ucx_datatype_end(&request->bounce, 0, UCS_ERR_CANCELED);
@@ -191,8 +199,8 @@ static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *wo
 }
 
 /* A receive whose message was there already: what its call reports. With the lock, which is left. */
-static ucs_status_ptr_t ucx_tag_recv_at_once(struct ucx_request *request, const ucp_request_param_t *param,
-					     uint32_t flags)
+static __attribute__((noinline)) ucs_status_ptr_t
+ucx_tag_recv_at_once(struct ucx_request *request, const ucp_request_param_t *param, uint32_t flags)
 {
 	struct ucp_worker *worker = request->worker;
 	ucs_status_t status;
@@ -218,9 +226,9 @@ static ucs_status_ptr_t ucx_tag_recv_at_once(struct ucx_request *request, const 
 	return UCS_STATUS_PTR(status);
 }
 
-static inline ucs_status_ptr_t ucx_tag_recv(struct ucp_worker *worker, void *buffer, size_t count,
-					    const struct ucx_tag_wanted *wanted, const ucp_request_param_t *param,
-					    uint32_t flags)
+static inline __attribute__((always_inline)) ucs_status_ptr_t
+ucx_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_tag_wanted wanted,
+	     const ucp_request_param_t *param, uint32_t flags)
 {
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
 	struct ucx_request *request;
@@ -236,9 +244,9 @@ static inline ucs_status_ptr_t ucx_tag_recv(struct ucp_worker *worker, void *buf
 	}
 	request->callback.receive = param->cb.recv;
 	request->user_data = param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA ? param->user_data : NULL;
-	if (__builtin_expect(ucx_datatype_is_contiguous(datatype) && !wanted->message, 1))
-		error = thole_recv(worker->thole, THOLE_ANY, buffer, ucx_datatype_length(datatype, count), wanted->tag,
-				   wanted->mask, 0, request, NULL);
+	if (__builtin_expect(ucx_datatype_is_contiguous(datatype) && !wanted.message, 1))
+		error = thole_recv(worker->thole, THOLE_ANY, buffer, ucx_datatype_length(datatype, count), wanted.tag,
+				   wanted.mask, 0, request, NULL);
 	else
 		error = ucx_tag_recv_segments(worker, request, buffer, count, datatype, wanted);
 	if (__builtin_expect(error, 0)) {
@@ -257,7 +265,7 @@ static inline ucs_status_ptr_t ucx_tag_recv(struct ucp_worker *worker, void *buf
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
 				  const ucp_request_param_t *param)
 {
-	return ucx_tag_recv(worker, buffer, count, &(struct ucx_tag_wanted){tag, tag_mask, NULL}, param, 0);
+	return ucx_tag_recv(worker, buffer, count, (struct ucx_tag_wanted){tag, tag_mask, NULL}, param, 0);
 }
 
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
@@ -265,13 +273,13 @@ ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t 
 {
 	struct ucx_tag_wanted wanted = {.message = (struct thole_message *)(void *)message};
 
-	return ucx_tag_recv(worker, buffer, count, &wanted, param, 0);
+	return ucx_tag_recv(worker, buffer, count, wanted, param, 0);
 }
 
 /* These always call back, and always have a request. */
-static ucs_status_ptr_t ucx_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t count,
-					   const struct ucx_tag_wanted *wanted, ucp_datatype_t datatype,
-					   ucp_tag_recv_callback_t callback)
+static __attribute__((noinline)) ucs_status_ptr_t
+ucx_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_tag_wanted wanted,
+		   ucp_datatype_t datatype, ucp_tag_recv_callback_t callback)
 {
 	ucp_request_param_t param = ucx_tag_param(datatype, UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
 							    (callback ? UCP_OP_ATTR_FIELD_CALLBACK : 0));
@@ -285,7 +293,7 @@ ucs_status_ptr_t ucp_tag_recv_nb(ucp_worker_h worker, void *buffer, size_t count
 {
 	struct ucx_tag_wanted wanted = {tag, tag_mask, NULL};
 
-	return ucx_tag_recv_plain(worker, buffer, count, &wanted, datatype, cb);
+	return ucx_tag_recv_plain(worker, buffer, count, wanted, datatype, cb);
 }
 
 ucs_status_ptr_t ucp_tag_msg_recv_nb(ucp_worker_h worker, void *buffer, size_t count, ucp_datatype_t datatype,
@@ -293,7 +301,7 @@ ucs_status_ptr_t ucp_tag_msg_recv_nb(ucp_worker_h worker, void *buffer, size_t c
 {
 	struct ucx_tag_wanted wanted = {.message = (struct thole_message *)(void *)message};
 
-	return ucx_tag_recv_plain(worker, buffer, count, &wanted, datatype, cb);
+	return ucx_tag_recv_plain(worker, buffer, count, wanted, datatype, cb);
 }
 
 ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count, ucp_datatype_t datatype, ucp_tag_t tag,
@@ -304,7 +312,7 @@ ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count, u
 	ucs_status_ptr_t result;
 
 	param.request = request;
-	result = ucx_tag_recv(worker, buffer, count, &wanted, &param, 0);
+	result = ucx_tag_recv(worker, buffer, count, wanted, &param, 0);
 	/* One that has ended says so, with its status, when it is tested. */
 	return UCS_PTR_IS_PTR(result) || ucx_request_has_ended(ucx_request_of(request)) ? UCS_OK
 											 : UCS_PTR_STATUS(result);

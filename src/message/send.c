@@ -133,7 +133,9 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 	endpoint_count(endpoint, COUNTER_SENT_EAGER);
 	endpoint_carry(endpoint, peer, length);
 	*error_p = 0;
-	if (request_p || !(flags & THOLE_QUIET))
+	if (!request_p && (flags & THOLE_AT_ONCE))
+		*error_p = 1;
+	else if (request_p || !(flags & THOLE_QUIET))
 		*error_p = send_complete(endpoint,
 					 &(struct sending){send.tag, send.imm, send.context, send.peer, flags},
 					 buffer, length, request_p);

@@ -2300,8 +2300,14 @@ FAULTS = [
     Fault(
         "a receive through UCX takes any tag",
         "ucx/ucx_tag.c",
-        "wanted->tag,\n\t\t\t\t   wanted->mask, 0, request, NULL);",
-        "wanted->tag,\n\t\t\t\t   0, 0, request, NULL);",
+        "wanted.mask, 0, request, NULL);\n\telse\n\t\terror = ucx_tag_recv",
+        "0, 0, request, NULL);\n\telse\n\t\terror = ucx_tag_recv",
+    ),
+    Fault(
+        "a send that is complete at once says so, and is reported, too",
+        "src/message/send.c",
+        "\t\t*error_p = 1;\n\telse if",
+        "\t\t*error_p = 1;\n\tif",
     ),
     Fault(
         "a synchronous send through UCX does not wait",

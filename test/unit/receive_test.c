@@ -28,6 +28,40 @@ static const char *const no_options[] = {NULL};
 static const size_t sizes[] = {0, 1, 40, 41, 1024, 1025, 8192, 8193, 65536, 65537, 300000, 3000000};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
+/* Each send ends once: its call says so, or a completion does. */
+static void send__at_once_or_by_a_completion(void **state)
+{
+	struct thole_completion completions[2];
+	struct pair pair;
+	int said = 0, reported = 0;
+
+	(void)state;
+	pair_open(&pair, no_options);
+	for (int i = 0; i < 3 * SIZES; i++) {
+		size_t size = sizes[i % SIZES];
+		char *from = pair_filled((uint64_t)i, size), *to = calloc(1, size + 1);
+		struct thole_request *receive;
+		int result, count = 0;
+
+		result = thole_send(pair.a, pair.a_to_b, from, size, 7, 0, THOLE_AT_ONCE, from, NULL);
+		assert_in_range(result, 0, 1);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, size, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		for (int turn = 0; turn < 100; turn++) {
+			count += thole_poll(pair.a, &completions[count], (size_t)(2 - count));
+			pair_progress(&pair, 1);
+		}
+		assert_int_equal(result + count, 1);
+		assert_true(result || completions[0].context == from);
+		said += result;
+		reported += count;
+		free(from);
+		free(to);
+	}
+	assert_true(said > 0 && reported > 0);
+	pair_close(&pair);
+}
+
 static void recv__every_size_posted_and_unexpected(void **state)
 {
 	struct pair pair;
@@ -1467,6 +1501,7 @@ int main(void)
 		cmocka_unit_test(pieces__are_disturbed),
 		cmocka_unit_test(multi__takes_messages_until_full),
 		cmocka_unit_test(multi__cancel_gives_the_buffer_back_once),
+		cmocka_unit_test(send__at_once_or_by_a_completion),
 		cmocka_unit_test(multi__cancel_waits_for_what_arrives),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),
 		cmocka_unit_test(probe__sees_and_leaves_or_drops),
