@@ -114,9 +114,10 @@ def _handed(names: dict[str, str]) -> tuple[str, ...]:
     return tuple(word for name in names for word in ("-x", name))
 
 
-def _thole(mpi: str, short: str) -> tuple[Peer, ...]:
+def _thole(mpi: str, short: str, through: str = "libfabric") -> tuple[Peer, ...]:
+    way = " through UCX's interface" if through == "ucx" else ""
     return tuple(
-        Peer(f"thole-{short}-{link}", mpi, f"Thole, {title}", options=(f"link={link}",))
+        Peer(f"thole-{short}-{link}", mpi, f"Thole{way}, {title}", options=(f"link={link}",), through=through)
         for link, title in (("udp", "UDP"), ("raw", "raw"), ("both", "raw and UDP"))
     )
 
@@ -140,6 +141,7 @@ NETWORK_PEERS = (
     *_thole("openmpi", "openmpi5"),
     *_thole("openmpi4", "openmpi4"),
     *_thole("impi", "intel"),
+    *_thole("openmpi", "openmpi5-ucx", "ucx"),
 )
 
 

@@ -146,6 +146,7 @@ def _names(
 
 _OURS, _THEIRS, _HEAP = _names(PEERS, True), _names(PEERS, False), _names(PEERS, True, heap=True)
 _TCP = _names(NETWORK_PEERS, False)
+_HPCC = ("thole-openmpi4", "thole-openmpi4-ucx")
 NODE_ROWS = (
     Row("ping-pong", "latency", _OURS, _THEIRS, NODE_PINGPONG),
     Row("ping-pong, written", "touched", _OURS, _THEIRS, NODE_PINGPONG),
@@ -157,8 +158,8 @@ NODE_ROWS = (
     Row("4 ranks on 2 cores, two pairs", "pairwise", _OURS, _THEIRS, {8: 1.0}),
     Row("4 ranks on 2 busy cores, allreduce", "busy allreduce", _OURS, _THEIRS, {8: 1.0}),
     Row("4 ranks on 2 busy cores, two pairs", "busy pairwise", _OURS, _THEIRS, {8: 1.0}),
-    Row("hpcc, ping-pong", "hpcc ping-pong", ("thole-openmpi4",), ("openmpi4",), {8: 1.0}),
-    Row("hpcc, ring", "hpcc ring", ("thole-openmpi4",), ("openmpi4",), {8: 1.0}),
+    Row("hpcc, ping-pong", "hpcc ping-pong", _HPCC, ("openmpi4",), {8: 1.0}),
+    Row("hpcc, ring", "hpcc ring", _HPCC, ("openmpi4",), {8: 1.0}),
 )
 HOSTS_ROWS = (
     Row("ping-pong, raw and UDP", "latency", _names(NETWORK_PEERS, True, ("both",)), _TCP, HOSTS_PINGPONG),
