@@ -44,11 +44,13 @@ def merged(given: list[dict[str, object]], title: str) -> Results:
 
 
 def name_of(peer: str, facts: dict[str, object]) -> str:
-    """The MPI with its version, and the transport where it is not Thole."""
+    """The MPI with its version, and the transport where it is not Thole, or its interface where that is UCX's."""
     one = next(one for one in PEERS + NETWORK_PEERS if one.name == peer)
     version = re.match(r".*? (?:[1-4]\.)?\d+", str(facts[one.mpi]))
     title = version[0] if version else str(facts[one.mpi])
-    return title if one.thole else f"{title}, {one.transport}"
+    if one.thole:
+        return title + (" by ucx" if one.through == "ucx" else "")
+    return f"{title}, {one.transport}"
 
 
 def enough(results: Results, under: Results, row: targets.Row, size: int) -> bool:
