@@ -25,7 +25,7 @@ from thole.base import bounds, paths
 from thole.base.output import progress
 from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
-from thole.mpi.identify import require_fabric
+from thole.mpi.identify import require_fabric, require_ucx
 from thole.mpi.plan import plan as thole_plan
 from thole_lab.compiler import compile_c, compile_mpi
 from thole_lab.launchers import launcher_of
@@ -213,10 +213,14 @@ def unavailable(peer: Peer, found: dict[str, Mpi], programs: dict[str, Path]) ->
         try:
             require_fabric(found[peer.mpi])
             paths.find(paths.PROVIDER)
+            if peer.through == "ucx":
+                require_ucx(found[peer.mpi])
         except Trouble as trouble:
             return str(trouble)
     if peer.provider and not (peer.provider / paths.PROVIDER).is_file():
         return f"there is no {paths.PROVIDER} in {peer.provider}"
+    if peer.provider and peer.through == "ucx" and not (peer.provider.parent / "ucx" / paths.UCX).is_file():
+        return f"there is no {paths.UCX} beside {peer.provider}"
     return ""
 
 

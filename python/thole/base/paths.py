@@ -107,6 +107,8 @@ def provider_folders(prefix: Path) -> list[Path]:
 def find(name: str) -> Path:
     """The path of LIBRARY, PROVIDER, PERF, RANK, MX, HEAP or UCX."""
     for place in places():
+        if name == UCX and place.name != "ucx":
+            continue  # elsewhere this name is UCX's own
         # A wheel has no symbolic links, so there the library has its full version in its name.
         for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):
             if is_file(candidate):

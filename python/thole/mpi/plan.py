@@ -73,7 +73,7 @@ def plan(
     mpi = _mpi_of(command, mpi_name)
     require_fabric(mpi)
     mpi.through = through
-    ucx_dir = require_ucx(mpi) if through == "ucx" else ""
+    ucx_dir = require_ucx(mpi) if through == "ucx" else None
     provider = paths.find(paths.PROVIDER)
     way = mpi.launch
     result = Plan(mpi, list(command), launch.find(way, command), provider)
@@ -89,7 +89,7 @@ def plan(
     for setting in mpi.settings:
         if setting.name == mpi.family.launch.export_list or ("{fabric}" in setting.value and not fabric):
             continue
-        folders = {"provider_dir": _provider_path(provider), "ucx_dir": ucx_dir}
+        folders = {"provider_dir": _provider_path(provider), "ucx_dir": _ucx_path(ucx_dir)}
         value = setting.value.format(**folders, fabric=fabric)
         _add(result, setting.name, value, setting.reason, keep)
     for name, value in chosen:
@@ -116,6 +116,15 @@ def _provider_path(provider: Path) -> str:
     prefix = os.environ.get("THOLE_PREFIX")
     if prefix:
         folders += paths.provider_folders(Path(prefix))
+    return ":".join(map(str, dict.fromkeys(folders)))
+
+
+def _ucx_path(folder: Path | None) -> str:
+    """Likewise, of the folder with our library for UCX."""
+    folders = [folder] if folder else []
+    prefix = os.environ.get("THOLE_PREFIX")
+    if folder and prefix:
+        folders += [place / "ucx" for place in paths.provider_folders(Path(prefix))]
     return ":".join(map(str, dict.fromkeys(folders)))
 
 
