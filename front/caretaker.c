@@ -20,7 +20,7 @@ struct caretaker {
 	pthread_cond_t stopped; /* `stop` is set */
 	pthread_cond_t left;    /* `visited` is another one */
 	bool stop;
-	bool inside;                 /* it is in */
+	bool inside;            /* it is in */
 	struct charge *visited; /* this one, or wants to be; NULL: none. It stays until this is over */
 };
 

@@ -19,19 +19,26 @@ static inline ucp_datatype_t ucx_tag_datatype(const ucp_request_param_t *param)
 	return param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE ? param->datatype : ucp_dt_make_contig(1);
 }
 
-/* A request for a call that begins, with the lock; NULL where there is no memory. */
-static inline struct ucx_request *ucx_tag_request(struct ucp_worker *worker, const ucp_request_param_t *param)
+/* A call begins: take the lock, and a request. Where it fails, the lock is not held. */
+static inline ucs_status_t ucx_tag_begin(struct ucp_worker *worker, const ucp_request_param_t *param,
+					 struct ucx_request **request_p)
 {
 	struct ucx_request *request;
 
-	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST)
-		request = ucx_request_of(param->request);
-	else if (!(request = ucx_request_get(worker)))
-		return NULL;
+	if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0))
+		return UCS_ERR_UNSUPPORTED;
+	charge_enter(&worker->charge);
+	request = param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST ? ucx_request_of(param->request)
+								   : ucx_request_get(worker);
+	if (__builtin_expect(!request, 0)) {
+		charge_leave(&worker->charge);
+		return UCS_ERR_NO_MEMORY;
+	}
 	request->flags = UCX_STARTING;
 	request->bounce.memory = NULL;
 	request->worker = worker;
-	return request;
+	*request_p = request;
+	return UCS_OK;
 }
 
 /* Its flags once the operation goes on by itself. */
@@ -75,16 +82,12 @@ ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
 	struct ucx_request *request;
 	ucs_status_ptr_t result;
+	ucs_status_t status;
 	int error;
 
-	if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0))
-		return UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED);
-	charge_enter(&worker->charge);
-	request = ucx_tag_request(worker, param);
-	if (__builtin_expect(!request, 0)) {
-		charge_leave(&worker->charge);
-		return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
-	}
+	status = ucx_tag_begin(worker, param, &request);
+	if (__builtin_expect(status != UCS_OK, 0))
+		return UCS_STATUS_PTR(status);
 	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1))
 		error = thole_send(endpoint->thole, endpoint->peer, buffer, ucx_datatype_length(datatype, count), tag,
 				   0, thole_flags | THOLE_AT_ONCE, request, NULL);
@@ -162,13 +165,12 @@ ucs_status_t ucp_tag_send_nbr(ucp_ep_h ep, const void *buffer, size_t count, ucp
 
 /* ---- Receives -------------------------------------------------------------------------------------- */
 
-/* What is to be received: the next message with these bits in its tag, or one that a probe took out. */
+/* What is to be received: the next message with these bits in its tag, or one that a probe took out. Handed on as a
+ * value, so that it stays in registers. */
 struct ucx_tag_wanted {
 	ucp_tag_t tag, mask;
 	struct thole_message *message; /* NULL: the next */
 };
-
-/* It is a value, so that it stays in registers. */
 
 static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *worker, struct ucx_request *request,
 							   void *buffer, size_t count, ucp_datatype_t datatype,
@@ -232,16 +234,12 @@ ucx_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_t
 {
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
 	struct ucx_request *request;
+	ucs_status_t status;
 	int error;
 
-	if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0))
-		return UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED);
-	charge_enter(&worker->charge);
-	request = ucx_tag_request(worker, param);
-	if (__builtin_expect(!request, 0)) {
-		charge_leave(&worker->charge);
-		return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
-	}
+	status = ucx_tag_begin(worker, param, &request);
+	if (__builtin_expect(status != UCS_OK, 0))
+		return UCS_STATUS_PTR(status);
 	request->callback.receive = param->cb.recv;
 	request->user_data = param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA ? param->user_data : NULL;
 	if (__builtin_expect(ucx_datatype_is_contiguous(datatype) && !wanted.message, 1))
