@@ -26,7 +26,7 @@ class Peer:
     options: tuple[str, ...] = ()  # of Thole
     provider: Path | None = None  # folder of that of another build of Thole
     heap: bool = False  # its buffers are in the shared heap: measured where these are large
-    through: str = "libfabric"  # the MPI's interface to Thole
+    through: str = "libfabric"  # the MPI's interface to Thole: each is measured by itself
 
     @property
     def thole(self) -> bool:

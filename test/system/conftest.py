@@ -19,6 +19,7 @@ that look at what all processes share. What is dear and can be shared is made by
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import shutil
@@ -171,6 +172,10 @@ class InstalledMpi(venvs.Environment):
     @property
     def launcher(self) -> Path:
         return self.mpi.launcher
+
+    def by(self, interface: str) -> InstalledMpi:
+        """The same, whose jobs ask for an interface to Thole."""
+        return dataclasses.replace(self, through=interface)
 
     def run(
         self,

@@ -123,7 +123,7 @@ def test_arrays_of_fortran(mpi: InstalledMpi, build: Path, tmp_path: Path) -> No
     compile_it = [wrapper, "-O2", "-J", str(tmp_path), "-o", str(program), str(source)]
     done = process.run(compile_it, mpi.environment(), TIMEOUT_S)
     assert done.status == 0, done.errors
-    ran = shared(mpi, program, words=("--option", "bulk=direct"))
+    ran = shared(mpi, program, words=("--through", "libfabric", "--option", "bulk=direct"))
     assert ran.stdout.count("exchange ok") == 2
     assert counters(ran.stdout + ran.stderr)["bulk_direct"] > 0
 

@@ -68,7 +68,7 @@ def test_huge__over_4_gib(mpi: InstalledMpi, conform: Compile) -> None:
 @pytest.mark.parametrize("what", ["messages", "collectives", "accesses"])
 def test_all_goes_over_thole(mpi: InstalledMpi, conform: Compile, what: str) -> None:
     """Thole carried at least as many operations, and bytes of large ones, as the program did."""
-    done = launch(mpi, 2, conform(mpi), "--count", what, timeout=300, env=LOG)
+    done = launch(mpi.by("libfabric"), 2, conform(mpi), "--count", what, timeout=300, env=LOG)
     assert done.returncode == 0, done.stdout + done.stderr
     said = re.search(r"^counted (\d+) operations, (\d+) large bytes$", done.stdout, re.M)
     assert said is not None, done.stdout

@@ -248,7 +248,15 @@ def test_all_goes_over_the_link(mpi: InstalledMpi, conform: Compile, two: Testbe
     """Thole carried what the program did, and the network saw it in frames of this link."""
     before = wire(two)
     done = launch(
-        mpi, 2, conform(mpi), "--count", what, timeout=300, env=LOG, hosts=two, options=options(link, 2)
+        mpi.by("libfabric"),
+        2,
+        conform(mpi),
+        "--count",
+        what,
+        timeout=300,
+        env=LOG,
+        hosts=two,
+        options=options(link, 2),
     )
     sent = wire(two).since(before)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -293,7 +301,9 @@ def test_as_shipped_it_goes_over_tcp(mpi: InstalledMpi, conform: Compile, two: T
 
 def test_shared_memory_inside_and_network_between(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
     """Four ranks on two hosts: each pair goes its own way, with no setting."""
-    done = launch(mpi, 4, conform(mpi), "--count", "collectives", timeout=300, env=LOG, hosts=two)
+    done = launch(
+        mpi.by("libfabric"), 4, conform(mpi), "--count", "collectives", timeout=300, env=LOG, hosts=two
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     seen = counters(done.stdout + done.stderr)
     assert seen.get("frames_sent", 0) > 0 and seen.get("bulk_network", 0) > 0, seen

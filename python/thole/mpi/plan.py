@@ -16,11 +16,13 @@ from thole.mpi import launch, starters
 from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees, family_named, family_names
 from thole.mpi.identify import identify, require_fabric, require_ucx
 from thole.mpi.launch import launcher_in
-from thole.mpi.program import identify_program
+from thole.mpi.program import identify_program, is_linked, uses_sessions
 
 PRELOAD = "LD_PRELOAD"
 LIBRARIES = "LD_LIBRARY_PATH"
 LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
+
+OFF = ("off", "no", "false", "0")  # as options say it
 
 JOB_KEY = "THOLE_JOB_KEY"
 
@@ -65,15 +67,13 @@ def plan(
     options: list[str] | None = None,
     keep: bool = False,
     shared_heap: bool = False,
-    through: str = "libfabric",
+    through: str = "auto",
 ) -> Plan:
     """Decide everything, run nothing. Raises Trouble where Thole cannot be used."""
     if not command:
         raise Trouble("there is no command to run", "for example: thole run mpiexec -n 4 ./app")
     mpi = _mpi_of(command, mpi_name)
     require_fabric(mpi)
-    mpi.through = through
-    ucx_dir = require_ucx(mpi) if through == "ucx" else None
     provider = paths.find(paths.PROVIDER)
     way = mpi.launch
     result = Plan(mpi, list(command), launch.find(way, command), provider)
@@ -83,6 +83,7 @@ def plan(
             f"`thole run` behind {cleaner} and its arguments"
         )
     chosen = native.check_options(options or [], _of_fabric())
+    ucx_dir = _choose_interface(mpi, through, command, dict(chosen))
     if complaint := native.options_complaint():
         result.warnings.append(complaint)
     fabric = str(mpi.fabric or "")
@@ -102,6 +103,53 @@ def plan(
     _hand_on(result)
     _judge_arguments(result)
     return result
+
+
+def _choose_interface(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -> Path | None:
+    """Settle by which interface the MPI's messages reach Thole; the folder with our library for UCX, where by that."""
+    mpi.through = through
+    if through == "libfabric":
+        return None
+    try:
+        if through == "auto" and mpi.family.ucx_components:
+            _judge_programs(mpi, command)
+            _judge_options(chosen)
+        if capable := _capable(command):
+            raise Trouble(
+                f"{capable} has file capabilities, and reads no LD_LIBRARY_PATH by which it would find {paths.UCX}",
+                "go without --through ucx",
+            )
+        return require_ucx(mpi)
+    except Trouble as trouble:
+        if through == "ucx":
+            raise
+        mpi.through = "libfabric"
+        if mpi.family.ucx_components:
+            mpi.why.append(f"its messages go through libfabric, since {trouble.what}")
+        return None
+
+
+def _judge_programs(mpi: Mpi, command: list[str]) -> None:
+    """Raise Trouble for programs that may need what Open MPI has with libfabric and not with UCX: to make communicators
+    from a session's groups. What a script or an interpreter will load is not known before."""
+    places = launch.programs(mpi.launch, command)
+    if not places:
+        raise Trouble("no program is seen in the command line")
+    for word in (command[place] for place in places):
+        path = shutil.which(word)
+        if path is None or not is_linked(Path(path)):
+            raise Trouble(f"{word} is no program of machine code that is seen to load an MPI")
+        if uses_sessions(Path(path)):
+            raise Trouble(f"{word} uses MPI's sessions, which {mpi.family.title} has not with UCX's")
+
+
+def _judge_options(chosen: dict[str, str]) -> None:
+    """Raise Trouble for options that mean nothing with UCX's interface."""
+    value = chosen.get("progress_thread")
+    if value is None:
+        value = next(option.value for option in native.options() if option.name == "progress_thread")
+    if value.lower() not in OFF:
+        raise Trouble("the option progress_thread has no effect with UCX's")
 
 
 def _of_fabric() -> list[str]:
@@ -141,7 +189,7 @@ def _add_key(result: Plan) -> None:
 
 def _add_for_capable(result: Plan) -> None:
     """A program with file capabilities (setcap) reads no variables of Thole's, but libfabric reads its own."""
-    capable = next((word for word in result.command if _has_capabilities(word)), None)
+    capable = _capable(result.command)
     if capable is None:
         return
     reason = f"the same for {capable}, which has file capabilities and reads no other"
@@ -152,6 +200,10 @@ def _add_for_capable(result: Plan) -> None:
             result.variables.append(
                 Variable(name, variable.value, reason, before, secret=variable.secret)
             )
+
+
+def _capable(command: list[str]) -> str | None:
+    return next((word for word in command if _has_capabilities(word)), None)
 
 
 def _has_capabilities(word: str) -> bool:

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from thole.base.trouble import Trouble
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
-from thole.mpi.identify import find_fabric, linked, said_by
+from thole.mpi.identify import find_fabric, holds, linked, said_by
 
 LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh)\.so(\.\d+)*")
+SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
 PYTHON = re.compile(r"python[\d.]*")
 ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
 
@@ -75,6 +76,18 @@ def _of_script(line: str) -> Path | None:
         if path:
             return _of_python(path)
     return None
+
+
+def is_linked(program: Path) -> bool:
+    """Whether a program is machine code that loads an MPI by itself, or by a library of its own."""
+    return any(LIBRARY.fullmatch(name) for name in linked(program))
+
+
+def uses_sessions(program: Path) -> bool:
+    """Whether a program of machine code, or a library of its that is no MPI's, calls for a session, as far as it names
+    the call."""
+    files = [program, *(path for name, path in linked(program).items() if not LIBRARY.fullmatch(name))]
+    return any(holds(path, name) for path in files for name in SESSIONS)
 
 
 @functools.lru_cache
