@@ -85,6 +85,8 @@ def test_wheel__has_all_that_a_user_needs(wheel: Path, build: Path) -> None:
     built = build / "kernel/driver"
     assert driver == {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
     whole = [name for name in zipfile.ZipFile(wheel).namelist() if "/share/thole/driver/" not in name]
+    ours = any(name.endswith("/thole/ucx/libucp.so.0") for name in whole)
+    assert ours is (build / "ucx" / "libucp.so.0").exists()
     assert not [name for name in whole if name.endswith((".h", ".a", ".pc", ".3"))], (
         "that is for `make install`"
     )
