@@ -337,7 +337,7 @@ static uint64_t notes_of(uint32_t messages, uint32_t length)
  * are used; but for slots of long records, of which there are fewer than that. */
 static void test_never_looks(void **state)
 {
-	enum { MESSAGES = 1000, NOTE_EACH = 144, LONG = 1000, LONG_EACH = 96, WORKS = 64, FEW = 5 };
+	enum { MESSAGES = 1000, SHARE = 192, NOTE_EACH = 144, LONG = 1000, LONG_EACH = 96, WORKS = 64, FEW = 5 };
 	const struct card *card;
 	uint64_t notes;
 
@@ -355,6 +355,15 @@ static void test_never_looks(void **state)
 	card_of(&bench.process[0]->endpoint->base)->works_most = WORKS; /* works */
 	card_of(&bench.process[0]->endpoint->base)->works_few = WORKS / 4 * 3;
 	notes_of(MESSAGES, 100);
+	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
+	world_run(&bench.world, UINT64_MAX);
+	end();
+	few_slots = SHARE; /* get few with the record behind the one that has a note come */
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	few_slots = 0;
+	message(0, 1, 0, 100);
+	notes = notes_of(MESSAGES, 100);
+	assert_in_range(notes, MESSAGES / NOTE_EACH, MESSAGES / NOTE_EACH + 1);
 	assert_int_equal(counter(0, COUNTER_RING_STALLS), 0);
 	world_run(&bench.world, UINT64_MAX);
 	end();
