@@ -2653,6 +2653,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a fetch that one bay is enough for goes before one that waits for several",
+        "src/transport/verbs/bulk.c",
+        " && status != THOLE_ERR_MEMORY &&",
+        " &&",
+    ),
+    Fault(
         "bays to send from go to the first pairs alone",
         "src/transport/verbs/card.c",
         "\tif (starved)\n\t\tcard_turn_from(card, starved);\n",

@@ -1130,6 +1130,48 @@ static void test_bays_are_shared(void **state)
 	}
 }
 
+/* One more from another process to the first, if few of its own are under way. */
+static void flow_on(struct flow *flow, uint64_t bytes)
+{
+	enum { AT_ONCE = 3 };
+
+	if (flow->begun - flow->ended >= AT_ONCE)
+		return;
+	flow->begun++;
+	assert_int_equal(thole_recv(bench.process[0]->endpoint, handle_of(0, flow->from), bench.to, bytes, 1,
+				    UINT64_MAX, 0, &flow->ended, NULL), 0);
+	assert_int_equal(thole_send(bench.process[flow->from]->endpoint, handle_of(flow->from, 0), bench.from, bytes, 1,
+				    0, 0, NULL, NULL), 0);
+}
+
+/* A transfer that waits for several bays gets them, though those that one bay is enough for keep coming. */
+static void test_long_among_short(void **state)
+{
+	enum { LONG = 65536, SHORT = 9000, TURNS = 10, PATIENCE = 100 };
+	struct flow flows[SHARERS] = {{0}};
+	uint32_t turns = 0;
+
+	(void)state;
+	bay = 16384;
+	begin("ib-ddr", SHARERS, CHOOSE_PIPELINE, QUEUES + SHARERS);
+	bay = 0;
+	for (uint32_t i = 1; i < SHARERS; i++) {
+		flows[i].from = i;
+		message(i, 0, 0, SHORT);
+	}
+	while (flows[1].ended == 0) {
+		for (uint32_t i = 2; i < SHARERS; i++)
+			flow_on(&flows[i], SHORT);
+		if (turns++ == TURNS)
+			flow_on(&flows[1], LONG);
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 2 * MICROSECOND);
+		assert_true(turns < PATIENCE);
+	}
+	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
 /* What was freed and mapped anew is never used by its old registration, on either side. */
 static void test_memory_changes(void **state)
 {
@@ -1657,6 +1699,7 @@ int main(void)
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_short_receives),
 		cmocka_unit_test(test_bays_are_shared),
+		cmocka_unit_test(test_long_among_short),
 		cmocka_unit_test(test_memory_changes),
 		cmocka_unit_test(test_paging),
 		cmocka_unit_test(test_access),

@@ -416,7 +416,7 @@ static void fetch_pipeline(struct verbs_fetch *fetch)
 	if (fetch->here)
 		cache_give(&fetch->pair->card->cache, fetch->here);
 	fetch->here = NULL;
-	if (fetch->pair->state == PAIR_OPEN && list_empty(&fetch->pair->card->hungry) && pipeline_pull(fetch)) {
+	if (fetch->pair->state == PAIR_OPEN && list_empty(&fetch->pair->card->hungry) && pipeline_pull(fetch) == 0) {
 		fetch->state = FETCH_PULLED;
 		return;
 	}
@@ -608,17 +608,20 @@ bool bulk_verbs_turn(struct pair *pair)
 	return done;
 }
 
+/* In order: where one waits for several bays, those behind it that one is enough for do not take each that is freed. */
 void bulk_verbs_feed(struct card *card)
 {
 	struct list_node *last = card->hungry.prev, *node;
 	bool more = !list_empty(&card->hungry);
+	int status = 0;
 
 	while (more && (node = list_first(&card->hungry))) {
 		struct verbs_fetch *fetch = container_of(node, struct verbs_fetch, hungry);
 
 		more = node != last;
 		list_remove(node);
-		if (fetch->pair->state == PAIR_OPEN && pipeline_pull(fetch))
+		if (fetch->pair->state == PAIR_OPEN && status != THOLE_ERR_MEMORY &&
+		    (status = pipeline_pull(fetch)) == 0)
 			fetch->state = FETCH_PULLED;
 		else
 			list_push_back(&card->hungry, node);

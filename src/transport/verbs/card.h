@@ -627,8 +627,8 @@ void access_region_end(struct card *card, uint64_t key);
 void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p);
 /* The window's first chunk is copied before it is asked for. */
 void pipeline_early(struct pair *pair);
-/* Bays for it, and the pull. False: there are none now. */
-bool pipeline_pull(struct verbs_fetch *fetch);
+/* Bays for it, and the pull. THOLE_ERR_MEMORY: there are too few bays now; THOLE_ERR_AGAIN: no room to ask. */
+int pipeline_pull(struct verbs_fetch *fetch);
 /* It is asked for. */
 void pipeline_pulled(const struct pair *pair, uint64_t window);
 bool pipeline_serve(struct verbs_serve *serve);

@@ -278,7 +278,7 @@ static uint32_t chunks_left(struct plan_walk walk, uint32_t bound)
 	return n;
 }
 
-bool pipeline_pull(struct verbs_fetch *fetch)
+int pipeline_pull(struct verbs_fetch *fetch)
 {
 	struct pair *pair = fetch->pair;
 	struct card *card = pair->card;
@@ -294,7 +294,7 @@ bool pipeline_pull(struct verbs_fetch *fetch)
 	plan_begin(&fetch->walk, &plan, fetch->at, fetch->length);
 	wanted = chunks_left(fetch->walk, PIPELINE_BAYS);
 	if (card->landing_free < wanted && card->landing_free < CARD_BAYS_LEAST)
-		return false;
+		return THOLE_ERR_MEMORY;
 	record.arg[3] = UINT64_MAX;
 	for (uint32_t i = 0; i < card->setup.bays && fetch->bay_count < wanted; i++) {
 		if (card->landing_used[i])
@@ -313,13 +313,13 @@ bool pipeline_pull(struct verbs_fetch *fetch)
 	record.arg[2] = fetch->length;
 	if (!records_say(pair, &record)) {
 		pipeline_free_bays(fetch);
-		return false;
+		return THOLE_ERR_AGAIN;
 	}
 	list_remove(&fetch->node); /* chunks land in the order of pulls */
 	list_push_back(&pair->fetches, &fetch->node);
 	fetch->pulled = true;
 	fetch->owing = false;
-	return true;
+	return 0;
 }
 
 /* Bytes of the chunk from chunk_at on that are here. */
