@@ -51,15 +51,6 @@ static size_t pages_of(int fd)
 	return (size_t)status.st_blocks * 512;
 }
 
-/* Run in a child, made by fork, that ends with 0 if all is well. */
-static int child_status(pid_t child)
-{
-	int status;
-
-	assert_int_equal(waitpid(child, &status, 0), child);
-	return status;
-}
-
 /* ---- Blocks ---------------------------------------------------------------------------------------- */
 
 struct held {

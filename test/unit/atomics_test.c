@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
@@ -540,7 +539,7 @@ static void fork__child_waits_for_nobody(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, apply_until_told, &stop), 0);
-	for (int i = 0, status; i < FORKS; i++) {
+	for (int i = 0; i < FORKS; i++) {
 		pid_t child = fork();
 
 		assert_true(child >= 0);
@@ -548,8 +547,7 @@ static void fork__child_waits_for_nobody(void **state)
 			alarm(60); /* where it waits for ever */
 			_exit(atomics_apply(THOLE_SUM, THOLE_INT16, &sum, &one, NULL, NULL, 1));
 		}
-		assert_int_equal(waitpid(child, &status, 0), child);
-		assert_int_equal(status, 0);
+		assert_int_equal(child_status(child), 0);
 	}
 	atomic_store(&stop, true);
 	assert_int_equal(pthread_join(thread, NULL), 0);

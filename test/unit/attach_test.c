@@ -346,8 +346,7 @@ static void stopped__writes_nothing_after_the_end(void **state)
 	assert_int_equal(read(other.to_parent[0], &byte, 1), 1);
 	assert_memory_equal(seen, to, LENGTH);
 	close(other.to_child[1]);
-	assert_int_equal(waitpid(other.child, &status, 0), other.child);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(other.child), 0);
 	thole_free(to);
 	free(seen);
 }

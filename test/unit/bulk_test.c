@@ -952,7 +952,6 @@ static void door__is_not_inherited(void **state)
 	static struct shm_peer link;
 	long page = sysconf(_SC_PAGESIZE);
 	void *pages[] = {door_page(), (void *)(uintptr_t)(door_open(&link, 0) & ~(uint64_t)(page - 1))};
-	int status;
 	pid_t child;
 
 	(void)state;
@@ -962,8 +961,7 @@ static void door__is_not_inherited(void **state)
 	assert_true(child >= 0);
 	if (child == 0)
 		_exit((msync(pages[0], (size_t)page, MS_ASYNC) == 0) + (msync(pages[1], (size_t)page, MS_ASYNC) == 0));
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(child), 0);
 	door_page_free(pages[0]);
 	door_close(&link);
 }

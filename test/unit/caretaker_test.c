@@ -79,7 +79,6 @@ static void send__and_leave_shared(void **state)
 static void fork__leaves_the_caretaker_behind(void **state)
 {
 	struct front front;
-	int status;
 	pid_t child;
 
 	(void)state;
@@ -97,8 +96,7 @@ static void fork__leaves_the_caretaker_behind(void **state)
 		leave(false);
 		_exit(0);
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(child), 0);
 	front_close(&front);
 }
 

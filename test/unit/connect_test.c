@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "wire.h"
 
@@ -302,7 +301,6 @@ static void greeting__comes_once(void **state)
 static void greeting__of_another_process(void **state)
 {
 	struct pair pair;
-	int status;
 	pid_t child;
 
 	(void)state;
@@ -314,8 +312,7 @@ static void greeting__of_another_process(void **state)
 		greet(&pair);
 		_exit(0);
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(child), 0);
 	for (int i = 0; i < 20000; i++)
 		thole_progress(pair.b);
 	assert_null(greet_segment(&pair));

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "memory/driver.h"
@@ -226,7 +225,6 @@ static void registrar(void **state)
 static void forked(void **state)
 {
 	struct driver driver;
-	int status;
 	pid_t child;
 
 	(void)state;
@@ -234,8 +232,7 @@ static void forked(void **state)
 	child = fork();
 	if (child == 0)
 		_exit(driver.fd == -1 && msync((void *)(uintptr_t)driver.shared, 1, MS_ASYNC) != 0 ? 0 : 1);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(child), 0);
 	assert_int_equal(driver.fd, device.fd);
 	driver_close(&driver);
 }

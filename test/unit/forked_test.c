@@ -72,7 +72,6 @@ static unsigned threads(void)
 static void test_child_answers_by_itself(void **state)
 {
 	struct responder parents, childs;
-	int status;
 	pid_t pid;
 
 	(void)state;
@@ -84,8 +83,7 @@ static void test_child_answers_by_itself(void **state)
 		responder_any(&childs);
 		_exit(threads() == before + 1 ? 0 : 1);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(pid), 0);
 	responder_close(&parents);
 }
 
@@ -99,7 +97,7 @@ static void test_first_use(void **state)
 
 static void test_closed_in_the_child_alone(void **state)
 {
-	int fds[2] = {dup(0), -1}, one = fds[0], status;
+	int fds[2] = {dup(0), -1}, one = fds[0];
 	struct forked forked = {0};
 	pid_t pid;
 
@@ -107,8 +105,7 @@ static void test_closed_in_the_child_alone(void **state)
 	forked_add(&forked, fds, 2);
 	if ((pid = fork()) == 0)
 		_exit(fds[0] == -1 && fcntl(one, F_GETFD) < 0 ? 0 : 1);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(pid), 0);
 	assert_int_equal(fds[0], one);
 	assert_true(fcntl(one, F_GETFD) >= 0);
 	forked_remove(&forked);

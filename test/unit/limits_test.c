@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/select.h>
-#include <sys/wait.h>
 
 #include "base/limits.h"
 
@@ -28,14 +27,12 @@ enum { SOFT = 64, HARD = 512 };
 static void in_child(void (*test)(void))
 {
 	pid_t child = fork();
-	int status;
 
 	if (child == 0) {
 		test();
 		_exit(0);
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(child_status(child), 0);
 }
 
 static void limit_set(__rlimit_resource_t what, rlim_t soft, rlim_t hard)

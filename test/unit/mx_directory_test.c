@@ -140,7 +140,7 @@ static void claim__is_not_inherited(void **state)
 	struct mxi_entry entry, childs;
 	struct mxi_board board;
 	pid_t pid;
-	int status, ends[2];
+	int ends[2];
 	char byte;
 
 	(void)state;
@@ -155,7 +155,7 @@ static void claim__is_not_inherited(void **state)
 			      ? 0
 			      : 1);
 	}
-	assert_true(waitpid(pid, &status, 0) == pid && status == 0);
+	assert_int_equal(child_status(pid), 0);
 	assert_int_equal(asked(&entry, nic, ID, KEY, 0).status, MX_STATUS_SUCCESS);
 
 	assert_int_equal(pipe(ends), 0);
@@ -173,7 +173,7 @@ static void claim__is_not_inherited(void **state)
 	open_entry(&entry, ID);
 	actor_close(&entry);
 	kill(pid, SIGKILL);
-	assert_true(waitpid(pid, &status, 0) == pid);
+	child_status(pid);
 	close(ends[0]);
 	close(ends[1]);
 }

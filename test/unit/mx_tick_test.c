@@ -78,7 +78,6 @@ static void fork__amid_the_first_endpoint(void **state)
 static void fork__child_has_its_own(void **state)
 {
 	struct mx_endpoint *parents;
-	int status;
 	pid_t child;
 
 	(void)state;
@@ -95,8 +94,7 @@ static void fork__child_has_its_own(void **state)
 		alarm(60); /* where no thread ever comes */
 		_exit(child_looks(parents));
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	assert_int_equal(child_status(child), 0);
 	await_tick(parents);
 	assert_int_equal(mx_close_endpoint(parents), MX_SUCCESS);
 	assert_int_equal(mx_finalize(), MX_SUCCESS);
