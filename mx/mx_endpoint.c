@@ -2,8 +2,12 @@
 #include "mx_endpoint.h"
 
 #include <sched.h>
+#include <time.h>
 
-enum { SEIZE_TRIES = 1000 }; /* some milliseconds */
+enum {
+	SEIZE_TRIES = 1000, /* some milliseconds */
+	SEIZE_LIST_S = 1,
+};
 
 static pthread_mutex_t endpoints_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list_node endpoints = {&endpoints, &endpoints};
@@ -64,10 +68,22 @@ static bool mxi_endpoint_seize(struct mx_endpoint *endpoint)
 	return false;
 }
 
+/* The list, for good. Where somebody visits it for so long, perhaps this thread, whose handler ends the program, it
+ * does not change meanwhile either. */
+static void mxi_endpoint_seize_list(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += SEIZE_LIST_S;
+	pthread_mutex_timedlock(&endpoints_mutex, &until);
+}
+
 /* Programs of MX end without closing, and what they were told is sent has to arrive. Whoever still
- * calls stays in that call until the process is gone. */
+ * calls, and whoever opens or closes, stays in that call until the process is gone. */
 __attribute__((destructor)) static void mxi_endpoint_drain(void)
 {
+	mxi_endpoint_seize_list();
 	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
 		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
 

@@ -2,7 +2,9 @@
 /* MX's initialisation, error handlers and words. */
 #include "unit.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,6 +136,71 @@ static void fatal__prints_and_exits(void **state)
 	assert_string_equal(text, "MX: opening it: no such board\n");
 }
 
+static void *open_and_close(void *arg)
+{
+	for (;;) {
+		mx_endpoint_t endpoint;
+
+		if (mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 0, NULL, 0, &endpoint) == MX_SUCCESS)
+			mx_close_endpoint(endpoint);
+	}
+	return arg;
+}
+
+static void look(struct mx_endpoint *endpoint, void *arg)
+{
+	(void)endpoint;
+	(void)arg;
+	usleep(1000);
+}
+
+/* Who opens and closes has to wait for that. */
+static void *look_at_all(void *arg)
+{
+	for (;;) {
+		mxi_endpoint_each(look, NULL);
+		usleep(1000);
+	}
+	return arg;
+}
+
+/* As if by a program whose threads go on meanwhile. */
+_Noreturn static void exit_amid(unsigned endpoints)
+{
+	static void *(*const runs[])(void *) = {open_and_close, open_and_close, look_at_all};
+	mx_endpoint_t endpoint;
+	pthread_t thread;
+
+	alarm(60); /* where it waits for ever */
+	for (int i = 0; i < 3; i++)
+		if (pthread_create(&thread, NULL, runs[i], NULL) != 0)
+			_exit(2);
+	for (unsigned i = 0; i < endpoints; i++)
+		if (mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 0, NULL, 0, &endpoint) != MX_SUCCESS)
+			_exit(3);
+	exit(0);
+}
+
+/* A program may end while its threads open endpoints, and close some. */
+static void exit__while_threads_use_endpoints(void **state)
+{
+	enum { CHILDREN = 20 };
+
+	(void)state;
+	setenv("THOLE_NETWORK", "off", 1);
+	assert_int_equal(mx_init(), MX_SUCCESS);
+	fflush(NULL);
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child == 0)
+			exit_amid(i % 8);
+		assert_int_equal(child_status(child), 0);
+	}
+	unsetenv("THOLE_NETWORK");
+}
+
 static void words__exist_for_every_code(void **state)
 {
 	(void)state;
@@ -162,6 +229,7 @@ int main(void)
 		with_handler(error__cuts_long_sentences),
 		with_handler(set_error_handler__returns_the_former),
 		with_handler(fatal__prints_and_exits),
+		with_handler(exit__while_threads_use_endpoints),
 		with_handler(words__exist_for_every_code),
 	};
 
