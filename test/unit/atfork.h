@@ -83,8 +83,8 @@ static inline void atfork_try(void (*use)(void))
 	atfork_use = use;
 	use();
 	atfork_use = NULL;
-#ifdef __SANITIZE_ADDRESS__
-	return; /* whose allocator has locks of its own, which a child finds taken */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return; /* a child finds the locks of the one's allocator taken; the other permits it no thread */
 #endif
 	store_release(&atfork_over, false);
 	assert_int_equal(pthread_create(&thread, NULL, atfork_uses, &use), 0);
