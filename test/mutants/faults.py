@@ -2659,6 +2659,12 @@ FAULTS = [
         " &&",
     ),
     Fault(
+        "a peer that computes has all bays",
+        "src/transport/verbs/pipeline.c",
+        "if (pair->blind > 0 &&",
+        "if (false &&",
+    ),
+    Fault(
         "bays to send from go to the first pairs alone",
         "src/transport/verbs/card.c",
         "\tif (starved)\n\t\tcard_turn_from(card, starved);\n",

@@ -256,6 +256,7 @@ struct pair {
 	struct list_node offers;    /* of theirs */
 	uint64_t landed;            /* chunks that were consumed, since the queue was made, */
 	uint64_t arrived;           /* and that the adapter or a note has reported */
+	uint32_t blind;             /* bays of transfers that nothing has come of yet */
 	struct list_node views;     /* regions of the peer's that are known: longest unused first */
 	uint32_t view_count;
 	struct list_node accesses;  /* puts and gets under way */
@@ -282,6 +283,7 @@ struct verbs_fetch {
 	struct cache_entry *here;   /* NULL: not registered */
 	uint32_t reads;             /* bytes of the read that has not ended; 0: there is none */
 	/* PIPELINE */
+	uint32_t blind;             /* of its pair's */
 	bool pulled;                /* it lands, in its turn */
 	bool owing;                 /* the peer is to be told how many chunks are consumed */
 	struct plan_walk walk;      /* of the chunk that lands next */
@@ -627,7 +629,8 @@ void access_region_end(struct card *card, uint64_t key);
 void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p);
 /* The window's first chunk is copied before it is asked for. */
 void pipeline_early(struct pair *pair);
-/* Bays for it, and the pull. THOLE_ERR_MEMORY: there are too few bays now; THOLE_ERR_AGAIN: no room to ask. */
+/* Bays for it, and the pull. THOLE_ERR_MEMORY: there are too few bays now; THOLE_ERR_AGAIN: no room to ask, or
+ * its peer has not begun with what it was asked for. */
 int pipeline_pull(struct verbs_fetch *fetch);
 /* It is asked for. */
 void pipeline_pulled(const struct pair *pair, uint64_t window);

@@ -255,10 +255,18 @@ static void flags_clear(const struct card *card, uint32_t bay)
 		memset(bytes + block - PLAN_FLAG, 0, PLAN_FLAG);
 }
 
+/* Something of it has come, or never will. */
+static void fetch_seen(struct verbs_fetch *fetch)
+{
+	fetch->pair->blind -= fetch->blind;
+	fetch->blind = 0;
+}
+
 void pipeline_free_bays(struct verbs_fetch *fetch)
 {
 	struct card *card = fetch->pair->card;
 
+	fetch_seen(fetch);
 	for (uint32_t i = 0; i < fetch->bay_count; i++) {
 		if (pipeline_flags(card) && !fetch->walk.plan.flags)
 			flags_clear(card, fetch->bays[i]);
@@ -293,6 +301,9 @@ int pipeline_pull(struct verbs_fetch *fetch)
 		fetch->cap = choose_cap(&card->choose, fetch->length, pipeline_longest(pair, plan.flags), &plan);
 	plan_begin(&fetch->walk, &plan, fetch->at, fetch->length);
 	wanted = chunks_left(fetch->walk, PIPELINE_BAYS);
+	/* the last ones are for who has begun, or has none yet: else one that computes could have all */
+	if (pair->blind > 0 && card->landing_free < wanted + card->setup.bays / 4)
+		return THOLE_ERR_AGAIN;
 	if (card->landing_free < wanted && card->landing_free < CARD_BAYS_LEAST)
 		return THOLE_ERR_MEMORY;
 	record.arg[3] = UINT64_MAX;
@@ -317,6 +328,7 @@ int pipeline_pull(struct verbs_fetch *fetch)
 	}
 	list_remove(&fetch->node); /* chunks land in the order of pulls */
 	list_push_back(&pair->fetches, &fetch->node);
+	pair->blind += fetch->blind = fetch->bay_count;
 	fetch->pulled = true;
 	fetch->owing = false;
 	return 0;
@@ -380,8 +392,10 @@ static void chunk_done(struct verbs_fetch *fetch)
 
 	pair->landed++;
 	fetch->at += fetch->walk.length;
-	if (fetch->chunks++ == 0)
+	if (fetch->chunks++ == 0) {
 		pipeline_first(fetch, fetch->at);
+		fetch_seen(fetch);
+	}
 	fetch->chunk_at = 0;
 	plan_next(&fetch->walk);
 	if (fetch->walk.length == 0) {
