@@ -2659,6 +2659,12 @@ FAULTS = [
         " &&",
     ),
     Fault(
+        "a queue gives way before its peer could use it",
+        "src/transport/verbs/pair.c",
+        "return !pair->proven && pair->card->now_ns",
+        "return false && pair->card->now_ns",
+    ),
+    Fault(
         "a peer that computes has all bays",
         "src/transport/verbs/pipeline.c",
         "if (pair->blind > 0 &&",
@@ -2872,8 +2878,8 @@ FAULTS = [
     Fault(
         "queues in use are closed before anything has gone by them",
         "src/transport/verbs/pair.c",
-        "card->now_ns - pair->open_ns < CARD_HELD",
-        "!pair->queue",
+        "== PAIR_OPEN && card->now_ns - pair->open_ns < CARD_HELD",
+        "== PAIR_OPEN && !pair->queue",
     ),
     Fault(
         "who looks after what was sent has peers say at once what they handled",

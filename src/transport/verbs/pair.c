@@ -175,6 +175,12 @@ static bool pair_gives_way(const struct pair *pair, const struct pair *wanting)
 	       wanting->peer->parts.endpoint > pair->peer->parts.endpoint;
 }
 
+/* Whether its peer may have wanted it, and has had no time to use it. */
+static bool pair_is_new(const struct pair *pair)
+{
+	return !pair->proven && pair->card->now_ns - pair->open_ns < CARD_HELD;
+}
+
 /* Close the least recently used queue, rather one that nobody needs: for another one. */
 static void pair_crowd_out(struct card *card, const struct pair *wanting)
 {
@@ -188,7 +194,7 @@ static void pair_crowd_out(struct card *card, const struct pair *wanting)
 			return; /* there will be room */
 		if (pair == wanting || (pair->state != PAIR_OPEN && !pair_gives_way(pair, wanting)))
 			continue;
-		if (pair->state == PAIR_OPEN && !pair_is_needed(pair)) {
+		if (pair->state == PAIR_OPEN && !pair_is_needed(pair) && !pair_is_new(pair)) {
 			victim = pair;
 			break;
 		}
