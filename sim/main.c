@@ -258,6 +258,11 @@ static int arguments(int argc, char **argv)
 			return 2;
 		}
 	}
+	if (config.scenario->engine && config.nic && !config.beside) {
+		fprintf(stderr, "%s needs links, which --adapter leaves out; --beside has both\n",
+			config.scenario->name);
+		return 2;
+	}
 	return -1;
 }
 

@@ -34,6 +34,7 @@ struct scenario {
 	const char *name;
 	void (*run)(struct simulation *simulation);
 	const char *help;
+	bool engine; /* it looks into the engine of frames, which processes with adapters alone have none of */
 };
 
 extern const struct scenario scenarios[];
