@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +21,7 @@ from thole.commands.tune import KNOBS
 from thole.mpi import families as mpi_table
 from thole_lab.benches import PINGPONGS, WAYS, Results
 from thole_lab.charts import summary
+from thole_lab.process import descendants, wait_until
 
 # Prints, for each rank, the shared mappings that it has after a message to every other rank.
 MAPPINGS = """
@@ -670,6 +670,11 @@ def test_help__each_command(thole: Tool, command: str) -> None:
     assert done.stdout.startswith(f"usage: thole {command}")
 
 
+def names_below(pid: int) -> list[str]:
+    """Of the programs that run there."""
+    return [Path(f"/proc/{child}/comm").read_text().strip() for child in descendants(pid)]
+
+
 def test_interrupt__no_traceback(thole: Tool) -> None:
     process = subprocess.Popen(
         [*thole.command, "perf", "--sizes", "8", "--rounds", "10000", "--sample-ms", "100"],
@@ -681,12 +686,7 @@ def test_interrupt__no_traceback(thole: Tool) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        for _ in range(600):
-            if children.read_text().split():  # thole-perf runs, so the tool waits for it
-                break
-            time.sleep(0.1)
-        time.sleep(0.2)
+        assert wait_until(lambda: "thole-perf" in names_below(process.pid), 60), "nothing was started"
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:
