@@ -198,11 +198,13 @@ def test_check__a_killed_rank_has_used_thole(mpi: InstalledMpi, thole: Tool, how
 
 
 DAEMON = """import os, time
+started = os.getpid()
 for _ in range(2):
     if os.fork():
         os._exit(0)
     os.setsid()
-time.sleep(.2)
+while os.path.exists(f'/proc/{started}'):
+    time.sleep(.001)
 """
 
 
