@@ -224,6 +224,8 @@ static uint64_t stream(struct simulation *simulation, const struct way *way, uin
 static void stream_end(struct simulation *simulation)
 {
 	traffic_fini(&simulation->traffic);
+	if (simulation->nic)
+		carrier_fini(&simulation->carrier);
 	network_fini(&simulation->network);
 }
 
@@ -746,6 +748,8 @@ static void run_apart(struct simulation *simulation)
 	if (simulation->world.failed)
 		return;
 	traffic_fini(&simulation->traffic);
+	if (simulation->nic)
+		carrier_fini(&simulation->carrier);
 	network_fini(&simulation->network);
 	bad_ns = run_apart_with(simulation, true);
 	snprintf(simulation->note, sizeof(simulation->note), "%.2f ms beside a slow and a dead peer, %.2f without;",
