@@ -74,9 +74,10 @@ static __attribute__((noinline)) int ucx_tag_send_segments(struct ucp_ep *endpoi
 	return error;
 }
 
-static inline __attribute__((always_inline)) ucs_status_ptr_t
-ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
-	     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
+/* A send that needs a request, or may need one. */
+static __attribute__((noinline)) ucs_status_ptr_t
+ucx_tag_send_request(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
+		     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
 {
 	struct ucp_worker *worker = endpoint->worker;
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
@@ -117,6 +118,26 @@ ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_
 	ucx_flush_sending(request, endpoint);
 	charge_leave(&worker->charge);
 	return ucx_request_shown(request);
+}
+
+static inline __attribute__((always_inline)) ucs_status_ptr_t
+ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
+	     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
+{
+	struct ucp_worker *worker = endpoint->worker;
+	ucp_datatype_t datatype = ucx_tag_datatype(param);
+	int error;
+
+	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1) && !(thole_flags & THOLE_SYNC) &&
+	    !(param->op_attr_mask & (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL))) {
+		charge_enter(&worker->charge);
+		error = thole_send(endpoint->thole, endpoint->peer, buffer, ucx_datatype_length(datatype, count), tag,
+				   0, thole_flags | THOLE_AT_ONCE | THOLE_OR_NOT, NULL, NULL);
+		charge_leave(&worker->charge);
+		if (__builtin_expect(error == 1, 1))
+			return NULL;
+	}
+	return ucx_tag_send_request(endpoint, buffer, count, tag, param, flags, thole_flags);
 }
 
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,

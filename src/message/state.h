@@ -297,6 +297,7 @@ static inline void endpoint_carry(struct thole_endpoint *endpoint, const struct 
 	uint64_t *carried = &endpoint->base.counters[peer->base.carried];
 
 	carried[0]++;
+	fence_compiler(); /* or it makes a vector of the two, for twice the instructions */
 	carried[1] += length;
 }
 

@@ -1260,9 +1260,33 @@ FAULTS = [
     Fault(
         "a record of two slots needs room for one",
         RING,
-        "if (__builtin_expect(ring->produced - ring->reclaimed + slots > RING_SLOTS, 0) && "
-        "!ring_make_room(ring, slots))",
-        "if (__builtin_expect(ring->produced - ring->reclaimed + 1 > RING_SLOTS, 0) && !ring_make_room(ring, 1))",
+        "return __builtin_expect(ring->produced - ring->reclaimed + slots <= RING_SLOTS, 1) ||\n"
+        "\t       ring_make_room(ring, slots);",
+        "return __builtin_expect(ring->produced - ring->reclaimed + 1 <= RING_SLOTS, 1) || ring_make_room(ring, 1);",
+    ),
+    Fault(
+        "a short message of two slots needs room for one",
+        RING,
+        "first - ring->reclaimed + slots > RING_SLOTS",
+        "first - ring->reclaimed + 1 > RING_SLOTS",
+    ),
+    Fault(
+        "a place is taken back each time its slot is free",
+        PLACE,
+        "\t\t\tplaced->area = 0;\n",
+        "",
+    ),
+    Fault(
+        "a send that is to be complete at once or not at all is begun",
+        "src/message/send.c",
+        "flags & THOLE_OR_NOT ?",
+        "0 ?",
+    ),
+    Fault(
+        "the windows that a peer asks for are those of a dialogue",
+        RING,
+        "peer->rendezvous_row = (uint8_t)pace;",
+        "peer->rendezvous_row = 0;",
     ),
     Fault(
         "vectors miss the bytes before the first whole one",

@@ -162,7 +162,6 @@ static void forge(struct pair *pair, const struct record *record)
 
 	*slot = *record;
 	slot->credit = (uint16_t)shm_link(&pair->a->peers[pair->a_to_b]->base)->in.next;
-	out->placed[out->produced % RING_SLOTS].area = AREAS;
 	store_release(&slot->stamp, ring_stamp(out->produced));
 	out->produced++;
 }

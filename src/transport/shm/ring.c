@@ -34,11 +34,8 @@ static inline bool ring_is_short(const struct record *record, uint32_t length)
 /* What goes to the peer next is in a stream, or in a dialogue. */
 static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 {
-	struct shm_peer *link = shm_link(peer);
-
-	link->streaming = pace == PACE_STREAM;
-	if (link->out.segment)
-		peer->rendezvous_classes = &link->out.segment->rendezvous_classes[pace];
+	shm_link(peer)->streaming = pace == PACE_STREAM;
+	peer->rendezvous_row = (uint8_t)pace;
 }
 
 /* How what goes next to a peer that something has come from is taken. */
@@ -133,7 +130,6 @@ static void ring_span(struct ring_out *ring, const struct vector *payload, uint6
 {
 	struct record *slot = ring_slot(ring->segment, ring->produced + 1);
 
-	ring->placed[(ring->produced + 1) % RING_SLOTS].area = AREAS;
 	vector_read(payload, offset, (char *)slot + SPAN_HEAD, length);
 	store_relaxed(&slot->stamp, ring_stamp(ring->produced + 1));
 }
@@ -169,6 +165,13 @@ __attribute__((noinline)) static int ring_stalled(struct transport_peer *peer)
 	return THOLE_ERR_AGAIN;
 }
 
+/* Whether there is room for so many slots, or some can be had. */
+static inline bool ring_reserve(struct ring_out *ring, uint32_t slots)
+{
+	return __builtin_expect(ring->produced - ring->reclaimed + slots <= RING_SLOTS, 1) ||
+	       ring_make_room(ring, slots);
+}
+
 int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length)
 {
@@ -180,9 +183,8 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	uint32_t slots = external ? 1 : ring_slots(length);
 	const char *outside = NULL; /* payload in an area */
 
-	if (__builtin_expect(ring->produced - ring->reclaimed + slots > RING_SLOTS, 0) && !ring_make_room(ring, slots))
+	if (!ring_reserve(ring, slots))
 		return ring_stalled(peer);
-	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
 	if (length == 0) {
 		slot_fill(slot, record, record->length,
 			  record->length == RECORD_EXTERNAL ? RECORD_INLINE_MAX / 8 : (record->length + 7u) / 8);
@@ -215,6 +217,81 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		ring_sent(peer, record, offset + length, payload);
 	ring_attend(peer, segment);
 	return 0;
+}
+
+/* There is no room in the ring, or no ring yet. */
+__attribute__((noinline)) static int ring_push_short_later(struct transport_peer *peer, uint8_t flags, uint64_t tag,
+							   uint64_t imm, const void *buffer, uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (!link->connected)
+		return THOLE_ERR_AGAIN;
+	if (!ring_reserve(&link->out, ring_slots(length)))
+		return ring_stalled(peer);
+	return ring_push_short(peer, flags, tag, imm, buffer, length);
+}
+
+/* As ring_push, from the user's memory to the slot, the head last, as one word. It calls nothing but what is rare, so
+ * that the compiler keeps all of it in registers. */
+__attribute__((always_inline)) static inline int ring_push_slots(struct transport_peer *peer, uint8_t flags,
+								 uint64_t tag, uint64_t imm, const void *buffer,
+								 uint32_t length, uint32_t slots)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct ring_out *ring = &link->out;
+	uint64_t first = ring->produced;
+	struct record *slot;
+
+	if (__builtin_expect(!link->connected || first - ring->reclaimed + slots > RING_SLOTS, 0))
+		return ring_push_short_later(peer, flags, tag, imm, buffer, length);
+	slot = ring_slot(ring->segment, first);
+	slot->tag = tag;
+	slot->imm = imm;
+	if (slots == 1) {
+		bytes_copy_few(slot->payload, buffer, length);
+	} else {
+		struct record *second = ring_slot(ring->segment, first + 1);
+
+		memcpy(slot->payload, buffer, RECORD_INLINE_MAX);
+		bytes_copy_few((char *)second + SPAN_HEAD, (const char *)buffer + RECORD_INLINE_MAX,
+			       length - RECORD_INLINE_MAX);
+		store_relaxed(&second->stamp, ring_stamp(first + 1));
+	}
+	if (link->streaming || link->turns_several)
+		flags |= RECORD_STREAM;
+	else if (link->crossed)
+		flags |= RECORD_CROSSED;
+	ring_tell(&link->in);
+	/* Pairs with the acquire in ring_ready, as in ring_push. */
+	store_release((uint64_t *)(void *)slot, record_head(ring_stamp(first), (uint16_t)link->in.credited,
+							     RECORD_EAGER, flags, (uint16_t)length));
+	ring->produced = first + slots;
+	ring_lines(link, first, slots, NULL, 0);
+	link->turn++;
+	ring_pace(peer, PACE_STREAM);
+	ring_attend(peer, ring->segment);
+	return 0;
+}
+
+__attribute__((noinline)) static int ring_push_two(struct transport_peer *peer, uint8_t flags, uint64_t tag,
+						   uint64_t imm, const void *buffer, uint32_t length)
+{
+	return ring_push_slots(peer, flags, tag, imm, buffer, length, 2);
+}
+
+__attribute__((noinline)) static int ring_push_one(struct transport_peer *peer, uint8_t flags, uint64_t tag,
+						   uint64_t imm, const void *buffer, uint32_t length)
+{
+	return ring_push_slots(peer, flags, tag, imm, buffer, length, 1);
+}
+
+int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *buffer,
+		    uint32_t length)
+{
+	if (length > RECORD_INLINE_MAX)
+		return ring_push_two(peer, flags, tag, imm, buffer, length);
+	return ring_push_one(peer, flags, tag, imm, buffer, length);
 }
 
 /* ---- Consuming ------------------------------------------------------------------------------------ */
