@@ -1384,8 +1384,56 @@ FAULTS = [
     Fault(
         "a record may be longer than its slots",
         RING,
-        "\tif (record->length > SPAN_MAX)\n\t\treturn NULL;\n",
+        "\tif (record->length != RECORD_EXTERNAL)\n\t\treturn NULL;\n",
         "",
+    ),
+    Fault(
+        "two slots are joined one word too early",
+        RING,
+        "(copy_pair){first[4], second[1]}",
+        "(copy_pair){first[4], second[0]}",
+    ),
+    Fault(
+        "each message begins a turn",
+        RING,
+        "\tif (link->turn == 0)\n\t\treturn; /* it was one before */\n",
+        "",
+    ),
+    Fault(
+        "a short message goes to the oldest receive whatever is screened",
+        RECEIVE,
+        "endpoint->screened != 0 || !oldest",
+        "!oldest",
+    ),
+    Fault(
+        "a plain message goes to a tagged receive",
+        RECEIVE,
+        "(RECORD_MORE | RECORD_SYNC | RECORD_PLAIN)) ||",
+        "(RECORD_MORE | RECORD_SYNC)) ||",
+    ),
+    Fault(
+        "an indexed receive is taken out of its list alone",
+        RECEIVE,
+        "!oldest || oldest->home != MATCH_HOME_NONE",
+        "!oldest",
+    ),
+    Fault(
+        "a receive does not see what is unexpected",
+        RECEIVE,
+        "match->message_count > 0 || ",
+        "",
+    ),
+    Fault(
+        "a receive of plain messages is posted among the tagged ones",
+        RECEIVE,
+        "(flags & (THOLE_PLAIN | THOLE_MULTI)) ||",
+        "(flags & THOLE_MULTI) ||",
+    ),
+    Fault(
+        "a receive of one source is one of any",
+        RECEIVE,
+        "endpoint->safe || source != THOLE_ANY ||",
+        "endpoint->safe ||",
     ),
     Fault(
         "memory is lent of which its owner was told that it is free",

@@ -434,7 +434,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	      uint32_t length);
 int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *buffer,
 		    uint32_t length);
-/* Handle what is there, at most RING_BURST records. */
+/* Handle what is there: a record at least, at most RING_BURST. */
 int ring_take(struct ring_in *ring);
 /* At a poll that found nothing, where the producer is to be told of something yet. */
 void ring_publish_late(struct ring_in *ring);
