@@ -97,15 +97,6 @@ struct record {
 
 _Static_assert(sizeof(struct record) == 64, "a record is one cache line");
 
-/* Its first eight bytes as a word. */
-static inline uint64_t record_head(uint16_t stamp, uint16_t credit, uint8_t kind, uint8_t flags, uint16_t length)
-{
-	if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
-		return (uint64_t)stamp << 48 | (uint64_t)credit << 32 | (uint64_t)kind << 24 | (uint64_t)flags << 16 |
-		       length;
-	return stamp | (uint64_t)credit << 16 | (uint64_t)kind << 32 | (uint64_t)flags << 40 | (uint64_t)length << 48;
-}
-
 /*
  * A window on its owner's memory, as records carry it: args 0 to 2. Its owner keeps it valid until FINISH or REPLY
  * for its id. count and length share a word: THOLE_LENGTH_MAX leaves the upper bits free.

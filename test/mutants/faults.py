@@ -99,8 +99,8 @@ FAULTS = [
     Fault(
         "the owner comes in where a visitor is",
         BIASED_H,
-        "if (__builtin_expect(load_acquire(&biased->wanted), 0))",
-        "if (false)",
+        "return __builtin_expect(!load_acquire(&biased->wanted), 1);",
+        "return true;",
     ),
     Fault(
         "nobody tends what the caretaker knows",
@@ -1242,8 +1242,7 @@ FAULTS = [
         "credit is taken before the record is handled",
         RING,
         "\tring->next++; /* first, so that what is handled now cannot be handled twice */\n",
-        "\tring_heard(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));\n"
-        "\tring->next++;\n",
+        "\tring_handled(ring, &shm_link(peer)->out, record->credit);\n\tring->next++;\n",
     ),
     Fault(
         "a consumer may claim more than was produced",
@@ -1394,7 +1393,7 @@ FAULTS = [
         "(copy_pair){first[4], second[0]}",
     ),
     Fault(
-        "each message begins a turn",
+        "each message after the first ends what was learnt of a turn",
         RING,
         "\tif (link->turn == 0)\n\t\treturn; /* it was one before */\n",
         "",
@@ -1430,7 +1429,7 @@ FAULTS = [
         "(flags & THOLE_MULTI) ||",
     ),
     Fault(
-        "a receive of one source is one of any",
+        "a receive from a peer that there is not is posted",
         RECEIVE,
         "endpoint->safe || source != THOLE_ANY ||",
         "endpoint->safe ||",

@@ -1473,6 +1473,7 @@ static void recv__arguments_out_of_range(void **state)
 	(void)state;
 	pair_open(&pair, no_options);
 	assert_int_equal(thole_recv(pair.b, 5, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_NOT_FOUND);
+	assert_int_equal(thole_recv(pair.b, 5, &byte, 1, 0, 0, 0, NULL, NULL), THOLE_ERR_NOT_FOUND);
 	assert_int_equal(thole_recvv(pair.b, THOLE_ANY, segments, THOLE_SEGMENTS_MAX + 1, 0, 0, 0, NULL, &request),
 			 THOLE_ERR_ARGUMENT);
 	assert_int_equal(thole_recvv(pair.b, THOLE_ANY, segments, 2, 0, 0, THOLE_MULTI, NULL, NULL),

@@ -9,6 +9,25 @@
 #include "base/atomic.h"
 #include "transport/shm/shm.h"
 
+/* A record's head, its first eight bytes, as a word: where parts begin, of so many bits. */
+#define RECORD_AT(offset, bits) \
+	(__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 64 - 8 * (int)(offset) - (bits) : 8 * (int)(offset))
+enum {
+	RECORD_AT_STAMP = RECORD_AT(0, 16),
+	RECORD_AT_CREDIT = RECORD_AT(2, 16),
+	RECORD_AT_KIND = RECORD_AT(4, 8),
+	RECORD_AT_FLAGS = RECORD_AT(5, 8),
+	RECORD_AT_LENGTH = RECORD_AT(6, 16),
+};
+#undef RECORD_AT
+
+static inline uint64_t record_head(uint16_t stamp, uint16_t credit, uint8_t kind, uint8_t flags, uint16_t length)
+{
+	return (uint64_t)stamp << RECORD_AT_STAMP | (uint64_t)credit << RECORD_AT_CREDIT |
+	       (uint64_t)kind << RECORD_AT_KIND | (uint64_t)flags << RECORD_AT_FLAGS |
+	       (uint64_t)length << RECORD_AT_LENGTH;
+}
+
 /* ---- Producing ------------------------------------------------------------------------------------ */
 
 /* The producer is told with the next record what was handled, and so has the memory of it back. */
@@ -378,16 +397,22 @@ static inline void copy_two(copy_word *to, const copy_word *from)
 	*(copy_pair *)to = *(const copy_pair *)from;
 }
 
-static inline void slot_take(struct record *record, const struct record *slot)
+/* Of which the head is known. */
+static inline void slot_take(struct record *record, const struct record *slot, uint64_t head)
 {
 	copy_word *to = (copy_word *)(void *)record;
 	const copy_word *from = (const copy_word *)(const void *)slot;
 
-	copy_two(to, from);
-	to[2] = from[2];
+	to[0] = head;
+	copy_two(to + 1, from + 1);
 	copy_two(to + 3, from + 3);
 	copy_two(to + 5, from + 5);
 	to[7] = from[7];
+}
+
+static inline uint64_t slot_head(const struct record *slot)
+{
+	return load_relaxed((const copy_word *)(const void *)slot);
 }
 
 static inline const void *ring_join(struct ring_in *ring, struct record_copy *copy, const struct record *slot)
@@ -482,34 +507,64 @@ static void ring_handled_outside(struct ring_in *ring, const struct record *reco
 		ring_lendable(ring, place_at(record->place), length);
 }
 
-static inline void ring_handle(struct ring_in *ring, const struct record *slot)
+/* A record is handled. Only now its credit holds: what the record gives back may be what its payload lay in. */
+static inline void ring_handled(struct ring_in *ring, struct ring_out *back, uint16_t credit)
+{
+	ring->handled = ring->next;
+	ring_heard(back, back->consumed + (uint16_t)(credit - (uint16_t)back->consumed));
+}
+
+/* All but short messages in their slots. Whether the poll ends with it. */
+__attribute__((noinline)) static bool ring_handle_other(struct ring_in *ring, const struct record *slot, uint64_t head)
 {
 	struct record_copy copy;
 	const struct record *record = &copy.record;
 	const void *payload = record->payload;
 	struct transport_peer *peer = ring->peer;
-	struct ring_out *back = &shm_link(peer)->out;
 	uint32_t length;
+	bool ended;
 
-	slot_take(&copy.record, slot);
+	slot_take(&copy.record, slot, head);
 	ring->next++; /* first, so that what is handled now cannot be handled twice */
 	length = record->length;
 	if (length > SPAN_MAX)
 		payload = ring_payload_outside(ring, record, &length);
 	else if (length > RECORD_INLINE_MAX)
 		payload = ring_join(ring, &copy, slot);
-	if (__builtin_expect(payload && ring_is_short(record, length), 1)) {
+	if (payload && ring_is_short(record, length)) {
 		ring_turn(peer);
 		peer->owner->up->delivered(peer, record, payload, length);
 		ring->ended = !(record->flags & RECORD_STREAM);
 	} else {
 		ring_dispatch(ring, record, payload, length);
 	}
-	ring->handled = ring->next;
 	if (record->length == RECORD_EXTERNAL && payload)
 		ring_handled_outside(ring, record, length);
-	/* Only now: what the record gives back may be what its payload lay in. */
-	ring_heard(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));
+	ring_handled(ring, &shm_link(peer)->out, record->credit);
+	ended = ring->ended;
+	ring->ended = false;
+	return ended;
+}
+
+/* A message of which all is in its slots, as nearly all are, with nothing that is not needed for it. */
+static inline bool ring_handle(struct ring_in *ring, const struct record *slot, uint64_t head)
+{
+	const uint64_t parts = (uint64_t)UINT8_MAX << RECORD_AT_KIND | (uint64_t)RECORD_MORE << RECORD_AT_FLAGS;
+	uint16_t length = (uint16_t)(head >> RECORD_AT_LENGTH);
+	struct record_copy copy;
+	struct transport_peer *peer = ring->peer;
+	const void *payload = copy.record.payload;
+
+	if (__builtin_expect((head & parts) != (uint64_t)RECORD_EAGER << RECORD_AT_KIND || length > SPAN_MAX, 0))
+		return ring_handle_other(ring, slot, head);
+	slot_take(&copy.record, slot, head);
+	ring->next++; /* first, as there */
+	if (length > RECORD_INLINE_MAX)
+		payload = ring_join(ring, &copy, slot);
+	ring_turn(peer);
+	peer->owner->up->delivered(peer, &copy.record, payload, length);
+	ring_handled(ring, &shm_link(peer)->out, (uint16_t)(head >> RECORD_AT_CREDIT));
+	return !(head >> RECORD_AT_FLAGS & RECORD_STREAM);
 }
 
 /* Whether the producer should have its memory back. */
@@ -525,16 +580,16 @@ static inline bool ring_is_due(const struct ring_in *ring)
  * like it may follow. Its slots are taken from the peer, who has read them in the lap before and may poll them already,
  * while the message is still being handled: else the first store of the answer waits for that. What the slot says is
  * only guessed by. */
-static inline void ring_foresee(const struct ring_in *ring)
+static inline void ring_foresee(const struct ring_in *ring, uint64_t head)
 {
+	const uint64_t parts = (uint64_t)UINT8_MAX << RECORD_AT_KIND | (uint64_t)UINT16_MAX << RECORD_AT_CREDIT |
+			       (uint64_t)(RECORD_STREAM | RECORD_MORE) << RECORD_AT_FLAGS;
 	const struct ring_out *back = &shm_link(ring->peer)->out;
-	const struct record *slot = ring_slot(ring->segment, ring->next);
 
-	if (!back->segment || slot->kind != RECORD_EAGER || (slot->flags & (RECORD_STREAM | RECORD_MORE)) ||
-	    slot->credit != (uint16_t)back->produced)
+	if ((head & parts) != record_head(0, (uint16_t)back->produced, RECORD_EAGER, 0, 0) || !back->segment)
 		return;
 	prefetch_write(ring_slot(back->segment, back->produced));
-	if (ring_slots(slot->length) > 1)
+	if (ring_slots((uint16_t)(head >> RECORD_AT_LENGTH)) > 1)
 		prefetch_write(ring_slot(back->segment, back->produced + 1));
 }
 
@@ -544,18 +599,23 @@ static inline void ring_foresee(const struct ring_in *ring)
  * long message, the like of which has no receive yet: the next one would be copied twice. */
 int ring_take(struct ring_in *ring)
 {
+	const struct record *slot = ring_slot(ring->segment, ring->next);
+	uint64_t head = slot_head(slot);
+	bool ended;
 	int n = 0;
 
-	ring_foresee(ring);
-	do {
-		if (n > 0)
-			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
-		ring_handle(ring, ring_slot(ring->segment, ring->next));
+	ring_foresee(ring, head);
+	for (;;) {
+		ended = ring_handle(ring, slot, head);
 		if (ring->handled - ring->credited >= PUBLISH_SLOTS || ring_is_due(ring))
 			ring_publish(ring);
-	} while (++n < RING_BURST && !ring->ended && ring_ready(ring));
+		if (++n == RING_BURST || ended || !ring_ready(ring))
+			break;
+		slot = ring_slot(ring->segment, ring->next);
+		head = slot_head(slot);
+		prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
+	}
 	ring->polls = 0;
-	ring->ended = false;
 	return n;
 }
 
