@@ -38,6 +38,12 @@ static inline void charge_enter(struct charge *charge)
 		biased_enter(&charge->biased);
 }
 
+/* Whether it is entered now, without a call. If not, charge_enter has to follow. */
+static inline bool charge_try(struct charge *charge)
+{
+	return __builtin_expect(!charge->safe, 1) && biased_try(&charge->biased);
+}
+
 /* For who would only make progress, which the holder makes anyway: whether it is ours. */
 static inline bool charge_poll(struct charge *charge)
 {

@@ -239,6 +239,7 @@ enum thole_flags {
 	THOLE_DISCARD = 1 << 7,   /* probe: drop the message found */
 	THOLE_AT_ONCE = 1 << 8,   /* send without a request: where it is complete when the call returns, that may
 				     return 1, and then there is no completion */
+	THOLE_OR_NOT = 1 << 9,    /* send with THOLE_AT_ONCE: else nothing is sent, and the call returns AGAIN */
 	THOLE_USER_SHIFT = 24     /* bits 24 to 31 are the caller's, and come back in the completion */
 };
 

@@ -48,7 +48,7 @@ static inline void ucx_request_call(struct ucx_request *request)
 		request->callback.send(shown, request->status, request->user_data);
 }
 
-static inline void ucx_request_tell_one(struct ucx_request *request)
+static inline __attribute__((always_inline)) void ucx_request_tell_one(struct ucx_request *request)
 {
 	struct ucp_worker *worker = request->worker;
 
@@ -81,7 +81,8 @@ void ucx_request_tell_all(struct ucx_request *first)
 
 void ucx_request_tell(struct ucx_request *request)
 {
-	ucx_request_tell_one(request);
+	request->next = NULL;
+	ucx_request_tell_all(request);
 }
 
 /* ---- The program's calls --------------------------------------------------------------------------- */

@@ -19,6 +19,13 @@ static inline ucp_datatype_t ucx_tag_datatype(const ucp_request_param_t *param)
 	return param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE ? param->datatype : ucp_dt_make_contig(1);
 }
 
+static inline void ucx_tag_request_begin(struct ucp_worker *worker, struct ucx_request *request)
+{
+	request->flags = UCX_STARTING;
+	request->bounce.memory = NULL;
+	request->worker = worker;
+}
+
 /* A call begins: take the lock, and a request. Where it fails, the lock is not held. */
 static inline ucs_status_t ucx_tag_begin(struct ucp_worker *worker, const ucp_request_param_t *param,
 					 struct ucx_request **request_p)
@@ -34,11 +41,29 @@ static inline ucs_status_t ucx_tag_begin(struct ucp_worker *worker, const ucp_re
 		charge_leave(&worker->charge);
 		return UCS_ERR_NO_MEMORY;
 	}
-	request->flags = UCX_STARTING;
-	request->bounce.memory = NULL;
-	request->worker = worker;
+	ucx_tag_request_begin(worker, request);
 	*request_p = request;
 	return UCS_OK;
+}
+
+/* The same where it takes no call and nothing is wrong: NULL, and the lock not held, where it is not so. Then
+ * ucx_tag_begin follows. */
+static inline struct ucx_request *ucx_tag_begin_at_once(struct ucp_worker *worker, const ucp_request_param_t *param)
+{
+	struct ucx_request *request;
+
+	if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0) || !charge_try(&worker->charge))
+		return NULL;
+	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) {
+		request = ucx_request_of(param->request);
+	} else if (__builtin_expect(worker->requests.free != NULL, 1)) {
+		request = pool_get_free(&worker->requests);
+	} else {
+		charge_leave(&worker->charge);
+		return NULL;
+	}
+	ucx_tag_request_begin(worker, request);
+	return request;
 }
 
 /* Its flags once the operation goes on by itself. */
@@ -74,9 +99,10 @@ static __attribute__((noinline)) int ucx_tag_send_segments(struct ucp_ep *endpoi
 	return error;
 }
 
-static inline __attribute__((always_inline)) ucs_status_ptr_t
-ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
-	     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
+/* A send that needs a request, or may need one. */
+static __attribute__((noinline)) ucs_status_ptr_t
+ucx_tag_send_request(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
+		     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
 {
 	struct ucp_worker *worker = endpoint->worker;
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
@@ -117,6 +143,26 @@ ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_
 	ucx_flush_sending(request, endpoint);
 	charge_leave(&worker->charge);
 	return ucx_request_shown(request);
+}
+
+static inline __attribute__((always_inline)) ucs_status_ptr_t
+ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
+	     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
+{
+	struct ucp_worker *worker = endpoint->worker;
+	ucp_datatype_t datatype = ucx_tag_datatype(param);
+	int error;
+
+	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1) && !(thole_flags & THOLE_SYNC) &&
+	    !(param->op_attr_mask & (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL))) {
+		charge_enter(&worker->charge);
+		error = thole_send(endpoint->thole, endpoint->peer, buffer, ucx_datatype_length(datatype, count), tag,
+				   0, thole_flags | THOLE_AT_ONCE | THOLE_OR_NOT, NULL, NULL);
+		charge_leave(&worker->charge);
+		if (__builtin_expect(error == 1, 1))
+			return NULL;
+	}
+	return ucx_tag_send_request(endpoint, buffer, count, tag, param, flags, thole_flags);
 }
 
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
@@ -228,18 +274,15 @@ ucx_tag_recv_at_once(struct ucx_request *request, const ucp_request_param_t *par
 	return UCS_STATUS_PTR(status);
 }
 
+/* A receive whose call has begun. */
 static inline __attribute__((always_inline)) ucs_status_ptr_t
-ucx_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_tag_wanted wanted,
-	     const ucp_request_param_t *param, uint32_t flags)
+ucx_tag_recv_begun(struct ucx_request *request, void *buffer, size_t count, struct ucx_tag_wanted wanted,
+		   const ucp_request_param_t *param, uint32_t flags)
 {
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
-	struct ucx_request *request;
-	ucs_status_t status;
+	struct ucp_worker *worker = request->worker;
 	int error;
 
-	status = ucx_tag_begin(worker, param, &request);
-	if (__builtin_expect(status != UCS_OK, 0))
-		return UCS_STATUS_PTR(status);
 	request->callback.receive = param->cb.recv;
 	request->user_data = param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA ? param->user_data : NULL;
 	if (__builtin_expect(ucx_datatype_is_contiguous(datatype) && !wanted.message, 1))
@@ -260,10 +303,33 @@ ucx_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_t
 	return ucx_request_shown(request);
 }
 
+static inline __attribute__((always_inline)) ucs_status_ptr_t
+ucx_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_tag_wanted wanted,
+	     const ucp_request_param_t *param, uint32_t flags)
+{
+	struct ucx_request *request;
+	ucs_status_t status = ucx_tag_begin(worker, param, &request);
+
+	if (__builtin_expect(status != UCS_OK, 0))
+		return UCS_STATUS_PTR(status);
+	return ucx_tag_recv_begun(request, buffer, count, wanted, param, flags);
+}
+
+static __attribute__((noinline)) ucs_status_ptr_t ucx_tag_recv_later(ucp_worker_h worker, void *buffer, size_t count,
+								     ucp_tag_t tag, ucp_tag_t tag_mask,
+								     const ucp_request_param_t *param)
+{
+	return ucx_tag_recv(worker, buffer, count, (struct ucx_tag_wanted){tag, tag_mask, NULL}, param, 0);
+}
+
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
 				  const ucp_request_param_t *param)
 {
-	return ucx_tag_recv(worker, buffer, count, (struct ucx_tag_wanted){tag, tag_mask, NULL}, param, 0);
+	struct ucx_request *request = ucx_tag_begin_at_once(worker, param);
+
+	if (__builtin_expect(!request, 0))
+		return ucx_tag_recv_later(worker, buffer, count, tag, tag_mask, param);
+	return ucx_tag_recv_begun(request, buffer, count, (struct ucx_tag_wanted){tag, tag_mask, NULL}, param, 0);
 }
 
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,

@@ -25,11 +25,17 @@ struct biased {
 /* The out of line part of biased_enter: until the visitor has left. */
 void biased_wait(struct biased *biased);
 
-static inline void biased_enter(struct biased *biased)
+/* Whether the owner is inside now. If not, biased_enter has to follow. */
+static inline bool biased_try(struct biased *biased)
 {
 	store_relaxed(&biased->inside, 1);
-	fence_compiler();                                        /* partner: the membarrier of biased_visit */
-	if (__builtin_expect(load_acquire(&biased->wanted), 0)) /* partner: biased_part */
+	fence_compiler();                                             /* partner: the membarrier of biased_visit */
+	return __builtin_expect(!load_acquire(&biased->wanted), 1); /* partner: biased_part */
+}
+
+static inline void biased_enter(struct biased *biased)
+{
+	if (!biased_try(biased))
 		biased_wait(biased);
 }
 

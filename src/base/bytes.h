@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum {
+	BYTES_FEW = 64,
 	BYTES_STEP = 2048, /* below the length from which the C library changes */
 	/* A copy so long is one instruction where the processor has it fast: the C library comes to it by a detour, and
 	 * takes other ways from some length on. */
@@ -45,21 +46,50 @@ enum { BYTES_CAN_PASS = 0 };
 #endif
 void bytes_copy_past(void *to, const void *from, size_t length);
 
-/* Of a few bytes a call takes longer than the copy. */
+/* The first and the last part of length bytes, which may overlap: both are read before they are written. */
+#define BYTES_COPY_ENDS(type, to, from, length) \
+	do { \
+		type head_, tail_; \
+\
+		memcpy(&head_, (from), sizeof(type)); \
+		memcpy(&tail_, (const char *)(from) + (length) - sizeof(type), sizeof(type)); \
+		memcpy((to), &head_, sizeof(type)); \
+		memcpy((char *)(to) + (length) - sizeof(type), &tail_, sizeof(type)); \
+	} while (0)
+
+/* At most BYTES_FEW, of none the places may be NULL. A call takes longer than the copy. */
+static inline void bytes_copy_few(void *to, const void *from, size_t length)
+{
+	typedef uint8_t vector __attribute__((vector_size(16)));
+	char *at = to;
+	const char *source = from;
+
+	if (length - 8 <= 8) {
+		BYTES_COPY_ENDS(uint64_t, at, source, length);
+	} else if (length > 32) {
+		BYTES_COPY_ENDS(vector, at, source, 32);
+		BYTES_COPY_ENDS(vector, at + length - 32, source + length - 32, 32);
+	} else if (length > 16) {
+		BYTES_COPY_ENDS(vector, at, source, length);
+	} else if (length >= 4) {
+		BYTES_COPY_ENDS(uint32_t, at, source, length);
+	} else if (length > 0) {
+		char middle = source[length / 2], last = source[length - 1];
+
+		at[0] = source[0];
+		at[length / 2] = middle;
+		at[length - 1] = last;
+	}
+}
+
 static inline void bytes_copy(void *to, const void *from, size_t length)
 {
-	uint64_t head, tail;
-
-	if (length >= sizeof(head) && length <= 2 * sizeof(head)) {
-		memcpy(&head, from, sizeof(head));
-		memcpy(&tail, (const char *)from + length - sizeof(tail), sizeof(tail));
-		memcpy(to, &head, sizeof(head));
-		memcpy((char *)to + length - sizeof(tail), &tail, sizeof(tail));
-	} else if (length > BYTES_STEP) {
+	if (length <= BYTES_FEW)
+		bytes_copy_few(to, from, length);
+	else if (length > BYTES_STEP)
 		bytes_copy_long(to, from, length);
-	} else {
+	else
 		memcpy(to, from, length);
-	}
 }
 
 #endif

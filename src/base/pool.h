@@ -53,20 +53,23 @@ static inline struct pool_tail *pool_tail_of(const struct pool *pool, const void
 	return (struct pool_tail *)(void *)((unsigned char *)(uintptr_t)object + pool->tail_offset);
 }
 
-/* An object, or NULL at the bound or where memory is refused. */
-static inline void *pool_get(struct pool *pool)
+/* An object, where there is a free one. */
+static inline void *pool_get_free(struct pool *pool)
 {
 	struct pool_tail *tail = pool->free;
 
-	if (__builtin_expect(tail == NULL, 0)) {
-		if (pool_grow(pool) != 0)
-			return NULL;
-		tail = pool->free;
-	}
 	pool->free = tail->next_free;
 	tail->next_free = tail;
 	pool->live++;
 	return (unsigned char *)tail - pool->tail_offset;
+}
+
+/* An object, or NULL at the bound or where memory is refused. */
+static inline void *pool_get(struct pool *pool)
+{
+	if (__builtin_expect(pool->free == NULL, 0) && pool_grow(pool) != 0)
+		return NULL;
+	return pool_get_free(pool);
 }
 
 /* Whether an object of this pool is got and not put. */

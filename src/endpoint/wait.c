@@ -177,7 +177,7 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 }
 
 /* Among busy calls. */
-static void endpoint_now_and_then(struct thole_endpoint *endpoint)
+__attribute__((noinline)) static void endpoint_now_and_then(struct thole_endpoint *endpoint)
 {
 	endpoint->base.polled |= endpoint->base.resting;
 	if (endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0)
@@ -439,21 +439,27 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 	return n;
 }
 
-/* Progress for a caller outside, which perhaps waits in a loop of its own. */
-static int endpoint_progress_outside(struct thole_endpoint *endpoint)
+/* A poll for a caller outside, which perhaps waits in a loop of its own, has found nothing. */
+__attribute__((noinline)) static int endpoint_found_nothing(struct thole_endpoint *endpoint)
+{
+	bool shared = endpoint_shares(endpoint) && !endpoint_awaits_elsewhere(endpoint);
+	uint64_t most = shared ? endpoint->base.options.look_again_shared : endpoint->base.options.look_again;
+
+	endpoint_idle(endpoint); /* in any case: connections are made here */
+	if (__builtin_expect(contention_sleeps(&endpoint_of(endpoint)->contention), 0))
+		return endpoint_awaits(endpoint) ? endpoint_give_way(endpoint) : 0;
+	if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
+		return endpoint_poll_again(endpoint, (uint32_t)most);
+	return 0;
+}
+
+/* Inlined with nothing in it that calls for registers to be saved in each poll. */
+static inline int endpoint_progress_outside(struct thole_endpoint *endpoint)
 {
 	int n = endpoint_poll(endpoint);
 
-	if (n == 0 && !endpoint->base.simulated) {
-		bool shared = endpoint_shares(endpoint) && !endpoint_awaits_elsewhere(endpoint);
-		uint64_t most = shared ? endpoint->base.options.look_again_shared : endpoint->base.options.look_again;
-
-		endpoint_idle(endpoint); /* in any case: connections are made here */
-		if (__builtin_expect(contention_sleeps(&endpoint_of(endpoint)->contention), 0))
-			n = endpoint_awaits(endpoint) ? endpoint_give_way(endpoint) : 0;
-		else if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
-			n = endpoint_poll_again(endpoint, (uint32_t)most);
-	}
+	if (n == 0 && !endpoint->base.simulated)
+		n = endpoint_found_nothing(endpoint);
 	if (n > 0)
 		endpoint_of(endpoint)->found_live = endpoint->requests.live;
 	return n;

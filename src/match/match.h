@@ -149,31 +149,44 @@ static inline void match_post(struct match *match, struct match_receive *receive
 	match->receive_count++;
 }
 
-/* Take a posted receive out, because it is canceled, or used up after match_arrive_peek. */
-static inline void match_withdraw(struct match *match, struct match_receive *receive)
+/* Take a posted receive out whose home is MATCH_HOME_NONE. */
+static inline void match_withdraw_unindexed(struct match *match, struct match_receive *receive)
 {
 	if (match->unindexed == &receive->posted)
 		match->unindexed = receive->posted.next;
-	if (__builtin_expect(receive->home != MATCH_HOME_NONE, 0))
-		match_receive_unindex(match, receive);
 	list_unlink(&receive->posted);
 	match->receive_count--;
+}
+
+/* Take a posted receive out, because it is canceled, or used up after match_arrive_peek. */
+static inline void match_withdraw(struct match *match, struct match_receive *receive)
+{
+	if (__builtin_expect(receive->home != MATCH_HOME_NONE, 0))
+		match_receive_unindex(match, receive);
+	match_withdraw_unindexed(match, receive);
+}
+
+/* The oldest posted receive, if it matches a message, left in place; or NULL. */
+static inline struct match_receive *match_arrive_oldest(const struct match *match, uint32_t source,
+							uint64_t tag)
+{
+	struct match_receive *receive =
+		container_of(match->receives.next, struct match_receive, posted);
+
+	if (match->receive_count == 0)
+		return NULL;
+	return match_agrees(source, tag, receive->source, receive->tag, receive->mask) ? receive
+										       : NULL;
 }
 
 /* The oldest posted receive that matches a message, left in place; or NULL. */
 static inline struct match_receive *match_arrive_peek(struct match *match, uint32_t source,
 						      uint64_t tag)
 {
-	struct match_receive *receive;
+	struct match_receive *receive = match_arrive_oldest(match, source, tag);
 
-	if (match->receive_count == 0)
-		return NULL;
-	receive = container_of(match->receives.next, struct match_receive, posted);
-	if (__builtin_expect(
-		    match_agrees(source, tag, receive->source, receive->tag, receive->mask), 1))
+	if (__builtin_expect(receive || match->receive_count <= 1, 1))
 		return receive;
-	if (match->receive_count == 1)
-		return NULL;
 	return match_arrive_search(match, source, tag);
 }
 

@@ -59,7 +59,18 @@ static inline void message_window_end(const struct thole_request *request)
 void message_rts(struct thole_request *request);
 
 /* Whether `length` bytes may be sent without asking now. */
-bool message_is_eager(struct peer *peer, uint64_t length);
+static inline bool message_is_eager(struct peer *peer, uint64_t length)
+{
+	struct transport_peer *base = &peer->base;
+
+	if (length <= RECORD_INLINE_MAX)
+		return true;
+	if (length > (base->transport->eager_max ? base->transport->eager_max(base)
+						  : peer->endpoint->base.options.eager_max))
+		return false;
+	return !base->rendezvous_classes || !(load_relaxed(&base->rendezvous_classes[base->rendezvous_row]) >>
+					      (length_class(length) - LENGTH_CLASS_MIN) & 1);
+}
 
 /* Fetch window into the request's vector, from its peer. */
 void message_fetch(struct thole_request *request, const struct window *window);

@@ -553,17 +553,6 @@ void message_window(const struct thole_request *request, struct window *window_p
 	window_p->id = request_id(request);
 }
 
-bool message_is_eager(struct peer *peer, uint64_t length)
-{
-	if (length <= RECORD_INLINE_MAX)
-		return true;
-	if (peer->base.transport->eager_max ? length > peer->base.transport->eager_max(&peer->base)
-					    : length > peer->endpoint->base.options.eager_max)
-		return false;
-	return !peer->base.rendezvous_classes ||
-	       !(load_relaxed(peer->base.rendezvous_classes) >> (length_class(length) - LENGTH_CLASS_MIN) & 1);
-}
-
 /* ---- Streams ------------------------------------------------------------------------------------ */
 
 void message_stream(struct peer *peer, struct thole_request *request, const void *payload, uint32_t length,

@@ -298,26 +298,38 @@ void unexpected_done(struct thole_message *unexpected, int status)
 
 /* ---- Arrivals ------------------------------------------------------------------------------------- */
 
-/* The short way: the whole message is here, and its receive is an ordinary one whose completion is only reported. */
+/* Whether a receive is an ordinary one, of memory that lies together, whose completion is only reported, and has room
+ * for so many bytes. */
+static inline bool receive_is_plain(const struct thole_endpoint *endpoint, const struct thole_request *request,
+				    uint32_t length)
+{
+	return request->vector.count == 1 && !request->handle && !(request->flags & (THOLE_MULTI | THOLE_QUIET)) &&
+	       length <= request->vector.length && endpoint->complete;
+}
+
+/* The short way: the whole message is here, its payload is where it belongs, and its receive is such a one. */
 static inline void receive_whole(struct thole_request *request, struct peer *peer, const struct record *record,
-				 const void *payload, uint32_t length)
+				 uint32_t length)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
-	struct thole_completion completion = {
-		.context = request->context,
-		.tag = record->tag,
-		.imm = record->flags & RECORD_IMM ? record->imm : 0,
-		.length = length,
-		.message_length = length,
-		.buffer = request->segment.iov_base,
-		.peer = peer->base.index,
-		.flags = request->flags | (record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0),
-		.operation = THOLE_OP_RECEIVE,
-	};
+	struct thole_completion completion;
 
+	completion.context = request->context;
+	completion.tag = record->tag;
+	completion.imm = 0;
+	completion.length = length;
+	completion.message_length = length;
+	completion.buffer = request->segment.iov_base;
+	completion.peer = peer->base.index;
+	completion.flags = request->flags;
+	completion.operation = THOLE_OP_RECEIVE;
+	completion.status = 0;
+	if (__builtin_expect(record->flags & RECORD_IMM, 0)) {
+		completion.imm = record->imm;
+		completion.flags |= THOLE_IMM;
+	}
 	endpoint_count(endpoint, COUNTER_RECEIVED);
-	vector_write(&request->vector, 0, payload, length);
-	request_free(request);
+	request_put(endpoint, request); /* of one segment, so it owns none */
 	endpoint->complete(endpoint->complete_arg, &completion);
 }
 
@@ -347,21 +359,45 @@ __attribute__((noinline)) static void receive_with_args(struct peer *peer, const
 		receive_part_of(receive_arrive(peer, record, total), peer, record, payload, length, total);
 }
 
-void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+__attribute__((noinline)) static void receive_eager_any(struct peer *peer, const struct record *record,
+							const void *payload, uint32_t length)
 {
 	struct thole_request *request;
 
-	if (__builtin_expect(record->flags & (RECORD_MORE | RECORD_SYNC), 0)) {
+	if (record->flags & (RECORD_MORE | RECORD_SYNC)) {
 		receive_with_args(peer, record, payload, length);
 		return;
 	}
 	request = receive_arrive(peer, record, length);
-	if (__builtin_expect(request && !request->handle && !(request->flags & (THOLE_MULTI | THOLE_QUIET)) &&
-				     length <= request->vector.length && peer->endpoint->complete,
-			     1))
-		receive_whole(request, peer, record, payload, length);
-	else
+	if (request && receive_is_plain(peer->endpoint, request, length)) {
+		vector_write(&request->vector, 0, payload, length);
+		receive_whole(request, peer, record, length);
+	} else {
 		receive_part_of(request, peer, record, payload, length, length);
+	}
+}
+
+/* Of a few bytes, for the oldest receive, which most are: the same without a call but that to who is told. */
+void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct thole_endpoint *endpoint = peer->endpoint;
+	struct match *match = &endpoint->match[MATCH_TAGGED];
+	struct match_receive *oldest = match_arrive_oldest(match, peer->base.index, record->tag);
+	struct thole_request *request;
+
+	if (__builtin_expect(length > BYTES_FEW || (record->flags & (RECORD_MORE | RECORD_SYNC | RECORD_PLAIN)) ||
+				     endpoint->screened != 0 || !oldest || oldest->home != MATCH_HOME_NONE,
+			     0))
+		goto any;
+	request = container_of(oldest, struct thole_request, match);
+	if (__builtin_expect(!receive_is_plain(endpoint, request, length), 0))
+		goto any;
+	match_withdraw_unindexed(match, oldest);
+	bytes_copy_few(request->segment.iov_base, payload, length);
+	receive_whole(request, peer, record, length);
+	return;
+any:
+	receive_eager_any(peer, record, payload, length);
 }
 
 void receive_rts(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -507,8 +543,9 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 	return 0;
 }
 
-int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
-	       uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+__attribute__((noinline)) static int receive_any(struct thole_endpoint *endpoint, uint32_t source, void *buffer,
+						 size_t length, uint64_t tag, uint64_t mask, unsigned flags,
+						 void *context, struct thole_request **request_p)
 {
 	int error;
 
@@ -517,6 +554,29 @@ int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, s
 			     &(struct posting){tag, mask, context, source, flags}, request_p);
 	endpoint_unlock(endpoint);
 	return error;
+}
+
+/* From any source, where no message is unexpected and there is a request: the same without a call. */
+int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+	       uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	struct match *match = &endpoint->match[MATCH_TAGGED];
+	struct thole_request *request;
+
+	if (__builtin_expect(endpoint->safe || source != THOLE_ANY || (flags & (THOLE_PLAIN | THOLE_MULTI)) ||
+				     request_p || match->message_count > 0 || !endpoint->requests.free,
+			     0))
+		return receive_any(endpoint, source, buffer, length, tag, mask, flags, context, request_p);
+	request = request_make(endpoint, THOLE_OP_RECEIVE, context, flags);
+	request->segment = (struct iovec){buffer, length};
+	request->vector.length = length;
+	request->queue = MATCH_TAGGED;
+	request->match.source = source;
+	request->match.tag = tag;
+	request->match.mask = mask;
+	request->state = REQUEST_POSTED;
+	match_post(match, &request->match);
+	return 0;
 }
 
 int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct iovec *segments, size_t count,

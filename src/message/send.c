@@ -93,40 +93,46 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 	return message_start(request, request_p);
 }
 
+/* One piece as a record with its data. */
+__attribute__((noinline)) static int send_record(struct peer *peer, uint8_t flags, uint64_t tag, uint64_t imm,
+						 const void *buffer, size_t length)
+{
+	const struct iovec segment = {(void *)(uintptr_t)buffer, length};
+	struct record record = {.kind = RECORD_EAGER, .flags = flags, .tag = tag, .imm = imm};
+
+	if (length <= RECORD_INLINE_MAX) {
+		record.length = (uint16_t)length;
+		bytes_copy_few(record.payload, buffer, length);
+		return peer->base.transport->push(&peer->base, &record, NULL, 0, 0);
+	}
+	if (length > SEND_SHORT_MAX || !message_is_eager(peer, length) ||
+	    length > peer->base.transport->piece_max(&peer->base, length))
+		return THOLE_ERR_AGAIN;
+	return peer->base.transport->push(&peer->base, &record, &(struct vector){&segment, 1, length}, 0,
+					  (uint32_t)length);
+}
+
 /* The short way for one piece: no request is made. False: take the other way. `send` is a value, so it stays in
  * registers. */
 static inline bool send_short(struct thole_endpoint *endpoint, struct sending send, const void *buffer,
 			      size_t length, struct thole_request **request_p, int *error_p)
 {
 	struct peer *peer = endpoint_peer(endpoint, send.peer);
-	struct record record;
+	const struct transport *transport;
 	unsigned flags = send.flags;
+	uint8_t carried = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
 	int error;
 
-	if (length > SEND_SHORT_MAX || (flags & THOLE_SYNC) || !peer || !peer->base.connected || peer->backlog_count ||
-	    peer->base.gone || (__builtin_expect(peer->limits.messages_only, 0) && (flags & (THOLE_IMM | THOLE_PLAIN))))
+	if ((flags & THOLE_SYNC) || !peer || !peer->base.connected || peer->backlog_count || peer->base.gone ||
+	    (carried && __builtin_expect(peer->limits.messages_only, 0)))
 		return false;
 	if ((request_p || !endpoint->complete) && !endpoint->requests.free && pool_grow(&endpoint->requests) != 0)
 		return false; /* its end needs one to be told by, and nothing may leave without */
-	record.kind = RECORD_EAGER;
-	record.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
-	record.tag = send.tag;
-	record.imm = send.imm;
-	if (length <= RECORD_INLINE_MAX) {
-		record.length = (uint16_t)length;
-		if (length > 0) /* of nothing the place may be NULL */
-			bytes_copy(record.payload, buffer, length);
-		error = peer->base.transport->push(&peer->base, &record, NULL, 0, 0);
-	} else {
-		const struct iovec segment = {(void *)(uintptr_t)buffer, length};
-
-		if (!message_is_eager(peer, length) || length > peer->base.transport->piece_max(&peer->base, length))
-			return false;
-		record.length = 0;
-		memset(record.payload, 0, sizeof(record.payload)); /* goes along */
-		error = peer->base.transport->push(&peer->base, &record, &(struct vector){&segment, 1, length}, 0,
-					      (uint32_t)length);
-	}
+	transport = peer->base.transport;
+	if (__builtin_expect(length < transport->short_end, 1) && message_is_eager(peer, length))
+		error = transport->push_short(&peer->base, carried, send.tag, send.imm, buffer, (uint32_t)length);
+	else
+		error = send_record(peer, carried, send.tag, send.imm, buffer, length);
 	if (error)
 		return false;
 	message_transmit(peer);
@@ -152,8 +158,10 @@ int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffe
 
 	endpoint_lock(endpoint);
 	if (!send_short(endpoint, send, buffer, length, request_p, &error))
-		error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags},
-				    &(struct iovec){(void *)(uintptr_t)buffer, length}, 1, request_p);
+		error = flags & THOLE_OR_NOT ? THOLE_ERR_AGAIN
+					     : send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags},
+							   &(struct iovec){(void *)(uintptr_t)buffer, length}, 1,
+							   request_p);
 	endpoint_unlock(endpoint);
 	return error;
 }

@@ -38,36 +38,36 @@ enum request_state {
 	REQUEST_QUEUED     /* complete, for thole_poll */
 };
 
-/* A request, and also an outgoing control record (operation 0), and a peer's access to a region here. */
+/* A request, and also an outgoing control record (operation 0), and a peer's access to a region here. What a short
+ * receive uses is in the first three lines, and what request_make clears is side by side. */
 struct thole_request {
-	struct list_node node;         /* by state */
 	struct match_receive match;    /* POSTED */
 	struct thole_endpoint *endpoint;
 	struct peer *peer;             /* NULL while a receive from any source is posted */
 	struct vector vector;          /* the local data */
 	struct iovec segment;          /* the vector's only segment, where it has one */
-	struct iovec *owned_segments;  /* the copied vector where it has more */
-	void *owned_data;              /* the copy that THOLE_INJECT had to make */
 	void *context;
 	uint64_t tag, imm;
 	uint64_t offset;               /* bytes handed to, or arrived from, the transport */
 	uint64_t payload;              /* bytes of the vector that go out with the record */
 	uint64_t message_length;
+	struct thole_request *parent;  /* of a part of a MULTI receive */
 	uint32_t flags;                /* THOLE_* */
 	uint32_t generation;           /* makes ids of reused requests differ */
-	uint32_t source;
+	int32_t status;
 	uint32_t parts;                /* a MULTI receive's children under way */
 	uint8_t operation;             /* enum thole_operation, or 0 */
 	uint8_t state;
 	bool handle;                   /* somebody holds a thole_request for it */
 	bool head_sent;
-	uint8_t pace;                  /* what of RECORD_PACE a receive's message came with */
 	bool answered;                 /* the peer has answered, and status is the answer, before all is handed over */
 	bool retired;                  /* a MULTI receive that takes no more messages */
 	bool notify;                   /* a peer's access that makes a completion here */
+	uint8_t pace;                  /* what of RECORD_PACE a receive's message came with */
 	uint8_t queue;                 /* which of the endpoint's match queues */
-	int32_t status;
-	struct thole_request *parent;  /* of a part of a MULTI receive */
+	struct list_node node;         /* by state */
+	struct iovec *owned_segments;  /* the copied vector where it has more; NULL while it is free */
+	void *owned_data;              /* the copy that THOLE_INJECT had to make; likewise */
 	uint64_t remote_id;            /* the peer's request that a REPLY is owed to */
 	struct iovec result;           /* of an atomic: where the former values go */
 	struct record record;          /* what goes out first */
@@ -195,18 +195,15 @@ static inline struct thole_endpoint *endpoint_of_owner(const struct transport_ow
 }
 
 /* Requests (message/request.c) */
-static inline struct thole_request *request_new(struct thole_endpoint *endpoint, enum thole_operation operation,
-					  void *context, unsigned flags)
+/* A request, where the pool has a free one. */
+static inline struct thole_request *request_make(struct thole_endpoint *endpoint, enum thole_operation operation,
+						 void *context, unsigned flags)
 {
-	struct thole_request *request = pool_get(&endpoint->requests);
+	struct thole_request *request = pool_get_free(&endpoint->requests);
 
-	if (!request)
-		return NULL;
 	request->endpoint = endpoint;
 	request->peer = NULL;
 	request->vector = (struct vector){&request->segment, 1, 0};
-	request->owned_segments = NULL;
-	request->owned_data = NULL;
 	request->context = context;
 	request->tag = request->imm = 0;
 	request->offset = request->payload = request->message_length = 0;
@@ -220,6 +217,15 @@ static inline struct thole_request *request_new(struct thole_endpoint *endpoint,
 	request->status = 0;
 	request->parent = NULL;
 	return request;
+}
+
+/* The same; NULL at the pool's bound, or without memory. */
+static inline struct thole_request *request_new(struct thole_endpoint *endpoint, enum thole_operation operation,
+						void *context, unsigned flags)
+{
+	if (__builtin_expect(!endpoint->requests.free, 0) && pool_grow(&endpoint->requests) != 0)
+		return NULL;
+	return request_make(endpoint, operation, context, flags);
 }
 
 /* Describe the local data; the segments are copied, their data is not. */
@@ -242,12 +248,18 @@ struct thole_request *request_find(struct peer *peer, uint64_t id);
 void request_free_owned(struct thole_request *request);
 void request_describe(const struct thole_request *request, struct thole_completion *completion_p);
 
+/* One that owns no memory. */
+static inline void request_put(struct thole_endpoint *endpoint, struct thole_request *request)
+{
+	request->state = REQUEST_FREE;
+	pool_put(&endpoint->requests, request);
+}
+
 static inline void request_free(struct thole_request *request)
 {
 	if (__builtin_expect(request->owned_segments || request->owned_data, 0))
 		request_free_owned(request);
-	request->state = REQUEST_FREE;
-	pool_put(&request->endpoint->requests, request);
+	request_put(request->endpoint, request);
 }
 
 /* Take a complete request off its list: describe it, if that is wanted, and free it. */
@@ -297,6 +309,7 @@ static inline void endpoint_carry(struct thole_endpoint *endpoint, const struct 
 	uint64_t *carried = &endpoint->base.counters[peer->base.carried];
 
 	carried[0]++;
+	fence_compiler(); /* or it makes a vector of the two, for twice the instructions */
 	carried[1] += length;
 }
 

@@ -58,8 +58,9 @@ struct transport_peer {
 	bool core_shared;      /* the transport's: it was last seen on the core that this process runs on */
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
-	/* the transport's: classes of lengths, from LENGTH_CLASS_MIN on, of which the next is to begin with an RTS,
-	 * where the peer writes them; NULL: none */
+	uint8_t rendezvous_row; /* the transport's: which of the next holds for what is sent now */
+	/* the transport's: rows of classes of lengths, from LENGTH_CLASS_MIN on, that are to begin with an RTS, where
+	 * the peer writes them; NULL: none */
 	const uint16_t *rendezvous_classes;
 	int32_t gone_status;
 	struct thole_address address;
@@ -216,6 +217,11 @@ struct transport {
 	int (*push)(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
 	uint32_t (*piece_max)(struct transport_peer *peer, uint64_t left);
+	/* As push of a record RECORD_EAGER with these of its fields, and of `length` bytes at buffer, less than
+	 * short_end. NULL where that is 0. */
+	int (*push_short)(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *buffer,
+			  uint32_t length);
+	uint32_t short_end;
 	/* Whether what connect began has succeeded; if not yet, the upcall connected says so later, or lost. */
 	bool (*connected)(struct transport_peer *peer);
 	/* Before connect, or to have it tried anew: the key that the peer wants to hear. NULL: none. Errors: MEMORY. */

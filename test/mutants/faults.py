@@ -99,8 +99,8 @@ FAULTS = [
     Fault(
         "the owner comes in where a visitor is",
         BIASED_H,
-        "if (__builtin_expect(load_acquire(&biased->wanted), 0))",
-        "if (false)",
+        "return __builtin_expect(!load_acquire(&biased->wanted), 1);",
+        "return true;",
     ),
     Fault(
         "nobody tends what the caretaker knows",
@@ -1242,8 +1242,7 @@ FAULTS = [
         "credit is taken before the record is handled",
         RING,
         "\tring->next++; /* first, so that what is handled now cannot be handled twice */\n",
-        "\tring_heard(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));\n"
-        "\tring->next++;\n",
+        "\tring_handled(ring, &shm_link(peer)->out, record->credit);\n\tring->next++;\n",
     ),
     Fault(
         "a consumer may claim more than was produced",
@@ -1260,9 +1259,33 @@ FAULTS = [
     Fault(
         "a record of two slots needs room for one",
         RING,
-        "if (__builtin_expect(ring->produced - ring->reclaimed + slots > RING_SLOTS, 0) && "
-        "!ring_make_room(ring, slots))",
-        "if (__builtin_expect(ring->produced - ring->reclaimed + 1 > RING_SLOTS, 0) && !ring_make_room(ring, 1))",
+        "return __builtin_expect(ring->produced - ring->reclaimed + slots <= RING_SLOTS, 1) ||\n"
+        "\t       ring_make_room(ring, slots);",
+        "return __builtin_expect(ring->produced - ring->reclaimed + 1 <= RING_SLOTS, 1) || ring_make_room(ring, 1);",
+    ),
+    Fault(
+        "a short message of two slots needs room for one",
+        RING,
+        "first - ring->reclaimed + slots > RING_SLOTS",
+        "first - ring->reclaimed + 1 > RING_SLOTS",
+    ),
+    Fault(
+        "a place is taken back each time its slot is free",
+        PLACE,
+        "\t\t\tplaced->area = 0;\n",
+        "",
+    ),
+    Fault(
+        "a send that is to be complete at once or not at all is begun",
+        "src/message/send.c",
+        "flags & THOLE_OR_NOT ?",
+        "0 ?",
+    ),
+    Fault(
+        "the windows that a peer asks for are those of a dialogue",
+        RING,
+        "peer->rendezvous_row = (uint8_t)pace;",
+        "peer->rendezvous_row = 0;",
     ),
     Fault(
         "vectors miss the bytes before the first whole one",
@@ -1360,8 +1383,56 @@ FAULTS = [
     Fault(
         "a record may be longer than its slots",
         RING,
-        "\tif (record->length > SPAN_MAX)\n\t\treturn NULL;\n",
+        "\tif (record->length != RECORD_EXTERNAL)\n\t\treturn NULL;\n",
         "",
+    ),
+    Fault(
+        "two slots are joined one word too early",
+        RING,
+        "(copy_pair){first[4], second[1]}",
+        "(copy_pair){first[4], second[0]}",
+    ),
+    Fault(
+        "each message after the first ends what was learnt of a turn",
+        RING,
+        "\tif (link->turn == 0)\n\t\treturn; /* it was one before */\n",
+        "",
+    ),
+    Fault(
+        "a short message goes to the oldest receive whatever is screened",
+        RECEIVE,
+        "endpoint->screened != 0 || !oldest",
+        "!oldest",
+    ),
+    Fault(
+        "a plain message goes to a tagged receive",
+        RECEIVE,
+        "(RECORD_MORE | RECORD_SYNC | RECORD_PLAIN)) ||",
+        "(RECORD_MORE | RECORD_SYNC)) ||",
+    ),
+    Fault(
+        "an indexed receive is taken out of its list alone",
+        RECEIVE,
+        "!oldest || oldest->home != MATCH_HOME_NONE",
+        "!oldest",
+    ),
+    Fault(
+        "a receive does not see what is unexpected",
+        RECEIVE,
+        "match->message_count > 0 || ",
+        "",
+    ),
+    Fault(
+        "a receive of plain messages is posted among the tagged ones",
+        RECEIVE,
+        "(flags & (THOLE_PLAIN | THOLE_MULTI)) ||",
+        "(flags & THOLE_MULTI) ||",
+    ),
+    Fault(
+        "a receive from a peer that there is not is posted",
+        RECEIVE,
+        "endpoint->safe || source != THOLE_ANY ||",
+        "endpoint->safe ||",
     ),
     Fault(
         "memory is lent of which its owner was told that it is free",

@@ -162,7 +162,6 @@ static void forge(struct pair *pair, const struct record *record)
 
 	*slot = *record;
 	slot->credit = (uint16_t)shm_link(&pair->a->peers[pair->a_to_b]->base)->in.next;
-	out->placed[out->produced % RING_SLOTS].area = AREAS;
 	store_release(&slot->stamp, ring_stamp(out->produced));
 	out->produced++;
 }
@@ -692,6 +691,57 @@ static void take__ends_with_a_short_message(void **state)
 	pair_close(&pair);
 }
 
+static void send_short_ones(struct pair *pair, bool back, int count)
+{
+	char bytes[SPAN_MAX] = {0};
+
+	for (int i = 0; i < count; i++)
+		assert_int_equal(thole_send(back ? pair->b : pair->a, back ? pair->b_to_a : pair->a_to_b, bytes,
+					    sizeof(bytes), 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	pair_progress(pair, 20);
+}
+
+/* What was learnt of a row of messages holds until the next row, however many come the other way in between. */
+static void turn__begins_with_the_first_answer(void **state)
+{
+	static const char *const options[] = {"look_again=0", NULL};
+	const struct shm_peer *link;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	link = shm_link(&pair.a->peers[pair.a_to_b]->base);
+	send_short_ones(&pair, true, 1);
+	send_short_ones(&pair, false, TURN_LONG);
+	send_short_ones(&pair, true, 3);
+	assert_true(link->turns_several && link->turns_long && link->streaming);
+	send_short_ones(&pair, false, 1);
+	send_short_ones(&pair, true, 3);
+	assert_false(link->turns_several || link->turns_long || link->streaming);
+	pair_close(&pair);
+}
+
+/* Of which lengths the consumer wants an RTS is said for dialogues and streams apart. */
+static void classes__of_dialogues_and_streams(void **state)
+{
+	static const char *const options[] = {"look_again=0", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	send_short_ones(&pair, false, 1);
+	send_short_ones(&pair, true, 1);
+	store_relaxed(&out_of(&pair)->segment->rendezvous_classes[PACE_STREAM], (uint16_t)UINT16_MAX);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
+	send_short_ones(&pair, false, 1);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
+	send_short_ones(&pair, false, 1);
+	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 1);
+	pair_close(&pair);
+}
+
 static struct pair *answered;
 static uint64_t consumed_inside;
 
@@ -1098,6 +1148,8 @@ int main(void)
 		cmocka_unit_test(crossed__windows_are_streams),
 		cmocka_unit_test(take__ends_with_a_message),
 		cmocka_unit_test(take__ends_with_a_short_message),
+		cmocka_unit_test(turn__begins_with_the_first_answer),
+		cmocka_unit_test(classes__of_dialogues_and_streams),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
 		cmocka_unit_test(walk__through_the_longer_area),

@@ -462,6 +462,7 @@ static int connect_try(struct transport_peer *peer)
 		return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 	process_watch(peer);
 	link->connected = true;
+	peer->rendezvous_classes = link->out.segment->rendezvous_classes;
 	transport_count(peer->owner, COUNTER_CONNECTS);
 	return 0;
 }

@@ -43,14 +43,17 @@ static int64_t area_take(struct area *area, uint32_t bytes, bool onward, uint64_
 
 static void ring_take_back(struct ring_out *ring)
 {
-	for (; ring->reclaimed < ring->consumed; ring->reclaimed++) {
+	for (; ring->outside > 0 && ring->reclaimed < ring->consumed; ring->reclaimed++) {
 		struct placement *placed = &ring->placed[ring->reclaimed % RING_SLOTS];
 
-		if (placed->area < AREAS) {
-			ring->areas[placed->area].tail = placed->end;
-			ring->areas[placed->area].live--;
+		if (placed->area > 0) {
+			ring->areas[placed->area - 1].tail = placed->end;
+			ring->areas[placed->area - 1].live--;
+			ring->outside--;
+			placed->area = 0;
 		}
 	}
+	ring->reclaimed = ring->consumed;
 }
 
 /* Ask how far the consumer is: costs a cache miss where it has moved. */
@@ -218,7 +221,8 @@ static int ring_place(struct transport_peer *peer, bool bulk, bool walks, uint32
 				ring_reclaim(ring);
 			at = area->size ? area_take(area, bytes, walks, enough) : -1;
 			if (at >= 0) {
-				*placed = (struct placement){.area = i, .end = area->head};
+				*placed = (struct placement){.area = i + 1, .end = area->head};
+				ring->outside++;
 				*at_p = ring_at(shm_link(peer), area->base + at, i == AREA_LENT);
 				return 0;
 			}

@@ -9,6 +9,25 @@
 #include "base/atomic.h"
 #include "transport/shm/shm.h"
 
+/* A record's head, its first eight bytes, as a word: where parts begin, of so many bits. */
+#define RECORD_AT(offset, bits) \
+	(__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 64 - 8 * (int)(offset) - (bits) : 8 * (int)(offset))
+enum {
+	RECORD_AT_STAMP = RECORD_AT(0, 16),
+	RECORD_AT_CREDIT = RECORD_AT(2, 16),
+	RECORD_AT_KIND = RECORD_AT(4, 8),
+	RECORD_AT_FLAGS = RECORD_AT(5, 8),
+	RECORD_AT_LENGTH = RECORD_AT(6, 16),
+};
+#undef RECORD_AT
+
+static inline uint64_t record_head(uint16_t stamp, uint16_t credit, uint8_t kind, uint8_t flags, uint16_t length)
+{
+	return (uint64_t)stamp << RECORD_AT_STAMP | (uint64_t)credit << RECORD_AT_CREDIT |
+	       (uint64_t)kind << RECORD_AT_KIND | (uint64_t)flags << RECORD_AT_FLAGS |
+	       (uint64_t)length << RECORD_AT_LENGTH;
+}
+
 /* ---- Producing ------------------------------------------------------------------------------------ */
 
 /* The producer is told with the next record what was handled, and so has the memory of it back. */
@@ -34,11 +53,8 @@ static inline bool ring_is_short(const struct record *record, uint32_t length)
 /* What goes to the peer next is in a stream, or in a dialogue. */
 static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 {
-	struct shm_peer *link = shm_link(peer);
-
-	link->streaming = pace == PACE_STREAM;
-	if (link->out.segment)
-		peer->rendezvous_classes = &link->out.segment->rendezvous_classes[pace];
+	shm_link(peer)->streaming = pace == PACE_STREAM;
+	peer->rendezvous_row = (uint8_t)pace;
 }
 
 /* How what goes next to a peer that something has come from is taken. */
@@ -55,10 +71,10 @@ static inline void ring_turn(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
-	if (link->turn > 0) {
-		link->turns_long = link->turn >= TURN_LONG;
-		link->turns_several = link->turn > 1;
-	}
+	if (link->turn == 0)
+		return; /* it was one before */
+	link->turns_long = link->turn >= TURN_LONG;
+	link->turns_several = link->turn > 1;
 	link->turn = 0;
 	ring_pace(peer, ring_answer_pace(link));
 }
@@ -133,7 +149,6 @@ static void ring_span(struct ring_out *ring, const struct vector *payload, uint6
 {
 	struct record *slot = ring_slot(ring->segment, ring->produced + 1);
 
-	ring->placed[(ring->produced + 1) % RING_SLOTS].area = AREAS;
 	vector_read(payload, offset, (char *)slot + SPAN_HEAD, length);
 	store_relaxed(&slot->stamp, ring_stamp(ring->produced + 1));
 }
@@ -169,6 +184,13 @@ __attribute__((noinline)) static int ring_stalled(struct transport_peer *peer)
 	return THOLE_ERR_AGAIN;
 }
 
+/* Whether there is room for so many slots, or some can be had. */
+static inline bool ring_reserve(struct ring_out *ring, uint32_t slots)
+{
+	return __builtin_expect(ring->produced - ring->reclaimed + slots <= RING_SLOTS, 1) ||
+	       ring_make_room(ring, slots);
+}
+
 int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length)
 {
@@ -180,9 +202,8 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	uint32_t slots = external ? 1 : ring_slots(length);
 	const char *outside = NULL; /* payload in an area */
 
-	if (__builtin_expect(ring->produced - ring->reclaimed + slots > RING_SLOTS, 0) && !ring_make_room(ring, slots))
+	if (!ring_reserve(ring, slots))
 		return ring_stalled(peer);
-	ring->placed[ring->produced % RING_SLOTS].area = AREAS;
 	if (length == 0) {
 		slot_fill(slot, record, record->length,
 			  record->length == RECORD_EXTERNAL ? RECORD_INLINE_MAX / 8 : (record->length + 7u) / 8);
@@ -215,6 +236,81 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		ring_sent(peer, record, offset + length, payload);
 	ring_attend(peer, segment);
 	return 0;
+}
+
+/* There is no room in the ring, or no ring yet. */
+__attribute__((noinline)) static int ring_push_short_later(struct transport_peer *peer, uint8_t flags, uint64_t tag,
+							   uint64_t imm, const void *buffer, uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (!link->connected)
+		return THOLE_ERR_AGAIN;
+	if (!ring_reserve(&link->out, ring_slots(length)))
+		return ring_stalled(peer);
+	return ring_push_short(peer, flags, tag, imm, buffer, length);
+}
+
+/* As ring_push, from the user's memory to the slot, the head last, as one word. It calls nothing but what is rare, so
+ * that the compiler keeps all of it in registers. */
+__attribute__((always_inline)) static inline int ring_push_slots(struct transport_peer *peer, uint8_t flags,
+								 uint64_t tag, uint64_t imm, const void *buffer,
+								 uint32_t length, uint32_t slots)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct ring_out *ring = &link->out;
+	uint64_t first = ring->produced;
+	struct record *slot;
+
+	if (__builtin_expect(!link->connected || first - ring->reclaimed + slots > RING_SLOTS, 0))
+		return ring_push_short_later(peer, flags, tag, imm, buffer, length);
+	slot = ring_slot(ring->segment, first);
+	slot->tag = tag;
+	slot->imm = imm;
+	if (slots == 1) {
+		bytes_copy_few(slot->payload, buffer, length);
+	} else {
+		struct record *second = ring_slot(ring->segment, first + 1);
+
+		memcpy(slot->payload, buffer, RECORD_INLINE_MAX);
+		bytes_copy_few((char *)second + SPAN_HEAD, (const char *)buffer + RECORD_INLINE_MAX,
+			       length - RECORD_INLINE_MAX);
+		store_relaxed(&second->stamp, ring_stamp(first + 1));
+	}
+	if (link->streaming || link->turns_several)
+		flags |= RECORD_STREAM;
+	else if (link->crossed)
+		flags |= RECORD_CROSSED;
+	ring_tell(&link->in);
+	/* Pairs with the acquire in ring_ready, as in ring_push. */
+	store_release((uint64_t *)(void *)slot, record_head(ring_stamp(first), (uint16_t)link->in.credited,
+							     RECORD_EAGER, flags, (uint16_t)length));
+	ring->produced = first + slots;
+	ring_lines(link, first, slots, NULL, 0);
+	link->turn++;
+	ring_pace(peer, PACE_STREAM);
+	ring_attend(peer, ring->segment);
+	return 0;
+}
+
+__attribute__((noinline)) static int ring_push_two(struct transport_peer *peer, uint8_t flags, uint64_t tag,
+						   uint64_t imm, const void *buffer, uint32_t length)
+{
+	return ring_push_slots(peer, flags, tag, imm, buffer, length, 2);
+}
+
+__attribute__((noinline)) static int ring_push_one(struct transport_peer *peer, uint8_t flags, uint64_t tag,
+						   uint64_t imm, const void *buffer, uint32_t length)
+{
+	return ring_push_slots(peer, flags, tag, imm, buffer, length, 1);
+}
+
+int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *buffer,
+		    uint32_t length)
+{
+	if (length > RECORD_INLINE_MAX)
+		return ring_push_two(peer, flags, tag, imm, buffer, length);
+	return ring_push_one(peer, flags, tag, imm, buffer, length);
 }
 
 /* ---- Consuming ------------------------------------------------------------------------------------ */
@@ -282,11 +378,59 @@ static void ring_timed(struct ring_in *ring, const struct record *record, const 
 		ring_cross(peer, record);
 }
 
-/* A record's private copy, since the producer could still write to the slot. */
+/* A record's private copy, since the producer could still write to the slot; and the payload of one in two slots. They
+ * are stored in the parts in which the payload is loaded next, sixteen bytes at a time from its front: a load of what
+ * two stores made waits until these are out of the processor's store buffer. */
 struct record_copy {
 	struct record record;
-	char more[SPAN_MAX - RECORD_INLINE_MAX];
+	uint64_t span[SPAN_MAX / 8];
 };
+
+typedef uint64_t __attribute__((may_alias)) copy_word;
+typedef uint64_t copy_pair __attribute__((vector_size(16), aligned(8), may_alias));
+
+_Static_assert(offsetof(struct record, payload) == 3 * 8 && RECORD_INLINE_MAX == 5 * 8 && SPAN_MAX == 12 * 8,
+	       "the parts of a copy");
+
+static inline void copy_two(copy_word *to, const copy_word *from)
+{
+	*(copy_pair *)to = *(const copy_pair *)from;
+}
+
+/* Of which the head is known. */
+static inline void slot_take(struct record *record, const struct record *slot, uint64_t head)
+{
+	copy_word *to = (copy_word *)(void *)record;
+	const copy_word *from = (const copy_word *)(const void *)slot;
+
+	to[0] = head;
+	copy_two(to + 1, from + 1);
+	copy_two(to + 3, from + 3);
+	copy_two(to + 5, from + 5);
+	to[7] = from[7];
+}
+
+static inline uint64_t slot_head(const struct record *slot)
+{
+	return load_relaxed((const copy_word *)(const void *)slot);
+}
+
+static inline const void *ring_join(struct ring_in *ring, struct record_copy *copy, const struct record *slot)
+{
+	const copy_word *first = (const copy_word *)(const void *)slot->payload;
+	const copy_word *second = (const copy_word *)(const void *)ring_slot(ring->segment, ring->next);
+	copy_word *to = copy->span;
+
+	prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
+	ring->next++;
+	copy_two(to, first);
+	copy_two(to + 2, first + 2);
+	*(copy_pair *)(to + 4) = (copy_pair){first[4], second[1]};
+	copy_two(to + 6, second + 2);
+	copy_two(to + 8, second + 4);
+	copy_two(to + 10, second + 6);
+	return copy->span;
+}
 
 /* Such lines had better not stay in this core's cache, where the producer would have to fetch them from for the next
  * lap. */
@@ -296,29 +440,21 @@ static void ring_pass_once(const char *payload, uint32_t length)
 		prefetch_once(payload + i);
 }
 
-/* The payload of a record that has not all of it in its slot; NULL: no correct producer writes that. */
-__attribute__((noinline)) static const void *ring_gather(struct ring_in *ring, struct record_copy *copy,
-							 uint32_t *length_p)
+/* The payload of a record that has none of it in its slots; NULL: no correct producer writes that. */
+__attribute__((noinline)) static const void *ring_payload_outside(struct ring_in *ring, const struct record *record,
+								  uint32_t *length_p)
 {
-	const struct record *record = &copy->record;
 	const void *payload;
 
-	*length_p = record->length;
-	if (record->length == RECORD_EXTERNAL) {
-		*length_p = record->bytes;
-		if (record->bytes == 0)
-			return record->payload;
-		payload = ring_payload(ring, record);
-		if (payload && record->place & (uint32_t)PLACE_ONCE)
-			ring_pass_once(payload, record->bytes);
-		return payload;
-	}
-	if (record->length > SPAN_MAX)
+	if (record->length != RECORD_EXTERNAL)
 		return NULL;
-	prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
-	memcpy(copy->more, (const char *)ring_slot(ring->segment, ring->next) + SPAN_HEAD, sizeof(copy->more));
-	ring->next++;
-	return (const char *)copy + offsetof(struct record, payload);
+	*length_p = record->bytes;
+	if (record->bytes == 0)
+		return record->payload;
+	payload = ring_payload(ring, record);
+	if (payload && record->place & (uint32_t)PLACE_ONCE)
+		ring_pass_once(payload, record->bytes);
+	return payload;
 }
 
 static void ring_deliver(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -371,32 +507,64 @@ static void ring_handled_outside(struct ring_in *ring, const struct record *reco
 		ring_lendable(ring, place_at(record->place), length);
 }
 
-static inline void ring_handle(struct ring_in *ring, const struct record *slot)
+/* A record is handled. Only now its credit holds: what the record gives back may be what its payload lay in. */
+static inline void ring_handled(struct ring_in *ring, struct ring_out *back, uint16_t credit)
+{
+	ring->handled = ring->next;
+	ring_heard(back, back->consumed + (uint16_t)(credit - (uint16_t)back->consumed));
+}
+
+/* All but short messages in their slots. Whether the poll ends with it. */
+__attribute__((noinline)) static bool ring_handle_other(struct ring_in *ring, const struct record *slot, uint64_t head)
 {
 	struct record_copy copy;
 	const struct record *record = &copy.record;
 	const void *payload = record->payload;
 	struct transport_peer *peer = ring->peer;
-	struct ring_out *back = &shm_link(peer)->out;
 	uint32_t length;
+	bool ended;
 
-	copy.record = *slot;
+	slot_take(&copy.record, slot, head);
 	ring->next++; /* first, so that what is handled now cannot be handled twice */
 	length = record->length;
-	if (length > RECORD_INLINE_MAX)
-		payload = ring_gather(ring, &copy, &length);
-	if (__builtin_expect(payload && ring_is_short(record, length), 1)) {
+	if (length > SPAN_MAX)
+		payload = ring_payload_outside(ring, record, &length);
+	else if (length > RECORD_INLINE_MAX)
+		payload = ring_join(ring, &copy, slot);
+	if (payload && ring_is_short(record, length)) {
 		ring_turn(peer);
 		peer->owner->up->delivered(peer, record, payload, length);
 		ring->ended = !(record->flags & RECORD_STREAM);
 	} else {
 		ring_dispatch(ring, record, payload, length);
 	}
-	ring->handled = ring->next;
 	if (record->length == RECORD_EXTERNAL && payload)
 		ring_handled_outside(ring, record, length);
-	/* Only now: what the record gives back may be what its payload lay in. */
-	ring_heard(back, back->consumed + (uint16_t)(record->credit - (uint16_t)back->consumed));
+	ring_handled(ring, &shm_link(peer)->out, record->credit);
+	ended = ring->ended;
+	ring->ended = false;
+	return ended;
+}
+
+/* A message of which all is in its slots, as nearly all are, with nothing that is not needed for it. */
+static inline bool ring_handle(struct ring_in *ring, const struct record *slot, uint64_t head)
+{
+	const uint64_t parts = (uint64_t)UINT8_MAX << RECORD_AT_KIND | (uint64_t)RECORD_MORE << RECORD_AT_FLAGS;
+	uint16_t length = (uint16_t)(head >> RECORD_AT_LENGTH);
+	struct record_copy copy;
+	struct transport_peer *peer = ring->peer;
+	const void *payload = copy.record.payload;
+
+	if (__builtin_expect((head & parts) != (uint64_t)RECORD_EAGER << RECORD_AT_KIND || length > SPAN_MAX, 0))
+		return ring_handle_other(ring, slot, head);
+	slot_take(&copy.record, slot, head);
+	ring->next++; /* first, as there */
+	if (length > RECORD_INLINE_MAX)
+		payload = ring_join(ring, &copy, slot);
+	ring_turn(peer);
+	peer->owner->up->delivered(peer, &copy.record, payload, length);
+	ring_handled(ring, &shm_link(peer)->out, (uint16_t)(head >> RECORD_AT_CREDIT));
+	return !(head >> RECORD_AT_FLAGS & RECORD_STREAM);
 }
 
 /* Whether the producer should have its memory back. */
@@ -412,16 +580,16 @@ static inline bool ring_is_due(const struct ring_in *ring)
  * like it may follow. Its slots are taken from the peer, who has read them in the lap before and may poll them already,
  * while the message is still being handled: else the first store of the answer waits for that. What the slot says is
  * only guessed by. */
-static inline void ring_foresee(const struct ring_in *ring)
+static inline void ring_foresee(const struct ring_in *ring, uint64_t head)
 {
+	const uint64_t parts = (uint64_t)UINT8_MAX << RECORD_AT_KIND | (uint64_t)UINT16_MAX << RECORD_AT_CREDIT |
+			       (uint64_t)(RECORD_STREAM | RECORD_MORE) << RECORD_AT_FLAGS;
 	const struct ring_out *back = &shm_link(ring->peer)->out;
-	const struct record *slot = ring_slot(ring->segment, ring->next);
 
-	if (!back->segment || slot->kind != RECORD_EAGER || (slot->flags & (RECORD_STREAM | RECORD_MORE)) ||
-	    slot->credit != (uint16_t)back->produced)
+	if ((head & parts) != record_head(0, (uint16_t)back->produced, RECORD_EAGER, 0, 0) || !back->segment)
 		return;
 	prefetch_write(ring_slot(back->segment, back->produced));
-	if (ring_slots(slot->length) > 1)
+	if (ring_slots((uint16_t)(head >> RECORD_AT_LENGTH)) > 1)
 		prefetch_write(ring_slot(back->segment, back->produced + 1));
 }
 
@@ -431,20 +599,23 @@ static inline void ring_foresee(const struct ring_in *ring)
  * long message, the like of which has no receive yet: the next one would be copied twice. */
 int ring_take(struct ring_in *ring)
 {
+	const struct record *slot = ring_slot(ring->segment, ring->next);
+	uint64_t head = slot_head(slot);
+	bool ended;
 	int n = 0;
 
-	ring_foresee(ring);
-	while (ring_ready(ring)) {
-		if (n > 0)
-			prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
-		ring_handle(ring, ring_slot(ring->segment, ring->next));
-		ring->polls = 0;
+	ring_foresee(ring, head);
+	for (;;) {
+		ended = ring_handle(ring, slot, head);
 		if (ring->handled - ring->credited >= PUBLISH_SLOTS || ring_is_due(ring))
 			ring_publish(ring);
-		if (++n == RING_BURST || ring->ended)
+		if (++n == RING_BURST || ended || !ring_ready(ring))
 			break;
+		slot = ring_slot(ring->segment, ring->next);
+		head = slot_head(slot);
+		prefetch_read(ring_slot(ring->segment, ring->next + AHEAD));
 	}
-	ring->ended = false;
+	ring->polls = 0;
 	return n;
 }
 

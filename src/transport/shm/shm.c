@@ -294,7 +294,7 @@ static inline int shm_poll_row(struct shm *shm)
 
 /* A look at most rings costs a line of a slot and a third of one here. All are looked at until something is there, and
  * the one that had something last again and again. Where there always is something, the others have their turn, too. */
-static int shm_poll_several(struct shm *shm)
+__attribute__((noinline)) static int shm_poll_several(struct shm *shm)
 {
 	struct ring_in *last;
 	int n = 0;
@@ -467,6 +467,8 @@ const struct transport shm_transport = {
 	.connect = connect_peer,
 	.push = shm_push,
 	.piece_max = shm_piece_max,
+	.push_short = ring_push_short,
+	.short_end = SPAN_MAX + 1,
 	.connected = shm_connected,
 	.info = shm_info,
 	.disconnect = shm_disconnect,

@@ -138,7 +138,7 @@ enum { AREA_SMALL, AREA_LARGE, AREA_BULK, AREA_WALK, AREA_LENT, AREAS };
 
 struct placement {
 	uint32_t end;   /* in the area */
-	uint32_t area;  /* AREA_*, or AREAS for none */
+	uint32_t area;  /* one more than AREA_*; 0: there is no payload in one */
 };
 
 /* The producer's private state. */
@@ -157,7 +157,8 @@ struct ring_out {
 	bool bulk_lent;      /* the peer writes there now */
 	struct passage passages[PASSAGE_CLASSES]; /* of streams of payloads that AREA_LARGE could hold */
 	struct area areas[AREAS];
-	struct placement placed[RING_SLOTS];
+	uint32_t outside;    /* payloads in areas */
+	struct placement placed[RING_SLOTS]; /* of each slot; those that are free have none */
 };
 
 /* The consumer's. */
@@ -272,7 +273,7 @@ struct shm_peer {
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
-	bool streaming;           /* nothing was received since the last message to it, or it is as if: */
+	bool streaming;           /* nothing was received since the last message to it, or it is as if: PACE_STREAM */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
 	bool turns_several;       /* or more than one */
 	uint32_t turn;            /* and so many since one was received */
@@ -431,7 +432,9 @@ static inline void slot_fill(struct record *slot, const struct record *record, u
 /* ring.c */
 int ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload, uint64_t offset,
 	      uint32_t length);
-/* Handle what is there, at most RING_BURST records. */
+int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *buffer,
+		    uint32_t length);
+/* Handle what is there: a record at least, at most RING_BURST. */
 int ring_take(struct ring_in *ring);
 /* At a poll that found nothing, where the producer is to be told of something yet. */
 void ring_publish_late(struct ring_in *ring);
