@@ -1429,12 +1429,6 @@ FAULTS = [
         "(flags & THOLE_MULTI) ||",
     ),
     Fault(
-        "a receive from a peer that there is not is posted",
-        RECEIVE,
-        "endpoint->safe || source != THOLE_ANY ||",
-        "endpoint->safe ||",
-    ),
-    Fault(
         "memory is lent of which its owner was told that it is free",
         RING,
         "\tring->bytes = 0;\n\tring->run_start = ring->run_end = 0;\n",
