@@ -239,7 +239,8 @@ enum thole_flags {
 	THOLE_DISCARD = 1 << 7,   /* probe: drop the message found */
 	THOLE_AT_ONCE = 1 << 8,   /* send without a request: where it is complete when the call returns, that may
 				     return 1, and then there is no completion */
-	THOLE_OR_NOT = 1 << 9,    /* send with THOLE_AT_ONCE: else nothing is sent, and the call returns AGAIN */
+	THOLE_OR_NOT = 1 << 9,    /* send with THOLE_AT_ONCE: else, and of a vector, nothing is sent, and the call
+				     returns AGAIN */
 	THOLE_USER_SHIFT = 24     /* bits 24 to 31 are the caller's, and come back in the completion */
 };
 
@@ -260,7 +261,7 @@ enum {
  * it); with THOLE_SYNC, that it matched. Returns 0, or 1 as THOLE_AT_ONCE has it.
  *
  * Errors: ARGUMENT (length, segments), NOT_FOUND (peer), AGAIN (too many sends under way to this
- * peer, option sends_max), MEMORY; what is known of a peer that is gone: PEER, CLOSED, ACCESS, ADDRESS.
+ * peer, option sends_max; or THOLE_OR_NOT has it), MEMORY; what is known of a peer that is gone: PEER, CLOSED, ACCESS, ADDRESS.
  * Eager and rendezvous: MPICH-PM/CLUMP, section 2.2; what fetches a large message: section 4.
  */
 THOLE_API int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length,

@@ -171,6 +171,8 @@ int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iov
 {
 	int error;
 
+	if (flags & THOLE_OR_NOT)
+		return THOLE_ERR_AGAIN; /* what is sent at once is of one piece */
 	endpoint_lock(endpoint);
 	error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags}, segments, count, request_p);
 	endpoint_unlock(endpoint);

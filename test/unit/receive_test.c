@@ -43,6 +43,9 @@ static void send__at_once_or_by_a_completion(void **state)
 		struct thole_request *receive;
 		int result, count = 0;
 
+		assert_int_equal(thole_sendv(pair.a, pair.a_to_b, &(struct iovec){from, size}, 1, 7, 0,
+					     THOLE_AT_ONCE | THOLE_OR_NOT, from, NULL),
+				 THOLE_ERR_AGAIN);
 		result = thole_send(pair.a, pair.a_to_b, from, size, 7, 0, THOLE_AT_ONCE | THOLE_OR_NOT, from, NULL);
 		if (result == THOLE_ERR_AGAIN) /* nothing of it has left */
 			result = thole_send(pair.a, pair.a_to_b, from, size, 7, 0, THOLE_AT_ONCE, from, NULL);
