@@ -261,7 +261,8 @@ enum {
  * it); with THOLE_SYNC, that it matched. Returns 0, or 1 as THOLE_AT_ONCE has it.
  *
  * Errors: ARGUMENT (length, segments), NOT_FOUND (peer), AGAIN (too many sends under way to this
- * peer, option sends_max; or THOLE_OR_NOT has it), MEMORY; what is known of a peer that is gone: PEER, CLOSED, ACCESS, ADDRESS.
+ * peer, option sends_max; or THOLE_OR_NOT has it), MEMORY; what is known of a peer that is gone: PEER,
+ * CLOSED, ACCESS, ADDRESS.
  * Eager and rendezvous: MPICH-PM/CLUMP, section 2.2; what fetches a large message: section 4.
  */
 THOLE_API int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length,
