@@ -118,6 +118,16 @@ def test_default__as_the_program_allows(
     assert UCX_IS_SET.search(explained("--through", "ucx", *mpi.command(2, sessions)))
 
 
+@OPENMPIS
+def test_default__several_hosts(mpi: InstalledMpi, conform: Compile, thole: Tool, library: Path) -> None:
+    """All hosts need the library, since Open MPI wants all ranks to go the same way."""
+    command = [mpi.launcher, "--host", "alpha,beta", "-n", "2", conform(mpi)]
+    done = thole("run", "--explain", *command, env=mpi.environment())
+    assert f"and {library}; where one has not, use --through libfabric" in done.stdout
+    done = thole("run", "--through", "libfabric", "--explain", *command, env=mpi.environment())
+    assert paths.UCX not in done.stdout
+
+
 @pytest.mark.over("openmpi")
 @pytest.mark.parametrize(("pml", "judged"), [("cm", False), ("ucx", False), ("ob1", True)])
 def test_default__pml_of_the_users(

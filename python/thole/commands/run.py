@@ -14,7 +14,7 @@ import sys
 
 from rich.console import Console
 
-from thole.base import output
+from thole.base import output, paths
 from thole.base.trouble import Trouble
 from thole.mpi import check
 from thole.mpi.families import INTERFACES, family_names
@@ -59,6 +59,9 @@ def _about_hosts(result: Plan) -> list[str]:
         f"  every host must have {where}",
         f"    to see whether it does: ssh {first} ls -l {path[0]}/{result.provider.name}",
     ]
+    if result.ucx:
+        where = " or ".join(f"{folder}/{paths.UCX}" for folder in result.ucx.split(":"))
+        lines.append(f"  and {where}; where one has not, use --through libfabric")
     if len(path) == 1:
         lines.append(
             "    where Thole is installed elsewhere on other hosts, set THOLE_PREFIX to its prefix there"

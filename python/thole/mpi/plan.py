@@ -54,6 +54,7 @@ class Plan:
     command: list[str]
     hosts: launch.Hosts
     provider: Path
+    ucx: str = ""  # folders, with ":" between them, with our library for UCX, where messages go through that
     variables: list[Variable] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -83,14 +84,14 @@ def plan(
             f"`thole run` behind {cleaner} and its arguments"
         )
     chosen = native.check_options(options or [], _of_fabric())
-    ucx_dir = _choose_interface(mpi, through, command, dict(chosen))
+    result.ucx = _ucx_path(_choose_interface(mpi, through, command, dict(chosen)))
     if complaint := native.options_complaint():
         result.warnings.append(complaint)
     fabric = str(mpi.fabric or "")
     for setting in mpi.settings:
         if setting.name == mpi.family.launch.export_list or ("{fabric}" in setting.value and not fabric):
             continue
-        folders = {"provider_dir": _provider_path(provider), "ucx_dir": _ucx_path(ucx_dir)}
+        folders = {"provider_dir": _provider_path(provider), "ucx_dir": result.ucx}
         value = setting.value.format(**folders, fabric=fabric)
         _add(result, setting.name, value, setting.reason, keep)
     for name, value in chosen:
