@@ -61,7 +61,7 @@ struct transport_peer {
 	uint8_t rendezvous_row; /* the transport's: which of the next holds for what is sent now */
 	/* the transport's: rows of classes of lengths, from LENGTH_CLASS_MIN on, that are to begin with an RTS, where
 	 * the peer writes them; NULL: none */
-	const uint16_t *rendezvous_classes;
+	const uint32_t *rendezvous_classes;
 	int32_t gone_status;
 	struct thole_address address;
 	struct address_parts parts;

@@ -337,7 +337,7 @@ static void step_words(struct stage *stage, struct input *input)
 		in->wake = take(input);
 		break;
 	case 2:
-		in->rendezvous_classes[take(input) % PACES] = (uint16_t)take_word(input);
+		in->rendezvous_classes[take(input) % PACES] = (uint32_t)take_word(input);
 		break;
 	case 3:
 		in->cookie_address = take_value(stage, input);

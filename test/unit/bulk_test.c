@@ -25,7 +25,7 @@ ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 
-enum { LENGTH = 1000000, ALWAYS = 1 << 30 };
+enum { LENGTH = 1000000, ALWAYS = 1 << 30, COPY_SEGMENTS_MAX = SEGMENTS_A_CALL + 2 };
 
 static struct {
 	int reads, writes;   /* calls that still succeed */
@@ -68,11 +68,26 @@ static ssize_t kernel_write_in_two(pid_t pid, const struct iovec *local, unsigne
 
 /* At most `part` bytes of the first segment behind the word that goes with each call, so that calls end in the middle
  * of anything. */
+/* The first segments, a word and then `part` bytes. Returns how many. */
+static unsigned long kernel_part(const struct iovec *local, unsigned long count, struct iovec *some)
+{
+	size_t left = kernel.part;
+	unsigned long i;
+
+	assert_in_range(count, 1, COPY_SEGMENTS_MAX);
+	some[0] = local[0];
+	for (i = 1; i < count && left > 0; i++) {
+		some[i] = (struct iovec){local[i].iov_base, local[i].iov_len < left ? local[i].iov_len : left};
+		left -= some[i].iov_len;
+	}
+	return i;
+}
+
 static ssize_t kernel_copy(bool write, pid_t pid, const struct iovec *local, unsigned long local_count,
 			   const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
 	int *left = write ? &kernel.writes : &kernel.reads;
-	struct iovec some[2];
+	struct iovec some[COPY_SEGMENTS_MAX];
 	ssize_t size;
 
 	kernel.calls++;
@@ -80,11 +95,9 @@ static ssize_t kernel_copy(bool write, pid_t pid, const struct iovec *local, uns
 		errno = kernel.error;
 		return -1;
 	}
-	if (kernel.part && local_count > 1 && local[1].iov_len > kernel.part) {
-		some[0] = local[0];
-		some[1] = (struct iovec){local[1].iov_base, kernel.part};
+	if (kernel.part) {
+		local_count = kernel_part(local, local_count, some);
 		local = some;
-		local_count = 2;
 	}
 	if (write && kernel.within)
 		return kernel_write_in_two(pid, local, local_count, remote, remote_count);
@@ -155,6 +168,100 @@ static void fetch__each_way_and_shape(void **state)
 		pair_close(&pair);
 	}
 	assert_true(kernel.calls > 0);
+}
+
+enum { ROW = 12 };
+
+/* A row of short messages whose receives are posted. How many arrived. */
+static int row_goes(struct pair *pair, uint64_t id)
+{
+	struct thole_request *sends[ROW], *receives[ROW];
+	uint8_t *from[ROW], *to[ROW];
+	int arrived = 0;
+
+	for (size_t i = 0; i < ROW; i++) {
+		size_t length = 4096 * (1 + i % 7) + i;
+
+		from[i] = pair_filled(id + i, length);
+		to[i] = calloc(1, length + 1);
+		assert_int_equal(thole_recv(pair->b, pair->b_to_a, to[i], length + 1, i, UINT64_MAX, 0, NULL,
+					    &receives[i]), 0);
+		assert_int_equal(thole_send(pair->a, pair->a_to_b, from[i], length, i, 0, 0, NULL, &sends[i]), 0);
+	}
+	for (size_t i = 0; i < ROW; i++) {
+		int status = pair_finish(pair, pair->b, receives[i], NULL);
+
+		pair_finish(pair, pair->a, sends[i], NULL);
+		assert_true(status == 0 || status == THOLE_ERR_PEER);
+		if (status == 0)
+			pair_check(id + i, to[i], 4096 * (1 + i % 7) + i);
+		assert_int_equal(to[i][4096 * (1 + i % 7) + i], 0);
+		arrived += status == 0;
+		free(from[i]);
+		free(to[i]);
+	}
+	assert_int_equal(pair->a->requests.live + pair->b->requests.live, 0);
+	return arrived;
+}
+
+/* Short messages that follow each other are read several in one call; where that copies less than it was asked for, or
+ * is refused from some call on, all come just the same. */
+static void several__are_read_in_one_call(void **state)
+{
+	static const char *const options[] = {"bulk=one-copy", "eager_max=1k", "look_again=0", NULL};
+	static const size_t parts[] = {0, 100, 4096, 4097, 20000, 60000};
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct pair pair;
+
+		kernel_open(NULL);
+		kernel.part = parts[i];
+		pair_open(&pair, options);
+		assert_int_equal(row_goes(&pair, 100), ROW);
+		kernel.calls = 0;
+		assert_int_equal(row_goes(&pair, 200), ROW);
+		assert_int_equal(pair_counter(pair.b, "bulk_one_copy"), 2 * ROW);
+		if (!kernel.part)
+			assert_in_range(kernel.calls, 1, 3);
+		pair_close(&pair);
+	}
+	for (int call = 0; call < 6; call++) {
+		struct pair pair;
+
+		kernel_open(NULL);
+		kernel.error = EPERM;
+		kernel.part = call % 2 ? 30000 : 0;
+		pair_open(&pair, options);
+		assert_int_equal(row_goes(&pair, 300), ROW);
+		kernel.reads = call;
+		for (int k = 0; k < 4; k++)
+			assert_int_equal(row_goes(&pair, 400), ROW);
+		assert_true(pair_counter(pair.b, "bulk_fallbacks") > 0);
+		assert_in_range(pair_counter(pair.b, "one_copy_refused"), 1, ROW); /* those that had begun */
+		pair_close(&pair);
+	}
+}
+
+static struct pair *row_pair;
+
+static void row_change_cookie(void)
+{
+	++*shm_of(&row_pair->a->base)->cookie;
+}
+
+/* What several were read from is somebody else's memory by now. */
+static void several__with_another_cookie(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"bulk=one-copy", "eager_max=1k", "look_again=0", NULL});
+	row_pair = &pair;
+	assert_int_equal(row_goes(&pair, 100), ROW);
+	kernel.before[0] = row_change_cookie;
+	assert_int_equal(row_goes(&pair, 200), 0);
+	pair_close(&pair);
 }
 
 /* Refusals begin at each call in turn: of the receiver, of the sender, of both. */
@@ -1272,6 +1379,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(fetch__each_way_and_shape, kernel_open),
+		cmocka_unit_test_setup(several__are_read_in_one_call, kernel_open),
+		cmocka_unit_test_setup(several__with_another_cookie, kernel_open),
 		cmocka_unit_test_setup(refused__at_any_call, kernel_open),
 		cmocka_unit_test_setup(refused__before_anything, kernel_open),
 		cmocka_unit_test_setup(taken_over__then_refused, kernel_open),

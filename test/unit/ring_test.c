@@ -532,11 +532,11 @@ static void crossed__goes_in_longer_pieces(void **state)
 			crossing_finish(&crossing, 1, id);
 		}
 		slots_of(&pair, 10, length);
-		for (uint64_t id = 11; id < 21; id++) {
+		for (uint64_t id = 11; id < 16 + 2 * CROSSED_STAYS; id++) {
 			unsigned pieces = length == 16384 ? 2 : 6;
 			uint64_t there = slots_of(&back, 2 * id, length), here = slots_of(&pair, 2 * id + 1, length);
 
-			if (id < 16)
+			if (id < 14 + CROSSED_STAYS)
 				continue; /* what is borrowed of more than is needed is not yet known to be an answer */
 			assert_int_equal(there, pieces);
 			assert_int_equal(here, pieces);
@@ -564,7 +564,7 @@ static void crossed__windows_are_streams(void **state)
 	pair_open(&pair, options);
 	connect_both(&pair);
 	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
-	for (int round = 0; round < 16; round++) {
+	for (int round = 0; round < 20; round++) {
 		int window = round < 8 ? WINDOW : 1;
 		uint64_t before[2] = {out_of(&pair)->produced, out_of(&back)->produced};
 
@@ -581,7 +581,7 @@ static void crossed__windows_are_streams(void **state)
 			const struct ring_out *out = out_of(side ? &back : &pair);
 			bool stream = ring_slot(out->segment, before[side])->flags & RECORD_STREAM;
 
-			if (round > 1 && (round < 8 || round > 9))
+			if (round > 1 && (round < 8 || round > 8 + CROSSED_STAYS))
 				assert_int_equal(stream, round < 8);
 		}
 		for (int i = 0; i < 2 * window; i++) {
@@ -722,6 +722,42 @@ static void turn__begins_with_the_first_answer(void **state)
 	pair_close(&pair);
 }
 
+static uint8_t last_pace(struct pair *pair)
+{
+	const struct ring_out *out = out_of(pair);
+
+	return ring_slot(out->segment, out->produced - ring_slots(SPAN_MAX))->flags & RECORD_PACE;
+}
+
+/* Where messages crossed and none comes any more, those that go are taken to cross for a while only; and where only
+ * short ones come, for a few of these. */
+static void crossed__is_forgotten(void **state)
+{
+	static const char *const options[] = {"look_again=0", NULL};
+	struct shm_peer *link;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	send_short_ones(&pair, true, 1);
+	link = shm_link(&pair.a->peers[pair.a_to_b]->base);
+	link->crossed = link->crossed_several = CROSSED_STAYS;
+	for (int i = 0; i < TURN_CROSSED + 2; i++) {
+		send_short_ones(&pair, false, 1);
+		if (i > 0)
+			assert_int_equal(last_pace(&pair), i < TURN_CROSSED ? RECORD_PACE : RECORD_STREAM);
+	}
+	for (int i = 0; i < CROSSED_STAYS; i++) {
+		assert_int_equal(link->crossed, CROSSED_STAYS - i);
+		send_short_ones(&pair, true, 3);
+		send_short_ones(&pair, false, 2);
+		assert_int_equal(last_pace(&pair), i + 1 < CROSSED_STAYS ? RECORD_PACE : RECORD_STREAM);
+	}
+	assert_int_equal(link->crossed + link->crossed_several, 0);
+	pair_close(&pair);
+}
+
 /* Of which lengths the consumer wants an RTS is said for dialogues and streams apart. */
 static void classes__of_dialogues_and_streams(void **state)
 {
@@ -733,7 +769,7 @@ static void classes__of_dialogues_and_streams(void **state)
 	connect_both(&pair);
 	send_short_ones(&pair, false, 1);
 	send_short_ones(&pair, true, 1);
-	store_relaxed(&out_of(&pair)->segment->rendezvous_classes[PACE_STREAM], (uint16_t)UINT16_MAX);
+	store_relaxed(&out_of(&pair)->segment->rendezvous_classes[PACE_STREAM], (uint32_t)UINT32_MAX);
 	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
 	send_short_ones(&pair, false, 1);
 	assert_int_equal(pair_counter(pair.a, "sent_rendezvous"), 0);
@@ -1146,6 +1182,7 @@ int main(void)
 		cmocka_unit_test(crossed__each_writes_what_it_read),
 		cmocka_unit_test(crossed__goes_in_longer_pieces),
 		cmocka_unit_test(crossed__windows_are_streams),
+		cmocka_unit_test(crossed__is_forgotten),
 		cmocka_unit_test(take__ends_with_a_message),
 		cmocka_unit_test(take__ends_with_a_short_message),
 		cmocka_unit_test(turn__begins_with_the_first_answer),

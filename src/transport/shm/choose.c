@@ -21,18 +21,27 @@ enum {
 	RETRY = 128,             /* and from then on, but more where a trial would take more than */
 	TRIAL_SHARE = 128,       /* one part in so many of the time, up to */
 	RETRY_MOST = 64,         /* times as many */
-	ROW = 16,                /* messages of a trial, where they fill a pipeline, */
-	ROW_SKIP = 8,            /* the first of which find it filled the other way, and say nothing; */
-	ROW_SCALE = 8,           /* there is so much more between two trials; */
+	ROW = 32,                /* messages of a trial, where they fill a pipeline, */
+	ROW_SKIP = 16,           /* the first of which find it filled the other way, and say nothing; */
+	ROW_SCALE = 16,          /* there is so much more between two trials; */
 	ROW_CLASS_MAX = 18,      /* it is so in streams of messages up to 256 KiB */
-	TIMED = 4,               /* messages of a dialogue of which one is timed, of those by the way that is taken; */
-	TIMED_ROW = 16,          /* of a stream of short ones */
+	TIMED = 16,              /* messages of a dialogue of which one is timed, of those by the way that is taken; */
+	TIMED_ROW = 8,           /* of those that go in rows, runs, */
+	RUN = 16,                /* of so many: the first of several bears what all have taken */
+	TRIES_RUNS = 2,          /* these are tried so often */
+	GAP_MOST_NS = 4000,      /* what passes before such a message is a part of it up to so much, */
+	GAP_MOST_SHARE = 8,      /* and one ns for so many bytes; longer, it is the program's */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
 
 static inline bool goes_in_rows(enum pace pace, uint32_t class)
 {
 	return pace != PACE_DIALOGUE && class <= ROW_CLASS_MAX;
+}
+
+static inline uint32_t cost_tries(enum pace pace, uint32_t class)
+{
+	return goes_in_rows(pace, class) ? TRIES_RUNS : TRIES;
 }
 
 /* Messages between two trials of a way that was seen to take other_ns where best_ns are possible. */
@@ -51,11 +60,12 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 {
 	uint32_t scale = goes_in_rows(pace, class) ? ROW_SCALE : 1;
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
+	uint32_t tries = cost_tries(pace, class);
 	enum cost_way best;
 
-	if (ring->samples < TRIES)
+	if (ring->samples < tries)
 		return COST_RING;
-	if (copy->samples < TRIES)
+	if (copy->samples < tries)
 		return COST_COPY;
 	if (costs->trial > 0) {
 		costs->trial--;
@@ -81,7 +91,14 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 
 	if (goes_in_rows(pace, class) && costs->row <= ROW_SKIP)
 		return;
-	if (cost->samples < TRIES)
+	if (goes_in_rows(pace, class)) {
+		costs->run_ns = costs->run == 0 ? took_ns : costs->run_ns + took_ns;
+		if (++costs->run < RUN)
+			return;
+		costs->run = 0;
+		took_ns = costs->run_ns / RUN;
+	}
+	if (cost->samples < cost_tries(pace, class))
 		cost->samples++;
 	if (cost->samples <= 2)
 		cost->mean_ns = took_ns; /* the first one met cold memory, and is forgotten */
@@ -99,18 +116,28 @@ static inline bool choose_leads(const struct transport_peer *peer)
 	return peer->owner->parts.endpoint <= peer->parts.endpoint;
 }
 
-/* The classes of which a peer's next messages are to begin with an RTS. */
-static uint16_t choose_wanted(struct transport_peer *peer, enum pace pace)
+static uint32_t class_bit(uint32_t class)
+{
+	uint32_t bit = class > LENGTH_CLASS_MIN ? class - LENGTH_CLASS_MIN : 0;
+
+	return (uint32_t)1 << (bit < 31 ? bit : 31);
+}
+
+/* The classes of which a peer's next messages are to begin with an RTS; or of longer ones, where they cross, those
+ * that are to be copied. */
+static uint32_t choose_wanted(struct transport_peer *peer, enum pace pace)
 {
 	const struct shm_peer *link = shm_link(peer);
+	uint32_t longest = length_class(peer->owner->options.eager_max), wanted = 0;
 
 	if (peer->owner->backpressure)
-		return UINT16_MAX;
-	if (link->one_copy != ONE_COPY_YES)
-		return 0;
-	if (pace != PACE_CROSSED || choose_leads(peer))
-		return shm_of(peer->owner)->rendezvous_classes[pace];
-	return link->out.segment ? load_relaxed(&link->out.segment->rendezvous_classes[pace]) : 0;
+		return UINT32_MAX;
+	if (!pace_crosses(pace) || choose_leads(peer))
+		wanted = shm_of(peer->owner)->rendezvous_classes[pace];
+	else if (link->out.segment)
+		wanted = load_relaxed(&link->out.segment->rendezvous_classes[pace]);
+	/* Without permission nothing may be copied that the peer would send at once. */
+	return link->one_copy == ONE_COPY_YES ? wanted : wanted & ~(2 * class_bit(longest) - 1);
 }
 
 void choose_tell(struct transport_peer *peer)
@@ -120,7 +147,7 @@ void choose_tell(struct transport_peer *peer)
 	if (!link || !link->in.segment)
 		return;
 	for (int pace = 0; pace < PACES; pace++) {
-		uint16_t wanted = choose_wanted(peer, (enum pace)pace);
+		uint32_t wanted = choose_wanted(peer, (enum pace)pace);
 
 		if (load_relaxed(&link->in.segment->rendezvous_classes[pace]) != wanted)
 			store_relaxed(&link->in.segment->rendezvous_classes[pace], wanted);
@@ -135,12 +162,12 @@ void choose_tell_all(struct transport_owner *owner)
 		choose_tell(shm->in[i].ring->peer);
 }
 
-/* A message of a class that may be sent eagerly came by one way: which should the next one take? */
-static void choose_eager_next(struct transport_owner *owner, enum pace pace, enum cost_way way, uint32_t class)
+/* A message of a class of which the peer is told came by one way: which should the next one take? */
+static void choose_told_next(struct transport_owner *owner, enum pace pace, enum cost_way way, uint32_t class)
 {
 	struct shm *shm = shm_of(owner);
 	struct costs *costs = &shm->costs[pace][class];
-	uint16_t bit = (uint16_t)(1u << (class - LENGTH_CLASS_MIN));
+	uint32_t bit = class_bit(class);
 	bool rendezvous;
 
 	if (costs->trial > 0 && way != costs->tried)
@@ -157,20 +184,22 @@ static bool choose_learns(struct transport_peer *peer, enum pace pace)
 {
 	if (peer->owner->options.bulk != OPTION_BULK_AUTO)
 		return false;
-	if (pace != PACE_CROSSED || choose_leads(peer))
+	if (!pace_crosses(pace) || choose_leads(peer))
 		return true;
 	if (copy_allowed(peer))
 		choose_tell(peer);
 	return false;
 }
 
-/* What is known of such messages; up to eager_max nobody knows before where they come from. */
+/* What is known of such messages; up to eager_max nobody knows before where they come from, and of those that cross the
+ * two sides may see that differently. */
 static struct costs *choose_costs(struct transport_peer *peer, enum pace pace, uint64_t length, bool direct)
 {
 	struct shm *shm = shm_of(peer->owner);
 
-	return direct && length > peer->owner->options.eager_max ? &shm->direct_costs[pace][length_class(length)]
-								 : &shm->costs[pace][length_class(length)];
+	return direct && length > peer->owner->options.eager_max && !pace_crosses(pace)
+		       ? &shm->direct_costs[pace][length_class(length)]
+		       : &shm->costs[pace][length_class(length)];
 }
 
 /* Whether of the messages that take this way the one that is the `row`th in a row is to be timed. */
@@ -178,10 +207,12 @@ static bool cost_is_due(const struct costs *costs, enum pace pace, uint32_t clas
 {
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
 
-	if (ring->samples < TRIES || copy->samples < TRIES ||
+	if (ring->samples < cost_tries(pace, class) || copy->samples < cost_tries(pace, class) ||
 	    way != (copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING))
 		return true;
-	return pace == PACE_DIALOGUE ? row % TIMED == 0 : !goes_in_rows(pace, class) || row % TIMED_ROW == 0;
+	if (pace == PACE_DIALOGUE)
+		return row % TIMED == 0;
+	return !goes_in_rows(pace, class) || (row - 1) / RUN % TIMED_ROW == 1;
 }
 
 static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, bool direct)
@@ -193,15 +224,22 @@ static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost
 }
 
 /* What a message took that began at start_ns. */
-static uint64_t choose_took(struct shm_peer *link, enum pace pace, uint64_t start_ns)
+static uint64_t choose_took(struct shm_peer *link, enum pace pace, enum cost_way way, uint64_t length,
+			    uint64_t start_ns)
 {
 	uint64_t now_ns = clock_now_ns(), took_ns = now_ns - start_ns, last_ns = link->placed_ns;
+	uint64_t gap_ns = start_ns > last_ns ? start_ns - last_ns : 0, most_ns = GAP_MOST_NS + length / GAP_MOST_SHARE;
 
-	/* Where another was under way, what this one added to it; in a stream the time until it began, too. */
-	if (start_ns < last_ns || (pace == PACE_STREAM && start_ns - last_ns < took_ns))
-		took_ns = now_ns - last_ns;
 	link->placed_ns = now_ns;
-	return took_ns;
+	/* Where another was under way, what this one added to it; */
+	if (start_ns < last_ns)
+		return now_ns - last_ns;
+	if (pace == PACE_DIALOGUE)
+		return took_ns;
+	/* else the time until it began, too; if that is the program's, nobody sees a receiver copy its own in. */
+	if (gap_ns > most_ns)
+		return most_ns + (way == COST_RING && pace_crosses(pace) ? 2 * took_ns : took_ns);
+	return took_ns + gap_ns;
 }
 
 /* A message that began at start_ns, 0 if it is not timed, is in its place. */
@@ -212,24 +250,24 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 	struct shm_peer *link = shm_link(peer);
 	uint32_t class = length_class(length);
 	struct costs *costs = choose_costs(peer, pace, length, direct);
-	uint64_t took_ns = start_ns ? choose_took(link, pace, start_ns) : 0;
+	uint64_t took_ns = start_ns ? choose_took(link, pace, way, length, start_ns) : 0;
 
 	costs->row = way == costs->last ? costs->row + 1 : 1;
+	costs->run = costs->row == 1 ? 0 : costs->run;
 	costs->last = way;
-	/* The next one's time in a stream begins where this one's ends. */
-	if (!start_ns && pace == PACE_STREAM && cost_is_due(costs, pace, class, way, costs->row + 1))
+	/* The next one's time begins where this one's ends, but in a dialogue. */
+	if (!start_ns && pace != PACE_DIALOGUE && cost_is_due(costs, pace, class, way, costs->row + 1))
 		link->placed_ns = clock_now_ns();
-	/* Neither is all that the message cost. Nobody saw the sender copy the first piece in, which takes both sides
-	 * about the same, or, where messages cross, all pieces; a stream of RTS has gaps that one of data has not; and
-	 * beside a copy without the kernel RTS and FINISH count. */
-	if (length <= owner->options.eager_max && way == COST_RING && pace != PACE_STREAM)
-		took_ns += pace == PACE_CROSSED ? took_ns : took_ns * link->sample.piece / length;
-	else if (length <= owner->options.eager_max && way == COST_COPY && (pace == PACE_STREAM || direct))
+	/* Neither is all that a dialogue's cost. Nobody saw the sender copy the first piece in, which takes both sides
+	 * about the same; and beside a copy without the kernel RTS and FINISH count. */
+	if (length <= owner->options.eager_max && pace == PACE_DIALOGUE && way == COST_RING)
+		took_ns += took_ns * link->sample.piece / length;
+	else if (length <= owner->options.eager_max && pace == PACE_DIALOGUE && direct)
 		took_ns += took_ns / 3;
 	if (start_ns)
 		cost_learn(costs, pace, class, way, took_ns);
-	if (class >= EAGER_CLASS_MIN && length <= owner->options.eager_max)
-		choose_eager_next(owner, pace, way, class);
+	if (class >= EAGER_CLASS_MIN && (length <= owner->options.eager_max || pace_crosses(pace)))
+		choose_told_next(owner, pace, way, class);
 }
 
 /* ---- Fetches ---------------------------------------------------------------------------------------- */
@@ -237,7 +275,8 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace, bool direct)
 {
 	const struct transport_owner *owner = peer->owner;
-	enum bulk_method copy = direct ? BULK_DIRECT : BULK_COOPERATIVE;
+	/* Of messages that cross each side has its own to copy. */
+	enum bulk_method copy = direct ? BULK_DIRECT : pace_crosses(pace) ? BULK_ONE_COPY : BULK_COOPERATIVE;
 	uint32_t class = length_class(length);
 
 	if (owner->options.bulk == OPTION_BULK_RING)
@@ -253,6 +292,8 @@ enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum
 	/* What could have come through the ring at once came as an RTS so that it goes the other way. */
 	if (length <= owner->options.eager_max)
 		return copy;
+	if (pace_crosses(pace))
+		return choose_wanted(peer, pace) & class_bit(class) ? copy : BULK_RING;
 	return cost_next(choose_costs(peer, pace, length, direct), pace, class) == COST_RING ? BULK_RING : copy;
 }
 
@@ -283,7 +324,7 @@ void choose_eager_begin(struct transport_peer *peer, const struct record *record
 	    length_class(whole) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
 	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a trial must not wait for ever */
-		choose_eager_next(peer->owner, pace, COST_RING, length_class(whole));
+		choose_told_next(peer->owner, pace, COST_RING, length_class(whole));
 		return;
 	}
 	*sample = (struct eager_sample){

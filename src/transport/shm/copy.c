@@ -87,6 +87,23 @@ int copy_read(const struct shm_peer *link, const struct vector *local, const str
 	return 0;
 }
 
+uint64_t copy_read_several(const struct shm_peer *link, const struct copy_part *parts, size_t count)
+{
+	struct copy_word cookie = {.address = link->cookie_address};
+	struct copy_call call = {.length = 0};
+	ssize_t size;
+
+	call_word(&call, &cookie);
+	for (size_t i = 0; i < count && i < SEGMENTS_A_CALL; i++) {
+		call.here[call.here_count++] = (struct iovec){parts[i].here, parts[i].length};
+		call.there[call.there_count++] = (struct iovec){(void *)(uintptr_t)parts[i].there, parts[i].length};
+	}
+	size = process_vm_readv(link->pid, call.here, call.here_count, call.there, call.there_count, 0);
+	return size < (ssize_t)sizeof(cookie.value) || cookie.value != link->cookie
+		       ? 0
+		       : (uint64_t)size - sizeof(cookie.value);
+}
+
 int copy_write(const struct shm_peer *link, uint64_t door, uint64_t *calls_p, const struct vector *local,
 	       const struct vector *remote, uint64_t offset, uint64_t length)
 {

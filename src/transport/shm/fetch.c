@@ -22,6 +22,8 @@ enum {
 	BALANCE_MIN = 1 << 20,               /* from here on whoever is faster should copy more: at least */
 	BALANCE_BLOCKS = 8,                  /* so many blocks; for less, claiming them costs more */
 	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
+	SEVERAL_MAX = 8,          /* fetches of which what is left is read in one call, */
+	SEVERAL_BYTES = 256 * 1024, /* of so many bytes at most, since the first are finished only with the last */
 	/* after its door was shut, the kernel has written a sender's first word or will not: it is a step away */
 	SHUT_NS = 100000000,
 };
@@ -88,12 +90,9 @@ static void fetch_free(struct shm *shm, struct fetch *fetch)
 	pool_put(&shm->fetches, fetch);
 }
 
-/* What is always asked for is as in a dialogue where it crosses. */
 static enum pace fetch_pace(const struct fetch *fetch)
 {
-	bool asked = fetch->length > fetch->peer->owner->options.eager_max;
-
-	return asked ? pace_of(fetch->job->pace & (uint8_t)RECORD_STREAM) : pace_of(fetch->job->pace);
+	return pace_of(fetch->job->pace);
 }
 
 /* Whether what was read from the sender's memory may be something else: its send had ended. */
@@ -126,7 +125,7 @@ static uint64_t fetch_piece(const struct fetch *fetch)
 {
 	uint64_t piece = fetch->peer->owner->options.bulk_piece;
 
-	if (fetch_pace(fetch) == PACE_STREAM || fetch->length >= PIECE_LATE)
+	if (pace_streams(fetch_pace(fetch)) || fetch->length >= PIECE_LATE)
 		return 2 * piece;
 	return fetch->length <= PIECE_SOON ? piece / 2 : piece;
 }
@@ -148,7 +147,7 @@ static void fetch_pull(struct fetch *fetch)
 	record.arg[0] = fetch->offset;
 	record.arg[1] = fetch->end - fetch->offset;
 	record.arg[2] = fetch_piece(fetch);
-	if (fetch_pace(fetch) == PACE_DIALOGUE && ring_lend(&link->out, &place, &size)) {
+	if (!pace_streams(fetch_pace(fetch)) && ring_lend(&link->out, &place, &size)) {
 		record.arg[3] = place | (uint64_t)size << 32;
 		link->lease = record.imm;
 		link->lease_end = fetch->end;
@@ -192,7 +191,7 @@ static void fetch_offer(struct fetch *fetch)
 	struct record record = {.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL,
 				.tag = fetch->job->window.id};
 	uint64_t shares = length >= BALANCE_MIN ? BALANCE_BLOCKS : 2;
-	uint64_t shortest = fetch_pace(fetch) == PACE_STREAM ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
+	uint64_t shortest = pace_streams(fetch_pace(fetch)) ? COOPERATIVE_MIN_STREAM : COOPERATIVE_MIN;
 	struct offer *offer;
 	int index;
 
@@ -339,7 +338,56 @@ static int fetch_unmapped(struct fetch *fetch)
 	return 1;
 }
 
-/* Copy one block. */
+/* Whether it needs only to be read, in one piece. */
+static bool fetch_is_plain(const struct fetch *fetch)
+{
+	return (fetch->method == BULK_ONE_COPY || fetch->method == BULK_COOPERATIVE) && fetch->offer < 0 &&
+	       fetch->job->window.count == 1 && fetch->job->vector->count == 1 &&
+	       fetch->job->vector->length >= fetch->end && fetch->offset < fetch->end;
+}
+
+static inline bool fetch_is_done(const struct fetch *fetch)
+{
+	return fetch->offset == fetch->end && fetch->offer < 0 && fetch->method != BULK_RING;
+}
+
+/* Read what is left of this one and of those behind it, if they are short: a call by itself takes as long as several
+ * KiB. Whether anything was read. Of what goes wrong each learns alone. */
+static bool fetch_copy_several(struct fetch *fetch)
+{
+	struct shm_peer *link = shm_link(fetch->peer);
+	struct list_node *node = &fetch->node;
+	struct fetch *fetches[SEVERAL_MAX];
+	struct copy_part parts[SEVERAL_MAX];
+	uint64_t bytes = 0, left;
+	size_t count = 0;
+
+	for (; node && count < SEVERAL_MAX; node = list_next(&link->fetches, node)) {
+		struct fetch *next = container_of(node, struct fetch, node);
+		const struct iovec *local = next->job->vector->segments;
+
+		left = next->end - next->offset;
+		if (!fetch_is_plain(next) || bytes + left > SEVERAL_BYTES)
+			break;
+		fetches[count] = next;
+		parts[count++] = (struct copy_part){(char *)local->iov_base + next->offset,
+						    next->job->window.address + next->offset, left};
+		bytes += left;
+	}
+	if (count < 2)
+		return false;
+	left = bytes = copy_read_several(link, parts, count);
+	for (size_t i = 0; i < count && left > 0; i++) {
+		uint64_t read = left < parts[i].length ? left : parts[i].length;
+
+		fetches[i]->reached = true;
+		fetches[i]->offset += read;
+		left -= read;
+	}
+	return bytes > 0;
+}
+
+/* Copy one block, or several short fetches. */
 static int fetch_copy(struct fetch *fetch)
 {
 	uint64_t share = fetch->peer->owner->options.cooperative_block;
@@ -347,6 +395,11 @@ static int fetch_copy(struct fetch *fetch)
 	uint32_t back = 0;
 	int error;
 
+	if (fetch_copy_several(fetch)) {
+		if (fetch_is_done(fetch))
+			fetch_end(fetch, 0);
+		return 1;
+	}
 	if (fetch->offer >= 0) {
 		if (!fetch_claim(fetch, fetch_front(fetch), &back))
 			return fetch_wait(fetch, back);
@@ -366,7 +419,7 @@ static int fetch_copy(struct fetch *fetch)
 		return fetch->method == BULK_DIRECT ? fetch_unmapped(fetch) : fetch_refused(fetch, error);
 	}
 	fetch->offset += done;
-	if (fetch->offset == fetch->end && fetch->offer < 0)
+	if (fetch_is_done(fetch))
 		fetch_end(fetch, 0);
 	return 1;
 }
@@ -435,7 +488,8 @@ void fetch_window(struct transport_fetch *job)
 		fetch_offer(fetch);
 	} else if (fetch->method == BULK_DIRECT) {
 		transport_count(owner, COUNTER_BULK_DIRECT);
-		fetch_offer(fetch);
+		if (!pace_crosses(fetch_pace(fetch)))
+			fetch_offer(fetch);
 	} else if (fetch->method == BULK_RING) {
 		transport_count(owner, COUNTER_BULK_RING);
 		fetch_ring(fetch);
@@ -583,6 +637,9 @@ int fetch_progress(struct transport_peer *peer)
 		next = list_next(&link->fetches, node);
 		if (fetch->method == BULK_RING) {
 			n += fetch_ring(fetch);
+		} else if (fetch_is_done(fetch)) { /* with the one before it */
+			fetch_end(fetch, 0);
+			n++;
 		} else if (!copied) {
 			copied = true;
 			n += fetch_copy(fetch);

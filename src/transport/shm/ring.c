@@ -50,24 +50,47 @@ static inline bool ring_is_short(const struct record *record, uint32_t length)
 	return record->kind == RECORD_EAGER && !(record->flags & RECORD_MORE) && length <= PIECE_OVERLAP;
 }
 
+/* A message, or a piece of one, by which those that cross are told. */
+static inline bool ring_is_long(const struct record *record, uint64_t length)
+{
+	return (record->flags & RECORD_MORE) ||
+	       (record->kind <= RECORD_RTS && !ring_is_short(record, (uint32_t)length));
+}
+
 /* What goes to the peer next is in a stream, or in a dialogue. */
 static inline void ring_pace(struct transport_peer *peer, enum pace pace)
 {
-	shm_link(peer)->streaming = pace == PACE_STREAM;
+	shm_link(peer)->streaming = pace_streams(pace);
 	peer->rendezvous_row = (uint8_t)pace;
 }
 
 /* How what goes next to a peer that something has come from is taken. */
 static inline enum pace ring_answer_pace(const struct shm_peer *link)
 {
-	if (link->turns_long || link->crossed_several)
+	if (link->crossed_several)
+		return PACE_STREAM_CROSSED;
+	if (link->turns_long)
 		return PACE_STREAM;
 	return link->crossed ? PACE_CROSSED : PACE_DIALOGUE;
 }
 
+/* And what follows a message to it: of a long row nothing crosses the last ones. Where messages cross one by one, the
+ * one that this one will cross may have come already, before the last one went. */
+static inline enum pace ring_row_pace(const struct shm_peer *link)
+{
+	if (link->crossed_several && link->turn < TURN_CROSSED)
+		return PACE_STREAM_CROSSED;
+	return link->crossed && link->turn == 1 ? PACE_CROSSED : PACE_STREAM;
+}
+
+static inline uint8_t ring_stays(uint8_t stays, bool crossed)
+{
+	return crossed ? CROSSED_STAYS : stays > 0 ? stays - 1 : 0;
+}
+
 /* A message has come, so what goes next is an answer. If many followed the last one, many will follow this one, and it
  * is the first of a stream: in a dialogue's way it would be learnt to take as long as those behind it. */
-static inline void ring_turn(struct transport_peer *peer)
+static inline void ring_turn(struct transport_peer *peer, bool is_long)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -76,7 +99,17 @@ static inline void ring_turn(struct transport_peer *peer)
 	link->turns_long = link->turn >= TURN_LONG;
 	link->turns_several = link->turn > 1;
 	link->turn = 0;
+	if (__builtin_expect(link->crossed > 0, 0) && !is_long) { /* no short one is taken to */
+		link->crossed = ring_stays(link->crossed, false);
+		link->crossed_several = ring_stays(link->crossed_several, false);
+	}
 	ring_pace(peer, ring_answer_pace(link));
+}
+
+/* Whether its reader had no more than a part of a message as it wrote a record by which `unhandled` slots were. */
+static inline bool ring_is_untaken(const struct shm_peer *link, const struct sent_long *sent, uint16_t unhandled)
+{
+	return sent->asked ? !sent->taken : unhandled > link->out.produced - sent->end;
 }
 
 /* The last record of a long message says what of ours its sender had not handled as it wrote that, and so does an RTS.
@@ -87,9 +120,8 @@ static void ring_cross(struct transport_peer *peer, const struct record *record)
 	uint64_t handled = record->kind == RECORD_PIECE ? record->imm : record->credit;
 	uint16_t unhandled = (uint16_t)(link->out.produced - handled);
 
-	link->crossed = unhandled > 0;
-	if (record->kind != RECORD_RTS) /* behind which other records than messages may be unhandled */
-		link->crossed_several = unhandled > link->out.produced - link->begun;
+	link->crossed = ring_stays(link->crossed, ring_is_untaken(link, &link->longs[0], unhandled));
+	link->crossed_several = ring_stays(link->crossed_several, ring_is_untaken(link, &link->longs[1], unhandled));
 	if (link->turn == 0)
 		ring_pace(peer, ring_answer_pace(link));
 }
@@ -103,17 +135,17 @@ __attribute__((noinline)) static void ring_sent_piece(struct transport_peer *pee
 
 	link->sent = more ? sent : 0;
 	if (record->kind != RECORD_PIECE) {
-		link->in_pieces = true;
-		link->begun = link->out.produced - 1;
-	} else if (link->in_pieces) {
-		link->in_pieces = more;
-	} else {
+		link->longs[1] = link->longs[0];
+		link->longs[0] = (struct sent_long){.asked = record->kind == RECORD_RTS, .window = record->arg[2]};
+	} else if (!link->in_pieces) {
 		return; /* an answer's */
 	}
-	if (link->in_pieces)
+	link->in_pieces = more;
+	link->longs[0].end = link->out.produced;
+	if (more)
 		return;
 	link->turn++;
-	ring_pace(peer, PACE_STREAM);
+	ring_pace(peer, ring_row_pace(link));
 }
 
 /* What goes next is in a stream with a message once the whole of that is out: in a dialogue all its pieces are such as
@@ -123,14 +155,14 @@ static inline void ring_sent(struct transport_peer *peer, const struct record *r
 {
 	struct shm_peer *link = shm_link(peer);
 
-	if (__builtin_expect((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE, 0)) {
-		ring_sent_piece(peer, record, sent, payload->length);
+	if (__builtin_expect(ring_is_long(record, sent), 0)) {
+		ring_sent_piece(peer, record, sent, record->kind == RECORD_RTS ? sent : payload->length);
 		return;
 	}
 	link->sent = 0;
 	link->in_pieces = false;
 	link->turn++;
-	ring_pace(peer, PACE_STREAM);
+	ring_pace(peer, ring_row_pace(link));
 }
 
 /* After a record: does the consumer sleep? */
@@ -217,10 +249,9 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 		if (!outside)
 			return ring_stalled(peer);
 	}
-	if (link->streaming || (link->turns_several && ring_is_short(record, length)))
+	slot->flags |= pace_flags((enum pace)peer->rendezvous_row);
+	if (link->turns_several && ring_is_short(record, length))
 		slot->flags |= RECORD_STREAM;
-	else if (link->crossed)
-		slot->flags |= RECORD_CROSSED;
 	/* An answer tells the asker that its question is consumed, so that its payloads start again at the front of
 	 * their area, in lines that are warm; but for what the next piece may still borrow. */
 	if (!outside || ring->lent_until != ring->produced + 1 || link->in.run_start == link->in.run_end)
@@ -277,10 +308,9 @@ __attribute__((always_inline)) static inline int ring_push_slots(struct transpor
 			       length - RECORD_INLINE_MAX);
 		store_relaxed(&second->stamp, ring_stamp(first + 1));
 	}
-	if (link->streaming || link->turns_several)
+	flags |= pace_flags((enum pace)peer->rendezvous_row);
+	if (link->turns_several)
 		flags |= RECORD_STREAM;
-	else if (link->crossed)
-		flags |= RECORD_CROSSED;
 	ring_tell(&link->in);
 	/* Pairs with the acquire in ring_ready, as in ring_push. */
 	store_release((uint64_t *)(void *)slot, record_head(ring_stamp(first), (uint16_t)link->in.credited,
@@ -288,7 +318,7 @@ __attribute__((always_inline)) static inline int ring_push_slots(struct transpor
 	ring->produced = first + slots;
 	ring_lines(link, first, slots, NULL, 0);
 	link->turn++;
-	ring_pace(peer, PACE_STREAM);
+	ring_pace(peer, ring_row_pace(link));
 	ring_attend(peer, ring->segment);
 	return 0;
 }
@@ -457,10 +487,18 @@ __attribute__((noinline)) static const void *ring_payload_outside(struct ring_in
 	return payload;
 }
 
+static void ring_finished(struct shm_peer *link, uint64_t window)
+{
+	for (int i = 0; i < 2; i++)
+		link->longs[i].taken |= link->longs[i].window == window;
+}
+
 static void ring_deliver(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	if (record->kind == RECORD_RTS)
 		ring_cross(peer, record);
+	else if (record->kind == RECORD_FINISH)
+		ring_finished(shm_link(peer), record->tag);
 	peer->owner->up->delivered(peer, record, payload, length);
 }
 
@@ -471,7 +509,7 @@ __attribute__((noinline)) static void ring_dispatch(struct ring_in *ring, const 
 	struct transport_peer *peer = ring->peer;
 
 	if (record_is_message(record->kind))
-		ring_turn(peer);
+		ring_turn(peer, ring_is_long(record, length));
 	if (!payload)
 		transport_count(peer->owner, COUNTER_BAD_RECORDS);
 	else if (record->kind >= RECORD_BULK)
@@ -532,7 +570,7 @@ __attribute__((noinline)) static bool ring_handle_other(struct ring_in *ring, co
 	else if (length > RECORD_INLINE_MAX)
 		payload = ring_join(ring, &copy, slot);
 	if (payload && ring_is_short(record, length)) {
-		ring_turn(peer);
+		ring_turn(peer, false);
 		peer->owner->up->delivered(peer, record, payload, length);
 		ring->ended = !(record->flags & RECORD_STREAM);
 	} else {
@@ -561,7 +599,7 @@ static inline bool ring_handle(struct ring_in *ring, const struct record *slot, 
 	ring->next++; /* first, as there */
 	if (length > RECORD_INLINE_MAX)
 		payload = ring_join(ring, &copy, slot);
-	ring_turn(peer);
+	ring_turn(peer, false);
 	peer->owner->up->delivered(peer, &copy.record, payload, length);
 	ring_handled(ring, &shm_link(peer)->out, (uint16_t)(head >> RECORD_AT_CREDIT));
 	return !(head >> RECORD_AT_FLAGS & RECORD_STREAM);

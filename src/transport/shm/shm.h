@@ -26,7 +26,7 @@
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 10,
+	SEGMENT_VERSION = 11,
 	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
@@ -53,7 +53,9 @@ enum {
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
 	WALKS_MAX = 32,           /* peers with an AREA_WALK, which has 2 MiB */
-	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */
+	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on, */
+	TURN_CROSSED = 128,       /* and behind so many none crosses another */
+	CROSSED_STAYS = 4,        /* long messages for which those that cross are taken to go on */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
 	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
 	PUBLISH_BYTES = 16 * 1024,      /* and consumed payload, */
@@ -67,8 +69,18 @@ enum {
 };
 
 /* How messages of one sender come: each after an answer, or one after the other, or at the same time as one the other
- * way. */
-enum pace { PACE_DIALOGUE, PACE_STREAM, PACE_CROSSED, PACES };
+ * way, or both of these. */
+enum pace { PACE_DIALOGUE, PACE_STREAM, PACE_CROSSED, PACE_STREAM_CROSSED, PACES };
+
+static inline bool pace_streams(enum pace pace)
+{
+	return pace == PACE_STREAM || pace == PACE_STREAM_CROSSED;
+}
+
+static inline bool pace_crosses(enum pace pace)
+{
+	return pace == PACE_CROSSED || pace == PACE_STREAM_CROSSED;
+}
 
 #define SEGMENT_MAGIC 0x74686f6c65733031u /* "tholes01" */
 
@@ -104,14 +116,16 @@ struct segment {
 	uint64_t unused1[6];
 	/* Rarely written, so that the producer reads it for nothing after each record. */
 	uint32_t wake;             /* the consumer sleeps, or is about to; the producer clears it as it wakes it */
-	uint16_t rendezvous_classes[PACES]; /* classes of lengths of which the consumer wants RTS */
-	uint16_t unused2;
+	/* Classes of lengths of which the consumer wants RTS; of those that begin with one anyway and cross, that it
+	 * will copy them. */
+	uint32_t rendezvous_classes[PACES];
 	uint32_t accepted;       /* the consumer has the segment, and cookie and its address hold */
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
 	uint32_t consumer_closed; /* its endpoint closes in good order */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
 	uint64_t cookie;
-	uint64_t unused3[11];     /* the slots begin a pair of lines */
+	uint32_t unused2;
+	uint64_t unused3[9];     /* the slots begin a pair of lines */
 
 	struct record slots[RING_SLOTS];
 	struct offer offers[OFFERS];
@@ -253,6 +267,14 @@ struct views {
 };
 
 /* The transport's part of a peer. */
+/* A long message that was sent, all of it or what is out of it. */
+struct sent_long {
+	uint64_t end;    /* the slot behind it */
+	uint64_t window; /* what it was sent for to be fetched, */
+	bool asked;      /* if it was */
+	bool taken;      /* and it is fetched */
+};
+
 struct shm_peer {
 	struct ring_out out;
 	struct ring_in in;
@@ -273,15 +295,15 @@ struct shm_peer {
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
-	bool streaming;           /* nothing was received since the last message to it, or it is as if: PACE_STREAM */
+	bool streaming;           /* nothing was received since the last message to it, or it is as if: pace_streams */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
 	bool turns_several;       /* or more than one */
 	uint32_t turn;            /* and so many since one was received */
 	bool in_pieces;           /* a message to it is not out to its end, */
 	uint64_t sent;            /* but so many bytes of it; else 0 */
-	uint64_t begun;           /* the slot where the last message in pieces begins */
-	bool crossed;             /* its last long message and ours crossed, */
-	bool crossed_several;     /* several of ours: both sides stream */
+	struct sent_long longs[2]; /* the last long message to it, and the one before that */
+	uint8_t crossed;          /* so many of its next long messages are taken to cross ours, since one did, */
+	uint8_t crossed_several;  /* or several of ours: both sides stream */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
 	bool ended;               /* its process has */
@@ -308,6 +330,8 @@ struct costs {
 	uint32_t waited;     /* of them since the last trial */
 	uint32_t row;        /* messages that came by one way one after the other, up to the last, */
 	enum cost_way last;  /* by this one */
+	uint32_t run;        /* where they cross, so many of them took */
+	uint64_t run_ns;     /* so long */
 	uint32_t trial;      /* messages that are still to take the slower way, */
 	enum cost_way tried; /* this one, to see whether it still is */
 };
@@ -334,7 +358,7 @@ struct shm {
 	struct list_node active;  /* peers with bulk work */
 	struct pool fetches, serves;
 	uint32_t connecting, ending, dead; /* peers in these states */
-	uint16_t rendezvous_classes[PACES]; /* as learnt */
+	uint32_t rendezvous_classes[PACES]; /* as learnt */
 	struct costs costs[PACES][COST_CLASSES];
 	/* of those longer than eager_max that could be copied from mapped memory: COST_COPY is that */
 	struct costs direct_costs[PACES][COST_CLASSES];
@@ -343,8 +367,16 @@ struct shm {
 /* By a record's flags. */
 static inline enum pace pace_of(uint8_t flags)
 {
-	return flags & RECORD_STREAM ? PACE_STREAM : flags & RECORD_CROSSED ? PACE_CROSSED : PACE_DIALOGUE;
+	return (enum pace)((flags & RECORD_PACE) / RECORD_STREAM);
 }
+
+static inline uint8_t pace_flags(enum pace pace)
+{
+	return (uint8_t)(pace * RECORD_STREAM);
+}
+
+_Static_assert(PACE_CROSSED * RECORD_STREAM == RECORD_CROSSED && PACES * RECORD_STREAM - RECORD_STREAM == RECORD_PACE,
+	       "a pace is two of a record's flags");
 
 static inline struct shm *shm_of(struct transport_owner *owner)
 {
@@ -504,6 +536,14 @@ bool door_is_passed(const struct shm_peer *link, int index);
 void door_close(struct shm_peer *link);
 
 /* copy.c: process_vm_readv and process_vm_writev */
+struct copy_part {
+	void *here;
+	uint64_t there, length;
+};
+
+/* Copy several parts, SEGMENTS_A_CALL at most, in one call. How many bytes of them, in their order; 0 also where it is
+ * not the process any more that it was. */
+uint64_t copy_read_several(const struct shm_peer *link, const struct copy_part *parts, size_t count);
 /* Copy length bytes at offset of the remote vector to the same offset of the local one. 0 or an errno, ESTALE: it is
  * not the process any more that it was; *done_p bytes were copied. */
 int copy_read(const struct shm_peer *link, const struct vector *local, const struct vector *remote, uint64_t offset,
