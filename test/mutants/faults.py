@@ -1700,6 +1700,36 @@ FAULTS = [
         "size < (ssize_t)sizeof(cookie.value)",
     ),
     Fault(
+        "what was read is trusted although its process may have ended",
+        COPY,
+        "if (!cookie.address && !life_goes_on(link))",
+        "if (0)",
+    ),
+    Fault(
+        "several that were read are trusted although their process may have ended",
+        COPY,
+        "size > 0 && life_goes_on(link) ?",
+        "size > 0 ?",
+    ),
+    Fault(
+        "the cookie is always read",
+        COPY,
+        ".address = life_goes_on(link) ? 0 : link->cookie_address",
+        ".address = link->cookie_address",
+    ),
+    Fault(
+        "nobody tells of a process that ends",
+        "src/transport/shm/life.c",
+        "PTHREAD_MUTEX_ROBUST)",
+        "PTHREAD_MUTEX_STALLED)",
+    ),
+    Fault(
+        "a process whose thread has ended goes on",
+        "src/transport/shm/life.c",
+        "return (word & FUTEX_TID_MASK) != 0 && !(word & FUTEX_OWNER_DIED);",
+        "return word != 0;",
+    ),
+    Fault(
         "a message that is not fetched yet does not cross",
         RING,
         "sent->asked ? !sent->taken : ",
@@ -1831,7 +1861,7 @@ FAULTS = [
     Fault(
         "a copy of another program's memory is taken",
         COPY,
-        "if (cookie.value != link->cookie)",
+        "if (cookie.address && cookie.value != link->cookie)",
         "if (false)",
     ),
     Fault(

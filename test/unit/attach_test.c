@@ -38,7 +38,7 @@ static struct {
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
 				const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
-	kernel.reads += local_count > 1;
+	kernel.reads += local[local_count - 1].iov_len > sizeof(uint64_t); /* not a word alone */
 	errno = EPERM;
 	return kernel.refused ? -1 : __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
 }
@@ -46,7 +46,7 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 				 const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
-	kernel.writes += local_count > 1;
+	kernel.writes += local_count > 1; /* between two words */
 	errno = EPERM;
 	return kernel.refused ? -1 : __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
 }

@@ -7,6 +7,7 @@
  * given errno, copy less than they were asked for, or have something happen just before or after they copy data.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ static struct {
 	int reads, writes;   /* calls that still succeed */
 	int error;           /* of the others */
 	size_t part;         /* bytes of data copied by one call at most; 0: all */
-	int calls;
+	int calls, words;    /* those that copy data and begin with a word */
 	void (*before[2])(void), (*after[2])(void); /* a call that copies data: of reading, of writing; once */
 	void (*within)(void); /* one of writing, behind all but its last segment: they are copied in order; once */
 } kernel;
@@ -44,9 +45,15 @@ static int kernel_open(void **state)
 	return 0;
 }
 
-static void kernel_happens(void (**what)(void), unsigned long local_count)
+/* A word alone is no data. */
+static bool kernel_is_data(const struct iovec *local, unsigned long local_count)
 {
-	void (*happens)(void) = local_count > 1 ? *what : NULL; /* a word alone is no data */
+	return local_count > 1 || local->iov_len > sizeof(uint64_t);
+}
+
+static void kernel_happens(void (**what)(void), bool data)
+{
+	void (*happens)(void) = data ? *what : NULL;
 
 	if (happens) {
 		*what = NULL;
@@ -68,15 +75,14 @@ static ssize_t kernel_write_in_two(pid_t pid, const struct iovec *local, unsigne
 
 /* At most `part` bytes of the first segment behind the word that goes with each call, so that calls end in the middle
  * of anything. */
-/* The first segments, a word and then `part` bytes. Returns how many. */
+/* The first segments, a word if there is one and then `part` bytes. Returns how many. */
 static unsigned long kernel_part(const struct iovec *local, unsigned long count, struct iovec *some)
 {
-	size_t left = kernel.part;
+	size_t left = kernel.part + (local->iov_len == sizeof(uint64_t) ? sizeof(uint64_t) : 0);
 	unsigned long i;
 
 	assert_in_range(count, 1, COPY_SEGMENTS_MAX);
-	some[0] = local[0];
-	for (i = 1; i < count && left > 0; i++) {
+	for (i = 0; i < count && left > 0; i++) {
 		some[i] = (struct iovec){local[i].iov_base, local[i].iov_len < left ? local[i].iov_len : left};
 		left -= some[i].iov_len;
 	}
@@ -101,10 +107,11 @@ static ssize_t kernel_copy(bool write, pid_t pid, const struct iovec *local, uns
 	}
 	if (write && kernel.within)
 		return kernel_write_in_two(pid, local, local_count, remote, remote_count);
-	kernel_happens(&kernel.before[write], local_count);
+	kernel.words += kernel_is_data(local, local_count) && local->iov_len == sizeof(uint64_t);
+	kernel_happens(&kernel.before[write], kernel_is_data(local, local_count));
 	size = write ? __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags)
 		     : __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
-	kernel_happens(&kernel.after[write], local_count);
+	kernel_happens(&kernel.after[write], kernel_is_data(local, local_count));
 	return size;
 }
 
@@ -1316,7 +1323,17 @@ static void sending_child(void)
 	become_other();
 }
 
-static void exec__of_a_sender_that_is_read(void **state)
+/* Of a peer, once that has told by what it is known to go on. */
+static struct shm_peer *told_link(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	struct shm_peer *link;
+
+	while (!(link = shm_link(&endpoint_peer(endpoint, peer)->base)) || !link->life)
+		thole_progress(endpoint);
+	return link;
+}
+
+static void exec_of_a_sender_that_is_read(bool alive)
 {
 	uint8_t *to = calloc(1, REACH_LENGTH);
 	struct thole_completion completion;
@@ -1324,9 +1341,10 @@ static void exec__of_a_sender_that_is_read(void **state)
 	struct thole_request *receive;
 	uint32_t peer;
 
-	(void)state;
 	other_open(sending_child);
 	other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
+	if (alive)
+		assert_true(life_goes_on(told_link(endpoint, peer)));
 	kernel.before[0] = exec_there;
 	assert_int_equal(thole_recv(endpoint, peer, to, REACH_LENGTH, 1, 0, 0, NULL, &receive), 0);
 	/* though its sockets are open in its child */
@@ -1338,6 +1356,130 @@ static void exec__of_a_sender_that_is_read(void **state)
 	thole_endpoint_close(endpoint);
 	other_close(0);
 	free(to);
+}
+
+/* Also where it is known to go on just before its memory is read. */
+static void exec__of_a_sender_that_is_read(void **state)
+{
+	(void)state;
+	exec_of_a_sender_that_is_read(false);
+	exec_of_a_sender_that_is_read(true);
+}
+
+static struct thole_endpoint *told_endpoint;
+static uint32_t told_peer;
+
+static void *tell(void *from)
+{
+	thole_send(told_endpoint, told_peer, from, REACH_LENGTH, 1, 0, 0, NULL, NULL);
+	return NULL;
+}
+
+/* The thread that announces ends, and the process does not. */
+static void child_of_two_threads(void)
+{
+	uint8_t *from = pair_filled(3, REACH_LENGTH);
+	pthread_t thread;
+
+	other_meet(other.to_child[0], other.to_parent[1], &told_endpoint, &told_peer);
+	if (pthread_create(&thread, NULL, tell, from) != 0 || pthread_join(thread, NULL) != 0)
+		_exit(1);
+	other_say(other.to_parent[1]);
+	other_hear(other.to_child[0]);
+}
+
+static void life__of_a_thread_that_ends(void **state)
+{
+	uint8_t *to = calloc(1, REACH_LENGTH);
+	struct thole_completion completion;
+	struct thole_endpoint *endpoint;
+	struct thole_request *receive;
+	struct shm_peer *link;
+	uint32_t peer;
+
+	(void)state;
+	other_open(child_of_two_threads);
+	other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
+	other_hear(other.to_parent[0]);
+	link = told_link(endpoint, peer);
+	assert_false(life_goes_on(link));
+	assert_int_equal(thole_recv(endpoint, peer, to, REACH_LENGTH, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_wait(endpoint, receive, -1, &completion), 0);
+	assert_int_equal(completion.status, 0);
+	assert_true(kernel.words > 0);
+	pair_check(3, to, REACH_LENGTH);
+	thole_endpoint_close(endpoint);
+	other_say(other.to_child[1]);
+	other_close(0);
+	free(to);
+}
+
+static uint32_t life_word;
+
+static void life_ends(void)
+{
+	life_word |= FUTEX_OWNER_DIED;
+}
+
+static void life_ends_with_another_cookie(void)
+{
+	life_ends();
+	row_change_cookie();
+}
+
+/* Of who is known to go on, no cookie is read; where that ends while data is read, the cookie tells whose it was. */
+static void life__spares_the_cookie(void **state)
+{
+	static const char *const options[] = {"bulk=one-copy", "eager_max=1k", "look_again=0", NULL};
+	struct shm_peer *link;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	row_pair = &pair;
+	assert_int_equal(row_goes(&pair, 100), ROW);
+	link = shm_link(&pair.b->peers[pair.b_to_a]->base);
+	while (!life_goes_on(link))
+		pair_progress(&pair, 1000);
+	kernel.words = 0;
+	for (int i = 0; i < 6; i++) { /* in part, too */
+		kernel.part = i % 3 ? 30000 : 0;
+		assert_int_equal(row_goes(&pair, 200), ROW);
+	}
+	transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	transfer(&pair, 2, 40, 63, 0xaaaaaaaa, 0);
+	assert_int_equal(kernel.words, 0);
+	kernel.part = 0;
+	link->life = &life_word;
+	for (int several = 0; several < 2; several++) {
+		life_word = 1;
+		kernel.before[0] = life_ends;
+		if (several)
+			assert_int_equal(row_goes(&pair, 300), ROW);
+		else
+			transfer(&pair, 3, 1, 1, 0xaaaaaaaa, 0);
+		assert_true(kernel.words > 0);
+	}
+	life_word = 1;
+	kernel.before[0] = life_ends_with_another_cookie;
+	assert_int_equal(row_goes(&pair, 400), 0);
+	pair_close(&pair);
+}
+
+static void life__with_another_cookie(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	/* one read */
+	pair_open(&pair, (const char *const[]){"bulk=one-copy", "cooperative_block=1m", "look_again=0", NULL});
+	row_pair = &pair;
+	transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	shm_link(&pair.b->peers[pair.b_to_a]->base)->life = &life_word;
+	life_word = 1;
+	kernel.before[0] = life_ends_with_another_cookie;
+	transfer(&pair, 2, 1, 1, 0xaaaaaaaa, THOLE_ERR_PEER);
+	pair_close(&pair);
 }
 
 /* The receiver offers, and runs another program when it is told. */
@@ -1381,6 +1523,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(fetch__each_way_and_shape, kernel_open),
 		cmocka_unit_test_setup(several__are_read_in_one_call, kernel_open),
 		cmocka_unit_test_setup(several__with_another_cookie, kernel_open),
+		cmocka_unit_test_setup(life__spares_the_cookie, kernel_open),
+		cmocka_unit_test_setup(life__with_another_cookie, kernel_open),
+		cmocka_unit_test_setup(life__of_a_thread_that_ends, kernel_open),
 		cmocka_unit_test_setup(refused__at_any_call, kernel_open),
 		cmocka_unit_test_setup(refused__before_anything, kernel_open),
 		cmocka_unit_test_setup(taken_over__then_refused, kernel_open),

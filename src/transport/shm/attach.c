@@ -116,6 +116,10 @@ void attach_arrived(struct transport_peer *peer, const void *message, size_t siz
 			lend_arrived(peer, message, size);
 		return;
 	}
+	if (life_arrived(peer, message, size, fd)) {
+		close(fd);
+		return;
+	}
 	if (!link->attachments)
 		link->attachments = calloc(ATTACHMENTS, sizeof(*link->attachments));
 	if (size == sizeof(announcement))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * copy: one copy between two processes' memory, without the other's help. The kernel primitive that
- * MPICH-PM/CLUMP, section 4.1, had to add is process_vm_readv now. Each call proves whose memory it was: door.c.
+ * MPICH-PM/CLUMP, section 4.1, had to add is process_vm_readv now. Of each call it is known whose memory it was: by
+ * door.c, or, of what was read, by life.c.
  */
 #include <errno.h>
 
@@ -33,19 +34,20 @@ static void call_word(struct copy_call *call, struct copy_word *word)
 static void call_data(struct copy_call *call, const struct vector *local, const struct vector *remote, uint64_t at,
 		      uint64_t length)
 {
+	size_t words = call->there_count;
 	uint64_t covered;
 
 	call->there_count +=
 		vector_slice(remote, at, length, call->there + call->there_count, SEGMENTS_A_CALL, &length);
 	call->here_count += vector_slice(local, at, length, call->here + call->here_count, SEGMENTS_A_CALL, &covered);
 	if (covered < length) {
-		call->there_count = 1;
-		call->there_count += vector_slice(remote, at, covered, call->there + 1, SEGMENTS_A_CALL, &length);
+		call->there_count = words;
+		call->there_count += vector_slice(remote, at, covered, call->there + words, SEGMENTS_A_CALL, &length);
 	}
 	call->length = covered;
 }
 
-/* One call that begins with `first` and may end with `last`. How much of the data it has copied, or -1 and errno:
+/* One call that may begin with `first` and end with `last`. How much of the data it has copied, or -1 and errno:
  * ESTALE where the first word's place is not there. */
 static ssize_t copy_once(pid_t pid, bool write, struct copy_word *first, struct copy_word *last,
 			 const struct vector *local, const struct vector *remote, uint64_t at, uint64_t length)
@@ -58,27 +60,38 @@ static ssize_t copy_once(pid_t pid, bool write, struct copy_word *first, struct 
 	call_word(&call, last);
 	size = write ? process_vm_writev(pid, call.here, call.here_count, call.there, call.there_count, 0)
 		     : process_vm_readv(pid, call.here, call.here_count, call.there, call.there_count, 0);
-	if (size < (ssize_t)sizeof(first->value)) {
-		errno = size < 0 && errno != EFAULT ? errno : ESTALE;
-		return -1;
+	if (first->address) {
+		if (size < (ssize_t)sizeof(first->value)) {
+			errno = size < 0 && errno != EFAULT ? errno : ESTALE;
+			return -1;
+		}
+		size -= (ssize_t)sizeof(first->value);
 	}
-	size -= (ssize_t)sizeof(first->value);
 	return size < (ssize_t)call.length ? size : (ssize_t)call.length;
+}
+
+/* What a call that reads begins with: the cookie, where it will not be known without that whose memory was read. */
+static struct copy_word copy_proof(const struct shm_peer *link)
+{
+	return (struct copy_word){.address = life_goes_on(link) ? 0 : link->cookie_address};
 }
 
 int copy_read(const struct shm_peer *link, const struct vector *local, const struct vector *remote, uint64_t offset,
 	      uint64_t length, uint64_t *done_p)
 {
-	struct copy_word cookie = {.address = link->cookie_address}, none = {0};
+	struct copy_word none = {0};
 
 	*done_p = 0;
 	while (*done_p < length) {
+		struct copy_word cookie = copy_proof(link);
 		ssize_t size =
 			copy_once(link->pid, false, &cookie, &none, local, remote, offset + *done_p, length - *done_p);
 
+		if (!cookie.address && !life_goes_on(link))
+			continue; /* whose memory it was is not known: again, with the cookie */
 		if (size < 0)
 			return errno;
-		if (cookie.value != link->cookie)
+		if (cookie.address && cookie.value != link->cookie)
 			return ESTALE;
 		if (size == 0)
 			return EFAULT;
@@ -89,7 +102,7 @@ int copy_read(const struct shm_peer *link, const struct vector *local, const str
 
 uint64_t copy_read_several(const struct shm_peer *link, const struct copy_part *parts, size_t count)
 {
-	struct copy_word cookie = {.address = link->cookie_address};
+	struct copy_word cookie = copy_proof(link);
 	struct copy_call call = {.length = 0};
 	ssize_t size;
 
@@ -99,6 +112,8 @@ uint64_t copy_read_several(const struct shm_peer *link, const struct copy_part *
 		call.there[call.there_count++] = (struct iovec){(void *)(uintptr_t)parts[i].there, parts[i].length};
 	}
 	size = process_vm_readv(link->pid, call.here, call.here_count, call.there, call.there_count, 0);
+	if (!cookie.address)
+		return size > 0 && life_goes_on(link) ? (uint64_t)size : 0;
 	return size < (ssize_t)sizeof(cookie.value) || cookie.value != link->cookie
 		       ? 0
 		       : (uint64_t)size - sizeof(cookie.value);

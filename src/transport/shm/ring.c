@@ -137,6 +137,8 @@ __attribute__((noinline)) static void ring_sent_piece(struct transport_peer *pee
 	if (record->kind != RECORD_PIECE) {
 		link->longs[1] = link->longs[0];
 		link->longs[0] = (struct sent_long){.asked = record->kind == RECORD_RTS, .window = record->arg[2]};
+		if (record->kind == RECORD_RTS)
+			life_tell(peer); /* who may read this process's memory now */
 	} else if (!link->in_pieces) {
 		return; /* an answer's */
 	}

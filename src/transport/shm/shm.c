@@ -113,6 +113,7 @@ static void shm_release(struct transport_peer *peer)
 	segment_release_in(&link->in);
 	door_close(link);
 	attach_release(link);
+	life_release(link);
 }
 
 /* No peer writes into this process's memory any more, nor takes what it reads there for what an RTS offered. */

@@ -310,6 +310,9 @@ struct shm_peer {
 	uint32_t offers_used;     /* a bit an offer, of in.segment */
 	uint32_t offer_sequence;
 	uint64_t told;            /* number of the arena of this process that the peer was told of; 0: none */
+	bool life_told;           /* the peer has this process's page, or does not need it */
+	const struct life_page *life_page; /* the peer's, */
+	const uint32_t *life;     /* and its word there, by which it is known to go on; NULL: there is none */
 	struct attachment *attachments; /* arenas of the peer, ATTACHMENTS of them; NULL: none yet */
 	struct views *views;      /* what else of it is mapped; NULL: nothing yet */
 };
@@ -534,6 +537,15 @@ void door_shut(struct shm_peer *link, uint64_t now_ns);
 /* Whether the sender is inside. */
 bool door_is_passed(const struct shm_peer *link, int index);
 void door_close(struct shm_peer *link);
+
+/* life.c */
+/* Give the peer this process's page, if it has not got it. */
+void life_tell(struct transport_peer *peer);
+/* A message with a descriptor has come from the peer; whether it was its page. */
+bool life_arrived(struct transport_peer *peer, const void *message, size_t size, int fd);
+void life_release(struct shm_peer *link);
+/* Whether the peer's process had until now what memory it had when it told; false where that is not known. */
+bool life_goes_on(const struct shm_peer *link);
 
 /* copy.c: process_vm_readv and process_vm_writev */
 struct copy_part {
