@@ -41,6 +41,7 @@ static const struct member {
 	MEMBER(segment, handled),
 	MEMBER(segment, wake),
 	MEMBER(segment, rendezvous_classes),
+	MEMBER(segment, learnt_classes),
 	MEMBER(segment, accepted),
 	MEMBER(segment, core),
 	MEMBER(segment, cookie_address),

@@ -1640,6 +1640,24 @@ FAULTS = [
         "return true;",
     ),
     Fault(
+        "in a dialogue each side learns for itself",
+        CHOOSE,
+        "if (choose_leads(peer) || pace == PACE_STREAM ||",
+        "if (choose_leads(peer) || !pace_crosses(pace) ||",
+    ),
+    Fault(
+        "who leads a dialogue is followed before it knows",
+        CHOOSE,
+        "load_relaxed(&segment->learnt_classes) & eager_bits(peer)",
+        "eager_bits(peer)",
+    ),
+    Fault(
+        "the first message of a trial counts",
+        CHOOSE,
+        "if (costs->row <= row_length(pace, class) / 2)",
+        "if (0)",
+    ),
+    Fault(
         "where messages cross nobody follows who learns",
         CHOOSE,
         "\tif (copy_allowed(peer))\n\t\tchoose_tell(peer);\n",
@@ -1672,7 +1690,7 @@ FAULTS = [
     Fault(
         "long messages that cross are not direct without a right to read",
         CHOOSE,
-        "wanted & ~(2 * class_bit(longest) - 1)",
+        "wanted & ~eager_bits(peer)",
         "0",
     ),
     Fault(
@@ -1811,7 +1829,7 @@ FAULTS = [
     Fault(
         "every message is timed",
         CHOOSE,
-        "!goes_in_rows(pace, class) || (row - 1) / RUN % TIMED_ROW == 1",
+        "!goes_in_runs(pace, class) || (row - 1) / RUN % TIMED_ROW == 1",
         "true",
     ),
     Fault(

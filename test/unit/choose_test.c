@@ -7,7 +7,7 @@
 
 #include "pair.h"
 
-enum { LENGTH = 20000, CLASS = 15, PIECE = 8192 };
+enum { LENGTH = 20000, CLASS = 15, PIECE = 8192, ROW_DIALOGUE = 16 };
 
 static uint64_t now_ns = 1000000;
 static int looks; /* at the clock */
@@ -135,6 +135,24 @@ static void learn__what_passes_between_messages(void **state)
 		}
 		pair_close(&pair);
 	}
+}
+
+/* The first messages by another way say nothing: they find all as the one before has left it. */
+static void learn__not_of_the_first_in_a_row(void **state)
+{
+	struct pair pair;
+	int ring = 0, copies = 0;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	for (int i = 0; i < 20000; i++) {
+		bool copy = message(&pair, PACE_DIALOGUE, ring < ROW_DIALOGUE / 2 ? 9000 : 2000, 3000);
+
+		ring = copy ? 0 : ring + 1;
+		copies += i >= 10000 && copy;
+	}
+	assert_in_range(copies, 0, 400);
+	pair_close(&pair);
 }
 
 /* Of four that are read at once the first bears all, and the others nothing. */
@@ -269,7 +287,7 @@ static void learn__late_polls_end(void **state)
 	(void)state;
 	connect_both(&pair, NULL);
 	messages(&pair, 200, PACE_DIALOGUE, 5000, 3000);
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		if (offered(&pair, PACE_DIALOGUE)) {
 			message(&pair, PACE_DIALOGUE, 5000, 3000);
 			continue;
@@ -277,7 +295,7 @@ static void learn__late_polls_end(void **state)
 		choose_eager_begin(&pair.b->peers[pair.b_to_a]->base, &record, PIECE, true);
 		late++;
 	}
-	assert_in_range(late, 1, 40);
+	assert_in_range(late, 1, 20 * ROW_DIALOGUE);
 	pair_close(&pair);
 }
 
@@ -344,6 +362,32 @@ static void learn__for_both_where_messages_cross(void **state)
 	shm_link(&pair.a->peers[pair.a_to_b]->base)->one_copy = ONE_COPY_NO; /* what one side cannot it does not want */
 	choose_tell_all(&pair.a->base);
 	assert_false(offered(&back, PACE_CROSSED));
+	pair_close(&pair);
+}
+
+/* Also where they answer each other, once that one knows; the lengths of which it does not, each learns for itself. */
+static void learn__for_both_in_a_dialogue(void **state)
+{
+	struct pair pair, back;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	back = (struct pair){.a = pair.b, .b = pair.a, .a_to_b = pair.b_to_a, .b_to_a = pair.a_to_b};
+	messages(&back, 400, PACE_DIALOGUE, 9000, 1000);
+	assert_true(offered(&back, PACE_DIALOGUE));
+	for (int turn = 0; turn < 4; turn++) {
+		uint64_t ring_ns = turn % 2 ? 9000 : 1000;
+		int mixed = 0;
+
+		for (int i = 0; i < 20000; i++) {
+			bool copy = message(&pair, PACE_DIALOGUE, ring_ns, 4000);
+
+			mixed += message(&back, PACE_DIALOGUE, 10000 - ring_ns, 4000) != copy && i >= 10000;
+		}
+		assert_in_range(mixed, 0, 20);
+		assert_int_equal(offered(&pair, PACE_DIALOGUE), turn % 2);
+		assert_int_equal(offered(&back, PACE_DIALOGUE), turn % 2);
+	}
 	pair_close(&pair);
 }
 
@@ -569,6 +613,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(learn__the_faster_way_by_pace),
 		cmocka_unit_test(learn__what_passes_between_messages),
+		cmocka_unit_test(learn__not_of_the_first_in_a_row),
 		cmocka_unit_test(learn__of_rows_that_are_in_place_at_once),
 		cmocka_unit_test(learn__a_change_is_noticed),
 		cmocka_unit_test(learn__few_messages_are_timed),
@@ -577,6 +622,7 @@ int main(void)
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
 		cmocka_unit_test(learn__late_polls_end),
 		cmocka_unit_test(learn__for_both_where_messages_cross),
+		cmocka_unit_test(learn__for_both_in_a_dialogue),
 		cmocka_unit_test(learn__long_ones_that_cross_for_both),
 		cmocka_unit_test(send__says_that_it_crosses),
 		cmocka_unit_test(send__crosses_what_is_not_fetched),

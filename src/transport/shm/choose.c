@@ -22,9 +22,9 @@ enum {
 	TRIAL_SHARE = 128,       /* one part in so many of the time, up to */
 	RETRY_MOST = 64,         /* times as many */
 	ROW = 32,                /* messages of a trial, where they fill a pipeline, */
-	ROW_SKIP = 16,           /* the first of which find it filled the other way, and say nothing; */
-	ROW_SCALE = 16,          /* there is so much more between two trials; */
-	ROW_CLASS_MAX = 18,      /* it is so in streams of messages up to 256 KiB */
+	/* or go to and fro by the same lines; half of them find these as the other way left them, and say nothing; */
+	ROW_DIALOGUE = 16,
+	ROW_CLASS_MAX = 18,      /* it is so with messages up to 256 KiB */
 	TIMED = 16,              /* messages of a dialogue of which one is timed, of those by the way that is taken; */
 	TIMED_ROW = 8,           /* of those that go in rows, runs, */
 	RUN = 16,                /* of so many: the first of several bears what all have taken */
@@ -34,23 +34,29 @@ enum {
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
 };
 
-static inline bool goes_in_rows(enum pace pace, uint32_t class)
+/* Messages of a trial. */
+static inline uint32_t row_length(enum pace pace, uint32_t class)
+{
+	return class > ROW_CLASS_MAX ? 1 : pace == PACE_DIALOGUE ? ROW_DIALOGUE : ROW;
+}
+
+static inline bool goes_in_runs(enum pace pace, uint32_t class)
 {
 	return pace != PACE_DIALOGUE && class <= ROW_CLASS_MAX;
 }
 
 static inline uint32_t cost_tries(enum pace pace, uint32_t class)
 {
-	return goes_in_rows(pace, class) ? TRIES_RUNS : TRIES;
+	return goes_in_runs(pace, class) ? TRIES_RUNS : TRIES;
 }
 
 /* Messages between two trials of a way that was seen to take other_ns where best_ns are possible. */
-static uint64_t cost_interval(const struct costs *costs, uint32_t scale, uint64_t best_ns, uint64_t other_ns)
+static uint64_t cost_interval(const struct costs *costs, uint32_t length, uint64_t best_ns, uint64_t other_ns)
 {
-	uint64_t least = (uint64_t)scale * RETRY, most = least * RETRY_MOST, length = scale > 1 ? ROW : 1, wanted;
+	uint64_t scale = (length + 1) / 2, least = scale * RETRY, most = least * RETRY_MOST, wanted;
 
 	if (costs->choices <= RETRY_SOON_CHOICES)
-		return (uint64_t)scale * RETRY_SOON;
+		return scale * RETRY_SOON;
 	wanted = length * TRIAL_SHARE * (other_ns - best_ns) / (best_ns + 1);
 	return wanted < least ? least : wanted > most ? most : wanted;
 }
@@ -58,9 +64,8 @@ static uint64_t cost_interval(const struct costs *costs, uint32_t scale, uint64_
 /* The way that the next message should take. */
 static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t class)
 {
-	uint32_t scale = goes_in_rows(pace, class) ? ROW_SCALE : 1;
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
-	uint32_t tries = cost_tries(pace, class);
+	uint32_t tries = cost_tries(pace, class), length = row_length(pace, class);
 	enum cost_way best;
 
 	if (ring->samples < tries)
@@ -73,11 +78,11 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 	}
 	best = copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING;
 	costs->choices++;
-	if (++costs->waited < cost_interval(costs, scale, costs->ways[best].mean_ns,
+	if (++costs->waited < cost_interval(costs, length, costs->ways[best].mean_ns,
 					    costs->ways[best == COST_RING ? COST_COPY : COST_RING].mean_ns))
 		return best;
 	costs->waited = 0;
-	costs->trial = scale > 1 ? ROW - 1 : 0;
+	costs->trial = length - 1;
 	costs->tried = best == COST_RING ? COST_COPY : COST_RING;
 	return costs->tried;
 }
@@ -89,9 +94,9 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 	struct cost *cost = &costs->ways[way];
 	uint64_t most_ns = 2 * cost->mean_ns;
 
-	if (goes_in_rows(pace, class) && costs->row <= ROW_SKIP)
+	if (costs->row <= row_length(pace, class) / 2)
 		return;
-	if (goes_in_rows(pace, class)) {
+	if (goes_in_runs(pace, class)) {
 		costs->run_ns = costs->run == 0 ? took_ns : costs->run_ns + took_ns;
 		if (++costs->run < RUN)
 			return;
@@ -110,7 +115,8 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 
 /* Of messages that cross both have to take the same way: who copies a message out of the other's memory while that
  * waits for pieces, or has copied some in, learns what a mixture takes, by which each way looks slow to who is alone
- * with it. So one of the two learns, and the other wants what that wants. */
+ * with it. So it is where they answer each other: the ring is fast if both use the same lines. So one of the two
+ * learns, and the other wants what that wants; of dialogues once that knows. */
 static inline bool choose_leads(const struct transport_peer *peer)
 {
 	return peer->owner->parts.endpoint <= peer->parts.endpoint;
@@ -123,21 +129,38 @@ static uint32_t class_bit(uint32_t class)
 	return (uint32_t)1 << (bit < 31 ? bit : 31);
 }
 
+static uint32_t eager_bits(const struct transport_peer *peer)
+{
+	return 2 * class_bit(length_class(peer->owner->options.eager_max)) - 1;
+}
+
+/* The classes of which this side wants what the peer wants. */
+static uint32_t choose_led(const struct transport_peer *peer, enum pace pace)
+{
+	const struct segment *segment = shm_link(peer)->out.segment;
+
+	if (choose_leads(peer) || pace == PACE_STREAM || peer->owner->options.bulk != OPTION_BULK_AUTO)
+		return 0;
+	if (pace_crosses(pace))
+		return UINT32_MAX;
+	return segment ? load_relaxed(&segment->learnt_classes) & eager_bits(peer) : 0;
+}
+
 /* The classes of which a peer's next messages are to begin with an RTS; or of longer ones, where they cross, those
  * that are to be copied. */
 static uint32_t choose_wanted(struct transport_peer *peer, enum pace pace)
 {
 	const struct shm_peer *link = shm_link(peer);
-	uint32_t longest = length_class(peer->owner->options.eager_max), wanted = 0;
+	uint32_t wanted, led;
 
 	if (peer->owner->backpressure)
 		return UINT32_MAX;
-	if (!pace_crosses(pace) || choose_leads(peer))
-		wanted = shm_of(peer->owner)->rendezvous_classes[pace];
-	else if (link->out.segment)
-		wanted = load_relaxed(&link->out.segment->rendezvous_classes[pace]);
+	led = choose_led(peer, pace);
+	wanted = shm_of(peer->owner)->rendezvous_classes[pace] & ~led;
+	if (led && link->out.segment)
+		wanted |= load_relaxed(&link->out.segment->rendezvous_classes[pace]) & led;
 	/* Without permission nothing may be copied that the peer would send at once. */
-	return link->one_copy == ONE_COPY_YES ? wanted : wanted & ~(2 * class_bit(longest) - 1);
+	return link->one_copy == ONE_COPY_YES ? wanted : wanted & ~eager_bits(peer);
 }
 
 void choose_tell(struct transport_peer *peer)
@@ -152,6 +175,8 @@ void choose_tell(struct transport_peer *peer)
 		if (load_relaxed(&link->in.segment->rendezvous_classes[pace]) != wanted)
 			store_relaxed(&link->in.segment->rendezvous_classes[pace], wanted);
 	}
+	if (load_relaxed(&link->in.segment->learnt_classes) != shm_of(peer->owner)->learnt_classes)
+		store_relaxed(&link->in.segment->learnt_classes, shm_of(peer->owner)->learnt_classes);
 }
 
 void choose_tell_all(struct transport_owner *owner)
@@ -167,24 +192,26 @@ static void choose_told_next(struct transport_owner *owner, enum pace pace, enum
 {
 	struct shm *shm = shm_of(owner);
 	struct costs *costs = &shm->costs[pace][class];
-	uint32_t bit = class_bit(class);
+	uint32_t bit = class_bit(class), learnt;
 	bool rendezvous;
 
 	if (costs->trial > 0 && way != costs->tried)
 		return; /* it was under way before the trial */
 	rendezvous = cost_next(costs, pace, class) == COST_COPY;
-	if (rendezvous == ((shm->rendezvous_classes[pace] & bit) != 0))
+	learnt = pace == PACE_DIALOGUE && costs->choices > 0 ? shm->learnt_classes | bit : shm->learnt_classes;
+	if (rendezvous == ((shm->rendezvous_classes[pace] & bit) != 0) && learnt == shm->learnt_classes)
 		return;
-	shm->rendezvous_classes[pace] ^= bit;
+	shm->rendezvous_classes[pace] = (shm->rendezvous_classes[pace] & ~bit) | (rendezvous ? bit : 0);
+	shm->learnt_classes = learnt;
 	choose_tell_all(owner);
 }
 
 /* Whether such messages are learnt from. If not by this side, what it wants is what the peer wants now. */
-static bool choose_learns(struct transport_peer *peer, enum pace pace)
+static bool choose_learns(struct transport_peer *peer, enum pace pace, uint64_t length)
 {
 	if (peer->owner->options.bulk != OPTION_BULK_AUTO)
 		return false;
-	if (!pace_crosses(pace) || choose_leads(peer))
+	if (!(choose_led(peer, pace) & class_bit(length_class(length))))
 		return true;
 	if (copy_allowed(peer))
 		choose_tell(peer);
@@ -212,7 +239,7 @@ static bool cost_is_due(const struct costs *costs, enum pace pace, uint32_t clas
 		return true;
 	if (pace == PACE_DIALOGUE)
 		return row % TIMED == 0;
-	return !goes_in_rows(pace, class) || (row - 1) / RUN % TIMED_ROW == 1;
+	return !goes_in_runs(pace, class) || (row - 1) / RUN % TIMED_ROW == 1;
 }
 
 static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, bool direct)
@@ -220,7 +247,7 @@ static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost
 	uint32_t class = length_class(length);
 	const struct costs *costs = choose_costs(peer, pace, length, direct);
 
-	return choose_learns(peer, pace) && cost_is_due(costs, pace, class, way, costs->row + 1);
+	return choose_learns(peer, pace, length) && cost_is_due(costs, pace, class, way, costs->row + 1);
 }
 
 /* What a message took that began at start_ns. */
@@ -306,7 +333,7 @@ bool choose_fetch_is_due(struct transport_peer *peer, enum bulk_method method, u
 void choose_fetched(struct transport_peer *peer, enum bulk_method method, uint64_t length, enum pace pace, bool direct,
 		    uint64_t start_ns)
 {
-	if (choose_learns(peer, pace))
+	if (choose_learns(peer, pace, length))
 		choose_learn(peer, pace, method == BULK_RING ? COST_RING : COST_COPY, length, direct, start_ns);
 }
 
@@ -320,7 +347,7 @@ void choose_eager_begin(struct transport_peer *peer, const struct record *record
 	uint64_t whole = record->flags & RECORD_MORE ? record->arg[0] : length;
 
 	*sample = (struct eager_sample){.length = 0};
-	if (!choose_learns(peer, pace) || whole < length || whole > peer->owner->options.eager_max ||
+	if (!choose_learns(peer, pace, whole) || whole < length || whole > peer->owner->options.eager_max ||
 	    length_class(whole) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
 	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a trial must not wait for ever */

@@ -191,7 +191,7 @@ static void ring_span(struct ring_out *ring, const struct vector *payload, uint6
  * payloads too; without that each store waits until the line is here, and those behind it too. In a dialogue the reader
  * is looking at them, and gets what was written faster from a cache that both cores share than from this core's. */
 static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slots, const char *payload,
-			      uint32_t length)
+			      uint32_t length, uint64_t whole)
 {
 	struct segment *segment = link->out.segment;
 
@@ -205,7 +205,7 @@ static inline void ring_lines(struct shm_peer *link, uint64_t slot, uint32_t slo
 	}
 	for (uint32_t i = 0; i < slots; i++)
 		line_demote(ring_slot(segment, slot + i));
-	if (length <= DEMOTE_MAX)
+	if (whole <= DEMOTE_MAX)
 		for (uint32_t i = 0; i < length; i += 64)
 			line_demote(payload + i);
 }
@@ -264,7 +264,7 @@ int ring_push(struct transport_peer *peer, const struct record *record, const st
 	/* Pairs with the acquire in ring_ready: whoever sees the stamp sees the record and its payload. */
 	store_release(&slot->stamp, ring_stamp(ring->produced));
 	ring->produced += slots;
-	ring_lines(link, ring->produced - slots, slots, outside, outside ? length : 0);
+	ring_lines(link, ring->produced - slots, slots, outside, outside ? length : 0, outside ? payload->length : 0);
 	if (record_is_message(record->kind) || record->kind == RECORD_PIECE)
 		ring_sent(peer, record, offset + length, payload);
 	ring_attend(peer, segment);
@@ -318,7 +318,7 @@ __attribute__((always_inline)) static inline int ring_push_slots(struct transpor
 	store_release((uint64_t *)(void *)slot, record_head(ring_stamp(first), (uint16_t)link->in.credited,
 							     RECORD_EAGER, flags, (uint16_t)length));
 	ring->produced = first + slots;
-	ring_lines(link, first, slots, NULL, 0);
+	ring_lines(link, first, slots, NULL, 0, 0);
 	link->turn++;
 	ring_pace(peer, ring_row_pace(link));
 	ring_attend(peer, ring->segment);

@@ -33,8 +33,8 @@ enum {
 	RINGS_ROW = 8,            /* rings of several that are polled in a row, until there is something */
 	SPAN_HEAD = 8,            /* bytes of a second slot before payload: its stamp */
 	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
-	/* payloads whose lines are moved towards the one who waits for them; longer ones lose by it */
-	DEMOTE_MAX = 1024,
+	/* messages whose lines are moved towards the one who waits for them; the pieces of longer ones lose by it */
+	DEMOTE_MAX = 8192,
 	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed, */
 	ASK_MAX = 128,            /* and payloads of a stream that are not longer */
 	/* times that small payloads found no place, after which the large area is theirs too */
@@ -119,12 +119,12 @@ struct segment {
 	/* Classes of lengths of which the consumer wants RTS; of those that begin with one anyway and cross, that it
 	 * will copy them. */
 	uint32_t rendezvous_classes[PACES];
+	uint32_t learnt_classes; /* of dialogues: those of which it knows which way is faster */
 	uint32_t accepted;       /* the consumer has the segment, and cookie and its address hold */
 	uint32_t core;           /* one more than the core on which the consumer was last seen waiting */
 	uint32_t consumer_closed; /* its endpoint closes in good order */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
 	uint64_t cookie;
-	uint32_t unused2;
 	uint64_t unused3[9];     /* the slots begin a pair of lines */
 
 	struct record slots[RING_SLOTS];
@@ -361,7 +361,8 @@ struct shm {
 	struct list_node active;  /* peers with bulk work */
 	struct pool fetches, serves;
 	uint32_t connecting, ending, dead; /* peers in these states */
-	uint32_t rendezvous_classes[PACES]; /* as learnt */
+	uint32_t rendezvous_classes[PACES]; /* as learnt, */
+	uint32_t learnt_classes;            /* those of dialogues */
 	struct costs costs[PACES][COST_CLASSES];
 	/* of those longer than eager_max that could be copied from mapped memory: COST_COPY is that */
 	struct costs direct_costs[PACES][COST_CLASSES];
