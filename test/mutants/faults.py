@@ -1666,14 +1666,14 @@ FAULTS = [
     Fault(
         "of messages that cross one copy of two counts",
         CHOOSE,
-        "way == COST_RING && pace_crosses(pace) ? 2 * took_ns",
-        "0 ? 2 * took_ns",
+        "most_ns + (way == COST_RING ? 2 * took_ns",
+        "most_ns + (0 ? 2 * took_ns",
     ),
     Fault(
         "what passes before a message counts for nothing",
         CHOOSE,
-        "\treturn took_ns + gap_ns;",
-        "\treturn took_ns;",
+        ": took_ns) : took_ns + gap_ns;",
+        ": took_ns) : took_ns;",
     ),
     Fault(
         "of a row that is in place at once each message counts by itself",
@@ -1762,7 +1762,7 @@ FAULTS = [
     Fault(
         "where messages crossed a long row the one way is taken to cross",
         RING,
-        "link->crossed_several && link->turn < TURN_CROSSED",
+        "link->crossed_several && link->turn < 2 * link->turn_before",
         "link->crossed_several",
     ),
     Fault(

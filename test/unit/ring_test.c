@@ -743,10 +743,11 @@ static void crossed__is_forgotten(void **state)
 	send_short_ones(&pair, true, 1);
 	link = shm_link(&pair.a->peers[pair.a_to_b]->base);
 	link->crossed = link->crossed_several = CROSSED_STAYS;
-	for (int i = 0; i < TURN_CROSSED + 2; i++) {
+	link->turn_before = 5;
+	for (int i = 0; i < 12; i++) {
 		send_short_ones(&pair, false, 1);
 		if (i > 0)
-			assert_int_equal(last_pace(&pair), i < TURN_CROSSED ? RECORD_PACE : RECORD_STREAM);
+			assert_int_equal(last_pace(&pair), i < 10 ? RECORD_PACE : RECORD_STREAM);
 	}
 	for (int i = 0; i < CROSSED_STAYS; i++) {
 		assert_int_equal(link->crossed, CROSSED_STAYS - i);

@@ -17,7 +17,7 @@
 enum {
 	TRIES = 4,               /* of each way in a class, before choosing */
 	RETRY_SOON = 8,          /* messages between two trials of the other way, for the first */
-	RETRY_SOON_CHOICES = 64, /* so many, since early measurements are of cold memory */
+	RETRY_SOON_TRIALS = 4,   /* so many, since early measurements are of cold memory */
 	RETRY = 128,             /* and from then on, but more where a trial would take more than */
 	TRIAL_SHARE = 128,       /* one part in so many of the time, up to */
 	RETRY_MOST = 64,         /* times as many */
@@ -55,7 +55,7 @@ static uint64_t cost_interval(const struct costs *costs, uint32_t length, uint64
 {
 	uint64_t scale = (length + 1) / 2, least = scale * RETRY, most = least * RETRY_MOST, wanted;
 
-	if (costs->choices <= RETRY_SOON_CHOICES)
+	if (costs->choices <= scale * RETRY_SOON * RETRY_SOON_TRIALS)
 		return scale * RETRY_SOON;
 	wanted = length * TRIAL_SHARE * (other_ns - best_ns) / (best_ns + 1);
 	return wanted < least ? least : wanted > most ? most : wanted;
@@ -87,8 +87,9 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 	return costs->tried;
 }
 
-/* A moving mean. A long delay is somebody else's more often than the way's, and counts for little; the best would
- * be no measure, since where transfers overlap one may have been finished by another's time. */
+/* A moving mean, which falls sooner than it rises: a long delay is somebody else's more often than the way's, or of
+ * cold memory, and counts for little. The best would be no measure, since where transfers overlap one may have been
+ * finished by another's time. */
 static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum cost_way way, uint64_t took_ns)
 {
 	struct cost *cost = &costs->ways[way];
@@ -107,8 +108,10 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 		cost->samples++;
 	if (cost->samples <= 2)
 		cost->mean_ns = took_ns; /* the first one met cold memory, and is forgotten */
+	else if (took_ns < cost->mean_ns)
+		cost->mean_ns = (cost->mean_ns + took_ns) / 2;
 	else
-		cost->mean_ns = (3 * cost->mean_ns + (took_ns < most_ns ? took_ns : most_ns)) / 4;
+		cost->mean_ns = (7 * cost->mean_ns + (took_ns < most_ns ? took_ns : most_ns)) / 8;
 }
 
 /* ---- Telling senders ------------------------------------------------------------------------------- */
@@ -135,7 +138,7 @@ static uint32_t eager_bits(const struct transport_peer *peer)
 }
 
 /* The classes of which this side wants what the peer wants. */
-static uint32_t choose_led(const struct transport_peer *peer, enum pace pace)
+static uint32_t choose_led(struct transport_peer *peer, enum pace pace)
 {
 	const struct segment *segment = shm_link(peer)->out.segment;
 
@@ -263,10 +266,11 @@ static uint64_t choose_took(struct shm_peer *link, enum pace pace, enum cost_way
 		return now_ns - last_ns;
 	if (pace == PACE_DIALOGUE)
 		return took_ns;
-	/* else the time until it began, too; if that is the program's, nobody sees a receiver copy its own in. */
-	if (gap_ns > most_ns)
-		return most_ns + (way == COST_RING && pace_crosses(pace) ? 2 * took_ns : took_ns);
-	return took_ns + gap_ns;
+	/* in a stream the time until it began, too, if it is not long: then it is the sender's; */
+	if (pace == PACE_STREAM)
+		return gap_ns < took_ns ? took_ns + gap_ns : took_ns;
+	/* where messages cross this side sends its own in it; if it is the program's, nobody sees that. */
+	return gap_ns > most_ns ? most_ns + (way == COST_RING ? 2 * took_ns : took_ns) : took_ns + gap_ns;
 }
 
 /* A message that began at start_ns, 0 if it is not timed, is in its place. */

@@ -74,11 +74,11 @@ static inline enum pace ring_answer_pace(const struct shm_peer *link)
 	return link->crossed ? PACE_CROSSED : PACE_DIALOGUE;
 }
 
-/* And what follows a message to it: of a long row nothing crosses the last ones. Where messages cross one by one, the
- * one that this one will cross may have come already, before the last one went. */
+/* And what follows a message to it: of a row that is longer than others nothing crosses the last ones. Where messages
+ * cross one by one, the one that this one will cross may have come already, before the last one went. */
 static inline enum pace ring_row_pace(const struct shm_peer *link)
 {
-	if (link->crossed_several && link->turn < TURN_CROSSED)
+	if (link->crossed_several && link->turn < 2 * link->turn_before)
 		return PACE_STREAM_CROSSED;
 	return link->crossed && link->turn == 1 ? PACE_CROSSED : PACE_STREAM;
 }
@@ -98,6 +98,7 @@ static inline void ring_turn(struct transport_peer *peer, bool is_long)
 		return; /* it was one before */
 	link->turns_long = link->turn >= TURN_LONG;
 	link->turns_several = link->turn > 1;
+	link->turn_before = link->turn;
 	link->turn = 0;
 	if (__builtin_expect(link->crossed > 0, 0) && !is_long) { /* no short one is taken to */
 		link->crossed = ring_stays(link->crossed, false);

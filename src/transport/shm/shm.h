@@ -34,7 +34,7 @@ enum {
 	SPAN_HEAD = 8,            /* bytes of a second slot before payload: its stamp */
 	SPAN_MAX = RECORD_INLINE_MAX + (int)sizeof(struct record) - SPAN_HEAD, /* payload of a record in two slots */
 	/* messages whose lines are moved towards the one who waits for them; the pieces of longer ones lose by it */
-	DEMOTE_MAX = 8192,
+	DEMOTE_MAX = 4096,
 	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed, */
 	ASK_MAX = 128,            /* and payloads of a stream that are not longer */
 	/* times that small payloads found no place, after which the large area is theirs too */
@@ -53,8 +53,7 @@ enum {
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
 	WALKS_MAX = 32,           /* peers with an AREA_WALK, which has 2 MiB */
-	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on, */
-	TURN_CROSSED = 128,       /* and behind so many none crosses another */
+	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */
 	CROSSED_STAYS = 4,        /* long messages for which those that cross are taken to go on */
 	AREA_REUSE = 64 * 1024,   /* bytes of an area after which to check whether it has drained */
 	PUBLISH_SLOTS = RING_SLOTS / 4, /* consumed slots of which the producer is told at the latest, */
@@ -298,7 +297,7 @@ struct shm_peer {
 	bool streaming;           /* nothing was received since the last message to it, or it is as if: pace_streams */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
 	bool turns_several;       /* or more than one */
-	uint32_t turn;            /* and so many since one was received */
+	uint32_t turn, turn_before; /* and so many since one was received, and then */
 	bool in_pieces;           /* a message to it is not out to its end, */
 	uint64_t sent;            /* but so many bytes of it; else 0 */
 	struct sent_long longs[2]; /* the last long message to it, and the one before that */
