@@ -555,6 +555,7 @@ static unsigned wire_gather(struct wire *wire)
 
 	if (!scatter)
 		scatter = wire->scatter = sim_alloc(sizeof(*scatter));
+	scatter->whole = most % 2;
 	scatter_foresee(wire->link.engine, scatter);
 	while (parcel && frames < most && length == segment && parcel->length <= segment && parcel->length > 0 &&
 	       bytes + parcel->length <= GATHER_BYTES && memcmp(&parcel->source, &source, sizeof(source)) == 0) {

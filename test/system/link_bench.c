@@ -116,6 +116,13 @@ void scatter_foresee(struct engine *e, struct scatter *scatter)
 	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, SCATTER_SPILL};
 }
 
+void scatter_took(struct scatter *scatter, size_t bytes, uint64_t ns)
+{
+	(void)scatter;
+	(void)bytes;
+	(void)ns;
+}
+
 unsigned scatter_arrived(struct engine *e, struct link *link, const struct path *from, struct scatter *scatter,
 			 size_t bytes, size_t segment)
 {

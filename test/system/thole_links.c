@@ -124,11 +124,19 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 
 	scatter->frames = host_of(engine)->foreseen;
 	scatter->count = 0;
-	for (unsigned i = 0; i < scatter->frames; i++) {
+	scatter->whole = scatter->frames % 2;
+	for (unsigned i = 0; i < scatter->frames && !scatter->whole; i++) {
 		scatter->iov[scatter->count++] = (struct iovec){scatter->heads[i], SCATTER_HEAD};
 		scatter->iov[scatter->count++] = (struct iovec){memory[i], 1 + below(sizeof(memory[i]))};
 	}
 	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, SCATTER_SPILL};
+}
+
+void scatter_took(struct scatter *scatter, size_t bytes, uint64_t ns)
+{
+	(void)scatter;
+	(void)bytes;
+	(void)ns;
 }
 
 unsigned scatter_arrived(struct engine *engine, struct link *link, const struct path *from, struct scatter *scatter,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "transport/datagram/connection.h"
+#include "transport/datagram/pace.h"
 #include "transport/datagram/scatter.h"
 
 enum { SCATTER_FEW = 8 }; /* packets in a row with less than half of the frames that were foreseen */
@@ -45,8 +46,26 @@ static void scatter_slot(struct scatter *scatter, struct block *block, uint32_t 
 
 	scatter->where[slot] = block;
 	scatter->frame_index[slot] = (uint8_t)index;
-	scatter->iov[2 * slot] = (struct iovec){scatter->heads[slot], block->fetch->head};
-	scatter->iov[2 * slot + 1] = (struct iovec){place, length};
+	scatter->place[slot] = place;
+	if (scatter->whole) {
+		uint8_t *at = scatter->spill + (size_t)slot * scatter->frame;
+
+		scatter->iov[2 * slot] = (struct iovec){at, block->fetch->head};
+		scatter->iov[2 * slot + 1] = (struct iovec){at + block->fetch->head, length};
+	} else {
+		scatter->iov[2 * slot] = (struct iovec){scatter->heads[slot], block->fetch->head};
+		scatter->iov[2 * slot + 1] = (struct iovec){place, length};
+	}
+}
+
+/* Takes what is behind all that is foreseen. */
+static struct iovec scatter_rest(struct scatter *scatter)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; scatter->whole && i < scatter->count; i++)
+		used += scatter->iov[i].iov_len;
+	return (struct iovec){scatter->spill + used, sizeof(scatter->spill) - used};
 }
 
 /* Add the missing frames of a block. False: nothing can follow them in the same batch. */
@@ -65,7 +84,8 @@ static bool scatter_add(struct scatter *scatter, struct block *block)
 		uint32_t length = block->length - at < frame ? block->length - at : frame;
 		void *place;
 
-		if (scatter->frames == most)
+		if (scatter->frames == most ||
+		    (scatter->whole && (scatter->frames + 1u) * scatter->frame > sizeof(scatter->spill)))
 			return false;
 		place = vector->count == 1 ? (char *)vector->segments->iov_base + block->offset + at
 					   : scatter_place(block, vector, index, length);
@@ -83,9 +103,10 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 	const struct options *options = &engine->owner->options;
 	struct list_node *node = list_first(&engine->blocks.list);
 
-	if (scatter->version == engine->blocks.version)
+	if (scatter->version == engine->blocks.version && scatter->filled == scatter->whole)
 		return; /* nothing has changed since it was filled, and came to nothing */
 	scatter->version = engine->blocks.version;
+	scatter->filled = scatter->whole;
 	scatter->count = scatter->frames = 0;
 	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is
 	 * not read otherwise; losses are injected frame by frame. */
@@ -93,7 +114,8 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 		while (node && scatter_add(scatter, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks.list, node);
 	scatter->count = 2 * scatter->frames;
-	scatter->iov[scatter->count++] = (struct iovec){scatter->spill, sizeof(scatter->spill)};
+	scatter->iov[scatter->count] = scatter_rest(scatter);
+	scatter->count++;
 }
 
 /* Where the kernel hands over frames singly, to foresee many each time costs more than to copy the first of a long
@@ -110,6 +132,26 @@ static void scatter_learn(struct scatter *scatter, unsigned frames)
 	scatter->most = (uint8_t)(most < SCATTER_FRAMES ? most : SCATTER_FRAMES);
 }
 
+/* Begin the next turn: which way is tried, or used. */
+static void scatter_turn(struct scatter *scatter)
+{
+	scatter->turn = (uint8_t)((scatter->turn + 1) % SCATTER_TURNS);
+	if (scatter->turn < SCATTER_TRIALS)
+		scatter->whole = scatter->turn % 2;
+	else
+		scatter->whole = scatter->cost[true] < scatter->cost[false];
+}
+
+void scatter_took(struct scatter *scatter, size_t bytes, uint64_t ns)
+{
+	scatter->lengthy = bytes >= SCATTER_LONG;
+	if (!scatter->lengthy || (ns == 0 && scatter->turn < SCATTER_TRIALS))
+		return;
+	if (scatter->turn < SCATTER_TRIALS)
+		pace_measure(&scatter->cost[scatter->whole], ns * SCATTER_SPILL / bytes);
+	scatter_turn(scatter);
+}
+
 /* Whether a packet that came into a slot is what was foreseen there. */
 static bool scatter_hit(struct engine *engine, const struct scatter *scatter, unsigned slot,
 			const struct packet *packet)
@@ -124,6 +166,11 @@ static bool scatter_hit(struct engine *engine, const struct scatter *scatter, un
 	       connection == pull_fetch_of(scatter->where[0])->connection;
 }
 
+static const uint8_t *scatter_head(const struct scatter *scatter, unsigned slot)
+{
+	return scatter->iov[2 * slot].iov_base;
+}
+
 static size_t scatter_length(const struct scatter *scatter, unsigned slot)
 {
 	return scatter->iov[2 * slot].iov_len + scatter->iov[2 * slot + 1].iov_len;
@@ -133,13 +180,14 @@ static size_t scatter_length(const struct scatter *scatter, unsigned slot)
 static bool scatter_follows(const struct engine *engine, const struct scatter *scatter, unsigned slot, uint32_t length,
 			    struct packet *packet)
 {
+	const uint8_t *before = scatter_head(scatter, slot - 1), *head = scatter_head(scatter, slot);
 	const struct block *block = scatter->where[slot];
 	uint64_t offset = packet->data.offset + block->fetch->frame;
 	uint64_t counter = packet->counter + ((packet->flags & PACKET_TAGGED) != 0);
 
 	return block == scatter->where[slot - 1] && scatter->frame_index[slot] == scatter->frame_index[slot - 1] + 1 &&
 	       length == scatter_length(scatter, slot) && !(packet->flags & PACKET_SEALED) &&
-	       engine->codec->decode_next(packet, scatter->heads[slot - 1], scatter->heads[slot], length) &&
+	       engine->codec->decode_next(packet, before, head, length) &&
 	       packet->data.offset == offset && packet->counter == counter;
 }
 
@@ -153,7 +201,7 @@ static unsigned scatter_run(struct engine *engine, const struct scatter *scatter
 	unsigned count = 1;
 
 	if (length != scatter_length(scatter, slot) ||
-	    engine->codec->decode(&packet, scatter->heads[slot], length) != 0 ||
+	    engine->codec->decode(&packet, scatter_head(scatter, slot), length) != 0 ||
 	    !scatter_hit(engine, scatter, slot, &packet))
 		return 0;
 	*run = guard_frame(&packet, &scatter->iov[2 * slot], 2);
@@ -166,7 +214,7 @@ static unsigned scatter_run(struct engine *engine, const struct scatter *scatter
 	}
 	run->behind = (uint16_t)(count - 1);
 	run->last = length;
-	run->stride = sizeof(scatter->heads[0]);
+	run->stride = scatter->whole ? scatter->frame : sizeof(scatter->heads[0]);
 	return count;
 }
 
@@ -197,6 +245,29 @@ static unsigned scatter_all_hit(struct engine *engine, const struct scatter *sca
 	return count;
 }
 
+/* What has come belongs where it was foreseen. */
+static void scatter_land(const struct scatter *scatter, unsigned slot, unsigned count)
+{
+	for (; scatter->whole && count > 0; slot++, count--)
+		bytes_copy(scatter->place[slot], scatter->iov[2 * slot + 1].iov_base,
+			   scatter->iov[2 * slot + 1].iov_len);
+}
+
+/* Nothing of what has come was taken: frame by frame. */
+static unsigned scatter_each(struct engine *engine, struct link *link, const struct path *from, struct scatter *scatter,
+			     size_t bytes, size_t segment)
+{
+	const uint8_t *all = scatter->whole ? scatter->spill : engine->repair;
+	unsigned frames = 0;
+
+	for (size_t at = 0; at < bytes; at += segment, frames++) {
+		engine_count(engine, COUNTER_BULK_REPAIRS);
+		scatter->known |=
+			engine_frame(engine, link, from, all + at, bytes - at < segment ? bytes - at : segment);
+	}
+	return frames;
+}
+
 unsigned scatter_arrived(struct engine *engine, struct link *link, const struct path *from, struct scatter *scatter,
 			 size_t bytes, size_t segment)
 {
@@ -217,6 +288,7 @@ unsigned scatter_arrived(struct engine *engine, struct link *link, const struct 
 
 			pull_fetch_of(block)->connection->silence.heard_ns = engine->now_ns;
 			scatter->known |= scatter_known(block, link, from);
+			scatter_land(scatter, frames, runs[i].behind + 1u);
 			pull_received(block, scatter->frame_index[frames], runs[i].behind + 1u);
 		}
 		engine->owner->counters[COUNTER_FRAMES_RECEIVED] += frames;
@@ -227,12 +299,9 @@ unsigned scatter_arrived(struct engine *engine, struct link *link, const struct 
 		all.length += scatter->iov[i].iov_len;
 	if (bytes > all.length || bytes > SCATTER_SPILL)
 		return 0;
-	vector_read(&all, 0, engine->repair, bytes); /* before any of it is overwritten */
-	for (size_t at = 0; at < bytes; at += segment, frames++) {
-		engine_count(engine, COUNTER_BULK_REPAIRS);
-		scatter->known |= engine_frame(engine, link, from, engine->repair + at,
-					       bytes - at < segment ? bytes - at : segment);
-	}
+	if (!scatter->whole)
+		vector_read(&all, 0, engine->repair, bytes); /* before any of it is overwritten */
+	frames = scatter_each(engine, link, from, scatter, bytes, segment);
 	scatter_learn(scatter, frames);
 	return frames;
 }

@@ -7,6 +7,7 @@
 #include <linux/errqueue.h>
 #include <linux/sock_diag.h>
 
+#include "base/clock.h"
 #include "transport/datagram/udp.h"
 
 /* ---- What comes beside packets --------------------------------------------------------------------- */
@@ -195,13 +196,16 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 	struct path from;
 
 	for (unsigned packets = 0; packets < budget && frames < budget; packets++) {
+		uint64_t start_ns = scatter_measures(scatter) ? clock_now_ns() : 0;
 		struct msghdr message = {.msg_name = socket->connected ? NULL : &name,
-					 .msg_namelen = socket->connected ? 0 : sizeof(name), .msg_iov = scatter->iov,
+					 .msg_namelen = socket->connected ? 0 : sizeof(name),
 					 .msg_control = control, .msg_controllen = sizeof(control)};
+		struct iovec spill = {scatter->spill, sizeof(scatter->spill)};
 		ssize_t bytes;
 
 		scatter_foresee(link->engine, scatter);
-		message.msg_iovlen = scatter->count;
+		message.msg_iov = scatter->whole ? &spill : scatter->iov;
+		message.msg_iovlen = scatter->whole ? 1 : scatter->count;
 		bytes = udp_hold_receive(udp, index, &message);
 		if (bytes < 0) {
 			udp->bulk_waits |= receive_failed(udp, index);
@@ -216,6 +220,8 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 		else if (bytes > 0)
 			frames += scatter_arrived(link->engine, link, &from, scatter, (size_t)bytes,
 						read_segment(&message, (size_t)bytes));
+		if (bytes > 0)
+			scatter_took(scatter, (size_t)bytes, start_ns ? clock_now_ns() - start_ns : 0);
 		if (scatter->known)
 			udp_lane_vote(udp, socket->channel, &from);
 	}
