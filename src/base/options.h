@@ -125,7 +125,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(net_hold, OPTION_BYTES, "1m", 0, OPTION_MIB(16), false, "",				\
 	    "between namespaces of a machine UDP packets of so much stay in the kernel after they were "	\
 	    "read, so that the next ones are not made of memory that a core's cache still has, if their "	\
-	    "buffers are four times as long; 0: none")	\
+	    "buffers are four times as long; of bulk data a quarter of it; 0: none")	\
 	row(verbs, OPTION_CHOICE, "auto", 0, 0, false, "auto,off,required",			\
 	    "adapters for remote DMA between hosts that both have one; auto: none that processors play; "	\
 	    "required: else opening fails")								\

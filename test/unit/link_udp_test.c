@@ -721,6 +721,34 @@ static void lane__holds_what_was_read(void **state)
 	check_seen(0, 20);
 }
 
+/* Of bulk less stays. */
+static void lane__holds_less_of_bulk(void **state)
+{
+	const struct udp_socket *lane = &udp_of(link_under_test)->sockets[UDP_LANES + CHANNEL_BULK];
+
+	(void)state;
+	udp_of(link_under_test)->hold = HOLD * UDP_HOLD_BULK;
+	for (unsigned i = 0; i < 40; i++) {
+		post_from(link_under_test, &bulk, CHANNEL_BULK);
+		collect();
+	}
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned i = 0; i < 20; i++) {
+			frame_set(i, 1000, 1);
+			frames[i].channel = CHANNEL_BULK;
+			frames[i].to = &bulk;
+		}
+		assert_int_equal(post(20), 20);
+		collect();
+		check_seen(0, 20);
+		assert_in_range(lane->held_bytes, round ? 20000 : 0, HOLD);
+	}
+	assert_true(lane->holds);
+	assert_int_equal(link_under_test->cached, udp_of(link_under_test)->cached); /* and more may be under way */
+	assert_false(link_under_test->calls->ready(link_under_test));
+	assert_int_equal(link_under_test->cached, 0);
+}
+
 /* Of those that come several at a time none is held; the next ones are. */
 static void lane__holds_amid_others(void **state)
 {
@@ -1017,6 +1045,7 @@ int main(void)
 		TEST(lane__remembers_no_later_frames),
 		TEST(lane__forgets_frames),
 		TEST(lane__holds_what_was_read),
+		TEST(lane__holds_less_of_bulk),
 		TEST(lane__holds_amid_others),
 		TEST(lane__holds_no_short_ones),
 		TEST(lane__holds_nothing_of_an_adapter),

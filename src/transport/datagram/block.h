@@ -33,7 +33,10 @@ enum block_limits {
 	/* by so many bytes a window gets narrower for each that is lost: least where a third is */
 	PULL_LOSS = 2,
 	PULL_SHARE = 4,                 /* the credit is asked for in parts of 1/4, to spare PULLs */
-	WINDOW_AUTO = 512 * 1024,       /* bytes of credit where net_window says nothing: more only leaves the caches */
+	/* bytes of credit where net_window says nothing, as more only leaves the caches: where long packets of it
+	 * stay half of a core's second one, at least and at most so many */
+	WINDOW_AUTO = 512 * 1024,
+	WINDOW_MOST = 1024 * 1024,
 	/* bytes of a packet that the kernel carries as one and cuts into several later: at once, if with the heads of
 	 * IPv6, UDP and Ethernet (with a VLAN's) it has 64 KiB or more */
 	BATCH_MAX = 65535 - 40 - 8 - 18,

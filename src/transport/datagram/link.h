@@ -121,6 +121,9 @@ struct link {
 	uint32_t interface;    /* its index; 0: any */
 	/* bytes that its receive buffer holds, for the credit that is given out; less after overflows */
 	uint64_t room;
+	uint64_t cached;       /* so much credit stays in a core's caches, in packets as they come now; 0: not known */
+	/* what is two packets is better halved, since a full one takes far longer than a short one: it is measured */
+	bool halves;
 	int fd[CHANNELS];      /* to be polled for reading after ready; -1: none */
 	uint64_t *counters;    /* the endpoint's */
 };

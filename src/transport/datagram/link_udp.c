@@ -181,6 +181,7 @@ static int open_sockets(struct link_udp *udp, uint64_t endpoint)
 	int value = 0, error = open_records(udp, endpoint);
 	struct path bulk = link->own;
 	socklen_t size = sizeof(value);
+	long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
 
 	memset(bulk.bytes + INTERFACE_ADDRESS, 0, 2);
 	if (!error)
@@ -199,6 +200,8 @@ static int open_sockets(struct link_udp *udp, uint64_t endpoint)
 	udp->room_min = (uint64_t)value / 8;
 	if (udp->hold > (uint64_t)value / 4)
 		udp->hold = 0; /* what is on its way needs the buffer */
+	if (cache > 0)
+		udp->cached = (uint64_t)cache / 2;
 	return 0;
 }
 

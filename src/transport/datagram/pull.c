@@ -192,10 +192,13 @@ void pull_lost(struct fetch *fetch)
 
 void pull_ask(struct engine *engine)
 {
-	uint64_t window = engine->owner->options.net_window, room = engine->links[engine->order[LINK_BULK][0]]->room;
+	const struct link *link = engine->links[engine->order[LINK_BULK][0]];
+	uint64_t window = engine->owner->options.net_window, most = link->cached;
 
-	if (window == 0) /* room shrinks after overflows */
-		window = room < WINDOW_AUTO ? room : WINDOW_AUTO;
+	if (window == 0) { /* room shrinks after overflows */
+		most = most < WINDOW_AUTO ? WINDOW_AUTO : most < WINDOW_MOST ? most : WINDOW_MOST;
+		window = link->room < most ? link->room : most;
+	}
 	engine->blocks.outstanding_max = window;
 	block_ask(&engine->blocks, engine->now_ns);
 }

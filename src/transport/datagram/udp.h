@@ -42,7 +42,13 @@ enum udp_limits {
 	UDP_HOLD_LONG = 16384,        /* bytes of a packet from which on it and others are held */
 	UDP_HOLD_SHORTS = 32,         /* shorter ones in a row, after which none is any more: each costs a call more */
 	UDP_HOLD_PACKETS = 64,        /* held at most, since a receive goes past all of them */
+	/* of bulk a quarter as much stays: what is under way and where it belongs are to stay in caches, too */
+	UDP_HOLD_BULK = 4,
 	UDP_HOLD_TRIES = 4,           /* receives that may fail, before what is held stays for another time */
+	UDP_PACE_FEW = 4,             /* frames of a packet that is a measure of short ones, at most, */
+	UDP_PACE_MANY = 40,           /* and of full ones, at least: */
+	UDP_PACE_TURNS = 16,          /* one in so many */
+	UDP_PACE_TIMES = 9,           /* quarters of a short one's time that a full one takes more than */
 	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
 	LANE_OTHERS_POLLS = 4,        /* one poll in so many is of all others, where there is a lane */
 };
@@ -99,7 +105,10 @@ struct link_udp {
 	unsigned batch;                  /* packets asked for at the next poll */
 	unsigned polls;
 	uint64_t room_min;
+	/* of packets of few frames, and of many: nanoseconds that one takes, and how many went since one was timed */
+	uint32_t pace[2], untimed[2];
 	uint64_t hold;                   /* bytes that a lane may hold; 0: none does */
+	uint64_t cached;                 /* half of a core's second cache; 0: not known */
 	/* by channel, then their lanes, then what tells of bulk that the driver has moved; -1: none */
 	int fd[UDP_SOCKETS + 1];
 	struct udp_socket sockets[UDP_SOCKETS];

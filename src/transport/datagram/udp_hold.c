@@ -13,10 +13,15 @@
  */
 #include "transport/datagram/udp.h"
 
-/* From which on a socket is read where it is; -1: it is not. */
-static bool hold_offset(const struct link_udp *udp, unsigned index, int offset)
+/* From which on a socket is read where it is; -1: it is not. What comes in single frames takes far more memory than
+ * long packets of it, so only of bulk that comes in these much may be under way. */
+static bool hold_offset(struct link_udp *udp, unsigned index, int offset)
 {
-	return setsockopt(udp->fd[index], SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) == 0;
+	if (setsockopt(udp->fd[index], SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) != 0)
+		return false;
+	if (udp->sockets[index].channel == CHANNEL_BULK)
+		udp->link.cached = offset < 0 ? 0 : udp->cached;
+	return true;
 }
 
 /* Take the oldest packet out. False: not now. */
@@ -37,8 +42,10 @@ static bool hold_drop(struct link_udp *udp, unsigned index)
 /* more: while packets come, a few more may stay until there is time. */
 static bool hold_is_full(const struct link_udp *udp, const struct udp_socket *socket, bool more)
 {
-	uint64_t bytes = udp->hold + (more ? udp->hold / 4 : 0);
+	uint64_t bytes = socket->channel == CHANNEL_BULK ? udp->hold / UDP_HOLD_BULK : udp->hold;
 
+	if (more)
+		bytes += bytes / 4;
 	return socket->held > 0 && (socket->held_bytes > bytes || socket->held > UDP_HOLD_PACKETS);
 }
 
