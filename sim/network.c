@@ -803,6 +803,7 @@ void wire_open(struct wire *wire, struct network *network, struct process *proce
 			.own = kind == WIRE_RAW ? path_raw(process->host, process->id) : path_udp(process->host, port),
 			.interface = 1,
 			.room = network->conditions.receive_room,
+			.halves = process->id % 2,
 			.fd = {-1, -1},
 			.bulk_port = kind == WIRE_UDP ? (uint16_t)(port + 1) : 0,
 			.ethertype = kind == WIRE_RAW ? 0x88b5 : 0,

@@ -280,6 +280,36 @@ static void pieces__are_packets_at_rest(void **state)
 	vanish_both();
 }
 
+/* Where the link says so, what is two packets, or nearly one, goes as halves. */
+static void pieces__are_halves(void **state)
+{
+	struct transport_peer *peer;
+	uint32_t most, room, half, rest, more = codec_native.record_head - codec_native.piece_head;
+	struct link *link;
+
+	(void)state;
+	open_both();
+	peer = &pair.a->peers[pair.a_to_b]->base;
+	link = engine_a()->links[connection_a()->routes.use[LINK_BULK]];
+	room = connection_a()->routes.frame - codec_native.piece_head - guard_bytes(connection_a()->guard);
+	most = engine_piece_max(engine_a(), peer, 65536);
+	link->halves = true;
+	connection_a()->out.heard = connection_a()->in.next - 1; /* it has sent one since */
+	for (uint32_t left = 50000; left <= 65536; left += 32) {
+		half = engine_piece_max(engine_a(), peer, left) + more;
+		rest = (left + more - half + room - 1) / room;
+		assert_int_equal(half % room, 0);
+		assert_int_equal(half / room + rest, (left + more + room - 1) / room);
+		assert_in_range(half / room, rest, rest + 1);
+	}
+	assert_int_equal(engine_piece_max(engine_a(), peer, 65537), most);
+	assert_in_range(engine_piece_max(engine_a(), peer, 40000), 40000, most);
+	send_one(8);
+	pass(10000000);
+	assert_int_equal(engine_piece_max(engine_a(), peer, 65536), most); /* it is no answer */
+	vanish_both();
+}
+
 /* A packet ends with a frame that is short where that spares one behind it, and else makes no frames more. */
 static void pieces__end_short_where_that_spares_a_frame(void **state)
 {
@@ -714,6 +744,7 @@ int main(void)
 		cmocka_unit_test(frames__of_half_a_record_are_taken_back),
 		cmocka_unit_test(rts__that_found_no_memory),
 		cmocka_unit_test(pieces__are_packets_at_rest),
+		cmocka_unit_test(pieces__are_halves),
 		cmocka_unit_test(pieces__end_short_where_that_spares_a_frame),
 		cmocka_unit_test(runs__are_split),
 		cmocka_unit_test(runs__go_as_far_as_there_is_room),

@@ -193,6 +193,16 @@ bool engine_drained(const struct engine *engine)
  * works on the one before. They are full, since a packet takes its sender about as long as its bytes. Among others,
  * what is left of one goes at once, if that is not too much: the receiver has work. So do fragments, which say
  * themselves what they are of. */
+/* Whether a message of which so many bytes are left, with nothing under way, goes as two packets of one length: where
+ * a packet's frames take the time, its receiver reads the first while the second is sent. Of use to an answer alone: in
+ * a stream the receiver has time. */
+static bool engine_halves(const struct engine *engine, const struct connection *connection, uint64_t left,
+			  uint32_t packet)
+{
+	return engine->links[connection->routes.use[LINK_BULK]]->halves && left <= ENGINE_PIECE_MAX &&
+	       left > packet / 4 * 3 && connection->in.next != connection->out.heard;
+}
+
 uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer, uint64_t left)
 {
 	const struct connection *connection = connection_of(peer);
@@ -201,7 +211,8 @@ uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *pe
 	if (engine->codec->fragments_max > 1 || !connection ||
 	    (left <= ENGINE_PIECE_MAX && !list_empty(&connection->out.unacked)))
 		return engine->codec->eager_max < most ? (uint32_t)engine->codec->eager_max : most;
-	return transmit_piece_max(connection, left);
+	most = transmit_piece_max(connection, left);
+	return engine_halves(engine, connection, left, most) ? transmit_half(connection, left) : most;
 }
 
 /* A message by itself waits for the trip that asking for it takes, and its copies cost less: so it may be longer, if

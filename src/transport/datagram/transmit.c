@@ -293,6 +293,15 @@ uint32_t transmit_piece_max(const struct connection *connection, uint64_t left)
 	return left < last || left / room > (left - last) / room ? whole + last : whole;
 }
 
+uint32_t transmit_half(const struct connection *connection, uint64_t left)
+{
+	const struct codec *codec = connection->engine->codec;
+	uint32_t room = connection->routes.frame - codec->piece_head - guard_bytes(connection->guard);
+	uint32_t more = codec->record_head - codec->piece_head; /* the first frame's head is longer */
+
+	return (((uint32_t)left + more - 1) / room / 2 + 1) * room - more;
+}
+
 /* How many frames of such a length still belong into the packet that the last of those that wait are in. */
 static uint32_t transmit_packet_left(const struct connection *connection, uint32_t length)
 {
@@ -387,6 +396,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		else
 			packet.message.record = (struct record){.kind = RECORD_PIECE};
 	}
+	connection->out.heard = connection->in.next;
 	if (__builtin_expect(transmit_has_window(record), 0)) /* it has no payload: the packet is still its own */
 		handover_note(connection, &packet.message.record);
 	if (record->kind == RECORD_RTS && transmit_is_patient(connection))

@@ -31,6 +31,7 @@ struct transmit {
 	uint32_t next;              /* sequence of the next new frame */
 	uint32_t wide_end;          /* and the one behind the last that is wide */
 	uint32_t epoch;             /* mxoe: bits above the sequence numbers that the peer wants to see */
+	uint32_t heard;             /* the peer's frame that was expected when the last record was pushed */
 	uint32_t flight;            /* frames sent and not acknowledged */
 	uint32_t window;            /* that may be, for congestion's sake */
 	uint32_t credit;            /* the peer's word on it */
@@ -53,6 +54,8 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		  const struct vector *payload, uint64_t offset, uint32_t length);
 /* Bytes of a record's payload whose frames are one packet of the kernel's, of a message of which so many are left. */
 uint32_t transmit_piece_max(const struct connection *connection, uint64_t left);
+/* The same of half of the frames that it is. */
+uint32_t transmit_half(const struct connection *connection, uint64_t left);
 /* Bytes of a record's payload that the window takes now, about. */
 uint64_t transmit_bytes_max(const struct connection *connection);
 /* An acknowledgement came, on whatever packet. */

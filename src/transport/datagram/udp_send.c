@@ -3,6 +3,8 @@
  * udp_send: bursts of frames to the kernel, as few packets as can be. The engine is not called from here: what a send
  * learns of errors waits until the next receive. Every frame that is taken was sent or is counted as lost.
  */
+#include "base/clock.h"
+#include "transport/datagram/pace.h"
 #include "transport/datagram/udp.h"
 
 static uint32_t frame_length(const struct frame_out *frame)
@@ -215,6 +217,27 @@ static int udp_dispatch(struct link_udp *udp, int fd, unsigned messages)
 	return sent < 0 ? -1 : 1;
 }
 
+/* How long packets take, now and then. What takes the time of a long one is its bytes then, here and where it is read;
+ * so the receiver of two that are halves has one to read while it waits for the other. */
+static int udp_dispatch_timed(struct link_udp *udp, unsigned socket, unsigned messages)
+{
+	unsigned frames = udp->out.frames[0];
+	bool many = frames >= UDP_PACE_MANY;
+	uint64_t start_ns;
+	int sent;
+
+	if (socket < UDP_LANES || messages > 1 || frames == 1 || (frames > UDP_PACE_FEW && !many) ||
+	    ++udp->untimed[many] < UDP_PACE_TURNS)
+		return udp_dispatch(udp, udp->fd[socket], messages);
+	udp->untimed[many] = 0;
+	start_ns = clock_now_ns();
+	sent = udp_dispatch(udp, udp->fd[socket], messages);
+	if (sent == 1)
+		pace_measure(&udp->pace[many], clock_now_ns() - start_ns);
+	udp->link.halves = udp->pace[0] > 0 && udp->pace[1] > UDP_PACE_TIMES * (uint64_t)udp->pace[0] / 4;
+	return sent;
+}
+
 /* A frame that was cut when the path was wider has to go as it is: as fragments of IP. */
 static bool send_fragmented(struct link_udp *udp, int fd)
 {
@@ -283,7 +306,7 @@ unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned co
 		unsigned bound = together ? count - taken : separate - taken;
 		unsigned socket = udp_lane_for(udp, frames[taken].channel, frames[taken].to);
 		unsigned messages = udp_gather(udp, socket, &frames[taken], bound, together);
-		int sent = udp_dispatch(udp, udp->fd[socket], messages);
+		int sent = udp_dispatch_timed(udp, socket, messages);
 
 		for (int i = 0; i < sent; i++)
 			taken += udp->out.frames[i];
