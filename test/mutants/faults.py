@@ -1784,6 +1784,12 @@ FAULTS = [
         ".address = link->cookie_address",
     ),
     Fault(
+        "a peer may write to a process's own page",
+        "src/transport/shm/life.c",
+        "F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL",
+        "F_SEAL_GROW | F_SEAL_SEAL",
+    ),
+    Fault(
         "nobody tells of a process that ends",
         "src/transport/shm/life.c",
         "PTHREAD_MUTEX_ROBUST)",

@@ -7,6 +7,7 @@
  * given errno, copy less than they were asked for, or have something happen just before or after they copy data.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -1414,6 +1415,38 @@ static void life__of_a_thread_that_ends(void **state)
 	free(to);
 }
 
+/* Who has another's page cannot write to it, by whatever descriptor. */
+static void life__is_not_written_by_others(void **state)
+{
+	struct shm_peer *link;
+	char path[64];
+	struct pair pair;
+	uintptr_t from;
+	int map_files, fd;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"bulk=one-copy", "eager_max=1k", "look_again=0", NULL});
+	assert_int_equal(row_goes(&pair, 100), ROW);
+	link = shm_link(&pair.b->peers[pair.b_to_a]->base);
+	while (!life_goes_on(link))
+		pair_progress(&pair, 1000);
+	from = (uintptr_t)link->life_page;
+	map_files = open("/proc/self/map_files", O_RDONLY | O_DIRECTORY);
+	assert_true(map_files >= 0);
+	snprintf(path, sizeof(path), "%lx-%lx", from, from + 4096);
+	fd = openat(map_files, path, O_RDWR);
+	close(map_files);
+	if (fd < 0) { /* without CAP_CHECKPOINT_RESTORE */
+		pair_close(&pair);
+		skip();
+	}
+	assert_int_equal(pwrite(fd, "", 1, 0), -1);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	assert_int_not_equal(mprotect((void *)from, 4096, PROT_READ | PROT_WRITE), 0);
+	close(fd);
+	pair_close(&pair);
+}
+
 static uint32_t life_word;
 
 static void life_ends(void)
@@ -1524,6 +1557,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(several__are_read_in_one_call, kernel_open),
 		cmocka_unit_test_setup(several__with_another_cookie, kernel_open),
 		cmocka_unit_test_setup(life__spares_the_cookie, kernel_open),
+		cmocka_unit_test_setup(life__is_not_written_by_others, kernel_open),
 		cmocka_unit_test_setup(life__with_another_cookie, kernel_open),
 		cmocka_unit_test_setup(life__of_a_thread_that_ends, kernel_open),
 		cmocka_unit_test_setup(refused__at_any_call, kernel_open),

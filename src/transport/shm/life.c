@@ -26,7 +26,15 @@
 #include "base/limits.h"
 #include "transport/shm/shm.h"
 
-enum { LIFE_SIZE = 4096 };
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+enum {
+	LIFE_SIZE = 4096,
+	/* No peer may write to what this process's C library has in it. */
+	LIFE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
+};
 
 #define LIFE_MAGIC UINT64_C(0x74686f6c656c6631) /* "tholelf1" */
 
@@ -68,11 +76,14 @@ static struct life_page *page_make(int fd)
 	struct life_page *made = MAP_FAILED;
 	pthread_mutexattr_t robust;
 
-	if (limits_file(LIFE_SIZE) && ftruncate(fd, LIFE_SIZE) == 0 && fallocate(fd, 0, 0, LIFE_SIZE) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+	if (limits_file(LIFE_SIZE) && ftruncate(fd, LIFE_SIZE) == 0 && fallocate(fd, 0, 0, LIFE_SIZE) == 0)
 		made = mmap(NULL, LIFE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (made == MAP_FAILED)
 		return NULL;
+	if (fcntl(fd, F_ADD_SEALS, LIFE_SEALS) != 0) {
+		munmap(made, LIFE_SIZE);
+		return NULL;
+	}
 	madvise(made, LIFE_SIZE, MADV_DONTFORK); /* a child's threads hold nothing of it */
 	pthread_mutexattr_init(&robust);
 	pthread_mutexattr_setpshared(&robust, PTHREAD_PROCESS_SHARED);

@@ -157,8 +157,10 @@ void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint3
 		if (which == AREA_LARGE)
 			transport_count(owner, COUNTER_LARGE_AREAS);
 		ring->areas[which] = (struct area){.base = (char *)ring->segment + from, .size = size};
+#ifdef MADV_POPULATE_WRITE
 		/* All faults at once: its first lap is what is learnt from first. */
 		madvise(ring->areas[which].base, size, MADV_POPULATE_WRITE);
+#endif
 	}
 	if (segment_is_whole(ring)) {
 		close(ring->fd);
