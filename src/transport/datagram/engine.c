@@ -189,10 +189,6 @@ bool engine_drained(const struct engine *engine)
 	return true;
 }
 
-/* A message that needs several packets of the kernel's goes in pieces of a packet each: while one is sent the receiver
- * works on the one before. They are full, since a packet takes its sender about as long as its bytes. Among others,
- * what is left of one goes at once, if that is not too much: the receiver has work. So do fragments, which say
- * themselves what they are of. */
 /* Whether a message of which so many bytes are left, with nothing under way, goes as two packets of one length: where
  * a packet's frames take the time, its receiver reads the first while the second is sent. Of use to an answer alone: in
  * a stream the receiver has time. */
@@ -203,6 +199,10 @@ static bool engine_halves(const struct engine *engine, const struct connection *
 	       left > packet / 4 * 3 && connection->in.next != connection->out.heard;
 }
 
+/* A message that needs several packets of the kernel's goes in pieces of a packet each: while one is sent the receiver
+ * works on the one before. They are full, since a packet takes its sender about as long as its bytes. Among others,
+ * what is left of one goes at once, if that is not too much: the receiver has work. So do fragments, which say
+ * themselves what they are of. */
 uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer, uint64_t left)
 {
 	const struct connection *connection = connection_of(peer);

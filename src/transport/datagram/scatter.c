@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "transport/datagram/connection.h"
-#include "transport/datagram/pace.h"
+#include "transport/datagram/typical.h"
 #include "transport/datagram/scatter.h"
 
 enum { SCATTER_FEW = 8 }; /* packets in a row with less than half of the frames that were foreseen */
@@ -148,7 +148,7 @@ void scatter_took(struct scatter *scatter, size_t bytes, uint64_t ns)
 	if (!scatter->lengthy || (ns == 0 && scatter->turn < SCATTER_TRIALS))
 		return;
 	if (scatter->turn < SCATTER_TRIALS)
-		pace_measure(&scatter->cost[scatter->whole], ns * SCATTER_SPILL / bytes);
+		typical_learn(&scatter->cost[scatter->whole], ns * SCATTER_SPILL / bytes);
 	scatter_turn(scatter);
 }
 

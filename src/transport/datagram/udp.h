@@ -45,10 +45,10 @@ enum udp_limits {
 	/* of bulk a quarter as much stays: what is under way and where it belongs are to stay in caches, too */
 	UDP_HOLD_BULK = 4,
 	UDP_HOLD_TRIES = 4,           /* receives that may fail, before what is held stays for another time */
-	UDP_PACE_FEW = 4,             /* frames of a packet that is a measure of short ones, at most, */
-	UDP_PACE_MANY = 40,           /* and of full ones, at least: */
-	UDP_PACE_TURNS = 16,          /* one in so many */
-	UDP_PACE_TIMES = 9,           /* quarters of a short one's time that a full one takes more than */
+	UDP_TIMED_FEW = 4,             /* frames of a packet that is a measure of short ones, at most, */
+	UDP_TIMED_MANY = 40,           /* and of full ones, at least: */
+	UDP_TIMED_TURNS = 16,          /* one in so many */
+	UDP_TIMED_TIMES = 9,           /* quarters of a short one's time that a full one takes more than */
 	LANE_VOTES = 32,              /* packets that a peer has to be ahead of the others for a lane */
 	LANE_OTHERS_POLLS = 4,        /* one poll in so many is of all others, where there is a lane */
 };
@@ -106,7 +106,7 @@ struct link_udp {
 	unsigned polls;
 	uint64_t room_min;
 	/* of packets of few frames, and of many: nanoseconds that one takes, and how many went since one was timed */
-	uint32_t pace[2], untimed[2];
+	uint32_t typical[2], untimed[2];
 	uint64_t hold;                   /* bytes that a lane may hold; 0: none does */
 	uint64_t cached;                 /* half of a core's second cache; 0: not known */
 	/* by channel, then their lanes, then what tells of bulk that the driver has moved; -1: none */

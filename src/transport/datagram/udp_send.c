@@ -4,7 +4,7 @@
  * learns of errors waits until the next receive. Every frame that is taken was sent or is counted as lost.
  */
 #include "base/clock.h"
-#include "transport/datagram/pace.h"
+#include "transport/datagram/typical.h"
 #include "transport/datagram/udp.h"
 
 static uint32_t frame_length(const struct frame_out *frame)
@@ -222,19 +222,19 @@ static int udp_dispatch(struct link_udp *udp, int fd, unsigned messages)
 static int udp_dispatch_timed(struct link_udp *udp, unsigned socket, unsigned messages)
 {
 	unsigned frames = udp->out.frames[0];
-	bool many = frames >= UDP_PACE_MANY;
+	bool many = frames >= UDP_TIMED_MANY;
 	uint64_t start_ns;
 	int sent;
 
-	if (socket < UDP_LANES || messages > 1 || frames == 1 || (frames > UDP_PACE_FEW && !many) ||
-	    ++udp->untimed[many] < UDP_PACE_TURNS)
+	if (socket < UDP_LANES || messages > 1 || frames == 1 || (frames > UDP_TIMED_FEW && !many) ||
+	    ++udp->untimed[many] < UDP_TIMED_TURNS)
 		return udp_dispatch(udp, udp->fd[socket], messages);
 	udp->untimed[many] = 0;
 	start_ns = clock_now_ns();
 	sent = udp_dispatch(udp, udp->fd[socket], messages);
 	if (sent == 1)
-		pace_measure(&udp->pace[many], clock_now_ns() - start_ns);
-	udp->link.halves = udp->pace[0] > 0 && udp->pace[1] > UDP_PACE_TIMES * (uint64_t)udp->pace[0] / 4;
+		typical_learn(&udp->typical[many], clock_now_ns() - start_ns);
+	udp->link.halves = udp->typical[0] > 0 && udp->typical[1] > UDP_TIMED_TIMES * (uint64_t)udp->typical[0] / 4;
 	return sent;
 }
 
