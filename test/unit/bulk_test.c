@@ -1436,8 +1436,9 @@ static void life__is_not_written_by_others(void **state)
 	snprintf(path, sizeof(path), "%lx-%lx", from, from + 4096);
 	fd = openat(map_files, path, O_RDWR);
 	close(map_files);
-	if (fd < 0) { /* without CAP_CHECKPOINT_RESTORE */
+	if (fd < 0) {
 		pair_close(&pair);
+		print_message("skipped: opening what is mapped needs CAP_CHECKPOINT_RESTORE\n");
 		skip();
 	}
 	assert_int_equal(pwrite(fd, "", 1, 0), -1);
