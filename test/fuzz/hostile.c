@@ -708,12 +708,17 @@ static void stage_close(struct stage *stage)
 	guarded_end(&stage->honest_to);
 }
 
+/* But the one by which a process's end is known, which stays until then (life.c). */
 static int descriptors(void)
 {
 	int count = 0;
 
-	for (int fd = 0; fd < 256; fd++)
-		count += fcntl(fd, F_GETFD) >= 0;
+	for (int fd = 0; fd < 256; fd++) {
+		char path[32], name[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		count += readlink(path, name, sizeof(name) - 1) > 0 && !strstr(name, "memfd:thole life");
+	}
 	return count;
 }
 

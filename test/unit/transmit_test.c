@@ -294,7 +294,7 @@ static void pieces__are_halves(void **state)
 	room = connection_a()->routes.frame - codec_native.piece_head - guard_bytes(connection_a()->guard);
 	most = engine_piece_max(engine_a(), peer, 65536);
 	link->halves = true;
-	connection_a()->out.heard = connection_a()->in.next - 1; /* it has sent one since */
+	connection_a()->out.heard = (uint16_t)(connection_a()->in.next - 1); /* it has sent one since */
 	for (uint32_t left = 50000; left <= 65536; left += 32) {
 		half = engine_piece_max(engine_a(), peer, left) + more;
 		rest = (left + more - half + room - 1) / room;

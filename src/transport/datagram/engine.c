@@ -196,7 +196,7 @@ static bool engine_halves(const struct engine *engine, const struct connection *
 			  uint32_t packet)
 {
 	return engine->links[connection->routes.use[LINK_BULK]]->halves && left <= ENGINE_PIECE_MAX &&
-	       left > packet / 4 * 3 && connection->in.next != connection->out.heard;
+	       left > packet / 4 * 3 && (uint16_t)connection->in.next != connection->out.heard;
 }
 
 /* A message that needs several packets of the kernel's goes in pieces of a packet each: while one is sent the receiver

@@ -396,7 +396,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 		else
 			packet.message.record = (struct record){.kind = RECORD_PIECE};
 	}
-	connection->out.heard = connection->in.next;
+	connection->out.heard = (uint16_t)connection->in.next;
 	if (__builtin_expect(transmit_has_window(record), 0)) /* it has no payload: the packet is still its own */
 		handover_note(connection, &packet.message.record);
 	if (record->kind == RECORD_RTS && transmit_is_patient(connection))

@@ -31,7 +31,6 @@ struct transmit {
 	uint32_t next;              /* sequence of the next new frame */
 	uint32_t wide_end;          /* and the one behind the last that is wide */
 	uint32_t epoch;             /* mxoe: bits above the sequence numbers that the peer wants to see */
-	uint32_t heard;             /* the peer's frame that was expected when the last record was pushed */
 	uint32_t flight;            /* frames sent and not acknowledged */
 	uint32_t window;            /* that may be, for congestion's sake */
 	uint32_t credit;            /* the peer's word on it */
@@ -42,6 +41,7 @@ struct transmit {
 	uint32_t held_end;          /* behind the last frame that the peer is known to hold */
 	uint8_t backoff;            /* doublings */
 	bool rts_only;              /* the peer wants RTS instead of data */
+	uint16_t heard;             /* low bits of the peer's frame that was expected when the last record was pushed */
 	uint64_t frames_sent, frames_resent;
 };
 
