@@ -280,7 +280,7 @@ static void answer_at_last(struct thole_endpoint *endpoint, const uint32_t *peer
 
 enum {
 	HELD = 5000,    /* connections to each listener */
-	HELD_LEAST_S = 6, /* longer than a host's word is taken for the process's: twenty times peer_timeout */
+	HELD_LEAST_S = 11, /* longer than a host's word is taken for the process's: twenty times peer_timeout */
 	PORTS_TCP = 4,
 };
 
@@ -291,7 +291,7 @@ static void held_body(int self)
 	int descriptors;
 
 	if (self == 0) {
-		CHECK_EQUAL(await_rank("peer_timeout=250ms", peers, &endpoint), 0);
+		CHECK_EQUAL(await_rank("peer_timeout=500ms", peers, &endpoint), 0);
 		CHECK(ranks_counter(endpoint, "peers_asked_after") > 0);
 		CHECK_EQUAL(ranks_counter(endpoint, "peers_gone"), 0);
 	} else {
