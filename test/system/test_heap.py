@@ -19,6 +19,7 @@ from thole_lab import process
 
 TIMEOUT_S = 300.0
 
+# Both ways at once, and by turns: then the sender copies half of it.
 EXCHANGE = """
 import numpy as np
 from mpi4py import MPI
@@ -31,6 +32,13 @@ for length in (1 << 17, 1 << 20, 5_000_001):
         np.add(pattern, turn + world.rank, out=out)
         world.Sendrecv(out, other, recvbuf=into, source=other)
         assert (into == pattern + np.uint8(turn + other)).all(), (length, turn)
+    for turn in range(60):
+        np.add(pattern, turn, out=out)
+        if turn % 2 == world.rank:
+            world.Send(out, other)
+        else:
+            world.Recv(into, other)
+            assert (into == out).all(), (length, turn)
 """
 
 # Both sides of a fork write where the other does not look, while messages go on.
