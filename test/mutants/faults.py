@@ -1784,6 +1784,24 @@ FAULTS = [
         ".address = link->cookie_address",
     ),
     Fault(
+        "a thread of which the kernel knows nothing says that it goes on",
+        "src/transport/shm/life.c",
+        "return syscall(SYS_get_robust_list, 0, &head, &size) == 0 && head;",
+        "return syscall(SYS_get_robust_list, 0, &head, &size) == 0;",
+    ),
+    Fault(
+        "a page of a peer's may get holes",
+        "src/transport/shm/life.c",
+        "(fcntl(fd, F_GET_SEALS) & LIFE_SEALS) != LIFE_SEALS ||",
+        "",
+    ),
+    Fault(
+        "a peer's word lies anywhere",
+        "src/transport/shm/life.c",
+        "if (word_at % sizeof(uint32_t) || word_at > LIFE_SIZE - sizeof(uint32_t)) {",
+        "if (0) {",
+    ),
+    Fault(
         "a peer may write to a process's own page",
         "src/transport/shm/life.c",
         "F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL",

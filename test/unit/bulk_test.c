@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "pair.h"
@@ -1448,6 +1449,114 @@ static void life__is_not_written_by_others(void **state)
 	pair_close(&pair);
 }
 
+/* A page of a peer's, of so many bytes, with these seals, whose word is said to be there. */
+static int page_of(size_t size, int seals, uint64_t word_at)
+{
+	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	assert_int_equal(pwrite(fd, &word_at, sizeof(word_at), 0), sizeof(word_at));
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* Only a page whose word lies in it and which cannot be cut short, or get holes, is looked at. */
+static void life__page_is_checked(void **state)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+	const struct {
+		size_t size;
+		int seals;
+		uint64_t word_at;
+		bool off, good;
+	} pages[] = {
+		{4096, seals, 8, true, false},
+		{4096, 0, 8, false, false},
+		{4096, seals & ~F_SEAL_SHRINK, 8, false, false},
+		{4096, seals & ~F_SEAL_FUTURE_WRITE, 8, false, false},
+		{4096, seals & ~F_SEAL_SEAL, 8, false, false},
+		{2048, seals, 8, false, false},
+		{8192, seals, 8, false, false},
+		{4096, seals, 6, false, false},
+		{4096, seals, 4096, false, false},
+		{4096, seals, UINT64_MAX - 3, false, false},
+		{4096, seals, 8, false, true},
+		{4096, seals, 4092, false, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		const uint64_t magic = UINT64_C(0x74686f6c656c6631);
+		int fd = page_of(pages[i].size, pages[i].seals, pages[i].word_at);
+		struct shm_peer *link;
+		struct pair pair;
+
+		pair_open(&pair, (const char *const[]){pages[i].off ? "one_copy=off" : "one_copy=on", NULL});
+		say(&pair);
+		link = shm_link(&pair.a->peers[pair.a_to_b]->base);
+		assert_true(connect_send(link->watch_out.fd, &magic, sizeof(magic), fd));
+		pair_progress(&pair, 5000);
+		link = shm_link(&pair.b->peers[pair.b_to_a]->base);
+		assert_true((link->life != NULL) == pages[i].good);
+		assert_false(life_goes_on(link)); /* the word is 0 */
+		pair_close(&pair);
+		close(fd);
+	}
+}
+
+static void bare_child(void)
+{
+	uint8_t *from = pair_filled(4, REACH_LENGTH);
+	struct thole_endpoint *endpoint;
+	uint32_t peer;
+
+	other_meet(other.to_child[0], other.to_parent[1], &endpoint, &peer);
+	thole_send(endpoint, peer, from, REACH_LENGTH, 1, 0, 0, NULL, NULL);
+	other_hear(other.to_child[0]);
+}
+
+/* In a child that is made by the bare system call, the kernel knows of no mutex that its only thread holds: it would
+ * not say that it has ended. And the page of its parent is not there. */
+static void life__not_in_a_bare_child(void **state)
+{
+	uint8_t *to = calloc(1, REACH_LENGTH);
+	struct thole_completion completion;
+	struct thole_endpoint *endpoint;
+	struct thole_request *receive;
+	struct pair pair;
+	uint32_t peer;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it knows of no such child */
+#endif
+	pair_open(&pair, (const char *const[]){"bulk=one-copy", "eager_max=1k", NULL}); /* this process has a page */
+	assert_int_equal(row_goes(&pair, 100), ROW);
+	pair_close(&pair);
+	kernel_open(NULL);
+	assert_int_equal(pipe(other.to_child) | pipe(other.to_parent), 0);
+	other.child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	assert_true(other.child >= 0);
+	if (other.child == 0) {
+		close(other.to_child[1]);
+		bare_child();
+		_exit(0);
+	}
+	other_meet(other.to_parent[0], other.to_child[1], &endpoint, &peer);
+	assert_int_equal(thole_recv(endpoint, peer, to, REACH_LENGTH, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_wait(endpoint, receive, 10000000000, &completion), 0);
+	assert_int_equal(completion.status, 0);
+	pair_check(4, to, REACH_LENGTH);
+	for (int i = 0; i < 5000; i++)
+		thole_progress(endpoint);
+	assert_null(shm_link(&endpoint_peer(endpoint, peer)->base)->life);
+	thole_endpoint_close(endpoint);
+	other_say(other.to_child[1]);
+	other_close(0);
+	free(to);
+}
+
 static uint32_t life_word;
 
 static void life_ends(void)
@@ -1561,6 +1670,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(life__is_not_written_by_others, kernel_open),
 		cmocka_unit_test_setup(life__with_another_cookie, kernel_open),
 		cmocka_unit_test_setup(life__of_a_thread_that_ends, kernel_open),
+		cmocka_unit_test_setup(life__not_in_a_bare_child, kernel_open),
+		cmocka_unit_test_setup(life__page_is_checked, kernel_open),
 		cmocka_unit_test_setup(refused__at_any_call, kernel_open),
 		cmocka_unit_test_setup(refused__before_anything, kernel_open),
 		cmocka_unit_test_setup(taken_over__then_refused, kernel_open),

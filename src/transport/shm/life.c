@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/forked.h"
@@ -128,6 +129,16 @@ static bool page_open(void)
 
 #endif
 
+/* Whether the kernel will look at what this thread holds as it ends. In a child that is made by the bare system call it
+ * will not, and the page of its parent is not there. */
+static bool thread_is_known(void)
+{
+	void *head = NULL;
+	size_t size;
+
+	return syscall(SYS_get_robust_list, 0, &head, &size) == 0 && head;
+}
+
 /* A thread has the mutex: this one from now on, or another that lives. */
 static bool page_take(void)
 {
@@ -147,7 +158,7 @@ void life_tell(struct transport_peer *peer)
 		return;
 	life_lock();
 	/* Without a page there will be none; where the socket is full the next message tells. */
-	link->life_told = !peer->owner->options.one_copy || !page_open() || !page_take() ||
+	link->life_told = !peer->owner->options.one_copy || !thread_is_known() || !page_open() || !page_take() ||
 			  connect_send(link->watch_out.fd, &announcement, sizeof(announcement), page_fd);
 	life_unlock();
 }
@@ -167,7 +178,10 @@ bool life_arrived(struct transport_peer *peer, const void *message, size_t size,
 	memcpy(&announcement, message, size);
 	if (announcement.magic != LIFE_MAGIC)
 		return false;
-	if (link->life || peer->gone || !segment_is_safe(fd) || fstat(fd, &status) != 0 ||
+	if (link->life || peer->gone || !peer->owner->options.one_copy)
+		return true;
+	/* Where its owner cannot write by the descriptor any more, there will be no hole in it. */
+	if (!segment_is_safe(fd) || (fcntl(fd, F_GET_SEALS) & LIFE_SEALS) != LIFE_SEALS || fstat(fd, &status) != 0 ||
 	    status.st_size != LIFE_SIZE || fallocate(fd, 0, 0, LIFE_SIZE) != 0)
 		return true;
 	other = mmap(NULL, LIFE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
