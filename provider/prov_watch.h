@@ -61,16 +61,11 @@ static inline void prov_watch_poll(const struct prov_watch *watch)
 		thole_poll(watch->endpoints[i], NULL, 0);
 }
 
-/* thole_progress may look again, all the time with the domain's lock: only where nobody else wants
- * it. */
+/* For a caller who may wait. */
 static inline void prov_watch_progress(const struct prov_watch *watch)
 {
-	if (__builtin_expect(watch->domain->charge.safe, 0)) {
-		prov_watch_poll(watch);
-		return;
-	}
 	for (size_t i = 0; i < watch->count; i++)
-		thole_progress(watch->endpoints[i]);
+		charge_progress(&watch->domain->charge, watch->endpoints[i]);
 }
 
 /* Say that something was entered, to whoever may be asleep. */

@@ -143,7 +143,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 
 	if (!charge_poll(&worker->charge))
 		return 0;
-	handled = thole_progress(worker->thole);
+	handled = charge_progress(&worker->charge, worker->thole);
 	ended = ucx_request_ended(worker);
 	charge_leave(&worker->charge);
 	if (ended)

@@ -126,7 +126,7 @@ static bool endpoint_should_yield(const struct thole_endpoint *endpoint)
 {
 	if (endpoint->base.options.yield != OPTION_YIELD_AUTO)
 		return endpoint->base.options.yield == OPTION_YIELD_ALWAYS;
-	return endpoint_shares(endpoint) && !contention_sleeps(&endpoint_of(endpoint)->contention) &&
+	return endpoint_shares(endpoint) &&
 	       endpoint_of(endpoint)->idle % (YIELD_POLLS / endpoint_poll_weight(endpoint)) == 0;
 }
 
@@ -153,7 +153,28 @@ static void endpoint_was_absent(struct thole_endpoint *endpoint, uint64_t now_ns
 		contention_judge(&endpoint_of(endpoint)->contention, now_ns, &usage, endpoint_of(endpoint)->calls);
 }
 
-static void endpoint_idle(struct thole_endpoint *endpoint)
+/* There are no sleeps any more, the last being over or too old. */
+static void endpoint_awake(struct thole_endpoint *endpoint)
+{
+	struct contention_usage usage;
+
+	if (thread_usage(&usage))
+		contention_awake(&endpoint_of(endpoint)->contention, &usage);
+}
+
+/* Whether sleeps that were bought are too old, be it since their caller can take none: then there are none any more. */
+static bool endpoint_forgets(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct contention *contention = &endpoint_of(endpoint)->contention;
+
+	if (!contention_sleeps(contention) || !contention_expires(contention, now_ns))
+		return false;
+	endpoint_awake(endpoint);
+	return true;
+}
+
+/* A poll has found nothing. sleeps: and its caller sleeps in it, in place of yielding. */
+static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 {
 	uint64_t now_ns;
 
@@ -162,7 +183,7 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 	endpoint_of(endpoint)->idle++;
 	if (++endpoint_of(endpoint)->idle_calls % REST_POLLS == 0)
 		endpoint->base.polled |= endpoint->base.resting;
-	if (endpoint_should_yield(endpoint))
+	if (!sleeps && endpoint_should_yield(endpoint))
 		now_ns = endpoint_yield(endpoint);
 	else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0 ||
 		 endpoint_of(endpoint)->idle_calls % ABSENCE_POLLS == 0)
@@ -171,6 +192,8 @@ static void endpoint_idle(struct thole_endpoint *endpoint)
 		return;
 	if (contention_absent(&endpoint_of(endpoint)->contention, now_ns))
 		endpoint_was_absent(endpoint, now_ns);
+	else
+		endpoint_forgets(endpoint, now_ns);
 	if (now_ns - endpoint_of(endpoint)->maintained_ns >
 	    (uint64_t)(endpoint_shares(endpoint) ? MAINTAIN_SHARED_NS : MAINTAIN_NS))
 		endpoint_maintain(endpoint, now_ns);
@@ -233,7 +256,7 @@ int endpoint_progress(struct thole_endpoint *endpoint)
 	int n = endpoint_poll(endpoint);
 
 	if (n == 0)
-		endpoint_idle(endpoint);
+		endpoint_idle(endpoint, false);
 	return n;
 }
 
@@ -397,15 +420,6 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 
 /* ---- Callers that poll ------------------------------------------------------------------------------ */
 
-/* There are no sleeps any more, the last being over or too old. */
-static void endpoint_awake(struct thole_endpoint *endpoint)
-{
-	struct contention_usage usage;
-
-	if (thread_usage(&usage))
-		contention_awake(&endpoint_of(endpoint)->contention, &usage);
-}
-
 /* A caller outside that polls while others want its core: if it waits, as it does who computes nothing between two
  * polls, look for a while, then sleep, as it would in a call that waits. */
 static int endpoint_give_way(struct thole_endpoint *endpoint)
@@ -414,10 +428,8 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 	uint64_t start_ns = clock_now_ns(), now_ns = start_ns;
 	int n = 0;
 
-	if (contention_expires(contention, start_ns)) {
-		endpoint_awake(endpoint);
+	if (endpoint_forgets(endpoint, start_ns))
 		return 0;
-	}
 	if (contention_is_back(contention, start_ns) || contention_waits(contention, clock_thread_ns())) {
 		while (n == 0 && now_ns - start_ns < CONTENTION_SPIN_NS) {
 			cpu_pause();
@@ -444,10 +456,13 @@ __attribute__((noinline)) static int endpoint_found_nothing(struct thole_endpoin
 {
 	bool shared = endpoint_shares(endpoint) && !endpoint_awaits_elsewhere(endpoint);
 	uint64_t most = shared ? endpoint->base.options.look_again_shared : endpoint->base.options.look_again;
+	bool sleeps = contention_sleeps(&endpoint_of(endpoint)->contention) && endpoint_awaits(endpoint);
 
-	endpoint_idle(endpoint); /* in any case: connections are made here */
+	endpoint_idle(endpoint, sleeps); /* in any case: connections are made here */
+	if (__builtin_expect(sleeps, 0))
+		return endpoint_give_way(endpoint);
 	if (__builtin_expect(contention_sleeps(&endpoint_of(endpoint)->contention), 0))
-		return endpoint_awaits(endpoint) ? endpoint_give_way(endpoint) : 0;
+		return 0;
 	if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
 		return endpoint_poll_again(endpoint, (uint32_t)most);
 	return 0;

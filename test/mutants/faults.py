@@ -73,6 +73,7 @@ WAIT = "src/endpoint/wait.c"
 BIASED = "src/base/biased.c"
 BIASED_H = "src/base/biased.h"
 CARETAKER = "front/caretaker.c"
+CHARGE = "front/charge.h"
 MESSAGE = "src/message/message.c"
 MEMORY = "src/message/memory.c"
 DECLARED = "src/memory/declared.c"
@@ -1245,8 +1246,26 @@ FAULTS = [
     Fault(
         "after sleeps that became too old those before are taken for the caller's",
         WAIT,
-        "\t\tendpoint_awake(endpoint);\n\t\treturn 0;\n",
-        "\t\treturn 0;\n",
+        "\tendpoint_awake(endpoint);\n\treturn true;\n",
+        "\treturn true;\n",
+    ),
+    Fault(
+        "who cannot sleep keeps its sleeps for good",
+        WAIT,
+        "\telse\n\t\tendpoint_forgets(endpoint, now_ns);\n",
+        "",
+    ),
+    Fault(
+        "who shares its lock with threads looks again, and sleeps, with it",
+        CHARGE,
+        "\t\treturn thole_poll(endpoint, NULL, 0);\n",
+        "\t\treturn thole_progress(endpoint);\n",
+    ),
+    Fault(
+        "who has sleeps yields no more, though it takes none",
+        WAIT,
+        "\treturn endpoint_shares(endpoint) &&\n",
+        "\treturn endpoint_shares(endpoint) && !contention_sleeps(&endpoint_of(endpoint)->contention) &&\n",
     ),
     Fault(
         "a thread is judged by what it did before the endpoint looked",

@@ -344,6 +344,39 @@ static void endpoint__forgets_sleeps(void **state)
 	waiting_end(&pair, receive);
 }
 
+/* Where no sleep is taken, since its caller's lock would be held meanwhile, it yields as before, and what was bought is
+ * forgotten in time. */
+static void endpoint__yields_where_it_cannot_sleep(void **state)
+{
+	const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+	struct pair pair;
+	uint64_t yields;
+
+	(void)state;
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	endpoint_of(pair.a)->oversubscribed = true;
+	receive = waiting_begin(&pair);
+	sleeper = pair.a;
+	clock_ns = 1000000000;
+	for (int i = 0; !contention_sleeps(&endpoint_of(pair.a)->contention); i++, clock_ns += 3000000, taken++) {
+		assert_in_range(i, 0, LONG);
+		assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
+	}
+	yields = endpoint_of(pair.a)->own_counters[COUNTER_YIELDS];
+	for (int i = 0; i < LONG; i++)
+		assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
+	assert_in_range(endpoint_of(pair.a)->own_counters[COUNTER_YIELDS] - yields, LONG / 100, LONG);
+	assert_true(contention_sleeps(&endpoint_of(pair.a)->contention));
+	assert_int_equal(endpoint_of(pair.a)->own_counters[COUNTER_SLEEPS], 0);
+	clock_ns += CONTENTION_AGE_NS;
+	for (int i = 0; i < LONG; i++)
+		assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
+	assert_false(contention_sleeps(&endpoint_of(pair.a)->contention));
+	waiting_end(&pair, receive);
+}
+
 /* As long as each answer comes while it looks, and it is back at once, it asks the kernel for nothing. */
 static void endpoint__asks_nothing_while_answers_come(void **state)
 {
@@ -423,6 +456,7 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
 		cmocka_unit_test(endpoint__forgets_sleeps),
 		cmocka_unit_test(endpoint__gives_nothing_away),
+		cmocka_unit_test(endpoint__yields_where_it_cannot_sleep),
 		cmocka_unit_test(endpoint__asks_nothing_while_answers_come),
 		cmocka_unit_test(endpoint__maintains_less_where_cores_are_shared),
 	};
