@@ -15,7 +15,6 @@ struct endpoint {
 	struct thole_endpoint core;
 
 	/* waiting (wait.c) */
-	bool oversubscribed;         /* the job has more processes here than there are cores */
 	uint32_t idle;               /* progress calls in a row that found nothing */
 	uint32_t calls;              /* that found something, */
 	uint32_t idle_calls;         /* and that did not */

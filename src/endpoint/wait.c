@@ -108,7 +108,7 @@ static uint64_t endpoint_yield(struct thole_endpoint *endpoint)
 /* Whether others of this job wait for this core. */
 static bool endpoint_shares(const struct thole_endpoint *endpoint)
 {
-	return endpoint_of(endpoint)->oversubscribed || endpoint->base.core_shared;
+	return endpoint->base.oversubscribed || endpoint->base.core_shared;
 }
 
 /* How long a poll takes now, in polls of rings. */

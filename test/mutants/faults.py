@@ -1761,9 +1761,21 @@ FAULTS = [
         "0",
     ),
     Fault(
+        "a sender is to help to copy whose core this one has",
+        CHOOSE,
+        "pace_crosses(pace) || peer->core_shared || peer->owner->oversubscribed",
+        "pace_crosses(pace) || peer->owner->oversubscribed",
+    ),
+    Fault(
+        "senders are to help to copy where there are more ranks than cores",
+        CHOOSE,
+        "pace_crosses(pace) || peer->core_shared || peer->owner->oversubscribed",
+        "pace_crosses(pace) || peer->core_shared",
+    ),
+    Fault(
         "who sends helps to copy what crosses",
         CHOOSE,
-        "pace_crosses(pace) ? BULK_ONE_COPY : BULK_COOPERATIVE",
+        "choose_alone(peer, pace) ? BULK_ONE_COPY : BULK_COOPERATIVE",
         "BULK_COOPERATIVE",
     ),
     Fault(

@@ -592,6 +592,30 @@ static void send__knows_the_first_of_many(void **state)
 	pair_close(&pair);
 }
 
+/* A sender that waits for the receiver's core, or may, would copy nothing of a message meanwhile. */
+static void fetch__alone_where_cores_are_shared(void **state)
+{
+	static const char *const options[] = {NULL};
+	struct transport_peer *peer;
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, options);
+	peer = &pair.b->peers[pair.b_to_a]->base;
+	for (enum pace pace = PACE_DIALOGUE; pace < PACES; pace++) {
+		peer->core_shared = pair.b->base.oversubscribed = false;
+		assert_int_equal(choose_fetch(peer, LENGTH, pace, false),
+				 pace_crosses(pace) ? BULK_ONE_COPY : BULK_COOPERATIVE);
+		peer->core_shared = true;
+		assert_int_equal(choose_fetch(peer, LENGTH, pace, false), BULK_ONE_COPY);
+		assert_int_equal(choose_fetch(peer, LENGTH, pace, true), BULK_DIRECT);
+		peer->core_shared = false;
+		pair.b->base.oversubscribed = true;
+		assert_int_equal(choose_fetch(peer, LENGTH, pace, false), BULK_ONE_COPY);
+	}
+	pair_close(&pair);
+}
+
 static void fixed_ways__are_not_learnt(void **state)
 {
 	static const char *const bulks[] = {"bulk=ring", "bulk=one-copy", "bulk=cooperative"};
@@ -631,6 +655,7 @@ int main(void)
 		cmocka_unit_test(send__as_the_receiver_wants_it),
 		cmocka_unit_test(send__says_whether_it_is_in_a_stream),
 		cmocka_unit_test(send__knows_the_first_of_many),
+		cmocka_unit_test(fetch__alone_where_cores_are_shared),
 		cmocka_unit_test(fixed_ways__are_not_learnt),
 	};
 

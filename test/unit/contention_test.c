@@ -356,7 +356,7 @@ static void endpoint__yields_where_it_cannot_sleep(void **state)
 	(void)state;
 	computed_ns = 1000;
 	pair_open(&pair, options);
-	endpoint_of(pair.a)->oversubscribed = true;
+	pair.a->base.oversubscribed = true;
 	receive = waiting_begin(&pair);
 	sleeper = pair.a;
 	clock_ns = 1000000000;
@@ -414,7 +414,7 @@ static unsigned maintenances(struct thole_endpoint *endpoint, bool shared, unsig
 {
 	unsigned count = 0;
 
-	endpoint_of(endpoint)->oversubscribed = shared;
+	endpoint->base.oversubscribed = shared;
 	for (unsigned i = 0; i < microseconds; i++) {
 		uint64_t before_ns = endpoint_of(endpoint)->maintained_ns;
 

@@ -303,11 +303,17 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 
 /* ---- Fetches ---------------------------------------------------------------------------------------- */
 
+/* Of messages that cross each side has its own to copy. Who waits for this core copies nothing meanwhile, and whoever
+ * loses its own amid a block is waited for. */
+static bool choose_alone(const struct transport_peer *peer, enum pace pace)
+{
+	return pace_crosses(pace) || peer->core_shared || peer->owner->oversubscribed;
+}
+
 enum bulk_method choose_fetch(struct transport_peer *peer, uint64_t length, enum pace pace, bool direct)
 {
 	const struct transport_owner *owner = peer->owner;
-	/* Of messages that cross each side has its own to copy. */
-	enum bulk_method copy = direct ? BULK_DIRECT : pace_crosses(pace) ? BULK_ONE_COPY : BULK_COOPERATIVE;
+	enum bulk_method copy = direct ? BULK_DIRECT : choose_alone(peer, pace) ? BULK_ONE_COPY : BULK_COOPERATIVE;
 	uint32_t class = length_class(length);
 
 	if (owner->options.bulk == OPTION_BULK_RING)
