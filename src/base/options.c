@@ -22,6 +22,7 @@
 #include "base/option_text.h"
 
 enum {
+	EAGER_MAX_OVERSUBSCRIBED = 64 * 1024, /* by default, where there are more ranks than cores */
 	FILE_BYTES_MAX = 65536, /* a larger file is not one of ours */
 	QUOTE_MAX = 64          /* characters of somebody's text that an error repeats */
 };
@@ -328,9 +329,26 @@ static int sources_load(struct options *options, bool outside, const char *const
 	return load.status ? error_set(load.status, "%s", load.detail) : 0;
 }
 
+bool options_oversubscribe(const struct options *options)
+{
+	return options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* A long message that nobody has asked for fills the ring of who waits for a core, so its sender waits, too, and what
+ * is behind it; unless its user wants that. */
+static void eager_max_lessen(struct options *options)
+{
+	if (options_oversubscribe(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&
+	    options->eager_max > EAGER_MAX_OVERSUBSCRIBED)
+		options->eager_max = EAGER_MAX_OVERSUBSCRIBED;
+}
+
 int options_load(struct options *options, const char *const *strings)
 {
-	return sources_load(options, true, strings);
+	int error = sources_load(options, true, strings);
+
+	eager_max_lessen(options);
+	return error;
 }
 
 int options_defaults(struct options *options, const char *const *strings)

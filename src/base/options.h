@@ -51,7 +51,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 /* clang-format off */
 #define OPTION_TABLE(row)									\
 	row(eager_max, OPTION_BYTES, "256k", 0, OPTION_MIB(1), true, "",				\
-	    "largest message sent without asking the receiver first; with bulk=auto perhaps fewer")	\
+	    "largest message sent without asking the receiver first; with bulk=auto perhaps fewer, and "	\
+	    "by default no more than 64k where there are more ranks than cores")			\
 	row(unexpected_max, OPTION_BYTES, "64m", OPTION_KIB(64), OPTION_GIB(1024), true, "",	\
 	    "memory for messages that arrive before their receives are posted")			\
 	row(sends_max, OPTION_COUNT_OF, "65536", 1, OPTION_MIB(16), true, "",			\
@@ -203,6 +204,9 @@ int options_load(struct options *options, const char *const *strings);
  * environment of a program with more rights than its caller tells, is not taken: then it is the one that the system
  * has of this user. Errors: as key_load; NOT_FOUND (there is no home). */
 int options_key(struct options *options);
+
+/* Whether the job has more processes on this host than that has cores, as far as the launcher says how many. */
+bool options_oversubscribe(const struct options *options);
 
 /* The same of the defaults and the strings alone: nothing outside the process matters. */
 int options_defaults(struct options *options, const char *const *strings);

@@ -69,6 +69,7 @@ KEY = "src/base/key.c"
 PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
 CANCEL = "src/message/cancel.c"
+OPTIONS = "src/base/options.c"
 WAIT = "src/endpoint/wait.c"
 BIASED = "src/base/biased.c"
 BIASED_H = "src/base/biased.h"
@@ -1759,6 +1760,18 @@ FAULTS = [
         CHOOSE,
         "wanted & ~eager_bits(peer)",
         "0",
+    ),
+    Fault(
+        "long messages go unasked where there are more ranks than cores",
+        OPTIONS,
+        "\t\toptions->eager_max = EAGER_MAX_OVERSUBSCRIBED;\n",
+        "\t\t;\n",
+    ),
+    Fault(
+        "what a user wants of eager_max does not count where there are more ranks than cores",
+        OPTIONS,
+        "options_oversubscribe(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&\n",
+        "options_oversubscribe(options) &&\n",
     ),
     Fault(
         "a sender is to help to copy whose core this one has",

@@ -469,6 +469,28 @@ static void load__later_sources_win(void **state)
 	assert_string_equal(options_origin_text(&options, "none", path), "");
 }
 
+/* Nobody fills the rings of those who wait for a core, unless he is told to. */
+static void load__asks_sooner_where_ranks_share_cores(void **state)
+{
+	static const char *const wanted[] = {"eager_max=256k", NULL}, *const less[] = {"eager_max=16k", NULL};
+	struct options options;
+
+	(void)state;
+	setenv("MPI_LOCALNRANKS", "1", 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_false(options_oversubscribe(&options));
+	text_check(&options, "eager_max", "256k");
+	setenv("MPI_LOCALNRANKS", "100000", 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_true(options_oversubscribe(&options));
+	text_check(&options, "eager_max", "64k");
+	assert_int_equal(options_load(&options, wanted), 0);
+	text_check(&options, "eager_max", "256k");
+	assert_int_equal(options_load(&options, less), 0);
+	text_check(&options, "eager_max", "16k");
+	unsetenv("MPI_LOCALNRANKS");
+}
+
 static void load__user_file_in_its_places(void **state)
 {
 	struct thole_option_info info;
@@ -655,6 +677,7 @@ int main(void)
 		WITH_HOME(key__of_a_home_that_is_anothers),
 		WITH_HOME(defaults__look_at_nothing_outside),
 		WITH_HOME(load__later_sources_win),
+		WITH_HOME(load__asks_sooner_where_ranks_share_cores),
 		WITH_HOME(load__user_file_in_its_places),
 		WITH_HOME(load__unknown_names_are_skipped_with_a_warning),
 		WITH_HOME(load__bad_values_fail_and_the_rest_is_good),
