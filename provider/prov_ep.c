@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "front/counted.h"
 #include "prov_atomic.h"
 #include "prov_binding.h"
 #include "prov_completion.h"
@@ -20,8 +21,6 @@
 #include "prov_stub.h"
 #include "prov_thread.h"
 #include "prov_watch.h"
-
-enum { COUNTERS_MAX = 128 }; /* Thole's counters that are written to the log; more than there are */
 
 /* ---- Slots of the domain --------------------------------------------------------------------- */
 
@@ -76,16 +75,9 @@ static void prov_ep_free(struct prov_endpoint *endpoint)
 	free(endpoint);
 }
 
-/* What went through it, for who asks libfabric for its log. */
-static void prov_ep_counters_log(struct prov_endpoint *endpoint)
+static void prov_ep_counted(const char *line)
 {
-	uint64_t values[COUNTERS_MAX];
-	struct thole_counter_info info;
-	int count = thole_counters(endpoint->thole, values, COUNTERS_MAX);
-
-	for (int i = 0; i < count && i < COUNTERS_MAX; i++)
-		if (values[i] && !thole_counter_info((unsigned)i, &info))
-			PROV_INFO(FI_LOG_EP_CTRL, "counter %s %llu", info.name, (unsigned long long)values[i]);
+	PROV_INFO(FI_LOG_EP_CTRL, "%s", line);
 }
 
 static int prov_ep_close(struct fid *fid)
@@ -97,7 +89,7 @@ static int prov_ep_close(struct fid *fid)
 	prov_watch_forget(domain, endpoint->thole);
 	prov_ep_slot_leave(endpoint);
 	prov_binding_leave(endpoint);
-	prov_ep_counters_log(endpoint);
+	counted_tell(endpoint->thole, prov_ep_counted);
 	thole_endpoint_close(endpoint->thole);
 	prov_domain_unlock(domain);
 	prov_ep_free(endpoint);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "thole.h"
+#include "ucx_log.h"
 #include "ucx_state.h"
 
 /* ---- Settings: there are none ---------------------------------------------------------------------- */
@@ -79,6 +80,7 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 		return UCS_ERR_INVALID_PARAM;
 	if (!(params->field_mask & UCP_PARAM_FIELD_FEATURES) || params->features & ~(uint64_t)UCP_FEATURE_TAG)
 		return UCS_ERR_UNSUPPORTED;
+	ucx_log_find();
 	context = calloc(1, sizeof *context);
 	if (!context)
 		return UCS_ERR_NO_MEMORY;

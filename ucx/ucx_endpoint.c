@@ -32,6 +32,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 	charge_leave(&worker->charge);
 	if (error) {
 		free(endpoint);
+		ucx_error_tell("no peer", error);
 		return ucx_error_status(error);
 	}
 	*endpoint_p = endpoint;

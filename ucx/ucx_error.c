@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_error.h"
 
+#include <stdio.h>
+
 #include "thole.h"
+#include "ucx_log.h"
+
+enum { LINE_BYTES = 512 };
 
 static const ucs_status_t statuses[THOLE_ERR_COUNT] = {
 	[-THOLE_ERR_ARGUMENT] = UCS_ERR_INVALID_PARAM,
@@ -26,4 +31,12 @@ ucs_status_t ucx_error_status(int error)
 	if (error <= -THOLE_ERR_COUNT || statuses[-error] == UCS_OK)
 		return UCS_ERR_IO_ERROR;
 	return statuses[-error];
+}
+
+void ucx_error_tell(const char *what, int error)
+{
+	char line[LINE_BYTES];
+
+	snprintf(line, sizeof line, "%s: %s (%s)", what, thole_detail(), thole_strerror(error));
+	ucx_log_warn(line);
 }

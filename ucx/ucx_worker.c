@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "front/caretaker.h"
+#include "front/counted.h"
 #include "ucx_endpoint.h"
 #include "ucx_error.h"
 #include "ucx_flush.h"
+#include "ucx_log.h"
 #include "ucx_request.h"
 
 enum {
@@ -53,8 +55,11 @@ static int ucx_worker_open(struct ucp_worker *worker)
 		.complete = ucx_worker_complete,
 		.complete_arg = worker,
 	};
+	int error = thole_endpoint_open(&attr, &worker->thole);
 
-	return thole_endpoint_open(&attr, &worker->thole);
+	if (error)
+		ucx_error_tell("no endpoint", error);
+	return error;
 }
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
@@ -90,6 +95,7 @@ void ucp_worker_destroy(ucp_worker_h worker)
 	caretaker_remove(&worker->charge);
 	/* While there is still an endpoint: those who are called may call us. */
 	ucx_request_tell_all(ucx_request_ended(worker));
+	counted_tell(worker->thole, ucx_log_info);
 	thole_endpoint_close(worker->thole);
 	ucx_request_drop_all(worker);
 	while ((node = list_first(&worker->endpoints)))

@@ -23,8 +23,8 @@ CONFORM_FLAGS = {"openmpi4": ("--stale-bsend", "--swap-fails")}
 # shared: its release 4.1.5 mended that (open-mpi/ompi, pull request 10518).
 NETWORK_FLAGS = {"openmpi4": ("--dynamic-hangs",)}
 
-# What makes the provider tell its counters when an endpoint closes.
-LOG = {"FI_LOG_LEVEL": "info", "FI_LOG_PROV": "thole"}
+# What makes endpoints tell their counters when they close, by whichever interface they were opened.
+LOG = {"FI_LOG_LEVEL": "info", "FI_LOG_PROV": "thole", "UCX_LOG_LEVEL": "info"}
 
 
 def network_flags(name: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def network_flags(name: str) -> tuple[str, ...]:
 
 
 def counters(text: str) -> dict[str, int]:
-    """Thole's counters over all ranks, as the provider logs them."""
+    """Thole's counters over all ranks, as the logs of libfabric and of UCX have them."""
     sums: dict[str, int] = {}
     for name, value in re.findall(r"\bcounter (\w+) (\d+)", text):
         sums[name] = sums.get(name, 0) + int(value)

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conform import CONFORM_FLAGS, assert_conformed, network_flags
+from conform import CONFORM_FLAGS, LOG, assert_conformed, counters, network_flags
 from conftest import Compile, InstalledMpi, Tool
 from jobs import launch
 from thole.base import paths
@@ -57,6 +57,25 @@ def test_check__counts_what_went_through_it(mpi: InstalledMpi, conform: Compile,
     carried = re.search(r"shared memory: (\d+) messages", done.stderr)
     assert said is not None and carried is not None, done.stdout + done.stderr
     assert int(carried[1]) >= int(said[1]) > 0
+
+
+@OPENMPIS
+def test_log__has_the_counters(mpi: InstalledMpi, conform: Compile) -> None:
+    """In UCX's log, as with libfabric in libfabric's."""
+    done = launch(mpi.by("ucx"), 2, conform(mpi), "--count", "messages", timeout=120, env=LOG)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.search(r"^counted (\d+) operations", done.stdout, re.M)
+    told = [line for line in (done.stdout + done.stderr).splitlines() if "UCX" in line and "counter" in line]
+    assert said is not None and counters("\n".join(told))["shm_messages"] >= int(said[1]) > 0
+
+
+@OPENMPIS
+def test_log__why_there_is_no_endpoint(mpi: InstalledMpi, conform: Compile) -> None:
+    done = launch(
+        mpi.by("ucx"), 2, conform(mpi), "modes", timeout=120, options={"network": "on", "interface": "nosuch0"}
+    )
+    assert done.returncode != 0
+    assert re.search(r"UCX +WARN +no endpoint: .*nosuch0", done.stdout + done.stderr), done.stdout + done.stderr
 
 
 @OPENMPIS
