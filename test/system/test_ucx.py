@@ -158,6 +158,48 @@ def test_default__pml_of_the_users(
     assert ("OMPI_MCA_pml was" in done.stdout) is judged
 
 
+@OPENMPIS
+def test_insisting__beside_a_word_for_libfabric(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
+    """Messages go over Thole all the same, and one sentence says by which interface."""
+    said = "messages go over Thole by libfabric"
+    words = ["run", "--explain", "--through", "ucx"]
+    done = thole(*words, *mpi.command(2, "--mca", "pml", "cm", conform(mpi)), env=mpi.environment())
+    assert re.findall(r"^note: (.*)", done.stdout, re.M) == [f"--mca pml cm goes before --through ucx: {said}"]
+    done = thole(*words, "--keep", *mpi.command(2, conform(mpi)), env=mpi.environment(OMPI_MCA_pml="cm"))
+    assert re.findall(r"^note: (.*)", done.stdout, re.M) == [
+        f"OMPI_MCA_pml=cm is kept (--keep), Thole needs ucx: {said}"
+    ]
+    done = thole(*words, *mpi.command(2, "--mca", "pml", "ob1", conform(mpi)), env=mpi.environment())
+    assert "messages will not go over Thole" in done.stdout
+
+
+@OPENMPIS
+def test_settings_of_ucxs(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
+    """Thole reads none, and hands them on to UCX's other libraries; what a user may miss is said."""
+    theirs = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": "eth7", "UCX_RNDV_THRESH": "8k", "UCX_LOG_LEVEL": "info"}
+    command = mpi.command(2, conform(mpi), *CONFORM_FLAGS.get(mpi.name, ()), "modes")
+    done = thole("run", "--check", "--keep", *command, env=mpi.environment(**theirs))
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("thole: ")]
+    assert said[0] == (
+        "thole: UCX_TLS=rc,self is kept (--keep), Thole needs thole: it reads neither, but ranks that find UCX's own "
+        "library would send by that, unseen"
+    )
+    assert said[1].startswith("thole: all of 2 ranks on ")
+
+    def explained(*words: str | Path) -> str:
+        return thole("run", "--explain", *words, env=mpi.environment(**theirs)).stdout
+
+    note = "note: Thole reads none of UCX_NET_DEVICES, UCX_RNDV_THRESH; `thole info options` has what it reads"
+    said = explained(*mpi.command(2, conform(mpi)))
+    assert note in said and "--interface" not in said
+    assert ";UCX_LOG_LEVEL;" in re.sub(r"\s+", "", said)
+    several = [mpi.launcher, "--host", "alpha,beta", "-n", "2", conform(mpi)]
+    assert "note: UCX_NET_DEVICES=eth7 chooses no interface for Thole; --interface does" in explained(*several)
+    assert "UCX_NET" not in explained("--interface", "eth7", *several).replace(note, "").partition("note:")[2]
+    assert "Thole reads none" not in explained("--through", "libfabric", *several)
+
+
 @pytest.mark.over("mpich", "impi")
 def test_others__are_told(mpi: InstalledMpi, thole: Tool) -> None:
     done = thole("run", "--through", "ucx", mpi.launcher, "-n", "1", "true", env=mpi.environment())

@@ -38,7 +38,7 @@ def explain(result: Plan, console: Console) -> None:
         console.print(line, highlight=False, soft_wrap=True)
     for note in mpi.family.notes:
         console.print(f"stays as it is: {note.what} {note.why}", highlight=False, soft_wrap=True)
-    for warning in result.warnings:
+    for warning in result.warnings + result.notes:
         console.print(f"note: {warning}", highlight=False, soft_wrap=True)
     console.print("would run: " + shlex.join(result.command), highlight=False, soft_wrap=True)
 

@@ -22,6 +22,7 @@ class Setting:
     name: str
     value: str
     reason: str
+    kept: str = "messages may go another way"  # what follows where a value of the user's stays
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,12 @@ OPENMPI_SETTINGS = COMMON + (
 # wrapper that sets LD_LIBRARY_PATH, that does not, and its messages go over Thole through libfabric.
 _UCX = (
     Setting("LD_LIBRARY_PATH", "{ucx_dir}", "where Open MPI finds Thole in place of UCX's own library"),
-    Setting("UCX_TLS", "thole", "a transport that UCX's own library does not have: it cannot step in unseen"),
+    Setting(
+        "UCX_TLS",
+        "thole",
+        "a transport that UCX's own library does not have: it cannot step in unseen",
+        "it reads neither, but ranks that find UCX's own library would send by that, unseen",
+    ),
     Setting("OMPI_MCA_pml", "^ob1", "messages through the interface of UCX, or a matching transport, not through BTLs"),
     Setting("OMPI_MCA_pml_ucx_tls", "any", "whatever transports that library has"),
     Setting("OMPI_MCA_pml_ucx_devices", "any", "whatever devices it has"),

@@ -12,21 +12,19 @@ from pathlib import Path
 
 from thole.base import native, paths
 from thole.base.trouble import Trouble
-from thole.mpi import launch, starters
+from thole.mpi import interface, launch, starters
 from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees, family_named, family_names
-from thole.mpi.identify import identify, require_fabric, require_ucx
+from thole.mpi.identify import identify, require_fabric
 from thole.mpi.launch import launcher_in
-from thole.mpi.program import identify_program, is_linked, uses_sessions
+from thole.mpi.program import identify_program
 
 PRELOAD = "LD_PRELOAD"
 LIBRARIES = "LD_LIBRARY_PATH"
 LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
 
-OFF = ("off", "no", "false", "0")  # as options say it
-
 JOB_KEY = "THOLE_JOB_KEY"
 
-# Variables of the user that are handed on with those that are set here.
+# Variables of the user that are handed on with those that are set here; UCX's, too, where its other libraries are used.
 HANDED_ON = ("THOLE_", "FI_")
 
 
@@ -57,6 +55,7 @@ class Plan:
     ucx: str = ""  # folders, with ":" between them, with our library for UCX, where messages go through that
     variables: list[Variable] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # for who asks (--explain)
 
     def environment(self) -> dict[str, str]:
         return {variable.name: variable.value for variable in self.variables}
@@ -84,7 +83,7 @@ def plan(
             f"`thole run` behind {cleaner} and its arguments"
         )
     chosen = native.check_options(options or [], _of_fabric())
-    result.ucx = _ucx_path(_choose_interface(mpi, through, command, dict(chosen)))
+    result.ucx = interface.ucx_path(interface.choose(mpi, through, command, dict(chosen)))
     if complaint := native.options_complaint():
         result.warnings.append(complaint)
     fabric = str(mpi.fabric or "")
@@ -93,7 +92,7 @@ def plan(
             continue
         folders = {"provider_dir": _provider_path(provider), "ucx_dir": result.ucx}
         value = setting.value.format(**folders, fabric=fabric)
-        _add(result, setting.name, value, setting.reason, keep)
+        _add(result, setting.name, value, setting.reason, keep, setting.kept)
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
     if shared_heap:
@@ -103,54 +102,8 @@ def plan(
     _add_for_capable(result)
     _hand_on(result)
     _judge_arguments(result)
+    _judge_settings_of_ucx(result)
     return result
-
-
-def _choose_interface(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -> Path | None:
-    """Settle by which interface the MPI's messages reach Thole; the folder with our library for UCX, where by that."""
-    mpi.through = through
-    if through == "libfabric":
-        return None
-    try:
-        if through == "auto" and mpi.family.ucx_components:
-            _judge_programs(mpi, command)
-            _judge_options(chosen)
-        if capable := _capable(command):
-            raise Trouble(
-                f"{capable} has file capabilities, and reads no LD_LIBRARY_PATH by which it would find {paths.UCX}",
-                "go without --through ucx",
-            )
-        return require_ucx(mpi)
-    except Trouble as trouble:
-        if through == "ucx":
-            raise
-        mpi.through = "libfabric"
-        if mpi.family.ucx_components:
-            mpi.why.append(f"its messages go through libfabric, since {trouble.what}")
-        return None
-
-
-def _judge_programs(mpi: Mpi, command: list[str]) -> None:
-    """Raise Trouble for programs that may need what Open MPI has with libfabric and not with UCX: to make communicators
-    from a session's groups. What a script or an interpreter will load is not known before."""
-    places = launch.programs(mpi.launch, command)
-    if not places:
-        raise Trouble("no program is seen in the command line")
-    for word in (command[place] for place in places):
-        path = shutil.which(word)
-        if path is None or not is_linked(Path(path)):
-            raise Trouble(f"{word} is no program of machine code that is seen to load an MPI")
-        if uses_sessions(Path(path)):
-            raise Trouble(f"{word} uses MPI's sessions, which {mpi.family.title} has not with UCX's")
-
-
-def _judge_options(chosen: dict[str, str]) -> None:
-    """Raise Trouble for options that mean nothing with UCX's interface."""
-    value = chosen.get("progress_thread")
-    if value is None:
-        value = next(option.value for option in native.options() if option.name == "progress_thread")
-    if value.lower() not in OFF:
-        raise Trouble("the option progress_thread has no effect with UCX's")
 
 
 def _of_fabric() -> list[str]:
@@ -168,15 +121,6 @@ def _provider_path(provider: Path) -> str:
     return ":".join(map(str, dict.fromkeys(folders)))
 
 
-def _ucx_path(folder: Path | None) -> str:
-    """Likewise, of the folder with our library for UCX."""
-    folders = [folder] if folder else []
-    prefix = os.environ.get("THOLE_PREFIX")
-    if folder and prefix:
-        folders += [place / "ucx" for place in paths.provider_folders(Path(prefix))]
-    return ":".join(map(str, dict.fromkeys(folders)))
-
-
 def _add_key(result: Plan) -> None:
     """A key for this job, unless the user has one: connections of others over the network are refused."""
     if JOB_KEY in result.environment():
@@ -190,7 +134,7 @@ def _add_key(result: Plan) -> None:
 
 def _add_for_capable(result: Plan) -> None:
     """A program with file capabilities (setcap) reads no variables of Thole's, but libfabric reads its own."""
-    capable = _capable(result.command)
+    capable = interface.capable_in(result.command)
     if capable is None:
         return
     reason = f"the same for {capable}, which has file capabilities and reads no other"
@@ -201,18 +145,6 @@ def _add_for_capable(result: Plan) -> None:
             result.variables.append(
                 Variable(name, variable.value, reason, before, secret=variable.secret)
             )
-
-
-def _capable(command: list[str]) -> str | None:
-    return next((word for word in command if _has_capabilities(word)), None)
-
-
-def _has_capabilities(word: str) -> bool:
-    path = None if word.startswith("-") else shutil.which(word)
-    try:
-        return path is not None and bool(os.getxattr(path, "security.capability"))
-    except OSError:  # it has none, or the file system knows no such thing
-        return False
 
 
 def _hand_on(result: Plan) -> None:
@@ -230,15 +162,19 @@ def _hand_on(result: Plan) -> None:
 
 def _names(result: Plan) -> list[str]:
     """All variables that ranks must have."""
-    theirs = [name for name in sorted(os.environ) if name.startswith(HANDED_ON)]
+    theirs = [name for name in sorted(os.environ) if name.startswith(_handed_on(result))]
     return list(dict.fromkeys([*result.environment(), *theirs]))
+
+
+def _handed_on(result: Plan) -> tuple[str, ...]:
+    return (*HANDED_ON, interface.OF_UCX) if result.ucx else HANDED_ON
 
 
 def _hand_on_by_list(result: Plan) -> None:
     """Open MPI: by a variable, which excludes the argument."""
     way = result.mpi.launch
-    set_here = {PRELOAD, LIBRARIES, "UCX_TLS"} & result.environment().keys()
-    names = [name for name in _names(result) if name.startswith(HANDED_ON) or name in set_here]
+    set_here = {PRELOAD, LIBRARIES} & result.environment().keys()
+    names = [name for name in _names(result) if name.startswith(_handed_on(result)) or name in set_here]
     theirs = [
         value.partition("=")[0]
         for _, name, value in launch.arguments(way, result.command)
@@ -341,7 +277,7 @@ def _refuse_others(command: list[str]) -> None:
             raise Trouble(f"{Path(word).name} {reason[0]}; it starts no ranks", reason[1])
 
 
-def _add(result: Plan, name: str, value: str, reason: str, keep: bool) -> None:
+def _add(result: Plan, name: str, value: str, reason: str, keep: bool, kept: str = "") -> None:
     before = os.environ.get(name)
     if before is not None and agrees(name, before, value):
         value = before
@@ -353,8 +289,9 @@ def _add(result: Plan, name: str, value: str, reason: str, keep: bool) -> None:
             have + [part for part in before.split(separator) if part and part not in have]
         )
     if keep and before is not None and before != value and not separator:
+        kept = interface.by_libfabric(result.mpi, name, before) or kept
         result.warnings.append(
-            f"{name}={before} is kept (--keep), Thole needs {value}: messages may go another way"
+            f"{name}={before} is kept (--keep), Thole needs {value}: {kept}"
         )
         result.variables.append(Variable(name, before, reason, before, kept=True))
         return
@@ -397,8 +334,11 @@ def _judge_arguments(result: Plan) -> None:
             and variable not in LISTS
             and not agrees(variable, value, wanted[variable])
         ):
+            other = interface.by_libfabric(result.mpi, variable, value)
             result.warnings.append(
-                f"the argument {word} {name} {value} goes before {variable}={wanted[variable]}: "
+                f"{word} {name} {value} goes before --through {result.mpi.through}: {other}"
+                if other
+                else f"the argument {word} {name} {value} goes before {variable}={wanted[variable]}: "
                 "messages will not go over Thole; leave it out"
             )
 
@@ -415,3 +355,15 @@ def _judge_pmi(result: Plan) -> None:
             f"{source}={value} tells ranks of {result.mpi.family.title} nothing of each other, so that each may be "
             f"alone; they want {known}"
         )
+
+
+def _judge_settings_of_ucx(result: Plan) -> None:
+    """Those of the user's that mean nothing to Thole. Warn of one that was to say by which network messages go."""
+    theirs = interface.settings_ignored()
+    if not result.ucx or not theirs:
+        return
+    result.notes.append(f"Thole reads none of {', '.join(theirs)}; `thole info options` has what it reads")
+    chosen = os.environ.get("THOLE_INTERFACE") or result.environment().get("THOLE_INTERFACE")
+    devices = os.environ.get("UCX_NET_DEVICES", "all")
+    if devices != "all" and result.hosts.several and not chosen:
+        result.warnings.append(f"UCX_NET_DEVICES={devices} chooses no interface for Thole; --interface does")
