@@ -166,7 +166,7 @@ def test_launch__program_is_found_behind_the_launchers_arguments(
     hydra: Path, build: Path, name: str, arguments: str
 ) -> None:
     command = [str(hydra), *arguments.split(), "./app", "-x"]
-    words = wrap(families.family_named(name).launch, command, [], "token")
+    words = wrap(families.family_named(name).launch, command, [], "", "token")
     assert words[words.index("--") + 1] == "./app"
     assert words[: words.index("token") - 1] == command[:-2]
 

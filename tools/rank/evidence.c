@@ -9,6 +9,7 @@
 #include "endpoint/report.h"
 
 static const char provider_file[] = "libthole-fi.so";
+static const char ucx_file[] = "libucp.so.0";
 static const char provider_path[] = "FI_PROVIDER_PATH";
 
 /* ---- What a rank was started with ------------------------------------------------------------- */
@@ -55,6 +56,28 @@ bool environment_is_whole(char **expected, char reason[REASON_MAX])
 
 /* ---- What it has loaded ----------------------------------------------------------------------- */
 
+/* Whether a file that is mapped, as a library for UCX, is Thole's. */
+static bool library_is_ours(const struct evidence *evidence, const char *mapped)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+
+	for (const char *folder = evidence->folders; *folder;
+	     folder += strcspn(folder, ":"), folder += *folder == ':') {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(folder, ":"), folder, ucx_file);
+		if (realpath(path, real) && strcmp(real, mapped) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void evidence_library(struct evidence *evidence, const char *mapped)
+{
+	if (library_is_ours(evidence, mapped))
+		evidence->library = true;
+	else
+		snprintf(evidence->ucx, sizeof(evidence->ucx), "%s", mapped);
+}
+
 /* One line of a process's map of memory. */
 static void evidence_line(struct evidence *evidence, char *line)
 {
@@ -66,6 +89,8 @@ static void evidence_line(struct evidence *evidence, char *line)
 	name = strrchr(path, '/') + 1;
 	if (strncmp(name, provider_file, sizeof(provider_file) - 1) == 0)
 		evidence->provider = true;
+	else if (evidence->folders && strncmp(name, "libucp.so", 9) == 0)
+		evidence_library(evidence, path);
 	else if (strncmp(name, "libfabric", 9) == 0)
 		snprintf(evidence->fabric, sizeof(evidence->fabric), "%s", path);
 	else if (strncmp(name, "libmpi.so", 9) == 0 || strncmp(name, "libmpich.so", 11) == 0)
@@ -86,6 +111,14 @@ void evidence_take(struct evidence *evidence, pid_t process)
 	fclose(maps);
 }
 
+void evidence_ucx(const struct evidence *evidence, char reason[REASON_MAX])
+{
+	snprintf(reason, REASON_MAX,
+		 "it loaded %.240s, UCX's own library, where Thole's was to be; whatever sets LD_LIBRARY_PATH anew (a "
+		 "script, -x, a module) has to leave %.240s in front, or use --through libfabric",
+		 evidence->ucx, evidence->folders);
+}
+
 void evidence_reason(const struct evidence *evidence, const struct report *report, const char *program,
 		     char reason[REASON_MAX])
 {
@@ -95,6 +128,11 @@ void evidence_reason(const struct evidence *evidence, const struct report *repor
 	else if (evidence->provider)
 		snprintf(reason, REASON_MAX,
 			 "it loaded Thole's provider, but its MPI opened no endpoint and went another way");
+	else if (*evidence->ucx)
+		evidence_ucx(evidence, reason);
+	else if (evidence->library)
+		snprintf(reason, REASON_MAX,
+			 "it loaded Thole's library for UCX, but its MPI opened no endpoint and went another way");
 	else if (*evidence->fabric)
 		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider", evidence->fabric);
 	else if (*evidence->mpi)

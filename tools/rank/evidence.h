@@ -16,8 +16,9 @@ struct report;
 enum { REASON_MAX = 768 }; /* bytes of a reason, its NUL included: a path and a sentence */
 
 struct evidence {
-	char mpi[PATH_MAX], fabric[PATH_MAX]; /* files that are mapped, or "" */
-	bool provider;                        /* Thole's is */
+	const char *folders; /* of Thole's library for UCX, ":" between them; NULL: UCX's does not matter */
+	char mpi[PATH_MAX], fabric[PATH_MAX], ucx[PATH_MAX]; /* files that are mapped, or ""; ucx: not Thole's */
+	bool provider, library; /* Thole's are: that for libfabric, that for UCX */
 };
 
 /* Whether a rank has what it needs: expected are NAME or NAME=VALUE, ended by NULL. False: reason says what is
@@ -26,6 +27,9 @@ bool environment_is_whole(char **expected, char reason[REASON_MAX]);
 
 /* Look at what a process has mapped by now. */
 void evidence_take(struct evidence *evidence, pid_t process);
+
+/* Of one that has taken another library for UCX (ucx) than Thole's: what to do. */
+void evidence_ucx(const struct evidence *evidence, char reason[REASON_MAX]);
 
 /* What that and the report say about a program that has no endpoint. */
 void evidence_reason(const struct evidence *evidence, const struct report *report, const char *program,

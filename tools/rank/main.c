@@ -44,7 +44,7 @@ struct rank {
 	const char *token;
 	char **expected, **program;
 	struct report *report;
-	struct evidence evidence;
+	struct evidence evidence, at_opening; /* the announcer's */
 	pid_t process;
 	bool grouped; /* the launcher made a process group of its own for its ranks */
 	pthread_t announcer;
@@ -89,13 +89,16 @@ static void rank_say(const struct rank *rank, const char *state, const char *mor
 		poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
 }
 
-/* What of its endpoints has failed first; "": nothing. The program, which writes it, may be any. */
+/* What of its endpoints has failed first, or that they were not what was meant; "": nothing. The program, which writes
+ * it, may be any. */
 static const char *rank_trouble(const struct rank *rank)
 {
-	static char text[REPORT_REASON_MAX];
+	static char text[REASON_MAX];
 
 	if (rank->report->troubled)
 		snprintf(text, sizeof(text), "%.*s", REPORT_REASON_MAX - 1, rank->report->trouble);
+	else if (*rank->at_opening.ucx)
+		evidence_ucx(&rank->at_opening, text);
 	return text;
 }
 
@@ -173,6 +176,7 @@ static void *announce(void *argument)
 		report_wait(&rank->report->opened);
 	if (rank->report->opened)
 		rank_say(rank, "began", "", "");
+	evidence_take(&rank->at_opening, rank->process);
 	while (!rank->report->troubled && !rank->ended)
 		report_wait(&rank->report->troubled);
 	if (rank->report->opened && rank->report->troubled)
@@ -313,9 +317,11 @@ static int rank_run(struct rank *rank)
 
 /* ---- Arguments -------------------------------------------------------------------------------- */
 
+static const char ucx_argument[] = "--ucx=";
+
 static int usage(void)
 {
-	fputs("usage: thole-rank TOKEN [NAME | NAME=VALUE] ... -- program ...\n"
+	fputs("usage: thole-rank TOKEN [--ucx=FOLDER[:FOLDER]...] [NAME | NAME=VALUE] ... -- program ...\n"
 	      "`thole run --check` starts this on each rank; it says on standard error what went over Thole.\n",
 	      stderr);
 	return 2;
@@ -333,6 +339,8 @@ int main(int count, char **words)
 		return usage();
 	words[end] = NULL;
 	rank.program = words + end + 1;
+	if (*rank.expected && strncmp(*rank.expected, ucx_argument, sizeof(ucx_argument) - 1) == 0)
+		rank.evidence.folders = rank.at_opening.folders = *rank.expected++ + sizeof(ucx_argument) - 1;
 	if (!environment_is_whole(rank.expected, reason)) {
 		rank_say(&rank, "refused", "", reason);
 		return STATUS_REFUSED;

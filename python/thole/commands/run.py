@@ -150,7 +150,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"thole: {warning}", file=sys.stderr)
     os.environ.update(result.environment())
     if arguments.check:
-        return check.run(result.mpi.launch, result.command, list(result.environment()))
+        return check.run(result.mpi.launch, result.command, list(result.environment()), result.ucx)
     sys.stdout.flush()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # that Python ignores, and what it becomes would, too
         signal.signal(number, signal.SIG_DFL)

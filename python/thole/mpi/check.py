@@ -52,14 +52,15 @@ FAILURES = {  # states, in words
 # ---- What is started -------------------------------------------------------------------------------
 
 
-def wrap(way: Launch, command: list[str], names: list[str], token: str) -> list[str]:
-    """The command line with thole-rank before each program. Raises Trouble where it cannot be told where that is."""
+def wrap(way: Launch, command: list[str], names: list[str], ucx: str, token: str) -> list[str]:
+    """The command line with thole-rank before each program. Raises Trouble where it cannot be told where that is. ucx:
+    folders with our library for UCX, where messages are to go through that."""
     places = launch.programs(way, command)
     remedy = "put the values of the launcher's arguments behind a =, or go without --check"
     if not places:
         raise Trouble(f"no program is seen in `{shlex.join(command)}`, to be checked", remedy)
     expected = [name + EXPECTED.get(name, "") for name in names if name.startswith(EXPECTED_OF)]
-    words = [str(paths.find(paths.RANK)), token, *expected, "--"]
+    words = [str(paths.find(paths.RANK)), token, *([f"--ucx={ucx}"] if ucx else []), *expected, "--"]
     result = list(command)
     for place in reversed(places):
         result[place:place] = words
@@ -257,10 +258,10 @@ def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
     return process.returncode
 
 
-def run(way: Launch, command: list[str], names: list[str]) -> int:
+def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int:
     """Run a launch and judge it; the exit status is the launcher's, unless that is 0 and a rank was without Thole."""
     sieve = Filter(secrets.token_hex(6), _write)
-    words = wrap(way, command, names, sieve.token)
+    words = wrap(way, command, names, ucx, sieve.token)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
     try:
         process = subprocess.Popen(

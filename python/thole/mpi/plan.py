@@ -38,6 +38,7 @@ class Variable:
     before: str | None
     kept: bool = False  # the user's value stays, by --keep
     secret: bool = False  # not to be shown
+    ours: str = ""  # of a list, what stands in front of the user's
 
     @property
     def contradicted(self) -> bool:
@@ -176,9 +177,9 @@ def _hand_on_by_list(result: Plan) -> None:
     set_here = {PRELOAD, LIBRARIES} & result.environment().keys()
     names = [name for name in _names(result) if name.startswith(_handed_on(result)) or name in set_here]
     theirs = [
-        value.partition("=")[0]
-        for _, name, value in launch.arguments(way, result.command)
-        if f"-{name}" == way.export
+        _ours_in_front(result, word)
+        for word in list(launch.words(way, result.command))
+        if word.name and f"-{word.name}" == way.export
     ]
     if not theirs:
         setting = next(row for row in result.mpi.settings if row.name == way.export_list)
@@ -188,6 +189,22 @@ def _hand_on_by_list(result: Plan) -> None:
     result.command[place:place] = [
         word for name in names if name not in theirs for word in (way.export, name)
     ]
+
+
+def _ours_in_front(result: Plan, word: launch.Word) -> str:
+    """The name in an argument NAME=VALUE that hands a variable on, where it goes before what is set here: a list of the
+    user's stays, behind ours; of another value that Thole cannot do with it is warned."""
+    name, given, value = word.value.partition("=")
+    wanted = next((variable for variable in result.variables if variable.name == name), None)
+    if given and wanted is not None and name in LISTS:
+        text = result.command[word.at]
+        result.command[word.at] = text[: len(text) - len(value)] + _in_front(wanted.ours, value, LISTS[name])
+    elif given and wanted is not None and not wanted.secret and not agrees(name, value, wanted.value):
+        result.warnings.append(
+            f"-{word.name} {word.value} goes before {name}={wanted.value}: messages will not go over Thole; "
+            "leave it out"
+        )
+    return name
 
 
 def _hand_on_by_argument(result: Plan) -> None:
@@ -281,13 +298,9 @@ def _add(result: Plan, name: str, value: str, reason: str, keep: bool, kept: str
     before = os.environ.get(name)
     if before is not None and agrees(name, before, value):
         value = before
-    separator = LISTS.get(name)
+    separator, ours = LISTS.get(name), value
     if before and separator:
-        # A list of the user's stays, behind what Thole needs.
-        have = value.split(separator)
-        value = separator.join(
-            have + [part for part in before.split(separator) if part and part not in have]
-        )
+        value = _in_front(ours, before, separator)
     if keep and before is not None and before != value and not separator:
         kept = interface.by_libfabric(result.mpi, name, before) or kept
         result.warnings.append(
@@ -295,12 +308,18 @@ def _add(result: Plan, name: str, value: str, reason: str, keep: bool, kept: str
         )
         result.variables.append(Variable(name, before, reason, before, kept=True))
         return
-    variable = Variable(name, value, reason, before)
+    variable = Variable(name, value, reason, before, ours=ours)
     if variable.contradicted:
         result.warnings.append(
             f"{name} was {before!r}, is {value!r} for this run (--keep leaves yours)"
         )
     result.variables.append(variable)
+
+
+def _in_front(ours: str, theirs: str, separator: str) -> str:
+    """A list of the user's stays, behind what Thole needs."""
+    have = ours.split(separator)
+    return separator.join(have + [part for part in theirs.split(separator) if part and part not in have])
 
 
 def _judge_arguments(result: Plan) -> None:
