@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conform import LOG, counters
+from conform import LOG, counters, network_flags
 from conftest import InstalledMpi, Tool
 from rich.console import Console
 from slurm import Slurm, missing_program
@@ -277,6 +277,22 @@ def test_srun__check(cluster: Slurm, mpis: dict[str, InstalledMpi], thole: Tool)
     names = ", ".join(cluster.hosts.names)
     assert lines[0] == f"thole: all of {RANKS} ranks on 2 hosts ({names}) used Thole", done.stderr
     assert re.match(r"thole:   network: \d+ messages", lines[-1])
+
+
+@pytest.mark.over("openmpi", "openmpi4")
+@pytest.mark.parametrize("more", [(), ("--export=HOME,OPAL_PREFIX,PMIX_PREFIX",)])
+def test_srun__by_ucx(
+    cluster: Slurm, mpi: InstalledMpi, thole: Tool, conform: Callable[[InstalledMpi], Path], more: tuple[str, ...]
+) -> None:
+    """A compiled program of Open MPI's goes by UCX's interface, as with its own launcher."""
+    tool = [*thole.command, "run", "--check", "srun", "-N2", f"-n{RANKS}", f"--mpi={PMI[mpi.name]}", *more]
+    words = (conform(mpi), *network_flags(mpi.name), "modes", "collectives")
+    done = cluster.run(*tool, *words, env=mpi.environment(**LOG))
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert "modes ok" in done.stdout and "collectives ok" in done.stdout
+    assert re.search(rf"^thole: all of {RANKS} ranks on 2 hosts", done.stderr, re.M), done.stderr[-3000:]
+    by_ucx = [line for line in (done.stdout + done.stderr).splitlines() if "UCX " in line]
+    assert counters("\n".join(by_ucx))["network_messages"] > 0
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpiexec"])
