@@ -211,11 +211,11 @@ def test_run__settings_of_the_user_that_contradict(
 
 
 def test_run_open_mpi_without_one_sided_operations(thole: Tool, tmp_path: Path) -> None:
-    # Without btl/ofi messages still go over Thole; with another component beside it they may not.
+    # Without btl/ofi messages still go over Thole; with another component beside it one-sided operations may not.
     launcher = script(tmp_path / "bin" / "mpiexec", 'echo "mpiexec (Open MPI) 5.0.1"')
     for value, warned in (("self", False), ("self,tcp", True)):
         done = thole("run", "--explain", launcher, "--mca", "btl", value, "-n", "2", "./app")
-        assert ("messages will not go over Thole" in done.stdout) == warned, done.stdout
+        assert ("one-sided operations will not go over Thole" in done.stdout) == warned, done.stdout
 
 
 # ---- thole setup -----------------------------------------------------------------------------------

@@ -215,6 +215,14 @@ def test_insisting__beside_a_word_for_libfabric(mpi: InstalledMpi, conform: Comp
     assert "messages will not go over Thole" in done.stdout
 
 
+@pytest.mark.over("openmpi")
+def test_fault_tolerance__is_beyond(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
+    for way, value, told in (("ucx", "ulfm", True), ("libfabric", "mpi", True), ("ucx", "no", False)):
+        command = mpi.command(2, "--with-ft", value, conform(mpi))
+        done = thole("run", "--explain", "--through", way, *command, env=mpi.environment())
+        assert (f"note: --with-ft {value}: Open MPI's fault tolerance" in done.stdout) is told, done.stdout
+
+
 @OPENMPIS
 def test_settings_of_ucxs(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
     """Thole reads none, and hands them on to UCX's other libraries; what a user may miss is said."""

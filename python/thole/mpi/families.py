@@ -22,7 +22,8 @@ class Setting:
     name: str
     value: str
     reason: str
-    kept: str = "messages may go another way"  # what follows where a value of the user's stays
+    what: str = "messages"  # what goes another way without it
+    kept: str = "{what} may go another way"  # what follows where a value of the user's stays
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Launch:
     rule: str = ""  # argument that brings {name} back after them
     letters: str = ""  # arguments of one letter that take a value, where all are read as getopt does
     counts: tuple[str, ...] = ()  # arguments whose value is a number of hosts
+    beyond: tuple[tuple[str, str], ...] = ()  # arguments that ask for what there is not over Thole, and what follows
     pmi: tuple[str, ...] = ()  # arguments that choose how ranks find each other
     pmi_by: str = ""  # the variable that stands for them
     subcommand: bool = False  # the launcher's first word says what it is to do
@@ -138,6 +140,10 @@ INTEL_LAUNCH = replace(
 )
 
 OPENMPI_FORWARD = "OMPI_MCA_mca_base_env_list"
+OPENMPI_FT = (
+    "Open MPI's fault tolerance works with its own pml/ob1 alone; over Thole, as over UCX and libfabric otherwise, "
+    "ranks that go on after another's death crash or hang"
+)
 
 OPENMPI_LAUNCH = Launch(
     lists=("host", "H"),
@@ -163,17 +169,14 @@ OPENMPI_LAUNCH = Launch(
     "--prtemca prte_if_include NAME; 4.1: --mca oob_tcp_if_include NAME)",
     export="-x",
     export_list=OPENMPI_FORWARD,
+    beyond=(("with-ft", OPENMPI_FT),),
 )
 
 OPENMPI_SETTINGS = COMMON + (
     Setting("OMPI_MCA_pml", "cm", "point-to-point through a matching transport, not through BTLs"),
     Setting("OMPI_MCA_mtl", "ofi", "that transport is libfabric"),
-    Setting("OMPI_MCA_osc", "^ucx", "one-sided operations stay away from UCX"),
-    Setting(
-        "OMPI_MCA_btl",
-        "self,ofi",
-        "one-sided operations (osc/rdma) use libfabric's put, get and atomics",
-    ),
+    Setting("OMPI_MCA_osc", "^ucx", "one-sided operations stay away from UCX", "one-sided operations"),
+    Setting("OMPI_MCA_btl", "self,ofi", "osc/rdma uses libfabric's put, get and atomics", "one-sided operations"),
     Setting(
         OPENMPI_FORWARD,
         "FI_PROVIDER_PATH;FI_PROVIDER",
@@ -190,7 +193,7 @@ _UCX = (
         "UCX_TLS",
         "thole",
         "a transport that UCX's own library does not have: it cannot step in unseen",
-        "it reads neither, but ranks that find UCX's own library would send by that, unseen",
+        kept="it reads neither, but ranks that find UCX's own library would send by that, unseen",
     ),
     Setting("OMPI_MCA_pml", "^ob1", "messages through the interface of UCX, or a matching transport, not through BTLs"),
     Setting("OMPI_MCA_pml_ucx_tls", "any", "whatever transports that library has"),

@@ -93,7 +93,7 @@ def plan(
             continue
         folders = {"provider_dir": _provider_path(provider), "ucx_dir": result.ucx}
         value = setting.value.format(**folders, fabric=fabric)
-        _add(result, setting.name, value, setting.reason, keep, setting.kept)
+        _add(result, setting.name, value, setting.reason, keep, setting.kept.format(what=setting.what))
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
     if shared_heap:
@@ -333,6 +333,9 @@ def _judge_arguments(result: Plan) -> None:
                 f"the argument -{name} keeps variables from the ranks, so that their messages will not go over "
                 f"Thole; leave it out, or name these too: {','.join(wanted)}"
             )
+        follows = dict(way.beyond).get(name)
+        if follows and value.lower() not in interface.OFF:
+            result.warnings.append(f"--{name} {value}: {follows}")
     for name in way.withheld_by:
         if os.environ.get(name, "all") != "all":
             result.warnings.append(
@@ -343,6 +346,7 @@ def _judge_arguments(result: Plan) -> None:
     wanted.update(
         {row.name: row.value for row in result.mpi.settings if row.name.startswith("OMPI_")}
     )
+    what = {row.name: row.what for row in result.mpi.settings}
     for index, argument, name in launch.arguments(way, result.command):
         if argument not in way.pairs or index + 2 >= len(result.command):
             continue
@@ -358,7 +362,7 @@ def _judge_arguments(result: Plan) -> None:
                 f"{word} {name} {value} goes before --through {result.mpi.through}: {other}"
                 if other
                 else f"the argument {word} {name} {value} goes before {variable}={wanted[variable]}: "
-                "messages will not go over Thole; leave it out"
+                f"{what.get(variable, 'messages')} will not go over Thole; leave it out"
             )
 
 
