@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, InstalledMpi, Tool, clean_environment
+from conftest import ROOT, Compile, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole import cli
 from thole.frames import packets
@@ -456,9 +456,9 @@ def test_run__arguments_that_agree_with_thole(
         ("pml", "cm"),
         ("btl", "ofi,self"),
     ):
-        assert "note:" not in explained(here, openmpi, "--mca", name, value, "./app")
+        assert "note:" not in explained(here, openmpi, "--mca", name, value, "true")
         monkeypatch.setenv(f"OMPI_MCA_{name}", value)
-        kept = explained(here, openmpi, "./app")
+        kept = explained(here, openmpi, "true")
         assert "note:" not in kept
         row = next(line for line in kept.splitlines() if line.startswith(f"OMPI_MCA_{name} "))
         assert row.split()[1] == value, "what agrees is left as it is"
@@ -476,8 +476,38 @@ def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path) -> None
 
 
 def test_run__arguments_of_the_program_are_its_own(here: Here, openmpi: Path, hydra: Path) -> None:
-    assert "note:" not in explained(here, openmpi, "-n", "2", "./app", "--mca", "pml", "ob1")
-    assert "note:" not in explained(here, hydra, "-n", "2", "./app", "-genv", "FI_PROVIDER", "tcp")
+    assert "note:" not in explained(here, openmpi, "-n", "2", "true", "--mca", "pml", "ob1")
+    assert "note:" not in explained(here, hydra, "-n", "2", "true", "-genv", "FI_PROVIDER", "tcp")
     assert "note:" in explained(
         here, openmpi, "-n", "1", "./app", ":", "--mca", "pml", "ob1", "./app"
     )
+
+
+# ---- Programs that are not what they seem ----------------------------------------------------------
+
+
+def test_run__a_program_that_is_not_there(here: Here, openmpi: Path, hydra: Path, tmp_path: Path) -> None:
+    said = "note: ./nothing is not found or not executable here"
+    for launcher in (openmpi, hydra):
+        assert said in explained(here, launcher, "-n", "2", "./nothing")
+        assert "note:" not in explained(here, launcher, "-n", "2", "true")
+    assert said in explained(here, hydra, "-n", "1", "true", ":", "-n", "1", "./nothing")
+    # It may be there where it is to run.
+    for words in (("-wdir", str(tmp_path)), ("-hosts", "alpha,beta")):
+        assert said not in explained(here, hydra, *words, "-n", "2", "./nothing")
+
+
+def test_run__a_program_in_place_of_the_launcher(thole: Tool, mpis: dict[str, InstalledMpi], conform: Compile) -> None:
+    for mpi in mpis.values():
+        for program in (conform(mpi), mpi.python):
+            remedy = f"put the launcher in front: thole run mpiexec -n 2 {program} ..."
+            refused(thole("run", program, "x", env=mpi.environment()), "is a program, and no MPI launcher", remedy)
+
+
+def test_run__a_program_of_another_mpi(thole: Tool, mpis: dict[str, InstalledMpi], conform: Compile) -> None:
+    """Its ranks are each alone, or go another way."""
+    for mpi in mpis.values():
+        for other in mpis.values():
+            done = thole("run", "--explain", mpi.launcher, "-n", "2", conform(other), env=mpi.environment())
+            told = f"note: {conform(other)} loads {other.mpi.label} (" in done.stdout
+            assert told is (other is not mpi), done.stdout + done.stderr

@@ -147,7 +147,7 @@ def main(arguments: argparse.Namespace) -> int:
         explain(result, output.console(160, markup=False))
         return 0
     for warning in result.warnings:
-        print(f"thole: {warning}", file=sys.stderr)
+        check.say(warning)
     os.environ.update(result.environment())
     if arguments.check:
         return check.run(result.mpi.launch, result.command, list(result.environment()), result.ucx)

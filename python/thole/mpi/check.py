@@ -242,6 +242,11 @@ def _write(data: bytes) -> None:
                 select.select([], [2], [])
 
 
+def say(sentence: str) -> None:
+    """One of ours, likewise: a launcher is started, and its status ours, whoever reads."""
+    _write(f"thole: {sentence}\n".encode(errors="backslashreplace"))
+
+
 def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
     """Until the launcher has ended; signals that are meant for it are handed on. A refused rank ends it."""
     refused = 0.0
@@ -279,7 +284,7 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     verdict = judge(list(sieve.ranks))
     for line in verdict.lines + verdict.failures:
-        _write(f"thole: {line}\n".encode(errors="backslashreplace"))
+        say(line)
     if status < 0:
         return 128 - status
     return status or (FAILED if verdict.failures else 0)

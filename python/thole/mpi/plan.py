@@ -16,13 +16,14 @@ from thole.mpi import interface, launch, starters
 from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees, family_named, family_names
 from thole.mpi.identify import identify, require_fabric
 from thole.mpi.launch import launcher_in
-from thole.mpi.program import identify_program
+from thole.mpi.program import PYTHON, identify_program, is_linked, unfit
 
 PRELOAD = "LD_PRELOAD"
 LIBRARIES = "LD_LIBRARY_PATH"
 LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
 
 JOB_KEY = "THOLE_JOB_KEY"
+WORK_FOLDERS = ("wdir", "wd", "workdir", "path")  # arguments that say where programs are
 
 # Variables of the user that are handed on with those that are set here; UCX's, too, where its other libraries are used.
 HANDED_ON = ("THOLE_", "FI_")
@@ -102,6 +103,7 @@ def plan(
     _add_key(result)
     _add_for_capable(result)
     _hand_on(result)
+    _judge_programs(result)
     _judge_arguments(result)
     _judge_settings_of_ucx(result)
     return result
@@ -254,6 +256,12 @@ def _mpi_of(command: list[str], mpi_name: str | None) -> Mpi:
 def _known(launcher: str | None, command: list[str]) -> str:
     if launcher is not None:
         return launcher
+    path = Path(shutil.which(command[0]) or command[0])
+    if is_linked(path) or PYTHON.fullmatch(path.name):
+        raise Trouble(
+            f"{command[0]} is a program, and no MPI launcher",
+            f"put the launcher in front: thole run mpiexec -n 2 {command[0]} ...",
+        )
     raise Trouble(
         f"{command[0]} is not an MPI launcher that Thole knows (mpiexec, mpirun, srun, prterun, orterun, ...)",
         f"name the MPI that it starts: thole run --mpi {{{','.join(family_names())}}} {command[0]} ...",
@@ -320,6 +328,16 @@ def _in_front(ours: str, theirs: str, separator: str) -> str:
     """A list of the user's stays, behind what Thole needs."""
     have = ours.split(separator)
     return separator.join(have + [part for part in theirs.split(separator) if part and part not in have])
+
+
+def _judge_programs(result: Plan) -> None:
+    """Warn of programs that the launcher will not find, or that are another MPI's. Elsewhere they may be others."""
+    way = result.mpi.launch
+    moved = any(name in WORK_FOLDERS for _, name, _ in launch.arguments(way, result.command))
+    if result.mpi.starter or result.hosts.several or moved:
+        return
+    words = [result.command[place] for place in launch.programs(way, result.command)]
+    result.warnings += filter(None, (unfit(word, result.mpi) for word in dict.fromkeys(words)))
 
 
 def _judge_arguments(result: Plan) -> None:

@@ -8,6 +8,7 @@ program by the MPI that its mpi4py loads. What the library itself gives for its 
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import sys
@@ -19,6 +20,7 @@ from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
 from thole.mpi.identify import find_fabric, holds, linked, said_by
 
 LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh)\.so(\.\d+)*")
+LIBRARY_OF_C = re.compile(r"lib(mpi|mpich)\.so(\.\d+)*")
 SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
 PYTHON = re.compile(r"python[\d.]*")
 ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
@@ -66,7 +68,7 @@ def library_of(program: Path) -> Path | None:
     if PYTHON.fullmatch(program.resolve().name):
         return _of_python(str(program))
     found = [path for name, path in linked(program).items() if LIBRARY.fullmatch(name)]
-    return next((path for path in found if path.name.startswith(("libmpi.", "libmpich."))), None)
+    return next((path for path in found if LIBRARY_OF_C.fullmatch(path.name)), None)
 
 
 def _of_script(line: str) -> Path | None:
@@ -76,6 +78,27 @@ def _of_script(line: str) -> Path | None:
         if path:
             return _of_python(path)
     return None
+
+
+def unfit(word: str, mpi: Mpi) -> str:
+    """Why a program cannot run over Thole as a launcher starts it; nothing where that is not seen. Python is not asked:
+    it takes a while, and mpi4py says such a thing itself."""
+    path = shutil.which(word) or shutil.which(os.path.join(".", word))
+    if path is None:
+        return f"{word} is not found or not executable here"
+    library = next((found for name, found in linked(Path(path)).items() if LIBRARY_OF_C.fullmatch(name)), None)
+    if library is None or mpi.library is None or library.resolve() == mpi.library.resolve():
+        return ""
+    try:
+        other = _of_library(library, mpi.launcher, "")
+    except Trouble:
+        return ""
+    if other.family.name == mpi.family.name:
+        return ""
+    return (
+        f"{word} loads {other.label} ({library}), and {mpi.launcher} belongs to {mpi.label}: each rank may be alone, or not "
+        f"go over Thole; start it with the mpiexec of {other.label}"
+    )
 
 
 def is_linked(program: Path) -> bool:
