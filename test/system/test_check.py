@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from conftest import InstalledMpi, Tool
 from jobs import in_full_only
-from test_tool import refused
+from test_tool import refused, script
 from thole.mpi import check
 from thole_lab.process import descendants, wait_until
 from thole_lab.testbed import Testbed
 
+HYDRA = "printf 'HYDRA build details:\\n    Version:     4.1\\n'"
 TALK = "from mpi4py import MPI; c = MPI.COMM_WORLD; c.alltoall([bytes(10000)] * c.size)"
 WAIT_S = 60.0
 
@@ -245,6 +246,27 @@ def test_check__a_signal_reaches_the_launcher(mpis: dict[str, InstalledMpi], tho
         assert told(err)[0].startswith("all of 2 ranks on "), err
         for pid in below:
             assert wait_until(lambda path=Path(f"/proc/{pid}"): not path.exists(), WAIT_S), "a rank was left behind"
+
+
+def test_check__no_memory_to_count_in(mpis: dict[str, InstalledMpi], thole: Tool) -> None:
+    for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
+        line = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *thole.command, "run", "--check"]
+        line += map(str, mpi.command(2, mpi.python, "-c", TALK))
+        done = subprocess.run(line, env=mpi.environment(), capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert done.returncode != 0
+        assert re.search(
+            r"^thole: ranks? [01, ]+ on \S+ was not started, since it has no memory file to count in: File too large; "
+            r"files may have 0 bytes \(ulimit -f\), shared memory too$",
+            done.stderr,
+            re.M,
+        ), done.stderr
+
+
+def test_check__a_launcher_that_a_signal_ended(thole: Tool, tmp_path: Path) -> None:
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\nkill -XFSZ $$')
+    done = thole("run", "--check", hydra, "-n", "2", "true")
+    assert done.returncode == 128 + signal.SIGXFSZ
+    assert told(done.stderr) == ["no rank was heard of: the launcher was ended by SIGXFSZ"]
 
 
 def test_check__no_program_to_put_it_before(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:

@@ -147,6 +147,15 @@ static int report_make(struct rank *rank)
 	return setenv("THOLE_REPORT", path, 1) != 0 || setenv("FI_THOLE_REPORT", path, 1) != 0 ? -1 : 0;
 }
 
+/* Why there is none, as errno says, and what to do. */
+static void report_reason(int error, char reason[REASON_MAX])
+{
+	char remedy[LIMITS_REMEDY_MAX];
+
+	snprintf(reason, REASON_MAX, "it has no memory file to count in: %s%s", strerror(error),
+		 limits_remedy(error, remedy));
+}
+
 static _Noreturn void program_run(char **program, const sigset_t *mask)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* launchers may kill only the process that they know */
@@ -346,8 +355,9 @@ int main(int count, char **words)
 		return STATUS_REFUSED;
 	}
 	if (report_make(&rank) != 0) {
-		fprintf(stderr, "thole-rank: no memory file: %s\n", strerror(errno));
-		return STATUS_CANNOT_RUN;
+		report_reason(errno, reason);
+		rank_say(&rank, "refused", "", reason);
+		return STATUS_REFUSED;
 	}
 	return rank_run(&rank);
 }

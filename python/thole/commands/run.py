@@ -120,9 +120,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--through",
         choices=INTERFACES,
         default=INTERFACES[0],
-        help="the interface by which the MPI's messages reach Thole. UCX's takes fewer instructions than libfabric: "
-        "small messages are faster. auto: UCX's for compiled programs without MPI's sessions, where an Open MPI was built "
-        "with UCX and would take Thole's library for that, else libfabric; ucx: that, or an error (default: %(default)s)",
+        help="the interface by which the MPI's messages reach Thole; with UCX's small messages are faster. auto: UCX's "
+        "for compiled programs without MPI's sessions, where an Open MPI was built with UCX and would take Thole's "
+        "library for that, else libfabric; ucx: that, or an error (default: %(default)s)",
     )
     parser.add_argument(
         "--mpi", choices=family_names(), help="the MPI, where the launcher does not tell"

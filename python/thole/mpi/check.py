@@ -141,14 +141,14 @@ class Verdict:
     lines: list[str] = field(default_factory=list)
 
 
-def judge(said: list[Rank]) -> Verdict:
+def judge(said: list[Rank], status: int = 0) -> Verdict:
+    """status: the launcher's; negative: the signal that ended it."""
     last = _last(said)
     result = Verdict(last)
     if not last:
-        result.failures.append(
-            "no rank was heard of: the launcher started none, or keeps their standard error "
-            "(an argument such as -e FILE)"
-        )
+        kept = "the launcher started none, or keeps their standard error (an argument such as -e FILE)"
+        why = f"the launcher was ended by {_signal_name(-status)}" if status < 0 else kept
+        result.failures.append(f"no rank was heard of: {why}")
         return result
     for state, words in FAILURES.items():
         for why, ranks in _by_reason(last, state):
@@ -160,6 +160,12 @@ def judge(said: list[Rank]) -> Verdict:
         result.failures.append(f"nothing was heard of {_ranks(unheard)}")
     result.lines = [*_totals(last), *_troubles(last)]
     return result
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):  # those for real-time have none
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
 def _last(said: list[Rank]) -> list[Rank]:
@@ -282,7 +288,7 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
     status = _wait(process, sieve)
     reader.join(LAST_WORDS_S)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    verdict = judge(list(sieve.ranks))
+    verdict = judge(list(sieve.ranks), status)
     for line in verdict.lines + verdict.failures:
         say(line)
     if status < 0:

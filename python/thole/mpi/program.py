@@ -96,8 +96,8 @@ def unfit(word: str, mpi: Mpi) -> str:
     if other.family.name == mpi.family.name:
         return ""
     return (
-        f"{word} loads {other.label} ({library}), and {mpi.launcher} belongs to {mpi.label}: each rank may be alone, or not "
-        f"go over Thole; start it with the mpiexec of {other.label}"
+        f"{word} loads {other.label} ({library}), and {mpi.launcher} belongs to {mpi.label}: each rank may be alone, "
+        f"or not go over Thole; start it with the mpiexec of {other.label}"
     )
 
 
