@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,35 +39,14 @@ import ours
 import report
 import targets
 from peers import Peer, build_label
+from plans import TESTS, Plan, plans
 from results import SPREAD, Condition, Results
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PARTS = ("node", "network", "driver", "adapters", "all")  # all: what is timed; two are counted
-POLLS = ("test", "testany", "iprobe", "waitany")
-SHARED = ("allreduce", "pairwise")  # tests where ranks share cores, among themselves
-BUSY = ("busy allreduce", "busy pairwise")  # and with programs that compute
-TESTS = ("latency", "touched", "exchange", "several", "bandwidth", *SHARED, *BUSY, *POLLS)
-# From 16 KiB on it matters whether a buffer is written before it is sent; programs do that.
-QUICK = {
-    "latency": "8,64,512,4k",
-    "touched": "16k,64k,256k,1m,4m",
-    "exchange": "8,4k,16k,64k,256k,1m",
-    "several": "8,4k,64k,256k",
-    "bandwidth": "8,512,4k,16k,64k,256k,1m,4m",
-}
-WHOLE = {
-    "latency": "0,8,64,512,4k,16k,64k,256k,1m,4m,16m",
-    "touched": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
-    "exchange": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
-    "several": "8,512,4k,16k,64k,256k,1m",
-    "bandwidth": "8,64,512,4k,16k,64k,256k,1m,4m,16m",
-}
-WORK_NS = "0,500"  # between two polls
 TRIES = 3  # of a start, where the machine changed during it, or others used it
 QUIET = 0.1  # share of the machine that others may use
-SHARED_RANKS = 4
-COMPUTING = 2  # programs beside them
 SECRETS = ("THOLE_JOB_KEY",)
 INNER_MAX = 1000  # as mpi_bench has it
 SIZES = r"\d+[kKmM]?(,\d+[kKmM]?)*"
@@ -77,22 +56,6 @@ COUNTED_IGNORES = ("peers", "settings", "sizes", "rounds", "inner", "quick", "ag
 IGNORED = {"node": ("settings",), "driver": COUNTED_IGNORES, "adapters": COUNTED_IGNORES}
 FLAGS = ("-O3", "-g", "-std=gnu11", "-D_GNU_SOURCE")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What one start of one peer runs."""
-
-    tests: tuple[str, ...]
-    ranks: int
-    sizes: str
-    # Many short rounds: where others use the machine too, some fall between their slices.
-    rounds: int = 25
-    round_ms: int = 3
-    computing: int = 0  # other programs
-
-    def suits(self, peer: Peer) -> bool:
-        return not peer.heap or "touched" in self.tests
 
 
 def parse() -> argparse.Namespace:
@@ -161,23 +124,6 @@ def refuse(options: argparse.Namespace) -> None:
         raise Trouble(f"--results {options.results}: {error.strerror}", "name a folder to write to") from None
 
 
-def plans(options: argparse.Namespace) -> list[Plan]:
-    wanted = options.only.split(",") if options.only else list(TESTS)
-    sizes = QUICK if options.quick else WHOLE
-    made = [Plan((test,), 2, options.sizes or sizes[test]) for test in sizes if test in wanted]
-    polls = tuple(test for test in POLLS if test in wanted)
-    if polls:
-        made.append(Plan(polls, 2, WORK_NS))
-    shared = tuple(test for test in SHARED if test in wanted)
-    if shared:
-        # Ranks that share a core need many slices of the scheduler for one sample.
-        made.append(Plan(shared, SHARED_RANKS, "8", rounds=7, round_ms=50))
-    busy = tuple(test for test in BUSY if test in wanted)
-    if busy:
-        made.append(Plan(busy, SHARED_RANKS, "8", rounds=5, round_ms=200, computing=COMPUTING))
-    return made
-
-
 @contextlib.contextmanager
 def locked(path: Path | None) -> Iterator[None]:
     if path is None:
@@ -242,14 +188,18 @@ class Bench:
         self.console = console
         self.results = Results()
         self.cpus = host.cpus()
-        self.found = launch.find(options.venvs or [options.build / "venv", Path(sys.prefix)])
+        self.places = options.venvs or [options.build / "venv", Path(sys.prefix)]
+        self.found = launch.find(self.places)
         self.programs: dict[str, Path] = {}
         self.commands: dict[str, str] = {}
         self.repeated = 0
 
     def program(self, peer: Peer, plan: Plan) -> list[str]:
-        words = [str(self.programs[peer.mpi]), "--tests", ",".join(plan.tests)]
-        words += ["--sizes", plan.sizes, "--rounds", str(self.options.inner or plan.rounds)]
+        if plan.patterned:
+            words = [str(launch.python(self.found[peer.mpi], self.places)), str(HERE / "mpi_patterns.py")]
+        else:
+            words = [str(self.programs[peer.mpi]), "--tests", ",".join(plan.tests), "--sizes", plan.sizes]
+        words += ["--rounds", str(self.options.inner or plan.rounds)]
         return [*words, "--round-ms", str(plan.round_ms)]
 
     def line(self, peer: Peer, plan: Plan) -> tuple[list[str], dict[str, str]]:
@@ -265,7 +215,11 @@ class Bench:
         return 0.0
 
     def start(self, peer: Peer, plan: Plan) -> None:
-        command, settings = self.line(peer, plan)
+        try:
+            command, settings = self.line(peer, plan)
+        except Trouble as trouble:
+            self.results.failures[peer.name] = str(trouble)
+            return
         shown = [f"{name}={value}" for name, value in settings.items() if name not in SECRETS]
         self.commands.setdefault(peer.name, " ".join([*shown, *command]))
         for attempt in range(TRIES):

@@ -27,6 +27,14 @@ def find(places: list[Path]) -> dict[str, Mpi]:
     return found
 
 
+def python(mpi: Mpi, places: list[Path]) -> Path:
+    """The Python whose mpi4py is this MPI's: that of its environment, or of one that has its family's name."""
+    for prefix in (mpi.launcher.parent.parent, *(place / mpi.family.name for place in places)):
+        if list(prefix.glob("lib/python3*/site-packages/mpi4py")):
+            return prefix / "bin" / "python3"
+    raise Trouble(f"{mpi.label}: there is no mpi4py for it", "run `make packages`, or name its environment by --venvs")
+
+
 def command(mpi: Mpi, cpus: list[int], ranks: int, arguments: list[str]) -> list[str]:
     """The launcher's command line up to the program: one rank a core, or as many as must share."""
     return [str(mpi.launcher), "-n", str(ranks), *on_cores(mpi, cpus, ranks), *arguments]

@@ -23,8 +23,9 @@ import instructions
 import network
 import record
 import report
-from comparison import SECRETS, TESTS, Bench, Compared, compile_programs, measure_node, parse, unavailable
+from comparison import SECRETS, Bench, Compared, compile_programs, measure_node, parse, unavailable
 from peers import NETWORK_PEERS, PEERS, Peer, select
+from plans import TESTS
 
 COUNTED = {part.name: part for part in (driver.PART, adapters.PART)}
 

@@ -17,21 +17,12 @@ from thole_lab.launchers import launcher_of
 from thole_lab.process import Outcome, run
 from thole_lab.testbed import Testbed
 
+import patterns
 import report
 import targets
-from comparison import (
-    QUICK,
-    WHOLE,
-    WORK_NS,
-    Bench,
-    Compared,
-    Plan,
-    environment,
-    ready,
-    rounds,
-    with_others,
-)
+from comparison import Bench, Compared, environment, ready, rounds, with_others
 from peers import Peer
+from plans import QUICK, WHOLE, WORK_NS, Plan
 from results import Condition, Results
 
 LIMIT_S = 120.0
@@ -46,7 +37,7 @@ class Setting:
     mtu: int = 1500
     permille: float | None = None  # of frames that are lost; None: segmentation offload as the kernel likes
     injected: int = 0  # of 1000 frames that Thole throws away itself
-    tests: tuple[str, ...] = ("latency", "touched", "exchange", "bandwidth", "test", "allreduce")
+    tests: tuple[str, ...] = ("latency", "touched", "exchange", "bandwidth", "test", "allreduce", patterns.ALONE)
 
 
 LOSSY = ("mpich-tcp", "mpich-ucx-tcp", "openmpi5-tcp", "openmpi5-ofi-tcp", "openmpi5-ucx-tcp", "intel-tcp")
@@ -87,6 +78,8 @@ def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
         made = [replace(plan, rounds=7, round_ms=100) for plan in made]
     if "allreduce" in setting.tests and "allreduce" in wanted:
         made.append(Plan(("allreduce",), SHARED_RANKS, "8", rounds=7, round_ms=50))
+    if patterns.ALONE in setting.tests and patterns.ALONE in wanted and not options.quick:
+        made.append(Plan((patterns.ALONE,), 2, "", rounds=7, round_ms=10))
     return made
 
 
@@ -109,7 +102,7 @@ class NetworkBench(Bench):
 
     def __init__(self, node: Bench, hosts: Testbed, setting: Setting) -> None:
         self.options, self.console, self.cpus = node.options, node.console, node.cpus
-        self.found, self.programs = node.found, node.programs
+        self.found, self.programs, self.places = node.found, node.programs, node.places
         self.results, self.commands, self.repeated = Results(), {}, 0
         self.hosts = hosts
         self.setting = setting

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 import before
+import patterns
 from results import Condition, Results, size_text
 from targets import DRIVER_ROWS, Check
 
@@ -37,6 +38,7 @@ NODE_TITLES = {
     "hpcc ping-pong": "HPC Challenge's ping-pong, us, 2 ranks",
     "hpcc ring": "HPC Challenge's randomly ordered ring, us, 2 ranks",
     "pairwise": "Two pairs at a time, 8 bytes, us one way, 4 ranks on 2 cores, until both have ended",
+    **patterns.titles(),
 }
 
 NETWORK_TITLES = {
@@ -48,6 +50,7 @@ NETWORK_TITLES = {
     "cpu_send": "CPU seconds of the sender for each GB of it",
     "cpu_recv": "CPU seconds of the receiver for each GB of it",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on one core of each host",
+    **patterns.TITLES,
 }
 
 
