@@ -1806,14 +1806,14 @@ FAULTS = [
     Fault(
         "several are read from whoever has the pid",
         COPY,
-        "size < (ssize_t)sizeof(cookie.value) || cookie.value != link->cookie",
+        "size < (ssize_t)sizeof(cookie.value) || !copy_is_proven(link, &cookie)",
         "size < (ssize_t)sizeof(cookie.value)",
     ),
     Fault(
         "what was read is trusted although its process may have ended",
         COPY,
-        "if (!cookie.address && !life_goes_on(link))",
-        "if (0)",
+        "if (spared && !life_goes_on(link)) {",
+        "if (0) {",
     ),
     Fault(
         "several that were read are trusted although their process may have ended",
@@ -1822,10 +1822,16 @@ FAULTS = [
         "size > 0 ?",
     ),
     Fault(
+        "a peer without a cookie has proven itself",
+        COPY,
+        "return cookie->address && cookie->value",
+        "return cookie->value",
+    ),
+    Fault(
         "the cookie is always read",
         COPY,
-        ".address = life_goes_on(link) ? 0 : link->cookie_address",
-        ".address = link->cookie_address",
+        "spared = spared && life_goes_on(link);",
+        "spared = false;",
     ),
     Fault(
         "a thread of which the kernel knows nothing says that it goes on",

@@ -1103,6 +1103,29 @@ static void read__with_another_cookie(void **state)
 }
 
 /* The sender takes the receiver for lost, and its memory back, while that is being read. */
+/* A peer may say in its greeting, after it was seen where its cookie is, that it has none. */
+static void read__of_a_peer_without_a_cookie(void **state)
+{
+	(void)state;
+	for (int several = 0; several < 2; several++) {
+		struct shm_peer *link;
+		struct pair pair;
+
+		pair_open(&pair, (const char *const[]){"bulk=one-copy", "eager_max=1k", "look_again=0", NULL});
+		assert_int_equal(row_goes(&pair, 100), ROW);
+		link = shm_link(&endpoint_peer(pair.b, pair.b_to_a)->base);
+		while (!link->life)
+			pair_progress(&pair, 1000);
+		life_release(link);
+		link->cookie_address = link->cookie = 0;
+		if (several)
+			assert_int_equal(row_goes(&pair, 200), 0);
+		else
+			transfer(&pair, 1, 1, 1, 0xaaaaaaaa, THOLE_ERR_PEER);
+		pair_close(&pair);
+	}
+}
+
 static void lose_receiver(void)
 {
 	peer_lost(endpoint_peer(reach.pair.a, reach.pair.a_to_b), THOLE_ERR_MEMORY);
@@ -1694,6 +1717,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(door__shuts),
 		cmocka_unit_test(door__is_not_inherited),
 		cmocka_unit_test(read__with_another_cookie),
+		cmocka_unit_test_setup(read__of_a_peer_without_a_cookie, kernel_open),
 		cmocka_unit_test(read__of_a_send_that_has_ended),
 		cmocka_unit_test(read__of_a_sender_that_closes),
 		cmocka_unit_test(stopped__does_not_hold_up_closing),

@@ -70,28 +70,33 @@ static ssize_t copy_once(pid_t pid, bool write, struct copy_word *first, struct 
 	return size < (ssize_t)call.length ? size : (ssize_t)call.length;
 }
 
-/* What a call that reads begins with: the cookie, where it will not be known without that whose memory was read. */
-static struct copy_word copy_proof(const struct shm_peer *link)
+/* Whether the cookie came along. A peer may say that it has none. */
+static bool copy_is_proven(const struct shm_peer *link, const struct copy_word *cookie)
 {
-	return (struct copy_word){.address = life_goes_on(link) ? 0 : link->cookie_address};
+	return cookie->address && cookie->value == link->cookie;
 }
 
 int copy_read(const struct shm_peer *link, const struct vector *local, const struct vector *remote, uint64_t offset,
 	      uint64_t length, uint64_t *done_p)
 {
 	struct copy_word none = {0};
+	bool spared = true; /* the cookie: it will be known without whose memory was read */
 
 	*done_p = 0;
 	while (*done_p < length) {
-		struct copy_word cookie = copy_proof(link);
-		ssize_t size =
-			copy_once(link->pid, false, &cookie, &none, local, remote, offset + *done_p, length - *done_p);
+		struct copy_word cookie = {.address = link->cookie_address};
+		ssize_t size;
 
-		if (!cookie.address && !life_goes_on(link))
-			continue; /* whose memory it was is not known: again, with the cookie */
+		spared = spared && life_goes_on(link);
+		size = copy_once(link->pid, false, spared ? &none : &cookie, &none, local, remote, offset + *done_p,
+				 length - *done_p);
+		if (spared && !life_goes_on(link)) {
+			spared = false; /* it is not known: again, with the cookie, whatever is said by now */
+			continue;
+		}
 		if (size < 0)
 			return errno;
-		if (cookie.address && cookie.value != link->cookie)
+		if (!spared && !copy_is_proven(link, &cookie))
 			return ESTALE;
 		if (size == 0)
 			return EFAULT;
@@ -102,19 +107,21 @@ int copy_read(const struct shm_peer *link, const struct vector *local, const str
 
 uint64_t copy_read_several(const struct shm_peer *link, const struct copy_part *parts, size_t count)
 {
-	struct copy_word cookie = copy_proof(link);
+	struct copy_word cookie = {.address = link->cookie_address};
 	struct copy_call call = {.length = 0};
+	bool spared = life_goes_on(link);
 	ssize_t size;
 
-	call_word(&call, &cookie);
+	if (!spared)
+		call_word(&call, &cookie);
 	for (size_t i = 0; i < count && i < SEGMENTS_A_CALL; i++) {
 		call.here[call.here_count++] = (struct iovec){parts[i].here, parts[i].length};
 		call.there[call.there_count++] = (struct iovec){(void *)(uintptr_t)parts[i].there, parts[i].length};
 	}
 	size = process_vm_readv(link->pid, call.here, call.here_count, call.there, call.there_count, 0);
-	if (!cookie.address)
+	if (spared)
 		return size > 0 && life_goes_on(link) ? (uint64_t)size : 0;
-	return size < (ssize_t)sizeof(cookie.value) || cookie.value != link->cookie
+	return size < (ssize_t)sizeof(cookie.value) || !copy_is_proven(link, &cookie)
 		       ? 0
 		       : (uint64_t)size - sizeof(cookie.value);
 }
