@@ -16,7 +16,7 @@ done
 
 own=("$root/test/fuzz/$target.c" "$root/test/fuzz/fuzzer.c") link=() length=3000
 case $target in
-hostile) link=(-Wl,--wrap=process_vm_writev) ;;
+hostile) link=(-Wl,--wrap=process_vm_readv -Wl,--wrap=process_vm_writev) ;;
 codec) length=9300 ;;
 engine)
 	for part in carrier frames mover network nic nic_models op process settle traffic world; do

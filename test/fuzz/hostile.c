@@ -4,10 +4,11 @@
  *
  * Owns one run: three endpoints in one process - the victim, an honest peer and the hostile one - and a program of
  * steps, taken from the input bytes. The hostile peer writes raw bytes and made-up records into both shared
- * segments (slots, offers, areas, head words), bytes into its sockets, and greets the victim with malformed
- * greetings and descriptors. Meanwhile the victim has operations with both under way. Whatever happens: no
- * crash, progress comes back, what the honest peer sends arrives unaltered, no byte changes around buffers and
- * regions, and no descriptor is left.
+ * segments (slots, offers, areas, head words), bytes into its sockets, greets the victim with malformed greetings and
+ * descriptors, and hands it pages by which it is to be known to live (life.c) that are none, or whose words change,
+ * also while its memory is read. Meanwhile the victim has operations with both under way. Whatever happens: no crash,
+ * progress comes back, what the honest peer sends arrives unaltered, no byte changes around buffers and regions, only
+ * a page that nobody can cut short is looked at, and no descriptor or mapping is left.
  *
  * The victim writes into memory of a hostile *process* where that asks for it (process_vm_writev). Here the process
  * is its own, so the replaced function lets only the hostile peer's memory be written.
@@ -16,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +38,10 @@ enum {
 	SANDBOX = 1 << 16,    /* the hostile peer's own memory */
 	PENDING = 12,
 	SOCKETS = 8,
+	DESCRIPTORS = 3,      /* of one message */
+	PAGES = 4,            /* of life.c, of which the hostile peer has kept a mapping */
+	PAGE = 4096,
+	LATE = 64,            /* bytes of the input, for what comes late */
 	STEPS_MAX = 160,
 	KEY = 42,
 	GUARD_BYTE = 0x6b,
@@ -54,6 +60,14 @@ struct greeting {
 
 #define GREETING_MAGIC 0x74686f6c65686931u
 
+/* And what life.c sends, with the descriptor of a page that begins with where its word is. */
+#define LIFE_MAGIC UINT64_C(0x74686f6c656c6631)
+#define LIFE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
 struct input {
 	const uint8_t *at;
 	size_t left;
@@ -65,6 +79,12 @@ struct guarded {
 	size_t length;
 };
 
+/* One of life.c's, that is as good as one of a correct peer, but for its words. */
+struct page {
+	uint64_t *words;
+	bool announced;
+};
+
 struct stage {
 	struct thole_endpoint *victim, *honest, *hostile;
 	uint32_t victim_to_hostile, victim_to_honest, honest_to_victim, hostile_to_victim;
@@ -73,10 +93,19 @@ struct stage {
 	uint64_t honest_sequence;
 	int sockets[SOCKETS];
 	int socket_count;
+	struct page pages[PAGES];
+	int page_count;
+	uint8_t flicker[2]; /* what the words of pages are while memory is read, and then; 0: as they were */
 };
+
+static struct stage *flickering;
 
 static uint8_t sandbox[SANDBOX] __attribute__((aligned(64)));
 
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
@@ -94,6 +123,35 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 		}
 	}
 	return __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
+}
+
+/* In all words of a page: its thread lives, or has ended, or there is none, or anything. At times also another place
+ * where the word is said to be. */
+static void page_say(uint64_t *words, uint8_t what)
+{
+	const uint32_t says[] = {1, 1 | FUTEX_OWNER_DIED, FUTEX_WAITERS, what * 0x01010101u};
+
+	for (size_t i = 1; i < PAGE / sizeof(*words); i++)
+		words[i] = (uint64_t)says[what % 4] << 32 | says[what % 4];
+	if (what >= 192)
+		words[0] = what * (uint64_t)what;
+}
+
+static void pages_flicker(int when)
+{
+	for (int i = 0; flickering && flickering->flicker[when] && i < flickering->page_count; i++)
+		page_say(flickering->pages[i].words, flickering->flicker[when]);
+}
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+{
+	ssize_t size;
+
+	pages_flicker(0);
+	size = __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
+	pages_flicker(1);
+	return size;
 }
 
 /* ---- Input ----------------------------------------------------------------------------------------- */
@@ -414,28 +472,53 @@ static int stranger_file(struct input *input)
 	return fd;
 }
 
+/* One that is connected to the victim, and has not greeted; -1: it is not. */
+static int stranger_socket(struct stage *stage)
+{
+	struct sockaddr_un name;
+	socklen_t length = connect_name(stage->victim->base.parts.endpoint, &name);
+	int fd;
+
+	if (stage->socket_count == SOCKETS)
+		return -1;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	MUST(fd >= 0);
+	stage->sockets[stage->socket_count++] = fd;
+	return connect(fd, (struct sockaddr *)&name, length) == 0 ? fd : -1;
+}
+
+/* Send bytes with up to DESCRIPTORS files, which stay open here. */
+static void send_files(int socket, void *bytes, size_t length, const int *files, int count)
+{
+	union {
+		char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec data = {bytes, length};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+
+	if (count > 0) {
+		struct cmsghdr *header = &control.align;
+
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+		memcpy(CMSG_DATA(header), files, (size_t)count * sizeof(int));
+	}
+	(void)!sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void step_stranger(struct stage *stage, struct input *input)
 {
 	struct greeting greeting = {
 		.magic = GREETING_MAGIC, .version = SEGMENT_VERSION, .to = stage->victim->base.parts.endpoint};
-	union {
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
-	struct iovec data = {&greeting, sizeof(greeting)};
-	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
-	struct sockaddr_un name;
 	struct address_parts parts = stage->victim->base.parts;
-	int fd, files[3], count = take(input) % 4;
-	socklen_t length;
+	int fd = stranger_socket(stage), files[DESCRIPTORS], count = take(input) % (DESCRIPTORS + 1);
+	size_t length = sizeof(greeting);
 
-	if (stage->socket_count == SOCKETS)
-		return;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	MUST(fd >= 0);
-	stage->sockets[stage->socket_count++] = fd;
-	length = connect_name(parts.endpoint, &name);
-	if (connect(fd, (struct sockaddr *)&name, length) != 0)
+	if (fd < 0)
 		return;
 	parts.endpoint = take_word(input);
 	switch (take(input) % 5) {
@@ -454,20 +537,10 @@ static void step_stranger(struct stage *stage, struct input *input)
 	for (int i = take(input) % 4; i > 0; i--)
 		((uint8_t *)&greeting)[take(input) % sizeof(greeting)] = take(input);
 	if (take(input) % 8 == 0)
-		data.iov_len = take(input) % sizeof(greeting);
-	for (int i = 0; i < count && i < 3; i++)
+		length = take(input) % sizeof(greeting);
+	for (int i = 0; i < count; i++)
 		files[i] = stranger_file(input);
-	if (count > 0) {
-		struct cmsghdr *header = &control.align;
-
-		message.msg_control = control.bytes;
-		message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
-		header->cmsg_level = SOL_SOCKET;
-		header->cmsg_type = SCM_RIGHTS;
-		header->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
-		memcpy(CMSG_DATA(header), files, (size_t)count * sizeof(int));
-	}
-	(void)!sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	send_files(fd, &greeting, length, files, count);
 	for (int i = 0; i < count; i++)
 		close(files[i]);
 	if (take(input) % 2) {
@@ -493,6 +566,144 @@ static void step_socket(struct stage *stage, struct input *input)
 	if (fd >= 0)
 		for (int i = take(input) % 100; i >= 0; i--)
 			(void)!send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- Whether it lives ------------------------------------------------------------------------------ */
+
+/* A page in a file of a disk, which knows of no seals. */
+static int plain_file(uint64_t word_at)
+{
+	char name[] = "/tmp/thole-hostile-XXXXXX";
+	int fd = mkostemp(name, O_CLOEXEC);
+
+	MUST(fd >= 0 && unlink(name) == 0 && ftruncate(fd, PAGE) == 0);
+	MUST(pwrite(fd, &word_at, sizeof(word_at), 0) == sizeof(word_at));
+	return fd;
+}
+
+/* A file that is announced as a page: mostly a memfd that is one, or nearly. *page_p: it is one, which is kept. */
+static int page_file(struct stage *stage, struct input *input, struct page **page_p)
+{
+	static const uint64_t sizes[] = {0, 8, PAGE - 1, PAGE + 1, 2 * PAGE, UINT64_C(1) << 40};
+	static const int seals[] = {0, LIFE_SEALS & ~F_SEAL_SHRINK, LIFE_SEALS & ~F_SEAL_GROW,
+				    LIFE_SEALS & ~F_SEAL_FUTURE_WRITE, LIFE_SEALS & ~F_SEAL_SEAL,
+				    F_SEAL_SHRINK | F_SEAL_GROW};
+	static const uint64_t places[] = {0, 8, 10, PAGE - 4, PAGE - 2, PAGE, PAGE + 8, UINT64_MAX - 3, UINT64_MAX};
+	uint8_t kind = take(input) % 8;
+	struct page page;
+	int fd;
+
+	*page_p = NULL;
+	if (kind == 0 || stage->page_count == PAGES)
+		return take(input) % 2 ? stranger_file(input) : plain_file(8);
+	fd = memfd_create("hostile page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	MUST(fd >= 0 && ftruncate(fd, (off_t)(kind == 1 ? sizes[take(input) % 6] : PAGE)) == 0);
+	page.words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	MUST(page.words != MAP_FAILED);
+	if (kind != 1 && take(input) % 4) { /* else it is a hole */
+		page_say(page.words, take(input) % 128);
+		page.words[0] = take(input) % 2 ? 8 : places[take(input) % 9];
+	}
+	MUST(fcntl(fd, F_ADD_SEALS, kind == 2 ? seals[take(input) % 6] : LIFE_SEALS) == 0);
+	if (kind <= 2) { /* the victim must not look at what is cut short later, or gets holes */
+		munmap(page.words, PAGE);
+		return fd;
+	}
+	MUST(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE) != 0);
+	MUST(madvise(page.words, PAGE, MADV_REMOVE) != 0);
+	page.announced = false;
+	stage->pages[stage->page_count] = page;
+	*page_p = &stage->pages[stage->page_count++];
+	return fd;
+}
+
+/* What the victim looks at is a page that was announced as it should be, and its word lies in it. */
+static void pages_check(struct stage *stage)
+{
+	const struct shm_peer *link = shm_link(&stage->victim->peers[stage->victim_to_hostile]->base);
+	const volatile uint64_t *words;
+	bool known = false;
+	uintptr_t at;
+
+	if (!link || !link->life)
+		return;
+	words = (const volatile uint64_t *)link->life_page;
+	at = (uintptr_t)link->life - (uintptr_t)words;
+	MUST(at <= PAGE - sizeof(uint32_t) && at % sizeof(uint32_t) == 0);
+	for (int i = 0; i < stage->page_count; i++) {
+		uint64_t *last = &stage->pages[i].words[PAGE / sizeof(uint64_t) - 1], before = *last;
+
+		*last = ~before;
+		known |= stage->pages[i].announced && words[PAGE / sizeof(uint64_t) - 1] == ~before;
+		*last = before;
+	}
+	MUST(known);
+}
+
+static void step_announce(struct stage *stage, struct input *input, int socket)
+{
+	/* Mostly one descriptor, and the announcement's bytes. */
+	static const size_t lengths[] = {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 1, 7, 9, 24};
+	uint64_t bytes[3] = {LIFE_MAGIC, take_word(input), 0};
+	size_t length = lengths[take(input) % 16];
+	int files[DESCRIPTORS], count = take(input) % 4 ? 1 : take(input) % (DESCRIPTORS + 1);
+	struct page *pages[DESCRIPTORS] = {NULL};
+
+	if (take(input) % 16 == 0)
+		bytes[0] ^= UINT64_C(1) << take(input) % 64;
+	for (int i = 0; i < count; i++)
+		files[i] = page_file(stage, input, &pages[i]);
+	if (count == 1 && pages[0])
+		pages[0]->announced = length == sizeof(bytes[0]) && bytes[0] == LIFE_MAGIC;
+	for (int i = take(input) % 4 ? 0 : take(input) % 64; i >= 0; i--) /* again and again */
+		send_files(socket, bytes, length, files, count);
+	for (int i = take(input) % 16; i >= 0; i--)
+		thole_progress(stage->victim);
+	for (int i = 0; i < count; i++) {
+		if (!pages[i])
+			(void)!ftruncate(files[i], 0); /* what is not sealed */
+		close(files[i]);
+	}
+	pages_check(stage);
+}
+
+/* On a connection, on any that a stranger has, or in place of a greeting. */
+static void step_life(struct stage *stage, struct input *input)
+{
+	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	uint8_t where = take(input) % 16;
+	int socket = where < 10 ? link->watch_out.fd
+		     : where < 13 ? link->watch_in.fd
+		     : where < 15 && stage->socket_count ? stage->sockets[take(input) % stage->socket_count]
+							 : stranger_socket(stage);
+
+	if (socket >= 0)
+		step_announce(stage, input, socket);
+}
+
+static void step_pages(struct stage *stage, struct input *input)
+{
+	stage->flicker[0] = take(input) % 2 ? take(input) : 0;
+	stage->flicker[1] = take(input) % 2 ? take(input) : 0;
+	if (stage->page_count)
+		page_say(stage->pages[take(input) % stage->page_count].words, take(input));
+	pages_check(stage);
+}
+
+/* The hostile peer has closed its endpoint, and a child of it that has its socket goes on. */
+static void step_late(struct stage *stage, struct input *input)
+{
+	int socket = dup(shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base)->watch_out.fd);
+
+	thole_endpoint_close(stage->hostile);
+	stage->hostile = NULL;
+	if (socket < 0)
+		return;
+	step_announce(stage, input, socket);
+	for (int i = 0; i < 100; i++)
+		thole_progress(stage->victim);
+	step_announce(stage, input, socket);
+	close(socket);
 }
 
 /* ---- The victim's own life ------------------------------------------------------------------------- */
@@ -668,6 +879,17 @@ static void stage_connect(struct thole_endpoint *a, uint32_t a_to_b, struct thol
 	}
 }
 
+/* What else a greeting can say, which comes after the victim has looked for the cookie elsewhere. */
+static void stage_cookie(struct stage *stage, struct input *input)
+{
+	struct transport_peer *peer = &stage->victim->peers[stage->victim_to_hostile]->base;
+	uint8_t what = take(input);
+
+	copy_allowed(peer);
+	shm_link(peer)->cookie_address = what % 2 ? 0 : take_value(stage, input);
+	shm_link(peer)->cookie = what % 3 ? 0 : take_word(input);
+}
+
 static void stage_open(struct stage *stage, struct input *input)
 {
 	static const char *const bulks[] = {"bulk=auto", "bulk=ring", "bulk=one-copy", "bulk=cooperative",
@@ -692,12 +914,16 @@ static void stage_open(struct stage *stage, struct input *input)
 	guarded_make(&stage->honest_to, 200000);
 	MUST(thole_expose(stage->victim, guarded_bytes(&stage->region), REGION,
 			  THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY, NULL, &region) == 0);
+	if (take(input) % 8 == 0)
+		stage_cookie(stage, input);
+	flickering = stage;
 }
 
 static void stage_close(struct stage *stage)
 {
 	thole_endpoint_close(stage->victim);
-	thole_endpoint_close(stage->hostile);
+	if (stage->hostile)
+		thole_endpoint_close(stage->hostile);
 	thole_endpoint_close(stage->honest);
 	for (int i = 0; i < stage->socket_count; i++)
 		close(stage->sockets[i]);
@@ -706,6 +932,23 @@ static void stage_close(struct stage *stage)
 	guarded_end(&stage->region);
 	guarded_end(&stage->window);
 	guarded_end(&stage->honest_to);
+	flickering = NULL;
+	for (int i = 0; i < stage->page_count; i++)
+		munmap(stage->pages[i].words, PAGE);
+}
+
+/* How many pages of the hostile peer's are mapped. */
+static int mappings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	int count = 0;
+
+	MUST(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += strstr(line, "memfd:hostile") || strstr(line, "thole-hostile");
+	fclose(maps);
+	return count;
 }
 
 /* But the one by which a process's end is known, which stays until then (life.c). */
@@ -724,13 +967,14 @@ static int descriptors(void)
 
 void fuzz_run(const uint8_t *data, size_t size)
 {
-	struct input input = {data, size};
+	size_t last = size % 4 == 0 && size > LATE ? LATE : 0;
+	struct input input = {data, size - last}, late = {data + size - last, last};
 	int before = descriptors();
 	struct stage stage;
 
 	stage_open(&stage, &input);
 	for (int steps = 0; input.left > 0 && steps < STEPS_MAX; steps++) {
-		switch (take(&input) % 16) {
+		switch (take(&input) % 18) {
 		case 0:
 			step_lengths(&stage, &input);
 			break;
@@ -766,6 +1010,12 @@ void fuzz_run(const uint8_t *data, size_t size)
 		case 13:
 			step_victim(&stage, &input);
 			break;
+		case 14:
+			step_life(&stage, &input);
+			break;
+		case 15:
+			step_pages(&stage, &input);
+			break;
 		default:
 			for (int i = take(&input) % 64; i >= 0; i--)
 				thole_progress(stage.victim);
@@ -775,6 +1025,9 @@ void fuzz_run(const uint8_t *data, size_t size)
 	for (int i = 0; i < 100; i++)
 		thole_progress(stage.victim);
 	step_honest(&stage, &input);
+	pages_check(&stage);
+	if (last)
+		step_late(&stage, &late);
 	stage_close(&stage);
-	MUST(descriptors() == before);
+	MUST(descriptors() == before && mappings() == 0);
 }

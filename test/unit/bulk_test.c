@@ -1472,60 +1472,104 @@ static void life__is_not_written_by_others(void **state)
 	pair_close(&pair);
 }
 
-/* A page of a peer's, of so many bytes, with these seals, whose word is said to be there. */
+enum { LIFE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL };
+
+/* A page of a peer's, of so many bytes, with these seals, whose word is said to be there; with -1 a plain file, which
+ * has no seals. */
 static int page_of(size_t size, int seals, uint64_t word_at)
 {
-	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	char name[] = "/tmp/thole-page-XXXXXX";
+	int fd = seals < 0 ? mkstemp(name) : memfd_create("page of a peer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	assert_true(fd >= 0);
+	if (seals < 0)
+		unlink(name);
 	assert_int_equal(ftruncate(fd, (off_t)size), 0);
 	assert_int_equal(pwrite(fd, &word_at, sizeof(word_at), 0), sizeof(word_at));
-	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	if (seals > 0)
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
 	return fd;
+}
+
+/* How many such are mapped. */
+static int pages_mapped(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	int count = 0;
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += strstr(line, "page of a peer") || strstr(line, "thole-page-");
+	fclose(maps);
+	return count;
+}
+
+/* Whether the page that a announces to b, several times, is looked at. */
+static bool page_is_looked_at(const char *option, const uint64_t *message, size_t size, int fd)
+{
+	struct shm_peer *link;
+	struct pair pair;
+	bool looks;
+
+	pair_open(&pair, (const char *const[]){option, NULL});
+	say(&pair);
+	link = shm_link(&pair.a->peers[pair.a_to_b]->base);
+	for (int i = 0; i < 3; i++)
+		assert_true(connect_send(link->watch_out.fd, message, size, fd));
+	pair_progress(&pair, 5000);
+	link = shm_link(&pair.b->peers[pair.b_to_a]->base);
+	looks = link->life != NULL;
+	assert_int_equal(pages_mapped(), looks);
+	assert_false(life_goes_on(link)); /* the word is 0 */
+	pair_close(&pair);
+	assert_int_equal(pages_mapped(), 0);
+	return looks;
 }
 
 /* Only a page whose word lies in it and which cannot be cut short, or get holes, is looked at. */
 static void life__page_is_checked(void **state)
 {
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
-	const struct {
+	static const struct {
 		size_t size;
 		int seals;
 		uint64_t word_at;
-		bool off, good;
+		bool good;
 	} pages[] = {
-		{4096, seals, 8, true, false},
-		{4096, 0, 8, false, false},
-		{4096, seals & ~F_SEAL_SHRINK, 8, false, false},
-		{4096, seals & ~F_SEAL_FUTURE_WRITE, 8, false, false},
-		{4096, seals & ~F_SEAL_SEAL, 8, false, false},
-		{2048, seals, 8, false, false},
-		{8192, seals, 8, false, false},
-		{4096, seals, 6, false, false},
-		{4096, seals, 4096, false, false},
-		{4096, seals, UINT64_MAX - 3, false, false},
-		{4096, seals, 8, false, true},
-		{4096, seals, 4092, false, true},
+		{4096, -1, 8, false},
+		{4096, 0, 8, false},
+		{4096, LIFE_SEALS & ~F_SEAL_SHRINK, 8, false},
+		{4096, LIFE_SEALS & ~F_SEAL_FUTURE_WRITE, 8, false},
+		{4096, LIFE_SEALS & ~F_SEAL_SEAL, 8, false},
+		{2048, LIFE_SEALS, 8, false},
+		{8192, LIFE_SEALS, 8, false},
+		{4096, LIFE_SEALS, 6, false},
+		{4096, LIFE_SEALS, 4096, false},
+		{4096, LIFE_SEALS, UINT64_MAX - 3, false},
+		{4096, LIFE_SEALS, 8, true},
+		{4096, LIFE_SEALS, 4092, true},
 	};
+	const uint64_t message[] = {UINT64_C(0x74686f6c656c6631), 0}, another = message[0] ^ 1;
+	char path[32];
+	int fd, reads;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-		const uint64_t magic = UINT64_C(0x74686f6c656c6631);
-		int fd = page_of(pages[i].size, pages[i].seals, pages[i].word_at);
-		struct shm_peer *link;
-		struct pair pair;
-
-		pair_open(&pair, (const char *const[]){pages[i].off ? "one_copy=off" : "one_copy=on", NULL});
-		say(&pair);
-		link = shm_link(&pair.a->peers[pair.a_to_b]->base);
-		assert_true(connect_send(link->watch_out.fd, &magic, sizeof(magic), fd));
-		pair_progress(&pair, 5000);
-		link = shm_link(&pair.b->peers[pair.b_to_a]->base);
-		assert_true((link->life != NULL) == pages[i].good);
-		assert_false(life_goes_on(link)); /* the word is 0 */
-		pair_close(&pair);
+		fd = page_of(pages[i].size, pages[i].seals, pages[i].word_at);
+		assert_true(page_is_looked_at("one_copy=on", message, 8, fd) == pages[i].good);
 		close(fd);
 	}
+	fd = page_of(4096, LIFE_SEALS, 8);
+	assert_false(page_is_looked_at("one_copy=off", message, 8, fd));
+	assert_false(page_is_looked_at("one_copy=on", &another, 8, fd));
+	assert_false(page_is_looked_at("one_copy=on", message, 16, fd));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	reads = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(reads >= 0);
+	assert_false(page_is_looked_at("one_copy=on", message, 8, reads)); /* its holes would stay */
+	close(reads);
+	assert_true(page_is_looked_at("one_copy=on", message, 8, fd));
+	close(fd);
 }
 
 static void bare_child(void)
