@@ -2055,7 +2055,7 @@ FAULTS = [
     Fault(
         "a copy of another program's memory is taken",
         COPY,
-        "if (cookie.address && cookie.value != link->cookie)",
+        "if (!spared && !copy_is_proven(link, &cookie))",
         "if (false)",
     ),
     Fault(
