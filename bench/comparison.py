@@ -218,7 +218,7 @@ class Bench:
         try:
             command, settings = self.line(peer, plan)
         except Trouble as trouble:
-            self.results.failures[peer.name] = str(trouble)
+            self.results.failures[f"{peer.name} {plan.tests[0]}"] = str(trouble)  # its other tests go on
             return
         shown = [f"{name}={value}" for name, value in settings.items() if name not in SECRETS]
         self.commands.setdefault(peer.name, " ".join([*shown, *command]))

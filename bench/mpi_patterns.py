@@ -212,7 +212,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7, help="samples of each test (default 7)")
     parser.add_argument("--round-ms", type=int, default=10, help="ms that one takes (default 10)")
-    parser.add_argument("--word", help="not used")
     options = parser.parse_args()
     window = Window()
     for test, size, step in steps(window):

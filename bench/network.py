@@ -113,7 +113,9 @@ class NetworkBench(Bench):
     def line(self, peer: Peer, plan: Plan) -> tuple[list[str], dict[str, str]]:
         mpi = self.found[peer.mpi]
         words = [word.format(interface=self.hosts.interface) for word in peer.arguments]
-        words += [*self.program(peer, plan), "--word", str(self.word)]
+        words += self.program(peer, plan)
+        if not plan.patterned:
+            words += ["--word", str(self.word)]
         command = self.hosts.launch(mpi, plan.ranks, *words)
         settings = dict(launcher_of(mpi).environment) | peer.settings(mpi, self.hosts.interface)
         if peer.thole:

@@ -67,8 +67,11 @@ def library_of(program: Path) -> Path | None:
         return _of_script(start.partition(b"\n")[0].decode(errors="replace")[2:])
     if PYTHON.fullmatch(program.resolve().name):
         return _of_python(str(program))
-    found = [path for name, path in linked(program).items() if LIBRARY.fullmatch(name)]
-    return next((path for path in found if LIBRARY_OF_C.fullmatch(path.name)), None)
+    return _library_linked(program)
+
+
+def _library_linked(program: Path) -> Path | None:
+    return next((path for name, path in linked(program).items() if LIBRARY_OF_C.fullmatch(name)), None)
 
 
 def _of_script(line: str) -> Path | None:
@@ -86,7 +89,7 @@ def unfit(word: str, mpi: Mpi) -> str:
     path = shutil.which(word) or shutil.which(os.path.join(".", word))
     if path is None:
         return f"{word} is not found or not executable here"
-    library = next((found for name, found in linked(Path(path)).items() if LIBRARY_OF_C.fullmatch(name)), None)
+    library = _library_linked(Path(path))
     if library is None or mpi.library is None or library.resolve() == mpi.library.resolve():
         return ""
     try:
