@@ -22,6 +22,8 @@ TOOL  := $(VENV)/tool/bin
 SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --maxschedchunk 1
 # Two at a time, since most have one processor.
 GUESTS = $(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs -n 2 --maxschedchunk 1
+# What Meson's tests said stands far above by then.
+FAILED = $(TOOL)/python test/failed.py --build $(BUILD)
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
 .PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel driver-package clean
@@ -84,6 +86,7 @@ test: setup-tests
 	wait; \
 	$(GUESTS) || status=1; \
 	$(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
+	$(FAILED); \
 	exit $$status
 
 # What a release must pass beside: it takes hours.
@@ -95,6 +98,7 @@ test-all: build-tests
 	tools/packages.sh vm || true; \
 	MPI_TESTS=full $(GUESTS) || status=1; \
 	MPI_TESTS=full $(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
+	$(FAILED); \
 	exit $$status
 
 # Guests need neither KVM nor a privilege. What cannot be installed or fetched skips its tests, and they say why.
