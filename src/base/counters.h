@@ -93,6 +93,8 @@
 	ROW(REGISTER_REFUSED, "register_refused", "registrations that an adapter or a limit refused") \
 	ROW(QUEUES_MADE, "queues_made", "queue pairs made") \
 	ROW(QUEUES_CLOSED, "queues_closed", "queue pairs closed to have room for those of other peers") \
+	ROW(SHM_PUTS, "shm_puts", "puts into memory of a process of this host without its help") \
+	ROW(SHM_GETS, "shm_gets", "gets from memory of a process of this host without its help") \
 	ROW(VERBS_PUTS, "verbs_puts", "puts that adapters did without the peer's process") \
 	ROW(VERBS_GETS, "verbs_gets", "gets that adapters did without the peer's process") \
 	ROW(VERBS_OVER, "verbs_over", "times records to a peer went over from its queue pair to the network") \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * remote: regions, and put, get and atomics on them, from both sides. The target's own process makes every access, so
- * a peer can reach nothing but what a region exposes, and needs no right to read this process; or a transport does, for
- * puts and gets whose target needs to know nothing of them.
+ * remote: regions, and put, get and atomics on them, from both sides. A transport makes puts and gets whose target
+ * needs to know nothing of them; all others the target's own process, which needs no right to reach into it.
  *
  * Export of arbitrary user memory after the SCI paper, section 3: a region is declared, nothing is pinned.
  */
@@ -112,11 +111,11 @@ bool remote_region(struct transport_peer *peer, uint64_t key, struct iovec *memo
 {
 	const struct thole_region *region = *region_slot(peer_of(peer)->endpoint, key);
 
-	if (!region || region->access & THOLE_NOTIFY)
+	if (!region)
 		return false;
 	*memory_p = (struct iovec){region->base, region->length};
-	*access_p = region->access & (THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
-	return *access_p != 0;
+	*access_p = region->access & THOLE_NOTIFY ? 0 : region->access & (THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
+	return true;
 }
 
 /* ---- The target's side ---------------------------------------------------------------------------- */
@@ -448,6 +447,12 @@ void remote_accessed(struct thole_request *request, int status)
 	request_complete(request, status);
 }
 
+/* A copy of what goes back to the caller at once, where there is none yet. */
+static int remote_own(struct thole_request *request)
+{
+	return request->owned_data || request->vector.length == 0 ? 0 : request_own_data(request);
+}
+
 /* Start a put or get: by the transport alone where it can, and nothing is to be overtaken. The request's record is how
  * else. */
 static int remote_start(struct thole_request *request, uint64_t key, uint64_t offset, struct thole_request **request_p)
@@ -455,7 +460,9 @@ static int remote_start(struct thole_request *request, uint64_t key, uint64_t of
 	const struct transport *transport = request->peer->base.transport;
 	uint64_t length = request->vector.length;
 
-	if (!transport->access || request->flags & (THOLE_IMM | THOLE_INJECT) || request->peer->backlog_count)
+	if (!transport->access || request->flags & THOLE_IMM || request->peer->backlog_count)
+		return message_start(request, request_p);
+	if (request->flags & THOLE_INJECT && (!transport->access_injects || remote_own(request) != 0))
 		return message_start(request, request_p);
 	request->access = (struct transport_access){.peer = &request->peer->base, .vector = &request->vector,
 						    .key = key, .offset = offset,

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/counters.h"
+#include "base/list.h"
 #include "base/options.h"
 #include "base/vector.h"
 #include "memory/declared.h"
@@ -77,6 +78,8 @@ struct transport_fetch {
 
 /* A put into, or get from, a region of a peer's. */
 struct transport_access {
+	struct list_node node; /* the transport's, as is the status, while it has the access */
+	int status;
 	struct transport_peer *peer;
 	const struct vector *vector;
 	uint64_t key, offset;
@@ -138,7 +141,8 @@ struct transport_upcalls {
 	void (*control)(struct transport_peer *peer, const struct record *record);
 	/* The memory that this peer was told of by this id and may read; NULL: none, or no longer. */
 	const struct vector *(*window)(struct transport_peer *peer, uint64_t id);
-	/* Whether a peer may reach the region of this key without asking each time: where it is, what is allowed. */
+	/* Whether there is a region of this key: where it is, and what a peer may do there without asking each time,
+	 * perhaps nothing. */
 	bool (*region)(struct transport_peer *peer, uint64_t key, struct iovec *memory_p, unsigned *access_p);
 	/* Whether an operation with this peer has this id, in whatever state. */
 	bool (*id_used)(struct transport_peer *peer, uint64_t id);
@@ -250,6 +254,7 @@ struct transport {
 	/* Put or get without the peer's process; ends with the upcall accessed, not before returning. False: nothing
 	 * has happened, and it goes by records. NULL: it always does. */
 	bool (*access)(struct transport_access *access);
+	bool access_injects; /* also puts whose memory is somebody else's by then: access needs a copy of it */
 	/* A region of ours is exposed no more. NULL: nobody reaches it but by records. */
 	void (*region_end)(struct transport_owner *owner, uint64_t key);
 	/* The peer needs a window of ours no more: its memory is its user's again. NULL: nothing is kept for it. */

@@ -16,7 +16,7 @@
  *
  * A fetch is the receiver's (fetch.c); a serve is the sender's share of it (serve.c). Both are looked up by ids that
  * are checked. This file owns whose turn it is, to whom records go, and how both end with their peer. A peer is in
- * shm->active while it has a fetch or a serve.
+ * shm->active while it has a fetch or a serve, or accesses to it are begun (access.c), which have their turn here, too.
  */
 #include <time.h>
 
@@ -77,6 +77,8 @@ void bulk_arrived(struct transport_peer *peer, const struct record *record, cons
 		serve_pull(peer, record);
 	else if (record->kind == RECORD_BULK_OFFER)
 		serve_offer(peer, record);
+	else if (record->kind == RECORD_REGION || record->kind == RECORD_REGION_IS)
+		shm_access_arrived(peer, record);
 	else
 		transport_bad(peer);
 }
@@ -95,7 +97,7 @@ int bulk_progress(struct transport_owner *owner)
 		if (!peer->gone)
 			n += serve_progress(peer);
 	}
-	return n;
+	return n + shm_access_progress(owner);
 }
 
 void bulk_maintain(struct transport_owner *owner, uint64_t now_ns)

@@ -28,7 +28,7 @@ static inline uint64_t claim_pack(struct claim claim)
 	return claim.front | (uint64_t)claim.back << CLAIM_BITS | (uint64_t)claim.sequence << 2 * CLAIM_BITS;
 }
 
-/* The peer has bulk work, */
+/* The peer has bulk work, or accesses, */
 static inline void bulk_activate(struct shm *shm, struct shm_peer *link)
 {
 	if (link->active.next == &link->active)
@@ -38,7 +38,7 @@ static inline void bulk_activate(struct shm *shm, struct shm_peer *link)
 /* or perhaps none any more. */
 static inline void bulk_settle(struct shm_peer *link)
 {
-	if (list_empty(&link->fetches) && list_empty(&link->serves))
+	if (list_empty(&link->fetches) && list_empty(&link->serves) && link->accesses == 0)
 		list_remove(&link->active);
 }
 

@@ -162,6 +162,8 @@ int copy_from(pid_t pid, void *to, uint64_t address, size_t length)
 
 void copy_refused(struct transport_peer *peer)
 {
+	if (shm_link(peer)->one_copy != ONE_COPY_NO)
+		transport_count(peer->owner, COUNTER_ONE_COPY_REFUSED);
 	shm_link(peer)->one_copy = ONE_COPY_NO;
 	choose_tell(peer);
 }

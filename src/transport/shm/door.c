@@ -27,6 +27,9 @@
 #define PLACE_BASE UINT64_C(0x200000000000)
 #define PLACE_MASK (PLACE_BASE - 4096)
 
+/* After a door was shut, the kernel has written a sender's first word or will not: it is a step away. */
+enum { SHUT_NS = 100000000 };
+
 static void *pages_make(size_t size)
 {
 	uint64_t random = 0;
@@ -81,6 +84,11 @@ uint64_t door_open(struct shm_peer *link, int index)
 	return (uintptr_t)way_in;
 }
 
+uint64_t door_way_in(const struct shm_peer *link, int index)
+{
+	return (uintptr_t)&link->door->ways[index];
+}
+
 void door_shut(struct shm_peer *link, uint64_t now_ns)
 {
 	if (link->shut_ns)
@@ -94,6 +102,11 @@ bool door_is_passed(const struct shm_peer *link, int index)
 	uint64_t *way_in = &link->door->ways[index];
 
 	return load_acquire(way_in) != load_acquire(way_out(way_in));
+}
+
+bool door_is_left(const struct shm_peer *link, int index, uint64_t now_ns)
+{
+	return link->shut_ns && now_ns - link->shut_ns >= SHUT_NS && !door_is_passed(link, index);
 }
 
 /* One that was shut stays for good: who stands before it must find nothing else at its address, where there is

@@ -24,8 +24,6 @@ enum {
 	TAKE_OVER_NS = 200000,    /* without a piece for so long, the sender is taken to be busy */
 	SEVERAL_MAX = 8,          /* fetches of which what is left is read in one call, */
 	SEVERAL_BYTES = 256 * 1024, /* of so many bytes at most, since the first are finished only with the last */
-	/* after its door was shut, the kernel has written a sender's first word or will not: it is a step away */
-	SHUT_NS = 100000000,
 };
 
 struct fetch {
@@ -295,7 +293,6 @@ static int fetch_refused(struct fetch *fetch, int error)
 		return 1;
 	}
 	copy_refused(fetch->peer);
-	transport_count(fetch->peer->owner, COUNTER_ONE_COPY_REFUSED);
 	transport_count(fetch->peer->owner, COUNTER_BULK_FALLBACKS);
 	return 1;
 }
@@ -569,7 +566,7 @@ static bool fetch_is_left(struct fetch *fetch, uint64_t now_ns)
 		return false;
 	fetch_unshare(fetch);
 	door_shut(link, now_ns);
-	return now_ns - link->shut_ns >= SHUT_NS && !door_is_passed(link, fetch->offer);
+	return door_is_left(link, fetch->offer, now_ns);
 }
 
 /* End those fetches from a peer that is gone whose memory it is out of. Returns how many. */

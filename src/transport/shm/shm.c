@@ -67,11 +67,13 @@ static int shm_open_endpoint(struct transport_owner *owner)
 	list_init(&shm->links);
 	list_init(&shm->owing);
 	bulk_open(owner);
+	shm_access_open(shm);
 	lend_open(owner);
 	error = connect_open(owner);
 	transport_set_polled(owner, TRANSPORT_SHM, !error);
 	if (error) {
 		lend_close(shm);
+		shm_access_close(shm);
 		bulk_close(owner);
 		door_page_free(shm->cookie);
 		free(shm);
@@ -94,6 +96,8 @@ struct shm_peer *shm_peer_get(struct transport_peer *peer)
 	list_init(&link->fetches);
 	list_init(&link->serves);
 	list_init(&link->active);
+	list_init(&link->accessing);
+	grants_init(&link->grants);
 	list_push_back(&shm_of(peer->owner)->links, &link->node);
 	peer->link = link;
 	return link;
@@ -106,6 +110,7 @@ static void shm_release(struct transport_peer *peer)
 	if (!link)
 		return;
 	connect_release(peer);
+	link->reaches = false;
 	segment_withdraw(&link->out);
 	peer->rendezvous_classes = NULL; /* it was in the segment */
 	shm_of(peer->owner)->walks -= link->out.segment && link->out.areas[AREA_WALK].size;
@@ -123,6 +128,7 @@ static void shm_withdraw(struct transport_owner *owner)
 
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
 		segment_withdraw(&container_of(node, struct shm_peer, node)->out);
+	shm_access_withdraw(owner);
 	bulk_withdraw(owner);
 }
 
@@ -148,6 +154,7 @@ static void shm_close_endpoint(struct transport_owner *owner)
 	struct shm *shm = shm_of(owner);
 	struct list_node *node;
 
+	shm_access_close(shm);
 	while ((node = list_first(&shm->links))) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
@@ -211,6 +218,7 @@ static void shm_disconnect(struct transport_peer *peer)
 		shm->dead++;
 	link->dead = true;
 	segment_withdraw(&link->out);
+	shm_access_lost(peer);
 	bulk_lost(peer);
 }
 
@@ -353,7 +361,8 @@ static void shm_end_peers(struct transport_owner *owner)
 static void shm_reap(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
-	uint32_t kept = 0;
+	uint64_t now_ns = clock_now_ns();
+	uint32_t kept = 0, left = 0;
 
 	for (uint32_t i = 0; i < shm->in_count; i++) {
 		if (shm_link(shm->in[i].ring->peer)->dead)
@@ -366,10 +375,12 @@ static void shm_reap(struct transport_owner *owner)
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
-		if (link->dead && list_empty(&link->fetches)) /* else when the last of them has ended */
+		if (link->dead && !shm_access_is_left(link, now_ns))
+			left++;
+		else if (link->dead && list_empty(&link->fetches)) /* else when the last of them has ended */
 			shm_release(link->peer);
 	}
-	shm->dead = 0;
+	shm->dead = left;
 }
 
 /* Say which core this process waits on, and see who else does. */
@@ -417,6 +428,7 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 
 static void shm_set_wake(struct shm *shm, uint32_t wake)
 {
+	shm->armed = wake != 0;
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		store_relaxed(&shm->in[i].ring->segment->wake, wake);
 }
@@ -475,6 +487,9 @@ const struct transport shm_transport = {
 	.disconnect = shm_disconnect,
 	.backpressure = choose_tell_all,
 	.fetch = fetch_window,
+	.access = shm_access_begin,
+	.access_injects = true,
+	.region_end = shm_access_region_end,
 	.progress = shm_progress,
 	.maintain = shm_maintain,
 	.notify_close = shm_notify_close,

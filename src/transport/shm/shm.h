@@ -22,11 +22,12 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
+#include "transport/grants.h"
 #include "transport/shm/passage.h"
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 11,
+	SEGMENT_VERSION = 12,
 	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
@@ -92,11 +93,13 @@ struct offer {
 	uint8_t unused[48];
 };
 
-/* By which the senders of offers go into the receiver's memory (door.c): one call of the kernel's writes a number to
+/* By which those who help with offers, or put, go into the receiver's memory (door.c): one call writes a number to
  * the way in, then data, then the same number to the way out, which is the same place of the next page. */
 struct door {
-	uint64_t ways[OFFERS];
+	uint64_t ways[OFFERS + 1]; /* the last is that of accesses to regions */
 };
+
+enum { DOOR_ACCESS = OFFERS };
 
 struct segment {
 	/* Written before the segment is handed over. */
@@ -108,7 +111,8 @@ struct segment {
 	/* Written when its windows become its user's memory again: what is read from then on is anything. */
 	uint32_t withdrawn;
 	uint32_t first;           /* slot of the first record; written before the segment is handed over */
-	uint32_t unused0[9];
+	uint32_t accessing;       /* the producer reaches into regions of the consumer's, or is about to (access.c) */
+	uint32_t unused0[8];
 	/* The consumer's line. */
 	uint64_t consumed; /* slots it is through with, memory and all */
 	uint64_t handled;  /* slots whose records it has handled; the memory of some may be lent to its answers */
@@ -124,7 +128,9 @@ struct segment {
 	uint32_t consumer_closed; /* its endpoint closes in good order */
 	uint64_t cookie_address; /* in the consumer's memory: reading `cookie` there proves the right to */
 	uint64_t cookie;
-	uint64_t unused3[9];     /* the slots begin a pair of lines */
+	/* how often regions were withdrawn that the producer could reach: what it knows of others does not hold then */
+	uint64_t withdrawals;
+	uint64_t unused3[8];     /* the slots begin a pair of lines */
 
 	struct record slots[RING_SLOTS];
 	struct offer offers[OFFERS];
@@ -289,7 +295,7 @@ struct shm_peer {
 	struct list_node serves;  /* and what it was asked to push or help with */
 	struct transport_peer *peer;
 	struct list_node node;    /* in shm->links */
-	struct list_node active;  /* in shm->active while one of the two is not empty */
+	struct list_node active;  /* in shm->active while one of the two is not empty, or there are accesses */
 	uint32_t pulls;           /* ring fetches under way */
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	uint64_t placed_ns;       /* when the last message that was timed was in its place */
@@ -314,6 +320,14 @@ struct shm_peer {
 	const uint32_t *life;     /* and its word there, by which it is known to go on; NULL: there is none */
 	struct attachment *attachments; /* arenas of the peer, ATTACHMENTS of them; NULL: none yet */
 	struct views *views;      /* what else of it is mapped; NULL: nothing yet */
+	struct grants grants;     /* regions of the peer's that are known */
+	struct access_row *row;   /* accesses to them that are made next, in one call; NULL: there was none yet */
+	struct list_node accessing; /* in shm->accessing while there are any */
+	uint32_t accesses;        /* that were begun and have not ended */
+	uint64_t access_calls;    /* as copy_write counts them */
+	bool let_in;              /* the way in for accesses is open, or was */
+	bool reaches;             /* the peer knows regions of ours, */
+	uint64_t leave_ns;        /* and since then it should be out of all; 0: it need not */
 };
 
 enum { COST_CLASSES = 48 };
@@ -357,8 +371,13 @@ struct shm {
 	struct list_node greetings;
 	uint32_t greeting_count;
 	struct list_node links;   /* all peers */
-	struct list_node active;  /* peers with bulk work */
+	struct list_node active;  /* peers with bulk work, or accesses */
 	struct pool fetches, serves;
+	struct list_node accessing; /* peers with accesses to be made, */
+	struct list_node accessed;  /* and accesses that were made */
+	struct list_node exports;   /* regions of ours that a peer knows */
+	struct pool grants, export_pool;
+	bool armed;               /* somebody sleeps, or is about to */
 	uint32_t connecting, ending, dead; /* peers in these states */
 	uint32_t rendezvous_classes[PACES]; /* as learnt, */
 	uint32_t learnt_classes;            /* those of dialogues */
@@ -528,14 +547,18 @@ bool connect_lives(struct transport_peer *peer);
 /* A page of zeros that no other address space has, nor anything at its address; NULL without memory. */
 void *door_page(void);
 void door_page_free(void *page);
-/* Where the sender of offer number index goes in: an address of this process, 0 without memory. */
+/* Where the sender of offer number index (or DOOR_ACCESS) goes in: an address of this process, 0 without memory. */
 uint64_t door_open(struct shm_peer *link, int index);
 /* Where it goes out again, by the address of its way in. */
 uint64_t door_way_out(uint64_t way_in);
 /* Nobody gets in any more. Whoever is inside stays. */
 void door_shut(struct shm_peer *link, uint64_t now_ns);
+/* The same, without opening it anew. */
+uint64_t door_way_in(const struct shm_peer *link, int index);
 /* Whether the sender is inside. */
 bool door_is_passed(const struct shm_peer *link, int index);
+/* Whether nobody is inside any more since it was shut. */
+bool door_is_left(const struct shm_peer *link, int index, uint64_t now_ns);
 void door_close(struct shm_peer *link);
 
 /* life.c */
@@ -605,6 +628,23 @@ bool connect_send(int socket, const void *message, size_t size, int fd);
 
 /* fetch.c */
 void fetch_window(struct transport_fetch *job);
+
+/* access.c: puts and gets without the target's process */
+void shm_access_open(struct shm *shm);
+void shm_access_close(struct shm *shm);
+bool shm_access_begin(struct transport_access *access);
+/* A record of the kinds RECORD_REGION and RECORD_REGION_IS. */
+void shm_access_arrived(struct transport_peer *peer, const struct record *record);
+/* Make what was begun, and tell what was made. Returns how much. */
+int shm_access_progress(struct transport_owner *owner);
+/* A region of ours is no more: nobody is in it when this returns. */
+void shm_access_region_end(struct transport_owner *owner, uint64_t key);
+/* The endpoint closes: what was begun is made, and nobody reaches any region of ours. */
+void shm_access_withdraw(struct transport_owner *owner);
+/* Whether the peer, which is gone, is out of all regions of ours. */
+bool shm_access_is_left(struct shm_peer *link, uint64_t now_ns);
+/* The peer is gone. */
+void shm_access_lost(struct transport_peer *peer);
 
 /* bulk.c */
 int bulk_open(struct transport_owner *owner);

@@ -2,9 +2,9 @@
 /*
  * access: puts and gets by the adapters alone, without the target's process.
  *
- * Owns what is exported of our regions, what is known of peers' (views), and accesses under way. A region is exported
- * when a peer asks for it: registered as a whole, until its exposure ends or its mapping changes, which takes a
- * monitor. Who asks goes on by records meanwhile; from the answer on, what fits a bay of staging is written or read.
+ * Owns what is exported of our regions, what is known of peers' (grants.h), and accesses under way. A region is
+ * exported when a peer asks for it: registered as a whole, until its exposure ends or its mapping changes, which takes
+ * a monitor. Who asks goes on by records meanwhile; from the answer on, what fits a bay of staging is written or read.
  *
  * An access whose queue fails may have happened or not. Puts and gets may happen twice, so they are done again by
  * records; an atomic operation may not, so none goes this way.
@@ -17,7 +17,6 @@
 #include "transport/verbs/card.h"
 
 enum {
-	ACCESS_VIEWS_MAX = 32,     /* regions of one peer that are known */
 	ACCESS_FLUSH = 8,          /* bytes at the end of a bay, for the read behind a put */
 };
 
@@ -109,7 +108,7 @@ static void region_asked(struct pair *pair, const struct record *record)
 
 	access_turn(card);
 	if (card_keeps(card) && card->owner->up->region(pair->peer, record->tag, &memory, &access) &&
-	    memory.iov_base && memory.iov_len > 0 && memory.iov_len <= ACCESS_REGION_MAX) {
+	    access && memory.iov_base && memory.iov_len > 0 && memory.iov_len <= ACCESS_REGION_MAX) {
 		export = export_find(card, record->tag);
 		if (!export)
 			export = export_new(card, record->tag, &memory, access & THOLE_ACCESS_PUT);
@@ -125,52 +124,30 @@ static void region_asked(struct pair *pair, const struct record *record)
 
 /* ---- Regions of peers ------------------------------------------------------------------------------- */
 
-static struct verbs_view *peer_view_find(struct pair *pair, uint64_t key)
-{
-	for (struct list_node *node = list_first(&pair->views); node; node = list_next(&pair->views, node))
-		if (container_of(node, struct verbs_view, node)->key == key)
-			return container_of(node, struct verbs_view, node);
-	return NULL;
-}
-
-static void peer_view_drop(struct pair *pair, struct verbs_view *view)
-{
-	list_remove(&view->node);
-	pair->view_count--;
-	pool_put(&pair->card->views, view);
-}
-
 /* The first use of a region: ask for it. */
-static void peer_view_ask(struct pair *pair, uint64_t key)
+static void peer_region_ask(struct pair *pair, uint64_t key)
 {
 	struct record record = {.kind = VERBS_REGION, .length = RECORD_EXTERNAL, .tag = key};
-	struct verbs_view *view;
+	struct grant *grant = grants_add(&pair->grants, &pair->card->grants, key);
 
-	if (pair->view_count == ACCESS_VIEWS_MAX)
-		peer_view_drop(pair, container_of(list_first(&pair->views), struct verbs_view, node));
-	view = pool_get(&pair->card->views);
-	if (!view)
-		return;
-	*view = (struct verbs_view){.key = key};
-	list_push_back(&pair->views, &view->node);
-	pair->view_count++;
-	if (!records_say(pair, &record))
-		peer_view_drop(pair, view);
+	if (grant && !records_say(pair, &record))
+		grants_drop(&pair->grants, &pair->card->grants, grant);
 }
 
 static void region_told(struct pair *pair, const struct record *record)
 {
-	struct verbs_view *view = peer_view_find(pair, record->tag);
+	struct grant *grant = grants_find(&pair->grants, record->tag);
 
-	if (!view)
+	if (!grant)
 		return;
 	if (record->kind == VERBS_REGION_END) {
-		peer_view_drop(pair, view);
+		grants_drop(&pair->grants, &pair->card->grants, grant);
 		return;
 	}
-	view->there = (struct lent_there){.address = record->arg[0], .key = (uint32_t)record->arg[2]};
-	view->length = record->arg[1];
-	view->access = (unsigned)record->arg[3];
+	grant->address = record->arg[0];
+	grant->length = record->arg[1];
+	grant->by = (uint32_t)record->arg[2];
+	grant->access = (unsigned)record->arg[3];
 }
 
 void access_record(struct pair *pair, const struct record *record)
@@ -183,16 +160,16 @@ void access_record(struct pair *pair, const struct record *record)
 
 /* ---- Accesses --------------------------------------------------------------------------------------- */
 
-static bool access_post(const struct verbs_access *access, const struct verbs_view *view)
+static bool access_post(const struct verbs_access *access, const struct grant *grant)
 {
 	struct pair *pair = access->pair;
 	struct card *card = pair->card;
 	struct bay *bay = &card->bays[access->bay];
-	uint64_t there = view->there.address + access->job->offset;
+	uint64_t there = grant->address + access->job->offset;
 	struct nic_segment segment = {bay->bytes, access->length, card->registered.local_key};
 	struct nic_work work = {
 		.operation = access->job->put ? NIC_WRITE : NIC_READ, .count = 1, .segments = &segment,
-		.remote_key = view->there.key, .remote_address = there,
+		.remote_key = (uint32_t)grant->by, .remote_address = there,
 		.id = work_id(access->job->put ? WORK_PUT : WORK_ACCESS, pool_index_of(&card->accesses, access)),
 	};
 
@@ -241,25 +218,22 @@ bool access_begin(struct pair *pair, struct transport_access *job)
 	struct card *card = pair->card;
 	uint64_t length = job->vector->length;
 	struct verbs_access *access;
-	struct verbs_view *view;
+	struct grant *grant;
 
 	if (pair->state != PAIR_OPEN || pair->again || length == 0 || length > card->setup.bay - ACCESS_FLUSH ||
 	    !(card->nic->limits.can & NIC_CAN_READ) || pair->works + 2 > card->nic->limits.works / 2)
 		return false;
-	view = peer_view_find(pair, job->key);
-	if (!view) {
-		peer_view_ask(pair, job->key);
+	grant = grants_find(&pair->grants, job->key);
+	if (!grant) {
+		peer_region_ask(pair, job->key);
 		return false;
 	}
-	if (!view->there.address || !(view->access & (job->put ? THOLE_ACCESS_PUT : THOLE_ACCESS_GET)) ||
-	    job->offset > view->length || length > view->length - job->offset)
-		return false; /* the target says what is wrong, if something is */
-	list_remove(&view->node);
-	list_push_back(&pair->views, &view->node); /* the first was not used for longest */
+	if (!grants_use(&pair->grants, grant, job))
+		return false;
 	access = access_new(pair, job);
 	if (!access)
 		return false;
-	if (!access_post(access, view)) {
+	if (!access_post(access, grant)) {
 		access_free(access);
 		return false;
 	}
@@ -297,8 +271,7 @@ void access_broken(struct pair *pair)
 	struct list_node *node;
 	struct list_node over;
 
-	while ((node = list_first(&pair->views)))
-		peer_view_drop(pair, container_of(node, struct verbs_view, node));
+	grants_clear(&pair->grants, &pair->card->grants);
 	list_init(&over); /* one that is done again by records may begin another one */
 	while ((node = list_first(&pair->accesses))) {
 		list_remove(node);
@@ -315,7 +288,7 @@ void access_broken(struct pair *pair)
 
 void access_open(struct card *card)
 {
-	pool_init(&card->views, sizeof(struct verbs_view), 16, CARD_TRANSFERS);
+	pool_init(&card->grants, sizeof(struct grant), 16, CARD_TRANSFERS);
 	pool_init(&card->accesses, sizeof(struct verbs_access), 16, CARD_TRANSFERS);
 	pool_init(&card->export_pool, sizeof(struct verbs_export), 16, CARD_TRANSFERS);
 	list_init(&card->exports);
@@ -327,7 +300,7 @@ void access_close(struct card *card)
 
 	while ((node = list_first(&card->exports)))
 		export_end(card, container_of(node, struct verbs_export, node));
-	pool_fini(&card->views);
+	pool_fini(&card->grants);
 	pool_fini(&card->accesses);
 	pool_fini(&card->export_pool);
 }

@@ -27,6 +27,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
+#include "transport/grants.h"
 #include "transport/transport.h"
 #include "transport/verbs/choose.h"
 #include "transport/verbs/hello.h"
@@ -257,8 +258,7 @@ struct pair {
 	uint64_t landed;            /* chunks that were consumed, since the queue was made, */
 	uint64_t arrived;           /* and that the adapter or a note has reported */
 	uint32_t blind;             /* bays of transfers that nothing has come of yet */
-	struct list_node views;     /* regions of the peer's that are known: longest unused first */
-	uint32_t view_count;
+	struct grants grants;       /* regions of the peer's that are known */
 	struct list_node accesses;  /* puts and gets under way */
 	bool starved;               /* there was no bay of staging for its next chunk */
 	bool unread;                /* the queue had no room for a fetch's read */
@@ -330,14 +330,6 @@ struct verbs_export {
 	uint64_t watch;
 };
 
-/* A region of the peer's; address 0: it has not answered, or says no. */
-struct verbs_view {
-	struct list_node node;
-	uint64_t key, length;
-	struct lent_there there;
-	unsigned access;
-};
-
 struct verbs_access {
 	struct list_node node;
 	struct pair *pair;
@@ -384,7 +376,7 @@ struct card {
 	uint32_t next_id;
 	struct pool fetches, serves, lends, offers;
 	struct list_node hungry;    /* fetches that wait for bays */
-	struct pool views, accesses, export_pool;
+	struct pool grants, accesses, export_pool;
 	struct list_node exports;
 	void *cache_memory;
 	struct cache cache;

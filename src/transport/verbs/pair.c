@@ -55,7 +55,7 @@ struct pair *pair_get(struct transport_peer *peer)
 	list_init(&pair->serves);
 	list_init(&pair->lends);
 	list_init(&pair->offers);
-	list_init(&pair->views);
+	grants_init(&pair->grants);
 	list_init(&pair->accesses);
 	list_init(&pair->due);
 	list_push_back(&card->list, &pair->node);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * grants: what an endpoint knows of a peer's regions, so that it puts and gets without that process.
+ *
+ * Owns the list, not how it comes to be known: a transport asks its peer for a region that it has no grant of, and goes
+ * by records meanwhile. A grant without access says that this was asked, or that the answer was no.
+ */
+#ifndef THOLE_TRANSPORT_GRANTS_H
+#define THOLE_TRANSPORT_GRANTS_H
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "transport/transport.h"
+
+enum { GRANTS_MAX = 32 }; /* of one peer; one more takes the place of that which was not used for longest */
+
+struct grant {
+	struct list_node node;
+	uint64_t key, address, length;
+	uint64_t by;     /* what the transport needs beside, */
+	uint64_t number; /* and that, too */
+	unsigned access; /* enum thole_access */
+	bool told;       /* the peer has answered */
+};
+
+struct grants {
+	struct list_node list; /* longest unused first */
+	uint32_t count;
+};
+
+static inline void grants_init(struct grants *grants)
+{
+	*grants = (struct grants){.count = 0};
+	list_init(&grants->list);
+}
+
+/* NULL: there is none. */
+struct grant *grants_find(struct grants *grants, uint64_t key);
+/* One without access yet; NULL without memory. The pool is for grants of all peers. */
+struct grant *grants_add(struct grants *grants, struct pool *pool, uint64_t key);
+void grants_drop(struct grants *grants, struct pool *pool, struct grant *grant);
+void grants_clear(struct grants *grants, struct pool *pool);
+/* Whether it is for this access. If so it counts as used. */
+bool grants_use(struct grants *grants, struct grant *grant, const struct transport_access *access);
+
+#endif

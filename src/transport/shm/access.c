@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * access: puts into regions of a peer's and gets from them by the kernel (process_vm_writev, process_vm_readv), or by
+ * plain copies where the memory is mapped here; the target's process takes no part. Export of arbitrary user memory
+ * after the SCI paper, section 3, with the one-copy primitive of MPICH-PM/CLUMP, section 4.1, in place of a mapping.
+ *
+ * Owns what peers know of our regions (exports), and accesses under way. Who has no grant of a region asks for it, and
+ * goes by records meanwhile. Accesses are put off until the next progress call, or until there are enough of them: one
+ * call of the kernel's makes a whole row.
+ *
+ * Nobody is in a region that is exposed no more: who goes in says so first (segment.accessing) and looks then whether
+ * any was withdrawn since he was told (segment.withdrawals); who withdraws one says that first, and waits then for
+ * those who are in. Whoever does not come out, because he was stopped, say, finds the door shut before he has written
+ * (door.c). That it still is the same process is known as for messages: copy.c.
+ *
+ * What goes wrong is done again by records, and the target says why it may not be; a put that was half done is done
+ * once more, before anybody knows that it is done. Atomics go by records: those of a process are atomic to each other
+ * by its lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "transport/shm/bulk.h"
+
+enum {
+	ACCESS_ROW = 32,            /* accesses that are made in one call, */
+	ACCESS_SEGMENTS = SEGMENTS_A_CALL, /* of so many pieces here, */
+	ACCESS_BYTES = 16 * 1024,   /* and bytes, from which on a call's cost counts for little */
+	EXPORTS_MAX = 4096,
+	GRANTS_ALL_MAX = 1 << 20,   /* of all peers */
+	LEAVE_NS = 20000000,        /* who has not left a region for so long does not come to it */
+	PAUSE_NS = 20000,           /* between two looks whether all have left */
+};
+
+#define NO_REGION UINT64_MAX
+
+/* All are puts, or all are gets. */
+struct access_row {
+	struct list_node jobs;      /* struct transport_access */
+	uint32_t count, segments;
+	uint64_t bytes, withdrawals, door;
+	bool put;
+	struct iovec here[ACCESS_SEGMENTS], there[ACCESS_ROW];
+};
+
+/* A region of ours that a peer knows. */
+struct shm_export {
+	struct list_node node;
+	uint64_t key;
+};
+
+/* ---- Regions of ours -------------------------------------------------------------------------------- */
+
+static struct shm_export *told_find(const struct shm *shm, uint64_t key)
+{
+	for (struct list_node *node = list_first(&shm->exports); node; node = list_next(&shm->exports, node))
+		if (container_of(node, struct shm_export, node)->key == key)
+			return container_of(node, struct shm_export, node);
+	return NULL;
+}
+
+static bool told_note(struct shm *shm, uint64_t key)
+{
+	struct shm_export *export = told_find(shm, key);
+
+	if (export)
+		return true;
+	export = pool_get(&shm->export_pool);
+	if (!export)
+		return false;
+	export->key = key;
+	list_push_back(&shm->exports, &export->node);
+	return true;
+}
+
+static void grant_fill(struct transport_peer *peer, const struct iovec *memory, unsigned access,
+			 struct record *answer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	answer->arg[0] = (uintptr_t)memory->iov_base;
+	answer->arg[1] = memory->iov_len;
+	answer->arg[2] = link->let_in ? door_way_in(link, DOOR_ACCESS) : door_open(link, DOOR_ACCESS);
+	answer->arg[3] = answer->arg[2] ? access : access & ~(unsigned)THOLE_ACCESS_PUT;
+	link->let_in |= answer->arg[2] != 0;
+	attach_tell(peer, &(struct vector){memory, 1, memory->iov_len}, access & THOLE_ACCESS_PUT);
+}
+
+static void grant_asked(struct transport_peer *peer, uint64_t key)
+{
+	struct transport_owner *owner = peer->owner;
+	struct shm_peer *link = shm_link(peer);
+	struct record answer = {.kind = RECORD_REGION_IS, .length = RECORD_EXTERNAL, .tag = key,
+				.imm = link->in.segment->withdrawals};
+	struct iovec memory;
+	unsigned access;
+	bool known;
+
+	if (owner->up->reach(peer) != 0)
+		return;
+	known = owner->up->region(peer, key, &memory, &access) && told_note(shm_of(owner), key);
+	if (!known)
+		answer.imm = NO_REGION;
+	else if (access && owner->options.one_copy && !link->shut_ns)
+		grant_fill(peer, &memory, access, &answer);
+	link->reaches |= known;
+	owner->up->control(peer, &answer);
+}
+
+/* What the peer knows of our regions does not hold any more. */
+static void access_close_to(struct shm_peer *link, uint64_t now_ns)
+{
+	if (!link->reaches)
+		return;
+	if (!link->leave_ns)
+		link->leave_ns = now_ns;
+	store_release(&link->in.segment->withdrawals, link->in.segment->withdrawals + 1);
+	fence_full(); /* partner: access_enter */
+}
+
+bool shm_access_is_left(struct shm_peer *link, uint64_t now_ns)
+{
+	if (!link->reaches)
+		return true;
+	if (!load_acquire(&link->in.segment->accessing) || !connect_lives(link->peer)) {
+		link->leave_ns = 0;
+		return true;
+	}
+	if (now_ns - link->leave_ns < LEAVE_NS)
+		return false;
+	if (!link->door)
+		return true; /* he can but read */
+	door_shut(link, now_ns);
+	return door_is_left(link, DOOR_ACCESS, now_ns);
+}
+
+/* Waits until nobody is in any region of ours. */
+static void access_close_all(struct shm *shm)
+{
+	static const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	uint64_t now_ns = clock_now_ns();
+
+	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
+		access_close_to(container_of(node, struct shm_peer, node), now_ns);
+	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
+		while (!shm_access_is_left(container_of(node, struct shm_peer, node), clock_now_ns()))
+			nanosleep(&pause, NULL);
+}
+
+void shm_access_region_end(struct transport_owner *owner, uint64_t key)
+{
+	struct shm *shm = shm_of(owner);
+	struct shm_export *export = told_find(shm, key);
+
+	if (!export)
+		return;
+	list_remove(&export->node);
+	pool_put(&shm->export_pool, export);
+	access_close_all(shm);
+}
+
+/* ---- Regions of peers ------------------------------------------------------------------------------- */
+
+static void grant_ask(struct transport_peer *peer, uint64_t key)
+{
+	struct record record = {.kind = RECORD_REGION, .length = RECORD_EXTERNAL, .tag = key};
+
+	if (grants_add(&shm_link(peer)->grants, &shm_of(peer->owner)->grants, key))
+		peer->owner->up->control(peer, &record);
+}
+
+static void grant_told(struct transport_peer *peer, const struct record *record)
+{
+	struct grant *grant = grants_find(&shm_link(peer)->grants, record->tag);
+
+	if (!grant)
+		return;
+	if (record->imm == NO_REGION) { /* one day there may be one: that one is asked for, too */
+		grants_drop(&shm_link(peer)->grants, &shm_of(peer->owner)->grants, grant);
+		return;
+	}
+	grant->told = true;
+	grant->address = record->arg[0];
+	grant->length = record->arg[1];
+	grant->by = record->arg[2];
+	grant->access = (unsigned)record->arg[3];
+	grant->number = record->imm;
+}
+
+void shm_access_arrived(struct transport_peer *peer, const struct record *record)
+{
+	if (record->length != RECORD_EXTERNAL)
+		transport_bad(peer);
+	else if (record->kind == RECORD_REGION)
+		grant_asked(peer, record->tag);
+	else
+		grant_told(peer, record);
+}
+
+/* A grant for this access; NULL: none, for now. */
+static const struct grant *access_grant(struct transport_access *access)
+{
+	struct shm_peer *link = shm_link(access->peer);
+	struct pool *pool = &shm_of(access->peer->owner)->grants;
+	struct grant *grant = grants_find(&link->grants, access->key);
+
+	if (grant && grant->told && grant->number != load_relaxed(&link->out.segment->withdrawals)) {
+		grants_clear(&link->grants, pool);
+		grant = NULL;
+	}
+	if (!grant) {
+		grant_ask(access->peer, access->key);
+		return NULL;
+	}
+	return grants_use(&link->grants, grant, access) ? grant : NULL;
+}
+
+/* ---- Accesses --------------------------------------------------------------------------------------- */
+
+static bool access_enter(struct shm_peer *link, uint64_t withdrawals)
+{
+	struct segment *segment = link->out.segment;
+
+	store_relaxed(&segment->accessing, 1);
+	fence_full(); /* partner: access_close_to */
+	if (load_acquire(&segment->withdrawals) == withdrawals)
+		return true;
+	store_release(&segment->accessing, 0);
+	return false;
+}
+
+static void access_leave(struct shm_peer *link)
+{
+	store_release(&link->out.segment->accessing, 0);
+}
+
+static void access_made(struct transport_access *access, int status)
+{
+	struct transport_owner *owner = access->peer->owner;
+
+	if (!status)
+		transport_count(owner, access->put ? COUNTER_SHM_PUTS : COUNTER_SHM_GETS);
+	access->status = status;
+	list_remove(&access->node);
+	list_push_back(&shm_of(owner)->accessed, &access->node);
+}
+
+/* Make all of a row. 0 or an errno. */
+static int row_copy(struct shm_peer *link, const struct access_row *row)
+{
+	struct vector here = {row->here, row->segments, row->bytes}, there = {row->there, row->count, row->bytes};
+	uint64_t done;
+	int error;
+
+	if (!access_enter(link, row->withdrawals))
+		return EFAULT;
+	error = row->put ? copy_write(link, row->door, &link->access_calls, &here, &there, 0, row->bytes)
+			 : copy_read(link, &here, &there, 0, row->bytes, &done);
+	access_leave(link);
+	return error;
+}
+
+static void row_make(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct access_row *row = link->row;
+	int error = row_copy(link, row);
+	struct list_node *node;
+
+	if (error) {
+		grants_clear(&link->grants, &shm_of(peer->owner)->grants); /* perhaps the door is shut */
+		if (error != EFAULT && error != ENOMEM && error != ESTALE)
+			copy_refused(peer);
+	}
+	while ((node = list_first(&row->jobs)))
+		access_made(container_of(node, struct transport_access, node), error ? THOLE_ERR_AGAIN : 0);
+	row->count = row->segments = 0;
+	row->bytes = 0;
+	list_remove(&link->accessing);
+}
+
+static struct access_row *row_get(struct shm_peer *link)
+{
+	if (!link->row) {
+		link->row = calloc(1, sizeof(*link->row));
+		if (link->row)
+			list_init(&link->row->jobs);
+	}
+	return link->row;
+}
+
+static bool row_takes(const struct access_row *row, const struct transport_access *access, const struct grant *grant)
+{
+	return row->count < ACCESS_ROW && row->segments + access->vector->count <= ACCESS_SEGMENTS &&
+	       row->put == access->put && row->withdrawals == grant->number && row->door == grant->by;
+}
+
+static void row_add(struct access_row *row, struct transport_access *access, const struct grant *grant)
+{
+	const struct vector *vector = access->vector;
+
+	row->put = access->put;
+	row->withdrawals = grant->number;
+	row->door = grant->by;
+	for (size_t i = 0; i < vector->count; i++)
+		row->here[row->segments++] = vector->segments[i];
+	row->there[row->count++] =
+		(struct iovec){(void *)(uintptr_t)(grant->address + access->offset), vector->length};
+	row->bytes += vector->length;
+	list_push_back(&row->jobs, &access->node);
+}
+
+/* Where the peer's memory is mapped here. Whether it was. */
+static bool access_mapped(struct transport_access *access, const struct grant *grant)
+{
+	struct transport_peer *peer = access->peer;
+	struct shm_peer *link = shm_link(peer);
+	uint64_t address = grant->address + access->offset, length = access->vector->length;
+	void *memory = attach_find(peer, address, length, access->put);
+	bool current;
+
+	if (!memory || !access_enter(link, grant->number))
+		return false;
+	if (access->put)
+		vector_read(access->vector, 0, memory, length);
+	else
+		vector_write(access->vector, 0, memory, length);
+	access_leave(link);
+	current = attach_is_current(peer, address, length, access->put, memory);
+	access_made(access, current ? 0 : THOLE_ERR_AGAIN);
+	return true;
+}
+
+bool shm_access_begin(struct transport_access *access)
+{
+	struct transport_peer *peer = access->peer;
+	struct shm *shm = shm_of(peer->owner);
+	struct shm_peer *link = shm_link(peer);
+	const struct grant *grant;
+
+	/* Who sleeps would not learn that it is made. */
+	if (!link || !link->connected || shm->armed || access->vector->length == 0 ||
+	    access->vector->count > ACCESS_SEGMENTS || peer->owner->options.bulk == OPTION_BULK_RING ||
+	    !copy_allowed(peer))
+		return false;
+	grant = access_grant(access);
+	if (!grant || !row_get(link))
+		return false;
+	list_init(&access->node);
+	bulk_activate(shm, link);
+	link->accesses++;
+	if (access_mapped(access, grant))
+		return true;
+	if (link->row->count && !row_takes(link->row, access, grant))
+		row_make(peer);
+	if (!link->row->count)
+		list_push_back(&shm->accessing, &link->accessing);
+	row_add(link->row, access, grant);
+	if (link->row->bytes >= ACCESS_BYTES)
+		row_make(peer);
+	return true;
+}
+
+static void access_make_all(struct shm *shm)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&shm->accessing)))
+		row_make(container_of(node, struct shm_peer, accessing)->peer);
+}
+
+int shm_access_progress(struct transport_owner *owner)
+{
+	struct shm *shm = shm_of(owner);
+	struct list_node *node;
+	struct list_node over;
+	int n = 0;
+
+	access_make_all(shm);
+	list_init(&over); /* one that is done again by records may begin another one */
+	while ((node = list_first(&shm->accessed))) {
+		list_remove(node);
+		list_push_back(&over, node);
+	}
+	for (; (node = list_first(&over)); n++) {
+		struct transport_access *access = container_of(node, struct transport_access, node);
+
+		list_remove(node);
+		shm_link(access->peer)->accesses--;
+		bulk_settle(shm_link(access->peer));
+		owner->up->accessed(access, access->status);
+	}
+	return n;
+}
+
+void shm_access_lost(struct transport_peer *peer)
+{
+	struct shm *shm = shm_of(peer->owner);
+	struct shm_peer *link = shm_link(peer);
+	struct list_node *node;
+
+	access_close_to(link, clock_now_ns());
+	grants_clear(&link->grants, &shm->grants);
+	if (!link->row)
+		return;
+	list_remove(&link->accessing);
+	while ((node = list_first(&link->row->jobs)))
+		access_made(container_of(node, struct transport_access, node), peer->gone_status);
+	free(link->row);
+	link->row = NULL;
+}
+
+void shm_access_withdraw(struct transport_owner *owner)
+{
+	access_make_all(shm_of(owner));
+	access_close_all(shm_of(owner));
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------------- */
+
+void shm_access_open(struct shm *shm)
+{
+	list_init(&shm->accessing);
+	list_init(&shm->accessed);
+	list_init(&shm->exports);
+	pool_init(&shm->grants, sizeof(struct grant), 16, GRANTS_ALL_MAX);
+	pool_init(&shm->export_pool, sizeof(struct shm_export), 16, EXPORTS_MAX);
+}
+
+void shm_access_close(struct shm *shm)
+{
+	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
+		free(container_of(node, struct shm_peer, node)->row);
+	}
+	pool_fini(&shm->grants);
+	pool_fini(&shm->export_pool);
+}
