@@ -3308,6 +3308,12 @@ FAULTS = [
         "*access_p = region->access",
     ),
     Fault(
+        "puts of a program that computes wait for its next call",
+        "src/transport/shm/shm.c",
+        "	return list_empty(&shm->accessing);",
+        "	return shm != NULL;",
+    ),
+    Fault(
         "what is put off is lost as its endpoint closes",
         "src/transport/shm/access.c",
         "	access_make_all(shm_of(owner));\n	access_close_all",

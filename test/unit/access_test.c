@@ -384,6 +384,21 @@ static void access__of_one_who_closes(void **state)
 	thole_endpoint_close(target.pair.a);
 }
 
+/* Its program computes: who looks after it sees to it. */
+static void access__is_tended(void **state)
+{
+	uint64_t word = 5;
+
+	(void)state;
+	target_open(local_only);
+	assert_int_equal(thole_tend(target.pair.a), 0);
+	start(true, &word, sizeof(word), 0, 0);
+	assert_int_equal(target.memory[0], 0);
+	assert_int_equal(thole_tend(target.pair.a), 0);
+	assert_int_equal(target.memory[0], 5);
+	pair_close(&target.pair);
+}
+
 /* What was put off is made as its endpoint closes. */
 static void close__makes_what_was_begun(void **state)
 {
@@ -413,6 +428,7 @@ int main(void)
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),
 		cmocka_unit_test(access__refused),
 		cmocka_unit_test(access__of_one_who_closes),
+		cmocka_unit_test(access__is_tended),
 		cmocka_unit_test(close__makes_what_was_begun),
 	};
 

@@ -132,6 +132,14 @@ static void shm_withdraw(struct transport_owner *owner)
 	bulk_withdraw(owner);
 }
 
+/* Records are where they should be once pushed; accesses may be put off. */
+static bool shm_drained(const struct transport_owner *owner)
+{
+	const struct shm *shm = owner->state[TRANSPORT_SHM];
+
+	return list_empty(&shm->accessing);
+}
+
 /* Say that what follows is an end in good order, also to those whose greetings are still to be read; the end itself is
  * seen at the socket, which is closed after this. */
 static void shm_notify_close(struct transport_owner *owner)
@@ -476,6 +484,7 @@ const struct transport shm_transport = {
 	.open = shm_open_endpoint,
 	.withdraw = shm_withdraw,
 	.close = shm_close_endpoint,
+	.drained = shm_drained,
 	.reaches = shm_reaches,
 	.connect = connect_peer,
 	.push = shm_push,
