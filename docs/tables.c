@@ -35,6 +35,7 @@ static const struct member {
 	MEMBER(segment, version),
 	MEMBER(segment, fenced),
 	MEMBER(segment, accessing),
+	MEMBER(segment, asked),
 	MEMBER(segment, producer_closed),
 	MEMBER(segment, withdrawals),
 	MEMBER(segment, withdrawn),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 /*
  * record: the unit of the records service - small, reliable, in order, one source. One cache line in memory,
- * with a payload that is inside it where it fits. What kinds mean is in message.c; kinds from RECORD_BULK
- * on belong to the transports and never reach the message layer.
+ * with a payload that is inside it where it fits. What kinds mean is in message.c; kinds from
+ * RECORD_TRANSPORT on belong to the transports and never reach the message layer.
  *
  * Whatever a record says was written by a peer: it is copied out of shared memory once, then checked.
  */
@@ -26,7 +26,12 @@ enum record_kind {
 	 * payload by that (verbs.c). It may come between the pieces of a message */
 	RECORD_CARD,
 	RECORD_MESSAGE_KINDS,
-	RECORD_BULK = 32,      /* transports' own from here */
+	RECORD_TRANSPORT = 24, /* transports' own from here */
+	/* make this access, if you come to it: tag: key; imm: its number; arg 0: length; arg 1: not 0: a put, of the
+	 * payload; arg 3: offset */
+	RECORD_ACCESS = 24,
+	RECORD_ACCESSED,       /* tag: its number; imm: status; payload: what was to be got */
+	RECORD_BULK = 32,      /* those of bulk */
 	/* push me window `tag` from arg 0 on, arg 1 bytes in pieces of arg 2, as transfer imm; arg 3: into this place
 	 * and size (upper half) of my segment, 0: into yours */
 	RECORD_BULK_PULL = 32,

@@ -19,9 +19,9 @@ ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 
-enum { REGION = 300000, KEY = 7 };
+enum { REGION = 300000, KEY = 7, TURNS = 300 };
 
-static const char *const local_only[] = {"network=off", "one_copy=on", NULL};
+static const char *const local_only[] = {"network=off", "one_copy=on", "look_again=0", NULL};
 
 static struct {
 	int reads, writes;
@@ -62,6 +62,11 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 	return kernel.error ? -1 : __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
 }
 
+static struct transport_peer *peer_of_a(void)
+{
+	return &target.pair.a->peers[target.pair.a_to_b]->base;
+}
+
 static void expose(unsigned access)
 {
 	assert_int_equal(thole_expose(target.pair.b, target.memory, REGION, access, KEY, NULL, &target.region), 0);
@@ -86,16 +91,17 @@ static int finish(struct thole_request *request)
 	return pair_finish(&target.pair, target.pair.a, request, NULL);
 }
 
-/* Without. */
+/* Without, within some turns. */
 static bool is_made(struct thole_request *request, int *status_p)
 {
 	struct thole_completion completion;
 
-	thole_progress(target.pair.a);
-	if (!thole_test(target.pair.a, request, &completion))
-		return false;
-	*status_p = completion.status;
-	return true;
+	for (int turn = 0; turn < TURNS; turn++)
+		if (thole_test(target.pair.a, request, &completion)) {
+			*status_p = completion.status;
+			return true;
+		}
+	return false;
 }
 
 static void make(bool put, void *bytes, size_t length, uint64_t offset, unsigned flags)
@@ -122,7 +128,7 @@ static void know(void)
 	}
 }
 
-static void target_open(const char *const *options)
+static void target_meet(const char *const *options)
 {
 	memset(&kernel, 0, sizeof(kernel));
 	memset(target.memory, 0, REGION);
@@ -130,6 +136,16 @@ static void target_open(const char *const *options)
 	expose(THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
 	know();
 	kernel.reads = kernel.writes = 0;
+}
+
+/* Where a has seen that b does not come to what it is asked for. */
+static void target_open(const char *const *options)
+{
+	uint64_t word;
+
+	target_meet(options);
+	make(false, &word, sizeof(word), 0, 0);
+	kernel.reads = 0;
 }
 
 static void access__needs_no_help(void **state)
@@ -150,6 +166,180 @@ static void access__needs_no_help(void **state)
 		free(bytes);
 		free(back);
 	}
+	pair_close(&target.pair);
+}
+
+/* Short ones a target that polls makes. */
+static void access__is_asked_for(void **state)
+{
+	uint8_t *bytes = pair_filled(3, 2048), back[2048];
+
+	(void)state;
+	target_meet(local_only);
+	for (size_t length = 1; length <= 2048; length += length < 100 ? 1 : 487) {
+		struct thole_request *request;
+
+		request = start(true, bytes, length, length, 0);
+		thole_progress(target.pair.a);
+		assert_int_equal(finish(request), 0);
+		assert_memory_equal(target.memory + length, bytes, length);
+		memset(back, 0, sizeof(back));
+		assert_int_equal(finish(start(false, back, length, length, 0)), 0);
+		assert_memory_equal(back, bytes, length);
+	}
+	assert_int_equal(kernel.reads + kernel.writes, 0);
+	assert_int_equal(shm_puts(), 0);
+	free(bytes);
+	pair_close(&target.pair);
+}
+
+/* A record whose access was taken back changes nothing any more, and then the target is asked again. */
+static void access__is_taken_back(void **state)
+{
+	uint64_t first = 1, second = 2;
+	int status;
+
+	(void)state;
+	target_meet(local_only);
+	assert_true(is_made(start(true, &first, sizeof(first), 0, 0), &status));
+	assert_int_equal(kernel.writes, 1);
+	make(true, &second, sizeof(second), 0, 0);
+	assert_int_equal(kernel.writes, 2);
+	pair_progress(&target.pair, 100);
+	assert_int_equal(target.memory[0], 2);
+	assert_int_equal(finish(start(true, &first, sizeof(first), 8, 0)), 0);
+	assert_int_equal(target.memory[8], 1);
+	assert_int_equal(kernel.writes, 2);
+	pair_close(&target.pair);
+}
+
+/* One that the target has claimed is waited for. */
+static void access__is_not_taken_back(void **state)
+{
+	uint64_t word = 5, *asked;
+	struct thole_request *request;
+	int status;
+
+	(void)state;
+	target_meet(local_only);
+	request = start(true, &word, sizeof(word), 0, 0);
+	asked = &shm_link(peer_of_a())->out.segment->asked[shm_link(peer_of_a())->asked_number % ASKED];
+	*asked |= 1;
+	assert_false(is_made(request, &status));
+	*asked &= ~UINT64_C(1);
+	assert_int_equal(finish(request), 0);
+	assert_int_equal(kernel.writes, 0);
+	pair_close(&target.pair);
+}
+
+/* The target comes to some of them, and no more. */
+static void access__is_taken_back_in_part(void **state)
+{
+	struct thole_request *requests[20];
+	uint64_t words[20];
+	int status;
+
+	(void)state;
+	target_meet(local_only);
+	for (uint64_t round = 0; round < 3; round++) {
+		for (uint64_t i = 0; i < 20; i++) {
+			words[i] = 100 * round + i;
+			requests[i] = start(true, &words[i], sizeof(words[i]), i * 8, 0);
+			if (i == 7 && round != 2)
+				thole_progress(target.pair.b);
+		}
+		for (uint64_t i = 0; i < 20; i++) {
+			assert_true(is_made(requests[i], &status));
+			assert_int_equal(status, 0);
+		}
+		assert_memory_equal(target.memory, words, sizeof(words));
+		assert_int_equal(kernel.writes, 2 * (round + 1)); /* four found no word, and those taken back */
+		memset(target.memory, 0, sizeof(words));
+		pair_progress(&target.pair, 100);
+		assert_int_equal(target.memory[0], 0); /* nothing is made twice */
+	}
+	pair_close(&target.pair);
+}
+
+/* The region has ended between the question and the look at it. */
+static void access__is_asked_for_in_vain(void **state)
+{
+	struct thole_request *request;
+	uint64_t word = 5;
+
+	(void)state;
+	target_meet(local_only);
+	request = start(true, &word, sizeof(word), 0, 0);
+	thole_unexpose(target.pair.b, target.region);
+	assert_int_equal(finish(request), THOLE_ERR_KEY);
+	assert_int_equal(target.memory[0], 0);
+	pair_close(&target.pair);
+}
+
+/* A record as no correct peer writes it. */
+static void ask(uint64_t key, bool put, uint64_t offset, uint64_t length, uint32_t payload)
+{
+	static const uint8_t bytes[4096] = {9, 9, 9, 9, 9, 9, 9, 9};
+	const struct iovec segment = {(void *)(uintptr_t)bytes, sizeof(bytes)};
+	struct record record = {.kind = RECORD_ACCESS, .length = RECORD_EXTERNAL, .tag = key, .imm = 1000};
+
+	record.arg[0] = length;
+	record.arg[1] = put;
+	record.arg[3] = offset;
+	shm_link(peer_of_a())->out.segment->asked[1000 % ASKED] = 1000 << 2;
+	assert_int_equal(ring_push(peer_of_a(), &record, &(struct vector){&segment, 1, sizeof(bytes)}, 0, payload), 0);
+	thole_progress(target.pair.b);
+	thole_progress(target.pair.a);
+}
+
+/* What a peer asks for is looked at as if it were not known to know better. */
+static void asked__is_not_allowed(void **state)
+{
+	static uint8_t bytes[64], other[64];
+	struct thole_region *region;
+	uint64_t bad;
+
+	(void)state;
+	target_meet(local_only);
+	assert_int_equal(thole_expose(target.pair.b, bytes, 32, THOLE_ACCESS_PUT, 20, NULL, &region), 0);
+	assert_int_equal(thole_expose(target.pair.b, other, 64, THOLE_ACCESS_GET, 21, NULL, &region), 0);
+	ask(20, true, 8, 8, 8);
+	assert_int_equal(bytes[8], 9); /* this is */
+	ask(20, true, 28, 8, 8);
+	ask(20, true, UINT64_MAX - 3, 8, 8);
+	ask(21, true, 0, 8, 8);
+	ask(22, true, 0, 8, 8);
+	for (int i = 0; i < 64; i++)
+		assert_true(other[i] == 0 && (i / 8 == 1 || bytes[i] == 0));
+	assert_int_equal(pair_counter(target.pair.b, "bad_records"), 0);
+	bad = 0;
+	for (int i = 0; i < 3; i++) {
+		ask(20, i != 2, 0, i == 0 ? 16 : i == 1 ? 4096 : 8, i == 1 ? 4096 : 8); /* lengths that do not fit */
+		assert_int_equal(pair_counter(target.pair.b, "bad_records"), ++bad);
+	}
+	assert_int_equal(bytes[0], 0);
+	pair_close(&target.pair);
+}
+
+/* An answer of another length is none. */
+static void asked__is_answered_with_another_length(void **state)
+{
+	struct transport_peer *peer;
+	struct thole_request *request;
+	uint64_t word = 0, value = 3;
+	const struct iovec segment = {&value, sizeof(value)};
+	struct record record = {.kind = RECORD_ACCESSED};
+
+	(void)state;
+	target_meet(local_only);
+	peer = &target.pair.b->peers[target.pair.b_to_a]->base;
+	request = start(false, &word, sizeof(word), 0, 0);
+	record.tag = shm_link(peer_of_a())->asked_number;
+	assert_int_equal(ring_push(peer, &record, &(struct vector){&segment, 1, 8}, 0, 4), 0);
+	thole_progress(target.pair.a);
+	assert_int_equal(pair_counter(target.pair.a, "bad_records"), 1);
+	assert_int_equal(finish(request), 0);
+	assert_int_equal(word, 0);
 	pair_close(&target.pair);
 }
 
@@ -252,7 +442,7 @@ static void access__ways_that_are_off(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		target_open(i ? ring : none);
+		target_meet(i ? ring : none);
 		assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), 0);
 		assert_int_equal(kernel.reads + kernel.writes, 0);
 		pair_close(&target.pair);
@@ -326,6 +516,7 @@ static void unexpose_now(void)
 /* In a call that has not written yet, and does not come to it as its process is stopped: the door is shut. */
 static void unexpose__of_one_who_stands_before_the_door(void **state)
 {
+	static uint8_t many[4096];
 	uint64_t word = 5;
 
 	(void)state;
@@ -338,7 +529,7 @@ static void unexpose__of_one_who_stands_before_the_door(void **state)
 	/* it is not trusted with another region */
 	expose(THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
 	know();
-	assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), 0);
+	assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0);
 	assert_int_equal(kernel.writes, 1);
 	pair_close(&target.pair);
 }
@@ -416,6 +607,13 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(access__needs_no_help),
+		cmocka_unit_test(access__is_asked_for),
+		cmocka_unit_test(access__is_taken_back),
+		cmocka_unit_test(access__is_taken_back_in_part),
+		cmocka_unit_test(access__is_not_taken_back),
+		cmocka_unit_test(access__is_asked_for_in_vain),
+		cmocka_unit_test(asked__is_not_allowed),
+		cmocka_unit_test(asked__is_answered_with_another_length),
 		cmocka_unit_test(access__several_in_a_call),
 		cmocka_unit_test(access__range_and_kind),
 		cmocka_unit_test(access__of_no_region),

@@ -8,6 +8,10 @@
  * goes by records meanwhile. Accesses are put off until the next progress call, or until there are enough of them: one
  * call of the kernel's makes a whole row.
  *
+ * A short access is quicker by a record where its target is polling, which nobody can know. So it is asked for by a
+ * record (RECORD_ACCESS) and a word (segment.asked), by which one of both makes it: the target, who claims it as he
+ * comes to the record, or its origin, who has waited for a little, and then asks no more until that record is handled.
+ *
  * Nobody is in a region that is exposed no more: who goes in says so first (segment.accessing) and looks then whether
  * any was withdrawn since he was told (segment.withdrawals); who withdraws one says that first, and waits then for
  * those who are in. Whoever does not come out, because he was stopped, say, finds the door shut before he has written
@@ -19,6 +23,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -28,6 +33,8 @@ enum {
 	ACCESS_ROW = 32,            /* accesses that are made in one call, */
 	ACCESS_SEGMENTS = SEGMENTS_A_CALL, /* of so many pieces here, */
 	ACCESS_BYTES = 16 * 1024,   /* and bytes, from which on a call's cost counts for little */
+	ACCESS_ASK_MAX = 2048,             /* bytes of one that is asked for: two copies, and no call */
+	ACCESS_ASK_TURNS = 128,     /* polls after which it is made here: some microseconds */
 	EXPORTS_MAX = 4096,
 	GRANTS_ALL_MAX = 1 << 20,   /* of all peers */
 	LEAVE_NS = 20000000,        /* who has not left a region for so long does not come to it */
@@ -189,16 +196,6 @@ static void grant_told(struct transport_peer *peer, const struct record *record)
 	grant->number = record->imm;
 }
 
-void shm_access_arrived(struct transport_peer *peer, const struct record *record)
-{
-	if (record->length != RECORD_EXTERNAL)
-		transport_bad(peer);
-	else if (record->kind == RECORD_REGION)
-		grant_asked(peer, record->tag);
-	else
-		grant_told(peer, record);
-}
-
 /* A grant for this access; NULL: none, for now. */
 static const struct grant *access_grant(struct transport_access *access)
 {
@@ -333,6 +330,198 @@ static bool access_mapped(struct transport_access *access, const struct grant *g
 	return true;
 }
 
+/* Into the row, which is made once it is full. */
+static void row_begin(struct transport_access *access, const struct grant *grant)
+{
+	struct transport_peer *peer = access->peer;
+	struct shm_peer *link = shm_link(peer);
+
+	if (link->row->count && !row_takes(link->row, access, grant))
+		row_make(peer);
+	if (!link->row->count)
+		list_push_back(&shm_of(peer->owner)->accessing, &link->accessing);
+	row_add(link->row, access, grant);
+	if (link->row->bytes >= ACCESS_BYTES)
+		row_make(peer);
+}
+
+/* ---- Accesses that are asked for -------------------------------------------------------------------- */
+
+/* A word of segment.asked: the number, and in the lowest bits who makes it. */
+enum asked { ASKED_OPEN, ASKED_TARGET, ASKED_ORIGIN, ASKED_SHIFT = 2 };
+
+static bool asked_claim(struct segment *segment, uint64_t number, enum asked by)
+{
+	uint64_t word = number << ASKED_SHIFT | ASKED_OPEN;
+
+	return compare_swap(&segment->asked[number % ASKED], &word, number << ASKED_SHIFT | by);
+}
+
+/* Whether the target may be expected to come to a record soon. */
+static bool access_is_awaited(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (peer->core_shared || peer->owner->oversubscribed)
+		return false; /* it comes when this process lets it */
+	if (link->absent && (int64_t)(load_acquire(&link->out.segment->handled) - link->asked_end) < 0)
+		return false;
+	link->absent = false;
+	return true;
+}
+
+/* Ask the target to make it. Whether it was asked. */
+static bool access_ask(struct transport_access *access)
+{
+	static const struct vector nothing;
+	struct transport_peer *peer = access->peer;
+	struct shm_peer *link = shm_link(peer);
+	const struct vector *vector = access->vector;
+	struct record record = {.kind = RECORD_ACCESS, .length = RECORD_EXTERNAL, .tag = access->key,
+				.imm = link->asked_number + 1};
+	uint32_t index = (uint32_t)(record.imm % ASKED);
+
+	if (vector->length > ACCESS_ASK_MAX || link->asked[index] || !access_is_awaited(peer))
+		return false;
+	record.arg[0] = vector->length;
+	record.arg[1] = access->put;
+	record.arg[3] = access->offset;
+	store_relaxed(&link->out.segment->asked[index], record.imm << ASKED_SHIFT | ASKED_OPEN);
+	if (ring_push(peer, &record, access->put ? vector : &nothing, 0, access->put ? (uint32_t)vector->length : 0))
+		return false;
+	link->asked[index] = access;
+	link->asked_count++;
+	link->asked_number++;
+	link->asked_end = link->out.produced;
+	link->asked_turns = 0;
+	return true;
+}
+
+/* The peer asks this process to make an access. */
+static int asked_make(struct transport_peer *peer, const struct record *record, const void *payload,
+		      struct iovec *memory_p)
+{
+	unsigned needed = record->arg[1] ? THOLE_ACCESS_PUT : THOLE_ACCESS_GET, access;
+	uint64_t offset = record->arg[3], length = record->arg[0];
+
+	if (!peer->owner->up->region(peer, record->tag, memory_p, &access) || !(access & needed) ||
+	    offset > memory_p->iov_len || length > memory_p->iov_len - offset)
+		return THOLE_ERR_AGAIN; /* by a record of another kind it is told why */
+	*memory_p = (struct iovec){(void *)((uintptr_t)memory_p->iov_base + offset), length};
+	if (record->arg[1])
+		memcpy(memory_p->iov_base, payload, length);
+	return 0;
+}
+
+static void access_asked(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct record answer = {.kind = RECORD_ACCESSED, .tag = record->imm};
+	struct iovec memory;
+	struct vector got = {&memory, 1, 0};
+	int status;
+
+	if (record->arg[0] > ACCESS_ASK_MAX || length != (record->arg[1] ? record->arg[0] : 0)) {
+		transport_bad(peer);
+		return;
+	}
+	/* Where it cannot be answered its origin makes it. */
+	if (peer->owner->up->reach(peer) != 0 || !link->connected || !ring_has_room(&link->out, RING_RESERVE) ||
+	    !asked_claim(link->in.segment, record->imm, ASKED_TARGET))
+		return;
+	status = asked_make(peer, record, payload, &memory);
+	answer.imm = (uint64_t)(int64_t)status;
+	if (!status && !record->arg[1])
+		got.length = memory.iov_len;
+	if (ring_push(peer, &answer, &got, 0, (uint32_t)got.length) != 0) {
+		answer.imm = (uint64_t)(int64_t)THOLE_ERR_AGAIN; /* a put may be made twice */
+		peer->owner->up->control(peer, &answer);
+	}
+}
+
+static void access_over(struct transport_access *access, int status)
+{
+	struct shm_peer *link = shm_link(access->peer);
+
+	link->accesses--;
+	bulk_settle(link);
+	access->peer->owner->up->accessed(access, status);
+}
+
+static void access_answered(struct transport_peer *peer, const struct record *record, const void *payload,
+			    uint32_t length)
+{
+	struct shm_peer *link = shm_link(peer);
+	uint32_t index = (uint32_t)(record->tag % ASKED);
+	struct transport_access *access = link->asked[index];
+
+	if (!access || link->asked_number - record->tag >= ASKED) {
+		transport_bad(peer);
+		return;
+	}
+	link->asked[index] = NULL;
+	link->asked_count--;
+	link->asked_turns = 0;
+	if (record->imm) {
+		access_over(access, THOLE_ERR_AGAIN);
+	} else if (length != (access->put ? 0 : access->vector->length)) {
+		transport_bad(peer);
+		access_over(access, THOLE_ERR_AGAIN);
+	} else {
+		if (!access->put)
+			vector_write(access->vector, 0, payload, length);
+		access_over(access, 0);
+	}
+}
+
+/* Make it here, if the target has not come to it. */
+static void asked_take_back(struct transport_peer *peer, uint64_t number)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct transport_access *access = link->asked[number % ASKED];
+	const struct grant *grant;
+
+	if (!access || !asked_claim(link->out.segment, number, ASKED_ORIGIN))
+		return;
+	link->asked[number % ASKED] = NULL;
+	link->asked_count--;
+	link->absent = true;
+	grant = access_grant(access);
+	if (grant)
+		row_begin(access, grant);
+	else
+		access_made(access, THOLE_ERR_AGAIN);
+}
+
+static void access_take_back(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (link->asked_count == 0 || ++link->asked_turns < ACCESS_ASK_TURNS)
+		return;
+	for (uint64_t i = ASKED; i-- > 0;)
+		asked_take_back(peer, link->asked_number - i);
+	link->asked_turns = 0;
+}
+
+void shm_access_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	if (record->kind != RECORD_ACCESSED && record->length != RECORD_EXTERNAL)
+		transport_bad(peer);
+	else if (record->kind == RECORD_ACCESS)
+		access_asked(peer, record, payload, length);
+	else if (record->kind == RECORD_ACCESSED)
+		access_answered(peer, record, payload, length);
+	else if (record->kind == RECORD_REGION)
+		grant_asked(peer, record->tag);
+	else if (record->kind == RECORD_REGION_IS)
+		grant_told(peer, record);
+	else
+		transport_bad(peer);
+}
+
+/* ---- All of them ------------------------------------------------------------------------------------ */
+
 bool shm_access_begin(struct transport_access *access)
 {
 	struct transport_peer *peer = access->peer;
@@ -351,15 +540,8 @@ bool shm_access_begin(struct transport_access *access)
 	list_init(&access->node);
 	bulk_activate(shm, link);
 	link->accesses++;
-	if (access_mapped(access, grant))
-		return true;
-	if (link->row->count && !row_takes(link->row, access, grant))
-		row_make(peer);
-	if (!link->row->count)
-		list_push_back(&shm->accessing, &link->accessing);
-	row_add(link->row, access, grant);
-	if (link->row->bytes >= ACCESS_BYTES)
-		row_make(peer);
+	if (!access_mapped(access, grant) && !access_ask(access))
+		row_begin(access, grant);
 	return true;
 }
 
@@ -378,6 +560,8 @@ int shm_access_progress(struct transport_owner *owner)
 	struct list_node over;
 	int n = 0;
 
+	for (node = list_first(&shm->active); node; node = list_next(&shm->active, node))
+		access_take_back(container_of(node, struct shm_peer, active)->peer);
 	access_make_all(shm);
 	list_init(&over); /* one that is done again by records may begin another one */
 	while ((node = list_first(&shm->accessed))) {
@@ -388,9 +572,7 @@ int shm_access_progress(struct transport_owner *owner)
 		struct transport_access *access = container_of(node, struct transport_access, node);
 
 		list_remove(node);
-		shm_link(access->peer)->accesses--;
-		bulk_settle(shm_link(access->peer));
-		owner->up->accessed(access, access->status);
+		access_over(access, access->status);
 	}
 	return n;
 }
@@ -403,6 +585,12 @@ void shm_access_lost(struct transport_peer *peer)
 
 	access_close_to(link, clock_now_ns());
 	grants_clear(&link->grants, &shm->grants);
+	for (uint32_t i = 0; i < ASKED; i++) {
+		if (link->asked[i])
+			access_made(link->asked[i], peer->gone_status);
+		link->asked[i] = NULL;
+	}
+	link->asked_count = 0;
 	if (!link->row)
 		return;
 	list_remove(&link->accessing);

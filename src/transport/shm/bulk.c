@@ -77,8 +77,8 @@ void bulk_arrived(struct transport_peer *peer, const struct record *record, cons
 		serve_pull(peer, record);
 	else if (record->kind == RECORD_BULK_OFFER)
 		serve_offer(peer, record);
-	else if (record->kind == RECORD_REGION || record->kind == RECORD_REGION_IS)
-		shm_access_arrived(peer, record);
+	else if (record->kind < RECORD_BULK || record->kind == RECORD_REGION || record->kind == RECORD_REGION_IS)
+		shm_access_arrived(peer, record, payload, length);
 	else
 		transport_bad(peer);
 }

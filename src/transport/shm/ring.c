@@ -515,7 +515,7 @@ __attribute__((noinline)) static void ring_dispatch(struct ring_in *ring, const 
 		ring_turn(peer, ring_is_long(record, length));
 	if (!payload)
 		transport_count(peer->owner, COUNTER_BAD_RECORDS);
-	else if (record->kind >= RECORD_BULK)
+	else if (record->kind >= RECORD_TRANSPORT)
 		bulk_arrived(peer, record, payload, length);
 	else if ((record->flags & RECORD_MORE) || record->kind == RECORD_PIECE || length > PIECE_OVERLAP)
 		ring_timed(ring, record, payload, length);

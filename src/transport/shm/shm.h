@@ -50,6 +50,7 @@ enum {
 	/* or more, in a stream, where the copies of several messages overlap, and of messages that cross, which are
 	 * copied out when both are there */
 	PIECE_STREAM = 32 * 1024,
+	ASKED = 16,               /* accesses that the other side was asked to make, at a time */
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
@@ -134,6 +135,7 @@ struct segment {
 
 	struct record slots[RING_SLOTS];
 	struct offer offers[OFFERS];
+	uint64_t asked[ASKED]; /* accesses that the consumer is to make: their numbers, and who makes them (access.c) */
 	char small[]; /* to SEGMENT_BASE; the large area follows it */
 };
 
@@ -324,6 +326,12 @@ struct shm_peer {
 	struct access_row *row;   /* accesses to them that are made next, in one call; NULL: there was none yet */
 	struct list_node accessing; /* in shm->accessing while there are any */
 	uint32_t accesses;        /* that were begun and have not ended */
+	struct transport_access *asked[ASKED]; /* those that the peer was asked to make, by their numbers */
+	uint32_t asked_count;
+	uint32_t asked_turns;     /* so often was looked since one of them was begun or made */
+	uint64_t asked_number;    /* of the last one, */
+	uint64_t asked_end;       /* and the slot behind its record */
+	bool absent;              /* the peer has not come to one: it is asked again when it has handled that record */
 	uint64_t access_calls;    /* as copy_write counts them */
 	bool let_in;              /* the way in for accesses is open, or was */
 	bool reaches;             /* the peer knows regions of ours, */
@@ -633,8 +641,8 @@ void fetch_window(struct transport_fetch *job);
 void shm_access_open(struct shm *shm);
 void shm_access_close(struct shm *shm);
 bool shm_access_begin(struct transport_access *access);
-/* A record of the kinds RECORD_REGION and RECORD_REGION_IS. */
-void shm_access_arrived(struct transport_peer *peer, const struct record *record);
+/* A record of the kinds RECORD_ACCESS, RECORD_ACCESSED, RECORD_REGION and RECORD_REGION_IS. */
+void shm_access_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
 /* Make what was begun, and tell what was made. Returns how much. */
 int shm_access_progress(struct transport_owner *owner);
 /* A region of ours is no more: nobody is in it when this returns. */
