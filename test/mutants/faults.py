@@ -2676,6 +2676,24 @@ FAULTS = [
         "return ucx_tag_send_plain(ep, buffer, count, tag, datatype, cb, 0);",
     ),
     Fault(
+        "a small send at once or not at all goes",
+        "ucx/ucx_tag.c",
+        "(UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL))) {",
+        "UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {",
+    ),
+    Fault(
+        "a receive at once or not at all is posted",
+        "ucx/ucx_tag.c",
+        "if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0) || !charge_try",
+        "if (!charge_try",
+    ),
+    Fault(
+        "a synchronous send at once or not at all goes",
+        "ucx/ucx_tag.c",
+        "if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0))\n",
+        "if (false)\n",
+    ),
+    Fault(
         "UCX's caller is called for what ended at once",
         "ucx/ucx_tag.c",
         "bool quiet = !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL);",

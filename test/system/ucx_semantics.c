@@ -450,6 +450,58 @@ static void test_freed(void)
 	}
 }
 
+/*
+ * "At once or not at all" is what we have not: it is refused, and nothing remains of the call. UCX's own library does
+ * some of these, and refuses others for want of resources; what it does then has to be whole.
+ */
+static void test_refused(void)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
+	ucp_tag_recv_info_t info = {0};
+	ucp_tag_message_h message;
+	int in = 0, out = 17, other = 0, sent = 0, made_before = made, gone_before = gone;
+	ucs_status_ptr_t result[3];
+
+	settle();
+	called = 0;
+	result[0] = ucp_tag_recv_nbx(workers[1], &other, sizeof other, 21, FULL, &param);
+	result[1] = ucp_tag_send_nbx(there, &out, sizeof out, 22, &param);
+	result[2] = ucp_tag_send_sync_nbx(there, &out, sizeof out, 22, &param);
+	for (int i = 0; i < 3; i++) {
+		CHECK(result[i] == UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED) || !ours);
+		sent += i > 0 && !UCS_PTR_IS_ERR(result[i]);
+		if (i == 0 && UCS_PTR_IS_PTR(result[i])) {
+			ucp_request_cancel(workers[1], result[i]);
+			CHECK(finish(result[i]) == UCS_ERR_CANCELED);
+		}
+	}
+	settle();
+	CHECK((made == made_before && gone == gone_before) || !ours);
+	for (int i = 0; i < sent; i++)
+		CHECK(finish(post(&in, sizeof in, 22, FULL)) == UCS_OK && in == 17);
+	for (int i = 1; i < 3; i++)
+		CHECK(!UCS_PTR_IS_PTR(result[i]) || finish(result[i]) == UCS_OK);
+	CHECK(!ucp_tag_probe_nb(workers[1], 0, 0, 0, &info)); /* no send of these came */
+	CHECK(called == 0 || !ours);
+	/* No receive of these takes what comes now, and a message that a probe took out stays the caller's. */
+	CHECK(finish(push(&out, sizeof out, 21)) == UCS_OK);
+	for (int i = 0; !(message = ucp_tag_probe_nb(workers[1], 21, FULL, 1, &info)); i++) {
+		CHECK(i < PATIENCE);
+		progress();
+	}
+	CHECK(other == 0);
+	result[0] = ucp_tag_msg_recv_nbx(workers[1], &in, sizeof in, message, &param);
+	CHECK(result[0] == UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED) || !ours);
+	if (UCS_PTR_IS_ERR(result[0])) {
+		param.op_attr_mask = 0;
+		in = 0;
+		result[0] = ucp_tag_msg_recv_nbx(workers[1], &in, sizeof in, message, &param);
+	}
+	CHECK(finish(result[0]) == UCS_OK && in == 17);
+	settle();
+	CHECK(!ucp_tag_probe_nb(workers[1], 0, 0, 0, &info));
+}
+
 static void test_many(void)
 {
 	static ucs_status_ptr_t sends[MANY], receives[MANY];
@@ -670,6 +722,7 @@ int main(int count, char **words)
 	test_probe();
 	test_cancel();
 	test_freed();
+	test_refused();
 	test_many();
 	test_flush();
 	test_generic();
