@@ -329,7 +329,7 @@ static int sources_load(struct options *options, bool outside, const char *const
 	return load.status ? error_set(load.status, "%s", load.detail) : 0;
 }
 
-bool options_oversubscribe(const struct options *options)
+bool options_oversubscribed(const struct options *options)
 {
 	return options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 }
@@ -338,7 +338,7 @@ bool options_oversubscribe(const struct options *options)
  * is behind it; unless its user wants that. */
 static void eager_max_lessen(struct options *options)
 {
-	if (options_oversubscribe(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&
+	if (options_oversubscribed(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&
 	    options->eager_max > EAGER_MAX_OVERSUBSCRIBED)
 		options->eager_max = EAGER_MAX_OVERSUBSCRIBED;
 }

@@ -187,7 +187,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	endpoint->base.counters =
 		report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
 	endpoint->base.trouble = endpoint_of(endpoint)->report ? endpoint_trouble : NULL;
-	endpoint->base.oversubscribed = options_oversubscribe(options);
+	endpoint->base.oversubscribed = options_oversubscribed(options);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->base.wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (endpoint->base.wait_fd < 0)

@@ -1770,8 +1770,8 @@ FAULTS = [
     Fault(
         "what a user wants of eager_max does not count where there are more ranks than cores",
         OPTIONS,
-        "options_oversubscribe(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&\n",
-        "options_oversubscribe(options) &&\n",
+        "options_oversubscribed(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&\n",
+        "options_oversubscribed(options) &&\n",
     ),
     Fault(
         "a sender is to help to copy whose core this one has",

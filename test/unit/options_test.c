@@ -478,11 +478,11 @@ static void load__asks_sooner_where_ranks_share_cores(void **state)
 	(void)state;
 	setenv("MPI_LOCALNRANKS", "1", 1);
 	assert_int_equal(options_load(&options, NULL), 0);
-	assert_false(options_oversubscribe(&options));
+	assert_false(options_oversubscribed(&options));
 	text_check(&options, "eager_max", "256k");
 	setenv("MPI_LOCALNRANKS", "100000", 1);
 	assert_int_equal(options_load(&options, NULL), 0);
-	assert_true(options_oversubscribe(&options));
+	assert_true(options_oversubscribed(&options));
 	text_check(&options, "eager_max", "64k");
 	assert_int_equal(options_load(&options, wanted), 0);
 	text_check(&options, "eager_max", "256k");
