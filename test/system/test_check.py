@@ -153,12 +153,22 @@ def test_check__a_program_without_mpi_is_an_error(mpi: InstalledMpi, thole: Tool
     assert re.fullmatch(r"ranks 0, 1 on \S+ ran without Thole: sleep was not seen to load an MPI", second)
 
 
+# Until thole-rank, its parent, has looked at what it has loaded: it goes to sleep after each look. One of two may have
+# begun before.
+LOOKED_AT = """
+import os, re, time
+def looks(): return int(re.search(r"\\nvoluntary_ctxt_switches:\\s*(\\d+)", open(f"/proc/{os.getppid()}/status").read())[1])
+until, limit = looks() + 2, time.monotonic() + 60
+while looks() < until and time.monotonic() < limit: time.sleep(.01)
+"""
+
+
 def test_check__another_way_is_an_error(mpi: InstalledMpi, thole: Tool) -> None:
     """Something after `thole run` has changed what it had set."""
     # One that there is: MPI_Init would fail, and the other rank be killed before it was seen what that had loaded.
     local = "vader" if mpi.mpi.family.name == "openmpi4" else "sm"
     other = {"FI_PROVIDER": "tcp", "I_MPI_OFI_PROVIDER": "tcp", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": f"self,{local}"}
-    code = f"{TALK}; import time; time.sleep(1)"
+    code = f"{TALK}\n{LOOKED_AT}"
     words = ["env", "-u", "OMPI_MCA_mtl", *(f"{name}={value}" for name, value in other.items())]
     done = checked(mpi, thole, *words, mpi.python, "-c", code)
     assert done.returncode != 0, done.stderr

@@ -9,13 +9,14 @@ What is left out, and why, stands in fabtests.exclude.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from thole_lab.process import wait_until
 
 HERE = Path(__file__).parent
 PROGRAMS = Path(os.environ.get("THOLE_FABTESTS", ""))
@@ -111,6 +112,19 @@ def command(test: str, *more: str) -> list[str]:
     return [str(PROGRAMS / program), *options, "-p", "thole", *more]
 
 
+def listens(pid: int) -> bool:
+    """Whether a process has a socket of TCP that takes connections; one that has ended has none."""
+    listening, held = set(), set()
+    with contextlib.suppress(OSError):
+        for name in ("tcp", "tcp6"):
+            rows = map(str.split, Path(f"/proc/{pid}/net/{name}").read_text().splitlines())
+            listening |= {f"socket:[{words[9]}]" for words in rows if words[3] == "0A"}
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed since
+                held.add(os.readlink(path))
+    return bool(held & listening)
+
+
 @pytest.fixture
 def provider(build: Path) -> Path:
     """The directory of the built provider."""
@@ -148,7 +162,8 @@ def test_pair(test: str, provider: Path) -> None:
         text=True,
     )
     try:
-        time.sleep(0.3)  # the client does not try twice to find the server's socket
+        # The client does not try twice to find the server's socket.
+        wait_until(lambda: listens(server.pid) or server.poll() is not None, SECONDS)
         client = subprocess.run(
             command(test, "-E", "127.0.0.1"),
             env=environment(provider),

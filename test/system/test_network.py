@@ -432,7 +432,7 @@ def test_interface_down_and_up(mpi: InstalledMpi, two: Testbed, tmp_path: Path, 
     traffic.wait_for_more()
     for number in (1, 0):
         two.set_link(number, up=False)
-        time.sleep(1.0)
+        time.sleep(1.0)  # the outage itself: until time-outs no longer double (RESEND_MAX_NS), and nothing can be seen
         two.set_link(number, up=True)
         traffic.wait_for_more()
     seen = traffic.stop()
