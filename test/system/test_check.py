@@ -153,11 +153,29 @@ def test_check__a_program_without_mpi_is_an_error(mpi: InstalledMpi, thole: Tool
     assert re.fullmatch(r"ranks 0, 1 on \S+ ran without Thole: sleep was not seen to load an MPI", second)
 
 
+def test_check__a_program_that_is_not_there(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    one_of(mpi, "mpich", "openmpi")
+    script(tmp_path / "orphan", "true").write_text("#!/nowhere/sh\n")
+    (tmp_path / "data").write_text("")
+    for program, why in (
+        ("no-such-program", "no-such-program was not found in its PATH"),
+        (tmp_path / "nothing", f"{tmp_path}/nothing was not found"),
+        (tmp_path / "orphan", f"{tmp_path}/orphan cannot be run: what its first line names, or its loader, is missing"),
+        (tmp_path / "data", f"{tmp_path}/data cannot be run: Permission denied"),
+    ):
+        done = checked(mpi, thole, program)
+        assert done.returncode != 0
+        said = rf"^thole: ranks? [01, ]+ on \S+ was not started, since {why}$"
+        assert re.search(said, done.stderr, re.M), done.stderr
+        assert "was not seen to load" not in done.stderr
+
+
 # Until thole-rank, its parent, has looked at what it has loaded: it goes to sleep after each look. One of two may have
 # begun before.
 LOOKED_AT = """
 import os, re, time
-def looks(): return int(re.search(r"\\nvoluntary_ctxt_switches:\\s*(\\d+)", open(f"/proc/{os.getppid()}/status").read())[1])
+def looks():
+    return int(re.search(r"\\nvoluntary\\w+:\\s*(\\d+)", open(f"/proc/{os.getppid()}/status").read())[1])
 until, limit = looks() + 2, time.monotonic() + 60
 while looks() < until and time.monotonic() < limit: time.sleep(.01)
 """
@@ -400,5 +418,5 @@ def test_rank__says_nothing_of_its_own(build: Path) -> None:
     assert run("T", "--", "sh", "-c", "kill -USR2 $$").returncode == -signal.SIGUSR2
     done = run("T", "--", "/nowhere/at/all")
     assert done.returncode == 127
-    assert "/nowhere/at/all cannot be run: No such file or directory" in done.stderr
+    assert "state=refused why=/nowhere/at/all was not found]" in done.stderr
     assert run("T").returncode == run().returncode == 2

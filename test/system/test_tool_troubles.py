@@ -497,6 +497,25 @@ def test_run__a_program_that_is_not_there(here: Here, openmpi: Path, hydra: Path
         assert said not in explained(here, hydra, *words, "-n", "2", "./nothing")
 
 
+def test_run__a_network_interface_that_is_not_there(
+    here: Here, openmpi: Path, hydra: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks of one host would do without, and say nothing. On others it may be there, and endpoints say where not."""
+    absent = ("nosuch0", "192.0.2.77", "2001:db8::77")
+    words = ("-n", "2", "true")
+    for launcher in (openmpi, hydra):
+        for name in absent:
+            told = explained(here, "--interface", name, launcher, *words)
+            assert f"note: this host has no network interface {name} (it has " in told and "lo" in told
+        for name in ("lo", "127.0.0.1"):
+            assert "note:" not in explained(here, "--interface", name, launcher, *words)
+    assert "note:" not in explained(here, "--interface", "nosuch0", hydra, "-hosts", "alpha,beta", *words)
+    for variable in ("THOLE_INTERFACE", "FI_THOLE_INTERFACE"):
+        monkeypatch.setenv(variable, "nosuch0")
+        assert "no network interface nosuch0" in explained(here, hydra, *words)
+        monkeypatch.delenv(variable)
+
+
 def test_run__a_program_in_place_of_the_launcher(thole: Tool, mpis: dict[str, InstalledMpi], conform: Compile) -> None:
     for mpi in mpis.values():
         for program in (conform(mpi), mpi.python):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "evidence.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,19 @@ bool environment_is_whole(char **expected, char reason[REASON_MAX])
 		if (!variable_is_whole(*expected, reason))
 			return false;
 	return provider_is_there(reason);
+}
+
+void program_reason(const char *program, int error, char reason[REASON_MAX])
+{
+	bool searched = !strchr(program, '/');
+
+	if (error == ENOENT && (searched || access(program, F_OK) != 0))
+		snprintf(reason, REASON_MAX, "%.300s was not found%s", program, searched ? " in its PATH" : "");
+	else if (error == ENOENT)
+		snprintf(reason, REASON_MAX,
+			 "%.300s cannot be run: what its first line names, or its loader, is missing", program);
+	else
+		snprintf(reason, REASON_MAX, "%.300s cannot be run: %s", program, strerror(error));
 }
 
 /* ---- What it has loaded ----------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * evidence: why a program that was to use Thole does not. What its rank was started with, and what of an MPI its
- * process is seen to have loaded. It guesses nothing: where nothing was seen, it says that.
+ * evidence: why a program that was to use Thole does not. What its rank was started with, that it cannot be run, and
+ * what of an MPI its process is seen to have loaded. It guesses nothing: where nothing was seen, it says that.
  */
 #ifndef RANK_EVIDENCE_H
 #define RANK_EVIDENCE_H
@@ -24,6 +24,9 @@ struct evidence {
 /* Whether a rank has what it needs: expected are NAME or NAME=VALUE, ended by NULL. False: reason says what is
  * missing. */
 bool environment_is_whole(char **expected, char reason[REASON_MAX]);
+
+/* Why a program cannot be run, as errno says. */
+void program_reason(const char *program, int error, char reason[REASON_MAX]);
 
 /* Look at what a process has mapped by now. */
 void evidence_take(struct evidence *evidence, pid_t process);

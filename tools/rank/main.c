@@ -156,13 +156,36 @@ static void report_reason(int error, char reason[REASON_MAX])
 		 limits_remedy(error, remedy));
 }
 
-static _Noreturn void program_run(char **program, const sigset_t *mask)
+/* In the child: it does not return. Where there is no such program, errno goes into the pipe. */
+static _Noreturn void program_run(char **program, const sigset_t *mask, int said)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* launchers may kill only the process that they know */
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	execvp(program[0], program);
-	fprintf(stderr, "thole-rank: %s cannot be run: %s\n", program[0], strerror(errno));
+	if (write(said, &errno, sizeof(errno)) < 0)
+		perror(program[0]);
 	_exit(STATUS_CANNOT_RUN);
+}
+
+/* Start the program: 0, or an errno and why it does not run. */
+static int program_start(struct rank *rank, const sigset_t *mask, char reason[REASON_MAX])
+{
+	int said[2], error = 0;
+
+	if (pipe2(said, O_CLOEXEC) != 0 || (rank->process = fork()) < 0) {
+		error = errno;
+		snprintf(reason, REASON_MAX, "there is no process for it: %s", strerror(error));
+		return error;
+	}
+	if (rank->process == 0)
+		program_run(rank->program, mask, said[1]);
+	close(said[1]);
+	while (read(said[0], &error, sizeof(error)) < 0 && errno == EINTR)
+		;
+	close(said[0]);
+	if (error)
+		program_reason(rank->program[0], error, reason);
+	return error;
 }
 
 /* The program alone reads our input and holds our output open. */
@@ -294,6 +317,7 @@ static int status_repeat(int status)
 
 static int rank_run(struct rank *rank)
 {
+	char reason[REASON_MAX];
 	sigset_t signals, before;
 	int status;
 
@@ -305,11 +329,8 @@ static int rank_run(struct rank *rank)
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* what the program leaves is handed to us */
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	rank->grouped = getpgrp() != getpgid(getppid());
-	rank->process = fork();
-	if (rank->process == 0)
-		program_run(rank->program, &before);
-	if (rank->process < 0) {
-		fprintf(stderr, "thole-rank: no process for %s: %s\n", rank->program[0], strerror(errno));
+	if (program_start(rank, &before, reason) != 0) {
+		rank_say(rank, "refused", "", reason);
 		return STATUS_CANNOT_RUN;
 	}
 	descriptors_leave();

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import errno
+import ipaddress
 import os
 import platform
 import resource
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +35,24 @@ def read(path: Path, fallback: str = "") -> str:
         return path.read_text(errors="replace").strip()
     except OSError:
         return fallback
+
+
+def interfaces() -> list[str]:
+    return [name for _, name in socket.if_nameindex()]
+
+
+def has_interface(wanted: str) -> bool:
+    """Whether a network interface has this name or address."""
+    try:
+        family = {4: socket.AF_INET, 6: socket.AF_INET6}[ipaddress.ip_address(wanted).version]
+    except ValueError:
+        return wanted in interfaces()
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((wanted, 0))
+    except OSError as error:
+        return error.errno != errno.EADDRNOTAVAIL
+    return True
 
 
 def _number(text: str, fallback: int) -> int:

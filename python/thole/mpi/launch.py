@@ -181,6 +181,16 @@ def programs(launch: Launch, command: list[str]) -> list[int]:
     return [word.index for word in words(launch, command) if not word.name]
 
 
+def widened(value: str, names: list[str]) -> str:
+    """A list of variables as srun understands it, so that names are in it."""
+    have = [word for word in value.split(",") if word]
+    if "ALL" in (word.upper() for word in have) or not have:
+        return value
+    have = [] if value.upper() in ("NONE", "NIL") else have
+    known = {word.partition("=")[0] for word in have}
+    return ",".join(have + [name for name in names if name not in known])
+
+
 # ---- Hosts -----------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thole.base import native, paths
+from thole.base import host, native, paths
 from thole.base.trouble import Trouble
 from thole.mpi import interface, launch, starters
 from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees, family_named, family_names
@@ -62,6 +62,11 @@ class Plan:
     def environment(self) -> dict[str, str]:
         return {variable.name: variable.value for variable in self.variables}
 
+    def chosen(self, option: str) -> str:
+        """What the user wants of an option of Thole's, for this run or by its variable; else nothing."""
+        name = f"THOLE_{option}"
+        return self.environment().get(name) or os.environ.get(name, "")
+
 
 def plan(
     command: list[str],
@@ -106,6 +111,7 @@ def plan(
     _judge_programs(result)
     _judge_arguments(result)
     _judge_settings_of_ucx(result)
+    _judge_interface(result, os.environ.get("FI_THOLE_INTERFACE") or result.chosen("INTERFACE"))
     return result
 
 
@@ -217,21 +223,11 @@ def _hand_on_by_argument(result: Plan) -> None:
     for word in told:
         text = result.command[word.at]
         start = text[: len(text) - len(word.value)]
-        result.command[word.at] = start + _widened(word.value, names)
+        result.command[word.at] = start + launch.widened(word.value, names)
     theirs = os.environ.get(way.exports_by)
-    if theirs is not None and not told and _widened(theirs, names) != theirs:
+    if theirs is not None and not told and launch.widened(theirs, names) != theirs:
         reason = f"hands these variables to ranks (yours: {theirs})"
-        result.variables.append(Variable(way.exports_by, _widened(theirs, names), reason, None))
-
-
-def _widened(value: str, names: list[str]) -> str:
-    """A list of variables as srun understands it, so that names are in it."""
-    have = [word for word in value.split(",") if word]
-    if "ALL" in (word.upper() for word in have) or not have:
-        return value
-    have = [] if value.upper() in ("NONE", "NIL") else have
-    known = {word.partition("=")[0] for word in have}
-    return ",".join(have + [name for name in names if name not in known])
+        result.variables.append(Variable(way.exports_by, launch.widened(theirs, names), reason, None))
 
 
 def _mpi_of(command: list[str], mpi_name: str | None) -> Mpi:
@@ -404,7 +400,16 @@ def _judge_settings_of_ucx(result: Plan) -> None:
     if not result.ucx or not theirs:
         return
     result.notes.append(f"Thole reads none of {', '.join(theirs)}; `thole info options` has what it reads")
-    chosen = os.environ.get("THOLE_INTERFACE") or result.environment().get("THOLE_INTERFACE")
     devices = os.environ.get("UCX_NET_DEVICES", "all")
-    if devices != "all" and result.hosts.several and not chosen:
+    if devices != "all" and result.hosts.several and not result.chosen("INTERFACE"):
         result.warnings.append(f"UCX_NET_DEVICES={devices} chooses no interface for Thole; --interface does")
+
+
+def _judge_interface(result: Plan, name: str) -> None:
+    """Warn of a network interface that is not here: ranks of this host alone need none, and so say nothing."""
+    if not name or result.hosts.several or (result.mpi.starter and not result.hosts.names) or host.has_interface(name):
+        return
+    result.warnings.append(
+        f"this host has no network interface {name} (it has {', '.join(host.interfaces())}): its ranks do without one "
+        "among themselves, and with another host they do not start; name one of these, or leave it out"
+    )
