@@ -3356,6 +3356,12 @@ FAULTS = [
         "|| ++link->asked_turns > 0)",
     ),
     Fault(
+        "who sleeps goes on to wait for a target that does not come",
+        "src/transport/shm/access.c",
+        "struct shm_peer, active)->asked_turns = ACCESS_ASK_TURNS;",
+        "struct shm_peer, active)->asked_turns = 0;",
+    ),
+    Fault(
         "a target that did not come is asked again and again",
         "src/transport/shm/access.c",
         "	link->absent = true;",

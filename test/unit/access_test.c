@@ -213,6 +213,52 @@ static void access__is_taken_back(void **state)
 	pair_close(&target.pair);
 }
 
+/* Who waits for it and sleeps does not poll so often. */
+static void access__is_taken_back_before_sleep(void **state)
+{
+	uint64_t word = 5;
+	struct thole_request *request;
+
+	(void)state;
+	target_meet(local_only);
+	request = start(true, &word, sizeof(word), 0, 0);
+	assert_int_equal(thole_arm(target.pair.a), THOLE_ERR_AGAIN);
+	thole_progress(target.pair.a);
+	assert_int_equal(target.memory[0], 5);
+	assert_int_equal(finish(request), 0);
+	pair_close(&target.pair);
+}
+
+static void access__of_ourselves(void **state)
+{
+	struct thole_region *region;
+	uint64_t word = 5, back = 0, memory[2] = {0};
+	struct thole_request *request;
+	uint32_t self;
+
+	(void)state;
+	target_meet(local_only);
+	self = pair_peer(target.pair.a, target.pair.a);
+	assert_int_equal(thole_expose(target.pair.a, memory, sizeof(memory), THOLE_ACCESS_PUT | THOLE_ACCESS_GET, 30,
+				      NULL, &region),
+			 0);
+	for (int i = 0; i < 5; i++) {
+		word++;
+		assert_int_equal(thole_put(target.pair.a, self, &(struct iovec){&word, 8}, 1, 30, 8, 0, 0, NULL,
+					   &request),
+				 0);
+		assert_int_equal(finish(request), 0);
+		assert_int_equal(memory[1], word);
+		assert_int_equal(thole_get(target.pair.a, self, &(struct iovec){&back, 8}, 1, 30, 8, 0, NULL,
+					   &request),
+				 0);
+		assert_int_equal(finish(request), 0);
+		assert_int_equal(back, word);
+	}
+	thole_unexpose(target.pair.a, region);
+	pair_close(&target.pair);
+}
+
 /* One that the target has claimed is waited for. */
 static void access__is_not_taken_back(void **state)
 {
@@ -611,6 +657,8 @@ int main(void)
 		cmocka_unit_test(access__is_taken_back),
 		cmocka_unit_test(access__is_taken_back_in_part),
 		cmocka_unit_test(access__is_not_taken_back),
+		cmocka_unit_test(access__is_taken_back_before_sleep),
+		cmocka_unit_test(access__of_ourselves),
 		cmocka_unit_test(access__is_asked_for_in_vain),
 		cmocka_unit_test(asked__is_not_allowed),
 		cmocka_unit_test(asked__is_answered_with_another_length),

@@ -33,7 +33,7 @@ enum {
 	ACCESS_ROW = 32,            /* accesses that are made in one call, */
 	ACCESS_SEGMENTS = SEGMENTS_A_CALL, /* of so many pieces here, */
 	ACCESS_BYTES = 16 * 1024,   /* and bytes, from which on a call's cost counts for little */
-	ACCESS_ASK_MAX = 2048,             /* bytes of one that is asked for: two copies, and no call */
+	ACCESS_ASK_MAX = 2048,      /* bytes of one that is asked for: two copies, and no call */
 	ACCESS_ASK_TURNS = 128,     /* polls after which it is made here: some microseconds */
 	EXPORTS_MAX = 4096,
 	GRANTS_ALL_MAX = 1 << 20,   /* of all peers */
@@ -83,7 +83,7 @@ static bool told_note(struct shm *shm, uint64_t key)
 }
 
 static void grant_fill(struct transport_peer *peer, const struct iovec *memory, unsigned access,
-			 struct record *answer)
+		       struct record *answer)
 {
 	struct shm_peer *link = shm_link(peer);
 
@@ -92,7 +92,8 @@ static void grant_fill(struct transport_peer *peer, const struct iovec *memory, 
 	answer->arg[2] = link->let_in ? door_way_in(link, DOOR_ACCESS) : door_open(link, DOOR_ACCESS);
 	answer->arg[3] = answer->arg[2] ? access : access & ~(unsigned)THOLE_ACCESS_PUT;
 	link->let_in |= answer->arg[2] != 0;
-	attach_tell(peer, &(struct vector){memory, 1, memory->iov_len}, access & THOLE_ACCESS_PUT);
+	if (memory->iov_base) /* else it is the whole address space */
+		attach_tell(peer, &(struct vector){memory, 1, memory->iov_len}, access & THOLE_ACCESS_PUT);
 }
 
 static void grant_asked(struct transport_peer *peer, uint64_t key)
@@ -502,6 +503,12 @@ static void access_take_back(struct transport_peer *peer)
 	for (uint64_t i = ASKED; i-- > 0;)
 		asked_take_back(peer, link->asked_number - i);
 	link->asked_turns = 0;
+}
+
+void shm_access_hasten(struct shm *shm)
+{
+	for (struct list_node *node = list_first(&shm->active); node; node = list_next(&shm->active, node))
+		container_of(node, struct shm_peer, active)->asked_turns = ACCESS_ASK_TURNS;
 }
 
 void shm_access_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)

@@ -465,6 +465,7 @@ static uint64_t shm_arm(struct transport_owner *owner)
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		if (ring_ready(shm->in[i].ring))
 			return 0;
+	shm_access_hasten(shm);
 	if (!list_empty(&shm->active) || owner->up->backlogged(owner) || shm->connecting > 0)
 		longest = BUSY_SLEEP_NS;
 	return longest;

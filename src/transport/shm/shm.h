@@ -645,6 +645,8 @@ bool shm_access_begin(struct transport_access *access);
 void shm_access_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
 /* Make what was begun, and tell what was made. Returns how much. */
 int shm_access_progress(struct transport_owner *owner);
+/* Who waits is about to sleep: what peers were asked for is made here at the next call. */
+void shm_access_hasten(struct shm *shm);
 /* A region of ours is no more: nobody is in it when this returns. */
 void shm_access_region_end(struct transport_owner *owner, uint64_t key);
 /* The endpoint closes: what was begun is made, and nobody reaches any region of ours. */
