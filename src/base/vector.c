@@ -26,7 +26,8 @@ size_t vector_slice(const struct vector *vector, uint64_t offset, uint64_t lengt
 			continue;
 		if (piece > length - covered)
 			piece = length - covered;
-		out[n].iov_base = (char *)vector->segments[i].iov_base + inside;
+		/* As a number: in a vector of a peer's it may be any. */
+		out[n].iov_base = (void *)((uintptr_t)vector->segments[i].iov_base + inside);
 		out[n++].iov_len = piece;
 		covered += piece;
 	}

@@ -6,12 +6,15 @@
  * steps, taken from the input bytes. The hostile peer writes raw bytes and made-up records into both shared
  * segments (slots, offers, areas, head words), bytes into its sockets, greets the victim with malformed greetings and
  * descriptors, and hands it pages by which it is to be known to live (life.c) that are none, or whose words change,
- * also while its memory is read. Meanwhile the victim has operations with both under way. Whatever happens: no crash,
+ * also while its memory is read. It asks for pieces of windows, and offers memory to be written, as it should or with
+ * one thing wrong. Meanwhile the victim has operations with both under way. Whatever happens: no crash,
  * progress comes back, what the honest peer sends arrives unaltered, no byte changes around buffers and regions, only
  * a page that nobody can cut short is looked at, and no descriptor or mapping is left.
  *
  * The victim writes into memory of a hostile *process* where that asks for it (process_vm_writev). Here the process
- * is its own, so the replaced function lets only the hostile peer's memory be written.
+ * is its own, so the replaced function lets only the hostile peer's memory be written: what lies elsewhere is not
+ * there, as it would not be in another process. What is written is of the victim's windows, while they are windows, and
+ * where an offer was as it should be, it is the right bytes at their place, and all of them.
  */
 #include "fuzz.h"
 
@@ -27,7 +30,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "message/message.h"
 #include "message/state.h"
+#include "transport/shm/bulk.h"
 #include "transport/shm/shm.h"
 
 enum {
@@ -43,6 +48,12 @@ enum {
 	PAGE = 4096,
 	LATE = 64,            /* bytes of the input, for what comes late */
 	STEPS_MAX = 160,
+	LANDINGS = 8,            /* where what the hostile peer lets be written goes, one for each time */
+	LANDING = 16384,
+	PARTS = 80,           /* of one landing: more than one call takes */
+	BLOCKS = 24,
+	CALL_SEGMENTS = SEGMENTS_A_CALL + 2,
+	FILL = 0x00,          /* of a landing; no byte of the window */
 	KEY = 42,
 	GUARD_BYTE = 0x6b,
 };
@@ -85,6 +96,15 @@ struct page {
 	bool announced;
 };
 
+/* What the hostile peer lets be written into a landing. */
+struct offered {
+	bool exact;            /* it was as it should be, and came so */
+	const uint8_t *from;   /* the window's memory, in one piece */
+	uint64_t door, length;
+	size_t count;
+	struct iovec parts[PARTS];
+};
+
 struct stage {
 	struct thole_endpoint *victim, *honest, *hostile;
 	uint32_t victim_to_hostile, victim_to_honest, honest_to_victim, hostile_to_victim;
@@ -95,12 +115,25 @@ struct stage {
 	int socket_count;
 	struct page pages[PAGES];
 	int page_count;
+	struct offered offered[LANDINGS];
+	int offered_count;
+	bool altered;       /* an offer may have been, before the victim read it: what is written may be anything */
+	bool honest_acts;   /* what is called is the honest peer's */
 	uint8_t flicker[2]; /* what the words of pages are while memory is read, and then; 0: as they were */
 };
 
-static struct stage *flickering;
+static struct stage *current;
 
-static uint8_t sandbox[SANDBOX] __attribute__((aligned(64)));
+/* The hostile peer's memory. Others' ends where it ends. */
+static struct {
+	uint8_t doors[2 * PAGE]; /* ways in, ways out */
+	struct iovec lists[LANDINGS][PARTS];
+	uint8_t landings[LANDINGS][LANDING];
+	struct iovec list[PARTS]; /* of what is not as it should be, and may be written */
+	uint8_t sandbox[SANDBOX];
+} theirs __attribute__((aligned(PAGE)));
+
+static uint8_t *const sandbox = theirs.sandbox;
 
 ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
 				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
@@ -111,19 +144,147 @@ ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 
+/* ---- What the victim writes ------------------------------------------------------------------------ */
+
+static bool lies_in(const struct iovec *part, const void *memory, uint64_t size)
+{
+	uint64_t at = (uintptr_t)part->iov_base - (uintptr_t)memory;
+
+	return at <= size && part->iov_len <= size - at;
+}
+
+/* Whether a request's memory is a window that its peer was told of. */
+static bool is_window(const struct thole_request *request)
+{
+	return request->state == REQUEST_WAITING &&
+	       (request->record.kind == RECORD_RTS || request->record.kind == RECORD_PUT ||
+		request->record.kind == RECORD_REPLY);
+}
+
+/* The number'th window that the victim has told the hostile peer of, counted around; NULL: there is none. */
+static const struct thole_request *window_find(const struct stage *stage, unsigned number)
+{
+	const struct pool *requests = &stage->victim->requests;
+	const struct peer *peer = stage->victim->peers[stage->victim_to_hostile];
+	const struct thole_request *found = NULL;
+
+	for (uint32_t i = 0; i < 2 * requests->capacity; i++) {
+		const struct thole_request *request = pool_at(requests, i % requests->capacity);
+
+		if (!pool_is_live(requests, request) || request->peer != peer || !is_window(request))
+			continue;
+		found = request;
+		if (number-- == 0)
+			break;
+	}
+	return found;
+}
+
+static bool lies_in_a_window(const struct stage *stage, const struct iovec *part)
+{
+	const struct pool *requests = &stage->victim->requests;
+
+	for (uint32_t i = 0; i < requests->capacity; i++) {
+		const struct thole_request *request = pool_at(requests, i);
+
+		if (!pool_is_live(requests, request) || !is_window(request))
+			continue;
+		MUST(request->peer == stage->victim->peers[stage->victim_to_hostile]); /* the only one that has any */
+		for (size_t j = 0; j < request->vector.count; j++)
+			if (lies_in(part, request->vector.segments[j].iov_base, request->vector.segments[j].iov_len))
+				return true;
+	}
+	return false;
+}
+
+/* Where a byte of a landing belongs in the window. */
+static uint64_t offered_offset(const struct offered *offered, const uint8_t *at, size_t length)
+{
+	const struct iovec part = {(void *)(uintptr_t)at, length};
+	uint64_t offset = 0;
+
+	for (size_t i = 0; i < offered->count; i++) {
+		if (lies_in(&part, offered->parts[i].iov_base, offered->parts[i].iov_len))
+			return offset + (uint64_t)(at - (uint8_t *)offered->parts[i].iov_base);
+		offset += offered->parts[i].iov_len;
+	}
+	MUST(!"a byte of the offer");
+	return 0;
+}
+
+/* A call for an offer that was as it should be: a number goes through the door and out again, and between them each
+ * byte to its place. */
+static void offered_check(const struct offered *offered, const struct iovec *local, const struct iovec *remote,
+			  unsigned long local_count, unsigned long remote_count)
+{
+	unsigned long here = 1;
+	size_t within = 0;
+
+	MUST(local_count >= 3 && remote_count >= 3);
+	MUST(remote[0].iov_len == 8 && local[0].iov_len == 8 && local[local_count - 1].iov_len == 8);
+	MUST(remote[remote_count - 1].iov_len == 8);
+	MUST((uintptr_t)remote[remote_count - 1].iov_base == offered->door + PAGE);
+	MUST(memcmp(local[0].iov_base, local[local_count - 1].iov_base, 8) == 0);
+	for (unsigned long there = 1; there < remote_count - 1; there++) {
+		for (size_t done = 0, length; done < remote[there].iov_len; done += length) {
+			const uint8_t *to = (const uint8_t *)remote[there].iov_base + done;
+			const uint8_t *from = (const uint8_t *)local[here].iov_base + within;
+
+			MUST(here < local_count - 1);
+			length = remote[there].iov_len - done;
+			if (length > local[here].iov_len - within)
+				length = local[here].iov_len - within;
+			MUST(offered->from + offered_offset(offered, to, length) == from);
+			within += length;
+			if (within == local[here].iov_len) {
+				here++;
+				within = 0;
+			}
+		}
+	}
+	MUST(here == local_count - 1);
+}
+
+/* The honest peer helps the victim to fetch what it sends: into the one place that there is for that. */
+static void honest_check(const struct stage *stage, const struct iovec *remote, unsigned long count)
+{
+	for (unsigned long i = 1; i + 1 < count; i++)
+		MUST(lies_in(&remote[i], stage->honest_to.memory + GUARD, stage->honest_to.length));
+}
+
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 				 const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
-	for (unsigned long i = 0; i < remote_count; i++) {
-		uintptr_t at = (uintptr_t)remote[i].iov_base - (uintptr_t)sandbox;
+	struct iovec there[CALL_SEGMENTS];
+	unsigned long count = 0;
 
-		if (at > SANDBOX || remote[i].iov_len > SANDBOX - at) {
-			errno = EFAULT;
-			return -1;
-		}
+	MUST(pid == getpid() && remote_count <= CALL_SEGMENTS);
+	if (current->honest_acts) {
+		honest_check(current, remote, remote_count);
+		return __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
 	}
-	return __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
+	for (unsigned long i = 0; i < local_count; i++) /* data, or a word at one of both ends */
+		MUST(lies_in_a_window(current, &local[i]) ||
+		     (local[i].iov_len == 8 && (i == 0 || i == local_count - 1)));
+	for (int i = 0; i < current->offered_count; i++)
+		if (!current->altered && current->offered[i].exact &&
+		    (uintptr_t)remote[0].iov_base == current->offered[i].door)
+			offered_check(&current->offered[i], local, remote, local_count, remote_count);
+	for (bool whole = true; whole && count < remote_count; count++) {
+		uint64_t at = (uintptr_t)remote[count].iov_base - (uintptr_t)&theirs;
+
+		if (at >= sizeof(theirs))
+			break;
+		there[count] = remote[count];
+		whole = there[count].iov_len <= sizeof(theirs) - at;
+		if (!whole)
+			there[count].iov_len = sizeof(theirs) - at;
+	}
+	errno = EFAULT;
+	return count == 0 ? -1 : __real_process_vm_writev(pid, local, local_count, there, count, flags);
 }
+
+/* ---- What it reads --------------------------------------------------------------------------------- */
 
 /* In all words of a page: its thread lives, or has ended, or there is none, or anything. At times also another place
  * where the word is said to be. */
@@ -139,8 +300,8 @@ static void page_say(uint64_t *words, uint8_t what)
 
 static void pages_flicker(int when)
 {
-	for (int i = 0; flickering && flickering->flicker[when] && i < flickering->page_count; i++)
-		page_say(flickering->pages[i].words, flickering->flicker[when]);
+	for (int i = 0; current && current->flicker[when] && i < current->page_count; i++)
+		page_say(current->pages[i].words, current->flicker[when]);
 }
 
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
@@ -423,6 +584,196 @@ static void step_words(struct stage *stage, struct input *input)
 	default:
 		offer->claim = take_word(input);
 	}
+}
+
+/* ---- Memory that it lets be written ---------------------------------------------------------------- */
+
+/* What is in a landing is as before, or of the window at its place: this from offset `whole` on. */
+static void landing_check(const struct stage *stage, int index, bool untouched, uint64_t whole)
+{
+	const struct offered *offered = &stage->offered[index];
+	const struct iovec from = {(void *)(uintptr_t)offered->from, offered->length};
+	bool constant = lies_in(&from, stage->window.memory + GUARD, stage->window.length);
+	uint64_t offset = 0;
+	uint8_t copy[LANDING];
+
+	if (!offered->exact || stage->altered)
+		return;
+	memcpy(copy, theirs.landings[index], LANDING);
+	for (size_t i = 0; i < offered->count; offset += offered->parts[i++].iov_len) {
+		uint8_t *bytes = copy + ((uint8_t *)offered->parts[i].iov_base - theirs.landings[index]);
+
+		for (size_t at = 0; at < offered->parts[i].iov_len; at++) {
+			MUST(bytes[at] == FILL ? offset + at < whole || !constant
+					       : !untouched && (!constant || bytes[at] == offered->from[offset + at]));
+			bytes[at] = FILL;
+		}
+	}
+	for (size_t at = 0; at < LANDING; at++)
+		MUST(copy[at] == FILL);
+}
+
+/* Up to PARTS parts of so much memory as a landing, with gaps between them, the last one first. */
+static void landing_divide(struct stage *stage, struct input *input, bool spoilt, uint64_t length_max)
+{
+	uint8_t *landing = spoilt ? sandbox : theirs.landings[stage->offered_count];
+	struct offered *offered = &stage->offered[stage->offered_count];
+	uint64_t left;
+
+	offered->length = 1 + take_word(input) % LANDING / 2;
+	if (offered->length > length_max)
+		offered->length = length_max;
+	offered->count = take(input) % 2 ? 1 : 1 + take(input) % (size_t)(take(input) % 4 ? 6 : PARTS);
+	left = offered->length;
+	for (size_t i = 0; i < offered->count; i++) {
+		uint64_t share = left / (offered->count - i);
+
+		offered->parts[i] = (struct iovec){
+			landing + (offered->count - 1 - i) * (LANDING / offered->count), share};
+		left -= share;
+	}
+	memcpy(spoilt ? theirs.list : theirs.lists[stage->offered_count], offered->parts, sizeof(offered->parts));
+	memset(theirs.landings[stage->offered_count], FILL, LANDING);
+}
+
+/* One of the victim's windows; it sends something long where it has none. */
+static const struct thole_request *window_any(struct stage *stage, struct input *input)
+{
+	const struct thole_request *request = window_find(stage, take(input) % 8);
+
+	for (int i = 0; i < PENDING && !request; i++) {
+		if (stage->pending[i])
+			continue;
+		if (thole_send(stage->victim, stage->victim_to_hostile, guarded_bytes(&stage->window),
+			       stage->window.length, 2, 0, 0, NULL, &stage->pending[i]) != 0)
+			stage->pending[i] = NULL;
+		request = window_find(stage, 0);
+		break;
+	}
+	return request;
+}
+
+/* Something of an offer that is otherwise as it should be. */
+static void offer_spoil(struct stage *stage, struct input *input, struct record *record, uint8_t what)
+{
+	if (what == 1)
+		record->tag = take_value(stage, input);
+	else if (what == 2)
+		record->imm = take_value(stage, input);
+	else if (what < 7)
+		record->arg[what - 3] = take_value(stage, input);
+	else
+		for (int i = take(input) % 6; i >= 0; i--)
+			theirs.list[take(input) % 6] = (struct iovec){
+				(void *)(uintptr_t)take_value(stage, input), take_value(stage, input)};
+}
+
+/* One offer, and what it is to be served with. */
+struct trial {
+	const struct thole_request *request;
+	struct record record;
+	struct offer *offer;
+	uint64_t claim;
+	uint32_t blocks, front;
+	uint8_t spoilt; /* which part of it; 0: none */
+	bool shut;      /* the door is */
+	bool fair;      /* nothing else keeps the victim from serving it at once */
+};
+
+static void offer_make(struct stage *stage, struct input *input, struct trial *trial)
+{
+	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	struct offered *offered = &stage->offered[stage->offered_count];
+	struct record *record = &trial->record;
+	uint8_t slot = take(input) % OFFERS;
+
+	trial->spoilt = take(input) % 4 ? 0 : take(input) % 8;
+	trial->shut = take(input) % 16 == 0;
+	landing_divide(stage, input, trial->spoilt, trial->request->vector.length);
+	offered->door = (uintptr_t)theirs.doors + 8u * (unsigned)stage->offered_count;
+	offered->from = trial->request->vector.segments[0].iov_base;
+	*record = (struct record){.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL, .place = SEGMENT_BASE};
+	record->tag = request_id(trial->request);
+	record->imm = slot | (uint64_t)(stage->offered_count + 1) << 8 | (uint64_t)offered->count << 32;
+	record->arg[0] = offered->length;
+	record->arg[1] = (uintptr_t)(offered->count == 1 ? offered->parts[0].iov_base
+				     : trial->spoilt	 ? theirs.list
+							 : theirs.lists[stage->offered_count]);
+	record->arg[2] = 1 + offered->length / (take(input) % 3 ? 1 + take(input) % BLOCKS : 1);
+	record->arg[3] = offered->door;
+	trial->blocks = (uint32_t)((offered->length + record->arg[2] - 1) / record->arg[2]);
+	trial->front = take(input) % 4 ? 0 : take(input) % (trial->blocks + 1);
+	trial->claim = claim_pack(
+		(struct claim){.front = trial->front, .sequence = (uint32_t)stage->offered_count + 1});
+	trial->offer = &link->in.segment->offers[slot];
+	trial->offer->done = trial->offer->failed = 0;
+	trial->offer->claim = trial->claim;
+	if (trial->spoilt)
+		offer_spoil(stage, input, record, trial->spoilt);
+}
+
+/* What is as it should be is done, unless the door is shut. */
+static void offer_check(const struct stage *stage, const struct trial *trial)
+{
+	const struct offer *offer = trial->offer;
+	bool served = trial->fair && !trial->shut;
+
+	landing_check(stage, stage->offered_count - 1, trial->shut,
+		      served ? trial->front * trial->record.arg[2] : UINT64_MAX);
+	if (served && !trial->spoilt)
+		MUST(offer->done == trial->blocks - trial->front && !offer->failed);
+	else if (trial->fair && !trial->spoilt)
+		MUST(offer->done == 0 && offer->failed == (trial->front < trial->blocks));
+	else if (trial->fair && trial->spoilt == 3 && trial->record.arg[0] > trial->request->vector.length)
+		MUST(offer->claim == trial->claim); /* more than there is */
+}
+
+/* The victim is to copy blocks of a window into a landing. */
+static void step_offer(struct stage *stage, struct input *input)
+{
+	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	struct transport_peer *back = &stage->victim->peers[stage->victim_to_hostile]->base;
+	struct trial trial = {.request = stage->offered_count < LANDINGS ? window_any(stage, input) : NULL};
+
+	if (!trial.request || !link->out.segment || !link->in.segment || !shm_link(back))
+		return;
+	offer_make(stage, input, &trial);
+	for (int i = take(input) % 64; i >= 0; i--)
+		thole_progress(stage->victim);
+	trial.fair = !back->gone && shm_link(back)->connected && list_empty(&shm_link(back)->serves) &&
+		     shm_link(back)->in.next == link->out.produced && copy_allowed(back) && is_window(trial.request);
+	stage->offered[stage->offered_count++].exact = !trial.spoilt && is_window(trial.request);
+	MUST(mprotect(theirs.doors, PAGE, trial.shut ? PROT_READ : PROT_READ | PROT_WRITE) == 0);
+	forge(stage, &trial.record);
+	for (int i = trial.fair || take(input) % 2 ? 2 * BLOCKS + 20 : 1; i >= 0; i--)
+		thole_progress(stage->victim);
+	offer_check(stage, &trial);
+	MUST(mprotect(theirs.doors, PAGE, PROT_READ | PROT_WRITE) == 0);
+	if (!back->gone && shm_link(back)->in.next != link->out.produced)
+		stage->altered = true;
+}
+
+/* The victim is to send pieces of a window, into a place of its own or of the peer's. */
+static void step_pull(struct stage *stage, struct input *input)
+{
+	const struct thole_request *request = window_any(stage, input);
+	struct record record = {.kind = RECORD_BULK_PULL, .length = RECORD_EXTERNAL, .place = SEGMENT_BASE};
+	uint8_t spoilt = take(input) % 4;
+
+	if (!request)
+		return;
+	record.tag = request_id(request);
+	record.imm = take(input);
+	record.arg[0] = take_word(input) % request->vector.length;
+	record.arg[1] = 1 + take_word(input) % (request->vector.length - record.arg[0]);
+	record.arg[2] = 1 + take_word(input) % 65536;
+	if (take(input) % 2)
+		record.arg[3] = (SEGMENT_BASE + take(input) * UINT64_C(64)) | (take(input) * UINT64_C(256)) << 32;
+	if (spoilt == 0)
+		record.arg[take(input) % RECORD_ARGS] = take_value(stage, input);
+	forge(stage, &record);
+	for (int i = take(input) % 64; i >= 0; i--)
+		thole_progress(stage->victim);
 }
 
 /* ---- Strangers at the door ------------------------------------------------------------------------- */
@@ -824,7 +1175,9 @@ static void step_honest(struct stage *stage, struct input *input)
 	MUST(thole_send(stage->honest, stage->honest_to_victim, from, length, 3, stage->honest_sequence, THOLE_IMM,
 			NULL, &send) == 0);
 	for (int i = 0; i < 2000000 && !(sent && received); i++) {
+		stage->honest_acts = true;
 		sent = sent || thole_test(stage->honest, send, NULL);
+		stage->honest_acts = false;
 		received = received || thole_test(stage->victim, receive, &completion);
 	}
 	MUST(sent && received);
@@ -836,9 +1189,10 @@ static void step_honest(struct stage *stage, struct input *input)
 
 /* ---- A run ----------------------------------------------------------------------------------------- */
 
-static struct thole_endpoint *stage_endpoint(const char *bulk)
+static struct thole_endpoint *stage_endpoint(const char *bulk, const char *eager)
 {
 	const char *const options[] = {bulk,
+				       eager,
 				       "bulk_ring=64k",
 				       "look_again=0",
 				       "close_timeout=1ms",
@@ -894,13 +1248,15 @@ static void stage_open(struct stage *stage, struct input *input)
 {
 	static const char *const bulks[] = {"bulk=auto", "bulk=ring", "bulk=one-copy", "bulk=cooperative",
 					    "bulk=direct"};
-	const char *bulk = bulks[take(input) % 5];
+	uint8_t what = take(input);
+	const char *bulk = bulks[what % 5], *eager = what / 5 % 4 ? "eager_max=1k" : "eager_max=256k";
 	struct thole_region *region;
 
 	memset(stage, 0, sizeof(*stage));
-	stage->victim = stage_endpoint(bulk);
-	stage->honest = stage_endpoint(bulk);
-	stage->hostile = stage_endpoint("bulk=ring");
+	current = stage;
+	stage->victim = stage_endpoint(bulk, eager);
+	stage->honest = stage_endpoint(bulk, eager);
+	stage->hostile = stage_endpoint("bulk=ring", eager);
 	stage->victim_to_honest = stage_peer(stage->victim, stage->honest);
 	stage->victim_to_hostile = stage_peer(stage->victim, stage->hostile);
 	stage->honest_to_victim = stage_peer(stage->honest, stage->victim);
@@ -911,12 +1267,13 @@ static void stage_open(struct stage *stage, struct input *input)
 		guarded_make(&stage->buffers[i], BUFFER);
 	guarded_make(&stage->region, REGION);
 	guarded_make(&stage->window, 200000);
+	for (size_t i = 0; i < stage->window.length; i++)
+		guarded_bytes(&stage->window)[i] = (uint8_t)(1 + i % 251);
 	guarded_make(&stage->honest_to, 200000);
 	MUST(thole_expose(stage->victim, guarded_bytes(&stage->region), REGION,
 			  THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY, NULL, &region) == 0);
 	if (take(input) % 8 == 0)
 		stage_cookie(stage, input);
-	flickering = stage;
 }
 
 static void stage_close(struct stage *stage)
@@ -932,7 +1289,7 @@ static void stage_close(struct stage *stage)
 	guarded_end(&stage->region);
 	guarded_end(&stage->window);
 	guarded_end(&stage->honest_to);
-	flickering = NULL;
+	current = NULL;
 	for (int i = 0; i < stage->page_count; i++)
 		munmap(stage->pages[i].words, PAGE);
 }
@@ -974,7 +1331,7 @@ void fuzz_run(const uint8_t *data, size_t size)
 
 	stage_open(&stage, &input);
 	for (int steps = 0; input.left > 0 && steps < STEPS_MAX; steps++) {
-		switch (take(&input) % 18) {
+		switch (take(&input) % 21) {
 		case 0:
 			step_lengths(&stage, &input);
 			break;
@@ -1016,6 +1373,13 @@ void fuzz_run(const uint8_t *data, size_t size)
 		case 15:
 			step_pages(&stage, &input);
 			break;
+		case 16:
+		case 17:
+			step_offer(&stage, &input);
+			break;
+		case 18:
+			step_pull(&stage, &input);
+			break;
 		default:
 			for (int i = take(&input) % 64; i >= 0; i--)
 				thole_progress(stage.victim);
@@ -1026,6 +1390,8 @@ void fuzz_run(const uint8_t *data, size_t size)
 		thole_progress(stage.victim);
 	step_honest(&stage, &input);
 	pages_check(&stage);
+	for (int i = 0; i < stage.offered_count; i++)
+		landing_check(&stage, i, false, UINT64_MAX);
 	if (last)
 		step_late(&stage, &late);
 	stage_close(&stage);
