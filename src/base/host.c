@@ -2,6 +2,7 @@
 #include "base/host.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,15 @@ size_t host_read(const char *path, char *text, size_t size)
 		close(fd);
 	text[length > 0 ? length : 0] = '\0';
 	return length > 0 ? (size_t)length : 0;
+}
+
+uint32_t host_runnable(void)
+{
+	uint32_t runnable;
+	char text[64];
+
+	host_read("/proc/loadavg", text, sizeof(text));
+	return sscanf(text, "%*f %*f %*f %u/", &runnable) == 1 ? runnable : 0;
 }
 
 uint64_t host_named(const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host: which host this is. */
+/* host: which host this is, and how busy. */
 #ifndef THOLE_BASE_HOST_H
 #define THOLE_BASE_HOST_H
 
@@ -12,5 +12,8 @@ uint64_t host_id(void);
 uint64_t host_named(const char *name);
 /* The front of a file, as a string. Returns its length, 0 if it cannot be read. */
 size_t host_read(const char *path, char *text, size_t size);
+/* How many threads of all processes run or would run now if they had a core, the caller's own among them. 0: the system
+ * does not tell. Takes two microseconds. */
+uint32_t host_runnable(void);
 
 #endif

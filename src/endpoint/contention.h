@@ -12,6 +12,9 @@
  * as much as the sleeps that it has bought. Those that are not taken in a second are forgotten: to whom all comes at
  * once a loss long ago says nothing, and each of his polls in vain would read the clock for it.
  *
+ * A loss while nobody but this job's wants a core of this machine is one to peers, which copy long messages, or wait as
+ * well: to whom sleeping gives nothing, since they are done sooner than one that sleeps is back. It changes nothing.
+ *
  * A caller that sleeps by itself between two polls is told from one that waits by how often it leaves its core. The
  * sleeps that it takes here are not counted: while there are any nothing is judged, and counting begins after the last.
  */
@@ -33,11 +36,12 @@ enum {
 	CONTENTION_AGE_NS = 1000000000,  /* after a loss its sleeps are forgotten */
 };
 
-/* What the kernel says of a thread. */
+/* What the kernel says of a thread, */
 struct contention_usage {
 	uint64_t run_ns; /* it has run so long, */
 	uint64_t taken;  /* lost its core so often though it had something to do, be it only yielding, */
-	uint64_t left;   /* and left it so often, to sleep */
+	uint64_t left;   /* and left it so often, to sleep; */
+	bool among_peers; /* and that all who want a core now may be it and its peers */
 };
 
 struct contention {
@@ -78,7 +82,7 @@ static inline void contention_judge(struct contention *contention, uint64_t now_
 
 	contention->asked_ns = now_ns;
 	contention->usage = *usage;
-	if (!lost || contention->sleeps > 0)
+	if (!lost || usage->among_peers || contention->sleeps > 0)
 		return;
 	if (found - contention->found >= CONTENTION_MANY)
 		contention->losses = contention->bought = 0;

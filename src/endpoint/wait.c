@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/host.h"
 #include "endpoint/endpoint.h"
 #include "message/message.h"
 
@@ -144,13 +145,30 @@ static bool thread_usage(struct contention_usage *usage)
 	return true;
 }
 
+/* Whether this thread and peers that are awake are as many as want a core of this machine: then those who want one are
+ * they. Where nobody knows they are not. */
+static bool endpoint_among_peers(struct thole_endpoint *endpoint)
+{
+	struct transport_owner *owner = &endpoint->base;
+	uint32_t runnable = host_runnable(), others = runnable - 1;
+
+	if (runnable == 0)
+		return false;
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->awake)
+			others -= transports[i]->awake(owner, others);
+	return others == 0;
+}
+
 /* The caller was away for long: because others had the core? */
 static void endpoint_was_absent(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct contention_usage usage;
 
-	if (endpoint->base.options.yield == OPTION_YIELD_AUTO && thread_usage(&usage))
-		contention_judge(&endpoint_of(endpoint)->contention, now_ns, &usage, endpoint_of(endpoint)->calls);
+	if (endpoint->base.options.yield != OPTION_YIELD_AUTO || !thread_usage(&usage))
+		return;
+	usage.among_peers = endpoint_among_peers(endpoint);
+	contention_judge(&endpoint_of(endpoint)->contention, now_ns, &usage, endpoint_of(endpoint)->calls);
 }
 
 /* There are no sleeps any more, the last being over or too old. */

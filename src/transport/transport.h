@@ -264,6 +264,9 @@ struct transport {
 	int (*progress)(struct transport_owner *owner);
 	/* Now and then, with the time: connections, deaths, stalled transfers. NULL: progress does it. */
 	void (*maintain)(struct transport_owner *owner, uint64_t now_ns);
+	/* How many other processes of this host with peers do not sleep as far as is known; counts no further than
+	 * `most`. NULL: none is. */
+	uint32_t (*awake)(const struct transport_owner *owner, uint32_t most);
 	/* In the simulator: when progress has something to do next though nothing arrives. NULL: never. */
 	uint64_t (*deadline)(const struct transport_owner *owner);
 	/* Before sleeping: after arm, whatever arrives makes owner->wait_fd readable; returns the longest sleep

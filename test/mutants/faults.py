@@ -55,6 +55,7 @@ FETCH = "src/transport/shm/fetch.c"
 SHM_SERVE = "src/transport/shm/serve.c"
 BYTES = "src/base/bytes.c"
 SHM = "src/transport/shm/shm.c"
+HOST = "src/base/host.c"
 MATCH = "src/match/match.c"
 AREA = "src/memory/area.c"
 CACHE = "src/memory/cache.c"
@@ -1279,6 +1280,54 @@ FAULTS = [
         CONTENTION,
         "if (found - contention->found >= CONTENTION_MANY)",
         "if (false)",
+    ),
+    Fault(
+        "peers that have its core are strangers",
+        CONTENTION,
+        "if (!lost || usage->among_peers || contention->sleeps > 0)",
+        "if (!lost || contention->sleeps > 0)",
+    ),
+    Fault(
+        "where nobody knows how many want a core they are peers",
+        WAIT,
+        "\tif (runnable == 0)\n\t\treturn false;",
+        "\tif (runnable == 0)\n\t\treturn true;",
+    ),
+    Fault(
+        "strangers are taken for this thread",
+        WAIT,
+        "others = runnable - 1;",
+        "others = runnable > 2 ? runnable - 2 : 0;",
+    ),
+    Fault(
+        "peers that sleep want a core",
+        SHM,
+        "return link->out.segment && load_relaxed(&link->out.segment->wake) == 0;",
+        "return link->out.segment;",
+    ),
+    Fault(
+        "a process with two endpoints wants two cores",
+        SHM,
+        "shm_is_awake(link) && shm_is_first(shm, i);",
+        "shm_is_awake(link);",
+    ),
+    Fault(
+        "processes of other namespaces are one",
+        SHM,
+        "i < index && pid > 0; i++)",
+        "i < index; i++)",
+    ),
+    Fault(
+        "this process wants a core beside itself",
+        SHM,
+        "link->pid != self && shm_is_awake(link)",
+        "shm_is_awake(link)",
+    ),
+    Fault(
+        "threads that there are want a core",
+        HOST,
+        "%u/",
+        "%*u/%u",
     ),
     Fault(
         "who computes is made to sleep",

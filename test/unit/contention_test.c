@@ -3,9 +3,13 @@
  * and a kernel of ours that others have its core. */
 #include "unit.h"
 
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
 #include <time.h>
 
+#include "base/host.h"
 #include "endpoint/contention.h"
 #include "endpoint/endpoint.h"
 #include "pair.h"
@@ -165,6 +169,51 @@ static void loss__worth_it(void **state)
 	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
 }
 
+/* It loses its core while nobody but its peers wants one. */
+static void thread_loses_to_peers(struct thread *thread)
+{
+	thread->usage.among_peers = true;
+	thread_loses(thread);
+	thread->usage.among_peers = false;
+}
+
+/* Those buy nothing, however many. */
+static void loss__to_peers(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		thread_loses_to_peers(&thread);
+		assert_false(contention_sleeps(&thread.contention));
+	}
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
+}
+
+/* Nor do they change what strangers' do. */
+static void loss__to_peers_changes_nothing(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	thread_loses_to_peers(&thread);
+	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
+	thread.found += CONTENTION_MANY / 2;
+	thread_loses_to_peers(&thread);
+	assert_false(contention_sleeps(&thread.contention));
+	thread_loses(&thread);
+	assert_int_equal(sleeps(&thread), 2 * CONTENTION_SLEEPS_MIN);
+	thread.found += CONTENTION_MANY / 2;
+	thread_loses_to_peers(&thread);
+	thread.found += CONTENTION_MANY / 2;
+	thread_loses(&thread); /* much has come since strangers had it */
+	assert_false(contention_sleeps(&thread.contention));
+}
+
 /* What was bought long ago says nothing of now. */
 static void loss__is_forgotten(void **state)
 {
@@ -186,6 +235,7 @@ enum { LONG = 1000 }; /* polls */
 static uint64_t clock_ns, run_ns, computed_ns;
 static long taken;
 static unsigned asked; /* how often for what the thread has run, which is a system call */
+static uint32_t runnable = LONG; /* that want a core of the machine */
 static const struct thole_endpoint *sleeper;
 static struct pair *answering; /* b sends a byte as soon as anybody looks at the clock */
 
@@ -193,6 +243,8 @@ int __real_clock_gettime(clockid_t id, struct timespec *now);
 int __wrap_clock_gettime(clockid_t id, struct timespec *now);
 int __real_getrusage(__rusage_who_t who, struct rusage *usage);
 int __wrap_getrusage(__rusage_who_t who, struct rusage *usage);
+uint32_t __real_host_runnable(void);
+uint32_t __wrap_host_runnable(void);
 
 static char byte;
 
@@ -226,6 +278,11 @@ int __wrap_getrusage(__rusage_who_t who, struct rusage *usage)
 	usage->ru_nivcsw = taken;
 	usage->ru_nvcsw = sleeper ? 100 * (long)endpoint_of(sleeper)->own_counters[COUNTER_SLEEPS] : 0;
 	return error;
+}
+
+uint32_t __wrap_host_runnable(void)
+{
+	return runnable;
 }
 
 /* A poll by a caller whose core others had for 3 ms, and who has computed for so long. Whether it slept in it, by which
@@ -291,6 +348,138 @@ static void endpoint__sleeps_while_others_have_its_core(void **state)
 {
 	(void)state;
 	endpoint__sleeps("yield=auto", CONTENTION_SLEEPS_MIN, LONG);
+}
+
+/* A receive of a's from b. They are connected, and a takes b, which is awake, for a process of this pid. */
+static struct shm_peer *neighbours_begin(struct pair *pair, pid_t pid, struct thole_request **receive_p)
+{
+	const char *const options[] = {"network=off", NULL};
+	struct thole_completion done;
+	struct shm_peer *neighbour;
+
+	pair_open(pair, options);
+	*receive_p = waiting_begin(pair);
+	answering = pair;
+	answer();
+	assert_int_equal(pair_finish(pair, pair->a, *receive_p, &done), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, &byte, 1, 0, 0, 0, NULL, receive_p), 0);
+	assert_int_equal(pair_finish(pair, pair->b, *receive_p, &done), 0);
+	*receive_p = waiting_begin(pair);
+	neighbour = shm_link(&pair->a->peers[pair->a_to_b]->base);
+	neighbour->pid = pid;
+	computed_ns = 1000;
+	return neighbour;
+}
+
+static void neighbours_end(struct pair *pair, struct shm_peer *neighbour, struct thole_request *receive)
+{
+	neighbour->pid = getpid();
+	runnable = LONG;
+	waiting_end(pair, receive);
+}
+
+/* It sleeps not while only its peer wants a core, too; but if somebody else does, be it in the peer's place, or if
+ * nobody knows. */
+static void endpoint__sleeps_for_strangers_only(void **state)
+{
+	struct thole_request *receive;
+	struct shm_peer *neighbour;
+	struct pair pair;
+
+	(void)state;
+	neighbour = neighbours_begin(&pair, getppid(), &receive);
+	for (runnable = 1; runnable <= 2; runnable++)
+		assert_int_equal(polls(pair.a, LONG), 0);
+	assert_int_equal(runnable, 3);
+	assert_in_range(polls(pair.a, LONG), CONTENTION_SLEEPS_MIN, LONG);
+	neighbours_end(&pair, neighbour, receive);
+
+	neighbour = neighbours_begin(&pair, getppid(), &receive);
+	runnable = 2;
+	assert_int_equal(polls(pair.a, LONG), 0);
+	store_relaxed(&neighbour->out.segment->wake, 1);
+	assert_in_range(polls(pair.a, LONG), CONTENTION_SLEEPS_MIN, LONG);
+	neighbours_end(&pair, neighbour, receive);
+
+	neighbour = neighbours_begin(&pair, getppid(), &receive);
+	runnable = 0;
+	assert_in_range(polls(pair.a, LONG), CONTENTION_SLEEPS_MIN, LONG);
+	neighbours_end(&pair, neighbour, receive);
+}
+
+static uint32_t awake(const struct thole_endpoint *endpoint, uint32_t most)
+{
+	return transports[TRANSPORT_SHM]->awake(&endpoint->base, most);
+}
+
+/* Who sleeps is not awake, nor is this process itself; another one counts once. */
+static void awake__processes(void **state)
+{
+	struct thole_completion done;
+	struct thole_request *receive;
+	struct shm_peer *neighbour, *second;
+	struct pair pair;
+	uint32_t self;
+
+	(void)state;
+	neighbour = neighbours_begin(&pair, getpid(), &receive);
+	assert_int_equal(awake(pair.a, LONG), 0);
+	neighbour->pid = getppid();
+	assert_int_equal(awake(pair.a, LONG), 1);
+	assert_int_equal(awake(pair.a, 0), 0);
+	assert_int_equal(thole_arm(pair.b), 0);
+	assert_int_equal(awake(pair.a, LONG), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(awake(pair.a, LONG), 1); /* it was woken */
+
+	self = pair_peer(pair.a, pair.a);
+	assert_int_equal(thole_send(pair.a, self, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(thole_recv(pair.a, self, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, receive, &done), 0);
+	second = shm_link(&pair.a->peers[self]->base);
+	assert_int_equal(awake(pair.a, LONG), 1);
+	second->pid = 1;
+	assert_int_equal(awake(pair.a, LONG), 2);
+	assert_int_equal(awake(pair.a, 1), 1);
+	second->pid = neighbour->pid;
+	assert_int_equal(awake(pair.a, LONG), 1);
+	second->pid = neighbour->pid = 0; /* of namespaces that nobody sees into from here */
+	assert_int_equal(awake(pair.a, LONG), 2);
+	second->pid = neighbour->pid = getpid();
+	pair_close(&pair);
+}
+
+enum { COMPUTING = 5 }; /* processes */
+
+/* Who computes wants a core, whether it has one or waits for one; and threads of the kernel sleep, at least. */
+static void runnable__by_the_kernel(void **state)
+{
+	pid_t children[COMPUTING];
+	struct sysinfo info;
+	uint32_t most = 0;
+
+	(void)state;
+	for (int i = 0; i < COMPUTING; i++) {
+		children[i] = fork();
+		assert_true(children[i] >= 0);
+		if (children[i] == 0) {
+			alarm(60);
+			for (;;)
+				;
+		}
+	}
+	for (int i = 0; i < 1000 && most < COMPUTING + 1; i++) { /* they are about to begin */
+		usleep(1000);
+		most = __real_host_runnable();
+	}
+	assert_in_range(most, COMPUTING + 1, 1000000);
+	assert_int_equal(sysinfo(&info), 0);
+	assert_in_range(__real_host_runnable(), COMPUTING + 1, info.procs - 1);
+	for (int i = 0; i < COMPUTING; i++) {
+		assert_int_equal(kill(children[i], SIGKILL), 0);
+		assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
+	}
 }
 
 static void endpoint__gives_nothing_away(void **state)
@@ -451,10 +640,15 @@ int main(void)
 		cmocka_unit_test(loss__none_before_the_first_look),
 		cmocka_unit_test(loss__again),
 		cmocka_unit_test(loss__worth_it),
+		cmocka_unit_test(loss__to_peers),
+		cmocka_unit_test(loss__to_peers_changes_nothing),
 		cmocka_unit_test(loss__is_forgotten),
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
 		cmocka_unit_test(endpoint__forgets_sleeps),
+		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
+		cmocka_unit_test(awake__processes),
+		cmocka_unit_test(runnable__by_the_kernel),
 		cmocka_unit_test(endpoint__gives_nothing_away),
 		cmocka_unit_test(endpoint__yields_where_it_cannot_sleep),
 		cmocka_unit_test(endpoint__asks_nothing_while_answers_come),

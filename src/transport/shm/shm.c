@@ -413,6 +413,39 @@ static void shm_meet(struct transport_owner *owner)
 	owner->core_shared = met;
 }
 
+static bool shm_is_awake(const struct shm_peer *link)
+{
+	return link->out.segment && load_relaxed(&link->out.segment->wake) == 0;
+}
+
+/* A process with several endpoints counts once, where it is known to be one. */
+static bool shm_is_first(const struct shm *shm, uint32_t index)
+{
+	pid_t pid = shm_link(shm->in[index].ring->peer)->pid;
+
+	for (uint32_t i = 0; i < index && pid > 0; i++) {
+		const struct shm_peer *link = shm_link(shm->in[i].ring->peer);
+
+		if (link->pid == pid && shm_is_awake(link))
+			return false;
+	}
+	return true;
+}
+
+static uint32_t shm_awake(const struct transport_owner *owner, uint32_t most)
+{
+	const struct shm *shm = owner->state[TRANSPORT_SHM];
+	uint32_t awake = 0;
+	pid_t self = getpid();
+
+	for (uint32_t i = 0; i < shm->in_count && awake < most; i++) {
+		const struct shm_peer *link = shm_link(shm->in[i].ring->peer);
+
+		awake += link->pid != self && shm_is_awake(link) && shm_is_first(shm, i);
+	}
+	return awake;
+}
+
 static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
@@ -502,6 +535,7 @@ const struct transport shm_transport = {
 	.region_end = shm_access_region_end,
 	.progress = shm_progress,
 	.maintain = shm_maintain,
+	.awake = shm_awake,
 	.notify_close = shm_notify_close,
 	.arm = shm_arm,
 	.disarm = shm_disarm,
