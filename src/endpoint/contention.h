@@ -15,6 +15,9 @@
  * A loss while nobody but this job's wants a core of this machine is one to peers, which copy long messages, or wait as
  * well: to whom sleeping gives nothing, since they are done sooner than one that sleeps is back. It changes nothing.
  *
+ * Among ranks that all wait, one that has waited for long gives way, too: what it waits for takes long, and each of its
+ * looks takes a turn from those that it waits for. It sleeps until something comes.
+ *
  * A caller that sleeps by itself between two polls is told from one that waits by how often it leaves its core. The
  * sleeps that it takes here are not counted: while there are any nothing is judged, and counting begins after the last.
  */
@@ -34,6 +37,7 @@ enum {
 	CONTENTION_SLEEPS_MIN = 8,       /* that the next one is worth, */
 	CONTENTION_SLEEPS_MAX = 4096,    /* and those after it: some 100 ms */
 	CONTENTION_AGE_NS = 1000000000,  /* after a loss its sleeps are forgotten */
+	CONTENTION_LONG_NS = 500000,     /* of waiting, compared with what a sleeper takes to be back */
 };
 
 /* What the kernel says of a thread, */
@@ -52,9 +56,12 @@ struct contention {
 	uint64_t told_ns;   /* when its caller was last answered here, */
 	uint64_t ran_ns;    /* and what the thread had run when that was last told that there is nothing */
 	uint32_t losses;    /* one after the other, without much between */
-	uint32_t sleeps;    /* still to be taken */
+	uint32_t sleeps;    /* still to be taken; */
+	bool until_found;   /* until something is found, however many, that is */
 	uint32_t bought;    /* by the last loss */
 	uint32_t found;     /* the caller's polls that found something, then or after the last of the sleeps */
+	uint64_t waits_ns;  /* since when it yields for having found nothing, */
+	uint32_t waits_found; /* and its polls that had found something then */
 };
 
 /* An idle poll read the clock: whether the time since the one before is a reason for contention_judge. */
@@ -93,8 +100,22 @@ static inline void contention_judge(struct contention *contention, uint64_t now_
 	else if (contention->bought < CONTENTION_SLEEPS_MAX)
 		contention->bought *= 2;
 	contention->sleeps = contention->bought;
+	contention->until_found = false;
 	contention->lost_ns = now_ns;
 	contention->found = found;
+}
+
+/* It has yielded to others of this job, since it finds nothing. */
+static inline void contention_yielded(struct contention *contention, uint64_t now_ns, uint32_t found)
+{
+	if (found != contention->waits_found || contention->waits_ns == 0) {
+		contention->waits_found = found;
+		contention->waits_ns = now_ns;
+	} else if (now_ns - contention->waits_ns >= CONTENTION_LONG_NS && contention->sleeps == 0) {
+		contention->sleeps = 1;
+		contention->until_found = true;
+		contention->lost_ns = now_ns;
+	}
 }
 
 /* Whether a caller that found nothing is to sleep rather than be told. */
@@ -103,10 +124,12 @@ static inline bool contention_sleeps(const struct contention *contention)
 	return contention->sleeps > 0;
 }
 
-/* Whether those sleeps are too old: then there are none any more, and contention_awake follows. */
-static inline bool contention_expires(struct contention *contention, uint64_t now_ns)
+/* Whether those sleeps are too old, or were to last until something is found: then there are none any more, and
+ * contention_awake follows. */
+static inline bool contention_expires(struct contention *contention, uint64_t now_ns, uint32_t found)
 {
-	if (now_ns - contention->lost_ns < CONTENTION_AGE_NS)
+	if (now_ns - contention->lost_ns < CONTENTION_AGE_NS &&
+	    !(contention->until_found && found != contention->waits_found))
 		return false;
 	contention->sleeps = 0;
 	return true;
@@ -128,6 +151,8 @@ static inline bool contention_waits(const struct contention *contention, uint64_
 /* It is about to sleep. Returns whether for the last time: then contention_awake follows. */
 static inline bool contention_slept(struct contention *contention, uint32_t found)
 {
+	if (contention->until_found)
+		return false;
 	contention->found = found;
 	return --contention->sleeps == 0;
 }

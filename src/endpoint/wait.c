@@ -185,7 +185,8 @@ static bool endpoint_forgets(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct contention *contention = &endpoint_of(endpoint)->contention;
 
-	if (!contention_sleeps(contention) || !contention_expires(contention, now_ns))
+	if (!contention_sleeps(contention) ||
+	    !contention_expires(contention, now_ns, endpoint_of(endpoint)->calls))
 		return false;
 	endpoint_awake(endpoint);
 	return true;
@@ -201,9 +202,11 @@ static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 	endpoint_of(endpoint)->idle++;
 	if (++endpoint_of(endpoint)->idle_calls % REST_POLLS == 0)
 		endpoint->base.polled |= endpoint->base.resting;
-	if (!sleeps && endpoint_should_yield(endpoint))
+	if (!sleeps && endpoint_should_yield(endpoint)) {
 		now_ns = endpoint_yield(endpoint);
-	else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0 ||
+		if (endpoint->base.options.yield == OPTION_YIELD_AUTO)
+			contention_yielded(&endpoint_of(endpoint)->contention, now_ns, endpoint_of(endpoint)->calls);
+	} else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0 ||
 		 endpoint_of(endpoint)->idle_calls % ABSENCE_POLLS == 0)
 		now_ns = clock_now_ns();
 	else

@@ -1282,6 +1282,48 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "who waits for long yields for good",
+        WAIT,
+        "contention_yielded(&endpoint_of(endpoint)->contention, now_ns, endpoint_of(endpoint)->calls);",
+        ";",
+    ),
+    Fault(
+        "who waits for long sleeps once",
+        CONTENTION,
+        "\tif (contention->until_found)\n\t\treturn false;\n",
+        "",
+    ),
+    Fault(
+        "who has waited for long sleeps after that, too",
+        CONTENTION,
+        "contention->until_found && found != contention->waits_found",
+        "false",
+    ),
+    Fault(
+        "what was found does not end a wait",
+        CONTENTION,
+        "if (found != contention->waits_found || contention->waits_ns == 0) {",
+        "if (contention->waits_ns == 0) {",
+    ),
+    Fault(
+        "who waits for long forgets strangers",
+        CONTENTION,
+        ">= CONTENTION_LONG_NS && contention->sleeps == 0) {",
+        ">= CONTENTION_LONG_NS) {",
+    ),
+    Fault(
+        "sleeps that strangers have bought end with what is found",
+        CONTENTION,
+        "\tcontention->until_found = false;\n",
+        "",
+    ),
+    Fault(
+        "who is to yield always sleeps",
+        WAIT,
+        "\t\tif (endpoint->base.options.yield == OPTION_YIELD_AUTO)\n\t\t\tcontention_yielded",
+        "\t\tcontention_yielded",
+    ),
+    Fault(
         "peers that have its core are strangers",
         CONTENTION,
         "if (!lost || usage->among_peers || contention->sleeps > 0)",

@@ -222,15 +222,63 @@ static void loss__is_forgotten(void **state)
 	(void)state;
 	thread_loses_freely(&thread);
 	thread_loses(&thread);
-	assert_false(contention_expires(&thread.contention, thread.now_ns + CONTENTION_AGE_NS - 1));
+	assert_false(contention_expires(&thread.contention, thread.now_ns + CONTENTION_AGE_NS - 1, thread.found));
 	assert_true(contention_sleeps(&thread.contention));
-	assert_true(contention_expires(&thread.contention, thread.now_ns + CONTENTION_AGE_NS));
+	assert_true(contention_expires(&thread.contention, thread.now_ns + CONTENTION_AGE_NS, thread.found));
 	assert_int_equal(sleeps(&thread), 0);
+}
+
+/* Who has yielded for long and found nothing meanwhile sleeps until something is found, however often. */
+static void wait__long(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	contention_yielded(&thread.contention, thread.now_ns, thread.found);
+	contention_yielded(&thread.contention, thread.now_ns + CONTENTION_LONG_NS - 1, thread.found);
+	assert_false(contention_sleeps(&thread.contention));
+	thread.found++;
+	contention_yielded(&thread.contention, thread.now_ns + CONTENTION_LONG_NS, thread.found);
+	contention_yielded(&thread.contention, thread.now_ns + 2 * CONTENTION_LONG_NS - 1, thread.found);
+	assert_false(contention_sleeps(&thread.contention));
+	thread.now_ns += 2 * CONTENTION_LONG_NS;
+	contention_yielded(&thread.contention, thread.now_ns, thread.found);
+	for (int i = 0; i < 100; i++) {
+		assert_true(contention_sleeps(&thread.contention));
+		thread.now_ns += (CONTENTION_AGE_NS - 1) / 100;
+		assert_false(contention_expires(&thread.contention, thread.now_ns, thread.found));
+		assert_false(contention_slept(&thread.contention, thread.found));
+	}
+	thread.found++;
+	assert_true(contention_expires(&thread.contention, thread.now_ns, thread.found));
+	assert_false(contention_sleeps(&thread.contention));
+	contention_yielded(&thread.contention, thread.now_ns + CONTENTION_LONG_NS, thread.found);
+	assert_false(contention_sleeps(&thread.contention));
+}
+
+/* What strangers have bought stays as it is, and is theirs the next time, too. */
+static void wait__long_beside_strangers(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	contention_yielded(&thread.contention, thread.now_ns, thread.found);
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	contention_yielded(&thread.contention, thread.now_ns + CONTENTION_LONG_NS, thread.found);
+	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
+	contention_yielded(&thread.contention, thread.now_ns, thread.found);
+	contention_yielded(&thread.contention, thread.now_ns + CONTENTION_LONG_NS, thread.found);
+	assert_true(contention_sleeps(&thread.contention));
+	thread.found++;
+	assert_true(contention_expires(&thread.contention, thread.now_ns, thread.found));
+	thread_loses(&thread);
+	assert_int_equal(sleeps(&thread), 2 * CONTENTION_SLEEPS_MIN);
 }
 
 /* ---- An endpoint ------------------------------------------------------------------------------------------------- */
 
-enum { LONG = 1000 }; /* polls */
+enum { SOME = 200, LONG = 1000 }; /* polls */
 
 static uint64_t clock_ns, run_ns, computed_ns;
 static long taken;
@@ -306,6 +354,18 @@ static unsigned polls(struct thole_endpoint *endpoint, unsigned count)
 
 	for (unsigned i = 0; i < count; i++)
 		slept += poll_sleeps(endpoint);
+	return slept;
+}
+
+/* With something found between any two, so that it never waits for long. */
+static unsigned polls_with_success(struct thole_endpoint *endpoint, unsigned count)
+{
+	unsigned slept = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		slept += poll_sleeps(endpoint);
+		endpoint_of(endpoint)->calls++;
+	}
 	return slept;
 }
 
@@ -390,22 +450,85 @@ static void endpoint__sleeps_for_strangers_only(void **state)
 	(void)state;
 	neighbour = neighbours_begin(&pair, getppid(), &receive);
 	for (runnable = 1; runnable <= 2; runnable++)
-		assert_int_equal(polls(pair.a, LONG), 0);
+		assert_int_equal(polls_with_success(pair.a, LONG), 0);
 	assert_int_equal(runnable, 3);
-	assert_in_range(polls(pair.a, LONG), CONTENTION_SLEEPS_MIN, LONG);
+	assert_in_range(polls_with_success(pair.a, SOME), CONTENTION_SLEEPS_MIN, SOME);
 	neighbours_end(&pair, neighbour, receive);
 
 	neighbour = neighbours_begin(&pair, getppid(), &receive);
 	runnable = 2;
-	assert_int_equal(polls(pair.a, LONG), 0);
+	assert_int_equal(polls_with_success(pair.a, LONG), 0);
 	store_relaxed(&neighbour->out.segment->wake, 1);
-	assert_in_range(polls(pair.a, LONG), CONTENTION_SLEEPS_MIN, LONG);
+	assert_in_range(polls_with_success(pair.a, SOME), CONTENTION_SLEEPS_MIN, SOME);
 	neighbours_end(&pair, neighbour, receive);
 
 	neighbour = neighbours_begin(&pair, getppid(), &receive);
 	runnable = 0;
-	assert_in_range(polls(pair.a, LONG), CONTENTION_SLEEPS_MIN, LONG);
+	assert_in_range(polls_with_success(pair.a, SOME), CONTENTION_SLEEPS_MIN, SOME);
 	neighbours_end(&pair, neighbour, receive);
+}
+
+/* It shares its core with others of its job, and looks, until it sleeps or has looked for so long: us. */
+static unsigned looks_until_sleep(struct thole_endpoint *endpoint, unsigned most)
+{
+	uint64_t before = endpoint_of(endpoint)->own_counters[COUNTER_SLEEPS], start_ns = clock_ns;
+
+	while (endpoint_of(endpoint)->own_counters[COUNTER_SLEEPS] == before && clock_ns < start_ns + 1000u * most) {
+		clock_ns += computed_ns;
+		run_ns += computed_ns;
+		assert_int_equal(thole_progress(endpoint), 0);
+	}
+	return (unsigned)((clock_ns - start_ns) / 1000);
+}
+
+/* Where others of its job want its core it sleeps after having waited for long, until what it waits for has come. */
+static void endpoint__sleeps_until_found(const char *yield, bool shared, bool expected)
+{
+	const char *const options[] = {"network=off", yield, NULL};
+	unsigned enough = 20 * CONTENTION_LONG_NS / 1000;
+	struct thole_request *receive;
+	struct thole_completion done;
+	struct pair pair;
+
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	pair.a->base.oversubscribed = shared;
+	receive = waiting_begin(&pair);
+	clock_ns = 1000000000;
+	for (int i = 0; i < 2; i++) {
+		if (expected) {
+			assert_in_range(looks_until_sleep(pair.a, enough), CONTENTION_LONG_NS / 1000, enough - 1);
+			for (int j = 0; j < 5; j++)
+				assert_in_range(looks_until_sleep(pair.a, enough), 1, CONTENTION_LONG_NS / 2000);
+		} else {
+			assert_in_range(looks_until_sleep(pair.a, enough), enough, enough + 10);
+		}
+		answering = &pair;
+		answer();
+		assert_int_equal(pair_finish(&pair, pair.a, receive, &done), 0);
+		receive = waiting_begin(&pair);
+	}
+	computed_ns = 100000; /* it waits no more, but looks now and then */
+	assert_in_range(looks_until_sleep(pair.a, enough), enough, 2 * enough);
+	waiting_end(&pair, receive);
+}
+
+static void endpoint__sleeps_while_peers_take_long(void **state)
+{
+	(void)state;
+	endpoint__sleeps_until_found("yield=auto", true, true);
+}
+
+static void endpoint__has_its_core(void **state)
+{
+	(void)state;
+	endpoint__sleeps_until_found("yield=auto", false, false);
+}
+
+static void endpoint__yields_for_good(void **state)
+{
+	(void)state;
+	endpoint__sleeps_until_found("yield=always", true, false);
 }
 
 static uint32_t awake(const struct thole_endpoint *endpoint, uint32_t most)
@@ -560,6 +683,7 @@ static void endpoint__yields_where_it_cannot_sleep(void **state)
 	assert_true(contention_sleeps(&endpoint_of(pair.a)->contention));
 	assert_int_equal(endpoint_of(pair.a)->own_counters[COUNTER_SLEEPS], 0);
 	clock_ns += CONTENTION_AGE_NS;
+	pair.a->base.oversubscribed = false; /* else it has waited for long, which is another reason */
 	for (int i = 0; i < LONG; i++)
 		assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
 	assert_false(contention_sleeps(&endpoint_of(pair.a)->contention));
@@ -642,11 +766,16 @@ int main(void)
 		cmocka_unit_test(loss__worth_it),
 		cmocka_unit_test(loss__to_peers),
 		cmocka_unit_test(loss__to_peers_changes_nothing),
+		cmocka_unit_test(wait__long),
+		cmocka_unit_test(wait__long_beside_strangers),
 		cmocka_unit_test(loss__is_forgotten),
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
 		cmocka_unit_test(endpoint__forgets_sleeps),
 		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
+		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
+		cmocka_unit_test(endpoint__has_its_core),
+		cmocka_unit_test(endpoint__yields_for_good),
 		cmocka_unit_test(awake__processes),
 		cmocka_unit_test(runnable__by_the_kernel),
 		cmocka_unit_test(endpoint__gives_nothing_away),
