@@ -82,7 +82,7 @@ void report_opened(struct report *report)
 	if (!report)
 		return;
 	atomic_fetch_add(&report->opened, 1);
-	report_wake(&report->opened);
+	report_tell(report);
 }
 
 void report_trouble(struct report *report, const char *sentence)
@@ -91,18 +91,18 @@ void report_trouble(struct report *report, const char *sentence)
 		return;
 	snprintf(report->trouble, sizeof(report->trouble), "%s", sentence);
 	atomic_store(&report->troubled, 1);
-	report_wake(&report->troubled);
+	report_tell(report);
 }
 
-void report_wait(_Atomic uint32_t *word)
+void report_wait(struct report *report, uint32_t news)
 {
-	if (atomic_load(word) == 0)
-		syscall(SYS_futex, word, FUTEX_WAIT, 0, NULL, NULL, 0);
+	syscall(SYS_futex, &report->news, FUTEX_WAIT, news, NULL, NULL, 0);
 }
 
-void report_wake(_Atomic uint32_t *word)
+void report_tell(struct report *report)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	atomic_fetch_add(&report->news, 1);
+	syscall(SYS_futex, &report->news, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void report_failure(const char *path, const char *reason)
@@ -111,7 +111,10 @@ void report_failure(const char *path, const char *reason)
 
 	if (!report)
 		return;
-	if (atomic_fetch_add(&report->failed, 1) == 0)
+	if (atomic_fetch_add(&report->failed, 1) == 0) {
 		snprintf(report->reason, sizeof(report->reason), "%s", reason);
+		atomic_store(&report->refused, 1);
+		report_tell(report);
+	}
 	report_leave(report);
 }

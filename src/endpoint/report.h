@@ -25,11 +25,13 @@ struct report {
 	uint32_t magic;
 	uint32_t counters; /* COUNTER_COUNT of the build that made it; another joins nothing */
 	_Atomic uint32_t joined; /* places given away, and more */
-	_Atomic uint32_t opened; /* endpoints, counted or not; a futex */
-	_Atomic uint32_t failed; /* openings that failed; the first writes its sentence */
+	_Atomic uint32_t news;   /* another number after each of what follows; a futex */
+	_Atomic uint32_t opened; /* endpoints, counted or not */
+	_Atomic uint32_t failed; /* openings that failed; the first writes its sentence, */
+	_Atomic uint32_t refused; /* and then this: 1 */
 	char reason[REPORT_REASON_MAX];
 	_Atomic uint32_t troubles; /* of open endpoints; the first writes its sentence, */
-	_Atomic uint32_t troubled; /* and then this: 1; a futex */
+	_Atomic uint32_t troubled; /* and then this: 1 */
 	char trouble[REPORT_REASON_MAX];
 	uint64_t places[REPORT_PLACES][COUNTER_COUNT];
 };
@@ -41,15 +43,15 @@ void report_init(struct report *report);
 uint64_t *report_join(const char *path, uint64_t *own, struct report **report_p);
 void report_leave(struct report *report);
 
-/* The endpoint that joined it is open. Wakes who waits for that. */
+/* The endpoint that joined it is open. */
 void report_opened(struct report *report);
 
-/* Something of an open endpoint has failed. Wakes who waits for that. */
+/* Something of an open endpoint has failed. */
 void report_trouble(struct report *report, const char *sentence);
 
-/* Wait for the first of one kind (&report->opened, &report->troubled), or for report_wake. */
-void report_wait(_Atomic uint32_t *word);
-void report_wake(_Atomic uint32_t *word);
+/* Wait until there is more news than these; report_tell is more, which wakes who waits. */
+void report_wait(struct report *report, uint32_t news);
+void report_tell(struct report *report);
 
 /* No endpoint could be opened, for this reason. */
 void report_failure(const char *path, const char *reason);

@@ -1636,6 +1636,12 @@ FAULTS = [
         "if (fd >= 0 || number)",
     ),
     Fault(
+        "why there is no endpoint is told at the end only",
+        "src/endpoint/report.c",
+        "\t\tatomic_store(&report->refused, 1);\n\t\treport_tell(report);\n",
+        "",
+    ),
+    Fault(
         "nobody hears why a peer could not be connected to",
         MESSAGE,
         "\tif (error)\n\t\ttransport_trouble(",

@@ -405,6 +405,40 @@ def test_rank__is_heard_behind_much_else(build: Path) -> None:
         assert b"state=without" in process.stderr.read()
 
 
+# A program whose endpoint does not open, and which goes on.
+OPENING = """
+import ctypes, sys
+endpoint = ctypes.c_void_p()
+print(ctypes.CDLL(sys.argv[1]).thole_endpoint_open(bytes(256), ctypes.byref(endpoint)), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_rank__says_at_once_why_there_is_no_endpoint(build: Path) -> None:
+    """Launchers kill ranks, and with them those who would say it at their end."""
+    words = [sys.executable, "-c", OPENING, str(build / "src" / "libthole.so")]
+    env = {**os.environ, "FI_PROVIDER_PATH": str(build / "provider"), "THOLE_SHM": "off", "THOLE_NETWORK": "off"}
+    line = [build / "tools" / "rank" / "thole-rank", "T", "--", *words]
+    with subprocess.Popen(
+        line, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        assert int(process.stdout.readline()) < 0
+        assert "state=started" in process.stderr.readline()
+        said = process.stderr.readline()
+        process.kill()
+    assert "state=without why=no endpoint could be opened: " in said and "shm and network are both off" in said
+
+
+def test_rank__does_not_end_before_its_launcher_is_ready(build: Path) -> None:
+    """Hydra ends by SIGPIPE where a rank has ended while it starts others, and what that said is lost."""
+    rank = build / "tools" / "rank" / "thole-rank"
+    for program in ("true", "/nowhere/at/all"):
+        start = time.monotonic()
+        subprocess.run([rank, "T", "--", program], capture_output=True, check=False)
+        assert time.monotonic() >= start + 0.3, program
+
+
 def test_rank__says_nothing_of_its_own(build: Path) -> None:
     """Input, output and status are the program's, with a signal too; a wrong call is told how."""
     rank = build / "tools" / "rank" / "thole-rank"

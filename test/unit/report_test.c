@@ -82,6 +82,8 @@ static void failure__has_its_reason(void **state)
 	attr.options = (const char *const[]){file.option, "shm=off", "network=off", NULL};
 	assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_ARGUMENT);
 	assert_int_equal(file.report->failed, 1);
+	assert_int_equal(file.report->refused, 1);
+	assert_int_equal(file.report->news, 1);
 	assert_int_equal(file.report->opened, 0);
 	assert_non_null(strstr(file.report->reason, "shm and network are both off"));
 	attr.options = (const char *const[]){file.option, "eager_max=banana", NULL};

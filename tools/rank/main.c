@@ -35,6 +35,7 @@ enum {
 	LINE_MAX_BYTES = 2048,    /* below PIPE_BUF, so that no other writer's text comes between */
 	LOOK_FIRST_NS = 10000000, /* between looks for an endpoint: from a short program's start */
 	LOOK_LAST_NS = 1000000000,
+	LIFE_LEAST_MS = 300, /* of ours: launchers lose what a rank said that ends while they start others */
 	ORPHAN_LOOKS = 30, /* of that length, for an endpoint in what the program has left running */
 	STATUS_REFUSED = 1,
 	STATUS_CANNOT_RUN = 127
@@ -45,6 +46,7 @@ struct rank {
 	char **expected, **program;
 	struct report *report;
 	struct evidence evidence, at_opening; /* the announcer's */
+	struct timespec begun;
 	pid_t process;
 	bool grouped; /* the launcher made a process group of its own for its ranks */
 	pthread_t announcer;
@@ -89,6 +91,19 @@ static void rank_say(const struct rank *rank, const char *state, const char *mor
 		poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
 }
 
+/* And then no more. Hydra ends by SIGPIPE if a rank has ended before it is through with starting it, and what it said
+ * is lost. */
+static void rank_say_last(const struct rank *rank, const char *state, const char *more, const char *why)
+{
+	struct timespec least = rank->begun;
+
+	rank_say(rank, state, more, why);
+	least.tv_nsec += LIFE_LEAST_MS * 1000000;
+	least.tv_sec += least.tv_nsec / 1000000000;
+	least.tv_nsec %= 1000000000;
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &least, NULL);
+}
+
 /* What of its endpoints has failed first, or that they were not what was meant; "": nothing. The program, which writes
  * it, may be any. */
 static const char *rank_trouble(const struct rank *rank)
@@ -110,7 +125,7 @@ static void rank_say_end(const struct rank *rank)
 
 	if (!rank->report->opened) {
 		evidence_reason(&rank->evidence, rank->report, rank->program[0], reason);
-		rank_say(rank, "without", "", reason);
+		rank_say_last(rank, "without", "", reason);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
@@ -123,7 +138,7 @@ static void rank_say_end(const struct rank *rank)
 		length += snprintf(more + length, sizeof(more) - (size_t)length, " %s=%llu", info.name,
 				   (unsigned long long)sum);
 	}
-	rank_say(rank, "ended", more, rank_trouble(rank));
+	rank_say_last(rank, "ended", more, rank_trouble(rank));
 }
 
 /* ---- The program ------------------------------------------------------------------------------ */
@@ -199,21 +214,36 @@ static void descriptors_leave(void)
 	}
 }
 
-/* Say at once that there is an endpoint, and what of it has failed: the next moment may be the last. */
+/* Say at once that there is an endpoint, or why there is none, and what of it has failed: the next moment may be the
+ * last. */
 static void *announce(void *argument)
 {
 	struct rank *rank = argument;
+	const struct report *report = rank->report;
+	bool opened = false, refused = false;
+	char reason[REASON_MAX];
 
-	while (!rank->report->opened && !rank->ended)
-		report_wait(&rank->report->opened);
-	if (rank->report->opened)
-		rank_say(rank, "began", "", "");
-	evidence_take(&rank->at_opening, rank->process);
-	while (!rank->report->troubled && !rank->ended)
-		report_wait(&rank->report->troubled);
-	if (rank->report->opened && rank->report->troubled)
-		rank_say(rank, "began", "", rank_trouble(rank));
-	return NULL;
+	for (;;) {
+		uint32_t news = report->news;
+
+		if (!opened && report->opened) {
+			opened = true;
+			rank_say(rank, "began", "", "");
+			evidence_take(&rank->at_opening, rank->process);
+		}
+		if (opened && report->troubled) {
+			rank_say(rank, "began", "", rank_trouble(rank));
+			return NULL;
+		}
+		if (!opened && !refused && report->refused) {
+			refused = true;
+			evidence_reason(&rank->evidence, report, rank->program[0], reason);
+			rank_say(rank, "without", "", reason);
+		}
+		if (rank->ended)
+			return NULL;
+		report_wait(rank->report, news);
+	}
 }
 
 /* It may be just about to wait: until it is gone, wake it. */
@@ -225,8 +255,7 @@ static void announce_end(struct rank *rank)
 	if (!rank->announcer)
 		return;
 	do {
-		report_wake(&rank->report->opened);
-		report_wake(&rank->report->troubled);
+		report_tell(rank->report);
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += LOOK_FIRST_NS;
 		until.tv_sec += until.tv_nsec / 1000000000;
@@ -330,7 +359,7 @@ static int rank_run(struct rank *rank)
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	rank->grouped = getpgrp() != getpgid(getppid());
 	if (program_start(rank, &before, reason) != 0) {
-		rank_say(rank, "refused", "", reason);
+		rank_say_last(rank, "refused", "", reason);
 		return STATUS_CANNOT_RUN;
 	}
 	descriptors_leave();
@@ -363,6 +392,7 @@ int main(int count, char **words)
 	char reason[REASON_MAX];
 	int end = 2;
 
+	clock_gettime(CLOCK_MONOTONIC, &rank.begun);
 	while (end < count && strcmp(words[end], "--") != 0)
 		end++;
 	if (end + 1 >= count)
@@ -372,12 +402,12 @@ int main(int count, char **words)
 	if (*rank.expected && strncmp(*rank.expected, ucx_argument, sizeof(ucx_argument) - 1) == 0)
 		rank.evidence.folders = rank.at_opening.folders = *rank.expected++ + sizeof(ucx_argument) - 1;
 	if (!environment_is_whole(rank.expected, reason)) {
-		rank_say(&rank, "refused", "", reason);
+		rank_say_last(&rank, "refused", "", reason);
 		return STATUS_REFUSED;
 	}
 	if (report_make(&rank) != 0) {
 		report_reason(errno, reason);
-		rank_say(&rank, "refused", "", reason);
+		rank_say_last(&rank, "refused", "", reason);
 		return STATUS_REFUSED;
 	}
 	return rank_run(&rank);
