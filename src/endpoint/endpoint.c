@@ -15,6 +15,8 @@
 #include "endpoint/report.h"
 #include "message/message.h"
 
+uint32_t endpoints_open;
+
 /* Without shared memory an endpoint is as good as alone on its host, and no peer will try. */
 static void endpoint_identify(const struct options *options, struct address_parts *parts_p)
 {
@@ -203,6 +205,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 		endpoint_free(endpoint);
 		return error;
 	}
+	add_relaxed(&endpoints_open, 1);
 	report_opened(endpoint_of(endpoint)->report);
 	*endpoint_p = endpoint;
 	return 0;
@@ -335,8 +338,10 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 		return;
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);
-	if (!endpoint->base.simulated)
+	if (!endpoint->base.simulated) {
+		add_relaxed(&endpoints_open, -1);
 		endpoint_drain(endpoint);
+	}
 	endpoint_notify_close(endpoint);
 	endpoint_end(endpoint);
 }

@@ -34,6 +34,9 @@ struct endpoint {
 	struct report *report;
 };
 
+/* Open ones of this process, as far as this copy of the library knows. */
+extern uint32_t endpoints_open;
+
 static inline struct endpoint *endpoint_of(const struct thole_endpoint *core)
 {
 	return container_of(core, struct endpoint, core);

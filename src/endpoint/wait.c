@@ -204,7 +204,8 @@ static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 		endpoint->base.polled |= endpoint->base.resting;
 	if (!sleeps && endpoint_should_yield(endpoint)) {
 		now_ns = endpoint_yield(endpoint);
-		if (endpoint->base.options.yield == OPTION_YIELD_AUTO)
+		/* Who has several polls each of them, and sleeps for none of the others. */
+		if (endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)
 			contention_yielded(&endpoint_of(endpoint)->contention, now_ns, endpoint_of(endpoint)->calls);
 	} else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0 ||
 		 endpoint_of(endpoint)->idle_calls % ABSENCE_POLLS == 0)

@@ -1320,8 +1320,20 @@ FAULTS = [
     Fault(
         "who is to yield always sleeps",
         WAIT,
-        "\t\tif (endpoint->base.options.yield == OPTION_YIELD_AUTO)\n\t\t\tcontention_yielded",
-        "\t\tcontention_yielded",
+        "if (endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)",
+        "if (load_relaxed(&endpoints_open) == 1)",
+    ),
+    Fault(
+        "who waits for long at one of its endpoints sleeps for the others",
+        WAIT,
+        " && load_relaxed(&endpoints_open) == 1)",
+        ")",
+    ),
+    Fault(
+        "an endpoint that is closed counts as open",
+        "src/endpoint/endpoint.c",
+        "\t\tadd_relaxed(&endpoints_open, -1);\n",
+        "",
     ),
     Fault(
         "peers that have its core are strangers",

@@ -481,8 +481,9 @@ static unsigned looks_until_sleep(struct thole_endpoint *endpoint, unsigned most
 	return (unsigned)((clock_ns - start_ns) / 1000);
 }
 
-/* Where others of its job want its core it sleeps after having waited for long, until what it waits for has come. */
-static void endpoint__sleeps_until_found(const char *yield, bool shared, bool expected)
+/* Where others of its job want its core it sleeps after having waited for long, until what it waits for has come; if it
+ * is the only one of its process, as far as it knows. */
+static void endpoint__sleeps_until_found(const char *yield, bool shared, uint32_t endpoints, bool expected)
 {
 	const char *const options[] = {"network=off", yield, NULL};
 	unsigned enough = 20 * CONTENTION_LONG_NS / 1000;
@@ -492,6 +493,8 @@ static void endpoint__sleeps_until_found(const char *yield, bool shared, bool ex
 
 	computed_ns = 1000;
 	pair_open(&pair, options);
+	assert_int_equal(endpoints_open, 2);
+	endpoints_open = endpoints;
 	pair.a->base.oversubscribed = shared;
 	receive = waiting_begin(&pair);
 	clock_ns = 1000000000;
@@ -510,25 +513,33 @@ static void endpoint__sleeps_until_found(const char *yield, bool shared, bool ex
 	}
 	computed_ns = 100000; /* it waits no more, but looks now and then */
 	assert_in_range(looks_until_sleep(pair.a, enough), enough, 2 * enough);
+	endpoints_open = 2;
 	waiting_end(&pair, receive);
+	assert_int_equal(endpoints_open, 0);
 }
 
 static void endpoint__sleeps_while_peers_take_long(void **state)
 {
 	(void)state;
-	endpoint__sleeps_until_found("yield=auto", true, true);
+	endpoint__sleeps_until_found("yield=auto", true, 1, true);
+}
+
+static void endpoint__is_not_the_only_one(void **state)
+{
+	(void)state;
+	endpoint__sleeps_until_found("yield=auto", true, 2, false);
 }
 
 static void endpoint__has_its_core(void **state)
 {
 	(void)state;
-	endpoint__sleeps_until_found("yield=auto", false, false);
+	endpoint__sleeps_until_found("yield=auto", false, 1, false);
 }
 
 static void endpoint__yields_for_good(void **state)
 {
 	(void)state;
-	endpoint__sleeps_until_found("yield=always", true, false);
+	endpoint__sleeps_until_found("yield=always", true, 1, false);
 }
 
 static uint32_t awake(const struct thole_endpoint *endpoint, uint32_t most)
@@ -774,6 +785,7 @@ int main(void)
 		cmocka_unit_test(endpoint__forgets_sleeps),
 		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
 		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
+		cmocka_unit_test(endpoint__is_not_the_only_one),
 		cmocka_unit_test(endpoint__has_its_core),
 		cmocka_unit_test(endpoint__yields_for_good),
 		cmocka_unit_test(awake__processes),
