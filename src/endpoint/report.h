@@ -18,7 +18,7 @@
 enum {
 	REPORT_PLACES = 256,     /* endpoints of a program that are counted; MPIs open one, or one a thread */
 	REPORT_REASON_MAX = 256, /* bytes of a sentence, its NUL included */
-	REPORT_MAGIC = 0x74686f6c
+	REPORT_MAGIC = 0x74687231
 };
 
 struct report {
