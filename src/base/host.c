@@ -25,7 +25,7 @@ uint32_t host_runnable(void)
 	char text[64];
 
 	host_read("/proc/loadavg", text, sizeof(text));
-	return sscanf(text, "%*f %*f %*f %u/", &runnable) == 1 ? runnable : 0;
+	return sscanf(text, "%*s %*s %*s %u/", &runnable) == 1 ? runnable : 0;
 }
 
 uint64_t host_named(const char *name)
