@@ -56,8 +56,8 @@ struct contention {
 	uint64_t told_ns;   /* when its caller was last answered here, */
 	uint64_t ran_ns;    /* and what the thread had run when that was last told that there is nothing */
 	uint32_t losses;    /* one after the other, without much between */
-	uint32_t sleeps;    /* still to be taken; */
-	bool until_found;   /* until something is found, however many, that is */
+	uint32_t sleeps;    /* still to be taken, */
+	bool until_found;   /* or rather as many as it takes until something is found */
 	uint32_t bought;    /* by the last loss */
 	uint32_t found;     /* the caller's polls that found something, then or after the last of the sleeps */
 	uint64_t waits_ns;  /* since when it yields for having found nothing, */

@@ -35,8 +35,8 @@ enum {
 	LINE_MAX_BYTES = 2048,    /* below PIPE_BUF, so that no other writer's text comes between */
 	LOOK_FIRST_NS = 10000000, /* between looks for an endpoint: from a short program's start */
 	LOOK_LAST_NS = 1000000000,
-	LIFE_LEAST_MS = 300, /* of ours: launchers lose what a rank said that ends while they start others */
 	ORPHAN_LOOKS = 30, /* of that length, for an endpoint in what the program has left running */
+	LIFE_LEAST_NS = 300000000, /* of ours: launchers lose what a rank said that ends while they start others */
 	STATUS_REFUSED = 1,
 	STATUS_CANNOT_RUN = 127
 };
@@ -91,16 +91,20 @@ static void rank_say(const struct rank *rank, const char *state, const char *mor
 		poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
 }
 
+static struct timespec time_after(struct timespec time, long ns)
+{
+	time.tv_sec += (time.tv_nsec + ns) / 1000000000;
+	time.tv_nsec = (time.tv_nsec + ns) % 1000000000;
+	return time;
+}
+
 /* And then no more. Hydra ends by SIGPIPE if a rank has ended before it is through with starting it, and what it said
  * is lost. */
 static void rank_say_last(const struct rank *rank, const char *state, const char *more, const char *why)
 {
-	struct timespec least = rank->begun;
+	struct timespec least = time_after(rank->begun, LIFE_LEAST_NS);
 
 	rank_say(rank, state, more, why);
-	least.tv_nsec += LIFE_LEAST_MS * 1000000;
-	least.tv_sec += least.tv_nsec / 1000000000;
-	least.tv_nsec %= 1000000000;
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &least, NULL);
 }
 
@@ -237,7 +241,7 @@ static void *announce(void *argument)
 		}
 		if (!opened && !refused && report->refused) {
 			refused = true;
-			evidence_reason(&rank->evidence, report, rank->program[0], reason);
+			evidence_reason(&rank->at_opening, report, rank->program[0], reason);
 			rank_say(rank, "without", "", reason);
 		}
 		if (rank->ended)
@@ -257,9 +261,7 @@ static void announce_end(struct rank *rank)
 	do {
 		report_tell(rank->report);
 		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += LOOK_FIRST_NS;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
+		until = time_after(until, LOOK_FIRST_NS);
 	} while (pthread_clockjoin_np(rank->announcer, NULL, CLOCK_MONOTONIC, &until) != 0);
 }
 
