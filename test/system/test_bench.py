@@ -221,15 +221,20 @@ def test_pair_costs__refused(build: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["--record --only sci", "--record --quick", "--out /proc/nowhere --only sci"])
-def test_papers__refused(build: Path, words: str) -> None:
-    """PAPERS.md is of all papers, measured at length."""
-    before = (ROOT / "docs" / "PAPERS.md").read_bytes()
-    try:
-        done = run(sys.executable, LAB / "run.py", "--build", build, *words.split())
-        assert done.status == 2 and "Traceback" not in done.errors, done.errors
-        assert (ROOT / "docs" / "PAPERS.md").read_bytes() == before
-    finally:
-        (ROOT / "docs" / "PAPERS.md").write_bytes(before)
+def test_papers__refused(build: Path, tmp_path: Path, words: str) -> None:
+    """PAPERS.md is of all papers, measured at length. Tests run side by side, so none writes what another reads."""
+    document = tmp_path / "PAPERS.md"
+    document.write_text("as it was")
+    code = f"""
+import pathlib, sys
+import run
+run.DOCUMENT = pathlib.Path({str(document)!r})
+sys.argv = ["run.py", "--build", {str(build)!r}, *{words.split()!r}]
+sys.exit(int(run.main()))
+"""
+    done = run(sys.executable, "-c", code, PYTHONPATH=f"{LAB}:{ROOT / 'python'}")
+    assert done.status == 2 and "Traceback" not in done.errors, done.errors
+    assert document.read_text() == "as it was"
 
 
 def test_papers__incomplete(build: Path) -> None:
