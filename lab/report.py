@@ -66,12 +66,12 @@ def draw(picture: Picture, path: Path) -> None:
 
 def check(folder: Path) -> None:
     """Whether it could be written."""
-    if importlib.util.find_spec("markdown") is None:
-        raise Trouble("Python's package markdown is not installed", "make papers installs it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Trouble(f"{folder}: {error.strerror}", "name a folder to write to with --out") from None
+    if importlib.util.find_spec("markdown") is None:
+        raise Trouble("Python's package markdown is not installed", "make papers installs it")
 
 
 def write(folder: Path, facts: Sequence[str], costs: Costs | None, sections: Sequence[Section]) -> list[Path]:

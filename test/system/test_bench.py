@@ -220,8 +220,15 @@ def test_pair_costs__refused(build: Path) -> None:
 # ---- lab/ ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", ["--record --only sci", "--record --quick", "--out /proc/nowhere --only sci"])
-def test_papers__refused(build: Path, tmp_path: Path, words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--record --only sci", "--record is for all papers"),
+        ("--record --quick", "--record is for all papers"),
+        ("--out /proc/nowhere --only sci", "/proc/nowhere"),
+    ],
+)
+def test_papers__refused(build: Path, tmp_path: Path, words: str, said: str) -> None:
     """PAPERS.md is of all papers, measured at length. Tests run side by side, so none writes what another reads."""
     document = tmp_path / "PAPERS.md"
     document.write_text("as it was")
@@ -233,7 +240,7 @@ sys.argv = ["run.py", "--build", {str(build)!r}, *{words.split()!r}]
 sys.exit(int(run.main()))
 """
     done = run(sys.executable, "-c", code, PYTHONPATH=f"{LAB}:{ROOT / 'python'}")
-    assert done.status == 2 and "Traceback" not in done.errors, done.errors
+    assert done.status == 2 and said in done.errors and "Traceback" not in done.errors, done.errors
     assert document.read_text() == "as it was"
 
 
