@@ -1835,6 +1835,30 @@ FAULTS = [
         "if (0)",
     ),
     Fault(
+        "of long messages that cross one is a trial",
+        CHOOSE,
+        "return pace_crosses(pace) ? ROW_LONG : 1;",
+        "return 1;",
+    ),
+    Fault(
+        "of two long messages that are under way at once each counts by itself",
+        CHOOSE,
+        "return pace_crosses(pace) ? RUN_LONG : 1;",
+        "return 1;",
+    ),
+    Fault(
+        "of a stream only the last that was timed counts",
+        CHOOSE,
+        "if (cost->samples < 2)",
+        "if (cost->samples < 3)",
+    ),
+    Fault(
+        "at first a way is tried however dear it is",
+        CHOOSE,
+        "(soon ? TRIAL_SHARE_SOON : TRIAL_SHARE)",
+        "(soon ? 0 : TRIAL_SHARE)",
+    ),
+    Fault(
         "where messages cross nobody follows who learns",
         CHOOSE,
         "\tif (copy_allowed(peer))\n\t\tchoose_tell(peer);\n",
@@ -1855,8 +1879,8 @@ FAULTS = [
     Fault(
         "of a row that is in place at once each message counts by itself",
         CHOOSE,
-        "if (++costs->run < RUN)",
-        "if (0)",
+        "uint32_t run = run_length(pace, class);",
+        "uint32_t run = 1;",
     ),
     Fault(
         "of long messages that cross each side takes its own way",

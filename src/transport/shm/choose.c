@@ -17,17 +17,20 @@
 enum {
 	TRIES = 4,               /* of each way in a class, before choosing */
 	RETRY_SOON = 8,          /* messages between two trials of the other way, for the first */
-	RETRY_SOON_TRIALS = 4,   /* so many, since early measurements are of cold memory */
+	RETRY_SOON_TRIALS = 4,   /* so many, since early measurements are of cold memory, */
 	RETRY = 128,             /* and from then on, but more where a trial would take more than */
-	TRIAL_SHARE = 128,       /* one part in so many of the time, up to */
+	TRIAL_SHARE_SOON = 16,   /* one part in so many of the time at first, */
+	TRIAL_SHARE = 128,       /* and then, up to */
 	RETRY_MOST = 64,         /* times as many */
 	ROW = 32,                /* messages of a trial, where they fill a pipeline, */
 	/* or go to and fro by the same lines; half of them find these as the other way left them, and say nothing; */
 	ROW_DIALOGUE = 16,
-	ROW_CLASS_MAX = 18,      /* it is so with messages up to 256 KiB */
+	ROW_CLASS_MAX = 18,      /* it is so with messages up to 256 KiB; */
+	ROW_LONG = 8,            /* of longer ones that cross, the way is chosen while others are under way */
 	TIMED = 16,              /* messages of a dialogue of which one is timed, of those by the way that is taken; */
 	TIMED_ROW = 8,           /* of those that go in rows, runs, */
-	RUN = 16,                /* of so many: the first of several bears what all have taken */
+	RUN = 16,                /* of so many: the first of several bears what all have taken, */
+	RUN_LONG = 4,            /* and the first of two that are under way at once more than the second; */
 	TRIES_RUNS = 2,          /* these are tried so often */
 	GAP_MOST_NS = 4000,      /* what passes before such a message is a part of it up to so much, */
 	GAP_MOST_SHARE = 8,      /* and one ns for so many bytes; longer, it is the program's */
@@ -37,27 +40,32 @@ enum {
 /* Messages of a trial. */
 static inline uint32_t row_length(enum pace pace, uint32_t class)
 {
-	return class > ROW_CLASS_MAX ? 1 : pace == PACE_DIALOGUE ? ROW_DIALOGUE : ROW;
+	if (class > ROW_CLASS_MAX)
+		return pace_crosses(pace) ? ROW_LONG : 1;
+	return pace == PACE_DIALOGUE ? ROW_DIALOGUE : ROW;
 }
 
-static inline bool goes_in_runs(enum pace pace, uint32_t class)
+/* Messages whose mean is one sample. */
+static inline uint32_t run_length(enum pace pace, uint32_t class)
 {
-	return pace != PACE_DIALOGUE && class <= ROW_CLASS_MAX;
+	if (class > ROW_CLASS_MAX)
+		return pace_crosses(pace) ? RUN_LONG : 1;
+	return pace == PACE_DIALOGUE ? 1 : RUN;
 }
 
 static inline uint32_t cost_tries(enum pace pace, uint32_t class)
 {
-	return goes_in_runs(pace, class) ? TRIES_RUNS : TRIES;
+	return run_length(pace, class) > 1 ? TRIES_RUNS : TRIES;
 }
 
 /* Messages between two trials of a way that was seen to take other_ns where best_ns are possible. */
 static uint64_t cost_interval(const struct costs *costs, uint32_t length, uint64_t best_ns, uint64_t other_ns)
 {
-	uint64_t scale = (length + 1) / 2, least = scale * RETRY, most = least * RETRY_MOST, wanted;
+	uint64_t scale = (length + 1) / 2;
+	bool soon = costs->choices <= scale * RETRY_SOON * RETRY_SOON_TRIALS;
+	uint64_t least = scale * (soon ? RETRY_SOON : RETRY), most = least * RETRY_MOST;
+	uint64_t wanted = length * (soon ? TRIAL_SHARE_SOON : TRIAL_SHARE) * (other_ns - best_ns) / (best_ns + 1);
 
-	if (costs->choices <= scale * RETRY_SOON * RETRY_SOON_TRIALS)
-		return scale * RETRY_SOON;
-	wanted = length * TRIAL_SHARE * (other_ns - best_ns) / (best_ns + 1);
 	return wanted < least ? least : wanted > most ? most : wanted;
 }
 
@@ -94,24 +102,23 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 {
 	struct cost *cost = &costs->ways[way];
 	uint64_t most_ns = 2 * cost->mean_ns;
+	uint32_t run = run_length(pace, class);
 
 	if (costs->row <= row_length(pace, class) / 2)
 		return;
-	if (goes_in_runs(pace, class)) {
-		costs->run_ns = costs->run == 0 ? took_ns : costs->run_ns + took_ns;
-		if (++costs->run < RUN)
-			return;
-		costs->run = 0;
-		took_ns = costs->run_ns / RUN;
-	}
-	if (cost->samples < cost_tries(pace, class))
-		cost->samples++;
-	if (cost->samples <= 2)
+	costs->run_ns = costs->run == 0 ? took_ns : costs->run_ns + took_ns;
+	if (++costs->run < run)
+		return;
+	costs->run = 0;
+	took_ns = costs->run_ns / run;
+	if (cost->samples < 2)
 		cost->mean_ns = took_ns; /* the first one met cold memory, and is forgotten */
 	else if (took_ns < cost->mean_ns)
 		cost->mean_ns = (cost->mean_ns + took_ns) / 2;
 	else
 		cost->mean_ns = (7 * cost->mean_ns + (took_ns < most_ns ? took_ns : most_ns)) / 8;
+	if (cost->samples < cost_tries(pace, class))
+		cost->samples++;
 }
 
 /* ---- Telling senders ------------------------------------------------------------------------------- */
@@ -242,7 +249,7 @@ static bool cost_is_due(const struct costs *costs, enum pace pace, uint32_t clas
 		return true;
 	if (pace == PACE_DIALOGUE)
 		return row % TIMED == 0;
-	return !goes_in_runs(pace, class) || (row - 1) / RUN % TIMED_ROW == 1;
+	return class > ROW_CLASS_MAX || (row - 1) / RUN % TIMED_ROW == 1;
 }
 
 static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost_way way, uint64_t length, bool direct)
