@@ -72,3 +72,17 @@ void vector_write_segments(const struct vector *vector, uint64_t offset, const v
 		length -= covered;
 	}
 }
+
+void vector_copy(const struct vector *to, const struct vector *from, uint64_t length)
+{
+	uint64_t offset = 0;
+
+	for (size_t i = 0; i < from->count && offset < length; i++) {
+		uint64_t piece = from->segments[i].iov_len;
+
+		if (piece > length - offset)
+			piece = length - offset;
+		vector_write(to, offset, from->segments[i].iov_base, piece);
+		offset += piece;
+	}
+}

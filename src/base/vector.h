@@ -22,6 +22,9 @@ struct vector {
 void vector_read_segments(const struct vector *vector, uint64_t offset, void *to, size_t length);
 void vector_write_segments(const struct vector *vector, uint64_t offset, const void *from, size_t length);
 
+/* Copy the first length bytes of one into another; both have as many. */
+void vector_copy(const struct vector *to, const struct vector *from, uint64_t length);
+
 /* Copy length bytes at offset of the vector out to, or in from, contiguous memory. The range must be inside. */
 static inline void vector_read(const struct vector *vector, uint64_t offset, void *to, size_t length)
 {

@@ -75,6 +75,7 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 	list_init(&endpoint->stalled);
 	list_init(&endpoint->done);
 	list_init(&endpoint->queue);
+	list_init(&endpoint->asking);
 	list_init(&endpoint->screen);
 	list_init(&endpoint->memories);
 	list_init(&endpoint->attached);

@@ -41,6 +41,7 @@ enum {
 	ABSENCE_POLLS = 32,     /* idle calls, in a row or not, between two looks whether the core was lost */
 	REST_POLLS = 1024,      /* idle calls between two polls of transports that rest, */
 	REST_CALLS = 64,        /* or so many busy ones */
+	QUIET_NS = 50000,       /* polls find nothing for so long, and unexpected messages are fetched */
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
 	EVENTS = 32,            /* of one epoll_wait */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
@@ -61,11 +62,29 @@ static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
 	} while (count == EVENTS);
 }
 
+/* A program that sends before it receives, on both sides, goes on only where messages are taken without a receive, and
+ * may rely on that up to some length, as its MPI has it. Whoever polls and finds nothing has time for it. */
+static void endpoint_quiet(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+	uint64_t seen = endpoint->base.counters[COUNTER_RECEIVED] + endpoint->base.counters[COUNTER_UNEXPECTED];
+
+	if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen) {
+		whole->quiet_ns = now_ns;
+		whole->quiet_seen = seen;
+	} else if (now_ns - whole->quiet_ns >= QUIET_NS) {
+		unexpected_fetch_asking(endpoint);
+	}
+	whole->quiet_idle = whole->idle;
+}
+
 static void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct transport_owner *owner = &endpoint->base;
 
 	endpoint_of(endpoint)->maintained_ns = now_ns;
+	if (!list_empty(&endpoint->asking))
+		endpoint_quiet(endpoint, now_ns);
 	owner->polled |= owner->resting;
 	endpoint_events(endpoint, now_ns);
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
@@ -84,6 +103,8 @@ static uint64_t endpoint_arm(struct thole_endpoint *endpoint)
 
 		longest = most < longest ? most : longest;
 	}
+	if (!list_empty(&endpoint->asking) && !endpoint->base.backpressure && longest > QUIET_NS)
+		longest = QUIET_NS;
 	return longest;
 }
 

@@ -137,4 +137,7 @@ void screen_back(struct peer *peer);
 /* An unexpected message's data has all arrived (or will not). */
 void unexpected_done(struct thole_message *unexpected, int status);
 
+/* The fetch of one that has no receive yet has ended. */
+void unexpected_fetched(struct thole_request *request, int status);
+
 #endif

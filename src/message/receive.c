@@ -112,8 +112,16 @@ static void unexpected_backpressure(struct thole_endpoint *endpoint, bool backpr
 		transports[i]->backpressure(owner);
 }
 
+static void unexpected_asks_no_more(struct thole_message *unexpected)
+{
+	if (unexpected->asking)
+		list_remove(&unexpected->asking_node);
+	unexpected->asking = false;
+}
+
 void unexpected_free(struct thole_endpoint *endpoint, struct thole_message *unexpected)
 {
+	unexpected_asks_no_more(unexpected);
 	if (unexpected->data && unexpected->data != unexpected->record.payload) {
 		endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] -= unexpected->length;
 		spare_put(&endpoint->spares, unexpected->data);
@@ -139,7 +147,7 @@ static struct thole_message *unexpected_new(struct peer *peer, const struct reco
 	unexpected->length = unexpected->arrived = 0;
 	unexpected->claimant = NULL;
 	unexpected->queue = record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED;
-	unexpected->screened = unexpected->dropped = false;
+	unexpected->screened = unexpected->dropped = unexpected->asking = false;
 	unexpected->status = 0;
 	unexpected->match.source = peer->base.index;
 	unexpected->match.tag = unexpected->queue == MATCH_PLAIN ? 0 : record->tag;
@@ -171,28 +179,37 @@ static uint64_t unexpected_total(const struct thole_message *unexpected)
 	return window.length;
 }
 
-static bool unexpected_keep_data(struct thole_message *unexpected, const void *payload, uint32_t length, uint64_t total)
+/* Memory for all of its data. */
+static bool unexpected_room(struct thole_message *unexpected, uint64_t total)
 {
 	struct thole_endpoint *endpoint = unexpected->peer->endpoint;
 
-	unexpected->length = total;
-	unexpected->arrived = length;
-	if (unexpected->record.length <= RECORD_INLINE_MAX) {
-		unexpected->data = unexpected->record.payload; /* came with the record's copy */
-		return true;
-	}
-	if (total == 0)
-		return true;
 	unexpected->data = spare_get(&endpoint->spares, total);
 	if (!unexpected->data)
 		return false;
-	memcpy(unexpected->data, payload, length);
+	unexpected->length = total;
 	endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] += total;
 	if (!endpoint->base.backpressure &&
 	    endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] > endpoint->base.options.unexpected_max) {
 		endpoint_count(endpoint, COUNTER_UNEXPECTED_HOLDS);
 		unexpected_backpressure(endpoint, true);
 	}
+	return true;
+}
+
+static bool unexpected_keep_data(struct thole_message *unexpected, const void *payload, uint32_t length, uint64_t total)
+{
+	unexpected->arrived = length;
+	if (unexpected->record.length <= RECORD_INLINE_MAX) {
+		unexpected->data = unexpected->record.payload; /* came with the record's copy */
+		unexpected->length = total;
+		return true;
+	}
+	if (total == 0)
+		return true;
+	if (!unexpected_room(unexpected, total))
+		return false;
+	memcpy(unexpected->data, payload, length);
 	return true;
 }
 
@@ -293,6 +310,63 @@ void unexpected_done(struct thole_message *unexpected, int status)
 										  : claimant->vector.length);
 		unexpected_free(unexpected->peer->endpoint, unexpected);
 		receive_done(claimant, status);
+	}
+}
+
+/* ---- Messages that were offered, and are fetched before they have a receive ------------------------- */
+
+/* Whether its data might have come unasked, so that its sender may count on going on without its receive. */
+static bool unexpected_asks(const struct thole_message *unexpected)
+{
+	uint64_t total = unexpected_total(unexpected);
+
+	return unexpected->record.kind == RECORD_RTS && !(unexpected->record.flags & RECORD_SYNC) && total > 0 &&
+	       total <= unexpected->peer->endpoint->base.options.eager_max;
+}
+
+/* From here on it is one whose data is arriving; but where there is no memory for that, it stays with its sender. */
+static void unexpected_fetch(struct thole_message *unexpected)
+{
+	struct thole_endpoint *endpoint = unexpected->peer->endpoint;
+	struct thole_request *request;
+	struct window window;
+
+	window_load(&window, &unexpected->record);
+	unexpected_asks_no_more(unexpected);
+	request = request_new(endpoint, (enum thole_operation)OPERATION_UNEXPECTED, unexpected, THOLE_QUIET);
+	if (!request)
+		return;
+	if (!unexpected_room(unexpected, window.length)) {
+		request_free(request);
+		return;
+	}
+	receive_begin(request, unexpected->peer, &unexpected->record, window.length);
+	unexpected->record.kind = RECORD_EAGER;
+	request->segment = (struct iovec){unexpected->data, window.length};
+	request->vector = (struct vector){&request->segment, 1, window.length};
+	message_fetch(request, &window);
+}
+
+void unexpected_fetched(struct thole_request *request, int status)
+{
+	struct thole_message *unexpected = request->context;
+
+	request_free(request);
+	if (!status)
+		unexpected->arrived = unexpected->length;
+	unexpected_done(unexpected, status);
+}
+
+void unexpected_fetch_asking(struct thole_endpoint *endpoint)
+{
+	struct thole_message *unexpected;
+
+	while (!list_empty(&endpoint->asking) && !endpoint->base.backpressure) {
+		unexpected = container_of(list_first(&endpoint->asking), struct thole_message, asking_node);
+		if (unexpected->peer->base.gone)
+			unexpected_asks_no_more(unexpected);
+		else
+			unexpected_fetch(unexpected);
 	}
 }
 
@@ -420,10 +494,19 @@ void receive_rts(struct peer *peer, const struct record *record, const void *pay
 		return;
 	}
 	unexpected = unexpected_new(peer, record);
-	if (unexpected)
-		unexpected_store(unexpected);
-	else
+	if (!unexpected) {
 		peer_lost(peer, THOLE_ERR_MEMORY);
+		return;
+	}
+	unexpected_store(unexpected);
+	if (!unexpected_asks(unexpected) || peer->endpoint->base.backpressure)
+		return;
+	if (transport_is_own(&peer->base)) {
+		unexpected_fetch(unexpected);
+	} else {
+		unexpected->asking = true;
+		list_push_back(&peer->endpoint->asking, &unexpected->asking_node);
+	}
 }
 
 /* ---- Posting -------------------------------------------------------------------------------------- */

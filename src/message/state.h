@@ -88,9 +88,14 @@ struct thole_message {
 	uint8_t queue;
 	bool screened;             /* thole_screen_next has handed it out */
 	bool dropped;              /* nobody wants the rest */
+	bool asking;               /* an RTS on the endpoint's list of those */
 	int32_t status;
 	struct list_node node;     /* while it waits to be screened */
+	struct list_node asking_node;
 };
+
+/* A request's operation, beside enum thole_operation: the fetch of an unexpected message, its context. */
+enum { OPERATION_UNEXPECTED = THOLE_OP_ATTACH + 1 };
 
 /* Where the pieces that follow a peer's last record go. */
 struct stream {
@@ -172,6 +177,7 @@ struct thole_endpoint {
 	uint8_t screening;           /* enum screening */
 	struct lock lock;            /* protects the whole endpoint; no other lock is taken with it held */
 
+	struct list_node asking;     /* unexpected messages at their senders that might have come unasked */
 	struct list_node screen;     /* messages to be screened, in order of arrival */
 	uint32_t screen_out;         /* those that are handed out for it */
 

@@ -310,6 +310,12 @@ static inline void transport_rest(struct transport_owner *owner, enum transport_
 	owner->resting |= 1u << number;
 }
 
+/* Whether a peer is the endpoint itself. */
+static inline bool transport_is_own(const struct transport_peer *peer)
+{
+	return peer->parts.endpoint == peer->owner->parts.endpoint;
+}
+
 static inline void transport_count(struct transport_owner *owner, enum counter counter)
 {
 	owner->counters[counter]++;

@@ -1813,7 +1813,7 @@ FAULTS = [
     Fault(
         "where messages cross each side learns for itself",
         CHOOSE,
-        "return peer->owner->parts.endpoint <= peer->parts.endpoint;",
+        "return peer->owner->parts.endpoint < peer->parts.endpoint;",
         "return true;",
     ),
     Fault(
@@ -1833,6 +1833,66 @@ FAULTS = [
         CHOOSE,
         "if (costs->row <= row_length(pace, class) / 2)",
         "if (0)",
+    ),
+    Fault(
+        "who sends to itself waits for the receive",
+        RECEIVE,
+        "	if (transport_is_own(&peer->base)) {\n		unexpected_fetch(unexpected);\n	} else {",
+        "	{",
+    ),
+    Fault(
+        "what an endpoint sends to itself goes by a transport",
+        MESSAGE,
+        "if (!transport_is_own(&peer->base) || !message_fetch_own(request))",
+        "",
+    ),
+    Fault(
+        "an endpoint sends itself two copies of what is long enough for one",
+        CHOOSE,
+        "return ~(class_bit(EAGER_CLASS_MIN_OWN) - 1);",
+        "return ~eager_bits(peer);",
+    ),
+    Fault(
+        "a vector is copied without an end",
+        "src/base/vector.c",
+        "		if (piece > length - offset)\n			piece = length - offset;\n",
+        "",
+    ),
+    Fault(
+        "a synchronous message is fetched before it has a receive",
+        RECEIVE,
+        "!(unexpected->record.flags & RECORD_SYNC) && total > 0 &&",
+        "total > 0 &&",
+    ),
+    Fault(
+        "a message of any length is fetched before it has a receive",
+        RECEIVE,
+        "total <= unexpected->peer->endpoint->base.options.eager_max;",
+        "total > 0;",
+    ),
+    Fault(
+        "who sends before it receives waits for ever",
+        WAIT,
+        "		unexpected_fetch_asking(endpoint);\n",
+        "		;\n",
+    ),
+    Fault(
+        "who sleeps fetches nothing",
+        WAIT,
+        "	if (!list_empty(&endpoint->asking) && !endpoint->base.backpressure && longest > QUIET_NS)\n",
+        "	if (0)\n",
+    ),
+    Fault(
+        "what may have its receive soon is fetched though other messages come",
+        WAIT,
+        "if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen) {",
+        "if (whole->quiet_ns == 0) {",
+    ),
+    Fault(
+        "what could not be fetched is tried for ever",
+        RECEIVE,
+        "	unexpected_asks_no_more(unexpected);\n	request = request_new",
+        "	request = request_new",
     ),
     Fault(
         "of long messages that cross one is a trial",
@@ -2138,7 +2198,7 @@ FAULTS = [
     Fault(
         "every message is timed",
         CHOOSE,
-        "!goes_in_runs(pace, class) || (row - 1) / RUN % TIMED_ROW == 1",
+        "class > ROW_CLASS_MAX || (row - 1) / RUN % TIMED_ROW == 1",
         "true",
     ),
     Fault(

@@ -52,6 +52,18 @@ def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
     assert re.search(r"^arrived [1-9]\d*$", done.stdout, re.M), done.stdout
 
 
+@pytest.mark.over("mpich-2", "openmpi-2", "openmpi4-2", "impi-2", "impi-3", "openmpi-3")
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_sends_before_it_receives(mpi: InstalledMpi, ranks: int) -> None:
+    """Up to the option eager_max, which is less where there are more ranks than cores. MPICH does not ask Thole to send
+    to oneself."""
+    sizes = ["3000", "9000", "20000", "65536", *(["250000"] if ranks == 2 else [])]
+    whom = "others" if mpi.name == "mpich" else "self"
+    done = launch(mpi, ranks, mpi.python, HERE / "mpi_sends_first.py", whom, *sizes, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split() == ["received", str(len(sizes))], done.stdout
+
+
 @pytest.mark.alone
 @pytest.mark.over("mpich")
 def test_huge__over_4_gib(mpi: InstalledMpi, conform: Compile) -> None:

@@ -3,9 +3,13 @@
  * Receiving: truncation, buffers for many messages, probes, screening, cancel, synchronous sends, and the bound
  * on what is held for messages that nobody has asked for.
  *
- * malloc is replaced (by the linker's --wrap) so that memory can be refused.
+ * malloc is replaced (by the linker's --wrap) so that memory can be refused, and the clock so that it can stand still.
  */
+#include <time.h>
+
+#include "base/clock.h"
 #include "message/internal.h"
+#include "message/message.h"
 #include "pair.h"
 
 void *__real_malloc(size_t size);
@@ -14,6 +18,20 @@ int __real_ring_push(struct transport_peer *peer, const struct record *record, c
 		     uint64_t offset, uint32_t length);
 int __wrap_ring_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		     uint64_t offset, uint32_t length);
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+static uint64_t still_ns; /* what the clock says; 0: the time */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!still_ns)
+		return __real_clock_gettime(clock, time);
+	time->tv_sec = (time_t)(still_ns / 1000000000u);
+	time->tv_nsec = (long)(still_ns % 1000000000u);
+	return 0;
+}
 
 static size_t refuse_size; /* requests for so many bytes or more are refused; 0: none */
 
@@ -1353,6 +1371,269 @@ static void cancel__send_only_while_nothing_has_left(void **state)
 
 /* ---- The bound ------------------------------------------------------------------------------------- */
 
+/* Whether a request ends while both are polled, for so long: whoever waits for nothing that comes. */
+static bool ends_within(struct pair *pair, struct thole_endpoint *endpoint, struct thole_request *request,
+			uint64_t most_ns)
+{
+	struct thole_completion completion;
+	uint64_t end_ns = clock_now_ns() + most_ns;
+	bool ended;
+
+	while (!(ended = thole_test(endpoint, request, &completion)) && clock_now_ns() < end_ns)
+		pair_progress(pair, 1);
+	return ended && completion.status == 0;
+}
+
+enum { SOON_NS = 2000000000, NEVER_NS = 20000000 };
+
+/* Whoever sends to itself before it receives goes on, as if the message had come unasked: it is as short as those. And
+ * who receives first has its data by one copy of what was sent. */
+static void own__messages_of_every_size(void **state)
+{
+	static const size_t lengths[] = {8, 2048, 3000, 20000, 262144, 300000};
+	static const char *const ways[] = {"bulk_ring", "bulk_one_copy", "bulk_cooperative", "bulk_direct"};
+	struct pair pair;
+	uint32_t own;
+
+	(void)state;
+	pair_open(&pair, no_options);
+	own = pair_peer(pair.a, pair.a);
+	for (int i = 0; i < 60; i++) {
+		size_t length = lengths[i % 6], third = length / 3;
+		bool posted = i / 6 % 3 == 0, sync = i / 6 % 3 == 2;
+		char *from = pair_filled((uint64_t)i, length), *to = calloc(1, length);
+		struct iovec parts[] = {{from, third}, {from + third, 0}, {from + third, length - third}};
+		struct iovec places[] = {{to, 2 * third}, {to + 2 * third, length - 2 * third}};
+		struct thole_request *send, *receive;
+		uint64_t asked = pair_counter(pair.a, "sent_rendezvous");
+
+		if (posted)
+			assert_int_equal(thole_recvv(pair.a, own, places, 2, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(thole_sendv(pair.a, own, parts, 3, 7, 0, sync ? THOLE_SYNC : 0, NULL, &send), 0);
+		if (i >= 6)
+			assert_int_equal(pair_counter(pair.a, "sent_rendezvous") - asked, length > 2048);
+		if (!posted && length <= pair.a->base.options.eager_max && !sync) {
+			pair_progress(&pair, 10);
+			assert_true(thole_test(pair.a, send, NULL));
+			send = NULL;
+		} else if (!posted) {
+			assert_false(length > 2048 && ends_within(&pair, pair.a, send, NEVER_NS / 10));
+		}
+		if (!posted)
+			assert_int_equal(thole_recvv(pair.a, own, places, 2, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
+		if (send)
+			assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		pair_check((uint64_t)i, to, length);
+		free(from);
+		free(to);
+	}
+	assert_int_equal(pair_counter(pair.a, "unexpected_bytes"), 0);
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		assert_int_equal(pair_counter(pair.a, ways[i]), 0);
+	pair_close(&pair);
+}
+
+/* A pair of which each has heard of the other what it wants. */
+static void open_acquainted(struct pair *pair, const char *const *options)
+{
+	struct thole_request *receive;
+	char byte = 0;
+
+	pair_open(pair, options);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, &byte, 1, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, &byte, 1, 1, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(pair, pair->b, receive, NULL), 0);
+}
+
+/* A message of a to b as an RTS, which has arrived. */
+static struct thole_request *ask(struct pair *pair, const void *bytes, size_t length, uint64_t tag, unsigned flags)
+{
+	struct thole_request *send;
+
+	pair->b->base.backpressure = true;
+	choose_tell_all(&pair->b->base);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, bytes, length, tag, 0, flags, NULL, &send), 0);
+	pair->b->base.backpressure = false;
+	choose_tell_all(&pair->b->base);
+	thole_progress(pair->b);
+	return send;
+}
+
+/* Two that both send before they receive go on, too: what might have come unasked is fetched where polls find nothing
+ * else, in order; what is synchronous, or longer, waits for its receive. */
+static void asking__is_fetched_where_nothing_comes(void **state)
+{
+	enum { COUNT = 5 };
+	static const size_t lengths[COUNT] = {3000, 100, 262144, 20000, 20001};
+	struct thole_request *sends[COUNT], *receive, *longer, *sync;
+	static char bytes[300000];
+	char *from[COUNT];
+	struct pair pair;
+
+	(void)state;
+	open_acquainted(&pair, no_options);
+	longer = ask(&pair, bytes, sizeof(bytes), 8, 0);
+	sync = ask(&pair, bytes, 20000, 9, THOLE_SYNC);
+	for (int i = 0; i < COUNT; i++)
+		sends[i] = ask(&pair, from[i] = pair_filled((uint64_t)i, lengths[i]), lengths[i], 7, 0);
+	for (int i = 0; i < COUNT; i++)
+		assert_true(ends_within(&pair, pair.a, sends[i], SOON_NS));
+	assert_true(list_empty(&pair.b->asking));
+	assert_false(ends_within(&pair, pair.a, longer, NEVER_NS));
+	assert_false(ends_within(&pair, pair.a, sync, NEVER_NS));
+	for (int i = 0; i < COUNT; i++) {
+		struct thole_completion completion;
+
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 7, ~UINT64_C(0), 0, NULL,
+					    &receive),
+				 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), 0);
+		assert_int_equal(completion.length, lengths[i]);
+		pair_check((uint64_t)i, bytes, lengths[i]);
+		free(from[i]);
+	}
+	for (uint64_t tag = 8; tag < 10; tag++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), tag, ~UINT64_C(0), 0, NULL,
+					    &receive),
+				 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	}
+	assert_int_equal(pair_finish(&pair, pair.a, longer, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, sync, NULL), 0);
+	assert_int_equal(pair_counter(pair.b, "unexpected_bytes"), 0);
+	pair_close(&pair);
+}
+
+/* Who sleeps wakes up for it; who has a loop of its own is not to sleep. */
+static void asking__is_fetched_by_who_sleeps(void **state)
+{
+	static const char *const options[] = {"spin=0", NULL};
+	struct thole_completion completion;
+	struct thole_request *send, *receive;
+	static char bytes[20000];
+	struct pair pair;
+
+	(void)state;
+	open_acquainted(&pair, options);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 9, ~UINT64_C(0), 0, NULL, &receive), 0);
+	still_ns = clock_now_ns();
+	send = ask(&pair, bytes, sizeof(bytes), 7, 0);
+	assert_int_equal(thole_arm(pair.b), THOLE_ERR_AGAIN);
+	still_ns = 0;
+	assert_int_equal(thole_wait(pair.b, receive, NEVER_NS, &completion), THOLE_ERR_TIMEOUT);
+	assert_true(list_empty(&pair.b->asking));
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+	for (int turn = 0; thole_arm(pair.b) != 0; turn++)
+		assert_in_range(turn, 0, PAIR_TURNS_MAX);
+	thole_cancel(pair.b, receive);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), THOLE_ERR_CANCELED);
+	pair_close(&pair);
+}
+
+/* b's polls find nothing, for 30 us. */
+static void find_nothing(struct pair *pair)
+{
+	still_ns += 30000;
+	for (int i = 0; i < 40; i++)
+		thole_progress(pair->b);
+}
+
+/* As long as something comes it is left where it is: its receive may come, too, and then it is copied once. */
+static void asking__waits_where_others_come(void **state)
+{
+	struct thole_request *send, *receive;
+	static char bytes[20000];
+	struct pair pair;
+	char byte = 0;
+
+	(void)state;
+	open_acquainted(&pair, no_options);
+	still_ns = clock_now_ns();
+	send = ask(&pair, bytes, sizeof(bytes), 7, 0);
+	for (int i = 0; i < 100; i++) {
+		find_nothing(&pair);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 1, ~UINT64_C(0), 0, NULL, &receive), 0);
+		thole_send(pair.a, pair.a_to_b, &byte, 1, 1, 0, THOLE_QUIET, NULL, NULL);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_false(list_empty(&pair.b->asking));
+	}
+	for (int i = 0; i < 4; i++)
+		find_nothing(&pair);
+	still_ns = 0;
+	assert_true(list_empty(&pair.b->asking));
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+	pair_close(&pair);
+}
+
+/* Its receive, the end of its peer, no memory: each while it is being fetched, or before. */
+static void asking__meets_other_ends(void **state)
+{
+	struct thole_completion completion;
+	struct thole_request *send, *receive;
+	static char bytes[20000], *from;
+	struct pair pair;
+
+	(void)state;
+	open_acquainted(&pair, no_options);
+	from = pair_filled(3, sizeof(bytes));
+	send = ask(&pair, from, sizeof(bytes), 7, 0);
+	refuse_size = sizeof(bytes) / 2;
+	unexpected_fetch_asking(pair.b);
+	refuse_size = 0;
+	assert_true(list_empty(&pair.b->asking));
+	assert_false(ends_within(&pair, pair.a, send, NEVER_NS)); /* it stays where it is */
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+
+	send = ask(&pair, from, sizeof(bytes), 7, 0);
+	unexpected_fetch_asking(pair.b);
+	assert_true(list_empty(&pair.b->asking));
+	memset(bytes, 0, sizeof(bytes));
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), 0);
+	assert_int_equal(completion.message_length, sizeof(bytes));
+	pair_check(3, bytes, sizeof(bytes));
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+
+	send = ask(&pair, from, sizeof(bytes), 7, 0);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_true(list_empty(&pair.b->asking));
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+
+	ask(&pair, from, sizeof(bytes), 7, 0);
+	ask(&pair, from, sizeof(bytes), 8, 0);
+	unexpected_fetch_asking(pair.b);
+	ask(&pair, from, sizeof(bytes), 9, 0);
+	thole_endpoint_close(pair.a);
+	for (uint64_t tag = 7; tag < 10; tag++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), tag, ~UINT64_C(0), 0, NULL,
+					    &receive),
+				 0);
+		while (!thole_test(pair.b, receive, &completion))
+			;
+		if (completion.status == 0)
+			pair_check(3, bytes, sizeof(bytes));
+		else
+			assert_int_equal(completion.status, THOLE_ERR_CLOSED);
+	}
+	unexpected_fetch_asking(pair.b);
+	assert_true(list_empty(&pair.b->asking));
+	thole_endpoint_close(pair.b);
+
+	open_acquainted(&pair, no_options);
+	for (int i = 0; i < 3; i++) {
+		ask(&pair, from, sizeof(bytes), 7, 0);
+		if (i < 2)
+			unexpected_fetch_asking(pair.b);
+	}
+	thole_endpoint_close(pair.b);
+	thole_endpoint_close(pair.a);
+	free(from);
+}
+
 static void unexpected__senders_send_rts_only_under_backpressure(void **state)
 {
 	static const char *const options[] = {"unexpected_max=64k", NULL};
@@ -1530,6 +1811,11 @@ int main(void)
 		cmocka_unit_test(screen__close_with_messages_left),
 		cmocka_unit_test(cancel__receive_before_but_not_after_matching),
 		cmocka_unit_test(cancel__send_only_while_nothing_has_left),
+		cmocka_unit_test(own__messages_of_every_size),
+		cmocka_unit_test(asking__is_fetched_where_nothing_comes),
+		cmocka_unit_test(asking__is_fetched_by_who_sleeps),
+		cmocka_unit_test(asking__waits_where_others_come),
+		cmocka_unit_test(asking__meets_other_ends),
 		cmocka_unit_test(unexpected__senders_send_rts_only_under_backpressure),
 		cmocka_unit_test(unexpected__screened_messages_are_within_the_bound),
 		cmocka_unit_test(unexpected__no_memory_ends_the_peer_for_good),

@@ -75,6 +75,30 @@ static void read_write__any_range(void **state)
 }
 
 /* Bytes outside of the segments stay. */
+/* Between any two, of which each has as many bytes as are copied, or more. */
+static void copy__between_vectors(void **state)
+{
+	static struct scattered from, to;
+	static unsigned char wanted[BYTES], got[BYTES];
+	uint64_t random = 2;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		uint64_t length = random_below(&random, BYTES - 1);
+		uint64_t more = random_below(&random, (uint32_t)(BYTES - length));
+
+		scatter(&from, &random, 1 + random_below(&random, SEGMENTS), length + more);
+		scatter(&to, &random, 1 + random_below(&random, SEGMENTS), BYTES);
+		for (uint64_t k = 0; k < length + more; k++)
+			*place(&from.vector, k) = (unsigned char)random_below(&random, 256);
+		vector_read(&from.vector, 0, wanted, length);
+		vector_read(&to.vector, length, wanted + length, BYTES - length);
+		vector_copy(&to.vector, &from.vector, length);
+		vector_read(&to.vector, 0, got, BYTES);
+		assert_memory_equal(got, wanted, BYTES);
+	}
+}
+
 static void write__nothing_outside(void **state)
 {
 	static struct scattered scattered;
@@ -172,6 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_write__any_range),
+		cmocka_unit_test(copy__between_vectors),
 		cmocka_unit_test(write__nothing_outside),
 		cmocka_unit_test(copy__all_alignments),
 		cmocka_unit_test(slice__covers_in_order_what_fits),

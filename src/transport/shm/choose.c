@@ -34,7 +34,8 @@ enum {
 	TRIES_RUNS = 2,          /* these are tried so often */
 	GAP_MOST_NS = 4000,      /* what passes before such a message is a part of it up to so much, */
 	GAP_MOST_SHARE = 8,      /* and one ns for so many bytes; longer, it is the program's */
-	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB */
+	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB, */
+	EAGER_CLASS_MIN_OWN = 12, /* but those to this endpoint, of which two copies are spared by one: over 2 KiB */
 };
 
 /* Messages of a trial. */
@@ -129,7 +130,7 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
  * learns, and the other wants what that wants; of dialogues once that knows. */
 static inline bool choose_leads(const struct transport_peer *peer)
 {
-	return peer->owner->parts.endpoint <= peer->parts.endpoint;
+	return peer->owner->parts.endpoint < peer->parts.endpoint;
 }
 
 static uint32_t class_bit(uint32_t class)
@@ -165,6 +166,8 @@ static uint32_t choose_wanted(struct transport_peer *peer, enum pace pace)
 
 	if (peer->owner->backpressure)
 		return UINT32_MAX;
+	if (transport_is_own(peer) && peer->owner->options.bulk == OPTION_BULK_AUTO)
+		return ~(class_bit(EAGER_CLASS_MIN_OWN) - 1);
 	led = choose_led(peer, pace);
 	wanted = shm_of(peer->owner)->rendezvous_classes[pace] & ~led;
 	if (led && link->out.segment)
@@ -219,7 +222,7 @@ static void choose_told_next(struct transport_owner *owner, enum pace pace, enum
 /* Whether such messages are learnt from. If not by this side, what it wants is what the peer wants now. */
 static bool choose_learns(struct transport_peer *peer, enum pace pace, uint64_t length)
 {
-	if (peer->owner->options.bulk != OPTION_BULK_AUTO)
+	if (peer->owner->options.bulk != OPTION_BULK_AUTO || transport_is_own(peer))
 		return false;
 	if (!(choose_led(peer, pace) & class_bit(length_class(length))))
 		return true;
