@@ -315,13 +315,15 @@ void unexpected_done(struct thole_message *unexpected, int status)
 
 /* ---- Messages that were offered, and are fetched before they have a receive ------------------------- */
 
-/* Whether its data might have come unasked, so that its sender may count on going on without its receive. */
+/* Whether its data might have come unasked, so that its sender may count on going on without its receive. Of one that
+ * can send only messages an RTS may be synchronous, and nothing says so. */
 static bool unexpected_asks(const struct thole_message *unexpected)
 {
+	const struct peer *peer = unexpected->peer;
 	uint64_t total = unexpected_total(unexpected);
 
-	return unexpected->record.kind == RECORD_RTS && !(unexpected->record.flags & RECORD_SYNC) && total > 0 &&
-	       total <= unexpected->peer->endpoint->base.options.eager_max;
+	return unexpected->record.kind == RECORD_RTS && !(unexpected->record.flags & RECORD_SYNC) &&
+	       !peer->limits.messages_only && total > 0 && total <= peer->endpoint->base.options.eager_max;
 }
 
 /* From here on it is one whose data is arriving; but where there is no memory for that, it stays with its sender. */

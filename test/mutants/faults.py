@@ -1861,14 +1861,20 @@ FAULTS = [
     Fault(
         "a synchronous message is fetched before it has a receive",
         RECEIVE,
-        "!(unexpected->record.flags & RECORD_SYNC) && total > 0 &&",
-        "total > 0 &&",
+        " && !(unexpected->record.flags & RECORD_SYNC) &&",
+        " &&",
     ),
     Fault(
         "a message of any length is fetched before it has a receive",
         RECEIVE,
-        "total <= unexpected->peer->endpoint->base.options.eager_max;",
+        "total <= peer->endpoint->base.options.eager_max;",
         "total > 0;",
+    ),
+    Fault(
+        "what a peer by MXoE sends synchronously is fetched before it has a receive",
+        RECEIVE,
+        "!peer->limits.messages_only && total > 0",
+        "total > 0",
     ),
     Fault(
         "who sends before it receives waits for ever",

@@ -1597,6 +1597,14 @@ static void asking__meets_other_ends(void **state)
 	pair_check(3, bytes, sizeof(bytes));
 	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
 
+	pair.b->peers[pair.b_to_a]->limits.messages_only = true;
+	send = ask(&pair, from, sizeof(bytes), 7, 0);
+	assert_true(list_empty(&pair.b->asking));
+	pair.b->peers[pair.b_to_a]->limits.messages_only = false;
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+
 	send = ask(&pair, from, sizeof(bytes), 7, 0);
 	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 7, ~UINT64_C(0), 0, NULL, &receive), 0);
 	assert_true(list_empty(&pair.b->asking));
