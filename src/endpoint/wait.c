@@ -63,13 +63,14 @@ static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
 }
 
 /* A program that sends before it receives, on both sides, goes on only where messages are taken without a receive, and
- * may rely on that up to some length, as its MPI has it. Whoever polls and finds nothing has time for it. */
+ * may rely on that up to some length, as its MPI has it. Whoever polls, waits for nothing that is under way and finds
+ * nothing has time for it. */
 static void endpoint_quiet(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct endpoint *whole = endpoint_of(endpoint);
 	uint64_t seen = endpoint->base.counters[COUNTER_RECEIVED] + endpoint->base.counters[COUNTER_UNEXPECTED];
 
-	if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen) {
+	if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen || endpoint->fetching) {
 		whole->quiet_ns = now_ns;
 		whole->quiet_seen = seen;
 	} else if (now_ns - whole->quiet_ns >= QUIET_NS) {

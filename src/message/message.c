@@ -79,6 +79,8 @@ static int fetched_short(const struct thole_request *request)
 /* A request's data has arrived, by pieces or bulk, or will not. */
 static void message_fetched(struct thole_request *request, int status)
 {
+	if (request->state == REQUEST_FETCHING)
+		request->endpoint->fetching--;
 	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
 	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
 		message_finish(request->peer, request->fetch.window.id, status ? status : fetched_short(request),
@@ -611,6 +613,7 @@ void message_fetch(struct thole_request *request, const struct window *window)
 	request->fetch.window = *window;
 	request->fetch.pace = request->pace;
 	request->state = REQUEST_FETCHING;
+	peer->endpoint->fetching++;
 	if (!transport_is_own(&peer->base) || !message_fetch_own(request))
 		peer->base.transport->fetch(&request->fetch);
 	message_transmit(peer);

@@ -47,8 +47,8 @@ void unexpected_drop(struct thole_message *unexpected);
 /* Free an unexpected message that is out of the match queue. */
 void unexpected_free(struct thole_endpoint *endpoint, struct thole_message *unexpected);
 
-/* Fetch what is on the list `asking`, as if it had come unasked: whoever sends it may wait for that before it receives,
- * and so may this program. */
+/* Fetch the oldest on the list `asking`, up to eager_max bytes, as if they had come unasked: whoever sends them may
+ * wait for that before it receives, and so may this program. */
 void unexpected_fetch_asking(struct thole_endpoint *endpoint);
 
 #endif

@@ -361,14 +361,21 @@ void unexpected_fetched(struct thole_request *request, int status)
 
 void unexpected_fetch_asking(struct thole_endpoint *endpoint)
 {
-	struct thole_message *unexpected;
+	uint64_t left = endpoint->base.options.eager_max;
 
 	while (!list_empty(&endpoint->asking) && !endpoint->base.backpressure) {
-		unexpected = container_of(list_first(&endpoint->asking), struct thole_message, asking_node);
-		if (unexpected->peer->base.gone)
+		struct thole_message *unexpected =
+			container_of(list_first(&endpoint->asking), struct thole_message, asking_node);
+		uint64_t length = unexpected_total(unexpected);
+
+		if (unexpected->peer->base.gone) {
 			unexpected_asks_no_more(unexpected);
-		else
-			unexpected_fetch(unexpected);
+			continue;
+		}
+		if (length > left)
+			return;
+		left -= length;
+		unexpected_fetch(unexpected);
 	}
 }
 

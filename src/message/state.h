@@ -170,6 +170,7 @@ struct thole_endpoint {
 	void *complete_arg;
 	uint32_t peer_count, peer_capacity;
 	uint32_t multi_posted;       /* THOLE_MULTI receives that are posted */
+	uint32_t fetching;           /* requests that are FETCHING */
 	/* messages to be screened or handed out for it; while there are any, arrivals join them */
 	uint32_t screened;
 	bool corked;                 /* a transmit follows anyway, at the end of this progress call */

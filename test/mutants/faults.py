@@ -1891,8 +1891,20 @@ FAULTS = [
     Fault(
         "what may have its receive soon is fetched though other messages come",
         WAIT,
-        "if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen) {",
-        "if (whole->quiet_ns == 0) {",
+        "if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen || endpoint->fetching) {",
+        "if (whole->quiet_ns == 0 || endpoint->fetching) {",
+    ),
+    Fault(
+        "what may have its receive soon is fetched though a message is under way",
+        WAIT,
+        "seen != whole->quiet_seen || endpoint->fetching) {",
+        "seen != whole->quiet_seen) {",
+    ),
+    Fault(
+        "all that may have receives soon is fetched at once",
+        RECEIVE,
+        "		if (length > left)\n			return;\n",
+        "",
     ),
     Fault(
         "what could not be fetched is tried for ever",

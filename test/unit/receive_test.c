@@ -1566,6 +1566,35 @@ static void asking__waits_where_others_come(void **state)
 	pair_close(&pair);
 }
 
+/* Nor is it fetched while a receive's message is under way, which a does not go on with; and then not all at once. */
+static void asking__waits_for_what_is_under_way(void **state)
+{
+	static const char *const options[] = {"bulk=ring", NULL};
+	struct thole_request *sends[3], *receive;
+	static char bytes[200000];
+	struct pair pair;
+
+	(void)state;
+	open_acquainted(&pair, options);
+	still_ns = clock_now_ns();
+	for (int i = 0; i < 3; i++)
+		sends[i] = ask(&pair, bytes, sizeof(bytes), (uint64_t)i, 0);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 0, ~UINT64_C(0), 0, NULL, &receive), 0);
+	for (int i = 0; i < 10; i++)
+		find_nothing(&pair);
+	still_ns = 0;
+	assert_int_equal(pair.b->fetching, 1);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	unexpected_fetch_asking(pair.b);
+	assert_int_equal(pair.b->fetching, 1);
+	assert_false(list_empty(&pair.b->asking));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pair_finish(&pair, pair.a, sends[i], NULL), 0);
+	assert_int_equal(pair.b->fetching, 0);
+	assert_true(list_empty(&pair.b->asking));
+	pair_close(&pair);
+}
+
 /* Its receive, the end of its peer, no memory: each while it is being fetched, or before. */
 static void asking__meets_other_ends(void **state)
 {
@@ -1823,6 +1852,7 @@ int main(void)
 		cmocka_unit_test(asking__is_fetched_where_nothing_comes),
 		cmocka_unit_test(asking__is_fetched_by_who_sleeps),
 		cmocka_unit_test(asking__waits_where_others_come),
+		cmocka_unit_test(asking__waits_for_what_is_under_way),
 		cmocka_unit_test(asking__meets_other_ends),
 		cmocka_unit_test(unexpected__senders_send_rts_only_under_backpressure),
 		cmocka_unit_test(unexpected__screened_messages_are_within_the_bound),
