@@ -62,6 +62,12 @@ static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
 	} while (count == EVENTS);
 }
 
+/* Whether unexpected messages are to be fetched before they have a receive, if nothing comes for QUIET_NS. */
+static bool endpoint_is_asked(const struct thole_endpoint *endpoint)
+{
+	return !list_empty(&endpoint->asking) && !endpoint->base.backpressure && !endpoint->fetching;
+}
+
 /* A program that sends before it receives, on both sides, goes on only where messages are taken without a receive, and
  * may rely on that up to some length, as its MPI has it. Whoever polls, waits for nothing that is under way and finds
  * nothing has time for it. */
@@ -70,7 +76,8 @@ static void endpoint_quiet(struct thole_endpoint *endpoint, uint64_t now_ns)
 	struct endpoint *whole = endpoint_of(endpoint);
 	uint64_t seen = endpoint->base.counters[COUNTER_RECEIVED] + endpoint->base.counters[COUNTER_UNEXPECTED];
 
-	if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen || endpoint->fetching) {
+	if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen ||
+	    !endpoint_is_asked(endpoint)) {
 		whole->quiet_ns = now_ns;
 		whole->quiet_seen = seen;
 	} else if (now_ns - whole->quiet_ns >= QUIET_NS) {
@@ -104,7 +111,7 @@ static uint64_t endpoint_arm(struct thole_endpoint *endpoint)
 
 		longest = most < longest ? most : longest;
 	}
-	if (!list_empty(&endpoint->asking) && !endpoint->base.backpressure && longest > QUIET_NS)
+	if (endpoint_is_asked(endpoint) && longest > QUIET_NS)
 		longest = QUIET_NS;
 	return longest;
 }

@@ -79,12 +79,14 @@ static int fetched_short(const struct thole_request *request)
 /* A request's data has arrived, by pieces or bulk, or will not. */
 static void message_fetched(struct thole_request *request, int status)
 {
-	if (request->state == REQUEST_FETCHING)
+	if (request->state == REQUEST_FETCHING) {
 		request->endpoint->fetching--;
-	/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
-	if (request->state == REQUEST_FETCHING && request->operation != THOLE_OP_REMOTE_PUT)
-		message_finish(request->peer, request->fetch.window.id, status ? status : fetched_short(request),
-			       status ? 0 : request->fetch.window.length);
+		/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
+		if (request->operation != THOLE_OP_REMOTE_PUT)
+			message_finish(request->peer, request->fetch.window.id,
+				       status ? status : fetched_short(request),
+				       status ? 0 : request->fetch.window.length);
+	}
 	if (request->operation == THOLE_OP_RECEIVE)
 		receive_done(request, status);
 	else if (request->operation == OPERATION_UNEXPECTED)

@@ -112,16 +112,9 @@ static void unexpected_backpressure(struct thole_endpoint *endpoint, bool backpr
 		transports[i]->backpressure(owner);
 }
 
-static void unexpected_asks_no_more(struct thole_message *unexpected)
-{
-	if (unexpected->asking)
-		list_remove(&unexpected->asking_node);
-	unexpected->asking = false;
-}
-
 void unexpected_free(struct thole_endpoint *endpoint, struct thole_message *unexpected)
 {
-	unexpected_asks_no_more(unexpected);
+	list_remove(&unexpected->asking_node);
 	if (unexpected->data && unexpected->data != unexpected->record.payload) {
 		endpoint->base.counters[COUNTER_UNEXPECTED_BYTES] -= unexpected->length;
 		spare_put(&endpoint->spares, unexpected->data);
@@ -147,7 +140,8 @@ static struct thole_message *unexpected_new(struct peer *peer, const struct reco
 	unexpected->length = unexpected->arrived = 0;
 	unexpected->claimant = NULL;
 	unexpected->queue = record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED;
-	unexpected->screened = unexpected->dropped = unexpected->asking = false;
+	unexpected->screened = unexpected->dropped = false;
+	list_init(&unexpected->asking_node);
 	unexpected->status = 0;
 	unexpected->match.source = peer->base.index;
 	unexpected->match.tag = unexpected->queue == MATCH_PLAIN ? 0 : record->tag;
@@ -334,7 +328,7 @@ static void unexpected_fetch(struct thole_message *unexpected)
 	struct window window;
 
 	window_load(&window, &unexpected->record);
-	unexpected_asks_no_more(unexpected);
+	list_remove(&unexpected->asking_node);
 	request = request_new(endpoint, (enum thole_operation)OPERATION_UNEXPECTED, unexpected, THOLE_QUIET);
 	if (!request)
 		return;
@@ -361,7 +355,7 @@ void unexpected_fetched(struct thole_request *request, int status)
 
 void unexpected_fetch_asking(struct thole_endpoint *endpoint)
 {
-	uint64_t left = endpoint->base.options.eager_max;
+	uint64_t taken = 0;
 
 	while (!list_empty(&endpoint->asking) && !endpoint->base.backpressure) {
 		struct thole_message *unexpected =
@@ -369,12 +363,12 @@ void unexpected_fetch_asking(struct thole_endpoint *endpoint)
 		uint64_t length = unexpected_total(unexpected);
 
 		if (unexpected->peer->base.gone) {
-			unexpected_asks_no_more(unexpected);
+			list_remove(&unexpected->asking_node);
 			continue;
 		}
-		if (length > left)
+		if (taken > 0 && taken + length > endpoint->base.options.eager_max)
 			return;
-		left -= length;
+		taken += length;
 		unexpected_fetch(unexpected);
 	}
 }
@@ -510,12 +504,10 @@ void receive_rts(struct peer *peer, const struct record *record, const void *pay
 	unexpected_store(unexpected);
 	if (!unexpected_asks(unexpected) || peer->endpoint->base.backpressure)
 		return;
-	if (transport_is_own(&peer->base)) {
+	if (transport_is_own(&peer->base))
 		unexpected_fetch(unexpected);
-	} else {
-		unexpected->asking = true;
+	else
 		list_push_back(&peer->endpoint->asking, &unexpected->asking_node);
-	}
 }
 
 /* ---- Posting -------------------------------------------------------------------------------------- */

@@ -88,10 +88,9 @@ struct thole_message {
 	uint8_t queue;
 	bool screened;             /* thole_screen_next has handed it out */
 	bool dropped;              /* nobody wants the rest */
-	bool asking;               /* an RTS on the endpoint's list of those */
 	int32_t status;
 	struct list_node node;     /* while it waits to be screened */
-	struct list_node asking_node;
+	struct list_node asking_node; /* an RTS's, perhaps */
 };
 
 /* A request's operation, beside enum thole_operation: the fetch of an unexpected message, its context. */

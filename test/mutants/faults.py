@@ -1837,8 +1837,8 @@ FAULTS = [
     Fault(
         "who sends to itself waits for the receive",
         RECEIVE,
-        "	if (transport_is_own(&peer->base)) {\n		unexpected_fetch(unexpected);\n	} else {",
-        "	{",
+        "	if (transport_is_own(&peer->base))\n		unexpected_fetch(unexpected);\n	else\n",
+        "",
     ),
     Fault(
         "what an endpoint sends to itself goes by a transport",
@@ -1885,31 +1885,31 @@ FAULTS = [
     Fault(
         "who sleeps fetches nothing",
         WAIT,
-        "	if (!list_empty(&endpoint->asking) && !endpoint->base.backpressure && longest > QUIET_NS)\n",
+        "	if (endpoint_is_asked(endpoint) && longest > QUIET_NS)\n",
         "	if (0)\n",
     ),
     Fault(
         "what may have its receive soon is fetched though other messages come",
         WAIT,
-        "if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen || endpoint->fetching) {",
-        "if (whole->quiet_ns == 0 || endpoint->fetching) {",
+        "if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen ||\n",
+        "if (whole->quiet_ns == 0 ||\n",
     ),
     Fault(
         "what may have its receive soon is fetched though a message is under way",
         WAIT,
-        "seen != whole->quiet_seen || endpoint->fetching) {",
-        "seen != whole->quiet_seen) {",
+        " && !endpoint->fetching;",
+        ";",
     ),
     Fault(
         "all that may have receives soon is fetched at once",
         RECEIVE,
-        "		if (length > left)\n			return;\n",
+        "		if (taken > 0 && taken + length > endpoint->base.options.eager_max)\n			return;\n",
         "",
     ),
     Fault(
         "what could not be fetched is tried for ever",
         RECEIVE,
-        "	unexpected_asks_no_more(unexpected);\n	request = request_new",
+        "	list_remove(&unexpected->asking_node);\n	request = request_new",
         "	request = request_new",
     ),
     Fault(

@@ -1582,8 +1582,8 @@ static void asking__waits_for_what_is_under_way(void **state)
 	assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, sizeof(bytes), 0, ~UINT64_C(0), 0, NULL, &receive), 0);
 	for (int i = 0; i < 10; i++)
 		find_nothing(&pair);
-	still_ns = 0;
 	assert_int_equal(pair.b->fetching, 1);
+	still_ns = 0;
 	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
 	unexpected_fetch_asking(pair.b);
 	assert_int_equal(pair.b->fetching, 1);
