@@ -272,6 +272,13 @@ int peer_backlog_push(struct thole_endpoint *endpoint)
 	return left;
 }
 
+/* Nobody here has asked for what answers the peer. */
+static bool peer_is_answered(const struct thole_request *request)
+{
+	return request->operation == 0 || (request->operation >= THOLE_OP_REMOTE_PUT &&
+					   request->operation <= THOLE_OP_REMOTE_ATOMIC);
+}
+
 static void peer_fail_list(struct list_node *list, int status)
 {
 	while (!list_empty(list)) {
@@ -282,7 +289,7 @@ static void peer_fail_list(struct list_node *list, int status)
 		} else {
 			list_remove(&request->node);
 		}
-		if (request->operation >= THOLE_OP_REMOTE_PUT || request->operation == 0)
+		if (peer_is_answered(request))
 			request_free(request);
 		else
 			request_complete(request, status);

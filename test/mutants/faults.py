@@ -2686,6 +2686,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "who attaches memory of a peer that is lost waits for ever",
+        PEER,
+        "request->operation <= THOLE_OP_REMOTE_ATOMIC)",
+        "request->operation <= THOLE_OP_ATTACH)",
+    ),
+    Fault(
         "receives from a peer that is lost wait for ever",
         PEER,
         "\tif (!peer->screened) /*",
